@@ -14,7 +14,10 @@
 
 /* ---- the operator ---- */
 
-typedef struct { float *w, *g; int64_t n; } model;
+typedef struct {
+    float  *w, *g;
+    int64_t n;
+} model;
 
 /* The batch's mean squared error, and its gradient added to g. */
 static double forward_backward(const float *w, float *g, int64_t n, const float *record, int64_t count)
@@ -67,17 +70,22 @@ static int data_write(const char *path)
 
 int main(int argc, char **argv)
 {
-    char folder[] = "/tmp/custom_operator-XXXXXX", data[64];
-    manta_error e; manta_sgd_result r;
-    if (manta_init(&argc, &argv, NULL, &e)) return manta_perror(&e);
+    char             folder[] = "/tmp/custom_operator-XXXXXX", data[64];
+    manta_error      e;
+    manta_sgd_result r;
+    if (manta_init(&argc, &argv, NULL, &e))
+        return manta_perror(&e);
     if (!mkdtemp(folder) || snprintf(data, sizeof data, "data=%s/train.bin", folder) < 0 || data_write(data + strlen("data=")))
         return perror(folder), 1;
-    if (manta_sgd_fit("mymodel", &(manta_sgd_opts){
-            .scaling = {.min_workers = 1, .max_workers = 4, .spares = 1},
-            .run = {.name = "demo", .storage = folder, .epochs = 5, .batch = 256},
-            .failure = {.max_failures = 3}, .checkpoint = {.every_s = 30, .keep = 2},
-            .optimizer = {MANTA_ADAMW, .lr = 0.3},
-            .config = (const char *[]){data, NULL}}, &r, &e)) return manta_perror(&e);
+    if (manta_sgd_fit("mymodel",
+                      &(manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 4, .spares = 1},
+                                        .run = {.name = "demo", .storage = folder, .epochs = 5, .batch = 256},
+                                        .failure = {.max_failures = 3},
+                                        .checkpoint = {.every_s = 30, .keep = 2},
+                                        .optimizer = {MANTA_ADAMW, .lr = 0.3},
+                                        .config = (const char *[]){data, NULL}},
+                      &r, &e))
+        return manta_perror(&e);
     printf("loss %g, %d restarts, slowest %g s\n", r.loss, r.restarts, r.slowest_s);
     return manta_shutdown();
 }

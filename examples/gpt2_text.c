@@ -33,8 +33,8 @@ static int on_event(void *user, const manta_sgd_event *event)
     return *steps && event->kind == MANTA_SGD_STEP && event->step >= *steps;
 }
 
-static struct words words[] = {{"workers", 2}, {"steps", 0}, {"batch", 16}, {"layers", 4}, {"width", 128}, {"heads", 4},
-                               {"context", 64}};
+static struct words words[] = {{"workers", 2}, {"steps", 0}, {"batch", 16},  {"layers", 4},
+                               {"width", 128}, {"heads", 4}, {"context", 64}};
 enum { WORKERS, STEPS, BATCH, MODEL, WORDS = sizeof words / sizeof *words };
 
 static const char *text, *storage;
@@ -74,8 +74,11 @@ int main(int argc, char **argv)
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
     if (!words_read(argc, argv))
-        return fprintf(stderr, "usage: %s [--text FILE] [--workers N] [--steps N] [--layers N] [--width N] [--heads N]\n"
-                               "          [--context N] [--batch N] [--storage FOLDER] [--detached]\n", argv[0]), 2;
+        return fprintf(stderr,
+                       "usage: %s [--text FILE] [--workers N] [--steps N] [--layers N] [--width N] [--heads N]\n"
+                       "          [--context N] [--batch N] [--storage FOLDER] [--detached]\n",
+                       argv[0]),
+               2;
     for (int w = MODEL; w < WORDS; w++, pairs++)
         snprintf(texts[pairs], TEXT, "%s=%ld", words[w].name, words[w].value);
     if (text)
@@ -87,7 +90,10 @@ int main(int argc, char **argv)
         .run = {.name = "gpt2", .storage = storage, .batch = (int)words[BATCH].value, .log_steps = 10, .detached = is_detached},
         .failure = {.max_failures = -1},
         .optimizer = {.kind = MANTA_ADAMW, .lr = 1e-3, .warmup_steps = 20, .clip_norm = 1},
-        .config = config, .seed = 1, .on_event = on_event, .user = &words[STEPS].value};
+        .config = config,
+        .seed = 1,
+        .on_event = on_event,
+        .user = &words[STEPS].value};
     if (manta_sgd_fit("gpt2", &opts, &r, &e))
         return manta_perror(&e);
     printf("%lld steps, loss %.3f (%.2f bits a byte), %d restarts\n", (long long)r.steps, r.loss, r.loss / log(2), r.restarts);

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     if (manta_get_i64(ref, MANTA_FOREVER, &pid, &e))
         return manta_perror(&e);
     manta_free(ref);
-    printf("hello from process %d, and from worker %lld: the squares below %d add up to %lld\n", getpid(), (long long)pid,
-           TASKS, (long long)sum);
+    printf("hello from process %d, and from worker %lld: the squares below %d add up to %lld\n", getpid(), (long long)pid, TASKS,
+           (long long)sum);
     return manta_shutdown();
 }

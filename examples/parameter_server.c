@@ -174,8 +174,9 @@ static manta_status push_to(const manta_arg *shards, int count, int64_t worker, 
     manta_status code = MANTA_OK;
     int64_t      now;
     for (int s = 0; s < count; s++)
-        refs[s] = manta_actor_call(shards[s].A, "push", MANTA_ARGS(manta_i64(worker), manta_i64(clock),
-                                                                   manta_bytes_of(gradient + s * SLICE, SLICE * sizeof *gradient)));
+        refs[s] = manta_actor_call(
+            shards[s].A, "push",
+            MANTA_ARGS(manta_i64(worker), manta_i64(clock), manta_bytes_of(gradient + s * SLICE, SLICE * sizeof *gradient)));
     for (int s = 0; s < count; s++) {
         if (code == MANTA_OK)
             code = manta_get_i64(refs[s], LIMIT_MS, &now, e);
@@ -276,8 +277,8 @@ static int run(const struct words *words)
     manta_ref  *refs[WORKERS_MAX];
     manta_error e;
     for (int s = 0; s < SHARDS; s++)
-        shards[s] = manta_actor_arg(manta_actor_new("shard", NULL, MANTA_ARGS(manta_i64(words->workers),
-                                                                              manta_i64(words->staleness))));
+        shards[s] = manta_actor_arg(
+            manta_actor_new("shard", NULL, MANTA_ARGS(manta_i64(words->workers), manta_i64(words->staleness))));
     for (int64_t w = 0; w < words->workers; w++)
         refs[w] = manta_call("work", &(manta_task_opts){.num_cpus = 0.1}, /* they wait more than they compute */
                              MANTA_ARGS(manta_i64(w), manta_i64(words->workers), manta_i64(words->steps),
@@ -324,8 +325,10 @@ int main(int argc, char **argv)
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
     if (!words_read(&words, argc, argv)) {
-        fprintf(stderr, "usage: %s [--workers N] [--steps N] [--staleness N] [--slow] [--kill]\n"
-                "1 to %d workers, at least 1 step, a staleness of 0 to %d\n", argv[0], WORKERS_MAX, STALENESS_MAX);
+        fprintf(stderr,
+                "usage: %s [--workers N] [--steps N] [--staleness N] [--slow] [--kill]\n"
+                "1 to %d workers, at least 1 step, a staleness of 0 to %d\n",
+                argv[0], WORKERS_MAX, STALENESS_MAX);
         return 2;
     }
     int status = run(&words);

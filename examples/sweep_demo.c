@@ -41,11 +41,18 @@ int main(int argc, char **argv)
     manta_sweep_result r;
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
-    if (manta_sweep_run("trial", &(manta_sweep_opts){
-            .name = "demo", .metric = "loss", .mode = MANTA_MIN, .trials = argc > 1 ? strtol(argv[1], NULL, 10) : 200,
-            .concurrency = 8, .sampler = "tpe", .scheduler = "asha", .cpus = 1, .seed = 1,
-            .space = MANTA_SPACE(MANTA_LOGUNIFORM("lr", 1e-5, 1e-1), MANTA_INT("width", 16, 512))},
-            &r, &e))
+    if (manta_sweep_run("trial",
+                        &(manta_sweep_opts){.name = "demo",
+                                            .metric = "loss",
+                                            .mode = MANTA_MIN,
+                                            .trials = argc > 1 ? strtol(argv[1], NULL, 10) : 200,
+                                            .concurrency = 8,
+                                            .sampler = "tpe",
+                                            .scheduler = "asha",
+                                            .cpus = 1,
+                                            .seed = 1,
+                                            .space = MANTA_SPACE(MANTA_LOGUNIFORM("lr", 1e-5, 1e-1), MANTA_INT("width", 16, 512))},
+                        &r, &e))
         return manta_perror(&e); /* run it again: it resumes */
     printf("best %g: %s\n", r.best, r.params_json);
     printf("%lld trials, %lld stopped early, %lld had ended before\n", (long long)r.trials, (long long)r.stopped,

@@ -32,12 +32,17 @@ static manta_status train(manta_trial *t)
     follower         f = {t, 0};
     snprintf(hidden, sizeof hidden, "hidden=%lld", (long long)manta_trial_i64(t, "hidden"));
     snprintf(data, sizeof data, "data=%s", manta_trial_str(t, "data"));
-    if (manta_sgd_fit("mlp", &(manta_sgd_opts){
-            .scaling = {.max_workers = 2}, .failure.max_failures = -1,
-            .run = {.epochs = (int)manta_trial_i64(t, "epochs"), .batch = (int)manta_trial_i64(t, "batch")},
-            .optimizer = {.kind = MANTA_MOMENTUM, .lr = manta_trial_f64(t, "lr"), .momentum = manta_trial_f64(t, "momentum")},
-            .config = (const char *const[]){hidden, manta_trial_str(t, "data")[0] == '-' ? NULL : data, NULL},
-            .on_event = follow, .user = &f}, &r, &e))
+    if (manta_sgd_fit(
+            "mlp",
+            &(manta_sgd_opts){
+                .scaling = {.max_workers = 2},
+                .failure.max_failures = -1,
+                .run = {.epochs = (int)manta_trial_i64(t, "epochs"), .batch = (int)manta_trial_i64(t, "batch")},
+                .optimizer = {.kind = MANTA_MOMENTUM, .lr = manta_trial_f64(t, "lr"), .momentum = manta_trial_f64(t, "momentum")},
+                .config = (const char *const[]){hidden, manta_trial_str(t, "data")[0] == '-' ? NULL : data, NULL},
+                .on_event = follow,
+                .user = &f},
+            &r, &e))
         return manta_trial_fail(t, "%s", e.message);
     return MANTA_OK;
 }
@@ -49,13 +54,23 @@ int main(int argc, char **argv)
     manta_sweep_result r;
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
-    if (manta_sweep_run("train", &(manta_sweep_opts){
-            .name = "fashion", .metric = "accuracy", .mode = MANTA_MAX, .trials = argc > 1 ? strtol(argv[1], NULL, 10) : 16,
-            .concurrency = 2, .cpus = 1, .sampler = "tpe", .scheduler = "asha", .scheduler_opts = "max_t=9,eta=3", .seed = 1,
-            .space = MANTA_SPACE(MANTA_LOGUNIFORM("lr", 1e-3, 3e-1), MANTA_UNIFORM("momentum", 0.5, 0.99),
-                                 MANTA_ORDINAL("hidden", MANTA_VALUES("32", "64", "128", "256")),
-                                 MANTA_ORDINAL("batch", MANTA_VALUES("32", "64", "128")),
-                                 MANTA_CONST("epochs", argc > 2 ? argv[2] : "9"), MANTA_CONST("data", argc > 3 ? argv[3] : "-"))},
+    if (manta_sweep_run(
+            "train",
+            &(manta_sweep_opts){.name = "fashion",
+                                .metric = "accuracy",
+                                .mode = MANTA_MAX,
+                                .trials = argc > 1 ? strtol(argv[1], NULL, 10) : 16,
+                                .concurrency = 2,
+                                .cpus = 1,
+                                .sampler = "tpe",
+                                .scheduler = "asha",
+                                .scheduler_opts = "max_t=9,eta=3",
+                                .seed = 1,
+                                .space = MANTA_SPACE(MANTA_LOGUNIFORM("lr", 1e-3, 3e-1), MANTA_UNIFORM("momentum", 0.5, 0.99),
+                                                     MANTA_ORDINAL("hidden", MANTA_VALUES("32", "64", "128", "256")),
+                                                     MANTA_ORDINAL("batch", MANTA_VALUES("32", "64", "128")),
+                                                     MANTA_CONST("epochs", argc > 2 ? argv[2] : "9"),
+                                                     MANTA_CONST("data", argc > 3 ? argv[3] : "-"))},
             &r, &e))
         return manta_perror(&e);
     printf("best accuracy %.4f: %s\n", r.best, r.params_json);

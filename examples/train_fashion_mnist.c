@@ -87,8 +87,8 @@ int main(int argc, char **argv)
 {
     manta_error      e;
     manta_sgd_result r;
-    manta_sgd_opts   opts = {.scaling.max_workers = 2, .run.epochs = 5, .failure.max_failures = -1, .config = config,
-                             .on_event = on_event};
+    manta_sgd_opts   opts = {
+          .scaling.max_workers = 2, .run.epochs = 5, .failure.max_failures = -1, .config = config, .on_event = on_event};
 
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);

@@ -20,7 +20,7 @@ typedef uint16_t k_half; /* a bfloat16: the upper half of a float */
 static inline float k_half_float(k_half half)
 {
     uint32_t bits = (uint32_t)half << 16;
-    float out;
+    float    out;
     memcpy(&out, &bits, sizeof out);
     return out;
 }
@@ -41,19 +41,19 @@ struct k_half_gemm {
     bool          a_transposed, b_transposed;
     float         beta; /* 0 or 1 */
     const k_half *a, *b;
-    k_half       *c;   /* one of the two, */
-    float        *c32; /* the other NULL */
+    k_half       *c;    /* one of the two, */
+    float        *c32;  /* the other NULL */
     const k_half *bias; /* n, of each row; NULL: none. With c and beta 0 only */
 };
 
 /* sum = x + plus; y = normalised sum, scaled and shifted. Backward: dx = carry + gradient of sum through y. */
 struct k_half_norm {
-    const k_half *x, *plus;      /* rows x cols; plus may be NULL, then sum is not written */
+    const k_half *x, *plus; /* rows x cols; plus may be NULL, then sum is not written */
     k_half       *sum, *y;
-    const float  *weight, *bias; /* cols */
-    float        *mean, *rstd;   /* rows: forward writes, backward reads */
-    const k_half *dy, *carry;    /* backward: `x` is the sum; carry may be NULL */
-    k_half       *dx;            /* may be dy or carry */
+    const float  *weight, *bias;   /* cols */
+    float        *mean, *rstd;     /* rows: forward writes, backward reads */
+    const k_half *dy, *carry;      /* backward: `x` is the sum; carry may be NULL */
+    k_half       *dx;              /* may be dy or carry */
     float        *dweight, *dbias; /* backward writes */
     size_t        rows, cols;
 };

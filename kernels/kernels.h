@@ -37,7 +37,7 @@ struct k_gemm {
     const float *a, *b;
     float       *c;
     int          lda, ldb, ldc; /* floats from a row, as it is stored, to the next; 0: rows lie one after the other */
-    enum k_band  band; /* what a table may make use of, and need not; `first` >= 0 */
+    enum k_band  band;          /* what a table may make use of, and need not; `first` >= 0 */
     int          first;
 };
 
@@ -131,7 +131,7 @@ struct k_conv {
     const float *x, *weight, *bias;
     float       *y; /* batch x (height + 2 pad - kernel + 1) x (width + ...) x channels_out: forward writes */
     const float *dy;
-    float       *dx; /* backward writes; NULL: not wanted */
+    float       *dx;              /* backward writes; NULL: not wanted */
     float       *dweight, *dbias; /* backward writes, or with `adds` adds to them */
     bool         adds;
     float       *work; /* k_conv_work() floats */
@@ -149,9 +149,9 @@ struct k_pool {
 struct k_half_ops; /* half.h */
 
 struct k_ops {
-    const char *name; /* which code: "reference", "cblas+avx2", "amx+avx512", "cuda", ... */
-    bool        is_device; /* buffers of the entries are the device's; whole batches in a call are what is fast */
-    const struct k_half_ops *half; /* the same arithmetic on bfloat16 (half.h); NULL: there is none */
+    const char              *name;      /* which code: "reference", "cblas+avx2", "amx+avx512", "cuda", ... */
+    bool                     is_device; /* buffers of the entries are the device's; whole batches in a call are what is fast */
+    const struct k_half_ops *half;      /* the same arithmetic on bfloat16 (half.h); NULL: there is none */
 
     /* Memory for the entries' buffers, zeroed, aligned to 16 bytes. ENOMEM. These two may block. */
     mt_status (*alloc)(size_t size, void **out);
@@ -169,8 +169,7 @@ struct k_ops {
 
     mt_status (*gemm)(struct k_stream *stream, const struct k_gemm *gemm);
     /* out[i] = in[i] * scale + shift: bytes of a picture to the network's input. */
-    mt_status (*unpack)(struct k_stream *stream, const uint8_t *in, float *out, size_t count, float scale,
-                        float shift);
+    mt_status (*unpack)(struct k_stream *stream, const uint8_t *in, float *out, size_t count, float scale, float shift);
     /* Adds bias[cols] to each row of x, in place. */
     mt_status (*bias_add)(struct k_stream *stream, float *x, const float *bias, size_t rows, size_t cols);
     /* out[cols] = sum of the rows of x, from the first row to the last. */
@@ -189,8 +188,7 @@ struct k_ops {
     /* out = sum of `inputs` vectors, added as one fixed binary tree over their positions: ((0+1)+(2+3))+...,
      * whatever part of the vectors a call covers. This is what makes a gradient independent of the number of
      * workers. EINVAL where inputs is 0 or more than MT_VRANKS_MAX. */
-    mt_status (*tree_sum)(struct k_stream *stream, const float *const *in, size_t inputs, size_t count,
-                          float *out);
+    mt_status (*tree_sum)(struct k_stream *stream, const float *const *in, size_t inputs, size_t count, float *out);
     mt_status (*adamw_update)(struct k_stream *stream, const struct k_adamw *adamw);
     /* Sum of squares in double: the square of a gradient's norm; not finite where an element is not. Waits; `out` is the
      * caller's. */

@@ -12,18 +12,18 @@ typedef mt_status k_gemm_entry(struct k_stream *stream, const struct k_gemm *gem
 k_gemm_entry k_gemm_cblas, k_gemm_reference, k_gemm_amx;
 /* Factors rounded to bfloat16, sums in float32. */
 k_gemm_entry k_gemm_cblas_half, k_gemm_amx_half;
-void k_blas_set_threads(int threads);
+void         k_blas_set_threads(int threads);
 /* Whether this CPU has bf16 tiles and the kernel lets this process use them; asks it to. */
 bool k_amx_is_usable(void);
 
 /* cpu/memory.c: the entries for memory of tables on the CPU. */
 mt_status k_alloc_cpu(size_t size, void **out);
-void k_release_cpu(void *memory);
+void      k_release_cpu(void *memory);
 mt_status k_copy_cpu(struct k_stream *stream, void *to, const void *from, size_t size);
 mt_status k_clear_cpu(struct k_stream *stream, void *to, size_t size);
 mt_status k_wait_cpu(struct k_stream *stream);
 mt_status k_pin_cpu(void *memory, size_t size);
-void k_unpin_cpu(void *memory);
+void      k_unpin_cpu(void *memory);
 
 /* cuda/door.c */
 mt_status k_cuda_choose(const struct k_config *config, const struct k_ops **out_ops);
@@ -38,8 +38,8 @@ struct k_attention_code {
     k_gemm_entry *gemm;
     size_t        queries; /* at a time, K_QUERIES_MAX at most: few where gemm makes no use of bands */
     void (*softmax)(float *scores, size_t rows, size_t stride, size_t seen, size_t cols, float scale, float *lse);
-    void (*softmax_backward)(float *scores, float *grads, size_t rows, size_t stride, size_t seen, size_t cols,
-                             float scale, const float *lse, const float *dot);
+    void (*softmax_backward)(float *scores, float *grads, size_t rows, size_t stride, size_t seen, size_t cols, float scale,
+                             const float *lse, const float *dot);
     float (*dot)(const float *a, const float *b, size_t count);
 };
 
@@ -52,35 +52,37 @@ mt_status k_conv_forward_reference(struct k_stream *stream, const struct k_conv 
 mt_status k_conv_backward_reference(struct k_stream *stream, const struct k_conv *conv);
 
 /* These entries exist once per build of cpu/vector.c, cpu/layers.c and cpu/conv.c; `v` names the build. */
-#define K_VECTOR_DECLARE(v)                                                                                  \
-    mt_status k_unpack_##v(struct k_stream *, const uint8_t *, float *, size_t, float, float);               \
-    mt_status k_bias_add_##v(struct k_stream *, float *, const float *, size_t, size_t);                     \
-    mt_status k_bias_grad_##v(struct k_stream *, const float *, float *, size_t, size_t);                    \
-    mt_status k_relu_forward_##v(struct k_stream *, float *, size_t);                                        \
-    mt_status k_relu_backward_##v(struct k_stream *, const float *, float *, size_t);                        \
-    mt_status k_axpy_##v(struct k_stream *, float, const float *, float *, size_t);                          \
-    mt_status k_scale_##v(struct k_stream *, float, float *, size_t);                                        \
-    mt_status k_sgd_update_##v(struct k_stream *, const struct k_sgd *);                                     \
-    mt_status k_tree_sum_##v(struct k_stream *, const float *const *, size_t, size_t, float *);              \
-    mt_status k_adamw_update_##v(struct k_stream *, const struct k_adamw *);                                 \
-    mt_status k_sum_squares_##v(struct k_stream *, const float *, size_t, double *);                         \
-    mt_status k_dropout_##v(struct k_stream *, float *, size_t, uint64_t, float);                            \
-    mt_status k_gelu_forward_##v(struct k_stream *, const float *, float *, size_t);                         \
-    mt_status k_gelu_backward_##v(struct k_stream *, const float *, float *, size_t);                        \
-    mt_status k_layernorm_forward_##v(struct k_stream *, const struct k_layernorm *);                        \
-    mt_status k_layernorm_backward_##v(struct k_stream *, const struct k_layernorm *);                       \
-    mt_status k_embed_forward_##v(struct k_stream *, const struct k_embed *);                                \
-    mt_status k_embed_backward_##v(struct k_stream *, const struct k_embed *);                               \
-    mt_status k_pool_forward_##v(struct k_stream *, const struct k_pool *);                                  \
-    mt_status k_pool_backward_##v(struct k_stream *, const struct k_pool *);                                 \
-    mt_status k_xent_forward_##v(struct k_stream *, const struct k_xent *);                                  \
-    mt_status k_xent_backward_##v(struct k_stream *, const struct k_xent *);                                 \
-    void k_softmax_causal_##v(float *, size_t, size_t, size_t, size_t, float, float *);                      \
-    void k_softmax_causal_backward_##v(float *, float *, size_t, size_t, size_t, size_t, float, const float *, \
-                                       const float *);                                                       \
-    mt_status k_conv_forward_by_##v(k_gemm_entry *, const struct k_conv *);                                  \
-    mt_status k_conv_backward_by_##v(k_gemm_entry *, const struct k_conv *);                                 \
-    float k_dot_##v(const float *, const float *, size_t)
+/* clang-format off */
+#define K_VECTOR_DECLARE(v) \
+    mt_status k_unpack_##v(struct k_stream *, const uint8_t *, float *, size_t, float, float); \
+    mt_status k_bias_add_##v(struct k_stream *, float *, const float *, size_t, size_t); \
+    mt_status k_bias_grad_##v(struct k_stream *, const float *, float *, size_t, size_t); \
+    mt_status k_relu_forward_##v(struct k_stream *, float *, size_t); \
+    mt_status k_relu_backward_##v(struct k_stream *, const float *, float *, size_t); \
+    mt_status k_axpy_##v(struct k_stream *, float, const float *, float *, size_t); \
+    mt_status k_scale_##v(struct k_stream *, float, float *, size_t); \
+    mt_status k_sgd_update_##v(struct k_stream *, const struct k_sgd *); \
+    mt_status k_tree_sum_##v(struct k_stream *, const float *const *, size_t, size_t, float *); \
+    mt_status k_adamw_update_##v(struct k_stream *, const struct k_adamw *); \
+    mt_status k_sum_squares_##v(struct k_stream *, const float *, size_t, double *); \
+    mt_status k_dropout_##v(struct k_stream *, float *, size_t, uint64_t, float); \
+    mt_status k_gelu_forward_##v(struct k_stream *, const float *, float *, size_t); \
+    mt_status k_gelu_backward_##v(struct k_stream *, const float *, float *, size_t); \
+    mt_status k_layernorm_forward_##v(struct k_stream *, const struct k_layernorm *); \
+    mt_status k_layernorm_backward_##v(struct k_stream *, const struct k_layernorm *); \
+    mt_status k_embed_forward_##v(struct k_stream *, const struct k_embed *); \
+    mt_status k_embed_backward_##v(struct k_stream *, const struct k_embed *); \
+    mt_status k_pool_forward_##v(struct k_stream *, const struct k_pool *); \
+    mt_status k_pool_backward_##v(struct k_stream *, const struct k_pool *); \
+    mt_status k_xent_forward_##v(struct k_stream *, const struct k_xent *); \
+    mt_status k_xent_backward_##v(struct k_stream *, const struct k_xent *); \
+    void      k_softmax_causal_##v(float *, size_t, size_t, size_t, size_t, float, float *); \
+    void      k_softmax_causal_backward_##v(float *, float *, size_t, size_t, size_t, size_t, float, \
+                                            const float *, const float *); \
+    mt_status k_conv_forward_by_##v(k_gemm_entry *, const struct k_conv *); \
+    mt_status k_conv_backward_by_##v(k_gemm_entry *, const struct k_conv *); \
+    float     k_dot_##v(const float *, const float *, size_t)
+/* clang-format on */
 
 K_VECTOR_DECLARE(plain);
 #if defined(__x86_64__)

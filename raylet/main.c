@@ -84,7 +84,7 @@ int main(int argc, char **argv)
     }
     if (argc > 4 && strcmp(argv[1], "--as") == 0)
         return sh_users_run_zygote(argv + 2);
-    mt_status        st = io_fill_standard_fds();
+    mt_status st = io_fill_standard_fds();
     if (st.code)
         return 1;
     st = rlt_options_read(argc, argv, &sh.options);
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
     if (st.code == MT_OK)
         st = sh_run(&sh);
     if (st.code)
-        fprintf(stderr, "manta-raylet: %s: %s%s%s\n", st.what ? st.what : "failed", mt_code_text(st.code),
-                st.sys ? ": " : "", st.sys ? strerrordesc_np(st.sys) : "");
+        fprintf(stderr, "manta-raylet: %s: %s%s%s\n", st.what ? st.what : "failed", mt_code_text(st.code), st.sys ? ": " : "",
+                st.sys ? strerrordesc_np(st.sys) : "");
     return st.code ? 1 : 0;
 }

@@ -10,12 +10,15 @@
 #   bans      calls that have a better replacement (BANNED), and notes to finish something later
 #   heads     each source begins with its licence, and C also with "name - purpose"
 #   tests     each *_test.c stands in a CMakeLists.txt: else it never runs
+#   format    clang-format 14 would change nothing (.clang-format; scripts/format.sh lays out anew)
 #   readmes   each folder of sources has a README.md
 #
 # Prints "file:line: what is wrong" for each finding; exit status 1 where there is one. There are no exceptions
 # but those written down in the tables below.
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 FUNCTION_LINES_MAX, FILE_LINES_MAX, COLUMNS_MAX, HEAD_LINES, FOLDER_FILES_MAX = 70, 800, 132, 4, 24
@@ -64,6 +67,7 @@ ROOMS = {
 PUBLIC_HEADERS = {
     "manta_error.h": ["lib_core", "lib", "control", "cli", "sgd", "sweep", "examples"],
     "manta.h": ["lib_core", "lib", "control", "cli", "sgd", "sweep", "examples"],
+    "manta_task.h": ["lib_core", "lib"],
     "manta_client.h": ["control", "cli", "examples"],
     "manta_collective.h": ["sgd", "cli", "examples"],
     "manta_sgd.h": ["sgd", "cli", "examples"],
@@ -127,6 +131,7 @@ UNFINISHED = re.compile(r"\b(FIX" + r"ME|TO" + r"DO|X" + r"XX)\b")
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 C_SUFFIXES = {".c", ".h", ".cu"}
+FORMATTED = C_SUFFIXES | {".cuh", ".hpp", ".cc", ".cpp"}
 OTHER_SUFFIXES = {".py", ".sh", ".cmake", ".proto"}
 
 
@@ -141,6 +146,7 @@ class Tree:
             for path in root.rglob("*")
             if path.is_file() and not self.is_foreign(path.relative_to(root))
         )
+        self.hidden = {path.name for path in root.glob(".*")}
         self.sources = [name for name in self.files if pathlib.PurePath(name).suffix in C_SUFFIXES]
         self.lines = {name: (root / name).read_text(errors="replace").splitlines() for name in self.sources}
         self.code = {name: strip_comments(self.lines[name]) for name in self.sources}
@@ -356,6 +362,20 @@ def check_tests(tree):
             tree.report(name, 1, "no CMakeLists.txt names it, so it never runs")
 
 
+def check_format(tree):
+    if ".clang-format" not in tree.hidden:
+        return
+    tool = shutil.which("clang-format-14") or shutil.which("clang-format")
+    if not tool:
+        return tree.report(".clang-format", 1, "clang-format is not installed (scripts/packages.txt)")
+    names = [name for name in tree.files if pathlib.PurePath(name).suffix in FORMATTED]
+    for at in range(0, len(names), 100):
+        command = [tool, "--dry-run", "-Werror", "--ferror-limit=1", *names[at : at + 100]]
+        for line in subprocess.run(command, cwd=tree.root, capture_output=True, text=True).stderr.splitlines():
+            if match := re.match(r"(.*?):(\d+):\d+: error:", line):
+                tree.report(match.group(1), match.group(2), "clang-format would lay this out anew: scripts/format.sh")
+
+
 def check_readmes(tree):
     folders = set()
     for name in tree.files:
@@ -373,7 +393,8 @@ def check_readmes(tree):
 def main(arguments):
     root = pathlib.Path(arguments[0]).resolve() if arguments else pathlib.Path(__file__).resolve().parent.parent
     tree = Tree(root)
-    for check in (check_layers, check_rooms, check_doors, check_sizes, check_bans, check_heads, check_tests, check_readmes):
+    for check in (check_layers, check_rooms, check_doors, check_sizes, check_bans, check_heads, check_tests, check_format,
+                  check_readmes):
         check(tree)
     for finding in tree.findings:
         print(finding)

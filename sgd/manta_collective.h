@@ -55,9 +55,9 @@ typedef enum manta_coll_type {
 } manta_coll_type;
 
 typedef enum manta_coll_op {
-    MANTA_COLL_SUM, /* integers wrap */
+    MANTA_COLL_SUM,  /* integers wrap */
     MANTA_COLL_MEAN, /* integers are cut towards zero */
-    MANTA_COLL_MAX, /* what is not a number in any member's input stays so */
+    MANTA_COLL_MAX,  /* what is not a number in any member's input stays so */
     MANTA_COLL_MIN
 } manta_coll_op;
 
@@ -150,23 +150,23 @@ MANTA_API manta_status manta_coll_unregister(manta_coll *coll, void *data, manta
 /* ---- collective calls ------------------------------------------------------------------------------------------ */
 
 /* out[i] = op over all members of in[i], for everyone; `count` elements each. */
-MANTA_API manta_status manta_coll_all_reduce(manta_coll *coll, const void *in, void *out, size_t count,
-                                             manta_coll_type type, manta_coll_op op, manta_error *e);
+MANTA_API manta_status manta_coll_all_reduce(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                                             manta_coll_op op, manta_error *e);
 /* The same for `root` alone; the others' `out` may be NULL. */
 MANTA_API manta_status manta_coll_reduce(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
                                          manta_coll_op op, int root, manta_error *e);
 /* `in` has a part of `count` elements for each member; rank r gets the reduction of all members' parts r. */
-MANTA_API manta_status manta_coll_reduce_scatter(manta_coll *coll, const void *in, void *out, size_t count,
-                                                 manta_coll_type type, manta_coll_op op, manta_error *e);
+MANTA_API manta_status manta_coll_reduce_scatter(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                                                 manta_coll_op op, manta_error *e);
 /* `out` gets a part of `count` elements from each member, in the order of ranks. `in` may be this member's own part of it. */
-MANTA_API manta_status manta_coll_all_gather(manta_coll *coll, const void *in, void *out, size_t count,
-                                             manta_coll_type type, manta_error *e);
+MANTA_API manta_status manta_coll_all_gather(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                                             manta_error *e);
 /* `data` of `root` to everyone's. */
 MANTA_API manta_status manta_coll_broadcast(manta_coll *coll, void *data, size_t count, manta_coll_type type, int root,
                                             manta_error *e);
 /* `in` has a part for each member, `out` gets one from each. */
-MANTA_API manta_status manta_coll_all_to_all(manta_coll *coll, const void *in, void *out, size_t count,
-                                             manta_coll_type type, manta_error *e);
+MANTA_API manta_status manta_coll_all_to_all(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                                             manta_error *e);
 /* Returns when all have called it. */
 MANTA_API manta_status manta_coll_barrier(manta_coll *coll, manta_error *e);
 
@@ -198,8 +198,8 @@ MANTA_API manta_coll_request *manta_coll_reduce_scatter_start(manta_coll *coll, 
                                                               manta_coll_type type, manta_coll_op op, manta_error *e);
 MANTA_API manta_coll_request *manta_coll_all_gather_start(manta_coll *coll, const void *in, void *out, size_t count,
                                                           manta_coll_type type, manta_error *e);
-MANTA_API manta_coll_request *manta_coll_broadcast_start(manta_coll *coll, void *data, size_t count, manta_coll_type type,
-                                                         int root, manta_error *e);
+MANTA_API manta_coll_request *manta_coll_broadcast_start(manta_coll *coll, void *data, size_t count, manta_coll_type type, int root,
+                                                         manta_error *e);
 /* Whether it is done. Does not block. */
 MANTA_API bool manta_coll_test(manta_coll_request *request);
 /* Waits until it is done, at most timeout_ms (MANTA_FOREVER: as long as its own limits let it), gives its result and frees
@@ -252,16 +252,16 @@ MANTA_API manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive,
  * own, which waits for no other, so that what makes the buffers is to be done before. They compare the call with the other
  * members' (EINVAL, in all, names two and what differs), put it on the stream and return; buffers belong to it until
  * manta_coll_gpu_wait, or whatever else waits for the stream. */
-MANTA_API manta_status manta_coll_gpu_all_reduce(manta_coll_gpu *gpu, const void *in, void *out, size_t count,
-                                                 manta_coll_type type, manta_coll_op op, void *stream, manta_error *e);
+MANTA_API manta_status manta_coll_gpu_all_reduce(manta_coll_gpu *gpu, const void *in, void *out, size_t count, manta_coll_type type,
+                                                 manta_coll_op op, void *stream, manta_error *e);
 MANTA_API manta_status manta_coll_gpu_reduce_scatter(manta_coll_gpu *gpu, const void *in, void *out, size_t count,
                                                      manta_coll_type type, manta_coll_op op, void *stream, manta_error *e);
-MANTA_API manta_status manta_coll_gpu_all_gather(manta_coll_gpu *gpu, const void *in, void *out, size_t count,
-                                                 manta_coll_type type, void *stream, manta_error *e);
+MANTA_API manta_status manta_coll_gpu_all_gather(manta_coll_gpu *gpu, const void *in, void *out, size_t count, manta_coll_type type,
+                                                 void *stream, manta_error *e);
 MANTA_API manta_status manta_coll_gpu_broadcast(manta_coll_gpu *gpu, void *data, size_t count, manta_coll_type type, int root,
                                                 void *stream, manta_error *e);
-MANTA_API manta_status manta_coll_gpu_all_to_all(manta_coll_gpu *gpu, const void *in, void *out, size_t count,
-                                                 manta_coll_type type, void *stream, manta_error *e);
+MANTA_API manta_status manta_coll_gpu_all_to_all(manta_coll_gpu *gpu, const void *in, void *out, size_t count, manta_coll_type type,
+                                                 void *stream, manta_error *e);
 /* Waits until all that was put on the stream is done. A death, an abort or the limit ends the wait, the communicator and what
  * is under way at once: the error says who and why, and buffers that results go to hold anything. Keep what a step began
  * with until this has returned. An error of NCCL's own (EDEVICE) is told after up to 2 s, in which the news of a death that it

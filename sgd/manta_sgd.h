@@ -81,15 +81,18 @@ typedef struct manta_operator {
     manta_status (*validate_batch)(manta_sgd *t, void *self, const manta_batch *b);
     /* Ends what setup has made, except by manta_sgd_alloc. Not called for a process that dies. */
     void (*teardown)(manta_sgd *t, void *self);
-    bool sets_gradients;     /* train_batch writes every element, so they need not be cleared before */
-    int  validate_batch_max; /* records in a call of validate_batch; 0: as many as in train_batch */
-    struct manta_operator *next; /* the library's */
+    bool                   sets_gradients;     /* train_batch writes every element, so they need not be cleared before */
+    int                    validate_batch_max; /* records in a call of validate_batch; 0: as many as in train_batch */
+    struct manta_operator *next;               /* the library's */
 } manta_operator;
 
 /* MANTA_OPERATOR(mymodel, .setup = setup, .train_batch = batch); outside of functions. */
-#define MANTA_OPERATOR(tag, ...)                                                          \
-    static manta_operator manta_operator_##tag = {.name = #tag, __VA_ARGS__};             \
-    MANTA_CONSTRUCTOR(operator_##tag) { manta_operator_register(&manta_operator_##tag); } \
+#define MANTA_OPERATOR(tag, ...) \
+    static manta_operator manta_operator_##tag = {.name = #tag, __VA_ARGS__}; \
+    MANTA_CONSTRUCTOR(operator_##tag) \
+    { \
+        manta_operator_register(&manta_operator_##tag); \
+    } \
     struct manta_operator /* takes the semicolon */
 
 /* Before main, or before manta_init in every process. Of two with one name the later one counts. Kept for ever. */
@@ -108,26 +111,26 @@ MANTA_API const char *manta_sgd_conf_str(manta_sgd *t, const char *name, const c
  * checkpoints under this name and loaded again, whatever their number. *value and *gradient are set before each call of the
  * other functions (*gradient: of train_batch), so `value` and `gradient` must stay where they are. `type` is MANTA_F32.
  * EINVAL: name (1 to 127 of A-Z a-z 0-9 . _ - /) or shape; EEXIST; EAGAIN: too many; ENOMEM. */
-MANTA_API manta_status manta_sgd_param(manta_sgd *t, const char *name, int type, int ndim, const int64_t *shape,
-                                       float **value, float **gradient);
+MANTA_API manta_status manta_sgd_param(manta_sgd *t, const char *name, int type, int ndim, const int64_t *shape, float **value,
+                                       float **gradient);
 
 enum { MANTA_RECORDS, MANTA_IDX, MANTA_TOKENS, MANTA_CSV, MANTA_NPY };
 
 typedef struct manta_data_opts {
-    int     format;   /* MANTA_RECORDS: a file of records of one size. MANTA_IDX: a folder with the four files of MNIST; NULL as
+    int         format;   /* MANTA_RECORDS: a file of records of one size. MANTA_IDX: a folder with the four files of MNIST; NULL as
                          path: Fashion-MNIST where Debian's package dataset-fashion-mnist puts it. MANTA_TOKENS: a text (each
                          byte a token) or a token file of llm.c, the last tenth of it to validate with; NULL as path: the text
                          of Debian's package bible-kjv-text. A record is a window of tokens, and the one after it.
                          MANTA_CSV: a line a record, of numbers with commas between them, as float32; a first line of words is
                          a head with the columns' names. MANTA_NPY: an array of NumPy, little-endian, C order; a record is
                          what stands at one place of its first axis */
-    int64_t record;   /* MANTA_RECORDS: bytes of one; MANTA_TOKENS: tokens of a window; may not be 0 */
-    int64_t skip;     /* MANTA_RECORDS: bytes before the first one */
-    bool    shuffle;  /* each epoch in an order of its own, by the run's seed; else as they stand there */
-    bool    validate; /* it is what validate_batch gets */
-    int         label;   /* MANTA_CSV: the column with the label, counted from 1; -1: the last; 0: there is none */
-    const char *labels;  /* MANTA_NPY: the array of the labels, whole numbers; NULL: there are none */
-    int         classes; /* MANTA_CSV, MANTA_NPY: labels are less, or the data is damaged; 0: less than 256 */
+    int64_t     record;   /* MANTA_RECORDS: bytes of one; MANTA_TOKENS: tokens of a window; may not be 0 */
+    int64_t     skip;     /* MANTA_RECORDS: bytes before the first one */
+    bool        shuffle;  /* each epoch in an order of its own, by the run's seed; else as they stand there */
+    bool        validate; /* it is what validate_batch gets */
+    int         label;    /* MANTA_CSV: the column with the label, counted from 1; -1: the last; 0: there is none */
+    const char *labels;   /* MANTA_NPY: the array of the labels, whole numbers; NULL: there are none */
+    int         classes;  /* MANTA_CSV, MANTA_NPY: labels are less, or the data is damaged; 0: less than 256 */
     const char *label_name; /* MANTA_CSV: in place of `label`: the column's name, as the head has it, or its number as text */
 } manta_data_opts;
 
@@ -213,18 +216,18 @@ enum {
 
 /* What happened. Valid during the call. */
 typedef struct manta_sgd_event {
-    int         kind; /* may be one that this header does not know: ignore it */
-    int         rank, pid, workers;
-    int64_t     step, steps; /* done, of how many */
-    double      loss, accuracy;
-    double      samples_per_s; /* of MANTA_SGD_STEP */
-    double      data_wait;     /* of MANTA_SGD_STEP: the share of this time in which rank 0 waited for records, 0 to 1 */
-    const char *const *names;  /* of all metrics; "loss" and "accuracy" first */
-    const double      *values;
-    int         metrics;
+    int                       kind; /* may be one that this header does not know: ignore it */
+    int                       rank, pid, workers;
+    int64_t                   step, steps; /* done, of how many */
+    double                    loss, accuracy;
+    double                    samples_per_s; /* of MANTA_SGD_STEP */
+    double                    data_wait; /* of MANTA_SGD_STEP: the share of this time in which rank 0 waited for records, 0 to 1 */
+    const char *const        *names;     /* of all metrics; "loss" and "accuracy" first */
+    const double             *values;
+    int                       metrics;
     const manta_sgd_recovery *recovery; /* of MANTA_SGD_RECOVERED, else NULL */
-    const char *text;                   /* the event as one line for a log, without newline */
-    double      lr;                     /* of MANTA_SGD_STEP: the rate of that step */
+    const char               *text;     /* the event as one line for a log, without newline */
+    double                    lr;       /* of MANTA_SGD_STEP: the rate of that step */
 } manta_sgd_event;
 
 /* A tracking service, as a run's driver sees it. Called in the thread that follows the run, and may be slow only at the run's
@@ -247,8 +250,8 @@ typedef struct manta_sgd_tracker {
     int (*end)(void *user, const char *status, int64_t step, const char *error);
 } manta_sgd_tracker;
 
-enum { MANTA_MOMENTUM, MANTA_ADAMW };               /* optimizer.kind */
-enum { MANTA_COSINE, MANTA_CONSTANT, MANTA_STEP };  /* optimizer.schedule */
+enum { MANTA_MOMENTUM, MANTA_ADAMW };              /* optimizer.kind */
+enum { MANTA_COSINE, MANTA_CONSTANT, MANTA_STEP }; /* optimizer.schedule */
 
 /* The four configurations of Ray Train, under their names, and what else a run has. */
 typedef struct manta_sgd_opts {
@@ -274,64 +277,64 @@ typedef struct manta_sgd_opts {
                                   is enough for all CPUs of max_workers. Small parts cost time; other ones give other bits */
         int         log_steps; /* between two MANTA_SGD_STEP; 0: 50 */
         int         validate_epochs; /* from one validation to the next; 0: 1; the end is validated in any case */
-        int         patience;  /* stop after so many validations in a row without a better score; 0: never */
-        double      min_delta; /* by how much a score must be better to count */
-        const char *timeline;  /* a file that shows in Perfetto or chrome://tracing what each rank did when: steps, waiting for
+        int         patience;        /* stop after so many validations in a row without a better score; 0: never */
+        double      min_delta;       /* by how much a score must be better to count */
+        const char *timeline; /* a file that shows in Perfetto or chrome://tracing what each rank did when: steps, waiting for
                                   data, work, sums, saves, and recoveries by phase. A later driver of the run goes on in it.
                                   NULL: none */
-        const char *tracking;  /* a folder, made if its parent is there, for a folder of the run's name with what a
+        const char *tracking; /* a folder, made if its parent is there, for a folder of the run's name with what a
                                   manta_sgd_tracker is told: params.json, metrics.jsonl (a line a report; a step that is repeated
                                   stands there once), artifacts/ (links), status.json. Goes on with the run. NULL: none */
-        bool        detached;  /* the run outlives this driver: see manta_sgd_fit */
+        bool        detached; /* the run outlives this driver: see manta_sgd_fit */
     } run;
     struct {
-        int max_failures;  /* times that workers may die; 0: none; -1: without limit */
-        double backoff_s;  /* to wait after a second failure without a step in between, doubled each time; 0: 0.1 */
-        double hang_after; /* seconds for which a worker may do nothing before it is replaced: no piece of work done, and in the
+        int    max_failures; /* times that workers may die; 0: none; -1: without limit */
+        double backoff_s;    /* to wait after a second failure without a step in between, doubled each time; 0: 0.1 */
+        double hang_after;   /* seconds for which a worker may do nothing before it is replaced: no piece of work done, and in the
                               operator's functions no CPU used and no disk waited for. Before a worker's first step it has a
                               minute at least. 0: by the run's own steps, 5 of the longest, 10 s at least (one that is stopped
                               by a signal: 0.9 s), and twice as long after each time at the same step; negative: for ever */
     } failure;
     struct {
-        double  every_s;     /* both 0: 30 s; the end of a run is saved in any case */
-        int64_t every_steps; /* each of them: where the disk is slower than that, the training waits for it */
-        int     keep;        /* newest ones; 0: 2 */
-        int     keep_best;   /* beside these, those with the best score; one is then saved at each validation */
-        const char *score;   /* the metric of the last validation by which checkpoints are compared; NULL: "loss" */
-        bool    score_max;   /* more of it is better */
-        bool    restart_damaged; /* a run of whose checkpoints none is whole begins anew; else that is ECORRUPT */
-        bool    other_data;  /* a run goes on with other data than it was begun with; else that is EINVAL */
+        double      every_s;         /* both 0: 30 s; the end of a run is saved in any case */
+        int64_t     every_steps;     /* each of them: where the disk is slower than that, the training waits for it */
+        int         keep;            /* newest ones; 0: 2 */
+        int         keep_best;       /* beside these, those with the best score; one is then saved at each validation */
+        const char *score;           /* the metric of the last validation by which checkpoints are compared; NULL: "loss" */
+        bool        score_max;       /* more of it is better */
+        bool        restart_damaged; /* a run of whose checkpoints none is whole begins anew; else that is ECORRUPT */
+        bool        other_data;      /* a run goes on with other data than it was begun with; else that is EINVAL */
     } checkpoint;
     struct {
-        int    kind;         /* MANTA_MOMENTUM, or MANTA_ADAMW */
-        double lr;           /* 0: 0.02; ADAMW: 0.001 */
-        double momentum;     /* 0: 0.9; negative: none */
-        double beta1, beta2; /* ADAMW; 0: 0.9 and 0.999 */
-        double epsilon;      /* ADAMW; 0: 1e-8 */
-        double weight_decay; /* 0: none, ADAMW: 0.01; negative: none */
-        int    schedule;     /* MANTA_COSINE: from lr to 0 as half a cosine; MANTA_CONSTANT;
+        int     kind;         /* MANTA_MOMENTUM, or MANTA_ADAMW */
+        double  lr;           /* 0: 0.02; ADAMW: 0.001 */
+        double  momentum;     /* 0: 0.9; negative: none */
+        double  beta1, beta2; /* ADAMW; 0: 0.9 and 0.999 */
+        double  epsilon;      /* ADAMW; 0: 1e-8 */
+        double  weight_decay; /* 0: none, ADAMW: 0.01; negative: none */
+        int     schedule;     /* MANTA_COSINE: from lr to 0 as half a cosine; MANTA_CONSTANT;
                                 MANTA_STEP: times step_gamma every step_epochs */
-        double step_gamma;   /* 0: 0.1 */
-        int    step_epochs;  /* 0: 1 */
+        double  step_gamma;   /* 0: 0.1 */
+        int     step_epochs;  /* 0: 1 */
         int64_t warmup_steps; /* in which it grows to lr, before the schedule begins */
-        int    lr_batch;     /* linear scaling: lr is meant for this batch, and used times run.batch / lr_batch; 0: as it is */
-        double clip_norm;    /* a longer gradient is cut to this length; 0: none is */
-        double max_norm;     /* a longer gradient, before it is cut, ends the run; 0: one that is not finite does */
-        int    zero;         /* 1: ZeRO's first stage: each of n workers keeps the optimizer's state for a n-th of the parameters,
+        int     lr_batch;     /* linear scaling: lr is meant for this batch, and used times run.batch / lr_batch; 0: as it is */
+        double  clip_norm;    /* a longer gradient is cut to this length; 0: none is */
+        double  max_norm;     /* a longer gradient, before it is cut, ends the run; 0: one that is not finite does */
+        int     zero;         /* 1: ZeRO's first stage: each of n workers keeps the optimizer's state for a n-th of the parameters,
                                 and updates these; the weights are the same to the bit. A worker that dies takes its shard along:
                                 the run goes back to the newest checkpoint. 0: each keeps all of it */
-        bool   zero_backup;  /* with zero: each shard is kept by two workers, half of the group apart, so that nothing is lost as
+        bool    zero_backup;  /* with zero: each shard is kept by two workers, half of the group apart, so that nothing is lost as
                                 long as one of the two lives */
     } optimizer;
-    const char *const *config; /* "NAME=value", ended by NULL: what operators ask for; NULL: nothing */
-    bool config_strict;        /* a name that setup does not ask for is an error */
-    uint64_t seed;
+    const char *const *config;        /* "NAME=value", ended by NULL: what operators ask for; NULL: nothing */
+    bool               config_strict; /* a name that setup does not ask for is an error */
+    uint64_t           seed;
     /* Told what happens, in the calling thread; anything but 0 stops the run after the present step, as its end. */
     int (*on_event)(void *user, const manta_sgd_event *event);
     void *user;
     /* Once this is not 0 the run ends after its present step, validates nothing, and leaves a checkpoint: the same call goes on
      * from there. For a handler of SIGTERM to set. Not looked at with run.detached: such a run outlives its driver. NULL: none. */
-    const volatile int *pause;
+    const volatile int      *pause;
     const manta_sgd_tracker *tracker; /* NULL: none; of a detached run, it is told where the run is followed by manta_sgd_fit */
     void                    *tracker_user;
 } manta_sgd_opts;
@@ -339,17 +342,17 @@ typedef struct manta_sgd_opts {
 enum { MANTA_SGD_PAUSED = 2 };
 
 typedef struct manta_sgd_result {
-    double   loss, accuracy; /* of the last validation; without data for it: of the last epoch's training samples */
-    int64_t  steps;          /* of the whole run, also those of earlier drivers */
-    int64_t  first_step;     /* where this driver began: 0, or what the checkpoint had completed */
-    uint64_t weights;        /* 64-bit XXH3 of the final parameters, float32 in their order */
-    int      restarts;       /* workers that died, or were killed because they hung */
-    int      resizes;        /* times that the number of workers changed */
-    int      stopped;        /* before its last epoch: 1 by patience or on_event, MANTA_SGD_PAUSED by opts.pause */
-    int64_t  steps_lost;     /* that were made again after deaths, in all */
-    int64_t  optimizer_bytes; /* of the optimizer's state, in the worker that has most of it at the end */
-    double   slowest_s;      /* the longest recovery */
-    double   wall_s;
+    double             loss, accuracy;  /* of the last validation; without data for it: of the last epoch's training samples */
+    int64_t            steps;           /* of the whole run, also those of earlier drivers */
+    int64_t            first_step;      /* where this driver began: 0, or what the checkpoint had completed */
+    uint64_t           weights;         /* 64-bit XXH3 of the final parameters, float32 in their order */
+    int                restarts;        /* workers that died, or were killed because they hung */
+    int                resizes;         /* times that the number of workers changed */
+    int                stopped;         /* before its last epoch: 1 by patience or on_event, MANTA_SGD_PAUSED by opts.pause */
+    int64_t            steps_lost;      /* that were made again after deaths, in all */
+    int64_t            optimizer_bytes; /* of the optimizer's state, in the worker that has most of it at the end */
+    double             slowest_s;       /* the longest recovery */
+    double             wall_s;
     manta_sgd_recovery last; /* all 0 where nobody died */
 } manta_sgd_result;
 
@@ -395,8 +398,8 @@ MANTA_API manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opt
 
 /* Follows the detached run of this name, from its first event that is still there, until its end; the rest is as for
  * manta_sgd_fit. ENOENT: there is none of this name (or another driver has had its result). */
-MANTA_API manta_status manta_sgd_attach(const char *run_name, int (*on_event)(void *user, const manta_sgd_event *event),
-                                        void *user, manta_sgd_result *out_result, manta_error *e);
+MANTA_API manta_status manta_sgd_attach(const char *run_name, int (*on_event)(void *user, const manta_sgd_event *event), void *user,
+                                        manta_sgd_result *out_result, manta_error *e);
 
 #ifdef __cplusplus
 }

@@ -46,19 +46,49 @@ typedef struct manta_param {
 } manta_param;
 
 /* MANTA_SPACE(MANTA_LOGUNIFORM("lr", 1e-5, 1e-1), MANTA_INT("width", 16, 512, .when = "model == mlp")) */
-#define MANTA_SPACE(...)       ((const manta_param[]){__VA_ARGS__, {.kind = MANTA_PARAM_END}})
-#define MANTA_UNIFORM(...)     {.kind = MANTA_PARAM_UNIFORM, .name = __VA_ARGS__}     /* name, low, high [, step] */
-#define MANTA_LOGUNIFORM(...)  {.kind = MANTA_PARAM_LOG_UNIFORM, .name = __VA_ARGS__} /* name, low, high [, step] */
-#define MANTA_NORMAL(...)      {.kind = MANTA_PARAM_NORMAL, .name = __VA_ARGS__}      /* name, mean, deviation [, step] */
-#define MANTA_LOGNORMAL(...)   {.kind = MANTA_PARAM_LOG_NORMAL, .name = __VA_ARGS__}  /* name, mean, deviation [, step] */
-#define MANTA_INT(...)         {.kind = MANTA_PARAM_INT, .name = __VA_ARGS__}         /* name, low, high [, step] */
-#define MANTA_LOGINT(...)      {.kind = MANTA_PARAM_LOG_INT, .name = __VA_ARGS__}     /* name, low, high [, step] */
-#define MANTA_VALUES(...)      ((const char *const[]){__VA_ARGS__, NULL})
+#define MANTA_SPACE(...) ((const manta_param[]){__VA_ARGS__, {.kind = MANTA_PARAM_END}})
+#define MANTA_UNIFORM(...) \
+    { \
+        .kind = MANTA_PARAM_UNIFORM, .name = __VA_ARGS__ \
+    } /* name, low, high [, step] */
+#define MANTA_LOGUNIFORM(...) \
+    { \
+        .kind = MANTA_PARAM_LOG_UNIFORM, .name = __VA_ARGS__ \
+    } /* name, low, high [, step] */
+#define MANTA_NORMAL(...) \
+    { \
+        .kind = MANTA_PARAM_NORMAL, .name = __VA_ARGS__ \
+    } /* name, mean, deviation [, step] */
+#define MANTA_LOGNORMAL(...) \
+    { \
+        .kind = MANTA_PARAM_LOG_NORMAL, .name = __VA_ARGS__ \
+    } /* name, mean, deviation [, step] */
+#define MANTA_INT(...) \
+    { \
+        .kind = MANTA_PARAM_INT, .name = __VA_ARGS__ \
+    } /* name, low, high [, step] */
+#define MANTA_LOGINT(...) \
+    { \
+        .kind = MANTA_PARAM_LOG_INT, .name = __VA_ARGS__ \
+    } /* name, low, high [, step] */
+#define MANTA_VALUES(...) ((const char *const[]){__VA_ARGS__, NULL})
 /* MANTA_CHOICE("optimizer", MANTA_VALUES("sgd", "adam"), .when = ...) */
-#define MANTA_CHOICE(tag, ...)  {.kind = MANTA_PARAM_CHOICE, .name = tag, .values = __VA_ARGS__}
-#define MANTA_ORDINAL(tag, ...) {.kind = MANTA_PARAM_ORDINAL, .name = tag, .values = __VA_ARGS__}
-#define MANTA_GRID(tag, ...)    {.kind = MANTA_PARAM_GRID, .name = tag, .values = __VA_ARGS__}
-#define MANTA_CONST(tag, text)  {.kind = MANTA_PARAM_CONST, .name = tag, .values = MANTA_VALUES(text)}
+#define MANTA_CHOICE(tag, ...) \
+    { \
+        .kind = MANTA_PARAM_CHOICE, .name = tag, .values = __VA_ARGS__ \
+    }
+#define MANTA_ORDINAL(tag, ...) \
+    { \
+        .kind = MANTA_PARAM_ORDINAL, .name = tag, .values = __VA_ARGS__ \
+    }
+#define MANTA_GRID(tag, ...) \
+    { \
+        .kind = MANTA_PARAM_GRID, .name = tag, .values = __VA_ARGS__ \
+    }
+#define MANTA_CONST(tag, text) \
+    { \
+        .kind = MANTA_PARAM_CONST, .name = tag, .values = MANTA_VALUES(text) \
+    }
 
 /* ---- inside a trial ------------------------------------------------------------------------------------------------ */
 
@@ -75,9 +105,12 @@ typedef struct manta_trial_entry {
 } manta_trial_entry;
 
 /* MANTA_TRIAL(trial); outside of functions. */
-#define MANTA_TRIAL(fn)                                                                  \
-    static manta_trial_entry manta_trial_entry_##fn = {#fn, fn, NULL};                   \
-    MANTA_CONSTRUCTOR(trial_##fn) { manta_trial_register(&manta_trial_entry_##fn); }     \
+#define MANTA_TRIAL(fn) \
+    static manta_trial_entry manta_trial_entry_##fn = {#fn, fn, NULL}; \
+    MANTA_CONSTRUCTOR(trial_##fn) \
+    { \
+        manta_trial_register(&manta_trial_entry_##fn); \
+    } \
     struct manta_trial_entry /* takes the semicolon */
 
 /* Before manta_init in every process. Of two with one name the later one counts. Kept for ever. */
@@ -154,61 +187,61 @@ typedef struct manta_sweep_row {
 /* What a sweep looks like at a moment. All pointers are valid during the call. */
 enum { MANTA_SWEEP_ROWS_MAX = 64 };
 typedef struct manta_sweep_progress {
-    int64_t     trials;    /* wanted; 0: no limit of their number */
-    int64_t     running, waiting, paused, completed, stopped, failed, retried;
-    int64_t     reports;
-    int         slots;     /* actors that serve trials */
-    double      seconds;   /* of this driver */
-    bool        has_best;
-    double      best;
-    int64_t     best_trial;
-    const char *best_params; /* JSON */
-    const char *message;     /* what has just happened and people should know; NULL: nothing */
-    const manta_sweep_row *rows; /* trials that run, at most MANTA_SWEEP_ROWS_MAX */
-    int         row_count;
+    int64_t                trials; /* wanted; 0: no limit of their number */
+    int64_t                running, waiting, paused, completed, stopped, failed, retried;
+    int64_t                reports;
+    int                    slots;   /* actors that serve trials */
+    double                 seconds; /* of this driver */
+    bool                   has_best;
+    double                 best;
+    int64_t                best_trial;
+    const char            *best_params; /* JSON */
+    const char            *message;     /* what has just happened and people should know; NULL: nothing */
+    const manta_sweep_row *rows;        /* trials that run, at most MANTA_SWEEP_ROWS_MAX */
+    int                    row_count;
 } manta_sweep_progress;
 
 typedef struct manta_sweep_opts {
-    const char        *name;    /* 1 to 63 of A-Z a-z 0-9 . _ -; NULL: "sweep". Run it again: it resumes */
-    const char        *storage; /* folder for the folders of sweeps; NULL: $MANTA_SWEEPS, else ~/.manta/sweeps */
-    const char        *metric;
-    int                mode;    /* MANTA_MIN or MANTA_MAX */
-    int64_t            trials;  /* 0: until time_s, or the grid's end */
-    double             time_s;  /* no trial is begun after so long, over all runs; those under way are stopped */
-    int                concurrency; /* trials at a time; 0: as many as the cluster has room for */
-    const manta_param *space;
-    const char *const *constraints; /* each must hold: "2*width + depth <= 4096" (linear); ended by NULL; may be NULL */
-    const char        *sampler;     /* random (default), grid, sobol, tpe, cmaes, gp; "exec:PROGRAM ARGS": ask and tell over
+    const char           *name;    /* 1 to 63 of A-Z a-z 0-9 . _ -; NULL: "sweep". Run it again: it resumes */
+    const char           *storage; /* folder for the folders of sweeps; NULL: $MANTA_SWEEPS, else ~/.manta/sweeps */
+    const char           *metric;
+    int                   mode;        /* MANTA_MIN or MANTA_MAX */
+    int64_t               trials;      /* 0: until time_s, or the grid's end */
+    double                time_s;      /* no trial is begun after so long, over all runs; those under way are stopped */
+    int                   concurrency; /* trials at a time; 0: as many as the cluster has room for */
+    const manta_param    *space;
+    const char *const    *constraints;  /* each must hold: "2*width + depth <= 4096" (linear); ended by NULL; may be NULL */
+    const char           *sampler;      /* random (default), grid, sobol, tpe, cmaes, gp; "exec:PROGRAM ARGS": ask and tell over
                                        its standard input and output, docs/sweeps.md */
-    const char        *sampler_opts; /* "startup=20,independent": docs/sweeps.md */
-    const char        *scheduler;   /* fifo (default), median, asha, asha_promote, hyperband, pbt */
-    const char        *scheduler_opts;
-    const char        *stop;        /* rules to stop by, "steps,limit=100; trial_plateau,window=6": docs/sweeps.md */
-    const char *const *points;      /* JSON objects, tried first; ended by NULL; may be NULL */
-    const char        *importance;  /* how parameters are weighed: fanova (default) or ped_anova; may change at a resume */
-    const char        *replay;      /* "NAME" or "NAME:TRIAL": a trial that changes its parameters when and as that trial (else the
+    const char           *sampler_opts; /* "startup=20,independent": docs/sweeps.md */
+    const char           *scheduler;    /* fifo (default), median, asha, asha_promote, hyperband, pbt */
+    const char           *scheduler_opts;
+    const char           *stop;       /* rules to stop by, "steps,limit=100; trial_plateau,window=6": docs/sweeps.md */
+    const char *const    *points;     /* JSON objects, tried first; ended by NULL; may be NULL */
+    const char           *importance; /* how parameters are weighed: fanova (default) or ped_anova; may change at a resume */
+    const char           *replay; /* "NAME" or "NAME:TRIAL": a trial that changes its parameters when and as that trial (else the
                                        best) of an earlier PBT sweep did, from that one's first point on. Instead of a
                                        scheduler; `trials` is then 1 */
-    const char *const *warm_start;  /* names of sweeps whose results the sampler (tpe, cmaes or gp) is told first, whatever the
+    const char *const    *warm_start; /* names of sweeps whose results the sampler (tpe, cmaes or gp) is told first, whatever the
                                        scheduler; the sampler counts them, the scheduler's rungs and brackets do not */
-    double             cpus;        /* of a trial; 0: 1; -1: none */
-    double             gpus;
-    int64_t            memory;
+    double                cpus;       /* of a trial; 0: 1; -1: none */
+    double                gpus;
+    int64_t               memory;
     const manta_resource *resources;
-    int                resource_count;
-    int                retries;     /* of a trial that failed; 0: 2; MANTA_NO_RETRY: none */
-    double             trial_timeout_s; /* of one attempt; then it is killed and counts as failed; 0: none */
-    double             silent_timeout_s; /* ... without a report */
-    uint64_t           seed;
-    bool               ordered;     /* results reach the sampler in the order of trials, so that, with scheduler fifo, a sweep
+    int                   resource_count;
+    int                   retries;          /* of a trial that failed; 0: 2; MANTA_NO_RETRY: none */
+    double                trial_timeout_s;  /* of one attempt; then it is killed and counts as failed; 0: none */
+    double                silent_timeout_s; /* ... without a report */
+    uint64_t              seed;
+    bool                  ordered; /* results reach the sampler in the order of trials, so that, with scheduler fifo, a sweep
                                        is the same whatever is killed, on any number of nodes */
-    const void        *data;        /* for manta_trial_data; borrowed */
-    size_t             data_size;
+    const void           *data;    /* for manta_trial_data; borrowed */
+    size_t                data_size;
     const manta_sweep_command *command; /* instead of a function: manta_sweep_run's trial is NULL */
     /* Called by the thread that runs the sweep, four times a second at most and at the end. Nonzero: stop, as by
      * manta_sweep_tell(MANTA_SWEEP_STOP). */
-    int              (*progress)(void *user, const manta_sweep_progress *p);
-    void              *user;
+    int (*progress)(void *user, const manta_sweep_progress *p);
+    void *user;
 } manta_sweep_opts;
 
 enum { MANTA_SWEEP_PARAMS_MAX = 4096 };
@@ -234,14 +267,13 @@ typedef struct manta_sweep_result {
  * here (manta.h). What was finished stays so in any case.
  * A disk that becomes full meanwhile is waited for: trials that run go on, none is begun, and `progress` hears of it (message),
  * as of the room that there is again. */
-MANTA_API manta_status manta_sweep_run(const char *trial, const manta_sweep_opts *opts, manta_sweep_result *out,
-                                       manta_error *e);
+MANTA_API manta_status manta_sweep_run(const char *trial, const manta_sweep_opts *opts, manta_sweep_result *out, manta_error *e);
 
 /* ---- a sweep from outside ------------------------------------------------------------------------------------------- */
 
 enum {
-    MANTA_SWEEP_STOP = 1,   /* no further trial; those under way are stopped, and go on when the sweep is resumed */
-    MANTA_SWEEP_PAUSE,      /* no further trial until MANTA_SWEEP_GO */
+    MANTA_SWEEP_STOP = 1, /* no further trial; those under way are stopped, and go on when the sweep is resumed */
+    MANTA_SWEEP_PAUSE,    /* no further trial until MANTA_SWEEP_GO */
     MANTA_SWEEP_GO,
     MANTA_SWEEP_STOP_TRIAL, /* `value`: its number. It counts as stopped, with its last value */
     MANTA_SWEEP_TRIALS,     /* `value`: how many trials there are to be in all */
@@ -259,8 +291,8 @@ typedef struct manta_sweep_trial {
     double      value; /* the metric's newest */
     int64_t     step, reports, retries;
     double      drawn_s, ended_s; /* seconds of the sweep; ended_s 0: it has not */
-    const char *params; /* JSON */
-    const char *why;    /* it failed, with the end of its log; NULL */
+    const char *params;           /* JSON */
+    const char *why;              /* it failed, with the end of its log; NULL */
 } manta_sweep_trial;
 typedef struct manta_sweep_report {
     int64_t     trial, step;
@@ -275,21 +307,21 @@ typedef struct manta_sweep_copy {
     const char *before, *after; /* parameters of `trial`, JSON */
 } manta_sweep_copy;
 typedef struct manta_sweep_view {
-    const char *name, *metric, *mode, *sampler, *scheduler, *seed, *trial, *space; /* space: JSON */
-    const char *importance; /* fanova or ped_anova */
-    int64_t     wanted; /* trials; 0: no limit */
-    bool        is_running;
-    const char *state; /* "running"; "done"; "stopped" (by hand: resumed, it goes on; by a rule or time_s: with more of
+    const char              *name, *metric, *mode, *sampler, *scheduler, *seed, *trial, *space; /* space: JSON */
+    const char              *importance;                                                        /* fanova or ped_anova */
+    int64_t                  wanted;                                                            /* trials; 0: no limit */
+    bool                     is_running;
+    const char              *state; /* "running"; "done"; "stopped" (by hand: resumed, it goes on; by a rule or time_s: with more of
                           that); else "unfinished" */
-    double      seconds;
-    int64_t     drivers; /* that began or resumed it */
-    int64_t     completed, stopped, failed, retried;
-    const manta_sweep_trial  *trials;
-    int64_t     count, best; /* best: number of a trial; -1: none */
-    const manta_sweep_report *reports; /* in the order in which they came */
-    int64_t     report_count;
+    double                   seconds;
+    int64_t                  drivers; /* that began or resumed it */
+    int64_t                  completed, stopped, failed, retried;
+    const manta_sweep_trial *trials;
+    int64_t                  count, best; /* best: number of a trial; -1: none */
+    const manta_sweep_report *reports;    /* in the order in which they came */
+    int64_t                   report_count;
     const manta_sweep_copy   *copies; /* the policy that PBT has followed, in the order of time */
-    int64_t     copy_count;
+    int64_t                   copy_count;
 } manta_sweep_view;
 
 /* Reads a sweep, running or not; freed with manta_sweep_view_free. NULL: *e says why (ENOENT, ECORRUPT, ENOMEM, ESYS). */

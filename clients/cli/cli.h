@@ -23,13 +23,45 @@ enum {
 /* ---- main.c: the words after `manta` ---- */
 
 enum cli_option {
-    CLI_OPT_HEAD, CLI_OPT_ADDRESS, CLI_OPT_TOKEN_FILE, CLI_OPT_DIR, CLI_OPT_STATE, CLI_OPT_PORT, CLI_OPT_NODE_NAME,
-    CLI_OPT_NUM_CPUS, CLI_OPT_NUM_GPUS, CLI_OPT_RESOURCES, CLI_OPT_STORE_MEMORY, CLI_OPT_JOB_MEMORY, CLI_OPT_JOB_USERS,
-    CLI_OPT_MAX_BLOCKED, CLI_OPT_MAX_WORKERS, CLI_OPT_JOB_PIDS, CLI_OPT_CGROUP, CLI_OPT_LABELS, CLI_OPT_OUTPUT, CLI_OPT_NAME,
+    CLI_OPT_HEAD,
+    CLI_OPT_ADDRESS,
+    CLI_OPT_TOKEN_FILE,
+    CLI_OPT_DIR,
+    CLI_OPT_STATE,
+    CLI_OPT_PORT,
+    CLI_OPT_NODE_NAME,
+    CLI_OPT_NUM_CPUS,
+    CLI_OPT_NUM_GPUS,
+    CLI_OPT_RESOURCES,
+    CLI_OPT_STORE_MEMORY,
+    CLI_OPT_JOB_MEMORY,
+    CLI_OPT_JOB_USERS,
+    CLI_OPT_MAX_BLOCKED,
+    CLI_OPT_MAX_WORKERS,
+    CLI_OPT_JOB_PIDS,
+    CLI_OPT_CGROUP,
+    CLI_OPT_LABELS,
+    CLI_OPT_OUTPUT,
+    CLI_OPT_NAME,
     CLI_OPT_NAMESPACE,
-    CLI_OPT_FILE, CLI_OPT_ENV, CLI_OPT_METADATA, CLI_OPT_RETRIES, CLI_OPT_TIME_S, CLI_OPT_FOLLOW, CLI_OPT_FILTER, CLI_OPT_LIMIT,
-    CLI_OPT_TIMEOUT_S, CLI_OPT_TLS_FILE, CLI_OPT_TLS_DIR, CLI_OPT_INSECURE, CLI_OPT_BIND, CLI_OPT_JOIN,
-    CLI_OPT_PURGE, CLI_OPT_LOGS, CLI_OPT_HELP, CLI_OPTIONS,
+    CLI_OPT_FILE,
+    CLI_OPT_ENV,
+    CLI_OPT_METADATA,
+    CLI_OPT_RETRIES,
+    CLI_OPT_TIME_S,
+    CLI_OPT_FOLLOW,
+    CLI_OPT_FILTER,
+    CLI_OPT_LIMIT,
+    CLI_OPT_TIMEOUT_S,
+    CLI_OPT_TLS_FILE,
+    CLI_OPT_TLS_DIR,
+    CLI_OPT_INSECURE,
+    CLI_OPT_BIND,
+    CLI_OPT_JOIN,
+    CLI_OPT_PURGE,
+    CLI_OPT_LOGS,
+    CLI_OPT_HELP,
+    CLI_OPTIONS,
 };
 
 struct cli_args {
@@ -71,10 +103,10 @@ enum cli_daemon { CLI_DAEMON_HEAD, CLI_DAEMON_RAYLET, CLI_DAEMONS };
 extern const char *const cli_daemon_names[CLI_DAEMONS];
 
 struct cli_folder {
-    char               path[CLI_PATH_SIZE - 256]; /* absolute; room for names */
-    bool               is_default;                /* where all look who are told nothing */
-    bool               exists;
-    struct cli_record  daemons[CLI_DAEMONS];
+    char              path[CLI_PATH_SIZE - 256]; /* absolute; room for names */
+    bool              is_default;                /* where all look who are told nothing */
+    bool              exists;
+    struct cli_record daemons[CLI_DAEMONS];
 };
 
 /* --dir, else MANTA_ADDRESS where it is a folder, else this user's; reads who runs there. With `make` it is made, mode
@@ -113,8 +145,8 @@ bool cli_address_towards(const char *address, char out[CTL_ADDRESS_SIZE]);
 /* ---- output.c: one value, printed as a table or as JSON ---- */
 
 struct cli_column {
-    const char *key;   /* in the JSON object */
-    const char *title; /* NULL ends the list */
+    const char *key;     /* in the JSON object */
+    const char *title;   /* NULL ends the list */
     bool        is_wide; /* with -o wide only */
 };
 /* False: -o names no format, and that is printed. */
@@ -140,7 +172,7 @@ manta_rows *cli_rows(const struct cli_args *args, manta_client *client, const ch
 /* "" where the column does not exist. */
 const char *cli_cell(const manta_rows *rows, size_t row, const char *column);
 /* An array of objects. A million rows take gigabytes so: cli_rows_print does without. */
-json_t     *cli_rows_json(const manta_rows *rows);
+json_t *cli_rows_json(const manta_rows *rows);
 /* Prints them as the options want: as JSON, or as a table of `columns`. Returns CLI_OK. */
 int cli_rows_print(const struct cli_args *args, const struct cli_column *columns, const manta_rows *rows);
 /* Prints to standard error what is missing in them. */

@@ -19,8 +19,8 @@
 const char *const cli_daemon_names[CLI_DAEMONS] = {[CLI_DAEMON_HEAD] = "head", [CLI_DAEMON_RAYLET] = "raylet"};
 
 /* All that Manta makes in a runtime folder. (Folders of private clusters may lie beside: they end with their drivers.) */
-static const char *const our_files[] = {"head.addr", "head.addr.new", "token", "raylet.sock",
-                                        "head.log", "raylet.log", "group", "join", "tls.pem"};
+static const char *const our_files[] = {"head.addr",  "head.addr.new", "token", "raylet.sock", "head.log",
+                                        "raylet.log", "group",         "join",  "tls.pem"};
 static const char *const our_folders[] = {"daemons", "state", "jobs", "env", "tls"};
 
 void cli_folder_file(const struct cli_folder *folder, const char *name, char out[CLI_PATH_SIZE])
@@ -95,8 +95,8 @@ bool cli_folder_open(const struct cli_args *args, bool wants_make, struct cli_fo
         memcpy(out->path, real, strlen(real) + 1);
     free(real);
     if (stat(out->path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
-        return cli_fail("the runtime folder %s must be a folder of yours that nobody else may write to (chmod 0700)",
-                        out->path), false;
+        return cli_fail("the runtime folder %s must be a folder of yours that nobody else may write to (chmod 0700)", out->path),
+               false;
     cli_folder_refresh(out);
     return true;
 }

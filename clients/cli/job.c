@@ -68,10 +68,21 @@ static json_t *json_of(const manta_job_info *job)
 }
 
 static const struct cli_column columns[] = {
-    {"id", "ID", false},          {"name", "NAME", false},       {"state", "STATE", false},         {"seconds", "SECONDS", false},
-    {"node", "NODE", false},      {"pid", "PID", true},          {"attempt", "ATTEMPT", true},      {"exit_code", "EXIT", false},
-    {"submitted", "SUBMITTED", true}, {"started", "STARTED", true}, {"ended", "ENDED", true},       {"log_bytes", "LOG", true},
-    {"metadata", "METADATA", true}, {"reason", "REASON", false},  {NULL, NULL, false},
+    {"id", "ID", false},
+    {"name", "NAME", false},
+    {"state", "STATE", false},
+    {"seconds", "SECONDS", false},
+    {"node", "NODE", false},
+    {"pid", "PID", true},
+    {"attempt", "ATTEMPT", true},
+    {"exit_code", "EXIT", false},
+    {"submitted", "SUBMITTED", true},
+    {"started", "STARTED", true},
+    {"ended", "ENDED", true},
+    {"log_bytes", "LOG", true},
+    {"metadata", "METADATA", true},
+    {"reason", "REASON", false},
+    {NULL, NULL, false},
 };
 
 /* ---- following ---- */
@@ -255,18 +266,41 @@ static int actor_kill(const struct cli_args *args, manta_client *client)
     free(jobs);
     if (i == count)
         return cli_fail("no detached actor is named \"%s\" in the namespace \"%s\"", args->rest[0], space);
-    if (manta_job_stop(client, job.id, &e) != MANTA_OK ||
-        manta_job_wait(client, job.id, MT_CLI_START_MS, &job, &e) != MANTA_OK)
+    if (manta_job_stop(client, job.id, &e) != MANTA_OK || manta_job_wait(client, job.id, MT_CLI_START_MS, &job, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     printf("%s: killed\n", args->rest[0]);
     return CLI_OK;
 }
 
-int cli_submit(const struct cli_args *args) { return cli_with_client(args, submit); }
-int cli_job_list(const struct cli_args *args) { return cli_with_client(args, list); }
-int cli_job_status(const struct cli_args *args) { return cli_with_client(args, status); }
-int cli_job_logs(const struct cli_args *args) { return cli_with_client(args, logs); }
-int cli_job_wait(const struct cli_args *args) { return cli_with_client(args, wait_for); }
-int cli_job_stop(const struct cli_args *args) { return cli_with_client(args, stop); }
-int cli_job_delete(const struct cli_args *args) { return cli_with_client(args, delete_job); }
-int cli_actor_kill(const struct cli_args *args) { return cli_with_client(args, actor_kill); }
+int cli_submit(const struct cli_args *args)
+{
+    return cli_with_client(args, submit);
+}
+int cli_job_list(const struct cli_args *args)
+{
+    return cli_with_client(args, list);
+}
+int cli_job_status(const struct cli_args *args)
+{
+    return cli_with_client(args, status);
+}
+int cli_job_logs(const struct cli_args *args)
+{
+    return cli_with_client(args, logs);
+}
+int cli_job_wait(const struct cli_args *args)
+{
+    return cli_with_client(args, wait_for);
+}
+int cli_job_stop(const struct cli_args *args)
+{
+    return cli_with_client(args, stop);
+}
+int cli_job_delete(const struct cli_args *args)
+{
+    return cli_with_client(args, delete_job);
+}
+int cli_actor_kill(const struct cli_args *args)
+{
+    return cli_with_client(args, actor_kill);
+}

@@ -63,7 +63,7 @@ static bool source_address(const struct addrinfo *to, char *out, size_t size)
     struct sockaddr_storage from;
     socklen_t               from_size = sizeof from;
     int                     fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool is_found = fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
+    bool                    is_found = fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
                     getsockname(fd, (struct sockaddr *)&from, &from_size) == 0 &&
                     getnameinfo((struct sockaddr *)&from, from_size, out, (socklen_t)size, NULL, 0, NI_NUMERICHOST) == 0;
     if (fd >= 0)

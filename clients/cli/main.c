@@ -70,8 +70,9 @@ static const struct option_row options[CLI_OPTIONS] = {
 #define BIT(name) (UINT64_C(1) << CLI_OPT_##name)
 #define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE) | BIT(TLS_FILE) | BIT(INSECURE))
 #define LOOK      (PLACE | BIT(OUTPUT) | BIT(FILTER) | BIT(LIMIT))
-#define NODE      (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY) | BIT(JOB_MEMORY) | \
-                   BIT(JOB_USERS) | BIT(MAX_BLOCKED) | BIT(MAX_WORKERS) | BIT(LABELS) | BIT(JOB_PIDS) | BIT(CGROUP))
+#define NODE \
+    (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY) | BIT(JOB_MEMORY) | BIT(JOB_USERS) | \
+     BIT(MAX_BLOCKED) | BIT(MAX_WORKERS) | BIT(LABELS) | BIT(JOB_PIDS) | BIT(CGROUP))
 
 enum verb_kind {
     PLAIN,
@@ -80,10 +81,10 @@ enum verb_kind {
 };
 
 struct verb {
-    const char    *name; /* one word or two */
-    const char    *rest; /* what stands behind the options */
-    const char    *help;
-    int          (*run)(const struct cli_args *args);
+    const char *name; /* one word or two */
+    const char *rest; /* what stands behind the options */
+    const char *help;
+    int (*run)(const struct cli_args *args);
     uint64_t       options;
     enum verb_kind kind;
 };
@@ -100,7 +101,8 @@ static const struct verb verbs[] = {
     {"status", "", "nodes, resources and what waits for them", cli_status, PLACE | BIT(OUTPUT), PLAIN},
     {"submit", "[--] COMMAND [ARGUMENT...]", "run a command, or a .so, in the cluster as a job", cli_submit,
      PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(METADATA) | BIT(RETRIES) | BIT(TIME_S) | BIT(NUM_CPUS) | BIT(NUM_GPUS) |
-         BIT(FOLLOW), COMMAND},
+         BIT(FOLLOW),
+     COMMAND},
     {"job list", "", "all jobs, the newest first", cli_job_list, PLACE | BIT(OUTPUT), PLAIN},
     {"job status", "ID", "how a job stands", cli_job_status, PLACE | BIT(OUTPUT), PLAIN},
     {"job logs", "ID", "what a job has printed", cli_job_logs, PLACE | BIT(FOLLOW), PLAIN},
@@ -125,8 +127,8 @@ static const struct verb verbs[] = {
     {"summary actors", "", "the same of actors", cli_summary, PLACE | BIT(OUTPUT), PLAIN},
     {"summary objects", "", "how many values there are", cli_summary, PLACE | BIT(OUTPUT), PLAIN},
     {"memory", "", "who holds which values: owner, pins, node", cli_memory, LOOK, PLAIN},
-    {"stack", "[PID]", "where the workers are: the stack of each one's main thread", cli_stack,
-     PLACE | BIT(OUTPUT) | BIT(FILTER), PLAIN},
+    {"stack", "[PID]", "where the workers are: the stack of each one's main thread", cli_stack, PLACE | BIT(OUTPUT) | BIT(FILTER),
+     PLAIN},
     {"timeline", "[FILE]", "write what the workers ran as a trace for Perfetto (\"-\": print it)", cli_timeline,
      PLACE | BIT(FILTER) | BIT(LIMIT), PLAIN},
     {"healthcheck", "", "exits with 0 where the head answers and a node is alive", cli_healthcheck, PLACE, PLAIN},
@@ -159,8 +161,8 @@ static void print_verb(FILE *out, const struct verb *verb)
             continue;
         snprintf(left, sizeof left, "--%s%s%s", options[i].name, options[i].value ? " " : "",
                  options[i].value ? options[i].value : "");
-        fprintf(out, options[i].letter ? "  -%c, %-22s %s\n" : "  %c   %-22s %s\n",
-                options[i].letter ? options[i].letter : ' ', left, options[i].help);
+        fprintf(out, options[i].letter ? "  -%c, %-22s %s\n" : "  %c   %-22s %s\n", options[i].letter ? options[i].letter : ' ',
+                left, options[i].help);
     }
 }
 
@@ -220,8 +222,10 @@ static int no_verb(int count, char *const *words, bool is_first_known)
 {
     struct near n = {.word = is_first_known && count > 1 ? words[1] : words[0]};
     bool        is_list = is_first_known && count < 2;
-    fprintf(stderr, is_first_known && count > 1 ? "manta: no such verb: \"%s %s\"\n" : is_list ? "manta %s: say what:\n"
-                                                                                     : "manta: no such verb: \"%s\"\n",
+    fprintf(stderr,
+            is_first_known && count > 1 ? "manta: no such verb: \"%s %s\"\n"
+            : is_list                   ? "manta %s: say what:\n"
+                                        : "manta: no such verb: \"%s\"\n",
             words[0], count > 1 ? words[1] : "");
     for (int i = 0; i < VERBS; i++) {
         const char *space = strchr(verbs[i].name, ' ');
@@ -306,8 +310,10 @@ bool cli_number(const struct cli_args *args, enum cli_option option, double leas
 
 manta_client *cli_connect(const struct cli_args *args)
 {
-    manta_client_opts opts = {.address = args->values[CLI_OPT_ADDRESS], .token_file = args->values[CLI_OPT_TOKEN_FILE],
-                              .tls_file = args->values[CLI_OPT_TLS_FILE], .insecure = args->values[CLI_OPT_INSECURE] != NULL};
+    manta_client_opts opts = {.address = args->values[CLI_OPT_ADDRESS],
+                              .token_file = args->values[CLI_OPT_TOKEN_FILE],
+                              .tls_file = args->values[CLI_OPT_TLS_FILE],
+                              .insecure = args->values[CLI_OPT_INSECURE] != NULL};
     manta_error       e;
     manta_client     *client = manta_client_open(&opts, &e);
     if (!client)

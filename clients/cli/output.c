@@ -38,7 +38,8 @@ static void object_text(const json_t *object, char out[CELL_SIZE])
     json_t     *value;
     size_t      at = 0;
     out[0] = '\0';
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
         const char *text = json_is_string(value) ? json_string_value(value) : "";
         int         n = snprintf(out + at, CELL_SIZE - at, "%s%s=%s", at ? "," : "", key, text);
         at = n < 0 || at + (size_t)n >= CELL_SIZE ? CELL_SIZE - 1 : at + (size_t)n;
@@ -69,7 +70,7 @@ static const char *colour_of(const char *text)
 {
     static const char *const good[] = {"SUCCEEDED", "ALIVE", NULL}, *const bad[] = {"FAILED", "DEAD", NULL},
                              *const busy[] = {"RUNNING", "PENDING", "SUSPECT", NULL};
-    const char *off = getenv("NO_COLOR");
+    const char                     *off = getenv("NO_COLOR");
     if (!isatty(STDOUT_FILENO) || (off && off[0]))
         return NULL;
     for (int i = 0; good[i]; i++)
@@ -142,14 +143,16 @@ int cli_print_rows(const struct cli_args *args, const struct cli_column *columns
             shown[count++] = c;
     for (size_t k = 0; k < count; k++) {
         widths[k] = strlen(shown[k]->title);
-        json_array_foreach(take_rows, i, row) {
+        json_array_foreach(take_rows, i, row)
+        {
             cell_text(json_object_get(row, shown[k]->key), text);
             widths[k] = strlen(text) > widths[k] ? strlen(text) : widths[k];
         }
     }
     for (size_t k = 0; k < count; k++)
         print_cell(shown[k]->title, widths[k], k + 1 == count);
-    json_array_foreach(take_rows, i, row) {
+    json_array_foreach(take_rows, i, row)
+    {
         for (size_t k = 0; k < count; k++) {
             cell_text(json_object_get(row, shown[k]->key), text);
             print_cell(text, widths[k], k + 1 == count);

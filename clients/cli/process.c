@@ -58,7 +58,7 @@ bool cli_program_find(const char *name, char out[CLI_PATH_SIZE])
 static pid_t spawn(char *const argv[], const char *log_file, int ready_fd)
 {
     pid_t pid = -1;
-    int log = open(log_file, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int   log = open(log_file, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (log < 0)
         return cli_fail("cannot write %s: %s", log_file, strerror(errno)), -1;
     struct mt_child_opts o = {.program = argv[0],
@@ -69,7 +69,7 @@ static pid_t spawn(char *const argv[], const char *log_file, int ready_fd)
                               .dir = "/", /* else a file system could not be unmounted */
                               .fds = {{MT_CHILD_NULL, 0}, {log, 1}, {log, 2}, {ready_fd, READY_FD}},
                               .fd_count = 4};
-    mt_status st = mt_child_start(&o, &pid);
+    mt_status            st = mt_child_start(&o, &pid);
     close(log);
     if (st.code)
         cli_fail("cannot start %s (log: %s): %s", argv[0], log_file, strerror(st.sys));

@@ -30,9 +30,10 @@ static bool is_any(const char *word, const char *const *list)
 static enum cell_kind kind_of_column(const char *column)
 {
     static const char *const times[] = {"submitted", "started", "ended", NULL};
-    static const char *const numbers[] = {"attempt", "node", "pid", "restarts", "count", "finished", "rss", "wanted", "held",
-                                          "size", "owner_pid", "writer_pid", "pins", "total_ns", "store_used", "store_total",
-                                          "segments", "workers", "events", "events_lost", NULL};
+    static const char *const numbers[] = {"attempt", "node",        "pid",        "restarts",    "count",     "finished",
+                                          "rss",     "wanted",      "held",       "size",        "owner_pid", "writer_pid",
+                                          "pins",    "total_ns",    "store_used", "store_total", "segments",  "workers",
+                                          "events",  "events_lost", NULL};
     return is_any(column, times) ? CELL_TIME : is_any(column, numbers) ? CELL_NUMBER : CELL_TEXT;
 }
 
@@ -113,8 +114,8 @@ json_t *cli_rows_json(const manta_rows *rows)
             json_object_set_new(row, rows->columns[i],
                                 cell_value(kind_of_column(rows->columns[i]), rows->cells[r * rows->column_count + i]));
         if (started[0])
-            json_object_set_new(row, "seconds", ran_ns(started, cli_cell(rows, r, "ended"), &ns) ? json_real((double)ns / 1e9)
-                                                                                                : json_null());
+            json_object_set_new(row, "seconds",
+                                ran_ns(started, cli_cell(rows, r, "ended"), &ns) ? json_real((double)ns / 1e9) : json_null());
         json_array_append_new(all, row);
     }
     return all;
@@ -151,7 +152,10 @@ static void out_bytes(struct out *out, const char *bytes, size_t size)
     out->size += size;
 }
 
-static void out_text(struct out *out, const char *text) { out_bytes(out, text, strlen(text)); }
+static void out_text(struct out *out, const char *text)
+{
+    out_bytes(out, text, strlen(text));
+}
 
 /* Whether a text needs nothing but quotes around it to be JSON. */
 static bool is_plain(const char *text, size_t size)

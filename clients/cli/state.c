@@ -12,51 +12,61 @@
 enum { ALL = 1000000 };
 
 static const struct cli_column task_columns[] = {
-    {"task", "TASK", false},   {"name", "NAME", false},   {"state", "STATE", false},   {"attempt", "ATTEMPT", true},
-    {"node", "NODE", false},   {"pid", "PID", false},     {"seconds", "SECONDS", false}, {"submitted", "SUBMITTED", true},
-    {"started", "STARTED", true}, {"ended", "ENDED", true}, {"owner", "OWNER", true},  {"error", "ERROR", false},
-    {"why", "WHY", false},     {NULL, NULL, false},
+    {"task", "TASK", false},      {"name", "NAME", false},  {"state", "STATE", false},     {"attempt", "ATTEMPT", true},
+    {"node", "NODE", false},      {"pid", "PID", false},    {"seconds", "SECONDS", false}, {"submitted", "SUBMITTED", true},
+    {"started", "STARTED", true}, {"ended", "ENDED", true}, {"owner", "OWNER", true},      {"error", "ERROR", false},
+    {"why", "WHY", false},        {NULL, NULL, false},
 };
 static const struct cli_column actor_columns[] = {
-    {"actor", "ACTOR", false}, {"type", "TYPE", false},   {"name", "NAME", false}, {"state", "STATE", false},
-    {"restarts", "RESTARTS", false}, {"node", "NODE", false}, {"pid", "PID", false}, {"owner", "OWNER", true},
-    {"why", "WHY", false},     {NULL, NULL, false},
+    {"actor", "ACTOR", false},       {"type", "TYPE", false}, {"name", "NAME", false}, {"state", "STATE", false},
+    {"restarts", "RESTARTS", false}, {"node", "NODE", false}, {"pid", "PID", false},   {"owner", "OWNER", true},
+    {"why", "WHY", false},           {NULL, NULL, false},
 };
 static const struct cli_column worker_columns[] = {
-    {"process", "PROCESS", true}, {"pid", "PID", false},  {"role", "ROLE", false}, {"state", "STATE", false},
-    {"node", "NODE", false},   {"job", "JOB", true},      {"program", "PROGRAM", false}, {"running", "RUNNING", false},
+    {"process", "PROCESS", true},    {"pid", "PID", false}, {"role", "ROLE", false},       {"state", "STATE", false},
+    {"node", "NODE", false},         {"job", "JOB", true},  {"program", "PROGRAM", false}, {"running", "RUNNING", false},
     {"finished", "FINISHED", false}, {"rss", "RSS", false}, {NULL, NULL, false},
 };
 static const struct cli_column object_columns[] = {
-    {"object", "OBJECT", false}, {"size", "SIZE", false}, {"node", "NODE", false}, {"owner_pid", "OWNER PID", false},
-    {"pins", "PINS", false},   {"pinned_by", "PINNED BY", false}, {"writer_pid", "WRITER PID", true}, {"owner", "OWNER", true},
-    {"kind", "KIND", false},   {NULL, NULL, false},
+    {"object", "OBJECT", false},
+    {"size", "SIZE", false},
+    {"node", "NODE", false},
+    {"owner_pid", "OWNER PID", false},
+    {"pins", "PINS", false},
+    {"pinned_by", "PINNED BY", false},
+    {"writer_pid", "WRITER PID", true},
+    {"owner", "OWNER", true},
+    {"kind", "KIND", false},
+    {NULL, NULL, false},
 };
 static const struct cli_column group_columns[] = {
-    {"group", "GROUP", false}, {"name", "NAME", false}, {"namespace", "NAMESPACE", true}, {"strategy", "STRATEGY", false},
-    {"state", "STATE", false}, {"detached", "DETACHED", false}, {"job", "JOB", true}, {"bundles", "BUNDLES", false},
-    {"reason", "REASON", false}, {NULL, NULL, false},
+    {"group", "GROUP", false},
+    {"name", "NAME", false},
+    {"namespace", "NAMESPACE", true},
+    {"strategy", "STRATEGY", false},
+    {"state", "STATE", false},
+    {"detached", "DETACHED", false},
+    {"job", "JOB", true},
+    {"bundles", "BUNDLES", false},
+    {"reason", "REASON", false},
+    {NULL, NULL, false},
 };
 static const struct cli_column summary_columns[] = {
-    {"name", "NAME", false}, {"count", "COUNT", false}, {"states", "STATES", false}, {"mean_ms", "MEAN MS", false},
-    {NULL, NULL, false},
+    {"name", "NAME", false},       {"count", "COUNT", false}, {"states", "STATES", false},
+    {"mean_ms", "MEAN MS", false}, {NULL, NULL, false},
 };
 
 static const struct kind {
     const char              *word, *one;
     const struct cli_column *columns;
 } kinds[] = {
-    {"tasks", "task", task_columns},
-    {"actors", "actor", actor_columns},
-    {"workers", "pid", worker_columns},
-    {"objects", "object", object_columns},
-    {"placement-groups", "group", group_columns},
+    {"tasks", "task", task_columns},       {"actors", "actor", actor_columns},           {"workers", "pid", worker_columns},
+    {"objects", "object", object_columns}, {"placement-groups", "group", group_columns},
 };
 
 /* ---- list, get ----------------------------------------------------------------------------------------------------- */
 
-manta_rows *cli_rows(const struct cli_args *args, manta_client *client, const char *kind, double limit,
-                     const char *one_more_filter)
+manta_rows *cli_rows(const struct cli_args *args, manta_client *client, const char *kind, double limit, const char *one_more_filter)
 {
     const char *filters[MT_CLI_LIST_MAX + 2] = {NULL};
     manta_look  look = {.kind = kind, .filters = filters};
@@ -170,14 +180,16 @@ static json_t *summary_rows(json_t *take_by_name)
 {
     json_t     *rows = json_array(), *row;
     const char *name;
-    json_object_foreach(take_by_name, name, row) {
+    json_object_foreach(take_by_name, name, row)
+    {
         char        text[400] = "";
         const char *state;
         json_t     *count, *states = json_object_get(row, "by_state");
         json_int_t  ended = json_integer_value(json_object_get(states, "FINISHED")) +
                            json_integer_value(json_object_get(states, "FAILED"));
-        double      ns = json_real_value(json_object_get(row, "ns"));
-        json_object_foreach(states, state, count) {
+        double ns = json_real_value(json_object_get(row, "ns"));
+        json_object_foreach(states, state, count)
+        {
             size_t at = strlen(text);
             snprintf(text + at, sizeof text - at, "%s%s: %lld", at ? ", " : "", state, (long long)json_integer_value(count));
         }
@@ -200,7 +212,11 @@ static int summary(const struct cli_args *args, manta_client *client)
         return json_decref(by_name), CLI_FAILED;
     for (size_t i = 0; i < rows->count; i++) {
         const char *count = cli_cell(rows, i, "count");
-        summary_add(by_name, cli_cell(rows, i, is_tasks ? "name" : is_actors ? "type" : "kind"),
+        summary_add(by_name,
+                    cli_cell(rows, i,
+                             is_tasks    ? "name"
+                             : is_actors ? "type"
+                                         : "kind"),
                     is_tasks || is_actors ? cli_cell(rows, i, "state") : "SEALED", count[0] ? strtoull(count, NULL, 10) : 1,
                     strtoull(cli_cell(rows, i, "total_ns"), NULL, 10));
     }
@@ -222,8 +238,8 @@ static void memory_totals(const manta_rows *rows, const manta_rows *nodes)
            (unsigned long long)pins);
     for (size_t i = 0; nodes && i < nodes->count; i++)
         printf(" Node %s: %.1f of %.1f MiB in %s segments.", cli_cell(nodes, i, "node"),
-               strtod(cli_cell(nodes, i, "store_used"), NULL) / 1048576,
-               strtod(cli_cell(nodes, i, "store_total"), NULL) / 1048576, cli_cell(nodes, i, "segments"));
+               strtod(cli_cell(nodes, i, "store_used"), NULL) / 1048576, strtod(cli_cell(nodes, i, "store_total"), NULL) / 1048576,
+               cli_cell(nodes, i, "segments"));
     for (size_t i = 0; nodes && i < nodes->count; i++)
         if (strtod(cli_cell(nodes, i, "on_disk"), NULL) > 0)
             printf(" Node %s has %.1f MiB on disk.", cli_cell(nodes, i, "node"),
@@ -278,8 +294,23 @@ static int stack(const struct cli_args *args, manta_client *client)
     return count || !has_pid ? CLI_OK : cli_fail("no node has a process %s of this cluster", args->rest[0]);
 }
 
-int cli_stack(const struct cli_args *args) { return cli_with_client(args, stack); }
-int cli_list(const struct cli_args *args) { return cli_with_client(args, list); }
-int cli_get(const struct cli_args *args) { return cli_with_client(args, get); }
-int cli_summary(const struct cli_args *args) { return cli_with_client(args, summary); }
-int cli_memory(const struct cli_args *args) { return cli_with_client(args, memory); }
+int cli_stack(const struct cli_args *args)
+{
+    return cli_with_client(args, stack);
+}
+int cli_list(const struct cli_args *args)
+{
+    return cli_with_client(args, list);
+}
+int cli_get(const struct cli_args *args)
+{
+    return cli_with_client(args, get);
+}
+int cli_summary(const struct cli_args *args)
+{
+    return cli_with_client(args, summary);
+}
+int cli_memory(const struct cli_args *args)
+{
+    return cli_with_client(args, memory);
+}

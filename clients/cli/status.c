@@ -14,12 +14,12 @@ enum { KINDS_MAX = 64 };
 #define RULE "---------------------------------------------------------------\n"
 
 struct overview {
-    manta_cluster_node   *nodes;
-    size_t             node_count;
-    manta_cluster_info cluster;
-    manta_job_info    *jobs;
-    size_t             job_count;
-    manta_rows        *waiting, *stores; /* told by the nodes; NULL: none could */
+    manta_cluster_node *nodes;
+    size_t              node_count;
+    manta_cluster_info  cluster;
+    manta_job_info     *jobs;
+    size_t              job_count;
+    manta_rows         *waiting, *stores; /* told by the nodes; NULL: none could */
 };
 
 static manta_rows *ask_nodes(manta_client *client, const char *kind)
@@ -215,8 +215,8 @@ static json_t *overview_json(const struct cli_args *args, const struct overview 
         json_array_append_new(nodes, node_json(&o->nodes[i]));
     for (size_t i = 0; i < o->job_count; i++)
         if (strcmp(o->jobs[i].state, "PENDING") == 0)
-            json_array_append_new(demands, json_pack("{s:s, s:s, s:s}", "job", o->jobs[i].id, "name", o->jobs[i].name, "reason",
-                                                     o->jobs[i].reason));
+            json_array_append_new(
+                demands, json_pack("{s:s, s:s, s:s}", "job", o->jobs[i].id, "name", o->jobs[i].name, "reason", o->jobs[i].reason));
     json_object_set_new(all, "cluster", json_string(o->cluster.cluster));
     json_object_set_new(all, "address", json_string(o->cluster.address));
     json_object_set_new(all, "head_epoch", json_integer((json_int_t)o->cluster.head_epoch));
@@ -251,9 +251,9 @@ static int status(const struct cli_args *args, manta_client *client)
 /* ---- list nodes, healthcheck ---- */
 
 static const struct cli_column columns[] = {
-    {"node", "NODE", false},    {"name", "NAME", false},         {"state", "STATE", false}, {"resources", "FREE", false},
-    {"epoch", "EPOCH", true},   {"address", "ADDRESS", true},    {"labels", "LABELS", false}, {"reason", "REASON", false},
-    {NULL, NULL, false},
+    {"node", "NODE", false},      {"name", "NAME", false},     {"state", "STATE", false},
+    {"resources", "FREE", false}, {"epoch", "EPOCH", true},    {"address", "ADDRESS", true},
+    {"labels", "LABELS", false},  {"reason", "REASON", false}, {NULL, NULL, false},
 };
 
 /* "CPU 1/2  memory 3/4": for the table. */
@@ -263,7 +263,7 @@ static void resources_text(const manta_cluster_node *node, char *out, size_t siz
     out[0] = '\0';
     for (size_t i = 0; i < node->resource_count && at < size; i++) {
         const manta_node_resource *r = &node->resources[i];
-        double unit = strcmp(r->name, "memory") == 0 ? 1024.0 * 1024 * 1024 : 1;
+        double                     unit = strcmp(r->name, "memory") == 0 ? 1024.0 * 1024 * 1024 : 1;
         at += (size_t)snprintf(out + at, size - at, "%s%s %.4g/%.4g%s", i ? ", " : "", r->name, r->free / unit, r->total / unit,
                                unit > 1 ? " GiB" : "");
     }
@@ -271,9 +271,9 @@ static void resources_text(const manta_cluster_node *node, char *out, size_t siz
 
 static int list_nodes(const struct cli_args *args, manta_client *client)
 {
-    manta_error      e;
+    manta_error         e;
     manta_cluster_node *nodes;
-    size_t           count;
+    size_t              count;
     if (manta_nodes_list(client, &nodes, &count, NULL, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     json_t *rows = json_array();
@@ -295,9 +295,9 @@ static int list_nodes(const struct cli_args *args, manta_client *client)
 
 static int healthcheck(const struct cli_args *args, manta_client *client)
 {
-    manta_error      e;
+    manta_error         e;
     manta_cluster_node *nodes;
-    size_t           count, alive = 0;
+    size_t              count, alive = 0;
     (void)args;
     if (manta_nodes_list(client, &nodes, &count, NULL, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
@@ -318,5 +318,11 @@ int cli_status(const struct cli_args *args)
     return result;
 }
 
-int cli_list_nodes(const struct cli_args *args) { return cli_with_client(args, list_nodes); }
-int cli_healthcheck(const struct cli_args *args) { return cli_with_client(args, healthcheck); }
+int cli_list_nodes(const struct cli_args *args)
+{
+    return cli_with_client(args, list_nodes);
+}
+int cli_healthcheck(const struct cli_args *args)
+{
+    return cli_with_client(args, healthcheck);
+}

@@ -163,7 +163,7 @@ int cli_stop(const struct cli_args *args)
     if (processes || files)
         return cli_fail("%zu processes and %d files are left in %s", processes, files, folder.path);
     printf(count ? "Stopped: %zu daemon%s of %s. Nothing is left.\n"
-                         : "What ran here had ended already (%zu daemon%s alive in %s). Nothing is left.\n",
+                 : "What ran here had ended already (%zu daemon%s alive in %s). Nothing is left.\n",
            count, count == 1 ? "" : "s", folder.path);
     if (has_logs)
         printf("The last logs are kept in %s (manta stop --purge removes them).\n", logs);

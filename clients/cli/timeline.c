@@ -102,16 +102,20 @@ static void print_task(struct trace *t, size_t row, uint64_t now_ns)
 {
     static const char *const columns[] = {"task", "state", "attempt", "error"};
     struct mt_trace_arg      args[sizeof columns / sizeof *columns];
-    uint64_t started = number(t->tasks, row, "started"), ended = number(t->tasks, row, "ended");
+    uint64_t                 started = number(t->tasks, row, "started"), ended = number(t->tasks, row, "ended");
     uint64_t submitted = number(t->tasks, row, "submitted"), until = !ended ? now_ns : ended > started ? ended : started;
     if (!started)
         return; /* it has not begun */
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
         args[i] = (struct mt_trace_arg){columns[i], cli_cell(t->tasks, row, columns[i]), 0};
-    struct mt_trace_slice slice = {.category = "task", .name = cli_cell(t->tasks, row, "name"), .begin_us = micros(t, started),
+    struct mt_trace_slice slice = {.category = "task",
+                                   .name = cli_cell(t->tasks, row, "name"),
+                                   .begin_us = micros(t, started),
                                    .length_us = until > started ? (double)(until - started) / 1000 : 0,
-                                   .group = (int64_t)number(t->tasks, row, "node"), .track = (int64_t)number(t->tasks, row, "pid"),
-                                   .args = args, .args_count = (int)(sizeof columns / sizeof *columns)};
+                                   .group = (int64_t)number(t->tasks, row, "node"),
+                                   .track = (int64_t)number(t->tasks, row, "pid"),
+                                   .args = args,
+                                   .args_count = (int)(sizeof columns / sizeof *columns)};
     flush(t, mt_trace_slice(&t->text, &slice));
     if (submitted)
         print_arrow(t, row, &slice, micros(t, submitted < started ? submitted : started));
@@ -173,4 +177,7 @@ static int timeline(const struct cli_args *args, manta_client *client)
     return status;
 }
 
-int cli_timeline(const struct cli_args *args) { return cli_with_client(args, timeline); }
+int cli_timeline(const struct cli_args *args)
+{
+    return cli_with_client(args, timeline);
+}

@@ -19,8 +19,8 @@ bool ctl_may_retry(mt_status st)
 
 static mt_status open_channel(manta_client *c)
 {
-    struct rpc_channel_config config = {.target = c->place.address, .token = &c->token, .tls = c->tls, .peer = IO_TLS_HEAD,
-                                        .is_insecure = c->place.is_insecure};
+    struct rpc_channel_config config = {
+        .target = c->place.address, .token = &c->token, .tls = c->tls, .peer = IO_TLS_HEAD, .is_insecure = c->place.is_insecure};
     return rpc_channel_open(c->rpc, &config, &c->channel);
 }
 
@@ -47,11 +47,15 @@ static bool is_foreign_certificate(const manta_client *c, const char *detail)
 static manta_status call_failed(const manta_client *c, mt_status st, const char *detail, manta_error *e)
 {
     if (st.code == MT_EAUTH)
-        return ctl_fail(e, st.code, MANTA_NOT_DONE, "the head at %s refuses the token in %.200s: it is another cluster's; copy "
-                        "the head's token file", c->place.address, c->place.token_file);
+        return ctl_fail(e, st.code, MANTA_NOT_DONE,
+                        "the head at %s refuses the token in %.200s: it is another cluster's; copy "
+                        "the head's token file",
+                        c->place.address, c->place.token_file);
     if (st.code == MT_ECONN && is_foreign_certificate(c, detail))
-        return ctl_fail(e, MT_EAUTH, MANTA_NOT_DONE, "the head at %s shows a certificate that does not fit %.200s: it is another "
-                        "cluster's, or not the head; copy the head's join file", c->place.address, c->place.tls_file);
+        return ctl_fail(e, MT_EAUTH, MANTA_NOT_DONE,
+                        "the head at %s shows a certificate that does not fit %.200s: it is another "
+                        "cluster's, or not the head; copy the head's join file",
+                        c->place.address, c->place.tls_file);
     if (ctl_may_retry(st))
         return ctl_fail(e, st.code == MT_EAGAIN ? MT_EAGAIN : MT_ECONN, MANTA_UNKNOWN,
                         "the head at %s does not answer (%s): is it running? Calling again with the same ids is safe",
@@ -64,17 +68,17 @@ manta_status ctl_call(manta_client *c, const char *method, const ProtobufCMessag
                       const ProtobufCMessageDescriptor *reply_type, int64_t patience_ms, uint32_t each_ms,
                       ProtobufCMessage **out_reply, manta_error *e)
 {
-    mt_buf bytes = {0}, reply = {0};
-    char           detail[MT_ERROR_BYTES_MAX] = "";
-    uint64_t       end = ctl_now_ms() + (uint64_t)patience_ms;
-    mt_status      st = rpc_pack(request, &bytes);
+    mt_buf    bytes = {0}, reply = {0};
+    char      detail[MT_ERROR_BYTES_MAX] = "";
+    uint64_t  end = ctl_now_ms() + (uint64_t)patience_ms;
+    mt_status st = rpc_pack(request, &bytes);
     if (st.code != 0)
         return ctl_fail(e, st.code, MANTA_NOT_DONE, "the request is larger than %d MiB: fewer files or arguments",
                         MT_CONTROL_BYTES_MAX >> 20);
     for (unsigned n = 0;; n++) {
         uint64_t now = ctl_now_ms(), left = end > now ? end - now : 1;
-        st = rpc_call_blocking(c->channel, method, mt_buf_view(&bytes), left < each_ms ? (uint32_t)left : each_ms,
-                               0, &reply, detail);
+        st = rpc_call_blocking(c->channel, method, mt_buf_view(&bytes), left < each_ms ? (uint32_t)left : each_ms, 0, &reply,
+                               detail);
         if (!ctl_may_retry(st) || ctl_now_ms() >= end || (st.code && is_foreign_certificate(c, detail)))
             break;
         ctl_reconnect(c);
@@ -85,9 +89,9 @@ manta_status ctl_call(manta_client *c, const char *method, const ProtobufCMessag
         return call_failed(c, st, detail, e);
     st = rpc_unpack(reply_type, mt_buf_view(&reply), MT_CONTROL_BYTES_MAX, out_reply);
     mt_buf_fini(&reply);
-    return st.code == 0 ? MANTA_OK
-                        : ctl_fail(e, MT_EPROTO, MANTA_UNKNOWN, "the answer of %s can't be read: is it a Manta head?",
-                                   c->place.address);
+    return st.code == 0
+               ? MANTA_OK
+               : ctl_fail(e, MT_EPROTO, MANTA_UNKNOWN, "the answer of %s can't be read: is it a Manta head?", c->place.address);
 }
 
 /* Shows that somebody answers and takes the token. */
@@ -133,7 +137,8 @@ static manta_status open_client(manta_client *c, const manta_client_opts *opts, 
     if (st.code == 0)
         st = open_channel(c);
     if (st.code == MT_EUNSUPPORTED)
-        return ctl_fail(e, st.code, MANTA_NOT_DONE, "the head at %s is on another machine, and no TLS file is named: join by "
+        return ctl_fail(e, st.code, MANTA_NOT_DONE,
+                        "the head at %s is on another machine, and no TLS file is named: join by "
                         "`manta start --join FILE`, or name one (--tls-file, MANTA_TLS_FILE); in clear only with --insecure",
                         c->place.address);
     if (st.code != 0)

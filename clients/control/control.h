@@ -19,7 +19,7 @@
 enum { CTL_PATH_SIZE = MT_PATH_BYTES_MAX, CTL_ADDRESS_SIZE = MT_NAME_BYTES_MAX };
 enum { CTL_COLUMNS_MAX = 64 }; /* of what the nodes tell */
 
-struct ctl_place { /* where a cluster is */
+struct ctl_place {                    /* where a cluster is */
     char address[CTL_ADDRESS_SIZE];   /* host:port */
     char token_file[CTL_PATH_SIZE];   /* "" while unknown */
     char tls_file[CTL_PATH_SIZE];     /* "": in clear */
@@ -42,7 +42,7 @@ struct manta_client {
 manta_status ctl_fail(manta_error *e, int32_t code, int outcome, const char *format, ...) MT_PRINTF(4, 5);
 /* For a public call without a client: EINVAL, naming it. */
 manta_status ctl_no_client(const char *call, manta_error *e);
-uint64_t ctl_now_ms(void);
+uint64_t     ctl_now_ms(void);
 /* Sleeps before try number `n` (from 0), with some spread. */
 void ctl_pause(unsigned n);
 
@@ -82,7 +82,7 @@ struct ctl_files {
 };
 /* Every file of the list, folders walked, with its SHA-256. */
 manta_status ctl_files_collect(const char *const *names, struct ctl_files *out, manta_error *e);
-void ctl_files_fini(struct ctl_files *files);
+void         ctl_files_fini(struct ctl_files *files);
 /* Reads one file from the beginning to its end; EIO and the like as *e. */
 manta_status ctl_file_hash(const char *source, uint8_t sha256[MT_SHA256_SIZE], uint64_t *out_size, manta_error *e);
 

@@ -44,12 +44,11 @@ manta_status ctl_file_hash(const char *source, uint8_t sha256[MT_SHA256_SIZE], u
         close(fd);
     free(piece);
     mt_sha256_end(&sum, sha256);
-    return n == 0 ? MANTA_OK : ctl_fail(e, sys == ENOENT ? MT_ENOENT : MT_ESYS, MANTA_NOT_DONE, "file %.300s: %s", source,
-                                        strerror(sys));
+    return n == 0 ? MANTA_OK
+                  : ctl_fail(e, sys == ENOENT ? MT_ENOENT : MT_ESYS, MANTA_NOT_DONE, "file %.300s: %s", source, strerror(sys));
 }
 
-static manta_status add_file(struct ctl_files *files, const char *source, const char *path, const struct stat *info,
-                             manta_error *e)
+static manta_status add_file(struct ctl_files *files, const char *source, const char *path, const struct stat *info, manta_error *e)
 {
     struct ctl_file file = {.mode = info->st_mode & S_IXUSR ? 0755 : 0644};
     if (files->items.count >= MT_HEAD_JOB_FILES_MAX)
@@ -88,7 +87,7 @@ static manta_status collect_folder(struct ctl_files *files, const char *source, 
         return ctl_fail(e, MT_ESYS, MANTA_NOT_DONE, "folder %.300s: %s", source, strerror(errno));
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
-        bool fits = snprintf(inner_source, sizeof inner_source, "%s/%s", source, name) < CTL_PATH_SIZE &&
+        bool        fits = snprintf(inner_source, sizeof inner_source, "%s/%s", source, name) < CTL_PATH_SIZE &&
                     snprintf(inner_path, sizeof inner_path, "%s%s%s", path, path[0] ? "/" : "", name) < CTL_PATH_SIZE;
         if (st == MANTA_OK && !fits)
             st = ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "folder %.300s: a path in it is too long", source);
@@ -111,8 +110,10 @@ static manta_status collect(struct ctl_files *files, const char *source, const c
         return add_file(files, source, path, &info, e);
     if (S_ISDIR(info.st_mode) && !(depth > 0 && S_ISLNK(link.st_mode)))
         return collect_folder(files, source, path, depth, e);
-    return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "%.300s is neither a file nor a folder (or a link to a folder inside another): "
-                    "leave it out", source);
+    return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE,
+                    "%.300s is neither a file nor a folder (or a link to a folder inside another): "
+                    "leave it out",
+                    source);
 }
 
 /* "data/", "./data" -> "data"; "/opt/x/trainer", "../trainer" -> "trainer"; "." -> "". False: no name is left. */

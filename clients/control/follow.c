@@ -39,7 +39,7 @@ static mt_status read_stream(struct follow *f, char *detail)
     Manta__V1__FollowRequest request = MANTA__V1__FOLLOW_REQUEST__INIT;
     struct rpc_stream_config config = {.method = "/manta.v1.Head/FollowJob"};
     struct rpc_reader       *reader;
-    mt_buf           bytes = {0}, message = {0};
+    mt_buf                   bytes = {0}, message = {0};
     request.id = (char *)f->id;
     request.offset = f->offset;
     MT_TRY(rpc_pack(&request.base, &bytes));
@@ -71,8 +71,8 @@ static manta_status check_end(struct follow *f, bool *out_is_end, manta_error *e
     return MANTA_OK;
 }
 
-manta_status manta_job_follow_from(manta_client *c, const char *id, uint64_t offset,
-                                   int (*line)(void *user, const manta_log *log), void *user, manta_error *e)
+manta_status manta_job_follow_from(manta_client *c, const char *id, uint64_t offset, int (*line)(void *user, const manta_log *log),
+                                   void *user, manta_error *e)
 {
     if (!c)
         return ctl_no_client("manta_job_follow_from", e);
@@ -80,8 +80,8 @@ manta_status manta_job_follow_from(manta_client *c, const char *id, uint64_t off
     bool          is_end = false;
     manta_status  st = check_end(&f, &is_end, e); /* an unknown id is an error at once */
     for (unsigned idle = 0; st == MANTA_OK && !is_end; idle++) {
-        char     detail[MT_ERROR_BYTES_MAX] = "";
-        uint64_t before = f.offset;
+        char      detail[MT_ERROR_BYTES_MAX] = "";
+        uint64_t  before = f.offset;
         mt_status end = read_stream(&f, detail);
         if (f.is_cancelled)
             return ctl_fail(e, MT_ECANCELLED, MANTA_NOT_DONE, "the callback ended the reading of job %.64s at byte %llu", id,

@@ -60,7 +60,7 @@ static manta_status job_call(manta_client *c, const char *method, const Protobuf
                              manta_job_info *out_info, manta_error *e)
 {
     ProtobufCMessage *message;
-    manta_status st = ctl_call(c, method, request, &manta__v1__job_reply__descriptor, c->timeout_ms, each_ms, &message, e);
+    manta_status      st = ctl_call(c, method, request, &manta__v1__job_reply__descriptor, c->timeout_ms, each_ms, &message, e);
     if (st != MANTA_OK)
         return st;
     const Manta__V1__JobReply *reply = (const Manta__V1__JobReply *)message;
@@ -255,8 +255,8 @@ manta_status manta_job_list(manta_client *c, manta_job_info **out_jobs, size_t *
         return ctl_no_client("manta_job_list", e);
     Manta__V1__ListJobsRequest request = MANTA__V1__LIST_JOBS_REQUEST__INIT;
     ProtobufCMessage          *message;
-    manta_status st = ctl_call(c, "/manta.v1.Head/ListJobs", &request.base, &manta__v1__list_jobs_reply__descriptor,
-                               c->timeout_ms, MT_CALL_MS, &message, e);
+    manta_status st = ctl_call(c, "/manta.v1.Head/ListJobs", &request.base, &manta__v1__list_jobs_reply__descriptor, c->timeout_ms,
+                               MT_CALL_MS, &message, e);
     if (st != MANTA_OK)
         return st;
     const Manta__V1__ListJobsReply *reply = (const Manta__V1__ListJobsReply *)message;

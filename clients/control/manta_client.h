@@ -47,14 +47,14 @@ MANTA_API void manta_client_close(manta_client *client);
 /* ---- jobs ------------------------------------------------------------------------------------------------------- */
 
 typedef struct manta_job {
-    const char        *id;    /* yours, or manta_job_new_id(); the same job submitted twice is one job */
-    const char        *name;  /* for people; default: the id */
-    const char *const *argv;  /* what runs, in the job's own folder; ends with NULL */
-    const char *const *files; /* copied there first; folders with all that is in them; ends with NULL. One inside the
+    const char        *id;         /* yours, or manta_job_new_id(); the same job submitted twice is one job */
+    const char        *name;       /* for people; default: the id */
+    const char *const *argv;       /* what runs, in the job's own folder; ends with NULL */
+    const char *const *files;      /* copied there first; folders with all that is in them; ends with NULL. One inside the
                                  current folder keeps its relative path, any other gets its last name. */
-    const char *const *env;   /* NAME=value; ends with NULL */
-    int64_t            time_s;  /* an attempt that runs longer has failed; 0: no limit */
-    uint32_t           retries; /* started again so often when an attempt or its node fails */
+    const char *const *env;        /* NAME=value; ends with NULL */
+    int64_t            time_s;     /* an attempt that runs longer has failed; 0: no limit */
+    uint32_t           retries;    /* started again so often when an attempt or its node fails */
     double             cpus, gpus; /* what the driver itself holds; none by default */
     int64_t            memory;     /* bytes */
     const char *const *metadata;   /* "key=value", for people and programs that list jobs; ends with NULL. Keys without spaces, none
@@ -74,7 +74,7 @@ typedef struct manta_job_info {
     int      pid;
     uint64_t submitted_ms, started_ms, ended_ms; /* since 1970; 0: not yet */
     uint64_t log_size;
-    char     metadata[MANTA_JOB_METADATA]; /* lines "key=value", as they were given */
+    char     metadata[MANTA_JOB_METADATA];    /* lines "key=value", as they were given */
     char     actor_space[64], actor_name[64]; /* the detached actor that the cluster keeps by this job; "": none */
 } manta_job_info;
 
@@ -95,16 +95,16 @@ MANTA_API manta_status manta_job_submit(manta_client *client, const manta_job *j
 
 /* Gives the job's log from its beginning, and what comes, until the job has ended; goes on by itself, exactly where it
  * was, after lost connections. `line` runs in this thread; not 0 from it ends the call with ECANCELLED. ENOENT, ECONN. */
-MANTA_API manta_status manta_job_follow(manta_client *client, const char *id,
-                                        int (*line)(void *user, const manta_log *log), void *user, manta_error *e);
+MANTA_API manta_status manta_job_follow(manta_client *client, const char *id, int (*line)(void *user, const manta_log *log),
+                                        void *user, manta_error *e);
 /* The same from a byte offset. */
 MANTA_API manta_status manta_job_follow_from(manta_client *client, const char *id, uint64_t offset,
                                              int (*line)(void *user, const manta_log *log), void *user, manta_error *e);
 
 /* Waits until the job has ended. timeout_ms may be MANTA_FOREVER. ETIMEDOUT (*out_info says how it stands; may be NULL),
  * ENOENT, ECONN. */
-MANTA_API manta_status manta_job_wait(manta_client *client, const char *id, int64_t timeout_ms,
-                                      manta_job_info *out_info, manta_error *e);
+MANTA_API manta_status manta_job_wait(manta_client *client, const char *id, int64_t timeout_ms, manta_job_info *out_info,
+                                      manta_error *e);
 /* How it stands now. ENOENT, ECONN. */
 MANTA_API manta_status manta_job_get(manta_client *client, const char *id, manta_job_info *out_info, manta_error *e);
 /* Asks for its end; wait for it by manta_job_wait. A job that has ended stays as it is. ENOENT, ECONN. */
@@ -137,7 +137,7 @@ typedef struct manta_cluster_node {
 } manta_cluster_node;
 
 typedef struct manta_cluster_info {
-    char     cluster[40]; /* id */
+    char     cluster[40];  /* id */
     char     address[128]; /* of the head */
     uint64_t head_epoch;   /* how often the head was started */
     bool     runs_as_root;
@@ -163,8 +163,8 @@ typedef struct manta_look {
 typedef struct manta_rows {
     size_t             column_count, count;
     const char *const *columns;
-    const char *const *cells; /* row after row: cell (row, column) is cells[row * column_count + column] */
-    bool               is_cut; /* there may be more: `limit` was reached */
+    const char *const *cells;       /* row after row: cell (row, column) is cells[row * column_count + column] */
+    bool               is_cut;      /* there may be more: `limit` was reached */
     char               notice[512]; /* what is missing (nodes or processes that have not answered); "": nothing */
 } manta_rows;
 

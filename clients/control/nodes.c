@@ -34,8 +34,8 @@ static void node_copy(const Manta__V1__Node *from, manta_cluster_node *out)
     }
 }
 
-manta_status manta_nodes_list(manta_client *c, manta_cluster_node **out_nodes, size_t *out_count,
-                              manta_cluster_info *out_cluster, manta_error *e)
+manta_status manta_nodes_list(manta_client *c, manta_cluster_node **out_nodes, size_t *out_count, manta_cluster_info *out_cluster,
+                              manta_error *e)
 {
     if (!c)
         return ctl_no_client("manta_nodes_list", e);
@@ -46,7 +46,7 @@ manta_status manta_nodes_list(manta_client *c, manta_cluster_node **out_nodes, s
     if (st != MANTA_OK)
         return st;
     const Manta__V1__ListNodesReply *reply = (const Manta__V1__ListNodesReply *)message;
-    manta_cluster_node                 *nodes = calloc(reply->n_nodes + 1, sizeof *nodes);
+    manta_cluster_node              *nodes = calloc(reply->n_nodes + 1, sizeof *nodes);
     if (nodes) {
         for (size_t i = 0; i < reply->n_nodes; i++)
             node_copy(reply->nodes[i], &nodes[i]);
@@ -73,8 +73,8 @@ manta_status manta_cluster_stop(manta_client *c, const char *reason, manta_error
     Manta__V1__ShutdownRequest request = MANTA__V1__SHUTDOWN_REQUEST__INIT;
     ProtobufCMessage          *message;
     request.reason = (char *)(reason ? reason : "");
-    manta_status st = ctl_call(c, "/manta.v1.Head/Shutdown", &request.base, &manta__v1__shutdown_reply__descriptor,
-                               c->timeout_ms, MT_CALL_MS, &message, e);
+    manta_status st = ctl_call(c, "/manta.v1.Head/Shutdown", &request.base, &manta__v1__shutdown_reply__descriptor, c->timeout_ms,
+                               MT_CALL_MS, &message, e);
     if (st == MANTA_OK)
         rpc_unpack_free(message);
     return st;

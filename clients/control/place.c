@@ -107,8 +107,10 @@ static manta_status use(struct ctl_place *place, const char *text, const char *f
 {
     if (!is_folder_name(text)) {
         if (!strchr(text, ':') || !copy(place->address, sizeof place->address, text))
-            return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "address \"%.200s\" (%s): give host:port, or the head's runtime "
-                            "folder", text, from);
+            return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE,
+                            "address \"%.200s\" (%s): give host:port, or the head's runtime "
+                            "folder",
+                            text, from);
         return MANTA_OK;
     }
     if (snprintf(place->address_file, sizeof place->address_file, "%s/head.addr", text) >= CTL_PATH_SIZE)
@@ -117,10 +119,12 @@ static manta_status use(struct ctl_place *place, const char *text, const char *f
     if (read_address_file(place))
         return MANTA_OK;
     if (errno && errno != ENOENT) /* EACCES, ENOTDIR, ...: one may run there all the same */
-        return ctl_fail(e, errno == EACCES ? MT_EAUTH : MT_ECONN, MANTA_NOT_DONE, "%.200s/head.addr (%s) can't be read: %s",
-                        text, from, strerror(errno));
-    return ctl_fail(e, MT_ECONN, MANTA_NOT_DONE, "no head runs in %.200s (%s): its file head.addr %s; start one by: manta start "
-                    "--head", text, from, errno ? "is not there" : "names no address");
+        return ctl_fail(e, errno == EACCES ? MT_EAUTH : MT_ECONN, MANTA_NOT_DONE, "%.200s/head.addr (%s) can't be read: %s", text,
+                        from, strerror(errno));
+    return ctl_fail(e, MT_ECONN, MANTA_NOT_DONE,
+                    "no head runs in %.200s (%s): its file head.addr %s; start one by: manta start "
+                    "--head",
+                    text, from, errno ? "is not there" : "names no address");
 }
 
 /* The settings file: MANTA_CONFIG, else ~/.manta/config, which need not exist. */
@@ -130,7 +134,7 @@ static manta_status use_config(struct ctl_place *place, manta_error *e)
     char        path[CTL_PATH_SIZE] = "", address[CTL_PATH_SIZE] = "";
     bool        fits = named && named[0] ? copy(path, sizeof path, named)
                                          : home && snprintf(path, sizeof path, "%s/.manta/config", home) < CTL_PATH_SIZE;
-    char *text = fits ? read_file(path) : NULL;
+    char       *text = fits ? read_file(path) : NULL;
     if (!text && named && named[0])
         return ctl_fail(e, MT_ENOENT, MANTA_NOT_DONE, "MANTA_CONFIG names %.300s: %s", named, strerror(errno));
     if (!text)
@@ -158,13 +162,16 @@ static manta_status use_this_machine(struct ctl_place *place, manta_error *e)
 {
     char folder[CTL_PATH_SIZE];
     if (!ctl_runtime_folder(folder, sizeof folder))
-        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "no cluster is named, and neither XDG_RUNTIME_DIR nor HOME says where "
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE,
+                        "no cluster is named, and neither XDG_RUNTIME_DIR nor HOME says where "
                         "one of this machine would be");
     manta_status st = use(place, folder, "the runtime folder of this user", e);
     if (st == MANTA_OK || st == MT_EAUTH)
         return st;
-    return ctl_fail(e, MT_ENOENT, MANTA_NOT_DONE, "no cluster is named (option, MANTA_ADDRESS, settings file) and none runs "
-                    "in %.200s: start one by manta start --head, or set MANTA_ADDRESS=host:port", folder);
+    return ctl_fail(e, MT_ENOENT, MANTA_NOT_DONE,
+                    "no cluster is named (option, MANTA_ADDRESS, settings file) and none runs "
+                    "in %.200s: start one by manta start --head, or set MANTA_ADDRESS=host:port",
+                    folder);
 }
 
 static manta_status find_address(const manta_client_opts *opts, struct ctl_place *out, manta_error *e)
@@ -201,7 +208,9 @@ manta_status ctl_place_find(const manta_client_opts *opts, struct ctl_place *out
             memcpy(out->tls_file, other.tls_file, sizeof out->tls_file);
     }
     if (!out->token_file[0])
-        return ctl_fail(e, MT_EAUTH, MANTA_NOT_DONE, "the cluster at %s needs its token: set MANTA_TOKEN_FILE to a copy of "
-                        "the head's token file (mode 0600)", out->address);
+        return ctl_fail(e, MT_EAUTH, MANTA_NOT_DONE,
+                        "the cluster at %s needs its token: set MANTA_TOKEN_FILE to a copy of "
+                        "the head's token file (mode 0600)",
+                        out->address);
     return MANTA_OK;
 }

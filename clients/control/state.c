@@ -17,9 +17,9 @@ struct table {
     manta_rows rows; /* first: what the caller has */
     MT_VEC(Manta__V1__QueryReply *) replies;
     MT_VEC(const char *) cells;
-    mt_map   tasks; /* (task, attempt) -> row + 1 */
-    size_t   limit;
-    bool     is_tasks;
+    mt_map tasks; /* (task, attempt) -> row + 1 */
+    size_t limit;
+    bool   is_tasks;
 };
 
 static void notice_add(struct table *t, const char *text)

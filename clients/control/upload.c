@@ -101,8 +101,8 @@ static void put_wait_closed(struct put *p, bool is_patient)
 
 static mt_status put_send(struct put *p, const Manta__V1__BlobChunk *chunk)
 {
-    mt_buf bytes = {0};
-    mt_status      st = rpc_pack(&chunk->base, &bytes);
+    mt_buf    bytes = {0};
+    mt_status st = rpc_pack(&chunk->base, &bytes);
     while (st.code == 0) {
         bool     is_closed;
         uint64_t seen = put_progress(p, &is_closed);
@@ -210,15 +210,14 @@ static manta_status upload_some(manta_client *c, const struct ctl_file *files, s
         sums[i] = (ProtobufCBinaryData){MT_SHA256_SIZE, (uint8_t *)files[i].sha256};
     request.sha256 = sums;
     request.n_sha256 = count;
-    manta_status st = ctl_call(c, "/manta.v1.Head/HasBlobs", &request.base, &manta__v1__has_blobs_reply__descriptor,
-                               c->timeout_ms, MT_CALL_MS, &message, e);
+    manta_status st = ctl_call(c, "/manta.v1.Head/HasBlobs", &request.base, &manta__v1__has_blobs_reply__descriptor, c->timeout_ms,
+                               MT_CALL_MS, &message, e);
     if (st != MANTA_OK)
         return st;
     const Manta__V1__HasBlobsReply *reply = (const Manta__V1__HasBlobsReply *)message;
     for (size_t i = 0; i < reply->n_missing && st == MANTA_OK; i++)
         for (size_t j = 0; j < count; j++)
-            if (reply->missing[i].len == MT_SHA256_SIZE &&
-                memcmp(reply->missing[i].data, files[j].sha256, MT_SHA256_SIZE) == 0) {
+            if (reply->missing[i].len == MT_SHA256_SIZE && memcmp(reply->missing[i].data, files[j].sha256, MT_SHA256_SIZE) == 0) {
                 st = put(c, &files[j], e);
                 break;
             }

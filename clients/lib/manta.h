@@ -29,43 +29,43 @@ extern "C" {
 enum { MANTA_WITHOUT_LIMIT = -1, MANTA_NO_RETRY = -2 };
 enum { MANTA_ARGS_MAX = 16, MANTA_RETURNS_MAX = 128, MANTA_INLINE_MAX = 4096 };
 
-typedef struct manta_ref   manta_ref;   /* a value that is there, or will be */
-typedef struct manta_actor manta_actor; /* a handle on a stateful process */
-typedef struct manta_ctx   manta_ctx;   /* of the running task or method */
+typedef struct manta_ref       manta_ref;       /* a value that is there, or will be */
+typedef struct manta_actor     manta_actor;     /* a handle on a stateful process */
+typedef struct manta_ctx       manta_ctx;       /* of the running task or method */
 typedef struct manta_generator manta_generator; /* items that a task or method makes, one after the other */
 
 /* ---- start and end --------------------------------------------------------------------------------------------- */
 
 typedef struct manta_init_opts {
-    const char *address;   /* NULL: MANTA_ADDRESS, else a private cluster for this process alone.
+    const char *address;      /* NULL: MANTA_ADDRESS, else a private cluster for this process alone.
                               Else the runtime folder of a raylet here; or host:port of a head, where the raylet in
                               this user's runtime folder is a node of its cluster (else EINVAL). */
-    double      num_cpus;  /* private cluster: 0 is what the machine has */
-    double      num_gpus;  /* likewise: as many as have a device file, of which CUDA_VISIBLE_DEVICES may leave a part */
+    double      num_cpus;     /* private cluster: 0 is what the machine has */
+    double      num_gpus;     /* likewise: as many as have a device file, of which CUDA_VISIBLE_DEVICES may leave a part */
     int64_t     store_memory; /* bytes of object store of the private cluster, at least 1 MiB; 0: 30 % of memory */
-    int64_t     job_memory; /* of it for this job, at least 1 MiB; 0: all. Past it a put waits for the job's own values to go,
+    int64_t     job_memory;   /* of it for this job, at least 1 MiB; 0: all. Past it a put waits for the job's own values to go,
                                10 s at most, then fails with ESTORE_FULL, which says so. Of other clusters: their nodes'
                                --job-memory holds */
-    const char *spill_dir; /* of the private cluster: where values go when the store is full; NULL: $TMPDIR, else
+    const char *spill_dir;    /* of the private cluster: where values go when the store is full; NULL: $TMPDIR, else
                               /var/tmp; "none": nowhere */
-    int64_t     spill_bytes; /* most of them there; 0: what the disk has */
+    int64_t     spill_bytes;  /* most of them there; 0: what the disk has */
     int         max_blocked_workers; /* of the private cluster: workers that may wait inside a task while others are started
                               in their place. From then on a task that waits, without a limit, for one of its own that
                               has not begun runs that one itself, if it needs nothing but CPUs. 0: 128 */
-    int         job_pids;  /* of the private cluster: processes and threads that the job may have in one environment, those that
+    int         job_pids;      /* of the private cluster: processes and threads that the job may have in one environment, those that
                               tasks fork included; past it fork fails with EAGAIN. At least 16; 0: a quarter of the machine's.
                               Only where the raylet may make a control group (docs/design/groups.md) */
-    bool        checksum;  /* values in the object store carry a 64-bit XXH3, which each reader compares: a get whose bytes
+    bool        checksum;      /* values in the object store carry a 64-bit XXH3, which each reader compares: a get whose bytes
                               have changed in shared memory is ECORRUPT. Writing and reading take one pass more each. The same
                               as MANTA_CHECKSUM=1, which this sets for the job's workers */
     int64_t     lineage_bytes; /* what each process keeps to run finished tasks again whose results on another node are lost:
                               calls, and values that only they still need. Beyond it the oldest go, and a get of what they
                               made is EOBJ_LOST once that is lost. 0: 1 GiB; -1: nothing. The same as MANTA_LINEAGE_BYTES, which
                               this sets for the job's workers */
-    const char *labels;    /* of the private cluster's node, "key=value,..."; NULL: none */
-    const char *job_name;  /* for people; default: the program's name */
-    const char *name_space; /* of named actors; default: "default" */
-    int64_t     timeout_ms; /* to get a cluster; 0: 30 s */
+    const char *labels;        /* of the private cluster's node, "key=value,..."; NULL: none */
+    const char *job_name;      /* for people; default: the program's name */
+    const char *name_space;    /* of named actors; default: "default" */
+    int64_t     timeout_ms;    /* to get a cluster; 0: 30 s */
     int         log_to_driver; /* what workers print goes to this process's standard error, with "(name pid=.., node=..)" in
                                   front; lines that several print are shown once, with a count. 1: yes; -1: no; 0: as
                                   MANTA_LOG_TO_DRIVER says (1, 0), else yes where standard error is a terminal, and in jobs */
@@ -185,16 +185,16 @@ typedef manta_status (*manta_function)(manta_ctx *c, int argc, const manta_arg *
 
 /* Registered by the macros below, before main, and never freed. */
 typedef struct manta_entry {
-    const char          *name;
-    const char          *signature; /* "ld>d": arguments, '>', results; '*' as last argument: any further ones, references as
+    const char    *name;
+    const char    *signature; /* "ld>d": arguments, '>', results; '*' as last argument: any further ones, references as
                                        values; as last result: as many as are asked for. Of a generator: the items' type */
-    manta_function       run;
-    const char          *file;
-    int                  line;
+    manta_function run;
+    const char    *file;
+    int            line;
     const struct manta_actor_type *actor; /* method of this actor; NULL: a task */
-    struct manta_entry  *next;
-    uint64_t             hash;
-    void                *cache; /* the library's */
+    struct manta_entry            *next;
+    uint64_t                       hash;
+    void                          *cache; /* the library's */
 } manta_entry;
 
 MANTA_API void manta_register(manta_entry *entry);
@@ -207,37 +207,37 @@ typedef struct manta_resource {
 typedef struct manta_pg manta_pg; /* placement groups: see below */
 
 typedef struct manta_task_opts {
-    double                num_cpus; /* 0: 1 CPU, unless no_cpu */
-    bool                  no_cpu;
-    double                num_gpus; /* CUDA_VISIBLE_DEVICES of its process names the devices of the lease */
-    int64_t               memory; /* bytes, for placement */
-    const manta_resource *resources;
-    int                   resource_count;
-    int                   max_retries;    /* after a system failure; 0: 3; MANTA_NO_RETRY: none; MANTA_WITHOUT_LIMIT: until
+    double                  num_cpus; /* 0: 1 CPU, unless no_cpu */
+    bool                    no_cpu;
+    double                  num_gpus; /* CUDA_VISIBLE_DEVICES of its process names the devices of the lease */
+    int64_t                 memory;   /* bytes, for placement */
+    const manta_resource   *resources;
+    int                     resource_count;
+    int                     max_retries;    /* after a system failure; 0: 3; MANTA_NO_RETRY: none; MANTA_WITHOUT_LIMIT: until
                                              it succeeds, fails for another reason, or is cancelled */
-    bool                  retry_on_error; /* also when the function itself reports an error */
-    bool                  spread;         /* over the nodes, instead of packing */
-    uint32_t              node;           /* only there; 0: anywhere */
-    bool                  node_soft;      /* there if possible */
-    int                   backpressure;   /* manta_call_stream: items the producer may be ahead; 0: 1024; at most 2048 */
-    const struct manta_env *env;          /* runtime environment; NULL: the job's, inside a task the task's own */
-    int64_t               timeout_ms;     /* of one run, from its start; 0: none. Past it manta_is_cancelled says so, waits
+    bool                    retry_on_error; /* also when the function itself reports an error */
+    bool                    spread;         /* over the nodes, instead of packing */
+    uint32_t                node;           /* only there; 0: anywhere */
+    bool                    node_soft;      /* there if possible */
+    int                     backpressure;   /* manta_call_stream: items the producer may be ahead; 0: 1024; at most 2048 */
+    const struct manta_env *env;            /* runtime environment; NULL: the job's, inside a task the task's own */
+    int64_t                 timeout_ms;     /* of one run, from its start; 0: none. Past it manta_is_cancelled says so, waits
                                              inside it end, and the ref fails with ETIMEDOUT; a run that has not ended
                                              500 ms later is killed with its worker. Tried again with retry_on_error only */
-    int                   priority;       /* -100 to 100: of this process's ready tasks with the same needs, higher ones
+    int                     priority;       /* -100 to 100: of this process's ready tasks with the same needs, higher ones
                                              begin first, equal ones in order. Lower ones may starve */
-    const char           *labels;         /* what its node must have: "zone=a, disk in (ssd, nvme), arch!=arm, tier !in (x),
+    const char             *labels;         /* what its node must have: "zone=a, disk in (ssd, nvme), arch!=arm, tier !in (x),
                                              gpu, !slow"; alternatives behind ';', earlier ones first where they have room.
                                              EUNSCHEDULABLE: no node can ever. NULL: any */
-    bool                  pin;            /* its worker's threads are bound to CPUs that no other lease with pin holds, of one
+    bool                    pin;            /* its worker's threads are bound to CPUs that no other lease with pin holds, of one
                                              NUMA node where that has enough; num_cpus is a whole number then. A task that
                                              waits lends them, as all its CPUs */
-    int                   max_calls;      /* a worker that has run this function so often makes room for a fresh one, for
+    int                     max_calls;      /* a worker that has run this function so often makes room for a fresh one, for
                                              functions that leak; 0: without limit */
-    const manta_pg       *pg;             /* it runs on what this placement group has reserved. EINVAL: it wants more than its
+    const manta_pg         *pg;             /* it runs on what this placement group has reserved. EINVAL: it wants more than its
                                              bundle has, or node, spread or labels as well; EPG_REMOVED */
-    int                   bundle;         /* of pg, from 1; 0: any of them */
-    bool                  pg_capture;     /* what the task submits belongs to pg as well, unless it says node, spread, labels or
+    int                     bundle;         /* of pg, from 1; 0: any of them */
+    bool                    pg_capture;     /* what the task submits belongs to pg as well, unless it says node, spread, labels or
                                              another pg */
 } manta_task_opts;
 
@@ -349,11 +349,11 @@ MANTA_API void manta_progress(void);
 /* Calls a function that returns `n` values ("l>dds": 3; with '*' as many as are asked for): each gets a ref of its own in
  * out[0..n-1], freed on its own. Where the call fails all of them say so in manta_get. Returns EINVAL, with failed refs,
  * for an n that is not 1 to MANTA_RETURNS_MAX; else 0. Blocks as manta_call does. */
-MANTA_API manta_status manta_call_n(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv,
-                                    manta_ref **out, int n);
+MANTA_API manta_status manta_call_n(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv, manta_ref **out,
+                                    int n);
 /* The same for a method; where the actor is dead all refs fail. */
-MANTA_API manta_status manta_actor_call_n(manta_actor *actor, const char *method, int argc, const manta_arg *argv,
-                                          manta_ref **out, int n);
+MANTA_API manta_status manta_actor_call_n(manta_actor *actor, const char *method, int argc, const manta_arg *argv, manta_ref **out,
+                                          int n);
 /* Inside a task or method: gives result `index`, from 0, in any order; copies. A function that returns MANTA_OK without
  * one of its results fails with ETYPE. EINVAL (no such result), ETYPE (the signature names another type), ENOMEM,
  * ESTORE_FULL. */
@@ -392,8 +392,8 @@ MANTA_API manta_status manta_yield(manta_ctx *c, manta_arg item);
  * measured time. Items of a chunk run one after the other in one process and are retried together. Blocks until all is
  * done. An error names the first item, from 0, that failed; what was running then is dropped.
  * EINVAL, ETYPE, ENOFUNC, EDEADLK (in a callback), or the function's own. */
-MANTA_API manta_status manta_map(const char *name, const manta_task_opts *opts, const void *items, size_t count,
-                                 size_t item_size, size_t chunk, void *results, size_t result_size, manta_error *e);
+MANTA_API manta_status manta_map(const char *name, const manta_task_opts *opts, const void *items, size_t count, size_t item_size,
+                                 size_t chunk, void *results, size_t result_size, manta_error *e);
 
 /* ---- refs inside values ---------------------------------------------------------------------------------------- */
 
@@ -428,8 +428,8 @@ MANTA_API int manta_event_fd(manta_error *e);
 /* ---- actors ---------------------------------------------------------------------------------------------------- */
 
 typedef struct manta_method {
-    const char    *name;
-    const char    *signature;
+    const char *name;
+    const char *signature;
     manta_status (*run)(manta_ctx *c, void *self, int argc, const manta_arg *argv);
 } manta_method;
 
@@ -441,16 +441,16 @@ typedef struct manta_concurrency_group {
 } manta_concurrency_group;
 
 typedef struct manta_actor_type {
-    const char  *name;
-    const char  *signature; /* of create's arguments, without result: "l" */
+    const char *name;
+    const char *signature; /* of create's arguments, without result: "l" */
     manta_status (*create)(manta_ctx *c, void **self, int argc, const manta_arg *argv);
-    void         (*destroy)(void *self); /* may be NULL */
-    manta_method methods[24];            /* the first with name NULL ends the list */
-    const char  *file;
-    int          line;
+    void (*destroy)(void *self);          /* may be NULL */
+    manta_method             methods[24]; /* the first with name NULL ends the list */
+    const char              *file;
+    int                      line;
     struct manta_actor_type *next;
-    uint64_t     hash;
-    manta_concurrency_group groups[8]; /* the first with name NULL ends the list */
+    uint64_t                 hash;
+    manta_concurrency_group  groups[8]; /* the first with name NULL ends the list */
     /* Gives the state, by manta_return_bytes, for a restarted actor: its creator keeps the newest snapshot, up to 4 KiB in
      * its own memory, larger ones in the store of the actor's node. A snapshot leaves before the answer of the call after
      * which it is taken. In a concurrent actor it may run beside methods. NULL: none. */
@@ -462,35 +462,35 @@ typedef struct manta_actor_type {
 MANTA_API void manta_register_actor(manta_actor_type *type);
 
 typedef struct manta_actor_opts {
-    double                num_cpus; /* 0: none while it lives (as Ray) */
-    double                num_gpus;
-    int64_t               memory;
-    const manta_resource *resources;
-    int                   resource_count;
-    const char           *name;            /* found by manta_actor_find; NULL: unnamed */
-    int                   max_restarts;    /* 0: none; MANTA_WITHOUT_LIMIT */
-    int                   max_task_retries; /* of each call: when the actor dies under it, or its value is lost with a node (it
+    double                  num_cpus; /* 0: none while it lives (as Ray) */
+    double                  num_gpus;
+    int64_t                 memory;
+    const manta_resource   *resources;
+    int                     resource_count;
+    const char             *name;             /* found by manta_actor_find; NULL: unnamed */
+    int                     max_restarts;     /* 0: none; MANTA_WITHOUT_LIMIT */
+    int                     max_task_retries; /* of each call: when the actor dies under it, or its value is lost with a node (it
                                                is called again then); 0: none; at most 16,777,214, or MANTA_WITHOUT_LIMIT */
-    bool                  spread;
-    uint32_t              node;
-    bool                  node_soft;
-    const char           *labels;          /* as in manta_task_opts */
-    bool                  pin;             /* as in manta_task_opts */
-    const struct manta_env *env;           /* as in manta_task_opts */
-    int                   max_concurrency;  /* calls at a time, on threads; 0: 1; at most 1024 */
-    bool                  allow_out_of_order; /* a call whose arguments are not ready does not hold up later ones */
-    int                   max_pending_calls; /* of one process that are not finished; more fail with EAGAIN; 0: no limit */
-    const char           *name_space;       /* of the name; NULL: the job's */
-    bool                  get_if_exists;    /* an actor of that name is taken where there is one; blocks up to 10 s */
-    int                   save_every;       /* calls between two snapshots; 0: only manta_actor_save takes them */
-    bool                  detached;         /* it outlives its creator: see manta_actor_new */
-    bool                  strict;           /* no two incarnations ever run at a time, not even on a node that is silent and
+    bool                    spread;
+    uint32_t                node;
+    bool                    node_soft;
+    const char             *labels;             /* as in manta_task_opts */
+    bool                    pin;                /* as in manta_task_opts */
+    const struct manta_env *env;                /* as in manta_task_opts */
+    int                     max_concurrency;    /* calls at a time, on threads; 0: 1; at most 1024 */
+    bool                    allow_out_of_order; /* a call whose arguments are not ready does not hold up later ones */
+    int                     max_pending_calls;  /* of one process that are not finished; more fail with EAGAIN; 0: no limit */
+    const char             *name_space;         /* of the name; NULL: the job's */
+    bool                    get_if_exists;      /* an actor of that name is taken where there is one; blocks up to 10 s */
+    int                     save_every;         /* calls between two snapshots; 0: only manta_actor_save takes them */
+    bool                    detached;           /* it outlives its creator: see manta_actor_new */
+    bool                    strict;             /* no two incarnations ever run at a time, not even on a node that is silent and
                                                alive. Its process is stopped while its node cannot reach the head for more
                                                than 4 s, and goes on afterwards; after the loss of a node the next incarnation
                                                begins 5 s later than others, and only with the head's word */
-    const manta_pg       *pg;               /* these three as in manta_task_opts; it ends with the group (EPG_REMOVED), whatever */
-    int                   bundle;           /* its max_restarts */
-    bool pg_capture, for_all_jobs; /* the latter with --job-users A-B: other jobs too find it by name, call it, may end it */
+    const manta_pg         *pg;     /* these three as in manta_task_opts; it ends with the group (EPG_REMOVED), whatever */
+    int                     bundle; /* its max_restarts */
+    bool pg_capture, for_all_jobs;  /* the latter with --job-users A-B: other jobs too find it by name, call it, may end it */
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
@@ -519,8 +519,8 @@ typedef struct manta_actor_call_opts {
     int         max_retries;    /* of this call; 0: the actor's max_task_retries; else as in manta_task_opts */
     bool        retry_on_error; /* also when the method itself reports an error; calls made after it may run in between */
 } manta_actor_call_opts;
-MANTA_API manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts,
-                                           int argc, const manta_arg *argv);
+MANTA_API manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts, int argc,
+                                           const manta_arg *argv);
 /* Finds a named actor, at most timeout_ms. NULL: *e says why (ENOENT, ETIMEDOUT, ECONN). name_space NULL: the job's. */
 MANTA_API manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error *e);
 MANTA_API manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64_t timeout_ms, manta_error *e);
@@ -553,22 +553,22 @@ typedef void (*manta_death_fn)(void *user, const manta_death *death);
 MANTA_API manta_status manta_actor_watch(manta_actor *actor, manta_death_fn fn, void *user, uint64_t *out_watch, manta_error *e);
 MANTA_API manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch, manta_error *e);
 /* After it the function runs no more: it waits for one that runs just now, but not inside that one itself. */
-MANTA_API void         manta_unwatch(uint64_t watch);
+MANTA_API void manta_unwatch(uint64_t watch);
 
 /* ---- runtime environment --------------------------------------------------------------------------------------- */
 
 /* Where tasks and actors run. What is NULL is as around it: of the job's environment (manta_init_opts), inside a task the
  * task's own, else the driver's variables and folder. Workers are shared among equal environments only. */
 typedef struct manta_runtime_env {
-    const char *const *env_vars; /* "NAME=value", ended by NULL; they stand before the worker's program begins */
-    const char *working_dir;     /* a folder here. Its files (at most 500 MiB; links that stay inside) are copied, unpacked
+    const char *const *env_vars;    /* "NAME=value", ended by NULL; they stand before the worker's program begins */
+    const char        *working_dir; /* a folder here. Its files (at most 500 MiB; links that stay inside) are copied, unpacked
                                     once a node, and are the current folder of all these workers: read them, write
                                     elsewhere. They go with the job. */
-    const char *const *files;    /* single files here, ended by NULL, put into the current folder under their last name */
-    const char *code;            /* a shared object (.so) here: loaded here and by the workers, where its constructors
+    const char *const *files;       /* single files here, ended by NULL, put into the current folder under their last name */
+    const char        *code;        /* a shared object (.so) here: loaded here and by the workers, where its constructors
                                     (MANTA_TASK, MANTA_REGISTER, MANTA_ACTOR) add functions, called by name. The program
                                     must link libmanta as a shared library. */
-    const char *const *excludes; /* what of working_dir is left out, ended by NULL: patterns of fnmatch(3), compared with the
+    const char *const *excludes;    /* what of working_dir is left out, ended by NULL: patterns of fnmatch(3), compared with the
                                     path inside the folder and with its last part: "*.o", "data/raw"; of a folder all */
 } manta_runtime_env;
 typedef struct manta_env manta_env;
@@ -578,7 +578,7 @@ typedef struct manta_env manta_env;
  * EENV (which step: set env_vars, make working_dir, copy files, load code), ENOMEM, ECONN. What fails only on the node
  * of a worker comes out of manta_get of its tasks: EENV, with step and node. Freed with manta_env_free, also before
  * the tasks that were submitted with it have run. A .so should be loaded before other threads make calls. */
-MANTA_API manta_env *manta_env_new(const manta_runtime_env *env, manta_error *e);
+MANTA_API manta_env   *manta_env_new(const manta_runtime_env *env, manta_error *e);
 MANTA_API manta_status manta_env_free(manta_env *env);
 
 /* ---- groups of actors ------------------------------------------------------------------------------------------- */
@@ -587,8 +587,8 @@ MANTA_API manta_status manta_env_free(manta_env *env);
 typedef struct manta_group manta_group;
 /* Makes `count` actors (1 to 4096), all with the same arguments; opts->name must be NULL. NULL: *e says why (EINVAL, ENOMEM).
  * Does not block; an actor that can't be made tells it by its calls. Freed with manta_group_free, and its actors with it. */
-MANTA_API manta_group *manta_group_new(const char *type, const manta_actor_opts *opts, int count, int argc,
-                                       const manta_arg *argv, manta_error *e);
+MANTA_API manta_group *manta_group_new(const char *type, const manta_actor_opts *opts, int count, int argc, const manta_arg *argv,
+                                       manta_error *e);
 /* A group of actors that are there; their handles stay the caller's. */
 MANTA_API manta_group *manta_group_of(manta_actor *const *actors, int count, manta_error *e);
 MANTA_API manta_status manta_group_free(manta_group *group);
@@ -623,8 +623,12 @@ typedef struct manta_bundle { /* one part, which stands on one node; at least on
     const manta_resource *resources;
     int                   resource_count;
 } manta_bundle;
-enum { MANTA_PACK = 0 /* on few nodes */, MANTA_SPREAD = 1 /* on many */, MANTA_STRICT_PACK = 2 /* on one */,
-       MANTA_STRICT_SPREAD = 3 /* each on a node of its own */ };
+enum {
+    MANTA_PACK = 0 /* on few nodes */,
+    MANTA_SPREAD = 1 /* on many */,
+    MANTA_STRICT_PACK = 2 /* on one */,
+    MANTA_STRICT_SPREAD = 3 /* each on a node of its own */
+};
 typedef struct manta_pg_opts {
     int         strategy;   /* MANTA_PACK ...; the strict ones are kept to or the group waits */
     const char *name;       /* found by manta_pg_find; NULL: none */
@@ -685,115 +689,51 @@ MANTA_API void         manta_region_close(manta_region *region);
 
 /* manta_call("name", NULL, MANTA_ARGS(manta_i64(1), manta_ref_arg(r))) */
 #define MANTA_ARGS(...) \
-    (int)(sizeof((const manta_arg[]){__VA_ARGS__}) / sizeof(manta_arg)), (const manta_arg[]){__VA_ARGS__}
+    (int)(sizeof((const manta_arg[]){__VA_ARGS__}) / sizeof(manta_arg)), (const manta_arg[]) \
+    { \
+        __VA_ARGS__ \
+    }
 #define MANTA_NO_ARGS 0, NULL
 
 #define MANTA_CONSTRUCTOR(name) __attribute__((constructor)) static void manta_construct_##name(void)
 
 /* Raw form: MANTA_REGISTER(train, "lyr>y"); with manta_status train(manta_ctx *, int, const manta_arg *). */
-#define MANTA_REGISTER(fn, sig)                                                               \
+#define MANTA_REGISTER(fn, sig) \
     static manta_entry manta_entry_##fn = {#fn, sig, fn, __FILE__, __LINE__, NULL, NULL, 0, NULL}; \
-    MANTA_CONSTRUCTOR(fn) { manta_register(&manta_entry_##fn); }                              \
+    MANTA_CONSTRUCTOR(fn) \
+    { \
+        manta_register(&manta_entry_##fn); \
+    } \
     struct manta_entry /* takes the semicolon */
 
 /* Everything an actor type may have, by name: MANTA_ACTOR_TYPE(store, .signature = "s", .create = store_new,
  * .methods = {{"get", "s>y@read", store_get}}, .groups = {{"read", 8}}); */
-#define MANTA_ACTOR_TYPE(tag, ...)                                                                 \
+#define MANTA_ACTOR_TYPE(tag, ...) \
     static manta_actor_type manta_actor_type_##tag = {.name = #tag, .file = __FILE__, .line = __LINE__, __VA_ARGS__}; \
-    MANTA_CONSTRUCTOR(tag) { manta_register_actor(&manta_actor_type_##tag); }                      \
+    MANTA_CONSTRUCTOR(tag) \
+    { \
+        manta_register_actor(&manta_actor_type_##tag); \
+    } \
     struct manta_actor_type /* takes the semicolon */
 
 /* MANTA_ACTOR(counter, "l", counter_new, counter_free, {"add", "l>l", counter_add}, {"get", ">l", counter_get}); */
-#define MANTA_ACTOR(tag, sig, create_fn, destroy_fn, ...)                                          \
-    static manta_actor_type manta_actor_type_##tag = {.name = #tag, .signature = sig,              \
-        .create = create_fn, .destroy = destroy_fn, .methods = {__VA_ARGS__}, .file = __FILE__, .line = __LINE__}; \
-    MANTA_CONSTRUCTOR(tag) { manta_register_actor(&manta_actor_type_##tag); }                      \
+#define MANTA_ACTOR(tag, sig, create_fn, destroy_fn, ...) \
+    static manta_actor_type manta_actor_type_##tag = {.name = #tag, \
+                                                      .signature = sig, \
+                                                      .create = create_fn, \
+                                                      .destroy = destroy_fn, \
+                                                      .methods = {__VA_ARGS__}, \
+                                                      .file = __FILE__, \
+                                                      .line = __LINE__}; \
+    MANTA_CONSTRUCTOR(tag) \
+    { \
+        manta_register_actor(&manta_actor_type_##tag); \
+    } \
     struct manta_actor_type /* takes the semicolon */
-
-#ifndef __cplusplus
-/* Typed form: MANTA_TASK(double, scale, (double, x), (int64_t, n)) { return x * (double)n; }
- * defines the body, registers it, and makes the stub
- *   manta_ref *scale_remote(const manta_task_opts *opts, double x, int64_t n);
- * which the compiler checks. Types: int64_t, uint64_t, double, bool, const char *, manta_bytes, manta_ref *.
- * For a function without result: MANTA_TASK_VOID(name, ...). At most 8 arguments, at least 1. */
-#define MANTA_TASK(ret, fn, ...)                                                                    \
-    static ret fn(MANTA_EACH(MANTA_PARAMETER, __VA_ARGS__));                                        \
-    static manta_status fn##_run(manta_ctx *manta_c, int manta_n, const manta_arg *manta_a)         \
-    {                                                                                               \
-        (void)manta_n;                                                                              \
-        return MANTA_RETURN_OF(ret)(manta_c, fn(MANTA_EACH_INDEX(MANTA_FETCH, __VA_ARGS__)));       \
-    }                                                                                               \
-    MANTA_TASK_REST(fn, MANTA_LETTER(ret), __VA_ARGS__)                                             \
-    static ret fn(MANTA_EACH(MANTA_PARAMETER, __VA_ARGS__))
-#define MANTA_TASK_VOID(fn, ...)                                                                    \
-    static void fn(MANTA_EACH(MANTA_PARAMETER, __VA_ARGS__));                                       \
-    static manta_status fn##_run(manta_ctx *manta_c, int manta_n, const manta_arg *manta_a)         \
-    {                                                                                               \
-        (void)manta_c, (void)manta_n;                                                               \
-        fn(MANTA_EACH_INDEX(MANTA_FETCH, __VA_ARGS__));                                             \
-        return MANTA_OK;                                                                            \
-    }                                                                                               \
-    MANTA_TASK_REST(fn, 'v', __VA_ARGS__)                                                           \
-    static void fn(MANTA_EACH(MANTA_PARAMETER, __VA_ARGS__))
-
-#define MANTA_TASK_REST(fn, letter, ...)                                                            \
-    static const char fn##_signature[] = {MANTA_EACH(MANTA_LETTER_OF, __VA_ARGS__), '>', letter, 0}; \
-    static manta_entry manta_entry_##fn = {#fn, fn##_signature, fn##_run, __FILE__, __LINE__, NULL, NULL, 0, NULL}; \
-    MANTA_CONSTRUCTOR(fn) { manta_register(&manta_entry_##fn); }                                    \
-    __attribute__((unused)) static manta_ref *fn##_remote(const manta_task_opts *manta_opts,        \
-                                                          MANTA_EACH(MANTA_PARAMETER, __VA_ARGS__)) \
-    {                                                                                               \
-        manta_arg manta_a[] = {MANTA_EACH(MANTA_MAKE, __VA_ARGS__)};                                \
-        return manta_call_entry(&manta_entry_##fn, manta_opts, (int)(sizeof manta_a / sizeof manta_a[0]), manta_a); \
-    }
-
-#define MANTA_LETTER(type)                                                                          \
-    _Generic((type){0}, int64_t: 'l', uint64_t: 'u', double: 'd', bool: 'b', const char *: 's',     \
-             manta_bytes: 'y', manta_ref *: 'r')
-#define MANTA_RETURN_OF(type)                                                                       \
-    _Generic((type){0}, int64_t: manta_return_i64, uint64_t: manta_return_u64, double: manta_return_f64, \
-             bool: manta_return_bool, const char *: manta_return_str)
-#define MANTA_FETCH_AS(type, arg)                                                                   \
-    _Generic((type){0}, int64_t: (arg).l, uint64_t: (arg).u, double: (arg).d, bool: (arg).b,        \
-             const char *: (const char *)(arg).y.data, manta_bytes: (arg).y, manta_ref *: (arg).r)
-#define MANTA_MAKE_OF(type, x)                                                                      \
-    _Generic((type){0}, int64_t: manta_i64, uint64_t: manta_u64, double: manta_f64, bool: manta_bool, \
-             const char *: manta_str, manta_bytes: manta_data, manta_ref *: manta_ref_arg)(x)
-
-#define MANTA_PARAMETER(pair) MANTA_PARAMETER_ pair
-#define MANTA_PARAMETER_(type, name) type name
-#define MANTA_LETTER_OF(pair) MANTA_LETTER_OF_ pair
-#define MANTA_LETTER_OF_(type, name) MANTA_LETTER(type)
-#define MANTA_MAKE(pair) MANTA_MAKE_ pair
-#define MANTA_MAKE_(type, name) MANTA_MAKE_OF(type, name)
-#define MANTA_FETCH(i, pair) MANTA_FETCH_AS(MANTA_TYPE_ pair, manta_a[i])
-#define MANTA_TYPE_(type, name) type
-
-#define MANTA_COUNT(...) MANTA_COUNT_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define MANTA_COUNT_(a, b, c, d, e, f, g, h, n, ...) n
-#define MANTA_PASTE(a, b) MANTA_PASTE_(a, b)
-#define MANTA_PASTE_(a, b) a##b
-#define MANTA_EACH(m, ...) MANTA_PASTE(MANTA_EACH_, MANTA_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
-#define MANTA_EACH_1(m, a) m(a)
-#define MANTA_EACH_2(m, a, b) m(a), m(b)
-#define MANTA_EACH_3(m, a, b, c) m(a), m(b), m(c)
-#define MANTA_EACH_4(m, a, b, c, d) m(a), m(b), m(c), m(d)
-#define MANTA_EACH_5(m, a, b, c, d, e) m(a), m(b), m(c), m(d), m(e)
-#define MANTA_EACH_6(m, a, b, c, d, e, f) m(a), m(b), m(c), m(d), m(e), m(f)
-#define MANTA_EACH_7(m, a, b, c, d, e, f, g) m(a), m(b), m(c), m(d), m(e), m(f), m(g)
-#define MANTA_EACH_8(m, a, b, c, d, e, f, g, h) m(a), m(b), m(c), m(d), m(e), m(f), m(g), m(h)
-#define MANTA_EACH_INDEX(m, ...) MANTA_PASTE(MANTA_EACH_INDEX_, MANTA_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
-#define MANTA_EACH_INDEX_1(m, a) m(0, a)
-#define MANTA_EACH_INDEX_2(m, a, b) m(0, a), m(1, b)
-#define MANTA_EACH_INDEX_3(m, a, b, c) m(0, a), m(1, b), m(2, c)
-#define MANTA_EACH_INDEX_4(m, a, b, c, d) m(0, a), m(1, b), m(2, c), m(3, d)
-#define MANTA_EACH_INDEX_5(m, a, b, c, d, e) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e)
-#define MANTA_EACH_INDEX_6(m, a, b, c, d, e, f) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e), m(5, f)
-#define MANTA_EACH_INDEX_7(m, a, b, c, d, e, f, g) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e), m(5, f), m(6, g)
-#define MANTA_EACH_INDEX_8(m, a, b, c, d, e, f, g, h) m(0, a), m(1, b), m(2, c), m(3, d), m(4, e), m(5, f), m(6, g), m(7, h)
-#endif
 
 #ifdef __cplusplus
 }
 #endif
+
+#include "manta_task.h"
 #endif

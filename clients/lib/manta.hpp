@@ -48,31 +48,57 @@
 #include <utility>
 #include <vector>
 
-namespace manta {
+namespace manta
+{
 
 using bytes = std::vector<unsigned char>;
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 
-class error : public std::runtime_error {
-public:
-    explicit error(const manta_error &e) : std::runtime_error(e.message), detail_(e) {}
-    manta_status       code() const noexcept { return detail_.code; }
-    int                outcome() const noexcept { return detail_.outcome; } /* MANTA_NOT_DONE, _DONE, _UNKNOWN */
-    const manta_error &detail() const noexcept { return detail_; }          /* node, pid, attempt, backtrace ... */
+class error : public std::runtime_error
+{
+  public:
+    explicit error(const manta_error &e) : std::runtime_error(e.message), detail_(e)
+    {
+    }
+    manta_status code() const noexcept
+    {
+        return detail_.code;
+    }
+    int outcome() const noexcept
+    {
+        return detail_.outcome;
+    } /* MANTA_NOT_DONE, _DONE, _UNKNOWN */
+    const manta_error &detail() const noexcept
+    {
+        return detail_;
+    } /* node, pid, attempt, backtrace ... */
 
-private:
+  private:
     manta_error detail_;
 };
-struct bad_request : error { using error::error; };    /* change the request: EINVAL, ETYPE, ENOFUNC, ENOENT, ... */
-struct task_failed : error {                           /* the function itself reported an error */
+struct bad_request : error {
     using error::error;
-    int user_code() const noexcept { return detail().user_code; }
+};                           /* change the request: EINVAL, ETYPE, ENOFUNC, ENOENT, ... */
+struct task_failed : error { /* the function itself reported an error */
+    using error::error;
+    int user_code() const noexcept
+    {
+        return detail().user_code;
+    }
 };
-struct cancelled : error { using error::error; };
-struct died : error { using error::error; };           /* worker, actor, owner, node, or the last copy of a value */
-struct timed_out : error { using error::error; };
-struct no_room : error { using error::error; };        /* ENOMEM, ESTORE_FULL, EDISK_FULL, EAGAIN */
+struct cancelled : error {
+    using error::error;
+};
+struct died : error {
+    using error::error;
+}; /* worker, actor, owner, node, or the last copy of a value */
+struct timed_out : error {
+    using error::error;
+};
+struct no_room : error {
+    using error::error;
+}; /* ENOMEM, ESTORE_FULL, EDISK_FULL, EAGAIN */
 
 /* Throws what fits e.code. */
 [[noreturn]] inline void raise(const manta_error &e)
@@ -81,7 +107,10 @@ struct no_room : error { using error::error; };        /* ENOMEM, ESTORE_FULL, E
     case MANTA_ETASK: throw task_failed(e);
     case MANTA_ECANCELLED: throw cancelled(e);
     case MANTA_ETIMEDOUT: throw timed_out(e);
-    case MANTA_EAGAIN: case MANTA_ENOMEM: case MANTA_ESTORE_FULL: case MANTA_EDISK_FULL: throw no_room(e);
+    case MANTA_EAGAIN:
+    case MANTA_ENOMEM:
+    case MANTA_ESTORE_FULL:
+    case MANTA_EDISK_FULL: throw no_room(e);
     default: break;
     }
     if (e.code > 0 && e.code < MANTA_EWORKER_DIED)
@@ -105,21 +134,27 @@ inline void check(manta_status code, const manta_error &e)
 
 /* Thrown by a remote function: its caller gets task_failed with this number. */
 struct failure : std::runtime_error {
-    failure(int code, const std::string &message) : std::runtime_error(message), user_code(code) {}
+    failure(int code, const std::string &message) : std::runtime_error(message), user_code(code)
+    {
+    }
     int user_code;
 };
 
 /* ---- the session -------------------------------------------------------------------------------------------------- */
 
 /* manta_init and manta_shutdown. In a worker the constructor never returns. */
-class session {
-public:
+class session
+{
+  public:
     session(int &argc, char **&argv, const manta_init_opts &opts = {})
     {
         manta_error e;
         check(manta_init(&argc, &argv, &opts, &e), e);
     }
-    ~session() { manta_shutdown(); }
+    ~session()
+    {
+        manta_shutdown();
+    }
     session(const session &) = delete;
     session &operator=(const session &) = delete;
 };
@@ -127,28 +162,49 @@ public:
 /* ---- values ------------------------------------------------------------------------------------------------------- */
 
 /* A value in place: read-only as a manta_view is, released at the end of its life. */
-class view {
-public:
-    explicit view(const manta_view &take) noexcept : view_(take) {}
-    view(view &&other) noexcept : view_(std::exchange(other.view_, manta_view{})) {}
+class view
+{
+  public:
+    explicit view(const manta_view &take) noexcept : view_(take)
+    {
+    }
+    view(view &&other) noexcept : view_(std::exchange(other.view_, manta_view{}))
+    {
+    }
     view &operator=(view &&other) noexcept
     {
         std::swap(view_, other.view_);
         return *this;
     }
-    ~view() { manta_release(&view_); }
-    const void      *data() const noexcept { return view_.data; }
-    std::size_t      size() const noexcept { return view_.size; }
-    char             type() const noexcept { return view_.type; }
-    std::string_view text() const noexcept { return {static_cast<const char *>(view_.data), view_.size}; }
+    ~view()
+    {
+        manta_release(&view_);
+    }
+    const void *data() const noexcept
+    {
+        return view_.data;
+    }
+    std::size_t size() const noexcept
+    {
+        return view_.size;
+    }
+    char type() const noexcept
+    {
+        return view_.type;
+    }
+    std::string_view text() const noexcept
+    {
+        return {static_cast<const char *>(view_.data), view_.size};
+    }
 
-private:
+  private:
     manta_view view_;
 };
 
 template <class T> class ref;
 
-namespace detail {
+namespace detail
+{
 
 template <class T> using plain = std::remove_cv_t<std::remove_reference_t<T>>;
 
@@ -158,16 +214,26 @@ template <class T> using decayed = std::decay_t<const T>; /* of a literal: const
 template <class T> constexpr char letter()
 {
     using P = plain<T>;
-    if constexpr (std::is_void_v<P>) return 'v';
-    else if constexpr (std::is_same_v<P, bool>) return 'b';
-    else if constexpr (std::is_floating_point_v<P>) return 'd';
-    else if constexpr (std::is_integral_v<P>) return std::is_signed_v<P> ? 'l' : 'u';
-    else if constexpr (std::is_same_v<P, std::string> || std::is_same_v<P, std::string_view>) return 's';
-    else if constexpr (std::is_same_v<P, const char *>) return 's';
-    else if constexpr (std::is_same_v<P, bytes> || std::is_same_v<P, manta_bytes> || std::is_same_v<P, view>) return 'y';
-    else if constexpr (std::is_same_v<P, manta_ref *>) return 'r';
-    else if constexpr (std::is_same_v<P, manta_actor *>) return 'A';
-    else return 0;
+    if constexpr (std::is_void_v<P>)
+        return 'v';
+    else if constexpr (std::is_same_v<P, bool>)
+        return 'b';
+    else if constexpr (std::is_floating_point_v<P>)
+        return 'd';
+    else if constexpr (std::is_integral_v<P>)
+        return std::is_signed_v<P> ? 'l' : 'u';
+    else if constexpr (std::is_same_v<P, std::string> || std::is_same_v<P, std::string_view>)
+        return 's';
+    else if constexpr (std::is_same_v<P, const char *>)
+        return 's';
+    else if constexpr (std::is_same_v<P, bytes> || std::is_same_v<P, manta_bytes> || std::is_same_v<P, view>)
+        return 'y';
+    else if constexpr (std::is_same_v<P, manta_ref *>)
+        return 'r';
+    else if constexpr (std::is_same_v<P, manta_actor *>)
+        return 'A';
+    else
+        return 0;
 }
 
 template <class To, class From> To narrow(From x)
@@ -183,22 +249,33 @@ template <class T> plain<T> fetch(const manta_arg &a)
 {
     using P = plain<T>;
     constexpr char l = letter<P>();
-    if constexpr (l == 'l') return narrow<P>(a.l);
-    else if constexpr (l == 'u') return narrow<P>(a.u);
-    else if constexpr (l == 'd') return static_cast<P>(a.d);
-    else if constexpr (l == 'b') return a.b;
-    else if constexpr (l == 'r') return a.r;
-    else if constexpr (l == 'A') return a.A;
-    else if constexpr (std::is_same_v<P, const char *>) return static_cast<const char *>(a.y.data);
-    else if constexpr (std::is_same_v<P, manta_bytes>) return a.y;
+    if constexpr (l == 'l')
+        return narrow<P>(a.l);
+    else if constexpr (l == 'u')
+        return narrow<P>(a.u);
+    else if constexpr (l == 'd')
+        return static_cast<P>(a.d);
+    else if constexpr (l == 'b')
+        return a.b;
+    else if constexpr (l == 'r')
+        return a.r;
+    else if constexpr (l == 'A')
+        return a.A;
+    else if constexpr (std::is_same_v<P, const char *>)
+        return static_cast<const char *>(a.y.data);
+    else if constexpr (std::is_same_v<P, manta_bytes>)
+        return a.y;
     else if constexpr (std::is_same_v<P, bytes>) {
         const auto *data = static_cast<const unsigned char *>(a.y.data);
         return bytes(data, data + a.y.size);
-    } else return P(static_cast<const char *>(a.y.data), a.y.size);
+    } else
+        return P(static_cast<const char *>(a.y.data), a.y.size);
 }
 
-template <class T> struct is_ref : std::false_type {};
-template <class T> struct is_ref<ref<T>> : std::true_type {};
+template <class T> struct is_ref : std::false_type {
+};
+template <class T> struct is_ref<ref<T>> : std::true_type {
+};
 
 /* All of it, also behind a NUL in it. Borrowed. */
 inline manta_arg text_of(const std::string &x)
@@ -232,13 +309,20 @@ template <class P, class A> manta_arg make(const A &x)
                         raise(MANTA_ETYPE, "a number does not fit into the type of the parameter or result");
                 return manta_u64(static_cast<std::uint64_t>(x));
             }
-        } else if constexpr (l == 'd') return manta_f64(static_cast<double>(x));
-        else if constexpr (l == 'b') return manta_bool(x);
-        else if constexpr (l == 'r') return manta_ref_arg(x);
-        else if constexpr (l == 'A') return manta_actor_arg(x);
-        else if constexpr (std::is_same_v<A, manta_bytes>) return manta_data(x);
-        else if constexpr (l == 'y') return manta_bytes_of(x.data(), x.size());
-        else if constexpr (std::is_same_v<A, std::string>) return text_of(x);
+        } else if constexpr (l == 'd')
+            return manta_f64(static_cast<double>(x));
+        else if constexpr (l == 'b')
+            return manta_bool(x);
+        else if constexpr (l == 'r')
+            return manta_ref_arg(x);
+        else if constexpr (l == 'A')
+            return manta_actor_arg(x);
+        else if constexpr (std::is_same_v<A, manta_bytes>)
+            return manta_data(x);
+        else if constexpr (l == 'y')
+            return manta_bytes_of(x.data(), x.size());
+        else if constexpr (std::is_same_v<A, std::string>)
+            return text_of(x);
         else {
             static_assert(!std::is_same_v<A, std::string_view>, "a string argument needs its NUL: give a std::string");
             return manta_str(x);
@@ -249,14 +333,22 @@ template <class P, class A> manta_arg make(const A &x)
 template <class T> manta_status give(manta_ctx *c, const T &x)
 {
     constexpr char l = letter<T>();
-    if constexpr (l == 'l') return manta_return_i64(c, x);
-    else if constexpr (l == 'u') return manta_return_u64(c, x);
-    else if constexpr (l == 'd') return manta_return_f64(c, x);
-    else if constexpr (l == 'b') return manta_return_bool(c, x);
-    else if constexpr (std::is_same_v<T, const char *>) return manta_return_str(c, x);
-    else if constexpr (l == 's') return manta_return_at(c, 0, text_of(std::string(x)));
-    else if constexpr (std::is_same_v<T, manta_bytes>) return manta_return_bytes(c, x.data, x.size);
-    else return manta_return_bytes(c, x.data(), x.size());
+    if constexpr (l == 'l')
+        return manta_return_i64(c, x);
+    else if constexpr (l == 'u')
+        return manta_return_u64(c, x);
+    else if constexpr (l == 'd')
+        return manta_return_f64(c, x);
+    else if constexpr (l == 'b')
+        return manta_return_bool(c, x);
+    else if constexpr (std::is_same_v<T, const char *>)
+        return manta_return_str(c, x);
+    else if constexpr (l == 's')
+        return manta_return_at(c, 0, text_of(std::string(x)));
+    else if constexpr (std::is_same_v<T, manta_bytes>)
+        return manta_return_bytes(c, x.data, x.size);
+    else
+        return manta_return_bytes(c, x.data(), x.size());
 }
 
 /* Runs `body`; what it throws becomes the task's failure. */
@@ -304,7 +396,7 @@ template <class R, class... A> struct shape {
         return {make<plain<A>>(x)...};
     }
 
-private:
+  private:
     template <class F, std::size_t... I>
     static manta_status run_at(manta_ctx *c, const manta_arg *argv, F &&call, std::index_sequence<I...>)
     {
@@ -314,14 +406,28 @@ private:
 };
 
 /* The same function or method without what is no part of its signature: noexcept, and & of a method. */
-template <class F> struct unqualified { using type = F; };
-template <class R, class... A> struct unqualified<R (*)(A...) noexcept> { using type = R (*)(A...); };
-template <class T, class R, class... A> struct unqualified<R (T::*)(A...) noexcept> { using type = R (T::*)(A...); };
-template <class T, class R, class... A> struct unqualified<R (T::*)(A...) &> { using type = R (T::*)(A...); };
-template <class T, class R, class... A> struct unqualified<R (T::*)(A...) & noexcept> { using type = R (T::*)(A...); };
-template <class T, class R, class... A> struct unqualified<R (T::*)(A...) const noexcept> { using type = R (T::*)(A...) const; };
-template <class T, class R, class... A> struct unqualified<R (T::*)(A...) const &> { using type = R (T::*)(A...) const; };
-template <class T, class R, class... A> struct unqualified<R (T::*)(A...) const & noexcept> {
+template <class F> struct unqualified {
+    using type = F;
+};
+template <class R, class... A> struct unqualified<R (*)(A...) noexcept> {
+    using type = R (*)(A...);
+};
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) noexcept> {
+    using type = R (T::*)(A...);
+};
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) &> {
+    using type = R (T::*)(A...);
+};
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) &noexcept> {
+    using type = R (T::*)(A...);
+};
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) const noexcept> {
+    using type = R (T::*)(A...) const;
+};
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) const &> {
+    using type = R (T::*)(A...) const;
+};
+template <class T, class R, class... A> struct unqualified<R (T::*)(A...) const &noexcept> {
     using type = R (T::*)(A...) const;
 };
 
@@ -390,14 +496,17 @@ template <auto M> struct method {
 
 template <class T> struct actor_class {
     static inline manta_actor_type type{};
-    static void destroy(void *self) { delete static_cast<T *>(self); }
+    static void                    destroy(void *self)
+    {
+        delete static_cast<T *>(self);
+    }
     template <class... A> static manta_status create(manta_ctx *c, void **self, int argc, const manta_arg *argv)
     {
         (void)argc;
         return shape<void, A...>::run(c, argv, [self](auto &&...a) { *self = new T(std::forward<decltype(a)>(a)...); });
     }
-    template <class... A> static void add(const char *name, const char *file, int line, void (*)(A...),
-                                          std::initializer_list<manta_method> methods)
+    template <class... A>
+    static void add(const char *name, const char *file, int line, void (*)(A...), std::initializer_list<manta_method> methods)
     {
         std::size_t n = 0;
         type.name = name;
@@ -418,21 +527,37 @@ template <class T> struct actor_class {
 /* ---- references --------------------------------------------------------------------------------------------------- */
 
 /* A value of type T that is there, or will be. Copies are further handles on the same value. */
-template <class T> class ref {
-public:
+template <class T> class ref
+{
+  public:
     using value_type = T;
     ref() = default;
-    explicit ref(manta_ref *take) noexcept : ref_(take) {}
-    ref(const ref &other) : ref_(manta_dup(other.ref_)) {}
-    ref(ref &&other) noexcept : ref_(std::exchange(other.ref_, nullptr)) {}
+    explicit ref(manta_ref *take) noexcept : ref_(take)
+    {
+    }
+    ref(const ref &other) : ref_(manta_dup(other.ref_))
+    {
+    }
+    ref(ref &&other) noexcept : ref_(std::exchange(other.ref_, nullptr))
+    {
+    }
     ref &operator=(ref other) noexcept
     {
         std::swap(ref_, other.ref_);
         return *this;
     }
-    ~ref() { manta_free(ref_); }
-    manta_ref *handle() const noexcept { return ref_; } /* stays ours */
-    explicit operator bool() const noexcept { return ref_ != nullptr; }
+    ~ref()
+    {
+        manta_free(ref_);
+    }
+    manta_ref *handle() const noexcept
+    {
+        return ref_;
+    } /* stays ours */
+    explicit operator bool() const noexcept
+    {
+        return ref_ != nullptr;
+    }
 
     /* Waits for the value; throws what became of it instead. Of bytes: see look. */
     T get(int64_t timeout_ms = MANTA_FOREVER) const
@@ -496,7 +621,7 @@ public:
         return n == 1;
     }
 
-private:
+  private:
     view look_at(char type, int64_t timeout_ms) const
     {
         view v = look(timeout_ms);
@@ -510,10 +635,11 @@ private:
     manta_ref *ref_ = nullptr;
 };
 
-namespace detail {
+namespace detail
+{
 /* A borrowed type in a result is kept as its owner: string for string_view and const char *, bytes for manta_bytes. */
-template <class T> using kept = std::conditional_t<letter<T>() == 's', std::string,
-                                                   std::conditional_t<letter<T>() == 'y', bytes, plain<T>>>;
+template <class T>
+using kept = std::conditional_t<letter<T>() == 's', std::string, std::conditional_t<letter<T>() == 'y', bytes, plain<T>>>;
 } // namespace detail
 
 /* Calls a function that MANTA_FUNCTION has registered. Arguments are values or references of the parameters' types. */
@@ -543,18 +669,29 @@ template <class R, class... A> ref<R> call(const char *name, const manta_task_op
 
 /* Items of type T that a remote function yields, each taken once: for (double x : manta::stream<double>("countdown", {}, 3)).
  * What made the function fail is thrown after the items that came before. Moved, never copied; one thread at a time. */
-template <class T> class generator {
-public:
+template <class T> class generator
+{
+  public:
     generator() = default;
-    explicit generator(manta_generator *take) noexcept : generator_(take) {}
-    generator(generator &&other) noexcept : generator_(std::exchange(other.generator_, nullptr)) {}
+    explicit generator(manta_generator *take) noexcept : generator_(take)
+    {
+    }
+    generator(generator &&other) noexcept : generator_(std::exchange(other.generator_, nullptr))
+    {
+    }
     generator &operator=(generator &&other) noexcept
     {
         std::swap(generator_, other.generator_);
         return *this;
     }
-    ~generator() { manta_generator_free(generator_); }
-    manta_generator *handle() const noexcept { return generator_; } /* stays ours */
+    ~generator()
+    {
+        manta_generator_free(generator_);
+    }
+    manta_generator *handle() const noexcept
+    {
+        return generator_;
+    } /* stays ours */
 
     /* The next item as a reference, which outlives the generator; an empty one after the last. */
     ref<T> next(int64_t timeout_ms = MANTA_FOREVER)
@@ -571,18 +708,30 @@ public:
     struct iterator {
         generator *of;
         ref<T>     item;
-        T          operator*() const { return item.get(); }
-        iterator  &operator++()
+        T          operator*() const
+        {
+            return item.get();
+        }
+        iterator &operator++()
         {
             item = of->next();
             return *this;
         }
-        bool operator!=(const iterator &) const { return static_cast<bool>(item); } /* against end alone */
+        bool operator!=(const iterator &) const
+        {
+            return static_cast<bool>(item);
+        } /* against end alone */
     };
-    iterator begin() { return {this, next()}; }
-    iterator end() { return {this, ref<T>()}; }
+    iterator begin()
+    {
+        return {this, next()};
+    }
+    iterator end()
+    {
+        return {this, ref<T>()};
+    }
 
-private:
+  private:
     manta_generator *generator_ = nullptr;
 };
 
@@ -608,8 +757,7 @@ inline ref<bytes> put(const void *data, std::size_t size)
 }
 
 /* Waits for `want` of the references, at most timeout_ms; says of each whether it is ready. */
-template <class T>
-std::vector<bool> wait(const std::vector<ref<T>> &refs, std::size_t want, int64_t timeout_ms = MANTA_FOREVER)
+template <class T> std::vector<bool> wait(const std::vector<ref<T>> &refs, std::size_t want, int64_t timeout_ms = MANTA_FOREVER)
 {
     std::vector<manta_ref *>   handles;
     std::vector<unsigned char> ready(refs.size());
@@ -624,10 +772,13 @@ std::vector<bool> wait(const std::vector<ref<T>> &refs, std::size_t want, int64_
 /* ---- placement groups --------------------------------------------------------------------------------------------- */
 
 /* A handle; it removes nothing when it goes. opts.pg = pg.handle() puts tasks and actors there. */
-class placement_group {
-public:
+class placement_group
+{
+  public:
     placement_group() = default;
-    explicit placement_group(manta_pg *take) noexcept : pg_(take) {}
+    explicit placement_group(manta_pg *take) noexcept : pg_(take)
+    {
+    }
     explicit placement_group(const std::vector<manta_bundle> &bundles, const manta_pg_opts &opts = {})
     {
         manta_error e;
@@ -635,14 +786,22 @@ public:
         if (!pg_)
             raise(e);
     }
-    placement_group(placement_group &&other) noexcept : pg_(std::exchange(other.pg_, nullptr)) {}
+    placement_group(placement_group &&other) noexcept : pg_(std::exchange(other.pg_, nullptr))
+    {
+    }
     placement_group &operator=(placement_group &&other) noexcept
     {
         std::swap(pg_, other.pg_);
         return *this;
     }
-    ~placement_group() { manta_pg_free(pg_); }
-    const manta_pg *handle() const noexcept { return pg_; }
+    ~placement_group()
+    {
+        manta_pg_free(pg_);
+    }
+    const manta_pg *handle() const noexcept
+    {
+        return pg_;
+    }
     void wait(int64_t timeout_ms = MANTA_FOREVER) const
     {
         manta_error e;
@@ -654,26 +813,39 @@ public:
         check(manta_pg_remove(pg_, &e), e);
     }
 
-private:
+  private:
     manta_pg *pg_ = nullptr;
 };
 
 /* ---- actors ------------------------------------------------------------------------------------------------------- */
 
 /* A handle on an actor of class T; T is registered by MANTA_CLASS. The actor ends with its creator's last handle. */
-template <class T> class actor {
-public:
+template <class T> class actor
+{
+  public:
     actor() = default;
-    explicit actor(manta_actor *take) noexcept : actor_(take) {}
-    actor(const actor &other) : actor_(manta_actor_dup(other.actor_)) {}
-    actor(actor &&other) noexcept : actor_(std::exchange(other.actor_, nullptr)) {}
+    explicit actor(manta_actor *take) noexcept : actor_(take)
+    {
+    }
+    actor(const actor &other) : actor_(manta_actor_dup(other.actor_))
+    {
+    }
+    actor(actor &&other) noexcept : actor_(std::exchange(other.actor_, nullptr))
+    {
+    }
     actor &operator=(actor other) noexcept
     {
         std::swap(actor_, other.actor_);
         return *this;
     }
-    ~actor() { manta_actor_free(actor_); }
-    manta_actor *handle() const noexcept { return actor_; }
+    ~actor()
+    {
+        manta_actor_free(actor_);
+    }
+    manta_actor *handle() const noexcept
+    {
+        return actor_;
+    }
 
     template <auto M, class... A> auto call(const A &...a) const
     {
@@ -685,27 +857,47 @@ public:
         return ref<detail::kept<typename form::result>>(
             manta_actor_call(actor_, detail::method<M>::name, static_cast<int>(argv.size()), argv.data()));
     }
-    void kill(bool restart = false) const { manta_actor_kill(actor_, restart); }
+    void kill(bool restart = false) const
+    {
+        manta_actor_kill(actor_, restart);
+    }
 
-private:
+  private:
     manta_actor *actor_ = nullptr;
 };
 
 /* Several actors of class T as one; they end with it. */
-template <class T> class group {
-public:
+template <class T> class group
+{
+  public:
     group() = default;
-    explicit group(manta_group *take) noexcept : group_(take) {}
-    group(group &&other) noexcept : group_(std::exchange(other.group_, nullptr)) {}
+    explicit group(manta_group *take) noexcept : group_(take)
+    {
+    }
+    group(group &&other) noexcept : group_(std::exchange(other.group_, nullptr))
+    {
+    }
     group &operator=(group &&other) noexcept
     {
         std::swap(group_, other.group_);
         return *this;
     }
-    ~group() { manta_group_free(group_); }
-    manta_group *handle() const noexcept { return group_; }
-    int          size() const noexcept { return group_ ? manta_group_size(group_) : 0; }
-    actor<T>     at(int index) const { return actor<T>(manta_actor_dup(manta_group_actor(group_, index))); }
+    ~group()
+    {
+        manta_group_free(group_);
+    }
+    manta_group *handle() const noexcept
+    {
+        return group_;
+    }
+    int size() const noexcept
+    {
+        return group_ ? manta_group_size(group_) : 0;
+    }
+    actor<T> at(int index) const
+    {
+        return actor<T>(manta_actor_dup(manta_group_actor(group_, index)));
+    }
 
     /* The same call to every member; a reference of each, in their order. */
     template <auto M, class... A> auto call(const A &...a) const
@@ -740,7 +932,7 @@ public:
         check(manta_group_end(group_, timeout_ms, &e), e);
     }
 
-private:
+  private:
     template <auto M> static const char *name_of()
     {
         if (!detail::method<M>::name)
@@ -777,8 +969,8 @@ template <class T, class... A> group<T> start_group(const manta_actor_opts &opts
         raise(MANTA_ENOFUNC, "this class has not been registered: MANTA_CLASS(name, ...) is missing");
     std::vector<manta_arg> argv{detail::make<detail::decayed<A>>(a)...};
     manta_error            e;
-    manta_group           *made = manta_group_new(detail::actor_class<T>::type.name, &opts, count, static_cast<int>(argv.size()),
-                                                  argv.data(), &e);
+    manta_group *made = manta_group_new(detail::actor_class<T>::type.name, &opts, count, static_cast<int>(argv.size()), argv.data(),
+                                        &e);
     if (!made)
         raise(e);
     return group<T>(made);
@@ -798,39 +990,40 @@ template <class T> actor<T> find(const char *name, int64_t timeout_ms = 0)
 /* ---- registration, at the scope of a file --------------------------------------------------------------------------- */
 
 /* MANTA_FUNCTION(scale); or with its namespace, MANTA_FUNCTION(geometry::scale): it is registered under the name as written here. */
-#define MANTA_FUNCTION(...) MANTA_HPP_FUNCTION(__COUNTER__, __VA_ARGS__)
+#define MANTA_FUNCTION(...)               MANTA_HPP_FUNCTION(__COUNTER__, __VA_ARGS__)
 
 /* A function that returns nothing and hands out items of one type by manta::yield: for manta::stream. */
-#define MANTA_GENERATOR(fn, item) MANTA_HPP_GENERATOR(__COUNTER__, fn, item)
+#define MANTA_GENERATOR(fn, item)         MANTA_HPP_GENERATOR(__COUNTER__, fn, item)
 
 /* MANTA_CLASS(counter, (std::int64_t), MANTA_METHOD(counter, add), MANTA_METHOD(counter, value));
  * The second is the constructor's parameters in parentheses: (), if there are none. */
-#define MANTA_METHOD(cls, fn) ::manta::detail::method<&cls::fn>::made(#fn)
+#define MANTA_METHOD(cls, fn)             ::manta::detail::method<&cls::fn>::made(#fn)
 #define MANTA_CLASS(cls, parameters, ...) MANTA_HPP_CLASS(__COUNTER__, cls, parameters, __VA_ARGS__)
 
 /* Names of their own, whatever is registered: a qualified name can't be part of one. */
-#define MANTA_HPP_JOIN_(a, b) a##b
-#define MANTA_HPP_JOIN(a, b) MANTA_HPP_JOIN_(a, b)
-#define MANTA_HPP_FUNCTION(id, ...)                                                             \
-    __attribute__((constructor)) static void MANTA_HPP_JOIN(manta_add_, id)()                   \
-    {                                                                                           \
-        ::manta::detail::function<__VA_ARGS__>::add(#__VA_ARGS__, __FILE__, __LINE__);          \
-    }                                                                                           \
+#define MANTA_HPP_JOIN_(a, b)             a##b
+#define MANTA_HPP_JOIN(a, b)              MANTA_HPP_JOIN_(a, b)
+#define MANTA_HPP_FUNCTION(id, ...) \
+    __attribute__((constructor)) static void MANTA_HPP_JOIN(manta_add_, id)() \
+    { \
+        ::manta::detail::function<__VA_ARGS__>::add(#__VA_ARGS__, __FILE__, __LINE__); \
+    } \
     static_assert(true, "takes the semicolon")
-#define MANTA_HPP_GENERATOR(id, fn, item)                                                       \
-    __attribute__((constructor)) static void MANTA_HPP_JOIN(manta_add_, id)()                   \
-    {                                                                                           \
-        using one = ::manta::detail::function<fn>;                                              \
-        one::add(#fn, __FILE__, __LINE__, one::form::items<item>::text);                        \
-    }                                                                                           \
+#define MANTA_HPP_GENERATOR(id, fn, item) \
+    __attribute__((constructor)) static void MANTA_HPP_JOIN(manta_add_, id)() \
+    { \
+        using one = ::manta::detail::function<fn>; \
+        one::add(#fn, __FILE__, __LINE__, one::form::items<item>::text); \
+    } \
     static_assert(true, "takes the semicolon")
-#define MANTA_HPP_CLASS(id, cls, parameters, ...)                                               \
-    static void MANTA_HPP_JOIN(manta_constructs_, id) parameters {}                             \
-    __attribute__((constructor)) static void MANTA_HPP_JOIN(manta_add_, id)()                   \
-    {                                                                                           \
-        ::manta::detail::actor_class<cls>::add(#cls, __FILE__, __LINE__,                        \
-                                               MANTA_HPP_JOIN(manta_constructs_, id), {__VA_ARGS__}); \
-    }                                                                                           \
+#define MANTA_HPP_CLASS(id, cls, parameters, ...) \
+    static void MANTA_HPP_JOIN(manta_constructs_, id) parameters \
+    { \
+    } \
+    __attribute__((constructor)) static void MANTA_HPP_JOIN(manta_add_, id)() \
+    { \
+        ::manta::detail::actor_class<cls>::add(#cls, __FILE__, __LINE__, MANTA_HPP_JOIN(manta_constructs_, id), {__VA_ARGS__}); \
+    } \
     static_assert(true, "takes the semicolon")
 
 #endif /* C++17 */

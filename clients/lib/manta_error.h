@@ -41,10 +41,10 @@ enum {
     MANTA_ETASK = 8, /* the user's function reported an error: see user_code */
     MANTA_ECANCELLED = 9,
     MANTA_EDEADLK = 10,
-    MANTA_EEND = 11, /* a generator has no further item */
+    MANTA_EEND = 11,    /* a generator has no further item */
     MANTA_EHANDLE = 12, /* a handle that was freed before, or is none: the message names the call */
     MANTA_EFORKED = 13, /* this process was forked from one that uses Manta, and only its parent may call it */
-    MANTA_EENV = 14, /* a step of the runtime environment failed; the message names the step and the node */
+    MANTA_EENV = 14,    /* a step of the runtime environment failed; the message names the step and the node */
     /* somebody died */
     MANTA_EWORKER_DIED = 20,
     MANTA_EACTOR_DIED = 21,
@@ -93,16 +93,16 @@ enum { MANTA_NOT_DONE = 0, MANTA_DONE = 1, MANTA_UNKNOWN = 2 };
 /* Fixed size, no allocation, every string NUL-terminated. Unused fields are 0 or "". */
 typedef struct manta_error {
     manta_status code;
-    int32_t      user_code;      /* MANTA_ETASK: what the function gave to manta_fail */
-    int32_t      outcome;        /* MANTA_NOT_DONE, MANTA_DONE or MANTA_UNKNOWN */
-    int32_t      pid;            /* of the process that failed */
-    int32_t      attempt;        /* of the task, from 0 */
-    int32_t      signal_number;  /* that killed the worker, 0 if none */
-    char         function[64];   /* or actor.method */
+    int32_t      user_code;     /* MANTA_ETASK: what the function gave to manta_fail */
+    int32_t      outcome;       /* MANTA_NOT_DONE, MANTA_DONE or MANTA_UNKNOWN */
+    int32_t      pid;           /* of the process that failed */
+    int32_t      attempt;       /* of the task, from 0 */
+    int32_t      signal_number; /* that killed the worker, 0 if none */
+    char         function[64];  /* or actor.method */
     char         node[64];
-    char         task[40];       /* id */
-    char         where[96];      /* file:line or symbol, where known */
-    char         message[512];   /* one or two sentences: what was wrong, where, what to do */
+    char         task[40];        /* id */
+    char         where[96];       /* file:line or symbol, where known */
+    char         message[512];    /* one or two sentences: what was wrong, where, what to do */
     char         backtrace[1536]; /* of a worker that crashed: one frame a line */
 } manta_error;
 
@@ -112,8 +112,8 @@ static inline int manta_perror(const manta_error *e)
 {
     fprintf(stderr, "manta: error %d: %s\n", e->code, e->message);
     if (e->function[0] || e->node[0])
-        fprintf(stderr, "manta:   in %s, node %s, pid %d, attempt %d, task %s\n", e->function, e->node, e->pid,
-                e->attempt, e->task);
+        fprintf(stderr, "manta:   in %s, node %s, pid %d, attempt %d, task %s\n", e->function, e->node, e->pid, e->attempt,
+                e->task);
     if (e->backtrace[0])
         fprintf(stderr, "%s", e->backtrace);
     return e->code;

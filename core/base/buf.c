@@ -96,7 +96,7 @@ mt_view mt_reader_bytes(mt_reader *reader, size_t size)
 
 static uint64_t reader_field(mt_reader *reader, size_t size)
 {
-    mt_view view = mt_reader_bytes(reader, size);
+    mt_view  view = mt_reader_bytes(reader, size);
     uint64_t value = 0;
     for (size_t i = 0; i < view.size; i++)
         value |= (uint64_t)view.data[i] << 8 * i;

@@ -16,11 +16,10 @@ struct unit {
     const char *suffix;
     int64_t     factor;
 };
-static const struct unit units_none[] = {{"", 1}, {NULL, 0}};
-static const struct unit units_bytes[] = {{"", 1},         {"K", 1 << 10},        {"M", 1 << 20},
-                                          {"G", 1 << 30}, {"T", INT64_C(1) << 40}, {NULL, 0}};
-static const struct unit units_ms[] = {{"ms", 1},        {"s", 1000},          {"min", 60 * 1000},
-                                       {"h", 3600 * 1000}, {NULL, 0}};
+static const struct unit        units_none[] = {{"", 1}, {NULL, 0}};
+static const struct unit        units_bytes[] = {{"", 1},        {"K", 1 << 10},          {"M", 1 << 20},
+                                                 {"G", 1 << 30}, {"T", INT64_C(1) << 40}, {NULL, 0}};
+static const struct unit        units_ms[] = {{"ms", 1}, {"s", 1000}, {"min", 60 * 1000}, {"h", 3600 * 1000}, {NULL, 0}};
 static const struct unit *const units_of[] = {
     [MT_OPTION_INT] = units_none, [MT_OPTION_BYTES] = units_bytes, [MT_OPTION_MS] = units_ms};
 
@@ -32,8 +31,7 @@ static const char *const wanted_text[] = {
 
 static mt_status refuse(mt_config *config, const mt_option *option, const char *value, const char *reason)
 {
-    snprintf(config->error, sizeof config->error, "%s=%s: %s; want %s", option->key, value, reason,
-             wanted_text[option->type]);
+    snprintf(config->error, sizeof config->error, "%s=%s: %s; want %s", option->key, value, reason, wanted_text[option->type]);
     return mt_error(MT_EINVAL, 0, "read option: value refused");
 }
 
@@ -57,8 +55,8 @@ static const char *number_parse(const char *value, const struct unit *units, int
 
 static mt_status set_number(mt_config *config, const mt_option *option, const char *value)
 {
-    int64_t number;
-    char reason[96];
+    int64_t     number;
+    char        reason[96];
     const char *wrong = number_parse(value, units_of[option->type], &number);
     if (wrong)
         return refuse(config, option, value, wrong);
@@ -94,14 +92,11 @@ static mt_status set_text(mt_config *config, const mt_option *option, const char
 static mt_status set_option(mt_config *config, const mt_option *option, const char *value)
 {
     switch (option->type) {
-    case MT_OPTION_BOOL:
-        return set_bool(config, option, value);
-    case MT_OPTION_TEXT:
-        return set_text(config, option, value);
+    case MT_OPTION_BOOL: return set_bool(config, option, value);
+    case MT_OPTION_TEXT: return set_text(config, option, value);
     case MT_OPTION_INT:
     case MT_OPTION_BYTES:
-    case MT_OPTION_MS:
-        break;
+    case MT_OPTION_MS: break;
     }
     return set_number(config, option, value);
 }
@@ -152,7 +147,7 @@ mt_status mt_config_text(mt_config *config, mt_view text)
         snprintf(config->error, sizeof config->error, "not a configuration: too long, or not text");
         return mt_error(MT_EINVAL, 0, "read options: not a configuration");
     }
-    mt_buf copy = {0};
+    mt_buf    copy = {0};
     mt_status st = mt_buf_append(&copy, text.data, text.size);
     if (st.code == 0)
         st = mt_buf_terminate(&copy);
@@ -171,7 +166,7 @@ mt_status mt_config_text(mt_config *config, mt_view text)
 mt_status mt_config_environment(mt_config *config)
 {
     for (size_t i = 0; i < config->count; i++) {
-        char name[KEY_BYTES_MAX + 8] = "MANTA_";
+        char        name[KEY_BYTES_MAX + 8] = "MANTA_";
         const char *key = config->options[i].key;
         MT_ASSERT(strlen(key) < KEY_BYTES_MAX);
         for (size_t at = 0; key[at]; at++)

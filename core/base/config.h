@@ -15,12 +15,14 @@
 #include "core/base/status.h"
 
 /* X(name, C type of the field, what a person is told to write) */
+/* clang-format off */
 #define MT_OPTION_TYPES(X)                                                              \
     X(INT, int64_t, "a whole number")                                                   \
     X(BYTES, int64_t, "a size such as 512, 64K, 16M or 2G")                             \
     X(MS, int64_t, "a duration such as 250ms, 10s, 5min or 1h")                         \
     X(BOOL, bool, "true or false")                                                      \
     X(TEXT, char[], "text")
+/* clang-format on */
 
 enum mt_option_type {
 #define X(name, type, wanted) MT_OPTION_##name,
@@ -38,9 +40,13 @@ typedef struct mt_option {
 } mt_option;
 
 #define MT_OPTION(type_, struct_, field, min, max, help) \
-    {#field, MT_OPTION_##type_, offsetof(struct_, field), (min), (max), (help)}
+    { \
+#field, MT_OPTION_##type_, offsetof(struct_, field), (min), (max), (help) \
+    }
 #define MT_OPTION_TEXT_FIELD(struct_, field, help) \
-    {#field, MT_OPTION_TEXT, offsetof(struct_, field), 0, sizeof(((struct_ *)0)->field), (help)}
+    { \
+#field, MT_OPTION_TEXT, offsetof(struct_, field), 0, sizeof(((struct_ *)0)->field), (help) \
+    }
 
 typedef struct mt_config {
     const mt_option *options;

@@ -29,7 +29,7 @@ static bool hex_read(const char *text, size_t digits, uint64_t *out)
 {
     uint64_t value = 0;
     for (size_t i = 0; i < digits; i++) {
-        char c = text[i];
+        char     c = text[i];
         unsigned digit;
         if (c >= '0' && c <= '9')
             digit = (unsigned)(c - '0');

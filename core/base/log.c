@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 static _Atomic(mt_log_sink) log_sink;
-static atomic_int log_level = MT_LOG_INFO;
+static atomic_int           log_level = MT_LOG_INFO;
 
 static const char *const level_text[] = {
 #define X(name, text) [MT_LOG_##name] = text,
@@ -60,8 +60,8 @@ static void line_clean(char *line, size_t size)
 
 static void line_write(enum mt_log_level level, const char *event, const char *format, va_list args)
 {
-    char line[MT_LOG_LINE_BYTES];
-    int head = snprintf(line, sizeof line, "%s %s%s", level_text[level], event, *format ? " " : "");
+    char   line[MT_LOG_LINE_BYTES];
+    int    head = snprintf(line, sizeof line, "%s %s%s", level_text[level], event, *format ? " " : "");
     size_t size = head < 0 ? 0 : (size_t)head;
     if (size < sizeof line) {
         int body = vsnprintf(line + size, sizeof line - size, format, args);
@@ -95,13 +95,13 @@ void mt_log_status(enum mt_log_level level, const char *event, mt_status st)
 void mt_log_to_stderr(enum mt_log_level level, const char *line, size_t size)
 {
     (void)level;
-    char out[MT_LOG_LINE_BYTES + 32];
+    char            out[MT_LOG_LINE_BYTES + 32];
     struct timespec now;
-    struct tm utc;
+    struct tm       utc;
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     size_t used = strftime(out, sizeof out, "%Y-%m-%dT%H:%M:%S", &utc);
-    int n = snprintf(out + used, sizeof out - used, ".%03ldZ %.*s\n", now.tv_nsec / 1000000, (int)size, line);
+    int    n = snprintf(out + used, sizeof out - used, ".%03ldZ %.*s\n", now.tv_nsec / 1000000, (int)size, line);
     used += n < 0 ? 0 : (size_t)n;
     /* Nowhere to report a failure to: a full or closed standard error loses the line. */
     ssize_t written = write(STDERR_FILENO, out, used < sizeof out ? used : sizeof out - 1);

@@ -16,11 +16,13 @@
 #include <stdbool.h>
 
 /* X(name, text) */
+/* clang-format off */
 #define MT_LOG_LEVELS(X) \
     X(ERROR, "error")    \
     X(WARN, "warn")      \
     X(INFO, "info")      \
     X(DEBUG, "debug")
+/* clang-format on */
 
 enum mt_log_level {
 #define X(name, text) MT_LOG_##name,

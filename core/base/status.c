@@ -15,12 +15,10 @@ const char *mt_code_text(int32_t code)
 {
     switch (code) {
 #define X(name, number, text) \
-    case number:              \
-        return text;
+    case number: return text;
         MT_CODES(X)
 #undef X
-    default:
-        return "unknown code";
+    default: return "unknown code";
     }
 }
 
@@ -28,12 +26,10 @@ const char *mt_code_name(int32_t code)
 {
     switch (code) {
 #define X(name, number, text) \
-    case number:              \
-        return #name;
+    case number: return #name;
         MT_CODES(X)
 #undef X
-    default:
-        return "UNKNOWN";
+    default: return "UNKNOWN";
     }
 }
 

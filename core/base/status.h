@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 /* X(name, number, text). The text is for people, and stands alone. */
+/* clang-format off */
 #define MT_CODES(X)                                                                                  \
     X(OK, 0, "success")                                                                              \
     /* fail this request: the caller must change it */                                               \
@@ -56,6 +57,7 @@
     X(ESYS, 81, "a system call failed")                                                              \
     X(EDEVICE, 82, "the device failed")                                                              \
     X(EUNSUPPORTED, 83, "not supported")
+/* clang-format on */
 
 enum mt_code {
 #define X(name, number, text) MT_##name = number,
@@ -70,12 +72,12 @@ typedef struct mt_status {
 } mt_status;
 static_assert(sizeof(mt_status) == 16, "returned in two registers");
 
-#define MT_MUST_USE __attribute__((warn_unused_result))
-#define MT_UNUSED __attribute__((unused))
+#define MT_MUST_USE          __attribute__((warn_unused_result))
+#define MT_UNUSED            __attribute__((unused))
 #define MT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#define MT_NORETURN __attribute__((noreturn))
-#define MT_LIKELY(x) __builtin_expect(!!(x), 1)
-#define MT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define MT_NORETURN          __attribute__((noreturn))
+#define MT_LIKELY(x)         __builtin_expect(!!(x), 1)
+#define MT_UNLIKELY(x)       __builtin_expect(!!(x), 0)
 
 static inline mt_status mt_ok(void)
 {
@@ -90,19 +92,19 @@ static inline mt_status mt_error(int32_t code, int32_t sys, const char *what)
 }
 
 /* Passes a failure up where nothing is held. */
-#define MT_TRY(expr)                       \
-    do {                                   \
-        mt_status mt_try_st_ = (expr);     \
-        if (mt_try_st_.code != 0)          \
-            return mt_try_st_;             \
+#define MT_TRY(expr) \
+    do { \
+        mt_status mt_try_st_ = (expr); \
+        if (mt_try_st_.code != 0) \
+            return mt_try_st_; \
     } while (0)
 
 /* Passes a failure to the label that undoes what is held. */
-#define MT_TRY_GOTO(st, expr, label)       \
-    do {                                   \
-        (st) = (expr);                     \
-        if ((st).code != 0)                \
-            goto label;                    \
+#define MT_TRY_GOTO(st, expr, label) \
+    do { \
+        (st) = (expr); \
+        if ((st).code != 0) \
+            goto label; \
     } while (0)
 
 /* The text of a code, never NULL; "unknown code" for a number that is none of ours. */
@@ -115,10 +117,10 @@ const char *mt_code_name(int32_t code);
 typedef void (*mt_assert_hook)(const char *expr, const char *file, int line);
 void mt_assert_set_hook(mt_assert_hook hook);
 void mt_assert_fail(const char *expr, const char *file, int line);
-#define MT_ASSERT(expr)                                        \
-    do {                                                       \
-        if (MT_UNLIKELY(!(expr)))                              \
-            mt_assert_fail(#expr, __FILE__, __LINE__);         \
+#define MT_ASSERT(expr) \
+    do { \
+        if (MT_UNLIKELY(!(expr))) \
+            mt_assert_fail(#expr, __FILE__, __LINE__); \
     } while (0)
 
 #define mt_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

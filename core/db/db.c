@@ -20,22 +20,16 @@ static int32_t code_of(int rc, int sys)
     if (rc == SQLITE_IOERR_WRITE && sys != EIO)
         return MT_EDISK_FULL; /* a quota, or a limit of file sizes */
     switch (rc & 0xff) {
-    case SQLITE_FULL:
-        return MT_EDISK_FULL;
+    case SQLITE_FULL: return MT_EDISK_FULL;
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-        return MT_ECORRUPT;
+    case SQLITE_NOTADB: return MT_ECORRUPT;
     case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return MT_EAGAIN;
-    case SQLITE_NOMEM:
-        return MT_ENOMEM;
+    case SQLITE_LOCKED: return MT_EAGAIN;
+    case SQLITE_NOMEM: return MT_ENOMEM;
     case SQLITE_PERM:
     case SQLITE_READONLY:
-    case SQLITE_AUTH:
-        return MT_EAUTH;
-    default:
-        return MT_ESYS;
+    case SQLITE_AUTH: return MT_EAUTH;
+    default: return MT_ESYS;
     }
 }
 

@@ -37,10 +37,10 @@ struct db {
 };
 
 struct db_options {
-    bool may_create;   /* the file, where there is none, with the umask's mode */
-    bool is_exclusive; /* no other process may have it open until this one has ended; EAGAIN where one has */
-    bool is_durable;   /* a commit is on the disk when db_commit returns; else it survives this process, but not the machine */
-    int  wait_ms;      /* for another process' transaction; 0: not at all */
+    bool may_create;       /* the file, where there is none, with the umask's mode */
+    bool is_exclusive;     /* no other process may have it open until this one has ended; EAGAIN where one has */
+    bool is_durable;       /* a commit is on the disk when db_commit returns; else it survives this process, but not the machine */
+    int  wait_ms;          /* for another process' transaction; 0: not at all */
     int  checkpoint_pages; /* of the log, which are then copied into the file */
 };
 
@@ -64,7 +64,7 @@ MT_MUST_USE mt_status db_reserve(struct db *db, uint64_t bytes);
  * two, db_rollback. */
 MT_MUST_USE mt_status db_begin(struct db *db);
 MT_MUST_USE mt_status db_commit(struct db *db);
-void db_rollback(struct db *db);
+void                  db_rollback(struct db *db);
 
 /* ---- one statement, with parameters ?1, ?2, ... */
 
@@ -76,7 +76,7 @@ struct db_query {
 };
 
 MT_MUST_USE mt_status db_prepare(struct db *db, struct db_query *query, const char *sql, const char *step);
-void db_finish(struct db_query *query);
+void                  db_finish(struct db_query *query);
 
 /* Texts and bytes are borrowed until the query has been run. NULL, a NaN and no bytes at NULL are stored as NULL. */
 void db_bind_int(struct db_query *query, int index, int64_t value);
@@ -92,9 +92,9 @@ MT_MUST_USE mt_status db_do(struct db_query *query);
 void db_rewind(struct db_query *query);
 
 /* Columns of the row, from 0; texts and bytes are borrowed until the next db_next. */
-int64_t db_int(struct db_query *query, int column);
-double db_real(struct db_query *query, int column); /* NaN where it is NULL */
+int64_t     db_int(struct db_query *query, int column);
+double      db_real(struct db_query *query, int column); /* NaN where it is NULL */
 const char *db_text(struct db_query *query, int column); /* NULL where it is NULL */
-mt_view db_bytes(struct db_query *query, int column);
+mt_view     db_bytes(struct db_query *query, int column);
 
 #endif

@@ -79,7 +79,7 @@ void mt_heap_remove(mt_heap *heap, mt_heap_node *node)
 {
     if (node->place == 0)
         return;
-    size_t at = node->place - 1;
+    size_t        at = node->place - 1;
     mt_heap_node *last = mt_vec_pop(&heap->nodes);
     node->place = 0;
     if (last == node)

@@ -34,7 +34,7 @@ mt_heap_node *mt_heap_first(const mt_heap *heap);
 /* The first node, taken out; NULL where there is none. */
 mt_heap_node *mt_heap_pop(mt_heap *heap);
 /* Takes `node` out, wherever it stands; nothing happens to one that is in no heap. */
-void mt_heap_remove(mt_heap *heap, mt_heap_node *node);
+void               mt_heap_remove(mt_heap *heap, mt_heap_node *node);
 static inline bool mt_heap_holds(const mt_heap_node *node)
 {
     return node->place != 0;

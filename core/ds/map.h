@@ -64,7 +64,6 @@ bool mt_map_remove(mt_map *map, mt_id key);
 /* The entry after `entry` (NULL: the first) in order of insertion; NULL at the end. */
 mt_map_entry *mt_map_next(const mt_map *map, const mt_map_entry *entry);
 
-#define MT_MAP_EACH(map, entry) \
-    for (mt_map_entry *entry = mt_map_next((map), NULL); entry; entry = mt_map_next((map), entry))
+#define MT_MAP_EACH(map, entry) for (mt_map_entry *entry = mt_map_next((map), NULL); entry; entry = mt_map_next((map), entry))
 
 #endif

@@ -17,7 +17,7 @@ enum { PAGE = 4096, LIMIT_SHARE = 4 };
 void __lsan_register_root_region(const void *at, size_t size);
 void __lsan_unregister_root_region(const void *at, size_t size);
 #else
-#define __lsan_register_root_region(at, size) ((void)(at), (void)(size))
+#define __lsan_register_root_region(at, size)   ((void)(at), (void)(size))
 #define __lsan_unregister_root_region(at, size) ((void)(at), (void)(size))
 #endif
 

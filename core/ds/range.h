@@ -21,6 +21,6 @@ typedef struct mt_range {
 /* `more` bytes behind what there is, zeroed; the first of them takes the addresses for `room` bytes, or for a quarter of what
  * the process may have where that is less. Both are rounded up to pages. ENOMEM changes nothing. */
 MT_MUST_USE mt_status mt_range_grow(mt_range *range, size_t more, size_t room);
-void mt_range_fini(mt_range *range);
+void                  mt_range_fini(mt_range *range);
 
 #endif

@@ -27,7 +27,7 @@ struct mt_recent {
 
 /* `capacity` ids: a power of two, at most MT_RECENT_CAPACITY_MAX. Memory that was not used yet is not touched. ENOMEM. */
 MT_MUST_USE mt_status mt_recent_init(struct mt_recent *recent, uint32_t capacity);
-void mt_recent_fini(struct mt_recent *recent);
+void                  mt_recent_fini(struct mt_recent *recent);
 
 /* The number of `key`, borrowed until the next put; NULL: not put, or so many others ago. A zero id is never there. */
 const int32_t *mt_recent_find(const struct mt_recent *recent, mt_id key);

@@ -9,7 +9,7 @@ enum { VEC_CAPACITY_MIN = 8 };
 mt_status mt_vec_reserve_(void *vec, size_t extra, size_t item_size)
 {
     struct mt_vec_any *any = vec;
-    size_t need, bytes;
+    size_t             need, bytes;
     if (__builtin_add_overflow(any->count, extra, &need))
         return mt_vec_full_();
     if (need <= any->capacity)

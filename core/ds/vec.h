@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MT_VEC(type)     \
-    struct {             \
-        type  *data;     \
-        size_t count;    \
+#define MT_VEC(type) \
+    struct { \
+        type  *data; \
+        size_t count; \
         size_t capacity; \
     }
 
@@ -23,9 +23,9 @@
 #define mt_vec_reserve(vec, extra) mt_vec_reserve_((vec), (extra), sizeof *(vec)->data)
 
 /* Appends a value. ENOMEM leaves the array as it was. */
-#define mt_vec_push(vec, ...)                                                           \
-    (((vec)->count < (vec)->capacity || mt_vec_reserve((vec), 1).code == 0)             \
-         ? ((void)((vec)->data[(vec)->count++] = (__VA_ARGS__)), mt_ok())               \
+#define mt_vec_push(vec, ...) \
+    (((vec)->count < (vec)->capacity || mt_vec_reserve((vec), 1).code == 0) \
+         ? ((void)((vec)->data[(vec)->count++] = (__VA_ARGS__)), mt_ok()) \
          : mt_vec_full_())
 
 /* The last element, taken off; the array may not be empty. */
@@ -38,8 +38,7 @@
 #define mt_vec_remove(vec, index) mt_vec_remove_((vec), (index), sizeof *(vec)->data)
 
 /* Frees the elements' memory; the array is empty and may be used again. */
-#define mt_vec_fini(vec) \
-    ((void)(free((vec)->data), (vec)->data = NULL, (vec)->count = 0, (vec)->capacity = 0))
+#define mt_vec_fini(vec) ((void)(free((vec)->data), (vec)->data = NULL, (vec)->count = 0, (vec)->capacity = 0))
 
 /* What every MT_VEC looks like from inside the two functions below. */
 struct mt_vec_any {
@@ -47,8 +46,8 @@ struct mt_vec_any {
     size_t count;
     size_t capacity;
 };
-MT_MUST_USE mt_status mt_vec_reserve_(void *vec, size_t extra, size_t item_size);
-void mt_vec_remove_(void *vec, size_t index, size_t item_size);
+MT_MUST_USE mt_status               mt_vec_reserve_(void *vec, size_t extra, size_t item_size);
+void                                mt_vec_remove_(void *vec, size_t index, size_t item_size);
 MT_MUST_USE static inline mt_status mt_vec_full_(void)
 {
     return mt_error(MT_ENOMEM, 0, "grow array");

@@ -60,14 +60,14 @@ uint64_t io_now_ms(void);
 
 struct io_timer {
     void (*fire)(struct io_timer *timer); /* on the loop, once for each start; may start or free the timer */
-    struct io_loop *loop;                 /* private; NULL while stopped */
-    uint64_t due_ms;                      /* private, as the rest: a pairing heap by due time */
+    struct io_loop  *loop;                /* private; NULL while stopped */
+    uint64_t         due_ms;              /* private, as the rest: a pairing heap by due time */
     struct io_timer *child, *sibling, *back;
 };
 /* Fires once after at least timeout_ms (0 counts as 1). Starting a started timer moves it. Loop thread. */
 void io_timer_start(struct io_loop *loop, struct io_timer *timer, uint64_t timeout_ms);
 /* Nothing where it is not started. The memory is the caller's again at once. Loop thread. */
-void io_timer_stop(struct io_timer *timer);
+void               io_timer_stop(struct io_timer *timer);
 static inline bool io_timer_is_started(const struct io_timer *timer)
 {
     return timer->loop != NULL;
@@ -98,7 +98,7 @@ struct io_signal {
 };
 /* ENOMEM, ESYS. Loop thread. */
 MT_MUST_USE mt_status io_signal_start(struct io_loop *loop, struct io_signal *signal, int number);
-void io_signal_stop(struct io_signal *signal);
+void                  io_signal_stop(struct io_signal *signal);
 
 /* ---- work on a thread of its own: disk ---- */
 
@@ -108,9 +108,9 @@ struct io_worker;
 struct io_job {
     void (*work)(struct io_job *job);
     void (*done)(struct io_job *job); /* may free the job */
-    struct io_msg msg;                /* private, as the rest */
+    struct io_msg     msg;            /* private, as the rest */
     struct io_worker *worker;
-    struct io_job *next;
+    struct io_job    *next;
 };
 /* jobs_max bounds the jobs between submit and done. ENOMEM, EINVAL, ESYS. */
 MT_MUST_USE mt_status io_worker_new(struct io_loop *loop, uint32_t jobs_max, struct io_worker **out_worker);

@@ -27,43 +27,41 @@
 #include <unistd.h>
 
 union address {
-    struct sockaddr any;
-    struct sockaddr_in in4;
+    struct sockaddr     any;
+    struct sockaddr_in  in4;
     struct sockaddr_in6 in6;
-    struct sockaddr_un un;
+    struct sockaddr_un  un;
 };
 
-static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd,
-                                uint32_t connections_max);
+static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd, uint32_t connections_max);
 static mt_status door_open(struct io_loop *loop, struct io_listener *listener, int fd);
-static void door_close(struct io_listener *listener);
+static void      door_close(struct io_listener *listener);
 static mt_status parse_address(const char *host, uint16_t port, union address *out, socklen_t *out_size);
-static bool is_loopback(const union address *at);
+static bool      is_loopback(const union address *at);
 static mt_status bind_unix(int fd, const char *path);
-static void listener_ready(struct io_watch *watch, unsigned events);
-static void rest_over(struct io_timer *timer);
-static void listener_retry(struct io_timer *timer);
-static bool accept_one(struct io_listener *listener);
-static void accept_tcp(struct io_listener *listener, int fd, const struct sockaddr *from);
-static void silent_spoke(struct io_silent *silent, int fd, const struct io_peer *peer);
-static void hand_over(struct io_listener *listener, int fd, const struct io_peer *peer);
-static void tell_refused(struct io_listener *listener);
-static void accept_failed(struct io_listener *listener, int err);
-static bool peer_is_ours(int fd, struct io_peer *peer);
+static void      listener_ready(struct io_watch *watch, unsigned events);
+static void      rest_over(struct io_timer *timer);
+static void      listener_retry(struct io_timer *timer);
+static bool      accept_one(struct io_listener *listener);
+static void      accept_tcp(struct io_listener *listener, int fd, const struct sockaddr *from);
+static void      silent_spoke(struct io_silent *silent, int fd, const struct io_peer *peer);
+static void      hand_over(struct io_listener *listener, int fd, const struct io_peer *peer);
+static void      tell_refused(struct io_listener *listener);
+static void      accept_failed(struct io_listener *listener, int err);
+static bool      peer_is_ours(int fd, struct io_peer *peer);
 
-mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listener, const char *host,
-                               uint16_t port, uint32_t connections_max)
+mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listener, const char *host, uint16_t port,
+                               uint32_t connections_max)
 {
     union address at;
-    socklen_t size;
+    socklen_t     size;
     MT_TRY(parse_address(host, port, &at, &size));
     if (!listener->may_leave_loopback && !is_loopback(&at))
         return mt_error(MT_EUNSUPPORTED, 0, "beyond loopback only TLS is spoken, or in clear where --insecure says so");
     int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
     if (fd < 0)
         return mt_error(MT_ESYS, errno, "socket");
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on,
-               sizeof on); /* a port in TIME_WAIT is free; a live one is not */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a port in TIME_WAIT is free; a live one is not */
     if (bind(fd, &at.any, size) < 0) {
         int err = errno;
         close(fd);
@@ -88,7 +86,7 @@ mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listene
 static mt_status door_open(struct io_loop *loop, struct io_listener *listener, int fd)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
-    int on = 1, wanted = (int)(listener->greeting_bytes ? listener->greeting_bytes : 1);
+    int           on = 1, wanted = (int)(listener->greeting_bytes ? listener->greeting_bytes : 1);
     /* Linux's sockets have these from the one that listens: no system call for each stranger. */
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset) < 0 ||
@@ -118,10 +116,9 @@ static void door_close(struct io_listener *listener)
     listener->owns_bound = false;
 }
 
-mt_status io_listener_open_unix(struct io_loop *loop, struct io_listener *listener, const char *path,
-                                uint32_t connections_max)
+mt_status io_listener_open_unix(struct io_loop *loop, struct io_listener *listener, const char *path, uint32_t connections_max)
 {
-    char dir[IO_UNIX_PATH_SIZE];
+    char        dir[IO_UNIX_PATH_SIZE];
     const char *slash = strrchr(path, '/');
     if (strlen(path) >= IO_UNIX_PATH_SIZE || !slash || slash == path)
         return mt_error(MT_EINVAL, ENAMETOOLONG, "path of a unix socket: absolute, at most 107 bytes");
@@ -132,8 +129,7 @@ mt_status io_listener_open_unix(struct io_loop *loop, struct io_listener *listen
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return mt_error(MT_ESYS, errno, "socket");
-    fchmod(fd,
-           0600); /* before bind: the file never has another mode; needs no umask, which is the process's */
+    fchmod(fd, 0600); /* before bind: the file never has another mode; needs no umask, which is the process's */
     mt_status st = bind_unix(fd, path);
     if (st.code) {
         close(fd);
@@ -197,8 +193,7 @@ void io_listener_know(struct io_listener *listener, const struct io_origin *from
 }
 
 /* Takes the descriptor, also when it fails. */
-static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd,
-                                uint32_t connections_max)
+static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd, uint32_t connections_max)
 {
     mt_status st = mt_ok();
     listener->fd = fd;
@@ -254,14 +249,13 @@ static mt_status parse_address(const char *host, uint16_t port, union address *o
 
 static bool is_loopback(const union address *at)
 {
-    return at->any.sa_family == AF_INET ? ntohl(at->in4.sin_addr.s_addr) >> 24 == 127
-                                        : IN6_IS_ADDR_LOOPBACK(&at->in6.sin6_addr);
+    return at->any.sa_family == AF_INET ? ntohl(at->in4.sin_addr.s_addr) >> 24 == 127 : IN6_IS_ADDR_LOOPBACK(&at->in6.sin6_addr);
 }
 
 bool io_is_loopback(const char *host)
 {
     union address at;
-    socklen_t size;
+    socklen_t     size;
     return !parse_address(host, 0, &at, &size).code && is_loopback(&at);
 }
 
@@ -293,7 +287,7 @@ static void listener_ready(struct io_watch *watch, unsigned events)
     struct io_listener *listener = mt_container_of(watch, struct io_listener, watch);
     (void)events;
     uint64_t now = io_now_ms();
-    int most = listener->crowd >= MT_LISTEN_CROWD_MIN ? MT_LISTEN_CROWD_MAX : MT_LISTEN_BATCH_MAX;
+    int      most = listener->crowd >= MT_LISTEN_CROWD_MIN ? MT_LISTEN_CROWD_MAX : MT_LISTEN_BATCH_MAX;
     if (now - listener->crowd_ms >= MT_LISTEN_REST_MS) {
         listener->crowd_ms = now;
         listener->crowd = 0;
@@ -321,9 +315,9 @@ static void rest_over(struct io_timer *timer)
 static bool accept_one(struct io_listener *listener)
 {
     struct io_peer peer = {0};
-    union address from = {.any = {.sa_family = AF_UNSPEC}};
-    socklen_t size = sizeof from;
-    int fd = accept4(listener->fd, &from.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    union address  from = {.any = {.sa_family = AF_UNSPEC}};
+    socklen_t      size = sizeof from;
+    int            fd = accept4(listener->fd, &from.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno == EINTR || errno == ECONNABORTED)
             return true;
@@ -331,8 +325,7 @@ static bool accept_one(struct io_listener *listener)
             accept_failed(listener, errno);
         return false;
     }
-    if ((uint32_t)fd >=
-        listener->fd_max) { /* numbers are given lowest first, so the number tells how many are open */
+    if ((uint32_t)fd >= listener->fd_max) { /* numbers are given lowest first, so the number tells how many are open */
         listener->count.refused_fds++;
         close(fd);
     } else if (!listener->path[0]) {
@@ -349,7 +342,7 @@ static bool accept_one(struct io_listener *listener)
 /* A greeting that is there already spares the table; most are, since it comes right behind the connection. */
 static void accept_tcp(struct io_listener *listener, int fd, const struct sockaddr *from)
 {
-    struct io_peer peer = {.from = io_origin_of(from), .since_ms = io_now_ms()};
+    struct io_peer   peer = {.from = io_origin_of(from), .since_ms = io_now_ms()};
     enum io_greeting greeting = io_silent_look(&listener->silent, fd);
     if (greeting == IO_GREETING_NEVER) {
         close(fd);
@@ -376,7 +369,7 @@ static void hand_over(struct io_listener *listener, int fd, const struct io_peer
 {
     if (!listener->path[0]) { /* from here on it is like any other */
         struct linger orderly = {0};
-        int one = 1;
+        int           one = 1;
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &orderly, sizeof orderly);
         setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
     }
@@ -432,7 +425,7 @@ static void listener_retry(struct io_timer *timer)
 static bool peer_is_ours(int fd, struct io_peer *peer)
 {
     struct ucred cred;
-    socklen_t size = sizeof cred;
+    socklen_t    size = sizeof cred;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0 || cred.uid != geteuid())
         return false;
     peer->pid = cred.pid;

@@ -23,11 +23,11 @@ struct io_listener {
     /* Set by the owner before open. */
     /* The new connection: non-blocking, close-on-exec, the callee's to close; it then calls io_listener_release. */
     void (*accepted)(struct io_listener *listener, int fd, const struct io_peer *peer);
-    bool may_leave_loopback; /* what is accepted speaks TLS, or the user wants it in clear */
-    uint32_t greeting_bytes; /* TCP: what a peer sends before it expects an answer has at least so many; 0 is 1 */
-    uint32_t greeting_ms;    /* TCP: a peer's time for them; 0 is MT_HANDSHAKE_MS, ... */
-    uint32_t greeting_short_ms; /* ... and where places are short; 0 is MT_CONN_STRANGER_MS_MIN */
-    struct io_bound *bound;  /* TCP: borrowed until close, for listeners that know the same peers; NULL: one of its own */
+    bool             may_leave_loopback; /* what is accepted speaks TLS, or the user wants it in clear */
+    uint32_t         greeting_bytes;     /* TCP: what a peer sends before it expects an answer has at least so many; 0 is 1 */
+    uint32_t         greeting_ms;        /* TCP: a peer's time for them; 0 is MT_HANDSHAKE_MS, ... */
+    uint32_t         greeting_short_ms;  /* ... and where places are short; 0 is MT_CONN_STRANGER_MS_MIN */
+    struct io_bound *bound; /* TCP: borrowed until close, for listeners that know the same peers; NULL: one of its own */
 
     uint16_t port; /* what a TCP listener is bound to */
     struct {
@@ -40,25 +40,25 @@ struct io_listener {
     struct io_silent silent; /* its count `dropped` is for reading */
 
     /* private */
-    struct io_loop *loop;
-    struct io_watch watch;
-    struct io_timer retry, rest;
-    int fd, spare_fd;
-    uint32_t connections, connections_max, fd_max;
-    bool is_paused, owns_bound;
-    struct io_origin own; /* the address that it is bound to: this node's own processes have no bound */
-    uint32_t crowd; /* strangers that came since crowd_ms */
-    uint64_t crowd_ms;
-    uint64_t told, told_ms; /* refused and dropped when the log was told last */
-    char path[IO_UNIX_PATH_SIZE]; /* "" for TCP */
+    struct io_loop  *loop;
+    struct io_watch  watch;
+    struct io_timer  retry, rest;
+    int              fd, spare_fd;
+    uint32_t         connections, connections_max, fd_max;
+    bool             is_paused, owns_bound;
+    struct io_origin own;   /* the address that it is bound to: this node's own processes have no bound */
+    uint32_t         crowd; /* strangers that came since crowd_ms */
+    uint64_t         crowd_ms;
+    uint64_t         told, told_ms;           /* refused and dropped when the log was told last */
+    char             path[IO_UNIX_PATH_SIZE]; /* "" for TCP */
 };
 
 /* Listens on host:port; `host` is a number or "localhost", port 0 takes a free one. `listener->accepted` must be
  * set, the rest zero. connections_max 0 takes MT_CONNS_MAX.
  * EUNSUPPORTED for an address that is not loopback, unless `may_leave_loopback`: without TLS the token would travel in
  * clear. EINVAL (no address), EEXIST (the port is taken), ESYS. Loop thread. */
-MT_MUST_USE mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listener, const char *host,
-                                           uint16_t port, uint32_t connections_max);
+MT_MUST_USE mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listener, const char *host, uint16_t port,
+                                           uint32_t connections_max);
 /* Listens on a unix socket (SOCK_SEQPACKET, mode 0600) and accepts processes of the same user only. A socket file
  * that nobody listens on any more is replaced. The folder must be the user's own, mode 0700.
  * EINVAL (path too long), EAUTH (the folder is open to others), EEXIST (somebody listens), ESYS. Loop thread. */

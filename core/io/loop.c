@@ -13,27 +13,23 @@
 #include <stdlib.h>
 #include <time.h>
 
-static void loop_ring(uv_async_t *bell);
-static void loop_alarm(uv_timer_t *alarm);
-static void loop_prepare(uv_prepare_t *prepare);
-static void loop_set_alarm(struct io_loop *loop);
-static void inbox_take(struct io_loop *loop);
-static size_t ready_run(struct io_loop *loop, size_t max);
+static void             loop_ring(uv_async_t *bell);
+static void             loop_alarm(uv_timer_t *alarm);
+static void             loop_prepare(uv_prepare_t *prepare);
+static void             loop_set_alarm(struct io_loop *loop);
+static void             inbox_take(struct io_loop *loop);
+static size_t           ready_run(struct io_loop *loop, size_t max);
 static struct io_timer *heap_meld(struct io_timer *a, struct io_timer *b);
 static struct io_timer *heap_meld_pairs(struct io_timer *first);
-static void heap_remove(struct io_loop *loop, struct io_timer *timer);
+static void             heap_remove(struct io_loop *loop, struct io_timer *timer);
 
 mt_status io_uv_error(int err, const char *what)
 {
     switch (err) {
-    case UV_ENOMEM:
-        return mt_error(MT_ENOMEM, ENOMEM, what);
-    case UV_EEXIST:
-        return mt_error(MT_EEXIST, EEXIST, what);
-    case UV_EINVAL:
-        return mt_error(MT_EINVAL, EINVAL, what);
-    default:
-        return mt_error(MT_ESYS, -err, what);
+    case UV_ENOMEM: return mt_error(MT_ENOMEM, ENOMEM, what);
+    case UV_EEXIST: return mt_error(MT_EEXIST, EEXIST, what);
+    case UV_EINVAL: return mt_error(MT_EINVAL, EINVAL, what);
+    default: return mt_error(MT_ESYS, -err, what);
     }
 }
 
@@ -217,7 +213,7 @@ void io_timer_stop(struct io_timer *timer)
 static void loop_alarm(uv_timer_t *alarm)
 {
     struct io_loop *loop = mt_container_of(alarm, struct io_loop, alarm);
-    uint64_t now = io_now_ms();
+    uint64_t        now = io_now_ms();
     loop->alarm_due_ms = UINT64_MAX;
     while (loop->timers && loop->timers->due_ms <= now) {
         struct io_timer *timer = loop->timers;

@@ -26,9 +26,9 @@ mt_status io_check_private_dir(const char *dir)
 
 mt_status io_make_private_parent(const char *path)
 {
-    char dir[PATH_MAX];
+    char        dir[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 0;
+    size_t      length = slash ? (size_t)(slash - path) : 0;
     if (!slash || length == 0 || length >= sizeof dir)
         return mt_error(MT_EINVAL, 0, "the path of a private file must name a folder and a file");
     memcpy(dir, path, length);
@@ -56,14 +56,13 @@ static mt_status read_all(int fd, size_t size_max, mt_buf *out)
 mt_status io_private_read(const char *path, size_t size_max, mt_buf *out)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int         fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
         int code = errno == ENOENT ? MT_ENOENT : errno == ELOOP || errno == EACCES ? MT_EAUTH : MT_ESYS;
         return mt_error(code, errno, "open a private file");
     }
-    mt_buf text = {0};
-    bool is_private =
-        fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
+    mt_buf    text = {0};
+    bool      is_private = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
     mt_status got = is_private ? read_all(fd, size_max, &text)
                                : mt_error(MT_EAUTH, EPERM, "it must be a file of this user with mode 0600");
     close(fd);

@@ -52,8 +52,7 @@ mt_status io_raise_fd_limit(uint32_t *out_before, uint32_t *out_limit)
     }
     *out_limit = clamped(limit.rlim_cur);
     if (*out_limit < MT_FDS_MIN)
-        return mt_error(MT_EAGAIN, 0,
-                        "the hard limit of descriptors is below 128 (ulimit -Hn; LimitNOFILE= of systemd)");
+        return mt_error(MT_EAGAIN, 0, "the hard limit of descriptors is below 128 (ulimit -Hn; LimitNOFILE= of systemd)");
     return mt_ok();
 }
 static_assert(MT_FDS_MIN == 128, "as the text says");

@@ -12,9 +12,9 @@
 
 mt_status io_token_make(const char *path, struct io_token *out_token)
 {
-    unsigned char bits[IO_TOKEN_HEX / 2];
+    unsigned char   bits[IO_TOKEN_HEX / 2];
     struct io_token token;
-    char line[IO_TOKEN_HEX + 2];
+    char            line[IO_TOKEN_HEX + 2];
 
     MT_TRY(io_make_private_parent(path));
     MT_TRY(mt_random_bytes(bits, sizeof bits));
@@ -33,7 +33,7 @@ mt_status io_token_make(const char *path, struct io_token *out_token)
 
 mt_status io_token_read(const char *path, struct io_token *out_token)
 {
-    mt_buf text = {0};
+    mt_buf    text = {0};
     mt_status st = io_private_read(path, IO_TOKEN_HEX + 1, &text);
     if (!st.code) {
         if (text.size && text.data[text.size - 1] == '\n')

@@ -11,18 +11,18 @@
 #include <stdlib.h>
 
 struct io_watch_impl {
-    uv_poll_t poll;
+    uv_poll_t        poll;
     struct io_watch *watch; /* NULL once stopped */
 };
 
 struct io_signal_impl {
-    uv_signal_t handle;
+    uv_signal_t       handle;
     struct io_signal *signal; /* NULL once stopped */
 };
 
 static void poll_ready(uv_poll_t *poll, int status, int events);
 static void poll_closed(uv_handle_t *handle);
-static int poll_events(unsigned events);
+static int  poll_events(unsigned events);
 static void signal_caught(uv_signal_t *handle, int number);
 static void signal_closed(uv_handle_t *handle);
 
@@ -47,8 +47,7 @@ mt_status io_watch_start(struct io_loop *loop, struct io_watch *watch, int fd, u
 void io_watch_set(struct io_watch *watch, unsigned events)
 {
     if (events)
-        uv_poll_start(&watch->impl->poll, poll_events(events),
-                      poll_ready); /* fails only for a closing handle */
+        uv_poll_start(&watch->impl->poll, poll_events(events), poll_ready); /* fails only for a closing handle */
     else
         uv_poll_stop(&watch->impl->poll);
 }

@@ -14,16 +14,16 @@
 
 struct io_worker {
     struct io_loop *loop;
-    pthread_t thread;
-    uint32_t jobs, jobs_max; /* submitted and not done; loop thread only */
-    pthread_mutex_t lock;    /* of the rest */
-    pthread_cond_t more;
-    struct io_job *first, **end;
-    bool is_closing; /* written by the loop's thread only, which may so read it without the lock */
+    pthread_t       thread;
+    uint32_t        jobs, jobs_max; /* submitted and not done; loop thread only */
+    pthread_mutex_t lock;           /* of the rest */
+    pthread_cond_t  more;
+    struct io_job  *first, **end;
+    bool            is_closing; /* written by the loop's thread only, which may so read it without the lock */
 };
 
 static void *worker_main(void *arg);
-static void job_done(struct io_msg *msg);
+static void  job_done(struct io_msg *msg);
 
 mt_status io_worker_new(struct io_loop *loop, uint32_t jobs_max, struct io_worker **out_worker)
 {

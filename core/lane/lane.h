@@ -19,7 +19,7 @@
 #include "core/lane/ring.h"
 
 struct lane_header {
-    shm_u32                recall; /* not 0: the owner sends no more, the worker returns what it has not begun */
+    shm_u32                recall;         /* not 0: the owner sends no more, the worker returns what it has not begun */
     shm_u32                worker_blocked; /* not 0: the worker waits inside a task */
     uint8_t                pad[248];
     struct lane_ring_words forward;

@@ -48,11 +48,11 @@ struct lane_park {
     uint8_t pad2[4];
     shm_u64 strict_until; /* raylet: a strict actor may run until then, CLOCK_BOOTTIME in ns */
     uint8_t pad3[40];
-    shm_u32 stack_count; /* how often the process has written `stack` */
-    shm_u32 runs_once;   /* worker: the task that it runs, or ran last, has LANE_TASK_ONCE */
+    shm_u32 stack_count;  /* how often the process has written `stack` */
+    shm_u32 runs_once;    /* worker: the task that it runs, or ran last, has LANE_TASK_ONCE */
     shm_u64 strict_armed; /* the worker: when its timer stops it; 0: it has none */
     uint8_t pad4[48];
-    char    stack[4096 - 256]; /* NUL-terminated: where its main thread was when the raylet asked by SIGURG */
+    char    stack[4096 - 256];      /* NUL-terminated: where its main thread was when the raylet asked by SIGURG */
     char    crash[LANE_CRASH_SIZE]; /* NUL-terminated unless full; empty while alive */
 };
 static_assert(sizeof(struct lane_park) == 8192, "two pages: the words, the crash text");

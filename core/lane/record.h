@@ -77,8 +77,8 @@ enum {
 /* An argument or a return value: this, then `size` bytes, padded to 8, then `ref_count` struct lane_ref: the refs that the
  * value declares. A ref travels as an argument of type 'r' or in such a list; id bytes inside a value keep nothing alive. */
 struct lane_value {
-    uint8_t  type;  /* a letter of the signature: l u d b s y r A; 'v' is no value */
-    uint8_t  flags; /* LANE_VALUE_... */
+    uint8_t  type;      /* a letter of the signature: l u d b s y r A; 'v' is no value */
+    uint8_t  flags;     /* LANE_VALUE_... */
     uint16_t ref_count; /* 0 in this version: a reader refuses what it does not know */
     uint32_t size;
 };
@@ -97,8 +97,8 @@ struct lane_ref {
     uint64_t offset;     /* of the object header in the segment */
     uint64_t size;       /* of the value, without header */
     uint32_t job;
-    uint8_t  type; /* letter of the value */
-    uint8_t  flags; /* LANE_REF_... */
+    uint8_t  type;    /* letter of the value */
+    uint8_t  flags;   /* LANE_REF_... */
     uint16_t attempt; /* of the task that made the value; 0 where none did: of two places, which is the later one */
 };
 static_assert(sizeof(struct lane_ref) == 56, "frozen");
@@ -126,7 +126,7 @@ struct lane_failure {
     int32_t  pid;
     uint32_t node;
     uint32_t where_size; /* of "file:line" or a symbol, first in the text; the message is the rest */
-    uint32_t held_size; /* of the ids of refs that the worker still holds, 16 bytes each */
+    uint32_t held_size;  /* of the ids of refs that the worker still holds, 16 bytes each */
 };
 
 #endif

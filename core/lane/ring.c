@@ -111,8 +111,8 @@ static mt_status check_record(const struct lane_consumer *c, const struct lane_r
         return mt_error(MT_EPROTO, 0, "ring: record length out of range");
     if (bytes > to_end || bytes > c->head_seen - c->tail)
         return mt_error(MT_EPROTO, 0, "ring: record runs past its area or past what is published");
-    if (record->kind == LANE_JUMP && (record->length != LANE_RECORD_SIZE || record->slot != c->area + 1 ||
-                                      record->slot >= LANE_RING_AREAS))
+    if (record->kind == LANE_JUMP &&
+        (record->length != LANE_RECORD_SIZE || record->slot != c->area + 1 || record->slot >= LANE_RING_AREAS))
         return mt_error(MT_EPROTO, 0, "ring: jump to an area that is not the next");
     return mt_ok();
 }

@@ -24,8 +24,8 @@
 
 enum {
     LANE_RING_AREA0 = 4096,
-    LANE_RING_AREAS = 9,                                                   /* the last: 1 MiB */
-    LANE_RING_BYTES = LANE_RING_AREA0 * ((1 << LANE_RING_AREAS) - 1),      /* of mapping for the data */
+    LANE_RING_AREAS = 9,                                              /* the last: 1 MiB */
+    LANE_RING_BYTES = LANE_RING_AREA0 * ((1 << LANE_RING_AREAS) - 1), /* of mapping for the data */
 };
 
 /* The two words that both sides share, each on a line of its own (two lines: the prefetcher takes pairs). */
@@ -41,7 +41,7 @@ static_assert(sizeof(struct lane_ring_words) == 256, "two pairs of cache lines")
 struct lane_producer {
     struct lane_ring_words *words;
     uint8_t                *data;
-    uint64_t                head;       /* written, perhaps not yet published */
+    uint64_t                head; /* written, perhaps not yet published */
     uint64_t                published;
     uint64_t                tail_seen;  /* a copy of words->tail: reading that line costs a miss */
     uint64_t                area_start; /* position at which the present area was entered */
@@ -65,7 +65,7 @@ void lane_consumer_init(struct lane_consumer *c, struct lane_ring_words *words, 
 
 /* Room for one record of `length` bytes (header included, <= LANE_RECORD_MAX), contiguous and 64-aligned, or NULL when
  * the largest area is full. The caller writes header and payload there, then calls commit with the same length. */
-void *lane_ring_reserve(struct lane_producer *p, uint32_t length);
+void                  *lane_ring_reserve(struct lane_producer *p, uint32_t length);
 static inline uint64_t lane_record_padded(uint32_t length)
 {
     return ((uint64_t)length + 63) & ~(uint64_t)63;
@@ -93,8 +93,7 @@ bool lane_ring_push(struct lane_producer *p, const struct lane_record *record, c
 /* Copies the next record's header to *out and points *payload into the ring (valid until release; the peer may still
  * scribble on it, so what must be validated is copied first). MT_OK with *found false where there is none yet.
  * EPROTO when the peer broke the rules: drop the ring. PAD and JUMP are passed over. */
-MT_MUST_USE mt_status lane_ring_peek(struct lane_consumer *c, struct lane_record *out, const uint8_t **payload,
-                                     bool *found);
+MT_MUST_USE mt_status lane_ring_peek(struct lane_consumer *c, struct lane_record *out, const uint8_t **payload, bool *found);
 /* The producer is dead, and all that it published is consumed: shows what stands behind that, where it may have written
  * records without publishing them. What is shown may as well be a record of an earlier round or half of one, so it is
  * believed only where something else proves it (claim.h: a slot that says DONE for its sequence). False: nothing that looks

@@ -13,39 +13,38 @@
 
 struct blocking_call {
     struct rpc_unary unary;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool is_done;
-    mt_status status;
-    mt_buf reply;
-    char detail[MT_ERROR_BYTES_MAX];
+    pthread_mutex_t  lock;
+    pthread_cond_t   changed;
+    bool             is_done;
+    mt_status        status;
+    mt_buf           reply;
+    char             detail[MT_ERROR_BYTES_MAX];
 };
 
 struct kept {
     struct kept *next;
-    mt_buf message;
+    mt_buf       message;
 };
 struct rpc_reader {
     struct rpc_stream_handler handler;
-    struct rpc_stream *stream;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct kept *first, **end;
-    size_t count;
-    bool is_closed, is_broken; /* broken: a message could not be kept */
-    mt_status status;
-    char detail[MT_ERROR_BYTES_MAX];
+    struct rpc_stream        *stream;
+    pthread_mutex_t           lock;
+    pthread_cond_t            changed;
+    struct kept              *first, **end;
+    size_t                    count;
+    bool                      is_closed, is_broken; /* broken: a message could not be kept */
+    mt_status                 status;
+    char                      detail[MT_ERROR_BYTES_MAX];
 };
 
 static void call_done(struct rpc_unary *unary, const struct rpc_result *result, mt_view reply);
 static void reader_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message);
-static void reader_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
-                          const struct rpc_result *result);
+static void reader_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result);
 static void cond_init(pthread_cond_t *cond);
 static struct timespec deadline_in(uint32_t timeout_ms);
 
-mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, mt_view request,
-                            uint32_t timeout_ms, unsigned flags, mt_buf *out_reply, char *detail)
+mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, mt_view request, uint32_t timeout_ms, unsigned flags,
+                            mt_buf *out_reply, char *detail)
 {
     struct blocking_call call = {.unary.done = call_done};
     pthread_mutex_init(&call.lock, NULL);
@@ -72,7 +71,7 @@ mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, mt_
 static void call_done(struct rpc_unary *unary, const struct rpc_result *result, mt_view reply)
 {
     struct blocking_call *call = mt_container_of(unary, struct blocking_call, unary);
-    mt_status st = result->status;
+    mt_status             st = result->status;
     if (!st.code && mt_buf_append(&call->reply, reply.data, reply.size).code)
         st = mt_error(MT_ENOMEM, 0, "keep a reply");
     rpc_detail_copy(call->detail, result->detail, strlen(result->detail));
@@ -83,11 +82,11 @@ static void call_done(struct rpc_unary *unary, const struct rpc_result *result, 
     pthread_mutex_unlock(&call->lock); /* the caller's stack may be gone after this line */
 }
 
-mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_config *config,
-                          mt_view request, struct rpc_reader **out_reader)
+mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_config *config, mt_view request,
+                          struct rpc_reader **out_reader)
 {
     struct rpc_stream_config direct = *config;
-    struct rpc_reader *reader = calloc(1, sizeof *reader);
+    struct rpc_reader       *reader = calloc(1, sizeof *reader);
     if (!reader)
         return mt_error(MT_ENOMEM, 0, "stream reader");
     direct.flags |= RPC_DIRECT;
@@ -104,8 +103,7 @@ mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_c
         return st;
     }
     st = rpc_stream_send(reader->stream, request);
-    if (st.code &&
-        st.code != MT_ECONN) { /* a stream that is over already tells why through rpc_reader_next */
+    if (st.code && st.code != MT_ECONN) { /* a stream that is over already tells why through rpc_reader_next */
         rpc_reader_close(reader);
         return st;
     }
@@ -117,9 +115,9 @@ mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_c
 mt_status rpc_reader_next(struct rpc_reader *reader, uint32_t timeout_ms, mt_buf *out_message, char *detail)
 {
     struct timespec until = deadline_in(timeout_ms);
-    mt_status st = mt_ok();
-    bool is_room = false;
-    int err = 0;
+    mt_status       st = mt_ok();
+    bool            is_room = false;
+    int             err = 0;
     pthread_mutex_lock(&reader->lock);
     while (!reader->first && !reader->is_closed && err != ETIMEDOUT)
         err = pthread_cond_timedwait(&reader->changed, &reader->lock, &until);
@@ -170,8 +168,8 @@ void rpc_reader_close(struct rpc_reader *reader)
 static void reader_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct rpc_reader *reader = mt_container_of(handler, struct rpc_reader, handler);
-    struct kept *kept = calloc(1, sizeof *kept);
-    bool is_kept = kept && !mt_buf_append(&kept->message, message.data, message.size).code;
+    struct kept       *kept = calloc(1, sizeof *kept);
+    bool               is_kept = kept && !mt_buf_append(&kept->message, message.data, message.size).code;
     pthread_mutex_lock(&reader->lock);
     if (is_kept && !reader->is_broken) {
         *reader->end = kept;
@@ -191,8 +189,7 @@ static void reader_message(struct rpc_stream_handler *handler, struct rpc_stream
     }
 }
 
-static void reader_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
-                          const struct rpc_result *result)
+static void reader_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
 {
     struct rpc_reader *reader = mt_container_of(handler, struct rpc_reader, handler);
     (void)stream;

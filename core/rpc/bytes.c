@@ -10,6 +10,7 @@
 
 /* X(ours, gRPC's). What is not listed travels as UNKNOWN with its number beside it. In both directions the first line
  * that fits counts. */
+/* clang-format off */
 #define STATUS_PAIRS(X)                  \
     X(OK, OK)                            \
     X(ECANCELLED, CANCELLED)             \
@@ -39,10 +40,11 @@
     X(ECONN, UNAVAILABLE)                \
     X(ECORRUPT, DATA_LOSS)               \
     X(ECONN, UNKNOWN) /* without our header: gRPC itself, say of a channel that was closed */
+/* clang-format on */
 
 grpc_byte_buffer *rpc_bytes_copy(mt_view view)
 {
-    grpc_slice slice = grpc_slice_from_copied_buffer((const char *)view.data, view.size);
+    grpc_slice        slice = grpc_slice_from_copied_buffer((const char *)view.data, view.size);
     grpc_byte_buffer *bytes = grpc_raw_byte_buffer_create(&slice, 1);
     grpc_slice_unref(slice);
     return bytes;
@@ -61,7 +63,7 @@ void rpc_message_open(struct rpc_message *message, grpc_byte_buffer *take_bytes)
         message->view = mt_view_of(GRPC_SLICE_START_PTR(slices->slices[0]), slices->length);
     } else if (slices->count > 1) {
         grpc_byte_buffer_reader reader;
-        int ok = grpc_byte_buffer_reader_init(&reader, take_bytes);
+        int                     ok = grpc_byte_buffer_reader_init(&reader, take_bytes);
         MT_ASSERT(ok);
         message->flat = grpc_byte_buffer_reader_readall(&reader);
         message->is_flat = true;
@@ -81,7 +83,7 @@ void rpc_message_close(struct rpc_message *message)
 
 grpc_status_code rpc_status_to_grpc(int32_t code)
 {
-#define X(ours, theirs)   \
+#define X(ours, theirs) \
     if (code == MT_##ours) \
         return GRPC_STATUS_##theirs;
     STATUS_PAIRS(X)
@@ -91,7 +93,7 @@ grpc_status_code rpc_status_to_grpc(int32_t code)
 
 grpc_metadata rpc_code_header(int32_t code)
 {
-    char text[16];
+    char          text[16];
     grpc_metadata header = {0};
     snprintf(text, sizeof text, "%d", code);
     header.key = grpc_slice_from_static_string(RPC_CODE_HEADER);
@@ -105,7 +107,7 @@ mt_status rpc_status_from_grpc(grpc_status_code code, const grpc_metadata_array 
     if (code == GRPC_STATUS_OK)
         return mt_ok();
     for (size_t i = 0; i < trailing->count; i++) {
-        char text[16];
+        char       text[16];
         grpc_slice value = trailing->metadata[i].value;
         if (grpc_slice_str_cmp(trailing->metadata[i].key, RPC_CODE_HEADER) || GRPC_SLICE_LENGTH(value) >= sizeof text)
             continue;
@@ -115,7 +117,7 @@ mt_status rpc_status_from_grpc(grpc_status_code code, const grpc_metadata_array 
         if (number > 0 && number < INT32_MAX)
             return mt_error((int32_t)number, (int)code, what);
     }
-#define X(ours, theirs)                \
+#define X(ours, theirs) \
     if (code == GRPC_STATUS_##theirs) \
         return mt_error(MT_##ours, (int)code, what);
     STATUS_PAIRS(X)
@@ -126,7 +128,7 @@ mt_status rpc_status_from_grpc(grpc_status_code code, const grpc_metadata_array 
 void rpc_detail_copy(char *out, const void *text, size_t size)
 {
     const unsigned char *in = text;
-    size_t n = size < MT_ERROR_BYTES_MAX - 1 ? size : MT_ERROR_BYTES_MAX - 1;
+    size_t               n = size < MT_ERROR_BYTES_MAX - 1 ? size : MT_ERROR_BYTES_MAX - 1;
     for (size_t i = 0; i < n; i++)
         out[i] = (char)(in[i] < 32 || in[i] == 127 ? '?' : in[i]);
     out[n] = '\0';

@@ -15,27 +15,26 @@
 #include <string.h>
 
 struct rpc_unary_impl {
-    struct rpc_live live;
-    struct rpc_op op;
-    struct io_msg msg;
-    struct rpc *rpc;
-    struct rpc_unary *unary;
-    bool is_direct;
-    grpc_byte_buffer *request, *reply;
+    struct rpc_live     live;
+    struct rpc_op       op;
+    struct io_msg       msg;
+    struct rpc         *rpc;
+    struct rpc_unary   *unary;
+    bool                is_direct;
+    grpc_byte_buffer   *request, *reply;
     grpc_metadata_array initial, trailing;
-    grpc_status_code code;
-    grpc_slice detail;
+    grpc_status_code    code;
+    grpc_slice          detail;
 };
 
-static mt_status channel_target(const char *target, char *out, size_t size);
-static bool is_loopback_target(const char *target);
+static mt_status                 channel_target(const char *target, char *out, size_t size);
+static bool                      is_loopback_target(const char *target);
 static grpc_channel_credentials *credentials_of(const struct rpc_channel_config *config);
-static grpc_channel *channel_create(const char *target, const struct rpc_channel_config *config);
-static void unary_complete(struct rpc_op *op, bool ok);
-static void unary_done(struct io_msg *msg);
+static grpc_channel             *channel_create(const char *target, const struct rpc_channel_config *config);
+static void                      unary_complete(struct rpc_op *op, bool ok);
+static void                      unary_done(struct io_msg *msg);
 
-mt_status rpc_channel_open(struct rpc *rpc, const struct rpc_channel_config *config,
-                           struct rpc_channel **out_channel)
+mt_status rpc_channel_open(struct rpc *rpc, const struct rpc_channel_config *config, struct rpc_channel **out_channel)
 {
     char target[320], bearer[IO_TOKEN_HEX + 8];
     MT_TRY(channel_target(config->target, target, sizeof target));
@@ -72,18 +71,16 @@ void rpc_channel_kick(struct rpc_channel *channel)
 /* Numbers go to gRPC's ipv4 and ipv6 schemes, which need no resolver. */
 static mt_status channel_target(const char *target, char *out, size_t size)
 {
-    char host[256];
+    char          host[256];
     unsigned char address[16];
-    const char *colon = strrchr(target, ':');
-    size_t length = colon ? (size_t)(colon - target) : 0;
-    long port = colon ? strtol(colon + 1, NULL, 10) : 0;
+    const char   *colon = strrchr(target, ':');
+    size_t        length = colon ? (size_t)(colon - target) : 0;
+    long          port = colon ? strtol(colon + 1, NULL, 10) : 0;
     if (length == 0 || length >= sizeof host || port <= 0 || port > 65535)
         return mt_error(MT_EINVAL, 0, "an address must be host:port");
     memcpy(host, target, length);
     host[length] = '\0';
-    const char *scheme = inet_pton(AF_INET, host, address) == 1 ? "ipv4:"
-                         : host[0] == '['                       ? "ipv6:"
-                                                                : "dns:///";
+    const char *scheme = inet_pton(AF_INET, host, address) == 1 ? "ipv4:" : host[0] == '[' ? "ipv6:" : "dns:///";
     if (strcmp(host, "localhost") == 0) /* where our servers listen; needs no resolver */
         snprintf(out, size, "ipv4:127.0.0.1:%ld", port);
     else
@@ -94,7 +91,7 @@ static mt_status channel_target(const char *target, char *out, size_t size)
 /* Of an address that channel_target takes. */
 static bool is_loopback_target(const char *target)
 {
-    char host[256];
+    char        host[256];
     const char *port;
     return mt_address_split(target, host, sizeof host, &port) && io_is_loopback(host);
 }
@@ -103,7 +100,7 @@ static grpc_channel_credentials *credentials_of(const struct rpc_channel_config 
 {
     if (!config->tls)
         return grpc_insecure_credentials_create();
-    struct io_tls_texts texts = io_tls_texts_of(config->tls);
+    struct io_tls_texts        texts = io_tls_texts_of(config->tls);
     grpc_ssl_pem_key_cert_pair own = {texts.key, texts.certificate};
     return grpc_ssl_credentials_create_ex(texts.authority, &own, NULL, NULL);
 }
@@ -112,7 +109,7 @@ static grpc_channel *channel_create(const char *target, const struct rpc_channel
 {
     static const struct {
         const char *key;
-        int value;
+        int         value;
     } settings[] = {
         {GRPC_ARG_ENABLE_HTTP_PROXY, 0}, /* nobody's environment decides where the token goes */
         {GRPC_ARG_ENABLE_RETRIES, 0},    /* whoever calls decides what may run twice */
@@ -131,7 +128,7 @@ static grpc_channel *channel_create(const char *target, const struct rpc_channel
         {GRPC_ARG_MAX_METADATA_SIZE, MT_METADATA_BYTES_MAX},
     };
     enum { COUNT = sizeof settings / sizeof settings[0] };
-    char peer[IO_TLS_NAME_SIZE];
+    char     peer[IO_TLS_NAME_SIZE];
     grpc_arg args[COUNT + 1];
     for (size_t i = 0; i < COUNT; i++) {
         args[i].type = GRPC_ARG_INTEGER;
@@ -144,9 +141,9 @@ static grpc_channel *channel_create(const char *target, const struct rpc_channel
         args[COUNT].key = (char *)GRPC_SSL_TARGET_NAME_OVERRIDE_ARG;
         args[COUNT].value.string = peer;
     }
-    grpc_channel_args all = {config->tls ? COUNT + 1 : COUNT, args};
+    grpc_channel_args         all = {config->tls ? COUNT + 1 : COUNT, args};
     grpc_channel_credentials *credentials = credentials_of(config);
-    grpc_channel *channel = grpc_channel_create(target, credentials, &all);
+    grpc_channel             *channel = grpc_channel_create(target, credentials, &all);
     grpc_channel_credentials_release(credentials);
     return channel;
 }
@@ -166,11 +163,10 @@ grpc_op rpc_send_headers(const struct rpc_channel *channel, unsigned flags, grpc
     return op;
 }
 
-mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, const char *method,
-                          mt_view request, uint32_t timeout_ms, unsigned flags)
+mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, const char *method, mt_view request,
+                          uint32_t timeout_ms, unsigned flags)
 {
-    if (timeout_ms == 0 || request.size > MT_CONTROL_BYTES_MAX ||
-        (!channel->rpc->loop && !(flags & RPC_DIRECT)))
+    if (timeout_ms == 0 || request.size > MT_CONTROL_BYTES_MAX || (!channel->rpc->loop && !(flags & RPC_DIRECT)))
         return mt_error(MT_EINVAL, 0, "unary call: no time limit, a message that is too large, or no loop");
     MT_ASSERT(!unary->impl);
     struct rpc_unary_impl *impl = calloc(1, sizeof *impl);
@@ -187,14 +183,13 @@ mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, 
     unary->impl = impl;
 
     grpc_slice name = grpc_slice_from_copied_string(method);
-    grpc_call *call =
-        grpc_channel_create_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, channel->rpc->queue, name,
-                                 NULL, rpc_deadline(timeout_ms), NULL);
+    grpc_call *call = grpc_channel_create_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, channel->rpc->queue, name, NULL,
+                                               rpc_deadline(timeout_ms), NULL);
     grpc_slice_unref(name);
     rpc_live_add(&channel->rpc->clients, &impl->live, call);
 
     grpc_metadata header;
-    grpc_op ops[6] = {rpc_send_headers(channel, flags, &header)};
+    grpc_op       ops[6] = {rpc_send_headers(channel, flags, &header)};
     ops[1].op = GRPC_OP_SEND_MESSAGE;
     ops[1].data.send_message.send_message = impl->request;
     ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
@@ -231,10 +226,10 @@ static void unary_complete(struct rpc_op *op, bool ok)
 static void unary_done(struct io_msg *msg)
 {
     struct rpc_unary_impl *impl = mt_container_of(msg, struct rpc_unary_impl, msg);
-    struct rpc_unary *unary = impl->unary;
-    struct rpc_message reply;
-    char detail[MT_ERROR_BYTES_MAX];
-    struct rpc_result result = {rpc_status_from_grpc(impl->code, &impl->trailing), detail};
+    struct rpc_unary      *unary = impl->unary;
+    struct rpc_message     reply;
+    char                   detail[MT_ERROR_BYTES_MAX];
+    struct rpc_result      result = {rpc_status_from_grpc(impl->code, &impl->trailing), detail};
 
     rpc_detail_copy(detail, GRPC_SLICE_START_PTR(impl->detail), GRPC_SLICE_LENGTH(impl->detail));
     rpc_message_open(&reply, impl->reply);

@@ -16,8 +16,7 @@ mt_status rpc_pack(const ProtobufCMessage *message, mt_buf *out)
     return mt_ok();
 }
 
-mt_status rpc_unpack(const ProtobufCMessageDescriptor *type, mt_view bytes, size_t size_max,
-                     ProtobufCMessage **out_message)
+mt_status rpc_unpack(const ProtobufCMessageDescriptor *type, mt_view bytes, size_t size_max, ProtobufCMessage **out_message)
 {
     if (bytes.size > size_max)
         return mt_error(MT_EPROTO, 0, "message longer than its limit");

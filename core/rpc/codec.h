@@ -15,6 +15,6 @@ MT_MUST_USE mt_status rpc_pack(const ProtobufCMessage *message, mt_buf *out);
  * not such a message (protobuf-c does not tell this from a lack of memory). */
 MT_MUST_USE mt_status rpc_unpack(const ProtobufCMessageDescriptor *type, mt_view bytes, size_t size_max,
                                  ProtobufCMessage **out_message);
-void rpc_unpack_free(ProtobufCMessage *message);
+void                  rpc_unpack_free(ProtobufCMessage *message);
 
 #endif

@@ -23,13 +23,13 @@
 #include <unistd.h>
 
 struct rpc_conn {
-    struct rpc_conn *next, **link; /* link: what points here */
+    struct rpc_conn  *next, **link; /* link: what points here */
     struct rpc_conns *conns;
-    struct io_watch watch;
-    int twin_fd, grpc_fd;
-    uint64_t since_ms;
-    struct io_origin from;
-    bool is_trusted, is_told; /* is_told: the listener knows its address */
+    struct io_watch   watch;
+    int               twin_fd, grpc_fd;
+    uint64_t          since_ms;
+    struct io_origin  from;
+    bool              is_trusted, is_told; /* is_told: the listener knows its address */
 };
 
 /* What every client of HTTP/2 says first; gRPC's own answer to anything else costs it a whole connection. */
@@ -45,13 +45,11 @@ static void conn_free(struct rpc_conn *conn);
 static void conn_link(struct rpc_conn **list, struct rpc_conn *conn);
 static void conn_unlink(struct rpc_conn *conn);
 
-mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *server,
-                         const struct rpc_server_config *config)
+mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *server, const struct rpc_server_config *config)
 {
     conns->rpc = rpc;
     conns->server = server;
-    conns->unauthenticated_max =
-        config->unauthenticated_max ? config->unauthenticated_max : MT_CONNS_STRANGER_MAX;
+    conns->unauthenticated_max = config->unauthenticated_max ? config->unauthenticated_max : MT_CONNS_STRANGER_MAX;
     conns->first_call_ms = config->first_call_ms ? config->first_call_ms : MT_HANDSHAKE_MS;
     conns->held_up_ms = config->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
     conns->listener.accepted = conns_accepted;
@@ -64,8 +62,7 @@ mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *
     conns->resume.run = conns_resume;
     if (config->tls)
         MT_TRY(io_gate_new(config->tls, &conns->gate));
-    mt_status st = io_listener_open_tcp(rpc->loop, &conns->listener, config->host ? config->host : "127.0.0.1",
-                                        config->port,
+    mt_status st = io_listener_open_tcp(rpc->loop, &conns->listener, config->host ? config->host : "127.0.0.1", config->port,
                                         config->connections_max ? config->connections_max : MT_CONNS_MAX);
     if (st.code) {
         io_gate_free(conns->gate);
@@ -97,7 +94,7 @@ void rpc_conns_close(struct rpc_conns *conns)
 static void conns_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
 {
     struct rpc_conns *conns = mt_container_of(listener, struct rpc_conns, listener);
-    char first[PREFACE_BYTES];
+    char              first[PREFACE_BYTES];
     if (!conns->gate && (recv(fd, first, sizeof first, MSG_PEEK) != PREFACE_BYTES || memcmp(first, preface, PREFACE_BYTES) != 0)) {
         conns->dropped++;
         close(fd);
@@ -110,7 +107,7 @@ static void conns_accepted(struct io_listener *listener, int fd, const struct io
         return;
     }
     struct rpc_conn *conn = calloc(1, sizeof *conn);
-    int twin_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    int              twin_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (conn) {
         conn->watch.ready = conn_hung_up;
         if (twin_fd < 0 || io_watch_start(conns->rpc->loop, &conn->watch, twin_fd, IO_HANGUP).code) {
@@ -147,7 +144,7 @@ static void conns_accepted(struct io_listener *listener, int fd, const struct io
 static void conns_sweep(struct io_timer *timer)
 {
     struct rpc_conns *conns = mt_container_of(timer, struct rpc_conns, sweep);
-    uint64_t now = io_now_ms();
+    uint64_t          now = io_now_ms();
     pthread_mutex_lock(&conns->lock);
     uint64_t limit_ms = conns->is_held_up ? conns->held_up_ms : conns->first_call_ms;
     pthread_mutex_unlock(&conns->lock);
@@ -174,7 +171,7 @@ void rpc_conns_trust(struct rpc_conns *conns, grpc_call *call)
 {
     if (atomic_load(&conns->unauthenticated) == 0)
         return;
-    int fd = -1;
+    int   fd = -1;
     char *peer = grpc_call_get_peer(call); /* "fd:7" for connections given by descriptor */
     if (peer && sscanf(peer, "fd:%d", &fd) != 1)
         fd = -1;

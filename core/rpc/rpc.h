@@ -25,7 +25,7 @@ struct io_loop;
 
 /* How a call ended. */
 struct rpc_result {
-    mt_status status;   /* the code is the one that the peer's handler gave, or what gRPC reported */
+    mt_status   status; /* the code is the one that the peer's handler gave, or what gRPC reported */
     const char *detail; /* the peer's text, never NULL; valid as long as a view */
 };
 
@@ -57,8 +57,8 @@ enum {
 };
 /* One line of a service's table: `unary` or `stream` is set. */
 struct rpc_method {
-    const char *name; /* "/manta.v1.Head/Submit" */
-    unsigned flags;   /* RPC_METHOD_OPEN; RPC_DIRECT for streams */
+    const char *name;  /* "/manta.v1.Head/Submit" */
+    unsigned    flags; /* RPC_METHOD_OPEN; RPC_DIRECT for streams */
     /* Answers by rpc_call_reply or rpc_call_fail, now or later. `request` is valid until then. */
     void (*unary)(struct rpc_service *service, struct rpc_call *call, mt_view request);
     /* Takes the stream by giving the handler of its events, embedded in what the caller keeps for it; or refuses it by
@@ -68,24 +68,24 @@ struct rpc_method {
 /* Embedded in the daemon's own struct, so handlers find it. Borrowed until the server is closed. */
 struct rpc_service {
     const struct rpc_method *methods;
-    size_t count;
+    size_t                   count;
 };
 struct rpc_server_config {
-    const char *host; /* NULL: 127.0.0.1 */
-    uint16_t port;    /* 0: a free one */
+    const char            *host; /* NULL: 127.0.0.1 */
+    uint16_t               port; /* 0: a free one */
     const struct io_token *token;
-    const struct io_tls *tls; /* borrowed until the server is closed; NULL: in clear, ... */
-    bool is_insecure;         /* ... and even then beyond loopback */
-    struct io_bound *bound;   /* borrowed until the server is closed: as io_listener's; NULL: one of its own */
+    const struct io_tls   *tls;         /* borrowed until the server is closed; NULL: in clear, ... */
+    bool                   is_insecure; /* ... and even then beyond loopback */
+    struct io_bound       *bound;       /* borrowed until the server is closed: as io_listener's; NULL: one of its own */
     /* 0 takes the default, of core/base/limits.h */
     uint32_t connections_max, unauthenticated_max, first_call_ms, calls_max;
 };
 /* Listens and serves. EINVAL, EUNSUPPORTED (in clear, and not loopback), EEXIST (port taken), ENOMEM, ESYS. Loop thread. */
-MT_MUST_USE mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service,
-                                      const struct rpc_server_config *config, struct rpc_server **out_server);
+MT_MUST_USE mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service, const struct rpc_server_config *config,
+                                      struct rpc_server **out_server);
 /* No handler runs after this: calls that are not answered yet get MT_ECONN and their rpc_call is dead, streams get
  * `closed`. Blocks up to MT_SERVER_GRACE_MS. Loop thread, but in no callback of this server. */
-void rpc_server_close(struct rpc_server *server);
+void     rpc_server_close(struct rpc_server *server);
 uint16_t rpc_server_port(const struct rpc_server *server);
 
 struct rpc_server_stats {
@@ -115,25 +115,24 @@ void rpc_call_on_gone(struct rpc_call *call, struct rpc_gone *gone);
 
 /* The line of manta.v1.Health in a service's table, the same in every daemon: says without a token that the process answers. */
 void rpc_health_check(struct rpc_service *service, struct rpc_call *call, mt_view request);
-#define RPC_HEALTH                                                                                            \
-    {                                                                                                         \
-        .name = "/manta.v1.Health/Check", .flags = RPC_METHOD_OPEN, .unary = rpc_health_check                 \
+#define RPC_HEALTH \
+    { \
+        .name = "/manta.v1.Health/Check", .flags = RPC_METHOD_OPEN, .unary = rpc_health_check \
     }
 
 /* ---- client ---- */
 
 struct rpc_channel;
 struct rpc_channel_config {
-    const char *target;           /* "127.0.0.1:6380", "[::1]:6380", or a name with a port */
-    const struct io_token *token; /* copied; NULL sends none (only open methods will answer) */
-    const struct io_tls *tls;     /* who we are; used during the call only; NULL: in clear, ... */
-    enum io_tls_role peer;        /* with tls: who must be there */
-    bool is_insecure;             /* ... and even then beyond loopback */
+    const char            *target;      /* "127.0.0.1:6380", "[::1]:6380", or a name with a port */
+    const struct io_token *token;       /* copied; NULL sends none (only open methods will answer) */
+    const struct io_tls   *tls;         /* who we are; used during the call only; NULL: in clear, ... */
+    enum io_tls_role       peer;        /* with tls: who must be there */
+    bool                   is_insecure; /* ... and even then beyond loopback */
 };
 /* A connection of its own, made at the first call and again after each loss. EINVAL, EUNSUPPORTED (in clear, and not a number of
  * loopback or "localhost"), ENOMEM. Any thread. */
-MT_MUST_USE mt_status rpc_channel_open(struct rpc *rpc, const struct rpc_channel_config *config,
-                                       struct rpc_channel **out_channel);
+MT_MUST_USE mt_status rpc_channel_open(struct rpc *rpc, const struct rpc_channel_config *config, struct rpc_channel **out_channel);
 /* Calls in flight go on or fail with MT_ECONN. */
 void rpc_channel_close(struct rpc_channel *channel);
 /* Forgets the back-off and dials now: the peer is known to be back. Any thread. */
@@ -146,8 +145,8 @@ struct rpc_unary {
 };
 /* `done` runs exactly once if this succeeds, never inside it. timeout_ms > 0. flags: RPC_DIRECT, RPC_WAIT_READY.
  * EINVAL, ENOMEM. Any thread. */
-MT_MUST_USE mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, const char *method,
-                                      mt_view request, uint32_t timeout_ms, unsigned flags);
+MT_MUST_USE mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, const char *method, mt_view request,
+                                      uint32_t timeout_ms, unsigned flags);
 /* A call that nobody here has cancelled never ends so: where the server lets go of it, that is MT_ECONN.
  * `done` comes soon, with MT_ECANCELLED if nothing else was quicker. Loop thread, without RPC_DIRECT. */
 void rpc_unary_cancel(struct rpc_unary *unary);
@@ -167,8 +166,8 @@ struct rpc_stream_handler {
 };
 struct rpc_stream_config {
     const char *method;
-    uint32_t timeout_ms; /* of the whole stream; 0: none */
-    unsigned flags;      /* RPC_DIRECT, RPC_WAIT_READY */
+    uint32_t    timeout_ms; /* of the whole stream; 0: none */
+    unsigned    flags;      /* RPC_DIRECT, RPC_WAIT_READY */
 };
 /* EINVAL, ENOMEM. Any thread. */
 MT_MUST_USE mt_status rpc_stream_open(struct rpc_channel *channel, const struct rpc_stream_config *config,
@@ -197,16 +196,15 @@ void rpc_stream_free(struct rpc_stream *stream);
 
 /* `out_reply` is the caller's to free; it and `detail` (MT_ERROR_BYTES_MAX bytes, or NULL) are written on success and on
  * failure, respectively. */
-MT_MUST_USE mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, mt_view request,
-                                        uint32_t timeout_ms, unsigned flags, mt_buf *out_reply, char *detail);
+MT_MUST_USE mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, mt_view request, uint32_t timeout_ms,
+                                        unsigned flags, mt_buf *out_reply, char *detail);
 
 struct rpc_reader; /* one request, then messages from the server until it ends */
-MT_MUST_USE mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_config *config,
-                                      mt_view request, struct rpc_reader **out_reader);
+MT_MUST_USE mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_config *config, mt_view request,
+                                      struct rpc_reader **out_reader);
 /* The next message. ENOENT: the server has ended the stream with success. ETIMEDOUT: none came in time; ask again.
  * Anything else: how it failed, `detail` as above. */
-MT_MUST_USE mt_status rpc_reader_next(struct rpc_reader *reader, uint32_t timeout_ms, mt_buf *out_message,
-                                      char *detail);
-void rpc_reader_close(struct rpc_reader *reader);
+MT_MUST_USE mt_status rpc_reader_next(struct rpc_reader *reader, uint32_t timeout_ms, mt_buf *out_message, char *detail);
+void                  rpc_reader_close(struct rpc_reader *reader);
 
 #endif

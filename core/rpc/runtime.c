@@ -26,7 +26,7 @@ void __tsan_release(void *address);
 #endif
 
 static void *rpc_main(void *arg);
-static void log_from_grpc(gpr_log_func_args *args);
+static void  log_from_grpc(gpr_log_func_args *args);
 
 mt_status rpc_new(struct io_loop *loop, struct rpc **out_rpc)
 {
@@ -100,8 +100,7 @@ bool rpc_wait(struct rpc *rpc, bool (*is_done)(void *what), void *what, uint64_t
             return true;
         if (io_now_ms() - start >= limit_ms)
             return false;
-        struct timespec ms = {0,
-                              1000000}; /* only while closing; nothing here is worth a condition variable */
+        struct timespec ms = {0, 1000000}; /* only while closing; nothing here is worth a condition variable */
         nanosleep(&ms, NULL);
     }
 }
@@ -174,7 +173,7 @@ void rpc_live_add(struct rpc_scope *scope, struct rpc_live *live, grpc_call *cal
 void rpc_live_end(struct rpc_live *live)
 {
     struct rpc_scope *scope = live->scope;
-    grpc_call *call = live->call;
+    grpc_call        *call = live->call;
     pthread_mutex_lock(&scope->lock);
     if (live->back)
         live->back->next = live->next;

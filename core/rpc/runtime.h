@@ -28,15 +28,15 @@ struct rpc_op {
 /* The calls of one owner (the runtime's client calls, a server's calls), so that it can cancel them and wait until
  * gRPC has let go of all. */
 struct rpc_live {
-    struct rpc_live *next, *back;
+    struct rpc_live  *next, *back;
     struct rpc_scope *scope;
-    grpc_call *call;
-    atomic_bool is_cancelled; /* by this side */
+    grpc_call        *call;
+    atomic_bool       is_cancelled; /* by this side */
 };
 struct rpc_scope {
-    pthread_mutex_t lock;
+    pthread_mutex_t  lock;
     struct rpc_live *first;
-    atomic_size_t count; /* changed under the lock; read without it for a bound */
+    atomic_size_t    count; /* changed under the lock; read without it for a bound */
 };
 void rpc_scope_init(struct rpc_scope *scope);
 void rpc_scope_fini(struct rpc_scope *scope);
@@ -47,24 +47,24 @@ void rpc_live_add(struct rpc_scope *scope, struct rpc_live *live, grpc_call *cal
 void rpc_live_end(struct rpc_live *live);
 
 struct rpc {
-    struct io_loop *loop; /* or NULL */
+    struct io_loop        *loop; /* or NULL */
     grpc_completion_queue *queue;
-    pthread_t thread;
-    struct rpc_scope clients;
+    pthread_t              thread;
+    struct rpc_scope       clients;
 };
 /* Runs the loop's messages (if there is a loop) for at most `limit_ms`, until `is_done` says so. False: too late. */
 bool rpc_wait(struct rpc *rpc, bool (*is_done)(void *what), void *what, uint64_t limit_ms);
 bool rpc_scope_is_empty(void *scope); /* for rpc_wait */
 /* Call it before gRPC is given a tag (rpc_start does): what was written so far is seen by `run`. */
-void rpc_op_give(struct rpc_op *op);
-void rpc_start(grpc_call *call, const grpc_op *ops, size_t count, struct rpc_op *tag);
+void         rpc_op_give(struct rpc_op *op);
+void         rpc_start(grpc_call *call, const grpc_op *ops, size_t count, struct rpc_op *tag);
 gpr_timespec rpc_deadline(uint32_t timeout_ms); /* 0: never */
 
 struct rpc_channel {
-    struct rpc *rpc;
+    struct rpc   *rpc;
     grpc_channel *channel;
-    bool has_token;
-    grpc_slice authorization; /* "Bearer ..." */
+    bool          has_token;
+    grpc_slice    authorization; /* "Bearer ..." */
 };
 /* The first op of a client call; `storage` must live until the batch is started. */
 grpc_op rpc_send_headers(const struct rpc_channel *channel, unsigned flags, grpc_metadata *storage);
@@ -74,10 +74,10 @@ grpc_op rpc_send_headers(const struct rpc_channel *channel, unsigned flags, grpc
 grpc_byte_buffer *rpc_bytes_copy(mt_view view);
 /* A received message as one piece. Takes `bytes` (may be NULL: an empty view). */
 struct rpc_message {
-    mt_view view;
+    mt_view           view;
     grpc_byte_buffer *bytes;
-    grpc_slice flat;
-    bool is_flat, is_compressed; /* the peer compressed it, which nobody agreed to: the view is empty */
+    grpc_slice        flat;
+    bool              is_flat, is_compressed; /* the peer compressed it, which nobody agreed to: the view is empty */
 };
 void rpc_message_open(struct rpc_message *message, grpc_byte_buffer *take_bytes);
 void rpc_message_close(struct rpc_message *message);
@@ -93,8 +93,7 @@ void rpc_detail_copy(char *out, const void *text, size_t size);
 
 /* ---- stream.c ---- */
 
-struct rpc_stream *rpc_stream_new(struct rpc *rpc, struct rpc_scope *scope, grpc_call *call, bool is_client,
-                                  bool is_direct);
+struct rpc_stream *rpc_stream_new(struct rpc *rpc, struct rpc_scope *scope, grpc_call *call, bool is_client, bool is_direct);
 /* Server side, once the handler is known: starts sending and receiving. */
 void rpc_stream_accept(struct rpc_stream *stream, struct rpc_stream_handler *handler);
 /* Gives up the owner's reference without cancelling: a stream without handler runs to its end by itself. */
@@ -104,23 +103,22 @@ void rpc_stream_let_go(struct rpc_stream *stream);
 
 struct rpc_conn;
 struct rpc_conns {
-    struct rpc *rpc;
-    grpc_server *server;
+    struct rpc              *rpc;
+    grpc_server             *server;
     grpc_server_credentials *plain;
-    struct io_gate *gate; /* NULL: in clear */
-    struct io_listener listener;
-    struct io_timer sweep; /* runs while `unauthenticated` > 0 */
+    struct io_gate          *gate; /* NULL: in clear */
+    struct io_listener       listener;
+    struct io_timer          sweep;                          /* runs while `unauthenticated` > 0 */
     uint32_t unauthenticated_max, first_call_ms, held_up_ms; /* held_up_ms: the limit while others wait for a place */
     uint64_t dropped;
 
-    pthread_mutex_t lock;                 /* of the rest */
-    struct rpc_conn *fresh, *trusted;     /* without and with a call that had the token */
-    atomic_uint unauthenticated, trusted_count;
-    bool is_held_up, is_resume_posted;    /* accept waits for a place; a message says that some have shown the token */
-    struct io_msg resume;
+    pthread_mutex_t  lock;            /* of the rest */
+    struct rpc_conn *fresh, *trusted; /* without and with a call that had the token */
+    atomic_uint      unauthenticated, trusted_count;
+    bool             is_held_up, is_resume_posted; /* accept waits for a place; a message says that some have shown the token */
+    struct io_msg    resume;
 };
-mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *server,
-                         const struct rpc_server_config *config);
+mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *server, const struct rpc_server_config *config);
 /* No new connections. */
 void rpc_conns_stop(struct rpc_conns *conns);
 /* After gRPC's server has ended. */

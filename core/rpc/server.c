@@ -16,94 +16,94 @@
 #include <string.h>
 
 struct arrival {
-    struct rpc_op op;
-    struct rpc_server *server;
-    const struct rpc_method *method; /* NULL: the one for unknown names */
-    void *registered;                /* gRPC's handle of the method */
-    grpc_call *call;
-    grpc_call_details details;
-    gpr_timespec deadline;
-    grpc_metadata_array headers;
+    struct rpc_op            op;
+    struct rpc_server       *server;
+    const struct rpc_method *method;     /* NULL: the one for unknown names */
+    void                    *registered; /* gRPC's handle of the method */
+    grpc_call               *call;
+    grpc_call_details        details;
+    gpr_timespec             deadline;
+    grpc_metadata_array      headers;
 };
 
 struct rpc_server {
-    struct rpc *rpc;
+    struct rpc         *rpc;
     struct rpc_service *service;
-    grpc_server *grpc;
-    struct io_token token;
-    struct rpc_conns conns;
-    struct rpc_scope scope; /* calls and streams */
-    struct rpc_op down_op;
-    atomic_bool is_down; /* gRPC's server has ended */
-    atomic_bool is_closing;
-    atomic_uint armed;    /* arrivals that gRPC holds */
-    atomic_uint replying; /* answers on their way */
-    uint32_t calls_max;
-    atomic_ullong count_calls, count_token, count_unknown, count_busy;
-    pthread_mutex_t lock;
-    struct rpc_call *unanswered;
-    size_t arrivals_count;
-    struct arrival arrivals[];
+    grpc_server        *grpc;
+    struct io_token     token;
+    struct rpc_conns    conns;
+    struct rpc_scope    scope; /* calls and streams */
+    struct rpc_op       down_op;
+    atomic_bool         is_down; /* gRPC's server has ended */
+    atomic_bool         is_closing;
+    atomic_uint         armed;    /* arrivals that gRPC holds */
+    atomic_uint         replying; /* answers on their way */
+    uint32_t            calls_max;
+    atomic_ullong       count_calls, count_token, count_unknown, count_busy;
+    pthread_mutex_t     lock;
+    struct rpc_call    *unanswered;
+    size_t              arrivals_count;
+    struct arrival      arrivals[];
 };
 
 /* One unary call. */
 struct rpc_call {
-    struct rpc_live live;
-    struct rpc_server *server;
+    struct rpc_live          live;
+    struct rpc_server       *server;
     const struct rpc_method *method;
-    atomic_uint refs; /* one until it is answered, one per batch or message under way */
-    struct rpc_op request_op, gone_op, reply_op;
-    struct io_msg request_msg, gone_msg;
-    struct rpc_message request;
-    grpc_byte_buffer *received, *reply;
-    int is_cancelled;
-    bool is_gone;                  /* loop thread */
-    struct rpc_gone *gone;         /* loop thread */
-    struct rpc_call *next, **link; /* in server->unanswered, under its lock; link NULL: not there */
+    atomic_uint              refs; /* one until it is answered, one per batch or message under way */
+    struct rpc_op            request_op, gone_op, reply_op;
+    struct io_msg            request_msg, gone_msg;
+    struct rpc_message       request;
+    grpc_byte_buffer        *received, *reply;
+    int                      is_cancelled;
+    bool                     is_gone;      /* loop thread */
+    struct rpc_gone         *gone;         /* loop thread */
+    struct rpc_call         *next, **link; /* in server->unanswered, under its lock; link NULL: not there */
 };
 
 /* A call that goes no further; it only needs its status sent. */
 struct refusal {
     struct rpc_live live;
-    struct rpc_op op;
-    int is_cancelled;
+    struct rpc_op   op;
+    int             is_cancelled;
 };
 
 /* A stream on its way to its handler. */
 struct opening {
-    struct io_msg msg;
-    struct rpc_server *server;
+    struct io_msg            msg;
+    struct rpc_server       *server;
     const struct rpc_method *method;
-    struct rpc_stream *stream;
+    struct rpc_stream       *stream;
 };
 
 static grpc_server *server_create(void);
-static void server_arm(struct arrival *arrival);
-static void server_down(struct rpc_op *op, bool ok);
-static bool server_has_replied(void *what);
-static bool server_is_over(void *what);
-static void arrival_caught(struct rpc_op *op, bool ok);
-static int32_t arrival_check(struct rpc_server *server, const struct rpc_method *method, grpc_call *call,
-                             const grpc_metadata_array *headers, const char **out_text);
-static bool has_token(const struct rpc_server *server, const grpc_metadata_array *headers);
-static void refuse(struct rpc_server *server, grpc_call *call, int32_t code, const char *text);
-static void refused(struct rpc_op *op, bool ok);
-static void call_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call);
-static void call_received(struct rpc_op *op, bool ok);
-static void call_handle(struct io_msg *msg);
-static void call_closed(struct rpc_op *op, bool ok);
-static void call_tell_gone(struct io_msg *msg);
-static bool call_take(struct rpc_call *call);
-static void call_answer(struct rpc_call *call, mt_view reply, int32_t code, const char *detail);
-static void call_replied(struct rpc_op *op, bool ok);
-static void call_unref(struct rpc_call *call);
-static void stream_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call);
-static void stream_handle(struct io_msg *msg);
+static void         server_arm(struct arrival *arrival);
+static void         server_down(struct rpc_op *op, bool ok);
+static bool         server_has_replied(void *what);
+static bool         server_is_over(void *what);
+static void         arrival_caught(struct rpc_op *op, bool ok);
+static int32_t      arrival_check(struct rpc_server *server, const struct rpc_method *method, grpc_call *call,
+                                  const grpc_metadata_array *headers, const char **out_text);
+static bool         has_token(const struct rpc_server *server, const grpc_metadata_array *headers);
+static void         refuse(struct rpc_server *server, grpc_call *call, int32_t code, const char *text);
+static void         refused(struct rpc_op *op, bool ok);
+static void         call_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call);
+static void         call_received(struct rpc_op *op, bool ok);
+static void         call_handle(struct io_msg *msg);
+static void         call_closed(struct rpc_op *op, bool ok);
+static void         call_tell_gone(struct io_msg *msg);
+static bool         call_take(struct rpc_call *call);
+static void         call_answer(struct rpc_call *call, mt_view reply, int32_t code, const char *detail);
+static void         call_replied(struct rpc_op *op, bool ok);
+static void         call_unref(struct rpc_call *call);
+static void         stream_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call);
+static void         stream_handle(struct io_msg *msg);
 
 /* ---- life of a server ---- */
 
-mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service,
-                          const struct rpc_server_config *config, struct rpc_server **out_server)
+mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service, const struct rpc_server_config *config,
+                          struct rpc_server **out_server)
 {
     if (!rpc->loop || !config->token || strlen(config->token->hex) != IO_TOKEN_HEX)
         return mt_error(MT_EINVAL, 0, "a server needs a loop and a token");
@@ -128,8 +128,7 @@ mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service,
         if (i == service->count)
             break;
         arrival->method = &service->methods[i];
-        arrival->registered =
-            grpc_server_register_method(server->grpc, arrival->method->name, NULL, GRPC_SRM_PAYLOAD_NONE, 0);
+        arrival->registered = grpc_server_register_method(server->grpc, arrival->method->name, NULL, GRPC_SRM_PAYLOAD_NONE, 0);
         MT_ASSERT(arrival->registered && !arrival->method->unary != !arrival->method->stream);
         MT_ASSERT(!arrival->method->unary || !(arrival->method->flags & RPC_DIRECT));
     }
@@ -221,7 +220,7 @@ static grpc_server *server_create(void)
 {
     static const struct {
         const char *key;
-        int value;
+        int         value;
     } settings[] = {
         {GRPC_ARG_ENABLE_CHANNELZ, 0},
         {GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0},
@@ -250,7 +249,7 @@ static grpc_server *server_create(void)
     args[COUNT].value.pointer.p = quota;
     args[COUNT].value.pointer.vtable = grpc_resource_quota_arg_vtable();
     grpc_channel_args all = {COUNT + 1, args};
-    grpc_server *server = grpc_server_create(&all, NULL);
+    grpc_server      *server = grpc_server_create(&all, NULL);
     grpc_resource_quota_unref(quota);
     return server;
 }
@@ -271,36 +270,34 @@ static bool server_has_replied(void *what)
 static bool server_is_over(void *what)
 {
     struct rpc_server *server = what;
-    return atomic_load(&server->is_down) && atomic_load(&server->armed) == 0 &&
-           rpc_scope_is_empty(&server->scope);
+    return atomic_load(&server->is_down) && atomic_load(&server->armed) == 0 && rpc_scope_is_empty(&server->scope);
 }
 
 /* ---- arrivals ---- */
 
 static void server_arm(struct arrival *arrival)
 {
-    struct rpc_server *server = arrival->server;
+    struct rpc_server     *server = arrival->server;
     grpc_completion_queue *queue = server->rpc->queue;
-    grpc_call_error err;
+    grpc_call_error        err;
     atomic_fetch_add(&server->armed, 1);
     rpc_op_give(&arrival->op);
     if (arrival->method)
-        err = grpc_server_request_registered_call(server->grpc, arrival->registered, &arrival->call,
-                                                  &arrival->deadline, &arrival->headers, NULL, queue, queue,
-                                                  &arrival->op);
+        err = grpc_server_request_registered_call(server->grpc, arrival->registered, &arrival->call, &arrival->deadline,
+                                                  &arrival->headers, NULL, queue, queue, &arrival->op);
     else
-        err = grpc_server_request_call(server->grpc, &arrival->call, &arrival->details, &arrival->headers,
-                                       queue, queue, &arrival->op);
+        err = grpc_server_request_call(server->grpc, &arrival->call, &arrival->details, &arrival->headers, queue, queue,
+                                       &arrival->op);
     MT_ASSERT(err == GRPC_CALL_OK);
 }
 
 static void arrival_caught(struct rpc_op *op, bool ok)
 {
-    struct arrival *arrival = mt_container_of(op, struct arrival, op);
-    struct rpc_server *server = arrival->server;
+    struct arrival          *arrival = mt_container_of(op, struct arrival, op);
+    struct rpc_server       *server = arrival->server;
     const struct rpc_method *method = arrival->method;
-    grpc_call *call = arrival->call;
-    const char *text = NULL;
+    grpc_call               *call = arrival->call;
+    const char              *text = NULL;
 
     if (!ok) { /* the server is ending */
         atomic_fetch_sub(&server->armed, 1);
@@ -365,12 +362,11 @@ static bool has_token(const struct rpc_server *server, const grpc_metadata_array
     for (size_t i = 0; i < headers->count; i++) {
         if (grpc_slice_str_cmp(headers->metadata[i].key, "authorization"))
             continue;
-        grpc_slice value = headers->metadata[i].value;
+        grpc_slice  value = headers->metadata[i].value;
         const char *text = (const char *)GRPC_SLICE_START_PTR(value);
-        size_t size = GRPC_SLICE_LENGTH(value);
+        size_t      size = GRPC_SLICE_LENGTH(value);
         found++;
-        good += size > SCHEME && memcmp(text, scheme, SCHEME) == 0 &&
-                io_token_equal(&server->token, text + SCHEME, size - SCHEME);
+        good += size > SCHEME && memcmp(text, scheme, SCHEME) == 0 && io_token_equal(&server->token, text + SCHEME, size - SCHEME);
     }
     return found == 1 && good == 1;
 }
@@ -383,11 +379,10 @@ static void refuse(struct rpc_server *server, grpc_call *call, int32_t code, con
         grpc_call_unref(call);
         return;
     }
-    grpc_slice detail = grpc_slice_from_static_string(text);
+    grpc_slice    detail = grpc_slice_from_static_string(text);
     grpc_metadata header = rpc_code_header(code);
-    grpc_op ops[3] = {{.op = GRPC_OP_SEND_INITIAL_METADATA},
-                      {.op = GRPC_OP_SEND_STATUS_FROM_SERVER},
-                      {.op = GRPC_OP_RECV_CLOSE_ON_SERVER}};
+    grpc_op       ops[3] = {
+              {.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_SEND_STATUS_FROM_SERVER}, {.op = GRPC_OP_RECV_CLOSE_ON_SERVER}};
     ops[1].data.send_status_from_server.status = rpc_status_to_grpc(code);
     ops[1].data.send_status_from_server.status_details = &detail;
     ops[1].data.send_status_from_server.trailing_metadata = &header;
@@ -449,7 +444,7 @@ static void call_received(struct rpc_op *op, bool ok)
 
 static void call_handle(struct io_msg *msg)
 {
-    struct rpc_call *call = mt_container_of(msg, struct rpc_call, request_msg);
+    struct rpc_call   *call = mt_container_of(msg, struct rpc_call, request_msg);
     struct rpc_server *server = call->server;
     pthread_mutex_lock(&server->lock);
     bool is_answered = !call->link; /* by rpc_server_close, meanwhile */
@@ -538,10 +533,10 @@ static void call_answer(struct rpc_call *call, mt_view reply, int32_t code, cons
     if (!is_first)
         return;
     rpc_detail_copy(text, detail, strlen(detail));
-    grpc_slice detail_slice = grpc_slice_from_copied_string(text);
+    grpc_slice    detail_slice = grpc_slice_from_copied_string(text);
     grpc_metadata header = rpc_code_header(code);
-    grpc_op ops[3] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_SEND_STATUS_FROM_SERVER}};
-    size_t count = 2;
+    grpc_op       ops[3] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_SEND_STATUS_FROM_SERVER}};
+    size_t        count = 2;
     ops[1].data.send_status_from_server.status = rpc_status_to_grpc(code);
     ops[1].data.send_status_from_server.status_details = &detail_slice;
     ops[1].data.send_status_from_server.trailing_metadata = &header;
@@ -579,10 +574,9 @@ static void call_unref(struct rpc_call *call)
 
 static void stream_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call)
 {
-    bool is_direct = method->flags & RPC_DIRECT;
-    struct opening *opening = calloc(1, sizeof *opening);
-    struct rpc_stream *stream =
-        opening ? rpc_stream_new(server->rpc, &server->scope, call, false, is_direct) : NULL;
+    bool               is_direct = method->flags & RPC_DIRECT;
+    struct opening    *opening = calloc(1, sizeof *opening);
+    struct rpc_stream *stream = opening ? rpc_stream_new(server->rpc, &server->scope, call, false, is_direct) : NULL;
     if (!stream) {
         free(opening);
         refuse(server, call, MT_ENOMEM, "out of memory");
@@ -597,18 +591,17 @@ static void stream_start(struct rpc_server *server, const struct rpc_method *met
 
 static void stream_handle(struct io_msg *msg)
 {
-    struct opening *opening = mt_container_of(msg, struct opening, msg);
-    struct rpc_server *server = opening->server;
-    struct rpc_stream *stream = opening->stream;
-    bool is_closing = atomic_load(&server->is_closing);
+    struct opening            *opening = mt_container_of(msg, struct opening, msg);
+    struct rpc_server         *server = opening->server;
+    struct rpc_stream         *stream = opening->stream;
+    bool                       is_closing = atomic_load(&server->is_closing);
     struct rpc_stream_handler *handler = is_closing ? NULL : opening->method->stream(server->service, stream);
     free(opening);
     rpc_stream_accept(stream, handler);
     if (handler)
         return;
-    rpc_stream_finish(stream,
-                      is_closing ? mt_error(MT_ECONN, 0, "the server is stopping")
-                                 : mt_error(MT_EAGAIN, 0, "the stream is refused"),
-                      NULL);
+    rpc_stream_finish(
+        stream, is_closing ? mt_error(MT_ECONN, 0, "the server is stopping") : mt_error(MT_EAGAIN, 0, "the stream is refused"),
+        NULL);
     rpc_stream_let_go(stream);
 }

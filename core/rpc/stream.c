@@ -19,66 +19,65 @@
 #include <string.h>
 
 struct node {
-    struct node *next;
+    struct node      *next;
     grpc_byte_buffer *bytes;
-    size_t size;
+    size_t            size;
 };
 struct fifo {
     struct node *first, **end;
-    size_t count, bytes;
+    size_t       count, bytes;
 };
 
 struct rpc_stream {
-    struct rpc_live live;
-    struct rpc *rpc;
-    bool is_client, is_direct;
-    atomic_uint refs;      /* memory: the owner's, and one for the call */
-    atomic_uint call_refs; /* gRPC's call: batches, a wake-up on its way, and one until `closed` was told */
-    struct rpc_op open_op, send_op, recv_op, status_op, end_op, wake_op;
-    struct io_msg wake_msg;
-    grpc_metadata_array initial, trailing; /* client */
-    grpc_status_code code;                 /* client */
-    grpc_slice detail_slice;               /* client */
-    int is_cancelled_by_peer;              /* server */
-    grpc_byte_buffer *received;
+    struct rpc_live     live;
+    struct rpc         *rpc;
+    bool                is_client, is_direct;
+    atomic_uint         refs;      /* memory: the owner's, and one for the call */
+    atomic_uint         call_refs; /* gRPC's call: batches, a wake-up on its way, and one until `closed` was told */
+    struct rpc_op       open_op, send_op, recv_op, status_op, end_op, wake_op;
+    struct io_msg       wake_msg;
+    grpc_metadata_array initial, trailing;    /* client */
+    grpc_status_code    code;                 /* client */
+    grpc_slice          detail_slice;         /* client */
+    int                 is_cancelled_by_peer; /* server */
+    grpc_byte_buffer   *received;
 
-    pthread_mutex_t lock;
+    pthread_mutex_t            lock;
     struct rpc_stream_handler *handler; /* NULL: nobody listens any more */
-    struct fifo unsent, unread;
-    struct node *sending; /* its batch is under way */
-    size_t queue_max;
-    bool is_receiving, is_read_out; /* a receive is under way; there is nothing more to receive */
-    bool is_paused, is_woken, wants_drained;
-    bool wants_end, is_ending, is_end_sent, is_ended_told;
-    bool has_status, is_closed_told;
-    mt_status end_status; /* server: what rpc_stream_finish said */
-    mt_status status;     /* how it ended, once has_status */
-    char end_detail[MT_ERROR_BYTES_MAX], detail[MT_ERROR_BYTES_MAX];
+    struct fifo                unsent, unread;
+    struct node               *sending; /* its batch is under way */
+    size_t                     queue_max;
+    bool                       is_receiving, is_read_out; /* a receive is under way; there is nothing more to receive */
+    bool                       is_paused, is_woken, wants_drained;
+    bool                       wants_end, is_ending, is_end_sent, is_ended_told;
+    bool                       has_status, is_closed_told;
+    mt_status                  end_status; /* server: what rpc_stream_finish said */
+    mt_status                  status;     /* how it ended, once has_status */
+    char                       end_detail[MT_ERROR_BYTES_MAX], detail[MT_ERROR_BYTES_MAX];
 };
 
-static void stream_opened(struct rpc_op *op, bool ok);
-static void stream_sent(struct rpc_op *op, bool ok);
-static void stream_received(struct rpc_op *op, bool ok);
-static void stream_status_known(struct rpc_op *op, bool ok);
-static void stream_end_sent(struct rpc_op *op, bool ok);
-static void stream_woken_direct(struct rpc_op *op, bool ok);
-static void stream_woken(struct io_msg *msg);
-static void stream_next_send_locked(struct rpc_stream *stream);
-static void stream_wake_locked(struct rpc_stream *stream);
-static void stream_receive(struct rpc_stream *stream);
-static bool stream_wants_receive_locked(struct rpc_stream *stream);
-static bool stream_is_over_locked(const struct rpc_stream *stream);
-static void stream_deliver(struct rpc_stream *stream);
-static bool stream_deliver_one_locked(struct rpc_stream *stream);
-static void stream_unref(struct rpc_stream *stream);
-static void call_ref(struct rpc_stream *stream);
-static void call_unref(struct rpc_stream *stream);
-static void fifo_push(struct fifo *fifo, struct node *node);
+static void         stream_opened(struct rpc_op *op, bool ok);
+static void         stream_sent(struct rpc_op *op, bool ok);
+static void         stream_received(struct rpc_op *op, bool ok);
+static void         stream_status_known(struct rpc_op *op, bool ok);
+static void         stream_end_sent(struct rpc_op *op, bool ok);
+static void         stream_woken_direct(struct rpc_op *op, bool ok);
+static void         stream_woken(struct io_msg *msg);
+static void         stream_next_send_locked(struct rpc_stream *stream);
+static void         stream_wake_locked(struct rpc_stream *stream);
+static void         stream_receive(struct rpc_stream *stream);
+static bool         stream_wants_receive_locked(struct rpc_stream *stream);
+static bool         stream_is_over_locked(const struct rpc_stream *stream);
+static void         stream_deliver(struct rpc_stream *stream);
+static bool         stream_deliver_one_locked(struct rpc_stream *stream);
+static void         stream_unref(struct rpc_stream *stream);
+static void         call_ref(struct rpc_stream *stream);
+static void         call_unref(struct rpc_stream *stream);
+static void         fifo_push(struct fifo *fifo, struct node *node);
 static struct node *fifo_pop(struct fifo *fifo);
-static void node_free(struct node *node);
+static void         node_free(struct node *node);
 
-struct rpc_stream *rpc_stream_new(struct rpc *rpc, struct rpc_scope *scope, grpc_call *call, bool is_client,
-                                  bool is_direct)
+struct rpc_stream *rpc_stream_new(struct rpc *rpc, struct rpc_scope *scope, grpc_call *call, bool is_client, bool is_direct)
 {
     struct rpc_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
@@ -106,16 +105,15 @@ struct rpc_stream *rpc_stream_new(struct rpc *rpc, struct rpc_scope *scope, grpc
     return stream;
 }
 
-mt_status rpc_stream_open(struct rpc_channel *channel, const struct rpc_stream_config *config,
-                          struct rpc_stream_handler *handler, struct rpc_stream **out_stream)
+mt_status rpc_stream_open(struct rpc_channel *channel, const struct rpc_stream_config *config, struct rpc_stream_handler *handler,
+                          struct rpc_stream **out_stream)
 {
     bool is_direct = config->flags & RPC_DIRECT;
     if (!config->method || (!channel->rpc->loop && !is_direct))
         return mt_error(MT_EINVAL, 0, "stream: no method, or no loop");
     grpc_slice name = grpc_slice_from_copied_string(config->method);
-    grpc_call *call =
-        grpc_channel_create_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, channel->rpc->queue, name,
-                                 NULL, rpc_deadline(config->timeout_ms), NULL);
+    grpc_call *call = grpc_channel_create_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, channel->rpc->queue, name, NULL,
+                                               rpc_deadline(config->timeout_ms), NULL);
     grpc_slice_unref(name);
     struct rpc_stream *stream = rpc_stream_new(channel->rpc, &channel->rpc->clients, call, true, is_direct);
     if (!stream) {
@@ -126,7 +124,7 @@ mt_status rpc_stream_open(struct rpc_channel *channel, const struct rpc_stream_c
     *out_stream = stream; /* before the first batch: with RPC_DIRECT callbacks may come at once */
 
     grpc_metadata header;
-    grpc_op open[2] = {rpc_send_headers(channel, config->flags, &header)};
+    grpc_op       open[2] = {rpc_send_headers(channel, config->flags, &header)};
     open[1].op = GRPC_OP_RECV_INITIAL_METADATA;
     open[1].data.recv_initial_metadata.recv_initial_metadata = &stream->initial;
     grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
@@ -268,9 +266,9 @@ void rpc_stream_free(struct rpc_stream *stream)
  * to the call, which goes to the batch or back. The lock is released while gRPC works. */
 static void stream_next_send_locked(struct rpc_stream *stream)
 {
-    grpc_op ops[1] = {{0}};
-    grpc_metadata header;
-    grpc_slice detail = grpc_empty_slice();
+    grpc_op        ops[1] = {{0}};
+    grpc_metadata  header;
+    grpc_slice     detail = grpc_empty_slice();
     struct rpc_op *tag = &stream->send_op;
 
     stream->sending = fifo_pop(&stream->unsent);
@@ -306,7 +304,7 @@ static void stream_next_send_locked(struct rpc_stream *stream)
 static void stream_sent(struct rpc_op *op, bool ok)
 {
     struct rpc_stream *stream = mt_container_of(op, struct rpc_stream, send_op);
-    struct node *sent, *dropped;
+    struct node       *sent, *dropped;
 
     pthread_mutex_lock(&stream->lock);
     sent = stream->sending;
@@ -368,9 +366,9 @@ static bool stream_wants_receive_locked(struct rpc_stream *stream)
 static void stream_received(struct rpc_op *op, bool ok)
 {
     struct rpc_stream *stream = mt_container_of(op, struct rpc_stream, recv_op);
-    grpc_byte_buffer *bytes = stream->received;
-    struct node *node = NULL;
-    bool is_broken = false;
+    grpc_byte_buffer  *bytes = stream->received;
+    struct node       *node = NULL;
+    bool               is_broken = false;
 
     stream->received = NULL;
     if (ok && bytes) {
@@ -398,8 +396,7 @@ static void stream_received(struct rpc_op *op, bool ok)
     if (stream->is_direct)
         stream_deliver(stream); /* this is the thread */
     if (is_broken)
-        grpc_call_cancel_with_status(stream->live.call, GRPC_STATUS_INTERNAL, "message cannot be taken",
-                                     NULL);
+        grpc_call_cancel_with_status(stream->live.call, GRPC_STATUS_INTERNAL, "message cannot be taken", NULL);
     if (bytes)
         grpc_byte_buffer_destroy(bytes);
     free(node);
@@ -414,8 +411,7 @@ static void stream_status_known(struct rpc_op *op, bool ok)
     pthread_mutex_lock(&stream->lock);
     if (stream->is_client) {
         stream->status = rpc_status_from_grpc(stream->code, &stream->trailing);
-        rpc_detail_copy(stream->detail, GRPC_SLICE_START_PTR(stream->detail_slice),
-                        GRPC_SLICE_LENGTH(stream->detail_slice));
+        rpc_detail_copy(stream->detail, GRPC_SLICE_START_PTR(stream->detail_slice), GRPC_SLICE_LENGTH(stream->detail_slice));
     } else if (stream->is_cancelled_by_peer) {
         stream->status = mt_error(MT_ECONN, 0, "the client cancelled, or its connection broke");
     } else {
@@ -437,8 +433,7 @@ static void stream_wake_locked(struct rpc_stream *stream)
     stream->is_woken = true;
     call_ref(stream);
     if (stream->is_direct)
-        rpc_start(stream->live.call, NULL, 0,
-                  &stream->wake_op); /* an empty batch completes at once, as an event */
+        rpc_start(stream->live.call, NULL, 0, &stream->wake_op); /* an empty batch completes at once, as an event */
     else
         io_loop_post(stream->rpc->loop, &stream->wake_msg);
 }
@@ -473,8 +468,8 @@ static void stream_deliver(struct rpc_stream *stream)
 
 static bool stream_is_over_locked(const struct rpc_stream *stream)
 {
-    return stream->has_status && stream->is_read_out && !stream->unread.first && !stream->sending &&
-           !stream->is_ending && !stream->is_closed_told;
+    return stream->has_status && stream->is_read_out && !stream->unread.first && !stream->sending && !stream->is_ending &&
+           !stream->is_closed_told;
 }
 
 /* Calls the handler for the next thing that happened; false when there is none. The lock is released
@@ -482,13 +477,13 @@ static bool stream_is_over_locked(const struct rpc_stream *stream)
 static bool stream_deliver_one_locked(struct rpc_stream *stream)
 {
     struct rpc_stream_handler *handler = stream->handler;
-    bool is_lost = stream->has_status && (!stream->is_client || stream->status.code == MT_ECONN ||
-                                          stream->status.code == MT_ECANCELLED);
+    bool                       is_lost = stream->has_status &&
+                   (!stream->is_client || stream->status.code == MT_ECONN || stream->status.code == MT_ECANCELLED);
     if (stream->unread.first && stream->is_paused && is_lost)
         handler = NULL; /* what waits behind the pause is dropped */
     if (stream->unread.first && (!stream->is_paused || !handler)) {
         struct node *node = fifo_pop(&stream->unread);
-        bool is_next = stream_wants_receive_locked(stream);
+        bool         is_next = stream_wants_receive_locked(stream);
         pthread_mutex_unlock(&stream->lock);
         if (is_next)
             stream_receive(stream);

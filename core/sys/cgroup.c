@@ -72,9 +72,8 @@ static bool mount_find(bool is_v1, char *out_mount, char *out_root)
     bool  found = false;
     while (file && !found && fgets(line, sizeof line, file)) {
         const char *rest = strstr(line, " - ");
-        found = rest && sscanf(rest, " - %31s %*s %4095s", type, options) == 2 &&
-                strcmp(type, is_v1 ? "cgroup" : "cgroup2") == 0 && (!is_v1 || is_listed(options, "pids")) &&
-                sscanf(line, "%*s %*s %*s %1023s %1023s", out_root, out_mount) == 2;
+        found = rest && sscanf(rest, " - %31s %*s %4095s", type, options) == 2 && strcmp(type, is_v1 ? "cgroup" : "cgroup2") == 0 &&
+                (!is_v1 || is_listed(options, "pids")) && sscanf(line, "%*s %*s %*s %1023s %1023s", out_root, out_mount) == 2;
     }
     if (file)
         fclose(file);
@@ -219,7 +218,7 @@ static void kill_member(pid_t pid, const char *name)
 
 static void kill_members(const char *folder, const char *name)
 {
-    char path[MT_GROUP_PATH_SIZE];
+    char  path[MT_GROUP_PATH_SIZE];
     char *list = put(folder, "cgroup.kill", "1") ? malloc(LIST_SIZE) : NULL;
     if (list && path_join(path, folder, "cgroup.procs") && mt_file_read(path, list, LIST_SIZE) > 0)
         for (char *at = list, *next; (at[0] >= '1' && at[0] <= '9') && (next = strchr(at, '\n')); at = next + 1)
@@ -230,8 +229,8 @@ static void kill_members(const char *folder, const char *name)
 /* Stops, kills and removes a folder with all below it, as far as one try does. True: it is gone. */
 static bool end_once(const char *folder, const char *name, int depth)
 {
-    char  path[MT_GROUP_PATH_SIZE];
-    DIR  *dir = depth < DEPTH_MAX ? opendir(folder) : NULL;
+    char path[MT_GROUP_PATH_SIZE];
+    DIR *dir = depth < DEPTH_MAX ? opendir(folder) : NULL;
     if (!dir)
         return access(folder, F_OK) < 0;
     (void)put(folder, "pids.max", "0");

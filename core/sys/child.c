@@ -34,16 +34,15 @@ enum { STACK_BYTES = 64 * 1024 };
 
 struct start { /* at the low end of the child's stack */
     const struct mt_child_opts *opts;
-    pid_t parent;
-    int failed; /* errno */
+    pid_t                       parent;
+    int                         failed; /* errno */
 };
 
 /* From now on what is open stays here. Before Linux 5.11 one by one. */
 ON_ITS_STACK static void descriptors_keep(void)
 {
     struct rlimit limit;
-    if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0 ||
-        getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return;
     for (int fd = STDERR_FILENO + 1; (rlim_t)fd < limit.rlim_cur; fd++)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -73,8 +72,7 @@ ON_ITS_STACK static void signals_set(bool resets)
     sigset_t none;
     for (int number = 1; number < NSIG; number++) {
         struct sigaction action;
-        if (sigaction(number, NULL, &action) != 0 ||
-            (action.sa_handler == SIG_IGN && !resets && number != SIGPIPE))
+        if (sigaction(number, NULL, &action) != 0 || (action.sa_handler == SIG_IGN && !resets && number != SIGPIPE))
             continue;
         if (action.sa_handler != SIG_DFL)
             signal(number, SIG_DFL);
@@ -102,12 +100,11 @@ ON_ITS_STACK static bool session_set(enum mt_child_session session)
 /* Runs in the child, on memory that the parent, which waits meanwhile, sees as well: system calls only. */
 ON_ITS_STACK static int child_run(void *user)
 {
-    struct start *s = user;
+    struct start               *s = user;
     const struct mt_child_opts *o = s->opts;
     errno = ESRCH; /* its parent is another one */
     bool ok = !o->dies_with_parent || (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == s->parent);
-    ok = ok && session_set(o->session) && descriptors_set(o) && limit_set(o->fds_max) &&
-         (!o->dir || chdir(o->dir) == 0);
+    ok = ok && session_set(o->session) && descriptors_set(o) && limit_set(o->fds_max) && (!o->dir || chdir(o->dir) == 0);
     if (ok) {
         signals_set(o->resets_signals);
         if (o->program)
@@ -121,7 +118,7 @@ ON_ITS_STACK static int child_run(void *user)
 
 mt_status mt_child_start(const struct mt_child_opts *opts, pid_t *out_pid)
 {
-    void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MEMORY | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    void    *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MEMORY | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     sigset_t all, before;
     if (stack == MAP_FAILED)
         return mt_error(MT_ENOMEM, errno, "start a program");
@@ -130,7 +127,7 @@ mt_status mt_child_start(const struct mt_child_opts *opts, pid_t *out_pid)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = clone(child_run, (char *)stack + STACK_BYTES, SHARING | CLONE_VFORK | SIGCHLD, s);
-    int failed = s->failed, sys = pid < 0 ? errno : failed;
+    int   failed = s->failed, sys = pid < 0 ? errno : failed;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     munmap(stack, STACK_BYTES);
     if (pid >= 0 && failed)

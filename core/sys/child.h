@@ -28,18 +28,18 @@ enum mt_child_session {
 };
 
 struct mt_child_opts {
-    const char *program; /* NULL: argv[0], looked for in PATH as a shell does */
+    const char  *program; /* NULL: argv[0], looked for in PATH as a shell does */
     char *const *argv, *const *env;
     const char *dir; /* NULL: where we are */
     struct {
         int fd, as;
     } fds[MT_CHILD_FDS_MAX]; /* what it is given, in this order; of 0, 1, 2 what is not named here is as ours
                               */
-    uint32_t fd_count;
-    rlim_t fds_max; /* its soft limit of descriptors; 0: ours */
+    uint32_t              fd_count;
+    rlim_t                fds_max; /* its soft limit of descriptors; 0: ours */
     enum mt_child_session session;
-    bool dies_with_parent;
-    bool resets_signals; /* what we ignore it does not */
+    bool                  dies_with_parent;
+    bool                  resets_signals; /* what we ignore it does not */
 };
 
 /* One more descriptor; there is room (MT_CHILD_FDS_MAX). */

@@ -28,8 +28,7 @@ static const char MADE = 'd', MAKING = 'n'; /* what names begin with */
 
 static bool is_ours(const char *name, char first)
 {
-    return name[0] == first && strlen(name) == 1 + NAME_DIGITS &&
-           strspn(name + 1, "0123456789abcdef") == NAME_DIGITS;
+    return name[0] == first && strlen(name) == 1 + NAME_DIGITS && strspn(name + 1, "0123456789abcdef") == NAME_DIGITS;
 }
 
 static const char *last_part(const char *path)
@@ -56,18 +55,17 @@ mt_status mt_folder_hold(const char *path, int *out_fd)
     }
     int sys = errno;
     close(fd);
-    return sys == EWOULDBLOCK
-               ? mt_error(MT_ECONN, 0, "the runtime folder is being removed: its driver has gone")
-               : mt_error(MT_ESYS, sys, "hold the runtime folder");
+    return sys == EWOULDBLOCK ? mt_error(MT_ECONN, 0, "the runtime folder is being removed: its driver has gone")
+                              : mt_error(MT_ESYS, sys, "hold the runtime folder");
 }
 
 mt_status mt_folder_new(const char *base, char *out_path, size_t size, int *out_fd)
 {
-    char making[PATH_SIZE];
+    char     making[PATH_SIZE];
     uint64_t number;
     MT_TRY(mt_random_bytes(&number, sizeof number));
     unsigned digits = (unsigned)(number & UINT32_MAX);
-    int n = snprintf(out_path, size, "%s/%c%08x", base, MADE, digits);
+    int      n = snprintf(out_path, size, "%s/%c%08x", base, MADE, digits);
     if (n < 0 || (size_t)n >= size || n >= PATH_SIZE)
         return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long");
     snprintf(making, sizeof making, "%s/%c%08x", base, MAKING, digits);
@@ -110,7 +108,7 @@ static void remove_dead(const char *path)
 static bool remove_if_dead(const char *path)
 {
     struct stat st;
-    int fd = open_folder(path);
+    int         fd = open_folder(path);
     if (fd < 0)
         return true;
     bool is_ours_to_remove = fstat(fd, &st) == 0 && st.st_uid == geteuid();
@@ -135,18 +133,16 @@ void mt_folder_leave(const char *path, int take_fd, int wait_ms)
 static bool is_old(int base, const char *name)
 {
     struct stat st;
-    return fstatat(base, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-           time(NULL) - st.st_ctime > MT_FOLDER_MAKING_S;
+    return fstatat(base, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && time(NULL) - st.st_ctime > MT_FOLDER_MAKING_S;
 }
 
 void mt_folder_sweep(const char *base)
 {
-    char path[PATH_SIZE];
+    char           path[PATH_SIZE];
     struct dirent *entry;
-    DIR *dir = opendir(base);
+    DIR           *dir = opendir(base);
     while (dir && (entry = readdir(dir))) {
-        if (is_ours(entry->d_name, MADE) &&
-            snprintf(path, sizeof path, "%s/%s", base, entry->d_name) < PATH_SIZE)
+        if (is_ours(entry->d_name, MADE) && snprintf(path, sizeof path, "%s/%s", base, entry->d_name) < PATH_SIZE)
             (void)remove_if_dead(path);
         else if (is_ours(entry->d_name, MAKING) && is_old(dirfd(dir), entry->d_name))
             unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);

@@ -85,7 +85,7 @@ static mt_status take_hex4(struct mt_json *json, uint32_t *out)
     if (json->end - json->next < 4)
         return corrupt("JSON: a string does not end");
     for (int i = 0; i < 4; i++) {
-        char c = *json->next++;
+        char        c = *json->next++;
         const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c + 32 : c) : NULL;
         if (!at)
             return corrupt("JSON: a bad \\u in a string");
@@ -109,7 +109,7 @@ static size_t utf8_put(uint32_t code, char out[4])
 static mt_status take_unicode(struct mt_json *json, struct sink *out)
 {
     uint32_t code, low;
-    char bytes[4];
+    char     bytes[4];
     MT_TRY(take_hex4(json, &code));
     if (code >= 0xd800 && code < 0xdc00) {
         if (json->end - json->next < 6 || json->next[0] != '\\' || json->next[1] != 'u')
@@ -232,7 +232,7 @@ static bool is_number(const char *s, bool *out_integer)
 
 static bool parse_word(const char *word, struct mt_literal *out)
 {
-    bool is_integer;
+    bool              is_integer;
     struct mt_literal literal = {.kind = MT_LITERAL_REAL};
     if (is_number(word, &is_integer)) {
         literal.real = parse_real(word, NULL);
@@ -290,9 +290,9 @@ mt_status mt_json_literal(struct mt_json *json, mt_buf *text, struct mt_literal 
 
 mt_status mt_json_real(struct mt_json *json, double *out)
 {
-    char word[NUMBER_BYTES_MAX];
+    char              word[NUMBER_BYTES_MAX];
     struct mt_literal literal;
-    size_t size = peek_word(json, word);
+    size_t            size = peek_word(json, word);
     if (size == 0 || !parse_word(word, &literal) || literal.kind == MT_LITERAL_BOOL || literal.kind == MT_LITERAL_NULL)
         return corrupt("JSON: a number was expected");
     json->next += size;
@@ -304,7 +304,7 @@ mt_status mt_json_real(struct mt_json *json, double *out)
 static mt_status skip_one(struct mt_json *json, mt_buf *text, char closes[LEVELS_MAX], int *levels)
 {
     struct mt_literal ignored;
-    bool is_object = mt_json_try(json, '{');
+    bool              is_object = mt_json_try(json, '{');
     if (!is_object && !mt_json_try(json, '['))
         return mt_json_literal(json, text, &ignored);
     if (*levels == LEVELS_MAX)
@@ -315,10 +315,10 @@ static mt_status skip_one(struct mt_json *json, mt_buf *text, char closes[LEVELS
 
 mt_status mt_json_skip(struct mt_json *json)
 {
-    char closes[LEVELS_MAX];
-    int levels = 0;
-    bool first = true;
-    mt_buf text = {0};
+    char      closes[LEVELS_MAX];
+    int       levels = 0;
+    bool      first = true;
+    mt_buf    text = {0};
     mt_status st;
     do {
         int before = levels;
@@ -356,7 +356,7 @@ static int utf8_length(const unsigned char *s)
 static mt_status put_other(mt_buf *out, const unsigned char **s)
 {
     const unsigned char *at = *s;
-    int n = utf8_length(at);
+    int                  n = utf8_length(at);
     *s += n ? n : 1;
     if (*at < ' ')
         return mt_buf_printf(out, "\\u%04x", *at);

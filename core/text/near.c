@@ -6,7 +6,10 @@
 
 #include <string.h>
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
 
 size_t mt_letters_apart(const char *a, const char *b)
 {

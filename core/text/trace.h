@@ -27,11 +27,11 @@ struct mt_trace_arg {
 };
 
 struct mt_trace_slice {
-    const char *category, *name;
-    double      begin_us, length_us;
-    int64_t     group, track;
+    const char                *category, *name;
+    double                     begin_us, length_us;
+    int64_t                    group, track;
     const struct mt_trace_arg *args;
-    int         args_count;
+    int                        args_count;
 };
 
 /* The document's head. `other`: further members, each with a comma behind it, or "". */

@@ -42,27 +42,27 @@ enum ctl_role { CTL_DRIVER = 1, CTL_ZYGOTE = 2, CTL_WORKER = 3 };
 
 /* kind            way          direction            payload */
 enum ctl_kind {
-    CTL_HELLO = 64,       /* socket  up    ctl_hello, then strings; fd: executable (driver only) */
-    CTL_WELCOME = 65,     /* socket  down  ctl_welcome */
-    CTL_FORK = 66,        /* socket  down  to the zygote: ctl_fork; fds: [0] the child's socket, [1] where it
+    CTL_HELLO = 64,      /* socket  up    ctl_hello, then strings; fd: executable (driver only) */
+    CTL_WELCOME = 65,    /* socket  down  ctl_welcome */
+    CTL_FORK = 66,       /* socket  down  to the zygote: ctl_fork; fds: [0] the child's socket, [1] where it
                                             prints, if that is not where the zygote does */
-    CTL_FORKED = 67,      /* socket  up    from the zygote: ctl_forked; fd: pidfd of the child */
-    CTL_CHILD_EXIT = 68,  /* socket  up    from the zygote: ctl_child_exit */
+    CTL_FORKED = 67,     /* socket  up    from the zygote: ctl_forked; fd: pidfd of the child */
+    CTL_CHILD_EXIT = 68, /* socket  up    from the zygote: ctl_child_exit */
 
-    CTL_CLASS = 70,       /* ring    up    ctl_class: defines a scheduling class before its first demand */
-    CTL_DEMAND = 71,      /* ring    up    ctl_demand: a level, newest version wins */
-    CTL_GRANT = 72,       /* socket  down  ctl_grant; fds: [0] lane, [1] peer's park page: a lease, to its owner */
-    CTL_LANE = 73,        /* socket  down  ctl_grant; same fds: the same lease, to its worker */
-    CTL_RECALL = 74,      /* ring    down  ctl_lease: to owner and worker (the lane's recall word is already set) */
-    CTL_DRAINED = 75,     /* ring    up    ctl_lease: the worker has written LANE_END and forgets the lane */
-    CTL_ENDED = 76,       /* ring    down  ctl_ended: to the owner; drain the completion ring, then read the claims */
+    CTL_CLASS = 70,         /* ring    up    ctl_class: defines a scheduling class before its first demand */
+    CTL_DEMAND = 71,        /* ring    up    ctl_demand: a level, newest version wins */
+    CTL_GRANT = 72,         /* socket  down  ctl_grant; fds: [0] lane, [1] peer's park page: a lease, to its owner */
+    CTL_LANE = 73,          /* socket  down  ctl_grant; same fds: the same lease, to its worker */
+    CTL_RECALL = 74,        /* ring    down  ctl_lease: to owner and worker (the lane's recall word is already set) */
+    CTL_DRAINED = 75,       /* ring    up    ctl_lease: the worker has written LANE_END and forgets the lane */
+    CTL_ENDED = 76,         /* ring    down  ctl_ended: to the owner; drain the completion ring, then read the claims */
     CTL_UNSCHEDULABLE = 77, /* ring  down  ctl_unschedulable */
-    CTL_BLOCKED = 78,     /* ring    up    no payload: the worker waits inside a task; its CPUs are free */
-    CTL_UNBLOCKED = 79,   /* ring    up    no payload */
-    CTL_KILL = 80,        /* ring    up    ctl_lease: the owner wants the worker killed (actor kill, forced cancel) */
-    CTL_LANE_WANT = 81,   /* ring    up    ctl_lane_want: a lane to the worker that holds an actor of somebody else;
+    CTL_BLOCKED = 78,       /* ring    up    no payload: the worker waits inside a task; its CPUs are free */
+    CTL_UNBLOCKED = 79,     /* ring    up    no payload */
+    CTL_KILL = 80,          /* ring    up    ctl_lease: the owner wants the worker killed (actor kill, forced cancel) */
+    CTL_LANE_WANT = 81,     /* ring    up    ctl_lane_want: a lane to the worker that holds an actor of somebody else;
                                            answered by CTL_GRANT (id of the request) or CTL_REPLY with an error */
-    CTL_LANE_DROP = 82,   /* ring    up    ctl_lease: the caller is done with such a lane; an owner has no use for a lease */
+    CTL_LANE_DROP = 82,     /* ring    up    ctl_lease: the caller is done with such a lane; an owner has no use for a lease */
 
     CTL_SEGMENT_WANT = 90, /* ring   up    ctl_segment: size wanted; answered by CTL_SEGMENT or CTL_REPLY */
     CTL_SEGMENT_MAP = 91,  /* ring   up    ctl_segment: which one to read; answered likewise */
@@ -74,26 +74,26 @@ enum ctl_kind {
     CTL_HERE = 96,         /* ring   down  lane_ref of the local copy */
     CTL_SEGMENT_BACK = 97, /* ring   up    ctl_segment: its writer has nothing in it any more, and unmapped it */
 
-    CTL_SEGMENT_ASK = 98,  /* ring   down  ctl_segment: give it back, if nothing of yours stands in it (CTL_SEGMENT_BACK) */
+    CTL_SEGMENT_ASK = 98, /* ring   down  ctl_segment: give it back, if nothing of yours stands in it (CTL_SEGMENT_BACK) */
 
-    CTL_MESSAGE = 100,    /* ring    both  ctl_message, then bytes: process to process, through the raylets */
-    CTL_BOUNCE = 101,     /* ring    down  ctl_bounce: a message could not be delivered; id is the message's */
-    CTL_MONITOR = 102,    /* ring    up    ctl_monitor: tell me when it dies (at once, if it is dead already) */
-    CTL_DEMONITOR = 103,  /* ring    up    no payload; id of the monitor */
-    CTL_DEATH = 104,      /* ring    down  ctl_death; id of the monitor, which is spent */
-    CTL_REQUEST = 105,    /* ring    up    ctl_request, then bytes: to the head */
-    CTL_REPLY = 106,      /* ring    down  ctl_reply, then bytes: the answer to any request */
+    CTL_MESSAGE = 100,     /* ring    both  ctl_message, then bytes: process to process, through the raylets */
+    CTL_BOUNCE = 101,      /* ring    down  ctl_bounce: a message could not be delivered; id is the message's */
+    CTL_MONITOR = 102,     /* ring    up    ctl_monitor: tell me when it dies (at once, if it is dead already) */
+    CTL_DEMONITOR = 103,   /* ring    up    no payload; id of the monitor */
+    CTL_DEATH = 104,       /* ring    down  ctl_death; id of the monitor, which is spent */
+    CTL_REQUEST = 105,     /* ring    up    ctl_request, then bytes: to the head */
+    CTL_REPLY = 106,       /* ring    down  ctl_reply, then bytes: the answer to any request */
     CTL_REGION_WANT = 107, /* ring   up    ctl_segment: shared memory that all who know its number may write
                                            (segment 0: a new one of that size; else: map that one) */
-    CTL_REGION = 108,     /* socket  down  ctl_segment; fd: [0] read-write */
+    CTL_REGION = 108,      /* socket  down  ctl_segment; fd: [0] read-write */
     CTL_REGION_DROP = 109, /* ring   up    ctl_segment: freed when every member has dropped it or is dead */
-    CTL_SHUTDOWN = 110,   /* ring    both  ctl_reply with a reason: down, the raylet ends; up, the process leaves */
+    CTL_SHUTDOWN = 110,    /* ring    both  ctl_reply with a reason: down, the raylet ends; up, the process leaves */
 
-    CTL_LOOK = 126,       /* ring    down  lane_look (look.h): tell of your tasks or actors */
-    CTL_LOOKED = 127,     /* ring    up    lane_looked, then rows; id of the question */
-    CTL_ENV = 133,        /* socket  up    ctl_env, then strings; fd: archive of its files, if it has any: defines a
+    CTL_LOOK = 126,         /* ring    down  lane_look (look.h): tell of your tasks or actors */
+    CTL_LOOKED = 127,       /* ring    up    lane_looked, then rows; id of the question */
+    CTL_ENV = 133,          /* socket  up    ctl_env, then strings; fd: archive of its files, if it has any: defines a
                                            runtime environment of the job; answered by CTL_REPLY in the ring */
-    CTL_DETACH = 180,     /* socket  up    ctl_request (CTL_OP_ACTOR_NEW), ctl_detached, its bytes; fd: values that are too large
+    CTL_DETACH = 180,       /* socket  up    ctl_request (CTL_OP_ACTOR_NEW), ctl_detached, its bytes; fd: values that are too large
                                            for those; answered by CTL_REPLY in the ring */
     CTL_PROGRAM_FILE = 135, /* socket up   ctl_program_file, from a driver before CTL_HELLO; fd: a library of its program; none: the
                                            program itself, whose descriptor comes with CTL_HELLO */
@@ -103,8 +103,8 @@ enum ctl_kind {
 struct ctl_hello {
     uint32_t magic;
     uint16_t version_min, version_max;
-    uint32_t role; /* enum ctl_role */
-    uint32_t flags; /* CTL_HELLO_... */
+    uint32_t role;    /* enum ctl_role */
+    uint32_t flags;   /* CTL_HELLO_... */
     uint64_t process; /* random, drawn by the process */
     uint64_t job;     /* driver: drawn by it; worker: of its zygote */
     uint32_t argc;    /* strings after this struct, each with NUL: argv (argc), environment (envc), working directory */
@@ -153,11 +153,11 @@ struct ctl_resource {
 };
 
 enum {
-    CTL_CLASS_ACTOR = 1, /* one actor: the lease is not recalled, and ends with the actor */
-    CTL_CLASS_STRICT = 2, /* ... that never runs twice at a time: its worker runs while its park page says so */
+    CTL_CLASS_ACTOR = 1,      /* one actor: the lease is not recalled, and ends with the actor */
+    CTL_CLASS_STRICT = 2,     /* ... that never runs twice at a time: its worker runs while its park page says so */
     CTL_CLASS_FOR_ALL = 0x20, /* ... whose name all jobs may find: between an owner's parts only */
     CTL_CLASS_CAPTURE = 0x80, /* what its tasks submit belongs to its placement group as well */
-    CTL_CLASS_PIN = 0x40, /* its threads are bound to CPUs of its own; it wants whole ones */
+    CTL_CLASS_PIN = 0x40,     /* its threads are bound to CPUs of its own; it wants whole ones */
 };
 enum ctl_policy { CTL_HYBRID = 0, CTL_SPREAD = 1, CTL_NODE = 2 /* `node`, hard */, CTL_NODE_SOFT = 3 };
 
@@ -168,12 +168,12 @@ struct ctl_class {
     uint32_t            policy; /* enum ctl_policy */
     uint32_t            node;
     uint32_t            reserved;
-    uint64_t            env;  /* key of a runtime environment (CTL_ENV); 0: that of the owner itself */
+    uint64_t            env;                 /* key of a runtime environment (CTL_ENV); 0: that of the owner itself */
     char                name[CTL_NAME_SIZE]; /* function or actor, for people */
     struct ctl_resource resources[CTL_RESOURCES];
     char                labels[MT_LABELS_BYTES_MAX]; /* selector (core/text/labels.h); "": any node */
-    mt_id               group;  /* placement group in whose pool its leases are; zero: none */
-    uint32_t            bundle; /* of it, from 1; 0: any */
+    mt_id               group;                       /* placement group in whose pool its leases are; zero: none */
+    uint32_t            bundle;                      /* of it, from 1; 0: any */
     uint32_t            reserved2;
 };
 static inline bool ctl_class_is_grouped(const struct ctl_class *c)
@@ -202,17 +202,17 @@ struct ctl_demand {
 
 struct ctl_grant {
     uint64_t lease;
-    uint32_t class_id;   /* the owner's; 0 for a lane of CTL_LANE_WANT */
-    uint32_t flags;      /* CTL_CLASS_ACTOR, CTL_CLASS_STRICT; CTL_GRANT_REMOTE */
-    uint64_t peer;       /* process at the other end: the owner's is the worker (0 while remote), and the reverse */
-    uint32_t peer_node;  /* where it is */
+    uint32_t class_id;  /* the owner's; 0 for a lane of CTL_LANE_WANT */
+    uint32_t flags;     /* CTL_CLASS_ACTOR, CTL_CLASS_STRICT; CTL_GRANT_REMOTE */
+    uint64_t peer;      /* process at the other end: the owner's is the worker (0 while remote), and the reverse */
+    uint32_t peer_node; /* where it is */
     int32_t  peer_pid;
     uint32_t incarnation;
-    uint32_t gpu_count;  /* devices of the lease, for CUDA_VISIBLE_DEVICES */
+    uint32_t gpu_count; /* devices of the lease, for CUDA_VISIBLE_DEVICES */
     uint16_t gpus[16];
-    int64_t  cpu_milli;  /* of the lease */
+    int64_t  cpu_milli;              /* of the lease */
     uint64_t cpus[MT_CPUS_MAX / 64]; /* that its threads are to be bound to, a bit each; none: wherever they like */
-    mt_id    group;      /* placement group that the lease is in; zero: none. CTL_CLASS_CAPTURE stands in `flags` */
+    mt_id    group;                  /* placement group that the lease is in; zero: none. CTL_CLASS_CAPTURE stands in `flags` */
 };
 enum { CTL_GRANT_REMOTE = 0x100 }; /* the claims are taken by the switch: revoke by LANE_REVOKE */
 
@@ -281,13 +281,13 @@ enum ctl_op {
     CTL_OP_NAME_PUT = 1, /* ctl_name; EEXIST where another holds it */
     CTL_OP_NAME_GET = 2, /* ctl_name in and out; ENOENT */
     CTL_OP_NAME_DELETE = 3,
-    CTL_OP_NODES = 4, /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
+    CTL_OP_NODES = 4,     /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
     CTL_OP_ACTOR_NEW = 8, /* ctl_detached, then `size` bytes for its warden: a detached actor; EEXIST */
     CTL_OP_ACTOR = 9,     /* ctl_actor, of a detached one; to WHERE the reply brings a ctl_name */
     CTL_OP_GROUP = 10,    /* ctl_group, then its bundles (NEW); to FIND the reply brings the same */
 };
 struct ctl_request {
-    uint32_t op; /* enum ctl_op */
+    uint32_t op;    /* enum ctl_op */
     uint32_t after; /* CTL_OP_NODES: the last node of the answer before; 0: from the beginning */
 };
 struct ctl_reply {
@@ -308,9 +308,9 @@ enum { CTL_NAME_DETACHED = 1, CTL_NAME_FOR_ALL = 2 /* jobs that are apart find i
 
 /* In the folder of a detached actor's job: large values, and the archive of its runtime environment. */
 #define CTL_VALUES_FILE "manta-values"
-#define CTL_ENV_FILE "manta-env"
+#define CTL_ENV_FILE    "manta-env"
 struct ctl_detached {
-    struct ctl_name name; /* owner: none */
+    struct ctl_name name;     /* owner: none */
     int32_t         restarts; /* < 0: without limit */
     uint32_t        size;
     uint32_t        is_strict;

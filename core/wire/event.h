@@ -31,7 +31,7 @@ struct lane_event {
     int32_t  code;         /* enum mt_code or the function's own */
     uint32_t owner_node;
     uint16_t attempt;
-    uint16_t kind;         /* LANE_TASK, LANE_CREATE, LANE_CALL */
+    uint16_t kind; /* LANE_TASK, LANE_CREATE, LANE_CALL */
     uint32_t reserved;
 };
 static_assert(sizeof(struct lane_event) == 64, "one cache line an event");
@@ -42,11 +42,11 @@ struct lane_event_name {
 };
 
 struct lane_events {
-    uint32_t capacity; /* a power of two; written by the raylet before the worker gets the memory */
-    shm_u32  name_count;
-    shm_u64  begun; /* events begun; the newest has the number begun - 1 */
-    shm_u64  ended; /* events ended: what tells a worker that runs something */
-    uint8_t  pad[40];
+    uint32_t               capacity; /* a power of two; written by the raylet before the worker gets the memory */
+    shm_u32                name_count;
+    shm_u64                begun; /* events begun; the newest has the number begun - 1 */
+    shm_u64                ended; /* events ended: what tells a worker that runs something */
+    uint8_t                pad[40];
     struct lane_event_name names[LANE_EVENT_NAMES];
 };
 static_assert(sizeof(struct lane_events) == LANE_EVENTS_OFFSET, "the events begin on a page");

@@ -14,6 +14,7 @@
 #include "core/wire/ctl.h"
 
 /* X(KIND, word, columns) */
+/* clang-format off */
 #define LANE_LOOKS(X)                                                                                                   \
     X(TASKS, "tasks", "task", "name", "state", "attempt", "node", "pid", "owner", "submitted", "started", "ended",      \
       "error", "why")                                                                                                   \
@@ -25,33 +26,36 @@
     X(NODE, "node", "node", "store_used", "store_total", "segments", "workers", "events", "events_lost", "job_quota", \
       "on_disk")   \
     X(STACKS, "stacks", "node", "pid", "role", "running", "state", "waits_in", "stack")
+/* clang-format on */
 
 enum lane_look_kind {
     LANE_LOOK_NONE,
 #define X(kind, word, ...) LANE_LOOK_##kind,
     LANE_LOOKS(X)
 #undef X
-    LANE_LOOK_KINDS,
+        LANE_LOOK_KINDS,
 };
 
 enum {
     LANE_LOOK_COLUMNS = 12,
     LANE_LOOK_FILTERS = 8,
     LANE_LOOK_VALUE_SIZE = 120,
-    LANE_LOOK_CELL_SIZE = 1024,      /* a longer text is cut, but for stacks */
+    LANE_LOOK_CELL_SIZE = 1024,       /* a longer text is cut, but for stacks */
     LANE_LOOK_ROWS_BYTES = 14 * 1024, /* of one CTL_LOOKED */
     LANE_LOOK_TASKS_MAX = 8192,       /* looked at by an owner for one CTL_LOOKED */
 };
 
 /* X(name): the states of a task, in the order in which it goes through them; Ray's words where Ray has them. */
+/* clang-format off */
 #define LANE_TASK_STATES(X)                                                                                        \
     X(PENDING_ARGS_AVAIL) X(PENDING_NODE_ASSIGNMENT) X(PENDING_ACTOR) X(SUBMITTED_TO_WORKER) X(RUNNING) X(FINISHED) \
     X(FAILED)
+/* clang-format on */
 enum lane_task_state {
 #define X(name) LANE_TASK_##name,
     LANE_TASK_STATES(X)
 #undef X
-    LANE_TASK_STATE_COUNT,
+        LANE_TASK_STATE_COUNT,
 };
 
 struct lane_filter {
@@ -78,8 +82,8 @@ struct lane_looked {
 enum lane_look_kind lane_look_find(const char *word);
 /* The columns of a kind, the last one followed by NULL. */
 const char *const *lane_look_columns(enum lane_look_kind kind);
-uint32_t    lane_look_column_count(enum lane_look_kind kind);
-const char *lane_task_state_text(enum lane_task_state state);
+uint32_t           lane_look_column_count(enum lane_look_kind kind);
+const char        *lane_task_state_text(enum lane_task_state state);
 /* Takes "column=value" or "column!=value". EINVAL with a text that says what is wrong. */
 MT_MUST_USE mt_status lane_look_filter(struct lane_look *look, const char *words, char *text, size_t text_size);
 /* Whether a filter names `column` and does not let `value` through. */
@@ -90,9 +94,9 @@ MT_MUST_USE mt_status lane_look_row(const struct lane_look *look, const char *co
 /* Counts by function and state, for summaries. */
 enum { LANE_GROUPS_MAX = 128 };
 struct lane_group {
-    uint64_t function;
+    uint64_t             function;
     enum lane_task_state state;
-    uint64_t count, total_ns;
+    uint64_t             count, total_ns;
 };
 struct lane_groups {
     uint32_t          count, last;
@@ -101,7 +105,7 @@ struct lane_groups {
 /* False: there is no room for one more kind of group. */
 bool lane_groups_add(struct lane_groups *groups, uint64_t function, enum lane_task_state state, uint64_t took_ns);
 /* The row of one group, whose function has that name. */
-MT_MUST_USE mt_status lane_groups_row(const struct lane_look *look, const struct lane_group *group, const char *name,
-                                      mt_buf *out, uint32_t *rows);
+MT_MUST_USE mt_status lane_groups_row(const struct lane_look *look, const struct lane_group *group, const char *name, mt_buf *out,
+                                      uint32_t *rows);
 
 #endif

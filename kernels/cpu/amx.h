@@ -25,7 +25,6 @@ struct tile_config {
 };
 static_assert(sizeof(struct tile_config) == 64, "the processor's layout");
 
-
 /* `rows` in a tile of a and of the sums; a tile of b has 16. */
 static inline void tiles_configure(int rows)
 {
@@ -64,8 +63,8 @@ static inline void store_row(__m512 first, __m512 second, uint8_t *to, size_t ap
 {
     static const uint16_t odd[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
                                      33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
-    const __m512i upper = _mm512_loadu_si512(odd);
-    __m512i x[PARTS], y[PARTS];
+    const __m512i         upper = _mm512_loadu_si512(odd);
+    __m512i               x[PARTS], y[PARTS];
     split(first, x, parts);
     split(second, y, parts);
     for (int p = 0; p < parts; p++)
@@ -149,8 +148,8 @@ static inline __m512 row_load(const float *from, bool is_there, __mmask16 mask)
 }
 
 /* One tile of a: 16 rows, 32 k. */
-static inline __attribute__((always_inline)) void pack_a_tile(const float *a, size_t stride, bool transposed, int rows,
-                                                              int depth, uint8_t *tile, int parts)
+static inline __attribute__((always_inline)) void pack_a_tile(const float *a, size_t stride, bool transposed, int rows, int depth,
+                                                              uint8_t *tile, int parts)
 {
     __mmask16 first = mask_of(depth), second = mask_of(depth - 16);
 
@@ -161,8 +160,7 @@ static inline __attribute__((always_inline)) void pack_a_tile(const float *a, si
     }
     for (int i = 0; i < 16 && !transposed; i++) {
         const float *row = a + (size_t)i * stride;
-        store_row(row_load(row, i < rows, first), row_load(row + 16, i < rows, second), tile + i * 64, TILE,
-                  parts);
+        store_row(row_load(row, i < rows, first), row_load(row + 16, i < rows, second), tile + i * 64, TILE, parts);
     }
     if (!transposed)
         return;
@@ -175,11 +173,11 @@ static inline __attribute__((always_inline)) void pack_a_tile(const float *a, si
 }
 
 /* One tile of b: 32 k, 16 columns. */
-static inline __attribute__((always_inline)) void pack_b_tile(const float *b, size_t stride, bool transposed, int depth,
-                                                              int cols, uint8_t *tile, int parts)
+static inline __attribute__((always_inline)) void pack_b_tile(const float *b, size_t stride, bool transposed, int depth, int cols,
+                                                              uint8_t *tile, int parts)
 {
     __mmask16 mask = mask_of(cols);
-    __m512 corner[16];
+    __m512    corner[16];
 
     if (!transposed && depth >= 32 && cols >= 16) {
         for (int i = 0; i < 16; i++, b += 2 * stride)
@@ -201,34 +199,34 @@ static inline __attribute__((always_inline)) void pack_b_tile(const float *b, si
 /* ---- products ---- */
 
 /* Tile registers are named in the instruction, hence macros: 0 to 3 hold c, 4 and 5 a, 6 and 7 b. */
-#define MULTIPLY()                                                                                           \
-    do {                                                                                                     \
-        _tile_dpbf16ps(0, 4, 6);                                                                             \
-        if (two_cols)                                                                                        \
-            _tile_dpbf16ps(1, 4, 7);                                                                         \
-        if (two_rows)                                                                                        \
-            _tile_dpbf16ps(2, 5, 6);                                                                         \
-        if (two_rows && two_cols)                                                                            \
-            _tile_dpbf16ps(3, 5, 7);                                                                         \
+#define MULTIPLY() \
+    do { \
+        _tile_dpbf16ps(0, 4, 6); \
+        if (two_cols) \
+            _tile_dpbf16ps(1, 4, 7); \
+        if (two_rows) \
+            _tile_dpbf16ps(2, 5, 6); \
+        if (two_rows && two_cols) \
+            _tile_dpbf16ps(3, 5, 7); \
     } while (0)
 /* hi hi, lo hi, mid hi, mid mid, hi mid, hi lo: each step loads one side only, and b's, which are further away, once. */
-#define PRODUCTS(parts)                                                                                      \
-    do {                                                                                                     \
-        LOAD_B(0);                                                                                           \
-        LOAD_A(0);                                                                                           \
-        MULTIPLY();                                                                                          \
-        if ((parts) == 1)                                                                                    \
-            break;                                                                                           \
-        LOAD_A(2);                                                                                           \
-        MULTIPLY();                                                                                          \
-        LOAD_A(1);                                                                                           \
-        MULTIPLY();                                                                                          \
-        LOAD_B(1);                                                                                           \
-        MULTIPLY();                                                                                          \
-        LOAD_A(0);                                                                                           \
-        MULTIPLY();                                                                                          \
-        LOAD_B(2);                                                                                           \
-        MULTIPLY();                                                                                          \
+#define PRODUCTS(parts) \
+    do { \
+        LOAD_B(0); \
+        LOAD_A(0); \
+        MULTIPLY(); \
+        if ((parts) == 1) \
+            break; \
+        LOAD_A(2); \
+        MULTIPLY(); \
+        LOAD_A(1); \
+        MULTIPLY(); \
+        LOAD_B(1); \
+        MULTIPLY(); \
+        LOAD_A(0); \
+        MULTIPLY(); \
+        LOAD_B(2); \
+        MULTIPLY(); \
     } while (0)
 
 #endif

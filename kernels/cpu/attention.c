@@ -20,8 +20,8 @@ size_t k_attention_work(const struct k_attention *attention)
 /* One head of one sample, and one block of its queries. */
 struct head {
     const struct k_attention *all;
-    size_t                    queries; /* at a time */
-    size_t                    width, stride; /* of the head; of a row of qkv, in floats */
+    size_t                    queries;           /* at a time */
+    size_t                    width, stride;     /* of the head; of a row of qkv, in floats */
     size_t                    first, rows, keys; /* queries [first, first + rows) see keys [0, keys) */
     const float              *q, *k, *v;
     float                    *lse;
@@ -51,24 +51,41 @@ static void block_begin(struct head *h, size_t sample, size_t head, size_t first
 }
 
 /* scores = rows of `left` times rows of `right`. */
-static mt_status scores_make(const struct k_attention_code *code, const struct head *h, const float *left,
-                             size_t left_stride, const float *right, float *scores)
+static mt_status scores_make(const struct k_attention_code *code, const struct head *h, const float *left, size_t left_stride,
+                             const float *right, float *scores)
 {
-    struct k_gemm product = {.m = (int)h->rows, .n = (int)h->keys, .k = (int)h->width, .b_transposed = true,
-                             .a = left, .b = right, .c = scores, .lda = (int)left_stride, .ldb = (int)h->stride,
-                             .ldc = (int)h->all->time, .band = K_C_LOWER, .first = (int)h->first};
+    struct k_gemm product = {.m = (int)h->rows,
+                             .n = (int)h->keys,
+                             .k = (int)h->width,
+                             .b_transposed = true,
+                             .a = left,
+                             .b = right,
+                             .c = scores,
+                             .lda = (int)left_stride,
+                             .ldb = (int)h->stride,
+                             .ldc = (int)h->all->time,
+                             .band = K_C_LOWER,
+                             .first = (int)h->first};
     return code->gemm(NULL, &product);
 }
 
 static mt_status block_forward(const struct k_attention_code *code, const struct head *h)
 {
     const struct k_attention *a = h->all;
-    float *scores = a->work;
+    float                    *scores = a->work;
     MT_TRY(scores_make(code, h, h->q, h->stride, h->k, scores));
     code->softmax(scores, h->rows, a->time, h->first + 1, h->keys, h->scale, h->lse);
-    struct k_gemm product = {.m = (int)h->rows, .n = (int)h->width, .k = (int)h->keys, .a = scores, .b = h->v,
-                             .c = a->out + h->out, .lda = (int)a->time, .ldb = (int)h->stride, .ldc = (int)a->width,
-                             .band = K_A_LOWER, .first = (int)h->first};
+    struct k_gemm product = {.m = (int)h->rows,
+                             .n = (int)h->width,
+                             .k = (int)h->keys,
+                             .a = scores,
+                             .b = h->v,
+                             .c = a->out + h->out,
+                             .lda = (int)a->time,
+                             .ldb = (int)h->stride,
+                             .ldc = (int)a->width,
+                             .band = K_A_LOWER,
+                             .first = (int)h->first};
     return code->gemm(NULL, &product);
 }
 
@@ -76,9 +93,9 @@ static mt_status block_forward(const struct k_attention_code *code, const struct
 static mt_status block_backward(const struct k_attention_code *code, const struct head *h)
 {
     const struct k_attention *a = h->all;
-    float *scores = a->work, *grads = scores + h->queries * a->time, *dot = grads + h->queries * a->time;
-    float *dq = a->dqkv + (h->q - a->qkv), *dk = a->dqkv + (h->k - a->qkv), *dv = a->dqkv + (h->v - a->qkv);
-    const float *dout = a->dout + h->out;
+    float                    *scores = a->work, *grads = scores + h->queries * a->time, *dot = grads + h->queries * a->time;
+    float                    *dq = a->dqkv + (h->q - a->qkv), *dk = a->dqkv + (h->k - a->qkv), *dv = a->dqkv + (h->v - a->qkv);
+    const float              *dout = a->dout + h->out;
 
     MT_TRY(scores_make(code, h, h->q, h->stride, h->k, scores));
     MT_TRY(scores_make(code, h, dout, a->width, h->v, grads));
@@ -86,13 +103,31 @@ static mt_status block_backward(const struct k_attention_code *code, const struc
         dot[i] = code->dot(a->out + h->out + i * a->width, dout + i * a->width, h->width);
     code->softmax_backward(scores, grads, h->rows, a->time, h->first + 1, h->keys, h->scale, h->lse, dot);
 
-    struct k_gemm values = {.m = (int)h->keys, .n = (int)h->width, .k = (int)h->rows, .a_transposed = true,
-                            .beta = 1.0f, .a = scores, .b = dout, .c = dv, .lda = (int)a->time, .ldb = (int)a->width,
-                            .ldc = (int)h->stride, .band = K_A_UPPER, .first = (int)h->first};
+    struct k_gemm values = {.m = (int)h->keys,
+                            .n = (int)h->width,
+                            .k = (int)h->rows,
+                            .a_transposed = true,
+                            .beta = 1.0f,
+                            .a = scores,
+                            .b = dout,
+                            .c = dv,
+                            .lda = (int)a->time,
+                            .ldb = (int)a->width,
+                            .ldc = (int)h->stride,
+                            .band = K_A_UPPER,
+                            .first = (int)h->first};
     struct k_gemm keys = values;
     keys.a = grads, keys.b = h->q, keys.c = dk, keys.ldb = (int)h->stride;
-    struct k_gemm queries = {.m = (int)h->rows, .n = (int)h->width, .k = (int)h->keys, .a = grads, .b = h->k, .c = dq,
-                             .lda = (int)a->time, .ldb = (int)h->stride, .ldc = (int)h->stride, .band = K_A_LOWER,
+    struct k_gemm queries = {.m = (int)h->rows,
+                             .n = (int)h->width,
+                             .k = (int)h->keys,
+                             .a = grads,
+                             .b = h->k,
+                             .c = dq,
+                             .lda = (int)a->time,
+                             .ldb = (int)h->stride,
+                             .ldc = (int)h->stride,
+                             .band = K_A_LOWER,
                              .first = (int)h->first};
     MT_TRY(code->gemm(NULL, &values));
     MT_TRY(code->gemm(NULL, &keys));

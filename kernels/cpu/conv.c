@@ -95,8 +95,8 @@ enum { HAS_REGISTERS = false };
 /* Products of bfloat16 round their factors, which is left to them. */
 static bool is_small(k_gemm_entry *gemm, const struct k_conv *conv, const struct sizes *s)
 {
-    return HAS_REGISTERS && gemm != k_gemm_cblas_half && gemm != k_gemm_amx_half && conv->pad == 0 &&
-           s->depth <= DEPTH_SMALL && conv->channels_out % K_LANES == 0;
+    return HAS_REGISTERS && gemm != k_gemm_cblas_half && gemm != k_gemm_amx_half && conv->pad == 0 && s->depth <= DEPTH_SMALL &&
+           conv->channels_out % K_LANES == 0;
 }
 
 /* Where each value of a neighbourhood lies, from its first on. */
@@ -199,16 +199,22 @@ static void small_forward_all(const struct k_conv *conv, const struct sizes *s)
 mt_status ENTRY(k_conv_forward_by)(k_gemm_entry *gemm, const struct k_conv *conv)
 {
     struct sizes s = sizes_of(conv);
-    size_t in = conv->height * conv->width * conv->channels_in, out = s.count * conv->channels_out;
+    size_t       in = conv->height * conv->width * conv->channels_in, out = s.count * conv->channels_out;
 
     if (is_small(gemm, conv, &s)) {
         small_forward_all(conv, &s);
         return mt_ok();
     }
     for (size_t b = 0; b < conv->batch; b++) {
-        float *y = conv->y + b * out;
-        struct k_gemm product = {.m = (int)s.count, .n = (int)conv->channels_out, .k = (int)s.depth,
-                                 .b_transposed = true, .beta = 1.0f, .a = conv->work, .b = conv->weight, .c = y};
+        float        *y = conv->y + b * out;
+        struct k_gemm product = {.m = (int)s.count,
+                                 .n = (int)conv->channels_out,
+                                 .k = (int)s.depth,
+                                 .b_transposed = true,
+                                 .beta = 1.0f,
+                                 .a = conv->work,
+                                 .b = conv->weight,
+                                 .c = y};
         neighbours(conv, &s, (float *)(uintptr_t)(conv->x + b * in), conv->work, false);
         for (size_t i = 0; i < s.count; i++)
             copy(y + i * conv->channels_out, conv->bias, conv->channels_out);
@@ -226,17 +232,22 @@ static void bias_add_up(const float *restrict dy, size_t rows, size_t channels, 
 mt_status ENTRY(k_conv_backward_by)(k_gemm_entry *gemm, const struct k_conv *conv)
 {
     struct sizes s = sizes_of(conv);
-    size_t in = conv->height * conv->width * conv->channels_in, out = s.count * conv->channels_out;
+    size_t       in = conv->height * conv->width * conv->channels_in, out = s.count * conv->channels_out;
 
     if (!conv->adds)
         memset(conv->dbias, 0, conv->channels_out * sizeof(float));
     for (size_t b = 0; b < conv->batch; b++) {
-        const float *dy = conv->dy + b * out;
-        struct k_gemm weight = {.m = (int)conv->channels_out, .n = (int)s.depth, .k = (int)s.count,
-                                .a_transposed = true, .beta = b || conv->adds ? 1.0f : 0.0f, .a = dy, .b = conv->work,
+        const float  *dy = conv->dy + b * out;
+        struct k_gemm weight = {.m = (int)conv->channels_out,
+                                .n = (int)s.depth,
+                                .k = (int)s.count,
+                                .a_transposed = true,
+                                .beta = b || conv->adds ? 1.0f : 0.0f,
+                                .a = dy,
+                                .b = conv->work,
                                 .c = conv->dweight};
-        struct k_gemm input = {.m = (int)s.count, .n = (int)s.depth, .k = (int)conv->channels_out, .a = dy,
-                               .b = conv->weight, .c = conv->work};
+        struct k_gemm input = {
+            .m = (int)s.count, .n = (int)s.depth, .k = (int)conv->channels_out, .a = dy, .b = conv->weight, .c = conv->work};
         bias_add_up(dy, s.count, conv->channels_out, conv->dbias);
         if (!conv->dx && is_small(gemm, conv, &s)) {
             small_gradient(conv, &s, conv->x + b * in, dy, b || conv->adds);

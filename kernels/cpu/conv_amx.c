@@ -67,16 +67,16 @@ struct pass {
     float         *y;
 };
 
-#define LOAD_A(part)                                                                                         \
-    do {                                                                                                     \
-        _tile_loadd(4, a0 + (part) * plane, stride);                                                         \
-        if (two_rows)                                                                                        \
-            _tile_loadd(5, a1 + (part) * plane, stride);                                                     \
+#define LOAD_A(part) \
+    do { \
+        _tile_loadd(4, a0 + (part)*plane, stride); \
+        if (two_rows) \
+            _tile_loadd(5, a1 + (part)*plane, stride); \
     } while (0)
-#define LOAD_B(part)                                                                                         \
-    do {                                                                                                     \
-        _tile_loadd(6, b0 + (part) * TILE, 64);                                                              \
-        _tile_loadd(7, b1 + (part) * TILE, 64);                                                              \
+#define LOAD_B(part) \
+    do { \
+        _tile_loadd(6, b0 + (part)*TILE, 64); \
+        _tile_loadd(7, b1 + (part)*TILE, 64); \
     } while (0)
 
 /* Two tiles of outputs (one, if not `two_rows`), from the pixels at `first` and `second`, times 32 channels from `channel` on. */
@@ -137,12 +137,14 @@ static inline __attribute__((always_inline)) void pass_run(const struct pass *p,
 
 static inline __attribute__((always_inline)) void forward(const struct k_conv *conv, int parts)
 {
-    struct pass p = {.in = {conv->height, conv->width, conv->channels_in, conv->pad}, .kernel = conv->kernel,
+    struct pass p = {.in = {conv->height, conv->width, conv->channels_in, conv->pad},
+                     .kernel = conv->kernel,
                      .rows = conv->height + 2 * conv->pad - conv->kernel + 1,
                      .cols = conv->width + 2 * conv->pad - conv->kernel + 1,
-                     .channels = conv->channels_out, .bias = conv->bias};
-    size_t   depth = conv->kernel * conv->kernel * conv->channels_in, size = (size_t)parts * TILE;
-    uint8_t *weights = aligned(conv->work), *tile = weights, *planes = weights + p.channels / 16 * (depth / 32) * size;
+                     .channels = conv->channels_out,
+                     .bias = conv->bias};
+    size_t      depth = conv->kernel * conv->kernel * conv->channels_in, size = (size_t)parts * TILE;
+    uint8_t    *weights = aligned(conv->work), *tile = weights, *planes = weights + p.channels / 16 * (depth / 32) * size;
 
     p.weights = weights;
     p.planes = planes;
@@ -161,9 +163,13 @@ static inline __attribute__((always_inline)) void input_gradient(const struct k_
                                                                  const float *dy, float *dx, int parts)
 {
     size_t      kernel = conv->kernel, in = conv->channels_in, depth = kernel * kernel * in, size = (size_t)parts * TILE;
-    struct pass p = {.in = {forward->rows, forward->cols, conv->channels_out, kernel - 1 - conv->pad}, .kernel = kernel,
-                     .rows = conv->height, .cols = conv->width, .channels = in, .y = dx};
-    uint8_t *weights = aligned(conv->work), *tile = weights;
+    struct pass p = {.in = {forward->rows, forward->cols, conv->channels_out, kernel - 1 - conv->pad},
+                     .kernel = kernel,
+                     .rows = conv->height,
+                     .cols = conv->width,
+                     .channels = in,
+                     .y = dx};
+    uint8_t    *weights = aligned(conv->work), *tile = weights;
 
     for (size_t n = 0; n < in; n += 16)
         for (size_t k = kernel * kernel; k-- > 0;)
@@ -179,12 +185,12 @@ static inline __attribute__((always_inline)) void input_gradient(const struct k_
 
 struct weights_pass {
     const struct k_conv *conv;
-    size_t         width;        /* of the picture with its border: pixels are counted by it */
-    size_t         pixels;       /* of dy, a multiple of 32 */
-    size_t         pair_plane;   /* bytes */
-    const uint8_t *left, *pairs; /* [channels_out / 16][pixels / 32] tiles; [part][pixel][channel][2] */
-    float         *dweight;
-    bool           adds;
+    size_t               width;        /* of the picture with its border: pixels are counted by it */
+    size_t               pixels;       /* of dy, a multiple of 32 */
+    size_t               pair_plane;   /* bytes */
+    const uint8_t       *left, *pairs; /* [channels_out / 16][pixels / 32] tiles; [part][pixel][channel][2] */
+    float               *dweight;
+    bool                 adds;
 };
 
 /* Each pixel beside the one that follows it, for `count` pixels; those of the border and behind the end are zeros. */
@@ -196,7 +202,7 @@ static inline __attribute__((always_inline)) void pairs_make(const struct pictur
 
     for (size_t c = 0; c < p->channels; c += 16)
         for (size_t q = 0, i = 0, j = 0; q <= count; q++) {
-            bool is_inside = i >= p->border && i < p->border + p->height && j >= p->border && j < p->border + p->width;
+            bool         is_inside = i >= p->border && i < p->border + p->height && j >= p->border && j < p->border + p->width;
             const float *at = is_inside ? x + ((i - p->border) * p->width + j - p->border) * p->channels + c : x;
             split(row_load(at, is_inside, 0xffff), next, parts);
             for (int part = 0; part < parts; part++) {
@@ -244,15 +250,15 @@ static inline __attribute__((always_inline)) void left_make(const struct k_conv 
     }
 }
 
-#define LOAD_A(part)                                                                                         \
-    do {                                                                                                     \
-        _tile_loadd(4, a0 + (part) * TILE, 64);                                                              \
-        _tile_loadd(5, a1 + (part) * TILE, 64);                                                              \
+#define LOAD_A(part) \
+    do { \
+        _tile_loadd(4, a0 + (part)*TILE, 64); \
+        _tile_loadd(5, a1 + (part)*TILE, 64); \
     } while (0)
-#define LOAD_B(part)                                                                                         \
-    do {                                                                                                     \
-        _tile_loadd(6, b + (part) * p->pair_plane, stride);                                                  \
-        _tile_loadd(7, b + (part) * p->pair_plane + 64, stride);                                             \
+#define LOAD_B(part) \
+    do { \
+        _tile_loadd(6, b + (part)*p->pair_plane, stride); \
+        _tile_loadd(7, b + (part)*p->pair_plane + 64, stride); \
     } while (0)
 
 /* 32 channels out by 32 in, at the kernel's position `k`. */
@@ -260,12 +266,12 @@ static inline __attribute__((always_inline)) void weights_multiply(const struct 
                                                                    int parts)
 {
     const struct k_conv *conv = p->conv;
-    const bool     two_rows = true, two_cols = true;
-    size_t         size = (size_t)parts * TILE, stride = conv->channels_in * 8;
-    size_t         depth = conv->kernel * conv->kernel * conv->channels_in;
-    const uint8_t *a0 = p->left + out / 16 * (p->pixels / 32) * size, *a1 = a0 + p->pixels / 32 * size;
-    const uint8_t *b = p->pairs + ((k / conv->kernel * p->width + k % conv->kernel) * conv->channels_in + in) * 4;
-    float         *c0 = p->dweight + out * depth + k * conv->channels_in + in, *c1 = c0 + 16 * depth;
+    const bool           two_rows = true, two_cols = true;
+    size_t               size = (size_t)parts * TILE, stride = conv->channels_in * 8;
+    size_t               depth = conv->kernel * conv->kernel * conv->channels_in;
+    const uint8_t       *a0 = p->left + out / 16 * (p->pixels / 32) * size, *a1 = a0 + p->pixels / 32 * size;
+    const uint8_t       *b = p->pairs + ((k / conv->kernel * p->width + k % conv->kernel) * conv->channels_in + in) * 4;
+    float               *c0 = p->dweight + out * depth + k * conv->channels_in + in, *c1 = c0 + 16 * depth;
 
     if (p->adds) {
         _tile_loadd(0, c0, depth * 4);

@@ -38,8 +38,8 @@ bool k_amx_is_usable(void)
     return has_tiles && has_bf16 && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 
-static inline __attribute__((always_inline)) void pack_a(const struct k_gemm *g, size_t stride, int i0, int rows, int p0,
-                                                         int depth, struct block *block, int parts)
+static inline __attribute__((always_inline)) void pack_a(const struct k_gemm *g, size_t stride, int i0, int rows, int p0, int depth,
+                                                         struct block *block, int parts)
 {
     for (int i = 0; i < rows; i += 16)
         for (int p = 0; p < depth; p += 32) {
@@ -49,8 +49,8 @@ static inline __attribute__((always_inline)) void pack_a(const struct k_gemm *g,
         }
 }
 
-static inline __attribute__((always_inline)) void pack_b(const struct k_gemm *g, size_t stride, int p0, int depth, int j0,
-                                                         int cols, struct block *block, int parts)
+static inline __attribute__((always_inline)) void pack_b(const struct k_gemm *g, size_t stride, int p0, int depth, int j0, int cols,
+                                                         struct block *block, int parts)
 {
     for (int j = 0; j < cols; j += 16)
         for (int p = 0; p < depth; p += 32) {
@@ -78,56 +78,55 @@ static const float *tile_begin(const struct target *t, int i, int j, float *edge
         return c;
     __mmask16 mask = mask_of(t->cols - j);
     for (int r = 0; r < 16; r++)
-        _mm512_storeu_ps(edge + r * 16, r < t->rows - i ? _mm512_maskz_loadu_ps(mask, c + (size_t)r * t->stride)
-                                                        : _mm512_setzero_ps());
+        _mm512_storeu_ps(edge + r * 16,
+                         r < t->rows - i ? _mm512_maskz_loadu_ps(mask, c + (size_t)r * t->stride) : _mm512_setzero_ps());
     *out_stride = 64;
     return edge;
 }
 
 static void edge_end(const struct target *t, int i, int j, const float *edge)
 {
-    float *c = t->c + (size_t)i * t->stride + (size_t)j;
+    float    *c = t->c + (size_t)i * t->stride + (size_t)j;
     __mmask16 mask = mask_of(t->cols - j);
     for (int r = 0; r < 16 && r < t->rows - i; r++)
         _mm512_mask_storeu_ps(c + (size_t)r * t->stride, mask, _mm512_loadu_ps(edge + r * 16));
 }
 
-#define LOAD_C(reg, i, j)                                                                                    \
-    do {                                                                                                     \
-        if (t->adds) {                                                                                       \
-            size_t c_stride_;                                                                                \
-            const float *c_ = tile_begin(t, i, j, edge, &c_stride_);                                         \
-            _tile_loadd(reg, c_, c_stride_);                                                                 \
-        } else {                                                                                             \
-            _tile_zero(reg);                                                                                 \
-        }                                                                                                    \
+#define LOAD_C(reg, i, j) \
+    do { \
+        if (t->adds) { \
+            size_t       c_stride_; \
+            const float *c_ = tile_begin(t, i, j, edge, &c_stride_); \
+            _tile_loadd(reg, c_, c_stride_); \
+        } else { \
+            _tile_zero(reg); \
+        } \
     } while (0)
-#define STORE_C(reg, i, j)                                                                                   \
-    do {                                                                                                     \
-        if (t->rows - (i) >= 16 && t->cols - (j) >= 16) {                                                    \
-            _tile_stored(reg, t->c + (size_t)(i) * t->stride + (size_t)(j), t->stride * sizeof(float));      \
-        } else {                                                                                             \
-            _tile_stored(reg, edge, 64);                                                                     \
-            edge_end(t, i, j, edge);                                                                         \
-        }                                                                                                    \
+#define STORE_C(reg, i, j) \
+    do { \
+        if (t->rows - (i) >= 16 && t->cols - (j) >= 16) { \
+            _tile_stored(reg, t->c + (size_t)(i)*t->stride + (size_t)(j), t->stride * sizeof(float)); \
+        } else { \
+            _tile_stored(reg, edge, 64); \
+            edge_end(t, i, j, edge); \
+        } \
     } while (0)
-#define LOAD_A(part)                                                                                         \
-    do {                                                                                                     \
-        _tile_loadd(4, a0[kt][part], 64);                                                                    \
-        if (two_rows)                                                                                        \
-            _tile_loadd(5, a1[kt][part], 64);                                                                \
+#define LOAD_A(part) \
+    do { \
+        _tile_loadd(4, a0[kt][part], 64); \
+        if (two_rows) \
+            _tile_loadd(5, a1[kt][part], 64); \
     } while (0)
-#define LOAD_B(part)                                                                                         \
-    do {                                                                                                     \
-        _tile_loadd(6, b0[kt][part], 64);                                                                    \
-        if (two_cols)                                                                                        \
-            _tile_loadd(7, b1[kt][part], 64);                                                                \
+#define LOAD_B(part) \
+    do { \
+        _tile_loadd(6, b0[kt][part], 64); \
+        if (two_cols) \
+            _tile_loadd(7, b1[kt][part], 64); \
     } while (0)
 typedef uint8_t panel[K_TILES][PARTS][TILE];
 
-static inline __attribute__((always_inline)) void kernel(const panel *a, const panel *b, int k_tiles,
-                                                         const struct target *t, float *edge, bool two_rows,
-                                                         bool two_cols, int parts)
+static inline __attribute__((always_inline)) void kernel(const panel *a, const panel *b, int k_tiles, const struct target *t,
+                                                         float *edge, bool two_rows, bool two_cols, int parts)
 {
     const uint8_t(*a0)[PARTS][TILE] = a[0], (*a1)[PARTS][TILE] = a[two_rows];
     const uint8_t(*b0)[PARTS][TILE] = b[0], (*b1)[PARTS][TILE] = b[two_cols];
@@ -160,8 +159,8 @@ static inline __attribute__((always_inline)) void block_multiply(struct block *b
 
     for (int j = 0; j < cols; j += 32) {
         struct target t = {c->c + (size_t)j, c->stride, rows, cols - j, c->adds};
-        const panel *b = (const panel *)&block->b[j / 16];
-        bool two_cols = cols - j > 16;
+        const panel  *b = (const panel *)&block->b[j / 16];
+        bool          two_cols = cols - j > 16;
         if (two_rows && two_cols)
             kernel(a, b, k_tiles, &t, block->edge, true, true, parts);
         else if (two_rows)
@@ -179,8 +178,8 @@ static inline int smaller(int a, int b)
 }
 
 /* Rows from `begin` to `end` times the block of b at (p, j), strip by strip. */
-static inline __attribute__((always_inline)) void rows_multiply(const struct k_gemm *g, struct block *block, int begin,
-                                                                int end, int p, int j, int parts)
+static inline __attribute__((always_inline)) void rows_multiply(const struct k_gemm *g, struct block *block, int begin, int end,
+                                                                int p, int j, int parts)
 {
     size_t lda = k_gemm_lda(g), ldc = k_gemm_ldc(g);
     int    cols = smaller(NC, g->n - j), depth = smaller(KC, g->k - p);

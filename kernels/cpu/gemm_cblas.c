@@ -21,8 +21,8 @@ const char *k_blas_core(void)
 mt_status k_gemm_cblas(struct k_stream *stream, const struct k_gemm *gemm)
 {
     (void)stream;
-    cblas_sgemm(CblasRowMajor, gemm->a_transposed ? CblasTrans : CblasNoTrans,
-                gemm->b_transposed ? CblasTrans : CblasNoTrans, gemm->m, gemm->n, gemm->k, 1.0f, gemm->a,
-                (int)k_gemm_lda(gemm), gemm->b, (int)k_gemm_ldb(gemm), gemm->beta, gemm->c, (int)k_gemm_ldc(gemm));
+    cblas_sgemm(CblasRowMajor, gemm->a_transposed ? CblasTrans : CblasNoTrans, gemm->b_transposed ? CblasTrans : CblasNoTrans,
+                gemm->m, gemm->n, gemm->k, 1.0f, gemm->a, (int)k_gemm_lda(gemm), gemm->b, (int)k_gemm_ldb(gemm), gemm->beta,
+                gemm->c, (int)k_gemm_ldc(gemm));
     return mt_ok();
 }

@@ -44,9 +44,16 @@ mt_status k_gemm_cblas_half(struct k_stream *stream, const struct k_gemm *g)
             factor_round(g->b, ldb, g->b_transposed, p, j, depth, cols, b);
             for (int i = 0; i < g->m; i += MC) {
                 int           rows = smaller(MC, g->m - i);
-                struct k_gemm part = {.m = rows, .n = cols, .k = depth, .a_transposed = g->a_transposed,
-                                      .b_transposed = g->b_transposed, .beta = p > 0 ? 1.0f : g->beta, .a = a, .b = b,
-                                      .c = g->c + (size_t)i * ldc + (size_t)j, .ldc = (int)ldc};
+                struct k_gemm part = {.m = rows,
+                                      .n = cols,
+                                      .k = depth,
+                                      .a_transposed = g->a_transposed,
+                                      .b_transposed = g->b_transposed,
+                                      .beta = p > 0 ? 1.0f : g->beta,
+                                      .a = a,
+                                      .b = b,
+                                      .c = g->c + (size_t)i * ldc + (size_t)j,
+                                      .ldc = (int)ldc};
                 factor_round(g->a, lda, g->a_transposed, i, p, rows, depth, a);
                 MT_TRY(k_gemm_cblas(stream, &part));
             }

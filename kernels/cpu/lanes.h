@@ -93,31 +93,31 @@ K_INLINE void k_store_part(float *to, k_lanes x, size_t count)
 
 /* The larger one, b where that is not to be said; and all bits set where one of the two is not a number. */
 #if defined(K_MASKS)
-#define K_PART_MAX(a, b) (k_part)_mm512_max_ps((__m512)(a), (__m512)(b))
-#define K_PART_NAN(a, b) (k_part)_mm512_movm_epi32(_mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_UNORD_Q))
+#define K_PART_MAX(a, b) (k_part) _mm512_max_ps((__m512)(a), (__m512)(b))
+#define K_PART_NAN(a, b) (k_part) _mm512_movm_epi32(_mm512_cmp_ps_mask((__m512)(a), (__m512)(b), _CMP_UNORD_Q))
 #elif defined(__AVX__)
-#define K_PART_MAX(a, b) (k_part)_mm256_max_ps((__m256)(a), (__m256)(b))
-#define K_PART_NAN(a, b) (k_part)_mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_UNORD_Q)
+#define K_PART_MAX(a, b) (k_part) _mm256_max_ps((__m256)(a), (__m256)(b))
+#define K_PART_NAN(a, b) (k_part) _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_UNORD_Q)
 #elif defined(__SSE__)
-#define K_PART_MAX(a, b) (k_part)_mm_max_ps((__m128)(a), (__m128)(b))
-#define K_PART_NAN(a, b) (k_part)_mm_cmpunord_ps((__m128)(a), (__m128)(b))
+#define K_PART_MAX(a, b) (k_part) _mm_max_ps((__m128)(a), (__m128)(b))
+#define K_PART_NAN(a, b) (k_part) _mm_cmpunord_ps((__m128)(a), (__m128)(b))
 #else
 #define K_PART_MAX(a, b) (k_part)((((a) > (b)) & (k_part_ints)(a)) | (~((a) > (b)) & (k_part_ints)(b)))
 #define K_PART_NAN(a, b) (k_part)(((a) != (a)) | ((b) != (b)))
 #endif
 
 /* An operation on sixteen. */
-#define K_BY_PARTS(name, type, part_type, expression)                                                        \
-    K_INLINE type name(k_lanes a, k_lanes b)                                                                 \
-    {                                                                                                        \
-        k_part    left[K_PARTS], right[K_PARTS];                                                             \
-        part_type parts[K_PARTS];                                                                            \
-        type      out;                                                                                       \
-        memcpy(left, &a, sizeof a), memcpy(right, &b, sizeof b);                                             \
-        for (int i = 0; i < K_PARTS; i++)                                                                    \
-            parts[i] = expression;                                                                           \
-        memcpy(&out, parts, sizeof out);                                                                     \
-        return out;                                                                                          \
+#define K_BY_PARTS(name, type, part_type, expression) \
+    K_INLINE type name(k_lanes a, k_lanes b) \
+    { \
+        k_part    left[K_PARTS], right[K_PARTS]; \
+        part_type parts[K_PARTS]; \
+        type      out; \
+        memcpy(left, &a, sizeof a), memcpy(right, &b, sizeof b); \
+        for (int i = 0; i < K_PARTS; i++) \
+            parts[i] = expression; \
+        memcpy(&out, parts, sizeof out); \
+        return out; \
     }
 /* -1 where it is so, else 0. */
 K_BY_PARTS(k_is_less, k_ints, k_part_ints, left[i] < right[i])
@@ -179,11 +179,11 @@ K_INLINE float k_largest(k_lanes x)
 K_INLINE k_lanes k_exp(k_lanes x)
 {
     const k_lanes zero = {0}, low = zero - 87.0f, high = zero + 88.0f, magic = zero + 12582912.0f; /* 1.5 * 2^23 */
-    k_lanes bounded = k_bounded(x, low, high);
-    k_lanes shifted = bounded * 1.44269504f + magic; /* rounds to the nearest whole number in the lowest bits */
-    k_lanes whole = shifted - magic;
-    k_lanes r = bounded - whole * 0.693359375f - whole * -2.12194440e-4f;
-    k_lanes p = r * 1.3888889e-3f + 8.3333333e-3f;
+    k_lanes       bounded = k_bounded(x, low, high);
+    k_lanes       shifted = bounded * 1.44269504f + magic; /* rounds to the nearest whole number in the lowest bits */
+    k_lanes       whole = shifted - magic;
+    k_lanes       r = bounded - whole * 0.693359375f - whole * -2.12194440e-4f;
+    k_lanes       p = r * 1.3888889e-3f + 8.3333333e-3f;
     p = p * r + 4.1666668e-2f;
     p = p * r + 0.16666667f;
     p = p * r + 0.5f;

@@ -12,9 +12,8 @@
 #include <math.h>
 
 /* Runs `body` over count elements, with `at` and `n` the next sixteen or what is left of them. */
-#define EACH_LANES(at, n, count)                                                                             \
-    for (size_t at = 0, n; at < (count) && (n = (count) - at < K_LANES ? (count) - at : K_LANES, true);      \
-         at += K_LANES)
+#define EACH_LANES(at, n, count) \
+    for (size_t at = 0, n; at < (count) && (n = (count)-at < K_LANES ? (count)-at : K_LANES, true); at += K_LANES)
 
 K_INLINE k_lanes load(const float *from, size_t n)
 {
@@ -36,8 +35,7 @@ K_INLINE k_lanes gelu_gate(k_lanes x)
 mt_status ENTRY(k_gelu_forward)(struct k_stream *stream, const float *x, float *y, size_t count)
 {
     (void)stream;
-    EACH_LANES(i, n, count)
-    {
+    EACH_LANES(i, n, count) {
         k_lanes v = load(x + i, n);
         k_store_part(y + i, v * gelu_gate(v), n);
     }
@@ -47,8 +45,7 @@ mt_status ENTRY(k_gelu_forward)(struct k_stream *stream, const float *x, float *
 mt_status ENTRY(k_gelu_backward)(struct k_stream *stream, const float *x, float *grad, size_t count)
 {
     (void)stream;
-    EACH_LANES(i, n, count)
-    {
+    EACH_LANES(i, n, count) {
         k_lanes v = load(x + i, n), gate = gelu_gate(v);
         k_lanes slope = (1.0f + v * v * (3.0f * GELU_CUBE)) * (2.0f * GELU_SCALE);
         k_store_part(grad + i, load(grad + i, n) * (gate + v * gate * (1.0f - gate) * slope), n);
@@ -62,20 +59,19 @@ mt_status ENTRY(k_gelu_backward)(struct k_stream *stream, const float *x, float 
 
 static void ENTRY(norm_row)(const struct k_layernorm *norm, size_t row)
 {
-    size_t cols = norm->cols;
+    size_t       cols = norm->cols;
     const float *x = norm->x + row * cols;
-    k_lanes sum = {0}, squares = {0};
+    k_lanes      sum = {0}, squares = {0};
 
-    EACH_LANES(c, n, cols) sum += load(x + c, n);
-    float mean = k_sum(sum) / (float)cols;
     EACH_LANES(c, n, cols)
-    {
+        sum += load(x + c, n);
+    float mean = k_sum(sum) / (float)cols;
+    EACH_LANES(c, n, cols) {
         k_lanes off = k_load_part(x + c, n, mean) - mean;
         squares += off * off;
     }
     float rstd = 1.0f / sqrtf(k_sum(squares) / (float)cols + VARIANCE_FLOOR);
-    EACH_LANES(c, n, cols)
-    {
+    EACH_LANES(c, n, cols) {
         k_lanes scaled = (load(x + c, n) - mean) * rstd;
         k_store_part(norm->y + row * cols + c, scaled * load(norm->weight + c, n) + load(norm->bias + c, n), n);
     }
@@ -93,13 +89,12 @@ mt_status ENTRY(k_layernorm_forward)(struct k_stream *stream, const struct k_lay
 
 static void ENTRY(norm_row_backward)(const struct k_layernorm *norm, size_t row)
 {
-    size_t cols = norm->cols;
+    size_t       cols = norm->cols;
     const float *x = norm->x + row * cols, *dy = norm->dy + row * cols;
-    float mean = norm->mean[row], rstd = norm->rstd[row];
-    k_lanes sum = {0}, sum_scaled = {0};
+    float        mean = norm->mean[row], rstd = norm->rstd[row];
+    k_lanes      sum = {0}, sum_scaled = {0};
 
-    EACH_LANES(c, n, cols)
-    {
+    EACH_LANES(c, n, cols) {
         k_lanes d = load(dy + c, n), scaled = (load(x + c, n) - mean) * rstd, dw = d * load(norm->weight + c, n);
         k_store_part(norm->dbias + c, load(norm->dbias + c, n) + d, n);
         k_store_part(norm->dweight + c, load(norm->dweight + c, n) + d * scaled, n);
@@ -107,8 +102,7 @@ static void ENTRY(norm_row_backward)(const struct k_layernorm *norm, size_t row)
         sum_scaled += dw * scaled;
     }
     float average = k_sum(sum) / (float)cols, average_scaled = k_sum(sum_scaled) / (float)cols;
-    EACH_LANES(c, n, cols)
-    {
+    EACH_LANES(c, n, cols) {
         k_lanes scaled = (load(x + c, n) - mean) * rstd, dw = load(dy + c, n) * load(norm->weight + c, n);
         k_store_part(norm->dx + row * cols + c, (dw - average - scaled * average_scaled) * rstd, n);
     }
@@ -192,11 +186,11 @@ K_INLINE void pool_cell(const struct k_pool *pool, const float *x, float *y, siz
 }
 
 /* For each square: `at`, its first float, and `out`, the first of what stands for it in the smaller pictures. */
-#define EACH_SQUARE(pool, at, out)                                                                                        \
-    for (size_t out = 0, b_ = 0; b_ < (pool)->batch; b_++)                                                                \
-        for (size_t i_ = 0; i_ < (pool)->height / (pool)->size; i_++)                                                     \
-            for (size_t at = (b_ * (pool)->height + i_ * (pool)->size) * (pool)->width * (pool)->channels,                \
-                        left_ = (pool)->width / (pool)->size;                                                             \
+#define EACH_SQUARE(pool, at, out) \
+    for (size_t out = 0, b_ = 0; b_ < (pool)->batch; b_++) \
+        for (size_t i_ = 0; i_ < (pool)->height / (pool)->size; i_++) \
+            for (size_t at = (b_ * (pool)->height + i_ * (pool)->size) * (pool)->width * (pool)->channels, \
+                        left_ = (pool)->width / (pool)->size; \
                  left_ > 0; left_--, at += (pool)->size * (pool)->channels, out += (pool)->channels)
 
 mt_status ENTRY(k_pool_forward)(struct k_stream *stream, const struct k_pool *pool)
@@ -249,7 +243,8 @@ mt_status ENTRY(k_pool_backward)(struct k_stream *stream, const struct k_pool *p
 K_INLINE float row_largest(const float *x, size_t count)
 {
     k_lanes largest = k_load_part(x, count < K_LANES ? count : K_LANES, x[0]);
-    EACH_LANES(c, n, count) largest = k_max(k_load_part(x + c, n, x[0]), largest);
+    EACH_LANES(c, n, count)
+        largest = k_max(k_load_part(x + c, n, x[0]), largest);
     return k_largest(largest);
 }
 
@@ -258,10 +253,9 @@ K_INLINE float row_largest(const float *x, size_t count)
 static void ENTRY(xent_row)(const float *logits, float *probs, float *loss, size_t classes, size_t label)
 {
     MT_ASSERT(label < classes);
-    float largest = row_largest(logits, classes), score = logits[label] - largest;
+    float   largest = row_largest(logits, classes), score = logits[label] - largest;
     k_lanes sum = {0};
-    EACH_LANES(c, n, classes)
-    {
+    EACH_LANES(c, n, classes) {
         k_lanes e = k_exp(k_load_part(logits + c, n, -INFINITY) - largest);
         k_store_part(probs + c, e, n);
         sum += e;
@@ -290,7 +284,7 @@ mt_status ENTRY(k_xent_forward)(struct k_stream *stream, const struct k_xent *xe
     (void)stream;
     for (size_t r = 0; r < xent->rows; r++) {
         const float *logits = xent->logits + r * xent->classes;
-        size_t label = label_of(xent, r);
+        size_t       label = label_of(xent, r);
         if (xent->right)
             xent->right[r] = is_right(logits, xent->classes, logits[label]);
         ENTRY(xent_row)(logits, xent->probs + r * xent->classes, xent->losses + r, xent->classes, label);
@@ -313,16 +307,14 @@ mt_status ENTRY(k_xent_backward)(struct k_stream *stream, const struct k_xent *x
 }
 
 /* The rows of one block of attention scores: row i sees `seen + i` of `cols`, the others get 0. */
-void ENTRY(k_softmax_causal)(float *scores, size_t rows, size_t stride, size_t seen, size_t cols, float scale,
-                             float *lse)
+void ENTRY(k_softmax_causal)(float *scores, size_t rows, size_t stride, size_t seen, size_t cols, float scale, float *lse)
 {
     for (size_t i = 0; i < rows; i++) {
-        float *row = scores + i * stride;
-        size_t count = seen + i;
-        float largest = row_largest(row, count) * scale;
+        float  *row = scores + i * stride;
+        size_t  count = seen + i;
+        float   largest = row_largest(row, count) * scale;
         k_lanes sum = {0};
-        EACH_LANES(c, n, count)
-        {
+        EACH_LANES(c, n, count) {
             k_lanes x = k_load_part(row + c, n, -INFINITY);
             k_lanes e = k_exp(x * scale - largest);
             k_store_part(row + c, e, n);
@@ -344,8 +336,7 @@ void ENTRY(k_softmax_causal_backward)(float *scores, float *grads, size_t rows, 
     for (size_t i = 0; i < rows; i++) {
         float *p = scores + i * stride, *d = grads + i * stride;
         size_t count = seen + i;
-        EACH_LANES(c, n, count)
-        {
+        EACH_LANES(c, n, count) {
             k_lanes e = k_exp(load(p + c, n) * scale - lse[i]);
             k_store_part(p + c, e, n);
             k_store_part(d + c, e * (load(d + c, n) - dot[i]) * scale, n);
@@ -358,7 +349,8 @@ void ENTRY(k_softmax_causal_backward)(float *scores, float *grads, size_t rows, 
 float ENTRY(k_dot)(const float *a, const float *b, size_t count)
 {
     k_lanes sum = {0};
-    EACH_LANES(c, n, count) sum += load(a + c, n) * load(b + c, n);
+    EACH_LANES(c, n, count)
+        sum += load(a + c, n) * load(b + c, n);
     return k_sum(sum);
 }
 
@@ -417,7 +409,7 @@ mt_status ENTRY(k_dropout)(struct k_stream *stream, float *x, size_t count, uint
 {
     uint32_t low = (uint32_t)key, high = mix((uint32_t)(key >> 32) ^ 0x9e3779b9u);
     uint32_t bound = (uint32_t)((double)rate * 16777216.0); /* of 24 bits */
-    float scale = 1.0f / (1.0f - rate);
+    float    scale = 1.0f / (1.0f - rate);
 
     (void)stream;
     if (!(rate >= 0.0f && rate < 1.0f) || count > UINT32_MAX)

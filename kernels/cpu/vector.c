@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-mt_status ENTRY(k_unpack)(struct k_stream *stream, const uint8_t *restrict in, float *restrict out,
-                          size_t count, float scale, float shift)
+mt_status ENTRY(k_unpack)(struct k_stream *stream, const uint8_t *restrict in, float *restrict out, size_t count, float scale,
+                          float shift)
 {
     (void)stream;
     for (size_t i = 0; i < count; i++)
@@ -20,8 +20,7 @@ mt_status ENTRY(k_unpack)(struct k_stream *stream, const uint8_t *restrict in, f
     return mt_ok();
 }
 
-mt_status ENTRY(k_bias_add)(struct k_stream *stream, float *restrict x, const float *restrict bias,
-                            size_t rows, size_t cols)
+mt_status ENTRY(k_bias_add)(struct k_stream *stream, float *restrict x, const float *restrict bias, size_t rows, size_t cols)
 {
     (void)stream;
     for (size_t r = 0; r < rows; r++)
@@ -30,8 +29,7 @@ mt_status ENTRY(k_bias_add)(struct k_stream *stream, float *restrict x, const fl
     return mt_ok();
 }
 
-mt_status ENTRY(k_bias_grad)(struct k_stream *stream, const float *restrict x, float *restrict out,
-                             size_t rows, size_t cols)
+mt_status ENTRY(k_bias_grad)(struct k_stream *stream, const float *restrict x, float *restrict out, size_t rows, size_t cols)
 {
     (void)stream;
     memset(out, 0, cols * sizeof *out);
@@ -49,8 +47,7 @@ mt_status ENTRY(k_relu_forward)(struct k_stream *stream, float *x, size_t count)
     return mt_ok();
 }
 
-mt_status ENTRY(k_relu_backward)(struct k_stream *stream, const float *restrict y, float *restrict grad,
-                                 size_t count)
+mt_status ENTRY(k_relu_backward)(struct k_stream *stream, const float *restrict y, float *restrict grad, size_t count)
 {
     (void)stream;
     for (size_t i = 0; i < count; i++)
@@ -58,8 +55,7 @@ mt_status ENTRY(k_relu_backward)(struct k_stream *stream, const float *restrict 
     return mt_ok();
 }
 
-mt_status ENTRY(k_axpy)(struct k_stream *stream, float alpha, const float *restrict x, float *restrict y,
-                        size_t count)
+mt_status ENTRY(k_axpy)(struct k_stream *stream, float alpha, const float *restrict x, float *restrict y, size_t count)
 {
     (void)stream;
     for (size_t i = 0; i < count; i++)
@@ -115,8 +111,8 @@ static void ENTRY(pair_sum)(const float *left, const float *right, size_t count,
  * right. */
 static void ENTRY(tree_block)(const float *const *in, size_t inputs, size_t offset, size_t count, float *out)
 {
-    float level[TREE_LEVELS][TREE_BLOCK];
-    float carry[TREE_BLOCK];
+    float  level[TREE_LEVELS][TREE_BLOCK];
+    float  carry[TREE_BLOCK];
     size_t size = count * sizeof(float);
 
     for (size_t i = 0; i < inputs; i++) {
@@ -136,8 +132,7 @@ static void ENTRY(tree_block)(const float *const *in, size_t inputs, size_t offs
     memcpy(out + offset, carry, size);
 }
 
-mt_status ENTRY(k_tree_sum)(struct k_stream *stream, const float *const *in, size_t inputs, size_t count,
-                            float *out)
+mt_status ENTRY(k_tree_sum)(struct k_stream *stream, const float *const *in, size_t inputs, size_t count, float *out)
 {
     (void)stream;
     if (inputs == 0 || inputs > MT_VRANKS_MAX)

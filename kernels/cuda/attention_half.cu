@@ -15,7 +15,7 @@
 enum { TILE = 64, TILE_BYTES = TILE * K_TILE_ROW, BLOCKS = TILE / 8, STEPS = K_TILE_WIDE / 16, WIDE = 128 };
 
 #define LOG2E 1.44269504088896340736f
-#define LN2 0.69314718055994530942f
+#define LN2   0.69314718055994530942f
 
 /* One head of one sample: rows of q, k, v are 3 width apart, those of out and dout width. */
 struct head_of {
@@ -88,8 +88,8 @@ __device__ __forceinline__ float four_sum(float x)
 
 /* Scores of 16 queries from `first` on and the tile's keys from `key` on: masked, brought to shares; the sums and what was
  * summed before are scaled to the new maximum. Rows 0: upper, 1: lower. */
-__device__ __forceinline__ void softmax_step(float s[BLOCKS][4], float out[BLOCKS][4], float most[2], float sum[2],
-                                             unsigned first, unsigned key, float scale)
+__device__ __forceinline__ void softmax_step(float s[BLOCKS][4], float out[BLOCKS][4], float most[2], float sum[2], unsigned first,
+                                             unsigned key, float scale)
 {
     unsigned lane = threadIdx.x % 32, col = key + 2 * (lane % 4);
     bool     is_edge = key + TILE > first + 1;
@@ -124,8 +124,7 @@ __device__ __forceinline__ void softmax_step(float s[BLOCKS][4], float out[BLOCK
 }
 
 /* s += 32 queries times the tile of keys, transposed. */
-__device__ __forceinline__ void scores_make(float s[HALVES][BLOCKS][4], const unsigned q[HALVES][STEPS][4],
-                                            unsigned char *keys)
+__device__ __forceinline__ void scores_make(float s[HALVES][BLOCKS][4], const unsigned q[HALVES][STEPS][4], unsigned char *keys)
 {
 #pragma unroll
     for (int step = 0; step < STEPS; step++)
@@ -142,8 +141,7 @@ __device__ __forceinline__ void scores_make(float s[HALVES][BLOCKS][4], const un
 }
 
 /* out += shares, rounded, times the tile of values. */
-__device__ __forceinline__ void values_add(float out[HALVES][BLOCKS][4], const float s[HALVES][BLOCKS][4],
-                                           unsigned char *values)
+__device__ __forceinline__ void values_add(float out[HALVES][BLOCKS][4], const float s[HALVES][BLOCKS][4], unsigned char *values)
 {
 #pragma unroll
     for (int step = 0; step < TILE / 16; step++) {

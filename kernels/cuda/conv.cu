@@ -24,19 +24,21 @@ static conv_sizes sizes_of(const struct k_conv *c)
 /* Neighbourhoods of `pictures` pictures: out[picture][pixel][kernel row][kernel column][channel]. */
 __global__ void gather_kernel(struct k_conv c, conv_sizes s, size_t first, size_t total, float *out)
 {
-    K_EACH(i, total) {
+    K_EACH(i, total)
+    {
         size_t channel = i % c.channels_in, k = i / c.channels_in % (c.kernel * c.kernel);
         size_t pixel = i / s.depth % s.count, picture = first + i / s.depth / s.count;
         size_t row = pixel / s.cols + k / c.kernel - c.pad, col = pixel % s.cols + k % c.kernel - c.pad; /* may wrap around */
-        out[i] = row < c.height && col < c.width
-                     ? c.x[((picture * c.height + row) * c.width + col) * c.channels_in + channel] : 0.0f;
+        out[i] = row < c.height && col < c.width ? c.x[((picture * c.height + row) * c.width + col) * c.channels_in + channel]
+                                                 : 0.0f;
     }
 }
 
 /* The other way: each element of the pictures' gradient is the sum over the neighbourhoods that it is in. */
 __global__ void scatter_kernel(struct k_conv c, conv_sizes s, size_t first, size_t total, const float *cols)
 {
-    K_EACH(i, total) {
+    K_EACH(i, total)
+    {
         size_t channel = i % c.channels_in, col = i / c.channels_in % c.width, row = i / c.channels_in / c.width % c.height;
         size_t picture = i / c.channels_in / c.width / c.height;
         float  sum = 0.0f;
@@ -52,7 +54,7 @@ __global__ void scatter_kernel(struct k_conv c, conv_sizes s, size_t first, size
 __global__ void add_kernel(const float *from, float *to, size_t count)
 {
     K_EACH(i, count)
-        to[i] += from[i];
+    to[i] += from[i];
 }
 
 /* Pictures whose neighbourhoods fit into the scratch memory; 0: not even one. */
@@ -81,9 +83,9 @@ mt_status k_conv_forward_cuda(struct k_stream *stream, const struct k_conv *c)
     MT_TRY(size_check(c, s));
     size_t most = pictures_max(s);
     for (size_t first = 0; first < c->batch; first += most) {
-        size_t pictures = c->batch - first < most ? c->batch - first : most, rows = pictures * s.count;
+        size_t        pictures = c->batch - first < most ? c->batch - first : most, rows = pictures * s.count;
         struct k_gemm product = {};
-        float *y = c->y + first * s.count * c->channels_out;
+        float        *y = c->y + first * s.count * c->channels_out;
         gather(stream, c, s, first, pictures);
         MT_TRY(k_cuda_launched("convolution on the GPU"));
         product.m = (int)rows, product.n = (int)c->channels_out, product.k = (int)s.depth;
@@ -118,8 +120,8 @@ mt_status k_conv_backward_cuda(struct k_stream *stream, const struct k_conv *c)
     size_t most = pictures_max(s);
     float *cols = (float *)k_cuda_scratch();
     for (size_t first = 0; first < c->batch; first += most) {
-        size_t pictures = c->batch - first < most ? c->batch - first : most, rows = pictures * s.count;
-        size_t total = pictures * c->height * c->width * c->channels_in;
+        size_t        pictures = c->batch - first < most ? c->batch - first : most, rows = pictures * s.count;
+        size_t        total = pictures * c->height * c->width * c->channels_in;
         struct k_gemm weight = {}, input = {};
         gather(stream, c, s, first, pictures);
         weight.m = (int)c->channels_out, weight.n = (int)s.depth, weight.k = (int)rows;

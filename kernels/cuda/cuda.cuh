@@ -16,12 +16,12 @@
 
 #ifdef __CUDACC__
 #define K_LAUNCH(kernel, grid, block, shared, stream, ...) (kernel)<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__)
-#define K_SHARED __shared__
-#define K_DYNAMIC(name) extern __shared__ __align__(128) unsigned char name[]
+#define K_SHARED                                           __shared__
+#define K_DYNAMIC(name)                                    extern __shared__ __align__(128) unsigned char name[]
 #else
 #define K_LAUNCH(kernel, grid, block, shared, stream, ...) \
     ((void)(stream), emulator_launch((grid), (block), (shared), [=] { kernel(__VA_ARGS__); }))
-#define K_SHARED static
+#define K_SHARED        static
 #define K_DYNAMIC(name) unsigned char *name = emulator_shared()
 #endif
 
@@ -45,7 +45,7 @@ static inline unsigned k_blocks(size_t count, unsigned threads)
 
 /* ---- in kernels ---- */
 
-#define K_EACH(i, count)                                                                               \
+#define K_EACH(i, count) \
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x, k_step = (size_t)gridDim.x * blockDim.x; i < (count); \
          i += k_step)
 
@@ -124,8 +124,8 @@ struct k_eight {
 
 __device__ __forceinline__ k_eight k_eight_load(const k_half *from)
 {
-    uint4   raw = *(const uint4 *)from;
-    k_eight out;
+    uint4    raw = *(const uint4 *)from;
+    k_eight  out;
     unsigned words[4] = {raw.x, raw.y, raw.z, raw.w};
 #pragma unroll
     for (int i = 0; i < 4; i++) {

@@ -14,12 +14,13 @@
 #include <pthread.h>
 #include <string.h>
 
-namespace {
+namespace
+{
 
 struct product {
-    int           m, n, k, lda, ldb, ldc; /* row-major, as the caller has them */
-    bool          a_transposed, b_transposed, tf32, has_bias;
-    cudaDataType  factors, result;
+    int          m, n, k, lda, ldb, ldc; /* row-major, as the caller has them */
+    bool         a_transposed, b_transposed, tf32, has_bias;
+    cudaDataType factors, result;
 };
 
 struct plan {
@@ -43,11 +44,11 @@ mt_status failed(cublasStatus_t status)
     return mt_error(MT_EDEVICE, (int)status, "matrix product by cuBLASLt");
 }
 
-#define LT_TRY(expr)                         \
-    do {                                     \
-        cublasStatus_t lt_st_ = (expr);      \
+#define LT_TRY(expr) \
+    do { \
+        cublasStatus_t lt_st_ = (expr); \
         if (lt_st_ != CUBLAS_STATUS_SUCCESS) \
-            return failed(lt_st_);           \
+            return failed(lt_st_); \
     } while (0)
 
 void plan_end(plan *p)
@@ -78,7 +79,7 @@ cublasStatus_t algorithm_find(plan *p)
     if (st == CUBLAS_STATUS_SUCCESS)
         st = cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);
     if (p->size.factors == CUDA_R_32F) { /* any float of a buffer may be where a matrix begins */
-        uint32_t bytes = 4;
+        uint32_t                             bytes = 4;
         cublasLtMatmulPreferenceAttributes_t each[] = {
             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
@@ -120,8 +121,8 @@ cublasStatus_t plan_make(plan *p)
 bool same(const product &a, const product &b)
 {
     return a.m == b.m && a.n == b.n && a.k == b.k && a.lda == b.lda && a.ldb == b.ldb && a.ldc == b.ldc &&
-           a.a_transposed == b.a_transposed && a.b_transposed == b.b_transposed && a.tf32 == b.tf32 &&
-           a.has_bias == b.has_bias && a.factors == b.factors && a.result == b.result;
+           a.a_transposed == b.a_transposed && a.b_transposed == b.b_transposed && a.tf32 == b.tf32 && a.has_bias == b.has_bias &&
+           a.factors == b.factors && a.result == b.result;
 }
 
 /* A plan of this size, found or made. When there are too many the oldest places are used again. */
@@ -185,15 +186,35 @@ mt_status k_gemm_cuda_open(bool tf32)
 
 mt_status k_gemm_cuda(struct k_stream *stream, const struct k_gemm *g)
 {
-    product size = {g->m, g->n, g->k, (int)k_gemm_lda(g), (int)k_gemm_ldb(g), (int)k_gemm_ldc(g), g->a_transposed,
-                    g->b_transposed, allows_tf32, false, CUDA_R_32F, CUDA_R_32F};
+    product size = {g->m,
+                    g->n,
+                    g->k,
+                    (int)k_gemm_lda(g),
+                    (int)k_gemm_ldb(g),
+                    (int)k_gemm_ldc(g),
+                    g->a_transposed,
+                    g->b_transposed,
+                    allows_tf32,
+                    false,
+                    CUDA_R_32F,
+                    CUDA_R_32F};
     return multiply(stream, size, g->a, g->b, g->c, g->beta, NULL);
 }
 
 mt_status k_half_gemm_cuda(struct k_stream *stream, const struct k_half_gemm *g)
 {
-    product size = {g->m, g->n, g->k, g->a_transposed ? g->m : g->k, g->b_transposed ? g->k : g->n, g->n, g->a_transposed,
-                    g->b_transposed, false, g->bias != NULL, CUDA_R_16BF, g->c32 ? CUDA_R_32F : CUDA_R_16BF};
+    product size = {g->m,
+                    g->n,
+                    g->k,
+                    g->a_transposed ? g->m : g->k,
+                    g->b_transposed ? g->k : g->n,
+                    g->n,
+                    g->a_transposed,
+                    g->b_transposed,
+                    false,
+                    g->bias != NULL,
+                    CUDA_R_16BF,
+                    g->c32 ? CUDA_R_32F : CUDA_R_16BF};
     void   *c = g->c32 ? (void *)g->c32 : (void *)g->c;
     if ((g->m | g->n | g->k) % 8 || (!g->c) == (!g->c32) || (g->bias && g->c32))
         return mt_error(MT_EINVAL, 0, "product of bfloat16 on the GPU: a size is no multiple of 8, or two results");

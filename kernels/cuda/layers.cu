@@ -11,7 +11,7 @@
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
 template <typename T> __device__ __forceinline__ void put(T *to, float x);
-template <> __device__ __forceinline__ void put<float>(float *to, float x)
+template <> __device__ __forceinline__ void           put<float>(float *to, float x)
 {
     *to = x;
 }
@@ -91,10 +91,10 @@ template <typename T> __global__ void norm_backward_kernel(norm_args<T> n)
 template <typename T> __global__ void norm_columns_kernel(norm_args<T> n, float *out)
 {
     K_SHARED float part[2][WARPS][33];
-    unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32;
-    size_t   col = (size_t)blockIdx.x * 32 + lane;
-    size_t   first = n.rows * blockIdx.y / gridDim.y, last = n.rows * (blockIdx.y + 1) / gridDim.y;
-    float    bias = 0.0f, weight = 0.0f;
+    unsigned       lane = threadIdx.x % 32, row = threadIdx.x / 32;
+    size_t         col = (size_t)blockIdx.x * 32 + lane;
+    size_t         first = n.rows * blockIdx.y / gridDim.y, last = n.rows * (blockIdx.y + 1) / gridDim.y;
+    float          bias = 0.0f, weight = 0.0f;
 
     if (col < n.cols)
         for (size_t r = first + row; r < last; r += WARPS) {
@@ -115,7 +115,8 @@ template <typename T> __global__ void norm_columns_kernel(norm_args<T> n, float 
 
 __global__ void norm_pieces_kernel(const float *in, size_t pieces, size_t cols, float *dweight, float *dbias)
 {
-    K_EACH(i, 2 * cols) {
+    K_EACH(i, 2 * cols)
+    {
         size_t is_weight = i / cols, col = i % cols;
         float  sum = 0.0f;
         for (size_t p = 0; p < pieces; p++)
@@ -132,17 +133,15 @@ template <typename T> static mt_status norm_forward(struct k_stream *stream, con
 }
 
 /* Columns before rows: dx may be dy. */
-template <typename T>
-static mt_status norm_backward(struct k_stream *stream, const norm_args<T> &n, float *dweight, float *dbias)
+template <typename T> static mt_status norm_backward(struct k_stream *stream, const norm_args<T> &n, float *dweight, float *dbias)
 {
     size_t pieces = n.rows / 64 < 1 ? 1 : n.rows / 64 < 128 ? n.rows / 64 : 128;
     if (pieces * 2 * n.cols * sizeof(float) > K_SCRATCH_BYTES)
         return mt_error(MT_EINVAL, 0, "layer normalisation: more columns than a GPU's entry takes");
-    float *sums = (float *)k_cuda_scratch();
+    float       *sums = (float *)k_cuda_scratch();
     cudaStream_t s = k_cuda_stream(stream);
     K_LAUNCH(norm_columns_kernel<T>, dim3((unsigned)((n.cols + 31) / 32), (unsigned)pieces), THREADS, 0, s, n, sums);
-    K_LAUNCH(norm_pieces_kernel, k_blocks(2 * n.cols, THREADS), THREADS, 0, s, (const float *)sums, pieces, n.cols, dweight,
-             dbias);
+    K_LAUNCH(norm_pieces_kernel, k_blocks(2 * n.cols, THREADS), THREADS, 0, s, (const float *)sums, pieces, n.cols, dweight, dbias);
     if (n.rows)
         K_LAUNCH(norm_backward_kernel<T>, warp_blocks(n.rows), THREADS, 0, s, n);
     return k_cuda_launched("layer normalisation's gradient on the GPU");
@@ -180,7 +179,8 @@ template <typename T>
 __global__ void embed_forward_kernel(const int32_t *tokens, const T *token, const T *position, T *out, size_t rows, size_t time,
                                      size_t cols)
 {
-    K_EACH(i, rows * cols) {
+    K_EACH(i, rows * cols)
+    {
         size_t r = i / cols, c = i % cols;
         put(out + i, k_float(token[(size_t)tokens[r] * cols + c]) + k_float(position[r % time * cols + c]));
     }
@@ -191,8 +191,8 @@ __global__ void embed_forward_kernel(const int32_t *tokens, const T *token, cons
 __global__ void embed_rank_kernel(const int32_t *tokens, int32_t *order, int32_t *same, unsigned rows)
 {
     K_SHARED int32_t tile[THREADS];
-    unsigned r = blockIdx.x * THREADS + threadIdx.x, rank = 0, equal = 0;
-    int32_t  own = r < rows ? tokens[r] : 0;
+    unsigned         r = blockIdx.x * THREADS + threadIdx.x, rank = 0, equal = 0;
+    int32_t          own = r < rows ? tokens[r] : 0;
 
     for (unsigned first = 0; first < rows; first += THREADS) {
         if (first + threadIdx.x < rows)
@@ -217,14 +217,14 @@ enum { TOKEN_COLS = 128, TOKEN_LANES = 4 };
 /* The block of a place in that order at which a token's rows begin adds them up and the sum to the table; the other blocks
  * have nothing to do. Four lanes take every fourth row each. */
 template <typename T>
-__global__ void embed_token_kernel(const int32_t *tokens, const int32_t *order, const int32_t *same, const T *dout,
-                                   float *dtoken, size_t cols)
+__global__ void embed_token_kernel(const int32_t *tokens, const int32_t *order, const int32_t *same, const T *dout, float *dtoken,
+                                   size_t cols)
 {
     K_SHARED float part[TOKEN_LANES][TOKEN_COLS];
-    size_t   begin = blockIdx.x;
-    int32_t  token = tokens[order[begin]];
-    unsigned col = threadIdx.x % TOKEN_COLS, lane = threadIdx.x / TOKEN_COLS;
-    int      count = same[begin];
+    size_t         begin = blockIdx.x;
+    int32_t        token = tokens[order[begin]];
+    unsigned       col = threadIdx.x % TOKEN_COLS, lane = threadIdx.x / TOKEN_COLS;
+    int            count = same[begin];
 
     if (begin > 0 && tokens[order[begin - 1]] == token)
         return;
@@ -247,7 +247,8 @@ __global__ void embed_token_kernel(const int32_t *tokens, const int32_t *order, 
 template <typename T>
 __global__ void embed_position_kernel(const T *dout, float *dposition, size_t rows, size_t time, size_t cols, bool adds)
 {
-    K_EACH(i, time * cols) {
+    K_EACH(i, time * cols)
+    {
         float sum = 0.0f;
         for (size_t r = i / cols; r < rows; r += time)
             sum += k_float(dout[r * cols + i % cols]);
@@ -265,8 +266,7 @@ static mt_status embed_backward(struct k_stream *stream, const int32_t *tokens, 
         return mt_error(MT_EINVAL, 0, "embedding: more rows than a GPU's entry takes");
     if (rows == 0)
         return mt_ok();
-    K_LAUNCH(embed_rank_kernel, (unsigned)((rows + THREADS - 1) / THREADS), THREADS, 0, s, tokens, order, same,
-             (unsigned)rows);
+    K_LAUNCH(embed_rank_kernel, (unsigned)((rows + THREADS - 1) / THREADS), THREADS, 0, s, tokens, order, same, (unsigned)rows);
     K_LAUNCH(embed_token_kernel<T>, (unsigned)rows, TOKEN_COLS * TOKEN_LANES, 0, s, tokens, (const int32_t *)order,
              (const int32_t *)same, dout, dtoken, cols);
     K_LAUNCH(embed_position_kernel<T>, k_blocks(time * cols, THREADS), THREADS, 0, s, dout, dposition, rows, time, cols, adds);
@@ -289,8 +289,8 @@ mt_status k_embed_backward_cuda(struct k_stream *stream, const struct k_embed *e
 mt_status k_half_embed_forward_cuda(struct k_stream *stream, const struct k_half_embed *e)
 {
     if (e->rows > 0 && e->cols > 0)
-        K_LAUNCH(embed_forward_kernel<k_half>, k_blocks(e->rows * e->cols, THREADS), THREADS, 0, k_cuda_stream(stream),
-                 e->tokens, e->token, e->position, e->out, e->rows, e->time, e->cols);
+        K_LAUNCH(embed_forward_kernel<k_half>, k_blocks(e->rows * e->cols, THREADS), THREADS, 0, k_cuda_stream(stream), e->tokens,
+                 e->token, e->position, e->out, e->rows, e->time, e->cols);
     return k_cuda_launched("embedding on the GPU");
 }
 
@@ -320,7 +320,8 @@ __device__ __forceinline__ size_t pool_at(const struct k_pool &p, const pool_cel
 
 __global__ void pool_forward_kernel(struct k_pool p, size_t cells)
 {
-    K_EACH(i, cells) {
+    K_EACH(i, cells)
+    {
         pool_cell cell = cell_of(p, i);
         float     y = p.x[cell.in];
         for (size_t k = 1; k < p.size * p.size; k++) {
@@ -333,7 +334,8 @@ __global__ void pool_forward_kernel(struct k_pool p, size_t cells)
 
 __global__ void pool_backward_kernel(struct k_pool p, size_t cells)
 {
-    K_EACH(i, cells) {
+    K_EACH(i, cells)
+    {
         pool_cell cell = cell_of(p, i);
         float     y = p.y[cell.out], left = p.dy[cell.out];
         for (size_t k = 0; k < p.size * p.size; k++) {
@@ -360,7 +362,7 @@ mt_status k_pool_forward_cuda(struct k_stream *stream, const struct k_pool *p)
 mt_status k_pool_backward_cuda(struct k_stream *stream, const struct k_pool *p)
 {
     if (p->height % p->size || p->width % p->size) {
-        size_t size = p->batch * p->height * p->width * p->channels * sizeof(float);
+        size_t      size = p->batch * p->height * p->width * p->channels * sizeof(float);
         cudaError_t e = cudaMemsetAsync(p->dx, 0, size, k_cuda_stream(stream));
         if (e != cudaSuccess)
             return mt_error(MT_EDEVICE, (int)e, "pooling's gradient on the GPU");
@@ -405,7 +407,8 @@ __global__ void xent_forward_kernel(struct k_xent x)
 
 __global__ void xent_backward_kernel(struct k_xent x)
 {
-    K_EACH(i, x.rows * x.classes) {
+    K_EACH(i, x.rows * x.classes)
+    {
         float target = i % x.classes == label_of(x, i / x.classes) ? 1.0f : 0.0f;
         x.grads[i] = (x.probs[i] - target) * x.scale;
     }
@@ -435,10 +438,10 @@ enum { XENT_THREADS = 1024 };
 __global__ void half_xent_kernel(struct k_half_xent x)
 {
     K_SHARED float of[32];
-    size_t   r = blockIdx.x, eights = x.classes / 8;
-    k_half  *scores = x.scores + r * x.stride;
-    int32_t  target = x.targets[r];
-    float    answer = k_float(scores[target]), largest = -INFINITY, sum = 0.0f;
+    size_t         r = blockIdx.x, eights = x.classes / 8;
+    k_half        *scores = x.scores + r * x.stride;
+    int32_t        target = x.targets[r];
+    float          answer = k_float(scores[target]), largest = -INFINITY, sum = 0.0f;
 
     for (size_t i = threadIdx.x; i < eights; i += blockDim.x) {
         k_eight v = k_eight_load(scores + 8 * i);
@@ -498,13 +501,14 @@ mt_status k_half_xent_cuda(struct k_stream *stream, const struct k_half_xent *x)
 __global__ void half_cast_kernel(const float *in, k_half *out, size_t count)
 {
     size_t eights = count / 8;
-    K_EACH(i, eights) {
+    K_EACH(i, eights)
+    {
         float4  a = ((const float4 *)in)[2 * i], b = ((const float4 *)in)[2 * i + 1];
         k_eight v = {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
         k_eight_store(out + 8 * i, v);
     }
     K_EACH(i, count - 8 * eights)
-        out[8 * eights + i] = k_round(in[8 * eights + i]);
+    out[8 * eights + i] = k_round(in[8 * eights + i]);
 }
 
 mt_status k_half_cast_cuda(struct k_stream *stream, const float *in, k_half *out, size_t count)
@@ -518,7 +522,8 @@ mt_status k_half_cast_cuda(struct k_stream *stream, const float *in, k_half *out
 
 __global__ void half_gelu_forward_kernel(const k_half *x, k_half *y, size_t eights)
 {
-    K_EACH(i, eights) {
+    K_EACH(i, eights)
+    {
         k_eight v = k_eight_load(x + 8 * i);
 #pragma unroll
         for (int j = 0; j < 8; j++)
@@ -538,7 +543,8 @@ mt_status k_half_gelu_forward_cuda(struct k_stream *stream, const k_half *x, k_h
 
 __global__ void half_gelu_backward_kernel(const k_half *x, k_half *grad, size_t eights)
 {
-    K_EACH(i, eights) {
+    K_EACH(i, eights)
+    {
         k_eight v = k_eight_load(x + 8 * i), g = k_eight_load(grad + 8 * i);
 #pragma unroll
         for (int j = 0; j < 8; j++)

@@ -141,5 +141,5 @@ static mt_status plugin_open(int device, bool tf32, const struct k_ops **out_ops
     return mt_ok();
 }
 
-extern "C" __attribute__((visibility("default"))) const struct k_cuda_plugin k_cuda_plugin = {
-    K_CUDA_ABI, sizeof(struct k_ops), plugin_open};
+extern "C" __attribute__((visibility("default")))
+const struct k_cuda_plugin k_cuda_plugin = {K_CUDA_ABI, sizeof(struct k_ops), plugin_open};

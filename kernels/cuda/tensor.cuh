@@ -69,12 +69,12 @@ __device__ __forceinline__ void k_mma(float c[4], const unsigned a[4], unsigned 
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 #else
-#define k_copy_async emulator_copy_async
-#define k_copy_commit emulator_copy_commit
-#define k_copy_wait emulator_copy_wait
-#define k_matrix_load emulator_matrix_load
+#define k_copy_async             emulator_copy_async
+#define k_copy_commit            emulator_copy_commit
+#define k_copy_wait              emulator_copy_wait
+#define k_matrix_load            emulator_matrix_load
 #define k_matrix_load_transposed emulator_matrix_load_transposed
-#define k_mma emulator_mma
+#define k_mma                    emulator_mma
 #endif
 
 __device__ __forceinline__ unsigned char *k_tile_at(unsigned char *tile, unsigned row, unsigned piece)

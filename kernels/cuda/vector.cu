@@ -15,7 +15,7 @@ enum { THREADS = 256 };
 __global__ void unpack_kernel(const uint8_t *in, float *out, size_t count, float scale, float shift)
 {
     K_EACH(i, count)
-        out[i] = (float)in[i] * scale + shift;
+    out[i] = (float)in[i] * scale + shift;
 }
 
 mt_status k_unpack_cuda(struct k_stream *stream, const uint8_t *in, float *out, size_t count, float scale, float shift)
@@ -28,21 +28,20 @@ mt_status k_unpack_cuda(struct k_stream *stream, const uint8_t *in, float *out, 
 __global__ void bias_add_kernel(float *x, const float *bias, size_t count, size_t cols)
 {
     K_EACH(i, count)
-        x[i] += bias[i % cols];
+    x[i] += bias[i % cols];
 }
 
 mt_status k_bias_add_cuda(struct k_stream *stream, float *x, const float *bias, size_t rows, size_t cols)
 {
     if (rows > 0 && cols > 0)
-        K_LAUNCH(bias_add_kernel, k_blocks(rows * cols, THREADS), THREADS, 0, k_cuda_stream(stream), x, bias, rows * cols,
-                 cols);
+        K_LAUNCH(bias_add_kernel, k_blocks(rows * cols, THREADS), THREADS, 0, k_cuda_stream(stream), x, bias, rows * cols, cols);
     return k_cuda_launched("add bias on the GPU");
 }
 
 __global__ void relu_forward_kernel(float *x, size_t count)
 {
     K_EACH(i, count)
-        x[i] = x[i] < 0.0f ? 0.0f : x[i];
+    x[i] = x[i] < 0.0f ? 0.0f : x[i];
 }
 
 mt_status k_relu_forward_cuda(struct k_stream *stream, float *x, size_t count)
@@ -55,7 +54,7 @@ mt_status k_relu_forward_cuda(struct k_stream *stream, float *x, size_t count)
 __global__ void relu_backward_kernel(const float *y, float *grad, size_t count)
 {
     K_EACH(i, count)
-        grad[i] = y[i] > 0.0f ? grad[i] : 0.0f;
+    grad[i] = y[i] > 0.0f ? grad[i] : 0.0f;
 }
 
 mt_status k_relu_backward_cuda(struct k_stream *stream, const float *y, float *grad, size_t count)
@@ -68,7 +67,7 @@ mt_status k_relu_backward_cuda(struct k_stream *stream, const float *y, float *g
 __global__ void axpy_kernel(float alpha, const float *x, float *y, size_t count)
 {
     K_EACH(i, count)
-        y[i] += alpha * x[i];
+    y[i] += alpha * x[i];
 }
 
 mt_status k_axpy_cuda(struct k_stream *stream, float alpha, const float *x, float *y, size_t count)
@@ -81,7 +80,7 @@ mt_status k_axpy_cuda(struct k_stream *stream, float alpha, const float *x, floa
 __global__ void scale_kernel(float alpha, float *x, size_t count)
 {
     K_EACH(i, count)
-        x[i] *= alpha;
+    x[i] *= alpha;
 }
 
 mt_status k_scale_cuda(struct k_stream *stream, float alpha, float *x, size_t count)
@@ -94,7 +93,7 @@ mt_status k_scale_cuda(struct k_stream *stream, float alpha, float *x, size_t co
 __global__ void gelu_forward_kernel(const float *x, float *y, size_t count)
 {
     K_EACH(i, count)
-        y[i] = x[i] * k_gelu_gate(x[i]);
+    y[i] = x[i] * k_gelu_gate(x[i]);
 }
 
 mt_status k_gelu_forward_cuda(struct k_stream *stream, const float *x, float *y, size_t count)
@@ -107,7 +106,7 @@ mt_status k_gelu_forward_cuda(struct k_stream *stream, const float *x, float *y,
 __global__ void gelu_backward_kernel(const float *x, float *grad, size_t count)
 {
     K_EACH(i, count)
-        grad[i] *= k_gelu_slope(x[i]);
+    grad[i] *= k_gelu_slope(x[i]);
 }
 
 mt_status k_gelu_backward_cuda(struct k_stream *stream, const float *x, float *grad, size_t count)
@@ -127,7 +126,7 @@ __device__ __forceinline__ uint32_t mix(uint32_t x)
 __global__ void dropout_kernel(float *x, size_t count, uint32_t low, uint32_t high, uint32_t bound, float scale)
 {
     K_EACH(i, count)
-        x[i] = mix(mix((uint32_t)i + low) ^ high) >> 8 < bound ? 0.0f : x[i] * scale;
+    x[i] = mix(mix((uint32_t)i + low) ^ high) >> 8 < bound ? 0.0f : x[i] * scale;
 }
 
 static uint32_t mix_on_host(uint32_t x)
@@ -143,8 +142,8 @@ mt_status k_dropout_cuda(struct k_stream *stream, float *x, size_t count, uint64
     if (!(rate >= 0.0f && rate < 1.0f) || count > UINT32_MAX)
         return mt_error(MT_EINVAL, 0, "dropout: rate or number of elements out of range");
     if (count)
-        K_LAUNCH(dropout_kernel, k_blocks(count, THREADS), THREADS, 0, k_cuda_stream(stream), x, count, (uint32_t)key, high,
-                 bound, 1.0f / (1.0f - rate));
+        K_LAUNCH(dropout_kernel, k_blocks(count, THREADS), THREADS, 0, k_cuda_stream(stream), x, count, (uint32_t)key, high, bound,
+                 1.0f / (1.0f - rate));
     return k_cuda_launched("dropout on the GPU");
 }
 
@@ -152,7 +151,8 @@ mt_status k_dropout_cuda(struct k_stream *stream, float *x, size_t count, uint64
 
 __global__ void sgd_kernel(struct k_sgd s)
 {
-    K_EACH(i, s.count) {
+    K_EACH(i, s.count)
+    {
         float next = s.momentum * s.velocity[i] + (s.grads[i] + s.decay * s.params[i]);
         next = fabsf(next) < K_MOMENT_MIN ? 0.0f : next;
         s.velocity[i] = next;
@@ -180,7 +180,8 @@ __device__ __forceinline__ float adamw_one(const struct k_adamw &a, float mean_s
 /* Four parameters a thread where all vectors lie at multiples of 16 bytes: 28 bytes moved for each, and little else. */
 __global__ void adamw_kernel(struct k_adamw a, float mean_scale, float square_scale, size_t fours)
 {
-    K_EACH(i, fours) {
+    K_EACH(i, fours)
+    {
         float4 g = ((const float4 *)a.grads)[i], m = ((float4 *)a.mean)[i], s = ((float4 *)a.square)[i];
         float4 p = ((float4 *)a.params)[i];
         p.x = adamw_one(a, mean_scale, square_scale, g.x, m.x, s.x, p.x);
@@ -191,7 +192,8 @@ __global__ void adamw_kernel(struct k_adamw a, float mean_scale, float square_sc
         ((float4 *)a.square)[i] = s;
         ((float4 *)a.params)[i] = p;
     }
-    K_EACH(i, a.count - 4 * fours) {
+    K_EACH(i, a.count - 4 * fours)
+    {
         size_t at = 4 * fours + i;
         a.params[at] = adamw_one(a, mean_scale, square_scale, a.grads[at], a.mean[at], a.square[at], a.params[at]);
     }
@@ -199,13 +201,13 @@ __global__ void adamw_kernel(struct k_adamw a, float mean_scale, float square_sc
 
 mt_status k_adamw_update_cuda(struct k_stream *stream, const struct k_adamw *a)
 {
-    float mean_scale = (float)(1.0 / (1.0 - pow((double)a->beta1, (double)a->step)));
-    float square_scale = (float)(1.0 / (1.0 - pow((double)a->beta2, (double)a->step)));
-    bool  is_aligned = (((uintptr_t)a->params | (uintptr_t)a->mean | (uintptr_t)a->square | (uintptr_t)a->grads) & 15) == 0;
+    float  mean_scale = (float)(1.0 / (1.0 - pow((double)a->beta1, (double)a->step)));
+    float  square_scale = (float)(1.0 / (1.0 - pow((double)a->beta2, (double)a->step)));
+    bool   is_aligned = (((uintptr_t)a->params | (uintptr_t)a->mean | (uintptr_t)a->square | (uintptr_t)a->grads) & 15) == 0;
     size_t fours = is_aligned ? a->count / 4 : 0;
     if (a->count)
-        K_LAUNCH(adamw_kernel, k_blocks(fours ? fours : a->count, THREADS), THREADS, 0, k_cuda_stream(stream), *a,
-                 mean_scale, square_scale, fours);
+        K_LAUNCH(adamw_kernel, k_blocks(fours ? fours : a->count, THREADS), THREADS, 0, k_cuda_stream(stream), *a, mean_scale,
+                 square_scale, fours);
     return k_cuda_launched("AdamW on the GPU");
 }
 
@@ -214,14 +216,13 @@ mt_status k_adamw_update_cuda(struct k_stream *stream, const struct k_adamw *a)
 /* A block of 32 columns x 8 rows adds up its share of the rows; `out` has a row of sums for each piece (blockIdx.y). */
 enum { SUM_ROWS = 8, SUM_PIECES = 128 };
 
-template <typename T>
-__global__ void column_sum_kernel(const T *x, float *out, size_t rows, size_t cols)
+template <typename T> __global__ void column_sum_kernel(const T *x, float *out, size_t rows, size_t cols)
 {
     K_SHARED float part[SUM_ROWS][33];
-    unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32;
-    size_t   col = (size_t)blockIdx.x * 32 + lane, pieces = gridDim.y;
-    size_t   first = rows * blockIdx.y / pieces, last = rows * (blockIdx.y + 1) / pieces;
-    float    sum = 0.0f;
+    unsigned       lane = threadIdx.x % 32, row = threadIdx.x / 32;
+    size_t         col = (size_t)blockIdx.x * 32 + lane, pieces = gridDim.y;
+    size_t         first = rows * blockIdx.y / pieces, last = rows * (blockIdx.y + 1) / pieces;
+    float          sum = 0.0f;
 
     if (col < cols)
         for (size_t r = first + row; r < last; r += SUM_ROWS)
@@ -235,8 +236,7 @@ __global__ void column_sum_kernel(const T *x, float *out, size_t rows, size_t co
     out[blockIdx.y * cols + col] = sum;
 }
 
-template <typename T>
-static mt_status column_sum(struct k_stream *stream, const T *x, float *out, size_t rows, size_t cols)
+template <typename T> static mt_status column_sum(struct k_stream *stream, const T *x, float *out, size_t rows, size_t cols)
 {
     size_t pieces = rows / 64 < 1 ? 1 : rows / 64 < SUM_PIECES ? rows / 64 : (size_t)SUM_PIECES;
     dim3   grid((unsigned)((cols + 31) / 32), (unsigned)pieces);
@@ -271,7 +271,8 @@ static_assert(MT_VRANKS_MAX <= 1 << (TREE_LEVELS - 1), "a level for each bit of 
 /* As tree_block of cpu/vector.c, for one element: a binary counter whose carries are the sums. */
 __global__ void tree_kernel(const float *const *in, size_t inputs, size_t count, float *out)
 {
-    K_EACH(at, count) {
+    K_EACH(at, count)
+    {
         float level[TREE_LEVELS], carry = 0.0f;
         for (size_t i = 0; i < inputs; i++) {
             int l = 0;
@@ -307,9 +308,9 @@ mt_status k_tree_sum_cuda(struct k_stream *stream, const float *const *in, size_
 __global__ void squares_kernel(const float *x, size_t count, double *out)
 {
     K_SHARED double of[32];
-    double sum = 0;
+    double          sum = 0;
     K_EACH(i, count)
-        sum += (double)x[i] * (double)x[i];
+    sum += (double)x[i] * (double)x[i];
     sum = k_block_sum(sum, of);
     if (threadIdx.x == 0)
         out[blockIdx.x] = sum;
@@ -319,7 +320,7 @@ __global__ void squares_kernel(const float *x, size_t count, double *out)
 __global__ void double_sum_kernel(const double *x, unsigned count, double *out)
 {
     K_SHARED double of[32];
-    double sum = 0;
+    double          sum = 0;
     for (unsigned i = threadIdx.x; i < count; i += blockDim.x)
         sum += x[i];
     sum = k_block_sum(sum, of);

@@ -11,8 +11,8 @@
 /* One query of one head: its row of q, and where the keys and values of position 0 are. */
 struct query {
     const struct k_attention *all;
-    size_t width, stride, sample, head, at;
-    double scale;
+    size_t                    width, stride, sample, head, at;
+    double                    scale;
 };
 
 static size_t row_of(const struct query *q, size_t position, size_t part)
@@ -36,8 +36,8 @@ static double score(const struct query *q, size_t key)
 static void query_forward(const struct query *q)
 {
     const struct k_attention *a = q->all;
-    float *out = a->out + (q->sample * a->time + q->at) * a->width + q->head * q->width;
-    double largest = score(q, 0), sum = 0;
+    float                    *out = a->out + (q->sample * a->time + q->at) * a->width + q->head * q->width;
+    double                    largest = score(q, 0), sum = 0;
 
     for (size_t key = 1; key <= q->at; key++)
         largest = fmax(largest, score(q, key));
@@ -56,9 +56,9 @@ static void query_forward(const struct query *q)
 static void query_backward(const struct query *q)
 {
     const struct k_attention *a = q->all;
-    size_t out = (q->sample * a->time + q->at) * a->width + q->head * q->width;
-    double whole = dot(a->out + out, a->dout + out, q->width);
-    double lse = (double)a->lse[(q->sample * a->heads + q->head) * a->time + q->at];
+    size_t                    out = (q->sample * a->time + q->at) * a->width + q->head * q->width;
+    double                    whole = dot(a->out + out, a->dout + out, q->width);
+    double                    lse = (double)a->lse[(q->sample * a->heads + q->head) * a->time + q->at];
 
     for (size_t key = 0; key <= q->at; key++) {
         double p = exp(score(q, key) - lse);

@@ -59,14 +59,15 @@ size_t k_conv_work(const struct k_conv *c)
     /* cpu/conv_amx.c: three parts of two bytes of the weights, of dy and, twice, of the picture, each with its border. */
     size_t pixels = (c->height + 2 * c->kernel) * (c->width + 2 * c->kernel) + 64;
     size_t split = (3 * pixels * (2 * c->channels_in + c->channels_out) +
-                    3 * c->channels_out * c->kernel * c->kernel * c->channels_in) / 2 + 64;
+                    3 * c->channels_out * c->kernel * c->kernel * c->channels_in) /
+                       2 +
+                   64;
     return copied > split ? copied : split;
 }
 
 static size_t outputs(const struct k_conv *c)
 {
-    return c->batch * (c->height + 2 * c->pad - c->kernel + 1) * (c->width + 2 * c->pad - c->kernel + 1) *
-           c->channels_out;
+    return c->batch * (c->height + 2 * c->pad - c->kernel + 1) * (c->width + 2 * c->pad - c->kernel + 1) * c->channels_out;
 }
 
 mt_status k_conv_forward_reference(struct k_stream *stream, const struct k_conv *c)

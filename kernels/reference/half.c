@@ -72,7 +72,7 @@ static mt_status norm_forward(struct k_stream *stream, const struct k_half_norm 
     (void)stream;
     for (size_t r = 0; r < n->rows; r++) {
         const k_half *x = n->x + r * cols;
-        double mean = 0, squares = 0;
+        double        mean = 0, squares = 0;
         if (n->plus) {
             for (size_t c = 0; c < cols; c++)
                 n->sum[r * cols + c] = half_of(at(x, c) + at(n->plus, r * cols + c));
@@ -93,9 +93,9 @@ static mt_status norm_forward(struct k_stream *stream, const struct k_half_norm 
 
 static void norm_row_backward(const struct k_half_norm *n, size_t r)
 {
-    size_t cols = n->cols;
+    size_t        cols = n->cols;
     const k_half *x = n->x + r * cols, *dy = n->dy + r * cols;
-    double mean = (double)n->mean[r], rstd = (double)n->rstd[r], sum = 0, sum_scaled = 0;
+    double        mean = (double)n->mean[r], rstd = (double)n->rstd[r], sum = 0, sum_scaled = 0;
     for (size_t c = 0; c < cols; c++) {
         double scaled = (at(x, c) - mean) * rstd, d = at(dy, c);
         n->dbias[c] += (float)d;
@@ -159,8 +159,8 @@ static mt_status bias_grad(struct k_stream *stream, const k_half *x, float *out,
 
 struct query {
     const struct k_half_attention *all;
-    size_t width, sample, head, at;
-    double scale;
+    size_t                         width, sample, head, at;
+    double                         scale;
 };
 
 static size_t row_of(const struct query *q, size_t position, size_t part)
@@ -184,8 +184,8 @@ static double score(const struct query *q, size_t key)
 static void query_forward(const struct query *q)
 {
     const struct k_half_attention *a = q->all;
-    k_half *out = a->out + (q->sample * a->time + q->at) * a->width + q->head * q->width;
-    double largest = score(q, 0), sum = 0;
+    k_half                        *out = a->out + (q->sample * a->time + q->at) * a->width + q->head * q->width;
+    double                         largest = score(q, 0), sum = 0;
     for (size_t key = 1; key <= q->at; key++)
         largest = fmax(largest, score(q, key));
     for (size_t key = 0; key <= q->at; key++)
@@ -204,8 +204,8 @@ static void query_forward(const struct query *q)
 static double pair_backward(const struct query *q, size_t key, double *out_p)
 {
     const struct k_half_attention *a = q->all;
-    size_t out = (q->sample * a->time + q->at) * a->width + q->head * q->width;
-    size_t row = (q->sample * a->heads + q->head) * a->time + q->at;
+    size_t                         out = (q->sample * a->time + q->at) * a->width + q->head * q->width;
+    size_t                         row = (q->sample * a->heads + q->head) * a->time + q->at;
     *out_p = exp(score(q, key) - (double)a->lse[row]);
     return *out_p * (dot(a->dout + out, a->qkv + row_of(q, key, 2), q->width) - (double)a->dot[row]) * q->scale;
 }
@@ -213,7 +213,7 @@ static double pair_backward(const struct query *q, size_t key, double *out_p)
 static void dot_make(const struct query *q)
 {
     const struct k_half_attention *a = q->all;
-    size_t out = (q->sample * a->time + q->at) * a->width + q->head * q->width;
+    size_t                         out = (q->sample * a->time + q->at) * a->width + q->head * q->width;
     a->dot[(q->sample * a->heads + q->head) * a->time + q->at] = (float)dot(a->out + out, a->dout + out, q->width);
 }
 
@@ -221,7 +221,7 @@ static void dot_make(const struct query *q)
 static void position_backward(const struct query *q)
 {
     const struct k_half_attention *a = q->all;
-    double dq[HEAD_MAX] = {0}, dk[HEAD_MAX] = {0}, dv[HEAD_MAX] = {0}, p;
+    double                         dq[HEAD_MAX] = {0}, dk[HEAD_MAX] = {0}, dv[HEAD_MAX] = {0}, p;
     for (size_t key = 0; key <= q->at; key++) {
         double d = pair_backward(q, key, &p);
         for (size_t c = 0; c < q->width; c++)
@@ -275,7 +275,7 @@ static mt_status attention_backward(struct k_stream *stream, const struct k_half
 static void xent_row(const struct k_half_xent *x, size_t r)
 {
     k_half *scores = x->scores + r * x->stride;
-    double answer = at(scores, (size_t)x->targets[r]), largest = answer, sum = 0;
+    double  answer = at(scores, (size_t)x->targets[r]), largest = answer, sum = 0;
     for (size_t c = 0; c < x->classes; c++)
         largest = at(scores, c) > largest ? at(scores, c) : largest;
     for (size_t c = 0; c < x->classes; c++)
@@ -300,8 +300,15 @@ static mt_status xent(struct k_stream *stream, const struct k_half_xent *x)
     return mt_ok();
 }
 
-const struct k_half_ops k_half_reference = {
-    .cast = cast, .gemm = gemm, .embed_forward = embed_forward, .embed_backward = embed_backward,
-    .norm_forward = norm_forward, .norm_backward = norm_backward, .gelu_forward = gelu_forward,
-    .gelu_backward = gelu_backward, .bias_grad = bias_grad, .attention_forward = attention_forward,
-    .attention_backward = attention_backward, .xent = xent};
+const struct k_half_ops k_half_reference = {.cast = cast,
+                                            .gemm = gemm,
+                                            .embed_forward = embed_forward,
+                                            .embed_backward = embed_backward,
+                                            .norm_forward = norm_forward,
+                                            .norm_backward = norm_backward,
+                                            .gelu_forward = gelu_forward,
+                                            .gelu_backward = gelu_backward,
+                                            .bias_grad = bias_grad,
+                                            .attention_forward = attention_forward,
+                                            .attention_backward = attention_backward,
+                                            .xent = xent};

@@ -24,9 +24,7 @@ uint64_t os_segment_bytes_for(uint64_t size, uint64_t step)
 {
     if (size > UINT64_C(1) << 40)
         return 0;
-    uint64_t body = place_bytes(size) <= OS_CLASS_MAX
-                        ? OS_SLAB
-                        : (place_bytes(size) + OS_CHUNK - 1) / OS_CHUNK * OS_CHUNK;
+    uint64_t body = place_bytes(size) <= OS_CLASS_MAX ? OS_SLAB : (place_bytes(size) + OS_CHUNK - 1) / OS_CHUNK * OS_CHUNK;
     uint64_t bytes = body;
     do { /* the head grows with the segment: at most a few rounds */
         bytes = (body + (uint64_t)os_head_chunks(bytes) * OS_CHUNK + step - 1) / step * step;
@@ -66,7 +64,7 @@ static uint32_t find_chunks(struct os_own *own, uint32_t count)
     if (own->free_chunks < count)
         return 0;
     uint32_t row = 0;
-    bool low = true;
+    bool     low = true;
     for (uint32_t i = own->lowest_free; i < own->chunks; i++) {
         if (i % 64 == 0 && own->used[i / 64] == UINT64_MAX) {
             row = 0;
@@ -150,10 +148,8 @@ static void slab_format(struct os_slab *slab)
     memset(slab->free, 0, sizeof slab->free);
     bits_set(slab->free, 0, slab->places);
     for (uint32_t i = 0; i < slab->places; i++)
-        shm_store32(&object_at(slab->own, (uint64_t)slab->chunk * OS_CHUNK + (uint64_t)i * size)->state,
-                    OS_EMPTY);
-    shm_store32_release(&os_chunk_words(slab->own->mapped.data)[slab->chunk],
-                        os_chunk_word(slab->size_class, OS_SLAB_CHUNKS));
+        shm_store32(&object_at(slab->own, (uint64_t)slab->chunk * OS_CHUNK + (uint64_t)i * size)->state, OS_EMPTY);
+    shm_store32_release(&os_chunk_words(slab->own->mapped.data)[slab->chunk], os_chunk_word(slab->size_class, OS_SLAB_CHUNKS));
     for (uint32_t i = 0; i < OS_SLAB_CHUNKS; i++)
         slab->own->chunk[slab->chunk + i].slab = slab;
 }
@@ -246,12 +242,11 @@ void os_slabs_trim(struct os_client *client)
 /* --- places
  * ----------------------------------------------------------------------------------------------------- */
 
-static mt_status take_place(struct os_client *client, uint64_t bytes, struct os_own **out_own,
-                            uint64_t *out_offset, bool *out_cold)
+static mt_status take_place(struct os_client *client, uint64_t bytes, struct os_own **out_own, uint64_t *out_offset, bool *out_cold)
 {
     mt_status none = mt_error(MT_EAGAIN, 0, "object store: this process needs another segment");
     if (bytes <= OS_CLASS_MAX) {
-        uint32_t size_class = client->class_of[bytes / OS_UNIT];
+        uint32_t        size_class = client->class_of[bytes / OS_UNIT];
         struct os_slab *slab = client->partial[size_class];
         if (!slab && !(slab = slab_new(client, size_class, &none)))
             return none;
@@ -270,15 +265,14 @@ static mt_status take_place(struct os_client *client, uint64_t bytes, struct os_
     return mt_ok();
 }
 
-mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_place *out_place,
-                          void **out_data, uint64_t *out_want)
+mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_place *out_place, void **out_data, uint64_t *out_want)
 {
     *out_want = os_segment_bytes_for(size, UINT64_C(1) << 20);
     if (*out_want == 0)
         return mt_error(MT_EINVAL, 0, "object store: larger than any segment");
     struct os_own *own;
-    uint64_t offset;
-    bool cold = false;
+    uint64_t       offset;
+    bool           cold = false;
     MT_TRY(take_place(client, place_bytes(size), &own, &offset, &cold));
 
     struct os_object *object = object_at(own, offset);
@@ -291,16 +285,12 @@ mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_pla
     return mt_ok();
 }
 
-void os_client_publish(const struct os_client *client, struct os_place place, void *data, mt_id id,
-                       uint32_t owner_node, uint64_t size, uint8_t type, struct lane_ref *out_ref)
+void os_client_publish(const struct os_client *client, struct os_place place, void *data, mt_id id, uint32_t owner_node,
+                       uint64_t size, uint8_t type, struct lane_ref *out_ref)
 {
     struct os_object *object = (struct os_object *)data - 1;
-    struct os_object header = {.generation = place.generation,
-                               .id = id,
-                               .size = size,
-                               .owner_node = owner_node,
-                               .job = client->job,
-                               .type = type};
+    struct os_object  header = {
+         .generation = place.generation, .id = id, .size = size, .owner_node = owner_node, .job = client->job, .type = type};
     size_t after_state = offsetof(struct os_object, generation);
     if (place.is_summed || client->is_summing) {
         header.flags = OS_OBJECT_SUMMED;
@@ -353,7 +343,7 @@ mt_status os_place_free(struct os_client *client, struct os_own *own, uint64_t o
 {
     if (offset >= own->mapped.size || offset % OS_UNIT != 0)
         return mt_error(MT_EINVAL, 0, "object store: free of a place that is not in use");
-    uint32_t first = (uint32_t)(offset / OS_CHUNK);
+    uint32_t         first = (uint32_t)(offset / OS_CHUNK);
     struct os_chunk *chunk = &own->chunk[first];
     if (chunk->slab)
         return slab_free_place(client, chunk->slab, offset, by_raylet);
@@ -401,7 +391,7 @@ mt_status os_client_space_back(struct os_client *client, uint32_t segment, uint6
 
 static mt_status own_new(uint64_t size, struct os_own **out_own)
 {
-    uint32_t chunks = (uint32_t)(size / OS_CHUNK), words = (chunks + 63) / 64;
+    uint32_t       chunks = (uint32_t)(size / OS_CHUNK), words = (chunks + 63) / 64;
     struct os_own *own = calloc(1, sizeof *own);
     if (!own)
         return mt_error(MT_ENOMEM, 0, "object store: own segment");
@@ -424,16 +414,15 @@ static mt_status own_new(uint64_t size, struct os_own **out_own)
     return mt_ok();
 }
 
-mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data,
-                            const void *view, const void *generations)
+mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data, const void *view,
+                            const void *generations)
 {
     struct os_mapped *mapped = os_find_mapped(client, segment);
     if (segment == 0 || segment > OS_SEGMENT_MAX || size % OS_CHUNK != 0 || size / OS_CHUNK > 0xffffff ||
         size < (uint64_t)(os_head_chunks(size) + OS_SLAB_CHUNKS) * OS_CHUNK || (mapped && mapped->own))
         return mt_error(MT_EINVAL, 0, "object store: impossible segment");
     if (mapped)
-        MT_TRY(
-            os_client_drop(client, segment)); /* granted to us what a dead process wrote and we have read */
+        MT_TRY(os_client_drop(client, segment)); /* granted to us what a dead process wrote and we have read */
     struct os_own *own;
     MT_TRY(own_new(size, &own));
     own->mapped = (struct os_mapped){.number = segment,
@@ -510,8 +499,7 @@ static bool trim_pages(struct os_own *own, uint64_t bytes_max, struct os_trim *o
     while (first < own->chunks && !chunk_is_idle(own, first))
         first++;
     uint32_t count = 0;
-    while (first + count < own->chunks && (uint64_t)(count + 1) * OS_CHUNK <= bytes_max &&
-           chunk_is_idle(own, first + count))
+    while (first + count < own->chunks && (uint64_t)(count + 1) * OS_CHUNK <= bytes_max && chunk_is_idle(own, first + count))
         count++;
     if (count == 0)
         return false;
@@ -536,8 +524,8 @@ void os_client_trim(struct os_client *client, uint64_t keep_bytes, struct os_tri
         bool kept = !client->own_newest->older || warm - warm_free_bytes(own) < keep_bytes;
         if (!own_is_idle(own) || (kept && own->mapped.size <= keep_bytes))
             continue;
-        *out = (struct os_trim){OS_TRIM_SEGMENT, own->mapped.number, own->mapped.size, own->mapped.data,
-                                own->mapped.view, own->mapped.generations};
+        *out = (struct os_trim){OS_TRIM_SEGMENT,  own->mapped.number, own->mapped.size,
+                                own->mapped.data, own->mapped.view,   own->mapped.generations};
         mt_status dropped = os_client_drop(client, own->mapped.number);
         MT_ASSERT(dropped.code == MT_OK);
         return;
@@ -568,8 +556,7 @@ mt_status os_client_surrender(struct os_client *client, uint32_t segment, struct
     os_slabs_trim(client);
     if (!is_all_taken(mapped->own))
         return mt_error(MT_EAGAIN, 0, "object store: the segment is in use");
-    *out = (struct os_trim){OS_TRIM_SEGMENT, segment, mapped->size, mapped->data, mapped->view,
-                            mapped->generations};
+    *out = (struct os_trim){OS_TRIM_SEGMENT, segment, mapped->size, mapped->data, mapped->view, mapped->generations};
     return os_client_drop(client, segment);
 }
 

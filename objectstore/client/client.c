@@ -58,11 +58,9 @@ struct os_mapped *os_find_mapped(const struct os_client *client, uint32_t segmen
     return mapped;
 }
 
-mt_status os_client_add_reader(struct os_client *client, uint32_t segment, uint64_t size, const void *data,
-                               const void *generations)
+mt_status os_client_add_reader(struct os_client *client, uint32_t segment, uint64_t size, const void *data, const void *generations)
 {
-    if (segment == 0 || segment > OS_SEGMENT_MAX || size % OS_CHUNK != 0 || size == 0 ||
-        size / OS_CHUNK > 0xffffff)
+    if (segment == 0 || segment > OS_SEGMENT_MAX || size % OS_CHUNK != 0 || size == 0 || size / OS_CHUNK > 0xffffff)
         return mt_error(MT_EINVAL, 0, "object store: impossible segment");
     if (os_find_mapped(client, segment))
         return mt_error(MT_EEXIST, 0, "object store: segment is mapped");
@@ -135,9 +133,8 @@ static mt_status held_grow(struct os_client *client)
     uint32_t old = client->held_capacity;
     uint32_t slots = old == 0 ? FIRST_SLOTS : old * 2;
     if (old == OS_PIN_SLOTS)
-        return mt_error(MT_EAGAIN, 0,
-                        "object store: this process reads 65528 objects at a time; release some views");
-    uint32_t capacity = slots < OS_PIN_SLOTS ? slots : OS_PIN_SLOTS;
+        return mt_error(MT_EAGAIN, 0, "object store: this process reads 65528 objects at a time; release some views");
+    uint32_t        capacity = slots < OS_PIN_SLOTS ? slots : OS_PIN_SLOTS;
     struct os_held *held = realloc(client->held, capacity * sizeof *held);
     if (held)
         client->held = held;
@@ -160,11 +157,10 @@ static mt_status held_grow(struct os_client *client)
 }
 
 /* The slot's pin is over; a free that waited for it happens now. EAGAIN: the raylet was faster. */
-static mt_status held_release(struct os_client *client, struct os_held *held, struct os_mapped *mapped,
-                              uint64_t offset)
+static mt_status held_release(struct os_client *client, struct os_held *held, struct os_mapped *mapped, uint64_t offset)
 {
     uint32_t slot = (uint32_t)(held - client->held);
-    bool free_later = held->free_later;
+    bool     free_later = held->free_later;
     os_pin_drop(client->pins, slot);
     held_remove(client, slot);
     *held = (struct os_held){.next = client->held_free};
@@ -188,22 +184,21 @@ static mt_status lost(void)
 static bool header_matches(const struct os_mapped *mapped, const struct lane_ref *ref)
 {
     struct os_object *object = (struct os_object *)(void *)(mapped->data + ref->offset);
-    struct os_object header;
+    struct os_object  header;
     if (shm_load32_acquire(&object->state) != OS_SEALED)
         return false;
     size_t after_state = offsetof(struct os_object, generation);
     shm_read((uint8_t *)&header + after_state, (uint8_t *)object + after_state, sizeof header - after_state);
-    return mt_id_equal(header.id, ref->id) && header.size == ref->size &&
-           header.generation == ref->generation;
+    return mt_id_equal(header.id, ref->id) && header.size == ref->size && header.generation == ref->generation;
 }
 
 static mt_status pin_first(struct os_client *client, struct os_mapped *mapped, const struct lane_ref *ref)
 {
     if (client->held_free == 0)
         MT_TRY(held_grow(client));
-    uint32_t slot = client->held_free - 1;
+    uint32_t        slot = client->held_free - 1;
     struct os_held *held = &client->held[slot];
-    uint64_t place = os_place_word(ref->segment, ref->offset);
+    uint64_t        place = os_place_word(ref->segment, ref->offset);
     if (!os_pin_hold(client->pins, slot, place, &mapped->generations[ref->offset / OS_UNIT], ref->generation))
         return lost();
     if (!header_matches(mapped, ref)) {
@@ -225,8 +220,7 @@ mt_status os_client_pin(struct os_client *client, const struct lane_ref *ref, co
     struct os_mapped *mapped = os_find_mapped(client, ref->segment);
     if (!mapped)
         return mt_error(MT_ENOENT, 0, "object store: segment is not mapped");
-    if (ref->offset % OS_UNIT != 0 || ref->offset >= mapped->size ||
-        ref->size > mapped->size - ref->offset - OS_HEADER_SIZE)
+    if (ref->offset % OS_UNIT != 0 || ref->offset >= mapped->size || ref->size > mapped->size - ref->offset - OS_HEADER_SIZE)
         return lost();
     struct os_held *held = os_find_held(client, os_place_word(ref->segment, ref->offset));
     if (!held)
@@ -241,7 +235,7 @@ mt_status os_client_pin(struct os_client *client, const struct lane_ref *ref, co
 
 mt_status os_client_unpin(struct os_client *client, const struct lane_ref *ref)
 {
-    struct os_held *held = os_find_held(client, os_place_word(ref->segment, ref->offset));
+    struct os_held   *held = os_find_held(client, os_place_word(ref->segment, ref->offset));
     struct os_mapped *mapped = os_find_mapped(client, ref->segment);
     if (!held || !mapped || held->generation != ref->generation)
         return mt_error(MT_EINVAL, 0, "object store: unpin of what is not pinned");

@@ -21,7 +21,7 @@
 #include "objectstore/layout/layout.h"
 
 enum {
-    OS_BUCKETS = 256,         /* of the hash table of segments */
+    OS_BUCKETS = 256,                      /* of the hash table of segments */
     OS_TRIM_ROUND_MS = MT_SEGMENT_WARM_MS, /* free pages are given back after one to two rounds */
 };
 
@@ -44,27 +44,26 @@ struct os_client {
     uint64_t          process;
     uint32_t          node, job;
     struct os_pins   *pins;
-    struct os_mapped *mapped[OS_BUCKETS]; /* by segment number; own ones too */
-    struct os_own    *own_newest;         /* chain of own segments, newest first */
+    struct os_mapped *mapped[OS_BUCKETS];      /* by segment number; own ones too */
+    struct os_own    *own_newest;              /* chain of own segments, newest first */
     struct os_slab   *partial[OS_CLASSES + 1]; /* slabs with a free place, the one in use first */
     struct os_slab   *spare_slabs;
-    struct os_held   *held;               /* one per pin slot: private counts */
-    uint32_t          held_capacity;      /* slots that have a struct os_held */
-    uint32_t          held_free;          /* chain of free slots, + 1; 0: none */
-    uint32_t         *held_bucket;        /* hash of places to slots, + 1 */
+    struct os_held   *held;          /* one per pin slot: private counts */
+    uint32_t          held_capacity; /* slots that have a struct os_held */
+    uint32_t          held_free;     /* chain of free slots, + 1; 0: none */
+    uint32_t         *held_bucket;   /* hash of places to slots, + 1 */
     uint32_t          held_buckets;
-    uint32_t          pinned;             /* slots in use */
-    uint64_t          used_bytes;         /* of own segments, in places given out and slabs */
-    uint64_t          own_bytes;          /* size of own segments */
+    uint32_t          pinned;     /* slots in use */
+    uint64_t          used_bytes; /* of own segments, in places given out and slabs */
+    uint64_t          own_bytes;  /* size of own segments */
     uint8_t           class_of[OS_CLASS_MAX / OS_UNIT + 1];
-    uint32_t          frozen;     /* places: os_client_frozen */
-    bool            (*thaw)(void *header); /* set by whoever freezes; false: it can't be done now */
-    bool              is_summing; /* set by the caller: values are published with their sum (objectstore/layout/sum.h) */
+    uint32_t          frozen;   /* places: os_client_frozen */
+    bool (*thaw)(void *header); /* set by whoever freezes; false: it can't be done now */
+    bool is_summing;            /* set by the caller: values are published with their sum (objectstore/layout/sum.h) */
 };
 
 /* `pins` is OS_PINS_BYTES of zeroed memory that the raylet reads (CTL_WELCOME's third descriptor). ENOMEM. */
-MT_MUST_USE mt_status os_client_init(struct os_client *client, uint64_t process, uint32_t node, uint32_t job,
-                                     void *pins);
+MT_MUST_USE mt_status os_client_init(struct os_client *client, uint64_t process, uint32_t node, uint32_t job, void *pins);
 /* Frees private memory only: mappings are the caller's, pins stay set until the raylet sees the process go. */
 void os_client_fini(struct os_client *client);
 
@@ -75,19 +74,19 @@ void os_client_fini(struct os_client *client);
  * read-only. All stay mapped until drop. The segment may have been another process's: what it held is forgotten. Where it is
  * mapped here for reading already, this mapping takes the other's place (drop it first to unmap it). EINVAL: size or number
  * impossible, or already own; EAGAIN: something in it is pinned here; ENOMEM. */
-MT_MUST_USE mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data,
-                                        const void *view, const void *generations);
+MT_MUST_USE mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data, const void *view,
+                                        const void *generations);
 
 /* A place for a value of `size` bytes, 64-aligned, in state WRITING. Where much of it is cold, one
  * madvise(MADV_POPULATE_WRITE) of its pages before writing is three times as fast as faulting in the copy. EAGAIN: no
  * room; *out_want is the segment size to ask for. EINVAL: no segment is so large. ENOMEM. */
-MT_MUST_USE mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_place *out_place,
-                                      void **out_data, uint64_t *out_want);
+MT_MUST_USE mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_place *out_place, void **out_data,
+                                      uint64_t *out_want);
 
 /* Completes the object (the value is written) and fills the ref that names it. `size` may be less than allocated. From
  * here on the value does not change. The place came from alloc and was not published before. */
-void os_client_publish(const struct os_client *client, struct os_place place, void *data, mt_id id,
-                       uint32_t owner_node, uint64_t size, uint8_t type, struct lane_ref *out_ref);
+void os_client_publish(const struct os_client *client, struct os_place place, void *data, mt_id id, uint32_t owner_node,
+                       uint64_t size, uint8_t type, struct lane_ref *out_ref);
 
 /* The caller has mapped the first pages of a published value that takes chunks of its own (more than OS_CLASS_MAX), header
  * included, read-only where it had written it. client->thaw is called before this process writes the header again; where that
@@ -108,8 +107,7 @@ MT_MUST_USE mt_status os_client_verify(const void *data, uint64_t size);
  * the raylet's to free: when that owner has died, its writer sends CTL_OBJECT_DEAD.) EINVAL: no such place. EAGAIN: the
  * raylet has taken the place (the value is on disk): send CTL_OBJECT_DEAD, and the place comes back by CTL_SPACE_BACK,
  * or has come back already and holds another object, which stays: `generation` is that of the value to be freed. */
-MT_MUST_USE mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t offset,
-                                     uint32_t generation);
+MT_MUST_USE mt_status os_client_free(struct os_client *client, uint32_t segment, uint64_t offset, uint32_t generation);
 
 /* The raylet handed a place back (CTL_SPACE_BACK). EPROTO: no such place, or it is free already. */
 MT_MUST_USE mt_status os_client_space_back(struct os_client *client, uint32_t segment, uint64_t offset);

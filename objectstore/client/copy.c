@@ -18,8 +18,7 @@ enum {
     COPY_PAGE = 4096,
     COPY_PAGES = 8, /* side by side */
     COPY_BLOCK = COPY_PAGE * COPY_PAGES,
-    COPY_STEP =
-        128, /* bytes of one page before the next has its turn: two lines, as the prefetcher takes them */
+    COPY_STEP = 128, /* bytes of one page before the next has its turn: two lines, as the prefetcher takes them */
 };
 
 #if defined(__x86_64__)
@@ -40,9 +39,9 @@ void os_copy(void *to, const void *from, size_t size)
         memcpy(to, from, size);
         return;
     }
-    uint8_t *out = to;
+    uint8_t       *out = to;
     const uint8_t *in = from;
-    size_t at = -(uintptr_t)out & 63;
+    size_t         at = -(uintptr_t)out & 63;
     memcpy(out, in, at);
     for (; at + COPY_BLOCK <= size; at += COPY_BLOCK)
         stream_block(out + at, in + at);

@@ -31,8 +31,8 @@ struct os_slab {
 };
 
 struct os_chunk {
-    struct os_slab *slab; /* of each chunk of a slab */
-    uint32_t        run;  /* chunks of the run that begins here */
+    struct os_slab *slab;      /* of each chunk of a slab */
+    uint32_t        run;       /* chunks of the run that begins here */
     bool            is_frozen; /* the run's header can't be written before client->thaw */
 };
 

@@ -22,26 +22,26 @@
 #include "core/lane/shm.h"
 
 enum {
-    OS_UNIT = 128,                             /* bytes: the smallest place; the step of offsets */
-    OS_HEADER_SIZE = 64,                       /* bytes of header in front of a value: values are 64-aligned */
-    OS_CHUNK = 16 * 1024,                      /* bytes */
+    OS_UNIT = 128,        /* bytes: the smallest place; the step of offsets */
+    OS_HEADER_SIZE = 64,  /* bytes of header in front of a value: values are 64-aligned */
+    OS_CHUNK = 16 * 1024, /* bytes */
     OS_SLAB_CHUNKS = 4,
-    OS_SLAB = OS_CHUNK * OS_SLAB_CHUNKS,       /* bytes */
+    OS_SLAB = OS_CHUNK * OS_SLAB_CHUNKS, /* bytes */
     OS_CLASSES = 25,
-    OS_CLASS_MAX = 21760,                      /* bytes of the largest class: three places in a slab */
-    OS_PLACES_MAX = OS_SLAB / OS_UNIT,         /* places in a slab of the smallest class */
-    OS_RUN = 255,                              /* "class" of a run of chunks */
-    OS_PIN_SLOTS = 65528,                      /* objects that one process pins at a time */
-    OS_SEGMENT_MAGIC = 0x67657373,             /* "sseg" */
+    OS_CLASS_MAX = 21760,              /* bytes of the largest class: three places in a slab */
+    OS_PLACES_MAX = OS_SLAB / OS_UNIT, /* places in a slab of the smallest class */
+    OS_RUN = 255,                      /* "class" of a run of chunks */
+    OS_PIN_SLOTS = 65528,              /* objects that one process pins at a time */
+    OS_SEGMENT_MAGIC = 0x67657373,     /* "sseg" */
     OS_VERSION = 1,
 };
 
 /* Bytes of a place of class 1..OS_CLASSES (index 0 is not used). Chosen so that a value of a power of two, header
  * included, wastes little, and that the places fill the slab. */
-#define OS_CLASS_SIZES                                                                                         \
-    {                                                                                                          \
-        0, 128, 256, 384, 512, 640, 768, 896, 1024, 1152, 1408, 1664, 1920, 2176, 2688, 3200, 3712, 4224,      \
-            5376, 6528, 8064, 9344, 10880, 13056, 16384, OS_CLASS_MAX                                          \
+#define OS_CLASS_SIZES \
+    { \
+        0, 128, 256, 384, 512, 640, 768, 896, 1024, 1152, 1408, 1664, 1920, 2176, 2688, 3200, 3712, 4224, 5376, 6528, 8064, 9344, \
+            10880, 13056, 16384, OS_CLASS_MAX \
     }
 
 /* Offset 0 of every segment, written once by its writer; then shm_u32 chunk words, one per chunk. */
@@ -71,11 +71,11 @@ struct os_object {
     uint64_t size; /* of the value */
     uint32_t owner_node;
     uint32_t job;
-    uint8_t  type; /* letter of the value */
+    uint8_t  type;  /* letter of the value */
     uint8_t  flags; /* OS_OBJECT_SUMMED */
     uint8_t  reserved[2];
     uint32_t ref_count; /* declared refs: so many struct lane_ref follow the value, 8-aligned; no others keep anything alive */
-    uint64_t sum; /* os_sum of the value, where it is SUMMED */
+    uint64_t sum;       /* os_sum of the value, where it is SUMMED */
     uint8_t  reserved2[8];
 };
 enum { OS_OBJECT_SUMMED = 1 };

@@ -25,11 +25,10 @@
 #include "objectstore/layout/layout.h"
 
 /* P1..P3. True: the place stays as it is until os_pin_drop. The slot is free and this process's. */
-static inline bool os_pin_hold(struct os_pins *pins, uint32_t slot, uint64_t place, shm_u32 *generation,
-                               uint32_t expected)
+static inline bool os_pin_hold(struct os_pins *pins, uint32_t slot, uint64_t place, shm_u32 *generation, uint32_t expected)
 {
     if (slot >= shm_load32(&pins->high))
-        shm_store32(&pins->high, slot + 1); /* before the fence, like the slot: the raylet looks below it */
+        shm_store32(&pins->high, slot + 1);        /* before the fence, like the slot: the raylet looks below it */
     shm_store64_release(&pins->slot[slot], place); /* release: after the reads of what the slot named before */
     if (!MT_PLANT(MT_PLANT_PIN_NO_FENCE))
         shm_fence();

@@ -25,7 +25,7 @@ mt_status os_dead_reserve(struct os_dead_list *list, size_t extra)
 {
     if (list->capacity - list->count >= extra)
         return mt_ok();
-    size_t capacity = (list->count + extra) * 2;
+    size_t          capacity = (list->count + extra) * 2;
     struct os_dead *data = realloc(list->data, capacity * sizeof *data);
     if (!data)
         return mt_error(MT_ENOMEM, 0, "object store: dead list");
@@ -37,8 +37,8 @@ mt_status os_dead_reserve(struct os_dead_list *list, size_t extra)
 mt_status os_object_kill(struct os_store *store, struct os_segment *segment, uint64_t offset, bool is_taken)
 {
     MT_TRY(os_dead_reserve(&store->fresh, 1));
-    store->fresh.data[store->fresh.count++] =
-        (struct os_dead){.place = os_place_word(segment->number, offset), .is_taken = is_taken};
+    store->fresh.data[store->fresh.count++] = (struct os_dead){.place = os_place_word(segment->number, offset),
+                                                               .is_taken = is_taken};
     os_generation_bump(os_generation_at(segment, offset));
     segment->dead++;
     if (segment->writer == 0 && segment->objects > 0)
@@ -55,8 +55,7 @@ bool os_object_read(const struct os_segment *segment, uint64_t offset, struct os
     size_t after_state = offsetof(struct os_object, generation);
     shm_read((uint8_t *)out + after_state, (uint8_t *)object + after_state, sizeof *out - after_state);
     shm_fence(); /* the copy is of one object only if it is still sealed now */
-    return shm_load32_acquire(&object->state) == OS_SEALED &&
-           out->generation == shm_load32(os_generation_at(segment, offset)) &&
+    return shm_load32_acquire(&object->state) == OS_SEALED && out->generation == shm_load32(os_generation_at(segment, offset)) &&
            out->size <= segment->size - offset - OS_HEADER_SIZE;
 }
 
@@ -90,8 +89,7 @@ bool os_store_outlives(const struct os_store *store, mt_id id, uint32_t owner_no
 /* --- walking
  * ---------------------------------------------------------------------------------------------------- */
 
-static mt_status walk_object(struct os_store *store, struct os_segment *segment, uint64_t offset,
-                             struct os_walk *walk)
+static mt_status walk_object(struct os_store *store, struct os_segment *segment, uint64_t offset, struct os_walk *walk)
 {
     struct os_object object;
     if (!os_object_read(segment, offset, &object))
@@ -99,8 +97,7 @@ static mt_status walk_object(struct os_store *store, struct os_segment *segment,
     if (walk->is_over && (!os_store_outlives(store, object.id, object.owner_node, segment->job, walk->node) ||
                           os_store_is_copy(store, object.id, os_place_word(segment->number, offset))))
         return walk->is_look ? mt_ok() : os_object_kill(store, segment, offset, false);
-    if ((walk->owner && object.id.process == walk->owner) ||
-        (walk->owner_node && object.owner_node == walk->owner_node))
+    if ((walk->owner && object.id.process == walk->owner) || (walk->owner_node && object.owner_node == walk->owner_node))
         return os_object_kill(store, segment, offset, false);
     walk->found++;
     return mt_ok();
@@ -151,9 +148,8 @@ static void mark_pinned(const struct os_store *store, struct os_dead_list *list)
     for (struct os_process *process = store->processes; process; process = process->next) {
         uint32_t high = os_pins_high(process->pins);
         for (uint32_t slot = 0; slot < high; slot++) {
-            struct os_dead key = {.place = os_pins_look(process->pins, slot)};
-            struct os_dead *dead =
-                key.place ? bsearch(&key, list->data, list->count, sizeof key, by_place) : NULL;
+            struct os_dead  key = {.place = os_pins_look(process->pins, slot)};
+            struct os_dead *dead = key.place ? bsearch(&key, list->data, list->count, sizeof key, by_place) : NULL;
             if (dead)
                 dead->pinned = !MT_PLANT(MT_PLANT_FREE_UNDER_PIN);
         }
@@ -162,8 +158,8 @@ static void mark_pinned(const struct os_store *store, struct os_dead_list *list)
 
 static void hand_back(struct os_store *store, struct os_dead dead, struct os_actions *actions)
 {
-    uint32_t number = (uint32_t)(dead.place >> 40);
-    uint64_t offset = (dead.place & ((UINT64_C(1) << 40) - 1)) * OS_UNIT;
+    uint32_t           number = (uint32_t)(dead.place >> 40);
+    uint64_t           offset = (dead.place & ((UINT64_C(1) << 40) - 1)) * OS_UNIT;
     struct os_segment *segment = os_store_find_segment(store, number);
     if (!segment)
         return; /* closed with its job */
@@ -173,12 +169,11 @@ static void hand_back(struct os_store *store, struct os_dead dead, struct os_act
     if (run > 0)
         os_store_withhold(store, segment, offset, run, actions);
     else if (segment->writer)
-        actions->data[actions->count++] =
-            (struct os_action){.kind = OS_SPACE_BACK,
-                               .segment = number,
-                               .generation = shm_load32(os_generation_at(segment, offset)),
-                               .process = segment->writer,
-                               .offset = offset};
+        actions->data[actions->count++] = (struct os_action){.kind = OS_SPACE_BACK,
+                                                             .segment = number,
+                                                             .generation = shm_load32(os_generation_at(segment, offset)),
+                                                             .process = segment->writer,
+                                                             .offset = offset};
     os_segment_check_warm(store, segment);
 }
 
@@ -219,8 +214,7 @@ static mt_status close_cold(struct os_store *store, struct os_actions *actions)
     uint64_t warm = 0;
     for (struct os_segment *segment = store->first; segment; segment = segment->next)
         warm += os_segment_is_warm(segment) ? segment->size : 0;
-    for (struct os_segment *segment = store->first, *next; segment && warm > MT_SEGMENT_WARM_BYTES_MAX;
-         segment = next) {
+    for (struct os_segment *segment = store->first, *next; segment && warm > MT_SEGMENT_WARM_BYTES_MAX; segment = next) {
         next = segment->next;
         if (!os_segment_is_warm(segment) || store->now_ms - segment->idle_since_ms < MT_SEGMENT_WARM_MS)
             continue;

@@ -16,7 +16,7 @@ enum { HEADERS_PER_LIST = 64 * 1024 }; /* places looked at for one piece */
 
 struct listing {
     const struct os_segment *segment;
-    struct os_seen        *out;
+    struct os_seen          *out;
     uint32_t                 room, count, left;
 };
 
@@ -26,9 +26,14 @@ static void list_place(struct listing *l, uint64_t offset)
     l->left--;
     if (!os_object_read(l->segment, offset, &object))
         return;
-    l->out[l->count++] = (struct os_seen){.id = object.id, .size = object.size, .writer = l->segment->writer,
-                                            .segment = l->segment->number, .job = l->segment->job,
-                                            .owner_node = object.owner_node, .offset = offset, .type = object.type};
+    l->out[l->count++] = (struct os_seen){.id = object.id,
+                                          .size = object.size,
+                                          .writer = l->segment->writer,
+                                          .segment = l->segment->number,
+                                          .job = l->segment->job,
+                                          .owner_node = object.owner_node,
+                                          .offset = offset,
+                                          .type = object.type};
 }
 
 static bool is_done(const struct listing *l)
@@ -93,9 +98,8 @@ void os_store_pins_of(const struct os_store *store, struct os_seen *listed, uint
     for (const struct os_process *p = store->processes; p && count; p = p->next) {
         uint32_t high = os_pins_high(p->pins);
         for (uint32_t slot = 0; slot < high; slot++) {
-            uint64_t         word = os_pins_look(p->pins, slot);
-            struct os_seen key = {.segment = (uint32_t)(word >> 40),
-                                    .offset = (word & ((UINT64_C(1) << 40) - 1)) * OS_UNIT};
+            uint64_t        word = os_pins_look(p->pins, slot);
+            struct os_seen  key = {.segment = (uint32_t)(word >> 40), .offset = (word & ((UINT64_C(1) << 40) - 1)) * OS_UNIT};
             struct os_seen *found = word ? bsearch(&key, listed, count, sizeof key, by_place) : NULL;
             if (found)
                 fn(user, found, p->process);

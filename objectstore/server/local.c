@@ -13,13 +13,12 @@
 
 struct os_local_map {
     struct os_local_map *next;
-    uint32_t segment;
-    uint64_t size;
-    void *data;
+    uint32_t             segment;
+    uint64_t             size;
+    void                *data;
 };
 
-mt_status os_local_open(struct os_local *local, struct os_store *store, uint64_t process, uint32_t node,
-                        uint32_t job)
+mt_status os_local_open(struct os_local *local, struct os_store *store, uint64_t process, uint32_t node, uint32_t job)
 {
     *local = (struct os_local){.store = store, .pins = calloc(1, sizeof *local->pins)};
     if (!local->pins)
@@ -62,8 +61,7 @@ mt_status os_local_pin(struct os_local *local, const struct lane_ref *ref, const
         return st;
     struct os_segment_view view;
     MT_TRY(os_store_segment(local->store, local->client.process, ref->segment, &view));
-    MT_TRY(os_client_add_reader(&local->client, view.segment, view.size, view.backing.data,
-                                view.backing.generations));
+    MT_TRY(os_client_add_reader(&local->client, view.segment, view.size, view.backing.data, view.backing.generations));
     return os_client_pin(&local->client, ref, out_data);
 }
 
@@ -77,9 +75,9 @@ void os_local_unpin(struct os_local *local, const struct lane_ref *ref)
 static mt_status own_segment(struct os_local *local, struct os_grant grant)
 {
     struct os_segment_view view;
-    struct os_local_map *map = calloc(1, sizeof *map);
-    mt_status st = mt_ok();
-    uint32_t segment = grant.segment;
+    struct os_local_map   *map = calloc(1, sizeof *map);
+    mt_status              st = mt_ok();
+    uint32_t               segment = grant.segment;
     if (!map)
         return mt_error(MT_ENOMEM, 0, "object store: own segment");
     if (segment == 0) {
@@ -98,18 +96,17 @@ static mt_status own_segment(struct os_local *local, struct os_grant grant)
     map->size = view.size;
     map->next = local->maps;
     local->maps = map;
-    return os_client_add_own(&local->client, segment, view.size, map->data, map->data,
-                             view.backing.generations);
+    return os_client_add_own(&local->client, segment, view.size, map->data, map->data, view.backing.generations);
 
 err: /* a segment that was granted and not used goes back with us */
     free(map);
     return st;
 }
 
-mt_status os_local_alloc(struct os_local *local, uint64_t size, const struct os_headroom *room,
-                         struct os_place *out_place, void **out_data, char *text, struct os_actions *actions)
+mt_status os_local_alloc(struct os_local *local, uint64_t size, const struct os_headroom *room, struct os_place *out_place,
+                         void **out_data, char *text, struct os_actions *actions)
 {
-    uint64_t want;
+    uint64_t        want;
     struct os_grant grant;
     text[0] = '\0';
     mt_status st = os_client_alloc(&local->client, size, out_place, out_data, &want);
@@ -136,8 +133,7 @@ void os_local_trim(struct os_local *local, bool now)
     struct os_trim trim;
     if (now)
         os_client_trim_round(&local->client);
-    for (os_client_trim(&local->client, 0, &trim); trim.kind != OS_TRIM_NOTHING;
-         os_client_trim(&local->client, 0, &trim))
+    for (os_client_trim(&local->client, 0, &trim); trim.kind != OS_TRIM_NOTHING; os_client_trim(&local->client, 0, &trim))
         if (trim.kind == OS_TRIM_SEGMENT)
             give_segment_back(local, trim.segment);
         else

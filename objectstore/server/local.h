@@ -16,26 +16,24 @@
 #include "objectstore/server/store.h"
 
 struct os_local {
-    struct os_client      client; /* publish, free and space_back go straight to it */
-    struct os_store      *store;
-    struct os_pins       *pins;
-    struct os_local_map  *maps; /* own segments, mapped writable */
+    struct os_client     client; /* publish, free and space_back go straight to it */
+    struct os_store     *store;
+    struct os_pins      *pins;
+    struct os_local_map *maps; /* own segments, mapped writable */
 };
 
 /* Makes the raylet process number `process` (random, like any other's) of `job`. ENOMEM, EEXIST. */
-MT_MUST_USE mt_status os_local_open(struct os_local *local, struct os_store *store, uint64_t process, uint32_t node,
-                                    uint32_t job);
+MT_MUST_USE mt_status os_local_open(struct os_local *local, struct os_store *store, uint64_t process, uint32_t node, uint32_t job);
 /* Before the job's segments are closed. What it wrote stays until its owners say. ENOMEM: call again. */
 MT_MUST_USE mt_status os_local_close(struct os_local *local);
 
 /* The value of an object on this node, until unpin. Errors as os_client_pin. */
 MT_MUST_USE mt_status os_local_pin(struct os_local *local, const struct lane_ref *ref, const void **out_data);
-void os_local_unpin(struct os_local *local, const struct lane_ref *ref);
+void                  os_local_unpin(struct os_local *local, const struct lane_ref *ref);
 
 /* A place for a value of `size` bytes. Errors as os_store_want, with its `text`; ESYS. */
 MT_MUST_USE mt_status os_local_alloc(struct os_local *local, uint64_t size, const struct os_headroom *room,
-                                     struct os_place *out_place, void **out_data, char *text,
-                                     struct os_actions *actions);
+                                     struct os_place *out_place, void **out_data, char *text, struct os_actions *actions);
 
 /* Gives back what has been free for a round of OS_TRIM_ROUND_MS, or (`now`) everything that is free. */
 void os_local_trim(struct os_local *local, bool now);

@@ -40,11 +40,8 @@ bool os_pull_request(struct os_pull *pull, struct os_wire_request *out)
     if (all || pull->serial_asked - pull->serial_got >= OS_PULL_AHEAD)
         return false;
     uint64_t end = next_chunk(pull->ref.size, pull->asked);
-    *out = (struct os_wire_request){.magic = OS_WIRE_MAGIC,
-                                    .serial = pull->serial_asked++,
-                                    .ref = pull->ref,
-                                    .offset = pull->asked,
-                                    .size = end - pull->asked};
+    *out = (struct os_wire_request){
+        .magic = OS_WIRE_MAGIC, .serial = pull->serial_asked++, .ref = pull->ref, .offset = pull->asked, .size = end - pull->asked};
     pull->asked = end;
     return true;
 }
@@ -64,9 +61,8 @@ void os_pull_room(struct os_pull *pull, void **out_at, size_t *out_size)
 static mt_status pull_head(struct os_pull *pull)
 {
     const struct os_wire_reply *head = &pull->head;
-    uint64_t end = next_chunk(pull->ref.size, pull->received);
-    if (head->magic != OS_WIRE_MAGIC || head->serial != pull->serial_got ||
-        pull->serial_got == pull->serial_asked)
+    uint64_t                    end = next_chunk(pull->ref.size, pull->received);
+    if (head->magic != OS_WIRE_MAGIC || head->serial != pull->serial_got || pull->serial_got == pull->serial_asked)
         return mt_error(MT_EPROTO, 0, "pull: not a reply to what was asked");
     if (head->code < 0 || head->code >= OS_WIRE_CODES)
         return mt_error(MT_EPROTO, 0, "pull: no such code");
@@ -125,8 +121,7 @@ void os_serve_room(struct os_serve *serve, void **out_at, size_t *out_size)
                                                    : 0;
 }
 
-static mt_status serve_hello(struct os_serve *serve, const struct io_token *token, uint32_t node,
-                             uint32_t epoch)
+static mt_status serve_hello(struct os_serve *serve, const struct io_token *token, uint32_t node, uint32_t epoch)
 {
     const struct os_wire_hello *hello = &serve->hello;
     if (!io_token_equal(token, (const char *)hello->token, sizeof hello->token))
@@ -144,9 +139,8 @@ static mt_status serve_hello(struct os_serve *serve, const struct io_token *toke
 static mt_status serve_request(struct os_serve *serve)
 {
     const struct os_wire_request *request = &serve->request;
-    if (request->magic != OS_WIRE_MAGIC || request->serial != serve->serial ||
-        request->size > MT_OBJECT_CHUNK_BYTES_MAX || request->offset > request->ref.size ||
-        request->size > request->ref.size - request->offset)
+    if (request->magic != OS_WIRE_MAGIC || request->serial != serve->serial || request->size > MT_OBJECT_CHUNK_BYTES_MAX ||
+        request->offset > request->ref.size || request->size > request->ref.size - request->offset)
         return mt_error(MT_EPROTO, 0, "object socket: impossible request");
     serve->serial++;
     serve->state = OS_SERVE_ASKED;
@@ -155,8 +149,7 @@ static mt_status serve_request(struct os_serve *serve)
     return mt_ok();
 }
 
-mt_status os_serve_received(struct os_serve *serve, size_t size, const struct io_token *token, uint32_t node,
-                            uint32_t epoch)
+mt_status os_serve_received(struct os_serve *serve, size_t size, const struct io_token *token, uint32_t node, uint32_t epoch)
 {
     bool hello = serve->state == OS_SERVE_HELLO;
     serve->have += (uint32_t)size;
@@ -170,7 +163,7 @@ void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
 {
     MT_ASSERT(serve->state == OS_SERVE_ASKED);
     const struct os_wire_request *request = &serve->request;
-    bool good = code == MT_OK;
+    bool                          good = code == MT_OK;
     serve->reply = (struct os_wire_reply){.magic = OS_WIRE_MAGIC,
                                           .serial = request->serial,
                                           .code = code,
@@ -189,14 +182,13 @@ void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
 
 int os_serve_out(const struct os_serve *serve, struct iovec out[2])
 {
-    int count = 0;
+    int      count = 0;
     uint64_t head = sizeof serve->reply;
     if (serve->sent < head)
         out[count++] = (struct iovec){(uint8_t *)(uintptr_t)&serve->reply + serve->sent, head - serve->sent};
     uint64_t in_body = serve->sent > head ? serve->sent - head : 0;
     if (in_body < serve->reply.size)
-        out[count++] =
-            (struct iovec){(uint8_t *)(uintptr_t)serve->body + in_body, serve->reply.size - in_body};
+        out[count++] = (struct iovec){(uint8_t *)(uintptr_t)serve->body + in_body, serve->reply.size - in_body};
     return count;
 }
 

@@ -26,7 +26,7 @@ enum {
     OS_WIRE_MAGIC = 0x6a626f6d, /* "mobj" */
     OS_WIRE_VERSION = 2,
     OS_WIRE_CODES = 128, /* codes are below */
-    OS_PULL_AHEAD = 4, /* chunks asked for and not yet received */
+    OS_PULL_AHEAD = 4,   /* chunks asked for and not yet received */
 };
 
 struct os_wire_hello {
@@ -47,15 +47,14 @@ struct os_wire_request {
 struct os_wire_reply {
     uint32_t magic;
     uint32_t serial;
-    int32_t  code; /* enum mt_code; not 0: no bytes follow, and nothing after it */
-    uint32_t flags; /* OS_WIRE_SUMMED */
+    int32_t  code;         /* enum mt_code; not 0: no bytes follow, and nothing after it */
+    uint32_t flags;        /* OS_WIRE_SUMMED */
     uint64_t offset, size; /* as asked */
     uint64_t sum;          /* os_sum of the bytes that follow */
     uint64_t value_sum;    /* of the whole value, where its writer has made one */
 };
 enum { OS_WIRE_SUMMED = 1 };
-static_assert(sizeof(struct os_wire_hello) == 88 && sizeof(struct os_wire_request) == 80 &&
-                  sizeof(struct os_wire_reply) == 48,
+static_assert(sizeof(struct os_wire_hello) == 88 && sizeof(struct os_wire_request) == 80 && sizeof(struct os_wire_reply) == 48,
               "the wire format has no padding");
 
 /* --- the puller ----------------------------------------------------------------------------------------------- */
@@ -96,7 +95,7 @@ struct os_serve {
     enum os_serve_state    state;
     uint32_t               have; /* bytes of hello or request that are there */
     uint32_t               serial;
-    bool                   fenced; /* the puller means another raylet */
+    bool                   fenced;  /* the puller means another raylet */
     bool                   refused; /* the reply under way is the last */
     struct os_wire_hello   hello;
     struct os_wire_request request; /* valid in ASKED and REPLY */

@@ -35,7 +35,7 @@ struct search {
     struct lane_ref *out;
     uint32_t         count, max;
     uint64_t         bytes, goal;
-    bool             small; /* places of slabs; else runs */
+    bool             small;  /* places of slabs; else runs */
     uint32_t         living; /* objects of the segment at hand, of either kind */
     uint64_t        *pinned; /* sorted: what anybody pins now */
     size_t           pinned_count;
@@ -87,10 +87,15 @@ static void consider(struct search *s, const struct os_segment *segment, uint64_
         bsearch(&place, s->pinned, s->pinned_count, sizeof place, by_word) ||
         mt_map_put_num(&s->store->victims, mt_map_key(place), 1).code)
         return;
-    s->out[s->count++] = (struct lane_ref){.id = object.id, .owner_node = object.owner_node,
-                                           .node = s->store->config.node, .segment = segment->number,
-                                           .generation = object.generation, .offset = offset, .size = object.size,
-                                           .job = segment->job, .type = object.type};
+    s->out[s->count++] = (struct lane_ref){.id = object.id,
+                                           .owner_node = object.owner_node,
+                                           .node = s->store->config.node,
+                                           .segment = segment->number,
+                                           .generation = object.generation,
+                                           .offset = offset,
+                                           .size = object.size,
+                                           .job = segment->job,
+                                           .type = object.type};
     s->bytes += object.size;
 }
 
@@ -116,12 +121,11 @@ static void search_segment(struct search *s, const struct os_segment *segment)
 /* Its writer has nothing in it that lives: it may give it back. */
 static void ask_back(struct search *s, struct os_segment *segment, struct os_actions *actions)
 {
-    if (s->living > 0 || s->bytes >= s->goal || !segment->is_thinned || !segment->writer ||
-        os_actions_reserve(actions, 1).code)
+    if (s->living > 0 || s->bytes >= s->goal || !segment->is_thinned || !segment->writer || os_actions_reserve(actions, 1).code)
         return;
     segment->is_thinned = false;
-    actions->data[actions->count++] =
-        (struct os_action){.kind = OS_ASK_BACK, .segment = segment->number, .process = segment->writer};
+    actions->data[actions->count++] = (struct os_action){
+        .kind = OS_ASK_BACK, .segment = segment->number, .process = segment->writer};
 }
 
 /* Once round all segments, from the hand on. */
@@ -145,8 +149,7 @@ static void search_round(struct search *s, struct os_actions *actions)
     }
 }
 
-uint32_t os_store_victims(struct os_store *store, uint64_t bytes, struct lane_ref *out, uint32_t max,
-                          struct os_actions *actions)
+uint32_t os_store_victims(struct os_store *store, uint64_t bytes, struct lane_ref *out, uint32_t max, struct os_actions *actions)
 {
     struct search s = {.store = store, .out = out, .max = max, .goal = bytes};
     if (!pinned_gather(&s))
@@ -175,9 +178,8 @@ bool os_store_lives(const struct os_store *store, const struct lane_ref *ref)
 {
     const struct os_segment *segment = os_store_find_segment(store, ref->segment);
     struct os_object         object;
-    return segment && ref->offset % OS_UNIT == 0 && ref->offset < segment->size &&
-           os_object_read(segment, ref->offset, &object) && object.generation == ref->generation &&
-           mt_id_equal(object.id, ref->id);
+    return segment && ref->offset % OS_UNIT == 0 && ref->offset < segment->size && os_object_read(segment, ref->offset, &object) &&
+           object.generation == ref->generation && mt_id_equal(object.id, ref->id);
 }
 
 bool os_store_is_pinned(const struct os_store *store, const struct lane_ref *ref)
@@ -270,9 +272,11 @@ mt_status os_store_unwithhold(struct os_store *store, struct os_actions *actions
             continue; /* goes with its segment */
         segment->withheld -= bytes;
         store->bytes_withheld -= bytes;
-        actions->data[actions->count++] =
-            (struct os_action){.kind = OS_SPACE_BACK, .segment = segment->number, .process = segment->writer,
-                               .generation = shm_load32(os_generation_at(segment, offset)), .offset = offset};
+        actions->data[actions->count++] = (struct os_action){.kind = OS_SPACE_BACK,
+                                                             .segment = segment->number,
+                                                             .process = segment->writer,
+                                                             .generation = shm_load32(os_generation_at(segment, offset)),
+                                                             .offset = offset};
     }
     return mt_ok();
 }

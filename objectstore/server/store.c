@@ -123,8 +123,7 @@ mt_status os_store_job_gone(struct os_store *store, uint32_t job, uint32_t node,
  * ----------------------------------------------------------------------------------------------------- */
 
 /* The smallest warm segment of the job with size_min <= size <= size_max. */
-static struct os_segment *find_warm(const struct os_store *store, uint32_t job, uint64_t size_min,
-                                    uint64_t size_max)
+static struct os_segment *find_warm(const struct os_store *store, uint32_t job, uint64_t size_min, uint64_t size_max)
 {
     struct os_segment *best = NULL;
     for (struct os_segment *segment = store->first; segment; segment = segment->next)
@@ -146,17 +145,15 @@ static uint64_t bytes_allowed(const struct os_store *store, const struct os_head
     return left < allowed ? left : allowed;
 }
 
-static mt_status store_full(struct os_store *store, uint64_t size, uint64_t allowed,
-                            const struct os_headroom *room, char *text)
+static mt_status store_full(struct os_store *store, uint64_t size, uint64_t allowed, const struct os_headroom *room, char *text)
 {
     store->full_total++;
     uint64_t mib = UINT64_C(1) << 20;
-    int used = snprintf(text, OS_TEXT_SIZE, "object store is full: %llu MiB wanted, %llu of %llu MiB taken",
-                        (unsigned long long)(size / mib), (unsigned long long)(os_store_bytes(store) / mib),
-                        (unsigned long long)(allowed / mib));
+    int      used = snprintf(text, OS_TEXT_SIZE, "object store is full: %llu MiB wanted, %llu of %llu MiB taken",
+                             (unsigned long long)(size / mib), (unsigned long long)(os_store_bytes(store) / mib),
+                             (unsigned long long)(allowed / mib));
     if (room && store->bytes_allowed < store->config.bytes_max && used > 0 && used < OS_TEXT_SIZE)
-        snprintf(text + used, (size_t)(OS_TEXT_SIZE - used),
-                 "; cgroup: limit %llu MiB, in use %llu MiB, kept free %llu MiB",
+        snprintf(text + used, (size_t)(OS_TEXT_SIZE - used), "; cgroup: limit %llu MiB, in use %llu MiB, kept free %llu MiB",
                  (unsigned long long)(room->limit / mib), (unsigned long long)(room->usage / mib),
                  (unsigned long long)(room->reserve / mib));
     return mt_error(MT_ESTORE_FULL, 0, "object store: grow");
@@ -189,8 +186,8 @@ mt_status os_store_job_ask_back(const struct os_store *store, uint32_t job, stru
         if (segment->job != job || segment->writer == 0)
             continue;
         MT_TRY(os_actions_reserve(actions, 1));
-        actions->data[actions->count++] =
-            (struct os_action){.kind = OS_ASK_BACK, .segment = segment->number, .process = segment->writer};
+        actions->data[actions->count++] = (struct os_action){
+            .kind = OS_ASK_BACK, .segment = segment->number, .process = segment->writer};
     }
     return mt_ok();
 }
@@ -235,9 +232,8 @@ static void grant_warm(struct os_process *process, struct os_segment *segment, s
     *out = (struct os_grant){.segment = segment->number};
 }
 
-mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
-                        const struct os_headroom *room, struct os_grant *out, char *text,
-                        struct os_actions *actions)
+mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size, const struct os_headroom *room,
+                        struct os_grant *out, char *text, struct os_actions *actions)
 {
     text[0] = '\0';
     struct os_process *writer = os_store_find_process(store, process);
@@ -275,8 +271,8 @@ mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
     return mt_ok();
 }
 
-mt_status os_store_add_segment(struct os_store *store, uint64_t process, uint64_t size,
-                               const struct os_backing *backing, uint32_t *out_segment)
+mt_status os_store_add_segment(struct os_store *store, uint64_t process, uint64_t size, const struct os_backing *backing,
+                               uint32_t *out_segment)
 {
     struct os_process *writer = os_store_find_process(store, process);
     if (!writer)
@@ -286,11 +282,8 @@ mt_status os_store_add_segment(struct os_store *store, uint64_t process, uint64_
     struct os_segment *segment = calloc(1, sizeof *segment);
     if (!segment)
         return mt_error(MT_ENOMEM, 0, "object store: segment");
-    *segment = (struct os_segment){.number = store->next_number++,
-                                   .job = writer->job,
-                                   .writer = process,
-                                   .size = size,
-                                   .backing = *backing};
+    *segment = (struct os_segment){
+        .number = store->next_number++, .job = writer->job, .writer = process, .size = size, .backing = *backing};
     struct os_segment **bucket = &store->bucket[segment->number % STORE_BUCKETS];
     segment->next_in_bucket = *bucket;
     *bucket = segment;

@@ -37,20 +37,20 @@ enum {
 struct os_store;
 
 struct os_store_config {
-    uint64_t bytes_max;         /* sum of segment sizes */
-    uint64_t job_bytes_max;     /* the same of one job; 0: no limit of its own */
-    uint64_t segment_first;     /* 0: 1 MiB; each further segment of a process is twice as large ... */
-    uint64_t segment_max;       /* 0: 256 MiB; ... up to here, or what one object needs */
+    uint64_t bytes_max;     /* sum of segment sizes */
+    uint64_t job_bytes_max; /* the same of one job; 0: no limit of its own */
+    uint64_t segment_first; /* 0: 1 MiB; each further segment of a process is twice as large ... */
+    uint64_t segment_max;   /* 0: 256 MiB; ... up to here, or what one object needs */
     uint32_t node;
-    bool     jobs_apart;        /* no process of one job gets a segment of another: they have different users */
+    bool     jobs_apart; /* no process of one job gets a segment of another: they have different users */
 };
 
 /* What the shell made for one segment. Descriptors are the shell's until OS_CLOSE returns them. */
 struct os_backing {
-    int      data_rw, data_ro, generations_ro;
-    int      reserved;
-    void    *data;        /* mapped by the raylet, writable */
-    void    *generations; /* mapped by the raylet, writable; os_generations_bytes(size), all zero at first */
+    int   data_rw, data_ro, generations_ro;
+    int   reserved;
+    void *data;        /* mapped by the raylet, writable */
+    void *generations; /* mapped by the raylet, writable; os_generations_bytes(size), all zero at first */
 };
 
 enum os_action_kind {
@@ -134,9 +134,8 @@ struct os_grant {
 uint64_t os_store_job_bytes(const struct os_store *store, uint32_t job);
 /* Asks the writers of a job's segments for those in which nothing stands (OS_ASK_BACK). */
 MT_MUST_USE mt_status os_store_job_ask_back(const struct os_store *store, uint32_t job, struct os_actions *actions);
-MT_MUST_USE mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size,
-                                    const struct os_headroom *room, struct os_grant *out, char *text,
-                                    struct os_actions *actions);
+MT_MUST_USE mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size, const struct os_headroom *room,
+                                    struct os_grant *out, char *text, struct os_actions *actions);
 /* The shell made it, of the size that os_store_want said. ENOENT: the process is gone. ENOMEM, EAGAIN: no number left.
  * On failure the backing stays the shell's. */
 MT_MUST_USE mt_status os_store_add_segment(struct os_store *store, uint64_t process, uint64_t size,
@@ -167,8 +166,7 @@ MT_MUST_USE mt_status os_store_tick(struct os_store *store, int64_t now_ms, stru
  * are, at most `max`. Large ones first; within each kind from the segment where the last call ended, which is about the
  * oldest first. They are marked and not named again until os_store_take or os_store_spare. Fills `out` and returns how
  * many; says OS_ASK_BACK for segments in which nothing lives any more. ENOMEM is told as nothing found. */
-uint32_t os_store_victims(struct os_store *store, uint64_t bytes, struct lane_ref *out, uint32_t max,
-                          struct os_actions *actions);
+uint32_t os_store_victims(struct os_store *store, uint64_t bytes, struct lane_ref *out, uint32_t max, struct os_actions *actions);
 /* Where the value of a victim stands. Its writer may free it at any time: only os_store_take says what was there. Valid
  * until OS_CLOSE of its segment. NULL: the segment is closed. */
 const void *os_store_victim_data(const struct os_store *store, const struct lane_ref *victim);
@@ -202,13 +200,12 @@ struct os_seen {
     uint64_t writer; /* process; 0: it has ended */
     uint32_t segment, job, owner_node;
     uint8_t  type;
-    uint32_t pins;       /* for the caller's use */
+    uint32_t pins; /* for the caller's use */
     char     pinned_by[104];
 };
 /* Some of the living objects, at most `room`, from (*segment, *offset) on; returns how many. Looks at a bounded number of
  * places, so none may be found and there be more: *segment is 0 at the end. */
-uint32_t os_store_look(const struct os_store *store, uint32_t *segment, uint64_t *offset, struct os_seen *out,
-                       uint32_t room);
+uint32_t os_store_look(const struct os_store *store, uint32_t *segment, uint64_t *offset, struct os_seen *out, uint32_t room);
 /* Sorts the list by place, and tells of each pin on one of them. */
 void os_store_pins_of(const struct os_store *store, struct os_seen *listed, uint32_t count,
                       void (*fn)(void *user, struct os_seen *object, uint64_t process), void *user);

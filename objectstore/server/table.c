@@ -16,7 +16,7 @@ mt_status os_actions_reserve(struct os_actions *actions, size_t extra)
 {
     if (actions->capacity - actions->count >= extra)
         return mt_ok();
-    size_t capacity = (actions->count + extra) * 2;
+    size_t            capacity = (actions->count + extra) * 2;
     struct os_action *data = realloc(actions->data, capacity * sizeof *data);
     if (!data)
         return mt_error(MT_ENOMEM, 0, "object store: actions");
@@ -88,12 +88,10 @@ struct os_segment *os_store_find_segment(const struct os_store *store, uint32_t 
 
 static void view_of(const struct os_segment *segment, struct os_segment_view *out)
 {
-    *out = (struct os_segment_view){segment->number, segment->job, segment->writer, segment->size,
-                                    segment->backing};
+    *out = (struct os_segment_view){segment->number, segment->job, segment->writer, segment->size, segment->backing};
 }
 
-mt_status os_store_segment(const struct os_store *store, uint64_t process, uint32_t segment,
-                           struct os_segment_view *out)
+mt_status os_store_segment(const struct os_store *store, uint64_t process, uint32_t segment, struct os_segment_view *out)
 {
     struct os_process *reader = os_store_find_process(store, process);
     struct os_segment *found = os_store_find_segment(store, segment);

@@ -29,13 +29,13 @@ struct os_segment {
     uint32_t           job;
     uint64_t           writer; /* 0: orphan or warm */
     uint64_t           size;
-    uint32_t           objects; /* of an orphan: published and not dead */
-    uint32_t           dead;    /* places on the dead lists */
+    uint32_t           objects;       /* of an orphan: published and not dead */
+    uint32_t           dead;          /* places on the dead lists */
     int64_t            idle_since_ms; /* of a warm one */
-    uint64_t           withheld; /* bytes of taken places whose pages are gone */
-    bool               is_shared;  /* a process of another job may read it */
-    bool               is_over;    /* its job has ended: closed when nothing lives in it, and nobody reads */
-    bool               is_thinned; /* something was taken from it since its writer was last asked for it */
+    uint64_t           withheld;      /* bytes of taken places whose pages are gone */
+    bool               is_shared;     /* a process of another job may read it */
+    bool               is_over;       /* its job has ended: closed when nothing lives in it, and nobody reads */
+    bool               is_thinned;    /* something was taken from it since its writer was last asked for it */
     struct os_backing  backing;
 };
 
@@ -64,14 +64,14 @@ struct os_store {
     uint32_t               next_number;
     uint32_t               segment_count, copy_count, process_count;
     uint64_t               bytes_reserved;
-    int64_t                now_ms; /* of the last tick */
-    struct os_dead_list    fresh;  /* dead since the last sweep */
-    struct os_dead_list    pinned; /* were pinned at the last look */
-    bool                   look_again; /* a process went: the next sweep looks at `pinned` too */
-    struct os_dead_list    withheld;   /* taken, not pinned, pages gone: not yet handed back */
+    int64_t                now_ms;                        /* of the last tick */
+    struct os_dead_list    fresh;                         /* dead since the last sweep */
+    struct os_dead_list    pinned;                        /* were pinned at the last look */
+    bool                   look_again;                    /* a process went: the next sweep looks at `pinned` too */
+    struct os_dead_list    withheld;                      /* taken, not pinned, pages gone: not yet handed back */
     uint64_t               bytes_withheld, bytes_allowed; /* allowed: as the last want saw it */
-    mt_map                 victims;    /* mt_map_key(place word) -> 1: on their way to disk */
-    uint32_t               hand;       /* segment where the search for victims goes on */
+    mt_map                 victims;                       /* mt_map_key(place word) -> 1: on their way to disk */
+    uint32_t               hand;                          /* segment where the search for victims goes on */
     uint64_t               dead_total, back_total, lost_total, full_total, taken_total;
 };
 
@@ -108,7 +108,7 @@ void os_store_withhold(struct os_store *store, struct os_segment *segment, uint6
 /* Hands withheld places back while there is room. */
 mt_status os_store_unwithhold(struct os_store *store, struct os_actions *actions);
 /* The segment is about to be forgotten. */
-void os_store_withheld_forget(struct os_store *store, struct os_segment *segment);
+void      os_store_withheld_forget(struct os_store *store, struct os_segment *segment);
 mt_status os_dead_reserve(struct os_dead_list *list, size_t extra);
 /* Room for `extra` actions more, so that what follows can't fail. */
 mt_status os_actions_reserve(struct os_actions *actions, size_t extra);

@@ -21,8 +21,7 @@ enum { PATH_SIZE = 4096 };
 struct names {
     const char *limit, *usage, *cache;
 };
-static const struct names names_v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
-                                      "total_inactive_file"};
+static const struct names names_v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 static const struct names names_v2 = {"memory.max", "memory.current", "inactive_file"};
 
 /* The number in a file of one line; UINT64_MAX for "max". False where there is no such file. */
@@ -48,7 +47,7 @@ static uint64_t read_stat(const char *folder, const char *key)
     if (!file)
         return 0;
     uint64_t value = 0;
-    size_t key_size = strlen(key);
+    size_t   key_size = strlen(key);
     while (fgets(line, sizeof line, file))
         if (strncmp(line, key, key_size) == 0 && line[key_size] == ' ')
             value = strtoull(line + key_size, NULL, 10);
@@ -78,7 +77,7 @@ static void consider(const char *folder, const struct names *names, uint64_t *li
 /* Our group's path below the mount, from /proc/self/cgroup. "0::/a/b" (v2) or "5:cpu,memory:/a/b" (v1). */
 static mt_status find_group(char *out_path, bool *out_v1)
 {
-    char line[PATH_SIZE];
+    char  line[PATH_SIZE];
     FILE *file = fopen("/proc/self/cgroup", "re");
     if (!file)
         return mt_error(MT_ESYS, errno, "read /proc/self/cgroup");
@@ -92,8 +91,7 @@ static mt_status find_group(char *out_path, bool *out_v1)
             continue;
         *path++ = '\0';
         controllers++;
-        bool v1 = strcmp(controllers, "memory") == 0 || strstr(controllers, ",memory") ||
-                  strstr(controllers, "memory,");
+        bool v1 = strcmp(controllers, "memory") == 0 || strstr(controllers, ",memory") || strstr(controllers, "memory,");
         if (v1 || (*controllers == '\0' && !*out_v1)) {
             *out_v1 = v1;
             snprintf(out_path, PATH_SIZE, "%s", path);

@@ -20,10 +20,10 @@
 
 enum {
     DISK_LEVEL = 1,
-    DISK_PIECE = 1 << 20,        /* bytes of one write or read */
-    DISK_SAMPLE = 16 * 1024,     /* three of these are tried ... */
+    DISK_PIECE = 1 << 20,    /* bytes of one write or read */
+    DISK_SAMPLE = 16 * 1024, /* three of these are tried ... */
     DISK_SAMPLES = 3,
-    DISK_COMPRESS_MIN = 4096,    /* ... of a value that is at least so long */
+    DISK_COMPRESS_MIN = 4096, /* ... of a value that is at least so long */
 };
 
 static mt_status disk_error(const char *what)

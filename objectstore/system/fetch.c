@@ -24,15 +24,15 @@
 #include <unistd.h>
 
 struct os_idle {
-    struct os_idle *next, **link; /* link: what points here */
+    struct os_idle     *next, **link; /* link: what points here */
     struct os_transfer *transfer;
-    struct io_watch watch;
-    struct io_timer timer;
+    struct io_watch     watch;
+    struct io_timer     timer;
     struct io_tls_conn *tls;
-    int fd;
-    uint16_t port;
-    uint32_t node, epoch; /* as the greeting said */
-    uint32_t serial;      /* of the next request */
+    int                 fd;
+    uint16_t            port;
+    uint32_t            node, epoch; /* as the greeting said */
+    uint32_t            serial;      /* of the next request */
 };
 
 static void fetch_ready(struct io_watch *watch, unsigned events);
@@ -148,7 +148,7 @@ void os_transfer_idle_close(struct os_transfer *transfer)
 static mt_status dial(const char *host, uint16_t port, int *out_fd)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *found;
-    char service[8];
+    char            service[8];
     snprintf(service, sizeof service, "%u", port);
     if (getaddrinfo(strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, service, &hints, &found) != 0)
         return mt_error(MT_EINVAL, 0, "fetch: no such address");
@@ -210,9 +210,8 @@ static mt_status connect_anew(struct os_transfer *transfer, struct os_fetch *fet
     return mt_ok();
 }
 
-mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host,
-                         uint16_t port, uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref,
-                         void *data)
+mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host, uint16_t port, uint32_t to_node,
+                         uint32_t to_epoch, const struct lane_ref *ref, void *data)
 {
     if (transfer->fetch_count == MT_OS_FETCHES_MAX)
         return mt_error(MT_EAGAIN, 0, "fetch: 256 objects are on their way already");
@@ -296,7 +295,7 @@ static void fetch_end(struct os_fetch *fetch, mt_status st)
 static void fetch_tick(struct io_timer *timer)
 {
     struct os_fetch *fetch = mt_container_of(timer, struct os_fetch, timer);
-    mt_status st = os_pull_check(&fetch->pull, (int64_t)io_now_ms());
+    mt_status        st = os_pull_check(&fetch->pull, (int64_t)io_now_ms());
     if (st.code != MT_OK)
         fetch_end(fetch, st);
     else
@@ -315,8 +314,8 @@ static mt_status fetch_write(struct os_fetch *fetch)
 {
     while (fetch->out_sent < fetch->out_size) {
         const uint8_t *at = fetch->out + fetch->out_sent;
-        size_t size = fetch->out_size - fetch->out_sent;
-        ssize_t sent = fetch->tls ? io_tls_send(fetch->tls, at, size) : send(fetch->fd, at, size, MSG_NOSIGNAL);
+        size_t         size = fetch->out_size - fetch->out_sent;
+        ssize_t        sent = fetch->tls ? io_tls_send(fetch->tls, at, size) : send(fetch->fd, at, size, MSG_NOSIGNAL);
         if (sent < 0 && (errno == EAGAIN || errno == EINTR))
             break;
         if (sent < 0)
@@ -343,7 +342,7 @@ static mt_status fetch_read(struct os_fetch *fetch)
 {
     uint64_t turn = 0;
     while (!fetch->pull.done && (turn < MT_OBJECT_CHUNK_BYTES || (fetch->tls && io_tls_has_more(fetch->tls)))) {
-        void *at;
+        void  *at;
         size_t room;
         os_pull_room(&fetch->pull, &at, &room);
         make_pages(fetch);
@@ -362,7 +361,7 @@ static mt_status fetch_read(struct os_fetch *fetch)
 static void fetch_ready(struct io_watch *watch, unsigned events)
 {
     struct os_fetch *fetch = mt_container_of(watch, struct os_fetch, watch);
-    mt_status st = mt_ok();
+    mt_status        st = mt_ok();
     if (events & (IO_READABLE | IO_HANGUP)) /* the last bytes may stand before the hang-up */
         st = fetch_read(fetch);
     if (st.code == MT_OK && fetch->pull.done) {

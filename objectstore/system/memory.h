@@ -18,7 +18,7 @@ MT_MUST_USE mt_status os_memory_create(const char *name, uint64_t size, int *out
 
 /* Maps `size` bytes of `fd`. ESYS. */
 MT_MUST_USE mt_status os_memory_map(int fd, uint64_t size, bool writable, void **out_base);
-void os_memory_unmap(void *base, uint64_t size);
+void                  os_memory_unmap(void *base, uint64_t size);
 
 /* Makes the pages of a writable mapping present in one go: several times faster than faulting them one by one. Blocks
  * for about 0.3 s per GiB. ESYS: out of memory or the mapping is not writable. */

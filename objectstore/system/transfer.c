@@ -20,18 +20,18 @@
 
 struct os_transfer_conn {
     struct os_transfer_conn *next, *previous;
-    struct os_transfer *transfer;
-    struct os_serve serve;
-    struct io_watch watch;
-    struct io_timer timer;
-    struct lane_ref pinned; /* zero id: nothing */
-    struct lane_ref held;   /* what stands for it here */
-    const void *value;      /* of what is pinned */
-    int fd;
-    struct io_tls_conn *tls; /* NULL: in clear */
-    bool is_stranger;
-    uint64_t since_ms;
-    struct io_origin from;
+    struct os_transfer      *transfer;
+    struct os_serve          serve;
+    struct io_watch          watch;
+    struct io_timer          timer;
+    struct lane_ref          pinned; /* zero id: nothing */
+    struct lane_ref          held;   /* what stands for it here */
+    const void              *value;  /* of what is pinned */
+    int                      fd;
+    struct io_tls_conn      *tls; /* NULL: in clear */
+    bool                     is_stranger;
+    uint64_t                 since_ms;
+    struct io_origin         from;
 };
 
 enum { TLS_BYTES = 6 }; /* a record's head, and the kind of its message */
@@ -41,8 +41,8 @@ static void conn_ready(struct io_watch *watch, unsigned events);
 static void conn_timeout(struct io_timer *timer);
 static void strangers_sweep(struct io_timer *timer);
 
-mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host,
-                           uint16_t port, const struct io_token *token)
+mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host, uint16_t port,
+                           const struct io_token *token)
 {
     transfer->loop = loop;
     transfer->token = *token;
@@ -115,9 +115,8 @@ void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
 
 static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
 {
-    struct os_transfer *transfer = mt_container_of(listener, struct os_transfer, listener);
-    struct os_transfer_conn *conn =
-        transfer->strangers < MT_CONNS_STRANGER_MAX ? calloc(1, sizeof *conn) : NULL;
+    struct os_transfer      *transfer = mt_container_of(listener, struct os_transfer, listener);
+    struct os_transfer_conn *conn = transfer->strangers < MT_CONNS_STRANGER_MAX ? calloc(1, sizeof *conn) : NULL;
     if (conn) {
         conn->watch.ready = conn_ready;
         if ((transfer->tls && io_tls_accept(transfer->tls, fd, &conn->tls).code) ||
@@ -170,7 +169,7 @@ static bool has_unread(const struct os_transfer_conn *conn)
 static void strangers_sweep(struct io_timer *timer)
 {
     struct os_transfer *transfer = mt_container_of(timer, struct os_transfer, sweep);
-    uint64_t now = io_now_ms(), limit = transfer->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
+    uint64_t            now = io_now_ms(), limit = transfer->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
     for (struct os_transfer_conn *conn = transfer->conns, *next; conn; conn = next) {
         next = conn->next;
         if (!conn->is_stranger || now - conn->since_ms < limit || has_unread(conn))
@@ -185,9 +184,9 @@ static void strangers_sweep(struct io_timer *timer)
 /* A request is there: finds its object, which may be the one of the request before. */
 static void conn_answer(struct os_transfer_conn *conn)
 {
-    struct os_transfer *transfer = conn->transfer;
+    struct os_transfer    *transfer = conn->transfer;
     const struct lane_ref *ref = &conn->serve.request.ref;
-    mt_status st = mt_ok();
+    mt_status              st = mt_ok();
     if (memcmp(&conn->pinned, ref, sizeof *ref) != 0) {
         conn_unpin(conn);
         st = mt_id_is_zero(ref->id) ? mt_error(MT_EOBJ_LOST, 0, "object socket: no id")
@@ -209,7 +208,7 @@ static bool conn_read(struct os_transfer_conn *conn)
 {
     struct os_transfer *transfer = conn->transfer;
     for (;;) {
-        void *at;
+        void  *at;
         size_t room;
         os_serve_room(&conn->serve, &at, &room);
         if (room == 0)
@@ -219,8 +218,7 @@ static bool conn_read(struct os_transfer_conn *conn)
             return true;
         if (got <= 0)
             return false;
-        mt_status st =
-            os_serve_received(&conn->serve, (size_t)got, &transfer->token, transfer->node, transfer->epoch);
+        mt_status st = os_serve_received(&conn->serve, (size_t)got, &transfer->token, transfer->node, transfer->epoch);
         if (st.code != MT_OK) {
             *(st.code == MT_EAUTH ? &transfer->count.refused_auth : &transfer->count.dropped) += 1;
             return false;
@@ -242,7 +240,7 @@ static bool is_last(const struct os_wire_request *request)
 
 static ssize_t send_clear(struct os_transfer_conn *conn)
 {
-    struct iovec pieces[2];
+    struct iovec  pieces[2];
     struct msghdr message = {.msg_iov = pieces};
     message.msg_iovlen = (size_t)os_serve_out(&conn->serve, pieces);
     return sendmsg(conn->fd, &message, MSG_NOSIGNAL);
@@ -279,7 +277,7 @@ static bool conn_write(struct os_transfer_conn *conn)
 static void conn_ready(struct io_watch *watch, unsigned events)
 {
     struct os_transfer_conn *conn = mt_container_of(watch, struct os_transfer_conn, watch);
-    bool alive = true;
+    bool                     alive = true;
     if (conn->serve.state == OS_SERVE_REPLY && (events & IO_WRITABLE))
         alive = conn_write(conn);
     if (alive && conn->serve.state != OS_SERVE_REPLY && (events & (IO_READABLE | IO_WRITABLE)))

@@ -21,12 +21,11 @@ enum { OS_HOST_SIZE = 64 };
 struct os_transfer {
     /* Set by the caller before open. pin: the value of an object here, unchanging until as many unpins of *out_held, which
      * is `ref` or a copy of it. EAGAIN: the puller is to ask again soon. */
-    mt_status (*pin)(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *out_held,
-                     const void **out_data);
+    mt_status (*pin)(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *out_held, const void **out_data);
     void (*unpin)(struct os_transfer *transfer, const struct lane_ref *ref);
-    const struct io_tls *tls; /* borrowed until close; NULL: in clear, ... */
-    bool is_insecure;         /* ... and even then beyond loopback */
-    struct io_bound *bound;   /* borrowed until close: as io_listener's */
+    const struct io_tls *tls;         /* borrowed until close; NULL: in clear, ... */
+    bool                 is_insecure; /* ... and even then beyond loopback */
+    struct io_bound     *bound;       /* borrowed until close: as io_listener's */
     /* Set by the caller, may change: 0 until the head has registered this node. */
     uint32_t node, epoch;
 
@@ -38,21 +37,21 @@ struct os_transfer {
     } count;
 
     /* private */
-    struct io_loop           *loop;
-    struct io_listener        listener;
-    struct io_token           token;
-    struct os_transfer_conn  *conns;
-    struct os_fetch          *fetches;
-    struct os_idle           *idle; /* connections to other nodes that carry nothing now */
-    struct io_timer           sweep; /* started: half of the places of strangers are taken */
-    uint32_t                  idle_count;
-    uint32_t                  strangers; /* connections that have sent a greeting and not shown the token */
-    uint32_t                  fetch_count;
+    struct io_loop          *loop;
+    struct io_listener       listener;
+    struct io_token          token;
+    struct os_transfer_conn *conns;
+    struct os_fetch         *fetches;
+    struct os_idle          *idle;  /* connections to other nodes that carry nothing now */
+    struct io_timer          sweep; /* started: half of the places of strangers are taken */
+    uint32_t                 idle_count;
+    uint32_t                 strangers; /* connections that have sent a greeting and not shown the token */
+    uint32_t                 fetch_count;
 };
 
 /* Listens on host:port (port 0: a free one). Errors as io_listener_open_tcp. */
-MT_MUST_USE mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host,
-                                       uint16_t port, const struct io_token *token);
+MT_MUST_USE mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host, uint16_t port,
+                                       const struct io_token *token);
 /* Ends every connection; fetches are done with ECANCELLED. */
 void os_transfer_close(struct os_transfer *transfer);
 /* Ends the connections that carry nothing: the next fetches make new ones. */
@@ -84,9 +83,8 @@ struct os_fetch {
 /* Fetches `ref` from the raylet at host:port (a number, or "localhost"), which the head knows as to_node, to_epoch (0:
  * any), into `data` (ref->size bytes, valid until done). `done` says ECONN, EFENCED, EOBJ_LOST, ETIMEDOUT, EPROTO.
  * EAGAIN: MT_OS_FETCHES_MAX are under way. EINVAL: no address. ESYS. On failure `done` does not run. */
-MT_MUST_USE mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host,
-                                     uint16_t port, uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref,
-                                     void *data);
+MT_MUST_USE mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host, uint16_t port,
+                                     uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref, void *data);
 /* Ends it without `done`. */
 void os_fetch_cancel(struct os_fetch *fetch);
 

@@ -96,15 +96,14 @@ struct rlt_action *rlt_act_record(struct rlt_actions *out, enum rlt_action_kind 
     return action;
 }
 
-struct rlt_action *rlt_act_ctl(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn, enum ctl_kind ctl,
-                               mt_id id, const void *payload, size_t size)
+struct rlt_action *rlt_act_ctl(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn, enum ctl_kind ctl, mt_id id,
+                               const void *payload, size_t size)
 {
     struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = (uint16_t)ctl, .id = id};
     return rlt_act_record(out, kind, conn, &record, payload);
 }
 
-struct rlt_action *rlt_down(struct rlt_actions *out, uint64_t conn, enum ctl_kind ctl, mt_id id, const void *payload,
-                            size_t size)
+struct rlt_action *rlt_down(struct rlt_actions *out, uint64_t conn, enum ctl_kind ctl, mt_id id, const void *payload, size_t size)
 {
     return rlt_act_ctl(out, RLT_A_SW_DOWN, conn, ctl, id, payload, size);
 }

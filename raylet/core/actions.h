@@ -19,11 +19,10 @@ struct rlt_action *rlt_act(struct rlt_actions *out, enum rlt_action_kind kind);
 /* The same with a connection, a record and a copy of its payload. */
 struct rlt_action *rlt_act_record(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn,
                                   const struct lane_record *record, const void *payload);
-struct rlt_action *rlt_act_ctl(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn, enum ctl_kind ctl,
-                               mt_id id, const void *payload, size_t size);
+struct rlt_action *rlt_act_ctl(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn, enum ctl_kind ctl, mt_id id,
+                               const void *payload, size_t size);
 /* A control record into the down ring of a process. */
-struct rlt_action *rlt_down(struct rlt_actions *out, uint64_t conn, enum ctl_kind ctl, mt_id id, const void *payload,
-                            size_t size);
+struct rlt_action *rlt_down(struct rlt_actions *out, uint64_t conn, enum ctl_kind ctl, mt_id id, const void *payload, size_t size);
 /* CTL_REPLY; text NULL: that of the code. */
 void rlt_down_reply(struct rlt_actions *out, uint64_t conn, mt_id id, int32_t code, const char *text);
 

@@ -224,48 +224,25 @@ static void up_record(struct rlt *r, const struct rlt_event *e)
     if (!p || p->state == PROC_GREETING)
         return;
     switch (e->record.kind) {
-    case CTL_CLASS:
-        up_sized(r, p, e, sizeof(struct ctl_class), rlt_class_define);
-        break;
-    case CTL_DEMAND:
-        up_demand(r, p, e);
-        break;
+    case CTL_CLASS: up_sized(r, p, e, sizeof(struct ctl_class), rlt_class_define); break;
+    case CTL_DEMAND: up_demand(r, p, e); break;
     case CTL_DRAINED:
     case CTL_KILL:
-    case CTL_LANE_DROP:
-        up_lease(r, p, e);
-        break;
+    case CTL_LANE_DROP: up_lease(r, p, e); break;
     case CTL_BLOCKED:
-    case CTL_UNBLOCKED:
-        rlt_worker_blocked(r, p, e->record.kind == CTL_BLOCKED);
-        break;
-    case CTL_LANE_WANT:
-        up_lane_want(r, p, e);
-        break;
-    case CTL_MESSAGE:
-        up_sized(r, p, e, sizeof(struct ctl_message), rlt_message);
-        break;
-    case CTL_MONITOR:
-        up_monitor(r, p, e);
-        break;
-    case CTL_DEMONITOR:
-        rlt_monitor_drop(r, p, e->record.id);
-        break;
-    case CTL_OBJECT_DEAD:
-        up_sized(r, p, e, sizeof(struct lane_ref), rlt_object_dead);
-        break;
-    case CTL_REQUEST:
-        up_sized(r, p, e, sizeof(struct ctl_request), rlt_request);
-        break;
+    case CTL_UNBLOCKED: rlt_worker_blocked(r, p, e->record.kind == CTL_BLOCKED); break;
+    case CTL_LANE_WANT: up_lane_want(r, p, e); break;
+    case CTL_MESSAGE: up_sized(r, p, e, sizeof(struct ctl_message), rlt_message); break;
+    case CTL_MONITOR: up_monitor(r, p, e); break;
+    case CTL_DEMONITOR: rlt_monitor_drop(r, p, e->record.id); break;
+    case CTL_OBJECT_DEAD: up_sized(r, p, e, sizeof(struct lane_ref), rlt_object_dead); break;
+    case CTL_REQUEST: up_sized(r, p, e, sizeof(struct ctl_request), rlt_request); break;
     case CTL_REGION_WANT:
-    case CTL_REGION_DROP:
-        up_region(r, p, e);
-        break;
+    case CTL_REGION_DROP: up_region(r, p, e); break;
     case CTL_SHUTDOWN:
         p->is_leaving = true; /* its end follows: nothing of it is to be missed */
         break;
-    default:
-        rlt_proc_gone(r, p);
+    default: rlt_proc_gone(r, p);
     }
 }
 
@@ -285,9 +262,7 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
     if (!p)
         return;
     switch (e->kind) {
-    case RLT_EV_SOCKET:
-        rlt_proc_socket(r, e);
-        break;
+    case RLT_EV_SOCKET: rlt_proc_socket(r, e); break;
     case RLT_EV_CLOSED:
         p->is_closed = true;
         rlt_pool_lacks(p, e->text);
@@ -305,18 +280,13 @@ static void proc_event(struct rlt *r, const struct rlt_event *e)
         else
             rlt_proc_gone(r, p);
         break;
-    case RLT_EV_SPAWNED:
-        rlt_pool_spawned(r, p, e->pid);
-        break;
+    case RLT_EV_SPAWNED: rlt_pool_spawned(r, p, e->pid); break;
     case RLT_EV_UP_BROKEN:
         mt_log(MT_LOG_WARN, "process_dropped", "pid=%d why=\"its ring is broken, or it reads nothing\"", p->pid);
         rlt_proc_gone(r, p);
         break;
-    case RLT_EV_PROC_DRAINED:
-        rlt_proc_drained(r, p, e->text);
-        break;
-    default:
-        break;
+    case RLT_EV_PROC_DRAINED: rlt_proc_drained(r, p, e->text); break;
+    default: break;
     }
 }
 
@@ -380,69 +350,37 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
 static void handle(struct rlt *r, const struct rlt_event *e)
 {
     switch (e->kind) {
-    case RLT_EV_TICK:
-        break;
-    case RLT_EV_MEMORY:
-        rlt_memory_short(r, e);
-        break;
-    case RLT_EV_ACCEPTED:
-        rlt_proc_accepted(r, e->conn, e->pid);
-        break;
-    case RLT_EV_UP:
-        up_record(r, e);
-        break;
-    case RLT_EV_UNDELIVERED:
-        rlt_message_undelivered(r, e);
-        break;
-    case RLT_EV_LANE_FAILED:
-        lane_failed(r, e->lane, e->text);
-        break;
-    case RLT_EV_REGION_FAILED:
-        rlt_region_failed(r, (uint32_t)e->number);
-        break;
-    case RLT_EV_LANE_DRAINED:
-        rlt_remote_lane_drained(r, e->lane, e->number);
-        break;
-    case RLT_EV_LANE_CLOSED:
-        rlt_act(r->out, RLT_A_LANE_FREE)->lane = e->lane;
-        break;
-    case RLT_EV_LANE_BROKEN:
-        rlt_remote_lane_broken(r, e->lane);
-        break;
-    case RLT_EV_OUT:
-        rlt_peer_out(r, e);
-        break;
+    case RLT_EV_TICK: break;
+    case RLT_EV_MEMORY: rlt_memory_short(r, e); break;
+    case RLT_EV_ACCEPTED: rlt_proc_accepted(r, e->conn, e->pid); break;
+    case RLT_EV_UP: up_record(r, e); break;
+    case RLT_EV_UNDELIVERED: rlt_message_undelivered(r, e); break;
+    case RLT_EV_LANE_FAILED: lane_failed(r, e->lane, e->text); break;
+    case RLT_EV_REGION_FAILED: rlt_region_failed(r, (uint32_t)e->number); break;
+    case RLT_EV_LANE_DRAINED: rlt_remote_lane_drained(r, e->lane, e->number); break;
+    case RLT_EV_LANE_CLOSED: rlt_act(r->out, RLT_A_LANE_FREE)->lane = e->lane; break;
+    case RLT_EV_LANE_BROKEN: rlt_remote_lane_broken(r, e->lane); break;
+    case RLT_EV_OUT: rlt_peer_out(r, e); break;
     case RLT_EV_PEER_OPEN:
     case RLT_EV_PEER_CLOSED:
     case RLT_EV_PEER_FRAME:
-    case RLT_EV_PEER_DOUBT:
-        rlt_peer_event(r, e);
-        break;
+    case RLT_EV_PEER_DOUBT: rlt_peer_event(r, e); break;
     case RLT_EV_PROGRAM_SENT:
     case RLT_EV_FILE_BYTES:
     case RLT_EV_FILE_READY:
     case RLT_EV_PROGRAM_LISTED:
     case RLT_EV_PROGRAM_OPENED:
-    case RLT_EV_ENV_MADE:
-        file_event(r, e);
-        break;
+    case RLT_EV_ENV_MADE: file_event(r, e); break;
     case RLT_EV_HEAD_UP:
     case RLT_EV_HEAD_DOWN:
-    case RLT_EV_HEAD:
-        rlt_head_event(r, e);
-        break;
+    case RLT_EV_HEAD: rlt_head_event(r, e); break;
     case RLT_EV_JOB_STARTED:
     case RLT_EV_JOB_FAILED:
     case RLT_EV_JOB_LOG:
     case RLT_EV_JOB_TEXT:
-    case RLT_EV_JOB_EXITED:
-        rlt_submit_event(r, e);
-        break;
-    case RLT_EV_SHUTDOWN:
-        rlt_shut_down(r, e->text);
-        break;
-    default:
-        proc_event(r, e);
+    case RLT_EV_JOB_EXITED: rlt_submit_event(r, e); break;
+    case RLT_EV_SHUTDOWN: rlt_shut_down(r, e->text); break;
+    default: proc_event(r, e);
     }
 }
 
@@ -486,8 +424,8 @@ void rlt_stats(const struct rlt *r, struct rlt_stats *out)
 
 static const char *check_resources(const struct rlt *r)
 {
-    int64_t leased[MT_RLT_RESOURCES_MAX] = {0};
-    int     cpu = rlt_ledger_find(&r->ledger, "CPU");
+    int64_t     leased[MT_RLT_RESOURCES_MAX] = {0};
+    int         cpu = rlt_ledger_find(&r->ledger, "CPU");
     const char *breach = rlt_bundles_check(r, leased);
     if (breach)
         return breach;

@@ -34,27 +34,27 @@ struct rlt;
 
 enum {
     RLT_ADDRESS_SIZE = CTL_NAME_SIZE,
-    RLT_FDS = 4,                    /* descriptors of one socket message */
+    RLT_FDS = 4, /* descriptors of one socket message */
 };
 #define RLT_CONN_OURS (UINT64_C(1) << 32)
 
 struct rlt_config {
-    char     node_name[CTL_NAME_SIZE];
-    char     address[RLT_ADDRESS_SIZE];      /* where Peer is served */
-    char     data_address[RLT_ADDRESS_SIZE]; /* of the data socket */
-    char     head_address[RLT_ADDRESS_SIZE]; /* for CTL_WELCOME */
-    char     labels[MT_LABELS_BYTES_MAX];
-    uint64_t boot;                           /* random; the driver of the state machine draws it */
-    uint32_t node, epoch; /* of a private cluster: 1, 1 from the start; else 0 until the head has answered */
-    bool     has_head;    /* a head exists or will: wants, names and nodes go to it */
-    bool     is_private;  /* one driver owns this raylet: when its connection ends, so does the raylet */
-    bool     jobs_apart;  /* each job has a user of its own: what it makes at the head is its own */
-    uint32_t resource_count;
+    char                node_name[CTL_NAME_SIZE];
+    char                address[RLT_ADDRESS_SIZE];      /* where Peer is served */
+    char                data_address[RLT_ADDRESS_SIZE]; /* of the data socket */
+    char                head_address[RLT_ADDRESS_SIZE]; /* for CTL_WELCOME */
+    char                labels[MT_LABELS_BYTES_MAX];
+    uint64_t            boot;        /* random; the driver of the state machine draws it */
+    uint32_t            node, epoch; /* of a private cluster: 1, 1 from the start; else 0 until the head has answered */
+    bool                has_head;    /* a head exists or will: wants, names and nodes go to it */
+    bool                is_private;  /* one driver owns this raylet: when its connection ends, so does the raylet */
+    bool                jobs_apart;  /* each job has a user of its own: what it makes at the head is its own */
+    uint32_t            resource_count;
     struct ctl_resource total[MT_RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
-    struct rlt_pins cpus;        /* of the machine; none: nobody is bound to any */
-    uint32_t workers_max;        /* processes forked on this node at a time; 0: the default */
-    uint32_t blocked_max;        /* workers that have lent their CPUs at a time; more run tasks of their own. 0: the default */
-    uint32_t idle_workers_max;   /* per job, kept warm; 0: CPUs + 2 */
+    struct rlt_pins     cpus;                        /* of the machine; none: nobody is bound to any */
+    uint32_t            workers_max;                 /* processes forked on this node at a time; 0: the default */
+    uint32_t            blocked_max; /* workers that have lent their CPUs at a time; more run tasks of their own. 0: the default */
+    uint32_t            idle_workers_max; /* per job, kept warm; 0: CPUs + 2 */
 };
 
 /* ---- events ------------------------------------------------------------------------------------------------- */
@@ -86,18 +86,18 @@ enum rlt_event_kind {
     RLT_EV_HEAD,      /* head: one message */
 
     /* peers; a stream is a number drawn by the driver (accepted) or by the core (dialled, as with connections) */
-    RLT_EV_PEER_OPEN,    /* stream: a dial succeeded, or (below RLT_CONN_OURS) one was accepted */
-    RLT_EV_PEER_CLOSED,  /* stream: it ended, or the dial failed; refused: nobody listens there any more */
-    RLT_EV_PEER_FRAME,   /* stream, frame */
-    RLT_EV_PEER_DOUBT,   /* node: nobody answers at its data socket. Is it there? */
+    RLT_EV_PEER_OPEN,   /* stream: a dial succeeded, or (below RLT_CONN_OURS) one was accepted */
+    RLT_EV_PEER_CLOSED, /* stream: it ended, or the dial failed; refused: nobody listens there any more */
+    RLT_EV_PEER_FRAME,  /* stream, frame */
+    RLT_EV_PEER_DOUBT,  /* node: nobody answers at its data socket. Is it there? */
 
     /* programs of jobs, moved between nodes */
-    RLT_EV_FILE_BYTES, /* answer to FILE_READ: file, node, number (offset), bytes; total (whole size) */
-    RLT_EV_FILE_READY, /* FILE_WRITE had the last byte and the hash is right: file, fd (-1: of a program); or refused, text */
+    RLT_EV_FILE_BYTES,     /* answer to FILE_READ: file, node, number (offset), bytes; total (whole size) */
+    RLT_EV_FILE_READY,     /* FILE_WRITE had the last byte and the hash is right: file, fd (-1: of a program); or refused, text */
     RLT_EV_PROGRAM_LISTED, /* answer to PROGRAM_LIST: job, bytes and size (struct peer_program_file); or refused, text */
     RLT_EV_PROGRAM_OPENED, /* answer to PROGRAM_OPEN: job, fd; fd < 0: number (which file is missing); or refused, text */
 
-    RLT_EV_PROGRAM_SENT,  /* answer to PROGRAM_SEND: record.id, number, total (size), sha256; or refused, text */
+    RLT_EV_PROGRAM_SENT, /* answer to PROGRAM_SEND: record.id, number, total (size), sha256; or refused, text */
 
     RLT_EV_ENV_MADE, /* answer to ENV_MAKE: number, text (the folder), or refused and text (which step, why) */
 
@@ -108,35 +108,35 @@ enum rlt_event_kind {
     RLT_EV_JOB_TEXT,    /* answer to JOB_LOG_READ: name, number (offset), bytes */
     RLT_EV_JOB_EXITED,  /* it has ended and all its output is in the log: name, status, number (size of the log) */
 
-    RLT_EV_MEMORY, /* the node is short of memory: text (how short); bytes, size: uint64_t conns of the workers whose
+    RLT_EV_MEMORY,   /* the node is short of memory: text (how short); bytes, size: uint64_t conns of the workers whose
                       task, if they run one, would not be tried again */
     RLT_EV_SHUTDOWN, /* a signal, or the end of the driver of a private cluster: text */
 };
 
 struct rlt_event {
-    enum rlt_event_kind kind;
-    uint64_t now;    /* ns, monotonic */
-    uint64_t random; /* fresh for each event */
-    uint64_t conn;
-    uint64_t stream;
-    uint64_t lane;
-    uint64_t number;
-    uint64_t total;
-    uint64_t job;
-    uint32_t node;
-    int32_t  pid;
-    int32_t  status; /* as waitpid gives it */
-    bool     has_status;
-    bool     refused;
-    int      fd;     /* -1: none */
-    struct lane_record record;
-    const uint8_t *payload; /* record.length - LANE_RECORD_SIZE bytes, 8-aligned; borrowed for the call */
-    const uint8_t *bytes;   /* borrowed */
-    size_t         size;
-    const char    *text; /* NUL-terminated, borrowed, NULL if none */
-    const char    *name;
-    struct peer_file file;
-    uint8_t        sha256[32];
+    enum rlt_event_kind          kind;
+    uint64_t                     now;    /* ns, monotonic */
+    uint64_t                     random; /* fresh for each event */
+    uint64_t                     conn;
+    uint64_t                     stream;
+    uint64_t                     lane;
+    uint64_t                     number;
+    uint64_t                     total;
+    uint64_t                     job;
+    uint32_t                     node;
+    int32_t                      pid;
+    int32_t                      status; /* as waitpid gives it */
+    bool                         has_status;
+    bool                         refused;
+    int                          fd; /* -1: none */
+    struct lane_record           record;
+    const uint8_t               *payload; /* record.length - LANE_RECORD_SIZE bytes, 8-aligned; borrowed for the call */
+    const uint8_t               *bytes;   /* borrowed */
+    size_t                       size;
+    const char                  *text; /* NUL-terminated, borrowed, NULL if none */
+    const char                  *name;
+    struct peer_file             file;
+    uint8_t                      sha256[32];
     const Manta__V1__HeadToNode *head;
     const Manta__V1__Frame      *frame;
 };
@@ -180,10 +180,10 @@ enum rlt_action_kind {
     RLT_A_SW_PAUSE,      /* node, flags: 1 stop taking records for it from lanes, 0 go on */
 
     /* the head and the peers; what they point to is borrowed until the actions are reset */
-    RLT_A_HEAD_SEND,    /* to_head */
-    RLT_A_PEER_DIAL,    /* stream (new), node, text (address) */
-    RLT_A_PEER_SEND,    /* stream, frame */
-    RLT_A_PEER_CLOSE,   /* stream; no event follows */
+    RLT_A_HEAD_SEND,  /* to_head */
+    RLT_A_PEER_DIAL,  /* stream (new), node, text (address) */
+    RLT_A_PEER_SEND,  /* stream, frame */
+    RLT_A_PEER_CLOSE, /* stream; no event follows */
 
     RLT_A_FILE_READ,  /* file, fd (borrowed), number (offset), node (comes back): answered by FILE_BYTES, at most RLT_FILE_CHUNK */
     RLT_A_FILE_WRITE, /* file, number (offset), total, bytes, sha256: of a program, into the cache; else into memory */
@@ -204,13 +204,13 @@ enum rlt_action_kind {
     RLT_A_OWNERS_GONE, /* node: all owners on it are */
     RLT_A_JOB_OVER,    /* number (as in refs): the job has ended, and every process of it here */
 
-    RLT_A_JOB_START, /* name, job_spec, number (attempt), total (failures before it): fetch blobs, unpack, run */
-    RLT_A_JOB_KILL,  /* name, flags (signal); before it has started: JOB_FAILED follows */
+    RLT_A_JOB_START,    /* name, job_spec, number (attempt), total (failures before it): fetch blobs, unpack, run */
+    RLT_A_JOB_KILL,     /* name, flags (signal); before it has started: JOB_FAILED follows */
     RLT_A_JOB_LOG_READ, /* name, number (offset), size (at most): answered by JOB_TEXT */
-    RLT_A_JOB_FORGET, /* name: after its end; its folder and log go */
+    RLT_A_JOB_FORGET,   /* name: after its end; its folder and log go */
 
     RLT_A_READY, /* once: this node has its number, processes are welcome */
-    RLT_A_EXIT, /* text: leave in order */
+    RLT_A_EXIT,  /* text: leave in order */
 };
 enum { RLT_FILE_CHUNK = 15 * 1024 };
 
@@ -231,7 +231,9 @@ enum rlt_fd_kind {
     RLT_FD_PARK,        /* a process's park page: number is its conn */
     RLT_FD_SWITCH_PARK, /* the page on which the switch sleeps */
     RLT_FD_REGION,      /* number */
-    RLT_FD_SEGMENT_RW, RLT_FD_SEGMENT_RO, RLT_FD_GENERATIONS, /* number of the segment */
+    RLT_FD_SEGMENT_RW,
+    RLT_FD_SEGMENT_RO,
+    RLT_FD_GENERATIONS, /* number of the segment */
 };
 struct rlt_fd {
     enum rlt_fd_kind kind;
@@ -241,29 +243,29 @@ struct rlt_fd {
 enum { RLT_WELCOME_ZYGOTE = 1 }; /* flag of RLT_A_WELCOME: no pin table, no rings */
 
 struct rlt_action {
-    enum rlt_action_kind kind;
-    uint32_t flags;
-    uint64_t conn;
-    uint64_t peer;
-    uint64_t stream;
-    uint64_t lane;
-    uint64_t number;
-    uint64_t total;
-    uint64_t taken; /* SW_DOWN behind a lane: records of higher sequence never reached the worker */
-    uint64_t job;
-    uint32_t node;
-    int32_t  pid;
-    int      fd;
-    struct lane_record record;
-    const uint8_t *payload; /* record.length - LANE_RECORD_SIZE bytes */
-    const uint8_t *bytes;
-    size_t         size;
-    uint32_t       fd_count;
-    struct rlt_fd  fds[RLT_FDS];
-    const char    *text;
-    const char    *name;
-    struct peer_file file;
-    uint8_t        sha256[32];
+    enum rlt_action_kind         kind;
+    uint32_t                     flags;
+    uint64_t                     conn;
+    uint64_t                     peer;
+    uint64_t                     stream;
+    uint64_t                     lane;
+    uint64_t                     number;
+    uint64_t                     total;
+    uint64_t                     taken; /* SW_DOWN behind a lane: records of higher sequence never reached the worker */
+    uint64_t                     job;
+    uint32_t                     node;
+    int32_t                      pid;
+    int                          fd;
+    struct lane_record           record;
+    const uint8_t               *payload; /* record.length - LANE_RECORD_SIZE bytes */
+    const uint8_t               *bytes;
+    size_t                       size;
+    uint32_t                     fd_count;
+    struct rlt_fd                fds[RLT_FDS];
+    const char                  *text;
+    const char                  *name;
+    struct peer_file             file;
+    uint8_t                      sha256[32];
     const Manta__V1__NodeToHead *to_head;
     const Manta__V1__Frame      *frame;
     const Manta__V1__JobSpec    *job_spec;
@@ -308,9 +310,9 @@ MT_MUST_USE mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, 
 struct rlt_proc_view {
     uint64_t    process, conn, job; /* process 0: it has not greeted */
     int32_t     pid;
-    uint32_t    role; /* enum ctl_role; 0: it has not greeted */
-    const char *state; /* STARTING ALIVE IDLE LEASED ACTOR BLOCKED DYING */
-    const char *program; /* name of its job; borrowed for the call */
+    uint32_t    role;     /* enum ctl_role; 0: it has not greeted */
+    const char *state;    /* STARTING ALIVE IDLE LEASED ACTOR BLOCKED DYING */
+    const char *program;  /* name of its job; borrowed for the call */
     bool        is_owner; /* it has submitted work: it can be asked of it */
 };
 void rlt_each_proc(const struct rlt *r, void (*fn)(void *user, const struct rlt_proc_view *view), void *user);
@@ -356,7 +358,7 @@ struct rlt_bundle_view { /* of a placement group, reserved here */
 };
 /* Fills up to `room`; returns how many there are. */
 uint32_t rlt_bundles_each(const struct rlt *r, struct rlt_bundle_view *out, uint32_t room);
-void rlt_stats(const struct rlt *r, struct rlt_stats *out);
+void     rlt_stats(const struct rlt *r, struct rlt_stats *out);
 /* Checks every invariant that can be seen from inside (free + leased = total, each lease in the lists of its two
  * ends, no lane without a holder). NULL when all hold, else the name of the one that does not. */
 const char *rlt_check(const struct rlt *r);

@@ -25,8 +25,12 @@ void rlt_each_proc(const struct rlt *r, void (*fn)(void *user, const struct rlt_
 {
     MT_MAP_EACH(&r->conns, entry) {
         const struct rlt_proc *p = entry->value.ptr;
-        struct rlt_proc_view   view = {.process = p->process, .conn = p->conn, .pid = p->pid, .role = p->role,
-                                       .state = state_of(p), .job = p->job ? p->job->job : 0,
+        struct rlt_proc_view   view = {.process = p->process,
+                                       .conn = p->conn,
+                                       .pid = p->pid,
+                                       .role = p->role,
+                                       .state = state_of(p),
+                                       .job = p->job ? p->job->job : 0,
                                        .program = p->job ? p->job->name : ""};
         view.is_owner = p->state == PROC_ALIVE && (p->class_count || !rlt_list_is_empty(&p->owned));
         fn(user, &view);

@@ -45,11 +45,10 @@ static inline void rlt_list_prepend(struct rlt_list *l, struct rlt_list *link)
 }
 
 /* Walks from first to last; the present entry may go out during its turn. */
-#define RLT_LIST_EACH(list, link)                                                                             \
-    for (struct rlt_list *link = (list)->next, *link##_next = link->next; link != (list);                     \
+#define RLT_LIST_EACH(list, link) \
+    for (struct rlt_list *link = (list)->next, *link##_next = link->next; link != (list); \
          link = link##_next, link##_next = link->next)
 
-#define rlt_list_first(list, type, member) \
-    (rlt_list_is_empty(list) ? NULL : mt_container_of((list)->next, type, member))
+#define rlt_list_first(list, type, member) (rlt_list_is_empty(list) ? NULL : mt_container_of((list)->next, type, member))
 
 #endif

@@ -39,8 +39,7 @@ static void give_in(int at, uint32_t uid, uint32_t gid, int depth)
     struct dirent *entry;
     while (folder && (entry = readdir(folder))) {
         struct stat st;
-        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
-            fstatat(at, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || fstatat(at, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         (void)!fchownat(at, entry->d_name, uid, gid, AT_SYMLINK_NOFOLLOW);
         int next = S_ISDIR(st.st_mode) && depth ? openat(at, entry->d_name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;

@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 struct sh_folder {
-    char             path[400];
-    uint8_t          sha256[MT_SHA256_SIZE];
-    uint64_t         bytes;
-    uint32_t         uses;
-    bool             is_made;
+    char     path[400];
+    uint8_t  sha256[MT_SHA256_SIZE];
+    uint64_t bytes;
+    uint32_t uses;
+    bool     is_made;
     MT_VEC(uint64_t) waiting; /* environments to be told */
 };
 
@@ -30,7 +30,7 @@ struct sh_envs {
     struct sh        *sh;
     struct io_worker *worker;
     char              base[256];
-    uint64_t          bytes; /* of all folders */
+    uint64_t          bytes;   /* of all folders */
     mt_map            folders; /* first bytes of the SHA-256 -> sh_folder */
     mt_map            users;   /* number of an environment -> sh_folder */
 };

@@ -133,12 +133,12 @@ struct reading {
     struct sh              *sh;
     const struct lane_look *look;
     const struct sh_ring   *ring;
-    mt_id                   task;      /* not zero: only this one */
+    mt_id                   task; /* not zero: only this one */
     char                    node[12], pid[12];
-    uint64_t                function;  /* of `name` */
+    uint64_t                function; /* of `name` */
     char                    name[LANE_EVENT_NAME_SIZE];
     struct lane_groups      groups;
-    int64_t                 left;      /* what may still be looked at */
+    int64_t                 left; /* what may still be looked at */
     mt_buf                 *rows;
     uint32_t               *count;
 };
@@ -252,8 +252,7 @@ static void prepare_ring(struct reading *r, const struct sh_ring *ring)
 
 static bool ring_is_hidden(const struct reading *r)
 {
-    return r->look->kind == LANE_LOOK_TASKS &&
-           (lane_look_hides(r->look, 4, r->node) || lane_look_hides(r->look, 5, r->pid));
+    return r->look->kind == LANE_LOOK_TASKS && (lane_look_hides(r->look, 4, r->node) || lane_look_hides(r->look, 5, r->pid));
 }
 
 mt_status sh_events_rows(struct sh *sh, const struct lane_look *look, uint32_t rows_max, uint64_t *ring, uint64_t *number,

@@ -88,8 +88,8 @@ mt_status sh_group_start(struct sh *sh)
 
 static int reaper_spawn(struct sh_group *g, int input)
 {
-    char path[REAPER_PATH_SIZE], *no_environment[] = {NULL};
-    char *argv[] = {"manta-reaper", g->mark, g->group.path, g->file, NULL};
+    char    path[REAPER_PATH_SIZE], *no_environment[] = {NULL};
+    char   *argv[] = {"manta-reaper", g->mark, g->group.path, g->file, NULL};
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof "manta-reaper");
     if (n <= 0)
         return errno;

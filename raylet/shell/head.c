@@ -207,8 +207,11 @@ void sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply
 
 static mt_status connect_head(struct sh_head *h)
 {
-    struct rpc_channel_config config = {.target = h->address, .token = h->has_token ? &h->token : NULL, .tls = h->sh->tls,
-                                        .peer = IO_TLS_HEAD, .is_insecure = h->sh->options.is_insecure};
+    struct rpc_channel_config config = {.target = h->address,
+                                        .token = h->has_token ? &h->token : NULL,
+                                        .tls = h->sh->tls,
+                                        .peer = IO_TLS_HEAD,
+                                        .is_insecure = h->sh->options.is_insecure};
     if (!h->rpc)
         MT_TRY(rpc_new(h->sh->loop, &h->rpc));
     MT_TRY(rpc_channel_open(h->rpc, &config, &h->channel));

@@ -52,14 +52,14 @@ struct sh_job {
     struct rpc_stream_handler handler;
     struct io_timer           timer; /* ENDED: how long its output is waited for */
     pid_t                     pid;   /* 0: not started, -1: reaped */
-    uint64_t                  part; /* of the node's group, that it was started in */
+    uint64_t                  part;  /* of the node's group, that it was started in */
     int                       status;
     bool                      is_killed; /* before it started */
     bool                      is_ended;  /* told to the core */
     int                       log_fd;
     uint64_t                  log_size;
     bool                      is_log_full;
-    bool                      is_eof; /* nobody holds the writing end of its output any more */
+    bool                      is_eof;              /* nobody holds the writing end of its output any more */
     int                       out_read, out_write; /* the pipe of its output; the zygote of its workers gets it too */
     struct io_watch           out_watch;
     char                      text[JOB_READ_SIZE]; /* the piece of the log that the core has asked for: one at a time */
@@ -157,10 +157,10 @@ static void blob_closed(struct rpc_stream_handler *handler, struct rpc_stream *s
 
 static mt_status fetch_start(struct sh_job *job, const Manta__V1__JobFile *file)
 {
-    struct rpc_stream_config   config = {.method = "/manta.v1.Head/GetBlob", .timeout_ms = 10 * 60 * 1000};
-    Manta__V1__GetBlobRequest  request = MANTA__V1__GET_BLOB_REQUEST__INIT;
-    mt_buf                     bytes = {0};
-    mt_status                  st;
+    struct rpc_stream_config  config = {.method = "/manta.v1.Head/GetBlob", .timeout_ms = 10 * 60 * 1000};
+    Manta__V1__GetBlobRequest request = MANTA__V1__GET_BLOB_REQUEST__INIT;
+    mt_buf                    bytes = {0};
+    mt_status                 st;
     request.sha256 = file->sha256;
     job->handler.message = blob_message;
     job->handler.closed = blob_closed;
@@ -223,10 +223,9 @@ static mt_status warden_text(const struct sh_job *job, mt_buf *out)
 /* Ours first, then the job's, which win where both say the same name but for those that lead it to this raylet. */
 static char **environment_make(struct sh_job *job, char (*own)[512], char *warden)
 {
-    static const char *const ours[] = {"MANTA_FD", "MANTA_ROLE", "MANTA_JOB", "MANTA_ADDRESS", "MANTA_JOB_ID",
-                                       "MANTA_JOB_ATTEMPT", "MANTA_TOKEN", "MANTA_WARDEN", "MANTA_SOCKET",
-                                       "MANTA_MARK"};
-    size_t count = 0, n = 0;
+    static const char *const ours[] = {"MANTA_FD",          "MANTA_ROLE",  "MANTA_JOB",    "MANTA_ADDRESS", "MANTA_JOB_ID",
+                                       "MANTA_JOB_ATTEMPT", "MANTA_TOKEN", "MANTA_WARDEN", "MANTA_SOCKET",  "MANTA_MARK"};
+    size_t                   count = 0, n = 0;
     while (environ[count])
         count++;
     char **out = calloc(count + job->spec->n_env + 7, sizeof *out);
@@ -248,7 +247,7 @@ static char **environment_make(struct sh_job *job, char (*own)[512], char *warde
     out[n++] = job->sh->group.mark;
     if (warden) {
         out[n++] = warden;
-        out[n++] = (char *)(uintptr_t)"MANTA_ROLE=warden"; /* for programs that do something before manta_init */
+        out[n++] = (char *)(uintptr_t) "MANTA_ROLE=warden"; /* for programs that do something before manta_init */
     }
     return out;
 }
@@ -258,7 +257,7 @@ static char **environment_make(struct sh_job *job, char (*own)[512], char *warde
 static int command_make(struct sh_job *job, char **argv, char (*texts)[16], char *socket, size_t socket_size)
 {
     size_t n = 0;
-    argv[n++] = (char *)(uintptr_t)"manta-raylet";
+    argv[n++] = (char *)(uintptr_t) "manta-raylet";
     argv[n++] = (char *)(uintptr_t)(job->sh->options.users.count ? "--run-as" : "--run");
     if (job->sh->options.users.count) {
         if (!sh_user_new(job->sh, &job->user))
@@ -279,12 +278,12 @@ static int command_make(struct sh_job *job, char **argv, char (*texts)[16], char
 
 static int spawn_driver(struct sh_job *job)
 {
-    char own[3][512], texts[3][16], socket[JOB_PATH_SIZE];
-    size_t argc = job->spec->n_argv;
-    mt_buf warden = {0};
+    char      own[3][512], texts[3][16], socket[JOB_PATH_SIZE];
+    size_t    argc = job->spec->n_argv;
+    mt_buf    warden = {0};
     mt_status st = warden_text(job, &warden);
-    char **argv = calloc(argc + 7, sizeof *argv), **envp = environment_make(job, own, (char *)warden.data);
-    int err = ENOMEM;
+    char    **argv = calloc(argc + 7, sizeof *argv), **envp = environment_make(job, own, (char *)warden.data);
+    int       err = ENOMEM;
 
     if (argv && envp && !st.code && !(err = command_make(job, argv, texts, socket, sizeof socket))) {
         struct mt_child_opts o = {.program = "/proc/self/exe",

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct asked { /* a process, and by whom */
+struct asked {               /* a process, and by whom */
     uint64_t         number; /* of the head's order */
     uint64_t         process;
     int32_t          pid;
@@ -136,9 +136,9 @@ static void timer_fired(struct io_timer *timer)
     struct sh_looks *looks = mt_container_of(timer, struct sh_looks, timer);
     uint64_t         now = io_now_ms();
     MT_MAP_EACH(&looks->asked, entry) {
-        struct asked *a = entry->value.ptr;
+        struct asked    *a = entry->value.ptr;
         struct sh_cursor next = {'P', {a->process, 0}};
-        char          notice[128];
+        char             notice[128];
         if (a->due_ms > now)
             continue;
         snprintf(notice, sizeof notice, "process pid %d on node %u has not answered: what it has submitted is missing", a->pid,
@@ -195,7 +195,7 @@ bool sh_look_record(struct sh *sh, const struct rlt_event *e)
     size_t             size = e->record.length - LANE_RECORD_SIZE;
     struct asked      *a = mt_map_ptr(&sh->looks->asked, e->record.id);
     struct lane_looked told;
-    struct sh_cursor      next = {'P', {0, 0}};
+    struct sh_cursor   next = {'P', {0, 0}};
     mt_buf             rows = {0};
     struct sh_conn    *c = sh_conn_find(sh, e->conn);
     if (e->record.kind != CTL_LOOKED)
@@ -232,17 +232,17 @@ static void answer_events(struct sh *sh, uint64_t number, const struct lane_look
     if (st.code)
         sh_look_refuse(sh, number, st.code, st.what);
     else
-        sh_look_answer(sh, number, (enum lane_look_kind)look->kind, &rows, count, &at, sh->event_capacity ? NULL :
-               "MANTA_EVENTS is 0 on this node: tasks that ran are not known");
+        sh_look_answer(sh, number, (enum lane_look_kind)look->kind, &rows, count, &at,
+                       sh->event_capacity ? NULL : "MANTA_EVENTS is 0 on this node: tasks that ran are not known");
     mt_buf_fini(&rows);
 }
 
 static void answer_page(struct sh *sh, uint64_t number, const struct lane_look *look, uint32_t rows_max, struct sh_cursor at,
                         mt_status (*tell)(struct sh *, struct sh_page *))
 {
-    struct sh_page page = {.look = look, .rows_max = rows_max, .at = {at.at[0], at.at[1]}};
-    mt_status      st = tell(sh, &page);
-    struct sh_cursor  next = {page.has_more ? 'w' : 0, {page.at[0], page.at[1]}};
+    struct sh_page   page = {.look = look, .rows_max = rows_max, .at = {at.at[0], at.at[1]}};
+    mt_status        st = tell(sh, &page);
+    struct sh_cursor next = {page.has_more ? 'w' : 0, {page.at[0], page.at[1]}};
     if (st.code)
         sh_look_refuse(sh, number, st.code, st.what);
     else
@@ -270,26 +270,13 @@ static void look_around(struct sh *sh, uint64_t number, const struct lane_look *
     switch ((enum lane_look_kind)look->kind) {
     case LANE_LOOK_TASKS:
     case LANE_LOOK_TASK_SUMMARY:
-    case LANE_LOOK_ACTORS:
-        answer_owners(sh, number, look, rows_max, at);
-        break;
-    case LANE_LOOK_WORKERS:
-        answer_page(sh, number, look, rows_max, at, sh_tell_workers);
-        break;
-    case LANE_LOOK_DEMANDS:
-        answer_page(sh, number, look, rows_max, at, sh_tell_demands);
-        break;
-    case LANE_LOOK_OBJECTS:
-        answer_page(sh, number, look, rows_max, at, sh_tell_objects);
-        break;
-    case LANE_LOOK_NODE:
-        answer_page(sh, number, look, rows_max, at, sh_tell_node);
-        break;
-    case LANE_LOOK_STACKS:
-        sh_stacks(sh, number, look, at);
-        break;
-    default:
-        sh_look_refuse(sh, number, MT_EUNSUPPORTED, "this node does not know such things");
+    case LANE_LOOK_ACTORS: answer_owners(sh, number, look, rows_max, at); break;
+    case LANE_LOOK_WORKERS: answer_page(sh, number, look, rows_max, at, sh_tell_workers); break;
+    case LANE_LOOK_DEMANDS: answer_page(sh, number, look, rows_max, at, sh_tell_demands); break;
+    case LANE_LOOK_OBJECTS: answer_page(sh, number, look, rows_max, at, sh_tell_objects); break;
+    case LANE_LOOK_NODE: answer_page(sh, number, look, rows_max, at, sh_tell_node); break;
+    case LANE_LOOK_STACKS: sh_stacks(sh, number, look, at); break;
+    default: sh_look_refuse(sh, number, MT_EUNSUPPORTED, "this node does not know such things");
     }
 }
 
@@ -297,7 +284,7 @@ void sh_look_order(struct sh *sh, const Manta__V1__QueryOrder *order)
 {
     const Manta__V1__QueryRequest *q = order->request;
     struct lane_look               look = {.kind = q ? lane_look_find(q->kind) : LANE_LOOK_NONE};
-    struct sh_cursor                  at;
+    struct sh_cursor               at;
     uint32_t                       rows_max;
     char                           text[MT_ERROR_BYTES_MAX];
     if (look.kind == LANE_LOOK_NONE) {

@@ -153,16 +153,11 @@ int sh_fd_of(const struct sh *sh, const struct rlt_fd *fd)
     struct sh_conn   *conn;
     struct sh_region *region;
     switch (fd->kind) {
-    case RLT_FD_LANE:
-        return (lane = sh_lane_find(sh, fd->number)) ? lane->fd : -1;
-    case RLT_FD_PARK:
-        return (conn = sh_conn_find(sh, fd->number)) ? conn->park_fd : -1;
-    case RLT_FD_SWITCH_PARK:
-        return sh_switcher_park_fd(sh);
-    case RLT_FD_REGION:
-        return (region = mt_map_ptr(&sh->regions, mt_map_key(fd->number))) ? region->fd : -1;
-    default:
-        return -1;
+    case RLT_FD_LANE: return (lane = sh_lane_find(sh, fd->number)) ? lane->fd : -1;
+    case RLT_FD_PARK: return (conn = sh_conn_find(sh, fd->number)) ? conn->park_fd : -1;
+    case RLT_FD_SWITCH_PARK: return sh_switcher_park_fd(sh);
+    case RLT_FD_REGION: return (region = mt_map_ptr(&sh->regions, mt_map_key(fd->number))) ? region->fd : -1;
+    default: return -1;
     }
 }
 

@@ -48,24 +48,61 @@ static const char usage[] =
     "  --ready-fd N           one line with the addresses is written there when all is up\n";
 
 enum option_number {
-    OPT_DIR = 1, OPT_NAME, OPT_HEAD, OPT_HEAD_FILE, OPT_TOKEN, OPT_LISTEN, OPT_CPUS, OPT_GPUS, OPT_MEMORY, OPT_STORE,
+    OPT_DIR = 1,
+    OPT_NAME,
+    OPT_HEAD,
+    OPT_HEAD_FILE,
+    OPT_TOKEN,
+    OPT_LISTEN,
+    OPT_CPUS,
+    OPT_GPUS,
+    OPT_MEMORY,
+    OPT_STORE,
     OPT_JOB_MEMORY,
-    OPT_SPILL_DIR, OPT_SPILL_BYTES, OPT_RESOURCES, OPT_IDLE, OPT_DRIVER_FD, OPT_READY_FD, OPT_HELP,
-    OPT_WORKERS, OPT_BLOCKED, OPT_LABELS, OPT_JOB_USERS, OPT_CGROUP, OPT_JOB_PIDS,
-    OPT_TLS_FILE, OPT_INSECURE,
+    OPT_SPILL_DIR,
+    OPT_SPILL_BYTES,
+    OPT_RESOURCES,
+    OPT_IDLE,
+    OPT_DRIVER_FD,
+    OPT_READY_FD,
+    OPT_HELP,
+    OPT_WORKERS,
+    OPT_BLOCKED,
+    OPT_LABELS,
+    OPT_JOB_USERS,
+    OPT_CGROUP,
+    OPT_JOB_PIDS,
+    OPT_TLS_FILE,
+    OPT_INSECURE,
 };
 
 static const struct option option_table[] = {
-    {"dir", 1, NULL, OPT_DIR},           {"node-name", 1, NULL, OPT_NAME},       {"head", 1, NULL, OPT_HEAD},
-    {"head-file", 1, NULL, OPT_HEAD_FILE}, {"token-file", 1, NULL, OPT_TOKEN},   {"listen", 1, NULL, OPT_LISTEN},
-    {"num-cpus", 1, NULL, OPT_CPUS},     {"num-gpus", 1, NULL, OPT_GPUS},        {"memory", 1, NULL, OPT_MEMORY},
-    {"store-memory", 1, NULL, OPT_STORE}, {"job-memory", 1, NULL, OPT_JOB_MEMORY}, {"job-users", 1, NULL, OPT_JOB_USERS},
-    {"cgroup", 1, NULL, OPT_CGROUP},     {"job-pids", 1, NULL, OPT_JOB_PIDS},
-    {"resources", 1, NULL, OPT_RESOURCES}, {"idle-workers", 1, NULL, OPT_IDLE},
-    {"spill-dir", 1, NULL, OPT_SPILL_DIR}, {"spill-bytes", 1, NULL, OPT_SPILL_BYTES},
-    {"labels", 1, NULL, OPT_LABELS}, {"max-workers", 1, NULL, OPT_WORKERS}, {"max-blocked-workers", 1, NULL, OPT_BLOCKED},
-    {"tls-file", 1, NULL, OPT_TLS_FILE}, {"insecure", 0, NULL, OPT_INSECURE},
-    {"driver-fd", 1, NULL, OPT_DRIVER_FD}, {"ready-fd", 1, NULL, OPT_READY_FD},  {"help", 0, NULL, OPT_HELP},
+    {"dir", 1, NULL, OPT_DIR},
+    {"node-name", 1, NULL, OPT_NAME},
+    {"head", 1, NULL, OPT_HEAD},
+    {"head-file", 1, NULL, OPT_HEAD_FILE},
+    {"token-file", 1, NULL, OPT_TOKEN},
+    {"listen", 1, NULL, OPT_LISTEN},
+    {"num-cpus", 1, NULL, OPT_CPUS},
+    {"num-gpus", 1, NULL, OPT_GPUS},
+    {"memory", 1, NULL, OPT_MEMORY},
+    {"store-memory", 1, NULL, OPT_STORE},
+    {"job-memory", 1, NULL, OPT_JOB_MEMORY},
+    {"job-users", 1, NULL, OPT_JOB_USERS},
+    {"cgroup", 1, NULL, OPT_CGROUP},
+    {"job-pids", 1, NULL, OPT_JOB_PIDS},
+    {"resources", 1, NULL, OPT_RESOURCES},
+    {"idle-workers", 1, NULL, OPT_IDLE},
+    {"spill-dir", 1, NULL, OPT_SPILL_DIR},
+    {"spill-bytes", 1, NULL, OPT_SPILL_BYTES},
+    {"labels", 1, NULL, OPT_LABELS},
+    {"max-workers", 1, NULL, OPT_WORKERS},
+    {"max-blocked-workers", 1, NULL, OPT_BLOCKED},
+    {"tls-file", 1, NULL, OPT_TLS_FILE},
+    {"insecure", 0, NULL, OPT_INSECURE},
+    {"driver-fd", 1, NULL, OPT_DRIVER_FD},
+    {"ready-fd", 1, NULL, OPT_READY_FD},
+    {"help", 0, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
 
@@ -123,8 +160,10 @@ static mt_status users_read(const char *text, struct rlt_users *out)
     if (end != text && *end == '-' && end[1] >= '0' && end[1] <= '9')
         last = strtoul(end + 1, &end, 10);
     if (end == text || *end || first == 0 || last < first || last >= UINT32_MAX || last - first >= MT_RLT_USERS_MAX) {
-        fprintf(stderr, "manta-raylet: --job-users: a user other than root that this machine knows, a uid, or up to %d of them "
-                "as FIRST-LAST\n", MT_RLT_USERS_MAX);
+        fprintf(stderr,
+                "manta-raylet: --job-users: a user other than root that this machine knows, a uid, or up to %d of them "
+                "as FIRST-LAST\n",
+                MT_RLT_USERS_MAX);
         return mt_error(MT_EINVAL, 0, "users");
     }
     *out = (struct rlt_users){.first = (uint32_t)first, .count = (uint32_t)(last - first) + 1};
@@ -169,8 +208,14 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
     case OPT_WORKERS: good = number(value, 1, MT_RLT_PROCS_MAX, &a->workers); break;
     case OPT_BLOCKED: good = number(value, 1, MT_RLT_PROCS_MAX, &a->blocked); break;
     case OPT_RESOURCES: return add_resources(o, value);
-    case OPT_DRIVER_FD: good = number(value, 0, 1 << 20, &n); o->driver_fd = (int)n; break;
-    case OPT_READY_FD: good = number(value, 0, 1 << 20, &n); o->ready_fd = (int)n; break;
+    case OPT_DRIVER_FD:
+        good = number(value, 0, 1 << 20, &n);
+        o->driver_fd = (int)n;
+        break;
+    case OPT_READY_FD:
+        good = number(value, 0, 1 << 20, &n);
+        o->ready_fd = (int)n;
+        break;
     default: return mt_error(MT_EINVAL, 0, "option");
     }
     return good ? mt_ok() : mt_error(MT_EINVAL, 0, "number");
@@ -178,8 +223,8 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
 
 static void amounts_default(struct amounts *a)
 {
-    int       cpus = mt_cpus_allowed();
-    double    machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    int    cpus = mt_cpus_allowed();
+    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     a->cpus = cpus ? cpus : 1;
     a->gpus = rlt_gpus_found("/dev", getenv("CUDA_VISIBLE_DEVICES"));
     a->memory = machine * 0.8;

@@ -20,29 +20,29 @@
 enum { TEXT_MAX = 8 * 1024 };
 
 struct sh_output {
-    struct sh_output *next;
-    struct sh        *sh;
-    struct io_watch   watch;
-    int               fd;
-    uint64_t          conn;
+    struct sh_output      *next;
+    struct sh             *sh;
+    struct io_watch        watch;
+    int                    fd;
+    uint64_t               conn;
     struct rlt_output_view to;
-    int32_t           pid;
-    char              name[LANE_EVENT_NAME_SIZE];
-    uint64_t          second;  /* in which `passed` counts */
-    uint64_t          passed;  /* bytes */
-    uint64_t          dropped; /* bytes, not yet said */
-    size_t            held;    /* of a line that has not ended */
-    char              line[MT_RLT_OUTPUT_LINE];
-    size_t            size;    /* of lines not yet sent */
-    char              text[TEXT_MAX];
+    int32_t                pid;
+    char                   name[LANE_EVENT_NAME_SIZE];
+    uint64_t               second;  /* in which `passed` counts */
+    uint64_t               passed;  /* bytes */
+    uint64_t               dropped; /* bytes, not yet said */
+    size_t                 held;    /* of a line that has not ended */
+    char                   line[MT_RLT_OUTPUT_LINE];
+    size_t                 size; /* of lines not yet sent */
+    char                   text[TEXT_MAX];
 };
 
 static void send_text(struct sh_output *o)
 {
     struct {
-        struct ctl_message    head;
+        struct ctl_message head;
         struct lane_output from;
-        char                  text[TEXT_MAX];
+        char               text[TEXT_MAX];
     } m = {.head = {.process = o->to.driver, .node = o->to.node, .subject = LANE_OUTPUT_SUBJECT}};
     size_t           size = sizeof m - TEXT_MAX + o->size;
     struct rlt_event e;
@@ -55,8 +55,7 @@ static void send_text(struct sh_output *o)
     o->size = 0;
     sh_event(&e, RLT_EV_UP); /* as if the worker had sent it: the way of messages between processes is there */
     e.conn = o->conn;
-    e.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = CTL_MESSAGE,
-                                    .id = mt_id_make(1, 1, 0)};
+    e.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = CTL_MESSAGE, .id = mt_id_make(1, 1, 0)};
     e.payload = (const uint8_t *)&m;
     sh_step(o->sh, &e);
 }

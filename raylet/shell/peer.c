@@ -52,12 +52,12 @@ struct sh_archive {
 };
 
 struct sh_peers {
-    struct sh          *sh;
-    struct rpc_service  service;
-    struct rpc_server  *server;
-    mt_map              streams;  /* number -> sh_stream */
-    mt_map              archives; /* job and environment -> sh_archive */
-    uint64_t            next_stream;
+    struct sh         *sh;
+    struct rpc_service service;
+    struct rpc_server *server;
+    mt_map             streams;  /* number -> sh_stream */
+    mt_map             archives; /* job and environment -> sh_archive */
+    uint64_t           next_stream;
 };
 
 static struct sh_stream *stream_find(const struct sh *sh, uint64_t number)
@@ -217,11 +217,11 @@ static struct rpc_stream_handler *link_accept(struct rpc_service *service, struc
 
 void sh_peer_dial(struct sh *sh, const struct rlt_action *a)
 {
-    struct rpc_channel_config channel = {.target = a->text, .token = sh_head_token(sh), .tls = sh->tls, .peer = IO_TLS_NODE,
-                                         .is_insecure = sh->options.is_insecure};
-    struct rpc_stream_config  config = {.method = "/manta.v1.Peer/Link"};
-    struct sh_stream         *s = sh->peers ? stream_new(sh, a->stream) : NULL;
-    struct rlt_event          e;
+    struct rpc_channel_config channel = {
+        .target = a->text, .token = sh_head_token(sh), .tls = sh->tls, .peer = IO_TLS_NODE, .is_insecure = sh->options.is_insecure};
+    struct rpc_stream_config config = {.method = "/manta.v1.Peer/Link"};
+    struct sh_stream        *s = sh->peers ? stream_new(sh, a->stream) : NULL;
+    struct rlt_event         e;
     sh_event(&e, s ? RLT_EV_PEER_OPEN : RLT_EV_PEER_CLOSED);
     e.stream = a->stream;
     if (s) {

@@ -432,7 +432,7 @@ static void end_processes(struct sh *sh)
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
             ;
         if (pid < 0)
-            return; /* no children are left */
+            return;             /* no children are left */
         mt_children_kill(NULL); /* of what the workers left running too: this process is the subreaper */
         usleep(1000);
     }

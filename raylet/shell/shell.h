@@ -88,15 +88,15 @@ struct sh_ring {
 
 struct sh_switcher; /* the switch and its thread */
 struct sh_said;
-struct sh_store;    /* the object store's server half */
-struct sh_pulls;    /* objects between nodes */
-struct sh_spill;    /* objects on disk */
+struct sh_store; /* the object store's server half */
+struct sh_pulls; /* objects between nodes */
+struct sh_spill; /* objects on disk */
 struct os_local;
 struct os_place;
-struct sh_head;     /* the way to the head */
-struct sh_job;      /* a submitted job */
-struct sh_peers;    /* the other raylets */
-struct sh_envs;     /* unpacked files of runtime environments */
+struct sh_head;  /* the way to the head */
+struct sh_job;   /* a submitted job */
+struct sh_peers; /* the other raylets */
+struct sh_envs;  /* unpacked files of runtime environments */
 struct rpc;
 struct rpc_channel;
 struct io_token;
@@ -118,67 +118,66 @@ struct sh_user {
     uint32_t uid, gid; /* uid 0: the raylet's own */
 };
 struct sh {
-    struct rlt_options  options;
-    uint32_t
-        fds_before; /* this process's soft limit of descriptors before it was raised: that of its children */
-    struct io_loop     *loop;
-    struct rlt         *core;
-    struct rlt_actions  actions;
-    bool                is_stepping;
-    bool                is_exiting;
-    MT_VEC(void *)      kept; /* sh_keep */
+    struct rlt_options options;
+    uint32_t           fds_before; /* this process's soft limit of descriptors before it was raised: that of its children */
+    struct io_loop    *loop;
+    struct rlt        *core;
+    struct rlt_actions actions;
+    bool               is_stepping;
+    bool               is_exiting;
+    MT_VEC(void *) kept;            /* sh_keep */
     MT_VEC(struct rlt_event) later; /* events without borrowed bytes, found while actions were carried out */
-    struct io_timer     timer;
-    struct io_timer     memory_timer;
-    struct io_listener  listener;
-    bool                has_listener;
-    struct io_signal    sigchld, sigterm, sigint;
-    mt_map              conns, lanes, regions;
-    MT_VEC(uint64_t)    new_lanes; /* made in this step: their descriptors are given away in it, and closed after it */
+    struct io_timer    timer;
+    struct io_timer    memory_timer;
+    struct io_listener listener;
+    bool               has_listener;
+    struct io_signal   sigchld, sigterm, sigint;
+    mt_map             conns, lanes, regions;
+    MT_VEC(uint64_t) new_lanes; /* made in this step: their descriptors are given away in it, and closed after it */
     uint64_t            next_conn;
     struct sh_switcher *switcher;
     struct sh_store    *store;
     struct sh_spill    *spill;
-    struct sh_pulls    *pulls; /* NULL: this node is alone */
-    struct sh_head     *head; /* NULL: no head, no token */
-    struct io_tls      *tls;  /* NULL: in clear */
+    struct sh_pulls    *pulls;                                                         /* NULL: this node is alone */
+    struct sh_head     *head;                                                          /* NULL: no head, no token */
+    struct io_tls      *tls;                                                           /* NULL: in clear */
     char                listen_host[RLT_ADDRESS_SIZE], listen_shown[RLT_ADDRESS_SIZE]; /* as bound; as told (IPv6: in brackets) */
-    struct io_bound    *bound; /* of both TCP ports: who shows the token at one is known at the other; NULL: alone */
-    struct sh_peers    *peers; /* NULL: this node is alone */
+    struct io_bound    *bound;          /* of both TCP ports: who shows the token at one is known at the other; NULL: alone */
+    struct sh_peers    *peers;          /* NULL: this node is alone */
     uint32_t            event_capacity; /* of a worker's ring; 0: no events are kept */
     uint64_t            next_ring;
-    MT_VEC(struct sh_ring *) rings; /* in order of number */
-    struct sh_output   *outputs; /* of workers whose drivers want it */
-    struct sh_stacks   *stacks; /* being taken; NULL: none were yet */
-    struct sh_looks    *looks; /* questions that wait for processes */
-    struct sh_envs     *envs;  /* NULL until the first */
-    mt_map              jobs; /* number -> sh_job */
-    struct sh_cache    *cache; /* programs of other nodes; NULL until the first */
-    struct sh_quotas   *quotas; /* NULL until a job has had its quota */
+    MT_VEC(struct sh_ring *) rings;    /* in order of number */
+    struct sh_output         *outputs; /* of workers whose drivers want it */
+    struct sh_stacks         *stacks;  /* being taken; NULL: none were yet */
+    struct sh_looks          *looks;   /* questions that wait for processes */
+    struct sh_envs           *envs;    /* NULL until the first */
+    mt_map                    jobs;    /* number -> sh_job */
+    struct sh_cache          *cache;   /* programs of other nodes; NULL until the first */
+    struct sh_quotas         *quotas;  /* NULL until a job has had its quota */
     struct sh_program_upload *uploads; /* that are under way */
-    uint64_t            next_job;
-    struct sh_group     group;
-    mt_map              users;  /* job, as its driver drew it -> uid */
-    uint32_t            next_user;
-    char                job_folder[256]; /* "" until the first job */
-    int                 folder_hold; /* a private cluster's runtime folder (core/sys/folder.h); -1: none */
-    uint32_t            node; /* ours, as the last welcome said */
-    mt_status           refused; /* why it leaves, where the cluster will not have it */
+    uint64_t                  next_job;
+    struct sh_group           group;
+    mt_map                    users; /* job, as its driver drew it -> uid */
+    uint32_t                  next_user;
+    char                      job_folder[256]; /* "" until the first job */
+    int                       folder_hold;     /* a private cluster's runtime folder (core/sys/folder.h); -1: none */
+    uint32_t                  node;            /* ours, as the last welcome said */
+    mt_status                 refused;         /* why it leaves, where the cluster will not have it */
 };
 
 /* shell.c: one event into the core, and all that follows from it. Loop thread; inside an action the event is kept
  * for after it (what it points to must then live that long). */
-void sh_step(struct sh *sh, struct rlt_event *event);
+void                  sh_step(struct sh *sh, struct rlt_event *event);
 MT_MUST_USE mt_status sh_random(struct sh *sh, uint64_t *out); /* a process number, or so: nobody can guess it */
-void *sh_keep(struct sh *sh, size_t size); /* until all that follows from the present step is done; NULL: no memory */
-void sh_event(struct rlt_event *event, enum rlt_event_kind kind); /* zeroed, fd -1 */
-void sh_lacks(struct sh *sh, uint64_t conn, mt_status st); /* the node has not what the process of conn needs: it ends */
-mt_status sh_run(struct sh *sh);                                  /* until told to leave; cleans up */
+void     *sh_keep(struct sh *sh, size_t size); /* until all that follows from the present step is done; NULL: no memory */
+void      sh_event(struct rlt_event *event, enum rlt_event_kind kind); /* zeroed, fd -1 */
+void      sh_lacks(struct sh *sh, uint64_t conn, mt_status st); /* the node has not what the process of conn needs: it ends */
+mt_status sh_run(struct sh *sh);                                /* until told to leave; cleans up */
 
 /* conn.c */
-struct sh_conn *sh_conn_find(const struct sh *sh, uint64_t conn);
+struct sh_conn       *sh_conn_find(const struct sh *sh, uint64_t conn);
 MT_MUST_USE mt_status sh_conn_open(struct sh *sh, uint64_t conn, int take_fd, struct sh_conn **out_conn);
-void sh_conn_close(struct sh_conn *c);
+void                  sh_conn_close(struct sh_conn *c);
 void sh_conn_send(struct sh_conn *c, const struct rlt_action *a, const int *fds, uint32_t fd_count); /* borrows fds */
 void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid);
 void sh_conn_kill(struct sh_conn *c);
@@ -187,28 +186,28 @@ void sh_reap(struct sh *sh);
 
 /* memory.c */
 MT_MUST_USE mt_status sh_memory_welcome(struct sh_conn *c);
-void sh_memory_given(struct sh_conn *c); /* the process has its descriptors: most are not needed here any more */
-void sh_memory_forget(struct sh_conn *c);
+void                  sh_memory_given(struct sh_conn *c); /* the process has its descriptors: most are not needed here any more */
+void                  sh_memory_forget(struct sh_conn *c);
 /* Sealed memory, mapped. EAGAIN: too few descriptors are left. */
 MT_MUST_USE mt_status sh_memory_make(const char *name, uint64_t size, int *out_fd, void **out_memory);
 MT_MUST_USE mt_status sh_lane_new(struct sh *sh, uint64_t lane);
-void sh_lanes_given(struct sh *sh); /* at the end of a step */
-struct sh_lane *sh_lane_find(const struct sh *sh, uint64_t lane);
-void sh_lane_free(struct sh *sh, uint64_t lane);
+void                  sh_lanes_given(struct sh *sh); /* at the end of a step */
+struct sh_lane       *sh_lane_find(const struct sh *sh, uint64_t lane);
+void                  sh_lane_free(struct sh *sh, uint64_t lane);
 MT_MUST_USE mt_status sh_region_new(struct sh *sh, uint64_t number, uint64_t size);
-void sh_region_free(struct sh *sh, uint64_t number);
-int  sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: none */
-void sh_memory_fini(struct sh *sh);
-void sh_strict(struct sh *sh, const struct rlt_action *a);
+void                  sh_region_free(struct sh *sh, uint64_t number);
+int                   sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: none */
+void                  sh_memory_fini(struct sh *sh);
+void                  sh_strict(struct sh *sh, const struct rlt_action *a);
 
 /* cpus.c */
 void sh_cpus_read(struct rlt_pins *out);
 
 /* events.c: what workers have run */
-mt_status sh_events_start(struct sh *sh); /* EINVAL: MANTA_EVENTS is no number */
-void sh_events_stop(struct sh *sh);
+mt_status             sh_events_start(struct sh *sh); /* EINVAL: MANTA_EVENTS is no number */
+void                  sh_events_stop(struct sh *sh);
 MT_MUST_USE mt_status sh_ring_new(struct sh_conn *c, uint64_t process);
-void sh_ring_over(struct sh_conn *c); /* its worker is gone: the ring is kept, older ones may go */
+void                  sh_ring_over(struct sh_conn *c); /* its worker is gone: the ring is kept, older ones may go */
 /* Rows of events from *ring and *number on, the newest of a ring first; false: there are no more. */
 MT_MUST_USE mt_status sh_events_rows(struct sh *sh, const struct lane_look *look, uint32_t rows_max, uint64_t *ring,
                                      uint64_t *number, mt_buf *rows, uint32_t *count, bool *out_more);
@@ -217,9 +216,9 @@ void sh_ring_running(const struct sh_ring *ring, char out[LANE_EVENT_NAME_SIZE])
 
 /* look.c: questions about the state of this node */
 MT_MUST_USE mt_status sh_looks_start(struct sh *sh);
-void sh_looks_stop(struct sh *sh);
-void sh_look_order(struct sh *sh, const Manta__V1__QueryOrder *order);
-bool sh_look_record(struct sh *sh, const struct rlt_event *event); /* false: it is not for us */
+void                  sh_looks_stop(struct sh *sh);
+void                  sh_look_order(struct sh *sh, const Manta__V1__QueryOrder *order);
+bool                  sh_look_record(struct sh *sh, const struct rlt_event *event); /* false: it is not for us */
 
 /* Answers one order; `next` NULL or stage 0: that was all. */
 struct sh_cursor {
@@ -253,29 +252,29 @@ MT_MUST_USE mt_status sh_tell_node(struct sh *sh, struct sh_page *page);
 MT_MUST_USE mt_status sh_tell_objects(struct sh *sh, struct sh_page *page);
 
 /* head.c */
-void sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply);
-MT_MUST_USE mt_status sh_head_find(struct sh *sh);      /* address and token; waits for --head-file */
-MT_MUST_USE mt_status sh_head_rpc_start(struct sh *sh); /* gRPC, before anything is served */
-MT_MUST_USE mt_status sh_head_start(struct sh *sh);
-void sh_head_stop(struct sh *sh);
-void sh_head_send(struct sh *sh, const struct rlt_action *a);
-const char *sh_head_address(const struct sh *sh);
+void                   sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply);
+MT_MUST_USE mt_status  sh_head_find(struct sh *sh);      /* address and token; waits for --head-file */
+MT_MUST_USE mt_status  sh_head_rpc_start(struct sh *sh); /* gRPC, before anything is served */
+MT_MUST_USE mt_status  sh_head_start(struct sh *sh);
+void                   sh_head_stop(struct sh *sh);
+void                   sh_head_send(struct sh *sh, const struct rlt_action *a);
+const char            *sh_head_address(const struct sh *sh);
 const struct io_token *sh_head_token(const struct sh *sh); /* NULL: none */
-struct rpc *sh_head_rpc(const struct sh *sh);
-struct rpc_channel *sh_head_channel(const struct sh *sh);
+struct rpc            *sh_head_rpc(const struct sh *sh);
+struct rpc_channel    *sh_head_channel(const struct sh *sh);
 
 /* peer.c */
 /* Takes --listen apart, before anything listens. EINVAL. */
 MT_MUST_USE mt_status sh_listen_read(struct sh *sh);
 MT_MUST_USE mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
-void sh_peers_stop(struct sh *sh);
-void sh_peer_dial(struct sh *sh, const struct rlt_action *a);
-void sh_peer_doubt(struct sh *sh, uint32_t node); /* its data socket does not answer: steps the core */
-void sh_peer_send(struct sh *sh, const struct rlt_action *a);
-void sh_peer_close(struct sh *sh, const struct rlt_action *a);
-void sh_file_read(struct sh *sh, const struct rlt_action *a);
-void sh_file_write(struct sh *sh, const struct rlt_action *a);
-void sh_file_drop(struct sh *sh, const struct rlt_action *a);
+void                  sh_peers_stop(struct sh *sh);
+void                  sh_peer_dial(struct sh *sh, const struct rlt_action *a);
+void                  sh_peer_doubt(struct sh *sh, uint32_t node); /* its data socket does not answer: steps the core */
+void                  sh_peer_send(struct sh *sh, const struct rlt_action *a);
+void                  sh_peer_close(struct sh *sh, const struct rlt_action *a);
+void                  sh_file_read(struct sh *sh, const struct rlt_action *a);
+void                  sh_file_write(struct sh *sh, const struct rlt_action *a);
+void                  sh_file_drop(struct sh *sh, const struct rlt_action *a);
 
 /* upload.c */
 void sh_upload(struct sh *sh, const struct rlt_action *a);
@@ -298,24 +297,24 @@ void sh_envs_stop(struct sh *sh);
 
 /* store/store.c */
 MT_MUST_USE mt_status sh_store_start(struct sh *sh);
-void sh_store_stop(struct sh *sh);
+void                  sh_store_stop(struct sh *sh);
 MT_MUST_USE mt_status sh_store_welcome(struct sh_conn *c, uint64_t process, uint32_t job);
-void sh_store_goodbye(struct sh_conn *c);
-void sh_store_told(struct sh *sh, const struct rlt_action *a); /* what the core has heard from other nodes */
-bool sh_store_record(struct sh *sh, const struct rlt_event *event); /* false: it is for the core */
-void sh_store_settle(struct sh *sh); /* after objects have died: hands their places back */
-struct os_store *sh_store_of(const struct sh *sh);
-struct os_local *sh_store_local(struct sh *sh, uint32_t job); /* NULL: no process of that job was here, or no memory */
+void                  sh_store_goodbye(struct sh_conn *c);
+void                  sh_store_told(struct sh *sh, const struct rlt_action *a);      /* what the core has heard from other nodes */
+bool                  sh_store_record(struct sh *sh, const struct rlt_event *event); /* false: it is for the core */
+void                  sh_store_settle(struct sh *sh); /* after objects have died: hands their places back */
+struct os_store      *sh_store_of(const struct sh *sh);
+struct os_local      *sh_store_local(struct sh *sh, uint32_t job); /* NULL: no process of that job was here, or no memory */
 MT_MUST_USE mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t size, struct os_place *place,
                                            void **data, char *text);
-void sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size);
-void sh_store_refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const char *text);
+void                  sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size);
+void                  sh_store_refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const char *text);
 
 /* Grants a segment, or says why not; only ESTORE_FULL and worse, in `text`, is left to be answered. */
 mt_status sh_store_want_now(struct sh *sh, uint64_t conn, mt_id request, uint64_t size, char *text);
-uint32_t sh_store_victims(struct sh *sh, uint64_t bytes, struct lane_ref *out, uint32_t max);
-void sh_store_segment_close(const struct os_action *close);
-void sh_store_jobs_settle(struct sh *sh); /* ends jobs that had to wait for a thread of the disk */
+uint32_t  sh_store_victims(struct sh *sh, uint64_t bytes, struct lane_ref *out, uint32_t max);
+void      sh_store_segment_close(const struct os_action *close);
+void      sh_store_jobs_settle(struct sh *sh); /* ends jobs that had to wait for a thread of the disk */
 
 void sh_store_want(struct sh *sh, struct sh_conn *c, mt_id id, uint64_t size);
 void sh_store_ask_back(struct sh *sh, uint32_t job); /* whatever is empty of a job's segments */
@@ -327,21 +326,21 @@ void sh_quotas_stop(struct sh *sh);
 
 /* store/spill.c, store/restore.c */
 MT_MUST_USE mt_status sh_spill_start(struct sh *sh);
-void sh_spill_stop(struct sh *sh);
-bool sh_spill_wait(struct sh *sh, uint64_t conn, mt_id request, uint64_t size); /* false: nothing can be spilled here */
-bool sh_spill_is_awaited(const struct sh *sh); /* others wait for room already */
-bool sh_spill_is_making_room(struct sh *sh, uint64_t size); /* for a value of another node; begins it */
+void                  sh_spill_stop(struct sh *sh);
+bool     sh_spill_wait(struct sh *sh, uint64_t conn, mt_id request, uint64_t size); /* false: nothing can be spilled here */
+bool     sh_spill_is_awaited(const struct sh *sh);                                  /* others wait for room already */
+bool     sh_spill_is_making_room(struct sh *sh, uint64_t size);                     /* for a value of another node; begins it */
 uint64_t sh_spill_kept(const struct sh *sh); /* bytes of the store that are for values that come back from disk */
-void sh_spill_conn_gone(struct sh *sh, uint64_t conn);
-void sh_spill_dead(struct sh *sh, const struct lane_ref *ref);
-void sh_spill_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* either may be 0 */
-bool sh_spill_job_over(struct sh *sh, uint32_t job); /* false: a thread is still at it; ask again */
-bool sh_spill_keeps(struct sh *sh, const struct os_action *close); /* true: the segment is closed later */
-bool sh_spill_shed(struct sh *sh, uint64_t bytes); /* gives copies of that many bytes up; false: there are none */
+void     sh_spill_conn_gone(struct sh *sh, uint64_t conn);
+void     sh_spill_dead(struct sh *sh, const struct lane_ref *ref);
+void     sh_spill_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* either may be 0 */
+bool     sh_spill_job_over(struct sh *sh, uint32_t job);                    /* false: a thread is still at it; ask again */
+bool     sh_spill_keeps(struct sh *sh, const struct os_action *close);      /* true: the segment is closed later */
+bool     sh_spill_shed(struct sh *sh, uint64_t bytes); /* gives copies of that many bytes up; false: there are none */
 /* Values on disk by place (os_place_word), those after `after`, at most `room`. */
 uint32_t sh_spill_look(const struct sh *sh, uint64_t after, struct os_seen *out, uint32_t room);
 uint64_t sh_spill_bytes(const struct sh *sh); /* on disk, as they are stored there */
-void sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
+void     sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
 /* The copy of a value here, for another node. EAGAIN: it is being read from disk. EOBJ_LOST. */
 MT_MUST_USE mt_status sh_spill_serve(struct sh *sh, const struct lane_ref *ref, struct lane_ref *here);
 
@@ -351,10 +350,10 @@ void sh_watch_stop(struct sh *sh);
 
 /* store/pull.c */
 MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
-void sh_pulls_stop(struct sh *sh);
-bool sh_pull_was_served(struct sh *sh, mt_id id); /* and forgets it: the object is dead */
-void sh_pulls_registered(struct sh *sh);
-void sh_pulls_node_lost(struct sh *sh, uint32_t node);
+void                  sh_pulls_stop(struct sh *sh);
+bool                  sh_pull_was_served(struct sh *sh, mt_id id); /* and forgets it: the object is dead */
+void                  sh_pulls_registered(struct sh *sh);
+void                  sh_pulls_node_lost(struct sh *sh, uint32_t node);
 void sh_pulls_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* what it owned is not remembered as fetched any more */
 void sh_pulls_job_unserve(struct sh *sh, uint32_t job); /* its values are not sent any more through what it has here */
 void sh_pulls_job_over(struct sh *sh, uint32_t job);
@@ -364,10 +363,10 @@ void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, cons
 /* group.c: the control group and the mark of all that jobs start. Between sh_group_enter, which gives the number of a new part,
  * and sh_group_leave the loop thread starts one program; `started` 0: it could not. */
 MT_MUST_USE mt_status sh_group_start(struct sh *sh);
-uint64_t sh_group_enter(struct sh *sh);
-void sh_group_leave(struct sh *sh, uint64_t part, pid_t started);
-void sh_group_over(struct sh *sh, uint64_t part); /* its program has ended: so does all that it started */
-void sh_group_stop(struct sh *sh);
+uint64_t              sh_group_enter(struct sh *sh);
+void                  sh_group_leave(struct sh *sh, uint64_t part, pid_t started);
+void                  sh_group_over(struct sh *sh, uint64_t part); /* its program has ended: so does all that it started */
+void                  sh_group_stop(struct sh *sh);
 
 /* spawn.c */
 /* users.c, with --job-users: the user of a job's processes. False: all of a range are taken. */
@@ -391,10 +390,10 @@ void sh_fork(struct sh *sh, const struct rlt_action *a);
 
 /* switcher.c */
 MT_MUST_USE mt_status sh_switcher_start(struct sh *sh);
-void sh_switcher_stop(struct sh *sh);
-int  sh_switcher_park_fd(const struct sh *sh);
-void sh_switcher_crowd(struct sh *sh, const struct rlt_action *a);
+void                  sh_switcher_stop(struct sh *sh);
+int                   sh_switcher_park_fd(const struct sh *sh);
+void                  sh_switcher_crowd(struct sh *sh, const struct rlt_action *a);
 MT_MUST_USE mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_park *park);
-void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane);
+void                  sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane);
 
 #endif

@@ -25,16 +25,15 @@ struct program {
     char **argv;
     char **envp;
     char  *cwd;
-    char   job[32]; /* MANTA_JOB */
+    char   job[32];                /* MANTA_JOB */
     char  *search, *search_before; /* NULL: it has no libraries in the cache */
 };
 
 static bool is_ours(const char *variable)
 {
     return strncmp(variable, "MANTA_FD=", 9) == 0 || strncmp(variable, "MANTA_ROLE=", 11) == 0 ||
-           strncmp(variable, "MANTA_JOB=", 10) == 0 ||
-           strncmp(variable, "MANTA_MARK=", 11) == 0 || strncmp(variable, "MANTA_SEARCH_PATH=", 18) == 0 ||
-           strncmp(variable, "MANTA_STDERR=", 13) == 0;
+           strncmp(variable, "MANTA_JOB=", 10) == 0 || strncmp(variable, "MANTA_MARK=", 11) == 0 ||
+           strncmp(variable, "MANTA_SEARCH_PATH=", 18) == 0 || strncmp(variable, "MANTA_STDERR=", 13) == 0;
 }
 
 #define SEARCH "LD_LIBRARY_PATH="
@@ -112,8 +111,8 @@ static char **argv_as(const struct program *p, const struct sh_user *user, char 
         return NULL;
     snprintf(texts[0], sizeof texts[0], "%u", user->uid);
     snprintf(texts[1], sizeof texts[1], "%u", user->gid);
-    argv[0] = (char *)(uintptr_t)"manta-raylet";
-    argv[1] = (char *)(uintptr_t)"--as";
+    argv[0] = (char *)(uintptr_t) "manta-raylet";
+    argv[1] = (char *)(uintptr_t) "--as";
     argv[2] = texts[0];
     argv[3] = texts[1];
     memcpy(argv + 4, p->argv, argc * sizeof *argv);
@@ -121,16 +120,14 @@ static char **argv_as(const struct program *p, const struct sh_user *user, char 
 }
 
 /* Returns 0 or an errno. `path` is what is run; `program`: a descriptor of what that is to run, -1: none. */
-static int spawn(struct sh *sh, const char *path, const struct program *p, char **argv, int child_fd,
-                 int output, int said, int program, pid_t *out_pid)
+static int spawn(struct sh *sh, const char *path, const struct program *p, char **argv, int child_fd, int output, int said,
+                 int program, pid_t *out_pid)
 {
     struct mt_child_opts o = {
         .program = path,
         .argv = argv,
         .env = p->envp,
-        .dir = p->cwd[0] && access(p->cwd, X_OK) == 0
-                   ? p->cwd
-                   : NULL, /* on another node than its driver it may not exist */
+        .dir = p->cwd[0] && access(p->cwd, X_OK) == 0 ? p->cwd : NULL, /* on another node than its driver it may not exist */
         .fds = {{MT_CHILD_NULL, 0}, {child_fd, SH_CHILD_FD}},
         .fd_count = 2,
         .fds_max = sh->fds_before,
@@ -188,9 +185,7 @@ static int spawn_as(struct sh *sh, const struct rlt_action *a, const struct prog
         return EUSERS;
     argv = argv_as(p, &user, texts);
     program = fcntl(a->fd, F_DUPFD_CLOEXEC, SH_STDERR_FD + 1);
-    err = !argv         ? ENOMEM
-          : program < 0 ? errno
-                        : spawn(sh, "/proc/self/exe", p, argv, child, output, said, program, out_pid);
+    err = !argv ? ENOMEM : program < 0 ? errno : spawn(sh, "/proc/self/exe", p, argv, child, output, said, program, out_pid);
     if (program >= 0)
         close(program);
     free(argv);

@@ -21,7 +21,7 @@ struct one {
     uint64_t    conn, process;
     int32_t     pid;
     uint32_t    role;
-    uint32_t    count;    /* of its stacks, before it was asked */
+    uint32_t    count; /* of its stacks, before it was asked */
     bool        is_asked;
     const char *program_state;
     char        waits_in[64];
@@ -69,12 +69,24 @@ static void call_of(int32_t pid, char *out, size_t size, bool *cut)
         const char *name;
         bool        is_cut;
     } calls[] = {
-        {SYS_nanosleep, "nanosleep", true}, {SYS_clock_nanosleep, "clock_nanosleep", true}, {SYS_poll, "poll", true},
-        {SYS_ppoll, "ppoll", true}, {SYS_select, "select", true}, {SYS_pselect6, "pselect", true},
-        {SYS_epoll_wait, "epoll_wait", true}, {SYS_epoll_pwait, "epoll_pwait", true}, {SYS_semtimedop, "semtimedop", true},
-        {SYS_pause, "pause", true}, {SYS_rt_sigtimedwait, "sigtimedwait", true}, {SYS_futex, "futex", false},
-        {SYS_read, "read", false}, {SYS_write, "write", false}, {SYS_recvmsg, "recvmsg", false},
-        {SYS_recvfrom, "recvfrom", false}, {SYS_wait4, "wait4", false}, {SYS_waitid, "waitid", false},
+        {SYS_nanosleep, "nanosleep", true},
+        {SYS_clock_nanosleep, "clock_nanosleep", true},
+        {SYS_poll, "poll", true},
+        {SYS_ppoll, "ppoll", true},
+        {SYS_select, "select", true},
+        {SYS_pselect6, "pselect", true},
+        {SYS_epoll_wait, "epoll_wait", true},
+        {SYS_epoll_pwait, "epoll_pwait", true},
+        {SYS_semtimedop, "semtimedop", true},
+        {SYS_pause, "pause", true},
+        {SYS_rt_sigtimedwait, "sigtimedwait", true},
+        {SYS_futex, "futex", false},
+        {SYS_read, "read", false},
+        {SYS_write, "write", false},
+        {SYS_recvmsg, "recvmsg", false},
+        {SYS_recvfrom, "recvfrom", false},
+        {SYS_wait4, "wait4", false},
+        {SYS_waitid, "waitid", false},
     };
     char text[128], where[64];
     *cut = false;
@@ -121,8 +133,7 @@ static void choose(void *user, const struct rlt_proc_view *v)
         return;
     uint32_t last = t->count < MT_RLT_STACKS ? t->count++ : t->count - 1;
     memmove(&t->items[at + 1], &t->items[at], (last - at) * sizeof t->items[0]);
-    t->items[at] = (struct one){.conn = v->conn, .process = v->process, .pid = v->pid, .role = v->role,
-                                .program_state = v->state};
+    t->items[at] = (struct one){.conn = v->conn, .process = v->process, .pid = v->pid, .role = v->role, .program_state = v->state};
 }
 
 static void ask_one(struct sh *sh, struct one *o)
@@ -148,8 +159,9 @@ static mt_status row_of(struct sh *sh, struct taking *t, const struct one *o, mt
 {
     struct sh_conn *c = sh_conn_find(sh, o->conn);
     char            node[12], pid[12], running[LANE_EVENT_NAME_SIZE] = "", stack[sizeof c->park->stack + 1] = "";
-    const char     *none = o->role != CTL_WORKER ? "a driver is not asked" : !o->is_asked
-                               ? "not asked: a signal would end the call that it waits in" : "it has not answered";
+    const char     *none = o->role != CTL_WORKER ? "a driver is not asked"
+                           : !o->is_asked        ? "not asked: a signal would end the call that it waits in"
+                                                 : "it has not answered";
     snprintf(node, sizeof node, "%u", sh->node);
     snprintf(pid, sizeof pid, "%d", o->pid);
     if (c && c->ring && shm_load64(&c->ring->events->begun) > shm_load64(&c->ring->events->ended))
@@ -159,8 +171,8 @@ static mt_status row_of(struct sh *sh, struct taking *t, const struct one *o, mt
     for (char *at = stack; *at; at++)
         if ((unsigned char)*at < ' ' && *at != '\n')
             *at = '?';
-    const char *cells[LANE_LOOK_COLUMNS] = {node, pid, o->role == CTL_WORKER ? "worker" : "driver", running, o->program_state,
-                                            o->waits_in, stack[0] ? stack : none};
+    const char *cells[LANE_LOOK_COLUMNS] = {
+        node, pid, o->role == CTL_WORKER ? "worker" : "driver", running, o->program_state, o->waits_in, stack[0] ? stack : none};
     return lane_look_row(&t->look, cells, rows, count);
 }
 

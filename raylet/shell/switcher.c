@@ -19,8 +19,8 @@
 
 enum {
     SWITCHER_EVENTS_MAX = 65536,
-    SWITCHER_SPINS = 64,           /* rounds without work, yielding, before it sleeps */
-    SWITCHER_SLEEP_MS = 1000,      /* looks around at least this often, should a wake-up be lost */
+    SWITCHER_SPINS = 64,      /* rounds without work, yielding, before it sleeps */
+    SWITCHER_SLEEP_MS = 1000, /* looks around at least this often, should a wake-up be lost */
 };
 
 /* From the loop: an action of the RLT_A_SW_ group, or (kind 0) a process to add. */
@@ -67,9 +67,9 @@ static void news_run(struct io_msg *msg)
 static void switcher_event(struct sw_out *out, const struct rlt_event *event)
 {
     struct sh_switcher *s = mt_container_of(out, struct sh_switcher, out);
-    size_t payload = event->payload ? event->record.length - LANE_RECORD_SIZE : 0;
-    size_t text = event->text ? strlen(event->text) + 1 : 0;
-    struct sh_news *news = malloc(sizeof *news + payload + event->size + text + 16);
+    size_t              payload = event->payload ? event->record.length - LANE_RECORD_SIZE : 0;
+    size_t              text = event->text ? strlen(event->text) + 1 : 0;
+    struct sh_news     *news = malloc(sizeof *news + payload + event->size + text + 16);
     if (!news)
         abort(); /* a lost record would be a lost task: the node dies instead, and its peers know what to do */
     uint8_t *at = (uint8_t *)news->data;
@@ -149,8 +149,8 @@ static void *switcher_main(void *arg)
             if (atomic_load(&s->want_stop) || switcher_has_orders(s) || sw_has_work(s->sw))
                 lane_park_cancel(s->park);
             else
-                lane_park_sleep(s->park, bell, sw_has_backlog(s->sw) ? MT_SW_BACKLOG_US * INT64_C(1000)
-                                                                     : SWITCHER_SLEEP_MS * INT64_C(1000000));
+                lane_park_sleep(s->park, bell,
+                                sw_has_backlog(s->sw) ? MT_SW_BACKLOG_US * INT64_C(1000) : SWITCHER_SLEEP_MS * INT64_C(1000000));
             idle = SWITCHER_SPINS; /* one look after each wake-up, not a whole round of yields */
         }
     }

@@ -72,8 +72,8 @@ static mt_status worker_row(struct sh *sh, struct sh_page *page, const struct rl
         snprintf(finished, sizeof finished, "%" PRIu64, ended);
     if (bytes)
         snprintf(rss, sizeof rss, "%" PRIu64, bytes);
-    const char *cells[LANE_LOOK_COLUMNS] = {process, pid, v->role <= CTL_WORKER ? roles[v->role] : "", v->state, node, job,
-                                            running, finished, rss, v->program};
+    const char *cells[LANE_LOOK_COLUMNS] = {
+        process, pid, v->role <= CTL_WORKER ? roles[v->role] : "", v->state, node, job, running, finished, rss, v->program};
     return lane_look_row(page->look, cells, &page->rows, &page->count);
 }
 
@@ -178,8 +178,15 @@ mt_status sh_tell_node(struct sh *sh, struct sh_page *page)
         events += begun < ring->capacity ? begun : ring->capacity;
         lost += begun < ring->capacity ? 0 : begun - ring->capacity;
     }
-    const uint64_t values[] = {sh->node, store.bytes_reserved - store.bytes_warm, store.bytes_max, store.segments, stats.workers,
-                               events, lost, sh->options.job_bytes, sh_spill_bytes(sh)};
+    const uint64_t values[] = {sh->node,
+                               store.bytes_reserved - store.bytes_warm,
+                               store.bytes_max,
+                               store.segments,
+                               stats.workers,
+                               events,
+                               lost,
+                               sh->options.job_bytes,
+                               sh_spill_bytes(sh)};
     const char    *row[LANE_LOOK_COLUMNS] = {0};
     for (int i = 0; i < 9; i++) {
         snprintf(cells[i], sizeof cells[i], "%" PRIu64, values[i]);
@@ -222,18 +229,26 @@ static mt_status object_row(struct sh *sh, struct sh_page *page, const struct os
     snprintf(node, sizeof node, "%u", sh->node);
     snprintf(writer, sizeof writer, "%d", writer_here);
     snprintf(pins, sizeof pins, "%u", o->pins);
-    const char *cells[LANE_LOOK_COLUMNS] = {mt_id_text(o->id, id), size, owner, owner_here ? owner_pid : NULL, node,
-                                            writer_here ? writer : NULL, pins, o->pinned_by,
-                                            is_on_disk ? "spilled" : is_copy ? "copy" : "value"};
+    const char *cells[LANE_LOOK_COLUMNS] = {mt_id_text(o->id, id),
+                                            size,
+                                            owner,
+                                            owner_here ? owner_pid : NULL,
+                                            node,
+                                            writer_here ? writer : NULL,
+                                            pins,
+                                            o->pinned_by,
+                                            is_on_disk ? "spilled"
+                                            : is_copy  ? "copy"
+                                                       : "value"};
     return lane_look_row(page->look, cells, &page->rows, &page->count);
 }
 
 mt_status sh_tell_objects(struct sh *sh, struct sh_page *page)
 {
-    uint32_t          segment = (uint32_t)page->at[0], room = page->rows_max < OBJECTS_PER_PAGE ? page->rows_max : OBJECTS_PER_PAGE;
+    uint32_t        segment = (uint32_t)page->at[0], room = page->rows_max < OBJECTS_PER_PAGE ? page->rows_max : OBJECTS_PER_PAGE;
     struct os_seen *listed = calloc(room, sizeof *listed);
-    uint32_t          count;
-    mt_status         st = mt_ok();
+    uint32_t        count;
+    mt_status       st = mt_ok();
     if (!listed)
         return mt_error(MT_ENOMEM, 0, "list of objects");
     bool is_on_disk = segment == DISK_STAGE;

@@ -26,7 +26,7 @@ enum { PIECE_BYTES = 64 * 1024 };
 struct sh_program_upload {
     struct sh_program_upload *next;
     struct sh                *sh;
-    mt_id                     id; /* of the request that it is for */
+    mt_id                     id;     /* of the request that it is for */
     uint64_t                  number; /* which of its files */
     int                       fd;
     uint64_t                  size, sent;
@@ -149,8 +149,7 @@ static void has_done(struct rpc_unary *unary, const struct rpc_result *result, m
         upload_free(u);
         return;
     }
-    if (result->status.code ||
-        rpc_unpack(&manta__v1__has_blobs_reply__descriptor, message, MT_CONTROL_BYTES_MAX, &reply).code) {
+    if (result->status.code || rpc_unpack(&manta__v1__has_blobs_reply__descriptor, message, MT_CONTROL_BYTES_MAX, &reply).code) {
         upload_end(u, "the head does not answer");
         return;
     }
@@ -174,8 +173,7 @@ static mt_status has_ask(struct sh_program_upload *u)
         return mt_error(MT_ECONN, 0, "no head");
     MT_TRY(rpc_pack(&request.base, &bytes));
     u->ask.done = has_done;
-    st = rpc_unary_start(sh_head_channel(u->sh), &u->ask, "/manta.v1.Head/HasBlobs", mt_buf_view(&bytes),
-                         MT_LIB_REQUEST_MS, 0);
+    st = rpc_unary_start(sh_head_channel(u->sh), &u->ask, "/manta.v1.Head/HasBlobs", mt_buf_view(&bytes), MT_LIB_REQUEST_MS, 0);
     mt_buf_fini(&bytes);
     return st;
 }

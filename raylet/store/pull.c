@@ -33,12 +33,12 @@
 #include <stdlib.h>
 
 enum {
-    PULLS_PER_SOURCE = 8,      /* under way at a time; the source answers few strangers at a time */
-    PULLS_MAX = 4096,          /* queued ones included */
-    PULL_WAITERS_MAX = 4096,   /* of one object */
+    PULLS_PER_SOURCE = 8,    /* under way at a time; the source answers few strangers at a time */
+    PULLS_MAX = 4096,        /* queued ones included */
+    PULL_WAITERS_MAX = 4096, /* of one object */
     PULL_RETRY_MS = 100,
-    PULL_DOUBT_MS = 2, /* before the first retry of a source that can't be reached; with it the source's raylet is looked for */
-    SERVED_MAX = 65536,        /* objects remembered as fetched by others; beyond, every death is told */
+    PULL_DOUBT_MS = 2,  /* before the first retry of a source that can't be reached; with it the source's raylet is looked for */
+    SERVED_MAX = 65536, /* objects remembered as fetched by others; beyond, every death is told */
     PULL_UNKNOWN_MS = MT_NODE_SUSPECT_MS, /* a node that the head, which is there, has not told us of yet */
 };
 
@@ -53,7 +53,7 @@ struct source {
     uint32_t         active;
     struct rlt_list  queue; /* pull.in_source */
     struct rlt_list  under_way;
-    struct io_timer  pause; /* started: nothing is begun */
+    struct io_timer  pause;      /* started: nothing is begun */
     bool             is_doubted; /* it could not be reached; the core is told when the pause is over */
 };
 
@@ -67,7 +67,7 @@ struct pull {
     struct os_place  place;
     void            *data;
     uint64_t         failing_since; /* ms; 0: it is not */
-    uint32_t         damaged; /* how often it came so */
+    uint32_t         damaged;       /* how often it came so */
     bool             is_under_way;
     MT_VEC(struct waiter) waiters;
 };
@@ -258,8 +258,8 @@ static mt_status pull_start(struct pull *pull, char *text)
     memset(&pull->fetch, 0, sizeof pull->fetch);
     pull->fetch.done = pull_done;
     pull->fetch.cold = pull->place.cold;
-    st = os_fetch_start(&p->transfer, &pull->fetch, host, (uint16_t)strtoul(port, NULL, 10), pull->ref.node, epoch,
-                        &pull->ref, pull->data);
+    st = os_fetch_start(&p->transfer, &pull->fetch, host, (uint16_t)strtoul(port, NULL, 10), pull->ref.node, epoch, &pull->ref,
+                        pull->data);
     if (st.code)
         place_give_back(pull);
     return st;

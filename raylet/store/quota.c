@@ -31,7 +31,7 @@ struct sh_quotas {
     struct rlt_list waiters; /* longest wait first */
     uint32_t        count;
     uint64_t        asked_ms; /* when writers were last asked for what is empty */
-    struct io_timer timer; /* while somebody waits */
+    struct io_timer timer;    /* while somebody waits */
 };
 
 struct name_search {

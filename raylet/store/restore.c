@@ -246,8 +246,13 @@ uint32_t sh_spill_look(const struct sh *sh, uint64_t after, struct os_seen *out,
     MT_MAP_EACH(&s->all, entry) {
         const struct lane_ref *ref = &((const struct spilled *)entry->value.ptr)->ref;
         if (os_place_word(ref->segment, ref->offset) > after)
-            seen[count++] = (struct os_seen){.id = ref->id, .size = ref->size, .offset = ref->offset, .segment = ref->segment,
-                                             .job = ref->job, .owner_node = ref->owner_node, .type = ref->type};
+            seen[count++] = (struct os_seen){.id = ref->id,
+                                             .size = ref->size,
+                                             .offset = ref->offset,
+                                             .segment = ref->segment,
+                                             .job = ref->job,
+                                             .owner_node = ref->owner_node,
+                                             .type = ref->type};
     }
     qsort(seen, count, sizeof *seen, by_place);
     count = count < room ? count : room;

@@ -24,12 +24,12 @@
 
 /* One file on its way to disk. */
 struct write_job {
-    struct io_job      job;
-    struct sh_spill   *spill;
-    struct spill_file *file;
-    char               folder[MT_PATH_BYTES_MAX];
-    mt_status          result; /* of the first value that failed */
-    uint32_t           count, written; /* values; those before `written` are whole */
+    struct io_job        job;
+    struct sh_spill     *spill;
+    struct spill_file   *file;
+    char                 folder[MT_PATH_BYTES_MAX];
+    mt_status            result;         /* of the first value that failed */
+    uint32_t             count, written; /* values; those before `written` are whole */
     struct lane_ref     *refs;
     struct os_disk_item *items;
     const void         **data;
@@ -141,7 +141,7 @@ static uint64_t goal(const struct sh_spill *s)
 {
     const struct spill_waiter *first = rlt_list_first(&s->room, struct spill_waiter, in_room);
     const struct spilled      *hungry = rlt_list_first(&s->hungry, struct spilled, link);
-    uint64_t want = first ? first->size : hungry ? hungry->ref.size : 0, share = s->sh->options.store_bytes / 8;
+    uint64_t                   want = first ? first->size : hungry ? hungry->ref.size : 0, share = s->sh->options.store_bytes / 8;
     if (share > MT_SPILL_FILE_BYTES)
         share = MT_SPILL_FILE_BYTES;
     return want > share ? want : share;

@@ -15,19 +15,19 @@ struct spill_file {
     uint32_t users; /* values that live, and jobs under way; the last one closes it */
 };
 
-struct spill_waiter { /* a process that wants a value, or room */
+struct spill_waiter {        /* a process that wants a value, or room */
     struct rlt_list in_room; /* sh_spill.room */
     uint64_t        conn;
     mt_id           request;
-    uint64_t        size;     /* of the segment wanted */
+    uint64_t        size; /* of the segment wanted */
     uint64_t        since_ms;
 };
 
 enum spilled_state {
-    SPILLED_AWAY = 1,  /* on disk alone */
+    SPILLED_AWAY = 1,   /* on disk alone */
     SPILLED_HUNGRY = 2, /* to be read back, when there is room */
     SPILLED_READING = 3,
-    SPILLED_HERE = 4,  /* and a copy in memory */
+    SPILLED_HERE = 4, /* and a copy in memory */
 };
 
 /* A value on disk. */
@@ -38,25 +38,25 @@ struct spilled {
     struct os_disk_item item;
     struct spill_file  *file;
     enum spilled_state  state;
-    bool                is_dead; /* died while READING: goes when that is done */
-    struct rlt_list     link;    /* HERE: sh_spill.copies; HUNGRY: sh_spill.hungry */
+    bool                is_dead;  /* died while READING: goes when that is done */
+    struct rlt_list     link;     /* HERE: sh_spill.copies; HUNGRY: sh_spill.hungry */
     uint64_t            since_ms; /* HUNGRY; HERE: since it was last asked for */
     MT_VEC(struct spill_waiter) waiters;
-    struct os_local    *local; /* READING: where it goes */
-    struct os_place     place;
-    void               *data;
-    mt_status           result;
+    struct os_local *local; /* READING: where it goes */
+    struct os_place  place;
+    void            *data;
+    mt_status        result;
 };
 
 struct sh_spill {
     struct sh        *sh;
     struct io_worker *writer, *reader; /* NULL until the first value goes to disk */
-    struct io_timer   timer;  /* while somebody waits */
-    mt_map            all;    /* spilled_key -> spilled */
-    struct rlt_list   room;   /* spill_waiter, longest wait first */
-    struct rlt_list   hungry; /* spilled.link, longest wait first */
-    struct rlt_list   copies; /* spilled.link, the longest unused first */
-    uint32_t          waiting; /* in room and hungry */
+    struct io_timer   timer;           /* while somebody waits */
+    mt_map            all;             /* spilled_key -> spilled */
+    struct rlt_list   room;            /* spill_waiter, longest wait first */
+    struct rlt_list   hungry;          /* spilled.link, longest wait first */
+    struct rlt_list   copies;          /* spilled.link, the longest unused first */
+    uint32_t          waiting;         /* in room and hungry */
     uint32_t          writes, reads, files;
     uint64_t          bytes;       /* on disk */
     uint64_t          largest;     /* value that was ever there */
@@ -74,11 +74,11 @@ static inline mt_id spilled_key(const struct lane_ref *ref)
     return (mt_id){os_place_word(ref->segment, ref->offset), (uint64_t)ref->generation + 1};
 }
 struct spilled *spilled_find(const struct sh_spill *s, const struct lane_ref *ref);
-void spill_file_drop(struct sh_spill *s, struct spill_file *file);
+void            spill_file_drop(struct sh_spill *s, struct spill_file *file);
 /* Forgets a value and its bytes on disk. */
 void spilled_end(struct spilled *v);
 /* Somebody waits: begins to write what can be written; looks again soon. */
-void spill_pump(struct sh_spill *s);
+void      spill_pump(struct sh_spill *s);
 mt_status spill_threads(struct sh_spill *s);
 /* restore.c: the longest wait first, those for whom there is room now. */
 void spill_feed_hungry(struct sh_spill *s);

@@ -21,16 +21,16 @@
 #include <stdlib.h>
 
 enum {
-    STORE_TICK_MS = 20,          /* while dead objects are still pinned */
-    STORE_IDLE_TICK_MS = 1000,   /* else: warm segments grow cold */
-    CGROUP_RESERVE_PERCENT = 6,  /* at least: values alone never make the node so short that tasks are stopped */
-    CGROUP_RESERVE_MIB = 64,     /* kept free for everything that is not the store */
+    STORE_TICK_MS = 20,         /* while dead objects are still pinned */
+    STORE_IDLE_TICK_MS = 1000,  /* else: warm segments grow cold */
+    CGROUP_RESERVE_PERCENT = 6, /* at least: values alone never make the node so short that tasks are stopped */
+    CGROUP_RESERVE_MIB = 64,    /* kept free for everything that is not the store */
 };
 
 struct job {
     bool            has_local;
     bool            is_over; /* but a thread of the disk is still at work on it */
-    struct os_local local; /* this raylet as a process of that job */
+    struct os_local local;   /* this raylet as a process of that job */
 };
 
 struct sh_store {
@@ -204,8 +204,7 @@ struct os_local *sh_store_local(struct sh *sh, uint32_t job)
         found->local.client.node = node; /* a raylet that was given up has a new number */
         return &found->local;
     }
-    if (!found || sh_random(sh, &process).code ||
-        os_local_open(&found->local, s->store, process, node, job).code)
+    if (!found || sh_random(sh, &process).code || os_local_open(&found->local, s->store, process, node, job).code)
         return NULL;
     found->has_local = true;
     return &found->local;
@@ -334,8 +333,8 @@ void sh_store_ask_back(struct sh *sh, uint32_t job)
 void sh_store_want(struct sh *sh, struct sh_conn *c, mt_id id, uint64_t size)
 {
     struct sh_store *s = sh->store;
-    char      text[OS_TEXT_SIZE] = "";
-    mt_status st = mt_error(MT_ESTORE_FULL, 0, "others wait for room already");
+    char             text[OS_TEXT_SIZE] = "";
+    mt_status        st = mt_error(MT_ESTORE_FULL, 0, "others wait for room already");
     if (!sh_spill_is_awaited(s->sh) || !could_ever_fit(s, size))
         st = sh_store_want_now(s->sh, c->conn, id, size, text);
     if (st.code == MT_ESTORE_FULL && st.sys == EDQUOT) {
@@ -499,10 +498,10 @@ void sh_store_told(struct sh *sh, const struct rlt_action *a)
 
 mt_status sh_store_start(struct sh *sh)
 {
-    struct os_store_config config = {.bytes_max = sh->options.store_bytes, .job_bytes_max = sh->options.job_bytes,
-                                     .jobs_apart = sh_jobs_are_apart(sh)};
-    struct sh_store       *s = calloc(1, sizeof *s);
-    mt_status              st;
+    struct os_store_config config = {
+        .bytes_max = sh->options.store_bytes, .job_bytes_max = sh->options.job_bytes, .jobs_apart = sh_jobs_are_apart(sh)};
+    struct sh_store *s = calloc(1, sizeof *s);
+    mt_status        st;
     if (!s)
         return mt_error(MT_ENOMEM, 0, "store");
     s->sh = sh;

@@ -25,20 +25,20 @@ struct sw_process {
 
 /* One end of a lane whose other end is on another node. */
 struct sw_lane {
-    uint64_t              lane, conn; /* the process at this node's end */
-    uint32_t              node, route, peer_route;
-    enum rlt_side         side;
-    void                 *memory;
-    shm_u64              *claims;
-    struct lane_consumer  from;
-    struct lane_producer  to;
-    mt_buf                backlog;
-    size_t                backlog_done;
-    uint64_t              taken; /* OWNER side: highest sequence of a task that came in */
-    struct sw_down       *held;  /* what goes down to the process when the backlog is in the ring */
-    bool                  is_broken;
-    bool                  is_over;    /* its worker is gone: nothing more is read from the owner */
-    bool                  is_closing; /* LANE_CLOSED follows once nothing waits */
+    uint64_t             lane, conn; /* the process at this node's end */
+    uint32_t             node, route, peer_route;
+    enum rlt_side        side;
+    void                *memory;
+    shm_u64             *claims;
+    struct lane_consumer from;
+    struct lane_producer to;
+    mt_buf               backlog;
+    size_t               backlog_done;
+    uint64_t             taken; /* OWNER side: highest sequence of a task that came in */
+    struct sw_down      *held;  /* what goes down to the process when the backlog is in the ring */
+    bool                 is_broken;
+    bool                 is_over;    /* its worker is gone: nothing more is read from the owner */
+    bool                 is_closing; /* LANE_CLOSED follows once nothing waits */
 };
 
 /* A record for a down ring that waits behind a lane's last records. */
@@ -174,8 +174,7 @@ static void process_down(struct sw *sw, const struct rlt_action *a, struct sw_ou
             undelivered(a->conn, &a->record, a->payload, out);
         return;
     }
-    if (waiting > MT_SW_DOWN_BYTES_MAX ||
-        push_or_keep(&p->down, &p->backlog, &p->backlog_done, &a->record, a->payload).code) {
+    if (waiting > MT_SW_DOWN_BYTES_MAX || push_or_keep(&p->down, &p->backlog, &p->backlog_done, &a->record, a->payload).code) {
         process_break(p, out);
         return;
     }
@@ -314,8 +313,7 @@ static uint32_t lane_read(struct sw *sw, struct sw_lane *l, uint32_t most, struc
         struct lane_record record;
         const uint8_t     *payload;
         bool               found;
-        if (lane_ring_peek(&l->from, &record, &payload, &found).code ||
-            (found && !lane_take(sw, l, &record, payload, out))) {
+        if (lane_ring_peek(&l->from, &record, &payload, &found).code || (found && !lane_take(sw, l, &record, payload, out))) {
             lane_break(l, out);
             break;
         }
@@ -357,16 +355,14 @@ static void returned(struct sw *sw, struct sw_lane *l, const struct lane_record 
 }
 
 /* The owner's words, for the worker of this node. */
-static void owner_says(struct sw *sw, struct sw_lane *l, const struct lane_record *r, const uint8_t *payload,
-                       struct sw_out *out)
+static void owner_says(struct sw *sw, struct sw_lane *l, const struct lane_record *r, const uint8_t *payload, struct sw_out *out)
 {
     shm_u64 *slot = &l->claims[r->slot];
     if (r->kind == LANE_REVOKE || r->kind == LANE_CANCEL) {
         if (lane_claim_take(slot, r->sequence, r->attempt, LANE_REVOKED)) {
             lane_claim_clear(slot);
             returned(sw, l, r, out);
-        } else if (r->kind == LANE_CANCEL &&
-                   shm_load64(slot) == lane_claim_word(r->sequence, r->attempt, LANE_RUNNING)) {
+        } else if (r->kind == LANE_CANCEL && shm_load64(slot) == lane_claim_word(r->sequence, r->attempt, LANE_RUNNING)) {
             lane_cancel_set(lane_header_of(l->memory), r->slot, true);
         }
     } else if (r->kind == LANE_ACK) {
@@ -391,8 +387,7 @@ static void worker_says(struct sw_lane *l, const struct lane_record *r, const ui
     if (r->kind == LANE_END || r->kind == LANE_EXIT || r->kind == LANE_SAVED) {
         lane_push(l, r, payload, out);
     } else if (r->kind == LANE_RETURNED) {
-        if (shm_cas64(slot, running, lane_claim_word(r->sequence, r->attempt, LANE_RETURNED_CLAIM)) &&
-            !mt_id_is_zero(r->id))
+        if (shm_cas64(slot, running, lane_claim_word(r->sequence, r->attempt, LANE_RETURNED_CLAIM)) && !mt_id_is_zero(r->id))
             lane_push(l, r, payload, out);
     } else if (r->kind == LANE_ITEM || r->kind == LANE_REFS) {
         if (shm_load64(slot) == running)
@@ -409,8 +404,7 @@ static void frame_in(struct sw *sw, const struct rlt_action *a, struct sw_out *o
     for (size_t at = 0; at + LANE_RECORD_SIZE <= a->size;) {
         struct lane_record record;
         memcpy(&record, a->bytes + at, sizeof record);
-        if (record.length < LANE_RECORD_SIZE || record.length > LANE_RECORD_MAX ||
-            lane_record_padded(record.length) > a->size - at)
+        if (record.length < LANE_RECORD_SIZE || record.length > LANE_RECORD_MAX || lane_record_padded(record.length) > a->size - at)
             return; /* the core has checked; a peer's frame is never trusted twice */
         struct sw_lane *l = mt_map_ptr(&sw->routes, mt_map_key(record.route));
         const uint8_t  *payload = a->bytes + at + LANE_RECORD_SIZE;
@@ -459,8 +453,7 @@ static void lane_open(struct sw *sw, const struct rlt_action *a, void *memory, s
         lane_consumer_init(&l->from, &h->back, lane_back_of(memory));
         lane_producer_init(&l->to, &h->forward, lane_forward_of(memory));
     }
-    if (mt_map_put_ptr(&sw->lanes, mt_map_key(l->lane), l).code ||
-        mt_map_put_ptr(&sw->routes, mt_map_key(l->route), l).code) {
+    if (mt_map_put_ptr(&sw->lanes, mt_map_key(l->lane), l).code || mt_map_put_ptr(&sw->routes, mt_map_key(l->route), l).code) {
         lane_free(sw, l);
         out->event(out, &broken);
     }
@@ -586,27 +579,16 @@ void sw_act(struct sw *sw, const struct rlt_action *action, void *lane, struct s
         else
             process_down(sw, action, out);
         break;
-    case RLT_A_SW_PROC_DRAIN:
-        process_drain(sw, action->conn, out);
-        break;
-    case RLT_A_SW_LANE_OPEN:
-        lane_open(sw, action, lane, out);
-        break;
-    case RLT_A_SW_LANE_DRAIN:
-        lane_drain(sw, action->lane, out);
-        break;
-    case RLT_A_SW_LANE_CLOSE:
-        lane_close(sw, action->lane, out);
-        break;
-    case RLT_A_SW_FRAME:
-        frame_in(sw, action, out);
-        break;
+    case RLT_A_SW_PROC_DRAIN: process_drain(sw, action->conn, out); break;
+    case RLT_A_SW_LANE_OPEN: lane_open(sw, action, lane, out); break;
+    case RLT_A_SW_LANE_DRAIN: lane_drain(sw, action->lane, out); break;
+    case RLT_A_SW_LANE_CLOSE: lane_close(sw, action->lane, out); break;
+    case RLT_A_SW_FRAME: frame_in(sw, action, out); break;
     case RLT_A_SW_PAUSE:
         if ((n = node_of(sw, action->node)))
             n->is_paused = action->flags != 0;
         break;
-    default:
-        break;
+    default: break;
     }
 }
 

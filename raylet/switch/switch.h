@@ -19,7 +19,6 @@
 
 struct sw;
 
-
 /* Gets what the switch has to say. Both are called from sw_act and sw_poll; the event is borrowed for the call. */
 struct sw_out {
     void (*event)(struct sw_out *out, const struct rlt_event *event); /* `now` and `random` are the driver's to fill */

@@ -14,7 +14,7 @@
 
 /* Read by jemalloc, our malloc: few arenas, and free pages go back to the kernel soon, since a head idles most of the
  * time. */
-extern const char *malloc_conf;
+extern const char                                 *malloc_conf;
 __attribute__((visibility("default"))) const char *malloc_conf = "narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0";
 
 static void failed_check(const char *expr, const char *file, int line)
@@ -26,7 +26,7 @@ static void failed_check(const char *expr, const char *file, int line)
 int main(int argc, char **argv)
 {
     struct head_options options;
-    uint32_t fds_before, fd_limit;
+    uint32_t            fds_before, fd_limit;
     mt_status           st = io_fill_standard_fds();
     if (st.code != 0)
         return 1;

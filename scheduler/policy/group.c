@@ -41,8 +41,7 @@ static int64_t weight_of(struct policy_node *const *nodes, uint32_t node_count, 
             int64_t total = total_of(nodes[n], request->amounts[i].kind);
             largest = total > largest ? total : largest;
         }
-        int64_t share = largest <= 0 ? USE_FULL
-                                     : (int64_t)((mt_u128)request->amounts[i].amount * USE_FULL / (mt_u128)largest);
+        int64_t share = largest <= 0 ? USE_FULL : (int64_t)((mt_u128)request->amounts[i].amount * USE_FULL / (mt_u128)largest);
         most = share > most ? share : most;
     }
     return most;
@@ -73,8 +72,8 @@ static int64_t use_of(const struct policy_node *node)
     int64_t most = 0;
     for (uint32_t i = 0; i < node->resource_count; i++) {
         const struct policy_resource *r = &node->resources[i];
-        int64_t used = r->free >= r->total ? 0 : r->free <= 0 ? r->total : r->total - r->free;
-        int64_t use = r->total <= 0 ? 0 : (int64_t)((mt_u128)used * USE_FULL / (mt_u128)r->total);
+        int64_t                       used = r->free >= r->total ? 0 : r->free <= 0 ? r->total : r->total - r->free;
+        int64_t                       use = r->total <= 0 ? 0 : (int64_t)((mt_u128)used * USE_FULL / (mt_u128)r->total);
         most = use > most ? use : most;
     }
     return most;
@@ -200,12 +199,12 @@ static bool spread(struct policy_node *const *nodes, uint32_t node_count, struct
 /* ---- each on a node of its own: augmenting paths ---- */
 
 struct match {
-    struct policy_node *const *nodes;
-    uint32_t                   node_count;
+    struct policy_node *const  *nodes;
+    uint32_t                    node_count;
     const struct policy_bundle *bundles;
-    uint32_t                   bundle_count;
-    const struct order        *order;
-    bool                       by_total; /* as if everything were free */
+    uint32_t                    bundle_count;
+    const struct order         *order;
+    bool                        by_total; /* as if everything were free */
 };
 
 static bool may_match(const struct match *m, const struct policy_node *node, uint32_t which)
@@ -271,18 +270,10 @@ bool policy_place_group(struct policy_node *const *nodes, uint32_t node_count, e
     for (uint32_t n = 0; n < node_count; n++)
         nodes[n]->tie = mt_rng_next(rng);
     switch (strategy) {
-    case POLICY_GROUP_PACK:
-        is_placed = pack(nodes, node_count, bundles, bundle_count, &order, false);
-        break;
-    case POLICY_GROUP_SPREAD:
-        is_placed = spread(nodes, node_count, bundles, bundle_count, &order);
-        break;
-    case POLICY_GROUP_STRICT_PACK:
-        is_placed = pack_strictly(nodes, node_count, bundles, bundle_count, &order);
-        break;
-    case POLICY_GROUP_STRICT_SPREAD:
-        is_placed = spread_strictly(nodes, node_count, bundles, bundle_count, &order);
-        break;
+    case POLICY_GROUP_PACK: is_placed = pack(nodes, node_count, bundles, bundle_count, &order, false); break;
+    case POLICY_GROUP_SPREAD: is_placed = spread(nodes, node_count, bundles, bundle_count, &order); break;
+    case POLICY_GROUP_STRICT_PACK: is_placed = pack_strictly(nodes, node_count, bundles, bundle_count, &order); break;
+    case POLICY_GROUP_STRICT_SPREAD: is_placed = spread_strictly(nodes, node_count, bundles, bundle_count, &order); break;
     }
     if (!is_placed)
         undo(nodes, node_count, bundles, &order);
@@ -326,9 +317,9 @@ static bool fits_cluster(struct policy_node *const *nodes, uint32_t node_count, 
     return true;
 }
 
-enum policy_hopeless policy_group_is_hopeless(struct policy_node *const *nodes, uint32_t node_count,
-                                              enum policy_strategy strategy, const struct policy_bundle *bundles,
-                                              uint32_t bundle_count, uint32_t *out_bundle, struct policy_request *out_sum)
+enum policy_hopeless policy_group_is_hopeless(struct policy_node *const *nodes, uint32_t node_count, enum policy_strategy strategy,
+                                              const struct policy_bundle *bundles, uint32_t bundle_count, uint32_t *out_bundle,
+                                              struct policy_request *out_sum)
 {
     struct order order = {.count = bundle_count};
     struct match m = {nodes, node_count, bundles, bundle_count, &order, true};

@@ -15,7 +15,7 @@
 enum { USE_FULL = 1000000, RANK_NONE = INT64_MAX, RANK_STEP = 1000 /* more than any rank by use */ };
 
 static const struct policy_resource *find(const struct policy_node *node, uint32_t kind);
-static int64_t rank_of(const struct policy_node *node, const struct policy_request *request);
+static int64_t                       rank_of(const struct policy_node *node, const struct policy_request *request);
 
 static const struct policy_resource *find(const struct policy_node *node, uint32_t kind)
 {
@@ -108,8 +108,7 @@ static int64_t rank_of(const struct policy_node *node, const struct policy_reque
     return which * RANK_STEP + rank * 2 + (request->policy != POLICY_SPREAD && node->id == request->prefer ? 0 : 1);
 }
 
-static uint32_t place_on(struct policy_node *node, const struct policy_request *request, uint32_t wanted,
-                         uint32_t *out_nodes)
+static uint32_t place_on(struct policy_node *node, const struct policy_request *request, uint32_t wanted, uint32_t *out_nodes)
 {
     uint32_t placed = 0;
     while (placed < wanted && node->state == POLICY_ALIVE && alternative(node, request) && has_place(node) &&
@@ -134,8 +133,8 @@ static struct policy_node *best_of(struct policy_node *const *nodes, uint32_t no
     return best;
 }
 
-uint32_t policy_place(struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,
-                      uint32_t wanted, mt_rng *rng, uint32_t *out_nodes)
+uint32_t policy_place(struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request, uint32_t wanted,
+                      mt_rng *rng, uint32_t *out_nodes)
 {
     uint32_t placed = 0;
     if (request->policy == POLICY_NODE || request->policy == POLICY_NODE_SOFT) {
@@ -160,8 +159,7 @@ uint32_t policy_place(struct policy_node *const *nodes, uint32_t node_count, con
     return placed;
 }
 
-bool policy_is_feasible(const struct policy_node *const *nodes, uint32_t node_count,
-                        const struct policy_request *request)
+bool policy_is_feasible(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request)
 {
     for (uint32_t i = 0; i < node_count; i++) {
         if (nodes[i]->state == POLICY_DEAD || (request->policy == POLICY_NODE && nodes[i]->id != request->node))

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 
 enum {
-    POLICY_RESOURCES_MAX = 16,     /* per node or request */
-    POLICY_PACK_UNTIL = 500000,    /* hybrid: nodes are filled up to this use (millionths), then the load is spread */
+    POLICY_RESOURCES_MAX = 16,  /* per node or request */
+    POLICY_PACK_UNTIL = 500000, /* hybrid: nodes are filled up to this use (millionths), then the load is spread */
 };
 
 /* Numbers agree with enum ctl_policy and Want.policy. */
@@ -36,8 +36,8 @@ struct policy_node {
     uint32_t               resource_count;
     struct policy_resource resources[POLICY_RESOURCES_MAX];
     char                   labels[MT_LABELS_BYTES_MAX]; /* core/text/labels.h */
-    int64_t                rank;     /* scratch of policy_place */
-    uint64_t               tie;      /* scratch of policy_place */
+    int64_t                rank;                        /* scratch of policy_place */
+    uint64_t               tie;                         /* scratch of policy_place */
 };
 
 struct policy_amount {
@@ -47,8 +47,8 @@ struct policy_amount {
 
 struct policy_request {
     enum policy_kind     policy;
-    uint32_t             node;   /* of POLICY_NODE and POLICY_NODE_SOFT */
-    uint32_t             prefer; /* first among equals: the node that asks; 0: none */
+    uint32_t             node;                      /* of POLICY_NODE and POLICY_NODE_SOFT */
+    uint32_t             prefer;                    /* first among equals: the node that asks; 0: none */
     uint32_t             avoid[MT_RLT_SHUNNED_MAX]; /* nodes that can't hold it whatever they have; 0: none */
     uint32_t             amount_count;
     struct policy_amount amounts[POLICY_RESOURCES_MAX];
@@ -66,25 +66,24 @@ void policy_give(struct policy_node *node, const struct policy_request *request)
 
 /* Places up to `wanted` leases on alive nodes: writes a node id for each into out_nodes (room for `wanted`), takes the
  * amounts from the nodes' free, and returns how many were placed. Never takes more than is free. */
-uint32_t policy_place(struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,
-                      uint32_t wanted, mt_rng *rng, uint32_t *out_nodes);
+uint32_t policy_place(struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request, uint32_t wanted,
+                      mt_rng *rng, uint32_t *out_nodes);
 
 /* Whether some node that is not dead could ever hold one lease of it, with everything free. */
-bool policy_is_feasible(const struct policy_node *const *nodes, uint32_t node_count,
-                        const struct policy_request *request);
+bool policy_is_feasible(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request);
 
 /* ---- placement groups: group.c ---- */
 
 enum policy_strategy { /* numbers agree with enum ctl_strategy, GroupRequest.strategy and the public MANTA_PACK... */
-    POLICY_GROUP_PACK = 0,          /* on few nodes */
-    POLICY_GROUP_SPREAD = 1,        /* on many */
-    POLICY_GROUP_STRICT_PACK = 2,   /* on one, or not at all */
-    POLICY_GROUP_STRICT_SPREAD = 3, /* each on a node of its own, or not at all */
+                       POLICY_GROUP_PACK = 0,          /* on few nodes */
+                       POLICY_GROUP_SPREAD = 1,        /* on many */
+                       POLICY_GROUP_STRICT_PACK = 2,   /* on one, or not at all */
+                       POLICY_GROUP_STRICT_SPREAD = 3, /* each on a node of its own, or not at all */
 };
 
 struct policy_bundle {
     const struct policy_request *request; /* amounts only */
-    uint32_t                     node; /* where it stands; 0: nowhere yet */
+    uint32_t                     node;    /* where it stands; 0: nowhere yet */
 };
 
 /* Places all bundles that stand nowhere, beside those that do, or none: then false, and nothing is changed. Takes the
@@ -101,9 +100,9 @@ enum policy_hopeless {
     POLICY_TOO_FEW_NODES = 3,       /* STRICT_SPREAD: *out_bundle of them can be had */
     POLICY_CLUSTER_TOO_SMALL = 4,   /* *out_sum is more than all nodes together have */
 };
-enum policy_hopeless policy_group_is_hopeless(struct policy_node *const *nodes, uint32_t node_count,
-                                              enum policy_strategy strategy, const struct policy_bundle *bundles,
-                                              uint32_t bundle_count, uint32_t *out_bundle, struct policy_request *out_sum);
+enum policy_hopeless policy_group_is_hopeless(struct policy_node *const *nodes, uint32_t node_count, enum policy_strategy strategy,
+                                              const struct policy_bundle *bundles, uint32_t bundle_count, uint32_t *out_bundle,
+                                              struct policy_request *out_sum);
 
 /* Why not, for people: which resource, how much, and what the largest node has. `names[kind]` is a resource's name.
  * Writes a NUL-terminated text of at most `size` bytes; meaningful after policy_is_feasible has said no. */

@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-static const char *const kind_names[COLL_KINDS] = {
-    "join", "barrier", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all"};
+static const char *const kind_names[COLL_KINDS] = {"join",       "barrier",   "all_reduce", "reduce_scatter",
+                                                   "all_gather", "broadcast", "reduce",     "all_to_all"};
 
 const char *coll_kind_name(enum coll_kind kind)
 {
@@ -16,8 +16,12 @@ const char *coll_kind_name(enum coll_kind kind)
 
 struct coll_head coll_head_of(const struct coll_call *call)
 {
-    return (struct coll_head){.kind = (uint8_t)call->kind, .type = (uint8_t)call->type, .op = (uint8_t)call->op,
-                              .root = call->root, .count = call->count, .shape = call->shape};
+    return (struct coll_head){.kind = (uint8_t)call->kind,
+                              .type = (uint8_t)call->type,
+                              .op = (uint8_t)call->op,
+                              .root = call->root,
+                              .count = call->count,
+                              .shape = call->shape};
 }
 
 static bool reduces(uint8_t kind)
@@ -37,8 +41,8 @@ static void head_print(char *text, size_t size, const struct coll_head *h)
     if (h->kind == COLL_BARRIER || h->type >= COLL_TYPES || h->op >= COLL_OPS)
         snprintf(text, size, "%s", coll_kind_name(h->kind));
     else
-        snprintf(text, size, "%s(%llu %s%s%s%s)", coll_kind_name(h->kind), (unsigned long long)h->count,
-                 coll_type_name(h->type), reduces(h->kind) ? ", " : "", reduces(h->kind) ? coll_op_name(h->op) : "", root);
+        snprintf(text, size, "%s(%llu %s%s%s%s)", coll_kind_name(h->kind), (unsigned long long)h->count, coll_type_name(h->type),
+                 reduces(h->kind) ? ", " : "", reduces(h->kind) ? coll_op_name(h->op) : "", root);
 }
 
 static const char *difference(const struct coll_head *a, const struct coll_head *b)
@@ -52,8 +56,8 @@ static const char *difference(const struct coll_head *a, const struct coll_head 
                                   : "the sizes of the tensors";
 }
 
-void coll_head_explain(char text[COLL_TEXT_BYTES], const char *group, uint32_t a, const struct coll_head *head_a,
-                       uint32_t b, const struct coll_head *head_b)
+void coll_head_explain(char text[COLL_TEXT_BYTES], const char *group, uint32_t a, const struct coll_head *head_a, uint32_t b,
+                       const struct coll_head *head_b)
 {
     char text_a[96], text_b[96];
     head_print(text_a, sizeof text_a, head_a);

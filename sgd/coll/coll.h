@@ -51,7 +51,7 @@ static_assert(sizeof(struct coll_head) == 24, "the same in every process");
 
 enum { COLL_TEXT_BYTES = 384, COLL_NAME_BYTES = 32 };
 
-struct coll_head coll_head_of(const struct coll_call *call);
+struct coll_head   coll_head_of(const struct coll_call *call);
 static inline bool coll_head_equals(const struct coll_head *a, const struct coll_head *b)
 {
     return a->kind == b->kind && a->type == b->type && a->op == b->op && a->root == b->root && a->count == b->count &&
@@ -60,8 +60,8 @@ static inline bool coll_head_equals(const struct coll_head *a, const struct coll
 /* Why a generation ended because of `who` ("rank 3", "a member"), as text and status. */
 mt_status coll_over(char text[COLL_TEXT_BYTES], const char *group, enum mt_code reason, const char *who);
 /* Says who called what and in which respect that differs, into `text`. */
-void coll_head_explain(char text[COLL_TEXT_BYTES], const char *group, uint32_t a, const struct coll_head *head_a,
-                       uint32_t b, const struct coll_head *head_b);
+void        coll_head_explain(char text[COLL_TEXT_BYTES], const char *group, uint32_t a, const struct coll_head *head_a, uint32_t b,
+                              const struct coll_head *head_b);
 const char *coll_kind_name(enum coll_kind kind);
 
 /* Bytes of one part. */

@@ -20,9 +20,9 @@ struct table {
     uint32_t columns;     /* without the label; known after the first line */
     int64_t  label;       /* column, from 0; NO_COLUMN: none */
     uint32_t classes;
-    char    *head;    /* the line with the names; NULL: there is none */
-    uint64_t number;  /* of the line that is read */
-    int64_t  at;      /* the column of it that an error is in; NO_COLUMN */
+    char    *head;           /* the line with the names; NULL: there is none */
+    uint64_t number;         /* of the line that is read */
+    int64_t  at;             /* the column of it that an error is in; NO_COLUMN */
     bool     is_about_label; /* the error is in what was asked for, not in the file */
 };
 
@@ -144,7 +144,8 @@ static mt_status room_make(struct table *t)
     if (t->lines < t->room)
         return mt_ok();
     float *values = room > (UINT64_C(1) << 40) / (t->columns * sizeof *values)
-                        ? NULL : realloc(t->values, room * t->columns * sizeof *values);
+                        ? NULL
+                        : realloc(t->values, room * t->columns * sizeof *values);
     if (values)
         t->values = values;
     uint8_t *labels = realloc(t->labels, room);

@@ -17,11 +17,10 @@
 
 enum { MARK_RECORDS = 64, MARK_BYTES = 1024 }; /* of a record */
 
-mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *labels, uint64_t count,
-                             uint32_t record_size, struct sgd_dataset *out_set)
+mt_status sgd_dataset_borrow(const uint8_t *records, const uint8_t *labels, uint64_t count, uint32_t record_size,
+                             struct sgd_dataset *out_set)
 {
-    struct sgd_dataset set = {
-        .records = records, .labels = labels, .count = count, .record_size = record_size};
+    struct sgd_dataset set = {.records = records, .labels = labels, .count = count, .record_size = record_size};
 
     if (count == 0 || record_size == 0)
         return mt_error(MT_EINVAL, 0, "data set: empty");
@@ -38,8 +37,7 @@ static mt_status file_map(int fd, uint64_t record_size, uint64_t skip, struct sg
         return mt_error(MT_EINVAL, 0, "data: not a file");
     uint64_t size = (uint64_t)info.st_size;
     if (size < skip || (size - skip) % record_size != 0 || size - skip == 0)
-        return mt_error(MT_ECORRUPT, 0,
-                        "data: the file does not end with a whole record: cut short, or records of another size");
+        return mt_error(MT_ECORRUPT, 0, "data: the file does not end with a whole record: cut short, or records of another size");
     set->mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
     if (set->mapped == MAP_FAILED) {
         set->mapped = NULL;
@@ -90,8 +88,7 @@ void sgd_dataset_fini(struct sgd_dataset *set)
     memset(set, 0, sizeof *set);
 }
 
-void sgd_dataset_gather(const struct sgd_dataset *set, const uint64_t *indices, uint32_t count,
-                        uint8_t *records, uint8_t *labels)
+void sgd_dataset_gather(const struct sgd_dataset *set, const uint64_t *indices, uint32_t count, uint8_t *records, uint8_t *labels)
 {
     size_t size = set->record_size;
     for (uint32_t i = 0; i < count; i++) {

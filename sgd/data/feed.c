@@ -21,8 +21,7 @@ mt_status sgd_feed_init(struct sgd_feed *feed, const struct sgd_sampler *sampler
 
     if (!memory)
         return mt_error(MT_ENOMEM, 0, "records of the next steps");
-    *feed = (struct sgd_feed){
-        .sampler = *sampler, .set = set, .memory = memory, .lane = {0, sampler->vranks, false}};
+    *feed = (struct sgd_feed){.sampler = *sampler, .set = set, .memory = memory, .lane = {0, sampler->vranks, false}};
     for (int i = 0; i < SGD_FEED_PLACES; i++) { /* all records, all labels, all indices: each begins on a cache line */
         feed->places[i].records = memory + (size_t)i * records;
         feed->places[i].labels = memory + SGD_FEED_PLACES * records + (size_t)i * labels;
@@ -58,7 +57,7 @@ static void fill(const struct sgd_feed *feed, const struct sgd_feed_at *at, cons
 static void advance(const struct sgd_feed *feed, struct sgd_feed_at *at)
 {
     const struct sgd_lane *lane = &feed->lane;
-    uint32_t done = lane->is_down ? lane->last - at->v : at->v + 1 - lane->first; /* with this one */
+    uint32_t               done = lane->is_down ? lane->last - at->v : at->v + 1 - lane->first; /* with this one */
     if (done >= sgd_lane_length(lane)) {
         done = 0;
         at->samples += sgd_sampler_step_size(&feed->sampler);
@@ -100,8 +99,7 @@ static void *feed_main(void *arg)
 void sgd_feed_share(struct sgd_feed *feed, struct sgd_lane lane)
 {
     pthread_mutex_lock(&feed->lock);
-    if (feed->lane.first != lane.first || feed->lane.last != lane.last ||
-        feed->lane.is_down != lane.is_down) {
+    if (feed->lane.first != lane.first || feed->lane.last != lane.last || feed->lane.is_down != lane.is_down) {
         feed->lane = lane;
         feed->next_take.v = UINT32_MAX; /* whatever is taken next begins anew */
     }

@@ -42,15 +42,15 @@ struct sgd_feed {
     pthread_mutex_t           lock; /* of all below */
     pthread_cond_t            changed;
     bool                      is_ending;
-    struct sgd_lane lane;              /* of whoever takes */
-    uint32_t                  round;   /* one more when the thread must begin anew */
+    struct sgd_lane           lane;         /* of whoever takes */
+    uint32_t                  round;        /* one more when the thread must begin anew */
     uint32_t                  taken, ready; /* of this round: places handed out, and filled */
     struct sgd_feed_at        next_take, next_fill;
 };
 
 /* ENOMEM. Sampler and set are kept until sgd_feed_fini. */
 MT_MUST_USE mt_status sgd_feed_init(struct sgd_feed *feed, const struct sgd_sampler *sampler, const struct sgd_dataset *set);
-void sgd_feed_fini(struct sgd_feed *feed);
+void                  sgd_feed_fini(struct sgd_feed *feed);
 
 /* Which virtual ranks are taken in each step, in this order; all, unless told. What is taken otherwise comes
  * all the same, after a wait. */

@@ -15,8 +15,7 @@
 
 enum {
     GZ_BUFFER = 256 * 1024,
-    DEFLATE_RATIO_MAX =
-        1032, /* deflate can't expand more: a larger claim is false, found before memory is asked for */
+    DEFLATE_RATIO_MAX = 1032, /* deflate can't expand more: a larger claim is false, found before memory is asked for */
 };
 
 /* Reads exactly `size` bytes. zlib reports a truncated or damaged stream as an error or a short count. */
@@ -25,7 +24,7 @@ static mt_status read_exactly(gzFile file, void *out, size_t size)
     unsigned char *p = out;
     while (size) {
         unsigned step = size < MT_FILE_STEP_BYTES ? (unsigned)size : MT_FILE_STEP_BYTES;
-        int n = gzread(file, p, step);
+        int      n = gzread(file, p, step);
         if (n <= 0)
             return mt_error(MT_ECORRUPT, 0, "read IDX file: truncated or damaged");
         p += n;
@@ -39,7 +38,7 @@ static mt_status read_exactly(gzFile file, void *out, size_t size)
 static mt_status expect_end(gzFile file)
 {
     char extra;
-    int error = Z_OK, n = gzread(file, &extra, 1);
+    int  error = Z_OK, n = gzread(file, &extra, 1);
     gzerror(file, &error);
     if (n > 0)
         return mt_error(MT_ECORRUPT, 0, "read IDX file: longer than its header says");
@@ -51,7 +50,7 @@ static mt_status expect_end(gzFile file)
 static mt_status header_read(gzFile file, uint64_t file_size, struct sgd_idx *idx)
 {
     unsigned char head[4], dim[4];
-    uint64_t size = 1;
+    uint64_t      size = 1;
 
     MT_TRY(read_exactly(file, head, sizeof head));
     if (head[0] || head[1] || head[2] != 0x08 || head[3] == 0 || head[3] > SGD_IDX_DIMS_MAX)
@@ -88,8 +87,8 @@ err_free:
 mt_status sgd_idx_read(const char *path, struct sgd_idx *out_idx)
 {
     struct sgd_idx idx = {0};
-    struct stat info;
-    mt_status st;
+    struct stat    info;
+    mt_status      st;
 
     if (stat(path, &info) != 0)
         return mt_error(errno == ENOENT || errno == ENOTDIR ? MT_ENOENT : MT_ESYS, errno, "find IDX file");

@@ -41,8 +41,8 @@ static void width_set(struct unpacker *u, unsigned bits)
 }
 
 /* Where a code's bytes stand; those of a single byte are `byte`. False for a code that can't be. */
-static bool code_find(const struct unpacker *u, uint32_t code, const uint8_t *out, const uint8_t **out_bytes,
-                      uint32_t *out_size, uint8_t *byte)
+static bool code_find(const struct unpacker *u, uint32_t code, const uint8_t *out, const uint8_t **out_bytes, uint32_t *out_size,
+                      uint8_t *byte)
 {
     if (code < CLEAR) {
         *byte = (uint8_t)code;

@@ -172,15 +172,18 @@ static mt_status labels_read(const char *path, uint32_t classes, char where[SGD_
     return st;
 }
 
-mt_status sgd_npy_map(const char *path, const char *labels, uint32_t classes, const char **out_of,
-                      char where[SGD_WHERE_BYTES], struct sgd_dataset *out_set)
+mt_status sgd_npy_map(const char *path, const char *labels, uint32_t classes, const char **out_of, char where[SGD_WHERE_BYTES],
+                      struct sgd_dataset *out_set)
 {
     struct array a;
     where[0] = 0;
     *out_of = path;
     MT_TRY(array_open(path, &a, where));
-    struct sgd_dataset set = {.records = a.file + a.data_at, .count = a.count, .record_size = (uint32_t)a.record,
-                              .mapped = a.file, .mapped_size = a.file_size,
+    struct sgd_dataset set = {.records = a.file + a.data_at,
+                              .count = a.count,
+                              .record_size = (uint32_t)a.record,
+                              .mapped = a.file,
+                              .mapped_size = a.file_size,
                               .element = {a.kind, a.width}};
     *out_of = labels ? labels : path;
     mt_status st = labels ? labels_read(labels, classes, where, &set) : mt_ok();

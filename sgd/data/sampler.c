@@ -55,8 +55,7 @@ uint64_t sgd_sampler_key(const struct sgd_sampler *sampler, uint64_t sample)
     return (mix(sampler->seed ^ 0xd1b54a32d192ed03u) >> 1 | UINT64_C(1) << 62) + sample;
 }
 
-void sgd_sampler_batch(const struct sgd_sampler *sampler, uint64_t samples, uint32_t vrank,
-                       uint64_t *out_indices)
+void sgd_sampler_batch(const struct sgd_sampler *sampler, uint64_t samples, uint32_t vrank, uint64_t *out_indices)
 {
     MT_ASSERT(vrank < sampler->vranks);
     for (uint32_t i = 0; i < sampler->micro_batch; i++)

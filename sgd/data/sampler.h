@@ -30,8 +30,7 @@ struct sgd_sampler {
 uint64_t sgd_sampler_record(const struct sgd_sampler *sampler, uint64_t sample);
 
 /* Writes the micro_batch records of one virtual rank in the step that begins when `samples` are consumed. */
-void sgd_sampler_batch(const struct sgd_sampler *sampler, uint64_t samples, uint32_t vrank,
-                       uint64_t *out_indices);
+void sgd_sampler_batch(const struct sgd_sampler *sampler, uint64_t samples, uint32_t vrank, uint64_t *out_indices);
 
 /* What the random numbers of the sample at this position of the run are drawn from: not 0, and one more for the next. */
 uint64_t sgd_sampler_key(const struct sgd_sampler *sampler, uint64_t sample);

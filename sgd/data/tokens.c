@@ -38,8 +38,8 @@ static mt_status text_unpack(const uint8_t *file, uint64_t size, struct sgd_toke
         return mt_error(MT_ENOMEM, 0, "text");
     for (uint64_t i = 0; i < blocks; i++) {
         const uint8_t *entry = file + TEXT_TABLE_AT + 4 * i;
-        uint64_t begin = big_endian(entry), end = i + 1 < blocks ? big_endian(entry + 4) : size;
-        size_t written;
+        uint64_t       begin = big_endian(entry), end = i + 1 < blocks ? big_endian(entry + 4) : size;
+        size_t         written;
         if (begin > end || end > size)
             return mt_error(MT_ECORRUPT, 0, "text: a block lies outside of the file");
         MT_TRY(sgd_lzw_unpack(file + begin, end - begin, tokens->data + tokens->count, block, &written));
@@ -85,8 +85,8 @@ static mt_status bytes_take(const uint8_t *file, uint64_t size, struct sgd_token
 static mt_status file_read(const char *path, uint8_t **out_file, uint64_t *out_size)
 {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    mt_status st = mt_ok();
+    int         fd = open(path, O_RDONLY | O_CLOEXEC);
+    mt_status   st = mt_ok();
 
     if (fd < 0)
         return mt_error(errno == ENOENT || errno == ENOTDIR ? MT_ENOENT : MT_ESYS, errno, "open text");
@@ -106,9 +106,9 @@ static mt_status file_read(const char *path, uint8_t **out_file, uint64_t *out_s
 mt_status sgd_tokens_load(const char *path, struct sgd_tokens *out_tokens)
 {
     struct sgd_tokens tokens = {.width = 1, .vocabulary = 256};
-    uint8_t *file = NULL;
-    uint64_t size = 0;
-    int32_t magic = TOKEN_MAGIC;
+    uint8_t          *file = NULL;
+    uint64_t          size = 0;
+    int32_t           magic = TOKEN_MAGIC;
 
     mt_status st = file_read(path ? path : SGD_BIBLE_PATH, &file, &size);
     if (st.code == MT_ENOENT && !path)
@@ -135,16 +135,15 @@ void sgd_tokens_fini(struct sgd_tokens *tokens)
 
 /* ---- windows ---- */
 
-mt_status sgd_dataset_windows(const struct sgd_tokens *tokens, uint32_t context, bool is_train,
-                              struct sgd_dataset *out_set)
+mt_status sgd_dataset_windows(const struct sgd_tokens *tokens, uint32_t context, bool is_train, struct sgd_dataset *out_set)
 {
     uint64_t split = tokens->count / 10 * 9, first = is_train ? 0 : split, end = is_train ? split : tokens->count;
 
     if (context == 0 || end - first <= context)
         return mt_error(MT_EINVAL, 0, "windows: the text is too short for one");
-    uint64_t count = (end - first - 1) / context, stride = (uint64_t)context * tokens->width;
-    uint64_t record = stride + tokens->width;
-    uint8_t *records = malloc(count * record), *labels = calloc(count, 1);
+    uint64_t  count = (end - first - 1) / context, stride = (uint64_t)context * tokens->width;
+    uint64_t  record = stride + tokens->width;
+    uint8_t  *records = malloc(count * record), *labels = calloc(count, 1);
     mt_status st = mt_error(MT_ENOMEM, 0, "windows");
     if (!records || !labels || record > UINT32_MAX)
         goto err;

@@ -25,7 +25,7 @@ struct sgd_tokens {
 /* Reads a whole file; NULL: the package's. Blocks. ENOENT, naming the package where the path was NULL; ECORRUPT: damaged
  * or cut short, or empty; ENOMEM; ESYS. End it with sgd_tokens_fini. */
 MT_MUST_USE mt_status sgd_tokens_load(const char *path, struct sgd_tokens *out_tokens);
-void sgd_tokens_fini(struct sgd_tokens *tokens);
+void                  sgd_tokens_fini(struct sgd_tokens *tokens);
 
 /* The windows of context + 1 tokens that begin at every multiple of `context`: of the first nine tenths for training, of
  * the last tenth for testing. Labels are 0. EINVAL where the text is too short for one window; ENOMEM. */

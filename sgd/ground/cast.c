@@ -15,9 +15,11 @@
 #define BYTE_MEAN      ((double)(0.2860f / 0.3530f) * BYTE_DEVIATION)
 
 /* X(kind, width, type): a bool of NumPy is a byte that is 0 or 1. */
+/* clang-format off */
 #define ELEMENTS(X)                                                                                                 \
     X('u', 1, uint8_t) X('u', 2, uint16_t) X('u', 4, uint32_t) X('u', 8, uint64_t) X('i', 1, int8_t)                \
     X('i', 2, int16_t) X('i', 4, int32_t) X('i', 8, int64_t) X('f', 4, float) X('f', 8, double) X('b', 1, uint8_t)
+/* clang-format on */
 
 static uint32_t key_of(char kind, uint32_t width)
 {
@@ -48,17 +50,16 @@ void sgd_cast_run(const struct sgd_cast *cast, const uint8_t *in, size_t count, 
 {
     double mean = cast->mean, scale = 1 / cast->deviation;
     switch (key_of(cast->element.kind, cast->element.width)) {
-#define CASE(letter, bytes, type)                         \
-    case (unsigned)(letter) << 8 | (bytes):               \
-        for (size_t i = 0; i < count; i++) {              \
-            type value;                                   \
-            memcpy(&value, in + i * (bytes), (bytes));    \
+#define CASE(letter, bytes, type) \
+    case (unsigned)(letter) << 8 | (bytes): \
+        for (size_t i = 0; i < count; i++) { \
+            type value; \
+            memcpy(&value, in + i * (bytes), (bytes)); \
             out[i] = (float)(((double)value - mean) * scale); \
-        }                                                 \
+        } \
         break;
         ELEMENTS(CASE)
 #undef CASE
-    default:
-        MT_ASSERT(!"an element that is known");
+    default: MT_ASSERT(!"an element that is known");
     }
 }

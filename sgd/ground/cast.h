@@ -11,7 +11,7 @@
 
 /* Elements by kind and width, as NumPy calls them: 'u' and 1, 'f' and 4. All zero: a byte of a picture. */
 struct sgd_element {
-    char     kind; /* 'u', 'i', 'f', 'b' */
+    char     kind;  /* 'u', 'i', 'f', 'b' */
     uint32_t width; /* bytes */
 };
 

@@ -39,7 +39,7 @@ MT_MUST_USE mt_status sgd_stream_init(struct sgd_stream *stream, int fd, uint64_
 MT_MUST_USE mt_status sgd_stream_write(struct sgd_stream *stream, const void *data, size_t size);
 /* Writes what is left. Ends the stream in any case; sgd_stream_drop ends it without. */
 MT_MUST_USE mt_status sgd_stream_end(struct sgd_stream *stream);
-void sgd_stream_drop(struct sgd_stream *stream);
+void                  sgd_stream_drop(struct sgd_stream *stream);
 
 /* fsync and close: what a file owes before it may be called written. Closes in any case. */
 MT_MUST_USE mt_status sgd_file_finish(int fd);

@@ -56,7 +56,9 @@ void sgd_trace_rank(struct sgd_trace_row *row, uint32_t rank)
 
 static struct sgd_span span_of(struct sgd_trace_row *row, enum sgd_span_kind kind, uint64_t number, int64_t begin_ns)
 {
-    return (struct sgd_span){.begin_ns = begin_ns, .kind = (uint16_t)kind, .number = number,
+    return (struct sgd_span){.begin_ns = begin_ns,
+                             .kind = (uint16_t)kind,
+                             .number = number,
                              .rank = (uint16_t)atomic_load_explicit(&row->rank, memory_order_relaxed)};
 }
 

@@ -22,6 +22,7 @@
 enum sgd_trace_track { SGD_TRACK_MAIN, SGD_TRACK_SUMS, SGD_TRACK_SAVER, SGD_TRACK_DEVICE, SGD_TRACKS_MAX = SGD_TRACK_DEVICE + 15 };
 
 /* Kind, its name in a trace, and what its number is (NULL: it has none). */
+/* clang-format off */
 #define SGD_SPANS(X)                                         \
     X(STEP, "step", "step")                                  \
     X(DATA_WAIT, "data wait", NULL)                          \
@@ -34,11 +35,12 @@ enum sgd_trace_track { SGD_TRACK_MAIN, SGD_TRACK_SUMS, SGD_TRACK_SAVER, SGD_TRAC
     X(STATE, "state", NULL)                                  \
     X(SAVE_COPY, "copy for a checkpoint", NULL)              \
     X(SAVE, "save", "step")
+/* clang-format on */
 enum sgd_span_kind {
 #define X(name, text, number) SGD_SPAN_##name,
     SGD_SPANS(X)
 #undef X
-    SGD_SPAN_KINDS
+        SGD_SPAN_KINDS
 };
 
 enum { SGD_TRACE_SPANS = 2048, SGD_TRACE_DEPTH = 4, SGD_TRACE_LEAST_NS = 10000 };

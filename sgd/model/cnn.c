@@ -27,8 +27,8 @@ struct cnn {
     struct sgd_linear   fc[2];
     size_t              input_floats, conv_floats[2]; /* of one picture */
     struct sgd_stage    stage;
-    float              *work; /* everything below points into it */
-    float              *input, *act[2]; /* per picture: records, after ReLU, before the maximum */
+    float              *work;             /* everything below points into it */
+    float              *input, *act[2];   /* per picture: records, after ReLU, before the maximum */
     float              *pooled, *dropped; /* per picture: after ReLU; with dropout, of its own only where there is any */
     float              *hidden, *logits, *probs, *losses; /* per picture; hidden is after ReLU and dropout */
     float              *dlogits, *dhidden, *dpooled;
@@ -47,8 +47,7 @@ static void cnn_init(struct sgd_model *model, uint64_t seed, float *params)
     memset(params, 0, model->params.floats * sizeof *params);
     for (uint64_t i = 0; i < 2; i++) {
         size_t inputs = KERNEL * KERNEL * cnn->conv[i].channels_in;
-        sgd_init_uniform(seed, i, sqrt(6.0 / (double)inputs), params + cnn->weight[i],
-                         inputs * cnn->conv[i].channels_out);
+        sgd_init_uniform(seed, i, sqrt(6.0 / (double)inputs), params + cnn->weight[i], inputs * cnn->conv[i].channels_out);
         sgd_init_uniform(seed, 2 + i, sqrt((i ? 3.0 : 6.0) / cnn->fc[i].in), params + cnn->fc[i].weight,
                          (size_t)cnn->fc[i].in * cnn->fc[i].out);
     }
@@ -83,9 +82,9 @@ static mt_status pictures_forward(struct cnn *cnn, const float *params, const st
                                   uint32_t pictures, bool is_kept)
 {
     const struct k_ops *ops = cnn->ops;
-    size_t at = place(i, is_kept);
-    float *input = cnn->input + at * cnn->input_floats, *act[2];
-    struct k_pool pool = cnn->pool;
+    size_t              at = place(i, is_kept);
+    float              *input = cnn->input + at * cnn->input_floats, *act[2];
+    struct k_pool       pool = cnn->pool;
 
     for (int c = 0; c < 2; c++)
         act[c] = cnn->act[c] + at * cnn->conv_floats[c];
@@ -104,10 +103,10 @@ static mt_status pictures_forward(struct cnn *cnn, const float *params, const st
 static mt_status pictures_backward(struct cnn *cnn, const float *params, uint32_t i, uint32_t pictures, float *grads)
 {
     const struct k_ops *ops = cnn->ops;
-    float *act[2] = {cnn->act[0] + i * cnn->conv_floats[0], cnn->act[1] + i * cnn->conv_floats[1]};
-    struct k_conv first = conv_of(cnn, 0, params, cnn->input + i * cnn->input_floats, act[0], pictures);
-    struct k_conv second = conv_of(cnn, 1, params, act[0], act[1], pictures);
-    struct k_pool pool = cnn->pool;
+    float              *act[2] = {cnn->act[0] + i * cnn->conv_floats[0], cnn->act[1] + i * cnn->conv_floats[1]};
+    struct k_conv       first = conv_of(cnn, 0, params, cnn->input + i * cnn->input_floats, act[0], pictures);
+    struct k_conv       second = conv_of(cnn, 1, params, act[0], act[1], pictures);
+    struct k_pool       pool = cnn->pool;
 
     pool.batch = pictures;
     pool.x = act[1];
@@ -142,11 +141,10 @@ static mt_status drop(const struct cnn *cnn, float *x, uint32_t count, int layer
     return mt_ok();
 }
 
-static mt_status forward(struct cnn *cnn, const float *params, const struct sgd_batch *batch, bool is_kept,
-                         struct k_xent *xent)
+static mt_status forward(struct cnn *cnn, const float *params, const struct sgd_batch *batch, bool is_kept, struct k_xent *xent)
 {
     const struct k_ops *ops = cnn->ops;
-    uint32_t n = batch->count;
+    uint32_t            n = batch->count;
 
     size_t pooled = (size_t)n * cnn->fc[0].in;
 
@@ -160,15 +158,20 @@ static mt_status forward(struct cnn *cnn, const float *params, const struct sgd_
     MT_TRY(ops->relu_forward(NULL, cnn->hidden, (size_t)n * cnn->fc[0].out));
     MT_TRY(drop(cnn, cnn->hidden, n, 1, batch->key));
     MT_TRY(sgd_linear_forward(&cnn->fc[1], ops, params, cnn->hidden, n, cnn->logits));
-    *xent = (struct k_xent){.logits = cnn->logits, .labels = batch->labels, .probs = cnn->probs,
-                            .losses = cnn->losses, .grads = cnn->dlogits, .rows = n, .classes = cnn->fc[1].out};
+    *xent = (struct k_xent){.logits = cnn->logits,
+                            .labels = batch->labels,
+                            .probs = cnn->probs,
+                            .losses = cnn->losses,
+                            .grads = cnn->dlogits,
+                            .rows = n,
+                            .classes = cnn->fc[1].out};
     return ops->xent_forward(NULL, xent);
 }
 
 static mt_status backward(struct cnn *cnn, const float *params, const struct sgd_batch *batch, float *grads)
 {
     const struct k_ops *ops = cnn->ops;
-    uint32_t n = batch->count;
+    uint32_t            n = batch->count;
 
     MT_TRY(sgd_linear_backward(&cnn->fc[1], ops, params, cnn->hidden, cnn->dlogits, n, cnn->dhidden, grads));
     sgd_linear_ready(&cnn->fc[1], &cnn->model);
@@ -186,9 +189,9 @@ static mt_status backward(struct cnn *cnn, const float *params, const struct sgd
 static mt_status cnn_gradient(struct sgd_model *model, const float *params, const struct sgd_batch *batch, float scale,
                               float *grads, float metrics[SGD_METRICS])
 {
-    struct cnn *cnn = cnn_of(model);
+    struct cnn      *cnn = cnn_of(model);
     struct sgd_batch in;
-    struct k_xent xent;
+    struct k_xent    xent;
 
     MT_TRY(sgd_batch_check(model, batch, cnn->fc[1].out));
     MT_TRY(sgd_stage_in(&cnn->stage, batch, &in));
@@ -202,9 +205,9 @@ static mt_status cnn_gradient(struct sgd_model *model, const float *params, cons
 static mt_status cnn_evaluate(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
                               float metrics[SGD_METRICS])
 {
-    struct cnn *cnn = cnn_of(model);
+    struct cnn      *cnn = cnn_of(model);
     struct sgd_batch in;
-    struct k_xent xent;
+    struct k_xent    xent;
 
     MT_TRY(sgd_batch_check(model, batch, cnn->fc[1].out));
     MT_TRY(sgd_stage_in(&cnn->stage, batch, &in));
@@ -230,7 +233,7 @@ static const struct sgd_model_ops cnn_model_ops = {
 static mt_status conv_add(struct cnn *cnn, int i, const char *weight, const char *bias)
 {
     const struct k_conv *conv = &cnn->conv[i];
-    uint64_t shape[4] = {conv->channels_out, KERNEL, KERNEL, conv->channels_in};
+    uint64_t             shape[4] = {conv->channels_out, KERNEL, KERNEL, conv->channels_in};
     MT_TRY(sgd_params_add(&cnn->model.params, weight, 4, shape, &cnn->weight[i]));
     return sgd_params_add(&cnn->model.params, bias, 1, shape, &cnn->bias[i]);
 }
@@ -238,7 +241,7 @@ static mt_status conv_add(struct cnn *cnn, int i, const char *weight, const char
 static mt_status params_add(struct cnn *cnn, uint32_t dense, uint32_t outputs)
 {
     const struct k_pool *pool = &cnn->pool;
-    size_t pooled = pool->height / POOL * (pool->width / POOL) * pool->channels;
+    size_t               pooled = pool->height / POOL * (pool->width / POOL) * pool->channels;
 
     if (pooled > UINT32_MAX)
         return mt_error(MT_EINVAL, 0, "model: configuration out of range");
@@ -274,9 +277,11 @@ static mt_status work_allocate(struct cnn *cnn, const struct sgd_cast *cast)
 
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         floats += buffers[i].floats;
-    MT_TRY(sgd_stage_init(&cnn->stage, &(struct sgd_stage_plan){.ops = cnn->ops, .batch_max = cnn->model.batch_max,
+    MT_TRY(sgd_stage_init(&cnn->stage, &(struct sgd_stage_plan){.ops = cnn->ops,
+                                                                .batch_max = cnn->model.batch_max,
                                                                 .inputs = (uint32_t)cnn->input_floats,
-                                                                .classes = cnn->fc[1].out, .cast = *cast}));
+                                                                .classes = cnn->fc[1].out,
+                                                                .cast = *cast}));
     MT_TRY(cnn->ops->alloc(floats * sizeof *cnn->work, (void **)&cnn->work));
     float *next = cnn->work;
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
@@ -289,12 +294,15 @@ static mt_status work_allocate(struct cnn *cnn, const struct sgd_cast *cast)
 /* Shapes, from the picture down to the pooled one. */
 static void shapes_set(struct cnn *cnn, size_t height, size_t width, const size_t channels[2])
 {
-    cnn->conv[0] = (struct k_conv){.batch = 1, .height = height, .width = width, .channels_in = 1,
-                                   .channels_out = channels[0], .kernel = KERNEL};
-    cnn->conv[1] = (struct k_conv){.batch = 1, .height = height - 2, .width = width - 2, .channels_in = channels[0],
-                                   .channels_out = channels[1], .kernel = KERNEL};
-    cnn->pool = (struct k_pool){.batch = 1, .height = height - 4, .width = width - 4, .channels = channels[1],
-                                .size = POOL};
+    cnn->conv[0] = (struct k_conv){
+        .batch = 1, .height = height, .width = width, .channels_in = 1, .channels_out = channels[0], .kernel = KERNEL};
+    cnn->conv[1] = (struct k_conv){.batch = 1,
+                                   .height = height - 2,
+                                   .width = width - 2,
+                                   .channels_in = channels[0],
+                                   .channels_out = channels[1],
+                                   .kernel = KERNEL};
+    cnn->pool = (struct k_pool){.batch = 1, .height = height - 4, .width = width - 4, .channels = channels[1], .size = POOL};
     cnn->input_floats = height * width;
     cnn->conv_floats[0] = (height - 2) * (width - 2) * channels[0];
     cnn->conv_floats[1] = (height - 4) * (width - 4) * channels[1];
@@ -304,13 +312,15 @@ static mt_status cnn_build(struct cnn *cnn, const struct sgd_cnn_config *c)
 {
     uint32_t height = c->height ? c->height : 28, width = c->width ? c->width : 28;
     uint32_t dense = c->dense ? c->dense : 128, outputs = c->outputs ? c->outputs : 10;
-    size_t channels[2] = {c->channels[0] ? c->channels[0] : 32, c->channels[1] ? c->channels[1] : 64};
+    size_t   channels[2] = {c->channels[0] ? c->channels[0] : 32, c->channels[1] ? c->channels[1] : 64};
 
     cnn->ops = c->ops;
-    cnn->model = (struct sgd_model){.ops = &cnn_model_ops, .batch_max = c->batch_max, .device = sgd_model_device(c->ops),
+    cnn->model = (struct sgd_model){.ops = &cnn_model_ops,
+                                    .batch_max = c->batch_max,
+                                    .device = sgd_model_device(c->ops),
                                     .record_size = height * width * sgd_element_size(c->cast.element)};
-    if (height < 6 || width < 6 || height > SIDE_MAX || width > SIDE_MAX || dense > DENSE_MAX ||
-        outputs > CLASSES_MAX || channels[0] > CHANNELS_MAX || channels[1] > CHANNELS_MAX)
+    if (height < 6 || width < 6 || height > SIDE_MAX || width > SIDE_MAX || dense > DENSE_MAX || outputs > CLASSES_MAX ||
+        channels[0] > CHANNELS_MAX || channels[1] > CHANNELS_MAX)
         return mt_error(MT_EINVAL, 0, "model: configuration out of range");
     if (c->batch_max == 0 || c->batch_max > BATCH_MAX)
         return mt_error(MT_EINVAL, 0, "model: configuration out of range");

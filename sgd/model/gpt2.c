@@ -30,16 +30,16 @@ struct layer_work {
 
 struct gpt2 {
     GPT2_BASE;
-    const struct k_ops   *ops;
-    struct layer_work    *layers;
-    int32_t              *tokens, *targets; /* a row; the host's, and */
-    int32_t              *in;               /* where the entries read them: the tokens of all rows, then the targets */
-    float                *out;              /* losses and right answers of a block, for the host; NULL: it can read them */
-    float                *work; /* everything below points into it */
-    float                *x_out, *lnf, *lnf_mean, *lnf_rstd; /* after the last layer */
-    float                *scores, *losses, *right;
-    float                *dx, *dwide, *dnorm, *attention; /* gradients: of x; 4 C wide; C wide; scratch */
-    size_t                scores_rows;
+    const struct k_ops *ops;
+    struct layer_work  *layers;
+    int32_t            *tokens, *targets; /* a row; the host's, and */
+    int32_t            *in;               /* where the entries read them: the tokens of all rows, then the targets */
+    float              *out;              /* losses and right answers of a block, for the host; NULL: it can read them */
+    float              *work;             /* everything below points into it */
+    float              *x_out, *lnf, *lnf_mean, *lnf_rstd; /* after the last layer */
+    float              *scores, *losses, *right;
+    float              *dx, *dwide, *dnorm, *attention; /* gradients: of x; 4 C wide; C wide; scratch */
+    size_t              scores_rows;
 };
 
 static struct gpt2 *gpt2_of(struct sgd_model *model)
@@ -53,10 +53,11 @@ struct sgd_gpt2_shape sgd_gpt2_shape_of(const struct sgd_model *model)
 }
 
 /* The part of a layer in a tensor: rows x cols floats of it. */
-static struct sgd_linear linear_of(const struct gpt2 *gpt2, enum gpt2_tensor weight, uint32_t layer, uint32_t in,
-                                   uint32_t out)
+static struct sgd_linear linear_of(const struct gpt2 *gpt2, enum gpt2_tensor weight, uint32_t layer, uint32_t in, uint32_t out)
 {
-    return (struct sgd_linear){.in = in, .out = out, .weight = gpt2->at[weight] + (size_t)layer * in * out,
+    return (struct sgd_linear){.in = in,
+                               .out = out,
+                               .weight = gpt2->at[weight] + (size_t)layer * in * out,
                                .bias = gpt2->at[weight + 1] + (size_t)layer * out};
 }
 
@@ -67,10 +68,10 @@ void sgd_gpt2_init(struct sgd_model *model, uint64_t seed, float *params)
     memset(params, 0, model->params.floats * sizeof *params);
     for (size_t t = 0; t < GPT2_TENSORS; t++) {
         const struct sgd_param *item = &model->params.items[t];
-        float *out = params + item->offset;
-        bool is_residual = t == ATTPROJW || t == FCPROJW;
-        double deviation = is_residual ? 0.02 / sqrt(2.0 * gpt2->shape.layers) : 0.02;
-        size_t count = t == WTE ? (size_t)gpt2->shape.vocabulary * gpt2->shape.width : item->count;
+        float                  *out = params + item->offset;
+        bool                    is_residual = t == ATTPROJW || t == FCPROJW;
+        double                  deviation = is_residual ? 0.02 / sqrt(2.0 * gpt2->shape.layers) : 0.02;
+        size_t                  count = t == WTE ? (size_t)gpt2->shape.vocabulary * gpt2->shape.width : item->count;
         if (t == LN1W || t == LN2W || t == LNFW)
             for (size_t i = 0; i < count; i++)
                 out[i] = 1.0f;
@@ -136,29 +137,39 @@ static struct k_layernorm norm_of(const struct gpt2 *gpt2, const float *params, 
 {
     size_t width = gpt2->shape.width;
     return (struct k_layernorm){.weight = params + gpt2->at[weight] + layer * width,
-                                .bias = params + gpt2->at[weight + 1] + layer * width, .rows = rows, .cols = width};
+                                .bias = params + gpt2->at[weight + 1] + layer * width,
+                                .rows = rows,
+                                .cols = width};
 }
 
 static struct k_attention attention_of(const struct gpt2 *gpt2, const struct layer_work *w, size_t rows)
 {
-    return (struct k_attention){.qkv = w->qkv, .out = w->att, .lse = w->lse, .work = gpt2->attention,
-                                .batch = rows / gpt2->shape.context, .time = gpt2->shape.context,
-                                .heads = gpt2->shape.heads, .width = gpt2->shape.width};
+    return (struct k_attention){.qkv = w->qkv,
+                                .out = w->att,
+                                .lse = w->lse,
+                                .work = gpt2->attention,
+                                .batch = rows / gpt2->shape.context,
+                                .time = gpt2->shape.context,
+                                .heads = gpt2->shape.heads,
+                                .width = gpt2->shape.width};
 }
 
 /* What a layer is made of: its parameters' places, and its share of the workspace. */
 struct layer {
-    struct sgd_linear qkv, attproj, fc, fcproj;
+    struct sgd_linear  qkv, attproj, fc, fcproj;
     struct k_layernorm ln1, ln2;
     struct k_attention attention;
 };
 
 static struct layer layer_of(const struct gpt2 *gpt2, const float *params, uint32_t l, const struct layer_work *w, size_t rows)
 {
-    uint32_t c = gpt2->shape.width;
-    struct layer p = {.qkv = linear_of(gpt2, QKVW, l, c, 3 * c), .attproj = linear_of(gpt2, ATTPROJW, l, c, c),
-                      .fc = linear_of(gpt2, FCW, l, c, 4 * c), .fcproj = linear_of(gpt2, FCPROJW, l, 4 * c, c),
-                      .ln1 = norm_of(gpt2, params, LN1W, l, rows), .ln2 = norm_of(gpt2, params, LN2W, l, rows),
+    uint32_t     c = gpt2->shape.width;
+    struct layer p = {.qkv = linear_of(gpt2, QKVW, l, c, 3 * c),
+                      .attproj = linear_of(gpt2, ATTPROJW, l, c, c),
+                      .fc = linear_of(gpt2, FCW, l, c, 4 * c),
+                      .fcproj = linear_of(gpt2, FCPROJW, l, 4 * c, c),
+                      .ln1 = norm_of(gpt2, params, LN1W, l, rows),
+                      .ln2 = norm_of(gpt2, params, LN2W, l, rows),
                       .attention = attention_of(gpt2, w, rows)};
     p.ln1.x = w->x, p.ln1.mean = w->ln1_mean, p.ln1.rstd = w->ln1_rstd;
     p.ln2.x = w->y, p.ln2.mean = w->ln2_mean, p.ln2.rstd = w->ln2_rstd;
@@ -169,19 +180,29 @@ static struct layer layer_of(const struct gpt2 *gpt2, const float *params, uint3
 static struct layer_work work_from(const struct gpt2 *gpt2, uint32_t l, size_t row)
 {
     const struct layer_work *w = &gpt2->layers[l];
-    size_t wide = row * gpt2->shape.width;
-    return (struct layer_work){w->x + wide, w->ln1 + wide, w->qkv + 3 * wide, w->att + wide, w->y + wide, w->ln2 + wide,
-                               w->fc + 4 * wide, w->gelu + 4 * wide, w->ln1_mean + row, w->ln1_rstd + row,
-                               w->ln2_mean + row, w->ln2_rstd + row, w->lse + row * gpt2->shape.heads};
+    size_t                   wide = row * gpt2->shape.width;
+    return (struct layer_work){w->x + wide,
+                               w->ln1 + wide,
+                               w->qkv + 3 * wide,
+                               w->att + wide,
+                               w->y + wide,
+                               w->ln2 + wide,
+                               w->fc + 4 * wide,
+                               w->gelu + 4 * wide,
+                               w->ln1_mean + row,
+                               w->ln1_rstd + row,
+                               w->ln2_mean + row,
+                               w->ln2_rstd + row,
+                               w->lse + row * gpt2->shape.heads};
 }
 
 /* Some rows of a layer: next = x + what the layer adds; next is the following layer's x. */
 static mt_status rows_forward(struct gpt2 *gpt2, const float *params, uint32_t l, size_t first, size_t rows, float *next)
 {
-    const struct k_ops *ops = gpt2->ops;
+    const struct k_ops     *ops = gpt2->ops;
     const struct layer_work part = work_from(gpt2, l, first), *w = &part;
-    uint32_t c = gpt2->shape.width;
-    struct layer p = layer_of(gpt2, params, l, w, rows);
+    uint32_t                c = gpt2->shape.width;
+    struct layer            p = layer_of(gpt2, params, l, w, rows);
 
     p.ln1.y = w->ln1;
     MT_TRY(ops->layernorm_forward(NULL, &p.ln1));
@@ -203,19 +224,18 @@ static mt_status layer_forward(struct gpt2 *gpt2, const float *params, uint32_t 
 {
     size_t each = gpt2->ops->is_device ? rows : SAMPLES_TOGETHER * gpt2->shape.context;
     for (size_t first = 0; first < rows; first += each)
-        MT_TRY(rows_forward(gpt2, params, l, first, rows - first < each ? rows - first : each,
-                            next + first * gpt2->shape.width));
+        MT_TRY(rows_forward(gpt2, params, l, first, rows - first < each ? rows - first : each, next + first * gpt2->shape.width));
     return mt_ok();
 }
 
 /* dx is the gradient of the layer's output, and becomes that of its input. */
 static mt_status layer_backward(struct gpt2 *gpt2, const float *params, uint32_t l, size_t rows, float *grads)
 {
-    const struct k_ops *ops = gpt2->ops;
+    const struct k_ops      *ops = gpt2->ops;
     const struct layer_work *w = &gpt2->layers[l];
-    uint32_t c = gpt2->shape.width;
-    struct layer p = layer_of(gpt2, params, l, w, rows);
-    float *dx = gpt2->dx, *dwide = gpt2->dwide, *dnorm = gpt2->dnorm;
+    uint32_t                 c = gpt2->shape.width;
+    struct layer             p = layer_of(gpt2, params, l, w, rows);
+    float                   *dx = gpt2->dx, *dwide = gpt2->dwide, *dnorm = gpt2->dnorm;
 
     MT_TRY(sgd_linear_backward(&p.fcproj, ops, params, w->gelu, dx, rows, dwide, grads));
     sgd_linear_ready(&p.fcproj, &gpt2->model);
@@ -243,8 +263,13 @@ static mt_status layer_backward(struct gpt2 *gpt2, const float *params, uint32_t
 
 static struct k_embed embed_of(const struct gpt2 *gpt2, const float *params, size_t rows, float *out)
 {
-    return (struct k_embed){.tokens = gpt2->in, .token = params + gpt2->at[WTE], .position = params + gpt2->at[WPE],
-                            .out = out, .rows = rows, .time = gpt2->shape.context, .cols = gpt2->shape.width};
+    return (struct k_embed){.tokens = gpt2->in,
+                            .token = params + gpt2->at[WTE],
+                            .position = params + gpt2->at[WPE],
+                            .out = out,
+                            .rows = rows,
+                            .time = gpt2->shape.context,
+                            .cols = gpt2->shape.width};
 }
 
 /* Losses and right answers of one block of rows, whose scores stand in gpt2->scores. */
@@ -277,28 +302,39 @@ static mt_status head_block(struct gpt2 *gpt2, const float *params, size_t first
                             float metrics[SGD_METRICS])
 {
     const struct k_ops *ops = gpt2->ops;
-    int c = (int)gpt2->shape.width, v = (int)gpt2->shape.vocabulary;
-    const float *x = gpt2->lnf + first * gpt2->shape.width, *wte = params + gpt2->at[WTE];
-    struct k_gemm score = {.m = (int)rows, .n = v, .k = c, .b_transposed = true, .a = x, .b = wte, .c = gpt2->scores};
-    struct k_xent xent = {.logits = gpt2->scores, .targets = gpt2->in + rows_max(gpt2) + first, .probs = gpt2->scores,
-                          .losses = gpt2->losses, .right = gpt2->right, .grads = gpt2->scores, .scale = scale, .rows = rows,
-                          .classes = gpt2->shape.vocabulary};
+    int                 c = (int)gpt2->shape.width, v = (int)gpt2->shape.vocabulary;
+    const float        *x = gpt2->lnf + first * gpt2->shape.width, *wte = params + gpt2->at[WTE];
+    struct k_gemm       score = {.m = (int)rows, .n = v, .k = c, .b_transposed = true, .a = x, .b = wte, .c = gpt2->scores};
+    struct k_xent       xent = {.logits = gpt2->scores,
+                                .targets = gpt2->in + rows_max(gpt2) + first,
+                                .probs = gpt2->scores,
+                                .losses = gpt2->losses,
+                                .right = gpt2->right,
+                                .grads = gpt2->scores,
+                                .scale = scale,
+                                .rows = rows,
+                                .classes = gpt2->shape.vocabulary};
 
     MT_TRY(ops->gemm(NULL, &score));
     MT_TRY(block_losses(gpt2, &xent, metrics));
     if (!grads)
         return mt_ok();
-    struct k_gemm weight = {.m = v, .n = c, .k = (int)rows, .a_transposed = true, .beta = first ? 1.0f : 0.0f,
-                            .a = gpt2->scores, .b = x, .c = grads + gpt2->at[WTE]};
-    struct k_gemm input = {.m = (int)rows, .n = c, .k = v, .a = gpt2->scores, .b = wte,
-                           .c = gpt2->dnorm + first * gpt2->shape.width};
+    struct k_gemm weight = {.m = v,
+                            .n = c,
+                            .k = (int)rows,
+                            .a_transposed = true,
+                            .beta = first ? 1.0f : 0.0f,
+                            .a = gpt2->scores,
+                            .b = x,
+                            .c = grads + gpt2->at[WTE]};
+    struct k_gemm input = {
+        .m = (int)rows, .n = c, .k = v, .a = gpt2->scores, .b = wte, .c = gpt2->dnorm + first * gpt2->shape.width};
     MT_TRY(ops->xent_backward(NULL, &xent));
     MT_TRY(ops->gemm(NULL, &weight));
     return ops->gemm(NULL, &input);
 }
 
-static mt_status head(struct gpt2 *gpt2, const float *params, size_t rows, float scale, float *grads,
-                      float metrics[SGD_METRICS])
+static mt_status head(struct gpt2 *gpt2, const float *params, size_t rows, float scale, float *grads, float metrics[SGD_METRICS])
 {
     metrics[SGD_METRIC_LOSS] = metrics[SGD_METRIC_CORRECT] = 0.0f;
     metrics[SGD_METRIC_SAMPLES] = (float)(rows / gpt2->shape.context);
@@ -311,8 +347,8 @@ static mt_status head(struct gpt2 *gpt2, const float *params, size_t rows, float
 
 static mt_status forward(struct gpt2 *gpt2, const float *params, size_t rows)
 {
-    uint32_t layers = gpt2->shape.layers;
-    struct k_embed embed = embed_of(gpt2, params, rows, gpt2->layers[0].x);
+    uint32_t           layers = gpt2->shape.layers;
+    struct k_embed     embed = embed_of(gpt2, params, rows, gpt2->layers[0].x);
     struct k_layernorm lnf = norm_of(gpt2, params, LNFW, 0, rows);
 
     MT_TRY(gpt2->ops->embed_forward(NULL, &embed));
@@ -326,8 +362,8 @@ static mt_status forward(struct gpt2 *gpt2, const float *params, size_t rows)
 static mt_status backward(struct gpt2 *gpt2, const float *params, size_t rows, float *grads)
 {
     const struct sgd_gpt2_shape *s = &gpt2->shape;
-    struct k_layernorm lnf = norm_of(gpt2, params, LNFW, 0, rows);
-    struct k_embed embed = embed_of(gpt2, params, rows, NULL);
+    struct k_layernorm           lnf = norm_of(gpt2, params, LNFW, 0, rows);
+    struct k_embed               embed = embed_of(gpt2, params, rows, NULL);
     size_t used = (size_t)s->vocabulary * s->width, padded = (size_t)sgd_gpt2_padded(s->vocabulary) * s->width;
 
     lnf.x = gpt2->x_out, lnf.mean = gpt2->lnf_mean, lnf.rstd = gpt2->lnf_rstd;
@@ -345,7 +381,7 @@ static mt_status gpt2_gradient(struct sgd_model *model, const float *params, con
                                float *grads, float metrics[SGD_METRICS])
 {
     struct gpt2 *gpt2 = gpt2_of(model);
-    size_t rows = (size_t)batch->count * gpt2->shape.context;
+    size_t       rows = (size_t)batch->count * gpt2->shape.context;
 
     MT_TRY(tokens_take(gpt2, batch));
     MT_TRY(forward(gpt2, params, rows));
@@ -357,7 +393,7 @@ static mt_status gpt2_evaluate(struct sgd_model *model, const float *params, con
                                float metrics[SGD_METRICS])
 {
     struct gpt2 *gpt2 = gpt2_of(model);
-    size_t rows = (size_t)batch->count * gpt2->shape.context;
+    size_t       rows = (size_t)batch->count * gpt2->shape.context;
 
     MT_TRY(tokens_take(gpt2, batch));
     MT_TRY(forward(gpt2, params, rows));
@@ -399,7 +435,7 @@ static float *cut(struct block *block, size_t floats)
 static void work_cut(struct gpt2 *gpt2, struct block *b)
 {
     const struct sgd_gpt2_shape *s = &gpt2->shape;
-    size_t rows = (size_t)gpt2->model.batch_max * s->context, wide = rows * s->width;
+    size_t                       rows = (size_t)gpt2->model.batch_max * s->context, wide = rows * s->width;
 
     for (uint32_t l = 0; l < s->layers; l++) {
         struct layer_work *w = &gpt2->layers[l];
@@ -434,7 +470,7 @@ static mt_status lent_allocate(struct gpt2 *gpt2, size_t rows)
 static mt_status work_allocate(struct gpt2 *gpt2)
 {
     const struct sgd_gpt2_shape *s = &gpt2->shape;
-    size_t rows = (size_t)gpt2->model.batch_max * s->context, fit = SCORES_FLOATS / s->vocabulary;
+    size_t                       rows = (size_t)gpt2->model.batch_max * s->context, fit = SCORES_FLOATS / s->vocabulary;
 
     fit = fit < 64 ? 64 : fit;
     gpt2->scores_rows = fit < rows ? fit : rows;
@@ -454,9 +490,8 @@ static mt_status work_allocate(struct gpt2 *gpt2)
 
 static mt_status params_add(struct gpt2_base *base)
 {
-    static const char *const names[GPT2_TENSORS] = {
-        "wte",      "wpe",  "ln1w", "ln1b", "qkvw", "qkvb",    "attprojw", "attprojb",
-        "ln2w",     "ln2b", "fcw",  "fcb",  "fcprojw", "fcprojb", "lnfw", "lnfb"};
+    static const char *const names[GPT2_TENSORS] = {"wte",  "wpe",  "ln1w", "ln1b", "qkvw",    "qkvb",    "attprojw", "attprojb",
+                                                    "ln2w", "ln2b", "fcw",  "fcb",  "fcprojw", "fcprojb", "lnfw",     "lnfb"};
     for (size_t t = 0; t < GPT2_TENSORS; t++) {
         uint32_t ndim;
         uint64_t shape[3];
@@ -477,7 +512,9 @@ mt_status sgd_gpt2_base_build(struct gpt2_base *base, const struct sgd_gpt2_conf
     MT_TRY(sgd_gpt2_shape_check(&s));
     base->shape = s;
     base->token_bytes = config->token_bytes ? config->token_bytes : s.vocabulary <= 256 ? 1 : 2;
-    base->model = (struct sgd_model){.ops = ops, .batch_max = config->batch_max, .device = sgd_model_device(config->ops),
+    base->model = (struct sgd_model){.ops = ops,
+                                     .batch_max = config->batch_max,
+                                     .device = sgd_model_device(config->ops),
                                      .record_size = (s.context + 1) * base->token_bytes};
     if (config->batch_max == 0 || config->batch_max > BATCH_MAX || base->token_bytes > 2)
         return mt_error(MT_EINVAL, 0, "model: records at once, or bytes of a token, out of range");

@@ -21,7 +21,7 @@ struct sgd_gpt2_shape {
 };
 
 struct sgd_gpt2_config {
-    const struct k_ops   *ops; /* kept */
+    const struct k_ops   *ops;         /* kept */
     struct sgd_gpt2_shape shape;       /* 0: 6, 256, 8, 256, 256 */
     uint32_t              token_bytes; /* 1 or 2, little-endian; 0: 1 where the vocabulary fits into a byte, else 2 */
     uint32_t              batch_max;   /* records in one call */

@@ -28,10 +28,23 @@ uint32_t sgd_gpt2_padded(uint32_t vocabulary)
 
 void sgd_gpt2_tensor_shape(const struct sgd_gpt2_shape *s, enum gpt2_tensor tensor, uint32_t *out_ndim, uint64_t out[3])
 {
-    uint64_t c = s->width, l = s->layers;
-    const uint64_t shapes[GPT2_TENSORS][3] = {
-        {sgd_gpt2_padded(s->vocabulary), c}, {s->context, c}, {l, c}, {l, c}, {l, 3 * c, c}, {l, 3 * c},
-        {l, c, c}, {l, c}, {l, c}, {l, c}, {l, 4 * c, c}, {l, 4 * c}, {l, c, 4 * c}, {l, c}, {c}, {c}};
+    uint64_t       c = s->width, l = s->layers;
+    const uint64_t shapes[GPT2_TENSORS][3] = {{sgd_gpt2_padded(s->vocabulary), c},
+                                              {s->context, c},
+                                              {l, c},
+                                              {l, c},
+                                              {l, 3 * c, c},
+                                              {l, 3 * c},
+                                              {l, c, c},
+                                              {l, c},
+                                              {l, c},
+                                              {l, c},
+                                              {l, 4 * c, c},
+                                              {l, 4 * c},
+                                              {l, c, 4 * c},
+                                              {l, c},
+                                              {c},
+                                              {c}};
     memcpy(out, shapes[tensor], sizeof shapes[tensor]);
     *out_ndim = out[2] ? 3 : out[1] ? 2 : 1;
 }
@@ -72,19 +85,20 @@ static mt_status head_take(const int32_t *head, struct source *source)
     for (int i = 2; i <= 7; i++)
         if (head[i] <= 0)
             return mt_error(MT_ECORRUPT, 0, "GPT-2 file: its shape can't be");
-    source->shape = (struct sgd_gpt2_shape){.context = (uint32_t)head[2], .vocabulary = (uint32_t)head[3],
-                                            .layers = (uint32_t)head[4], .heads = (uint32_t)head[5],
+    source->shape = (struct sgd_gpt2_shape){.context = (uint32_t)head[2],
+                                            .vocabulary = (uint32_t)head[3],
+                                            .layers = (uint32_t)head[4],
+                                            .heads = (uint32_t)head[5],
                                             .width = (uint32_t)head[6]};
     source->is_bf16 = head[1] == VERSION_BF16;
-    if (sgd_gpt2_shape_check(&source->shape).code != 0 ||
-        (uint32_t)head[7] != sgd_gpt2_padded(source->shape.vocabulary))
+    if (sgd_gpt2_shape_check(&source->shape).code != 0 || (uint32_t)head[7] != sgd_gpt2_padded(source->shape.vocabulary))
         return mt_error(MT_ECORRUPT, 0, "GPT-2 file: its shape can't be");
     return mt_ok();
 }
 
 static mt_status head_read(struct source *source)
 {
-    int32_t head[HEAD_INTS];
+    int32_t     head[HEAD_INTS];
     struct stat info;
 
     if (fstat(source->fd, &info) != 0)
@@ -143,7 +157,7 @@ static mt_status body_read(const struct source *source, float *params)
 mt_status sgd_gpt2_file_load(const char *path, const struct sgd_model *model, float *params)
 {
     struct sgd_gpt2_shape want = sgd_gpt2_shape_of(model);
-    struct source source;
+    struct source         source;
 
     MT_TRY(source_open(path, &source));
     mt_status st = memcmp(&want, &source.shape, sizeof want) == 0
@@ -158,8 +172,14 @@ mt_status sgd_gpt2_file_load(const char *path, const struct sgd_model *model, fl
 static mt_status all_write(int fd, const struct sgd_model *model, const float *params)
 {
     struct sgd_gpt2_shape s = sgd_gpt2_shape_of(model);
-    int32_t head[HEAD_INTS] = {MAGIC, VERSION_F32, (int32_t)s.context, (int32_t)s.vocabulary, (int32_t)s.layers,
-                               (int32_t)s.heads, (int32_t)s.width, (int32_t)sgd_gpt2_padded(s.vocabulary)};
+    int32_t               head[HEAD_INTS] = {MAGIC,
+                                             VERSION_F32,
+                                             (int32_t)s.context,
+                                             (int32_t)s.vocabulary,
+                                             (int32_t)s.layers,
+                                             (int32_t)s.heads,
+                                             (int32_t)s.width,
+                                             (int32_t)sgd_gpt2_padded(s.vocabulary)};
     MT_TRY(sgd_file_write(fd, head, sizeof head));
     return sgd_file_write(fd, params, model->params.floats * sizeof *params);
 }
@@ -167,7 +187,7 @@ static mt_status all_write(int fd, const struct sgd_model *model, const float *p
 mt_status sgd_gpt2_file_save(const char *path, const struct sgd_model *model, const float *params)
 {
     char other[MT_PATH_BYTES_MAX];
-    int n = snprintf(other, sizeof other, "%s.%d.tmp", path, (int)getpid());
+    int  n = snprintf(other, sizeof other, "%s.%d.tmp", path, (int)getpid());
 
     if (n < 0 || (size_t)n >= sizeof other)
         return mt_error(MT_EINVAL, 0, "GPT-2 file: path too long");

@@ -27,11 +27,11 @@ struct half {
     const struct k_ops      *ops;
     const struct k_half_ops *k;
     struct layer_work       *layers;
-    int32_t                 *tokens; /* the host's, then its targets */
+    int32_t                 *tokens;  /* the host's, then its targets */
     float                   *numbers; /* the host's losses, then right answers */
-    uint8_t                 *work; /* everything below points into it */
-    int32_t                 *in;   /* tokens, then targets */
-    float                   *out;  /* losses, then right answers */
+    uint8_t                 *work;    /* everything below points into it */
+    int32_t                 *in;      /* tokens, then targets */
+    float                   *out;     /* losses, then right answers */
     k_half                  *params, *added, *x_out, *lnf, *scores, *dx, *dwide, *dnorm;
     float                   *lnf_mean, *lnf_rstd, *dot;
     size_t                   scores_rows;
@@ -69,18 +69,24 @@ static size_t bias_at(const struct half *h, const struct linear *l)
 
 static mt_status linear_forward(struct half *h, struct linear l, const k_half *x, size_t rows, k_half *y)
 {
-    struct k_half_gemm g = {.m = (int)rows, .n = (int)l.out, .k = (int)l.in, .b_transposed = true, .a = x,
-                            .b = h->params + weight_at(h, &l), .c = y, .bias = h->params + bias_at(h, &l)};
+    struct k_half_gemm g = {.m = (int)rows,
+                            .n = (int)l.out,
+                            .k = (int)l.in,
+                            .b_transposed = true,
+                            .a = x,
+                            .b = h->params + weight_at(h, &l),
+                            .c = y,
+                            .bias = h->params + bias_at(h, &l)};
     return h->k->gemm(NULL, &g);
 }
 
 static mt_status linear_backward(struct half *h, struct linear l, const k_half *x, const k_half *dy, size_t rows, k_half *dx,
                                  float *grads)
 {
-    struct k_half_gemm weight = {.m = (int)l.out, .n = (int)l.in, .k = (int)rows, .a_transposed = true, .a = dy, .b = x,
-                                 .c32 = grads + weight_at(h, &l)};
-    struct k_half_gemm input = {.m = (int)rows, .n = (int)l.in, .k = (int)l.out, .a = dy, .b = h->params + weight_at(h, &l),
-                                .c = dx};
+    struct k_half_gemm weight = {
+        .m = (int)l.out, .n = (int)l.in, .k = (int)rows, .a_transposed = true, .a = dy, .b = x, .c32 = grads + weight_at(h, &l)};
+    struct k_half_gemm input = {
+        .m = (int)rows, .n = (int)l.in, .k = (int)l.out, .a = dy, .b = h->params + weight_at(h, &l), .c = dx};
     MT_TRY(h->k->gemm(NULL, &weight));
     MT_TRY(h->k->bias_grad(NULL, dy, grads + bias_at(h, &l), rows, l.out));
     return h->k->gemm(NULL, &input);
@@ -105,8 +111,7 @@ static struct linear fcproj_of(const struct half *h, uint32_t l)
 }
 
 /* sum = x + plus (or x alone where there is none), y = its norm by the tensors `weight` and the one after it. */
-static mt_status norm_forward(struct half *h, const float *params, enum gpt2_tensor weight, uint32_t layer,
-                              struct k_half_norm norm)
+static mt_status norm_forward(struct half *h, const float *params, enum gpt2_tensor weight, uint32_t layer, struct k_half_norm norm)
 {
     norm.cols = h->shape.width;
     norm.weight = params + h->at[weight] + layer * norm.cols;
@@ -129,9 +134,16 @@ static mt_status norm_backward(struct half *h, const float *params, enum gpt2_te
 
 static struct k_half_attention attention_of(const struct half *h, const struct layer_work *w, size_t rows)
 {
-    return (struct k_half_attention){.qkv = w->qkv, .out = w->att, .lse = w->lse, .dot = h->dot, .dout = h->dnorm,
-                                     .dqkv = h->dwide, .batch = rows / h->shape.context, .time = h->shape.context,
-                                     .heads = h->shape.heads, .width = h->shape.width};
+    return (struct k_half_attention){.qkv = w->qkv,
+                                     .out = w->att,
+                                     .lse = w->lse,
+                                     .dot = h->dot,
+                                     .dout = h->dnorm,
+                                     .dqkv = h->dwide,
+                                     .batch = rows / h->shape.context,
+                                     .time = h->shape.context,
+                                     .heads = h->shape.heads,
+                                     .width = h->shape.width};
 }
 
 /* ---- a layer ---- */
@@ -145,14 +157,20 @@ static mt_status layer_forward(struct half *h, const float *params, uint32_t l, 
     size_t                  wide = rows * h->shape.width * 4;
 
     MT_TRY(norm_forward(h, params, LN1W, l,
-                        (struct k_half_norm){.x = l ? h->layers[l - 1].y : w->x, .plus = l ? h->added : NULL, .sum = w->x,
-                                             .y = w->ln1, .mean = w->ln1_mean, .rstd = w->ln1_rstd, .rows = rows}));
+                        (struct k_half_norm){.x = l ? h->layers[l - 1].y : w->x,
+                                             .plus = l ? h->added : NULL,
+                                             .sum = w->x,
+                                             .y = w->ln1,
+                                             .mean = w->ln1_mean,
+                                             .rstd = w->ln1_rstd,
+                                             .rows = rows}));
     MT_TRY(linear_forward(h, qkv_of(h, l), w->ln1, rows, w->qkv));
     MT_TRY(h->k->attention_forward(NULL, &attention));
     MT_TRY(linear_forward(h, attproj_of(h, l), w->att, rows, h->added));
-    MT_TRY(norm_forward(h, params, LN2W, l,
-                        (struct k_half_norm){.x = w->x, .plus = h->added, .sum = w->y, .y = w->ln2, .mean = w->ln2_mean,
-                                             .rstd = w->ln2_rstd, .rows = rows}));
+    MT_TRY(norm_forward(
+        h, params, LN2W, l,
+        (struct k_half_norm){
+            .x = w->x, .plus = h->added, .sum = w->y, .y = w->ln2, .mean = w->ln2_mean, .rstd = w->ln2_rstd, .rows = rows}));
     MT_TRY(linear_forward(h, fc_of(h, l), w->ln2, rows, w->fc));
     MT_TRY(h->k->gelu_forward(NULL, w->fc, w->gelu, wide));
     return linear_forward(h, fcproj_of(h, l), w->gelu, rows, h->added);
@@ -163,8 +181,8 @@ static mt_status layer_backward(struct half *h, const float *params, uint32_t l,
 {
     struct layer_work      *w = &h->layers[l];
     struct k_half_attention attention = attention_of(h, w, rows);
-    struct k_half_norm ln1 = {.x = w->x, .mean = w->ln1_mean, .rstd = w->ln1_rstd, .carry = h->dx, .rows = rows};
-    struct k_half_norm ln2 = {.x = w->y, .mean = w->ln2_mean, .rstd = w->ln2_rstd, .carry = h->dx, .rows = rows};
+    struct k_half_norm      ln1 = {.x = w->x, .mean = w->ln1_mean, .rstd = w->ln1_rstd, .carry = h->dx, .rows = rows};
+    struct k_half_norm      ln2 = {.x = w->y, .mean = w->ln2_mean, .rstd = w->ln2_rstd, .carry = h->dx, .rows = rows};
 
     MT_TRY(linear_backward(h, fcproj_of(h, l), w->gelu, h->dx, rows, h->dwide, grads));
     MT_TRY(h->k->gelu_backward(NULL, w->fc, h->dwide, rows * h->shape.width * 4));
@@ -180,8 +198,13 @@ static mt_status layer_backward(struct half *h, const float *params, uint32_t l,
 
 static struct k_half_embed embed_of(const struct half *h, size_t rows)
 {
-    return (struct k_half_embed){.tokens = h->in, .token = h->params + h->at[WTE], .position = h->params + h->at[WPE],
-                                 .out = h->layers[0].x, .rows = rows, .time = h->shape.context, .cols = h->shape.width};
+    return (struct k_half_embed){.tokens = h->in,
+                                 .token = h->params + h->at[WTE],
+                                 .position = h->params + h->at[WPE],
+                                 .out = h->layers[0].x,
+                                 .rows = rows,
+                                 .time = h->shape.context,
+                                 .cols = h->shape.width};
 }
 
 /* The rounded copy is made once for each version of the parameters: several virtual ranks read the same. */
@@ -205,8 +228,13 @@ static mt_status forward(struct half *h, const float *params, size_t rows)
     for (uint32_t l = 0; l <= last; l++)
         MT_TRY(layer_forward(h, params, l, rows));
     return norm_forward(h, params, LNFW, 0,
-                        (struct k_half_norm){.x = h->layers[last].y, .plus = h->added, .sum = h->x_out, .y = h->lnf,
-                                             .mean = h->lnf_mean, .rstd = h->lnf_rstd, .rows = rows});
+                        (struct k_half_norm){.x = h->layers[last].y,
+                                             .plus = h->added,
+                                             .sum = h->x_out,
+                                             .y = h->lnf,
+                                             .mean = h->lnf_mean,
+                                             .rstd = h->lnf_rstd,
+                                             .rows = rows});
 }
 
 /* Scores of some rows at a time, in place of which their gradient comes: those of all rows at once would be the largest thing
@@ -215,21 +243,33 @@ static mt_status head(struct half *h, size_t rows, float scale, float *grads)
 {
     size_t width = h->shape.width, stride = padded(h), all = (size_t)h->model.batch_max * h->shape.context;
     for (size_t first = 0; first < rows; first += h->scores_rows) {
-        size_t              n = rows - first < h->scores_rows ? rows - first : h->scores_rows;
-        const k_half       *x = h->lnf + first * width, *wte = h->params + h->at[WTE];
-        struct k_half_gemm  score = {.m = (int)n, .n = (int)stride, .k = (int)width, .b_transposed = true, .a = x, .b = wte,
-                                     .c = h->scores};
-        struct k_half_xent  xent = {.scores = h->scores, .targets = h->in + all + first, .losses = h->out + first,
-                                    .right = h->out + all + first, .scale = scale, .wants_gradient = grads != NULL, .rows = n,
-                                    .classes = h->shape.vocabulary, .stride = stride};
+        size_t             n = rows - first < h->scores_rows ? rows - first : h->scores_rows;
+        const k_half      *x = h->lnf + first * width, *wte = h->params + h->at[WTE];
+        struct k_half_gemm score = {
+            .m = (int)n, .n = (int)stride, .k = (int)width, .b_transposed = true, .a = x, .b = wte, .c = h->scores};
+        struct k_half_xent xent = {.scores = h->scores,
+                                   .targets = h->in + all + first,
+                                   .losses = h->out + first,
+                                   .right = h->out + all + first,
+                                   .scale = scale,
+                                   .wants_gradient = grads != NULL,
+                                   .rows = n,
+                                   .classes = h->shape.vocabulary,
+                                   .stride = stride};
         MT_TRY(h->k->gemm(NULL, &score));
         MT_TRY(h->k->xent(NULL, &xent));
         if (!grads)
             continue;
-        struct k_half_gemm weight = {.m = (int)stride, .n = (int)width, .k = (int)n, .a_transposed = true,
-                                     .beta = first ? 1.0f : 0.0f, .a = h->scores, .b = x, .c32 = grads + h->at[WTE]};
-        struct k_half_gemm input = {.m = (int)n, .n = (int)width, .k = (int)stride, .a = h->scores, .b = wte,
-                                    .c = h->dnorm + first * width};
+        struct k_half_gemm weight = {.m = (int)stride,
+                                     .n = (int)width,
+                                     .k = (int)n,
+                                     .a_transposed = true,
+                                     .beta = first ? 1.0f : 0.0f,
+                                     .a = h->scores,
+                                     .b = x,
+                                     .c32 = grads + h->at[WTE]};
+        struct k_half_gemm input = {
+            .m = (int)n, .n = (int)width, .k = (int)stride, .a = h->scores, .b = wte, .c = h->dnorm + first * width};
         MT_TRY(h->k->gemm(NULL, &weight));
         MT_TRY(h->k->gemm(NULL, &input));
     }

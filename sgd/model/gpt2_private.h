@@ -29,9 +29,9 @@ enum gpt2_tensor {
 };
 
 /* What each of the two models of a GPT-2 begins with: gpt2.c's, and that of gpt2_half.c. */
-#define GPT2_BASE                     \
-    struct sgd_model      model;      \
-    struct sgd_gpt2_shape shape;      \
+#define GPT2_BASE \
+    struct sgd_model      model; \
+    struct sgd_gpt2_shape shape; \
     uint32_t              token_bytes; \
     size_t                at[GPT2_TENSORS] /* in the flat buffer */
 
@@ -52,7 +52,7 @@ MT_MUST_USE mt_status sgd_gpt2_tokens(const struct gpt2_base *base, const struct
 struct sgd_gpt2_shape sgd_gpt2_shape_of(const struct sgd_model *model);
 /* EINVAL where no model has this shape. */
 MT_MUST_USE mt_status sgd_gpt2_shape_check(const struct sgd_gpt2_shape *shape);
-uint32_t sgd_gpt2_padded(uint32_t vocabulary);
+uint32_t              sgd_gpt2_padded(uint32_t vocabulary);
 /* Floats of all parameters; the shape is checked. */
 uint64_t sgd_gpt2_floats(const struct sgd_gpt2_shape *shape);
 /* Rows (of all layers) and columns of a tensor; columns 0: it has one dimension less. */

@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-mt_status sgd_linear_add(struct sgd_params *params, const char *name, uint32_t in, uint32_t out,
-                         struct sgd_linear *out_linear)
+mt_status sgd_linear_add(struct sgd_params *params, const char *name, uint32_t in, uint32_t out, struct sgd_linear *out_linear)
 {
     uint64_t shape[2] = {out, in};
-    char full[MT_NAME_BYTES_MAX];
+    char     full[MT_NAME_BYTES_MAX];
 
     *out_linear = (struct sgd_linear){.in = in, .out = out};
     snprintf(full, sizeof full, "%s.weight", name);
@@ -24,22 +23,32 @@ mt_status sgd_linear_add(struct sgd_params *params, const char *name, uint32_t i
     return sgd_params_add(params, full, 1, shape, &out_linear->bias);
 }
 
-mt_status sgd_linear_forward(const struct sgd_linear *linear, const struct k_ops *ops, const float *params,
-                             const float *x, size_t rows, float *y)
+mt_status sgd_linear_forward(const struct sgd_linear *linear, const struct k_ops *ops, const float *params, const float *x,
+                             size_t rows, float *y)
 {
-    struct k_gemm gemm = {.m = (int)rows, .n = (int)linear->out, .k = (int)linear->in, .b_transposed = true, .a = x,
-                          .b = params + linear->weight, .c = y};
+    struct k_gemm gemm = {.m = (int)rows,
+                          .n = (int)linear->out,
+                          .k = (int)linear->in,
+                          .b_transposed = true,
+                          .a = x,
+                          .b = params + linear->weight,
+                          .c = y};
     MT_TRY(ops->gemm(NULL, &gemm));
     return ops->bias_add(NULL, y, params + linear->bias, rows, linear->out);
 }
 
-mt_status sgd_linear_backward(const struct sgd_linear *linear, const struct k_ops *ops, const float *params,
-                              const float *x, const float *dy, size_t rows, float *dx, float *grads)
+mt_status sgd_linear_backward(const struct sgd_linear *linear, const struct k_ops *ops, const float *params, const float *x,
+                              const float *dy, size_t rows, float *dx, float *grads)
 {
-    struct k_gemm weight = {.m = (int)linear->out, .n = (int)linear->in, .k = (int)rows, .a_transposed = true, .a = dy,
-                            .b = x, .c = grads + linear->weight};
-    struct k_gemm input = {.m = (int)rows, .n = (int)linear->in, .k = (int)linear->out, .a = dy,
-                           .b = params + linear->weight, .c = dx};
+    struct k_gemm weight = {.m = (int)linear->out,
+                            .n = (int)linear->in,
+                            .k = (int)rows,
+                            .a_transposed = true,
+                            .a = dy,
+                            .b = x,
+                            .c = grads + linear->weight};
+    struct k_gemm input = {
+        .m = (int)rows, .n = (int)linear->in, .k = (int)linear->out, .a = dy, .b = params + linear->weight, .c = dx};
     MT_TRY(ops->gemm(NULL, &weight));
     MT_TRY(ops->bias_grad(NULL, dy, grads + linear->bias, rows, linear->out));
     return dx ? ops->gemm(NULL, &input) : mt_ok();
@@ -83,7 +92,9 @@ mt_status sgd_stage_init(struct sgd_stage *stage, const struct sgd_stage_plan *p
 {
     bool   is_byte = sgd_element_is_byte(plan->cast.element);
     size_t elements = (size_t)plan->batch_max * plan->inputs, scores = (size_t)plan->batch_max * (plan->classes + 1);
-    *stage = (struct sgd_stage){.ops = plan->ops, .cast = sgd_cast_resolve(&plan->cast), .scores = scores,
+    *stage = (struct sgd_stage){.ops = plan->ops,
+                                .cast = sgd_cast_resolve(&plan->cast),
+                                .scores = scores,
                                 .records_max = elements * (is_byte ? 1 : sizeof(float))};
     if (!sgd_cast_is_known(plan->cast.element) || !isfinite(stage->cast.mean) || !isfinite(stage->cast.deviation) ||
         !(stage->cast.deviation > 0))
@@ -139,8 +150,7 @@ mt_status sgd_stage_inputs(const struct sgd_stage *stage, const struct sgd_batch
     return mt_ok();
 }
 
-mt_status sgd_class_metrics(struct sgd_stage *stage, const struct k_xent *xent, const uint8_t *labels,
-                            float metrics[SGD_METRICS])
+mt_status sgd_class_metrics(struct sgd_stage *stage, const struct k_xent *xent, const uint8_t *labels, float metrics[SGD_METRICS])
 {
     const struct k_ops *ops = stage->ops;
     const float        *scores = xent->logits, *losses = xent->losses;
@@ -156,7 +166,7 @@ mt_status sgd_class_metrics(struct sgd_stage *stage, const struct k_xent *xent, 
     }
     for (size_t r = 0; r < xent->rows; r++) {
         const float *logits = scores + r * xent->classes;
-        size_t best = 0;
+        size_t       best = 0;
         for (size_t c = 1; c < xent->classes; c++)
             best = logits[c] > logits[best] ? c : best;
         loss += losses[r];

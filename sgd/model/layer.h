@@ -41,9 +41,9 @@ void sgd_init_normal(uint64_t seed, uint64_t stream, double deviation, float *ou
 /* Between a batch, which lies in the host's memory, and entries that may work in a device's. On the CPU it has nothing. */
 struct sgd_stage {
     const struct k_ops *ops;
-    struct sgd_cast     cast;   /* resolved; bytes become floats by the entry `unpack`, the others on the host */
-    uint8_t            *device; /* a batch's records, bytes or floats, then its labels */
-    float              *host;   /* its scores, then its losses, then its records as floats where they are no bytes */
+    struct sgd_cast     cast;                /* resolved; bytes become floats by the entry `unpack`, the others on the host */
+    uint8_t            *device;              /* a batch's records, bytes or floats, then its labels */
+    float              *host;                /* its scores, then its losses, then its records as floats where they are no bytes */
     size_t              scores, records_max; /* of host: floats before the records; of device: bytes of records */
 };
 
@@ -55,7 +55,7 @@ struct sgd_stage_plan {
 
 /* EINVAL: no such cast; EDEVICE, ENOMEM; sgd_stage_fini in any case. */
 MT_MUST_USE mt_status sgd_stage_init(struct sgd_stage *stage, const struct sgd_stage_plan *plan);
-void sgd_stage_fini(struct sgd_stage *stage);
+void                  sgd_stage_fini(struct sgd_stage *stage);
 /* The batch as the entries can read it, until the next call. */
 MT_MUST_USE mt_status sgd_stage_in(struct sgd_stage *stage, const struct sgd_batch *batch, struct sgd_batch *out);
 /* `count` records of a batch that is in, from the first-th on, as the network's inputs, where the entries work. */

@@ -20,15 +20,15 @@
 enum { CLASSES_MAX = 256, WIDTH_MAX = 1 << 20, BATCH_MAX = 1 << 20 };
 
 struct mlp {
-    struct sgd_model model;
+    struct sgd_model    model;
     const struct k_ops *ops;
-    uint32_t layers_count;
-    struct sgd_linear layers[MT_LAYERS_MAX];
-    struct sgd_stage stage;
-    float *work; /* everything below points into it */
-    float *act[MT_LAYERS_MAX + 1];
-    float *delta[MT_LAYERS_MAX + 1]; /* gradient of act[i]; none for act[0] */
-    float *probs, *losses;
+    uint32_t            layers_count;
+    struct sgd_linear   layers[MT_LAYERS_MAX];
+    struct sgd_stage    stage;
+    float              *work; /* everything below points into it */
+    float              *act[MT_LAYERS_MAX + 1];
+    float              *delta[MT_LAYERS_MAX + 1]; /* gradient of act[i]; none for act[0] */
+    float              *probs, *losses;
 };
 
 static struct mlp *mlp_of(struct sgd_model *model)
@@ -43,17 +43,16 @@ static void mlp_init(struct sgd_model *model, uint64_t seed, float *params)
     struct mlp *mlp = mlp_of(model);
     for (uint32_t l = 0; l < mlp->layers_count; l++) {
         const struct sgd_linear *layer = &mlp->layers[l];
-        double bound = sqrt((l + 1 < mlp->layers_count ? 6.0 : 3.0) / layer->in);
+        double                   bound = sqrt((l + 1 < mlp->layers_count ? 6.0 : 3.0) / layer->in);
         sgd_init_uniform(seed, l, bound, params + layer->weight, (size_t)layer->in * layer->out);
         memset(params + layer->bias, 0, layer->out * sizeof *params);
     }
 }
 
-static mt_status forward(struct mlp *mlp, const float *params, const struct sgd_batch *batch,
-                         struct k_xent *xent)
+static mt_status forward(struct mlp *mlp, const float *params, const struct sgd_batch *batch, struct k_xent *xent)
 {
     const struct k_ops *ops = mlp->ops;
-    uint32_t n = batch->count, last = mlp->layers_count - 1;
+    uint32_t            n = batch->count, last = mlp->layers_count - 1;
 
     MT_TRY(sgd_stage_inputs(&mlp->stage, batch, 0, n, mlp->act[0]));
     for (uint32_t l = 0; l <= last; l++) {
@@ -75,12 +74,11 @@ static mt_status forward(struct mlp *mlp, const float *params, const struct sgd_
 static mt_status backward(struct mlp *mlp, const float *params, const struct sgd_batch *batch, float *grads)
 {
     const struct k_ops *ops = mlp->ops;
-    uint32_t n = batch->count;
+    uint32_t            n = batch->count;
 
     for (uint32_t l = mlp->layers_count; l-- > 0;) {
         const struct sgd_linear *layer = &mlp->layers[l];
-        MT_TRY(sgd_linear_backward(layer, ops, params, mlp->act[l], mlp->delta[l + 1], n, l ? mlp->delta[l] : NULL,
-                                   grads));
+        MT_TRY(sgd_linear_backward(layer, ops, params, mlp->act[l], mlp->delta[l + 1], n, l ? mlp->delta[l] : NULL, grads));
         sgd_linear_ready(layer, &mlp->model);
         if (l == 0)
             break;
@@ -94,12 +92,12 @@ static uint32_t classes_of(const struct mlp *mlp)
     return mlp->layers[mlp->layers_count - 1].out;
 }
 
-static mt_status mlp_gradient(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
-                              float scale, float *grads, float metrics[SGD_METRICS])
+static mt_status mlp_gradient(struct sgd_model *model, const float *params, const struct sgd_batch *batch, float scale,
+                              float *grads, float metrics[SGD_METRICS])
 {
-    struct mlp *mlp = mlp_of(model);
+    struct mlp      *mlp = mlp_of(model);
     struct sgd_batch in;
-    struct k_xent xent;
+    struct k_xent    xent;
 
     MT_TRY(sgd_batch_check(model, batch, classes_of(mlp)));
     MT_TRY(sgd_stage_in(&mlp->stage, batch, &in));
@@ -113,9 +111,9 @@ static mt_status mlp_gradient(struct sgd_model *model, const float *params, cons
 static mt_status mlp_evaluate(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
                               float metrics[SGD_METRICS])
 {
-    struct mlp *mlp = mlp_of(model);
+    struct mlp      *mlp = mlp_of(model);
     struct sgd_batch in;
-    struct k_xent xent;
+    struct k_xent    xent;
 
     MT_TRY(sgd_batch_check(model, batch, classes_of(mlp)));
     MT_TRY(sgd_stage_in(&mlp->stage, batch, &in));
@@ -139,7 +137,7 @@ static const struct sgd_model_ops mlp_model_ops = {
 static mt_status layer_add(struct mlp *mlp, uint32_t in, uint32_t out)
 {
     uint32_t l = mlp->layers_count++;
-    char name[MT_NAME_BYTES_MAX];
+    char     name[MT_NAME_BYTES_MAX];
 
     if (in == 0 || in > WIDTH_MAX || out > WIDTH_MAX)
         return mt_error(MT_EINVAL, 0, "model: width of a layer");
@@ -154,8 +152,10 @@ static mt_status work_allocate(struct mlp *mlp, const struct sgd_cast *cast)
     size_t classes = mlp->layers[mlp->layers_count - 1].out;
     for (uint32_t l = 0; l < mlp->layers_count; l++)
         floats += 2 * n * mlp->layers[l].out;
-    MT_TRY(sgd_stage_init(&mlp->stage, &(struct sgd_stage_plan){.ops = mlp->ops, .batch_max = mlp->model.batch_max,
-                                                                .inputs = mlp->layers[0].in, .classes = (uint32_t)classes,
+    MT_TRY(sgd_stage_init(&mlp->stage, &(struct sgd_stage_plan){.ops = mlp->ops,
+                                                                .batch_max = mlp->model.batch_max,
+                                                                .inputs = mlp->layers[0].in,
+                                                                .classes = (uint32_t)classes,
                                                                 .cast = *cast}));
     MT_TRY(mlp->ops->alloc((floats + n * classes + n) * sizeof *mlp->work, (void **)&mlp->work));
     float *next = mlp->work;
@@ -176,7 +176,9 @@ static mt_status mlp_build(struct mlp *mlp, const struct sgd_mlp_config *config)
     mlp->ops = config->ops;
     if (in == 0 || in > WIDTH_MAX)
         return mt_error(MT_EINVAL, 0, "model: width of a layer");
-    mlp->model = (struct sgd_model){.ops = &mlp_model_ops, .batch_max = config->batch_max, .device = sgd_model_device(config->ops),
+    mlp->model = (struct sgd_model){.ops = &mlp_model_ops,
+                                    .batch_max = config->batch_max,
+                                    .device = sgd_model_device(config->ops),
                                     .record_size = in * sgd_element_size(config->cast.element)};
     if (outputs > CLASSES_MAX || config->batch_max == 0 || config->batch_max > BATCH_MAX)
         return mt_error(MT_EINVAL, 0, "model: configuration out of range");

@@ -12,12 +12,12 @@
 #include "sgd/model/model.h"
 
 struct sgd_mlp_config {
-    const struct k_ops *ops;     /* kept */
-    uint32_t            inputs;  /* elements of a record; 0: 784 */
-    uint32_t            outputs; /* classes, at most 256; 0: 10 */
+    const struct k_ops *ops;                       /* kept */
+    uint32_t            inputs;                    /* elements of a record; 0: 784 */
+    uint32_t            outputs;                   /* classes, at most 256; 0: 10 */
     uint32_t            hidden[MT_LAYERS_MAX - 1]; /* sizes, ended by 0; none: one of 128 */
-    uint32_t            batch_max;                  /* records in one call */
-    struct sgd_cast     cast;    /* of its elements to the network's input; all 0: bytes, as those of Fashion-MNIST */
+    uint32_t            batch_max;                 /* records in one call */
+    struct sgd_cast     cast; /* of its elements to the network's input; all 0: bytes, as those of Fashion-MNIST */
 };
 
 /* Makes a model; end it with model->ops->free. EINVAL for sizes out of range, ENOMEM. */

@@ -27,11 +27,10 @@ static mt_status shape_count(uint32_t ndim, const uint64_t *shape, size_t *out_c
     return mt_ok();
 }
 
-mt_status sgd_params_add(struct sgd_params *params, const char *name, uint32_t ndim, const uint64_t *shape,
-                         size_t *out_offset)
+mt_status sgd_params_add(struct sgd_params *params, const char *name, uint32_t ndim, const uint64_t *shape, size_t *out_offset)
 {
     struct sgd_param item = {.ndim = ndim, .offset = params->floats};
-    size_t floats, bytes;
+    size_t           floats, bytes;
 
     if (!sgd_name_is_valid(name))
         return mt_error(MT_EINVAL, 0, "add parameter: name");
@@ -41,8 +40,7 @@ mt_status sgd_params_add(struct sgd_params *params, const char *name, uint32_t n
     if (params->items_count == MT_TENSORS_MAX)
         return mt_error(MT_EAGAIN, 0, "add parameter: too many");
     MT_TRY(shape_count(ndim, shape, &item.count));
-    if (__builtin_add_overflow(params->floats, item.count, &floats) ||
-        __builtin_mul_overflow(floats, 4 * sizeof(float), &bytes))
+    if (__builtin_add_overflow(params->floats, item.count, &floats) || __builtin_mul_overflow(floats, 4 * sizeof(float), &bytes))
         return mt_error(MT_EINVAL, 0, "add parameter: too large");
     memcpy(item.name, name, strlen(name) + 1);
     for (uint32_t d = 0; d < ndim; d++)

@@ -29,9 +29,9 @@ struct sgd_params {
 
 /* Appends a tensor and gives its offset. EINVAL for a name that sgd_name_is_valid refuses, a shape without
  * elements or with too many dimensions; EEXIST for a name that is taken; EAGAIN past MT_TENSORS_MAX. */
-MT_MUST_USE mt_status sgd_params_add(struct sgd_params *params, const char *name, uint32_t ndim,
-                                     const uint64_t *shape, size_t *out_offset);
-void sgd_params_fini(struct sgd_params *params);
+MT_MUST_USE mt_status sgd_params_add(struct sgd_params *params, const char *name, uint32_t ndim, const uint64_t *shape,
+                                     size_t *out_offset);
+void                  sgd_params_fini(struct sgd_params *params);
 /* The same tensors in the same places: one flat buffer serves both. */
 bool sgd_params_equal(const struct sgd_params *a, const struct sgd_params *b);
 
@@ -48,11 +48,10 @@ struct sgd_model_ops {
     /* Fills the flat buffer with initial values, from the seed alone. */
     void (*init)(struct sgd_model *model, uint64_t seed, float *params);
     /* grads (set, not added to) = gradient of scale * (sum of the batch's losses); metrics are set. */
-    mt_status (*gradient)(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
-                          float scale, float *grads, float metrics[SGD_METRICS]);
-    /* Metrics alone. */
-    mt_status (*evaluate)(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
+    mt_status (*gradient)(struct sgd_model *model, const float *params, const struct sgd_batch *batch, float scale, float *grads,
                           float metrics[SGD_METRICS]);
+    /* Metrics alone. */
+    mt_status (*evaluate)(struct sgd_model *model, const float *params, const struct sgd_batch *batch, float metrics[SGD_METRICS]);
     void (*free)(struct sgd_model *model);
 };
 
@@ -60,14 +59,14 @@ struct sgd_model_ops {
 struct sgd_model {
     const struct sgd_model_ops *ops;
     struct sgd_params           params;
-    uint32_t                    batch_max;   /* records in one call */
-    uint32_t                    record_size; /* that it takes */
+    uint32_t                    batch_max;     /* records in one call */
+    uint32_t                    record_size;   /* that it takes */
     uint32_t                    extra_metrics; /* that its metrics have after SGD_METRICS; sums over samples as those */
-    const struct k_ops         *device;  /* in whose memory parameters and gradients lie; NULL: in the host's */
+    const struct k_ops         *device;        /* in whose memory parameters and gradients lie; NULL: in the host's */
     int                         device_number; /* which of the machine's it is */
     /* Of the parameters, by whoever changes them: what a model has made of them holds while it stays the same. 0: they may be
      * others in each call. */
-    uint64_t                    version;
+    uint64_t version;
     /* Told in the middle of `gradient`: floats `begin` to `end` of grads are final. NULL: nobody asks. */
     void (*ready)(void *user, size_t begin, size_t end);
     void *ready_user;

@@ -66,13 +66,12 @@ float sgd_optimizer_rate(const struct sgd_optimizer *o, uint64_t step, uint64_t 
 /* ---- update ---- */
 
 mt_status sgd_optimizer_update(const struct sgd_optimizer *o, const struct k_ops *ops, float rate, uint64_t step,
-                               const float *gradient, size_t count, float *params,
-                               float *const moments[SGD_MOMENTS_MAX])
+                               const float *gradient, size_t count, float *params, float *const moments[SGD_MOMENTS_MAX])
 {
     struct k_sgd update = {params, moments[0], gradient, count, rate, o->momentum, o->decay};
     if (o->kind == SGD_MOMENTUM)
         return ops->sgd_update(NULL, &update);
-    struct k_adamw adamw = {params, moments[0], moments[1], gradient, count, step + 1, rate, o->beta1, o->beta2, o->epsilon,
-                            o->decay};
+    struct k_adamw adamw = {params, moments[0], moments[1], gradient,   count,   step + 1,
+                            rate,   o->beta1,   o->beta2,   o->epsilon, o->decay};
     return ops->adamw_update(NULL, &adamw);
 }

@@ -33,8 +33,7 @@ struct place {
     int                 device;
     bool                is_half;
 };
-typedef manta_status make_fn(manta_sgd *t, const struct sgd_inputs *data, const struct place *place,
-                             struct sgd_model **out_model);
+typedef manta_status make_fn(manta_sgd *t, const struct sgd_inputs *data, const struct place *place, struct sgd_model **out_model);
 
 /* ---- any model ---- */
 
@@ -131,8 +130,8 @@ static manta_status place_find(manta_sgd *t, struct place *out)
 
 static manta_status setup(manta_sgd *t, void **self, data_fn *data_name, make_fn *make)
 {
-    struct builtin *b = *self = manta_sgd_alloc(t, sizeof *b);
-    struct place    place;
+    struct builtin   *b = *self = manta_sgd_alloc(t, sizeof *b);
+    struct place      place;
     struct sgd_inputs data;
     if (!b)
         return MANTA_ENOMEM;
@@ -170,8 +169,12 @@ static manta_status report(manta_sgd *t, mt_status st, const float *metrics)
 
 static struct sgd_batch batch_of(const manta_batch *b)
 {
-    return (struct sgd_batch){.records = b->data, .labels = b->labels, .count = (uint32_t)b->count,
-                              .record_size = (uint32_t)b->record, .indices = b->numbers, .sample = b->sample};
+    return (struct sgd_batch){.records = b->data,
+                              .labels = b->labels,
+                              .count = (uint32_t)b->count,
+                              .record_size = (uint32_t)b->record,
+                              .indices = b->numbers,
+                              .sample = b->sample};
 }
 
 /* The model's news of its flat buffer, as the parameter that it is part of. */
@@ -194,8 +197,9 @@ static manta_status train_batch(manta_sgd *t, void *self, const manta_batch *b)
     own->model->ready_user = own;
     own->model->version = sgd_operator_version(t);
     batch.key = sgd_sampler_key(&(struct sgd_sampler){.seed = manta_sgd_seed(t)}, b->sample);
-    return report(t, own->model->ops->gradient(own->model, own->values[0], &batch, 1.0f / (float)b->count,
-                                               own->gradients[0], metrics), metrics);
+    return report(t,
+                  own->model->ops->gradient(own->model, own->values[0], &batch, 1.0f / (float)b->count, own->gradients[0], metrics),
+                  metrics);
 }
 
 static manta_status validate_batch(manta_sgd *t, void *self, const manta_batch *b)
@@ -215,14 +219,13 @@ static void teardown(manta_sgd *t, void *self)
         b->model->ops->free(b->model);
 }
 
-#define BUILTIN(name, data_name, validate_max)                                                                 \
-    static manta_status setup_##name(manta_sgd *t, void **self)                                                \
-    {                                                                                                          \
-        return setup(t, self, data_name, make_##name);                                                         \
-    }                                                                                                          \
-    MANTA_OPERATOR(name, .setup = setup_##name, .init = init, .train_batch = train_batch,                      \
-                   .validate_batch = validate_batch, .teardown = teardown, .sets_gradients = true,             \
-                   .validate_batch_max = validate_max)
+#define BUILTIN(name, data_name, validate_max) \
+    static manta_status setup_##name(manta_sgd *t, void **self) \
+    { \
+        return setup(t, self, data_name, make_##name); \
+    } \
+    MANTA_OPERATOR(name, .setup = setup_##name, .init = init, .train_batch = train_batch, .validate_batch = validate_batch, \
+                   .teardown = teardown, .sets_gradients = true, .validate_batch_max = validate_max)
 
 /* ---- mlp ---- */
 
@@ -242,11 +245,13 @@ static manta_status widths_read(manta_sgd *t, uint32_t hidden[MT_LAYERS_MAX - 1]
     return MANTA_OK;
 }
 
-static manta_status make_mlp(manta_sgd *t, const struct sgd_inputs *data, const struct place *place,
-                             struct sgd_model **out_model)
+static manta_status make_mlp(manta_sgd *t, const struct sgd_inputs *data, const struct place *place, struct sgd_model **out_model)
 {
-    struct sgd_mlp_config config = {.ops = place->ops, .inputs = data->count, .outputs = (uint32_t)data->info.classes,
-                                    .cast = data->cast, .batch_max = (uint32_t)manta_sgd_batch_max(t)};
+    struct sgd_mlp_config config = {.ops = place->ops,
+                                    .inputs = data->count,
+                                    .outputs = (uint32_t)data->info.classes,
+                                    .cast = data->cast,
+                                    .batch_max = (uint32_t)manta_sgd_batch_max(t)};
     manta_status          code = half_refuse(t, place);
     if (code == MANTA_OK)
         code = widths_read(t, config.hidden);
@@ -259,14 +264,16 @@ BUILTIN(mlp, sgd_builtin_classes, EVALUATE_BATCH);
 
 /* ---- cnn ---- */
 
-static manta_status make_cnn(manta_sgd *t, const struct sgd_inputs *data, const struct place *place,
-                             struct sgd_model **out_model)
+static manta_status make_cnn(manta_sgd *t, const struct sgd_inputs *data, const struct place *place, struct sgd_model **out_model)
 {
     uint32_t side = 1;
     while ((uint64_t)side * side < data->count)
         side++;
     float                 dropout = (float)manta_sgd_conf_f64(t, "dropout", 0);
-    struct sgd_cnn_config config = {.ops = place->ops, .height = side, .width = side, .outputs = (uint32_t)data->info.classes,
+    struct sgd_cnn_config config = {.ops = place->ops,
+                                    .height = side,
+                                    .width = side,
+                                    .outputs = (uint32_t)data->info.classes,
                                     .cast = data->cast,
                                     .dense = (uint32_t)manta_sgd_conf_i64(t, "dense", 128),
                                     .dropout = {dropout, dropout},
@@ -297,20 +304,19 @@ static manta_status text(manta_sgd *t, struct sgd_inputs *out)
     return code;
 }
 
-static manta_status make_gpt2(manta_sgd *t, const struct sgd_inputs *data, const struct place *place,
-                              struct sgd_model **out_model)
+static manta_status make_gpt2(manta_sgd *t, const struct sgd_inputs *data, const struct place *place, struct sgd_model **out_model)
 {
-    uint32_t context = (uint32_t)manta_sgd_conf_i64(t, "context", GPT2_CONTEXT);
-    uint32_t token_bytes = (uint32_t)(data->info.record / (context + 1));
-    struct sgd_gpt2_config config = {.ops = place->ops,
-                                     .shape = {.layers = (uint32_t)manta_sgd_conf_i64(t, "layers", 6),
-                                               .width = (uint32_t)manta_sgd_conf_i64(t, "width", 256),
-                                               .heads = (uint32_t)manta_sgd_conf_i64(t, "heads", 8),
-                                               .context = context,
-                                               .vocabulary = (uint32_t)manta_sgd_conf_i64(t, "vocabulary",
-                                                                                          token_bytes == 1 ? 256 : 50257)},
-                                     .token_bytes = token_bytes,
-                                     .batch_max = (uint32_t)manta_sgd_batch_max(t)};
+    uint32_t               context = (uint32_t)manta_sgd_conf_i64(t, "context", GPT2_CONTEXT);
+    uint32_t               token_bytes = (uint32_t)(data->info.record / (context + 1));
+    struct sgd_gpt2_config config = {
+        .ops = place->ops,
+        .shape = {.layers = (uint32_t)manta_sgd_conf_i64(t, "layers", 6),
+                  .width = (uint32_t)manta_sgd_conf_i64(t, "width", 256),
+                  .heads = (uint32_t)manta_sgd_conf_i64(t, "heads", 8),
+                  .context = context,
+                  .vocabulary = (uint32_t)manta_sgd_conf_i64(t, "vocabulary", token_bytes == 1 ? 256 : 50257)},
+        .token_bytes = token_bytes,
+        .batch_max = (uint32_t)manta_sgd_batch_max(t)};
     mt_status st = place->is_half ? sgd_gpt2_half_new(&config, out_model) : sgd_gpt2_new(&config, out_model);
     return st.code ? fail(t, st) : MANTA_OK;
 }

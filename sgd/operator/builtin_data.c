@@ -31,14 +31,15 @@ static manta_status format_find(manta_sgd *t, const struct asked *a, int *out)
 
     *out = MANTA_IDX;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (a->format ? strcmp(a->format, known[i].name) == 0
-                      : a->data && known[i].end && ends_with(a->data, known[i].end))
+        if (a->format ? strcmp(a->format, known[i].name) == 0 : a->data && known[i].end && ends_with(a->data, known[i].end))
             return *out = known[i].format, MANTA_OK;
     if (a->format)
         return manta_sgd_fail(t, MANTA_EINVAL, "config format is \"%.60s\": idx, csv or npy", a->format);
     if (a->data && stat(a->data, &info) == 0 && !S_ISDIR(info.st_mode))
-        return manta_sgd_fail(t, MANTA_EINVAL, "config data is \"%.200s\": neither a folder (IDX) nor a name that ends with "
-                              ".csv or .npy: say which by config format", a->data);
+        return manta_sgd_fail(t, MANTA_EINVAL,
+                              "config data is \"%.200s\": neither a folder (IDX) nor a name that ends with "
+                              ".csv or .npy: say which by config format",
+                              a->data);
     return MANTA_OK;
 }
 
@@ -85,8 +86,10 @@ static manta_status sets_check(manta_sgd *t, const struct asked *a, manta_data_i
     manta_data_info validate;
     (void)manta_sgd_data_info(t, false, info);
     if (!sgd_cast_is_known((struct sgd_element){info->kind, (uint32_t)info->width}))
-        return manta_sgd_fail(t, MANTA_EUNSUPPORTED, "config data: numbers of NumPy's type %c%d: known are u and i of 1, 2, 4 "
-                              "and 8 bytes, f4, f8 and b1", info->kind, info->width);
+        return manta_sgd_fail(t, MANTA_EUNSUPPORTED,
+                              "config data: numbers of NumPy's type %c%d: known are u and i of 1, 2, 4 "
+                              "and 8 bytes, f4, f8 and b1",
+                              info->kind, info->width);
     if (a->classes && info->classes > a->classes)
         return manta_sgd_fail(t, MANTA_ECORRUPT, "config classes is %d: label %d is out of range", a->classes, info->classes - 1);
     info->classes = a->classes ? a->classes : info->classes;
@@ -94,9 +97,11 @@ static manta_status sets_check(manta_sgd *t, const struct asked *a, manta_data_i
         return MANTA_OK;
     if (validate.record != info->record || validate.classes > info->classes || validate.kind != info->kind ||
         validate.width != info->width)
-        return manta_sgd_fail(t, MANTA_ECORRUPT, "%stest and training data don't belong together: records of %lld and %lld bytes, "
-                              "%d and %d classes", a->validate ? "config validate: " : "", (long long)validate.record,
-                              (long long)info->record, validate.classes, info->classes);
+        return manta_sgd_fail(t, MANTA_ECORRUPT,
+                              "%stest and training data don't belong together: records of %lld and %lld bytes, "
+                              "%d and %d classes",
+                              a->validate ? "config validate: " : "", (long long)validate.record, (long long)info->record,
+                              validate.classes, info->classes);
     return MANTA_OK;
 }
 

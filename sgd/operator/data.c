@@ -12,8 +12,7 @@
 #include <string.h>
 
 /* Where a source's records begin in lent data, and whether all of it is there. */
-static mt_status lent_find(const manta_sgd *t, int which, const uint8_t **records, const uint8_t **labels,
-                           struct sgd_lent *head)
+static mt_status lent_find(const manta_sgd *t, int which, const uint8_t **records, const uint8_t **labels, struct sgd_lent *head)
 {
     size_t at = sizeof *head;
     if (t->lent_size < sizeof *head)
@@ -59,7 +58,9 @@ static mt_status tokens_load(manta_sgd *t, const char *path, int which, uint32_t
 static mt_status csv_load(manta_sgd *t, const char **of, int which, const manta_data_opts *opts, char *where,
                           struct sgd_source *source)
 {
-    struct sgd_csv csv = {.path = *of, .label = opts->label, .label_name = opts->label_name,
+    struct sgd_csv csv = {.path = *of,
+                          .label = opts->label,
+                          .label_name = opts->label_name,
                           .classes = opts->classes > 0 ? (uint32_t)opts->classes : 0};
     source->is_lent = true;
     if (!t->lent)
@@ -75,21 +76,15 @@ static mt_status source_load(manta_sgd *t, const char **of, const manta_data_opt
                              struct sgd_source *source)
 {
     const char *path = *of;
-    int which = opts->validate ? 1 : 0;
+    int         which = opts->validate ? 1 : 0;
     switch (opts->format) {
-    case MANTA_RECORDS:
-        return sgd_dataset_map(path, (uint64_t)opts->record, (uint64_t)opts->skip, &source->set);
-    case MANTA_IDX:
-        return idx_load(t, path, which, source);
-    case MANTA_TOKENS:
-        return tokens_load(t, path, which, (uint32_t)opts->record, source);
-    case MANTA_CSV:
-        return csv_load(t, of, which, opts, where, source);
+    case MANTA_RECORDS: return sgd_dataset_map(path, (uint64_t)opts->record, (uint64_t)opts->skip, &source->set);
+    case MANTA_IDX: return idx_load(t, path, which, source);
+    case MANTA_TOKENS: return tokens_load(t, path, which, (uint32_t)opts->record, source);
+    case MANTA_CSV: return csv_load(t, of, which, opts, where, source);
     case MANTA_NPY:
-        return sgd_npy_map(path, opts->labels, opts->classes > 0 ? (uint32_t)opts->classes : 0, of, where,
-                           &source->set);
-    default:
-        return mt_error(MT_EINVAL, 0, "data: unknown format");
+        return sgd_npy_map(path, opts->labels, opts->classes > 0 ? (uint32_t)opts->classes : 0, of, where, &source->set);
+    default: return mt_error(MT_EINVAL, 0, "data: unknown format");
     }
 }
 
@@ -150,8 +145,10 @@ bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_data_info *out
     const struct sgd_source *source = &sgd_operator_of(t)->sources[validate];
     if (!source->is_there)
         return false;
-    *out = (manta_data_info){.count = (int64_t)source->set.count, .record = source->set.record_size,
-                             .classes = (int)source->set.classes, .kind = source->set.element.kind,
+    *out = (manta_data_info){.count = (int64_t)source->set.count,
+                             .record = source->set.record_size,
+                             .classes = (int)source->set.classes,
+                             .kind = source->set.element.kind,
                              .width = (int)source->set.element.width};
     return true;
 }
@@ -160,9 +157,9 @@ void sgd_operator_data_drop(manta_sgd *t)
 {
     for (int i = 0; i < 2; i++) {
         struct sgd_dataset *set = &t->sources[i].set;
-        uint64_t count = set->count;
-        uint32_t record_size = set->record_size, classes = set->classes;
-        struct sgd_element element = set->element;
+        uint64_t            count = set->count;
+        uint32_t            record_size = set->record_size, classes = set->classes;
+        struct sgd_element  element = set->element;
         sgd_dataset_fini(set);
         *set = (struct sgd_dataset){.count = count, .record_size = record_size, .classes = classes, .element = element};
     }

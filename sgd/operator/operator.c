@@ -306,8 +306,12 @@ typedef manta_status batch_fn(manta_sgd *t, void *self, const manta_batch *b);
 
 static mt_status batch_run(manta_sgd *t, batch_fn *fn, const struct sgd_batch *batch, float *metrics)
 {
-    manta_batch b = {.data = batch->records, .labels = batch->labels, .count = batch->count,
-                     .record = batch->record_size, .numbers = batch->indices, .sample = batch->sample};
+    manta_batch b = {.data = batch->records,
+                     .labels = batch->labels,
+                     .count = batch->count,
+                     .record = batch->record_size,
+                     .numbers = batch->indices,
+                     .sample = batch->sample};
     memset(metrics, 0, (SGD_METRICS + t->model.extra_metrics) * sizeof *metrics);
     metrics[SGD_METRIC_SAMPLES] = (float)batch->count;
     t->metrics = metrics;
@@ -356,14 +360,16 @@ static void like_first(manta_sgd *t)
     for (int i = 0; i < 2; i++)
         is_like = is_like && t->sources[i].is_there == t->first->sources[i].is_there;
     if (!is_like)
-        manta_sgd_fail(t, MANTA_EINVAL, "operator %.100s: the setup of device %u named other parameters, metrics or data than that "
-                       "of device 0", t->op->name, t->device);
+        manta_sgd_fail(t, MANTA_EINVAL,
+                       "operator %.100s: the setup of device %u named other parameters, metrics or data than that "
+                       "of device 0",
+                       t->op->name, t->device);
 }
 
 static mt_status what_was_named(manta_sgd *t)
 {
     const struct sgd_source *train = &t->sources[0], *validate = &t->sources[1];
-    const char *name = t->op->name;
+    const char              *name = t->op->name;
     if (t->model.params.items_count == 0)
         manta_sgd_fail(t, MANTA_EINVAL, "operator %.100s: setup named no parameter (manta_sgd_param)", name);
     else if (!train->is_there)
@@ -383,8 +389,7 @@ static mt_status what_was_named(manta_sgd *t)
 static mt_status setup_run(manta_sgd *t)
 {
     uint32_t validate = t->op->validate_batch_max > 0 ? (uint32_t)t->op->validate_batch_max : 0;
-    t->model = (struct sgd_model){.ops = &model_ops,
-                                  .batch_max = validate > t->micro_batch ? validate : t->micro_batch};
+    t->model = (struct sgd_model){.ops = &model_ops, .batch_max = validate > t->micro_batch ? validate : t->micro_batch};
     t->is_in_setup = true;
     (void)metric_add(t, "loss");
     (void)metric_add(t, "accuracy");

@@ -43,18 +43,18 @@ struct manta_sgd {
     const manta_operator *op;
     void                 *self;
     struct sgd_model      model;
-    struct sgd_binding   *bindings; /* as many as model.params.items */
-    struct sgd_source     sources[2]; /* to train with, to validate with */
+    struct sgd_binding   *bindings;                 /* as many as model.params.items */
+    struct sgd_source     sources[2];               /* to train with, to validate with */
     char                  asked[SGD_OPERATOR_TEXT]; /* names that were asked for, with a blank before and after each */
     bool                  is_strict;
-    const char           *config;     /* "NAME=value" with their ends, then an empty one; borrowed */
-    const void           *lent;       /* a worker's view of lent data, borrowed; NULL: this is the driver */
+    const char           *config; /* "NAME=value" with their ends, then an empty one; borrowed */
+    const void           *lent;   /* a worker's view of lent data, borrowed; NULL: this is the driver */
     size_t                lent_size;
-    bool                  shares_cpus; /* sgd_operator_shares */
+    bool                  shares_cpus;                       /* sgd_operator_shares */
     bool                  is_in_setup, is_driver, is_spread; /* is_spread: workers may be on other nodes than the driver */
-    uint32_t              device, devices, devices_max; /* which of how many; what setup allows, 0: any */
-    double                gpus; /* that each worker reserves by default */
-    manta_sgd            *first; /* device 0's, which owns the data that all use; NULL: this is it */
+    uint32_t              device, devices, devices_max;      /* which of how many; what setup allows, 0: any */
+    double                gpus;                              /* that each worker reserves by default */
+    manta_sgd            *first;                             /* device 0's, which owns the data that all use; NULL: this is it */
     uint64_t              seed;
     uint32_t              micro_batch;
     const uint64_t       *step; /* the trainer's; NULL: none yet */
@@ -75,14 +75,13 @@ struct sgd_operator_opts {
     const void *lent;
     size_t      lent_size;
     uint32_t    device, devices; /* 0 devices: 1 */
-    manta_sgd  *first; /* of a device after the first: device 0's operator, which is closed after this one */
+    manta_sgd  *first;           /* of a device after the first: device 0's operator, which is closed after this one */
 };
 
 /* Makes the operator and runs its setup. On failure `text` says why: EINVAL (there is none of that name, or what it named
  * does not go together, or that device 0's setup named something else), or what setup gave. */
-MT_MUST_USE mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_OPERATOR_TEXT],
-                                        manta_sgd **out);
-void sgd_operator_close(manta_sgd *t);
+MT_MUST_USE mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_OPERATOR_TEXT], manta_sgd **out);
+void                  sgd_operator_close(manta_sgd *t);
 
 /* Index of a metric among values (0: loss, 1: accuracy, then the operator's own); -1: none of that name. */
 int sgd_operator_metric(const manta_sgd *t, const char *name);

@@ -18,9 +18,9 @@ struct following {
     const char  *run; /* its name */
     manta_actor *actor;
     int (*on_event)(void *user, const manta_sgd_event *event);
-    void        *user;
-    uint64_t     cursor, life; /* the next event, of that life of the actor; 0: none heard of yet */
-    bool         has_news; /* it has answered */
+    void            *user;
+    uint64_t         cursor, life; /* the next event, of that life of the actor; 0: none heard of yet */
+    bool             has_news;     /* it has answered */
     struct sgd_track track;
 };
 
@@ -47,8 +47,8 @@ static void pause_a_moment(void)
 /* An actor that has died may be on its way back; its name goes when it is not, if not at once. */
 static manta_status death_judge(const struct following *f, manta_error *e)
 {
-    char         name[SGD_CONTROL_NAME];
-    manta_error  why;
+    char        name[SGD_CONTROL_NAME];
+    manta_error why;
     (void)control_name(f->run, name);
     manta_actor *again = manta_actor_find(name, MT_TRAIN_NEWS_LIMIT_MS, &why);
     if (again) {
@@ -56,8 +56,11 @@ static manta_status death_judge(const struct following *f, manta_error *e)
         pause_a_moment();
         return MANTA_OK;
     }
-    return f->has_news ? e->code : sgd_fail(e, MANTA_ENOENT, "the detached run \"%.100s\" has ended, and another driver has "
-                                            "its result", f->run);
+    return f->has_news ? e->code
+                       : sgd_fail(e, MANTA_ENOENT,
+                                  "the detached run \"%.100s\" has ended, and another driver has "
+                                  "its result",
+                                  f->run);
 }
 
 static void stop_ask(const struct following *f)
@@ -87,9 +90,8 @@ static manta_status news_take(struct following *f, bool *out_done, manta_sgd_res
 {
     struct sgd_control_news news;
     manta_view              view = {0};
-    manta_ref *ref = manta_actor_call(f->actor, "next", MANTA_ARGS(manta_u64(f->cursor), manta_u64(MT_TRAIN_NEWS_MS),
-                                                                      manta_u64(f->life)));
-    manta_status            code = answer(ref, &view, e);
+    manta_arg               arguments[] = {manta_u64(f->cursor), manta_u64(MT_TRAIN_NEWS_MS), manta_u64(f->life)};
+    manta_status            code = answer(manta_actor_call(f->actor, "next", 3, arguments), &view, e);
 
     *out_done = false;
     if (code == MANTA_EACTOR_DIED)
@@ -178,7 +180,10 @@ static manta_status same_check(const struct following *f, const mt_buf *packed, 
 /* The actor of this run: the one that is there, or a new one. */
 static manta_status find_or_make(struct following *f, const char *name, const mt_buf *packed, manta_error *e)
 {
-    manta_actor_opts opts = {.name = name, .detached = true, .get_if_exists = true, .max_restarts = MT_TRAIN_CONTROL_RESTARTS,
+    manta_actor_opts opts = {.name = name,
+                             .detached = true,
+                             .get_if_exists = true,
+                             .max_restarts = MT_TRAIN_CONTROL_RESTARTS,
                              .max_concurrency = MT_TRAIN_FOLLOWERS_MAX};
     f->actor = manta_actor_new(SGD_CONTROL_TYPE, &opts, MANTA_ARGS(manta_bytes_of(packed->data, packed->size)));
     manta_status code = same_check(f, packed, e);
@@ -192,8 +197,10 @@ static manta_status fit_detached(const char *op, const manta_sgd_opts *opts, man
 {
     char             name[SGD_CONTROL_NAME];
     mt_buf           packed = {0};
-    struct following f = {.run = opts->run.name ? opts->run.name : "train", .on_event = opts->on_event, .user = opts->user,
-                               .track = {.hook = opts->tracker, .user = opts->tracker_user, .op = op, .opts = opts}};
+    struct following f = {.run = opts->run.name ? opts->run.name : "train",
+                          .on_event = opts->on_event,
+                          .user = opts->user,
+                          .track = {.hook = opts->tracker, .user = opts->tracker_user, .op = op, .opts = opts}};
 
     if (!control_name(f.run, name))
         return sgd_fail(e, MANTA_EINVAL, "run.name of a detached run has 1 to %d bytes", MT_NAME_BYTES_MAX - 5);
@@ -213,7 +220,7 @@ static manta_status fit_detached(const char *op, const manta_sgd_opts *opts, man
 
 manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_sgd_result *out_result, manta_error *e)
 {
-    manta_error  error = {0};
+    manta_error error = {0};
     if (!name)
         return sgd_fail(e, MANTA_EINVAL, "manta_sgd_fit: name is NULL: which operator trains?");
     if (!opts || !opts->run.detached)

@@ -22,21 +22,21 @@ struct kept_event {
 };
 
 struct control {
-    char           *packed; /* the options, to which the next three point */
-    size_t          packed_size;
-    const char     *op;
-    const char     *config[MT_TRAIN_CONFIG_MAX + 1];
-    manta_sgd_opts  opts;
-    pthread_t       thread;
-    pthread_mutex_t lock;
-    pthread_cond_t  changed;
+    char             *packed; /* the options, to which the next three point */
+    size_t            packed_size;
+    const char       *op;
+    const char       *config[MT_TRAIN_CONFIG_MAX + 1];
+    manta_sgd_opts    opts;
+    pthread_t         thread;
+    pthread_mutex_t   lock;
+    pthread_cond_t    changed;
     struct kept_event events[MT_TRAIN_EVENTS_KEPT]; /* event n is in place n % MT_TRAIN_EVENTS_KEPT */
-    uint64_t        count;  /* events so far */
-    uint64_t        life;   /* drawn; never 0 */
-    bool            wants_stop, is_done;
-    manta_status    code;   /* once done */
-    manta_sgd_result result;
-    manta_error     error;
+    uint64_t          count;                        /* events so far */
+    uint64_t          life;                         /* drawn; never 0 */
+    bool              wants_stop, is_done;
+    manta_status      code; /* once done */
+    manta_sgd_result  result;
+    manta_error       error;
 };
 
 /* ---- the run's thread ---- */
@@ -206,5 +206,5 @@ static manta_status control_leave(manta_ctx *ctx, void *self, int argc, const ma
     return MANTA_OK;
 }
 
-MANTA_ACTOR(manta_sgd_control, "y", control_new, control_free, {"differs", "y>y", control_differs},
-            {"next", "uuu>y", control_next}, {"stop", "", control_stop}, {"leave", "", control_leave});
+MANTA_ACTOR(manta_sgd_control, "y", control_new, control_free, {"differs", "y>y", control_differs}, {"next", "uuu>y", control_next},
+            {"stop", "", control_stop}, {"leave", "", control_leave});

@@ -20,11 +20,11 @@ struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, 
         return NULL;
     /* The region is that node's. */
     manta_actor_opts opts = {.num_cpus = crew->cpus, .num_gpus = crew->gpus, .node = node};
-    *hand = (struct sgd_hand){.state = SGD_HAND_STARTING, .rank = SGD_NO_RANK, .place = place, .told_rank = SGD_UNTOLD,
-                              .hired_ns = mt_now_ns()};
+    *hand = (struct sgd_hand){
+        .state = SGD_HAND_STARTING, .rank = SGD_NO_RANK, .place = place, .told_rank = SGD_UNTOLD, .hired_ns = mt_now_ns()};
     hand->actor = manta_actor_new(SGD_WORKER_TYPE, &opts,
-                                  MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_str(crew->op),
-                                             crew->config, manta_ref_arg(crew->lent), manta_u64(region),
+                                  MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_str(crew->op), crew->config,
+                                             manta_ref_arg(crew->lent), manta_u64(region),
                                              manta_u64((uint64_t)(hand - crew->hands))));
     hand->ready = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS);
     return hand;
@@ -107,8 +107,7 @@ static manta_status take_train(struct sgd_crew *crew, struct sgd_hand *hand, tel
     return code;
 }
 
-static manta_status hand_look(struct sgd_crew *crew, struct sgd_hand *hand, bool ready, bool train, tell_fn *tell,
-                              manta_error *e)
+static manta_status hand_look(struct sgd_crew *crew, struct sgd_hand *hand, bool ready, bool train, tell_fn *tell, manta_error *e)
 {
     if (ready && hand->ready) {
         manta_status code = take_ready(crew, hand, tell, e);

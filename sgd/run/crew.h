@@ -30,10 +30,10 @@ struct sgd_hand {
     struct sgd_outcome  outcome; /* of its last `train` */
     bool                has_outcome;
     bool                was_ready;
-    int                 told_rank; /* of which the user knows; SGD_UNTOLD: nothing */
-    bool                is_killed; /* by us, and its death is awaited */
+    int                 told_rank;          /* of which the user knows; SGD_UNTOLD: nothing */
+    bool                is_killed;          /* by us, and its death is awaited */
     char                why[SGD_WHY_BYTES]; /* then: what is told in place of the signal */
-    manta_error         death; /* DEAD: why */
+    manta_error         death;              /* DEAD: why */
 };
 
 struct sgd_crew {
@@ -58,9 +58,8 @@ void sgd_crew_order(struct sgd_hand *hand, const struct sgd_order *order);
 /* Waits up to `wait_ms` until there is news of a hand, and calls `tell` for each. A failure that is not a death (a type
  * that does not exist, no node that could ever run it, an error of its creation) ends the look with its code in *e.
  * Returns 0 or that code. */
-manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms,
-                           void (*tell)(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news news),
-                           manta_error *e);
+manta_status sgd_crew_look(struct sgd_crew *crew, int                                                                   wait_ms,
+                           void (*tell)(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news news), manta_error *e);
 
 /* Asks idle spares for a sign of life, and kills those that have given none for MT_TRAIN_RETURN_MS. */
 void sgd_crew_ping(struct sgd_crew *crew);

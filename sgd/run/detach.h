@@ -20,7 +20,7 @@
 #include "core/base/buf.h"
 #include "core/base/limits.h"
 
-#define SGD_CONTROL_TYPE "manta_sgd_control"
+#define SGD_CONTROL_TYPE   "manta_sgd_control"
 #define SGD_CONTROL_PREFIX "sgd."
 
 enum { SGD_CONTROL_NAME = MT_NAME_BYTES_MAX + 8 };
@@ -34,8 +34,8 @@ manta_status sgd_opts_pack(const char *op, const manta_sgd_opts *opts, mt_buf *o
 bool sgd_opts_unpack(const char *bytes, size_t size, const char **out_op, manta_sgd_opts *out_opts, const char **config);
 
 /* Each option under its name, as text; those that are NULL are left out. */
-void sgd_opts_each(const char *op, const manta_sgd_opts *opts,
-                   void (*take)(void *user, const char *name, const char *value), void *user);
+void sgd_opts_each(const char *op, const manta_sgd_opts *opts, void (*take)(void *user, const char *name, const char *value),
+                   void *user);
 
 /* The first option in which two packed ones differ, by its name in manta_sgd_opts; NULL: none. */
 const char *sgd_opts_differ(const char *a, size_t a_size, const char *b, size_t b_size);
@@ -56,9 +56,9 @@ size_t sgd_event_unpack(const char *bytes, size_t size, struct sgd_event_room *r
 
 /* What `next` answers; then the events. */
 struct sgd_control_news {
-    uint64_t         cursor; /* of the event after those that follow, in this life of the actor */
-    uint64_t         life;   /* which; one that is made again begins its events anew */
-    uint32_t         events; /* that follow */
+    uint64_t         cursor;  /* of the event after those that follow, in this life of the actor */
+    uint64_t         life;    /* which; one that is made again begins its events anew */
+    uint32_t         events;  /* that follow */
     uint32_t         is_done; /* and there are no more: what follows here is set */
     manta_status     code;
     manta_sgd_result result;

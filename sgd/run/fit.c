@@ -101,10 +101,9 @@ static manta_status give_up(struct sgd_fit *fit, manta_error *e)
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX)
         snprintf(what, sizeof what, "%d workers in a row died as they started", fit->failed_starts);
     else
-        snprintf(what, sizeof what, "failure %d, failure.max_failures is %d", fit->failures,
-                 fit->opts->failure.max_failures);
-    snprintf(e->message, sizeof e->message, "training \"%.40s\" was given up (%s); the last, rank %d: %.150s%s%.120s", name,
-             what, fit->last_rank, fit->last_death.message, fit->last_words[0] ? "; it printed last: " : "", fit->last_words);
+        snprintf(what, sizeof what, "failure %d, failure.max_failures is %d", fit->failures, fit->opts->failure.max_failures);
+    snprintf(e->message, sizeof e->message, "training \"%.40s\" was given up (%s); the last, rank %d: %.150s%s%.120s", name, what,
+             fit->last_rank, fit->last_death.message, fit->last_words[0] ? "; it printed last: " : "", fit->last_words);
     return e->code = MANTA_EWORKER_DIED;
 }
 
@@ -209,8 +208,8 @@ static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
         return give_up(fit, e);
     return sgd_fail(e, MANTA_ETIMEDOUT,
                     "a worker has not started within %d s: has node %u%s %g free CPUs and %g GPUs for each of %d workers?",
-                    MT_TRAIN_START_MS / 1000, manta_node(), fit->places.max > 1 ? ", or another," : "",
-                    fit->opts->scaling.cpus, fit->setup.gpus, fit->min);
+                    MT_TRAIN_START_MS / 1000, manta_node(), fit->places.max > 1 ? ", or another," : "", fit->opts->scaling.cpus,
+                    fit->setup.gpus, fit->min);
 }
 
 /* Whether the user wants the run to pause; then the workers are told. */
@@ -371,11 +370,11 @@ static void orders_give(struct sgd_fit *fit)
 /* Says where it hangs, to the user now and to whoever asks for the reason of its death, and kills it. */
 static void hung_end(struct sgd_fit *fit, struct sgd_hand *hand, const struct sgd_pulse_seen *seen)
 {
-    char   why[SGD_WHY_BYTES];
-    double silence = (double)sgd_watch_silence_ns(&fit->watch, (uint32_t)hand->rank) * 1e-9;
+    char               why[SGD_WHY_BYTES];
+    double             silence = (double)sgd_watch_silence_ns(&fit->watch, (uint32_t)hand->rank) * 1e-9;
     unsigned long long step = seen->steps + (seen->doing != SGD_DOES_VALIDATE); /* that is behind the step */
-    snprintf(why, sizeof why, "hung at step %llu in %s for %.1f s%s, so it was killed (failure.hang_after)",
-             step, doing_name(seen->doing), silence, seen->is_stopped ? ", stopped by a signal" : "");
+    snprintf(why, sizeof why, "hung at step %llu in %s for %.1f s%s, so it was killed (failure.hang_after)", step,
+             doing_name(seen->doing), silence, seen->is_stopped ? ", stopped by a signal" : "");
     sgd_fit_tell_hung(fit, hand, why);
     sgd_crew_kill(hand, why);
 }
@@ -553,9 +552,12 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
         goto done;
     sgd_setup_workers(fit->opts, &fit->min, &fit->max);
     fit->watch.hang_after_ns = (int64_t)(fit->opts->failure.hang_after * 1e9);
-    fit->crew = (struct sgd_crew){.run = &fit->setup.run, .op = name,
+    fit->crew = (struct sgd_crew){.run = &fit->setup.run,
+                                  .op = name,
                                   .config = manta_bytes_of(fit->setup.config.data, fit->setup.config.size),
-                                  .lent = fit->setup.lent, .cpus = fit->opts->scaling.cpus, .gpus = fit->setup.gpus};
+                                  .lent = fit->setup.lent,
+                                  .cpus = fit->opts->scaling.cpus,
+                                  .gpus = fit->setup.gpus};
     sgd_places_init(&fit->places, sgd_setup_nodes(fit->opts), &fit->setup.region, fit->opts->scaling.cpus, fit->setup.gpus);
     code = sgd_fit_logs_open(fit, name, &error);
     if (code == MANTA_OK)

@@ -36,39 +36,39 @@ struct sgd_recovering {
 };
 
 struct sgd_fit {
-    const manta_sgd_opts *opts;
-    struct sgd_setup      setup;
-    struct sgd_crew       crew;
-    struct sgd_places     places;
-    struct sgd_order      order;    /* of the present generation, but for the rank */
-    int                   min, max; /* workers of a generation */
-    int                   workers;  /* of the present one */
-    uint32_t              generation;
-    bool                  is_going;   /* this generation has made its first step */
-    int64_t               aborted_ns; /* 0: this generation lives */
-    bool                  is_resize;  /* it is to end because more can work */
-    bool                  has_death;  /* in this generation */
-    int                   failures;   /* generations in which somebody died */
-    int                   in_a_row;   /* of these, since a step was completed */
-    int64_t               gather_ns;  /* since when the next generation is gathered */
-    struct sgd_watch      watch;
-    int64_t               straggler_ns; /* when the last one was told */
-    int                   failed_starts; /* that died before they had started, in a row */
-    manta_error           last_death;
-    int                   last_rank;
-    uint32_t              failed_node; /* the last that was told; 0: none */
-    char                  last_words[SGD_TEXT_BYTES]; /* that the last one who died has printed */
-    uint64_t              cursor; /* of the board */
-    uint64_t              reported_step; /* of the last report of progress, and when */
-    int64_t               reported_ns;
-    struct sgd_recovering recovering;
-    struct sgd_timeline   timeline;
-    struct sgd_track      hook, files; /* what they are told is the same */
+    const manta_sgd_opts   *opts;
+    struct sgd_setup        setup;
+    struct sgd_crew         crew;
+    struct sgd_places       places;
+    struct sgd_order        order;    /* of the present generation, but for the rank */
+    int                     min, max; /* workers of a generation */
+    int                     workers;  /* of the present one */
+    uint32_t                generation;
+    bool                    is_going;   /* this generation has made its first step */
+    int64_t                 aborted_ns; /* 0: this generation lives */
+    bool                    is_resize;  /* it is to end because more can work */
+    bool                    has_death;  /* in this generation */
+    int                     failures;   /* generations in which somebody died */
+    int                     in_a_row;   /* of these, since a step was completed */
+    int64_t                 gather_ns;  /* since when the next generation is gathered */
+    struct sgd_watch        watch;
+    int64_t                 straggler_ns;  /* when the last one was told */
+    int                     failed_starts; /* that died before they had started, in a row */
+    manta_error             last_death;
+    int                     last_rank;
+    uint32_t                failed_node;                /* the last that was told; 0: none */
+    char                    last_words[SGD_TEXT_BYTES]; /* that the last one who died has printed */
+    uint64_t                cursor;                     /* of the board */
+    uint64_t                reported_step;              /* of the last report of progress, and when */
+    int64_t                 reported_ns;
+    struct sgd_recovering   recovering;
+    struct sgd_timeline     timeline;
+    struct sgd_track        hook, files; /* what they are told is the same */
     struct sgd_track_files *tracking;
     struct sgd_trace_cursor spans[SGD_HANDS_MAX]; /* how far the workers' rows on this node were read */
-    bool                  has_begun; /* result.first_step is set */
-    uint64_t              furthest;  /* completed step, when a generation was last aborted */
-    manta_sgd_result      result;
+    bool                    has_begun;            /* result.first_step is set */
+    uint64_t                furthest;             /* completed step, when a generation was last aborted */
+    manta_sgd_result        result;
 };
 
 /* fit_report.c: what the user is told. */
@@ -87,7 +87,7 @@ void sgd_fit_take_note(struct sgd_fit *fit, struct sgd_note *note);
 int64_t sgd_fit_read_spans(struct sgd_fit *fit, const struct sgd_hand *dead);
 /* Opens what the run is to be seen in beside its events, and ends it. */
 manta_status sgd_fit_logs_open(struct sgd_fit *fit, const char *op, manta_error *e);
-void sgd_fit_logs_end(struct sgd_fit *fit, manta_status code, const manta_error *error);
+void         sgd_fit_logs_end(struct sgd_fit *fit, manta_status code, const manta_error *error);
 /* Measures a recovery that has ended and says so; not yet, where a replacement has not said how it started. */
 void sgd_fit_close_recovery(struct sgd_fit *fit);
 

@@ -13,7 +13,7 @@
 static uint64_t steps_in(const struct sgd_fit *fit, uint32_t epochs)
 {
     const struct sgd_run *run = &fit->setup.run;
-    uint64_t size = (uint64_t)run->vranks * run->micro_batch, samples = fit->setup.op->sources[0].set.count * epochs;
+    uint64_t              size = (uint64_t)run->vranks * run->micro_batch, samples = fit->setup.op->sources[0].set.count * epochs;
     return (samples + size - 1) / size;
 }
 
@@ -59,8 +59,8 @@ void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand)
 {
     char            text[SGD_TEXT_BYTES];
     bool            is_spare = hand->rank == SGD_NO_RANK;
-    manta_sgd_event event = {.kind = is_spare ? MANTA_SGD_SPARE : MANTA_SGD_WORKER, .rank = hand->rank,
-                             .pid = hand->info.pid, .step = -1};
+    manta_sgd_event event = {
+        .kind = is_spare ? MANTA_SGD_SPARE : MANTA_SGD_WORKER, .rank = hand->rank, .pid = hand->info.pid, .step = -1};
     if (is_spare)
         snprintf(text, sizeof text, "spare pid=%d", hand->info.pid);
     else
@@ -154,8 +154,7 @@ static void note_metrics(struct sgd_fit *fit, const struct sgd_note *note, manta
     double           values[SGD_VALUES];
     char             text[1024];
     bool             is_step = note->kind == SGD_NOTE_STEP;
-    int              n = snprintf(text, sizeof text, "%s=%llu", is_step ? "step" : "validated step",
-                                  (unsigned long long)note->step);
+    int n = snprintf(text, sizeof text, "%s=%llu", is_step ? "step" : "validated step", (unsigned long long)note->step);
 
     for (uint32_t i = 0; i < op->names_count; i++) {
         names[i] = op->names[i];
@@ -183,13 +182,9 @@ static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
     manta_sgd_event    event = {.rank = 0, .step = (int64_t)note->step};
 
     switch (note->kind) {
-    case SGD_NOTE_BEGUN:
-        note_begun(fit, note, &event);
-        return;
+    case SGD_NOTE_BEGUN: note_begun(fit, note, &event); return;
     case SGD_NOTE_STEP:
-    case SGD_NOTE_CLOSED:
-        note_metrics(fit, note, &event);
-        return;
+    case SGD_NOTE_CLOSED: note_metrics(fit, note, &event); return;
     case SGD_NOTE_SKIPPED:
         event.kind = MANTA_SGD_SKIPPED;
         snprintf(text, sizeof text, "skipped checkpoint %s", note->text);
@@ -202,8 +197,7 @@ static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
         event.kind = MANTA_SGD_SAVE_FAILED;
         snprintf(text, sizeof text, "checkpoint failed at step=%llu: %s", step, note->text);
         break;
-    default:
-        return;
+    default: return;
     }
     emit(fit, &event, text);
 }
@@ -246,8 +240,8 @@ manta_status sgd_fit_logs_open(struct sgd_fit *fit, const char *op, manta_error 
     if (code == MANTA_OK && fit->opts->run.tracking)
         code = sgd_track_files_open(fit->opts->run.tracking, run, &fit->tracking, e);
     fit->hook = (struct sgd_track){.hook = fit->opts->tracker, .user = fit->opts->tracker_user, .op = op, .opts = fit->opts};
-    fit->files = (struct sgd_track){.hook = fit->tracking ? &sgd_track_to_files : NULL, .user = fit->tracking, .op = op,
-                                    .opts = fit->opts};
+    fit->files = (struct sgd_track){
+        .hook = fit->tracking ? &sgd_track_to_files : NULL, .user = fit->tracking, .op = op, .opts = fit->opts};
     return code;
 }
 
@@ -330,8 +324,8 @@ void sgd_fit_close_recovery(struct sgd_fit *fit)
 
     if (!replacement_times(fit, &began, &loaded))
         return;
-    manta_sgd_recovery out = {.detected_ns = r->detected_ns, .step = (int64_t)r->going.step, .lost = r->lost,
-                              .steps_lost = r->steps_lost};
+    manta_sgd_recovery out = {
+        .detected_ns = r->detected_ns, .step = (int64_t)r->going.step, .lost = r->lost, .steps_lost = r->steps_lost};
     out.abort_s = lap(&mark, r->back_ns);
     out.start_s = lap(&mark, began);
     out.load_s = lap(&mark, loaded);
@@ -346,8 +340,8 @@ void sgd_fit_close_recovery(struct sgd_fit *fit)
         fit->result.slowest_s = out.total_s;
     snprintf(text, sizeof text,
              "recovered in %.1f ms at step=%lld (abort %.1f start %.1f load %.1f place %.1f sync %.1f step %.1f), steps lost=%lld",
-             out.total_s * 1e3, (long long)out.step, out.abort_s * 1e3, out.start_s * 1e3, out.load_s * 1e3,
-             out.place_s * 1e3, out.sync_s * 1e3, out.step_s * 1e3, (long long)out.steps_lost);
+             out.total_s * 1e3, (long long)out.step, out.abort_s * 1e3, out.start_s * 1e3, out.load_s * 1e3, out.place_s * 1e3,
+             out.sync_s * 1e3, out.step_s * 1e3, (long long)out.steps_lost);
     manta_sgd_event event = {.kind = MANTA_SGD_RECOVERED, .rank = -1, .step = out.step, .recovery = &out};
     emit(fit, &event, text);
 }

@@ -24,25 +24,63 @@ struct field {
     char        type; /* int, double, bool, int64_t (long), uint64_t */
 };
 
-#define FIELD(f) {#f, offsetof(manta_sgd_opts, f), sizeof(((manta_sgd_opts *)0)->f), \
-                  _Generic(((manta_sgd_opts *)0)->f, int: 'i', double: 'd', bool: 'b', int64_t: 'l', uint64_t: 'u')}
+#define FIELD(f) \
+    { \
+#f, offsetof(manta_sgd_opts, f), sizeof(((manta_sgd_opts *)0)->f), \
+            _Generic(((manta_sgd_opts *)0)->f, int \
+                     : 'i', double \
+                     : 'd', bool \
+                     : 'b', int64_t \
+                     : 'l', uint64_t \
+                     : 'u') \
+    }
 static const struct field fields[] = {
-    FIELD(scaling.min_workers), FIELD(scaling.max_workers), FIELD(scaling.spares), FIELD(scaling.cpus), FIELD(scaling.gpus),
+    FIELD(scaling.min_workers),
+    FIELD(scaling.max_workers),
+    FIELD(scaling.spares),
+    FIELD(scaling.cpus),
+    FIELD(scaling.gpus),
     FIELD(scaling.nodes),
-    FIELD(run.epochs), FIELD(run.batch), FIELD(run.shards), FIELD(run.log_steps), FIELD(run.validate_epochs),
-    FIELD(run.patience), FIELD(run.min_delta), FIELD(failure.max_failures), FIELD(failure.backoff_s), FIELD(failure.hang_after),
-    FIELD(checkpoint.every_s), FIELD(checkpoint.every_steps), FIELD(checkpoint.keep), FIELD(checkpoint.keep_best),
-    FIELD(checkpoint.score_max), FIELD(checkpoint.restart_damaged), FIELD(checkpoint.other_data),
-    FIELD(optimizer.kind), FIELD(optimizer.lr), FIELD(optimizer.momentum),
-    FIELD(optimizer.beta1), FIELD(optimizer.beta2), FIELD(optimizer.epsilon), FIELD(optimizer.weight_decay),
-    FIELD(optimizer.schedule), FIELD(optimizer.step_gamma), FIELD(optimizer.step_epochs), FIELD(optimizer.warmup_steps),
-    FIELD(optimizer.lr_batch), FIELD(optimizer.clip_norm), FIELD(optimizer.max_norm),
-    FIELD(optimizer.zero), FIELD(optimizer.zero_backup), FIELD(config_strict), FIELD(seed),
+    FIELD(run.epochs),
+    FIELD(run.batch),
+    FIELD(run.shards),
+    FIELD(run.log_steps),
+    FIELD(run.validate_epochs),
+    FIELD(run.patience),
+    FIELD(run.min_delta),
+    FIELD(failure.max_failures),
+    FIELD(failure.backoff_s),
+    FIELD(failure.hang_after),
+    FIELD(checkpoint.every_s),
+    FIELD(checkpoint.every_steps),
+    FIELD(checkpoint.keep),
+    FIELD(checkpoint.keep_best),
+    FIELD(checkpoint.score_max),
+    FIELD(checkpoint.restart_damaged),
+    FIELD(checkpoint.other_data),
+    FIELD(optimizer.kind),
+    FIELD(optimizer.lr),
+    FIELD(optimizer.momentum),
+    FIELD(optimizer.beta1),
+    FIELD(optimizer.beta2),
+    FIELD(optimizer.epsilon),
+    FIELD(optimizer.weight_decay),
+    FIELD(optimizer.schedule),
+    FIELD(optimizer.step_gamma),
+    FIELD(optimizer.step_epochs),
+    FIELD(optimizer.warmup_steps),
+    FIELD(optimizer.lr_batch),
+    FIELD(optimizer.clip_norm),
+    FIELD(optimizer.max_norm),
+    FIELD(optimizer.zero),
+    FIELD(optimizer.zero_backup),
+    FIELD(config_strict),
+    FIELD(seed),
 };
 #undef FIELD
 enum { FIELDS = sizeof fields / sizeof *fields, STRINGS = 6 };
-static const char *const string_names[STRINGS] = {"the operator", "run.name", "run.storage", "checkpoint.score",
-                                                   "run.timeline", "run.tracking"};
+static const char *const string_names[STRINGS] = {"the operator",     "run.name",     "run.storage",
+                                                  "checkpoint.score", "run.timeline", "run.tracking"};
 
 /* ---- options ---- */
 
@@ -179,8 +217,8 @@ static void value_print(const struct field *field, const void *at, char *out, si
         snprintf(out, size, "%llu", (unsigned long long)*(const uint64_t *)at);
 }
 
-void sgd_opts_each(const char *op, const manta_sgd_opts *opts,
-                   void (*take)(void *user, const char *name, const char *value), void *user)
+void sgd_opts_each(const char *op, const manta_sgd_opts *opts, void (*take)(void *user, const char *name, const char *value),
+                   void *user)
 {
     const char *strings[] = {op, opts->run.name, opts->run.storage, opts->checkpoint.score, opts->run.timeline, opts->run.tracking};
     char        text[MT_NAME_BYTES_MAX + 16];
@@ -201,9 +239,9 @@ void sgd_opts_each(const char *op, const manta_sgd_opts *opts,
 /* ---- events ---- */
 
 struct head {
-    int32_t kind, rank, pid, workers, metrics, has_recovery;
-    int64_t step, steps;
-    double  loss, accuracy, samples_per_s, wait_share, lr;
+    int32_t  kind, rank, pid, workers, metrics, has_recovery;
+    int64_t  step, steps;
+    double   loss, accuracy, samples_per_s, wait_share, lr;
     uint32_t size; /* of all */
 };
 
@@ -220,11 +258,21 @@ static bool put(char *out, size_t *used, const void *data, size_t size)
 size_t sgd_event_pack(const manta_sgd_event *event, char out[MT_TRAIN_EVENT_BYTES])
 {
     static_assert(MT_TRAIN_EVENT_BYTES >= sizeof(struct head) + sizeof(manta_sgd_recovery) +
-                                              MANTA_SGD_METRICS_MAX * (sizeof(double) + MT_NAME_BYTES_MAX) + 128, "an event fits");
-    struct head head = {.kind = event->kind, .rank = event->rank, .pid = event->pid, .workers = event->workers,
-                        .metrics = event->metrics, .has_recovery = event->recovery != NULL, .step = event->step,
-                        .steps = event->steps, .loss = event->loss, .accuracy = event->accuracy,
-                        .samples_per_s = event->samples_per_s, .wait_share = event->data_wait, .lr = event->lr};
+                                              MANTA_SGD_METRICS_MAX * (sizeof(double) + MT_NAME_BYTES_MAX) + 128,
+                  "an event fits");
+    struct head head = {.kind = event->kind,
+                        .rank = event->rank,
+                        .pid = event->pid,
+                        .workers = event->workers,
+                        .metrics = event->metrics,
+                        .has_recovery = event->recovery != NULL,
+                        .step = event->step,
+                        .steps = event->steps,
+                        .loss = event->loss,
+                        .accuracy = event->accuracy,
+                        .samples_per_s = event->samples_per_s,
+                        .wait_share = event->data_wait,
+                        .lr = event->lr};
     size_t      used = sizeof head, text = event->text ? strlen(event->text) : 0;
 
     put(out, &used, event->values, event->metrics ? sizeof *event->values * (size_t)event->metrics : 0);
@@ -267,10 +315,20 @@ size_t sgd_event_unpack(const char *bytes, size_t size, struct sgd_event_room *r
         head.metrics > MANTA_SGD_METRICS_MAX)
         return 0;
     memcpy(room->bytes, bytes, head.size);
-    *out_event = (manta_sgd_event){.kind = head.kind, .rank = head.rank, .pid = head.pid, .workers = head.workers,
-                                   .step = head.step, .steps = head.steps, .loss = head.loss, .accuracy = head.accuracy,
-                                   .samples_per_s = head.samples_per_s, .data_wait = head.wait_share, .lr = head.lr,
-                                   .names = room->names, .values = room->values, .metrics = head.metrics,
+    *out_event = (manta_sgd_event){.kind = head.kind,
+                                   .rank = head.rank,
+                                   .pid = head.pid,
+                                   .workers = head.workers,
+                                   .step = head.step,
+                                   .steps = head.steps,
+                                   .loss = head.loss,
+                                   .accuracy = head.accuracy,
+                                   .samples_per_s = head.samples_per_s,
+                                   .data_wait = head.wait_share,
+                                   .lr = head.lr,
+                                   .names = room->names,
+                                   .values = room->values,
+                                   .metrics = head.metrics,
                                    .recovery = head.has_recovery ? &room->recovery : NULL};
     return rest_take(&head, room, out_event) ? head.size : 0;
 }

@@ -88,7 +88,8 @@ struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t loca
     const struct sgd_pulse *pulse = sgd_board_pulse(sgd_board_of(region), rank);
     uint64_t                step_us = atomic_load(&pulse->step_ns) / 1000;
     struct sgd_pulse_seen   seen = {.arrived = coll_shm_arrived(group_of(region), local),
-                                    .beats = atomic_load(&pulse->beats), .steps = atomic_load(&pulse->steps),
+                                    .beats = atomic_load(&pulse->beats),
+                                    .steps = atomic_load(&pulse->steps),
                                     .work_ns = atomic_load(&pulse->work_ns),
                                     .step_us = step_us < UINT32_MAX ? (uint32_t)step_us : UINT32_MAX,
                                     .doing = atomic_load(&pulse->doing) & SGD_WATCH_DOING,
@@ -172,8 +173,8 @@ static manta_status post_spans(manta_ctx *c, void *self, int argc, const manta_a
     }
     for (uint32_t i = 0; i < plan.rows; i++) {
         const struct sgd_trace_row *row = sgd_trace_row_of(post->region.data, post->region.size, plan, i);
-        while (count < SGD_POST_SPANS && sgd_trace_next(row, plan.tracks, &post->cursors[i], &out->spans[count].span,
-                                                        &out->spans[count].track))
+        while (count < SGD_POST_SPANS &&
+               sgd_trace_next(row, plan.tracks, &post->cursors[i], &out->spans[count].span, &out->spans[count].track))
             count++;
     }
     out->now_ns = mt_now_ns();
@@ -256,7 +257,10 @@ static manta_ref *say(const struct sgd_place *place, const struct sgd_post_word 
 
 static void ask(struct sgd_places *places, struct sgd_place *place)
 {
-    struct sgd_post_word word = {.kind = SGD_POST_LOOK, .first = place->first, .count = place->count, .cursor = place->cursor,
+    struct sgd_post_word word = {.kind = SGD_POST_LOOK,
+                                 .first = place->first,
+                                 .count = place->count,
+                                 .cursor = place->cursor,
                                  .stop = sgd_board_stopped(sgd_board_of(places->here->data))};
     place->asked = say(place, &word);
     place->asked_ns = mt_now_ns();
@@ -294,8 +298,8 @@ static int count_of(const struct sgd_places *places)
 
 bool sgd_places_look_for(struct sgd_places *places)
 {
-    int64_t          now = mt_now_ns();
-    int              count = count_of(places);
+    int64_t now = mt_now_ns();
+    int     count = count_of(places);
     if (count >= places->max || (places->looked_ns && now - places->looked_ns < MT_TRAIN_NODES_MS * 1000000ll))
         return false;
     int              before = count, all;
@@ -328,8 +332,7 @@ static bool answer_take(struct sgd_place *place, int wait_ms, void (*tell)(void 
     manta_free(place->asked);
     place->asked = NULL;
     if (!is_good) {
-        snprintf(place->why, sizeof place->why, "%s",
-                 code == MANTA_OK || place->state != SGD_PLACE_OPENING ? "" : e.message);
+        snprintf(place->why, sizeof place->why, "%s", code == MANTA_OK || place->state != SGD_PLACE_OPENING ? "" : e.message);
         return false;
     }
     if (place->state == SGD_PLACE_OPENING)
@@ -367,7 +370,7 @@ uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, str
         if (place->state != SGD_PLACE_OPENING && place->state != SGD_PLACE_OPEN)
             continue;
         bool is_late = place->asked && now - place->asked_ns >
-                       (place->state == SGD_PLACE_OPENING ? MT_TRAIN_START_MS : MT_TRAIN_RETURN_MS) * 1000000ll;
+                                           (place->state == SGD_PLACE_OPENING ? MT_TRAIN_START_MS : MT_TRAIN_RETURN_MS) * 1000000ll;
         if (is_late || (place->asked && !place_read(places, place, 0, tell, user))) {
             manta_actor_kill(place->post, false);
             place->state = SGD_PLACE_LOST;

@@ -33,15 +33,15 @@ enum sgd_place_state {
 /* What the post is told, and what it answers. Both travel as bytes between processes of one executable. */
 enum sgd_post_kind { SGD_POST_LOOK, SGD_POST_ABORT };
 struct sgd_post_word {
-    uint32_t kind, stop;                 /* enum sgd_board_stop */
-    uint32_t generation, reason, rank;   /* ABORT */
-    uint32_t first, count;               /* LOOK: the ranks that are on this node */
+    uint32_t kind, stop;               /* enum sgd_board_stop */
+    uint32_t generation, reason, rank; /* ABORT */
+    uint32_t first, count;             /* LOOK: the ranks that are on this node */
     uint32_t reserved;
-    uint64_t cursor;                     /* LOOK: of the board */
+    uint64_t cursor; /* LOOK: of the board */
 };
 struct sgd_post_news {
-    uint64_t region, cursor;
-    uint32_t notes_count, reserved;
+    uint64_t              region, cursor;
+    uint32_t              notes_count, reserved;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX]; /* of ranks first, first + 1, ... */
     struct sgd_note       notes[SGD_POST_NOTES];
 };
@@ -58,29 +58,29 @@ struct sgd_post_spans {
 };
 
 struct sgd_place {
-    enum sgd_place_state state;
-    uint32_t     node;
-    uint64_t     region;
-    manta_actor *post;  /* NULL: place 0 */
-    manta_ref   *asked; /* a look that is not answered yet */
-    int64_t      asked_ns, opened_ns;
-    bool         is_behind; /* its last answer was full */
-    int          room, most; /* workers for which it had CPUs and GPUs free when it was found, and has them at all */
-    uint32_t     first, count; /* ranks of the present generation */
-    char         why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
-    uint64_t     cursor;
+    enum sgd_place_state  state;
+    uint32_t              node;
+    uint64_t              region;
+    manta_actor          *post;  /* NULL: place 0 */
+    manta_ref            *asked; /* a look that is not answered yet */
+    int64_t               asked_ns, opened_ns;
+    bool                  is_behind;    /* its last answer was full */
+    int                   room, most;   /* workers for which it had CPUs and GPUs free when it was found, and has them at all */
+    uint32_t              first, count; /* ranks of the present generation */
+    char                  why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
+    uint64_t              cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
-    manta_ref   *spans_asked; /* for the timeline, where there is one */
-    int64_t      spans_asked_ns, clock_took_ns, clock_shift_ns;
+    manta_ref            *spans_asked; /* for the timeline, where there is one */
+    int64_t               spans_asked_ns, clock_took_ns, clock_shift_ns;
 };
 
 struct sgd_places {
-    int                 max;    /* nodes of the run */
-    size_t              region_size;
-    manta_region       *here;   /* of place 0; the caller's */
-    double              cpus, gpus; /* that a worker needs */
-    int64_t             looked_ns; /* when nodes were last looked for */
-    struct sgd_place    of[SGD_PLACES_MAX];
+    int              max; /* nodes of the run */
+    size_t           region_size;
+    manta_region    *here;       /* of place 0; the caller's */
+    double           cpus, gpus; /* that a worker needs */
+    int64_t          looked_ns;  /* when nodes were last looked for */
+    struct sgd_place of[SGD_PLACES_MAX];
 };
 
 /* Place 0 is this node. With `max` 1 it is the only one, and open whatever it has. Blocks as manta_nodes does. */

@@ -32,32 +32,32 @@ enum { SGD_FOLDER_BYTES_MAX = 2048 };
 
 /* The options of a run that its workers need, checked, with the defaults in place. */
 struct sgd_run {
-    uint64_t seed;
-    uint64_t number; /* of this driver among those of the run: fences the checkpoints of earlier ones */
-    uint64_t every_steps;
-    double   every_s;
+    uint64_t             seed;
+    uint64_t             number; /* of this driver among those of the run: fences the checkpoints of earlier ones */
+    uint64_t             every_steps;
+    double               every_s;
     struct sgd_keep      keep;
-    bool     restart_damaged, other_data; /* as in manta_sgd_opts.checkpoint */
+    bool                 restart_damaged, other_data; /* as in manta_sgd_opts.checkpoint */
     struct sgd_optimizer optimizer;
-    uint32_t vranks, micro_batch, epochs, log_steps, validate_epochs;
-    uint32_t score, patience;
-    bool     score_max;
-    bool     zero, zero_backup; /* the optimizer's state is sharded (zero.h) */
-    bool     is_wide; /* workers may be on several nodes; then this is their group's name and secret: not to be printed */
-    uint64_t group;
+    uint32_t             vranks, micro_batch, epochs, log_steps, validate_epochs;
+    uint32_t             score, patience;
+    bool                 score_max;
+    bool                 zero, zero_backup; /* the optimizer's state is sharded (zero.h) */
+    bool          is_wide; /* workers may be on several nodes; then this is their group's name and secret: not to be printed */
+    uint64_t      group;
     unsigned char secret[COLL_SECRET_BYTES];
-    double   min_delta;
-    uint32_t workers_max; /* that may train together */
-    uint32_t devices;    /* of each worker: instances of the operator, each with a thread */
-    struct sgd_trace_plan trace; /* of the workers whose spans are kept in the region */
-    char     folder[SGD_FOLDER_BYTES_MAX]; /* of the checkpoints, absolute; "": none */
+    double        min_delta;
+    uint32_t      workers_max;                          /* that may train together */
+    uint32_t      devices;                              /* of each worker: instances of the operator, each with a thread */
+    struct sgd_trace_plan trace;                        /* of the workers whose spans are kept in the region */
+    char                  folder[SGD_FOLDER_BYTES_MAX]; /* of the checkpoints, absolute; "": none */
 };
 static_assert(sizeof(struct sgd_run) <= MANTA_INLINE_MAX, "travels inline");
 
 struct sgd_ready {
     int32_t  pid;
-    uint32_t port; /* of its door, where workers may be on several nodes */
-    int64_t began_ns, loaded_ns; /* its creation, CLOCK_MONOTONIC */
+    uint32_t port;                /* of its door, where workers may be on several nodes */
+    int64_t  began_ns, loaded_ns; /* its creation, CLOCK_MONOTONIC */
 };
 
 struct sgd_order {
@@ -67,15 +67,15 @@ struct sgd_order {
 };
 
 struct sgd_outcome {
-    int32_t  code, sys; /* OK: the run is done */
-    uint32_t is_culprit;  /* `code` is of this worker's own making */
-    uint32_t is_finisher; /* rank 0 of a run that is done: what follows is set */
-    uint32_t stopped;     /* as in manta_sgd_result */
-    int32_t  save_code;   /* of the last checkpoint */
-    uint64_t step;        /* the last completed one */
+    int32_t  code, sys;      /* OK: the run is done */
+    uint32_t is_culprit;     /* `code` is of this worker's own making */
+    uint32_t is_finisher;    /* rank 0 of a run that is done: what follows is set */
+    uint32_t stopped;        /* as in manta_sgd_result */
+    int32_t  save_code;      /* of the last checkpoint */
+    uint64_t step;           /* the last completed one */
     float    loss, accuracy; /* of the last close */
     uint64_t weights;
-    uint64_t optimizer_bytes; /* of the optimizer's state in this worker */
+    uint64_t optimizer_bytes;      /* of the optimizer's state in this worker */
     char     text[SGD_TEXT_BYTES]; /* of `code` or `save_code` */
 };
 

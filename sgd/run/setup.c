@@ -133,11 +133,13 @@ static manta_status scaling_check(const manta_sgd_opts *o, manta_error *e)
     int shards = o->run.shards, batch = o->run.batch, min, max;
     sgd_setup_workers(o, &min, &max);
     if (shards < 1 || shards > MT_VRANKS_MAX || batch < shards || batch > BATCH_MAX || batch % shards)
-        return sgd_fail(e, MANTA_EINVAL, "run.batch (%d) must be a multiple of run.shards (%d), which is 1 to %d", batch,
-                        shards, MT_VRANKS_MAX);
+        return sgd_fail(e, MANTA_EINVAL, "run.batch (%d) must be a multiple of run.shards (%d), which is 1 to %d", batch, shards,
+                        MT_VRANKS_MAX);
     if (min < 1 || max < min || max > shards || max > MT_GROUP_MEMBERS_MAX)
-        return sgd_fail(e, MANTA_EINVAL, "scaling.min_workers is %d and max_workers %d: 1 to run.shards (%d) workers can share a "
-                        "step, and %d in all", min, max, shards, MT_GROUP_MEMBERS_MAX);
+        return sgd_fail(e, MANTA_EINVAL,
+                        "scaling.min_workers is %d and max_workers %d: 1 to run.shards (%d) workers can share a "
+                        "step, and %d in all",
+                        min, max, shards, MT_GROUP_MEMBERS_MAX);
     if (o->scaling.nodes < 0 || o->scaling.nodes > MT_GROUP_MEMBERS_MAX)
         return sgd_fail(e, MANTA_EINVAL, "scaling.nodes is %d: 1 to %d", o->scaling.nodes, MT_GROUP_MEMBERS_MAX);
     if (o->scaling.spares < 0 || o->scaling.spares > MT_TRAIN_SPARES_MAX)
@@ -146,8 +148,10 @@ static manta_status scaling_check(const manta_sgd_opts *o, manta_error *e)
         return sgd_fail(e, MANTA_EINVAL, "scaling.cpus is %g: CPUs of each worker, 0 (none are reserved) to %d", o->scaling.cpus,
                         MT_CPUS_MAX);
     if (!(o->scaling.gpus <= MT_RLT_GPUS_MAX) || (o->scaling.gpus > 1 && o->scaling.gpus != floor(o->scaling.gpus)))
-        return sgd_fail(e, MANTA_EINVAL, "scaling.gpus is %g: GPUs of each worker, a part of one or whole ones, %d at most; 0: "
-                        "what the operator wants; negative: none are reserved", o->scaling.gpus, MT_RLT_GPUS_MAX);
+        return sgd_fail(e, MANTA_EINVAL,
+                        "scaling.gpus is %g: GPUs of each worker, a part of one or whole ones, %d at most; 0: "
+                        "what the operator wants; negative: none are reserved",
+                        o->scaling.gpus, MT_RLT_GPUS_MAX);
     return MANTA_OK;
 }
 
@@ -159,13 +163,17 @@ static manta_status numbers_check(const manta_sgd_opts *o, manta_error *e)
     if (o->failure.max_failures < -1 || !(o->failure.backoff_s >= 0))
         return sgd_fail(e, MANTA_EINVAL, "failure.max_failures is -1 or more, failure.backoff_s not negative");
     if (!(fabs(o->failure.hang_after) <= HANG_AFTER_MAX_S))
-        return sgd_fail(e, MANTA_EINVAL, "failure.hang_after is %g: seconds, %d at most; 0: by the run's own steps; negative: "
-                        "never", o->failure.hang_after, HANG_AFTER_MAX_S);
+        return sgd_fail(e, MANTA_EINVAL,
+                        "failure.hang_after is %g: seconds, %d at most; 0: by the run's own steps; negative: "
+                        "never",
+                        o->failure.hang_after, HANG_AFTER_MAX_S);
     if (!(o->checkpoint.every_s >= 0) || o->checkpoint.every_steps < 0 || o->checkpoint.keep < 0 || o->checkpoint.keep_best < 0)
         return sgd_fail(e, MANTA_EINVAL, "checkpoint.every_s, every_steps, keep and keep_best can't be negative");
     if (o->optimizer.zero < 0 || o->optimizer.zero > 1)
-        return sgd_fail(e, MANTA_EINVAL, "optimizer.zero is %d: 0, each worker has the optimizer's whole state, or 1, a shard of "
-                        "it", o->optimizer.zero);
+        return sgd_fail(e, MANTA_EINVAL,
+                        "optimizer.zero is %d: 0, each worker has the optimizer's whole state, or 1, a shard of "
+                        "it",
+                        o->optimizer.zero);
     if (o->optimizer.zero_backup && !o->optimizer.zero)
         return sgd_fail(e, MANTA_EINVAL, "optimizer.zero_backup is a second copy of each shard: that needs optimizer.zero 1");
     return scaling_check(o, e);
@@ -266,8 +274,8 @@ static manta_status folder_make(const char *path, manta_error *e)
 /* How many drivers had this run before: a number in the lock file. Where that is lost, the clock is larger. */
 static mt_status number_next(int fd, uint64_t *out)
 {
-    char    text[32] = "";
-    ssize_t size = pread(fd, text, sizeof text - 1, 0);
+    char     text[32] = "";
+    ssize_t  size = pread(fd, text, sizeof text - 1, 0);
     uint64_t last = size > 0 ? strtoull(text, NULL, 10) : 0;
     *out = (last > 0 && last < UINT32_MAX ? last + 1 : (uint64_t)time(NULL)) & UINT32_MAX;
     int n = snprintf(text, sizeof text, "%llu\n", (unsigned long long)*out);
@@ -349,12 +357,16 @@ static manta_status data_lend(struct sgd_setup *setup, manta_error *e)
 
 static manta_status operator_learn(struct sgd_setup *setup, const char *name, const manta_sgd_opts *o, manta_error *e)
 {
-    char text[SGD_OPERATOR_TEXT] = "";
-    struct sgd_operator_opts opts = {.name = name, .config = (const char *)setup->config.data, .seed = setup->run.seed,
-                                     .micro_batch = setup->run.micro_batch, .is_driver = true, .is_spread = setup->run.is_wide,
+    char                     text[SGD_OPERATOR_TEXT] = "";
+    struct sgd_operator_opts opts = {.name = name,
+                                     .config = (const char *)setup->config.data,
+                                     .seed = setup->run.seed,
+                                     .micro_batch = setup->run.micro_batch,
+                                     .is_driver = true,
+                                     .is_spread = setup->run.is_wide,
                                      .devices = setup->run.devices,
                                      .is_strict = o->config_strict};
-    mt_status st = sgd_operator_open(&opts, text, &setup->op);
+    mt_status                st = sgd_operator_open(&opts, text, &setup->op);
     if (st.code != 0)
         return sgd_fail(e, st.code, "%s", text);
     if (setup->op->shares_cpus && o->scaling.cpus == 0 && !setup->run.is_wide)
@@ -383,8 +395,8 @@ static manta_status region_make(struct sgd_setup *setup, manta_error *e)
                                   .is_mirrored = setup->run.zero_backup};
     size_t                size;
     mt_status             st = sgd_group_region_size(&plan, &size);
-    return st.code ? fail_status(e, st, "") : manta_region_open(SGD_BOARD_SIZE + size + sgd_trace_size(setup->run.trace), 0,
-                                                                         &setup->region, e);
+    return st.code ? fail_status(e, st, "")
+                   : manta_region_open(SGD_BOARD_SIZE + size + sgd_trace_size(setup->run.trace), 0, &setup->region, e);
 }
 
 /* ---- all of it ---- */

@@ -139,7 +139,7 @@ void sgd_timeline_close(struct sgd_timeline *t)
 static void track_name(struct sgd_timeline *t, uint32_t rank, enum sgd_trace_track track, int64_t number)
 {
     static const char *const of[SGD_TRACK_DEVICE] = {"", ": communication", ": checkpoints"};
-    char text[64];
+    char                     text[64];
     if (rank >= 64 || t->named[track] >> rank & 1)
         return;
     t->named[track] |= 1ull << rank;
@@ -154,10 +154,13 @@ void sgd_timeline_span(struct sgd_timeline *t, const struct sgd_span *span, enum
                        bool is_finished)
 {
     struct mt_trace_arg   args[2];
-    struct mt_trace_slice slice = {.category = is_finished ? "train" : "unfinished", .name = sgd_span_name(span->kind),
+    struct mt_trace_slice slice = {.category = is_finished ? "train" : "unfinished",
+                                   .name = sgd_span_name(span->kind),
                                    .begin_us = micros(t, span->begin_ns + shift_ns),
                                    .length_us = span->end_ns > span->begin_ns ? (double)(span->end_ns - span->begin_ns) * 1e-3 : 0,
-                                   .group = GROUP, .track = (int64_t)(span->rank + 1) * TRACKS_A_RANK + track, .args = args};
+                                   .group = GROUP,
+                                   .track = (int64_t)(span->rank + 1) * TRACKS_A_RANK + track,
+                                   .args = args};
     if (t->fd < 0 || t->events >= MT_TRAIN_TIMELINE_EVENTS || span->rank >= MT_GROUP_MEMBERS_MAX)
         return;
     track_name(t, span->rank, track, slice.track);
@@ -171,9 +174,9 @@ void sgd_timeline_span(struct sgd_timeline *t, const struct sgd_span *span, enum
 int64_t sgd_timeline_row(struct sgd_timeline *t, const struct sgd_trace_row *row, uint32_t tracks, struct sgd_trace_cursor *cursor,
                          bool is_dead)
 {
-    struct sgd_span span;
+    struct sgd_span      span;
     enum sgd_trace_track track;
-    int64_t         sign = 0, now = mt_now_ns();
+    int64_t              sign = 0, now = mt_now_ns();
     if (t->fd < 0 || !row)
         return 0;
     while (sgd_trace_next(row, tracks, cursor, &span, &track)) {
@@ -193,8 +196,12 @@ int64_t sgd_timeline_row(struct sgd_timeline *t, const struct sgd_trace_row *row
 
 static void phase(struct sgd_timeline *t, const char *name, int64_t *at_ns, double seconds)
 {
-    struct mt_trace_slice slice = {.category = "recovery", .name = name, .begin_us = micros(t, *at_ns), .length_us = seconds * 1e6,
-                                   .group = GROUP, .track = TRACK_RECOVERIES};
+    struct mt_trace_slice slice = {.category = "recovery",
+                                   .name = name,
+                                   .begin_us = micros(t, *at_ns),
+                                   .length_us = seconds * 1e6,
+                                   .group = GROUP,
+                                   .track = TRACK_RECOVERIES};
     *at_ns += (int64_t)(seconds * 1e9);
     take(t, mt_trace_slice(&t->text, &slice));
 }
@@ -205,8 +212,13 @@ void sgd_timeline_recovery(struct sgd_timeline *t, const manta_sgd_recovery *r, 
     at = at < t->recovered_ns ? t->recovered_ns : at; /* recoveries lie beside each other */
     at = at < end ? at : end;
     struct mt_trace_arg   args[] = {{"workers lost", NULL, r->lost}, {"first step", NULL, r->step}};
-    struct mt_trace_slice whole = {.category = "recovery", .name = "recovery", .begin_us = micros(t, at), .group = GROUP,
-                                   .track = TRACK_RECOVERIES, .args = args, .args_count = 2};
+    struct mt_trace_slice whole = {.category = "recovery",
+                                   .name = "recovery",
+                                   .begin_us = micros(t, at),
+                                   .group = GROUP,
+                                   .track = TRACK_RECOVERIES,
+                                   .args = args,
+                                   .args_count = 2};
     if (t->fd < 0)
         return;
     whole.length_us = (double)(end - at) * 1e-3 + r->total_s * 1e6;

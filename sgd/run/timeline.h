@@ -17,13 +17,13 @@
 #include <sys/types.h>
 
 struct sgd_timeline {
-    int      fd; /* -1: there is none, and nothing is done */
-    struct mt_trace text; /* events that are not written yet */
-    off_t    end;         /* of those that are */
-    int64_t  zero_ns;     /* CLOCK_MONOTONIC at the trace's zero */
-    uint64_t events;
-    int64_t  recovered_ns; /* the end of the last recovery */
-    uint64_t named[SGD_TRACKS_MAX]; /* of each thread, a bit for each rank whose track has a name */
+    int             fd;      /* -1: there is none, and nothing is done */
+    struct mt_trace text;    /* events that are not written yet */
+    off_t           end;     /* of those that are */
+    int64_t         zero_ns; /* CLOCK_MONOTONIC at the trace's zero */
+    uint64_t        events;
+    int64_t         recovered_ns;          /* the end of the last recovery */
+    uint64_t        named[SGD_TRACKS_MAX]; /* of each thread, a bit for each rank whose track has a name */
 };
 
 /* `path` NULL: no timeline. ENOENT, EDISK_FULL, ESYS: the file can't be made. */

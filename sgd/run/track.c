@@ -43,9 +43,9 @@ static void list_add(void *user, const char *name, const char *value)
 /* 0, or what the hook says. */
 static int params_tell(struct sgd_track *t)
 {
-    struct list  list = {.count = 0};
-    const char **names = NULL;
-    int          failed = 1;
+    struct list    list = {.count = 0};
+    const char   **names = NULL;
+    int            failed = 1;
     manta_sgd_opts all;
     sgd_opts_resolve(t->opts, &all);
     sgd_opts_each(t->op, &all, list_add, &list);
@@ -117,8 +117,8 @@ static int artifact_tell(struct sgd_track *t, const char *name, const char *path
 static int checkpoint_tell(struct sgd_track *t, int64_t step)
 {
     char path[PATH_MAX];
-    int  n = snprintf(path, sizeof path, "%s/%s/step-%020lld", t->opts->run.storage,
-                      t->opts->run.name ? t->opts->run.name : "train", (long long)step);
+    int n = snprintf(path, sizeof path, "%s/%s/step-%020lld", t->opts->run.storage, t->opts->run.name ? t->opts->run.name : "train",
+                     (long long)step);
     return n > 0 && (size_t)n < sizeof path ? artifact_tell(t, "checkpoint", path) : 0;
 }
 
@@ -148,7 +148,10 @@ bool sgd_track_end(struct sgd_track *t, manta_status code, bool is_stopped, cons
     if (t->opts->run.timeline)
         failed = artifact_tell(t, "timeline", t->opts->run.timeline);
     if (!failed && t->hook->end)
-        failed = t->hook->end(t->user, code != MANTA_OK ? "failed" : is_stopped ? "stopped" : "finished", t->step,
-                              code != MANTA_OK ? error->message : NULL);
+        failed = t->hook->end(t->user,
+                              code != MANTA_OK ? "failed"
+                              : is_stopped     ? "stopped"
+                                               : "finished",
+                              t->step, code != MANTA_OK ? error->message : NULL);
     return judge(t, failed);
 }

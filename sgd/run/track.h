@@ -38,6 +38,6 @@ extern const manta_sgd_tracker sgd_track_to_files; /* its user is what this make
 /* Makes the folder of a run, and locks it. EEXIST: another driver has the run; ENOENT: no parent folder;
  * EDISK_FULL, ESYS, ENOMEM. */
 manta_status sgd_track_files_open(const char *folder, const char *run, struct sgd_track_files **out, manta_error *e);
-void sgd_track_files_close(struct sgd_track_files *files); /* may be NULL */
+void         sgd_track_files_close(struct sgd_track_files *files); /* may be NULL */
 
 #endif

@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 struct sgd_track_files {
-    int     folder_fd, lock_fd;
+    int              folder_fd, lock_fd;
     struct mt_append metrics; /* on a full disk they wait for room */
-    char   *run;
-    double  begun_s;
-    int64_t validated; /* the step of the last validation that is in the file; -1: none */
+    char            *run;
+    double           begun_s;
+    int64_t          validated; /* the step of the last validation that is in the file; -1: none */
 };
 
 static double unix_s(void)
@@ -71,8 +71,8 @@ manta_status sgd_track_files_open(const char *folder, const char *run, struct sg
     mt_status               st = mt_error(MT_ENOMEM, 0, "no memory");
     *out = NULL;
     if (f) {
-        *f = (struct sgd_track_files){.folder_fd = -1, .lock_fd = -1, .metrics.fd = -1, .begun_s = unix_s(), .validated = -1,
-                                      .run = strdup(run)};
+        *f = (struct sgd_track_files){
+            .folder_fd = -1, .lock_fd = -1, .metrics.fd = -1, .begun_s = unix_s(), .validated = -1, .run = strdup(run)};
         st = f->run ? run_open(f, folder, run) : st;
     }
     if (st.code == 0) {
@@ -235,9 +235,9 @@ static mt_status metrics_text(mt_buf *out, int64_t step, int count, const char *
 static int files_metrics(void *user, int64_t step, int count, const char *const *names, const double *values)
 {
     struct sgd_track_files *f = user;
-    mt_buf out = {0};
-    bool   is_validation = count > 0 && strncmp(names[0], "validate/", 9) == 0;
-    int    failed = 0, err = 0;
+    mt_buf                  out = {0};
+    bool                    is_validation = count > 0 && strncmp(names[0], "validate/", 9) == 0;
+    int                     failed = 0, err = 0;
     if (is_validation && step == f->validated) /* a checkpoint was between a step and its validation */
         return 0;
     f->validated = is_validation ? step : f->validated;
@@ -267,5 +267,5 @@ static int files_end(void *user, const char *status, int64_t step, const char *e
     return status_write(user, status, step, error);
 }
 
-const manta_sgd_tracker sgd_track_to_files = {.begin = files_begin, .params = files_params, .metrics = files_metrics,
-                                              .artifact = files_artifact, .end = files_end};
+const manta_sgd_tracker sgd_track_to_files = {
+    .begin = files_begin, .params = files_params, .metrics = files_metrics, .artifact = files_artifact, .end = files_end};

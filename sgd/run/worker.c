@@ -25,38 +25,38 @@ struct lent_data {
 };
 
 struct worker {
-    struct sgd_run      run;
-    char               *config;
-    struct lent_data    lent;
-    manta_region        region;
-    struct sgd_board   *board;
-    struct coll_door    door; /* where workers may be on several nodes */
-    const struct k_ops *ops;
-    manta_sgd          *op;      /* device 0's */
-    manta_sgd         **others;  /* those of the devices after it */
-    struct sgd_model  **models;  /* of `others`, as the trainer has them */
-    struct sgd_model   *lent_model; /* device 0's, on a GPU, for a state that is kept in the host's memory; NULL: it is not */
-    struct sgd_trainer  trainer;
-    struct sgd_saver    saver; /* without a folder: not begun */
-    struct sgd_ready    ready;
-    struct sgd_trace_row *trace; /* NULL: none */
-    uint64_t            saved_step; /* of the newest checkpoint that this worker wrote or loaded */
-    int64_t             saved_ns;   /* when that was, or the training began */
-    int64_t             reported_ns; /* when the last report of progress was, and how long records had been waited for */
-    uint64_t            reported_wait_ns;
-    bool                is_save_due; /* one was, and the last still ran */
-    uint64_t            offered_step; /* of a state in shards: whose part this worker writes, or wrote last */
-    double              sums[SGD_VALUES]; /* of the metrics since the last line of progress */
-    uint32_t            steps;
-    char                text[SGD_OPERATOR_TEXT]; /* why the operator could not be opened */
+    struct sgd_run        run;
+    char                 *config;
+    struct lent_data      lent;
+    manta_region          region;
+    struct sgd_board     *board;
+    struct coll_door      door; /* where workers may be on several nodes */
+    const struct k_ops   *ops;
+    manta_sgd            *op;         /* device 0's */
+    manta_sgd           **others;     /* those of the devices after it */
+    struct sgd_model    **models;     /* of `others`, as the trainer has them */
+    struct sgd_model     *lent_model; /* device 0's, on a GPU, for a state that is kept in the host's memory; NULL: it is not */
+    struct sgd_trainer    trainer;
+    struct sgd_saver      saver; /* without a folder: not begun */
+    struct sgd_ready      ready;
+    struct sgd_trace_row *trace;       /* NULL: none */
+    uint64_t              saved_step;  /* of the newest checkpoint that this worker wrote or loaded */
+    int64_t               saved_ns;    /* when that was, or the training began */
+    int64_t               reported_ns; /* when the last report of progress was, and how long records had been waited for */
+    uint64_t              reported_wait_ns;
+    bool                  is_save_due;      /* one was, and the last still ran */
+    uint64_t              offered_step;     /* of a state in shards: whose part this worker writes, or wrote last */
+    double                sums[SGD_VALUES]; /* of the metrics since the last line of progress */
+    uint32_t              steps;
+    char                  text[SGD_OPERATOR_TEXT]; /* why the operator could not be opened */
 };
 
 /* One call of `train`. */
 struct task {
-    struct worker   *w;
-    struct sgd_group group;
-    struct sgd_order order;
-    uint32_t         generation, rank;
+    struct worker    *w;
+    struct sgd_group  group;
+    struct sgd_order  order;
+    uint32_t          generation, rank;
     struct sgd_pulse *pulse;
 };
 
@@ -91,8 +91,13 @@ static mt_status config_take(struct worker *w, const manta_arg *bytes)
 static mt_status operators_open(struct worker *w, const char *name)
 {
     const struct sgd_run    *run = &w->run;
-    struct sgd_operator_opts opts = {.name = name, .config = w->config, .seed = run->seed, .micro_batch = run->micro_batch,
-                                     .lent = w->lent.view.data, .lent_size = w->lent.view.size, .devices = run->devices};
+    struct sgd_operator_opts opts = {.name = name,
+                                     .config = w->config,
+                                     .seed = run->seed,
+                                     .micro_batch = run->micro_batch,
+                                     .lent = w->lent.view.data,
+                                     .lent_size = w->lent.view.size,
+                                     .devices = run->devices};
     w->others = calloc(run->devices, sizeof *w->others);
     w->models = calloc(run->devices, sizeof *w->models);
     mt_status st = w->others && w->models ? sgd_operator_open(&opts, w->text, &w->op) : mt_error(MT_ENOMEM, 0, "worker");
@@ -248,8 +253,8 @@ static void post_skipped(struct task *t, const struct sgd_checkpoint_report *rep
 {
     for (uint32_t i = 0; i < report->skipped_count && i < MT_CHECKPOINTS_NAMED_MAX; i++) {
         struct sgd_note note = {.kind = SGD_NOTE_SKIPPED};
-        const char *tensor = report->skipped[i].tensor;
-        char why[SGD_TEXT_BYTES];
+        const char     *tensor = report->skipped[i].tensor;
+        char            why[SGD_TEXT_BYTES];
         snprintf(note.text, sizeof note.text, "%s: %.70s%s%.60s", report->skipped[i].name,
                  sgd_status_text(report->skipped[i].why, why), tensor[0] ? ", in " : "", tensor);
         post(t, &note);
@@ -263,9 +268,10 @@ static mt_status all_damaged(struct task *t, const struct sgd_checkpoint_report 
 {
     struct sgd_trainer *trainer = &t->w->trainer;
     char                why[SGD_TEXT_BYTES];
-    snprintf(trainer->fault, sizeof trainer->fault, "none of %u checkpoints is whole, the newest is %s: %.60s; "
-             "checkpoint.restart_damaged: true begins anew", report->skipped_count, report->skipped[0].name,
-             sgd_status_text(report->skipped[0].why, why));
+    snprintf(trainer->fault, sizeof trainer->fault,
+             "none of %u checkpoints is whole, the newest is %s: %.60s; "
+             "checkpoint.restart_damaged: true begins anew",
+             report->skipped_count, report->skipped[0].name, sgd_status_text(report->skipped[0].why, why));
     trainer->is_culprit = true;
     return mt_error(MT_ECORRUPT, 0, "no checkpoint is whole");
 }
@@ -273,10 +279,10 @@ static mt_status all_damaged(struct task *t, const struct sgd_checkpoint_report 
 /* Rank 0, when no member has a state: the newest valid checkpoint, else the beginning. */
 static mt_status state_make(struct task *t)
 {
-    struct worker *w = t->w;
+    struct worker               *w = t->w;
     struct sgd_checkpoint_report report = {0};
-    struct sgd_note note = {.kind = SGD_NOTE_BEGUN};
-    mt_status st = mt_error(MT_ENOENT, 0, NULL);
+    struct sgd_note              note = {.kind = SGD_NOTE_BEGUN};
+    mt_status                    st = mt_error(MT_ENOENT, 0, NULL);
 
     sgd_trainer_does(&w->trainer, SGD_DOES_LOAD);
     if (w->run.folder[0])
@@ -318,7 +324,7 @@ static void saved_note(struct task *t, uint64_t step, mt_status result)
     if (t->rank != 0)
         return;
     struct sgd_note note = {.kind = result.code ? SGD_NOTE_SAVE_FAILED : SGD_NOTE_SAVED, .step = step};
-    char text[SGD_TEXT_BYTES];
+    char            text[SGD_TEXT_BYTES];
     if (result.code)
         snprintf(note.text, sizeof note.text, "%.180s", sgd_status_text(result, text));
     else
@@ -342,7 +348,7 @@ static bool saver_wait(struct task *t, mt_status *out_result)
     struct sgd_saver *saver = &t->w->saver;
     sgd_trainer_does(&t->w->trainer, SGD_DOES_SAVE);
     const struct timespec pause = {0, 1000000};
-    uint64_t step;
+    uint64_t              step;
     for (int64_t limit = mt_now_ns() + MT_TRAIN_SILENT_MS * 1000000ll; sgd_saver_is_busy(saver) && mt_now_ns() < limit;) {
         sgd_pulse_beat(t->pulse);
         if (coll_shm_why((char *)t->w->region.data + SGD_BOARD_SIZE).generation >= t->generation)
@@ -360,8 +366,8 @@ static bool saver_wait(struct task *t, mt_status *out_result)
 static void shard_save_maybe(struct task *t, bool best)
 {
     struct worker *w = t->w;
-    uint64_t step = w->trainer.state->step;
-    mt_status result;
+    uint64_t       step = w->trainer.state->step;
+    mt_status      result;
 
     w->trainer.wants_save = t->rank == 0 && is_time_to_save(w);
     if (!best && !w->trainer.is_save_asked && !(w->run.every_steps && step % w->run.every_steps == 0))
@@ -377,11 +383,11 @@ static void shard_save_maybe(struct task *t, bool best)
  * or with `best` by its score. One that is due by the clock comes when there is room. */
 static void checkpoint_maybe(struct task *t, bool best)
 {
-    struct worker *w = t->w;
+    struct worker        *w = t->w;
     const struct sgd_run *run = &w->run;
-    uint64_t step = w->trainer.state->step, saved;
-    bool is_asked = best || (run->every_steps && step % run->every_steps == 0);
-    mt_status result;
+    uint64_t              step = w->trainer.state->step, saved;
+    bool                  is_asked = best || (run->every_steps && step % run->every_steps == 0);
+    mt_status             result;
 
     if (is_asked)
         (void)saver_wait(t, &result);
@@ -427,8 +433,8 @@ static void progress(struct task *t, const struct sgd_result *result)
  * need not validate it again. */
 static mt_status epoch_close(struct task *t)
 {
-    struct worker *w = t->w;
-    struct sgd_note note = {.kind = SGD_NOTE_CLOSED};
+    struct worker    *w = t->w;
+    struct sgd_note   note = {.kind = SGD_NOTE_CLOSED};
     struct sgd_result result;
     sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_VALIDATE, 0);
     MT_TRY(sgd_trainer_close(&w->trainer, &t->group, &result));
@@ -455,10 +461,10 @@ static void step_show(struct task *t, int64_t *mark)
 
 static mt_status steps(struct task *t)
 {
-    int64_t mark = mt_now_ns();
-    struct worker *w = t->w;
+    int64_t         mark = mt_now_ns();
+    struct worker  *w = t->w;
     struct sgd_note going = {.kind = SGD_NOTE_GOING, .synced_ns = mt_now_ns()};
-    bool is_first = true;
+    bool            is_first = true;
 
     w->saved_ns = w->saved_ns ? w->saved_ns : mt_now_ns();
     (void)wait_share(w);
@@ -499,7 +505,7 @@ static mt_status steps(struct task *t)
 static mt_status last_save(struct task *t)
 {
     struct worker *w = t->w;
-    mt_status result;
+    mt_status      result;
     if (!w->run.folder[0])
         return mt_ok();
     result = mt_ok();
@@ -518,10 +524,10 @@ static mt_status last_save(struct task *t)
 
 static mt_status finish(struct task *t, struct sgd_outcome *out)
 {
-    const struct sgd_trainer *trainer = &t->w->trainer;
+    const struct sgd_trainer  *trainer = &t->w->trainer;
     const struct sgd_progress *progress = &trainer->state->progress;
-    float values[SGD_VALUES];
-    mt_status saved = t->rank == 0 || t->w->run.zero ? last_save(t) : mt_ok();
+    float                      values[SGD_VALUES];
+    mt_status                  saved = t->rank == 0 || t->w->run.zero ? last_save(t) : mt_ok();
 
     out->optimizer_bytes = sgd_zero_bytes(trainer);
     if (t->rank != 0)
@@ -547,7 +553,7 @@ static mt_status finish(struct task *t, struct sgd_outcome *out)
 
 static mt_status generation_run(struct task *t, struct sgd_outcome *out)
 {
-    struct worker *w = t->w;
+    struct worker          *w = t->w;
     struct sgd_group_config config = {.region = (char *)w->region.data + SGD_BOARD_SIZE,
                                       .region_size = w->region.size - SGD_BOARD_SIZE - sgd_trace_size(w->run.trace),
                                       .plan = sgd_trainer_plan(&w->trainer),
@@ -592,9 +598,9 @@ static mt_status device_failed(const struct task *t, mt_status st)
 
 static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
-    struct task t = {.w = self};
+    struct task        t = {.w = self};
     struct sgd_outcome out = {0};
-    char text[SGD_TEXT_BYTES];
+    char               text[SGD_TEXT_BYTES];
     (void)argc;
 
     if (argv[0].y.size != sizeof t.order)
@@ -615,8 +621,8 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
         st = device_failed(&t, st);
         sgd_saver_give_up(&t.w->saver);
         void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
-        bool has_fault = t.w->trainer.fault[0] != 0;
-        bool was_first = t.w->trainer.gave_up || coll_shm_why(group).generation < t.generation;
+        bool  has_fault = t.w->trainer.fault[0] != 0;
+        bool  was_first = t.w->trainer.gave_up || coll_shm_why(group).generation < t.generation;
         out.is_culprit = has_fault ? t.w->trainer.is_culprit : was_first;
         /* Where the reason is this worker's own, the others must not wait for it. */
         sgd_group_abort(group, t.generation, (enum mt_code)st.code, t.rank);
@@ -632,8 +638,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     return manta_return_bytes(c, &out, sizeof out);
 }
 
-MANTA_ACTOR(manta_sgd_worker, "ysyruu", worker_new, worker_free, {"ready", ">y", worker_ready},
-            {"train", "y>y", worker_train});
+MANTA_ACTOR(manta_sgd_worker, "ysyruu", worker_new, worker_free, {"ready", ">y", worker_ready}, {"train", "y>y", worker_train});
 
 /* What a BLAS library reads when it is loaded, which is before this: it counts for the processes that the driver has
  * started. A zygote with threads could not fork, and a worker with more than one computes other bits. */

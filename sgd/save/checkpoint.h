@@ -24,17 +24,17 @@
 enum { SGD_CHECKPOINT_NAME_SIZE = 32, SGD_KERNELS_NAME_SIZE = 64, SGD_PROGRESS_BYTES = 256 };
 
 struct sgd_checkpoint_meta {
-    uint64_t step;       /* completed */
-    uint64_t epoch;      /* in which the next sample lies */
-    uint64_t samples;    /* consumed: the sampler's whole state */
-    uint64_t seed;       /* the sampler's */
-    uint64_t data;       /* mark of the data's (data.h); 0: not known */
-    uint64_t generation; /* of the group that saved */
+    uint64_t step;                           /* completed */
+    uint64_t epoch;                          /* in which the next sample lies */
+    uint64_t samples;                        /* consumed: the sampler's whole state */
+    uint64_t seed;                           /* the sampler's */
+    uint64_t data;                           /* mark of the data's (data.h); 0: not known */
+    uint64_t generation;                     /* of the group that saved */
     char     kernels[SGD_KERNELS_NAME_SIZE]; /* what computed it: another may differ in the last bits */
     bool     has_score;
-    double   score; /* of the last validation */
-    uint64_t parts; /* beside the model's file; 0: none */
-    size_t   progress_size; /* at most SGD_PROGRESS_BYTES */
+    double   score;                        /* of the last validation */
+    uint64_t parts;                        /* beside the model's file; 0: none */
+    size_t   progress_size;                /* at most SGD_PROGRESS_BYTES */
     uint8_t  progress[SGD_PROGRESS_BYTES]; /* the trainer's; opaque here */
 };
 
@@ -67,9 +67,8 @@ struct sgd_checkpoint_report {
  * does not name. Tensors' offsets are set. Replaces a checkpoint of the same step, unless a later generation wrote that:
  * EFENCED. EDISK_FULL, ESYS: nothing is visible that was not there before; except when only the last sync of the parent
  * failed: then the new checkpoint is there, whole, but may not survive a power cut. */
-MT_MUST_USE mt_status sgd_checkpoint_save(const char *folder, const struct sgd_keep *keep,
-                                          const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors,
-                                          size_t count);
+MT_MUST_USE mt_status sgd_checkpoint_save(const char *folder, const struct sgd_keep *keep, const struct sgd_checkpoint_meta *meta,
+                                          struct sgd_tensor *tensors, size_t count);
 
 /* One of several that save together. */
 struct sgd_checkpoint_part {
@@ -81,14 +80,12 @@ struct sgd_checkpoint_part {
 /* Writes a member's part: tensors of which each is a run of elements, named sgd_checkpoint_piece. Errors of sgd_checkpoint_save;
  * the others of this save are told. */
 MT_MUST_USE mt_status sgd_checkpoint_save_part(const char *folder, const struct sgd_checkpoint_meta *meta,
-                                               const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors,
-                                               size_t count);
+                                               const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors, size_t count);
 /* As sgd_checkpoint_save, with the parts of all: waits until each is there. ECANCELLED: given up; ETIMEDOUT: after
  * MT_CHECKPOINT_PARTS_MS; EDISK_FULL, ESYS: another could not write its part. */
 MT_MUST_USE mt_status sgd_checkpoint_save_with_parts(const char *folder, const struct sgd_keep *keep,
-                                                     const struct sgd_checkpoint_meta *meta,
-                                                     const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors,
-                                                     size_t count);
+                                                     const struct sgd_checkpoint_meta *meta, const struct sgd_checkpoint_part *part,
+                                                     struct sgd_tensor *tensors, size_t count);
 /* "NAME/FIRST". EINVAL: too long. */
 MT_MUST_USE mt_status sgd_checkpoint_piece(const char *name, uint64_t first, char out[MT_NAME_BYTES_MAX]);
 
@@ -100,7 +97,7 @@ MT_MUST_USE mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpo
 /* The same, with a sign of life after each piece that was read (MT_CHECKPOINT_PIECE_BYTES of a file, or a tensor compared). */
 struct sgd_beat {
     void (*beat)(void *user); /* NULL: nobody looks */
-    void  *user;
+    void *user;
 };
 MT_MUST_USE mt_status sgd_checkpoint_load_with(const char *folder, struct sgd_checkpoint *out_checkpoint,
                                                struct sgd_checkpoint_report *report, const struct sgd_beat *life);

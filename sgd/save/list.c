@@ -64,7 +64,7 @@ mt_status sgd_checkpoint_list(int dir, uint64_t **out_steps, size_t *out_count)
     uint64_t *steps = malloc(MT_CHECKPOINTS_MAX * sizeof *steps);
     if (!steps)
         return mt_error(MT_ENOMEM, 0, "list checkpoints");
-    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int  fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = fd < 0 ? NULL : fdopendir(fd);
     if (!entries) {
         mt_status st = mt_error(MT_ESYS, errno, "list checkpoints");
@@ -87,8 +87,8 @@ mt_status sgd_checkpoint_list(int dir, uint64_t **out_steps, size_t *out_count)
 mt_status sgd_manifest_open(int checkpoint_dir, const char *name, char **out_text, size_t *out_size)
 {
     struct stat info;
-    mt_status st;
-    int fd = openat(checkpoint_dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    mt_status   st;
+    int         fd = openat(checkpoint_dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0)
         return mt_error(errno == ENOENT ? MT_ENOENT : MT_ESYS, errno, "open manifest");
     if (fstat(fd, &info) != 0) {
@@ -97,7 +97,7 @@ mt_status sgd_manifest_open(int checkpoint_dir, const char *name, char **out_tex
         st = mt_error(MT_ECORRUPT, 0, "manifest: not a file, or too large");
     } else {
         size_t size = (size_t)info.st_size;
-        char *text = malloc(size + 1);
+        char  *text = malloc(size + 1);
         st = text ? sgd_file_read(fd, text, size, 0) : mt_error(MT_ENOMEM, 0, "read manifest");
         if (st.code == 0) {
             *out_text = text;

@@ -19,8 +19,8 @@ static mt_status manifest_check(int dir, const char *name, const struct sgd_safe
                                 struct sgd_checkpoint_meta *out_meta)
 {
     struct sgd_manifest manifest = {.sums = sums};
-    char *text;
-    size_t size;
+    char               *text;
+    size_t              size;
 
     MT_TRY(sgd_manifest_open(dir, name, &text, &size));
     mt_status st = sgd_manifest_read(text, size, file->tensors, file->count, &manifest);
@@ -39,8 +39,8 @@ static void beat(const struct sgd_beat *life)
 }
 
 /* Reads all tensors into one block, and compares the checksum of each. */
-static mt_status tensors_read(struct sgd_safetensors *file, const uint64_t *sums, unsigned char *bytes,
-                              char *out_damaged, const struct sgd_beat *life)
+static mt_status tensors_read(struct sgd_safetensors *file, const uint64_t *sums, unsigned char *bytes, char *out_damaged,
+                              const struct sgd_beat *life)
 {
     for (uint64_t at = 0; at < file->data_size; at += MT_CHECKPOINT_PIECE_BYTES) {
         uint64_t left = file->data_size - at;
@@ -59,13 +59,13 @@ static mt_status tensors_read(struct sgd_safetensors *file, const uint64_t *sums
     return mt_ok();
 }
 
-mt_status sgd_checkpoint_file_read(int dir, const char *file_name, const char *manifest_name,
-                                   struct sgd_checkpoint *checkpoint, char *out_damaged, const struct sgd_beat *life)
+mt_status sgd_checkpoint_file_read(int dir, const char *file_name, const char *manifest_name, struct sgd_checkpoint *checkpoint,
+                                   char *out_damaged, const struct sgd_beat *life)
 {
     struct sgd_safetensors file;
-    unsigned char *bytes = NULL;
-    uint64_t *sums = NULL;
-    mt_status st;
+    unsigned char         *bytes = NULL;
+    uint64_t              *sums = NULL;
+    mt_status              st;
 
     MT_TRY(sgd_safetensors_open(dir, file_name, &file));
     sums = malloc((file.count + 1) * sizeof *sums);
@@ -86,11 +86,11 @@ done:
     return st;
 }
 
-static mt_status checkpoint_read(int dir, uint64_t step, struct sgd_checkpoint *out_checkpoint,
-                                 char *out_damaged, const struct sgd_beat *life)
+static mt_status checkpoint_read(int dir, uint64_t step, struct sgd_checkpoint *out_checkpoint, char *out_damaged,
+                                 const struct sgd_beat *life)
 {
     struct sgd_checkpoint checkpoint = {0};
-    int fd;
+    int                   fd;
 
     sgd_checkpoint_name(step, checkpoint.name);
     MT_TRY(sgd_file_open_dir(dir, checkpoint.name, &fd));
@@ -119,18 +119,17 @@ static void report_add(struct sgd_checkpoint_report *report, uint64_t step, mt_s
     memcpy(report->skipped[i].tensor, tensor, MT_NAME_BYTES_MAX);
 }
 
-mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpoint *out_checkpoint,
-                              struct sgd_checkpoint_report *report)
+mt_status sgd_checkpoint_load(const char *folder, struct sgd_checkpoint *out_checkpoint, struct sgd_checkpoint_report *report)
 {
     return sgd_checkpoint_load_with(folder, out_checkpoint, report, &(struct sgd_beat){.beat = NULL});
 }
 
-mt_status sgd_checkpoint_load_with(const char *folder, struct sgd_checkpoint *out_checkpoint,
-                                   struct sgd_checkpoint_report *report, const struct sgd_beat *life)
+mt_status sgd_checkpoint_load_with(const char *folder, struct sgd_checkpoint *out_checkpoint, struct sgd_checkpoint_report *report,
+                                   const struct sgd_beat *life)
 {
     uint64_t *steps = NULL;
-    size_t count = 0;
-    int dir;
+    size_t    count = 0;
+    int       dir;
     mt_status st;
 
     memset(report, 0, sizeof *report);
@@ -138,7 +137,7 @@ mt_status sgd_checkpoint_load_with(const char *folder, struct sgd_checkpoint *ou
     MT_TRY_GOTO(st, sgd_checkpoint_list(dir, &steps, &count), done);
     st = mt_error(MT_ENOENT, 0, "load checkpoint: there is none that is valid");
     for (size_t i = 0; i < count; i++) {
-        char damaged[MT_NAME_BYTES_MAX] = "";
+        char      damaged[MT_NAME_BYTES_MAX] = "";
         mt_status why = checkpoint_read(dir, steps[i], out_checkpoint, damaged, life);
         if (why.code == 0 || why.code == MT_ENOMEM) {
             st = why;

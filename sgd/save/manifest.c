@@ -13,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT     "manta-checkpoint-4"
-#define OLD        "manta-checkpoint-2" /* without the number of parts, which is 0, and the data's mark */
-#define OLD_PARTS  "manta-checkpoint-3" /* without the data's mark */
-#define SUM_LINE "xxh3 %016llx\n"
+#define FORMAT    "manta-checkpoint-4"
+#define OLD       "manta-checkpoint-2" /* without the number of parts, which is 0, and the data's mark */
+#define OLD_PARTS "manta-checkpoint-3" /* without the data's mark */
+#define SUM_LINE  "xxh3 %016llx\n"
 enum { SUM_LINE_SIZE = 5 + 16 + 1 };
 
 static const struct {
     const char *key;
-    size_t offset;
+    size_t      offset;
 } numbers[] = {
     {"step", offsetof(struct sgd_checkpoint_meta, step)},
     {"epoch", offsetof(struct sgd_checkpoint_meta, epoch)},
@@ -46,8 +46,8 @@ static mt_status score_write(mt_buf *text, const struct sgd_checkpoint_meta *met
 mt_status sgd_manifest_write(mt_buf *text, const struct sgd_checkpoint_meta *meta, uint64_t header_checksum,
                              const struct sgd_tensor *tensors, size_t count)
 {
-    MT_TRY(mt_buf_printf(text, "{\"format\":\"%s\",\"parts\":%llu,\"data\":\"%016llx\"", FORMAT,
-                         (unsigned long long)meta->parts, (unsigned long long)meta->data));
+    MT_TRY(mt_buf_printf(text, "{\"format\":\"%s\",\"parts\":%llu,\"data\":\"%016llx\"", FORMAT, (unsigned long long)meta->parts,
+                         (unsigned long long)meta->data));
     for (size_t i = 0; i < NUMBERS; i++) {
         uint64_t value;
         memcpy(&value, (const char *)meta + numbers[i].offset, sizeof value);
@@ -58,8 +58,7 @@ mt_status sgd_manifest_write(mt_buf *text, const struct sgd_checkpoint_meta *met
                          (unsigned long long)header_checksum));
     for (size_t i = 0; i < count; i++) {
         uint64_t sum = sgd_checksum(tensors[i].data, (size_t)(tensors[i].end - tensors[i].begin));
-        MT_TRY(mt_buf_printf(text, "%s\"%s\":\"%016llx\"", i ? "," : "", tensors[i].name,
-                             (unsigned long long)sum));
+        MT_TRY(mt_buf_printf(text, "%s\"%s\":\"%016llx\"", i ? "," : "", tensors[i].name, (unsigned long long)sum));
     }
     MT_TRY(mt_buf_printf(text, "}}\n"));
     return mt_buf_printf(text, SUM_LINE, (unsigned long long)sgd_checksum(text->data, text->size));
@@ -76,7 +75,7 @@ static mt_status key_take(struct mt_json *json, const char *expected)
 
 static mt_status sum_take(struct mt_json *json, uint64_t *out)
 {
-    char text[17];
+    char     text[17];
     uint64_t sum = 0;
     MT_TRY(mt_json_string(json, text, sizeof text));
     if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
@@ -183,7 +182,7 @@ mt_status sgd_manifest_read(const char *text, size_t size, const struct sgd_tens
                             struct sgd_manifest *manifest)
 {
     struct mt_json json;
-    char name[MT_NAME_BYTES_MAX];
+    char           name[MT_NAME_BYTES_MAX];
 
     MT_TRY(own_checksum_check(text, size, &json));
     MT_TRY(meta_take(&json, &manifest->meta));

@@ -19,17 +19,15 @@ struct sgd_manifest {
 };
 
 /* Appends the manifest's text. ENOMEM. */
-MT_MUST_USE mt_status sgd_manifest_write(mt_buf *text, const struct sgd_checkpoint_meta *meta,
-                                         uint64_t header_checksum, const struct sgd_tensor *tensors,
-                                         size_t count);
+MT_MUST_USE mt_status sgd_manifest_write(mt_buf *text, const struct sgd_checkpoint_meta *meta, uint64_t header_checksum,
+                                         const struct sgd_tensor *tensors, size_t count);
 
 /* Reads `text`; the tensors' names must be those of the file, in its order, and the checksums go to
  * sums[count] (allocated by the caller). ECORRUPT. */
-MT_MUST_USE mt_status sgd_manifest_read(const char *text, size_t size, const struct sgd_tensor *tensors,
-                                        size_t count, struct sgd_manifest *manifest);
+MT_MUST_USE mt_status sgd_manifest_read(const char *text, size_t size, const struct sgd_tensor *tensors, size_t count,
+                                        struct sgd_manifest *manifest);
 
 /* Only the meta data, of a manifest whose own checksum holds. ECORRUPT. */
-MT_MUST_USE mt_status sgd_manifest_read_meta(const char *text, size_t size,
-                                             struct sgd_checkpoint_meta *out_meta);
+MT_MUST_USE mt_status sgd_manifest_read_meta(const char *text, size_t size, struct sgd_checkpoint_meta *out_meta);
 
 #endif

@@ -26,8 +26,8 @@ enum { LOOK_NS = 2000000 };
 
 void sgd_checkpoint_temp_name(uint64_t generation, const struct sgd_checkpoint_part *part, char out[SGD_TEMP_NAME_SIZE])
 {
-    snprintf(out, SGD_TEMP_NAME_SIZE, ".tmp-%llu-%llu-of-%u-parts", (unsigned long long)generation,
-             (unsigned long long)part->mark, part->parts);
+    snprintf(out, SGD_TEMP_NAME_SIZE, ".tmp-%llu-%llu-of-%u-parts", (unsigned long long)generation, (unsigned long long)part->mark,
+             part->parts);
 }
 
 static void part_name(uint32_t index, uint32_t parts, const char *end, char out[SGD_PART_NAME_SIZE])
@@ -123,7 +123,7 @@ mt_status sgd_checkpoint_parts_wait(int dir, const struct sgd_checkpoint_part *p
 /* Tensors under way: each in a place of its own in `joined`, as long as the parameter that it belongs to. */
 struct join {
     struct sgd_checkpoint *whole;
-    size_t                 params; /* tensors of the model's file */
+    size_t                 params;     /* tensors of the model's file */
     uint64_t               used, room; /* bytes of `joined` */
     uint64_t               filled;     /* bytes of the last tensor of `whole` */
 };
@@ -205,7 +205,7 @@ static mt_status kinds_join(struct join *j, const struct sgd_checkpoint *parts, 
         for (size_t p = 0; p < count; p++)
             for (; at[p] < parts[p].count; at[p]++, left--) {
                 const struct sgd_tensor *piece = &parts[p].tensors[at[p]];
-                const char *dot = strncmp(piece->name, "optimizer.", 10) == 0 ? strchr(piece->name + 10, '.') : NULL;
+                const char              *dot = strncmp(piece->name, "optimizer.", 10) == 0 ? strchr(piece->name + 10, '.') : NULL;
                 if (!dot)
                     return damaged(piece, out_damaged);
                 size_t size = (size_t)(dot - piece->name) + 1;
@@ -221,8 +221,7 @@ static mt_status kinds_join(struct join *j, const struct sgd_checkpoint *parts, 
     return is_complete(j) ? mt_ok() : mt_error(MT_ECORRUPT, 0, "checkpoint: a part of a tensor is not there");
 }
 
-static mt_status parts_join(struct sgd_checkpoint *checkpoint, const struct sgd_checkpoint *parts, size_t count,
-                            char *out_damaged)
+static mt_status parts_join(struct sgd_checkpoint *checkpoint, const struct sgd_checkpoint *parts, size_t count, char *out_damaged)
 {
     struct join j = {.whole = checkpoint, .params = checkpoint->count};
     for (size_t p = 0; p < count; p++)

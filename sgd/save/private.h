@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#define SGD_MODEL_FILE "model.safetensors"
+#define SGD_MODEL_FILE    "model.safetensors"
 #define SGD_MANIFEST_FILE "manifest.json"
 
 /* "step-" and twenty digits: sorts by name as by number. */

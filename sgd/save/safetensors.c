@@ -23,7 +23,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format and this co
 
 static const struct {
     const char *name;
-    uint32_t size;
+    uint32_t    size;
 } dtypes[] = {
 #define X(name, size) {#name, size},
     SGD_DTYPES(X)
@@ -58,8 +58,7 @@ static mt_status entry_write(mt_buf *text, struct sgd_tensor *tensor, uint64_t b
     tensor->begin = begin;
     if (__builtin_add_overflow(begin, size, &tensor->end))
         return mt_error(MT_EINVAL, 0, "write tensors: too large");
-    MT_TRY(mt_buf_printf(text, "\"%s\":{\"dtype\":\"%s\",\"shape\":[", tensor->name,
-                         dtypes[tensor->dtype].name));
+    MT_TRY(mt_buf_printf(text, "\"%s\":{\"dtype\":\"%s\",\"shape\":[", tensor->name, dtypes[tensor->dtype].name));
     for (uint32_t d = 0; d < tensor->ndim; d++)
         MT_TRY(mt_buf_printf(text, "%s%llu", d ? "," : "", (unsigned long long)tensor->shape[d]));
     return mt_buf_printf(text, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)tensor->begin,
@@ -99,10 +98,9 @@ err:
     return st;
 }
 
-mt_status sgd_safetensors_write(int fd, struct sgd_tensor *tensors, size_t count,
-                                uint64_t *out_header_checksum)
+mt_status sgd_safetensors_write(int fd, struct sgd_tensor *tensors, size_t count, uint64_t *out_header_checksum)
 {
-    mt_buf text = {0};
+    mt_buf    text = {0};
     mt_status st;
 
     if (count > MT_TENSORS_MAX)
@@ -157,28 +155,22 @@ static mt_status tensor_read(struct mt_json *json, struct sgd_tensor *tensor)
 {
     unsigned seen = 0;
     uint64_t size;
-    char key[16];
+    char     key[16];
 
     MT_TRY(mt_json_take(json, '{'));
     do {
         MT_TRY(mt_json_string(json, key, sizeof key));
         MT_TRY(mt_json_take(json, ':'));
-        unsigned bit = strcmp(key, "dtype") == 0          ? 1
-                       : strcmp(key, "shape") == 0        ? 2
-                       : strcmp(key, "data_offsets") == 0 ? 4
-                                                          : 0;
+        unsigned bit = strcmp(key, "dtype") == 0 ? 1 : strcmp(key, "shape") == 0 ? 2 : strcmp(key, "data_offsets") == 0 ? 4 : 0;
         if (bit == 0 || seen & bit)
             return bad("read tensors: unknown or repeated key");
         seen |= bit;
-        MT_TRY(bit == 1   ? dtype_read(json, &tensor->dtype)
-               : bit == 2 ? shape_read(json, tensor)
-                          : offsets_read(json, tensor));
+        MT_TRY(bit == 1 ? dtype_read(json, &tensor->dtype) : bit == 2 ? shape_read(json, tensor) : offsets_read(json, tensor));
     } while (mt_json_try(json, ','));
     MT_TRY(mt_json_take(json, '}'));
     if (seen != 7)
         return bad("read tensors: a key is missing");
-    if (sgd_tensor_size(tensor, &size).code != 0 || tensor->end < tensor->begin ||
-        tensor->end - tensor->begin != size)
+    if (sgd_tensor_size(tensor, &size).code != 0 || tensor->end < tensor->begin || tensor->end - tensor->begin != size)
         return bad("read tensors: offsets don't match the shape");
     return mt_ok();
 }
@@ -201,7 +193,7 @@ static mt_status table_add(struct sgd_safetensors *file, size_t *capacity, const
     if (file->count == MT_TENSORS_MAX)
         return mt_error(MT_EUNSUPPORTED, 0, "read tensors: too many");
     if (file->count == *capacity) {
-        size_t more = *capacity ? 2 * *capacity : 16;
+        size_t             more = *capacity ? 2 * *capacity : 16;
         struct sgd_tensor *tensors = realloc(file->tensors, more * sizeof *tensors);
         if (!tensors)
             return mt_error(MT_ENOMEM, 0, "read tensors");
@@ -215,7 +207,7 @@ static mt_status table_add(struct sgd_safetensors *file, size_t *capacity, const
 static mt_status table_read(struct sgd_safetensors *file, struct mt_json json)
 {
     size_t capacity = 0;
-    bool has_metadata = false;
+    bool   has_metadata = false;
 
     if (json.next == json.end || *json.next != '{')
         return bad("read tensors: the header is not an object");
@@ -270,8 +262,7 @@ static mt_status table_check(struct sgd_safetensors *file)
             return bad("read tensors: overlap or hole");
         next = file->tensors[i].end;
     }
-    return next == file->data_size ? mt_ok()
-                                   : bad("read tensors: the file is shorter or longer than its tensors");
+    return next == file->data_size ? mt_ok() : bad("read tensors: the file is shorter or longer than its tensors");
 }
 
 static mt_status header_read(struct sgd_safetensors *file, uint64_t file_size)
@@ -301,8 +292,8 @@ done:
 mt_status sgd_safetensors_open(int dir, const char *name, struct sgd_safetensors *out_file)
 {
     struct sgd_safetensors file = {.fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-    struct stat info;
-    mt_status st;
+    struct stat            info;
+    mt_status              st;
 
     if (file.fd < 0)
         return mt_error(errno == ENOENT ? MT_ENOENT : MT_ESYS, errno, "open tensor file");

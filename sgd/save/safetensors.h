@@ -18,10 +18,12 @@
 #include "core/base/status.h"
 
 /* X(name, bytes of an element). Types of less than a byte are refused with EUNSUPPORTED. */
+/* clang-format off */
 #define SGD_DTYPES(X)                                                                                        \
     X(F32, 4)                                                                                                \
     X(F16, 2) X(BF16, 2) X(F64, 8) X(C64, 8) X(BOOL, 1) X(U8, 1) X(I8, 1) X(U16, 2) X(I16, 2) X(U32, 4)      \
         X(I32, 4) X(U64, 8) X(I64, 8) X(F8_E5M2, 1) X(F8_E4M3, 1) X(F8_E8M0, 1)
+/* clang-format on */
 
 enum sgd_dtype {
 #define X(name, size) SGD_##name,
@@ -52,16 +54,14 @@ MT_MUST_USE mt_status sgd_tensor_size(const struct sgd_tensor *tensor, uint64_t 
 /* Writes the tensors in the given order and sets their offsets; gives the checksum of the header's bytes.
  * EINVAL for a name that needs escaping or an order that would leave a tensor unaligned; EDISK_FULL; ESYS.
  * Does not sync. */
-MT_MUST_USE mt_status sgd_safetensors_write(int fd, struct sgd_tensor *tensors, size_t count,
-                                            uint64_t *out_header_checksum);
+MT_MUST_USE mt_status sgd_safetensors_write(int fd, struct sgd_tensor *tensors, size_t count, uint64_t *out_header_checksum);
 
 /* Opens a file and reads its header. ENOENT, ECORRUPT, EUNSUPPORTED, ENOMEM, ESYS. End with
  * sgd_safetensors_close. */
 MT_MUST_USE mt_status sgd_safetensors_open(int dir, const char *name, struct sgd_safetensors *out_file);
 
 /* Reads `size` bytes of the data section from `offset`. */
-MT_MUST_USE mt_status sgd_safetensors_read(const struct sgd_safetensors *file, uint64_t offset, void *out,
-                                           size_t size);
+MT_MUST_USE mt_status sgd_safetensors_read(const struct sgd_safetensors *file, uint64_t offset, void *out, size_t size);
 
 void sgd_safetensors_close(struct sgd_safetensors *file);
 

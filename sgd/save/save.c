@@ -24,8 +24,8 @@
 
 static void parts_remove(int fd)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    int                  copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR                 *entries = copy < 0 ? NULL : fdopendir(copy);
     const struct dirent *entry;
     while (entries && (entry = readdir(entries)))
         if (strncmp(entry->d_name, SGD_PART_PREFIX, sizeof SGD_PART_PREFIX - 1) == 0)
@@ -65,8 +65,8 @@ static void checkpoint_remove(int dir, uint64_t step, uint64_t generation)
 /* What dead savers left: of this generation or an earlier one, since only one saver at a time is alive. */
 static void leftovers_remove(int dir, uint64_t generation)
 {
-    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+    int                  fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR                 *entries = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
 
     if (!entries) {
@@ -82,9 +82,9 @@ static void leftovers_remove(int dir, uint64_t generation)
 
 static bool meta_read(int dir, const char *name, struct sgd_checkpoint_meta *meta)
 {
-    char *text;
+    char  *text;
     size_t size;
-    int fd;
+    int    fd;
 
     if (sgd_file_open_dir(dir, name, &fd).code != 0)
         return false;
@@ -102,8 +102,8 @@ static bool meta_read(int dir, const char *name, struct sgd_checkpoint_meta *met
 static uint32_t score_place(int dir, const uint64_t *steps, size_t count, uint64_t step, uint64_t newest, bool score_max)
 {
     struct sgd_checkpoint_meta mine, other;
-    char name[SGD_CHECKPOINT_NAME_SIZE];
-    uint32_t place = 0;
+    char                       name[SGD_CHECKPOINT_NAME_SIZE];
+    uint32_t                   place = 0;
 
     sgd_checkpoint_name(step, name);
     if (!meta_read(dir, name, &mine) || !mine.has_score)
@@ -123,8 +123,8 @@ static uint32_t score_place(int dir, const uint64_t *steps, size_t count, uint64
 static void old_remove(int dir, uint64_t newest, uint64_t generation, const struct sgd_keep *keep)
 {
     uint64_t *steps;
-    size_t count;
-    uint32_t kept = 0, keep_newest = keep->newest ? keep->newest : MT_CHECKPOINTS_KEPT;
+    size_t    count;
+    uint32_t  kept = 0, keep_newest = keep->newest ? keep->newest : MT_CHECKPOINTS_KEPT;
 
     if (sgd_checkpoint_list(dir, &steps, &count).code != 0)
         return;
@@ -153,12 +153,12 @@ mt_status sgd_checkpoint_file_write(int dir, const char *name, struct sgd_tensor
     return sgd_file_finish(fd);
 }
 
-mt_status sgd_checkpoint_manifest_write(int dir, const char *name, const struct sgd_checkpoint_meta *meta,
-                                        uint64_t header_checksum, const struct sgd_tensor *tensors, size_t count)
+mt_status sgd_checkpoint_manifest_write(int dir, const char *name, const struct sgd_checkpoint_meta *meta, uint64_t header_checksum,
+                                        const struct sgd_tensor *tensors, size_t count)
 {
-    mt_buf text = {0};
+    mt_buf    text = {0};
     mt_status st;
-    int fd;
+    int       fd;
 
     MT_TRY_GOTO(st, sgd_manifest_write(&text, meta, header_checksum, tensors, count), done);
     if (text.size > MT_MANIFEST_BYTES_MAX) {
@@ -179,9 +179,9 @@ done:
 static mt_status temp_fill(int dir, const char *temp, const struct sgd_checkpoint_meta *meta,
                            const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors, size_t count)
 {
-    uint64_t header_checksum = 0;
+    uint64_t  header_checksum = 0;
     mt_status st;
-    int fd;
+    int       fd;
 
     MT_TRY(sgd_file_open_dir(dir, temp, &fd));
     MT_TRY_GOTO(st, sgd_checkpoint_file_write(fd, SGD_MODEL_FILE, tensors, count, &header_checksum), done);

@@ -19,7 +19,7 @@ struct share {
 
 static struct share share_of(const struct sgd_group *group, size_t begin, size_t end)
 {
-    size_t lines = (end - begin + 15) / 16, rank = group->shm.rank, members = group->shm.members;
+    size_t       lines = (end - begin + 15) / 16, rank = group->shm.rank, members = group->shm.members;
     struct share share = {begin + lines * rank / members * 16, begin + lines * (rank + 1) / members * 16};
     share.end = share.end < end ? share.end : end;
     share.begin = share.begin < end ? share.begin : end;
@@ -27,14 +27,14 @@ static struct share share_of(const struct sgd_group *group, size_t begin, size_t
 }
 
 struct addition {
-    const struct k_ops *ops;
+    const struct k_ops      *ops;
     const struct sgd_addend *addends;
-    size_t count;
-    struct share share;
-    uint32_t parts;
-    float *out;
-    size_t mean_end; /* floats before it are divided by the number of virtual ranks */
-    float mean;
+    size_t                   count;
+    struct share             share;
+    uint32_t                 parts;
+    float                   *out;
+    size_t                   mean_end; /* floats before it are divided by the number of virtual ranks */
+    float                    mean;
 };
 
 static mt_status part_add(void *user, uint32_t index)
@@ -43,8 +43,7 @@ static mt_status part_add(void *user, uint32_t index)
     size_t                 lines = (a->share.end - a->share.begin + 15) / 16;
     size_t                 begin = a->share.begin + lines * index / a->parts * 16;
     size_t                 end = index + 1 == a->parts ? a->share.end : a->share.begin + lines * (index + 1) / a->parts * 16;
-    return sgd_tree_join(a->ops, a->addends, a->count, (struct sgd_range){begin, end}, a->mean_end, a->mean,
-                         a->out);
+    return sgd_tree_join(a->ops, a->addends, a->count, (struct sgd_range){begin, end}, a->mean_end, a->mean, a->out);
 }
 
 /* What stands in the slots of this node's virtual ranks from `piece` on, as far as it goes. */
@@ -53,20 +52,19 @@ static size_t addends_find(struct sgd_group *group, struct sgd_piece piece)
     size_t count = 0;
     for (uint32_t l = 0; l < group->lanes_count; l++) {
         const struct sgd_group_lane *at = &group->lanes[l];
-        struct sgd_piece left[SGD_PIECES_MAX];
-        uint32_t slots = sgd_lane_left(&at->lane, left);
+        struct sgd_piece             left[SGD_PIECES_MAX];
+        uint32_t                     slots = sgd_lane_left(&at->lane, left);
         for (uint32_t i = 0; i < slots; i++) {
             uint32_t slot = at->lane.is_down ? slots - 1 - i : i; /* in the order of virtual ranks */
             if (left[slot].first >= piece.first && left[slot].first - piece.first < 1u << piece.level)
-                group->addends[count++] =
-                    (struct sgd_addend){left[slot], group->slots + (at->slot + slot) * group->stride};
+                group->addends[count++] = (struct sgd_addend){left[slot], group->slots + (at->slot + slot) * group->stride};
         }
     }
     return count;
 }
 
-static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, struct sgd_piece piece,
-                           const struct share *share, float *out, size_t mean_end)
+static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, struct sgd_piece piece, const struct share *share,
+                           float *out, size_t mean_end)
 {
     struct addition a = {.ops = ops,
                          .addends = group->addends,
@@ -76,7 +74,7 @@ static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, str
                          .out = out,
                          .mean_end = mean_end,
                          .mean = 1.0f / (float)group->plan.vranks};
-    size_t worth = (share->end - share->begin) * a.count / MT_TRAIN_PART_FLOATS; /* parts */
+    size_t          worth = (share->end - share->begin) * a.count / MT_TRAIN_PART_FLOATS; /* parts */
     if (!group->team || worth < 2)
         return part_add(&a, 0);
     a.parts = sgd_team_members(group->team) < worth ? sgd_team_members(group->team) : (uint32_t)worth;
@@ -86,7 +84,7 @@ static mt_status slots_add(struct sgd_group *group, const struct k_ops *ops, str
 static mt_status sum_here(struct sgd_group *group, const struct k_ops *ops, struct sgd_range range)
 {
     static const struct sgd_piece all = {0, 31};
-    struct share share = share_of(group, range.begin, range.end);
+    struct share                  share = share_of(group, range.begin, range.end);
     return slots_add(group, ops, all, &share, group->sum, group->plan.mean_floats);
 }
 
@@ -145,8 +143,12 @@ static uint32_t node_of(const struct sgd_group *group, uint32_t rank)
 /* A chunk that stands in the slots of the root's node, into those of the others. */
 static mt_status chunk_pass(struct sgd_group *group, uint32_t root, size_t size)
 {
-    struct coll_call call = {.kind = COLL_BROADCAST, .type = COLL_U8, .root = node_of(group, root), .count = size,
-                             .in = group->slots, .out = group->slots};
+    struct coll_call call = {.kind = COLL_BROADCAST,
+                             .type = COLL_U8,
+                             .root = node_of(group, root),
+                             .count = size,
+                             .in = group->slots,
+                             .out = group->slots};
     if (group->is_leader)
         MT_TRY(sgd_group_led(group, coll_tcp_run(&group->tcp, &call)));
     return sgd_group_meet(group);
@@ -154,9 +156,9 @@ static mt_status chunk_pass(struct sgd_group *group, uint32_t root, size_t size)
 
 mt_status sgd_group_broadcast(struct sgd_group *group, uint32_t root, void *data, size_t size)
 {
-    size_t chunk_max = group->slots_count * group->stride * sizeof(float);
+    size_t         chunk_max = group->slots_count * group->stride * sizeof(float);
     unsigned char *p = data;
-    bool is_root = group->rank == root;
+    bool           is_root = group->rank == root;
 
     if (root >= group->members || (is_root && !data && size))
         return mt_error(MT_EINVAL, 0, "broadcast: no such rank, or no data");
@@ -219,8 +221,7 @@ mt_status sgd_group_exchange(struct sgd_group *group, uint64_t mine, uint64_t ou
     return sgd_group_meet(group);
 }
 
-mt_status sgd_group_agree(struct sgd_group *group, bool has_state, uint64_t step,
-                          struct sgd_agreement *out_agreement)
+mt_status sgd_group_agree(struct sgd_group *group, bool has_state, uint64_t step, struct sgd_agreement *out_agreement)
 {
     struct sgd_agreement result = {.is_equal = true};
     uint64_t             votes[MT_GROUP_MEMBERS_MAX];

@@ -15,8 +15,7 @@
  * subtrees. Each member has written its slots before; it may write them again as soon as this returns. Where
  * the plan is sharded, of the first mean_floats only the shards of this node's members are set, unless it is
  * mirrored. */
-MT_MUST_USE mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops,
-                                       const float **out_sum);
+MT_MUST_USE mt_status sgd_group_reduce(struct sgd_group *group, const struct k_ops *ops, const float **out_sum);
 /* The same for some parts of every slot, in rising order, the same in all members (else EINVAL): group->sum
  * there. */
 MT_MUST_USE mt_status sgd_group_reduce_ranges(struct sgd_group *group, const struct k_ops *ops, const struct sgd_range *ranges,
@@ -35,12 +34,11 @@ struct sgd_agreement {
     bool     has_state;          /* somebody has; else the rest is 0 */
     bool     is_equal;           /* all members have a state, of the same step */
     uint64_t step_min, step_max; /* over those that have a state */
-    uint32_t root; /* the lowest rank whose state is of step_max: from whom the others take it */
+    uint32_t root;               /* the lowest rank whose state is of step_max: from whom the others take it */
 };
 
 /* Tells the others whether this member has a state and of which completed step (below 2^64 - 1), and gives
  * what all of them said. All get the same answer. */
-MT_MUST_USE mt_status sgd_group_agree(struct sgd_group *group, bool has_state, uint64_t step,
-                                      struct sgd_agreement *out_agreement);
+MT_MUST_USE mt_status sgd_group_agree(struct sgd_group *group, bool has_state, uint64_t step, struct sgd_agreement *out_agreement);
 
 #endif

@@ -47,9 +47,9 @@ struct sgd_device_sum {
     struct sgd_nccl_part         *messages;
     uint32_t                      part_count, first, own; /* pieces of all; this member's: from which on, how many */
     bool                          is_even;                /* all are of one size */
-    void                        (*beat)(void *user);
-    void                         *beat_user;
-    char                          text[SGD_NCCL_TEXT];
+    void (*beat)(void *user);
+    void *beat_user;
+    char  text[SGD_NCCL_TEXT];
 };
 
 /* Asked by NCCL's waits. The maker's thread asks beside the group's own, which may be in any call: of an end it looks only
@@ -77,8 +77,14 @@ static void beat(void *of)
 
 static struct sgd_nccl_config config_of(struct sgd_device_sum *s, uint32_t rank, uint32_t size, uint32_t wait_ms)
 {
-    return (struct sgd_nccl_config){.rank = (int)rank, .size = (int)size, .device = s->device, .wait_ms = wait_ms, .look = look,
-                                    .beat = beat, .user = s, .text = s->text};
+    return (struct sgd_nccl_config){.rank = (int)rank,
+                                    .size = (int)size,
+                                    .device = s->device,
+                                    .wait_ms = wait_ms,
+                                    .look = look,
+                                    .beat = beat,
+                                    .user = s,
+                                    .text = s->text};
 }
 
 /* Waits for the maker, which ends when the generation does, and when it is left. */
@@ -419,8 +425,8 @@ static mt_status parts_place(struct sgd_device_sum *s, const float *const *piece
 static uint32_t message_add(struct sgd_device_sum *s, uint32_t count, uint32_t peer, bool is_sent, const float *data, size_t floats)
 {
     if (floats)
-        s->messages[count++] = (struct sgd_nccl_part){.peer = (int)peer, .is_sent = is_sent, .data = (void *)(uintptr_t)data,
-                                                      .floats = floats};
+        s->messages[count++] = (struct sgd_nccl_part){
+            .peer = (int)peer, .is_sent = is_sent, .data = (void *)(uintptr_t)data, .floats = floats};
     return count;
 }
 

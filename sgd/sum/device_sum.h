@@ -59,6 +59,6 @@ void sgd_device_sum_leave(struct sgd_device_sum *s);
 bool sgd_device_sum_is_stuck(const struct sgd_device_sum *s);
 /* The last error in words. */
 const char *sgd_device_sum_text(const struct sgd_device_sum *s);
-void sgd_device_sum_free(struct sgd_device_sum *s);
+void        sgd_device_sum_free(struct sgd_device_sum *s);
 
 #endif

@@ -22,7 +22,7 @@ struct sgd_device_tree {
     float              *spare[SGD_TREE_BUFFERS]; /* buffers that hold nothing; the last one is the next room */
     uint32_t            spares;
     uint32_t            pieces;
-    struct sgd_piece piece[SGD_TREE_BUFFERS];    /* in the order in which they came, and */
+    struct sgd_piece    piece[SGD_TREE_BUFFERS]; /* in the order in which they came, and */
     float              *sums[SGD_TREE_BUFFERS];  /* their sums */
 };
 

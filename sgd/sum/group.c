@@ -56,13 +56,11 @@ static size_t vectors_count(const struct sgd_group_plan *plan)
 static mt_status plan_cut(const struct sgd_group_plan *plan, struct coll_shm_plan *out)
 {
     size_t size, squares = plan->is_sharded ? sgd_shard_blocks(plan->mean_floats) * sizeof(double) : 0;
-    if (plan->vranks == 0 || plan->vranks > MT_VRANKS_MAX || plan->slot_floats == 0 ||
-        plan->slot_floats > SIZE_MAX / 64)
+    if (plan->vranks == 0 || plan->vranks > MT_VRANKS_MAX || plan->slot_floats == 0 || plan->slot_floats > SIZE_MAX / 64)
         return mt_error(MT_EINVAL, 0, "group: plan out of range");
     if (__builtin_mul_overflow(slot_stride(plan) * sizeof(float), vectors_count(plan), &size))
         return mt_error(MT_EINVAL, 0, "group: plan too large");
-    *out = (struct coll_shm_plan){
-        .members_max = members_max(plan), .heap_size = VOTES_BYTES + size + squares, .is_bare = true};
+    *out = (struct coll_shm_plan){.members_max = members_max(plan), .heap_size = VOTES_BYTES + size + squares, .is_bare = true};
     return mt_ok();
 }
 
@@ -127,13 +125,16 @@ static mt_status config_check(const struct sgd_group_config *config)
 static mt_status shm_join(struct sgd_group *group, const struct sgd_group_config *config)
 {
     const struct sgd_group_net *net = config->net;
-    struct coll_shm_config      c = {.region = config->region, .region_size = config->region_size,
+    struct coll_shm_config      c = {.region = config->region,
+                                     .region_size = config->region_size,
                                      .generation = config->generation,
                                      .rank = net ? config->rank - net->first[net->node] : config->rank,
-                                     .members = net ? (uint32_t)(net->first[net->node + 1] - net->first[net->node])
-                                                    : config->members,
+                                     .members = config->members,
                                      .wait_limit_ms = config->wait_limit_ms ? config->wait_limit_ms : MT_GROUP_WAIT_MS,
-                                     .name = "training", .is_crowded = true};
+                                     .name = "training",
+                                     .is_crowded = true};
+    if (net)
+        c.members = (uint32_t)(net->first[net->node + 1] - net->first[net->node]);
     MT_TRY(plan_cut(&config->plan, &c.plan));
     if ((uintptr_t)config->region % 64 != 0 || config->region_size < sizeof(uint64_t))
         return mt_error(MT_EINVAL, 0, "group: region too small or not aligned");
@@ -168,8 +169,7 @@ static uint32_t lanes_of(const struct sgd_group *group, uint32_t rank)
 /* Of the members of this node, rank after rank. */
 static mt_status lanes_lay(struct sgd_group *group)
 {
-    uint32_t begin = group->is_wide ? group->net.first[group->net.node] : 0, end = begin + group->shm.members,
-             slot = 0;
+    uint32_t begin = group->is_wide ? group->net.first[group->net.node] : 0, end = begin + group->shm.members, slot = 0;
     for (uint32_t r = begin; r < end; r++)
         group->lanes_count += lanes_of(group, r);
     group->lanes = calloc(group->lanes_count, sizeof *group->lanes);
@@ -201,12 +201,12 @@ float *sgd_group_bottom(const struct sgd_group *group)
     return group->slots + group->lanes[group->own].slot * group->stride;
 }
 
-mt_status sgd_group_room(struct sgd_group *group, const struct k_ops *ops, uint32_t lane, uint32_t done,
-                         struct sgd_range range, float **out_room)
+mt_status sgd_group_room(struct sgd_group *group, const struct k_ops *ops, uint32_t lane, uint32_t done, struct sgd_range range,
+                         float **out_room)
 {
     const struct sgd_lane *l = sgd_group_lane(group, lane);
-    float *bottom = group->slots + group->lanes[group->own + lane].slot * group->stride;
-    uint32_t now = sgd_lane_height(l, done);
+    float                 *bottom = group->slots + group->lanes[group->own + lane].slot * group->stride;
+    uint32_t               now = sgd_lane_height(l, done);
     MT_ASSERT(done < sgd_lane_length(l));
     for (uint32_t top = done ? sgd_lane_height(l, done - 1) : 0; done && top >= now; top--)
         MT_TRY(sgd_tree_add(ops, bottom + (top - 1) * group->stride, bottom + top * group->stride, range));
@@ -226,11 +226,20 @@ static bool is_over_here(void *user, enum mt_code *reason, uint32_t *rank)
 
 static mt_status tcp_join(struct sgd_group *group, const struct sgd_group_config *config)
 {
-    struct coll_tcp_config c = {.group = group->net.group, .generation = config->generation, .rank = group->net.node,
-                                .members = group->net.nodes, .wait_limit_ms = config->wait_limit_ms, .name = "training",
-                                .secret = group->net.secret, .is_aborted = is_over_here, .user = group,
-                                .ask_ms = MT_GROUP_ASK_MS, .door = config->door, .pace = config->pace, .is_crowded = true};
-    uint16_t port;
+    struct coll_tcp_config c = {.group = group->net.group,
+                                .generation = config->generation,
+                                .rank = group->net.node,
+                                .members = group->net.nodes,
+                                .wait_limit_ms = config->wait_limit_ms,
+                                .name = "training",
+                                .secret = group->net.secret,
+                                .is_aborted = is_over_here,
+                                .user = group,
+                                .ask_ms = MT_GROUP_ASK_MS,
+                                .door = config->door,
+                                .pace = config->pace,
+                                .is_crowded = true};
+    uint16_t               port;
     MT_TRY(coll_tcp_open(&group->tcp, &c, &port));
     mt_status st = coll_tcp_join(&group->tcp, group->net.ports);
     if (st.code == MT_ECONN || st.code == MT_EAUTH) /* it is not there any more */
@@ -255,11 +264,9 @@ mt_status sgd_group_join(struct sgd_group *group, const struct sgd_group_config 
     MT_TRY(lanes_lay(group));
     if (group->is_leader)
         MT_TRY(sgd_group_led(group, tcp_join(group, config)));
-    uint64_t shards = config->plan.is_sharded * 2u + config->plan.is_mirrored,
-             lanes = lanes_max(&config->plan);
-    return barrier_of(
-        group, hash_add(hash_add(hash_add(1 + shards + 4 * lanes, config->members), config->plan.slot_floats),
-                        config->plan.fingerprint));
+    uint64_t shards = config->plan.is_sharded * 2u + config->plan.is_mirrored, lanes = lanes_max(&config->plan);
+    return barrier_of(group, hash_add(hash_add(hash_add(1 + shards + 4 * lanes, config->members), config->plan.slot_floats),
+                                      config->plan.fingerprint));
 }
 
 void sgd_group_leave(struct sgd_group *group)

@@ -57,50 +57,50 @@ struct sgd_group_plan {
 
 /* The nodes of a group that has several. */
 struct sgd_group_net {
-    uint32_t nodes, node; /* how many; which of them is this member's */
-    uint8_t  first[MT_GROUP_MEMBERS_MAX + 1]; /* rank of each node's first member, its leader; then the number of members */
-    uint16_t ports[MT_GROUP_MEMBERS_MAX];     /* of each leader's door */
-    uint64_t group;
+    uint32_t      nodes, node;                     /* how many; which of them is this member's */
+    uint8_t       first[MT_GROUP_MEMBERS_MAX + 1]; /* rank of each node's first member, its leader; then the number of members */
+    uint16_t      ports[MT_GROUP_MEMBERS_MAX];     /* of each leader's door */
+    uint64_t      group;
     unsigned char secret[COLL_SECRET_BYTES];
 };
 
 struct sgd_group_config {
-    void                 *region; /* kept as long as the group is used; 64-byte aligned; zeroed when new */
-    size_t                region_size;
-    struct sgd_group_plan plan;
-    uint32_t              generation;    /* > 0 */
-    uint32_t              rank, members; /* rank < members <= min(MT_GROUP_MEMBERS_MAX, vranks) */
-    uint32_t              wait_limit_ms; /* 0: MT_GROUP_WAIT_MS */
-    const struct sgd_group_net *net;     /* NULL: all are on this node. Else the region is that of this node's members */
-    struct coll_door           *door;    /* of this member, open; with `net` */
-    uint64_t              pace;          /* bytes a second that a leader sends at most; 0: as many as it can */
+    void                       *region; /* kept as long as the group is used; 64-byte aligned; zeroed when new */
+    size_t                      region_size;
+    struct sgd_group_plan       plan;
+    uint32_t                    generation;    /* > 0 */
+    uint32_t                    rank, members; /* rank < members <= min(MT_GROUP_MEMBERS_MAX, vranks) */
+    uint32_t                    wait_limit_ms; /* 0: MT_GROUP_WAIT_MS */
+    const struct sgd_group_net *net;           /* NULL: all are on this node. Else the region is that of this node's members */
+    struct coll_door           *door;          /* of this member, open; with `net` */
+    uint64_t                    pace;          /* bytes a second that a leader sends at most; 0: as many as it can */
 };
 
 /* Where a lane of a member of this node has its stack. */
 struct sgd_group_lane {
     struct sgd_lane lane;
-    uint32_t slot; /* the bottom */
+    uint32_t        slot; /* the bottom */
 };
 
 /* One process's view. */
 struct sgd_group {
-    struct coll_shm       shm; /* its members: those of this node */
-    struct coll_tcp       tcp; /* a leader's, of several nodes */
-    struct sgd_group_net  net;
-    float                *sum, *slots, *partials, *fresh;
-    double               *squares;
-    uint64_t             *votes;
-    struct sgd_group_plan plan;
-    size_t                stride; /* floats from slot to slot: whole cache lines */
-    uint32_t slots_count;
-    struct sgd_group_lane *lanes; /* of all members of this node, in the order of their virtual ranks */
-    uint32_t lanes_count, own;    /* this member's are from `own` on */
-    struct sgd_addend *addends;   /* room for what a sum adds */
-    uint32_t              generation, rank, members;
-    float                *scratch; /* a leader's: what the others send it */
-    size_t                scratch_floats;
-    bool                  is_wide, is_leader; /* of several nodes */
-    struct sgd_team      *team; /* threads that this member's part of a sum is cut among; NULL: it is not */
+    struct coll_shm        shm; /* its members: those of this node */
+    struct coll_tcp        tcp; /* a leader's, of several nodes */
+    struct sgd_group_net   net;
+    float                 *sum, *slots, *partials, *fresh;
+    double                *squares;
+    uint64_t              *votes;
+    struct sgd_group_plan  plan;
+    size_t                 stride; /* floats from slot to slot: whole cache lines */
+    uint32_t               slots_count;
+    struct sgd_group_lane *lanes;            /* of all members of this node, in the order of their virtual ranks */
+    uint32_t               lanes_count, own; /* this member's are from `own` on */
+    struct sgd_addend     *addends;          /* room for what a sum adds */
+    uint32_t               generation, rank, members;
+    float                 *scratch; /* a leader's: what the others send it */
+    size_t                 scratch_floats;
+    bool                   is_wide, is_leader; /* of several nodes */
+    struct sgd_team       *team;               /* threads that this member's part of a sum is cut among; NULL: it is not */
 };
 
 /* Bytes of a region for a plan. EINVAL for a plan without or with too many virtual ranks, or too large. */
@@ -137,8 +137,8 @@ const struct sgd_lane *sgd_group_lane(const struct sgd_group *group, uint32_t la
 /* Where a lane's next contribution goes: slot_floats, of the virtual rank that comes after `done` others, all
  * of them before sgd_group_reduce. First what the lane has by now is summed up, of the floats in `range`:
  * contributions are these, or a part of them. One thread for each lane. Errors of the kernels. */
-MT_MUST_USE mt_status sgd_group_room(struct sgd_group *group, const struct k_ops *ops, uint32_t lane,
-                                     uint32_t done, struct sgd_range range, float **out_room);
+MT_MUST_USE mt_status sgd_group_room(struct sgd_group *group, const struct k_ops *ops, uint32_t lane, uint32_t done,
+                                     struct sgd_range range, float **out_room);
 /* The lowest slot of this member's. */
 float *sgd_group_bottom(const struct sgd_group *group);
 

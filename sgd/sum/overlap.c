@@ -13,23 +13,23 @@
 #include <string.h>
 
 struct sgd_overlap {
-    const struct k_ops *ops;
+    const struct k_ops   *ops;
     struct sgd_trace_row *trace; /* the trainer's; NULL: none */
-    pthread_t           thread;
-    pthread_mutex_t     lock;
-    pthread_cond_t      work, done;
-    struct sgd_group   *group;  /* NULL: no step is under way */
-    struct sgd_range   *ranges; /* in the order in which they became ready */
-    size_t              count, room;
-    size_t              open_floats;
-    size_t              closed; /* ranges before this one are in closed buckets */
-    size_t              summed; /* and before this one are summed */
-    bool                is_complete, is_ending;
-    mt_status           st;
-    uint32_t            devices;
-    struct sgd_range   *said; /* by the device that is furthest, in its order */
-    size_t              said_count, said_room;
-    size_t              told[MT_TRAIN_DEVICES_MAX]; /* of these, by each device */
+    pthread_t             thread;
+    pthread_mutex_t       lock;
+    pthread_cond_t        work, done;
+    struct sgd_group     *group;  /* NULL: no step is under way */
+    struct sgd_range     *ranges; /* in the order in which they became ready */
+    size_t                count, room;
+    size_t                open_floats;
+    size_t                closed; /* ranges before this one are in closed buckets */
+    size_t                summed; /* and before this one are summed */
+    bool                  is_complete, is_ending;
+    mt_status             st;
+    uint32_t              devices;
+    struct sgd_range     *said; /* by the device that is furthest, in its order */
+    size_t                said_count, said_room;
+    size_t                told[MT_TRAIN_DEVICES_MAX]; /* of these, by each device */
 };
 
 /* ---- the list ---- */

@@ -126,8 +126,7 @@ static mt_status sum_begin(struct sum *s)
     s->places = calloc(s->count + group->net.nodes, sizeof *s->places);
     if (!s->places)
         return mt_error(MT_ENOMEM, 0, "group: no memory for a list of gradients");
-    return scratch_grow(group, s->before[group->net.nodes] * lines_of(slice_floats(s, group->net.node)) +
-                                   group->net.nodes * LINE);
+    return scratch_grow(group, s->before[group->net.nodes] * lines_of(slice_floats(s, group->net.node)) + group->net.nodes * LINE);
 }
 
 /* Where a node's slice stands in a vector, what comes before `first` left out; returns how many places it has. */
@@ -164,7 +163,7 @@ static mt_status pieces_exchange(struct sum *s, uint32_t index)
     struct sgd_group *group = s->group;
     struct coll_flow  flows[MT_GROUP_MEMBERS_MAX];
     uint32_t          count = 0, me = group->net.node;
-    float *mine = index < s->counts[me] ? sgd_group_partial(group, index) : NULL;
+    float            *mine = index < s->counts[me] ? sgd_group_partial(group, index) : NULL;
     struct iovec     *places = s->places;
     uint64_t          head[LINE * sizeof(float) / sizeof(uint64_t)] = {s->shape};
     size_t            head_floats = index == 0 ? LINE : 0;

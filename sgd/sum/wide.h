@@ -18,7 +18,6 @@ uint32_t sgd_group_pieces(const struct sgd_group *group, uint32_t node, struct s
 float *sgd_group_partial(const struct sgd_group *group, uint32_t index);
 
 /* A leader's: from the sums of its node's pieces to group->sum, in these ranges, on every node. `shape` is compared first. */
-MT_MUST_USE mt_status sgd_group_sum_nodes(struct sgd_group *group, const struct sgd_range *ranges, size_t count,
-                                          uint64_t shape);
+MT_MUST_USE mt_status sgd_group_sum_nodes(struct sgd_group *group, const struct sgd_range *ranges, size_t count, uint64_t shape);
 
 #endif

@@ -32,7 +32,7 @@ uint32_t sgd_devices_used(const struct sgd_trainer *trainer)
 
 struct round {
     struct sgd_trainer *trainer;
-    enum sgd_part part;
+    enum sgd_part       part;
     sgd_vrank_work     *work;
     void               *user;
     _Atomic uint32_t    failed; /* the lowest virtual rank that did; UINT32_MAX: none */
@@ -50,12 +50,11 @@ static mt_status device_run(void *user, uint32_t d)
 {
     struct round      *r = user;
     struct sgd_device *device = &r->trainer->devices[d];
-    uint32_t length = sgd_lane_length(&device->lane),
-             end = r->part == SGD_PART_BUT_LAST ? length - 1 : length;
+    uint32_t           length = sgd_lane_length(&device->lane), end = r->part == SGD_PART_BUT_LAST ? length - 1 : length;
 
     device->failed = UINT32_MAX;
     for (uint32_t done = r->part == SGD_PART_LAST ? length - 1 : 0; done < end; done++) {
-        uint32_t v = sgd_lane_vrank(&device->lane, done);
+        uint32_t  v = sgd_lane_vrank(&device->lane, done);
         mt_status st = v < atomic_load(&r->failed) ? r->work(r->trainer, d, done, r->user) : mt_ok();
         if (st.code == MT_OK)
             continue;
@@ -69,7 +68,7 @@ static mt_status device_run(void *user, uint32_t d)
 mt_status sgd_vranks_run(struct sgd_trainer *trainer, enum sgd_part part, sgd_vrank_work *work, void *user)
 {
     struct round r = {.trainer = trainer, .part = part, .work = work, .user = user, .failed = UINT32_MAX};
-    uint32_t devices = sgd_devices_used(trainer);
+    uint32_t     devices = sgd_devices_used(trainer);
 
     MT_TRY(sgd_team_run(trainer->team, devices, device_run, &r));
     for (uint32_t d = 0, failed = atomic_load(&r.failed); failed != UINT32_MAX && d < devices; d++)
@@ -106,8 +105,8 @@ mt_status sgd_parts_run(struct sgd_trainer *trainer, size_t count, sgd_part_work
 
 static const struct sgd_portion *records_take(struct sgd_trainer *trainer, uint32_t device, const struct sgd_feed_at *at)
 {
-    enum sgd_trace_track      track = SGD_TRACK_MAIN;
-    bool                      is_traced = sgd_trace_device(trainer->trace, device, &track);
+    enum sgd_trace_track track = SGD_TRACK_MAIN;
+    bool                 is_traced = sgd_trace_device(trainer->trace, device, &track);
     sgd_trainer_does(trainer, SGD_DOES_RECORDS);
     int64_t                   begun = is_traced ? mt_now_ns() : 0;
     const struct sgd_portion *portion = sgd_feed_take(&trainer->devices[device].feed, at);
@@ -117,8 +116,8 @@ static const struct sgd_portion *records_take(struct sgd_trainer *trainer, uint3
 }
 
 /* The gradient of a batch where the model's device leaves it; *grads: where that is. */
-static mt_status batch_gradient(struct sgd_trainer *trainer, struct sgd_model *model, const struct sgd_batch *batch,
-                                float **grads, float *metrics)
+static mt_status batch_gradient(struct sgd_trainer *trainer, struct sgd_model *model, const struct sgd_batch *batch, float **grads,
+                                float *metrics)
 {
     const float *params;
     MT_TRY(sgd_resident_params(trainer, &params));
@@ -132,17 +131,21 @@ static struct sgd_batch batch_take(struct sgd_trainer *trainer, uint32_t device,
     uint32_t                  micro = trainer->config.micro_batch;
     uint64_t                  samples = trainer->state->samples, sample = samples + (uint64_t)v * micro;
     const struct sgd_portion *portion = records_take(trainer, device, &(struct sgd_feed_at){samples, v});
-    return (struct sgd_batch){.records = portion->records, .labels = trainer->config.train->labels ? portion->labels : NULL,
-                              .count = micro, .record_size = trainer->config.train->record_size, .indices = portion->indices,
-                              .sample = sample, .key = sgd_sampler_key(&trainer->sampler, sample)};
+    return (struct sgd_batch){.records = portion->records,
+                              .labels = trainer->config.train->labels ? portion->labels : NULL,
+                              .count = micro,
+                              .record_size = trainer->config.train->record_size,
+                              .indices = portion->indices,
+                              .sample = sample,
+                              .key = sgd_sampler_key(&trainer->sampler, sample)};
 }
 
 mt_status sgd_vrank_is_finite(struct sgd_trainer *trainer, uint32_t v, float *room, bool *out_is_finite)
 {
     struct sgd_model *model = trainer->devices[0].model;
-    float metrics[SGD_METRICS_ALL], *grads = room;
-    struct sgd_batch batch = batch_take(trainer, 0, v);
-    double squares;
+    float             metrics[SGD_METRICS_ALL], *grads = room;
+    struct sgd_batch  batch = batch_take(trainer, 0, v);
+    double            squares;
     MT_TRY(batch_gradient(trainer, model, &batch, &grads, metrics));
     sgd_trainer_beat(trainer);
     if (trainer->resident)
@@ -156,30 +159,28 @@ mt_status sgd_vrank_is_finite(struct sgd_trainer *trainer, uint32_t v, float *ro
 /* Where a virtual rank's gradient goes: into its group's slots, or into a slot of its own. */
 struct gradients {
     struct sgd_group *group; /* NULL: `slots` */
-    float *const *slots;
+    float *const     *slots;
 };
 
 struct sgd_range sgd_slot_summed(const struct sgd_trainer *trainer)
 {
     size_t floats = trainer->config.model->params.floats;
-    return (struct sgd_range){sgd_resident_sums(trainer->resident) ? floats : 0,
-                              sgd_trainer_slot(trainer->config.model)};
+    return (struct sgd_range){sgd_resident_sums(trainer->resident) ? floats : 0, sgd_trainer_slot(trainer->config.model)};
 }
 
 static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, uint32_t done, void *user)
 {
     const struct gradients *to = user;
-    struct sgd_model *model = trainer->devices[device].model;
-    uint32_t v = sgd_lane_vrank(&trainer->devices[device].lane, done);
-    enum sgd_trace_track track = SGD_TRACK_MAIN;
-    bool is_traced = sgd_trace_device(trainer->trace, device, &track);
-    float *slot = to->group ? NULL : to->slots[v - trainer->share_first], *grads, *metrics;
-    struct sgd_batch batch = batch_take(trainer, device, v);
+    struct sgd_model       *model = trainer->devices[device].model;
+    uint32_t                v = sgd_lane_vrank(&trainer->devices[device].lane, done);
+    enum sgd_trace_track    track = SGD_TRACK_MAIN;
+    bool                    is_traced = sgd_trace_device(trainer->trace, device, &track);
+    float                  *slot = to->group ? NULL : to->slots[v - trainer->share_first], *grads, *metrics;
+    struct sgd_batch        batch = batch_take(trainer, device, v);
 
     if (is_traced)
         sgd_trace_put_open(trainer->trace, track, SGD_SPAN_COMPUTE, v);
-    mt_status st = to->group ? sgd_group_room(to->group, trainer->config.ops, device, done,
-                                              sgd_slot_summed(trainer), &slot)
+    mt_status st = to->group ? sgd_group_room(to->group, trainer->config.ops, device, done, sgd_slot_summed(trainer), &slot)
                              : mt_ok();
     grads = slot, metrics = slot + model->params.floats;
     sgd_trainer_call(trainer, SGD_DOES_TRAIN);

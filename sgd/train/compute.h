@@ -26,23 +26,20 @@ enum sgd_part { SGD_PART_ALL, SGD_PART_BUT_LAST, SGD_PART_LAST };
 
 /* Does the work of its virtual ranks, and returns when no device is at it any more. The error is that of the
  * lowest virtual rank that had one, whatever the number of devices. */
-MT_MUST_USE mt_status sgd_vranks_run(struct sgd_trainer *trainer, enum sgd_part part, sgd_vrank_work *work,
-                                     void *user);
+MT_MUST_USE mt_status sgd_vranks_run(struct sgd_trainer *trainer, enum sgd_part part, sgd_vrank_work *work, void *user);
 
 /* Floats 0 to `count` in one part for each device, cut at whole blocks (SGD_SHARD_BLOCK); all in one where they are few. */
-typedef mt_status sgd_part_work(struct sgd_trainer *trainer, struct sgd_range range, void *user);
+typedef mt_status     sgd_part_work(struct sgd_trainer *trainer, struct sgd_range range, void *user);
 MT_MUST_USE mt_status sgd_parts_run(struct sgd_trainer *trainer, size_t count, sgd_part_work *work, void *user);
 
 /* The gradients of the share's virtual ranks into the group's slots. */
-MT_MUST_USE mt_status sgd_gradients_run(struct sgd_trainer *trainer, struct sgd_group *group,
-                                        enum sgd_part part);
+MT_MUST_USE mt_status sgd_gradients_run(struct sgd_trainer *trainer, struct sgd_group *group, enum sgd_part part);
 
 /* What of a slot the host sums: the whole, or what stands behind a gradient that stays on a device. */
 struct sgd_range sgd_slot_summed(const struct sgd_trainer *trainer);
 
 /* Is what a virtual rank gave finite? It is computed again: its slot holds a sum by now. `room` (a slot) gets
  * it. */
-MT_MUST_USE mt_status sgd_vrank_is_finite(struct sgd_trainer *trainer, uint32_t v, float *room,
-                                          bool *out_is_finite);
+MT_MUST_USE mt_status sgd_vrank_is_finite(struct sgd_trainer *trainer, uint32_t v, float *room, bool *out_is_finite);
 
 #endif

@@ -14,19 +14,19 @@
 #include <stdlib.h>
 
 struct sgd_resident {
-    const struct k_ops     *ops;
-    float                  *floats; /* as state->floats: parameters, then each moment */
-    void                   *mirror; /* the trainer's state */
+    const struct k_ops *ops;
+    float              *floats; /* as state->floats: parameters, then each moment */
+    void               *mirror; /* the trainer's state */
     enum { HOST, BOTH, DEVICE } newest;
-    uint64_t                version; /* of the parameters: one more whenever they change on the device */
-    struct sgd_device_tree  tree;
-    float                  *gradient; /* the mean over all virtual ranks, in a buffer of the tree's; NULL: not there yet */
+    uint64_t               version; /* of the parameters: one more whenever they change on the device */
+    struct sgd_device_tree tree;
+    float                 *gradient; /* the mean over all virtual ranks, in a buffer of the tree's; NULL: not there yet */
     enum { BY_SLOTS, ALONE, BY_DEVICES } sums;
-    struct sgd_device_sum  *exchange;   /* with the other workers' devices; NULL: there is none */
-    bool                    is_awaited; /* it is being made; sums go by slots until all members have theirs */
-    uint32_t                generation; /* that was joined; 0: none */
-    bool                    is_broken;
-    char                    why[256]; /* there is no exchange */
+    struct sgd_device_sum *exchange;   /* with the other workers' devices; NULL: there is none */
+    bool                   is_awaited; /* it is being made; sums go by slots until all members have theirs */
+    uint32_t               generation; /* that was joined; 0: none */
+    bool                   is_broken;
+    char                   why[256]; /* there is no exchange */
 };
 
 static size_t floats_of(const struct sgd_trainer *trainer)
@@ -55,7 +55,7 @@ mt_status sgd_resident_new(struct sgd_trainer *trainer)
     r->ops = model->device;
     r->mirror = trainer->state;
     sgd_device_tree_init(&r->tree, r->ops, floats_of(trainer));
-    trainer->resident = r; /* whoever fails from here on gives it back with the trainer */
+    trainer->resident = r;                             /* whoever fails from here on gives it back with the trainer */
     (void)r->ops->pin(r->mirror, trainer->state_size); /* or checkpoints are copied more slowly */
     MT_TRY(r->ops->alloc(mirror_size(trainer), (void **)&r->floats));
     return trainer->config.workers_max != 1 ? exchange_open(r, model->device_number) : mt_ok();

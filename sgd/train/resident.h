@@ -55,7 +55,7 @@ MT_MUST_USE mt_status sgd_resident_join(struct sgd_trainer *trainer, struct sgd_
 /* Collective, before each step: whether the exchange between devices, which is made beside the first steps, can be used from now
  * on. Errors as of join: also what went wrong in its making. */
 MT_MUST_USE mt_status sgd_resident_ready(struct sgd_trainer *trainer, struct sgd_group *group);
-void sgd_resident_leave(struct sgd_trainer *trainer);
+void                  sgd_resident_leave(struct sgd_trainer *trainer);
 /* Why this worker can't sum with other workers' devices; NULL: it can, or there is no reason to. */
 const char *sgd_resident_why_by_slots(const struct sgd_resident *resident);
 

@@ -56,7 +56,7 @@ static void *saver_main(void *arg)
 {
     struct sgd_saver *saver = arg;
     (void)setpriority(PRIO_PROCESS, 0, SAVER_NICE); /* of this thread, on Linux */
-    if (!saver->copy.config.zero) /* so that the first copy does not wait for fresh pages */
+    if (!saver->copy.config.zero)                   /* so that the first copy does not wait for fresh pages */
         memset(saver->copy.state, 0, saver->copy.state_size);
     pthread_mutex_lock(&saver->lock);
     saver->state = SGD_SAVER_IDLE;

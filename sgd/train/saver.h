@@ -29,15 +29,15 @@ struct sgd_saver {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
     enum { SGD_SAVER_FRESH, SGD_SAVER_IDLE, SGD_SAVER_COPYING, SGD_SAVER_BUSY, SGD_SAVER_DONE } state; /* under lock */
-    bool            is_ending; /* under lock */
-    struct sgd_trainer *trainer;
+    bool                     is_ending;                                                                /* under lock */
+    struct sgd_trainer      *trainer;
     const struct coll_loops *loops;
-    _Atomic size_t  missing; /* blocks of the copy; more than 0 while COPYING only */
-    uint8_t        *has;     /* for each block: it is copied. Of the thread that changes the block */
-    struct sgd_trainer copy; /* with a state of its own; the rest is the trainer's and does not change */
-    uint64_t        generation;
-    mt_status       result;
-    _Atomic bool    is_given_up; /* of a state in shards: the others' parts will not come */
+    _Atomic size_t           missing; /* blocks of the copy; more than 0 while COPYING only */
+    uint8_t                 *has;     /* for each block: it is copied. Of the thread that changes the block */
+    struct sgd_trainer       copy;    /* with a state of its own; the rest is the trainer's and does not change */
+    uint64_t                 generation;
+    mt_status                result;
+    _Atomic bool             is_given_up; /* of a state in shards: the others' parts will not come */
 };
 
 /* `folder`, the trainer and its model are kept until sgd_saver_fini, which comes before the trainer's. ENOMEM. */

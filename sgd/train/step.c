@@ -15,7 +15,7 @@
 
 struct sgd_result sgd_step_result(const struct sgd_trainer *trainer, const float *metrics)
 {
-    float samples = metrics[SGD_METRIC_SAMPLES];
+    float             samples = metrics[SGD_METRIC_SAMPLES];
     struct sgd_result result = {.samples = (uint64_t)samples};
     for (size_t i = 0; i < 2; i++)
         result.values[i] = metrics[i] / samples;
@@ -69,8 +69,8 @@ static mt_status part_squares(struct sgd_trainer *trainer, struct sgd_range rang
 /* By all of it, or by what is left of it when it is shortened. */
 static mt_status range_update(struct sgd_trainer *trainer, struct sgd_range range, const struct update *u)
 {
-    const float         *gradient = u->gradient;
-    float               *moments[SGD_MOMENTS_MAX] = {NULL};
+    const float *gradient = u->gradient;
+    float       *moments[SGD_MOMENTS_MAX] = {NULL};
 
     for (size_t i = range.begin; u->part != 1.0f && i < range.end; i++)
         trainer->cut[i] = gradient[i] * u->part;
@@ -117,7 +117,7 @@ static void culprit_find(struct sgd_trainer *trainer, const struct sgd_group *gr
 {
     trainer->is_culprit = false;
     for (uint32_t v = trainer->share_first; v < trainer->share_last && !trainer->is_culprit; v++) {
-        bool is_finite = true;
+        bool      is_finite = true;
         mt_status st = sgd_vrank_is_finite(trainer, v, sgd_group_bottom(group), &is_finite);
         if (st.code == MT_OK && is_finite)
             continue;
@@ -167,10 +167,10 @@ static mt_status update_make(struct sgd_trainer *trainer, struct update *update)
 
 mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct sgd_result *out_result)
 {
-    const float *behind = sum + trainer->config.model->params.floats;
+    const float      *behind = sum + trainer->config.model->params.floats;
     struct sgd_result result = sgd_step_result(trainer, behind);
-    struct update update = {.gradient = sum, .rate = sgd_step_rate(trainer)};
-    double norm;
+    struct update     update = {.gradient = sum, .rate = sgd_step_rate(trainer)};
+    double            norm;
 
     MT_TRY(norm_take(trainer, &update, &norm));
     MT_TRY(sgd_step_guard(trainer, &result, norm, &update.part));
@@ -256,8 +256,7 @@ static void share_take(struct sgd_trainer *trainer, const struct sgd_group *grou
     sgd_share_set(trainer, first, last);
 }
 
-static mt_status step_make(struct sgd_trainer *trainer, struct sgd_group *group,
-                           struct sgd_result *out_result)
+static mt_status step_make(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
 {
     MT_TRY(sgd_resident_ready(trainer, group));
     share_take(trainer, group);
@@ -283,18 +282,19 @@ mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, s
 /* ---- evaluation ---- */
 
 /* Adds the metrics over the records from `begin` to `end` to sums[trainer->metrics]. */
-static mt_status range_evaluate(struct sgd_trainer *trainer, struct sgd_model *model, const struct sgd_dataset *set,
-                                uint64_t begin, uint64_t end, double *sums)
+static mt_status range_evaluate(struct sgd_trainer *trainer, struct sgd_model *model, const struct sgd_dataset *set, uint64_t begin,
+                                uint64_t end, double *sums)
 {
     const float *params;
     MT_TRY(sgd_resident_params(trainer, &params));
     while (begin < end) {
-        uint64_t left = end - begin;
+        uint64_t         left = end - begin;
         struct sgd_batch batch = {.records = set->records + begin * set->record_size,
                                   .labels = set->labels ? set->labels + begin : NULL,
                                   .count = left < model->batch_max ? (uint32_t)left : model->batch_max,
-                                  .record_size = set->record_size, .sample = begin};
-        float metrics[SGD_METRICS_ALL] = {0};
+                                  .record_size = set->record_size,
+                                  .sample = begin};
+        float            metrics[SGD_METRICS_ALL] = {0};
         sgd_trainer_call(trainer, SGD_DOES_VALIDATE);
         mt_status st = model->ops->evaluate(model, params, &batch, metrics);
         sgd_trainer_called(trainer);
@@ -307,11 +307,10 @@ static mt_status range_evaluate(struct sgd_trainer *trainer, struct sgd_model *m
     return mt_ok();
 }
 
-mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dataset *set,
-                               struct sgd_result *out_result)
+mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dataset *set, struct sgd_result *out_result)
 {
     double sums[SGD_METRICS_ALL] = {0};
-    float metrics[SGD_METRICS_ALL];
+    float  metrics[SGD_METRICS_ALL];
     MT_TRY(range_evaluate(trainer, trainer->config.model, set, 0, set->count, sums));
     for (size_t i = 0; i < trainer->metrics; i++)
         metrics[i] = (float)sums[i];
@@ -328,11 +327,11 @@ static struct sgd_range metrics_range(const struct sgd_trainer *trainer)
 static mt_status vrank_validate(struct sgd_trainer *trainer, uint32_t device, uint32_t done, void *user)
 {
     const struct sgd_dataset *set = trainer->config.validate;
-    struct sgd_model *model = trainer->devices[device].model;
-    uint32_t vranks = trainer->config.vranks, v = sgd_lane_vrank(&trainer->devices[device].lane, done);
-    struct sgd_range range = metrics_range(trainer);
-    double sums[SGD_METRICS_ALL] = {0};
-    float *slot;
+    struct sgd_model         *model = trainer->devices[device].model;
+    uint32_t                  vranks = trainer->config.vranks, v = sgd_lane_vrank(&trainer->devices[device].lane, done);
+    struct sgd_range          range = metrics_range(trainer);
+    double                    sums[SGD_METRICS_ALL] = {0};
+    float                    *slot;
 
     MT_TRY(sgd_group_room(user, trainer->config.ops, device, done, range, &slot));
     MT_TRY(range_evaluate(trainer, model, set, set->count * v / vranks, set->count * (v + 1) / vranks, sums));
@@ -358,7 +357,7 @@ static mt_status validate(struct sgd_trainer *trainer, struct sgd_group *group, 
 static void score(struct sgd_trainer *trainer, const struct sgd_result *result)
 {
     struct sgd_progress *p = &trainer->state->progress;
-    bool is_first = p->epochs_closed == 0;
+    bool                 is_first = p->epochs_closed == 0;
     p->score = (double)result->values[trainer->config.score];
     double better = trainer->config.score_max ? p->score - p->best : p->best - p->score;
     if (is_first || better > trainer->config.min_delta) {
@@ -374,7 +373,7 @@ static void score(struct sgd_trainer *trainer, const struct sgd_result *result)
 mt_status sgd_trainer_close(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result)
 {
     struct sgd_progress *p = &trainer->state->progress;
-    struct sgd_result result = {0};
+    struct sgd_result    result = {0};
 
     MT_ASSERT(trainer->has_state && sgd_trainer_is_open(trainer));
     if (trainer->config.validate)

@@ -28,8 +28,7 @@ static size_t floats_padded(const struct sgd_trainer *trainer)
 
 static mt_status config_check(const struct sgd_trainer_config *config)
 {
-    if (config->vranks > MT_VRANKS_MAX || config->micro_batch > MICRO_BATCH_MAX ||
-        config->micro_batch > config->model->batch_max)
+    if (config->vranks > MT_VRANKS_MAX || config->micro_batch > MICRO_BATCH_MAX || config->micro_batch > config->model->batch_max)
         return mt_error(MT_EINVAL, 0, "trainer: virtual ranks or micro-batch out of range");
     if (config->train->record_size != config->model->record_size ||
         (config->validate && config->validate->record_size != config->model->record_size))
@@ -110,7 +109,7 @@ uint64_t sgd_trainer_waited_ns(const struct sgd_trainer *trainer)
 
 static mt_status buffers_allocate(struct sgd_trainer *trainer)
 {
-    size_t floats = floats_padded(trainer);
+    size_t   floats = floats_padded(trainer);
     uint32_t moments = sgd_optimizer_moments(&trainer->config.optimizer);
 
     bool is_zero = trainer->config.zero, is_resident = trainer->config.model->device != NULL;
@@ -175,16 +174,31 @@ const char *sgd_trainer_kernels(const struct sgd_trainer *trainer)
 static uint64_t fingerprint(const struct sgd_trainer *trainer)
 {
     const struct sgd_trainer_config *config = &trainer->config;
-    const struct sgd_optimizer *o = &config->optimizer;
-    const struct sgd_params *params = &config->model->params;
-    const struct sgd_dataset *validate = config->validate;
-    uint64_t fields[] = {config->seed, config->vranks, config->micro_batch, config->epochs, config->validate_epochs,
-                         config->in_order, config->score, config->score_max, config->patience, config->train->count,
-                         config->train->record_size, validate ? validate->count : 0, config->model->extra_metrics,
-                         params->floats, o->kind, o->schedule, o->step_epochs, o->warmup, 0, 0};
-    double reals[] = {(double)o->rate, (double)o->momentum, (double)o->decay, (double)o->beta1, (double)o->beta2,
-                      (double)o->epsilon, (double)o->step_gamma, (double)o->clip_norm, (double)o->max_norm,
-                      config->min_delta};
+    const struct sgd_optimizer      *o = &config->optimizer;
+    const struct sgd_params         *params = &config->model->params;
+    const struct sgd_dataset        *validate = config->validate;
+    uint64_t                         fields[] = {config->seed,
+                                                 config->vranks,
+                                                 config->micro_batch,
+                                                 config->epochs,
+                                                 config->validate_epochs,
+                                                 config->in_order,
+                                                 config->score,
+                                                 config->score_max,
+                                                 config->patience,
+                                                 config->train->count,
+                                                 config->train->record_size,
+                         validate ? validate->count : 0,
+                                                 config->model->extra_metrics,
+                                                 params->floats,
+                                                 o->kind,
+                                                 o->schedule,
+                                                 o->step_epochs,
+                                                 o->warmup,
+                                                 0,
+                                                 0};
+    double reals[] = {(double)o->rate,    (double)o->momentum,   (double)o->decay,     (double)o->beta1,    (double)o->beta2,
+                      (double)o->epsilon, (double)o->step_gamma, (double)o->clip_norm, (double)o->max_norm, config->min_delta};
     size_t last = sizeof fields / sizeof *fields - 1;
     fields[last - 1] = sgd_checksum(reals, sizeof reals);
     fields[last] = sgd_checksum(sgd_trainer_kernels(trainer), strlen(sgd_trainer_kernels(trainer)));
@@ -229,7 +243,7 @@ bool sgd_trainer_is_done(const struct sgd_trainer *trainer)
 bool sgd_trainer_is_open(const struct sgd_trainer *trainer)
 {
     const struct sgd_progress *progress = &trainer->state->progress;
-    uint64_t ended = sgd_sampler_epoch(&trainer->sampler, trainer->state->samples);
+    uint64_t                   ended = sgd_sampler_epoch(&trainer->sampler, trainer->state->samples);
     if (progress->stop != SGD_GOES_ON)
         return progress->stop == SGD_STOPPING;
     if (trainer->state->step >= trainer->steps_total)
@@ -256,7 +270,7 @@ static mt_status state_spread(struct sgd_trainer *trainer, struct sgd_group *gro
 static mt_status whole_sync(struct sgd_trainer *trainer, struct sgd_group *group)
 {
     struct sgd_agreement agreement;
-    uint64_t mine = trainer->has_state ? sgd_trainer_how_far(trainer) : 0;
+    uint64_t             mine = trainer->has_state ? sgd_trainer_how_far(trainer) : 0;
 
     MT_TRY(sgd_group_agree(group, trainer->has_state, mine, &agreement));
     if (!agreement.has_state)

@@ -46,20 +46,20 @@ struct sgd_trainer_config {
     uint32_t                  devices; /* 1; virtual ranks that are computed at the same time. Changes no bit */
     struct sgd_model *const  *others;  /* their models after the first, each like `model`; the caller's */
     const struct sgd_dataset *train;
-    const struct sgd_dataset *validate;  /* NULL: none; then epochs are scored by their training samples */
+    const struct sgd_dataset *validate; /* NULL: none; then epochs are scored by their training samples */
     uint64_t                  seed;
-    uint32_t                  vranks;      /* 8; the most workers that can share a step */
-    uint32_t                  micro_batch; /* 12 samples of each virtual rank per step */
-    uint32_t                  epochs;      /* 1 */
+    uint32_t                  vranks;          /* 8; the most workers that can share a step */
+    uint32_t                  micro_batch;     /* 12 samples of each virtual rank per step */
+    uint32_t                  epochs;          /* 1 */
     uint32_t                  validate_epochs; /* from one close to the next; 1 */
-    bool                      in_order;    /* the records are not shuffled */
-    bool                      other_data;  /* a checkpoint may be of another set than `train` */
+    bool                      in_order;        /* the records are not shuffled */
+    bool                      other_data;      /* a checkpoint may be of another set than `train` */
     struct sgd_optimizer      optimizer;
-    uint32_t                  score;       /* index of the metric that counts */
-    bool                      score_max;   /* more of it is better */
-    uint32_t                  patience;    /* closes without a better score before the run stops; 0: it does not */
+    uint32_t                  score;     /* index of the metric that counts */
+    bool                      score_max; /* more of it is better */
+    uint32_t                  patience;  /* closes without a better score before the run stops; 0: it does not */
     double                    min_delta;
-    uint32_t workers_max; /* that may train together, this one included; 0: as many as virtual ranks. With one
+    uint32_t                  workers_max; /* that may train together, this one included; 0: as many as virtual ranks. With one
                              no sums between devices are made ready */
     bool                      zero;        /* each member keeps the optimizer's state of its shard only (zero.h) */
     bool                      zero_backup; /* and of another's */
@@ -71,11 +71,11 @@ enum sgd_stop { SGD_GOES_ON, SGD_STOPPING /* after this step; not closed yet */,
 
 /* What training is about, beside the weights; goes into a checkpoint as it is. */
 struct sgd_progress {
-    uint32_t epochs_closed; /* that were validated, and counted for patience */
-    uint32_t stop;          /* enum sgd_stop */
-    uint32_t bad;           /* closes since the best one */
-    uint32_t steps;         /* in `sums` */
-    double   best, score;   /* of the best close, of the last; not set before the first */
+    uint32_t epochs_closed;      /* that were validated, and counted for patience */
+    uint32_t stop;               /* enum sgd_stop */
+    uint32_t bad;                /* closes since the best one */
+    uint32_t steps;              /* in `sums` */
+    double   best, score;        /* of the best close, of the last; not set before the first */
     double   sums[SGD_VALUES];   /* of the metrics' means of the steps since the last close */
     float    values[SGD_VALUES]; /* metrics of the last close */
 };
@@ -85,9 +85,9 @@ struct sgd_state {
     uint64_t            step;    /* completed */
     uint64_t            samples; /* consumed */
     struct sgd_progress progress;
-    double              norm;        /* sharded: the gradient's length in the last step */
-    uint64_t            reserved;    /* so that the floats begin on a cache line */
-    float               floats[];    /* params, then the optimizer's moments unless they are sharded, each in whole cache lines */
+    double              norm;     /* sharded: the gradient's length in the last step */
+    uint64_t            reserved; /* so that the floats begin on a cache line */
+    float               floats[]; /* params, then the optimizer's moments unless they are sharded, each in whole cache lines */
 };
 
 /* Metrics of the steps since the last close; where there are none, of that close. */
@@ -102,9 +102,9 @@ static inline void sgd_progress_values(const struct sgd_progress *p, float value
 struct sgd_device {
     struct sgd_model   *model;
     struct sgd_feed     feed;
-    struct sgd_lane lane; /* its virtual ranks */
-    uint32_t failed;      /* the lowest of them that did; UINT32_MAX: none */
-    mt_status st;         /* its error */
+    struct sgd_lane     lane;   /* its virtual ranks */
+    uint32_t            failed; /* the lowest of them that did; UINT32_MAX: none */
+    mt_status           st;     /* its error */
     uint32_t            index;
     struct sgd_overlap *overlap; /* to which it says what is ready */
 };
@@ -125,34 +125,35 @@ struct sgd_trainer {
     bool                      has_state; /* false: no values yet, or torn by a broadcast that was aborted */
     float                    *params, *moments[SGD_MOMENTS_MAX];
     struct sgd_resident      *resident; /* the state on the model's device; NULL: it works in the host's memory */
-    float                    *cut; /* a gradient that was shortened; NULL where none is */
-    double                   *squares; /* of its blocks; NULL where the state is sharded, or on a device */
+    float                    *cut;      /* a gradient that was shortened; NULL where none is */
+    double                   *squares;  /* of its blocks; NULL where the state is sharded, or on a device */
     uint64_t                  steps_total, epoch_steps;
-    size_t                    metrics; /* of the model, all */
-    bool                      wants_stop; /* this worker asks all to stop after the next step */
-    bool                      wants_save; /* and this to save after it */
-    bool                      wants_pause; /* and to leave then, for another run of this to go on */
+    size_t                    metrics;                       /* of the model, all */
+    bool                      wants_stop;                    /* this worker asks all to stop after the next step */
+    bool                      wants_save;                    /* and this to save after it */
+    bool                      wants_pause;                   /* and to leave then, for another run of this to go on */
     bool                      is_save_asked, is_pause_asked; /* somebody did, in the last step */
     struct sgd_zero           zero;
     char                      fault[SGD_FAULT_BYTES]; /* of the last ETASK or EINVAL: what, in which step and virtual rank */
     bool                      is_culprit;             /* it came from this worker's own virtual ranks */
     bool                      gave_up;                /* its own failure has ended the generation */
-    struct sgd_overlap       *overlap;    /* sums between nodes while gradients are computed; NULL: not yet */
-    bool                      is_lockstep; /* sums only when all gradients are there, also between nodes */
-    uint64_t                  work_ns; /* spent on gradients, in all */
-    struct sgd_pulse         *pulse;   /* where it shows its life, the caller's; NULL: nobody looks */
+    struct sgd_overlap       *overlap;                /* sums between nodes while gradients are computed; NULL: not yet */
+    bool                      is_lockstep;            /* sums only when all gradients are there, also between nodes */
+    uint64_t                  work_ns;                /* spent on gradients, in all */
+    struct sgd_pulse         *pulse;                  /* where it shows its life, the caller's; NULL: nobody looks */
     /* Called before parameters begin to end change, and what the moments have of them: whoever copies them does so now, and says up
      * to where. Any device's, each of its own whole blocks (SGD_SHARD_BLOCK). NULL: nobody copies. */
     size_t (*settle)(void *user, size_t begin, size_t end);
-    void                     *settle_user;
-    struct sgd_trace_row     *trace; /* where it is noted what goes on; NULL: nowhere */
-    size_t                    state_size;
-    struct sgd_device        *devices; /* config.devices of them */
-    struct sgd_team          *team;    /* their threads */
-    uint32_t                  share_first, share_last; /* virtual ranks of this worker */
+    void                 *settle_user;
+    struct sgd_trace_row *trace; /* where it is noted what goes on; NULL: nowhere */
+    size_t                state_size;
+    struct sgd_device    *devices;                 /* config.devices of them */
+    struct sgd_team      *team;                    /* their threads */
+    uint32_t              share_first, share_last; /* virtual ranks of this worker */
 };
 
 /* What a worker does, for whoever asks where it hangs. */
+/* clang-format off */
 #define SGD_DOINGS(X)                 \
     X(NOTHING, "nothing")             \
     X(JOIN, "meeting the others")     \
@@ -165,11 +166,12 @@ struct sgd_trainer {
     X(UPDATE, "the update")           \
     X(VALIDATE, "validate_batch")     \
     X(SAVE, "saving a checkpoint")
+/* clang-format on */
 enum sgd_doing {
 #define X(name, text) SGD_DOES_##name,
     SGD_DOINGS(X)
 #undef X
-    SGD_DOINGS_COUNT
+        SGD_DOINGS_COUNT
 };
 
 /* What a step or an evaluation did, over all workers. */
@@ -181,7 +183,7 @@ struct sgd_result {
 
 /* EINVAL: configuration out of range or not fitting model and data; ENOMEM. */
 MT_MUST_USE mt_status sgd_trainer_init(struct sgd_trainer *trainer, const struct sgd_trainer_config *config);
-void sgd_trainer_fini(struct sgd_trainer *trainer);
+void                  sgd_trainer_fini(struct sgd_trainer *trainer);
 
 /* Floats of a virtual rank's slot: gradient, metrics, whether to stop, to save, to pause. */
 enum { SGD_FLAG_STOP, SGD_FLAG_SAVE, SGD_FLAG_PAUSE, SGD_FLAGS };
@@ -257,12 +259,11 @@ mt_status sgd_trainer_begin(struct sgd_trainer *trainer);
 /* The state of the newest valid checkpoint in `folder`. ENOENT: none; EINVAL: it belongs to another model,
  * data, data position or seed, and trainer->fault says what differs. The state is unchanged by an error; `report` says what was
  * passed over. */
-MT_MUST_USE mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
-                                         struct sgd_checkpoint_report *report);
+MT_MUST_USE mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder, struct sgd_checkpoint_report *report);
 
 /* Saves the state; errors of sgd_checkpoint_save. */
-MT_MUST_USE mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder,
-                                       const struct sgd_keep *keep, uint64_t generation);
+MT_MUST_USE mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, const struct sgd_keep *keep,
+                                       uint64_t generation);
 
 /* Collective. Gives every member the state of the furthest (see sgd_group_agree), or its shard of it. ENOENT, in all: nobody
  * has one, or not all of it is left. */
@@ -274,16 +275,13 @@ void sgd_trainer_leave(struct sgd_trainer *trainer);
 /* Collective: the gradient of this member's virtual ranks, the sum over all, the update. ETASK, in all and
  * before the update: loss or gradient is not finite, or the gradient is too long; trainer->fault says more. After any error
  * the state is that of the last completed step; or, of a device that has failed (EDEVICE), there is none any more. */
-MT_MUST_USE mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group,
-                                     struct sgd_result *out_result);
+MT_MUST_USE mt_status sgd_train_step(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result);
 
 /* The parts of sgd_train_step, for callers with a reduction of their own: the gradients of virtual ranks
  * first <= v < last, all that are this worker's, into slots[v - first] (plan.slot_floats each), and the update by a sum over all
  * of them. */
-MT_MUST_USE mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_t last,
-                                        float *const *slots);
-MT_MUST_USE mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum,
-                                      struct sgd_result *out_result);
+MT_MUST_USE mt_status sgd_train_compute(struct sgd_trainer *trainer, uint32_t first, uint32_t last, float *const *slots);
+MT_MUST_USE mt_status sgd_train_apply(struct sgd_trainer *trainer, const float *sum, struct sgd_result *out_result);
 
 /* Loss and accuracy of the present parameters over a data set. */
 MT_MUST_USE mt_status sgd_trainer_evaluate(struct sgd_trainer *trainer, const struct sgd_dataset *set,
@@ -300,7 +298,6 @@ uint64_t sgd_trainer_how_far(const struct sgd_trainer *trainer);
 
 /* Collective. Validates with the members' shares of the data, notes the score, and decides whether to stop. Must follow as
  * soon as sgd_trainer_is_open says so; the vote of sgd_trainer_sync counts it as a half step. */
-MT_MUST_USE mt_status sgd_trainer_close(struct sgd_trainer *trainer, struct sgd_group *group,
-                                        struct sgd_result *out_result);
+MT_MUST_USE mt_status sgd_trainer_close(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result);
 
 #endif

@@ -14,10 +14,10 @@
 static mt_status tensor_of(const struct sgd_trainer *trainer, size_t i, struct sgd_tensor *out_tensor)
 {
     const struct sgd_params *params = &trainer->config.model->params;
-    size_t part = i / params->items_count;
-    const struct sgd_param *item = &params->items[i % params->items_count];
-    struct sgd_tensor tensor = {.dtype = SGD_F32, .ndim = item->ndim};
-    int n;
+    size_t                   part = i / params->items_count;
+    const struct sgd_param  *item = &params->items[i % params->items_count];
+    struct sgd_tensor        tensor = {.dtype = SGD_F32, .ndim = item->ndim};
+    int                      n;
 
     if (part == 0)
         n = snprintf(tensor.name, sizeof tensor.name, "%s", item->name);
@@ -64,15 +64,15 @@ static mt_status piece_of(const struct sgd_trainer *trainer, size_t i, struct sg
     const struct sgd_shards *shards = &trainer->zero.now;
     size_t                   moment = i / params->items_count - 1;
     size_t                   begin = item->offset > shards->of[0].begin ? item->offset : shards->of[0].begin;
-    size_t end = item->offset + item->count < shards->of[0].end ? item->offset + item->count : shards->of[0].end;
+    size_t                   end = item->offset + item->count < shards->of[0].end ? item->offset + item->count : shards->of[0].end;
 
     *out_tensor = (struct sgd_tensor){.ndim = 0};
     if (begin >= end)
         return mt_ok();
     struct sgd_tensor whole;
     MT_TRY(tensor_of(trainer, i, &whole));
-    *out_tensor = (struct sgd_tensor){.dtype = SGD_F32, .ndim = 1, .shape = {end - begin},
-                                      .data = shards->moments[0][moment] + (begin - shards->of[0].begin)};
+    *out_tensor = (struct sgd_tensor){
+        .dtype = SGD_F32, .ndim = 1, .shape = {end - begin}, .data = shards->moments[0][moment] + (begin - shards->of[0].begin)};
     return sgd_checkpoint_piece(whole.name, begin - item->offset, out_tensor->name);
 }
 
@@ -81,8 +81,8 @@ static mt_status shards_save(const struct sgd_trainer *trainer, const char *fold
                              const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors)
 {
     const struct sgd_shards   *shards = &trainer->zero.now;
-    struct sgd_checkpoint_part part = {.index = shards->rank, .parts = shards->members, .mark = sgd_trainer_how_far(trainer),
-                                       .given_up = trainer->zero.given_up};
+    struct sgd_checkpoint_part part = {
+        .index = shards->rank, .parts = shards->members, .mark = sgd_trainer_how_far(trainer), .given_up = trainer->zero.given_up};
     size_t items = trainer->config.model->params.items_count, count = 0;
     for (size_t i = items; i < tensors_count(trainer); i++) {
         MT_TRY(piece_of(trainer, i, &tensors[count]));
@@ -94,17 +94,16 @@ static mt_status shards_save(const struct sgd_trainer *trainer, const char *fold
     return shards->rank == 0 ? sgd_checkpoint_save_with_parts(folder, keep, meta, &part, tensors, items) : mt_ok();
 }
 
-mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, const struct sgd_keep *keep,
-                           uint64_t generation)
+mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, const struct sgd_keep *keep, uint64_t generation)
 {
     struct sgd_checkpoint_meta meta;
-    size_t count = tensors_count(trainer);
-    mt_status st = mt_ok();
+    size_t                     count = tensors_count(trainer);
+    mt_status                  st = mt_ok();
 
     MT_ASSERT(trainer->has_state);
     MT_TRY(sgd_resident_pull(trainer));
     meta_fill(trainer, generation, &meta);
-    bool is_in_parts = trainer->config.zero && trainer->zero.now.members > 1;
+    bool               is_in_parts = trainer->config.zero && trainer->zero.now.members > 1;
     struct sgd_tensor *tensors = calloc(count, sizeof *tensors);
     if (!tensors)
         return mt_error(MT_ENOMEM, 0, "save checkpoint");
@@ -127,8 +126,8 @@ static int shape_print(char *to, size_t size, const struct sgd_tensor *tensor)
     return n >= 0 && (size_t)n < size ? n + snprintf(to + n, size - (size_t)n, "]") : n;
 }
 
-static mt_status differs(struct sgd_trainer *trainer, const struct sgd_checkpoint *checkpoint,
-                         const struct sgd_tensor *want, const struct sgd_tensor *have)
+static mt_status differs(struct sgd_trainer *trainer, const struct sgd_checkpoint *checkpoint, const struct sgd_tensor *want,
+                         const struct sgd_tensor *have)
 {
     char wanted[64] = "", found[64] = "";
     shape_print(wanted, sizeof wanted, want);
@@ -190,14 +189,15 @@ static mt_status meta_check(struct sgd_trainer *trainer, const struct sgd_checkp
     }
     uint64_t size = sgd_sampler_step_size(&trainer->sampler);
     if (meta->samples != meta->step * size) {
-        snprintf(trainer->fault, sizeof trainer->fault, "%s was made with another batch size: %llu, not %llu",
-                 checkpoint->name, (unsigned long long)(meta->step ? meta->samples / meta->step : 0),
-                 (unsigned long long)size);
+        snprintf(trainer->fault, sizeof trainer->fault, "%s was made with another batch size: %llu, not %llu", checkpoint->name,
+                 (unsigned long long)(meta->step ? meta->samples / meta->step : 0), (unsigned long long)size);
         return mt_error(MT_EINVAL, 0, "resume: the checkpoint was made with another batch size");
     }
     if (meta->data && meta->data != sgd_dataset_mark(trainer->config.train) && !trainer->config.other_data) {
-        snprintf(trainer->fault, sizeof trainer->fault, "%s was made with other data than this; checkpoint.other_data: true goes "
-                 "on with it all the same", checkpoint->name);
+        snprintf(trainer->fault, sizeof trainer->fault,
+                 "%s was made with other data than this; checkpoint.other_data: true goes "
+                 "on with it all the same",
+                 checkpoint->name);
         return mt_error(MT_EINVAL, 0, "resume: the checkpoint was made with other data");
     }
     if (meta->progress_size != sizeof(struct sgd_progress))
@@ -205,11 +205,10 @@ static mt_status meta_check(struct sgd_trainer *trainer, const struct sgd_checkp
     return mt_ok();
 }
 
-mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder,
-                             struct sgd_checkpoint_report *report)
+mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder, struct sgd_checkpoint_report *report)
 {
     struct sgd_checkpoint checkpoint;
-    mt_status st;
+    mt_status             st;
 
     trainer->fault[0] = 0;
     struct sgd_beat life = {sgd_pulse_beat, trainer->pulse};

@@ -203,7 +203,7 @@ mt_status sgd_zero_apply(struct sgd_trainer *trainer, struct sgd_group *group, s
 
 /* What the furthest member tells the others. */
 struct head {
-    struct sgd_state state; /* without floats */
+    struct sgd_state state;      /* without floats */
     uint64_t         generation; /* in which the furthest's shards were cut */
 };
 

@@ -26,21 +26,21 @@ struct sgd_result;
 
 /* What a member of a generation keeps. */
 struct sgd_shards {
-    bool             is_whole; /* else nothing of it counts */
+    bool             is_whole;                  /* else nothing of it counts */
     uint32_t         generation, rank, members; /* when it was cut so; generation 0: begun or loaded, by one */
-    struct sgd_range of[2]; /* floats of the parameters: its own, and the ones that it mirrors */
+    struct sgd_range of[2];                     /* floats of the parameters: its own, and the ones that it mirrors */
     float           *moments[2][SGD_MOMENTS_MAX];
 };
 
 struct sgd_zero {
-    struct sgd_shards   now, next; /* `next` while shards are passed on, until all have theirs */
+    struct sgd_shards   now, next;  /* `next` while shards are passed on, until all have theirs */
     bool                is_partial; /* parameters outside of `now` may be those of the step before */
-    const _Atomic bool *given_up;  /* of a copy that is being saved: nobody waits for it any more; NULL: somebody does */
+    const _Atomic bool *given_up;   /* of a copy that is being saved: nobody waits for it any more; NULL: somebody does */
 };
 
 /* The shards of one member that has everything, all 0. ENOMEM. */
 MT_MUST_USE mt_status sgd_zero_begin(struct sgd_trainer *trainer);
-void sgd_zero_free(struct sgd_trainer *trainer);
+void                  sgd_zero_free(struct sgd_trainer *trainer);
 
 /* Collective: the update, by the sum of a reduction. Errors of sgd_train_step. */
 MT_MUST_USE mt_status sgd_zero_apply(struct sgd_trainer *trainer, struct sgd_group *group, struct sgd_result *out_result);

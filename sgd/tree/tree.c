@@ -29,8 +29,7 @@ uint32_t sgd_pieces_of(uint32_t first, uint32_t last, struct sgd_piece out[SGD_P
 
 static uint32_t lane_pieces(const struct sgd_lane *lane, uint32_t done, struct sgd_piece out[SGD_PIECES_MAX])
 {
-    return lane->is_down ? sgd_pieces_of(lane->last - done, lane->last, out)
-                         : sgd_pieces_of(lane->first, lane->first + done, out);
+    return lane->is_down ? sgd_pieces_of(lane->last - done, lane->last, out) : sgd_pieces_of(lane->first, lane->first + done, out);
 }
 
 uint32_t sgd_lane_height(const struct sgd_lane *lane, uint32_t done)
@@ -51,9 +50,8 @@ uint32_t sgd_lane_buffers(const struct sgd_lane *lane)
 
 struct sgd_lane sgd_lane_of(uint32_t first, uint32_t last, uint32_t index, uint32_t count)
 {
-    uint64_t floor = last - first;
-    struct sgd_lane up = {first + (uint32_t)(floor * index / count),
-                          first + (uint32_t)(floor * (index + 1) / count), false};
+    uint64_t        floor = last - first;
+    struct sgd_lane up = {first + (uint32_t)(floor * index / count), first + (uint32_t)(floor * (index + 1) / count), false};
     struct sgd_lane down = {up.first, up.last, true};
     return sgd_lane_buffers(&down) < sgd_lane_buffers(&up) ? down : up;
 }
@@ -86,8 +84,7 @@ uint32_t sgd_tree_buffers(uint32_t vranks, uint32_t members, uint32_t lanes)
     for (uint32_t m = 1; m <= members && m <= vranks; m++) {
         uint32_t buffers = 0;
         for (uint32_t r = 0; r < m; r++)
-            buffers += share_buffers((uint32_t)((uint64_t)vranks * r / m),
-                                     (uint32_t)((uint64_t)vranks * (r + 1) / m), lanes);
+            buffers += share_buffers((uint32_t)((uint64_t)vranks * r / m), (uint32_t)((uint64_t)vranks * (r + 1) / m), lanes);
         most = buffers > most ? buffers : most;
     }
     return most;
@@ -103,9 +100,9 @@ mt_status sgd_tree_add(const struct k_ops *ops, float *left, const float *right,
 /* Sums that wait for their right half: `level`, and where a block of them stands. */
 struct stack {
     const struct k_ops *ops;
-    uint32_t depth, level[SGD_PIECES_MAX];
-    const float *at[SGD_PIECES_MAX];
-    float sum[SGD_PIECES_MAX][BLOCK];
+    uint32_t            depth, level[SGD_PIECES_MAX];
+    const float        *at[SGD_PIECES_MAX];
+    float               sum[SGD_PIECES_MAX][BLOCK];
 };
 
 static mt_status top_join(struct stack *s, size_t count)
@@ -120,8 +117,7 @@ static mt_status top_join(struct stack *s, size_t count)
 
 /* Addends come in the order of virtual ranks. Two of one size are one of the next; what is left at the end
  * joins from the right: as tree_sum does with single inputs. The sum is then at s->at[0]. */
-static mt_status block_join(struct stack *s, const struct sgd_addend *addends, size_t addend_count,
-                            size_t begin, size_t count)
+static mt_status block_join(struct stack *s, const struct sgd_addend *addends, size_t addend_count, size_t begin, size_t count)
 {
     s->depth = 0;
     for (size_t i = 0; i < addend_count; i++) {
@@ -136,8 +132,8 @@ static mt_status block_join(struct stack *s, const struct sgd_addend *addends, s
     return mt_ok();
 }
 
-mt_status sgd_tree_join(const struct k_ops *ops, const struct sgd_addend *addends, size_t addend_count,
-                        struct sgd_range range, size_t scaled, float scale, float *out)
+mt_status sgd_tree_join(const struct k_ops *ops, const struct sgd_addend *addends, size_t addend_count, struct sgd_range range,
+                        size_t scaled, float scale, float *out)
 {
     struct stack s;
     s.ops = ops;

@@ -39,7 +39,7 @@ uint32_t sgd_pieces_of(uint32_t first, uint32_t last, struct sgd_piece out[SGD_P
  * buffers. */
 struct sgd_lane {
     uint32_t first, last;
-    bool is_down;
+    bool     is_down;
 };
 
 /* The lane number `index` of `count` that share the virtual ranks first <= vrank < last; each has one at
@@ -73,18 +73,17 @@ uint32_t sgd_tree_buffers(uint32_t vranks, uint32_t members, uint32_t lanes);
 /* ---- sums ---- */
 
 /* Of each float in `range`: left += right. */
-MT_MUST_USE mt_status sgd_tree_add(const struct k_ops *ops, float *left, const float *right,
-                                   struct sgd_range range);
+MT_MUST_USE mt_status sgd_tree_add(const struct k_ops *ops, float *left, const float *right, struct sgd_range range);
 
 /* A piece's sum, and where it stands. */
 struct sgd_addend {
     struct sgd_piece piece;
-    const float *at;
+    const float     *at;
 };
 
 /* The floats in `range` of a sum over addends that follow each other without a gap, from an aligned one on,
  * as the tree joins them; times `scale` before `scaled`. out may be none of them. */
-MT_MUST_USE mt_status sgd_tree_join(const struct k_ops *ops, const struct sgd_addend *addends, size_t count,
-                                    struct sgd_range range, size_t scaled, float scale, float *out);
+MT_MUST_USE mt_status sgd_tree_join(const struct k_ops *ops, const struct sgd_addend *addends, size_t count, struct sgd_range range,
+                                    size_t scaled, float scale, float *out);
 
 #endif

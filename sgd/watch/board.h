@@ -35,7 +35,7 @@ enum sgd_note_kind {
     SGD_NOTE_SKIPPED, /* a checkpoint was */
     SGD_NOTE_GOING,   /* this generation's first step is done (or there was none left to do) */
     SGD_NOTE_STEP,
-    SGD_NOTE_CLOSED,  /* an epoch was validated */
+    SGD_NOTE_CLOSED, /* an epoch was validated */
     SGD_NOTE_SAVED,
     SGD_NOTE_SAVE_FAILED,
 };
@@ -43,10 +43,10 @@ enum sgd_note_kind {
 struct sgd_note {
     uint32_t kind;
     uint32_t generation;
-    uint64_t step;      /* completed */
-    int64_t  time_ns;   /* CLOCK_MONOTONIC; set by sgd_board_post */
-    int64_t  synced_ns; /* GOING: when everybody had the state */
-    float    data_wait; /* STEP: share of the time since the last one in which this worker waited for records */
+    uint64_t step;                    /* completed */
+    int64_t  time_ns;                 /* CLOCK_MONOTONIC; set by sgd_board_post */
+    int64_t  synced_ns;               /* GOING: when everybody had the state */
+    float    data_wait;               /* STEP: share of the time since the last one in which this worker waited for records */
     float    values[SGD_NOTE_VALUES]; /* STEP, CLOSED: loss, accuracy, the operator's own */
     char     text[SGD_NOTE_TEXT];
 };
@@ -72,7 +72,7 @@ struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place);
 
 /* The driver's: asks the workers to stop after the present step, as the run's end or for now; the latter counts where both do. */
 enum sgd_board_stop { SGD_BOARD_GOES_ON, SGD_BOARD_STOPS, SGD_BOARD_PAUSES };
-void sgd_board_stop(struct sgd_board *board, enum sgd_board_stop how);
+void                sgd_board_stop(struct sgd_board *board, enum sgd_board_stop how);
 enum sgd_board_stop sgd_board_stopped(const struct sgd_board *board);
 
 #endif

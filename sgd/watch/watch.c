@@ -80,7 +80,7 @@ void sgd_watch_begin(struct sgd_watch *watch, int64_t now_ns, uint32_t members, 
 static void steps_note(struct sgd_watch *watch, const struct sgd_pulse_seen *first)
 {
     bool has_stepped = first->steps > watch->of[0].seen.steps; /* less: it begins behind steps that were lost */
-    if (first->arrived == UINT64_MAX) /* it is back from this generation */
+    if (first->arrived == UINT64_MAX)                          /* it is back from this generation */
         return;
     if (first->steps > watch->hung_step)
         watch->again = 0;
@@ -111,7 +111,7 @@ static void window_begin(struct sgd_watch *watch, int64_t now_ns, const struct s
 static int straggler_find(struct sgd_watch *watch, int64_t now_ns, const struct sgd_pulse_seen *pulses)
 {
     int64_t work[MT_GROUP_MEMBERS_MAX];
-    int slowest = 0;
+    int     slowest = 0;
     if (watch->window_ns == 0)
         window_begin(watch, now_ns, pulses);
     if (watch->members < 2 || now_ns - watch->window_ns < MT_TRAIN_WINDOW_MS * MS || pulses[0].steps < watch->window_steps + 8)
@@ -151,7 +151,7 @@ static int64_t worked_ns(const struct sgd_pulse_seen *before, const struct sgd_p
 static int64_t excused_ns(struct sgd_watch *watch, uint32_t m, int64_t now_ns, const struct sgd_pulse_seen *pulse)
 {
     const struct sgd_pulse_seen *before = &watch->of[m].seen;
-    int64_t gap = now_ns - watch->looked_ns, silence = now_ns - watch->of[m].changed_ns;
+    int64_t                      gap = now_ns - watch->looked_ns, silence = now_ns - watch->of[m].changed_ns;
     int64_t starved = starved_ns(before, pulse, gap), left = MT_TRAIN_STARVED_MS * MS - watch->of[m].starved_ns;
     int64_t worked = SGD_WATCH_BACK * worked_ns(before, pulse, gap);
     if (gap > sgd_watch_limit_ns(watch, pulse) / 4)

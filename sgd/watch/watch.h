@@ -27,18 +27,18 @@ enum { SGD_WATCH_THREADS = 1000, SGD_WATCH_DOING = 0xf, SGD_WATCH_BACK = 5 };
 
 /* What a member shows at one moment. */
 struct sgd_pulse_seen {
-    uint64_t arrived;  /* the last barrier: grows over generations and within them; UINT64_MAX: it is back */
-    uint64_t beats;    /* changes with each piece of work */
-    uint64_t steps;    /* that it has completed in all */
-    uint64_t work_ns;  /* time it has spent in its own share of all */
-    uint32_t step_us;  /* that the last step took, with its waits */
-    uint32_t ready : 10; /* of its threads that compute so many are ready to run, at most SGD_WATCH_THREADS; 0: none or unknown */
-    uint32_t doing : 4;  /* what it began last: the run's own numbers */
-    uint32_t in_call : 1;    /* it is in a function of the user's */
-    uint32_t on_disk : 1;    /* one of its threads waits for the disk */
+    uint64_t arrived;     /* the last barrier: grows over generations and within them; UINT64_MAX: it is back */
+    uint64_t beats;       /* changes with each piece of work */
+    uint64_t steps;       /* that it has completed in all */
+    uint64_t work_ns;     /* time it has spent in its own share of all */
+    uint32_t step_us;     /* that the last step took, with its waits */
+    uint32_t ready : 10;  /* of its threads that compute so many are ready to run, at most SGD_WATCH_THREADS; 0: none or unknown */
+    uint32_t doing : 4;   /* what it began last: the run's own numbers */
+    uint32_t in_call : 1; /* it is in a function of the user's */
+    uint32_t on_disk : 1; /* one of its threads waits for the disk */
     uint32_t is_stopped : 1; /* by a signal */
-    uint32_t cpu_ms;     /* time of CPUs that all threads which compute have had, those that sleep now included */
-    uint32_t process_ms; /* the same of the whole process */
+    uint32_t cpu_ms;         /* time of CPUs that all threads which compute have had, those that sleep now included */
+    uint32_t process_ms;     /* the same of the whole process */
 };
 
 enum { SGD_WATCH_STEPS = 31 };
@@ -46,9 +46,9 @@ enum { SGD_WATCH_STEPS = 31 };
 struct sgd_watch {
     int64_t  hang_after_ns; /* what the user has set; 0: nothing, negative: nobody hangs */
     uint32_t members;
-    uint32_t again;         /* times that somebody hung at `hung_step`, which is still not done */
+    uint32_t again; /* times that somebody hung at `hung_step`, which is still not done */
     uint64_t hung_step;
-    bool     has_hung;      /* in this generation */
+    bool     has_hung;    /* in this generation */
     bool     has_stepped; /* in this generation */
     int64_t  looked_ns;
     struct {
@@ -58,8 +58,8 @@ struct sgd_watch {
     } of[MT_GROUP_MEMBERS_MAX];
     uint32_t step_us[SGD_WATCH_STEPS]; /* a ring of the last steps' durations */
     uint32_t step_count;
-    bool     is_over; /* the generation: its members are to come back */
-    int64_t  window_ns;  /* stragglers: where the present window began, and what it began with */
+    bool     is_over;   /* the generation: its members are to come back */
+    int64_t  window_ns; /* stragglers: where the present window began, and what it began with */
     uint64_t window_work[MT_GROUP_MEMBERS_MAX], window_steps;
 };
 

@@ -55,7 +55,7 @@ static void asha_fini(struct swp_scheduler *s)
 static mt_status asha_init(struct swp_scheduler *s, struct swp_problem *out_problem)
 {
     struct swp_scheduler_opts *o = &s->opts;
-    double levels = floor(log(o->max_t / o->grace) / log(o->eta) + 1e-9) + 1;
+    double                     levels = floor(log(o->max_t / o->grace) / log(o->eta) + 1e-9) + 1;
     if (levels > SWP_RUNGS_MAX)
         return swp_refuse(out_problem, "eta", "option 'eta' %g makes %g rungs; at most %d are possible", o->eta, levels,
                           SWP_RUNGS_MAX);
@@ -67,7 +67,7 @@ static mt_status asha_init(struct swp_scheduler *s, struct swp_problem *out_prob
     a->count = o->brackets;
     for (uint32_t b = 0; b < a->count; b++) {
         struct bracket *bracket = &a->brackets[b];
-        uint32_t count = (uint32_t)levels - b;
+        uint32_t        count = (uint32_t)levels - b;
         if (!(bracket->rungs = calloc(count, sizeof *bracket->rungs)))
             return mt_error(MT_ENOMEM, 0, "sweep: ASHA");
         bracket->count = count;
@@ -80,8 +80,8 @@ static mt_status asha_init(struct swp_scheduler *s, struct swp_problem *out_prob
 static mt_status asha_added(struct swp_scheduler *s, struct swp_member *m, const struct swp_point *point)
 {
     const struct asha *a = s->model;
-    mt_rng rng = swp_rng_of(s->seed, m->trial, SWP_FOR_SCHEDULER);
-    double sum = 0, u = swp_rng_real(&rng);
+    mt_rng             rng = swp_rng_of(s->seed, m->trial, SWP_FOR_SCHEDULER);
+    double             sum = 0, u = swp_rng_real(&rng);
     (void)point;
     for (uint32_t b = 0; b < a->count; b++)
         sum += exp((double)a->brackets[b].count - a->brackets[0].count);
@@ -96,7 +96,7 @@ static mt_status asha_added(struct swp_scheduler *s, struct swp_member *m, const
 static mt_status record(struct swp_scheduler *s, struct rung *rung, const struct swp_member *m)
 {
     struct entry entry = {m->value, (uint32_t)(m - s->members.data)};
-    size_t low = 0, high = rung->entries.count;
+    size_t       low = 0, high = rung->entries.count;
     MT_TRY(mt_vec_reserve(&rung->entries, 1));
     while (low < high) {
         size_t mid = (low + high) / 2;
@@ -125,7 +125,7 @@ static double cutoff(const struct rung *rung, double eta)
 static mt_status asha_report(struct swp_scheduler *s, struct swp_member *m, struct swp_verdict *out_verdict)
 {
     struct bracket *bracket = &((struct asha *)s->model)->brackets[m->bracket];
-    uint32_t k = bracket->count;
+    uint32_t        k = bracket->count;
     if (m->t >= s->opts.max_t && !s->opts.runs_on) {
         out_verdict->decision = SWP_STOP;
         return mt_ok();
@@ -140,7 +140,7 @@ static mt_status asha_report(struct swp_scheduler *s, struct swp_member *m, stru
     if (k == 0)
         return mt_ok();
     struct rung *rung = &bracket->rungs[k - 1];
-    bool is_worse = rung->entries.count > 0 && (m->value > cutoff(rung, s->opts.eta) || m->value == INFINITY);
+    bool         is_worse = rung->entries.count > 0 && (m->value > cutoff(rung, s->opts.eta) || m->value == INFINITY);
     MT_TRY(record(s, rung, m));
     m->recorded |= UINT64_C(1) << (k - 1);
     out_verdict->decision = is_worse ? SWP_STOP : SWP_CONTINUE;
@@ -150,7 +150,7 @@ static mt_status asha_report(struct swp_scheduler *s, struct swp_member *m, stru
 static double asha_next_t(const struct swp_scheduler *s, const struct swp_member *m)
 {
     const struct bracket *bracket = &((struct asha *)s->model)->brackets[m->bracket];
-    double next = s->opts.runs_on ? INFINITY : s->opts.max_t;
+    double                next = s->opts.runs_on ? INFINITY : s->opts.max_t;
     for (uint32_t k = 0; k < bracket->count; k++)
         if (!(m->recorded >> k & 1) && bracket->rungs[k].t < next)
             next = bracket->rungs[k].t;
@@ -158,7 +158,11 @@ static double asha_next_t(const struct swp_scheduler *s, const struct swp_member
 }
 
 const struct swp_policy swp_asha_policy = {
-    .init = asha_init, .fini = asha_fini, .added = asha_added, .report = asha_report, .next_t = asha_next_t,
+    .init = asha_init,
+    .fini = asha_fini,
+    .added = asha_added,
+    .report = asha_report,
+    .next_t = asha_next_t,
 };
 
 /* ---- promoting ---- */
@@ -173,7 +177,7 @@ static mt_status promote_init(struct swp_scheduler *s, struct swp_problem *out_p
 static mt_status promote_report(struct swp_scheduler *s, struct swp_member *m, struct swp_verdict *out_verdict)
 {
     struct bracket *bracket = ((struct asha *)s->model)->brackets;
-    bool is_last = m->rung + 1 >= bracket->count;
+    bool            is_last = m->rung + 1 >= bracket->count;
     if (m->rung < bracket->count && m->t >= bracket->rungs[m->rung].t) {
         MT_TRY(record(s, &bracket->rungs[m->rung], m));
         m->rung++;
@@ -195,7 +199,7 @@ static struct swp_action promote_next(const struct swp_scheduler *s, bool has_pl
     const struct bracket *bracket = ((struct asha *)s->model)->brackets;
     for (uint32_t k = bracket->count; has_place && k-- > 0;) {
         const struct rung *rung = &bracket->rungs[k];
-        size_t best = (size_t)((double)rung->entries.count / s->opts.eta + 1e-9);
+        size_t             best = (size_t)((double)rung->entries.count / s->opts.eta + 1e-9);
         for (size_t i = 0; i < best; i++) {
             const struct swp_member *m = &s->members.data[rung->entries.data[i].member];
             if (m->state == SWP_MEMBER_PAUSED && !m->by_user && m->rung == k + 1)
@@ -211,6 +215,10 @@ static struct swp_action promote_next(const struct swp_scheduler *s, bool has_pl
 }
 
 const struct swp_policy swp_asha_promote_policy = {
-    .needs_saves = true, .init = promote_init, .fini = asha_fini, .report = promote_report, .next_t = promote_next_t,
+    .needs_saves = true,
+    .init = promote_init,
+    .fini = asha_fini,
+    .report = promote_report,
+    .next_t = promote_next_t,
     .next = promote_next,
 };

@@ -19,7 +19,7 @@
 #include <math.h>
 
 struct bracket {
-    uint32_t halves;    /* still to come */
+    uint32_t halves; /* still to come */
     uint32_t band;
     double   capacity;  /* n0 */
     double   survivors; /* n */
@@ -58,8 +58,8 @@ static void hyperband_fini(struct swp_scheduler *s)
 static mt_status open_bracket(struct swp_scheduler *s)
 {
     struct hyperband *h = s->model;
-    double eta = s->opts.eta, brackets = nearbyint(log(s->opts.max_t) / log(eta)) + 1;
-    struct bracket b = {.band = h->band, .halves = h->next_s};
+    double            eta = s->opts.eta, brackets = nearbyint(log(s->opts.max_t) / log(eta)) + 1;
+    struct bracket    b = {.band = h->band, .halves = h->next_s};
     b.capacity = b.survivors = ceil(brackets / (h->next_s + 1) * pow(eta, h->next_s) - 1e-9);
     b.milestone = floor(s->opts.max_t * pow(eta, -(double)h->next_s) + 1e-9);
     double n = b.capacity, r = b.milestone;
@@ -101,7 +101,7 @@ static void sort_live(const struct swp_scheduler *s, struct bracket *b)
 {
     for (size_t i = 1; i < b->live.count; i++) {
         uint32_t one = b->live.data[i];
-        size_t k = i;
+        size_t   k = i;
         for (; k > 0 && s->members.data[b->live.data[k - 1]].value > s->members.data[one].value; k--)
             b->live.data[k] = b->live.data[k - 1];
         b->live.data[k] = one;
@@ -165,7 +165,7 @@ static void take_out(uint32_t *data, size_t *count, uint32_t member)
 static void hyperband_ended(struct swp_scheduler *s, struct swp_member *m)
 {
     struct hyperband *h = s->model;
-    struct bracket *b = &h->brackets.data[m->bracket];
+    struct bracket   *b = &h->brackets.data[m->bracket];
     take_out(h->doomed.data, &h->doomed.count, (uint32_t)(m - s->members.data));
     take_out(b->live.data, &b->live.count, (uint32_t)(m - s->members.data));
     process(s, b);
@@ -187,10 +187,10 @@ static void hyperband_supplied(struct swp_scheduler *s)
 /* Who may go on: of the earliest band, of its least advanced bracket. */
 static const struct swp_member *find_resumable(const struct swp_scheduler *s)
 {
-    const struct hyperband *h = s->model;
+    const struct hyperband  *h = s->model;
     const struct swp_member *found = NULL;
-    uint32_t band = 0;
-    double share = INFINITY;
+    uint32_t                 band = 0;
+    double                   share = INFINITY;
     for (size_t i = 0; i < h->brackets.count; i++) {
         const struct bracket *b = &h->brackets.data[i];
         if ((found && b->band > band) || b->done_work / b->total_work >= share)
@@ -221,7 +221,13 @@ static struct swp_action hyperband_next(const struct swp_scheduler *s, bool has_
 }
 
 const struct swp_policy swp_hyperband_policy = {
-    .needs_saves = true, .init = hyperband_init, .fini = hyperband_fini, .added = hyperband_added,
-    .report = hyperband_report, .next_t = hyperband_next_t, .next = hyperband_next, .ended = hyperband_ended,
+    .needs_saves = true,
+    .init = hyperband_init,
+    .fini = hyperband_fini,
+    .added = hyperband_added,
+    .report = hyperband_report,
+    .next_t = hyperband_next_t,
+    .next = hyperband_next,
+    .ended = hyperband_ended,
     .supplied = hyperband_supplied,
 };

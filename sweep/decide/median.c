@@ -87,7 +87,7 @@ static int by_value(const void *a, const void *b)
 static mt_status gather_means(struct swp_scheduler *s, const struct swp_member *m)
 {
     struct median *model = s->model;
-    double mean;
+    double         mean;
     model->means.count = 0;
     MT_TRY(mt_vec_reserve(&model->means, s->members.count));
     for (size_t i = 0; i < s->members.count; i++) {
@@ -101,9 +101,9 @@ static mt_status gather_means(struct swp_scheduler *s, const struct swp_member *
 
 static mt_status append(struct swp_scheduler *s, struct swp_member *m)
 {
-    struct curve *curve = m->more;
+    struct curve                *curve = m->more;
     const struct point_of_curve *last = curve->points.count ? &curve->points.data[curve->points.count - 1] : NULL;
-    struct point_of_curve point = {m->t, last ? last->sum : 0, last ? last->count : 0};
+    struct point_of_curve        point = {m->t, last ? last->sum : 0, last ? last->count : 0};
     if (m->t >= s->opts.grace) {
         point.sum += isfinite(m->value) ? m->value : 0;
         point.count += isfinite(m->value);
@@ -116,7 +116,7 @@ static mt_status append(struct swp_scheduler *s, struct swp_member *m)
 static mt_status median_report(struct swp_scheduler *s, struct swp_member *m, struct swp_verdict *out_verdict)
 {
     struct median *model = s->model;
-    struct curve *curve = m->more;
+    struct curve  *curve = m->more;
     if (m->t >= s->opts.max_t) {
         out_verdict->decision = SWP_STOP;
         return mt_ok();
@@ -177,6 +177,12 @@ static void median_resumed(struct swp_scheduler *s, struct swp_member *m)
 }
 
 const struct swp_policy swp_median_policy = {
-    .init = median_init, .fini = median_fini, .forget = median_forget, .added = median_added, .report = median_report,
-    .next_t = median_next_t, .next = median_next, .resumed = median_resumed,
+    .init = median_init,
+    .fini = median_fini,
+    .forget = median_forget,
+    .added = median_added,
+    .report = median_report,
+    .next_t = median_next_t,
+    .next = median_next,
+    .resumed = median_resumed,
 };

@@ -24,13 +24,13 @@
 enum { CHANGES_MAX = 100 }; /* attempts to change a point so that the constraints allow it */
 
 struct person {
-    double   perturbed_t;  /* when it was last compared */
-    double   trained_t;    /* of the report it was compared by */
-    double   score;        /* the smaller the better; NaN: none yet */
-    bool     has_save;     /* it was among the best when it was last compared */
-    bool     is_due;       /* a clone was decided and not done yet */
-    uint32_t from;         /* member */
-    uint64_t compared;     /* how often: key of its random numbers */
+    double   perturbed_t;       /* when it was last compared */
+    double   trained_t;         /* of the report it was compared by */
+    double   score;             /* the smaller the better; NaN: none yet */
+    bool     has_save;          /* it was among the best when it was last compared */
+    bool     is_due;            /* a clone was decided and not done yet */
+    uint32_t from;              /* member */
+    uint64_t compared;          /* how often: key of its random numbers */
     double  *point, *due_point; /* swp_space_count() doubles each */
 };
 
@@ -69,7 +69,7 @@ static void pbt_forget(struct swp_scheduler *s, struct swp_member *m)
 static mt_status pbt_added(struct swp_scheduler *s, struct swp_member *m, const struct swp_point *point)
 {
     struct pbt *model = s->model;
-    uint32_t count = swp_space_count(s->space);
+    uint32_t    count = swp_space_count(s->space);
     MT_TRY(mt_vec_reserve(&model->ranked, s->members.count - model->ranked.count)); /* so that ranking can't fail */
     struct person *p = calloc(1, sizeof *p);
     if (!p || !(p->point = calloc(2 * (size_t)count, sizeof *p->point))) {
@@ -110,7 +110,7 @@ static void rank(struct swp_scheduler *s)
 static bool is_ranked(const struct swp_scheduler *s, uint32_t member, bool among_best)
 {
     const struct pbt *model = s->model;
-    const uint32_t *from = model->ranked.data + (among_best ? 0 : model->ranked.count - model->quantile);
+    const uint32_t   *from = model->ranked.data + (among_best ? 0 : model->ranked.count - model->quantile);
     for (size_t i = 0; i < model->quantile; i++)
         if (from[i] == member)
             return true;
@@ -126,9 +126,9 @@ static double shift_choice(const struct swp_param *param, double value, mt_rng *
 static void change_once(const struct swp_scheduler *s, const double *from, mt_rng *rng, struct swp_point *point)
 {
     for (uint32_t k = 0; k < s->space->count; k++) {
-        uint32_t i = s->space->order[k];
+        uint32_t                i = s->space->order[k];
         const struct swp_param *param = &s->space->params[i];
-        bool is_fixed = param->kind == SWP_GRID || param->kind == SWP_CONSTANT;
+        bool                    is_fixed = param->kind == SWP_GRID || param->kind == SWP_CONSTANT;
         double anew = swp_param_draw(param, rng), u = swp_rng_real(rng), factor = s->opts.factors[mt_rng_below(rng, 2)];
         if (!swp_condition_holds(s->space, i, point))
             point->values[i] = NAN;
@@ -145,7 +145,7 @@ static void change_once(const struct swp_scheduler *s, const double *from, mt_rn
 
 static void change(const struct swp_scheduler *s, const double *from, mt_rng *rng, double *out)
 {
-    size_t size = s->space->count * sizeof *out;
+    size_t           size = s->space->count * sizeof *out;
     struct swp_point point;
     for (int tries = 0; tries < CHANGES_MAX; tries++) {
         change_once(s, from, rng, &point);
@@ -160,9 +160,9 @@ static void change(const struct swp_scheduler *s, const double *from, mt_rng *rn
 /* The member was ranked. True: it is one of the best, and should be saved. */
 static bool compare(struct swp_scheduler *s, uint32_t member)
 {
-    struct pbt *model = s->model;
+    struct pbt    *model = s->model;
     struct person *p = person_of(s, member);
-    mt_rng rng = swp_rng_of(s->seed, s->members.data[member].trial, SWP_FOR_SCHEDULER + (++p->compared << 8));
+    mt_rng         rng = swp_rng_of(s->seed, s->members.data[member].trial, SWP_FOR_SCHEDULER + (++p->compared << 8));
     p->has_save = is_ranked(s, member, true);
     p->is_due = false;
     if (!p->has_save && is_ranked(s, member, false)) {
@@ -181,7 +181,7 @@ static bool compare(struct swp_scheduler *s, uint32_t member)
 static bool sync_population(struct swp_scheduler *s)
 {
     struct pbt *model = s->model;
-    double longest = 0;
+    double      longest = 0;
     for (uint32_t i = 0; i < s->members.count; i++) {
         if (s->members.data[i].state == SWP_MEMBER_ENDED)
             continue;
@@ -231,12 +231,12 @@ static double pbt_next_t(const struct swp_scheduler *s, const struct swp_member 
 
 static struct swp_action pbt_next(const struct swp_scheduler *s, bool has_place)
 {
-    const struct pbt *model = s->model;
+    const struct pbt        *model = s->model;
     const struct swp_member *least = NULL;
-    double least_t = INFINITY;
+    double                   least_t = INFINITY;
     for (uint32_t i = 0; i < s->members.count; i++) {
         const struct swp_member *m = &s->members.data[i];
-        const struct person *p = m->more;
+        const struct person     *p = m->more;
         if (m->state != SWP_MEMBER_PAUSED || m->by_user)
             continue;
         if (p->is_due) {
@@ -284,7 +284,15 @@ static void pbt_ended(struct swp_scheduler *s, struct swp_member *m)
 }
 
 const struct swp_policy swp_pbt_policy = {
-    .needs_saves = true, .init = pbt_init, .fini = pbt_fini, .forget = pbt_forget, .added = pbt_added,
-    .report = pbt_report, .next_t = pbt_next_t, .next = pbt_next, .cloned = pbt_cloned, .ended = pbt_ended,
+    .needs_saves = true,
+    .init = pbt_init,
+    .fini = pbt_fini,
+    .forget = pbt_forget,
+    .added = pbt_added,
+    .report = pbt_report,
+    .next_t = pbt_next_t,
+    .next = pbt_next,
+    .cloned = pbt_cloned,
+    .ended = pbt_ended,
     .supplied = pbt_changed,
 };

@@ -13,17 +13,17 @@ enum swp_member_state { SWP_MEMBER_RUNNING, SWP_MEMBER_PAUSED, SWP_MEMBER_ENDED 
 
 /* A trial. */
 struct swp_member {
-    uint64_t trial;
+    uint64_t              trial;
     enum swp_member_state state;
-    bool     by_user; /* paused, and next may not name it */
-    double   t;       /* of its last report; -1: none yet */
-    double   value;   /* of its last report; the smaller the better, +INFINITY for NaN */
-    uint32_t bracket; /* ASHA, HYPERBAND */
-    uint32_t rung;    /* ASHA_PROMOTE: the next one to be reached */
-    uint64_t recorded; /* ASHA: bit k: rung k of its bracket has its value */
-    bool     waits;   /* HYPERBAND: has reached its bracket's milestone; MEDIAN: was paused for good */
-    bool     doomed;  /* HYPERBAND: is not among the best of its bracket */
-    void    *more;    /* of the policy; freed by its `forget` */
+    bool                  by_user;  /* paused, and next may not name it */
+    double                t;        /* of its last report; -1: none yet */
+    double                value;    /* of its last report; the smaller the better, +INFINITY for NaN */
+    uint32_t              bracket;  /* ASHA, HYPERBAND */
+    uint32_t              rung;     /* ASHA_PROMOTE: the next one to be reached */
+    uint64_t              recorded; /* ASHA: bit k: rung k of its bracket has its value */
+    bool                  waits;    /* HYPERBAND: has reached its bracket's milestone; MEDIAN: was paused for good */
+    bool                  doomed;   /* HYPERBAND: is not among the best of its bracket */
+    void                 *more;     /* of the policy; freed by its `forget` */
 };
 
 struct swp_policy {
@@ -48,9 +48,9 @@ struct swp_scheduler {
     struct swp_scheduler_opts opts; /* zeros filled in */
     const struct swp_space   *space;
     const struct swp_policy  *policy;
-    void    *model;
-    uint64_t seed;
-    bool     has_supply;
+    void                     *model;
+    uint64_t                  seed;
+    bool                      has_supply;
     MT_VEC(struct swp_member) members; /* in the order in which they were added */
     mt_map   by_trial;
     uint32_t running;

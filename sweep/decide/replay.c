@@ -52,8 +52,8 @@ static struct swp_action replay_next(const struct swp_scheduler *s, bool has_pla
         if (m->state != SWP_MEMBER_PAUSED || m->by_user)
             continue;
         if (m->t >= replay_next_t(s, m))
-            return (struct swp_action){.kind = SWP_CLONE, .trial = m->trial, .from = m->trial,
-                                       .point = s->opts.turns[m->rung].point};
+            return (struct swp_action){
+                .kind = SWP_CLONE, .trial = m->trial, .from = m->trial, .point = s->opts.turns[m->rung].point};
         if (has_place)
             return swp_action_of(SWP_RESUME, m->trial);
     }
@@ -71,6 +71,11 @@ static bool replay_cloned(struct swp_scheduler *s, struct swp_member *m, bool do
 }
 
 const struct swp_policy swp_replay_policy = {
-    .needs_saves = true, .init = replay_init, .fini = replay_fini, .report = replay_report, .next_t = replay_next_t,
-    .next = replay_next, .cloned = replay_cloned,
+    .needs_saves = true,
+    .init = replay_init,
+    .fini = replay_fini,
+    .report = replay_report,
+    .next_t = replay_next_t,
+    .next = replay_next,
+    .cloned = replay_cloned,
 };

@@ -13,7 +13,7 @@
 #include <math.h>
 
 static const struct {
-    const char *text;
+    const char              *text;
     const struct swp_policy *policy;
 } kinds[SWP_SCHEDULER_COUNT] = {
 #define X(name, text) [SWP_SCHEDULER_##name] = {#text, &swp_##text##_policy},
@@ -40,15 +40,23 @@ bool swp_scheduler_parse(const char *text, enum swp_scheduler_kind *out_kind)
 mt_status swp_scheduler_opts_parse(const char *text, struct swp_scheduler_opts *out_opts, struct swp_problem *out_problem)
 {
     struct swp_scheduler_opts o = {.kind = SWP_SCHEDULER_FIFO};
-    const struct swp_option options[] = {
-        {"max_t", SWP_OPTION_REAL, &o.max_t},         {"grace", SWP_OPTION_REAL, &o.grace},
-        {"eta", SWP_OPTION_REAL, &o.eta},             {"brackets", SWP_OPTION_COUNT, &o.brackets},
-        {"min_samples", SWP_OPTION_COUNT, &o.min_samples}, {"min_slice", SWP_OPTION_REAL, &o.min_slice},
-        {"pauses", SWP_OPTION_FLAG, &o.pauses},       {"runs_on", SWP_OPTION_FLAG, &o.runs_on},
-        {"interval", SWP_OPTION_REAL, &o.interval},   {"burn_in", SWP_OPTION_REAL, &o.burn_in},
-        {"quantile", SWP_OPTION_REAL, &o.quantile},   {"resample", SWP_OPTION_REAL, &o.resample},
-        {"factor_up", SWP_OPTION_REAL, &o.factors[0]}, {"factor_down", SWP_OPTION_REAL, &o.factors[1]},
-        {"in_step", SWP_OPTION_FLAG, &o.in_step},     {0},
+    const struct swp_option   options[] = {
+          {"max_t", SWP_OPTION_REAL, &o.max_t},
+          {"grace", SWP_OPTION_REAL, &o.grace},
+          {"eta", SWP_OPTION_REAL, &o.eta},
+          {"brackets", SWP_OPTION_COUNT, &o.brackets},
+          {"min_samples", SWP_OPTION_COUNT, &o.min_samples},
+          {"min_slice", SWP_OPTION_REAL, &o.min_slice},
+          {"pauses", SWP_OPTION_FLAG, &o.pauses},
+          {"runs_on", SWP_OPTION_FLAG, &o.runs_on},
+          {"interval", SWP_OPTION_REAL, &o.interval},
+          {"burn_in", SWP_OPTION_REAL, &o.burn_in},
+          {"quantile", SWP_OPTION_REAL, &o.quantile},
+          {"resample", SWP_OPTION_REAL, &o.resample},
+          {"factor_up", SWP_OPTION_REAL, &o.factors[0]},
+          {"factor_down", SWP_OPTION_REAL, &o.factors[1]},
+          {"in_step", SWP_OPTION_FLAG, &o.in_step},
+          {0},
     };
     char name[MT_NAME_BYTES_MAX];
     MT_TRY(swp_options_parse(text, options, name, out_problem));
@@ -69,7 +77,11 @@ static mt_status check_options(struct swp_scheduler_opts *o, struct swp_problem 
         const char *name;
         double     *value, otherwise, least, most;
     } reals[] = {
-        {"max_t", &o->max_t, is_asha ? 100 : o->kind == SWP_SCHEDULER_HYPERBAND ? 81 : INFINITY, 0, INFINITY},
+        {"max_t", &o->max_t,
+         is_asha                              ? 100
+         : o->kind == SWP_SCHEDULER_HYPERBAND ? 81
+                                              : INFINITY,
+         0, INFINITY},
         {"grace", &o->grace, is_asha ? 1 : 60, 0, INFINITY},
         {"eta", &o->eta, is_asha ? 4 : 3, 1, 1e9},
         {"min_slice", &o->min_slice, 0, 0, INFINITY},
@@ -101,7 +113,7 @@ mt_status swp_scheduler_new(const struct swp_scheduler_opts *opts, const struct 
                             struct swp_scheduler **out_scheduler, struct swp_problem *out_problem)
 {
     struct swp_scheduler *s = calloc(1, sizeof *s);
-    mt_status st;
+    mt_status             st;
     if (!s)
         return mt_error(MT_ENOMEM, 0, "sweep: a scheduler");
     s->opts = *opts;
@@ -176,8 +188,7 @@ mt_status swp_scheduler_add(struct swp_scheduler *s, uint64_t trial, const struc
     return mt_map_put_num(&s->by_trial, mt_map_key(trial), s->members.count - 1);
 }
 
-mt_status swp_scheduler_report(struct swp_scheduler *s, uint64_t trial, double t, double value,
-                               struct swp_verdict *out_verdict)
+mt_status swp_scheduler_report(struct swp_scheduler *s, uint64_t trial, double t, double value, struct swp_verdict *out_verdict)
 {
     struct swp_member *m = swp_scheduler_member(s, trial);
     struct swp_verdict verdict = {.decision = SWP_CONTINUE};
@@ -229,7 +240,7 @@ mt_status swp_scheduler_resume(struct swp_scheduler *s, uint64_t trial)
 mt_status swp_scheduler_cloned(struct swp_scheduler *s, uint64_t trial, bool done)
 {
     struct swp_member *m = swp_scheduler_member(s, trial);
-    bool was_due = m && s->policy->cloned && s->policy->cloned(s, m, done);
+    bool               was_due = m && s->policy->cloned && s->policy->cloned(s, m, done);
     return was_due ? mt_ok() : no_trial("sweep: no clone of this trial was due");
 }
 

@@ -37,6 +37,7 @@
 #include "sweep/space/space.h"
 
 /* X(name, text) */
+/* clang-format off */
 #define SWP_SCHEDULERS(X)         \
     X(FIFO, fifo)                 \
     X(MEDIAN, median)             \
@@ -45,43 +46,44 @@
     X(HYPERBAND, hyperband)       \
     X(PBT, pbt)                   \
     X(REPLAY, replay)
+/* clang-format on */
 
 enum swp_scheduler_kind {
 #define X(name, text) SWP_SCHEDULER_##name,
     SWP_SCHEDULERS(X)
 #undef X
-    SWP_SCHEDULER_COUNT
+        SWP_SCHEDULER_COUNT
 };
 const char *swp_scheduler_text(enum swp_scheduler_kind kind);
-bool swp_scheduler_parse(const char *text, enum swp_scheduler_kind *out_kind);
+bool        swp_scheduler_parse(const char *text, enum swp_scheduler_kind *out_kind);
 
 /* From `t` on a trial goes on with this point. */
 struct swp_turn {
-    double t;
+    double           t;
     struct swp_point point;
 };
 
 /* Zero means the default that stands beside it. */
 struct swp_scheduler_opts {
     enum swp_scheduler_kind kind;
-    bool     maximize;
-    double   max_t;            /* ASHA 100, HYPERBAND 81; others: no end */
-    double   grace;            /* ASHA 1, MEDIAN 60: nothing is stopped before */
-    double   eta;              /* ASHA 4, HYPERBAND 3: reduction factor */
-    uint32_t brackets;         /* ASHA 1 */
-    uint32_t min_samples;      /* MEDIAN 3: other trials that must have reported */
-    double   min_slice;        /* MEDIAN 0: time a trial runs at least since it was started or resumed */
-    bool     pauses;           /* MEDIAN: pauses instead of stopping (Tune's hard_stop = False), and yields its place while
+    bool                    maximize;
+    double                  max_t;       /* ASHA 100, HYPERBAND 81; others: no end */
+    double                  grace;       /* ASHA 1, MEDIAN 60: nothing is stopped before */
+    double                  eta;         /* ASHA 4, HYPERBAND 3: reduction factor */
+    uint32_t                brackets;    /* ASHA 1 */
+    uint32_t                min_samples; /* MEDIAN 3: other trials that must have reported */
+    double                  min_slice;   /* MEDIAN 0: time a trial runs at least since it was started or resumed */
+    bool                    pauses;     /* MEDIAN: pauses instead of stopping (Tune's hard_stop = False), and yields its place while
                                   there are too few samples; what is paused goes on when nothing else is left to run */
-    bool     runs_on;          /* ASHA, HYPERBAND: what reaches max_t is not stopped (Tune's stop_last_trials = False) */
-    double   interval;         /* PBT 60: between two perturbations of a trial */
-    double   burn_in;          /* PBT 0: none before */
-    double   quantile;         /* PBT 0.25, at most 0.5 */
-    double   resample;         /* PBT 0.25: probability of a new draw; < 0: never */
-    double   factors[2];       /* PBT 1.2 and 0.8 */
-    bool     in_step;          /* PBT: all wait for each other at each interval (Tune's synch) */
-    const struct swp_turn *turns; /* REPLAY: in order, copied */
-    uint32_t turn_count;
+    bool                    runs_on;    /* ASHA, HYPERBAND: what reaches max_t is not stopped (Tune's stop_last_trials = False) */
+    double                  interval;   /* PBT 60: between two perturbations of a trial */
+    double                  burn_in;    /* PBT 0: none before */
+    double                  quantile;   /* PBT 0.25, at most 0.5 */
+    double                  resample;   /* PBT 0.25: probability of a new draw; < 0: never */
+    double                  factors[2]; /* PBT 1.2 and 0.8 */
+    bool                    in_step;    /* PBT: all wait for each other at each interval (Tune's synch) */
+    const struct swp_turn  *turns;      /* REPLAY: in order, copied */
+    uint32_t                turn_count;
 };
 
 enum swp_decision {
@@ -91,8 +93,8 @@ enum swp_decision {
 };
 struct swp_verdict {
     enum swp_decision decision;
-    bool is_full; /* of STOP: it has come to max_t, which is the end of a trial that nothing stops */
-    bool save; /* others may clone this trial as it is now: keep its checkpoint (PAUSE: needed in any case) */
+    bool              is_full; /* of STOP: it has come to max_t, which is the end of a trial that nothing stops */
+    bool              save;    /* others may clone this trial as it is now: keep its checkpoint (PAUSE: needed in any case) */
 };
 
 enum swp_action_kind {
@@ -104,9 +106,9 @@ enum swp_action_kind {
 };
 struct swp_action {
     enum swp_action_kind kind;
-    uint64_t trial;
-    uint64_t from;          /* CLONE; it may have ended by now, but its checkpoint is still wanted */
-    struct swp_point point; /* CLONE */
+    uint64_t             trial;
+    uint64_t             from;  /* CLONE; it may have ended by now, but its checkpoint is still wanted */
+    struct swp_point     point; /* CLONE */
 };
 
 /* Reads "asha" or "asha,max_t=100,eta=3": a name, then options as they are called above (without `maximize`; factors as
@@ -119,7 +121,7 @@ struct swp_scheduler;
 /* The space must outlive the scheduler; only PBT looks into it. EINVAL with *out_problem: an option makes no sense. ENOMEM. */
 MT_MUST_USE mt_status swp_scheduler_new(const struct swp_scheduler_opts *opts, const struct swp_space *space, uint64_t seed,
                                         struct swp_scheduler **out_scheduler, struct swp_problem *out_problem);
-void swp_scheduler_free(struct swp_scheduler *scheduler);
+void                  swp_scheduler_free(struct swp_scheduler *scheduler);
 /* Whether trials may be paused or cloned, so that they need checkpoints. */
 bool swp_scheduler_needs_saves(const struct swp_scheduler *scheduler);
 

@@ -17,16 +17,16 @@ enum { RULES_MAX = 32 };
 
 /* The last `window` values of one trial under one rule. */
 struct window {
-    uint32_t count;  /* reports so far */
+    uint32_t count;    /* reports so far */
     double   values[]; /* a ring */
 };
 
 struct rule {
-    struct swp_stop stop; /* zeros filled in */
-    mt_map   windows;     /* TRIAL_PLATEAU: by trial */
-    double  *best;        /* SWEEP_PLATEAU: the best values, the best first */
-    uint32_t best_count, in_row;
-    bool     has_fired;   /* SWEEP_*: stays so */
+    struct swp_stop stop;    /* zeros filled in */
+    mt_map          windows; /* TRIAL_PLATEAU: by trial */
+    double         *best;    /* SWEEP_PLATEAU: the best values, the best first */
+    uint32_t        best_count, in_row;
+    bool            has_fired; /* SWEEP_*: stays so */
 };
 
 struct swp_stopper {
@@ -56,12 +56,12 @@ bool swp_stop_parse(const char *text, enum swp_stop_kind *out_kind)
 
 mt_status swp_stop_opts_parse(const char *text, struct swp_stop *out_rule, struct swp_problem *out_problem)
 {
-    struct swp_stop r = {.value = NAN};
+    struct swp_stop         r = {.value = NAN};
     const struct swp_option options[] = {
-        {"limit", SWP_OPTION_REAL, &r.limit},         {"value", SWP_OPTION_REAL, &r.value},
-        {"worse", SWP_OPTION_FLAG, &r.worse},         {"tolerance", SWP_OPTION_REAL, &r.tolerance},
-        {"window", SWP_OPTION_COUNT, &r.window},      {"grace", SWP_OPTION_COUNT, &r.grace},
-        {"patience", SWP_OPTION_COUNT, &r.patience},  {0},
+        {"limit", SWP_OPTION_REAL, &r.limit},        {"value", SWP_OPTION_REAL, &r.value},
+        {"worse", SWP_OPTION_FLAG, &r.worse},        {"tolerance", SWP_OPTION_REAL, &r.tolerance},
+        {"window", SWP_OPTION_COUNT, &r.window},     {"grace", SWP_OPTION_COUNT, &r.grace},
+        {"patience", SWP_OPTION_COUNT, &r.patience}, {0},
     };
     char name[MT_NAME_BYTES_MAX];
     MT_TRY(swp_options_parse(text, options, name, out_problem));
@@ -84,9 +84,9 @@ static mt_status check_rule(struct swp_stop *r, struct swp_problem *out)
     if ((unsigned)r->kind >= SWP_STOP_COUNT)
         return swp_refuse(out, "stop", "a stopper is of no known kind");
     const char *name = texts[r->kind];
-    bool is_time = r->kind == SWP_STOP_TRIAL_TIME || r->kind == SWP_STOP_SWEEP_TIME;
-    bool is_threshold = r->kind == SWP_STOP_THRESHOLD || r->kind == SWP_STOP_SWEEP_THRESHOLD;
-    bool is_trial = r->kind == SWP_STOP_TRIAL_PLATEAU;
+    bool        is_time = r->kind == SWP_STOP_TRIAL_TIME || r->kind == SWP_STOP_SWEEP_TIME;
+    bool        is_threshold = r->kind == SWP_STOP_THRESHOLD || r->kind == SWP_STOP_SWEEP_THRESHOLD;
+    bool        is_trial = r->kind == SWP_STOP_TRIAL_PLATEAU;
     if ((is_time || r->kind == SWP_STOP_STEPS) && !(r->limit > 0 && isfinite(r->limit)))
         return swp_refuse(out, name, "stopper '%s': limit %g must be above 0", name, r->limit);
     if ((is_threshold || r->has_value) && !isfinite(r->value))
@@ -101,13 +101,13 @@ static mt_status check_rule(struct swp_stop *r, struct swp_problem *out)
     return mt_ok();
 }
 
-mt_status swp_stopper_new(const struct swp_stop *rules, uint32_t count, bool all, bool maximize,
-                          struct swp_stopper **out_stopper, struct swp_problem *out_problem)
+mt_status swp_stopper_new(const struct swp_stop *rules, uint32_t count, bool all, bool maximize, struct swp_stopper **out_stopper,
+                          struct swp_problem *out_problem)
 {
     if (count > RULES_MAX)
         return swp_refuse(out_problem, "stop", "%u stoppers are too many; %d are possible", count, RULES_MAX);
     struct swp_stopper *s = calloc(1, sizeof *s);
-    mt_status st;
+    mt_status           st;
     if (!s || !(s->rules = calloc(count + 1, sizeof *s->rules))) {
         free(s);
         return mt_error(MT_ENOMEM, 0, "sweep: stoppers");
@@ -165,7 +165,7 @@ static double inward(const struct swp_stopper *s, double value)
 static mt_status trial_plateau(struct rule *rule, uint64_t trial, double value, double bound, bool *out_fires)
 {
     const struct swp_stop *r = &rule->stop;
-    struct window *w = mt_map_ptr(&rule->windows, mt_map_key(trial));
+    struct window         *w = mt_map_ptr(&rule->windows, mt_map_key(trial));
     if (!w) {
         if (!(w = calloc(1, sizeof *w + r->window * sizeof *w->values)))
             return mt_error(MT_ENOMEM, 0, "sweep: stoppers");
@@ -184,7 +184,7 @@ static mt_status trial_plateau(struct rule *rule, uint64_t trial, double value, 
 static bool sweep_plateau(struct rule *rule, double value)
 {
     const struct swp_stop *r = &rule->stop;
-    uint32_t k = rule->best_count;
+    uint32_t               k = rule->best_count;
     for (; k > 0 && rule->best[k - 1] > value; k--)
         rule->best[k] = rule->best[k - 1];
     rule->best[k] = value;
@@ -202,8 +202,8 @@ struct moment {
 static mt_status ask(struct swp_stopper *s, struct rule *rule, const struct moment *at, bool *out_fires)
 {
     const struct swp_stop *r = &rule->stop;
-    double bound = inward(s, r->value);
-    bool is_number = !isnan(at->value);
+    double                 bound = inward(s, r->value);
+    bool                   is_number = !isnan(at->value);
     switch (r->kind) {
     case SWP_STOP_STEPS: *out_fires = at->step >= r->limit; break;
     case SWP_STOP_THRESHOLD: *out_fires = is_number && (r->worse ? at->value >= bound : at->value <= bound); break;
@@ -236,9 +236,9 @@ mt_status swp_stopper_report(struct swp_stopper *s, uint64_t trial, double step,
                              enum swp_stop_what *out_what)
 {
     struct moment at = {trial, step, inward(s, value), trial_s, sweep_s};
-    struct tally tallies[2] = {{0}};
+    struct tally  tallies[2] = {{0}};
     for (uint32_t i = 0; i < s->count; i++) {
-        bool fires = false;
+        bool          fires = false;
         struct tally *tally = &tallies[is_about_sweep(&s->rules[i])];
         MT_TRY(ask(s, &s->rules[i], &at, &fires));
         tally->asked++;
@@ -253,9 +253,9 @@ enum swp_stop_what swp_stopper_tick(const struct swp_stopper *s, double trial_s,
     struct tally tallies[2] = {{0}};
     for (uint32_t i = 0; i < s->count; i++) {
         const struct rule *rule = &s->rules[i];
-        struct tally *tally = &tallies[is_about_sweep(rule)];
-        bool trial_late = rule->stop.kind == SWP_STOP_TRIAL_TIME && trial_s >= rule->stop.limit;
-        bool sweep_late = rule->stop.kind == SWP_STOP_SWEEP_TIME && sweep_s >= rule->stop.limit;
+        struct tally      *tally = &tallies[is_about_sweep(rule)];
+        bool               trial_late = rule->stop.kind == SWP_STOP_TRIAL_TIME && trial_s >= rule->stop.limit;
+        bool               sweep_late = rule->stop.kind == SWP_STOP_SWEEP_TIME && sweep_s >= rule->stop.limit;
         tally->asked++;
         tally->fired += trial_late || sweep_late || rule->has_fired;
     }

@@ -22,6 +22,7 @@
 #include "sweep/space/space.h"
 
 /* X(name, text) */
+/* clang-format off */
 #define SWP_STOPS(X)                      \
     X(STEPS, "steps")                     \
     X(THRESHOLD, "threshold")             \
@@ -30,27 +31,28 @@
     X(SWEEP_TIME, "sweep_time")           \
     X(SWEEP_PLATEAU, "sweep_plateau")     \
     X(SWEEP_THRESHOLD, "sweep_threshold")
+/* clang-format on */
 
 enum swp_stop_kind {
 #define X(name, text) SWP_STOP_##name,
     SWP_STOPS(X)
 #undef X
-    SWP_STOP_COUNT
+        SWP_STOP_COUNT
 };
 const char *swp_stop_text(enum swp_stop_kind kind);
-bool swp_stop_parse(const char *text, enum swp_stop_kind *out_kind);
+bool        swp_stop_parse(const char *text, enum swp_stop_kind *out_kind);
 
 /* One rule. Zero means the default that stands beside it. */
 struct swp_stop {
     enum swp_stop_kind kind;
-    double   limit;     /* STEPS: steps; *_TIME: seconds; > 0 */
-    double   value;     /* *_THRESHOLD; TRIAL_PLATEAU with has_value */
-    bool     has_value;
-    bool     worse;     /* THRESHOLD */
-    double   tolerance; /* TRIAL_PLATEAU 0.01, SWEEP_PLATEAU 0.001 */
-    uint32_t window;    /* TRIAL_PLATEAU 4, SWEEP_PLATEAU 10 */
-    uint32_t grace;     /* TRIAL_PLATEAU 4 */
-    uint32_t patience;  /* SWEEP_PLATEAU 0: at once */
+    double             limit; /* STEPS: steps; *_TIME: seconds; > 0 */
+    double             value; /* *_THRESHOLD; TRIAL_PLATEAU with has_value */
+    bool               has_value;
+    bool               worse;     /* THRESHOLD */
+    double             tolerance; /* TRIAL_PLATEAU 0.01, SWEEP_PLATEAU 0.001 */
+    uint32_t           window;    /* TRIAL_PLATEAU 4, SWEEP_PLATEAU 10 */
+    uint32_t           grace;     /* TRIAL_PLATEAU 4 */
+    uint32_t           patience;  /* SWEEP_PLATEAU 0: at once */
 };
 
 enum swp_stop_what { SWP_STOP_NOTHING, SWP_STOP_TRIAL, SWP_STOP_SWEEP };
@@ -65,11 +67,11 @@ struct swp_stopper;
  * rule about it does. EINVAL with *out_problem, ENOMEM. */
 MT_MUST_USE mt_status swp_stopper_new(const struct swp_stop *rules, uint32_t count, bool all, bool maximize,
                                       struct swp_stopper **out_stopper, struct swp_problem *out_problem);
-void swp_stopper_free(struct swp_stopper *stopper);
+void                  swp_stopper_free(struct swp_stopper *stopper);
 
 /* A report of a trial; `trial_s` and `sweep_s` are seconds since each began. SWEEP implies TRIAL. ENOMEM. */
-MT_MUST_USE mt_status swp_stopper_report(struct swp_stopper *stopper, uint64_t trial, double step, double value,
-                                         double trial_s, double sweep_s, enum swp_stop_what *out_what);
+MT_MUST_USE mt_status swp_stopper_report(struct swp_stopper *stopper, uint64_t trial, double step, double value, double trial_s,
+                                         double sweep_s, enum swp_stop_what *out_what);
 /* The rules about time alone, for moments without a report. */
 enum swp_stop_what swp_stopper_tick(const struct swp_stopper *stopper, double trial_s, double sweep_s);
 /* Forgets what is kept of a trial that is over. */

@@ -39,8 +39,8 @@ static mt_status names_put(const struct swp_table *table, bool pairs, struct swp
         MT_TRY(mt_vec_push(&out->list, (struct swp_weight){.param = table->columns[d].param, .other = -1}));
     for (uint32_t i = 0; i < table->dims && pairs; i++)
         for (uint32_t k = i + 1; k < table->dims; k++)
-            MT_TRY(mt_vec_push(&out->list, (struct swp_weight){.param = table->columns[i].param,
-                                                               .other = (int32_t)table->columns[k].param}));
+            MT_TRY(mt_vec_push(&out->list,
+                               (struct swp_weight){.param = table->columns[i].param, .other = (int32_t)table->columns[k].param}));
     return mt_ok();
 }
 
@@ -49,8 +49,8 @@ static mt_status weigh(const struct swp_importance_ask *ask, const struct swp_ta
     double sum = 0;
     bool   is_forest = ask->kind == SWP_FANOVA;
     MT_TRY(names_put(table, ask->pairs && is_forest, out));
-    MT_TRY(is_forest ? swp_fanova(table, ask->seed, ask->pairs, out->list.data) :
-                       swp_ped_anova(table, ask->maximize, out->list.data));
+    MT_TRY(is_forest ? swp_fanova(table, ask->seed, ask->pairs, out->list.data)
+                     : swp_ped_anova(table, ask->maximize, out->list.data));
     for (uint32_t d = 0; d < table->dims; d++) {
         if (is_forest)
             out->list.data[d].share = out->list.data[d].variance;

@@ -26,9 +26,9 @@ bool swp_importance_parse(const char *text, enum swp_importance_kind *out);
 struct swp_importance_ask {
     enum swp_importance_kind kind;
     const struct swp_space  *space;
-    const double            *points;  /* swp_space_count() a row, as in a swp_point */
-    const double            *results; /* one a row, finite */
-    uint32_t                 rows;    /* at most MT_SWEEP_WEIGHED_MAX */
+    const double            *points;   /* swp_space_count() a row, as in a swp_point */
+    const double            *results;  /* one a row, finite */
+    uint32_t                 rows;     /* at most MT_SWEEP_WEIGHED_MAX */
     bool                     maximize; /* PED_ANOVA: the best are the greatest */
     bool                     pairs;    /* FANOVA: pairs of parameters too */
     uint64_t                 seed;

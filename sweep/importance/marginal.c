@@ -34,19 +34,19 @@ struct rises {
 
 struct swp_marginals {
     const struct swp_table *table;
-    uint32_t        dims;
-    double         *cuts, *stairs; /* of all dimensions, one behind the other: places, and rises at them */
-    double         *raster_at;     /* where each place lies in the raster: 3.25 is a quarter behind its third line */
-    size_t         *first;         /* of each dimension in these three; dims + 1 */
-    double         *raster_width;  /* dims x SWP_MARGINAL_CELLS */
-    double         *rasters;       /* pairs x SIDE x SIDE rises; NULL: no pairs */
-    struct side    *sides;
-    uint32_t       *ranks;         /* by node: the place of its cut */
-    uint32_t        active[SWP_TREE_DEPTH_MAX], active_count; /* dimensions that the nodes above have cut */
-    struct exclusion excluded[SWP_TREE_DEPTH_MAX];
-    uint32_t        excluded_count;
-    struct rises    rises[SWP_TREE_DEPTH_MAX]; /* of the active dimensions, in the raster */
-    double          mean, square;  /* of the leaves, by their sizes */
+    uint32_t                dims;
+    double                 *cuts, *stairs; /* of all dimensions, one behind the other: places, and rises at them */
+    double                 *raster_at;     /* where each place lies in the raster: 3.25 is a quarter behind its third line */
+    size_t                 *first;         /* of each dimension in these three; dims + 1 */
+    double                 *raster_width;  /* dims x SWP_MARGINAL_CELLS */
+    double                 *rasters;       /* pairs x SIDE x SIDE rises; NULL: no pairs */
+    struct side            *sides;
+    uint32_t               *ranks;                                    /* by node: the place of its cut */
+    uint32_t                active[SWP_TREE_DEPTH_MAX], active_count; /* dimensions that the nodes above have cut */
+    struct exclusion        excluded[SWP_TREE_DEPTH_MAX];
+    uint32_t                excluded_count;
+    struct rises            rises[SWP_TREE_DEPTH_MAX]; /* of the active dimensions, in the raster */
+    double                  mean, square;              /* of the leaves, by their sizes */
 };
 
 mt_status swp_marginals_new(const struct swp_table *table, bool pairs, struct swp_marginals **out)
@@ -121,7 +121,7 @@ static void places_find(struct swp_marginals *m, const struct swp_tree *tree)
     }
     for (uint32_t d = 0; d < m->dims; d++) {
         m->first[d + 1] += m->first[d];
-        size_t count = m->first[d + 1] - m->first[d];
+        size_t  count = m->first[d + 1] - m->first[d];
         double *cuts = m->cuts + m->first[d];
         cuts[0] = 0;
         for (size_t i = 1; i < count && m->table->columns[d].is_category; i++)
@@ -143,8 +143,9 @@ static void places_find(struct swp_marginals *m, const struct swp_tree *tree)
     for (size_t i = 0; i < tree->nodes.count; i++) {
         const struct swp_tree_node *node = &tree->nodes.data[i];
         if (node->dim >= 0)
-            m->ranks[i] = m->table->columns[node->dim].is_category ? (uint32_t)node->cut :
-                          rank_of(m->cuts + m->first[node->dim], m->first[node->dim + 1] - m->first[node->dim], node->cut);
+            m->ranks[i] = m->table->columns[node->dim].is_category
+                              ? (uint32_t)node->cut
+                              : rank_of(m->cuts + m->first[node->dim], m->first[node->dim + 1] - m->first[node->dim], node->cut);
     }
     memset(m->stairs, 0, m->first[m->dims] * sizeof *m->stairs);
 }
@@ -218,15 +219,15 @@ static void leaf_add(struct swp_marginals *m, double value)
         staircase_add(m, m->active[i], value * size / m->sides[m->active[i]].width, m->rasters ? &m->rises[i] : NULL);
     for (uint32_t i = 0; m->rasters && i < m->active_count; i++)
         for (uint32_t k = i + 1; k < m->active_count; k++) {
-            uint32_t            a = i, b = k;
+            uint32_t a = i, b = k;
             if (m->active[a] > m->active[b])
                 a = k, b = i;
             double *raster = m->rasters + swp_marginals_pair(m->dims, m->active[a], m->active[b]) * SIDE * SIDE;
             double  by = value * size / m->sides[m->active[a]].width / m->sides[m->active[b]].width;
             for (uint32_t x = 0; x < m->rises[a].count; x++)
                 for (uint32_t y = 0; y < m->rises[b].count; y++)
-                    raster[m->rises[a].list[x].cell * SIDE + m->rises[b].list[y].cell] +=
-                        by * m->rises[a].list[x].by * m->rises[b].list[y].by;
+                    raster[m->rises[a].list[x].cell * SIDE + m->rises[b].list[y].cell] += by * m->rises[a].list[x].by *
+                                                                                          m->rises[b].list[y].by;
         }
 }
 

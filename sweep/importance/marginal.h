@@ -20,7 +20,7 @@ struct swp_marginals;
 
 /* Scratch memory for trees of one table; with pairs 8.7 kB for each of them (30 dimensions: 4 MB, 128: 71 MB). ENOMEM. */
 MT_MUST_USE mt_status swp_marginals_new(const struct swp_table *table, bool pairs, struct swp_marginals **out);
-void swp_marginals_free(struct swp_marginals *m);
+void                  swp_marginals_free(struct swp_marginals *m);
 /* Returns the variance of the tree; out_single[d]: what the dimension explains of it. out_pairs[swp_marginals_pair(dims, i,
  * k)]: what i and k explain beyond that; NULL: not asked for. */
 double swp_marginals_of(struct swp_marginals *m, const struct swp_tree *tree, double *out_single, double *out_pairs);

@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-#define QUANTILE 0.1
+#define QUANTILE  0.1
 #define WIDTH_MIN (0.5 / 1.64) /* nine tenths of a kernel in its own cell */
 enum { CELLS_MAX = 50, REGIME_MIN = 2 };
 

@@ -45,7 +45,9 @@ static bool column_make(struct swp_column *column, struct swp_axis *axis, const 
     const struct swp_param *p = swp_space_param(space, param);
     if (p->kind == SWP_CONSTANT || swp_param_values(p) == 1)
         return false;
-    *column = (struct swp_column){.param = param, .is_conditional = swp_space_parent(space, param) >= 0, .last = 1,
+    *column = (struct swp_column){.param = param,
+                                  .is_conditional = swp_space_parent(space, param) >= 0,
+                                  .last = 1,
                                   .choices = p->choice_count,
                                   .is_category = p->kind == SWP_CATEGORICAL || (p->kind == SWP_GRID && !is_sorted(p))};
     bool is_axis = swp_axis_init(axis, space, param), is_list = p->kind == SWP_GRID || p->kind == SWP_ORDINAL;

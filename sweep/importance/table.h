@@ -29,6 +29,6 @@ struct swp_table {
 /* EINVAL with *out_problem: the results are equal, or no parameter varies. ENOMEM. Freed by swp_table_fini in any case. */
 MT_MUST_USE mt_status swp_table_make(struct swp_table *table, const struct swp_importance_ask *ask,
                                      struct swp_problem *out_problem);
-void swp_table_fini(struct swp_table *table);
+void                  swp_table_fini(struct swp_table *table);
 
 #endif

@@ -11,14 +11,14 @@
 
 struct swp_grower {
     const struct swp_table *table;
-    uint32_t               *sorted;  /* dims x rows: all rows by value; of conditional dimensions not used */
-    uint32_t               *order;   /* dims x rows: the rows of this tree; a node is a stretch of each */
-    double                 *drawn;   /* conditional dims x rows */
-    double                **at;      /* by dimension: the values that this tree sees */
-    double                 *weight, *sum; /* by row: how often it counts, and its result times that */
-    uint32_t               *spare;   /* by row */
-    uint8_t                *is_left; /* by row */
-    uint32_t               *dims;    /* in the order in which the next node tries them */
+    uint32_t               *sorted;                     /* dims x rows: all rows by value; of conditional dimensions not used */
+    uint32_t               *order;                      /* dims x rows: the rows of this tree; a node is a stretch of each */
+    double                 *drawn;                      /* conditional dims x rows */
+    double                **at;                         /* by dimension: the values that this tree sees */
+    double                 *weight, *sum;               /* by row: how often it counts, and its result times that */
+    uint32_t               *spare;                      /* by row */
+    uint8_t                *is_left;                    /* by row */
+    uint32_t               *dims;                       /* in the order in which the next node tries them */
     double                 *choice_weight, *choice_sum; /* of the node's rows, by choice: zeros between two uses */
     uint32_t               *choices;                    /* those that the node has */
     mt_rng                 *rng;
@@ -262,7 +262,7 @@ mt_status swp_tree_grow(struct swp_grower *g, const uint32_t *counts, mt_rng *rn
         g->sum[row] = counts[row] * g->table->results[row];
     }
     for (uint32_t d = 0; d < g->table->dims; d++) {
-        uint32_t *order = g->order + (size_t)d * rows, *sorted = g->sorted + (size_t)d * rows;
+        uint32_t                *order = g->order + (size_t)d * rows, *sorted = g->sorted + (size_t)d * rows;
         const struct swp_column *column = &g->table->columns[d];
         if (column->is_conditional)
             missing_draw(g, d);

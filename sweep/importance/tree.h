@@ -15,7 +15,7 @@
 enum { SWP_TREE_DEPTH_MAX = 64 };
 
 struct swp_tree_node {
-    int32_t  dim;  /* -1: a leaf */
+    int32_t  dim; /* -1: a leaf */
     uint32_t left, right;
     double   cut;   /* at most this goes left; of a category: this choice does */
     double   value; /* the mean of the node's results */
@@ -27,7 +27,7 @@ struct swp_tree {
 struct swp_grower; /* scratch memory for trees of one table: 8 bytes for each cell of it, 16 where it is conditional */
 
 MT_MUST_USE mt_status swp_grower_new(const struct swp_table *table, struct swp_grower **out);
-void swp_grower_free(struct swp_grower *grower);
+void                  swp_grower_free(struct swp_grower *grower);
 /* Replaces *tree by one that knows row r counts[r] times. What is missing in conditional columns is drawn. ENOMEM. */
 MT_MUST_USE mt_status swp_tree_grow(struct swp_grower *grower, const uint32_t *counts, mt_rng *rng, struct swp_tree *tree);
 

@@ -27,9 +27,9 @@ static mt_status members(const char *json_text, member_fn fn, void *user)
 {
     struct mt_json    json = mt_json_of(mt_view_text(json_text));
     struct mt_literal literal;
-    mt_buf             name = {0}, text = {0}, plain = {0};
-    bool               first = true;
-    mt_status          st = mt_json_take(&json, '{');
+    mt_buf            name = {0}, text = {0}, plain = {0};
+    bool              first = true;
+    mt_status         st = mt_json_take(&json, '{');
     while (st.code == 0 && mt_json_more(&json, '}', &first, &st)) {
         name.size = text.size = plain.size = 0;
         st = mt_json_name(&json, &name);
@@ -40,8 +40,8 @@ static mt_status members(const char *json_text, member_fn fn, void *user)
         if (st.code == 0)
             st = mt_buf_terminate(&plain);
         if (st.code == 0)
-            st = fn(user, (const char *)name.data,
-                    (const char *)(literal.kind == MT_LITERAL_TEXT ? text.data : plain.data), &literal);
+            st = fn(user, (const char *)name.data, (const char *)(literal.kind == MT_LITERAL_TEXT ? text.data : plain.data),
+                    &literal);
     }
     mt_buf_fini(&name);
     mt_buf_fini(&text);
@@ -206,8 +206,10 @@ static mt_status policy_write(const manta_sweep_view *view, FILE *to)
 {
     for (int64_t i = 0; i < view->copy_count; i++) {
         const manta_sweep_copy *c = &view->copies[i];
-        fprintf(to, "{\"trial\":%" PRId64 ",\"from\":%" PRId64 ",\"step\":%" PRId64 ",\"from_step\":%" PRId64 ",\"at_s\":%.3f,"
-                "\"before\":%s,\"after\":%s}\n", c->trial, c->from, c->step, c->from_step, c->at_s, c->before, c->after);
+        fprintf(to,
+                "{\"trial\":%" PRId64 ",\"from\":%" PRId64 ",\"step\":%" PRId64 ",\"from_step\":%" PRId64 ",\"at_s\":%.3f,"
+                "\"before\":%s,\"after\":%s}\n",
+                c->trial, c->from, c->step, c->from_step, c->at_s, c->before, c->after);
     }
     return mt_ok();
 }

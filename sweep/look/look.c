@@ -36,8 +36,8 @@ static mt_status on_suggest(struct swp_look *look, const struct swp_record *r)
 
 static mt_status on_end(struct swp_look *look, const struct swp_record *r, manta_sweep_trial *t)
 {
-    static const char *const states[] = {[SWP_COMPLETE] = "completed", [SWP_PRUNED] = "stopped", [SWP_FAILED] = "failed",
-                                         [SWP_DROPPED] = "dropped"};
+    static const char *const states[] = {
+        [SWP_COMPLETE] = "completed", [SWP_PRUNED] = "stopped", [SWP_FAILED] = "failed", [SWP_DROPPED] = "dropped"};
     t->state = r->code >= 0 && r->code <= SWP_DROPPED ? states[r->code] : "failed";
     t->ended_s = r->at;
     look->view.completed += r->code == SWP_COMPLETE;
@@ -54,8 +54,8 @@ static mt_status on_end(struct swp_look *look, const struct swp_record *r, manta
 /* PBT: the trial has become a copy of another. Where that stood shows when the copy goes on. */
 static mt_status on_clone(struct swp_look *look, const struct swp_record *r, manta_sweep_trial *t)
 {
-    manta_sweep_copy copy = {.trial = r->trial, .from = r->step, .at_s = r->at, .step = t->step, .from_step = -1,
-                             .before = t->params};
+    manta_sweep_copy copy = {
+        .trial = r->trial, .from = r->step, .at_s = r->at, .step = t->step, .from_step = -1, .before = t->params};
     if (!r->code || !r->text)
         return mt_ok();
     MT_TRY(text_keep(look, r->text, &t->params));
@@ -118,18 +118,14 @@ static mt_status on_record(void *user, const struct swp_record *r)
         return mt_ok();
     manta_sweep_trial *t = &look->trials.data[r->trial];
     switch (r->kind) {
-    case SWP_REC_REPORT:
-        return on_report(look, r, t);
+    case SWP_REC_REPORT: return on_report(look, r, t);
     case SWP_REC_FAIL:
         t->retries++;
         look->view.retried++;
         return mt_ok();
-    case SWP_REC_CLONE:
-        return on_clone(look, r, t);
-    case SWP_REC_END:
-        return on_end(look, r, t);
-    default:
-        return mt_ok();
+    case SWP_REC_CLONE: return on_clone(look, r, t);
+    case SWP_REC_END: return on_end(look, r, t);
+    default: return mt_ok();
     }
 }
 
@@ -188,7 +184,7 @@ static bool is_locked(const char *folder)
 {
     char path[MT_PATH_BYTES_MAX + 8];
     snprintf(path, sizeof path, "%s/lock", folder);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int  fd = open(path, O_RDONLY | O_CLOEXEC);
     bool is_held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0;
     if (fd >= 0)
         close(fd);

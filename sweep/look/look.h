@@ -11,7 +11,7 @@
 struct swp_look {
     manta_sweep_view view;
     double           best;
-    bool             is_over; /* a rule or the time has ended it */
+    bool             is_over;    /* a rule or the time has ended it */
     bool             is_stopped; /* its last driver was told to stop */
     MT_VEC(char *) texts;
     MT_VEC(manta_sweep_trial) trials;

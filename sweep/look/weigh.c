@@ -80,8 +80,8 @@ int manta_sweep_importance(const manta_sweep_view *view, const manta_sweep_impor
         return -1;
     }
     const char               *method = opts && opts->method ? opts->method : view->importance;
-    struct swp_importance_ask ask = {.maximize = strcmp(view->mode, "max") == 0, .pairs = opts && opts->pairs,
-                                     .seed = strtoull(view->seed, NULL, 10)};
+    struct swp_importance_ask ask = {
+        .maximize = strcmp(view->mode, "max") == 0, .pairs = opts && opts->pairs, .seed = strtoull(view->seed, NULL, 10)};
     struct swp_space  *space = NULL;
     struct swp_problem problem = {0};
     struct swp_weights weights = {0};

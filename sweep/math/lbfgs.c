@@ -11,8 +11,8 @@
 
 enum { MEMORY = 10, SEARCH_MAX = 20 };
 #define VALUE_LEAST (1e7 * DBL_EPSILON) /* a step that gains less than this part of the value is the last */
-#define ARMIJO 1e-3
-#define CURVATURE 0.9
+#define ARMIJO      1e-3
+#define CURVATURE   0.9
 
 struct pair {
     double s[SWP_LBFGS_DIMS_MAX], y[SWP_LBFGS_DIMS_MAX];
@@ -20,10 +20,10 @@ struct pair {
 
 struct state {
     const struct swp_lbfgs *p;
-    double *x, value, gradient[SWP_LBFGS_DIMS_MAX], direction[SWP_LBFGS_DIMS_MAX];
-    bool    is_free[SWP_LBFGS_DIMS_MAX];
-    struct pair pairs[MEMORY];
-    size_t  pair_count, pair_next; /* the newest stands before pair_next */
+    double                 *x, value, gradient[SWP_LBFGS_DIMS_MAX], direction[SWP_LBFGS_DIMS_MAX];
+    bool                    is_free[SWP_LBFGS_DIMS_MAX];
+    struct pair             pairs[MEMORY];
+    size_t                  pair_count, pair_next; /* the newest stands before pair_next */
 };
 
 static double clip(const struct swp_lbfgs *p, size_t i, double x)
@@ -54,13 +54,13 @@ static double dot(const struct state *s, const double *a, const double *b)
 /* direction = -H gradient over the free coordinates, by the two loops over the pairs that still curve upwards there. */
 static void choose_direction(struct state *s)
 {
-    size_t n = s->p->dims;
+    size_t  n = s->p->dims;
     double *d = s->direction, alpha[MEMORY] = {0}, curve[MEMORY] = {0}, scale = 0;
     for (size_t i = 0; i < n; i++)
         d[i] = s->is_free[i] ? -s->gradient[i] : 0;
     for (size_t k = 0; k < s->pair_count; k++) {
         const struct pair *pair = &s->pairs[(s->pair_next + MEMORY - 1 - k) % MEMORY];
-        double square = dot(s, pair->y, pair->y);
+        double             square = dot(s, pair->y, pair->y);
         curve[k] = dot(s, pair->s, pair->y);
         if (!(curve[k] > DBL_EPSILON * square)) {
             curve[k] = 0;
@@ -87,11 +87,11 @@ static void choose_direction(struct state *s)
 static bool search_line(struct state *s, double length)
 {
     const struct swp_lbfgs *p = s->p;
-    struct pair *pair = &s->pairs[s->pair_next];
-    double x[SWP_LBFGS_DIMS_MAX], gradient[SWP_LBFGS_DIMS_MAX], near = 0, far = INFINITY;
+    struct pair            *pair = &s->pairs[s->pair_next];
+    double                  x[SWP_LBFGS_DIMS_MAX], gradient[SWP_LBFGS_DIMS_MAX], near = 0, far = INFINITY;
     for (int tries = 0; tries < SEARCH_MAX; tries++) {
         double fall = 0, slope = 0, slope_before = 0;
-        bool is_cut = false;
+        bool   is_cut = false;
         for (size_t i = 0; i < p->dims; i++) {
             double whole = s->x[i] + length * s->direction[i];
             x[i] = clip(p, i, whole);

@@ -16,13 +16,13 @@
 enum { SWP_LBFGS_DIMS_MAX = MT_SWEEP_PARAMS_MAX + 2 };
 
 struct swp_lbfgs {
-    size_t        dims;       /* SWP_LBFGS_DIMS_MAX at most */
-    const double *low, *high; /* NULL: no bounds */
+    size_t        dims;           /* SWP_LBFGS_DIMS_MAX at most */
+    const double *low, *high;     /* NULL: no bounds */
     double        gradient_least; /* it ends where no coordinate of the (projected) gradient is above this */
     int           steps_max;
     /* The value at x, and its gradient; NaN and infinity: x is not possible. */
-    double      (*at)(void *user, const double *x, double *out_gradient);
-    void         *user;
+    double (*at)(void *user, const double *x, double *out_gradient);
+    void *user;
 };
 
 /* Moves x from where it stands; the value there into *out_value. False: x was not possible to begin with. */

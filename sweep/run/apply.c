@@ -21,7 +21,7 @@ static mt_status corrupt(struct swp_driver *d, const struct swp_record *r, const
 static void best_update(struct swp_driver *d, int64_t number)
 {
     const struct swp_trial *t = &d->trials.data[number];
-    bool is_better = d->config.maximize ? t->value > d->best : t->value < d->best;
+    bool                    is_better = d->config.maximize ? t->value > d->best : t->value < d->best;
     if (t->outcome >= SWP_FAILED || !t->has_value || (d->best_trial >= 0 && !is_better))
         return;
     d->best = t->value;
@@ -32,9 +32,9 @@ static void best_update(struct swp_driver *d, int64_t number)
 static mt_status tell(struct swp_driver *d, uint64_t number)
 {
     const struct swp_trial *t = &d->trials.data[number];
-    bool is_worth = t->outcome < SWP_FAILED && t->has_value;
-    struct swp_outcome outcome = {is_worth ? (enum swp_outcome_kind)t->outcome : SWP_FAILED, t->value, (double)t->step};
-    mt_status st = d->config.source.tell(d->config.source.self, number, &outcome);
+    bool                    is_worth = t->outcome < SWP_FAILED && t->has_value;
+    struct swp_outcome      outcome = {is_worth ? (enum swp_outcome_kind)t->outcome : SWP_FAILED, t->value, (double)t->step};
+    mt_status               st = d->config.source.tell(d->config.source.self, number, &outcome);
     return st.code == MT_ENOENT ? mt_ok() : st;
 }
 
@@ -146,7 +146,7 @@ static mt_status apply_clone(struct swp_driver *d, const struct swp_record *r)
         return mt_error(MT_ENOMEM, 0, "clone a trial");
     free(t->params);
     t->params = params;
-    t->has_step = false; /* it goes on where the other is, which may be before */
+    t->has_step = false;   /* it goes on where the other is, which may be before */
     t->ready_seq = r->seq; /* notes of its attempts before are of another point */
     return mt_ok();
 }
@@ -164,19 +164,14 @@ static mt_status apply_resume(struct swp_driver *d, const struct swp_record *r)
 static mt_status apply_control(struct swp_driver *d, const struct swp_record *r)
 {
     switch (r->code) {
-    case SWP_CONTROL_STOP:
-        return mt_ok();
+    case SWP_CONTROL_STOP: return mt_ok();
     case SWP_CONTROL_PAUSE:
-    case SWP_CONTROL_GO:
-        d->is_paused = r->code == SWP_CONTROL_PAUSE;
-        return mt_ok();
+    case SWP_CONTROL_GO: d->is_paused = r->code == SWP_CONTROL_PAUSE; return mt_ok();
     case SWP_CONTROL_STOP_TRIAL:
         if (r->step >= 0 && r->step < (int64_t)d->trials.count && d->trials.data[r->step].state != SWP_TRIAL_ENDED)
             return verdict_set(d, r->step, SWP_STOP);
         return mt_ok();
-    case SWP_CONTROL_TRIALS:
-        d->config.limit = r->step > 0 ? (uint64_t)r->step : UINT64_MAX;
-        break;
+    case SWP_CONTROL_TRIALS: d->config.limit = r->step > 0 ? (uint64_t)r->step : UINT64_MAX; break;
     case SWP_CONTROL_TIME:
         d->config.time_s = (double)r->step;
         d->is_over = d->wants_over = d->is_time_up = false;
@@ -188,8 +183,7 @@ static mt_status apply_control(struct swp_driver *d, const struct swp_record *r)
             if (d->trials.data[i].state != SWP_TRIAL_ENDED && d->trials.data[i].has_value)
                 MT_TRY(verdict_set(d, (int64_t)i, SWP_STOP));
         break;
-    default:
-        return corrupt(d, r, "it is of an unknown kind");
+    default: return corrupt(d, r, "it is of an unknown kind");
     }
     swp_scheduler_supply(d->config.scheduler, d->trials.count < swp_driver_limit(d));
     return mt_ok();
@@ -204,25 +198,18 @@ mt_status swp_driver_apply(struct swp_driver *d, const struct swp_record *r, con
     if (is_of_trial && d->trials.data[r->trial].state == SWP_TRIAL_ENDED)
         return corrupt(d, r, "the trial had ended");
     switch (r->kind) {
-    case SWP_REC_OPEN:
-        return mt_ok();
-    case SWP_REC_SUGGEST:
-        return apply_suggest(d, r, point);
-    case SWP_REC_REPORT:
-        return apply_report(d, r);
+    case SWP_REC_OPEN: return mt_ok();
+    case SWP_REC_SUGGEST: return apply_suggest(d, r, point);
+    case SWP_REC_REPORT: return apply_report(d, r);
     case SWP_REC_FAIL:
         d->trials.data[r->trial].failures++;
         d->trials.data[r->trial].ready_seq = r->seq;
         d->retried++;
         return mt_ok();
-    case SWP_REC_END:
-        return apply_end(d, r);
-    case SWP_REC_RESUME:
-        return apply_resume(d, r);
-    case SWP_REC_CLONE:
-        return apply_clone(d, r);
-    case SWP_REC_CONTROL:
-        return apply_control(d, r);
+    case SWP_REC_END: return apply_end(d, r);
+    case SWP_REC_RESUME: return apply_resume(d, r);
+    case SWP_REC_CLONE: return apply_clone(d, r);
+    case SWP_REC_CONTROL: return apply_control(d, r);
     }
     return corrupt(d, r, "it is of an unknown kind");
 }

@@ -26,10 +26,10 @@ extern char **environ;
 
 struct swp_ask {
     const struct swp_space *space;
-    pid_t  pid;
-    int    to_fd, from_fd;
-    mt_buf out, in;
-    char   text[MT_ERROR_BYTES_MAX];
+    pid_t                   pid;
+    int                     to_fd, from_fd;
+    mt_buf                  out, in;
+    char                    text[MT_ERROR_BYTES_MAX];
 };
 
 static mt_status fail(struct swp_ask *a, int32_t code, const char *why)
@@ -84,7 +84,7 @@ static mt_status receive_line(struct swp_ask *a, size_t *out_size)
 /* {"params":{...}} or {"end":true} */
 static mt_status answer_read(struct swp_ask *a, const char *line, struct swp_point *out)
 {
-    struct mt_json    json = mt_json_of(mt_view_text(line));
+    struct mt_json     json = mt_json_of(mt_view_text(line));
     struct swp_problem problem;
     mt_buf             name = {0};
     bool               first = true, has_point = false, is_end = false;
@@ -138,7 +138,7 @@ static mt_status restore(void *self, uint64_t trial, const struct swp_point *poi
 static mt_status tell(void *self, uint64_t trial, const struct swp_outcome *outcome)
 {
     static const char *const states[] = {[SWP_COMPLETE] = "complete", [SWP_PRUNED] = "pruned", [SWP_FAILED] = "failed"};
-    struct swp_ask *a = self;
+    struct swp_ask          *a = self;
     MT_TRY(mt_buf_printf(&a->out, "{\"tell\":%" PRIu64 ",\"state\":\"%s\"", trial, states[outcome->kind]));
     if (outcome->kind != SWP_FAILED) {
         MT_TRY(mt_buf_printf(&a->out, ",\"value\":"));
@@ -161,8 +161,8 @@ static mt_status greet(struct swp_ask *a, bool maximize, uint64_t seed)
 
 static mt_status program_start(struct swp_ask *a, const char *command)
 {
-    char  copy[COMMAND_MAX], *words[WORDS_MAX + 1], *rest = copy, *word;
-    int   count = 0, pair[2];
+    char copy[COMMAND_MAX], *words[WORDS_MAX + 1], *rest = copy, *word;
+    int  count = 0, pair[2];
     snprintf(copy, sizeof copy, "%s", command);
     while ((word = strsep(&rest, " ")) && count < WORDS_MAX)
         if (*word)
@@ -172,11 +172,8 @@ static mt_status program_start(struct swp_ask *a, const char *command)
         return fail(a, MT_EINVAL, "exec: names no program");
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return mt_error(MT_ESYS, errno, "make a pair of sockets");
-    struct mt_child_opts o = {.argv = words,
-                              .env = environ,
-                              .dies_with_parent = true,
-                              .fds = {{pair[1], 0}, {pair[1], 1}},
-                              .fd_count = 2};
+    struct mt_child_opts o = {
+        .argv = words, .env = environ, .dies_with_parent = true, .fds = {{pair[1], 0}, {pair[1], 1}}, .fd_count = 2};
     mt_status st = mt_child_start(&o, &a->pid);
     close(pair[1]);
     a->to_fd = a->from_fd = pair[0];

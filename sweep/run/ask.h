@@ -19,8 +19,8 @@ struct swp_ask;
 /* `command`: program and arguments with blanks between them. EINVAL, ENOENT, ENOMEM, ESYS: *out_problem says why. */
 MT_MUST_USE mt_status swp_ask_new(const char *command, const struct swp_space *space, bool maximize, uint64_t seed,
                                   struct swp_ask **out, struct swp_problem *out_problem);
-void swp_ask_free(struct swp_ask *ask);
-struct swp_source swp_ask_source(struct swp_ask *ask);
+void                  swp_ask_free(struct swp_ask *ask);
+struct swp_source     swp_ask_source(struct swp_ask *ask);
 /* What its last failure was. */
 const char *swp_ask_text(const struct swp_ask *ask);
 

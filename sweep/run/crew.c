@@ -18,7 +18,9 @@ mt_status swp_crew_init(struct swp_crew *crew, int count, const char *trial, con
 {
     size_t n = (size_t)count;
     *crew = (struct swp_crew){.count = count, .trial = trial};
-    crew->opts = (manta_actor_opts){.num_cpus = o->cpus < 0 ? 0 : o->cpus > 0 ? o->cpus : 1,
+    crew->opts = (manta_actor_opts){.num_cpus = o->cpus < 0   ? 0
+                                                : o->cpus > 0 ? o->cpus
+                                                              : 1,
                                     .num_gpus = o->gpus,
                                     .memory = o->memory,
                                     .resources = o->resources,
@@ -132,19 +134,14 @@ static mt_status event_of(struct swp_event *ev, const struct swp_wire *m, swp_cr
         ev->wants_answer = m->flags != 0;
         memcpy(&ev->value, &m->number, sizeof ev->value);
         break;
-    case SWP_WIRE_SAVED:
-        ev->kind = SWP_EV_SAVED;
-        break;
+    case SWP_WIRE_SAVED: ev->kind = SWP_EV_SAVED; break;
     case SWP_WIRE_FINISHED:
         ev->kind = SWP_EV_FINISHED;
         ev->code = (int32_t)m->number;
         ev->is_final = (m->flags & SWP_FINISHED_FINAL) != 0;
         break;
-    case SWP_WIRE_RETURNED:
-        ev->kind = SWP_EV_RETURNED;
-        break;
-    default:
-        return mt_ok();
+    case SWP_WIRE_RETURNED: ev->kind = SWP_EV_RETURNED; break;
+    default: return mt_ok();
     }
     return fn(user, ev, m->bytes);
 }

@@ -19,7 +19,7 @@ struct swp_seat {
     manta_ref   *run;
     mt_buf       words; /* to be told */
     bool         is_up;
-    unsigned     hires; /* so often; the number of its file of ends */
+    unsigned     hires;     /* so often; the number of its file of ends */
     int64_t      killed_ns; /* 0: it was not */
 };
 
@@ -46,7 +46,7 @@ void swp_crew_hire(struct swp_crew *crew, int slot);
 void swp_crew_kill(struct swp_crew *crew, int slot);
 /* Writes a word for a slot; it goes with swp_crew_send. ENOMEM. */
 MT_MUST_USE mt_status swp_crew_write(struct swp_crew *crew, int slot, const struct swp_wire *word);
-void swp_crew_send(struct swp_crew *crew);
+void                  swp_crew_send(struct swp_crew *crew);
 /* Where the process that served a slot last has noted its ends. */
 enum { SWP_ENDS_PATH_SIZE = MT_PATH_BYTES_MAX + 96 };
 void swp_crew_ends(const struct swp_crew *crew, int slot, char out[SWP_ENDS_PATH_SIZE]);

@@ -80,7 +80,7 @@ static void slot_drop(struct swp_driver *d, int64_t number)
 {
     struct swp_trial *t = trial_at(d, number);
     struct swp_slot  *slot = &d->slots[t->slot];
-    int i = 0;
+    int               i = 0;
     while (i < slot->count && slot->queue[i] != number)
         i++;
     MT_ASSERT(i < slot->count);
@@ -105,8 +105,10 @@ static mt_status end(struct swp_driver *d, int64_t number, int outcome, const ch
     struct swp_trial *t = trial_at(d, number);
     if (outcome == SWP_FAILED)
         snprintf(d->message, sizeof d->message, "trial %lld failed: %.400s", (long long)number, why ? why : "");
-    return record(d, (struct swp_record){.kind = SWP_REC_END, .trial = number, .code = outcome, .step = t->step, .value = t->value,
-                                         .text = why}, NULL);
+    return record(
+        d,
+        (struct swp_record){.kind = SWP_REC_END, .trial = number, .code = outcome, .step = t->step, .value = t->value, .text = why},
+        NULL);
 }
 
 static mt_status fail(struct swp_driver *d, int64_t number, const char *why, bool is_final)
@@ -123,7 +125,7 @@ static mt_status fail(struct swp_driver *d, int64_t number, const char *why, boo
 static mt_status bad_end(struct swp_driver *d, int64_t number)
 {
     const struct swp_trial *t = trial_at(d, number);
-    char text[MT_ERROR_BYTES_MAX];
+    char                    text[MT_ERROR_BYTES_MAX];
     snprintf(text, sizeof text, "its metric became %g at step %lld", t->value, (long long)t->step);
     return end(d, number, SWP_FAILED, text);
 }
@@ -214,8 +216,14 @@ static mt_status on_report(struct swp_driver *d, const struct swp_event *ev)
     slot->heard_ns = d->now_ns;
     if (!ev->text && t->has_step && ev->step <= t->step)
         return answer(d, ev, (enum swp_decision)t->verdict);
-    MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_REPORT, .trial = ev->trial, .step = ev->step, .value = ev->value,
-                                         .code = (int32_t)((d->now_ns - slot->began_ns) / 1000000), .text = ev->text}, NULL));
+    MT_TRY(record(d,
+                  (struct swp_record){.kind = SWP_REC_REPORT,
+                                      .trial = ev->trial,
+                                      .step = ev->step,
+                                      .value = ev->value,
+                                      .code = (int32_t)((d->now_ns - slot->began_ns) / 1000000),
+                                      .text = ev->text},
+                  NULL));
     t = trial_at(d, ev->trial);
     if (t->has_saved && !ev->text) {
         t->has_saved = false;
@@ -227,7 +235,7 @@ static mt_status on_report(struct swp_driver *d, const struct swp_event *ev)
 static mt_status on_finished(struct swp_driver *d, const struct swp_event *ev)
 {
     const struct swp_slot *slot = &d->slots[ev->slot];
-    double took = (double)(d->now_ns - slot->began_ns);
+    double                 took = (double)(d->now_ns - slot->began_ns);
     /* With several in its queue, one message told of several ends: their time is shared by the average. */
     d->trial_ns = d->trial_ns > 0 ? d->trial_ns * 0.9 + took * 0.1 : took;
     return attempt_end(d, ev->trial, ev->code, ev->text ? ev->text : "", ev->is_final);
@@ -271,8 +279,8 @@ static bool is_left_by(const struct swp_driver *d, const struct swp_left *left)
     const struct swp_trial *t = &d->trials.data[left->trial];
     if (t->ready_seq != left->ready_seq)
         return false;
-    return left->slot < 0 ? t->state == SWP_TRIAL_WAITING :
-                            t->state == SWP_TRIAL_RUNNING && t->slot == left->slot && t->run == left->run;
+    return left->slot < 0 ? t->state == SWP_TRIAL_WAITING
+                          : t->state == SWP_TRIAL_RUNNING && t->slot == left->slot && t->run == left->run;
 }
 
 /* How many of its reports are in the journal: they got there in their order. */
@@ -294,9 +302,14 @@ mt_status swp_driver_fold(struct swp_driver *d, const struct swp_left *left)
         return mt_ok();
     const struct swp_trial *t = trial_at(d, left->trial);
     for (size_t i = reports_known(t, left); i < left->report_count; i++)
-        MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_REPORT, .trial = left->trial, .step = left->reports[i].step,
-                                             .value = left->reports[i].value, .code = (int32_t)left->took_ms,
-                                             .text = left->reports[i].metric}, NULL));
+        MT_TRY(record(d,
+                      (struct swp_record){.kind = SWP_REC_REPORT,
+                                          .trial = left->trial,
+                                          .step = left->reports[i].step,
+                                          .value = left->reports[i].value,
+                                          .code = (int32_t)left->took_ms,
+                                          .text = left->reports[i].metric},
+                      NULL));
     if (left->slot >= 0)
         return attempt_end(d, left->trial, left->code, left->why, left->is_final);
     if (t->is_bad)
@@ -345,8 +358,8 @@ static mt_status on_control(struct swp_driver *d, const struct swp_event *ev)
     struct swp_trial *t = trial_at(d, ev->step);
     if (t->state != SWP_TRIAL_RUNNING)
         return mt_ok();
-    return order_when_durable(d, &(struct swp_order){.kind = SWP_ORDER_ANSWER, .slot = t->slot, .trial = ev->step, .run = t->run,
-                                                     .decision = SWP_STOP});
+    return order_when_durable(
+        d, &(struct swp_order){.kind = SWP_ORDER_ANSWER, .slot = t->slot, .trial = ev->step, .run = t->run, .decision = SWP_STOP});
 }
 
 /* Rules about time, for trials that report nothing just now. */
@@ -383,8 +396,13 @@ static mt_status on_cloned(struct swp_driver *d, const struct swp_event *ev)
         st = mt_buf_terminate(&text);
     d->is_cloning = false;
     if (st.code == 0)
-        st = record(d, (struct swp_record){.kind = SWP_REC_CLONE, .trial = ev->trial, .step = d->clone_from, .code = ev->code,
-                                           .text = (const char *)text.data}, NULL);
+        st = record(d,
+                    (struct swp_record){.kind = SWP_REC_CLONE,
+                                        .trial = ev->trial,
+                                        .step = d->clone_from,
+                                        .code = ev->code,
+                                        .text = (const char *)text.data},
+                    NULL);
     mt_buf_fini(&text);
     return st;
 }
@@ -392,8 +410,7 @@ static mt_status on_cloned(struct swp_driver *d, const struct swp_event *ev)
 static mt_status on_event(struct swp_driver *d, const struct swp_event *ev)
 {
     switch (ev->kind) {
-    case SWP_EV_TICK:
-        return on_tick(d);
+    case SWP_EV_TICK: return on_tick(d);
     case SWP_EV_SLOT_UP:
         if (d->slots[ev->slot].state != SWP_SLOT_STARTING)
             return mt_ok();
@@ -401,16 +418,13 @@ static mt_status on_event(struct swp_driver *d, const struct swp_event *ev)
         d->slots[ev->slot].bad_starts = 0;
         d->up++;
         return mt_ok();
-    case SWP_EV_SLOT_DOWN:
-        return d->slots[ev->slot].state == SWP_SLOT_NONE ? mt_ok() : on_slot_down(d, ev);
-    case SWP_EV_REPORT:
-        return is_fresh(d, ev) ? on_report(d, ev) : mt_ok();
+    case SWP_EV_SLOT_DOWN: return d->slots[ev->slot].state == SWP_SLOT_NONE ? mt_ok() : on_slot_down(d, ev);
+    case SWP_EV_REPORT: return is_fresh(d, ev) ? on_report(d, ev) : mt_ok();
     case SWP_EV_SAVED:
         if (is_fresh(d, ev))
             trial_at(d, ev->trial)->has_saved = true;
         return mt_ok();
-    case SWP_EV_FINISHED:
-        return is_fresh(d, ev) ? on_finished(d, ev) : mt_ok();
+    case SWP_EV_FINISHED: return is_fresh(d, ev) ? on_finished(d, ev) : mt_ok();
     case SWP_EV_RETURNED:
         if (ev->trial < 0) /* that was all */
             d->slots[ev->slot].is_returning = false;
@@ -418,15 +432,10 @@ static mt_status on_event(struct swp_driver *d, const struct swp_event *ev)
             return mt_ok();
         slot_drop(d, ev->trial);
         return wait_again(d, ev->trial);
-    case SWP_EV_DURABLE:
-        return on_durable(d, ev->seq);
-    case SWP_EV_CLONED:
-        return on_cloned(d, ev);
-    case SWP_EV_CONTROL:
-        return on_control(d, ev);
-    case SWP_EV_ROOM:
-        d->is_full = ev->code == 0;
-        return mt_ok();
+    case SWP_EV_DURABLE: return on_durable(d, ev->seq);
+    case SWP_EV_CLONED: return on_cloned(d, ev);
+    case SWP_EV_CONTROL: return on_control(d, ev);
+    case SWP_EV_ROOM: d->is_full = ev->code == 0; return mt_ok();
     case SWP_EV_BROKEN:
         give_up(d, mt_error(ev->code, 0, "write the journal"), ev->text);
         leave(d);
@@ -485,15 +494,13 @@ static mt_status suggest(struct swp_driver *d, bool *out_done)
 static mt_status schedule_one(struct swp_driver *d, bool *out_more)
 {
     struct swp_action a = swp_scheduler_next(d->config.scheduler, in_flight(d) < capacity(d) && !d->is_paused);
-    bool is_ours = a.kind == SWP_RESUME || a.kind == SWP_DROP || a.kind == SWP_CLONE;
+    bool              is_ours = a.kind == SWP_RESUME || a.kind == SWP_DROP || a.kind == SWP_CLONE;
     *out_more = false;
     if (is_ours && (a.trial >= d->trials.count || trial_at(d, (int64_t)a.trial)->state != SWP_TRIAL_PAUSED))
         return mt_ok(); /* it has not come to rest yet */
     switch (a.kind) {
-    case SWP_WAIT:
-        return mt_ok();
-    case SWP_START:
-        return d->trials.count < swp_driver_limit(d) ? suggest(d, out_more) : mt_ok();
+    case SWP_WAIT: return mt_ok();
+    case SWP_START: return d->trials.count < swp_driver_limit(d) ? suggest(d, out_more) : mt_ok();
     case SWP_RESUME:
         d->paused--;
         *out_more = true;
@@ -550,8 +557,12 @@ static mt_status start(struct swp_driver *d, int index, int64_t number)
     t->run = ++d->runs;
     t->has_saved = false;
     d->running++;
-    return order(d, &(struct swp_order){.kind = SWP_ORDER_START, .slot = index, .trial = number, .run = t->run,
-                                        .ready_seq = t->ready_seq, .ask_from = ask_from(d, number)});
+    return order(d, &(struct swp_order){.kind = SWP_ORDER_START,
+                                        .slot = index,
+                                        .trial = number,
+                                        .run = t->run,
+                                        .ready_seq = t->ready_seq,
+                                        .ask_from = ask_from(d, number)});
 }
 
 /* Fills the slots evenly: none gets a second trial before each has one. */
@@ -638,13 +649,15 @@ static mt_status go_on(struct swp_driver *d)
 {
     bool more = true;
     if (!d->is_over && (d->wants_over || (d->config.time_s > 0 && seconds(d) >= d->config.time_s))) {
-        MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = SWP_CONTROL_OVER,
-                                             .step = !d->wants_over}, NULL));
+        MT_TRY(record(
+            d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = SWP_CONTROL_OVER, .step = !d->wants_over}, NULL));
         for (int i = 0; i < d->config.slots; i++)
             for (int k = 0; k < d->slots[i].count; k++)
-                MT_TRY(order_when_durable(d, &(struct swp_order){.kind = SWP_ORDER_ANSWER, .slot = i,
-                                              .trial = d->slots[i].queue[k], .run = trial_at(d, d->slots[i].queue[k])->run,
-                                              .decision = SWP_STOP}));
+                MT_TRY(order_when_durable(d, &(struct swp_order){.kind = SWP_ORDER_ANSWER,
+                                                                 .slot = i,
+                                                                 .trial = d->slots[i].queue[k],
+                                                                 .run = trial_at(d, d->slots[i].queue[k])->run,
+                                                                 .decision = SWP_STOP}));
     }
     MT_TRY(endings(d));
     while (more)
@@ -709,8 +722,7 @@ struct swp_source swp_source_of(struct swp_sampler *sampler)
 
 mt_status swp_driver_init(struct swp_driver *d, const struct swp_driver_config *config)
 {
-    *d = (struct swp_driver){.config = *config, .asked_limit = config->limit,
-                               .asked_time_s = config->time_s, .best_trial = -1};
+    *d = (struct swp_driver){.config = *config, .asked_limit = config->limit, .asked_time_s = config->time_s, .best_trial = -1};
     d->slots = calloc((size_t)config->slots, sizeof *d->slots);
     return d->slots ? mt_ok() : mt_error(MT_ENOMEM, 0, "make the slots");
 }
@@ -763,6 +775,8 @@ mt_status swp_driver_open(struct swp_driver *d, int64_t now_ns)
     MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_OPEN, .trial = -1}, NULL));
     if (!d->is_time_up || (d->asked_time_s > 0 && d->asked_time_s <= d->base_s))
         return mt_ok();
-    return record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = SWP_CONTROL_TIME,
-                                         .step = (int64_t)ceil(d->asked_time_s)}, NULL);
+    return record(
+        d,
+        (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = SWP_CONTROL_TIME, .step = (int64_t)ceil(d->asked_time_s)},
+        NULL);
 }

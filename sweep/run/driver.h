@@ -39,18 +39,18 @@ enum swp_record_kind {
     SWP_REC_FAIL,     /* an attempt failed, and there will be another; text: why, and the end of its log */
     SWP_REC_END,      /* code: enum swp_outcome_kind; step, value; text: why it failed */
     SWP_REC_RESUME,
-    SWP_REC_CLONE,    /* step: from which trial; code: whether it was done; text: the new point */
-    SWP_REC_CONTROL,  /* code: enum swp_control; step: its value */
+    SWP_REC_CLONE,   /* step: from which trial; code: whether it was done; text: the new point */
+    SWP_REC_CONTROL, /* code: enum swp_control; step: its value */
 };
 struct swp_record {
     enum swp_record_kind kind;
-    int32_t     code;
-    uint64_t    seq;   /* from 1, without gaps */
-    int64_t     trial; /* -1: none */
-    double      at;    /* seconds that the sweep has been under way, in all drivers together */
-    int64_t     step;
-    double      value;
-    const char *text;  /* NULL: none; of an order: freed by whoever takes the order */
+    int32_t              code;
+    uint64_t             seq;   /* from 1, without gaps */
+    int64_t              trial; /* -1: none */
+    double               at;    /* seconds that the sweep has been under way, in all drivers together */
+    int64_t              step;
+    double               value;
+    const char          *text; /* NULL: none; of an order: freed by whoever takes the order */
 };
 
 /* An outcome more than the sampler knows: drawn, but the sweep was over before it began. */
@@ -83,16 +83,16 @@ enum swp_event_kind {
 };
 struct swp_event {
     enum swp_event_kind kind;
-    int32_t     code;
-    int64_t     now_ns;
-    int         slot;
-    bool        wants_answer, is_final;
-    int64_t     trial;
-    uint32_t    run; /* of REPORT, SAVED, FINISHED, RETURNED: that of the START; others are stale and ignored */
-    uint64_t    seq;
-    int64_t     step;
-    double      value;
-    const char *text; /* borrowed */
+    int32_t             code;
+    int64_t             now_ns;
+    int                 slot;
+    bool                wants_answer, is_final;
+    int64_t             trial;
+    uint32_t            run; /* of REPORT, SAVED, FINISHED, RETURNED: that of the START; others are stale and ignored */
+    uint64_t            seq;
+    int64_t             step;
+    double              value;
+    const char         *text; /* borrowed */
 };
 
 enum swp_order_kind {
@@ -113,39 +113,39 @@ struct swp_order {
     uint32_t            run;
     enum swp_decision   decision;
     uint64_t            ready_seq; /* START */
-    int64_t             ask_from; /* START, ANSWER: reports from this step on wait for an answer */
+    int64_t             ask_from;  /* START, ANSWER: reports from this step on wait for an answer */
     struct swp_record   record;
 };
 
 enum swp_trial_state { SWP_TRIAL_WAITING, SWP_TRIAL_RUNNING, SWP_TRIAL_PAUSED, SWP_TRIAL_ENDED };
 struct swp_trial {
-    char    *params;    /* JSON */
-    double   value;     /* the metric's newest */
-    int64_t  step;      /* of it */
-    uint64_t ready_seq; /* WAITING: may start when this is durable. Names the attempt in all drivers */
-    uint32_t run;       /* of the newest START */
-    int32_t  slot;      /* RUNNING */
+    char    *params;           /* JSON */
+    double   value;            /* the metric's newest */
+    int64_t  step;             /* of it */
+    uint64_t ready_seq;        /* WAITING: may start when this is durable. Names the attempt in all drivers */
+    uint32_t run;              /* of the newest START */
+    int32_t  slot;             /* RUNNING */
     uint32_t failures, others; /* others: reports of other metrics behind the newest of the sweep's */
     uint8_t  state, verdict, outcome;
-    bool     has_step;  /* steps up to `step` are known; what is reported again is dropped */
+    bool     has_step; /* steps up to `step` are known; what is reported again is dropped */
     bool     has_value, is_bad, has_saved, is_ending;
-    bool     is_full;   /* it has come to the scheduler's max_t: stopped, and complete */
+    bool     is_full; /* it has come to the scheduler's max_t: stopped, and complete */
 };
 
 enum swp_slot_state { SWP_SLOT_NONE, SWP_SLOT_STARTING, SWP_SLOT_UP, SWP_SLOT_DYING };
 struct swp_slot {
     enum swp_slot_state state;
-    int64_t  queue[MT_SWEEP_AHEAD_MAX]; /* the first one runs */
-    int      count;
-    bool     is_returning;
-    int      bad_starts;           /* deaths in a row before it was up */
-    int64_t  began_ns, heard_ns;   /* of the trial that runs */
-    const char *killed;            /* why we kill it; NULL: we don't */
+    int64_t             queue[MT_SWEEP_AHEAD_MAX]; /* the first one runs */
+    int                 count;
+    bool                is_returning;
+    int                 bad_starts;         /* deaths in a row before it was up */
+    int64_t             began_ns, heard_ns; /* of the trial that runs */
+    const char         *killed;             /* why we kill it; NULL: we don't */
 };
 
 /* Where points come from: a sampler of ours, or another program. */
 struct swp_source {
-    void     *self;
+    void *self;
     mt_status (*suggest)(void *self, uint64_t trial, struct swp_point *out_point);
     mt_status (*restore)(void *self, uint64_t trial, const struct swp_point *point);
     mt_status (*tell)(void *self, uint64_t trial, const struct swp_outcome *outcome);
@@ -155,15 +155,15 @@ struct swp_source swp_source_of(struct swp_sampler *sampler);
 struct swp_driver_config {
     const struct swp_space *space;
     struct swp_source       source;
-    struct swp_scheduler   *scheduler; /* borrowed, as all here */
-    struct swp_stopper     *stopper;   /* NULL: none */
-    bool     maximize, is_adaptive, is_ordered; /* is_adaptive: points depend on results */
-    bool     has_limits;  /* trial or sweep stoppers, so that reports matter */
-    uint64_t limit;       /* trials, not counting dropped ones; UINT64_MAX: none */
-    uint64_t points;      /* that the source has */
-    int      slots, window; /* window: with is_ordered, trial k is drawn when those before k - window have ended */
-    int      retries;
-    double   time_s, trial_s, silent_s; /* 0: none */
+    struct swp_scheduler   *scheduler;                         /* borrowed, as all here */
+    struct swp_stopper     *stopper;                           /* NULL: none */
+    bool                    maximize, is_adaptive, is_ordered; /* is_adaptive: points depend on results */
+    bool                    has_limits;                        /* trial or sweep stoppers, so that reports matter */
+    uint64_t                limit;                             /* trials, not counting dropped ones; UINT64_MAX: none */
+    uint64_t                points;                            /* that the source has */
+    int                     slots, window; /* window: with is_ordered, trial k is drawn when those before k - window have ended */
+    int                     retries;
+    double                  time_s, trial_s, silent_s; /* 0: none */
 };
 
 struct swp_held {
@@ -175,31 +175,31 @@ struct swp_driver {
     struct swp_driver_config config;
     MT_VEC(struct swp_trial) trials;
     MT_VEC(int64_t) ready, ending; /* WAITING ones in the order they shall start; whose END is due */
-    size_t   ready_head;
+    size_t ready_head;
     MT_VEC(struct swp_held) held;
-    size_t   held_head;
+    size_t held_head;
     MT_VEC(struct swp_order) orders; /* for the shell, which takes them and empties it */
     struct swp_slot *slots;
-    uint64_t seq, durable, told, asked_limit;
-    uint32_t runs;
-    double   base_s;        /* of former drivers */
-    int64_t  opened_ns, now_ns;
-    double   trial_ns;      /* a trial's usual time; 0: not known */
-    bool     is_cloning;    /* a CLONE is under way */
-    struct swp_point clone; /* its new point */
-    int64_t  clone_from;
-    uint64_t running, paused, completed, pruned, failed, dropped, retried, reports;
-    int64_t  best_trial, best_step; /* -1: none */
-    double   best;
-    bool     is_open, is_paused, is_full, wants_over, is_over, is_time_up, is_leaving, is_done;
-    double   asked_time_s;  /* by this driver; 0: no limit */
-    int      live, up;      /* slots that are not NONE; that are UP */
-    mt_status error;        /* why it ends before it is done */
-    char     text[MT_ERROR_BYTES_MAX], message[MT_ERROR_BYTES_MAX], first_failure[MT_ERROR_BYTES_MAX];
+    uint64_t         seq, durable, told, asked_limit;
+    uint32_t         runs;
+    double           base_s; /* of former drivers */
+    int64_t          opened_ns, now_ns;
+    double           trial_ns;   /* a trial's usual time; 0: not known */
+    bool             is_cloning; /* a CLONE is under way */
+    struct swp_point clone;      /* its new point */
+    int64_t          clone_from;
+    uint64_t         running, paused, completed, pruned, failed, dropped, retried, reports;
+    int64_t          best_trial, best_step; /* -1: none */
+    double           best;
+    bool             is_open, is_paused, is_full, wants_over, is_over, is_time_up, is_leaving, is_done;
+    double           asked_time_s; /* by this driver; 0: no limit */
+    int              live, up;     /* slots that are not NONE; that are UP */
+    mt_status        error;        /* why it ends before it is done */
+    char             text[MT_ERROR_BYTES_MAX], message[MT_ERROR_BYTES_MAX], first_failure[MT_ERROR_BYTES_MAX];
 };
 
 MT_MUST_USE mt_status swp_driver_init(struct swp_driver *d, const struct swp_driver_config *config);
-void swp_driver_fini(struct swp_driver *d);
+void                  swp_driver_fini(struct swp_driver *d);
 
 /* A record of the journal. ECORRUPT, with d->text: it does not fit to those before. ENOMEM. */
 MT_MUST_USE mt_status swp_driver_replay(struct swp_driver *d, const struct swp_record *record);

@@ -41,10 +41,10 @@ struct swp_journal {
     pthread_t       thread;
     pthread_mutex_t mutex;
     pthread_cond_t  cond, idle;
-    job_vec         queue;       /* under mutex, as all below */
+    job_vec         queue; /* under mutex, as all below */
     struct swp_news news;
     bool            is_ending, is_busy, gives_up;
-    int64_t         word_last;   /* the newest that was told */
+    int64_t         word_last; /* the newest that was told */
     char            text[MT_ERROR_BYTES_MAX];
 };
 
@@ -99,8 +99,8 @@ static mt_status lock(struct swp_journal *j)
         return sys_fail(j, path, "open the lock");
     if (flock(j->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return mt_ok();
-    snprintf(j->text, sizeof j->text,
-             "another driver runs this sweep, in %.300s: stop it, or give this one another name", j->folder);
+    snprintf(j->text, sizeof j->text, "another driver runs this sweep, in %.300s: stop it, or give this one another name",
+             j->folder);
     return mt_error(MT_EEXIST, 0, "lock the sweep");
 }
 
@@ -115,8 +115,8 @@ static mt_status database_open(struct swp_journal *j, bool create)
     snprintf(path, sizeof path, "%s/journal.db", j->folder);
     if (!create && access(path, F_OK) != 0)
         return sys_fail(j, path, "open the journal");
-    struct db_options options = {.may_create = create, .is_durable = true, .wait_ms = MT_SWEEP_BUSY_MS,
-                                 .checkpoint_pages = CHECKPOINT_PAGES};
+    struct db_options options = {
+        .may_create = create, .is_durable = true, .wait_ms = MT_SWEEP_BUSY_MS, .checkpoint_pages = CHECKPOINT_PAGES};
     MT_TRY(told(j, db_open(&j->db, path, &options)));
     if (!create)
         return mt_ok();
@@ -136,8 +136,7 @@ static mt_status open_all(struct swp_journal *j, bool create, bool is_reader)
     return database_open(j, create);
 }
 
-mt_status swp_journal_open(const char *folder, bool create, bool is_reader, struct swp_journal **out,
-                           char text[MT_ERROR_BYTES_MAX])
+mt_status swp_journal_open(const char *folder, bool create, bool is_reader, struct swp_journal **out, char text[MT_ERROR_BYTES_MAX])
 {
     struct swp_journal *j = calloc(1, sizeof *j);
     snprintf(text, MT_ERROR_BYTES_MAX, "no memory");
@@ -446,8 +445,8 @@ mt_status swp_journal_push(struct swp_journal *j, const struct swp_record *take_
 
 mt_status swp_journal_save(struct swp_journal *j, int64_t trial, uint32_t run_number, int64_t step, mt_buf *take_bytes)
 {
-    return push(j, (struct job){.kind = JOB_SAVE, .trial = trial, .run = run_number, .from = step,
-                                .bytes = mt_buf_move(take_bytes)});
+    return push(j,
+                (struct job){.kind = JOB_SAVE, .trial = trial, .run = run_number, .from = step, .bytes = mt_buf_move(take_bytes)});
 }
 
 mt_status swp_journal_publish(struct swp_journal *j, int64_t trial, uint32_t run_number)

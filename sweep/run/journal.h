@@ -73,7 +73,7 @@ struct swp_copied {
 };
 struct swp_news {
     uint64_t  durable;
-    mt_status failed; /* the first failure; nothing is written after it, and swp_journal_text says why */
+    mt_status failed;  /* the first failure; nothing is written after it, and swp_journal_text says why */
     bool      is_full; /* the disk is: all waits for room */
     MT_VEC(struct swp_copied) copies;
     MT_VEC(struct swp_word) words;

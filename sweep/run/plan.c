@@ -53,8 +53,8 @@ manta_status swp_plan_folder(const char *storage, const char *name, char out[MT_
         storage = getenv("MANTA_SWEEPS");
     if (storage && storage[0] && storage[0] != '/' && !getcwd(here, sizeof here))
         return swp_fail(e, MANTA_ESYS, "storage \"%.200s\": the working directory is not known", storage);
-    int n = storage && storage[0] ? snprintf(out, MT_PATH_BYTES_MAX, "%s%s%s/%s", here, here[0] ? "/" : "", storage, name) :
-                                    snprintf(out, MT_PATH_BYTES_MAX, "%s/.manta/sweeps/%s", home ? home : ".", name);
+    int n = storage && storage[0] ? snprintf(out, MT_PATH_BYTES_MAX, "%s%s%s/%s", here, here[0] ? "/" : "", storage, name)
+                                  : snprintf(out, MT_PATH_BYTES_MAX, "%s/.manta/sweeps/%s", home ? home : ".", name);
     if (n >= MT_PATH_BYTES_MAX - 64)
         return swp_fail(e, MANTA_EINVAL, "storage: the path is too long");
     return MANTA_OK;
@@ -106,7 +106,8 @@ static manta_status replay_take(struct swp_plan *plan, const manta_sweep_opts *o
     struct swp_replay replay;
     bool is_other = (o->scheduler && strcmp(o->scheduler, "replay") != 0) || (o->sampler && strncmp(o->sampler, "exec:", 5) == 0);
     if (o->points || is_other || o->trials > 1)
-        return swp_fail(e, MANTA_EINVAL, "replay is of one trial and has its own points: leave out points, scheduler, trials, and "
+        return swp_fail(e, MANTA_EINVAL,
+                        "replay is of one trial and has its own points: leave out points, scheduler, trials, and "
                         "a sampler that is a program");
     manta_status code = swp_replay_read(o->storage, o->replay, o->metric, plan->space, &replay, e);
     plan->turns = replay.turns;
@@ -160,13 +161,17 @@ static manta_status scheduler_take(struct swp_plan *plan, const manta_sweep_opts
     struct swp_scheduler_opts scheduler = {.maximize = o->mode == MANTA_MAX};
     struct swp_problem        problem = {0};
     char                      text[OPTIONS_SIZE];
-    snprintf(text, sizeof text, "%.500s,%.500s", o->scheduler ? o->scheduler : o->replay ? "replay" : "fifo",
+    snprintf(text, sizeof text, "%.500s,%.500s",
+             o->scheduler ? o->scheduler
+             : o->replay  ? "replay"
+                          : "fifo",
              o->scheduler_opts ? o->scheduler_opts : "");
     mt_status st = swp_scheduler_opts_parse(text, &scheduler, &problem);
     if (st.code)
         return refuse(e, st, "scheduler", &problem);
     if (scheduler.kind == SWP_SCHEDULER_REPLAY && !o->replay)
-        return swp_fail(e, MANTA_EINVAL, "scheduler: a replay is of a trial of an earlier sweep; name that by replay, "
+        return swp_fail(e, MANTA_EINVAL,
+                        "scheduler: a replay is of a trial of an earlier sweep; name that by replay, "
                         "\"NAME:TRIAL\"");
     scheduler.turns = plan->turns;
     scheduler.turn_count = plan->turn_count;
@@ -244,8 +249,10 @@ static manta_status agree(struct swp_journal *j, const char *key, const char *va
     if (st.code == 0 && old.size == 0)
         st = swp_journal_set(j, key, value);
     else if (st.code == 0 && strcmp((const char *)old.data, value) != 0)
-        code = swp_fail(e, MANTA_EINVAL, "this sweep was begun with another %s: it is \"%.120s\" there and \"%.120s\" now; give it "
-                        "another name, or resume it as it was", key, (const char *)old.data, value);
+        code = swp_fail(e, MANTA_EINVAL,
+                        "this sweep was begun with another %s: it is \"%.120s\" there and \"%.120s\" now; give it "
+                        "another name, or resume it as it was",
+                        key, (const char *)old.data, value);
     mt_buf_fini(&old);
     return st.code ? journal_fail(j, st, e) : code;
 }
@@ -260,9 +267,11 @@ static manta_status space_differs(const struct swp_plan *plan, const mt_buf *old
         st = swp_space_diff(before, plan->space, &diff);
     if (st.code == 0)
         st = mt_buf_terminate(&diff);
-    manta_status code = st.code ? refuse(e, st, "the journal's search space", &problem) :
-                                  swp_fail(e, MANTA_EINVAL, "this sweep was begun with another search space; give it another name, "
-                                           "or resume it as it was. What differs:\n%.350s", (const char *)diff.data);
+    manta_status code = st.code ? refuse(e, st, "the journal's search space", &problem)
+                                : swp_fail(e, MANTA_EINVAL,
+                                           "this sweep was begun with another search space; give it another name, "
+                                           "or resume it as it was. What differs:\n%.350s",
+                                           (const char *)diff.data);
     mt_buf_fini(&diff);
     swp_space_free(before);
     return code;
@@ -312,7 +321,7 @@ static const char *or_none(const char *text)
 
 manta_status swp_plan_check(const struct swp_plan *plan, const manta_sweep_opts *o, struct swp_journal *j, manta_error *e)
 {
-    char        text[64], all[1400];
+    char         text[64], all[1400];
     manta_status code = space_agree(plan, j, e);
     snprintf(all, sizeof all, "%.600s %.700s", o->sampler ? o->sampler : "random", or_none(o->sampler_opts));
     code = code ? code : agree(j, "sampler", all, e);

@@ -14,22 +14,22 @@
 #include "sweep/manta_sweep.h"
 
 struct swp_plan {
-    char folder[MT_PATH_BYTES_MAX];
-    const char *name, *trial; /* trial: "" for a command */
-    struct swp_space     *space;
-    struct swp_sampler   *sampler;
-    struct swp_ask       *ask; /* another program as sampler */
-    struct swp_scheduler *scheduler;
-    struct swp_stopper   *stopper;
-    struct swp_point     *points;
-    struct swp_turn      *turns; /* of opts.replay */
-    uint32_t              turn_count;
+    char                     folder[MT_PATH_BYTES_MAX];
+    const char              *name, *trial; /* trial: "" for a command */
+    struct swp_space        *space;
+    struct swp_sampler      *sampler;
+    struct swp_ask          *ask; /* another program as sampler */
+    struct swp_scheduler    *scheduler;
+    struct swp_stopper      *stopper;
+    struct swp_point        *points;
+    struct swp_turn         *turns; /* of opts.replay */
+    uint32_t                 turn_count;
     struct swp_driver_config config; /* but for slots */
 };
 
 /* EINVAL, ENOMEM: *e says what is wrong. End with swp_plan_fini in any case. */
 manta_status swp_plan_make(struct swp_plan *plan, const char *trial, const manta_sweep_opts *opts, manta_error *e);
-void swp_plan_fini(struct swp_plan *plan);
+void         swp_plan_fini(struct swp_plan *plan);
 
 /* Writes down what the sweep is, or compares: EINVAL where it was begun as another, with the difference. */
 manta_status swp_plan_check(const struct swp_plan *plan, const manta_sweep_opts *opts, struct swp_journal *j, manta_error *e);

@@ -64,8 +64,9 @@ static manta_status view_read(const manta_sweep_view *v, const char *number, con
     mt_status st = turns_read(v, trial, space, out, &problem);
     if (st.code == MT_ENOMEM)
         return swp_fail(e, MANTA_ENOMEM, "no memory for the sweep");
-    return st.code ? swp_fail(e, MANTA_EINVAL, "replay \"%.60s\": its parameters are of another space: %.300s", v->name,
-                              problem.text) : MANTA_OK;
+    return st.code
+               ? swp_fail(e, MANTA_EINVAL, "replay \"%.60s\": its parameters are of another space: %.300s", v->name, problem.text)
+               : MANTA_OK;
 }
 
 manta_status swp_replay_read(const char *storage, const char *what, const char *metric, const struct swp_space *space,

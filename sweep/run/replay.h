@@ -11,7 +11,7 @@
 struct swp_replay {
     struct swp_point first;
     struct swp_turn *turns; /* in order; freed by the caller */
-    uint32_t count;
+    uint32_t         count;
 };
 /* `what`: "NAME" or "NAME:TRIAL". EINVAL: it is not so written, the sweep has no such trial, another space or metric; ENOENT: no
  * such sweep; ENOMEM. */

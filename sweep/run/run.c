@@ -26,11 +26,11 @@ struct run {
     struct swp_driver       driver;
     struct swp_crew         crew;
     struct swp_news         news;
-    bool     has_states; /* some trial may have one on the disk */
-    bool     is_done, is_broken;
-    int64_t  began_ns, ticked_ns, shown_ns;
-    int64_t  stop_ns; /* when it was told to stop; 0: it was not */
-    uint64_t ended_before;
+    bool                    has_states; /* some trial may have one on the disk */
+    bool                    is_done, is_broken;
+    int64_t                 began_ns, ticked_ns, shown_ns;
+    int64_t                 stop_ns; /* when it was told to stop; 0: it was not */
+    uint64_t                ended_before;
 };
 
 /* ---- orders ---- */
@@ -38,16 +38,16 @@ struct run {
 static mt_status start(struct run *r, const struct swp_order *o)
 {
     const struct swp_trial *t = &r->driver.trials.data[o->trial];
-    mt_buf          state = {0};
-    mt_rng          rng = swp_rng_of(r->opts->seed, (uint64_t)o->trial, 2);
-    struct swp_wire m = {.kind = SWP_WIRE_START,
-                         .trial = o->trial,
-                         .run = o->run,
-                         .flags = t->failures,
-                         .ready_seq = o->ready_seq,
-                         .ask_from = o->ask_from,
-                         .number = mt_rng_next(&rng),
-                         .text = mt_view_text(t->params)};
+    mt_buf                  state = {0};
+    mt_rng                  rng = swp_rng_of(r->opts->seed, (uint64_t)o->trial, 2);
+    struct swp_wire         m = {.kind = SWP_WIRE_START,
+                                 .trial = o->trial,
+                                 .run = o->run,
+                                 .flags = t->failures,
+                                 .ready_seq = o->ready_seq,
+                                 .ask_from = o->ask_from,
+                                 .number = mt_rng_next(&rng),
+                                 .text = mt_view_text(t->params)};
     if (r->has_states && swp_state_read(r->plan.folder, o->trial, &m.step, &state).code == 0)
         m.bytes = mt_buf_view(&state);
     else
@@ -69,28 +69,21 @@ static mt_status record_do(struct run *r, const struct swp_order *o)
 static mt_status order_do(struct run *r, struct swp_order *o)
 {
     switch (o->kind) {
-    case SWP_ORDER_HIRE:
-        swp_crew_hire(&r->crew, o->slot);
-        return mt_ok();
-    case SWP_ORDER_KILL:
-        swp_crew_kill(&r->crew, o->slot);
-        return mt_ok();
-    case SWP_ORDER_START:
-        return start(r, o);
+    case SWP_ORDER_HIRE: swp_crew_hire(&r->crew, o->slot); return mt_ok();
+    case SWP_ORDER_KILL: swp_crew_kill(&r->crew, o->slot); return mt_ok();
+    case SWP_ORDER_START: return start(r, o);
     case SWP_ORDER_ANSWER:
-        return swp_crew_write(&r->crew, o->slot, &(struct swp_wire){.kind = SWP_WIRE_ANSWER, .trial = o->trial, .run = o->run,
-                                                                   .flags = (uint32_t)o->decision, .ask_from = o->ask_from});
-    case SWP_ORDER_RETURN:
-        return swp_crew_write(&r->crew, o->slot, &(struct swp_wire){.kind = SWP_WIRE_RETURN});
-    case SWP_ORDER_RECORD:
-        return record_do(r, o);
-    case SWP_ORDER_PUBLISH:
-        return swp_journal_publish(r->journal, o->trial, o->run);
-    case SWP_ORDER_CLONE:
-        return swp_journal_clone(r->journal, o->trial, o->from);
-    case SWP_ORDER_DONE:
-        r->is_done = true;
-        return mt_ok();
+        return swp_crew_write(&r->crew, o->slot,
+                              &(struct swp_wire){.kind = SWP_WIRE_ANSWER,
+                                                 .trial = o->trial,
+                                                 .run = o->run,
+                                                 .flags = (uint32_t)o->decision,
+                                                 .ask_from = o->ask_from});
+    case SWP_ORDER_RETURN: return swp_crew_write(&r->crew, o->slot, &(struct swp_wire){.kind = SWP_WIRE_RETURN});
+    case SWP_ORDER_RECORD: return record_do(r, o);
+    case SWP_ORDER_PUBLISH: return swp_journal_publish(r->journal, o->trial, o->run);
+    case SWP_ORDER_CLONE: return swp_journal_clone(r->journal, o->trial, o->from);
+    case SWP_ORDER_DONE: r->is_done = true; return mt_ok();
     }
     return mt_error(MT_EINTERNAL, 0, "an order of no kind");
 }
@@ -162,8 +155,8 @@ static mt_status words_look(struct run *r)
 {
     for (size_t i = 0; i < r->news.words.count; i++) {
         const struct swp_word *word = &r->news.words.data[i];
-        MT_TRY(step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = mt_now_ns(), .code = word->what,
-                                           .step = word->value}));
+        MT_TRY(
+            step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = mt_now_ns(), .code = word->what, .step = word->value}));
         MT_TRY(swp_journal_heeded(r->journal, word->id));
     }
     return mt_ok();
@@ -439,8 +432,8 @@ manta_status manta_sweep_run(const char *trial, const manta_sweep_opts *opts, ma
 
 manta_status manta_sweep_tell(const char *storage, const char *name, int what, int64_t value, manta_error *e)
 {
-    char         folder[MT_PATH_BYTES_MAX], text[MT_ERROR_BYTES_MAX];
-    manta_error  unread;
+    char        folder[MT_PATH_BYTES_MAX], text[MT_ERROR_BYTES_MAX];
+    manta_error unread;
     e = e ? e : &unread;
     manta_status code = swp_plan_folder(storage, name, folder, e);
     if (code != MANTA_OK)

@@ -68,7 +68,8 @@ manta_status swp_warm_start(struct swp_plan *plan, const manta_sweep_opts *o, ma
     if (o->warm_start && o->warm_start[0] && !plan->sampler)
         return swp_fail(e, MANTA_EINVAL, "warm_start: a sampler that is another program has to know former results by itself");
     if (o->warm_start && o->warm_start[0] && !plan->config.is_adaptive)
-        return swp_fail(e, MANTA_EINVAL, "warm_start: the sampler \"%.40s\" draws without a look at results, whatever the "
+        return swp_fail(e, MANTA_EINVAL,
+                        "warm_start: the sampler \"%.40s\" draws without a look at results, whatever the "
                         "scheduler; take tpe, cmaes or gp, or give the best points of \"%.60s\" as points",
                         o->sampler ? o->sampler : "random", o->warm_start[0]);
     for (const char *const *name = o->warm_start; name && *name && code == MANTA_OK; name++)

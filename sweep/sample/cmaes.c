@@ -17,7 +17,7 @@
 
 #include <math.h>
 
-#define EPSILON 1e-8
+#define EPSILON   1e-8
 #define SIGMA_MAX 1e32
 enum { NO_GENERATION = UINT32_MAX };
 
@@ -100,7 +100,7 @@ static void cmaes_fini(struct swp_sampler *s)
 /* y = B diag(1 / D) B^T x, the inverse square root of C times x; y has n doubles behind it as scratch. */
 static void whiten(const struct swp_cmaes *m, const double *x, double *y)
 {
-    size_t n = m->n;
+    size_t  n = m->n;
     double *rotated = y + n;
     for (size_t k = 0; k < n; k++) {
         rotated[k] = 0;
@@ -168,7 +168,7 @@ static void adapt_covariance(struct swp_cmaes *m, const double *old_mean, double
 /* C symmetric, its eigenvectors and their lengths; an eigenvalue that fell below zero is lifted, and C with it. */
 static void decompose(struct swp_cmaes *m)
 {
-    size_t n = m->n;
+    size_t  n = m->n;
     double *a = m->scratch;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++)
@@ -188,8 +188,8 @@ static void decompose(struct swp_cmaes *m)
 /* Equations 41 to 47. */
 static void next_generation(struct swp_sampler *s, struct swp_cmaes *m)
 {
-    size_t n = m->n;
-    double room[3 * MT_SWEEP_PARAMS_MAX], *y_w = room, *white = room + n; /* white has n behind it */
+    size_t  n = m->n;
+    double  room[3 * MT_SWEEP_PARAMS_MAX], *y_w = room, *white = room + n; /* white has n behind it */
     double *y = m->scratch, *old_mean = m->scratch + n * n, old_sigma = m->sigma;
     sort_told(s, m);
     memcpy(old_mean, m->mean, n * sizeof *old_mean);
@@ -235,7 +235,7 @@ static mt_status cmaes_added(struct swp_sampler *s, uint32_t row, const struct s
 
 static void cmaes_told(struct swp_sampler *s, uint32_t index)
 {
-    struct swp_cmaes *m = s->model;
+    struct swp_cmaes     *m = s->model;
     const struct swp_row *row = &s->rows.data[index];
     if (row->state != SWP_ROW_COMPLETE || m->n == 0)
         return;
@@ -256,12 +256,12 @@ static void cmaes_told(struct swp_sampler *s, uint32_t index)
 static bool draw_once(const struct swp_sampler *s, mt_rng *rng, bool cut, struct swp_point *point)
 {
     const struct swp_cmaes *m = s->model;
-    double z[MT_SWEEP_PARAMS_MAX];
+    double                  z[MT_SWEEP_PARAMS_MAX];
     for (size_t k = 0; k < m->n; k++)
         z[k] = m->d[k] * swp_rng_normal(rng);
     for (size_t i = 0; i < m->n; i++) {
         const struct swp_axis *axis = &m->axes[i];
-        double x = 0;
+        double                 x = 0;
         for (size_t k = 0; k < m->n; k++)
             x += m->b[i * m->n + k] * z[k];
         x = m->mean[i] + m->sigma * x;
@@ -278,11 +278,11 @@ static bool draw_once(const struct swp_sampler *s, mt_rng *rng, bool cut, struct
 static mt_status cmaes_draw(struct swp_sampler *s, uint64_t trial, struct swp_point *point)
 {
     const struct swp_cmaes *m = s->model;
-    mt_rng rng = swp_rng_of(s->seed, trial, SWP_FOR_METHOD);
+    mt_rng                  rng = swp_rng_of(s->seed, trial, SWP_FOR_METHOD);
     MT_TRY(swp_sampler_draw_random(s, trial, point));
     struct swp_point drawn = *point;
     for (size_t tries = 0; tries <= 10 * m->n; tries++) {
-        bool is_in = draw_once(s, &rng, tries == 10 * m->n, &drawn);
+        bool             is_in = draw_once(s, &rng, tries == 10 * m->n, &drawn);
         struct swp_point pruned = drawn;
         swp_point_prune(s->space, &pruned); /* an int may be a parent */
         struct swp_problem ignored;
@@ -293,5 +293,10 @@ static mt_status cmaes_draw(struct swp_sampler *s, uint64_t trial, struct swp_po
 }
 
 const struct swp_method swp_cmaes_method = {
-    .is_adaptive = true, .init = cmaes_init, .fini = cmaes_fini, .draw = cmaes_draw, .added = cmaes_added, .told = cmaes_told,
+    .is_adaptive = true,
+    .init = cmaes_init,
+    .fini = cmaes_fini,
+    .draw = cmaes_draw,
+    .added = cmaes_added,
+    .told = cmaes_told,
 };

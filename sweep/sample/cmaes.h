@@ -10,16 +10,16 @@
 
 struct swp_cmaes {
     struct swp_axis *axes;
-    size_t    n, population, parents; /* mu */
-    uint32_t  generation;
-    double    sigma, best_known;
-    double    mu_eff, c1, cmu, cc, c_sigma, d_sigma, chi;
-    double   *weights;        /* population */
-    double   *mean, *p_sigma, *p_c, *d; /* n; d: square roots of the eigenvalues */
-    double   *c, *b;          /* n x n: covariance, and its eigenvectors in columns */
-    double   *scratch;        /* n x n + 4 n */
-    size_t   *told;           /* rows of this generation that are complete; room for population */
-    size_t    told_count;
+    size_t           n, population, parents; /* mu */
+    uint32_t         generation;
+    double           sigma, best_known;
+    double           mu_eff, c1, cmu, cc, c_sigma, d_sigma, chi;
+    double          *weights;                  /* population */
+    double          *mean, *p_sigma, *p_c, *d; /* n; d: square roots of the eigenvalues */
+    double          *c, *b;                    /* n x n: covariance, and its eigenvectors in columns */
+    double          *scratch;                  /* n x n + 4 n */
+    size_t          *told;                     /* rows of this generation that are complete; room for population */
+    size_t           told_count;
     MT_VEC(uint32_t) generations; /* by row */
     MT_VEC(double) units;         /* by row: n each */
 };

@@ -13,8 +13,8 @@
 #include "sweep/space/private.h"
 
 struct grid {
-    uint64_t next; /* no point before it is left */
-    uint64_t size; /* places */
+    uint64_t next;   /* no point before it is left */
+    uint64_t size;   /* places */
     uint64_t trials; /* points, once they are counted */
     bool     is_counted;
 };
@@ -28,7 +28,7 @@ static uint64_t digits(const struct swp_param *p)
 static double value_at(const struct swp_param *p, uint64_t digit)
 {
     uint64_t values = swp_param_values(p);
-    bool is_ranged = p->kind == SWP_UNIFORM || p->kind == SWP_INT;
+    bool     is_ranged = p->kind == SWP_UNIFORM || p->kind == SWP_INT;
     if (swp_kind_has_choices(p->kind))
         return (double)digit;
     if (values && (is_ranged || p->step > 0))
@@ -47,10 +47,9 @@ static mt_status grid_init(struct swp_sampler *s, struct swp_problem *out_proble
     g->size = 1;
     for (uint32_t i = 0; i < swp_space_count(s->space); i++) {
         const struct swp_param *p = swp_space_param(s->space, i);
-        uint64_t n = digits(p);
+        uint64_t                n = digits(p);
         if (n == 0)
-            return swp_refuse(out_problem, p->name, "parameter '%s' is continuous: give it `points` or a step for a grid",
-                              p->name);
+            return swp_refuse(out_problem, p->name, "parameter '%s' is continuous: give it `points` or a step for a grid", p->name);
         if (n > MT_SWEEP_GRID_MAX / g->size)
             return swp_refuse(out_problem, p->name, "parameter '%s': the grid has more than %d combinations", p->name,
                               MT_SWEEP_GRID_MAX);
@@ -70,7 +69,7 @@ static bool point_at(const struct swp_space *space, uint64_t place, struct swp_p
     bool has_digit[MT_SWEEP_PARAMS_MAX];
     for (uint32_t i = swp_space_count(space); i-- > 0;) {
         const struct swp_param *p = swp_space_param(space, i);
-        uint64_t n = digits(p);
+        uint64_t                n = digits(p);
         has_digit[i] = place % n != 0;
         point->values[i] = value_at(p, place % n);
         place /= n;
@@ -93,7 +92,7 @@ static mt_status grid_draw(struct swp_sampler *s, uint64_t trial, struct swp_poi
 
 static mt_status grid_added(struct swp_sampler *s, uint32_t row, const struct swp_point *point)
 {
-    struct grid *g = s->model;
+    struct grid     *g = s->model;
     struct swp_point next;
     (void)row;
     if (grid_draw(s, 0, &next).code == 0 && swp_point_equal(s->space, &next, point))
@@ -103,7 +102,7 @@ static mt_status grid_added(struct swp_sampler *s, uint32_t row, const struct sw
 
 uint64_t swp_grid_trials(const struct swp_sampler *s)
 {
-    struct grid *g = s->model;
+    struct grid     *g = s->model;
     struct swp_point ignored;
     if (!g->is_counted)
         for (uint64_t place = 0; place < g->size; place++)

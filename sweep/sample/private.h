@@ -14,10 +14,10 @@
 
 enum swp_row_state { SWP_ROW_RUNNING, SWP_ROW_COMPLETE, SWP_ROW_PRUNED, SWP_ROW_FAILED };
 struct swp_row {
-    double value; /* the smaller the better, whatever the mode; of COMPLETE and PRUNED */
-    double step;  /* of PRUNED */
+    double             value; /* the smaller the better, whatever the mode; of COMPLETE and PRUNED */
+    double             step;  /* of PRUNED */
     enum swp_row_state state;
-    bool   is_known; /* from elsewhere: no trial of this sweep */
+    bool               is_known; /* from elsewhere: no trial of this sweep */
 };
 
 struct swp_method {
@@ -37,9 +37,9 @@ struct swp_sampler {
     struct swp_sampler_opts  opts; /* zeros filled in */
     const struct swp_space  *space;
     const struct swp_method *method;
-    void    *model;
-    uint64_t seed;
-    double  *first; /* opts.first_count points of swp_space_count() doubles */
+    void                    *model;
+    uint64_t                 seed;
+    double                  *first; /* opts.first_count points of swp_space_count() doubles */
     MT_VEC(struct swp_row) rows;
     mt_map   by_trial; /* number of the row */
     uint32_t finished; /* rows COMPLETE or PRUNED */

@@ -15,7 +15,7 @@
 enum { GRID_TRIES_MAX = 256 }; /* combinations passed over because the constraints forbid them */
 
 static const struct {
-    const char *text;
+    const char              *text;
     const struct swp_method *method;
 } kinds[SWP_SAMPLER_COUNT] = {
 #define X(name, text) [SWP_SAMPLER_##name] = {#text, &swp_##text##_method},
@@ -43,11 +43,16 @@ mt_status swp_sampler_opts_parse(const char *text, struct swp_sampler_opts *out_
 {
     struct swp_sampler_opts o = {.kind = SWP_SAMPLER_RANDOM};
     const struct swp_option options[] = {
-        {"startup", SWP_OPTION_COUNT, &o.startup},       {"hyperopt", SWP_OPTION_FLAG, &o.hyperopt},
-        {"independent", SWP_OPTION_FLAG, &o.independent}, {"no_liar", SWP_OPTION_FLAG, &o.no_liar},
-        {"candidates", SWP_OPTION_COUNT, &o.candidates}, {"prior_weight", SWP_OPTION_REAL, &o.prior_weight},
-        {"sigma0", SWP_OPTION_REAL, &o.sigma0},          {"population", SWP_OPTION_COUNT, &o.population},
-        {"plain", SWP_OPTION_FLAG, &o.plain},            {0},
+        {"startup", SWP_OPTION_COUNT, &o.startup},
+        {"hyperopt", SWP_OPTION_FLAG, &o.hyperopt},
+        {"independent", SWP_OPTION_FLAG, &o.independent},
+        {"no_liar", SWP_OPTION_FLAG, &o.no_liar},
+        {"candidates", SWP_OPTION_COUNT, &o.candidates},
+        {"prior_weight", SWP_OPTION_REAL, &o.prior_weight},
+        {"sigma0", SWP_OPTION_REAL, &o.sigma0},
+        {"population", SWP_OPTION_COUNT, &o.population},
+        {"plain", SWP_OPTION_FLAG, &o.plain},
+        {0},
     };
     char name[MT_NAME_BYTES_MAX];
     MT_TRY(swp_options_parse(text, options, name, out_problem));
@@ -99,7 +104,7 @@ mt_status swp_sampler_new(const struct swp_sampler_opts *opts, const struct swp_
                           struct swp_sampler **out_sampler, struct swp_problem *out_problem)
 {
     struct swp_sampler *s = calloc(1, sizeof *s);
-    mt_status st;
+    mt_status           st;
     if (!s)
         return mt_error(MT_ENOMEM, 0, "sweep: a sampler");
     s->opts = *opts;
@@ -162,8 +167,8 @@ static mt_status add_trial(struct swp_sampler *s, uint64_t trial, const struct s
 static void settle(struct swp_sampler *s, uint32_t index, const struct swp_outcome *outcome)
 {
     struct swp_row *row = &s->rows.data[index];
-    double value = s->opts.maximize ? -outcome->value : outcome->value;
-    bool failed = outcome->kind == SWP_FAILED || isnan(value) || value == -INFINITY || isnan(outcome->step);
+    double          value = s->opts.maximize ? -outcome->value : outcome->value;
+    bool            failed = outcome->kind == SWP_FAILED || isnan(value) || value == -INFINITY || isnan(outcome->step);
     row->state = failed ? SWP_ROW_FAILED : outcome->kind == SWP_PRUNED ? SWP_ROW_PRUNED : SWP_ROW_COMPLETE;
     row->value = value;
     row->step = outcome->step;
@@ -177,7 +182,7 @@ static void settle(struct swp_sampler *s, uint32_t index, const struct swp_outco
 /* A combination of grid parameters may be one that the constraints forbid: then the next one has its turn. */
 static mt_status draw(struct swp_sampler *s, uint64_t trial, struct swp_point *point)
 {
-    uint64_t combinations = swp_space_grid_size(s->space), tries = combinations < GRID_TRIES_MAX ? combinations : GRID_TRIES_MAX;
+    uint64_t  combinations = swp_space_grid_size(s->space), tries = combinations < GRID_TRIES_MAX ? combinations : GRID_TRIES_MAX;
     mt_status st = mt_ok();
     for (uint64_t i = 0; i < tries; i++) {
         swp_space_grid_at(s->space, trial + i, point);
@@ -191,7 +196,7 @@ static mt_status draw(struct swp_sampler *s, uint64_t trial, struct swp_point *p
 
 mt_status swp_sampler_suggest(struct swp_sampler *s, uint64_t trial, struct swp_point *out_point)
 {
-    uint32_t count = swp_space_count(s->space);
+    uint32_t         count = swp_space_count(s->space);
     struct swp_point point;
     if (mt_map_find(&s->by_trial, mt_map_key(trial)))
         return mt_error(MT_EEXIST, 0, "sweep: the trial has a point");
@@ -225,7 +230,7 @@ mt_status swp_sampler_tell(struct swp_sampler *s, uint64_t trial, const struct s
 mt_status swp_sampler_know(struct swp_sampler *s, const struct swp_point *point, const struct swp_outcome *outcome)
 {
     struct swp_problem ignored;
-    struct swp_row row = {.state = SWP_ROW_RUNNING, .is_known = true};
+    struct swp_row     row = {.state = SWP_ROW_RUNNING, .is_known = true};
     MT_TRY(swp_point_check(s->space, point, &ignored));
     MT_TRY(add_row(s, point, &row));
     settle(s, (uint32_t)(s->rows.count - 1), outcome);

@@ -33,6 +33,7 @@
 #include "sweep/space/space.h"
 
 /* X(name, text) */
+/* clang-format off */
 #define SWP_SAMPLERS(X) \
     X(RANDOM, random)   \
     X(GRID, grid)       \
@@ -40,37 +41,38 @@
     X(TPE, tpe)         \
     X(CMAES, cmaes)     \
     X(GP, gp)
+/* clang-format on */
 
 enum swp_sampler_kind {
 #define X(name, text) SWP_SAMPLER_##name,
     SWP_SAMPLERS(X)
 #undef X
-    SWP_SAMPLER_COUNT
+        SWP_SAMPLER_COUNT
 };
 const char *swp_sampler_text(enum swp_sampler_kind kind);
-bool swp_sampler_parse(const char *text, enum swp_sampler_kind *out_kind);
+bool        swp_sampler_parse(const char *text, enum swp_sampler_kind *out_kind);
 
 struct swp_sampler_opts {
     enum swp_sampler_kind kind;
-    bool maximize; /* else the smallest value is the best */
+    bool                  maximize; /* else the smallest value is the best */
     /* TPE, CMAES, GP: this many finished trials are drawn at random first. 0: 10 (TPE, GP), 20 (Hyperopt's TPE), 1 (CMAES). */
     uint32_t startup;
     /* TPE */
-    bool     hyperopt;      /* Hyperopt's defaults: fewer good ones, and what the next two say */
-    bool     independent;   /* one model a parameter; else one over all together (Optuna's multivariate, default since 5) */
+    bool hyperopt;    /* Hyperopt's defaults: fewer good ones, and what the next two say */
+    bool independent; /* one model a parameter; else one over all together (Optuna's multivariate, default since 5) */
     /* TPE, GP: running trials are not counted; else, of TPE, as bad ones (Optuna's constant_liar, default since 5), of GP as if
      * they had the best value so far. */
     bool     no_liar;
-    uint32_t candidates;    /* drawn from the good ones' model, 0: 24 */
-    double   prior_weight;  /* 0: 1 */
+    uint32_t candidates;   /* drawn from the good ones' model, 0: 24 */
+    double   prior_weight; /* 0: 1 */
     /* CMAES */
-    double   sigma0;        /* first deviation in parts of the range; 0: 1/6 */
-    uint32_t population;    /* 0: 4 + floor(3 ln n) */
+    double   sigma0;     /* first deviation in parts of the range; 0: 1/6 */
+    uint32_t population; /* 0: 4 + floor(3 ln n) */
     /* SOBOL */
-    bool     plain;         /* not scrambled: point 0 is the corner */
+    bool plain; /* not scrambled: point 0 is the corner */
     /* Points to be tried first; copied. */
     const struct swp_point *first;
-    uint32_t first_count;
+    uint32_t                first_count;
 };
 
 enum swp_outcome_kind {
@@ -86,8 +88,7 @@ struct swp_outcome {
 
 /* Reads "tpe" or "tpe,startup=20,independent": a name, then options as they are called above (without `first` and `maximize`).
  * What is not named is zero. EINVAL with *out_problem: an unknown name or option, a value that is no number. */
-MT_MUST_USE mt_status swp_sampler_opts_parse(const char *text, struct swp_sampler_opts *out_opts,
-                                             struct swp_problem *out_problem);
+MT_MUST_USE mt_status swp_sampler_opts_parse(const char *text, struct swp_sampler_opts *out_opts, struct swp_problem *out_problem);
 
 struct swp_sampler;
 
@@ -95,7 +96,7 @@ struct swp_sampler;
  * over a continuous parameter without `points`, or of more than MT_SWEEP_GRID_MAX combinations. ENOMEM. */
 MT_MUST_USE mt_status swp_sampler_new(const struct swp_sampler_opts *opts, const struct swp_space *space, uint64_t seed,
                                       struct swp_sampler **out_sampler, struct swp_problem *out_problem);
-void swp_sampler_free(struct swp_sampler *sampler);
+void                  swp_sampler_free(struct swp_sampler *sampler);
 
 /* How many trials this sampler has points for (GRID: first points included); UINT64_MAX: no end. */
 uint64_t swp_sampler_trials(const struct swp_sampler *sampler);

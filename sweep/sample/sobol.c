@@ -90,16 +90,16 @@ static void sobol_fini(struct swp_sampler *s)
 
 static mt_status sobol_draw(struct swp_sampler *s, uint64_t trial, struct swp_point *point)
 {
-    const struct sobol *m = s->model;
+    const struct sobol    *m = s->model;
     const struct swp_point given = *point; /* its grid parameters */
-    uint32_t place = (uint32_t)(trial - s->opts.first_count);
-    mt_rng low_bits = swp_rng_of(s->seed, trial, SWP_FOR_METHOD);
+    uint32_t               place = (uint32_t)(trial - s->opts.first_count);
+    mt_rng                 low_bits = swp_rng_of(s->seed, trial, SWP_FOR_METHOD);
     for (uint32_t i = 0; i < swp_space_count(s->space); i++) {
         const struct swp_param *param = swp_space_param(s->space, i);
         if (param->kind == SWP_GRID)
             continue;
         uint32_t x = swp_sobol_at(m->directions[i], place);
-        double rest = 0;
+        double   rest = 0;
         if (!s->opts.plain) {
             mt_rng seed = swp_rng_of(s->seed, i, SWP_FOR_METHOD);
             x = swp_sobol_scramble(x, (uint32_t)mt_rng_next(&seed));

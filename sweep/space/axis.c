@@ -9,11 +9,11 @@
 bool swp_axis_init(struct swp_axis *axis, const struct swp_space *space, uint32_t param)
 {
     const struct swp_param *p = swp_space_param(space, param);
-    bool is_normal = p->kind == SWP_NORMAL || p->kind == SWP_LOG_NORMAL, is_index = p->kind == SWP_ORDINAL;
+    bool                    is_normal = p->kind == SWP_NORMAL || p->kind == SWP_LOG_NORMAL, is_index = p->kind == SWP_ORDINAL;
     if (p->kind == SWP_GRID || p->kind == SWP_CONSTANT)
         return false;
-    *axis = (struct swp_axis){.param = param, .is_category = p->kind == SWP_CATEGORICAL, .is_bounded = !is_normal,
-                              .choices = p->choice_count};
+    *axis = (struct swp_axis){
+        .param = param, .is_category = p->kind == SWP_CATEGORICAL, .is_bounded = !is_normal, .choices = p->choice_count};
     axis->is_log = p->kind == SWP_LOG_UNIFORM || p->kind == SWP_LOG_INT || p->kind == SWP_LOG_NORMAL;
     if (is_normal) {
         axis->low = p->mean - 3 * p->sd;

@@ -8,9 +8,9 @@
 
 #include <math.h>
 
-#define EXACT_MAX 9007199254740992.0 /* 2^53: the integers that a double holds exactly */
-#define LOG_REAL_MAX 700.0           /* exp of it is still finite */
-#define STEP_SLACK 1e-8              /* parts of a step: 0.3 is three steps of 0.1 */
+#define EXACT_MAX    9007199254740992.0 /* 2^53: the integers that a double holds exactly */
+#define LOG_REAL_MAX 700.0              /* exp of it is still finite */
+#define STEP_SLACK   1e-8               /* parts of a step: 0.3 is three steps of 0.1 */
 
 bool mt_literal_equal(const struct mt_literal *a, const struct mt_literal *b)
 {
@@ -61,8 +61,8 @@ static mt_status check_step(struct swp_param *p, struct swp_problem *out)
         return mt_ok();
     double steps = floor((p->high - p->low) / p->step + STEP_SLACK);
     if (steps < 1 && p->high > p->low)
-        return swp_refuse(out, p->name, "parameter '%s': step %g is wider than the range from %g to %g", p->name, p->step,
-                          p->low, p->high);
+        return swp_refuse(out, p->name, "parameter '%s': step %g is wider than the range from %g to %g", p->name, p->step, p->low,
+                          p->high);
     if (steps >= EXACT_MAX)
         return swp_refuse(out, p->name, "parameter '%s': step %g is too small for the range", p->name, p->step);
     double last = p->low + steps * p->step;
@@ -77,8 +77,8 @@ static mt_status check_range(struct swp_param *p, struct swp_problem *out)
     if (!isfinite(p->low) || !isfinite(p->high))
         return swp_refuse(out, p->name, "parameter '%s': bounds %g and %g must be finite numbers", p->name, p->low, p->high);
     if (p->low > p->high || (p->low == p->high && !swp_kind_is_int(p->kind)))
-        return swp_refuse(out, p->name, "parameter '%s': low %g must be less than high %g (a fixed value is a constant)",
-                          p->name, p->low, p->high);
+        return swp_refuse(out, p->name, "parameter '%s': low %g must be less than high %g (a fixed value is a constant)", p->name,
+                          p->low, p->high);
     if (!isfinite(p->high - p->low))
         return swp_refuse(out, p->name, "parameter '%s': the range is too wide for a double", p->name);
     if (is_log && p->low <= 0)
@@ -89,8 +89,8 @@ static mt_status check_range(struct swp_param *p, struct swp_problem *out)
 static mt_status check_int(struct swp_param *p, struct swp_problem *out)
 {
     p->step = p->step == 0 ? 1 : p->step;
-    bool exact = fabs(p->low) <= EXACT_MAX && fabs(p->high) <= EXACT_MAX && p->low == floor(p->low) &&
-                 p->high == floor(p->high) && p->step == floor(p->step);
+    bool exact = fabs(p->low) <= EXACT_MAX && fabs(p->high) <= EXACT_MAX && p->low == floor(p->low) && p->high == floor(p->high) &&
+                 p->step == floor(p->step);
     if (isfinite(p->low) && isfinite(p->high) && !exact)
         return swp_refuse(out, p->name, "parameter '%s': bounds and step of an int must be integers up to 2^53", p->name);
     if (p->kind == SWP_LOG_INT && (p->low < 1 || p->step != 1))
@@ -105,8 +105,8 @@ static mt_status check_normal(struct swp_param *p, struct swp_problem *out)
     if (!(p->step >= 0) || !isfinite(p->step))
         return swp_refuse(out, p->name, "parameter '%s': step %g must be a positive number (or 0 for none)", p->name, p->step);
     if (p->kind == SWP_LOG_NORMAL && fabs(p->mean) + 10 * p->sd > LOG_REAL_MAX)
-        return swp_refuse(out, p->name, "parameter '%s': mean and sd are those of the logarithm; %g and %g are too large",
-                          p->name, p->mean, p->sd);
+        return swp_refuse(out, p->name, "parameter '%s': mean and sd are those of the logarithm; %g and %g are too large", p->name,
+                          p->mean, p->sd);
     return mt_ok();
 }
 
@@ -162,7 +162,7 @@ mt_status swp_param_check(struct swp_param *p, struct swp_problem *out)
 static mt_status link_condition(struct swp_space *space, uint32_t index, struct swp_problem *out)
 {
     const struct swp_param *p = &space->params[index];
-    struct swp_condition *c = &space->conditions[index];
+    struct swp_condition   *c = &space->conditions[index];
     c->parent = p->parent ? swp_space_find(space, p->parent) : -1;
     if (!p->parent)
         return mt_ok();
@@ -187,7 +187,7 @@ static mt_status link_condition(struct swp_space *space, uint32_t index, struct 
 /* Parents first. What is left when nothing can be placed any more stands in a circle. */
 static mt_status link_order(struct swp_space *space, struct swp_problem *out)
 {
-    bool placed[MT_SWEEP_PARAMS_MAX] = {false};
+    bool     placed[MT_SWEEP_PARAMS_MAX] = {false};
     uint32_t count = 0, before;
     do {
         before = count;
@@ -236,8 +236,8 @@ static bool is_numeric(const struct swp_param *p)
 static mt_status link_constraint(struct swp_space *space, uint32_t index, struct swp_problem *out)
 {
     const struct swp_constraint *from = &space->constraints[index];
-    struct swp_linear *to = &space->linear[index];
-    double low = 0;
+    struct swp_linear           *to = &space->linear[index];
+    double                       low = 0;
     to->bound = from->bound;
     to->params = swp_space_alloc(space, from->term_count, sizeof *to->params);
     to->factors = swp_space_alloc(space, from->term_count, sizeof *to->factors);
@@ -247,7 +247,7 @@ static mt_status link_constraint(struct swp_space *space, uint32_t index, struct
         return swp_refuse(out, "", "constraint %u needs a term at least, and a finite bound", index);
     for (uint32_t i = 0; i < from->term_count; i++) {
         const struct swp_term *term = &from->terms[i];
-        int param = swp_space_find(space, term->name);
+        int                    param = swp_space_find(space, term->name);
         if (param < 0)
             return swp_refuse(out, term->name, "constraint %u names an unknown parameter '%s'", index, term->name);
         if (!isfinite(term->factor) || !is_numeric(&space->params[param]))
@@ -267,7 +267,7 @@ static mt_status link_constraint(struct swp_space *space, uint32_t index, struct
 static mt_status try_constraints(const struct swp_space *space, struct swp_problem *out)
 {
     struct swp_point point;
-    mt_rng rng = {1};
+    mt_rng           rng = {1};
     if (space->linear_count == 0 && !space->allows)
         return mt_ok();
     for (int i = 0; i < MT_SWEEP_DRAWS_MAX; i++) {
@@ -279,8 +279,7 @@ static mt_status try_constraints(const struct swp_space *space, struct swp_probl
         if (swp_point_allowed(space, &point))
             return mt_ok();
     }
-    return swp_refuse(out, "", "the constraints contradict each other: none of %d points drawn meets them all",
-                      MT_SWEEP_DRAWS_MAX);
+    return swp_refuse(out, "", "the constraints contradict each other: none of %d points drawn meets them all", MT_SWEEP_DRAWS_MAX);
 }
 
 static mt_status link_grid(struct swp_space *space, struct swp_problem *out)
@@ -292,8 +291,7 @@ static mt_status link_grid(struct swp_space *space, struct swp_problem *out)
             continue;
         space->grid_size *= p->choice_count;
         if (space->grid_size > MT_SWEEP_GRID_MAX)
-            return swp_refuse(out, p->name, "parameter '%s': the grid has more than %d combinations", p->name,
-                              MT_SWEEP_GRID_MAX);
+            return swp_refuse(out, p->name, "parameter '%s': the grid has more than %d combinations", p->name, MT_SWEEP_GRID_MAX);
     }
     return mt_ok();
 }

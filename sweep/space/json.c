@@ -90,9 +90,9 @@ mt_status swp_space_to_json(const struct swp_space *space, mt_buf *out)
 
 mt_status swp_space_fingerprint(const struct swp_space *space, uint64_t *out)
 {
-    mt_buf json = {0};
+    mt_buf    json = {0};
     mt_sha256 sha;
-    uint8_t sum[MT_SHA256_SIZE];
+    uint8_t   sum[MT_SHA256_SIZE];
     mt_status st = swp_space_to_json(space, &json);
     if (st.code == 0) {
         mt_sha256_init(&sha);
@@ -108,8 +108,8 @@ mt_status swp_space_fingerprint(const struct swp_space *space, uint64_t *out)
 
 /* What is being read: lists grow, and hold what the definition points to until the space has its copies. */
 struct draft {
-    struct mt_json json;
-    mt_buf text;
+    struct mt_json   json;
+    mt_buf           text;
     struct swp_space keep; /* only its allocations */
     MT_VEC(struct swp_param) params;
     MT_VEC(struct swp_constraint) constraints;
@@ -126,8 +126,8 @@ static mt_status read_literals(struct draft *d, const struct mt_literal **out, u
 {
     MT_VEC(struct mt_literal) list = {0};
     struct mt_literal one;
-    bool first = true;
-    mt_status st = mt_json_take(&d->json, '['), more = mt_ok();
+    bool              first = true;
+    mt_status         st = mt_json_take(&d->json, '['), more = mt_ok();
     while (st.code == 0 && mt_json_more(&d->json, ']', &first, &more)) {
         MT_TRY_GOTO(st, mt_json_literal(&d->json, &d->text, &one), done);
         if (one.kind == MT_LITERAL_TEXT && !(one.text = swp_space_text(&d->keep, one.text)))
@@ -195,7 +195,7 @@ static mt_status read_params(struct draft *d)
 
 static mt_status read_terms(struct draft *d, struct swp_constraint *c)
 {
-    mt_status more;
+    mt_status        more;
     struct swp_term *terms = swp_space_alloc(&d->keep, MT_SWEEP_PARAMS_MAX, sizeof *terms);
     if (!terms)
         return mt_error(MT_ENOMEM, 0, "sweep: a space");
@@ -255,10 +255,12 @@ static mt_status read_space(struct draft *d)
 mt_status swp_space_from_json(mt_view json, struct swp_space **out_space, struct swp_problem *out_problem)
 {
     struct draft d = {.json = mt_json_of(json)};
-    mt_status st = json.size <= MT_SWEEP_JSON_BYTES_MAX ? read_space(&d) : mt_error(MT_ECORRUPT, 0, "the text is too long");
+    mt_status    st = json.size <= MT_SWEEP_JSON_BYTES_MAX ? read_space(&d) : mt_error(MT_ECORRUPT, 0, "the text is too long");
     if (st.code == 0) {
-        struct swp_space_def def = {.params = d.params.data, .param_count = (uint32_t)d.params.count,
-                                    .constraints = d.constraints.data, .constraint_count = (uint32_t)d.constraints.count};
+        struct swp_space_def def = {.params = d.params.data,
+                                    .param_count = (uint32_t)d.params.count,
+                                    .constraints = d.constraints.data,
+                                    .constraint_count = (uint32_t)d.constraints.count};
         st = swp_space_new(&def, out_space, out_problem);
     } else if (st.code == MT_ECORRUPT) {
         (void)swp_refuse(out_problem, "", "a search space can't be read: %s", st.what);
@@ -277,9 +279,9 @@ mt_status swp_space_from_json(mt_view json, struct swp_space **out_space, struct
 /* One line about a parameter of `before` (or NULL) and of `now` (or NULL), where they differ. */
 static mt_status diff_param(const struct swp_param *before, const struct swp_param *now, mt_buf *out)
 {
-    mt_buf was = {0}, is = {0};
+    mt_buf      was = {0}, is = {0};
     const char *name = before ? before->name : now->name;
-    mt_status st = mt_ok();
+    mt_status   st = mt_ok();
     if (before)
         MT_TRY_GOTO(st, put_param(&was, before), done);
     if (now)
@@ -300,8 +302,8 @@ done:
 /* The constraint, where the other space has none that is the same. */
 static mt_status diff_constraint(const struct swp_constraint *c, const struct swp_space *other, const char *what, mt_buf *out)
 {
-    mt_buf text = {0}, theirs = {0};
-    bool found = false;
+    mt_buf    text = {0}, theirs = {0};
+    bool      found = false;
     mt_status st;
     MT_TRY_GOTO(st, put_constraint(&text, c), done);
     for (uint32_t i = 0; i < other->linear_count && !found; i++) {
@@ -319,7 +321,7 @@ done:
 
 static mt_status diff_order(const struct swp_space *before, const struct swp_space *now, mt_buf *out)
 {
-    mt_buf was = {0}, is = {0};
+    mt_buf    was = {0}, is = {0};
     mt_status st;
     MT_TRY_GOTO(st, swp_space_to_json(before, &was), done);
     MT_TRY_GOTO(st, swp_space_to_json(now, &is), done);

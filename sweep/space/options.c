@@ -12,9 +12,9 @@
 /* The next piece up to a comma, without blanks around it; false: it is empty or too long. */
 static bool take_piece(const char **text, char out[MT_NAME_BYTES_MAX])
 {
-    size_t size = strcspn(*text, ","), start = strspn(*text, " \t");
+    size_t      size = strcspn(*text, ","), start = strspn(*text, " \t");
     const char *from = *text + (start < size ? start : size);
-    size_t left = size - (size_t)(from - *text);
+    size_t      left = size - (size_t)(from - *text);
     while (left && (from[left - 1] == ' ' || from[left - 1] == '\t'))
         left--;
     *text += size + ((*text)[size] == ',');
@@ -27,7 +27,7 @@ static bool take_piece(const char **text, char out[MT_NAME_BYTES_MAX])
 
 static mt_status set_option(const struct swp_option *option, const char *value, struct swp_problem *out)
 {
-    double x = 1;
+    double         x = 1;
     struct mt_json json = mt_json_of(mt_view_text(value ? value : ""));
     if (option->kind == SWP_OPTION_FLAG && value && strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
         return swp_refuse(out, option->name, "option '%s' is true or false, not '%s'", option->name, value);
@@ -45,7 +45,7 @@ static mt_status set_option(const struct swp_option *option, const char *value, 
 mt_status swp_options_parse(const char *text, const struct swp_option *options, char out_name[MT_NAME_BYTES_MAX],
                             struct swp_problem *out_problem)
 {
-    char piece[MT_NAME_BYTES_MAX];
+    char        piece[MT_NAME_BYTES_MAX];
     const char *next = text;
     if (!take_piece(&next, out_name))
         return swp_refuse(out_problem, "", "'%.64s' begins with no name", text);

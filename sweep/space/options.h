@@ -9,9 +9,9 @@
 
 enum swp_option_kind { SWP_OPTION_FLAG /* bool */, SWP_OPTION_COUNT /* uint32_t */, SWP_OPTION_REAL /* double */ };
 struct swp_option {
-    const char *name; /* NULL: the end of the list */
+    const char          *name; /* NULL: the end of the list */
     enum swp_option_kind kind;
-    void *target;
+    void                *target;
 };
 
 /* Sets the targets of the options in `text` and copies the name in front of them. EINVAL with *out_problem. */

@@ -22,7 +22,7 @@ bool swp_point_equal(const struct swp_space *space, const struct swp_point *a, c
 struct mt_literal swp_point_literal(const struct swp_space *space, const struct swp_point *point, uint32_t index)
 {
     const struct swp_param *p = &space->params[index];
-    double value = point->values[index];
+    double                  value = point->values[index];
     if (swp_kind_has_choices(p->kind))
         return p->choices[(uint32_t)value];
     if (swp_kind_is_int(p->kind))
@@ -57,11 +57,11 @@ mt_status swp_point_check(const struct swp_space *space, const struct swp_point 
 {
     for (uint32_t i = 0; i < space->count; i++) {
         const struct swp_param *p = &space->params[i];
-        bool has = swp_point_has(point, i);
-        double value;
+        bool                    has = swp_point_has(point, i);
+        double                  value;
         if (has != swp_condition_holds(space, i, point))
-            return swp_refuse(out_problem, p->name, has ? "parameter '%s' has a value where it is not active"
-                                                        : "parameter '%s' has no value", p->name);
+            return swp_refuse(out_problem, p->name,
+                              has ? "parameter '%s' has a value where it is not active" : "parameter '%s' has no value", p->name);
         if (has && !settle(p, point->values[i], &value))
             return swp_refuse(out_problem, p->name, "parameter '%s' can't be %g", p->name, point->values[i]);
     }
@@ -93,7 +93,7 @@ static mt_status read_member(const struct swp_space *space, struct mt_json *json
                              struct swp_point *point, struct swp_problem *out_problem)
 {
     struct mt_literal literal;
-    double value;
+    double            value;
     MT_TRY(mt_json_name(json, text));
     int index = swp_space_find(space, (const char *)text->data);
     if (index < 0)
@@ -111,8 +111,8 @@ static mt_status read_member(const struct swp_space *space, struct mt_json *json
 static mt_status read_members(const struct swp_space *space, struct mt_json *json, bool *named, struct swp_point *point,
                               struct swp_problem *out_problem)
 {
-    mt_buf text = {0};
-    bool first = true;
+    mt_buf    text = {0};
+    bool      first = true;
     mt_status st = mt_json_take(json, '{'), more;
     while (st.code == 0 && mt_json_more(json, '}', &first, &more))
         st = read_member(space, json, &text, named, point, out_problem);
@@ -127,9 +127,9 @@ static mt_status fill_rest(const struct swp_space *space, const bool *named, mt_
                            struct swp_problem *out_problem)
 {
     for (uint32_t k = 0; k < space->count; k++) {
-        uint32_t i = space->order[k];
+        uint32_t                i = space->order[k];
         const struct swp_param *p = &space->params[i];
-        bool holds = swp_condition_holds(space, i, point);
+        bool                    holds = swp_condition_holds(space, i, point);
         if (named[i] && !holds)
             return swp_refuse(out_problem, p->name, "parameter '%s' has a value where it is not active", p->name);
         if (named[i])
@@ -144,9 +144,9 @@ static mt_status fill_rest(const struct swp_space *space, const bool *named, mt_
 mt_status swp_point_from_json(const struct swp_space *space, mt_view view, mt_rng *fill, struct swp_point *out_point,
                               struct swp_problem *out_problem)
 {
-    struct mt_json json = mt_json_of(view);
+    struct mt_json   json = mt_json_of(view);
     struct swp_point point;
-    bool named[MT_SWEEP_PARAMS_MAX] = {false};
+    bool             named[MT_SWEEP_PARAMS_MAX] = {false};
     for (uint32_t i = 0; i < space->count; i++)
         point.values[i] = NAN;
     mt_status st = read_members(space, &json, named, &point, out_problem);

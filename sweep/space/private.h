@@ -22,13 +22,13 @@ struct swp_linear { /* a constraint whose names are found */
 };
 
 struct swp_space {
-    struct swp_param     *params;
-    struct swp_condition *conditions;
-    uint32_t             *order; /* indices, each parent before its children */
-    uint32_t              count;
-    struct swp_linear    *linear;
+    struct swp_param      *params;
+    struct swp_condition  *conditions;
+    uint32_t              *order; /* indices, each parent before its children */
+    uint32_t               count;
+    struct swp_linear     *linear;
     struct swp_constraint *constraints; /* as they were defined */
-    uint32_t              linear_count;
+    uint32_t               linear_count;
     bool (*allows)(void *user, const struct swp_space *space, const struct swp_point *point);
     void    *user;
     uint64_t grid_size;

@@ -56,7 +56,7 @@ void *swp_space_alloc(struct swp_space *space, size_t count, size_t size)
 char *swp_space_text(struct swp_space *space, const char *text)
 {
     size_t size = strlen(text) + 1;
-    char *copy = swp_space_alloc(space, size, 1);
+    char  *copy = swp_space_alloc(space, size, 1);
     if (copy)
         memcpy(copy, text, size);
     return copy;
@@ -77,8 +77,8 @@ static const struct mt_literal *copy_literals(struct swp_space *space, const str
 static mt_status copy_param(struct swp_space *space, const struct swp_param *from, struct swp_param *to)
 {
     enum swp_kind kind = from->kind;
-    bool is_ranged = kind == SWP_UNIFORM || kind == SWP_LOG_UNIFORM || swp_kind_is_int(kind);
-    bool is_normal = kind == SWP_NORMAL || kind == SWP_LOG_NORMAL;
+    bool          is_ranged = kind == SWP_UNIFORM || kind == SWP_LOG_UNIFORM || swp_kind_is_int(kind);
+    bool          is_normal = kind == SWP_NORMAL || kind == SWP_LOG_NORMAL;
     *to = (struct swp_param){.name = swp_space_text(space, from->name), .kind = kind};
     if (is_ranged)
         to->low = from->low, to->high = from->high;
@@ -121,7 +121,7 @@ static mt_status copy_constraints(struct swp_space *space, const struct swp_spac
         return mt_error(MT_ENOMEM, 0, "sweep: a space");
     for (uint32_t i = 0; i < def->constraint_count; i++) {
         const struct swp_constraint *from = &def->constraints[i];
-        struct swp_term *terms = swp_space_alloc(space, from->term_count, sizeof *terms);
+        struct swp_term             *terms = swp_space_alloc(space, from->term_count, sizeof *terms);
         if (!terms)
             return mt_error(MT_ENOMEM, 0, "sweep: a space");
         for (uint32_t t = 0; t < from->term_count; t++) {
@@ -143,8 +143,8 @@ mt_status swp_space_new(const struct swp_space_def *def, struct swp_space **out_
         return swp_refuse(out_problem, "", "the search space has %u parameters; at most %d are possible", def->param_count,
                           MT_SWEEP_PARAMS_MAX);
     if (def->constraint_count > MT_SWEEP_CONSTRAINTS_MAX)
-        return swp_refuse(out_problem, "", "the search space has %u constraints; at most %d are possible",
-                          def->constraint_count, MT_SWEEP_CONSTRAINTS_MAX);
+        return swp_refuse(out_problem, "", "the search space has %u constraints; at most %d are possible", def->constraint_count,
+                          MT_SWEEP_CONSTRAINTS_MAX);
     struct swp_space *space = calloc(1, sizeof *space);
     if (!space)
         return mt_error(MT_ENOMEM, 0, "sweep: a space");
@@ -216,7 +216,7 @@ void swp_space_grid_at(const struct swp_space *space, uint64_t index, struct swp
 bool swp_condition_holds(const struct swp_space *space, uint32_t index, const struct swp_point *point)
 {
     const struct swp_condition *c = &space->conditions[index];
-    bool holds = c->parent < 0;
+    bool                        holds = c->parent < 0;
     for (uint32_t i = 0; !holds && i < c->when_count; i++)
         holds = point->values[c->parent] == c->when[i]; /* false where the parent is NaN */
     return holds;
@@ -302,8 +302,7 @@ double swp_param_at(const struct swp_param *p, double u)
     double values = (double)swp_param_values(p), k = fmin(floor(u * values), values - 1);
     switch (p->kind) {
     case SWP_UNIFORM:
-    case SWP_INT:
-        return values > 0 ? swp_param_snap(p, p->low + k * p->step) : swp_param_snap(p, p->low + u * (p->high - p->low));
+    case SWP_INT: return values > 0 ? swp_param_snap(p, p->low + k * p->step) : swp_param_snap(p, p->low + u * (p->high - p->low));
     case SWP_LOG_UNIFORM: return swp_param_snap(p, exp(log(p->low) + u * (log(p->high) - log(p->low))));
     case SWP_LOG_INT: { /* each number has the length of [n - 1/2, n + 1/2] in the logarithm */
         double low = log(p->low - 0.5);

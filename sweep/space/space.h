@@ -36,6 +36,7 @@
 #include <stdbool.h>
 
 /* X(name, text): the text stands in JSON and in configuration files. */
+/* clang-format off */
 #define SWP_KINDS(X)              \
     X(UNIFORM, "uniform")         \
     X(LOG_UNIFORM, "loguniform")  \
@@ -47,12 +48,13 @@
     X(ORDINAL, "ordinal")         \
     X(GRID, "grid")               \
     X(CONSTANT, "constant")
+/* clang-format on */
 
 enum swp_kind {
 #define X(name, text) SWP_##name,
     SWP_KINDS(X)
 #undef X
-    SWP_KIND_COUNT
+        SWP_KIND_COUNT
 };
 /* The text of a kind ("loguniform"); NULL for a number that is none. */
 const char *swp_kind_text(enum swp_kind kind);
@@ -60,18 +62,18 @@ const char *swp_kind_text(enum swp_kind kind);
 bool swp_kind_parse(const char *text, enum swp_kind *out_kind);
 
 struct swp_param {
-    const char *name; /* 1 to MT_NAME_BYTES_MAX - 1 bytes, unique */
-    enum swp_kind kind;
-    double low, high; /* UNIFORM ... LOG_INT */
-    double step;      /* 0: not quantised */
-    double mean, sd;  /* NORMAL, LOG_NORMAL (of the logarithm) */
-    const struct mt_literal *choices; /* CATEGORICAL ... CONSTANT; 1 and 1.0 are different ones */
-    uint32_t    choice_count;
-    uint32_t    points; /* of a continuous parameter in an exhaustive grid, ends included; 0: grid refuses it */
+    const char              *name; /* 1 to MT_NAME_BYTES_MAX - 1 bytes, unique */
+    enum swp_kind            kind;
+    double                   low, high; /* UNIFORM ... LOG_INT */
+    double                   step;      /* 0: not quantised */
+    double                   mean, sd;  /* NORMAL, LOG_NORMAL (of the logarithm) */
+    const struct mt_literal *choices;   /* CATEGORICAL ... CONSTANT; 1 and 1.0 are different ones */
+    uint32_t                 choice_count;
+    uint32_t                 points; /* of a continuous parameter in an exhaustive grid, ends included; 0: grid refuses it */
     /* Active only where `parent` has one of `when`; NULL: always. The parent is of a kind with choices, or INT. */
-    const char *parent;
+    const char              *parent;
     const struct mt_literal *when;
-    uint32_t    when_count;
+    uint32_t                 when_count;
 };
 
 struct swp_term {
@@ -80,8 +82,8 @@ struct swp_term {
 };
 struct swp_constraint { /* sum(factor * value) <= bound */
     const struct swp_term *terms;
-    uint32_t term_count;
-    double   bound;
+    uint32_t               term_count;
+    double                 bound;
 };
 
 struct swp_space;
@@ -92,10 +94,10 @@ struct swp_point {
 
 /* What a user writes; borrowed for the call that takes it. */
 struct swp_space_def {
-    const struct swp_param *params;
-    uint32_t param_count;
+    const struct swp_param      *params;
+    uint32_t                     param_count;
     const struct swp_constraint *constraints;
-    uint32_t constraint_count;
+    uint32_t                     constraint_count;
     /* NULL: none. Must be pure: a resumed sweep asks it again. Not part of JSON, fingerprint and difference. */
     bool (*allows)(void *user, const struct swp_space *space, const struct swp_point *point);
     void *user; /* must outlive the space */
@@ -103,8 +105,8 @@ struct swp_space_def {
 
 /* Why something of the user's was refused, for people: written only on failure. */
 struct swp_problem {
-    char param[MT_NAME_BYTES_MAX];  /* the parameter, option or constraint that is wrong; "" where it is none of them */
-    char text[MT_ERROR_BYTES_MAX];  /* a sentence that names it too */
+    char param[MT_NAME_BYTES_MAX]; /* the parameter, option or constraint that is wrong; "" where it is none of them */
+    char text[MT_ERROR_BYTES_MAX]; /* a sentence that names it too */
 };
 
 /* ---- the space ---- */
@@ -113,9 +115,8 @@ struct swp_problem {
  * bound that is NaN or infinite, low >= high (an INT may have low == high), a step that is negative or wider than the range, no
  * or double choices, an unknown or circular parent, a value that the parent never has, constraints that no point can meet.
  * ENOMEM. */
-MT_MUST_USE mt_status swp_space_new(const struct swp_space_def *def, struct swp_space **out_space,
-                                    struct swp_problem *out_problem);
-void swp_space_free(struct swp_space *space);
+MT_MUST_USE mt_status swp_space_new(const struct swp_space_def *def, struct swp_space **out_space, struct swp_problem *out_problem);
+void                  swp_space_free(struct swp_space *space);
 
 uint32_t swp_space_count(const struct swp_space *space);
 /* The parameter as it was defined (defaults filled in, an uneven high moved down onto a step); lives as long as the space. */
@@ -165,8 +166,8 @@ MT_MUST_USE mt_status swp_point_to_json(const struct swp_space *space, const str
 /* Reads such text, in any order of names. EINVAL with *out_problem: not JSON, unknown or double name, value out of bounds, active
  * parameter missing (constants may be). With `fill` != NULL missing ones are drawn from it: points that a user gives first need
  * not name all. */
-MT_MUST_USE mt_status swp_point_from_json(const struct swp_space *space, mt_view json, mt_rng *fill,
-                                          struct swp_point *out_point, struct swp_problem *out_problem);
+MT_MUST_USE mt_status swp_point_from_json(const struct swp_space *space, mt_view json, mt_rng *fill, struct swp_point *out_point,
+                                          struct swp_problem *out_problem);
 
 /* ---- for samplers ---- */
 

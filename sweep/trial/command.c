@@ -94,8 +94,8 @@ static mt_status word_put(struct command *c, const char *name, size_t size, mt_b
         MT_TRY(file_make(c));
         return mt_buf_printf(out, "%s", c->file);
     }
-    swp_trial_fault(c->t, true, "its command has {%.*s}, which is no parameter of this trial: %.300s", (int)size,
-                    name, c->t->params);
+    swp_trial_fault(c->t, true, "its command has {%.*s}, which is no parameter of this trial: %.300s", (int)size, name,
+                    c->t->params);
     return mt_error(MT_EINVAL, 0, "replace a parameter");
 }
 
@@ -357,7 +357,7 @@ static mt_status program_start(struct command *c)
                               .dies_with_parent = true,
                               .fds = {{MT_CHILD_NULL, 0}, {out[1], 1}, {err[1], 2}},
                               .fd_count = 3};
-    mt_status st = mt_child_start(&o, &c->pid);
+    mt_status            st = mt_child_start(&o, &c->pid);
     close(out[1]);
     close(err[1]);
     c->out_fd = out[0];

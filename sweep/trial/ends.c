@@ -40,7 +40,7 @@ void swp_ends_open(struct swp_ends *ends, const char *path)
         ends->whole = lseek(ends->fd, 0, SEEK_END);
     if (ends->fd >= 0)
         (void)!flock(ends->fd, LOCK_EX | LOCK_NB); /* the next driver waits for it; nobody else does */
-    int map_fd = open(path, O_RDWR | O_CLOEXEC);
+    int   map_fd = open(path, O_RDWR | O_CLOEXEC);
     void *tail = map_fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *ends->tail, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd, 0);
     if (tail != MAP_FAILED)
         ends->tail = tail;
@@ -81,7 +81,7 @@ static void take_back(struct swp_ends *ends)
 void swp_ends_note(struct swp_ends *ends, const struct swp_wire *m)
 {
     static const struct head empty;
-    bool is_last = m->kind == SWP_WIRE_FINISHED;
+    bool                     is_last = m->kind == SWP_WIRE_FINISHED;
     ends->is_noted = false;
     if (ends->fd < 0)
         return;
@@ -104,7 +104,7 @@ void swp_ends_note(struct swp_ends *ends, const struct swp_wire *m)
 void swp_ends_make(const char *path)
 {
     static const struct mt_tail empty;
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int                         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         return;
     if (write(fd, &empty, sizeof empty) != sizeof empty) /* a slot must not map what is not there */
@@ -128,7 +128,7 @@ struct notes {
     mt_buf messages; /* of the attempt that is being read */
     MT_VEC(struct swp_left_report) reports;
     MT_VEC(char) names; /* of other metrics, each ended by a NUL */
-    char   why[MT_ERROR_BYTES_MAX + MT_SWEEP_TAIL_BYTES];
+    char why[MT_ERROR_BYTES_MAX + MT_SWEEP_TAIL_BYTES];
 };
 
 static mt_status name_keep(struct notes *n, mt_view name, size_t *out_at)
@@ -178,9 +178,17 @@ static mt_status attempt_tell(struct notes *n, int slot, swp_ends_fn fn, void *u
     MT_TRY(reports_read(n, &m));
     snprintf(n->why, sizeof n->why, "%.*s", (int)(m.text.size < sizeof n->why ? m.text.size : sizeof n->why - 1),
              m.text.size ? (const char *)m.text.data : "");
-    struct swp_left left = {.trial = m.trial, .slot = slot, .run = m.run, .ready_seq = m.ready_seq, .code = (int32_t)m.number,
-                            .is_final = (m.flags & SWP_FINISHED_FINAL) != 0, .is_stopped = (m.flags & SWP_FINISHED_STOPPED) != 0,
-                            .took_ms = m.step, .why = n->why, .reports = n->reports.data, .report_count = n->reports.count};
+    struct swp_left left = {.trial = m.trial,
+                            .slot = slot,
+                            .run = m.run,
+                            .ready_seq = m.ready_seq,
+                            .code = (int32_t)m.number,
+                            .is_final = (m.flags & SWP_FINISHED_FINAL) != 0,
+                            .is_stopped = (m.flags & SWP_FINISHED_STOPPED) != 0,
+                            .took_ms = m.step,
+                            .why = n->why,
+                            .reports = n->reports.data,
+                            .report_count = n->reports.count};
     return fn(user, &left);
 }
 
@@ -202,7 +210,7 @@ static mt_status file_read(FILE *f, int slot, swp_ends_fn fn, void *user)
     struct notes *n = calloc(1, sizeof *n);
     mt_status     st = n ? mt_ok() : mt_error(MT_ENOMEM, 0, "read what a slot left");
     (void)!fseek(f, sizeof(struct mt_tail), SEEK_SET);
-    bool          is_last;
+    bool is_last;
     while (st.code == 0 && chunk_read(f, n, &is_last)) {
         if (!is_last)
             continue;

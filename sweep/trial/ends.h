@@ -31,12 +31,12 @@
 /* ---- the slot's side ---- */
 
 struct swp_ends {
-    int    fd;    /* -1: nothing is noted */
-    mt_buf chunk; /* its messages so far */
-    off_t  whole; /* the file up to here is its head, and attempts that are noted as a whole */
-    bool   is_skipping; /* the attempt that runs has lost a part of its notes */
-    bool   is_noted;    /* the newest end is in the kernel's hands */
-    struct mt_tail *tail; /* in the file, for the life of this process; NULL: there is none */
+    int             fd;          /* -1: nothing is noted */
+    mt_buf          chunk;       /* its messages so far */
+    off_t           whole;       /* the file up to here is its head, and attempts that are noted as a whole */
+    bool            is_skipping; /* the attempt that runs has lost a part of its notes */
+    bool            is_noted;    /* the newest end is in the kernel's hands */
+    struct mt_tail *tail;        /* in the file, for the life of this process; NULL: there is none */
 };
 /* Takes the file, which its driver has made, and holds its lock as long as this process lives. */
 void swp_ends_open(struct swp_ends *ends, const char *path);

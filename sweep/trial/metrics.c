@@ -38,10 +38,10 @@ static bool add(struct swp_metrics *out, const char *name, size_t size, double v
 static bool object_read(const char *line, size_t size, struct swp_metrics *out)
 {
     struct mt_json    json = mt_json_of(mt_view_of(line, size));
-    mt_buf             name = {0}, text = {0};
+    mt_buf            name = {0}, text = {0};
     struct mt_literal value;
-    bool               first = true;
-    mt_status          st = mt_json_take(&json, '{');
+    bool              first = true;
+    mt_status         st = mt_json_take(&json, '{');
     while (st.code == 0 && mt_json_more(&json, '}', &first, &st)) {
         const char *before;
         name.size = text.size = 0;

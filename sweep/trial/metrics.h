@@ -24,9 +24,9 @@ struct swp_metric {
 };
 struct swp_metrics {
     struct swp_metric items[SWP_METRICS_MAX];
-    int     count;
-    bool    has_step;
-    int64_t step;
+    int               count;
+    bool              has_step;
+    int64_t           step;
 };
 
 /* False: the line holds none. */

@@ -75,7 +75,7 @@ static mt_status setup_take(struct swp_slot_side *slot, mt_view bytes)
     if (!slot->setup_text)
         return mt_error(MT_ENOMEM, 0, "make a slot");
     memcpy(slot->setup_text, bytes.data, bytes.size);
-    mt_reader r = mt_reader_of(mt_view_of(slot->setup_text, bytes.size));
+    mt_reader   r = mt_reader_of(mt_view_of(slot->setup_text, bytes.size));
     const char *data = text_take(&r);
     slot->setup.has_data = data && data[0];
     slot->setup.metric = text_take(&r);
@@ -127,8 +127,8 @@ static manta_status slot_new(manta_ctx *c, void **self, int argc, const manta_ar
         return MANTA_OK;
     }
     slot_free(slot);
-    return manta_fail(c, MANTA_ENOFUNC,
-                      "there is no trial \"%s\": MANTA_TRIAL registers it, in the program that runs the sweep", name);
+    return manta_fail(c, MANTA_ENOFUNC, "there is no trial \"%s\": MANTA_TRIAL registers it, in the program that runs the sweep",
+                      name);
 }
 
 /* ---- what is said ---- */
@@ -159,7 +159,7 @@ static void saved_replace(struct swp_slot_side *slot, const struct swp_wire *m)
 static bool say_locked(struct swp_slot_side *slot, const struct swp_wire *m)
 {
     struct swp_said said = {*m, NULL};
-    size_t size = m->text.size + m->bytes.size;
+    size_t          size = m->text.size + m->bytes.size;
     if (size) {
         uint8_t *memory = said.memory = malloc(size);
         if (!memory)
@@ -225,8 +225,8 @@ static manta_status slot_poll(manta_ctx *c, void *self, int argc, const manta_ar
     slot->is_urgent = false;
     pthread_cond_broadcast(&slot->room);
     pthread_mutex_unlock(&slot->mutex);
-    manta_status code = st.code ? manta_fail(c, st.code, "no memory for what a trial said") :
-                                  manta_return_bytes(c, out.data ? (const void *)out.data : "", out.size);
+    manta_status code = st.code ? manta_fail(c, st.code, "no memory for what a trial said")
+                                : manta_return_bytes(c, out.data ? (const void *)out.data : "", out.size);
     mt_buf_fini(&out);
     return code;
 }
@@ -296,7 +296,7 @@ static void todo_return(struct swp_slot_side *slot)
     size_t          kept = slot->trial < 0; /* it would have been begun next */
     for (; slot->todo_head + kept < slot->todo.count; slot->todo.count--) {
         const struct swp_wire *last = &slot->todo.data[slot->todo.count - 1];
-        struct swp_wire m = {.kind = SWP_WIRE_RETURNED, .trial = last->trial, .run = last->run};
+        struct swp_wire        m = {.kind = SWP_WIRE_RETURNED, .trial = last->trial, .run = last->run};
         if (!say_locked(slot, &m))
             break;
         free((void *)last->text.data);
@@ -333,9 +333,9 @@ static manta_status slot_tell(manta_ctx *c, void *self, int argc, const manta_ar
 static mt_status values_read(manta_trial *t)
 {
     struct mt_json json = mt_json_of(mt_view_text(t->params));
-    mt_status       st = mt_json_take(&json, '{');
-    mt_buf          name = {0}, text = {0}, plain = {0};
-    bool            first = true;
+    mt_status      st = mt_json_take(&json, '{');
+    mt_buf         name = {0}, text = {0}, plain = {0};
+    bool           first = true;
     if (st.code)
         return st;
     while (st.code == 0 && mt_json_more(&json, '}', &first, &st)) {
@@ -367,8 +367,8 @@ static mt_status values_read(manta_trial *t)
 static void tail_add(manta_trial *t)
 {
     static const char before[] = "; it printed last: ";
-    char   tail[MT_TAIL_BYTES];
-    size_t size = strlen(t->why);
+    char              tail[MT_TAIL_BYTES];
+    size_t            size = strlen(t->why);
     mt_tail_read(t->slot->ends.tail, tail, sizeof tail);
     if (tail[0])
         snprintf(t->why + size, sizeof t->why - size, "%s%s", before, tail);
@@ -390,8 +390,12 @@ static void finish(manta_trial *t, manta_status code)
         swp_trial_fault(t, false, "its function returned %d (%s)", code, mt_code_text(code));
     if (code != MANTA_OK && t->slot->ends.tail && !t->slot->setup.argv)
         tail_add(t);
-    struct swp_wire m = {.kind = SWP_WIRE_FINISHED, .trial = t->number, .run = t->run, .number = (uint64_t)code,
-                         .ready_seq = t->ready_seq, .step = (mt_now_ns() - t->began_ns) / 1000000,
+    struct swp_wire m = {.kind = SWP_WIRE_FINISHED,
+                         .trial = t->number,
+                         .run = t->run,
+                         .number = (uint64_t)code,
+                         .ready_seq = t->ready_seq,
+                         .step = (mt_now_ns() - t->began_ns) / 1000000,
                          .flags = t->is_final ? SWP_FINISHED_FINAL : 0};
     if (code != MANTA_OK)
         m.text = mt_view_text(t->why);
@@ -469,6 +473,8 @@ static manta_status slot_ready(manta_ctx *c, void *self, int argc, const manta_a
 }
 
 MANTA_ACTOR_TYPE(manta_sweep_slot, .signature = "yssr", .create = slot_new, .destroy = slot_free,
-                 .methods = {{"ready", ">v@io", slot_ready}, {"run", ">v", slot_run}, {"tell", "y>v@io", slot_tell},
+                 .methods = {{"ready", ">v@io", slot_ready},
+                             {"run", ">v", slot_run},
+                             {"tell", "y>v@io", slot_tell},
                              {"poll", ">y@news", slot_poll}},
                  .groups = {{"io", 1}, {"news", 1}});

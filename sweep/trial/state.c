@@ -48,7 +48,9 @@ static void aside_of(char out[NAME_SIZE], const char *folder, int64_t trial, uin
 
 static mt_status sys_error(const char *what)
 {
-    return mt_error(errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? MT_EDISK_FULL : errno == ENOENT ? MT_ENOENT : MT_ESYS,
+    return mt_error(errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? MT_EDISK_FULL
+                    : errno == ENOENT                                    ? MT_ENOENT
+                                                                         : MT_ESYS,
                     errno, what);
 }
 

@@ -18,7 +18,7 @@
 uint64_t swp_sum(mt_view bytes);
 /* EDISK_FULL, ESYS; then nothing is left. */
 MT_MUST_USE mt_status swp_state_write(const char *folder, int64_t trial, uint32_t run, int64_t step, mt_view bytes);
-void swp_state_publish(const char *folder, int64_t trial, uint32_t run);
+void                  swp_state_publish(const char *folder, int64_t trial, uint32_t run);
 /* ENOENT: the other has none. */
 MT_MUST_USE mt_status swp_state_clone(const char *folder, int64_t trial, int64_t from);
 /* Appends the bytes and tells their step. ENOENT: there is none; ECORRUPT, ENOMEM, ESYS. */

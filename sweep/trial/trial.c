@@ -69,17 +69,10 @@ static bool number_of(const struct swp_value *v, double *out)
     char *end;
     switch (v->literal.kind) {
     case MT_LITERAL_INT:
-    case MT_LITERAL_BOOL:
-        *out = (double)v->literal.integer;
-        return true;
-    case MT_LITERAL_REAL:
-        *out = v->literal.real;
-        return true;
-    case MT_LITERAL_TEXT:
-        *out = strtod(v->text, &end);
-        return end != v->text && *end == 0;
-    case MT_LITERAL_NULL:
-        break;
+    case MT_LITERAL_BOOL: *out = (double)v->literal.integer; return true;
+    case MT_LITERAL_REAL: *out = v->literal.real; return true;
+    case MT_LITERAL_TEXT: *out = strtod(v->text, &end); return end != v->text && *end == 0;
+    case MT_LITERAL_NULL: break;
     }
     return false;
 }
@@ -87,7 +80,7 @@ static bool number_of(const struct swp_value *v, double *out)
 double manta_trial_f64(manta_trial *t, const char *name)
 {
     const struct swp_value *v = value_of(t, name);
-    double number = 0;
+    double                  number = 0;
     if (v && !number_of(v, &number))
         swp_trial_fault(t, true, "the parameter \"%.60s\" is \"%.100s\", which is no number", name, v->text);
     return number;
@@ -96,7 +89,7 @@ double manta_trial_f64(manta_trial *t, const char *name)
 int64_t manta_trial_i64(manta_trial *t, const char *name)
 {
     const struct swp_value *v = value_of(t, name);
-    double number = 0;
+    double                  number = 0;
     if (!v)
         return 0;
     if (v->literal.kind == MT_LITERAL_INT || v->literal.kind == MT_LITERAL_BOOL)
@@ -151,8 +144,8 @@ int manta_trial_report(manta_trial *t, int64_t step, const char *metric, double 
     if (!t)
         return MANTA_STOP;
     struct swp_slot_side *slot = t->slot;
-    bool is_it = metric && strcmp(metric, slot->setup.metric) == 0, is_asked = false;
-    struct swp_wire m = {.kind = SWP_WIRE_REPORT, .trial = t->number, .run = t->run, .step = step};
+    bool                  is_it = metric && strcmp(metric, slot->setup.metric) == 0, is_asked = false;
+    struct swp_wire       m = {.kind = SWP_WIRE_REPORT, .trial = t->number, .run = t->run, .step = step};
     memcpy(&m.number, &value, sizeof value);
     if (step < 0) {
         swp_trial_fault(t, true, "it reports step %" PRId64 ": steps begin at 0", step);

@@ -37,46 +37,46 @@ struct swp_said {
 };
 
 struct swp_slot_side {
-    pthread_mutex_t  mutex;
-    pthread_cond_t   work, news_come, room, answered;
+    pthread_mutex_t mutex;
+    pthread_cond_t  work, news_come, room, answered;
     MT_VEC(struct swp_wire) todo; /* STARTs; each owns one block, which text and bytes lie in */
-    size_t           todo_head, todo_peak;
+    size_t todo_head, todo_peak;
     MT_VEC(struct swp_said) news;
-    struct swp_ends  ends;
-    bool             is_urgent;
-    int64_t          trial; /* that runs; -1 */
-    uint32_t         run;
-    bool             has_answer, is_stopped;
-    int64_t          ask_from; /* reports of this step and later ones wait for an answer */
-    struct swp_setup setup;
-    char            *setup_text;
-    manta_ref       *data;
-    manta_view       data_view;
+    struct swp_ends          ends;
+    bool                     is_urgent;
+    int64_t                  trial; /* that runs; -1 */
+    uint32_t                 run;
+    bool                     has_answer, is_stopped;
+    int64_t                  ask_from; /* reports of this step and later ones wait for an answer */
+    struct swp_setup         setup;
+    char                    *setup_text;
+    manta_ref               *data;
+    manta_view               data_view;
     const manta_trial_entry *entry;
 };
 
 struct swp_value {
-    char              *name;
+    char             *name;
     struct mt_literal literal;
-    char              *text; /* as it stands in JSON, a string without its quotes */
+    char             *text; /* as it stands in JSON, a string without its quotes */
 };
 
 struct manta_trial {
     struct swp_slot_side *slot;
-    int64_t  number;
-    uint32_t run;
-    int      attempt;
-    uint64_t seed, ready_seq;
-    int64_t  began_ns;
-    char    *params;
+    int64_t               number;
+    uint32_t              run;
+    int                   attempt;
+    uint64_t              seed, ready_seq;
+    int64_t               began_ns;
+    char                 *params;
     MT_VEC(struct swp_value) values;
-    mt_view  state;
-    int64_t  state_step;
-    char     dir[MT_PATH_BYTES_MAX];
-    bool     has_reported, is_final; /* is_final: trying again would not help */
-    char     other[MT_NAME_BYTES_MAX]; /* a metric that it reported instead of the sweep's */
-    bool     has_failed;
-    char     why[MT_ERROR_BYTES_MAX + MT_SWEEP_TAIL_BYTES];
+    mt_view state;
+    int64_t state_step;
+    char    dir[MT_PATH_BYTES_MAX];
+    bool    has_reported, is_final;   /* is_final: trying again would not help */
+    char    other[MT_NAME_BYTES_MAX]; /* a metric that it reported instead of the sweep's */
+    bool    has_failed;
+    char    why[MT_ERROR_BYTES_MAX + MT_SWEEP_TAIL_BYTES];
 };
 
 /* What the trial says; waits where much of it was not fetched. Takes no ownership. */

@@ -17,10 +17,10 @@ enum swp_wire_kind {
     SWP_WIRE_START = 1, /* trial, run, ready_seq; number: seed; flags: attempt; text: parameters; step, bytes: state; ask_from */
     SWP_WIRE_ANSWER,    /* trial, run; flags: enum swp_decision; ask_from */
     SWP_WIRE_RETURN,
-    SWP_WIRE_REPORT,    /* trial, run, step; number: bits of the value; flags: wants an answer; text: other metric or "" */
-    SWP_WIRE_SAVED,     /* trial, run, step, bytes */
-    SWP_WIRE_FINISHED,  /* trial, run, ready_seq; number: status; step: ms it took; flags: SWP_FINISHED_; text: why it failed */
-    SWP_WIRE_RETURNED,  /* trial (-1: there was none), run */
+    SWP_WIRE_REPORT,   /* trial, run, step; number: bits of the value; flags: wants an answer; text: other metric or "" */
+    SWP_WIRE_SAVED,    /* trial, run, step, bytes */
+    SWP_WIRE_FINISHED, /* trial, run, ready_seq; number: status; step: ms it took; flags: SWP_FINISHED_; text: why it failed */
+    SWP_WIRE_RETURNED, /* trial (-1: there was none), run */
 };
 
 enum { SWP_FINISHED_FINAL = 1 /* no retry helps */, SWP_FINISHED_STOPPED = 2 /* it was told to stop */ };
@@ -30,7 +30,7 @@ struct swp_wire {
     uint32_t run, flags;
     int64_t  trial, step, ask_from; /* ask_from: a report of this step or a later one waits for its answer */
     uint64_t number;
-    uint64_t ready_seq; /* the record that let the attempt begin: driver.h */
+    uint64_t ready_seq;   /* the record that let the attempt begin: driver.h */
     mt_view  text, bytes; /* borrowed */
 };
 

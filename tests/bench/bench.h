@@ -50,19 +50,19 @@ struct bench_options {
 };
 
 struct bench_row {
-    const char *id, *unit;
-    double      value, sd;
-    uint64_t    n; /* what was counted: calls, bytes' copies, samples */
+    const char      *id, *unit;
+    double           value, sd;
+    uint64_t         n; /* what was counted: calls, bytes' copies, samples */
     enum bench_floor floor;
-    double      floor_value;
-    double      p50, p99; /* of a latency */
+    double           floor_value;
+    double           p50, p99;                                 /* of a latency */
     enum { BENCH_ONE_ROW, BENCH_AND_P50, BENCH_AND_P99 } more; /* a latency's second row: "id.p50" or "id.p99" */
-    double      cores; /* that the cluster and this process used, polling included; 0: not measured */
+    double cores; /* that the cluster and this process used, polling included; 0: not measured */
 };
 
 struct bench {
     struct bench_options options;
-    char                 program[4096]; /* this executable */
+    char                 program[4096];       /* this executable */
     double               floors[FLOOR_COUNT]; /* 0: not measured yet */
     bool                 is_connected;
     int                  cpus;
@@ -123,8 +123,8 @@ manta_ref *bench_task(const manta_task_opts *opts, int64_t x);
 /* Submits and gets `count` tasks at a time, checks each result, and once in a while who ran them. */
 double bench_tasks(struct bench *b, const manta_task_opts *opts, int count);
 bool   bench_check_worker(const manta_task_opts *opts);
-bool   bench_value(manta_ref *take_ref, int64_t wanted); /* gets, compares, frees */
-bool   bench_say(const manta_error *e, const char *what);                  /* to stderr; false */
+bool   bench_value(manta_ref *take_ref, int64_t wanted);  /* gets, compares, frees */
+bool   bench_say(const manta_error *e, const char *what); /* to stderr; false */
 
 /* ---- process.c: what /proc says ---- */
 /* CPU time of this process and all below it, in seconds. */
@@ -163,11 +163,11 @@ bool bench_nodes_start(const struct bench *b, struct bench_nodes *n);
 void bench_nodes_stop(struct bench_nodes *n);
 
 /* ---- child.c: this program again, as a driver with a cluster of its own that does one thing ---- */
-struct bench_report { /* what it sends back */
+struct bench_report {          /* what it sends back */
     uint64_t         ready_ns; /* when its first result was there */
     double           pss;      /* idle: of head and raylet */
     int32_t          heads, raylets;
-    struct bench_row row;      /* value, sd, n, cores of what it measured */
+    struct bench_row row; /* value, sd, n, cores of what it measured */
 };
 /* Runs it; `address` NULL: with a private cluster. False: said why on stderr. */
 bool bench_child_run(struct bench *b, const char *what, const char *address, struct bench_report *report);

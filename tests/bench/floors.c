@@ -26,7 +26,7 @@ enum {
     ROUNDS_FUTEX = 20000,
     ROUNDS_FORK = 500,
     ROUNDS_RATE = 20 * 1000 * 1000,
-    RATE_BATCH = 8, /* records per publish */
+    RATE_BATCH = 8,     /* records per publish */
     YIELD_EVERY = 4096, /* fruitless looks; on one core the other side has to run too */
 };
 static const uint64_t FLOOR_LIMIT_NS = 20ull * 1000 * 1000 * 1000; /* a side that hears nothing so long gives up */
@@ -286,8 +286,8 @@ static void copy_plain(void *to, const void *from, size_t size)
 /* The best of five, in GB/s, into shared memory whose pages are there. */
 static double copy_rate(void (*copy)(void *, const void *, size_t))
 {
-    char *from = mmap(NULL, COPY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    char *to = mmap(NULL, COPY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    char  *from = mmap(NULL, COPY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char  *to = mmap(NULL, COPY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     double best = 0;
     if (from != MAP_FAILED && to != MAP_FAILED) {
         memset(from, 1, COPY_BYTES);
@@ -351,26 +351,17 @@ double bench_floor(struct bench *b, enum bench_floor which)
     if (*floor > 0)
         return *floor;
     switch (which) {
-    case FLOOR_RING_RTT:
-        return *floor = pair_run(ring_echo, ring_rtt);
-    case FLOOR_RING_RATE:
-        return *floor = pair_run(ring_drain, ring_rate);
-    case FLOOR_FUTEX_RTT:
-        return *floor = pair_run(futex_echo, futex_rtt);
-    case FLOOR_MEMCPY:
-        return *floor = copy_rate(copy_plain);
-    case FLOOR_NT_COPY:
-        return *floor = copy_rate(copy_streaming);
-    case FLOOR_MEMCPY_1K:
-        return *floor = copy_small_rate();
-    case FLOOR_FORK:
-        return *floor = fork_time();
-    case FLOOR_GRPC:
-        return *floor = bench_grpc_floor(b);
+    case FLOOR_RING_RTT: return *floor = pair_run(ring_echo, ring_rtt);
+    case FLOOR_RING_RATE: return *floor = pair_run(ring_drain, ring_rate);
+    case FLOOR_FUTEX_RTT: return *floor = pair_run(futex_echo, futex_rtt);
+    case FLOOR_MEMCPY: return *floor = copy_rate(copy_plain);
+    case FLOOR_NT_COPY: return *floor = copy_rate(copy_streaming);
+    case FLOOR_MEMCPY_1K: return *floor = copy_small_rate();
+    case FLOOR_FORK: return *floor = fork_time();
+    case FLOOR_GRPC: return *floor = bench_grpc_floor(b);
     case FLOOR_GEMM:
     case FLOOR_NONE:
-    case FLOOR_COUNT:
-        break;
+    case FLOOR_COUNT: break;
     }
     return 0;
 }

@@ -50,8 +50,8 @@ bool bench_say(const manta_error *e, const char *what)
 
 bool bench_value(manta_ref *take_ref, int64_t wanted)
 {
-    manta_error e;
-    int64_t     got;
+    manta_error  e;
+    int64_t      got;
     manta_status code = manta_get_i64(take_ref, BENCH_WAIT_MS, &got, &e);
     manta_free(take_ref);
     if (code != MANTA_OK)
@@ -63,9 +63,9 @@ bool bench_value(manta_ref *take_ref, int64_t wanted)
 
 bool bench_check_worker(const manta_task_opts *opts)
 {
-    manta_error e;
-    int64_t     pid;
-    manta_ref  *ref = bench_task(opts, BENCH_ASK_PID);
+    manta_error  e;
+    int64_t      pid;
+    manta_ref   *ref = bench_task(opts, BENCH_ASK_PID);
     manta_status code = manta_get_i64(ref, BENCH_WAIT_MS, &pid, &e);
     manta_free(ref);
     if (code != MANTA_OK)
@@ -267,5 +267,5 @@ static manta_status actor_size(manta_ctx *c, void *self, int argc, const manta_a
     (void)self, (void)argc;
     return manta_return_i64(c, (int64_t)argv[0].y.size);
 }
-MANTA_ACTOR(bench_actor, "", actor_create, free, {"mix", "l>l", actor_mix}, {"pid", ">l", actor_pid},
-            {"calls", ">l", actor_calls}, {"client", "l*>l", actor_client}, {"size", "y>l", actor_size});
+MANTA_ACTOR(bench_actor, "", actor_create, free, {"mix", "l>l", actor_mix}, {"pid", ">l", actor_pid}, {"calls", ">l", actor_calls},
+            {"client", "l*>l", actor_client}, {"size", "y>l", actor_size});

@@ -125,8 +125,7 @@ bool bench_latency(struct bench_step *step, struct bench_row *row, double quanti
     } while (us >= 0 && bench_now_ns() - start < warm_ns);
     start = bench_now_ns();
     double cpu = bench_cpu_seconds();
-    while (us >= 0 && samples.count < samples_max &&
-           (samples.count < BENCH_SAMPLES_MIN || bench_now_ns() - start < length)) {
+    while (us >= 0 && samples.count < samples_max && (samples.count < BENCH_SAMPLES_MIN || bench_now_ns() - start < length)) {
         us = step->run(step);
         if (us >= 0)
             bench_samples_add(&samples, us);

@@ -31,8 +31,8 @@ void bench_print_head(const struct bench *b)
 
 static void row_print_json(const struct bench_row *row)
 {
-    printf("{\"case\": \"%s\", \"value\": %.9g, \"unit\": \"%s\", \"sd\": %.9g, \"n\": %llu, ", row->id, row->value,
-           row->unit, row->sd, (unsigned long long)row->n);
+    printf("{\"case\": \"%s\", \"value\": %.9g, \"unit\": \"%s\", \"sd\": %.9g, \"n\": %llu, ", row->id, row->value, row->unit,
+           row->sd, (unsigned long long)row->n);
     if (row->floor == FLOOR_NONE)
         printf("\"floor\": null, \"floor_value\": null}\n");
     else

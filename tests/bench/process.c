@@ -34,11 +34,10 @@ static bool process_read(int pid, struct process *out)
     size_t size = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[size] = 0;
-    char *open = strchr(text, '('), *close = strrchr(text, ')'); /* the name may hold blanks and brackets */
+    char         *open = strchr(text, '('), *close = strrchr(text, ')'); /* the name may hold blanks and brackets */
     unsigned long user = 0, system = 0;
     if (!open || !close ||
-        sscanf(close + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &out->state, &out->parent, &user,
-               &system) != 4)
+        sscanf(close + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &out->state, &out->parent, &user, &system) != 4)
         return false;
     out->pid = pid;
     snprintf(out->name, sizeof out->name, "%.*s", (int)(close - open - 1), open + 1);
@@ -50,8 +49,8 @@ static bool process_read(int pid, struct process *out)
 /* All processes of the machine, with those below `root` (and itself) marked. */
 static int processes_list(int root, struct process *list)
 {
-    int   count = 0;
-    DIR  *dir = opendir("/proc");
+    int  count = 0;
+    DIR *dir = opendir("/proc");
     for (struct dirent *entry; dir && count < PROCESSES_MAX && (entry = readdir(dir));) {
         int pid = (int)strtol(entry->d_name, NULL, 10);
         if (pid > 0 && process_read(pid, &list[count]))

@@ -25,10 +25,10 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-static char        chosen[32];
-static long        every;
+static char         chosen[32];
+static long         every;
 static _Atomic long calls;
-static const char *full_folder; /* as the kernel names it; NULL: the disk is not full */
+static const char  *full_folder; /* as the kernel names it; NULL: the disk is not full */
 static _Atomic long room;
 
 __attribute__((constructor)) static void choose_disk(void)

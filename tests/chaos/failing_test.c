@@ -53,7 +53,7 @@ static manta_status keeper_add(manta_ctx *c, void *self, int argc, const manta_a
 }
 MANTA_ACTOR(keeper, "", keeper_new, NULL, {"add", "l>l", keeper_add});
 
-static int           failures;
+static int         failures;
 static _Atomic int deaths;
 
 static void died(void *user, const manta_death *death)
@@ -144,14 +144,18 @@ static void fail_in(const char *program, const char *call, const char *const *ev
         char *argv[] = {"/proc/self/exe", "--run", "work", NULL};
         printf("every %s-th %s in %s\n", *every, call, program);
         fflush(stdout);
-        int   status = test_program(argv, said, sizeof said);
+        int status = test_program(argv, said, sizeof said);
         if (status != 0)
             test_fail(__FILE__, __LINE__, "every %s-th %s in %s fails: exit status %d: %s", *every, call, program, status, said);
     }
     unsetenv("LD_PRELOAD");
 }
 
-#define EVERY(...) (const char *const[]){__VA_ARGS__, NULL}
+#define EVERY(...) \
+    (const char *const[]) \
+    { \
+        __VA_ARGS__, NULL \
+    }
 static void library_memory(void)
 {
     fail_in("exe", "malloc", EVERY("1", "2", "3", "7", "13", "50", "300", "1000"));

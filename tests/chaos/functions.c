@@ -35,8 +35,8 @@ void chaos_ledger_write(const struct chaos_record *record)
 
 void chaos_note(enum chaos_what what, uint64_t key, int attempt)
 {
-    struct chaos_record r = {.key = key, .time_ns = chaos_now_ns(), .what = what, .attempt = attempt,
-                             .pid = (int32_t)getpid(), .node = manta_node()};
+    struct chaos_record r = {
+        .key = key, .time_ns = chaos_now_ns(), .what = what, .attempt = attempt, .pid = (int32_t)getpid(), .node = manta_node()};
     chaos_ledger_write(&r);
 }
 

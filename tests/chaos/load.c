@@ -20,10 +20,10 @@
 enum { LOAD_WAIT_MS = 60 * 1000, WINDOW_MAX = 64, NODES = 2 };
 
 static struct {
-    const char      *ledger;
-    uint64_t         end_ns, seed;
-    _Atomic int      lost;
-    _Atomic bool     is_cut_off; /* its raylet is gone, or has given it up */
+    const char  *ledger;
+    uint64_t     end_ns, seed;
+    _Atomic int  lost;
+    _Atomic bool is_cut_off; /* its raylet is gone, or has given it up */
 } load;
 
 struct lane { /* one thread's load */
@@ -64,15 +64,14 @@ static void place(struct lane *l, manta_resource *room, manta_task_opts *opts)
 
 static void submitted(uint64_t key, int retries)
 {
-    struct chaos_record r = {.key = key, .time_ns = chaos_now_ns(), .what = CHAOS_SUBMIT, .pid = (int32_t)getpid(),
-                             .retries = retries};
+    struct chaos_record r = {
+        .key = key, .time_ns = chaos_now_ns(), .what = CHAOS_SUBMIT, .pid = (int32_t)getpid(), .retries = retries};
     chaos_ledger_write(&r);
 }
 
 static void settled(uint64_t key, manta_status code, const manta_error *e, int64_t value, bool is_right)
 {
-    struct chaos_record r = {.key = key, .time_ns = chaos_now_ns(), .what = CHAOS_OUTCOME, .pid = (int32_t)getpid(),
-                             .code = code};
+    struct chaos_record r = {.key = key, .time_ns = chaos_now_ns(), .what = CHAOS_OUTCOME, .pid = (int32_t)getpid(), .code = code};
     if (code) {
         r.outcome = e->outcome;
         r.attempt = e->attempt;
@@ -85,8 +84,8 @@ static void settled(uint64_t key, manta_status code, const manta_error *e, int64
             manta_perror(e);
         }
         if (getenv("CHAOS_ERRORS"))
-            fprintf(stderr, "%llx: error %d: %s (%s, node %s, pid %d)\n", (unsigned long long)key, code, e->message,
-                    e->function, e->node, e->pid);
+            fprintf(stderr, "%llx: error %d: %s (%s, node %s, pid %d)\n", (unsigned long long)key, code, e->message, e->function,
+                    e->node, e->pid);
     } else {
         r.attempt = (int32_t)(value & 0xff);
     }
@@ -163,8 +162,10 @@ static void run_tasks(struct lane *l)
         place(l, &room, &opts);
         submitted(key, l->kind == CHAOS_ONCE ? 0 : 3);
         manta_ref *ref = l->kind == CHAOS_PARENT
-            ? manta_call("parent", &opts, MANTA_ARGS(manta_str(load.ledger), manta_u64(key), manta_i64(1 + (int64_t)draw(l, 6))))
-            : manta_call("work", &opts, MANTA_ARGS(manta_str(load.ledger), manta_u64(key), manta_i64((int64_t)draw(l, 6000))));
+                             ? manta_call("parent", &opts,
+                                          MANTA_ARGS(manta_str(load.ledger), manta_u64(key), manta_i64(1 + (int64_t)draw(l, 6))))
+                             : manta_call("work", &opts,
+                                          MANTA_ARGS(manta_str(load.ledger), manta_u64(key), manta_i64((int64_t)draw(l, 6000))));
         window_put(&w, key, ref);
         if (w.count >= w.width)
             window_settle_ready(&w);
@@ -198,8 +199,9 @@ static void run_actors(struct lane *l)
         int      i = (int)draw(l, ACTORS);
         uint64_t key = key_next(l);
         submitted(key, l->kind == CHAOS_CALL ? 5 : 0);
-        window_add(&windows[i], key, manta_actor_call(actors[i], "apply", MANTA_ARGS(manta_str(load.ledger),
-                   manta_u64(key), manta_i64((int64_t)draw(l, 3000)))));
+        window_add(&windows[i], key,
+                   manta_actor_call(actors[i], "apply",
+                                    MANTA_ARGS(manta_str(load.ledger), manta_u64(key), manta_i64((int64_t)draw(l, 3000)))));
         if (draw(l, 200) == 0) {
             window_drain(&windows[i]);
             manta_actor_free(actors[i]);
@@ -262,8 +264,9 @@ static manta_ref *fetch(struct lane *l, uint64_t key, manta_ref *ref, uint64_t o
     manta_task_opts opts = {.max_retries = 3};
     place(l, &room, &opts);
     submitted(key, 3);
-    return manta_call("fetch", &opts, MANTA_ARGS(manta_str(load.ledger), manta_u64(key), manta_ref_arg(ref), manta_u64(of),
-                                                 manta_i64((int64_t)size_draw(l))));
+    return manta_call(
+        "fetch", &opts,
+        MANTA_ARGS(manta_str(load.ledger), manta_u64(key), manta_ref_arg(ref), manta_u64(of), manta_i64((int64_t)size_draw(l))));
 }
 
 static void run_values(struct lane *l)
@@ -312,8 +315,8 @@ static void run_waits(struct lane *l)
             place(l, &room, &opts);
             keys[i] = key_next(l);
             submitted(keys[i], 3);
-            refs[i] = manta_call("work", &opts, MANTA_ARGS(manta_str(load.ledger), manta_u64(keys[i]),
-                                                           manta_i64((int64_t)draw(l, 50000))));
+            refs[i] = manta_call("work", &opts,
+                                 MANTA_ARGS(manta_str(load.ledger), manta_u64(keys[i]), manta_i64((int64_t)draw(l, 50000))));
         }
         size_t want = 1 + draw(l, NAPS);
         int    count = manta_wait(refs, NAPS, want, (int64_t)draw(l, 200), ready, &e), said = 0;
@@ -334,7 +337,8 @@ static void *lane_run(void *arg)
 {
     struct lane *l = arg;
     switch (l->kind) {
-    case CHAOS_CALL: case CHAOS_CALL_ONCE: run_actors(l); break;
+    case CHAOS_CALL:
+    case CHAOS_CALL_ONCE: run_actors(l); break;
     case CHAOS_NAMED: run_named(l); break;
     case CHAOS_FETCH: run_values(l); break;
     case CHAOS_NAP: run_waits(l); break;
@@ -345,13 +349,13 @@ static void *lane_run(void *arg)
 
 int main(int argc, char **argv)
 {
-    static const enum chaos_kind kinds[] = {CHAOS_TASK, CHAOS_ONCE, CHAOS_PARENT, CHAOS_CALL, CHAOS_CALL_ONCE, CHAOS_FETCH,
-                                            CHAOS_NAP, CHAOS_NAMED};
+    static const enum chaos_kind kinds[] = {CHAOS_TASK,      CHAOS_ONCE,  CHAOS_PARENT, CHAOS_CALL,
+                                            CHAOS_CALL_ONCE, CHAOS_FETCH, CHAOS_NAP,    CHAOS_NAMED};
     enum { LANES = sizeof kinds / sizeof kinds[0] };
-    struct lane lanes[LANES];
-    pthread_t   threads[LANES];
-    manta_error e;
-    const char *only = getenv("CHAOS_ONLY");
+    struct lane     lanes[LANES];
+    pthread_t       threads[LANES];
+    manta_error     e;
+    const char     *only = getenv("CHAOS_ONLY");
     manta_init_opts opts = {.address = argc > 1 ? argv[1] : NULL, .job_name = "chaos"};
     if (manta_init(&argc, &argv, &opts, &e) != MANTA_OK)
         return manta_perror(&e), 2;

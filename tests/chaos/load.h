@@ -23,9 +23,9 @@ enum chaos_kind {
     CHAOS_CHILD = 4,  /* of a task: its caller may die with it */
     CHAOS_CALL = 5,   /* of an actor that restarts, retried */
     CHAOS_CALL_ONCE = 6,
-    CHAOS_FETCH = 7,  /* reads a value, makes one */
-    CHAOS_NAP = 8,    /* what manta_wait waits for */
-    CHAOS_NAMED = 9,  /* a call of an actor found by its name: needs the head */
+    CHAOS_FETCH = 7, /* reads a value, makes one */
+    CHAOS_NAP = 8,   /* what manta_wait waits for */
+    CHAOS_NAMED = 9, /* a call of an actor found by its name: needs the head */
 };
 
 struct chaos_record {

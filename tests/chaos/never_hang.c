@@ -70,9 +70,9 @@ MANTA_ACTOR(mortal, "b", mortal_new, NULL, {"live", "ll>l", mortal_live}, {"pid"
 /* ---- one await ---- */
 static bool names_all(const manta_error *e)
 {
-    static const char *const causes[] = {"SIGKILL", "SIGSEGV", "SIGABRT", "exited with", "was ended", "was killed", "has ended",
-                                         "zygote", "gave it up", "creator"};
-    bool has_cause = false;
+    static const char *const causes[] = {"SIGKILL",    "SIGSEGV",   "SIGABRT", "exited with", "was ended",
+                                         "was killed", "has ended", "zygote",  "gave it up",  "creator"};
+    bool                     has_cause = false;
     for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++)
         has_cause |= strstr(e->message, causes[i]) != NULL;
     if (TEST_SLOWER > 1) /* a sanitizer's memory takes long to give back: the wait status comes too late to be told */
@@ -123,7 +123,7 @@ MANTA_REGISTER(borrower, "Al>l");
 /* ---- one life ---- */
 static void kill_zygote(void)
 {
-    int       pids[256], raylets[4], count = test_find(getpid(), "manta-raylet", raylets, 4);
+    int pids[256], raylets[4], count = test_find(getpid(), "manta-raylet", raylets, 4);
     for (int i = 0; i < count; i++) {
         int below = test_find(raylets[i], NULL, pids, 256);
         for (int k = 0; k < below; k++) {
@@ -184,8 +184,8 @@ static bool one_life(uint64_t *random)
     for (int64_t i = 0; i < count; i++)
         good &= await(refs[i], us[i]);
     if (other) { /* its errors are its own; that it may be lost with the zygote is not what is asked here */
-        int64_t     bad = 0;
-        manta_error e;
+        int64_t      bad = 0;
+        manta_error  e;
         manta_status code = manta_get_i64(other, HANG_MS, &bad, &e);
         if (code == MANTA_ETIMEDOUT || bad)
             good = false, fprintf(stderr, "a borrower: error %d, %lld bad ends\n", code, (long long)bad);

@@ -80,9 +80,13 @@ static void raylet_step(struct raylet *f, struct rlt_event e)
 static void raylet_hello(struct raylet *f, struct input *in, uint64_t conn)
 {
     static _Alignas(8) uint8_t bytes[sizeof(struct ctl_hello) + 8];
-    struct ctl_hello hello = {.magic = CTL_MAGIC, .version_min = 1, .version_max = 1, .role = (uint32_t)take(in, 1) % 4,
-                              .process = conn + 1000, .job = 1 + take(in, 1) % 3};
-    struct rlt_event e = {.kind = RLT_EV_SOCKET, .conn = conn, .payload = bytes, .fd = -1};
+    struct ctl_hello           hello = {.magic = CTL_MAGIC,
+                                        .version_min = 1,
+                                        .version_max = 1,
+                                        .role = (uint32_t)take(in, 1) % 4,
+                                        .process = conn + 1000,
+                                        .job = 1 + take(in, 1) % 3};
+    struct rlt_event           e = {.kind = RLT_EV_SOCKET, .conn = conn, .payload = bytes, .fd = -1};
     if (hello.role == CTL_DRIVER) {
         e.fd = ++f->fds;
         hello.argc = 1;
@@ -90,16 +94,17 @@ static void raylet_hello(struct raylet *f, struct input *in, uint64_t conn)
     }
     memcpy(bytes, &hello, sizeof hello);
     memcpy(bytes + sizeof hello, "driver\0", 8);
-    e.record = (struct lane_record){.kind = CTL_HELLO,
-                                    .length = LANE_RECORD_SIZE + (uint32_t)sizeof hello + hello.strings_size};
+    e.record = (struct lane_record){.kind = CTL_HELLO, .length = LANE_RECORD_SIZE + (uint32_t)sizeof hello + hello.strings_size};
     raylet_step(f, e);
 }
 
 static void raylet_demand(struct raylet *f, struct input *in, uint64_t conn)
 {
     static _Alignas(8) uint8_t bytes[sizeof(struct ctl_class)];
-    struct ctl_class  class = {.class_id = 1 + (uint32_t)take(in, 1) % 3, .flags = (uint32_t)take(in, 1) % 2,
-                               .resource_count = 1, .resources = {{.name = "CPU", .milli = (int64_t)take(in, 1) * 10}}};
+    struct ctl_class class = {.class_id = 1 + (uint32_t)take(in, 1) % 3,
+                              .flags = (uint32_t)take(in, 1) % 2,
+                              .resource_count = 1,
+                              .resources = {{.name = "CPU", .milli = (int64_t)take(in, 1) * 10}}};
     struct ctl_demand demand = {.class_id = class.class_id, .wanted = (uint32_t)take(in, 1) % 8, .version = f->now};
     struct rlt_event  e = {.kind = RLT_EV_UP, .conn = conn, .payload = bytes, .fd = -1};
     memcpy(bytes, &class, sizeof class);
@@ -113,9 +118,9 @@ static void raylet_demand(struct raylet *f, struct input *in, uint64_t conn)
 static void raylet_one(struct raylet *f, struct input *in)
 {
     static _Alignas(8) uint8_t payload[FUZZ_PAYLOAD_MAX];
-    uint64_t         what = take(in, 1) % 10;
-    uint64_t         conn = f->conn_count ? f->conns[take(in, 1) % (uint64_t)f->conn_count] : 1;
-    struct rlt_event e = {.conn = conn, .fd = -1, .payload = payload, .text = ""};
+    uint64_t                   what = take(in, 1) % 10;
+    uint64_t                   conn = f->conn_count ? f->conns[take(in, 1) % (uint64_t)f->conn_count] : 1;
+    struct rlt_event           e = {.conn = conn, .fd = -1, .payload = payload, .text = ""};
     f->now += take(in, 1) * 1000000;
     switch (what) {
     case 0:
@@ -127,11 +132,23 @@ static void raylet_one(struct raylet *f, struct input *in)
         return;
     case 1: raylet_hello(f, in, conn); return;
     case 2: raylet_demand(f, in, conn); return;
-    case 3: e.kind = RLT_EV_SOCKET; e.fd = take(in, 1) % 2 ? ++f->fds : -1; break;
+    case 3:
+        e.kind = RLT_EV_SOCKET;
+        e.fd = take(in, 1) % 2 ? ++f->fds : -1;
+        break;
     case 4: e.kind = RLT_EV_CLOSED; break;
-    case 5: e.kind = RLT_EV_EXITED; e.has_status = take(in, 1) % 2; break;
-    case 6: e.kind = RLT_EV_SPAWNED; e.pid = take(in, 1) % 4 ? 77 : -2; break;
-    case 7: e.kind = RLT_EV_TICK; f->now += 3000000000; break;
+    case 5:
+        e.kind = RLT_EV_EXITED;
+        e.has_status = take(in, 1) % 2;
+        break;
+    case 6:
+        e.kind = RLT_EV_SPAWNED;
+        e.pid = take(in, 1) % 4 ? 77 : -2;
+        break;
+    case 7:
+        e.kind = RLT_EV_TICK;
+        f->now += 3000000000;
+        break;
     default: e.kind = RLT_EV_UP; break;
     }
     if (e.kind == RLT_EV_SOCKET || e.kind == RLT_EV_UP)
@@ -143,9 +160,9 @@ static void raylet_one(struct raylet *f, struct input *in)
 
 static void fuzz_raylet(struct input *in)
 {
-    struct rlt_config config = {.node = 1, .epoch = 1, .boot = 1, .resource_count = 1, .node_name = "fuzz",
-                                .total = {{.name = "CPU", .milli = 4000}}};
-    struct raylet     f = {.r = rlt_new(&config), .now = 1000000000};
+    struct rlt_config config = {
+        .node = 1, .epoch = 1, .boot = 1, .resource_count = 1, .node_name = "fuzz", .total = {{.name = "CPU", .milli = 4000}}};
+    struct raylet f = {.r = rlt_new(&config), .now = 1000000000};
     if (!f.r)
         abort();
     for (int i = 0; i < FUZZ_STEPS_MAX && in->at < in->end; i++)
@@ -175,8 +192,13 @@ static void submit(struct own *own, struct input *in)
     struct own_class_spec spec = {.name = "f", .group = 1};
     int64_t               x = 1;
     struct own_arg        arg = {.type = 'l', .data = &x, .size = sizeof x};
-    struct own_call       call = {.function = 1, .name = "f", .argc = 1, .args = &arg, .retries = (int32_t)take(in, 1) % 3,
-                                  .kind = LANE_TASK, .cls = own_class_get(own, &spec, (mt_id){0, 0})};
+    struct own_call       call = {.function = 1,
+                                  .name = "f",
+                                  .argc = 1,
+                                  .args = &arg,
+                                  .retries = (int32_t)take(in, 1) % 3,
+                                  .kind = LANE_TASK,
+                                  .cls = own_class_get(own, &spec, (mt_id){0, 0})};
     struct own_ref       *ref = own_submit(own, &call);
     if (ref && take(in, 1) % 2)
         own_ref_drop(own, ref);

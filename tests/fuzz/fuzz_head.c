@@ -72,14 +72,14 @@ static void packed(struct fuzz *f, struct head_event e, const ProtobufCMessage *
 
 static void say(struct fuzz *f, uint64_t stream)
 {
-    Manta__V1__NodeToHead   m = MANTA__V1__NODE_TO_HEAD__INIT;
-    Manta__V1__Register     r = MANTA__V1__REGISTER__INIT;
-    Manta__V1__Report       report = MANTA__V1__REPORT__INIT;
-    Manta__V1__Want         want = MANTA__V1__WANT__INIT, *wants = &want;
-    Manta__V1__Resource     cpu = MANTA__V1__RESOURCE__INIT, *total = &cpu;
-    Manta__V1__NameRequest  name = MANTA__V1__NAME_REQUEST__INIT;
-    Manta__V1__ProcessGone  gone = MANTA__V1__PROCESS_GONE__INIT;
-    Manta__V1__JobState     job = MANTA__V1__JOB_STATE__INIT;
+    Manta__V1__NodeToHead  m = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__Register    r = MANTA__V1__REGISTER__INIT;
+    Manta__V1__Report      report = MANTA__V1__REPORT__INIT;
+    Manta__V1__Want        want = MANTA__V1__WANT__INIT, *wants = &want;
+    Manta__V1__Resource    cpu = MANTA__V1__RESOURCE__INIT, *total = &cpu;
+    Manta__V1__NameRequest name = MANTA__V1__NAME_REQUEST__INIT;
+    Manta__V1__ProcessGone gone = MANTA__V1__PROCESS_GONE__INIT;
+    Manta__V1__JobState    job = MANTA__V1__JOB_STATE__INIT;
     cpu.name = take_text(f), cpu.milli = (int64_t)take(f, 2) - 100;
     switch (m.kind_case = (Manta__V1__NodeToHead__KindCase)(1 + take(f, 1) % 5)) {
     case MANTA__V1__NODE_TO_HEAD__KIND_REGISTER:
@@ -100,12 +100,8 @@ static void say(struct fuzz *f, uint64_t stream)
         name.id_counter = take(f, 1), name.op = (uint32_t)take(f, 1) % 8, name.space = take_text(f), name.name = take_text(f);
         name.owner = take(f, 1) % 3, name.owner_node = (uint32_t)take(f, 1) % 3, name.type = take_text(f);
         break;
-    case MANTA__V1__NODE_TO_HEAD__KIND_GONE:
-        m.gone = &gone, gone.process = take(f, 1) % 3;
-        break;
-    default:
-        m.job = &job, job.id = take_text(f), job.attempt = (uint32_t)take(f, 1) % 3, job.state = take_text(f);
-        break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_GONE: m.gone = &gone, gone.process = take(f, 1) % 3; break;
+    default: m.job = &job, job.id = take_text(f), job.attempt = (uint32_t)take(f, 1) % 3, job.state = take_text(f); break;
     }
     packed(f, (struct head_event){.kind = HEAD_EV_STREAM_MESSAGE, .stream = stream}, &m.base);
 }
@@ -127,8 +123,8 @@ static void call(struct fuzz *f)
 
 static void raw(struct fuzz *f)
 {
-    struct head_event e = {.kind = take(f, 1) % 2 ? HEAD_EV_CALL : HEAD_EV_STREAM_MESSAGE, .stream = 1 + take(f, 1) % STREAMS,
-                           .call = ++f->calls};
+    struct head_event e = {
+        .kind = take(f, 1) % 2 ? HEAD_EV_CALL : HEAD_EV_STREAM_MESSAGE, .stream = 1 + take(f, 1) % STREAMS, .call = ++f->calls};
     e.method = (enum head_method)(1 + take(f, 1) % (HEAD_SHUTDOWN - 1));
     e.bytes_size = take(f, 1);
     e.bytes_size = e.bytes_size > (size_t)(f->end - f->at) ? (size_t)(f->end - f->at) : e.bytes_size;

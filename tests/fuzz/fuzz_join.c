@@ -13,8 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
     static const char right[] = "manta-join 1\naddress=10.0.0.1:6380\ntoken="
                                 "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n-----BEGIN ";
-    struct io_join join;
-    mt_buf         text = {0}, again = {0};
+    struct io_join    join;
+    mt_buf            text = {0}, again = {0};
     /* A right beginning of a length that the input says, so that what follows is reached; the whole of it stands for itself. */
     size_t begin = size ? input[0] % sizeof right : 0;
     if (mt_buf_append(&text, right, begin).code || (size && mt_buf_append(&text, input + 1, size - 1).code))

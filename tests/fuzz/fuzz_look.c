@@ -20,14 +20,14 @@ struct input {
 };
 
 static struct world {
-    struct sh      sh;
-    struct sh_conn conn;
-    struct input   in;
-    mt_id          asked; /* the last question to the process */
-    uint64_t       now_ms;
+    struct sh        sh;
+    struct sh_conn   conn;
+    struct input     in;
+    mt_id            asked; /* the last question to the process */
+    uint64_t         now_ms;
     struct io_timer *timer;
-    uint64_t       orders, answers;
-} *world;
+    uint64_t         orders, answers;
+} * world;
 
 static uint64_t take(struct input *in, size_t bytes)
 {
@@ -159,10 +159,10 @@ static char *take_text(struct input *in, char out[TEXT_MAX])
 
 static void order_made(struct input *in)
 {
-    static char *const     kinds[] = {"tasks", "task_summary", "actors", "workers", "demands", "objects", "node", "stacks", "x"};
-    char                   texts[FILTERS_MAX + 1][TEXT_MAX], *filters[FILTERS_MAX];
+    static char *const      kinds[] = {"tasks", "task_summary", "actors", "workers", "demands", "objects", "node", "stacks", "x"};
+    char                    texts[FILTERS_MAX + 1][TEXT_MAX], *filters[FILTERS_MAX];
     Manta__V1__QueryRequest request = MANTA__V1__QUERY_REQUEST__INIT;
-    Manta__V1__QueryOrder  order = MANTA__V1__QUERY_ORDER__INIT;
+    Manta__V1__QueryOrder   order = MANTA__V1__QUERY_ORDER__INIT;
     request.kind = kinds[take(in, 1) % (sizeof kinds / sizeof *kinds)];
     request.limit = (uint32_t)take(in, 1);
     request.cursor = take_text(in, texts[FILTERS_MAX]);
@@ -223,7 +223,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         switch (take(&w.in, 1) % 8) {
         case 0: order_raw(&w.in); break;
         case 1: time_passes(); break;
-        case 2: case 3: case 4: process_tells(&w.in); break;
+        case 2:
+        case 3:
+        case 4: process_tells(&w.in); break;
         default: order_made(&w.in); break;
         }
     }

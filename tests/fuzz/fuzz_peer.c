@@ -78,7 +78,7 @@ static void frame(struct raylet *f, struct input *in)
 
 static void head_says(struct raylet *f, struct input *in)
 {
-    size_t                 size = take(in, 1);
+    size_t size = take(in, 1);
     size = size > (size_t)(in->end - in->at) ? (size_t)(in->end - in->at) : size;
     Manta__V1__HeadToNode *m = manta__v1__head_to_node__unpack(NULL, size, in->at);
     in->at += size;
@@ -105,7 +105,12 @@ static void view(struct raylet *f)
 
 static void fuzz_raylet(struct input *in)
 {
-    struct rlt_config config = {.node = 1, .epoch = 1, .boot = 1, .resource_count = 1, .node_name = "fuzz", .has_head = true,
+    struct rlt_config config = {.node = 1,
+                                .epoch = 1,
+                                .boot = 1,
+                                .resource_count = 1,
+                                .node_name = "fuzz",
+                                .has_head = true,
                                 .total = {{.name = "CPU", .milli = 4000}}};
     struct raylet     f = {.r = rlt_new(&config), .now = 1000000000};
     if (!f.r)
@@ -143,9 +148,9 @@ static size_t feed(struct input *in, void *at, size_t room)
 static void fuzz_puller(struct input *in)
 {
     static const uint8_t zeros[256 * 16];
-    struct lane_ref ref = {.size = 1 + take(in, 1) * 16, .node = 2, .segment = 1};
-    struct os_pull  pull;
-    uint8_t        *data = malloc(ref.size); /* no byte more: the sanitizer says when it is too little */
+    struct lane_ref      ref = {.size = 1 + take(in, 1) * 16, .node = 2, .segment = 1};
+    struct os_pull       pull;
+    uint8_t             *data = malloc(ref.size); /* no byte more: the sanitizer says when it is too little */
     if (!data)
         return;
     os_pull_start(&pull, &ref, data, 0);
@@ -191,8 +196,8 @@ static void fuzz_source(struct input *in)
         }
         os_serve_room(&serve, &at, &room);
         if (room == sizeof serve.hello && take(in, 1) % 2) {
-            struct os_wire_hello hello = {.magic = OS_WIRE_MAGIC, .version = OS_WIRE_VERSION, .from_node = 2, .to_node = 1,
-                                          .to_epoch = 1};
+            struct os_wire_hello hello = {
+                .magic = OS_WIRE_MAGIC, .version = OS_WIRE_VERSION, .from_node = 2, .to_node = 1, .to_epoch = 1};
             memcpy(hello.token, token.hex, sizeof hello.token);
             memcpy(at, &hello, sizeof hello);
             if (os_serve_received(&serve, sizeof hello, &token, 1, 1).code)

@@ -60,17 +60,17 @@ static inline k_half *bench_halves(const struct k_ops *ops, size_t count)
 }
 
 /* Seconds of one `call`, the smallest of five means over `times`, after a warm-up. */
-#define BENCH_SECONDS(out, ops, times, call)                    \
-    do {                                                        \
-        (out) = 1e9;                                            \
-        for (int round_ = 0; round_ < 6; round_++) {            \
-            double begun_ = bench_now();                        \
-            for (int i_ = 0; i_ < (times); i_++)                \
-                bench_must((call), #call);                      \
-            bench_must((ops)->wait(NULL), "wait");              \
-            double took_ = (bench_now() - begun_) / (times);    \
+#define BENCH_SECONDS(out, ops, times, call) \
+    do { \
+        (out) = 1e9; \
+        for (int round_ = 0; round_ < 6; round_++) { \
+            double begun_ = bench_now(); \
+            for (int i_ = 0; i_ < (times); i_++) \
+                bench_must((call), #call); \
+            bench_must((ops)->wait(NULL), "wait"); \
+            double took_ = (bench_now() - begun_) / (times); \
             (out) = round_ > 0 && took_ < (out) ? took_ : (out); \
-        }                                                       \
+        } \
     } while (0)
 
 #endif

@@ -35,24 +35,24 @@ enum { SLOTS = 5, FLOATS_MAX = 70001, ROUNDS = 3, PATIENCE_MS = 40 * 1000, STUCK
 /* What a slot is to do; written by the parent before `order`. */
 struct task {
     uint32_t generation, rank, members, vranks, floats, wait_ms, rounds;
-    char     fault[32];   /* for NCCL_EMULATED ... */
-    bool     at_join;     /* ... from the join on, else from the second sum on */
-    bool     no_nccl;     /* as a process that has no plugin */
-    bool     is_begun;    /* the communicator is made beside sums by the host's slots */
+    char     fault[32]; /* for NCCL_EMULATED ... */
+    bool     at_join;   /* ... from the join on, else from the second sum on */
+    bool     no_nccl;   /* as a process that has no plugin */
+    bool     is_begun;  /* the communicator is made beside sums by the host's slots */
 };
 
 struct slot {
-    struct task task;
+    struct task      task;
     _Atomic uint32_t order, ready, done; /* generation to work in; there is a device; generation worked in */
-    _Atomic int code, beats;             /* how it ended: enum mt_code */
-    char text[256];                      /* what NCCL said then; before `done` */
+    _Atomic int      code, beats;        /* how it ended: enum mt_code */
+    char             text[256];          /* what NCCL said then; before `done` */
 };
 
 static bool is_emulated;
 static struct world {
     struct slot slots[SLOTS];
     _Atomic int bad;
-} *world;
+} * world;
 
 static void  *region;
 static size_t region_size;
@@ -123,8 +123,8 @@ static mt_status round_run(struct member *m, uint32_t round)
 static mt_status host_sum(struct member *m)
 {
     const struct sgd_lane *lane = sgd_group_lane(&m->group, 0);
-    const float *sum;
-    float *room;
+    const float           *sum;
+    float                 *room;
     for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
         MT_TRY(sgd_group_room(&m->group, m->cpu, 0, done, (struct sgd_range){0, 1}, &room));
         room[0] = 1;
@@ -139,11 +139,11 @@ static mt_status host_sum(struct member *m)
 static mt_status begun(struct member *m)
 {
     const struct sgd_lane *lane = sgd_group_lane(&m->group, 0);
-    bool is_ready = false;
-    const float *sum;
-    float *room;
-    uint32_t round = 0;
-    size_t floats = m->slot->task.floats;
+    bool                   is_ready = false;
+    const float           *sum;
+    float                 *room;
+    uint32_t               round = 0;
+    size_t                 floats = m->slot->task.floats;
     MT_TRY(sgd_device_sum_begin(m->sum, &m->group));
     for (; !is_ready; round++) {
         for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
@@ -168,8 +168,12 @@ static void beat(void *of)
 static mt_status generation_run(struct member *m)
 {
     const struct task      *t = &m->slot->task;
-    struct sgd_group_config config = {.region = region, .region_size = region_size, .generation = t->generation, .rank = t->rank,
-                                      .members = t->members, .wait_limit_ms = t->wait_ms ? t->wait_ms : PATIENCE_MS,
+    struct sgd_group_config config = {.region = region,
+                                      .region_size = region_size,
+                                      .generation = t->generation,
+                                      .rank = t->rank,
+                                      .members = t->members,
+                                      .wait_limit_ms = t->wait_ms ? t->wait_ms : PATIENCE_MS,
                                       .plan = {.vranks = t->vranks, .slot_floats = FLOATS_MAX}};
     MT_TRY(sgd_group_join(&m->group, &config));
     if (t->at_join)
@@ -634,12 +638,16 @@ static void threads(void)
 
 static const struct {
     const char *name;
-    void      (*run)(void);
-    bool        fails; /* makes NCCL fail */
-} cases[] = {{"same_bits", same_bits, false}, {"no_plugin", no_plugin, true},     {"killed", killed, true},
+    void (*run)(void);
+    bool fails; /* makes NCCL fail */
+} cases[] = {{"same_bits", same_bits, false},
+             {"no_plugin", no_plugin, true},
+             {"killed", killed, true},
              {"made_beside", made_beside, true},
              {"killed_anywhere", killed_anywhere, true},
-             {"stopped", stopped, true},      {"abort_hangs", abort_hangs, true}, {"nccl_fails", nccl_fails, true},
+             {"stopped", stopped, true},
+             {"abort_hangs", abort_hangs, true},
+             {"nccl_fails", nccl_fails, true},
              {"late_kernels", late_kernels, true}};
 
 int main(int argc, char **argv)

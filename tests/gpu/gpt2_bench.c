@@ -26,13 +26,19 @@ static void run_begin(struct run *r, uint32_t batch, uint32_t layers)
 {
     struct sgd_gpt2_config config = {.ops = r->ops, .shape = {layers, 768, 12, TIME, 50257}, .token_bytes = 2, .batch_max = batch};
     bench_must(sgd_gpt2_half_new(&config, &r->model), "model");
-    size_t    size = r->model->params.floats * sizeof(float), record = r->model->record_size;
-    float    *host = malloc(size);
-    uint8_t  *records = malloc(batch * record);
+    size_t   size = r->model->params.floats * sizeof(float), record = r->model->record_size;
+    float   *host = malloc(size);
+    uint8_t *records = malloc(batch * record);
     r->model->ops->init(r->model, 42, host);
-    r->adamw = (struct k_adamw){.params = bench_buffer(r->ops, size), .mean = bench_buffer(r->ops, size),
-                                .square = bench_buffer(r->ops, size), .count = r->model->params.floats, .rate = 6e-4f,
-                                .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .decay = 0.1f};
+    r->adamw = (struct k_adamw){.params = bench_buffer(r->ops, size),
+                                .mean = bench_buffer(r->ops, size),
+                                .square = bench_buffer(r->ops, size),
+                                .count = r->model->params.floats,
+                                .rate = 6e-4f,
+                                .beta1 = 0.9f,
+                                .beta2 = 0.95f,
+                                .epsilon = 1e-8f,
+                                .decay = 0.1f};
     r->grads = bench_buffer(r->ops, size);
     r->adamw.grads = r->grads;
     bench_must(r->ops->copy(NULL, r->adamw.params, host, size), "copy");

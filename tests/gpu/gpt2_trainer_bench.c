@@ -42,12 +42,17 @@ static void data_make(struct run *r)
 
 static void worker_make(struct worker *w, const struct run *r, uint32_t vranks)
 {
-    struct sgd_gpt2_config    gpt2 = {.ops = r->ops, .shape = {r->layers, 768, 12, TIME, TOKENS}, .token_bytes = 2,
-                                      .batch_max = r->batch / vranks};
-    struct sgd_trainer_config config = {.ops = r->cpu, .train = &r->data, .seed = 42, .vranks = vranks,
-                                        .micro_batch = r->batch / vranks, .epochs = 100000,
-                                        .optimizer = {.kind = SGD_ADAMW, .schedule = SGD_CONSTANT, .rate = 6e-4f, .beta2 = 0.95f,
-                                                      .decay = 0.1f, .clip_norm = 1.0f}};
+    struct sgd_gpt2_config gpt2 = {
+        .ops = r->ops, .shape = {r->layers, 768, 12, TIME, TOKENS}, .token_bytes = 2, .batch_max = r->batch / vranks};
+    struct sgd_trainer_config config = {
+        .ops = r->cpu,
+        .train = &r->data,
+        .seed = 42,
+        .vranks = vranks,
+        .micro_batch = r->batch / vranks,
+        .epochs = 100000,
+        .optimizer = {
+            .kind = SGD_ADAMW, .schedule = SGD_CONSTANT, .rate = 6e-4f, .beta2 = 0.95f, .decay = 0.1f, .clip_norm = 1.0f}};
     bench_must(sgd_gpt2_half_new(&gpt2, &w->model), "model");
     config.model = w->model;
     bench_must(sgd_trainer_init(&w->trainer, &config), "trainer");
@@ -116,7 +121,9 @@ static uint32_t number(int argc, char **argv, int i, uint32_t otherwise)
 
 int main(int argc, char **argv)
 {
-    struct run r = {.ops = bench_device(false), .batch = number(argc, argv, 1, 64), .layers = number(argc, argv, 3, 12),
+    struct run r = {.ops = bench_device(false),
+                    .batch = number(argc, argv, 1, 64),
+                    .layers = number(argc, argv, 3, 12),
                     .steps = (int)number(argc, argv, 2, 20)};
     bench_must(k_ops_choose(&(struct k_config){.kind = K_CPU}, &r.cpu), "CPU");
     data_make(&r);

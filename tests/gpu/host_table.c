@@ -14,14 +14,14 @@ enum { ASKED_MAX = 256, INPUTS_MAX = 64 };
 
 struct asked {
     enum { COPY, ADD, TREE } what;
-    void        *to;
-    const void  *from[INPUTS_MAX];
-    size_t       inputs, count; /* floats; of a copy bytes */
-    float        alpha;
+    void       *to;
+    const void *from[INPUTS_MAX];
+    size_t      inputs, count; /* floats; of a copy bytes */
+    float       alpha;
 };
 
-static const struct k_ops *cpu;
-static struct k_ops        lazy;
+static const struct k_ops        *cpu;
+static struct k_ops               lazy;
 static _Thread_local struct asked queue[ASKED_MAX];
 static _Thread_local size_t       queued;
 

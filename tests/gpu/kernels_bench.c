@@ -19,9 +19,9 @@ static void moved(const char *id, double seconds, double bytes)
 
 static void floors(const struct k_ops *ops)
 {
-    size_t  size = (size_t)4 << 30;
-    void   *a = bench_buffer(ops, size), *b = bench_buffer(ops, size);
-    double  seconds;
+    size_t size = (size_t)4 << 30;
+    void  *a = bench_buffer(ops, size), *b = bench_buffer(ops, size);
+    double seconds;
     BENCH_SECONDS(seconds, ops, 5, ops->copy(NULL, a, b, size));
     copy_gbs = 2.0 * (double)size / seconds * 1e-9;
     printf("row floor_copy %.0f GB/s  device to device, read and written\n", copy_gbs);
@@ -33,9 +33,14 @@ static void floors(const struct k_ops *ops)
     printf("row floor_to_host %.1f GB/s  to pageable memory\n", (256 << 20) / seconds * 1e-9);
     free(host);
     ops->release(a), ops->release(b);
-    size_t n = 8192;
-    struct k_half_gemm g = {.m = 8192, .n = 8192, .k = 8192, .b_transposed = true, .a = bench_halves(ops, n * n),
-                            .b = bench_halves(ops, n * n), .c = bench_buffer(ops, n * n * 2)};
+    size_t             n = 8192;
+    struct k_half_gemm g = {.m = 8192,
+                            .n = 8192,
+                            .k = 8192,
+                            .b_transposed = true,
+                            .a = bench_halves(ops, n * n),
+                            .b = bench_halves(ops, n * n),
+                            .c = bench_buffer(ops, n * n * 2)};
     BENCH_SECONDS(seconds, ops, 10, ops->half->gemm(NULL, &g));
     peak_tflops = 2.0 * 8192 * 8192 * 8192 / seconds * 1e-12;
     printf("row floor_gemm %.0f TFLOP/s  bfloat16, 8192 cubed, of 989\n", peak_tflops);
@@ -44,10 +49,15 @@ static void floors(const struct k_ops *ops)
 
 static void product(const struct k_ops *ops, const char *id, int m, int n, int k, bool a_transposed, bool b_transposed, bool wide)
 {
-    struct k_half_gemm g = {.m = m, .n = n, .k = k, .a_transposed = a_transposed, .b_transposed = b_transposed,
-                            .a = bench_halves(ops, (size_t)m * (size_t)k), .b = bench_halves(ops, (size_t)n * (size_t)k)};
-    void *c = bench_buffer(ops, (size_t)m * (size_t)n * 4);
-    double seconds;
+    struct k_half_gemm g = {.m = m,
+                            .n = n,
+                            .k = k,
+                            .a_transposed = a_transposed,
+                            .b_transposed = b_transposed,
+                            .a = bench_halves(ops, (size_t)m * (size_t)k),
+                            .b = bench_halves(ops, (size_t)n * (size_t)k)};
+    void              *c = bench_buffer(ops, (size_t)m * (size_t)n * 4);
+    double             seconds;
     g.c = wide ? NULL : c;
     g.c32 = wide ? c : NULL;
     BENCH_SECONDS(seconds, ops, 10, ops->half->gemm(NULL, &g));
@@ -58,7 +68,7 @@ static void product(const struct k_ops *ops, const char *id, int m, int n, int k
 
 static void attention(const struct k_ops *ops)
 {
-    size_t rows = (size_t)BATCH * TIME;
+    size_t                  rows = (size_t)BATCH * TIME;
     struct k_half_attention a = {.batch = BATCH, .time = TIME, .heads = HEADS, .width = WIDTH};
     a.qkv = bench_halves(ops, rows * 3 * WIDTH), a.out = bench_buffer(ops, rows * WIDTH * 2);
     a.lse = bench_buffer(ops, rows * HEADS * 4), a.dout = bench_halves(ops, rows * WIDTH);
@@ -76,11 +86,11 @@ static void attention(const struct k_ops *ops)
 static void optimizer(const struct k_ops *ops)
 {
     struct k_adamw a = {.count = PARAMS, .step = 1, .rate = 1e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .decay = 0.1f};
-    float *grads = bench_buffer(ops, (size_t)PARAMS * 4);
+    float         *grads = bench_buffer(ops, (size_t)PARAMS * 4);
     a.params = bench_buffer(ops, (size_t)PARAMS * 4), a.mean = bench_buffer(ops, (size_t)PARAMS * 4);
     a.square = bench_buffer(ops, (size_t)PARAMS * 4), a.grads = grads;
     k_half *cast = bench_buffer(ops, (size_t)PARAMS * 2);
-    double seconds;
+    double  seconds;
     BENCH_SECONDS(seconds, ops, 10, ops->adamw_update(NULL, &a));
     moved("h200_adamw", seconds, 28.0 * PARAMS);
     BENCH_SECONDS(seconds, ops, 10, ops->half->cast(NULL, a.params, cast, PARAMS));
@@ -93,13 +103,25 @@ static void optimizer(const struct k_ops *ops)
 
 static void layers(const struct k_ops *ops)
 {
-    size_t  rows = (size_t)BATCH * TIME, wide = rows * WIDTH;
-    k_half *x = bench_halves(ops, 4 * wide), *y = bench_buffer(ops, 4 * wide * 2), *z = bench_buffer(ops, 4 * wide * 2);
-    float  *numbers = bench_buffer(ops, (size_t)4 * rows * 4), *table = bench_buffer(ops, (size_t)PADDED * WIDTH * 4);
-    double  seconds;
-    struct k_half_norm n = {.x = x, .plus = x + wide, .sum = y, .y = z, .weight = table, .bias = table + WIDTH, .mean = numbers,
-                            .rstd = numbers + rows, .dy = x, .carry = x + wide, .dx = z, .dweight = numbers + 2 * rows,
-                            .dbias = numbers + 3 * rows, .rows = rows, .cols = WIDTH};
+    size_t             rows = (size_t)BATCH * TIME, wide = rows * WIDTH;
+    k_half            *x = bench_halves(ops, 4 * wide), *y = bench_buffer(ops, 4 * wide * 2), *z = bench_buffer(ops, 4 * wide * 2);
+    float             *numbers = bench_buffer(ops, (size_t)4 * rows * 4), *table = bench_buffer(ops, (size_t)PADDED * WIDTH * 4);
+    double             seconds;
+    struct k_half_norm n = {.x = x,
+                            .plus = x + wide,
+                            .sum = y,
+                            .y = z,
+                            .weight = table,
+                            .bias = table + WIDTH,
+                            .mean = numbers,
+                            .rstd = numbers + rows,
+                            .dy = x,
+                            .carry = x + wide,
+                            .dx = z,
+                            .dweight = numbers + 2 * rows,
+                            .dbias = numbers + 3 * rows,
+                            .rows = rows,
+                            .cols = WIDTH};
     BENCH_SECONDS(seconds, ops, 10, ops->half->norm_forward(NULL, &n));
     moved("h200_norm_forward", seconds, 8.0 * (double)wide);
     BENCH_SECONDS(seconds, ops, 10, ops->half->norm_backward(NULL, &n));
@@ -115,13 +137,27 @@ static void layers(const struct k_ops *ops)
         host[i] = (int32_t)(i % 3 ? i * 2654435761u % VOCABULARY : i % 40);
     bench_must(ops->copy(NULL, tokens, host, rows * 4), "copy");
     bench_must(ops->wait(NULL), "wait");
-    struct k_half_embed e = {.tokens = tokens, .token = x, .position = x, .out = y, .dout = x, .dtoken = table,
-                             .dposition = (float *)(void *)z, .rows = rows, .time = TIME, .cols = WIDTH};
+    struct k_half_embed e = {.tokens = tokens,
+                             .token = x,
+                             .position = x,
+                             .out = y,
+                             .dout = x,
+                             .dtoken = table,
+                             .dposition = (float *)(void *)z,
+                             .rows = rows,
+                             .time = TIME,
+                             .cols = WIDTH};
     BENCH_SECONDS(seconds, ops, 5, ops->half->embed_backward(NULL, &e));
     moved("h200_embed_backward", seconds, 4.0 * (double)wide);
-    struct k_half_xent xent = {.scores = bench_halves(ops, (size_t)16384 * PADDED), .targets = tokens, .losses = numbers,
-                               .right = numbers + rows, .scale = 1e-5f, .wants_gradient = true, .rows = 16384,
-                               .classes = VOCABULARY, .stride = PADDED};
+    struct k_half_xent xent = {.scores = bench_halves(ops, (size_t)16384 * PADDED),
+                               .targets = tokens,
+                               .losses = numbers,
+                               .right = numbers + rows,
+                               .scale = 1e-5f,
+                               .wants_gradient = true,
+                               .rows = 16384,
+                               .classes = VOCABULARY,
+                               .stride = PADDED};
     BENCH_SECONDS(seconds, ops, 5, ops->half->xent(NULL, &xent));
     moved("h200_cross_entropy", seconds, 4.0 * 16384 * PADDED);
     free(host);
@@ -132,7 +168,7 @@ static void layers(const struct k_ops *ops)
 int main(void)
 {
     const struct k_ops *ops = bench_device(false);
-    int rows = BATCH * TIME;
+    int                 rows = BATCH * TIME;
     floors(ops);
     attention(ops);
     optimizer(ops);

@@ -145,8 +145,7 @@ static void elementwise(void)
 {
     enum { ROWS = 37, COLS = 53, COUNT = ROWS * COLS };
     uint8_t *bytes = host_new(COUNT);
-    float   *x = floats(COUNT, -3, 3), *y = floats(COUNT, -3, 3), *bias = floats(COLS, -1, 1),
-        *out = floats(COUNT, 0, 0);
+    float   *x = floats(COUNT, -3, 3), *y = floats(COUNT, -3, 3), *bias = floats(COLS, -1, 1), *out = floats(COUNT, 0, 0);
     float   *sums = floats(COLS, 0, 0), *g = floats(COUNT, -1, 1), *d = floats(COUNT, -1, 1);
     for (int i = 0; i < COUNT; i++)
         bytes[i] = (uint8_t)i;
@@ -216,8 +215,7 @@ static void optimizers(void)
         cpu->sgd_update(NULL, &sgd);
         cpu->adamw_update(NULL, &adamw);
         same("sgd params", p, COUNT, 1e-6), same("sgd velocity", v, COUNT, 1e-6);
-        same("adamw params", q, COUNT, 2e-6), same("adamw mean", m, COUNT, 1e-6),
-            same("adamw square", s, COUNT, 1e-6);
+        same("adamw params", q, COUNT, 2e-6), same("adamw mean", m, COUNT, 1e-6), same("adamw square", s, COUNT, 1e-6);
     }
 }
 
@@ -250,19 +248,22 @@ static void sums(void)
 static void layernorm(void)
 {
     for (size_t rows = 5; rows < 400; rows += 260) {
-        size_t cols = 77;
-        struct k_layernorm n = {.x = floats(rows * cols, -2, 3), .weight = floats(cols, -1, 1),
-            .bias = floats(cols, -1, 1),
-                                .y = floats(rows * cols, 0, 0), .mean = floats(rows, 0, 0),
-                                    .rstd = floats(rows, 0, 0),
-                                .dweight = floats(cols, 0, 0), .dbias = floats(cols, 0, 0), .rows = rows,
-                                    .cols = cols};
-        float *d = floats(rows * cols, -1, 1);
+        size_t             cols = 77;
+        struct k_layernorm n = {.x = floats(rows * cols, -2, 3),
+                                .weight = floats(cols, -1, 1),
+                                .bias = floats(cols, -1, 1),
+                                .y = floats(rows * cols, 0, 0),
+                                .mean = floats(rows, 0, 0),
+                                .rstd = floats(rows, 0, 0),
+                                .dweight = floats(cols, 0, 0),
+                                .dbias = floats(cols, 0, 0),
+                                .rows = rows,
+                                .cols = cols};
+        float             *d = floats(rows * cols, -1, 1);
         n.dy = n.dx = d;
         up();
         struct k_layernorm t = n;
-        t.x = D(n.x), t.weight = D(n.weight), t.bias = D(n.bias), t.y = D(n.y), t.mean = D(n.mean),
-            t.rstd = D(n.rstd);
+        t.x = D(n.x), t.weight = D(n.weight), t.bias = D(n.bias), t.y = D(n.y), t.mean = D(n.mean), t.rstd = D(n.rstd);
         t.dweight = D(n.dweight), t.dbias = D(n.dbias), t.dy = D(n.dy), t.dx = D(n.dx);
         check(gpu->layernorm_forward(NULL, &t), "layernorm_forward");
         check(gpu->layernorm_backward(NULL, &t), "layernorm_backward");
@@ -276,11 +277,16 @@ static void layernorm(void)
 static void embedding(void)
 {
     enum { TIME = 19, ROWS = 5 * TIME, COLS = 21, TOKENS = 11 };
-    struct k_embed e = {.tokens = numbers(ROWS, TOKENS), .token = floats(TOKENS * COLS, -1, 1),
-        .position = floats(TIME * COLS, -1, 1),
-                        .out = floats(ROWS * COLS, 0, 0), .dout = floats(ROWS * COLS, -1, 1),
-                            .dtoken = floats(TOKENS * COLS, -1, 1),
-                        .dposition = floats(TIME * COLS, -1, 1), .rows = ROWS, .time = TIME, .cols = COLS};
+    struct k_embed e = {.tokens = numbers(ROWS, TOKENS),
+                        .token = floats(TOKENS * COLS, -1, 1),
+                        .position = floats(TIME * COLS, -1, 1),
+                        .out = floats(ROWS * COLS, 0, 0),
+                        .dout = floats(ROWS * COLS, -1, 1),
+                        .dtoken = floats(TOKENS * COLS, -1, 1),
+                        .dposition = floats(TIME * COLS, -1, 1),
+                        .rows = ROWS,
+                        .time = TIME,
+                        .cols = COLS};
     up();
     struct k_embed t = e;
     t.tokens = D(e.tokens), t.token = D(e.token), t.position = D(e.position), t.out = D(e.out), t.dout = D(e.dout);
@@ -330,14 +336,17 @@ static void pooling_nan(void)
 static void convolution(void)
 {
     for (int variant = 0; variant < 3; variant++) {
-        struct k_conv c = {.batch = 3, .height = 7, .width = 6, .channels_in = 3, .channels_out = 5, .kernel = 3,
-                           .pad = (size_t)(variant == 1), .adds = variant == 2};
-        size_t pixels = (7 + 2 * c.pad - 2) * (6 + 2 * c.pad - 2), in = 3 * 7 * 6 * 3, out = 3 * pixels * 5,
-            weights = 5 * 9 * 3;
-        c.x = floats(in, -1, 1), c.weight = floats(weights, -1, 1), c.bias = floats(5, -1, 1), c.y = floats(out,
-            0, 0);
-        c.dy = floats(out, -1, 1), c.dx = floats(in, 3, 3), c.dweight = floats(weights, -1, 1),
-            c.dbias = floats(5, -1, 1);
+        struct k_conv c = {.batch = 3,
+                           .height = 7,
+                           .width = 6,
+                           .channels_in = 3,
+                           .channels_out = 5,
+                           .kernel = 3,
+                           .pad = (size_t)(variant == 1),
+                           .adds = variant == 2};
+        size_t pixels = (7 + 2 * c.pad - 2) * (6 + 2 * c.pad - 2), in = 3 * 7 * 6 * 3, out = 3 * pixels * 5, weights = 5 * 9 * 3;
+        c.x = floats(in, -1, 1), c.weight = floats(weights, -1, 1), c.bias = floats(5, -1, 1), c.y = floats(out, 0, 0);
+        c.dy = floats(out, -1, 1), c.dx = floats(in, 3, 3), c.dweight = floats(weights, -1, 1), c.dbias = floats(5, -1, 1);
         c.work = floats(k_conv_work(&c), 0, 0);
         up();
         struct k_conv t = c;
@@ -345,8 +354,7 @@ static void convolution(void)
         t.dweight = D(c.dweight), t.dbias = D(c.dbias), t.work = D(c.work);
         check(gpu->conv_forward(NULL, &t), "conv_forward"), check(gpu->conv_backward(NULL, &t), "conv_backward");
         cpu->conv_forward(NULL, &c), cpu->conv_backward(NULL, &c);
-        same("conv y", c.y, out, 1e-5), same("conv dx", c.dx, in, 1e-5),
-            same("conv dweight", c.dweight, weights, 2e-5);
+        same("conv y", c.y, out, 1e-5), same("conv dx", c.dx, in, 1e-5), same("conv dweight", c.dweight, weights, 2e-5);
         same("conv dbias", c.dbias, 5, 2e-5);
         case_end();
     }
@@ -355,11 +363,15 @@ static void convolution(void)
 static void cross_entropy(void)
 {
     for (size_t classes = 10; classes < 400; classes += 291) {
-        size_t rows = 9;
-        struct k_xent x = {.logits = floats(rows * classes, -4, 4), .targets = numbers(rows, (uint32_t)classes),
-            .losses = floats(rows, 0, 0),
-                           .scale = 0.25f, .rows = rows, .classes = classes, .right = floats(rows, 0, 0)};
-        uint8_t *labels = host_new(rows);
+        size_t        rows = 9;
+        struct k_xent x = {.logits = floats(rows * classes, -4, 4),
+                           .targets = numbers(rows, (uint32_t)classes),
+                           .losses = floats(rows, 0, 0),
+                           .scale = 0.25f,
+                           .rows = rows,
+                           .classes = classes,
+                           .right = floats(rows, 0, 0)};
+        uint8_t      *labels = host_new(rows);
         for (size_t r = 0; r < rows; r++)
             labels[r] = (uint8_t)(r % 10);
         x.probs = x.grads = (float *)(uintptr_t)x.logits; /* in place, as gpt2 has it */
@@ -380,17 +392,16 @@ static void attention(void)
 {
     static const size_t shapes[][4] = {{2, 37, 2, 8}, {1, 70, 1, 64}, {1, 5, 3, 120}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        struct k_attention a = {.batch = shapes[i][0], .time = shapes[i][1], .heads = shapes[i][2],
-            .width = shapes[i][2] * shapes[i][3]};
+        struct k_attention a = {
+            .batch = shapes[i][0], .time = shapes[i][1], .heads = shapes[i][2], .width = shapes[i][2] * shapes[i][3]};
         size_t rows = a.batch * a.time;
-        a.qkv = floats(rows * 3 * a.width, -1, 1), a.out = floats(rows * a.width, 0, 0),
-            a.lse = floats(rows * a.heads, 0, 0);
+        a.qkv = floats(rows * 3 * a.width, -1, 1), a.out = floats(rows * a.width, 0, 0), a.lse = floats(rows * a.heads, 0, 0);
         a.dout = floats(rows * a.width, -1, 1), a.dqkv = floats(rows * 3 * a.width, 9, 9);
         up();
         struct k_attention t = a;
         t.qkv = D(a.qkv), t.out = D(a.out), t.lse = D(a.lse), t.dout = D(a.dout), t.dqkv = D(a.dqkv);
-        check(gpu->attention_forward(NULL, &t), "attention_forward"), check(gpu->attention_backward(NULL, &t),
-            "attention_backward");
+        check(gpu->attention_forward(NULL, &t), "attention_forward"),
+            check(gpu->attention_backward(NULL, &t), "attention_backward");
         k_attention_forward_reference(NULL, &a), k_attention_backward_reference(NULL, &a);
         same("attention out", a.out, rows * a.width, 1e-5), same("attention lse", a.lse, rows * a.heads, 1e-5);
         same("attention dqkv", a.dqkv, rows * 3 * a.width, 2e-5);
@@ -401,9 +412,14 @@ static void attention(void)
 static void products(void)
 {
     for (int variant = 0; variant < 8; variant++) {
-        struct k_gemm g = {.m = 37, .n = 29, .k = 53, .a_transposed = variant & 1, .b_transposed = variant & 2,
-                           .beta = variant & 4 ? 1.0f : 0.0f, .a = floats(37 * 53, -1, 1),
-                               .b = floats(29 * 53, -1, 1),
+        struct k_gemm g = {.m = 37,
+                           .n = 29,
+                           .k = 53,
+                           .a_transposed = variant & 1,
+                           .b_transposed = variant & 2,
+                           .beta = variant & 4 ? 1.0f : 0.0f,
+                           .a = floats(37 * 53, -1, 1),
+                           .b = floats(29 * 53, -1, 1),
                            .c = floats(37 * 29, -1, 1)};
         up();
         struct k_gemm t = g;
@@ -413,9 +429,16 @@ static void products(void)
         same("gemm", g.c, 37 * 29, 1e-5);
         case_end();
     }
-    struct k_gemm g = {.m = 8, .n = 12, .k = 16, .b_transposed = true, .a = floats(8 * 20, -1, 1),
-        .b = floats(12 * 24, -1, 1),
-                       .c = floats(8 * 28, -1, 1), .lda = 20, .ldb = 24, .ldc = 28};
+    struct k_gemm g = {.m = 8,
+                       .n = 12,
+                       .k = 16,
+                       .b_transposed = true,
+                       .a = floats(8 * 20, -1, 1),
+                       .b = floats(12 * 24, -1, 1),
+                       .c = floats(8 * 28, -1, 1),
+                       .lda = 20,
+                       .ldb = 24,
+                       .ldc = 28};
     up();
     struct k_gemm t = g;
     t.a = D(g.a), t.b = D(g.b), t.c = D(g.c);
@@ -431,10 +454,15 @@ static const double HALF = 1.0 / 128; /* one rounding is at most 2^-9 of a value
 static void half_products(void)
 {
     for (int variant = 0; variant < 8; variant++) {
-        bool is_wide = variant & 4;
-        struct k_half_gemm g = {.m = 24, .n = 40, .k = 32, .a_transposed = variant & 1, .b_transposed = variant & 2,
-                                .beta = is_wide && (variant & 1) ? 1.0f : 0.0f, .a = halves(24 * 32, -1, 1),
-                                    .b = halves(40 * 32, -1, 1)};
+        bool               is_wide = variant & 4;
+        struct k_half_gemm g = {.m = 24,
+                                .n = 40,
+                                .k = 32,
+                                .a_transposed = variant & 1,
+                                .b_transposed = variant & 2,
+                                .beta = is_wide && (variant & 1) ? 1.0f : 0.0f,
+                                .a = halves(24 * 32, -1, 1),
+                                .b = halves(40 * 32, -1, 1)};
         if (is_wide)
             g.c32 = floats(24 * 40, -1, 1);
         else
@@ -456,8 +484,7 @@ static void half_elementwise(void)
 {
     enum { ROWS = 200, COLS = 40, COUNT = ROWS * COLS };
     float  *x32 = floats(COUNT + 3, -3, 3), *sums = floats(COLS, 0, 0);
-    k_half *x = halves(COUNT, -3, 3), *y = halves(COUNT, 0, 0), *g = halves(COUNT, -1, 1), *c = halves(COUNT + 3,
-        0, 0);
+    k_half *x = halves(COUNT, -3, 3), *y = halves(COUNT, 0, 0), *g = halves(COUNT, -1, 1), *c = halves(COUNT + 3, 0, 0);
     x32[0] = NAN, x32[1] = INFINITY, x32[2] = 1.00390625f; /* a tie */
     up();
     check(gpu->half->cast(NULL, D(x32), D(c), COUNT + 3), "cast");
@@ -484,14 +511,21 @@ static void half_norm(void)
 {
     enum { ROWS = 150, COLS = 96, COUNT = ROWS * COLS };
     for (int with = 0; with < 2; with++) {
-        struct k_half_norm n = {.x = halves(COUNT, -2, 3), .plus = with ? halves(COUNT, -1, 1) : NULL,
-                                .sum = with ? halves(COUNT, 0, 0) : NULL, .y = halves(COUNT, 0, 0),
-                                    .weight = floats(COLS, -1, 1),
-                                .bias = floats(COLS, -1, 1), .mean = floats(ROWS, 0, 0), .rstd = floats(ROWS, 0, 0),
-                                .dy = halves(COUNT, -1, 1), .carry = with ? halves(COUNT, -1, 1) : NULL,
-                                    .dx = halves(COUNT, 0, 0),
-                                .dweight = floats(COLS, 0, 0), .dbias = floats(COLS, 0, 0), .rows = ROWS,
-                                    .cols = COLS};
+        struct k_half_norm n = {.x = halves(COUNT, -2, 3),
+                                .plus = with ? halves(COUNT, -1, 1) : NULL,
+                                .sum = with ? halves(COUNT, 0, 0) : NULL,
+                                .y = halves(COUNT, 0, 0),
+                                .weight = floats(COLS, -1, 1),
+                                .bias = floats(COLS, -1, 1),
+                                .mean = floats(ROWS, 0, 0),
+                                .rstd = floats(ROWS, 0, 0),
+                                .dy = halves(COUNT, -1, 1),
+                                .carry = with ? halves(COUNT, -1, 1) : NULL,
+                                .dx = halves(COUNT, 0, 0),
+                                .dweight = floats(COLS, 0, 0),
+                                .dbias = floats(COLS, 0, 0),
+                                .rows = ROWS,
+                                .cols = COLS};
         up();
         struct k_half_norm t = n;
         t.x = D(n.x), t.plus = D(n.plus), t.sum = D(n.sum), t.y = D(n.y), t.weight = D(n.weight), t.bias = D(n.bias);
@@ -514,17 +548,21 @@ static void half_norm(void)
 static void half_embedding(void)
 {
     enum { TIME = 19, ROWS = 5 * TIME, COLS = 24, TOKENS = 11 };
-    struct k_half_embed e = {.tokens = numbers(ROWS, TOKENS), .token = halves(TOKENS * COLS, -1, 1),
-        .position = halves(TIME * COLS, -1, 1),
-                             .out = halves(ROWS * COLS, 0, 0), .dout = halves(ROWS * COLS, -1, 1),
-                                 .dtoken = floats(TOKENS * COLS, -1, 1),
-                             .dposition = floats(TIME * COLS, -1, 1), .rows = ROWS, .time = TIME, .cols = COLS};
+    struct k_half_embed e = {.tokens = numbers(ROWS, TOKENS),
+                             .token = halves(TOKENS * COLS, -1, 1),
+                             .position = halves(TIME * COLS, -1, 1),
+                             .out = halves(ROWS * COLS, 0, 0),
+                             .dout = halves(ROWS * COLS, -1, 1),
+                             .dtoken = floats(TOKENS * COLS, -1, 1),
+                             .dposition = floats(TIME * COLS, -1, 1),
+                             .rows = ROWS,
+                             .time = TIME,
+                             .cols = COLS};
     up();
     struct k_half_embed t = e;
     t.tokens = D(e.tokens), t.token = D(e.token), t.position = D(e.position), t.out = D(e.out), t.dout = D(e.dout);
     t.dtoken = D(e.dtoken), t.dposition = D(e.dposition);
-    check(gpu->half->embed_forward(NULL, &t), "embed_forward"), check(gpu->half->embed_backward(NULL, &t),
-        "embed_backward");
+    check(gpu->half->embed_forward(NULL, &t), "embed_forward"), check(gpu->half->embed_backward(NULL, &t), "embed_backward");
     k_half_reference.embed_forward(NULL, &e), k_half_reference.embed_backward(NULL, &e);
     same_halves("half embed out", e.out, ROWS * COLS, HALF), same("half embed dtoken", e.dtoken, TOKENS * COLS, 1e-5);
     same("half embed dposition", e.dposition, TIME * COLS, 1e-5);
@@ -533,19 +571,16 @@ static void half_embedding(void)
 static void half_attention_of(size_t batch, size_t time, size_t heads)
 {
     struct k_half_attention a = {.batch = batch, .time = time, .heads = heads, .width = heads * 64};
-    size_t rows = batch * time;
-    a.qkv = halves(rows * 3 * a.width, -1, 1), a.out = halves(rows * a.width, 0, 0), a.lse = floats(rows * heads,
-        0, 0);
-    a.dout = halves(rows * a.width, -1, 1), a.dqkv = halves(rows * 3 * a.width, 9, 9),
-        a.dot = floats(rows * heads, 0, 0);
+    size_t                  rows = batch * time;
+    a.qkv = halves(rows * 3 * a.width, -1, 1), a.out = halves(rows * a.width, 0, 0), a.lse = floats(rows * heads, 0, 0);
+    a.dout = halves(rows * a.width, -1, 1), a.dqkv = halves(rows * 3 * a.width, 9, 9), a.dot = floats(rows * heads, 0, 0);
     up();
     struct k_half_attention t = a;
     t.qkv = D(a.qkv), t.out = D(a.out), t.lse = D(a.lse), t.dout = D(a.dout), t.dqkv = D(a.dqkv), t.dot = D(a.dot);
     check(gpu->half->attention_forward(NULL, &t), "attention_forward");
     check(gpu->half->attention_backward(NULL, &t), "attention_backward");
     k_half_reference.attention_forward(NULL, &a), k_half_reference.attention_backward(NULL, &a);
-    same_halves("half attention out", a.out, rows * a.width, 2 * HALF),
-        same("half attention lse", a.lse, rows * heads, 1e-3);
+    same_halves("half attention out", a.out, rows * a.width, 2 * HALF), same("half attention lse", a.lse, rows * heads, 1e-3);
     same("half attention dot", a.dot, rows * heads, 0.05);
     same_halves("half attention dqkv", a.dqkv, rows * 3 * a.width, 2 * HALF);
     case_end();
@@ -562,11 +597,16 @@ static void half_attention(void)
 static void half_cross_entropy(void)
 {
     for (size_t classes = 21; classes < 9000; classes = classes * 20 + 1) {
-        size_t rows = 5, stride = (classes + 127) / 128 * 128;
-        struct k_half_xent x = {.scores = halves(rows * stride, -4, 4), .targets = numbers(rows, (uint32_t)classes),
-                                .losses = floats(rows, 0, 0), .right = floats(rows, 0, 0), .scale = 0.25f,
-                                    .wants_gradient = true,
-                                .rows = rows, .classes = classes, .stride = stride};
+        size_t             rows = 5, stride = (classes + 127) / 128 * 128;
+        struct k_half_xent x = {.scores = halves(rows * stride, -4, 4),
+                                .targets = numbers(rows, (uint32_t)classes),
+                                .losses = floats(rows, 0, 0),
+                                .right = floats(rows, 0, 0),
+                                .scale = 0.25f,
+                                .wants_gradient = true,
+                                .rows = rows,
+                                .classes = classes,
+                                .stride = stride};
         x.scores[2 * stride + (size_t)x.targets[2]] = k_half_of(5.0f);
         up();
         struct k_half_xent t = x;
@@ -586,7 +626,7 @@ static void again_the_same(void)
 {
     enum { TIME = 150, HEADS = 2, WIDTH = 64 * HEADS, COUNT = TIME * WIDTH };
     struct k_half_attention a = {.batch = 1, .time = TIME, .heads = HEADS, .width = WIDTH};
-    k_half *first[2];
+    k_half                 *first[2];
     a.qkv = halves(3 * COUNT, -1, 1), a.out = halves(COUNT, 0, 0), a.lse = floats(TIME * HEADS, 0, 0);
     a.dout = halves(COUNT, -1, 1), a.dqkv = halves(3 * COUNT, 9, 9), a.dot = floats(TIME * HEADS, 0, 0);
     up();
@@ -618,12 +658,26 @@ static void refusals(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {{"elementwise", elementwise}, {"column_sums", column_sums}, {"optimizers", optimizers}, {"sums", sums},
-             {"layernorm", layernorm}, {"embedding", embedding}, {"pooling", pooling}, {"pooling_nan", pooling_nan},
-             {"convolution", convolution}, {"cross_entropy", cross_entropy}, {"attention", attention}, {"products", products},
-             {"half_products", half_products}, {"half_elementwise", half_elementwise}, {"half_norm", half_norm},
-             {"half_embedding", half_embedding}, {"half_attention", half_attention},
-             {"half_cross_entropy", half_cross_entropy}, {"again_the_same", again_the_same}, {"refusals", refusals}};
+} cases[] = {{"elementwise", elementwise},
+             {"column_sums", column_sums},
+             {"optimizers", optimizers},
+             {"sums", sums},
+             {"layernorm", layernorm},
+             {"embedding", embedding},
+             {"pooling", pooling},
+             {"pooling_nan", pooling_nan},
+             {"convolution", convolution},
+             {"cross_entropy", cross_entropy},
+             {"attention", attention},
+             {"products", products},
+             {"half_products", half_products},
+             {"half_elementwise", half_elementwise},
+             {"half_norm", half_norm},
+             {"half_embedding", half_embedding},
+             {"half_attention", half_attention},
+             {"half_cross_entropy", half_cross_entropy},
+             {"again_the_same", again_the_same},
+             {"refusals", refusals}};
 
 int main(int argc, char **argv)
 {

@@ -64,8 +64,8 @@ static void pictures(const struct k_ops *gpu, const struct k_ops *cpu)
     mt_rng         rng = {3};
     for (size_t i = 0; i < sizeof records; i++)
         records[i] = (uint8_t)mt_rng_below(&rng, 256);
-    struct sgd_batch  batch = {.records = records, .labels = labels, .count = COUNT, .record_size = 784};
-    struct sgd_model *want, *got;
+    struct sgd_batch      batch = {.records = records, .labels = labels, .count = COUNT, .record_size = 784};
+    struct sgd_model     *want, *got;
     struct sgd_mlp_config mlp = {.ops = cpu, .inputs = 784, .outputs = 10, .hidden = {33}, .batch_max = COUNT + 1};
     must(sgd_mlp_new(&mlp, &want), "mlp");
     mlp.ops = gpu;
@@ -73,7 +73,7 @@ static void pictures(const struct k_ops *gpu, const struct k_ops *cpu)
     must(sgd_device_new(got, &got), "mlp on the device");
     compare("mlp", want, got, &batch, 1e-4);
 
-    static int16_t  large[COUNT * 784]; /* elements that are cast on the host */
+    static int16_t   large[COUNT * 784]; /* elements that are cast on the host */
     struct sgd_batch wide = batch;
     for (size_t i = 0; i < sizeof records; i++)
         large[i] = (int16_t)(records[i] * 50 - 5000);
@@ -87,8 +87,8 @@ static void pictures(const struct k_ops *gpu, const struct k_ops *cpu)
     must(sgd_device_new(got, &got), "mlp of int16 on the device");
     compare("mlp of int16", want, got, &wide, 1e-4);
 
-    struct sgd_cnn_config cnn = {.ops = cpu, .height = 14, .width = 14, .channels = {4, 6}, .dense = 16, .dropout = {0.3f, 0.3f},
-                                 .batch_max = COUNT};
+    struct sgd_cnn_config cnn = {
+        .ops = cpu, .height = 14, .width = 14, .channels = {4, 6}, .dense = 16, .dropout = {0.3f, 0.3f}, .batch_max = COUNT};
     batch.record_size = 196;
     batch.key = 99;
     must(sgd_cnn_new(&cnn, &want), "cnn");

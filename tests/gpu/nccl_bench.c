@@ -24,11 +24,11 @@
 enum { SLOTS = 3, COUNT = 1 << 20, STATE = 4 << 20, ROUNDS = 3, PATIENCE_S = 60 };
 
 struct world {
-    _Atomic int   over;              /* generations up to this one are over */
-    _Atomic int   id_of;             /* the generation that `id` is for */
+    _Atomic int   over;  /* generations up to this one are over */
+    _Atomic int   id_of; /* the generation that `id` is for */
     unsigned char id[SGD_NCCL_ID];
     struct {
-        _Atomic int order;  /* generation to join; -1: end */
+        _Atomic int order; /* generation to join; -1: end */
         _Atomic int rank;
         _Atomic int ready;  /* has its device */
         _Atomic int joined; /* the generation */

@@ -87,7 +87,7 @@ static struct test_board *board_of(int fd)
 
 struct test_board *test_board_new(uint64_t *number)
 {
-    int fd = memfd_create("test-board", MFD_CLOEXEC); /* open as long as the driver: workers open it through /proc */
+    int                fd = memfd_create("test-board", MFD_CLOEXEC); /* open as long as the driver: workers open it through /proc */
     struct test_board *board = fd >= 0 && ftruncate(fd, sizeof *board) == 0 ? board_of(fd) : NULL;
     if (!board)
         test_fail(__FILE__, __LINE__, "no board: %s", strerror(errno));
@@ -99,7 +99,7 @@ struct test_board *test_board_map(uint64_t number)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)(number >> 32), (int)(uint32_t)number);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    int                fd = open(path, O_RDWR | O_CLOEXEC);
     struct test_board *board = fd >= 0 ? board_of(fd) : NULL;
     if (fd >= 0)
         close(fd);
@@ -211,7 +211,7 @@ static bool holds(int pid, const char *file)
 
 int test_holders(const char *path)
 {
-    int count = 0;
+    int  count = 0;
     DIR *dir = opendir("/proc");
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         int pid = (int)strtol(entry->d_name, NULL, 10);
@@ -399,7 +399,7 @@ static bool case_run(const struct test_case *test)
         return perror(folder), false;
     setenv("XDG_RUNTIME_DIR", folder, 1);
     unsetenv("MANTA_ADDRESS");
-    char *argv[] = {test_argv[0], "--run", (char *)test->name, NULL};
+    char   *argv[] = {test_argv[0], "--run", (char *)test->name, NULL};
     int64_t start = test_now_ms();
     int     err = posix_spawn(&child, "/proc/self/exe", NULL, NULL, argv, environ);
     bool    ok = err == 0 && waitpid(child, &status, 0) == child && ended_well(test, status);

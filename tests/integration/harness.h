@@ -34,8 +34,8 @@ enum {
 };
 
 struct test_case {
-    const char     *name;
-    void          (*run)(void);
+    const char *name;
+    void (*run)(void);
     manta_init_opts opts;
     bool            no_init;       /* the case calls manta_init itself, if at all */
     int             expect_signal; /* the driver must die of it */
@@ -49,35 +49,34 @@ extern char **test_argv;
 
 /* Says what is wrong and ends the driver. */
 void test_fail(const char *file, int line, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
-#define CHECK(cond)                                                 \
-    do {                                                            \
-        if (!(cond))                                                \
-            test_fail(__FILE__, __LINE__, "not true: %s", #cond);   \
+#define CHECK(cond) \
+    do { \
+        if (!(cond)) \
+            test_fail(__FILE__, __LINE__, "not true: %s", #cond); \
     } while (0)
-#define CHECK_EQ(got, wanted)                                                                              \
-    do {                                                                                                   \
-        long long got_ = (long long)(got), wanted_ = (long long)(wanted);                                  \
-        if (got_ != wanted_)                                                                               \
+#define CHECK_EQ(got, wanted) \
+    do { \
+        long long got_ = (long long)(got), wanted_ = (long long)(wanted); \
+        if (got_ != wanted_) \
             test_fail(__FILE__, __LINE__, "%s is %lld instead of %lld (%s)", #got, got_, wanted_, #wanted); \
     } while (0)
-#define CHECK_STR(got, wanted)                                                                             \
-    do {                                                                                                   \
-        if (strcmp(got, wanted) != 0)                                                                      \
-            test_fail(__FILE__, __LINE__, "%s is \"%s\" instead of \"%s\"", #got, got, wanted);            \
+#define CHECK_STR(got, wanted) \
+    do { \
+        if (strcmp(got, wanted) != 0) \
+            test_fail(__FILE__, __LINE__, "%s is \"%s\" instead of \"%s\"", #got, got, wanted); \
     } while (0)
 /* `text` says `word` somewhere. */
-#define CHECK_SAYS(text, word)                                                                             \
-    do {                                                                                                   \
-        if (!strstr(text, word))                                                                           \
-            test_fail(__FILE__, __LINE__, "%s does not say \"%s\": \"%s\"", #text, word, text);            \
+#define CHECK_SAYS(text, word) \
+    do { \
+        if (!strstr(text, word)) \
+            test_fail(__FILE__, __LINE__, "%s does not say \"%s\": \"%s\"", #text, word, text); \
     } while (0)
 /* A call's code, with the error's text where it is another. */
-#define CHECK_CODE(call, wanted, e)                                                                        \
-    do {                                                                                                   \
-        int code_ = (call);                                                                                \
-        if (code_ != (wanted))                                                                             \
-            test_fail(__FILE__, __LINE__, "%s is %d instead of %s: %s", #call, code_, #wanted,             \
-                      code_ ? (e)->message : "no error");                                                  \
+#define CHECK_CODE(call, wanted, e) \
+    do { \
+        int code_ = (call); \
+        if (code_ != (wanted)) \
+            test_fail(__FILE__, __LINE__, "%s is %d instead of %s: %s", #call, code_, #wanted, code_ ? (e)->message : "no error"); \
     } while (0)
 
 /* Gets, checks and frees. */

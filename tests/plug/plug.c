@@ -44,11 +44,10 @@ __attribute__((constructor)) static void watch_by_environment(void)
 static bool key_of(int folder_fd, const char *name, char out[KEY_SIZE], bool *is_folder)
 {
     struct statx info;
-    if (statx(folder_fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_TYPE | STATX_BTIME,
-              &info) != 0)
+    if (statx(folder_fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_TYPE | STATX_BTIME, &info) != 0)
         return false;
-    snprintf(out, KEY_SIZE, "%llx-%llx-%x", (unsigned long long)info.stx_ino,
-             (unsigned long long)info.stx_btime.tv_sec, info.stx_btime.tv_nsec);
+    snprintf(out, KEY_SIZE, "%llx-%llx-%x", (unsigned long long)info.stx_ino, (unsigned long long)info.stx_btime.tv_sec,
+             info.stx_btime.tv_nsec);
     *is_folder = S_ISDIR(info.stx_mode);
     return *is_folder || S_ISREG(info.stx_mode);
 }
@@ -58,8 +57,8 @@ static bool key_of(int folder_fd, const char *name, char out[KEY_SIZE], bool *is
 /* Of a descriptor that reads from its begin by pread: the owner's place in the file stays where it is. */
 static int content_copy(int from, int to)
 {
-    char piece[65536];
-    off_t at = 0;
+    char    piece[65536];
+    off_t   at = 0;
     ssize_t n;
     while ((n = pread(from, piece, sizeof piece, at)) > 0) {
         if (write(to, piece, (size_t)n) != n)
@@ -84,13 +83,12 @@ static int names_note(int fd, int to)
 {
     char key[KEY_SIZE];
     bool is_folder;
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int  copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
     if (!dir)
         return -1;
     for (const struct dirent *entry; (entry = readdir(dir));)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            key_of(fd, entry->d_name, key, &is_folder))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && key_of(fd, entry->d_name, key, &is_folder))
             dprintf(to, "%s %c %s\n", key, is_folder ? 'd' : 'f', entry->d_name);
     closedir(dir);
     return 0;
@@ -115,12 +113,11 @@ static int note(int fd)
 
 static bool is_watched(int fd)
 {
-    char link[64], path[PATH_SIZE];
+    char   link[64], path[PATH_SIZE];
     size_t size = strlen(watched);
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, path, sizeof path - 1);
-    return size && n >= (ssize_t)size && memcmp(path, watched, size) == 0 &&
-           (n == (ssize_t)size || path[size] == '/');
+    return size && n >= (ssize_t)size && memcmp(path, watched, size) == 0 && (n == (ssize_t)size || path[size] == '/');
 }
 
 /* A sync that can't be noted has failed: no test may go on as if it were noted. */
@@ -162,8 +159,8 @@ static int file_build(const char *notes, const char *key, const char *to)
 
 static int folder_build(const char *notes, const char *key, const char *to, int depth)
 {
-    char path[PATH_SIZE], inner[KEY_SIZE], name[256], kind;
-    int rc = mkdir(to, 0700);
+    char  path[PATH_SIZE], inner[KEY_SIZE], name[256], kind;
+    int   rc = mkdir(to, 0700);
     FILE *names;
     snprintf(path, sizeof path, "%s/%s.names", notes, key);
     if (rc != 0 || depth > 8 || !(names = fopen(path, "re")))

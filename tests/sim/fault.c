@@ -107,8 +107,8 @@ static struct sim_node *keeper_of_item(struct sim *s, const struct sim_proc *p, 
         if (!n)
             continue;
         found = n;
-        *out_is_best = item->task && (!mt_id_is_zero(item->task->argument) ||
-                                      (item->task->kind == SIM_CALL && item->task->retries));
+        *out_is_best = item->task &&
+                       (!mt_id_is_zero(item->task->argument) || (item->task->kind == SIM_CALL && item->task->retries));
     }
     return found;
 }
@@ -273,9 +273,7 @@ static void cut_path(struct sim *s)
 static void net_fault(struct sim *s)
 {
     switch (sim_random(s, 5)) {
-    case 2:
-        s->counters.fault_total += sim_wire_break_one(s);
-        break;
+    case 2: s->counters.fault_total += sim_wire_break_one(s); break;
     case 0:
         if (sim_net_reset_one(s)) {
             s->counters.reset_stream++;
@@ -372,12 +370,22 @@ static void next_fault(struct sim *s, struct sim_event *e)
         return;
     }
     switch (sim_random(s, 20)) {
-    case 0: case 1: case 2: case 3: case 4: kill_process(s, CTL_WORKER, &s->counters.kill_worker); break;
-    case 5: case 6: case 7: case 8: case 9: case 10: plan_crash(s); break;
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4: kill_process(s, CTL_WORKER, &s->counters.kill_worker); break;
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+    case 9:
+    case 10: plan_crash(s); break;
     case 11: kill_process(s, CTL_ZYGOTE, &s->counters.kill_zygote); break;
     case 12: kill_process(s, CTL_DRIVER, &s->counters.kill_driver); break;
     case 13: kill_raylet(s); break;
-    case 14: case 15: pause_raylet(s); break;
+    case 14:
+    case 15: pause_raylet(s); break;
     default: pause_process(s); break;
     }
     sim_after(s, sim_between(s, SIM_MS, 2 * SIM_FAULT_MEAN_MS * SIM_MS), "fault", next_fault, 0);

@@ -95,11 +95,10 @@ static void total_add(struct total *t, const struct sim *s)
 
 static void total_print(const struct total *t, double seconds)
 {
-    printf("%llu seeds, %llu events (at least %llu a seed), at least %llu faults a seed, %.1f s\n",
-           (unsigned long long)t->seeds, (unsigned long long)t->events, (unsigned long long)t->events_least,
-           (unsigned long long)t->faults_least, seconds);
-#define X(name)              \
-    if (t->counters.name)    \
+    printf("%llu seeds, %llu events (at least %llu a seed), at least %llu faults a seed, %.1f s\n", (unsigned long long)t->seeds,
+           (unsigned long long)t->events, (unsigned long long)t->events_least, (unsigned long long)t->faults_least, seconds);
+#define X(name) \
+    if (t->counters.name) \
         printf("  %-20s %llu\n", #name, (unsigned long long)t->counters.name);
     SIM_COUNTERS(X)
 #undef X
@@ -109,11 +108,11 @@ static void total_print(const struct total *t, double seconds)
 static bool paths_taken(const struct total *t)
 {
     bool ok = t->events_least >= SIM_EVENTS_LEAST && t->faults_least >= SIM_FAULTS_LEAST;
-#define X(name)                                                                          \
-    if (t->counters.name < SIM_PATH_LEAST) {                                             \
-        printf("path %s was taken %llu times, which is less than %d\n", #name,           \
-               (unsigned long long)t->counters.name, SIM_PATH_LEAST);                    \
-        ok = false;                                                                      \
+#define X(name) \
+    if (t->counters.name < SIM_PATH_LEAST) { \
+        printf("path %s was taken %llu times, which is less than %d\n", #name, (unsigned long long)t->counters.name, \
+               SIM_PATH_LEAST); \
+        ok = false; \
     }
     SIM_COUNTERS(X)
 #undef X
@@ -126,12 +125,17 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
     static struct sim s;
     uint64_t          hash = 0;
     for (int run = 0; run < (o->once || o->trace ? 1 : 2); run++) {
-        struct sim_config config = {.seed = seed, .nodes = o->nodes, .has_head = o->has_head, .trace = o->trace,
+        struct sim_config config = {.seed = seed,
+                                    .nodes = o->nodes,
+                                    .has_head = o->has_head,
+                                    .trace = o->trace,
                                     .faults_until = (uint64_t)o->seconds * SIM_S,
-                                    .limit = (uint64_t)(o->seconds + 90) * SIM_S, .drivers_at_a_time = 2, .ops = 60,
+                                    .limit = (uint64_t)(o->seconds + 90) * SIM_S,
+                                    .drivers_at_a_time = 2,
+                                    .ops = 60,
                                     .is_short = seed % SIM_SHORT_EACH == 0,
                                     .fills_head = seed % SIM_SHORT_EACH == SIM_SHORT_EACH - 1};
-        bool ok = sim_run(&s, &config);
+        bool              ok = sim_run(&s, &config);
         if (!ok)
             printf("seed %llu, event %llu, %.6f s: %s\n", (unsigned long long)seed, (unsigned long long)s.event_count,
                    (double)s.now / 1e9, s.failure);

@@ -27,7 +27,7 @@ struct sim_actor {
     uint32_t newest; /* incarnation */
     MT_VEC(struct caller) callers;
     MT_VEC(struct sim_snapshot) saved;
-    size_t   loaded; /* of them, by the newest incarnation that had one */
+    size_t   loaded;              /* of them, by the newest incarnation that had one */
     char     name[CTL_NAME_SIZE]; /* "": none */
     uint64_t owner;
     uint32_t node, epoch;  /* of the owner */
@@ -36,11 +36,11 @@ struct sim_actor {
 };
 
 struct sim_oracle {
-    mt_map   tasks;  /* id -> sim_task */
-    mt_map   open;   /* serial of an owner -> its tasks that have not ended */
-    mt_map   actors; /* id -> sim_actor */
+    mt_map   tasks;      /* id -> sim_task */
+    mt_map   open;       /* serial of an owner -> its tasks that have not ended */
+    mt_map   actors;     /* id -> sim_actor */
     mt_map   dead_nodes; /* node << 32 | epoch -> 1: the head has said so */
-    mt_map   epochs; /* node << 32 | epoch -> serial of the raylet's incarnation */
+    mt_map   epochs;     /* node << 32 | epoch -> serial of the raylet's incarnation */
     uint64_t pending;
     char     text[SIM_TEXT];
 };
@@ -115,8 +115,7 @@ static unsigned long long short_id(const struct sim_task *t)
 
 void sim_oracle_runs(struct sim *s, struct sim_task *t, uint32_t attempt, uint64_t worker)
 {
-    SIM_REQUIRE(s, !t->must_not_run, "I3: task %llu runs, and its owner had taken it back before it ran",
-                short_id(t));
+    SIM_REQUIRE(s, !t->must_not_run, "I3: task %llu runs, and its owner had taken it back before it ran", short_id(t));
     t->executions++;
     sim_note(s, "runs", t->id.counter_index, worker);
     s->counters.task_retried += t->executions > 1;
@@ -190,9 +189,8 @@ void sim_oracle_ended(struct sim *s, struct sim_task *t, int32_t code, bool has_
     if (has_value)
         check_value(s, t, value);
     else
-        SIM_REQUIRE(s, outcome != 0 || t->executions == 0,
-                    "I3: task %llu ended with %s, 'not done', and has run %u times", short_id(t), mt_code_name(code),
-                    t->executions);
+        SIM_REQUIRE(s, outcome != 0 || t->executions == 0, "I3: task %llu ended with %s, 'not done', and has run %u times",
+                    short_id(t), mt_code_name(code), t->executions);
     t->is_ended = true;
     t->must_not_run = code == MT_ECANCELLED && outcome == 0;
     t->code = code;
@@ -255,13 +253,13 @@ void sim_oracle_creates(struct sim *s, struct sim_task *t, uint32_t incarnation,
     struct sim_actor *a = sim_oracle_actor(s, t->actor);
     sim_note(s, "creates", incarnation, worker);
     SIM_REQUIRE(s, a, "I4: an actor is created that nobody made");
-    SIM_REQUIRE(s, a->creations == 0 || incarnation > a->newest,
-                "I4: incarnation %u of an actor is created after incarnation %u", incarnation, a->newest);
+    SIM_REQUIRE(s, a->creations == 0 || incarnation > a->newest, "I4: incarnation %u of an actor is created after incarnation %u",
+                incarnation, a->newest);
     s->counters.actor_restarted += a->creations > 0;
     s->counters.strict_lost += a->is_strict && a->creations > 0;
     const struct sim_proc *before = a->is_strict && a->creations ? sim_proc_of(s, a->worker) : NULL;
-    SIM_REQUIRE(s, !before || sim_proc_is_frozen(before), "I12: incarnation %u of a strict actor begins while %u runs",
-                incarnation, a->newest);
+    SIM_REQUIRE(s, !before || sim_proc_is_frozen(before), "I12: incarnation %u of a strict actor begins while %u runs", incarnation,
+                a->newest);
     a->worker = worker;
     a->creations++;
     a->newest = incarnation;
@@ -298,9 +296,8 @@ void sim_oracle_call_runs(struct sim *s, struct sim_task *t, struct sim_actor *a
     if (t->executions > 1 && sim_value_of(s, mt_id_with_index(t->id, 1)))
         return; /* it had its turn; made again for its lost value it may come behind later ones */
     if (c->worker == worker)
-        SIM_REQUIRE(s, t->order >= c->last_order,
-                    "I4: call %llu of an owner runs after call %llu, in incarnation %u", (unsigned long long)t->order,
-                    (unsigned long long)c->last_order - 1, incarnation);
+        SIM_REQUIRE(s, t->order >= c->last_order, "I4: call %llu of an owner runs after call %llu, in incarnation %u",
+                    (unsigned long long)t->order, (unsigned long long)c->last_order - 1, incarnation);
     c->worker = worker;
     c->last_order = t->order + 1;
 }

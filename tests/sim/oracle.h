@@ -31,19 +31,19 @@ struct sim_task {
     uint64_t          order;   /* of a call: number among the owner's calls of that actor */
     int32_t           retries; /* < 0: without limit */
     uint32_t          executions;
-    uint64_t          worker; /* that ran it last */
+    uint64_t          worker;                   /* that ran it last */
     struct sim_answer answers[SIM_ANSWERS_MAX]; /* of the last runs */
     int               answer_count;
-    bool              has_failed; /* a run of it has reported a failure */
+    bool              has_failed;          /* a run of it has reported a failure */
     bool              has_expected, fails; /* its value is known beforehand; the function reports an error */
     int64_t           expected;
-    mt_id             pg;  /* placement group that it must run in; zero: none */
+    mt_id             pg;       /* placement group that it must run in; zero: none */
     mt_id             argument; /* of a ref that it takes; zero: none, or of no matter */
-    uint64_t          env; /* key of the environment that it must run in; 0: none */
+    uint64_t          env;      /* key of the environment that it must run in; 0: none */
     bool              is_ended;
     bool              is_cancelled; /* its owner has taken it back: it ends so, ... */
     bool              must_not_run; /* ... and was told that it has not run */
-    int32_t           code; /* how it ended */
+    int32_t           code;         /* how it ended */
     int64_t           value;
 };
 
@@ -61,7 +61,7 @@ void sim_oracle_runs(struct sim *s, struct sim_task *t, uint32_t attempt, uint64
 void sim_oracle_returns(struct sim *s, struct sim_task *t, int64_t value, uint32_t incarnation);
 void sim_oracle_actor_new(struct sim *s, mt_id id, bool is_strict);
 /* I12: the process of a strict actor's incarnation is let run on: no later one has begun. */
-void sim_oracle_may_run(struct sim *s, const struct sim_actor *a, uint32_t incarnation);
+void              sim_oracle_may_run(struct sim *s, const struct sim_actor *a, uint32_t incarnation);
 struct sim_actor *sim_oracle_actor(struct sim *s, mt_id id);
 /* The number of the next call of `owner`. */
 uint64_t sim_oracle_next_order(struct sim *s, mt_id actor, uint64_t owner);

@@ -64,8 +64,8 @@ void sim_note(struct sim *s, const char *what, uint64_t a, uint64_t b)
     mix(s, a);
     mix(s, b);
     if (s->config.trace)
-        printf("%12llu.%03llu us  %-18s %llx %llx\n", (unsigned long long)(s->now / SIM_US),
-               (unsigned long long)(s->now % SIM_US), what, (unsigned long long)a, (unsigned long long)b);
+        printf("%12llu.%03llu us  %-18s %llx %llx\n", (unsigned long long)(s->now / SIM_US), (unsigned long long)(s->now % SIM_US),
+               what, (unsigned long long)a, (unsigned long long)b);
 }
 
 void sim_fail(struct sim *s, const char *format, ...)

@@ -50,6 +50,7 @@ struct sim_node;
 struct sim_proc;
 
 /* ---- counters: proof that each path was taken ------------------------------------------------------------------- */
+/* clang-format off */
 #define SIM_COUNTERS(X) \
     /* faults */ \
     X(kill_worker) X(kill_worker_running) X(kill_worker_step) X(kill_driver) X(kill_asked_driver) X(kill_lender) X(kill_zygote) \
@@ -82,6 +83,7 @@ struct sim_proc;
     X(value_argument) X(value_returned) X(value_lent) X(owner_died) X(pin_lost) X(space_back) X(segment_back) \
     X(room_refused) X(pull_begun) X(pull_served) X(pull_refused) X(pull_cut) X(pull_broken) X(pull_doubted) \
     X(spilled) X(restored)
+/* clang-format on */
 
 struct sim_counters {
 #define X(name) uint64_t name;
@@ -92,13 +94,13 @@ struct sim_counters {
 /* ---- events ----------------------------------------------------------------------------------------------------- */
 struct sim_event {
     mt_heap_node node;
-    void       (*fire)(struct sim *s, struct sim_event *e);
-    const char  *name;
-    uint64_t     target; /* serial of what it is for: an event whose target is gone does nothing */
-    uint64_t     arg;
-    uint8_t     *bytes; /* owned */
-    size_t       size;
-    int          fd;
+    void (*fire)(struct sim *s, struct sim_event *e);
+    const char     *name;
+    uint64_t        target; /* serial of what it is for: an event whose target is gone does nothing */
+    uint64_t        arg;
+    uint8_t        *bytes; /* owned */
+    size_t          size;
+    int             fd;
     struct sim_mem *mem[3]; /* a count each */
 };
 
@@ -119,31 +121,31 @@ struct sim_config {
     uint64_t faults_until; /* virtual time; then everything heals */
     uint64_t limit;        /* by then all work must be done */
     uint32_t drivers_at_a_time;
-    uint32_t ops;          /* per driver */
-    bool     is_short;     /* the stores are small: values go to disk */
-    bool     fills_head;   /* others fill the head's disk at times */
+    uint32_t ops;        /* per driver */
+    bool     is_short;   /* the stores are small: values go to disk */
+    bool     fills_head; /* others fill the head's disk at times */
 };
 
 struct sim {
-    struct sim_config   config;
-    uint64_t            now; /* ns */
-    mt_heap             events;
-    uint64_t            event_count;
-    uint64_t            hash; /* of everything that happened, in order */
-    mt_rng              rng;
-    uint64_t            next_serial;
-    int32_t             next_pid;
-    int                 next_fd;
-    mt_map              fds;   /* descriptors that are open in some raylet: number -> serial of its node */
-    mt_map              procs; /* serial -> sim_proc */
-    mt_map              parks; /* address of a park page -> sim_mem */
-    uint64_t            mem_count;
-    struct io_loop     *acting; /* whose store acts; NULL: none */
-    mt_map              memories; /* descriptor of a segment -> sim_mem */
-    mt_map              mapped; /* address of a segment -> sim_mem */
-    mt_map              files;  /* descriptor -> spill file */
-    mt_map              wires;  /* number -> connection of two data sockets */
-    mt_map              values; /* id -> sim_value */
+    struct sim_config config;
+    uint64_t          now; /* ns */
+    mt_heap           events;
+    uint64_t          event_count;
+    uint64_t          hash; /* of everything that happened, in order */
+    mt_rng            rng;
+    uint64_t          next_serial;
+    int32_t           next_pid;
+    int               next_fd;
+    mt_map            fds;   /* descriptors that are open in some raylet: number -> serial of its node */
+    mt_map            procs; /* serial -> sim_proc */
+    mt_map            parks; /* address of a park page -> sim_mem */
+    uint64_t          mem_count;
+    struct io_loop   *acting;   /* whose store acts; NULL: none */
+    mt_map            memories; /* descriptor of a segment -> sim_mem */
+    mt_map            mapped;   /* address of a segment -> sim_mem */
+    mt_map            files;    /* descriptor -> spill file */
+    mt_map            wires;    /* number -> connection of two data sockets */
+    mt_map            values;   /* id -> sim_value */
     MT_VEC(struct sim_reading *) pinned;
     mt_map              died_at, died_on; /* number of a process -> when, and serial of its raylet */
     uint64_t            disk_full_until;
@@ -160,7 +162,7 @@ struct sim {
     uint32_t            drivers_late;  /* started when the cluster has had time to settle: they look whether it has */
     uint32_t            drivers_after; /* started after the last fault: they must find everything in order */
     uint64_t            strict_until, strict_owner, strict_node; /* until then this process and this node are spared */
-    uint64_t            head_spared_until; /* the head is not to be stopped: something longer is under way */
+    uint64_t            head_spared_until;                       /* the head is not to be stopped: something longer is under way */
     bool                is_healed, is_over;
     jmp_buf             failed;
     char                failure[SIM_TEXT];
@@ -176,18 +178,18 @@ struct sim *sim_running(void); /* for what has no place for a context */
 /* An event `delay` from now; valid until it fires or the next call. */
 struct sim_event *sim_after(struct sim *s, uint64_t delay, const char *name, void (*fire)(struct sim *, struct sim_event *),
                             uint64_t target);
-uint64_t sim_random(struct sim *s, uint64_t below);
-bool     sim_chance(struct sim *s, uint32_t in_a_million);
-uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high);
-uint64_t sim_serial(struct sim *s);
+uint64_t          sim_random(struct sim *s, uint64_t below);
+bool              sim_chance(struct sim *s, uint32_t in_a_million);
+uint64_t          sim_between(struct sim *s, uint64_t low, uint64_t high);
+uint64_t          sim_serial(struct sim *s);
 /* Mixes a fact into the trace hash. */
 void sim_note(struct sim *s, const char *what, uint64_t a, uint64_t b);
 /* Ends the run: an invariant does not hold. */
 MT_NORETURN void sim_fail(struct sim *s, const char *format, ...) MT_PRINTF(2, 3);
-#define SIM_REQUIRE(s, fact, ...)              \
-    do {                                       \
-        if (MT_UNLIKELY(!(fact)))              \
-            sim_fail((s), __VA_ARGS__);        \
+#define SIM_REQUIRE(s, fact, ...) \
+    do { \
+        if (MT_UNLIKELY(!(fact))) \
+            sim_fail((s), __VA_ARGS__); \
     } while (0)
 
 struct sim_mem *sim_mem_new(struct sim *s, size_t size);
@@ -216,8 +218,8 @@ void             sim_node_switch_wake(struct sim *s, struct sim_node *n);
 /* A driver connects; the process says CTL_HELLO then. */
 uint64_t sim_node_accept(struct sim *s, struct sim_node *n, struct sim_proc *p);
 /* A message of a process on its unix socket arrives (fd: a descriptor of the raylet's from now on, or -1). */
-void sim_node_socket(struct sim *s, struct sim_node *n, uint64_t conn, const struct lane_record *record,
-                     const void *payload, int fd);
+void sim_node_socket(struct sim *s, struct sim_node *n, uint64_t conn, const struct lane_record *record, const void *payload,
+                     int fd);
 void sim_node_conn_closed(struct sim *s, struct sim_node *n, uint64_t conn);
 void sim_node_exited(struct sim *s, struct sim_node *n, uint64_t conn, bool has_status, int32_t status);
 void sim_node_step(struct sim *s, struct sim_node *n, const struct rlt_event *e); /* copies what it points to */
@@ -235,14 +237,14 @@ void sim_proc_socket(struct sim *s, uint64_t serial, const struct lane_record *r
                      struct sim_mem *const mem[2], uint64_t fork_conn);
 void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *record, const void *payload,
                       struct sim_mem *const mem[3], struct sim_mem *switch_park); /* control lane, park page, pin table */
-void sim_proc_socket_closed(struct sim *s, uint64_t serial); /* the raylet closed its end */
+void sim_proc_socket_closed(struct sim *s, uint64_t serial);                      /* the raylet closed its end */
 void sim_proc_kill(struct sim *s, struct sim_proc *p, int signal);
 void sim_proc_wake(struct sim *s, uint64_t serial);
 void sim_proc_strict(struct sim *s, uint64_t serial, uint64_t until); /* its raylet lets it run until then */
 void sim_procs_of_node_die(struct sim *s, struct sim_node *n);
 /* Whether the process lives, and its actor is not dead for good. */
-bool             sim_proc_has_actor(struct sim *s, uint64_t serial, mt_id actor);
-void             sim_proc_dump(struct sim *s); /* prints what each process waits for */
+bool sim_proc_has_actor(struct sim *s, uint64_t serial, mt_id actor);
+void sim_proc_dump(struct sim *s); /* prints what each process waits for */
 
 /* ---- shells/head.c, twins/net.c ------------------------------------------------------------------------------------------ */
 void sim_net_new(struct sim *s);

@@ -55,10 +55,10 @@ struct keeper {
     char            **argv;
     const char       *name; /* of the program */
     struct cli_record record;
-    int               signals;  /* a descriptor */
-    int               asked_by; /* who waits for the first ready line; -1: nobody any more */
-    int               ready;    /* the daemon's line comes here; -1: it came, or the daemon has ended */
-    pid_t             child;    /* 0: none */
+    int               signals;                    /* a descriptor */
+    int               asked_by;                   /* who waits for the first ready line; -1: nobody any more */
+    int               ready;                      /* the daemon's line comes here; -1: it came, or the daemon has ended */
+    pid_t             child;                      /* 0: none */
     int64_t           begun_ms, due_ms, swept_ms; /* when it was started; will be; and since when its leavings are ended */
     int               pause_ms;
 };
@@ -110,7 +110,7 @@ static void pause_again(struct keeper *k)
 
 static void start(struct keeper *k)
 {
-    int       ends[2] = {-1, -1};
+    int ends[2] = {-1, -1};
     save(k); /* which the daemon adds itself to */
     mt_status st = pipe2(ends, O_CLOEXEC) == 0 ? spawn(k, ends[1]) : mt_error(MT_ESYS, errno, "pipe");
     if (ends[1] >= 0)

@@ -25,8 +25,8 @@ uint64_t cli_process_start(pid_t pid)
     if (pid <= 0 || mt_file_read(path, text, sizeof text) <= 0)
         return 0;
     const char *end = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!end || sscanf(end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu", &state,
-                       &start) != 2)
+    if (!end ||
+        sscanf(end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu", &state, &start) != 2)
         return 0;
     return state == 'Z' || state == 'X' ? 0 : start;
 }
@@ -57,8 +57,8 @@ bool cli_record_read(const char *file, struct cli_record *out)
 int cli_record_write(const char *file, const struct cli_record *r)
 {
     char next[CLI_RECORD_PATH_SIZE], text[TEXT_SIZE];
-    int  size = snprintf(text, sizeof text, "daemon %d %lu\nkeeper %d %lu\nrestarts %u\nlast %s\n", r->daemon.pid,
-                         r->daemon.start, r->keeper.pid, r->keeper.start, r->restarts, r->last);
+    int  size = snprintf(text, sizeof text, "daemon %d %lu\nkeeper %d %lu\nrestarts %u\nlast %s\n", r->daemon.pid, r->daemon.start,
+                         r->keeper.pid, r->keeper.start, r->restarts, r->last);
     if (snprintf(next, sizeof next, "%s.new", file) >= (int)sizeof next)
         return ENAMETOOLONG;
     int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -22,7 +22,10 @@ struct key {
     size_t      offset; /* in manta_sweep_opts */
     const char *text;   /* what it says, for users */
 };
-#define KEY(name, type, text) {#name, type, offsetof(manta_sweep_opts, name), text}
+#define KEY(name, type, text) \
+    { \
+#name, type, offsetof(manta_sweep_opts, name), text \
+    }
 static const struct key keys[] = {
     KEY(name, TEXT, "under which it is found again; \"sweep\""),
     KEY(storage, TEXT, "folder of the sweeps' folders; $MANTA_SWEEPS, else ~/.manta/sweeps"),
@@ -54,15 +57,17 @@ enum { KEYS = sizeof keys / sizeof *keys };
 static const struct {
     const char *name;
     int         kind;
-} kinds[] = {{"uniform", MANTA_PARAM_UNIFORM}, {"loguniform", MANTA_PARAM_LOG_UNIFORM}, {"normal", MANTA_PARAM_NORMAL},
-             {"lognormal", MANTA_PARAM_LOG_NORMAL}, {"int", MANTA_PARAM_INT}, {"logint", MANTA_PARAM_LOG_INT},
-             {"choice", MANTA_PARAM_CHOICE}, {"ordinal", MANTA_PARAM_ORDINAL}, {"grid", MANTA_PARAM_GRID}};
+} kinds[] = {{"uniform", MANTA_PARAM_UNIFORM}, {"loguniform", MANTA_PARAM_LOG_UNIFORM},
+             {"normal", MANTA_PARAM_NORMAL},   {"lognormal", MANTA_PARAM_LOG_NORMAL},
+             {"int", MANTA_PARAM_INT},         {"logint", MANTA_PARAM_LOG_INT},
+             {"choice", MANTA_PARAM_CHOICE},   {"ordinal", MANTA_PARAM_ORDINAL},
+             {"grid", MANTA_PARAM_GRID}};
 
 void sweep_keys_print(FILE *to)
 {
-    static const char *const types[] = {[INT] = "whole number", [INT64] = "whole number", [UINT64] = "whole number",
-                                        [REAL] = "number", [BOOL] = "true, false", [TEXT] = "text", [MODE] = "min, max",
-                                        [LIST] = "list"};
+    static const char *const types[] = {
+        [INT] = "whole number", [INT64] = "whole number", [UINT64] = "whole number", [REAL] = "number",
+        [BOOL] = "true, false", [TEXT] = "text",          [MODE] = "min, max",       [LIST] = "list"};
     static const char *const more[][3] = {
         {"trial.command", "list", "program and arguments; {NAME} is a parameter, {args} all as --NAME=VALUE"},
         {"trial.env", "mapping", "NAME: VALUE, of the program"},
@@ -70,8 +75,9 @@ void sweep_keys_print(FILE *to)
         {"trial.code", "text", "a shared object, in place of a program"},
         {"trial.function", "text", "the trial function in it"},
         {"resources.NAME", "number", "of a trial, of nodes' own resources"},
-        {"space.NAME", "mapping", "type and: low, high, step, or mean, deviation, or values; when: \"OTHER == VALUE\". A list is a "
-                                  "choice, a plain value a constant"},
+        {"space.NAME", "mapping",
+         "type and: low, high, step, or mean, deviation, or values; when: \"OTHER == VALUE\". A list is a "
+         "choice, a plain value a constant"},
     };
     for (int k = 0; k < KEYS; k++)
         fprintf(to, "%-20s %-14s %s\n", keys[k].name, types[keys[k].type], keys[k].text);
@@ -94,9 +100,8 @@ static bool fail(const struct at *at, const char *format, ...) __attribute__((fo
 static bool fail(const struct at *at, const char *format, ...)
 {
     va_list args;
-    int n = snprintf(at->f->error, FILE_ERROR_SIZE, "%.200s:%d: %.60s%s%.60s: ", at->f->file, at->line, at->of,
-                     at->of[0] ? "." : "",
-                     at->name);
+    int     n = snprintf(at->f->error, FILE_ERROR_SIZE, "%.200s:%d: %.60s%s%.60s: ", at->f->file, at->line, at->of,
+                     at->of[0] ? "." : "", at->name);
     va_start(args, format);
     vsnprintf(at->f->error + n, FILE_ERROR_SIZE - (size_t)n, format, args);
     va_end(args);
@@ -137,7 +142,7 @@ static bool list(const struct at *at, const yaml_node_t *node, const char *const
     if (node->type != YAML_SEQUENCE_NODE)
         return fail(at, "must be a list: [a, b]");
     const yaml_node_item_t *first = node->data.sequence.items.start, *end = node->data.sequence.items.top;
-    const char **texts = keep(at, ((size_t)(end - first) + 1) * sizeof *texts);
+    const char            **texts = keep(at, ((size_t)(end - first) + 1) * sizeof *texts);
     if (!texts)
         return false;
     for (; first < end; first++)
@@ -173,19 +178,15 @@ static bool key_set(const struct at *at, const struct key *key, const yaml_node_
         return false;
     bool is_true = strcmp(text, "true") == 0 || strcmp(text, "max") == 0;
     switch (key->type) {
-    case TEXT:
-        *(const char **)to = text;
-        return true;
-    case REAL:
-        return number(at, text, (double *)to);
+    case TEXT: *(const char **)to = text; return true;
+    case REAL: return number(at, text, (double *)to);
     case MODE:
         *(int *)to = is_true ? MANTA_MAX : MANTA_MIN;
         return is_true || strcmp(text, "min") == 0 ? true : fail(at, "is min or max, not \"%.60s\"", text);
     case BOOL:
         *(bool *)to = is_true;
         return is_true || strcmp(text, "false") == 0 ? true : fail(at, "is true or false, not \"%.60s\"", text);
-    default:
-        break;
+    default: break;
     }
     if (!whole(at, text, &integer))
         return false;
@@ -208,7 +209,7 @@ static bool mapping(const struct at *of, const yaml_node_t *node, const char *na
         return fail(of, "must have keys of its own");
     for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key = yaml_document_get_node(of->doc, pair->key);
-        struct at at = {of->f, of->doc, name, "", (int)key->start_mark.line + 1};
+        struct at          at = {of->f, of->doc, name, "", (int)key->start_mark.line + 1};
         if (key->type != YAML_SCALAR_NODE)
             return fail(&at, "a key must be a word");
         at.name = (const char *)key->data.scalar.value;
@@ -244,8 +245,11 @@ static bool param_key(const struct at *at, const yaml_node_t *value, void *user)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].name, text) == 0)
             p->kind = kinds[i].kind;
-    return p->kind ? true : fail(at, "there is no type \"%.40s\"; there are uniform, loguniform, normal, lognormal, int, logint, "
-                                 "choice, ordinal, grid", text);
+    return p->kind ? true
+                   : fail(at,
+                          "there is no type \"%.40s\"; there are uniform, loguniform, normal, lognormal, int, logint, "
+                          "choice, ordinal, grid",
+                          text);
 }
 
 static bool param(const struct at *at, const yaml_node_t *value, void *user)

@@ -97,7 +97,7 @@ static void folder_of(const struct words *w, const char *storage, const char *na
 /* Keeps the file beside the journal. */
 static void file_keep(const struct words *w, const struct sweep_file *f)
 {
-    char folder[PATH_SIZE], path[PATH_SIZE + 32], bytes[4096];
+    char   folder[PATH_SIZE], path[PATH_SIZE + 32], bytes[4096];
     size_t n;
     folder_of(w, f->opts.storage, f->opts.name ? f->opts.name : "sweep", folder);
     snprintf(path, sizeof path, "%s/sweep.yaml", folder);
@@ -178,8 +178,8 @@ static int on_name(void *user, const char *name)
         printf("%-24s %s\n", name, e.message);
         return 0;
     }
-    printf("%-24s %-10s %8" PRId64 " %8" PRId64 " %8" PRId64 " %8" PRId64 " ", name, v->state, v->count,
-           v->completed, v->stopped, v->failed);
+    printf("%-24s %-10s %8" PRId64 " %8" PRId64 " %8" PRId64 " %8" PRId64 " ", name, v->state, v->count, v->completed, v->stopped,
+           v->failed);
     if (v->best >= 0)
         printf("%s=%.6g\n", v->metric, v->trials[v->best].value);
     else
@@ -209,12 +209,11 @@ static int by_value(const void *a, const void *b, void *user)
 static int show(const manta_sweep_view *v)
 {
     int64_t *order = calloc((size_t)v->count + 1, sizeof *order);
-    printf("%s: %s %s, %s; sampler %s, scheduler %s, seed %s\n", v->name, v->mode, v->metric,
-           v->state,
-           v->sampler, v->scheduler, v->seed);
+    printf("%s: %s %s, %s; sampler %s, scheduler %s, seed %s\n", v->name, v->mode, v->metric, v->state, v->sampler, v->scheduler,
+           v->seed);
     printf("%" PRId64 " trials: %" PRId64 " completed, %" PRId64 " stopped early, %" PRId64 " failed, %" PRId64 " retries; "
-           "%.1f s, begun or resumed %" PRId64 " times\n\n", v->count, v->completed, v->stopped, v->failed,
-           v->retried, v->seconds, v->drivers);
+           "%.1f s, begun or resumed %" PRId64 " times\n\n",
+           v->count, v->completed, v->stopped, v->failed, v->retried, v->seconds, v->drivers);
     for (int64_t i = 0; order && i < v->count; i++)
         order[i] = i;
     if (order)
@@ -313,8 +312,9 @@ static int look(const struct words *w)
     else if (strcmp(verb, "importance") == 0)
         status = importance(w, v);
     else
-        status = w->count == 4 && strcmp(w->rest[2], "tensorboard") == 0 ? tensorboard(v, w->rest[3]) :
-                 w->count > 2 ? export(v, w->rest[2], w->rest[3]) : usage(stderr, 2);
+        status = w->count == 4 && strcmp(w->rest[2], "tensorboard") == 0 ? tensorboard(v, w->rest[3])
+                 : w->count > 2                                          ? export(v, w->rest[2], w->rest[3])
+                                                                         : usage(stderr, 2);
     manta_sweep_view_free(v);
     return status;
 }
@@ -324,9 +324,12 @@ static int tell(const struct words *w)
     const char *verb = w->rest[0], *text = w->rest[2];
     char       *end = NULL;
     int64_t     value = text ? strtoll(text, &end, 10) : 0;
-    int         what = strcmp(verb, "pause") == 0 ? MANTA_SWEEP_PAUSE : strcmp(verb, "go") == 0 ? MANTA_SWEEP_GO :
-                       strcmp(verb, "trials") == 0 ? MANTA_SWEEP_TRIALS : strcmp(verb, "time") == 0 ? MANTA_SWEEP_TIME :
-                       text ? MANTA_SWEEP_STOP_TRIAL : MANTA_SWEEP_STOP;
+    int         what = strcmp(verb, "pause") == 0    ? MANTA_SWEEP_PAUSE
+                       : strcmp(verb, "go") == 0     ? MANTA_SWEEP_GO
+                       : strcmp(verb, "trials") == 0 ? MANTA_SWEEP_TRIALS
+                       : strcmp(verb, "time") == 0   ? MANTA_SWEEP_TIME
+                       : text                        ? MANTA_SWEEP_STOP_TRIAL
+                                                     : MANTA_SWEEP_STOP;
     manta_error e;
     if (w->count < 2 || (text && (end == text || *end)) || ((what == MANTA_SWEEP_TRIALS || what == MANTA_SWEEP_TIME) && !text))
         return usage(stderr, 2);

@@ -127,8 +127,8 @@ static int column_find(const struct screen *s, const char *name)
 
 static int cell_make(char out[32], const manta_sweep_param *param)
 {
-    int n = param->kind == MANTA_VALUE_NUMBER ? snprintf(out, 32, "%.4g", param->number) :
-                                                snprintf(out, 32, "%.*s", CELL_MAX, param->text);
+    int n = param->kind == MANTA_VALUE_NUMBER ? snprintf(out, 32, "%.4g", param->number)
+                                              : snprintf(out, 32, "%.*s", CELL_MAX, param->text);
     return n < CELL_MIN ? CELL_MIN : n > CELL_MAX ? CELL_MAX : n;
 }
 
@@ -203,8 +203,8 @@ static void table_print(struct screen *s, const manta_sweep_progress *p, int row
 
 void screen_open(struct screen *s, const char *name, const char *metric, bool is_quiet)
 {
-    *s = (struct screen){.name = name, .metric = metric ? metric : "value", .is_quiet = is_quiet, .is_terminal = isatty(1) == 1,
-                         .done_before = -1};
+    *s = (struct screen){
+        .name = name, .metric = metric ? metric : "value", .is_quiet = is_quiet, .is_terminal = isatty(1) == 1, .done_before = -1};
 }
 
 static void terminal_show(struct screen *s, const manta_sweep_progress *p)

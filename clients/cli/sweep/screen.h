@@ -16,8 +16,8 @@ struct screen {
     const char *name, *metric;
     bool        is_quiet, is_terminal;
     double      shown_s;
-    int64_t     done_before; /* trials that had ended when this driver began; -1: not known yet */
-    int         lines;       /* that stand there, and are written over */
+    int64_t     done_before;                 /* trials that had ended when this driver began; -1: not known yet */
+    int         lines;                       /* that stand there, and are written over */
     char        columns[SCREEN_COLUMNS][64]; /* parameters that were seen; their columns stay, and never get narrower */
     int         widths[SCREEN_COLUMNS], column_count;
 };

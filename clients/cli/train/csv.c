@@ -79,12 +79,12 @@ static bool put_aside(struct train_csv *csv)
 static bool goes_on(struct train_csv *csv, int64_t from)
 {
     struct mt_append *out = &csv->file.out;
-    int64_t lines, lines_waiting;
-    off_t   at = later_find(fopen(csv->path, "re"), from, &lines);
-    FILE   *late = out->waiting.size ? fmemopen(out->waiting.data, out->waiting.size, "r") : NULL;
-    off_t   waiting = later_find(late, from, &lines_waiting);
-    bool    is_anothers = from <= 0 && lines > 0 && !csv->has_begun;
-    bool    ok = is_anothers ? put_aside(csv) : ftruncate(out->fd, at) == 0;
+    int64_t           lines, lines_waiting;
+    off_t             at = later_find(fopen(csv->path, "re"), from, &lines);
+    FILE             *late = out->waiting.size ? fmemopen(out->waiting.data, out->waiting.size, "r") : NULL;
+    off_t             waiting = later_find(late, from, &lines_waiting);
+    bool              is_anothers = from <= 0 && lines > 0 && !csv->has_begun;
+    bool              ok = is_anothers ? put_aside(csv) : ftruncate(out->fd, at) == 0;
     csv->has_begun = true;
     if (!ok || is_anothers)
         return ok;
@@ -108,9 +108,9 @@ static bool line_write(struct train_csv *csv, FILE *to, const manta_sgd_event *e
     if (csv->columns == 0 && csv->file.out.end == 0 && csv->file.out.waiting.size == 0)
         ok = head_write(to, event);
     csv->columns = event->metrics ? event->metrics : csv->columns;
-    ok = ok && fprintf(to, "%lld,%s,%lld,%d,%.1f,%.4f,%.9g,%.6f", (long long)time(NULL), what, (long long)event->step,
-                       event->workers, event->samples_per_s, event->data_wait, event->lr,
-                       event->recovery ? event->recovery->total_s : 0.0) > 0;
+    ok = ok &&
+         fprintf(to, "%lld,%s,%lld,%d,%.1f,%.4f,%.9g,%.6f", (long long)time(NULL), what, (long long)event->step, event->workers,
+                 event->samples_per_s, event->data_wait, event->lr, event->recovery ? event->recovery->total_s : 0.0) > 0;
     for (int i = 0; i < csv->columns && ok; i++)
         ok = event->metrics ? fprintf(to, ",%.9g", event->values[i]) > 0 : fputc(',', to) != EOF;
     return ok && fputc('\n', to) != EOF;

@@ -65,8 +65,8 @@ static bool record_write(FILE *file, const unsigned char *data, size_t size)
     put(head, size, 8);
     put_crc(head + 8, head, 8);
     put_crc(tail, data, size);
-    return fwrite(head, sizeof head, 1, file) == 1 && fwrite(data, size, 1, file) == 1 &&
-           fwrite(tail, sizeof tail, 1, file) == 1 && fflush(file) == 0;
+    return fwrite(head, sizeof head, 1, file) == 1 && fwrite(data, size, 1, file) == 1 && fwrite(tail, sizeof tail, 1, file) == 1 &&
+           fflush(file) == 0;
 }
 
 static double wall_now(void)
@@ -151,8 +151,8 @@ static size_t put_field(unsigned char *to, unsigned char key, const void *bytes,
 bool train_events_plugin(FILE *file, double wall_s, const char *tag, const char *plugin, const void *content, size_t size)
 {
     static const unsigned char nothing[] = {0x08, 1, 0x12, 4, 0x12, 2, 0x08, 1, 0x2a, 4, 0, 0, 0, 0}; /* float32[1] */
-    unsigned char one[PLUGIN_MAX + EVENT_MAX], two[sizeof one];
-    size_t        n;
+    unsigned char              one[PLUGIN_MAX + EVENT_MAX], two[sizeof one];
+    size_t                     n;
     if (size > PLUGIN_MAX - 2 * TAG_MAX || strlen(tag) >= TAG_MAX || strlen(plugin) >= TAG_MAX) {
         errno = EMSGSIZE;
         return false;

@@ -26,8 +26,14 @@ struct key {
     const char *text;  /* what it says, for users */
 };
 
-#define KEY(section, name, type, min, text)  {#section, #name, type, offsetof(struct job, opts.section.name), min, NULL, text}
-#define WORDS(section, name, words, text)    {#section, #name, WORD, offsetof(struct job, opts.section.name), 0, words, text}
+#define KEY(section, name, type, min, text) \
+    { \
+#section, #name, type, offsetof(struct job, opts.section.name), min, NULL, text \
+    }
+#define WORDS(section, name, words, text) \
+    { \
+#section, #name, WORD, offsetof(struct job, opts.section.name), 0, words, text \
+    }
 static const struct key keys[] = {
     {"", "seed", INT64, offsetof(struct job, opts.seed), 0, NULL, "of first parameters, order of records and dropout; 0"},
     {"model", "name", TEXT, offsetof(struct job, name), 0, NULL, "the operator: mlp, cnn, gpt2; its keys stand beside this one"},
@@ -109,8 +115,8 @@ static const struct {
 
 void job_keys_print(FILE *to)
 {
-    static const char *const types[] = {[INT] = "whole number", [INT64] = "whole number", [REAL] = "number", [BOOL] = "true, false",
-                                        [TEXT] = "text"};
+    static const char *const types[] = {
+        [INT] = "whole number", [INT64] = "whole number", [REAL] = "number", [BOOL] = "true, false", [TEXT] = "text"};
     for (int k = 0; k < KEYS; k++) {
         char name[64];
         snprintf(name, sizeof name, "%s%s%s", keys[k].section, keys[k].section[0] ? "." : "", keys[k].name);

@@ -23,23 +23,23 @@
 enum { JOB_CONFIG_MAX = 64, JOB_VALUE_SIZE = 1024, JOB_ERROR_SIZE = 512 };
 
 struct job {
-    manta_sgd_opts opts; /* opts.config and all strings are the job's */
-    const char    *name; /* of the operator */
+    manta_sgd_opts opts;              /* opts.config and all strings are the job's */
+    const char    *name;              /* of the operator */
     const char    *csv, *tensorboard; /* NULL: none */
     const char    *file;
     int            name_line;
     struct {
-        char *pair; /* "NAME=value" */
+        char       *pair; /* "NAME=value" */
         const char *section;
-        bool  is_path; /* the file calls it data.path */
-        int   line; /* 0: from the command line */
+        bool        is_path; /* the file calls it data.path */
+        int         line;    /* 0: from the command line */
     } config[JOB_CONFIG_MAX];
-    const char    *pairs[JOB_CONFIG_MAX + 1];
-    int            count;
-    char          *strings[JOB_CONFIG_MAX]; /* that others point to */
-    int            strings_count;
-    int            seen[128]; /* by place in the table: the line where a key was set; 0: nowhere, -1: by the command line */
-    char           error[JOB_ERROR_SIZE];
+    const char *pairs[JOB_CONFIG_MAX + 1];
+    int         count;
+    char       *strings[JOB_CONFIG_MAX]; /* that others point to */
+    int         strings_count;
+    int         seen[128]; /* by place in the table: the line where a key was set; 0: nowhere, -1: by the command line */
+    char        error[JOB_ERROR_SIZE];
 };
 
 /* Reads a file ("-": standard input). False: job->error says what is wrong, and where. End with job_fini in any case. */

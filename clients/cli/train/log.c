@@ -70,8 +70,11 @@ static bool events_open(struct train_file *file, const char *folder)
 
 bool train_log_open(struct train_log *log, const char *csv, const char *tensorboard, bool is_quiet, char *error, size_t size)
 {
-    *log = (struct train_log){.is_quiet = is_quiet, .is_terminal = isatty(STDOUT_FILENO) == 1, .begun_step = -1,
-                             .csv.file.out.fd = -1, .events.out.fd = -1};
+    *log = (struct train_log){.is_quiet = is_quiet,
+                              .is_terminal = isatty(STDOUT_FILENO) == 1,
+                              .begun_step = -1,
+                              .csv.file.out.fd = -1,
+                              .events.out.fd = -1};
     const char *which = csv;
     bool        is_open = !csv || train_csv_open(&log->csv, csv);
     if (tensorboard && is_open) {
@@ -165,8 +168,8 @@ static void part_add(char *text, size_t size, int room, const char *part)
 static void bar_draw(struct train_log *log, const manta_sgd_event *event)
 {
     static const char full[] = "########################", empty[] = "........................";
-    char part[64], text[256];
-    int  room = line_room();
+    char              part[64], text[256];
+    int               room = line_room();
     eta_print(log, event, part, sizeof part);
     snprintf(text, sizeof text, "%lld/%lld  loss %.4f  ETA %s", (long long)event->step, (long long)event->steps, event->loss, part);
     snprintf(part, sizeof part, "  %.0f samples/s", event->samples_per_s);

@@ -28,19 +28,19 @@ void train_file_close(struct train_file *file, const char *what);
 
 struct train_csv {
     struct train_file file;
-    const char *path; /* the caller's */
-    int         columns;   /* metrics of the head; 0: not known here yet */
-    bool        has_begun; /* what stands there of later steps is gone */
+    const char       *path;      /* the caller's */
+    int               columns;   /* metrics of the head; 0: not known here yet */
+    bool              has_begun; /* what stands there of later steps is gone */
 };
 
 struct train_log {
-    struct train_csv csv;
+    struct train_csv  csv;
     struct train_file events;
-    bool    has_events_begun;               /* TensorBoard was told from where on we go */
-    bool    is_terminal, is_quiet, has_bar; /* has_bar: the cursor stands behind one */
-    double  begun_s;
-    int64_t begun_step;
-    double  loss, samples_per_s;
+    bool              has_events_begun;               /* TensorBoard was told from where on we go */
+    bool              is_terminal, is_quiet, has_bar; /* has_bar: the cursor stands behind one */
+    double            begun_s;
+    int64_t           begun_step;
+    double            loss, samples_per_s;
 };
 
 /* False: `error` says what can't be opened. */

@@ -35,8 +35,7 @@ static bool actor_spec(struct own_class_spec *spec, const char *name, const mant
 {
     memset(spec, 0, sizeof *spec);
     spec->name = name;
-    spec->flags = CTL_CLASS_ACTOR | (o && o->strict ? CTL_CLASS_STRICT : 0) |
-                  (o && o->for_all_jobs ? CTL_CLASS_FOR_ALL : 0);
+    spec->flags = CTL_CLASS_ACTOR | (o && o->strict ? CTL_CLASS_STRICT : 0) | (o && o->for_all_jobs ? CTL_CLASS_FOR_ALL : 0);
     if (!lib_env_key(spec, o ? o->env : NULL, f))
         return false;
     if (!o)
@@ -74,8 +73,8 @@ static const char *group_name(const manta_method *m)
 static bool check_concurrency(const manta_actor_type *type, const manta_actor_opts *o, struct own_failure *f)
 {
     if (o && (o->max_concurrency < 0 || o->max_concurrency > MT_LIB_CONCURRENCY_MAX || o->max_pending_calls < 0)) {
-        own_failure_set(f, MT_EINVAL, "actor %s: max_concurrency %d (want 0 to %d), max_pending_calls %d (want >= 0)",
-                        type->name, o->max_concurrency, MT_LIB_CONCURRENCY_MAX, o->max_pending_calls);
+        own_failure_set(f, MT_EINVAL, "actor %s: max_concurrency %d (want 0 to %d), max_pending_calls %d (want >= 0)", type->name,
+                        o->max_concurrency, MT_LIB_CONCURRENCY_MAX, o->max_pending_calls);
         return false;
     }
     for (int i = 0; i < MT_ACTOR_GROUPS_MAX && type->groups[i].name; i++) {
@@ -88,8 +87,8 @@ static bool check_concurrency(const manta_actor_type *type, const manta_actor_op
     for (const manta_method *m = type->methods; m < type->methods + 24 && m->name; m++) {
         if (group_of(type, group_name(m)) >= 0)
             continue;
-        own_failure_set(f, MT_EINVAL, "actor %s: method %s is in the concurrency group '%s', which the type has not",
-                        type->name, m->name, group_name(m));
+        own_failure_set(f, MT_EINVAL, "actor %s: method %s is in the concurrency group '%s', which the type has not", type->name,
+                        m->name, group_name(m));
         return false;
     }
     return true;
@@ -117,9 +116,10 @@ static bool check_lifetime(const manta_actor_type *type, const manta_actor_opts 
         return false;
     }
     if (o->max_restarts < MANTA_NO_RETRY || o->max_task_retries < MANTA_NO_RETRY || o->max_task_retries > OWN_CALL_RETRIES_MAX) {
-        own_failure_set(f, MT_EINVAL, "actor %s: max_restarts %d, max_task_retries %d: they are 0 (none) or more (calls: up to "
-                        "%d), MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY", type->name, o->max_restarts, o->max_task_retries,
-                        OWN_CALL_RETRIES_MAX);
+        own_failure_set(f, MT_EINVAL,
+                        "actor %s: max_restarts %d, max_task_retries %d: they are 0 (none) or more (calls: up to "
+                        "%d), MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY",
+                        type->name, o->max_restarts, o->max_task_retries, OWN_CALL_RETRIES_MAX);
         return false;
     }
     return true;
@@ -227,8 +227,7 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
         own_failure_set(&f, MT_EAGAIN, "this process has %d actors and kinds of task at a time, as many as it may: free some",
                         MT_RLT_CLASSES_MAX);
     } else if (lib_args(type->name, type->signature, argc, argv, args, wires, &f, type->file, type->line) &&
-               actor_spec(&spec, type->name, opts, &f) && check_concurrency(type, opts, &f) &&
-               check_lifetime(type, opts, &f) &&
+               actor_spec(&spec, type->name, opts, &f) && check_concurrency(type, opts, &f) && check_lifetime(type, opts, &f) &&
                (!lib.inlined || lib_inline_may_name(opts ? opts->name : NULL, &f))) {
         spec.group = type->hash;
         call.function = type->hash;
@@ -242,9 +241,8 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
             actor = lib_detach(type, &spec, opts, &call, views, &f);
         else
             actor = own_actor_new(&lib.own, &spec, opts && opts->name_space ? opts->name_space : lib.name_space,
-                              opts ? opts->name : NULL,
-                              opts ? lib_tries(opts->max_restarts, 0) : 0,
-                              opts ? lib_tries(opts->max_task_retries, 0) : 0, &call);
+                                  opts ? opts->name : NULL, opts ? lib_tries(opts->max_restarts, 0) : 0,
+                                  opts ? lib_tries(opts->max_task_retries, 0) : 0, &call);
         if (!actor && !is_detached)
             own_failure_set(&f, MT_ENOMEM, "no memory for an actor");
         if (actor && opts) {
@@ -266,17 +264,21 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
 }
 
 /* The call's group, and whether it may be made now; EINVAL, EAGAIN into *f. */
-static bool may_call(const struct own_actor *actor, const manta_actor_type *type, const manta_method *m,
-                     struct own_call *call, struct own_failure *f)
+static bool may_call(const struct own_actor *actor, const manta_actor_type *type, const manta_method *m, struct own_call *call,
+                     struct own_failure *f)
 {
     if (call->retries < MANTA_NO_RETRY) {
-        own_failure_set(f, MT_EINVAL, "actor %s: max_retries %d of a call: it is 0 (the actor's max_task_retries) or more, "
-                        "MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY", actor->name, call->retries);
+        own_failure_set(f, MT_EINVAL,
+                        "actor %s: max_retries %d of a call: it is 0 (the actor's max_task_retries) or more, "
+                        "MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY",
+                        actor->name, call->retries);
         return false;
     }
     if (!type && call->group_name) {
-        own_failure_set(f, MT_EINVAL, "actor %s: its class is not in this executable, so neither are its concurrency groups: call "
-                        "%s without one", actor->name, m->name);
+        own_failure_set(f, MT_EINVAL,
+                        "actor %s: its class is not in this executable, so neither are its concurrency groups: call "
+                        "%s without one",
+                        actor->name, m->name);
         return false;
     }
     if (type && (type->groups[0].name || call->group_name)) {
@@ -291,9 +293,10 @@ static bool may_call(const struct own_actor *actor, const manta_actor_type *type
     if (actor->max_pending) {
         bool is_starting = actor->is_mine && !actor->create; /* its create counts as pending, but is no call */
         if (own_actor_pending(actor) >= actor->max_pending + is_starting) {
-            own_failure_set(f, MT_EAGAIN, "actor %s: %u calls of this process are not finished, as many as its "
-                            "max_pending_calls allows: wait for some, then call %s again", actor->name,
-                            actor->max_pending, m->name);
+            own_failure_set(f, MT_EAGAIN,
+                            "actor %s: %u calls of this process are not finished, as many as its "
+                            "max_pending_calls allows: wait for some, then call %s again",
+                            actor->name, actor->max_pending, m->name);
             return false;
         }
     }
@@ -312,7 +315,7 @@ static const manta_method *foreign_method(const char *name, struct own_failure *
         struct foreign *next;
         manta_method    method;
         char            name[];
-    }              *known;
+    } * known;
     static uint32_t count;
     for (struct foreign *one = known; one; one = one->next)
         if (strcmp(one->name, name) == 0)
@@ -358,10 +361,10 @@ static const char *signature_of(const manta_actor *handle, const char *method)
 
 manta_ref *lib_call_method(manta_actor *handle, const char *method, int argc, const manta_arg *argv, struct own_call *call)
 {
-    struct own_actor     *actor;
-    struct own_arg        args[MANTA_ARGS_MAX];
-    struct own_actor_wire wires[MANTA_ARGS_MAX];
-    struct own_failure    f;
+    struct own_actor       *actor;
+    struct own_arg          args[MANTA_ARGS_MAX];
+    struct own_actor_wire   wires[MANTA_ARGS_MAX];
+    struct own_failure      f;
     const manta_actor_type *type;
     const manta_method     *m;
     struct own_ref         *ref = NULL;
@@ -469,8 +472,7 @@ manta_actor *manta_actor_find_in(const char *name_space, const char *name, int64
     manta_actor          *handle = NULL;
     manta_status          code;
 
-    if (!request || !name || strlen(name) >= sizeof found.name ||
-        (name_space && strlen(name_space) >= sizeof found.space)) {
+    if (!request || !name || strlen(name) >= sizeof found.name || (name_space && strlen(name_space) >= sizeof found.space)) {
         free(request);
         lib_error(e, request ? MANTA_EINVAL : MANTA_ENOMEM, "a name of 1 to %d letters is needed", CTL_NAME_SIZE - 1);
         return NULL;
@@ -571,8 +573,7 @@ manta_status manta_actor_free(manta_actor *handle)
 
 /* ---- watches ---- */
 
-static manta_status watch_add(mt_id subject, struct own_actor *actor, manta_death_fn fn, void *user, uint64_t *out,
-                              manta_error *e)
+static manta_status watch_add(mt_id subject, struct own_actor *actor, manta_death_fn fn, void *user, uint64_t *out, manta_error *e)
 {
     struct lib_watch watch = {.number = ++lib.watch_number, .subject = subject, .actor = actor, .fn = fn, .user = user};
     if (lib.watches.count >= MT_LIB_WATCHES_MAX)

@@ -169,8 +169,8 @@ bool lib_has_events(void)
 void lib_events_ring(void)
 {
     uint64_t one = 1;
-    if (lib.event_fd < 0 || lib.is_rung || (lib.event_seen == lib.own.completed && !lib.callbacks && !lib.news.count &&
-                                            !lib.broken))
+    if (lib.event_fd < 0 || lib.is_rung ||
+        (lib.event_seen == lib.own.completed && !lib.callbacks && !lib.news.count && !lib.broken))
         return;
     lib.is_rung = write(lib.event_fd, &one, sizeof one) == sizeof one;
 }

@@ -71,10 +71,8 @@ static manta_status told(enum own_cancelled how, const char *name, manta_error *
         if (e)
             e->outcome = how == OWN_CANCELLED_NEVER ? MANTA_DONE : MANTA_UNKNOWN;
         return MANTA_OK;
-    case OWN_CANCELLED_FULL:
-        return lib_error(e, MANTA_EAGAIN, "there was no room to tell the node that runs %s: try again", name);
-    default:
-        return lib_error(e, MANTA_ENOENT, "nothing is under way for this reference: its result stands");
+    case OWN_CANCELLED_FULL: return lib_error(e, MANTA_EAGAIN, "there was no room to tell the node that runs %s: try again", name);
+    default: return lib_error(e, MANTA_ENOENT, "nothing is under way for this reference: its result stands");
     }
 }
 
@@ -95,8 +93,10 @@ manta_status manta_cancel(manta_ref *handle, const manta_cancel_opts *opts, mant
     if (code == MANTA_OK && ref->task) {
         snprintf(name, sizeof name, "%s", ref->task->name);
         if (ref->task->actor && flags & OWN_CANCEL_FORCE)
-            code = lib_error(e, MANTA_EINVAL, "%s is a call of an actor, whose process can't be killed for one call: "
-                             "cancel it without force, or use manta_actor_kill", name);
+            code = lib_error(e, MANTA_EINVAL,
+                             "%s is a call of an actor, whose process can't be killed for one call: "
+                             "cancel it without force, or use manta_actor_kill",
+                             name);
     }
     if (code == MANTA_OK) {
         lib.calls++;

@@ -123,12 +123,12 @@ static manta_ref *put_failed(const manta_error *e)
 
 manta_ref *manta_put_refs(const void *data, size_t size, manta_ref *const *refs, size_t count)
 {
-    manta_error      e;
-    struct own_ref  *ref, **held;
-    struct os_place  place;
-    struct lane_ref  wire;
-    void            *to;
-    size_t           all;
+    manta_error     e;
+    struct own_ref *ref, **held;
+    struct os_place place;
+    struct lane_ref wire;
+    void           *to;
+    size_t          all;
     if (count == 0)
         return manta_put(data, size);
     if (lib_declared_store(data, size, refs, count, &place, &to, &all, &e))
@@ -187,7 +187,8 @@ manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, mant
         return manta_return_bytes(c, data, size);
     if (c->into || c->ahead || c->results > 1 || c->has_value)
         return manta_fail(c, 0, "%s: manta_return_refs gives the only result, once, and not of a generator or in manta_map",
-                          c->name), MANTA_EINVAL;
+                          c->name),
+               MANTA_EINVAL;
     if (c->wanted != 'y' && c->wanted != '*')
         return lib_result_mistyped(c, 'y');
     code = lib_declared_store(data, size, refs, count, &place, &to, &all, &e);
@@ -202,8 +203,7 @@ manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, mant
     }
     code = refs_send(c, (uint8_t *)to + refs_offset(size), refs, count);
     lib_unlock();
-    os_client_publish(&lib.store, place, to, mt_id_with_index(c->run->record.id, 1), c->run->lane->owner_node, all, 'y',
-                      &wire);
+    os_client_publish(&lib.store, place, to, mt_id_with_index(c->run->record.id, 1), c->run->lane->owner_node, all, 'y', &wire);
     wire.flags |= LANE_REF_DECLARES;
     memcpy(c->bytes + sizeof(struct lane_value), &wire, sizeof wire);
     c->type = 'y';

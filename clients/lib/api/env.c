@@ -48,7 +48,7 @@ static manta_status vars_join(const char *const *vars, char *out, uint32_t *out_
 
 /* ---- code ---- */
 
-static bool elf_head(const char *path, ElfW(Ehdr) *out)
+static bool elf_head(const char *path, ElfW(Ehdr) * out)
 {
     int  fd = open(path, O_RDONLY | O_CLOEXEC);
     bool is_elf = fd >= 0 && pread(fd, out, sizeof *out, 0) == sizeof *out && memcmp(out->e_ident, ELFMAG, SELFMAG) == 0;
@@ -58,17 +58,17 @@ static bool elf_head(const char *path, ElfW(Ehdr) *out)
 }
 
 /* Whether all that its segments name is in the file: the dynamic linker maps what is missing, and dies of SIGBUS there. */
-static bool elf_is_whole(const char *path, const ElfW(Ehdr) *head)
+static bool elf_is_whole(const char *path, const ElfW(Ehdr) * head)
 {
     int         fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     bool        is_whole = fd >= 0 && fstat(fd, &st) == 0 && head->e_phnum;
     for (int i = 0; is_whole && i < head->e_phnum; i++) {
         ElfW(Phdr) segment;
-        off_t      at = (off_t)(head->e_phoff + (uint64_t)i * sizeof segment);
+        off_t at = (off_t)(head->e_phoff + (uint64_t)i * sizeof segment);
         is_whole = pread(fd, &segment, sizeof segment, at) == sizeof segment &&
-                   (segment.p_type != PT_LOAD || (segment.p_offset <= (uint64_t)st.st_size &&
-                                                  segment.p_filesz <= (uint64_t)st.st_size - segment.p_offset));
+                   (segment.p_type != PT_LOAD ||
+                    (segment.p_offset <= (uint64_t)st.st_size && segment.p_filesz <= (uint64_t)st.st_size - segment.p_offset));
     }
     if (fd >= 0)
         close(fd);
@@ -133,8 +133,7 @@ static manta_status files_pack(const manta_runtime_env *env, struct ctl_env *def
     packed->fd = -1;
     if (!env->working_dir && !(env->files && env->files[0]) && !env->code)
         return MANTA_OK;
-    if (code && snprintf(def->code, sizeof def->code, "%s/%s", LIB_CODE_FOLDER, slash ? slash + 1 : code) >=
-                    (int)sizeof def->code)
+    if (code && snprintf(def->code, sizeof def->code, "%s/%s", LIB_CODE_FOLDER, slash ? slash + 1 : code) >= (int)sizeof def->code)
         return lib_error(e, MANTA_EENV, "could not load code: the name of \"%.200s\" is too long", code);
     status = lib_pack(env, code, def->code, packed, e);
     if (status)
@@ -163,8 +162,7 @@ manta_status lib_env_make(const manta_runtime_env *env, uint64_t *out_key, manta
         code = lib_enter(e);
         bool is_in = code == MANTA_OK;
         if (is_in && (code = lib_check(e)) == MANTA_OK)
-            code = lib_call_socket(&request, CTL_ENV, &def, sizeof def, strings, def.strings_size, packed.fd,
-                                   MT_LIB_REQUEST_MS, e);
+            code = lib_call_socket(&request, CTL_ENV, &def, sizeof def, strings, def.strings_size, packed.fd, MT_LIB_REQUEST_MS, e);
         if (is_in)
             lib_unlock();
         if (packed.fd >= 0)

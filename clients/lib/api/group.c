@@ -184,12 +184,12 @@ manta_status manta_group_map(manta_group *handle, const char *method, const mant
                              manta_error *e)
 {
     enum { DEPTH = 2 };
-    const struct own_ref *ref;
-    manta_ref **under_way;
-    size_t      next = 0;
+    const struct own_ref     *ref;
+    manta_ref               **under_way;
+    size_t                    next = 0;
     manta_status              code;
     const struct manta_group *group = group_of(handle, "manta_group_map", &code, e);
-    int         slots = group ? group->count * DEPTH : 0;
+    int                       slots = group ? group->count * DEPTH : 0;
     if (!group || (count && (!items || !out)))
         return group ? lib_error(e, MANTA_EINVAL, "manta_group_map without items, or a place for results") : code;
     under_way = calloc((size_t)slots, sizeof *under_way);

@@ -49,8 +49,8 @@ static manta_status run_item(manta_ctx *c, manta_entry *entry, uint64_t index, c
     if (code) {
         char why[sizeof c->failure.message];
         snprintf(why, sizeof why, "%s", c->failure.message);
-        snprintf(c->failure.message, sizeof c->failure.message, "%s, item %llu: %.420s", entry->name,
-                 (unsigned long long)index, why);
+        snprintf(c->failure.message, sizeof c->failure.message, "%s, item %llu: %.420s", entry->name, (unsigned long long)index,
+                 why);
     }
     return code;
 }
@@ -58,14 +58,14 @@ static manta_status run_item(manta_ctx *c, manta_entry *entry, uint64_t index, c
 /* function hash, items, first of them, how many, size of an item, of a result */
 static manta_status chunk_run(manta_ctx *c, int argc, const manta_arg *argv)
 {
-    manta_entry  *entry = lib_entry_of_hash(argv[0].u);
-    uint64_t      first = argv[2].u, count = argv[3].u, item_size = argv[4].u, result_size = argv[5].u;
-    const uint8_t *items = argv[1].y.data;
-    uint64_t      begin = lib_now_ns();
+    manta_entry      *entry = lib_entry_of_hash(argv[0].u);
+    uint64_t          first = argv[2].u, count = argv[3].u, item_size = argv[4].u, result_size = argv[5].u;
+    const uint8_t    *items = argv[1].y.data;
+    uint64_t          begin = lib_now_ns();
     struct chunk_done done;
-    manta_ctx    *item;
-    uint8_t      *results;
-    manta_status  code = MANTA_OK;
+    manta_ctx        *item;
+    uint8_t          *results;
+    manta_status      code = MANTA_OK;
     (void)argc;
     if (!entry)
         return manta_fail(c, 0, "no such remote function in this executable"), MANTA_ENOFUNC;
@@ -138,8 +138,10 @@ static manta_status map_check(const struct map *m, const char *name, const void 
         return lib_error_failure(e, &f, (mt_id){0, 0});
     }
     if (!s[0] || s[1] != '>' || !strchr("ludby", s[0]) || (result && (s[3] || !strchr("ludby", result))))
-        return lib_error(e, MANTA_ETYPE, "%s (\"%s\"): manta_map needs a function of one argument 'l', 'u', 'd', 'b' or 'y' "
-                         "and at most one such result; defined at %s:%d", name, s, m->entry->file, m->entry->line);
+        return lib_error(e, MANTA_ETYPE,
+                         "%s (\"%s\"): manta_map needs a function of one argument 'l', 'u', 'd', 'b' or 'y' "
+                         "and at most one such result; defined at %s:%d",
+                         name, s, m->entry->file, m->entry->line);
     if (m->item_size == 0 || (value_size(s[0]) && m->item_size != value_size(s[0])))
         return lib_error(e, MANTA_EINVAL, "%s: items of %zu bytes, but the argument '%c' has %zu", name, m->item_size, s[0],
                          value_size(s[0]));
@@ -208,8 +210,7 @@ static manta_status chunk_take(struct map *m, manta_error *e)
     }
     memcpy(&done, view.data, sizeof done);
     if (m->result_size)
-        memcpy(m->results + chunk->first * m->result_size, (const uint8_t *)view.data + sizeof done,
-               chunk->count * m->result_size);
+        memcpy(m->results + chunk->first * m->result_size, (const uint8_t *)view.data + sizeof done, chunk->count * m->result_size);
     m->done_items += chunk->count;
     m->done_ns += done.took_ns;
     manta_release(&view);
@@ -235,8 +236,13 @@ static manta_status map_run(struct map *m, manta_error *e)
 manta_status manta_map(const char *name, const manta_task_opts *opts, const void *items, size_t count, size_t item_size,
                        size_t chunk, void *results, size_t result_size, manta_error *e)
 {
-    struct map   m = {.entry = name ? lib_entry_find(name) : NULL, .opts = opts, .count = count, .item_size = item_size,
-                      .chunk = chunk, .results = results, .result_size = result_size};
+    struct map   m = {.entry = name ? lib_entry_find(name) : NULL,
+                      .opts = opts,
+                      .count = count,
+                      .item_size = item_size,
+                      .chunk = chunk,
+                      .results = results,
+                      .result_size = result_size};
     manta_status code = lib_check(e);
     if (code == MANTA_OK)
         code = map_check(&m, name, items, e);

@@ -95,12 +95,12 @@ static void freeze(struct os_place place, void *data, size_t size)
 
 static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, bool is_own, manta_error *e)
 {
-    struct ctl_segment  ask = {.segment = number, .size = size}, got;
-    struct lib_request *request = malloc(sizeof *request);
+    struct ctl_segment    ask = {.segment = number, .size = size}, got;
+    struct lib_request   *request = malloc(sizeof *request);
     struct segment_memory memory;
-    manta_status        code;
-    mt_status           st;
-    bool                is_mapped;
+    manta_status          code;
+    mt_status             st;
+    bool                  is_mapped;
 
     if (!request)
         return lib_error(e, MANTA_ENOMEM, "no memory for a request");
@@ -156,7 +156,7 @@ void lib_store_warm(const struct os_place *place, void *data)
 
 static void segment_give_back(const struct os_trim *trim)
 {
-    struct ctl_segment back = {.segment = trim->segment, .size = trim->size};
+    struct ctl_segment    back = {.segment = trim->segment, .size = trim->size};
     struct segment_memory memory = {trim->data, trim->view, trim->generations};
     segment_unmap(&memory, trim->size);
     own_send(&lib.own, CTL_SEGMENT_BACK, own_id_next(&lib.own), &back, sizeof back);
@@ -240,7 +240,7 @@ static manta_status pin(struct lane_ref *ref, const void **data, int64_t deadlin
 static bool is_loss(manta_status code, int64_t deadline_ns)
 {
     return code == MANTA_EOBJ_LOST || code == MANTA_ENODE_DIED || code == MANTA_ECORRUPT ||
-           code == MANTA_EPROTO || /* somebody else has the dead node's port by now */
+           code == MANTA_EPROTO ||                                           /* somebody else has the dead node's port by now */
            (code == MANTA_ETIMEDOUT && (int64_t)lib_now_ns() < deadline_ns); /* the source was silent */
 }
 
@@ -630,8 +630,7 @@ manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, 
                 munmap(out->data, out->size);
             out->data = NULL;
             region_refuse(&got);
-            code = lib_error(e, MANTA_ENOMEM, "a region of %llu bytes could not be mapped",
-                             (unsigned long long)got.size);
+            code = lib_error(e, MANTA_ENOMEM, "a region of %llu bytes could not be mapped", (unsigned long long)got.size);
         }
     }
     free(request);

@@ -21,8 +21,7 @@ struct lib_pg_asking { /* one request and its answer */
     struct {
         struct ctl_request head;
         struct ctl_group   group;
-        uint8_t            bundles[MT_GROUP_BUNDLES_MAX * sizeof(struct ctl_bundle) +
-                                   MT_GROUP_RESOURCES_MAX * sizeof(struct ctl_resource)];
+        uint8_t bundles[MT_GROUP_BUNDLES_MAX * sizeof(struct ctl_bundle) + MT_GROUP_RESOURCES_MAX * sizeof(struct ctl_resource)];
     } ask;
     size_t size; /* of `ask` */
 };
@@ -362,10 +361,10 @@ manta_pg *manta_pg_current(manta_error *e)
 int manta_pg_nodes(const manta_pg *handle, uint32_t *out, int max, manta_error *e)
 {
     const struct manta_pg *pg;
-    uint32_t         nodes[MT_GROUP_BUNDLES_MAX] = {0};
-    struct manta_pg *now;
-    struct lib_pg_asking   *a;
-    manta_status     code = MANTA_OK;
+    uint32_t               nodes[MT_GROUP_BUNDLES_MAX] = {0};
+    struct manta_pg       *now;
+    struct lib_pg_asking  *a;
+    manta_status           code = MANTA_OK;
     if (!handle || max < 0 || (max && !out))
         return -lib_error(e, MANTA_EINVAL, "manta_pg_nodes without a group, or without a place for %d nodes", max);
     if (!(pg = pg_of(handle, "manta_pg_nodes", e)))
@@ -410,9 +409,10 @@ bool lib_pg_could_hold(const struct manta_pg *pg, int bundle, const struct own_c
         lacking = short_of;
     }
     double scale = lacking && strcmp(lacking->name, "memory") == 0 ? 1 : 1000;
-    snprintf(text, size, "it wants %.10g of \"%s\", which is more than %s of its placement group has: ask for less, or "
-             "reserve more", lacking ? (double)lacking->milli / scale : 0, lacking ? lacking->name : "",
-             bundle ? "that bundle" : "any bundle");
+    snprintf(text, size,
+             "it wants %.10g of \"%s\", which is more than %s of its placement group has: ask for less, or "
+             "reserve more",
+             lacking ? (double)lacking->milli / scale : 0, lacking ? lacking->name : "", bundle ? "that bundle" : "any bundle");
     return false;
 }
 
@@ -428,7 +428,7 @@ static int64_t left_ms(int64_t deadline_ns)
 static manta_status again(manta_status code, manta_error *e)
 {
     struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
-    manta_status entered = lib_enter(e);
+    manta_status    entered = lib_enter(e);
     if (entered)
         return entered;
     manta_status over = lib_run_is_over() ? lib_error_run_over(e) : MANTA_OK;
@@ -458,11 +458,11 @@ static manta_status take_early(struct manta_pg *pg, int64_t limit_ms, manta_erro
 
 manta_status manta_pg_wait(manta_pg *handle, int64_t timeout_ms, manta_error *e)
 {
-    struct manta_pg *pg;
-    int64_t        deadline = lib_deadline(timeout_ms);
+    struct manta_pg      *pg;
+    int64_t               deadline = lib_deadline(timeout_ms);
     struct lib_pg_asking *a;
-    manta_status   code;
-    bool           is_late = false;
+    manta_status          code;
+    bool                  is_late = false;
     if (!handle || timeout_ms < MANTA_FOREVER)
         return lib_error(e, MANTA_EINVAL, "manta_pg_wait without a group, or with a timeout_ms of %lld", (long long)timeout_ms);
     if (!(pg = pg_of(handle, "manta_pg_wait", e)))
@@ -488,8 +488,10 @@ manta_status manta_pg_wait(manta_pg *handle, int64_t timeout_ms, manta_error *e)
     }
     free(a);
     if (is_late)
-        return lib_error(e, code, "the placement group was not placed within %lld ms: its bundles wait for room, see `manta list "
-                         "placement-groups`", (long long)timeout_ms);
+        return lib_error(e, code,
+                         "the placement group was not placed within %lld ms: its bundles wait for room, see `manta list "
+                         "placement-groups`",
+                         (long long)timeout_ms);
     return code;
 }
 

@@ -82,9 +82,10 @@ static manta_status check_signature(const char *what, const char *name, const ch
         return MANTA_OK;
     if (!signature)
         return lib_error(e, MANTA_EINVAL, "%s %s, defined at %s:%d, has no signature", what, text_of(name), text_of(file), line);
-    return lib_error(e, MANTA_EINVAL, "%s %s, defined at %s:%d, has the signature \"%s\", in which '%c' can't stand at place %d: "
-                     "arguments are of ludbsyrA, then may come '>' and results of ludbsy, and the last of each may be '*'", what,
-                     name, text_of(file), line, signature, *wrong, (int)(wrong - signature) + 1);
+    return lib_error(e, MANTA_EINVAL,
+                     "%s %s, defined at %s:%d, has the signature \"%s\", in which '%c' can't stand at place %d: "
+                     "arguments are of ludbsyrA, then may come '>' and results of ludbsy, and the last of each may be '*'",
+                     what, name, text_of(file), line, signature, *wrong, (int)(wrong - signature) + 1);
 }
 
 /* Of one definition that two files have included, as of one that has been registered twice, either will do. */
@@ -99,8 +100,10 @@ static manta_status named_twice(const char *what, const char *name, const char *
     if (strcmp(name, other_name) != 0)
         return lib_error(e, MANTA_EINVAL, "%ss %s (%s:%d) and %s (%s:%d) have one hash: rename one of them", what, name,
                          text_of(file), line, other_name, text_of(other_file), other_line);
-    return lib_error(e, MANTA_EINVAL, "two %ss are named %s: %s:%d and %s:%d. A name is the whole program's, static or not: rename "
-                     "one of them", what, name, text_of(other_file), other_line, text_of(file), line);
+    return lib_error(e, MANTA_EINVAL,
+                     "two %ss are named %s: %s:%d and %s:%d. A name is the whole program's, static or not: rename "
+                     "one of them",
+                     what, name, text_of(other_file), other_line, text_of(file), line);
 }
 
 static manta_status check_entry(const manta_entry *entry, manta_error *e)
@@ -133,14 +136,13 @@ static manta_status check_methods(const manta_actor_type *type, manta_error *e)
 static manta_status check_actor_type(const manta_actor_type *type, manta_error *e)
 {
     const manta_actor_type *other = lib_actor_type_of_hash(type->hash);
-    manta_status code = check_signature("actor type", type->name, type->signature, false, type->file, type->line, e);
+    manta_status            code = check_signature("actor type", type->name, type->signature, false, type->file, type->line, e);
     if (code == MANTA_OK && !type->create)
         code = lib_error(e, MANTA_EINVAL, "actor type %s, defined at %s:%d, has no create", type->name, text_of(type->file),
                          type->line);
     if (code == MANTA_OK)
         code = check_methods(type, e);
-    if (code || other == type ||
-        (other->create == type->create && strcmp(other->name, type->name) == 0) ||
+    if (code || other == type || (other->create == type->create && strcmp(other->name, type->name) == 0) ||
         (strcmp(other->name, type->name) == 0 && is_same_place(type->file, type->line, other->file, other->line)))
         return code;
     return named_twice("actor type", type->name, other->name, type->file, type->line, other->file, other->line, e);

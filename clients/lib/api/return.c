@@ -19,8 +19,7 @@ static manta_status call_check(manta_ref **out, int n, struct own_failure *f)
 {
     if (out && n >= 1 && n <= MANTA_RETURNS_MAX)
         return MANTA_OK;
-    own_failure_set(f, MT_EINVAL, "%d results at %s: 1 to %d are possible", n, out ? "an address" : "NULL",
-                    MANTA_RETURNS_MAX);
+    own_failure_set(f, MT_EINVAL, "%d results at %s: 1 to %d are possible", n, out ? "an address" : "NULL", MANTA_RETURNS_MAX);
     return MANTA_EINVAL;
 }
 
@@ -36,8 +35,7 @@ static manta_status all_failed(manta_ref **out, int n, const struct own_failure 
     return f->code;
 }
 
-manta_status manta_call_n(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv, manta_ref **out,
-                          int n)
+manta_status manta_call_n(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv, manta_ref **out, int n)
 {
     struct own_failure f;
     struct own_call    call = {.count = (uint32_t)n, .more = (struct own_ref **)(void *)(out + 1)};
@@ -47,8 +45,7 @@ manta_status manta_call_n(const char *name, const manta_task_opts *opts, int arg
     return MANTA_OK;
 }
 
-manta_status manta_actor_call_n(manta_actor *actor, const char *method, int argc, const manta_arg *argv, manta_ref **out,
-                                int n)
+manta_status manta_actor_call_n(manta_actor *actor, const char *method, int argc, const manta_arg *argv, manta_ref **out, int n)
 {
     struct own_failure f;
     struct own_call    call = {.count = (uint32_t)n, .more = (struct own_ref **)(void *)(out + 1)};
@@ -181,15 +178,14 @@ static manta_status give(manta_ctx *c, uint32_t index, const manta_arg *value)
     uint8_t          *slot;
     manta_status      code;
     if (c->ahead)
-        return manta_fail(c, 0, "%s was called by manta_call_stream: it yields its items, and returns no value",
-                          c->name), MANTA_EINVAL;
+        return manta_fail(c, 0, "%s was called by manta_call_stream: it yields its items, and returns no value", c->name),
+               MANTA_EINVAL;
     if (c->into)
         return keep_into(c, value);
     slot = slot_of(c, index, &room);
     if (!slot)
         return manta_fail(c, 0, "no memory for %u results", c->results), MANTA_ENOMEM;
-    code = lib_value_make(c, mt_id_with_index(c->run->record.id, (uint16_t)(index + 1)), value, room, &head,
-                          slot + sizeof head);
+    code = lib_value_make(c, mt_id_with_index(c->run->record.id, (uint16_t)(index + 1)), value, room, &head, slot + sizeof head);
     if (code)
         return code;
     memcpy(slot, &head, sizeof head);
@@ -221,8 +217,8 @@ manta_status manta_return_at(manta_ctx *c, int index, manta_arg value)
     if (index < 0 || (uint32_t)index >= count)
         return manta_fail(c, 0, "%s: result %d of %u (counted from 0)", c->name, index, count), MANTA_EINVAL;
     if (!value.type || !strchr("ludbsy", value.type) || (wanted != '*' && wanted != value.type))
-        return manta_fail(c, 0, "%s: result %d is '%c', not '%c' (\"%s\")", c->name, index, value.type, wanted,
-                          c->signature), MANTA_ETYPE;
+        return manta_fail(c, 0, "%s: result %d is '%c', not '%c' (\"%s\")", c->name, index, value.type, wanted, c->signature),
+               MANTA_ETYPE;
     return give(c, (uint32_t)index, &value);
 }
 

@@ -22,8 +22,8 @@ static manta_status begin(int backpressure, struct own_call *call, struct own_fa
     call->stream = own_stream_new(&lib.own, (uint32_t)(backpressure > 0 ? backpressure : MT_LIB_STREAM_AHEAD));
     f->code = MANTA_OK;
     if (backpressure < 0 || backpressure > LANE_AHEAD_MAX)
-        own_failure_set(f, MT_EINVAL, "backpressure %d: 0 (the default, %d) to %d are possible", backpressure,
-                        MT_LIB_STREAM_AHEAD, LANE_AHEAD_MAX);
+        own_failure_set(f, MT_EINVAL, "backpressure %d: 0 (the default, %d) to %d are possible", backpressure, MT_LIB_STREAM_AHEAD,
+                        LANE_AHEAD_MAX);
     else if (lib_check(&e))
         own_failure_set(f, e.code, "%s", e.message);
     if (call->stream && f->code)
@@ -62,8 +62,7 @@ manta_generator *manta_call_stream(const char *name, const manta_task_opts *opts
     return began(&call);
 }
 
-manta_generator *manta_actor_call_stream(manta_actor *actor, const char *method, int backpressure, int argc,
-                                         const manta_arg *argv)
+manta_generator *manta_actor_call_stream(manta_actor *actor, const char *method, int backpressure, int argc, const manta_arg *argv)
 {
     struct own_call    call = {.count = 1};
     struct own_failure f;
@@ -314,15 +313,16 @@ manta_status manta_yield(manta_ctx *c, manta_arg item)
                MANTA_EINVAL;
     if (!item.type || !strchr("ludbsy", item.type) || (wanted != '*' && wanted != item.type))
         return manta_fail(c, 0, "%s: item %llu is '%c', not '%c' (\"%s\")", c->name, (unsigned long long)c->yielded,
-                          item.type ? item.type : '?', wanted, c->signature), MANTA_ETYPE;
+                          item.type ? item.type : '?', wanted, c->signature),
+               MANTA_ETYPE;
     code = lib_value_make(c, own_stream_item_id(c->run->record.id, c->yielded), &item, MANTA_INLINE_MAX, &head, bytes);
     if (code)
         return code;
     lib_lock();
     code = await_credit(c);
     memset((uint8_t *)bytes + head.size, 0, (0u - head.size) & 7);
-    while (code == MANTA_OK && !wrk_report(&lib.wrk, c->run, LANE_ITEM, c->yielded, &head, sizeof head, bytes,
-                                           (head.size + 7u) & ~(size_t)7))
+    while (code == MANTA_OK &&
+           !wrk_report(&lib.wrk, c->run, LANE_ITEM, c->yielded, &head, sizeof head, bytes, (head.size + 7u) & ~(size_t)7))
         if (wrk_used(c->run) == LANE_GONE || !lib_outcome_wait(c))
             code = MANTA_ECANCELLED;
     if (lib.wrk.out.wake_count || lib.wrk.out.up.size)

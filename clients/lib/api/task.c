@@ -24,7 +24,9 @@ static bool argument(const manta_arg *from, char wanted, struct own_arg *to, str
     if (from->type != wanted)
         return false;
     switch (wanted) {
-    case 'l': case 'u': case 'd':
+    case 'l':
+    case 'u':
+    case 'd':
         to->data = &from->l;
         to->size = 8;
         return true;
@@ -47,8 +49,7 @@ static bool argument(const manta_arg *from, char wanted, struct own_arg *to, str
         to->data = wire;
         to->size = sizeof *wire;
         return true;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -87,8 +88,8 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
         return false;
     }
     if (argc > MANTA_ARGS_MAX || argc < fixed || (argc > fixed && !more)) {
-        own_failure_set(f, MT_ETYPE, "%s takes %s%d arguments (\"%s\"), not %d; defined at %s:%d", name,
-                        more ? "at least " : "", fixed, signature, argc, file, line);
+        own_failure_set(f, MT_ETYPE, "%s takes %s%d arguments (\"%s\"), not %d; defined at %s:%d", name, more ? "at least " : "",
+                        fixed, signature, argc, file, line);
         snprintf(f->function, sizeof f->function, "%s", name);
         return false;
     }
@@ -98,8 +99,8 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
             return false;
         if (argument(&argv[i], wanted, &out[i], &wires[i]))
             continue;
-        own_failure_set(f, MT_ETYPE, "%s: argument %d is '%c'%s, want '%c' (\"%s\"); defined at %s:%d", name, i + 1,
-                        argv[i].type, argv[i].type == wanted ? " without a value" : "", wanted, signature, file, line);
+        own_failure_set(f, MT_ETYPE, "%s: argument %d is '%c'%s, want '%c' (\"%s\"); defined at %s:%d", name, i + 1, argv[i].type,
+                        argv[i].type == wanted ? " without a value" : "", wanted, signature, file, line);
         snprintf(f->function, sizeof f->function, "%s", name);
         return false;
     }
@@ -169,8 +170,7 @@ static bool refs_are_there(const struct own_arg *args, int argc, const char *nam
 
 /* ---- options ---- */
 
-static bool add_resource(struct own_class_spec *spec, const char *name, double amount, double unit,
-                         struct own_failure *f)
+static bool add_resource(struct own_class_spec *spec, const char *name, double amount, double unit, struct own_failure *f)
 {
     struct ctl_resource *to = &spec->resources[spec->resource_count];
     if (!name || !name[0] || strlen(name) >= sizeof to->name) {
@@ -178,8 +178,8 @@ static bool add_resource(struct own_class_spec *spec, const char *name, double a
         return false;
     }
     if (!(amount > 0) || !isfinite(amount) || amount * unit > 9e15 || amount * unit < 1) {
-        own_failure_set(f, MT_EINVAL, "resource %s: %g is not an amount: it must be positive (at least %g)", name,
-                        amount, 1 / unit);
+        own_failure_set(f, MT_EINVAL, "resource %s: %g is not an amount: it must be positive (at least %g)", name, amount,
+                        1 / unit);
         return false;
     }
     if (spec->resource_count == CTL_RESOURCES) {
@@ -192,8 +192,8 @@ static bool add_resource(struct own_class_spec *spec, const char *name, double a
     return true;
 }
 
-bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory,
-                    const manta_resource *resources, int count, struct own_failure *f)
+bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory, const manta_resource *resources,
+                    int count, struct own_failure *f)
 {
     if (cpus != 0 && !add_resource(spec, "CPU", cpus, 1000, f))
         return false;
@@ -239,7 +239,7 @@ bool lib_class_group(struct own_class_spec *spec, const manta_pg *handle, int bu
 {
     char                   text[256];
     const struct manta_pg *pg = lib_handle_of(handle, LIB_OF_PG);
-    bool is_placed = spec->policy != CTL_HYBRID || (spec->labels && spec->labels[0]);
+    bool                   is_placed = spec->policy != CTL_HYBRID || (spec->labels && spec->labels[0]);
     if (handle && !pg) {
         own_failure_set(f, MT_EHANDLE, "%s: its placement group's handle was freed before, or is none", spec->name);
         return false;
@@ -289,8 +289,11 @@ static bool task_spec(struct own_class_spec *spec, const char *name, const manta
     }
     if (o->pin && !lib_class_pin(spec, o->no_cpu ? 0 : o->num_cpus != 0 ? o->num_cpus : 1, f))
         return false;
-    return lib_class_spec(spec, o->no_cpu ? 0 : o->num_cpus != 0 ? o->num_cpus : 1, o->num_gpus, o->memory,
-                          o->resources, o->resource_count, f) &&
+    return lib_class_spec(spec,
+                          o->no_cpu          ? 0
+                          : o->num_cpus != 0 ? o->num_cpus
+                                             : 1,
+                          o->num_gpus, o->memory, o->resources, o->resource_count, f) &&
            lib_class_group(spec, o->pg, o->bundle, o->pg_capture, f);
 }
 
@@ -305,11 +308,11 @@ static bool call_options(struct own_call *call, const manta_task_opts *o, struct
         own_failure_set(f, MT_EINVAL, "%s: max_retries %d: it is 0 (3 of them) or more, MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY",
                         call->name, o->max_retries);
     else if (o->priority < -OWN_PRIORITY_MAX || o->priority > OWN_PRIORITY_MAX)
-        own_failure_set(f, MT_EINVAL, "%s: priority %d is not within -%d and %d", call->name, o->priority,
-                        OWN_PRIORITY_MAX, OWN_PRIORITY_MAX);
+        own_failure_set(f, MT_EINVAL, "%s: priority %d is not within -%d and %d", call->name, o->priority, OWN_PRIORITY_MAX,
+                        OWN_PRIORITY_MAX);
     else if (o->timeout_ms < 0 || o->timeout_ms > UINT32_MAX)
-        own_failure_set(f, MT_EINVAL, "%s: a timeout_ms of %lld: it is 0 (none) to %u", call->name,
-                        (long long)o->timeout_ms, UINT32_MAX);
+        own_failure_set(f, MT_EINVAL, "%s: a timeout_ms of %lld: it is 0 (none) to %u", call->name, (long long)o->timeout_ms,
+                        UINT32_MAX);
     else if (o->max_calls < 0)
         own_failure_set(f, MT_EINVAL, "%s: max_calls %d: it is 0 (without limit) or more", call->name, o->max_calls);
     else
@@ -405,8 +408,8 @@ bool lib_results_fit(const char *name, const char *signature, const struct own_c
     any = strchr(letters ? letters : "", '*') != NULL;
     gives = lib_result_count(signature);
     if (call->stream && gives > 1 && !any)
-        own_failure_set(f, MT_ETYPE, "%s returns %u values (\"%s\"): items of a generator have one type; defined at %s:%d",
-                        name, gives, signature, file, line);
+        own_failure_set(f, MT_ETYPE, "%s returns %u values (\"%s\"): items of a generator have one type; defined at %s:%d", name,
+                        gives, signature, file, line);
     else if (!call->stream && wants != (gives ? gives : 1) && !any)
         own_failure_set(f, MT_ETYPE, "%s returns %u value%s (\"%s\"), not %u: use manta_call_n; defined at %s:%d", name, gives,
                         gives == 1 ? "" : "s", signature, wants, file, line);
@@ -605,8 +608,7 @@ manta_status manta_get(manta_ref *handle, int64_t timeout_ms, manta_view *out, m
     return code;
 }
 
-static manta_status get_scalar(manta_ref *handle, char type, size_t size, int64_t timeout_ms, void *out,
-                               manta_error *e)
+static manta_status get_scalar(manta_ref *handle, char type, size_t size, int64_t timeout_ms, void *out, manta_error *e)
 {
     struct own_ref *ref;
     manta_status    code;
@@ -702,8 +704,7 @@ static int wait_many(struct wait_many *w, int64_t timeout_ms, unsigned char *rea
     return lib.broken ? -lib_error_broken(e) : n;
 }
 
-int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready,
-               manta_error *e)
+int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready, manta_error *e)
 {
     struct own_ref  *few[64];
     struct wait_many w = {few, count, want, 0};

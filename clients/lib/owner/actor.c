@@ -61,8 +61,12 @@ static void actor_free(struct own *own, struct own_actor *actor)
 
 static void tell_where(struct own *own, const struct own_actor *actor, uint64_t process, uint32_t node)
 {
-    struct own_msg_at at = {.actor = actor->id, .state = actor->state, .incarnation = actor->incarnation,
-                            .process = actor->worker, .node = actor->worker_node, .pid = actor->worker_pid};
+    struct own_msg_at at = {.actor = actor->id,
+                            .state = actor->state,
+                            .incarnation = actor->incarnation,
+                            .process = actor->worker,
+                            .node = actor->worker_node,
+                            .pid = actor->worker_pid};
     if (actor->failure) {
         at.pid = actor->failure->pid;
         at.node = actor->failure->node;
@@ -91,8 +95,7 @@ static void asked_where(struct own *own, const struct ctl_message *from, const s
     if (!actor || !actor->is_mine) {
         struct own_actor gone = {.id = where->actor, .state = OWN_ACTOR_DEAD};
         tell_where(own, &gone, from->process, from->node);
-    } else if (actor->state == OWN_ACTOR_DEAD ||
-               (actor->state == OWN_ACTOR_ALIVE && actor->incarnation >= where->incarnation)) {
+    } else if (actor->state == OWN_ACTOR_DEAD || (actor->state == OWN_ACTOR_ALIVE && actor->incarnation >= where->incarnation)) {
         tell_where(own, actor, from->process, from->node);
     } else if ((asker = mt_stash_take(&own->stash, sizeof *asker))) {
         asker->process = from->process;
@@ -162,9 +165,8 @@ static mt_status register_name(struct own *own, struct own_actor *actor)
     return mt_ok();
 }
 
-struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *spec, const char *space,
-                                const char *public_name, int32_t restarts, int32_t call_retries,
-                                const struct own_call *create)
+struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *spec, const char *space, const char *public_name,
+                                int32_t restarts, int32_t call_retries, const struct own_call *create)
 {
     mt_id             id = create->warden ? create->warden->actor : own_id_next(own);
     struct own_actor *actor = actor_new(own, id, spec->name, create->function);
@@ -234,8 +236,7 @@ static void take_next_lane(struct own *own, struct own_actor *actor)
         own_actor_granted(own, actor, next);
 }
 
-void own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create,
-                       const struct own_failure *failure)
+void own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create, const struct own_failure *failure)
 {
     actor->create = create;
     create->lane = NULL;
@@ -255,8 +256,8 @@ void own_actor_refused(struct own *own, struct own_actor *actor, int32_t code, c
     own_actor_die_of(own, actor, code, text);
 }
 
-void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply,
-                     const uint8_t *bytes, size_t size)
+void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply, const uint8_t *bytes,
+                     size_t size)
 {
     struct own_actor *actor = mt_map_ptr(&own->actors, request->actor);
     char              text[CTL_TEXT_SIZE];
@@ -276,7 +277,7 @@ void own_actor_reply(struct own *own, const struct own_request *request, const s
     } else if (request->kind == CTL_LANE_WANT && reply->code) {
         actor->is_asking = false;
         if (reply->code != MT_EACTOR_DIED)
-            return; /* a lack of something: asked again at the next tick */
+            return;           /* a lack of something: asked again at the next tick */
         actor->incarnation++; /* that worker is gone: the creator will name the next */
         own_actor_pump(own, actor);
     }
@@ -298,14 +299,13 @@ void own_actor_ask_where(struct own *own, struct own_actor *actor)
     own_send_message(own, actor->owner, actor->owner_node, OWN_MSG_WHERE, &where, sizeof where, NULL, 0);
 }
 
-static void news_of_death(struct own *own, const struct own_actor *actor, uint32_t incarnation,
-                          const struct ctl_death *death);
+static void news_of_death(struct own *own, const struct own_actor *actor, uint32_t incarnation, const struct ctl_death *death);
 
 /* It had died before we could watch its process: its creator's word is the news. */
 static void actor_was_dead(struct own *own, struct own_actor *actor, const struct own_msg_at *at)
 {
-    struct ctl_death death = {.process = at->process, .node = at->node, .code = MT_EACTOR_DIED, .status = at->status,
-                              .pid = at->pid};
+    struct ctl_death death = {
+        .process = at->process, .node = at->node, .code = MT_EACTOR_DIED, .status = at->status, .pid = at->pid};
     snprintf(death.text, sizeof death.text, "%.*s", (int)sizeof at->text - 1, at->text[0] ? at->text : "it has ended");
     own_actor_die_of(own, actor, MT_EACTOR_DIED, death.text);
     if (mt_id_is_zero(actor->monitor)) /* else the raylet tells, or has told */
@@ -337,8 +337,7 @@ static void actor_at(struct own *own, const struct ctl_message *from, const stru
     own_send(own, CTL_LANE_WANT, id, &want, sizeof want);
 }
 
-void own_actor_message(struct own *own, uint32_t subject, const struct ctl_message *from, const uint8_t *bytes,
-                       size_t size)
+void own_actor_message(struct own *own, uint32_t subject, const struct ctl_message *from, const uint8_t *bytes, size_t size)
 {
     if (subject == OWN_MSG_AT && size == sizeof(struct own_msg_at)) {
         struct own_msg_at at;
@@ -358,11 +357,13 @@ void own_actor_message(struct own *own, uint32_t subject, const struct ctl_messa
 
 /* ---- deaths ---- */
 
-static void news_of_death(struct own *own, const struct own_actor *actor, uint32_t incarnation,
-                          const struct ctl_death *death)
+static void news_of_death(struct own *own, const struct own_actor *actor, uint32_t incarnation, const struct ctl_death *death)
 {
-    struct own_death news = {.subject = actor->id, .is_actor = true, .incarnation = incarnation,
-                             .restarting = actor->state != OWN_ACTOR_DEAD, .death = *death};
+    struct own_death news = {.subject = actor->id,
+                             .is_actor = true,
+                             .incarnation = incarnation,
+                             .restarting = actor->state != OWN_ACTOR_DEAD,
+                             .death = *death};
     if (actor->watch_count)
         own_out_death(own, &news);
 }
@@ -407,8 +408,7 @@ static mt_status create_from_snapshot(struct own *own, struct own_actor *actor)
     return mt_ok();
 }
 
-mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct lane_record *record,
-                         const uint8_t *payload)
+mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct lane_record *record, const uint8_t *payload)
 {
     size_t            size = record->length - LANE_RECORD_SIZE;
     struct lane_value value;
@@ -469,9 +469,10 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
     const char *end = memchr(why->text, '\n', sizeof why->text); /* a backtrace follows */
     size_t      first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
     own_failure_set(&f, why->code == MT_EPG_REMOVED ? why->code : MT_EACTOR_DIED, "actor %s (incarnation %u) is dead: %.*s",
-                    actor->name, actor->incarnation,
-                    first && !actor->has_exited ? (int)first : 400,
-                    actor->has_exited ? "it ended of its own will" : first ? why->text : "it was ended");
+                    actor->name, actor->incarnation, first && !actor->has_exited ? (int)first : 400,
+                    actor->has_exited ? "it ended of its own will"
+                    : first           ? why->text
+                                      : "it was ended");
     if (end)
         snprintf(f.backtrace, sizeof f.backtrace, "%.*s", (int)(sizeof why->text - first - 1), end + 1);
     f.pid = why->pid;
@@ -493,9 +494,9 @@ static struct ctl_ended left_by_itself(const struct ctl_ended *why)
 void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct ctl_ended *why)
 {
     struct ctl_ended left = left_by_itself(why);
-    struct ctl_death death = {.process = actor->worker, .node = actor->worker_node, .code = MT_EACTOR_DIED,
-                              .status = why->status, .pid = why->pid};
-    uint32_t         incarnation = actor->incarnation;
+    struct ctl_death death = {
+        .process = actor->worker, .node = actor->worker_node, .code = MT_EACTOR_DIED, .status = why->status, .pid = why->pid};
+    uint32_t incarnation = actor->incarnation;
     actor->lane = NULL;
     if (!actor->is_mine) {
         actor->state = actor->state == OWN_ACTOR_DEAD ? OWN_ACTOR_DEAD : OWN_ACTOR_STARTING;
@@ -547,8 +548,7 @@ void own_actor_kill(struct own *own, struct own_actor *actor, bool restart)
         return;
     }
     if (!actor->is_mine) {
-        own_send_message(own, actor->owner, actor->owner_node, OWN_MSG_END_ACTOR, &where, sizeof where,
-                         NULL, 0);
+        own_send_message(own, actor->owner, actor->owner_node, OWN_MSG_END_ACTOR, &where, sizeof where, NULL, 0);
         return;
     }
     actor->is_ending = actor->is_ending || !restart;
@@ -644,8 +644,7 @@ static void actor_release(struct own *own, struct own_actor *actor)
 
 void own_actor_tick(struct own *own)
 {
-    MT_MAP_EACH(&own->actors, entry)
-    {
+    MT_MAP_EACH(&own->actors, entry) {
         struct own_actor *actor = entry->value.ptr;
         if (actor->is_strict)
             own_strict_tick(own, actor);

@@ -89,8 +89,12 @@ void own_cancel_tick(struct own *own, struct own_lane *lane)
 
 static bool tell_remote(struct own *own, struct own_lane *lane, const struct own_task *task)
 {
-    struct lane_record record = {.length = LANE_RECORD_SIZE, .kind = LANE_CANCEL, .epoch = own->epoch,
-                                 .sequence = task->sequence, .id = task->id, .attempt = task->attempt,
+    struct lane_record record = {.length = LANE_RECORD_SIZE,
+                                 .kind = LANE_CANCEL,
+                                 .epoch = own->epoch,
+                                 .sequence = task->sequence,
+                                 .id = task->id,
+                                 .attempt = task->attempt,
                                  .slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1))};
     if (!lane_ring_push(&lane->forward, &record, NULL))
         return false;

@@ -16,7 +16,7 @@ enum {
     STUCK_NS = 1000 * 1000,         /* a lane without completion for so long runs long tasks */
     SURPLUS_NS = 2 * 1000 * 1000,   /* a lane without work beside busy ones is given up after so long */
     IDLE_NS = 300 * 1000 * 1000,    /* leases of a class without work are kept warm for so long */
-    OVER_NS = 1000 * 1000 * 1000, /* a class of a removed group: nobody is about to use it any more */
+    OVER_NS = 1000 * 1000 * 1000,   /* a class of a removed group: nobody is about to use it any more */
     LEASES_MAX = 4096,
     PRIORITY_DEPTH = 16, /* on a lane of a class with priorities: what a higher one must take back */
 };
@@ -49,7 +49,7 @@ static void retire_over(struct own *own)
 {
     for (size_t i = own->class_list.count; i > 0; i--) {
         struct own_class *cls = own->class_list.data[i - 1];
-        bool is_idle = cls->outstanding == 0 && cls->lane_count == 0 && own->now_ns - cls->idle_since_ns >= OVER_NS;
+        bool              is_idle = cls->outstanding == 0 && cls->lane_count == 0 && own->now_ns - cls->idle_since_ns >= OVER_NS;
         if (cls->is_over && is_idle && !(cls->wire.flags & CTL_CLASS_ACTOR))
             own_class_retire(own, cls);
     }
@@ -210,8 +210,7 @@ struct own_task *own_class_pop(struct own_class *cls)
 
 static bool lane_is_open(const struct own_lane *lane)
 {
-    return !lane->is_recalled && !lane->is_broken && !lane->kill_ns &&
-           !shm_load32(&lane_header_of(lane->memory)->worker_blocked);
+    return !lane->is_recalled && !lane->is_broken && !lane->kill_ns && !shm_load32(&lane_header_of(lane->memory)->worker_blocked);
 }
 
 static struct own_lane *emptiest_lane(const struct own_class *cls)

@@ -37,8 +37,7 @@ void own_detached_where(struct own *own, struct own_actor *actor)
     ask(own, id, &where);
 }
 
-void own_detached_at(struct own *own, struct own_actor *actor, const struct ctl_reply *reply, const uint8_t *bytes,
-                     size_t size)
+void own_detached_at(struct own *own, struct own_actor *actor, const struct ctl_reply *reply, const uint8_t *bytes, size_t size)
 {
     struct ctl_name at;
     char            text[CTL_TEXT_SIZE];
@@ -81,8 +80,7 @@ void own_detached_tell(struct own *own, const struct own_actor *actor, enum ctl_
 
 static void ask_void(struct own *own, struct own_actor *actor)
 {
-    struct ctl_actor request = {.actor = actor->id, .verb = CTL_ACTOR_VOID, .lease = actor->void_lease,
-                                .node = actor->void_node};
+    struct ctl_actor request = {.actor = actor->id, .verb = CTL_ACTOR_VOID, .lease = actor->void_lease, .node = actor->void_node};
     mt_id            id = own_id_next(own);
     if (own_request_new(own, id, actor->id, OWN_REQUEST_VOID).code)
         return;

@@ -40,7 +40,7 @@ static struct own_item_ref *entry_at(const struct own_stream *stream, uint64_t i
 static struct own_item_ref *entry_of(const struct own_ref *item)
 {
     const struct own_stream *stream = item->task->results->stream;
-    uint64_t hops = mt_id_counter(item->id) - mt_id_counter(stream->id) - 1;
+    uint64_t                 hops = mt_id_counter(item->id) - mt_id_counter(stream->id) - 1;
     return entry_at(stream, hops * UINT16_MAX + mt_id_index(item->id) - 1);
 }
 

@@ -18,12 +18,11 @@
 
 enum { PUBLISH_MAX = 16, PUBLISH_HUNGRY = 4 };
 
-mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *memory, struct lane_park *peer,
-                        struct own_lane **out)
+mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *memory, struct lane_park *peer, struct own_lane **out)
 {
     struct own_lane *lane = mt_stash_take(&own->stash, sizeof *lane);
     static_assert(sizeof *lane <= MT_STASH_LARGE_BYTES && sizeof(struct ctl_ended) <= MT_STASH_LARGE_BYTES &&
-                  sizeof(struct own_failure) <= MT_STASH_LARGE_BYTES && sizeof(struct own_waiter) <= MT_STASH_SMALL_BYTES,
+                      sizeof(struct own_failure) <= MT_STASH_LARGE_BYTES && sizeof(struct own_waiter) <= MT_STASH_SMALL_BYTES,
                   "what may not fail fits into what is set aside");
     if (!lane)
         return mt_error(MT_ENOMEM, 0, "open lane");
@@ -73,16 +72,22 @@ static uint64_t sequence_next(const struct own_lane *lane)
 
 bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task)
 {
-    uint64_t            sequence = sequence_next(lane);
-    uint32_t            slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
-    uint32_t            length = LANE_RECORD_SIZE + task->blob_size, room = length;
-    uint8_t            *at;
-    struct lane_record  record = {.length = length, .kind = task->kind,
-                                  .flags = (uint16_t)((task->is_limited ? LANE_TASK_LIMITED : 0) |
-                                                      (task->kind == LANE_TASK && !task->retries_left ? LANE_TASK_ONCE : 0) |
-                                                      task->group << LANE_CALL_GROUP_SHIFT), .epoch = own->epoch,
-                                  .sequence = sequence, .id = task->id, .attempt = task->attempt, .slot = slot,
-                                  .trace = task->submitted_ns, .aux = task->function};
+    uint64_t           sequence = sequence_next(lane);
+    uint32_t           slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
+    uint32_t           length = LANE_RECORD_SIZE + task->blob_size, room = length;
+    uint8_t           *at;
+    struct lane_record record = {.length = length,
+                                 .kind = task->kind,
+                                 .flags = (uint16_t)((task->is_limited ? LANE_TASK_LIMITED : 0) |
+                                                     (task->kind == LANE_TASK && !task->retries_left ? LANE_TASK_ONCE : 0) |
+                                                     task->group << LANE_CALL_GROUP_SHIFT),
+                                 .epoch = own->epoch,
+                                 .sequence = sequence,
+                                 .id = task->id,
+                                 .attempt = task->attempt,
+                                 .slot = slot,
+                                 .trace = task->submitted_ns,
+                                 .aux = task->function};
     if (!sequence)
         return false;
     if (MT_UNLIKELY(task->results != NULL) && length <= LANE_RECORD_MAX - LANE_RECORD_SIZE)
@@ -109,8 +114,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     /* A hungry worker gets the first record at once and then small batches: one line of shared memory moves for each
      * publication. A busy one is not waiting; the next get, or the helper's tick, publishes the rest. */
     if (lane->unpublished >= PUBLISH_MAX ||
-        ((lane->unpublished >= PUBLISH_HUNGRY || lane->unpublished == lane->inflight) &&
-         lane_park_is_hungry(lane->peer)))
+        ((lane->unpublished >= PUBLISH_HUNGRY || lane->unpublished == lane->inflight) && lane_park_is_hungry(lane->peer)))
         own_lane_publish(own, lane);
     return true;
 }
@@ -146,7 +150,7 @@ static void failure_of_record(struct own *own, const struct own_lane *lane, cons
                               const struct lane_record *record, const uint8_t *payload, size_t size, struct own_failure *out)
 {
     struct lane_failure head = {0};
-    size_t text, where, held;
+    size_t              text, where, held;
     memset(out, 0, sizeof *out);
     if (size >= sizeof head)
         shm_read(&head, payload, sizeof head);
@@ -163,8 +167,7 @@ static void failure_of_record(struct own *own, const struct own_lane *lane, cons
     out->attempt = task->attempt;
     own_task_name(task, out->function, sizeof out->function);
     snprintf(out->where, sizeof out->where, "%.*s", (int)where, (const char *)payload + sizeof head);
-    snprintf(out->message, sizeof out->message, "%.*s", (int)(text - where),
-             (const char *)payload + sizeof head + where);
+    snprintf(out->message, sizeof out->message, "%.*s", (int)(text - where), (const char *)payload + sizeof head + where);
 }
 
 static void done_with_error(struct own *own, struct own_task *task, const struct own_failure *failure)
@@ -185,8 +188,7 @@ static void done_with_error(struct own *own, struct own_task *task, const struct
     own_task_finish(own, task);
 }
 
-static mt_status done_with_value(struct own *own, struct own_lane *lane, struct own_task *task,
-                                 const uint8_t *payload, size_t size)
+static mt_status done_with_value(struct own *own, struct own_lane *lane, struct own_task *task, const uint8_t *payload, size_t size)
 {
     struct own_failure failure;
     mt_status          st;
@@ -218,12 +220,11 @@ mt_status own_task_outcome(struct own *own, struct own_lane *lane, struct own_ta
     return mt_ok();
 }
 
-static mt_status lane_outcome(struct own *own, struct own_lane *lane, const struct lane_record *record,
-                              const uint8_t *payload)
+static mt_status lane_outcome(struct own *own, struct own_lane *lane, const struct lane_record *record, const uint8_t *payload)
 {
-    size_t             size = record->length - LANE_RECORD_SIZE;
-    struct own_task   *task = record->slot < LANE_SLOTS ? lane->tasks[record->slot] : NULL;
-    uint64_t           took;
+    size_t           size = record->length - LANE_RECORD_SIZE;
+    struct own_task *task = record->slot < LANE_SLOTS ? lane->tasks[record->slot] : NULL;
+    uint64_t         took;
 
     if (record->kind == LANE_END)
         return mt_ok(); /* CTL_ENDED follows from the raylet */
@@ -265,7 +266,7 @@ static void lane_break(struct own *own, struct own_lane *lane)
  * says that it has not begun behind the last record that the worker has read. */
 static bool claim_makes_sense(const struct own_lane *lane, const struct own_task *task, bool is_all_read)
 {
-    uint64_t word = shm_load64(&lane->claims[task->sequence & (LANE_SLOTS - 1)]);
+    uint64_t              word = shm_load64(&lane->claims[task->sequence & (LANE_SLOTS - 1)]);
     enum lane_claim_state state = lane_claim_state_of(word);
     if (word != lane_claim_word(task->sequence, task->attempt, state) || state == LANE_FREE || state > LANE_DONE_CLAIM)
         return false;
@@ -323,8 +324,12 @@ void own_lane_poll(struct own *own, struct own_lane *lane)
 
 static void revoke_remote(struct own *own, struct own_lane *lane, struct own_task *task)
 {
-    struct lane_record record = {.length = LANE_RECORD_SIZE, .kind = LANE_REVOKE, .epoch = own->epoch,
-                                 .sequence = task->sequence, .id = task->id, .attempt = task->attempt,
+    struct lane_record record = {.length = LANE_RECORD_SIZE,
+                                 .kind = LANE_REVOKE,
+                                 .epoch = own->epoch,
+                                 .sequence = task->sequence,
+                                 .id = task->id,
+                                 .attempt = task->attempt,
                                  .slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1))};
     if (task->is_asked_back || !lane_ring_push(&lane->forward, &record, NULL))
         return;
@@ -374,12 +379,11 @@ void own_lane_recall(struct own *own, struct own_lane *lane)
         own_class_pump(own, lane->cls);
 }
 
-static void failure_of_death(struct own *own, const struct own_task *task, const struct ctl_ended *why,
-                             struct own_failure *out)
+static void failure_of_death(struct own *own, const struct own_task *task, const struct ctl_ended *why, struct own_failure *out)
 {
     static const char silent[] = "its worker ended the lease and left no outcome; has it written over its shared memory?";
-    const char *end = memchr(why->text, '\n', sizeof why->text);
-    size_t      first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
+    const char       *end = memchr(why->text, '\n', sizeof why->text);
+    size_t            first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
     memset(out, 0, sizeof *out);
     out->code = why->code == MT_EPG_REMOVED ? why->code : task->actor ? MT_EACTOR_DIED : why->code ? why->code : MT_EWORKER_DIED;
     out->outcome = 2; /* unknown: it may have run */
@@ -388,14 +392,13 @@ static void failure_of_death(struct own *own, const struct own_task *task, const
     out->node = why->node ? why->node : own->node;
     out->signal_number = WIFSIGNALED(why->status) ? WTERMSIG(why->status) : 0;
     own_task_name(task, out->function, sizeof out->function);
-    snprintf(out->message, sizeof out->message, "%s (attempt %d) did not finish: %.*s", out->function,
-             task->attempt, first ? (int)first : (int)sizeof silent - 1, first ? why->text : silent);
+    snprintf(out->message, sizeof out->message, "%s (attempt %d) did not finish: %.*s", out->function, task->attempt,
+             first ? (int)first : (int)sizeof silent - 1, first ? why->text : silent);
     if (end)
         snprintf(out->backtrace, sizeof out->backtrace, "%.*s", (int)(sizeof why->text - first - 1), end + 1);
 }
 
-static void settle_slot(struct own *own, struct own_lane *lane, struct own_task *task,
-                        const struct ctl_ended *why)
+static void settle_slot(struct own *own, struct own_lane *lane, struct own_task *task, const struct ctl_ended *why)
 {
     shm_u64           *slot = &lane->claims[task->sequence & (LANE_SLOTS - 1)];
     bool               has_not_run = lane_claim_has_not_run(slot, task->sequence, task->attempt);

@@ -269,8 +269,10 @@ static const char *why_text(const struct own *own, const struct own_ref *ref, ch
     };
     snprintf(out, room, "%s", ref->why_not == OWN_WHY_GIVEN_UP ? "" : texts[ref->why_not]);
     if (ref->why_not == OWN_WHY_GIVEN_UP)
-        snprintf(out, room, "what running its task again needs was given up, since manta_init_opts.lineage_bytes (%llu) was "
-                 "reached: set more", (unsigned long long)own->kept_max);
+        snprintf(out, room,
+                 "what running its task again needs was given up, since manta_init_opts.lineage_bytes (%llu) was "
+                 "reached: set more",
+                 (unsigned long long)own->kept_max);
     return out;
 }
 
@@ -281,9 +283,8 @@ static void failure_of(struct own *own, const struct own_ref *ref, int32_t code,
     if (is_here && (code == MT_ENODE_DIED || code == MT_ETIMEDOUT)) /* it is not lost */
         own_failure_set(out, code, "the value is on its owner's node, which the reader's could not reach: %s", text);
     else
-        own_failure_set(out, code == MT_ECORRUPT ? MT_ECORRUPT : MT_EOBJ_LOST,
-                        "the value is lost (%s) and can't be made again: %s", text[0] ? text : "it is not where it was",
-                        why_text(own, ref, why, sizeof why));
+        own_failure_set(out, code == MT_ECORRUPT ? MT_ECORRUPT : MT_EOBJ_LOST, "the value is lost (%s) and can't be made again: %s",
+                        text[0] ? text : "it is not where it was", why_text(own, ref, why, sizeof why));
     out->outcome = 1; /* it was made */
 }
 
@@ -299,9 +300,8 @@ static bool arguments_again(struct own *own, struct own_task *task, uint32_t nod
         ref->kept_by--;
         own_ref_hold(ref);
         snprintf(text, sizeof text, "argument %u of its task %s is gone", i + 1, task->name);
-        bool is_lost = ref->again == OWN_AGAIN_GONE ||
-                       (node && ref->state == OWN_REF_PLACE && is_there(ref) && !(ref->flags & OWN_REF_BORROWED) &&
-                        own_ref_place(own, ref)->node == node);
+        bool is_lost = ref->again == OWN_AGAIN_GONE || (node && ref->state == OWN_REF_PLACE && is_there(ref) &&
+                                                        !(ref->flags & OWN_REF_BORROWED) && own_ref_place(own, ref)->node == node);
         if (ref->flags & OWN_REF_FREED) {
             own_failure_freed(out);
             all = false;

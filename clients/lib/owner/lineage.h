@@ -27,7 +27,7 @@ bool own_lineage_waits(struct own *own, struct own_task *call);
 void own_lineage_value(struct own *own, struct own_ref *ref, const struct lane_value *value, const struct lane_ref *place);
 /* The refs that the run's first value declares take the place of those that the lost one declared. */
 mt_status own_lineage_declare(struct own *own, struct own_ref *ref, struct own_ref **take_refs, uint32_t count);
-void own_lineage_failed(struct own *own, struct own_ref *ref, const struct own_failure *why);
+void      own_lineage_failed(struct own *own, struct own_ref *ref, const struct own_failure *why);
 /* A value of ours was not to be had at `at` (NULL: it was let go). OWN_LOST_MOVED: it is elsewhere now; FAILED: *out says why
  * it can't be made again; WAIT: it is being made, and the ref's waiters will be told. */
 enum own_lost { OWN_LOST_WAIT = 1, OWN_LOST_MOVED = 2, OWN_LOST_FAILED = 3 };
@@ -36,8 +36,8 @@ enum own_lost own_ref_lost(struct own *own, struct own_ref *ref, const struct la
 /* Where the value is, as far as we know; state is OWN_REF_PLACE. Views keep to the place that they have pinned, so the first
  * one stays in value.place. */
 const struct lane_ref *own_ref_place(struct own *own, const struct own_ref *ref);
-void own_ref_moved(struct own *own, struct own_ref *ref, const struct lane_ref *place);
-static inline bool own_place_is(const struct lane_ref *a, const struct lane_ref *b)
+void                   own_ref_moved(struct own *own, struct own_ref *ref, const struct lane_ref *place);
+static inline bool     own_place_is(const struct lane_ref *a, const struct lane_ref *b)
 {
     return a->node == b->node && a->segment == b->segment && a->offset == b->offset && a->generation == b->generation &&
            a->attempt == b->attempt;
@@ -83,7 +83,7 @@ struct own_doubt {
  * place (once its task has run again), or that there is none, or is known to be dead. `mine` (may be NULL): our own ref of it,
  * held by the caller. Begin and end are a pair. */
 void own_doubt_begin(struct own *own, struct own_doubt *doubt, struct own_ref *mine, const struct lane_ref *at, int32_t code,
-                      const char *text);
+                     const char *text);
 bool own_doubt_is_over(struct own *own, struct own_doubt *doubt);
 void own_doubt_end(struct own *own, const struct own_doubt *doubt);
 

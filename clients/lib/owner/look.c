@@ -35,8 +35,8 @@ static void why_argument(const struct own *own, const struct own_task *task, cha
         if (ref->task)
             snprintf(why, WHY_SIZE, "waits for argument %d: %s of task %s", i + 1, id, ref->task->name);
         else if (ref->flags & OWN_REF_BORROWED)
-            snprintf(why, WHY_SIZE, "waits for argument %d: %s of owner %016" PRIx64 " on node %u", i + 1, id,
-                     ref->id.process, own_ref_owner_node(own, ref));
+            snprintf(why, WHY_SIZE, "waits for argument %d: %s of owner %016" PRIx64 " on node %u", i + 1, id, ref->id.process,
+                     own_ref_owner_node(own, ref));
         else
             snprintf(why, WHY_SIZE, "waits for argument %d: %s of this process (%016" PRIx64 ")", i + 1, id, own->process);
         return;
@@ -86,11 +86,8 @@ static bool sent_state(const struct own_task *task, enum lane_task_state *out, c
         }
         snprintf(why, WHY_SIZE, "stands behind others at worker pid %d", lane->pid);
         return true;
-    case LANE_RUNNING:
-        *out = LANE_TASK_RUNNING;
-        return true;
-    default:
-        return false;
+    case LANE_RUNNING: *out = LANE_TASK_RUNNING; return true;
+    default: return false;
     }
 }
 
@@ -127,7 +124,9 @@ static void name_of(const struct own_task *task, char *out, size_t size)
 {
     bool is_call = task->actor != NULL;
     snprintf(out, size, "%s%s%s", is_call ? task->actor->name : task->name, is_call ? "." : "",
-             !is_call ? "" : task->kind == LANE_CREATE ? "create" : task->name);
+             !is_call                    ? ""
+             : task->kind == LANE_CREATE ? "create"
+                                         : task->name);
 }
 
 static bool is_again(const struct own_task *task)
@@ -155,9 +154,18 @@ static mt_status tell_task(struct told *t, const struct own_task *task)
     snprintf(pid, sizeof pid, "%d", lane ? lane->pid : 0);
     snprintf(owner, sizeof owner, "%016" PRIx64, t->own->process);
     wall_text(task->submitted_ns, submitted);
-    const char *cells[LANE_LOOK_COLUMNS] = {mt_id_text(task->id, id), name, lane_task_state_text(state), attempt,
-                                            lane ? node : NULL, lane ? pid : NULL, owner, submitted,
-                                            NULL, NULL, NULL, why};
+    const char *cells[LANE_LOOK_COLUMNS] = {mt_id_text(task->id, id),
+                                            name,
+                                            lane_task_state_text(state),
+                                            attempt,
+                                            lane ? node : NULL,
+                                            lane ? pid : NULL,
+                                            owner,
+                                            submitted,
+                                            NULL,
+                                            NULL,
+                                            NULL,
+                                            why};
     return lane_look_row(t->look, cells, &t->rows, &t->head.row_count);
 }
 
@@ -223,9 +231,15 @@ static mt_status tell_actor(struct told *t, const struct own_actor *actor)
         snprintf(why, sizeof why, "%s", actor->failure->message);
     else if (actor->state != OWN_ACTOR_ALIVE && actor->state != OWN_ACTOR_DEAD && actor->cls && !actor->lane)
         why_class(actor->cls, why);
-    const char *cells[LANE_LOOK_COLUMNS] = {mt_id_text(actor->id, id), actor->name, actor->public_name,
-                                            actor->state <= OWN_ACTOR_DEAD ? states[actor->state] : "", restarts,
-                                            actor->worker_node ? node : NULL, actor->worker_pid ? pid : NULL, owner, why};
+    const char *cells[LANE_LOOK_COLUMNS] = {mt_id_text(actor->id, id),
+                                            actor->name,
+                                            actor->public_name,
+                                            actor->state <= OWN_ACTOR_DEAD ? states[actor->state] : "",
+                                            restarts,
+                                            actor->worker_node ? node : NULL,
+                                            actor->worker_pid ? pid : NULL,
+                                            owner,
+                                            why};
     return lane_look_row(t->look, cells, &t->rows, &t->head.row_count);
 }
 

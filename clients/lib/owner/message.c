@@ -13,8 +13,7 @@
 
 void own_out_record(struct own_out *out, uint16_t kind, uint32_t epoch, mt_id id, const void *payload, size_t size)
 {
-    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .epoch = epoch,
-                                 .id = id};
+    struct lane_record   record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .epoch = epoch, .id = id};
     static const uint8_t zero[64];
     size_t               pad = lane_record_padded(record.length) - record.length;
     MT_ASSERT(record.length <= LANE_RECORD_MAX);
@@ -33,8 +32,8 @@ void own_send(struct own *own, uint16_t kind, mt_id id, const void *payload, siz
     own_out_record(&own->out, kind, own->epoch, id, payload, size);
 }
 
-void own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t subject, const void *head,
-                      size_t head_size, const void *rest, size_t rest_size)
+void own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t subject, const void *head, size_t head_size,
+                      const void *rest, size_t rest_size)
 {
     struct ctl_message to = {.process = process, .node = node, .subject = subject};
     uint8_t            bytes[LANE_RECORD_MAX];
@@ -104,13 +103,9 @@ void own_watch_peer(struct own *own, uint64_t process, uint32_t node)
 static void doubt_look(struct own *own, struct own_doubt *doubt, int32_t code, const char *text)
 {
     switch (own_ref_lost(own, doubt->mine, &doubt->place, code, text, &doubt->why)) {
-    case OWN_LOST_WAIT:
-        return;
-    case OWN_LOST_MOVED:
-        doubt->place = *own_ref_place(own, doubt->mine);
-        break;
-    case OWN_LOST_FAILED:
-        break;
+    case OWN_LOST_WAIT: return;
+    case OWN_LOST_MOVED: doubt->place = *own_ref_place(own, doubt->mine); break;
+    case OWN_LOST_FAILED: break;
     }
     doubt->is_over = true;
 }
@@ -179,8 +174,7 @@ static void peer_died(struct own *own, uint64_t process, int32_t code, const cha
     mt_map_remove(&own->peers, mt_map_key(process));
     own_failure_set(&f, as, "the process that owned this value is gone: %s", text);
     doubts_orphaned(own, process, &f);
-    MT_MAP_EACH(&own->refs, entry)
-    {
+    MT_MAP_EACH(&own->refs, entry) {
         struct own_ref *ref = entry->value.ptr;
         if (!(ref->flags & OWN_REF_BORROWED) || ref->id.process != process)
             continue;
@@ -191,14 +185,12 @@ static void peer_died(struct own *own, uint64_t process, int32_t code, const cha
             own_ref_drop(own, ref);
         }
     }
-    MT_MAP_EACH(&own->borrows, entry)
-    {
+    MT_MAP_EACH(&own->borrows, entry) {
         struct own_borrow *borrow = entry->value.ptr;
         if (borrow->process == process)
             own_borrow_remove(own, borrow->ref, process);
     }
-    MT_MAP_EACH(&own->actors, entry)
-    {
+    MT_MAP_EACH(&own->actors, entry) {
         struct own_actor *actor = entry->value.ptr;
         if (!actor->is_mine && actor->owner == process)
             own_actor_owner_died(own, actor, code, text);
@@ -242,8 +234,7 @@ static void asked_for_value(struct own *own, const struct ctl_message *from, mt_
 
     if (!ref) {
         own_failure_set(&gone, MT_EOBJ_LOST, "the value was freed by its owner before it was asked for");
-        own_send_message(own, from->process, from->node, OWN_MSG_VALUE, &answer, sizeof answer, &gone,
-                         sizeof gone);
+        own_send_message(own, from->process, from->node, OWN_MSG_VALUE, &answer, sizeof answer, &gone, sizeof gone);
         return;
     }
     waiter = mt_stash_take(&own->stash, sizeof *waiter);
@@ -297,8 +288,7 @@ static void lost_there(struct own *own, const struct ctl_message *from, const ui
     memcpy(&m, bytes, sizeof m);
     m.text[sizeof m.text - 1] = 0;
     ref = mt_map_ptr(&own->refs, m.about.id);
-    if (!ref || ref->flags & OWN_REF_BORROWED ||
-        own_ref_lost(own, ref, &m.at, m.code, m.text, &why) != OWN_LOST_FAILED) {
+    if (!ref || ref->flags & OWN_REF_BORROWED || own_ref_lost(own, ref, &m.at, m.code, m.text, &why) != OWN_LOST_FAILED) {
         asked_for_value(own, from, m.about.id);
         return;
     }

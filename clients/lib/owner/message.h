@@ -11,20 +11,20 @@
 #include "core/wire/ctl.h"
 
 enum own_subject {
-    OWN_MSG_WAIT = 1,     /* own_msg_ref, to the owner: tell me the value when it is there */
-    OWN_MSG_VALUE = 2,    /* own_msg_value, then bytes: the answer */
-    OWN_MSG_BORROW = 3,   /* own_msg_ref, to the owner: that process holds the ref too */
-    OWN_MSG_RELEASE = 4,  /* own_msg_ref, to the owner: that process holds it no longer */
-    OWN_MSG_WHERE = 5,    /* own_msg_where, to the actor's creator: where does it run? */
-    OWN_MSG_AT = 6,       /* own_msg_at: the answer, once it runs again or is dead for good */
+    OWN_MSG_WAIT = 1,      /* own_msg_ref, to the owner: tell me the value when it is there */
+    OWN_MSG_VALUE = 2,     /* own_msg_value, then bytes: the answer */
+    OWN_MSG_BORROW = 3,    /* own_msg_ref, to the owner: that process holds the ref too */
+    OWN_MSG_RELEASE = 4,   /* own_msg_ref, to the owner: that process holds it no longer */
+    OWN_MSG_WHERE = 5,     /* own_msg_where, to the actor's creator: where does it run? */
+    OWN_MSG_AT = 6,        /* own_msg_at: the answer, once it runs again or is dead for good */
     OWN_MSG_END_ACTOR = 7, /* own_msg_where, to the creator: kill it */
     /* 23 is LANE_OUTPUT_SUBJECT (core/wire/output.h) */
-    OWN_MSG_CANCEL = 8,    /* own_msg_cancel, to the owner of a ref, or to the worker that runs a task */
-    OWN_MSG_FREE = 30,    /* own_msg_ref, to the owner: the value is to go now, whoever holds the ref */
-    OWN_MSG_TAKE = 11,    /* own_msg_ref, to the owner: that process takes the refs that the value declares */
-    OWN_MSG_TAKEN = 12,   /* own_msg_ref: the answer: their owners have been told */
-    OWN_MSG_LOST = 38,     /* own_msg_lost, to the owner: its place is not to be had; the answer, in its time, is OWN_MSG_VALUE */
-    OWN_MSG_PROBE = 33,    /* own_msg_probe: to who runs what is waited for, or to the owner of a value */
+    OWN_MSG_CANCEL = 8, /* own_msg_cancel, to the owner of a ref, or to the worker that runs a task */
+    OWN_MSG_FREE = 30,  /* own_msg_ref, to the owner: the value is to go now, whoever holds the ref */
+    OWN_MSG_TAKE = 11,  /* own_msg_ref, to the owner: that process takes the refs that the value declares */
+    OWN_MSG_TAKEN = 12, /* own_msg_ref: the answer: their owners have been told */
+    OWN_MSG_LOST = 38,  /* own_msg_lost, to the owner: its place is not to be had; the answer, in its time, is OWN_MSG_VALUE */
+    OWN_MSG_PROBE = 33, /* own_msg_probe: to who runs what is waited for, or to the owner of a value */
 };
 
 struct own_msg_ref {
@@ -43,7 +43,7 @@ enum { OWN_VALUE_INLINE = 1, OWN_VALUE_PLACE = 2, OWN_VALUE_FAILURE = 3 };
 
 struct own_msg_lost {
     struct own_msg_ref about;
-    struct lane_ref    at; /* where it was looked for */
+    struct lane_ref    at;   /* where it was looked for */
     int32_t            code; /* why it could not be had */
     uint32_t           reserved;
     char               text[CTL_TEXT_SIZE];
@@ -58,8 +58,8 @@ struct own_msg_probe {
     mt_id    about;          /* the task or call that the receiver is believed to run; to_owner: a value of the receiver's */
     uint64_t items;          /* of a generator: so many have come from it; else OWN_PROBE_ANY */
     uint32_t hops;
-    uint32_t to_owner;       /* it is to follow who makes the value */
-    char     path[512];      /* who waits for whom, for people */
+    uint32_t to_owner;  /* it is to follow who makes the value */
+    char     path[512]; /* who waits for whom, for people */
 };
 
 struct own_msg_where {
@@ -96,8 +96,8 @@ struct own_actor_wire {
     mt_id    id;
     uint64_t type; /* hash of the actor type's name */
     uint32_t owner_node;
-    uint32_t options; /* OWN_ACTOR_... | retries of a call << 8, 0xffffff: without limit */
-    uint64_t owner; /* the process that answers for it; 0: of a detached one, the head knows */
+    uint32_t options;             /* OWN_ACTOR_... | retries of a call << 8, 0xffffff: without limit */
+    uint64_t owner;               /* the process that answers for it; 0: of a detached one, the head knows */
     char     name[CTL_NAME_SIZE]; /* of the type */
 };
 

@@ -25,7 +25,7 @@ void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, 
 static void map_free(mt_map *map)
 {
     MT_MAP_EACH(map, entry)
-    free(entry->value.ptr);
+        free(entry->value.ptr);
     mt_map_fini(map);
 }
 
@@ -102,8 +102,7 @@ static void waiters_end(struct own_waiter *list)
 
 static void extras_end(struct own *own)
 {
-    MT_MAP_EACH(&own->extras, entry)
-    {
+    MT_MAP_EACH(&own->extras, entry) {
         struct own_extra *extra = entry->value.ptr;
         unhold(extra->declared, extra->declared_count);
         free(extra->declared);
@@ -149,8 +148,7 @@ static void streams_end(struct own *own)
 /* A handle that the user holds is one of a dead actor. */
 static void actors_end(struct own *own, struct own_failure *why)
 {
-    MT_MAP_EACH(&own->actors, entry)
-    {
+    MT_MAP_EACH(&own->actors, entry) {
         struct own_actor *actor = entry->value.ptr, was = *actor;
         free(was.groups);
         unhold(&was.snapshot, 1);
@@ -159,8 +157,14 @@ static void actors_end(struct own *own, struct own_failure *why)
             own_failure_free(own, was.failure);
             was.failure = NULL;
         }
-        *actor = (struct own_actor){.id = was.id, .holds = was.holds, .state = OWN_ACTOR_DEAD, .type = was.type, .own = own,
-                                    .incarnation = was.incarnation, .owner = was.owner, .owner_node = was.owner_node,
+        *actor = (struct own_actor){.id = was.id,
+                                    .holds = was.holds,
+                                    .state = OWN_ACTOR_DEAD,
+                                    .type = was.type,
+                                    .own = own,
+                                    .incarnation = was.incarnation,
+                                    .owner = was.owner,
+                                    .owner_node = was.owner_node,
                                     .failure = was.failure ? was.failure : own_failure_new(own, why)};
         memcpy(actor->name, was.name, sizeof actor->name);
         if (was.holds)
@@ -232,8 +236,7 @@ void own_reopen(struct own *own, uint64_t process, uint32_t node, uint32_t epoch
 void own_fini(struct own *own)
 {
     own_close(own, 0, "");
-    MT_MAP_EACH(&own->actors, entry)
-    {
+    MT_MAP_EACH(&own->actors, entry) {
         struct own_actor *actor = entry->value.ptr;
         own_failure_free(own, actor->failure);
     }
@@ -255,9 +258,9 @@ static int32_t worse(int32_t code, mt_status st)
 
 mt_status own_prepare(struct own *own)
 {
-    mt_map *const maps[] = {&own->refs,     &own->actors,     &own->borrows, &own->monitors, &own->peers,
+    mt_map *const maps[] = {&own->refs,     &own->actors,     &own->borrows,  &own->monitors, &own->peers,
                             &own->requests, &own->early_ends, &own->unwanted, &own->extras};
-    int32_t code = worse(0, mt_stash_fill(&own->stash));
+    int32_t       code = worse(0, mt_stash_fill(&own->stash));
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
         code = worse(code, mt_map_reserve(maps[i], MT_LIB_SPARE));
     code = worse(code, mt_buf_reserve(&own->out.up, MT_LIB_SPARE_BYTES));
@@ -284,8 +287,7 @@ static bool class_has_room(struct own_class *cls)
 }
 
 /* The actor that a grant is for: of its class, or of the request that it answers. NULL: a task class's lease. */
-static struct own_actor *actor_of_grant(struct own *own, const struct ctl_grant *grant, mt_id id,
-                                        struct own_class **out_cls)
+static struct own_actor *actor_of_grant(struct own *own, const struct ctl_grant *grant, mt_id id, struct own_class **out_cls)
 {
     struct own_request *request = mt_map_ptr(&own->requests, id);
     struct own_actor   *actor = NULL;
@@ -342,8 +344,7 @@ static void end_if_early(struct own *own, struct own_lane *lane)
     free(early);
 }
 
-static mt_status granted(struct own *own, const struct ctl_grant *grant, mt_id id, void *memory,
-                         struct lane_park *park)
+static mt_status granted(struct own *own, const struct ctl_grant *grant, mt_id id, void *memory, struct lane_park *park)
 {
     struct own_class *cls;
     struct own_actor *actor = actor_of_grant(own, grant, id, &cls);
@@ -462,8 +463,7 @@ mt_status own_control(struct own *own, const struct lane_record *record, const u
         if (fits)
             replied(own, record->id, &in.reply, payload + sizeof in.reply, size - sizeof in.reply);
         break;
-    default:
-        break;
+    default: break;
     }
     return fits ? mt_ok() : mt_error(MT_EPROTO, 0, "a control record that is too short");
 }
@@ -503,9 +503,9 @@ unsigned own_where_served(const struct own *own, uint32_t cpu)
 void own_spread(struct own *own)
 {
     enum { CPUS = 1024, TICKS = 2, RECENT_NS = 2 * 1000 * 1000 };
-    uint64_t          seen[CPUS / 64] = {0};
-    uint32_t          used = 0;
-    struct own_lane  *surplus = NULL;
+    uint64_t         seen[CPUS / 64] = {0};
+    uint32_t         used = 0;
+    struct own_lane *surplus = NULL;
     if (own->lanes.count < 2)
         return;
     for (size_t i = 0; i < own->lanes.count; i++) {

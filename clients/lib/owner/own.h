@@ -66,29 +66,29 @@ enum own_ref_again {
     OWN_AGAIN_GONE = 4,  /* let go: only tasks that may run again need it, and it can be made again itself */
 };
 enum own_why_not { /* a lost value can't be made again */
-    OWN_WHY_NO_TASK = 0,
-    OWN_WHY_CALL = 1,
-    OWN_WHY_ONCE = 2,
-    OWN_WHY_USED_UP = 3,
-    OWN_WHY_GIVEN_UP = 4,
-    OWN_WHY_ITEM = 5, /* its generator has failed, or its run again has */
+                   OWN_WHY_NO_TASK = 0,
+                   OWN_WHY_CALL = 1,
+                   OWN_WHY_ONCE = 2,
+                   OWN_WHY_USED_UP = 3,
+                   OWN_WHY_GIVEN_UP = 4,
+                   OWN_WHY_ITEM = 5, /* its generator has failed, or its run again has */
 };
 enum { OWN_SMALL = 56 };
 
 struct own_waiter { /* who wants to know when a ref is ready */
     struct own_waiter *next;
-    struct own_task   *task; /* a task that has it as argument; NULL: another process */
+    struct own_task   *task;    /* a task that has it as argument; NULL: another process */
     uint64_t           process; /* 0: a callback of this one */
     uint32_t           node;
-    void             (*fn)(void); /* the callback, as the shell knows it */
-    void              *user;
-    struct own_ref    *ref; /* the callback's hold; NULL: of a ref that is gone */
+    void (*fn)(void); /* the callback, as the shell knows it */
+    void           *user;
+    struct own_ref *ref; /* the callback's hold; NULL: of a ref that is gone */
 };
 
 struct own_ref { /* what a manta_ref names */
     mt_id              id;
-    uint32_t           holds;      /* uses in this process; the user's handles, all together, are one of them */
-    uint32_t           generation; /* the upper half of the user's handles: another one when the last of them is freed */
+    uint32_t           holds;        /* uses in this process; the user's handles, all together, are one of them */
+    uint32_t           generation;   /* the upper half of the user's handles: another one when the last of them is freed */
     uint32_t           type : 8;     /* letter of the value */
     uint32_t           handles : 24; /* the user's: OWN_HANDLES_MAX of them are never counted down again */
     uint32_t           flags : 8;
@@ -98,7 +98,7 @@ struct own_ref { /* what a manta_ref names */
     uint8_t            is_counted : 1; /* its bytes are in own->kept_bytes */
     uint8_t            why_not : 4;    /* enum own_why_not */
     uint16_t           size;           /* of an inline value */
-    uint32_t           kept_by; /* kept tasks (OWN_KEPT) that have it as an argument */
+    uint32_t           kept_by;        /* kept tasks (OWN_KEPT) that have it as an argument */
     struct own_waiter *waiters;
     struct own_task   *task; /* makes it, or may make it again (OWN_KEPT); NULL: none */
     union {
@@ -130,58 +130,63 @@ static inline const void *own_ref_bytes(const struct own_ref *ref)
 
 /* What only few refs have. */
 struct own_extra {
-    struct own_extra  *next;     /* in own->gone_extras */
-    struct own_ref   **declared; /* each with one hold */
-    uint32_t           declared_count;
-    bool               is_taken;  /* the declared refs of a borrowed value: its owner knows that we hold them */
-    bool               is_asking; /* ... and was asked to */
-    struct own_waiter *on_free;
-    struct lane_ref    moved; /* node 0: it was not */
+    struct own_extra   *next;     /* in own->gone_extras */
+    struct own_ref    **declared; /* each with one hold */
+    uint32_t            declared_count;
+    bool                is_taken;  /* the declared refs of a borrowed value: its owner knows that we hold them */
+    bool                is_asking; /* ... and was asked to */
+    struct own_waiter  *on_free;
+    struct lane_ref     moved; /* node 0: it was not */
     struct own_failure *lost;
 };
 
 /* ---- tasks ---- */
 struct own_arg {
-    char        type; /* of the function's signature */
-    const void *data; /* bytes of a value; NULL with `ref` */
-    size_t      size;
+    char            type; /* of the function's signature */
+    const void     *data; /* bytes of a value; NULL with `ref` */
+    size_t          size;
     struct own_ref *ref; /* 'r': kept as reference; else its value is wanted */
 };
 
-enum own_task_state { OWN_NO_TASK = 0, OWN_WAITING = 1, OWN_QUEUED = 2, OWN_SENT = 3,
-                      OWN_KEPT = 4, /* finished; in own->kept, to run again if its values are lost */
-                      OWN_WOKEN = 5 /* its arguments are ready; in own->woken, in no other queue */ };
+enum own_task_state {
+    OWN_NO_TASK = 0,
+    OWN_WAITING = 1,
+    OWN_QUEUED = 2,
+    OWN_SENT = 3,
+    OWN_KEPT = 4, /* finished; in own->kept, to run again if its values are lost */
+    OWN_WOKEN = 5 /* its arguments are ready; in own->woken, in no other queue */
+};
 enum { OWN_BLOB_SMALL = 40 /* two scalars */, OWN_BLOB_MEDIUM = 128 /* from slabs */ };
 
 struct own_task {
-    struct own_task  *next, *prev; /* in its class's or actor's queue */
-    mt_id             id;
-    uint64_t          function;
-    const char       *name; /* for errors; lives as long as the process */
-    struct own_class *cls;
-    struct own_actor *actor; /* a call of it; NULL: a task */
-    struct own_ref   *ref;   /* its result; of a generator: ready when that has ended */
-    struct own_lane  *lane;  /* while SENT */
-    struct own_results *results; /* what few tasks have; NULL in all others */
-    uint64_t          sequence; /* of its record; KEPT: own->counter when it ended */
-    uint64_t          submitted_ns; /* wall clock; 0: no events are kept */
-    uint8_t           kind;  /* LANE_TASK, LANE_CREATE, LANE_CALL */
-    uint8_t           state; /* enum own_task_state */
-    uint16_t          attempt;
-    bool              retry_on_error;
-    bool              is_asked_back; /* LANE_REVOKE was sent for it */
-    uint8_t           cancel;        /* 0, or OWN_CANCEL_ASKED with what was asked */
-    uint8_t           group;         /* call: concurrency group */
-    uint8_t           arg_count;   /* of `args`, while they wait or hold refs */
-    uint8_t           waiting_for; /* arguments that are not ready */
-    int8_t            priority;
-    bool              is_limited;  /* its blob ends with lane_limits; they stand in `small` until there is one */
-    uint32_t          parent;      /* own->run.number of the task that submitted it; 0: none */
-    int32_t           retries_left; /* < 0: without limit */
-    uint32_t          blob_size;
-    struct own_arg   *args; /* only where refs are among them */
-    uint8_t          *blob; /* payload of the record */
-    uint8_t           small[OWN_BLOB_SMALL];
+    struct own_task    *next, *prev; /* in its class's or actor's queue */
+    mt_id               id;
+    uint64_t            function;
+    const char         *name; /* for errors; lives as long as the process */
+    struct own_class   *cls;
+    struct own_actor   *actor;        /* a call of it; NULL: a task */
+    struct own_ref     *ref;          /* its result; of a generator: ready when that has ended */
+    struct own_lane    *lane;         /* while SENT */
+    struct own_results *results;      /* what few tasks have; NULL in all others */
+    uint64_t            sequence;     /* of its record; KEPT: own->counter when it ended */
+    uint64_t            submitted_ns; /* wall clock; 0: no events are kept */
+    uint8_t             kind;         /* LANE_TASK, LANE_CREATE, LANE_CALL */
+    uint8_t             state;        /* enum own_task_state */
+    uint16_t            attempt;
+    bool                retry_on_error;
+    bool                is_asked_back; /* LANE_REVOKE was sent for it */
+    uint8_t             cancel;        /* 0, or OWN_CANCEL_ASKED with what was asked */
+    uint8_t             group;         /* call: concurrency group */
+    uint8_t             arg_count;     /* of `args`, while they wait or hold refs */
+    uint8_t             waiting_for;   /* arguments that are not ready */
+    int8_t              priority;
+    bool                is_limited;   /* its blob ends with lane_limits; they stand in `small` until there is one */
+    uint32_t            parent;       /* own->run.number of the task that submitted it; 0: none */
+    int32_t             retries_left; /* < 0: without limit */
+    uint32_t            blob_size;
+    struct own_arg     *args; /* only where refs are among them */
+    uint8_t            *blob; /* payload of the record */
+    uint8_t             small[OWN_BLOB_SMALL];
 };
 
 /* More than one plain value. */
@@ -230,28 +235,28 @@ struct own_level { /* tasks of one priority other than 0 */
 enum { OWN_PRIORITY_MAX = 100 }; /* and no less than its negative */
 
 struct own_class {
-    mt_id            key;
-    struct ctl_class wire;
-    struct own_queue queue; /* priority 0, which is all there is unless `levels` say otherwise */
+    mt_id             key;
+    struct ctl_class  wire;
+    struct own_queue  queue;  /* priority 0, which is all there is unless `levels` say otherwise */
     struct own_level *levels; /* highest first; never removed */
-    uint32_t         level_count;
-    uint32_t         leveled;  /* tasks that stand in them */
-    int32_t          sent_low; /* with levels: at most the lowest priority of what has not begun on a lane */
+    uint32_t          level_count;
+    uint32_t          leveled;  /* tasks that stand in them */
+    int32_t           sent_low; /* with levels: at most the lowest priority of what has not begun on a lane */
     struct own_lane **lanes;
-    uint32_t         lane_count, lane_room;
-    uint32_t         outstanding; /* queued and sent */
-    uint32_t         wanted;      /* as told to the raylet */
-    uint64_t         version;
-    uint64_t         task_ns; /* running mean of what a task takes */
-    uint64_t         idle_since_ns;
-    uint64_t         surplus_since_ns;
-    bool             is_told;   /* CTL_CLASS was sent */
-    bool             is_over;   /* its placement group was removed: it is freed when nothing of it is under way */
+    uint32_t          lane_count, lane_room;
+    uint32_t          outstanding; /* queued and sent */
+    uint32_t          wanted;      /* as told to the raylet */
+    uint64_t          version;
+    uint64_t          task_ns; /* running mean of what a task takes */
+    uint64_t          idle_since_ns;
+    uint64_t          surplus_since_ns;
+    bool              is_told; /* CTL_CLASS was sent */
+    bool              is_over; /* its placement group was removed: it is freed when nothing of it is under way */
 };
 
 /* ---- actors ---- */
 enum own_actor_state {
-    OWN_ACTOR_STARTING = 1,  /* creator: waits for a lease or for create; caller: asks where it is */
+    OWN_ACTOR_STARTING = 1, /* creator: waits for a lease or for create; caller: asks where it is */
     OWN_ACTOR_ALIVE = 2,
     OWN_ACTOR_RESTARTING = 3,
     OWN_ACTOR_DEAD = 4,
@@ -259,62 +264,62 @@ enum own_actor_state {
 
 /* Second word of the payload of LANE_CREATE. */
 enum {
-    OWN_CREATE_CONCURRENCY = 0xffff,    /* calls at a time */
-    OWN_CREATE_SAVE_SHIFT = 16,         /* calls between two snapshots; 0: none */
+    OWN_CREATE_CONCURRENCY = 0xffff, /* calls at a time */
+    OWN_CREATE_SAVE_SHIFT = 16,      /* calls between two snapshots; 0: none */
     OWN_CREATE_SAVE_MAX = 0x7fff,
 };
 #define OWN_CREATE_HAS_STATE 0x80000000u /* behind the arguments stands the snapshot, a lane_value */
-enum { OWN_GROUPS = 8 }; /* named concurrency groups of an actor */
+enum { OWN_GROUPS = 8 };                 /* named concurrency groups of an actor */
 
 struct own_actor { /* the public manta_actor */
-    mt_id             id;
-    uint32_t          holds;
-    uint32_t          state; /* enum own_actor_state */
-    uint32_t          incarnation;
-    int32_t           restarts_left; /* < 0: without limit */
-    int32_t           call_retries;
-    bool              is_mine;
-    bool              is_ending; /* the last handle is gone, or it was killed for good */
-    bool              is_asking; /* caller: OWN_MSG_WHERE or CTL_LANE_WANT is under way */
-    bool              any_order; /* calls go out as soon as their arguments are ready */
-    bool              is_woken;  /* in own->woken_actors */
-    struct own_actor *next_woken;
-    uint32_t          kept_calls; /* of this process, that are made again if their values are lost (OWN_KEPT) */
-    uint32_t          max_pending; /* calls of this process that are not finished; 0: no limit */
-    uint32_t          pending_outside; /* calls that are in no queue: their arguments come first (any_order) */
-    uint64_t          owner; /* the process that answers for it; 0: of a detached one, the head is asked */
-    uint32_t          owner_node;
-    bool              is_detached;
-    bool              is_strict; /* creator: no incarnation begins before the one before it has certainly ended */
-    uint64_t          void_lease; /* strict: was lost with its node; the head is to make sure that it is over; 0: none */
-    uint32_t          void_node;
-    bool              is_voiding; /* the head has been asked */
-    uint64_t          create_ns;  /* strict: not created again before */
-    uint64_t          ask_ns; /* detached: the head is not asked again before */
-    uint64_t          type;
-    char              name[CTL_NAME_SIZE]; /* of the type */
-    char              public_name[CTL_NAME_SIZE];
-    bool              is_for_all; /* whoever knows the name, of any job */
-    char              space[CTL_NAME_SIZE];
-    struct own_class *cls;    /* creator's */
-    struct own_lane  *lane;
-    struct own_lane  *next_lane; /* granted before the news came that `lane` has ended */
-    struct own_queue  queue;  /* calls not yet on the lane, in order */
-    struct own_queue *groups; /* the same of each named concurrency group, OWN_GROUPS of them; NULL: none was called */
-    struct own_task  *create; /* creator's: kept for restarts */
-    uint32_t          create_options, create_size; /* size of its arguments alone */
-    struct own_ref   *snapshot; /* creator's: what the next incarnation begins with; NULL: none */
-    bool              is_named; /* creator: the head has noted its name */
-    bool              has_exited; /* creator: it ended of its own will */
-    bool              is_mourned; /* creator: the news of its end was told */
-    struct own_failure *failure; /* why it is dead */
-    uint64_t          worker; /* process, while alive */
-    uint32_t          worker_node;
-    int32_t           worker_pid;
-    uint32_t          watch_count;
-    struct own_waiter *askers; /* creator: who waits for OWN_MSG_AT; `node` then is theirs, task NULL */
-    mt_id             monitor; /* caller or creator: of the worker, for watches; zero if none */
-    struct own       *own;
+    mt_id               id;
+    uint32_t            holds;
+    uint32_t            state; /* enum own_actor_state */
+    uint32_t            incarnation;
+    int32_t             restarts_left; /* < 0: without limit */
+    int32_t             call_retries;
+    bool                is_mine;
+    bool                is_ending; /* the last handle is gone, or it was killed for good */
+    bool                is_asking; /* caller: OWN_MSG_WHERE or CTL_LANE_WANT is under way */
+    bool                any_order; /* calls go out as soon as their arguments are ready */
+    bool                is_woken;  /* in own->woken_actors */
+    struct own_actor   *next_woken;
+    uint32_t            kept_calls;      /* of this process, that are made again if their values are lost (OWN_KEPT) */
+    uint32_t            max_pending;     /* calls of this process that are not finished; 0: no limit */
+    uint32_t            pending_outside; /* calls that are in no queue: their arguments come first (any_order) */
+    uint64_t            owner;           /* the process that answers for it; 0: of a detached one, the head is asked */
+    uint32_t            owner_node;
+    bool                is_detached;
+    bool                is_strict;  /* creator: no incarnation begins before the one before it has certainly ended */
+    uint64_t            void_lease; /* strict: was lost with its node; the head is to make sure that it is over; 0: none */
+    uint32_t            void_node;
+    bool                is_voiding; /* the head has been asked */
+    uint64_t            create_ns;  /* strict: not created again before */
+    uint64_t            ask_ns;     /* detached: the head is not asked again before */
+    uint64_t            type;
+    char                name[CTL_NAME_SIZE]; /* of the type */
+    char                public_name[CTL_NAME_SIZE];
+    bool                is_for_all; /* whoever knows the name, of any job */
+    char                space[CTL_NAME_SIZE];
+    struct own_class   *cls; /* creator's */
+    struct own_lane    *lane;
+    struct own_lane    *next_lane; /* granted before the news came that `lane` has ended */
+    struct own_queue    queue;     /* calls not yet on the lane, in order */
+    struct own_queue   *groups;    /* the same of each named concurrency group, OWN_GROUPS of them; NULL: none was called */
+    struct own_task    *create;    /* creator's: kept for restarts */
+    uint32_t            create_options, create_size; /* size of its arguments alone */
+    struct own_ref     *snapshot;                    /* creator's: what the next incarnation begins with; NULL: none */
+    bool                is_named;                    /* creator: the head has noted its name */
+    bool                has_exited;                  /* creator: it ended of its own will */
+    bool                is_mourned;                  /* creator: the news of its end was told */
+    struct own_failure *failure;                     /* why it is dead */
+    uint64_t            worker;                      /* process, while alive */
+    uint32_t            worker_node;
+    int32_t             worker_pid;
+    uint32_t            watch_count;
+    struct own_waiter  *askers;  /* creator: who waits for OWN_MSG_AT; `node` then is theirs, task NULL */
+    mt_id               monitor; /* caller or creator: of the worker, for watches; zero if none */
+    struct own         *own;
 };
 
 /* What step wants done outside. The caller empties it after every call. */
@@ -325,12 +330,12 @@ struct own_out {
     MT_VEC(void *) unmap; /* lanes that nobody uses any more */
     MT_VEC(struct own_death) deaths;
     struct own_waiter *callbacks, *callbacks_last; /* that are due, oldest first; each is the caller's to free */
-    bool is_starved; /* something that others wait for was lost: no memory. The process can't go on */
+    bool               is_starved;                 /* something that others wait for was lost: no memory. The process can't go on */
 };
-struct own_death { /* something watched has died */
-    mt_id    subject; /* the actor; or the monitor of a node, as own_monitor gave it */
-    bool     is_actor, restarting;
-    uint32_t incarnation;
+struct own_death {            /* something watched has died */
+    mt_id            subject; /* the actor; or the monitor of a node, as own_monitor gave it */
+    bool             is_actor, restarting;
+    uint32_t         incarnation;
     struct ctl_death death;
 };
 
@@ -348,14 +353,14 @@ struct own_monitor {
 struct own_wait {
     struct own_wait   *outer; /* of a task that waits while it runs another one; NULL: none */
     struct own_ref    *ref;
-    const char        *name; /* of the task that waits */
+    const char        *name;          /* of the task that waits */
     bool               is_deadlocked; /* it will never come: `failure` says why */
     uint64_t           since_ns, probed_ns, number;
     struct own_failure failure;
 };
 
 enum { OWN_REQUEST_VOID = 1 << 16 }; /* a CTL_OP_ACTOR with CTL_ACTOR_VOID */
-struct own_request { /* of an actor, to the raylet or the head */
+struct own_request {                 /* of an actor, to the raylet or the head */
     mt_id    actor;
     uint32_t kind; /* CTL_LANE_WANT, CTL_OP_NAME_PUT, CTL_OP_ACTOR or OWN_REQUEST_VOID */
 };
@@ -374,63 +379,63 @@ struct own_outer_run {
 enum { OWN_PAST_RUNS = 32 };
 
 struct own {
-    uint64_t process;
-    uint32_t node, epoch, job;
-    int32_t  pid;       /* for people; the shell sets it */
-    uint32_t cpus;      /* that this node's processes may use; 0: not known. The shell sets it */
-    uint32_t crowded_ticks; /* in a row that found two workers on one cpu and another without any */
-    uint64_t counter;   /* of ids */
-    uint64_t now_ns;    /* as last told */
-    uint64_t wall_ns;   /* what makes wall clock of it; 0: no events are kept */
-    struct own_run   run; /* what this process runs; tasks submitted meanwhile have its number as parent */
-    struct own_run   past_runs[OWN_PAST_RUNS]; /* that have submitted some: a cancel may come when they are over */
-    bool     run_submits;
-    mt_stash stash; /* for what may not fail */
-    mt_spare spare; /* inline values that were freed */
-    struct own_failure no_memory; /* stands for a failure that could not be kept */
-    uint32_t run_count; /* the last number of a run */
+    uint64_t              process;
+    uint32_t              node, epoch, job;
+    int32_t               pid;           /* for people; the shell sets it */
+    uint32_t              cpus;          /* that this node's processes may use; 0: not known. The shell sets it */
+    uint32_t              crowded_ticks; /* in a row that found two workers on one cpu and another without any */
+    uint64_t              counter;       /* of ids */
+    uint64_t              now_ns;        /* as last told */
+    uint64_t              wall_ns;       /* what makes wall clock of it; 0: no events are kept */
+    struct own_run        run;           /* what this process runs; tasks submitted meanwhile have its number as parent */
+    struct own_run        past_runs[OWN_PAST_RUNS]; /* that have submitted some: a cancel may come when they are over */
+    bool                  run_submits;
+    mt_stash              stash;      /* for what may not fail */
+    mt_spare              spare;      /* inline values that were freed */
+    struct own_failure    no_memory;  /* stands for a failure that could not be kept */
+    uint32_t              run_count;  /* the last number of a run */
     struct own_outer_run *outer_runs; /* innermost first */
-    struct wrk *wrk; /* of the same process, which knows what stands behind the run; NULL: none (wrk_tie) */
+    struct wrk           *wrk;        /* of the same process, which knows what stands behind the run; NULL: none (wrk_tie) */
     bool (*call_stands)(const struct wrk *wrk, mt_id call); /* whether it waits there */
-    uint64_t completed; /* refs that became ready: waiters compare it */
-    uint32_t outstanding; /* tasks not finished */
-    uint64_t queued_bytes;
-    struct own_queue kept;    /* finished tasks that may run again, oldest first */
-    uint64_t kept_bytes, kept_max; /* of them and of values that only they hold */
-    mt_map   lost_nodes;      /* node -> number of the news that it died, drawn from `counter` */
-    struct own_task *given_up; /* no longer kept, on their way to be freed, by `next` */
-    bool     is_giving_up;    /* somebody up the stack frees them */
-    struct own_queue  woken;  /* tasks and calls in any order whose arguments are ready */
-    struct own_actor *woken_actors; /* whose queues may move, last posted first */
-    bool     is_moving_woken; /* somebody up the stack takes them from there */
-    struct own_extra *gone_extras; /* of freed refs: what they declare is still to be dropped */
-    bool     is_dropping_extras;   /* somebody up the stack does */
-    uint64_t again_count;     /* tasks that were run again for a lost value */
-    struct own_out out;
-    struct own_wait *wait; /* NULL: the tasks' thread does not wait, or may have others beside it */
-    uint64_t wait_count;
-    mt_map   refs;    /* id -> own_ref: those that other processes know, or borrowed */
-    mt_map   classes; /* key -> own_class */
-    mt_map   actors;  /* id -> own_actor */
-    mt_map   borrows; /* of (ref, process) -> own_borrow */
-    mt_map   monitors; /* monitor id -> own_monitor */
-    mt_map   peers;   /* process -> monitor of an owner or borrower */
-    mt_map   requests; /* id -> own_request */
-    mt_map   early_ends; /* lease -> ctl_ended that has overtaken its grant (rings and socket are not ordered) */
-    mt_map   unwanted;   /* lease -> 1: given up when it was granted; its end is expected */
+    uint64_t          completed;                            /* refs that became ready: waiters compare it */
+    uint32_t          outstanding;                          /* tasks not finished */
+    uint64_t          queued_bytes;
+    struct own_queue  kept;                 /* finished tasks that may run again, oldest first */
+    uint64_t          kept_bytes, kept_max; /* of them and of values that only they hold */
+    mt_map            lost_nodes;           /* node -> number of the news that it died, drawn from `counter` */
+    struct own_task  *given_up;             /* no longer kept, on their way to be freed, by `next` */
+    bool              is_giving_up;         /* somebody up the stack frees them */
+    struct own_queue  woken;                /* tasks and calls in any order whose arguments are ready */
+    struct own_actor *woken_actors;         /* whose queues may move, last posted first */
+    bool              is_moving_woken;      /* somebody up the stack takes them from there */
+    struct own_extra *gone_extras;          /* of freed refs: what they declare is still to be dropped */
+    bool              is_dropping_extras;   /* somebody up the stack does */
+    uint64_t          again_count;          /* tasks that were run again for a lost value */
+    struct own_out    out;
+    struct own_wait  *wait; /* NULL: the tasks' thread does not wait, or may have others beside it */
+    uint64_t          wait_count;
+    mt_map            refs;       /* id -> own_ref: those that other processes know, or borrowed */
+    mt_map            classes;    /* key -> own_class */
+    mt_map            actors;     /* id -> own_actor */
+    mt_map            borrows;    /* of (ref, process) -> own_borrow */
+    mt_map            monitors;   /* monitor id -> own_monitor */
+    mt_map            peers;      /* process -> monitor of an owner or borrower */
+    mt_map            requests;   /* id -> own_request */
+    mt_map            early_ends; /* lease -> ctl_ended that has overtaken its grant (rings and socket are not ordered) */
+    mt_map            unwanted;   /* lease -> 1: given up when it was granted; its end is expected */
     MT_VEC(struct own_class *) class_list;
     uint32_t last_class; /* number of the newest; none is used again */
     MT_VEC(struct own_lane *) lanes;
-    mt_map   extras;     /* id of a ref with OWN_REF_EXTRA -> own_extra */
+    mt_map             extras; /* id of a ref with OWN_REF_EXTRA -> own_extra */
     struct own_stream *streams;
     struct own_doubt  *doubts;
-    struct own_ref  *free_refs;
-    struct own_task *free_tasks;
-    void            *free_blobs; /* of OWN_BLOB_MEDIUM bytes, linked by their first word */
-    MT_VEC(void *) chunks; /* of blobs, kept until the end */
+    struct own_ref    *free_refs;
+    struct own_task   *free_tasks;
+    void              *free_blobs;         /* of OWN_BLOB_MEDIUM bytes, linked by their first word */
+    MT_VEC(void *) chunks;                 /* of blobs, kept until the end */
     MT_VEC(struct own_task *) task_chunks; /* of tasks, likewise */
-    mt_range         ref_memory; /* of refs, likewise: ref_count of them */
-    uint32_t         ref_count;
+    mt_range ref_memory;                   /* of refs, likewise: ref_count of them */
+    uint32_t ref_count;
     void (*free_place)(struct own *own, const struct lane_ref *place, bool escaped); /* an object nobody holds */
 };
 
@@ -451,7 +456,7 @@ static inline uint32_t own_ref_owner_node(const struct own *own, const struct ow
 
 /* Sets memory aside for what may not fail: before each control record and at each tick. ENOMEM: as far as it went. */
 mt_status own_prepare(struct own *own);
-void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job);
+void      own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, uint32_t job);
 /* The job is over: refs that the user holds are left with their inline values or failures, handles of actors and generators as dead
  * ones; all else is freed. What has not come fails with `code` and `text` (0: nobody will ask; the lanes may be unmapped). */
 void own_close(struct own *own, int32_t code, const char *text);
@@ -483,10 +488,10 @@ void own_group_over(struct own *own, mt_id pg);
 void own_class_pump(struct own *own, struct own_class *cls);
 void own_class_tick(struct own *own, struct own_class *cls);
 /* A task that is ready: behind its equals, with a higher priority before what has not begun; or back at its place. */
-void own_class_push(struct own *own, struct own_class *cls, struct own_task *task);
-void own_class_push_back(struct own_class *cls, struct own_task *task);
-void own_class_remove(struct own_class *cls, struct own_task *task);
-struct own_task *own_class_pop(struct own_class *cls);
+void               own_class_push(struct own *own, struct own_class *cls, struct own_task *task);
+void               own_class_push_back(struct own_class *cls, struct own_task *task);
+void               own_class_remove(struct own_class *cls, struct own_task *task);
+struct own_task   *own_class_pop(struct own_class *cls);
 static inline bool own_class_has_queued(const struct own_class *cls)
 {
     return cls->queue.first || cls->leveled;
@@ -498,24 +503,24 @@ void own_class_refused(struct own *own, const struct ctl_unschedulable *why);
 
 /* ---- tasks and refs: task.c, ref.c ---- */
 struct own_call {
-    struct own_class *cls;
-    struct own_actor *actor; /* NULL: a task */
-    uint64_t          function;
-    const char       *name;
-    int               argc;
-    const struct own_arg *args;
-    int32_t           retries;
-    bool              retry_on_error;
-    uint8_t           kind;
-    uint8_t           group;       /* call: concurrency group, 0 is the default one */
-    uint32_t          create_options; /* create: OWN_CREATE_... */
-    const struct own_warden *warden; /* create: this process is the warden of a detached actor; NULL: it makes its own */
-    const char        *group_name;  /* the same by name, for whoever finds the number; NULL: the method's own */
-    int8_t            priority;
-    struct lane_limits limits;
-    uint32_t           count;  /* values; 0 is 1 */
-    struct own_ref   **more;   /* out: those after the first, each with one hold */
-    struct own_stream *stream; /* of a generator */
+    struct own_class        *cls;
+    struct own_actor        *actor; /* NULL: a task */
+    uint64_t                 function;
+    const char              *name;
+    int                      argc;
+    const struct own_arg    *args;
+    int32_t                  retries;
+    bool                     retry_on_error;
+    uint8_t                  kind;
+    uint8_t                  group;          /* call: concurrency group, 0 is the default one */
+    uint32_t                 create_options; /* create: OWN_CREATE_... */
+    const struct own_warden *warden;         /* create: this process is the warden of a detached actor; NULL: it makes its own */
+    const char              *group_name;     /* the same by name, for whoever finds the number; NULL: the method's own */
+    int8_t                   priority;
+    struct lane_limits       limits;
+    uint32_t                 count;  /* values; 0 is 1 */
+    struct own_ref         **more;   /* out: those after the first, each with one hold */
+    struct own_stream       *stream; /* of a generator */
 };
 struct own_warden {
     mt_id    actor;    /* its id, drawn by its creator */
@@ -529,25 +534,25 @@ struct own_ref *own_ref_new(struct own *own, mt_id id);
 struct own_ref *own_ref_failed(struct own *own, const struct own_failure *failure);
 mt_id           own_id_next(struct own *own);
 void            own_refs_settle(struct own *own, int32_t code, const char *text); /* of own_close: before all tasks go, ... */
-void            own_refs_pack(struct own *own);  /* ... and after; of own_reopen; of own_fini */
+void            own_refs_pack(struct own *own);                                   /* ... and after; of own_reopen; of own_fini */
 void            own_refs_adopt(struct own *own);
 void            own_refs_fini(struct own *own);
 void            own_ref_hold(struct own_ref *ref);
 void            own_ref_drop(struct own *own, struct own_ref *ref);
 /* The value goes now, whoever holds the ref; of another's, its owner is told. False: there is none yet. */
-bool            own_ref_free_now(struct own *own, struct own_ref *ref);
-void            own_failure_freed(struct own_failure *f);
+bool own_ref_free_now(struct own *own, struct own_ref *ref);
+void own_failure_freed(struct own_failure *f);
 /* Nobody holds it any more: for who has changed one of the counts. */
-void            own_ref_unheld(struct own *own, struct own_ref *ref);
+void own_ref_unheld(struct own *own, struct own_ref *ref);
 /* Tells all who wait for it. Tasks and actors among them are posted, and moved on before the outermost call returns: a chain
  * of tasks is as long as the user made it, and the stack is not. */
-void            own_ref_wake(struct own *own, struct own_ref *ref);
+void own_ref_wake(struct own *own, struct own_ref *ref);
 /* The actor's queues are looked at when own_woken_move is next there. */
-void            own_actor_post(struct own *own, struct own_actor *actor);
+void own_actor_post(struct own *own, struct own_actor *actor);
 /* Moves on what was posted; nothing where somebody up the stack is at it. */
-void            own_woken_move(struct own *own);
+void own_woken_move(struct own *own);
 /* The bytes of a value that nobody of this process or of others needs. */
-void            own_ref_value_free(struct own *own, struct own_ref *ref);
+void own_ref_value_free(struct own *own, struct own_ref *ref);
 /* The value is there: wakes tasks and processes that wait for it. `data` is copied. */
 void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, const void *data, uint32_t size);
 void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_ref *place);
@@ -563,13 +568,13 @@ void own_ref_ask(struct own *own, struct own_ref *ref);
 /* A copy, or one more hold of what this has given before; without memory what stands for it. Never NULL; own_failure_free
  * takes it (NULL too). */
 struct own_failure *own_failure_new(struct own *own, const struct own_failure *why);
-void own_failure_free(struct own *own, struct own_failure *failure);
-void own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
+void                own_failure_free(struct own *own, struct own_failure *failure);
+void                own_failure_set(struct own_failure *f, int32_t code, const char *format, ...) MT_PRINTF(3, 4);
 
 uint8_t *own_blob_new(struct own *own, struct own_task *task, size_t size); /* NULL without memory */
-void own_blob_free(struct own *own, struct own_task *task);
-void own_task_finish(struct own *own, struct own_task *task); /* frees it and what it holds */
-void own_task_fail(struct own *own, struct own_task *task, const struct own_failure *why);
+void     own_blob_free(struct own *own, struct own_task *task);
+void     own_task_finish(struct own *own, struct own_task *task); /* frees it and what it holds */
+void     own_task_fail(struct own *own, struct own_task *task, const struct own_failure *why);
 /* The raylet is gone, and no answer comes any more. True: the task has not begun, and from now on it never will. False: it may
  * have run. */
 bool own_task_withdraw(const struct own_task *task);
@@ -580,19 +585,19 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
 bool own_task_ready(struct own *own, struct own_task *task);
 void own_task_argument_ready(struct own *own, struct own_task *task);
 /* It was in own->woken: on to its class's or its actor's queue, or its ref fails. */
-void own_task_woken(struct own *own, struct own_task *task);
+void      own_task_woken(struct own *own, struct own_task *task);
 mt_status own_task_encode(struct own *own, struct own_task *task);
 /* Its arguments are encoded anew before it is sent again. */
 void own_task_unencode(struct own *own, struct own_task *task);
 /* Notes the task with each argument whose value is still to come. False: no memory. */
 bool own_task_wait(struct own *own, struct own_task *task);
 /* Back among those that are free; its arguments and results are let go. */
-void own_task_free(struct own *own, struct own_task *task);
-void own_queue_push(struct own_queue *q, struct own_task *task);
-void own_queue_push_front(struct own_queue *q, struct own_task *task);
-void own_queue_insert(struct own_queue *q, struct own_task *task, struct own_task *before); /* NULL: at the end */
+void             own_task_free(struct own *own, struct own_task *task);
+void             own_queue_push(struct own_queue *q, struct own_task *task);
+void             own_queue_push_front(struct own_queue *q, struct own_task *task);
+void             own_queue_insert(struct own_queue *q, struct own_task *task, struct own_task *before); /* NULL: at the end */
 struct own_task *own_queue_pop(struct own_queue *q);
-void own_queue_remove(struct own_queue *q, struct own_task *task);
+void             own_queue_remove(struct own_queue *q, struct own_task *task);
 
 /* ---- cancelling: cancel.c ---- */
 enum { OWN_CANCEL_ASKED = 8 }; /* in own_task.cancel, beside the flags of message.h */
@@ -603,8 +608,8 @@ enum own_cancelled {
     OWN_CANCELLED_FULL = 3,  /* no room to tell it: try again */
 };
 enum own_cancelled own_cancel(struct own *own, struct own_ref *ref, uint32_t flags);
-void own_cancel_message(struct own *own, const uint8_t *bytes, size_t size);
-void own_cancel_tick(struct own *own, struct own_lane *lane);
+void               own_cancel_message(struct own *own, const uint8_t *bytes, size_t size);
+void               own_cancel_tick(struct own *own, struct own_lane *lane);
 /* The end of a task whose cancel was asked. */
 void own_cancel_done(struct own *own, struct own_task *task);
 
@@ -618,10 +623,10 @@ bool own_here_take(struct own_task *task);
 /* ---- what only few refs have: extra.c ---- */
 struct own_extra *own_extra_of(struct own *own, const struct own_ref *ref); /* NULL: nothing */
 struct own_extra *own_extra_get(struct own *own, struct own_ref *ref);      /* NULL: no memory */
-void own_extra_drop(struct own *own, struct own_ref *ref);
+void              own_extra_drop(struct own *own, struct own_ref *ref);
 /* `ref` keeps the refs alive; `take_refs` (malloc) with one hold each. */
 mt_status own_ref_declare(struct own *own, struct own_ref *ref, struct own_ref **take_refs, uint32_t count);
-void own_refs_drop(struct own *own, struct own_ref **take_refs, uint32_t count);
+void      own_refs_drop(struct own *own, struct own_ref **take_refs, uint32_t count);
 /* The refs that a place on its way to this process declares, borrowed; an array as own_ref_declare takes it. */
 struct own_ref **own_refs_of_wire(struct own *own, const uint8_t *wire, uint32_t count);
 /* Asks the owner of a borrowed value to know that we hold the refs which it declares. */
@@ -642,57 +647,52 @@ void      own_lane_look(struct own *own, struct own_lane *lane); /* where nothin
 mt_status own_task_outcome(struct own *own, struct own_lane *lane, struct own_task *task, const struct lane_record *record,
                            const uint8_t *payload, size_t size);
 /* The task has left its slot. */
-void      own_lane_clear(struct own_lane *lane, struct own_task *task);
-void      own_lane_recall(struct own *own, struct own_lane *lane);
-uint32_t  own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep);
-void      own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_ended *why);
+void     own_lane_clear(struct own_lane *lane, struct own_task *task);
+void     own_lane_recall(struct own *own, struct own_lane *lane);
+uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep);
+void     own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_ended *why);
 
 /* ---- actors: actor.c ---- */
 /* `create` brings function (hash of the type's name), arguments and name. NULL only without memory. */
 /* Why a call of an actor that is dead fails. */
-void own_actor_failure(const struct own_actor *actor, const char *method, struct own_failure *out);
-struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *spec, const char *space,
-                                const char *public_name, int32_t restarts, int32_t call_retries,
-                                const struct own_call *create);
+void              own_actor_failure(const struct own_actor *actor, const char *method, struct own_failure *out);
+struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *spec, const char *space, const char *public_name,
+                                int32_t restarts, int32_t call_retries, const struct own_call *create);
 struct own_actor *own_actor_borrow(struct own *own, const struct own_actor_wire *wire);
-void own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out);
-void own_actor_drop(struct own *own, struct own_actor *actor);
+void              own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out);
+void              own_actor_drop(struct own *own, struct own_actor *actor);
 /* The actor's own words to its creator: LANE_EXIT, LANE_SAVED. */
-mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct lane_record *record,
-                         const uint8_t *payload);
-void own_actor_kill(struct own *own, struct own_actor *actor, bool restart);
+mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct lane_record *record, const uint8_t *payload);
+void      own_actor_kill(struct own *own, struct own_actor *actor, bool restart);
 /* Calls in their queues, one a concurrency group: calls.c. */
 struct own_queue *own_actor_queue(struct own_actor *actor, const struct own_task *task);
-mt_status own_actor_add(struct own *own, struct own_actor *actor, struct own_task *task);
+mt_status         own_actor_add(struct own *own, struct own_actor *actor, struct own_task *task);
 /* A call that is made again for its lost value: before those that were made later, which may wait for it. */
-void      own_actor_add_again(struct own *own, struct own_actor *actor, struct own_task *task);
-uint32_t  own_actor_pending(const struct own_actor *actor);
-bool      own_actor_has_queued(const struct own_actor *actor);
-void      own_actor_pump(struct own *own, struct own_actor *actor);
-void      own_actor_fail_calls(struct own *own, struct own_actor *actor);
-void      own_actor_ask_where(struct own *own, struct own_actor *actor);
-void own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane *lane);
-void own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create,
-                       const struct own_failure *failure);
-void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct ctl_ended *why);
-void own_actor_refused(struct own *own, struct own_actor *actor, int32_t code, const char *text);
-void own_actor_message(struct own *own, uint32_t subject, const struct ctl_message *from, const uint8_t *bytes,
-                       size_t size);
-void own_actor_watch(struct own *own, struct own_actor *actor, bool on);
-void own_actor_tick(struct own *own);
+void     own_actor_add_again(struct own *own, struct own_actor *actor, struct own_task *task);
+uint32_t own_actor_pending(const struct own_actor *actor);
+bool     own_actor_has_queued(const struct own_actor *actor);
+void     own_actor_pump(struct own *own, struct own_actor *actor);
+void     own_actor_fail_calls(struct own *own, struct own_actor *actor);
+void     own_actor_ask_where(struct own *own, struct own_actor *actor);
+void     own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane *lane);
+void     own_actor_created(struct own *own, struct own_actor *actor, struct own_task *create, const struct own_failure *failure);
+void     own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct ctl_ended *why);
+void     own_actor_refused(struct own *own, struct own_actor *actor, int32_t code, const char *text);
+void     own_actor_message(struct own *own, uint32_t subject, const struct ctl_message *from, const uint8_t *bytes, size_t size);
+void     own_actor_watch(struct own *own, struct own_actor *actor, bool on);
+void     own_actor_tick(struct own *own);
 /* `bytes`: what stands behind the reply. */
-void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply,
-                     const uint8_t *bytes, size_t size);
+void own_actor_reply(struct own *own, const struct own_request *request, const struct ctl_reply *reply, const uint8_t *bytes,
+                     size_t size);
 void own_actor_die_of(struct own *own, struct own_actor *actor, int32_t code, const char *text);
 /* Of a detached one: detached.c. */
 void own_detached_where(struct own *own, struct own_actor *actor); /* asks the head for its warden */
-void own_detached_at(struct own *own, struct own_actor *actor, const struct ctl_reply *reply, const uint8_t *bytes,
-                     size_t size);
+void own_detached_at(struct own *own, struct own_actor *actor, const struct ctl_reply *reply, const uint8_t *bytes, size_t size);
 void own_detached_lost(struct own *own, struct own_actor *actor); /* its warden is gone: the head has or will have another */
 /* Of a strict one, likewise: its lease was lost with its node. */
-void own_strict_lost(struct own *own, struct own_actor *actor, uint64_t lease, uint32_t node);
-void own_strict_replied(struct own *own, struct own_actor *actor, int32_t code);
-void own_strict_tick(struct own *own, struct own_actor *actor);
+void               own_strict_lost(struct own *own, struct own_actor *actor, uint64_t lease, uint32_t node);
+void               own_strict_replied(struct own *own, struct own_actor *actor, int32_t code);
+void               own_strict_tick(struct own *own, struct own_actor *actor);
 static inline bool own_strict_may_create(const struct own *own, const struct own_actor *actor)
 {
     return !actor->void_lease && own->now_ns >= actor->create_ns;
@@ -703,23 +703,23 @@ void own_actor_owner_died(struct own *own, struct own_actor *actor, int32_t code
 
 /* ---- messages and monitors: message.c ---- */
 /* Appends one record for the up ring. */
-void  own_out_record(struct own_out *out, uint16_t kind, uint32_t epoch, mt_id id, const void *payload, size_t size);
-void  own_out_death(struct own *own, const struct own_death *news);
-void  own_send(struct own *own, uint16_t kind, mt_id id, const void *payload, size_t size);
-void  own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t subject, const void *head,
-                       size_t head_size, const void *rest, size_t rest_size);
+void own_out_record(struct own_out *out, uint16_t kind, uint32_t epoch, mt_id id, const void *payload, size_t size);
+void own_out_death(struct own *own, const struct own_death *news);
+void own_send(struct own *own, uint16_t kind, mt_id id, const void *payload, size_t size);
+void own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t subject, const void *head, size_t head_size,
+                      const void *rest, size_t rest_size);
 /* The process is an owner or a borrower: its death ends what is bound to it. */
-void  own_watch_peer(struct own *own, uint64_t process, uint32_t node);
+void own_watch_peer(struct own *own, uint64_t process, uint32_t node);
 /* Process 0 watches the node itself. A zero id: no memory. */
-mt_id own_monitor_new(struct own *own, uint64_t process, uint32_t node, mt_id actor);
-void  own_monitor_end(struct own *own, mt_id monitor);
-void  own_message(struct own *own, const struct ctl_message *from, const uint8_t *bytes, size_t size);
-void  own_bounced(struct own *own, const struct ctl_bounce *bounce);
-void  own_died(struct own *own, mt_id monitor, const struct ctl_death *death);
+mt_id     own_monitor_new(struct own *own, uint64_t process, uint32_t node, mt_id actor);
+void      own_monitor_end(struct own *own, mt_id monitor);
+void      own_message(struct own *own, const struct ctl_message *from, const uint8_t *bytes, size_t size);
+void      own_bounced(struct own *own, const struct ctl_bounce *bounce);
+void      own_died(struct own *own, mt_id monitor, const struct ctl_death *death);
 mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind);
-void  own_ref_tell(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);
-void  own_borrow_add(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);
-void  own_borrow_remove(struct own *own, mt_id ref, uint64_t process);
+void      own_ref_tell(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);
+void      own_borrow_add(struct own *own, struct own_ref *ref, uint64_t process, uint32_t node);
+void      own_borrow_remove(struct own *own, mt_id ref, uint64_t process);
 
 /* ---- looking in: look.c ---- */
 /* CTL_LOOK (payload: lane_look), answered by CTL_LOOKED. EPROTO: it is too short. */
@@ -735,8 +735,8 @@ void own_probe_came(struct own *own, const uint8_t *bytes, size_t size);
 /* ---- events: own.c ---- */
 /* A control record from the raylet. For CTL_GRANT the shell has mapped lane and park page (both NULL otherwise).
  * EPROTO: the raylet broke the protocol. Kinds that are not the owner's are ignored. */
-MT_MUST_USE mt_status own_control(struct own *own, const struct lane_record *record, const uint8_t *payload,
-                                  void *lane, struct lane_park *park);
+MT_MUST_USE mt_status own_control(struct own *own, const struct lane_record *record, const uint8_t *payload, void *lane,
+                                  struct lane_park *park);
 /* Serves the completion rings of all lanes. Returns whether anything was there. */
 bool own_poll(struct own *own);
 /* Where the workers are for whose outcomes we wait, seen from this cpu (+ 1); 0: nothing is under way. */

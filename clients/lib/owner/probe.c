@@ -23,9 +23,9 @@
 enum { FOLLOWED_MAX = 64 }; /* tasks that wait for arguments, in one process, of one probe */
 
 struct chase {
-    struct own         *own;
+    struct own          *own;
     struct own_msg_probe probe;
-    uint32_t            followed;
+    uint32_t             followed;
 };
 
 static void chase_ref(struct chase *c, struct own_ref *ref);
@@ -33,8 +33,7 @@ static void chase_ref(struct chase *c, struct own_ref *ref);
 static void append(struct own_msg_probe *probe, const char *name, int32_t pid, uint32_t node)
 {
     size_t used = strnlen(probe->path, sizeof probe->path);
-    snprintf(probe->path + used, sizeof probe->path - used, "%s%s (pid %d, node %u)", used ? " waits for " : "", name, pid,
-             node);
+    snprintf(probe->path + used, sizeof probe->path - used, "%s%s (pid %d, node %u)", used ? " waits for " : "", name, pid, node);
 }
 
 /* Our own wait goes into the chain, and is followed. */
@@ -42,8 +41,7 @@ static void go_on(struct chase *c)
 {
     struct own_wait *wait = c->own->wait;
     append(&c->probe, wait->name ? wait->name : "a task", c->own->pid, c->own->node);
-    if (wait->since_ns > c->probe.newest_ns ||
-        (wait->since_ns == c->probe.newest_ns && c->own->process > c->probe.newest)) {
+    if (wait->since_ns > c->probe.newest_ns || (wait->since_ns == c->probe.newest_ns && c->own->process > c->probe.newest)) {
         c->probe.newest_ns = wait->since_ns;
         c->probe.newest = c->own->process;
     }

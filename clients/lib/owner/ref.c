@@ -388,7 +388,7 @@ void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, cons
 {
     uint8_t *to = ref->value.small;
     if (own_ref_is_ready(ref))
-        return; /* published once: the first outcome stands */
+        return;                    /* published once: the first outcome stands */
     MT_ASSERT(size <= UINT16_MAX); /* a record's value, at most */
     if (size > (ref->flags & OWN_REF_BORROWED ? (uint32_t)OWN_SMALL_BORROWED : (uint32_t)OWN_SMALL)) {
         to = mt_spare_take(&own->spare, size);

@@ -165,8 +165,7 @@ static mt_status declare(struct own *own, struct own_task *task)
     return count ? own_ref_declare(own, task->ref, refs, count) : mt_ok();
 }
 
-mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own_task *task, const uint8_t *payload,
-                              size_t size)
+mt_status own_task_set_values(struct own *own, struct own_lane *lane, struct own_task *task, const uint8_t *payload, size_t size)
 {
     struct lane_value value = {.type = 'v'};
     size_t            padded = 0, at = 0;

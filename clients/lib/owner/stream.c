@@ -93,9 +93,14 @@ bool own_stream_take(struct own_stream *stream)
 
 static void credit(struct own *own, struct own_lane *lane, struct own_task *task, uint64_t used)
 {
-    uint32_t slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
-    struct lane_record record = {.length = LANE_RECORD_SIZE, .kind = LANE_ACK, .epoch = own->epoch,
-                                 .sequence = task->sequence, .id = task->id, .attempt = task->attempt, .slot = slot,
+    uint32_t           slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
+    struct lane_record record = {.length = LANE_RECORD_SIZE,
+                                 .kind = LANE_ACK,
+                                 .epoch = own->epoch,
+                                 .sequence = task->sequence,
+                                 .id = task->id,
+                                 .attempt = task->attempt,
+                                 .slot = slot,
                                  .aux = used};
     if (!lane->is_remote) {
         lane_credit_set(lane->memory, slot, task->sequence, used);
@@ -148,16 +153,15 @@ void own_stream_sent(struct own *own, struct own_lane *lane, struct own_task *ta
 
 /* ---- items come ---- */
 
-mt_status own_stream_item(struct own *own, struct own_task *task, const struct lane_record *record,
-                          const uint8_t *payload, size_t size)
+mt_status own_stream_item(struct own *own, struct own_task *task, const struct lane_record *record, const uint8_t *payload,
+                          size_t size)
 {
     struct own_stream *stream = task->results ? task->results->stream : NULL;
     struct lane_value  value;
     if (!stream || size < sizeof value)
         return mt_error(MT_EPROTO, 0, "an item of a task that is no generator");
     shm_read(&value, payload, sizeof value);
-    if (item_padded(&value) > size || value.ref_count ||
-        (value.flags & LANE_VALUE_SHARED && value.size != sizeof(struct lane_ref)))
+    if (item_padded(&value) > size || value.ref_count || (value.flags & LANE_VALUE_SHARED && value.size != sizeof(struct lane_ref)))
         return mt_error(MT_EPROTO, 0, "an item that is malformed");
     if (record->aux > stream->arrived + stream->ahead ||
         (!own_stream_runs_again(stream) && (record->aux > stream->arrived || record->aux >= stream->acked + stream->ahead)))

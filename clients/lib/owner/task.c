@@ -217,10 +217,10 @@ static size_t value_size(const struct own_arg *arg)
 
 static mt_status encode(struct own *own, struct own_task *task, const struct own_arg *args, int argc)
 {
-    size_t   size = sizeof(struct lane_call_head);
+    size_t                size = sizeof(struct lane_call_head);
     struct lane_call_head head = {(uint32_t)argc, task->results || task->kind == LANE_CREATE ? own_results_word(task) : 1};
-    uint8_t *at;
-    struct lane_limits limits;
+    uint8_t              *at;
+    struct lane_limits    limits;
     memcpy(&limits, task->small, sizeof limits);
     for (int i = 0; i < argc; i++)
         size += value_size(&args[i]);
@@ -348,7 +348,7 @@ static void task_fail_status(struct own *own, struct own_task *task, mt_status s
 bool own_task_ready(struct own *own, struct own_task *task)
 {
     const struct own_failure *failed = task->args ? failed_argument(own, task) : NULL;
-    mt_status st;
+    mt_status                 st;
     if (failed) {
         struct own_failure *why = own_failure_new(own, failed); /* one for the whole chain behind it */
         own_task_fail(own, task, why);

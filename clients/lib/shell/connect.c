@@ -41,12 +41,11 @@ mt_status lib_socket_open(const char *path, int *out_fd)
     return mt_ok();
 }
 
-mt_status lib_socket_send(int fd, uint16_t kind, mt_id id, const void *payload, size_t size, const void *more,
-                          size_t more_size, int fd_to_pass)
+mt_status lib_socket_send(int fd, uint16_t kind, mt_id id, const void *payload, size_t size, const void *more, size_t more_size,
+                          int fd_to_pass)
 {
     struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size + more_size), .kind = kind, .id = id};
-    struct iovec       iov[3] = {{&record, sizeof record}, {(void *)(uintptr_t)payload, size},
-                                 {(void *)(uintptr_t)more, more_size}};
+    struct iovec iov[3] = {{&record, sizeof record}, {(void *)(uintptr_t)payload, size}, {(void *)(uintptr_t)more, more_size}};
     union {
         struct cmsghdr head;
         char           room[CMSG_SPACE(sizeof(int))];
@@ -73,9 +72,8 @@ mt_status lib_socket_receive(int fd, void *bytes, size_t room, size_t *out_size,
         struct cmsghdr head;
         char           room[CMSG_SPACE(sizeof(int) * CTL_FDS_MAX)];
     } control;
-    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room,
-                             .msg_controllen = sizeof control.room};
-    ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+    ssize_t       n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     *out_fd_count = 0;
     if (n < 0)
         return errno == EAGAIN || errno == EINTR ? mt_error(MT_EAGAIN, 0, "nothing there")
@@ -113,8 +111,8 @@ static size_t append(char *to, size_t at, size_t room, const char *text)
 /* What a worker may not see: the way to the cluster's token, and the marks of our own processes. */
 static bool environment_passes(const char *entry)
 {
-    return strncmp(entry, "MANTA_TOKEN", 11) && strncmp(entry, "MANTA_FD=", 9) &&
-           strncmp(entry, "MANTA_ROLE=", 11) && strncmp(entry, "MANTA_ENV=", 10) && strncmp(entry, "MANTA_CODE=", 11) &&
+    return strncmp(entry, "MANTA_TOKEN", 11) && strncmp(entry, "MANTA_FD=", 9) && strncmp(entry, "MANTA_ROLE=", 11) &&
+           strncmp(entry, "MANTA_ENV=", 10) && strncmp(entry, "MANTA_CODE=", 11) &&
            strncmp(entry, LIB_SOCKET "=", sizeof LIB_SOCKET) && strncmp(entry, LIB_WARDEN "=", sizeof LIB_WARDEN);
 }
 
@@ -138,15 +136,18 @@ static mt_status hello_strings(char *strings, int argc, char **argv, struct ctl_
     return mt_ok();
 }
 
-mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, int argc, char **argv,
-                    const char *job_name)
+mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, int argc, char **argv, const char *job_name)
 {
     struct ctl_hello hello = {.flags = role == CTL_DRIVER && lib.output.is_wanted ? CTL_HELLO_LOGS : 0,
-                              .magic = CTL_MAGIC, .version_min = CTL_VERSION, .version_max = CTL_VERSION,
-                              .role = role, .process = process, .job = job};
-    char     *strings = NULL;
-    int       exe = -1;
-    mt_status st = mt_ok();
+                              .magic = CTL_MAGIC,
+                              .version_min = CTL_VERSION,
+                              .version_max = CTL_VERSION,
+                              .role = role,
+                              .process = process,
+                              .job = job};
+    char            *strings = NULL;
+    int              exe = -1;
+    mt_status        st = mt_ok();
 
     snprintf(hello.job_name, sizeof hello.job_name, "%s", job_name);
     if (role == CTL_DRIVER) {
@@ -158,8 +159,7 @@ mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, 
             st = hello_strings(strings, argc, argv, &hello);
     }
     if (st.code == 0)
-        st = lib_socket_send(fd, CTL_HELLO, mt_id_make(process, 0, 0), &hello, sizeof hello, strings,
-                             hello.strings_size, exe);
+        st = lib_socket_send(fd, CTL_HELLO, mt_id_make(process, 0, 0), &hello, sizeof hello, strings, hello.strings_size, exe);
     free(strings);
     if (exe >= 0)
         close(exe);

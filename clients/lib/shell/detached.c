@@ -31,8 +31,10 @@ static manta_status carry(manta_ref *handle, manta_view *out, int number, manta_
     ref = lib_ref_in(&lib.own, handle);
     extra = ref ? own_extra_of(&lib.own, ref) : NULL;
     if (place.flags & LANE_REF_DECLARES || (extra && extra->declared_count))
-        code = lib_error(e, MANTA_EINVAL, "argument %d declares references, which die with their owners, and a detached actor "
-                         "outlives them", number);
+        code = lib_error(e, MANTA_EINVAL,
+                         "argument %d declares references, which die with their owners, and a detached actor "
+                         "outlives them",
+                         number);
     lib_unlock();
     return code;
 }
@@ -94,8 +96,10 @@ static bool values_put(mt_buf *out, const struct own_call *call, const manta_vie
         const void                  *bytes = arg->data;
         size_t                       size = arg->size;
         if (arg->type == 'A' && !(handle->options & OWN_ACTOR_DETACHED)) {
-            own_failure_set(f, MT_EINVAL, "actor %s: the actor of argument %d ends with its creator, which a detached actor "
-                            "outlives: pass a detached one", call->name, i + 1);
+            own_failure_set(f, MT_EINVAL,
+                            "actor %s: the actor of argument %d ends with its creator, which a detached actor "
+                            "outlives: pass a detached one",
+                            call->name, i + 1);
             return false;
         }
         if (arg->type == 'r') {
@@ -136,9 +140,14 @@ static int file_of(const mt_buf *bytes)
 
 static void describe(struct detached *d, const struct own_class_spec *spec, const manta_actor_opts *o, const struct own_call *call)
 {
-    *d = (struct detached){.version = DETACHED_VERSION, .flags = spec->flags, .policy = spec->policy, .node = spec->node,
-                           .resource_count = spec->resource_count, .create_options = call->create_options,
-                           .restarts = lib_tries(o->max_restarts, 0), .argc = (uint32_t)call->argc};
+    *d = (struct detached){.version = DETACHED_VERSION,
+                           .flags = spec->flags,
+                           .policy = spec->policy,
+                           .node = spec->node,
+                           .resource_count = spec->resource_count,
+                           .create_options = call->create_options,
+                           .restarts = lib_tries(o->max_restarts, 0),
+                           .argc = (uint32_t)call->argc};
     memcpy(d->resources, spec->resources, sizeof d->resources);
     d->pg = spec->pg;
     d->bundle = spec->bundle;
@@ -180,8 +189,7 @@ static bool handover_make(struct handover *h, const struct own_class_spec *spec,
     }
     wire.size = (uint32_t)(sizeof h->d + values.size);
     if (is_made && (mt_buf_append(&h->head, &request, sizeof request).code || mt_buf_append(&h->head, &wire, sizeof wire).code ||
-                    mt_buf_append(&h->head, &h->d, sizeof h->d).code ||
-                    mt_buf_append(&h->head, values.data, values.size).code)) {
+                    mt_buf_append(&h->head, &h->d, sizeof h->d).code || mt_buf_append(&h->head, values.data, values.size).code)) {
         own_failure_set(f, MT_ENOMEM, "no memory for an actor");
         is_made = false;
     }
@@ -191,7 +199,8 @@ static bool handover_make(struct handover *h, const struct own_class_spec *spec,
 
 static struct own_actor *handle_new(const struct detached *d, const manta_actor_type *type, const manta_actor_opts *o)
 {
-    struct own_actor_wire wire = {.id = d->name.actor, .type = type->hash,
+    struct own_actor_wire wire = {.id = d->name.actor,
+                                  .type = type->hash,
                                   .options = (uint32_t)lib_tries(o->max_task_retries, 0) << 8 | OWN_ACTOR_DETACHED |
                                              (o->allow_out_of_order ? OWN_ACTOR_ANY_ORDER : 0)};
     memcpy(wire.name, d->name.type, sizeof wire.name);

@@ -24,7 +24,7 @@ struct detached {
     uint32_t            argc;
     uint32_t            bundle; /* of the placement group, from 1; 0: any */
     mt_id               pg;     /* placement group; zero: none */
-    struct ctl_name     name; /* its actor is the id */
+    struct ctl_name     name;   /* its actor is the id */
 };
 
 #endif

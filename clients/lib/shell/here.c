@@ -26,9 +26,14 @@ void lib_here_begin(struct lib_here *h, struct own_task *task, struct wrk_run *o
 {
     uint64_t sequence = ++h->sequence;
     *out = (struct wrk_run){.lane = &h->worker_end, .payload = task->blob, .size = task->blob_size};
-    out->record = (struct lane_record){.length = LANE_RECORD_SIZE, .kind = task->kind, .sequence = sequence, .id = task->id,
-                                       .flags = task->is_limited ? LANE_TASK_LIMITED : 0, .attempt = task->attempt,
-                                       .slot = (uint32_t)(sequence & (LANE_SLOTS - 1)), .trace = task->submitted_ns,
+    out->record = (struct lane_record){.length = LANE_RECORD_SIZE,
+                                       .kind = task->kind,
+                                       .sequence = sequence,
+                                       .id = task->id,
+                                       .flags = task->is_limited ? LANE_TASK_LIMITED : 0,
+                                       .attempt = task->attempt,
+                                       .slot = (uint32_t)(sequence & (LANE_SLOTS - 1)),
+                                       .trace = task->submitted_ns,
                                        .aux = task->function};
     task->state = OWN_SENT;
     task->lane = &h->owner_end;

@@ -45,11 +45,11 @@ static void on_assert(const char *expr, const char *file, int line)
  * one in the user's runtime folder, where it is one. */
 static bool folder_of_head(const char *host_port, char *out, size_t size)
 {
-    char   path[512], line[256] = "";
-    FILE  *file = lib_runtime_folder(out, size).code || snprintf(path, sizeof path, "%s/head.addr", out) >= (int)sizeof path
-                      ? NULL
-                      : fopen(path, "re");
-    bool   is_it = file && fgets(line, sizeof line, file) && strcspn(line, "\r\n") == strlen(host_port) &&
+    char  path[512], line[256] = "";
+    FILE *file = lib_runtime_folder(out, size).code || snprintf(path, sizeof path, "%s/head.addr", out) >= (int)sizeof path
+                     ? NULL
+                     : fopen(path, "re");
+    bool  is_it = file && fgets(line, sizeof line, file) && strcspn(line, "\r\n") == strlen(host_port) &&
                  strncmp(line, host_port, strlen(host_port)) == 0;
     if (file)
         fclose(file);
@@ -68,8 +68,10 @@ static mt_status connect_to(const char *address, int *out_fd, char text[256])
     }
     if (!strchr(address, '/') && strchr(address, ':')) {
         if (!folder_of_head(address, folder, sizeof folder)) {
-            snprintf(text, 256, "\"%.60s\" names a head, and no node of its cluster runs here in this user's runtime "
-                     "folder: give the folder of a raylet on this machine (`manta start` names it)", address);
+            snprintf(text, 256,
+                     "\"%.60s\" names a head, and no node of its cluster runs here in this user's runtime "
+                     "folder: give the folder of a raylet on this machine (`manta start` names it)",
+                     address);
             return mt_error(MT_EINVAL, 0, "address");
         }
         address = folder;
@@ -142,34 +144,15 @@ static void session_end(const char *why)
     lib.code[0] = 0;
 }
 
-manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e)
+static manta_status check_opts(const manta_init_opts *o, manta_error *e)
 {
-    static const manta_init_opts defaults;
-    const manta_init_opts *o = opts ? opts : &defaults;
-    const char  *space = o->name_space ? o->name_space : "default";
-    char         text[256] = "", *warden;
-    uint64_t     env = 0;
-    char         lineage[24];
-    manta_status code;
-    mt_status    st;
-
-    if (lib.role == LIB_NONE && strlen(space) < sizeof lib.name_space) /* workers are in the driver's */
-        snprintf(lib.name_space, sizeof lib.name_space, "%s", space);
-    serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
-    if (lib_is_forked())
-        return lib_check(e);
-    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER)
-        return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process: call manta_shutdown first");
-    if (lib.role == LIB_OVER && strcmp(space, lib.name_space) != 0)
-        return lib_error(e, MANTA_EINVAL, "manta_init: name_space was \"%s\" before, and workers, which run this program from its "
-                         "beginning, are in that: it stays", lib.name_space);
-    if ((code = lib_registry_check(e)) != MANTA_OK)
-        return code;
+    char text[256];
     if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0 || o->max_blocked_workers < 0 ||
         o->job_pids < 0 || (o->job_pids && o->job_pids < MT_RLT_JOB_PIDS_MIN))
         return lib_error(e, MANTA_EINVAL,
                          "manta_init: num_cpus, num_gpus, store_memory, timeout_ms and max_blocked_workers can't be negative; "
-                         "job_pids is 0 or at least %d", MT_RLT_JOB_PIDS_MIN);
+                         "job_pids is 0 or at least %d",
+                         MT_RLT_JOB_PIDS_MIN);
     if (o->job_memory < 0 || (o->job_memory && o->job_memory < 1 << 20) || (o->store_memory && o->store_memory < 1 << 20))
         return lib_error(e, MANTA_EINVAL, "manta_init: store_memory and job_memory are 0 or at least 1 MiB");
     if (o->lineage_bytes < -1)
@@ -179,6 +162,36 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
         return lib_error(e, MANTA_EINVAL, "manta_init: %s", text);
     if (o->name_space && strlen(o->name_space) >= sizeof lib.name_space)
         return lib_error(e, MANTA_EINVAL, "manta_init: name_space has at most %d letters", CTL_NAME_SIZE - 1);
+    return MANTA_OK;
+}
+
+manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, manta_error *e)
+{
+    static const manta_init_opts defaults;
+    const manta_init_opts       *o = opts ? opts : &defaults;
+    const char                  *space = o->name_space ? o->name_space : "default";
+    char                         text[256] = "", *warden;
+    uint64_t                     env = 0;
+    char                         lineage[24];
+    manta_status                 code;
+    mt_status                    st;
+
+    if (lib.role == LIB_NONE && strlen(space) < sizeof lib.name_space) /* workers are in the driver's */
+        snprintf(lib.name_space, sizeof lib.name_space, "%s", space);
+    serve_if_worker(argc ? *argc : 0, argv ? *argv : NULL);
+    if (lib_is_forked())
+        return lib_check(e);
+    if (lib.role == LIB_DRIVER || lib.role == LIB_WORKER)
+        return lib_error(e, MANTA_EINVAL, "manta_init was called before in this process: call manta_shutdown first");
+    if (lib.role == LIB_OVER && strcmp(space, lib.name_space) != 0)
+        return lib_error(e, MANTA_EINVAL,
+                         "manta_init: name_space was \"%s\" before, and workers, which run this program from its "
+                         "beginning, are in that: it stays",
+                         lib.name_space);
+    if ((code = lib_registry_check(e)) != MANTA_OK)
+        return code;
+    if ((code = check_opts(o, e)) != MANTA_OK)
+        return code;
     if (!lib_output_choose(o->log_to_driver))
         return lib_error(e, MANTA_EINVAL, "manta_init: log_to_driver is 1, 0 or -1, MANTA_LOG_TO_DRIVER 1 or 0");
     snprintf(lineage, sizeof lineage, "%lld", (long long)o->lineage_bytes);
@@ -231,7 +244,7 @@ static void linger(void)
 static void others_leave(void)
 {
     const struct timespec ms = {.tv_nsec = 1000000};
-    uint64_t limit = lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u;
+    uint64_t              limit = lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u;
     if (lib.inlined)
         return;
     if (!lib.broken) {

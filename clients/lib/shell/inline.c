@@ -28,10 +28,10 @@ struct inline_region {
 };
 
 struct lib_inline {
-    pthread_mutex_t  turn; /* recursive: a task may call tasks. Taken without the owner lock */
-    struct lib_here  here;
-    uint32_t         depth; /* functions that run, one inside the other */
-    uint32_t         segments;
+    pthread_mutex_t turn; /* recursive: a task may call tasks. Taken without the owner lock */
+    struct lib_here here;
+    uint32_t        depth; /* functions that run, one inside the other */
+    uint32_t        segments;
     MT_VEC(struct inline_actor *) actors;
     MT_VEC(struct inline_region) regions; /* number - 1 */
 };
@@ -133,8 +133,7 @@ static struct own_task *next_task(void)
         if (!(cls->wire.flags & CTL_CLASS_ACTOR) && own_class_has_queued(cls))
             return own_class_pop(cls);
     }
-    MT_MAP_EACH(&lib.own.actors, entry)
-    {
+    MT_MAP_EACH(&lib.own.actors, entry) {
         struct own_actor *actor = entry->value.ptr;
         while (is_callable(actor)) {
             struct own_task *task = own_queue_pop(&actor->queue);
@@ -278,8 +277,7 @@ static manta_status give_region(struct lib_request *r, const struct ctl_segment 
 /* The actor of that name; a dead one has none any more. */
 static const struct own_actor *actor_named(const char *space, const char *name)
 {
-    MT_MAP_EACH(&lib.own.actors, entry)
-    {
+    MT_MAP_EACH(&lib.own.actors, entry) {
         const struct own_actor *actor = entry->value.ptr;
         if (actor->state != OWN_ACTOR_DEAD && strcmp(actor->public_name, name) == 0 && strcmp(actor->space, space) == 0)
             return actor;

@@ -249,8 +249,8 @@ static struct lib_request *request_find(mt_id id)
     return NULL;
 }
 
-static void request_answer(struct lib_request *request, const struct lane_record *record, const uint8_t *payload,
-                           const int *fds, int fd_count)
+static void request_answer(struct lib_request *request, const struct lane_record *record, const uint8_t *payload, const int *fds,
+                           int fd_count)
 {
     request->size = record->length - LANE_RECORD_SIZE;
     request->kind = record->kind;

@@ -25,7 +25,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-
 enum lib_role {
     LIB_NONE = 0,
     LIB_DRIVER = 1,
@@ -33,11 +32,13 @@ enum lib_role {
     LIB_OVER = 3,
     LIB_FORKED = 4, /* a child of such a process, by fork: nothing here is its own; see lib_is_forked */
 };
-#define LIB_FORKED_TEXT "this process was forked from one that uses Manta: only its parent may call it. Start a program of its " \
-                        "own (exec), or fork before manta_init"
-#define LIB_OVER_TEXT   "manta_shutdown has been called; manta_init joins a cluster again"
-#define LIB_INTERRUPTED_TEXT "a signal handler called Manta, and has interrupted a call of Manta's on its thread: no call is " \
-                             "async-signal-safe. Let it set a flag, or write to a pipe"
+#define LIB_FORKED_TEXT \
+    "this process was forked from one that uses Manta: only its parent may call it. Start a program of its " \
+    "own (exec), or fork before manta_init"
+#define LIB_OVER_TEXT "manta_shutdown has been called; manta_init joins a cluster again"
+#define LIB_INTERRUPTED_TEXT \
+    "a signal handler called Manta, and has interrupted a call of Manta's on its thread: no call is " \
+    "async-signal-safe. Let it set a flag, or write to a pipe"
 
 /* A request of the library itself that a thread waits for. On that thread's stack, in lib.requests meanwhile. */
 struct lib_request {
@@ -63,11 +64,11 @@ struct lib_segment { /* memory of a segment, or its generations, mapped here */
 };
 
 struct lib_watch {
-    uint64_t       number;
-    mt_id          subject; /* the actor, or the monitor of a node */
+    uint64_t          number;
+    mt_id             subject; /* the actor, or the monitor of a node */
     struct own_actor *actor;
-    manta_death_fn fn;
-    void          *user;
+    manta_death_fn    fn;
+    void             *user;
 };
 
 struct lib_output { /* output.c: what workers print, on its way to standard error */
@@ -86,70 +87,70 @@ struct lib_output { /* output.c: what workers print, on its way to standard erro
 
 struct lib {
     struct lib_sleepers followers;
-    uint32_t        follower_count;
-    pthread_t       leader;
-    bool            is_led;
-    bool            has_helper, stop_helper;
-    pthread_t       helper;
-    uint64_t        calls;      /* API calls so far: tells the helper whether the program is active */
-    uint64_t        ticked_ns;
-    uint32_t        cpu;        /* as our park page says, + 1 */
-    uint64_t        checked_ns; /* when we last looked whether the raylet lives */
+    uint32_t            follower_count;
+    pthread_t           leader;
+    bool                is_led;
+    bool                has_helper, stop_helper;
+    pthread_t           helper;
+    uint64_t            calls; /* API calls so far: tells the helper whether the program is active */
+    uint64_t            ticked_ns;
+    uint32_t            cpu;        /* as our park page says, + 1 */
+    uint64_t            checked_ns; /* when we last looked whether the raylet lives */
 
-    enum lib_role     role;
-    int32_t           broken; /* not 0: every call fails with this code */
-    char              broken_text[256];
-    uint32_t          refused; /* submits since then */
-    int               socket, park_fd;
-    void             *ctl, *pins;
+    enum lib_role            role;
+    int32_t                  broken; /* not 0: every call fails with this code */
+    char                     broken_text[256];
+    uint32_t                 refused; /* submits since then */
+    int                      socket, park_fd;
+    void                    *ctl, *pins;
     struct lane_event_writer events; /* worker: what it has run */
-    struct lane_park *park, *switch_park;
-    struct lane_producer up;
-    struct lane_consumer down;
-    uint32_t          socket_seen;
-    struct ctl_welcome welcome;
-    char              name_space[CTL_NAME_SIZE];
+    struct lane_park        *park, *switch_park;
+    struct lane_producer     up;
+    struct lane_consumer     down;
+    uint32_t                 socket_seen;
+    struct ctl_welcome       welcome;
+    char                     name_space[CTL_NAME_SIZE];
 
     struct own       own;
     struct wrk       wrk;
     struct os_client store;
     MT_VEC(struct lib_mapping) mappings;
     MT_VEC(struct lib_segment) segments;
-    MT_VEC(void *) regions;      /* mapped in the job of now: data of each */
-    uint32_t         session;    /* jobs that this process has been in before */
-    uint64_t         trim_at_ns; /* when free memory is looked at again */
+    MT_VEC(void *) regions; /* mapped in the job of now: data of each */
+    uint32_t session;       /* jobs that this process has been in before */
+    uint64_t trim_at_ns;    /* when free memory is looked at again */
     MT_VEC(struct lib_request *) requests;
     MT_VEC(struct lib_watch) watches;
-    uint64_t                 telling; /* the watch whose function runs just now; 0: none */
-    MT_VEC(struct own_death) news; /* deaths whose callbacks are due */
+    uint64_t telling;                              /* the watch whose function runs just now; 0: none */
+    MT_VEC(struct own_death) news;                 /* deaths whose callbacks are due */
     struct own_waiter *callbacks, *callbacks_last; /* that are due */
-    uint64_t         callback_count; /* not yet run */
-    int              event_fd;       /* -1: not asked for */
-    uint64_t         event_seen;     /* own.completed when manta_progress looked last */
-    bool             is_rung;        /* the descriptor is readable */
-    bool             is_calling;     /* callbacks run */
-    uint64_t         watch_number;
-    struct lib_output output;
-    struct lib_inline *inlined; /* MANTA_INLINE=1; else NULL */
-    struct lib_here  *here;       /* worker: it has run a task of its own; else NULL */
-    const char       *stack_base; /* worker: where the stack of the thread that runs tasks begins, ... */
-    size_t            stack_bytes; /* ... and how much of it may be in use when one more task is begun on it */
-    int64_t           lease_cpu_milli; /* worker: CPUs of its lease */
-    uint32_t          lease_gpus;
-    mt_id            group;    /* worker: placement group of its lease; zero: none */
-    mt_id            captured; /* the same, where what its tasks submit belongs to it; zero: it does not */
-    bool              is_actors_lease;
-    MT_VEC(void *) killed_states; /* of actors, inline: lost on purpose, and no leak that a sanitizer is to report */
+    uint64_t           callback_count;             /* not yet run */
+    int                event_fd;                   /* -1: not asked for */
+    uint64_t           event_seen;                 /* own.completed when manta_progress looked last */
+    bool               is_rung;                    /* the descriptor is readable */
+    bool               is_calling;                 /* callbacks run */
+    uint64_t           watch_number;
+    struct lib_output  output;
+    struct lib_inline *inlined;         /* MANTA_INLINE=1; else NULL */
+    struct lib_here   *here;            /* worker: it has run a task of its own; else NULL */
+    const char        *stack_base;      /* worker: where the stack of the thread that runs tasks begins, ... */
+    size_t             stack_bytes;     /* ... and how much of it may be in use when one more task is begun on it */
+    int64_t            lease_cpu_milli; /* worker: CPUs of its lease */
+    uint32_t           lease_gpus;
+    mt_id              group;    /* worker: placement group of its lease; zero: none */
+    mt_id              captured; /* the same, where what its tasks submit belongs to it; zero: it does not */
+    bool               is_actors_lease;
+    MT_VEC(void *) killed_states;        /* of actors, inline: lost on purpose, and no leak that a sanitizer is to report */
     struct lib_private *private_cluster; /* what manta_init started; NULL: a cluster of others */
-    manta_ctx       *running; /* worker: the task of the main thread; a concurrent actor has none */
-    bool             runs_once; /* worker: as its park page says */
-    uint32_t         calls_waiting; /* worker: running tasks and calls that wait inside the library */
-    uint64_t         env;        /* key of the environment that our tasks are in unless they say otherwise; 0: none */
-    char             code[4096]; /* path of the .so that it loads; "": none */
-    pthread_t        main_thread;
-    bool             has_set_checksum, has_set_lineage; /* manta_init: the environment variables of these options */
-    bool             is_warden; /* driver: of a detached actor */
-    bool             is_retiring; /* worker: a function has run max_calls times here; it takes nothing more */
+    manta_ctx          *running;         /* worker: the task of the main thread; a concurrent actor has none */
+    bool                runs_once;       /* worker: as its park page says */
+    uint32_t            calls_waiting;   /* worker: running tasks and calls that wait inside the library */
+    uint64_t            env;             /* key of the environment that our tasks are in unless they say otherwise; 0: none */
+    char                code[4096];      /* path of the .so that it loads; "": none */
+    pthread_t           main_thread;
+    bool                has_set_checksum, has_set_lineage; /* manta_init: the environment variables of these options */
+    bool                is_warden;                         /* driver: of a detached actor */
+    bool                is_retiring; /* worker: a function has run max_calls times here; it takes nothing more */
 };
 
 extern struct lib lib;
@@ -163,16 +164,16 @@ uint64_t lib_wall_ns(void); /* what makes wall clock of lib_now_ns */
 static inline manta_status lib_enter(manta_error *e);
 /* The same of calls that give back or read what the user holds: after manta_shutdown too. */
 static inline manta_status lib_enter_held(manta_error *e);
-manta_status lib_enter_slowly(bool is_held, manta_error *e);
+manta_status               lib_enter_slowly(bool is_held, manta_error *e);
 /* Calls can be made from now on, or no more. Closing is done under the lock. */
-void     lib_open(enum lib_role role);
-void     lib_close(void);
+void lib_open(enum lib_role role);
+void lib_close(void);
 /* Where user code has come back that we had called: a child that it has forked, and that came back as well, ends here. */
 static inline void lib_fork_check(void);
 /* Carries out what the halves want done: records up, wake-ups, unmapping. */
 void lib_act(void);
 /* A death whose callbacks are due. */
-void     lib_news(const struct own_death *news);
+void lib_news(const struct own_death *news);
 /* Looks at everything that may have come: control lane, socket, completions. True: something was there. */
 bool lib_pump(void);
 void lib_control(const struct lane_record *record, const uint8_t *payload, const int *fds, int fd_count);
@@ -201,20 +202,20 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns);
 /* False inside a callback: nothing may wait there. */
 bool lib_may_wait(void);
 /* The calling thread is in a callback from now on, or not; what it was before. */
-bool lib_callback_enter(bool on);
+bool    lib_callback_enter(bool on);
 int64_t lib_deadline(int64_t timeout_ms);
-void lib_helper_start(void);
-void lib_helper_stop(void);
+void    lib_helper_start(void);
+void    lib_helper_stop(void);
 /* Sends a request and waits for its answer. EPROTO, ETIMEDOUT, or the code of a CTL_REPLY (text then in *e). */
-manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
-                      int64_t timeout_ms, manta_error *e);
+manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size, int64_t timeout_ms,
+                      manta_error *e);
 /* Its two halves, for who does something else meanwhile; or the answer is wanted no more. Not inline. */
 manta_status lib_call_send(struct lib_request *request, uint16_t kind, const void *payload, size_t size, manta_error *e);
 manta_status lib_call_await(struct lib_request *request, int64_t timeout_ms, manta_error *e);
 void         lib_call_forget(const struct lib_request *request);
 /* The same on the socket, with a descriptor (-1: none; it stays the caller's). */
-manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
-                             const void *more, size_t more_size, int fd, int64_t timeout_ms, manta_error *e);
+manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size, const void *more,
+                             size_t more_size, int fd, int64_t timeout_ms, manta_error *e);
 /* Waits until the function of this watch, which has been taken off the list, is back; not inside such a function. */
 void lib_wait_told(uint64_t watch);
 /* Runs callbacks of watches that are due; the lock is released around each. */
@@ -230,17 +231,16 @@ void lib_output_print(bool all);
 
 /* ---- connect.c ---- */
 mt_status lib_socket_open(const char *path, int *out_fd);
-mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, int argc, char **argv,
-                    const char *job_name);
+mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, int argc, char **argv, const char *job_name);
 /* Waits for CTL_WELCOME and maps what it brings; lib is ready afterwards. The text of a refusal in `text`. */
 mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[256]);
 void      lib_disconnect(void);
 /* A late step of a shutdown: nothing may look at shared memory afterwards. */
-void      lib_unmap_shared(void);
+void lib_unmap_shared(void);
 /* Messages on the unix socket. MT_EAGAIN where there is none. */
 mt_status lib_socket_receive(int fd, void *bytes, size_t room, size_t *out_size, int *fds, int *out_fd_count);
-mt_status lib_socket_send(int fd, uint16_t kind, mt_id id, const void *payload, size_t size, const void *more,
-                          size_t more_size, int fd_to_pass);
+mt_status lib_socket_send(int fd, uint16_t kind, mt_id id, const void *payload, size_t size, const void *more, size_t more_size,
+                          int fd_to_pass);
 void     *lib_map(int fd, size_t size, bool writable); /* closes fd; NULL on failure */
 void      lib_socket_drain(void);
 void      lib_socket_take(void); /* the same, whatever the park page says */
@@ -256,7 +256,7 @@ mt_status lib_runtime_folder(char *out, size_t size);
 /* ---- zygote.c, worker.c: neither returns; crash.c ---- */
 MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv);
 MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv);
-void lib_crash_handlers(void);
+void             lib_crash_handlers(void);
 /* Tells the raylet why this worker, which has run nothing yet, leaves: some in a row, and it starts no more. */
 void lib_worker_unable(int fd, int32_t code, const char *text);
 /* Runs one claimed task or call from its record to its outcome; `call` is NULL for one that still lies in the ring. Under
@@ -272,7 +272,7 @@ MT_NORETURN void lib_leave(int code);
 MT_NORETURN void lib_pool_serve(manta_ctx *c, const uint32_t *limits, uint32_t count);
 
 /* ---- api/registry.c ---- */
-uint64_t            lib_hash(const char *name);
+uint64_t lib_hash(const char *name);
 /* How often something is tried again, from an option of the user's: < 0 is without limit. */
 static inline int32_t lib_tries(int asked, int32_t when_zero)
 {
@@ -295,8 +295,8 @@ void lib_unknown_method(struct own_failure *f, const char *actor, const manta_ac
 /* ---- detached.c, warden.c ---- */
 #define LIB_SOCKET "MANTA_SOCKET" /* in the environment of a submitted driver that runs as another user than the raylet */
 #define LIB_WARDEN "MANTA_WARDEN" /* in the environment of a warden: restarts so far, then what it is to make, as hex */
-bool  lib_is_warden(void);
-char *lib_warden_text(void); /* takes it out of the environment; malloc; NULL: this process is no warden */
+bool             lib_is_warden(void);
+char            *lib_warden_text(void); /* takes it out of the environment; malloc; NULL: this process is no warden */
 MT_NORETURN void lib_warden_serve(char *take_text);
 /* Under the lock, which is released meanwhile: hands the actor over to the head. NULL, and *f. */
 struct own_actor *lib_detach(const manta_actor_type *type, const struct own_class_spec *spec, const manta_actor_opts *o,
@@ -308,7 +308,7 @@ struct lib_carried {
     manta_view views[MANTA_ARGS_MAX];
 };
 const manta_arg *lib_carry(struct lib_carried *c, const char *signature, int argc, const manta_arg *argv, manta_error *e);
-void lib_carried_drop(struct lib_carried *c);
+void             lib_carried_drop(struct lib_carried *c);
 
 /* ---- api/env.c, pack.c: outside the lock ---- */
 struct manta_env { /* what manta_env_new gives */
@@ -332,8 +332,8 @@ manta_status lib_code_load(const char *path, manta_error *e);
 bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct own_arg *out,
               struct own_actor_wire *wires, struct own_failure *f, const char *file, int line);
 /* Resources of options into a class; EINVAL into *f. */
-bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory,
-                    const manta_resource *resources, int count, struct own_failure *f);
+bool lib_class_spec(struct own_class_spec *spec, double cpus, double gpus, int64_t memory, const manta_resource *resources,
+                    int count, struct own_failure *f);
 /* Where: node, spread, labels. EINVAL into *f. */
 bool lib_class_place(struct own_class_spec *spec, uint32_t node, bool node_soft, bool spread, const char *labels,
                      struct own_failure *f);
@@ -362,7 +362,7 @@ bool lib_results_fit(const char *name, const char *signature, const struct own_c
                      struct own_failure *f);
 /* Under the lock: submits, once there is room, and wakes whom it must. NULL, and *f, only without memory. */
 struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f);
-manta_ref *lib_failed_ref(const struct own_failure *f);
+manta_ref      *lib_failed_ref(const struct own_failure *f);
 /* Values among the arguments that are too large for a record go through the store, as references. Outside the lock.
  * Returns the arguments to use: argv itself where all are small. */
 struct lib_spilled {
@@ -376,12 +376,12 @@ void             lib_spilled_drop(struct lib_spilled *s);
 
 /* ---- api/pg.c ---- */
 struct manta_pg {
-    mt_id    id;
-    bool     is_removed; /* by this handle */
-    struct lib_pg_asking *early; /* the first wait has been asked for already; NULL: it was answered, or there is none */
-    int      bundle_count;
-    uint32_t at[MT_GROUP_BUNDLES_MAX + 1]; /* of each bundle in `resources`, and where the last one ends */
-    struct ctl_resource resources[MT_GROUP_RESOURCES_MAX];
+    mt_id                 id;
+    bool                  is_removed; /* by this handle */
+    struct lib_pg_asking *early;      /* the first wait has been asked for already; NULL: it was answered, or there is none */
+    int                   bundle_count;
+    uint32_t              at[MT_GROUP_BUNDLES_MAX + 1]; /* of each bundle in `resources`, and where the last one ends */
+    struct ctl_resource   resources[MT_GROUP_RESOURCES_MAX];
 };
 /* Whether the bundle (0: any) has, in all, what one lease of the class needs; `text`: why not. */
 bool lib_pg_could_hold(const struct manta_pg *pg, int bundle, const struct own_class_spec *spec, char *text, size_t size);
@@ -420,15 +420,15 @@ bool lib_here_run(struct own_ref *ref);
 void lib_here_stack(void); /* a worker begins: tasks run above this frame */
 
 /* ---- inline.c: all under the lock but the first two ---- */
-bool      lib_inline_wanted(void);
-mt_status lib_inline_start(void);
-void      lib_inline_stop(void);
-void      lib_inline_run(void); /* everything that may run; the lock is released around each */
-bool      lib_inline_wait(lib_ready ready, void *arg, int64_t deadline_ns);
-void      lib_inline_act(struct own_out *out);
+bool         lib_inline_wanted(void);
+mt_status    lib_inline_start(void);
+void         lib_inline_stop(void);
+void         lib_inline_run(void); /* everything that may run; the lock is released around each */
+bool         lib_inline_wait(lib_ready ready, void *arg, int64_t deadline_ns);
+void         lib_inline_act(struct own_out *out);
 manta_status lib_inline_call(struct lib_request *r, uint16_t kind, const void *payload, size_t size, manta_error *e);
-bool      lib_inline_may_name(const char *name, struct own_failure *f); /* EEXIST */
-void      lib_inline_kill(struct own_actor *actor, bool restart);
+bool         lib_inline_may_name(const char *name, struct own_failure *f); /* EEXIST */
+void         lib_inline_kill(struct own_actor *actor, bool restart);
 
 /* ---- api/object.c ---- */
 /* manta_put of a value of another type; of an 's' its NUL belongs to it. */
@@ -442,16 +442,15 @@ void lib_store_trim(uint64_t now_ns);
 /* The value of a place, pinned; maps or pulls what is missing. Under the lock. *ref becomes the local copy's where it was
  * on another node: that is what is to be unpinned. */
 manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
-void lib_store_unpin(const struct lane_ref *ref);
-void lib_segment_asked(uint32_t segment); /* CTL_SEGMENT_ASK */
-void lib_free_place(struct own *own, const struct lane_ref *place, bool escaped);
-void lib_space_back(const struct ctl_space *space);
+void         lib_store_unpin(const struct lane_ref *ref);
+void         lib_segment_asked(uint32_t segment); /* CTL_SEGMENT_ASK */
+void         lib_free_place(struct own *own, const struct lane_ref *place, bool escaped);
+void         lib_space_back(const struct ctl_space *space);
 
 /* ---- api/return.c: what a function returns ---- */
 /* Writes one value as `*out` and, behind it, at most `room` bytes: inline, else a place with index `index` of the running
  * task. */
-manta_status lib_value_make(manta_ctx *c, mt_id id, const manta_arg *from, size_t room, struct lane_value *out,
-                            void *bytes);
+manta_status lib_value_make(manta_ctx *c, mt_id id, const manta_arg *from, size_t room, struct lane_value *out, void *bytes);
 manta_status lib_return(manta_ctx *c, uint32_t index, char type, const void *data, size_t size);
 /* All values of a function with several, behind each other in c->many. ETYPE (and c->failure): one is missing. */
 manta_status lib_returned(manta_ctx *c, size_t *out_size);
@@ -463,7 +462,7 @@ char lib_result_wanted(const char *signature);
 manta_status lib_result_mistyped(manta_ctx *c, char type);
 /* The function says that all went well: ETYPE where it has not returned what its signature says. */
 manta_status lib_result_check(manta_ctx *c);
-uint32_t lib_result_count(const char *signature);
+uint32_t     lib_result_count(const char *signature);
 
 /* ---- api/stream.c ---- */
 /* Under the lock, which is released meanwhile: the completion ring had no room for the running task's record. False: its
@@ -510,28 +509,28 @@ void lib_run_here(struct wrk_run *run, struct own_task *task, manta_actor_type *
 size_t lib_failure_payload(manta_ctx *c, manta_status code, uint8_t *out, size_t room);
 void   lib_fail_timed_out(manta_ctx *c);
 struct manta_ctx {
-    const char     *name; /* of the running function */
-    const char     *signature;
-    struct wrk_run *run;
-    struct own_task *here; /* it runs in the process that has submitted it, as this; else NULL */
+    const char        *name; /* of the running function */
+    const char        *signature;
+    struct wrk_run    *run;
+    struct own_task   *here; /* it runs in the process that has submitted it, as this; else NULL */
     struct lane_limits limits;
-    int64_t         deadline_ns; /* of the run; 0: none */
-    manta_error     failure; /* what manta_fail said */
-    bool            has_failed, has_value;
-    bool            is_waiting; /* inside the library */
-    bool            wants_exit, wants_save; /* the method asked for it */
-    uint32_t        results; /* values that are wanted, from 1 */
-    uint32_t        ahead;   /* of a generator: items beyond what is used; 0: it is none */
-    uint8_t        *many;    /* more than one value: each in a slot of its own; made at first use, kept */
-    void           *into;    /* manta_map: where the value goes, as bytes of this size */
-    size_t          into_size;
-    uint64_t        yielded;
-    uint8_t         flags; /* LANE_VALUE_... */
-    char            wanted; /* letter of the (first) result; 'v': none is; '*': any */
-    bool            is_mistyped; /* another one was returned; `failure` says so */
-    char            type;
-    uint32_t        size;
-    uint8_t         bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + MANTA_ARGS_MAX * sizeof(mt_id)]; /* and refs that stay */
+    int64_t            deadline_ns; /* of the run; 0: none */
+    manta_error        failure;     /* what manta_fail said */
+    bool               has_failed, has_value;
+    bool               is_waiting;             /* inside the library */
+    bool               wants_exit, wants_save; /* the method asked for it */
+    uint32_t           results;                /* values that are wanted, from 1 */
+    uint32_t           ahead;                  /* of a generator: items beyond what is used; 0: it is none */
+    uint8_t           *many;                   /* more than one value: each in a slot of its own; made at first use, kept */
+    void              *into;                   /* manta_map: where the value goes, as bytes of this size */
+    size_t             into_size;
+    uint64_t           yielded;
+    uint8_t            flags;       /* LANE_VALUE_... */
+    char               wanted;      /* letter of the (first) result; 'v': none is; '*': any */
+    bool               is_mistyped; /* another one was returned; `failure` says so */
+    char               type;
+    uint32_t           size;
+    uint8_t bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + MANTA_ARGS_MAX * sizeof(mt_id)]; /* and refs that stay */
 };
 
 /* A child of a process that uses Manta, whatever system call made it. */

@@ -89,11 +89,11 @@ static void line_came(const struct lane_output *from, const char *line, size_t s
 
 bool lib_output_came(const struct lane_record *record, const uint8_t *payload)
 {
-    struct ctl_message    head;
+    struct ctl_message head;
     struct lane_output from;
-    size_t                size = record->length - LANE_RECORD_SIZE;
-    const char           *at, *end;
-    uint64_t              now = lib_now_ns();
+    size_t             size = record->length - LANE_RECORD_SIZE;
+    const char        *at, *end;
+    uint64_t           now = lib_now_ns();
     if (size < sizeof head)
         return false;
     memcpy(&head, payload, sizeof head);

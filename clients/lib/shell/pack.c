@@ -20,13 +20,13 @@
 #include <unistd.h>
 
 struct pack {
-    int          fd;
-    uint64_t     size;
-    uint32_t     entries;
-    uint32_t     deep;
-    const char  *step;
+    int                fd;
+    uint64_t           size;
+    uint32_t           entries;
+    uint32_t           deep;
+    const char        *step;
     const char *const *excludes; /* NULL: none */
-    manta_error *e;
+    manta_error       *e;
 };
 
 static manta_status pack_failed(struct pack *p, const char *path, int err)
@@ -58,7 +58,8 @@ static manta_status put_head(struct pack *p, enum mt_archive_kind kind, uint32_t
     if (size > ((uint64_t)MT_ENV_MIB_MAX << 20) - p->size)
         return lib_error(p->e, MANTA_EENV,
                          "could not %s: its files are more than %d MiB (with \"%.200s\"); large data belongs into manta_put or "
-                         "a file system that all nodes see", p->step, MT_ENV_MIB_MAX, name);
+                         "a file system that all nodes see",
+                         p->step, MT_ENV_MIB_MAX, name);
     code = put_bytes(p, &entry, sizeof entry);
     return code ? code : put_bytes(p, name, strlen(name));
 }
@@ -156,8 +157,7 @@ static manta_status put_folder(struct pack *p, int at, const char *path, const c
     if (count < 0)
         code = pack_failed(p, path, errno);
     else if (++p->deep > MT_ENV_FOLDERS_DEEP_MAX)
-        code = lib_error(p->e, MANTA_EENV, "could not %s: its folders are more than %d deep", p->step,
-                         MT_ENV_FOLDERS_DEEP_MAX);
+        code = lib_error(p->e, MANTA_EENV, "could not %s: its folders are more than %d deep", p->step, MT_ENV_FOLDERS_DEEP_MAX);
     for (int i = 0; i < count; i++) {
         if (!code)
             code = put_any(p, here, entries[i]->d_name, prefix);

@@ -21,15 +21,15 @@ enum { QUICK_METHODS = 32 };
 
 static struct {
     struct lib_sleepers idle; /* threads without a call sleep here */
-    uint32_t         threads, threads_max, sleeping;
-    const manta_ctx *server; /* of the thread that serves; NULL: none */
-    bool             is_watched;
-    bool             is_waiting;   /* the server waits for calls */
-    bool             is_in_quick;  /* the server runs a call that should be quick */
-    uint64_t         quick_count;  /* such calls so far */
-    uint64_t         quick_ns;     /* when the last one began */
-    uint64_t         running;      /* its method */
-    uint64_t         quick[QUICK_METHODS]; /* methods that took little the last time, by their hash */
+    uint32_t            threads, threads_max, sleeping;
+    const manta_ctx    *server; /* of the thread that serves; NULL: none */
+    bool                is_watched;
+    bool                is_waiting;           /* the server waits for calls */
+    bool                is_in_quick;          /* the server runs a call that should be quick */
+    uint64_t            quick_count;          /* such calls so far */
+    uint64_t            quick_ns;             /* when the last one began */
+    uint64_t            running;              /* its method */
+    uint64_t            quick[QUICK_METHODS]; /* methods that took little the last time, by their hash */
 } pool;
 
 static bool is_quick(uint64_t method)

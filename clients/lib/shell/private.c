@@ -73,10 +73,10 @@ mt_status lib_runtime_folder(char *out, size_t size)
 static mt_status program_find(const char *name, char *out, size_t size)
 {
     static const char *const places[] = {"/../bin/", "/../../bin/", "/"};
-    const char *home = getenv("MANTA_HOME");
-    Dl_info     info;
-    char        folder[4096];
-    char       *slash;
+    const char              *home = getenv("MANTA_HOME");
+    Dl_info                  info;
+    char                     folder[4096];
+    char                    *slash;
 
     if (home && snprintf(out, size, "%s/bin/%s", home, name) < (int)size && access(out, X_OK) == 0)
         return mt_ok();
@@ -99,10 +99,14 @@ static mt_status spawn(const char *name, char *const argv[], int fd_from, int fd
 {
     char path[4096];
     MT_TRY(program_find(name, path, sizeof path));
-    struct mt_child_opts o = {
-        .program = path, .argv = argv, .env = environ, .fds = {{fd_from, fd_to}}, .fd_count = 1,
-        .session = MT_CHILD_SESSION, .resets_signals = true}; /* what the driver ignores is its own affair */
-    mt_status st = mt_child_start(&o, out_pid);
+    struct mt_child_opts o = {.program = path,
+                              .argv = argv,
+                              .env = environ,
+                              .fds = {{fd_from, fd_to}},
+                              .fd_count = 1,
+                              .session = MT_CHILD_SESSION,
+                              .resets_signals = true}; /* what the driver ignores is its own affair */
+    mt_status            st = mt_child_start(&o, out_pid);
     return st.code ? mt_error(st.code, st.sys, "start a daemon of the private cluster") : st;
 }
 
@@ -123,9 +127,9 @@ static mt_status start_head(struct lib_private *p)
 
 static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts, int *out_fd)
 {
-    char  file[300], cpus[32], gpus[32], memory[32], job[32], spill[32], blocked[32], pids[32];
-    char *argv[30] = {"manta-raylet", "--dir", p->folder, "--head-file", file, "--driver-fd", "3"};
-    int   n = 7, ends[2];
+    char      file[300], cpus[32], gpus[32], memory[32], job[32], spill[32], blocked[32], pids[32];
+    char     *argv[30] = {"manta-raylet", "--dir", p->folder, "--head-file", file, "--driver-fd", "3"};
+    int       n = 7, ends[2];
     mt_status st;
 
     snprintf(file, sizeof file, "%s/head.addr", p->folder);

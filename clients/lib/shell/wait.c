@@ -124,8 +124,8 @@ static void lead_end(void)
 }
 
 struct spin {
-    uint64_t idle_since; /* when a look first found nothing; 0: something has come since */
-    uint64_t looked_ns;  /* the last look */
+    uint64_t idle_since;  /* when a look first found nothing; 0: something has come since */
+    uint64_t looked_ns;   /* the last look */
     bool     has_yielded; /* after it */
 };
 
@@ -295,8 +295,8 @@ manta_status lib_call_send(struct lib_request *request, uint16_t kind, const voi
     return code;
 }
 
-manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
-                      int64_t timeout_ms, manta_error *e)
+manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size, int64_t timeout_ms,
+                      manta_error *e)
 {
     if (lib.inlined)
         return lib_inline_call(request, kind, payload, size, e);
@@ -313,8 +313,8 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
     return code;
 }
 
-manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size,
-                             const void *more, size_t more_size, int fd, int64_t timeout_ms, manta_error *e)
+manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size, const void *more,
+                             size_t more_size, int fd, int64_t timeout_ms, manta_error *e)
 {
     manta_status code = call_begin(request, e);
     if (code)
@@ -341,9 +341,12 @@ static manta_status code_of_death(const struct own_death *news)
 
 static void tell(const struct own_death *news, manta_death_fn fn, void *user)
 {
-    manta_death death = {.code = code_of_death(news), .node = news->death.node, .pid = news->death.pid,
-                         .restarting = news->restarting, .incarnation = news->incarnation};
-    int status = news->death.status;
+    manta_death death = {.code = code_of_death(news),
+                         .node = news->death.node,
+                         .pid = news->death.pid,
+                         .restarting = news->restarting,
+                         .incarnation = news->incarnation};
+    int         status = news->death.status;
     if ((status & 0x7f) && (status & 0x7f) != 0x7f)
         death.signal_number = status & 0x7f;
     else
@@ -403,7 +406,7 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
         lib_output_print(false);
     if (lib.is_led) {
         nap(lib.role == LIB_WORKER && !lib.watches.count && now - *active_ns > MT_LIB_ACTIVE_NS ? MT_LIB_IDLE_NAP_NS
-                                                                                               : MT_LIB_TICK_NS);
+                                                                                                : MT_LIB_TICK_NS);
         lib_run_check(lib_now_ns());
         serve(); /* the leader hears of what comes, but its wait may be a long one */
         return;

@@ -38,8 +38,8 @@ static bool bytes_of_hex(const char *hex, mt_buf *out)
     if (size % 2 || mt_buf_reserve(out, size / 2 + 8).code)
         return false;
     for (; *hex; hex += 2) {
-        char     pair[3] = {hex[0], hex[1], 0}, *end;
-        uint8_t  byte = (uint8_t)strtoul(pair, &end, 16);
+        char    pair[3] = {hex[0], hex[1], 0}, *end;
+        uint8_t byte = (uint8_t)strtoul(pair, &end, 16);
         if (*end || mt_buf_append(out, &byte, 1).code)
             return false;
     }
@@ -154,12 +154,22 @@ static void made_of_drop(struct made_of *m)
 static struct own_actor *warden_make(const struct made_of *m)
 {
     const struct detached *d = &m->d;
-    struct own_class_spec  spec = {.name = d->name.type, .group = lib_hash(d->name.type), .flags = d->flags, .policy = d->policy,
-                                   .node = d->node, .resource_count = d->resource_count, .env = m->env, .labels = d->labels};
+    struct own_class_spec  spec = {.name = d->name.type,
+                                   .group = lib_hash(d->name.type),
+                                   .flags = d->flags,
+                                   .policy = d->policy,
+                                   .node = d->node,
+                                   .resource_count = d->resource_count,
+                                   .env = m->env,
+                                   .labels = d->labels};
     struct own_warden      warden = {.actor = d->name.actor, .restarts = m->restarts};
     manta_actor_type      *type = lib_actor_type_find(d->name.type);
-    struct own_call        call = {.argc = (int)d->argc, .args = m->args, .function = spec.group, .name = type ? type->name : "?",
-                                   .create_options = d->create_options, .warden = &warden};
+    struct own_call        call = {.argc = (int)d->argc,
+                                   .args = m->args,
+                                   .function = spec.group,
+                                   .name = type ? type->name : "?",
+                                   .create_options = d->create_options,
+                                   .warden = &warden};
     int32_t left = d->restarts < 0 ? -1 : m->restarts < (uint32_t)d->restarts ? d->restarts - (int32_t)m->restarts : 0;
     memcpy(spec.resources, d->resources, sizeof spec.resources);
     spec.pg = d->pg;

@@ -19,7 +19,7 @@ static struct {
     uint32_t          calls;      /* since create */
     mt_id             id;         /* of the record of create: what snapshots are named by */
     uint32_t          owner_node;
-    pthread_mutex_t   save_lock; /* snapshots go out in the order in which they were taken */
+    pthread_mutex_t   save_lock;   /* snapshots go out in the order in which they were taken */
     uint32_t          concurrency; /* of the default group, as its creator asked */
 } actor = {.save_lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -77,12 +77,11 @@ struct arguments {
     int             ref_count;
     manta_actor    *actors[MANTA_ARGS_MAX];
     int             actor_count;
-    size_t          end; /* of the arguments in the payload */
+    size_t          end;    /* of the arguments in the payload */
     char            wanted; /* manta_ctx.wanted */
 };
 
-static bool take_shared(struct arguments *a, manta_arg *to, char type, const uint8_t *bytes, size_t size,
-                        manta_error *e)
+static bool take_shared(struct arguments *a, manta_arg *to, char type, const uint8_t *bytes, size_t size, manta_error *e)
 {
     struct lane_ref ref;
     const void     *data;
@@ -143,8 +142,7 @@ static bool take_handle(struct arguments *a, manta_arg *to, char type, const uin
     return to->A != NULL;
 }
 
-static bool take_argument(struct arguments *a, char wanted, const struct lane_value *value, const uint8_t *bytes,
-                          manta_error *e)
+static bool take_argument(struct arguments *a, char wanted, const struct lane_value *value, const uint8_t *bytes, manta_error *e)
 {
     manta_arg *to = &a->args[a->count];
     char       type = (char)value->type;
@@ -154,7 +152,9 @@ static bool take_argument(struct arguments *a, char wanted, const struct lane_va
         return lib_error(e, MANTA_ETYPE, "argument %d is '%c', want '%c'", a->count + 1, type, wanted), false;
     to->type = type;
     switch (type) {
-    case 'l': case 'u': case 'd':
+    case 'l':
+    case 'u':
+    case 'd':
         if (value->size == 8)
             return memcpy(&to->l, bytes, 8), true;
         break;
@@ -172,12 +172,12 @@ static bool take_argument(struct arguments *a, char wanted, const struct lane_va
         to->y.data = bytes;
         to->y.size = value->size;
         return true;
-    case 'r': case 'A':
+    case 'r':
+    case 'A':
         if (take_handle(a, to, type, bytes, value->size))
             return true;
         break;
-    default:
-        break;
+    default: break;
     }
     return lib_error(e, MANTA_EPROTO, "argument %d is malformed", a->count + 1), false;
 }
@@ -392,7 +392,10 @@ static void limits_begin(manta_ctx *c, const struct wrk_run *run, uint64_t now)
 /* Whether this worker has run the function as often as it may. Without memory to count: now. */
 static bool is_worn_out(uint64_t function, uint32_t max_calls)
 {
-    static MT_VEC(struct calls { uint64_t function; uint32_t count; }) counts;
+    static MT_VEC(struct calls {
+        uint64_t function;
+        uint32_t count;
+    }) counts;
     struct calls first = {function, 1};
     for (size_t i = 0; i < counts.count; i++)
         if (counts.data[i].function == function)
@@ -508,16 +511,25 @@ static inline void note_once(const struct wrk_run *run)
         shm_store32(&lib.park->runs_once, lib.runs_once = is_once);
 }
 
+/* Writes the head of the value that the function has returned, or of none, before its bytes; returns the bytes of both. */
+static inline size_t value_head(manta_ctx *c)
+{
+    struct lane_value value = {.type = 'v'};
+    if (c->has_value)
+        value = (struct lane_value){.type = (uint8_t)c->type, .flags = c->flags, .size = c->size};
+    memcpy(c->bytes, &value, sizeof value);
+    return sizeof value + ((value.size + 7u) & ~7u);
+}
+
 uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now)
 {
     struct arguments a;
-    struct lane_value value;
-    uint64_t     begin = *now, took, event;
-    manta_status code;
-    size_t       size;
-    uint8_t     *bytes = c->bytes;
-    uint16_t     flags = 0;
-    int32_t      user_code;
+    uint64_t         begin = *now, took, event;
+    manta_status     code;
+    size_t           size;
+    uint8_t         *bytes = c->bytes;
+    uint16_t         flags = 0;
+    int32_t          user_code;
 
     context_begin(c, run);
     note_once(run);
@@ -544,10 +556,7 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
     if (code == MANTA_OK && c->results > 1) {
         bytes = c->many;
     } else if (code == MANTA_OK) {
-        value = (struct lane_value){.type = c->has_value ? (uint8_t)c->type : 'v', .flags = c->has_value ? c->flags : 0,
-                                    .size = c->has_value ? c->size : 0};
-        memcpy(c->bytes, &value, sizeof value);
-        size = sizeof value + ((value.size + 7u) & ~7u);
+        size = value_head(c);
     } else {
         lib_lock();
         value_drop(c);
@@ -581,9 +590,8 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
 
 void lib_run_here(struct wrk_run *run, struct own_task *task, manta_actor_type **type, void **self, struct lib_outcome *out)
 {
-    manta_ctx       *c = calloc(1, sizeof *c), *outer = lib.running, *outer_running = lib_running;
-    struct arguments a;
-    struct lane_value value;
+    manta_ctx        *c = calloc(1, sizeof *c), *outer = lib.running, *outer_running = lib_running;
+    struct arguments  a;
     __typeof__(actor) before = actor;
     if (!c)
         abort(); /* as a worker would be */
@@ -597,7 +605,7 @@ void lib_run_here(struct wrk_run *run, struct own_task *task, manta_actor_type *
     lib.running = c;
     lib_running = outer_running ? c : NULL;
     lib_unlock();
-    out->code = c->ahead ? (manta_fail(c, 0, "MANTA_INLINE=1 runs no generators"), MANTA_EUNSUPPORTED)
+    out->code = c->ahead                        ? (manta_fail(c, 0, "MANTA_INLINE=1 runs no generators"), MANTA_EUNSUPPORTED)
                 : run->record.kind == LANE_TASK ? run_task(c, &a, run)
                 : run->record.kind == LANE_CALL ? run_method(c, &a, run)
                                                 : run_create(c, &a, run);
@@ -616,10 +624,7 @@ void lib_run_here(struct wrk_run *run, struct own_task *task, manta_actor_type *
     if (out->code) {
         out->size = lib_failure_payload(c, out->code, c->bytes, sizeof c->bytes);
     } else if (c->results <= 1) {
-        value = (struct lane_value){.type = c->has_value ? (uint8_t)c->type : 'v', .flags = c->has_value ? c->flags : 0,
-                                    .size = c->has_value ? c->size : 0};
-        memcpy(c->bytes, &value, sizeof value);
-        out->size = sizeof value + ((value.size + 7u) & ~7u);
+        out->size = value_head(c);
     }
     lib_lock();
     lib.running = outer;
@@ -700,7 +705,7 @@ static bool has_work(void *arg)
 /* An actor that was made with room for more than one call at a time goes over to threads. */
 static void become_concurrent(manta_ctx *c)
 {
-    uint32_t limits[1 + MT_ACTOR_GROUPS_MAX] = {actor.concurrency}, count = 1;
+    uint32_t                       limits[1 + MT_ACTOR_GROUPS_MAX] = {actor.concurrency}, count = 1;
     const manta_concurrency_group *g = actor.type->groups;
     for (; count <= MT_ACTOR_GROUPS_MAX && g[count - 1].name; count++)
         limits[count] = g[count - 1].limit > 0 ? (uint32_t)g[count - 1].limit : 1;
@@ -711,9 +716,9 @@ static void become_concurrent(manta_ctx *c)
 static void worker_loop(void)
 {
     static manta_ctx c;
-    struct wrk_run run;
-    uint64_t       now = lib_now_ns();
-    uint32_t       since_pump = 0;
+    struct wrk_run   run;
+    uint64_t         now = lib_now_ns();
+    uint32_t         since_pump = 0;
     lib_lock();
     for (;;) {
         if (wrk_next(&lib.wrk, &run)) {

@@ -37,8 +37,7 @@ MT_NORETURN static void child(int zygote_fd, int signals, int own_fd, int output
     lib_worker_serve(own_fd, argc, argv);
 }
 
-static void fork_one(int fd, int signals, const sigset_t *mask, uint64_t token, int child_fd, int output,
-                     int argc, char **argv)
+static void fork_one(int fd, int signals, const sigset_t *mask, uint64_t token, int child_fd, int output, int argc, char **argv)
 {
     struct ctl_forked forked = {.token = token};
     pid_t             self = getpid();
@@ -151,8 +150,7 @@ MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv)
     sigaddset(&children, SIGCHLD);
     sigprocmask(SIG_BLOCK, &children, &before);
     signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals < 0 || mt_random_bytes(&process, sizeof process).code ||
-        lib_hello(fd, CTL_ZYGOTE, process, 0, argc, argv, "").code)
+    if (signals < 0 || mt_random_bytes(&process, sizeof process).code || lib_hello(fd, CTL_ZYGOTE, process, 0, argc, argv, "").code)
         exit(1);
     polled[0] = (struct pollfd){.fd = fd, .events = POLLIN};
     polled[1] = (struct pollfd){.fd = signals, .events = POLLIN};

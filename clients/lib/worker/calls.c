@@ -173,8 +173,8 @@ bool wrk_call_waits(const struct wrk *wrk)
     return false;
 }
 
-bool wrk_call_done(struct wrk *wrk, struct wrk_call *call, uint16_t flags, int32_t code, int32_t user_code,
-                   const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns)
+bool wrk_call_done(struct wrk *wrk, struct wrk_call *call, uint16_t flags, int32_t code, int32_t user_code, const void *payload,
+                   size_t size, uint64_t now_ns, uint64_t took_ns)
 {
     struct wrk_lane *lane = call->run.lane;
     if (!wrk_outcome(wrk, &call->run, lane->inflight > 1, flags, code, user_code, payload, size, now_ns, took_ns))

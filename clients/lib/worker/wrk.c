@@ -227,8 +227,7 @@ static bool lane_claim_next(struct wrk *wrk, struct wrk_lane *lane, struct wrk_r
             lane_broken(wrk, lane);
             return false;
         }
-        if (lane_claim_take(&lane->claims[run->record.slot], run->record.sequence, run->record.attempt,
-                            LANE_RUNNING)) {
+        if (lane_claim_take(&lane->claims[run->record.slot], run->record.sequence, run->record.attempt, LANE_RUNNING)) {
             run->lane = lane;
             run->size = run->record.length - LANE_RECORD_SIZE;
             return true;
@@ -275,15 +274,19 @@ bool wrk_next(struct wrk *wrk, struct wrk_run *out)
 }
 
 /* Writes the outcome of one claimed task and paces its publication. `has_more`: another outcome of the lane comes soon. */
-bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint16_t flags, int32_t code,
-                 int32_t user_code, const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns)
+bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint16_t flags, int32_t code, int32_t user_code,
+                 const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns)
 {
     struct wrk_lane   *lane = run->lane;
     uint16_t           log2_took = took_ns ? (uint16_t)(63 - __builtin_clzll(took_ns)) : 0;
-    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = LANE_DONE,
-                                 .flags = (uint16_t)(flags | log2_took << 8), .epoch = wrk->epoch,
-                                 .sequence = run->record.sequence, .id = run->record.id,
-                                 .attempt = run->record.attempt, .slot = run->record.slot,
+    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size),
+                                 .kind = LANE_DONE,
+                                 .flags = (uint16_t)(flags | log2_took << 8),
+                                 .epoch = wrk->epoch,
+                                 .sequence = run->record.sequence,
+                                 .id = run->record.id,
+                                 .attempt = run->record.attempt,
+                                 .slot = run->record.slot,
                                  .aux = (uint32_t)code | (uint64_t)(uint32_t)user_code << 32};
 
     if (!lane_ring_push(&lane->back, &record, payload) && !lane->is_gone) {
@@ -307,12 +310,11 @@ static bool has_more_behind(struct lane_consumer *c)
     return c->head_seen != next;
 }
 
-bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, const void *payload, size_t size,
-              uint64_t now_ns, uint64_t took_ns)
+bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, const void *payload, size_t size, uint64_t now_ns,
+              uint64_t took_ns)
 {
     struct wrk_lane *lane = wrk->run.lane;
-    if (!wrk_outcome(wrk, &wrk->run, has_more_behind(&lane->forward), flags, code, user_code, payload, size, now_ns,
-                     took_ns))
+    if (!wrk_outcome(wrk, &wrk->run, has_more_behind(&lane->forward), flags, code, user_code, payload, size, now_ns, took_ns))
         return false;
     wrk_lane_consumed(lane);
     wrk->running = NULL;
@@ -334,13 +336,18 @@ bool wrk_tell_creator(struct wrk *wrk, uint16_t kind, const void *payload, size_
     return true;
 }
 
-bool wrk_report(struct wrk *wrk, const struct wrk_run *run, uint16_t kind, uint64_t aux, const void *head,
-                size_t head_size, const void *data, size_t size)
+bool wrk_report(struct wrk *wrk, const struct wrk_run *run, uint16_t kind, uint64_t aux, const void *head, size_t head_size,
+                const void *data, size_t size)
 {
     struct wrk_lane   *lane = run->lane;
-    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + head_size + size), .kind = kind,
-                                 .epoch = wrk->epoch, .sequence = run->record.sequence, .id = run->record.id,
-                                 .attempt = run->record.attempt, .slot = run->record.slot, .aux = aux};
+    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + head_size + size),
+                                 .kind = kind,
+                                 .epoch = wrk->epoch,
+                                 .sequence = run->record.sequence,
+                                 .id = run->record.id,
+                                 .attempt = run->record.attempt,
+                                 .slot = run->record.slot,
+                                 .aux = aux};
     uint8_t           *at = lane_ring_reserve(&lane->back, record.length);
     if (!at) {
         lane_publish(wrk, lane);

@@ -55,8 +55,8 @@ struct wrk_group {
 };
 
 struct wrk {
-    uint32_t         epoch;
-    struct own_out   out;
+    uint32_t       epoch;
+    struct own_out out;
     MT_VEC(struct wrk_lane *) lanes;
     struct wrk_lane *spare;   /* for the next one */
     size_t           turn;    /* lane to look at first */
@@ -75,11 +75,11 @@ struct wrk {
 void wrk_init(struct wrk *wrk, uint32_t epoch);
 /* Sets memory aside for the next lane, and for what is said of it: before each control record. ENOMEM: as far as it went. */
 mt_status wrk_prepare(struct wrk *wrk);
-void wrk_fini(struct wrk *wrk);
+void      wrk_fini(struct wrk *wrk);
 
 /* CTL_LANE (with its mapped memory) and CTL_RECALL; other kinds are ignored. EPROTO, ENOMEM. */
-MT_MUST_USE mt_status wrk_control(struct wrk *wrk, const struct lane_record *record, const uint8_t *payload,
-                                  void *memory, struct lane_park *park);
+MT_MUST_USE mt_status wrk_control(struct wrk *wrk, const struct lane_record *record, const uint8_t *payload, void *memory,
+                                  struct lane_park *park);
 
 /* The next task that this worker has claimed: run it, then call wrk_done. False: nothing to run. Do what `out` asks for
  * before running it: unless it is more of the same quick function, the outcomes so far were shown to their owners. */
@@ -87,12 +87,12 @@ bool wrk_next(struct wrk *wrk, struct wrk_run *out);
 
 /* The outcome: `flags` of LANE_DONE, code and user code, the bytes behind the header. False: the completion ring is full;
  * try again when its owner has read. `now_ns` and `took_ns` pace the publication. */
-bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, const void *payload, size_t size,
-              uint64_t now_ns, uint64_t took_ns);
+bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, const void *payload, size_t size, uint64_t now_ns,
+              uint64_t took_ns);
 
 /* A record about the task that runs, shown to its owner at once: `head`, then `data`. False: the ring is full. */
-bool wrk_report(struct wrk *wrk, const struct wrk_run *run, uint16_t kind, uint64_t aux, const void *head,
-                size_t head_size, const void *data, size_t size);
+bool wrk_report(struct wrk *wrk, const struct wrk_run *run, uint16_t kind, uint64_t aux, const void *head, size_t head_size,
+                const void *data, size_t size);
 /* The owner of that lane is dead: what is said there is dropped. */
 void wrk_owner_gone(struct wrk *wrk, const struct wrk_run *run);
 /* The owner half of the same process can ask from now on which calls wait in these lanes. Both live as long as each other. */
@@ -127,12 +127,12 @@ bool wrk_other_groups_wait(const struct wrk *wrk);
 /* Whether a call that was taken out of its ring may begin now. */
 bool wrk_call_waits(const struct wrk *wrk);
 /* As wrk_done, for a call of wrk_call_next, in any order. False: the ring is full. */
-bool wrk_call_done(struct wrk *wrk, struct wrk_call *call, uint16_t flags, int32_t code, int32_t user_code,
-                   const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns);
+bool wrk_call_done(struct wrk *wrk, struct wrk_call *call, uint16_t flags, int32_t code, int32_t user_code, const void *payload,
+                   size_t size, uint64_t now_ns, uint64_t took_ns);
 
 /* ---- between wrk.c and calls.c ---- */
-bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint16_t flags, int32_t code,
-                 int32_t user_code, const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns);
+bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint16_t flags, int32_t code, int32_t user_code,
+                 const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns);
 void wrk_lane_recalled(struct wrk *wrk, struct wrk_lane *lane);
 void wrk_lane_consumed(struct wrk_lane *lane);
 /* Whether the owner of this run wants it to stop. From any thread, while it runs. */

@@ -27,20 +27,20 @@ struct entry {
     struct io_origin from; /* of a bucket in IPv6: the network */
     enum { UNUSED, BUCKET, KNOWN } kind;
     struct bucket bucket;
-    uint64_t until_ms; /* KNOWN */
+    uint64_t      until_ms; /* KNOWN */
 };
 
 struct io_bound {
-    uint64_t seed[2];
+    uint64_t      seed[2];
     struct bucket spoken;   /* for those past the bound of their address that have sent their greeting */
     struct bucket homeless; /* for those whose address finds no place in the table */
-    struct entry table[SETS][WAYS];
+    struct entry  table[SETS][WAYS];
 };
 
 struct io_origin io_origin_of(const struct sockaddr *address)
 {
-    struct io_origin o = {{0}};
-    struct sockaddr_in in4;
+    struct io_origin    o = {{0}};
+    struct sockaddr_in  in4;
     struct sockaddr_in6 in6;
     if (address->sa_family == AF_INET) {
         memcpy(&in4, address, sizeof in4);
@@ -137,7 +137,7 @@ bool io_bound_is_known(const struct io_bound *bound, const struct io_origin *fro
 bool io_bound_take(struct io_bound *bound, const struct io_origin *from, bool has_spoken, uint64_t now_ms)
 {
     struct io_origin net = *from;
-    struct in6_addr as_in6;
+    struct in6_addr  as_in6;
     if (io_bound_is_known(bound, from, now_ms))
         return true;
     memcpy(&as_in6, from->bytes, sizeof as_in6);

@@ -18,8 +18,8 @@
 enum { NONE = UINT16_MAX, TURN = 32 }; /* TURN: handed over before others on the loop get theirs */
 
 struct io_silent_place {
-    int fd;
-    uint16_t older, newer; /* newer: of an unused one, the next unused */
+    int            fd;
+    uint16_t       older, newer; /* newer: of an unused one, the next unused */
     struct io_peer peer;
 };
 
@@ -85,7 +85,7 @@ void io_silent_close(struct io_silent *s)
 
 enum io_greeting io_silent_look(const struct io_silent *s, int fd)
 {
-    char bytes[MT_GREETING_BYTES_MAX];
+    char    bytes[MT_GREETING_BYTES_MAX];
     ssize_t got = recv(fd, bytes, s->greeting_bytes, MSG_PEEK | MSG_DONTWAIT);
     if (got == (ssize_t)s->greeting_bytes)
         return IO_GREETING_WHOLE;
@@ -114,9 +114,9 @@ void io_silent_add(struct io_silent *s, int take_fd, const struct io_peer *peer)
         close(leave(s, s->oldest));
         s->dropped++;
     }
-    uint16_t number = s->unused;
+    uint16_t                number = s->unused;
     struct io_silent_place *p = &s->places[number];
-    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.u32 = number}};
+    struct epoll_event      event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.u32 = number}};
     if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, take_fd, &event) < 0) { /* no memory: the peer is told by the end */
         close(take_fd);
         s->dropped++;
@@ -133,19 +133,19 @@ void io_silent_add(struct io_silent *s, int take_fd, const struct io_peer *peer)
 static void hand_over(struct io_silent *s, uint16_t number)
 {
     struct io_peer peer = s->places[number].peer;
-    int fd = leave(s, number);
+    int            fd = leave(s, number);
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
     s->spoke(s, fd, &peer);
 }
 
 static void some_ready(struct io_watch *watch, unsigned events)
 {
-    struct io_silent *s = mt_container_of(watch, struct io_silent, watch);
+    struct io_silent  *s = mt_container_of(watch, struct io_silent, watch);
     struct epoll_event ready[TURN];
     (void)events;
     int count = epoll_wait(s->epoll_fd, ready, TURN, 0);
     for (int i = 0; i < count && s->loop && !s->is_resting; i++) {
-        uint16_t number = (uint16_t)ready[i].data.u32;
+        uint16_t         number = (uint16_t)ready[i].data.u32;
         enum io_greeting greeting = io_silent_look(s, s->places[number].fd);
         if (greeting == IO_GREETING_WHOLE)
             hand_over(s, number);
@@ -158,8 +158,8 @@ static void some_ready(struct io_watch *watch, unsigned events)
 static void sweep(struct io_timer *timer)
 {
     struct io_silent *s = mt_container_of(timer, struct io_silent, sweep);
-    uint64_t now = io_now_ms();
-    uint64_t limit = limit_ms(s);
+    uint64_t          now = io_now_ms();
+    uint64_t          limit = limit_ms(s);
     for (uint16_t i = s->oldest, newer; i != NONE && now - s->places[i].peer.since_ms >= limit; i = newer) {
         newer = s->places[i].newer;
         if (io_silent_look(s, s->places[i].fd) == IO_GREETING_WHOLE)

@@ -18,29 +18,29 @@
 #include <sys/types.h>
 
 struct io_peer {
-    pid_t pid; /* of the process that connected; 0 for TCP */
-    uid_t uid;
-    struct io_origin from; /* TCP */
-    uint64_t since_ms;     /* when it was accepted */
+    pid_t            pid; /* of the process that connected; 0 for TCP */
+    uid_t            uid;
+    struct io_origin from;     /* TCP */
+    uint64_t         since_ms; /* when it was accepted */
 };
 
 struct io_silent_place;
 struct io_silent {
     /* Set by the caller. spoke: the connection is the callee's; it may rest or close what calls it. */
     void (*spoke)(struct io_silent *silent, int fd, const struct io_peer *peer);
-    uint32_t greeting_bytes; /* so many must be there; at most MT_GREETING_BYTES_MAX */
-    uint32_t places_max;     /* at most MT_SILENT_MAX */
+    uint32_t greeting_bytes;    /* so many must be there; at most MT_GREETING_BYTES_MAX */
+    uint32_t places_max;        /* at most MT_SILENT_MAX */
     uint32_t long_ms, short_ms; /* the time of each; short_ms once half of the places are taken */
-    uint64_t dropped;        /* that had their time, or made room */
+    uint64_t dropped;           /* that had their time, or made room */
 
     /* private */
-    struct io_loop *loop;
-    struct io_watch watch;
-    struct io_timer sweep;
-    int epoll_fd;
-    bool is_resting;
-    struct io_silent_place *places; /* places_max */
-    uint16_t oldest, newest, unused, count; /* lists by number */
+    struct io_loop         *loop;
+    struct io_watch         watch;
+    struct io_timer         sweep;
+    int                     epoll_fd;
+    bool                    is_resting;
+    struct io_silent_place *places;                        /* places_max */
+    uint16_t                oldest, newest, unused, count; /* lists by number */
 };
 
 /* ENOMEM, ESYS. */

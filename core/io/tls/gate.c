@@ -26,32 +26,32 @@
 /* Bytes that one side has given and the other has not taken. */
 struct rest {
     uint8_t *data; /* NULL: none */
-    size_t from, to;
+    size_t   from, to;
 };
 
 struct link {
-    struct link *next, *back;
-    struct io_gate *gate;
-    struct io_msg msg; /* brings it to the gate's thread */
+    struct link        *next, *back;
+    struct io_gate     *gate;
+    struct io_msg       msg; /* brings it to the gate's thread */
     struct io_tls_conn *tls;
-    struct io_watch tls_watch, plain_watch;
-    struct io_timer flush;
-    struct rest in, out; /* from TLS to plain, and back */
-    int tls_fd, plain_fd;
-    bool tls_ended, plain_ended; /* nothing more comes from there */
-    bool is_open;
+    struct io_watch     tls_watch, plain_watch;
+    struct io_timer     flush;
+    struct rest         in, out; /* from TLS to plain, and back */
+    int                 tls_fd, plain_fd;
+    bool                tls_ended, plain_ended; /* nothing more comes from there */
+    bool                is_open;
 };
 
 struct io_gate {
     const struct io_tls *tls;
-    struct io_loop *loop;
-    pthread_t thread;
-    struct link *links;
-    struct io_msg stop;
-    atomic_bool is_stopping;
-    atomic_ullong refused;
-    uint64_t told_ms; /* when a refusal was logged last */
-    uint8_t piece[MT_TLS_PIECE_BYTES];
+    struct io_loop      *loop;
+    pthread_t            thread;
+    struct link         *links;
+    struct io_msg        stop;
+    atomic_bool          is_stopping;
+    atomic_ullong        refused;
+    uint64_t             told_ms; /* when a refusal was logged last */
+    uint8_t              piece[MT_TLS_PIECE_BYTES];
 };
 
 static void link_begin(struct io_msg *msg);
@@ -82,7 +82,7 @@ static void gate_stop(struct io_msg *msg)
 
 mt_status io_gate_new(const struct io_tls *tls, struct io_gate **out_gate)
 {
-    sigset_t all, old;
+    sigset_t        all, old;
     struct io_gate *gate = calloc(1, sizeof *gate);
     if (!gate)
         return mt_error(MT_ENOMEM, 0, "TLS gate");
@@ -124,7 +124,7 @@ uint64_t io_gate_refused(const struct io_gate *gate)
 
 mt_status io_gate_take(struct io_gate *gate, int take_fd, int *out_fd)
 {
-    int ends[2];
+    int          ends[2];
     struct link *l = calloc(1, sizeof *l);
     if (!l || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
         mt_status st = l ? mt_error(MT_ESYS, errno, "TLS gate: socketpair") : mt_error(MT_ENOMEM, 0, "TLS gate");
@@ -143,7 +143,7 @@ mt_status io_gate_take(struct io_gate *gate, int take_fd, int *out_fd)
 
 static void link_begin(struct io_msg *msg)
 {
-    struct link *l = mt_container_of(msg, struct link, msg);
+    struct link    *l = mt_container_of(msg, struct link, msg);
     struct io_gate *gate = l->gate;
     l->tls_watch.ready = tls_ready;
     l->plain_watch.ready = plain_ready;
@@ -162,7 +162,7 @@ static void link_begin(struct io_msg *msg)
 static void refusal_note(struct link *l)
 {
     struct io_gate *gate = l->gate;
-    uint64_t now = io_now_ms(), count = atomic_fetch_add(&gate->refused, 1) + 1;
+    uint64_t        now = io_now_ms(), count = atomic_fetch_add(&gate->refused, 1) + 1;
     if (gate->told_ms && now - gate->told_ms < 1000)
         return;
     gate->told_ms = now;
@@ -214,8 +214,8 @@ static ssize_t give_tls(struct link *l, const uint8_t *data, size_t size)
 static bool pass(struct link *l, struct rest *rest, size_t size, ssize_t (*give)(struct link *, const uint8_t *, size_t))
 {
     const uint8_t *data = rest->data ? rest->data + rest->from : l->gate->piece;
-    size_t left = rest->data ? rest->to - rest->from : size;
-    ssize_t taken = left ? give(l, data, left) : 0;
+    size_t         left = rest->data ? rest->to - rest->from : size;
+    ssize_t        taken = left ? give(l, data, left) : 0;
     if (taken < 0)
         return false;
     left -= (size_t)taken;

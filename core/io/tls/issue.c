@@ -21,7 +21,7 @@
 
 /* A certificate and its key. */
 struct issued {
-    X509 *certificate;
+    X509     *certificate;
     EVP_PKEY *key;
 };
 
@@ -37,7 +37,7 @@ static bool add_extension(X509 *certificate, X509 *issuer, int kind, const char 
     X509V3_CTX context;
     X509V3_set_ctx(&context, issuer, certificate, NULL, NULL, 0);
     X509_EXTENSION *extension = X509V3_EXT_nconf_nid(NULL, &context, kind, value);
-    bool is_added = extension && X509_add_ext(certificate, extension, -1) == 1;
+    bool            is_added = extension && X509_add_ext(certificate, extension, -1) == 1;
     X509_EXTENSION_free(extension);
     return is_added;
 }
@@ -56,8 +56,7 @@ static bool begin(X509 *certificate, EVP_PKEY *key, const char *name)
     X509_NAME *subject = X509_get_subject_name(certificate);
     return X509_set_version(certificate, 2) == 1 && set_serial(certificate) &&
            X509_gmtime_adj(X509_getm_notBefore(certificate), -day_s) && /* clocks differ */
-           X509_gmtime_adj(X509_getm_notAfter(certificate), MT_TLS_DAYS * day_s) &&
-           X509_set_pubkey(certificate, key) == 1 &&
+           X509_gmtime_adj(X509_getm_notAfter(certificate), MT_TLS_DAYS * day_s) && X509_set_pubkey(certificate, key) == 1 &&
            X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1, 0) == 1;
 }
 
@@ -69,8 +68,8 @@ static bool make_authority(struct issued *a, const char *cluster)
     a->key = EVP_EC_gen("P-256");
     return c && a->key && begin(c, a->key, name) && X509_set_issuer_name(c, X509_get_subject_name(c)) == 1 &&
            add_extension(c, c, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-           add_extension(c, c, NID_key_usage, "critical,keyCertSign") &&
-           add_extension(c, c, NID_subject_key_identifier, "hash") && X509_sign(c, a->key, EVP_sha256()) > 0;
+           add_extension(c, c, NID_key_usage, "critical,keyCertSign") && add_extension(c, c, NID_subject_key_identifier, "hash") &&
+           X509_sign(c, a->key, EVP_sha256()) > 0;
 }
 
 static bool make_leaf(struct issued *leaf, const struct issued *a, const char *cluster, enum io_tls_role role)
@@ -92,8 +91,8 @@ static bool make_leaf(struct issued *leaf, const struct issued *a, const char *c
 /* Certificate, key, and the authority's certificate where it is another. */
 static mt_status write_file(const char *path, const struct issued *i, X509 *authority)
 {
-    char *text = NULL;
-    BIO *bio = BIO_new(BIO_s_secmem());
+    char     *text = NULL;
+    BIO      *bio = BIO_new(BIO_s_secmem());
     mt_status st = mt_error(MT_ENOMEM, 0, "write a certificate");
     if (bio && PEM_write_bio_X509(bio, i->certificate) == 1 &&
         PEM_write_bio_PrivateKey(bio, i->key, NULL, NULL, 0, NULL, NULL) == 1 &&
@@ -116,8 +115,7 @@ static mt_status read_authority(const char *path, struct issued *a)
     }
     BIO_free(bio);
     io_private_wipe(&text);
-    return a->certificate && a->key ? mt_ok()
-                                    : mt_error(MT_ECORRUPT, 0, "ca.pem does not hold a certificate and its key");
+    return a->certificate && a->key ? mt_ok() : mt_error(MT_ECORRUPT, 0, "ca.pem does not hold a certificate and its key");
 }
 
 static mt_status find_authority(const char *path, const char *cluster, bool has_leaf, struct issued *a)
@@ -143,9 +141,9 @@ static mt_status make_missing(const char *path, const struct issued *a, const ch
 
 mt_status io_tls_make(const char *dir, const char *cluster)
 {
-    char ca[PATH_MAX], head[PATH_MAX], node[PATH_MAX];
+    char          ca[PATH_MAX], head[PATH_MAX], node[PATH_MAX];
     struct issued a = {0};
-    size_t size = strlen(cluster);
+    size_t        size = strlen(cluster);
     if (size == 0 || size >= IO_TLS_CLUSTER_SIZE ||
         strspn(cluster, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != size)
         return mt_error(MT_EINVAL, 0, "a cluster with certificates is named by letters, digits and -, at most 63");

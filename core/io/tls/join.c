@@ -30,7 +30,7 @@ static bool take_line(mt_view *text, mt_view *out)
 static bool take_value(mt_view *text, const char *key, char *out, size_t size)
 {
     mt_view line;
-    size_t length = strlen(key);
+    size_t  length = strlen(key);
     if (!take_line(text, &line) || line.size <= length || line.size - length >= size || memcmp(line.data, key, length))
         return false;
     for (size_t i = length; i < line.size; i++)
@@ -44,9 +44,9 @@ static bool take_value(mt_view *text, const char *key, char *out, size_t size)
 mt_status io_join_read(mt_view text, struct io_join *out)
 {
     static const char begin[] = "-----BEGIN ";
-    struct io_join join;
-    char token[IO_TOKEN_HEX + 1];
-    mt_view line;
+    struct io_join    join;
+    char              token[IO_TOKEN_HEX + 1];
+    mt_view           line;
     if (!take_line(&text, &line) || line.size < sizeof magic - 1 || memcmp(line.data, magic, sizeof magic - 1))
         return mt_error(MT_EPROTO, 0, "its first line is not \"manta-join 1\": it is no file to join a cluster with");
     if (line.size != sizeof magic || line.data[sizeof magic - 1] != '1')

@@ -19,9 +19,9 @@
 enum { IO_JOIN_ADDRESS_SIZE = 128 };
 
 struct io_join {
-    char address[IO_JOIN_ADDRESS_SIZE];
+    char            address[IO_JOIN_ADDRESS_SIZE];
     struct io_token token;
-    mt_view certificates; /* points into the text */
+    mt_view         certificates; /* points into the text */
 };
 
 /* Appends the text. ENOMEM. */

@@ -25,15 +25,15 @@
 static const char *const role_names[] = {[IO_TLS_HEAD] = "head", [IO_TLS_NODE] = "node"};
 
 struct io_tls {
-    SSL_CTX *ctx;
+    SSL_CTX         *ctx;
     enum io_tls_role role;
-    char cluster[IO_TLS_CLUSTER_SIZE];
-    mt_buf authority, certificate, key; /* PEM, ended by NUL */
+    char             cluster[IO_TLS_CLUSTER_SIZE];
+    mt_buf           authority, certificate, key; /* PEM, ended by NUL */
 };
 
 struct io_tls_conn {
     SSL *ssl;
-    int wants; /* SSL_ERROR_WANT_READ or _WRITE */
+    int  wants;                    /* SSL_ERROR_WANT_READ or _WRITE */
     bool has_failed, has_read_all; /* read_all: the last io_tls_recv found no whole record any more */
     char why[160];
 };
@@ -42,8 +42,8 @@ static mt_status identity_read(BIO *text, struct io_tls *tls);
 static mt_status identity_check(struct io_tls *tls);
 static mt_status name_read(const X509 *certificate, struct io_tls *tls);
 static mt_status pem_of(int (*write)(BIO *out, void *what), void *what, mt_buf *out);
-static int choose_h2(SSL *ssl, const unsigned char **out, unsigned char *out_size, const unsigned char *in,
-                     unsigned in_size, void *arg);
+static int       choose_h2(SSL *ssl, const unsigned char **out, unsigned char *out_size, const unsigned char *in, unsigned in_size,
+                           void *arg);
 
 /* ---- who we are ---- */
 
@@ -55,8 +55,7 @@ static mt_status context_new(SSL_CTX **out)
     SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 0);
-    SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                              SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(ctx, 1); /* several records by one system call */
     SSL_CTX_set_default_read_buffer_len(ctx, MT_TLS_AHEAD_BYTES);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
@@ -71,8 +70,8 @@ mt_status io_tls_load(const char *path, struct io_tls **out)
     mt_buf text = {0};
     MT_TRY(io_private_read(path, MT_TLS_FILE_BYTES_MAX, &text));
     struct io_tls *tls = calloc(1, sizeof *tls);
-    BIO *bio = BIO_new_mem_buf(text.data, (int)text.size);
-    mt_status st = tls && bio ? context_new(&tls->ctx) : mt_error(MT_ENOMEM, 0, "TLS identity");
+    BIO           *bio = BIO_new_mem_buf(text.data, (int)text.size);
+    mt_status      st = tls && bio ? context_new(&tls->ctx) : mt_error(MT_ENOMEM, 0, "TLS identity");
     if (!st.code)
         st = identity_read(bio, tls);
     if (!st.code)
@@ -132,10 +131,9 @@ static int write_key(BIO *out, void *key)
 /* Our certificate first, the authority's behind it; the key anywhere. */
 static mt_status certificates_read(BIO *text, struct io_tls *tls)
 {
-    X509 *own = PEM_read_bio_X509(text, NULL, NULL, NULL);
-    mt_status st = own && SSL_CTX_use_certificate(tls->ctx, own) == 1
-                       ? mt_ok()
-                       : mt_error(MT_ECORRUPT, 0, "there is no certificate in it");
+    X509     *own = PEM_read_bio_X509(text, NULL, NULL, NULL);
+    mt_status st = own && SSL_CTX_use_certificate(tls->ctx, own) == 1 ? mt_ok()
+                                                                      : mt_error(MT_ECORRUPT, 0, "there is no certificate in it");
     if (!st.code)
         st = pem_of(write_certificate, own, &tls->certificate);
     if (!st.code)
@@ -190,10 +188,10 @@ static mt_status identity_check(struct io_tls *tls)
 static mt_status name_read(const X509 *certificate, struct io_tls *tls)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-    bool is_found = false;
+    bool           is_found = false;
     for (int i = 0; !is_found && i < sk_GENERAL_NAME_num(names); i++) {
         const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-        char role[8], end[8], text[IO_TLS_NAME_SIZE];
+        char                role[8], end[8], text[IO_TLS_NAME_SIZE];
         if (name->type != GEN_DNS || ASN1_STRING_length(name->d.dNSName) >= (int)sizeof text)
             continue;
         snprintf(text, sizeof text, "%.*s", ASN1_STRING_length(name->d.dNSName),
@@ -204,15 +202,14 @@ static mt_status name_read(const X509 *certificate, struct io_tls *tls)
         tls->role = strcmp(role, role_names[IO_TLS_HEAD]) ? IO_TLS_NODE : IO_TLS_HEAD;
     }
     GENERAL_NAMES_free(names);
-    return is_found ? mt_ok()
-                    : mt_error(MT_EAUTH, 0, "its certificate names neither head.CLUSTER.manta nor node.CLUSTER.manta");
+    return is_found ? mt_ok() : mt_error(MT_EAUTH, 0, "its certificate names neither head.CLUSTER.manta nor node.CLUSTER.manta");
 }
 
 /* Appends; ended by a NUL that does not count. */
 static mt_status pem_of(int (*write)(BIO *out, void *what), void *what, mt_buf *out)
 {
-    BIO *bio = BIO_new(BIO_s_secmem());
-    char *text = NULL;
+    BIO      *bio = BIO_new(BIO_s_secmem());
+    char     *text = NULL;
     mt_status st = mt_error(MT_ENOMEM, 0, "TLS identity");
     if (bio && write(bio, what) == 1) {
         long size = BIO_get_mem_data(bio, &text);
@@ -225,11 +222,11 @@ static mt_status pem_of(int (*write)(BIO *out, void *what), void *what, mt_buf *
 }
 
 /* gRPC's clients insist on it; ours name no protocol. */
-static int choose_h2(SSL *ssl, const unsigned char **out, unsigned char *out_size, const unsigned char *in,
-                     unsigned in_size, void *arg)
+static int choose_h2(SSL *ssl, const unsigned char **out, unsigned char *out_size, const unsigned char *in, unsigned in_size,
+                     void *arg)
 {
     static const unsigned char h2[] = {2, 'h', '2'};
-    unsigned char *chosen;
+    unsigned char             *chosen;
     (void)ssl, (void)arg;
     if (SSL_select_next_proto(&chosen, out_size, h2, sizeof h2, in, in_size) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -241,7 +238,7 @@ static int choose_h2(SSL *ssl, const unsigned char **out, unsigned char *out_siz
 
 static mt_status conn_new(const struct io_tls *tls, int fd, enum io_tls_role peer, struct io_tls_conn **out)
 {
-    char name[IO_TLS_NAME_SIZE];
+    char                name[IO_TLS_NAME_SIZE];
     struct io_tls_conn *conn = calloc(1, sizeof *conn);
     io_tls_peer_name(tls, peer, name);
     if (conn)
@@ -272,7 +269,7 @@ mt_status io_tls_dial(const struct io_tls *tls, int fd, enum io_tls_role role, s
 
 static void note_why(struct io_tls_conn *conn, int error)
 {
-    long verified = SSL_get_verify_result(conn->ssl);
+    long        verified = SSL_get_verify_result(conn->ssl);
     const char *text = ERR_reason_error_string(ERR_peek_error());
     if (verified != X509_V_OK)
         text = X509_verify_cert_error_string(verified);
@@ -286,11 +283,8 @@ static ssize_t outcome(struct io_tls_conn *conn, int done, size_t count)
 {
     int error = done == 1 ? SSL_ERROR_NONE : SSL_get_error(conn->ssl, done);
     switch (error) {
-    case SSL_ERROR_NONE:
-        conn->wants = SSL_ERROR_WANT_READ;
-        return (ssize_t)count;
-    case SSL_ERROR_ZERO_RETURN:
-        return 0;
+    case SSL_ERROR_NONE: conn->wants = SSL_ERROR_WANT_READ; return (ssize_t)count;
+    case SSL_ERROR_ZERO_RETURN: return 0;
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE:
         conn->wants = error;

@@ -43,7 +43,7 @@ struct io_tls;
  * Blocks (disk). */
 MT_MUST_USE mt_status io_tls_load(const char *path, struct io_tls **out);
 /* All that was made of it must have ended. NULL is allowed. */
-void io_tls_free(struct io_tls *tls);
+void             io_tls_free(struct io_tls *tls);
 enum io_tls_role io_tls_role_of(const struct io_tls *tls);
 /* The name in the certificate of a peer of this role. */
 void io_tls_peer_name(const struct io_tls *tls, enum io_tls_role role, char out[IO_TLS_NAME_SIZE]);

@@ -50,9 +50,8 @@ static void write(struct rlt *r, const struct rlt_fetch *f, const struct peer_fi
 enum rlt_fetch_news rlt_fetch_take(struct rlt *r, struct rlt_fetch *f, const struct peer_file_chunk *c, const uint8_t *bytes,
                                    uint64_t memory_max, const uint8_t sha256[32])
 {
-    if (!f->node || memcmp(&f->what, &c->what, sizeof f->what) != 0 || c->offset != f->have || !c->size ||
-        c->total <= f->have || c->size > c->total - f->have || (f->total && c->total != f->total) ||
-        (memory_max && c->total > memory_max))
+    if (!f->node || memcmp(&f->what, &c->what, sizeof f->what) != 0 || c->offset != f->have || !c->size || c->total <= f->have ||
+        c->size > c->total - f->have || (f->total && c->total != f->total) || (memory_max && c->total > memory_max))
         return RLT_FETCH_OTHER;
     f->total = c->total;
     if (memory_max)

@@ -14,7 +14,7 @@ static bool bundles_read(struct rlt *r, const struct ctl_group *g, const uint8_t
                          char *text, size_t text_size)
 {
     static const Manta__V1__Bundle empty = MANTA__V1__BUNDLE__INIT;
-    char wrong[CTL_TEXT_SIZE];
+    char                           wrong[CTL_TEXT_SIZE];
     snprintf(text, text_size, "bundles that run past their record, or more than %d", MT_GROUP_BUNDLES_MAX);
     if (g->bundle_count > MT_GROUP_BUNDLES_MAX)
         return false;

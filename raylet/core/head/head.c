@@ -492,42 +492,23 @@ static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
     if (!r->head.is_registered)
         return;
     switch (m->kind_case) {
-    case MANTA__V1__HEAD_TO_NODE__KIND_VIEW:
-        rlt_nodes_view(r, m->view);
-        break;
-    case MANTA__V1__HEAD_TO_NODE__KIND_PLACE:
-        placed(r, m->place);
-        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_VIEW: rlt_nodes_view(r, m->view); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_PLACE: placed(r, m->place); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_EXTEND:
         rlt_alone_answered(r, m->extend->version);
         rlt_strict_extend(r, m->extend);
         break;
-    case MANTA__V1__HEAD_TO_NODE__KIND_PRESS:
-        pressed(r, m->press);
-        break;
-    case MANTA__V1__HEAD_TO_NODE__KIND_UNSCHEDULABLE:
-        unschedulable(r, m->unschedulable);
-        break;
-    case MANTA__V1__HEAD_TO_NODE__KIND_GROUP:
-        rlt_group_answered(r, m->group);
-        break;
-    case MANTA__V1__HEAD_TO_NODE__KIND_BUNDLE:
-        rlt_bundle_order(r, m->bundle);
-        break;
-    case MANTA__V1__HEAD_TO_NODE__KIND_NAME:
-        name_answered(r, m->name);
-        break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_PRESS: pressed(r, m->press); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_UNSCHEDULABLE: unschedulable(r, m->unschedulable); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_GROUP: rlt_group_answered(r, m->group); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_BUNDLE: rlt_bundle_order(r, m->bundle); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_NAME: name_answered(r, m->name); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_START_JOB:
     case MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB:
     case MANTA__V1__HEAD_TO_NODE__KIND_JOB_ACK:
-    case MANTA__V1__HEAD_TO_NODE__KIND_LOG_ACK:
-        rlt_submit_order(r, m);
-        break;
-    case MANTA__V1__HEAD_TO_NODE__KIND_SHUTDOWN:
-        rlt_shut_down(r, m->shutdown->reason);
-        break;
-    default:
-        break; /* of a newer head: not for us */
+    case MANTA__V1__HEAD_TO_NODE__KIND_LOG_ACK: rlt_submit_order(r, m); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_SHUTDOWN: rlt_shut_down(r, m->shutdown->reason); break;
+    default: break; /* of a newer head: not for us */
     }
 }
 
@@ -546,7 +527,6 @@ void rlt_head_event(struct rlt *r, const struct rlt_event *e)
         r->is_dirty = true;
         rlt_timer_clear(r, &r->head.report);
         break;
-    default:
-        head_message(r, e->head);
+    default: head_message(r, e->head);
     }
 }

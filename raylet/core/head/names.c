@@ -43,8 +43,7 @@ void rlt_reply_bytes(struct rlt *r, uint64_t conn, mt_id id, const void *bytes, 
     memcpy(payload, &reply, sizeof reply);
     memcpy(payload + sizeof reply, bytes, size);
     a->conn = conn;
-    a->record = (struct lane_record){
-        .length = (uint32_t)(LANE_RECORD_SIZE + sizeof reply + size), .kind = CTL_REPLY, .id = id};
+    a->record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + sizeof reply + size), .kind = CTL_REPLY, .id = id};
     a->payload = payload;
 }
 

@@ -179,8 +179,7 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
         job_stop(r, job, "a later attempt was ordered");
     uint32_t count = resources_of(spec, request);
     if (job || r->submitted.count >= MT_RLT_SUBMITTED_MAX || r->is_stopping ||
-        rlt_request_check(request, count, text, sizeof text).code ||
-        !rlt_ledger_take(&r->ledger, request, count, &hold)) {
+        rlt_request_check(request, count, text, sizeof text).code || !rlt_ledger_take(&r->ledger, request, count, &hold)) {
         state_send(r, spec->id, start->attempt, "PENDING", 0, 0, job ? "its former attempt is still ending" : "no room");
         if (job && job->state == JOB_ENDED)
             job_pump(r, job);
@@ -239,17 +238,10 @@ static void log_acked(struct rlt *r, const Manta__V1__LogAck *ack)
 void rlt_submit_order(struct rlt *r, const Manta__V1__HeadToNode *m)
 {
     switch (m->kind_case) {
-    case MANTA__V1__HEAD_TO_NODE__KIND_START_JOB:
-        job_start(r, m->start_job);
-        break;
-    case MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB:
-        job_stop_ordered(r, m->stop_job);
-        break;
-    case MANTA__V1__HEAD_TO_NODE__KIND_JOB_ACK:
-        job_acked(r, m->job_ack);
-        break;
-    default:
-        log_acked(r, m->log_ack);
+    case MANTA__V1__HEAD_TO_NODE__KIND_START_JOB: job_start(r, m->start_job); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB: job_stop_ordered(r, m->stop_job); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_JOB_ACK: job_acked(r, m->job_ack); break;
+    default: log_acked(r, m->log_ack);
     }
 }
 
@@ -290,8 +282,7 @@ void rlt_submit_event(struct rlt *r, const struct rlt_event *e)
         text_send(r, job, e);
         job_pump(r, job);
         break;
-    default:
-        job_exited(r, job, e);
+    default: job_exited(r, job, e);
     }
 }
 

@@ -136,8 +136,8 @@ static void answer(struct rlt *r, const Manta__V1__BundleOrder *order, int32_t c
     static const Manta__V1__NodeToHead   empty = MANTA__V1__NODE_TO_HEAD__INIT;
     static const Manta__V1__BundleAnswer none = MANTA__V1__BUNDLE_ANSWER__INIT;
     static const Manta__V1__Bundle       no_bundle = MANTA__V1__BUNDLE__INIT;
-    Manta__V1__NodeToHead   *m = rlt_keep(r->out, &empty, sizeof empty);
-    Manta__V1__BundleAnswer *a = rlt_keep(r->out, &none, sizeof none);
+    Manta__V1__NodeToHead               *m = rlt_keep(r->out, &empty, sizeof empty);
+    Manta__V1__BundleAnswer             *a = rlt_keep(r->out, &none, sizeof none);
     a->group_process = order->group_process;
     a->group_counter = order->group_counter;
     a->verb = order->verb;

@@ -77,8 +77,7 @@ mt_status rlt_request_check(struct ctl_resource *request, uint32_t count, char *
             return mt_error(MT_EINVAL, 0, "request: an amount that is not above zero");
         }
         if (is_gpu(r) && r->milli > GPU_WHOLE && r->milli % GPU_WHOLE) {
-            snprintf(text, text_size, "resource \"GPU\": above one device, only whole ones (given: %.3f)",
-                     (double)r->milli / 1000);
+            snprintf(text, text_size, "resource \"GPU\": above one device, only whole ones (given: %.3f)", (double)r->milli / 1000);
             return mt_error(MT_EINVAL, 0, "request: GPUs above one are whole");
         }
         for (uint32_t k = 0; k < i; k++)
@@ -90,8 +89,7 @@ mt_status rlt_request_check(struct ctl_resource *request, uint32_t count, char *
     return mt_ok();
 }
 
-bool rlt_ledger_could_ever(const struct rlt_ledger *l, const struct ctl_resource *request, uint32_t count,
-                           uint32_t *out_lacking)
+bool rlt_ledger_could_ever(const struct rlt_ledger *l, const struct ctl_resource *request, uint32_t count, uint32_t *out_lacking)
 {
     for (uint32_t i = 0; i < count; i++) {
         int at = rlt_ledger_find(l, request[i].name);
@@ -125,8 +123,7 @@ static bool gpus_pick(const struct rlt_ledger *l, int64_t milli, struct rlt_hold
     return hold->gpu_count == want;
 }
 
-bool rlt_ledger_could_now(const struct rlt_ledger *l, const struct ctl_resource *request, uint32_t count,
-                          const int64_t *extra)
+bool rlt_ledger_could_now(const struct rlt_ledger *l, const struct ctl_resource *request, uint32_t count, const int64_t *extra)
 {
     for (uint32_t i = 0; i < count; i++) {
         int at = rlt_ledger_find(l, request[i].name);

@@ -18,18 +18,18 @@ struct rlt_ledger {
     uint64_t            changes; /* counts them */
     uint32_t            gpu_count;
     int32_t             gpu_free[MT_RLT_GPUS_MAX]; /* thousandths of each device */
-    struct rlt_pins    *pins;       /* NULL: nobody is bound to CPUs */
-    uint32_t            lent_count; /* leases whose CPUs are lent, those in pools included */
-    struct rlt_ledger  *whole;      /* of a pool: the node's ledger; NULL: it is the node's */
+    struct rlt_pins    *pins;                      /* NULL: nobody is bound to CPUs */
+    uint32_t            lent_count;                /* leases whose CPUs are lent, those in pools included */
+    struct rlt_ledger  *whole;                     /* of a pool: the node's ledger; NULL: it is the node's */
 };
 
 /* What one lease holds. Zeroed: nothing. */
 struct rlt_hold {
     int64_t  amount[MT_RLT_RESOURCES_MAX]; /* by index of the ledger */
-    bool     is_cpu_out;                /* its CPUs are lent to others while it is blocked */
+    bool     is_cpu_out;                   /* its CPUs are lent to others while it is blocked */
     uint32_t gpu_count;
     uint16_t gpus[MT_RLT_GPUS_MAX];
-    int32_t  gpu_milli; /* of each of those devices */
+    int32_t  gpu_milli;           /* of each of those devices */
     uint64_t cpus[RLT_CPU_WORDS]; /* that it is bound to */
 };
 
@@ -44,11 +44,9 @@ void rlt_ledger_pool(struct rlt_ledger *pool, struct rlt_ledger *whole, const st
 MT_MUST_USE mt_status rlt_request_check(struct ctl_resource *request, uint32_t count, char *text, size_t text_size);
 
 /* Whether the empty node could; if not, *out_lacking is the index in the request that it lacks. */
-bool rlt_ledger_could_ever(const struct rlt_ledger *l, const struct ctl_resource *request, uint32_t count,
-                           uint32_t *out_lacking);
+bool rlt_ledger_could_ever(const struct rlt_ledger *l, const struct ctl_resource *request, uint32_t count, uint32_t *out_lacking);
 /* Whether it could now, if `extra` (by ledger index, NULL: none) were free as well. */
-bool rlt_ledger_could_now(const struct rlt_ledger *l, const struct ctl_resource *request, uint32_t count,
-                          const int64_t *extra);
+bool rlt_ledger_could_now(const struct rlt_ledger *l, const struct ctl_resource *request, uint32_t count, const int64_t *extra);
 /* Takes it; false and nothing changed where it does not fit. */
 bool rlt_ledger_take(struct rlt_ledger *l, const struct ctl_resource *request, uint32_t count, struct rlt_hold *out_hold);
 /* Binds it to as many CPUs as it holds. */

@@ -63,7 +63,7 @@ static bool is_for_this_node(const struct rlt *r, const struct rlt_class *c)
     const struct rlt_node *wanted = rlt_node_find(r, c->def.node);
     if (ctl_class_is_grouped(&c->def))
         return true; /* where its bundle is; the head knows */
-    unsigned               alternative = c->def.labels[0] ? mt_selector_match(c->def.labels, r->config.labels) : 1;
+    unsigned alternative = c->def.labels[0] ? mt_selector_match(c->def.labels, r->config.labels) : 1;
     if (alternative == 0)
         return false;
     if (is_better_elsewhere(r, c, alternative))
@@ -112,8 +112,8 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
     struct rlt_job   *job = c->job;
     struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, 0);
     l->is_strict = c->def.flags & CTL_CLASS_STRICT;
-    bool              took = rlt_lease_take(r, &c->def, l);
-    struct rlt_proc  *worker = rlt_pool_take(r, job);
+    bool             took = rlt_lease_take(r, &c->def, l);
+    struct rlt_proc *worker = rlt_pool_take(r, job);
 
     MT_ASSERT(took);
     if (c->def.flags & CTL_CLASS_PIN)
@@ -169,8 +169,10 @@ static bool class_is_hopeless(struct rlt *r, struct rlt_class *c)
         return true;
     }
     if (is_told_of_full(r, c)) {
-        snprintf(text, sizeof text, "\"%s\": actors hold all %u processes that node %u (%s) may run (--max-workers, its limit of "
-                 "descriptors)", c->def.name, r->config.workers_max, r->node, r->config.node_name);
+        snprintf(text, sizeof text,
+                 "\"%s\": actors hold all %u processes that node %u (%s) may run (--max-workers, its limit of "
+                 "descriptors)",
+                 c->def.name, r->config.workers_max, r->node, r->config.node_name);
         rlt_class_unschedulable(r, c, MT_EAGAIN, text);
         return true;
     }
@@ -389,8 +391,7 @@ static void recall_round(struct rlt *r)
             next = end < next ? end : next;
             continue;
         }
-        if (!is_for_this_node(r, c) ||
-            !rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, NULL))
+        if (!is_for_this_node(r, c) || !rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, NULL))
             continue;
         end = recall_for(r, c, coming);
         next = end < next ? end : next;

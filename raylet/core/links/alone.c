@@ -30,7 +30,7 @@ void rlt_alone_reported(struct rlt *r, uint64_t version)
     if (!r->head.unanswered)
         r->head.unanswered_at = r->now;
     r->head.unanswered = version; /* 0: nobody wants anything any more */
-    rlt_alone_arm(r); /* nothing else may happen here until the head counts as away */
+    rlt_alone_arm(r);             /* nothing else may happen here until the head counts as away */
 }
 
 void rlt_alone_answered(struct rlt *r, uint64_t version)

@@ -121,8 +121,7 @@ uint32_t link_rewind(struct rlt_link *l, uint64_t now)
     return count;
 }
 
-void link_fill(struct rlt_link *l, uint32_t own_node, uint32_t own_epoch, const struct link_frame *f,
-               Manta__V1__Frame *out)
+void link_fill(struct rlt_link *l, uint32_t own_node, uint32_t own_epoch, const struct link_frame *f, Manta__V1__Frame *out)
 {
     out->from_node = own_node;
     out->from_epoch = own_epoch;

@@ -21,11 +21,11 @@
 #include "raylet/core/core.h"
 
 enum {
-    LINK_FRAME_BYTES = 32 * 1024,           /* of records in one frame; one larger record goes alone */
-    LINK_WINDOW_BYTES = 4 * 1024 * 1024,    /* credit that a receiver gives */
-    LINK_FIRST_BYTES = 1024 * 1024,         /* ... assumed until it has spoken */
-    LINK_QUEUE_BYTES = 16 * 1024 * 1024,    /* queued and not acknowledged: beyond, lanes to that node pause */
-    LINK_ACK_BYTES = 256 * 1024,            /* taken in and not acknowledged: acknowledge at once */
+    LINK_FRAME_BYTES = 32 * 1024,        /* of records in one frame; one larger record goes alone */
+    LINK_WINDOW_BYTES = 4 * 1024 * 1024, /* credit that a receiver gives */
+    LINK_FIRST_BYTES = 1024 * 1024,      /* ... assumed until it has spoken */
+    LINK_QUEUE_BYTES = 16 * 1024 * 1024, /* queued and not acknowledged: beyond, lanes to that node pause */
+    LINK_ACK_BYTES = 256 * 1024,         /* taken in and not acknowledged: acknowledge at once */
 };
 
 struct link_frame {
@@ -37,19 +37,19 @@ struct link_frame {
 };
 
 struct rlt_link {
-    uint32_t node, epoch;       /* the other end */
-    uint64_t number;
-    bool     is_agreed;         /* a frame of this number has come in */
-    struct link_frame *first, **end; /* not acknowledged, oldest first */
-    struct link_frame *unsent;  /* the first of them that has not been sent on the present stream */
-    uint64_t sent, acknowledged; /* sequences */
-    uint64_t taken;             /* of the other direction: all up to here are in */
-    uint64_t acked_taken;       /* ... and said so */
-    uint64_t taken_bytes;       /* since the last acknowledgement that was sent */
-    uint64_t queued_bytes;      /* not acknowledged, sent or not */
-    uint64_t flight_bytes;      /* sent, not acknowledged */
-    uint64_t credit;            /* of the other end */
-    uint64_t progress_at;       /* ns: the last acknowledgement that moved, or the first send after idle */
+    uint32_t           node, epoch; /* the other end */
+    uint64_t           number;
+    bool               is_agreed;          /* a frame of this number has come in */
+    struct link_frame *first, **end;       /* not acknowledged, oldest first */
+    struct link_frame *unsent;             /* the first of them that has not been sent on the present stream */
+    uint64_t           sent, acknowledged; /* sequences */
+    uint64_t           taken;              /* of the other direction: all up to here are in */
+    uint64_t           acked_taken;        /* ... and said so */
+    uint64_t           taken_bytes;        /* since the last acknowledgement that was sent */
+    uint64_t           queued_bytes;       /* not acknowledged, sent or not */
+    uint64_t           flight_bytes;       /* sent, not acknowledged */
+    uint64_t           credit;             /* of the other end */
+    uint64_t           progress_at;        /* ns: the last acknowledgement that moved, or the first send after idle */
 };
 
 void link_init(struct rlt_link *l, uint32_t node, uint32_t epoch, uint64_t number);
@@ -65,8 +65,7 @@ const struct link_frame *link_next(struct rlt_link *l, uint64_t now);
 uint32_t link_rewind(struct rlt_link *l, uint64_t now);
 
 /* The header of the next frame to be sent. */
-void link_fill(struct rlt_link *l, uint32_t own_node, uint32_t own_epoch, const struct link_frame *f,
-               Manta__V1__Frame *out);
+void link_fill(struct rlt_link *l, uint32_t own_node, uint32_t own_epoch, const struct link_frame *f, Manta__V1__Frame *out);
 
 enum link_verdict {
     LINK_STALE,  /* of a lower number: tell the other end ours */

@@ -26,8 +26,8 @@ static void bounce_to(struct rlt *r, uint32_t node, uint64_t process, mt_id id, 
 }
 
 /* To a process of this node. */
-static void deliver(struct rlt *r, uint32_t from_node, uint64_t from, uint64_t to, uint32_t subject, mt_id id,
-                    const uint8_t *bytes, size_t size)
+static void deliver(struct rlt *r, uint32_t from_node, uint64_t from, uint64_t to, uint32_t subject, mt_id id, const uint8_t *bytes,
+                    size_t size)
 {
     struct rlt_proc   *p = rlt_proc_of_process(r, to);
     struct ctl_message head = {.process = from, .node = from_node, .subject = subject};
@@ -41,8 +41,7 @@ static void deliver(struct rlt *r, uint32_t from_node, uint64_t from, uint64_t t
     memcpy(payload, &head, sizeof head);
     memcpy(payload + sizeof head, bytes, size);
     a->conn = p->conn;
-    a->record = (struct lane_record){
-        .length = (uint32_t)(LANE_RECORD_SIZE + sizeof head + size), .kind = CTL_MESSAGE, .id = id};
+    a->record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + sizeof head + size), .kind = CTL_MESSAGE, .id = id};
     a->payload = payload;
 }
 

@@ -12,23 +12,23 @@
 #include "core/wire/ctl.h"
 
 enum peer_kind {
-    PEER_LEASE_REQ = 200, /* A to B  peer_lease_req */
-    PEER_LANE_REQ = 201,  /* A to B  peer_lane_req: a lane to an actor's worker; answered like a lease */
-    PEER_LEASE_OK = 202,  /* B to A  peer_lease_ok */
-    PEER_LEASE_NO = 203,  /* B to A  peer_lease_no */
-    PEER_RECALL = 204,    /* both    peer_recall */
-    PEER_KILL = 205,      /* A to B  ctl_lease */
-    PEER_DROP = 206,      /* A to B  ctl_lease: its owner is gone, or does not want it any more */
-    PEER_ENDED = 207,     /* B to A  peer_ended */
-    PEER_MONITOR = 210,   /* ctl_monitor; id of the monitor */
-    PEER_DEMONITOR = 211, /* no payload; id */
-    PEER_DEATH = 212,     /* ctl_death; id */
-    PEER_MESSAGE = 213,   /* peer_message, then bytes; id */
-    PEER_BOUNCE = 214,    /* peer_bounce; id */
-    PEER_FILE_WANT = 220,  /* peer_file_want, to the driver's node, or the one that asks for a lease with an environment */
-    PEER_FILE_CHUNK = 221, /* peer_file_chunk, then bytes */
-    PEER_FILE_NONE = 222,  /* peer_file: no such job or environment (any more) */
-    PEER_JOB_END = 223,    /* peer_job: its driver has ended */
+    PEER_LEASE_REQ = 200,   /* A to B  peer_lease_req */
+    PEER_LANE_REQ = 201,    /* A to B  peer_lane_req: a lane to an actor's worker; answered like a lease */
+    PEER_LEASE_OK = 202,    /* B to A  peer_lease_ok */
+    PEER_LEASE_NO = 203,    /* B to A  peer_lease_no */
+    PEER_RECALL = 204,      /* both    peer_recall */
+    PEER_KILL = 205,        /* A to B  ctl_lease */
+    PEER_DROP = 206,        /* A to B  ctl_lease: its owner is gone, or does not want it any more */
+    PEER_ENDED = 207,       /* B to A  peer_ended */
+    PEER_MONITOR = 210,     /* ctl_monitor; id of the monitor */
+    PEER_DEMONITOR = 211,   /* no payload; id */
+    PEER_DEATH = 212,       /* ctl_death; id */
+    PEER_MESSAGE = 213,     /* peer_message, then bytes; id */
+    PEER_BOUNCE = 214,      /* peer_bounce; id */
+    PEER_FILE_WANT = 220,   /* peer_file_want, to the driver's node, or the one that asks for a lease with an environment */
+    PEER_FILE_CHUNK = 221,  /* peer_file_chunk, then bytes */
+    PEER_FILE_NONE = 222,   /* peer_file: no such job or environment (any more) */
+    PEER_JOB_END = 223,     /* peer_job: its driver has ended */
     PEER_OBJECT_DEAD = 224, /* lane_ref, to the node where the value is */
     PEER_OWNER_GONE = 225,  /* peer_owner, to all: a process that had leases elsewhere is dead, and all that it owned */
 };

@@ -60,8 +60,8 @@ void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node)
 bool rlt_remote_lane_want(struct rlt *r, struct rlt_proc *caller, mt_id request, const struct ctl_lane_want *want)
 {
     struct rlt_lease    *l = asked_lease(r, LEASE_CALLER, caller, NULL, want->node);
-    struct peer_lane_req req = {.lease = l->id, .caller = caller->process, .worker = want->process,
-                                .incarnation = want->incarnation, .route = l->route};
+    struct peer_lane_req req = {
+        .lease = l->id, .caller = caller->process, .worker = want->process, .incarnation = want->incarnation, .route = l->route};
     l->request = request;
     l->incarnation = want->incarnation;
     if (rlt_peer_send(r, want->node, PEER_LANE_REQ, (mt_id){0, 0}, &req, sizeof req))
@@ -84,8 +84,7 @@ static void lane_open(struct rlt *r, const struct rlt_lease *l, enum rlt_side si
     a->flags = side;
 }
 
-static void lane_give(struct rlt *r, const struct rlt_lease *l, uint64_t conn, enum ctl_kind kind,
-                      const struct ctl_grant *grant)
+static void lane_give(struct rlt *r, const struct rlt_lease *l, uint64_t conn, enum ctl_kind kind, const struct ctl_grant *grant)
 {
     struct rlt_action *a = rlt_act_ctl(r->out, RLT_A_SOCKET, conn, kind, l->request, grant, sizeof *grant);
     a->fds[0] = (struct rlt_fd){RLT_FD_LANE, l->id};
@@ -135,7 +134,7 @@ static void lease_no(struct rlt *r, struct rlt_peer *p, struct peer_lease_no *no
     if (l->kind == LEASE_CALLER) {
         rlt_down_reply(r->out, l->owner->conn, l->request, no->code, no->text);
     } else if (l->class && (no->code == MT_EWORKER_DIED || no->code == MT_EENV)) {
-        rlt_class_shun(r, l->class, p->node, no->code, no->text); /* its program cannot run there */
+        rlt_class_shun(r, l->class, p->node, no->code, no->text);          /* its program cannot run there */
     } else if (l->class && no->code == MT_EAGAIN && l->class->held == 1) { /* this one */
         l->class->refused_alone++;
     }
@@ -256,8 +255,8 @@ static void lane_req(struct rlt *r, struct rlt_peer *p, const struct peer_lane_r
 void rlt_remote_activate(struct rlt *r, struct rlt_lease *l)
 {
     struct ctl_grant     grant = {0};
-    struct peer_lease_ok ok = {.lease = l->id, .worker = l->worker->process, .route = l->route, .pid = l->worker->pid,
-                               .gpu_count = l->hold.gpu_count};
+    struct peer_lease_ok ok = {
+        .lease = l->id, .worker = l->worker->process, .route = l->route, .pid = l->worker->pid, .gpu_count = l->hold.gpu_count};
     memcpy(ok.gpus, l->hold.gpus, sizeof ok.gpus);
     lane_open(r, l, RLT_SIDE_OWNER);
     rlt_grant_fill(r, l, &grant);

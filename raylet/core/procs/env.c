@@ -270,8 +270,8 @@ static void env_set(struct rlt *r, struct rlt_env *env, const struct ctl_env *de
     env->is_defined = true;
 }
 
-static const char *env_define(struct rlt *r, struct rlt_job *base, const struct ctl_env *def, const uint8_t *strings,
-                              size_t size, int take_fd)
+static const char *env_define(struct rlt *r, struct rlt_job *base, const struct ctl_env *def, const uint8_t *strings, size_t size,
+                              int take_fd)
 {
     const struct rlt_env *parent = env_find(r, base, def->parent);
     struct rlt_env       *env = env_find(r, base, def->key);
@@ -303,8 +303,8 @@ void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e
     const char    *wrong = "a process without a job has no environments";
     memcpy(&def, e->payload, sizeof def);
     if (p->job && !p->job->is_ending)
-        wrong = env_define(r, rlt_job_base(p->job), &def, e->payload + sizeof def,
-                           e->record.length - LANE_RECORD_SIZE - sizeof def, e->fd);
+        wrong = env_define(r, rlt_job_base(p->job), &def, e->payload + sizeof def, e->record.length - LANE_RECORD_SIZE - sizeof def,
+                           e->fd);
     else if (e->fd >= 0)
         rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
     rlt_down_reply(r->out, p->conn, e->record.id, wrong ? MT_EENV : MT_OK, wrong ? wrong : "");

@@ -62,8 +62,7 @@ static struct rlt_monitor *monitor_new(struct rlt *r, struct rlt_proc *watcher, 
 /* Without its socket, but its exit status is not known yet: its monitors fire when it is. */
 static bool is_dying(const struct rlt *r, uint64_t process)
 {
-    MT_MAP_EACH(&r->conns, entry)
-    {
+    MT_MAP_EACH(&r->conns, entry) {
         const struct rlt_proc *p = entry->value.ptr;
         if (p->process == process)
             return true;
@@ -121,8 +120,7 @@ void rlt_monitors_fire(struct rlt *r, const struct ctl_death *death)
 
 static void monitor_from(struct rlt *r, const struct rlt_peer *p, mt_id id, const struct ctl_monitor *wanted)
 {
-    if (mt_id_is_zero(id) || mt_map_find(&r->monitors, id) || wanted->node != r->node ||
-        r->monitors.count >= MT_RLT_MONITORS_MAX)
+    if (mt_id_is_zero(id) || mt_map_find(&r->monitors, id) || wanted->node != r->node || r->monitors.count >= MT_RLT_MONITORS_MAX)
         return;
     monitor_check(r, monitor_new(r, NULL, p->node, id, wanted));
 }

@@ -75,8 +75,7 @@ void rlt_job_free(struct rlt *r, struct rlt_job *job)
 void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
 {
     job = rlt_job_base(job);
-    if (!job->is_ending || job->driver || job->zygote || job->worker_count || job->lease_count ||
-        !rlt_env_job_is_empty(r, job))
+    if (!job->is_ending || job->driver || job->zygote || job->worker_count || job->lease_count || !rlt_env_job_is_empty(r, job))
         return;
     rlt_program_job_free(r, job);
     rlt_env_job_free(r, job);

@@ -155,8 +155,8 @@ static bool proc_hello(struct rlt *r, struct rlt_proc *p, const struct rlt_event
     }
     if (h.version_min > CTL_VERSION || h.version_max < CTL_VERSION) {
         char text[CTL_TEXT_SIZE];
-        snprintf(text, sizeof text, "the raylet speaks version %d, the program speaks %u to %u", CTL_VERSION,
-                 h.version_min, h.version_max);
+        snprintf(text, sizeof text, "the raylet speaks version %d, the program speaks %u to %u", CTL_VERSION, h.version_min,
+                 h.version_max);
         hello_refuse(r, p, e->record.id, MT_EVERSION, text);
         return false;
     }
@@ -300,16 +300,19 @@ void rlt_proc_describe(const struct rlt *r, const struct rlt_proc *p, char *text
     } else if (p->forked_by && !rlt_pool_has_zygote(p)) {
         snprintf(how, sizeof how, "ended with its zygote"); /* who would have told the status */
     }
-    snprintf(text, size, "%s pid %d on node %u (%s) %s%s%s", role, p->pid, r->node, r->config.node_name, how,
-             p->crash ? "\n" : "", p->crash ? p->crash : "");
+    snprintf(text, size, "%s pid %d on node %u (%s) %s%s%s", role, p->pid, r->node, r->config.node_name, how, p->crash ? "\n" : "",
+             p->crash ? p->crash : "");
 }
 
 static void end_as_worker(struct rlt *r, struct rlt_proc *p, const char *text)
 {
     RLT_LIST_EACH(&p->served, link) {
         struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_worker);
-        struct ctl_ended  end = {.lease = l->id, .code = p->stopped ? p->stopped_code : MT_EWORKER_DIED,
-                                  .status = p->status, .pid = p->pid, .node = r->node};
+        struct ctl_ended  end = {.lease = l->id,
+                                 .code = p->stopped ? p->stopped_code : MT_EWORKER_DIED,
+                                 .status = p->status,
+                                 .pid = p->pid,
+                                 .node = r->node};
         if (l->state == LEASE_DRAINED)
             end.code = MT_OK; /* it had finished with this one */
         snprintf(end.text, sizeof end.text, "%s", text);

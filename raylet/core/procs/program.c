@@ -93,7 +93,7 @@ bool rlt_program_is_listed(struct rlt *r, struct rlt_job *job)
 {
     if (job->list || job->is_listing || job->program < 0 || !job->files.count)
         return job->list != NULL;
-    struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_LIST);
+    struct rlt_action       *a = rlt_act(r->out, RLT_A_PROGRAM_LIST);
     struct rlt_program_file *files = rlt_keep(r->out, job->files.data, job->files.count * sizeof *files);
     files[0].fd = job->program;
     a->job = job->job;

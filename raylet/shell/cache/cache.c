@@ -54,7 +54,7 @@ struct sh_cache {
     struct io_worker *worker;
     char              base[256]; /* "": none yet */
     bool              is_in_memory;
-    uint64_t          bytes;       /* of all programs, those being received included */
+    uint64_t          bytes; /* of all programs, those being received included */
     uint64_t          folders, drops;
     mt_map            programs; /* first bytes of the key -> program */
     mt_map            uses;     /* job -> use */
@@ -260,8 +260,8 @@ static void use_end(struct sh_cache *cache, struct use *u)
 
 static const char *use_begin(struct sh_cache *cache, const struct rlt_action *a, struct use **out)
 {
-    uint8_t    key[MT_SHA256_SIZE];
-    mt_sha256  sha;
+    uint8_t     key[MT_SHA256_SIZE];
+    mt_sha256   sha;
     struct use *u = calloc(1, sizeof *u);
     if (!u)
         return "no memory";
@@ -359,7 +359,7 @@ size_t sh_cache_libraries(const struct sh *sh, uint64_t job, char *out, size_t s
         char        folder[FOLDER_SIZE + CTL_PROGRAM_PATH_SIZE];
         const char *path = u->program->list[i].path, *slash = strrchr(path, '/');
         snprintf(folder, sizeof folder, "%s/%.*s", u->program->folder, slash ? (int)(slash - path) : 0, path);
-        size_t length = strlen(folder);
+        size_t      length = strlen(folder);
         const char *known = strstr(out, folder);
         bool        is_there = at && known && (known[length] == ':' || !known[length]);
         if (is_there || at + length + 2 > size)

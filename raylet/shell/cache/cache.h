@@ -25,7 +25,7 @@ struct sh_check {
 };
 /* Whether the job's program, behind `fd`, and its libraries are still what they were. Returns 0, or the errno why that can't be
  * found out now: `done` is not called then. */
-int sh_cache_check(struct sh *sh, uint64_t job, int fd, struct sh_check *check);
+int  sh_cache_check(struct sh *sh, uint64_t job, int fd, struct sh_check *check);
 bool sh_cache_has(const struct sh *sh, uint64_t job); /* its program is one of the cache */
 
 void sh_cache_stop(struct sh *sh);

@@ -14,9 +14,9 @@ struct sh_sums {
     uint64_t      job;
     void         *user;
     void (*done)(struct sh_sums *sums, bool is_right); /* on the loop; is_right: every file could be read and is as expected */
-    char          text[CTL_PROGRAM_PATH_SIZE + 64];    /* which file is not, and why */
-    bool          is_right;
-    uint32_t      count;
+    char     text[CTL_PROGRAM_PATH_SIZE + 64];         /* which file is not, and why */
+    bool     is_right;
+    uint32_t count;
     struct {
         struct peer_program_file expected; /* is_new: size and sum are filled in */
         bool                     is_new;
@@ -26,6 +26,6 @@ struct sh_sums {
 
 /* NULL: no memory. The caller fills in the files and submits job_on_disk. */
 struct sh_sums *sh_sums_new(struct sh *sh, uint64_t job, uint32_t count, void (*done)(struct sh_sums *sums, bool is_right));
-void sh_sums_free(struct sh_sums *sums);
+void            sh_sums_free(struct sh_sums *sums);
 
 #endif

@@ -148,8 +148,8 @@ static void attempt_failed(struct head *h, struct job *job, int32_t exit_code, c
     }
     job->failures++;
     h->count.job_retried++;
-    snprintf(reason, sizeof reason, "attempt %u failed: %.300s; starting again (retry %u of %u)", job->attempt, why,
-             job->failures, job->spec->retries);
+    snprintf(reason, sizeof reason, "attempt %u failed: %.300s; starting again (retry %u of %u)", job->attempt, why, job->failures,
+             job->spec->retries);
     memcpy(job->reason, reason, sizeof reason);
     job->exit_code = exit_code;
     mt_log(MT_LOG_WARN, "job_retry", "job=%s attempt=%u why=\"%.300s\"", job->spec->id, job->attempt, why);

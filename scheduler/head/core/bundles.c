@@ -239,8 +239,8 @@ void bundles_report(struct head *h, const struct node *n, const Manta__V1__Repor
 {
     for (size_t i = 0; i < report->n_bundles; i++) {
         const Manta__V1__BundleHeld *held = report->bundles[i];
-        struct group  *g = groups_find(h, (mt_id){held->group_process, held->group_counter});
-        struct bundle *b = bundle_of(g, n, held->index, held->version);
+        struct group                *g = groups_find(h, (mt_id){held->group_process, held->group_counter});
+        struct bundle               *b = bundle_of(g, n, held->index, held->version);
         if (!b) {
             return_stale(h, n, held, g == NULL);
         } else if (b->state == BUNDLE_PREPARING) {
@@ -291,8 +291,7 @@ static void describe_hopeless(struct head *h, struct group *g, struct policy_nod
     for (uint32_t i = 0; i < g->bundle_count; i++)
         bundles[i] = (struct policy_bundle){&g->bundles[i].request, 0};
     switch (policy_group_is_hopeless(living, count, g->strategy, bundles, g->bundle_count, &which, &sum)) {
-    case POLICY_COULD:
-        break;
+    case POLICY_COULD: break;
     case POLICY_BUNDLE_FITS_NOWHERE:
         policy_explain((const struct policy_node *const *)living, count, bundles[which].request, names, text, sizeof text);
         snprintf(g->why, sizeof g->why, "bundle %u of %u: %.400s", which + 1, g->bundle_count, text);
@@ -302,8 +301,10 @@ static void describe_hopeless(struct head *h, struct group *g, struct policy_nod
         snprintf(g->why, sizeof g->why, "STRICT_PACK puts its %u bundles on one node: %.400s", g->bundle_count, text);
         break;
     case POLICY_TOO_FEW_NODES:
-        snprintf(g->why, sizeof g->why, "STRICT_SPREAD puts each of its %u bundles on a node of its own, and nodes can be had for "
-                 "%u of them: add nodes, or use SPREAD", g->bundle_count, which);
+        snprintf(g->why, sizeof g->why,
+                 "STRICT_SPREAD puts each of its %u bundles on a node of its own, and nodes can be had for "
+                 "%u of them: add nodes, or use SPREAD",
+                 g->bundle_count, which);
         break;
     case POLICY_CLUSTER_TOO_SMALL:
         snprintf(g->why, sizeof g->why, "its %u bundles together are more than all nodes have", g->bundle_count);
@@ -477,8 +478,8 @@ static int32_t refusal(const struct group *g, const struct want *w, char *text, 
     return MT_EUNSCHEDULABLE;
 }
 
-uint32_t bundles_place(struct head *h, const struct want *w, uint32_t wanted, uint32_t *out_nodes, int32_t *out_code,
-                       char *text, size_t text_size)
+uint32_t bundles_place(struct head *h, const struct want *w, uint32_t wanted, uint32_t *out_nodes, int32_t *out_code, char *text,
+                       size_t text_size)
 {
     struct group *g = groups_find(h, w->group);
     uint32_t      placed = 0;

@@ -71,7 +71,7 @@ static bool can_ever_start(struct head *h, const struct policy_request *request,
         return true;
     HEAD_TRY(h, nodes_living(h, &living, &count));
     const struct policy_node *const *nodes = (const struct policy_node *const *)living;
-    bool can = !living || policy_is_feasible(nodes, count, request);
+    bool                             can = !living || policy_is_feasible(nodes, count, request);
     if (!can)
         policy_explain(nodes, count, request, (const char *const *)h->kinds.data, text, text_size);
     free(living);
@@ -215,7 +215,7 @@ void calls_job_ended(struct head *h, struct job *job)
 {
     if (job->waits == 0)
         return;
-    MT_MAP_EACH (&h->wait_calls, entry) {
+    MT_MAP_EACH(&h->wait_calls, entry) {
         struct wait *w = entry->value.ptr;
         if (w->job == job)
             wait_answer(h, w);
@@ -290,7 +290,7 @@ static void shut_down(struct head *h, uint64_t call, const Manta__V1__ShutdownRe
     order.reason = request->reason;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_SHUTDOWN;
     message.shutdown = &order;
-    MT_MAP_EACH (&h->streams, entry)
+    MT_MAP_EACH(&h->streams, entry)
         out_send(h, entry->value.ptr, &message, true);
     out_reply(h, call, HEAD_SHUTDOWN, &reply.base);
     out_exit(h, mt_ok(), true);
@@ -300,24 +300,16 @@ static void shut_down(struct head *h, uint64_t call, const Manta__V1__ShutdownRe
 static const ProtobufCMessageDescriptor *request_type(enum head_method method)
 {
     switch (method) {
-    case HEAD_SUBMIT:
-        return &manta__v1__submit_request__descriptor;
+    case HEAD_SUBMIT: return &manta__v1__submit_request__descriptor;
     case HEAD_GET_JOB:
     case HEAD_STOP_JOB:
-    case HEAD_DELETE_JOB:
-        return &manta__v1__job_request__descriptor;
-    case HEAD_WAIT_JOB:
-        return &manta__v1__wait_job_request__descriptor;
-    case HEAD_LIST_JOBS:
-        return &manta__v1__list_jobs_request__descriptor;
-    case HEAD_HAS_BLOBS:
-        return &manta__v1__has_blobs_request__descriptor;
-    case HEAD_LIST_NODES:
-        return &manta__v1__list_nodes_request__descriptor;
-    case HEAD_SHUTDOWN:
-        return &manta__v1__shutdown_request__descriptor;
-    case HEAD_QUERY:
-        return &manta__v1__query_request__descriptor;
+    case HEAD_DELETE_JOB: return &manta__v1__job_request__descriptor;
+    case HEAD_WAIT_JOB: return &manta__v1__wait_job_request__descriptor;
+    case HEAD_LIST_JOBS: return &manta__v1__list_jobs_request__descriptor;
+    case HEAD_HAS_BLOBS: return &manta__v1__has_blobs_request__descriptor;
+    case HEAD_LIST_NODES: return &manta__v1__list_nodes_request__descriptor;
+    case HEAD_SHUTDOWN: return &manta__v1__shutdown_request__descriptor;
+    case HEAD_QUERY: return &manta__v1__query_request__descriptor;
     }
     return NULL;
 }
@@ -326,37 +318,19 @@ static void dispatch(struct head *h, uint64_t call, enum head_method method, con
 {
     struct job *job;
     switch (method) {
-    case HEAD_SUBMIT:
-        submit(h, call, (const Manta__V1__SubmitRequest *)request);
-        break;
+    case HEAD_SUBMIT: submit(h, call, (const Manta__V1__SubmitRequest *)request); break;
     case HEAD_GET_JOB:
         if ((job = job_or_error(h, call, method, ((const Manta__V1__JobRequest *)request)->id)))
             reply_job(h, call, method, job);
         break;
-    case HEAD_WAIT_JOB:
-        wait_job(h, call, (const Manta__V1__WaitJobRequest *)request);
-        break;
-    case HEAD_LIST_JOBS:
-        list_jobs(h, call);
-        break;
-    case HEAD_STOP_JOB:
-        stop_job(h, call, (const Manta__V1__JobRequest *)request);
-        break;
-    case HEAD_DELETE_JOB:
-        delete_job(h, call, (const Manta__V1__JobRequest *)request);
-        break;
-    case HEAD_HAS_BLOBS:
-        blobs_has(h, call, (const Manta__V1__HasBlobsRequest *)request);
-        break;
-    case HEAD_LIST_NODES:
-        nodes_list(h, call);
-        break;
-    case HEAD_SHUTDOWN:
-        shut_down(h, call, (const Manta__V1__ShutdownRequest *)request);
-        break;
-    case HEAD_QUERY:
-        queries_take(h, call, (const Manta__V1__QueryRequest *)request);
-        break;
+    case HEAD_WAIT_JOB: wait_job(h, call, (const Manta__V1__WaitJobRequest *)request); break;
+    case HEAD_LIST_JOBS: list_jobs(h, call); break;
+    case HEAD_STOP_JOB: stop_job(h, call, (const Manta__V1__JobRequest *)request); break;
+    case HEAD_DELETE_JOB: delete_job(h, call, (const Manta__V1__JobRequest *)request); break;
+    case HEAD_HAS_BLOBS: blobs_has(h, call, (const Manta__V1__HasBlobsRequest *)request); break;
+    case HEAD_LIST_NODES: nodes_list(h, call); break;
+    case HEAD_SHUTDOWN: shut_down(h, call, (const Manta__V1__ShutdownRequest *)request); break;
+    case HEAD_QUERY: queries_take(h, call, (const Manta__V1__QueryRequest *)request); break;
     }
 }
 

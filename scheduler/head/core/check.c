@@ -40,7 +40,7 @@ static uint64_t hash_node(uint64_t hash, const struct node *n)
 uint64_t head_hash(const struct head *h)
 {
     uint64_t hash = mix_number(0xcbf29ce484222325u, h->epoch);
-    MT_MAP_EACH (&h->nodes, entry)
+    MT_MAP_EACH(&h->nodes, entry)
         hash = hash_node(hash, entry->value.ptr);
     for (const struct head_index_node *at = h->names.first; at; at = at->next) {
         const struct name *n = mt_container_of(at, struct name, at);
@@ -58,7 +58,7 @@ uint64_t head_hash(const struct head *h)
 static const char *check_nodes(const struct head *h)
 {
     uint32_t living = 0;
-    MT_MAP_EACH (&h->nodes, entry) {
+    MT_MAP_EACH(&h->nodes, entry) {
         const struct node   *n = entry->value.ptr;
         const struct stream *s = nodes_stream(h, n);
         living += n->place.state != POLICY_DEAD;

@@ -67,7 +67,7 @@ static void free_names(struct head *h)
 
 static void free_jobs(struct head *h)
 {
-    MT_MAP_EACH (&h->wait_calls, entry)
+    MT_MAP_EACH(&h->wait_calls, entry)
         free(entry->value.ptr);
     mt_map_fini(&h->wait_calls);
     mt_heap_fini(&h->waits);
@@ -91,10 +91,10 @@ void head_free(struct head *h)
     free_jobs(h);
     queries_fini(h);
     groups_fini(h);
-    MT_MAP_EACH (&h->streams, entry)
+    MT_MAP_EACH(&h->streams, entry)
         free(entry->value.ptr);
     mt_map_fini(&h->streams);
-    MT_MAP_EACH (&h->nodes, entry)
+    MT_MAP_EACH(&h->nodes, entry)
         nodes_free(entry->value.ptr);
     mt_map_fini(&h->nodes);
     mt_vec_fini(&h->dead);
@@ -152,7 +152,7 @@ mt_status head_start(struct head *h, uint64_t now_ms, struct head_actions *out)
     h->is_started = true;
     h->now_ms = h->start_ms = now_ms;
     h->epoch++;
-    MT_MAP_EACH (&h->nodes, entry)
+    MT_MAP_EACH(&h->nodes, entry)
         ((struct node *)entry->value.ptr)->heard_ms = now_ms; /* each has HEAD_DEAD_MS to come back */
     MT_TRY(sort_jobs(h));
     records_put_meta(h);
@@ -189,32 +189,18 @@ static void tick(struct head *h)
 static void take_event(struct head *h, const struct head_event *event)
 {
     switch (event->kind) {
-    case HEAD_EV_TICK:
-        break;
-    case HEAD_EV_STREAM_OPENED:
-        nodes_opened(h, event->stream);
-        break;
-    case HEAD_EV_STREAM_MESSAGE:
-        nodes_message(h, event->stream, event->bytes, event->bytes_size);
-        break;
-    case HEAD_EV_STREAM_CLOSED:
-        nodes_closed(h, event->stream);
-        break;
-    case HEAD_EV_CALL:
-        calls_take(h, event);
-        break;
-    case HEAD_EV_CALL_GONE:
-        calls_gone(h, event->call);
-        break;
+    case HEAD_EV_TICK: break;
+    case HEAD_EV_STREAM_OPENED: nodes_opened(h, event->stream); break;
+    case HEAD_EV_STREAM_MESSAGE: nodes_message(h, event->stream, event->bytes, event->bytes_size); break;
+    case HEAD_EV_STREAM_CLOSED: nodes_closed(h, event->stream); break;
+    case HEAD_EV_CALL: calls_take(h, event); break;
+    case HEAD_EV_CALL_GONE: calls_gone(h, event->call); break;
     case HEAD_EV_ROOM:
         h->room = event->room;
         h->room_bytes = event->size;
         break;
-    case HEAD_EV_STORED:
-        break; /* taken first, see head_step */
-    case HEAD_EV_LOG_WRITTEN:
-        jobs_log_written(h, event->job, event->size);
-        break;
+    case HEAD_EV_STORED: break; /* taken first, see head_step */
+    case HEAD_EV_LOG_WRITTEN: jobs_log_written(h, event->job, event->size); break;
     case HEAD_EV_BLOB_ADDED:
         if (event->bytes_size == HEAD_SHA_SIZE)
             blobs_add(h, event->bytes, event->size);

@@ -24,24 +24,24 @@
 struct head;
 
 enum { /* limits: core/base/limits.h */
-    HEAD_SHA_SIZE = 32,
-    HEAD_JOB_ID_SIZE = 64, /* [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63 bytes: it is also a file name */
-    HEAD_CLUSTER_SIZE = 40,
-    HEAD_TEXT_SIZE = MT_ERROR_BYTES_MAX,
+       HEAD_SHA_SIZE = 32,
+       HEAD_JOB_ID_SIZE = 64, /* [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63 bytes: it is also a file name */
+       HEAD_CLUSTER_SIZE = 40,
+       HEAD_TEXT_SIZE = MT_ERROR_BYTES_MAX,
 };
 
 /* ---- what goes in ---------------------------------------------------------------------------------------------- */
 enum head_method { /* requests and replies are those of service Head, packed */
-    HEAD_SUBMIT = 1,
-    HEAD_GET_JOB,
-    HEAD_WAIT_JOB,
-    HEAD_LIST_JOBS,
-    HEAD_STOP_JOB,
-    HEAD_HAS_BLOBS,
-    HEAD_LIST_NODES,
-    HEAD_SHUTDOWN,
-    HEAD_QUERY,
-    HEAD_DELETE_JOB,
+                   HEAD_SUBMIT = 1,
+                   HEAD_GET_JOB,
+                   HEAD_WAIT_JOB,
+                   HEAD_LIST_JOBS,
+                   HEAD_STOP_JOB,
+                   HEAD_HAS_BLOBS,
+                   HEAD_LIST_NODES,
+                   HEAD_SHUTDOWN,
+                   HEAD_QUERY,
+                   HEAD_DELETE_JOB,
 };
 
 enum head_event_kind {
@@ -147,19 +147,19 @@ struct head_config {
     char     cluster[HEAD_CLUSTER_SIZE]; /* for a new store; a stored cluster id wins */
     uint64_t seed;                       /* ties between equal nodes are broken by it */
     uint64_t now_ms;
-    uint32_t first_node;     /* number of the first newcomer; 0: 1. Numbers below it are for raylets that ask for them */
-    uint64_t grace_ms;       /* 0: MT_HEAD_GRACE_MS */
-    uint64_t blob_bytes_max; /* 0: no bound */
+    uint32_t first_node;                /* number of the first newcomer; 0: 1. Numbers below it are for raylets that ask for them */
+    uint64_t grace_ms;                  /* 0: MT_HEAD_GRACE_MS */
+    uint64_t blob_bytes_max;            /* 0: no bound */
     bool     runs_as_root, is_insecure; /* told to who asks */
 };
 
 /* ENOMEM. */
 MT_MUST_USE mt_status head_new(const struct head_config *config, struct head **out_head);
-void head_free(struct head *head);
+void                  head_free(struct head *head);
 
 /* One stored record. ECORRUPT where the value can't be read; EVERSION where a newer head has written it. */
-MT_MUST_USE mt_status head_load(struct head *head, enum head_table table, const uint8_t *key, size_t key_size,
-                                const uint8_t *value, size_t value_size);
+MT_MUST_USE mt_status head_load(struct head *head, enum head_table table, const uint8_t *key, size_t key_size, const uint8_t *value,
+                                size_t value_size);
 /* Size of a log file found on disk; a job that is not known: *out_keep = false, the file is nobody's. */
 MT_MUST_USE mt_status head_load_log(struct head *head, const char *job, uint64_t size, bool *out_keep);
 /* A blob found on disk. */
@@ -185,10 +185,11 @@ struct head_job_view {
 MT_MUST_USE mt_status head_job_find(const struct head *head, const char *id, struct head_job_view *out);
 /* Whether a blob of that size may be added: EEXIST (it is here), EDISK_FULL (the bound, or no room), EAGAIN (too many). */
 MT_MUST_USE mt_status head_blob_admit(const struct head *head, const uint8_t sha256[HEAD_SHA_SIZE], uint64_t size);
-uint64_t head_epoch(const struct head *head);
-const char *head_cluster(const struct head *head);
+uint64_t              head_epoch(const struct head *head);
+const char           *head_cluster(const struct head *head);
 
 /* What has happened so far, for metrics and for the simulation's proof that each path was taken. */
+/* clang-format off */
 #define HEAD_COUNTERS(X)                                                                                               \
     X(registered) X(reconnected) X(new_epoch) X(register_refused) X(suspect) X(dead) X(pause)                          \
     X(placed) X(replaced) X(pressed) X(unschedulable)                                                                             \
@@ -197,6 +198,7 @@ const char *head_cluster(const struct head *head);
     X(job_fenced) X(group_made) X(group_placed) X(group_refused) X(group_lost) X(group_removed) X(group_pressed)      \
     X(bundle_stale)                                                                                                    \
     X(no_room) X(log_repeat) X(log_gap) X(log_limit) X(blob_dropped) X(malformed)
+/* clang-format on */
 struct head_counters {
 #define X(name) uint64_t name;
     HEAD_COUNTERS(X)

@@ -89,8 +89,8 @@ void groups_fini(struct head *h)
 }
 
 /* ENOMEM, and nothing is changed. */
-static mt_status group_add(struct head *h, mt_id id, uint64_t apart_job, const char *space, const char *name,
-                           uint32_t bundle_count, struct group **out_group)
+static mt_status group_add(struct head *h, mt_id id, uint64_t apart_job, const char *space, const char *name, uint32_t bundle_count,
+                           struct group **out_group)
 {
     char          full[2 * MT_NAME_BYTES_MAX + JOB_DIGITS];
     struct group *g = calloc(1, sizeof *g);
@@ -253,20 +253,22 @@ static int32_t check_new(struct head *h, const Manta__V1__GroupRequest *r, char 
         snprintf(text, text_size, "%s", HEAD_FULL_TEXT);
         return MT_EDISK_FULL;
     }
-    if (is_over(h, (mt_id){r->group_process, r->group_counter}) ||
-        (!r->detached && names_is_gone(h, r->job)) ||
+    if (is_over(h, (mt_id){r->group_process, r->group_counter}) || (!r->detached && names_is_gone(h, r->job)) ||
         (!r->detached && (!n || n->place.state == POLICY_DEAD || n->epoch != r->job_epoch))) {
         snprintf(text, text_size, "its job has ended, or it was removed already");
         return MT_EPG_REMOVED;
     }
     if (r->apart && r->detached) {
-        snprintf(text, text_size, "each job has a user of its own here (--job-users): a detached placement group would be nobody's "
+        snprintf(text, text_size,
+                 "each job has a user of its own here (--job-users): a detached placement group would be nobody's "
                  "once its job has ended");
         return MT_EUNSUPPORTED;
     }
     if (r->name[0] && find_name(h, apart_of(r), r->space, r->name)) {
-        snprintf(text, text_size, "the name %.64s (namespace %.64s) is another placement group's: choose another name, or find "
-                 "that one", r->name, r->space);
+        snprintf(text, text_size,
+                 "the name %.64s (namespace %.64s) is another placement group's: choose another name, or find "
+                 "that one",
+                 r->name, r->space);
         return MT_EEXIST;
     }
     if (h->groups.count >= MT_HEAD_GROUPS_MAX) {
@@ -339,7 +341,7 @@ static struct group *find_asked(struct head *h, const Manta__V1__GroupRequest *r
 
 static void no_such(struct head *h, struct stream *s, const Manta__V1__GroupRequest *r)
 {
-    char text[HEAD_TEXT_SIZE];
+    char  text[HEAD_TEXT_SIZE];
     mt_id request = {r->id_process, r->id_counter};
     if (r->verb == GROUP_REMOVE) {
         send_reply(h, s, request, MT_OK, "", NULL);
@@ -483,8 +485,8 @@ static const char *state_text(const struct group *g)
 }
 
 enum { COLUMNS = 9 };
-static const char *const columns[COLUMNS] = {"group", "name", "namespace", "strategy", "state", "detached", "job", "bundles",
-                                             "reason"};
+static const char *const columns[COLUMNS] = {"group",    "name", "namespace", "strategy", "state",
+                                             "detached", "job",  "bundles",   "reason"};
 
 /* "column=value" or "column!=value". -1: neither, or no such column. */
 static int filter_holds(const char *filter, const char *const texts[COLUMNS])
@@ -499,8 +501,8 @@ static int filter_holds(const char *filter, const char *const texts[COLUMNS])
 }
 
 /* False: a filter can't be read, and `wrong` is it. */
-static bool row_add(struct head *h, const struct group *g, const Manta__V1__QueryRequest *request, mt_buf *rows,
-                    uint32_t *count, const char **wrong)
+static bool row_add(struct head *h, const struct group *g, const Manta__V1__QueryRequest *request, mt_buf *rows, uint32_t *count,
+                    const char **wrong)
 {
     char        space[HEAD_NAME_SIZE], job[24], bundles[4096];
     const char *name;
@@ -508,8 +510,15 @@ static bool row_add(struct head *h, const struct group *g, const Manta__V1__Quer
     groups_split_name(g, space, &name);
     snprintf(job, sizeof job, "%016" PRIx64, g->job);
     describe_bundles(h, g, bundles, sizeof bundles);
-    const char *texts[COLUMNS] = {g->key, name, name[0] ? (space[0] ? space : "default") : "", strategies[g->strategy],
-                                  state_text(g), g->is_detached ? "yes" : "no", job, bundles, g->why};
+    const char *texts[COLUMNS] = {g->key,
+                                  name,
+                                  name[0] ? (space[0] ? space : "default") : "",
+                                  strategies[g->strategy],
+                                  state_text(g),
+                                  g->is_detached ? "yes" : "no",
+                                  job,
+                                  bundles,
+                                  g->why};
     for (size_t i = 0; i < request->n_filters; i++) {
         int holds = filter_holds(request->filters[i], texts);
         if (holds < 0) {

@@ -23,10 +23,10 @@ struct head_index {
 };
 
 /* Frees the table, not what is in it. */
-void head_index_fini(struct head_index *index);
+void                    head_index_fini(struct head_index *index);
 struct head_index_node *head_index_find(const struct head_index *index, const char *key);
 /* `key` must not be there yet. ENOMEM changes nothing. */
 MT_MUST_USE mt_status head_index_add(struct head_index *index, struct head_index_node *node, const char *key);
-void head_index_remove(struct head_index *index, struct head_index_node *node);
+void                  head_index_remove(struct head_index *index, struct head_index_node *node);
 
 #endif

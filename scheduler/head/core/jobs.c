@@ -17,7 +17,7 @@
 #include <inttypes.h>
 
 #define AS_BIT(state) (1u << JOB_##state)
-#define ENDED (AS_BIT(STOPPED) | AS_BIT(SUCCEEDED) | AS_BIT(FAILED))
+#define ENDED         (AS_BIT(STOPPED) | AS_BIT(SUCCEEDED) | AS_BIT(FAILED))
 static const uint8_t job_next[JOB_STATE_COUNT] = {
     [JOB_PENDING] = AS_BIT(STARTING) | AS_BIT(STOPPED) | AS_BIT(FAILED),
     [JOB_STARTING] = AS_BIT(PENDING) | AS_BIT(RUNNING) | ENDED,
@@ -71,8 +71,8 @@ void jobs_end(struct head *h, struct job *job, enum job_state how, int32_t exit_
     job->ended_ms = h->wall_ms;
     job->pid = 0;
     jobs_set_state(h, job, how);
-    mt_log(MT_LOG_INFO, "job_ended", "job=%s state=%s attempt=%u reason=\"%s\"", job->spec->id, jobs_state_text(how),
-           job->attempt, text);
+    mt_log(MT_LOG_INFO, "job_ended", "job=%s state=%s attempt=%u reason=\"%s\"", job->spec->id, jobs_state_text(how), job->attempt,
+           text);
     h->count.job_ended++;
     h->jobs_active--;
     h->jobs_ended++;
@@ -113,8 +113,7 @@ mt_status jobs_load(struct head *h, const Manta__Store__JobRecord *r)
     char        text[HEAD_TEXT_SIZE];
     job_spec   *spec;
     struct job *job;
-    if (!r->spec || spec_check(r->spec, text, sizeof text).code != 0 || jobs_find(h, r->spec->id) ||
-        r->state >= JOB_STATE_COUNT)
+    if (!r->spec || spec_check(r->spec, text, sizeof text).code != 0 || jobs_find(h, r->spec->id) || r->state >= JOB_STATE_COUNT)
         return mt_error(MT_ECORRUPT, 0, "the store holds a job that can't be");
     MT_TRY(spec_copy(r->spec, &spec));
     MT_TRY(jobs_add(h, spec, &job));
@@ -166,8 +165,7 @@ mt_status head_job_find(const struct head *h, const char *id, struct head_job_vi
     const struct job *job = jobs_find(h, id);
     if (!job)
         return mt_error(MT_ENOENT, 0, "find a job");
-    *out = (struct head_job_view){jobs_has_ended(job), jobs_state_text(job->state), job->attempt, job->node,
-                                  job->log_size};
+    *out = (struct head_job_view){jobs_has_ended(job), jobs_state_text(job->state), job->attempt, job->node, job->log_size};
     return mt_ok();
 }
 

@@ -56,7 +56,7 @@ mt_status nodes_living(struct head *h, struct policy_node ***out_nodes, uint32_t
     uint32_t             count = 0;
     if (!list)
         return mt_error(MT_ENOMEM, 0, "list the nodes");
-    MT_MAP_EACH (&h->nodes, entry) {
+    MT_MAP_EACH(&h->nodes, entry) {
         struct node *n = entry->value.ptr;
         if (n->place.state != POLICY_DEAD)
             list[count++] = &n->place;
@@ -219,7 +219,7 @@ static void node_tick(struct head *h, struct node *n)
 
 void nodes_tick(struct head *h)
 {
-    MT_MAP_EACH (&h->nodes, entry) {
+    MT_MAP_EACH(&h->nodes, entry) {
         struct node *n = entry->value.ptr;
         if (n->place.state != POLICY_DEAD)
             node_tick(h, n);
@@ -231,7 +231,7 @@ void nodes_paused(struct head *h, uint64_t gap_ms)
 {
     mt_log(MT_LOG_WARN, "head_paused", "gap_ms=%" PRIu64, gap_ms);
     h->count.pause++;
-    MT_MAP_EACH (&h->nodes, entry)
+    MT_MAP_EACH(&h->nodes, entry)
         ((struct node *)entry->value.ptr)->heard_ms += gap_ms;
 }
 
@@ -316,12 +316,12 @@ static const char *register_check(const struct head *h, const Manta__V1__Registe
 {
     if (r->version_min > VERSION || r->version_max < VERSION) {
         *out_code = MT_EVERSION;
-        snprintf(text, text_size, "the raylet speaks versions %u to %u, this head speaks %d: use the same release",
-                 r->version_min, r->version_max, VERSION);
+        snprintf(text, text_size, "the raylet speaks versions %u to %u, this head speaks %d: use the same release", r->version_min,
+                 r->version_max, VERSION);
     } else if (r->cluster[0] != '\0' && strcmp(r->cluster, h->config.cluster) != 0) {
         *out_code = MT_EFENCED;
-        snprintf(text, text_size, "the raylet belongs to cluster %.36s, this head to %s: restart the raylet",
-                 r->cluster, h->config.cluster);
+        snprintf(text, text_size, "the raylet belongs to cluster %.36s, this head to %s: restart the raylet", r->cluster,
+                 h->config.cluster);
     } else if (r->boot == 0) {
         *out_code = MT_EPROTO;
         snprintf(text, text_size, "the raylet's boot number is 0");
@@ -345,7 +345,7 @@ static struct node *register_find(struct head *h, const Manta__V1__Register *r)
 {
     if (r->node != 0)
         return nodes_find(h, r->node);
-    MT_MAP_EACH (&h->nodes, entry) {
+    MT_MAP_EACH(&h->nodes, entry) {
         struct node *n = entry->value.ptr;
         if (n->boot == r->boot)
             return n;
@@ -458,8 +458,7 @@ static void take_register(struct head *h, struct stream *s, const Manta__V1__Reg
     memcpy(n->place.resources, probe.place.resources, sizeof probe.place.resources);
     n->place.resource_count = probe.place.resource_count;
     node_attach(h, n, s, r, is_back);
-    mt_log(MT_LOG_INFO, "node_registered", "node=%u epoch=%u name=%s address=%s", n->place.id, n->epoch, n->name,
-           n->address);
+    mt_log(MT_LOG_INFO, "node_registered", "node=%u epoch=%u name=%s address=%s", n->place.id, n->epoch, n->name, n->address);
 }
 
 /* ---- what a registered node says ---- */
@@ -508,38 +507,21 @@ static void take_report(struct head *h, struct stream *s, struct node *n, const 
 static void take_message(struct head *h, struct stream *s, struct node *n, const to_head *m)
 {
     switch (m->kind_case) {
-    case MANTA__V1__NODE_TO_HEAD__KIND_REPORT:
-        take_report(h, s, n, m->report);
-        break;
-    case MANTA__V1__NODE_TO_HEAD__KIND_NAME:
-        names_request(h, s, m->name);
-        break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_REPORT: take_report(h, s, n, m->report); break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_NAME: names_request(h, s, m->name); break;
     case MANTA__V1__NODE_TO_HEAD__KIND_GONE:
         if (m->gone->process)
             names_process_gone(h, m->gone->process);
         if (m->gone->job)
             groups_job_gone(h, m->gone->job);
         break;
-    case MANTA__V1__NODE_TO_HEAD__KIND_JOB:
-        attempts_state(h, s, m->job);
-        break;
-    case MANTA__V1__NODE_TO_HEAD__KIND_LOG:
-        jobs_log(h, s, m->log);
-        break;
-    case MANTA__V1__NODE_TO_HEAD__KIND_ACTOR:
-        actors_request(h, s, m->actor);
-        break;
-    case MANTA__V1__NODE_TO_HEAD__KIND_GROUP:
-        groups_request(h, s, m->group);
-        break;
-    case MANTA__V1__NODE_TO_HEAD__KIND_BUNDLE:
-        bundles_answer(h, n, m->bundle);
-        break;
-    case MANTA__V1__NODE_TO_HEAD__KIND_ANSWER:
-        queries_answer(h, n, m->answer);
-        break;
-    default:
-        break; /* of a newer raylet: not for us */
+    case MANTA__V1__NODE_TO_HEAD__KIND_JOB: attempts_state(h, s, m->job); break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_LOG: jobs_log(h, s, m->log); break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_ACTOR: actors_request(h, s, m->actor); break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_GROUP: groups_request(h, s, m->group); break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_BUNDLE: bundles_answer(h, n, m->bundle); break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_ANSWER: queries_answer(h, n, m->answer); break;
+    default: break; /* of a newer raylet: not for us */
     }
 }
 
@@ -614,7 +596,7 @@ void nodes_list(struct head *h, uint64_t call)
     Manta__V1__Node          *items = calloc(room + 1, sizeof *items);
     reply.nodes = calloc(room + 1, sizeof(Manta__V1__Node *));
     if (items && reply.nodes) {
-        MT_MAP_EACH (&h->nodes, entry) {
+        MT_MAP_EACH(&h->nodes, entry) {
             view_node(h, entry->value.ptr, &items[count]);
             view_reserved(h, entry->value.ptr, &items[count]);
             reply.nodes[count] = &items[count];

@@ -83,7 +83,7 @@ void queries_answer(struct head *h, const struct node *n, Manta__V1__QueryAnswer
 
 void queries_call_gone(struct head *h, uint64_t call)
 {
-    MT_MAP_EACH (&h->queries, entry) {
+    MT_MAP_EACH(&h->queries, entry) {
         struct query *q = entry->value.ptr;
         if (q->call == call)
             query_free(h, q);
@@ -93,7 +93,7 @@ void queries_call_gone(struct head *h, uint64_t call)
 void queries_tick(struct head *h)
 {
     char text[HEAD_TEXT_SIZE];
-    MT_MAP_EACH (&h->queries, entry) {
+    MT_MAP_EACH(&h->queries, entry) {
         struct query *q = entry->value.ptr;
         struct node  *n = nodes_find(h, q->node);
         bool          is_gone = !n || n->stream != q->stream;
@@ -107,7 +107,7 @@ void queries_tick(struct head *h)
 
 void queries_fini(struct head *h)
 {
-    MT_MAP_EACH (&h->queries, entry)
+    MT_MAP_EACH(&h->queries, entry)
         free(entry->value.ptr);
     mt_map_fini(&h->queries);
 }

@@ -6,8 +6,7 @@
 
 static const char META_KEY[] = "head";
 
-static void change(struct head *h, enum head_table table, const void *key, size_t key_size,
-                   const ProtobufCMessage *value)
+static void change(struct head *h, enum head_table table, const void *key, size_t key_size, const ProtobufCMessage *value)
 {
     struct head_record record = {.table = table, .key_size = key_size, .key = malloc(key_size)};
     if (value) {
@@ -205,16 +204,11 @@ static mt_status record_load(struct head *h, enum head_table table, const Protob
 {
     const void *message = record;
     switch (table) {
-    case HEAD_TABLE_META:
-        return meta_load(h, message);
-    case HEAD_TABLE_NODES:
-        return nodes_load(h, message);
-    case HEAD_TABLE_NAMES:
-        return names_load(h, message);
-    case HEAD_TABLE_JOBS:
-        return jobs_load(h, message);
-    case HEAD_TABLE_GROUPS:
-        return groups_load(h, message);
+    case HEAD_TABLE_META: return meta_load(h, message);
+    case HEAD_TABLE_NODES: return nodes_load(h, message);
+    case HEAD_TABLE_NAMES: return names_load(h, message);
+    case HEAD_TABLE_JOBS: return jobs_load(h, message);
+    case HEAD_TABLE_GROUPS: return groups_load(h, message);
     }
     return mt_error(MT_EVERSION, 0, "the store has a table that this head does not know");
 }

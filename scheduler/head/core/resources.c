@@ -43,8 +43,8 @@ static const char *check(struct head *h, const resource *r, uint32_t *out_kind)
     return *out_kind == UINT32_MAX ? "the cluster knows too many kinds of resources" : NULL;
 }
 
-mt_status resources_to_request(struct head *h, resource *const *from, size_t count, struct policy_request *out,
-                               char *text, size_t text_size)
+mt_status resources_to_request(struct head *h, resource *const *from, size_t count, struct policy_request *out, char *text,
+                               size_t text_size)
 {
     const char *wrong = count > POLICY_RESOURCES_MAX ? "more than 16 resources" : NULL;
     out->amount_count = 0;
@@ -63,8 +63,7 @@ mt_status resources_to_request(struct head *h, resource *const *from, size_t cou
     return mt_error(MT_EINVAL, 0, "read resources");
 }
 
-mt_status resources_to_node(struct head *h, resource *const *from, size_t count, struct node *node, char *text,
-                            size_t text_size)
+mt_status resources_to_node(struct head *h, resource *const *from, size_t count, struct node *node, char *text, size_t text_size)
 {
     struct policy_request request;
     MT_TRY(resources_to_request(h, from, count, &request, text, text_size));

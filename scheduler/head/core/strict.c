@@ -22,8 +22,7 @@ static bool is_void(const struct node *n, uint64_t lease)
 static bool is_gone(const struct head *h, const struct node *n, const Manta__V1__StrictLease *lease)
 {
     const struct node *owner = nodes_find(h, lease->owner_node);
-    return is_void(n, lease->lease) || names_is_gone(h, lease->owner) || !owner ||
-           owner->place.state == POLICY_DEAD;
+    return is_void(n, lease->lease) || names_is_gone(h, lease->owner) || !owner || owner->place.state == POLICY_DEAD;
 }
 
 static bool is_owner_seen(const struct head *h, const Manta__V1__StrictLease *lease)

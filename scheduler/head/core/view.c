@@ -76,14 +76,14 @@ void view_node_free(Manta__V1__Node *node)
 
 static struct head_bytes *pack(struct head *h)
 {
-    to_node           message = MANTA__V1__HEAD_TO_NODE__INIT;
-    Manta__V1__View   view = MANTA__V1__VIEW__INIT;
-    size_t            count = 0, room = h->nodes.count + 1;
-    Manta__V1__Node  *items = calloc(room, sizeof *items);
-    Manta__V1__Node **nodes = calloc(room, sizeof(Manta__V1__Node *));
+    to_node            message = MANTA__V1__HEAD_TO_NODE__INIT;
+    Manta__V1__View    view = MANTA__V1__VIEW__INIT;
+    size_t             count = 0, room = h->nodes.count + 1;
+    Manta__V1__Node   *items = calloc(room, sizeof *items);
+    Manta__V1__Node  **nodes = calloc(room, sizeof(Manta__V1__Node *));
     struct head_bytes *bytes = NULL;
     if (items && nodes) {
-        MT_MAP_EACH (&h->nodes, entry) {
+        MT_MAP_EACH(&h->nodes, entry) {
             view_node(h, entry->value.ptr, &items[count]);
             nodes[count] = &items[count];
             count++;
@@ -122,7 +122,7 @@ void view_tick(struct head *h)
     struct head_bytes *bytes = pack(h);
     if (!bytes)
         return;
-    MT_MAP_EACH (&h->nodes, entry) {
+    MT_MAP_EACH(&h->nodes, entry) {
         struct stream *s = nodes_stream(h, entry->value.ptr);
         if (s)
             out_send_bytes(h, s, bytes);

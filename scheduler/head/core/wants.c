@@ -126,8 +126,8 @@ static void promise(struct head *h, const struct policy_request *request, const 
 static void explain(struct head *h, struct node *n, struct want *w, struct policy_node **living, uint32_t count)
 {
     char text[HEAD_TEXT_SIZE];
-    policy_explain((const struct policy_node *const *)living, count, &w->request, (const char *const *)h->kinds.data,
-                   text, sizeof text);
+    policy_explain((const struct policy_node *const *)living, count, &w->request, (const char *const *)h->kinds.data, text,
+                   sizeof text);
     tell_refused(h, n, w, MT_EUNSCHEDULABLE, text);
 }
 
@@ -140,9 +140,9 @@ static bool may_hold(const struct policy_node *node, const struct policy_request
 
 void wants_press(struct head *h, struct node *n, const struct policy_request *request)
 {
-    Manta__V1__Press     press = MANTA__V1__PRESS__INIT;
-    Manta__V1__Resource  amounts[POLICY_RESOURCES_MAX], *pointers[POLICY_RESOURCES_MAX];
-    to_node              message = MANTA__V1__HEAD_TO_NODE__INIT;
+    Manta__V1__Press    press = MANTA__V1__PRESS__INIT;
+    Manta__V1__Resource amounts[POLICY_RESOURCES_MAX], *pointers[POLICY_RESOURCES_MAX];
+    to_node             message = MANTA__V1__HEAD_TO_NODE__INIT;
     for (uint32_t i = 0; i < request->amount_count; i++) {
         manta__v1__resource__init(&amounts[i]);
         amounts[i].name = h->kinds.data[request->amounts[i].kind];
@@ -223,15 +223,16 @@ static void serve(struct head *h, struct node *n, struct want *w, struct policy_
         serve_grouped(h, n, w, wanted);
         return;
     }
-    uint32_t placed = policy_place(living, count, &w->request, wanted < MT_HEAD_PLACE_MAX ? wanted : MT_HEAD_PLACE_MAX,
-                                   &h->rng, nodes);
+    uint32_t placed = policy_place(living, count, &w->request, wanted < MT_HEAD_PLACE_MAX ? wanted : MT_HEAD_PLACE_MAX, &h->rng,
+                                   nodes);
     if (placed > 0) {
         promise(h, &w->request, nodes, placed);
         answer(h, n, w, nodes, placed);
     } else if (policy_is_feasible((const struct policy_node *const *)living, count, &w->request)) {
         if (is_stuck(h, w, living, count))
-            tell_refused(h, n, w, MT_EAGAIN, "every node that could run it has as many processes as it may (--max-workers of its "
-                                             "raylet, its limit of descriptors), and actors hold all of them");
+            tell_refused(h, n, w, MT_EAGAIN,
+                         "every node that could run it has as many processes as it may (--max-workers of its "
+                         "raylet, its limit of descriptors), and actors hold all of them");
         else if (w->placed == 0)
             press(h, w, living, count);
     } else if (!w->is_refused && !wants_in_grace(h)) {
@@ -260,7 +261,7 @@ static int in_need_first(const void *a, const void *b)
 void wants_round(struct head *h)
 {
     MT_VEC(struct turn) open = {0};
-    MT_MAP_EACH (&h->nodes, entry) {
+    MT_MAP_EACH(&h->nodes, entry) {
         struct node *n = entry->value.ptr;
         for (size_t i = 0; n->stream != 0 && i < n->wants.count; i++) {
             struct want *w = &n->wants.data[i];

@@ -36,7 +36,7 @@ struct feed {
     uint8_t                  *piece;
     size_t                    piece_size;
     int                       sys;
-    mt_buf            held; /* a packed piece that the queue did not take */
+    mt_buf                    held; /* a packed piece that the queue did not take */
 };
 
 static void feed_read(struct feed *f);
@@ -95,10 +95,10 @@ static void read_work(struct io_job *job)
 
 static mt_status pack_piece(struct feed *f)
 {
-    Manta__V1__LogChunk   log = MANTA__V1__LOG_CHUNK__INIT;
-    Manta__V1__BlobChunk  blob = MANTA__V1__BLOB_CHUNK__INIT;
-    struct head_job_view  view = {0};
-    ProtobufCBinaryData   data = {f->piece_size, f->piece};
+    Manta__V1__LogChunk  log = MANTA__V1__LOG_CHUNK__INIT;
+    Manta__V1__BlobChunk blob = MANTA__V1__BLOB_CHUNK__INIT;
+    struct head_job_view view = {0};
+    ProtobufCBinaryData  data = {f->piece_size, f->piece};
     if (f->is_blob) {
         blob.sha256 = (ProtobufCBinaryData){HEAD_SHA_SIZE, f->sha256};
         blob.offset = f->offset;
@@ -257,8 +257,8 @@ static void feed_message(struct rpc_stream_handler *handler, struct rpc_stream *
     if (f->has_request || f->is_finished)
         return;
     f->has_request = true;
-    const ProtobufCMessageDescriptor *type =
-        f->is_blob ? &manta__v1__get_blob_request__descriptor : &manta__v1__follow_request__descriptor;
+    const ProtobufCMessageDescriptor *type = f->is_blob ? &manta__v1__get_blob_request__descriptor
+                                                        : &manta__v1__follow_request__descriptor;
     if (rpc_unpack(type, message, MT_CONTROL_BYTES_MAX, &request).code != 0) {
         feed_finish(f, MT_EPROTO, "the request can't be read");
         return;

@@ -86,8 +86,7 @@ static void log_done(struct io_job *job)
 {
     struct log_job   *l = mt_container_of(job, struct log_job, job);
     struct shell     *sh = l->sh;
-    struct head_event event = {.kind = HEAD_EV_LOG_WRITTEN, .job = l->action.job,
-                               .size = l->action.offset + l->action.bytes->size};
+    struct head_event event = {.kind = HEAD_EV_LOG_WRITTEN, .job = l->action.job, .size = l->action.offset + l->action.bytes->size};
     sh->log_bytes -= l->action.bytes->size;
     if (sh->log_bytes <= MT_HEAD_LOG_AHEAD_BYTES / 2)
         shell_resume_streams(sh);

@@ -25,17 +25,35 @@ static const char usage[] =
     "  --ready-fd N         one line with the address is written there when the head serves\n"
     "  --watch-fd N         a private cluster: when this descriptor's other end closes, the head ends and removes its files\n";
 
-enum option_number { OPT_DIR = 1, OPT_STATE, OPT_LISTEN, OPT_TOKEN, OPT_CLUSTER, OPT_BLOB_BYTES, OPT_READY, OPT_WATCH, OPT_TLS_DIR,
-                     OPT_INSECURE, OPT_LOGS, OPT_HELP };
+enum option_number {
+    OPT_DIR = 1,
+    OPT_STATE,
+    OPT_LISTEN,
+    OPT_TOKEN,
+    OPT_CLUSTER,
+    OPT_BLOB_BYTES,
+    OPT_READY,
+    OPT_WATCH,
+    OPT_TLS_DIR,
+    OPT_INSECURE,
+    OPT_LOGS,
+    OPT_HELP
+};
 
 static const struct option option_table[] = {
-    {"dir", 1, NULL, OPT_DIR},          {"state", 1, NULL, OPT_STATE},
-    {"listen", 1, NULL, OPT_LISTEN},    {"token-file", 1, NULL, OPT_TOKEN},
-    {"cluster", 1, NULL, OPT_CLUSTER},  {"blob-bytes", 1, NULL, OPT_BLOB_BYTES},
-    {"ready-fd", 1, NULL, OPT_READY},   {"watch-fd", 1, NULL, OPT_WATCH},
-    {"tls-dir", 1, NULL, OPT_TLS_DIR},  {"insecure", 0, NULL, OPT_INSECURE},
+    {"dir", 1, NULL, OPT_DIR},
+    {"state", 1, NULL, OPT_STATE},
+    {"listen", 1, NULL, OPT_LISTEN},
+    {"token-file", 1, NULL, OPT_TOKEN},
+    {"cluster", 1, NULL, OPT_CLUSTER},
+    {"blob-bytes", 1, NULL, OPT_BLOB_BYTES},
+    {"ready-fd", 1, NULL, OPT_READY},
+    {"watch-fd", 1, NULL, OPT_WATCH},
+    {"tls-dir", 1, NULL, OPT_TLS_DIR},
+    {"insecure", 0, NULL, OPT_INSECURE},
     {"logs", 1, NULL, OPT_LOGS},
-    {"help", 0, NULL, OPT_HELP},        {NULL, 0, NULL, 0},
+    {"help", 0, NULL, OPT_HELP},
+    {NULL, 0, NULL, 0},
 };
 
 static bool number(const char *text, unsigned long long max, unsigned long long *out)

@@ -19,8 +19,8 @@ struct head_options {
     char        host[64];
     uint16_t    port;
     bool        is_insecure; /* no TLS beyond loopback */
-    int         ready_fd; /* -1: none */
-    int         watch_fd; /* -1: none; else a private cluster */
+    int         ready_fd;    /* -1: none */
+    int         watch_fd;    /* -1: none; else a private cluster */
     uint64_t    blob_bytes_max;
 };
 

@@ -59,8 +59,8 @@ static void take_call(struct rpc_service *service, struct rpc_call *call, mt_vie
         return;
     }
     *c = (struct call){{call_gone}, sh, call, number};
-    struct head_event event = {.kind = HEAD_EV_CALL, .call = number, .method = method,
-                               .bytes = request.data, .bytes_size = request.size};
+    struct head_event event = {
+        .kind = HEAD_EV_CALL, .call = number, .method = method, .bytes = request.data, .bytes_size = request.size};
     shell_step(sh, &event);
     /* Told at once where the caller has left already: so after the step, which reads the request. */
     if (mt_map_ptr(&sh->calls, mt_map_key(number)))
@@ -92,8 +92,8 @@ static void attach_message(struct rpc_stream_handler *handler, struct rpc_stream
         a->is_paused = true;
         rpc_stream_pause(stream);
     }
-    struct head_event event = {.kind = HEAD_EV_STREAM_MESSAGE, .stream = a->number,
-                               .bytes = message.data, .bytes_size = message.size};
+    struct head_event event = {
+        .kind = HEAD_EV_STREAM_MESSAGE, .stream = a->number, .bytes = message.data, .bytes_size = message.size};
     shell_step(sh, &event);
 }
 
@@ -157,7 +157,7 @@ void shell_close(struct shell *sh, const struct head_action *action)
 
 void shell_resume_streams(struct shell *sh)
 {
-    MT_MAP_EACH (&sh->attached, entry) {
+    MT_MAP_EACH(&sh->attached, entry) {
         struct attach *a = entry->value.ptr;
         if (a->is_paused) {
             a->is_paused = false;
@@ -169,15 +169,17 @@ void shell_resume_streams(struct shell *sh)
 /* ---- the table ---- */
 
 /* X(name, method of the core) */
+/* clang-format off */
 #define UNARY(X)                                                                                                        \
     X(Submit, HEAD_SUBMIT) X(GetJob, HEAD_GET_JOB) X(WaitJob, HEAD_WAIT_JOB) X(ListJobs, HEAD_LIST_JOBS)                \
     X(StopJob, HEAD_STOP_JOB) X(HasBlobs, HEAD_HAS_BLOBS) X(ListNodes, HEAD_LIST_NODES) X(Shutdown, HEAD_SHUTDOWN)  \
     X(Query, HEAD_QUERY) X(DeleteJob, HEAD_DELETE_JOB)
+/* clang-format on */
 
-#define X(name, method)                                                                                                \
-    static void unary_##name(struct rpc_service *service, struct rpc_call *call, mt_view request)             \
-    {                                                                                                                  \
-        take_call(service, call, request, method);                                                                     \
+#define X(name, method) \
+    static void unary_##name(struct rpc_service *service, struct rpc_call *call, mt_view request) \
+    { \
+        take_call(service, call, request, method); \
     }
 UNARY(X)
 #undef X
@@ -186,7 +188,7 @@ static const struct rpc_method methods[] = {
 #define X(name, method) {"/manta.v1.Head/" #name, 0, unary_##name, NULL},
     UNARY(X)
 #undef X
-    {"/manta.v1.Head/FollowJob", 0, NULL, shell_follow},
+        {"/manta.v1.Head/FollowJob", 0, NULL, shell_follow},
     {"/manta.v1.Head/PutBlob", 0, NULL, shell_put_blob},
     {"/manta.v1.Head/GetBlob", 0, NULL, shell_get_blob},
     {"/manta.v1.Head/Attach", 0, NULL, take_attach},

@@ -39,8 +39,7 @@ void shell_path(const struct shell *sh, const char *folder, const char *name, ch
 
 mt_status shell_complain(mt_status st, const char *what, const char *which)
 {
-    fprintf(stderr, "manta-head: %s %s: %s%s%s\n", what, which, st.what, st.sys ? ": " : "",
-            st.sys ? strerror(st.sys) : "");
+    fprintf(stderr, "manta-head: %s %s: %s%s%s\n", what, which, st.what, st.sys ? ": " : "", st.sys ? strerror(st.sys) : "");
     return st;
 }
 
@@ -51,34 +50,16 @@ static void announce(struct shell *sh);
 static void act(struct shell *sh, struct head_action *action)
 {
     switch (action->kind) {
-    case HEAD_ACT_SEND:
-        shell_send(sh, action);
-        break;
-    case HEAD_ACT_CLOSE:
-        shell_close(sh, action);
-        break;
+    case HEAD_ACT_SEND: shell_send(sh, action); break;
+    case HEAD_ACT_CLOSE: shell_close(sh, action); break;
     case HEAD_ACT_REPLY:
-    case HEAD_ACT_REFUSE:
-        shell_reply(sh, action);
-        break;
-    case HEAD_ACT_STORE:
-        shell_store_batch(sh, action);
-        break;
-    case HEAD_ACT_LOG_APPEND:
-        shell_log_append(sh, action);
-        break;
-    case HEAD_ACT_LOG_DROP:
-        shell_log_drop(sh, action->job);
-        break;
-    case HEAD_ACT_JOB_ENDED:
-        shell_feed_wake(sh, action->job);
-        break;
-    case HEAD_ACT_BLOB_DROP:
-        shell_blob_drop(sh, action->bytes);
-        break;
-    case HEAD_ACT_EXIT:
-        shell_end(sh, action->status);
-        break;
+    case HEAD_ACT_REFUSE: shell_reply(sh, action); break;
+    case HEAD_ACT_STORE: shell_store_batch(sh, action); break;
+    case HEAD_ACT_LOG_APPEND: shell_log_append(sh, action); break;
+    case HEAD_ACT_LOG_DROP: shell_log_drop(sh, action->job); break;
+    case HEAD_ACT_JOB_ENDED: shell_feed_wake(sh, action->job); break;
+    case HEAD_ACT_BLOB_DROP: shell_blob_drop(sh, action->bytes); break;
+    case HEAD_ACT_EXIT: shell_end(sh, action->status); break;
     }
 }
 
@@ -282,8 +263,11 @@ static void keep_port(const struct shell *sh)
 
 static mt_status open_server(struct shell *sh)
 {
-    struct rpc_server_config config = {.host = sh->options.host, .port = sh->options.port, .token = &sh->token,
-                                       .tls = sh->tls, .is_insecure = sh->options.is_insecure};
+    struct rpc_server_config config = {.host = sh->options.host,
+                                       .port = sh->options.port,
+                                       .token = &sh->token,
+                                       .tls = sh->tls,
+                                       .is_insecure = sh->options.is_insecure};
     if (config.port == 0 && (config.port = last_port(sh)) != 0) {
         if (rpc_server_open(sh->rpc, &sh->service, &config, &sh->server).code == 0)
             return mt_ok();
@@ -355,7 +339,7 @@ static void stop(struct shell *sh)
     shell_store_close(sh);
     if (sh->rpc)
         rpc_free(sh->rpc);
-    MT_MAP_EACH (&sh->calls, entry)
+    MT_MAP_EACH(&sh->calls, entry)
         free(entry->value.ptr);
     mt_map_fini(&sh->calls);
     mt_map_fini(&sh->attached);

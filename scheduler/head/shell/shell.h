@@ -32,11 +32,11 @@ struct shell_room { /* as the store's `reserve` has found it */
 struct shell {
     struct head_options options;
     char                state[SHELL_PATH_SIZE], address_file[SHELL_PATH_SIZE], token_file[SHELL_PATH_SIZE];
-    int                 folder_hold; /* a private cluster's runtime folder (core/sys/folder.h); -1: none */
+    int                 folder_hold;    /* a private cluster's runtime folder (core/sys/folder.h); -1: none */
     bool                is_driver_gone; /* a private cluster's: the raylet is gone too, or about to */
     bool                has_made_token, owns_state, is_private, runs_as_root;
     struct io_token     token;
-    struct io_tls      *tls;      /* NULL: in clear */
+    struct io_tls      *tls; /* NULL: in clear */
     char                tls_dir[SHELL_PATH_SIZE], join_file[SHELL_PATH_SIZE];
     struct io_loop     *loop;
     struct rpc         *rpc;
@@ -81,7 +81,7 @@ void shell_step(struct shell *sh, struct head_event *event);
 /* Ends the loop once; the first status counts. */
 void shell_end(struct shell *sh, mt_status st);
 /* As mkdir; and the name outlives a power cut, where the state is meant to. */
-int  shell_mkdir(const struct shell *sh, const char *path);
+int shell_mkdir(const struct shell *sh, const char *path);
 /* <state>/<folder>/<name> */
 void shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE]);
 
@@ -120,9 +120,9 @@ void shell_store_close(struct shell *sh);
 
 /* Makes the folders, tells the core of the logs and blobs that are there, removes what is nobody's. */
 MT_MUST_USE mt_status shell_files_open(struct shell *sh);
-void shell_log_append(struct shell *sh, struct head_action *action);
-void shell_log_drop(struct shell *sh, const char *job);
-void shell_blob_drop(struct shell *sh, const struct head_bytes *sha256);
+void                  shell_log_append(struct shell *sh, struct head_action *action);
+void                  shell_log_drop(struct shell *sh, const char *job);
+void                  shell_blob_drop(struct shell *sh, const struct head_bytes *sha256);
 /* Removes everything of a private cluster. */
 void shell_files_remove(struct shell *sh);
 

@@ -198,8 +198,8 @@ struct loader {
     struct shell            *sh;
 };
 
-static mt_status load_record(struct head_store_reader *reader, enum head_table table, const uint8_t *key,
-                             size_t key_size, const uint8_t *value, size_t value_size)
+static mt_status load_record(struct head_store_reader *reader, enum head_table table, const uint8_t *key, size_t key_size,
+                             const uint8_t *value, size_t value_size)
 {
     struct loader *l = mt_container_of(reader, struct loader, reader);
     return head_load(l->sh->head, table, key, key_size, value, value_size);
@@ -216,7 +216,8 @@ static mt_status new_cluster_id(char out[HEAD_CLUSTER_SIZE])
 
 static mt_status make_core(struct shell *sh)
 {
-    struct head_config config = {.now_ms = io_now_ms(), .blob_bytes_max = sh->options.blob_bytes_max,
+    struct head_config config = {.now_ms = io_now_ms(),
+                                 .blob_bytes_max = sh->options.blob_bytes_max,
                                  .runs_as_root = sh->runs_as_root,
                                  .is_insecure = sh->options.is_insecure && !io_is_loopback(sh->options.host),
                                  .first_node = sh->is_private ? 2 : 1};
@@ -231,8 +232,7 @@ mt_status shell_store_open(struct shell *sh)
     struct loader loader = {.reader.record = load_record, .sh = sh};
     const char   *wanted = sh->options.cluster;
     MT_TRY(new_cluster_id(cluster));
-    mt_status st = head_store_sqlite_open(sh->state, wanted ? wanted : cluster, wanted != NULL, !sh->is_private, text,
-                                          &sh->store);
+    mt_status st = head_store_sqlite_open(sh->state, wanted ? wanted : cluster, wanted != NULL, !sh->is_private, text, &sh->store);
     if (st.code == 0)
         st = make_core(sh);
     if (st.code == 0 && (st = sh->store->ops->load(sh->store, &loader.reader)).code != 0)

@@ -50,9 +50,9 @@ void shell_tls_line(const struct shell *sh, char *out, size_t size)
 
 mt_status shell_tls_announce(struct shell *sh, const char *address)
 {
-    char path[SHELL_PATH_SIZE + 16];
+    char           path[SHELL_PATH_SIZE + 16];
     struct io_join join = {.token = sh->token};
-    mt_buf certificates = {0}, text = {0};
+    mt_buf         certificates = {0}, text = {0};
     if (!sh->tls)
         return mt_ok();
     snprintf(path, sizeof path, "%s/node.pem", sh->tls_dir);

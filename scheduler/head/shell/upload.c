@@ -72,7 +72,7 @@ static void upload_closed(struct rpc_stream_handler *handler, struct rpc_stream 
 static void answer(struct upload *u, int32_t code, const char *text)
 {
     Manta__V1__PutBlobReply reply = MANTA__V1__PUT_BLOB_REPLY__INIT;
-    mt_buf          bytes = {0};
+    mt_buf                  bytes = {0};
     if (u->is_answered || u->is_closed)
         return;
     u->is_answered = true;
@@ -153,8 +153,7 @@ static void end_done(struct io_job *job)
     } else if (u->sys != 0) {
         answer_sys(u, u->sys);
     } else {
-        struct head_event event = {.kind = HEAD_EV_BLOB_ADDED, .bytes = u->sha256, .bytes_size = HEAD_SHA_SIZE,
-                                   .size = u->size};
+        struct head_event event = {.kind = HEAD_EV_BLOB_ADDED, .bytes = u->sha256, .bytes_size = HEAD_SHA_SIZE, .size = u->size};
         shell_step(sh, &event);
         answer(u, MT_OK, "");
     }

@@ -30,14 +30,14 @@ struct sqlite_store {
     struct db         db;
     struct db_query   put, drop;
     uint64_t          log_end; /* with what is set aside behind it */
-    mt_status         broken; /* the failure after which nothing is applied */
+    mt_status         broken;  /* the failure after which nothing is applied */
     char              path[PATH_SIZE];
 };
 
-static mt_status sqlite_load(struct head_store *store, struct head_store_reader *reader);
-static mt_status sqlite_apply(struct head_store *store, const struct head_store_batch *batches, size_t count);
-static bool sqlite_reserve(struct head_store *store, uint64_t *out_bytes);
-static void sqlite_close(struct head_store *store);
+static mt_status                   sqlite_load(struct head_store *store, struct head_store_reader *reader);
+static mt_status                   sqlite_apply(struct head_store *store, const struct head_store_batch *batches, size_t count);
+static bool                        sqlite_reserve(struct head_store *store, uint64_t *out_bytes);
+static void                        sqlite_close(struct head_store *store);
 static const struct head_store_ops sqlite_ops = {sqlite_load, sqlite_apply, sqlite_reserve, sqlite_close};
 
 /* ---- failures ---- */
@@ -45,18 +45,12 @@ static const struct head_store_ops sqlite_ops = {sqlite_load, sqlite_apply, sqli
 static const char *advice(int32_t code)
 {
     switch (code) {
-    case MT_EDISK_FULL:
-        return "the disk is full: make room; what the head has acknowledged is kept";
-    case MT_ECORRUPT:
-        return "the file is damaged: restore it from a copy, or move it away to begin with an empty cluster";
-    case MT_EEXIST:
-        return "another head uses this state folder: stop it, or choose another --state";
-    case MT_EAUTH:
-        return "the file can't be written: it and its folder must belong to this user";
-    case MT_ENOMEM:
-        return "there is not enough memory; what the head has acknowledged is kept";
-    default:
-        return "the disk failed: look at the system's log; what the head has acknowledged is kept";
+    case MT_EDISK_FULL: return "the disk is full: make room; what the head has acknowledged is kept";
+    case MT_ECORRUPT: return "the file is damaged: restore it from a copy, or move it away to begin with an empty cluster";
+    case MT_EEXIST: return "another head uses this state folder: stop it, or choose another --state";
+    case MT_EAUTH: return "the file can't be written: it and its folder must belong to this user";
+    case MT_ENOMEM: return "there is not enough memory; what the head has acknowledged is kept";
+    default: return "the disk failed: look at the system's log; what the head has acknowledged is kept";
     }
 }
 
@@ -94,8 +88,7 @@ static mt_status make_file(struct sqlite_store *s)
             return mt_ok();
     }
     int sys = errno;
-    snprintf(s->store.text, sizeof s->store.text, "%.300s: %s: the state folder must be this user's own", s->path,
-             strerror(sys));
+    snprintf(s->store.text, sizeof s->store.text, "%.300s: %s: the state folder must be this user's own", s->path, strerror(sys));
     return mt_error(sys == ENOSPC ? MT_EDISK_FULL : MT_ESYS, sys, "make the head's store");
 }
 
@@ -155,13 +148,15 @@ static mt_status check_owner(struct sqlite_store *s, const char *cluster, bool m
     MT_TRY(setting(s, "schema", schema, sizeof schema));
     MT_TRY(setting(s, "cluster", s->store.cluster, sizeof s->store.cluster));
     if (strcmp(schema, "1") != 0) {
-        snprintf(s->store.text, sizeof s->store.text, "%.300s has format %.8s, this head knows %d: use the release that "
-                 "wrote it", s->path, schema, SCHEMA);
+        snprintf(s->store.text, sizeof s->store.text,
+                 "%.300s has format %.8s, this head knows %d: use the release that "
+                 "wrote it",
+                 s->path, schema, SCHEMA);
         return mt_error(MT_EVERSION, 0, "open the head's store");
     }
     if (must_match && strcmp(cluster, s->store.cluster) != 0) {
-        snprintf(s->store.text, sizeof s->store.text, "%.300s belongs to cluster %s, not to %.36s: choose another --state",
-                 s->path, s->store.cluster, cluster);
+        snprintf(s->store.text, sizeof s->store.text, "%.300s belongs to cluster %s, not to %.36s: choose another --state", s->path,
+                 s->store.cluster, cluster);
         return mt_error(MT_EFENCED, 0, "open the head's store");
     }
     return mt_ok();
@@ -187,9 +182,9 @@ static mt_status has_tables(struct sqlite_store *s, bool *out_has)
 
 static mt_status open_db(struct sqlite_store *s, const char *cluster, bool must_match, bool is_durable)
 {
-    struct db_options options = {.is_exclusive = true, .checkpoint_pages = CHECKPOINT_PAGES,
-                                 .is_durable = is_durable && !MT_PLANT(MT_PLANT_NO_FSYNC)};
-    bool              is_old;
+    struct db_options options = {
+        .is_exclusive = true, .checkpoint_pages = CHECKPOINT_PAGES, .is_durable = is_durable && !MT_PLANT(MT_PLANT_NO_FSYNC)};
+    bool is_old;
     MT_TRY(told(s, db_open(&s->db, s->path, &options)));
     MT_TRY(told(s, db_check(&s->db)));
     MT_TRY(has_tables(s, &is_old));
@@ -245,8 +240,8 @@ static mt_status load_row(struct sqlite_store *s, struct db_query *q, struct hea
         return mt_error(MT_EVERSION, 0, "load the head's store");
     }
     if ((uint64_t)db_int(q, 4) != sum_of(table, key.data, key.size, value.data, value.size)) {
-        snprintf(s->store.text, sizeof s->store.text, "%.300s: a record of table %d has changed on the disk: %s", s->path,
-                 table, advice(MT_ECORRUPT));
+        snprintf(s->store.text, sizeof s->store.text, "%.300s: a record of table %d has changed on the disk: %s", s->path, table,
+                 advice(MT_ECORRUPT));
         return mt_error(MT_ECORRUPT, 0, "load the head's store");
     }
     return reader->record(reader, (enum head_table)table, key.data, key.size, value.data, value.size);

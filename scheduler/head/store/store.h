@@ -47,7 +47,7 @@ struct head_store_ops {
  * but not that of the machine: for a private cluster, which ends with its driver anyway. On failure `text`
  * (HEAD_STORE_TEXT_SIZE bytes) says what is wrong and what to do: EFENCED (another cluster's), EEXIST (another head uses
  * it), EVERSION, ECORRUPT, EAUTH, EDISK_FULL, ESYS, ENOMEM. */
-MT_MUST_USE mt_status head_store_sqlite_open(const char *dir, const char *cluster, bool must_match, bool is_durable,
-                                             char *text, struct head_store **out_store);
+MT_MUST_USE mt_status head_store_sqlite_open(const char *dir, const char *cluster, bool must_match, bool is_durable, char *text,
+                                             struct head_store **out_store);
 
 #endif

@@ -22,7 +22,7 @@ struct watched {
 
 struct manta_coll_group {
     pthread_mutex_t lock;
-    struct coll_id  id; /* of the latest generation that was named here */
+    struct coll_id  id;     /* of the latest generation that was named here */
     manta_region    region; /* shared memory */
     manta_actor    *meet;   /* TCP */
     struct watched *watched;
@@ -93,8 +93,8 @@ static void meet_tell(manta_coll_group *group, struct coll_meet_word word)
 
 static void generation_tell(manta_coll_group *group)
 {
-    meet_tell(group, (struct coll_meet_word){.kind = COLL_MEET_ASK, .generation = group->id.generation,
-                                             .members = group->id.members});
+    meet_tell(group,
+              (struct coll_meet_word){.kind = COLL_MEET_ASK, .generation = group->id.generation, .members = group->id.members});
 }
 
 static void meet_open(manta_coll_group *group)
@@ -108,14 +108,14 @@ static void meet_open(manta_coll_group *group)
 static manta_status group_fill(manta_coll_group *group, const manta_coll_opts *o, manta_error *e)
 {
     size_t size;
-    group->id = (struct coll_id){.magic = COLL_ID_MAGIC,
-                                 .node = manta_node(),
-                                 .plan = {.members_max = (uint32_t)(o->size_max ? o->size_max : o->size),
-                                          .heap_size = (uint64_t)o->heap_bytes},
-                                 .generation = 1,
-                                 .members = (uint32_t)o->size,
-                                 .wait_limit_ms = (uint32_t)o->timeout_ms,
-                                 .is_tcp = o->transport == MANTA_COLL_TCP};
+    group->id = (struct coll_id){
+        .magic = COLL_ID_MAGIC,
+        .node = manta_node(),
+        .plan = {.members_max = (uint32_t)(o->size_max ? o->size_max : o->size), .heap_size = (uint64_t)o->heap_bytes},
+        .generation = 1,
+        .members = (uint32_t)o->size,
+        .wait_limit_ms = (uint32_t)o->timeout_ms,
+        .is_tcp = o->transport == MANTA_COLL_TCP};
     snprintf(group->id.name, sizeof group->id.name, "%s", o->name ? o->name : "group");
     mt_status st = mt_random_bytes(group->id.secret, sizeof group->id.secret);
     if (st.code == MT_OK)
@@ -215,8 +215,11 @@ static void on_death(void *user, const manta_death *death)
     uint32_t          generation, members, rank;
 
     if (group->id.is_tcp) {
-        meet_tell(group, (struct coll_meet_word){.kind = COLL_MEET_DEAD, .rank = w->rank, .hint = w->generation,
-                                                 .pid = (uint32_t)death->pid, .members = UINT32_MAX});
+        meet_tell(group, (struct coll_meet_word){.kind = COLL_MEET_DEAD,
+                                                 .rank = w->rank,
+                                                 .hint = w->generation,
+                                                 .pid = (uint32_t)death->pid,
+                                                 .members = UINT32_MAX});
         return;
     }
     pthread_mutex_lock(&group->lock);
@@ -255,8 +258,9 @@ void manta_coll_group_abort(manta_coll_group *group)
     if (!group)
         return;
     if (group->id.is_tcp) {
-        meet_tell(group, (struct coll_meet_word){.kind = COLL_MEET_ABORT, .rank = MT_GROUP_MEMBERS_MAX,
-                                                 .reason = MT_ECANCELLED, .members = UINT32_MAX});
+        meet_tell(group,
+                  (struct coll_meet_word){
+                      .kind = COLL_MEET_ABORT, .rank = MT_GROUP_MEMBERS_MAX, .reason = MT_ECANCELLED, .members = UINT32_MAX});
         return;
     }
     pthread_mutex_lock(&group->lock);

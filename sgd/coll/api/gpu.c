@@ -18,7 +18,7 @@ struct manta_coll_gpu {
     const struct sgd_nccl_plugin *nccl;
     struct sgd_nccl              *comm; /* NULL: the last error has ended it */
     manta_coll_gpu_opts           opts;
-    bool                          is_stuck; /* an end of one hangs */
+    bool                          is_stuck;  /* an end of one hangs */
     uint32_t                      before[2]; /* rank and size in the generation that comm is of */
     char                          text[SGD_NCCL_TEXT];
 };
@@ -78,8 +78,12 @@ static manta_status compare(manta_coll_gpu *gpu, const struct intent *own, manta
 
 static struct sgd_nccl_config config_of(manta_coll_gpu *gpu)
 {
-    return (struct sgd_nccl_config){.rank = manta_coll_rank(gpu->coll), .size = manta_coll_size(gpu->coll),
-                                    .device = gpu->opts.device, .look = look, .user = gpu, .text = gpu->text,
+    return (struct sgd_nccl_config){.rank = manta_coll_rank(gpu->coll),
+                                    .size = manta_coll_size(gpu->coll),
+                                    .device = gpu->opts.device,
+                                    .look = look,
+                                    .user = gpu,
+                                    .text = gpu->text,
                                     .wait_ms = gpu->opts.timeout_ms ? (uint32_t)gpu->opts.timeout_ms : MT_COLL_WAIT_MS};
 }
 
@@ -111,12 +115,12 @@ static manta_status joined(manta_coll_gpu *gpu, mt_status st, manta_error *e)
  * waiting inside NCCL. */
 static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
 {
-    struct coll_link       *link = coll_member_link(gpu->coll);
-    struct sgd_nccl_config  config = config_of(gpu);
-    struct intent           own = {.head = {.kind = COLL_JOIN, .count = gpu->opts.nccl_comm ? 1 : 0}};
-    unsigned char           id[SGD_NCCL_ID] = {0};
-    struct coll_call        call = {.kind = COLL_BROADCAST, .type = COLL_U8, .count = sizeof id, .in = id, .out = id};
-    mt_status               st = sgd_nccl_open(&gpu->nccl, gpu->text);
+    struct coll_link      *link = coll_member_link(gpu->coll);
+    struct sgd_nccl_config config = config_of(gpu);
+    struct intent          own = {.head = {.kind = COLL_JOIN, .count = gpu->opts.nccl_comm ? 1 : 0}};
+    unsigned char          id[SGD_NCCL_ID] = {0};
+    struct coll_call       call = {.kind = COLL_BROADCAST, .type = COLL_U8, .count = sizeof id, .in = id, .out = id};
+    mt_status              st = sgd_nccl_open(&gpu->nccl, gpu->text);
 
     if (st.code == 0 && config.rank == 0 && !gpu->opts.nccl_comm)
         st = gpu->nccl->id(id, gpu->text);
@@ -184,10 +188,10 @@ static manta_status everyone(manta_coll_gpu *gpu, bool own, bool *out_all, manta
  * that fails ends the generation, for others may be in the middle of theirs. */
 static manta_status shrink(manta_coll_gpu *gpu, uint64_t alive, bool *out_done, manta_error *e)
 {
-    int  dead[MT_GROUP_MEMBERS_MAX], count = dead_list(gpu, alive, dead);
-    int  rank = manta_coll_rank(gpu->coll), size = manta_coll_size(gpu->coll);
-    bool can = gpu->comm && gpu->nccl->is_whole(gpu->comm) && count > 0 && count + size == (int)gpu->before[1];
-    bool all = false;
+    int          dead[MT_GROUP_MEMBERS_MAX], count = dead_list(gpu, alive, dead);
+    int          rank = manta_coll_rank(gpu->coll), size = manta_coll_size(gpu->coll);
+    bool         can = gpu->comm && gpu->nccl->is_whole(gpu->comm) && count > 0 && count + size == (int)gpu->before[1];
+    bool         all = false;
     manta_status code = everyone(gpu, can, &all, e);
     if (code != MANTA_OK || !all)
         return code;
@@ -217,16 +221,22 @@ manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_err
 
 static const enum sgd_nccl_kind kinds[COLL_KINDS] = {
     [COLL_ALL_REDUCE] = SGD_NCCL_ALL_REDUCE, [COLL_REDUCE_SCATTER] = SGD_NCCL_REDUCE_SCATTER,
-    [COLL_ALL_GATHER] = SGD_NCCL_ALL_GATHER, [COLL_BROADCAST] = SGD_NCCL_BROADCAST, [COLL_REDUCE] = SGD_NCCL_REDUCE,
-    [COLL_ALL_TO_ALL] = SGD_NCCL_ALL_TO_ALL};
+    [COLL_ALL_GATHER] = SGD_NCCL_ALL_GATHER, [COLL_BROADCAST] = SGD_NCCL_BROADCAST,
+    [COLL_REDUCE] = SGD_NCCL_REDUCE,         [COLL_ALL_TO_ALL] = SGD_NCCL_ALL_TO_ALL};
 
 static manta_status run(manta_coll_gpu *gpu, const struct coll_call *call, void *stream, manta_error *e)
 {
     if (!gpu)
         return coll_fail(e, MANTA_EINVAL, "manta_coll_gpu_%s: gpu is NULL", coll_kind_name(call->kind));
     struct intent        own = {.head = coll_head_of(call)};
-    struct sgd_nccl_call order = {.kind = kinds[call->kind], .type = call->type, .op = call->op, .root = (int)call->root,
-                                  .count = call->count, .in = call->in, .out = call->out, .stream = stream};
+    struct sgd_nccl_call order = {.kind = kinds[call->kind],
+                                  .type = call->type,
+                                  .op = call->op,
+                                  .root = (int)call->root,
+                                  .count = call->count,
+                                  .in = call->in,
+                                  .out = call->out,
+                                  .stream = stream};
     if (!gpu->comm)
         return coll_fail(e, MANTA_EINVAL, "the last error has ended this communicator; see manta_coll_gpu_renew");
     if ((unsigned)call->type >= COLL_TYPES || (unsigned)call->op >= COLL_OPS ||
@@ -243,8 +253,13 @@ static manta_status run(manta_coll_gpu *gpu, const struct coll_call *call, void 
 static struct coll_call call_of(enum coll_kind kind, const void *in, void *out, size_t count, manta_coll_type type,
                                 manta_coll_op op, int root)
 {
-    return (struct coll_call){.kind = kind, .type = (enum coll_type)type, .op = (enum coll_op)op, .root = (uint32_t)root,
-                              .count = count, .in = in, .out = out};
+    return (struct coll_call){.kind = kind,
+                              .type = (enum coll_type)type,
+                              .op = (enum coll_op)op,
+                              .root = (uint32_t)root,
+                              .count = count,
+                              .in = in,
+                              .out = out};
 }
 
 manta_status manta_coll_gpu_all_reduce(manta_coll_gpu *gpu, const void *in, void *out, size_t count, manta_coll_type type,
@@ -268,8 +283,8 @@ manta_status manta_coll_gpu_all_gather(manta_coll_gpu *gpu, const void *in, void
     return run(gpu, &call, stream, e);
 }
 
-manta_status manta_coll_gpu_broadcast(manta_coll_gpu *gpu, void *data, size_t count, manta_coll_type type, int root,
-                                      void *stream, manta_error *e)
+manta_status manta_coll_gpu_broadcast(manta_coll_gpu *gpu, void *data, size_t count, manta_coll_type type, int root, void *stream,
+                                      manta_error *e)
 {
     struct coll_call call = call_of(COLL_BROADCAST, data, data, count, type, MANTA_COLL_SUM, root);
     return run(gpu, &call, stream, e);

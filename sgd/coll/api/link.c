@@ -38,8 +38,11 @@ manta_status coll_link_fail(const struct coll_link *link, manta_status code, man
 
 static struct coll_meet_word word_of(const struct coll_link *link, enum coll_meet_kind kind)
 {
-    return (struct coll_meet_word){.kind = kind, .generation = link->id.generation, .rank = link->rank,
-                                   .members = link->id.members, .pid = (uint32_t)getpid()};
+    return (struct coll_meet_word){.kind = kind,
+                                   .generation = link->id.generation,
+                                   .rank = link->rank,
+                                   .members = link->id.members,
+                                   .pid = (uint32_t)getpid()};
 }
 
 static bool is_over(const struct coll_link *link, const struct coll_meet_news *news, enum mt_code *reason, uint32_t *rank)
@@ -118,13 +121,19 @@ static bool is_decided(const struct coll_meet_word *word, const struct coll_meet
 
 static manta_status tcp_join(struct coll_link *link)
 {
-    struct coll_tcp_config config = {.group = link->id.group, .generation = link->id.generation, .rank = link->rank,
-                                     .members = link->id.members, .wait_limit_ms = link->id.wait_limit_ms,
-                                     .name = link->id.name, .secret = link->id.secret, .is_aborted = ask, .user = link};
-    struct coll_meet_word word = word_of(link, COLL_MEET_PORT);
-    struct coll_meet_news news;
-    uint16_t              port;
-    manta_status          code = took(link, coll_tcp_open(&link->tcp, &config, &port), "");
+    struct coll_tcp_config config = {.group = link->id.group,
+                                     .generation = link->id.generation,
+                                     .rank = link->rank,
+                                     .members = link->id.members,
+                                     .wait_limit_ms = link->id.wait_limit_ms,
+                                     .name = link->id.name,
+                                     .secret = link->id.secret,
+                                     .is_aborted = ask,
+                                     .user = link};
+    struct coll_meet_word  word = word_of(link, COLL_MEET_PORT);
+    struct coll_meet_news  news;
+    uint16_t               port;
+    manta_status           code = took(link, coll_tcp_open(&link->tcp, &config, &port), "");
     if (code != MANTA_OK)
         return code;
     word.port = port;
@@ -141,13 +150,19 @@ static manta_status shm_open_link(struct coll_link *link)
     if (id->node != manta_node())
         return coll_fail(&link->e, MANTA_EINVAL,
                          "group \"%s\" is one of node %u, over its shared memory, and this is node %u: make it with "
-                         "transport MANTA_COLL_TCP", id->name, id->node, manta_node());
+                         "transport MANTA_COLL_TCP",
+                         id->name, id->node, manta_node());
     manta_status code = manta_region_open(0, id->region, &link->region, &link->e);
     if (code != MANTA_OK)
         return code;
-    struct coll_shm_config config = {.region = link->region.data, .region_size = link->region.size, .plan = id->plan,
-                                     .generation = id->generation, .rank = link->rank, .members = id->members,
-                                     .wait_limit_ms = id->wait_limit_ms, .name = id->name};
+    struct coll_shm_config config = {.region = link->region.data,
+                                     .region_size = link->region.size,
+                                     .plan = id->plan,
+                                     .generation = id->generation,
+                                     .rank = link->rank,
+                                     .members = id->members,
+                                     .wait_limit_ms = id->wait_limit_ms,
+                                     .name = id->name};
     return took(link, coll_shm_join(&link->shm, &config), link->shm.text);
 }
 

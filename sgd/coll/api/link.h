@@ -15,11 +15,11 @@ struct coll_link {
     uint32_t        rank;
     manta_region    region; /* shared memory */
     struct coll_shm shm;
-    manta_actor    *meet;   /* TCP: where members find each other */
-    manta_ref      *asked;  /* a question to it that is not answered yet */
-    uint32_t        round;  /* of agreements in this generation */
+    manta_actor    *meet;  /* TCP: where members find each other */
+    manta_ref      *asked; /* a question to it that is not answered yet */
+    uint32_t        round; /* of agreements in this generation */
     struct coll_tcp tcp;
-    manta_error     e;      /* of the last failure that has a text of its own */
+    manta_error     e; /* of the last failure that has a text of its own */
 };
 
 /* Joins the generation of `id`. An error leaves a link that is given back with coll_link_close. */

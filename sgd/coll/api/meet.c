@@ -31,8 +31,12 @@ static void generation_begin(struct meeting *m, const struct coll_meet_word *wor
         return;
     struct coll_meet_news last = m->news;
     memset(m, 0, sizeof *m);
-    m->news = (struct coll_meet_news){.generation = word->generation, .members = word->members, .decided = last.decided,
-                                      .round = last.round, .alive = last.alive, .flags = last.flags};
+    m->news = (struct coll_meet_news){.generation = word->generation,
+                                      .members = word->members,
+                                      .decided = last.decided,
+                                      .round = last.round,
+                                      .alive = last.alive,
+                                      .flags = last.flags};
 }
 
 static void end(struct meeting *m, uint32_t reason, uint32_t about)
@@ -89,14 +93,9 @@ static void take(struct meeting *m, const struct coll_meet_word *word)
             m->votes[word->rank] = word->flags;
         }
         break;
-    case COLL_MEET_DEAD:
-        died(m, word);
-        break;
-    case COLL_MEET_ABORT:
-        end(m, word->reason, word->rank);
-        break;
-    default:
-        break;
+    case COLL_MEET_DEAD: died(m, word); break;
+    case COLL_MEET_ABORT: end(m, word->reason, word->rank); break;
+    default: break;
     }
     decide(m);
 }

@@ -46,8 +46,8 @@ static manta_status join(manta_coll *coll, const manta_coll_id *bytes, int rank,
     if (code != MANTA_OK)
         return code;
     if (rank < 0 || (uint32_t)rank >= id.members)
-        return coll_fail(e, MANTA_EINVAL, "rank %d: generation %u of group \"%s\" has %u members", rank, id.generation,
-                         id.name, id.members);
+        return coll_fail(e, MANTA_EINVAL, "rank %d: generation %u of group \"%s\" has %u members", rank, id.generation, id.name,
+                         id.members);
     return coll_link_fail(&coll->link, coll_link_open(&coll->link, &id, (uint32_t)rank), e);
 }
 
@@ -186,8 +186,8 @@ static manta_status job_check(const manta_coll *coll, const struct coll_job *job
     if ((unsigned)call->type >= COLL_TYPES || (unsigned)call->op >= COLL_OPS)
         return coll_fail(e, MANTA_EINVAL, "%s: type %d or operation %d is none of ours", name, (int)call->type, (int)call->op);
     if (call->root >= coll->link.id.members)
-        return coll_fail(e, MANTA_EINVAL, "%s: root %d, and group \"%s\" has %u members", name, (int)call->root,
-                         coll->link.id.name, coll->link.id.members);
+        return coll_fail(e, MANTA_EINVAL, "%s: root %d, and group \"%s\" has %u members", name, (int)call->root, coll->link.id.name,
+                         coll->link.id.members);
     if (job->tensor_count > MT_TENSORS_MAX || (job->tensor_count && !job->tensors))
         return coll_fail(e, MANTA_EINVAL, "%s: %zu tensors, or no list of them", name, job->tensor_count);
     for (size_t i = 0; i < (job->tensors ? job->tensor_count : 1); i++) {
@@ -222,14 +222,14 @@ static manta_status run(manta_coll *coll, const struct coll_job *job, manta_erro
 static struct coll_job reduction(enum coll_kind kind, const void *in, void *out, size_t count, manta_coll_type type,
                                  manta_coll_op op)
 {
-    return (struct coll_job){.call = {.kind = kind, .type = (enum coll_type)type, .op = (enum coll_op)op, .count = count,
-                                      .in = in, .out = out}};
+    return (struct coll_job){
+        .call = {.kind = kind, .type = (enum coll_type)type, .op = (enum coll_op)op, .count = count, .in = in, .out = out}};
 }
 
 static struct coll_job copying(enum coll_kind kind, const void *in, void *out, size_t count, manta_coll_type type, int root)
 {
-    return (struct coll_job){.call = {.kind = kind, .type = (enum coll_type)type, .root = (uint32_t)root, .count = count,
-                                      .in = in, .out = out}};
+    return (struct coll_job){
+        .call = {.kind = kind, .type = (enum coll_type)type, .root = (uint32_t)root, .count = count, .in = in, .out = out}};
 }
 
 static struct coll_job many(const manta_coll_tensor *tensors, size_t count, manta_coll_type type, manta_coll_op op)
@@ -255,8 +255,8 @@ manta_status manta_coll_all_reduce_many(manta_coll *coll, const manta_coll_tenso
     return run(coll, &job, e);
 }
 
-manta_status manta_coll_reduce(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
-                               manta_coll_op op, int root, manta_error *e)
+manta_status manta_coll_reduce(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type, manta_coll_op op,
+                               int root, manta_error *e)
 {
     struct coll_job job = reduction(COLL_REDUCE, in, out, count, type, op);
     job.call.root = (uint32_t)root;
@@ -270,22 +270,19 @@ manta_status manta_coll_reduce_scatter(manta_coll *coll, const void *in, void *o
     return run(coll, &job, e);
 }
 
-manta_status manta_coll_all_gather(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
-                                   manta_error *e)
+manta_status manta_coll_all_gather(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type, manta_error *e)
 {
     struct coll_job job = copying(COLL_ALL_GATHER, in, out, count, type, 0);
     return run(coll, &job, e);
 }
 
-manta_status manta_coll_broadcast(manta_coll *coll, void *data, size_t count, manta_coll_type type, int root,
-                                  manta_error *e)
+manta_status manta_coll_broadcast(manta_coll *coll, void *data, size_t count, manta_coll_type type, int root, manta_error *e)
 {
     struct coll_job job = copying(COLL_BROADCAST, data, data, count, type, root);
     return run(coll, &job, e);
 }
 
-manta_status manta_coll_all_to_all(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
-                                   manta_error *e)
+manta_status manta_coll_all_to_all(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type, manta_error *e)
 {
     struct coll_job job = copying(COLL_ALL_TO_ALL, in, out, count, type, 0);
     return run(coll, &job, e);
@@ -299,8 +296,8 @@ manta_status manta_coll_barrier(manta_coll *coll, manta_error *e)
 
 /* ---- started ---- */
 
-manta_coll_request *manta_coll_all_reduce_start(manta_coll *coll, const void *in, void *out, size_t count,
-                                                manta_coll_type type, manta_coll_op op, manta_error *e)
+manta_coll_request *manta_coll_all_reduce_start(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                                                manta_coll_op op, manta_error *e)
 {
     struct coll_job job = reduction(COLL_ALL_REDUCE, in, out, count, type, op);
     return start(coll, &job, e);
@@ -313,15 +310,15 @@ manta_coll_request *manta_coll_all_reduce_many_start(manta_coll *coll, const man
     return start(coll, &job, e);
 }
 
-manta_coll_request *manta_coll_reduce_scatter_start(manta_coll *coll, const void *in, void *out, size_t count,
-                                                    manta_coll_type type, manta_coll_op op, manta_error *e)
+manta_coll_request *manta_coll_reduce_scatter_start(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                                                    manta_coll_op op, manta_error *e)
 {
     struct coll_job job = reduction(COLL_REDUCE_SCATTER, in, out, count, type, op);
     return start(coll, &job, e);
 }
 
-manta_coll_request *manta_coll_all_gather_start(manta_coll *coll, const void *in, void *out, size_t count,
-                                                manta_coll_type type, manta_error *e)
+manta_coll_request *manta_coll_all_gather_start(manta_coll *coll, const void *in, void *out, size_t count, manta_coll_type type,
+                                                manta_error *e)
 {
     struct coll_job job = copying(COLL_ALL_GATHER, in, out, count, type, 0);
     return start(coll, &job, e);

@@ -251,8 +251,8 @@ static mt_status comm_adopt(struct sgd_nccl *n, void *comm)
     if (rank == n->config.rank && size == n->config.size)
         return mt_ok();
     n->comm = NULL; /* nothing was asked of it, so nothing is to be ended */
-    snprintf(n->config.text, SGD_NCCL_TEXT, "the communicator is of rank %d among %d, the group's member is rank %d among %d",
-             rank, size, n->config.rank, n->config.size);
+    snprintf(n->config.text, SGD_NCCL_TEXT, "the communicator is of rank %d among %d, the group's member is rank %d among %d", rank,
+             size, n->config.rank, n->config.size);
     return mt_error(MT_EINVAL, 0, "adopt a communicator");
 }
 
@@ -391,18 +391,12 @@ static ncclResult_t call_start(struct sgd_nccl *n, const struct sgd_nccl_call *c
     cudaStream_t   stream = stream_of(n, c->stream);
     ncclDataType_t type = type_of(c->type);
     switch (c->kind) {
-    case SGD_NCCL_ALL_REDUCE:
-        return ncclAllReduce(c->in, c->out, c->count, type, op_of(c->op), n->comm, stream);
-    case SGD_NCCL_REDUCE:
-        return ncclReduce(c->in, c->out, c->count, type, op_of(c->op), c->root, n->comm, stream);
-    case SGD_NCCL_REDUCE_SCATTER:
-        return ncclReduceScatter(c->in, c->out, c->count, type, op_of(c->op), n->comm, stream);
-    case SGD_NCCL_ALL_GATHER:
-        return ncclAllGather(c->in, c->out, c->count, type, n->comm, stream);
-    case SGD_NCCL_BROADCAST:
-        return ncclBroadcast(c->in, c->out, c->count, type, c->root, n->comm, stream);
-    case SGD_NCCL_ALL_TO_ALL:
-        return all_to_all(n, c, stream);
+    case SGD_NCCL_ALL_REDUCE: return ncclAllReduce(c->in, c->out, c->count, type, op_of(c->op), n->comm, stream);
+    case SGD_NCCL_REDUCE: return ncclReduce(c->in, c->out, c->count, type, op_of(c->op), c->root, n->comm, stream);
+    case SGD_NCCL_REDUCE_SCATTER: return ncclReduceScatter(c->in, c->out, c->count, type, op_of(c->op), n->comm, stream);
+    case SGD_NCCL_ALL_GATHER: return ncclAllGather(c->in, c->out, c->count, type, n->comm, stream);
+    case SGD_NCCL_BROADCAST: return ncclBroadcast(c->in, c->out, c->count, type, c->root, n->comm, stream);
+    case SGD_NCCL_ALL_TO_ALL: return all_to_all(n, c, stream);
     }
     return ncclInvalidArgument;
 }
@@ -414,7 +408,14 @@ static mt_status plugin_start(struct sgd_nccl *n, const struct sgd_nccl_call *c)
     return settle(n, call_start(n, c), "a call of NCCL");
 }
 
-__attribute__((visibility("default"))) const struct sgd_nccl_plugin sgd_nccl_plugin = {
-    .abi = SGD_NCCL_ABI, .identify = plugin_identify, .id = plugin_id, .join = plugin_join, .start = plugin_start,
-    .exchange = plugin_exchange, .wait = plugin_wait, .abort = comm_abort, .is_whole = plugin_is_whole,
-    .shrink = plugin_shrink, .leave = plugin_leave};
+__attribute__((visibility("default"))) const struct sgd_nccl_plugin sgd_nccl_plugin = {.abi = SGD_NCCL_ABI,
+                                                                                       .identify = plugin_identify,
+                                                                                       .id = plugin_id,
+                                                                                       .join = plugin_join,
+                                                                                       .start = plugin_start,
+                                                                                       .exchange = plugin_exchange,
+                                                                                       .wait = plugin_wait,
+                                                                                       .abort = comm_abort,
+                                                                                       .is_whole = plugin_is_whole,
+                                                                                       .shrink = plugin_shrink,
+                                                                                       .leave = plugin_leave};

@@ -27,13 +27,13 @@ enum { SGD_NCCL_ID = 128, SGD_NCCL_TEXT = 256, SGD_NCCL_ABI = 2 };
 struct sgd_nccl;
 
 struct sgd_nccl_config {
-    int         rank, size;
-    int         device;     /* of those that CUDA_VISIBLE_DEVICES leaves */
-    uint32_t    wait_ms;    /* longest wait */
+    int      rank, size;
+    int      device;               /* of those that CUDA_VISIBLE_DEVICES leaves */
+    uint32_t wait_ms;              /* longest wait */
     mt_status (*look)(void *user); /* not OK: the group is over, and why; called every now and then while waiting */
     void (*beat)(void *user);      /* NULL, or called while waiting, for an end of the communicator too: not to be taken for dead */
-    void       *user;
-    char       *text;       /* SGD_NCCL_TEXT bytes: of the last error */
+    void *user;
+    char *text; /* SGD_NCCL_TEXT bytes: of the last error */
 };
 
 enum sgd_nccl_kind {
@@ -62,7 +62,7 @@ struct sgd_nccl_call {
 struct sgd_nccl_part {
     int    peer;
     bool   is_sent;
-    void  *data; /* what is sent is not written */
+    void  *data;   /* what is sent is not written */
     size_t floats; /* > 0 */
 };
 

@@ -14,7 +14,7 @@
 #define COLL_BUILD base
 #endif
 #define PASTE_(a, b) a##_##b
-#define PASTE(a, b) PASTE_(a, b)
+#define PASTE(a, b)  PASTE_(a, b)
 
 /* The user's buffers may lie anywhere; an output may be one of the inputs, exactly, but overlaps none otherwise (ivdep). */
 typedef float    f32 __attribute__((aligned(1)));
@@ -24,22 +24,23 @@ typedef int64_t  i64 __attribute__((aligned(1)));
 typedef uint16_t u16 __attribute__((aligned(1)));
 typedef uint8_t  u8;
 
-#define LOOP(name, type, expression)                                            \
-    static void name(void *out, const void *in_a, const void *in_b, size_t n)   \
-    {                                                                           \
-        const type *left = in_a, *right = in_b;                                 \
-        type       *to = out;                                                   \
-        _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++) {                   \
-            type a = left[i], b = right[i];                                     \
-            to[i] = (type)(expression);                                         \
-        }                                                                       \
+#define LOOP(name, type, expression) \
+    static void name(void *out, const void *in_a, const void *in_b, size_t n) \
+    { \
+        const type *left = in_a, *right = in_b; \
+        type       *to = out; \
+        _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++) \
+        { \
+            type a = left[i], b = right[i]; \
+            to[i] = (type)(expression); \
+        } \
     }
-#define DIVIDE(name, type)                                            \
-    static void name(void *x, size_t n, uint32_t by)                  \
-    {                                                                 \
-        type *to = x;                                                 \
-        for (size_t i = 0; i < n; i++)                                \
-            to[i] = (type)(to[i] / (type)by);                         \
+#define DIVIDE(name, type) \
+    static void name(void *x, size_t n, uint32_t by) \
+    { \
+        type *to = x; \
+        for (size_t i = 0; i < n; i++) \
+            to[i] = (type)(to[i] / (type)by); \
     }
 
 /* One line of 64 bytes past the caches. */
@@ -73,30 +74,30 @@ static inline void beside(const struct coll_also *also, size_t at)
 
 /* A line is read from all inputs before it is written anywhere. No block is put aside in between: the processor then reads
  * ahead without a pause. */
-#define LOOP_PAST(name, type, expression)                                                                             \
-    static void past_##name(void *const *out, uint32_t outs, const void *in_a, const void *in_b, size_t lines,        \
-                            const struct coll_also *also)                                                             \
-    {                                                                                                                 \
-        const type *left = in_a, *right = in_b;                                                                       \
-        enum { N = 64 / sizeof(type) };                                                                               \
-        for (size_t at = 0; at < lines; at++, left += N, right += N) {                                                \
-            _Alignas(64) type line[N];                                                                                \
-            beside(also, at);                                                                                         \
-            for (size_t i = 0; i < N; i++) {                                                                          \
-                type a = left[i], b = right[i];                                                                       \
-                line[i] = (type)(expression);                                                                         \
-            }                                                                                                         \
-            for (uint32_t o = 0; o < outs; o++)                                                                       \
-                line_stream((char *)out[o] + at * 64, line);                                                          \
-        }                                                                                                             \
+#define LOOP_PAST(name, type, expression) \
+    static void past_##name(void *const *out, uint32_t outs, const void *in_a, const void *in_b, size_t lines, \
+                            const struct coll_also *also) \
+    { \
+        const type *left = in_a, *right = in_b; \
+        enum { N = 64 / sizeof(type) }; \
+        for (size_t at = 0; at < lines; at++, left += N, right += N) { \
+            _Alignas(64) type line[N]; \
+            beside(also, at); \
+            for (size_t i = 0; i < N; i++) { \
+                type a = left[i], b = right[i]; \
+                line[i] = (type)(expression); \
+            } \
+            for (uint32_t o = 0; o < outs; o++) \
+                line_stream((char *)out[o] + at * 64, line); \
+        } \
     }
 
 /* What is not a number wins: a != a keeps the left one, and where only b is none, a > b is false. */
 #define BOTH(name, type, expression) LOOP(name, type, expression) LOOP_PAST(name, type, expression)
-#define LOOPS_OF(type, sum)                                 \
-    BOTH(sum_##type, type, sum)                             \
-    BOTH(max_##type, type, (a > b) | (a != a) ? a : b)      \
-    BOTH(min_##type, type, (a < b) | (a != a) ? a : b)      \
+#define LOOPS_OF(type, sum) \
+    BOTH(sum_##type, type, sum) \
+    BOTH(max_##type, type, (a > b) | (a != a) ? a : b) \
+    BOTH(min_##type, type, (a < b) | (a != a) ? a : b) \
     DIVIDE(divide_##type, type)
 LOOPS_OF(f32, a + b)
 LOOPS_OF(f64, a + b)
@@ -181,7 +182,7 @@ static void narrow_f16(void *out, const float *in, size_t n)
 #if defined(__F16C__)
     for (; i + 8 <= n; i += 8)
         _mm_storeu_si128((__m128i *)(void *)(to + i),
-                        _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+                         _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #endif
     for (; i < n; i++)
         to[i] = f16_narrow(in[i]);
@@ -196,17 +197,29 @@ static void stream(void *to, const void *from, size_t lines)
 }
 
 #define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-#define ROW(type) {[COLL_SUM] = sum_##type, [COLL_MAX] = max_##type, [COLL_MIN] = min_##type}
-#define PAST(type) {[COLL_SUM] = past_sum_##type, [COLL_MAX] = past_max_##type, [COLL_MIN] = past_min_##type}
+#define TEXT(x)  TEXT_(x)
+#define ROW(type) \
+    { \
+        [COLL_SUM] = sum_##type, [COLL_MAX] = max_##type, [COLL_MIN] = min_##type \
+    }
+#define PAST(type) \
+    { \
+        [COLL_SUM] = past_sum_##type, [COLL_MAX] = past_max_##type, [COLL_MIN] = past_min_##type \
+    }
 const struct coll_loops PASTE(coll_loops, COLL_BUILD) = {
     .name = TEXT(COLL_BUILD),
-    .combine = {[COLL_LANE_F32] = ROW(f32), [COLL_LANE_F64] = ROW(f64), [COLL_LANE_I32] = ROW(i32),
-                [COLL_LANE_I64] = ROW(i64), [COLL_LANE_U8] = ROW(u8)},
+    .combine = {[COLL_LANE_F32] = ROW(f32),
+                [COLL_LANE_F64] = ROW(f64),
+                [COLL_LANE_I32] = ROW(i32),
+                [COLL_LANE_I64] = ROW(i64),
+                [COLL_LANE_U8] = ROW(u8)},
     .divide = {divide_f32, divide_f64, divide_i32, divide_i64, divide_u8},
     .widen = {widen_bf16, widen_f16},
     .narrow = {narrow_bf16, narrow_f16},
     .stream = stream,
-    .combine_past = {[COLL_LANE_F32] = PAST(f32), [COLL_LANE_F64] = PAST(f64), [COLL_LANE_I32] = PAST(i32),
-                     [COLL_LANE_I64] = PAST(i64), [COLL_LANE_U8] = PAST(u8)},
+    .combine_past = {[COLL_LANE_F32] = PAST(f32),
+                     [COLL_LANE_F64] = PAST(f64),
+                     [COLL_LANE_I32] = PAST(i32),
+                     [COLL_LANE_I64] = PAST(i64),
+                     [COLL_LANE_U8] = PAST(u8)},
 };

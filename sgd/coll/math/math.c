@@ -19,9 +19,9 @@ static const struct {
     enum coll_lane lane;
     int8_t         half; /* which of the 16-bit floats; -1: computed as it is stored */
 } types[COLL_TYPES] = {
-    [COLL_F32] = {"float32", 4, 4, COLL_LANE_F32, -1}, [COLL_F64] = {"float64", 8, 8, COLL_LANE_F64, -1},
+    [COLL_F32] = {"float32", 4, 4, COLL_LANE_F32, -1},  [COLL_F64] = {"float64", 8, 8, COLL_LANE_F64, -1},
     [COLL_BF16] = {"bfloat16", 2, 4, COLL_LANE_F32, 0}, [COLL_F16] = {"float16", 2, 4, COLL_LANE_F32, 1},
-    [COLL_I32] = {"int32", 4, 4, COLL_LANE_I32, -1}, [COLL_I64] = {"int64", 8, 8, COLL_LANE_I64, -1},
+    [COLL_I32] = {"int32", 4, 4, COLL_LANE_I32, -1},    [COLL_I64] = {"int64", 8, 8, COLL_LANE_I64, -1},
     [COLL_U8] = {"uint8", 1, 1, COLL_LANE_U8, -1},
 };
 
@@ -60,8 +60,8 @@ struct tree {
     const struct coll_loops *loops;
     enum coll_type           type;
     void (*combine)(void *out, const void *a, const void *b, size_t n);
-    const void *const       *in;
-    size_t                   at, n; /* the block, in elements */
+    const void *const *in;
+    size_t             at, n; /* the block, in elements */
 };
 
 /* Input i of the block as its lane computes it: in place, or widened into `room`. */
@@ -165,8 +165,7 @@ static struct target target_of(void *const *out, uint32_t outs, size_t size, boo
 }
 
 /* The block into all outputs. */
-static void block_put(const struct tree *t, enum coll_op op, uint32_t inputs, const struct target *to,
-                      char (*rooms)[BLOCK_BYTES])
+static void block_put(const struct tree *t, enum coll_op op, uint32_t inputs, const struct target *to, char (*rooms)[BLOCK_BYTES])
 {
     _Alignas(LINE) char result[BLOCK_BYTES];
     size_t              size = types[t->type].size;
@@ -204,12 +203,12 @@ static void blocks_put(struct tree *t, enum coll_op op, uint32_t inputs, const s
     }
 }
 
-static void reduce_to(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in,
-                      uint32_t inputs, size_t count, const struct target *to, const struct coll_also *also)
+static void reduce_to(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in, uint32_t inputs,
+                      size_t count, const struct target *to, const struct coll_also *also)
 {
     struct coll_also left = also ? *also : (struct coll_also){0};
-    struct tree t = {.loops = loops, .type = type, .in = in};
-    size_t block = (also ? PIECE_BYTES : BLOCK_BYTES) / types[type].lane_size;
+    struct tree      t = {.loops = loops, .type = type, .in = in};
+    size_t           block = (also ? PIECE_BYTES : BLOCK_BYTES) / types[type].lane_size;
 
     MT_ASSERT(inputs >= 1 && inputs <= INPUTS_MAX && to->outs >= 1 && to->outs <= INPUTS_MAX);
     t.combine = loops->combine[types[type].lane][op == COLL_MEAN ? COLL_SUM : op];
@@ -225,15 +224,15 @@ static void reduce_to(const struct coll_loops *loops, enum coll_type type, enum 
         coll_copies_end();
 }
 
-void coll_reduce(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in,
-                 uint32_t inputs, size_t count, void *out, bool is_stream, const struct coll_also *also)
+void coll_reduce(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in, uint32_t inputs,
+                 size_t count, void *out, bool is_stream, const struct coll_also *also)
 {
     struct target to = target_of(&out, 1, types[type].size, is_stream);
     reduce_to(loops, type, op, in, inputs, count, &to, also);
 }
 
-void coll_reduce_past(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in,
-                      uint32_t inputs, size_t count, void *const *out, uint32_t outs)
+void coll_reduce_past(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in, uint32_t inputs,
+                      size_t count, void *const *out, uint32_t outs)
 {
     struct target to = target_of(out, outs, types[type].size, true);
     reduce_to(loops, type, op, in, inputs, count, &to, NULL);

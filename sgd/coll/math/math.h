@@ -39,7 +39,7 @@ struct coll_loops {
     /* out = a (op) b, by lane; there is no entry for the mean, which is a sum. */
     void (*combine[COLL_LANES][COLL_OPS])(void *out, const void *a, const void *b, size_t n);
     void (*divide[COLL_LANES])(void *x, size_t n, uint32_t by);
-    void (*widen[2])(float *out, const void *in, size_t n);   /* bf16, fp16 */
+    void (*widen[2])(float *out, const void *in, size_t n); /* bf16, fp16 */
     void (*narrow[2])(void *out, const float *in, size_t n);
     void (*stream)(void *to, const void *from, size_t lines); /* past the caches; `to` aligned, whole lines of 64 bytes */
     /* combine and stream in one: each of `outs` aligned vectors gets whole lines. Beside it the first bytes of `also` are
@@ -58,11 +58,11 @@ const char *coll_op_name(enum coll_op op);
 
 /* out = the combination of in[0 .. inputs-1] (1 to 64), `count` elements each. `out` may be one of the inputs, exactly.
  * With `is_stream` the result is written past the caches: for what is not read again soon. `also` may be NULL. */
-void coll_reduce(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in,
-                 uint32_t inputs, size_t count, void *out, bool is_stream, const struct coll_also *also);
+void coll_reduce(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in, uint32_t inputs,
+                 size_t count, void *out, bool is_stream, const struct coll_also *also);
 /* The same into each of out[0 .. outs-1], past the caches. Each may be one of the inputs, exactly. */
-void coll_reduce_past(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in,
-                      uint32_t inputs, size_t count, void *const *out, uint32_t outs);
+void coll_reduce_past(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in, uint32_t inputs,
+                      size_t count, void *const *out, uint32_t outs);
 /* What this thread has streamed comes before what it writes next, for every reader. */
 void coll_copies_end(void);
 /* memcpy, or past the caches. */

@@ -25,13 +25,13 @@ struct mapping {
 
 static bool mapping_read(FILE *maps, struct mapping *m)
 {
-    char *line = NULL;
+    char  *line = NULL;
     size_t room = 0;
-    bool is_read = false;
+    bool   is_read = false;
     while (!is_read && getline(&line, &room, maps) > 0) {
         m->name[0] = 0;
-        is_read = sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %15s", &m->begin, &m->end, m->access, &m->offset, &m->major,
-                         &m->minor, &m->inode, m->name) >= 7;
+        is_read = sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %15s", &m->begin, &m->end, m->access, &m->offset, &m->major, &m->minor,
+                         &m->inode, m->name) >= 7;
     }
     free(line);
     return is_read;
@@ -131,8 +131,9 @@ mt_status coll_shm_adopt(struct coll_shm *g, void *data, size_t size)
     if (overlaps_another(g, at, size))
         return refuse(g, MT_EINVAL, 0, "the buffer is registered already, or a part of it");
     if (!is_all(at, size, is_ordinary, NULL))
-        return refuse(g, MT_EINVAL, 0, "only memory of this process alone can be registered (malloc, anonymous mmap), not a "
-                                       "mapped file, shared memory or a stack");
+        return refuse(g, MT_EINVAL, 0,
+                      "only memory of this process alone can be registered (malloc, anonymous mmap), not a "
+                      "mapped file, shared memory or a stack");
     MT_TRY(coll_alive(g));
     struct coll_adopted *a = room_for(g, size);
     if (!a)

@@ -69,7 +69,7 @@ mt_status coll_shm_decide(struct coll_shm *g, uint64_t flags, struct coll_decisi
     if (is_complete)
         settle(g, &seen);
 
-    uint64_t decision = atomic_load(&g->shared->decision);
+    uint64_t                 decision = atomic_load(&g->shared->decision);
     const struct coll_entry *by = &g->shared->entries[decision & 0xff];
     *out = (struct coll_decision){atomic_load(&by->outcome_alive), atomic_load(&by->outcome_flags)};
     if (decision >> 32 != g->generation || !(out->alive >> g->rank & 1))

@@ -13,7 +13,7 @@ enum {
     STREAM_BYTES = 8 * 1024 * 1024, /* what is larger is written past the caches */
     PAIR_BYTES = 1024 * 1024,       /* what is smaller stays in the second cache: no need to overlap reads from memory */
     CHUNK_BYTES_MIN = 16 * 1024,
-    HEAP_BYTES_MIN = 8 * 1024, /* what is smaller goes by mail, wherever it lies: one wait instead of two */
+    HEAP_BYTES_MIN = 8 * 1024,  /* what is smaller goes by mail, wherever it lies: one wait instead of two */
     PEEK_BYTES_MIN = 24 * 1024, /* what is smaller is copied into a mail in less time than the kernel takes to find its pages */
     PEEK_BYTES_MAX = COLL_RING * MT_COLL_CHUNK_BYTES, /* of all others together: what is larger takes longer than the rings */
 };
@@ -22,9 +22,9 @@ enum {
 struct run {
     struct coll_shm        *g;
     const struct coll_call *call;
-    size_t                  size;         /* of an element */
-    size_t                  part, whole;  /* bytes of one part of the input; of all that a member puts in */
-    size_t                  chunk;        /* elements of each part that one chunk carries */
+    size_t                  size;        /* of an element */
+    size_t                  part, whole; /* bytes of one part of the input; of all that a member puts in */
+    size_t                  chunk;       /* elements of each part that one chunk carries */
     uint64_t                staged_word, reduced_word;
     uint32_t                first_staged, first_reduced; /* the counts before this call */
     bool                    is_stream;
@@ -59,9 +59,7 @@ static void give(const struct run *r, const void *const *in, size_t count, size_
             break;
         /* fallthrough */
     case COLL_ALL_REDUCE:
-    case COLL_REDUCE_SCATTER:
-        reduce(r, in, count, out);
-        break;
+    case COLL_REDUCE_SCATTER: reduce(r, in, count, out); break;
     case COLL_ALL_GATHER:
     case COLL_ALL_TO_ALL:
         for (uint32_t rank = 0; rank < r->g->members; rank++)
@@ -71,8 +69,7 @@ static void give(const struct run *r, const void *const *in, size_t count, size_
         if (me != call->root)
             copy(r, out, in[call->root], count * r->size);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -127,7 +124,7 @@ static mt_status run_in_heap(struct run *r)
     const void      *in[MT_GROUP_MEMBERS_MAX];
     void            *out[MT_GROUP_MEMBERS_MAX];
     char            *base = (char *)g->shared;
-    size_t begin = slice_begin(r, r->call->count, g->rank), end = slice_begin(r, r->call->count, g->rank + 1);
+    size_t           begin = slice_begin(r, r->call->count, g->rank), end = slice_begin(r, r->call->count, g->rank + 1);
     struct coll_call barrier = {.kind = COLL_BARRIER};
 
     for (uint32_t rank = 0; rank < g->members; rank++) {
@@ -146,8 +143,7 @@ static mt_status run_in_heap(struct run *r)
 
 static bool is_for_peeking(const struct run *r)
 {
-    return r->call->kind == COLL_ALL_REDUCE && r->whole >= PEEK_BYTES_MIN &&
-           r->whole * (r->g->members - 1) <= PEEK_BYTES_MAX;
+    return r->call->kind == COLL_ALL_REDUCE && r->whole >= PEEK_BYTES_MIN && r->whole * (r->g->members - 1) <= PEEK_BYTES_MAX;
 }
 
 /* How many members can read all others' memory. */
@@ -195,9 +191,9 @@ static mt_status run_small(struct run *r)
     const struct coll_call *call = r->call;
     struct coll_shm        *g = r->g;
     const void             *in[MT_GROUP_MEMBERS_MAX];
-    bool is_giver = call->kind != COLL_BROADCAST || g->rank == call->root;
-    bool may_skip = call->kind == COLL_ALL_REDUCE && r->whole >= HEAP_BYTES_MIN, may_peek = is_for_peeking(r);
-    bool skips = (may_skip && is_mine_in_heap(r)) || (may_peek && g->peeks);
+    bool                    is_giver = call->kind != COLL_BROADCAST || g->rank == call->root;
+    bool                    may_skip = call->kind == COLL_ALL_REDUCE && r->whole >= HEAP_BYTES_MIN, may_peek = is_for_peeking(r);
+    bool                    skips = (may_skip && is_mine_in_heap(r)) || (may_peek && g->peeks);
 
     /* Who has both buffers in the heap, or can read the others', hopes that all do, and sends no data. */
     MT_TRY(coll_arrive(g, call, call->in, is_giver && !skips ? r->whole : 0));
@@ -239,7 +235,7 @@ static mt_status stage(struct run *r, uint32_t i)
     struct coll_shm *g = r->g;
     size_t           bytes = chunk_count(r, i) * r->size, offset = (size_t)i * r->chunk * r->size;
     char            *ring = coll_ring_of(g, g->rank, r->first_staged + i);
-    bool is_giver = r->call->kind != COLL_BROADCAST || g->rank == r->call->root;
+    bool             is_giver = r->call->kind != COLL_BROADCAST || g->rank == r->call->root;
 
     for (uint32_t part = 0; is_giver && part < r->whole / r->part; part++)
         memcpy(ring + part * r->chunk * r->size, (const char *)r->call->in + part_at(r, part) + offset, bytes);
@@ -260,7 +256,7 @@ static void take(struct run *r, uint32_t i)
     const struct coll_call *call = r->call;
     struct coll_shm        *g = r->g;
     const void             *in[MT_GROUP_MEMBERS_MAX];
-    bool has_parts = call->kind == COLL_REDUCE_SCATTER || call->kind == COLL_ALL_TO_ALL;
+    bool                    has_parts = call->kind == COLL_REDUCE_SCATTER || call->kind == COLL_ALL_TO_ALL;
 
     for (uint32_t rank = 0; rank < g->members; rank++)
         in[rank] = coll_ring_of(g, rank, r->first_staged + i) + (has_parts ? g->rank * r->chunk * r->size : 0);
@@ -272,7 +268,7 @@ static mt_status reduce_slice(struct run *r, uint32_t i)
 {
     struct coll_shm *g = r->g;
     const void      *in[MT_GROUP_MEMBERS_MAX];
-    size_t count = chunk_count(r, i), begin = slice_begin(r, count, g->rank), end = slice_begin(r, count, g->rank + 1);
+    size_t           count = chunk_count(r, i), begin = slice_begin(r, count, g->rank), end = slice_begin(r, count, g->rank + 1);
 
     for (uint32_t rank = 0; rank < g->members; rank++)
         in[rank] = coll_ring_of(g, rank, r->first_staged + i) + begin * r->size;
@@ -294,9 +290,9 @@ static mt_status take_results(struct run *r, uint32_t i)
 /* A sum of two: each reduces all of it, and stages the next chunk meanwhile. */
 static mt_status run_pair(struct run *r)
 {
-    struct coll_shm  *g = r->g;
-    uint32_t          chunks = chunks_of(r), other = 1 - g->rank;
-    const char       *in = r->call->in;
+    struct coll_shm *g = r->g;
+    uint32_t         chunks = chunks_of(r), other = 1 - g->rank;
+    const char      *in = r->call->in;
 
     MT_TRY(stage(r, 0));
     for (uint32_t i = 0; i < chunks; i++) {
@@ -306,8 +302,8 @@ static mt_status run_pair(struct run *r)
         MT_TRY(wait_staged(r, i));
         both[g->rank] = in + offset;
         both[other] = coll_ring_of(g, other, r->first_staged + i);
-        coll_reduce(g->loops, r->call->type, r->call->op, both, 2, chunk_count(r, i), (char *)r->call->out + offset,
-                    r->is_stream, &also);
+        coll_reduce(g->loops, r->call->type, r->call->op, both, 2, chunk_count(r, i), (char *)r->call->out + offset, r->is_stream,
+                    &also);
         if (i + 1 < chunks)
             MT_TRY(staged(r, i + 1));
     }
@@ -336,9 +332,9 @@ static mt_status run_large(struct run *r)
 {
     struct coll_shm   *g = r->g;
     struct coll_entry *entry = &g->shared->entries[g->rank];
-    bool   is_sliced = r->call->kind == COLL_ALL_REDUCE && g->members > 2;
-    bool   is_pair = r->call->kind == COLL_ALL_REDUCE && g->members == 2 && r->whole >= PAIR_BYTES;
-    size_t parts = r->whole > r->part ? g->members : 1, bytes = MT_COLL_CHUNK_BYTES;
+    bool               is_sliced = r->call->kind == COLL_ALL_REDUCE && g->members > 2;
+    bool               is_pair = r->call->kind == COLL_ALL_REDUCE && g->members == 2 && r->whole >= PAIR_BYTES;
+    size_t             parts = r->whole > r->part ? g->members : 1, bytes = MT_COLL_CHUNK_BYTES;
 
     while (bytes > CHUNK_BYTES_MIN && bytes * COLL_RING > r->whole)
         bytes /= 2; /* so that nobody waits long for the first one */

@@ -73,9 +73,8 @@ void coll_message_explain(struct coll_shm *g, uint32_t from, uint32_t to)
 {
     struct coll_dispute d = coll_pipe_of(g, from, to)->dispute;
     snprintf(g->text, sizeof g->text, "group \"%s\": rank %u sent %llu %s, rank %u expected %llu %s", g->name, from,
-             (unsigned long long)d.sent_count, d.sent_type < COLL_TYPES ? coll_type_name((enum coll_type)d.sent_type) : "?",
-             to, (unsigned long long)d.wanted_count,
-             d.wanted_type < COLL_TYPES ? coll_type_name((enum coll_type)d.wanted_type) : "?");
+             (unsigned long long)d.sent_count, d.sent_type < COLL_TYPES ? coll_type_name((enum coll_type)d.sent_type) : "?", to,
+             (unsigned long long)d.wanted_count, d.wanted_type < COLL_TYPES ? coll_type_name((enum coll_type)d.wanted_type) : "?");
 }
 
 static mt_status receive_step(struct coll_shm *g, struct half *h, bool *moved)

@@ -16,22 +16,22 @@ typedef _Atomic uint64_t coll_word;
 
 struct coll_mail {
     _Alignas(64) coll_word arrived; /* written last */
-    struct coll_head       head;
-    uint64_t               in_at, out_at; /* of the call's buffers in the region; 0: they lie elsewhere */
-    uint64_t               address;       /* of its input in its own memory */
-    uint64_t               peeks;         /* it can read the others' memory */
-    _Alignas(64) char      body[MT_COLL_MAIL_BYTES];
+    struct coll_head head;
+    uint64_t         in_at, out_at; /* of the call's buffers in the region; 0: they lie elsewhere */
+    uint64_t         address;       /* of its input in its own memory */
+    uint64_t         peeks;         /* it can read the others' memory */
+    _Alignas(64) char body[MT_COLL_MAIL_BYTES];
 };
 
 struct coll_entry {
-    _Alignas(64) coll_word staged;  /* chunks that this member has put into its ring */
-    _Alignas(64) coll_word reduced; /* chunks of which its slice is in the results ring */
+    _Alignas(64) coll_word staged;      /* chunks that this member has put into its ring */
+    _Alignas(64) coll_word reduced;     /* chunks of which its slice is in the results ring */
     _Alignas(64) _Atomic uint32_t park; /* slept on */
     _Atomic uint32_t waits_for;         /* set before it sleeps: whose word it needs; MT_GROUP_MEMBERS_MAX: anybody's */
     /* Written before the generation's first arrival. */
     _Alignas(64) coll_word joined; /* generation << 32 | pid */
-    _Atomic uint64_t pid_space; /* which numbering of processes the pid is of */
-    _Atomic uint64_t address;   /* of its own struct coll_shm: whoever can read it there can read its memory */
+    _Atomic uint64_t pid_space;    /* which numbering of processes the pid is of */
+    _Atomic uint64_t address;      /* of its own struct coll_shm: whoever can read it there can read its memory */
     /* A vote: the values are written before the word, the outcome before the group's decision. */
     _Alignas(64) coll_word voted; /* generation << 32 | round */
     _Atomic uint64_t flags, outcome_alive, outcome_flags;
@@ -43,13 +43,13 @@ struct coll_shared {
     _Alignas(64) _Atomic uint64_t abort;    /* generation << 32 | reason << 24 | rank << 16 | other rank << 8 | which mail */
     _Alignas(64) _Atomic uint64_t sleepers; /* bit r: rank r may be asleep on its park word */
     _Alignas(64) coll_word decision;        /* generation << 32 | round << 8 | rank whose outcome stands */
-    _Atomic uint64_t formed;                /* generation << 32 | members: the latest that anybody has joined */
+    _Atomic uint64_t  formed;               /* generation << 32 | members: the latest that anybody has joined */
     struct coll_entry entries[MT_GROUP_MEMBERS_MAX];
 };
 
 struct coll_pipe_chunk {
-    uint8_t           type;
-    uint64_t          count; /* of the whole message */
+    uint8_t  type;
+    uint64_t count; /* of the whole message */
     _Alignas(64) char body[MT_COLL_PIPE_BYTES];
 };
 /* What was sent and what its receiver expected; written by the receiver before it ends the generation. */
@@ -109,7 +109,7 @@ MT_MUST_USE mt_status coll_wait(struct coll_shm *g, const coll_word *word, uint3
 MT_MUST_USE mt_status coll_publish(struct coll_shm *g, coll_word *word, uint64_t *last, uint32_t number);
 /* OK while the generation lives. */
 MT_MUST_USE mt_status coll_alive(struct coll_shm *g);
-void coll_wake_all(struct coll_shared *shared);
+void                  coll_wake_all(struct coll_shared *shared);
 /* Reads another member's memory. An error ends the generation. */
 MT_MUST_USE mt_status coll_peek(struct coll_shm *g, uint32_t rank, uint64_t address, void *to, size_t size);
 /* Looks at the members' pidfds and tells who is dead. */

@@ -274,8 +274,7 @@ static bool can_peek(const struct coll_shm *g)
         uint32_t generation = 0;
         if (rank == g->rank)
             continue;
-        if (g->pidfds[rank] < 0 || !memory_read(g, rank, address, &generation, sizeof generation) ||
-            generation != g->generation)
+        if (g->pidfds[rank] < 0 || !memory_read(g, rank, address, &generation, sizeof generation) || generation != g->generation)
             return false;
     }
     return !g->plan.is_bare;
@@ -470,8 +469,8 @@ mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uint32_t rank, 
     struct coll_call call = {.kind = COLL_JOIN, .count = members};
 
     if (generation <= g->generation || members == 0 || members > g->plan.members_max || rank >= members) {
-        snprintf(g->text, sizeof g->text, "group \"%s\": generation %u (after %u), rank %u of %u members (at most %u)",
-                 g->name, generation, g->generation, rank, members, g->plan.members_max);
+        snprintf(g->text, sizeof g->text, "group \"%s\": generation %u (after %u), rank %u of %u members (at most %u)", g->name,
+                 generation, g->generation, rank, members, g->plan.members_max);
         return mt_error(MT_EINVAL, 0, "group: generation, rank or number of members out of range");
     }
     MT_TRY(coll_shm_give_back_all(g));

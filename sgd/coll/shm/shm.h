@@ -76,7 +76,7 @@ struct coll_shm {
     uint32_t                 wait_limit_ms, spin_ns, looks_max;
     uint64_t                 mail_words[COLL_MAILS]; /* what this member wrote last into its own words: nobody else may have */
     uint32_t                 sent[MT_GROUP_MEMBERS_MAX], taken[MT_GROUP_MEMBERS_MAX]; /* chunks to and from each */
-    int                      pidfds[MT_GROUP_MEMBERS_MAX]; /* -1: not known */
+    int                      pidfds[MT_GROUP_MEMBERS_MAX];                            /* -1: not known */
     uint64_t                 heap_used;
     bool                     peeks; /* the kernel lets this member read all others' memory */
     char                     name[COLL_NAME_BYTES];
@@ -90,11 +90,10 @@ MT_MUST_USE mt_status coll_shm_size(const struct coll_shm_plan *plan, size_t *ou
 /* Joins a generation and waits for all its members. EINVAL where the arguments are out of range, the region is another
  * plan's, or members disagree on their number. A struct that was used before is first given back with coll_shm_fini. */
 MT_MUST_USE mt_status coll_shm_join(struct coll_shm *g, const struct coll_shm_config *config);
-void coll_shm_fini(struct coll_shm *g);
+void                  coll_shm_fini(struct coll_shm *g);
 /* The next generation of a member that was in one: its rank and their number there. `from[r]` is the present rank of new
  * rank r, -1 for one that is new; NULL: nobody keeps a place that is known. */
-MT_MUST_USE mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uint32_t rank, uint32_t members,
-                                    const int8_t *from);
+MT_MUST_USE mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uint32_t rank, uint32_t members, const int8_t *from);
 
 /* For a member that waits for something else: looks for dead members; not OK once the generation is over. Does not block. */
 MT_MUST_USE mt_status coll_shm_look(struct coll_shm *g);
@@ -107,8 +106,7 @@ MT_MUST_USE mt_status coll_shm_arrive(struct coll_shm *g, const struct coll_call
 
 /* A message to one member and one from another, at the same time. The receiver's type and count must be the sender's: else
  * everyone gets EINVAL. */
-MT_MUST_USE mt_status coll_shm_exchange(struct coll_shm *g, const struct coll_message *send,
-                                        const struct coll_message *receive);
+MT_MUST_USE mt_status coll_shm_exchange(struct coll_shm *g, const struct coll_message *send, const struct coll_message *receive);
 
 /* What the survivors of a generation agree on, aborted or not. */
 struct coll_decision {

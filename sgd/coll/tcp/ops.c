@@ -249,20 +249,13 @@ mt_status coll_tcp_run(struct coll_tcp *g, const struct coll_call *call)
         return sum_small(&r);
     MT_TRY(heads_exchange(&r, NULL, 0));
     switch (call->kind) {
-    case COLL_ALL_REDUCE:
-        return sum_large(&r);
-    case COLL_REDUCE:
-        return reduce_parts(&r, call->out);
-    case COLL_REDUCE_SCATTER:
-        return reduce_scatter(&r);
-    case COLL_ALL_GATHER:
-        return copy_parts(&r, call->in, false);
-    case COLL_ALL_TO_ALL:
-        return all_to_all(&r);
-    case COLL_BROADCAST:
-        return broadcast(&r);
-    default:
-        return mt_ok();
+    case COLL_ALL_REDUCE: return sum_large(&r);
+    case COLL_REDUCE: return reduce_parts(&r, call->out);
+    case COLL_REDUCE_SCATTER: return reduce_scatter(&r);
+    case COLL_ALL_GATHER: return copy_parts(&r, call->in, false);
+    case COLL_ALL_TO_ALL: return all_to_all(&r);
+    case COLL_BROADCAST: return broadcast(&r);
+    default: return mt_ok();
     }
 }
 

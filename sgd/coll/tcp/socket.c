@@ -126,8 +126,7 @@ static bool stranger_step(struct coll_door *door, int i)
     }
     if (door->strangers[i].got < sizeof(struct coll_hello))
         return false;
-    if (!is_member(&door->strangers[i].hello, &door->mine) ||
-        send(door->strangers[i].fd, &welcome, 1, MSG_NOSIGNAL) != 1) {
+    if (!is_member(&door->strangers[i].hello, &door->mine) || send(door->strangers[i].fd, &welcome, 1, MSG_NOSIGNAL) != 1) {
         stranger_drop(door, i);
         return false;
     }

@@ -46,8 +46,7 @@ void                  coll_door_close(struct coll_door *door);
 /* From now on other members are let in. */
 void coll_door_await(struct coll_door *door, const struct coll_hello *mine);
 /* Waits at most wait_ms for one that has shown the secret; *out_fd < 0: none did. The caller owns it then. */
-MT_MUST_USE mt_status coll_door_accept(struct coll_door *door, int wait_ms, int *out_fd, uint32_t *out_rank,
-                                       uint32_t *out_channel);
+MT_MUST_USE mt_status coll_door_accept(struct coll_door *door, int wait_ms, int *out_fd, uint32_t *out_rank, uint32_t *out_channel);
 /* How long something is awaited; `look` (or NULL) is asked every `each_ms`: an error ends the wait. */
 struct coll_patience {
     int wait_ms, each_ms;

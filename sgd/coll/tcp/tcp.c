@@ -315,11 +315,11 @@ static mt_status dial_all(struct coll_tcp *g, const uint16_t *ports)
 static mt_status accept_all(struct coll_tcp *g)
 {
     struct coll_door *door = g->config.door ? g->config.door : &g->door;
-    uint32_t missing = COLL_CHANNELS * (g->config.members - 1 - g->config.rank);
-    uint64_t until = mt_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
+    uint32_t          missing = COLL_CHANNELS * (g->config.members - 1 - g->config.rank);
+    uint64_t          until = mt_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
     while (missing > 0) {
-        int          fd;
-        uint32_t     rank, channel;
+        int      fd;
+        uint32_t rank, channel;
         MT_TRY(coll_door_accept(door, g->config.ask_ms, &fd, &rank, &channel));
         if (fd >= 0 && (rank <= g->config.rank || g->peers[rank].fds[channel] >= 0)) {
             coll_socket_close(fd);

@@ -24,10 +24,10 @@ struct coll_tcp_config {
     uint32_t             wait_limit_ms; /* 0: MT_COLL_WAIT_MS */
     const char          *name;          /* for error texts; copied */
     const unsigned char *secret;        /* COLL_SECRET_BYTES */
-    struct coll_door    *door;   /* open, and kept open; NULL: one is opened for this generation */
-    uint64_t             pace;   /* bytes a second that are sent at most; 0: any number */
-    bool                 is_crowded; /* other threads of the members need the cores: waits sleep at once */
-    int                  ask_ms; /* how often `is_aborted` is asked; 0: MT_COLL_ASK_MS */
+    struct coll_door    *door;          /* open, and kept open; NULL: one is opened for this generation */
+    uint64_t             pace;          /* bytes a second that are sent at most; 0: any number */
+    bool                 is_crowded;    /* other threads of the members need the cores: waits sleep at once */
+    int                  ask_ms;        /* how often `is_aborted` is asked; 0: MT_COLL_ASK_MS */
     /* Asked now and then while a call waits: true, the generation was aborted by somebody outside. NULL: nobody is asked. */
     bool (*is_aborted)(void *user, enum mt_code *reason, uint32_t *rank);
     void *user;
@@ -42,11 +42,11 @@ struct coll_tcp {
     const struct coll_loops *loops;
     struct coll_door         door; /* where the configuration brings none */
     struct coll_peer         peers[MT_GROUP_MEMBERS_MAX];
-    uint64_t                 dead; /* bit r: rank r has closed its connections without a word */
+    uint64_t                 dead;         /* bit r: rank r has closed its connections without a word */
     _Atomic bool             is_cancelled; /* by this process, from any thread */
-    mt_status                over; /* why the generation ended */
-    uint64_t                 paced_ns; /* nothing is sent before */
-    char                    *scratch; /* a chunk of every member */
+    mt_status                over;         /* why the generation ended */
+    uint64_t                 paced_ns;     /* nothing is sent before */
+    char                    *scratch;      /* a chunk of every member */
     char                     name[COLL_NAME_BYTES];
     char                     text[COLL_TEXT_BYTES]; /* of the last error */
 };
@@ -62,7 +62,6 @@ void coll_tcp_fini(struct coll_tcp *g);
 /* For a member that waits for something else: reads what others say of the end of the generation. Does not block. */
 MT_MUST_USE mt_status coll_tcp_look(struct coll_tcp *g);
 MT_MUST_USE mt_status coll_tcp_run(struct coll_tcp *g, const struct coll_call *call);
-MT_MUST_USE mt_status coll_tcp_exchange(struct coll_tcp *g, const struct coll_message *send,
-                                        const struct coll_message *receive);
+MT_MUST_USE mt_status coll_tcp_exchange(struct coll_tcp *g, const struct coll_message *send, const struct coll_message *receive);
 
 #endif

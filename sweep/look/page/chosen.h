@@ -28,11 +28,11 @@ struct swp_chosen {
     swp_numbers records; /* each better than all before it, in the order of trials */
     swp_numbers failures;
     MT_VEC(struct swp_curve) curves; /* of trials that have not failed, with more than one report of the metric; the best first */
-    int64_t valued, curved, failed; /* how many there are to choose from */
+    int64_t valued, curved, failed;  /* how many there are to choose from */
 };
 
 /* ENOMEM. Freed by swp_chosen_fini in any case. */
 MT_MUST_USE mt_status swp_chosen_make(struct swp_chosen *chosen, const manta_sweep_view *view);
-void swp_chosen_fini(struct swp_chosen *chosen);
+void                  swp_chosen_fini(struct swp_chosen *chosen);
 
 #endif

@@ -90,9 +90,10 @@ static mt_status curve_put(const manta_sweep_view *view, const struct swp_curve 
 
 static mt_status chosen_put(const manta_sweep_view *view, const struct swp_chosen *chosen, mt_buf *out)
 {
-    MT_TRY(mt_buf_printf(out, "\"drawn\":%" PRId64 ",\"valued\":%" PRId64 ",\"curved\":%" PRId64 ",\"said\":%" PRId64
-                         ",\"best_carried\":%d,\"stretches\":%d,", view->count, chosen->valued, chosen->curved, chosen->failed,
-                         SWP_PAGE_TRIALS_BEST, SWP_PAGE_STRETCHES));
+    MT_TRY(mt_buf_printf(out,
+                         "\"drawn\":%" PRId64 ",\"valued\":%" PRId64 ",\"curved\":%" PRId64 ",\"said\":%" PRId64
+                         ",\"best_carried\":%d,\"stretches\":%d,",
+                         view->count, chosen->valued, chosen->curved, chosen->failed, SWP_PAGE_TRIALS_BEST, SWP_PAGE_STRETCHES));
     MT_TRY(mt_buf_printf(out, "\"trials\":["));
     for (size_t i = 0; i < chosen->trials.count; i++) {
         MT_TRY(mt_buf_append(out, ",", i > 0));

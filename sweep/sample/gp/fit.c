@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#define NOISE_LEAST 1e-6
+#define NOISE_LEAST    1e-6
 #define GRADIENT_LEAST 1e-2
 enum { STEPS_MAX = 200 };
 
@@ -47,7 +47,7 @@ bool swp_gp_factor(struct swp_gp *m, size_t rows)
 double swp_gp_loss(struct swp_gp *m, const double *theta, double *gradient)
 {
     const struct swp_gp_data *data = &m->data;
-    double *by_scale = &gradient[m->dims], *by_noise = by_scale + 1, fit = 0, loss = 0;
+    double                   *by_scale = &gradient[m->dims], *by_noise = by_scale + 1, fit = 0, loss = 0;
     set_kernel(m, theta);
     if (!swp_gp_factor(m, m->observed))
         return NAN;
@@ -75,9 +75,9 @@ static double loss_of(void *user, const double *theta, double *gradient)
 
 bool swp_gp_fit(struct swp_gp *m)
 {
-    double theta[SWP_LBFGS_DIMS_MAX] = {0}, loss;
-    const struct swp_lbfgs problem = {.dims = m->dims + 2, .gradient_least = GRADIENT_LEAST, .steps_max = STEPS_MAX,
-                                      .at = loss_of, .user = m};
+    double                 theta[SWP_LBFGS_DIMS_MAX] = {0}, loss;
+    const struct swp_lbfgs problem = {
+        .dims = m->dims + 2, .gradient_least = GRADIENT_LEAST, .steps_max = STEPS_MAX, .at = loss_of, .user = m};
     bool is_good = swp_lbfgs_least(&problem, theta, &loss);
     for (uint32_t i = 0; i < m->dims + 2 && !is_good; i++)
         theta[i] = 0;

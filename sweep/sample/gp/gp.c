@@ -26,7 +26,7 @@ enum { SCRATCH_COLUMNS = 18 };
 static mt_status gp_init(struct swp_sampler *s, struct swp_problem *out_problem)
 {
     (void)out_problem;
-    uint32_t count = swp_space_count(s->space);
+    uint32_t       count = swp_space_count(s->space);
     struct swp_gp *m = s->model = calloc(1, sizeof *m);
     if (!m || !(m->axes = calloc(count, sizeof *m->axes)))
         return mt_error(MT_ENOMEM, 0, "sweep: Gaussian process");
@@ -75,7 +75,7 @@ static mt_status gp_added(struct swp_sampler *s, uint32_t row, const struct swp_
     m->is_chosen.data[m->is_chosen.count++] = 0;
     for (uint32_t i = 0; i < m->dims; i++) {
         const struct swp_gp_axis *axis = &m->axes[i];
-        bool has = swp_point_has(point, axis->a.param);
+        bool                      has = swp_point_has(point, axis->a.param);
         m->units.data[m->units.count++] = has ? swp_axis_unit(&axis->a, point->values[axis->a.param]) : axis->resting;
     }
     return mt_ok();
@@ -83,9 +83,9 @@ static mt_status gp_added(struct swp_sampler *s, uint32_t row, const struct swp_
 
 static void gp_told(struct swp_sampler *s, uint32_t row)
 {
-    struct swp_gp *m = s->model;
+    struct swp_gp        *m = s->model;
     const struct swp_row *rows = s->rows.data;
-    size_t place = m->complete.count;
+    size_t                place = m->complete.count;
     if (rows[row].state != SWP_ROW_COMPLETE)
         return;
     for (; place > 0; place--) {
@@ -123,8 +123,8 @@ static mt_status make_room(struct swp_gp *m, size_t rows)
     m->slope = next;
     for (uint32_t d = 0; d < m->dims; d++)
         m->columns[d] = m->x + d * n;
-    m->data = (struct swp_gp_data){.dims = m->dims, .x = m->columns, .is_category = m->is_category, .weight = m->weight,
-                                   .scratch = m->scratch};
+    m->data = (struct swp_gp_data){
+        .dims = m->dims, .x = m->columns, .is_category = m->is_category, .weight = m->weight, .scratch = m->scratch};
     return mt_ok();
 }
 
@@ -143,7 +143,7 @@ static bool has_value(const struct swp_row *row)
 static size_t choose_rows(struct swp_sampler *s)
 {
     struct swp_gp *m = s->model;
-    size_t chosen = 0, most = MT_SWEEP_GP_ROWS_MAX;
+    size_t         chosen = 0, most = MT_SWEEP_GP_ROWS_MAX;
     for (; s->finished > most && chosen < most / 2 && chosen < m->complete.count; chosen++)
         m->is_chosen.data[m->complete.data[chosen]] = 1;
     for (size_t row = s->rows.count; row-- > 0 && chosen < most;)
@@ -178,10 +178,10 @@ static void standardise(double *y, size_t n)
 /* The chosen rows into the columns, in their order. */
 static void place_chosen(struct swp_sampler *s)
 {
-    struct swp_gp *m = s->model;
+    struct swp_gp        *m = s->model;
     const struct swp_row *rows = s->rows.data;
-    double median = m->complete.count ? rows[m->complete.data[m->complete.count / 2]].value : -INFINITY;
-    size_t n = 0;
+    double                median = m->complete.count ? rows[m->complete.data[m->complete.count / 2]].value : -INFINITY;
+    size_t                n = 0;
     for (size_t row = 0; row < s->rows.count; row++) {
         if (!m->is_chosen.data[row])
             continue;
@@ -202,7 +202,7 @@ static void place_chosen(struct swp_sampler *s)
 static size_t place_running(struct swp_sampler *s)
 {
     struct swp_gp *m = s->model;
-    size_t n = m->observed;
+    size_t         n = m->observed;
     for (size_t row = s->rows.count; row-- > 0 && n < m->observed + MT_SWEEP_GP_RUNNING_MAX && !s->opts.no_liar;)
         if (s->rows.data[row].state == SWP_ROW_RUNNING) {
             place_row(m, n, row);
@@ -215,7 +215,7 @@ static size_t place_running(struct swp_sampler *s)
 static mt_status prepare(struct swp_sampler *s)
 {
     struct swp_gp *m = s->model;
-    size_t running = 0;
+    size_t         running = 0;
     for (size_t row = 0; row < s->rows.count; row++)
         running += s->rows.data[row].state == SWP_ROW_RUNNING;
     size_t observed = s->finished < MT_SWEEP_GP_ROWS_MAX ? s->finished : MT_SWEEP_GP_ROWS_MAX;
@@ -227,7 +227,7 @@ static mt_status prepare(struct swp_sampler *s)
         m->fitted = s->finished;
     }
     size_t rows = place_running(s);
-    bool is_good = swp_gp_factor(m, rows) || swp_gp_factor(m, m->observed);
+    bool   is_good = swp_gp_factor(m, rows) || swp_gp_factor(m, m->observed);
     return is_good ? mt_ok() : mt_error(MT_EUNSCHEDULABLE, 0, "sweep: the covariance is singular");
 }
 
@@ -236,7 +236,7 @@ static mt_status prepare(struct swp_sampler *s)
 static mt_status gp_draw(struct swp_sampler *s, uint64_t trial, struct swp_point *point)
 {
     struct swp_gp *m = s->model;
-    mt_rng rng = swp_rng_of(s->seed, trial, SWP_FOR_METHOD);
+    mt_rng         rng = swp_rng_of(s->seed, trial, SWP_FOR_METHOD);
     if (m->dims == 0)
         return swp_sampler_draw_random(s, trial, point);
     mt_status st = prepare(s);
@@ -250,5 +250,10 @@ static mt_status gp_draw(struct swp_sampler *s, uint64_t trial, struct swp_point
 }
 
 const struct swp_method swp_gp_method = {
-    .is_adaptive = true, .init = gp_init, .fini = gp_fini, .draw = gp_draw, .added = gp_added, .told = gp_told,
+    .is_adaptive = true,
+    .init = gp_init,
+    .fini = gp_fini,
+    .draw = gp_draw,
+    .added = gp_added,
+    .told = gp_told,
 };

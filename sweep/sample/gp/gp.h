@@ -17,35 +17,35 @@ enum { SWP_GP_SAMPLES = 2048 }; /* among which starts are chosen */
 
 struct swp_gp_axis {
     struct swp_axis a;
-    uint64_t values; /* that a discrete one has; 0: continuous */
-    double   resting; /* where it stands while it is not active */
-    uint32_t directions[SWP_SOBOL_BITS];
+    uint64_t        values;  /* that a discrete one has; 0: continuous */
+    double          resting; /* where it stands while it is not active */
+    uint32_t        directions[SWP_SOBOL_BITS];
 };
 
 struct swp_gp {
     const struct swp_gp_loops *loops;
-    struct swp_gp_axis *axes;
-    uint32_t dims;
-    int      axis_of[MT_SWEEP_PARAMS_MAX]; /* by parameter; -1: none */
-    bool     is_category[MT_SWEEP_PARAMS_MAX];
-    bool     is_plain; /* every axis is always active, and no constraint */
-    MT_VEC(double)   units;    /* by row: dims each */
-    MT_VEC(uint32_t) complete; /* rows, the best first */
-    MT_VEC(uint8_t)  is_chosen; /* by row; scratch, all 0 between calls */
-    double  *samples; /* scratch: SWP_GP_SAMPLES x (dims + 1) */
+    struct swp_gp_axis        *axes;
+    uint32_t                   dims;
+    int                        axis_of[MT_SWEEP_PARAMS_MAX]; /* by parameter; -1: none */
+    bool                       is_category[MT_SWEEP_PARAMS_MAX];
+    bool                       is_plain; /* every axis is always active, and no constraint */
+    MT_VEC(double) units;                /* by row: dims each */
+    MT_VEC(uint32_t) complete;           /* rows, the best first */
+    MT_VEC(uint8_t) is_chosen;           /* by row; scratch, all 0 between calls */
+    double *samples;                     /* scratch: SWP_GP_SAMPLES x (dims + 1) */
 
     /* What a suggestion works with. The kernel and the first rows stay while no row is told. */
-    uint32_t      fitted;   /* rows that were told when the kernel was fitted; 0: not yet */
-    size_t        observed; /* rows with a value; those that run stand behind them */
-    size_t        capacity; /* of the columns; a multiple of the lanes */
-    double       *memory;   /* holds all that follows */
-    const double *columns[MT_SWEEP_PARAMS_MAX];
-    double       *x, *y, *alpha, *scratch; /* x: column after column */
-    double       *u, *l_inv, *slope;
-    double        weight[MT_SWEEP_PARAMS_MAX];
+    uint32_t           fitted;   /* rows that were told when the kernel was fitted; 0: not yet */
+    size_t             observed; /* rows with a value; those that run stand behind them */
+    size_t             capacity; /* of the columns; a multiple of the lanes */
+    double            *memory;   /* holds all that follows */
+    const double      *columns[MT_SWEEP_PARAMS_MAX];
+    double            *x, *y, *alpha, *scratch; /* x: column after column */
+    double            *u, *l_inv, *slope;
+    double             weight[MT_SWEEP_PARAMS_MAX];
     struct swp_gp_data data;
-    double        best;     /* the best standardised value of a complete row */
-    size_t        best_row; /* its place */
+    double             best;     /* the best standardised value of a complete row */
+    size_t             best_row; /* its place */
 };
 
 /* Finds the kernel for the rows [0, observed) from columns and y: most likely under Optuna's priors. False: numbers failed, and

@@ -55,7 +55,7 @@ static void subtract_rows(double *row, const double *rows, size_t stride, const 
         v8 a = load(row + c), b = load(row + c + 8), d = load(row + c + 16), e = load(row + c + 24);
         for (size_t k = first; k < end; k++) {
             const double *other = rows + k * stride + c;
-            v8 f = EACH(factor[k]);
+            v8            f = EACH(factor[k]);
             a -= f * load(other);
             b -= f * load(other + 8);
             d -= f * load(other + 16);
@@ -89,7 +89,7 @@ static void fill_row(const struct swp_gp_data *d, size_t i, double *u, double *s
 
 static bool loop_factor(const struct swp_gp_data *d, double *u, double *l_inv, double *slope)
 {
-    size_t n = d->n, stride = d->stride;
+    size_t  n = d->n, stride = d->stride;
     double *column = d->scratch; /* of u: row i of its transpose */
     for (size_t i = 0; i < n; i++) {
         double *row = u + i * stride, *inverse = l_inv + i * stride;
@@ -121,7 +121,7 @@ static void loop_solve(const struct swp_gp_data *d, const double *l_inv, const d
     memset(alpha, 0, d->stride * sizeof *alpha);
     for (size_t i = 0; i < d->n; i++) {
         const double *row = l_inv + i * d->stride;
-        v8 total = EACH(0.0);
+        v8            total = EACH(0.0);
         for (size_t c = 0; c <= i; c += SWP_LANES)
             total += load(row + c) * load(y + c);
         double white = sum(total);
@@ -133,9 +133,9 @@ static void loop_solve(const struct swp_gp_data *d, const double *l_inv, const d
 static double loop_gradient(const struct swp_gp_data *d, const double *l_inv, const double *slope, const double *alpha,
                             double *out_weights)
 {
-    size_t n = d->n, stride = d->stride;
+    size_t  n = d->n, stride = d->stride;
     double *column = d->scratch, *row = d->scratch + stride, trace = 0;
-    v8 totals[MT_SWEEP_PARAMS_MAX];
+    v8      totals[MT_SWEEP_PARAMS_MAX];
     for (uint32_t k = 0; k < d->dims; k++)
         totals[k] = EACH(0.0);
     for (size_t i = 0; i < n; i++) {
@@ -188,7 +188,7 @@ static void loop_predict(const struct swp_gp_data *d, const double *l_inv, const
                          double *variance, double *gradient)
 {
     double *covariance = d->scratch, *white = covariance + SWP_LANES * d->stride, *slope = white + SWP_LANES * d->stride;
-    v8 means = EACH(0.0), squares = EACH(0.0);
+    v8      means = EACH(0.0), squares = EACH(0.0);
     for (size_t i = 0; i < d->n; i++) {
         v8 square = EACH(0.0), slopes;
         for (uint32_t k = 0; k < d->dims; k++)
@@ -202,8 +202,8 @@ static void loop_predict(const struct swp_gp_data *d, const double *l_inv, const
         slope[i] = 0;
     for (size_t i = 0; i < d->n; i++) {
         const double *row = l_inv + i * d->stride;
-        v8 even = EACH(0.0), odd = EACH(0.0);
-        size_t k = 0;
+        v8            even = EACH(0.0), odd = EACH(0.0);
+        size_t        k = 0;
         for (; k + 1 <= i; k += 2) {
             even += EACH(row[k]) * load(covariance + k * SWP_LANES);
             odd += EACH(row[k + 1]) * load(covariance + (k + 1) * SWP_LANES);

@@ -19,15 +19,15 @@
 enum { STARTS = 10, ROUNDS_MAX = 100, STEPS_MAX = 200, SCAN = 16 };
 #define GRADIENT_LEAST 1e-2
 #define VARIANCE_LEAST 1e-12
-#define FAR_LEFT (-25) /* from where on a series is exact, and the formula is not */
+#define FAR_LEFT       (-25) /* from where on a series is exact, and the formula is not */
 
 struct search {
-    struct swp_sampler *s;
-    struct swp_gp *m;
+    struct swp_sampler     *s;
+    struct swp_gp          *m;
     const struct swp_point *given;
-    double   x[MT_SWEEP_PARAMS_MAX], value; /* where the local search stands: units */
-    uint32_t moving[MT_SWEEP_PARAMS_MAX], moving_count; /* continuous axes */
-    double   length[MT_SWEEP_PARAMS_MAX]; /* of the same */
+    double                  x[MT_SWEEP_PARAMS_MAX], value;             /* where the local search stands: units */
+    uint32_t                moving[MT_SWEEP_PARAMS_MAX], moving_count; /* continuous axes */
+    double                  length[MT_SWEEP_PARAMS_MAX];               /* of the same */
 };
 
 /* ---- improvement ---- */
@@ -63,7 +63,7 @@ static void point_of(const struct search *q, const double *units, struct swp_poi
     const struct swp_space *space = q->s->space;
     for (uint32_t k = 0; k < space->count; k++) {
         uint32_t param = space->order[k];
-        int axis = q->m->axis_of[param];
+        int      axis = q->m->axis_of[param];
         if (!swp_condition_holds(space, param, point))
             point->values[param] = NAN;
         else if (axis >= 0)
@@ -92,7 +92,7 @@ static void score(const struct search *q, const double *units, uint32_t count, d
     const struct swp_gp *m = q->m;
     double points[SWP_GP_LANES * MT_SWEEP_PARAMS_MAX], one[MT_SWEEP_PARAMS_MAX], mean[SWP_GP_LANES], variance[SWP_GP_LANES];
     double slopes[2 * MT_SWEEP_PARAMS_MAX], by_mean, by_variance;
-    bool is_allowed[SWP_GP_LANES];
+    bool   is_allowed[SWP_GP_LANES];
     for (uint32_t k = 0; k < SWP_GP_LANES; k++) {
         memcpy(one, units + (k < count ? k : 0) * m->dims, m->dims * sizeof *one);
         is_allowed[k] = settle(q, one);
@@ -116,7 +116,7 @@ static void score(const struct search *q, const double *units, uint32_t count, d
 static double loss_at(void *user, const double *scaled, double *gradient)
 {
     struct search *q = user;
-    double x[MT_SWEEP_PARAMS_MAX], slopes[MT_SWEEP_PARAMS_MAX], value;
+    double         x[MT_SWEEP_PARAMS_MAX], slopes[MT_SWEEP_PARAMS_MAX], value;
     memcpy(x, q->x, q->m->dims * sizeof *x);
     for (uint32_t i = 0; i < q->moving_count; i++)
         x[q->moving[i]] = scaled[i] * q->length[i];
@@ -128,9 +128,14 @@ static double loss_at(void *user, const double *scaled, double *gradient)
 
 static bool climb(struct search *q)
 {
-    double scaled[SWP_LBFGS_DIMS_MAX], low[SWP_LBFGS_DIMS_MAX] = {0}, high[SWP_LBFGS_DIMS_MAX], loss;
-    const struct swp_lbfgs problem = {.dims = q->moving_count, .low = low, .high = high, .gradient_least = GRADIENT_LEAST,
-                                      .steps_max = STEPS_MAX, .at = loss_at, .user = q};
+    double                 scaled[SWP_LBFGS_DIMS_MAX], low[SWP_LBFGS_DIMS_MAX] = {0}, high[SWP_LBFGS_DIMS_MAX], loss;
+    const struct swp_lbfgs problem = {.dims = q->moving_count,
+                                      .low = low,
+                                      .high = high,
+                                      .gradient_least = GRADIENT_LEAST,
+                                      .steps_max = STEPS_MAX,
+                                      .at = loss_at,
+                                      .user = q};
     if (q->moving_count == 0)
         return false;
     for (uint32_t i = 0; i < q->moving_count; i++) {
@@ -148,16 +153,16 @@ static bool climb(struct search *q)
 static double unit_at(const struct search *q, const struct swp_gp_axis *axis, uint64_t index)
 {
     const struct swp_param *p = swp_space_param(q->s->space, axis->a.param);
-    bool is_index = swp_kind_has_choices(p->kind);
+    bool                    is_index = swp_kind_has_choices(p->kind);
     return swp_axis_unit(&axis->a, is_index ? (double)index : swp_param_snap(p, p->low + (double)index * p->step));
 }
 
 /* Tries the values [first, first + count * by) in steps of `by` on axis d; the best index into *best. Whether it is better. */
 static bool try_values(struct search *q, uint32_t d, uint64_t first, uint64_t count, uint64_t by, uint64_t *best)
 {
-    double units[SWP_GP_LANES * MT_SWEEP_PARAMS_MAX], scores[SWP_GP_LANES], at[SWP_GP_LANES];
+    double   units[SWP_GP_LANES * MT_SWEEP_PARAMS_MAX], scores[SWP_GP_LANES], at[SWP_GP_LANES];
     uint32_t dims = q->m->dims;
-    bool is_better = false;
+    bool     is_better = false;
     for (uint64_t i = 0; i < count; i += SWP_GP_LANES) {
         uint32_t n = count - i < SWP_GP_LANES ? (uint32_t)(count - i) : SWP_GP_LANES;
         for (uint32_t k = 0; k < n; k++) {
@@ -180,8 +185,8 @@ static bool try_values(struct search *q, uint32_t d, uint64_t first, uint64_t co
 static bool scan(struct search *q, uint32_t d)
 {
     const struct swp_gp_axis *axis = &q->m->axes[d];
-    const struct swp_param *p = swp_space_param(q->s->space, axis->a.param);
-    uint64_t last = axis->values - 1, by, best = 0, low = 0, high = last;
+    const struct swp_param   *p = swp_space_param(q->s->space, axis->a.param);
+    uint64_t                  last = axis->values - 1, by, best = 0, low = 0, high = last;
     if (axis->a.is_category || axis->values <= SCAN)
         return try_values(q, d, 0, axis->values, 1, &best);
     double now = value_of(q, axis, q->x[d]);
@@ -222,7 +227,7 @@ static void draw_samples(const struct search *q, mt_rng *rng, double *samples)
 {
     for (uint32_t d = 0; d < q->m->dims; d++) {
         const struct swp_gp_axis *axis = &q->m->axes[d];
-        uint32_t seed = (uint32_t)mt_rng_next(rng);
+        uint32_t                  seed = (uint32_t)mt_rng_next(rng);
         for (uint32_t i = 0; i < SWP_GP_SAMPLES; i++) {
             double u = ((double)swp_sobol_scramble(swp_sobol_at(axis->directions, i), seed) + 0.5) * 0x1p-32;
             if (axis->a.is_category)
@@ -237,7 +242,7 @@ static void draw_samples(const struct search *q, mt_rng *rng, double *samples)
 /* Draws a sample in proportion to exp(score) and takes it out. False: none has a chance any more. */
 static bool draw_start(double *chances, mt_rng *rng, uint32_t *out)
 {
-    double total = 0, u = swp_rng_real(rng);
+    double   total = 0, u = swp_rng_real(rng);
     uint32_t last = SWP_GP_SAMPLES;
     for (uint32_t i = 0; i < SWP_GP_SAMPLES; i++)
         total += chances[i];
@@ -250,7 +255,7 @@ static bool draw_start(double *chances, mt_rng *rng, uint32_t *out)
     }
     if (last == SWP_GP_SAMPLES)
         return false;
-    chances[*out = last] = 0;
+    chances[ *out = last] = 0;
     return true;
 }
 
@@ -271,8 +276,8 @@ static void consider(struct search *q, const double *start, double value, double
 static bool search_all(struct search *q, mt_rng *rng, double *best)
 {
     uint32_t top = 0, start, dims = q->m->dims;
-    double *samples = q->m->samples, *chances = samples + (size_t)SWP_GP_SAMPLES * dims;
-    double best_value = -INFINITY, row[MT_SWEEP_PARAMS_MAX], value, chance_top;
+    double  *samples = q->m->samples, *chances = samples + (size_t)SWP_GP_SAMPLES * dims;
+    double   best_value = -INFINITY, row[MT_SWEEP_PARAMS_MAX], value, chance_top;
     draw_samples(q, rng, samples);
     for (uint32_t i = 0; i < SWP_GP_SAMPLES; i += SWP_GP_LANES)
         score(q, samples + (size_t)i * dims, SWP_GP_LANES, chances + i, NULL);
@@ -298,10 +303,10 @@ static bool search_all(struct search *q, mt_rng *rng, double *best)
 
 bool swp_gp_search(struct swp_sampler *s, mt_rng *rng, struct swp_point *point)
 {
-    struct swp_gp *m = s->model;
+    struct swp_gp         *m = s->model;
     const struct swp_point given = *point;
-    struct search q = {.s = s, .m = m, .given = &given};
-    double best[MT_SWEEP_PARAMS_MAX];
+    struct search          q = {.s = s, .m = m, .given = &given};
+    double                 best[MT_SWEEP_PARAMS_MAX];
     for (uint32_t d = 0; d < m->dims; d++)
         if (m->axes[d].values == 0) {
             q.length[q.moving_count] = 1 / sqrt(m->weight[d]);

@@ -15,9 +15,9 @@
 
 #include <math.h>
 
-#define INV_SQRT_2PI 0.39894228040143267794
-#define PRIOR_MASS 0.38292492254802620728 /* P(-1/2 < X < 1/2): of the prior between the bounds */
-#define NORMAL_PRIOR_SD (1.0 / 6) /* six deviations of a normal parameter are its range */
+#define INV_SQRT_2PI    0.39894228040143267794
+#define PRIOR_MASS      0.38292492254802620728 /* P(-1/2 < X < 1/2): of the prior between the bounds */
+#define NORMAL_PRIOR_SD (1.0 / 6)              /* six deviations of a normal parameter are its range */
 enum { FULL_WEIGHTS = 25 };
 
 /* The interval of units around a discrete value. */
@@ -46,7 +46,7 @@ static double prior_density(const struct swp_tpe_axis *axis, double unit)
 void swp_tpe_mark(struct swp_sampler *s)
 {
     struct swp_tpe *m = s->model;
-    double n = (double)m->best.count, good = s->opts.hyperopt ? ceil(0.25 * sqrt(n)) : ceil(0.1 * n);
+    double          n = (double)m->best.count, good = s->opts.hyperopt ? ceil(0.25 * sqrt(n)) : ceil(0.1 * n);
     m->good_count = (uint32_t)fmin(good, SWP_TPE_GOOD_MAX);
     for (uint32_t i = 0; i < m->good_count; i++)
         m->is_good[m->best.data[i]] = 1;
@@ -62,7 +62,7 @@ void swp_tpe_unmark(struct swp_sampler *s)
 static bool counts(const struct swp_sampler *s, const struct swp_tpe_axis *axis, bool good, size_t row)
 {
     const struct swp_tpe *m = s->model;
-    enum swp_row_state state = s->rows.data[row].state;
+    enum swp_row_state    state = s->rows.data[row].state;
     bool is_in = state == SWP_ROW_RUNNING ? !good && !s->opts.no_liar : state != SWP_ROW_FAILED && m->is_good[row] == good;
     return is_in && (!axis || !isnan(axis->units[row]));
 }
@@ -160,7 +160,7 @@ static void good_widths(struct swp_tpe *m, const struct swp_tpe_axis *axis, cons
 static void gather_good(struct swp_sampler *s, struct swp_tpe_set *good)
 {
     struct swp_tpe *m = s->model;
-    double *room = m->good;
+    double         *room = m->good;
     *good = (struct swp_tpe_set){.weight = room, .rest = room + SWP_TPE_GOOD_ROOM, .kernels = m->good_count};
     room += 3 * SWP_TPE_GOOD_ROOM;
     good->n = padded(m->good_count);
@@ -190,7 +190,7 @@ static void gather_rest(struct swp_sampler *s, struct swp_tpe_set *rest)
         m->weight[i] = 0;
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
-        size_t n = 0;
+        size_t                     n = 0;
         rest->units[d] = axis->units;
         if (axis->a.is_category)
             continue;
@@ -214,8 +214,8 @@ void swp_tpe_joint_sets(struct swp_sampler *s, struct swp_tpe_set *out_good, str
 static const double *special_weights(struct swp_sampler *s, const struct swp_tpe_set *set, const double *candidate)
 {
     struct swp_tpe *m = s->model;
-    double a = s->opts.prior_weight / (double)(set->kernels + 1), low, high;
-    const double *weight = set->weight;
+    double          a = s->opts.prior_weight / (double)(set->kernels + 1), low, high;
+    const double   *weight = set->weight;
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
         if (!axis->a.is_category && axis->a.step == 0)
@@ -237,13 +237,13 @@ static const double *special_weights(struct swp_sampler *s, const struct swp_tpe
 double swp_tpe_joint_density(struct swp_sampler *s, const struct swp_tpe_set *set, const double *candidate)
 {
     struct swp_tpe *m = s->model;
-    const double *columns[2 * MT_SWEEP_PARAMS_MAX];
-    double at[2 * MT_SWEEP_PARAMS_MAX], prior = set->prior;
-    double far = 0; /* of the plain axes from the middle: their priors are one Gaussian */
-    uint32_t count = 0;
+    const double   *columns[2 * MT_SWEEP_PARAMS_MAX];
+    double          at[2 * MT_SWEEP_PARAMS_MAX], prior = set->prior;
+    double          far = 0; /* of the plain axes from the middle: their priors are one Gaussian */
+    uint32_t        count = 0;
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
-        bool is_plain = !axis->a.is_category && axis->a.step == 0;
+        bool                       is_plain = !axis->a.is_category && axis->a.step == 0;
         if (is_plain && axis->a.is_bounded) {
             far += (candidate[d] - 0.5) * (candidate[d] - 0.5);
             prior *= INV_SQRT_2PI / PRIOR_MASS;
@@ -281,8 +281,8 @@ static void fill_axis(struct swp_sampler *s, const struct swp_tpe_axis *axis, bo
                       struct swp_tpe_set *set)
 {
     struct swp_tpe *m = s->model;
-    size_t n = 0;
-    double *by_row = m->temp;
+    size_t          n = 0;
+    double         *by_row = m->temp;
     set->kernels = weigh(s, axis, good, by_row, &set->prior);
     set->units[0] = units;
     set->n = padded(set->kernels);
@@ -308,7 +308,7 @@ void swp_tpe_axis_sets(struct swp_sampler *s, const struct swp_tpe_axis *axis, s
                        struct swp_tpe_set *out_rest)
 {
     struct swp_tpe *m = s->model;
-    double *room = m->good;
+    double         *room = m->good;
     *out_good = (struct swp_tpe_set){.weight = room, .inv = {room + SWP_TPE_GOOD_ROOM}};
     *out_rest = (struct swp_tpe_set){.weight = m->weight, .inv = {m->inv}};
     fill_axis(s, axis, true, room + 2 * SWP_TPE_GOOD_ROOM, m->shares[0], out_good);
@@ -318,7 +318,7 @@ void swp_tpe_axis_sets(struct swp_sampler *s, const struct swp_tpe_axis *axis, s
 double swp_tpe_axis_density(struct swp_sampler *s, const struct swp_tpe_axis *axis, const struct swp_tpe_set *set, double unit)
 {
     struct swp_tpe *m = s->model;
-    double low, high, sum = 0;
+    double          low, high, sum = 0;
     if (axis->a.is_category)
         return set->shares[(uint32_t)unit];
     if (axis->a.step == 0)
@@ -335,9 +335,9 @@ double swp_tpe_axis_density(struct swp_sampler *s, const struct swp_tpe_axis *ax
 
 double swp_tpe_joint_score(struct swp_sampler *s, const struct swp_point *point)
 {
-    struct swp_tpe *m = s->model;
+    struct swp_tpe    *m = s->model;
     struct swp_tpe_set good, rest;
-    double candidate[MT_SWEEP_PARAMS_MAX];
+    double             candidate[MT_SWEEP_PARAMS_MAX];
     for (uint32_t d = 0; d < m->joint_count; d++)
         candidate[d] = swp_axis_unit(&m->axes[m->joint[d]].a, point->values[m->axes[m->joint[d]].a.param]);
     swp_tpe_mark(s);
@@ -348,10 +348,10 @@ double swp_tpe_joint_score(struct swp_sampler *s, const struct swp_point *point)
 
 double swp_tpe_axis_score(struct swp_sampler *s, uint32_t index, double value)
 {
-    struct swp_tpe *m = s->model;
+    struct swp_tpe            *m = s->model;
     const struct swp_tpe_axis *axis = &m->axes[index];
-    struct swp_tpe_set good, rest;
-    double unit = swp_axis_unit(&axis->a, value);
+    struct swp_tpe_set         good, rest;
+    double                     unit = swp_axis_unit(&axis->a, value);
     swp_tpe_mark(s);
     swp_tpe_axis_sets(s, axis, &good, &rest);
     swp_tpe_unmark(s);

@@ -77,13 +77,13 @@ INLINE v8 weighed(v8 dot, const double *rest, const double *weight)
 /* The squares of differences are taken apart: what does not depend on the candidate is there. */
 static double loop_mix(const double *const *x, const double *rest, const double *at, uint32_t dims, const double *weight, size_t n)
 {
-    v8 total = EACH(0.0);
+    v8     total = EACH(0.0);
     size_t i = 0;
     for (; i + 4 * 8 <= n; i += 4 * 8) { /* four at a time: a candidate's coordinate is fetched once for all */
         v8 dots[4] = {EACH(0.0), EACH(0.0), EACH(0.0), EACH(0.0)};
         for (uint32_t d = 0; d < dims; d++) {
             const double *column = x[d] + i;
-            v8 each = EACH(at[d]);
+            v8            each = EACH(at[d]);
             for (int k = 0; k < 4; k++)
                 dots[k] += load(column + 8 * k) * each;
         }

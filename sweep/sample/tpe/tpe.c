@@ -24,7 +24,7 @@ enum { TRIES_MAX = 32 }; /* rounds of candidates before constraints send a sugge
 static mt_status tpe_init(struct swp_sampler *s, struct swp_problem *out_problem)
 {
     (void)out_problem;
-    uint32_t count = swp_space_count(s->space), choices_max = 1;
+    uint32_t        count = swp_space_count(s->space), choices_max = 1;
     struct swp_tpe *m = s->model = calloc(1, sizeof *m);
     if (!m || !(m->axes = calloc(count, sizeof *m->axes)))
         return mt_error(MT_ENOMEM, 0, "sweep: TPE");
@@ -98,7 +98,7 @@ static mt_status make_room(struct swp_tpe *m, size_t rows)
     if (rows <= m->capacity)
         return mt_ok();
     size_t from = m->capacity, to = from ? 2 * from : SWP_TPE_GOOD_ROOM;
-    bool done = grow(&m->is_good, from, to, 1) && grow(&m->weight, from, to, sizeof(double)) &&
+    bool   done = grow(&m->is_good, from, to, 1) && grow(&m->weight, from, to, sizeof(double)) &&
                 grow(&m->inv, from, to, sizeof(double)) && grow(&m->temp, from, to, sizeof(double)) &&
                 grow(&m->units, from, to, sizeof(double)) && grow(&m->order, from, to, sizeof *m->order);
     for (uint32_t i = 0; done && i < m->axis_count; i++)
@@ -134,7 +134,7 @@ static mt_status tpe_added(struct swp_sampler *s, uint32_t row, const struct swp
     MT_TRY(make_room(m, row + 1));
     for (uint32_t i = 0; i < m->axis_count; i++) {
         struct swp_tpe_axis *axis = &m->axes[i];
-        bool has = swp_point_has(point, axis->a.param);
+        bool                 has = swp_point_has(point, axis->a.param);
         axis->units[row] = has ? swp_axis_unit(&axis->a, point->values[axis->a.param]) : NAN;
         if (has && !axis->a.is_category)
             sort_in(axis, row);
@@ -156,7 +156,7 @@ static bool is_before(const struct swp_row *rows, uint32_t a, uint32_t b)
 static void tpe_told(struct swp_sampler *s, uint32_t row)
 {
     struct swp_tpe *m = s->model;
-    size_t low = 0, high = m->best.count;
+    size_t          low = 0, high = m->best.count;
     if (s->rows.data[row].state == SWP_ROW_FAILED)
         return;
     while (low < high) {
@@ -176,7 +176,7 @@ static double draw_number(const struct swp_sampler *s, const struct swp_tpe_axis
                           double *unit)
 {
     const struct swp_param *p = swp_space_param(s->space, axis->a.param);
-    double u = swp_rng_real(rng) + 0x1p-54, x;
+    double                  u = swp_rng_real(rng) + 0x1p-54, x;
     if (isnan(mean)) {
         mean = 0.5;
         inv = axis->a.is_bounded ? 1 : 6;
@@ -209,12 +209,12 @@ static void draw_joint(const struct swp_sampler *s, const struct swp_tpe_set *go
                        double *candidate)
 {
     const struct swp_tpe *m = s->model;
-    double a = s->opts.prior_weight / (double)(good->kernels + 1);
-    size_t kernel = pick_kernel(s, good, rng);
+    double                a = s->opts.prior_weight / (double)(good->kernels + 1);
+    size_t                kernel = pick_kernel(s, good, rng);
     for (uint32_t d = 0; d < m->joint_count; d++) {
         const struct swp_tpe_axis *axis = &m->axes[m->joint[d]];
-        double at = kernel == SIZE_MAX ? NAN : good->units[d][kernel];
-        double *value = &point->values[axis->a.param];
+        double                     at = kernel == SIZE_MAX ? NAN : good->units[d][kernel];
+        double                    *value = &point->values[axis->a.param];
         if (axis->a.is_category)
             *value = candidate[d] = draw_category(axis, at, a, rng);
         else
@@ -226,10 +226,10 @@ static void draw_joint(const struct swp_sampler *s, const struct swp_tpe_set *go
 static bool choose_joint(struct swp_sampler *s, bool is_whole, mt_rng *rng, struct swp_point *point)
 {
     const struct swp_tpe *m = s->model;
-    struct swp_tpe_set good, rest;
-    struct swp_point drawn = *point;
-    double candidate[MT_SWEEP_PARAMS_MAX], best = -INFINITY;
-    bool found = m->joint_count == 0;
+    struct swp_tpe_set    good, rest;
+    struct swp_point      drawn = *point;
+    double                candidate[MT_SWEEP_PARAMS_MAX], best = -INFINITY;
+    bool                  found = m->joint_count == 0;
     if (found)
         return true;
     swp_tpe_joint_sets(s, &good, &rest);
@@ -248,19 +248,19 @@ static bool choose_joint(struct swp_sampler *s, bool is_whole, mt_rng *rng, stru
 static double choose_one(struct swp_sampler *s, const struct swp_tpe_axis *axis, mt_rng *rng)
 {
     struct swp_tpe_set good, rest;
-    double best = -INFINITY, best_value = NAN, unit;
+    double             best = -INFINITY, best_value = NAN, unit;
     swp_tpe_axis_sets(s, axis, &good, &rest);
     for (uint32_t i = 0; i < s->opts.candidates; i++) {
         double value;
         if (axis->a.is_category) {
-            double u = swp_rng_real(rng);
+            double   u = swp_rng_real(rng);
             uint32_t c = 0;
             while (c + 1 < axis->a.choices && u >= good.shares[c])
                 u -= good.shares[c++];
             value = unit = c;
         } else {
             size_t kernel = pick_kernel(s, &good, rng);
-            bool is_prior = kernel == SIZE_MAX;
+            bool   is_prior = kernel == SIZE_MAX;
             value = draw_number(s, axis, is_prior ? NAN : good.units[0][kernel], is_prior ? 0 : good.inv[0][kernel], rng, &unit);
         }
         double score = log(swp_tpe_axis_density(s, axis, &good, unit)) - log(swp_tpe_axis_density(s, axis, &rest, unit));
@@ -276,7 +276,7 @@ static void choose_rest(struct swp_sampler *s, mt_rng *rng, struct swp_point *po
     const struct swp_tpe *m = s->model;
     for (uint32_t k = 0; k < s->space->count; k++) {
         uint32_t param = s->space->order[k];
-        int axis = m->axis_of[param];
+        int      axis = m->axis_of[param];
         if (!swp_condition_holds(s->space, param, point))
             point->values[param] = NAN;
         else if (axis < 0)
@@ -288,10 +288,10 @@ static void choose_rest(struct swp_sampler *s, mt_rng *rng, struct swp_point *po
 
 static mt_status tpe_draw(struct swp_sampler *s, uint64_t trial, struct swp_point *point)
 {
-    const struct swp_tpe *m = s->model;
+    const struct swp_tpe  *m = s->model;
     const struct swp_point given = *point; /* its grid parameters */
-    mt_rng rng = swp_rng_of(s->seed, trial, SWP_FOR_METHOD);
-    bool is_done = false;
+    mt_rng                 rng = swp_rng_of(s->seed, trial, SWP_FOR_METHOD);
+    bool                   is_done = false;
     for (uint32_t i = 0; i < s->space->count; i++)
         if (s->space->params[i].kind == SWP_CONSTANT)
             point->values[i] = 0;
@@ -309,5 +309,10 @@ static mt_status tpe_draw(struct swp_sampler *s, uint64_t trial, struct swp_poin
 }
 
 const struct swp_method swp_tpe_method = {
-    .is_adaptive = true, .init = tpe_init, .fini = tpe_fini, .draw = tpe_draw, .added = tpe_added, .told = tpe_told,
+    .is_adaptive = true,
+    .init = tpe_init,
+    .fini = tpe_fini,
+    .draw = tpe_draw,
+    .added = tpe_added,
+    .told = tpe_told,
 };

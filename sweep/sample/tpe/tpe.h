@@ -17,37 +17,37 @@ enum { SWP_TPE_GOOD_MAX = 25, SWP_TPE_GOOD_ROOM = 32 /* a multiple of the lanes 
 
 struct swp_tpe_axis {
     struct swp_axis a;
-    bool     is_joint;
-    double  *units;      /* by row: its value in units (a category: its index); NaN: not active */
-    double  *inv, *linear, *square; /* scratch by row, of the joint model: 1 / deviation, and the parts of its exponent */
-    MT_VEC(uint32_t) sorted; /* rows in which it is active, by value; only where it is numeric */
+    bool            is_joint;
+    double         *units;                 /* by row: its value in units (a category: its index); NaN: not active */
+    double         *inv, *linear, *square; /* scratch by row, of the joint model: 1 / deviation, and the parts of its exponent */
+    MT_VEC(uint32_t) sorted;               /* rows in which it is active, by value; only where it is numeric */
 };
 
 /* Kernels of one set. The joint model's lie by row, those of one axis by value. */
 struct swp_tpe_set {
-    const double *units[MT_SWEEP_PARAMS_MAX]; /* by joint axis; one axis: only [0] */
-    double       *inv[MT_SWEEP_PARAMS_MAX];   /* the same: 1 / deviation */
+    const double *units[MT_SWEEP_PARAMS_MAX];                                       /* by joint axis; one axis: only [0] */
+    double       *inv[MT_SWEEP_PARAMS_MAX];                                         /* the same: 1 / deviation */
     double       *linear[MT_SWEEP_PARAMS_MAX], *square[MT_SWEEP_PARAMS_MAX], *rest; /* joint model only: loops->part */
-    double       *weight; /* with all factors that don't depend on the candidate */
-    double       *shares; /* one axis, a category: probability of each choice */
-    double        prior;  /* weight of the prior's kernel */
-    size_t        n;      /* padded */
+    double       *weight;  /* with all factors that don't depend on the candidate */
+    double       *shares;  /* one axis, a category: probability of each choice */
+    double        prior;   /* weight of the prior's kernel */
+    size_t        n;       /* padded */
     size_t        kernels; /* without the prior's */
 };
 
 struct swp_tpe {
     const struct swp_tpe_loops *loops;
-    struct swp_tpe_axis *axes;
-    uint32_t  axis_count;
-    uint32_t  joint[MT_SWEEP_PARAMS_MAX], joint_count; /* axes */
-    int       axis_of[MT_SWEEP_PARAMS_MAX];            /* by parameter; -1: none */
-    MT_VEC(uint32_t) best; /* finished rows, the best first */
-    uint8_t  *is_good;     /* by row; scratch, all 0 between calls */
-    double   *weight, *inv, *temp, *units; /* scratch by row */
+    struct swp_tpe_axis        *axes;
+    uint32_t                    axis_count;
+    uint32_t                    joint[MT_SWEEP_PARAMS_MAX], joint_count; /* axes */
+    int                         axis_of[MT_SWEEP_PARAMS_MAX];            /* by parameter; -1: none */
+    MT_VEC(uint32_t) best;                                               /* finished rows, the best first */
+    uint8_t  *is_good;                                                   /* by row; scratch, all 0 between calls */
+    double   *weight, *inv, *temp, *units;                               /* scratch by row */
     uint32_t *order;
-    double   *good;        /* scratch: SWP_TPE_GOOD_ROOM doubles for each column of the good ones' set */
-    double   *shares[2];   /* scratch by choice */
-    size_t    capacity;    /* of what is by row; a multiple of the lanes */
+    double   *good;      /* scratch: SWP_TPE_GOOD_ROOM doubles for each column of the good ones' set */
+    double   *shares[2]; /* scratch by choice */
+    size_t    capacity;  /* of what is by row; a multiple of the lanes */
     uint32_t  good_count;
 };
 

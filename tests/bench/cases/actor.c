@@ -17,12 +17,12 @@ enum {
     ACTORS_MAX = MANTA_ARGS_MAX - 1,
     CLIENT_CALLS = 5000,
     CLIENTS = 4,
-    THREADS = 16,        /* as in Ray's case of concurrent calls */
-    ASYNC_CALLS = 1000,  /* calls at a time of Ray's asynchronous actors; ours have threads */
-    CROWD = 1000,        /* actors at a time */
-    MANY = 10 * 1000,    /* ... if a node's descriptors allow so many */
-    WORKER_FDS = 3,      /* that a raylet keeps for each (core/base/limits.h) ... */
-    FDS_PERCENT = 80,    /* ... of this share of its limit, but for what it needs itself */
+    THREADS = 16,       /* as in Ray's case of concurrent calls */
+    ASYNC_CALLS = 1000, /* calls at a time of Ray's asynchronous actors; ours have threads */
+    CROWD = 1000,       /* actors at a time */
+    MANY = 10 * 1000,   /* ... if a node's descriptors allow so many */
+    WORKER_FDS = 3,     /* that a raylet keeps for each (core/base/limits.h) ... */
+    FDS_PERCENT = 80,   /* ... of this share of its limit, but for what it needs itself */
     OWN_FDS = 200,
 };
 
@@ -87,7 +87,7 @@ static double step_calls(struct bench_step *step)
 static bool run_threads(struct bench *b, struct bench_row *row, int count, int threads)
 {
     struct actor_step a = {.step = {step_calls, b}, .count = count, .opts = {.max_concurrency = threads}};
-    bool ok = actors_new(&a, 1) && bench_rate(&a.step, row, 1);
+    bool              ok = actors_new(&a, 1) && bench_rate(&a.step, row, 1);
     actors_free(&a);
     return ok;
 }
@@ -145,9 +145,10 @@ static int actor_count(const struct bench *b)
 
 static bool one_to_n(struct bench *b, struct bench_row *row, int threads)
 {
-    struct actor_step a = {.step = {step_one_to_n, b}, .opts = {.max_concurrency = threads},
+    struct actor_step a = {.step = {step_one_to_n, b},
+                           .opts = {.max_concurrency = threads},
                            .client = manta_actor_new("bench_actor", NULL, MANTA_NO_ARGS)};
-    bool ok = actors_new(&a, actor_count(b)) && check_actor(a.client) && bench_rate(&a.step, row, 1);
+    bool              ok = actors_new(&a, actor_count(b)) && check_actor(a.client) && bench_rate(&a.step, row, 1);
     actors_free(&a);
     return ok;
 }

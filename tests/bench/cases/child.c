@@ -83,7 +83,6 @@ bool bench_child_run(struct bench *b, const char *what, const char *address, str
     }
     close(out[0]);
     if (!ok)
-        fprintf(stderr, "manta-bench: a program with a cluster of its own failed (wait status %#x)\n",
-                (unsigned)status);
+        fprintf(stderr, "manta-bench: a program with a cluster of its own failed (wait status %#x)\n", (unsigned)status);
     return ok;
 }

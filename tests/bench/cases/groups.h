@@ -8,6 +8,7 @@
 #define BENCH_GROUPS_H
 
 /* clang-format off */
+/* clang-format off */
 #define BENCH_GROUPS(X) \
     X(floor)            \
     X(cluster)          \
@@ -20,6 +21,7 @@
     X(pg)               \
     X(failure)          \
     X(watch)
+/* clang-format on */
 /* clang-format on */
 
 #endif

@@ -55,9 +55,8 @@ static void list(void)
 static int options_read(struct bench_options *options, int argc, char **argv)
 {
     enum { FILTER = 256, SECONDS, ADDRESS, LIST };
-    static const struct option longs[] = {{"filter", 1, NULL, FILTER},   {"seconds", 1, NULL, SECONDS},
-                                          {"address", 1, NULL, ADDRESS}, {"list", 0, NULL, LIST},
-                                          {"output", 1, NULL, 'o'},      {"help", 0, NULL, 'h'},
+    static const struct option longs[] = {{"filter", 1, NULL, FILTER}, {"seconds", 1, NULL, SECONDS}, {"address", 1, NULL, ADDRESS},
+                                          {"list", 0, NULL, LIST},     {"output", 1, NULL, 'o'},      {"help", 0, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     for (int o; (o = getopt_long(argc, argv, "o:h", longs, NULL)) != -1;) {
         if (o == FILTER && options->filter_count < 16)
@@ -168,8 +167,7 @@ int main(int argc, char **argv)
     int code = options_read(&bench.options, argc, argv);
     if (code >= 0)
         return code;
-    if (needs_cluster(&bench.options) &&
-        manta_init(&argc, &argv, &(manta_init_opts){.address = bench.options.address}, &e))
+    if (needs_cluster(&bench.options) && manta_init(&argc, &argv, &(manta_init_opts){.address = bench.options.address}, &e))
         return manta_perror(&e), 1;
     bench.cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
     cases_run(&bench);

@@ -50,8 +50,7 @@ static int64_t joined(int64_t place, int64_t left, int64_t middle, int64_t right
     return bench_mix(place ^ bench_mix(left ^ bench_mix(middle ^ bench_mix(right))));
 }
 
-MANTA_TASK(int64_t, bench_stencil, (int64_t, iterations), (int64_t, place), (int64_t, left), (int64_t, middle),
-           (int64_t, right))
+MANTA_TASK(int64_t, bench_stencil, (int64_t, iterations), (int64_t, place), (int64_t, left), (int64_t, middle), (int64_t, right))
 {
     return work(iterations) > 0 ? joined(place, left, middle, right) : 0;
 }

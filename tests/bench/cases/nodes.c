@@ -41,9 +41,9 @@ static void daemon_exec(const char *path, char *const argv[], int ready, pid_t p
 /* A daemon that has said that it is ready; 0 where it does not. */
 static pid_t daemon_start(const struct bench *b, char *const argv[])
 {
-    char   path[4160], line[256];
-    int    ready[2];
-    pid_t  parent = getpid();
+    char  path[4160], line[256];
+    int   ready[2];
+    pid_t parent = getpid();
     if (!bench_program(b, argv[0], path, sizeof path) || pipe2(ready, O_CLOEXEC) != 0)
         return 0;
     pid_t child = fork();
@@ -70,8 +70,8 @@ static bool raylet_start(const struct bench *b, struct bench_nodes *n, int numbe
     snprintf(head_file, sizeof head_file, "%s/head.addr", n->folder);
     snprintf(token, sizeof token, "%s/token", n->folder);
     snprintf(name, sizeof name, "n%d", number);
-    char *argv[] = {"manta-raylet", "--dir", dir,   "--node-name", name, "--head-file", head_file, "--token-file",
-                    token,          "--num-cpus", "1", "--ready-fd", "3",  NULL};
+    char *argv[] = {"manta-raylet", "--dir", dir,          "--node-name", name,         "--head-file", head_file,
+                    "--token-file", token,   "--num-cpus", "1",           "--ready-fd", "3",           NULL};
     return mkdir(dir, 0700) == 0 && (n->daemons[1 + number] = daemon_start(b, argv)) > 0;
 }
 

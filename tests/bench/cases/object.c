@@ -17,11 +17,11 @@ enum { BLOCK_SIZE = 64 * 1024, BLOCKS = 64 };
 static const size_t GIGABYTE = 1ull << 30, RAY_PUT = 800 * 1000 * 1000;
 
 struct object_step {
-    struct bench_step step;
-    size_t            size;
-    int               count;
-    char             *data;
-    manta_ref        *held;
+    struct bench_step    step;
+    size_t               size;
+    int                  count;
+    char                *data;
+    manta_ref           *held;
     struct bench_samples samples;
 };
 
@@ -84,7 +84,7 @@ static bool check_elsewhere(struct object_step *o, int64_t x)
 static bool run_puts(struct bench *b, struct bench_row *row, size_t size)
 {
     struct object_step o = {.step = {step_puts, b}, .size = size, .count = BENCH_BATCH, .data = calloc(1, size)};
-    bool ok = o.data && bench_rate(&o.step, row, 1) && (size < 16 || check_elsewhere(&o, b->next++));
+    bool               ok = o.data && bench_rate(&o.step, row, 1) && (size < 16 || check_elsewhere(&o, b->next++));
     free(o.data);
     return ok;
 }
@@ -202,12 +202,12 @@ static double step_put_large(struct bench_step *step)
     int64_t             x = step->b->next++;
     memcpy(o->data, &x, sizeof x);
     memcpy(o->data + o->size - sizeof x, &x, sizeof x);
-    uint64_t   start = bench_now_ns();
-    manta_ref *ref = manta_put(o->data, o->size);
-    double     ns = (double)(bench_now_ns() - start);
-    manta_error e;
-    int64_t     get_ns = -1;
-    manta_ref  *fetched = bench_fetch_task(ref, x, (int64_t)o->size);
+    uint64_t     start = bench_now_ns();
+    manta_ref   *ref = manta_put(o->data, o->size);
+    double       ns = (double)(bench_now_ns() - start);
+    manta_error  e;
+    int64_t      get_ns = -1;
+    manta_ref   *fetched = bench_fetch_task(ref, x, (int64_t)o->size);
     manta_status code = manta_get_i64(fetched, BENCH_WAIT_MS, &get_ns, &e);
     bool         ok = view_is(ref, o->data, o->size);
     manta_free(fetched);

@@ -207,7 +207,7 @@ static bool run_refs(struct bench *b, struct bench_row *row)
 /* ---- callbacks: registered, and run when the value is gone ---- */
 
 static _Atomic int64_t fired;
-static void on_free(void *user)
+static void            on_free(void *user)
 {
     (void)user;
     atomic_fetch_add(&fired, 1);

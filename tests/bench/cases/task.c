@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 struct task_step {
-    struct bench_step     step;
+    struct bench_step      step;
     const manta_task_opts *opts;
     int                    count; /* tasks at a time */
     int64_t                pid;   /* of a worker that must be asleep when the clock starts; 0: not known yet */
@@ -110,11 +110,11 @@ static bool run_multi_client(struct bench *b, struct bench_row *row)
 /* ---- latency ---- */
 static double step_round_trip(struct bench_step *step)
 {
-    int64_t    x = step->b->next++;
-    uint64_t   start = bench_now_ns();
-    manta_ref *ref = bench_task(NULL, x);
-    int64_t    got;
-    manta_error e;
+    int64_t      x = step->b->next++;
+    uint64_t     start = bench_now_ns();
+    manta_ref   *ref = bench_task(NULL, x);
+    int64_t      got;
+    manta_error  e;
     manta_status code = manta_get_i64(ref, BENCH_WAIT_MS, &got, &e);
     double       us = (double)(bench_now_ns() - start) / 1000;
     manta_free(ref);

@@ -51,11 +51,11 @@ static long tasks_printed(FILE *file)
 /* Milliseconds of one `manta list tasks`, start of the program included; what it prints goes to `out`. */
 static double list_once(const char *program, char *folder, bool all, int out)
 {
-    char    *failed[] = {"manta", "list", "tasks", "--filter", "state=FAILED", "--address", folder, NULL};
-    char    *every[] = {"manta", "list", "tasks", "--limit", "1000000", "-o", "json", "--address", folder, NULL};
-    uint64_t start = bench_now_ns();
-    pid_t    child;
-    int      status = -1;
+    char                      *failed[] = {"manta", "list", "tasks", "--filter", "state=FAILED", "--address", folder, NULL};
+    char                      *every[] = {"manta", "list", "tasks", "--limit", "1000000", "-o", "json", "--address", folder, NULL};
+    uint64_t                   start = bench_now_ns();
+    pid_t                      child;
+    int                        status = -1;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, out, 1);

@@ -24,29 +24,29 @@
 #include <unistd.h>
 
 struct bench_server {
-    struct rpc_service service;
+    struct rpc_service        service;
     struct rpc_stream_handler sink;
-    struct io_loop *loop;
-    struct rpc *rpc;
-    struct rpc_server *server;
+    struct io_loop           *loop;
+    struct rpc               *rpc;
+    struct rpc_server        *server;
 };
 
 enum { CALLS = 20000, MESSAGES = 1000000, RECORD = 128, BUNDLE = 32768, FLOOR_MESSAGES = 40000, FLOOR_ROUNDS = 3 };
 
 struct bench_client {
-    struct rpc_unary unary;
+    struct rpc_unary          unary;
     struct rpc_stream_handler handler;
-    struct io_loop *loop;
-    struct rpc *rpc;
-    struct rpc_channel *channel;
-    struct rpc_stream *stream;
-    uint64_t *ns, started_ns;
-    size_t calls, done;
-    size_t size, sent, to_send;
+    struct io_loop           *loop;
+    struct rpc               *rpc;
+    struct rpc_channel       *channel;
+    struct rpc_stream        *stream;
+    uint64_t                 *ns, started_ns;
+    size_t                    calls, done;
+    size_t                    size, sent, to_send;
 };
 
 static struct io_token token;
-static char payload[BUNDLE];
+static char            payload[BUNDLE];
 
 static void check(mt_status st)
 {
@@ -75,8 +75,7 @@ static void sink_ended(struct rpc_stream_handler *handler, struct rpc_stream *st
     rpc_stream_finish(stream, mt_ok(), NULL);
 }
 
-static void sink_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
-                        const struct rpc_result *result)
+static void sink_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
 {
     (void)handler, (void)result;
     rpc_stream_free(stream);
@@ -97,7 +96,7 @@ static const struct rpc_method methods[] = {
 /* In a process of its own, until its parent kills it. The port goes through `out`. */
 static void server_run(int out, const struct io_tls *tls)
 {
-    struct bench_server s = {0};
+    struct bench_server      s = {0};
     struct rpc_server_config config = {.token = &token, .tls = tls};
     s.service = (struct rpc_service){methods, sizeof methods / sizeof methods[0]};
     s.sink = (struct rpc_stream_handler){sink_message, NULL, sink_ended, sink_closed};
@@ -112,7 +111,7 @@ static void server_run(int out, const struct io_tls *tls)
 
 static pid_t server_start(const struct io_tls *tls, uint16_t *port)
 {
-    int ends[2];
+    int   ends[2];
     pid_t parent = getpid();
     if (pipe(ends) != 0)
         check(mt_error(MT_ESYS, 0, "pipe"));
@@ -141,8 +140,7 @@ static int compare(const void *a, const void *b)
 static void print_latency(const char *name, uint64_t *ns, size_t n)
 {
     qsort(ns, n, sizeof *ns, compare);
-    printf("%-34s %9.1f us p50 %9.1f us p99  n=%zu\n", name, (double)ns[n / 2] / 1e3,
-           (double)ns[n * 99 / 100] / 1e3, n);
+    printf("%-34s %9.1f us p50 %9.1f us p99  n=%zu\n", name, (double)ns[n / 2] / 1e3, (double)ns[n * 99 / 100] / 1e3, n);
 }
 
 static void unary_begin(struct bench_client *c)
@@ -166,7 +164,7 @@ static void unary_done(struct rpc_unary *unary, const struct rpc_result *result,
 static void bench_blocking(struct bench_client *c)
 {
     for (size_t i = 0; i < c->calls; i++) {
-        mt_buf reply = {0};
+        mt_buf   reply = {0};
         uint64_t start = io_now_ns();
         check(rpc_call_blocking(c->channel, "/bench/Echo", mt_view_of(payload, 64), 10000, 0, &reply, NULL));
         c->ns[i] = io_now_ns() - start;
@@ -193,8 +191,7 @@ static void stream_drained(struct rpc_stream_handler *handler, struct rpc_stream
     stream_send(mt_container_of(handler, struct bench_client, handler));
 }
 
-static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
-                          const struct rpc_result *result)
+static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
 {
     check(result->status);
     rpc_stream_free(stream);
@@ -226,7 +223,7 @@ static void bench_stream(struct bench_client *c, const char *name, const char *m
 
 static void *pong_main(void *arg)
 {
-    int fd = *(int *)arg;
+    int  fd = *(int *)arg;
     char bytes[64];
     while (recv(fd, bytes, sizeof bytes, MSG_WAITALL) == sizeof bytes)
         if (send(fd, bytes, sizeof bytes, 0) != sizeof bytes)
@@ -237,9 +234,9 @@ static void *pong_main(void *arg)
 static void bench_floor(uint64_t *ns, size_t calls)
 {
     struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t size = sizeof at;
-    pthread_t pong;
-    int listener = socket(AF_INET, SOCK_STREAM, 0), ping = socket(AF_INET, SOCK_STREAM, 0), peer, on = 1;
+    socklen_t          size = sizeof at;
+    pthread_t          pong;
+    int                listener = socket(AF_INET, SOCK_STREAM, 0), ping = socket(AF_INET, SOCK_STREAM, 0), peer, on = 1;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (bind(listener, (struct sockaddr *)&at, size) || listen(listener, 1) ||
         getsockname(listener, (struct sockaddr *)&at, &size) || connect(ping, (struct sockaddr *)&at, size) ||
@@ -249,10 +246,9 @@ static void bench_floor(uint64_t *ns, size_t calls)
     setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     pthread_create(&pong, NULL, pong_main, &peer);
     for (size_t i = 0; i < calls; i++) {
-        char bytes[64] = {0};
+        char     bytes[64] = {0};
         uint64_t start = io_now_ns();
-        if (send(ping, bytes, sizeof bytes, 0) != sizeof bytes ||
-            recv(ping, bytes, sizeof bytes, MSG_WAITALL) < 1)
+        if (send(ping, bytes, sizeof bytes, 0) != sizeof bytes || recv(ping, bytes, sizeof bytes, MSG_WAITALL) < 1)
             check(mt_error(MT_ESYS, 0, "tcp floor"));
         ns[i] = io_now_ns() - start;
     }
@@ -297,7 +293,7 @@ static struct io_tls *head, *node;
 static void certificates_make(void)
 {
     static const char *const files[] = {"ca.pem", "head.pem", "node.pem"};
-    char dir[] = "/tmp/manta-bench-grpc.XXXXXX", paths[3][sizeof dir + 16];
+    char                     dir[] = "/tmp/manta-bench-grpc.XXXXXX", paths[3][sizeof dir + 16];
     if (!mkdtemp(dir))
         check(mt_error(MT_ESYS, 0, "mkdtemp"));
     for (int i = 0; i < 3; i++)
@@ -312,9 +308,9 @@ static void certificates_make(void)
 
 static void bench(uint16_t port, const struct io_tls *tls, void (*print)(struct bench_client *c))
 {
-    static uint64_t ns[CALLS];
+    static uint64_t     ns[CALLS];
     struct bench_client client = {.unary.done = unary_done, .ns = ns, .calls = CALLS};
-    char target[32];
+    char                target[32];
     snprintf(target, sizeof target, "127.0.0.1:%u", port);
     struct rpc_channel_config config = {.target = target, .token = &token, .tls = tls, .peer = IO_TLS_HEAD};
     check(io_loop_new(&client.loop));
@@ -328,9 +324,9 @@ static void bench(uint16_t port, const struct io_tls *tls, void (*print)(struct 
 
 int main(int argc, char **argv)
 {
-    bool is_floor = argc == 2 && strcmp(argv[1], "--floor") == 0;
+    bool     is_floor = argc == 2 && strcmp(argv[1], "--floor") == 0;
     uint16_t ports[2];
-    pid_t servers[2] = {0};
+    pid_t    servers[2] = {0};
     if (argc > 1 && !is_floor) {
         fprintf(stderr, "usage: manta-bench-grpc [--floor]\n");
         return 2;

@@ -18,15 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    REPEATS = 7,
-    SMALL = 1024,
-    SMALL_COUNT = 200000,
-    GET_COUNT = 50000,
-    PREFAULT_MIN = 64 * 1024,
-    NODE = 1,
-    JOB = 1
-};
+enum { REPEATS = 7, SMALL = 1024, SMALL_COUNT = 200000, GET_COUNT = 50000, PREFAULT_MIN = 64 * 1024, NODE = 1, JOB = 1 };
 
 static void must(mt_status st, const char *what)
 {
@@ -45,7 +37,7 @@ static double now(void)
 
 struct samples {
     double x[REPEATS];
-    int n;
+    int    n;
 };
 
 static void samples_add(struct samples *s, double x)
@@ -67,8 +59,7 @@ static double deviation(const struct samples *s)
     return s->n > 1 ? sqrt(sum / (s->n - 1)) : 0;
 }
 
-static void report(const char *name, const struct samples *s, const char *unit, const char *floor,
-                   double floor_value)
+static void report(const char *name, const struct samples *s, const char *unit, const char *floor, double floor_value)
 {
     printf("%-22s %12.4g %-6s sd %8.2g", name, mean(s), unit, deviation(s));
     if (floor)
@@ -81,12 +72,12 @@ static void report(const char *name, const struct samples *s, const char *unit, 
  * ----------------------------------------------------------------------------------------------------- */
 
 struct bench {
-    struct os_store *store;
-    struct os_client writer;
+    struct os_store  *store;
+    struct os_client  writer;
     struct os_actions actions;
-    void *pins[2]; /* writer, reader */
-    uint64_t counter;
-    struct lane_ref warm_up; /* an object that the reader reads before it is timed */
+    void             *pins[2]; /* writer, reader */
+    uint64_t          counter;
+    struct lane_ref   warm_up; /* an object that the reader reads before it is timed */
 };
 
 static void *pin_table(void)
@@ -110,11 +101,11 @@ static void open_bench(struct bench *b)
 
 static void grow(struct bench *b, uint64_t size)
 {
-    struct os_grant grant;
+    struct os_grant   grant;
     struct os_backing backing;
-    char text[OS_TEXT_SIZE];
-    uint32_t segment;
-    void *data;
+    char              text[OS_TEXT_SIZE];
+    uint32_t          segment;
+    void             *data;
     must(os_store_want(b->store, 1, size, NULL, &grant, text, &b->actions), "want");
     must(os_backing_make(grant.create_size, &backing), "memory");
     must(os_store_add_segment(b->store, 1, grant.create_size, &backing, &segment), "segment");
@@ -125,8 +116,8 @@ static void grow(struct bench *b, uint64_t size)
 static void put(struct bench *b, const void *value, uint64_t size, struct lane_ref *ref)
 {
     struct os_place place;
-    void *data;
-    uint64_t want;
+    void           *data;
+    uint64_t        want;
     while (os_client_alloc(&b->writer, size, &place, &data, &want).code != MT_OK)
         grow(b, want);
     if (place.cold >= PREFAULT_MIN)
@@ -151,9 +142,9 @@ static void dead(struct bench *b, const struct lane_ref *refs, int count)
 
 static void put_small(struct bench *b)
 {
-    static uint8_t value[SMALL];
+    static uint8_t         value[SMALL];
     static struct lane_ref refs[1024];
-    struct samples local = {0}, shared = {0};
+    struct samples         local = {0}, shared = {0};
     for (int r = 0; r < REPEATS; r++) {
         double start = now();
         for (int i = 0; i < SMALL_COUNT; i++) {
@@ -176,7 +167,7 @@ static void put_small(struct bench *b)
 static void map_segment(struct bench *b, struct os_client *client, uint32_t segment)
 {
     struct os_segment_view view;
-    void *data;
+    void                  *data;
     must(os_store_segment(b->store, 2, segment, &view), "segment");
     must(os_memory_map(view.backing.data_ro, view.size, false, &data), "map");
     must(os_client_add_reader(client, view.segment, view.size, data, view.backing.generations), "add");
@@ -195,7 +186,7 @@ static void read_one(struct os_client *client, const struct lane_ref *ref, uint6
  * when `map_late`. */
 static void reader(struct bench *b, const struct lane_ref *refs, int count, bool map_late, double *seconds)
 {
-    struct os_client client;
+    struct os_client       client;
     struct os_segment_view view = {0};
     must(os_client_init(&client, 2, NODE, JOB, b->pins[1]), "client");
     while (os_store_next(b->store, view.segment, &view))
@@ -214,7 +205,7 @@ static void reader(struct bench *b, const struct lane_ref *refs, int count, bool
 static double in_child(struct bench *b, const struct lane_ref *refs, int count, bool map_late)
 {
     double *seconds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    int status;
+    int     status;
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
@@ -233,7 +224,7 @@ static double in_child(struct bench *b, const struct lane_ref *refs, int count, 
 static void get_small(struct bench *b)
 {
     struct lane_ref *refs = calloc(GET_COUNT, sizeof *refs);
-    struct samples rate = {0};
+    struct samples   rate = {0};
     for (int i = 0; i < GET_COUNT; i++) {
         uint64_t value[SMALL / 8] = {(uint64_t)i};
         put(b, value, SMALL, &refs[i]);
@@ -248,7 +239,7 @@ static void get_small(struct bench *b)
 static void large(struct bench *b, uint64_t size)
 {
     uint64_t *from = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    void *to = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void     *to = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (from == MAP_FAILED || to == MAP_FAILED)
         exit(1);
     memset(from, 0, size);
@@ -264,7 +255,7 @@ static void large(struct bench *b, uint64_t size)
     }
     munmap(to, size);
     struct lane_ref ref;
-    double start = now();
+    double          start = now();
     put(b, from, size, &ref);
     samples_add(&cold, (double)size / (now() - start) / 1e9);
     dead(b, &ref, 1);
@@ -292,7 +283,7 @@ static void prefault(uint64_t size)
     for (int r = 0; r < 3; r++)
         for (int how = 0; how < 2; how++) {
             struct os_backing backing;
-            void *data;
+            void             *data;
             must(os_backing_make(size, &backing), "memory");
             must(os_memory_map(backing.data_rw, size, true, &data), "map");
             double start = now();
@@ -311,7 +302,7 @@ static void prefault(uint64_t size)
 
 int main(int argc, char **argv)
 {
-    uint64_t size = (argc > 1 ? strtoull(argv[1], NULL, 10) : 1) << 30;
+    uint64_t     size = (argc > 1 ? strtoull(argv[1], NULL, 10) : 1) << 30;
     struct bench b = {0};
     open_bench(&b);
     put(&b, (uint64_t[8]){0}, 64, &b.warm_up);

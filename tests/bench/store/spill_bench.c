@@ -77,8 +77,8 @@ static void run(void)
         manta_release(&view);
     }
     double after = disk(mib), floor = before < after ? before : after;
-    printf("spill: %zu MiB through %zu MiB: put %.2f s, get %.2f s: %.3f GB/s; disk %.2f and %.2f s: %.3f GB/s; ratio %.2f\n",
-           mib, store_mib, put, busy - put, 2e-9 * (double)mib * PIECE / busy, before, after, 2e-9 * (double)mib * PIECE / floor,
+    printf("spill: %zu MiB through %zu MiB: put %.2f s, get %.2f s: %.3f GB/s; disk %.2f and %.2f s: %.3f GB/s; ratio %.2f\n", mib,
+           store_mib, put, busy - put, 2e-9 * (double)mib * PIECE / busy, before, after, 2e-9 * (double)mib * PIECE / floor,
            floor / busy);
     for (size_t i = 0; i < count; i++)
         manta_free(refs[i]);

@@ -47,7 +47,14 @@
 #include <unistd.h>
 
 enum {
-    UNITS = 64, UNIT_SAMPLES = 2048, HELD_OUT = 5000, BATCH_MAX = 128, SLOTS = 2, SEEDS_MAX = 20, FLOOR_UNITS = 32, FLOOR_WIDTH = 64
+    UNITS = 64,
+    UNIT_SAMPLES = 2048,
+    HELD_OUT = 5000,
+    BATCH_MAX = 128,
+    SLOTS = 2,
+    SEEDS_MAX = 20,
+    FLOOR_UNITS = 32,
+    FLOOR_WIDTH = 64
 };
 static const int report_at[] = {1, 4, 16, UNITS};
 
@@ -59,13 +66,13 @@ extern char **environ;
 static struct sgd_dataset records;
 
 struct training {
-    const struct k_ops *ops;
-    struct sgd_model   *model;
+    const struct k_ops  *ops;
+    struct sgd_model    *model;
     struct sgd_optimizer optimizer;
-    float   *params, *gradient, *moment;
-    uint8_t  batch[BATCH_MAX * 784], labels[BATCH_MAX];
-    uint32_t batch_size;
-    uint64_t step, seed;
+    float               *params, *gradient, *moment;
+    uint8_t              batch[BATCH_MAX * 784], labels[BATCH_MAX];
+    uint32_t             batch_size;
+    uint64_t             step, seed;
 };
 
 struct point {
@@ -76,8 +83,12 @@ struct point {
 static mt_status training_init(struct training *t, const struct point *p, uint64_t seed)
 {
     *t = (struct training){.batch_size = p->batch, .seed = seed};
-    t->optimizer = (struct sgd_optimizer){.kind = SGD_MOMENTUM, .schedule = SGD_CONSTANT, .rate = (float)p->rate,
-                                          .momentum = (float)p->momentum, .decay = (float)p->decay, .max_norm = HUGE_VALF};
+    t->optimizer = (struct sgd_optimizer){.kind = SGD_MOMENTUM,
+                                          .schedule = SGD_CONSTANT,
+                                          .rate = (float)p->rate,
+                                          .momentum = (float)p->momentum,
+                                          .decay = (float)p->decay,
+                                          .max_norm = HUGE_VALF};
     if (!records.records)
         MT_TRY(sgd_dataset_load_fashion(NULL, true, &records));
     MT_TRY(k_ops_choose(&(struct k_config){0}, &t->ops));
@@ -123,9 +134,9 @@ static mt_status held_out_accuracy(struct training *t, double *out)
 {
     double correct = 0;
     for (uint32_t first = 0; first < HELD_OUT; first += 100) {
-        float metrics[SGD_METRICS];
-        struct sgd_batch batch = {.records = records.records + (size_t)first * 784, .labels = records.labels + first, .count = 100,
-                                  .record_size = 784};
+        float            metrics[SGD_METRICS];
+        struct sgd_batch batch = {
+            .records = records.records + (size_t)first * 784, .labels = records.labels + first, .count = 100, .record_size = 784};
         MT_TRY(t->model->ops->evaluate(t->model, t->params, &batch, metrics));
         correct += metrics[SGD_METRIC_CORRECT];
     }
@@ -196,7 +207,7 @@ static manta_status train(manta_trial *trial, bool saves)
     manta_status     code = MANTA_OK;
     struct point     p = {manta_trial_f64(trial, "lr"), manta_trial_f64(trial, "momentum"), manta_trial_f64(trial, "decay"),
                           (uint32_t)manta_trial_i64(trial, "width"), (uint32_t)manta_trial_i64(trial, "batch")};
-    mt_status st = t ? training_init(t, &p, manta_trial_seed(trial)) : mt_error(MT_ENOMEM, 0, "a training run");
+    mt_status        st = t ? training_init(t, &p, manta_trial_seed(trial)) : mt_error(MT_ENOMEM, 0, "a training run");
     if (st.code != 0)
         code = manta_trial_fail(trial, "%s", st.what);
     else
@@ -260,9 +271,9 @@ static double floor_rate(const char *program)
 
 struct outcome {
     manta_sweep_view *view;
-    double  best, all_s; /* the incumbent at the end, and when that was */
-    int64_t best_trial, trials;
-    double  samples;
+    double            best, all_s; /* the incumbent at the end, and when that was */
+    int64_t           best_trial, trials;
+    double            samples;
 };
 
 static void outcome_fill(struct outcome *out)
@@ -307,10 +318,18 @@ static bool run_sweep(const struct asked *a, int seed, const struct outcome *ran
     snprintf(name, sizeof name, "%s%d", random ? asha : "random", seed);
     if (random)
         snprintf(stop, sizeof stop, "sweep_threshold,value=%.17g; sweep_time,limit=%.6f; all", random->best, random->all_s / 3);
-    manta_sweep_opts o = {.name = name, .storage = storage, .metric = "accuracy", .mode = MANTA_MAX,
-                          .trials = random ? 64 * trials : trials, .time_s = random ? random->all_s : 0, .concurrency = SLOTS,
-                          .sampler = "random", .seed = (uint64_t)seed, .scheduler = random ? asha : NULL,
-                          .scheduler_opts = random ? "max_t=64,eta=4" : NULL, .stop = random ? stop : NULL,
+    manta_sweep_opts o = {.name = name,
+                          .storage = storage,
+                          .metric = "accuracy",
+                          .mode = MANTA_MAX,
+                          .trials = random ? 64 * trials : trials,
+                          .time_s = random ? random->all_s : 0,
+                          .concurrency = SLOTS,
+                          .sampler = "random",
+                          .seed = (uint64_t)seed,
+                          .scheduler = random ? asha : NULL,
+                          .scheduler_opts = random ? "max_t=64,eta=4" : NULL,
+                          .stop = random ? stop : NULL,
                           .space = MANTA_SPACE(MANTA_LOGUNIFORM("lr", 5e-5, 5), MANTA_UNIFORM("momentum", 0, 0.99),
                                                MANTA_LOGUNIFORM("decay", 5e-5, 5), MANTA_INT("width", 8, 128),
                                                MANTA_ORDINAL("batch", MANTA_VALUES("16", "32", "64", "128")))};
@@ -420,22 +439,23 @@ static void summary_print(const struct outcome *random, const struct outcome *as
     const double levels[] = {wanted, wanted - sqrt(wanted * (1 - wanted) / HELD_OUT)};
     for (int i = 0; i < 2; i++) {
         double random_at = mean_reached(random, random, seeds, levels[i]), asha_at = mean_reached(asha, random, seeds, levels[i]);
-        printf("mean incumbent %.4f%s: random search after %.3f of its time, ASHA ", levels[i],
-               i ? ", a standard error below" : "", random_at);
+        printf("mean incumbent %.4f%s: random search after %.3f of its time, ASHA ", levels[i], i ? ", a standard error below" : "",
+               random_at);
         if (asha_at > 0)
             printf("after %.3f of that: %.1f times sooner\n", asha_at, random_at / asha_at);
         else
             printf("not within that time\n");
     }
     printf("each seed by itself: %d of %d had as good a one; geometric mean %.1f times sooner than random search had it, with %.1f "
-           "times less work\n", reached, seeds, pow(product, 1.0 / seeds), pow(work_product, 1.0 / seeds));
+           "times less work\n",
+           reached, seeds, pow(product, 1.0 / seeds), pow(work_product, 1.0 / seeds));
 }
 
 static bool compare_all(const struct asked *a, double floor)
 {
     struct outcome random[SEEDS_MAX], asha[SEEDS_MAX];
-    bool ok = true;
-    int  count = 0;
+    bool           ok = true;
+    int            count = 0;
     printf("%4s %8s %6s %9s %9s %9s %8s %8s %8s %8s %8s %12s\n", "seed", "best", "trial", "at s", "of s", "ASHA at s", "ASHA ran",
            "it to", "its best", "times", "by work", "samples/s");
     for (; count < a->seeds && ok; count++) {

@@ -58,10 +58,15 @@ static bool data_read(struct data *d)
 
 static int weigh(const struct data *d, enum swp_importance_kind kind, uint64_t seed, bool pairs, bool is_quiet)
 {
-    struct swp_importance_ask ask = {.kind = kind, .space = d->space, .points = d->points.data, .results = d->results.data,
-                                     .rows = (uint32_t)d->results.count, .seed = seed, .pairs = pairs};
-    struct swp_weights weights = {0};
-    struct swp_problem problem = {0};
+    struct swp_importance_ask ask = {.kind = kind,
+                                     .space = d->space,
+                                     .points = d->points.data,
+                                     .results = d->results.data,
+                                     .rows = (uint32_t)d->results.count,
+                                     .seed = seed,
+                                     .pairs = pairs};
+    struct swp_weights        weights = {0};
+    struct swp_problem        problem = {0};
     if (swp_importance(&ask, &weights, &problem).code)
         return failed(problem.text);
     for (size_t i = 0; i < weights.list.count && !is_quiet; i++)

@@ -76,8 +76,15 @@ static bool sweep(const char *name, const char *trial, int64_t trials, const man
                   int (*progress)(void *, const manta_sweep_progress *), void *user, manta_sweep_result *r)
 {
     manta_error      e;
-    manta_sweep_opts o = {.name = name, .storage = options.storage, .metric = "loss", .trials = trials, .concurrency = 2,
-                          .seed = 1, .command = command, .progress = progress, .user = user,
+    manta_sweep_opts o = {.name = name,
+                          .storage = options.storage,
+                          .metric = "loss",
+                          .trials = trials,
+                          .concurrency = 2,
+                          .seed = 1,
+                          .command = command,
+                          .progress = progress,
+                          .user = user,
                           .space = MANTA_SPACE(MANTA_UNIFORM("x", 0, 1))};
     if (manta_sweep_run(trial, &o, r, &e) == MANTA_OK && r->completed == trials)
         return true;
@@ -229,10 +236,16 @@ static bool run_sync(struct bench_row *row)
 
 static const struct {
     const char *id, *unit;
-    bool      (*run)(struct bench_row *row);
-} rows[] = {{"disk_sync", "us", run_sync},        {"trials", "1/s", run_trials}, {"trials_cmd", "1/s", run_command},
-            {"xargs", "1/s", run_xargs},          {"trials_ideal", "x ideal", run_ideal}, {"sleeps", "x ideal", run_sleeps},
-            {"trials_16", "x ideal", run_simulated}, {"tune_16", "x ideal", run_tune}, {"report", "us", run_report},
+    bool (*run)(struct bench_row *row);
+} rows[] = {{"disk_sync", "us", run_sync},
+            {"trials", "1/s", run_trials},
+            {"trials_cmd", "1/s", run_command},
+            {"xargs", "1/s", run_xargs},
+            {"trials_ideal", "x ideal", run_ideal},
+            {"sleeps", "x ideal", run_sleeps},
+            {"trials_16", "x ideal", run_simulated},
+            {"tune_16", "x ideal", run_tune},
+            {"report", "us", run_report},
             {"memory_10k", "MB", run_memory}};
 enum { ROWS = sizeof rows / sizeof *rows };
 

@@ -27,7 +27,7 @@ enum { TRIALS = 100, SEEDS_MAX = 30, DIMS_MAX = 10, SUGGEST_AFTER = 1000, SUGGES
 static double hartmann(const double *a, const double *p, const double *x, int n)
 {
     static const double c[4] = {1.0, 1.2, 3.0, 3.2};
-    double total = 0;
+    double              total = 0;
     for (int j = 0; j < 4; j++) {
         double inner = 0;
         for (int i = 0; i < n; i++)
@@ -145,12 +145,18 @@ static const struct function {
     int    dims;
     double low, high, low_last, high_last; /* the last dimension has its own where they are not both 0 */
 } functions[] = {
-    {"ackley10", ackley10, 10, -32.768, 32.768, 0, 0}, {"branin2", branin2, 2, -5, 10, 0, 15},
-    {"camel2", camel2, 2, -3, 3, -2, 2},               {"goldstein2", goldstein2, 2, -2, 2, 0, 0},
-    {"griewank6", griewank6, 6, -600, 600, 0, 0},      {"hartmann3", hartmann3, 3, 0, 1, 0, 0},
-    {"hartmann6", hartmann6, 6, 0, 1, 0, 0},           {"levy5", levy5, 5, -10, 10, 0, 0},
-    {"rastrigin5", rastrigin5, 5, -5.12, 5.12, 0, 0},  {"rosenbrock5", rosenbrock5, 5, -5, 10, 0, 0},
-    {"styblinski5", styblinski5, 5, -5, 5, 0, 0},      {"zakharov5", zakharov5, 5, -5, 10, 0, 0},
+    {"ackley10", ackley10, 10, -32.768, 32.768, 0, 0},
+    {"branin2", branin2, 2, -5, 10, 0, 15},
+    {"camel2", camel2, 2, -3, 3, -2, 2},
+    {"goldstein2", goldstein2, 2, -2, 2, 0, 0},
+    {"griewank6", griewank6, 6, -600, 600, 0, 0},
+    {"hartmann3", hartmann3, 3, 0, 1, 0, 0},
+    {"hartmann6", hartmann6, 6, 0, 1, 0, 0},
+    {"levy5", levy5, 5, -10, 10, 0, 0},
+    {"rastrigin5", rastrigin5, 5, -5.12, 5.12, 0, 0},
+    {"rosenbrock5", rosenbrock5, 5, -5, 10, 0, 0},
+    {"styblinski5", styblinski5, 5, -5, 5, 0, 0},
+    {"zakharov5", zakharov5, 5, -5, 10, 0, 0},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -164,15 +170,15 @@ static void fail(const char *what)
 
 static struct swp_space *space_of(const struct function *f)
 {
-    struct swp_param params[DIMS_MAX] = {{0}};
-    char names[DIMS_MAX][16];
+    struct swp_param   params[DIMS_MAX] = {{0}};
+    char               names[DIMS_MAX][16];
     struct swp_problem problem = {{0}, {0}};
-    struct swp_space *space;
+    struct swp_space  *space;
     for (int i = 0; i < f->dims; i++) {
         bool is_own = i == f->dims - 1 && (f->low_last != 0 || f->high_last != 0);
         snprintf(names[i], sizeof names[i], "x%d", i);
-        params[i] = (struct swp_param){.name = names[i], .kind = SWP_UNIFORM, .low = is_own ? f->low_last : f->low,
-                                       .high = is_own ? f->high_last : f->high};
+        params[i] = (struct swp_param){
+            .name = names[i], .kind = SWP_UNIFORM, .low = is_own ? f->low_last : f->low, .high = is_own ? f->high_last : f->high};
     }
     struct swp_space_def def = {.params = params, .param_count = (uint32_t)f->dims};
     if (swp_space_new(&def, &space, &problem).code != 0)
@@ -183,10 +189,9 @@ static struct swp_space *space_of(const struct function *f)
 static struct swp_sampler *sampler_of(const char *text, const struct swp_space *space, uint64_t seed)
 {
     struct swp_sampler_opts opts;
-    struct swp_problem problem = {{0}, {0}};
-    struct swp_sampler *s;
-    if (swp_sampler_opts_parse(text, &opts, &problem).code != 0 ||
-        swp_sampler_new(&opts, space, seed, &s, &problem).code != 0)
+    struct swp_problem      problem = {{0}, {0}};
+    struct swp_sampler     *s;
+    if (swp_sampler_opts_parse(text, &opts, &problem).code != 0 || swp_sampler_new(&opts, space, seed, &s, &problem).code != 0)
         fail(problem.text);
     return s;
 }
@@ -201,12 +206,12 @@ static double now_us(void)
 /* The best value; what suggestions took is added to *spent_us. */
 static double best_of(const char *text, const struct function *f, uint64_t seed, double *spent_us)
 {
-    struct swp_space *space = space_of(f);
+    struct swp_space   *space = space_of(f);
     struct swp_sampler *s = sampler_of(text, space, seed);
-    double best = INFINITY;
+    double              best = INFINITY;
     for (uint64_t t = 0; t < TRIALS; t++) {
         struct swp_point p;
-        double began = now_us();
+        double           began = now_us();
         if (swp_sampler_suggest(s, t, &p).code != 0)
             fail("suggest");
         *spent_us += now_us() - began;
@@ -271,9 +276,9 @@ static double kolmogorov(const double *ours, int n, const double *theirs, int m)
 /* Holm: the k-th smallest of n times (n - k), never below its predecessor. */
 static void holm(const double *p, const int *present, double *out)
 {
-    int left = 0;
+    int    left = 0;
     double last = 0;
-    bool done[FUNCTIONS] = {false};
+    bool   done[FUNCTIONS] = {false};
     for (int i = 0; i < FUNCTIONS; i++)
         left += present[i] > 0;
     for (; left > 0; left--) {
@@ -296,10 +301,10 @@ struct reference {
 
 static void load(const char *path, struct reference *r)
 {
-    char line[256], sampler[32], name[32];
-    int seed;
+    char   line[256], sampler[32], name[32];
+    int    seed;
     double best;
-    FILE *file = fopen(path, "r");
+    FILE  *file = fopen(path, "r");
     if (!file)
         fail("cannot open the reference");
     memset(r->count, 0, sizeof r->count);
@@ -319,10 +324,10 @@ static int compare(const char *path, const char *sampler)
         const char *name, *text;
     } texts[] = {{"tpe_independent", "tpe,independent,no_liar"}};
     struct reference r;
-    double p[FUNCTIONS] = {0}, corrected[FUNCTIONS] = {0}, ks[FUNCTIONS] = {0}, ours[FUNCTIONS][SEEDS_MAX];
-    double spent_us[FUNCTIONS] = {0};
-    int worse = 0;
-    const char *text = sampler;
+    double           p[FUNCTIONS] = {0}, corrected[FUNCTIONS] = {0}, ks[FUNCTIONS] = {0}, ours[FUNCTIONS][SEEDS_MAX];
+    double           spent_us[FUNCTIONS] = {0};
+    int              worse = 0;
+    const char      *text = sampler;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         text = strcmp(texts[i].name, sampler) == 0 ? texts[i].text : text;
     snprintf(r.sampler, sizeof r.sampler, "%s", sampler);
@@ -355,12 +360,12 @@ static int compare(const char *path, const char *sampler)
 static void time_suggestions(const char *text)
 {
     const struct function f = {"sphere", rastrigin5, SUGGEST_DIMS, -5, 5, 0, 0};
-    struct swp_space *space = space_of(&f);
-    struct swp_sampler *s = sampler_of(text, space, 1);
-    double times[SUGGEST_TRIALS], sum = 0;
+    struct swp_space     *space = space_of(&f);
+    struct swp_sampler   *s = sampler_of(text, space, 1);
+    double                times[SUGGEST_TRIALS], sum = 0;
     for (uint64_t t = 0; t < SUGGEST_AFTER + SUGGEST_TRIALS; t++) {
         struct swp_point p;
-        double start = now_us();
+        double           start = now_us();
         if (swp_sampler_suggest(s, t, &p).code != 0)
             fail("suggest");
         if (t >= SUGGEST_AFTER)
@@ -380,14 +385,14 @@ static void time_after(const char *text, int known)
 {
     enum { TIMES = 10 };
     const struct function f = {"sphere", rastrigin5, SUGGEST_DIMS, -5, 5, 0, 0};
-    struct swp_space *space = space_of(&f);
-    struct swp_sampler *s = sampler_of(text, space, 1);
-    double times[TIMES], sum = 0;
-    mt_rng rng = {1};
+    struct swp_space     *space = space_of(&f);
+    struct swp_sampler   *s = sampler_of(text, space, 1);
+    double                times[TIMES], sum = 0;
+    mt_rng                rng = {1};
     for (int t = 0; t < known + TIMES; t++) {
         struct swp_point p;
-        double start = now_us();
-        mt_status st = t < known ? swp_space_draw(space, &rng, &p) : swp_sampler_suggest(s, (uint64_t)t, &p);
+        double           start = now_us();
+        mt_status        st = t < known ? swp_space_draw(space, &rng, &p) : swp_sampler_suggest(s, (uint64_t)t, &p);
         if (t >= known)
             sum += times[t - known] = now_us() - start;
         struct swp_outcome outcome = {.kind = SWP_COMPLETE, .value = f.at(p.values, f.dims)};
@@ -405,7 +410,7 @@ static void time_after(const char *text, int known)
 int main(int argc, char **argv)
 {
     static const char *const all[] = {"tpe", "tpe_independent", "cmaes", "gp"};
-    int worse = 0;
+    int                      worse = 0;
     if (argc > 1 && strcmp(argv[1], "--suggest") == 0) {
         time_suggestions("tpe");
         time_suggestions("tpe,independent,no_liar");

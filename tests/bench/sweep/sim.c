@@ -30,11 +30,11 @@ struct sim {
     struct swp_sampler   *sampler;
     struct swp_scheduler *scheduler;
     struct swp_driver     driver;
-    mt_heap  queue;          /* what will reach the driver, by time */
-    int64_t  now_ns;         /* the driver's */
-    int64_t  free_ns[SLOTS]; /* when a slot has done what it was given */
-    uint64_t pushed, committed; /* the newest record; the newest that is on its way to the disk */
-    bool     is_committing, is_done, is_broken;
+    mt_heap               queue;             /* what will reach the driver, by time */
+    int64_t               now_ns;            /* the driver's */
+    int64_t               free_ns[SLOTS];    /* when a slot has done what it was given */
+    uint64_t              pushed, committed; /* the newest record; the newest that is on its way to the disk */
+    bool                  is_committing, is_done, is_broken;
 };
 
 static int64_t cpu_ns(void)
@@ -79,9 +79,7 @@ static void order_do(struct sim *s, struct swp_order *o)
         ev.kind = SWP_EV_SLOT_UP;
         later(s, s->now_ns + START_NS, ev);
         break;
-    case SWP_ORDER_START:
-        trial_run(s, o);
-        break;
+    case SWP_ORDER_START: trial_run(s, o); break;
     case SWP_ORDER_KILL:
         ev.kind = SWP_EV_SLOT_DOWN;
         ev.text = "killed";
@@ -95,13 +93,10 @@ static void order_do(struct sim *s, struct swp_order *o)
         s->pushed = o->record.seq;
         free((char *)o->record.text);
         break;
-    case SWP_ORDER_DONE:
-        s->is_done = true;
-        break;
+    case SWP_ORDER_DONE: s->is_done = true; break;
     case SWP_ORDER_ANSWER:
     case SWP_ORDER_PUBLISH:
-    case SWP_ORDER_CLONE:
-        break; /* nobody waits for an answer, saves or clones */
+    case SWP_ORDER_CLONE: break; /* nobody waits for an answer, saves or clones */
     }
 }
 
@@ -142,8 +137,13 @@ static bool driver_make(struct sim *s, uint64_t trials)
         swp_scheduler_opts_parse("fifo", &scheduler, &problem).code ||
         swp_scheduler_new(&scheduler, s->space, 1, &s->scheduler, &problem).code)
         return false;
-    struct swp_driver_config config = {.space = s->space, .source = swp_source_of(s->sampler), .scheduler = s->scheduler,
-                                       .limit = trials, .points = UINT64_MAX, .slots = SLOTS, .window = 2 * SLOTS};
+    struct swp_driver_config config = {.space = s->space,
+                                       .source = swp_source_of(s->sampler),
+                                       .scheduler = s->scheduler,
+                                       .limit = trials,
+                                       .points = UINT64_MAX,
+                                       .slots = SLOTS,
+                                       .window = 2 * SLOTS};
     return swp_driver_init(&s->driver, &config).code == 0 && swp_driver_open(&s->driver, 0).code == 0;
 }
 

@@ -41,8 +41,8 @@ struct loop {
 
 static bool step(struct loop *l, uint64_t s)
 {
-    uint32_t micro = l->sampler.micro_batch;
-    float    metrics[SGD_METRICS], *sum = l->shared->slots + SHARES * l->stride;
+    uint32_t     micro = l->sampler.micro_batch;
+    float        metrics[SGD_METRICS], *sum = l->shared->slots + SHARES * l->stride;
     const float *in[SHARES];
     size_t   begin = l->floats * (size_t)l->rank / (size_t)l->workers, end = l->floats * (size_t)(l->rank + 1) / (size_t)l->workers;
     uint64_t size = sgd_sampler_step_size(&l->sampler);
@@ -51,8 +51,9 @@ static bool step(struct loop *l, uint64_t s)
         struct sgd_batch batch = {.records = l->records, .labels = l->labels, .count = micro, .record_size = l->train.record_size};
         sgd_sampler_batch(&l->sampler, s * size, (uint32_t)v, l->indices);
         sgd_dataset_gather(&l->train, l->indices, micro, l->records, l->labels);
-        if (l->model->ops->gradient(l->model, l->params, &batch, 1.0f / (float)size, l->shared->slots + (size_t)v * l->stride,
-                                    metrics).code)
+        if (l->model->ops
+                ->gradient(l->model, l->params, &batch, 1.0f / (float)size, l->shared->slots + (size_t)v * l->stride, metrics)
+                .code)
             return false;
     }
     pthread_barrier_wait(&l->shared->barrier);
@@ -61,7 +62,7 @@ static bool step(struct loop *l, uint64_t s)
     if (l->ops->tree_sum(NULL, in, SHARES, end - begin, sum + begin).code)
         return false;
     pthread_barrier_wait(&l->shared->barrier);
-    float rate = (float)(0.01 * (1 + cos(3.14159265358979 * (double)s / (double)l->steps)));
+    float        rate = (float)(0.01 * (1 + cos(3.14159265358979 * (double)s / (double)l->steps)));
     struct k_sgd update = {l->params, l->velocity, sum, l->floats, rate, 0.9f, 0};
     return l->ops->sgd_update(NULL, &update).code == 0;
 }

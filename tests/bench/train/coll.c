@@ -79,7 +79,7 @@ static manta_status member_measure(manta_ctx *c, void *self, int argc, const man
     manta_error          e = {0};
     struct bench_samples samples;
     struct bench_row     row = {0};
-    float *in = buffer(m, bytes, place, &e), *out = buffer(m, bytes, place, &e);
+    float               *in = buffer(m, bytes, place, &e), *out = buffer(m, bytes, place, &e);
     (void)argc;
     if (!in || !out || !bench_samples_init(&samples))
         return manta_fail(c, 1, "no memory: %s", e.message);

@@ -39,7 +39,7 @@ static const char *const phase_names[PHASES] = {"", ".detect", ".abort", ".place
 
 struct killing {
     const char *id;
-    int         workers, together; /* killed at a time */
+    int         workers, together;   /* killed at a time */
     int         min_workers, signal; /* 0: workers, SIGKILL */
     int         left;
     int         pids[WORKERS_MAX];
@@ -264,8 +264,8 @@ int main(int argc, char **argv)
         else if (o == 'o' && strcmp(optarg, "json") == 0)
             bench.options.output = BENCH_JSON;
         else if (o != 'o')
-            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c|-l|-s|-r|-u|-z] [-o table|json]\n",
-                           argv[0]), 2;
+            return fprintf(stderr, "usage: %s [-n kills] [-w workers] [-e epochs] [-c|-l|-s|-r|-u|-z] [-o table|json]\n", argv[0]),
+                   2;
     }
     workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
     kills = kills > KILLS_MAX ? KILLS_MAX : kills;

@@ -113,7 +113,7 @@ enum { MODELS = sizeof models / sizeof *models };
 
 static mt_status steps_run(struct sgd_trainer *trainer, struct sgd_group *group, double limit_s, struct result *result)
 {
-    uint64_t begun = 0, step;
+    uint64_t          begun = 0, step;
     struct sgd_result each;
 
     while (!sgd_trainer_is_done(trainer)) {
@@ -122,7 +122,7 @@ static mt_status steps_run(struct sgd_trainer *trainer, struct sgd_group *group,
         if (step == WARM_STEPS)
             begun = bench_now_ns();
         double spent = begun ? (double)(bench_now_ns() - begun) * 1e-9 : 0;
-        bool is_last = sgd_trainer_is_done(trainer) || (result->stop_at && step >= result->stop_at);
+        bool   is_last = sgd_trainer_is_done(trainer) || (result->stop_at && step >= result->stop_at);
         if (group->rank == 0 && is_last) {
             result->steps = step - WARM_STEPS;
             result->seconds = spent;
@@ -151,10 +151,15 @@ struct job {
 /* Models and trainer are the process's as long as it lives. */
 static mt_status trainer_make(const struct job *job, struct sgd_trainer *trainer)
 {
-    uint32_t batch = job->of->batch ? job->of->batch : options.batch;
-    struct sgd_model **made = calloc(job->devices, sizeof *made);
-    struct sgd_trainer_config config = {.ops = job->ops, .train = &job->train, .seed = 1, .vranks = options.workers,
-                                        .micro_batch = batch, .epochs = job->limit_s > 0 ? 1000 : 1, .devices = job->devices,
+    uint32_t                  batch = job->of->batch ? job->of->batch : options.batch;
+    struct sgd_model        **made = calloc(job->devices, sizeof *made);
+    struct sgd_trainer_config config = {.ops = job->ops,
+                                        .train = &job->train,
+                                        .seed = 1,
+                                        .vranks = options.workers,
+                                        .micro_batch = batch,
+                                        .epochs = job->limit_s > 0 ? 1000 : 1,
+                                        .devices = job->devices,
                                         .optimizer.rate = job->of->rate};
     if (!made)
         return mt_error(MT_ENOMEM, 0, "models");
@@ -170,8 +175,12 @@ static mt_status worker(const struct job *job, uint32_t rank)
     struct sgd_trainer trainer;
     struct sgd_group   group;
     MT_TRY(trainer_make(job, &trainer));
-    struct sgd_group_config join = {.region = job->region, .region_size = job->region_size, .plan = job->plan,
-                                    .generation = 1, .rank = rank, .members = job->workers};
+    struct sgd_group_config join = {.region = job->region,
+                                    .region_size = job->region_size,
+                                    .plan = job->plan,
+                                    .generation = 1,
+                                    .rank = rank,
+                                    .members = job->workers};
     MT_TRY(sgd_group_join(&group, &join));
     (void)sgd_trainer_begin(&trainer);
     MT_TRY(steps_run(&trainer, &group, job->limit_s, job->result));
@@ -201,10 +210,10 @@ static bool workers_run(const struct job *job)
 
 static double gemm_rate(const struct k_ops *ops)
 {
-    size_t count = (size_t)GEMM_SIDE * GEMM_SIDE;
-    float *a = calloc(count, sizeof *a), *c = calloc(count, sizeof *c);
+    size_t        count = (size_t)GEMM_SIDE * GEMM_SIDE;
+    float        *a = calloc(count, sizeof *a), *c = calloc(count, sizeof *c);
     struct k_gemm gemm = {.m = GEMM_SIDE, .n = GEMM_SIDE, .k = GEMM_SIDE, .a = a, .b = a, .c = c};
-    double done = 0, spent = 0;
+    double        done = 0, spent = 0;
     if (a && c) {
         (void)ops->gemm(NULL, &gemm);
         for (uint64_t begun = bench_now_ns(); spent < GEMM_MS * 1e-3; done++) {
@@ -223,17 +232,19 @@ static double rate_of(const struct bench_model *of, const struct result *result)
 
 static void rows_print(struct bench *b, const struct bench_model *of, const struct result *result)
 {
-    double rate = rate_of(of, result), floor = b->floors[FLOOR_GEMM] * options.workers;
-    char   id[64];
-    struct bench_row row = {.id = of->id, .unit = of->unit, .value = rate * of->units, .n = result->steps,
-                            .floor = FLOOR_GEMM, .floor_value = floor};
+    double           rate = rate_of(of, result), floor = b->floors[FLOOR_GEMM] * options.workers;
+    char             id[64];
+    struct bench_row row = {
+        .id = of->id, .unit = of->unit, .value = rate * of->units, .n = result->steps, .floor = FLOOR_GEMM, .floor_value = floor};
 
     bench_print_row(b, &row);
     snprintf(id, sizeof id, "%s.gflops", of->id);
     row.id = id, row.unit = "GFLOP/s", row.value = rate * of->operations * 1e-9;
     bench_print_row(b, &row);
     snprintf(id, sizeof id, "%s.%s", of->id, of->batch ? "loss" : "accuracy");
-    row = (struct bench_row){.id = id, .unit = of->batch ? "nat" : "share", .n = result->test.samples,
+    row = (struct bench_row){.id = id,
+                             .unit = of->batch ? "nat" : "share",
+                             .n = result->test.samples,
                              .value = (double)(of->batch ? result->test.loss : result->test.accuracy)};
     bench_print_row(b, &row);
 }

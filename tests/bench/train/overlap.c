@@ -26,8 +26,17 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NODES = 2, ROUNDS = 4, WARM = 2, STEPS = 8, FORWARDS = 3, MICRO = 8, CONTEXT = 256,
-       RECORDS = 512, PACE = 200 * 1000 * 1000 };
+enum {
+    NODES = 2,
+    ROUNDS = 4,
+    WARM = 2,
+    STEPS = 8,
+    FORWARDS = 3,
+    MICRO = 8,
+    CONTEXT = 256,
+    RECORDS = 512,
+    PACE = 200 * 1000 * 1000
+};
 
 /* Of one way to do it, by rank 0: seconds of a step; of the work in it, and of its forward pass alone; of a sum alone; of
  * processor time that threads other than the one that computes took in a step. */
@@ -65,8 +74,8 @@ static mt_status forward_time(struct sgd_trainer *trainer, struct sgd_group *gro
 {
     const struct sgd_dataset *train = trainer->config.train;
     struct sgd_model         *model = trainer->config.model;
-    struct sgd_batch batch = {.records = train->records, .count = MICRO, .record_size = train->record_size};
-    float            metrics[SGD_METRICS_ALL];
+    struct sgd_batch          batch = {.records = train->records, .count = MICRO, .record_size = train->record_size};
+    float                     metrics[SGD_METRICS_ALL];
     MT_TRY(sgd_group_barrier(group));
     double begun = clock_s(CLOCK_MONOTONIC);
     for (int i = 0; i < FORWARDS; i++)
@@ -119,8 +128,13 @@ static mt_status steps_run(struct run *r, struct sgd_trainer *trainer, struct sg
 static mt_status trainer_make(struct run *r, struct sgd_trainer *trainer)
 {
     struct sgd_gpt2_config    model = {.ops = r->ops, .shape.context = CONTEXT, .batch_max = MICRO};
-    struct sgd_trainer_config config = {.ops = r->ops, .train = &r->train, .seed = 1, .vranks = NODES, .micro_batch = MICRO,
-                                        .epochs = 1000, .optimizer.rate = 1e-4f};
+    struct sgd_trainer_config config = {.ops = r->ops,
+                                        .train = &r->train,
+                                        .seed = 1,
+                                        .vranks = NODES,
+                                        .micro_batch = MICRO,
+                                        .epochs = 1000,
+                                        .optimizer.rate = 1e-4f};
     MT_TRY(sgd_gpt2_new(&model, &config.model));
     return sgd_trainer_init(trainer, &config);
 }
@@ -132,9 +146,15 @@ static mt_status member(struct run *r, uint32_t node)
     r->net.node = node;
     MT_TRY(trainer_make(r, &trainer));
     trainer.is_lockstep = r->is_lockstep;
-    struct sgd_group_config config = {.region = r->regions[node], .region_size = r->region_size,
-                                      .plan = sgd_trainer_plan(&trainer), .generation = r->generation, .rank = node,
-                                      .members = NODES, .net = &r->net, .door = &r->doors[node], .pace = PACE};
+    struct sgd_group_config config = {.region = r->regions[node],
+                                      .region_size = r->region_size,
+                                      .plan = sgd_trainer_plan(&trainer),
+                                      .generation = r->generation,
+                                      .rank = node,
+                                      .members = NODES,
+                                      .net = &r->net,
+                                      .door = &r->doors[node],
+                                      .pace = PACE};
     config.plan.is_wide = true;
     MT_TRY(sgd_group_join(&group, &config));
     mt_status st = steps_run(r, &trainer, &group);

@@ -28,7 +28,7 @@ struct saves {
     char    what[STEPS_MAX];
     int     count, saved, calm; /* calm: steps since the last checkpoint was there */
     int     every;
-    int64_t offered;  /* the step whose state is being saved; 0: none */
+    int64_t offered; /* the step whose state is being saved; 0: none */
     double  write_s[SAVES];
     int64_t offered_ns;
 };
@@ -67,11 +67,11 @@ static int on_save_event(void *user, const manta_sgd_event *event)
 
 static bool idx_write(const char *folder, const char *name, int dims, int count)
 {
-    char           path[512];
-    unsigned char  head[16] = {0, 0, 8, (unsigned char)dims};
-    unsigned int   seed = 1;
-    unsigned int   sizes[3] = {(unsigned int)count, SIDE, SIDE};
-    size_t         bytes = (size_t)count * (dims == 3 ? SIDE * SIDE : 1), n = 4;
+    char          path[512];
+    unsigned char head[16] = {0, 0, 8, (unsigned char)dims};
+    unsigned int  seed = 1;
+    unsigned int  sizes[3] = {(unsigned int)count, SIDE, SIDE};
+    size_t        bytes = (size_t)count * (dims == 3 ? SIDE * SIDE : 1), n = 4;
     for (int d = 0; d < dims; d++)
         for (int shift = 24; shift >= 0; shift -= 8)
             head[n++] = (unsigned char)(sizes[d] >> shift);
@@ -89,8 +89,7 @@ static bool data_write(const char *folder)
 {
     return mkdir(folder, 0700) == 0 && idx_write(folder, "train-images-idx3-ubyte.gz", 3, RECORDS) &&
            idx_write(folder, "train-labels-idx1-ubyte.gz", 1, RECORDS) &&
-           idx_write(folder, "t10k-images-idx3-ubyte.gz", 3, TESTS) &&
-           idx_write(folder, "t10k-labels-idx1-ubyte.gz", 1, TESTS);
+           idx_write(folder, "t10k-images-idx3-ubyte.gz", 3, TESTS) && idx_write(folder, "t10k-labels-idx1-ubyte.gz", 1, TESTS);
 }
 
 /* ---- figures ---- */
@@ -179,11 +178,20 @@ int bench_checkpoints(struct bench *b, int workers, const char *storage)
     if (!data_write(folder))
         return fprintf(stderr, "manta-bench-train: ckpt_stall: %s can't be written\n", folder), 1;
     s = (struct saves){.every = CALM_STEPS};
-    manta_sgd_opts opts = {.scaling.max_workers = workers, .scaling.min_workers = workers,
-                           .run = {.name = "ckpt", .storage = storage, .epochs = 100, .batch = BATCH_SIZE, .shards = 2,
-                                   .log_steps = 1, .validate_epochs = 100},
-                           .checkpoint = {.every_steps = s.every, .keep = 1}, .optimizer = {.kind = MANTA_ADAMW, .lr = 1e-5},
-                           .config = config, .on_event = on_save_event, .user = &s};
+    manta_sgd_opts opts = {.scaling.max_workers = workers,
+                           .scaling.min_workers = workers,
+                           .run = {.name = "ckpt",
+                                   .storage = storage,
+                                   .epochs = 100,
+                                   .batch = BATCH_SIZE,
+                                   .shards = 2,
+                                   .log_steps = 1,
+                                   .validate_epochs = 100},
+                           .checkpoint = {.every_steps = s.every, .keep = 1},
+                           .optimizer = {.kind = MANTA_ADAMW, .lr = 1e-5},
+                           .config = config,
+                           .on_event = on_save_event,
+                           .user = &s};
     if (manta_sgd_fit("mlp", &opts, NULL, &e))
         return manta_perror(&e);
     return rows_print(b, &s);

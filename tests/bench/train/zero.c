@@ -49,7 +49,9 @@ static int measure(struct way *way, int workers, const char *text)
     manta_sgd_opts   opts = {.scaling = {.min_workers = workers, .max_workers = workers},
                              .run = {.batch = BATCH, .shards = BATCH, .log_steps = 1},
                              .optimizer = {.kind = MANTA_ADAMW, .zero = way->zero, .zero_backup = way->has_backup},
-                             .config = way->is_half ? half : full, .on_event = on_event, .user = &span};
+                             .config = way->is_half ? half : full,
+                             .on_event = on_event,
+                             .user = &span};
     if (manta_sgd_fit("gpt2", &opts, &r, &e))
         return manta_perror(&e);
     double ms = (double)(span.ended_ns - span.begun_ns) * 1e-6 / STEPS;
@@ -60,15 +62,19 @@ static int measure(struct way *way, int workers, const char *text)
 
 static void way_print(struct bench *b, const struct way *way)
 {
-    struct bench_row row = {.id = way->step, .unit = "ms", .value = way->ms, .n = STEPS, .floor = FLOOR_FUTEX_RTT,
+    struct bench_row row = {.id = way->step,
+                            .unit = "ms",
+                            .value = way->ms,
+                            .n = STEPS,
+                            .floor = FLOOR_FUTEX_RTT,
                             .floor_value = bench_floor(b, FLOOR_FUTEX_RTT)};
     if (way->step)
         bench_print_row(b, &row);
     row = (struct bench_row){.id = way->bytes, .unit = "MB", .value = (double)way->state * 1e-6, .n = 1, .floor = FLOOR_NONE};
     if (way->bytes)
         bench_print_row(b, &row);
-    row = (struct bench_row){.id = way->rate, .unit = "tokens/s", .value = BATCH * CONTEXT / (way->ms * 1e-3), .n = STEPS,
-                             .floor = FLOOR_NONE};
+    row = (struct bench_row){
+        .id = way->rate, .unit = "tokens/s", .value = BATCH * CONTEXT / (way->ms * 1e-3), .n = STEPS, .floor = FLOOR_NONE};
     if (way->rate)
         bench_print_row(b, &row);
 }
@@ -101,8 +107,8 @@ int bench_zero(struct bench *b, int workers, const char *folder)
                 return 1;
     for (int w = 0; w < WAYS; w++)
         way_print(b, &ways[w]);
-    struct bench_row row = {.id = "zero_state_floor", .unit = "MB", .value = (double)ways[0].state * 1e-6 / workers, .n = 1,
-                            .floor = FLOOR_NONE};
+    struct bench_row row = {
+        .id = "zero_state_floor", .unit = "MB", .value = (double)ways[0].state * 1e-6 / workers, .n = 1, .floor = FLOOR_NONE};
     bench_print_row(b, &row);
     return 0;
 }

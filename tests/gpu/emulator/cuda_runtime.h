@@ -25,7 +25,9 @@
 
 struct dim3 {
     unsigned x, y, z;
-    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_)
+    {
+    }
 };
 struct float4 {
     float x, y, z, w;
@@ -64,9 +66,9 @@ inline float __uint_as_float(unsigned bits)
     return out;
 }
 
-void emulator_copy_async(void *shared, const void *global, bool is_there);
-void emulator_copy_commit();
-void emulator_copies_finish(int left);
+void                     emulator_copy_async(void *shared, const void *global, bool is_there);
+void                     emulator_copy_commit();
+void                     emulator_copies_finish(int left);
 template <int LEFT> void emulator_copy_wait()
 {
     emulator_copies_finish(LEFT);
@@ -77,7 +79,7 @@ void emulator_mma(float c[4], const unsigned a[4], unsigned b0, unsigned b1);
 
 /* ---- the runtime's calls, on the process's memory ---- */
 
-typedef int cudaError_t;
+typedef int   cudaError_t;
 typedef void *cudaStream_t;
 enum { cudaSuccess = 0 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDefault };

@@ -17,7 +17,8 @@
 
 dim3 gridDim, blockDim, blockIdx, threadIdx;
 
-namespace {
+namespace
+{
 
 enum { STACK_BYTES = 192 << 10, LANES = 32, SHARED_BYTES = 228 << 10 };
 
@@ -29,9 +30,9 @@ struct copy {
 };
 
 struct fibre {
-    ucontext_t        context;
+    ucontext_t                       context;
     std::unique_ptr<unsigned char[]> stack;
-    dim3              index;
+    dim3                             index;
     enum { READY, AT_BLOCK, AT_WARP, ENDED } state;
     std::vector<copy> copies;
     int               group;
@@ -43,12 +44,12 @@ struct warp {
 };
 
 std::vector<std::unique_ptr<fibre>> fibres; /* kept from block to block */
-std::vector<warp>            warps;
-unsigned                     count, current;
-ucontext_t                   conductor;
-const std::function<void()> *running;
-alignas(128) unsigned char   shared_memory[SHARED_BYTES];
-uint64_t                     random_state = 1;
+std::vector<warp>                   warps;
+unsigned                            count, current;
+ucontext_t                          conductor;
+const std::function<void()>        *running;
+alignas(128) unsigned char shared_memory[SHARED_BYTES];
+uint64_t random_state = 1;
 
 uint64_t next_random()
 {
@@ -144,7 +145,7 @@ void matrices_load(unsigned r[4], const void *own, bool is_transposed)
     for (unsigned m = 0; m < 4; m++) {
         uint16_t two[2];
         for (unsigned j = 0; j < 2; j++) {
-            unsigned             row = is_transposed ? 2 * (lane % 4) + j : lane / 4, col = is_transposed ? lane / 4 : 2 * (lane % 4) + j;
+            unsigned row = is_transposed ? 2 * (lane % 4) + j : lane / 4, col = is_transposed ? lane / 4 : 2 * (lane % 4) + j;
             const unsigned char *at;
             memcpy(&at, rows + (8 * m + row) * EMULATOR_LANE_BYTES, sizeof at);
             memcpy(&two[j], at + 2 * col, sizeof two[j]);

@@ -8,8 +8,8 @@
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
-#define NCCL_VERSION(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
-#define NCCL_VERSION_CODE NCCL_VERSION(2, 28, 9)
+#define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define NCCL_VERSION_CODE                 NCCL_VERSION(2, 28, 9)
 
 typedef struct ncclComm *ncclComm_t;
 typedef struct {
@@ -38,7 +38,10 @@ typedef enum {
 typedef struct {
     int blocking;
 } ncclConfig_t;
-#define NCCL_CONFIG_INITIALIZER {1}
+#define NCCL_CONFIG_INITIALIZER \
+    { \
+        1 \
+    }
 enum { NCCL_SHRINK_DEFAULT = 0, NCCL_SHRINK_ABORT = 1, NCCL_REVOKE_DEFAULT = 0 };
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);

@@ -82,17 +82,17 @@ struct work {
 };
 
 struct ncclComm {
-    struct world   *world;
-    int             rank, size;
-    uint64_t        place;   /* of the world */
-    int             kept_fd; /* of the world, where this process made the id; else -1 */
-    _Atomic int     state;   /* ncclResult_t */
-    _Atomic bool    stop, is_revoked;
-    bool            is_connected;
-    bool            init_fails, init_dies, init_late, connect_dies;
-    pthread_t       thread;
-    pthread_mutex_t lock;
-    struct work    *queue; /* under lock */
+    struct world    *world;
+    int              rank, size;
+    uint64_t         place;   /* of the world */
+    int              kept_fd; /* of the world, where this process made the id; else -1 */
+    _Atomic int      state;   /* ncclResult_t */
+    _Atomic bool     stop, is_revoked;
+    bool             is_connected;
+    bool             init_fails, init_dies, init_late, connect_dies;
+    pthread_t        thread;
+    pthread_mutex_t  lock;
+    struct work     *queue;      /* under lock */
     struct ncclComm *ended_next; /* that it is freed is remembered, so that who uses it then is told */
     bool             is_ended;
 };
@@ -245,14 +245,14 @@ static bool flows_run(struct ncclComm *c, struct work *w)
     }
 }
 
-#define COMBINE(type)                                                                                                              \
-    for (size_t i = 0; i < w->elements; i++) {                                                                                     \
-        type x = ((type *)w->parts)[(size_t)(size - 1) * w->elements + i];                                                         \
-        for (int r = size - 2; r >= 0; r--) {                                                                                      \
-            type y = ((type *)w->parts)[(size_t)r * w->elements + i];                                                              \
-            x = (type)(w->op == ncclMax ? (x > y ? x : y) : w->op == ncclMin ? (x < y ? x : y) : (type)(x + y));                   \
-        }                                                                                                                          \
-        ((type *)w->out)[i] = w->op == ncclAvg ? (type)(x / (type)size) : x;                                                       \
+#define COMBINE(type) \
+    for (size_t i = 0; i < w->elements; i++) { \
+        type x = ((type *)w->parts)[(size_t)(size - 1) * w->elements + i]; \
+        for (int r = size - 2; r >= 0; r--) { \
+            type y = ((type *)w->parts)[(size_t)r * w->elements + i]; \
+            x = (type)(w->op == ncclMax ? (x > y ? x : y) : w->op == ncclMin ? (x < y ? x : y) : (type)(x + y)); \
+        } \
+        ((type *)w->out)[i] = w->op == ncclAvg ? (type)(x / (type)size) : x; \
     }
 
 static void parts_combine(const struct work *w, int size)
@@ -278,9 +278,9 @@ static void work_free(struct work *w)
 }
 
 static struct ncclComm *comm_new(uint64_t place, int rank, int size);
-static uint64_t world_new(void);
-static void *comm_run(void *of);
-static void comm_free(struct ncclComm *c);
+static uint64_t         world_new(void);
+static void            *comm_run(void *of);
+static void             comm_free(struct ncclComm *c);
 
 /* Survivors meet in a new world, which the first of them makes. */
 static void shrink_run(struct ncclComm *c, struct work *w)
@@ -511,9 +511,14 @@ SHOWN ncclResult_t ncclCommCount(ncclComm_t c, int *size)
 
 SHOWN const char *ncclGetErrorString(ncclResult_t result)
 {
-    static const char *const texts[] = {"no error",         "unhandled cuda error", "unhandled system error",
-                                        "internal error",   "invalid argument",     "invalid usage",
-                                        "remote process exited or there was a network error", "NCCL operation in progress"};
+    static const char *const texts[] = {"no error",
+                                        "unhandled cuda error",
+                                        "unhandled system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
+                                        "remote process exited or there was a network error",
+                                        "NCCL operation in progress"};
     return texts[result];
 }
 
@@ -560,17 +565,13 @@ SHOWN ncclResult_t ncclCommShrink(ncclComm_t c, int *excluded, int count, ncclCo
 static size_t bytes_of(ncclDataType_t type)
 {
     switch (type) {
-    case ncclUint8:
-        return 1;
+    case ncclUint8: return 1;
     case ncclFloat16:
-    case ncclBfloat16:
-        return 2;
+    case ncclBfloat16: return 2;
     case ncclInt32:
-    case ncclFloat32:
-        return 4;
+    case ncclFloat32: return 4;
     case ncclInt64:
-    case ncclFloat64:
-        return 8;
+    case ncclFloat64: return 8;
     }
     return 0;
 }
@@ -722,8 +723,8 @@ SHOWN ncclResult_t ncclReduce(const void *in, void *out, size_t count, ncclDataT
     return reduction(in, out, count, type, op, 1u << root, false, comm, stream);
 }
 
-SHOWN ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                     ncclComm_t comm, cudaStream_t stream)
+SHOWN ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                                     cudaStream_t stream)
 {
     return reduction(in, out, count, type, op, (1u << RANKS) - 1, true, comm, stream);
 }

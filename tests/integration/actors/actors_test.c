@@ -80,8 +80,7 @@ static manta_status counter_hold(manta_ctx *c, void *self, int argc, const manta
     struct counter *counter = self;
     (void)argc, (void)argv;
     atomic_store(&counter->board->words[1], 1);
-    return test_board_wait(&counter->board->words[2], 1) ? manta_return_i64(c, counter->value)
-                                                         : manta_fail(c, 1, "nobody came");
+    return test_board_wait(&counter->board->words[2], 1) ? manta_return_i64(c, counter->value) : manta_fail(c, 1, "nobody came");
 }
 /* Fails until it has been called so often in this incarnation. */
 static manta_status counter_reluctant(manta_ctx *c, void *self, int argc, const manta_arg *argv)
@@ -336,7 +335,7 @@ static void retries_of_a_call(void)
 static void bad_retries(void)
 {
     static const manta_actor_opts bad[] = {{.max_restarts = -3}, {.max_task_retries = -3}, {.max_task_retries = 0xffffff}};
-    manta_error e;
+    manta_error                   e;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         manta_actor *a = counter_start(0, 0, &bad[i]);
         CHECK_FAILS(add(a, 1), MANTA_EINVAL, &e);

@@ -139,8 +139,10 @@ MANTA_ACTOR(meeting, "u", meeting_new, meeting_free, {"wait_for", "l>l", meeting
 
 /* The same with groups: two may read at a time, one writes. */
 MANTA_ACTOR_TYPE(library, .signature = "u", .create = meeting_new, .destroy = meeting_free,
-                 .methods = {{"read", "l>l@read", meeting_stay}, {"write", "l>l@write", meeting_number},
-                             {"twice", "l>l", meeting_twice}, {"stay", "l>l", meeting_stay}},
+                 .methods = {{"read", "l>l@read", meeting_stay},
+                             {"write", "l>l@write", meeting_number},
+                             {"twice", "l>l", meeting_twice},
+                             {"stay", "l>l", meeting_stay}},
                  .groups = {{"read", 2}, {"write", 1}});
 MANTA_ACTOR_TYPE(no_such_group, .signature = "u", .create = meeting_new, .methods = {{"read", "l>l@raed", meeting_stay}},
                  .groups = {{"read", 2}});

@@ -33,9 +33,9 @@ static manta_status peer_ring(manta_ctx *c, void *self, int argc, const manta_ar
 {
     (void)self, (void)argc;
     if (argv[0].l > 0)
-        return pass_on(c, manta_actor_call(argv[1].A, "ring",
-                                           MANTA_ARGS(manta_i64(argv[0].l - 1), manta_actor_arg(argv[2].A),
-                                                      manta_actor_arg(argv[1].A))));
+        return pass_on(
+            c, manta_actor_call(argv[1].A, "ring",
+                                MANTA_ARGS(manta_i64(argv[0].l - 1), manta_actor_arg(argv[2].A), manta_actor_arg(argv[1].A))));
     usleep((useconds_t)-argv[0].l);
     return manta_return_i64(c, 0);
 }
@@ -60,10 +60,10 @@ MANTA_ACTOR(peer, "", peer_new, NULL, {"ring", "lAA>l", peer_ring}, {"one", "l>l
 
 static manta_status asks_back(manta_ctx *c, int argc, const manta_arg *argv)
 {
-    manta_ref    *one = manta_actor_call(argv[0].A, "one", MANTA_ARGS(manta_i64(0)));
-    manta_error   e;
-    int64_t       x = 0;
-    manta_status  code = manta_get_i64(one, -1, &x, &e);
+    manta_ref   *one = manta_actor_call(argv[0].A, "one", MANTA_ARGS(manta_i64(0)));
+    manta_error  e;
+    int64_t      x = 0;
+    manta_status code = manta_get_i64(one, -1, &x, &e);
     (void)argc;
     manta_free(one);
     return code == MANTA_OK ? manta_yield(c, manta_i64(x)) : manta_fail(c, code, "%s", e.message);

@@ -40,7 +40,7 @@ static manta_status account_save(manta_ctx *c, void *self)
 {
     struct account *a = self;
     char           *state = calloc(1, sizeof a->sum + a->size);
-    int64_t sum = a->sum;
+    int64_t         sum = a->sum;
     memcpy(state, &sum, sizeof sum);
     manta_status code = manta_return_bytes(c, state, sizeof a->sum + a->size);
     free(state);
@@ -88,8 +88,10 @@ static manta_status account_slowly(manta_ctx *c, void *self, int argc, const man
 }
 MANTA_ACTOR_TYPE(account, .signature = "uly", .create = account_new, .destroy = account_free, .save = account_save,
                  .load = account_load,
-                 .methods = {{"add", "l>l", account_add}, {"add_and_save", "l>l", account_add_and_save},
-                             {"die", ">v", account_die}, {"leave", ">l", account_leave},
+                 .methods = {{"add", "l>l", account_add},
+                             {"add_and_save", "l>l", account_add_and_save},
+                             {"die", ">v", account_die},
+                             {"leave", ">l", account_leave},
                              {"slowly", "l>l@slow", account_slowly}},
                  .groups = {{"slow", 2}});
 /* Its end takes a while: no other thread may begin it meanwhile. */
@@ -266,10 +268,9 @@ static void case_large_create(void)
     memset(bytes, 1, LARGE);
     board = test_board_new(&board_number);
     manta_ref   *value = manta_put(bytes, LARGE);
-    manta_actor *a = manta_actor_new("account", &o, MANTA_ARGS(manta_u64(board_number), manta_i64(0),
-                                                               manta_bytes_of(bytes, LARGE)));
-    manta_actor *b = manta_actor_new("account", &o, MANTA_ARGS(manta_u64(board_number), manta_i64(0),
-                                                               manta_ref_arg(value)));
+    manta_actor *a = manta_actor_new("account", &o,
+                                     MANTA_ARGS(manta_u64(board_number), manta_i64(0), manta_bytes_of(bytes, LARGE)));
+    manta_actor *b = manta_actor_new("account", &o, MANTA_ARGS(manta_u64(board_number), manta_i64(0), manta_ref_arg(value)));
     free(bytes);
     manta_free(value);
     manta_actor *both[] = {a, b};
@@ -347,8 +348,8 @@ static void case_group(void)
     int64_t          got, total = 0;
     int              failed = -1;
     board = test_board_new(&board_number);
-    manta_group *g = manta_group_new("account", &o, MEMBERS, MANTA_ARGS(manta_u64(board_number), manta_i64(0),
-                                                                        manta_bytes_of("", 0)), &e);
+    manta_group *g = manta_group_new("account", &o, MEMBERS,
+                                     MANTA_ARGS(manta_u64(board_number), manta_i64(0), manta_bytes_of("", 0)), &e);
     CHECK(g && manta_group_size(g) == MEMBERS && !manta_group_actor(g, MEMBERS) && !manta_group_actor(g, -1));
     CHECK_CODE(manta_group_gather(g, "add", MANTA_ARGS(manta_i64(7)), TEST_WAIT_MS, views, &failed, &e), MANTA_OK, &e);
     for (int i = 0; i < MEMBERS; i++) {

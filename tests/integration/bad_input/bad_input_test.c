@@ -48,7 +48,7 @@ static void unknown_function(void)
     manta_view view;
     CHECK(manta_get(none, TEST_WAIT_MS, &view, &e) != MANTA_OK);
     manta_free(none);
-    char  name[2000];
+    char name[2000];
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = 0;
     CHECK_FAILS(manta_call(name, NULL, MANTA_NO_ARGS), MANTA_ENOFUNC, &e);
@@ -124,8 +124,8 @@ static void null_pointers(void)
 /* ---- resources ---- */
 static void wrong_resources(void)
 {
-    manta_error           e;
-    static const double   bad[] = {-1, -0.001, NAN, INFINITY, -INFINITY};
+    manta_error         e;
+    static const double bad[] = {-1, -0.001, NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         manta_resource gold = {"gold", bad[i]};
         CHECK_FAILS(with(&(manta_task_opts){.num_cpus = bad[i]}), MANTA_EINVAL, &e);
@@ -184,7 +184,7 @@ static void init_errors(void)
 /* Before manta_init every call says that it is missing. */
 static void before_init(void)
 {
-    manta_error e;
+    manta_error     e;
     manta_node_info node;
     CHECK_FAILS(with(NULL), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "manta_init");

@@ -29,8 +29,8 @@ MANTA_TASK(int64_t, add, (int64_t, a), (int64_t, b))
 static bool group_of(int pid, char out[PATH_SIZE])
 {
     static const char *const mounts[] = {"/sys/fs/cgroup/pids", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-    char  path[64], line[PATH_SIZE];
-    bool  found = false;
+    char                     path[64], line[PATH_SIZE];
+    bool                     found = false;
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
     FILE *file = fopen(path, "re");
     while (file && !found && fgets(line, sizeof line, file)) {
@@ -80,7 +80,7 @@ MANTA_TASK(int64_t, who, (int64_t, nothing))
 
 static int64_t worker_pid(void)
 {
-    int64_t pid;
+    int64_t     pid;
     manta_error e;
     manta_ref  *ref = who_remote(NULL, 0);
     CHECK_CODE(manta_get_i64(ref, TEST_WAIT_MS, &pid, &e), MANTA_OK, &e);
@@ -169,7 +169,7 @@ static void make_left(struct left *left)
 {
     uint64_t number;
     left->board = test_board_new(&number);
-    int64_t  worker;
+    int64_t     worker;
     manta_error e;
     manta_ref  *ref = leave_behind_remote(&once, number);
     CHECK_CODE(manta_get_i64(ref, TEST_WAIT_MS, &worker, &e), MANTA_OK, &e);
@@ -207,7 +207,7 @@ static void killed_raylet(void)
 
 static void run(const char *verb, const char *const *rest, const char *folder, char *text, size_t size)
 {
-    char  program[PATH_SIZE * 2], *argv[16] = {program, (char *)(uintptr_t)verb, "--dir", (char *)(uintptr_t)folder};
+    char program[PATH_SIZE * 2], *argv[16] = {program, (char *)(uintptr_t)verb, "--dir", (char *)(uintptr_t)folder};
     snprintf(program, sizeof program, "%s/manta", test_bin());
     for (int i = 4; *rest; i++)
         argv[i] = (char *)(uintptr_t)*rest++;
@@ -216,7 +216,7 @@ static void run(const char *verb, const char *const *rest, const char *folder, c
 }
 
 static const char *const no_group[] = {"--head", "--num-cpus", "2", "--cgroup", "none", NULL}, *const purge[] = {"--purge", NULL},
-                  *const grouped[] = {"--head", "--num-cpus", "2", NULL};
+                         *const grouped[] = {"--head", "--num-cpus", "2", NULL};
 
 struct started {
     char folder[PATH_SIZE], text[4096];

@@ -212,14 +212,14 @@ static void scribble(uint8_t *at, size_t size, uint64_t how, uint64_t *seed)
 /* The mappings that the process shares with others and may write, of those whose name has `named` in it. */
 static int shared_mappings(const char *named, uint8_t **from, size_t *sizes, int max)
 {
-    char  line[512], perms[8], name[256];
-    FILE *maps = fopen("/proc/self/maps", "re");
-    int   count = 0;
+    char          line[512], perms[8], name[256];
+    FILE         *maps = fopen("/proc/self/maps", "re");
+    int           count = 0;
     unsigned long begin, end;
     while (maps && count < max && fgets(line, sizeof line, maps)) {
         name[0] = 0;
-        if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &begin, &end, perms, name) < 4 || perms[1] != 'w' ||
-            perms[3] != 's' || !strstr(name, "memfd") || !strstr(name, named))
+        if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &begin, &end, perms, name) < 4 || perms[1] != 'w' || perms[3] != 's' ||
+            !strstr(name, "memfd") || !strstr(name, named))
             continue;
         from[count] = (uint8_t *)begin;
         sizes[count++] = end - begin;

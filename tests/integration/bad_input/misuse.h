@@ -70,6 +70,9 @@ static inline void nothing(void *user, manta_ref *ref)
     (void)user, (void)ref;
 }
 
-#define CASE(fn, ...) {.name = #fn, .run = fn, __VA_ARGS__}
+#define CASE(fn, ...) \
+    { \
+        .name = #fn, .run = fn, __VA_ARGS__ \
+    }
 
 #endif

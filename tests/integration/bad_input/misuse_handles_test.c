@@ -197,8 +197,16 @@ static void free_inside_a_callback(void)
 static void random_handles(void)
 {
     static int  thing;
-    uintptr_t   numbers[] = {1, 8, 4096, 0x7fffffff, 0xffffffff, (uintptr_t)&thing, (uintptr_t)test_argv, 0xdeadbeefdeadbeef,
-                             UINTPTR_MAX, UINTPTR_MAX - 1};
+    uintptr_t   numbers[] = {1,
+                             8,
+                             4096,
+                             0x7fffffff,
+                             0xffffffff,
+                             (uintptr_t)&thing,
+                             (uintptr_t)test_argv,
+                             0xdeadbeefdeadbeef,
+                             UINTPTR_MAX,
+                             UINTPTR_MAX - 1};
     manta_error e;
     manta_view  view;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {

@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 /* The call's error says which call, and which argument. */
-#define CHECK_NULL(e, call, argument)           \
-    do {                                        \
-        CHECK_EQ((e).code, MANTA_EINVAL);       \
-        CHECK(strstr((e).message, call));       \
-        CHECK(strstr((e).message, argument));   \
-        memset(&(e), 0, sizeof(e));             \
+#define CHECK_NULL(e, call, argument) \
+    do { \
+        CHECK_EQ((e).code, MANTA_EINVAL); \
+        CHECK(strstr((e).message, call)); \
+        CHECK(strstr((e).message, argument)); \
+        memset(&(e), 0, sizeof(e)); \
     } while (0)
 
 static void in_a_child(void (*fn)(void *), void *arg)
@@ -222,9 +222,9 @@ static manta_sweep_opts sweep_opts(void)
 }
 static void sweep_of_nothing(void)
 {
-    manta_error         e;
-    manta_sweep_result  result;
-    manta_sweep_opts    opts = sweep_opts();
+    manta_error        e;
+    manta_sweep_result result;
+    manta_sweep_opts   opts = sweep_opts();
     CHECK_EQ(manta_sweep_run(NULL, NULL, NULL, &e), MANTA_EINVAL);
     CHECK_EQ(manta_sweep_run("tries", NULL, &result, &e), MANTA_EINVAL);
     CHECK(manta_sweep_run(NULL, &opts, &result, &e) != MANTA_OK);

@@ -167,15 +167,19 @@ static void name_of_two_actor_types(void)
 }
 static void name_of_two_methods(void)
 {
-    static manta_actor_type type = {.name = "twice", .signature = "", .create = thing_new, .file = "other.c", .line = 9,
+    static manta_actor_type type = {.name = "twice",
+                                    .signature = "",
+                                    .create = thing_new,
+                                    .file = "other.c",
+                                    .line = 9,
                                     .methods = {{"one", ">l", thing_one}, {"one", ">l", thing_silent}}};
     manta_register_actor(&type);
     init_refuses("two methods one", "other.c:9");
 }
 static void method_without_a_body(void)
 {
-    static manta_actor_type type = {.name = "bodiless", .signature = "", .create = thing_new, .file = "other.c", .line = 10,
-                                    .methods = {{"one", ">l", NULL}}};
+    static manta_actor_type type = {
+        .name = "bodiless", .signature = "", .create = thing_new, .file = "other.c", .line = 10, .methods = {{"one", ">l", NULL}}};
     manta_register_actor(&type);
     init_refuses("method one", "other.c:10");
 }
@@ -453,9 +457,9 @@ static void fork_in_a_task(void)
 
 /* ---- signal handlers ---- */
 
-static manta_ref      *handler_ref;
-static volatile int    handler_codes[MANTA_EUNSUPPORTED + 1], handler_calls;
-static void on_signal(int number)
+static manta_ref   *handler_ref;
+static volatile int handler_codes[MANTA_EUNSUPPORTED + 1], handler_calls;
+static void         on_signal(int number)
 {
     int          before = errno;
     int64_t      x;
@@ -585,7 +589,7 @@ static void context_of_nothing(void)
 static void entry_of_nothing(void)
 {
     static manta_entry never = {"never", ">l", NULL, "mine.c", 14, NULL, NULL, 0, NULL};
-    manta_error e;
+    manta_error        e;
     CHECK_FAILS(manta_call_entry(NULL, NULL, MANTA_NO_ARGS), MANTA_ENOFUNC, &e);
     CHECK_FAILS(manta_call_entry(&never, NULL, MANTA_NO_ARGS), MANTA_ENOFUNC, &e);
     goes_on();

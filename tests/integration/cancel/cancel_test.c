@@ -96,10 +96,10 @@ static void forced(void)
 {
     enum { COUNT = 50 };
     static const manta_task_opts once = {.max_retries = MANTA_NO_RETRY};
-    uint64_t           number;
-    struct test_board *board = test_board_new(&number);
-    manta_ref         *ref = call("deaf", number), *refs[COUNT];
-    manta_error        e;
+    uint64_t                     number;
+    struct test_board           *board = test_board_new(&number);
+    manta_ref                   *ref = call("deaf", number), *refs[COUNT];
+    manta_error                  e;
     CHECK(test_board_wait(&board->words[STARTED], 1));
     for (int i = 0; i < COUNT; i++)
         refs[i] = manta_call("count", &once, MANTA_ARGS(manta_u64(number), manta_i64(i)));
@@ -128,8 +128,8 @@ static void forced_alone(void)
 
 static int64_t worker_pid(void)
 {
-    manta_ref *ref = manta_call("whose", NULL, MANTA_NO_ARGS);
-    int64_t    pid = 0;
+    manta_ref  *ref = manta_call("whose", NULL, MANTA_NO_ARGS);
+    int64_t     pid = 0;
     manta_error e;
     CHECK_CODE(manta_get_i64(ref, TEST_WAIT_MS, &pid, &e), MANTA_OK, &e);
     manta_free(ref);
@@ -189,10 +189,10 @@ static void children(void)
 static void children_forced(void)
 {
     static const manta_task_opts no_cpu = {.no_cpu = true};
-    uint64_t           number;
-    struct test_board *board = test_board_new(&number);
-    manta_ref         *ref = manta_call("parent", &no_cpu, MANTA_ARGS(manta_u64(number), manta_str("deaf")));
-    manta_error        e;
+    uint64_t                     number;
+    struct test_board           *board = test_board_new(&number);
+    manta_ref                   *ref = manta_call("parent", &no_cpu, MANTA_ARGS(manta_u64(number), manta_str("deaf")));
+    manta_error                  e;
     CHECK(test_board_wait(&board->words[STARTED], 1));
     CHECK_CODE(manta_cancel(ref, &(manta_cancel_opts){.force = true, .recursive = true}, &e), MANTA_OK, &e);
     is_cancelled(ref, MANTA_UNKNOWN);
@@ -203,10 +203,10 @@ static void children_forced(void)
 static void inside_get(void)
 {
     static const manta_task_opts no_cpu = {.no_cpu = true};
-    uint64_t           number;
-    struct test_board *board = test_board_new(&number);
-    manta_ref         *ref = manta_call("parent", &no_cpu, MANTA_ARGS(manta_u64(number), manta_str("open_gate")));
-    manta_error        e;
+    uint64_t                     number;
+    struct test_board           *board = test_board_new(&number);
+    manta_ref                   *ref = manta_call("parent", &no_cpu, MANTA_ARGS(manta_u64(number), manta_str("open_gate")));
+    manta_error                  e;
     CHECK(test_board_wait(&board->words[STARTED], 1));
     test_sleep_ms(50); /* it sleeps by now */
     CHECK_CODE(manta_cancel(ref, NULL, &e), MANTA_OK, &e);

@@ -37,10 +37,10 @@ static void is_cancelled(manta_ref *take_ref, int outcome)
 static void far_queued(void)
 {
     enum { COUNT = 100 };
-    struct nodes       n;
-    uint64_t           number;
-    manta_ref         *refs[COUNT];
-    manta_error        e;
+    struct nodes n;
+    uint64_t     number;
+    manta_ref   *refs[COUNT];
+    manta_error  e;
     nodes_start(&n, 2, "1");
     manta_task_opts    there = {AT(1)};
     struct test_board *board = test_board_new(&number);
@@ -64,9 +64,9 @@ static void far_queued(void)
 
 static void far_running(void)
 {
-    struct nodes       n;
-    uint64_t           number;
-    manta_error        e;
+    struct nodes n;
+    uint64_t     number;
+    manta_error  e;
     nodes_start(&n, 2, "1");
     struct test_board *board = test_board_new(&number);
     for (int i = 1; i <= 3; i++) { /* the mark does not stay for the next task */
@@ -83,9 +83,9 @@ static void far_running(void)
 
 static void far_forced(void)
 {
-    struct nodes       n;
-    uint64_t           number;
-    manta_error        e;
+    struct nodes n;
+    uint64_t     number;
+    manta_error  e;
     nodes_start(&n, 2, "1");
     manta_task_opts    there = {AT(1)};
     struct test_board *board = test_board_new(&number);
@@ -124,9 +124,9 @@ static void far_forced_ends_by_itself(void)
 
 static void far_children(void)
 {
-    struct nodes       n;
-    uint64_t           number;
-    manta_error        e;
+    struct nodes n;
+    uint64_t     number;
+    manta_error  e;
     nodes_start(&n, 2, "1");
     struct test_board *board = test_board_new(&number);
     manta_ref         *ref = far_call("parent", number);
@@ -140,12 +140,9 @@ static void far_children(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        {"far_queued", far_queued, {0}, true, 0},
-        {"far_running", far_running, {0}, true, 0},
-        {"far_forced", far_forced, {0}, true, 0},
-        {"far_forced_ends_by_itself", far_forced_ends_by_itself, {0}, true, 0},
-        {"far_children", far_children, {0}, true, 0},
-        {NULL, NULL, {0}, false, 0},
+        {"far_queued", far_queued, {0}, true, 0},     {"far_running", far_running, {0}, true, 0},
+        {"far_forced", far_forced, {0}, true, 0},     {"far_forced_ends_by_itself", far_forced_ends_by_itself, {0}, true, 0},
+        {"far_children", far_children, {0}, true, 0}, {NULL, NULL, {0}, false, 0},
     };
     return test_main(argc, argv, cases);
 }

@@ -73,8 +73,8 @@ static manta_status maker_items(manta_ctx *c, void *self, int argc, const manta_
     (void)self, (void)argc;
     return yield_all(c, argv);
 }
-MANTA_ACTOR(maker, "", maker_new, NULL, {"make", "lul>y", maker_make}, {"next", "ylul>y", maker_next},
-            {"look", "yl>l", maker_look}, {"items", "lull>y", maker_items});
+MANTA_ACTOR(maker, "", maker_new, NULL, {"make", "lul>y", maker_make}, {"next", "ylul>y", maker_next}, {"look", "yl>l", maker_look},
+            {"items", "lull>y", maker_items});
 
 /* ---- from the driver: calls ---- */
 
@@ -153,13 +153,11 @@ static void lost_call_for_good(void)
 
 /* ---- from the driver: items ---- */
 
-#define ITEM_ARGS(fewer, stop) \
-    MANTA_ARGS(manta_i64(20), manta_u64(lost_board_number), manta_i64(fewer), manta_i64(stop))
+#define ITEM_ARGS(fewer, stop) MANTA_ARGS(manta_i64(20), manta_u64(lost_board_number), manta_i64(fewer), manta_i64(stop))
 
 static manta_generator *generate(const struct nodes *n, int retries, int fewer, int stop)
 {
-    return manta_call_stream("items", &(manta_task_opts){.labels = lost_victim(n), .max_retries = retries},
-                             ITEM_ARGS(fewer, stop));
+    return manta_call_stream("items", &(manta_task_opts){.labels = lost_victim(n), .max_retries = retries}, ITEM_ARGS(fewer, stop));
 }
 /* Takes that item (a large one, then the small one behind it). */
 static manta_ref *take(manta_generator *g, int64_t i)

@@ -54,9 +54,9 @@ static manta_status till_weigh(manta_ctx *c, void *self, int argc, const manta_a
 }
 static manta_status till_weigh_ref(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
-    manta_view   view;
-    manta_error  e;
-    int64_t      size = -1;
+    manta_view  view;
+    manta_error e;
+    int64_t     size = -1;
     (void)self, (void)argc;
     if (manta_get(argv[0].r, TEST_WAIT_MS, &view, &e))
         return manta_fail(c, e.code, "%s", e.message);
@@ -195,8 +195,7 @@ static char *cli(const char *one, const char *two, const char *three)
 {
     static char said[8000];
     char        path[5000], folder[300];
-    char       *argv[] = {path, (char *)(uintptr_t)one, (char *)(uintptr_t)two, "--address", folder,
-                          (char *)(uintptr_t)three, NULL};
+    char *argv[] = {path, (char *)(uintptr_t)one, (char *)(uintptr_t)two, "--address", folder, (char *)(uintptr_t)three, NULL};
     snprintf(path, sizeof path, "%s/manta", test_bin());
     snprintf(folder, sizeof folder, "%s/manta/c", getenv("XDG_RUNTIME_DIR"));
     test_program(argv, said, sizeof said);
@@ -309,11 +308,10 @@ static void keeper_maker(void)
     CHECK(env);
     unlink(path);
     rmdir(folder);
-    manta_ref       *put = manta_put(data, LARGE), *page = manta_call("make_page", NULL, MANTA_ARGS(manta_i64(LARGE)));
-    manta_actor     *friend = till("friend", &(manta_actor_opts){0}, 0);
+    manta_ref *put = manta_put(data, LARGE), *page = manta_call("make_page", NULL, MANTA_ARGS(manta_i64(LARGE)));
+    manta_actor *friend = till("friend", &(manta_actor_opts){0}, 0);
     manta_actor_opts opts = {.detached = true, .name = "keeper", .max_restarts = MANTA_WITHOUT_LIMIT, .env = env};
-    manta_actor     *a = manta_actor_new("keeper", &opts,
-                                         MANTA_ARGS(manta_ref_arg(put), manta_ref_arg(page), manta_actor_arg(friend)));
+    manta_actor *a = manta_actor_new("keeper", &opts, MANTA_ARGS(manta_ref_arg(put), manta_ref_arg(page), manta_actor_arg(friend)));
     CHECK_I64(manta_actor_call(a, "sum", MANTA_NO_ARGS), 2 * LARGE);
     manta_actor_free(a);
     manta_actor_free(friend);
@@ -510,8 +508,8 @@ static void detached_wrong(void)
     CHECK_FAILS(add(manta_actor_new("till", &nameless, MANTA_ARGS(manta_i64(1), manta_str("x"))), 1), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "without a name");
     manta_actor_opts named = {.detached = true, .name = "wrong"};
-    manta_ref   *x = manta_put("x", 2), *declaring = manta_put_refs("y", 2, &x, 1);
-    manta_actor *brief = manta_actor_new("till", NULL, MANTA_ARGS(manta_i64(1), manta_str("z")));
+    manta_ref       *x = manta_put("x", 2), *declaring = manta_put_refs("y", 2, &x, 1);
+    manta_actor     *brief = manta_actor_new("till", NULL, MANTA_ARGS(manta_i64(1), manta_str("z")));
     CHECK_FAILS(add(manta_actor_new("till", &named, MANTA_ARGS(manta_i64(1), manta_ref_arg(declaring))), 1), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "argument 2 declares references");
     CHECK_FAILS(add(manta_actor_new("till", &named, MANTA_ARGS(manta_i64(1), manta_ref_arg(x))), 1), MANTA_ETYPE, &e);

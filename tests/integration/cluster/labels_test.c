@@ -69,11 +69,11 @@ static void labels(void)
 /* An earlier alternative is taken as long as it has room, then the next one. */
 static void labels_alternatives(void)
 {
-    struct nodes       n;
-    uint64_t           number;
-    manta_ref         *held_there[2];
-    manta_error        e;
-    manta_task_opts    opts = {.labels = "zone=z2; zone=z1"};
+    struct nodes    n;
+    uint64_t        number;
+    manta_ref      *held_there[2];
+    manta_error     e;
+    manta_task_opts opts = {.labels = "zone=z2; zone=z1"};
     nodes_start(&n, 3, "1");
     struct test_board *board = test_board_new(&number);
     int64_t            seen[2];

@@ -13,7 +13,7 @@ enum { SIZE = 100 * 1000 }; /* of each value: it stands in the store of the node
 
 /* In a worker: the value of that seed is returned; a value's seed, or -1. */
 manta_status lost_give(manta_ctx *c, int64_t seed);
-int64_t lost_seen(const char *data, size_t size, int64_t seed);
+int64_t      lost_seen(const char *data, size_t size, int64_t seed);
 
 /* The driver's; workers map the board by its number. */
 extern struct test_board *lost_board;

@@ -38,7 +38,7 @@ static int daemon_start(char *const argv[], int limit_ms)
     posix_spawn_file_actions_destroy(&actions);
     close(ready[1]);
     struct pollfd p = {ready[0], POLLIN, 0};
-    ssize_t size = poll(&p, 1, limit_ms) == 1 ? read(ready[0], line, sizeof line) : 0;
+    ssize_t       size = poll(&p, 1, limit_ms) == 1 ? read(ready[0], line, sizeof line) : 0;
     close(ready[0]);
     if (size > 0)
         return child;
@@ -58,12 +58,34 @@ int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_f
     snprintf(resources, sizeof resources, "at%d=100,any=1", number);
     snprintf(labels, sizeof labels, "zone=z%d,%s=yes", number, number % 2 ? "odd" : "even");
     CHECK(mkdir(dir, 0700) == 0 || errno == EEXIST);
-    char *argv[] = {"manta-raylet", "--dir", dir, "--node-name", name, "--head-file", head_file, "--token-file",
-                    token_file ? (char *)token_file : token, "--num-cpus", (char *)cpus, "--resources", resources,
-                    "--num-gpus", n->gpus ? (char *)n->gpus : "0",
-                    "--labels", labels, "--store-memory", n->store, "--ready-fd", "3",
-                    n->job_users ? "--job-users" : "--store-memory", n->job_users ? (char *)n->job_users : n->store,
-                    "--max-workers", places, n->is_spilling ? NULL : "--spill-dir", "none", NULL};
+    char *argv[] = {"manta-raylet",
+                    "--dir",
+                    dir,
+                    "--node-name",
+                    name,
+                    "--head-file",
+                    head_file,
+                    "--token-file",
+                    token_file ? (char *)token_file : token,
+                    "--num-cpus",
+                    (char *)cpus,
+                    "--resources",
+                    resources,
+                    "--num-gpus",
+                    n->gpus ? (char *)n->gpus : "0",
+                    "--labels",
+                    labels,
+                    "--store-memory",
+                    n->store,
+                    "--ready-fd",
+                    "3",
+                    n->job_users ? "--job-users" : "--store-memory",
+                    n->job_users ? (char *)n->job_users : n->store,
+                    "--max-workers",
+                    places,
+                    n->is_spilling ? NULL : "--spill-dir",
+                    "none",
+                    NULL};
     return daemon_start(argv, token_file ? 1000 : TEST_WAIT_MS);
 }
 
@@ -104,8 +126,9 @@ void nodes_start_head(struct nodes *n, const char *listen)
     char address[40], tls[220];
     snprintf(address, sizeof address, "%s", listen);
     snprintf(tls, sizeof tls, "%s/tls", n->folder);
-    char *argv[] = {"manta-head", "--dir", n->folder, "--listen", address, "--ready-fd", "3",
-                    getenv("TEST_TLS") ? "--tls-dir" : NULL, tls, NULL};
+    char *argv[] = {"manta-head", "--dir",      n->folder, "--listen",
+                    address,      "--ready-fd", "3",       getenv("TEST_TLS") ? "--tls-dir" : NULL,
+                    tls,          NULL};
     n->head = daemon_start(argv, TEST_WAIT_MS);
     CHECK(n->head);
 }

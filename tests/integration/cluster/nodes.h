@@ -14,14 +14,14 @@
 enum { NODES_MAX = 4 };
 
 struct nodes {
-    char     folder[200]; /* of the head */
-    int      count;
-    int      head, raylets[NODES_MAX]; /* pids; 0: gone */
-    uint32_t ids[NODES_MAX];           /* as manta_nodes tells them; [0] is ours */
-    char     store[24];                /* bytes of each node's object store */
-    const char *job_users, *gpus;      /* of each node; NULL: none */
-    int      places;                   /* processes that node 0 may run for tasks and actors; 0: the default */
-    bool     is_spilling;              /* a full one writes to disk */
+    char        folder[200]; /* of the head */
+    int         count;
+    int         head, raylets[NODES_MAX]; /* pids; 0: gone */
+    uint32_t    ids[NODES_MAX];           /* as manta_nodes tells them; [0] is ours */
+    char        store[24];                /* bytes of each node's object store */
+    const char *job_users, *gpus;         /* of each node; NULL: none */
+    int         places;                   /* processes that node 0 may run for tasks and actors; 0: the default */
+    bool        is_spilling;              /* a full one writes to disk */
 };
 
 /* Starts head and raylets, each with `cpus`, and makes this process a driver at node 0. In a worker this never returns.

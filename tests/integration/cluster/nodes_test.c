@@ -111,8 +111,8 @@ static manta_status counter_length(manta_ctx *c, void *self, int argc, const man
     (void)self, (void)argc;
     return manta_return_i64(c, (int64_t)argv[0].y.size);
 }
-MANTA_ACTOR(counter, "l", counter_new, free, {"add", "l>l", counter_add}, {"node", ">l", counter_node},
-            {"pid", ">l", counter_pid}, {"length", "y>l", counter_length});
+MANTA_ACTOR(counter, "l", counter_new, free, {"add", "l>l", counter_add}, {"node", ">l", counter_node}, {"pid", ">l", counter_pid},
+            {"length", "y>l", counter_length});
 static manta_actor *counter_start(int at, int max_restarts, const char *name)
 {
     return manta_actor_new("counter", &(manta_actor_opts){AT(at), .max_restarts = max_restarts, .name = name},
@@ -140,7 +140,11 @@ static manta_status caller(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(caller, "Al>l");
 
-#define THERE &(manta_task_opts){AT(1)}
+#define THERE \
+    &(manta_task_opts) \
+    { \
+        AT(1) \
+    }
 
 /* ---- tasks ---- */
 static void tasks_cross(void)
@@ -168,10 +172,10 @@ static void tasks_cross(void)
 /* More than one node can do at a time is shared without being told to. */
 static void tasks_spill_over(void)
 {
-    struct nodes       n;
-    uint64_t           number;
-    manta_ref         *refs[4];
-    bool               seen[2] = {false, false};
+    struct nodes n;
+    uint64_t     number;
+    manta_ref   *refs[4];
+    bool         seen[2] = {false, false};
     nodes_start(&n, 2, "2");
     struct test_board *board = test_board_new(&number);
     for (int i = 0; i < 4; i++)
@@ -366,7 +370,7 @@ static void objects_again_and_again(void)
         manta_free(put);
         for (int i = 0; i < 4; i++)
             CHECK_I64(readers[i], (int64_t)(16 * MIB));
-        manta_ref *made = manta_call("make", THERE, MANTA_ARGS(manta_i64(8 << 20), manta_i64(round)));
+        manta_ref  *made = manta_call("make", THERE, MANTA_ARGS(manta_i64(8 << 20), manta_i64(round)));
         manta_error e;
         manta_view  view;
         CHECK_CODE(manta_get(made, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
@@ -391,19 +395,19 @@ static void node_dies(void)
     CHECK_I64(count(a, 1), 1);
     CHECK_CODE(manta_node_watch(n.ids[1], on_death, &node_news, &watch, &e), MANTA_OK, &e);
     CHECK_CODE(manta_actor_watch(a, on_death, &actor_news, &actor_watch, &e), MANTA_OK, &e);
-    unsigned char ready; /* first, while that node has a CPU to spare */
+    unsigned char   ready; /* first, while that node has a CPU to spare */
     manta_task_opts left_there = {AT(1), .max_retries = MANTA_NO_RETRY};
-    manta_ref    *left = manta_call("make", &left_there, MANTA_ARGS(manta_i64(1 << 20), manta_i64(1)));
+    manta_ref      *left = manta_call("make", &left_there, MANTA_ARGS(manta_i64(1 << 20), manta_i64(1)));
     CHECK_EQ(manta_wait(&left, 1, 1, TEST_WAIT_MS, &ready, &e), 1);
-    manta_resource  any = {"any", 1}, any_here[2] = {{"at0", 1}, {"any", 1}};
-    manta_task_opts here = {.resources = any_here, .resource_count = 2}, either = {.resources = &any, .resource_count = 1};
-    manta_task_opts once = {.node = n.ids[1], .max_retries = MANTA_NO_RETRY};
-    uint64_t        other;
+    manta_resource     any = {"any", 1}, any_here[2] = {{"at0", 1}, {"any", 1}};
+    manta_task_opts    here = {.resources = any_here, .resource_count = 2}, either = {.resources = &any, .resource_count = 1};
+    manta_task_opts    once = {.node = n.ids[1], .max_retries = MANTA_NO_RETRY};
+    uint64_t           other;
     struct test_board *held = test_board_new(&other);
     manta_ref         *holder = manta_call("hold", &here, MANTA_ARGS(manta_u64(other)));
     CHECK(test_board_wait(&held->words[0], 1)); /* so the next one has to go there */
-    manta_ref      *again = manta_call("hold", &either, MANTA_ARGS(manta_u64(number)));
-    manta_ref      *lost = manta_call("hold", &once, MANTA_ARGS(manta_u64(number)));
+    manta_ref *again = manta_call("hold", &either, MANTA_ARGS(manta_u64(number)));
+    manta_ref *lost = manta_call("hold", &once, MANTA_ARGS(manta_u64(number)));
     CHECK(test_board_wait(&board->words[0], 2));
     nodes_kill(&n.raylets[1]);
     CHECK(news_wait(&node_news, 1));
@@ -602,8 +606,8 @@ static void wrong_token(void)
 /* Another job finds our actor by its name, and may call it, with references of its own too. */
 static void stranger(void)
 {
-    manta_error     e;
-    char            address[256];
+    manta_error e;
+    char        address[256];
     snprintf(address, sizeof address, "%s/manta/c/n0", getenv("XDG_RUNTIME_DIR"));
     manta_init_opts opts = {.address = address};
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);

@@ -224,10 +224,10 @@ static void pg_captures(void)
 static void pg_turns(void)
 {
     enum { NAPS = 40 };
-    manta_ref       *refs[NAPS];
-    manta_error      e;
-    manta_pg        *pg = pg_of(&(manta_bundle){.num_cpus = 1, .memory = 1 << 20}, 1, MANTA_PACK);
-    manta_task_opts  first = {.pg = pg}, second = {.pg = pg, .memory = 1 << 20};
+    manta_ref      *refs[NAPS];
+    manta_error     e;
+    manta_pg       *pg = pg_of(&(manta_bundle){.num_cpus = 1, .memory = 1 << 20}, 1, MANTA_PACK);
+    manta_task_opts first = {.pg = pg}, second = {.pg = pg, .memory = 1 << 20};
     for (int i = 0; i < NAPS; i++)
         refs[i] = manta_call("nap", &first, MANTA_ARGS(manta_i64(50)));
     CHECK_I64(manta_call("where", &second, MANTA_NO_ARGS), manta_node());
@@ -409,8 +409,8 @@ static void pg_strategies(void)
     stands(pg, at, 3);
     CHECK_EQ(different(at, 3), 3);
     for (int i = 0; i < 3; i++) { /* a bundle is where its tasks and actors go */
-        manta_task_opts  task = {.pg = pg, .bundle = i + 1};
-        manta_actor     *actor = manta_actor_new("place", &(manta_actor_opts){.pg = pg, .bundle = i + 1}, MANTA_NO_ARGS);
+        manta_task_opts task = {.pg = pg, .bundle = i + 1};
+        manta_actor    *actor = manta_actor_new("place", &(manta_actor_opts){.pg = pg, .bundle = i + 1}, MANTA_NO_ARGS);
         CHECK_I64(manta_call("where", &task, MANTA_NO_ARGS), at[i]);
         CHECK_I64(manta_actor_call(actor, "where", MANTA_NO_ARGS), at[i]);
         manta_actor_free(actor);
@@ -428,12 +428,12 @@ static void pg_strategies(void)
 /* Any bundle: work goes to all of them, also to those elsewhere. */
 static void pg_any_bundle(void)
 {
-    struct nodes       n;
-    uint64_t           number;
-    manta_ref         *refs[3];
-    int64_t            seen[3];
-    uint32_t           at[3];
-    manta_error        e;
+    struct nodes n;
+    uint64_t     number;
+    manta_ref   *refs[3];
+    int64_t      seen[3];
+    uint32_t     at[3];
+    manta_error  e;
     nodes_start(&n, 3, "1");
     struct test_board *board = test_board_new(&number);
     manta_pg          *pg = pg_cpus(1, 3, MANTA_STRICT_SPREAD);
@@ -462,8 +462,9 @@ static void pg_node_dies(void)
     manta_pg    *pg = pg_of(bundles, 2, MANTA_STRICT_SPREAD);
     stands(pg, at, 2);
     CHECK_EQ(at[0], n.ids[0]);
-    manta_actor *actor = manta_actor_new("place", &(manta_actor_opts){.pg = pg, .bundle = 2, .num_cpus = 1, .max_restarts = 5,
-                                         .max_task_retries = 5}, MANTA_NO_ARGS);
+    manta_actor *actor = manta_actor_new(
+        "place", &(manta_actor_opts){.pg = pg, .bundle = 2, .num_cpus = 1, .max_restarts = 5, .max_task_retries = 5},
+        MANTA_NO_ARGS);
     CHECK_I64(manta_actor_call(actor, "where", MANTA_NO_ARGS), at[1]);
     for (int i = 1; i < 3; i++)
         if (n.ids[i] == at[1])
@@ -537,17 +538,17 @@ static void pg_from_task(void)
 /* A detached actor in a detached group: it runs in the bundle, and ends with the group. */
 static void pg_detached_actor(void)
 {
-    struct nodes  n;
-    manta_error   e;
+    struct nodes n;
+    manta_error  e;
     nodes_start(&n, 2, "2");
-    manta_bundle     there = {.num_cpus = 1, AT(1)};
-    manta_pg        *pg = manta_pg_new(&there, 1, &(manta_pg_opts){.name = "house", .detached = true}, &e);
+    manta_bundle there = {.num_cpus = 1, AT(1)};
+    manta_pg    *pg = manta_pg_new(&there, 1, &(manta_pg_opts){.name = "house", .detached = true}, &e);
     CHECK(pg != NULL);
     manta_actor_opts opts = {.name = "tenant", .detached = true, .pg = pg, .num_cpus = 1, .max_restarts = 3};
     manta_actor     *actor = manta_actor_new("place", &opts, MANTA_NO_ARGS);
     CHECK_I64(manta_actor_call(actor, "where", MANTA_NO_ARGS), n.ids[1]);
     over(pg);
-    int64_t limit = test_now_ms() + TEST_WAIT_MS;
+    int64_t      limit = test_now_ms() + TEST_WAIT_MS;
     manta_actor *found;
     while ((found = manta_actor_find("tenant", 1000, &e))) { /* its name goes with it */
         manta_actor_free(found);
@@ -614,7 +615,7 @@ static void pg_jobs(void)
     nodes_stop(&n);
 }
 
-#define ONE {.num_cpus = 2}, false, 0
+#define ONE      {.num_cpus = 2}, false, 0
 #define OWN_INIT {0}, true, 0
 static const struct test_case cases[] = {
     {"pg_one_node", pg_one_node, ONE},

@@ -255,8 +255,7 @@ static int own_terminal(void)
         return -1;
     int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     CHECK(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
-    int slave = open(ptsname(master),
-                     O_RDWR | O_CLOEXEC); /* the first that a session's leader opens is its terminal */
+    int slave = open(ptsname(master), O_RDWR | O_CLOEXEC); /* the first that a session's leader opens is its terminal */
     CHECK(slave >= 0 && tcsetpgrp(slave, getpgrp()) == 0);
     return master;
 }
@@ -295,7 +294,7 @@ static void terminal_closed(void)
 }
 
 static volatile sig_atomic_t interrupts;
-static void interrupted(int number)
+static void                  interrupted(int number)
 {
     (void)number;
     interrupts = interrupts + 1;
@@ -306,12 +305,12 @@ static void interrupted(int number)
 static void ctrl_c_handled(void)
 {
     manta_error e;
-    int terminal = own_terminal();
+    int         terminal = own_terminal();
     CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 2}, &e), MANTA_OK, &e);
     signal(SIGINT, interrupted);
     manta_actor *named = manta_actor_new("nobody", &(manta_actor_opts){.name = "one"}, MANTA_NO_ARGS);
-    int64_t pid = test_i64(manta_actor_call(named, "pid", MANTA_NO_ARGS), __FILE__, __LINE__);
-    int head = part("manta-head"), raylet = part("manta-raylet");
+    int64_t      pid = test_i64(manta_actor_call(named, "pid", MANTA_NO_ARGS), __FILE__, __LINE__);
+    int          head = part("manta-head"), raylet = part("manta-raylet");
     CHECK_EQ(write(terminal, "\3", 1), 1);
     for (int64_t limit = test_now_ms() + TEST_WAIT_MS; !interrupts && test_now_ms() < limit;)
         test_sleep_ms(5);
@@ -349,15 +348,14 @@ static void all_killed(void)
     nodes();
     int parts[] = {part("manta-head"), part("manta-raylet")};
     for (int i = 0; i < 2; i++)
-        CHECK(kill(parts[i], SIGKILL) == 0 &&
-              waitpid(parts[i], NULL, 0) == parts[i]); /* with all its threads and descriptors */
+        CHECK(kill(parts[i], SIGKILL) == 0 && waitpid(parts[i], NULL, 0) == parts[i]); /* with all its threads and descriptors */
     kill(getpid(), SIGKILL);
 }
 
 static int folders(void)
 {
     char path[300];
-    int count = 0;
+    int  count = 0;
     snprintf(path, sizeof path, "%s/manta", getenv("XDG_RUNTIME_DIR"));
     DIR *base = opendir(path);
     for (struct dirent *entry; base && (entry = readdir(base));)
@@ -372,8 +370,8 @@ static void dead_ones_are_swept(void)
 {
     char *const inner[] = {test_argv[0], "--run", "all_killed", NULL};
     manta_error e;
-    int status;
-    pid_t pid;
+    int         status;
+    pid_t       pid;
     CHECK_EQ(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, inner, environ), 0);
     CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
     CHECK_EQ(folders(), 1);
@@ -424,9 +422,9 @@ static void closed_streams(void)
 static void own_descriptors(void)
 {
     static const int at[] = {3, 9, 300};
-    manta_error e;
-    char path[300];
-    int fd = -1;
+    manta_error      e;
+    char             path[300];
+    int              fd = -1;
     snprintf(path, sizeof path, "%s/held", getenv("XDG_RUNTIME_DIR"));
     for (int i = 0; i < 3 && !getenv("MANTA_ROLE"); i++) { /* the program of the workers is this one */
         fd = open(path, O_RDWR | O_CREAT, 0600);

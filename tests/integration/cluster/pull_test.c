@@ -89,7 +89,11 @@ static manta_status owner_have(manta_ctx *c, void *self, int argc, const manta_a
 }
 MANTA_ACTOR(owner, "", owner_new, NULL, {"have", "l>l", owner_have});
 
-#define THERE &(manta_task_opts){AT(1)}
+#define THERE \
+    &(manta_task_opts) \
+    { \
+        AT(1) \
+    }
 
 /* ---- from the driver ---- */
 static manta_ref *put_filled(size_t size, int64_t seed)
@@ -512,9 +516,9 @@ static void pull_source_silent(void)
 /* A driver is killed while a value of its crosses: its job goes on both nodes, others stay. */
 static void pull_stranger(void)
 {
-    manta_error     e;
-    manta_view      view;
-    char            address[256];
+    manta_error e;
+    manta_view  view;
+    char        address[256];
     snprintf(address, sizeof address, "%s/manta/c/n0", getenv("XDG_RUNTIME_DIR"));
     manta_init_opts opts = {.address = address};
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
@@ -674,7 +678,7 @@ static void pull_garbage(void)
     for (unsigned i = 0; i < sizeof noise; i++)
         noise[i] = (char)(i * 2654435761u >> 13);
     for (size_t size = 0; size < sizeof noise; size = size * 3 + 1)
-        CHECK_EQ(say(port, noise, size, NULL), 0); /* strangers are not answered */
+        CHECK_EQ(say(port, noise, size, NULL), 0);       /* strangers are not answered */
     for (size_t size = 1; size < sizeof g; size += 13) { /* cut off */
         greet(&n, &g);
         CHECK_EQ(say(port, &g, size, NULL), 0);
@@ -730,8 +734,8 @@ static void pull_damaged(void)
     unsetenv("LD_PRELOAD");
     for (int round = 0; round < 3; round++) {
         static const int messages[] = {0, 1, 100000};
-        manta_ref *r = manta_call("make", &(manta_task_opts){AT(1)}, MANTA_ARGS(manta_i64(SIZE), manta_i64(round)));
-        manta_ref *all[1] = {r};
+        manta_ref       *r = manta_call("make", &(manta_task_opts){AT(1)}, MANTA_ARGS(manta_i64(SIZE), manta_i64(round)));
+        manta_ref       *all[1] = {r};
         CHECK_EQ(manta_wait(all, 1, 1, TEST_WAIT_MS, NULL, &e), 1);
         damage(path, messages[round]);
         if (round < 2) {

@@ -210,9 +210,9 @@ static void rejoin_in_short(void)
     manta_error     e;
     manta_init_opts opts = {.num_cpus = 1};
     for (int64_t round = 0; round < 3; round++) {
-        static char  large[100000];
-        int64_t      x;
-        manta_view   view;
+        static char large[100000];
+        int64_t     x;
+        manta_view  view;
         CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
         manta_ref   *small = add_remote(NULL, 1, round), *far = manta_put(large, LARGE);
         manta_ref   *failed = manta_call("fails", NULL, MANTA_NO_ARGS);
@@ -356,7 +356,7 @@ static void rejoin_threads(void)
 }
 
 /* ---- what was to be told is told no more, and nothing of it reaches into the next job ---- */
-static int told;
+static int  told;
 static void ready_told(void *user, manta_ref *ref)
 {
     (void)user, (void)ref;

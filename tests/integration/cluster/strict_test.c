@@ -57,8 +57,13 @@ static struct test_board *board;
 static manta_actor *runner_start(const struct nodes *n, const char *name)
 {
     uint64_t         number;
-    manta_actor_opts opts = {.strict = true, .node = n->ids[1], .node_soft = true, .max_restarts = 3, .max_task_retries = 3,
-                             .name = name, .detached = name != NULL};
+    manta_actor_opts opts = {.strict = true,
+                             .node = n->ids[1],
+                             .node_soft = true,
+                             .max_restarts = 3,
+                             .max_task_retries = 3,
+                             .name = name,
+                             .detached = name != NULL};
     board = test_board_new(&number);
     return manta_actor_new("runner", &opts, MANTA_ARGS(manta_u64(number)));
 }

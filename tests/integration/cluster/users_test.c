@@ -166,8 +166,8 @@ static void check_names_apart(void)
 
 static void other(void) /* another job, at the same time */
 {
-    manta_error     e;
-    char            address[256];
+    manta_error e;
+    char        address[256];
     snprintf(address, sizeof address, "%s/manta/c/n0", getenv("XDG_RUNTIME_DIR"));
     manta_init_opts opts = {.address = address};
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
@@ -196,7 +196,7 @@ static void users_apart(void)
     manta_error  e;
     manta_view   view;
     char         text[24], said[3000], *data = malloc(LARGE), *argv[] = {"/proc/self/exe", "--run", "other", NULL};
-    int secret = getenv("MANTA_ROLE") ? -1 : root_only();
+    int          secret = getenv("MANTA_ROLE") ? -1 : root_only();
     nodes_start_users(&n, 2, "2", USERS);
     int64_t uid = uid_here();
     CHECK_I64(manta_call("writes", NULL, MANTA_ARGS(manta_i64(secret))), EBADF);
@@ -207,7 +207,7 @@ static void users_apart(void)
     nodes_fill(data, LARGE, 3); /* inside one job all is as ever, between nodes too */
     for (int i = 0; i < 2; i++) {
         manta_task_opts there = {.node = n.ids[i]};
-        manta_ref *ref = manta_call("page", &there, MANTA_ARGS(manta_data((manta_bytes){data, LARGE})));
+        manta_ref      *ref = manta_call("page", &there, MANTA_ARGS(manta_data((manta_bytes){data, LARGE})));
         CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
         CHECK(view.size == LARGE && nodes_is_filled(view.data, view.size, 4));
         manta_release(&view);
@@ -227,7 +227,7 @@ static void users_apart(void)
         test_fail(__FILE__, __LINE__, "the other job ends with %d: %s", status, said);
     CHECK_CODE(manta_pg_wait(group, TEST_WAIT_MS, &e), MANTA_OK, &e); /* nobody has removed it */
     manta_pg_free(group);
-    CHECK_I64(manta_actor_call(own, "uid", MANTA_NO_ARGS), uid);                      /* nobody has killed it */
+    CHECK_I64(manta_actor_call(own, "uid", MANTA_NO_ARGS), uid);                        /* nobody has killed it */
     CHECK_FAILS(manta_actor_call(shared, "uid", MANTA_NO_ARGS), MANTA_EACTOR_DIED, &e); /* that was allowed */
     manta_actor_free(own), manta_actor_free(shared);
     manta_actor *found = manta_actor_find("h", TEST_WAIT_MS, &e);
@@ -275,7 +275,7 @@ static void users_submitted(void)
 static void users_bad(void)
 {
     static const char *const bad[] = {"root", "0", "5-3", "no_such_user_here", "1-99999999", "7-", "12x"};
-    char said[4000], path[5000];
+    char                     said[4000], path[5000];
     snprintf(path, sizeof path, "%s/manta-raylet", test_bin());
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char *argv[] = {path, "--dir", "/nowhere", "--job-users", (char *)(uintptr_t)bad[i], NULL};

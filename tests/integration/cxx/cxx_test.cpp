@@ -13,12 +13,12 @@
 #include <string>
 #include <unistd.h>
 
-#define CHECK(cond)                                                                  \
-    do {                                                                             \
-        if (!(cond)) {                                                               \
+#define CHECK(cond) \
+    do { \
+        if (!(cond)) { \
             std::fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); \
-            std::exit(1);                                                            \
-        }                                                                            \
+            std::exit(1); \
+        } \
     } while (0)
 
 enum { WAIT_MS = 20 * 1000 };
@@ -92,7 +92,8 @@ static std::int64_t nested(int how)
 MANTA_FUNCTION(nested);
 
 /* As people write them: in a namespace, noexcept, for lvalues only. */
-namespace geometry {
+namespace geometry
+{
 static double area(double a, double b) noexcept
 {
     return a * b;
@@ -110,15 +111,30 @@ template <int N, int M> static std::int64_t plus(std::int64_t x)
 {
     return N * x + M;
 }
-class square {
-public:
-    explicit square(double side) noexcept : side_(side) {}
-    double grow(double by) noexcept { return side_ += by; }
-    double side() const noexcept { return side_; }
-    double twice() const & { return 2 * side_; }
-    void   halve() & { side_ /= 2; }
+class square
+{
+  public:
+    explicit square(double side) noexcept : side_(side)
+    {
+    }
+    double grow(double by) noexcept
+    {
+        return side_ += by;
+    }
+    double side() const noexcept
+    {
+        return side_;
+    }
+    double twice() const &
+    {
+        return 2 * side_;
+    }
+    void halve() &
+    {
+        side_ /= 2;
+    }
 
-private:
+  private:
     double side_;
 };
 } // namespace geometry
@@ -147,19 +163,32 @@ static std::int64_t until_cancelled(manta_ctx *c, std::string_view file)
 }
 MANTA_FUNCTION(until_cancelled);
 
-class counter {
-public:
+class counter
+{
+  public:
     explicit counter(std::int64_t start) : value_(std::make_unique<std::int64_t>(start))
     {
         if (start < 0)
             throw manta::failure(7, "below zero");
     }
-    std::int64_t add(std::int64_t n) { return *value_ += n; }
-    std::int64_t value() const { return *value_; }
-    void         leave() { _exit(9); }
-    std::int64_t hidden() { return 0; }
+    std::int64_t add(std::int64_t n)
+    {
+        return *value_ += n;
+    }
+    std::int64_t value() const
+    {
+        return *value_;
+    }
+    void leave()
+    {
+        _exit(9);
+    }
+    std::int64_t hidden()
+    {
+        return 0;
+    }
 
-private:
+  private:
     std::unique_ptr<std::int64_t> value_;
 };
 MANTA_CLASS(counter, (std::int64_t), MANTA_METHOD(counter, add), MANTA_METHOD(counter, value), MANTA_METHOD(counter, leave));
@@ -328,7 +357,9 @@ static void generators()
                   count += x > 0;
           }).user_code() == 13);
     CHECK(count == 13); /* what came before the failure */
-    { auto dropped = manta::stream<double>("countdown", {}, 1000000); }
+    {
+        auto dropped = manta::stream<double>("countdown", {}, 1000000);
+    }
 }
 
 static void groups()

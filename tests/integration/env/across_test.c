@@ -38,12 +38,12 @@ MANTA_REGISTER(look, ">s");
 /* Asks `look` at the node of resource argv[0]: in the own environment, or with V=argv[1] on top of it. */
 static manta_status pass_on(manta_ctx *c, int argc, const manta_arg *argv)
 {
-    manta_resource    there = {argv[0].y.data, 1};
-    const char       *vars[] = {argv[1].y.data, NULL};
-    manta_error       e;
-    manta_view        v;
-    manta_env        *env = argv[1].y.size ? manta_env_new(&(manta_runtime_env){.env_vars = vars}, &e) : NULL;
-    manta_task_opts   opts = {.env = env, .resources = &there, .resource_count = 1};
+    manta_resource  there = {argv[0].y.data, 1};
+    const char     *vars[] = {argv[1].y.data, NULL};
+    manta_error     e;
+    manta_view      v;
+    manta_env      *env = argv[1].y.size ? manta_env_new(&(manta_runtime_env){.env_vars = vars}, &e) : NULL;
+    manta_task_opts opts = {.env = env, .resources = &there, .resource_count = 1};
     (void)argc;
     if (argv[1].y.size && !env)
         return manta_fail(c, e.code, "%s", e.message);

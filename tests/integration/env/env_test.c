@@ -68,10 +68,10 @@ static manta_status nest(manta_ctx *c, int argc, const manta_arg *argv)
     if (!env)
         return manta_fail(c, e.code, "%s", e.message);
     manta_task_opts opts = {.env = env};
-    manta_ref *refs[4] = {manta_call("variable", NULL, MANTA_ARGS(manta_str("OUTER"))),
-                          manta_call("variable", &opts, MANTA_ARGS(manta_str("OUTER"))),
-                          manta_call("variable", &opts, MANTA_ARGS(manta_str("INNER"))),
-                          manta_call("content", &opts, MANTA_ARGS(manta_str("a.txt")))};
+    manta_ref      *refs[4] = {manta_call("variable", NULL, MANTA_ARGS(manta_str("OUTER"))),
+                               manta_call("variable", &opts, MANTA_ARGS(manta_str("OUTER"))),
+                               manta_call("variable", &opts, MANTA_ARGS(manta_str("INNER"))),
+                               manta_call("content", &opts, MANTA_ARGS(manta_str("a.txt")))};
     manta_env_free(env);
     for (int i = 0; i < 4; i++)
         if (manta_get(refs[i], TEST_WAIT_MS, &v[i], &e))
@@ -288,8 +288,7 @@ static void files(void)
     file_write("one.txt", "first", 0644);
     const char *list[] = {in_base("one.txt"), in_base("wd/sub/b.txt"), NULL};
     manta_env  *alone = env_of(&(manta_runtime_env){.files = list});
-    manta_env  *beside = env_of(&(manta_runtime_env){.working_dir = in_base("wd/empty/"),
-                                                     .files = (const char *[]){list[0], NULL}});
+    manta_env *beside = env_of(&(manta_runtime_env){.working_dir = in_base("wd/empty/"), .files = (const char *[]){list[0], NULL}});
     CHECK_TEXT(ask(alone, "content", "one.txt"), "first");
     CHECK_TEXT(ask(alone, "content", "b.txt"), "beta");
     CHECK_TEXT(ask(beside, "content", "one.txt"), "first");
@@ -452,7 +451,7 @@ int main(int argc, char **argv)
         {"not_shared", not_shared, {.num_cpus = 4}, false, 0},
         {"same_shared", same_shared, {.num_cpus = 2}, false, 0},
         {"working_dir", working_dir, {.num_cpus = 2}, false, 0},
-    {"excludes", excludes, {.num_cpus = 2}, false, 0},
+        {"excludes", excludes, {.num_cpus = 2}, false, 0},
         {"files", files, {.num_cpus = 2}, false, 0},
         {"nested", nested, {.num_cpus = 2}, false, 0},
         {"job_env", job_env, {0}, true, 0},

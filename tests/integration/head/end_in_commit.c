@@ -16,7 +16,7 @@ enum { PAUSE_US = 300 * 1000 };
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
     static _Atomic long commits;
-    const char *chosen = getenv("COMMIT");
+    const char         *chosen = getenv("COMMIT");
     if (chosen && gettid() != getpid() && atomic_fetch_add(&commits, 1) + 1 == strtol(chosen, NULL, 10)) {
         usleep(PAUSE_US); /* others ask meanwhile: their changes wait for the next commit */
         kill(getpid(), SIGTERM);

@@ -80,6 +80,17 @@ static int add_up(void *user, const manta_log *log)
 
 /* ---- the way of a job ---- */
 
+/* Into the current folder: four files, of which two have the same content. */
+static void write_job_files(void)
+{
+    write_file("trainer", "#!/bin/sh\necho hello\n", 0755);
+    assert_int_equal(mkdir("data", 0700), 0);
+    assert_int_equal(mkdir("data/deep", 0700), 0);
+    write_file("data/one.bin", "1111", 0644);
+    write_file("data/deep/two.bin", "1111", 0600); /* the same content: one blob */
+    write_file("data/empty", "", 0644);
+}
+
 static void a_job_with_files_from_submission_to_its_end(void **unused)
 {
     (void)unused;
@@ -95,15 +106,14 @@ static void a_job_with_files_from_submission_to_its_end(void **unused)
     snprintf(folder, sizeof folder, "%s/work", d.folder);
     assert_int_equal(mkdir(folder, 0700), 0);
     assert_int_equal(chdir(folder), 0);
-    write_file("trainer", "#!/bin/sh\necho hello\n", 0755);
-    assert_int_equal(mkdir("data", 0700), 0);
-    assert_int_equal(mkdir("data/deep", 0700), 0);
-    write_file("data/one.bin", "1111", 0644);
-    write_file("data/deep/two.bin", "1111", 0600); /* the same content: one blob */
-    write_file("data/empty", "", 0644);
+    write_job_files();
     manta_client *c = open_client(&d);
-    manta_job     job = {.id = manta_job_new_id(), .argv = (const char *const[]){"./trainer", "--epochs", "5", NULL},
-                         .files = (const char *const[]){"trainer", "data/", NULL}, .cpus = 1, .retries = 2, .time_s = 60,
+    manta_job     job = {.id = manta_job_new_id(),
+                         .argv = (const char *const[]){"./trainer", "--epochs", "5", NULL},
+                         .files = (const char *const[]){"trainer", "data/", NULL},
+                         .cpus = 1,
+                         .retries = 2,
+                         .time_s = 60,
                          .env = (const char *const[]){"MODE=test", NULL}};
     if (manta_job_submit(c, &job, &e))
         fail_msg("%s", e.message);
@@ -135,8 +145,8 @@ static void a_job_with_files_from_submission_to_its_end(void **unused)
     assert_int_equal(count, 1);
     assert_string_equal(jobs[0].id, job.id);
     free(jobs);
-    manta_cluster_node   *nodes;
-    manta_cluster_info cluster;
+    manta_cluster_node *nodes;
+    manta_cluster_info  cluster;
     assert_int_equal(manta_nodes_list(c, &nodes, &count, &cluster, &e), MANTA_OK);
     assert_int_equal(count, 1);
     assert_int_equal(nodes[0].state, MANTA_NODE_ALIVE);
@@ -154,7 +164,7 @@ static void a_job_with_files_from_submission_to_its_end(void **unused)
 
 static void *follow_it(void *arg)
 {
-    struct daemon *d = arg;
+    struct daemon     *d = arg;
     static struct seen seen;
     manta_error        e;
     manta_client      *c = open_client(d);
@@ -211,9 +221,9 @@ static void a_killed_head_comes_back_with_everything(void **unused)
     assert_int_equal(manta_job_wait(c, "survivor", 20000, &info, &e), MANTA_OK);
     assert_int_equal(pthread_join(follower, &text), 0);
     assert_string_equal(text, "line 0\nline 1\nline 2\nline 3\n");
-    manta_cluster_info cluster;
-    manta_cluster_node   *nodes;
-    size_t             count;
+    manta_cluster_info  cluster;
+    manta_cluster_node *nodes;
+    size_t              count;
     assert_int_equal(manta_nodes_list(c, &nodes, &count, &cluster, &e), MANTA_OK);
     assert_int_equal(cluster.head_epoch, 5);
     assert_int_equal(count, 1);
@@ -368,9 +378,9 @@ static struct io_token token_of(const struct daemon *d)
 
 static void check_blob(const struct daemon *d, const char *text)
 {
-    char    path[256], content[256] = "";
-    uint8_t sum[32];
-    char    hex[MT_SHA256_HEX_SIZE];
+    char      path[256], content[256] = "";
+    uint8_t   sum[32];
+    char      hex[MT_SHA256_HEX_SIZE];
     mt_sha256 sha;
     mt_sha256_init(&sha);
     mt_sha256_add(&sha, text, strlen(text));
@@ -439,10 +449,10 @@ static manta_status submit_large(const struct daemon *d, const char *id, manta_e
 
 static void check_jobs(const struct daemon *d, int accepted)
 {
-    manta_error     e;
-    manta_job_info  info;
-    char            id[32];
-    manta_client   *c = open_client(d);
+    manta_error    e;
+    manta_job_info info;
+    char           id[32];
+    manta_client  *c = open_client(d);
     for (int i = 0; i < accepted; i++) {
         snprintf(id, sizeof id, "job-%d", i);
         if (manta_job_get(c, id, &info, &e))

@@ -35,7 +35,7 @@ static void child(const struct daemon *d, char *const *argv, int ready)
 {
     if (d->preload) {
         const char *options = getenv("ASAN_OPTIONS");
-        char more[512];
+        char        more[512];
         snprintf(more, sizeof more, "%s:verify_asan_link_order=0", options ? options : "");
         setenv("ASAN_OPTIONS", more, 1);
         setenv("LD_PRELOAD", d->preload, 1);
@@ -255,8 +255,7 @@ void raylet_close(struct fake_raylet *r)
     pthread_mutex_destroy(&r->lock);
 }
 
-void raylet_job_state(struct fake_raylet *r, const char *id, uint32_t attempt, const char *state, int exit_code,
-                      const char *reason)
+void raylet_job_state(struct fake_raylet *r, const char *id, uint32_t attempt, const char *state, int exit_code, const char *reason)
 {
     Manta__V1__JobState   s = MANTA__V1__JOB_STATE__INIT;
     Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;

@@ -19,20 +19,20 @@
 enum { RIG_ARGS = 24, RIG_MESSAGES = 256, RIG_PATIENCE_MS = 20000 };
 
 struct daemon {
-    char   folder[64]; /* of the test; the head's is <folder>/run */
-    char   run[80], state[96];
-    pid_t  pid;
-    char   address[64];
-    int    out; /* its standard error goes there; -1: to ours */
-    const char *preload;  /* a library that it is started with; NULL: none */
+    char        folder[64]; /* of the test; the head's is <folder>/run */
+    char        run[80], state[96];
+    pid_t       pid;
+    char        address[64];
+    int         out;     /* its standard error goes there; -1: to ours */
+    const char *preload; /* a library that it is started with; NULL: none */
 };
 
 void daemon_init(struct daemon *d);
 /* Starts it with more arguments (NULL-terminated) and waits until it serves; false: it ended instead, status in *out_status. */
 bool daemon_start(struct daemon *d, const char *const *more, int *out_status);
 /* Sends the signal and waits for the end; the wait status. */
-int  daemon_end(struct daemon *d, int signal);
-int  daemon_wait(struct daemon *d);
+int daemon_end(struct daemon *d, int signal);
+int daemon_wait(struct daemon *d);
 /* Whether it has ended by itself; daemon_wait still has its status. */
 bool daemon_is_over(const struct daemon *d);
 /* Ends what runs, removes all that the head may leave; fails where something unknown is left. */

@@ -21,13 +21,12 @@ static void a_head_that_ends_in_its_first_commit_announces_nothing(void **unused
 {
     (void)unused;
     struct daemon d;
-    int status = -1;
-    char path[160];
+    int           status = -1;
+    char          path[160];
     daemon_init(&d);
     d.preload = END_IN_COMMIT;
     setenv("COMMIT", "1", 1);
-    assert_false(
-        daemon_start(&d, NULL, &status)); /* its listener is closed: to say "serves" would be a lie */
+    assert_false(daemon_start(&d, NULL, &status)); /* its listener is closed: to say "serves" would be a lie */
     assert_int_equal(status, 0);
     snprintf(path, sizeof path, "%s/head.addr", d.run);
     assert_int_not_equal(access(path, F_OK), 0);
@@ -39,20 +38,19 @@ static void a_head_that_ends_in_its_first_commit_announces_nothing(void **unused
 
 struct submitter {
     const struct daemon *d;
-    pthread_barrier_t
-        *begin; /* all are connected: the first commit under way holds back what a newcomer asks */
-    pthread_t thread;
-    char id[16];
-    manta_error e;
-    int code;
+    pthread_barrier_t   *begin; /* all are connected: the first commit under way holds back what a newcomer asks */
+    pthread_t            thread;
+    char                 id[16];
+    manta_error          e;
+    int                  code;
 };
 
 static void *submit(void *arg)
 {
     struct submitter *s = arg;
     manta_client_opts opts = {.address = s->d->run, .timeout_ms = RIG_PATIENCE_MS};
-    manta_job job = {.id = s->id, .argv = (const char *const[]){"x", NULL}};
-    manta_client *c = manta_client_open(&opts, &s->e);
+    manta_job         job = {.id = s->id, .argv = (const char *const[]){"x", NULL}};
+    manta_client     *c = manta_client_open(&opts, &s->e);
     pthread_barrier_wait(s->begin);
     s->code = c ? manta_job_submit(c, &job, &s->e) : s->e.code;
     manta_client_close(c);
@@ -62,11 +60,11 @@ static void *submit(void *arg)
 static void a_head_that_ends_in_a_commit_loses_nothing_and_says_nothing_wrong(void **unused)
 {
     (void)unused;
-    struct daemon d;
-    struct submitter all[SUBMITTERS];
-    manta_error e;
-    manta_job_info *jobs;
-    size_t count;
+    struct daemon     d;
+    struct submitter  all[SUBMITTERS];
+    manta_error       e;
+    manta_job_info   *jobs;
+    size_t            count;
     pthread_barrier_t begin;
     daemon_init(&d);
     assert_int_equal(pthread_barrier_init(&begin, NULL, SUBMITTERS), 0);

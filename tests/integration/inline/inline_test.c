@@ -128,7 +128,7 @@ static void named(void)
     manta_actor_free(found), manta_actor_free(again), manta_actor_free(a);
 }
 
-static int deaths;
+static int  deaths;
 static void on_death(void *user, const manta_death *death)
 {
     (void)user;
@@ -180,7 +180,7 @@ static void threads(void)
 static void limits(void)
 {
     static const manta_task_opts many = {.num_cpus = 1e6};
-    manta_error e;
+    manta_error                  e;
     CHECK_I64(add_remote(&many, 1, 2), 3);
     CHECK_FAILS(manta_call("add", NULL, MANTA_ARGS(manta_i64(1))), MANTA_ETYPE, &e);
     CHECK_FAILS(manta_call("ad", NULL, MANTA_NO_ARGS), MANTA_ENOFUNC, &e);

@@ -16,8 +16,8 @@ int main(int argc, char **argv)
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
 
-    manta_ref *ref = scale_remote(NULL, 2.0, 21);
-    double y = 0;
+    manta_ref   *ref = scale_remote(NULL, 2.0, 21);
+    double       y = 0;
     manta_status failed = manta_get_f64(ref, 30 * 1000, &y, &e);
     manta_free(ref);
     if (failed)

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 static const size_t KIB = 1024, MIB = 1024 * 1024;
-static const size_t sizes[] = {0, 1, 8, 55, 56, 57, 64, 1000, 1024, 4095, 4096, 4097, 10000, 65536, 100001, 1 << 20,
-                               (4 << 20) + 1, 16 << 20, 64 << 20};
+static const size_t sizes[] = {
+    0, 1, 8, 55, 56, 57, 64, 1000, 1024, 4095, 4096, 4097, 10000, 65536, 100001, 1 << 20, (4 << 20) + 1, 16 << 20, 64 << 20};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
 /* ---- contents that are a function of (seed, position) ---- */
@@ -81,7 +81,7 @@ static void create_seal(void)
         memset(buffer.data, 1, sizes[i]);
         manta_drop(&buffer);
     }
-    manta_error  e;
+    manta_error         e;
     static manta_buffer left; /* neither sealed nor dropped: goes with the process */
     CHECK_CODE(manta_create(MIB, &left, &e), MANTA_OK, &e);
 }
@@ -182,8 +182,7 @@ static void many_readers(void)
 {
     manta_ref *ref = made(4 * MIB, 1), *readers[20];
     for (int i = 0; i < 20; i++)
-        readers[i] = i % 2 ? open_it_remote(NULL, ref, 1)
-                           : manta_call("look", NULL, MANTA_ARGS(manta_ref_arg(ref), manta_i64(1)));
+        readers[i] = i % 2 ? open_it_remote(NULL, ref, 1) : manta_call("look", NULL, MANTA_ARGS(manta_ref_arg(ref), manta_i64(1)));
     manta_free(ref);
     for (int i = 0; i < 20; i++)
         CHECK_I64(readers[i], (int64_t)(4 * MIB));
@@ -250,8 +249,8 @@ static manta_status keeper_new(manta_ctx *c, void **self, int argc, const manta_
     return MANTA_OK;
 }
 MANTA_ACTOR(keeper, "", keeper_new, NULL, {"keep", "r>l", keep_it}, {"keep_and_fail", "rl>l", keep_and_fail},
-            {"keep_cancelled", "rl>l", keep_cancelled}, {"lend", "A>l", lend_it},
-            {"size", "l>l", kept_size}, {"drop", ">l", drop_it});
+            {"keep_cancelled", "rl>l", keep_cancelled}, {"lend", "A>l", lend_it}, {"size", "l>l", kept_size},
+            {"drop", ">l", drop_it});
 
 static void borrowed(void)
 {

@@ -111,7 +111,10 @@ static void quota_wrong(void)
     CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.store_memory = 1000}, &e), MANTA_EINVAL, &e);
 }
 
-#define SMALL {.num_cpus = 2, .store_memory = 256 << 20, .job_memory = 16 << 20}
+#define SMALL \
+    { \
+        .num_cpus = 2, .store_memory = 256 << 20, .job_memory = 16 << 20 \
+    }
 static const struct test_case cases[] = {
     {"quota_is_told", quota_is_told, SMALL, false, 0},
     {"quota_waits", quota_waits, SMALL, false, 0},

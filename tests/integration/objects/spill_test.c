@@ -34,7 +34,7 @@ static void fill(void *data, size_t size, uint64_t seed)
         memcpy(p + i, &word, size - i < 8 ? size - i : 8);
     }
 }
-static char scratch[64 << 20];
+static char       scratch[64 << 20];
 static manta_ref *put_filled(size_t size, uint64_t seed)
 {
     fill(scratch, size, seed);
@@ -446,7 +446,10 @@ static void killed(void)
     kill(getpid(), SIGKILL);
 }
 
-#define SMALL_STORE {.num_cpus = 2, .store_memory = 64 << 20}
+#define SMALL_STORE \
+    { \
+        .num_cpus = 2, .store_memory = 64 << 20 \
+    }
 static const struct test_case cases[] = {
     {"spill_large", large, SMALL_STORE, false, 0},
     {"spill_huge_values", huge_values, {.num_cpus = 2, .store_memory = 96 << 20}, false, 0},

@@ -95,7 +95,7 @@ static void ready_at_once(void)
 
 /* Inside a callback: what is there may be used, new work given, nothing waited for. */
 static manta_ref *held;
-static void tries_to_wait(void *user, manta_ref *ref)
+static void       tries_to_wait(void *user, manta_ref *ref)
 {
     int64_t    value;
     manta_ref *more = plus_one_remote(NULL, 1);
@@ -181,7 +181,7 @@ static void freed(void)
 }
 
 /* Another process holds it: an actor, until it is told to let go. */
-static manta_ref *kept;
+static manta_ref   *kept;
 static manta_status nothing_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
 {
     (void)c, (void)self, (void)argc, (void)argv;
@@ -221,7 +221,7 @@ static void freed_elsewhere(void)
 /* ---- a loop of the program's own ---- */
 
 static pthread_t loop_thread;
-static void on_ready_in_loop(void *user, manta_ref *ref)
+static void      on_ready_in_loop(void *user, manta_ref *ref)
 {
     if (!pthread_equal(pthread_self(), loop_thread))
         atomic_fetch_add(&failures, 1);
@@ -231,10 +231,10 @@ static void on_ready_in_loop(void *user, manta_ref *ref)
 static void event_loop(void)
 {
     enum { N = 500 };
-    manta_error e;
-    int         fd = manta_event_fd(&e);
-    int64_t     limit = test_now_ms() + TEST_WAIT_MS;
-    manta_ref  *r;
+    manta_error   e;
+    int           fd = manta_event_fd(&e);
+    int64_t       limit = test_now_ms() + TEST_WAIT_MS;
+    manta_ref    *r;
     struct pollfd p = {.fd = fd, .events = POLLIN};
     CHECK(fd >= 0);
     CHECK_EQ(manta_event_fd(&e), fd);

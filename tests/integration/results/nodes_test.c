@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define THERE &(manta_task_opts){AT(1)}
+#define THERE \
+    &(manta_task_opts) \
+    { \
+        AT(1) \
+    }
 
 /* Items: their number, every hundredth in 20,000 bytes. */
 static manta_status numbers(manta_ctx *c, int argc, const manta_arg *argv)
@@ -218,12 +222,9 @@ static void declared_cross(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        {"streams_cross", streams_cross, OWN_INIT},
-        {"stream_held_back_there", stream_held_back_there, OWN_INIT},
-        {"stream_node_dies", stream_node_dies, OWN_INIT},
-        {"several_cross", several_cross, OWN_INIT},
-        {"declared_cross", declared_cross, OWN_INIT},
-        {NULL, NULL, {0}, false, 0},
+        {"streams_cross", streams_cross, OWN_INIT},       {"stream_held_back_there", stream_held_back_there, OWN_INIT},
+        {"stream_node_dies", stream_node_dies, OWN_INIT}, {"several_cross", several_cross, OWN_INIT},
+        {"declared_cross", declared_cross, OWN_INIT},     {NULL, NULL, {0}, false, 0},
     };
     return test_main(argc, argv, cases);
 }

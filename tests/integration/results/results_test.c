@@ -269,8 +269,8 @@ static void declared_put(void)
 /* A task makes the values and returns them: they live on with what it returned. */
 static manta_status make_many(manta_ctx *c, int argc, const manta_arg *argv)
 {
-    int64_t     count = argv[0].l;
-    manta_ref **refs = calloc((size_t)count, sizeof *refs);
+    int64_t      count = argv[0].l;
+    manta_ref  **refs = calloc((size_t)count, sizeof *refs);
     manta_status st;
     (void)argc;
     for (int64_t i = 0; i < count; i++)
@@ -314,7 +314,7 @@ static void declared_many(void)
 }
 
 /* Reads somebody else's value and keeps one of the refs in it; gives its value later. */
-static manta_ref *kept;
+static manta_ref   *kept;
 static manta_status keep_one(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     manta_error e;
@@ -440,9 +440,9 @@ static void map(void)
 {
     enum { N = 100000 };
     static const size_t chunks[] = {0, 1000, 1, N};
-    manta_error e;
-    int64_t    *items = calloc(N, sizeof *items), *squares = calloc(N, sizeof *squares);
-    double      few[3] = {1, 2, 3}, halves[3];
+    manta_error         e;
+    int64_t            *items = calloc(N, sizeof *items), *squares = calloc(N, sizeof *squares);
+    double              few[3] = {1, 2, 3}, halves[3];
     for (int i = 0; i < N; i++)
         items[i] = i - 5000;
     for (int k = 0; k < 4; k++) {

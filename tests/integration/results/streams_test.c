@@ -26,7 +26,7 @@ MANTA_REGISTER(numbers, "l>l");
 /* One of each type and size. */
 static manta_status mixed(manta_ctx *c, int argc, const manta_arg *argv)
 {
-    char  *large = malloc(1 << 20);
+    char *large = malloc(1 << 20);
     (void)argc, (void)argv;
     memset(large, 'L', 1 << 20);
     manta_yield(c, manta_f64(2.5));
@@ -150,9 +150,9 @@ static void stream_types(void)
 {
     static const size_t sizes[] = {8, 1, 4, 0, 4096, 4097, 1 << 20, 8};
     static const char   types[] = "dbsyyyyu";
-    manta_error      e;
-    manta_view       view;
-    manta_generator *g = manta_call_stream("mixed", NULL, MANTA_NO_ARGS);
+    manta_error         e;
+    manta_view          view;
+    manta_generator    *g = manta_call_stream("mixed", NULL, MANTA_NO_ARGS);
     for (int i = 0; i < 8; i++) {
         CHECK_CODE(manta_next(g, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
         CHECK_EQ(view.type, types[i]);
@@ -214,7 +214,7 @@ static void stream_freed(void)
     CHECK_CODE(manta_next(g, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
     manta_generator_free(g);
     CHECK(test_board_wait(&board->words[2], MANTA_ECANCELLED));
-    CHECK_I64(plus_one_remote(NULL, 1), 2); /* the worker serves others */
+    CHECK_I64(plus_one_remote(NULL, 1), 2);                                                  /* the worker serves others */
     manta_generator_free(manta_call_stream("endless", NULL, MANTA_ARGS(manta_u64(number)))); /* before it begins */
     CHECK_I64(plus_one_remote(NULL, 1), 2);
     manta_generator_free(NULL);
@@ -265,7 +265,7 @@ static void stream_consumer_dies(void)
     int64_t            pid;
     manta_actor       *producer = manta_actor_new("producer", NULL, MANTA_NO_ARGS);
     manta_actor       *consumer = manta_actor_new("consumer", NULL, MANTA_NO_ARGS);
-    manta_ref *r = manta_actor_call(consumer, "begin", MANTA_ARGS(manta_actor_arg(producer), manta_u64(number)));
+    manta_ref         *r = manta_actor_call(consumer, "begin", MANTA_ARGS(manta_actor_arg(producer), manta_u64(number)));
     CHECK_CODE(manta_get_i64(r, TEST_WAIT_MS, &pid, &e), MANTA_OK, &e);
     manta_free(r);
     CHECK(test_board_wait(&board->words[0], 5));

@@ -24,29 +24,29 @@
 
 extern char **environ;
 
-static char dir[80], token_file[128];
-static struct io_loop *loop;
-static struct rpc *rpc;
+static char                dir[80], token_file[128];
+static struct io_loop     *loop;
+static struct rpc         *rpc;
 static struct rpc_channel *channel;
-static pid_t server_pid;
-static int server_stdin = -1;
-static uint16_t port;
+static pid_t               server_pid;
+static int                 server_stdin = -1;
+static uint16_t            port;
 
-#define assert_ok(expr)                                                                                      \
-    do {                                                                                                     \
-        mt_status st_ = (expr);                                                                              \
-        if (st_.code)                                                                                        \
-            fail_msg("%s: %s (%s), sys %d", #expr, mt_code_name(st_.code), st_.what, st_.sys);               \
+#define assert_ok(expr) \
+    do { \
+        mt_status st_ = (expr); \
+        if (st_.code) \
+            fail_msg("%s: %s (%s), sys %d", #expr, mt_code_name(st_.code), st_.what, st_.sys); \
     } while (0)
 
 /* Starts TEST_SERVER and waits until it has said its port. posix_spawn: a fork would copy gRPC's threads'
  * locks. */
 static void server_start(void)
 {
-    int in[2], out[2];
+    int  in[2], out[2];
     char number[8], line[256];
     snprintf(number, sizeof number, "%u", port);
-    char *argv[] = {(char *)TEST_SERVER, token_file, number, NULL};
+    char                      *argv[] = {(char *)TEST_SERVER, token_file, number, NULL};
     posix_spawn_file_actions_t actions;
     assert_int_equal(pipe2(in, 0), 0);
     assert_int_equal(pipe2(out, 0), 0);
@@ -79,8 +79,8 @@ static void server_kill(void)
 static int setup(void **state)
 {
     struct io_token token;
-    char target[32];
-    const char *parent = getenv("TMPDIR");
+    char            target[32];
+    const char     *parent = getenv("TMPDIR");
     (void)state;
     snprintf(dir, sizeof dir, "%s/rpc-XXXXXX", parent ? parent : "/tmp");
     assert_non_null(mkdtemp(dir));
@@ -110,19 +110,18 @@ static int teardown(void **state)
 
 static int32_t say(uint32_t timeout_ms, unsigned flags)
 {
-    mt_buf reply = {0};
-    mt_status st = rpc_call_blocking(channel, "/manta.test.Echo/Say", mt_view_of("", 0), timeout_ms, flags,
-                                     &reply, NULL);
+    mt_buf    reply = {0};
+    mt_status st = rpc_call_blocking(channel, "/manta.test.Echo/Say", mt_view_of("", 0), timeout_ms, flags, &reply, NULL);
     mt_buf_fini(&reply);
     return st.code;
 }
 
 struct watched_stream {
     struct rpc_stream_handler handler;
-    struct rpc_stream *stream;
-    unsigned messages;
-    bool is_closed;
-    mt_status status;
+    struct rpc_stream        *stream;
+    unsigned                  messages;
+    bool                      is_closed;
+    mt_status                 status;
 };
 
 static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
@@ -132,8 +131,7 @@ static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream
     io_loop_stop(loop);
 }
 
-static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
-                          const struct rpc_result *result)
+static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
 {
     struct watched_stream *s = mt_container_of(handler, struct watched_stream, handler);
     s->is_closed = true;

@@ -27,18 +27,18 @@ struct chat {
 
 struct test_server {
     struct rpc_service service;
-    struct io_loop *loop;
-    struct rpc *rpc;
+    struct io_loop    *loop;
+    struct rpc        *rpc;
     struct rpc_server *server;
-    struct io_signal term;
-    struct io_watch stdin_watch;
-    struct io_token token;
+    struct io_signal   term;
+    struct io_watch    stdin_watch;
+    struct io_token    token;
 };
 
 /* Unpacks a request, packs the reply to it. EPROTO where it is none. */
 static mt_status answer(mt_view bytes, mt_buf *out_reply)
 {
-    ProtobufCMessage *message;
+    ProtobufCMessage      *message;
     Manta__Test__EchoReply reply = MANTA__TEST__ECHO_REPLY__INIT;
     MT_TRY(rpc_unpack(&manta__test__echo_request__descriptor, bytes, MT_CONTROL_BYTES_MAX, &message));
     Manta__Test__EchoRequest *request = (Manta__Test__EchoRequest *)message;
@@ -95,8 +95,7 @@ static void chat_ended(struct rpc_stream_handler *handler, struct rpc_stream *st
     rpc_stream_finish(stream, mt_ok(), NULL);
 }
 
-static void chat_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
-                        const struct rpc_result *result)
+static void chat_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
 {
     (void)result;
     rpc_stream_free(stream);

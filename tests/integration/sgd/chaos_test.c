@@ -33,10 +33,10 @@ enum { PIDS = 16, VALUES = 64, PARAMS = 5000, RECORDS = 640, BATCH = 64, EPOCHS 
 
 /* ---- what all processes share ---- */
 struct shared {
-    _Atomic int      pids[PIDS];
-    _Atomic int      is_on;  /* blows may fall */
-    _Atomic int      left;   /* of this run */
-    _Atomic int      kills, stops, pauses;
+    _Atomic int pids[PIDS];
+    _Atomic int is_on; /* blows may fall */
+    _Atomic int left;  /* of this run */
+    _Atomic int kills, stops, pauses;
 };
 static struct shared *shared;
 

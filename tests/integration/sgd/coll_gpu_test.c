@@ -83,8 +83,8 @@ static void *nccl(const char *name)
 static int own_make(struct member *m, bool is_alone, manta_error *e)
 {
     ncclResult_t (*make_id)(ncclUniqueId *) = (ncclResult_t(*)(ncclUniqueId *))nccl("ncclGetUniqueId");
-    ncclResult_t (*make)(ncclComm_t *, int, ncclUniqueId, int, ncclConfig_t *) =
-        (ncclResult_t(*)(ncclComm_t *, int, ncclUniqueId, int, ncclConfig_t *))nccl("ncclCommInitRankConfig");
+    ncclResult_t (*make)(ncclComm_t *, int, ncclUniqueId, int, ncclConfig_t *) = (ncclResult_t(*)(
+        ncclComm_t *, int, ncclUniqueId, int, ncclConfig_t *))nccl("ncclCommInitRankConfig");
     ncclConfig_t config = {.blocking = 0};
     ncclUniqueId id, mine;
     make_id(&mine);
@@ -137,12 +137,12 @@ static const char *calls(struct member *m, void *stream, manta_error *e)
     int                   size = manta_coll_size(m->coll), rank = manta_coll_rank(m->coll), all = size * (size - 1) / 2;
     const char           *bad = NULL;
     inputs(m, size);
-#define CALL(call, what, part, first)                                                                                              \
-    do {                                                                                                                           \
-        memset(m->out, 0, SIZE * COUNT * sizeof *m->out);                                                                          \
-        if ((call) != MANTA_OK || manta_coll_gpu_wait(m->gpu, stream, e) != MANTA_OK)                                              \
-            return what;                                                                                                           \
-        bad = bad ? bad : off(m, what, part, (float)(first));                                                                      \
+#define CALL(call, what, part, first) \
+    do { \
+        memset(m->out, 0, SIZE *COUNT * sizeof *m->out); \
+        if ((call) != MANTA_OK || manta_coll_gpu_wait(m->gpu, stream, e) != MANTA_OK) \
+            return what; \
+        bad = bad ? bad : off(m, what, part, (float)(first)); \
     } while (0)
     CALL(manta_coll_gpu_all_reduce(m->gpu, m->in, m->out, COUNT, f32, MANTA_COLL_SUM, stream, e), "sum", 0, all);
     CALL(manta_coll_gpu_all_reduce(m->gpu, m->in, m->out, COUNT, f32, MANTA_COLL_MAX, stream, e), "max", 0, size - 1);
@@ -285,14 +285,14 @@ static void fault(struct team *t, int rank, const char *what)
 }
 
 /* Every living member does it; each answer is so. */
-#define EVERYONE(t, method, args, code, says)                                                                                      \
-    do {                                                                                                                           \
-        manta_ref *refs_[SIZE];                                                                                                    \
-        for (int r = 0; r < SIZE; r++)                                                                                             \
-            refs_[r] = (t)->actors[r] ? manta_actor_call((t)->actors[r], method, args) : NULL;                                     \
-        for (int r = 0; r < SIZE; r++)                                                                                             \
-            if (refs_[r])                                                                                                          \
-                CHECK_TEXT(refs_[r], code, says);                                                                                  \
+#define EVERYONE(t, method, args, code, says) \
+    do { \
+        manta_ref *refs_[SIZE]; \
+        for (int r = 0; r < SIZE; r++) \
+            refs_[r] = (t)->actors[r] ? manta_actor_call((t)->actors[r], method, args) : NULL; \
+        for (int r = 0; r < SIZE; r++) \
+            if (refs_[r]) \
+                CHECK_TEXT(refs_[r], code, says); \
     } while (0)
 
 static void all_join(struct team *t, const char *how)

@@ -144,11 +144,11 @@ static manta_status member_regroup(manta_ctx *c, void *self, int argc, const man
 static manta_status member_started(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     enum { TENSORS = 200, STARTED = 40 };
-    struct member     *m = self;
-    manta_error        e = {0};
-    manta_coll_tensor  tensors[TENSORS];
+    struct member      *m = self;
+    manta_error         e = {0};
+    manta_coll_tensor   tensors[TENSORS];
     manta_coll_request *requests[STARTED];
-    static float       x[TENSORS][300], y[STARTED][5000];
+    static float        x[TENSORS][300], y[STARTED][5000];
     (void)argc, (void)argv;
     if (join_first(m, &e))
         return tell(c, &e);
@@ -193,9 +193,8 @@ static manta_status member_started(manta_ctx *c, void *self, int argc, const man
 }
 
 MANTA_ACTOR(member, "yl", member_new, member_free, {"pid", ">l", member_pid}, {"sums", "l>s", member_sums},
-            {"register", ">s", member_register},
-            {"disagree", ">s", member_disagree}, {"shrink", ">s", member_shrink}, {"regroup", "yl>s", member_regroup},
-            {"started", ">s", member_started});
+            {"register", ">s", member_register}, {"disagree", ">s", member_disagree}, {"shrink", ">s", member_shrink},
+            {"regroup", "yl>s", member_regroup}, {"started", ">s", member_started});
 
 /* ---- the driver's side ---- */
 struct team {
@@ -221,9 +220,13 @@ static void team_start_over(struct team *t, int size, int size_max, manta_coll_t
 {
     manta_error e;
     *t = (struct team){.size = size, .is_spread = transport == MANTA_COLL_TCP && manta_nodes(NULL, 0, &e) > 1};
-    t->group = manta_coll_group_new(&(manta_coll_opts){.size = size, .size_max = size_max, .name = "team",
-                                                       .timeout_ms = TEST_WAIT_MS, .transport = transport,
-                                                       .heap_bytes = transport == MANTA_COLL_SHM ? 4 << 20 : 0}, &e);
+    t->group = manta_coll_group_new(&(manta_coll_opts){.size = size,
+                                                       .size_max = size_max,
+                                                       .name = "team",
+                                                       .timeout_ms = TEST_WAIT_MS,
+                                                       .transport = transport,
+                                                       .heap_bytes = transport == MANTA_COLL_SHM ? 4 << 20 : 0},
+                                    &e);
     if (!t->group)
         test_fail(__FILE__, __LINE__, "no group: %s", e.message);
     manta_coll_group_id(t->group, &t->id);
@@ -333,10 +336,10 @@ static void registering(manta_coll *coll)
 
 static void driver_is_a_member(void)
 {
-    manta_error       e;
-    manta_coll_id     id;
-    struct team       t = {.size = 2};
-    float             x[3] = {1, 2, 3};
+    manta_error   e;
+    manta_coll_id id;
+    struct team   t = {.size = 2};
+    float         x[3] = {1, 2, 3};
     t.group = manta_coll_group_new(&(manta_coll_opts){.size = 2, .heap_bytes = 1 << 20}, &e);
     CHECK(t.group);
     manta_coll_group_id(t.group, &id);

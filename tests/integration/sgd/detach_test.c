@@ -22,7 +22,7 @@ enum { WIDTH = 32, RECORDS = 4096, BATCH = 16, STEPS = RECORDS / BATCH, HELD_US 
 
 /* ---- what is trained: a point that is drawn to the records; slowly, as long as a file is there ---- */
 struct drawn {
-    float *value, *gradient;
+    float      *value, *gradient;
     const char *hold;
 };
 
@@ -98,8 +98,8 @@ struct seen {
     int     workers, begun, steps;
     int64_t first_step; /* told */
     int64_t begun_at;
-    bool    says;       /* leaves a mark for the test when there is a step */
-    bool    kills;      /* the actor that drives the run, once two checkpoints are there */
+    bool    says;  /* leaves a mark for the test when there is a step */
+    bool    kills; /* the actor that drives the run, once two checkpoints are there */
 };
 
 static void control_kill(void)
@@ -151,8 +151,13 @@ static manta_sgd_opts options(struct seen *seen)
     snprintf(data_config, sizeof data_config, "data=%s/points", getenv("XDG_RUNTIME_DIR"));
     snprintf(hold_config, sizeof hold_config, "hold=%s/hold", getenv("XDG_RUNTIME_DIR"));
     snprintf(storage, sizeof storage, "%s/storage", getenv("XDG_RUNTIME_DIR"));
-    return (manta_sgd_opts){.scaling.max_workers = 2, .run = {.name = "mine", .batch = BATCH, .shards = 8, .log_steps = 4},
-                            .failure.max_failures = -1, .config = config, .seed = 3, .on_event = on_event, .user = seen};
+    return (manta_sgd_opts){.scaling.max_workers = 2,
+                            .run = {.name = "mine", .batch = BATCH, .shards = 8, .log_steps = 4},
+                            .failure.max_failures = -1,
+                            .config = config,
+                            .seed = 3,
+                            .on_event = on_event,
+                            .user = seen};
 }
 
 static uint64_t calm(void)
@@ -232,9 +237,9 @@ static void two_of_a_name(void)
     manta_sgd_result r;
     nodes_start(&n, 1, "4");
     data_make();
-    uint64_t wanted = calm();
-    pid_t    other = other_start();
-    int      status;
+    uint64_t       wanted = calm();
+    pid_t          other = other_start();
+    int            status;
     manta_sgd_opts opts = options(&seen);
     opts.run.detached = true;
     opts.optimizer.lr = 0.5;
@@ -284,10 +289,8 @@ static void controller_dies(void)
 
 #define OWN_INIT {0}, true, 0
 static const struct test_case cases[] = {
-    {"driver_dies", driver_dies, OWN_INIT},
-    {"two_of_a_name", two_of_a_name, OWN_INIT},
-    {"controller_dies", controller_dies, OWN_INIT},
-    {NULL, NULL, {0}, false, 0},
+    {"driver_dies", driver_dies, OWN_INIT},         {"two_of_a_name", two_of_a_name, OWN_INIT},
+    {"controller_dies", controller_dies, OWN_INIT}, {NULL, NULL, {0}, false, 0},
     {"other_driver", other_driver, OWN_INIT}, /* started by the others only */
 };
 

@@ -22,18 +22,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { INPUTS = 40000, RECORDS = 240, RECORD = 100, BATCH = 48, PATH_SIZE = 400, DEVICES_MAX = 8, KILLS_MAX = 2, TRIES = 30,
-       STARVED_MS = 2500, GREEDY = 20 };
+enum {
+    INPUTS = 40000,
+    RECORDS = 240,
+    RECORD = 100,
+    BATCH = 48,
+    PATH_SIZE = 400,
+    DEVICES_MAX = 8,
+    KILLS_MAX = 2,
+    TRIES = 30,
+    STARVED_MS = 2500,
+    GREEDY = 20
+};
 
 /* ---- the operator ---- */
 
 struct plane {
-    float    *w, *g;
-    int64_t   n, together, fails, slow_us;
-    const char *files; /* of trouble to come */
-    double   *scratch; /* a state of its own, which no other instance may touch */
-    pthread_t thread;
-    bool      has_thread;
+    float      *w, *g;
+    int64_t     n, together, fails, slow_us;
+    const char *files;   /* of trouble to come */
+    double     *scratch; /* a state of its own, which no other instance may touch */
+    pthread_t   thread;
+    bool        has_thread;
 };
 
 /* Of this process: what all its instances share. */
@@ -201,9 +211,9 @@ MANTA_OPERATOR(plane, .setup = plane_setup, .init = plane_init, .train_batch = p
 static char data_config[PATH_SIZE + 8], data_path[PATH_SIZE];
 
 static struct {
-    int pid, lost, kills, hung;
+    int     pid, lost, kills, hung;
     int64_t kill_at;
-    double loss; /* of the last validation */
+    double  loss; /* of the last validation */
 } followed;
 
 static int on_event(void *user, const manta_sgd_event *event)
@@ -289,11 +299,11 @@ static void refuse(const char *name, const manta_sgd_opts *opts, manta_status co
 /* A model of the library's on a text, so that records are looked up; with precision as given. */
 static void builtin_as(const char *precision)
 {
-    static char path[PATH_SIZE + 16];
-    const char *config[] = {NULL, "layers=2", "width=32", "heads=2", "context=16", precision, NULL};
+    static char               path[PATH_SIZE + 16];
+    const char               *config[] = {NULL, "layers=2", "width=32", "heads=2", "context=16", precision, NULL};
     static const struct shape shapes[] = {{1, 1}, {2, 1}, {1, 2}, {1, 2}};
-    uint64_t    wanted = 0;
-    double      loss = 0;
+    uint64_t                  wanted = 0;
+    double                    loss = 0;
     snprintf(path, sizeof path, "data=%s.txt", data_path);
     FILE *file = fopen(path + strlen("data="), "wbe");
     CHECK(file);
@@ -381,7 +391,7 @@ static void devices_shrink_and_grow(void)
 static void devices_hang(void)
 {
     static const char *const kinds[] = {"hang", "spin", "starve"};
-    const char *config[] = {NULL, "wanted=1", NULL};
+    const char              *config[] = {NULL, "wanted=1", NULL};
     data_make();
     manta_sgd_opts opts = options((struct shape){1, 1}, config);
     uint64_t       wanted = fit("plane", &opts).weights;

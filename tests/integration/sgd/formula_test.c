@@ -18,8 +18,8 @@
 enum { BATCH = 8, STEPS = 16, RECORDS = BATCH * STEPS, PATH_SIZE = 512 };
 
 struct steady {
-    float *weight, *gradient;
-    int64_t one;
+    float      *weight, *gradient;
+    int64_t     one;
     const char *notes;
 };
 
@@ -35,7 +35,7 @@ static manta_status steady_setup(manta_sgd *t, void **self)
 static manta_status steady_train(manta_sgd *t, void *self, const manta_batch *b)
 {
     struct steady *m = self;
-    FILE *f = fopen(m->notes, "ae");
+    FILE          *f = fopen(m->notes, "ae");
     if (!f || fprintf(f, "%lld %.9g\n", (long long)b->sample, (double)m->weight[0]) < 0 || fclose(f) != 0)
         abort();
     m->gradient[0] = 1;
@@ -47,11 +47,11 @@ static char notes[PATH_SIZE], data[PATH_SIZE];
 
 static void run(const manta_sgd_opts *how)
 {
-    char notes_text[PATH_SIZE + 16], data_text[PATH_SIZE + 16], records[RECORDS] = {0};
-    const char *config[] = {notes_text, data_text, NULL};
-    manta_sgd_opts opts = *how;
+    char             notes_text[PATH_SIZE + 16], data_text[PATH_SIZE + 16], records[RECORDS] = {0};
+    const char      *config[] = {notes_text, data_text, NULL};
+    manta_sgd_opts   opts = *how;
     manta_sgd_result r;
-    manta_error e;
+    manta_error      e;
     snprintf(notes, sizeof notes, "%s/notes", getenv("XDG_RUNTIME_DIR"));
     snprintf(data, sizeof data, "%s/data", getenv("XDG_RUNTIME_DIR"));
     snprintf(notes_text, sizeof notes_text, "notes=%s", notes);
@@ -69,16 +69,15 @@ static void run(const manta_sgd_opts *how)
 static void check_way(double (*way)(int steps))
 {
     long long sample;
-    double weight, first = 0;
-    int last = -1;
-    FILE *f = fopen(notes, "re");
+    double    weight, first = 0;
+    int       last = -1;
+    FILE     *f = fopen(notes, "re");
     CHECK(f);
     while (fscanf(f, "%lld %lf", &sample, &weight) == 2) {
         last = (int)(sample / BATCH);
         first = sample == 0 ? weight : first;
         if (!(fabs(first - weight - way(last)) <= 1e-5))
-            test_fail(__FILE__, __LINE__, "after %d steps the weight has gone %g instead of %g", last,
-                      first - weight, way(last));
+            test_fail(__FILE__, __LINE__, "after %d steps the weight has gone %g instead of %g", last, first - weight, way(last));
     }
     CHECK_EQ(last, STEPS - 1);
     CHECK(fclose(f) == 0 && unlink(notes) == 0 && unlink(data) == 0);
@@ -97,11 +96,8 @@ static double adamw_way(int steps)
 
 static void adamw_with_warmup(void)
 {
-    run(&(manta_sgd_opts){.optimizer = {.kind = MANTA_ADAMW,
-                                        .lr = lr,
-                                        .weight_decay = -1,
-                                        .schedule = MANTA_CONSTANT,
-                                        .warmup_steps = WARMUP}});
+    run(&(manta_sgd_opts){
+        .optimizer = {.kind = MANTA_ADAMW, .lr = lr, .weight_decay = -1, .schedule = MANTA_CONSTANT, .warmup_steps = WARMUP}});
     check_way(adamw_way);
 }
 

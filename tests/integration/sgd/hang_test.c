@@ -219,7 +219,8 @@ static void hang_found(void)
         const char *kind;
         double      hang_after;
         const char *says;
-    } runs[] = {{"train.stop", 0, "at step 21 in train_batch for "}, {"train.lock", 1, "at step 21 in train_batch for 1."},
+    } runs[] = {{"train.stop", 0, "at step 21 in train_batch for "},
+                {"train.lock", 1, "at step 21 in train_batch for 1."},
                 {"validate.lock", 1, "at step 24 in validate_batch for 1."}};
     data_make();
     uint64_t wanted = calm();

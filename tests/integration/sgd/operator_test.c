@@ -28,11 +28,11 @@ enum { INPUTS = 15, RECORDS = 1000, CHECKS = 100, BATCH = 64, PATH_SIZE = 512, E
 enum { LEDGER = EPOCHS_MAX * RECORDS + 1 };
 
 struct line {
-    float   *w, *g, *b, *gb; /* weights and offset, their gradients */
-    int64_t  n, one;
-    _Atomic uint32_t *ledger; /* [epoch][record]: the sample, from 1; the last word counts contradictions */
-    int64_t  poison; /* the sample at which the gradient breaks; -1: none */
-    int64_t  slow_us; /* a pause in each batch */
+    float            *w, *g, *b, *gb; /* weights and offset, their gradients */
+    int64_t           n, one;
+    _Atomic uint32_t *ledger;  /* [epoch][record]: the sample, from 1; the last word counts contradictions */
+    int64_t           poison;  /* the sample at which the gradient breaks; -1: none */
+    int64_t           slow_us; /* a pause in each batch */
 };
 
 /* ---- the operator ---- */
@@ -155,7 +155,10 @@ static manta_status table_setup(manta_sgd *t, void **self)
 {
     struct table   *m = *self = manta_sgd_alloc(t, sizeof *m);
     const char     *labels = manta_sgd_conf_str(t, "labels", NULL);
-    manta_data_opts opts = {.shuffle = true, .format = labels ? MANTA_NPY : MANTA_CSV, .labels = labels, .label = labels ? 0 : -1,
+    manta_data_opts opts = {.shuffle = true,
+                            .format = labels ? MANTA_NPY : MANTA_CSV,
+                            .labels = labels,
+                            .label = labels ? 0 : -1,
                             .classes = (int)manta_sgd_conf_i64(t, "classes", 8)};
     m->n = COLUMNS;
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
@@ -203,8 +206,8 @@ static void set_write(const char *name, int records, unsigned state)
     CHECK_EQ(fclose(f), 0);
 }
 
-static char       *config[8];
-static char        config_texts[8][PATH_SIZE + 32];
+static char *config[8];
+static char  config_texts[8][PATH_SIZE + 32];
 
 static void config_set(int at, const char *name, const char *value)
 {

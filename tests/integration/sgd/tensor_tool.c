@@ -20,12 +20,12 @@ static int show(const char *path)
 #undef X
     };
     struct sgd_safetensors file;
-    mt_status st = sgd_safetensors_open(AT_FDCWD, path, &file);
-    bool      is_open = st.code == 0;
+    mt_status              st = sgd_safetensors_open(AT_FDCWD, path, &file);
+    bool                   is_open = st.code == 0;
     for (size_t i = 0; st.code == 0 && i < file.count; i++) {
         const struct sgd_tensor *tensor = &file.tensors[i];
-        size_t size = tensor->end - tensor->begin;
-        unsigned char *bytes = malloc(size + 1);
+        size_t                   size = tensor->end - tensor->begin;
+        unsigned char           *bytes = malloc(size + 1);
         if (!bytes)
             return 1;
         st = sgd_safetensors_read(&file, tensor->begin, bytes, size);
@@ -47,14 +47,13 @@ static int show(const char *path)
 
 static int save(const char *folder)
 {
-    float matrix[12], scalar = -0.5f;
-    int64_t counts[3] = {-1, 0, INT64_MAX};
-    struct sgd_checkpoint_meta meta = {
-        .step = 7, .samples = 672, .seed = 1, .generation = 1, .kernels = "none"};
-    struct sgd_tensor tensors[] = {
-        {.name = "counts", .dtype = SGD_I64, .ndim = 1, .shape = {3}, .data = counts},
-        {.name = "layers.0.weight", .dtype = SGD_F32, .ndim = 2, .shape = {3, 4}, .data = matrix},
-        {.name = "scalar", .dtype = SGD_F32, .ndim = 0, .data = &scalar},
+    float                      matrix[12], scalar = -0.5f;
+    int64_t                    counts[3] = {-1, 0, INT64_MAX};
+    struct sgd_checkpoint_meta meta = {.step = 7, .samples = 672, .seed = 1, .generation = 1, .kernels = "none"};
+    struct sgd_tensor          tensors[] = {
+                 {.name = "counts", .dtype = SGD_I64, .ndim = 1, .shape = {3}, .data = counts},
+                 {.name = "layers.0.weight", .dtype = SGD_F32, .ndim = 2, .shape = {3, 4}, .data = matrix},
+                 {.name = "scalar", .dtype = SGD_F32, .ndim = 0, .data = &scalar},
     };
     for (int i = 0; i < 12; i++)
         matrix[i] = (float)i / 3;

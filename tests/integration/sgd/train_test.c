@@ -371,8 +371,10 @@ static void driver_start_and_kill(const char *storage)
     pid_t pid;
     snprintf(program, sizeof program, "%s/train_fashion_mnist", test_bin());
     snprintf(epochs, sizeof epochs, "%d", LONG_EPOCHS);
-    char *argv[] = {program, "--workers", "2", "--epochs", epochs, "--hidden", "64", "--batch", "96", "--data", folder, "--storage",
-                    (char *)storage, "--name", "mine", "--seed", "7", "--checkpoint-steps", "50", NULL};
+    char *argv[] = {
+        program,  "--workers", "2",         "--epochs",      epochs,   "--hidden", "64",     "--batch", "96",
+        "--data", folder,      "--storage", (char *)storage, "--name", "mine",     "--seed", "7",       "--checkpoint-steps",
+        "50",     NULL};
     posix_spawn_file_actions_t quiet;
     posix_spawn_file_actions_init(&quiet);
     posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
@@ -418,8 +420,8 @@ static void flip_a_byte(const char *storage, const char *checkpoint)
 
 static void damaged_checkpoint(void)
 {
-    char           storage[PATH_SIZE + 16], name[32], before[32];
-    manta_error    e;
+    char        storage[PATH_SIZE + 16], name[32], before[32];
+    manta_error e;
     data_make();
     manta_sgd_opts opts = options(2, SHORT_EPOCHS);
     storage_of(&opts, storage);
@@ -452,8 +454,8 @@ static void damaged_checkpoint(void)
 /* ---- what can't be ---- */
 static void one_driver_at_a_time(void)
 {
-    char           storage[PATH_SIZE + 16], path[2 * PATH_SIZE];
-    manta_error    e;
+    char        storage[PATH_SIZE + 16], path[2 * PATH_SIZE];
+    manta_error e;
     data_make();
     manta_sgd_opts opts = options(1, 1);
     storage_of(&opts, storage);
@@ -551,7 +553,7 @@ static void bad_options(void)
 /* A GPU is asked for where the driver shows none, or where there is no driver at all. */
 static void no_gpu(void)
 {
-    manta_error    e;
+    manta_error e;
     data_make();
     manta_sgd_opts opts = options(1, 1);
     setenv("CUDA_VISIBLE_DEVICES", "", 1);
@@ -584,7 +586,7 @@ static void text_put(const char *path, const char *text)
  * that may not be written. */
 static manta_status small_disk(const char *path)
 {
-    char map[64];
+    char     map[64];
     unsigned uid = geteuid();
     bool     ok = unshare(CLONE_NEWNS) == 0;
     if (!ok && unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0) {
@@ -593,8 +595,7 @@ static manta_status small_disk(const char *path)
         ok = true;
     }
     CHECK_EQ(mkdir(path, 0700), 0);
-    if (ok && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-        mount("tmpfs", path, "tmpfs", 0, "size=65536") == 0)
+    if (ok && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("tmpfs", path, "tmpfs", 0, "size=65536") == 0)
         return MANTA_EDISK_FULL;
     return MANTA_ESYS;
 }

@@ -24,8 +24,8 @@ enum { MANY = 530000, PART = 140000 };
 
 /* ---- the operator ---- */
 struct plane {
-    float   *w, *g;
-    int64_t  n, home, slow_us, bad_step;
+    float  *w, *g;
+    int64_t n, home, slow_us, bad_step;
 };
 
 static manta_status plane_setup(manta_sgd *t, void **self)
@@ -75,17 +75,17 @@ MANTA_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
 /* ---- a run ---- */
 struct follow {
     struct nodes *nodes;
-    char    data[PATH_SIZE];
-    int     workers, pids[8], begun;
-    double  away, gpu;   /* of the last report */
-    int64_t kill_at;     /* step; 0: never */
-    bool    kill_node;   /* else the worker of the last rank */
-    int     lost, resized;
-    int64_t last_step;   /* of which the driver was told */
-    char    lost_text[512];
-    int     epochs, many, bad_step; /* 0: as usual */
-    int     gpus;                   /* that the operator wants for each worker */
-    bool    is_bad_anywhere; /* else that step goes wrong away from home */
+    char          data[PATH_SIZE];
+    int           workers, pids[8], begun;
+    double        away, gpu; /* of the last report */
+    int64_t       kill_at;   /* step; 0: never */
+    bool          kill_node; /* else the worker of the last rank */
+    int           lost, resized;
+    int64_t       last_step; /* of which the driver was told */
+    char          lost_text[512];
+    int           epochs, many, bad_step; /* 0: as usual */
+    int           gpus;                   /* that the operator wants for each worker */
+    bool          is_bad_anywhere;        /* else that step goes wrong away from home */
 };
 
 static void data_make(struct follow *f)
@@ -212,7 +212,7 @@ static void wide_worker_killed(void)
     manta_sgd_opts opts = {.scaling = {.min_workers = 4, .max_workers = 4, .cpus = 1, .nodes = 2}, .failure.max_failures = 3};
     CHECK_EQ(run(&f, opts, 500).weights, want);
     CHECK_EQ(f.lost, 1);
-    CHECK_EQ(f.begun, 2); /* of two runs: the state came from a peer */
+    CHECK_EQ(f.begun, 2);                          /* of two runs: the state came from a peer */
     CHECK_SAYS(f.lost_text, "; it printed last:"); /* on another node than the driver's */
     CHECK_SAYS(f.lost_text, "far from home at step");
     CHECK(f.away > 0.2 && f.away < 0.8);
@@ -242,7 +242,7 @@ static void timeline_check(char *path)
                           "events = json.load(open(sys.argv[1]))['traceEvents']\n"
                           "rows = {e['tid']: e['args']['name'] for e in events if e['name'] == 'thread_name'}\n"
                           "print(*sorted({rows[e['tid']] + ' ' + e['name'] for e in events if e['ph'] == 'X'}), sep='\\n')\n";
-    char output[8192];
+    char        output[8192];
     CHECK_EQ(test_program((char *[]){"python3", "-c", check, path, NULL}, output, sizeof output), 0);
     CHECK_SAYS(output, "rank 0: communication bucket all-reduce\n");
     CHECK_SAYS(output, "rank 2: communication bucket all-reduce\n");
@@ -374,16 +374,11 @@ static void wide_bad(void)
 }
 
 static const struct test_case cases[] = {
-    {"wide_same_bits", wide_same_bits, {0}, true, 0},
-    {"wide_worker_killed", wide_worker_killed, {0}, true, 0},
-    {"wide_node_killed", wide_node_killed, {0}, true, 0},
-    {"wide_overlap", wide_overlap, {0}, true, 0},
-    {"wide_devices", wide_devices, {0}, true, 0},
-    {"wide_gpus", wide_gpus, {0}, true, 0},
-    {"wide_room_away", wide_room_away, {0}, true, 0},
-    {"wide_room_here", wide_room_here, {0}, true, 0},
-    {"wide_bad", wide_bad, {.num_cpus = 2}, false, 0},
-    {NULL, NULL, {0}, false, 0},
+    {"wide_same_bits", wide_same_bits, {0}, true, 0},     {"wide_worker_killed", wide_worker_killed, {0}, true, 0},
+    {"wide_node_killed", wide_node_killed, {0}, true, 0}, {"wide_overlap", wide_overlap, {0}, true, 0},
+    {"wide_devices", wide_devices, {0}, true, 0},         {"wide_gpus", wide_gpus, {0}, true, 0},
+    {"wide_room_away", wide_room_away, {0}, true, 0},     {"wide_room_here", wide_room_here, {0}, true, 0},
+    {"wide_bad", wide_bad, {.num_cpus = 2}, false, 0},    {NULL, NULL, {0}, false, 0},
 };
 
 int main(int argc, char **argv)

@@ -23,9 +23,9 @@ enum { INPUTS = 64, PARAMS = 6500, MANY = 530000, RECORDS = 640, BATCH = 64, PAT
 
 /* ---- the operator ---- */
 struct plane {
-    float   *w, *g;
-    int64_t  n, slow_us;
-    char     go[PATH_SIZE + 32]; /* steps are slow until this file is there; "": they are not */
+    float  *w, *g;
+    int64_t n, slow_us;
+    char    go[PATH_SIZE + 32]; /* steps are slow until this file is there; "": they are not */
 };
 
 static void gate_pass(const char *gates)
@@ -238,8 +238,8 @@ static void zero_killed_with_backup(void)
     begin(&f);
     uint64_t want = wanted(&f);
     f.kill_at = 10, f.kills = 2, f.slow_us = 100;
-    manta_sgd_result r = run(&f, (manta_sgd_opts){.scaling = {.min_workers = 3, .max_workers = 3},
-                                                  .optimizer = {.zero = 1, .zero_backup = true}});
+    manta_sgd_result r = run(
+        &f, (manta_sgd_opts){.scaling = {.min_workers = 3, .max_workers = 3}, .optimizer = {.zero = 1, .zero_backup = true}});
     CHECK_EQ(r.weights, want);
     CHECK_EQ(f.lost, 2);
     CHECK_EQ(f.begun, 1);
@@ -255,7 +255,8 @@ static void zero_killed(void)
     uint64_t want = wanted(&f);
     for (int is_kept = 0; is_kept < 2; is_kept++) {
         f.kill_at = 30, f.kills = 1, f.slow_us = 300, f.is_kept = is_kept;
-        manta_sgd_result r = run(&f, (manta_sgd_opts){.scaling = {.min_workers = 2, .max_workers = 2}, .optimizer.zero = 1,
+        manta_sgd_result r = run(&f, (manta_sgd_opts){.scaling = {.min_workers = 2, .max_workers = 2},
+                                                      .optimizer.zero = 1,
                                                       .checkpoint = {.every_steps = 8}});
         CHECK_EQ(r.weights, want);
         CHECK_EQ(f.lost, 1);
@@ -276,8 +277,8 @@ static void zero_elastic(void)
     f.has_gates = f.is_elastic = true;
     f.slow_us = 200, f.next_step = 10;
     gates_open(&f, 0, 2);
-    manta_sgd_result r = run(&f, (manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 4},
-                                                  .optimizer = {.zero = 1, .zero_backup = true}});
+    manta_sgd_result r = run(
+        &f, (manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 4}, .optimizer = {.zero = 1, .zero_backup = true}});
     CHECK_EQ(f.stage, 3);
     CHECK_EQ(r.restarts, 3);
     CHECK_EQ(f.workers, 2);

@@ -122,15 +122,16 @@ static manta_status job(manta_trial *t)
     char             data[300];
     ledger_write("begin", t);
     snprintf(data, sizeof data, "data=%s", getenv("SWEEP_DATA"));
-    manta_sgd_opts o = {.scaling = {.min_workers = 1, .max_workers = 2},
-                        .run = {.name = "fit", .storage = manta_trial_dir(t), .batch = 16,
-                                .epochs = (int)strtol(getenv("SWEEP_STEPS"), NULL, 10)},
-                        .failure = {.max_failures = -1},
-                        .checkpoint = {.every_steps = 2},
-                        .optimizer = {MANTA_MOMENTUM, .lr = manta_trial_f64(t, "x") / 10},
-                        .config = (const char *[]){data, NULL},
-                        .seed = (uint64_t)manta_trial_i64(t, "n"),
-                        .on_event = job_event, .user = t};
+    manta_sgd_opts o = {
+        .scaling = {.min_workers = 1, .max_workers = 2},
+        .run = {.name = "fit", .storage = manta_trial_dir(t), .batch = 16, .epochs = (int)strtol(getenv("SWEEP_STEPS"), NULL, 10)},
+        .failure = {.max_failures = -1},
+        .checkpoint = {.every_steps = 2},
+        .optimizer = {MANTA_MOMENTUM, .lr = manta_trial_f64(t, "x") / 10},
+        .config = (const char *[]){data, NULL},
+        .seed = (uint64_t)manta_trial_i64(t, "n"),
+        .on_event = job_event,
+        .user = t};
     if (manta_sgd_fit("regression", &o, &r, &e))
         return manta_trial_fail(t, "%s", e.message);
     manta_trial_report(t, r.steps, "loss", (double)(r.weights >> 12));
@@ -211,14 +212,20 @@ int main(int argc, char **argv)
     manta_init_opts init = {.num_cpus = number(argc, argv, "node_cpus", 0)};
     if (manta_init(&argc, &argv, &init, &e))
         return manta_perror(&e);
-    manta_sweep_opts o = {.name = argv[1], .metric = "loss", .trials = (int64_t)number(argc, argv, "trials", 100),
-                          .concurrency = (int)number(argc, argv, "concurrency", 2), .sampler = word(argc, argv,
-                                                                                                    "sampler", "random"),
-                          .scheduler = word(argc, argv, "scheduler", "fifo"), .scheduler_opts = word(argc, argv, "options", NULL),
-                          .sampler_opts = word(argc, argv, "sampler_options", NULL), .stop = word(argc, argv, "stop", NULL),
-                          .seed = (uint64_t)number(argc, argv, "seed", 1), .ordered = number(argc, argv, "ordered", 0) > 0,
-                          .cpus = number(argc, argv, "cpus", 1), .retries = (int)number(argc, argv, "retries", 0),
-                          .space = MANTA_SPACE(MANTA_UNIFORM("x", 0, 1), MANTA_INT("n", 1, 10))};
+    manta_sweep_opts    o = {.name = argv[1],
+                             .metric = "loss",
+                             .trials = (int64_t)number(argc, argv, "trials", 100),
+                             .concurrency = (int)number(argc, argv, "concurrency", 2),
+                             .sampler = word(argc, argv, "sampler", "random"),
+                             .scheduler = word(argc, argv, "scheduler", "fifo"),
+                             .scheduler_opts = word(argc, argv, "options", NULL),
+                             .sampler_opts = word(argc, argv, "sampler_options", NULL),
+                             .stop = word(argc, argv, "stop", NULL),
+                             .seed = (uint64_t)number(argc, argv, "seed", 1),
+                             .ordered = number(argc, argv, "ordered", 0) > 0,
+                             .cpus = number(argc, argv, "cpus", 1),
+                             .retries = (int)number(argc, argv, "retries", 0),
+                             .space = MANTA_SPACE(MANTA_UNIFORM("x", 0, 1), MANTA_INT("n", 1, 10))};
     const char         *trial = word(argc, argv, "trial", "noop");
     bool                says_done = strcmp(trial, "done") == 0, is_command = says_done || strcmp(trial, "command") == 0;
     manta_sweep_command c = {.argv = (const char *const[]){"/proc/self/exe", "--command", says_done ? "done" : "plain", NULL}};

@@ -129,9 +129,8 @@ static const manta_param line[] = {{.kind = MANTA_PARAM_UNIFORM, .name = "x", .l
 
 static manta_sweep_opts options(int64_t trials)
 {
-    return (manta_sweep_opts){.name = "mine", .storage = storage, .metric = "loss", .trials = trials,
-                              .concurrency = 2, .space = line,
-                              .seed = 3};
+    return (manta_sweep_opts){
+        .name = "mine", .storage = storage, .metric = "loss", .trials = trials, .concurrency = 2, .space = line, .seed = 3};
 }
 
 /* ---- what a sweep does ---- */
@@ -164,10 +163,13 @@ static void finds_and_resumes(void)
 
 static void samplers_and_schedulers(void)
 {
-    static const char *const pairs[][3] = {{"tpe", "fifo", ""}, {"sobol", "median", "grace=3"}, {"random", "asha",
-                                                                                                 "max_t=27,eta=3"},
-                                           {"tpe", "asha_promote", "max_t=27,eta=3"}, {"random", "hyperband", "max_t=9,eta=3"},
-                                           {"random", "pbt", "interval=5"}, {"gp", "fifo", ""}};
+    static const char *const pairs[][3] = {{"tpe", "fifo", ""},
+                                           {"sobol", "median", "grace=3"},
+                                           {"random", "asha", "max_t=27,eta=3"},
+                                           {"tpe", "asha_promote", "max_t=27,eta=3"},
+                                           {"random", "hyperband", "max_t=9,eta=3"},
+                                           {"random", "pbt", "interval=5"},
+                                           {"gp", "fifo", ""}};
     storage_make();
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         char               name[64];
@@ -278,16 +280,15 @@ static void commands(void)
     manta_sweep_result r;
     storage_make();
     manta_sweep_opts    o = options(6);
-    manta_sweep_command c = {.argv = (const char *const[]){"sh", "-c",
-                                                           "echo starting; echo \"step=1 loss=$1 other=2\"", "sh", "{x}", NULL}};
+    manta_sweep_command c = {
+        .argv = (const char *const[]){"sh", "-c", "echo starting; echo \"step=1 loss=$1 other=2\"", "sh", "{x}", NULL}};
     o.command = &c;
     CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);
     CHECK_EQ(r.completed, 6);
     CHECK_EQ(r.reports, 12);
     o.name = "environment";
-    c.argv = (const char *const[]){"sh", "-c",
-                                   "[ \"$1\" = \"--x=$MANTA_PARAM_x\" ] && echo \"{\\\"loss\\\": $V, \\\"step\\\": 4}\"",
-                                   "sh", "{args}", NULL};
+    c.argv = (const char *const[]){
+        "sh", "-c", "[ \"$1\" = \"--x=$MANTA_PARAM_x\" ] && echo \"{\\\"loss\\\": $V, \\\"step\\\": 4}\"", "sh", "{args}", NULL};
     c.env = (const char *const[]){"V={x}", NULL};
     CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);
     CHECK_EQ(r.completed, 6);
@@ -309,8 +310,9 @@ static void commands_done(void)
     storage_make();
     manta_sweep_opts    o = options(4);
     manta_sweep_command c = {.argv = (const char *const[]){"sh", "-c",
-                             "[ $1 = 1 ] && echo kept > $MANTA_TRIAL_DIR/left; echo step=1 loss=1; "
-                             "echo step=2 loss=$1 > $MANTA_TRIAL_DONE; [ $1 != 2 ] || exit 3", "sh", "{trial}", NULL}};
+                                                           "[ $1 = 1 ] && echo kept > $MANTA_TRIAL_DIR/left; echo step=1 loss=1; "
+                                                           "echo step=2 loss=$1 > $MANTA_TRIAL_DONE; [ $1 != 2 ] || exit 3",
+                                                           "sh", "{trial}", NULL}};
     o.command = &c;
     CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);
     CHECK_EQ(r.completed, 4); /* the one with status 3 had said that it is done */
@@ -326,8 +328,10 @@ static void commands_done(void)
     manta_sweep_view_free(view);
     o.name = "again"; /* it dies behind its word, and has another to say if it were started again */
     o.trials = 1;
-    c.argv = (const char *const[]){"sh", "-c", "echo step=$MANTA_TRIAL_ATTEMPT loss=$MANTA_TRIAL_ATTEMPT > $MANTA_TRIAL_DONE; "
-                                   "kill -9 $PPID; sleep 60", NULL};
+    c.argv = (const char *const[]){"sh", "-c",
+                                   "echo step=$MANTA_TRIAL_ATTEMPT loss=$MANTA_TRIAL_ATTEMPT > $MANTA_TRIAL_DONE; "
+                                   "kill -9 $PPID; sleep 60",
+                                   NULL};
     CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);
     CHECK_EQ(r.completed, 1);
     CHECK_EQ(r.retried, 1);
@@ -344,9 +348,10 @@ static void commands_stop(void)
     storage_make();
     manta_sweep_opts o = options(1);
     snprintf(path, sizeof path, "P=%s/pid", storage);
-    manta_sweep_command c = {.argv = (const char *const[]){"sh", "-c",
-                             "sh -c 'echo $$ > $P; echo loss=1; while :; do sleep 0.01; done'; echo never", NULL},
-                             .env = (const char *const[]){path, NULL}};
+    manta_sweep_command c = {
+        .argv = (const char *const[]){"sh", "-c", "sh -c 'echo $$ > $P; echo loss=1; while :; do sleep 0.01; done'; echo never",
+                                      NULL},
+        .env = (const char *const[]){path, NULL}};
     o.command = &c;
     o.stop = "threshold,value=2";
     CHECK_CODE(manta_sweep_run(NULL, &o, &r, &e), MANTA_OK, &e);

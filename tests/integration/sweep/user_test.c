@@ -27,8 +27,8 @@ static const manta_param line[] = {{.kind = MANTA_PARAM_UNIFORM, .name = "x", .l
 
 static manta_sweep_opts options(int64_t trials)
 {
-    return (manta_sweep_opts){.name = "mine", .storage = storage, .metric = "loss", .trials = trials,
-                              .concurrency = 2, .space = line, .seed = 3};
+    return (manta_sweep_opts){
+        .name = "mine", .storage = storage, .metric = "loss", .trials = trials, .concurrency = 2, .space = line, .seed = 3};
 }
 
 /* ---- pause, go on, more ---- */
@@ -111,7 +111,7 @@ static int stop_first(void *user, const manta_sweep_progress *p)
     for (int i = 0; i < p->row_count && *stage == 3; i++) /* all that are left, by hand */
         tell(MANTA_SWEEP_STOP_TRIAL, p->rows[i].trial);
     if (*stage == 1 && p->stopped == 1) {
-        CHECK_EQ(p->running, 2); /* the third one has its place */
+        CHECK_EQ(p->running, 2);   /* the third one has its place */
         tell(MANTA_SWEEP_TIME, 1); /* it was an hour: that is up now */
         *stage = 2;
     }
@@ -265,8 +265,8 @@ static void warm_schedulers(void)
 {
     static const char *const schedulers[][2] = {{"hyperband", "max_t=9,eta=3"}, {"pbt", "interval=3"}, {"asha", "max_t=9,eta=3"}};
     const char *const        names[] = {"before", NULL};
-    manta_error        e;
-    manta_sweep_result r;
+    manta_error              e;
+    manta_sweep_result       r;
     storage_make();
     manta_sweep_opts o = options(60);
     o.name = "before";
@@ -299,7 +299,10 @@ static void warm_schedulers(void)
 /* Its value is of all the places that it, or whoever it is a copy of, has been at. */
 static manta_status wanders(manta_trial *t)
 {
-    struct { int64_t steps; double sum; } way = {0};
+    struct {
+        int64_t steps;
+        double  sum;
+    } way = {0};
     manta_trial_load(t, &way, sizeof way);
     while (way.steps < 12) {
         way.steps++;
@@ -429,15 +432,15 @@ static void ledger_make(void)
 /* Which half of which node's device, and which memory the data are in. */
 static manta_status placed(manta_trial *t)
 {
-    size_t      size;
-    const char *data = manta_trial_data(t, &size), *devices = getenv("CUDA_VISIBLE_DEVICES");
-    char        mapping[512];
+    size_t             size;
+    const char        *data = manta_trial_data(t, &size), *devices = getenv("CUDA_VISIBLE_DEVICES");
+    char               mapping[512];
     unsigned long long inode = 0;
     if (!data || size != 6 << 20 || data[12345] != 'd')
         return manta_trial_fail(t, "the data are not there");
     FILE *maps = fopen("/proc/self/maps", "re");
     while (maps && fgets(mapping, sizeof mapping, maps)) {
-        unsigned long from, to;
+        unsigned long      from, to;
         unsigned long long found;
         if (sscanf(mapping, "%lx-%lx %*s %*s %*s %llu", &from, &to, &found) == 3 && (unsigned long)data >= from &&
             (unsigned long)data < to)
@@ -454,17 +457,21 @@ static manta_status placed(manta_trial *t)
 MANTA_TRIAL(placed);
 
 struct places {
-    struct { unsigned node; unsigned long long inode; int pids[8], count; } nodes[4];
+    struct {
+        unsigned           node;
+        unsigned long long inode;
+        int                pids[8], count;
+    } nodes[4];
     int count;
 };
 
 static void place_take(void *user, const char *text)
 {
-    struct places *p = user;
-    unsigned       node;
-    char           devices[32];
+    struct places     *p = user;
+    unsigned           node;
+    char               devices[32];
     unsigned long long inode;
-    int            pid, i = 0;
+    int                pid, i = 0;
     CHECK_EQ(sscanf(text, "%d %u %31s %llu", &pid, &node, devices, &inode), 4);
     CHECK_STR(devices, "0"); /* each node has one */
     while (i < p->count && p->nodes[i].node != node)
@@ -579,10 +586,12 @@ static manta_status job(manta_trial *t)
     if (!ledger_await(2))
         return manta_trial_fail(t, "both nodes don't run trials");
     snprintf(data, sizeof data, "data=%s", manta_trial_str(t, "file"));
-    if (manta_sgd_fit("regression", &(manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 2},
-                                                      .run = {.epochs = 2, .batch = 16},
-                                                      .optimizer = {MANTA_MOMENTUM, .lr = manta_trial_f64(t, "x")},
-                                                      .config = (const char *[]){data, NULL}}, &r, &e))
+    if (manta_sgd_fit("regression",
+                      &(manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 2},
+                                        .run = {.epochs = 2, .batch = 16},
+                                        .optimizer = {MANTA_MOMENTUM, .lr = manta_trial_f64(t, "x")},
+                                        .config = (const char *[]){data, NULL}},
+                      &r, &e))
         return manta_trial_fail(t, "%s", e.message);
     manta_trial_report(t, 1, "loss", r.loss);
     return MANTA_OK;
@@ -591,8 +600,8 @@ MANTA_TRIAL(job);
 
 struct elastic {
     const char *folder;
-    int  pids[2], stage;
-    bool is_disturbed;
+    int         pids[2], stage;
+    bool        is_disturbed;
 };
 
 /* One of two workers dies, and finds no gate open until the other one has made steps alone. */
@@ -629,12 +638,15 @@ static manta_status elastic_job(manta_trial *t)
     gate_open(x.folder, "b");
     if (x.is_disturbed)
         gate_open(x.folder, "slow"); /* so that there are steps left when it has grown */
-    if (manta_sgd_fit("regression", &(manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 2},
-                                                      .run = {.epochs = 1000, .batch = 16, .log_steps = 5},
-                                                      .failure = {.max_failures = 1},
-                                                      .optimizer = {MANTA_MOMENTUM, .lr = 0.01},
-                                                      .config = (const char *[]){data, gates, NULL},
-                                                      .on_event = elastic_event, .user = &x}, &r, &e))
+    if (manta_sgd_fit("regression",
+                      &(manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 2},
+                                        .run = {.epochs = 1000, .batch = 16, .log_steps = 5},
+                                        .failure = {.max_failures = 1},
+                                        .optimizer = {MANTA_MOMENTUM, .lr = 0.01},
+                                        .config = (const char *[]){data, gates, NULL},
+                                        .on_event = elastic_event,
+                                        .user = &x},
+                      &r, &e))
         return manta_trial_fail(t, "%s", e.message);
     if (x.is_disturbed && x.stage != 3)
         return manta_trial_fail(t, "it came to stage %d", x.stage);

@@ -16,8 +16,8 @@ static void note_pid(struct test_board *board)
 {
     for (int i = 8; i < 8 + PIDS; i++) {
         int64_t free = 0;
-        if (atomic_load(&board->words[i]) == getpid() ||
-            atomic_compare_exchange_strong(&board->words[i], &free, getpid()) || free == getpid())
+        if (atomic_load(&board->words[i]) == getpid() || atomic_compare_exchange_strong(&board->words[i], &free, getpid()) ||
+            free == getpid())
             return;
     }
 }
@@ -179,13 +179,13 @@ static int64_t value(manta_ref *take_ref)
 /* Each of its children is run by itself, and what they give is what others would. A bit for each that is right. */
 static manta_status parent(manta_ctx *c, int argc, const manta_arg *argv)
 {
-    manta_task_opts   elsewhere = {.memory = 1 << 20};
-    manta_ref        *two[2], *large = manta_call("big", NULL, MANTA_ARGS(manta_i64(1 << 20)));
-    manta_ref        *given = manta_call("declares", NULL, MANTA_ARGS(argv[0]));
-    manta_ref        *sum;
-    manta_view        view;
-    manta_error       e;
-    int64_t           right = 0;
+    manta_task_opts elsewhere = {.memory = 1 << 20};
+    manta_ref      *two[2], *large = manta_call("big", NULL, MANTA_ARGS(manta_i64(1 << 20)));
+    manta_ref      *given = manta_call("declares", NULL, MANTA_ARGS(argv[0]));
+    manta_ref      *sum;
+    manta_view      view;
+    manta_error     e;
+    int64_t         right = 0;
     (void)argc;
     right |= (value(manta_call("where", NULL, MANTA_ARGS(manta_i64(0)))) == getpid()) << 0;
     right |= (manta_get(large, FOR_EVER, &view, &e) == MANTA_OK && view.size == 1 << 20 && ((const char *)view.data)[9] == 7) << 1;
@@ -298,8 +298,8 @@ MANTA_REGISTER(circle, "Au>l");
 
 static void crowd_deadlock(void)
 {
-    uint64_t     number;
-    manta_error  e;
+    uint64_t    number;
+    manta_error e;
     test_board_new(&number);
     manta_ref   *waits = crowd_begin(number);
     manta_actor *a = manta_actor_new("ring", NULL, MANTA_NO_ARGS);

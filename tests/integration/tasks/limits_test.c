@@ -59,7 +59,7 @@ MANTA_REGISTER(waits, "u>");
 static void timeout_seen(void)
 {
     static const manta_task_opts short_time = {.timeout_ms = 50}, long_time = {.timeout_ms = 60000};
-    manta_error e;
+    manta_error                  e;
     CHECK_FAILS(manta_call("polite", &short_time, MANTA_NO_ARGS), MANTA_ETIMEDOUT, &e);
     CHECK_STR(e.function, "polite");
     CHECK_SAYS(e.message, "polite");
@@ -73,11 +73,11 @@ static void timeout_seen(void)
 static void timeout_killed(void)
 {
     static const manta_task_opts limited = {.timeout_ms = 100}, once = {.max_retries = MANTA_NO_RETRY};
-    uint64_t           number;
-    struct test_board *board = test_board_new(&number);
-    manta_ref         *ref = manta_call("deaf", &limited, MANTA_ARGS(manta_u64(number)));
-    manta_ref         *behind = manta_call("note", &once, MANTA_ARGS(manta_u64(number), manta_i64(3)));
-    manta_error        e;
+    uint64_t                     number;
+    struct test_board           *board = test_board_new(&number);
+    manta_ref                   *ref = manta_call("deaf", &limited, MANTA_ARGS(manta_u64(number)));
+    manta_ref                   *behind = manta_call("note", &once, MANTA_ARGS(manta_u64(number), manta_i64(3)));
+    manta_error                  e;
     CHECK_FAILS(ref, MANTA_ETIMEDOUT, &e);
     CHECK_SAYS(e.message, "deaf");
     CHECK_EQ(e.outcome, MANTA_UNKNOWN);
@@ -88,9 +88,9 @@ static void timeout_killed(void)
 static void timeout_inside_get(void)
 {
     static const manta_task_opts limited = {.timeout_ms = 100};
-    uint64_t           number;
-    struct test_board *board = test_board_new(&number);
-    manta_error        e;
+    uint64_t                     number;
+    struct test_board           *board = test_board_new(&number);
+    manta_error                  e;
     CHECK_FAILS(manta_call("waits", &limited, MANTA_ARGS(manta_u64(number))), MANTA_ETIMEDOUT, &e);
     CHECK_EQ(board->words[CODE], MANTA_ETIMEDOUT);
 }
@@ -98,7 +98,7 @@ static void timeout_inside_get(void)
 static void timeout_retried(void)
 {
     static const manta_task_opts limited = {.timeout_ms = 30, .retry_on_error = true, .max_retries = 2};
-    manta_error e;
+    manta_error                  e;
     CHECK_FAILS(manta_call("polite", &limited, MANTA_NO_ARGS), MANTA_ETIMEDOUT, &e);
     CHECK_EQ(e.attempt, 2);
 }
@@ -107,11 +107,11 @@ static void timeout_retried(void)
 static void timeout_from_start(void)
 {
     static const manta_task_opts limited = {.timeout_ms = 200};
-    uint64_t           number;
-    struct test_board *board = test_board_new(&number);
-    manta_ref         *first = manta_call("open_gate", NULL, MANTA_ARGS(manta_u64(number)));
-    manta_ref         *later = echo_remote(NULL, 4);
-    manta_ref         *ref = manta_call("note", &limited, MANTA_ARGS(manta_u64(number), manta_ref_arg(later)));
+    uint64_t                     number;
+    struct test_board           *board = test_board_new(&number);
+    manta_ref                   *first = manta_call("open_gate", NULL, MANTA_ARGS(manta_u64(number)));
+    manta_ref                   *later = echo_remote(NULL, 4);
+    manta_ref                   *ref = manta_call("note", &limited, MANTA_ARGS(manta_u64(number), manta_ref_arg(later)));
     CHECK(test_board_wait(&board->words[STARTED], 1));
     test_sleep_ms(400);
     board->words[GATE] = 1;
@@ -227,8 +227,8 @@ static void max_calls(void)
 {
     enum { COUNT = 12, EACH = 3 };
     static const manta_task_opts opts = {.max_calls = EACH, .max_retries = MANTA_NO_RETRY};
-    manta_ref *refs[COUNT];
-    int64_t    pids[COUNT];
+    manta_ref                   *refs[COUNT];
+    int64_t                      pids[COUNT];
     for (int i = 0; i < COUNT; i++)
         refs[i] = manta_call("pid_of", &opts, MANTA_NO_ARGS);
     for (int i = 0; i < COUNT; i++) {
@@ -266,10 +266,10 @@ MANTA_REGISTER(slow_note, "u>");
 static void max_calls_waits(void)
 {
     static const manta_task_opts opts = {.max_calls = 1, .max_retries = MANTA_NO_RETRY};
-    uint64_t           number;
-    struct test_board *board = test_board_new(&number);
-    manta_error        e;
-    manta_view         view;
+    uint64_t                     number;
+    struct test_board           *board = test_board_new(&number);
+    manta_error                  e;
+    manta_view                   view;
     for (int i = 0; i < 4; i++) {
         manta_ref *ref = manta_call("leaves_work", &opts, MANTA_ARGS(manta_u64(number)));
         CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
@@ -320,8 +320,8 @@ static void visible_devices(void)
 static void visible_subset(void)
 {
     static const manta_task_opts both = {.num_gpus = 2};
-    manta_init_opts opts = {.num_cpus = 2, .num_gpus = 2};
-    manta_error     e;
+    manta_init_opts              opts = {.num_cpus = 2, .num_gpus = 2};
+    manta_error                  e;
     setenv("CUDA_VISIBLE_DEVICES", "5,GPU-abc", 1);
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
     devices_are(&both, 1, "5,GPU-abc", "5,GPU-abc");
@@ -376,7 +376,7 @@ static void bad_limits(void)
         manta_task_opts opts;
         const char     *says;
     } bad[] = {
-        {{.priority = 101}, "priority 101"},   {{.priority = -101}, "-100 and 100"}, {{.priority = 1 << 30}, "priority"},
+        {{.priority = 101}, "priority 101"},      {{.priority = -101}, "-100 and 100"},      {{.priority = 1 << 30}, "priority"},
         {{.timeout_ms = -1}, "timeout_ms of -1"}, {{.timeout_ms = INT64_MAX}, "timeout_ms"}, {{.max_calls = -2}, "max_calls -2"},
         {{.max_retries = -3}, "max_retries -3"},
     };

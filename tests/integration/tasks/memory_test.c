@@ -112,7 +112,7 @@ static void newest_stopped(void)
     uint64_t           number;
     struct test_board *board = test_board_new(&number);
     manta_task_opts    once = {.max_retries = MANTA_NO_RETRY};
-    manta_ref *older = manta_call("quiet", &once, MANTA_ARGS(manta_u64(number)));
+    manta_ref         *older = manta_call("quiet", &once, MANTA_ARGS(manta_u64(number)));
     CHECK(test_board_wait(&board->words[0], 1));
     CHECK_I64(manta_call("greedy", NULL, MANTA_ARGS(manta_u64(number), manta_i64(1))), 1); /* tried again: it was stopped */
     manta_ref *fails = manta_call("greedy", &once, MANTA_ARGS(manta_u64(number), manta_i64(9)));

@@ -116,8 +116,10 @@ static void raw(void)
     /* references among them arrive as their values, small ones and large ones, and so does what is too large for a record */
     static char large[100 * 1000];
     manta_ref  *sum = manta_call("total", NULL, MANTA_ARGS(manta_i64(5))), *put = manta_put(large, sizeof large);
-    CHECK_I64(manta_call("total", NULL, MANTA_ARGS(manta_i64(1), manta_ref_arg(sum), manta_ref_arg(put),
-                                                   manta_data((manta_bytes){large, sizeof large}))), 6 + 2 * (int64_t)sizeof large);
+    CHECK_I64(manta_call(
+                  "total", NULL,
+                  MANTA_ARGS(manta_i64(1), manta_ref_arg(sum), manta_ref_arg(put), manta_data((manta_bytes){large, sizeof large}))),
+              6 + 2 * (int64_t)sizeof large);
     manta_free(sum);
     manta_free(put);
 }
@@ -395,8 +397,7 @@ static manta_status hold(manta_ctx *c, int argc, const manta_arg *argv)
 {
     (void)argc;
     struct test_board *board = test_board_map(argv[0].u);
-    return test_board_wait(&board->words[argv[1].l], 1) ? manta_return_i64(c, argv[1].l)
-                                                        : manta_fail(c, 1, "nobody came");
+    return test_board_wait(&board->words[argv[1].l], 1) ? manta_return_i64(c, argv[1].l) : manta_fail(c, 1, "nobody came");
 }
 MANTA_REGISTER(hold, "ul>l");
 
@@ -485,7 +486,7 @@ static void dropped_refs(void)
 
 static void *thread_run(void *arg)
 {
-    int64_t base = (int64_t)(intptr_t)arg * 1000000;
+    int64_t    base = (int64_t)(intptr_t)arg * 1000000;
     manta_ref *refs[100];
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 100; i++)

@@ -52,8 +52,8 @@ static void ask(struct sim_proc *p, enum ctl_group_verb verb)
 {
     struct sim_grouping *g = &p->script.grouping;
     struct {
-        struct ctl_request  request;
-        struct ctl_group    group;
+        struct ctl_request request;
+        struct ctl_group   group;
         struct {
             struct ctl_bundle   head;
             struct ctl_resource resource;
@@ -180,7 +180,8 @@ void sim_group_op(struct sim_proc *p)
         return;
     switch (sim_random(p->s, 8)) {
     case 0: remove_it(p); break;
-    case 1: case 2: ask(p, CTL_GROUP_WAIT); break;
+    case 1:
+    case 2: ask(p, CTL_GROUP_WAIT); break;
     case 3: ask(p, CTL_GROUP_FIND); break;
     default: submit(p);
     }

@@ -23,7 +23,7 @@ void sim_groups_free(struct sim *s);
 /* One operation of a driver. */
 void sim_group_op(struct sim_proc *p);
 /* True: it was an answer to one of those. */
-bool sim_group_replied(struct sim_proc *p, mt_id id, const struct ctl_reply *reply);
+bool  sim_group_replied(struct sim_proc *p, mt_id id, const struct ctl_reply *reply);
 mt_id sim_group_any(const struct sim_proc *p); /* zero: it has none */
 /* A worker runs something of that group (zero: of none); something of it has ended so. */
 void sim_group_runs(struct sim_proc *p, mt_id group);

@@ -28,7 +28,7 @@ void sim_hold_keep(struct sim_proc *p, struct own_ref *take_ref, int64_t value)
 
 struct own_ref *sim_hold_any(struct sim_proc *p)
 {
-    size_t count = p->hold.held.count;
+    size_t           count = p->hold.held.count;
     struct sim_held *held = count ? &p->hold.held.data[sim_random(p->s, count)] : NULL;
     return held && !(held->ref->flags & OWN_REF_FREED) ? held->ref : NULL;
 }

@@ -36,7 +36,7 @@ struct job {
     uint32_t attempts_started; /* highest attempt that a node began */
     uint32_t runs;
     uint64_t seen_attempts[16]; /* bits */
-    uint8_t *log; /* at the head */
+    uint8_t *log;               /* at the head */
     size_t   log_size, log_synced, log_capacity;
     bool     has_log;
 };

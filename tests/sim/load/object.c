@@ -95,15 +95,14 @@ static void give_back(struct sim_proc *p, const struct os_trim *trim)
     p->s->counters.segment_back++;
 }
 
-bool sim_objects_control(struct sim_proc *p, const struct lane_record *record, const uint8_t *payload,
-                         struct sim_mem *const mem[2])
+bool sim_objects_control(struct sim_proc *p, const struct lane_record *record, const uint8_t *payload, struct sim_mem *const mem[2])
 {
-    struct sim_ask   *a = ask_of(p, record->id);
-    struct ctl_space  space;
+    struct sim_ask    *a = ask_of(p, record->id);
+    struct ctl_space   space;
     struct ctl_segment segment;
-    struct ctl_reply  reply;
-    struct os_trim    trim;
-    mt_status         st;
+    struct ctl_reply   reply;
+    struct os_trim     trim;
+    mt_status          st;
     if (record->kind == CTL_SPACE_BACK) {
         memcpy(&space, payload, sizeof space);
         st = os_client_space_back(&p->objects.client, space.segment, space.offset);

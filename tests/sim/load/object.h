@@ -21,21 +21,21 @@ enum {
 struct sim_value {
     mt_id    id;
     int64_t  value;
-    mt_id    maker;      /* the generator that yielded it; zero: the task of its id made it, or it was put */
+    mt_id    maker; /* the generator that yielded it; zero: the task of its id made it, or it was put */
     uint64_t size;
-    uint32_t written;    /* how often: of a task, each attempt may */
-    uint32_t node[SIM_WRITERS_MAX]; /* number of the node where it was published last, and before ... */
+    uint32_t written;                 /* how often: of a task, each attempt may */
+    uint32_t node[SIM_WRITERS_MAX];   /* number of the node where it was published last, and before ... */
     uint64_t raylet[SIM_WRITERS_MAX]; /* ... and the serial of the raylet there */
-    bool     is_dropped; /* its owner has given it up, or holds it for lost, ... */
-    bool     is_freed;   /* ... although others may hold it */
+    bool     is_dropped;              /* its owner has given it up, or holds it for lost, ... */
+    bool     is_freed;                /* ... although others may hold it */
 };
 
 /* ---- value.c: the record of values ---- */
-void sim_values_free(struct sim *s);
+void              sim_values_free(struct sim *s);
 struct sim_value *sim_value_of(struct sim *s, mt_id id); /* NULL: none was ever written */
 struct sim_value *sim_value_new(struct sim *s, mt_id id, int64_t value);
-void sim_value_fill(const struct sim_value *v, uint8_t *data, uint64_t from, uint64_t to);
-void sim_value_published(struct sim_value *v, uint32_t node, uint64_t raylet);
+void              sim_value_fill(const struct sim_value *v, uint8_t *data, uint64_t from, uint64_t to);
+void              sim_value_published(struct sim_value *v, uint32_t node, uint64_t raylet);
 
 struct sim_proc;
 
@@ -48,8 +48,8 @@ struct sim_reading {
     struct lane_ref   asked, at;
     int               attempts;
     bool              must_ask, is_pinned, is_over; /* pinned, or failed with `code` */
-    bool              is_borrowed; /* its owner has been told that this process holds the ref */
-    mt_id             ask; /* request under way; zero: none */
+    bool              is_borrowed;                  /* its owner has been told that this process holds the ref */
+    mt_id             ask;                          /* request under way; zero: none */
     uint16_t          ask_kind;
     const uint8_t    *data;
     bool              is_doubted; /* it is lost: its owner is asked, or its task runs again */
@@ -90,13 +90,13 @@ struct sim_writing {
     uint64_t        ready_at; /* filling it takes until then */
 };
 struct sim_objects { /* of one process */
-    struct os_client       client;
-    struct sim_mem        *pins;
+    struct os_client client;
+    struct sim_mem  *pins;
     MT_VEC(struct sim_segment) segments;
     MT_VEC(struct sim_ask) asks;
     MT_VEC(struct sim_reading *) readings;
-    uint64_t               trim_at;
-    bool                   is_disowned;
+    uint64_t trim_at;
+    bool     is_disowned;
 };
 
 void sim_objects_welcome(struct sim_proc *p, const struct ctl_welcome *w, struct sim_mem *pins);
@@ -108,7 +108,7 @@ bool sim_objects_control(struct sim_proc *p, const struct lane_record *record, c
                          struct sim_mem *const mem[2]);
 void sim_objects_tick(struct sim_proc *p);
 
-struct sim_reading *sim_read(struct sim_proc *p, struct own_ref *ref); /* the caller holds it meanwhile */
+struct sim_reading *sim_read(struct sim_proc *p, struct own_ref *ref);             /* the caller holds it meanwhile */
 struct sim_reading *sim_read_at(struct sim_proc *p, const struct lane_ref *place); /* by place alone */
 /* Goes on. True: it is over. */
 bool sim_read_go(struct sim_reading *r);

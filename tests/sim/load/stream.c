@@ -44,11 +44,11 @@ static bool store_item(struct sim_proc *p)
 static bool report_item(struct sim_proc *p)
 {
     struct sim_run   *r = &p->run;
-    struct lane_value value = {.type = 'l', .flags = r->is_stored ? LANE_VALUE_SHARED : 0,
-                               .size = r->is_stored ? sizeof r->place : 8};
-    int64_t           item = sim_f(r->x + (int64_t)r->yielded);
-    if (!wrk_report(&p->wrk, &r->run, LANE_ITEM, r->yielded, &value, sizeof value,
-                    r->is_stored ? (const void *)&r->place : &item, value.size))
+    struct lane_value value = {
+        .type = 'l', .flags = r->is_stored ? LANE_VALUE_SHARED : 0, .size = r->is_stored ? sizeof r->place : 8};
+    int64_t item = sim_f(r->x + (int64_t)r->yielded);
+    if (!wrk_report(&p->wrk, &r->run, LANE_ITEM, r->yielded, &value, sizeof value, r->is_stored ? (const void *)&r->place : &item,
+                    value.size))
         return false;
     r->is_stored = false;
     r->written = NULL;

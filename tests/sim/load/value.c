@@ -232,22 +232,24 @@ void sim_value_lost(struct sim *s, const struct sim_reading *r)
     SIM_REQUIRE(s, r->code != MT_EOBJ_LOST || !died || died->value.num > r->doubted_at,
                 "I5: a borrower hears that a value is lost, not that its owner had died");
     SIM_REQUIRE(s, r->code != MT_EOWNER_DIED || !owner, "I5: a borrower is told that a living owner has died");
-    SIM_REQUIRE(s, (r->code != MT_EOBJ_LOST && r->code != MT_ENODE_DIED) || !owner || may_be_lost(s, owner, v->id) ||
-                       (v->is_dropped && !r->is_borrowed && !r->mine) || is_anyone_parted(s, owner),
+    SIM_REQUIRE(s,
+                (r->code != MT_EOBJ_LOST && r->code != MT_ENODE_DIED) || !owner || may_be_lost(s, owner, v->id) ||
+                    (v->is_dropped && !r->is_borrowed && !r->mine) || is_anyone_parted(s, owner),
                 "I14: the result %llx.%llu of a living owner, which can be made again, is lost (%s): %s",
                 (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), mt_code_name(r->code),
                 r->doubt.why.message);
     if (v->is_freed || (v->is_dropped && !r->is_borrowed) || !owner || is_home_gone(s, v, r->asked.node) ||
         is_parted(s, v, owner, r->p)) {
-        SIM_REQUIRE(s, r->code == MT_EOBJ_LOST || r->code == MT_ENODE_DIED || r->code == MT_ECANCELLED || is_troubled ||
-                       (r->code == MT_EOWNER_DIED && !owner),
+        SIM_REQUIRE(s,
+                    r->code == MT_EOBJ_LOST || r->code == MT_ENODE_DIED || r->code == MT_ECANCELLED || is_troubled ||
+                        (r->code == MT_EOWNER_DIED && !owner),
                     "I5: a value that is gone fails with %s", mt_code_name(r->code));
         return;
     }
     SIM_REQUIRE(s, r->code != MT_EOBJ_LOST || r->doubted_for != MT_EOBJ_LOST,
                 "I5: the value %llx.%llu of a living owner is lost on node %d: dropped %d, borrowed %d, read by process %d",
-                (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), sim_node_index(r->p->n),
-                v->is_dropped, r->is_borrowed, (int)r->p->serial);
+                (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), sim_node_index(r->p->n), v->is_dropped,
+                r->is_borrowed, (int)r->p->serial);
     SIM_REQUIRE(s, is_troubled || s->config.is_short, "I10: a value can't be read long after the last fault: %s",
                 mt_code_name(r->code));
 }

@@ -13,8 +13,13 @@
 #include "tests/sim/load/job.h"
 #include "tests/sim/shells/store.h"
 
-enum { SIM_DRIVER_MANAGER_MS = 20, SIM_LEAVE_MS = 20, SIM_SETTLE_S = 15, SIM_NAMES = 4,
-       SIM_OBJECTS_SETTLE_S = 25 }; /* longer than any copy is kept */
+enum {
+    SIM_DRIVER_MANAGER_MS = 20,
+    SIM_LEAVE_MS = 20,
+    SIM_SETTLE_S = 15,
+    SIM_NAMES = 4,
+    SIM_OBJECTS_SETTLE_S = 25
+}; /* longer than any copy is kept */
 
 int64_t sim_f(int64_t x)
 {
@@ -33,7 +38,10 @@ static const char *function_name(int fn)
 static struct own_class *class_of(struct sim_proc *p, int fn, int64_t milli, uint64_t env)
 {
     bool                  is_spread = fn == SIM_FN_VALUE || fn == SIM_FN_CALLER || fn == SIM_FN_LARGE || fn == SIM_FN_BORROW;
-    struct own_class_spec spec = {.name = function_name(fn), .group = (uint64_t)fn, .resource_count = 1, .env = env,
+    struct own_class_spec spec = {.name = function_name(fn),
+                                  .group = (uint64_t)fn,
+                                  .resource_count = 1,
+                                  .env = env,
                                   .policy = is_spread ? CTL_SPREAD : CTL_HYBRID};
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
     spec.resources[0].milli = milli;
@@ -47,12 +55,17 @@ static int32_t random_retries(struct sim *s)
     return retries[sim_random(s, 6)];
 }
 
-static struct own_ref *submit_stream(struct sim_proc *p, int fn, const struct own_arg *args, int argc,
-                                     struct own_actor *actor, int32_t retries, struct own_stream *stream,
-                                     struct sim_task **out_task)
+static struct own_ref *submit_stream(struct sim_proc *p, int fn, const struct own_arg *args, int argc, struct own_actor *actor,
+                                     int32_t retries, struct own_stream *stream, struct sim_task **out_task)
 {
-    struct own_call call = {.function = (uint64_t)fn, .name = function_name(fn), .argc = argc, .args = args,
-                            .retries = retries, .actor = actor, .kind = actor ? LANE_CALL : LANE_TASK, .stream = stream};
+    struct own_call call = {.function = (uint64_t)fn,
+                            .name = function_name(fn),
+                            .argc = argc,
+                            .args = args,
+                            .retries = retries,
+                            .actor = actor,
+                            .kind = actor ? LANE_CALL : LANE_TASK,
+                            .stream = stream};
     mt_id           id = mt_id_make(p->process, p->own.counter + 1, 0); /* what own_submit will draw */
     uint64_t        env = fn == SIM_FN_LEAF && !actor && sim_chance(p->s, 100000) ? p->env : 0;
     call.cls = actor ? NULL : class_of(p, fn, fn == SIM_FN_LEAF ? 500 : 1000, env);
@@ -68,20 +81,25 @@ static struct own_ref *submit_stream(struct sim_proc *p, int fn, const struct ow
 }
 
 struct own_ref *sim_submit(struct sim_proc *p, int fn, const struct own_arg *args, int argc, struct own_actor *actor,
-                              int32_t retries, struct sim_task **out_task)
+                           int32_t retries, struct sim_task **out_task)
 {
     return submit_stream(p, fn, args, argc, actor, retries, NULL, out_task);
 }
 
-struct own_ref *sim_submit_call(struct sim_proc *p, struct own_actor *actor, uint64_t order, int64_t x,
-                                   struct sim_task **out_task)
+struct own_ref *sim_submit_call(struct sim_proc *p, struct own_actor *actor, uint64_t order, int64_t x, struct sim_task **out_task)
 {
-    struct own_arg arg = {.type = 'l', .data = &x, .size = sizeof x};
-    mt_id          id = mt_id_make(p->process, p->own.counter + 1, 0);
-    int32_t        retries = actor->call_retries;
-    int             fn = x & 1 ? SIM_FN_ADD : SIM_FN_LARGE;
-    struct own_call call = {.function = (uint64_t)fn, .name = function_name(fn), .argc = 1, .args = &arg, .retries = retries,
-                            .actor = actor, .cls = actor->cls, .kind = LANE_CALL};
+    struct own_arg   arg = {.type = 'l', .data = &x, .size = sizeof x};
+    mt_id            id = mt_id_make(p->process, p->own.counter + 1, 0);
+    int32_t          retries = actor->call_retries;
+    int              fn = x & 1 ? SIM_FN_ADD : SIM_FN_LARGE;
+    struct own_call  call = {.function = (uint64_t)fn,
+                             .name = function_name(fn),
+                             .argc = 1,
+                             .args = &arg,
+                             .retries = retries,
+                             .actor = actor,
+                             .cls = actor->cls,
+                             .kind = LANE_CALL};
     struct sim_task *t = *out_task = sim_oracle_accepted(p->s, SIM_CALL, id, p->serial, retries);
     t->actor = actor->id;
     t->order = order;
@@ -162,9 +180,9 @@ void sim_submit_grouped(struct sim_proc *p, const struct own_class_spec *spec, s
 {
     int64_t         x = random_x(p->s);
     struct own_arg  arg = {.type = 'l', .data = &x, .size = sizeof x};
-    struct own_call call = {.function = SIM_FN_LEAF, .name = "grouped", .argc = 1, .args = &arg, .retries = random_retries(p->s),
-                            .kind = LANE_TASK};
-    mt_id           id = mt_id_make(p->process, p->own.counter + 1, 0);
+    struct own_call call = {
+        .function = SIM_FN_LEAF, .name = "grouped", .argc = 1, .args = &arg, .retries = random_retries(p->s), .kind = LANE_TASK};
+    mt_id id = mt_id_make(p->process, p->own.counter + 1, 0);
     call.cls = own_class_get(&p->own, spec, (mt_id){0, 0});
     *out_task = sim_oracle_accepted(p->s, SIM_TASK, id, p->serial, call.retries);
     (*out_task)->env = p->env_in;
@@ -245,8 +263,8 @@ static void op_actor(struct sim_proc *p, bool is_named)
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
     spec.resources[0].milli = 50; /* all actors of all drivers on one node leave room for a task */
     /* ids: the actor's, then perhaps a request's, then the creation's; the oracle wants to know it before it runs */
-    mt_id actor_id = mt_id_make(p->process, p->own.counter + 1, 0);
-    mt_id create_id = mt_id_make(p->process, p->own.counter + 2, 0);
+    mt_id            actor_id = mt_id_make(p->process, p->own.counter + 1, 0);
+    mt_id            create_id = mt_id_make(p->process, p->own.counter + 2, 0);
     struct sim_task *t = sim_oracle_accepted(s, SIM_CREATE, create_id, p->serial, -1);
     t->actor = actor_id;
     if (!mt_id_is_zero(sim_group_any(p)) && sim_chance(s, 500000)) {
@@ -295,7 +313,7 @@ static void op_lend_actor(struct sim_proc *p)
     if (!c->handle_count)
         return;
     own_actor_wire(c->handles[sim_random(p->s, (uint64_t)c->handle_count)].actor, &wire);
-    struct own_arg args[2] = {{.type = 'l', .data = &x, .size = sizeof x}, {.type = 'A', .data = &wire, .size = sizeof wire}};
+    struct own_arg  args[2] = {{.type = 'l', .data = &x, .size = sizeof x}, {.type = 'A', .data = &wire, .size = sizeof wire}};
     struct own_ref *ref = sim_submit(p, SIM_FN_CALLER, args, 2, NULL, random_retries(p->s), &task);
     add_item(p, ref, task);
 }
@@ -405,11 +423,11 @@ static void op_cancel(struct sim_proc *p)
     struct sim        *s = p->s;
     struct sim_item   *item = c->items.count ? &c->items.data[sim_random(s, c->items.count)] : NULL;
     /* What a killed worker had written and not told stays until its owner ends; late drivers look whether anything stays. */
-    uint32_t           flags = sim_chance(s, 200000) && !c->is_late ? OWN_CANCEL_FORCE : 0;
+    uint32_t flags = sim_chance(s, 200000) && !c->is_late ? OWN_CANCEL_FORCE : 0;
     if (sim_chance(s, 400000))
         flags |= OWN_CANCEL_RECURSIVE;
     if (c->kept_count && sim_chance(s, 200000))
-        item = &c->kept[sim_random(s, (uint64_t)c->kept_count)]; /* that has ended already */
+        item = &c->kept[sim_random(s, (uint64_t)c->kept_count)];               /* that has ended already */
     if (!item || !item->task || (item->ref->task && item->ref->task->results)) /* a generator's end is its stream's */
         return;
     switch (own_cancel(&p->own, item->ref, flags)) {
@@ -422,8 +440,7 @@ static void op_cancel(struct sim_proc *p)
         item->task->is_cancelled = true;
         s->counters.cancel_told++;
         break;
-    default:
-        s->counters.cancel_late++;
+    default: s->counters.cancel_late++;
     }
 }
 
@@ -431,23 +448,41 @@ static void do_op(struct sim_proc *p)
 {
     struct sim *s = p->s;
     switch (sim_random(s, 36)) {
-    case 0: case 1: case 2: case 3: op_tasks(p, SIM_FN_LEAF, sim_between(s, 1, 24)); break;
-    case 4: case 5: op_tasks(p, SIM_FN_NEST, sim_between(s, 1, 3)); break;
+    case 0:
+    case 1:
+    case 2:
+    case 3: op_tasks(p, SIM_FN_LEAF, sim_between(s, 1, 24)); break;
+    case 4:
+    case 5: op_tasks(p, SIM_FN_NEST, sim_between(s, 1, 3)); break;
     case 6: op_tasks(p, SIM_FN_ERROR, 1); break;
-    case 7: case 8: op_with_ref(p, SIM_FN_VALUE); break;
+    case 7:
+    case 8: op_with_ref(p, SIM_FN_VALUE); break;
     case 9: op_with_ref(p, SIM_FN_BORROW); break;
     case 10: op_actor(p, false); break;
-    case 11: case 12: op_calls(p, sim_between(s, 1, 10)); break;
+    case 11:
+    case 12: op_calls(p, sim_between(s, 1, 10)); break;
     case 13: op_lend_actor(p); break;
     case 14: op_end_actor(p, true); break;
     case 15: op_actor(p, true); break;
     case 16: op_find(p); break;
-    case 17: case 18: op_stream(p); break;
-    case 20: case 21: op_cancel(p); break;
-    case 22: case 23: op_tasks(p, SIM_FN_LARGE, sim_between(s, 1, 4)); break;
+    case 17:
+    case 18: op_stream(p); break;
+    case 20:
+    case 21: op_cancel(p); break;
+    case 22:
+    case 23: op_tasks(p, SIM_FN_LARGE, sim_between(s, 1, 4)); break;
     case 24: op_tasks(p, SIM_FN_LEND, sim_between(s, 1, 2)); break;
-    case 30: case 31: case 32: case 33: case 34: case 35: sim_group_op(p); break;
-    case 25: case 26: case 27: case 28: case 29: sim_hold_op(p); break;
+    case 30:
+    case 31:
+    case 32:
+    case 33:
+    case 34:
+    case 35: sim_group_op(p); break;
+    case 25:
+    case 26:
+    case 27:
+    case 28:
+    case 29: sim_hold_op(p); break;
     default: op_end_actor(p, false); break;
     }
 }
@@ -505,8 +540,8 @@ static bool has_settled(struct sim_proc *p)
         return false;
     for (int i = 0; i < p->s->config.nodes; i++) {
         uint32_t count = sim_store_living(p->s->nodes[i], p->own.job, &first);
-        SIM_REQUIRE(p->s, count == 0, "I6: %u values of a job that holds none are left on node %d, the first is %llx.%llu",
-                    count, i, (unsigned long long)first.process, (unsigned long long)mt_id_counter(first));
+        SIM_REQUIRE(p->s, count == 0, "I6: %u values of a job that holds none are left on node %d, the first is %llx.%llu", count,
+                    i, (unsigned long long)first.process, (unsigned long long)mt_id_counter(first));
     }
     return true;
 }

@@ -67,15 +67,10 @@ static struct sim_mem *mem_of_fd(struct sim_node *n, const struct rlt_fd *fd)
 {
     struct sim_conn *c;
     switch (fd->kind) {
-    case RLT_FD_LANE:
-        return mt_map_ptr(&n->lanes, mt_map_key(fd->number));
-    case RLT_FD_PARK:
-        c = sim_conn_of(n, fd->number);
-        return c ? c->park : NULL;
-    case RLT_FD_SWITCH_PARK:
-        return n->switch_park;
-    default:
-        return NULL;
+    case RLT_FD_LANE: return mt_map_ptr(&n->lanes, mt_map_key(fd->number));
+    case RLT_FD_PARK: c = sim_conn_of(n, fd->number); return c ? c->park : NULL;
+    case RLT_FD_SWITCH_PARK: return n->switch_park;
+    default: return NULL;
     }
 }
 
@@ -102,9 +97,9 @@ static void welcome_down(struct sim *s, struct sim_event *e)
 
 static void act_welcome(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
-    struct sim_conn    *c = sim_conn_of(n, a->conn);
-    struct ctl_welcome  w;
-    struct sim_event   *e;
+    struct sim_conn   *c = sim_conn_of(n, a->conn);
+    struct ctl_welcome w;
+    struct sim_event  *e;
     memcpy(&w, a->payload, sizeof w);
     if (w.code == MT_OK && !(a->flags & RLT_WELCOME_ZYGOTE)) {
         c->lane = sim_mem_new(s, LANE_BYTES);
@@ -286,8 +281,13 @@ static void act_file_read(struct sim *s, struct sim_node *n, const struct rlt_ac
 {
     uint8_t          bytes[RLT_FILE_CHUNK];
     uint64_t         number = a->file.job ^ a->file.env;
-    struct rlt_event e = {.kind = RLT_EV_FILE_BYTES, .file = a->file, .node = a->node, .number = a->number,
-                          .total = SIM_PROGRAM_BYTES, .bytes = bytes, .fd = -1};
+    struct rlt_event e = {.kind = RLT_EV_FILE_BYTES,
+                          .file = a->file,
+                          .node = a->node,
+                          .number = a->number,
+                          .total = SIM_PROGRAM_BYTES,
+                          .bytes = bytes,
+                          .fd = -1};
     SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->fd)), "I6: a file is read from a closed descriptor");
     while (e.size < sizeof bytes && a->number + e.size < SIM_PROGRAM_BYTES) {
         bytes[e.size] = program_byte(number, a->number + e.size);
@@ -338,8 +338,8 @@ static void act_file_write(struct sim *s, struct sim_node *n, const struct rlt_a
 static void act_program_list(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
     struct peer_program_file file = {.path = "program", .size = SIM_PROGRAM_BYTES};
-    struct rlt_event         e = {.kind = RLT_EV_PROGRAM_LISTED, .job = a->job, .bytes = (const uint8_t *)&file,
-                                  .size = sizeof file, .fd = -1};
+    struct rlt_event         e = {
+                .kind = RLT_EV_PROGRAM_LISTED, .job = a->job, .bytes = (const uint8_t *)&file, .size = sizeof file, .fd = -1};
     SIM_REQUIRE(s, a->size == sizeof(struct rlt_program_file), "I6: a program has files that its driver has not told");
     program_hash(a->job, file.sha256);
     sim_node_step(s, n, &e);

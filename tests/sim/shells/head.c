@@ -37,9 +37,9 @@ struct sim_head {
     uint64_t            next_stream;
     uint64_t            tick_at;
     uint64_t            newest_epoch; /* of the head */
-    uint64_t            full_until; /* its disk takes nothing; 0: it does */
-    uint64_t            synced_at; /* of the batch that was put on its way last */
-    uint32_t            crash_in;  /* actions until it crashes between two of them */
+    uint64_t            full_until;   /* its disk takes nothing; 0: it does */
+    uint64_t            synced_at;    /* of the batch that was put on its way last */
+    uint32_t            crash_in;     /* actions until it crashes between two of them */
     bool                is_restarting;
     struct head_actions actions;
     MT_VEC(struct disk_record) disk;
@@ -251,8 +251,8 @@ bool sim_head_call(struct sim *s, uint64_t call, int method, const uint8_t *byte
 {
     if (!sim_head_is_up(s))
         return false;
-    feed(s, &(struct head_event){.kind = HEAD_EV_CALL, .call = call, .method = (enum head_method)method, .bytes = bytes,
-                                 .bytes_size = size});
+    feed(s, &(struct head_event){
+                .kind = HEAD_EV_CALL, .call = call, .method = (enum head_method)method, .bytes = bytes, .bytes_size = size});
     return true;
 }
 
@@ -320,7 +320,7 @@ static void load(struct sim *s)
     struct sim_head *h = s->head;
     for (size_t i = 0; i < h->disk.count; i++) {
         struct disk_record *d = &h->disk.data[i];
-        mt_status st = head_load(h->core, d->table, d->key, d->key_size, d->value, d->value_size);
+        mt_status           st = head_load(h->core, d->table, d->key, d->key_size, d->value, d->value_size);
         SIM_REQUIRE(s, st.code == MT_OK, "I8: the head can not read what it wrote: %s", st.what);
     }
     sim_job_logs_each(s, load_log);

@@ -74,8 +74,8 @@ static void pend(struct sim_node *n, const struct rlt_event *e)
 
 static void count_stats(struct sim_node *n)
 {
-    struct rlt_stats      now, *old = &n->stats;
-    struct sim_counters  *c = &n->s->counters;
+    struct rlt_stats     now, *old = &n->stats;
+    struct sim_counters *c = &n->s->counters;
     rlt_stats(n->core, &now);
     c->lease_granted += now.grants - old->grants;
     c->lease_recalled += now.recalls - old->recalls;
@@ -280,8 +280,8 @@ static uint64_t in_order(struct sim *s, uint64_t *last)
     return at - s->now;
 }
 
-void sim_node_socket(struct sim *s, struct sim_node *n, uint64_t conn, const struct lane_record *record,
-                     const void *payload, int fd)
+void sim_node_socket(struct sim *s, struct sim_node *n, uint64_t conn, const struct lane_record *record, const void *payload,
+                     int fd)
 {
     struct sim_conn  *c = sim_conn_of(n, conn);
     struct sim_event *e;
@@ -316,8 +316,8 @@ static void exited_arrived(struct sim *s, struct sim_event *e)
 {
     struct sim_node *n = sim_node_of(s, e->target);
     if (n && sim_conn_of(n, e->arg))
-        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_EXITED, .conn = e->arg, .fd = -1,
-                                                .has_status = e->size, .status = e->fd});
+        sim_node_step(s, n,
+                      &(struct rlt_event){.kind = RLT_EV_EXITED, .conn = e->arg, .fd = -1, .has_status = e->size, .status = e->fd});
 }
 
 void sim_node_exited(struct sim *s, struct sim_node *n, uint64_t conn, bool has_status, int32_t status)

@@ -12,8 +12,8 @@
 /* One unix socket, seen from the raylet. */
 struct sim_conn {
     uint64_t        conn;
-    uint64_t        proc;    /* serial of the process at the other end; 0: not forked yet */
-    struct sim_mem *lane;    /* control lane; NULL before the welcome, and for a zygote */
+    uint64_t        proc; /* serial of the process at the other end; 0: not forked yet */
+    struct sim_mem *lane; /* control lane; NULL before the welcome, and for a zygote */
     struct sim_mem *park;
     struct sim_mem *pins;
     uint64_t        up_at, down_at; /* when the last message of each direction arrives: their order is kept */
@@ -34,36 +34,36 @@ struct sim_pending { /* an event that waits for its step */
 };
 
 struct sim_node {
-    struct sim         *s;
-    int                 index;
-    uint64_t            serial; /* of this incarnation; 0: down */
-    uint32_t            starts;
-    uint64_t            spared_until; /* not to be killed: it is needed for something longer */
-    bool                is_restarting;
-    bool                is_ready; /* it has its number: drivers may come */
-    uint64_t            paused_until;
-    uint32_t            crash_in; /* actions until it crashes in the middle of a step; 0: not planned */
-    struct rlt         *core;
-    struct sw          *sw;
-    struct sw_out       sw_out;
-    struct rlt_actions  actions;
-    struct sim_mem     *switch_park;
-    bool                switch_is_due;
-    bool                is_stepping;
-    uint64_t            tick_at;
-    uint64_t            next_conn, next_stream;
-    mt_map              conns;   /* conn -> sim_conn */
-    mt_map              lanes;   /* lane -> sim_mem */
-    mt_map              regions; /* number -> 1 */
-    mt_map              programs; /* job -> sim_program: being fetched from its driver's node */
-    mt_map              pidfds;  /* descriptor -> serial of the process */
+    struct sim        *s;
+    int                index;
+    uint64_t           serial; /* of this incarnation; 0: down */
+    uint32_t           starts;
+    uint64_t           spared_until; /* not to be killed: it is needed for something longer */
+    bool               is_restarting;
+    bool               is_ready; /* it has its number: drivers may come */
+    uint64_t           paused_until;
+    uint32_t           crash_in; /* actions until it crashes in the middle of a step; 0: not planned */
+    struct rlt        *core;
+    struct sw         *sw;
+    struct sw_out      sw_out;
+    struct rlt_actions actions;
+    struct sim_mem    *switch_park;
+    bool               switch_is_due;
+    bool               is_stepping;
+    uint64_t           tick_at;
+    uint64_t           next_conn, next_stream;
+    mt_map             conns;    /* conn -> sim_conn */
+    mt_map             lanes;    /* lane -> sim_mem */
+    mt_map             regions;  /* number -> 1 */
+    mt_map             programs; /* job -> sim_program: being fetched from its driver's node */
+    mt_map             pidfds;   /* descriptor -> serial of the process */
     MT_VEC(struct sim_pending) pending;
-    size_t              pending_done;
-    struct io_loop     *loop; /* of the object store's part of the shell ... */
-    struct sh          *sh;   /* ... which is this */
-    uint64_t            lost; /* a bit for each node number (modulo 64) that this raylet has taken for dead */
-    uint64_t            memory_bytes, back_total, taken_total; /* of the store, at the last look */
-    struct rlt_stats    stats; /* after the last step: what changed is counted */
+    size_t           pending_done;
+    struct io_loop  *loop; /* of the object store's part of the shell ... */
+    struct sh       *sh;   /* ... which is this */
+    uint64_t         lost; /* a bit for each node number (modulo 64) that this raylet has taken for dead */
+    uint64_t         memory_bytes, back_total, taken_total; /* of the store, at the last look */
+    struct rlt_stats stats;                                 /* after the last step: what changed is counted */
 };
 
 struct sim_conn *sim_conn_of(const struct sim_node *n, uint64_t conn);

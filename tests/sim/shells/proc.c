@@ -246,9 +246,15 @@ void sim_proc_socket_closed(struct sim *s, uint64_t serial)
 
 static void say_hello(struct sim_proc *p)
 {
-    static const char strings[] = "driver\0/home";
-    struct ctl_hello  hello = {.magic = CTL_MAGIC, .version_min = CTL_VERSION, .version_max = CTL_VERSION, .role = p->role,
-                               .process = p->process, .job = p->job, .argc = 1, .strings_size = sizeof strings};
+    static const char  strings[] = "driver\0/home";
+    struct ctl_hello   hello = {.magic = CTL_MAGIC,
+                                .version_min = CTL_VERSION,
+                                .version_max = CTL_VERSION,
+                                .role = p->role,
+                                .process = p->process,
+                                .job = p->job,
+                                .argc = 1,
+                                .strings_size = sizeof strings};
     struct lane_record record = {.kind = CTL_HELLO, .id = mt_id_make(p->process, 1, 0)};
     uint8_t            bytes[sizeof hello + sizeof strings];
     size_t             size = p->role == CTL_DRIVER ? sizeof bytes : sizeof hello;
@@ -263,9 +269,13 @@ static void say_hello(struct sim_proc *p)
 /* A driver gives its raylet an environment with a variable and an archive. It uses the key once that has been answered. */
 static void give_env(struct sim_proc *p)
 {
-    static const char  strings[] = "V=1";
-    struct ctl_env     env = {.key = p->process ^ SIM_ENV_MIX, .flags = CTL_ENV_CHDIR, .strings_size = sizeof strings,
-                              .archive_size = SIM_PROGRAM_BYTES};
+    static const char strings[] = "V=1";
+    struct ctl_env    env = {
+           .key = p->process ^ SIM_ENV_MIX,
+           .flags = CTL_ENV_CHDIR,
+           .strings_size = sizeof strings,
+           .archive_size = SIM_PROGRAM_BYTES,
+    };
     struct lane_record record = {.kind = CTL_ENV, .id = mt_id_make(p->process, SIM_ENV_REQUEST, 0)};
     uint8_t            bytes[sizeof env + sizeof strings];
     memcpy(bytes, &env, sizeof env);
@@ -318,16 +328,15 @@ static void replied(struct sim_proc *p, const struct lane_record *record, const 
     } else if (request && request->kind == CTL_OP_NAME_PUT)
         sim_oracle_name_answered(p->s, request->actor, reply.code);
     else if (p->role == CTL_DRIVER)
-        sim_driver_replied(p, record->id, &reply, payload + sizeof reply,
-                           record->length - LANE_RECORD_SIZE - sizeof reply);
+        sim_driver_replied(p, record->id, &reply, payload + sizeof reply, record->length - LANE_RECORD_SIZE - sizeof reply);
 }
 
 static void control(struct sim_proc *p, const struct lane_record *record, const uint8_t *payload, struct sim_mem *const mem[2])
 {
-    struct sim *s = p->s;
-    void       *lane_at = mem[0] ? mem[0]->base : NULL;
+    struct sim       *s = p->s;
+    void             *lane_at = mem[0] ? mem[0]->base : NULL;
     struct lane_park *park_at = mem[1] ? (struct lane_park *)(void *)mem[1]->base : NULL;
-    mt_status   st = mt_ok();
+    mt_status         st = mt_ok();
     if (sim_objects_control(p, record, payload, mem))
         return;
     if (mem[0]) {
@@ -666,8 +675,8 @@ bool sim_proc_has_actor(struct sim *s, uint64_t serial, mt_id id)
 static void dump_actor(const struct own_actor *a)
 {
     printf("    actor %llx.%llu state %u incarnation %u holds %u queue %u lane %s%s%s%s\n", (unsigned long long)a->id.process,
-           (unsigned long long)mt_id_counter(a->id), a->state, a->incarnation, a->holds, a->queue.count,
-           a->lane ? "yes" : "no", a->is_mine ? " mine" : "", a->is_asking ? " asking" : "", a->is_ending ? " ending" : "");
+           (unsigned long long)mt_id_counter(a->id), a->state, a->incarnation, a->holds, a->queue.count, a->lane ? "yes" : "no",
+           a->is_mine ? " mine" : "", a->is_asking ? " asking" : "", a->is_ending ? " ending" : "");
 }
 
 void sim_proc_dump(struct sim *s)

@@ -103,7 +103,7 @@ struct io_worker {
     struct io_loop *loop;
     uint64_t        number;
     uint32_t        jobs_max, jobs;
-    uint64_t        free_at; /* when its thread has done what it has */
+    uint64_t        free_at;         /* when its thread has done what it has */
     struct io_job  *first, *working; /* in order; begun, not done */
 };
 

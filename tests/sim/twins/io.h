@@ -18,9 +18,9 @@ struct os_transfer;
 struct io_loop {
     struct sim         *s;
     struct sim_node    *n;
-    uint64_t            serial;  /* of the node's incarnation */
-    mt_map              timers;  /* number -> io_timer */
-    mt_map              workers; /* number -> io_worker */
+    uint64_t            serial;   /* of the node's incarnation */
+    mt_map              timers;   /* number -> io_timer */
+    mt_map              workers;  /* number -> io_worker */
     struct os_transfer *transfer; /* its data socket; NULL: it is alone */
 };
 
@@ -35,7 +35,7 @@ void sim_enter(struct io_loop *loop);
 void sim_leave(struct io_loop *loop);
 
 /* memory.c */
-struct sim_mem *sim_memory_of(struct sim *s, int fd); /* borrowed */
+struct sim_mem *sim_memory_of(struct sim *s, int fd);       /* borrowed */
 uint64_t        sim_memory_bytes(const struct sim_node *n); /* of segments that it has not closed */
 
 /* disk.c */

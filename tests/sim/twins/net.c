@@ -96,8 +96,10 @@ static void tell_closed(struct sim *s, struct sim_stream *st, int which, bool re
     if (end->place == SIM_HEAD)
         sim_head_stream_closed(s, end->number);
     else if (n)
-        sim_node_step(s, n, &(struct rlt_event){.kind = to_head ? RLT_EV_HEAD_DOWN : RLT_EV_PEER_CLOSED,
-                                                .stream = end->number, .refused = refused, .fd = -1});
+        sim_node_step(
+            s, n,
+            &(struct rlt_event){
+                .kind = to_head ? RLT_EV_HEAD_DOWN : RLT_EV_PEER_CLOSED, .stream = end->number, .refused = refused, .fd = -1});
 }
 
 static void dial_again(struct sim *s, struct sim_event *e);
@@ -111,15 +113,15 @@ static void closed_arrives(struct sim *s, struct sim_event *e)
     struct sim_end *end = &st->ends[which], *other = &st->ends[!which];
     if (end->is_open && is_alive(s, end)) {
         if (is_cut(s, other->place, end->place) && !e->size) { /* the news is held back, but not for ever */
-            uint64_t           until = s->net->cut_until[other->place][end->place] - s->now;
-            bool               gives_up = until > SIM_GIVE_UP_MS * SIM_MS;
-            uint64_t           wait = gives_up ? SIM_GIVE_UP_MS * SIM_MS : until;
-            struct sim_event  *again = sim_after(s, wait, "closed", closed_arrives, st->serial);
+            uint64_t          until = s->net->cut_until[other->place][end->place] - s->now;
+            bool              gives_up = until > SIM_GIVE_UP_MS * SIM_MS;
+            uint64_t          wait = gives_up ? SIM_GIVE_UP_MS * SIM_MS : until;
+            struct sim_event *again = sim_after(s, wait, "closed", closed_arrives, st->serial);
             again->arg = e->arg;
             again->size = gives_up;
             return;
         }
-        bool was_head = st->ends[1].place == SIM_HEAD && which == 0;
+        bool     was_head = st->ends[1].place == SIM_HEAD && which == 0;
         uint64_t node = end->serial;
         tell_closed(s, st, which, !is_alive(s, other));
         if (was_head)
@@ -135,8 +137,8 @@ static void stream_end(struct sim *s, struct sim_stream *st, int by)
         st->ends[by].is_open = false;
     for (int i = 0; i < 2; i++)
         if (st->ends[i].is_open)
-            sim_after(s, delay_between(s, st->ends[!i].place, st->ends[i].place), "closed", closed_arrives, st->serial)->arg =
-                (uint64_t)i;
+            sim_after(s, delay_between(s, st->ends[!i].place, st->ends[i].place), "closed", closed_arrives, st->serial)
+                ->arg = (uint64_t)i;
     if (by >= 0)
         free_if_over(s, st);
 }
@@ -197,8 +199,12 @@ static void message_arrives(struct sim *s, struct sim_event *e)
     if (end->place == SIM_HEAD)
         sim_head_message(s, end->number, e->bytes, e->size);
     else if (n)
-        sim_node_step(s, n, &(struct rlt_event){.kind = to_head ? RLT_EV_HEAD : RLT_EV_PEER_FRAME, .stream = end->number,
-                                                .bytes = e->bytes, .size = e->size, .fd = -1});
+        sim_node_step(s, n,
+                      &(struct rlt_event){.kind = to_head ? RLT_EV_HEAD : RLT_EV_PEER_FRAME,
+                                          .stream = end->number,
+                                          .bytes = e->bytes,
+                                          .size = e->size,
+                                          .fd = -1});
 }
 
 static void send(struct sim *s, struct sim_stream *st, int from, uint8_t *take_bytes, size_t size)

@@ -23,17 +23,17 @@ struct wire_end {
 };
 
 struct wire {
-    struct sim        *s;
-    uint64_t           number;
-    struct wire_end    ends[2]; /* 0 fetches, 1 serves */
-    bool               is_broken; /* what is under way is lost */
-    struct os_fetch   *fetch;
-    struct os_serve    serve;
-    struct io_timer    timer;
-    struct lane_ref    pinned, held; /* of the source; zero id: nothing */
-    const void        *value;
-    mt_buf             in; /* of the source: arrived, and not read while it answers */
-    bool               is_sending;
+    struct sim      *s;
+    uint64_t         number;
+    struct wire_end  ends[2];   /* 0 fetches, 1 serves */
+    bool             is_broken; /* what is under way is lost */
+    struct os_fetch *fetch;
+    struct os_serve  serve;
+    struct io_timer  timer;
+    struct lane_ref  pinned, held; /* of the source; zero id: nothing */
+    const void      *value;
+    mt_buf           in; /* of the source: arrived, and not read while it answers */
+    bool             is_sending;
 };
 
 static void wire_free(struct wire *w)
@@ -349,8 +349,12 @@ static void dial_arrives(struct sim *s, struct sim_event *e)
     sim_enter(to->loop);
     io_timer_start(to->loop, &w->timer, MT_HANDSHAKE_MS);
     sim_leave(to->loop);
-    struct os_wire_hello hello = {.magic = OS_WIRE_MAGIC, .version = OS_WIRE_VERSION, .from_node = loop->transfer->node,
-                                  .from_epoch = loop->transfer->epoch, .to_node = (uint32_t)e->arg, .to_epoch = (uint32_t)e->size};
+    struct os_wire_hello hello = {.magic = OS_WIRE_MAGIC,
+                                  .version = OS_WIRE_VERSION,
+                                  .from_node = loop->transfer->node,
+                                  .from_epoch = loop->transfer->epoch,
+                                  .to_node = (uint32_t)e->arg,
+                                  .to_epoch = (uint32_t)e->size};
     memcpy(hello.token, loop->transfer->token.hex, sizeof hello.token);
     send_bytes(w, 1, (const uint8_t *)&hello, sizeof hello);
     send_requests(w);
@@ -388,8 +392,8 @@ void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
     }
 }
 
-mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host, uint16_t port,
-                         uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref, void *data)
+mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host, uint16_t port, uint32_t to_node,
+                         uint32_t to_epoch, const struct lane_ref *ref, void *data)
 {
     struct sim       *s = transfer->loop->s;
     struct wire      *w;

@@ -72,7 +72,7 @@ static void read_all_kinds(mt_view view)
 static void fields_survive_the_round_trip(void **state)
 {
     (void)state;
-    mt_buf buf = {0};
+    mt_buf    buf = {0};
     mt_writer writer = mt_writer_to_buf(&buf, 1000);
     write_all_kinds(&writer);
     assert_ok(writer.status);
@@ -91,7 +91,7 @@ static void fields_survive_the_round_trip(void **state)
 static void every_truncation_is_noticed(void **state)
 {
     (void)state;
-    uint8_t memory[40];
+    uint8_t   memory[40];
     mt_writer writer = mt_writer_to_memory(memory, sizeof memory);
     write_all_kinds(&writer);
     for (size_t size = 0; size < sizeof memory; size++) {
@@ -108,7 +108,7 @@ static void a_reader_refuses_long_blobs_and_left_overs(void **state)
 {
     (void)state;
     static const uint8_t huge[] = {0xff, 0xff, 0xff, 0xff, 1};
-    mt_reader reader = mt_reader_of(mt_view_of(huge, sizeof huge));
+    mt_reader            reader = mt_reader_of(mt_view_of(huge, sizeof huge));
     assert_null(mt_reader_blob(&reader, SIZE_MAX).data);
     assert_code(mt_reader_status(&reader), MT_EPROTO);
 
@@ -125,7 +125,7 @@ static void a_reader_refuses_long_blobs_and_left_overs(void **state)
 static void a_writer_stops_at_its_limit(void **state)
 {
     (void)state;
-    uint8_t memory[8] = {0};
+    uint8_t   memory[8] = {0};
     mt_writer writer = mt_writer_to_memory(memory, 6);
     mt_writer_u32(&writer, 1);
     mt_writer_u32(&writer, 2);
@@ -148,12 +148,9 @@ static void a_writer_stops_at_its_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_buffer_grows_and_moves),
-        cmocka_unit_test(a_size_that_overflows_is_refused),
-        cmocka_unit_test(formatted_text_is_appended),
-        cmocka_unit_test(fields_survive_the_round_trip),
-        cmocka_unit_test(every_truncation_is_noticed),
-        cmocka_unit_test(a_reader_refuses_long_blobs_and_left_overs),
+        cmocka_unit_test(a_buffer_grows_and_moves),    cmocka_unit_test(a_size_that_overflows_is_refused),
+        cmocka_unit_test(formatted_text_is_appended),  cmocka_unit_test(fields_survive_the_round_trip),
+        cmocka_unit_test(every_truncation_is_noticed), cmocka_unit_test(a_reader_refuses_long_blobs_and_left_overs),
         cmocka_unit_test(a_writer_stops_at_its_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

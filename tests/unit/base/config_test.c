@@ -35,7 +35,7 @@ static void text_fills_every_type(void **state)
 {
     (void)state;
     struct settings s = {0};
-    mt_config config = config_for(&s);
+    mt_config       config = config_for(&s);
     assert_ok(mt_config_text(&config, mt_view_text("# a comment\n\n workers = 4 \nstore_bytes=2G\r\n"
                                                    "suspect_ms=2s\ninsecure=true\naddress=127.0.0.1:1")));
     assert_int_equal(s.workers, 4);
@@ -50,7 +50,7 @@ static void every_unit_is_read(void **state)
 {
     (void)state;
     struct settings s = {0};
-    mt_config config = config_for(&s);
+    mt_config       config = config_for(&s);
     assert_ok(mt_config_set(&config, "suspect_ms", "250ms"));
     assert_int_equal(s.suspect_ms, 250);
     assert_ok(mt_config_set(&config, "suspect_ms", "5min"));
@@ -79,7 +79,7 @@ static void a_refused_value_names_key_and_reason(void **state)
         {"address", "0123456789abcdef", "too long"},
     };
     struct settings s = {.workers = 7};
-    mt_config config = config_for(&s);
+    mt_config       config = config_for(&s);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_code(mt_config_set(&config, wrong[i][0], wrong[i][1]), MT_EINVAL);
         assert_non_null(strstr(config.error, wrong[i][2]));
@@ -93,7 +93,7 @@ static void an_unknown_key_and_a_bare_word_name_their_line(void **state)
 {
     (void)state;
     struct settings s = {0};
-    mt_config config = config_for(&s);
+    mt_config       config = config_for(&s);
     assert_code(mt_config_text(&config, mt_view_text("workers=2\nworkerz=3\n")), MT_ENOENT);
     assert_string_equal(config.error, "line 2: workerz: no such option");
     assert_int_equal(s.workers, 2);
@@ -106,8 +106,8 @@ static void a_text_over_the_limit_is_refused(void **state)
 {
     (void)state;
     struct settings s = {0};
-    mt_config config = config_for(&s);
-    static char text[MT_CONFIG_TEXT_BYTES_MAX + 1];
+    mt_config       config = config_for(&s);
+    static char     text[MT_CONFIG_TEXT_BYTES_MAX + 1];
     memset(text, '\n', sizeof text);
     assert_code(mt_config_text(&config, mt_view_of(text, sizeof text)), MT_EINVAL);
     assert_ok(mt_config_text(&config, mt_view_of(text, sizeof text - 1)));
@@ -117,7 +117,7 @@ static void the_environment_is_read(void **state)
 {
     (void)state;
     struct settings s = {.suspect_ms = 5};
-    mt_config config = config_for(&s);
+    mt_config       config = config_for(&s);
     setenv("MANTA_WORKERS", "12", 1);
     setenv("MANTA_SUSPECT_MS", "", 1);
     setenv("MANTA_ELSEWHERE", "x", 1);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static char last_line[MT_LOG_LINE_BYTES];
-static int lines;
+static int  lines;
 
 static void keep_line(enum mt_log_level level, const char *line, size_t size)
 {
@@ -102,7 +102,7 @@ static void level_names_are_read(void **state)
 static void the_stderr_sink_writes_one_stamped_line(void **state)
 {
     (void)state;
-    int ends[2], saved = dup(STDERR_FILENO);
+    int  ends[2], saved = dup(STDERR_FILENO);
     char text[128] = {0};
     assert_int_equal(pipe(ends), 0);
     dup2(ends[1], STDERR_FILENO);
@@ -123,9 +123,9 @@ static const mt_metric table[METRICS] = {
 static void metrics_have_their_text_form(void **state)
 {
     (void)state;
-    uint64_t values[METRICS] = {0};
+    uint64_t   values[METRICS] = {0};
     mt_metrics metrics = {table, values, METRICS};
-    mt_buf out = {0};
+    mt_buf     out = {0};
     mt_metrics_add(&metrics, TASKS, 40);
     mt_metrics_add(&metrics, TASKS, 2);
     mt_metrics_set(&metrics, WORKERS, 7);

@@ -38,7 +38,7 @@ static mt_status climb(int *reached)
 static void a_failure_is_passed_up_unchanged(void **state)
 {
     (void)state;
-    int reached = -1;
+    int       reached = -1;
     mt_status st = climb(&reached);
     assert_int_equal(st.code, MT_ESYS);
     assert_int_equal(st.sys, 5);
@@ -46,7 +46,7 @@ static void a_failure_is_passed_up_unchanged(void **state)
     assert_int_equal(reached, 1);
 }
 
-static int hook_calls;
+static int  hook_calls;
 static void count_call(const char *expr, const char *file, int line)
 {
     (void)file, (void)line;
@@ -67,7 +67,7 @@ static void a_failed_check_calls_the_hook(void **state)
 static void an_id_survives_its_text_form(void **state)
 {
     (void)state;
-    char text[MT_ID_TEXT_SIZE];
+    char  text[MT_ID_TEXT_SIZE];
     mt_id id = mt_id_make(0x0123456789abcdefu, 0xfedcba987654u, 0xffff), back;
     assert_string_equal(mt_id_text(id, text), "0123456789abcdef-fedcba987654-ffff");
     assert_ok(mt_id_parse(text, &back));
@@ -79,10 +79,14 @@ static void an_id_survives_its_text_form(void **state)
 static void a_text_that_is_no_id_is_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "0", "0123456789abcdef-fedcba987654-fff",
-                                        "0123456789abcdef-fedcba987654-fffff", "0123456789ABCDEF-fedcba987654-ffff",
-                                        "0123456789abcdef_fedcba987654-ffff", "0123456789abcdeg-fedcba987654-ffff"};
-    mt_id id = {1, 2};
+    static const char *const wrong[] = {"",
+                                        "0",
+                                        "0123456789abcdef-fedcba987654-fff",
+                                        "0123456789abcdef-fedcba987654-fffff",
+                                        "0123456789ABCDEF-fedcba987654-ffff",
+                                        "0123456789abcdef_fedcba987654-ffff",
+                                        "0123456789abcdeg-fedcba987654-ffff"};
+    mt_id                    id = {1, 2};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_code(mt_id_parse(wrong[i], &id), MT_EINVAL);
     assert_true(id.process == 1 && id.counter_index == 2);
@@ -114,12 +118,9 @@ static void random_bytes_fill_all_of_the_buffer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_has_a_name_and_a_text),
-        cmocka_unit_test(a_failure_is_passed_up_unchanged),
-        cmocka_unit_test(a_failed_check_calls_the_hook),
-        cmocka_unit_test(an_id_survives_its_text_form),
-        cmocka_unit_test(a_text_that_is_no_id_is_refused),
-        cmocka_unit_test(the_same_seed_gives_the_same_numbers),
+        cmocka_unit_test(every_code_has_a_name_and_a_text),    cmocka_unit_test(a_failure_is_passed_up_unchanged),
+        cmocka_unit_test(a_failed_check_calls_the_hook),       cmocka_unit_test(an_id_survives_its_text_form),
+        cmocka_unit_test(a_text_that_is_no_id_is_refused),     cmocka_unit_test(the_same_seed_gives_the_same_numbers),
         cmocka_unit_test(random_bytes_fill_all_of_the_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 /* cmocka.h needs the four above. */
 #include <cmocka.h>
 
-#define assert_ok(expr) assert_int_equal((expr).code, 0)
+#define assert_ok(expr)         assert_int_equal((expr).code, 0)
 #define assert_code(expr, want) assert_int_equal((expr).code, (want))
 
 #endif

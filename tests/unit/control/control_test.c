@@ -182,8 +182,7 @@ static void files_land_where_they_lie_or_under_their_last_name(void **state)
     assert_non_null(trainer);
     assert_int_equal(trainer->mode, 0755);
     assert_int_equal(trainer->size, 3);
-    assert_string_equal(mt_sha256_hex(trainer->sha256, hex),
-                        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_string_equal(mt_sha256_hex(trainer->sha256, hex), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_int_equal(file_at(&files, "data/one")->mode, 0644);
     assert_int_equal(file_at(&files, "data/one")->size, 0);
     assert_non_null(file_at(&files, "data/deep/two"));

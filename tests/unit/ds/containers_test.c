@@ -17,7 +17,11 @@
 static void a_vec_keeps_its_elements(void **state)
 {
     (void)state;
-    MT_VEC(struct { int a; double b; }) vec = {0};
+    MT_VEC(struct {
+        int    a;
+        double b;
+    })
+    vec = {0};
     for (int i = 0; i < 100; i++) {
         assert_ok(mt_vec_reserve(&vec, 1));
         vec.data[vec.count].a = i;
@@ -50,7 +54,7 @@ static void a_map_finds_what_was_put(void **state)
 {
     (void)state;
     mt_map map = {0};
-    int value;
+    int    value;
     assert_null(mt_map_find(&map, mt_map_key(0)));
     assert_false(mt_map_remove(&map, mt_map_key(0)));
     assert_ok(mt_map_put_ptr(&map, mt_map_key(0), &value));
@@ -75,7 +79,7 @@ struct model {
 static void check_against_model(const mt_map *map, const struct model *model)
 {
     uint64_t last = 0;
-    size_t seen = 0;
+    size_t   seen = 0;
     assert_int_equal(map->count, model->count);
     MT_MAP_EACH(map, entry) {
         uint64_t key = entry->key.counter_index >> 16;
@@ -90,12 +94,12 @@ static void check_against_model(const mt_map *map, const struct model *model)
 static void a_map_agrees_with_its_model(void **state)
 {
     (void)state;
-    mt_map map = {0};
+    mt_map       map = {0};
     struct model model = {0};
-    mt_rng rng = {7};
+    mt_rng       rng = {7};
     for (uint64_t step = 1; step <= 20000; step++) {
         uint64_t key = mt_rng_below(&rng, MODEL_KEYS);
-        mt_id id = mt_id_make(99, key, 1);
+        mt_id    id = mt_id_make(99, key, 1);
         /* The share of removals swings, so that the map grows, shrinks and rebuilds in place. */
         if (mt_rng_below(&rng, 100) < (step / 4000 % 2 ? 80u : 35u)) {
             assert_int_equal(mt_map_remove(&map, id), model.value[key] != 0);
@@ -213,8 +217,8 @@ static void a_heap_gives_the_smallest_and_the_oldest_first(void **state)
     (void)state;
     enum { COUNT = 300 };
     static struct timer timers[COUNT];
-    mt_heap heap = {0};
-    mt_rng rng = {3};
+    mt_heap             heap = {0};
+    mt_rng              rng = {3};
     assert_null(mt_heap_pop(&heap));
     for (int i = 0; i < COUNT; i++) {
         timers[i].name = i;
@@ -224,7 +228,7 @@ static void a_heap_gives_the_smallest_and_the_oldest_first(void **state)
         mt_heap_remove(&heap, &timers[i].node);
     mt_heap_remove(&heap, &timers[0].node);
     uint64_t last_key = 0;
-    int last_name = -1, given = 0;
+    int      last_name = -1, given = 0;
     for (mt_heap_node *node; (node = mt_heap_pop(&heap)); given++) {
         struct timer *timer = mt_container_of(node, struct timer, node);
         assert_true(node->key >= last_key);
@@ -242,7 +246,7 @@ static void a_finished_heap_lets_its_nodes_go(void **state)
 {
     (void)state;
     struct timer timer = {0};
-    mt_heap heap = {0};
+    mt_heap      heap = {0};
     assert_ok(mt_heap_push(&heap, &timer.node, 5));
     assert_ptr_equal(mt_heap_first(&heap), &timer.node);
     assert_true(mt_heap_holds(&timer.node));

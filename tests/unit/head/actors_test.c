@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define KIND(name) MANTA__V1__HEAD_TO_NODE__KIND_##name
-enum { PUT = 1, GET = 2, DELETE = 3 };             /* names */
+enum { PUT = 1, GET = 2, DELETE = 3 };               /* names */
 enum { NEW = 1, WHERE = 2, END = 3, RESTARTED = 4 }; /* actors */
 
 static uint64_t next_id = 1000;
@@ -136,10 +136,10 @@ static void a_client_cannot_submit_one(void **unused)
 static void wardens_are_replaced(void **unused)
 {
     (void)unused;
-    struct rig          *rig = rig_new();
-    struct rig_node      a = {.boot = 11, .cpus = 2000}, b = {.boot = 22, .cpus = 2000};
+    struct rig           *rig = rig_new();
+    struct rig_node       a = {.boot = 11, .cpus = 2000}, b = {.boot = 22, .cpus = 2000};
     Manta__V1__NameReply *reply;
-    const char          *id = "actor-0000000000000005-1";
+    const char           *id = "actor-0000000000000005-1";
     rig_register(rig, &a);
     assert_int_equal(make(rig, &a, 1, "bank", 2), MT_OK);
     rig_job_state(rig, &a, id, 1, "RUNNING", 0, "");

@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #define KIND(name) MANTA__V1__HEAD_TO_NODE__KIND_##name
-enum { NEW = 1, WAIT = 2, FIND = 3, REMOVE = 4 };           /* groups */
-enum { PREPARE = 1, COMMIT = 2, RETURN = 3 };               /* bundles */
+enum { NEW = 1, WAIT = 2, FIND = 3, REMOVE = 4 }; /* groups */
+enum { PREPARE = 1, COMMIT = 2, RETURN = 3 };     /* bundles */
 enum { PACK = 0, SPREAD = 1, STRICT_PACK = 2, STRICT_SPREAD = 3 };
 enum { JOB = 77 };
 
@@ -102,9 +102,9 @@ static void answer(struct rig *rig, const struct rig_node *node, int32_t code)
 
 static void report_holds(struct rig *rig, struct rig_node *node, uint64_t number, uint32_t index, uint64_t version)
 {
-    Manta__V1__Report      r = MANTA__V1__REPORT__INIT;
-    Manta__V1__BundleHeld  held = MANTA__V1__BUNDLE_HELD__INIT, *all[] = {&held};
-    Manta__V1__NodeToHead  message = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__Report     r = MANTA__V1__REPORT__INIT;
+    Manta__V1__BundleHeld held = MANTA__V1__BUNDLE_HELD__INIT, *all[] = {&held};
+    Manta__V1__NodeToHead message = MANTA__V1__NODE_TO_HEAD__INIT;
     held.group_process = 5;
     held.group_counter = number;
     held.index = index;
@@ -319,10 +319,10 @@ static void a_group_goes_with_its_job(void **unused)
 /* Leases in a pool go where the bundle is; what can't be is said. */
 static void wants_go_to_the_bundle(void **unused)
 {
-    struct rig          *rig = rig_new();
-    struct rig_node      a = {.boot = 11, .cpus = 1000}, b = {.boot = 12, .cpus = 4000};
-    Manta__V1__Want      want = MANTA__V1__WANT__INIT, *wants[] = {&want};
-    Manta__V1__Resource  cpu = MANTA__V1__RESOURCE__INIT, *resources[] = {&cpu};
+    struct rig         *rig = rig_new();
+    struct rig_node     a = {.boot = 11, .cpus = 1000}, b = {.boot = 12, .cpus = 4000};
+    Manta__V1__Want     want = MANTA__V1__WANT__INIT, *wants[] = {&want};
+    Manta__V1__Resource cpu = MANTA__V1__RESOURCE__INIT, *resources[] = {&cpu};
     (void)unused;
     rig_register(rig, &a);
     rig_register(rig, &b);
@@ -369,14 +369,10 @@ static void wants_go_to_the_bundle(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_say_yes_then_it_stands),
-        cmocka_unit_test(one_refusal_returns_the_rest),
-        cmocka_unit_test(a_lost_node_is_replaced),
-        cmocka_unit_test(a_restarted_head_goes_on),
-        cmocka_unit_test(groups_of_users_are_apart),
-        cmocka_unit_test(bad_wishes),
-        cmocka_unit_test(a_group_goes_with_its_job),
-        cmocka_unit_test(wants_go_to_the_bundle),
+        cmocka_unit_test(all_say_yes_then_it_stands), cmocka_unit_test(one_refusal_returns_the_rest),
+        cmocka_unit_test(a_lost_node_is_replaced),    cmocka_unit_test(a_restarted_head_goes_on),
+        cmocka_unit_test(groups_of_users_are_apart),  cmocka_unit_test(bad_wishes),
+        cmocka_unit_test(a_group_goes_with_its_job),  cmocka_unit_test(wants_go_to_the_bundle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,8 +62,14 @@ static void bad_jobs_are_refused_with_a_reason(void **unused)
     char                    *argv[] = {"x"};
     assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), MT_EINVAL);
     r.spec = &spec;
-    const char *const ids[] = {"", "../x", "-x", ".x", "a/b", "a b", "toolong-toolong-toolong-toolong-toolong-toolong-"
-                                                                      "toolong-toolong-"};
+    const char *const ids[] = {"",
+                               "../x",
+                               "-x",
+                               ".x",
+                               "a/b",
+                               "a b",
+                               "toolong-toolong-toolong-toolong-toolong-toolong-"
+                               "toolong-toolong-"};
     spec.argv = argv;
     spec.n_argv = 1;
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
@@ -91,8 +97,8 @@ static void bad_jobs_are_refused_with_a_reason(void **unused)
     struct head_event blob = {.kind = HEAD_EV_BLOB_ADDED, .bytes = sha, .bytes_size = 32, .size = 10};
     rig_event(rig, &blob);
     assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), MT_OK);
-    struct head_event garbage = {.kind = HEAD_EV_CALL, .call = 9999, .method = HEAD_SUBMIT,
-                                 .bytes = (const uint8_t *)"\x0a\xff", .bytes_size = 2};
+    struct head_event garbage = {
+        .kind = HEAD_EV_CALL, .call = 9999, .method = HEAD_SUBMIT, .bytes = (const uint8_t *)"\x0a\xff", .bytes_size = 2};
     rig_event(rig, &garbage);
     assert_true(rig->replies[rig->reply_count - 1].is_refused);
     rig_free(rig);

@@ -13,9 +13,8 @@ static void carry_out(struct rig *rig);
 static void record_apply(struct rig *rig, const struct head_record *change)
 {
     size_t i = 0;
-    while (i < rig->record_count &&
-           !(rig->records[i].table == change->table && rig->records[i].key_size == change->key_size &&
-             memcmp(rig->records[i].key, change->key, change->key_size) == 0))
+    while (i < rig->record_count && !(rig->records[i].table == change->table && rig->records[i].key_size == change->key_size &&
+                                      memcmp(rig->records[i].key, change->key, change->key_size) == 0))
         i++;
     if (i < rig->record_count) {
         free(rig->records[i].value);
@@ -88,7 +87,8 @@ static void keep_reply(struct rig *rig, const struct head_action *action)
 {
     assert_true(rig->reply_count < RIG_REPLIES);
     struct rig_reply *reply = &rig->replies[rig->reply_count++];
-    *reply = (struct rig_reply){.call = action->call, .method = action->method,
+    *reply = (struct rig_reply){.call = action->call,
+                                .method = action->method,
                                 .is_refused = action->kind == HEAD_ACT_REFUSE,
                                 .refused = action->status.code};
     if (action->bytes) {
@@ -104,8 +104,7 @@ static void carry_out_one(struct rig *rig, struct head_action *action)
     case HEAD_ACT_SEND:
         assert_true(rig->sent_count < RIG_SENT);
         rig->sent[rig->sent_count].stream = action->stream;
-        rig->sent[rig->sent_count].message =
-            manta__v1__head_to_node__unpack(NULL, action->bytes->size, action->bytes->data);
+        rig->sent[rig->sent_count].message = manta__v1__head_to_node__unpack(NULL, action->bytes->size, action->bytes->data);
         assert_non_null(rig->sent[rig->sent_count++].message);
         break;
     case HEAD_ACT_CLOSE:
@@ -113,15 +112,9 @@ static void carry_out_one(struct rig *rig, struct head_action *action)
         rig->closed[rig->closed_count++] = action->stream;
         break;
     case HEAD_ACT_REPLY:
-    case HEAD_ACT_REFUSE:
-        keep_reply(rig, action);
-        break;
-    case HEAD_ACT_STORE:
-        take_batch(rig, action);
-        break;
-    case HEAD_ACT_LOG_APPEND:
-        log_append(rig, action);
-        break;
+    case HEAD_ACT_REFUSE: keep_reply(rig, action); break;
+    case HEAD_ACT_STORE: take_batch(rig, action); break;
+    case HEAD_ACT_LOG_APPEND: log_append(rig, action); break;
     case HEAD_ACT_JOB_ENDED:
         assert_true(rig->ended_count < 16);
         memcpy(rig->ended[rig->ended_count++], action->job, HEAD_JOB_ID_SIZE);
@@ -131,8 +124,7 @@ static void carry_out_one(struct rig *rig, struct head_action *action)
         rig->exit_status = action->status;
         break;
     case HEAD_ACT_LOG_DROP:
-    case HEAD_ACT_BLOB_DROP:
-        break;
+    case HEAD_ACT_BLOB_DROP: break;
     }
 }
 
@@ -357,7 +349,7 @@ void rig_report(struct rig *rig, struct rig_node *node, int64_t free_milli, Mant
 }
 
 void rig_report_full(struct rig *rig, struct rig_node *node, uint32_t workers_max, bool is_stuck, Manta__V1__Want **wants,
-                      size_t count)
+                     size_t count)
 {
     Manta__V1__Report r = MANTA__V1__REPORT__INIT;
     r.workers_max = workers_max;
@@ -365,8 +357,8 @@ void rig_report_full(struct rig *rig, struct rig_node *node, uint32_t workers_ma
     report(rig, node, 4000, r, wants, count);
 }
 
-void rig_job_state(struct rig *rig, const struct rig_node *node, const char *id, uint32_t attempt, const char *state,
-                   int exit_code, const char *reason)
+void rig_job_state(struct rig *rig, const struct rig_node *node, const char *id, uint32_t attempt, const char *state, int exit_code,
+                   const char *reason)
 {
     Manta__V1__JobState   s = MANTA__V1__JOB_STATE__INIT;
     Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
@@ -458,7 +450,7 @@ uint64_t rig_submit(struct rig *rig, const char *id, uint32_t retries, int64_t c
 
 const char *rig_job(struct rig *rig, const char *id, Manta__V1__JobReply **out_reply)
 {
-    static char          state[32];
+    static char           state[32];
     Manta__V1__JobRequest r = MANTA__V1__JOB_REQUEST__INIT;
     r.id = (char *)id;
     uint64_t             call = rig_call(rig, HEAD_GET_JOB, &r.base);

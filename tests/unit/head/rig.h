@@ -97,10 +97,10 @@ uint64_t rig_call(struct rig *rig, enum head_method method, const ProtobufCMessa
 void *rig_reply_to(struct rig *rig, uint64_t call, const ProtobufCMessageDescriptor *type);
 /* The newest message of a kind on a stream; NULL: none. */
 Manta__V1__HeadToNode *rig_last(struct rig *rig, uint64_t stream, Manta__V1__HeadToNode__KindCase kind);
-size_t rig_count(struct rig *rig, uint64_t stream, Manta__V1__HeadToNode__KindCase kind);
-void   rig_forget(struct rig *rig); /* what was sent and replied so far */
-const char *rig_log(struct rig *rig, const char *job);
-bool rig_was_closed(struct rig *rig, uint64_t stream);
+size_t                 rig_count(struct rig *rig, uint64_t stream, Manta__V1__HeadToNode__KindCase kind);
+void                   rig_forget(struct rig *rig); /* what was sent and replied so far */
+const char            *rig_log(struct rig *rig, const char *job);
+bool                   rig_was_closed(struct rig *rig, uint64_t stream);
 
 /* ---- what raylets and clients say ---- */
 
@@ -113,15 +113,15 @@ struct rig_node {
 void rig_register(struct rig *rig, struct rig_node *node);
 /* `workers_max` of the node: 0, or it has no free place for a process. */
 void rig_report_full(struct rig *rig, struct rig_node *node, uint32_t workers_max, bool is_stuck, Manta__V1__Want **wants,
-                      size_t count);
+                     size_t count);
 void rig_report(struct rig *rig, struct rig_node *node, int64_t free_milli, Manta__V1__Want **wants, size_t count);
-void rig_job_state(struct rig *rig, const struct rig_node *node, const char *id, uint32_t attempt, const char *state,
-                   int exit_code, const char *reason);
+void rig_job_state(struct rig *rig, const struct rig_node *node, const char *id, uint32_t attempt, const char *state, int exit_code,
+                   const char *reason);
 void rig_log_chunk(struct rig *rig, const struct rig_node *node, const char *id, uint32_t attempt, uint64_t offset,
                    const char *text);
 /* Returns the reply's code and gives actor and owner where asked for; -1: no reply. */
-int rig_name(struct rig *rig, const struct rig_node *node, uint64_t id, uint32_t op, const char *name, uint64_t actor,
-             uint64_t owner, uint32_t owner_node, uint64_t *out_actor);
+int      rig_name(struct rig *rig, const struct rig_node *node, uint64_t id, uint32_t op, const char *name, uint64_t actor,
+                  uint64_t owner, uint32_t owner_node, uint64_t *out_actor);
 void     rig_gone(struct rig *rig, const struct rig_node *node, uint64_t process);
 uint64_t rig_submit(struct rig *rig, const char *id, uint32_t retries, int64_t cpu_milli);
 /* The state text of a job as GetJob gives it; "" where there is no such job. Valid until the next call. */

@@ -36,9 +36,9 @@ static uint64_t list(struct rig *rig)
 static void with_little_room_nothing_new_comes_in_and_the_rest_goes_on(void **unused)
 {
     (void)unused;
-    struct rig      *rig = rig_new();
-    struct rig_node  a = {.boot = 11, .cpus = 2000};
-    const uint8_t    sha[HEAD_SHA_SIZE] = {1};
+    struct rig     *rig = rig_new();
+    struct rig_node a = {.boot = 11, .cpus = 2000};
+    const uint8_t   sha[HEAD_SHA_SIZE] = {1};
     rig_register(rig, &a);
     assert_int_equal(code_of(rig, rig_submit(rig, "old", 0, 1000)), MT_OK);
     room(rig, HEAD_ROOM_SHORT, 0);

@@ -31,8 +31,8 @@ int mt_plant;
 #endif
 
 /* The store's calls come here: what was written is on the disk after them, and not before. */
-static int  syncs;
-static bool fails_sync;
+static int                                 syncs;
+static bool                                fails_sync;
 __attribute__((visibility("default"))) int fsync(int fd)
 {
     syncs++;
@@ -213,7 +213,7 @@ static void what_does_not_fit_may_be_tried_again(void **state)
     assert_in_range(count, 2, 99);
     assert_non_null(strstr(store->text, "make room"));
     assert_int_equal(put(store, key, large, sizeof large).code, MT_EDISK_FULL); /* and so it stays */
-    assert_int_equal(put(store, "small", "one", 4).code, MT_OK); /* while what fits still comes in */
+    assert_int_equal(put(store, "small", "one", 4).code, MT_OK);                /* while what fits still comes in */
     file_size_limit(RLIM_INFINITY);
     assert_int_equal(find(store, key).found, 0);
     assert_int_equal(put(store, key, large, sizeof large).code, MT_OK);

@@ -85,6 +85,10 @@ FAULTS = {
         {"tests/README.md": "toy", "tests/unit/CMakeLists.txt": f"# {SPDX}\n", "tests/unit/x_test.c": source("x_test.c", "")},
         "tests/unit/x_test.c:1: no CMakeLists.txt names it",
     ),
+    "layout": (
+        {".clang-format": (ROOT / ".clang-format").read_text(), "core/base/x.c": source("x.c", "int  two_spaces;")},
+        "core/base/x.c:5: clang-format would lay this out anew",
+    ),
     "no readme": ({"sweep/x.c": source("x.c", "")}, "sweep/README.md:1: missing"),
 }
 

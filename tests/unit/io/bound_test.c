@@ -57,7 +57,7 @@ static void a_bucket_is_emptied_and_refilled(void **state)
         (void)take(v4(1), 1, false, now);
     assert_int_equal(take(v4(1), 1000, false, 7500), 1);
     assert_int_equal(take(v4(1), 1000, false, 1000000000000), MT_BOUND_BURST); /* and never more than that */
-    assert_int_equal(take(v4(1), 1000, false, 4000), 0);                      /* a clock that goes back gives nothing */
+    assert_int_equal(take(v4(1), 1000, false, 4000), 0);                       /* a clock that goes back gives nothing */
     assert_int_equal(take(v4(1), 1000, false, 1000000000000), 0);
 }
 

@@ -19,10 +19,10 @@
 #include <unistd.h>
 
 #define assert_ok(expr) assert_code(expr, MT_OK)
-#define assert_code(expr, expected)                                                             \
-    do {                                                                                        \
-        mt_status st_ = (expr);                                                                 \
-        if (st_.code != (expected))                                                             \
+#define assert_code(expr, expected) \
+    do { \
+        mt_status st_ = (expr); \
+        if (st_.code != (expected)) \
             fail_msg("%s: %s (%s), sys %d", #expr, mt_code_name(st_.code), st_.what ? st_.what : "", st_.sys); \
     } while (0)
 

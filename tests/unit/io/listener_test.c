@@ -17,12 +17,12 @@
 #include <sys/un.h>
 
 struct fixture {
-    struct io_loop *loop;
+    struct io_loop    *loop;
     struct io_listener listener;
-    struct io_timer guard;
-    int fds[64];
-    int count, wanted;
-    struct io_peer last;
+    struct io_timer    guard;
+    int                fds[64];
+    int                count, wanted;
+    struct io_peer     last;
 };
 static struct fixture f;
 
@@ -151,7 +151,7 @@ static void the_cap_holds_until_a_connection_is_released(void **state)
 static struct rlimit leave_descriptors(int left)
 {
     struct rlimit old, low;
-    int next = open("/dev/null", O_RDONLY);
+    int           next = open("/dev/null", O_RDONLY);
     close(next);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
     low = old;
@@ -168,7 +168,7 @@ static void no_descriptor_left_refuses_and_recovers(void **state)
     for (int i = 0; i < 20; i++)
         clients[i] = dial_tcp(f.listener.port);
     struct rlimit old = leave_descriptors(8);
-    int before = run_until(20, 200);
+    int           before = run_until(20, 200);
     assert_int_equal(before, 8);
     assert_true(f.listener.count.refused_fds > 0);
     assert_true(is_gone(clients[19])); /* the last ones were told at once */
@@ -209,7 +209,7 @@ static void a_fifth_of_the_descriptors_is_kept_back(void **state)
 
 static int option(int fd, int level, int name)
 {
-    int value = -1;
+    int       value = -1;
     socklen_t size = sizeof value;
     assert_int_equal(getsockopt(fd, level, name, &value, &size), 0);
     return value;
@@ -234,9 +234,9 @@ static void who_says_nothing_is_not_heard_of(void **state)
     assert_int_equal(run_until(4, 200), 3);
     assert_int_equal(f.listener.silent.count, 0);
     for (int i = 0; i < 3; i++) { /* and then it is a connection like any other */
-        char bytes[8];
+        char          bytes[8];
         struct linger linger = {0};
-        socklen_t size = sizeof linger;
+        socklen_t     size = sizeof linger;
         assert_int_equal(getsockopt(f.fds[i], SOL_SOCKET, SO_LINGER, &linger, &size), 0);
         assert_int_equal(linger.l_onoff, 0);
         assert_int_equal(option(f.fds[i], SOL_SOCKET, SO_RCVLOWAT), 1);
@@ -361,7 +361,7 @@ static void who_has_spoken_waits_for_the_cap(void **state)
 
 static void unix_socket_is_private_and_tells_the_peer(void **state)
 {
-    char dir[80], path[128], text[300];
+    char        dir[80], path[128], text[300];
     struct stat st;
     (void)state;
     temp_dir(dir, sizeof dir);
@@ -388,7 +388,7 @@ static void unix_socket_is_private_and_tells_the_peer(void **state)
 
 static void stale_unix_socket_is_replaced(void **state)
 {
-    char dir[80], path[128];
+    char               dir[80], path[128];
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     (void)state;
     temp_dir(dir, sizeof dir);

@@ -34,7 +34,7 @@ static int teardown(void **state)
 enum { SENDERS = 4, MESSAGES = 20000 };
 struct numbered {
     struct io_msg msg;
-    unsigned sender, number;
+    unsigned      sender, number;
 };
 static unsigned next_number[SENDERS], messages_left;
 
@@ -75,8 +75,8 @@ static void messages_of_each_thread_keep_their_order(void **state)
     assert_int_equal(messages_left, 0);
 }
 
-static char trace[16];
-static size_t trace_size;
+static char          trace[16];
+static size_t        trace_size;
 static struct io_msg letters[3];
 
 static void letter_run(struct io_msg *msg)
@@ -104,7 +104,7 @@ static void drain_inside_a_message_runs_those_behind_it(void **state)
     assert_string_equal(trace, "abc.");
 }
 
-static int ticks;
+static int  ticks;
 static void tick_run(struct io_tick *tick)
 {
     (void)tick;
@@ -129,12 +129,12 @@ static void tick_runs_before_the_loop_sleeps(void **state)
 enum { TIMERS = 500 };
 struct test_timer {
     struct io_timer timer;
-    uint64_t wanted_ms;
-    bool is_fired;
+    uint64_t        wanted_ms;
+    bool            is_fired;
 };
 static struct test_timer timers[TIMERS];
-static uint64_t last_due;
-static int fired, fires_wanted;
+static uint64_t          last_due;
+static int               fired, fires_wanted;
 
 static void timer_fired(struct io_timer *timer)
 {
@@ -195,8 +195,8 @@ static void timer_may_start_itself(void **state)
 
 struct test_watch {
     struct io_watch watch;
-    int fd;
-    unsigned events;
+    int             fd;
+    unsigned        events;
 };
 
 static void watch_ready(struct io_watch *watch, unsigned events)
@@ -248,7 +248,7 @@ static void hangup_of_a_pipe_is_told(void **state)
     assert_true(t.events & IO_HANGUP);
 }
 
-static int caught;
+static int  caught;
 static void signal_caught(struct io_signal *s, int number)
 {
     caught = number;
@@ -271,8 +271,8 @@ static void signal_runs_on_the_loop(void **state)
 enum { JOBS = 1000 };
 struct test_job {
     struct io_job job;
-    int number;
-    pthread_t ran_on;
+    int           number;
+    pthread_t     ran_on;
 };
 static int jobs_worked, jobs_done;
 
@@ -294,7 +294,7 @@ static void job_done(struct io_job *job)
 
 static void worker_keeps_order_and_bound(void **state)
 {
-    struct io_worker *worker;
+    struct io_worker      *worker;
     static struct test_job jobs[JOBS + 2];
     (void)state;
     jobs_worked = jobs_done = 0;
@@ -313,9 +313,9 @@ static void worker_keeps_order_and_bound(void **state)
 }
 
 struct follower {
-    struct io_job job;
+    struct io_job     job;
     struct io_worker *worker;
-    mt_status second; /* of the attempt to submit another */
+    mt_status         second; /* of the attempt to submit another */
 };
 
 static void follower_work(struct io_job *job)
@@ -326,7 +326,7 @@ static void follower_work(struct io_job *job)
 static void follower_done(struct io_job *job)
 {
     static struct io_job another = {.work = follower_work, .done = follower_done};
-    struct follower *f = mt_container_of(job, struct follower, job);
+    struct follower     *f = mt_container_of(job, struct follower, job);
     f->second = io_worker_submit(f->worker, &another);
 }
 

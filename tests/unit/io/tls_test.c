@@ -21,7 +21,7 @@
 
 enum { WAIT_MS = 20000 };
 
-static char dir[80];
+static char           dir[80];
 static struct io_tls *head, *node, *rogue, *other;
 
 static const char *path_of(const char *cluster, const char *file)
@@ -44,7 +44,7 @@ static int setup(void **state)
     (void)state;
     temp_dir(dir, sizeof dir);
     make("ours", "c1");
-    make("rogue", "c1");  /* another authority that says the same names */
+    make("rogue", "c1"); /* another authority that says the same names */
     make("other", "c2");
     assert_ok(io_tls_load(path_of("ours", "head.pem"), &head));
     assert_ok(io_tls_load(path_of("ours", "node.pem"), &node));
@@ -72,7 +72,7 @@ static int teardown(void **state)
 /* ---- both ends in one thread ---- */
 
 struct pair {
-    int fds[2];
+    int                 fds[2];
     struct io_tls_conn *a, *b; /* a has accepted, b has dialled */
 };
 
@@ -97,9 +97,9 @@ static bool handshake(struct pair *p)
     char byte;
     for (int i = 0; i < 10; i++) {
         ssize_t b = io_tls_recv(p->b, &byte, 1);
-        bool b_failed = b < 0 && errno == EPROTO;
+        bool    b_failed = b < 0 && errno == EPROTO;
         ssize_t a = io_tls_recv(p->a, &byte, 1);
-        bool a_failed = a < 0 && errno == EPROTO;
+        bool    a_failed = a < 0 && errno == EPROTO;
         if (a_failed || b_failed) {
             assert_false(io_tls_is_up(a_failed ? p->a : p->b) && !a_failed);
             return false;
@@ -134,8 +134,8 @@ static void bytes_arrive_as_sent(void **state)
 {
     enum { SIZE = 3 * 1024 * 1024 + 5 };
     struct pair p;
-    uint8_t *data = malloc(SIZE), *got = malloc(SIZE);
-    size_t sent = 0, received = 0;
+    uint8_t    *data = malloc(SIZE), *got = malloc(SIZE);
+    size_t      sent = 0, received = 0;
     (void)state;
     for (size_t i = 0; i < SIZE; i++)
         data[i] = (uint8_t)(i * 2654435761u >> 24);
@@ -161,7 +161,7 @@ static void bytes_arrive_as_sent(void **state)
 static void a_connection_that_is_cut_is_no_goodbye(void **state)
 {
     struct pair p;
-    char byte;
+    char        byte;
     (void)state;
     pair_open(&p, head, node, IO_TLS_HEAD);
     assert_true(handshake(&p));
@@ -178,7 +178,7 @@ static void a_connection_that_is_cut_is_no_goodbye(void **state)
 static void files_that_others_can_read_are_refused(void **state)
 {
     struct io_tls *tls = NULL;
-    struct stat st;
+    struct stat    st;
     (void)state;
     assert_int_equal(stat(path_of("ours", "ca.pem"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
@@ -204,9 +204,9 @@ static void read_text(const char *path, mt_buf *out)
 static void damaged_files_are_refused(void **state)
 {
     static const int32_t codes[] = {MT_ECORRUPT, MT_EAUTH};
-    struct io_tls *tls = NULL;
-    mt_buf good = {0}, half = {0};
-    char path[160];
+    struct io_tls       *tls = NULL;
+    mt_buf               good = {0}, half = {0};
+    char                 path[160];
     (void)state;
     snprintf(path, sizeof path, "%s", path_of("ours", "node.pem"));
     read_text(path, &good);
@@ -234,14 +234,15 @@ static void damaged_files_are_refused(void **state)
 static void expired_certificates_are_refused(void **state)
 {
     struct io_tls *tls = NULL;
-    char command[1024];
-    const char *argv[] = {"sh", "-c", command, NULL};
+    char           command[1024];
+    const char    *argv[] = {"sh", "-c", command, NULL};
     (void)state;
     snprintf(command, sizeof command,
              "cd %s/ours && umask 077 && openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout k.pem -subj "
              "/CN=n -out r.pem 2>/dev/null && printf subjectAltName=DNS:node.c1.manta > e.txt && openssl x509 -req -in r.pem -CA "
              "ca.pem -CAkey ca.pem -CAcreateserial -extfile e.txt -days -1 -out c.pem 2>/dev/null && cat c.pem k.pem ca.pem > "
-             "node.pem; r=$?; rm -f k.pem r.pem e.txt c.pem ca.srl; exit $r", dir);
+             "node.pem; r=$?; rm -f k.pem r.pem e.txt c.pem ca.srl; exit $r",
+             dir);
     pid_t pid = fork();
     if (pid == 0) {
         execvp(argv[0], (char *const *)(uintptr_t)argv);
@@ -256,7 +257,7 @@ static void expired_certificates_are_refused(void **state)
 
 static void what_is_there_is_kept(void **state)
 {
-    char folder[160];
+    char   folder[160];
     mt_buf before = {0}, after = {0};
     (void)state;
     snprintf(folder, sizeof folder, "%s/ours", dir);
@@ -283,7 +284,7 @@ static void what_is_there_is_kept(void **state)
 
 struct gate_case {
     struct io_gate *gate;
-    int peer, plain; /* the peer's end; what gRPC would get */
+    int             peer, plain; /* the peer's end; what gRPC would get */
 };
 
 static void gate_open(struct gate_case *g)
@@ -333,7 +334,7 @@ static void read_exactly(int fd, char *out, size_t size)
 
 static void assert_ends(int fd)
 {
-    char byte[256];
+    char    byte[256];
     ssize_t n;
     do {
         await(fd, POLLIN);
@@ -345,8 +346,8 @@ static void assert_ends(int fd)
 static void gate_passes_both_ways(void **state)
 {
     struct gate_case g;
-    char text[8] = {0};
-    ssize_t n;
+    char             text[8] = {0};
+    ssize_t          n;
     (void)state;
     gate_open(&g);
     struct io_tls_conn *conn = gate_dial(&g, "ping", 4);
@@ -381,8 +382,8 @@ static void gate_sends_what_is_left(void **state)
 {
     enum { SIZE = 100 * 1024 };
     struct gate_case g;
-    char *data = calloc(1, SIZE), text[8] = {0};
-    size_t got = 0;
+    char            *data = calloc(1, SIZE), text[8] = {0};
+    size_t           got = 0;
     (void)state;
     gate_open(&g);
     struct io_tls_conn *conn = gate_dial(&g, "ping", 4);
@@ -405,11 +406,16 @@ static void gate_sends_what_is_left(void **state)
 /* What another machine joins with: as written, or refused with the line that is wrong. */
 static void join_files(void **state)
 {
-    struct io_join join = {.address = "10.0.0.1:6380", .certificates = mt_view_text("-----BEGIN X-----\n")}, again;
-    static const char *const wrong[] = {"", "manta-join 1", "manta-join 1\n", "hello\n", "manta-join 1\naddress=\n",
-                                        "manta-join 1\naddress=nowhere\n", "manta-join 1\naddress=a b:1\n",
+    struct io_join           join = {.address = "10.0.0.1:6380", .certificates = mt_view_text("-----BEGIN X-----\n")}, again;
+    static const char *const wrong[] = {"",
+                                        "manta-join 1",
+                                        "manta-join 1\n",
+                                        "hello\n",
+                                        "manta-join 1\naddress=\n",
+                                        "manta-join 1\naddress=nowhere\n",
+                                        "manta-join 1\naddress=a b:1\n",
                                         "manta-join 1\naddress=a:1\ntoken=12\n"};
-    mt_buf text = {0};
+    mt_buf                   text = {0};
     (void)state;
     memset(join.token.hex, 'a', IO_TOKEN_HEX);
     assert_ok(io_join_write(&join, &text));
@@ -429,7 +435,7 @@ static void join_files(void **state)
 static void gate_ends_with_its_peer(void **state)
 {
     struct gate_case g;
-    char text[8] = {0};
+    char             text[8] = {0};
     (void)state;
     gate_open(&g);
     struct io_tls_conn *conn = gate_dial(&g, "ping", 4);
@@ -447,7 +453,7 @@ static void gate_refuses_garbage(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof openings / sizeof *openings; i++) {
         struct gate_case g;
-        size_t size = i == 2 ? 6 : i == 3 ? 10 : strlen(openings[i]);
+        size_t           size = i == 2 ? 6 : i == 3 ? 10 : strlen(openings[i]);
         gate_open(&g);
         assert_int_equal(write(g.peer, openings[i], size), size);
         shutdown(g.peer, SHUT_WR);
@@ -462,10 +468,10 @@ static void gate_survives_handshakes_cut_short(void **state)
 {
     (void)state;
     for (size_t cut = 1; cut < 1200; cut += 83) {
-        struct gate_case g;
+        struct gate_case    g;
         struct io_tls_conn *conn;
-        int wire[2];
-        char bytes[4096];
+        int                 wire[2];
+        char                bytes[4096];
         gate_open(&g);
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, wire), 0);
         assert_ok(io_tls_dial(node, wire[0], IO_TLS_HEAD, &conn));
@@ -498,7 +504,7 @@ static void gate_survives_handshakes_cut_short(void **state)
 static void gate_lets_go_of_a_silent_peer(void **state)
 {
     struct gate_case g;
-    char byte;
+    char             byte;
     (void)state;
     gate_open(&g);
     shutdown(g.plain, SHUT_RDWR);
@@ -511,9 +517,9 @@ static void gate_lets_go_of_a_silent_peer(void **state)
 static void gate_lets_go_of_a_peer_that_does_not_read(void **state)
 {
     struct gate_case g;
-    char text[8] = {0}, *piece = calloc(1, 65536);
-    size_t sent = 0;
-    ssize_t n;
+    char             text[8] = {0}, *piece = calloc(1, 65536);
+    size_t           sent = 0;
+    ssize_t          n;
     (void)state;
     gate_open(&g);
     struct io_tls_conn *conn = gate_dial(&g, "ping", 4);
@@ -535,11 +541,21 @@ int main(void)
     signal(SIGPIPE, SIG_IGN);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(only_the_right_peer_is_taken), CASE(bytes_arrive_as_sent), CASE(a_connection_that_is_cut_is_no_goodbye),
-        CASE(files_that_others_can_read_are_refused), CASE(damaged_files_are_refused), CASE(expired_certificates_are_refused),
-        CASE(what_is_there_is_kept), CASE(gate_passes_both_ways), CASE(gate_sends_what_is_left), CASE(join_files),
-        CASE(gate_ends_with_its_peer), CASE(gate_refuses_garbage), CASE(gate_survives_handshakes_cut_short),
-        CASE(gate_lets_go_of_a_silent_peer), CASE(gate_lets_go_of_a_peer_that_does_not_read),
+        CASE(only_the_right_peer_is_taken),
+        CASE(bytes_arrive_as_sent),
+        CASE(a_connection_that_is_cut_is_no_goodbye),
+        CASE(files_that_others_can_read_are_refused),
+        CASE(damaged_files_are_refused),
+        CASE(expired_certificates_are_refused),
+        CASE(what_is_there_is_kept),
+        CASE(gate_passes_both_ways),
+        CASE(gate_sends_what_is_left),
+        CASE(join_files),
+        CASE(gate_ends_with_its_peer),
+        CASE(gate_refuses_garbage),
+        CASE(gate_survives_handshakes_cut_short),
+        CASE(gate_lets_go_of_a_silent_peer),
+        CASE(gate_lets_go_of_a_peer_that_does_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static void write_file(const char *text)
 static void made_once_and_read_back(void **state)
 {
     struct io_token made, read_back;
-    struct stat st;
+    struct stat     st;
     (void)state;
     assert_code(io_token_read(path, &read_back), MT_ENOENT);
     assert_ok(io_token_make(path, &made));
@@ -61,7 +61,7 @@ static void made_once_and_read_back(void **state)
 static void files_that_others_can_read_are_refused(void **state)
 {
     struct io_token token;
-    char sub[128];
+    char            sub[128];
     (void)state;
     assert_ok(io_token_make(path, &token));
     chmod(path, 0640);
@@ -82,7 +82,7 @@ static void files_that_others_can_read_are_refused(void **state)
 static void damaged_files_are_refused(void **state)
 {
     struct io_token token;
-    char text[200];
+    char            text[200];
     (void)state;
     assert_ok(io_token_make(path, &token));
     write_file("");
@@ -105,7 +105,7 @@ static void damaged_files_are_refused(void **state)
 static void every_wrong_digit_is_seen(void **state)
 {
     struct io_token token;
-    char text[IO_TOKEN_HEX + 2];
+    char            text[IO_TOKEN_HEX + 2];
     (void)state;
     memset(text, '0', sizeof text);
     text[IO_TOKEN_HEX] = '\0';

@@ -19,7 +19,7 @@ static double processor_seconds(void)
 static double gflops(const struct k_ops *ops, const struct k_gemm *gemm, double work)
 {
     double operations = 2.0 * gemm->m * gemm->n * gemm->k;
-    long rounds = (long)(work / operations) + 1;
+    long   rounds = (long)(work / operations) + 1;
     for (int i = 0; i < 3; i++)
         (void)ops->gemm(NULL, gemm);
     double start = processor_seconds();
@@ -51,7 +51,7 @@ int main(void)
         {.m = 1024, .n = 1024, .k = 1024},
     };
     const struct k_ops *cpu, *cblas;
-    struct k_config config = {.kind = K_CPU};
+    struct k_config     config = {.kind = K_CPU};
     if (k_ops_choose(&config, &cpu).code != 0)
         return 1;
     config.no_tiles = true;
@@ -63,13 +63,11 @@ int main(void)
         return 1;
     for (size_t i = 0; i < count; i++)
         a[i] = b[i] = (float)(i % 17) * 0.1f - 0.8f;
-    printf("%s, core %s\n%-18s %14s %14s  GFLOP/s\n", cpu->name, k_blas_core(), "m x n x k", cpu->name,
-           cblas->name);
+    printf("%s, core %s\n%-18s %14s %14s  GFLOP/s\n", cpu->name, k_blas_core(), "m x n x k", cpu->name, cblas->name);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         struct k_gemm gemm = shapes[s];
         gemm.a = a, gemm.b = b, gemm.c = c;
-        printf("%4d x %4d x %4d %14.1f %14.1f\n", gemm.m, gemm.n, gemm.k, gflops(cpu, &gemm, 4e9),
-               gflops(cblas, &gemm, 4e9));
+        printf("%4d x %4d x %4d %14.1f %14.1f\n", gemm.m, gemm.n, gemm.k, gflops(cpu, &gemm, 4e9), gflops(cblas, &gemm, 4e9));
     }
     free(a), free(b), free(c);
     return 0;

@@ -63,8 +63,8 @@ static void pool_backward(const struct k_ops *ops)
 
 static struct k_conv conv_of(size_t side, size_t in, size_t out, bool has_dx)
 {
-    return (struct k_conv){1, side, side, in, out, 3, 0, x, weight, weight, y, y, has_dx ? dx : NULL, dweight, dweight, false,
-                           work};
+    return (struct k_conv){1,       side,    side,  in,  out, 3, 0, x, weight, weight, y, y, has_dx ? dx : NULL,
+                           dweight, dweight, false, work};
 }
 
 static void conv1_forward(const struct k_ops *ops)
@@ -122,16 +122,21 @@ int main(void)
         const char *name;
         work_fn    *run;
         int         times;
-    } cases[] = {{"pool", pool_forward, 200},          {"pool's gradient", pool_backward, 200},
-                 {"conv 1 -> 32", conv1_forward, 100}, {"its gradient", conv1_backward, 100},
-                 {"conv 32 -> 64", conv2_forward, 20}, {"its gradient", conv2_backward, 20},
-                 {"GELU", gelu, 100},                  {"cross-entropy", cross_entropy, 100},
-                 {"AdamW", adamw, 100},                {"momentum", momentum, 100}};
+    } cases[] = {{"pool", pool_forward, 200},
+                 {"pool's gradient", pool_backward, 200},
+                 {"conv 1 -> 32", conv1_forward, 100},
+                 {"its gradient", conv1_backward, 100},
+                 {"conv 32 -> 64", conv2_forward, 20},
+                 {"its gradient", conv2_backward, 20},
+                 {"GELU", gelu, 100},
+                 {"cross-entropy", cross_entropy, 100},
+                 {"AdamW", adamw, 100},
+                 {"momentum", momentum, 100}};
     const struct k_ops *tables[K_TABLES_MAX], *chosen;
     size_t              count = k_ops_all(tables);
     float             **buffers[] = {&x, &y, &dx, &work, &weight, &dweight};
 
-    float              *all = aligned_alloc(64, sizeof buffers / sizeof *buffers * (FLOATS + 352) * sizeof(float));
+    float *all = aligned_alloc(64, sizeof buffers / sizeof *buffers * (FLOATS + 352) * sizeof(float));
 
     if (k_ops_choose(&(struct k_config){.kind = K_CPU}, &chosen).code != MT_OK || !all)
         return 1;
@@ -140,8 +145,8 @@ int main(void)
         for (size_t i = 0; i < FLOATS; i++)
             (*buffers[b])[i] = (float)(i * 2654435761u % 1000) * 1e-3f - 0.5f;
     }
-    printf("microseconds for a picture; a copy of %d x %d x %d floats: %.2f\n%-18s", SIDE, SIDE, CHANNELS,
-           best_us(copy, NULL, 200), "");
+    printf("microseconds for a picture; a copy of %d x %d x %d floats: %.2f\n%-18s", SIDE, SIDE, CHANNELS, best_us(copy, NULL, 200),
+           "");
     for (size_t t = 1; t < count; t++) /* the first is the reference, which nobody waits for */
         printf(" %14s", tables[t]->name);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

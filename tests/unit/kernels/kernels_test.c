@@ -17,7 +17,7 @@
 static const struct k_ops *choose(enum k_kind kind)
 {
     const struct k_ops *ops = NULL;
-    struct k_config config = {.kind = kind};
+    struct k_config     config = {.kind = kind};
     assert_int_equal(k_ops_choose(&config, &ops).code, MT_OK);
     assert_non_null(ops);
     return ops;
@@ -35,13 +35,20 @@ static float *random_floats(mt_rng *rng, size_t count)
 static void gemm_case(mt_rng *rng, int m, int n, int k, bool a_transposed, bool b_transposed, float beta)
 {
     const struct k_ops *tables[K_TABLES_MAX];
-    size_t tables_count = k_ops_all(tables);
-    float *a = random_floats(rng, (size_t)(m * k)), *b = random_floats(rng, (size_t)(k * n));
-    float *old = random_floats(rng, (size_t)(m * n)), *want = random_floats(rng, (size_t)(m * n));
-    float *got = random_floats(rng, (size_t)(m * n));
+    size_t              tables_count = k_ops_all(tables);
+    float              *a = random_floats(rng, (size_t)(m * k)), *b = random_floats(rng, (size_t)(k * n));
+    float              *old = random_floats(rng, (size_t)(m * n)), *want = random_floats(rng, (size_t)(m * n));
+    float              *got = random_floats(rng, (size_t)(m * n));
     memcpy(want, old, (size_t)(m * n) * sizeof *want);
-    struct k_gemm gemm = {.m = m, .n = n, .k = k, .a_transposed = a_transposed, .b_transposed = b_transposed,
-                          .beta = beta, .a = a, .b = b, .c = want};
+    struct k_gemm gemm = {.m = m,
+                          .n = n,
+                          .k = k,
+                          .a_transposed = a_transposed,
+                          .b_transposed = b_transposed,
+                          .beta = beta,
+                          .a = a,
+                          .b = b,
+                          .c = want};
 
     assert_int_equal(tables[0]->gemm(NULL, &gemm).code, MT_OK);
     gemm.c = got;
@@ -52,24 +59,22 @@ static void gemm_case(mt_rng *rng, int m, int n, int k, bool a_transposed, bool 
         assert_int_equal(tables[t]->gemm(NULL, &gemm).code, MT_OK);
         for (int i = 0; i < m * n; i++)
             if (!(fabsf(want[i] - got[i]) <= bound))
-                fail_msg("%s gemm %dx%dx%d: element %d: want %g, got %g", tables[t]->name, m, n, k, i,
-                         (double)want[i], (double)got[i]);
+                fail_msg("%s gemm %dx%dx%d: element %d: want %g, got %g", tables[t]->name, m, n, k, i, (double)want[i],
+                         (double)got[i]);
     }
     free(a), free(b), free(old), free(want), free(got);
 }
 
 static void gemm_agrees_with_the_reference(void **state)
 {
-    static const int sizes[][3] = {{1, 1, 1},    {2, 3, 5},      {16, 10, 128}, {12, 128, 784},
-                                   {7, 13, 129}, {128, 784, 12}, {33, 65, 17},  {1, 10, 128},
-                                   {65, 257, 259}, {97, 300, 40}, {48, 40, 513}, {31, 16, 32},
-                                   {513, 40, 130}, {33, 530, 130}};
-    mt_rng rng = {1};
+    static const int sizes[][3] = {{1, 1, 1},      {2, 3, 5},    {16, 10, 128},  {12, 128, 784}, {7, 13, 129},
+                                   {128, 784, 12}, {33, 65, 17}, {1, 10, 128},   {65, 257, 259}, {97, 300, 40},
+                                   {48, 40, 513},  {31, 16, 32}, {513, 40, 130}, {33, 530, 130}};
+    mt_rng           rng = {1};
     (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int flags = 0; flags < 8; flags++)
-            gemm_case(&rng, sizes[s][0], sizes[s][1], sizes[s][2], flags & 1, flags & 2,
-                      flags & 4 ? 1.0f : 0.0f);
+            gemm_case(&rng, sizes[s][0], sizes[s][1], sizes[s][2], flags & 1, flags & 2, flags & 4 ? 1.0f : 0.0f);
 }
 
 /* Each table's product is as near to the exact one as float32 allows: no table trades digits for speed. */
@@ -77,12 +82,12 @@ static void gemm_is_exact_to_float32(void **state)
 {
     enum { M = 40, N = 48, K = 500 };
     const struct k_ops *tables[K_TABLES_MAX];
-    mt_rng rng = {6};
-    float *a = random_floats(&rng, M * K), *b = random_floats(&rng, K * N), *c = random_floats(&rng, M * N);
+    mt_rng              rng = {6};
+    float              *a = random_floats(&rng, M * K), *b = random_floats(&rng, K * N), *c = random_floats(&rng, M * N);
     (void)state;
     for (size_t t = k_ops_all(tables); t-- > 0;) {
         struct k_gemm gemm = {.m = M, .n = N, .k = K, .a = a, .b = b, .c = c};
-        double squares = 0;
+        double        squares = 0;
         assert_int_equal(tables[t]->gemm(NULL, &gemm).code, MT_OK);
         for (size_t i = 0; i < M * N; i++) {
             double exact = 0;
@@ -107,12 +112,12 @@ static float rounded(float x)
 static void half_gemm_case(mt_rng *rng, const int size[3], int flags, bool no_tiles)
 {
     enum { MAX = 96 * 300 };
-    static float a[MAX], b[MAX], c[MAX], old[MAX];
+    static float        a[MAX], b[MAX], c[MAX], old[MAX];
     const struct k_ops *ops = NULL;
-    int m = size[0], n = size[1], k = size[2];
-    bool at = flags & 1, bt = flags & 2;
-    struct k_gemm g = {.m = m, .n = n, .k = k, .a_transposed = at, .b_transposed = bt, .beta = flags & 4 ? 1.0f : 0.0f, .a = a,
-                       .b = b, .c = c};
+    int                 m = size[0], n = size[1], k = size[2];
+    bool                at = flags & 1, bt = flags & 2;
+    float               beta = flags & 4 ? 1.0f : 0.0f;
+    struct k_gemm       g = {.m = m, .n = n, .k = k, .a_transposed = at, .b_transposed = bt, .beta = beta, .a = a, .b = b, .c = c};
     assert_int_equal(k_ops_choose(&(struct k_config){.kind = K_CPU, .bf16 = true, .no_tiles = no_tiles}, &ops).code, MT_OK);
     for (int i = 0; i < MAX; i++)
         a[i] = (float)mt_rng_below(rng, 2000) / 1000.0f - 1, b[i] = (float)mt_rng_below(rng, 2000) / 1000.0f - 1,
@@ -132,7 +137,7 @@ static void half_gemm_case(mt_rng *rng, const int size[3], int flags, bool no_ti
 static void half_gemm_rounds_factors_only(void **state)
 {
     static const int sizes[][3] = {{1, 1, 1}, {16, 16, 32}, {33, 17, 45}, {96, 40, 300}, {70, 130, 64}};
-    mt_rng rng = {3};
+    mt_rng           rng = {3};
     (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int flags = 0; flags < 8; flags++) {
@@ -147,8 +152,8 @@ static void half_gemm_keeps_what_is_not_finite(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         const struct k_ops *ops = NULL;
-        float a = i < 2 ? NAN : INFINITY, b = 1, c = 0;
-        struct k_gemm g = {.m = 1, .n = 1, .k = 1, .a = &a, .b = &b, .c = &c};
+        float               a = i < 2 ? NAN : INFINITY, b = 1, c = 0;
+        struct k_gemm       g = {.m = 1, .n = 1, .k = 1, .a = &a, .b = &b, .c = &c};
         assert_int_equal(k_ops_choose(&(struct k_config){.kind = K_CPU, .bf16 = true, .no_tiles = i & 1}, &ops).code, MT_OK);
         assert_int_equal(ops->gemm(NULL, &g).code, MT_OK);
         assert_false(isfinite(c));
@@ -162,7 +167,7 @@ static void gemm_ignores_old_contents(void **state)
     float a = 2.0f, b = 3.0f;
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
-        float c = NAN;
+        float         c = NAN;
         struct k_gemm gemm = {.m = 1, .n = 1, .k = 1, .a = &a, .b = &b, .c = &c};
         assert_int_equal(choose(kind ? K_REFERENCE : K_CPU)->gemm(NULL, &gemm).code, MT_OK);
         assert_true(c == 6.0f);
@@ -174,10 +179,10 @@ static void gemm_bits_do_not_depend_on_alignment(void **state)
 {
     enum { M = 12, N = 128, K = 784 };
     const struct k_ops *cpu = choose(K_CPU);
-    mt_rng rng = {2};
-    float *a = random_floats(&rng, M * K + 16), *b = random_floats(&rng, K * N + 16);
-    float *first = random_floats(&rng, M * N), *c = random_floats(&rng, M * N);
-    struct k_gemm gemm = {.m = M, .n = N, .k = K, .a = a, .b = b, .c = first};
+    mt_rng              rng = {2};
+    float              *a = random_floats(&rng, M * K + 16), *b = random_floats(&rng, K * N + 16);
+    float              *first = random_floats(&rng, M * N), *c = random_floats(&rng, M * N);
+    struct k_gemm       gemm = {.m = M, .n = N, .k = K, .a = a, .b = b, .c = first};
     (void)state;
     assert_int_equal(cpu->gemm(NULL, &gemm).code, MT_OK);
     for (size_t shift = 1; shift < 16; shift += 3) {
@@ -205,9 +210,9 @@ static void tree_sum_is_the_fixed_tree(void **state)
 {
     enum { COUNT = 1000, INPUTS = 37 };
     const struct k_ops *ops[] = {choose(K_CPU), choose(K_REFERENCE)};
-    const float *in[INPUTS];
-    float *data[INPUTS], out[COUNT], part[COUNT];
-    mt_rng rng = {3};
+    const float        *in[INPUTS];
+    float              *data[INPUTS], out[COUNT], part[COUNT];
+    mt_rng              rng = {3};
     (void)state;
     for (size_t i = 0; i < INPUTS; i++)
         in[i] = data[i] = random_floats(&rng, COUNT);
@@ -232,7 +237,7 @@ static void tree_sum_is_the_fixed_tree(void **state)
 
 static void tree_sum_takes_the_most_inputs(void **state)
 {
-    float one = 1.0f, out = 0.0f;
+    float        one = 1.0f, out = 0.0f;
     const float *in[MT_VRANKS_MAX];
     (void)state;
     for (size_t i = 0; i < MT_VRANKS_MAX; i++)
@@ -246,10 +251,10 @@ static void elementwise_entries_give_the_defined_bits(void **state)
 {
     enum { ROWS = 7, COLS = 53, COUNT = ROWS * COLS };
     const struct k_ops *tables[] = {choose(K_CPU), choose(K_REFERENCE)};
-    mt_rng rng = {4};
-    float *x = random_floats(&rng, COUNT), *y = random_floats(&rng, COUNT), *bias = random_floats(&rng, COLS);
-    float a[COUNT], v[COUNT], sums[COLS];
-    uint8_t bytes[COUNT];
+    mt_rng              rng = {4};
+    float              *x = random_floats(&rng, COUNT), *y = random_floats(&rng, COUNT), *bias = random_floats(&rng, COLS);
+    float               a[COUNT], v[COUNT], sums[COLS];
+    uint8_t             bytes[COUNT];
     (void)state;
     for (size_t i = 0; i < COUNT; i++)
         bytes[i] = (uint8_t)mt_rng_next(&rng);
@@ -313,12 +318,18 @@ static void cross_entropy_and_its_gradient(void **state)
 {
     enum { ROWS = 5, CLASSES = 10 };
     const struct k_ops *ops = choose(K_CPU);
-    mt_rng rng = {5};
-    float *logits = random_floats(&rng, ROWS * CLASSES);
-    float probs[ROWS * CLASSES], losses[ROWS], grads[ROWS * CLASSES];
-    uint8_t labels[ROWS] = {0, 9, 4, 4, 1};
-    struct k_xent xent = {.logits = logits, .labels = labels, .probs = probs, .losses = losses,
-                          .grads = grads, .scale = 0.5f, .rows = ROWS, .classes = CLASSES};
+    mt_rng              rng = {5};
+    float              *logits = random_floats(&rng, ROWS * CLASSES);
+    float               probs[ROWS * CLASSES], losses[ROWS], grads[ROWS * CLASSES];
+    uint8_t             labels[ROWS] = {0, 9, 4, 4, 1};
+    struct k_xent       xent = {.logits = logits,
+                                .labels = labels,
+                                .probs = probs,
+                                .losses = losses,
+                                .grads = grads,
+                                .scale = 0.5f,
+                                .rows = ROWS,
+                                .classes = CLASSES};
     (void)state;
     assert_int_equal(ops->xent_forward(NULL, &xent).code, MT_OK);
     assert_int_equal(ops->xent_backward(NULL, &xent).code, MT_OK);
@@ -340,10 +351,9 @@ static void cross_entropy_and_its_gradient(void **state)
 
 static void cross_entropy_survives_large_scores(void **state)
 {
-    float logits[2] = {1e30f, -1e30f}, probs[2], loss = NAN;
-    uint8_t label = 0;
-    struct k_xent xent = {
-        .logits = logits, .labels = &label, .probs = probs, .losses = &loss, .rows = 1, .classes = 2};
+    float         logits[2] = {1e30f, -1e30f}, probs[2], loss = NAN;
+    uint8_t       label = 0;
+    struct k_xent xent = {.logits = logits, .labels = &label, .probs = probs, .losses = &loss, .rows = 1, .classes = 2};
     (void)state;
     assert_int_equal(choose(K_CPU)->xent_forward(NULL, &xent).code, MT_OK);
     assert_true(loss == 0.0f && probs[0] == 1.0f && probs[1] == 0.0f);
@@ -352,7 +362,7 @@ static void cross_entropy_survives_large_scores(void **state)
 static void unknown_kind_is_refused(void **state)
 {
     const struct k_ops *ops = NULL;
-    struct k_config config = {.kind = (enum k_kind)7}, threads = {.blas_threads = -1};
+    struct k_config     config = {.kind = (enum k_kind)7}, threads = {.blas_threads = -1};
     (void)state;
     assert_int_equal(k_ops_choose(&config, &ops).code, MT_EINVAL);
     assert_int_equal(k_ops_choose(&threads, &ops).code, MT_EINVAL);

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 static const struct k_ops *tables[K_TABLES_MAX];
-static size_t tables_count;
+static size_t              tables_count;
 
 static int tables_find(void **state)
 {
@@ -33,8 +33,7 @@ static float *randoms(mt_rng *rng, size_t count)
     return out;
 }
 
-static void same_within(const char *what, const char *table, const float *want, const float *got, size_t count,
-                        double bound)
+static void same_within(const char *what, const char *table, const float *want, const float *got, size_t count, double bound)
 {
     for (size_t i = 0; i < count; i++)
         if (!(fabs((double)want[i] - (double)got[i]) <= bound))
@@ -45,12 +44,11 @@ static void same_within(const char *what, const char *table, const float *want, 
 typedef double loss_fn(void *of);
 
 /* Compares grads[i] with the difference quotient in x[i], for some of the elements. */
-static void gradient_check(const char *what, loss_fn *loss, void *of, float *x, const float *grads, size_t count,
-                           double bound)
+static void gradient_check(const char *what, loss_fn *loss, void *of, float *x, const float *grads, size_t count, double bound)
 {
     for (size_t i = 0; i < count; i += 1 + count / 40) {
         const float step = 1e-2f;
-        float keep = x[i];
+        float       keep = x[i];
         x[i] = keep + step;
         double up = loss(of);
         x[i] = keep - step;
@@ -117,12 +115,23 @@ static void layernorm_and_its_gradient(void **state)
     enum { ROWS = 3, COLS = 37, COUNT = ROWS * COLS };
     mt_rng rng = {11};
     float *x = randoms(&rng, COUNT), *w = randoms(&rng, COLS), *b = randoms(&rng, COLS), *dy = randoms(&rng, COUNT);
-    float y[COUNT], mean[ROWS], rstd[ROWS], dx[COUNT], dw[COLS], db[COLS];
+    float  y[COUNT], mean[ROWS], rstd[ROWS], dx[COUNT], dw[COLS], db[COLS];
     (void)state;
     for (size_t t = 0; t < tables_count; t++) {
-        struct norm_case c = {.ops = tables[t], .weights = dy,
-                              .norm = {.x = x, .weight = w, .bias = b, .y = y, .mean = mean, .rstd = rstd, .dy = dy,
-                                       .dx = dx, .dweight = dw, .dbias = db, .rows = ROWS, .cols = COLS}};
+        struct norm_case c = {.ops = tables[t],
+                              .weights = dy,
+                              .norm = {.x = x,
+                                       .weight = w,
+                                       .bias = b,
+                                       .y = y,
+                                       .mean = mean,
+                                       .rstd = rstd,
+                                       .dy = dy,
+                                       .dx = dx,
+                                       .dweight = dw,
+                                       .dbias = db,
+                                       .rows = ROWS,
+                                       .cols = COLS}};
         norm_loss(&c);
         double sum = 0, squares = 0;
         for (int i = 0; i < COLS; i++)
@@ -170,7 +179,7 @@ static void conv_case_check(mt_rng *rng, struct k_conv shape)
         dw[i] = randoms(rng, filters), db[i] = randoms(rng, channels);
     }
     for (size_t t = 0; t < tables_count; t++) {
-        int at = t > 0;
+        int              at = t > 0;
         struct conv_case c = {.ops = tables[t], .conv = shape, .weights = dy, .outputs = outputs};
         c.conv.x = x, c.conv.weight = w, c.conv.bias = b, c.conv.y = y[at], c.conv.dy = dy, c.conv.dx = dx[at];
         c.conv.dweight = dw[at], c.conv.dbias = db[at], c.conv.work = work;
@@ -210,7 +219,8 @@ static void convolution_and_its_gradients(void **state)
         {1, 3, 17, 64, 32, 2, 1},
         {2, 3, 3, 32, 32, 1, 0},
         {1, 4, 3, 32, 32, 5, 4},
-        {2, 5, 13, 1, 32, 3, 0}, /* from here on: neighbourhoods so small that they go by sixteen channels */
+        /* from here on: neighbourhoods so small that they go by sixteen channels */
+        {2, 5, 13, 1, 32, 3, 0},
         {2, 6, 7, 3, 16, 3, 0},
         {1, 7, 12, 1, 48, 5, 0},
         {1, 3, 9, 7, 16, 1, 0},
@@ -220,8 +230,13 @@ static void convolution_and_its_gradients(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const size_t *s = shapes[i];
-        conv_case_check(&rng, (struct k_conv){.batch = s[0], .height = s[1], .width = s[2], .channels_in = s[3],
-                                              .channels_out = s[4], .kernel = s[5], .pad = s[6]});
+        conv_case_check(&rng, (struct k_conv){.batch = s[0],
+                                              .height = s[1],
+                                              .width = s[2],
+                                              .channels_in = s[3],
+                                              .channels_out = s[4],
+                                              .kernel = s[5],
+                                              .pad = s[6]});
     }
 }
 
@@ -238,8 +253,20 @@ static void convolution_of_bfloat16(void **state)
         struct k_config     config = {.kind = K_CPU, .bf16 = true, .no_tiles = i};
         y[i] = randoms(&rng, PIXELS * OUT), dx[i] = randoms(&rng, PIXELS * IN);
         dw[i] = randoms(&rng, FILTERS), db[i] = randoms(&rng, OUT);
-        struct k_conv conv = {.batch = 1, .height = SIDE, .width = SIDE, .channels_in = IN, .channels_out = OUT, .kernel = 3,
-                              .pad = 1, .x = x, .weight = w, .bias = b, .y = y[i], .dy = dy, .dx = dx[i], .dweight = dw[i],
+        struct k_conv conv = {.batch = 1,
+                              .height = SIDE,
+                              .width = SIDE,
+                              .channels_in = IN,
+                              .channels_out = OUT,
+                              .kernel = 3,
+                              .pad = 1,
+                              .x = x,
+                              .weight = w,
+                              .bias = b,
+                              .y = y[i],
+                              .dy = dy,
+                              .dx = dx[i],
+                              .dweight = dw[i],
                               .dbias = db[i]};
         conv.work = randoms(&rng, k_conv_work(&conv));
         assert_int_equal(k_ops_choose(&config, &ops).code, MT_OK);
@@ -315,8 +342,8 @@ static void pooling_shows_what_is_not_a_number(void **state)
                 assert_int_equal(tables[t]->pool_forward(NULL, &pool).code, MT_OK);
                 for (size_t c = 0; c < CHANNELS; c++)
                     if (c == channel ? !isnan(y[c]) : y[c] != others[i % 5])
-                        fail_msg("%s, windows of %zu, NaN at %zu of channel %zu: channel %zu is %g", tables[t]->name, size,
-                                 i / 5, channel, c, (double)y[c]);
+                        fail_msg("%s, windows of %zu, NaN at %zu of channel %zu: channel %zu is %g", tables[t]->name, size, i / 5,
+                                 channel, c, (double)y[c]);
             }
 }
 
@@ -343,7 +370,7 @@ static void attention_case_check(mt_rng *rng, struct k_attention shape)
     for (int i = 0; i < 2; i++)
         out[i] = randoms(rng, out_count), lse[i] = randoms(rng, lse_count), dqkv[i] = randoms(rng, 3 * out_count);
     for (size_t t = 0; t < tables_count; t++) {
-        int at = t > 0;
+        int                   at = t > 0;
         struct attention_case c = {tables[t], shape, dout};
         c.attention.qkv = qkv, c.attention.out = out[at], c.attention.lse = lse[at], c.attention.dout = dout;
         c.attention.dqkv = dqkv[at], c.attention.work = work;
@@ -378,19 +405,25 @@ static void attention_and_its_gradient(void **state)
 static void cross_entropy_of_many_classes(void **state)
 {
     enum { ROWS = 2, CLASSES = 50257 };
-    mt_rng rng = {15};
-    float *logits = randoms(&rng, ROWS * CLASSES), *probs = randoms(&rng, ROWS * CLASSES), losses[ROWS];
+    mt_rng  rng = {15};
+    float  *logits = randoms(&rng, ROWS * CLASSES), *probs = randoms(&rng, ROWS * CLASSES), losses[ROWS];
     int32_t targets[ROWS] = {50256, 300};
     (void)state;
     for (size_t t = 0; t < tables_count; t++) {
         memcpy(probs, logits, ROWS * CLASSES * sizeof *probs);
-        struct k_xent xent = {.logits = probs, .targets = targets, .probs = probs, .losses = losses, .grads = probs,
-                              .scale = 2.0f, .rows = ROWS, .classes = CLASSES}; /* in place */
+        struct k_xent xent = {.logits = probs,
+                              .targets = targets,
+                              .probs = probs,
+                              .losses = losses,
+                              .grads = probs,
+                              .scale = 2.0f,
+                              .rows = ROWS,
+                              .classes = CLASSES}; /* in place */
         assert_int_equal(tables[t]->xent_forward(NULL, &xent).code, MT_OK);
         assert_int_equal(tables[t]->xent_backward(NULL, &xent).code, MT_OK);
         for (int r = 0; r < ROWS; r++) {
             const float *x = logits + (size_t)r * CLASSES;
-            double sum = 0;
+            double       sum = 0;
             for (int c = 0; c < CLASSES; c++)
                 sum += exp((double)x[c]);
             assert_true(fabs(log(sum) - (double)x[targets[r]] - (double)losses[r]) < 1e-4);
@@ -400,8 +433,8 @@ static void cross_entropy_of_many_classes(void **state)
             }
         }
     }
-    float bad[3] = {1.0f, NAN, 2.0f}, one[3], loss;
-    int32_t target = 0;
+    float         bad[3] = {1.0f, NAN, 2.0f}, one[3], loss;
+    int32_t       target = 0;
     struct k_xent xent = {.logits = bad, .targets = &target, .probs = one, .losses = &loss, .rows = 1, .classes = 3};
     tables[tables_count - 1]->xent_forward(NULL, &xent);
     assert_true(isnan(loss));
@@ -415,7 +448,7 @@ static void adamw_is_the_formula(void **state)
     float *p = randoms(&rng, COUNT), *g = randoms(&rng, COUNT);
     (void)state;
     for (size_t t = 0; t < tables_count; t++) {
-        float params[COUNT], mean[COUNT] = {0}, square[COUNT] = {0};
+        float  params[COUNT], mean[COUNT] = {0}, square[COUNT] = {0};
         double want = (double)p[5], m = 0, v = 0, grad = (double)g[5];
         memcpy(params, p, sizeof params);
         for (uint64_t step = 1; step <= 20; step++) {
@@ -423,8 +456,7 @@ static void adamw_is_the_formula(void **state)
             assert_int_equal(tables[t]->adamw_update(NULL, &adamw).code, MT_OK);
             m = 0.9 * m + 0.1 * grad;
             v = 0.95 * v + 0.05 * grad * grad;
-            want -= 0.01 * (m / (1 - pow(0.9, (double)step)) / (sqrt(v / (1 - pow(0.95, (double)step))) + 1e-8) +
-                            0.1 * want);
+            want -= 0.01 * (m / (1 - pow(0.9, (double)step)) / (sqrt(v / (1 - pow(0.95, (double)step))) + 1e-8) + 0.1 * want);
         }
         assert_true(fabs(want - (double)params[5]) < 1e-4);
     }
@@ -433,7 +465,7 @@ static void adamw_is_the_formula(void **state)
 
 static void sum_of_squares_finds_what_is_not_finite(void **state)
 {
-    float x[100];
+    float  x[100];
     double sum;
     (void)state;
     for (size_t t = 0; t < tables_count; t++) {
@@ -485,20 +517,19 @@ static void dropout_keeps_the_mean_and_repeats(void **state)
 static void embedding_looks_up_and_adds_back(void **state)
 {
     enum { VOCABULARY = 5, TIME = 3, COLS = 21, ROWS = 6 };
-    mt_rng rng = {17};
-    float *token = randoms(&rng, VOCABULARY * COLS), *position = randoms(&rng, TIME * COLS);
-    float *dout = randoms(&rng, ROWS * COLS), out[ROWS * COLS];
+    mt_rng  rng = {17};
+    float  *token = randoms(&rng, VOCABULARY * COLS), *position = randoms(&rng, TIME * COLS);
+    float  *dout = randoms(&rng, ROWS * COLS), out[ROWS * COLS];
     int32_t tokens[ROWS] = {4, 0, 4, 2, 2, 1};
     (void)state;
     for (size_t t = 0; t < tables_count; t++) {
-        float dtoken[VOCABULARY * COLS] = {0}, dposition[TIME * COLS] = {0};
+        float          dtoken[VOCABULARY * COLS] = {0}, dposition[TIME * COLS] = {0};
         struct k_embed embed = {tokens, token, position, out, dout, dtoken, dposition, ROWS, TIME, COLS};
         tables[t]->embed_forward(NULL, &embed);
         tables[t]->embed_backward(NULL, &embed);
         for (size_t r = 0; r < ROWS; r++)
             for (size_t c = 0; c < COLS; c++)
-                assert_true(out[r * COLS + c] ==
-                            token[(size_t)tokens[r] * COLS + c] + position[r % TIME * COLS + c]);
+                assert_true(out[r * COLS + c] == token[(size_t)tokens[r] * COLS + c] + position[r % TIME * COLS + c]);
         assert_true(dtoken[4 * COLS] == dout[0] + dout[2 * COLS]);
         assert_true(dtoken[3 * COLS] == 0.0f);
         assert_true(dposition[COLS] == dout[COLS] + dout[4 * COLS]);
@@ -512,9 +543,9 @@ static void embedding_looks_up_and_adds_back(void **state)
 static void every_width_gives_the_same_bits(void **state)
 {
     enum { ROWS = 3, COLS = 45, COUNT = ROWS * COLS };
-    mt_rng rng = {18};
-    float *x = randoms(&rng, COUNT), *w = randoms(&rng, COLS), *g = randoms(&rng, COUNT);
-    float first[8][COUNT], now[8][COUNT], mean[ROWS], rstd[ROWS];
+    mt_rng  rng = {18};
+    float  *x = randoms(&rng, COUNT), *w = randoms(&rng, COLS), *g = randoms(&rng, COUNT);
+    float   first[8][COUNT], now[8][COUNT], mean[ROWS], rstd[ROWS];
     int32_t targets[ROWS] = {1, 44, 9};
     (void)state;
     for (size_t t = 0; t < tables_count; t++) {
@@ -526,8 +557,14 @@ static void every_width_gives_the_same_bits(void **state)
         struct k_layernorm norm = {x, w, w, now[2], mean, rstd, g, now[3], now[4], now[4] + COLS, ROWS, COLS};
         ops->layernorm_forward(NULL, &norm);
         ops->layernorm_backward(NULL, &norm);
-        struct k_xent xent = {.logits = x, .targets = targets, .probs = now[5], .losses = now[6], .grads = now[7],
-                              .scale = 0.3f, .rows = ROWS, .classes = COLS};
+        struct k_xent xent = {.logits = x,
+                              .targets = targets,
+                              .probs = now[5],
+                              .losses = now[6],
+                              .grads = now[7],
+                              .scale = 0.3f,
+                              .rows = ROWS,
+                              .classes = COLS};
         ops->xent_forward(NULL, &xent);
         ops->xent_backward(NULL, &xent);
         struct k_adamw adamw = {now[0], now[1], now[7], g, COUNT, 3, 0.01f, 0.9f, 0.95f, 1e-8f, 0.1f};
@@ -545,15 +582,19 @@ static void every_width_gives_the_same_bits(void **state)
 static void ends_of_the_range_have_the_same_bits(void **state)
 {
     enum { COUNT = 19 };
-    const float ends[COUNT] = {0.0f, -0.0f, 1e-40f, -1e-40f, 87.0f, -87.0f, -87.1f, 88.0f, 88.1f, -88.1f,
-                               1e4f, -1e4f, 700.0f, -700.0f, 0.5f, -0.5f, 1e-8f, 3.0f, -3.0f};
+    const float   ends[COUNT] = {0.0f, -0.0f, 1e-40f, -1e-40f, 87.0f, -87.0f, -87.1f, 88.0f, 88.1f, -88.1f,
+                                 1e4f, -1e4f, 700.0f, -700.0f, 0.5f,  -0.5f,  1e-8f,  3.0f,  -3.0f};
     const uint8_t label = 4;
     (void)state;
     for (size_t count = 1; count <= COUNT; count++) {
         float first[3][COUNT], now[3][COUNT], loss[2];
         for (size_t t = 0; t < tables_count; t++) {
             memset(now, 0, sizeof now);
-            struct k_xent xent = {.logits = ends, .labels = &label, .probs = now[0], .losses = &loss[t > 0], .rows = 1,
+            struct k_xent xent = {.logits = ends,
+                                  .labels = &label,
+                                  .probs = now[0],
+                                  .losses = &loss[t > 0],
+                                  .rows = 1,
                                   .classes = count > label ? count : label + 1};
             tables[t]->xent_forward(NULL, &xent);
             tables[t]->gelu_forward(NULL, ends, now[1], count);

@@ -72,8 +72,7 @@ static struct checker {
 static void trace(const char *what, const void *at, uint64_t x)
 {
     if (ck.tracing)
-        printf("  [%d] %-9s ..%05x %llx\n", ck.self, what, (unsigned)((uintptr_t)at & 0xfffff),
-               (unsigned long long)x);
+        printf("  [%d] %-9s ..%05x %llx\n", ck.self, what, (unsigned)((uintptr_t)at & 0xfffff), (unsigned long long)x);
 }
 
 static void drain(int process, int count)
@@ -148,9 +147,7 @@ static void collect_options(bool can_go_on)
         for (int k = 1; i != ck.self && k <= ck.processes[i].store_count; k++)
             add_option(OPTION_DRAIN, i, k);
     for (int i = 0; i < ck.c->processes && ck.kills > 0; i++)
-        for (int k = 0; (ck.c->kill_mask >> i & 1) && ck.processes[i].life <= LIFE_ASLEEP &&
-                        k <= ck.processes[i].store_count;
-             k++)
+        for (int k = 0; (ck.c->kill_mask >> i & 1) && ck.processes[i].life <= LIFE_ASLEEP && k <= ck.processes[i].store_count; k++)
             add_option(OPTION_KILL, i, k);
 }
 

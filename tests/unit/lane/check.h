@@ -21,10 +21,10 @@ enum { CHECK_PROCESSES_MAX = 3 };
 
 struct check_case {
     int      processes;
-    uint32_t kill_mask; /* bit n: process n may be killed, anywhere; one kill an execution */
-    void   (*reset)(struct check_case *c);             /* before each execution: shared memory and the model as at start */
-    void   (*body)(struct check_case *c, int process); /* what each process does */
-    void   (*finish)(struct check_case *c); /* after each execution: every process has returned, is dead or stuck */
+    uint32_t kill_mask;                              /* bit n: process n may be killed, anywhere; one kill an execution */
+    void (*reset)(struct check_case *c);             /* before each execution: shared memory and the model as at start */
+    void (*body)(struct check_case *c, int process); /* what each process does */
+    void (*finish)(struct check_case *c);            /* after each execution: every process has returned, is dead or stuck */
 
     bool killed[CHECK_PROCESSES_MAX]; /* for body (death is news at once) and finish */
     bool stuck[CHECK_PROCESSES_MAX];  /* for finish: asleep, or polling, with nobody left to change anything */

@@ -18,8 +18,8 @@ enum outcome { UNKNOWN, RAN, REVOKED, RETURNED, NOT_RUN, MAYBE_RAN };
 struct claim_model {
     struct check_case      c;
     int                    tasks;
-    bool                   one_slot;    /* a new task takes the slot as soon as the old one's outcome is known */
-    bool                   revokes;     /* the owner tries to take its last task back */
+    bool                   one_slot;     /* a new task takes the slot as soon as the old one's outcome is known */
+    bool                   revokes;      /* the owner tries to take its last task back */
     int                    recall_after; /* records that the worker reads before it returns what follows */
     bool                   holds_back;   /* the worker publishes its outcomes together, when all are written */
     bool                   dirty;        /* the back ring has carried records like these before */
@@ -41,8 +41,12 @@ static void claim_reset(struct check_case *c)
     memset(m->forward_data, 0, 1024);
     memset(m->back_data, 0, 1024);
     for (int i = 0; i < CLAIM_TASKS_MAX && m->dirty; i++) { /* the same place and task, of an earlier attempt: all but whole */
-        struct lane_record stale = {.length = 2 * LANE_RECORD_SIZE, .kind = LANE_DONE, .sequence = (uint64_t)i + 1,
-                                    .slot = (uint32_t)i, .attempt = 0, .aux = CLAIM_TASKS_MAX};
+        struct lane_record stale = {.length = 2 * LANE_RECORD_SIZE,
+                                    .kind = LANE_DONE,
+                                    .sequence = (uint64_t)i + 1,
+                                    .slot = (uint32_t)i,
+                                    .attempt = 0,
+                                    .aux = CLAIM_TASKS_MAX};
         memcpy(m->back_data + 2 * LANE_RECORD_SIZE * (size_t)i, &stale, sizeof stale);
     }
     memset(m->ran, 0, sizeof m->ran);
@@ -86,8 +90,8 @@ static bool claim_owner_look(struct claim_model *m)
 static bool claim_write(struct lane_producer *p, uint16_t kind, int task, uint32_t slot)
 {
     uint8_t            payload[LANE_RECORD_SIZE];
-    struct lane_record r = {.length = 2 * LANE_RECORD_SIZE, .kind = kind, .sequence = (uint64_t)task + 1, .slot = slot,
-                            .aux = (uint64_t)task};
+    struct lane_record r = {
+        .length = 2 * LANE_RECORD_SIZE, .kind = kind, .sequence = (uint64_t)task + 1, .slot = slot, .aux = (uint64_t)task};
     memset(payload, task + 1, sizeof payload);
     return lane_ring_push(p, &r, payload);
 }
@@ -152,8 +156,7 @@ static void claim_owner(struct claim_model *m)
         lane_claim_set(&m->claims[claim_slot(m, t)], (uint64_t)t + 1, 0);
         check_require(claim_push(&m->to_worker, LANE_TASK, t, claim_slot(m, t)), "the ring is full");
         bool last = t == m->tasks - 1;
-        if (m->revokes && (last || m->one_slot) &&
-            lane_claim_take(&m->claims[claim_slot(m, t)], (uint64_t)t + 1, 0, LANE_REVOKED))
+        if (m->revokes && (last || m->one_slot) && lane_claim_take(&m->claims[claim_slot(m, t)], (uint64_t)t + 1, 0, LANE_REVOKED))
             claim_settle(m, t, REVOKED);
         if (m->one_slot && !claim_owner_wait(m, t))
             break;
@@ -236,8 +239,8 @@ static void claim_finish(struct check_case *c)
 static struct check_result claim_explore(struct claim_model *m, int preemptions)
 {
     struct check_plan plan = {preemptions, 2000000, 50000, 7};
-    m->c = (struct check_case){.processes = 2, .kill_mask = m->c.kill_mask, .reset = claim_reset, .body = claim_body,
-                               .finish = claim_finish};
+    m->c = (struct check_case){
+        .processes = 2, .kill_mask = m->c.kill_mask, .reset = claim_reset, .body = claim_body, .finish = claim_finish};
     return check_run(&m->c, &plan, check_tracing);
 }
 

@@ -75,8 +75,8 @@ static void park_finish(struct check_case *c)
 
 static struct check_result park_explore(int processes, uint32_t kill_mask, int preemptions)
 {
-    struct park_model m = {.c = {.processes = processes, .kill_mask = kill_mask, .reset = park_reset,
-                                 .body = park_body, .finish = park_finish}};
+    struct park_model m = {
+        .c = {.processes = processes, .kill_mask = kill_mask, .reset = park_reset, .body = park_body, .finish = park_finish}};
     struct check_plan plan = {preemptions, 3000000, 100000, 1};
     return check_run(&m.c, &plan, check_tracing);
 }

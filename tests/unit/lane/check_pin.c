@@ -128,9 +128,9 @@ static void pin_finish(struct check_case *c)
 static struct check_result pin_explore(uint32_t kill_mask, bool early, int preemptions)
 {
     static struct os_pins pins;
-    struct pin_model  m = {.c = {.processes = 3, .kill_mask = kill_mask, .reset = pin_reset, .body = pin_body,
-                                 .finish = pin_finish},
-                           .hands_back_early = early, .pins = &pins};
+    struct pin_model m = {.c = {.processes = 3, .kill_mask = kill_mask, .reset = pin_reset, .body = pin_body, .finish = pin_finish},
+                          .hands_back_early = early,
+                          .pins = &pins};
     struct check_plan plan = {preemptions, 2000000, 50000, 9};
     return check_run(&m.c, &plan, check_tracing);
 }

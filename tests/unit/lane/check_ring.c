@@ -33,8 +33,7 @@ static void ring_produce(struct ring_model *m)
     uint8_t              payload[LANE_RECORD_MAX];
     lane_producer_init(&p, &m->words, m->data);
     for (int i = 0; i < m->count; i++) {
-        struct lane_record r = {.length = m->lengths[i], .kind = LANE_TASK, .sequence = (uint64_t)i + 1,
-                                .aux = (uint64_t)i + 1};
+        struct lane_record r = {.length = m->lengths[i], .kind = LANE_TASK, .sequence = (uint64_t)i + 1, .aux = (uint64_t)i + 1};
         memset(payload, i + 1, r.length);
         check_require(lane_ring_push(&p, &r, payload), "the ring is full");
         m->pushed++;
@@ -98,9 +97,10 @@ static void ring_finish(struct check_case *c)
 static struct ring_model *ring_model_of(int count, int batch, uint32_t length, uint32_t kill_mask)
 {
     static struct ring_model m;
-    m = (struct ring_model){.c = {.processes = 2, .kill_mask = kill_mask, .reset = ring_reset, .body = ring_body,
-                                  .finish = ring_finish},
-                            .count = count, .batch = batch};
+    m = (struct ring_model){
+        .c = {.processes = 2, .kill_mask = kill_mask, .reset = ring_reset, .body = ring_body, .finish = ring_finish},
+        .count = count,
+        .batch = batch};
     for (int i = 0; i < count; i++)
         m.lengths[i] = length + (uint32_t)i; /* odd lengths as well: padding */
     return &m;

@@ -233,10 +233,9 @@ static void forged_jumps_and_pads_are_refused(void **state)
     struct pair *r = *state;
     uint32_t     slots[] = {0, 2, LANE_RING_AREAS, 0xffffffff};
     for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++)
-        assert_int_equal(
-            read_one_forged(r, (struct lane_record){.length = 64, .kind = LANE_JUMP, .slot = slots[i]}, 64), MT_EPROTO);
-    assert_int_equal(read_one_forged(r, (struct lane_record){.length = 128, .kind = LANE_JUMP, .slot = 1}, 128),
-                     MT_EPROTO);
+        assert_int_equal(read_one_forged(r, (struct lane_record){.length = 64, .kind = LANE_JUMP, .slot = slots[i]}, 64),
+                         MT_EPROTO);
+    assert_int_equal(read_one_forged(r, (struct lane_record){.length = 128, .kind = LANE_JUMP, .slot = 1}, 128), MT_EPROTO);
     assert_int_equal(read_one_forged(r, (struct lane_record){.length = 64, .kind = LANE_PAD}, 64), MT_EPROTO);
     /* A pad of a whole area: a peer that wrote nothing else would hold the reader for as long as it liked. */
     assert_int_equal(read_one_forged(r, (struct lane_record){.length = 4096, .kind = LANE_PAD}, 4096), MT_EPROTO);

@@ -29,12 +29,12 @@ enum { STRESS_WINDOW = 300 };
 static const int64_t STRESS_SLEEP_NS = 10000000000; /* far longer than any wake-up takes */
 
 struct side {
-    struct lane_park     *own, *peer;
-    shm_u64              *claims;
-    struct lane_producer  out;
-    struct lane_consumer  in;
-    struct mt_rng         rng;
-    uint64_t              slept_to_limit;
+    struct lane_park    *own, *peer;
+    shm_u64             *claims;
+    struct lane_producer out;
+    struct lane_consumer in;
+    struct mt_rng        rng;
+    uint64_t             slept_to_limit;
 };
 
 struct arena {
@@ -58,10 +58,8 @@ static void side_init(struct side *s, struct arena *a, bool is_owner)
     s->peer = is_owner ? &a->worker_park : &a->owner_park;
     s->claims = lane_claims_of(a->lane);
     s->rng.state = is_owner;
-    lane_producer_init(&s->out, is_owner ? &h->forward : &h->back,
-                       is_owner ? lane_forward_of(a->lane) : lane_back_of(a->lane));
-    lane_consumer_init(&s->in, is_owner ? &h->back : &h->forward,
-                       is_owner ? lane_back_of(a->lane) : lane_forward_of(a->lane));
+    lane_producer_init(&s->out, is_owner ? &h->forward : &h->back, is_owner ? lane_forward_of(a->lane) : lane_back_of(a->lane));
+    lane_consumer_init(&s->in, is_owner ? &h->back : &h->forward, is_owner ? lane_back_of(a->lane) : lane_forward_of(a->lane));
 }
 
 static void side_show(struct side *s)
@@ -94,8 +92,10 @@ static uint8_t payload_byte(uint64_t sequence)
 static bool side_push(struct side *s, uint16_t kind, uint64_t sequence, uint32_t slot)
 {
     uint8_t            payload[2048];
-    struct lane_record r = {.length = LANE_RECORD_SIZE + (uint32_t)mt_rng_below(&s->rng, sizeof payload), .kind = kind,
-                            .sequence = sequence, .slot = slot};
+    struct lane_record r = {.length = LANE_RECORD_SIZE + (uint32_t)mt_rng_below(&s->rng, sizeof payload),
+                            .kind = kind,
+                            .sequence = sequence,
+                            .slot = slot};
     memset(payload, payload_byte(sequence), r.length - LANE_RECORD_SIZE);
     return lane_ring_push(&s->out, &r, payload);
 }

@@ -80,7 +80,7 @@ static void the_end_of_a_lease_too_many_is_no_second_death(void **state)
 /* The head has said that the lost lease is void. */
 static void void_is_granted(void)
 {
-    struct ctl_reply reply = {.code = MT_OK};
+    struct ctl_reply   reply = {.code = MT_OK};
     struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + sizeof reply), .kind = CTL_REPLY};
     assert_int_equal(own.requests.count, 1);
     MT_MAP_EACH(&own.requests, entry)

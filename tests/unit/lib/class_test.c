@@ -39,8 +39,8 @@ static void end(struct world *w)
 /* A lease on another node: who wants a task back asks there. */
 static void granted(struct world *w, uint32_t which)
 {
-    struct ctl_grant   grant = {.lease = which + 1, .class_id = 1, .peer = WORKER + which, .peer_node = 2 + which,
-                                .flags = CTL_GRANT_REMOTE};
+    struct ctl_grant grant = {
+        .lease = which + 1, .class_id = 1, .peer = WORKER + which, .peer_node = 2 + which, .flags = CTL_GRANT_REMOTE};
     struct lane_record record = {.length = LANE_RECORD_SIZE + sizeof grant, .kind = CTL_GRANT};
     w->lanes[which] = calloc(1, LANE_BYTES);
     assert_int_equal(own_control(&w->own, &record, (const uint8_t *)&grant, w->lanes[which], &w->parks[which]).code, MT_OK);
@@ -83,7 +83,7 @@ static void a_lease_that_a_task_is_on_its_way_to_is_kept(void **state)
     tick(w, 3);
     assert_int_equal(w->cls->wanted, 2);
     granted(w, 1);
-    tick(w, 1); /* asks for one of the two */
+    tick(w, 1);                                             /* asks for one of the two */
     assert_true(w->cls->lanes[0]->tasks[2]->is_asked_back); /* sequences begin with 1 */
     uint64_t version = w->cls->version;
     tick(w, 100);

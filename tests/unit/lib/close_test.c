@@ -11,10 +11,10 @@
 
 enum { PROCESS = 7, NEXT = 8, HERE = 1, THERE = 2, WORKER = 9, LEASE = 5, CODE = MT_ECONN };
 
-static struct own        own;
-static void             *lane;
-static struct lane_park  park;
-static struct own_class *cls;
+static struct own           own;
+static void                *lane;
+static struct lane_park     park;
+static struct own_class    *cls;
 static struct lane_producer back; /* the worker's */
 
 static void begin(uint64_t process)
@@ -66,8 +66,16 @@ static struct own_ref *stored(uint32_t node)
 static struct own_ref *submit(struct own_ref *argument, uint32_t count, struct own_ref **more, struct own_stream *stream)
 {
     struct own_arg  arg = {.type = 'y', .ref = argument};
-    struct own_call call = {.name = "f", .function = 1, .kind = LANE_TASK, .cls = cls, .args = &arg, .argc = argument != NULL,
-                            .count = count, .more = more, .stream = stream, .retries = 3};
+    struct own_call call = {.name = "f",
+                            .function = 1,
+                            .kind = LANE_TASK,
+                            .cls = cls,
+                            .args = &arg,
+                            .argc = argument != NULL,
+                            .count = count,
+                            .more = more,
+                            .stream = stream,
+                            .retries = 3};
     return own_submit(&own, &call);
 }
 

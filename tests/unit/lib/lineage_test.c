@@ -14,7 +14,7 @@ struct world {
     struct own           own;
     void                *lane;
     struct lane_park     park;
-    struct lane_producer back;  /* the worker's end */
+    struct lane_producer back; /* the worker's end */
     struct lane_consumer front;
     struct own_class    *cls;
     uint32_t             there;  /* the node of the next values */
@@ -57,8 +57,15 @@ static void end(struct world *w)
 static struct own_ref *submit(struct world *w, struct own_ref *argument, int32_t retries, struct own_ref **more)
 {
     struct own_arg  arg = {.type = 'y', .ref = argument};
-    struct own_call call = {.name = "f", .function = 1, .kind = LANE_TASK, .cls = w->cls, .args = &arg, .argc = argument != NULL,
-                            .retries = retries, .count = more ? 2 : 1, .more = more};
+    struct own_call call = {.name = "f",
+                            .function = 1,
+                            .kind = LANE_TASK,
+                            .cls = w->cls,
+                            .args = &arg,
+                            .argc = argument != NULL,
+                            .retries = retries,
+                            .count = more ? 2 : 1,
+                            .more = more};
     return own_submit(&w->own, &call);
 }
 
@@ -80,8 +87,12 @@ static bool answer(struct world *w, uint32_t count)
         values[i].head = (struct lane_value){.type = 'y', .flags = LANE_VALUE_SHARED, .size = sizeof values[i].place};
         values[i].place = (struct lane_ref){.node = w->there, .segment = 1, .offset = ++w->places * 64, .size = SIZE, .type = 'y'};
     }
-    struct lane_record done = {.length = (uint32_t)(LANE_RECORD_SIZE + count * sizeof values[0]), .kind = LANE_DONE,
-                               .sequence = record.sequence, .id = record.id, .slot = record.slot, .attempt = record.attempt};
+    struct lane_record done = {.length = (uint32_t)(LANE_RECORD_SIZE + count * sizeof values[0]),
+                               .kind = LANE_DONE,
+                               .sequence = record.sequence,
+                               .id = record.id,
+                               .slot = record.slot,
+                               .attempt = record.attempt};
     lane_ring_consume(&w->front);
     lane_ring_release(&w->front);
     assert_true(lane_ring_push(&w->back, &done, values));
@@ -147,8 +158,14 @@ static void a_lost_chain_of_calls_is_made_again(void **state)
     own_actor_granted(&w->own, actor, w->own.lanes.data[0]);
     for (int i = 0; i < LENGTH; i++) {
         struct own_arg  arg = {.type = 'y', .ref = last};
-        struct own_call call = {.name = "m", .function = 2, .kind = LANE_CALL, .actor = actor, .args = &arg, .argc = last != NULL,
-                                .retries = 3, .count = 1};
+        struct own_call call = {.name = "m",
+                                .function = 2,
+                                .kind = LANE_CALL,
+                                .actor = actor,
+                                .args = &arg,
+                                .argc = last != NULL,
+                                .retries = 3,
+                                .count = 1};
         last = refs[i] = own_submit(&w->own, &call);
         w->there = i % 2 ? THERE : OTHER;
         assert_true(answer(w, 1));
@@ -260,12 +277,9 @@ static void the_oldest_is_given_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_loop_holds_one_value),
-        cmocka_unit_test(a_lost_chain_of_calls_is_made_again),
-        cmocka_unit_test(a_lost_chain_is_made_again),
-        cmocka_unit_test(an_old_loss_costs_no_run),
-        cmocka_unit_test(what_is_there_stays),
-        cmocka_unit_test(an_argument_that_was_put_stays_as_long_as_it_may_be_needed),
+        cmocka_unit_test(a_loop_holds_one_value),     cmocka_unit_test(a_lost_chain_of_calls_is_made_again),
+        cmocka_unit_test(a_lost_chain_is_made_again), cmocka_unit_test(an_old_loss_costs_no_run),
+        cmocka_unit_test(what_is_there_stays),        cmocka_unit_test(an_argument_that_was_put_stays_as_long_as_it_may_be_needed),
         cmocka_unit_test(the_oldest_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,8 +69,14 @@ static int tear_down(void **state)
 /* A probe of the waiter `sender` comes along the edge to what is believed to run here. */
 static void comes(uint64_t sender, mt_id about, uint64_t items)
 {
-    struct own_msg_probe probe = {.sender = sender, .number = wait.number, .newest = sender, .newest_ns = wait.since_ns,
-                                  .about = about, .items = items, .hops = 1, .path = "he"};
+    struct own_msg_probe probe = {.sender = sender,
+                                  .number = wait.number,
+                                  .newest = sender,
+                                  .newest_ns = wait.since_ns,
+                                  .about = about,
+                                  .items = items,
+                                  .hops = 1,
+                                  .path = "he"};
     own_probe_came(&own, (const uint8_t *)&probe, sizeof probe);
 }
 
@@ -147,8 +153,8 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(what_runs_and_waits_hands_it_on), CASE(what_is_over_ends_it),           CASE(a_call_behind_the_run_hands_it_on),
-        CASE(a_task_behind_the_run_ends_it),   CASE(an_item_on_its_way_ends_it),     CASE(ours_is_believed_for_what_runs),
+        CASE(what_runs_and_waits_hands_it_on),         CASE(what_is_over_ends_it),       CASE(a_call_behind_the_run_hands_it_on),
+        CASE(a_task_behind_the_run_ends_it),           CASE(an_item_on_its_way_ends_it), CASE(ours_is_believed_for_what_runs),
         CASE(a_run_that_waits_beneath_another_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,8 +59,8 @@ static void end(struct world *w)
 static void say(struct world *w, uint16_t kind, uint64_t aux, const void *payload, size_t size)
 {
     struct own_task   *task = w->own.lanes.data[0]->tasks[1];
-    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .sequence = 1,
-                                 .id = task->id, .slot = 1, .aux = aux};
+    struct lane_record record = {
+        .length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .sequence = 1, .id = task->id, .slot = 1, .aux = aux};
     assert_true(lane_ring_push(&w->back, &record, payload));
     lane_ring_publish(&w->back);
     own_poll(&w->own);
@@ -182,7 +182,7 @@ static void items_of_a_second_attempt_are_taken_once(void **state)
 
 static void items_that_break_the_rules_end_the_lane(void **state)
 {
-    struct value     good = int_value(1), bad[3] = {good, good, good};
+    struct value good = int_value(1), bad[3] = {good, good, good};
     struct {
         uint64_t     index;
         struct value value;

@@ -30,7 +30,7 @@ static bool write_file(const char *folder, const char *name, const char *text)
 {
     char path[4200];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int  fd = open(path, O_WRONLY | O_CLOEXEC);
     bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
     if (fd >= 0)
         close(fd);
@@ -64,7 +64,7 @@ static int fill_up(void)
     struct node n;
     node_open(&n, UINT64_C(1) << 40); /* the store's own limit is far away */
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    uint64_t stored = 0;
+    uint64_t            stored = 0;
     for (;;) {
         struct os_segment_view view = {0};
         n.room = (struct os_headroom){.reserve = RESERVE_MIB * MIB};
@@ -75,15 +75,15 @@ static int fill_up(void)
         while (os_store_next(n.store, view.segment, &view))
             n.room.resident += os_memory_resident(view.backing.data_rw);
         struct lane_ref ref;
-        mt_status st = node_put(&n, c, 1, 3 * MIB + stored / 7, 1, &ref); /* every byte is touched */
+        mt_status       st = node_put(&n, c, 1, 3 * MIB + stored / 7, 1, &ref); /* every byte is touched */
         if (st.code == MT_ESTORE_FULL)
             break;
         if (st.code != MT_OK)
             return 4;
         stored += ref.size;
     }
-    fprintf(stderr, "stored %llu MiB under a limit of %llu MiB; then: %s\n",
-            (unsigned long long)(stored / MIB), (unsigned long long)LIMIT_MIB, n.text);
+    fprintf(stderr, "stored %llu MiB under a limit of %llu MiB; then: %s\n", (unsigned long long)(stored / MIB),
+            (unsigned long long)LIMIT_MIB, n.text);
     if (stored < 3 * MIB || !strstr(n.text, "cgroup: limit 96 MiB"))
         return 5;
     node_close(&n);
@@ -114,7 +114,7 @@ int main(void)
         return SKIPPED;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(refused_not_killed)};
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int                     failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (int i = 0; i < 100 && rmdir(group) != 0 && errno == EBUSY; i++) {
         write_file(group, "memory.force_empty", "0"); /* v1: pages that outlive their process */
         usleep(20000);

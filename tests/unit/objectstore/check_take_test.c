@@ -30,16 +30,16 @@ int mt_plant;
 
 struct model {
     struct check_case c;
-    uint8_t *data, *generations;
-    struct os_pins *pins;
-    struct os_store *store;
-    struct os_client writer;
+    uint8_t          *data, *generations;
+    struct os_pins   *pins;
+    struct os_store  *store;
+    struct os_client  writer;
     struct os_actions actions;
-    struct lane_ref ref[VALUES];
-    mt_status freed[VALUES], taken;
-    shm_u32 told[VALUES]; /* writer to raylet: this one is dead; a ring in reality */
-    shm_u32 is_over;      /* the writer has said all */
-    bool back[VALUES];    /* what the raylet handed back */
+    struct lane_ref   ref[VALUES];
+    mt_status         freed[VALUES], taken;
+    shm_u32           told[VALUES]; /* writer to raylet: this one is dead; a ring in reality */
+    shm_u32           is_over;      /* the writer has said all */
+    bool              back[VALUES]; /* what the raylet handed back */
 };
 
 static void must(mt_status st)
@@ -58,19 +58,19 @@ static void model_clear(struct model *m)
 static void put(struct model *m, int which)
 {
     struct os_place place;
-    void *value;
-    uint64_t want;
+    void           *value;
+    uint64_t        want;
     must(os_client_alloc(&m->writer, VALUE_SIZE, &place, &value, &want));
     os_client_publish(&m->writer, place, value, mt_id_make(WRITER, (uint64_t)which + 1, 1), 1, VALUE_SIZE, 'b', &m->ref[which]);
 }
 
 static void reset(struct check_case *c)
 {
-    struct model *m = mt_container_of(c, struct model, c);
+    struct model          *m = mt_container_of(c, struct model, c);
     struct os_store_config config = {.bytes_max = SEGMENT, .node = 1};
-    struct os_backing backing = {.data = m->data, .generations = m->generations};
-    struct lane_ref victim;
-    uint32_t segment;
+    struct os_backing      backing = {.data = m->data, .generations = m->generations};
+    struct lane_ref        victim;
+    uint32_t               segment;
     model_clear(m);
     memset(m->data, 0, 256);
     for (uint64_t at = OS_CHUNK; at < SEGMENT; at += OS_CLASS_MAX)
@@ -155,7 +155,7 @@ static struct check_result explore(int preemptions)
     m.generations = calloc(1, os_generations_bytes(SEGMENT));
     m.pins = calloc(1, sizeof *m.pins);
     assert_true(m.data && m.generations && m.pins);
-    struct check_plan plan = {preemptions, 1000000, 20000, 5};
+    struct check_plan   plan = {preemptions, 1000000, 20000, 5};
     struct check_result r = check_run(&m.c, &plan, false);
     print_message("  %llu executions, %s\n", (unsigned long long)r.executions,
                   r.complete ? "all within the bound" : "not all within the bound");

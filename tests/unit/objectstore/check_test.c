@@ -33,14 +33,14 @@ int mt_plant;
 
 struct model {
     struct check_case c;
-    uint8_t *data, *generations;
-    struct os_pins *pins[2]; /* of reader and writer */
-    struct os_store *store;
-    struct os_client reader, writer;
+    uint8_t          *data, *generations;
+    struct os_pins   *pins[2]; /* of reader and writer */
+    struct os_store  *store;
+    struct os_client  reader, writer;
     struct os_actions actions;
-    struct lane_ref ref;
-    shm_u64 mail; /* raylet to writer: the offset that came back; a ring in reality */
-    bool handed_back, written;
+    struct lane_ref   ref;
+    shm_u64           mail; /* raylet to writer: the offset that came back; a ring in reality */
+    bool              handed_back, written;
 };
 
 static void must(mt_status st)
@@ -78,11 +78,11 @@ static void reset(struct check_case *c)
     m->handed_back = m->written = false;
 
     struct os_store_config config = {.bytes_max = SEGMENT, .node = 1};
-    struct os_backing backing = {.data = m->data, .generations = m->generations};
-    struct os_place place;
-    void *value;
-    uint64_t want;
-    uint32_t segment;
+    struct os_backing      backing = {.data = m->data, .generations = m->generations};
+    struct os_place        place;
+    void                  *value;
+    uint64_t               want;
+    uint32_t               segment;
     must(os_store_new(&config, &m->store));
     must(os_store_add_process(m->store, READER, 1, m->pins[0]));
     must(os_store_add_process(m->store, WRITER, 1, m->pins[1]));
@@ -127,8 +127,8 @@ static void reader(struct model *m)
 {
     for (int i = 0; i < 2; i++) {
         const void *value;
-        uint8_t copy[CHECKED];
-        mt_status st = os_client_pin(&m->reader, &m->ref, &value);
+        uint8_t     copy[CHECKED];
+        mt_status   st = os_client_pin(&m->reader, &m->ref, &value);
         if (st.code == MT_EOBJ_LOST)
             return;
         must(st);
@@ -143,8 +143,8 @@ static void writer(struct model *m)
 {
     struct os_place place;
     struct lane_ref ref;
-    void *value;
-    uint64_t want, offset;
+    void           *value;
+    uint64_t        want, offset;
     while ((offset = shm_load64_acquire(&m->mail)) == 0) {
         if (m->c.killed[RAYLET])
             return;
@@ -173,10 +173,10 @@ static void body(struct check_case *c, int process)
 /* Whatever is sealed under the place's generation is whole, also where its writer was killed. */
 static void finish(struct check_case *c)
 {
-    struct model *m = mt_container_of(c, struct model, c);
+    struct model     *m = mt_container_of(c, struct model, c);
     struct os_object *object = (struct os_object *)(void *)(m->data + m->ref.offset);
-    const uint8_t *value = (const uint8_t *)(object + 1);
-    shm_u32 *generation = (shm_u32 *)(void *)m->generations + m->ref.offset / OS_UNIT;
+    const uint8_t    *value = (const uint8_t *)(object + 1);
+    shm_u32          *generation = (shm_u32 *)(void *)m->generations + m->ref.offset / OS_UNIT;
     if (shm_load32(&object->state) == OS_SEALED && object->generation == shm_load32(generation)) {
         int expected = object->generation == m->ref.generation ? OLD : NEW;
         for (int b = 0; b < CHECKED; b++)
@@ -189,14 +189,13 @@ static void finish(struct check_case *c)
 
 static struct check_result explore(uint32_t kill_mask, int preemptions)
 {
-    struct model m = {
-        .c = {.processes = 3, .kill_mask = kill_mask, .reset = reset, .body = body, .finish = finish}};
+    struct model m = {.c = {.processes = 3, .kill_mask = kill_mask, .reset = reset, .body = body, .finish = finish}};
     m.data = calloc(1, SEGMENT);
     m.generations = calloc(1, os_generations_bytes(SEGMENT));
     m.pins[0] = calloc(1, sizeof *m.pins[0]);
     m.pins[1] = calloc(1, sizeof *m.pins[1]);
     assert_true(m.data && m.generations && m.pins[0] && m.pins[1]);
-    struct check_plan plan = {preemptions, 3000000, 20000, 5};
+    struct check_plan   plan = {preemptions, 3000000, 20000, 5};
     struct check_result r = check_run(&m.c, &plan, false);
     print_message("  %llu executions, %s\n", (unsigned long long)r.executions,
                   r.complete ? "all within the bound" : "not all within the bound");

@@ -26,10 +26,9 @@ static void sizes(void **state)
     (void)state;
     struct node n;
     node_open(&n, 64 * MIB);
-    struct node_client *c = node_add(&n, 1, NODE_JOB);
-    static const uint64_t all[] = {0,    1,     63,    64,    65,    1024,  4096,
-                                   8192, 16384, 21696, 21697, 32768, 65536, 1000000};
-    struct lane_ref refs[sizeof all / sizeof *all];
+    struct node_client   *c = node_add(&n, 1, NODE_JOB);
+    static const uint64_t all[] = {0, 1, 63, 64, 65, 1024, 4096, 8192, 16384, 21696, 21697, 32768, 65536, 1000000};
+    struct lane_ref       refs[sizeof all / sizeof *all];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         expect_ok(node_put(&n, c, 1, all[i], (uint8_t)i, &refs[i]));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -40,7 +39,7 @@ static void sizes(void **state)
         expect_ok(os_client_unpin(&c->client, &refs[i]));
     }
     struct os_place place;
-    void *data;
+    void           *data;
     expect_code(node_alloc(&n, c, UINT64_C(1) << 50, &place, &data), MT_EINVAL);
     expect_code(node_alloc(&n, c, UINT64_MAX, &place, &data), MT_EINVAL);
     node_close(&n);
@@ -48,7 +47,7 @@ static void sizes(void **state)
 
 struct live {
     struct lane_ref ref;
-    uint8_t seed;
+    uint8_t         seed;
 };
 
 /* Thousands of puts and frees of random sizes: values stay whole, freed space is used again, nothing is lost.
@@ -60,9 +59,9 @@ static void random_reuse(void **state)
     struct node n;
     node_open(&n, 256 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct live live[LIVE_MAX];
-    int count = 0;
-    mt_rng rng = {42};
+    struct live         live[LIVE_MAX];
+    int                 count = 0;
+    mt_rng              rng = {42};
     for (int step = 0; step < STEPS; step++) {
         if (count < LIVE_MAX && mt_rng_below(&rng, 2)) {
             uint64_t size = mt_rng_below(&rng, 1u << mt_rng_below(&rng, 18));
@@ -70,7 +69,7 @@ static void random_reuse(void **state)
             expect_ok(node_put(&n, c, 1, size, live[count].seed, &live[count].ref));
             count++;
         } else if (count > 0) {
-            int i = (int)mt_rng_below(&rng, (uint64_t)count);
+            int         i = (int)mt_rng_below(&rng, (uint64_t)count);
             const void *data;
             expect_ok(node_pin(&n, c, &live[i].ref, &data));
             node_expect(data, live[i].ref.size, live[i].seed);
@@ -95,7 +94,7 @@ static void double_free(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct lane_ref small, large;
+    struct lane_ref     small, large;
     expect_ok(node_put(&n, c, 1, 100, 1, &small));
     expect_ok(node_put(&n, c, 1, 100000, 2, &large));
     expect_code(os_client_free(&c->client, small.segment, small.offset + 128, small.generation), MT_EINVAL);
@@ -119,8 +118,8 @@ static void free_while_pinned(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct lane_ref ref, next;
-    const void *data;
+    struct lane_ref     ref, next;
+    const void         *data;
     expect_ok(node_put(&n, c, 1, 50000, 1, &ref));
     expect_ok(node_pin(&n, c, &ref, &data));
     expect_ok(node_pin(&n, c, &ref, &data));
@@ -144,8 +143,8 @@ static void hostile_refs(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *writer = node_add(&n, 1, NODE_JOB), *reader = node_add(&n, 2, NODE_JOB);
-    struct lane_ref good, ref;
-    const void *data;
+    struct lane_ref     good, ref;
+    const void         *data;
     expect_ok(node_put(&n, writer, 1, 1000, 1, &good));
     expect_ok(node_pin(&n, reader, &good, &data));
     expect_ok(os_client_unpin(&reader->client, &good));
@@ -153,23 +152,13 @@ static void hostile_refs(void **state)
     for (int i = 0; i < 100000; i++) {
         ref = good;
         switch (mt_rng_below(&rng, 5)) {
-        case 0:
-            ref.offset = mt_rng_next(&rng) >> mt_rng_below(&rng, 64);
-            break;
-        case 1:
-            ref.size = mt_rng_next(&rng) >> mt_rng_below(&rng, 64);
-            break;
-        case 2:
-            ref.generation = (uint32_t)mt_rng_next(&rng);
-            break;
-        case 3:
-            ref.id.counter_index ^= UINT64_C(1) << mt_rng_below(&rng, 64);
-            break;
-        default:
-            ref.offset = good.offset + OS_UNIT * (1 + mt_rng_below(&rng, 400));
+        case 0: ref.offset = mt_rng_next(&rng) >> mt_rng_below(&rng, 64); break;
+        case 1: ref.size = mt_rng_next(&rng) >> mt_rng_below(&rng, 64); break;
+        case 2: ref.generation = (uint32_t)mt_rng_next(&rng); break;
+        case 3: ref.id.counter_index ^= UINT64_C(1) << mt_rng_below(&rng, 64); break;
+        default: ref.offset = good.offset + OS_UNIT * (1 + mt_rng_below(&rng, 400));
         }
-        if (ref.offset == good.offset && ref.size == good.size && ref.generation == good.generation &&
-            mt_id_equal(ref.id, good.id))
+        if (ref.offset == good.offset && ref.size == good.size && ref.generation == good.generation && mt_id_equal(ref.id, good.id))
             continue;
         expect_code(os_client_pin(&reader->client, &ref, &data), MT_EOBJ_LOST);
     }
@@ -191,10 +180,10 @@ static void hostile_headers(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *writer = node_add(&n, 1, NODE_JOB), *reader = node_add(&n, 2, NODE_JOB);
-    struct os_place place;
-    void *value;
-    const void *data;
-    struct lane_ref ref, copy;
+    struct os_place     place;
+    void               *value;
+    const void         *data;
+    struct lane_ref     ref, copy;
     expect_ok(node_alloc(&n, writer, 1000, &place, &value));
     os_client_publish(&writer->client, place, value, mt_id_make(1, 5, 1), NODE_NUMBER, 1000, 'b', &ref);
     expect_ok(node_pin(&n, reader, &ref, &data));
@@ -222,8 +211,8 @@ static void pin_slots_run_out(void **state)
     struct node n;
     node_open(&n, 256 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct lane_ref *refs = calloc(OS_PIN_SLOTS + 1, sizeof *refs);
-    const void *data;
+    struct lane_ref    *refs = calloc(OS_PIN_SLOTS + 1, sizeof *refs);
+    const void         *data;
     assert_non_null(refs);
     for (uint32_t i = 0; i <= OS_PIN_SLOTS; i++)
         expect_ok(node_put(&n, c, 1, 8, (uint8_t)i, &refs[i]));
@@ -254,8 +243,8 @@ static void trim(void **state)
     struct node n;
     node_open(&n, 256 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct lane_ref small, large[4];
-    struct os_trim t;
+    struct lane_ref     small, large[4];
+    struct os_trim      t;
     expect_ok(node_put(&n, c, 1, 1000, 1, &small));
     for (int i = 0; i < 4; i++)
         expect_ok(node_put(&n, c, 1, 3 * MIB, (uint8_t)i, &large[i]));
@@ -265,8 +254,7 @@ static void trim(void **state)
     assert_int_equal(t.kind, OS_TRIM_NOTHING); /* used in this round */
     os_client_trim_round(&c->client);
     uint64_t before = c->client.own_bytes, segments = 0, pages = 0;
-    for (os_client_trim(&c->client, MIB, &t); t.kind != OS_TRIM_NOTHING;
-         os_client_trim(&c->client, MIB, &t)) {
+    for (os_client_trim(&c->client, MIB, &t); t.kind != OS_TRIM_NOTHING; os_client_trim(&c->client, MIB, &t)) {
         if (t.kind == OS_TRIM_SEGMENT) {
             segments += t.size;
             expect_ok(os_store_segment_back(n.store, 1, t.segment));
@@ -293,13 +281,13 @@ static void reader_becomes_writer(void **state)
     (void)state;
     struct os_client client;
     enum { SEGMENT = 1 << 20 };
-    void *data = aligned_alloc(64, SEGMENT), *generations = calloc(1, os_generations_bytes(SEGMENT));
-    void *view = aligned_alloc(64, SEGMENT); /* where a second mapping would be */
-    void *pins = calloc(1, OS_PINS_BYTES), *value;
-    const void *read;
+    void           *data = aligned_alloc(64, SEGMENT), *generations = calloc(1, os_generations_bytes(SEGMENT));
+    void           *view = aligned_alloc(64, SEGMENT); /* where a second mapping would be */
+    void           *pins = calloc(1, OS_PINS_BYTES), *value;
+    const void     *read;
     struct os_place place;
     struct lane_ref ref;
-    uint64_t want;
+    uint64_t        want;
     assert_true(data && view && generations && pins);
     memset(data, 0, SEGMENT);
     expect_ok(os_client_init(&client, 1, 1, 1, pins));

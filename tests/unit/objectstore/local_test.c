@@ -25,17 +25,17 @@ static void expect_code(mt_status st, int32_t code)
 static void pin_and_alloc(void **state)
 {
     (void)state;
-    struct node n;
+    struct node     n;
     struct os_local local;
     node_open(&n, 64 * MIB);
     expect_ok(os_local_open(&local, n.store, RAYLET, NODE_NUMBER, NODE_JOB));
     n.local = &local;
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct lane_ref ref, copy, again;
-    const void *data;
-    void *to;
-    struct os_place place;
-    char text[OS_TEXT_SIZE];
+    struct lane_ref     ref, copy, again;
+    const void         *data;
+    void               *to;
+    struct os_place     place;
+    char                text[OS_TEXT_SIZE];
     expect_ok(node_put(&n, c, 1, 70000, 1, &ref));
     expect_ok(os_local_pin(&local, &ref, &data));
     node_expect(data, 70000, 1);
@@ -74,7 +74,7 @@ static void pin_and_alloc(void **state)
 static uint64_t pages_of(const struct node *n)
 {
     struct os_segment_view view = {0};
-    uint64_t bytes = 0;
+    uint64_t               bytes = 0;
     while (os_store_next(n->store, view.segment, &view))
         bytes += os_memory_resident(view.backing.data_ro);
     return bytes;
@@ -84,13 +84,13 @@ static uint64_t pages_of(const struct node *n)
 static void trim(void **state)
 {
     (void)state;
-    struct node n;
+    struct node     n;
     struct os_local local;
     struct lane_ref copy[6];
     struct os_place place;
     struct os_stats stats;
-    char text[OS_TEXT_SIZE];
-    void *to;
+    char            text[OS_TEXT_SIZE];
+    void           *to;
     node_open(&n, 64 * MIB);
     expect_ok(os_local_open(&local, n.store, RAYLET, NODE_NUMBER, NODE_JOB));
     n.local = &local;
@@ -127,12 +127,11 @@ static void trim(void **state)
 
 struct raylet {
     struct os_transfer transfer;
-    struct node n;
-    struct os_local local;
+    struct node        n;
+    struct os_local    local;
 };
 
-static mt_status raylet_pin(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *held,
-                            const void **out)
+static mt_status raylet_pin(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *held, const void **out)
 {
     *held = *ref;
     return os_local_pin(&mt_container_of(transfer, struct raylet, transfer)->local, ref, out);
@@ -157,7 +156,7 @@ static void raylet_open(struct raylet *r, struct io_loop *loop, uint32_t number)
 struct arrival {
     struct os_fetch fetch;
     struct io_loop *loop;
-    mt_status st;
+    mt_status       st;
 };
 
 static void arrived(struct os_fetch *fetch, mt_status st)
@@ -171,8 +170,8 @@ static void from_node_to_node(void **state)
 {
     (void)state;
     static const uint64_t sizes[] = {0, 100, 30000, 3 * 1024 * 1024 + 5};
-    struct io_loop *loop;
-    struct raylet a, b;
+    struct io_loop       *loop;
+    struct raylet         a, b;
     expect_ok(io_loop_new(&loop));
     raylet_open(&a, loop, 1);
     raylet_open(&b, loop, 2);
@@ -180,10 +179,10 @@ static void from_node_to_node(void **state)
     for (uint8_t i = 0; i < 4; i++) {
         struct lane_ref ref, copy, found;
         struct os_place place;
-        struct arrival arrival = {.fetch = {.done = arrived}, .loop = loop};
-        void *to;
-        const void *data;
-        char text[OS_TEXT_SIZE];
+        struct arrival  arrival = {.fetch = {.done = arrived}, .loop = loop};
+        void           *to;
+        const void     *data;
+        char            text[OS_TEXT_SIZE];
         expect_ok(node_put(&a.n, writer, 1, sizes[i], i, &ref));
         expect_ok(os_local_alloc(&b.local, ref.size, NULL, &place, &to, text, &b.n.actions));
         expect_ok(os_fetch_start(&b.transfer, &arrival.fetch, "localhost", a.transfer.port, 1, 1, &ref, to));

@@ -28,7 +28,7 @@ static void expect_code(mt_status st, int32_t code)
 static void sealed_and_read_only(void **state)
 {
     (void)state;
-    int rw, ro;
+    int   rw, ro;
     void *base;
     expect_code(os_memory_create("test", 0, &rw, &ro), MT_EINVAL);
     expect_ok(os_memory_create("test", SIZE - 100, &rw, &ro));
@@ -54,7 +54,7 @@ static void sealed_and_read_only(void **state)
 static void pages_come_and_go(void **state)
 {
     (void)state;
-    int rw, ro;
+    int   rw, ro;
     void *base, *view;
     expect_ok(os_memory_create("test", SIZE, &rw, &ro));
     expect_ok(os_memory_map(rw, SIZE, true, &base));

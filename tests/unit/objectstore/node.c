@@ -16,10 +16,10 @@
 /* What a client has mapped. */
 struct node_mapping {
     struct node_mapping *next;
-    struct node_client *client;
-    uint32_t segment;
-    uint64_t size;
-    void *data, *generations;
+    struct node_client  *client;
+    uint32_t             segment;
+    uint64_t             size;
+    void                *data, *generations;
 };
 
 static void expect_ok(mt_status st)
@@ -57,15 +57,12 @@ static void map_for(struct node *node, struct node_client *c, const struct os_se
     *mapping = (struct node_mapping){node->mappings, c, view->segment, view->size, NULL, NULL};
     node->mappings = mapping;
     uint64_t generations = os_generations_bytes(view->size);
-    expect_ok(
-        os_memory_map(own ? view->backing.data_rw : view->backing.data_ro, view->size, own, &mapping->data));
+    expect_ok(os_memory_map(own ? view->backing.data_rw : view->backing.data_ro, view->size, own, &mapping->data));
     expect_ok(os_memory_map(view->backing.generations_ro, generations, false, &mapping->generations));
     if (own)
-        expect_ok(
-            os_client_add_own(&c->client, view->segment, view->size, mapping->data, mapping->data, mapping->generations));
+        expect_ok(os_client_add_own(&c->client, view->segment, view->size, mapping->data, mapping->data, mapping->generations));
     else
-        expect_ok(
-            os_client_add_reader(&c->client, view->segment, view->size, mapping->data, mapping->generations));
+        expect_ok(os_client_add_reader(&c->client, view->segment, view->size, mapping->data, mapping->generations));
 }
 
 static void forget_client(struct node *node, struct node_client *c)
@@ -128,7 +125,7 @@ void node_act(struct node *node)
         struct os_action *a = &node->actions.data[i];
         if (a->kind == OS_SPACE_BACK) {
             struct node_client *c = find_client(node, a->process);
-            bool ours = node->local && a->process == node->local->client.process;
+            bool                ours = node->local && a->process == node->local->client.process;
             assert_true(c || ours);
             expect_ok(os_client_space_back(ours ? &node->local->client : &c->client, a->segment, a->offset));
             node->space_backs++;
@@ -163,26 +160,24 @@ void node_tick(struct node *node, int64_t now_ms)
 static uint32_t make_segment(struct node *node, struct node_client *c, uint64_t size)
 {
     struct os_backing b;
-    uint32_t number;
+    uint32_t          number;
     expect_ok(os_backing_make(size, &b));
     expect_ok(os_store_add_segment(node->store, c->process, size, &b, &number));
     return number;
 }
 
-mt_status node_alloc(struct node *node, struct node_client *c, uint64_t size, struct os_place *place,
-                     void **data)
+mt_status node_alloc(struct node *node, struct node_client *c, uint64_t size, struct os_place *place, void **data)
 {
-    uint64_t want;
+    uint64_t  want;
     mt_status st = os_client_alloc(&c->client, size, place, data, &want);
     if (st.code != MT_EAGAIN)
         return st;
     struct os_grant grant;
-    st = os_store_want(node->store, c->process, want, node->room.limit ? &node->room : NULL, &grant,
-                       node->text, &node->actions);
+    st = os_store_want(node->store, c->process, want, node->room.limit ? &node->room : NULL, &grant, node->text, &node->actions);
     node_act(node);
     if (st.code != MT_OK)
         return st;
-    uint32_t number = grant.segment ? grant.segment : make_segment(node, c, grant.create_size);
+    uint32_t               number = grant.segment ? grant.segment : make_segment(node, c, grant.create_size);
     struct os_segment_view view;
     expect_ok(os_store_segment(node->store, c->process, number, &view));
     assert_int_equal(view.writer, c->process);
@@ -192,17 +187,16 @@ mt_status node_alloc(struct node *node, struct node_client *c, uint64_t size, st
     return os_client_alloc(&c->client, size, place, data, &want);
 }
 
-mt_status node_put(struct node *node, struct node_client *c, uint64_t owner, uint64_t size, uint8_t seed,
-                   struct lane_ref *ref)
+mt_status node_put(struct node *node, struct node_client *c, uint64_t owner, uint64_t size, uint8_t seed, struct lane_ref *ref)
 {
     struct os_place place;
-    void *data;
+    void           *data;
     MT_TRY(node_alloc(node, c, size, &place, &data));
     for (uint64_t i = 0; i < size; i++)
         ((uint8_t *)data)[i] = (uint8_t)(seed + i);
     uint64_t counter = c->process << 24 | ++c->counter; /* ids of one owner, made here by several clients */
-    os_client_publish(&c->client, place, data, mt_id_make(owner, counter, 1),
-                      node->owner_node ? node->owner_node : NODE_NUMBER, size, 'b', ref);
+    os_client_publish(&c->client, place, data, mt_id_make(owner, counter, 1), node->owner_node ? node->owner_node : NODE_NUMBER,
+                      size, 'b', ref);
     return mt_ok();
 }
 

@@ -24,7 +24,7 @@ struct node {
     struct os_actions    actions;
     struct node_client   clients[NODE_CLIENTS];
     struct os_local     *local; /* the raylet itself, where a test has it */
-    struct os_headroom   room; /* limit 0: not passed on */
+    struct os_headroom   room;  /* limit 0: not passed on */
     char                 text[OS_TEXT_SIZE];
     uint64_t             space_backs, closes;
     uint32_t             owner_node; /* of what node_put makes; 0: this one */
@@ -46,8 +46,7 @@ void node_tick(struct node *node, int64_t now_ms);
 /* alloc, asking for segments as needed. */
 mt_status node_alloc(struct node *node, struct node_client *c, uint64_t size, struct os_place *place, void **data);
 /* A whole put: the value is a pattern of `seed`. */
-mt_status node_put(struct node *node, struct node_client *c, uint64_t owner, uint64_t size, uint8_t seed,
-                   struct lane_ref *ref);
+mt_status node_put(struct node *node, struct node_client *c, uint64_t owner, uint64_t size, uint8_t seed, struct lane_ref *ref);
 /* pin, mapping the segment as needed. */
 mt_status node_pin(struct node *node, struct node_client *c, const struct lane_ref *ref, const void **data);
 /* Fails the test unless the value is the pattern of `seed`. */

@@ -42,7 +42,7 @@ static mt_status feed(struct os_serve *serve, const void *bytes, size_t size, mt
     struct io_token token = token_of('a');
     *used = 0;
     while (*used < size) {
-        void *at;
+        void  *at;
         size_t room;
         os_serve_room(serve, &at, &room);
         if (room == 0)
@@ -62,8 +62,8 @@ static mt_status feed(struct os_serve *serve, const void *bytes, size_t size, mt
 static mt_status deliver(struct os_serve *serve, struct os_pull *pull, mt_rng *rng, bool *alive)
 {
     struct iovec pieces[2];
-    void *at;
-    size_t room;
+    void        *at;
+    size_t       room;
     assert_true(os_serve_out(serve, pieces) >= 1);
     os_pull_room(pull, &at, &room);
     assert_true(room > 0);
@@ -76,16 +76,16 @@ static mt_status deliver(struct os_serve *serve, struct os_pull *pull, mt_rng *r
 /* A whole pull between the two. */
 static mt_status pull_through(uint64_t size, uint64_t seed, int32_t answer, uint32_t to_epoch)
 {
-    mt_rng rng = {seed};
-    uint8_t *from = malloc(size + 1), *to = calloc(1, size + 1);
-    struct io_token token = token_of('a');
-    struct os_wire_hello hello = hello_of(&token, to_epoch);
-    struct lane_ref ref = ref_of(size);
-    struct os_serve serve;
-    struct os_pull pull;
+    mt_rng                 rng = {seed};
+    uint8_t               *from = malloc(size + 1), *to = calloc(1, size + 1);
+    struct io_token        token = token_of('a');
+    struct os_wire_hello   hello = hello_of(&token, to_epoch);
+    struct lane_ref        ref = ref_of(size);
+    struct os_serve        serve;
+    struct os_pull         pull;
     struct os_wire_request requests[OS_PULL_AHEAD];
-    size_t queued = 0, used;
-    bool alive = true;
+    size_t                 queued = 0, used;
+    bool                   alive = true;
     assert_true(from && to);
     for (uint64_t i = 0; i < size; i++)
         from[i] = (uint8_t)mt_rng_next(&rng);
@@ -118,13 +118,8 @@ static mt_status pull_through(uint64_t size, uint64_t seed, int32_t answer, uint
 static void every_size(void **state)
 {
     (void)state;
-    static const uint64_t sizes[] = {0,
-                                     1,
-                                     1000,
-                                     MT_OBJECT_CHUNK_BYTES - 1,
-                                     MT_OBJECT_CHUNK_BYTES,
-                                     MT_OBJECT_CHUNK_BYTES + 1,
-                                     7 * MT_OBJECT_CHUNK_BYTES + 123};
+    static const uint64_t sizes[] = {
+        0, 1, 1000, MT_OBJECT_CHUNK_BYTES - 1, MT_OBJECT_CHUNK_BYTES, MT_OBJECT_CHUNK_BYTES + 1, 7 * MT_OBJECT_CHUNK_BYTES + 123};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         assert_int_equal(pull_through(sizes[i], 10 + i, MT_OK, EPOCH).code, MT_OK);
     assert_int_equal(pull_through(100, 1, MT_OK, 0).code, MT_OK);
@@ -141,9 +136,9 @@ static void refusals(void **state)
 static void time_passes(void **state)
 {
     (void)state;
-    struct os_pull pull;
+    struct os_pull  pull;
     struct lane_ref ref = ref_of(10);
-    uint8_t data[10];
+    uint8_t         data[10];
     os_pull_start(&pull, &ref, data, 1000);
     assert_int_equal(os_pull_check(&pull, 1000 + MT_OBJECT_FETCH_MS - 1).code, MT_OK);
     assert_int_equal(os_pull_check(&pull, 1000 + MT_OBJECT_FETCH_MS).code, MT_ETIMEDOUT);
@@ -153,11 +148,11 @@ static void time_passes(void **state)
 static void bad_greetings(void **state)
 {
     (void)state;
-    mt_rng rng = {5};
-    struct io_token right = token_of('a'), wrong = token_of('b');
+    mt_rng               rng = {5};
+    struct io_token      right = token_of('a'), wrong = token_of('b');
     struct os_wire_hello good = hello_of(&right, EPOCH), bad;
-    struct os_serve serve;
-    size_t used;
+    struct os_serve      serve;
+    size_t               used;
     for (size_t bit = 0; bit < 48 + 64 * 8; bit++) {
         size_t at = bit < 48 ? bit / 8 : offsetof(struct os_wire_hello, token) + (bit - 48) / 8;
         bad = good;
@@ -170,8 +165,7 @@ static void bad_greetings(void **state)
     bad = hello_of(&wrong, EPOCH);
     os_serve_start(&serve);
     assert_int_equal(feed(&serve, &bad, sizeof bad, &rng, &used).code, MT_EAUTH);
-    for (size_t i = 0; i < offsetof(struct os_serve, reply);
-         i++) /* a good token does not stay in the struct */
+    for (size_t i = 0; i < offsetof(struct os_serve, reply); i++) /* a good token does not stay in the struct */
         assert_int_not_equal(((uint8_t *)&serve)[i], 'a');
 }
 
@@ -189,11 +183,11 @@ static void bad_requests(void **state)
     bad[5].ref.size = UINT64_MAX;
     bad[5].size = (uint64_t)MT_OBJECT_CHUNK_BYTES_MAX + 1;
     for (int i = 0; i < 6; i++) {
-        mt_rng rng = {6};
-        struct io_token token = token_of('a');
+        mt_rng               rng = {6};
+        struct io_token      token = token_of('a');
         struct os_wire_hello hello = hello_of(&token, EPOCH);
-        struct os_serve serve;
-        size_t used;
+        struct os_serve      serve;
+        size_t               used;
         os_serve_start(&serve);
         assert_int_equal(feed(&serve, &hello, sizeof hello, &rng, &used).code, MT_OK);
         assert_int_equal(feed(&serve, &bad[i], sizeof bad[i], &rng, &used).code, MT_EPROTO);
@@ -205,12 +199,12 @@ static void hostile_source(void **state)
 {
     (void)state;
     enum { SIZE = 3000, GUARD = 64 };
-    mt_rng rng = {8};
+    mt_rng   rng = {8};
     uint8_t *memory = malloc(SIZE + 2 * GUARD);
     assert_non_null(memory);
     for (int round = 0; round < 20000; round++) {
-        struct lane_ref ref = ref_of(SIZE);
-        struct os_pull pull;
+        struct lane_ref        ref = ref_of(SIZE);
+        struct os_pull         pull;
         struct os_wire_request request;
         memset(memory, 0xee, SIZE + 2 * GUARD);
         os_pull_start(&pull, &ref, memory + GUARD, 0);
@@ -219,9 +213,9 @@ static void hostile_source(void **state)
         struct os_wire_reply reply = {OS_WIRE_MAGIC, 0, MT_OK, 0, 0, SIZE, 0, 0};
         ((uint8_t *)&reply)[mt_rng_below(&rng, sizeof reply)] ^= (uint8_t)mt_rng_next(&rng);
         mt_status st = mt_ok();
-        size_t sent = 0;
+        size_t    sent = 0;
         while (st.code == MT_OK && !pull.done && sent < sizeof reply + 2 * SIZE) {
-            void *at;
+            void  *at;
             size_t room;
             os_pull_room(&pull, &at, &room);
             size_t n = 1 + mt_rng_below(&rng, room);
@@ -271,8 +265,8 @@ static void damage_on_the_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size),    cmocka_unit_test(refusals),     cmocka_unit_test(time_passes),
-        cmocka_unit_test(bad_greetings), cmocka_unit_test(bad_requests), cmocka_unit_test(hostile_source),
+        cmocka_unit_test(every_size),        cmocka_unit_test(refusals),     cmocka_unit_test(time_passes),
+        cmocka_unit_test(bad_greetings),     cmocka_unit_test(bad_requests), cmocka_unit_test(hostile_source),
         cmocka_unit_test(damage_on_the_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

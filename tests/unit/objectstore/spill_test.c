@@ -36,8 +36,8 @@ static uint32_t victims(struct node *n, uint64_t bytes, struct lane_ref *out)
 static void large_first_and_none_twice(void **state)
 {
     (void)state;
-    struct node         n;
-    struct lane_ref     ref[6], got[MOST];
+    struct node     n;
+    struct lane_ref ref[6], got[MOST];
     node_open(&n, 64 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
     for (int i = 0; i < 6; i++)
@@ -57,11 +57,11 @@ static void large_first_and_none_twice(void **state)
 static void nothing_pinned_or_unfinished_and_no_copy(void **state)
 {
     (void)state;
-    struct node         n;
-    struct lane_ref     pinned, copy, got[MOST];
-    struct os_place     place;
-    const void         *data;
-    void               *to;
+    struct node     n;
+    struct lane_ref pinned, copy, got[MOST];
+    struct os_place place;
+    const void     *data;
+    void           *to;
     node_open(&n, 64 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
     expect_ok(node_put(&n, c, 1, MIB, 1, &pinned));
@@ -81,10 +81,10 @@ static void nothing_pinned_or_unfinished_and_no_copy(void **state)
 static void taken_under_a_pin(void **state)
 {
     (void)state;
-    struct node         n;
-    struct lane_ref     ref, got[MOST];
-    struct os_stats     stats;
-    const void         *data, *again;
+    struct node     n;
+    struct lane_ref ref, got[MOST];
+    struct os_stats stats;
+    const void     *data, *again;
     node_open(&n, 16 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB), *reader = node_add(&n, 2, NODE_JOB);
     expect_ok(node_put(&n, c, OWNER, 4 * MIB, 9, &ref));
@@ -116,8 +116,8 @@ static void taken_under_a_pin(void **state)
 static void who_frees_and_who_takes(void **state)
 {
     (void)state;
-    struct node         n;
-    struct lane_ref     a, b, got[MOST];
+    struct node     n;
+    struct lane_ref a, b, got[MOST];
     node_open(&n, 16 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
     expect_ok(node_put(&n, c, 1, MIB, 1, &a));
@@ -169,9 +169,9 @@ static void freed_after_its_place_was_reused(void **state)
 static void freed_under_its_own_pin(void **state)
 {
     (void)state;
-    struct node         n;
-    struct lane_ref     ref, got[MOST];
-    const void         *data;
+    struct node     n;
+    struct lane_ref ref, got[MOST];
+    const void     *data;
     node_open(&n, 16 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
     expect_ok(node_put(&n, c, 1, MIB, 1, &ref));
@@ -187,9 +187,9 @@ static void freed_under_its_own_pin(void **state)
 static void room_for_another(void **state)
 {
     (void)state;
-    struct node         n;
-    struct lane_ref     ref[4], got[MOST], other;
-    struct os_trim      trim;
+    struct node     n;
+    struct lane_ref ref[4], got[MOST], other;
+    struct os_trim  trim;
     node_open(&n, 12 * MIB);
     struct node_client *a = node_add(&n, 1, NODE_JOB), *b = node_add(&n, 2, NODE_JOB);
     for (int i = 0; i < 3; i++)
@@ -229,12 +229,12 @@ static void listed(void **state)
 {
     (void)state;
     enum { COUNT = 20 };
-    struct node         n;
-    struct lane_ref     ref[COUNT], copy, found;
-    struct os_seen      out[3];
-    const void         *data;
-    uint32_t            segment = 0, seen = 0, pinned = 0, copies = 0;
-    uint64_t            offset = 0, bytes = 0;
+    struct node     n;
+    struct lane_ref ref[COUNT], copy, found;
+    struct os_seen  out[3];
+    const void     *data;
+    uint32_t        segment = 0, seen = 0, pinned = 0, copies = 0;
+    uint64_t        offset = 0, bytes = 0;
     node_open(&n, 64 * MIB);
     struct node_client *a = node_add(&n, 1, NODE_JOB), *b = node_add(&n, 2, NODE_JOB);
     assert_int_equal(os_store_look(n.store, &segment, &offset, out, 3), 0);

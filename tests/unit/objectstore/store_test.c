@@ -36,8 +36,8 @@ static void dead_comes_back(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *writer = node_add(&n, 1, NODE_JOB), *reader = node_add(&n, 2, NODE_JOB);
-    struct lane_ref ref, next;
-    const void *data;
+    struct lane_ref     ref, next;
+    const void         *data;
     expect_ok(node_put(&n, writer, 1, 30000, 1, &ref));
     expect_ok(node_pin(&n, reader, &ref, &data));
     node_expect(data, 30000, 1);
@@ -67,8 +67,8 @@ static void dead_and_pinned(void **state)
     node_open(&n, 64 * MIB);
     struct node_client *writer = node_add(&n, 1, NODE_JOB), *reader = node_add(&n, 2, NODE_JOB);
     struct node_client *other = node_add(&n, 3, NODE_JOB);
-    struct lane_ref a, b, next;
-    const void *data, *data_b;
+    struct lane_ref     a, b, next;
+    const void         *data, *data_b;
     expect_ok(node_put(&n, writer, 1, 30000, 1, &a));
     expect_ok(node_put(&n, writer, 1, 30000, 2, &b));
     expect_ok(node_pin(&n, reader, &a, &data));
@@ -140,10 +140,10 @@ static void writer_dies(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *owner = node_add(&n, 1, NODE_JOB), *worker = node_add(&n, 2, NODE_JOB);
-    struct lane_ref result, big, own, fresh;
-    struct os_place half;
-    void *half_data;
-    const void *data;
+    struct lane_ref     result, big, own, fresh;
+    struct os_place     half;
+    void               *half_data;
+    const void         *data;
     expect_ok(node_put(&n, worker, 1, 5000, 1, &result));
     expect_ok(node_put(&n, worker, 1, 300000, 2, &big));
     expect_ok(node_put(&n, worker, 2, 5000, 3, &own));
@@ -190,8 +190,8 @@ static void owner_dies(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *owner = node_add(&n, 1, NODE_JOB), *worker = node_add(&n, 2, NODE_JOB);
-    struct lane_ref refs[50], own, remote;
-    const void *data;
+    struct lane_ref     refs[50], own, remote;
+    const void         *data;
     for (int i = 0; i < 50; i++)
         expect_ok(node_put(&n, worker, 1, (uint64_t)i * 1000, (uint8_t)i, &refs[i]));
     expect_ok(node_put(&n, worker, 2, 1000, 1, &own));
@@ -224,8 +224,8 @@ static void jobs_are_apart(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *a = node_add(&n, 1, 1), *b = node_add(&n, 2, 2);
-    struct lane_ref ref, other;
-    const void *data;
+    struct lane_ref     ref, other;
+    const void         *data;
     expect_ok(node_put(&n, a, 1, 5000, 1, &ref));
     expect_ok(node_pin(&n, b, &ref, &data));
     node_expect(data, 5000, 1);
@@ -254,8 +254,8 @@ static void values_outlive_their_job(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *worker = node_add(&n, 1, 1), *owner = node_add(&n, 2, 2);
-    struct lane_ref mine, theirs, far;
-    const void *data;
+    struct lane_ref     mine, theirs, far;
+    const void         *data;
     expect_ok(node_put(&n, worker, 1, 5000, 1, &mine));
     expect_ok(node_put(&n, worker, 2, 5000, 2, &theirs));
     n.owner_node = NODE_NUMBER + 1;
@@ -288,8 +288,8 @@ static void read_while_its_job_ends(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *writer = node_add(&n, 1, 1), *reader = node_add(&n, 2, 2);
-    struct lane_ref ref;
-    const void *data;
+    struct lane_ref     ref;
+    const void         *data;
     expect_ok(node_put(&n, writer, 1, 5000, 1, &ref));
     expect_ok(node_pin(&n, reader, &ref, &data));
     node_kill(&n, writer);
@@ -309,10 +309,10 @@ static void sizes_grow_up_to_the_limit(void **state)
     struct node n;
     node_open(&n, 40 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct os_place place;
-    void *data;
-    uint64_t count = 0;
-    mt_status st;
+    struct os_place     place;
+    void               *data;
+    uint64_t            count = 0;
+    mt_status           st;
     do
         st = node_alloc(&n, c, MIB / 2, &place, &data);
     while (st.code == MT_OK && ++count < 1000);
@@ -339,8 +339,8 @@ static void cgroup_figures_bound_growth(void **state)
     struct node n;
     node_open(&n, 1024 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct os_place place;
-    void *data;
+    struct os_place     place;
+    void               *data;
     n.room = (struct os_headroom){.limit = 100 * MIB, .usage = 60 * MIB, .resident = 0, .reserve = 10 * MIB};
     expect_code(node_alloc(&n, c, 30 * MIB, &place, &data), MT_ESTORE_FULL);
     assert_string_equal(n.text, "object store is full: 31 MiB wanted, 0 of 30 MiB taken; "
@@ -362,7 +362,7 @@ static void cold_warm_segments_are_closed(void **state)
     struct node n;
     node_open(&n, 1024 * MIB);
     struct node_client *c = node_add(&n, 1, NODE_JOB);
-    struct lane_ref ref;
+    struct lane_ref     ref;
     node_tick(&n, 1000);
     expect_ok(node_put(&n, c, 1, 1000, 1, &ref));
     expect_ok(node_put(&n, c, 1, 50 * MIB, 1, &ref));
@@ -389,7 +389,7 @@ static void hostile_segment(void **state)
         struct node n;
         node_open(&n, 64 * MIB);
         struct node_client *c = node_add(&n, 1, NODE_JOB);
-        struct lane_ref ref;
+        struct lane_ref     ref;
         expect_ok(node_put(&n, c, 2, 3000, 1, &ref));
         struct os_segment_view view;
         assert_true(os_store_next(n.store, 0, &view));
@@ -422,14 +422,14 @@ static void hostile_segment(void **state)
 enum { PROCESSES = 5, OBJECTS = 200, STEPS = 30000 };
 
 struct life {
-    struct node n;
-    mt_rng rng;
-    uint64_t next_process;
+    struct node         n;
+    mt_rng              rng;
+    uint64_t            next_process;
     struct node_client *c[PROCESSES];
     struct {
         struct lane_ref ref;
-        uint8_t seed;
-        bool live, pinned[PROCESSES];
+        uint8_t         seed;
+        bool            live, pinned[PROCESSES];
     } o[OBJECTS];
 };
 
@@ -494,7 +494,7 @@ static void life_process_dies(struct life *l, int p)
 
 static void life_step(struct life *l, int step)
 {
-    int i = (int)mt_rng_below(&l->rng, OBJECTS), p = (int)mt_rng_below(&l->rng, PROCESSES);
+    int      i = (int)mt_rng_below(&l->rng, OBJECTS), p = (int)mt_rng_below(&l->rng, PROCESSES);
     uint64_t what = mt_rng_below(&l->rng, 5001);
     if (what < 2000)
         life_put(l, i, p, (uint8_t)step);
@@ -541,7 +541,7 @@ static void copies(void **state)
     struct node n;
     node_open(&n, 64 * MIB);
     struct node_client *raylet = node_add(&n, 1, NODE_JOB);
-    struct lane_ref a, b, found;
+    struct lane_ref     a, b, found;
     expect_ok(node_put(&n, raylet, 50, 1000, 1, &a));
     expect_ok(node_put(&n, raylet, 51, 1000, 2, &b));
     expect_code(os_store_copy_find(n.store, a.id, &found), MT_ENOENT);
@@ -568,7 +568,8 @@ int main(void)
         cmocka_unit_test(who_may_say_dead),
         cmocka_unit_test(writer_dies),
         cmocka_unit_test(owner_dies),
-        cmocka_unit_test(jobs_are_apart), cmocka_unit_test(values_outlive_their_job),
+        cmocka_unit_test(jobs_are_apart),
+        cmocka_unit_test(values_outlive_their_job),
         cmocka_unit_test(read_while_its_job_ends),
         cmocka_unit_test(sizes_grow_up_to_the_limit),
         cmocka_unit_test(cgroup_figures_bound_growth),

@@ -22,7 +22,7 @@ enum { READERS = 2, PUTS = 20000, SEGMENT = 1 << 20, QUEUE = 64, VALUE_MAX = 300
 struct queue {
     pthread_mutex_t lock;
     struct lane_ref ref[QUEUE];
-    uint32_t head, tail;
+    uint32_t        head, tail;
 };
 
 static bool queue_push(struct queue *q, const struct lane_ref *ref)
@@ -46,18 +46,18 @@ static bool queue_pop(struct queue *q, struct lane_ref *ref)
 }
 
 struct test {
-    void *data, *generations, *pins[READERS + 1];
+    void            *data, *generations, *pins[READERS + 1];
     struct os_store *store;
-    uint32_t segment;
-    struct queue to_reader[READERS], to_raylet, to_writer;
-    uint64_t good[READERS], lost[READERS], bad[READERS];
-    uint64_t backs; /* under to_writer.lock */
-    uint64_t failed_puts;
+    uint32_t         segment;
+    struct queue     to_reader[READERS], to_raylet, to_writer;
+    uint64_t         good[READERS], lost[READERS], bad[READERS];
+    uint64_t         backs; /* under to_writer.lock */
+    uint64_t         failed_puts;
 };
 
 struct seat {
     struct test *t;
-    int number;
+    int          number;
 };
 
 static void take_back(struct test *t, struct os_client *client)
@@ -70,15 +70,15 @@ static void take_back(struct test *t, struct os_client *client)
 
 static void *writer(void *arg)
 {
-    struct test *t = arg;
+    struct test     *t = arg;
     struct os_client client;
     if (os_client_init(&client, 1, 1, 1, t->pins[READERS]).code != MT_OK ||
         os_client_add_own(&client, t->segment, SEGMENT, t->data, t->data, t->generations).code != MT_OK)
         abort();
     for (uint64_t i = 0; i < PUTS; i++) {
         struct os_place place;
-        void *data;
-        uint64_t want, size = 100 + i * 37 % VALUE_MAX;
+        void           *data;
+        uint64_t        want, size = 100 + i * 37 % VALUE_MAX;
         struct lane_ref ref;
         while (os_client_alloc(&client, size, &place, &data, &want).code != MT_OK) {
             t->failed_puts++;
@@ -109,10 +109,10 @@ static void *writer(void *arg)
 
 static void *reader(void *arg)
 {
-    struct seat *seat = arg;
-    struct test *t = seat->t;
+    struct seat     *seat = arg;
+    struct test     *t = seat->t;
     struct os_client client;
-    struct lane_ref ref;
+    struct lane_ref  ref;
     if (os_client_init(&client, 10 + (uint64_t)seat->number, 1, 1, t->pins[seat->number]).code != MT_OK ||
         os_client_add_reader(&client, t->segment, SEGMENT, t->data, t->generations).code != MT_OK)
         abort();
@@ -141,16 +141,15 @@ static void *reader(void *arg)
 
 static void *raylet(void *arg)
 {
-    struct test *t = arg;
+    struct test      *t = arg;
     struct os_actions actions = {0};
-    uint64_t backs = 0;
+    uint64_t          backs = 0;
     for (int64_t now = 0; backs < PUTS; now++) {
         struct lane_ref ref;
         while (queue_pop(&t->to_raylet, &ref))
             if (os_store_dead(t->store, 1, &ref).code != MT_OK)
                 abort();
-        if (os_store_sweep(t->store, &actions).code != MT_OK ||
-            os_store_tick(t->store, now, &actions).code != MT_OK)
+        if (os_store_sweep(t->store, &actions).code != MT_OK || os_store_tick(t->store, now, &actions).code != MT_OK)
             abort();
         for (size_t i = 0; i < actions.count; i++) {
             struct lane_ref back = {.segment = actions.data[i].segment, .offset = actions.data[i].offset};
@@ -191,7 +190,7 @@ static void pins_against_hand_back(void **state)
     assert_int_equal(os_store_add_segment(t->store, 1, SEGMENT, &backing, &t->segment).code, MT_OK);
     pthread_mutex_init(&t->to_raylet.lock, NULL);
     pthread_mutex_init(&t->to_writer.lock, NULL);
-    pthread_t threads[READERS + 2];
+    pthread_t   threads[READERS + 2];
     struct seat seats[READERS];
     for (int i = 0; i < READERS; i++) {
         seats[i] = (struct seat){t, i};
@@ -210,8 +209,8 @@ static void pins_against_hand_back(void **state)
         good += t->good[i];
         lost += t->lost[i];
     }
-    print_message("%llu reads, %llu came too late, %llu puts had to wait\n", (unsigned long long)good,
-                  (unsigned long long)lost, (unsigned long long)t->failed_puts);
+    print_message("%llu reads, %llu came too late, %llu puts had to wait\n", (unsigned long long)good, (unsigned long long)lost,
+                  (unsigned long long)t->failed_puts);
     os_store_free(t->store);
     free(t->data);
     free(t->generations);

@@ -23,26 +23,26 @@ enum { SOURCE = 7, SOURCE_EPOCH = 3, PULLER = 4, FETCHES = 20, SIZE_MAX_TEST = 5
 
 struct node_end {
     struct os_transfer transfer;
-    uint8_t *value; /* of every object here */
-    int pins;
-    int stop_at; /* pins: the loop stops there */
-    int32_t refuse; /* code */
+    uint8_t           *value; /* of every object here */
+    int                pins;
+    int                stop_at; /* pins: the loop stops there */
+    int32_t            refuse;  /* code */
 };
 
 struct net {
     struct io_loop *loop;
     struct io_token token;
     struct node_end source, puller;
-    int left; /* fetches under way; the loop stops at 0 */
+    int             left; /* fetches under way; the loop stops at 0 */
     struct io_timer guard, pause;
 };
 
 struct test_fetch {
     struct os_fetch fetch;
-    struct net *net;
-    uint8_t *data;
-    mt_status st;
-    int done;
+    struct net     *net;
+    uint8_t        *data;
+    mt_status       st;
+    int             done;
 };
 
 static struct io_tls *node_tls, *rogue_tls; /* NULL: in clear */
@@ -53,8 +53,7 @@ static void expect_ok(mt_status st)
         fail_msg("%s: %s (errno %d)", mt_code_name(st.code), st.what, st.sys);
 }
 
-static mt_status node_pin(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *held,
-                          const void **out)
+static mt_status node_pin(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *held, const void **out)
 {
     struct node_end *end = mt_container_of(transfer, struct node_end, transfer);
     *held = *ref;
@@ -123,15 +122,13 @@ static void fetched(struct os_fetch *fetch, mt_status st)
         io_loop_stop(t->net->loop);
 }
 
-static mt_status start_of_job(struct net *net, struct test_fetch *t, uint16_t port, uint32_t epoch, uint64_t size,
-                              uint32_t job)
+static mt_status start_of_job(struct net *net, struct test_fetch *t, uint16_t port, uint32_t epoch, uint64_t size, uint32_t job)
 {
     struct lane_ref ref = {.id = {1, size + 1}, .node = SOURCE, .segment = 1, .size = size, .job = job};
     *t = (struct test_fetch){.net = net, .data = calloc(1, size + 1)};
     t->fetch.done = fetched;
     assert_non_null(t->data);
-    mt_status st =
-        os_fetch_start(&net->puller.transfer, &t->fetch, "127.0.0.1", port, SOURCE, epoch, &ref, t->data);
+    mt_status st = os_fetch_start(&net->puller.transfer, &t->fetch, "127.0.0.1", port, SOURCE, epoch, &ref, t->data);
     if (st.code == MT_OK)
         net->left++;
     return st;
@@ -151,7 +148,7 @@ static void run(struct net *net)
 static int32_t fetch_one(struct net *net, uint16_t port, uint32_t epoch, uint64_t size)
 {
     struct test_fetch t;
-    mt_status st = start(net, &t, port, epoch, size);
+    mt_status         st = start(net, &t, port, epoch, size);
     if (st.code == MT_OK) {
         run(net);
         st = t.st;
@@ -166,12 +163,11 @@ static int32_t fetch_one(struct net *net, uint16_t port, uint32_t epoch, uint64_
 static void many_at_once(void **state)
 {
     (void)state;
-    struct net net;
+    struct net        net;
     struct test_fetch t[FETCHES];
     net_open(&net);
     for (int i = 0; i < FETCHES; i++)
-        expect_ok(start(&net, &t[i], net.source.transfer.port, SOURCE_EPOCH,
-                        i == 0 ? 0 : (uint64_t)SIZE_MAX_TEST / (uint64_t)i));
+        expect_ok(start(&net, &t[i], net.source.transfer.port, SOURCE_EPOCH, i == 0 ? 0 : (uint64_t)SIZE_MAX_TEST / (uint64_t)i));
     run(&net);
     for (int i = 0; i < FETCHES; i++) {
         expect_ok(t[i].st);
@@ -204,9 +200,8 @@ static void refusals(void **state)
     int32_t code = fetch_one(&net, port, SOURCE_EPOCH, 100000); /* nobody listens any more */
     assert_int_equal(code, MT_ECONN);
     struct test_fetch t;
-    struct lane_ref ref = {.id = {1, 1}};
-    assert_int_equal(os_fetch_start(&net.puller.transfer, &t.fetch, "no such host", 1, 1, 1, &ref, NULL).code,
-                     MT_EINVAL);
+    struct lane_ref   ref = {.id = {1, 1}};
+    assert_int_equal(os_fetch_start(&net.puller.transfer, &t.fetch, "no such host", 1, 1, 1, &ref, NULL).code, MT_EINVAL);
     net_close(&net);
 }
 
@@ -214,7 +209,7 @@ static void refusals(void **state)
 static void closed_in_the_middle(void **state)
 {
     (void)state;
-    struct net net;
+    struct net        net;
     struct test_fetch t[3];
     net_open(&net);
     for (int i = 0; i < 3; i++)
@@ -234,7 +229,7 @@ static void closed_in_the_middle(void **state)
 static void job_gone_in_the_middle(void **state)
 {
     (void)state;
-    struct net net;
+    struct net        net;
     struct test_fetch t[2];
     net_open(&net);
     net.source.stop_at = 2;
@@ -270,7 +265,7 @@ static void strangers(void **state)
     struct net net;
     net_open(&net);
     mt_rng rng = {3};
-    int fds[MT_CONNS_STRANGER_MAX - 2];
+    int    fds[MT_CONNS_STRANGER_MAX - 2];
     size_t count = sizeof fds / sizeof *fds;
     for (size_t i = 0; i < count; i++) {
         uint8_t garbage[400];
@@ -396,8 +391,8 @@ static int tls_begin(void **state)
 
 static int tls_end(void **state)
 {
-    static const char *const files[] = {"ours/ca.pem", "ours/head.pem", "ours/node.pem", "rogue/ca.pem", "rogue/head.pem",
-                                        "rogue/node.pem", "ours", "rogue", ""};
+    static const char *const files[] = {
+        "ours/ca.pem", "ours/head.pem", "ours/node.pem", "rogue/ca.pem", "rogue/head.pem", "rogue/node.pem", "ours", "rogue", ""};
     char path[160];
     (void)state;
     io_tls_free(node_tls);
@@ -413,12 +408,12 @@ int main(void)
 {
     signal(SIGPIPE, SIG_IGN); /* as in a raylet */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_at_once),         cmocka_unit_test(refusals),
-        cmocka_unit_test(closed_in_the_middle), cmocka_unit_test(job_gone_in_the_middle), cmocka_unit_test(strangers),
-        cmocka_unit_test(too_many_strangers),   cmocka_unit_test(connections_are_kept),
+        cmocka_unit_test(many_at_once),           cmocka_unit_test(refusals),  cmocka_unit_test(closed_in_the_middle),
+        cmocka_unit_test(job_gone_in_the_middle), cmocka_unit_test(strangers), cmocka_unit_test(too_many_strangers),
+        cmocka_unit_test(connections_are_kept),
     };
     const struct CMUnitTest only_tls[] = {cmocka_unit_test(only_certificates_of_the_cluster)};
-    int failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
+    int                     failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
     failed += cmocka_run_group_tests_name("TLS", tests, tls_begin, tls_end);
     return failed + cmocka_run_group_tests_name("TLS alone", only_tls, tls_begin, tls_end);
 }

@@ -178,8 +178,8 @@ static void random_cluster(mt_rng *rng, struct policy_node *nodes, struct policy
             if (mt_rng_below(rng, 4) == 0)
                 continue;
             int64_t total = (int64_t)mt_rng_below(rng, k == MEMORY ? (uint64_t)1 << 44 : 9000);
-            nodes[i].resources[nodes[i].resource_count++] =
-                (struct policy_resource){k, total, (int64_t)mt_rng_below(rng, (uint64_t)total + 1)};
+            nodes[i].resources[nodes[i].resource_count++] = (struct policy_resource){
+                k, total, (int64_t)mt_rng_below(rng, (uint64_t)total + 1)};
         }
     }
     *r = (struct policy_request){.policy = (enum policy_kind)mt_rng_below(rng, 4),

@@ -33,9 +33,9 @@ static bool send_packet(int fd, const void *bytes, size_t size, const int *fds, 
 {
     union {
         struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(int) * 4)];
+        char           space[CMSG_SPACE(sizeof(int) * 4)];
     } control = {0};
-    struct iovec iov = {(void *)(uintptr_t)bytes, size};
+    struct iovec  iov = {(void *)(uintptr_t)bytes, size};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     if (fd_count) {
         msg.msg_control = &control;
@@ -53,11 +53,11 @@ static bool receive(int fd, struct client_message *m, int flags)
 {
     union {
         struct cmsghdr align;
-        char space[CMSG_SPACE(sizeof(int) * 4)];
+        char           space[CMSG_SPACE(sizeof(int) * 4)];
     } control;
-    struct iovec iov[2] = {{&m->record, sizeof m->record}, {m->payload, sizeof m->payload}};
+    struct iovec  iov[2] = {{&m->record, sizeof m->record}, {m->payload, sizeof m->payload}};
     struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
-    ssize_t n = recvmsg(fd, &msg, flags | MSG_CMSG_CLOEXEC);
+    ssize_t       n = recvmsg(fd, &msg, flags | MSG_CMSG_CLOEXEC);
     m->fd_count = 0;
     if (n < LANE_RECORD_SIZE)
         return false;
@@ -77,11 +77,11 @@ static void *map_fd(int fd, size_t size)
 
 static bool hello_send(struct client *c, enum ctl_role role, uint16_t version)
 {
-    uint8_t packet[LANE_RECORD_SIZE + sizeof(struct ctl_hello) + 256] = {0};
+    uint8_t             packet[LANE_RECORD_SIZE + sizeof(struct ctl_hello) + 256] = {0};
     struct lane_record *r = (struct lane_record *)(void *)packet;
-    struct ctl_hello *h = (struct ctl_hello *)(void *)(packet + LANE_RECORD_SIZE);
-    char *text = (char *)(h + 1);
-    int exe = -1, fds = 0;
+    struct ctl_hello   *h = (struct ctl_hello *)(void *)(packet + LANE_RECORD_SIZE);
+    char               *text = (char *)(h + 1);
+    int                 exe = -1, fds = 0;
     h->magic = CTL_MAGIC;
     h->version_min = h->version_max = version;
     h->role = role;
@@ -152,7 +152,7 @@ mt_id client_up(struct client *c, enum ctl_kind kind, const void *payload, size_
 static bool next_now(struct client *c, struct client_message *out)
 {
     const uint8_t *payload;
-    bool found = false;
+    bool           found = false;
     if (c->control && lane_ring_peek(&c->down, &out->record, &payload, &found).code == 0 && found) {
         memcpy(out->payload, payload, out->record.length - LANE_RECORD_SIZE);
         out->fd_count = 0;
@@ -198,7 +198,7 @@ bool client_expect(struct client *c, enum ctl_kind kind, struct client_message *
 struct client_lane *client_lane_map(struct client *c, const struct client_message *m, bool is_worker)
 {
     struct client_lane *lane = &c->lanes[c->lane_count];
-    struct ctl_grant g;
+    struct ctl_grant    g;
     if (m->fd_count != 2 || c->lane_count == 64)
         return NULL;
     c->lane_count++;
@@ -252,7 +252,7 @@ void client_close(struct client *c)
 int client_connect(const char *path)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int                fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) < 0) {
         close(fd);
@@ -274,7 +274,7 @@ static void push(struct client_lane *lane, struct lane_record *r)
 
 void client_task(struct client_lane *lane, uint32_t slot, uint64_t function, uint64_t argument)
 {
-    static uint64_t sequence;
+    static uint64_t    sequence;
     struct lane_record r = {.kind = LANE_TASK, .slot = slot, .sequence = ++sequence, .aux = function, .trace = argument};
     r.id = mt_id_make(1, sequence, 0);
     lane_claim_set(&lane_claims_of(lane->memory)[slot], r.sequence, 0);
@@ -283,16 +283,16 @@ void client_task(struct client_lane *lane, uint32_t slot, uint64_t function, uin
 
 void client_revoke(struct client_lane *lane, uint32_t slot)
 {
-    uint64_t word = shm_load64(&lane_claims_of(lane->memory)[slot]);
+    uint64_t           word = shm_load64(&lane_claims_of(lane->memory)[slot]);
     struct lane_record r = {.kind = LANE_REVOKE, .slot = slot, .sequence = word >> 24, .id = {1, (word >> 24) << 16}};
     push(lane, &r);
 }
 
 bool client_outcome(struct client_lane *lane, struct lane_record *out, int timeout_ms)
 {
-    uint64_t end = now_ms() + (uint64_t)timeout_ms;
+    uint64_t       end = now_ms() + (uint64_t)timeout_ms;
     const uint8_t *payload;
-    bool found = false;
+    bool           found = false;
     while (lane_ring_peek(&lane->from, out, &payload, &found).code == 0 && !found && now_ms() < end)
         usleep(200);
     if (!found)
@@ -306,18 +306,14 @@ bool client_outcome(struct client_lane *lane, struct lane_record *out, int timeo
 
 static void run_task(struct client *c, struct client_lane *lane, const struct lane_record *task)
 {
-    shm_u64 *slot = &lane_claims_of(lane->memory)[task->slot];
+    shm_u64           *slot = &lane_claims_of(lane->memory)[task->slot];
     struct lane_record done = *task;
     if (!lane_claim_take(slot, task->sequence, task->attempt, LANE_RUNNING))
         return;
     done.kind = LANE_DONE;
     switch (task->aux) {
-    case TASK_DOUBLE:
-        done.trace = task->trace * 2;
-        break;
-    case TASK_PID:
-        done.trace = (uint64_t)getpid();
-        break;
+    case TASK_DOUBLE: done.trace = task->trace * 2; break;
+    case TASK_PID: done.trace = (uint64_t)getpid(); break;
     case TASK_CRASH:
         memcpy(c->park->crash, "at frobnicate (test)", 21);
         signal(SIGSEGV, SIG_DFL); /* a sanitizer has its own handler */
@@ -328,11 +324,8 @@ static void run_task(struct client *c, struct client_lane *lane, const struct la
         usleep((useconds_t)task->trace * 1000);
         client_up(c, CTL_UNBLOCKED, NULL, 0);
         break;
-    case TASK_SLOW:
-        usleep((useconds_t)task->trace * 1000);
-        break;
-    default:
-        break;
+    case TASK_SLOW: usleep((useconds_t)task->trace * 1000); break;
+    default: break;
     }
     lane_claim_finish(slot, task->sequence, task->attempt);
     push(lane, &done);
@@ -341,8 +334,8 @@ static void run_task(struct client *c, struct client_lane *lane, const struct la
 static void serve_lane(struct client *c, struct client_lane *lane)
 {
     struct lane_record r;
-    const uint8_t *payload;
-    bool found;
+    const uint8_t     *payload;
+    bool               found;
     while (lane_ring_peek(&lane->from, &r, &payload, &found).code == 0 && found) {
         lane_ring_consume(&lane->from);
         lane_ring_release(&lane->from);
@@ -358,7 +351,7 @@ static void serve_lane(struct client *c, struct client_lane *lane)
     }
     if (shm_load32_acquire(&lane_header_of(lane->memory)->recall)) {
         struct lane_record end = {.kind = LANE_END};
-        struct ctl_lease lease = {lane->lease};
+        struct ctl_lease   lease = {lane->lease};
         push(lane, &end);
         client_up(c, CTL_DRAINED, &lease, sizeof lease);
         client_lane_drop(lane);
@@ -367,7 +360,7 @@ static void serve_lane(struct client *c, struct client_lane *lane)
 
 static void serve_as_worker(int fd, uint64_t job)
 {
-    static struct client c;
+    static struct client         c;
     static struct client_message m;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (client_hello(&c, fd, CTL_WORKER, job, CTL_VERSION))
@@ -391,20 +384,22 @@ static void serve_as_worker(int fd, uint64_t job)
 
 static void report_exits(int fd)
 {
-    int status;
+    int   status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        struct { struct lane_record r; struct ctl_child_exit e; } packet = {
-            .r = {.length = sizeof packet, .kind = CTL_CHILD_EXIT}, .e = {pid, status}};
+        struct {
+            struct lane_record    r;
+            struct ctl_child_exit e;
+        } packet = {.r = {.length = sizeof packet, .kind = CTL_CHILD_EXIT}, .e = {pid, status}};
         send_packet(fd, &packet, sizeof packet, NULL, 0);
     }
 }
 
 void client_serve_as_zygote(int fd)
 {
-    static struct client z;
+    static struct client         z;
     static struct client_message m;
-    struct pollfd p = {fd, POLLIN, 0};
+    struct pollfd                p = {fd, POLLIN, 0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (strcmp(getenv("TEST_ZYGOTE"), "dies") == 0)
         _exit(7);
@@ -427,8 +422,10 @@ void client_serve_as_zygote(int fd)
             serve_as_worker(m.fds[0], job);
         }
         close(m.fds[0]);
-        struct { struct lane_record r; struct ctl_forked f; } packet = {
-            .r = {.length = sizeof packet, .kind = CTL_FORKED}};
+        struct {
+            struct lane_record r;
+            struct ctl_forked  f;
+        } packet = {.r = {.length = sizeof packet, .kind = CTL_FORKED}};
         memcpy(&packet.f.token, m.payload, sizeof packet.f.token);
         packet.f.pid = pid;
         int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);

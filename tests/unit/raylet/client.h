@@ -12,55 +12,55 @@
 #include <stdbool.h>
 
 struct client_lane {
-    uint64_t lease;
-    void    *memory;
-    struct lane_park *peer;
+    uint64_t             lease;
+    void                *memory;
+    struct lane_park    *peer;
     struct lane_producer to;
     struct lane_consumer from;
-    bool     is_worker_side;
+    bool                 is_worker_side;
 };
 
 struct client_message;
 
 struct client {
     struct client_message *kept[32];
-    int      kept_count;
-    int      fd;
-    uint64_t process, job;
-    struct ctl_welcome welcome;
-    void    *control;
-    struct lane_park *park, *switch_park;
-    struct lane_producer up;
-    struct lane_consumer down;
-    struct client_lane lanes[64];
-    int      lane_count;
-    uint64_t next_id;
+    int                    kept_count;
+    int                    fd;
+    uint64_t               process, job;
+    struct ctl_welcome     welcome;
+    void                  *control;
+    struct lane_park      *park, *switch_park;
+    struct lane_producer   up;
+    struct lane_consumer   down;
+    struct client_lane     lanes[64];
+    int                    lane_count;
+    uint64_t               next_id;
 };
 
 /* A message from either way. */
 struct client_message {
     struct lane_record record;
-    uint8_t  payload[LANE_RECORD_MAX];
-    int      fds[CTL_FDS_MAX];
-    int      fd_count;
+    uint8_t            payload[LANE_RECORD_MAX];
+    int                fds[CTL_FDS_MAX];
+    int                fd_count;
 };
 
 /* While true, a driver greets with an environment in which its zygote exits with status 7. */
 extern bool client_zygote_dies;
 
 /* Greets. Returns welcome.code, or -1 when the raylet closed instead. A zygote gets no memory. */
-int  client_hello(struct client *c, int fd, enum ctl_role role, uint64_t job, uint16_t version);
+int   client_hello(struct client *c, int fd, enum ctl_role role, uint64_t job, uint16_t version);
 mt_id client_up(struct client *c, enum ctl_kind kind, const void *payload, size_t size);
-bool client_up_id(struct client *c, enum ctl_kind kind, mt_id id, const void *payload, size_t size);
+bool  client_up_id(struct client *c, enum ctl_kind kind, mt_id id, const void *payload, size_t size);
 /* The next message from socket or ring, within about timeout_ms. */
 bool client_next(struct client *c, struct client_message *out, int timeout_ms);
 /* The next one of this kind; others are kept for later calls: socket and ring are not ordered against each other. */
 bool client_expect(struct client *c, enum ctl_kind kind, struct client_message *out, int timeout_ms);
 /* Maps the lane of a CTL_GRANT or CTL_LANE. */
 struct client_lane *client_lane_map(struct client *c, const struct client_message *m, bool is_worker);
-void client_lane_drop(struct client_lane *lane);
-void client_close(struct client *c);
-int  client_connect(const char *path);
+void                client_lane_drop(struct client_lane *lane);
+void                client_close(struct client *c);
+int                 client_connect(const char *path);
 
 /* What this executable does when the raylet started it: never returns. */
 void client_serve_as_zygote(int fd);

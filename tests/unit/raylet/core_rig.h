@@ -20,9 +20,9 @@
 enum { DRIVER = 1, PROGRAM_FD = 40, PIDFD = 60, JOB = 0x77 };
 #define MS UINT64_C(1000000)
 
-static struct rlt *r;
+static struct rlt        *r;
 static struct rlt_actions out;
-static uint64_t now, zygote, last_version;
+static uint64_t           now, zygote, last_version;
 
 static inline void begin_as(struct rlt_config config)
 {

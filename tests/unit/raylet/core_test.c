@@ -11,7 +11,7 @@
 static void a_greeting_that_is_wrong_is_refused(void **state)
 {
     struct greeting bad[8];
-    int codes[8] = {MT_EVERSION, MT_EVERSION, MT_EPROTO, MT_EPROTO, MT_EPROTO, MT_EPROTO, MT_EPROTO, -1};
+    int             codes[8] = {MT_EVERSION, MT_EVERSION, MT_EPROTO, MT_EPROTO, MT_EPROTO, MT_EPROTO, MT_EPROTO, -1};
     (void)state;
     begin(false);
     for (int i = 0; i < 8; i++)
@@ -133,7 +133,7 @@ static void the_newest_level_wins(void **state)
     job_begins();
     define(1, 1000, 0);
     demand(1, 1);
-    uint64_t lease = granted_lease();
+    uint64_t          lease = granted_lease();
     struct ctl_demand old = {.class_id = 1, .wanted = 9, .version = 1}, unknown = {.class_id = 5, .wanted = 1, .version = 99};
     up(DRIVER, CTL_DEMAND, (mt_id){0, 0}, &old, sizeof old);
     assert_int_equal(out.count, 0);
@@ -265,11 +265,11 @@ static void a_death_is_told_after_what_the_dead_had_said(void **state)
     job_begins();
     define(1, 1000, 0);
     demand(1, 1);
-    uint64_t worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
+    uint64_t         worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
     struct ctl_lease lease = {granted_lease()};
     step((struct rlt_event){.kind = RLT_EV_CLOSED, .conn = worker});
     assert_int_equal(action(RLT_A_SW_PROC_DRAIN, 0)->conn, worker);
-    assert_null(down(DRIVER, CTL_ENDED)); /* neither its rings nor its status are known */
+    assert_null(down(DRIVER, CTL_ENDED));                         /* neither its rings nor its status are known */
     up(worker, CTL_DRAINED, (mt_id){0, 0}, &lease, sizeof lease); /* it had finished with it */
     assert_int_equal(((const struct ctl_ended *)(const void *)down(DRIVER, CTL_ENDED)->payload)->code, MT_OK);
     step((struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .conn = worker, .text = "at f (prog)"});
@@ -282,8 +282,8 @@ static void a_death_is_told_after_what_the_dead_had_said(void **state)
 static void short_records_end_only_who_sent_them(void **state)
 {
     (void)state;
-    enum ctl_kind kinds[] = {CTL_CLASS, CTL_DEMAND, CTL_DRAINED, CTL_KILL, CTL_LANE_WANT, CTL_MESSAGE, CTL_MONITOR,
-                             CTL_REQUEST, CTL_REGION_WANT, CTL_OBJECT_DEAD, (enum ctl_kind)199};
+    enum ctl_kind kinds[] = {CTL_CLASS,   CTL_DEMAND,  CTL_DRAINED,     CTL_KILL,        CTL_LANE_WANT,     CTL_MESSAGE,
+                             CTL_MONITOR, CTL_REQUEST, CTL_REGION_WANT, CTL_OBJECT_DEAD, (enum ctl_kind)199};
     begin(false);
     job_begins();
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -346,7 +346,7 @@ static void what_waits_is_reported_and_only_the_right_answer_counts(void **state
     assert_null(report()); /* nothing new, and too soon */
 
     Manta__V1__Unschedulable u = MANTA__V1__UNSCHEDULABLE__INIT;
-    Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
+    Manta__V1__HeadToNode    m = MANTA__V1__HEAD_TO_NODE__INIT;
     m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_UNSCHEDULABLE;
     m.unschedulable = &u;
     u.owner = 100;
@@ -360,7 +360,7 @@ static void what_waits_is_reported_and_only_the_right_answer_counts(void **state
     assert_non_null(down(DRIVER, CTL_UNSCHEDULABLE));
 
     Manta__V1__Place place = MANTA__V1__PLACE__INIT;
-    uint32_t nodes[] = {99, 7};
+    uint32_t         nodes[] = {99, 7};
     m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_PLACE;
     m.place = &place;
     place.owner = 100;
@@ -424,7 +424,10 @@ static void a_node_that_was_given_up_ends_its_work_and_joins_anew(void **state)
 
 static void a_name_is_asked_for_again_until_it_is_answered(void **state)
 {
-    struct { struct ctl_request q; struct ctl_name n; } put = {{CTL_OP_NAME_PUT, 0}, {.space = "s", .name = "n", .owner = 100}};
+    struct {
+        struct ctl_request q;
+        struct ctl_name    n;
+    } put = {{CTL_OP_NAME_PUT, 0}, {.space = "s", .name = "n", .owner = 100}};
     mt_id id = {100, 5};
     (void)state;
     begin(true);
@@ -437,7 +440,7 @@ static void a_name_is_asked_for_again_until_it_is_answered(void **state)
     const struct rlt_action *asked = action(RLT_A_HEAD_SEND, 0);
     assert_int_equal(asked->to_head->kind_case, MANTA__V1__NODE_TO_HEAD__KIND_NAME);
     assert_int_equal(asked->to_head->name->id_counter, 5);
-    Manta__V1__NameReply reply = MANTA__V1__NAME_REPLY__INIT;
+    Manta__V1__NameReply  reply = MANTA__V1__NAME_REPLY__INIT;
     Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
     m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_NAME;
     m.name = &reply;

@@ -35,8 +35,8 @@ static void file_remove(const char *name)
 
 static void devices_are_counted(void **state)
 {
-    static const char *const names[] = {"nvidia0", "nvidia1", "nvidia12", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools",
-                                        "nvidia2x", "tty0"};
+    static const char *const names[] = {"nvidia0",    "nvidia1",          "nvidia12", "nvidiactl",
+                                        "nvidia-uvm", "nvidia-uvm-tools", "nvidia2x", "tty0"};
     (void)state;
     assert_int_equal(rlt_gpus_found(folder, NULL), 0);
     assert_int_equal(rlt_gpus_found("/nowhere/at/all", NULL), 0);

@@ -24,11 +24,11 @@
 #include <cmocka.h>
 
 struct fixture {
-    char  dir[64], head_dir[96], node_dir[96], address[128], head_port[128];
-    pid_t head, raylet;
-    struct rpc *rpc;
+    char                dir[64], head_dir[96], node_dir[96], address[128], head_port[128];
+    pid_t               head, raylet;
+    struct rpc         *rpc;
     struct rpc_channel *channel;
-    struct io_token token;
+    struct io_token     token;
 };
 
 static void start_head(struct fixture *f)
@@ -67,8 +67,8 @@ static void start_raylet(struct fixture *f)
     if (f->raylet == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of this test, it leaves nothing */
         fcntl(ready[1], F_SETFD, 0);
-        execl(MANTA_RAYLET, "manta-raylet", "--dir", f->node_dir, "--head-file", file, "--num-cpus", "2", "--ready-fd",
-              ready_fd, NULL);
+        execl(MANTA_RAYLET, "manta-raylet", "--dir", f->node_dir, "--head-file", file, "--num-cpus", "2", "--ready-fd", ready_fd,
+              NULL);
         _exit(127);
     }
     close(ready[1]);
@@ -79,7 +79,7 @@ static void start_raylet(struct fixture *f)
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    char path[160];
+    char            path[160];
     snprintf(f->dir, sizeof f->dir, "/tmp/manta-job-test-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     snprintf(f->head_dir, sizeof f->head_dir, "%s/head", f->dir);
@@ -106,8 +106,8 @@ static int end(pid_t pid)
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    struct stat st;
-    char jobs[160];
+    struct stat     st;
+    char            jobs[160];
     rpc_channel_close(f->channel);
     rpc_free(f->rpc);
     int raylet = end(f->raylet), head = end(f->head);
@@ -126,8 +126,8 @@ static int teardown(void **state)
 static Manta__V1__JobReply *ask(struct fixture *f, const char *method, const ProtobufCMessage *request)
 {
     ProtobufCMessage *reply = NULL;
-    mt_buf bytes = {0}, answer = {0};
-    char detail[MT_ERROR_BYTES_MAX];
+    mt_buf            bytes = {0}, answer = {0};
+    char              detail[MT_ERROR_BYTES_MAX];
     assert_int_equal(rpc_pack(request, &bytes).code, 0);
     mt_status st = rpc_call_blocking(f->channel, method, mt_buf_view(&bytes), 30000, RPC_WAIT_READY, &answer, detail);
     if (st.code)
@@ -142,9 +142,9 @@ static Manta__V1__JobReply *ask(struct fixture *f, const char *method, const Pro
 static void submit(struct fixture *f, const char *id, const char *script, uint64_t time_ms, uint32_t retries)
 {
     Manta__V1__SubmitRequest request = MANTA__V1__SUBMIT_REQUEST__INIT;
-    Manta__V1__JobSpec spec = MANTA__V1__JOB_SPEC__INIT;
-    Manta__V1__Resource cpu = MANTA__V1__RESOURCE__INIT, *resources[1] = {&cpu};
-    char *argv[3] = {"/bin/sh", "-c", (char *)(uintptr_t)script}, *env[1] = {"COLOUR=green"};
+    Manta__V1__JobSpec       spec = MANTA__V1__JOB_SPEC__INIT;
+    Manta__V1__Resource      cpu = MANTA__V1__RESOURCE__INIT, *resources[1] = {&cpu};
+    char                    *argv[3] = {"/bin/sh", "-c", (char *)(uintptr_t)script}, *env[1] = {"COLOUR=green"};
     cpu.name = "CPU";
     cpu.milli = 1000;
     spec.id = spec.name = (char *)(uintptr_t)id;
@@ -180,10 +180,10 @@ static void read_log(struct fixture *f, const char *id, char *out, size_t size)
 {
     Manta__V1__FollowRequest request = MANTA__V1__FOLLOW_REQUEST__INIT;
     struct rpc_stream_config config = {.method = "/manta.v1.Head/FollowJob"};
-    struct rpc_reader *reader;
-    mt_buf bytes = {0}, message = {0};
-    char detail[MT_ERROR_BYTES_MAX];
-    size_t at = 0;
+    struct rpc_reader       *reader;
+    mt_buf                   bytes = {0}, message = {0};
+    char                     detail[MT_ERROR_BYTES_MAX];
+    size_t                   at = 0;
     request.id = (char *)(uintptr_t)id;
     assert_int_equal(rpc_pack(&request.base, &bytes).code, 0);
     assert_int_equal(rpc_reader_open(f->channel, &config, mt_buf_view(&bytes), &reader).code, 0);
@@ -205,8 +205,8 @@ static void read_log(struct fixture *f, const char *id, char *out, size_t size)
 static void a_job_runs_and_its_log_is_kept(void **state)
 {
     struct fixture *f = *state;
-    static char text[4096];
-    char expected[256];
+    static char     text[4096];
+    char            expected[256];
     submit(f, "hello", "echo \"colour $COLOUR\"; echo \"at $MANTA_ADDRESS\" >&2; echo \"token [$MANTA_TOKEN]\"", 0, 0);
     wait_for(f, "hello", "SUCCEEDED", 0, NULL);
     read_log(f, "hello", text, sizeof text);
@@ -227,7 +227,7 @@ static void a_failure_tells_status_and_signal(void **state)
 
 static void a_job_is_stopped_and_times_out(void **state)
 {
-    struct fixture *f = *state;
+    struct fixture       *f = *state;
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
     submit(f, "slow", "sleep 100", 300, 0);
     wait_for(f, "slow", "FAILED", 128 + 15, "time limit");
@@ -240,8 +240,8 @@ static void a_job_is_stopped_and_times_out(void **state)
 static void the_head_may_die_and_come_back(void **state)
 {
     struct fixture *f = *state;
-    static char text[1 << 20];
-    int status;
+    static char     text[1 << 20];
+    int             status;
     submit(f, "through", "for i in 1 2 3 4 5 6 7 8 9 10; do echo line $i; sleep 0.2; done", 0, 0);
     usleep(300000);
     kill(f->head, SIGKILL);
@@ -259,7 +259,7 @@ static void the_head_may_die_and_come_back(void **state)
 static void a_large_log_arrives_whole(void **state)
 {
     struct fixture *f = *state;
-    static char text[3 << 20];
+    static char     text[3 << 20];
     submit(f, "large", "seq 1 200000", 0, 0);
     wait_for(f, "large", "SUCCEEDED", 0, NULL);
     read_log(f, "large", text, sizeof text);

@@ -21,7 +21,7 @@ static struct ctl_resource resource(const char *name, int64_t milli)
 
 static struct rlt_ledger ledger(void)
 {
-    struct rlt_ledger l;
+    struct rlt_ledger   l;
     struct ctl_resource total[] = {resource("CPU", 4000), resource("GPU", 2000), resource("memory", 1 << 30)};
     assert_int_equal(rlt_ledger_init(&l, total, 3).code, MT_OK);
     return l;
@@ -29,8 +29,8 @@ static struct rlt_ledger ledger(void)
 
 static void senseless_amounts_are_refused(void **state)
 {
-    struct rlt_ledger l;
-    char text[256];
+    struct rlt_ledger   l;
+    char                text[256];
     struct ctl_resource bad[] = {resource("CPU", 0), resource("CPU", -1), resource("", 1000), resource("GPU", 1500)};
     struct ctl_resource twice[] = {resource("CPU", 1000), resource("CPU", 1000)};
     struct ctl_resource unended;
@@ -50,10 +50,10 @@ static void senseless_amounts_are_refused(void **state)
 
 static void all_or_nothing(void **state)
 {
-    struct rlt_ledger l = ledger();
-    struct rlt_hold h, none = {0};
+    struct rlt_ledger   l = ledger();
+    struct rlt_hold     h, none = {0};
     struct ctl_resource request[] = {resource("CPU", 2000), resource("memory", (int64_t)2 << 30)};
-    uint32_t lacking = 9;
+    uint32_t            lacking = 9;
     (void)state;
     assert_false(rlt_ledger_take(&l, request, 2, &h));
     assert_memory_equal(&h, &none, sizeof h);
@@ -66,8 +66,8 @@ static void all_or_nothing(void **state)
 
 static void a_fraction_goes_where_there_is_least_room(void **state)
 {
-    struct rlt_ledger l = ledger();
-    struct rlt_hold half, quarter, whole, more;
+    struct rlt_ledger   l = ledger();
+    struct rlt_hold     half, quarter, whole, more;
     struct ctl_resource r;
     (void)state;
     r = resource("GPU", 500);
@@ -90,8 +90,8 @@ static void a_fraction_goes_where_there_is_least_room(void **state)
 
 static void a_blocked_task_lends_its_cpus_only(void **state)
 {
-    struct rlt_ledger l = ledger();
-    struct rlt_hold h, other;
+    struct rlt_ledger   l = ledger();
+    struct rlt_hold     h, other;
     struct ctl_resource request[] = {resource("CPU", 4000), resource("GPU", 1000)};
     (void)state;
     assert_true(rlt_ledger_take(&l, request, 2, &h));
@@ -112,9 +112,9 @@ static void a_blocked_task_lends_its_cpus_only(void **state)
 static void nothing_is_lost_whatever_the_order(void **state)
 {
     struct rlt_ledger l = ledger();
-    struct rlt_hold held[64];
-    mt_rng rng = {42};
-    int count = 0;
+    struct rlt_hold   held[64];
+    mt_rng            rng = {42};
+    int               count = 0;
     (void)state;
     for (int i = 0; i < 20000; i++) {
         if (count < 64 && mt_rng_below(&rng, 2)) {
@@ -141,11 +141,11 @@ static void nothing_is_lost_whatever_the_order(void **state)
 /* Two NUMA nodes of four CPUs, numbered as a machine with threads numbers them. */
 static void pins_stay_in_one_node(void **state)
 {
-    static const uint16_t numa[8] = {0, 1, 0, 1, 0, 1, 0, 1};
-    struct ctl_resource   total[] = {resource("CPU", 8000)}, two = resource("CPU", 2000), three = resource("CPU", 3000);
+    static const uint16_t  numa[8] = {0, 1, 0, 1, 0, 1, 0, 1};
+    struct ctl_resource    total[] = {resource("CPU", 8000)}, two = resource("CPU", 2000), three = resource("CPU", 3000);
     static struct rlt_pins pins;
-    struct rlt_ledger     l;
-    struct rlt_hold       a, b, c, d;
+    struct rlt_ledger      l;
+    struct rlt_hold        a, b, c, d;
     (void)state;
     assert_int_equal(rlt_ledger_init(&l, total, 1).code, MT_OK);
     l.pins = &pins;

@@ -21,7 +21,7 @@ struct wire_frame {
 };
 struct wire {
     struct wire_frame frames[WIRE];
-    int count;
+    int               count;
 };
 
 static void wire_put(struct wire *w, struct rlt_link *l, uint32_t node, const struct link_frame *f)
@@ -53,7 +53,7 @@ static void wire_clear(struct wire *w)
 
 static void queue_one(struct rlt_link *l, uint64_t number, uint32_t size)
 {
-    static uint64_t bytes[LANE_RECORD_MAX / 8];
+    static uint64_t    bytes[LANE_RECORD_MAX / 8];
     struct lane_record r = {.length = LANE_RECORD_SIZE + size, .kind = LANE_TASK, .sequence = number};
     memcpy(bytes, &r, sizeof r);
     link_queue(l, (const uint8_t *)bytes, lane_record_padded(r.length));
@@ -75,18 +75,18 @@ static void every_record_arrives_once_and_in_order(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
-        mt_rng rng = {seed};
+        mt_rng          rng = {seed};
         struct rlt_link ends[2];
-        struct wire wires[2] = {{.count = 0}, {.count = 0}};
-        uint64_t queued[2] = {0}, next[2] = {1, 1}, now = 0;
+        struct wire     wires[2] = {{.count = 0}, {.count = 0}};
+        uint64_t        queued[2] = {0}, next[2] = {1, 1}, now = 0;
         link_init(&ends[0], 2, 1, 10);
         link_init(&ends[1], 1, 1, 7); /* the higher number wins */
         for (int step = 0; step < 2000000 && (next[0] <= 500 || next[1] <= 500); step++) {
-            int side = (int)mt_rng_below(&rng, 2);
-            struct rlt_link *l = &ends[side];
-            struct wire *in = &wires[!side];
+            int                      side = (int)mt_rng_below(&rng, 2);
+            struct rlt_link         *l = &ends[side];
+            struct wire             *in = &wires[!side];
             const struct link_frame *f;
-            bool is_reset;
+            bool                     is_reset;
             now += 1000;
             if (queued[side] < 500 && mt_rng_below(&rng, 2))
                 queue_one(l, ++queued[side], (uint32_t)mt_rng_below(&rng, 5000));
@@ -96,7 +96,7 @@ static void every_record_arrives_once_and_in_order(void **state)
                 wire_put(&wires[side], l, (uint32_t)side + 1, f);
             if (!in->count)
                 continue;
-            int at = (int)mt_rng_below(&rng, (uint64_t)in->count); /* out of order */
+            int      at = (int)mt_rng_below(&rng, (uint64_t)in->count); /* out of order */
             uint64_t luck = mt_rng_below(&rng, 10);
             if (luck > 0 && link_take(l, &in->frames[at].frame, now, &is_reset) == LINK_NEW)
                 take_records(&in->frames[at].frame, &next[side]);
@@ -113,8 +113,7 @@ static void every_record_arrives_once_and_in_order(void **state)
     }
 }
 
-static enum link_verdict give(struct rlt_link *to, struct rlt_link *from, uint32_t node, const struct link_frame *f,
-                              bool *is_reset)
+static enum link_verdict give(struct rlt_link *to, struct rlt_link *from, uint32_t node, const struct link_frame *f, bool *is_reset)
 {
     Manta__V1__Frame out = MANTA__V1__FRAME__INIT;
     link_fill(from, node, 1, f, &out);
@@ -124,7 +123,7 @@ static enum link_verdict give(struct rlt_link *to, struct rlt_link *from, uint32
 static void a_new_link_tells_that_the_old_one_is_over(void **state)
 {
     struct rlt_link a, b;
-    bool is_reset;
+    bool            is_reset;
     (void)state;
     link_init(&a, 2, 1, 10);
     link_init(&b, 1, 1, 10);
@@ -145,10 +144,10 @@ static void a_new_link_tells_that_the_old_one_is_over(void **state)
 
 static void no_more_is_under_way_than_the_credit(void **state)
 {
-    struct rlt_link a, b;
+    struct rlt_link          a, b;
     const struct link_frame *f;
-    uint64_t sent = 0;
-    bool is_reset;
+    uint64_t                 sent = 0;
+    bool                     is_reset;
     (void)state;
     link_init(&a, 2, 1, 10);
     link_init(&b, 1, 1, 10);
@@ -171,11 +170,11 @@ static void no_more_is_under_way_than_the_credit(void **state)
 
 static void nonsense_breaks_the_stream(void **state)
 {
-    struct rlt_link l;
-    uint64_t bytes[64] = {0};
+    struct rlt_link    l;
+    uint64_t           bytes[64] = {0};
     struct lane_record r = {.length = LANE_RECORD_SIZE, .kind = LANE_TASK};
-    Manta__V1__Frame f = MANTA__V1__FRAME__INIT;
-    bool is_reset;
+    Manta__V1__Frame   f = MANTA__V1__FRAME__INIT;
+    bool               is_reset;
     (void)state;
     link_init(&l, 2, 1, 10);
     f.link = 10;

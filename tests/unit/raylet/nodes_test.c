@@ -29,8 +29,8 @@ enum { WAIT_MS = 15000 };
 static struct client_message m;
 
 struct fixture {
-    char  dir[64], head_dir[96], node_dir[2][96], path[2][128];
-    pid_t head, raylet[2];
+    char          dir[64], head_dir[96], node_dir[2][96], path[2][128];
+    pid_t         head, raylet[2];
     struct client c;
 };
 
@@ -56,8 +56,8 @@ static void start_raylet(struct fixture *f, int i)
     if (f->raylet[i] == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of this test, it leaves nothing */
         fcntl(ready[1], F_SETFD, 0);
-        execl(MANTA_RAYLET, "manta-raylet", "--dir", f->node_dir[i], "--node-name", name, "--head-file", file,
-              "--num-cpus", "2", "--ready-fd", ready_fd, "--resources", i ? "gold=2" : "tin=2", NULL);
+        execl(MANTA_RAYLET, "manta-raylet", "--dir", f->node_dir[i], "--node-name", name, "--head-file", file, "--num-cpus", "2",
+              "--ready-fd", ready_fd, "--resources", i ? "gold=2" : "tin=2", NULL);
         _exit(127);
     }
     close(ready[1]);
@@ -136,7 +136,7 @@ static void define_class(struct client *c, uint32_t id, const char *resource, ui
 
 static void demand(struct client *c, uint32_t id, uint32_t wanted)
 {
-    static uint64_t version;
+    static uint64_t   version;
     struct ctl_demand d = {.class_id = id, .wanted = wanted, .version = ++version};
     client_up(c, CTL_DEMAND, &d, sizeof d);
 }
@@ -168,8 +168,8 @@ static struct ctl_ended *ended(struct client *c)
 
 static void tasks_run_on_the_other_node(void **state)
 {
-    struct fixture *f = *state;
-    struct client *c = &f->c;
+    struct fixture  *f = *state;
+    struct client   *c = &f->c;
     struct ctl_grant g;
     define_class(c, 1, "gold", 0);
     demand(c, 1, 1);
@@ -197,14 +197,14 @@ static void tasks_run_on_the_other_node(void **state)
 
 static void a_death_there_is_told_here_with_what_never_began(void **state)
 {
-    struct fixture *f = *state;
-    struct client *c = &f->c;
-    struct ctl_grant g;
+    struct fixture    *f = *state;
+    struct client     *c = &f->c;
+    struct ctl_grant   g;
     struct lane_record r;
     define_class(c, 1, "gold", 0);
     demand(c, 1, 1);
     struct client_lane *lane = grant(c, &g);
-    struct ctl_monitor watch = {.process = g.peer, .node = g.peer_node};
+    struct ctl_monitor  watch = {.process = g.peer, .node = g.peer_node};
     client_up(c, CTL_MONITOR, &watch, sizeof watch);
     client_task(lane, 0, TASK_SLOW, 300);
     client_task(lane, 1, TASK_CRASH, 0);
@@ -231,9 +231,9 @@ static void a_death_there_is_told_here_with_what_never_began(void **state)
 
 static void an_unstarted_task_is_taken_back_from_there(void **state)
 {
-    struct fixture *f = *state;
-    struct client *c = &f->c;
-    struct ctl_grant g;
+    struct fixture    *f = *state;
+    struct client     *c = &f->c;
+    struct ctl_grant   g;
     struct lane_record r;
     define_class(c, 1, "gold", 0);
     demand(c, 1, 1);
@@ -251,8 +251,8 @@ static void an_unstarted_task_is_taken_back_from_there(void **state)
 
 static void an_actor_there_is_called_from_here(void **state)
 {
-    struct fixture *f = *state;
-    struct client *c = &f->c, d;
+    struct fixture  *f = *state;
+    struct client   *c = &f->c, d;
     struct ctl_grant g, g2;
     define_class(c, 1, "gold", CTL_CLASS_ACTOR);
     demand(c, 1, 1);
@@ -260,8 +260,8 @@ static void an_actor_there_is_called_from_here(void **state)
     assert_int_equal(call(own, TASK_DOUBLE, 3), 6);
     assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, CTL_VERSION), 0);
     struct ctl_lane_want want = {.process = g.peer, .node = g.peer_node, .incarnation = 4};
-    mt_id id = client_up(&d, CTL_LANE_WANT, &want, sizeof want);
-    struct client_lane *lane = grant(&d, &g2);
+    mt_id                id = client_up(&d, CTL_LANE_WANT, &want, sizeof want);
+    struct client_lane  *lane = grant(&d, &g2);
     assert_true(mt_id_equal(m.record.id, id));
     assert_int_equal(g2.incarnation, 4);
     assert_int_equal(call(lane, TASK_DOUBLE, 21), 42);
@@ -277,9 +277,12 @@ static void an_actor_there_is_called_from_here(void **state)
 static void messages_go_from_node_to_node(void **state)
 {
     struct fixture *f = *state;
-    struct client *c = &f->c, d;
+    struct client  *c = &f->c, d;
     assert_int_equal(client_hello(&d, client_connect(f->path[1]), CTL_DRIVER, 0x78, CTL_VERSION), 0);
-    struct { struct ctl_message m; char text[8]; } hello = {{d.process, d.welcome.node, 5}, "hello"};
+    struct {
+        struct ctl_message m;
+        char               text[8];
+    } hello = {{d.process, d.welcome.node, 5}, "hello"};
     uint64_t first = c->next_id + 1;
     for (int i = 0; i < 100; i++)
         client_up(c, CTL_MESSAGE, &hello, sizeof hello);
@@ -301,15 +304,15 @@ static void messages_go_from_node_to_node(void **state)
 
 static void a_dead_node_ends_all_that_was_bound_to_it(void **state)
 {
-    struct fixture *f = *state;
-    struct client *c = &f->c;
+    struct fixture  *f = *state;
+    struct client   *c = &f->c;
     struct ctl_grant g;
-    int status;
+    int              status;
     define_class(c, 1, "gold", 0);
     demand(c, 1, 1);
     struct client_lane *lane = grant(c, &g);
-    struct ctl_monitor watch = {.process = g.peer, .node = g.peer_node}, node = {.process = 0, .node = g.peer_node};
-    mt_id ids[2] = {client_up(c, CTL_MONITOR, &watch, sizeof watch), client_up(c, CTL_MONITOR, &node, sizeof node)};
+    struct ctl_monitor  watch = {.process = g.peer, .node = g.peer_node}, node = {.process = 0, .node = g.peer_node};
+    mt_id               ids[2] = {client_up(c, CTL_MONITOR, &watch, sizeof watch), client_up(c, CTL_MONITOR, &node, sizeof node)};
     assert_int_equal(call(lane, TASK_DOUBLE, 3), 6);
     client_task(lane, 1, TASK_SLOW, 100000);
     usleep(50000);
@@ -323,7 +326,10 @@ static void a_dead_node_ends_all_that_was_bound_to_it(void **state)
         assert_int_equal(((struct ctl_death *)(void *)m.payload)->code, MT_ENODE_DIED);
         assert_true(mt_id_equal(m.record.id, ids[0]) || mt_id_equal(m.record.id, ids[1]));
     }
-    struct { struct ctl_message m; char text[8]; } hello = {{g.peer, g.peer_node, 5}, "hello"};
+    struct {
+        struct ctl_message m;
+        char               text[8];
+    } hello = {{g.peer, g.peer_node, 5}, "hello"};
     client_up(c, CTL_MESSAGE, &hello, sizeof hello);
     assert_true(client_expect(c, CTL_BOUNCE, &m, WAIT_MS));
     start_raylet(f, 1); /* the next one takes its place: what was wanted is granted there */
@@ -334,10 +340,10 @@ static void a_dead_node_ends_all_that_was_bound_to_it(void **state)
 /* Nodes that have met go on without the head, and nothing is held twice when it is back. */
 static void leases_are_had_without_the_head(void **state)
 {
-    struct fixture *f = *state;
-    struct client *c = &f->c, d;
+    struct fixture  *f = *state;
+    struct client   *c = &f->c, d;
     struct ctl_grant g;
-    int status;
+    int              status;
     define_class(c, 1, "gold", 0);
     demand(c, 1, 1);
     assert_int_equal(call(grant(c, &g), TASK_DOUBLE, 3), 6); /* there is a link */
@@ -362,8 +368,8 @@ static void leases_are_had_without_the_head(void **state)
 
 static void an_owner_that_dies_gives_back_what_it_held_there(void **state)
 {
-    struct fixture *f = *state;
-    struct client d;
+    struct fixture  *f = *state;
+    struct client    d;
     struct ctl_grant g;
     assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, CTL_VERSION), 0);
     define_class(&d, 1, "gold", 0);
@@ -433,11 +439,11 @@ static void pauses_leave_no_connections(void **state)
 
 static void how_fast(void **state)
 {
-    struct fixture *f = *state;
-    struct ctl_grant g;
+    struct fixture    *f = *state;
+    struct ctl_grant   g;
     struct lane_record r;
-    const uint8_t *payload;
-    bool found;
+    const uint8_t     *payload;
+    bool               found;
     enum { COUNT = 50000, WINDOW = 512 };
     define_class(&f->c, 1, "gold", 0);
     demand(&f->c, 1, 1);

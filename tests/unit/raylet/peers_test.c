@@ -10,10 +10,10 @@ enum { IS_ALIVE = 1, IS_DEAD = 3 };
 
 static void node_is_seen(uint32_t node, uint32_t epoch, uint32_t state)
 {
-    static uint64_t version;
+    static uint64_t       version;
     Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
-    Manta__V1__View view = MANTA__V1__VIEW__INIT;
-    Manta__V1__Node seen = MANTA__V1__NODE__INIT, *nodes[] = {&seen};
+    Manta__V1__View       view = MANTA__V1__VIEW__INIT;
+    Manta__V1__Node       seen = MANTA__V1__NODE__INIT, *nodes[] = {&seen};
     seen.node = node;
     seen.epoch = epoch;
     seen.state = state;
@@ -29,7 +29,7 @@ static void node_is_seen(uint32_t node, uint32_t epoch, uint32_t state)
 static void is_placed_on(uint32_t class_id, uint32_t node)
 {
     Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
-    Manta__V1__Place place = MANTA__V1__PLACE__INIT;
+    Manta__V1__Place      place = MANTA__V1__PLACE__INIT;
     place.owner = 100;
     place.class_id = class_id;
     place.version = last_version;
@@ -55,7 +55,7 @@ static void peer_says(uint64_t stream, uint32_t epoch, uint64_t link, uint64_t a
 /* The last frame with records that went out in this step; NULL: none did. */
 static const Manta__V1__Frame *said_to_peer(void)
 {
-    const Manta__V1__Frame *last = NULL;
+    const Manta__V1__Frame  *last = NULL;
     const struct rlt_action *a;
     for (int i = 0; (a = action(RLT_A_PEER_SEND, i)); i++)
         last = a->frame->records.len ? a->frame : last;

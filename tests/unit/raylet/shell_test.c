@@ -34,7 +34,7 @@ struct fixture {
 
 static void start(struct fixture *f, bool is_private, const char *cpus)
 {
-    int pair[2] = {-1, -1}, ready[2];
+    int  pair[2] = {-1, -1}, ready[2];
     char driver[16], ready_fd[16], byte;
     snprintf(f->dir, sizeof f->dir, "/tmp/manta-raylet-test-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
@@ -45,9 +45,9 @@ static void start(struct fixture *f, bool is_private, const char *cpus)
     f->raylet = fork();
     if (f->raylet == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of this test, it leaves nothing */
-        const char *argv[16] = {MANTA_RAYLET, "--dir", f->dir, "--num-cpus", cpus, "--memory", "1000000",
-                                "--resources", "gold=1", "--ready-fd", ready_fd};
-        int n = 11;
+        const char *argv[16] = {MANTA_RAYLET, "--dir",       f->dir,   "--num-cpus", cpus,    "--memory",
+                                "1000000",    "--resources", "gold=1", "--ready-fd", ready_fd};
+        int         n = 11;
         snprintf(ready_fd, sizeof ready_fd, "%d", ready[1]);
         fcntl(ready[1], F_SETFD, 0);
         if (is_private) {
@@ -82,7 +82,7 @@ static void assert_no_children_of(pid_t session_leader_gone)
 
 static void stop(struct fixture *f)
 {
-    int status;
+    int         status;
     struct stat st;
     if (f->private_fd >= 0)
         close(f->private_fd);
@@ -110,7 +110,7 @@ static void define_class(struct client *c, uint32_t id, const char *resource, in
 
 static void demand(struct client *c, uint32_t id, uint32_t wanted)
 {
-    static uint64_t version;
+    static uint64_t   version;
     struct ctl_demand d = {.class_id = id, .wanted = wanted, .version = ++version};
     client_up(c, CTL_DEMAND, &d, sizeof d);
 }
@@ -142,7 +142,7 @@ static struct ctl_ended *ended(struct client *c)
 static void driver_leases_runs_tasks_and_gives_back(void **state)
 {
     struct fixture f;
-    struct client c;
+    struct client  c;
     (void)state;
     start(&f, true, "2");
     assert_int_equal(client_hello(&c, f.private_fd, CTL_DRIVER, 77, CTL_VERSION), 0);
@@ -168,16 +168,16 @@ static void driver_leases_runs_tasks_and_gives_back(void **state)
 static void crash_and_kill_are_told_with_signal_and_backtrace(void **state)
 {
     struct fixture f;
-    struct client c;
+    struct client  c;
     (void)state;
     start(&f, false, "2");
     assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
     define_class(&c, 1, "CPU", 1000, 0);
     demand(&c, 1, 1);
     struct client_lane *lane = grant(&c);
-    pid_t worker = (pid_t)call(lane, TASK_PID, 0);
-    struct ctl_monitor watch = {.process = ((struct ctl_grant *)(void *)m.payload)->peer, .node = 1};
-    mt_id monitor = client_up(&c, CTL_MONITOR, &watch, sizeof watch);
+    pid_t               worker = (pid_t)call(lane, TASK_PID, 0);
+    struct ctl_monitor  watch = {.process = ((struct ctl_grant *)(void *)m.payload)->peer, .node = 1};
+    mt_id               monitor = client_up(&c, CTL_MONITOR, &watch, sizeof watch);
     client_task(lane, 1, TASK_CRASH, 0);
     struct ctl_ended *e = ended(&c);
     assert_int_equal(e->code, MT_EWORKER_DIED);
@@ -202,13 +202,20 @@ static void crash_and_kill_are_told_with_signal_and_backtrace(void **state)
 static void impossible_requests_are_answered(void **state)
 {
     struct fixture f;
-    struct client c;
+    struct client  c;
     (void)state;
     start(&f, false, "2");
     assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
-    struct { const char *name; int64_t milli; int code; const char *text; } cases[] = {
-        {"CPU", 3000, MT_EUNSCHEDULABLE, "CPU"}, {"GPU", 1000, MT_EUNSCHEDULABLE, "GPU"},
-        {"gold", 1500, MT_EUNSCHEDULABLE, "gold"}, {"CPU", 0, MT_EINVAL, "above zero"}, {"CPU", -5, MT_EINVAL, "above zero"}};
+    struct {
+        const char *name;
+        int64_t     milli;
+        int         code;
+        const char *text;
+    } cases[] = {{"CPU", 3000, MT_EUNSCHEDULABLE, "CPU"},
+                 {"GPU", 1000, MT_EUNSCHEDULABLE, "GPU"},
+                 {"gold", 1500, MT_EUNSCHEDULABLE, "gold"},
+                 {"CPU", 0, MT_EINVAL, "above zero"},
+                 {"CPU", -5, MT_EINVAL, "above zero"}};
     for (uint32_t i = 0; i < 5; i++) {
         define_class(&c, i, cases[i].name, cases[i].milli, 0);
         demand(&c, i, 1);
@@ -227,7 +234,7 @@ static void impossible_requests_are_answered(void **state)
 static void a_blocked_worker_lends_its_cpu(void **state)
 {
     struct fixture f;
-    struct client c;
+    struct client  c;
     (void)state;
     start(&f, false, "1");
     assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
@@ -246,7 +253,7 @@ static void a_blocked_worker_lends_its_cpu(void **state)
 static void a_slice_is_recalled_for_those_who_wait(void **state)
 {
     struct fixture f;
-    struct client c;
+    struct client  c;
     (void)state;
     start(&f, false, "1");
     assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
@@ -266,7 +273,7 @@ static void a_slice_is_recalled_for_those_who_wait(void **state)
 static void an_actor_is_called_by_others_and_dies_with_its_level(void **state)
 {
     struct fixture f;
-    struct client c, d;
+    struct client  c, d;
     (void)state;
     start(&f, false, "2");
     assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
@@ -275,8 +282,8 @@ static void an_actor_is_called_by_others_and_dies_with_its_level(void **state)
     demand(&c, 1, 1);
     grant(&c);
     struct ctl_lane_want want = {.process = ((struct ctl_grant *)(void *)m.payload)->peer, .node = 1, .incarnation = 3};
-    mt_id id = client_up(&d, CTL_LANE_WANT, &want, sizeof want);
-    struct client_lane *lane = grant(&d);
+    mt_id                id = client_up(&d, CTL_LANE_WANT, &want, sizeof want);
+    struct client_lane  *lane = grant(&d);
     assert_true(mt_id_equal(m.record.id, id));
     assert_int_equal(((struct ctl_grant *)(void *)m.payload)->incarnation, 3);
     assert_int_equal(call(lane, TASK_DOUBLE, 21), 42);
@@ -294,12 +301,15 @@ static void an_actor_is_called_by_others_and_dies_with_its_level(void **state)
 static void messages_regions_and_names(void **state)
 {
     struct fixture f;
-    struct client c, d;
+    struct client  c, d;
     (void)state;
     start(&f, false, "1");
     assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
     assert_int_equal(client_hello(&d, client_connect(f.path), CTL_DRIVER, 78, CTL_VERSION), 0);
-    struct { struct ctl_message m; char text[8]; } hello = {{d.process, 1, 5}, "hello"};
+    struct {
+        struct ctl_message m;
+        char               text[8];
+    } hello = {{d.process, 1, 5}, "hello"};
     mt_id id = client_up(&c, CTL_MESSAGE, &hello, sizeof hello);
     assert_true(client_expect(&d, CTL_MESSAGE, &m, WAIT_MS));
     assert_true(mt_id_equal(m.record.id, id));
@@ -325,8 +335,10 @@ static void messages_regions_and_names(void **state)
     assert_true(client_expect(&d, CTL_REPLY, &m, WAIT_MS));
     assert_int_equal(((struct ctl_reply *)(void *)m.payload)->code, MT_ENOENT);
 
-    struct { struct ctl_request r; struct ctl_name n; } name = {{CTL_OP_NAME_PUT, 0},
-        {.space = "s", .name = "n", .actor = {9, 9}, .owner = c.process, .owner_node = 1}};
+    struct {
+        struct ctl_request r;
+        struct ctl_name    n;
+    } name = {{CTL_OP_NAME_PUT, 0}, {.space = "s", .name = "n", .actor = {9, 9}, .owner = c.process, .owner_node = 1}};
     client_up(&c, CTL_REQUEST, &name, sizeof name);
     assert_true(client_expect(&c, CTL_REPLY, &m, WAIT_MS));
     assert_int_equal(((struct ctl_reply *)(void *)m.payload)->code, MT_OK);
@@ -349,8 +361,8 @@ static void messages_regions_and_names(void **state)
 static void broken_peers_are_dropped_and_others_stay(void **state)
 {
     struct fixture f;
-    struct client good, bad;
-    char bytes[512];
+    struct client  good, bad;
+    char           bytes[512];
     (void)state;
     start(&f, false, "1");
     assert_int_equal(client_hello(&good, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
@@ -365,16 +377,18 @@ static void broken_peers_are_dropped_and_others_stay(void **state)
         close(fd);
     }
     struct lane_record truncated = {.length = 4096, .kind = CTL_HELLO};
-    int fd = client_connect(f.path);
+    int                fd = client_connect(f.path);
     assert_int_equal(write(fd, &truncated, sizeof truncated), sizeof truncated);
     assert_int_equal(recv(fd, bytes, 1, 0), 0);
     close(fd);
 
     for (int kind = 0; kind < 3; kind++) { /* a greeted process that then breaks the rules of its ring */
         assert_int_equal(client_hello(&bad, client_connect(f.path), CTL_DRIVER, 80 + kind, CTL_VERSION), 0);
-        struct lane_record r = {.length = kind == 0 ? 99999 : kind == 1 ? LANE_RECORD_SIZE : LANE_RECORD_SIZE + 8,
+        struct lane_record r = {.length = kind == 0   ? 99999
+                                          : kind == 1 ? LANE_RECORD_SIZE
+                                                      : LANE_RECORD_SIZE + 8,
                                 .kind = kind == 1 ? 999 : CTL_DEMAND};
-        void *at = lane_ring_reserve(&bad.up, LANE_RECORD_SIZE);
+        void              *at = lane_ring_reserve(&bad.up, LANE_RECORD_SIZE);
         memcpy(at, &r, sizeof r);
         lane_ring_commit(&bad.up, 128);
         lane_ring_publish(&bad.up);
@@ -392,7 +406,7 @@ static void broken_peers_are_dropped_and_others_stay(void **state)
 static void a_program_that_cannot_start_is_reported(void **state)
 {
     struct fixture f;
-    struct client c;
+    struct client  c;
     (void)state;
     start(&f, false, "1");
     client_zygote_dies = true; /* its greeting asks the zygote to */
@@ -411,7 +425,7 @@ static void a_program_that_cannot_start_is_reported(void **state)
 static void workers_die_with_their_raylet(void **state)
 {
     struct fixture f;
-    struct client c;
+    struct client  c;
     (void)state;
     start(&f, false, "1");
     assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);

@@ -15,17 +15,17 @@ enum { EVENTS = 256, NODE_A = 1, NODE_B = 2, ROUTE_A = 11, ROUTE_B = 22, CONN = 
 
 /* One node: a switch, one process, one lane. */
 struct node {
-    struct sw_out   out;
-    struct sw      *sw;
-    void           *control, *lane;
-    struct lane_park *park;
-    struct lane_producer up, to;     /* the process's ends */
+    struct sw_out        out;
+    struct sw           *sw;
+    void                *control, *lane;
+    struct lane_park    *park;
+    struct lane_producer up, to; /* the process's ends */
     struct lane_consumer down, from;
-    struct rlt_event events[EVENTS]; /* without payloads */
-    int              count, wakes;
-    uint8_t          last[LANE_RECORD_MAX]; /* payload of the last event */
-    uint8_t         *run;                   /* records for the other node */
-    size_t           run_size;
+    struct rlt_event     events[EVENTS]; /* without payloads */
+    int                  count, wakes;
+    uint8_t              last[LANE_RECORD_MAX]; /* payload of the last event */
+    uint8_t             *run;                   /* records for the other node */
+    size_t               run_size;
 };
 
 static void on_event(struct sw_out *out, const struct rlt_event *e)
@@ -94,7 +94,7 @@ static struct lane_record record(uint16_t kind, uint32_t size)
 static bool next(struct lane_consumer *c, struct lane_record *out)
 {
     const uint8_t *payload;
-    bool found;
+    bool           found;
     assert_int_equal(lane_ring_peek(c, out, &payload, &found).code, MT_OK);
     if (found)
         lane_ring_consume(c);
@@ -106,7 +106,7 @@ static bool next(struct lane_consumer *c, struct lane_record *out)
 
 static void up_and_down(void **state)
 {
-    struct node n;
+    struct node        n;
     struct lane_record r = record(CTL_DEMAND, 8), got;
     (void)state;
     node_begin(&n);
@@ -129,7 +129,7 @@ static void up_and_down(void **state)
 
 static void what_the_dead_left_is_read_first(void **state)
 {
-    struct node n;
+    struct node        n;
     struct lane_record r = record(CTL_DRAINED, 0);
     (void)state;
     node_begin(&n);
@@ -147,7 +147,7 @@ static void what_the_dead_left_is_read_first(void **state)
 
 static void a_ring_that_breaks_the_rules_is_left(void **state)
 {
-    struct node n;
+    struct node        n;
     struct lane_record r = record(CTL_DEMAND, 0);
     (void)state;
     node_begin(&n);
@@ -163,10 +163,10 @@ static void a_ring_that_breaks_the_rules_is_left(void **state)
 
 static void a_process_that_does_not_read_is_bounded(void **state)
 {
-    static uint8_t payload[LANE_RECORD_MAX - LANE_RECORD_SIZE];
-    struct node n;
+    static uint8_t     payload[LANE_RECORD_MAX - LANE_RECORD_SIZE];
+    struct node        n;
     struct lane_record got;
-    int fits = 0, read = 0;
+    int                fits = 0, read = 0;
     (void)state;
     node_begin(&n);
     struct rlt_action message = {.kind = RLT_A_SW_DOWN, .conn = CONN, .record = record(CTL_MESSAGE, 8000), .payload = payload};
@@ -195,10 +195,20 @@ static void lane_begin(struct node *a, struct node *b)
 {
     node_begin(a);
     node_begin(b);
-    act(a, (struct rlt_action){.kind = RLT_A_SW_LANE_OPEN, .lane = LANE, .conn = CONN, .node = NODE_B, .number = ROUTE_A,
-                               .peer = ROUTE_B, .flags = RLT_SIDE_WORKER});
-    act(b, (struct rlt_action){.kind = RLT_A_SW_LANE_OPEN, .lane = LANE, .conn = CONN, .node = NODE_A, .number = ROUTE_B,
-                               .peer = ROUTE_A, .flags = RLT_SIDE_OWNER});
+    act(a, (struct rlt_action){.kind = RLT_A_SW_LANE_OPEN,
+                               .lane = LANE,
+                               .conn = CONN,
+                               .node = NODE_B,
+                               .number = ROUTE_A,
+                               .peer = ROUTE_B,
+                               .flags = RLT_SIDE_WORKER});
+    act(b, (struct rlt_action){.kind = RLT_A_SW_LANE_OPEN,
+                               .lane = LANE,
+                               .conn = CONN,
+                               .node = NODE_A,
+                               .number = ROUTE_B,
+                               .peer = ROUTE_A,
+                               .flags = RLT_SIDE_OWNER});
     lane_producer_init(&a->to, &lane_header_of(a->lane)->forward, lane_forward_of(a->lane));
     lane_consumer_init(&a->from, &lane_header_of(a->lane)->back, lane_back_of(a->lane));
     lane_consumer_init(&b->from, &lane_header_of(b->lane)->forward, lane_forward_of(b->lane));
@@ -241,7 +251,7 @@ static void finish(struct node *b, const struct lane_record *task)
 
 static void a_task_goes_there_and_its_outcome_comes_back(void **state)
 {
-    struct node a, b;
+    struct node        a, b;
     struct lane_record r;
     (void)state;
     lane_begin(&a, &b);
@@ -266,7 +276,7 @@ static void a_task_goes_there_and_its_outcome_comes_back(void **state)
 
 static void a_task_is_taken_back_before_it_leaves_and_after(void **state)
 {
-    struct node a, b;
+    struct node        a, b;
     struct lane_record r, revoke = record(LANE_REVOKE, 0);
     (void)state;
     lane_begin(&a, &b);
@@ -299,7 +309,7 @@ static void a_task_is_taken_back_before_it_leaves_and_after(void **state)
 
 static void a_dead_worker_leaves_its_outcomes_and_what_it_never_began(void **state)
 {
-    struct node a, b;
+    struct node        a, b;
     struct lane_record r, ended = record(CTL_ENDED, 0);
     (void)state;
     lane_begin(&a, &b);
@@ -335,11 +345,11 @@ static void a_dead_worker_leaves_its_outcomes_and_what_it_never_began(void **sta
 
 static void the_end_waits_behind_what_the_owner_has_not_read(void **state)
 {
-    static uint8_t payload[LANE_RECORD_MAX - LANE_RECORD_SIZE];
-    static uint8_t frame[LANE_RECORD_MAX];
-    struct node a, b;
+    static uint8_t     payload[LANE_RECORD_MAX - LANE_RECORD_SIZE];
+    static uint8_t     frame[LANE_RECORD_MAX];
+    struct node        a, b;
     struct lane_record r = record(LANE_DONE, LANE_RECORD_MAX - LANE_RECORD_SIZE), got;
-    int done = 0;
+    int                done = 0;
     (void)state;
     lane_begin(&a, &b);
     for (uint64_t sequence = 1; sequence <= 600; sequence++) {
@@ -369,7 +379,7 @@ static void the_end_waits_behind_what_the_owner_has_not_read(void **state)
 
 static void strangers_records_go_nowhere(void **state)
 {
-    struct node a, b;
+    struct node        a, b;
     struct lane_record r = record(LANE_DONE, 0), got;
     (void)state;
     lane_begin(&a, &b);

@@ -107,7 +107,9 @@ static void climbers(void **state)
 {
     (void)state;
     static const char *const paths[] = {"../x", "/tmp/x", "a/../../x", "..", "a/..", ".", "", "a//b", "a/", "./a"};
-    static const struct { const char *path, *target; } links[] = {
+    static const struct {
+        const char *path, *target;
+    } links[] = {
         {"l", "/etc/passwd"}, {"l", ".."}, {"l", "../x"}, {"a/l", "../../x"}, {"l", "a/../../x"}, {"l", "a/.."}, {"l", ""},
     };
     struct made m;

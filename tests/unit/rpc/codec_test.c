@@ -11,9 +11,9 @@
 
 static void packed_and_unpacked(void **state)
 {
-    Test__Sample sample = TEST__SAMPLE__INIT;
+    Test__Sample      sample = TEST__SAMPLE__INIT;
     ProtobufCMessage *back;
-    mt_buf buf;
+    mt_buf            buf;
     (void)state;
     sample.name = "manta";
     sample.number = 42;
@@ -34,9 +34,9 @@ static void packed_and_unpacked(void **state)
 
 static void empty_and_too_large(void **state)
 {
-    Test__Sample sample = TEST__SAMPLE__INIT;
+    Test__Sample      sample = TEST__SAMPLE__INIT;
     ProtobufCMessage *back;
-    mt_buf buf;
+    mt_buf            buf;
     (void)state;
     assert_ok(rpc_pack(&sample.base, &buf));
     assert_int_equal(buf.size, 0);
@@ -53,8 +53,8 @@ static void empty_and_too_large(void **state)
 
 static void garbage_is_refused_or_harmless(void **state)
 {
-    mt_rng rng = {99};
-    unsigned char bytes[64];
+    mt_rng            rng = {99};
+    unsigned char     bytes[64];
     ProtobufCMessage *back;
     (void)state;
     for (int i = 0; i < 20000; i++) {

@@ -6,11 +6,11 @@
 
 struct echo_stream {
     struct rpc_stream_handler handler;
-    struct echo_server *echo;
-    struct rpc_stream *stream;
-    mt_buf held; /* a message that did not fit into the send queue */
-    bool is_direct, has_ended, is_sink;
-    unsigned count;
+    struct echo_server       *echo;
+    struct rpc_stream        *stream;
+    mt_buf                    held; /* a message that did not fit into the send queue */
+    bool                      is_direct, has_ended, is_sink;
+    unsigned                  count;
 };
 
 static struct echo_server *echo_of(struct rpc_service *service)
@@ -28,9 +28,9 @@ static void echo_unary(struct rpc_service *service, struct rpc_call *call, mt_vi
 }
 
 struct never {
-    struct rpc_gone gone;
+    struct rpc_gone     gone;
     struct echo_server *echo;
-    struct rpc_call *call;
+    struct rpc_call    *call;
 };
 static void never_gone(struct rpc_gone *gone)
 {
@@ -111,7 +111,7 @@ static void stream_drained(struct rpc_stream_handler *handler, struct rpc_stream
 static void stream_ended(struct rpc_stream_handler *handler, struct rpc_stream *stream)
 {
     struct echo_stream *s = mt_container_of(handler, struct echo_stream, handler);
-    char number[16];
+    char                number[16];
     s->has_ended = true;
     if (s->is_sink) {
         snprintf(number, sizeof number, "%u", s->count);
@@ -122,8 +122,7 @@ static void stream_ended(struct rpc_stream_handler *handler, struct rpc_stream *
         rpc_stream_finish(stream, mt_ok(), NULL);
 }
 
-static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
-                          const struct rpc_result *result)
+static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
 {
     struct echo_stream *s = mt_container_of(handler, struct echo_stream, handler);
     (void)result;
@@ -285,7 +284,7 @@ void client_stop(struct echo_client *client)
 
 struct rpc_channel *client_channel(struct echo_client *client, uint16_t port, const struct io_token *token)
 {
-    char target[32];
+    char                target[32];
     struct rpc_channel *channel = NULL;
     snprintf(target, sizeof target, "127.0.0.1:%u", port);
     struct rpc_channel_config config = {.target = target, .token = token, .tls = client->tls, .peer = client->peer};
@@ -314,8 +313,8 @@ static void call_done(struct rpc_unary *unary, const struct rpc_result *result, 
     io_loop_stop(call->client->loop);
 }
 
-void call_begin(struct test_call *call, struct echo_client *client, struct rpc_channel *channel,
-                const char *method, mt_view request, uint32_t timeout_ms, unsigned flags)
+void call_begin(struct test_call *call, struct echo_client *client, struct rpc_channel *channel, const char *method,
+                mt_view request, uint32_t timeout_ms, unsigned flags)
 {
     memset(call, 0, sizeof *call);
     call->client = client;
@@ -324,8 +323,8 @@ void call_begin(struct test_call *call, struct echo_client *client, struct rpc_c
     assert_false(call->is_done);
 }
 
-int32_t call_now(struct test_call *call, struct echo_client *client, struct rpc_channel *channel,
-                 const char *method, mt_view request, uint32_t timeout_ms)
+int32_t call_now(struct test_call *call, struct echo_client *client, struct rpc_channel *channel, const char *method,
+                 mt_view request, uint32_t timeout_ms)
 {
     call_begin(call, client, channel, method, request, timeout_ms, 0);
     while (!call->is_done)

@@ -65,7 +65,7 @@ static void dial(int fd)
 /* Reads until the server has closed the connection; false if it has not within 20 s. */
 static bool is_dropped(int fd)
 {
-    char bytes[4096];
+    char          bytes[4096];
     struct pollfd p = {fd, POLLIN, 0};
     while (poll(&p, 1, 20000) == 1) {
         ssize_t n = recv(fd, bytes, sizeof bytes, 0);
@@ -77,10 +77,9 @@ static bool is_dropped(int fd)
 
 static void assert_served(void)
 {
-    struct test_call call;
+    struct test_call    call;
     struct rpc_channel *channel = client_channel(&client, echo.port, &echo.token); /* a new connection */
-    assert_int_equal(call_now(&call, &client, channel, "/test.Echo/Unary", mt_view_text("hello"), 30000),
-                     MT_OK);
+    assert_int_equal(call_now(&call, &client, channel, "/test.Echo/Unary", mt_view_text("hello"), 30000), MT_OK);
     assert_string_equal(call.reply.data, "hello");
     call_end(&call);
     rpc_channel_close(channel);
@@ -90,11 +89,11 @@ static void garbage_ends_its_own_connection_only(void **state)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     static const char settings[] = "\0\0\0\4\0\0\0\0\0", giant_frame[] = "\xff\xff\xff\1\4\0\0\0\1";
-    mt_rng rng = {7};
-    char bytes[8192];
+    mt_rng            rng = {7};
+    char              bytes[8192];
     (void)state;
     for (int round = 0; round < 24; round++) {
-        int fd = make_socket();
+        int    fd = make_socket();
         size_t size = 0;
         dial(fd);
         if (round % 4 >= 1) { /* garbage after a right beginning goes deeper */
@@ -110,8 +109,7 @@ static void garbage_ends_its_own_connection_only(void **state)
             size += 9;
         }
         while (size < 1024 + (size_t)round * 256)
-            bytes[size++] =
-                (char)(mt_rng_next(&rng) | 0x80); /* never a frame of a kind that is just ignored */
+            bytes[size++] = (char)(mt_rng_next(&rng) | 0x80); /* never a frame of a kind that is just ignored */
         ssize_t sent = send(fd, bytes, size, MSG_NOSIGNAL);
         (void)sent; /* the server may have hung up already */
         assert_true(is_dropped(fd));
@@ -158,7 +156,7 @@ static void one_address_opens_so_many(void **state)
 {
     enum { MANY = 2 * MT_BOUND_BURST };
     struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK + 1)}};
-    int fds[MANY];
+    int                fds[MANY];
     (void)state;
     for (int i = 0; i < MANY; i++) {
         fds[i] = make_socket();
@@ -178,7 +176,7 @@ static void one_address_opens_so_many(void **state)
 static int32_t call_until_connected(struct rpc_channel *channel, const char *method)
 {
     struct test_call call;
-    int32_t code = MT_ECONN;
+    int32_t          code = MT_ECONN;
     for (int i = 0; i < 100 && code == MT_ECONN; i++) {
         code = call_now(&call, &client, channel, method, mt_view_text("x"), 30000);
         call_end(&call);
@@ -236,7 +234,7 @@ static void the_end_of_a_connection_is_noticed(void **state)
 static void no_descriptor_left_does_not_make_it_deaf(void **state)
 {
     enum { MANY = 60 };
-    int fds[MANY];
+    int           fds[MANY];
     struct rlimit old, low;
     (void)state;
     for (int i = 0; i < MANY; i++)
@@ -314,7 +312,7 @@ static void only_certificates_of_the_cluster_are_served(void **state)
     rpc_channel_close(wrong);
     client.peer = IO_TLS_HEAD;
     echo_stats(&echo);
-    assert_true(echo.stats.refused_tls >= 2); /* the last one was refused by the client */
+    assert_true(echo.stats.refused_tls >= 2);                            /* the last one was refused by the client */
     struct rpc_channel *bare = client_channel(&client, echo.port, NULL); /* the certificate, but no token */
     assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Unary", mt_view_text("x"), 3000), MT_EAUTH);
     call_end(&call);
@@ -333,7 +331,7 @@ static void remove_file(const char *name)
 
 static int tls_begin(void **state)
 {
-    char path[160];
+    char        path[160];
     const char *parent = getenv("TMPDIR");
     (void)state;
     snprintf(folder, sizeof folder, "%s/rpc-XXXXXX", parent ? parent : "/tmp");
@@ -364,8 +362,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(http_1_is_turned_away, setup, teardown),
         cmocka_unit_test_setup_teardown(idle_connections_do_not_keep_clients_out, setup, teardown),
         cmocka_unit_test_setup_teardown(one_address_opens_so_many, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_connection_without_the_token_has_its_time, setup_impatient,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(a_connection_without_the_token_has_its_time, setup_impatient, teardown),
         cmocka_unit_test_setup_teardown(the_end_of_a_connection_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(no_descriptor_left_does_not_make_it_deaf, setup, teardown),
         cmocka_unit_test(no_descriptor_is_left_behind),

@@ -9,7 +9,7 @@
 
 static struct echo_server echo;
 static struct echo_client client;
-static pthread_t test_thread;
+static pthread_t          test_thread;
 
 static int setup(void **state)
 {
@@ -31,12 +31,12 @@ static int teardown(void **state)
 /* Sends numbered messages of growing size as fast as the queue takes them, and checks what comes back. */
 struct pump {
     struct rpc_stream_handler handler;
-    struct rpc_stream *stream;
-    unsigned to_send, sent, received, refused;
-    size_t size_max;
-    bool is_closed, is_direct;
-    mt_status status;
-    char detail[MT_ERROR_BYTES_MAX];
+    struct rpc_stream        *stream;
+    unsigned                  to_send, sent, received, refused;
+    size_t                    size_max;
+    bool                      is_closed, is_direct;
+    mt_status                 status;
+    char                      detail[MT_ERROR_BYTES_MAX];
 };
 
 static void pump_send(struct pump *pump)
@@ -59,7 +59,7 @@ static void pump_send(struct pump *pump)
 static void pump_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct pump *pump = mt_container_of(handler, struct pump, handler);
-    char number[16];
+    char         number[16];
     (void)stream;
     assert_int_equal(message.size, 12 + (pump->received * 37) % (pump->size_max - 12));
     snprintf(number, sizeof number, "%010u", pump->received);
@@ -74,8 +74,7 @@ static void pump_drained(struct rpc_stream_handler *handler, struct rpc_stream *
     pump_send(mt_container_of(handler, struct pump, handler));
 }
 
-static void pump_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream,
-                        const struct rpc_result *result)
+static void pump_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
 {
     struct pump *pump = mt_container_of(handler, struct pump, handler);
     assert_false(pump->is_closed);
@@ -87,8 +86,7 @@ static void pump_closed(struct rpc_stream_handler *handler, struct rpc_stream *s
     io_loop_stop(client.loop);
 }
 
-static void pump_start(struct pump *pump, const char *method, unsigned to_send, size_t size_max,
-                       unsigned flags)
+static void pump_start(struct pump *pump, const char *method, unsigned to_send, size_t size_max, unsigned flags)
 {
     memset(pump, 0, sizeof *pump);
     pump->handler = (struct rpc_stream_handler){pump_message, pump_drained, NULL, pump_closed};
@@ -289,13 +287,13 @@ static void a_paused_stream_that_is_lost_is_closed_all_the_same(void **state)
 static void the_send_queue_is_bounded_in_bytes(void **state)
 {
     struct pump pump;
-    char bytes[1000] = {0};
-    unsigned sent = 0;
+    char        bytes[1000] = {0};
+    unsigned    sent = 0;
     (void)state;
     /* Nobody answers there, so nothing leaves the queue but what gRPC takes for itself. */
-    int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int                deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t size = sizeof at;
+    socklen_t          size = sizeof at;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_int_equal(bind(deaf, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(listen(deaf, 1), 0);
@@ -319,11 +317,11 @@ static void the_send_queue_is_bounded_in_bytes(void **state)
 
 static void a_reader_needs_no_loop(void **state)
 {
-    struct rpc *rpc;
+    struct rpc         *rpc;
     struct rpc_channel *channel;
-    struct rpc_reader *reader;
-    mt_buf message;
-    char target[32], detail[MT_ERROR_BYTES_MAX], number[16];
+    struct rpc_reader  *reader;
+    mt_buf              message;
+    char                target[32], detail[MT_ERROR_BYTES_MAX], number[16];
     (void)state;
     assert_ok(rpc_new(NULL, &rpc));
     snprintf(target, sizeof target, "127.0.0.1:%u", echo.port);
@@ -343,8 +341,7 @@ static void a_reader_needs_no_loop(void **state)
     assert_code(rpc_reader_next(reader, 30000, &message, detail), MT_ENOENT);
     rpc_reader_close(reader);
 
-    assert_ok(rpc_reader_open(channel, &stream, mt_view_text("1001"),
-                              &reader)); /* ends with an error, after all messages */
+    assert_ok(rpc_reader_open(channel, &stream, mt_view_text("1001"), &reader)); /* ends with an error, after all messages */
     for (int i = 0; i < 1001; i++) {
         assert_ok(rpc_reader_next(reader, 30000, &message, detail));
         mt_buf_fini(&message);
@@ -375,9 +372,9 @@ static void a_reader_needs_no_loop(void **state)
 
 static void a_direct_client_stream_runs_without_a_loop(void **state)
 {
-    struct rpc *rpc, *with = client.rpc;
+    struct rpc         *rpc, *with = client.rpc;
     struct rpc_channel *channel = client.channel;
-    struct pump pump;
+    struct pump         pump;
     (void)state;
     assert_ok(rpc_new(NULL, &rpc));
     client.rpc = rpc;
@@ -400,8 +397,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(direct_streams_run_on_the_rpc_thread, setup, teardown),
         cmocka_unit_test_setup_teardown(two_streams_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(an_empty_stream_ends_well, setup, teardown),
-        cmocka_unit_test_setup_teardown(refused_and_unknown_streams_are_closed_with_the_reason, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(refused_and_unknown_streams_are_closed_with_the_reason, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_may_have_a_deadline, setup, teardown),
         cmocka_unit_test_setup_teardown(cancel_closes_both_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(freeing_an_open_stream_ends_it_without_a_callback, setup, teardown),

@@ -27,7 +27,7 @@ static int teardown(void **state)
 static void echoes_any_size_up_to_the_limit(void **state)
 {
     static const size_t sizes[] = {0, 1, 64, 5000, 70000, 1 << 20, MT_CONTROL_BYTES_MAX};
-    struct test_call call;
+    struct test_call    call;
     (void)state;
     char *bytes = malloc(MT_CONTROL_BYTES_MAX + 1);
     for (size_t i = 0; i <= MT_CONTROL_BYTES_MAX; i++)
@@ -41,8 +41,7 @@ static void echoes_any_size_up_to_the_limit(void **state)
     }
     mt_view large = mt_view_of(bytes, MT_CONTROL_BYTES_MAX + 1);
     assert_code(rpc_unary_start(client.channel, &call.unary, "/test.Echo/Unary", large, 1000, 0), MT_EINVAL);
-    assert_code(rpc_unary_start(client.channel, &call.unary, "/test.Echo/Unary", mt_view_text(""), 0, 0),
-                MT_EINVAL);
+    assert_code(rpc_unary_start(client.channel, &call.unary, "/test.Echo/Unary", mt_view_text(""), 0, 0), MT_EINVAL);
     free(bytes);
 }
 
@@ -50,7 +49,7 @@ static void many_at_a_time(void **state)
 {
     enum { CALLS = 1000 };
     static struct test_call calls[CALLS];
-    char number[16];
+    char                    number[16];
     (void)state;
     for (int i = 0; i < CALLS; i++) {
         snprintf(number, sizeof number, "%d", i);
@@ -70,8 +69,7 @@ static void a_handler_may_answer_later(void **state)
 {
     struct test_call call;
     (void)state;
-    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Later", mt_view_text("x"), 30000),
-                     MT_OK);
+    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Later", mt_view_text("x"), 30000), MT_OK);
     assert_string_equal(call.reply.data, "later");
     call_end(&call);
 }
@@ -80,8 +78,7 @@ static void an_error_keeps_its_code_and_text(void **state)
 {
     struct test_call call;
     (void)state;
-    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Fail", mt_view_text("x"), 30000),
-                     MT_EUNSCHEDULABLE);
+    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Fail", mt_view_text("x"), 30000), MT_EUNSCHEDULABLE);
     assert_string_equal(call.detail, "no node has 17 GPUs?"); /* unprintable bytes do not reach a terminal */
     call_end(&call);
 }
@@ -110,8 +107,7 @@ static void a_cancelled_call_ends_on_both_sides(void **state)
 {
     struct test_call call;
     (void)state;
-    assert_int_equal(
-        call_now(&call, &client, client.channel, "/test.Echo/Unary", mt_view_text("warm"), 30000), MT_OK);
+    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Unary", mt_view_text("warm"), 30000), MT_OK);
     call_end(&call);
     call_begin(&call, &client, client.channel, "/test.Echo/Never", mt_view_text("x"), 30000, 0);
     for (int i = 0; i < 5000 && atomic_load(&echo.came) == 0; i++)
@@ -128,12 +124,9 @@ static void unknown_methods_are_told_to_who_has_the_token(void **state)
 {
     struct test_call call;
     (void)state;
-    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Nope", mt_view_text("x"), 30000),
-                     MT_EUNSUPPORTED);
+    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Nope", mt_view_text("x"), 30000), MT_EUNSUPPORTED);
     call_end(&call);
-    assert_int_equal(
-        call_now(&call, &client, client.channel, "/other.Service/Unary", mt_view_text("x"), 30000),
-        MT_EUNSUPPORTED);
+    assert_int_equal(call_now(&call, &client, client.channel, "/other.Service/Unary", mt_view_text("x"), 30000), MT_EUNSUPPORTED);
     call_end(&call);
     struct rpc_channel *bare = client_channel(&client, echo.port, NULL);
     assert_int_equal(call_now(&call, &client, bare, "/test.Echo/Nope", mt_view_text("x"), 30000), MT_EAUTH);
@@ -144,17 +137,15 @@ static void unknown_methods_are_told_to_who_has_the_token(void **state)
 static void every_method_but_the_open_one_wants_the_token(void **state)
 {
     struct test_call call;
-    struct io_token wrong = echo.token;
+    struct io_token  wrong = echo.token;
     (void)state;
     wrong.hex[63] ^= 1;
-    struct rpc_channel *channels[2] = {client_channel(&client, echo.port, NULL),
-                                       client_channel(&client, echo.port, &wrong)};
+    struct rpc_channel *channels[2] = {client_channel(&client, echo.port, NULL), client_channel(&client, echo.port, &wrong)};
     for (int c = 0; c < 2; c++)
         for (size_t i = 0; i < echo.service.count; i++) {
             const struct rpc_method *method = &echo.service.methods[i];
-            int32_t wanted = method->flags & RPC_METHOD_OPEN ? MT_OK : MT_EAUTH;
-            assert_int_equal(call_now(&call, &client, channels[c], method->name, mt_view_text("x"), 30000),
-                             wanted);
+            int32_t                  wanted = method->flags & RPC_METHOD_OPEN ? MT_OK : MT_EAUTH;
+            assert_int_equal(call_now(&call, &client, channels[c], method->name, mt_view_text("x"), 30000), wanted);
             call_end(&call);
         }
     rpc_channel_close(channels[0]);
@@ -178,9 +169,7 @@ static void calls_above_the_bound_are_refused(void **state)
     do /* the two may still be on their way */
         echo_stats(&echo);
     while (echo.stats.calls < 2);
-    assert_int_equal(
-        call_now(&calls[2], &client, client.channel, "/test.Echo/Unary", mt_view_text("x"), 30000),
-        MT_EAGAIN);
+    assert_int_equal(call_now(&calls[2], &client, client.channel, "/test.Echo/Unary", mt_view_text("x"), 30000), MT_EAGAIN);
     rpc_unary_cancel(&calls[0].unary);
     rpc_unary_cancel(&calls[1].unary);
     while (!calls[0].is_done || !calls[1].is_done)
@@ -207,8 +196,7 @@ static void a_closing_server_answers_what_is_open(void **state)
     assert_true(kept.status.code == MT_ECANCELLED || kept.status.code == MT_ECONN);
     call_end(&call);
     call_end(&kept);
-    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Unary", mt_view_text("x"), 30000),
-                     MT_ECONN);
+    assert_int_equal(call_now(&call, &client, client.channel, "/test.Echo/Unary", mt_view_text("x"), 30000), MT_ECONN);
     call_end(&call);
 
     uint16_t port = echo.port; /* and one that takes its place is found again */
@@ -216,8 +204,7 @@ static void a_closing_server_answers_what_is_open(void **state)
     echo.port = port;
     echo_start(&echo);
     rpc_channel_kick(client.channel);
-    call_begin(&call, &client, client.channel, "/test.Echo/Unary", mt_view_text("again"), 30000,
-               RPC_WAIT_READY);
+    call_begin(&call, &client, client.channel, "/test.Echo/Unary", mt_view_text("again"), 30000, RPC_WAIT_READY);
     while (!call.is_done)
         client_run(&client);
     assert_int_equal(call.status.code, MT_OK);
@@ -233,16 +220,15 @@ static void freeing_the_runtime_ends_its_calls(void **state)
     int32_t code = call.is_done ? call.status.code : MT_OK;
     call_end(&call);
     client_start(&client, &echo);
-    assert_true(code == MT_ECANCELLED ||
-                code == MT_ECONN); /* ECONN: the channel was closed while it dialled */
+    assert_true(code == MT_ECANCELLED || code == MT_ECONN); /* ECONN: the channel was closed while it dialled */
 }
 
 static void blocking_calls_need_no_loop(void **state)
 {
-    struct rpc *rpc;
+    struct rpc         *rpc;
     struct rpc_channel *channel;
-    mt_buf reply;
-    char target[32], detail[MT_ERROR_BYTES_MAX];
+    mt_buf              reply;
+    char                target[32], detail[MT_ERROR_BYTES_MAX];
     (void)state;
     assert_ok(rpc_new(NULL, &rpc));
     snprintf(target, sizeof target, "localhost:%u", echo.port);
@@ -252,19 +238,16 @@ static void blocking_calls_need_no_loop(void **state)
     assert_int_equal(reply.size, 5);
     assert_memory_equal(reply.data, "hello", 5);
     mt_buf_fini(&reply);
-    assert_code(rpc_call_blocking(channel, "/test.Echo/Fail", mt_view_text(""), 30000, 0, &reply, detail),
-                MT_EUNSCHEDULABLE);
+    assert_code(rpc_call_blocking(channel, "/test.Echo/Fail", mt_view_text(""), 30000, 0, &reply, detail), MT_EUNSCHEDULABLE);
     assert_string_equal(detail, "no node has 17 GPUs?");
-    assert_code(rpc_call_blocking(channel, "/test.Echo/Never", mt_view_text(""), 30, 0, &reply, detail),
-                MT_ETIMEDOUT);
+    assert_code(rpc_call_blocking(channel, "/test.Echo/Never", mt_view_text(""), 30, 0, &reply, detail), MT_ETIMEDOUT);
     struct rpc_unary unary = {0};
     assert_code(rpc_unary_start(channel, &unary, "/test.Echo/Unary", mt_view_text(""), 30000, 0), MT_EINVAL);
     rpc_channel_close(channel);
 
     config.target = "127.0.0.1:1";
     assert_ok(rpc_channel_open(rpc, &config, &channel));
-    assert_code(rpc_call_blocking(channel, "/test.Echo/Unary", mt_view_text(""), 30000, 0, &reply, detail),
-                MT_ECONN);
+    assert_code(rpc_call_blocking(channel, "/test.Echo/Unary", mt_view_text(""), 30000, 0, &reply, detail), MT_ECONN);
     rpc_channel_close(channel);
     static const char *const bad[] = {"", "localhost", ":1", "h:0", "h:70000", "h:x"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -46,14 +46,14 @@ struct crew;
 typedef mt_status (*crew_work)(struct crew *crew, uint32_t rank, struct crew_order order);
 
 struct crew {
-    void     *region;
-    size_t    region_size;
+    void                 *region;
+    size_t                region_size;
     struct sgd_group_plan plan;
-    crew_work work;
-    void     *shared; /* more shared memory, for what the test wants */
-    uint32_t  members;
-    pid_t     pids[CREW_MAX];
-    int       orders[CREW_MAX], reports[CREW_MAX]; /* the parent's ends of pipes */
+    crew_work             work;
+    void                 *shared; /* more shared memory, for what the test wants */
+    uint32_t              members;
+    pid_t                 pids[CREW_MAX];
+    int                   orders[CREW_MAX], reports[CREW_MAX]; /* the parent's ends of pipes */
 };
 
 static inline void *shared_memory(size_t size)
@@ -75,8 +75,7 @@ static inline void crew_fini(struct crew *crew)
     munmap(crew->region, crew->region_size);
 }
 
-static inline mt_status crew_join(struct crew *crew, struct sgd_group *group, uint32_t rank,
-                                  struct crew_order order)
+static inline mt_status crew_join(struct crew *crew, struct sgd_group *group, uint32_t rank, struct crew_order order)
 {
     struct sgd_group_config config = {.region = crew->region,
                                       .region_size = crew->region_size,
@@ -92,7 +91,7 @@ static inline void crew_worker(struct crew *crew, uint32_t rank, int orders, int
     struct crew_order order;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (read(orders, &order, sizeof order) == sizeof order && order.generation) {
-        mt_status st = crew->work(crew, rank, order);
+        mt_status          st = crew->work(crew, rank, order);
         struct crew_report report = {st.code, rank};
         if (write(reports, &report, sizeof report) != sizeof report)
             _exit(3);
@@ -152,7 +151,7 @@ static inline void crew_bury(struct crew *crew, uint32_t rank, uint32_t generati
 static inline void crew_dismiss(struct crew *crew, uint32_t rank)
 {
     struct crew_order home = {0, 0};
-    int status;
+    int               status;
     assert_int_equal(write(crew->orders[rank], &home, sizeof home), sizeof home);
     assert_int_equal(waitpid(crew->pids[rank], &status, 0), crew->pids[rank]);
     close(crew->orders[rank]);
@@ -179,8 +178,8 @@ static inline void crew_contribution(float *out, size_t floats, uint32_t round, 
 static inline mt_status crew_contribute(struct sgd_group *group, uint32_t round)
 {
     const struct sgd_lane *lane = sgd_group_lane(group, 0);
-    size_t floats = group->plan.slot_floats;
-    float *room;
+    size_t                 floats = group->plan.slot_floats;
+    float                 *room;
     for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
         MT_TRY(sgd_group_room(group, crew_kernels(), 0, done, (struct sgd_range){0, floats}, &room));
         crew_contribution(room, floats, round, sgd_lane_vrank(lane, done));

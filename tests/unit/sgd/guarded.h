@@ -26,7 +26,7 @@ struct guarded {
     } buffers[GUARDED_BUFFERS];
     uint32_t buffers_used, buffers_most; /* of at least `large` bytes */
     size_t   large;
-    size_t   up, down;    /* bytes copied between the host and the device */
+    size_t   up, down;     /* bytes copied between the host and the device */
     uint32_t copies_large; /* copies of at least `large` bytes */
     uint32_t casts;
     struct {
@@ -34,7 +34,7 @@ struct guarded {
         size_t size;
     } pending[GUARDED_BUFFERS]; /* copies to the host, which are there when they are waited for */
     uint32_t pending_count;
-    uint32_t fails_in;    /* so many waits from now one says that the device has failed, and all after it; 0: none does */
+    uint32_t fails_in; /* so many waits from now one says that the device has failed, and all after it; 0: none does */
     bool     has_failed;
 };
 
@@ -157,28 +157,28 @@ static inline mt_status guarded_wait(struct k_stream *stream)
     return guarded.has_failed ? mt_error(MT_EDEVICE, 700, "wait for the device of a test") : mt_ok();
 }
 
-#define GUARDED(entry, params, args)               \
+#define GUARDED(entry, params, args) \
     static inline mt_status guarded_##entry params \
-    {                                              \
-        guarded_open();                            \
-        mt_status st = guarded_real->entry args;   \
-        guarded_shut();                            \
-        return st;                                 \
+    { \
+        guarded_open(); \
+        mt_status st = guarded_real->entry args; \
+        guarded_shut(); \
+        return st; \
     }
-GUARDED(gemm, (struct k_stream *s, const struct k_gemm *g), (s, g))
-GUARDED(unpack, (struct k_stream *s, const uint8_t *in, float *out, size_t n, float a, float b), (s, in, out, n, a, b))
-GUARDED(bias_add, (struct k_stream *s, float *x, const float *bias, size_t rows, size_t cols), (s, x, bias, rows, cols))
-GUARDED(bias_grad, (struct k_stream *s, const float *x, float *out, size_t rows, size_t cols), (s, x, out, rows, cols))
-GUARDED(relu_forward, (struct k_stream *s, float *x, size_t n), (s, x, n))
-GUARDED(relu_backward, (struct k_stream *s, const float *y, float *g, size_t n), (s, y, g, n))
-GUARDED(xent_forward, (struct k_stream *s, const struct k_xent *x), (s, x))
-GUARDED(xent_backward, (struct k_stream *s, const struct k_xent *x), (s, x))
-GUARDED(axpy, (struct k_stream *s, float alpha, const float *x, float *y, size_t n), (s, alpha, x, y, n))
-GUARDED(scale, (struct k_stream *s, float alpha, float *x, size_t n), (s, alpha, x, n))
-GUARDED(sgd_update, (struct k_stream *s, const struct k_sgd *u), (s, u))
-GUARDED(adamw_update, (struct k_stream *s, const struct k_adamw *u), (s, u))
-GUARDED(tree_sum, (struct k_stream *s, const float *const *in, size_t k, size_t n, float *out), (s, in, k, n, out))
-GUARDED(sum_squares, (struct k_stream *s, const float *x, size_t n, double *out), (s, x, n, out))
+GUARDED(gemm, (struct k_stream * s, const struct k_gemm *g), (s, g))
+GUARDED(unpack, (struct k_stream * s, const uint8_t *in, float *out, size_t n, float a, float b), (s, in, out, n, a, b))
+GUARDED(bias_add, (struct k_stream * s, float *x, const float *bias, size_t rows, size_t cols), (s, x, bias, rows, cols))
+GUARDED(bias_grad, (struct k_stream * s, const float *x, float *out, size_t rows, size_t cols), (s, x, out, rows, cols))
+GUARDED(relu_forward, (struct k_stream * s, float *x, size_t n), (s, x, n))
+GUARDED(relu_backward, (struct k_stream * s, const float *y, float *g, size_t n), (s, y, g, n))
+GUARDED(xent_forward, (struct k_stream * s, const struct k_xent *x), (s, x))
+GUARDED(xent_backward, (struct k_stream * s, const struct k_xent *x), (s, x))
+GUARDED(axpy, (struct k_stream * s, float alpha, const float *x, float *y, size_t n), (s, alpha, x, y, n))
+GUARDED(scale, (struct k_stream * s, float alpha, float *x, size_t n), (s, alpha, x, n))
+GUARDED(sgd_update, (struct k_stream * s, const struct k_sgd *u), (s, u))
+GUARDED(adamw_update, (struct k_stream * s, const struct k_adamw *u), (s, u))
+GUARDED(tree_sum, (struct k_stream * s, const float *const *in, size_t k, size_t n, float *out), (s, in, k, n, out))
+GUARDED(sum_squares, (struct k_stream * s, const float *x, size_t n, double *out), (s, x, n, out))
 
 /* Entries that the CPU's table has and this has not are NULL. */
 static inline const struct k_ops *guarded_table(void)
@@ -186,13 +186,28 @@ static inline const struct k_ops *guarded_table(void)
     static struct k_ops table;
     if (k_ops_choose(&(struct k_config){.kind = K_CPU}, &guarded_real).code != 0)
         abort();
-    table = (struct k_ops){.name = "guarded", .is_device = true, .alloc = guarded_alloc, .release = guarded_release,
-                           .copy = guarded_copy, .clear = guarded_clear, .wait = guarded_wait, .pin = guarded_real->pin,
-                           .unpin = guarded_real->unpin, .gemm = guarded_gemm, .unpack = guarded_unpack,
-                           .bias_add = guarded_bias_add, .bias_grad = guarded_bias_grad, .relu_forward = guarded_relu_forward,
-                           .relu_backward = guarded_relu_backward, .xent_forward = guarded_xent_forward,
-                           .xent_backward = guarded_xent_backward, .axpy = guarded_axpy, .scale = guarded_scale,
-                           .sgd_update = guarded_sgd_update, .adamw_update = guarded_adamw_update, .tree_sum = guarded_tree_sum,
+    table = (struct k_ops){.name = "guarded",
+                           .is_device = true,
+                           .alloc = guarded_alloc,
+                           .release = guarded_release,
+                           .copy = guarded_copy,
+                           .clear = guarded_clear,
+                           .wait = guarded_wait,
+                           .pin = guarded_real->pin,
+                           .unpin = guarded_real->unpin,
+                           .gemm = guarded_gemm,
+                           .unpack = guarded_unpack,
+                           .bias_add = guarded_bias_add,
+                           .bias_grad = guarded_bias_grad,
+                           .relu_forward = guarded_relu_forward,
+                           .relu_backward = guarded_relu_backward,
+                           .xent_forward = guarded_xent_forward,
+                           .xent_backward = guarded_xent_backward,
+                           .axpy = guarded_axpy,
+                           .scale = guarded_scale,
+                           .sgd_update = guarded_sgd_update,
+                           .adamw_update = guarded_adamw_update,
+                           .tree_sum = guarded_tree_sum,
                            .sum_squares = guarded_sum_squares};
     return &table;
 }

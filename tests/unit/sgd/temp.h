@@ -22,7 +22,7 @@ enum { TEMP_PATH = 512 };
 static inline int temp_make(void **state)
 {
     const char *base = getenv("TMPDIR");
-    char *path = malloc(TEMP_PATH);
+    char       *path = malloc(TEMP_PATH);
     if (!path)
         return -1;
     snprintf(path, TEMP_PATH, "%s/manta-sgd-test-XXXXXX", base ? base : "/tmp");

@@ -40,10 +40,9 @@ static void few_buffers_do_for_a_share(void **state)
     for (uint32_t vranks = 1; vranks <= VRANKS_MOST; vranks++)
         for (uint32_t members = 1; members <= vranks; members++)
             for (uint32_t r = 0; r < members; r++) {
-                uint32_t first = vranks * r / members, last = vranks * (r + 1) / members, s = last - first;
+                uint32_t        first = vranks * r / members, last = vranks * (r + 1) / members, s = last - first;
                 struct sgd_lane lane = sgd_lane_of(first, last, 0, 1);
-                double beside =
-                    is_power(vranks) ? is_power(members) ? 1 : 2 : 3; /* odd ends, on both sides */
+                double          beside = is_power(vranks) ? is_power(members) ? 1 : 2 : 3; /* odd ends, on both sides */
                 assert_true(sgd_lane_buffers(&lane) <= log2(s) + beside);
             }
 }
@@ -55,7 +54,7 @@ static void the_region_has_room_for_them_only(void **state)
                                         {8, 8, 1, 8},  {1024, 1, 1, 11}, {64, 1, 2, 12}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        size_t size, floats = 1 << 20;
+        size_t                size, floats = 1 << 20;
         struct sgd_group_plan plan = {
             .vranks = cases[i][0], .members_max = cases[i][1], .lanes = cases[i][2], .slot_floats = floats};
         assert_int_equal(sgd_group_region_size(&plan, &size).code, MT_OK);
@@ -64,18 +63,16 @@ static void the_region_has_room_for_them_only(void **state)
 }
 
 /* The buffer of each contribution is the stack's next, counted as it is used. */
-static uint32_t lane_run(const struct sgd_lane *lane, float *stack, struct sgd_addend *out,
-                         uint32_t *out_used)
+static uint32_t lane_run(const struct sgd_lane *lane, float *stack, struct sgd_addend *out, uint32_t *out_used)
 {
     struct sgd_piece left[SGD_PIECES_MAX];
-    uint32_t count;
+    uint32_t         count;
     for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
         uint32_t now = sgd_lane_height(lane, done);
         for (uint32_t top = done ? sgd_lane_height(lane, done - 1) : 0; done && top >= now; top--)
-            assert_int_equal(sgd_tree_add(kernels(), stack + (top - 1) * FLOATS, stack + top * FLOATS,
-                                          (struct sgd_range){0, FLOATS})
-                                 .code,
-                             MT_OK);
+            assert_int_equal(
+                sgd_tree_add(kernels(), stack + (top - 1) * FLOATS, stack + top * FLOATS, (struct sgd_range){0, FLOATS}).code,
+                MT_OK);
         contribution(stack + now * FLOATS, sgd_lane_vrank(lane, done));
         *out_used = now + 1 > *out_used ? now + 1 : *out_used;
     }
@@ -89,9 +86,8 @@ static uint32_t lane_run(const struct sgd_lane *lane, float *stack, struct sgd_a
 
 static void any_lanes_give_the_bits_of_the_whole_tree(void **state)
 {
-    static float given[VRANKS_MOST][FLOATS], stack[VRANKS_MOST][SGD_PIECES_MAX * FLOATS], want[FLOATS],
-        got[FLOATS];
-    const float *in[VRANKS_MOST];
+    static float      given[VRANKS_MOST][FLOATS], stack[VRANKS_MOST][SGD_PIECES_MAX * FLOATS], want[FLOATS], got[FLOATS];
+    const float      *in[VRANKS_MOST];
     struct sgd_addend addends[VRANKS_MOST * SGD_PIECES_MAX];
     (void)state;
     for (uint32_t v = 0; v < VRANKS_MOST; v++) {
@@ -104,13 +100,11 @@ static void any_lanes_give_the_bits_of_the_whole_tree(void **state)
             uint32_t count = 0;
             for (uint32_t l = 0; l < lanes; l++) {
                 struct sgd_lane lane = sgd_lane_of(0, vranks, l, lanes);
-                uint32_t used = 0;
+                uint32_t        used = 0;
                 count += lane_run(&lane, stack[l], addends + count, &used);
                 assert_int_equal(used, sgd_lane_buffers(&lane));
             }
-            assert_int_equal(
-                sgd_tree_join(kernels(), addends, count, (struct sgd_range){0, FLOATS}, 0, 1, got).code,
-                MT_OK);
+            assert_int_equal(sgd_tree_join(kernels(), addends, count, (struct sgd_range){0, FLOATS}, 0, 1, got).code, MT_OK);
             assert_memory_equal(got, want, sizeof want);
         }
     }

@@ -11,22 +11,22 @@
 static struct swp_sampler *sampler_of(const struct swp_space *space, uint64_t seed)
 {
     struct swp_sampler_opts opts = {.kind = SWP_SAMPLER_CMAES};
-    struct swp_problem problem;
-    struct swp_sampler *s;
+    struct swp_problem      problem;
+    struct swp_sampler     *s;
     assert_ok(swp_sampler_new(&opts, space, seed, &s, &problem));
     return s;
 }
 
 static struct swp_point point_of(int k)
 {
-    return (struct swp_point){{0.05 + 0.9 * ((k * 37 + 11) % 101) / 101, 0.05 + 0.9 * ((k * 53 + 7) % 97) / 97,
-                               0.05 + 0.9 * ((k * 71 + 3) % 89) / 89}};
+    return (struct swp_point){
+        {0.05 + 0.9 * ((k * 37 + 11) % 101) / 101, 0.05 + 0.9 * ((k * 53 + 7) % 97) / 97, 0.05 + 0.9 * ((k * 71 + 3) % 89) / 89}};
 }
 
 static struct swp_outcome outcome_of(const struct swp_point *p)
 {
     const double *v = p->values;
-    double value = (v[0] - 0.3) * (v[0] - 0.3) + 2 * (v[1] - 0.6) * (v[1] - 0.6) + v[0] * v[2];
+    double        value = (v[0] - 0.3) * (v[0] - 0.3) + 2 * (v[1] - 0.6) * (v[1] - 0.6) + v[0] * v[2];
     return (struct swp_outcome){.kind = SWP_COMPLETE, .value = value};
 }
 
@@ -43,11 +43,11 @@ static void generations_are_those_of_the_tutorial(void **state)
 {
     (void)state;
     static const double mean[3] = {0.259572691733045, 0.579229603922843, 0.206939727980426};
-    static const double c[9] = {1.06460081122415, -0.182062469076281, -0.0835806061519479, -0.182062469076281, 0.752670565436571,
-                                0.0311690016073633, -0.0835806061519478, 0.0311690016073633, 1.52242561431562};
+    static const double c[9] = {1.06460081122415,   -0.182062469076281,  -0.0835806061519479, -0.182062469076281, 0.752670565436571,
+                                0.0311690016073633, -0.0835806061519478, 0.0311690016073633,  1.52242561431562};
     static const double p_c[3] = {-0.746241322144312, 0.486608014455021, -1.74658633470014};
     static const double p_sigma[3] = {-0.962900331957356, 0.546033302341014, -1.66435636066136};
-    struct swp_space *space = cube(3, 0, 1);
+    struct swp_space   *space = cube(3, 0, 1);
     struct swp_sampler *s = sampler_of(space, 1);
     const struct swp_cmaes *m = s->model;
     assert_int_equal(m->population, 7);
@@ -70,11 +70,11 @@ static void generations_are_those_of_the_tutorial(void **state)
 static void stragglers_and_failures_move_nothing(void **state)
 {
     (void)state;
-    struct swp_space *space = cube(3, 0, 1);
-    struct swp_sampler *s = sampler_of(space, 1);
+    struct swp_space       *space = cube(3, 0, 1);
+    struct swp_sampler     *s = sampler_of(space, 1);
     const struct swp_cmaes *m = s->model;
-    struct swp_outcome pruned = {.kind = SWP_PRUNED, .value = -1, .step = 1}, failed = {.kind = SWP_FAILED};
-    struct swp_point late = point_of(30), p;
+    struct swp_outcome      pruned = {.kind = SWP_PRUNED, .value = -1, .step = 1}, failed = {.kind = SWP_FAILED};
+    struct swp_point        late = point_of(30), p;
     tell(s, 100, point_of(50));
     for (uint64_t t = 200; t < 203; t++)
         assert_ok(swp_sampler_restore(s, t, &late)); /* of the first generation */
@@ -95,11 +95,11 @@ static void stragglers_and_failures_move_nothing(void **state)
 static void known_results_set_the_first_mean(void **state)
 {
     (void)state;
-    struct swp_space *space = cube(3, 0, 1);
-    struct swp_sampler *s = sampler_of(space, 1);
+    struct swp_space       *space = cube(3, 0, 1);
+    struct swp_sampler     *s = sampler_of(space, 1);
     const struct swp_cmaes *m = s->model;
-    struct swp_point good = {{0.2, 0.6, 0.1}}, bad = {{0.9, 0.9, 0.9}};
-    struct swp_outcome outcomes[2] = {outcome_of(&good), outcome_of(&bad)};
+    struct swp_point        good = {{0.2, 0.6, 0.1}}, bad = {{0.9, 0.9, 0.9}};
+    struct swp_outcome      outcomes[2] = {outcome_of(&good), outcome_of(&bad)};
     assert_ok(swp_sampler_know(s, &good, &outcomes[0]));
     assert_ok(swp_sampler_know(s, &bad, &outcomes[1]));
     assert_true(m->mean[0] == 0.2 && m->mean[1] == 0.6 && m->mean[2] == 0.1);
@@ -112,7 +112,7 @@ static void eigenvectors_make_the_matrix_again(void **state)
     (void)state;
     enum { N = 20 };
     static double a[N * N], kept[N * N], b[N * N], values[N];
-    mt_rng rng = {9};
+    mt_rng        rng = {9};
     for (int i = 0; i < N; i++)
         for (int j = 0; j <= i; j++)
             kept[i * N + j] = kept[j * N + i] = swp_rng_normal(&rng);
@@ -135,7 +135,7 @@ static void it_finds_the_bottom_of_a_valley(void **state)
     struct swp_space *space = cube(4, -5, 5);
     for (uint64_t seed = 0; seed < 3; seed++) {
         struct swp_sampler *s = sampler_of(space, seed);
-        double best = INFINITY;
+        double              best = INFINITY;
         for (uint64_t t = 0; t < 600; t++) {
             struct swp_point p;
             assert_ok(swp_sampler_suggest(s, t, &p));
@@ -157,10 +157,8 @@ static void it_finds_the_bottom_of_a_valley(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(generations_are_those_of_the_tutorial),
-        cmocka_unit_test(stragglers_and_failures_move_nothing),
-        cmocka_unit_test(known_results_set_the_first_mean),
-        cmocka_unit_test(eigenvectors_make_the_matrix_again),
+        cmocka_unit_test(generations_are_those_of_the_tutorial), cmocka_unit_test(stragglers_and_failures_move_nothing),
+        cmocka_unit_test(known_results_set_the_first_mean),      cmocka_unit_test(eigenvectors_make_the_matrix_again),
         cmocka_unit_test(it_finds_the_bottom_of_a_valley),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,11 +22,11 @@ enum { SLOTS = 3, TRIALS = 30, MADE = 2 * TRIALS, STEPS = 9, EVENTS_MAX = 400000
 
 /* A trial in its process. */
 struct job {
-    int64_t  trial;
-    uint32_t run;
-    uint64_t ready_seq;
-    int64_t  first, step; /* first: where it began; step: the next one */
-    bool     waits; /* for an answer */
+    int64_t           trial;
+    uint32_t          run;
+    uint64_t          ready_seq;
+    int64_t           first, step; /* first: where it began; step: the next one */
+    bool              waits;       /* for an answer */
     enum swp_decision decision;
 };
 struct process {
@@ -36,15 +36,15 @@ struct process {
 };
 
 struct file { /* of a trial's state */
-    int64_t step;
+    int64_t  step;
     uint32_t aside_run;
-    int64_t aside_step;
+    int64_t  aside_step;
 };
 
 /* What a process has noted of an attempt that ended. */
 struct note {
     struct swp_left left;
-    int64_t first, last;
+    int64_t         first, last;
 };
 
 struct publish {
@@ -53,28 +53,28 @@ struct publish {
 };
 
 struct world {
-    mt_rng   rng;
-    int64_t  now_ns;
-    bool     has_faults, is_ordered, is_alone; /* alone: one slot */
-    uint64_t told;                             /* ends that the sampler has */
-    struct swp_source under;
-    const char *sampler, *scheduler;
+    mt_rng                rng;
+    int64_t               now_ns;
+    bool                  has_faults, is_ordered, is_alone; /* alone: one slot */
+    uint64_t              told;                             /* ends that the sampler has */
+    struct swp_source     under;
+    const char           *sampler, *scheduler;
     struct swp_space     *space;
     struct swp_sampler   *source;
     struct swp_scheduler *sched;
     struct swp_driver     driver;
     struct process        processes[SLOTS];
     MT_VEC(struct swp_record) disk; /* all that were pushed; durable ones first */
-    size_t   durable;
+    size_t      durable;
     struct file files[MADE];
     MT_VEC(struct publish) publishes; /* that wait for the records before them */
-    int      pending_clone, pending_from;
+    int pending_clone, pending_from;
     MT_VEC(struct note) notes;
-    int      ends[MADE], returns[MADE]; /* returns: natural ends of its function, over all drivers */
-    double   values[MADE];
-    int      outcomes[MADE];
-    bool     is_done;
-    int      crashes, deaths;
+    int    ends[MADE], returns[MADE]; /* returns: natural ends of its function, over all drivers */
+    double values[MADE];
+    int    outcomes[MADE];
+    bool   is_done;
+    int    crashes, deaths;
 };
 
 static bool chance(struct world *w, uint64_t in)
@@ -126,21 +126,27 @@ static mt_status noting_tell(void *self, uint64_t trial, const struct swp_outcom
 
 static void driver_make(struct world *w)
 {
-    struct swp_param params[] = {{.name = "x", .kind = SWP_UNIFORM, .low = 0, .high = 1}, {.name = "n",
-                                                                                           .kind = SWP_INT, .low = 1, .high = 9}};
-    struct swp_space_def def = {.params = params, .param_count = 2};
-    struct swp_sampler_opts sampler = {0};
+    struct swp_param          params[] = {{.name = "x", .kind = SWP_UNIFORM, .low = 0, .high = 1},
+                                          {.name = "n", .kind = SWP_INT, .low = 1, .high = 9}};
+    struct swp_space_def      def = {.params = params, .param_count = 2};
+    struct swp_sampler_opts   sampler = {0};
     struct swp_scheduler_opts scheduler = {0};
-    struct swp_problem problem = {0};
+    struct swp_problem        problem = {0};
     assert_int_equal(swp_space_new(&def, &w->space, &problem).code, 0);
     assert_int_equal(swp_sampler_opts_parse(w->sampler, &sampler, &problem).code, 0);
     assert_int_equal(swp_sampler_new(&sampler, w->space, 7, &w->source, &problem).code, 0);
     assert_int_equal(swp_scheduler_opts_parse(w->scheduler, &scheduler, &problem).code, 0);
     assert_int_equal(swp_scheduler_new(&scheduler, w->space, 7, &w->sched, &problem).code, 0);
-    struct swp_driver_config config = {.space = w->space, .source = swp_source_of(w->source), .scheduler = w->sched,
-                                       .is_adaptive = swp_sampler_is_adaptive(w->source), .is_ordered = w->is_ordered,
-                                       .limit = TRIALS, .points = UINT64_MAX, .slots = w->is_alone ? 1 : SLOTS,
-                                       .window = w->is_alone ? 1 : 2 * SLOTS, .retries = 1000};
+    struct swp_driver_config config = {.space = w->space,
+                                       .source = swp_source_of(w->source),
+                                       .scheduler = w->sched,
+                                       .is_adaptive = swp_sampler_is_adaptive(w->source),
+                                       .is_ordered = w->is_ordered,
+                                       .limit = TRIALS,
+                                       .points = UINT64_MAX,
+                                       .slots = w->is_alone ? 1 : SLOTS,
+                                       .window = w->is_alone ? 1 : 2 * SLOTS,
+                                       .retries = 1000};
     w->under = config.source;
     w->told = 0;
     if (w->is_alone)
@@ -199,8 +205,11 @@ static void start_check(struct world *w, const struct swp_order *o)
     for (int i = 0; i < SLOTS; i++)
         for (int k = 0; k < w->processes[i].count; k++)
             assert_true(w->processes[i].jobs[k].trial != o->trial);
-    p->jobs[p->count++] = (struct job){.trial = o->trial, .run = o->run, .ready_seq = o->ready_seq,
-                                        .first = w->files[o->trial].step, .step = w->files[o->trial].step};
+    p->jobs[p->count++] = (struct job){.trial = o->trial,
+                                       .run = o->run,
+                                       .ready_seq = o->ready_seq,
+                                       .first = w->files[o->trial].step,
+                                       .step = w->files[o->trial].step};
 }
 
 static void answer_take(struct world *w, const struct swp_order *o)
@@ -223,17 +232,10 @@ static void order_do(struct world *w, struct swp_order *o)
         assert_false(w->processes[o->slot].is_hired);
         w->processes[o->slot] = (struct process){.is_hired = true};
         break;
-    case SWP_ORDER_KILL:
-        w->processes[o->slot].is_dying = true;
-        break;
-    case SWP_ORDER_START:
-        start_check(w, o);
-        break;
-    case SWP_ORDER_ANSWER:
-        answer_take(w, o);
-        break;
-    case SWP_ORDER_RETURN:
-        break; /* answered below, as a process would */
+    case SWP_ORDER_KILL: w->processes[o->slot].is_dying = true; break;
+    case SWP_ORDER_START: start_check(w, o); break;
+    case SWP_ORDER_ANSWER: answer_take(w, o); break;
+    case SWP_ORDER_RETURN: break; /* answered below, as a process would */
     case SWP_ORDER_RECORD:
         assert_int_equal(mt_vec_push(&w->disk, o->record).code, 0);
         if (o->record.kind == SWP_REC_END) {
@@ -244,22 +246,23 @@ static void order_do(struct world *w, struct swp_order *o)
         break;
     case SWP_ORDER_PUBLISH:
         if (w->files[o->trial].aside_run == o->run)
-            assert_int_equal(mt_vec_push(&w->publishes, (struct publish){o->trial, w->files[o->trial].aside_step,
-                                                                         w->disk.count}).code, 0);
+            assert_int_equal(
+                mt_vec_push(&w->publishes, (struct publish){o->trial, w->files[o->trial].aside_step, w->disk.count}).code, 0);
         break;
     case SWP_ORDER_CLONE:
         w->pending_clone = (int)o->trial;
         w->pending_from = (int)o->from;
         break;
-    case SWP_ORDER_DONE:
-        w->is_done = true;
-        break;
+    case SWP_ORDER_DONE: w->is_done = true; break;
     }
 }
 
 static void give(struct world *w, struct swp_event ev)
 {
-    struct { struct swp_order *data; size_t count, capacity; } orders;
+    struct {
+        struct swp_order *data;
+        size_t            count, capacity;
+    } orders;
     ev.now_ns = w->now_ns;
     mt_status st = swp_driver_step(&w->driver, &ev);
     if (st.code)
@@ -272,8 +275,8 @@ static void give(struct world *w, struct swp_event ev)
             struct process *p = &w->processes[orders.data[i].slot];
             while (p->count > 1) {
                 struct job job = p->jobs[--p->count];
-                give(w, (struct swp_event){.kind = SWP_EV_RETURNED, .slot = orders.data[i].slot, .trial = job.trial,
-                                           .run = job.run});
+                give(w,
+                     (struct swp_event){.kind = SWP_EV_RETURNED, .slot = orders.data[i].slot, .trial = job.trial, .run = job.run});
             }
             give(w, (struct swp_event){.kind = SWP_EV_RETURNED, .slot = orders.data[i].slot, .trial = -1});
         }
@@ -294,8 +297,8 @@ static void process_die(struct world *w, int slot)
 
 static void job_step(struct world *w, int slot)
 {
-    struct process *p = &w->processes[slot];
-    struct job      job = p->jobs[0];
+    struct process  *p = &w->processes[slot];
+    struct job       job = p->jobs[0];
     struct swp_event ev = {.slot = slot, .trial = job.trial, .run = job.run};
     if (job.waits)
         return;
@@ -306,8 +309,12 @@ static void job_step(struct world *w, int slot)
         ev.code = fails ? MT_ETASK : 0;
         ev.text = fails ? "it failed" : NULL;
         w->returns[job.trial] += !fails && job.decision == SWP_CONTINUE;
-        struct swp_left left = {.trial = job.trial, .run = job.run, .ready_seq = job.ready_seq, .code = ev.code,
-                                .is_stopped = job.decision != SWP_CONTINUE, .why = fails ? "it failed" : ""};
+        struct swp_left left = {.trial = job.trial,
+                                .run = job.run,
+                                .ready_seq = job.ready_seq,
+                                .code = ev.code,
+                                .is_stopped = job.decision != SWP_CONTINUE,
+                                .why = fails ? "it failed" : ""};
         assert_int_equal(mt_vec_push(&w->notes, (struct note){left, job.first, job.step}).code, 0);
         if (chance(w, 20))
             process_die(w, slot);
@@ -394,8 +401,8 @@ static void world_run(struct world *w, uint64_t seed)
     for (int events = 0; !w->is_done && events < EVENTS_MAX; events++)
         world_step(w);
     if (!w->is_done)
-        fail_msg("seed %llu: it does not end: %zu trials, %d running, %d paused", (unsigned long long)seed,
-                 w->driver.trials.count, (int)w->driver.running, (int)w->driver.paused);
+        fail_msg("seed %llu: it does not end: %zu trials, %d running, %d paused", (unsigned long long)seed, w->driver.trials.count,
+                 (int)w->driver.running, (int)w->driver.paused);
     assert_int_equal(w->driver.trials.count, TRIALS);
     for (int i = 0; i < TRIALS; i++)
         assert_true(w->ends[i] == 1 && w->returns[i] <= 1);
@@ -414,7 +421,7 @@ static void world_fini(struct world *w)
 static void faults(const char *sampler, const char *scheduler, bool is_ordered, bool is_equal)
 {
     static struct world calm, wild;
-    int crashes = 0, deaths = 0;
+    int                 crashes = 0, deaths = 0;
     calm = (struct world){.sampler = sampler, .scheduler = scheduler, .is_ordered = is_ordered};
     world_run(&calm, 1);
     for (uint64_t seed = 2; seed < 60; seed++) {
@@ -469,8 +476,8 @@ static void one_at_a_time_sees_all(void **state)
     static struct world w;
     (void)state;
     for (uint64_t seed = 1; seed < 20; seed++) {
-        w = (struct world){.sampler = "tpe,startup=5", .scheduler = "fifo", .is_alone = true, .has_faults = seed > 1,
-                           .is_ordered = seed % 2 == 0};
+        w = (struct world){
+            .sampler = "tpe,startup=5", .scheduler = "fifo", .is_alone = true, .has_faults = seed > 1, .is_ordered = seed % 2 == 0};
         world_run(&w, seed);
         world_fini(&w);
     }
@@ -549,10 +556,10 @@ static void pbt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_fifo), cmocka_unit_test(tpe_in_order), cmocka_unit_test(gp_in_order),
-        cmocka_unit_test(tpe_fifo), cmocka_unit_test(median),
-        cmocka_unit_test(asha),        cmocka_unit_test(asha_promote), cmocka_unit_test(hyperband), cmocka_unit_test(pbt),
-        cmocka_unit_test(fewer_and_more), cmocka_unit_test(time_is_up), cmocka_unit_test(one_at_a_time_sees_all),
+        cmocka_unit_test(random_fifo),    cmocka_unit_test(tpe_in_order), cmocka_unit_test(gp_in_order),
+        cmocka_unit_test(tpe_fifo),       cmocka_unit_test(median),       cmocka_unit_test(asha),
+        cmocka_unit_test(asha_promote),   cmocka_unit_test(hyperband),    cmocka_unit_test(pbt),
+        cmocka_unit_test(fewer_and_more), cmocka_unit_test(time_is_up),   cmocka_unit_test(one_at_a_time_sees_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

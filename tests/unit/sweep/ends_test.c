@@ -55,8 +55,13 @@ static void notes_write(void)
             m.text = mt_view_text(i % 2 ? "accuracy" : "");
             swp_ends_note(&ends, &m);
         }
-        struct swp_wire end = {.kind = SWP_WIRE_FINISHED, .trial = 7 + k, .run = k + 1, .ready_seq = 100 + k, .step = 12,
-                               .number = k == 1 ? MT_ETASK : 0, .flags = k == 2 ? SWP_FINISHED_STOPPED : 0,
+        struct swp_wire end = {.kind = SWP_WIRE_FINISHED,
+                               .trial = 7 + k,
+                               .run = k + 1,
+                               .ready_seq = 100 + k,
+                               .step = 12,
+                               .number = k == 1 ? MT_ETASK : 0,
+                               .flags = k == 2 ? SWP_FINISHED_STOPPED : 0,
                                .text = mt_view_text(k == 1 ? "no luck" : "")};
         swp_ends_note(&ends, &end);
     }

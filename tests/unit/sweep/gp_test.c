@@ -17,12 +17,11 @@ static const double theta[DIMS + 2] = {0.3, -0.2, 0.1, 0.5, -0.4, 0.2, 0.7, -2.0
 
 static struct swp_space *mixed_space(void)
 {
-    return SPACE_OF({.name = "u", .kind = SWP_UNIFORM, .low = -1, .high = 2},
-                    {.name = "l", .kind = SWP_LOG_UNIFORM, .low = 1e-4, .high = 1e-1},
-                    {.name = "q", .kind = SWP_UNIFORM, .low = 0, .high = 1, .step = 0.25},
-                    {.name = "i", .kind = SWP_INT, .low = 1, .high = 9, .step = 2},
-                    {.name = "li", .kind = SWP_LOG_INT, .low = 1, .high = 64},
-                    {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), TEXT("c"))}, );
+    return SPACE_OF(
+        {.name = "u", .kind = SWP_UNIFORM, .low = -1, .high = 2}, {.name = "l", .kind = SWP_LOG_UNIFORM, .low = 1e-4, .high = 1e-1},
+        {.name = "q", .kind = SWP_UNIFORM, .low = 0, .high = 1, .step = 0.25},
+        {.name = "i", .kind = SWP_INT, .low = 1, .high = 9, .step = 2}, {.name = "li", .kind = SWP_LOG_INT, .low = 1, .high = 64},
+        {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), TEXT("c"))}, );
 }
 
 static struct swp_point values_of(int k)
@@ -40,7 +39,7 @@ static double mixed_loss(const struct swp_point *p)
 
 static struct swp_sampler *sampler_of(struct swp_sampler_opts opts, const struct swp_space *space, uint64_t seed)
 {
-    struct swp_problem problem = {{0}, {0}};
+    struct swp_problem  problem = {{0}, {0}};
     struct swp_sampler *s;
     opts.kind = SWP_SAMPLER_GP;
     assert_ok(swp_sampler_new(&opts, space, seed, &s, &problem));
@@ -51,7 +50,7 @@ static struct swp_sampler *sampler_of(struct swp_sampler_opts opts, const struct
 static struct swp_sampler *told(const struct swp_space *space)
 {
     struct swp_sampler *s = sampler_of((struct swp_sampler_opts){0}, space, 1);
-    struct swp_point p;
+    struct swp_point    p;
     for (int k = 0; k < ROWS; k++) {
         p = values_of(k);
         struct swp_outcome outcome = {.kind = SWP_COMPLETE, .value = mixed_loss(&p)};
@@ -63,18 +62,18 @@ static struct swp_sampler *told(const struct swp_space *space)
     return s;
 }
 
-#define NEAR(a, b, e) assert_true(fabs((a) - (b)) <= (e) * fmax(1, fabs(b)))
+#define NEAR(a, b, e) assert_true(fabs((a) - (b)) <= (e)*fmax(1, fabs(b)))
 
 /* ---- the definition ---- */
 
 static void likelihood_and_priors_are_optunas(void **state)
 {
     (void)state;
-    static const double wanted[DIMS + 2] = {-4.439427301965606, -2.6530911591832736, 0.8342201968539508, 1.6046199242638493,
-                                            -1.5100737297187061, 1.3291412815780588, -3.501136339927537, 3.149316888263448};
-    struct swp_space *space = mixed_space();
+    static const double wanted[DIMS + 2] = {-4.439427301965606,  -2.6530911591832736, 0.8342201968539508, 1.6046199242638493,
+                                            -1.5100737297187061, 1.3291412815780588,  -3.501136339927537, 3.149316888263448};
+    struct swp_space   *space = mixed_space();
     struct swp_sampler *s = told(space);
-    double gradient[DIMS + 2];
+    double              gradient[DIMS + 2];
     NEAR(swp_gp_loss(s->model, theta, gradient), 20.69854645975491, 1e-11);
     for (int i = 0; i < DIMS + 2; i++)
         NEAR(gradient[i], wanted[i], 1e-10);
@@ -85,10 +84,10 @@ static void likelihood_and_priors_are_optunas(void **state)
 static void the_kernel_is_as_likely_as_optunas(void **state)
 {
     (void)state;
-    struct swp_space *space = mixed_space();
+    struct swp_space   *space = mixed_space();
     struct swp_sampler *s = told(space);
-    struct swp_gp *m = s->model;
-    double found[DIMS + 2], gradient[DIMS + 2];
+    struct swp_gp      *m = s->model;
+    double              found[DIMS + 2], gradient[DIMS + 2];
     for (int d = 0; d < DIMS; d++)
         found[d] = log(m->weight[d]);
     found[DIMS] = log(m->data.scale);
@@ -121,7 +120,7 @@ static double log_improvement(struct swp_gp *m, int k, double *gradient)
 static void expected_improvement_is_optunas(void **state)
 {
     (void)state;
-    static const int asked[4] = {1000, 1003, 1017, 5};
+    static const int    asked[4] = {1000, 1003, 1017, 5};
     static const double scores[2][4] = {{-2.7113782315479558, -5.056308312559528, -16.9883399719629, -37.4004450388682},
                                         {-1.87441156380799, -4.3698711996587205, -13.535293603409565, -37.805950176002376}};
     static const double slopes[2][DIMS] = {
@@ -130,9 +129,9 @@ static void expected_improvement_is_optunas(void **state)
     struct swp_space *space = mixed_space();
     for (int with_running = 0; with_running < 2; with_running++) {
         struct swp_sampler *s = told(space);
-        struct swp_gp *m = s->model;
-        double gradient[DIMS + 2];
-        struct swp_point running[2] = {values_of(100), values_of(107)}, p;
+        struct swp_gp      *m = s->model;
+        double              gradient[DIMS + 2];
+        struct swp_point    running[2] = {values_of(100), values_of(107)}, p;
         for (uint64_t t = 0; t < 2 && with_running; t++)
             assert_ok(swp_sampler_restore(s, 100 + t, &running[t]));
         assert_ok(swp_sampler_suggest(s, 7, &p)); /* so that those that run stand behind the others */
@@ -152,17 +151,17 @@ static void expected_improvement_is_optunas(void **state)
 static void no_value_beside_a_suggestion_promises_more(void **state)
 {
     (void)state;
-    struct swp_space *space = SPACE_OF({.name = "u", .kind = SWP_UNIFORM, .low = -1, .high = 2},
-                                       {.name = "l", .kind = SWP_LOG_UNIFORM, .low = 1e-4, .high = 1e-1},
-                                       {.name = "q", .kind = SWP_UNIFORM, .low = 0, .high = 1, .step = 0.001},
-                                       {.name = "i", .kind = SWP_INT, .low = 0, .high = 100000},
-                                       {.name = "j", .kind = SWP_INT, .low = -5000, .high = 5000, .step = 2},
-                                       {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), TEXT("c"))}, );
+    struct swp_space   *space = SPACE_OF({.name = "u", .kind = SWP_UNIFORM, .low = -1, .high = 2},
+                                         {.name = "l", .kind = SWP_LOG_UNIFORM, .low = 1e-4, .high = 1e-1},
+                                         {.name = "q", .kind = SWP_UNIFORM, .low = 0, .high = 1, .step = 0.001},
+                                         {.name = "i", .kind = SWP_INT, .low = 0, .high = 100000},
+                                         {.name = "j", .kind = SWP_INT, .low = -5000, .high = 5000, .step = 2},
+                                         {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), TEXT("c"))}, );
     static const double step[DIMS] = {0, 0, 0.001, 1, 2, 1}, low[DIMS] = {0, 0, 0, 0, -5000, 0},
                         high[DIMS] = {0, 0, 1, 1e5, 5000, 2};
     struct swp_sampler *s = sampler_of((struct swp_sampler_opts){0}, space, 1);
-    double gradient[DIMS];
-    struct swp_point p;
+    double              gradient[DIMS];
+    struct swp_point    p;
     for (uint64_t t = 0; t < 40; t++) {
         assert_ok(swp_sampler_suggest(s, t, &p));
         for (int d = 2; t >= 20 && d < DIMS; d++) {
@@ -174,8 +173,10 @@ static void no_value_beside_a_suggestion_promises_more(void **state)
                     assert_true(improvement_at(s->model, &beside, gradient) <= score + 1e-9);
             }
         }
-        struct swp_outcome outcome = {.kind = SWP_COMPLETE, .value = fabs(p.values[2] - 0.3) + fabs(p.values[3] - 70000) / 1e5 +
-                                      fabs(p.values[4] - 1234) / 5e3 + p.values[0] * p.values[0] + (p.values[5] == 1 ? 0.5 : 0)};
+        struct swp_outcome outcome = {.kind = SWP_COMPLETE,
+                                      .value = fabs(p.values[2] - 0.3) + fabs(p.values[3] - 70000) / 1e5 +
+                                               fabs(p.values[4] - 1234) / 5e3 + p.values[0] * p.values[0] +
+                                               (p.values[5] == 1 ? 0.5 : 0)};
         assert_ok(swp_sampler_tell(s, t, &outcome));
     }
     swp_sampler_free(s);
@@ -185,9 +186,9 @@ static void no_value_beside_a_suggestion_promises_more(void **state)
 static void improvement_is_exact_far_from_the_best(void **state)
 {
     (void)state;
-    static const double wanted[][2] = {{2, 0.6973835457882284},      {0, -0.9189385332046727},    {-3, -7.869686059603014},
+    static const double wanted[][2] = {{2, 0.6973835457882284},    {0, -0.9189385332046727},  {-3, -7.869686059603014},
                                        {-20, -206.91783850941914}, {-26, -345.4395467223178}, {-100, -5010.129578800247}};
-    double by_mean, by_variance, ignored[2];
+    double              by_mean, by_variance, ignored[2];
     for (unsigned i = 0; i < COUNT(wanted); i++) {
         double z = wanted[i][0], h = 1e-5;
         NEAR(swp_gp_log_improvement(z, 1, 0, &by_mean, &by_variance), wanted[i][1], 1e-9);
@@ -208,17 +209,17 @@ static void all_builds_of_the_loops_have_the_same_bits(void **state)
     (void)state;
     enum { N = 43, STRIDE = 48 };
     const struct swp_gp_loops *loops[3] = {&swp_gp_loops_plain};
-    static double x[3][STRIDE], y[STRIDE], scratch[18 * STRIDE];
-    static double u[STRIDE * STRIDE], l_inv[STRIDE * STRIDE], slope[STRIDE * STRIDE];
+    static double              x[3][STRIDE], y[STRIDE], scratch[18 * STRIDE];
+    static double              u[STRIDE * STRIDE], l_inv[STRIDE * STRIDE], slope[STRIDE * STRIDE];
     static struct {
         double alpha[STRIDE], by_weight[3], trace, mean[8], variance[8], gradient[6];
     } results[3];
-    const double *columns[3] = {x[0], x[1], x[2]}, weight[3] = {2, 0.5, 1};
-    const bool is_category[3] = {false, false, true};
+    const double      *columns[3] = {x[0], x[1], x[2]}, weight[3] = {2, 0.5, 1};
+    const bool         is_category[3] = {false, false, true};
     struct swp_gp_data d = {N, STRIDE, 3, columns, is_category, weight, 1.5, 1e-3, scratch};
-    double points[24];
-    mt_rng rng = {9};
-    uint32_t count = 1;
+    double             points[24];
+    mt_rng             rng = {9};
+    uint32_t           count = 1;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2"))
         loops[count++] = &swp_gp_loops_avx2;
@@ -266,9 +267,9 @@ static void the_least_value_is_found_between_bounds(void **state)
 {
     (void)state;
     static const double low[2] = {-2, -1}, high[2] = {0.5, 2};
-    int calls = 0;
-    double x[2] = {-1.2, 1}, value;
-    struct swp_lbfgs problem = {.dims = 2, .gradient_least = 1e-6, .steps_max = 200, .at = valley, .user = &calls};
+    int                 calls = 0;
+    double              x[2] = {-1.2, 1}, value;
+    struct swp_lbfgs    problem = {.dims = 2, .gradient_least = 1e-6, .steps_max = 200, .at = valley, .user = &calls};
     assert_true(swp_lbfgs_least(&problem, x, &value));
     assert_true(fabs(x[0] - 1) < 1e-4 && fabs(x[1] - 1) < 1e-4 && calls < 100);
     problem.low = low, problem.high = high;
@@ -288,7 +289,7 @@ static void suggest_after(const struct swp_space *space, const struct swp_point 
                           uint32_t count)
 {
     struct swp_sampler *s = sampler_of((struct swp_sampler_opts){0}, space, 3);
-    struct swp_point p;
+    struct swp_point    p;
     for (uint32_t i = 0; i < count; i++)
         assert_ok(swp_sampler_know(s, &points[i], &outcomes[i]));
     for (uint64_t t = 0; t < 10; t++) {
@@ -305,13 +306,18 @@ static void odd_numbers_do_no_harm(void **state)
 {
     (void)state;
     enum { N = 12 };
-    static const double values[][4] = {{1, 1, 1, 1},         {INFINITY, 1, 2, 3},       {1e308, -1e308, 1e308, 0},
-                                       {1e-300, 2e-300, 0, 0}, {1, 1 + 1e-15, 1, 1},      {NAN, 1, 2, -INFINITY},
-                                       {INFINITY, INFINITY, INFINITY, INFINITY}, {0, 1e200, 1, 2}};
-    struct swp_space *space = cube(2, 0, 1);
+    static const double values[][4] = {{1, 1, 1, 1},
+                                       {INFINITY, 1, 2, 3},
+                                       {1e308, -1e308, 1e308, 0},
+                                       {1e-300, 2e-300, 0, 0},
+                                       {1, 1 + 1e-15, 1, 1},
+                                       {NAN, 1, 2, -INFINITY},
+                                       {INFINITY, INFINITY, INFINITY, INFINITY},
+                                       {0, 1e200, 1, 2}};
+    struct swp_space   *space = cube(2, 0, 1);
     for (unsigned i = 0; i < COUNT(values); i++)
         for (int same = 0; same < 2; same++) { /* all at one place: a singular matrix but for the noise */
-            struct swp_point points[N] = {0};
+            struct swp_point   points[N] = {0};
             struct swp_outcome outcomes[N];
             for (int k = 0; k < N; k++) {
                 points[k] = (struct swp_point){{same ? 0.5 : (k + 0.5) / N, 0.25}};
@@ -331,11 +337,11 @@ static void many_rows_are_too_many(void **state)
 {
     (void)state;
     enum { MANY = MT_SWEEP_GP_ROWS_MAX + 200 };
-    struct swp_space *space = cube(1, 0, 1);
-    struct swp_sampler *s = sampler_of((struct swp_sampler_opts){0}, space, 1);
+    struct swp_space    *space = cube(1, 0, 1);
+    struct swp_sampler  *s = sampler_of((struct swp_sampler_opts){0}, space, 1);
     const struct swp_gp *m = s->model;
-    struct swp_point p = {{0}};
-    bool has_best = false, has_newest = false, has_middle = false;
+    struct swp_point     p = {{0}};
+    bool                 has_best = false, has_newest = false, has_middle = false;
     for (int k = 0; k < MANY; k++) { /* the older the better */
         p.values[0] = (k + 0.5) / MANY;
         struct swp_outcome outcome = {.kind = SWP_COMPLETE, .value = p.values[0]};
@@ -360,13 +366,13 @@ static void running_trials_are_kept_apart(void **state)
 {
     (void)state;
     struct swp_space *space = cube(2, -1, 1);
-    double mean[2] = {0}, least = INFINITY;
+    double            mean[2] = {0}, least = INFINITY;
     for (int no_liar = 0; no_liar < 2; no_liar++) {
         struct swp_sampler *s = sampler_of((struct swp_sampler_opts){.no_liar = no_liar}, space, 4);
-        struct swp_point p[18];
+        struct swp_point    p[18];
         for (uint64_t t = 0; t < 18; t++) {
             assert_ok(swp_sampler_suggest(s, t, &p[t]));
-            double value = cos(5 * p[t].values[0]) + cos(7 * p[t].values[1]);
+            double             value = cos(5 * p[t].values[0]) + cos(7 * p[t].values[1]);
             struct swp_outcome outcome = {.kind = SWP_COMPLETE, .value = value};
             if (t < 12)
                 assert_ok(swp_sampler_tell(s, t, &outcome));
@@ -389,10 +395,10 @@ static double best_of(const struct swp_space *space, enum swp_sampler_kind kind,
                       uint64_t trials, uint64_t seed)
 {
     struct swp_sampler_opts opts = {.kind = kind};
-    struct swp_problem problem = {{0}, {0}};
-    struct swp_sampler *s;
-    struct swp_point p;
-    double best = INFINITY;
+    struct swp_problem      problem = {{0}, {0}};
+    struct swp_sampler     *s;
+    struct swp_point        p;
+    double                  best = INFINITY;
     assert_ok(swp_sampler_new(&opts, space, seed, &s, &problem));
     for (uint64_t t = 0; t < trials; t++) {
         assert_ok(swp_sampler_suggest(s, t, &p));
@@ -410,7 +416,7 @@ static void it_finds_the_bottom_of_a_mixed_space(void **state)
 {
     (void)state;
     struct swp_space *space = mixed_space();
-    double random = 0, gp = 0;
+    double            random = 0, gp = 0;
     for (uint64_t seed = 0; seed < 3; seed++) {
         random += best_of(space, SWP_SAMPLER_RANDOM, mixed_loss, 50, seed);
         gp += best_of(space, SWP_SAMPLER_GP, mixed_loss, 50, seed);
@@ -447,13 +453,13 @@ static double distance_to_one(const struct swp_point *p)
 static void constraints_hold_at_the_bottom(void **state)
 {
     (void)state;
-    static const struct swp_term terms[] = {{"x0", 1}, {"x1", 1}};
+    static const struct swp_term       terms[] = {{"x0", 1}, {"x1", 1}};
     static const struct swp_constraint constraint = {terms, 2, 1};
-    const struct swp_param params[] = {{.name = "x0", .kind = SWP_UNIFORM, .high = 1},
-                                       {.name = "x1", .kind = SWP_UNIFORM, .high = 1}};
+    const struct swp_param             params[] = {{.name = "x0", .kind = SWP_UNIFORM, .high = 1},
+                                                   {.name = "x1", .kind = SWP_UNIFORM, .high = 1}};
     struct swp_space_def def = {.params = params, .param_count = 2, .constraints = &constraint, .constraint_count = 1};
-    struct swp_problem problem = {{0}, {0}};
-    struct swp_space *space;
+    struct swp_problem   problem = {{0}, {0}};
+    struct swp_space    *space;
     assert_ok(swp_space_new(&def, &space, &problem));
     for (uint64_t seed = 0; seed < 3; seed++)
         assert_true(best_of(space, SWP_SAMPLER_GP, distance_to_one, 40, seed) < sqrt(0.5) + 0.02);

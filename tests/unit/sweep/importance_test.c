@@ -40,8 +40,8 @@ static struct trials *trials_of(struct swp_space *space, uint32_t rows, uint64_t
 
 static struct swp_importance_ask ask_of(const struct trials *t, enum swp_importance_kind kind, uint64_t seed)
 {
-    return (struct swp_importance_ask){.kind = kind, .space = t->space, .points = t->points, .results = t->results, .rows = t->rows,
-                                       .seed = seed};
+    return (struct swp_importance_ask){
+        .kind = kind, .space = t->space, .points = t->points, .results = t->results, .rows = t->rows, .seed = seed};
 }
 
 struct answer {
@@ -129,8 +129,8 @@ static void tree_by_hand(const struct swp_tree_node *nodes, size_t count, double
 static void tree_of_numbers(void **state)
 {
     (void)state;
-    const struct swp_tree_node nodes[] = {{0, 1, 2, 0.5, 0}, {.dim = -1, .value = 1}, {1, 3, 4, 0.25, 0}, {.dim = -1, .value = 2},
-                                          {.dim = -1, .value = 4}};
+    const struct swp_tree_node nodes[] = {
+        {0, 1, 2, 0.5, 0}, {.dim = -1, .value = 1}, {1, 3, 4, 0.25, 0}, {.dim = -1, .value = 2}, {.dim = -1, .value = 4}};
     tree_by_hand(nodes, 5, 1.9375, (double[]){1.5625, 0.1875, 0}, (double[]){0.1875, 0, 0});
 }
 
@@ -140,8 +140,9 @@ static void tree_of_numbers(void **state)
 static void tree_of_choices(void **state)
 {
     (void)state;
-    const struct swp_tree_node nodes[] = {{2, 1, 2, 2, 0}, {.dim = -1, .value = 8}, {2, 3, 4, 0, 0}, {.dim = -1, .value = 0},
-                                          {0, 5, 6, 0.25, 0}, {.dim = -1, .value = 4}, {.dim = -1, .value = 0}};
+    const struct swp_tree_node nodes[] = {{2, 1, 2, 2, 0},         {.dim = -1, .value = 8}, {2, 3, 4, 0, 0},
+                                          {.dim = -1, .value = 0}, {0, 5, 6, 0.25, 0},      {.dim = -1, .value = 4},
+                                          {.dim = -1, .value = 0}};
     tree_by_hand(nodes, 7, 11.75, (double[]){0.75, 0, 10.25}, (double[]){0, 0.75, 0});
 }
 
@@ -324,14 +325,13 @@ static double by_magnitude(const double *x)
 static void kinds(void **state)
 {
     (void)state;
-    struct swp_space *space = SPACE_OF({.name = "lr", .kind = SWP_LOG_UNIFORM, .low = 1e-5, .high = 1e-1},
-                                       {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), TEXT("c"))},
-                                       {.name = "n", .kind = SWP_INT, .low = 1, .high = 5},
-                                       {.name = "g", .kind = SWP_GRID, CHOICES(TEXT("u"), TEXT("v"))},
-                                       {.name = "z", .kind = SWP_NORMAL, .mean = 7, .sd = 1},
-                                       {.name = "fixed", .kind = SWP_CONSTANT, CHOICES(WHOLE(3))}, );
-    struct answer     a = weigh(ask_of(trials_of(space, ROWS_MAX, 5, by_magnitude), SWP_FANOVA, 1));
-    double            parts[] = {16 / 12.0, 2 / 9.0, 2 / 16.0, 1 / 16.0, 1}, all = 0;
+    struct swp_space *space = SPACE_OF(
+        {.name = "lr", .kind = SWP_LOG_UNIFORM, .low = 1e-5, .high = 1e-1},
+        {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), TEXT("c"))},
+        {.name = "n", .kind = SWP_INT, .low = 1, .high = 5}, {.name = "g", .kind = SWP_GRID, CHOICES(TEXT("u"), TEXT("v"))},
+        {.name = "z", .kind = SWP_NORMAL, .mean = 7, .sd = 1}, {.name = "fixed", .kind = SWP_CONSTANT, CHOICES(WHOLE(3))}, );
+    struct answer a = weigh(ask_of(trials_of(space, ROWS_MAX, 5, by_magnitude), SWP_FANOVA, 1));
+    double        parts[] = {16 / 12.0, 2 / 9.0, 2 / 16.0, 1 / 16.0, 1}, all = 0;
     for (int i = 0; i < 5; i++)
         all += parts[i];
     for (int i = 0; i < 5; i++)
@@ -394,13 +394,12 @@ static void conditional(void **state)
 
 static struct swp_space *mixed(void)
 {
-    return SPACE_OF({.name = "u", .kind = SWP_UNIFORM, .low = -1, .high = 2},
-                    {.name = "l", .kind = SWP_LOG_UNIFORM, .low = 1e-4, .high = 1e-1},
-                    {.name = "q", .kind = SWP_UNIFORM, .low = 0, .high = 1, .step = 0.25},
-                    {.name = "i", .kind = SWP_INT, .low = 1, .high = 9, .step = 2},
-                    {.name = "li", .kind = SWP_LOG_INT, .low = 1, .high = 64},
-                    {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), TEXT("c"))},
-                    {.name = "w", .kind = SWP_UNIFORM, .low = 0, .high = 4, WHEN("c", TEXT("b"))}, );
+    return SPACE_OF(
+        {.name = "u", .kind = SWP_UNIFORM, .low = -1, .high = 2}, {.name = "l", .kind = SWP_LOG_UNIFORM, .low = 1e-4, .high = 1e-1},
+        {.name = "q", .kind = SWP_UNIFORM, .low = 0, .high = 1, .step = 0.25},
+        {.name = "i", .kind = SWP_INT, .low = 1, .high = 9, .step = 2}, {.name = "li", .kind = SWP_LOG_INT, .low = 1, .high = 64},
+        {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), TEXT("c"))},
+        {.name = "w", .kind = SWP_UNIFORM, .low = 0, .high = 4, WHEN("c", TEXT("b"))}, );
 }
 
 static void mixed_fill(struct trials *t, struct swp_space *space, uint32_t rows)
@@ -425,10 +424,10 @@ static void mixed_fill(struct trials *t, struct swp_space *space, uint32_t rows)
 static void ped_anova(void **state)
 {
     (void)state;
-    static const double  least[] = {0.174424140094, 0.168188924754, 0.016182394098, 0.011337241428, 0.497136928284,
-                                    0.003028853851, 0.129701517491},
-                         greatest[] = {0.018020409537, 0.823526324743, 0.000761762485, 0.010798136036, 0.128517649101,
-                                     0.004268529165, 0.014107188932};
+    static const double least[] = {0.174424140094, 0.168188924754, 0.016182394098, 0.011337241428,
+                                   0.497136928284, 0.003028853851, 0.129701517491},
+                        greatest[] = {0.018020409537, 0.823526324743, 0.000761762485, 0.010798136036,
+                                      0.128517649101, 0.004268529165, 0.014107188932};
     static struct trials t;
     struct swp_space    *space = mixed();
     mixed_fill(&t, space, 80);
@@ -447,7 +446,7 @@ static void ped_anova(void **state)
 static void same_bits(void **state)
 {
     (void)state;
-    struct swp_space *space = mixed();
+    struct swp_space    *space = mixed();
     static struct trials t;
     mixed_fill(&t, space, 80);
     struct swp_importance_ask ask = ask_of(&t, SWP_FANOVA, 7);

@@ -15,11 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-    ROUNDS = 12,
-    ROUND_RECORDS = 40,
-    TEXT_SIZE = 48 * 1024
-}; /* 23 MB: more than the log holds before it is copied */
+enum { ROUNDS = 12, ROUND_RECORDS = 40, TEXT_SIZE = 48 * 1024 }; /* 23 MB: more than the log holds before it is copied */
 
 static char place[64], disk[96], notes[96], after[96], found[128], folder[128];
 
@@ -63,7 +59,7 @@ static void pull(void)
 
 static struct swp_journal *journal_open(const char *where, bool create)
 {
-    char text[MT_ERROR_BYTES_MAX];
+    char                text[MT_ERROR_BYTES_MAX];
     struct swp_journal *j;
     if (swp_journal_open(where, create, false, &j, text).code != 0)
         fail_msg("%s", text);
@@ -72,9 +68,8 @@ static struct swp_journal *journal_open(const char *where, bool create)
 
 static struct swp_record record_of(uint64_t seq)
 {
-    struct swp_record r = {
-        .seq = seq, .kind = SWP_REC_SUGGEST, .trial = (int64_t)seq * 3, .value = 0.5 * (double)seq};
-    char *text = calloc(1, TEXT_SIZE + 1);
+    struct swp_record r = {.seq = seq, .kind = SWP_REC_SUGGEST, .trial = (int64_t)seq * 3, .value = 0.5 * (double)seq};
+    char             *text = calloc(1, TEXT_SIZE + 1);
     assert_non_null(text);
     memset(text, 'a' + (int)(seq % 26), TEXT_SIZE);
     r.text = text;
@@ -83,7 +78,7 @@ static struct swp_record record_of(uint64_t seq)
 
 static mt_status record_check(void *user, const struct swp_record *r)
 {
-    uint64_t *count = user;
+    uint64_t         *count = user;
     struct swp_record want = record_of(++*count);
     assert_true(r->seq == want.seq && r->trial == want.trial && r->value == want.value);
     assert_string_equal(r->text, want.text);
@@ -96,8 +91,8 @@ static mt_status record_check(void *user, const struct swp_record *r)
 static void check_found(uint64_t durable)
 {
     struct swp_journal *j = journal_open(found, false);
-    uint64_t count = 0;
-    mt_buf seed = {0};
+    uint64_t            count = 0;
+    mt_buf              seed = {0};
     assert_ok(swp_journal_get(j, "seed", &seed));
     assert_string_equal((const char *)seed.data, "61");
     assert_ok(swp_journal_read(j, record_check, &count));
@@ -109,8 +104,8 @@ static void check_found(uint64_t durable)
 static void what_is_durable_outlives_the_power(void **state)
 {
     struct swp_journal *j = journal_open(folder, true);
-    struct swp_news news = {0};
-    uint64_t seq = 0;
+    struct swp_news     news = {0};
+    uint64_t            seq = 0;
     (void)state;
     assert_ok(swp_journal_set(j, "seed", "61"));
     assert_ok(swp_journal_start(j));
@@ -137,7 +132,7 @@ static void what_is_durable_outlives_the_power(void **state)
 /* Else the test above would say nothing. */
 static void the_plug_forgets_what_was_not_synced(void **state)
 {
-    char path[160];
+    char        path[160];
     struct stat info;
     (void)state;
     snprintf(path, sizeof path, "%s/file", disk);

@@ -35,8 +35,14 @@ static void trial_fill(struct sweep *s, int64_t i)
                          (double)(i * (p + 3) % 997) / 997);
     snprintf(s->params[i] + size, sizeof s->params[i] - (size_t)size, "}");
     const char *state = is_long ? "completed" : i % 100 == 99 ? "failed" : i % 3 == 0 ? "stopped" : "completed";
-    *t = (manta_sweep_trial){.number = i, .state = state, .has_value = true, .step = reports - 1, .reports = reports, .drawn_s = 1,
-                             .ended_s = 2, .params = s->params[i]};
+    *t = (manta_sweep_trial){.number = i,
+                             .state = state,
+                             .has_value = true,
+                             .step = reports - 1,
+                             .reports = reports,
+                             .drawn_s = 1,
+                             .ended_s = 2,
+                             .params = s->params[i]};
     if (strcmp(t->state, "failed") == 0)
         t->why = "exit status 3: </script>";
     for (int64_t step = 0; step < reports; step++) {
@@ -53,10 +59,20 @@ static struct sweep *sweep_make(int64_t trials)
 {
     struct sweep *s = calloc(1, sizeof *s);
     assert_non_null(s);
-    s->view = (manta_sweep_view){
-        .name = "large", .metric = "loss", .mode = "min", .sampler = "random ", .scheduler = "asha ",
-        .seed = "1", .trial = "t", .space = space, .importance = "fanova", .state = "done", .count = trials,
-        .trials = s->trials, .reports = s->reports, .seconds = 3};
+    s->view = (manta_sweep_view){.name = "large",
+                                 .metric = "loss",
+                                 .mode = "min",
+                                 .sampler = "random ",
+                                 .scheduler = "asha ",
+                                 .seed = "1",
+                                 .trial = "t",
+                                 .space = space,
+                                 .importance = "fanova",
+                                 .state = "done",
+                                 .count = trials,
+                                 .trials = s->trials,
+                                 .reports = s->reports,
+                                 .seconds = 3};
     for (int64_t i = 0; i < trials; i++) {
         trial_fill(s, i);
         s->view.completed += strcmp(s->trials[i].state, "completed") == 0;

@@ -10,9 +10,9 @@ enum { SEED = 5 };
 
 static struct swp_sampler *sampler_of(struct swp_sampler_opts opts, const struct swp_space *space)
 {
-    struct swp_problem problem = {{0}, {0}};
+    struct swp_problem  problem = {{0}, {0}};
     struct swp_sampler *s = NULL;
-    mt_status st = swp_sampler_new(&opts, space, SEED, &s, &problem);
+    mt_status           st = swp_sampler_new(&opts, space, SEED, &s, &problem);
     if (st.code != 0)
         print_error("%s\n", problem.text);
     assert_ok(st);
@@ -35,11 +35,11 @@ static struct swp_space *rich_space(void)
         {.name = "fold", .kind = SWP_GRID, CHOICES(WHOLE(0), WHOLE(1), WHOLE(2))},
         {.name = "fixed", .kind = SWP_CONSTANT, CHOICES(TEXT("x"))},
     };
-    static const struct swp_term terms[] = {{"width", 1}, {"depth", 8}};
+    static const struct swp_term       terms[] = {{"width", 1}, {"depth", 8}};
     static const struct swp_constraint constraint = {terms, 2, 100};
     struct swp_space_def def = {.params = params, .param_count = COUNT(params), .constraints = &constraint, .constraint_count = 1};
-    struct swp_problem problem;
-    struct swp_space *space;
+    struct swp_problem   problem;
+    struct swp_space    *space;
     assert_ok(swp_space_new(&def, &space, &problem));
     return space;
 }
@@ -52,8 +52,11 @@ static double loss_of(const struct swp_point *p)
 /* What happens to trial k: a mix of everything. */
 static struct swp_outcome outcome_of(uint64_t trial, const struct swp_point *p)
 {
-    struct swp_outcome outcome = {.kind = trial % 7 == 3 ? SWP_PRUNED : trial % 11 == 5 ? SWP_FAILED : SWP_COMPLETE,
-                                  .value = loss_of(p), .step = (double)(trial % 4)};
+    struct swp_outcome outcome = {.kind = trial % 7 == 3    ? SWP_PRUNED
+                                          : trial % 11 == 5 ? SWP_FAILED
+                                                            : SWP_COMPLETE,
+                                  .value = loss_of(p),
+                                  .step = (double)(trial % 4)};
     return outcome;
 }
 
@@ -81,7 +84,7 @@ enum { TRIALS = 60 };
 static void every_kind_stays_in_the_space_and_replays(void **state)
 {
     (void)state;
-    struct swp_space *space = rich_space();
+    struct swp_space       *space = rich_space();
     static struct swp_point a[TRIALS], b[TRIALS];
     for (int kind = 0; kind < SWP_SAMPLER_COUNT; kind++) {
         if (kind == SWP_SAMPLER_GRID)
@@ -112,9 +115,9 @@ static void seeds_and_trials_have_their_own_draws(void **state)
         if (kind == SWP_SAMPLER_GRID)
             continue;
         struct swp_sampler_opts opts = {.kind = (enum swp_sampler_kind)kind};
-        struct swp_sampler *a, *b;
-        struct swp_problem problem;
-        struct swp_point p, q, r;
+        struct swp_sampler     *a, *b;
+        struct swp_problem      problem;
+        struct swp_point        p, q, r;
         assert_ok(swp_sampler_new(&opts, space, 1, &a, &problem));
         assert_ok(swp_sampler_new(&opts, space, 2, &b, &problem));
         assert_ok(swp_sampler_suggest(a, 0, &p));
@@ -131,10 +134,10 @@ static void seeds_and_trials_have_their_own_draws(void **state)
 static void bad_calls_are_refused(void **state)
 {
     (void)state;
-    struct swp_space *space = cube(1, 0, 1);
+    struct swp_space   *space = cube(1, 0, 1);
     struct swp_sampler *s = sampler_of((struct swp_sampler_opts){.kind = SWP_SAMPLER_TPE}, space);
-    struct swp_outcome fine = {.kind = SWP_COMPLETE, .value = 1};
-    struct swp_point p, outside = {{2}}, nothing = {{NAN}};
+    struct swp_outcome  fine = {.kind = SWP_COMPLETE, .value = 1};
+    struct swp_point    p, outside = {{2}}, nothing = {{NAN}};
     assert_code(swp_sampler_tell(s, 0, &fine), MT_ENOENT);
     assert_ok(swp_sampler_suggest(s, 0, &p));
     assert_code(swp_sampler_suggest(s, 0, &p), MT_EEXIST);
@@ -144,7 +147,8 @@ static void bad_calls_are_refused(void **state)
     assert_ok(swp_sampler_tell(s, 0, &fine));
     assert_code(swp_sampler_tell(s, 0, &fine), MT_ENOENT);
     swp_sampler_free(s);
-    struct swp_sampler_opts bad[] = {{.kind = SWP_SAMPLER_COUNT}, {.kind = SWP_SAMPLER_TPE, .prior_weight = NAN},
+    struct swp_sampler_opts bad[] = {{.kind = SWP_SAMPLER_COUNT},
+                                     {.kind = SWP_SAMPLER_TPE, .prior_weight = NAN},
                                      {.kind = SWP_SAMPLER_TPE, .candidates = 1 << 20},
                                      {.kind = SWP_SAMPLER_RANDOM, .first = &outside, .first_count = 1}};
     for (unsigned i = 0; i < COUNT(bad); i++) {
@@ -159,14 +163,21 @@ static void options_are_read_from_a_text(void **state)
 {
     (void)state;
     struct swp_sampler_opts o;
-    struct swp_problem problem;
+    struct swp_problem      problem;
     assert_ok(swp_sampler_opts_parse("tpe", &o, &problem));
     assert_int_equal(o.kind, SWP_SAMPLER_TPE);
     assert_ok(swp_sampler_opts_parse(" tpe , startup=20,independent, prior_weight=0.5,no_liar=false", &o, &problem));
     assert_true(o.startup == 20 && o.independent && !o.no_liar && o.prior_weight == 0.5);
-    static const char *const bad[][2] = {{"", ""}, {",tpe", ""}, {"tpe,,x", ""}, {"bayes", "bayes"}, {"tpe,depth=1", "depth"},
-                                         {"tpe,startup", "startup"}, {"tpe,startup=-1", "startup"}, {"tpe,startup=1.5", "startup"},
-                                         {"tpe,startup=x", "startup"}, {"tpe,independent=1", "independent"},
+    static const char *const bad[][2] = {{"", ""},
+                                         {",tpe", ""},
+                                         {"tpe,,x", ""},
+                                         {"bayes", "bayes"},
+                                         {"tpe,depth=1", "depth"},
+                                         {"tpe,startup", "startup"},
+                                         {"tpe,startup=-1", "startup"},
+                                         {"tpe,startup=1.5", "startup"},
+                                         {"tpe,startup=x", "startup"},
+                                         {"tpe,independent=1", "independent"},
                                          {"tpe,prior_weight=NaN", "prior_weight"}};
     for (unsigned i = 0; i < COUNT(bad); i++) {
         assert_code(swp_sampler_opts_parse(bad[i][0], &o, &problem), MT_EINVAL);
@@ -177,10 +188,10 @@ static void options_are_read_from_a_text(void **state)
 static void first_points_come_first(void **state)
 {
     (void)state;
-    struct swp_space *space = cube(2, 0, 1);
+    struct swp_space      *space = cube(2, 0, 1);
     const struct swp_point first[] = {{{0.25, 0.5}}, {{0.75, 0.125}}};
-    struct swp_sampler *s = sampler_of((struct swp_sampler_opts){.kind = SWP_SAMPLER_SOBOL, .plain = true, .first = first,
-                                                                 .first_count = 2}, space);
+    struct swp_sampler    *s = sampler_of(
+           (struct swp_sampler_opts){.kind = SWP_SAMPLER_SOBOL, .plain = true, .first = first, .first_count = 2}, space);
     struct swp_point p;
     for (uint64_t t = 0; t < 2; t++) {
         assert_ok(swp_sampler_suggest(s, t, &p));
@@ -221,7 +232,7 @@ static void tell_earlier(struct swp_sampler *s, const struct swp_space *space, b
 static double first_distance(enum swp_sampler_kind kind, const struct swp_space *space, bool is_warm, bool maximize)
 {
     enum { FIRST = 8 };
-    double sum = 0;
+    double              sum = 0;
     struct swp_sampler *s = sampler_of((struct swp_sampler_opts){.kind = kind, .maximize = maximize, .sigma0 = 0.05}, space);
     if (is_warm)
         tell_earlier(s, space, maximize);
@@ -238,7 +249,7 @@ static void earlier_results_show_the_way(void **state)
 {
     (void)state;
     static const enum swp_sampler_kind kinds[] = {SWP_SAMPLER_TPE, SWP_SAMPLER_CMAES, SWP_SAMPLER_GP};
-    struct swp_space *space = cube(3, 0, 1);
+    struct swp_space                  *space = cube(3, 0, 1);
     for (unsigned i = 0; i < COUNT(kinds); i++)
         for (int maximize = 0; maximize < 2; maximize++) {
             double warm = first_distance(kinds[i], space, true, maximize), cold = first_distance(kinds[i], space, false, maximize);
@@ -253,9 +264,9 @@ static void earlier_results_move_no_sequence(void **state)
 {
     (void)state;
     static const enum swp_sampler_kind kinds[] = {SWP_SAMPLER_RANDOM, SWP_SAMPLER_SOBOL, SWP_SAMPLER_GRID};
-    struct swp_space *space = SPACE_OF({.name = "a", .kind = SWP_UNIFORM, .high = 1, .points = 3},
-                                       {.name = "b", .kind = SWP_UNIFORM, .high = 1, .points = 3},
-                                       {.name = "c", .kind = SWP_UNIFORM, .high = 1, .points = 3}, );
+    struct swp_space                  *space = SPACE_OF({.name = "a", .kind = SWP_UNIFORM, .high = 1, .points = 3},
+                                                        {.name = "b", .kind = SWP_UNIFORM, .high = 1, .points = 3},
+                                                        {.name = "c", .kind = SWP_UNIFORM, .high = 1, .points = 3}, );
     for (unsigned i = 0; i < COUNT(kinds); i++) {
         struct swp_sampler *cold = sampler_of((struct swp_sampler_opts){.kind = kinds[i]}, space);
         struct swp_sampler *warm = sampler_of((struct swp_sampler_opts){.kind = kinds[i]}, space);
@@ -276,7 +287,7 @@ static void earlier_results_move_no_sequence(void **state)
 static void a_warm_sweep_replays(void **state)
 {
     (void)state;
-    struct swp_space *space = rich_space();
+    struct swp_space       *space = rich_space();
     static struct swp_point a[TRIALS], b[TRIALS];
     for (int kind = 0; kind < SWP_SAMPLER_COUNT; kind++) {
         struct swp_sampler *s[2];
@@ -309,14 +320,14 @@ static void a_warm_sweep_replays(void **state)
 static void a_grid_gives_each_combination_once(void **state)
 {
     (void)state;
-    struct swp_space *space = SPACE_OF({.name = "opt", .kind = SWP_CATEGORICAL, CHOICES(TEXT("sgd"), TEXT("adam"))},
-                                       {.name = "momentum", .kind = SWP_UNIFORM, .low = 0, .high = 1, .points = 3,
-                                        WHEN("opt", TEXT("sgd"))},
-                                       {.name = "lr", .kind = SWP_LOG_UNIFORM, .low = 1e-3, .high = 1e-1, .points = 2},
-                                       {.name = "n", .kind = SWP_INT, .low = 1, .high = 5, .step = 4}, );
+    struct swp_space *space = SPACE_OF(
+        {.name = "opt", .kind = SWP_CATEGORICAL, CHOICES(TEXT("sgd"), TEXT("adam"))},
+        {.name = "momentum", .kind = SWP_UNIFORM, .low = 0, .high = 1, .points = 3, WHEN("opt", TEXT("sgd"))},
+        {.name = "lr", .kind = SWP_LOG_UNIFORM, .low = 1e-3, .high = 1e-1, .points = 2},
+        {.name = "n", .kind = SWP_INT, .low = 1, .high = 5, .step = 4}, );
     struct swp_sampler *s = sampler_of((struct swp_sampler_opts){.kind = SWP_SAMPLER_GRID}, space), *again;
-    struct swp_point p[16], extra = {{0, 0.3, 0.05, 1}};
-    uint64_t count = 0;
+    struct swp_point    p[16], extra = {{0, 0.3, 0.05, 1}};
+    uint64_t            count = 0;
     assert_int_equal(swp_sampler_trials(s), (3 + 1) * 2 * 2);
     for (; swp_sampler_suggest(s, count, &p[count % 16]).code == 0; count++)
         for (uint64_t k = 0; k < count; k++)
@@ -342,8 +353,8 @@ static void a_grid_over_a_continuum_is_refused(void **state)
     struct swp_space *space = cube(1, 0, 1);
     struct swp_space *huge = SPACE_OF({.name = "a", .kind = SWP_INT, .high = 1e6}, {.name = "b", .kind = SWP_INT, .high = 1e6}, );
     struct swp_sampler_opts opts = {.kind = SWP_SAMPLER_GRID};
-    struct swp_problem problem;
-    struct swp_sampler *s;
+    struct swp_problem      problem;
+    struct swp_sampler     *s;
     assert_code(swp_sampler_new(&opts, space, 0, &s, &problem), MT_EINVAL);
     assert_string_equal(problem.param, "x0");
     assert_code(swp_sampler_new(&opts, huge, 0, &s, &problem), MT_EINVAL);
@@ -368,9 +379,9 @@ static void plain_sobol_is_the_sequence(void **state)
         {0.375, 0.375, 0.625, 0.875, 0.375},
         {0.875, 0.875, 0.125, 0.375, 0.875},
     };
-    struct swp_space *space = cube(5, 0, 1);
+    struct swp_space   *space = cube(5, 0, 1);
     struct swp_sampler *s = sampler_of((struct swp_sampler_opts){.kind = SWP_SAMPLER_SOBOL, .plain = true}, space);
-    struct swp_point p;
+    struct swp_point    p;
     for (uint64_t t = 0; t < 8; t++) {
         assert_ok(swp_sampler_suggest(s, t, &p));
         for (int d = 0; d < 5; d++)
@@ -388,8 +399,8 @@ static void sobol_fills_every_interval_in_every_dimension(void **state)
     struct swp_space *space = cube(MT_SWEEP_PARAMS_MAX, 0, 1);
     for (int plain = 0; plain < 2; plain++) {
         struct swp_sampler *s = sampler_of((struct swp_sampler_opts){.kind = SWP_SAMPLER_SOBOL, .plain = plain}, space);
-        static uint8_t seen[MT_SWEEP_PARAMS_MAX][POINTS];
-        struct swp_point p;
+        static uint8_t      seen[MT_SWEEP_PARAMS_MAX][POINTS];
+        struct swp_point    p;
         memset(seen, 0, sizeof seen);
         for (uint64_t t = 0; t < POINTS; t++) {
             assert_ok(swp_sampler_suggest(s, t, &p));
@@ -408,10 +419,10 @@ static void sobol_fills_every_interval_in_every_dimension(void **state)
 static void scrambling_keeps_the_net(void **state)
 {
     (void)state;
-    struct swp_space *space = cube(2, 0, 1);
+    struct swp_space   *space = cube(2, 0, 1);
     struct swp_sampler *s = sampler_of((struct swp_sampler_opts){.kind = SWP_SAMPLER_SOBOL}, space);
-    uint8_t seen[16][16] = {{0}};
-    struct swp_point p;
+    uint8_t             seen[16][16] = {{0}};
+    struct swp_point    p;
     for (uint64_t t = 0; t < 256; t++) {
         assert_ok(swp_sampler_suggest(s, t, &p));
         seen[(int)(p.values[0] * 16)][(int)(p.values[1] * 16)]++;

@@ -11,9 +11,9 @@ static struct swp_space *space;
 static struct swp_scheduler *scheduler_of(const char *text, bool maximize)
 {
     struct swp_scheduler_opts opts;
-    struct swp_problem problem = {{0}, {0}};
-    struct swp_scheduler *s = NULL;
-    mt_status st = swp_scheduler_opts_parse(text, &opts, &problem);
+    struct swp_problem        problem = {{0}, {0}};
+    struct swp_scheduler     *s = NULL;
+    mt_status                 st = swp_scheduler_opts_parse(text, &opts, &problem);
     opts.maximize = maximize;
     if (st.code == 0)
         st = swp_scheduler_new(&opts, space, 1, &s, &problem);
@@ -65,8 +65,8 @@ static int free_space(void **state)
 static void bad_calls_are_refused(void **state)
 {
     (void)state;
-    struct swp_verdict verdict;
-    struct swp_problem problem;
+    struct swp_verdict        verdict;
+    struct swp_problem        problem;
     struct swp_scheduler_opts opts;
     for (int kind = 0; kind < SWP_SCHEDULER_COUNT; kind++) {
         struct swp_scheduler *s = scheduler_of(swp_scheduler_text((enum swp_scheduler_kind)kind), false);
@@ -91,14 +91,21 @@ static void bad_calls_are_refused(void **state)
         assert_code(swp_scheduler_end(s, 1, true), MT_ENOENT);
         swp_scheduler_free(s);
     }
-    static const char *const bad[][2] = {{"hyper", "hyper"}, {"asha,eta=1", "eta"}, {"asha,max_t=-1", "max_t"},
-                                         {"asha,grace=200", "grace"}, {"asha,brackets=9", "brackets"},
-                                         {"asha,eta=1.01", "eta"}, {"pbt,quantile=0.6", "quantile"},
-                                         {"pbt,resample=2", "resample"}, {"pbt,interval=-1", "interval"}, {"fifo,rungs=3", "rungs"},
-                                         {"asha_promote,brackets=2", "brackets"}, {"hyperband,max_t=0.5", "max_t"}};
+    static const char *const bad[][2] = {{"hyper", "hyper"},
+                                         {"asha,eta=1", "eta"},
+                                         {"asha,max_t=-1", "max_t"},
+                                         {"asha,grace=200", "grace"},
+                                         {"asha,brackets=9", "brackets"},
+                                         {"asha,eta=1.01", "eta"},
+                                         {"pbt,quantile=0.6", "quantile"},
+                                         {"pbt,resample=2", "resample"},
+                                         {"pbt,interval=-1", "interval"},
+                                         {"fifo,rungs=3", "rungs"},
+                                         {"asha_promote,brackets=2", "brackets"},
+                                         {"hyperband,max_t=0.5", "max_t"}};
     for (unsigned i = 0; i < COUNT(bad); i++) {
         struct swp_scheduler *s;
-        mt_status st = swp_scheduler_opts_parse(bad[i][0], &opts, &problem);
+        mt_status             st = swp_scheduler_opts_parse(bad[i][0], &opts, &problem);
         assert_code(st.code ? st : swp_scheduler_new(&opts, space, 1, &s, &problem), MT_EINVAL);
         assert_string_equal(problem.param, bad[i][1]);
     }
@@ -148,7 +155,7 @@ static void asha_draws_brackets_by_their_rungs(void **state)
 {
     (void)state;
     struct swp_scheduler *s = scheduler_of("asha,max_t=64,brackets=3", false);
-    int counts[3] = {0};
+    int                   counts[3] = {0};
     for (uint64_t t = 0; t < 3000; t++) {
         add(s, t);
         double first = swp_scheduler_next_t(s, t);
@@ -206,11 +213,11 @@ static void median_stops_what_is_worse_than_the_others_means(void **state)
     for (int t = 0; t < 4; t++)
         for (uint64_t i = 0; i < 2; i++)
             assert_int_equal(report(s, i, t + 1, curves[i][t]), SWP_CONTINUE); /* one other is too few */
-    assert_int_equal(report(s, 2, 1, 0), SWP_CONTINUE);  /* before grace */
+    assert_int_equal(report(s, 2, 1, 0), SWP_CONTINUE);                        /* before grace */
     assert_int_equal(report(s, 2, 2, 2.5), SWP_CONTINUE); /* means from 2 to 2: 1 and 4; 2.5 is not less than 2.5 */
     assert_ok(swp_scheduler_end(s, 0, false));            /* what has ended still counts */
     assert_int_equal(report(s, 3, 2, 2.4), SWP_STOP);     /* others: 1, 4, 2.5 */
-    assert_int_equal(report(s, 2, 4, 2.9), SWP_STOP);    /* means to 4: 2 and 4; best 2.9 < 3 */
+    assert_int_equal(report(s, 2, 4, 2.9), SWP_STOP);     /* means to 4: 2 and 4; best 2.9 < 3 */
     swp_scheduler_free(s);
 }
 
@@ -240,10 +247,10 @@ static void hyperband_fills_the_brackets_of_the_paper(void **state)
     (void)state;
     static const struct {
         uint32_t size;
-        double first;
+        double   first;
     } wanted[] = {{5, 81}, {8, 27}, {15, 9}, {34, 3}, {81, 1}, {5, 81}};
     struct swp_scheduler *s = scheduler_of("hyperband", false);
-    uint64_t trial = 0;
+    uint64_t              trial = 0;
     for (unsigned b = 0; b < COUNT(wanted); b++)
         for (uint32_t i = 0; i < wanted[b].size; i++, trial++) {
             assert_next(s, true, SWP_START, 0);
@@ -309,8 +316,8 @@ static void pbt_copies_the_best_into_the_worst(void **state)
 {
     (void)state;
     struct swp_scheduler *s = scheduler_of("pbt,interval=10,resample=-1", true);
-    struct swp_verdict verdict;
-    struct swp_problem problem;
+    struct swp_verdict    verdict;
+    struct swp_problem    problem;
     for (uint64_t t = 0; t < 4; t++)
         add(s, t);
     swp_scheduler_supply(s, false);
@@ -385,10 +392,10 @@ static uint64_t play(const char *text, bool with_queries)
 {
     struct swp_scheduler *s = scheduler_of(text, false);
     enum { TRIALS = 40 };
-    double steps[TRIALS] = {0};
-    bool runs[TRIALS] = {false};
+    double   steps[TRIALS] = {0};
+    bool     runs[TRIALS] = {false};
     uint64_t made = 0, hash = 1;
-    int running = 0, rounds = 0;
+    int      running = 0, rounds = 0;
     for (bool busy = true; busy && rounds < 20000; rounds++) {
         busy = false;
         struct swp_action a = swp_scheduler_next(s, running < 3);
@@ -415,7 +422,7 @@ static uint64_t play(const char *text, bool with_queries)
                 continue;
             busy = true;
             steps[t]++;
-            double value = (double)(t * 7 % 13) + 10 / steps[t];
+            double            value = (double)(t * 7 % 13) + 10 / steps[t];
             enum swp_decision decision = report(s, t, steps[t], value);
             assert_true(steps[t] >= 0);
             hash = hash * 31 + (uint64_t)decision;
@@ -436,10 +443,10 @@ static uint64_t play(const char *text, bool with_queries)
 static void whole_sweeps_end_and_replay_the_same(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"fifo,max_t=30", "median,grace=3,max_t=30", "median,grace=3,max_t=30,pauses",
-                                        "asha,max_t=27,eta=3", "asha_promote,max_t=27,eta=3", "hyperband,max_t=27",
-                                        "pbt,interval=5,max_t=30",
-                                        "pbt,interval=5,max_t=30,in_step", "asha,max_t=27,eta=3,brackets=2"};
+    static const char *const texts[] = {
+        "fifo,max_t=30",           "median,grace=3,max_t=30",         "median,grace=3,max_t=30,pauses",
+        "asha,max_t=27,eta=3",     "asha_promote,max_t=27,eta=3",     "hyperband,max_t=27",
+        "pbt,interval=5,max_t=30", "pbt,interval=5,max_t=30,in_step", "asha,max_t=27,eta=3,brackets=2"};
     for (unsigned i = 0; i < COUNT(texts); i++)
         assert_int_equal(play(texts[i], false), play(texts[i], true));
 }

@@ -19,20 +19,20 @@ static mt_rng seeded(void)
 static void values_keep_to_their_kind(void **state)
 {
     (void)state;
-    struct swp_space *space = SPACE_OF({.name = "u", .kind = SWP_UNIFORM, .low = -1, .high = 2},
-                                       {.name = "q", .kind = SWP_UNIFORM, .low = 0, .high = 0.35, .step = 0.1},
-                                       {.name = "l", .kind = SWP_LOG_UNIFORM, .low = 1e-5, .high = 1e-1},
-                                       {.name = "i", .kind = SWP_INT, .low = -3, .high = 4, .step = 2},
-                                       {.name = "li", .kind = SWP_LOG_INT, .low = 1, .high = 1024},
-                                       {.name = "n", .kind = SWP_NORMAL, .mean = 5, .sd = 2, .step = 0.5},
-                                       {.name = "ln", .kind = SWP_LOG_NORMAL, .mean = 0, .sd = 1},
-                                       {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), WHOLE(3))},
-                                       {.name = "k", .kind = SWP_CONSTANT, CHOICES(REAL(1.0))}, );
-    struct swp_point p;
+    struct swp_space  *space = SPACE_OF({.name = "u", .kind = SWP_UNIFORM, .low = -1, .high = 2},
+                                        {.name = "q", .kind = SWP_UNIFORM, .low = 0, .high = 0.35, .step = 0.1},
+                                        {.name = "l", .kind = SWP_LOG_UNIFORM, .low = 1e-5, .high = 1e-1},
+                                        {.name = "i", .kind = SWP_INT, .low = -3, .high = 4, .step = 2},
+                                        {.name = "li", .kind = SWP_LOG_INT, .low = 1, .high = 1024},
+                                        {.name = "n", .kind = SWP_NORMAL, .mean = 5, .sd = 2, .step = 0.5},
+                                        {.name = "ln", .kind = SWP_LOG_NORMAL, .mean = 0, .sd = 1},
+                                        {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), WHOLE(3))},
+                                        {.name = "k", .kind = SWP_CONSTANT, CHOICES(REAL(1.0))}, );
+    struct swp_point   p;
     struct swp_problem problem;
-    mt_rng rng = seeded();
-    int below_1e3 = 0, ends[2] = {0}, sevens = 0;
-    double sum = 0;
+    mt_rng             rng = seeded();
+    int                below_1e3 = 0, ends[2] = {0}, sevens = 0;
+    double             sum = 0;
     assert_true(fabs(swp_space_param(space, 1)->high - 0.3) < 1e-12); /* 0.35 is no step */
     assert_true(swp_space_param(space, 3)->high == 3);
     for (int n = 0; n < 4000; n++) {
@@ -47,10 +47,10 @@ static void values_keep_to_their_kind(void **state)
         sum += p.values[5];
         assert_true(p.values[6] > 0);
     }
-    assert_in_range(below_1e3, 1800, 2200);             /* half of the decades */
-    assert_in_range(ends[0], 850, 1150);                /* both ends of four values */
+    assert_in_range(below_1e3, 1800, 2200); /* half of the decades */
+    assert_in_range(ends[0], 850, 1150);    /* both ends of four values */
     assert_in_range(ends[1], 850, 1150);
-    assert_in_range(sevens, 480, 680);                  /* log(1.5 / 0.5) / log(1024.5 / 0.5) = 0.144 */
+    assert_in_range(sevens, 480, 680); /* log(1.5 / 0.5) / log(1024.5 / 0.5) = 0.144 */
     assert_true(fabs(sum / 4000 - 5) < 0.2);
     swp_space_free(space);
 }
@@ -77,17 +77,17 @@ static void the_normal_distribution_is_exact(void **state)
 
 /* ---- what is refused ---- */
 
-#define REFUSED(wanted, ...)                                                                                      \
-    refused((wanted), (const struct swp_param[]){__VA_ARGS__},                                                    \
+#define REFUSED(wanted, ...) \
+    refused((wanted), (const struct swp_param[]){__VA_ARGS__}, \
             sizeof((const struct swp_param[]){__VA_ARGS__}) / sizeof(struct swp_param), NULL, 0)
 
-static void refused(const char *wanted, const struct swp_param *params, uint32_t count,
-                    const struct swp_constraint *constraints, uint32_t constraint_count)
+static void refused(const char *wanted, const struct swp_param *params, uint32_t count, const struct swp_constraint *constraints,
+                    uint32_t constraint_count)
 {
-    struct swp_space_def def = {.params = params, .param_count = count, .constraints = constraints,
-                                .constraint_count = constraint_count};
+    struct swp_space_def def = {
+        .params = params, .param_count = count, .constraints = constraints, .constraint_count = constraint_count};
     struct swp_problem problem = {{0}, {0}};
-    struct swp_space *space = NULL;
+    struct swp_space  *space = NULL;
     assert_code(swp_space_new(&def, &space, &problem), MT_EINVAL);
     assert_null(space);
     assert_string_equal(problem.param, wanted);
@@ -125,10 +125,8 @@ static void bad_conditions_are_named(void **state)
     REFUSED("x", {.name = "x", .kind = SWP_UNIFORM, .high = 1, WHEN("nobody", TEXT("a"))});
     REFUSED("x", {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"))},
             {.name = "x", .kind = SWP_UNIFORM, .high = 1, WHEN("c", TEXT("b"))});
-    REFUSED("x", {.name = "c", .kind = SWP_UNIFORM, .high = 1},
-            {.name = "x", .kind = SWP_UNIFORM, .high = 1, WHEN("c", REAL(0))});
-    REFUSED("x", {.name = "c", .kind = SWP_INT, .high = 4},
-            {.name = "x", .kind = SWP_UNIFORM, .high = 1, WHEN("c", WHOLE(5))});
+    REFUSED("x", {.name = "c", .kind = SWP_UNIFORM, .high = 1}, {.name = "x", .kind = SWP_UNIFORM, .high = 1, WHEN("c", REAL(0))});
+    REFUSED("x", {.name = "c", .kind = SWP_INT, .high = 4}, {.name = "x", .kind = SWP_UNIFORM, .high = 1, WHEN("c", WHOLE(5))});
     REFUSED("a", {.name = "a", .kind = SWP_INT, .high = 1, WHEN("b", WHOLE(1))},
             {.name = "b", .kind = SWP_INT, .high = 1, WHEN("a", WHOLE(1))});
 }
@@ -162,11 +160,11 @@ static struct swp_space *tree(void)
 static void only_the_active_have_values(void **state)
 {
     (void)state;
-    struct swp_space *space = tree();
-    struct swp_point p;
+    struct swp_space  *space = tree();
+    struct swp_point   p;
     struct swp_problem problem;
-    mt_rng rng = seeded();
-    int active = 0;
+    mt_rng             rng = seeded();
+    int                active = 0;
     for (int n = 0; n < 1000; n++) {
         assert_ok(swp_space_draw(space, &rng, &p));
         assert_ok(swp_point_check(space, &p, &problem));
@@ -194,15 +192,21 @@ static void constraints_bound_what_is_drawn(void **state)
     (void)state;
     const struct swp_param params[] = {{.name = "a", .kind = SWP_UNIFORM, .high = 1},
                                        {.name = "b", .kind = SWP_UNIFORM, .high = 1}};
-    struct swp_term terms[] = {{"a", 2}, {"b", 1}};
-    struct swp_constraint constraint = {terms, 2, 1};
-    double least = 0.1;
-    struct swp_space_def def = {.params = params, .param_count = 2, .constraints = &constraint, .constraint_count = 1,
-                                .allows = not_tiny, .user = &least};
+    struct swp_term        terms[] = {{"a", 2}, {"b", 1}};
+    struct swp_constraint  constraint = {terms, 2, 1};
+    double                 least = 0.1;
+    struct swp_space_def   def = {
+          .params = params,
+          .param_count = 2,
+          .constraints = &constraint,
+          .constraint_count = 1,
+          .allows = not_tiny,
+          .user = &least,
+    };
     struct swp_problem problem;
-    struct swp_space *space;
-    struct swp_point p;
-    mt_rng rng = seeded();
+    struct swp_space  *space;
+    struct swp_point   p;
+    mt_rng             rng = seeded();
     assert_ok(swp_space_new(&def, &space, &problem));
     for (int n = 0; n < 500; n++) {
         assert_ok(swp_space_draw(space, &rng, &p));
@@ -219,7 +223,7 @@ static void grid_parameters_count_up(void **state)
     struct swp_space *space = SPACE_OF({.name = "a", .kind = SWP_GRID, CHOICES(WHOLE(1), WHOLE(2))},
                                        {.name = "x", .kind = SWP_UNIFORM, .high = 1},
                                        {.name = "b", .kind = SWP_GRID, CHOICES(WHOLE(1), WHOLE(2), WHOLE(3))}, );
-    struct swp_point p;
+    struct swp_point  p;
     assert_int_equal(swp_space_grid_size(space), 6);
     for (unsigned i = 0; i < 13; i++) {
         swp_space_grid_at(space, i, &p);
@@ -233,11 +237,11 @@ static void grid_parameters_count_up(void **state)
 static void points_come_back_bit_for_bit(void **state)
 {
     (void)state;
-    struct swp_space *space = tree();
-    struct swp_point p, q;
+    struct swp_space  *space = tree();
+    struct swp_point   p, q;
     struct swp_problem problem;
-    mt_rng rng = seeded();
-    mt_buf text = {0};
+    mt_rng             rng = seeded();
+    mt_buf             text = {0};
     for (int n = 0; n < 500; n++) {
         text.size = 0;
         assert_ok(swp_space_draw(space, &rng, &p));
@@ -257,15 +261,19 @@ static void points_come_back_bit_for_bit(void **state)
 static void bad_points_are_refused(void **state)
 {
     (void)state;
-    struct swp_space *space = tree();
-    struct swp_problem problem = {{0}, {0}};
-    struct swp_point p;
-    mt_rng rng = seeded();
+    struct swp_space        *space = tree();
+    struct swp_problem       problem = {{0}, {0}};
+    struct swp_point         p;
+    mt_rng                   rng = seeded();
     static const char *const bad[][2] = {
-        {"", "{\"optimizer\":\"adam\""}, {"", "[]"}, {"", "{\"optimizer\":\"adam\"} x"}, {"", ""},
+        {"", "{\"optimizer\":\"adam\""},
+        {"", "[]"},
+        {"", "{\"optimizer\":\"adam\"} x"},
+        {"", ""},
         {"lr", "{\"optimizer\":\"adam\",\"lr\":1}"},
         {"optimizer", "{\"optimizer\":\"adam\",\"optimizer\":\"adam\"}"},
-        {"optimizer", "{\"optimizer\":\"rmsprop\"}"}, {"optimizer", "{}"},
+        {"optimizer", "{\"optimizer\":\"rmsprop\"}"},
+        {"optimizer", "{}"},
         {"momentum", "{\"optimizer\":\"adam\",\"momentum\":0.5}"},
         {"momentum", "{\"optimizer\":\"sgd\",\"nesterov\":0,\"momentum\":1.5}"},
         {"momentum", "{\"optimizer\":\"sgd\",\"nesterov\":0,\"momentum\":NaN}"},
@@ -286,18 +294,18 @@ static void bad_points_are_refused(void **state)
 static void a_space_comes_back_from_its_text(void **state)
 {
     (void)state;
-    struct swp_term terms[] = {{"x\"", 1.5}};
-    struct swp_constraint constraint = {terms, 1, 1};
+    struct swp_term        terms[] = {{"x\"", 1.5}};
+    struct swp_constraint  constraint = {terms, 1, 1};
     const struct swp_param params[] = {
         {.name = "x\"", .kind = SWP_UNIFORM, .low = -1, .high = 0.1, .points = 3},
         {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("t\n\xc3\xa4"), WHOLE(1), REAL(1), {.kind = MT_LITERAL_NULL})},
         {.name = "n", .kind = SWP_NORMAL, .mean = 0, .sd = 1e-300, .step = 0.25, WHEN("c", WHOLE(1), REAL(1))},
     };
     struct swp_space_def def = {.params = params, .param_count = 3, .constraints = &constraint, .constraint_count = 1};
-    struct swp_space *space, *again;
-    struct swp_problem problem;
-    mt_buf text = {0}, second = {0}, diff = {0};
-    uint64_t a, b;
+    struct swp_space    *space, *again;
+    struct swp_problem   problem;
+    mt_buf               text = {0}, second = {0}, diff = {0};
+    uint64_t             a, b;
     assert_ok(swp_space_new(&def, &space, &problem));
     assert_ok(swp_space_to_json(space, &text));
     assert_ok(swp_space_from_json(mt_buf_view(&text), &again, &problem));
@@ -326,14 +334,15 @@ static void a_changed_space_says_what_changed(void **state)
                                      {.name = "depth", .kind = SWP_INT, .low = 1, .high = 8}, );
     struct swp_space *turned = SPACE_OF({.name = "width", .kind = SWP_INT, .low = 1, .high = 8},
                                         {.name = "lr", .kind = SWP_LOG_UNIFORM, .low = 1e-5, .high = 0.1}, );
-    mt_buf diff = {0};
-    uint64_t a, b;
+    mt_buf            diff = {0};
+    uint64_t          a, b;
     assert_ok(swp_space_fingerprint(before, &a));
     assert_ok(swp_space_fingerprint(now, &b));
     assert_true(a != b);
     assert_ok(swp_space_diff(before, now, &diff));
     assert_ok(mt_buf_terminate(&diff));
-    assert_string_equal((char *)diff.data,
+    assert_string_equal(
+        (char *)diff.data,
         "parameter 'lr' was {\"name\":\"lr\",\"kind\":\"loguniform\",\"low\":1e-05,\"high\":0.1} and is "
         "{\"name\":\"lr\",\"kind\":\"loguniform\",\"low\":1e-05,\"high\":0.2}\n"
         "parameter 'width' is gone, it was: {\"name\":\"width\",\"kind\":\"int\",\"low\":1.0,\"high\":8.0,\"step\":1.0}\n"
@@ -353,11 +362,11 @@ static void json_reads_what_python_writes(void **state)
 {
     (void)state;
     static const char text[] = " {\"a\\u00e4\\ud83d\\ude00\\n\": [1, -2.5e-3, NaN, -Infinity, {\"x\": []}], \"b\": true} ";
-    struct mt_json json = mt_json_of(mt_view_text(text)), whole = json;
-    mt_buf name = {0};
-    mt_status st;
-    double x;
-    bool first = true;
+    struct mt_json    json = mt_json_of(mt_view_text(text)), whole = json;
+    mt_buf            name = {0};
+    mt_status         st;
+    double            x;
+    bool              first = true;
     assert_ok(mt_json_skip(&whole));
     assert_ok(mt_json_end(&whole));
     assert_ok(mt_json_take(&json, '{'));
@@ -379,9 +388,27 @@ static void json_reads_what_python_writes(void **state)
 static void json_refuses_what_is_none(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "{", "[1,]", "[1 2]", "{\"a\" 1}", "{\"a\":}", "01", "1.", "+1", "1e", "nul",
-                                      "\"\\q\"", "\"\x01\"",
-                                      "\"\\u12\"", "\"\\ud800\"", "\"\\u0000\"", "{1:2}", "]", "'a'", "--1", "[[[[[[[[[[",
+    static const char *const bad[] = {"",
+                                      "{",
+                                      "[1,]",
+                                      "[1 2]",
+                                      "{\"a\" 1}",
+                                      "{\"a\":}",
+                                      "01",
+                                      "1.",
+                                      "+1",
+                                      "1e",
+                                      "nul",
+                                      "\"\\q\"",
+                                      "\"\x01\"",
+                                      "\"\\u12\"",
+                                      "\"\\ud800\"",
+                                      "\"\\u0000\"",
+                                      "{1:2}",
+                                      "]",
+                                      "'a'",
+                                      "--1",
+                                      "[[[[[[[[[[",
                                       "11111111111111111111111111111111111111111111111111111111111111111111111111111111"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct mt_json json = mt_json_of(mt_view_text(bad[i]));

@@ -8,7 +8,7 @@
 
 static struct swp_stopper *stopper_of(const struct swp_stop *rules, uint32_t count, bool all, bool maximize)
 {
-    struct swp_problem problem = {{0}, {0}};
+    struct swp_problem  problem = {{0}, {0}};
     struct swp_stopper *s = NULL;
     assert_ok(swp_stopper_new(rules, count, all, maximize, &s, &problem));
     return s;
@@ -24,11 +24,13 @@ static enum swp_stop_what say(struct swp_stopper *s, uint64_t trial, double step
 static void steps_time_and_thresholds(void **state)
 {
     (void)state;
-    const struct swp_stop rules[] = {{.kind = SWP_STOP_STEPS, .limit = 10}, {.kind = SWP_STOP_THRESHOLD, .value = 0.9},
+    const struct swp_stop rules[] = {{.kind = SWP_STOP_STEPS, .limit = 10},
+                                     {.kind = SWP_STOP_THRESHOLD, .value = 0.9},
                                      {.kind = SWP_STOP_THRESHOLD, .value = 0.1, .worse = true},
-                                     {.kind = SWP_STOP_TRIAL_TIME, .limit = 60}, {.kind = SWP_STOP_SWEEP_TIME, .limit = 600},
+                                     {.kind = SWP_STOP_TRIAL_TIME, .limit = 60},
+                                     {.kind = SWP_STOP_SWEEP_TIME, .limit = 600},
                                      {.kind = SWP_STOP_SWEEP_THRESHOLD, .value = 0.99}};
-    struct swp_stopper *s = stopper_of(rules, COUNT(rules), false, true);
+    struct swp_stopper   *s = stopper_of(rules, COUNT(rules), false, true);
     assert_int_equal(say(s, 1, 9, 0.5, 59, 599), SWP_STOP_NOTHING);
     assert_int_equal(say(s, 1, 10, 0.5, 59, 599), SWP_STOP_TRIAL);
     assert_int_equal(say(s, 1, 9, 0.9, 59, 599), SWP_STOP_TRIAL);
@@ -50,7 +52,7 @@ static void a_trial_plateau_is_its_own(void **state)
     (void)state;
     const struct swp_stop rule = {.kind = SWP_STOP_TRIAL_PLATEAU};
     const struct swp_stop bounded = {.kind = SWP_STOP_TRIAL_PLATEAU, .value = 0.5, .has_value = true, .window = 2, .grace = 6};
-    struct swp_stopper *s = stopper_of(&rule, 1, false, false), *b = stopper_of(&bounded, 1, false, false);
+    struct swp_stopper   *s = stopper_of(&rule, 1, false, false), *b = stopper_of(&bounded, 1, false, false);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(say(s, 1, i, 1, 0, 0), SWP_STOP_NOTHING);
         assert_int_equal(say(s, 2, i, i, 0, 0), SWP_STOP_NOTHING);
@@ -71,11 +73,11 @@ static void a_trial_plateau_is_its_own(void **state)
 static void a_sweep_plateau_is_of_the_best_values(void **state)
 {
     (void)state;
-    const struct swp_stop rule = {.kind = SWP_STOP_SWEEP_PLATEAU, .window = 3, .tolerance = 0.1, .patience = 2};
-    struct swp_stopper *s = stopper_of(&rule, 1, false, true);
-    static const double values[] = {1, 0.5, 1, 0.2, 1.05, 0.1};
-    static const enum swp_stop_what wanted[] = {SWP_STOP_NOTHING, SWP_STOP_NOTHING, SWP_STOP_NOTHING, SWP_STOP_NOTHING,
-                                                SWP_STOP_NOTHING, SWP_STOP_SWEEP};
+    const struct swp_stop           rule = {.kind = SWP_STOP_SWEEP_PLATEAU, .window = 3, .tolerance = 0.1, .patience = 2};
+    struct swp_stopper             *s = stopper_of(&rule, 1, false, true);
+    static const double             values[] = {1, 0.5, 1, 0.2, 1.05, 0.1};
+    static const enum swp_stop_what wanted[] = {SWP_STOP_NOTHING, SWP_STOP_NOTHING, SWP_STOP_NOTHING,
+                                                SWP_STOP_NOTHING, SWP_STOP_NOTHING, SWP_STOP_SWEEP};
     for (unsigned i = 0; i < COUNT(values); i++) /* the best three are flat from the fifth on, twice at the sixth */
         assert_int_equal(say(s, i, 1, values[i], 0, 0), wanted[i]);
     swp_stopper_free(s);
@@ -84,8 +86,8 @@ static void a_sweep_plateau_is_of_the_best_values(void **state)
 static void rules_may_have_to_agree(void **state)
 {
     (void)state;
-    const struct swp_stop rules[] = {{.kind = SWP_STOP_STEPS, .limit = 10}, {.kind = SWP_STOP_THRESHOLD, .value = 1},
-                                     {.kind = SWP_STOP_SWEEP_TIME, .limit = 5}};
+    const struct swp_stop rules[] = {
+        {.kind = SWP_STOP_STEPS, .limit = 10}, {.kind = SWP_STOP_THRESHOLD, .value = 1}, {.kind = SWP_STOP_SWEEP_TIME, .limit = 5}};
     struct swp_stopper *s = stopper_of(rules, COUNT(rules), true, false);
     assert_int_equal(say(s, 1, 10, 2, 0, 0), SWP_STOP_NOTHING);
     assert_int_equal(say(s, 1, 9, 1, 0, 0), SWP_STOP_NOTHING);
@@ -100,14 +102,18 @@ static void rules_may_have_to_agree(void **state)
 static void rules_are_read_from_a_text(void **state)
 {
     (void)state;
-    struct swp_stop r;
-    struct swp_problem problem;
+    struct swp_stop     r;
+    struct swp_problem  problem;
     struct swp_stopper *s;
     assert_ok(swp_stop_opts_parse("trial_plateau,window=6,value=0.5", &r, &problem));
     assert_true(r.kind == SWP_STOP_TRIAL_PLATEAU && r.window == 6 && r.has_value && r.value == 0.5);
-    static const char *const bad[][2] = {{"never", "never"}, {"steps", "steps"}, {"steps,limit=-1", "steps"},
-                                         {"threshold", "threshold"}, {"trial_plateau,tolerance=-1", "trial_plateau"},
-                                         {"sweep_plateau,window=1", "sweep_plateau"}, {"steps,limit=NaN", "limit"}};
+    static const char *const bad[][2] = {{"never", "never"},
+                                         {"steps", "steps"},
+                                         {"steps,limit=-1", "steps"},
+                                         {"threshold", "threshold"},
+                                         {"trial_plateau,tolerance=-1", "trial_plateau"},
+                                         {"sweep_plateau,window=1", "sweep_plateau"},
+                                         {"steps,limit=NaN", "limit"}};
     for (unsigned i = 0; i < COUNT(bad); i++) {
         mt_status st = swp_stop_opts_parse(bad[i][0], &r, &problem);
         assert_code(st.code ? st : swp_stopper_new(&r, 1, false, false, &s, &problem), MT_EINVAL);

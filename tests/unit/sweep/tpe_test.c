@@ -14,12 +14,11 @@
 
 static struct swp_space *mixed_space(void)
 {
-    return SPACE_OF({.name = "u", .kind = SWP_UNIFORM, .low = -1, .high = 2},
-                    {.name = "l", .kind = SWP_LOG_UNIFORM, .low = 1e-4, .high = 1e-1},
-                    {.name = "q", .kind = SWP_UNIFORM, .low = 0, .high = 1, .step = 0.25},
-                    {.name = "i", .kind = SWP_INT, .low = 1, .high = 9, .step = 2},
-                    {.name = "li", .kind = SWP_LOG_INT, .low = 1, .high = 64},
-                    {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), TEXT("c"))}, );
+    return SPACE_OF(
+        {.name = "u", .kind = SWP_UNIFORM, .low = -1, .high = 2}, {.name = "l", .kind = SWP_LOG_UNIFORM, .low = 1e-4, .high = 1e-1},
+        {.name = "q", .kind = SWP_UNIFORM, .low = 0, .high = 1, .step = 0.25},
+        {.name = "i", .kind = SWP_INT, .low = 1, .high = 9, .step = 2}, {.name = "li", .kind = SWP_LOG_INT, .low = 1, .high = 64},
+        {.name = "c", .kind = SWP_CATEGORICAL, CHOICES(TEXT("a"), TEXT("b"), TEXT("c"))}, );
 }
 
 static struct swp_point values_of(int k)
@@ -35,12 +34,12 @@ static double result_of(int k)
 
 static struct swp_sampler *told(const struct swp_space *space, struct swp_sampler_opts opts, int rows)
 {
-    struct swp_problem problem;
+    struct swp_problem  problem;
     struct swp_sampler *s;
     opts.kind = SWP_SAMPLER_TPE;
     assert_ok(swp_sampler_new(&opts, space, 1, &s, &problem));
     for (int k = 0; k < rows; k++) {
-        struct swp_point p = values_of(k);
+        struct swp_point   p = values_of(k);
         struct swp_outcome outcome = {.kind = SWP_COMPLETE, .value = opts.maximize ? -result_of(k) : result_of(k)};
         assert_ok(swp_sampler_know(s, &p, &outcome));
     }
@@ -55,7 +54,7 @@ static void joint_scores_are_optunas(void **state)
     (void)state;
     static const double wanted[2][3] = {{1.26334321596, -2.81102633717, 0.616436838153},
                                         {1.60186174168, -2.22096588473, -0.964189809902}};
-    struct swp_space *space = mixed_space();
+    struct swp_space   *space = mixed_space();
     for (int i = 0; i < 2; i++) {
         struct swp_sampler *s = told(space, (struct swp_sampler_opts){.maximize = i}, i ? 15 : 11);
         for (int k = 0; k < 3; k++) {
@@ -71,14 +70,19 @@ static void joint_scores_are_optunas(void **state)
 static void scores_of_one_axis_are_optunas(void **state)
 {
     (void)state;
-    static const double wanted[2][6][3] = {
-        {{0.265935557723, 0.101222614408, -0.206862192552}, {-0.991024944389, -1.01652842818, -0.50997076749},
-         {0.442645214402, -1.12138692646, 0.547028578707}, {-0.159896231714, -0.0548457045162, 0.311481223377},
-         {0.289646405445, -1.05480217447, -0.891474231754}, {-0.613104472886, -0.613104472886, 0.131336002061}},
-        {{0.1252879115, -0.478987501976, -0.272801188803}, {-1.41584491518, -1.24258369337, -0.689944000755},
-         {0.218864534054, -0.506774302452, 0.429770363083}, {-0.168279313114, 0.0414145251042, 0.0356530093651},
-         {0.683386122084, -0.476622198411, -1.0219568721}, {-0.661398482245, -0.661398482245, 0.0594234204708}}};
-    struct swp_space *space = mixed_space();
+    static const double wanted[2][6][3] = {{{0.265935557723, 0.101222614408, -0.206862192552},
+                                            {-0.991024944389, -1.01652842818, -0.50997076749},
+                                            {0.442645214402, -1.12138692646, 0.547028578707},
+                                            {-0.159896231714, -0.0548457045162, 0.311481223377},
+                                            {0.289646405445, -1.05480217447, -0.891474231754},
+                                            {-0.613104472886, -0.613104472886, 0.131336002061}},
+                                           {{0.1252879115, -0.478987501976, -0.272801188803},
+                                            {-1.41584491518, -1.24258369337, -0.689944000755},
+                                            {0.218864534054, -0.506774302452, 0.429770363083},
+                                            {-0.168279313114, 0.0414145251042, 0.0356530093651},
+                                            {0.683386122084, -0.476622198411, -1.0219568721},
+                                            {-0.661398482245, -0.661398482245, 0.0594234204708}}};
+    struct swp_space   *space = mixed_space();
     for (int i = 0; i < 2; i++) {
         struct swp_sampler *s = told(space, (struct swp_sampler_opts){.independent = true}, i ? 27 : 11);
         for (uint32_t axis = 0; axis < 6; axis++)
@@ -97,8 +101,8 @@ static void loops_agree_with_the_exact_functions(void **state)
 {
     (void)state;
     const struct swp_tpe_loops *loops = swp_tpe_loops_best();
-    double x[N], inv[N], weight[N], kept[N];
-    mt_rng rng = {3};
+    double                      x[N], inv[N], weight[N], kept[N];
+    mt_rng                      rng = {3};
     for (int i = 0; i < N; i++) {
         x[i] = swp_rng_real(&rng);
         inv[i] = 1 + 100 * swp_rng_real(&rng);
@@ -117,7 +121,7 @@ static void loops_agree_with_the_exact_functions(void **state)
             assert_true(fabs(weight[i] - exact) < 1e-5 * exact + (h * inv[i] < 0.1 ? 1e-15 : 3e-7));
         }
     }
-    double linear[N], square[N], rest[N] = {0}, sum = 0, sum_one = 0;
+    double        linear[N], square[N], rest[N] = {0}, sum = 0, sum_one = 0;
     const double *columns[2] = {linear, square}, at[2] = {0.3, -0.5 * 0.3 * 0.3};
     memcpy(weight, kept, sizeof kept);
     loops->part(x, inv, linear, square, rest, weight, N);
@@ -134,8 +138,8 @@ static void all_builds_of_the_loops_have_the_same_bits(void **state)
 {
     (void)state;
     const struct swp_tpe_loops *loops[3] = {&swp_tpe_loops_plain};
-    double results[3][4 * N + 2], x[N], inv[N], at = 0.37;
-    uint32_t count = 1;
+    double                      results[3][4 * N + 2], x[N], inv[N], at = 0.37;
+    uint32_t                    count = 1;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2"))
         loops[count++] = &swp_tpe_loops_avx2;
@@ -166,16 +170,16 @@ static void good_rows_are_complete_ones_by_value_then_pruned_ones_by_step(void *
 {
     (void)state;
     static const struct swp_outcome outcomes[] = {
-        {SWP_PRUNED, 0.1, 3}, {SWP_COMPLETE, 2, 0}, {SWP_PRUNED, 0.5, 9}, {SWP_COMPLETE, 1, 0}, {SWP_FAILED, 0, 0},
-        {SWP_PRUNED, 0.4, 9}, {SWP_COMPLETE, 2, 0}, {SWP_COMPLETE, INFINITY, 0}, {SWP_COMPLETE, -INFINITY, 0},
-        {SWP_COMPLETE, NAN, 0},
+        {SWP_PRUNED, 0.1, 3},         {SWP_COMPLETE, 2, 0},   {SWP_PRUNED, 0.5, 9}, {SWP_COMPLETE, 1, 0},
+        {SWP_FAILED, 0, 0},           {SWP_PRUNED, 0.4, 9},   {SWP_COMPLETE, 2, 0}, {SWP_COMPLETE, INFINITY, 0},
+        {SWP_COMPLETE, -INFINITY, 0}, {SWP_COMPLETE, NAN, 0},
     };
-    static const uint32_t order[] = {3, 1, 6, 7, 5, 2, 0};
-    struct swp_space *space = cube(1, 0, 1);
+    static const uint32_t   order[] = {3, 1, 6, 7, 5, 2, 0};
+    struct swp_space       *space = cube(1, 0, 1);
     struct swp_sampler_opts opts = {.kind = SWP_SAMPLER_TPE};
-    struct swp_problem problem;
-    struct swp_sampler *s;
-    struct swp_point p;
+    struct swp_problem      problem;
+    struct swp_sampler     *s;
+    struct swp_point        p;
     assert_ok(swp_sampler_new(&opts, space, 1, &s, &problem));
     for (uint64_t t = 0; t < COUNT(outcomes); t++)
         assert_ok(swp_sampler_suggest(s, t, &p));
@@ -194,11 +198,11 @@ static void the_liar_keeps_running_trials_apart(void **state)
 {
     (void)state;
     struct swp_space *space = mixed_space();
-    struct swp_point p = values_of(1000), running = values_of(1000);
-    double with[2];
+    struct swp_point  p = values_of(1000), running = values_of(1000);
+    double            with[2];
     for (int no_liar = 0; no_liar < 2; no_liar++) {
         struct swp_sampler *s = told(space, (struct swp_sampler_opts){.no_liar = no_liar}, 60);
-        double before = swp_tpe_joint_score(s, &p);
+        double              before = swp_tpe_joint_score(s, &p);
         for (uint64_t t = 0; t < 5; t++)
             assert_ok(swp_sampler_restore(s, t, &running));
         with[no_liar] = swp_tpe_joint_score(s, &p) - before;
@@ -219,15 +223,15 @@ static double sphere(const struct swp_point *p, uint32_t dims)
 
 static double best_of(struct swp_sampler_opts opts, uint32_t dims, uint64_t trials, uint64_t seed)
 {
-    struct swp_space *space = cube(dims, -1, 1);
-    struct swp_problem problem;
+    struct swp_space   *space = cube(dims, -1, 1);
+    struct swp_problem  problem;
     struct swp_sampler *s;
-    struct swp_point p;
-    double best = INFINITY;
+    struct swp_point    p;
+    double              best = INFINITY;
     assert_ok(swp_sampler_new(&opts, space, seed, &s, &problem));
     for (uint64_t t = 0; t < trials; t++) {
         assert_ok(swp_sampler_suggest(s, t, &p));
-        double value = sphere(&p, dims);
+        double             value = sphere(&p, dims);
         struct swp_outcome outcome = {.kind = SWP_COMPLETE, .value = opts.maximize ? -value : value};
         assert_ok(swp_sampler_tell(s, t, &outcome));
         best = fmin(best, value);

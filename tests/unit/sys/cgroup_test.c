@@ -77,7 +77,7 @@ static void round_trip(const char *place, bool is_v1)
     }
     assert_int_equal(g.is_v1, is_v1);
     assert_ok(mt_group_enter(&g, "1", 10));
-    pid_t child = start_family(&pipe, &go);
+    pid_t     child = start_family(&pipe, &go);
     mt_status moved = mt_group_leave(&g, "1", child);
     if (moved.code) { /* version 2: the folder above may not be ours */
         kill(child, SIGKILL);

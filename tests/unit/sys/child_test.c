@@ -18,10 +18,10 @@
 static const char *said(struct mt_child_opts *o, const char *words)
 {
     static char text[2000];
-    char *argv[] = {"sh", "-c", (char *)(uintptr_t)words, NULL};
-    int ends[2], status;
-    pid_t pid;
-    ssize_t size, all = 0;
+    char       *argv[] = {"sh", "-c", (char *)(uintptr_t)words, NULL};
+    int         ends[2], status;
+    pid_t       pid;
+    ssize_t     size, all = 0;
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     o->program = "/bin/sh";
     o->argv = argv;
@@ -39,16 +39,15 @@ static const char *said(struct mt_child_opts *o, const char *words)
 
 static void has_only_what_it_was_given(void **state)
 {
-    static const int at[] = {3, 9, 300};
+    static const int     at[] = {3, 9, 300};
     struct mt_child_opts o = {.fds = {{MT_CHILD_NULL, 0}}, .fd_count = 1};
-    int given[2];
+    int                  given[2];
     (void)state;
     for (int i = 0; i < 3; i++)
         assert_int_equal(dup2(2, at[i]), at[i]);
     assert_string_equal(said(&o, "ls /proc/$$/fd; readlink /proc/$$/fd/0"), "0\n1\n2\n/dev/null\n");
     assert_int_equal(pipe2(given, O_CLOEXEC), 0);
-    o = (struct mt_child_opts){.fds = {{given[0], 4}, {9, 9}},
-                               .fd_count = 2}; /* one of them under its own number */
+    o = (struct mt_child_opts){.fds = {{given[0], 4}, {9, 9}}, .fd_count = 2}; /* one of them under its own number */
     assert_string_equal(said(&o, "ls /proc/$$/fd; true"), "0\n1\n2\n4\n9\n");
     for (int i = 0; i < 3; i++)
         assert_int_equal(fcntl(at[i], F_GETFD), 0); /* ours are as they were */
@@ -60,7 +59,7 @@ static void has_only_what_it_was_given(void **state)
 static void has_a_limit_of_its_own(void **state)
 {
     struct mt_child_opts o = {.fds_max = 77};
-    struct rlimit before, after;
+    struct rlimit        before, after;
     (void)state;
     getrlimit(RLIMIT_NOFILE, &before);
     assert_string_equal(said(&o, "ulimit -Sn"), "77\n");
@@ -76,7 +75,7 @@ static void handler(int number)
 static void is_not_told_of_our_signals(void **state)
 {
     struct mt_child_opts o = {.dir = "/proc", .session = MT_CHILD_SESSION, .resets_signals = true};
-    sigset_t usr1, now;
+    sigset_t             usr1, now;
     (void)state;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
@@ -88,8 +87,7 @@ static void is_not_told_of_our_signals(void **state)
     assert_string_equal(said(&o, "pwd; exec grep -E 'Sig(Blk|Ign)' /proc/self/status"),
                         "/proc\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
     o = (struct mt_child_opts){.dir = NULL};
-    assert_string_equal(said(&o, "exec grep SigIgn /proc/self/status"),
-                        "SigIgn:\t0000000000000001\n"); /* as nohup wants it */
+    assert_string_equal(said(&o, "exec grep SigIgn /proc/self/status"), "SigIgn:\t0000000000000001\n"); /* as nohup wants it */
     sigprocmask(SIG_SETMASK, NULL, &now);
     assert_true(sigismember(&now, SIGUSR1) == 1 && sigismember(&now, SIGUSR2) == 0);
     signal(SIGPIPE, SIG_DFL);
@@ -100,9 +98,9 @@ static void is_not_told_of_our_signals(void **state)
 
 static void says_why_it_cannot_be(void **state)
 {
-    char *argv[] = {"no-such-program", NULL};
+    char                *argv[] = {"no-such-program", NULL};
     struct mt_child_opts o = {.program = "/no/such-program", .argv = argv, .env = environ};
-    pid_t pid = -1;
+    pid_t                pid = -1;
     (void)state;
     assert_int_equal(mt_child_start(&o, &pid).code, MT_ENOENT);
     o.program = "/etc/passwd";

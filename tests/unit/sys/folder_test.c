@@ -56,8 +56,8 @@ static void fill(const char *folder)
 
 static void the_last_one_removes_it(void **state)
 {
-    char folder[100];
-    int driver, head;
+    char        folder[100];
+    int         driver, head;
     struct stat st;
     (void)state;
     assert_int_equal(mt_folder_new(base, folder, sizeof folder, &driver).code, MT_OK);
@@ -78,8 +78,8 @@ static void the_last_one_removes_it(void **state)
 /* A process that holds the folder until it is killed. */
 static pid_t holder(const char *folder)
 {
-    int ready[2], fd;
-    char byte;
+    int   ready[2], fd;
+    char  byte;
     pid_t pid;
     assert_int_equal(pipe(ready), 0);
     pid = fork();
@@ -98,7 +98,7 @@ static pid_t holder(const char *folder)
 static void killed_ones_are_swept_living_ones_are_not(void **state)
 {
     char dead[100], living[100];
-    int dead_fd, living_fd;
+    int  dead_fd, living_fd;
     (void)state;
     assert_int_equal(mt_folder_new(base, dead, sizeof dead, &dead_fd).code, MT_OK);
     assert_int_equal(mt_folder_new(base, living, sizeof living, &living_fd).code, MT_OK);
@@ -118,7 +118,7 @@ static void killed_ones_are_swept_living_ones_are_not(void **state)
 static void who_ends_waits_for_others_that_end(void **state)
 {
     char folder[100];
-    int fd;
+    int  fd;
     (void)state;
     assert_int_equal(mt_folder_new(base, folder, sizeof folder, &fd).code, MT_OK);
     pid_t pid = holder(folder);
@@ -138,8 +138,8 @@ static void who_ends_waits_for_others_that_end(void **state)
 static void others_things_are_left_alone(void **state)
 {
     static const char *const names[] = {"mine", "d0123456", "d012345678", "D01234567", "d0123456z"};
-    char path[100], link[100];
-    int fd;
+    char                     path[100], link[100];
+    int                      fd;
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", base, names[i]);

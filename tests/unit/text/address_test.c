@@ -33,8 +33,8 @@ static void splits(void **state)
 static void refuses(void **state)
 {
     static const char *const bad[] = {"", ":", ":6380", "host", "[]:6380", "sixteen-letters-:1", "[sixteen-letters-]:1"};
-    char        got[16];
-    const char *port;
+    char                     got[16];
+    const char              *port;
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(mt_address_split(bad[i], got, sizeof got, &port));

@@ -15,11 +15,34 @@ static void terms(void **state)
         const char *selector;
         unsigned    alternative;
     } cases[] = {
-        {"", 1}, {"  ", 1}, {"zone=a", 1}, {" zone = a ", 1}, {"zone=b", 0}, {"zone!=a", 0}, {"zone != b", 1}, {"tier!=x", 1},
-        {"zone in (b, a)", 1}, {"zone in(b)", 0}, {"zone !in (b)", 1}, {"zone !in (a,b)", 0}, {"tier !in (a)", 1},
-        {"tier in (a)", 0}, {"disk", 1}, {"gpu", 0}, {"!gpu", 1}, {"!disk", 0}, {"in", 0}, {"zone=a,disk=ssd,!gpu", 1},
-        {"zone=a,disk=hdd", 0}, {"rack=r-1.2/x", 1}, {"zone=b;disk=ssd", 2}, {"zone=b;disk=hdd;", 3}, {"zone=b; tier", 0},
-        {"zone=aa", 0}, {"zon=a", 0}, {"zone=a;zone=b", 1},
+        {"", 1},
+        {"  ", 1},
+        {"zone=a", 1},
+        {" zone = a ", 1},
+        {"zone=b", 0},
+        {"zone!=a", 0},
+        {"zone != b", 1},
+        {"tier!=x", 1},
+        {"zone in (b, a)", 1},
+        {"zone in(b)", 0},
+        {"zone !in (b)", 1},
+        {"zone !in (a,b)", 0},
+        {"tier !in (a)", 1},
+        {"tier in (a)", 0},
+        {"disk", 1},
+        {"gpu", 0},
+        {"!gpu", 1},
+        {"!disk", 0},
+        {"in", 0},
+        {"zone=a,disk=ssd,!gpu", 1},
+        {"zone=a,disk=hdd", 0},
+        {"rack=r-1.2/x", 1},
+        {"zone=b;disk=ssd", 2},
+        {"zone=b;disk=hdd;", 3},
+        {"zone=b; tier", 0},
+        {"zone=aa", 0},
+        {"zon=a", 0},
+        {"zone=a;zone=b", 1},
     };
     char text[300];
     (void)state;
@@ -35,10 +58,11 @@ static void terms(void **state)
 
 static void what_cant_be_read(void **state)
 {
-    static const char *const selectors[] = {"=a", "zone=", "zone==a", "zone=a disk=b", "zone in a", "zone in (", "zone in ()",
-                                            "zone in (a", "!zone=a", "zone=a,,disk", "zone!", "zone=a,", "zone=a)", "z\xc3\xa4=1"};
+    static const char *const selectors[] = {"=a",        "zone=",      "zone==a",    "zone=a disk=b", "zone in a",
+                                            "zone in (", "zone in ()", "zone in (a", "!zone=a",       "zone=a,,disk",
+                                            "zone!",     "zone=a,",    "zone=a)",    "z\xc3\xa4=1"};
     static const char *const labels[] = {"zone", "zone=", "=a", "zone=a,", "zone=a,zone=b", "zone=a;disk=b", "zone=a b"};
-    char long_one[2 * MT_LABELS_BYTES_MAX], text[300];
+    char                     long_one[2 * MT_LABELS_BYTES_MAX], text[300];
     (void)state;
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
         if (mt_selector_check(selectors[i], text, sizeof text).code != MT_EINVAL)

@@ -40,7 +40,7 @@ const char *lib_handle_text(manta_status code)
 }
 
 static const char *const names[LIB_KINDS] = {
-    [LIB_OF_REF] = "reference", [LIB_OF_ACTOR] = "actor", [LIB_OF_GENERATOR] = "generator", [LIB_OF_VIEW] = "view",
+    [LIB_OF_REF] = "reference", [LIB_OF_ACTOR] = "actor",        [LIB_OF_GENERATOR] = "generator",     [LIB_OF_VIEW] = "view",
     [LIB_OF_BUFFER] = "buffer", [LIB_OF_PG] = "placement group", [LIB_OF_ENV] = "runtime environment", [LIB_OF_GROUP] = "group",
 };
 

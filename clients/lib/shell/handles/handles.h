@@ -73,7 +73,7 @@ struct lib_slots {
     struct lib_slot  *first_free;
 };
 extern struct lib_slots lib_slots;
-bool lib_slots_refill(void);
+bool                    lib_slots_refill(void);
 
 static inline struct lib_slot *lib_slot_of(const void *handle, enum lib_kind kind)
 {

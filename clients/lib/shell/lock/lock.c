@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 LIB_THREAD_LOCAL struct lib_thread lib_thread;
-struct lib_door lib_door;
+struct lib_door                    lib_door;
 
 static void futex_wait(void *word, uint32_t seen, const struct timespec *limit)
 {

@@ -23,11 +23,11 @@ enum { LIB_DOOR_BYTES = 4096, LIB_HAS_SLEEPERS = 1 };
 /* One a thread; its address is the thread's name in the lock: no two that live have the same, and it is never 0 nor odd. */
 struct lib_thread {
     _Alignas(8) bool is_waiting; /* inside a call, which has given the lock back meanwhile */
-    bool in_callback; /* of a watch: it runs on the thread that serves everyone, which may not wait */
+    bool in_callback;            /* of a watch: it runs on the thread that serves everyone, which may not wait */
 };
 extern LIB_THREAD_LOCAL struct lib_thread lib_thread;
 
-struct lib_door { /* a page of its own: lib_door_watch_forks */
+struct lib_door {                            /* a page of its own: lib_door_watch_forks */
     _Alignas(LIB_DOOR_BYTES) shm_u64 holder; /* 0: nobody; else a lib_thread, and LIB_HAS_SLEEPERS */
     shm_u32 is_open;                         /* manta_init is done, manta_shutdown is not. Changed under the lock */
     uint8_t spare[LIB_DOOR_BYTES - 12];

@@ -69,16 +69,16 @@ static void copies(struct coll_shm *g, char *in, char *out)
             best = us < best ? us : best;
         }
         if (g->rank == 0)
-            printf("%-16s %9zu B  best %9.2f us  (both at once)  %6.2f GB/s\n", stream ? "copy past caches" : "memcpy", LARGE,
-                   best, (double)LARGE / best * 1e-3);
+            printf("%-16s %9zu B  best %9.2f us  (both at once)  %6.2f GB/s\n", stream ? "copy past caches" : "memcpy", LARGE, best,
+                   (double)LARGE / best * 1e-3);
     }
 }
 
 static void member(uint32_t rank, uint32_t members, void *region, size_t size, struct coll_shm_plan plan)
 {
     struct coll_shm        g;
-    struct coll_shm_config config = {.region = region, .region_size = size, .plan = plan, .generation = 1, .rank = rank,
-                                     .members = members, .name = "bench"};
+    struct coll_shm_config config = {
+        .region = region, .region_size = size, .plan = plan, .generation = 1, .rank = rank, .members = members, .name = "bench"};
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(rank % (uint32_t)sysconf(_SC_NPROCESSORS_ONLN), &one);

@@ -21,7 +21,7 @@ static inline void pause_us(uint64_t us)
 
 /* A member of a group, whatever it goes over. */
 struct coll_tested {
-    void       *g;
+    void *g;
     mt_status (*run)(void *g, const struct coll_call *call);
     mt_status (*exchange)(void *g, const struct coll_message *send, const struct coll_message *receive);
     uint32_t    rank, members;
@@ -68,13 +68,13 @@ static inline int expected(enum coll_op op, uint32_t members, uint32_t round, ui
 static inline int coll_check_call(const struct coll_tested *t, enum coll_kind kind, enum coll_type type, enum coll_op op,
                                   size_t count, uint32_t round, bool in_place)
 {
-    size_t   size = coll_type_size(type), members = t->members;
-    bool     has_in_parts = kind == COLL_REDUCE_SCATTER || kind == COLL_ALL_TO_ALL;
-    bool     has_out_parts = kind == COLL_ALL_GATHER || kind == COLL_ALL_TO_ALL;
-    uint32_t root = round % t->members;
-    char    *room = malloc(2 * members * count * size + 8), *in = room + 1, *out = in + members * count * size + 1;
+    size_t           size = coll_type_size(type), members = t->members;
+    bool             has_in_parts = kind == COLL_REDUCE_SCATTER || kind == COLL_ALL_TO_ALL;
+    bool             has_out_parts = kind == COLL_ALL_GATHER || kind == COLL_ALL_TO_ALL;
+    uint32_t         root = round % t->members;
+    char            *room = malloc(2 * members * count * size + 8), *in = room + 1, *out = in + members * count * size + 1;
     struct coll_call call = {.kind = kind, .type = type, .op = op, .count = count, .in = in, .out = in_place ? in : out};
-    int bad = 0;
+    int              bad = 0;
 
     if (kind == COLL_ALL_GATHER && in_place)
         call.in = in + t->rank * count * size;
@@ -104,8 +104,8 @@ static inline int coll_check_call(const struct coll_tested *t, enum coll_kind ki
             element_put(type, want, x);
             bad = memcmp((char *)call.out + (part * count + i) * size, want, size) != 0;
             if (bad)
-                fprintf(stderr, "%s %s %s count %zu: rank %u part %u element %zu\n", coll_kind_name(kind),
-                        coll_type_name(type), coll_op_name(op), count, t->rank, part, i);
+                fprintf(stderr, "%s %s %s count %zu: rank %u part %u element %zu\n", coll_kind_name(kind), coll_type_name(type),
+                        coll_op_name(op), count, t->rank, part, i);
         }
     free(room);
     return bad;
@@ -134,10 +134,10 @@ static inline int coll_check_every_call(const struct coll_tested *t)
 /* A ring of messages: large ones all at once, small ones one after the other. */
 static inline int coll_check_ring(const struct coll_tested *t, uint32_t round, size_t count, bool at_once)
 {
-    uint32_t n = t->members, to = (t->rank + 1) % n, from = (t->rank + n - 1) % n;
-    int32_t *out = malloc((count + 1) * sizeof *out), *in = malloc((count + 1) * sizeof *in);
+    uint32_t            n = t->members, to = (t->rank + 1) % n, from = (t->rank + n - 1) % n;
+    int32_t            *out = malloc((count + 1) * sizeof *out), *in = malloc((count + 1) * sizeof *in);
     struct coll_message m = {to, COLL_I32, count, out}, w = {from, COLL_I32, count, in}, none = {.peer = MT_GROUP_MEMBERS_MAX};
-    int bad = 0;
+    int                 bad = 0;
     for (size_t i = 0; i < count; i++)
         out[i] = (int32_t)(i + t->rank * 1000 + round);
     bad = at_once ? t->exchange(t->g, &m, &w).code != MT_OK
@@ -159,7 +159,7 @@ static inline int coll_check_messages(const struct coll_tested *t, uint32_t roun
     }
     struct coll_message m = {1, COLL_I32, 5, x}, w = {0, COLL_F32, 5, x}, none = {.peer = MT_GROUP_MEMBERS_MAX};
     struct coll_call    barrier = {.kind = COLL_BARRIER};
-    mt_status           st = t->run(t->g, &barrier); /* nobody is in the rounds any more when two disagree */
+    mt_status           st = t->run(t->g, &barrier);      /* nobody is in the rounds any more when two disagree */
     if (st.code && (t->rank < 2 || st.code != MT_EINVAL)) /* which may reach the others while they are in here */
         return 6;
     st = t->rank == 0 ? t->exchange(t->g, &m, &none) : t->rank == 1 ? t->exchange(t->g, &none, &w) : mt_ok();

@@ -52,9 +52,14 @@ static inline void coll_crew_fini(struct coll_crew *crew)
 static inline mt_status coll_crew_join(struct coll_crew *crew, struct coll_shm *g, uint32_t generation, uint32_t rank,
                                        uint32_t members)
 {
-    struct coll_shm_config config = {.region = crew->region, .region_size = crew->size, .plan = crew->plan,
-                                     .generation = generation, .rank = rank, .members = members,
-                                     .wait_limit_ms = crew->wait_ms, .name = "test"};
+    struct coll_shm_config config = {.region = crew->region,
+                                     .region_size = crew->size,
+                                     .plan = crew->plan,
+                                     .generation = generation,
+                                     .rank = rank,
+                                     .members = members,
+                                     .wait_limit_ms = crew->wait_ms,
+                                     .name = "test"};
     return coll_shm_join(g, &config);
 }
 

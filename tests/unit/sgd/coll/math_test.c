@@ -75,11 +75,11 @@ static void past_the_caches(void **state)
             for (uint32_t inputs = 1; inputs <= 3; inputs++)
                 for (size_t c = 0; c < 5 * 4 * 3; c++) {
                     const struct coll_loops *loops = coll_loops_choose(names[c / 20]);
-                    size_t      size = coll_type_size((enum coll_type)type), count = counts[c % 5];
-                    char       *data = inputs_make((enum coll_type)type, inputs, c), *want = calloc(COUNT, size);
-                    char       *room = aligned_alloc(64, 3 * (COUNT * 8 + 192) / 64 * 64);
-                    const void *in[3];
-                    void       *out[3];
+                    size_t                   size = coll_type_size((enum coll_type)type), count = counts[c % 5];
+                    char                    *data = inputs_make((enum coll_type)type, inputs, c), *want = calloc(COUNT, size);
+                    char                    *room = aligned_alloc(64, 3 * (COUNT * 8 + 192) / 64 * 64);
+                    const void              *in[3];
+                    void                    *out[3];
                     for (uint32_t i = 0; i < 3; i++) {
                         out[i] = room + i * ((COUNT * 8 + 191) / 64 * 64) + shifts[c / 5 % 4][i];
                         in[i] = data + (i < inputs ? i : 0) * COUNT * size;
@@ -102,14 +102,14 @@ static void a_copy_beside(void **state)
 {
     (void)state;
     static _Alignas(64) float a[COUNT], b[COUNT], out[COUNT], from[2 * COUNT], to[2 * COUNT];
-    const void *in[2] = {a, b};
+    const void               *in[2] = {a, b};
     for (size_t i = 0; i < 2 * COUNT; i++)
         from[i] = (float)i + 1, a[i / 2] = (float)i, b[i / 2] = 3;
     for (size_t n = 0; n < 3; n++)
         for (size_t shift = 0; shift < 3; shift++)
             for (size_t size = 0; size <= sizeof to - 64; size = size * 3 + 100) {
                 const struct coll_loops *loops = coll_loops_choose(names[n]);
-                struct coll_also also = {to, from + shift, size};
+                struct coll_also         also = {to, from + shift, size};
                 memset(to, 0, sizeof to), memset(out, 0, sizeof out);
                 if (loops)
                     coll_reduce(loops, COLL_F32, COLL_SUM, in, 2, 1000, out + shift, true, &also);
@@ -154,10 +154,10 @@ static void integers(void **state)
 {
     (void)state;
     const struct coll_loops *loops = coll_loops_choose(NULL);
-    int32_t     a[3] = {INT32_MAX, -7, 5}, b[3] = {1, 2, -9}, out[3];
-    int64_t     c[2] = {INT64_MIN, -7}, d[2] = {-1, 2}, wide[2];
-    uint8_t     e[2] = {250, 3}, f[2] = {10, 4}, bytes[2];
-    const void *in[2] = {a, b};
+    int32_t                  a[3] = {INT32_MAX, -7, 5}, b[3] = {1, 2, -9}, out[3];
+    int64_t                  c[2] = {INT64_MIN, -7}, d[2] = {-1, 2}, wide[2];
+    uint8_t                  e[2] = {250, 3}, f[2] = {10, 4}, bytes[2];
+    const void              *in[2] = {a, b};
     coll_reduce(loops, COLL_I32, COLL_SUM, in, 2, 3, out, false, NULL);
     assert_true(out[0] == INT32_MIN && out[1] == -5 && out[2] == -4);
     coll_reduce(loops, COLL_I32, COLL_MEAN, in, 2, 3, out, false, NULL);
@@ -192,11 +192,11 @@ static void halves(void **state)
         }
     }
     const struct coll_loops *loops = coll_loops_choose("base");
-    float    odd[4] = {1.0f + 1.0f / 2048, 1.0f + 3.0f / 2048, 65520.0f, 65519.0f};
-    uint16_t out[4];
+    float                    odd[4] = {1.0f + 1.0f / 2048, 1.0f + 3.0f / 2048, 65520.0f, 65519.0f};
+    uint16_t                 out[4];
     loops->narrow[1](out, odd, 4);
     assert_true(out[0] == 0x3c00 && out[1] == 0x3c02 && out[2] == 0x7c00 && out[3] == 0x7bff);
-    float    odd_b[2] = {1.0f + 1.0f / 256, 1.0f + 3.0f / 256};
+    float odd_b[2] = {1.0f + 1.0f / 256, 1.0f + 3.0f / 256};
     loops->narrow[0](out, odd_b, 2);
     assert_true(out[0] == 0x3f80 && out[1] == 0x3f82);
 }
@@ -218,8 +218,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_everywhere), cmocka_unit_test(past_the_caches), cmocka_unit_test(a_copy_beside),
-        cmocka_unit_test(sums_are_trees), cmocka_unit_test(integers),
-        cmocka_unit_test(halves), cmocka_unit_test(not_a_number),
+        cmocka_unit_test(sums_are_trees),       cmocka_unit_test(integers),        cmocka_unit_test(halves),
+        cmocka_unit_test(not_a_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,8 +52,8 @@ static int life_heap(struct coll_crew *crew, uint32_t rank, void *arg)
     if (!shared || !result || !own || coll_shm_alloc(&g, HEAP))
         return 2;
     for (int round = 0; round < 60; round++) {
-        size_t count = round % 4 == 1 ? 5000 : round % 4 == 2 ? 100 : COUNT - 1 - (size_t)round;
-        float *in = round % 3 == 2 && rank == 0 ? own : shared, *out = round % 2 ? in : round % 3 ? result : own;
+        size_t           count = round % 4 == 1 ? 5000 : round % 4 == 2 ? 100 : COUNT - 1 - (size_t)round;
+        float           *in = round % 3 == 2 && rank == 0 ? own : shared, *out = round % 2 ? in : round % 3 ? result : own;
         struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = count, .in = in + 1, .out = out + 1};
         for (size_t i = 0; i < COUNT; i++)
             in[i] = (float)((i + rank + (size_t)round) % 1000);
@@ -104,8 +104,8 @@ static int adopted_sums(struct coll_shm *g, float *in, float *out, size_t rounds
 {
     static const size_t counts[] = {100, 5000, 16384, ADOPTED_COUNT - 1};
     for (size_t round = 0; round < rounds; round++) {
-        size_t count = counts[round % 4], shift = round / 4 % 2;
-        float *to = round % 3 ? out : in;
+        size_t           count = counts[round % 4], shift = round / 4 % 2;
+        float           *to = round % 3 ? out : in;
         struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = count, .in = in + shift, .out = to + shift};
         for (size_t i = 0; i < count; i++)
             in[shift + i] = (float)((i + g->rank + round) % 1000);
@@ -118,7 +118,7 @@ static int adopted_sums(struct coll_shm *g, float *in, float *out, size_t rounds
 static int life_adopted(struct coll_crew *crew, uint32_t rank, void *arg)
 {
     struct coll_shm g;
-    float *in = pages(ADOPTED_BYTES, MAP_PRIVATE), *out = pages(ADOPTED_BYTES, MAP_PRIVATE);
+    float          *in = pages(ADOPTED_BYTES, MAP_PRIVATE), *out = pages(ADOPTED_BYTES, MAP_PRIVATE);
     (void)arg;
     if (!in || !out || coll_crew_join(crew, &g, 1, rank, crew->members).code || !coll_shm_alloc(&g, 100))
         return 1;
@@ -138,8 +138,8 @@ static int life_adopted(struct coll_crew *crew, uint32_t rank, void *arg)
         coll_shm_adopt(&g, out, ADOPTED_BYTES).code || g.heap_used != used || adopted_sums(&g, in, out, 8))
         return 5;
     memset(in, 7, ADOPTED_BYTES);
-    if (coll_shm_move(&g, 2, rank, crew->members, NULL).code || coll_heap_offset(&g, in, 400, COLL_F32) ||
-        ((char *)in)[0] != 7 || ((char *)in)[ADOPTED_BYTES - 1] != 7 || adopted_sums(&g, in, out, 8))
+    if (coll_shm_move(&g, 2, rank, crew->members, NULL).code || coll_heap_offset(&g, in, 400, COLL_F32) || ((char *)in)[0] != 7 ||
+        ((char *)in)[ADOPTED_BYTES - 1] != 7 || adopted_sums(&g, in, out, 8))
         return 6;
     /* A buffer that is unmapped without a word: what comes to stand there is left alone. */
     if (coll_shm_adopt(&g, in, ADOPTED_BYTES).code || coll_shm_adopt(&g, out, ADOPTED_BYTES).code)
@@ -175,11 +175,17 @@ static int life_not_adopted(struct coll_crew *crew, uint32_t rank, void *arg)
         enum mt_code code;
         const char  *text;
     } refusals[] = {
-        {own + 1, PAGE, MT_EINVAL, "begins and ends at a page"}, {own, 100, MT_EINVAL, "begins and ends at a page"},
-        {NULL, PAGE, MT_EINVAL, "begins"}, {own, 0, MT_EINVAL, "begins"}, {own, 0 - (size_t)PAGE, MT_EINVAL, "begins"},
-        {own + PAGE, 2 * PAGE, MT_EINVAL, "registered already"}, {own, 2 * PAGE, MT_EINVAL, "registered already"},
-        {own + 5 * PAGE, 2 * PAGE, MT_EINVAL, "of this process alone"}, {shared, PAGE, MT_EINVAL, "of this process alone"},
-        {local, PAGE, MT_EINVAL, "of this process alone"}, {large, HEAP, MT_ENOMEM, "no room"},
+        {own + 1, PAGE, MT_EINVAL, "begins and ends at a page"},
+        {own, 100, MT_EINVAL, "begins and ends at a page"},
+        {NULL, PAGE, MT_EINVAL, "begins"},
+        {own, 0, MT_EINVAL, "begins"},
+        {own, 0 - (size_t)PAGE, MT_EINVAL, "begins"},
+        {own + PAGE, 2 * PAGE, MT_EINVAL, "registered already"},
+        {own, 2 * PAGE, MT_EINVAL, "registered already"},
+        {own + 5 * PAGE, 2 * PAGE, MT_EINVAL, "of this process alone"},
+        {shared, PAGE, MT_EINVAL, "of this process alone"},
+        {local, PAGE, MT_EINVAL, "of this process alone"},
+        {large, HEAP, MT_ENOMEM, "no room"},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
         if (coll_shm_adopt(&g, refusals[i].data, refusals[i].size).code != (int)refusals[i].code ||
@@ -207,9 +213,9 @@ static void what_can_not_be_registered(void **state)
 static int life_peek(struct coll_crew *crew, uint32_t rank, void *arg)
 {
     enum { COUNT = 1 << 18 };
-    static float    in[COUNT + 1], out[COUNT + 1];
+    static float        in[COUNT + 1], out[COUNT + 1];
     static const size_t counts[] = {6144, 16384, 16385, 50000, COUNT};
-    struct coll_shm g;
+    struct coll_shm     g;
     if (coll_crew_join(crew, &g, 1, rank, crew->members).code)
         return 1;
     if (arg && rank == crew->members - 1)
@@ -255,7 +261,7 @@ static int life_no_buffer(struct coll_crew *crew, uint32_t rank, void *arg)
     if (!g.peeks) /* here the kernel refuses it, and rank 1 would copy from nowhere */
         return 0;
     struct coll_call call = {.kind = COLL_ALL_REDUCE, .count = 16384, .in = rank ? (float *)4096 : out, .out = out};
-    mt_status st = coll_shm_run(&g, &call);
+    mt_status        st = coll_shm_run(&g, &call);
     return st.code == MT_ESYS ? 0 : 2;
 }
 
@@ -298,7 +304,8 @@ static void disagreements(void **state)
 {
     (void)state;
     struct disagreement d[] = {
-        {{.kind = COLL_ALL_REDUCE, .count = 10}, {.kind = COLL_ALL_REDUCE, .count = 11},
+        {{.kind = COLL_ALL_REDUCE, .count = 10},
+         {.kind = COLL_ALL_REDUCE, .count = 11},
          {"the number of elements", "rank 0 called all_reduce(10 float32, sum)", "rank 2 called all_reduce(11 float32, sum)"}},
         {{.kind = COLL_ALL_REDUCE, .count = 10}, {.kind = COLL_ALL_REDUCE, .count = 90000}, {"the number of elements"}},
         {{.kind = COLL_ALL_REDUCE, .count = 10}, {.kind = COLL_ALL_REDUCE, .count = 10, .type = COLL_I32}, {"the type", "int32"}},
@@ -315,8 +322,7 @@ static int life_wrong_size(struct coll_crew *crew, uint32_t rank, void *arg)
 {
     struct coll_shm g;
     (void)arg;
-    return coll_crew_join(crew, &g, 1, rank, rank == 0 ? 2 : 3).code == MT_EINVAL && strstr(g.text, "number of members") ? 0
-                                                                                                                        : 1;
+    return coll_crew_join(crew, &g, 1, rank, rank == 0 ? 2 : 3).code == MT_EINVAL && strstr(g.text, "number of members") ? 0 : 1;
 }
 
 static void disagreement_on_the_size(void **state)
@@ -335,8 +341,10 @@ static int life_work(struct coll_crew *crew, uint32_t rank, void *arg)
         return g.text[0] ? 2 : 1;
     for (;;) {
         struct coll_call call = {.kind = (enum coll_kind)(COLL_BARRIER + mt_rng_below(&rng, COLL_KINDS - COLL_BARRIER)),
-                                 .count = mt_rng_below(&rng, 30000), .in = in, .out = out};
-        mt_status st = coll_shm_run(&g, &call);
+                                 .count = mt_rng_below(&rng, 30000),
+                                 .in = in,
+                                 .out = out};
+        mt_status        st = coll_shm_run(&g, &call);
         if (st.code == MT_EWORKER_DIED)
             return strstr(g.text, "rank 1 died") ? 0 : 3;
         if (st.code != MT_OK)
@@ -552,11 +560,19 @@ static void bad_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_call),      cmocka_unit_test(in_the_heap), cmocka_unit_test(disagreements),
-        cmocka_unit_test(registered_buffers), cmocka_unit_test(what_can_not_be_registered),
-        cmocka_unit_test(read_in_place),   cmocka_unit_test(a_buffer_that_is_not_there),
-        cmocka_unit_test(disagreement_on_the_size), cmocka_unit_test(killed_anywhere), cmocka_unit_test(killed_untold),
-        cmocka_unit_test(stopped_and_aborted), cmocka_unit_test(bad_arguments), cmocka_unit_test(messages),
+        cmocka_unit_test(every_call),
+        cmocka_unit_test(in_the_heap),
+        cmocka_unit_test(disagreements),
+        cmocka_unit_test(registered_buffers),
+        cmocka_unit_test(what_can_not_be_registered),
+        cmocka_unit_test(read_in_place),
+        cmocka_unit_test(a_buffer_that_is_not_there),
+        cmocka_unit_test(disagreement_on_the_size),
+        cmocka_unit_test(killed_anywhere),
+        cmocka_unit_test(killed_untold),
+        cmocka_unit_test(stopped_and_aborted),
+        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(messages),
         cmocka_unit_test(survivors_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

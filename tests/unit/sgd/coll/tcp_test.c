@@ -25,18 +25,23 @@ static const unsigned char secret[COLL_SECRET_BYTES] = "a secret of thirty-two b
 
 /* Where members tell each other their ports. */
 struct meeting {
-    uint16_t     ports[MEMBERS_MAX];
-    _Atomic int  there, joined, gone;
-    uint32_t     members, wait_ms;
-    pid_t        pids[MEMBERS_MAX];
+    uint16_t    ports[MEMBERS_MAX];
+    _Atomic int there, joined, gone;
+    uint32_t    members, wait_ms;
+    pid_t       pids[MEMBERS_MAX];
 };
 
 typedef int (*life_fn)(struct meeting *meeting, struct coll_tcp *g, uint32_t rank);
 
 static struct coll_tcp_config config_of(const struct meeting *meeting, uint32_t rank)
 {
-    return (struct coll_tcp_config){.group = 7, .generation = 3, .rank = rank, .members = meeting->members,
-                                    .wait_limit_ms = meeting->wait_ms, .name = "test", .secret = secret};
+    return (struct coll_tcp_config){.group = 7,
+                                    .generation = 3,
+                                    .rank = rank,
+                                    .members = meeting->members,
+                                    .wait_limit_ms = meeting->wait_ms,
+                                    .name = "test",
+                                    .secret = secret};
 }
 
 static void hire(struct meeting *meeting, uint32_t rank, life_fn life)
@@ -176,8 +181,10 @@ static int life_work(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
     (void)rank;
     for (;;) {
         struct coll_call call = {.kind = (enum coll_kind)(COLL_BARRIER + mt_rng_below(&rng, COLL_KINDS - COLL_BARRIER)),
-                                 .count = mt_rng_below(&rng, 50000), .in = in, .out = out};
-        mt_status st = coll_tcp_run(g, &call);
+                                 .count = mt_rng_below(&rng, 50000),
+                                 .in = in,
+                                 .out = out};
+        mt_status        st = coll_tcp_run(g, &call);
         if (st.code == MT_EWORKER_DIED)
             return strstr(g->text, "rank 1 died") ? 0 : 3;
         if (st.code != MT_OK)
@@ -314,9 +321,9 @@ static int listener_that_refuses(uint16_t *port)
 static void nobody_answers(void **state)
 {
     (void)state;
-    uint16_t          port;
-    int               fd = listener_that_refuses(&port), mine;
-    struct coll_hello hello = {.group = 7};
+    uint16_t             port;
+    int                  fd = listener_that_refuses(&port), mine;
+    struct coll_hello    hello = {.group = 7};
     struct coll_patience patience = {.wait_ms = 100, .each_ms = 20};
     assert_int_equal(coll_socket_dial(port, &hello, &patience, &mine).code, MT_ETIMEDOUT);
     close(fd);
@@ -326,9 +333,9 @@ static void nobody_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_call), cmocka_unit_test(messages), cmocka_unit_test(disagreement),
+        cmocka_unit_test(every_call),       cmocka_unit_test(messages),        cmocka_unit_test(disagreement),
         cmocka_unit_test(hears_of_it_late), cmocka_unit_test(killed_anywhere), cmocka_unit_test(stopped),
-        cmocka_unit_test(strangers), cmocka_unit_test(nobody_answers),
+        cmocka_unit_test(strangers),        cmocka_unit_test(nobody_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,19 +36,17 @@ static size_t idx_build(unsigned char *out, unsigned type, const uint32_t *dims,
 static void small_set_put(void **state, uint32_t labels)
 {
     unsigned char bytes[IMAGES * RECORD + 64];
-    char path[TEMP_PATH];
-    uint32_t dims[3] = {IMAGES, SIDE, SIDE};
-    gz_put(temp_path(state, "train-images-idx3-ubyte.gz", path), bytes,
-           idx_build(bytes, 8, dims, 3, IMAGES * RECORD));
-    gz_put(temp_path(state, "train-labels-idx1-ubyte.gz", path), bytes,
-           idx_build(bytes, 8, &labels, 1, labels));
+    char          path[TEMP_PATH];
+    uint32_t      dims[3] = {IMAGES, SIDE, SIDE};
+    gz_put(temp_path(state, "train-images-idx3-ubyte.gz", path), bytes, idx_build(bytes, 8, dims, 3, IMAGES * RECORD));
+    gz_put(temp_path(state, "train-labels-idx1-ubyte.gz", path), bytes, idx_build(bytes, 8, &labels, 1, labels));
 }
 
 static void a_set_is_read_from_its_files(void **state)
 {
     struct sgd_dataset set;
-    uint64_t picks[2] = {3, 49};
-    uint8_t records[2 * RECORD], labels[2];
+    uint64_t           picks[2] = {3, 49};
+    uint8_t            records[2 * RECORD], labels[2];
     small_set_put(state, IMAGES);
     assert_int_equal(sgd_dataset_load_fashion(*state, true, &set).code, MT_OK);
     assert_int_equal(set.count, IMAGES);
@@ -64,7 +62,7 @@ static void a_set_is_read_from_its_files(void **state)
 static void a_missing_set_names_the_package(void **state)
 {
     struct sgd_dataset set;
-    mt_status st = sgd_dataset_load_fashion(*state, false, &set);
+    mt_status          st = sgd_dataset_load_fashion(*state, false, &set);
     assert_int_equal(st.code, MT_ENOENT);
     assert_non_null(strstr(st.what, "dataset-fashion-mnist"));
 }
@@ -80,11 +78,11 @@ static void images_and_labels_must_belong_together(void **state)
  * same). */
 static void truncation_and_damage_are_found(void **state)
 {
-    unsigned char bytes[IMAGES * RECORD + 64];
-    char path[TEMP_PATH];
-    uint32_t dims[3] = {IMAGES, SIDE, SIDE};
+    unsigned char  bytes[IMAGES * RECORD + 64];
+    char           path[TEMP_PATH];
+    uint32_t       dims[3] = {IMAGES, SIDE, SIDE};
     struct sgd_idx idx, whole;
-    size_t size;
+    size_t         size;
 
     gz_put(temp_path(state, "x.gz", path), bytes, idx_build(bytes, 8, dims, 3, IMAGES * RECORD));
     assert_int_equal(sgd_idx_read(path, &whole).code, MT_OK);
@@ -121,7 +119,7 @@ static void headers_that_lie_are_refused(void **state)
     static const struct {
         unsigned type;
         uint32_t ndim, dims[4];
-        size_t size;
+        size_t   size;
     } cases[] = {
         {0x0d, 1, {4, 0, 0, 0}, 16},                                    /* floats */
         {0x08, 0, {0, 0, 0, 0}, 4},                                     /* no dimension */
@@ -131,8 +129,8 @@ static void headers_that_lie_are_refused(void **state)
         {0x08, 3, {60000, 28, 28, 0}, 4},                               /* claims what the file can't hold */
         {0x08, 4, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, 4}, /* overflows */
     };
-    unsigned char bytes[256];
-    char path[TEMP_PATH];
+    unsigned char  bytes[256];
+    char           path[TEMP_PATH];
     struct sgd_idx idx;
     temp_path(state, "x", path);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -152,7 +150,7 @@ static void headers_that_lie_are_refused(void **state)
 static void borrowed_memory_is_not_copied(void **state)
 {
     static const uint8_t records[6] = {1, 2, 3, 4, 5, 6}, labels[3] = {0, 4, 2};
-    struct sgd_dataset set;
+    struct sgd_dataset   set;
     (void)state;
     assert_int_equal(sgd_dataset_borrow(records, labels, 3, 2, &set).code, MT_OK);
     assert_ptr_equal(set.records, records);
@@ -164,7 +162,7 @@ static void borrowed_memory_is_not_copied(void **state)
 static void the_real_set_is_as_published(void **state)
 {
     struct sgd_dataset set;
-    uint64_t per_class[10] = {0};
+    uint64_t           per_class[10] = {0};
     (void)state;
     mt_status st = sgd_dataset_load_fashion(NULL, true, &set);
     if (st.code != 0)

@@ -18,7 +18,7 @@ static void every_record_comes_once_per_epoch(void **state)
     (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         struct sgd_sampler sampler = {.seed = s, .records = sizes[s], .vranks = 1, .micro_batch = 1};
-        unsigned char *seen = calloc(sizes[s], 1);
+        unsigned char     *seen = calloc(sizes[s], 1);
         assert_non_null(seen);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             memset(seen, 0, sizes[s]);
@@ -35,7 +35,7 @@ static void every_record_comes_once_per_epoch(void **state)
 static void epochs_and_seeds_are_shuffled_differently(void **state)
 {
     struct sgd_sampler one = {1, 1000, 1, 1, false}, two = {2, 1000, 1, 1, false};
-    int same_epoch = 0, same_seed = 0, in_place = 0;
+    int                same_epoch = 0, same_seed = 0, in_place = 0;
     (void)state;
     for (uint64_t i = 0; i < 1000; i++) {
         same_epoch += sgd_sampler_record(&one, i) == sgd_sampler_record(&one, 1000 + i);
@@ -54,7 +54,7 @@ static void positions_are_spread_evenly(void **state)
 {
     enum { RECORDS = 1000, EPOCHS = 5000 };
     struct sgd_sampler sampler = {7, RECORDS, 1, 1, false};
-    int tenths[10] = {0};
+    int                tenths[10] = {0};
     (void)state;
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++)
         tenths[sgd_sampler_record(&sampler, epoch * RECORDS) / (RECORDS / 10)]++;

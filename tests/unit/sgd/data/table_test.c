@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-static char path[TEMP_PATH], other[TEMP_PATH], where[SGD_WHERE_BYTES];
+static char        path[TEMP_PATH], other[TEMP_PATH], where[SGD_WHERE_BYTES];
 static const char *faulty; /* the file or the name that an error is about */
 
 static void bytes_put(const char *name, const void *bytes, size_t size)
@@ -53,7 +53,11 @@ static void csv_is_read(void **state)
     assert_int_equal(csv("5,1\n6,2\n", 0, 0, &set).code, MT_OK);
     assert_null(set.labels);
     sgd_dataset_fini(&set);
-    assert_int_equal(csv("\xef\xbb\xbf" "5,1\n6,2\n", 2, 0, &set).code, MT_OK); /* a mark before a number is no head */
+    assert_int_equal(csv("\xef\xbb\xbf"
+                         "5,1\n6,2\n",
+                         2, 0, &set)
+                         .code,
+                     MT_OK); /* a mark before a number is no head */
     assert_int_equal(set.count, 2);
     sgd_dataset_fini(&set);
     assert_int_equal(csv("nan_count,class\n5,255\n6,2.000\n", 2, 0, &set).code, MT_OK); /* strtof reads "nan" there */
@@ -272,8 +276,8 @@ static void the_feed_gives_what_the_sampler_says(void **state)
             struct sgd_lane lane = {first, last, step / 200 % 2};
             sgd_feed_share(&feed, lane);
             for (uint32_t done = 0; done < sgd_lane_length(&lane); done++) {
-                uint32_t v = sgd_lane_vrank(&lane, done);
-                uint64_t wanted[MICRO];
+                uint32_t                  v = sgd_lane_vrank(&lane, done);
+                uint64_t                  wanted[MICRO];
                 const struct sgd_portion *got = sgd_feed_take(&feed, &(struct sgd_feed_at){samples, v});
                 sgd_sampler_batch(&sampler, samples, v, wanted);
                 assert_memory_equal(got->indices, wanted, sizeof wanted);
@@ -292,8 +296,12 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, temp_make, temp_remove)
     const struct CMUnitTest tests[] = {
-        TEST(csv_is_read), TEST(csv_label_is_named), TEST(csv_is_wrong),
-        TEST(npy_is_mapped), TEST(npy_is_wrong), TEST(elements_are_cast),
+        TEST(csv_is_read),
+        TEST(csv_label_is_named),
+        TEST(csv_is_wrong),
+        TEST(npy_is_mapped),
+        TEST(npy_is_wrong),
+        TEST(elements_are_cast),
         TEST(the_feed_gives_what_the_sampler_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,9 +25,9 @@ static void file_write(const void *data, size_t size)
 
 static void any_file_is_text(void **state)
 {
-    struct sgd_tokens tokens;
+    struct sgd_tokens  tokens;
     struct sgd_dataset train, test;
-    char text[100];
+    char               text[100];
     (void)state;
     for (int i = 0; i < 100; i++)
         text[i] = (char)i;
@@ -51,10 +51,10 @@ static void any_file_is_text(void **state)
 
 static void token_files_are_read_whole_or_refused(void **state)
 {
-    struct sgd_tokens tokens;
+    struct sgd_tokens  tokens;
     struct sgd_dataset set;
-    int32_t file[256 + 50] = {20240520, 1, 100};
-    uint16_t token = 50256;
+    int32_t            file[256 + 50] = {20240520, 1, 100};
+    uint16_t           token = 50256;
     (void)state;
     memcpy((char *)file + 1024 + 2 * 99, &token, 2);
     file_write(file, sizeof file);
@@ -99,7 +99,7 @@ static void big_endian_put(uint8_t *out, uint32_t value)
 static size_t package_make(uint8_t file[256])
 {
     static const uint16_t first[] = {'a', 'b', 257, 259, 258}, second[] = {'a', 257, 'a'};
-    size_t size = 100;
+    size_t                size = 100;
     memset(file, 0, 256);
     memcpy(file, "EC02Compressed Data File", 24);
     big_endian_put(file + 84, 9);
@@ -113,8 +113,8 @@ static size_t package_make(uint8_t file[256])
 static void the_packages_format_is_unpacked(void **state)
 {
     struct sgd_tokens tokens;
-    uint8_t file[256];
-    size_t size = package_make(file);
+    uint8_t           file[256];
+    size_t            size = package_make(file);
     (void)state;
     file_write(file, size);
     assert_int_equal(sgd_tokens_load(path, &tokens).code, MT_OK);
@@ -126,8 +126,8 @@ static void the_packages_format_is_unpacked(void **state)
 static void damaged_packages_are_refused(void **state)
 {
     struct sgd_tokens tokens;
-    uint8_t file[256], bad[256];
-    size_t size = package_make(file), refused = 0;
+    uint8_t           file[256], bad[256];
+    size_t            size = package_make(file), refused = 0;
     (void)state;
     for (size_t cut = 93; cut < size; cut++) { /* never more than is there, whatever is cut off */
         file_write(file, cut);

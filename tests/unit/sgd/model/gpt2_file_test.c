@@ -15,12 +15,12 @@
 #include <cmocka.h>
 
 static const struct sgd_gpt2_shape shape = {.layers = 2, .width = 8, .heads = 2, .context = 5, .vocabulary = 130};
-static char folder[] = "/tmp/manta-gpt2-XXXXXX", path[64];
+static char                        folder[] = "/tmp/manta-gpt2-XXXXXX", path[64];
 
 static struct sgd_model *model_make(struct sgd_gpt2_shape of)
 {
     struct sgd_gpt2_config config = {.shape = of, .batch_max = 1};
-    struct sgd_model *model = NULL;
+    struct sgd_model      *model = NULL;
     assert_int_equal(k_ops_choose(&(struct k_config){.kind = K_CPU}, &config.ops).code, MT_OK);
     assert_int_equal(sgd_gpt2_new(&config, &model).code, MT_OK);
     return model;
@@ -29,7 +29,7 @@ static struct sgd_model *model_make(struct sgd_gpt2_shape of)
 static uint8_t *file_read(size_t *out_size)
 {
     static uint8_t bytes[100000];
-    FILE *file = fopen(path, "rb");
+    FILE          *file = fopen(path, "rb");
     assert_non_null(file);
     *out_size = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
@@ -46,9 +46,9 @@ static void file_write(const void *data, size_t size)
 
 static void a_model_comes_back(void **state)
 {
-    struct sgd_model *model = model_make(shape);
-    size_t n = model->params.floats, size;
-    float *params = malloc(n * sizeof *params), *back = malloc(n * sizeof *back);
+    struct sgd_model     *model = model_make(shape);
+    size_t                n = model->params.floats, size;
+    float                *params = malloc(n * sizeof *params), *back = malloc(n * sizeof *back);
     struct sgd_gpt2_shape found;
     (void)state;
     assert_true(params && back);
@@ -61,8 +61,8 @@ static void a_model_comes_back(void **state)
 
     /* 256 rows of wte (padded), 5 of wpe, then ln1w of both layers, which are 1. */
     uint8_t *bytes = file_read(&size);
-    int32_t head[8];
-    float one;
+    int32_t  head[8];
+    float    one;
     memcpy(head, bytes, sizeof head);
     assert_int_equal(size, 1024 + 4 * n);
     assert_true(head[0] == 20240326 && head[1] == 3 && head[2] == 5 && head[3] == 130 && head[4] == 2 && head[5] == 2 &&
@@ -78,8 +78,8 @@ static void a_model_comes_back(void **state)
 static void halves_are_read_too(void **state)
 {
     struct sgd_model *model = model_make(shape);
-    size_t n = model->params.floats, size;
-    float *params = malloc(n * sizeof *params);
+    size_t            n = model->params.floats, size;
+    float            *params = malloc(n * sizeof *params);
     (void)state;
     assert_non_null(params);
     for (size_t i = 0; i < n; i++)
@@ -100,11 +100,11 @@ static void halves_are_read_too(void **state)
 
 static void damage_is_found(void **state)
 {
-    struct sgd_model *model = model_make(shape);
+    struct sgd_model     *model = model_make(shape);
     struct sgd_gpt2_shape other = shape, found;
-    size_t n = model->params.floats, size;
-    float *params = calloc(n, sizeof *params);
-    static const int32_t bad[][2] = {{0, 1}, {1, 1}, {2, 0}, {2, 6}, {3, -1}, {4, 1000000}, {5, 3}, {6, 9}, {7, 130}};
+    size_t                n = model->params.floats, size;
+    float                *params = calloc(n, sizeof *params);
+    static const int32_t  bad[][2] = {{0, 1}, {1, 1}, {2, 0}, {2, 6}, {3, -1}, {4, 1000000}, {5, 3}, {6, 9}, {7, 130}};
     (void)state;
     assert_non_null(params);
     assert_int_equal(sgd_gpt2_file_save(path, model, params).code, MT_OK);

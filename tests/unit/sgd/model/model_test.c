@@ -18,10 +18,9 @@ enum { INPUTS = 9, CLASSES = 4, RECORDS = 6 };
 
 static struct sgd_model *small_model(enum k_kind kind)
 {
-    struct k_config kernels = {.kind = kind};
-    struct sgd_mlp_config config = {
-        .inputs = INPUTS, .outputs = CLASSES, .hidden = {7, 5}, .batch_max = RECORDS};
-    struct sgd_model *model = NULL;
+    struct k_config       kernels = {.kind = kind};
+    struct sgd_mlp_config config = {.inputs = INPUTS, .outputs = CLASSES, .hidden = {7, 5}, .batch_max = RECORDS};
+    struct sgd_model     *model = NULL;
     assert_int_equal(k_ops_choose(&kernels, &config.ops).code, MT_OK);
     assert_int_equal(sgd_mlp_new(&config, &model).code, MT_OK);
     return model;
@@ -46,13 +45,13 @@ static double loss_at(struct sgd_model *model, const float *params, const struct
 
 static void the_gradient_is_that_of_the_loss(void **state)
 {
-    uint8_t records[RECORDS * INPUTS], labels[RECORDS];
+    uint8_t          records[RECORDS * INPUTS], labels[RECORDS];
     struct sgd_batch batch = small_batch(records, labels);
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
         struct sgd_model *model = small_model(kind ? K_REFERENCE : K_CPU);
-        size_t n = model->params.floats;
-        float *params = malloc(n * sizeof *params), *grads = malloc(n * sizeof *grads), metrics[SGD_METRICS];
+        size_t            n = model->params.floats;
+        float            *params = malloc(n * sizeof *params), *grads = malloc(n * sizeof *grads), metrics[SGD_METRICS];
         assert_true(params && grads);
         memset(grads, 0xff, n * sizeof *grads); /* set, not added to */
         model->ops->init(model, 5, params);
@@ -78,7 +77,7 @@ static void the_gradient_is_that_of_the_loss(void **state)
 
 static void parameters_are_named_and_shaped(void **state)
 {
-    struct sgd_model *model = small_model(K_CPU);
+    struct sgd_model       *model = small_model(K_CPU);
     const struct sgd_param *items = model->params.items;
     (void)state;
     assert_int_equal(model->params.items_count, 6);
@@ -99,8 +98,8 @@ static void parameters_are_named_and_shaped(void **state)
 static void initial_values_follow_the_seed(void **state)
 {
     struct sgd_model *model = small_model(K_CPU);
-    size_t size = model->params.floats * sizeof(float);
-    float *a = malloc(size), *b = malloc(size);
+    size_t            size = model->params.floats * sizeof(float);
+    float            *a = malloc(size), *b = malloc(size);
     (void)state;
     assert_true(a && b);
     model->ops->init(model, 1, a);
@@ -114,10 +113,10 @@ static void initial_values_follow_the_seed(void **state)
 
 static void what_does_not_fit_is_refused(void **state)
 {
-    uint8_t records[RECORDS * INPUTS], labels[RECORDS];
-    struct sgd_batch good = small_batch(records, labels), bad;
+    uint8_t           records[RECORDS * INPUTS], labels[RECORDS];
+    struct sgd_batch  good = small_batch(records, labels), bad;
     struct sgd_model *model = small_model(K_CPU);
-    float *params = calloc(model->params.floats, sizeof *params), metrics[SGD_METRICS];
+    float            *params = calloc(model->params.floats, sizeof *params), metrics[SGD_METRICS];
     (void)state;
     assert_non_null(params);
     bad = good, bad.count = 0;
@@ -131,7 +130,7 @@ static void what_does_not_fit_is_refused(void **state)
     free(params);
     model->ops->free(model);
 
-    struct k_config kernels = {.kind = K_CPU};
+    struct k_config       kernels = {.kind = K_CPU};
     struct sgd_mlp_config config = {.outputs = 257, .batch_max = 1}, empty = {.batch_max = 0};
     assert_int_equal(k_ops_choose(&kernels, &config.ops).code, MT_OK);
     empty.ops = config.ops;
@@ -142,9 +141,9 @@ static void what_does_not_fit_is_refused(void **state)
 /* The same numbers as bytes, floats and large whole numbers give the same network; a cast that nobody knows gives none. */
 static void elements_of_any_type_are_taken(void **state)
 {
-    uint8_t records[RECORDS * INPUTS], labels[RECORDS];
-    int64_t large[RECORDS * INPUTS];
-    float   floats[RECORDS * INPUTS], params[4096], of_bytes[4096], of_others[4096], metrics[SGD_METRICS];
+    uint8_t          records[RECORDS * INPUTS], labels[RECORDS];
+    int64_t          large[RECORDS * INPUTS];
+    float            floats[RECORDS * INPUTS], params[4096], of_bytes[4096], of_others[4096], metrics[SGD_METRICS];
     struct k_config  kernels = {.kind = K_CPU};
     struct sgd_batch batch = small_batch(records, labels);
     struct sgd_cast  casts[] = {{{0, 0}, 128, 64}, {{'f', 4}, 128, 64}, {{'i', 8}, 128e6, 64e6}};
@@ -153,8 +152,8 @@ static void elements_of_any_type_are_taken(void **state)
     for (int i = 0; i < RECORDS * INPUTS; i++)
         floats[i] = records[i], large[i] = records[i] * INT64_C(1000000);
     for (int i = 0; i < 3; i++) {
-        struct sgd_mlp_config config = {.inputs = INPUTS, .outputs = CLASSES, .hidden = {7}, .batch_max = RECORDS,
-                                        .cast = casts[i]};
+        struct sgd_mlp_config config = {
+            .inputs = INPUTS, .outputs = CLASSES, .hidden = {7}, .batch_max = RECORDS, .cast = casts[i]};
         struct sgd_model *model;
         assert_int_equal(k_ops_choose(&kernels, &config.ops).code, MT_OK);
         assert_int_equal(sgd_mlp_new(&config, &model).code, MT_OK);
@@ -174,9 +173,9 @@ static void elements_of_any_type_are_taken(void **state)
 static void bad_parameters_are_refused(void **state)
 {
     struct sgd_params params = {0};
-    uint64_t shape[2] = {2, 3}, empty[1] = {0}, large[2] = {UINT64_C(1) << 40, UINT64_C(1) << 40};
-    char long_name[MT_NAME_BYTES_MAX + 1];
-    size_t offset;
+    uint64_t          shape[2] = {2, 3}, empty[1] = {0}, large[2] = {UINT64_C(1) << 40, UINT64_C(1) << 40};
+    char              long_name[MT_NAME_BYTES_MAX + 1];
+    size_t            offset;
     (void)state;
     memset(long_name, 'x', MT_NAME_BYTES_MAX), long_name[MT_NAME_BYTES_MAX] = '\0';
     assert_int_equal(sgd_params_add(&params, "w", 2, shape, &offset).code, MT_OK);
@@ -197,10 +196,9 @@ static void bad_parameters_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_gradient_is_that_of_the_loss),
-        cmocka_unit_test(elements_of_any_type_are_taken), cmocka_unit_test(parameters_are_named_and_shaped),
-        cmocka_unit_test(initial_values_follow_the_seed),   cmocka_unit_test(what_does_not_fit_is_refused),
-        cmocka_unit_test(bad_parameters_are_refused),
+        cmocka_unit_test(the_gradient_is_that_of_the_loss), cmocka_unit_test(elements_of_any_type_are_taken),
+        cmocka_unit_test(parameters_are_named_and_shaped),  cmocka_unit_test(initial_values_follow_the_seed),
+        cmocka_unit_test(what_does_not_fit_is_refused),     cmocka_unit_test(bad_parameters_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

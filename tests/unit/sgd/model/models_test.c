@@ -28,9 +28,15 @@ struct kind {
 
 static struct sgd_model *cnn_make(const struct k_ops *ops, uint32_t batch_max)
 {
-    struct sgd_cnn_config config = {.ops = ops, .height = 9, .width = 8, .channels = {3, 4}, .dense = 6, .outputs = 3,
-                                    .dropout = {0.1f, 0.2f}, .batch_max = batch_max};
-    struct sgd_model *model = NULL;
+    struct sgd_cnn_config config = {.ops = ops,
+                                    .height = 9,
+                                    .width = 8,
+                                    .channels = {3, 4},
+                                    .dense = 6,
+                                    .outputs = 3,
+                                    .dropout = {0.1f, 0.2f},
+                                    .batch_max = batch_max};
+    struct sgd_model     *model = NULL;
     assert_int_equal(sgd_cnn_new(&config, &model).code, MT_OK);
     return model;
 }
@@ -72,7 +78,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 static struct sgd_model *mlp_make(const struct k_ops *ops, uint32_t batch_max)
 {
     struct sgd_mlp_config config = {.ops = ops, .inputs = 72, .outputs = 3, .hidden = {24, 16}, .batch_max = batch_max};
-    struct sgd_model *model = NULL;
+    struct sgd_model     *model = NULL;
     assert_int_equal(sgd_mlp_new(&config, &model).code, MT_OK);
     return model;
 }
@@ -81,9 +87,9 @@ static const struct kind mlp = {"mlp", mlp_make, picture_fill, 72, 3, 0.02f};
 
 static struct sgd_dataset data_make(const struct kind *kind)
 {
-    static uint8_t records[RECORDS * 512], labels[RECORDS];
+    static uint8_t     records[RECORDS * 512], labels[RECORDS];
     struct sgd_dataset set;
-    mt_rng rng = {31};
+    mt_rng             rng = {31};
     for (size_t i = 0; i < RECORDS; i++) {
         labels[i] = (uint8_t)(i % kind->classes);
         kind->fill(&rng, records + i * kind->record_size, labels[i]);
@@ -105,7 +111,7 @@ static const struct k_ops *kernels(enum k_kind which)
 static double loss_at(struct sgd_model *model, const float *params, const struct sgd_batch *batch)
 {
     static float grads[FLOATS_MAX];
-    float metrics[SGD_METRICS];
+    float        metrics[SGD_METRICS];
     assert_int_equal(model->ops->gradient(model, params, batch, 1.0f, grads, metrics).code, MT_OK);
     return (double)metrics[SGD_METRIC_LOSS];
 }
@@ -113,11 +119,11 @@ static double loss_at(struct sgd_model *model, const float *params, const struct
 static void gradient_check(const struct kind *kind, enum k_kind which)
 {
     struct sgd_dataset set = data_make(kind);
-    struct sgd_model *model = kind->make(kernels(which), 3);
-    static float params[FLOATS_MAX], grads[FLOATS_MAX], again[FLOATS_MAX];
-    float metrics[SGD_METRICS];
-    struct sgd_batch batch = {.records = set.records, .labels = set.labels, .count = 3,
-                              .record_size = kind->record_size, .key = 1000};
+    struct sgd_model  *model = kind->make(kernels(which), 3);
+    static float       params[FLOATS_MAX], grads[FLOATS_MAX], again[FLOATS_MAX];
+    float              metrics[SGD_METRICS];
+    struct sgd_batch   batch = {
+          .records = set.records, .labels = set.labels, .count = 3, .record_size = kind->record_size, .key = 1000};
     size_t n = model->params.floats, bad = 0;
     mt_rng rng = {41};
 
@@ -160,9 +166,9 @@ static void gradients_are_those_of_the_loss(void **state)
 struct board {
     const struct kind *kind;
     struct sgd_dataset set;
-    float loss[2]; /* of the whole set: before, after */
-    bool  is_half; /* products of bfloat16 */
-    float params[CREW_MAX][FLOATS_MAX];
+    float              loss[2]; /* of the whole set: before, after */
+    bool               is_half; /* products of bfloat16 */
+    float              params[CREW_MAX][FLOATS_MAX];
 };
 
 static const struct k_ops *half_kernels(void)
@@ -174,10 +180,14 @@ static const struct k_ops *half_kernels(void)
 
 static struct sgd_trainer trainer_make(struct board *board)
 {
-    struct sgd_trainer trainer;
-    struct sgd_trainer_config config = {.ops = board->is_half ? half_kernels() : kernels(K_CPU), .train = &board->set,
-                                        .seed = 9, .vranks = VRANKS,
-                                        .micro_batch = MICRO, .epochs = EPOCHS, .optimizer.rate = board->kind->rate};
+    struct sgd_trainer        trainer;
+    struct sgd_trainer_config config = {.ops = board->is_half ? half_kernels() : kernels(K_CPU),
+                                        .train = &board->set,
+                                        .seed = 9,
+                                        .vranks = VRANKS,
+                                        .micro_batch = MICRO,
+                                        .epochs = EPOCHS,
+                                        .optimizer.rate = board->kind->rate};
     config.model = board->kind->make(config.ops, RECORDS);
     assert_int_equal(sgd_trainer_init(&trainer, &config).code, MT_OK);
     return trainer;
@@ -192,10 +202,10 @@ static void trainer_unmake(struct sgd_trainer *trainer)
 
 static mt_status work(struct crew *crew, uint32_t rank, struct crew_order order)
 {
-    struct board *board = crew->shared;
+    struct board      *board = crew->shared;
     struct sgd_trainer trainer = trainer_make(board);
-    struct sgd_group group;
-    struct sgd_result result;
+    struct sgd_group   group;
+    struct sgd_result  result;
 
     MT_TRY(crew_join(crew, &group, rank, order));
     assert_int_equal(sgd_trainer_begin(&trainer).code, MT_OK);
@@ -215,7 +225,7 @@ static mt_status work(struct crew *crew, uint32_t rank, struct crew_order order)
 static void train(struct board *board, uint32_t members)
 {
     struct sgd_trainer trainer = trainer_make(board);
-    struct crew crew;
+    struct crew        crew;
     crew_init(&crew, sgd_trainer_plan(&trainer), work);
     trainer_unmake(&trainer);
     crew.shared = board;
@@ -225,7 +235,7 @@ static void train(struct board *board, uint32_t members)
 
 static void training_learns_and_has_the_same_bits_at_any_size(void **state)
 {
-    static float first[FLOATS_MAX];
+    static float  first[FLOATS_MAX];
     struct board *board = shared_memory(sizeof *board);
     (void)state;
     for (size_t k = 0; k < KINDS; k++) {
@@ -248,7 +258,7 @@ static void training_learns_and_has_the_same_bits_at_any_size(void **state)
 /* The tolerance that docs/design/zero.md states: a twentieth of what was learned. */
 static void half_learns_alike_and_has_the_same_bits_at_any_size(void **state)
 {
-    static float first[FLOATS_MAX], full[FLOATS_MAX];
+    static float  first[FLOATS_MAX], full[FLOATS_MAX];
     struct board *board = shared_memory(sizeof *board);
     (void)state;
     for (size_t k = 0; k <= KINDS; k++) {
@@ -279,9 +289,14 @@ static void half_learns_alike_and_has_the_same_bits_at_any_size(void **state)
 static void cnn_refuses_what_it_cannot_be(void **state)
 {
     static const struct sgd_cnn_config bad[] = {
-        {.batch_max = 0},        {.batch_max = 1, .height = 5},           {.batch_max = 1, .width = 5000},
-        {.batch_max = 1, .outputs = 257}, {.batch_max = 1, .dropout = {1.0f, 0}}, {.batch_max = 1, .dropout = {0, NAN}},
-        {.batch_max = 1, .cast = {.deviation = -1}}, {.batch_max = 1, .channels = {2000, 1}},
+        {.batch_max = 0},
+        {.batch_max = 1, .height = 5},
+        {.batch_max = 1, .width = 5000},
+        {.batch_max = 1, .outputs = 257},
+        {.batch_max = 1, .dropout = {1.0f, 0}},
+        {.batch_max = 1, .dropout = {0, NAN}},
+        {.batch_max = 1, .cast = {.deviation = -1}},
+        {.batch_max = 1, .channels = {2000, 1}},
     };
     struct sgd_model *model = NULL;
     (void)state;
@@ -292,9 +307,9 @@ static void cnn_refuses_what_it_cannot_be(void **state)
     }
     assert_null(model);
     model = cnn_make(kernels(K_CPU), 2);
-    uint8_t records[72 * 3] = {0}, labels[3] = {0, 3, 0};
-    static float params[FLOATS_MAX];
-    float metrics[SGD_METRICS];
+    uint8_t          records[72 * 3] = {0}, labels[3] = {0, 3, 0};
+    static float     params[FLOATS_MAX];
+    float            metrics[SGD_METRICS];
     struct sgd_batch batch = {.records = records, .labels = labels, .count = 2, .record_size = 72};
     assert_int_equal(model->ops->evaluate(model, params, &batch, metrics).code, MT_EINVAL); /* a label of 3 */
     labels[1] = 0;
@@ -315,9 +330,9 @@ static void gpt2_refuses_what_it_cannot_be(void **state)
         {.batch_max = 1, .token_bytes = 4},
     };
     struct sgd_model *model = NULL;
-    uint8_t record[8] = {0, 1, 2, 3, 4, 5, 6, 11};
-    static float params[FLOATS_MAX];
-    float metrics[SGD_METRICS];
+    uint8_t           record[8] = {0, 1, 2, 3, 4, 5, 6, 11};
+    static float      params[FLOATS_MAX];
+    float             metrics[SGD_METRICS];
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct sgd_gpt2_config config = bad[i];

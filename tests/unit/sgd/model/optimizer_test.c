@@ -42,21 +42,18 @@ static void check_close(float got, double want, int step)
 
 static void adamw_is_the_formula(void **state)
 {
-    const struct sgd_optimizer o =
-        resolved((struct sgd_optimizer){.kind = SGD_ADAMW, .beta1 = 0.8f, .beta2 = 0.95f, .decay = 0.1f});
+    const struct sgd_optimizer o = resolved(
+        (struct sgd_optimizer){.kind = SGD_ADAMW, .beta1 = 0.8f, .beta2 = 0.95f, .decay = 0.1f});
     const double beta1 = 0.8, beta2 = 0.95, rate = 0.01, epsilon = 1e-8, decay = 0.1;
-    float params[COUNT] = {0.5f, -1.0f, 2.0f}, mean[COUNT] = {0}, square[COUNT] = {0}, gradient[COUNT];
-    double want[COUNT] = {0.5, -1.0, 2.0}, m[COUNT] = {0}, v[COUNT] = {0};
+    float        params[COUNT] = {0.5f, -1.0f, 2.0f}, mean[COUNT] = {0}, square[COUNT] = {0}, gradient[COUNT];
+    double       want[COUNT] = {0.5, -1.0, 2.0}, m[COUNT] = {0}, v[COUNT] = {0};
     float *const moments[SGD_MOMENTS_MAX] = {mean, square};
     (void)state;
-    for (int t = 1; t <= STEPS;
-         t++) { /* the paper's t: 1 in the first step, after which t - 1 are completed */
+    for (int t = 1; t <= STEPS; t++) { /* the paper's t: 1 in the first step, after which t - 1 are completed */
         for (int i = 0; i < COUNT; i++)
             gradient[i] = (float)gradient_of(t - 1, i);
-        assert_int_equal(
-            sgd_optimizer_update(&o, kernels(), 0.01f, (uint64_t)(t - 1), gradient, COUNT, params, moments)
-                .code,
-            MT_OK);
+        assert_int_equal(sgd_optimizer_update(&o, kernels(), 0.01f, (uint64_t)(t - 1), gradient, COUNT, params, moments).code,
+                         MT_OK);
         for (int i = 0; i < COUNT; i++) {
             double g = gradient_of(t - 1, i);
             m[i] = beta1 * m[i] + (1 - beta1) * g;
@@ -70,18 +67,15 @@ static void adamw_is_the_formula(void **state)
 
 static void momentum_is_the_formula(void **state)
 {
-    const struct sgd_optimizer o =
-        resolved((struct sgd_optimizer){.kind = SGD_MOMENTUM, .momentum = 0.7f, .decay = 0.01f});
-    float params[COUNT] = {0.5f, -1.0f, 2.0f}, velocity[COUNT] = {0}, gradient[COUNT];
-    double want[COUNT] = {0.5, -1.0, 2.0}, v[COUNT] = {0};
-    float *const moments[SGD_MOMENTS_MAX] = {velocity};
+    const struct sgd_optimizer o = resolved((struct sgd_optimizer){.kind = SGD_MOMENTUM, .momentum = 0.7f, .decay = 0.01f});
+    float                      params[COUNT] = {0.5f, -1.0f, 2.0f}, velocity[COUNT] = {0}, gradient[COUNT];
+    double                     want[COUNT] = {0.5, -1.0, 2.0}, v[COUNT] = {0};
+    float *const               moments[SGD_MOMENTS_MAX] = {velocity};
     (void)state;
     for (int step = 0; step < STEPS; step++) {
         for (int i = 0; i < COUNT; i++)
             gradient[i] = (float)gradient_of(step, i);
-        assert_int_equal(
-            sgd_optimizer_update(&o, kernels(), 0.05f, (uint64_t)step, gradient, COUNT, params, moments).code,
-            MT_OK);
+        assert_int_equal(sgd_optimizer_update(&o, kernels(), 0.05f, (uint64_t)step, gradient, COUNT, params, moments).code, MT_OK);
         for (int i = 0; i < COUNT; i++) {
             v[i] = 0.7 * v[i] + gradient_of(step, i) + 0.01 * want[i];
             want[i] -= 0.05 * v[i];
@@ -95,26 +89,21 @@ static void momentum_is_the_formula(void **state)
 static void rates_are_the_formula(void **state)
 {
     enum { WARMUP = 8, TOTAL = 48, EPOCH = 10 };
-    struct sgd_optimizer o = resolved(
-        (struct sgd_optimizer){.rate = 0.4f, .warmup = WARMUP, .step_gamma = 0.5f, .step_epochs = 2});
+    struct sgd_optimizer o = resolved((struct sgd_optimizer){.rate = 0.4f, .warmup = WARMUP, .step_gamma = 0.5f, .step_epochs = 2});
     (void)state;
     for (uint32_t schedule = SGD_COSINE; schedule <= SGD_STEP; schedule++) {
         o.schedule = schedule;
         for (int step = 0; step < WARMUP; step++)
-            check_close(sgd_optimizer_rate(&o, (uint64_t)step, TOTAL, EPOCH), 0.4 * (step + 1) / WARMUP,
-                        step);
+            check_close(sgd_optimizer_rate(&o, (uint64_t)step, TOTAL, EPOCH), 0.4 * (step + 1) / WARMUP, step);
         for (int step = WARMUP; step < TOTAL; step++) {
             double cosine = 0.2 * (1 + cos(acos(-1.0) * (step - WARMUP) / (TOTAL - WARMUP)));
-            double want = schedule == SGD_CONSTANT ? 0.4
-                          : schedule == SGD_COSINE ? cosine
-                                                   : 0.4 * pow(0.5, step / (2 * EPOCH));
+            double want = schedule == SGD_CONSTANT ? 0.4 : schedule == SGD_COSINE ? cosine : 0.4 * pow(0.5, step / (2 * EPOCH));
             check_close(sgd_optimizer_rate(&o, (uint64_t)step, TOTAL, EPOCH), want, step);
         }
     }
     o.schedule = SGD_COSINE;
     assert_true(sgd_optimizer_rate(&o, TOTAL, TOTAL, EPOCH) == 0.0f);
-    assert_true(sgd_optimizer_rate(&o, WARMUP, WARMUP, EPOCH) ==
-                0.0f); /* a run that is warm-up and nothing else */
+    assert_true(sgd_optimizer_rate(&o, WARMUP, WARMUP, EPOCH) == 0.0f); /* a run that is warm-up and nothing else */
     o.warmup = 0;
     assert_true(sgd_optimizer_rate(&o, 0, TOTAL, EPOCH) == 0.4f);
 }

@@ -26,7 +26,7 @@
 
 static struct {
     unsigned calls, at; /* the `at`-th call fails; 0: none */
-    int error;          /* with this errno; 0: the process ends there */
+    int      error;     /* with this errno; 0: the process ends there */
 } fault;
 
 static bool fault_now(void)
@@ -88,8 +88,7 @@ int __wrap_unlinkat(int dir, const char *name, int flags)
 
 enum { COUNT = 24 };
 
-static mt_status save_sized(const char *folder, uint32_t keep, uint64_t step, uint64_t generation,
-                            float value, size_t count)
+static mt_status save_sized(const char *folder, uint32_t keep, uint64_t step, uint64_t generation, float value, size_t count)
 {
     struct sgd_checkpoint_meta meta = {.step = step,
                                        .epoch = step / 10,
@@ -98,7 +97,7 @@ static mt_status save_sized(const char *folder, uint32_t keep, uint64_t step, ui
                                        .data = 7,
                                        .generation = generation,
                                        .kernels = "test"};
-    float *data = malloc(count * sizeof *data);
+    float                     *data = malloc(count * sizeof *data);
     assert_non_null(data);
     for (size_t i = 0; i < count; i++)
         data[i] = value + (float)i;
@@ -119,28 +118,26 @@ static mt_status save(const char *folder, uint32_t keep, uint64_t step, uint64_t
 /* The newest valid checkpoint must be of this step and value, whole, with so many passed over. */
 static void expect_newest(const char *folder, uint64_t step, float value, uint32_t skipped)
 {
-    struct sgd_checkpoint checkpoint;
+    struct sgd_checkpoint        checkpoint;
     struct sgd_checkpoint_report report;
-    mt_status st = sgd_checkpoint_load(folder, &checkpoint, &report);
+    mt_status                    st = sgd_checkpoint_load(folder, &checkpoint, &report);
     if (st.code != 0)
         fail_msg("load: %s %s", mt_code_name(st.code), st.what);
     assert_int_equal(checkpoint.meta.step, step);
     assert_int_equal(checkpoint.meta.samples, step * 96);
     assert_int_equal(checkpoint.meta.seed, UINT64_MAX);
     assert_int_equal(report.skipped_count, skipped);
-    const struct sgd_tensor *w = sgd_checkpoint_find(&checkpoint, "w"),
-                            *b = sgd_checkpoint_find(&checkpoint, "b");
+    const struct sgd_tensor *w = sgd_checkpoint_find(&checkpoint, "w"), *b = sgd_checkpoint_find(&checkpoint, "b");
     assert_true(w && b && w->end - w->begin == (COUNT - 8) * 4 && b->end - b->begin == 32);
     assert_null(sgd_checkpoint_find(&checkpoint, "x"));
     for (size_t i = 0; i < COUNT; i++)
-        assert_true((i < COUNT - 8 ? ((const float *)w->data)[i]
-                                   : ((const float *)b->data)[i - (COUNT - 8)]) == value + (float)i);
+        assert_true((i < COUNT - 8 ? ((const float *)w->data)[i] : ((const float *)b->data)[i - (COUNT - 8)]) == value + (float)i);
     sgd_checkpoint_fini(&checkpoint);
 }
 
 static uint64_t newest_step(const char *folder)
 {
-    struct sgd_checkpoint checkpoint;
+    struct sgd_checkpoint        checkpoint;
     struct sgd_checkpoint_report report;
     assert_int_equal(sgd_checkpoint_load(folder, &checkpoint, &report).code, MT_OK);
     uint64_t step = checkpoint.meta.step;
@@ -152,11 +149,10 @@ static uint64_t newest_step(const char *folder)
 static unsigned entries(const char *folder, const char *prefix)
 {
     unsigned count = 0;
-    DIR *dir = opendir(folder);
+    DIR     *dir = opendir(folder);
     assert_non_null(dir);
     for (const struct dirent *e; (e = readdir(dir));)
-        count += strncmp(e->d_name, prefix, strlen(prefix)) == 0 && strcmp(e->d_name, ".") &&
-                 strcmp(e->d_name, "..");
+        count += strncmp(e->d_name, prefix, strlen(prefix)) == 0 && strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
     closedir(dir);
     return count;
 }
@@ -171,8 +167,8 @@ static int folder_make(void **state)
 
 static void the_newest_is_loaded_and_old_ones_go(void **state)
 {
-    const char *folder = *state;
-    struct sgd_checkpoint checkpoint;
+    const char                  *folder = *state;
+    struct sgd_checkpoint        checkpoint;
     struct sgd_checkpoint_report report;
     assert_int_equal(sgd_checkpoint_load(folder, &checkpoint, &report).code, MT_ENOENT);
     for (uint64_t step = 5; step <= 25; step += 5)
@@ -181,8 +177,7 @@ static void the_newest_is_loaded_and_old_ones_go(void **state)
     assert_int_equal(entries(folder, "step-"), 3);
     assert_int_equal(entries(folder, ""), 3);
     char path[TEMP_PATH];
-    assert_int_equal(sgd_checkpoint_load(temp_path(state, "none", path), &checkpoint, &report).code,
-                     MT_ENOENT);
+    assert_int_equal(sgd_checkpoint_load(temp_path(state, "none", path), &checkpoint, &report).code, MT_ENOENT);
     assert_int_equal(save(temp_path(state, "a/b", path), 3, 5, 1, 5).code, MT_ENOENT);
     assert_int_equal(save(temp_path(state, "new", path), 3, 5, 1, 5).code, MT_OK);
 }
@@ -205,8 +200,7 @@ static void what_dead_savers_left_is_removed(void **state)
     char path[TEMP_PATH];
     assert_int_equal(mkdir(temp_path(state, ".tmp-1-7-00", path), 0755), 0);
     file_put(temp_path(state, ".tmp-1-7-00/model.safetensors", path), "x", 1);
-    assert_int_equal(mkdir(temp_path(state, ".tmp-9-7-00", path), 0755),
-                     0); /* a later generation is at work */
+    assert_int_equal(mkdir(temp_path(state, ".tmp-9-7-00", path), 0755), 0); /* a later generation is at work */
     assert_int_equal(save(*state, 2, 10, 2, 1).code, MT_OK);
     assert_int_equal(entries(*state, ".tmp-"), 1);
     assert_int_equal(access(temp_path(state, ".tmp-9-7-00", path), F_OK), 0);
@@ -215,7 +209,7 @@ static void what_dead_savers_left_is_removed(void **state)
 /* Two checkpoints; `file` of the newer is damaged by each function in turn. */
 static void each_damage(void **state, const char *file, bool is_truncation)
 {
-    char path[TEMP_PATH], name[96];
+    char   path[TEMP_PATH], name[96];
     size_t size;
     assert_int_equal(save(*state, 2, 10, 1, 1).code, MT_OK);
     assert_int_equal(save(*state, 2, 20, 1, 2).code, MT_OK);
@@ -259,12 +253,12 @@ static void any_flipped_bit_of_the_manifest_is_found(void **state)
 /* Before a manifest named the data, it named the number of parts only where there were any. */
 static void a_manifest_of_an_older_version_is_read(void **state)
 {
-    struct sgd_checkpoint checkpoint;
+    struct sgd_checkpoint        checkpoint;
     struct sgd_checkpoint_report report;
-    char path[TEMP_PATH], text[4096];
-    size_t size;
+    char                         path[TEMP_PATH], text[4096];
+    size_t                       size;
     assert_int_equal(save(*state, 2, 10, 1, 1).code, MT_OK);
-    char *bytes = (char *)file_get(temp_path(state, "step-00000000000000000010/manifest.json", path), &size);
+    char       *bytes = (char *)file_get(temp_path(state, "step-00000000000000000010/manifest.json", path), &size);
     const char *rest = memmem(bytes, size, ",\"step\"", 7), *end = memchr(bytes, '\n', size);
     assert_true(rest && end && memmem(bytes, size, "\"data\":\"0000000000000007\"", 25));
     int n = snprintf(text, sizeof text, "{\"format\":\"manta-checkpoint-2\"%.*s\n", (int)(end - rest), rest);
@@ -278,14 +272,13 @@ static void a_manifest_of_an_older_version_is_read(void **state)
 
 static void the_report_names_what_was_passed_over(void **state)
 {
-    struct sgd_checkpoint checkpoint;
+    struct sgd_checkpoint        checkpoint;
     struct sgd_checkpoint_report report;
-    char path[TEMP_PATH], other[TEMP_PATH];
-    size_t size;
+    char                         path[TEMP_PATH], other[TEMP_PATH];
+    size_t                       size;
     for (uint64_t step = 10; step <= 40; step += 10)
         assert_int_equal(save(*state, 9, step, 1, (float)step).code, MT_OK);
-    unsigned char *bytes =
-        file_get(temp_path(state, "step-00000000000000000040/model.safetensors", path), &size);
+    unsigned char *bytes = file_get(temp_path(state, "step-00000000000000000040/model.safetensors", path), &size);
     bytes[size - 1] ^= 1;
     file_put(path, bytes, size);
     file_put(temp_path(state, "step-00000000000000000030/manifest.json", path), bytes, 9);
@@ -325,7 +318,7 @@ static void a_damaged_later_one_does_not_push_out_the_good(void **state)
 /* Fails the first, second, ... wrapped call of a save of step 20 until a save gets through untouched. */
 static void every_failure(void **state, int error, int32_t code, bool is_replacing)
 {
-    char path[TEMP_PATH];
+    char     path[TEMP_PATH];
     unsigned failed = 0;
     for (unsigned at = 1;; at++) {
         assert_true(at < 200);
@@ -335,7 +328,7 @@ static void every_failure(void **state, int error, int32_t code, bool is_replaci
             assert_int_equal(save(path, 2, 20, 1, 2).code, MT_OK);
         fault.calls = 0, fault.at = at, fault.error = error;
         mt_status st = save(path, 2, 20, 1, 2);
-        bool was_reached = fault.calls >= at;
+        bool      was_reached = fault.calls >= at;
         fault.at = 0;
         uint64_t newest = newest_step(path);
         expect_newest(path, newest, newest == 10 ? 1 : 2, 0);
@@ -373,7 +366,7 @@ static void a_failing_disk_does_not_harm_what_it_replaces(void **state)
 /* Ends the process before the first, second, ... wrapped call; half of a write is on disk by then. */
 static void a_saver_killed_anywhere_leaves_nothing_torn(void **state)
 {
-    char path[TEMP_PATH];
+    char     path[TEMP_PATH];
     unsigned killed = 0;
     for (unsigned at = 1;; at++) {
         int status;
@@ -420,7 +413,7 @@ static int in_child(int (*body)(const char *folder), const char *folder)
 static void a_large_one_is_whole_or_absent(void **state)
 {
     enum { FLOATS = MT_FILE_DIRECT_BYTES / 4 + 12346 };
-    struct sgd_checkpoint checkpoint;
+    struct sgd_checkpoint        checkpoint;
     struct sgd_checkpoint_report report;
 
     assert_int_equal(save_sized(*state, 2, 10, 1, 0, FLOATS).code, MT_OK);
@@ -468,7 +461,7 @@ enum { CANNOT_MOUNT = 42, DISK_SIZE = 256 * 1024 }; /* the size is repeated in t
 /* A disk of 256 KiB, in a mount namespace of this child's own. */
 static int small_disk_mount(const char *folder)
 {
-    char map[64];
+    char     map[64];
     unsigned uid = geteuid();
     if (unshare(CLONE_NEWNS) != 0) {
         if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
@@ -476,8 +469,7 @@ static int small_disk_mount(const char *folder)
         snprintf(map, sizeof map, "0 %u 1", uid);
         text_put("/proc/self/uid_map", map);
     }
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("tmpfs", folder, "tmpfs", 0, "size=262144") != 0)
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("tmpfs", folder, "tmpfs", 0, "size=262144") != 0)
         return CANNOT_MOUNT;
     return 0;
 }

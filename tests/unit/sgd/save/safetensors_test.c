@@ -9,20 +9,19 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-static const float weights[6] = {1, 2, 3, 4, 5, 6};
+static const float   weights[6] = {1, 2, 3, 4, 5, 6};
 static const int64_t counts[2] = {-1, 7};
 
 static void two_tensors(struct sgd_tensor out[2])
 {
     out[0] = (struct sgd_tensor){.name = "counts", .dtype = SGD_I64, .ndim = 1, .shape = {2}, .data = counts};
-    out[1] = (struct sgd_tensor){
-        .name = "w.0/x_y-z", .dtype = SGD_F32, .ndim = 2, .shape = {2, 3}, .data = weights};
+    out[1] = (struct sgd_tensor){.name = "w.0/x_y-z", .dtype = SGD_F32, .ndim = 2, .shape = {2, 3}, .data = weights};
 }
 
 static mt_status write_to(const char *path, struct sgd_tensor *tensors, size_t count)
 {
     uint64_t sum;
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    int      fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     assert_true(fd >= 0);
     mt_status st = sgd_safetensors_write(fd, tensors, count, &sum);
     close(fd);
@@ -36,10 +35,10 @@ static mt_status open_at(const char *path, struct sgd_safetensors *file)
 
 static void tensors_are_read_back(void **state)
 {
-    struct sgd_tensor tensors[2];
+    struct sgd_tensor      tensors[2];
     struct sgd_safetensors file;
-    char path[TEMP_PATH];
-    float back[6];
+    char                   path[TEMP_PATH];
+    float                  back[6];
     two_tensors(tensors);
     temp_path(state, "x", path);
     assert_int_equal(write_to(path, tensors, 2).code, MT_OK);
@@ -65,8 +64,8 @@ static void tensors_are_read_back(void **state)
 static void what_cannot_be_written_well_is_refused(void **state)
 {
     struct sgd_tensor tensors[2], bad[2];
-    char path[TEMP_PATH];
-    float one = 1;
+    char              path[TEMP_PATH];
+    float             one = 1;
     two_tensors(tensors);
     temp_path(state, "x", path);
     memcpy(bad, tensors, sizeof bad);
@@ -79,7 +78,7 @@ static void what_cannot_be_written_well_is_refused(void **state)
     for (int d = 0; d < 3; d++)
         bad[0].shape[d] = UINT64_C(1) << 30;
     assert_int_equal(write_to(path, bad, 1).code, MT_EINVAL);
-    int full = open("/dev/full", O_WRONLY);
+    int      full = open("/dev/full", O_WRONLY);
     uint64_t sum;
     assert_true(full >= 0);
     assert_int_equal(sgd_safetensors_write(full, tensors, 2, &sum).code, MT_EDISK_FULL);
@@ -88,10 +87,10 @@ static void what_cannot_be_written_well_is_refused(void **state)
 
 static void every_truncation_is_refused(void **state)
 {
-    struct sgd_tensor tensors[2];
+    struct sgd_tensor      tensors[2];
     struct sgd_safetensors file;
-    char path[TEMP_PATH];
-    size_t size;
+    char                   path[TEMP_PATH];
+    size_t                 size;
     two_tensors(tensors);
     temp_path(state, "x", path);
     assert_int_equal(write_to(path, tensors, 2).code, MT_OK);
@@ -113,10 +112,10 @@ static void every_truncation_is_refused(void **state)
 /* A file with this header and so many bytes of data. */
 static mt_status header_case(void **state, const char *json, size_t data)
 {
-    static unsigned char bytes[4096];
+    static unsigned char   bytes[4096];
     struct sgd_safetensors file;
-    char path[TEMP_PATH];
-    uint64_t n = strlen(json);
+    char                   path[TEMP_PATH];
+    uint64_t               n = strlen(json);
     memcpy(bytes, &n, 8);
     memcpy(bytes + 8, json, n);
     memset(bytes + 8 + n, 0, data);
@@ -133,15 +132,13 @@ static void headers_by_others_are_accepted(void **state)
 {
     static const struct {
         const char *json;
-        size_t data;
+        size_t      data;
     } good[] = {
         {"{}", 0},
         {"{}      ", 0},
         {"{\"a\":" T("F32", "[2]", "[0,8]") "}  \n\t ", 8},
         {"{ \"a\" : { \"shape\" : [ 2 ] , \"data_offsets\" : [ 0 , 8 ] , \"dtype\" : \"F32\" } }", 8},
-        {"{\"__metadata__\":{\"format\":\"pt\",\"x\":\"\\u00e4\\ud83d\\ude00\\n\"},\"a\":" T("U8", "[]",
-                                                                                             "[0,1]") "}",
-         1},
+        {"{\"__metadata__\":{\"format\":\"pt\",\"x\":\"\\u00e4\\ud83d\\ude00\\n\"},\"a\":" T("U8", "[]", "[0,1]") "}", 1},
         {"{\"__metadata__\":{},\"b\":" T("BF16", "[1,2]", "[2,6]") ",\"a\":" T("F16", "[1]", "[0,2]") "}", 6},
         {"{\"empty\":" T("F64", "[3,0]", "[0,0]") ",\"a\":" T("I8", "[1]", "[0,1]") "}", 1},
         {"{\"a\\u002eb\":" T("BOOL", "[1]", "[0,1]") "}", 1},
@@ -157,7 +154,7 @@ static void headers_that_lie_are_refused(void **state)
 {
     static const struct {
         const char *json;
-        size_t data;
+        size_t      data;
     } bad[] = {
         /* clang-format off */
         {"", 0},
@@ -202,16 +199,15 @@ static void headers_that_lie_are_refused(void **state)
         if (header_case(state, bad[i].json, bad[i].data).code != MT_ECORRUPT)
             fail_msg("not refused as corrupt: %s", bad[i].json);
     assert_int_equal(header_case(state, "{\"a\":" T("F4", "[2]", "[0,1]") "}", 1).code, MT_EUNSUPPORTED);
-    assert_int_equal(header_case(state, "{\"a\":" T("U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1).code,
-                     MT_EUNSUPPORTED);
+    assert_int_equal(header_case(state, "{\"a\":" T("U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1).code, MT_EUNSUPPORTED);
 }
 
 static void a_header_size_is_not_believed(void **state)
 {
-    static const uint64_t sizes[] = {3, 100000001, UINT64_C(1) << 40, UINT64_MAX, UINT64_MAX - 7};
+    static const uint64_t  sizes[] = {3, 100000001, UINT64_C(1) << 40, UINT64_MAX, UINT64_MAX - 7};
     struct sgd_safetensors file;
-    unsigned char bytes[10] = "12345678{}";
-    char path[TEMP_PATH];
+    unsigned char          bytes[10] = "12345678{}";
+    char                   path[TEMP_PATH];
     temp_path(state, "x", path);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         memcpy(bytes, &sizes[i], 8);

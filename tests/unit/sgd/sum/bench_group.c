@@ -14,15 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-enum {
-    MEMBERS = 2,
-    VRANKS = 8,
-    FLOATS = 101770 + 3,
-    BARRIERS = 20000,
-    REDUCTIONS = 300,
-    KILLS = 200,
-    TRIPS = 5000
-};
+enum { MEMBERS = 2, VRANKS = 8, FLOATS = 101770 + 3, BARRIERS = 20000, REDUCTIONS = 300, KILLS = 200, TRIPS = 5000 };
 
 struct board {
     _Atomic uint32_t ping, pong;
@@ -31,8 +23,8 @@ struct board {
 };
 
 static struct sgd_group_config join = {.plan = {.vranks = VRANKS, .slot_floats = FLOATS}, .members = MEMBERS};
-static struct board *board;
-static const struct k_ops *ops;
+static struct board           *board;
+static const struct k_ops     *ops;
 
 static uint64_t now_ns(void)
 {
@@ -58,8 +50,8 @@ static int by_value(const void *a, const void *b)
 static void print_quantiles(const char *name, uint64_t *ns, size_t count)
 {
     qsort(ns, count, sizeof *ns, by_value);
-    printf("%-44s p50 %9.1f us  p99 %9.1f us  n %zu\n", name, (double)ns[count / 2] / 1e3,
-           (double)ns[count * 99 / 100] / 1e3, count);
+    printf("%-44s p50 %9.1f us  p99 %9.1f us  n %zu\n", name, (double)ns[count / 2] / 1e3, (double)ns[count * 99 / 100] / 1e3,
+           count);
     fflush(stdout);
 }
 
@@ -67,7 +59,7 @@ static void print_quantiles(const char *name, uint64_t *ns, size_t count)
 static void futex_floor(void)
 {
     static uint64_t ns[TRIPS];
-    pid_t pid = fork();
+    pid_t           pid = fork();
     for (uint32_t i = 1; i <= TRIPS; i++) {
         if (pid == 0) {
             while (atomic_load(&board->ping) < i)
@@ -91,9 +83,9 @@ static void futex_floor(void)
 
 static void member(uint32_t rank)
 {
-    static uint64_t ns[BARRIERS];
+    static uint64_t  ns[BARRIERS];
     struct sgd_group group;
-    const float *sum;
+    const float     *sum;
     join.rank = rank;
     check(sgd_group_join(&group, &join));
     for (int i = 0; i < BARRIERS; i++) {
@@ -106,9 +98,9 @@ static void member(uint32_t rank)
     if (rank == 0) { /* the other waits asleep meanwhile */
         volatile uint64_t total = 0;
         for (int i = 0; i < 50; i++) {
-            uint64_t start = now_ns();
+            uint64_t        start = now_ns();
             const uint64_t *words = (const uint64_t *)(const void *)group.slots;
-            uint64_t t = 0;
+            uint64_t        t = 0;
             for (size_t w = 0; w < VRANKS * group.stride / 2; w++)
                 t += words[w];
             total += t;
@@ -176,8 +168,7 @@ static void abort_latency(bool is_asleep)
         waitpid(pids[0], NULL, 0);
         ns[i] = atomic_load(&board->released_at) - start;
     }
-    print_quantiles(is_asleep ? "SIGKILL to survivor back, it slept" : "SIGKILL to survivor back, it polled",
-                    ns, KILLS);
+    print_quantiles(is_asleep ? "SIGKILL to survivor back, it slept" : "SIGKILL to survivor back, it polled", ns, KILLS);
 }
 
 int main(void)

@@ -47,7 +47,7 @@ static void a_sum_has_the_same_bits_for_any_number_of_workers(void **state)
 static mt_status broadcast_work(struct crew *crew, uint32_t rank, struct crew_order order)
 {
     enum { COUNT = 3 * VRANKS * FLOATS + 17 };
-    static uint32_t data[COUNT];
+    static uint32_t  data[COUNT];
     struct sgd_group group;
     MT_TRY(crew_join(crew, &group, rank, order));
     for (uint32_t root = 0; root < order.members; root++) {
@@ -63,9 +63,7 @@ static mt_status broadcast_work(struct crew *crew, uint32_t rank, struct crew_or
         if (rank == 0 && word != root)
             return mt_error(MT_EINTERNAL, 0, "a broadcast to one differs");
     }
-    return sgd_group_broadcast(&group, order.members, data, 1).code == MT_EINVAL
-               ? mt_ok()
-               : mt_error(MT_EINTERNAL, 0, "root");
+    return sgd_group_broadcast(&group, order.members, data, 1).code == MT_EINVAL ? mt_ok() : mt_error(MT_EINTERNAL, 0, "root");
 }
 
 static void a_broadcast_reaches_all(void **state)
@@ -80,16 +78,16 @@ static void a_broadcast_reaches_all(void **state)
 static mt_status agree_case(struct sgd_group *group, const uint64_t votes[3], struct sgd_agreement want)
 {
     struct sgd_agreement got;
-    uint64_t vote = votes[group->rank];
+    uint64_t             vote = votes[group->rank];
     MT_TRY(sgd_group_agree(group, vote != UINT64_MAX, vote != UINT64_MAX ? vote : 0, &got));
-    bool is_same = got.has_state == want.has_state && got.is_equal == want.is_equal &&
-                   got.root == want.root && got.step_min == want.step_min && got.step_max == want.step_max;
+    bool is_same = got.has_state == want.has_state && got.is_equal == want.is_equal && got.root == want.root &&
+                   got.step_min == want.step_min && got.step_max == want.step_max;
     return is_same ? mt_ok() : mt_error(MT_EINTERNAL, 0, "another agreement");
 }
 
 static mt_status agree_work(struct crew *crew, uint32_t rank, struct crew_order order)
 {
-    const uint64_t none = UINT64_MAX;
+    const uint64_t   none = UINT64_MAX;
     struct sgd_group group;
     MT_TRY(crew_join(crew, &group, rank, order));
     MT_TRY(agree_case(&group, (uint64_t[]){5, 5, 5}, (struct sgd_agreement){true, true, 5, 5, 0}));
@@ -116,9 +114,9 @@ enum { VICTIM = 2 };
  * generation 2, where the new rank gets them by broadcast. */
 static mt_status mortal_work(struct crew *crew, uint32_t rank, struct crew_order order)
 {
-    static uint64_t rounds_done; /* kept by survivors from generation to generation */
-    const uint32_t *kill_at = crew->shared;
-    struct sgd_group group;
+    static uint64_t      rounds_done; /* kept by survivors from generation to generation */
+    const uint32_t      *kill_at = crew->shared;
+    struct sgd_group     group;
     struct sgd_agreement agreement;
 
     if (rank == VICTIM && order.generation == 1 && *kill_at == 0)
@@ -142,7 +140,7 @@ static void survivors_return_and_go_on_with_a_replacement(void **state)
 {
     enum { MEMBERS = 4 };
     static const uint32_t kill_at[] = {0, 1, 2, 7, ROUNDS};
-    uint32_t *shared = shared_memory(sizeof *shared);
+    uint32_t             *shared = shared_memory(sizeof *shared);
     (void)state;
     for (size_t k = 0; k < sizeof kill_at / sizeof *kill_at; k++) {
         struct crew crew;
@@ -174,7 +172,7 @@ static void survivors_return_and_go_on_with_a_replacement(void **state)
 static mt_status endless_work(struct crew *crew, uint32_t rank, struct crew_order order)
 {
     struct sgd_group group;
-    uint64_t *rounds = crew->shared;
+    uint64_t        *rounds = crew->shared;
     MT_TRY(crew_join(crew, &group, rank, order));
     for (uint32_t round = 0;; round++) {
         MT_TRY(reduce_round(&group, round % ROUNDS));
@@ -188,7 +186,7 @@ static void a_kill_at_any_instant_needs_no_repair(void **state)
 {
     enum { MEMBERS = 3, KILLS = 60 };
     struct crew crew;
-    mt_rng rng = {9};
+    mt_rng      rng = {9};
     (void)state;
     crew_init(&crew, plan, endless_work);
     crew.shared = shared_memory(sizeof(uint64_t));
@@ -219,7 +217,7 @@ static void a_kill_at_any_instant_needs_no_repair(void **state)
 
 static mt_status absent_work(struct crew *crew, uint32_t rank, struct crew_order order)
 {
-    struct sgd_group group;
+    struct sgd_group        group;
     struct sgd_group_config config = {.region = crew->region,
                                       .region_size = crew->region_size,
                                       .plan = crew->plan,
@@ -281,7 +279,7 @@ static struct sgd_group_config alone(const struct crew *crew, uint32_t generatio
 
 static void earlier_generations_are_fenced(void **state)
 {
-    struct crew crew;
+    struct crew      crew;
     struct sgd_group old, new;
     (void)state;
     crew_init(&crew, plan, NULL);
@@ -308,9 +306,9 @@ static void earlier_generations_are_fenced(void **state)
 
 static void bad_arguments_are_refused(void **state)
 {
-    struct crew crew;
+    struct crew      crew;
     struct sgd_group group;
-    size_t size;
+    size_t           size;
     (void)state;
     crew_init(&crew, plan, NULL);
     struct sgd_group_config good = alone(&crew, 1), bad;
@@ -329,8 +327,7 @@ static void bad_arguments_are_refused(void **state)
     bad = good, bad.generation = 2, bad.plan.slot_floats = 17; /* the region is cut for another plan */
     assert_int_equal(sgd_group_join(&group, &bad).code, MT_EINVAL);
 
-    struct sgd_group_plan none = {.vranks = 0, .slot_floats = 1},
-                          many = {.vranks = MT_VRANKS_MAX + 1, .slot_floats = 1};
+    struct sgd_group_plan none = {.vranks = 0, .slot_floats = 1}, many = {.vranks = MT_VRANKS_MAX + 1, .slot_floats = 1};
     struct sgd_group_plan large = {.vranks = 1000, .slot_floats = SIZE_MAX / 65};
     assert_int_equal(sgd_group_region_size(&none, &size).code, MT_EINVAL);
     assert_int_equal(sgd_group_region_size(&many, &size).code, MT_EINVAL);

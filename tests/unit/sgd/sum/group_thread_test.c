@@ -19,16 +19,16 @@ enum { MEMBERS = 4, VRANKS = 8, FLOATS = 300, GENERATIONS = 30, ROUNDS = 60 };
 
 struct world {
     struct sgd_group_plan plan;
-    void *region;
-    size_t size;
-    const struct k_ops *ops;
+    void                 *region;
+    size_t                size;
+    const struct k_ops   *ops;
 };
 
 struct member {
     struct world *world;
-    uint32_t rank, generation;
-    uint64_t rounds; /* completed */
-    mt_status end;
+    uint32_t      rank, generation;
+    uint64_t      rounds; /* completed */
+    mt_status     end;
 };
 
 static float contribution(uint64_t round, uint32_t v, size_t i)
@@ -48,8 +48,8 @@ static float expected(uint64_t round, size_t i)
 static mt_status member_round(struct member *member, struct sgd_group *group)
 {
     const struct sgd_lane *lane = sgd_group_lane(group, 0);
-    const float *sum;
-    float *room;
+    const float           *sum;
+    float                 *room;
     for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
         MT_TRY(sgd_group_room(group, member->world->ops, 0, done, (struct sgd_range){0, FLOATS}, &room));
         for (size_t i = 0; i < FLOATS; i++)
@@ -66,7 +66,7 @@ static mt_status member_round(struct member *member, struct sgd_group *group)
 static mt_status rounds_in(struct member *member, struct sgd_group *group)
 {
     struct sgd_agreement agreement;
-    uint64_t rounds = member->rounds;
+    uint64_t             rounds = member->rounds;
     MT_TRY(sgd_group_agree(group, true, member->rounds, &agreement));
     MT_TRY(sgd_group_broadcast(group, agreement.root, &rounds, sizeof rounds));
     if (rounds != agreement.step_max)
@@ -79,15 +79,15 @@ static mt_status rounds_in(struct member *member, struct sgd_group *group)
 
 static mt_status member_work(struct member *member)
 {
-    struct world *world = member->world;
+    struct world           *world = member->world;
     struct sgd_group_config config = {.region = world->region,
                                       .region_size = world->size,
                                       .plan = world->plan,
                                       .generation = member->generation,
                                       .rank = member->rank,
                                       .members = MEMBERS};
-    struct sgd_group group;
-    mt_status st = sgd_group_join(&group, &config);
+    struct sgd_group        group;
+    mt_status               st = sgd_group_join(&group, &config);
     if (st.code == 0)
         st = rounds_in(member, &group);
     sgd_group_leave(&group);
@@ -106,9 +106,9 @@ static void *member_main(void *argument)
 static void generations_follow_each_other(void **state)
 {
     struct k_config kernels = {.kind = K_CPU};
-    struct world world = {.plan = {.vranks = VRANKS, .slot_floats = FLOATS}};
-    struct member members[MEMBERS] = {0};
-    mt_rng rng = {3};
+    struct world    world = {.plan = {.vranks = VRANKS, .slot_floats = FLOATS}};
+    struct member   members[MEMBERS] = {0};
+    mt_rng          rng = {3};
     (void)state;
     assert_int_equal(k_ops_choose(&kernels, &world.ops).code, MT_OK);
     assert_int_equal(sgd_group_region_size(&world.plan, &world.size).code, MT_OK);
@@ -117,7 +117,7 @@ static void generations_follow_each_other(void **state)
     memset(world.region, 0, world.size);
     for (uint32_t generation = 1; generation <= GENERATIONS; generation++) {
         pthread_t threads[MEMBERS];
-        bool is_aborted = generation % 3 != 0;
+        bool      is_aborted = generation % 3 != 0;
         for (uint32_t m = 0; m < MEMBERS; m++) {
             members[m].world = &world, members[m].rank = m, members[m].generation = generation;
             assert_int_equal(pthread_create(&threads[m], NULL, member_main, &members[m]), 0);
@@ -129,8 +129,7 @@ static void generations_follow_each_other(void **state)
         uint64_t low = UINT64_MAX, high = 0;
         for (uint32_t m = 0; m < MEMBERS; m++) {
             assert_int_equal(pthread_join(threads[m], NULL), 0);
-            assert_true(members[m].end.code == MT_OK ||
-                        (is_aborted && members[m].end.code == MT_EWORKER_DIED));
+            assert_true(members[m].end.code == MT_OK || (is_aborted && members[m].end.code == MT_EWORKER_DIED));
             low = members[m].rounds < low ? members[m].rounds : low;
             high = members[m].rounds > high ? members[m].rounds : high;
         }

@@ -22,7 +22,7 @@ struct world {
     uint32_t              members, generation;
     _Atomic uint32_t      going;
     bool                  is_mirrored; /* of a sharded plan */
-    uint32_t              other; /* the rank that does something else */
+    uint32_t              other;       /* the rank that does something else */
     pid_t                 pids[MEMBERS_MAX];
 };
 
@@ -39,8 +39,13 @@ static void *shared(size_t size)
 static struct world *world_of(uint32_t vranks, uint32_t nodes, const uint8_t *first, bool is_sharded, bool is_mirrored)
 {
     struct world *w = shared(sizeof *w);
-    w->plan = (struct sgd_group_plan){.vranks = vranks, .slot_floats = FLOATS, .mean_floats = FLOATS - 3, .fingerprint = 42,
-                                      .is_wide = true, .is_sharded = is_sharded, .is_mirrored = is_mirrored};
+    w->plan = (struct sgd_group_plan){.vranks = vranks,
+                                      .slot_floats = FLOATS,
+                                      .mean_floats = FLOATS - 3,
+                                      .fingerprint = 42,
+                                      .is_wide = true,
+                                      .is_sharded = is_sharded,
+                                      .is_mirrored = is_mirrored};
     w->is_mirrored = is_mirrored;
     w->net.nodes = nodes;
     w->net.group = 99;
@@ -73,15 +78,21 @@ static void world_free(struct world *w)
 
 static mt_status enter(struct world *w, uint32_t rank, life_fn life)
 {
-    struct sgd_group     *group = calloc(1, sizeof *group);
-    struct sgd_group_net  net = w->net;
+    struct sgd_group    *group = calloc(1, sizeof *group);
+    struct sgd_group_net net = w->net;
     while (rank >= net.first[net.node + 1])
         net.node++;
     struct coll_door        door = w->doors[net.node];
-    struct sgd_group_config config = {.region = w->regions[net.node], .region_size = w->size, .plan = w->plan,
-                                      .generation = w->generation, .rank = rank, .members = w->members,
-                                      .wait_limit_ms = WAIT_MS, .net = &net, .door = &door};
-    mt_status st = sgd_group_join(group, &config);
+    struct sgd_group_config config = {.region = w->regions[net.node],
+                                      .region_size = w->size,
+                                      .plan = w->plan,
+                                      .generation = w->generation,
+                                      .rank = rank,
+                                      .members = w->members,
+                                      .wait_limit_ms = WAIT_MS,
+                                      .net = &net,
+                                      .door = &door};
+    mt_status               st = sgd_group_join(group, &config);
     if (st.code == MT_OK)
         st = life(w, group);
     sgd_group_leave(group);
@@ -289,7 +300,7 @@ static mt_status life_until_over(struct world *w, struct sgd_group *group)
 
 static void wait_going(struct world *w, uint32_t more)
 {
-    uint32_t from = atomic_load(&w->going);
+    uint32_t        from = atomic_load(&w->going);
     struct timespec pause = {0, 200000};
     while (atomic_load(&w->going) - from < more)
         nanosleep(&pause, NULL);
@@ -361,12 +372,18 @@ static void other_ranges_are_an_error(void **state)
 
 static void bad_nodes_are_refused(void **state)
 {
-    static const uint8_t first[] = {0, 2, 3};
-    struct world        *w = world_new(8, 2, first);
-    struct sgd_group     group;
-    struct sgd_group_net net = w->net;
-    struct sgd_group_config config = {.region = w->regions[0], .region_size = w->size, .plan = w->plan, .generation = 1,
-                                      .rank = 2, .members = 3, .net = &net, .door = &w->doors[0]};
+    static const uint8_t    first[] = {0, 2, 3};
+    struct world           *w = world_new(8, 2, first);
+    struct sgd_group        group;
+    struct sgd_group_net    net = w->net;
+    struct sgd_group_config config = {.region = w->regions[0],
+                                      .region_size = w->size,
+                                      .plan = w->plan,
+                                      .generation = 1,
+                                      .rank = 2,
+                                      .members = 3,
+                                      .net = &net,
+                                      .door = &w->doors[0]};
     (void)state;
     assert_int_equal(sgd_group_join(&group, &config).code, MT_EINVAL); /* rank 2 is of node 1 */
     config.rank = 0, config.members = 4;
@@ -383,8 +400,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shard_gets_its_sum_and_reaches_all),
-        cmocka_unit_test(a_sum_has_the_bits_of_one_process), cmocka_unit_test(a_broadcast_and_an_agreement_cross),
-        cmocka_unit_test(a_death_on_one_node_ends_all),      cmocka_unit_test(an_abort_on_one_node_ends_all),
+        cmocka_unit_test(a_sum_has_the_bits_of_one_process),
+        cmocka_unit_test(a_broadcast_and_an_agreement_cross),
+        cmocka_unit_test(a_death_on_one_node_ends_all),
+        cmocka_unit_test(an_abort_on_one_node_ends_all),
         cmocka_unit_test(other_ranges_are_an_error),
         cmocka_unit_test(bad_nodes_are_refused),
     };

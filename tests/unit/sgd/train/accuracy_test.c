@@ -9,13 +9,13 @@
 
 static void an_epoch_of_fashion_mnist_is_learned(void **state)
 {
-    struct k_config kernels = {.kind = K_CPU};
+    struct k_config           kernels = {.kind = K_CPU};
     struct sgd_trainer_config config = {.seed = 1};
-    struct sgd_dataset train, test;
-    struct sgd_trainer trainer;
-    struct sgd_result result;
-    struct sgd_group group;
-    struct crew crew;
+    struct sgd_dataset        train, test;
+    struct sgd_trainer        trainer;
+    struct sgd_result         result;
+    struct sgd_group          group;
+    struct crew               crew;
     (void)state;
 
     mt_status st = sgd_dataset_load_fashion(NULL, true, &train);

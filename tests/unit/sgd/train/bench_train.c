@@ -20,8 +20,8 @@
 
 struct options {
     struct sgd_trainer_config trainer;
-    uint32_t workers, hidden;
-    bool is_cnn;
+    uint32_t                  workers, hidden;
+    bool                      is_cnn;
 };
 
 static double seconds(void)
@@ -41,31 +41,28 @@ static void check(mt_status st)
 
 static struct sgd_model *model_make(const struct options *options, uint32_t batch_max)
 {
-    struct sgd_mlp_config config = {
-        .ops = options->trainer.ops, .hidden = {options->hidden}, .batch_max = batch_max};
+    struct sgd_mlp_config config = {.ops = options->trainer.ops, .hidden = {options->hidden}, .batch_max = batch_max};
     struct sgd_cnn_config cnn = {.ops = options->trainer.ops, .batch_max = batch_max};
-    struct sgd_model *model;
+    struct sgd_model     *model;
     check(options->is_cnn ? sgd_cnn_new(&cnn, &model) : sgd_mlp_new(&config, &model));
     return model;
 }
 
 /* Prints what one epoch came to, by rank 0. */
-static void epoch_report(struct sgd_trainer *trainer, const struct sgd_dataset *test, double loss,
-                         double spent, uint64_t samples)
+static void epoch_report(struct sgd_trainer *trainer, const struct sgd_dataset *test, double loss, double spent, uint64_t samples)
 {
     struct sgd_result result;
     check(sgd_trainer_evaluate(trainer, test, &result));
-    printf("step %6llu  train loss %.4f  test accuracy %.4f  %.0f samples/s\n",
-           (unsigned long long)trainer->state->step, loss, (double)result.accuracy, (double)samples / spent);
+    printf("step %6llu  train loss %.4f  test accuracy %.4f  %.0f samples/s\n", (unsigned long long)trainer->state->step, loss,
+           (double)result.accuracy, (double)samples / spent);
     fflush(stdout);
 }
 
-static void worker(const struct options *options, const struct sgd_dataset *test, void *region, size_t size,
-                   uint32_t rank)
+static void worker(const struct options *options, const struct sgd_dataset *test, void *region, size_t size, uint32_t rank)
 {
     struct sgd_trainer_config config = options->trainer;
-    struct sgd_trainer trainer;
-    struct sgd_group group;
+    struct sgd_trainer        trainer;
+    struct sgd_group          group;
     config.model = model_make(options, config.micro_batch > 250 ? config.micro_batch : 250);
     check(sgd_trainer_init(&trainer, &config));
     struct sgd_group_config join = {.region = region,
@@ -77,7 +74,7 @@ static void worker(const struct options *options, const struct sgd_dataset *test
     check(sgd_group_join(&group, &join));
     (void)sgd_trainer_begin(&trainer);
 
-    double start = seconds(), loss = 0;
+    double   start = seconds(), loss = 0;
     uint64_t epoch_steps = trainer.steps_total / config.epochs, samples = 0;
     while (!sgd_trainer_is_done(&trainer)) {
         struct sgd_result result;
@@ -97,7 +94,7 @@ static void worker(const struct options *options, const struct sgd_dataset *test
 
 static double number_read(const char *text)
 {
-    char *end;
+    char  *end;
     double value = strtod(text, &end);
     if (end == text || *end || value < 0 || value > 1e9) {
         fprintf(stderr, "bench_train: not a number in range: %s\n", text);
@@ -109,42 +106,21 @@ static double number_read(const char *text)
 static void options_read(int argc, char **argv, struct options *options)
 {
     struct sgd_trainer_config *trainer = &options->trainer;
-    int o;
+    int                        o;
     while ((o = getopt(argc, argv, "ce:w:H:r:d:v:m:u:s:")) != -1) {
         double value = o == '?' || o == 'c' ? 0 : number_read(optarg);
         switch (o) {
-        case 'c':
-            options->is_cnn = true;
-            break;
-        case 'e':
-            trainer->epochs = (uint32_t)value;
-            break;
-        case 'w':
-            options->workers = (uint32_t)value;
-            break;
-        case 'H':
-            options->hidden = (uint32_t)value;
-            break;
-        case 'r':
-            trainer->optimizer.rate = (float)value;
-            break;
-        case 'd':
-            trainer->optimizer.decay = (float)value;
-            break;
-        case 'v':
-            trainer->vranks = (uint32_t)value;
-            break;
-        case 'm':
-            trainer->micro_batch = (uint32_t)value;
-            break;
-        case 'u':
-            trainer->optimizer.warmup = (uint64_t)value;
-            break;
-        case 's':
-            trainer->seed = (uint64_t)value;
-            break;
-        default:
-            exit(2);
+        case 'c': options->is_cnn = true; break;
+        case 'e': trainer->epochs = (uint32_t)value; break;
+        case 'w': options->workers = (uint32_t)value; break;
+        case 'H': options->hidden = (uint32_t)value; break;
+        case 'r': trainer->optimizer.rate = (float)value; break;
+        case 'd': trainer->optimizer.decay = (float)value; break;
+        case 'v': trainer->vranks = (uint32_t)value; break;
+        case 'm': trainer->micro_batch = (uint32_t)value; break;
+        case 'u': trainer->optimizer.warmup = (uint64_t)value; break;
+        case 's': trainer->seed = (uint64_t)value; break;
+        default: exit(2);
         }
     }
 }
@@ -152,21 +128,18 @@ static void options_read(int argc, char **argv, struct options *options)
 int main(int argc, char **argv)
 {
     struct options options = {
-        .trainer = {.seed = 1, .vranks = 8, .micro_batch = 8, .epochs = 5, .optimizer.rate = 0.02f},
-        .workers = 1,
-        .hidden = 256};
-    struct k_config kernels = {.kind = K_CPU};
+        .trainer = {.seed = 1, .vranks = 8, .micro_batch = 8, .epochs = 5, .optimizer.rate = 0.02f}, .workers = 1, .hidden = 256};
+    struct k_config    kernels = {.kind = K_CPU};
     struct sgd_dataset train, test;
     struct sgd_trainer trainer;
-    size_t size;
+    size_t             size;
 
     options_read(argc, argv, &options);
     check(k_ops_choose(&kernels, &options.trainer.ops));
     double start = seconds();
     check(sgd_dataset_load_fashion(NULL, true, &train));
     check(sgd_dataset_load_fashion(NULL, false, &test));
-    printf("%s, core %s; data loaded in %.3f s\n", options.trainer.ops->name, k_blas_core(),
-           seconds() - start);
+    printf("%s, core %s; data loaded in %.3f s\n", options.trainer.ops->name, k_blas_core(), seconds() - start);
     options.trainer.train = &train;
 
     options.trainer.model = model_make(&options, options.trainer.micro_batch);
@@ -176,9 +149,8 @@ int main(int argc, char **argv)
     void *region = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (region == MAP_FAILED)
         return 1;
-    printf("%zu parameters, %llu steps of %u x %u samples, %u workers, region %zu bytes\n",
-           options.trainer.model->params.floats, (unsigned long long)trainer.steps_total,
-           options.trainer.vranks, options.trainer.micro_batch, options.workers, size);
+    printf("%zu parameters, %llu steps of %u x %u samples, %u workers, region %zu bytes\n", options.trainer.model->params.floats,
+           (unsigned long long)trainer.steps_total, options.trainer.vranks, options.trainer.micro_batch, options.workers, size);
     sgd_trainer_fini(&trainer);
     options.trainer.model->ops->free(options.trainer.model);
     fflush(stdout);

@@ -46,8 +46,14 @@ static struct sgd_model *wide_make(const struct k_ops *ops)
 
 static struct sgd_model *cnn_make(const struct k_ops *ops)
 {
-    struct sgd_cnn_config config = {.ops = ops, .height = 9, .width = 8, .channels = {3, 4}, .dense = 6, .outputs = CLASSES,
-                                    .dropout = {0.1f, 0.2f}, .batch_max = 8};
+    struct sgd_cnn_config config = {.ops = ops,
+                                    .height = 9,
+                                    .width = 8,
+                                    .channels = {3, 4},
+                                    .dense = 6,
+                                    .outputs = CLASSES,
+                                    .dropout = {0.1f, 0.2f},
+                                    .batch_max = 8};
     struct sgd_model     *model = NULL;
     assert_int_equal(sgd_cnn_new(&config, &model).code, MT_OK);
     return model;
@@ -72,8 +78,8 @@ static struct sgd_model *half_make(const struct k_ops *ops)
 }
 
 static const struct kind kinds[] = {
-    {"mlp", mlp_make, 72, 256, false, false, 8},  {"mlp bf16", mlp_make, 72, 256, true, false, 8},
-    {"wide", wide_make, 784, 256, false, false, 2}, {"cnn", cnn_make, 72, 256, false, false, 8},
+    {"mlp", mlp_make, 72, 256, false, false, 8},     {"mlp bf16", mlp_make, 72, 256, true, false, 8},
+    {"wide", wide_make, 784, 256, false, false, 2},  {"cnn", cnn_make, 72, 256, false, false, 8},
     {"cnn bf16", cnn_make, 72, 256, true, false, 8}, {"gpt2", gpt2_make, 8, 11, false, true, 8},
     {"gpt2 bf16", gpt2_make, 8, 11, true, false, 8}, {"gpt2 on bf16", half_make, 9, 11, false, false, 4},
 };
@@ -112,9 +118,17 @@ static void machine_make(struct machine *m, const struct run *run)
 {
     for (uint32_t d = 0; d < run->devices; d++)
         m->models[d] = run->kind->make(run->ops);
-    struct sgd_trainer_config config = {.ops = run->ops, .model = m->models[0], .devices = run->devices, .others = m->models + 1,
-                                        .train = &run->train, .validate = &run->validate, .seed = 3, .vranks = VRANKS,
-                                        .micro_batch = MICRO, .epochs = 1000, .zero = run->zero,
+    struct sgd_trainer_config config = {.ops = run->ops,
+                                        .model = m->models[0],
+                                        .devices = run->devices,
+                                        .others = m->models + 1,
+                                        .train = &run->train,
+                                        .validate = &run->validate,
+                                        .seed = 3,
+                                        .vranks = VRANKS,
+                                        .micro_batch = MICRO,
+                                        .epochs = 1000,
+                                        .zero = run->zero,
                                         .zero_backup = run->zero_backup,
                                         .optimizer = {.rate = 0.02f, .clip_norm = 0.4f}};
     assert_int_equal(sgd_trainer_init(&m->trainer, &config).code, MT_OK);
@@ -156,9 +170,14 @@ static void *work(void *arg)
     struct sgd_group_net net = run->net;
     machine_make(&m, run);
     net.node = run->nodes > 1 ? w->rank : 0;
-    struct sgd_group_config config = {.region = run->regions[net.node], .region_size = run->region_size, .plan = run->plan,
-                                      .generation = 1, .rank = w->rank, .members = run->workers,
-                                      .net = run->nodes > 1 ? &net : NULL, .door = &run->doors[net.node]};
+    struct sgd_group_config config = {.region = run->regions[net.node],
+                                      .region_size = run->region_size,
+                                      .plan = run->plan,
+                                      .generation = 1,
+                                      .rank = w->rank,
+                                      .members = run->workers,
+                                      .net = run->nodes > 1 ? &net : NULL,
+                                      .door = &run->doors[net.node]};
     w->st = sgd_group_join(&group, &config);
     if (w->st.code == MT_OK)
         w->st = steps_make(run, w, &m.trainer, &group);
@@ -273,7 +292,7 @@ static void any_number_of_devices_gives_the_same_bits(void **state)
     }
 }
 
-static _Atomic uint32_t updaters; /* threads that have made a part of an update */
+static _Atomic uint32_t    updaters; /* threads that have made a part of an update */
 static const struct k_ops *noting_real;
 
 static mt_status noting_update(struct k_stream *stream, const struct k_sgd *sgd)
@@ -330,7 +349,7 @@ struct failing {
     struct sgd_model *inner;
 };
 
-static bool fails; /* in virtual ranks 2 and 5, where this is set */
+static bool           fails; /* in virtual ranks 2 and 5, where this is set */
 static struct failing failing[DEVICES_MAX];
 
 static mt_status failing_gradient(struct sgd_model *model, const float *params, const struct sgd_batch *batch, float scale,
@@ -367,7 +386,7 @@ static void failing_free(struct sgd_model *model)
 }
 
 static const struct sgd_model_ops failing_ops = {failing_init, failing_gradient, failing_evaluate, failing_free};
-static uint32_t failing_made;
+static uint32_t                   failing_made;
 
 static struct sgd_model *failing_make(const struct k_ops *ops)
 {
@@ -410,8 +429,8 @@ static void devices_must_be_alike(void **state)
     struct sgd_trainer trainer;
     run_begin(state, &run, &kinds[0]);
     struct sgd_model         *models[2] = {mlp_make(run.ops), cnn_make(run.ops)};
-    struct sgd_trainer_config config = {.ops = run.ops, .model = models[0], .devices = 2, .others = models + 1,
-                                        .train = &run.train, .micro_batch = MICRO};
+    struct sgd_trainer_config config = {
+        .ops = run.ops, .model = models[0], .devices = 2, .others = models + 1, .train = &run.train, .micro_batch = MICRO};
     assert_int_equal(sgd_trainer_init(&trainer, &config).code, MT_EINVAL);
     config.devices = MT_TRAIN_DEVICES_MAX + 1;
     assert_int_equal(sgd_trainer_init(&trainer, &config).code, MT_EINVAL);
@@ -430,8 +449,8 @@ static void other_announcements_are_an_error(void **state)
     void *region = aligned_alloc(64, (run.region_size + 63) / 64 * 64);
     assert_non_null(region);
     memset(region, 0, run.region_size);
-    struct sgd_group_config config = {.region = region, .region_size = run.region_size, .plan = run.plan, .generation = 1,
-                                      .rank = 0, .members = 1};
+    struct sgd_group_config config = {
+        .region = region, .region_size = run.region_size, .plan = run.plan, .generation = 1, .rank = 0, .members = 1};
     assert_int_equal(sgd_group_join(&group, &config).code, MT_OK);
     struct sgd_overlap *overlap = sgd_overlap_new(run.ops, NULL);
     assert_non_null(overlap);

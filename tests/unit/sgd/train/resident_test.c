@@ -34,13 +34,13 @@ struct run {
     const struct k_ops  *ops; /* the models' */
     struct sgd_optimizer optimizer;
     uint32_t             workers, vranks, steps;
-    bool                 can_sum;   /* between devices; but for */
-    uint32_t             refuses;   /* this rank; WORKERS_MAX: nobody does */
+    bool                 can_sum;    /* between devices; but for */
+    uint32_t             refuses;    /* this rank; WORKERS_MAX: nobody does */
     uint32_t             late_after; /* the last rank begins without a state, after so many steps of the others; 0: with them */
-    uint32_t             breaks;    /* this rank's device, in the step after the second; WORKERS_MAX: none does */
-    pthread_barrier_t    between;   /* generations */
-    const char          *folder;    /* rank 0 saves there after each step */
-    bool                 is_wide;   /* each worker is on a node of its own */
+    uint32_t             breaks;     /* this rank's device, in the step after the second; WORKERS_MAX: none does */
+    pthread_barrier_t    between;    /* generations */
+    const char          *folder;     /* rank 0 saves there after each step */
+    bool                 is_wide;    /* each worker is on a node of its own */
     void                *regions[WORKERS_MAX]; /* one, or one for each node */
     size_t               region_size;
     struct sgd_group_net net;
@@ -49,23 +49,23 @@ struct run {
 };
 
 struct worker {
-    struct run       *run;
-    uint32_t          rank;
-    mt_status         st;
-    struct sgd_model *model;
+    struct run        *run;
+    uint32_t           rank;
+    mt_status          st;
+    struct sgd_model  *model;
     struct sgd_trainer trainer;
-    struct sgd_saver  saver;
-    struct sgd_result closed;
-    float             params[FLOATS];
-    bool              had_state; /* in the end */
-    uint64_t          step;
+    struct sgd_saver   saver;
+    struct sgd_result  closed;
+    float              params[FLOATS];
+    bool               had_state; /* in the end */
+    uint64_t           step;
 };
 
 static struct sgd_model *model_make(const struct k_ops *ops)
 {
-    struct sgd_mlp_config config = {.ops = ops, .inputs = INPUTS, .outputs = CLASSES, .hidden = {12}, .batch_max = 8,
-                                    .cast = {.element = {'f', 4}}};
-    struct sgd_model     *model = NULL;
+    struct sgd_mlp_config config = {
+        .ops = ops, .inputs = INPUTS, .outputs = CLASSES, .hidden = {12}, .batch_max = 8, .cast = {.element = {'f', 4}}};
+    struct sgd_model *model = NULL;
     assert_int_equal(sgd_mlp_new(&config, &model).code, MT_OK);
     assert_int_equal(model->params.floats, FLOATS);
     return model;
@@ -110,9 +110,14 @@ static mt_status join(struct worker *w, uint32_t generation, uint32_t members, s
 {
     struct run             *run = w->run;
     struct sgd_group_net    net = run->net;
-    struct sgd_group_config config = {.region = region_of(w), .region_size = run->region_size,
-                                      .plan = sgd_trainer_plan(&w->trainer), .generation = generation, .rank = w->rank,
-                                      .members = members, .net = run->is_wide ? &net : NULL, .door = &run->doors[w->rank]};
+    struct sgd_group_config config = {.region = region_of(w),
+                                      .region_size = run->region_size,
+                                      .plan = sgd_trainer_plan(&w->trainer),
+                                      .generation = generation,
+                                      .rank = w->rank,
+                                      .members = members,
+                                      .net = run->is_wide ? &net : NULL,
+                                      .door = &run->doors[w->rank]};
     net.node = w->rank;
     config.plan.is_wide = run->is_wide;
     return sgd_group_join(group, &config);
@@ -208,8 +213,8 @@ static void nodes_open(struct run *run)
 static void regions_make(struct run *run)
 {
     struct sgd_model     *model = model_make(cpu);
-    struct sgd_group_plan plan = {.vranks = run->vranks, .slot_floats = sgd_trainer_slot(model), .mean_floats = FLOATS,
-                                  .is_wide = run->is_wide};
+    struct sgd_group_plan plan = {
+        .vranks = run->vranks, .slot_floats = sgd_trainer_slot(model), .mean_floats = FLOATS, .is_wide = run->is_wide};
     assert_int_equal(sgd_group_region_size(&plan, &run->region_size).code, MT_OK);
     for (uint32_t n = 0; n < (run->is_wide ? run->workers : 1); n++) {
         assert_non_null(run->regions[n] = aligned_alloc(64, (run->region_size + 63) / 64 * 64));
@@ -260,7 +265,12 @@ static void run_made(struct run *run, float params[FLOATS])
 
 static struct run a_run(const struct k_ops *ops)
 {
-    return (struct run){.ops = ops, .workers = 1, .vranks = 8, .steps = STEPS, .refuses = WORKERS_MAX, .breaks = WORKERS_MAX,
+    return (struct run){.ops = ops,
+                        .workers = 1,
+                        .vranks = 8,
+                        .steps = STEPS,
+                        .refuses = WORKERS_MAX,
+                        .breaks = WORKERS_MAX,
                         .optimizer = {.rate = 0.05f, .decay = 0.01f}};
 }
 
@@ -287,8 +297,8 @@ struct sgd_device_sum {
     uint32_t            asked; /* whether it is ready, in this generation */
 };
 
-static struct run *summed; /* whose workers may sum; NULL: nobody may */
-static float       handed[WORKERS_MAX][SGD_PIECES_MAX][FLOATS];
+static struct run      *summed; /* whose workers may sum; NULL: nobody may */
+static float            handed[WORKERS_MAX][SGD_PIECES_MAX][FLOATS];
 static _Atomic uint32_t device_sums;
 static uint32_t         late_steps; /* of a generation, before sums between devices are ready */
 
@@ -297,10 +307,10 @@ mt_status __wrap_sgd_device_sum_begin(struct sgd_device_sum *s, struct sgd_group
 mt_status __wrap_sgd_device_sum_ready(struct sgd_device_sum *s, struct sgd_group *group, bool *out_is_ready);
 mt_status __wrap_sgd_device_sum_run(struct sgd_device_sum *s, struct sgd_group *group, const float *const *pieces, uint32_t count,
                                     size_t floats, float *out);
-void __wrap_sgd_device_sum_beats(struct sgd_device_sum *s, void (*beat)(void *user), void *user);
-bool __wrap_sgd_device_sum_is_stuck(const struct sgd_device_sum *s);
-void __wrap_sgd_device_sum_leave(struct sgd_device_sum *s);
-void __wrap_sgd_device_sum_free(struct sgd_device_sum *s);
+void      __wrap_sgd_device_sum_beats(struct sgd_device_sum *s, void (*beat)(void *user), void *user);
+bool      __wrap_sgd_device_sum_is_stuck(const struct sgd_device_sum *s);
+void      __wrap_sgd_device_sum_leave(struct sgd_device_sum *s);
+void      __wrap_sgd_device_sum_free(struct sgd_device_sum *s);
 
 mt_status __wrap_sgd_device_sum_new(const struct k_ops *ops, int number, struct sgd_device_sum **out, char text[256])
 {
@@ -535,7 +545,7 @@ static void a_step_of_one_worker_copies_no_parameters(void **state)
     assert_int_equal(guarded.copies_large, 0);
     assert_int_equal(sgd_resident_pull(&w.trainer).code, MT_OK);
     assert_int_equal(sgd_resident_pull(&w.trainer).code, MT_OK);
-    assert_int_equal(guarded.copies_large, 1); /* all of it in one, and once */
+    assert_int_equal(guarded.copies_large, 1);     /* all of it in one, and once */
     assert_int_equal(guarded.buffers_most, 2 + 4); /* the model's, the state, and log2(8) + 1 gradients */
     alone_end(&w);
 }
@@ -652,10 +662,10 @@ static mt_status bad_gradient(struct sgd_model *model, const float *params, cons
 
 static void the_virtual_rank_of_a_bad_gradient_is_named(void **state)
 {
-    struct run                run = a_run(device);
-    struct worker             w;
-    struct sgd_model_ops      ops;
-    float                     before[FLOATS];
+    struct run           run = a_run(device);
+    struct worker        w;
+    struct sgd_model_ops ops;
+    float                before[FLOATS];
     (void)state;
     alone_begin(&w, &run);
     real_model_ops = w.model->ops;
@@ -694,8 +704,8 @@ static void a_failed_device_has_no_state(void **state)
 
 /* ---- what a model makes of the parameters ---- */
 
-static uint32_t           casts;
-static struct k_half_ops  counting_half;
+static uint32_t          casts;
+static struct k_half_ops counting_half;
 
 static mt_status counting_cast(struct k_stream *stream, const float *in, k_half *out, size_t count)
 {
@@ -705,8 +715,8 @@ static mt_status counting_cast(struct k_stream *stream, const float *in, k_half 
 
 static void bfloat16_is_made_once_for_each_step(void **state)
 {
-    static uint8_t text[RECORDS * 9];
-    struct k_ops   ops = *cpu;
+    static uint8_t     text[RECORDS * 9];
+    struct k_ops       ops = *cpu;
     struct sgd_dataset set;
     struct sgd_result  result;
     struct run         run = a_run(&ops);
@@ -722,8 +732,8 @@ static void bfloat16_is_made_once_for_each_step(void **state)
     struct sgd_gpt2_config model = {
         .ops = &ops, .shape = {.layers = 1, .width = 64, .heads = 1, .context = 8, .vocabulary = 11}, .batch_max = 8};
     assert_int_equal(sgd_gpt2_half_new(&model, &w.model).code, MT_OK);
-    struct sgd_trainer_config config = {.ops = cpu, .model = w.model, .train = &set, .vranks = 4, .micro_batch = MICRO,
-                                        .epochs = 9};
+    struct sgd_trainer_config config = {
+        .ops = cpu, .model = w.model, .train = &set, .vranks = 4, .micro_batch = MICRO, .epochs = 9};
     assert_int_equal(sgd_trainer_init(&w.trainer, &config).code, MT_OK);
     struct sgd_group_plan plan = sgd_trainer_plan(&w.trainer);
     assert_int_equal(sgd_group_region_size(&plan, &run.region_size).code, MT_OK);
@@ -751,8 +761,8 @@ static void what_a_device_can_not_do_is_refused(void **state)
     struct sgd_trainer trainer;
     struct sgd_model  *models[2] = {model_make(device), model_make(device)};
     (void)state;
-    struct sgd_trainer_config config = {.ops = cpu, .model = models[0], .others = models + 1, .devices = 2, .train = &data,
-                                        .micro_batch = MICRO};
+    struct sgd_trainer_config config = {
+        .ops = cpu, .model = models[0], .others = models + 1, .devices = 2, .train = &data, .micro_batch = MICRO};
     assert_int_equal(sgd_trainer_init(&trainer, &config).code, MT_EINVAL);
     config.devices = 1;
     config.zero = true;

@@ -20,8 +20,8 @@ static struct {
 
 /* The saver's thread begins with this; a test holds it there, as other processes that have all CPUs. */
 static _Atomic bool is_held;
-int __wrap_setpriority(int which, unsigned who, int priority);
-int __wrap_setpriority(int which, unsigned who, int priority)
+int                 __wrap_setpriority(int which, unsigned who, int priority);
+int                 __wrap_setpriority(int which, unsigned who, int priority)
 {
     (void)which, (void)who, (void)priority;
     while (is_held)
@@ -41,8 +41,8 @@ static int set_up(void **state)
     assert_int_equal(k_ops_choose(&(struct k_config){.kind = K_CPU}, &ops).code, MT_OK);
     struct sgd_mlp_config mlp = {.ops = ops, .inputs = RECORD, .hidden = {8}, .batch_max = 16};
     assert_int_equal(sgd_mlp_new(&mlp, &t.model).code, MT_OK);
-    struct sgd_trainer_config config = {.ops = ops, .model = t.model, .train = &t.data, .seed = 3, .vranks = 1,
-                                        .micro_batch = 4, .epochs = 100};
+    struct sgd_trainer_config config = {
+        .ops = ops, .model = t.model, .train = &t.data, .seed = 3, .vranks = 1, .micro_batch = 4, .epochs = 100};
     assert_int_equal(sgd_trainer_init(&t.trainer, &config).code, MT_OK);
     assert_int_equal(sgd_trainer_begin(&t.trainer).code, MT_OK);
     assert_int_equal(sgd_saver_init(&t.saver, &t.trainer, *state, &(struct sgd_keep){.newest = 3}).code, MT_OK);
@@ -71,10 +71,10 @@ static void step(void)
 static void what_was_offered_is_saved(void **state)
 {
     struct sgd_checkpoint_report report;
-    uint64_t  saved;
-    mt_status result;
-    size_t    size = t.model->params.floats * sizeof(float);
-    float    *then = malloc(size);
+    uint64_t                     saved;
+    mt_status                    result;
+    size_t                       size = t.model->params.floats * sizeof(float);
+    float                       *then = malloc(size);
 
     assert_non_null(then);
     assert_false(sgd_saver_take(&t.saver, true, &saved, &result)); /* nothing was offered */
@@ -97,11 +97,11 @@ static void what_was_offered_is_saved(void **state)
 static void a_large_state_is_of_one_moment(void **state)
 {
     struct sgd_checkpoint_report report;
-    struct sgd_model *small = t.model, *large;
-    uint64_t  saved;
-    mt_status result;
-    struct sgd_mlp_config    mlp = {.ops = t.trainer.config.ops, .inputs = RECORD, .hidden = {60000}, .batch_max = 16};
-    struct sgd_trainer_config config = t.trainer.config;
+    struct sgd_model            *small = t.model, *large;
+    uint64_t                     saved;
+    mt_status                    result;
+    struct sgd_mlp_config        mlp = {.ops = t.trainer.config.ops, .inputs = RECORD, .hidden = {60000}, .batch_max = 16};
+    struct sgd_trainer_config    config = t.trainer.config;
 
     sgd_saver_fini(&t.saver);
     sgd_trainer_fini(&t.trainer);

@@ -13,15 +13,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
-enum {
-    RECORDS = 1000,
-    RECORD = 64,
-    CLASSES = 10,
-    VRANKS = 8,
-    MICRO = 4,
-    STEPS = 62,
-    FLOATS = 64 * 32 + 32 + 320 + 10
-};
+enum { RECORDS = 1000, RECORD = 64, CLASSES = 10, VRANKS = 8, MICRO = 4, STEPS = 62, FLOATS = 64 * 32 + 32 + 320 + 10 };
 
 /* What the parent and all workers share beside the region. */
 struct board {
@@ -29,21 +21,21 @@ struct board {
         uint32_t rank, step;
         enum { IN_COMPUTE, IN_REDUCE, IN_UPDATE } where;
     } death;
-    _Atomic uint64_t steps_done;    /* by rank 0, for kills from outside */
-    float params[CREW_MAX][FLOATS]; /* what each worker ended with */
-    char folder[TEMP_PATH];         /* checkpoints; empty: none */
-    uint32_t save_every, stop_at;
-    uint32_t root_dies_in_sync; /* of generation 2 */
-    uint64_t began_at[4];       /* step at which rank 1 began each generation */
+    _Atomic uint64_t steps_done;               /* by rank 0, for kills from outside */
+    float            params[CREW_MAX][FLOATS]; /* what each worker ended with */
+    char             folder[TEMP_PATH];        /* checkpoints; empty: none */
+    uint32_t         save_every, stop_at;
+    uint32_t         root_dies_in_sync; /* of generation 2 */
+    uint64_t         began_at[4];       /* step at which rank 1 began each generation */
 };
 
-static uint8_t data_records[RECORDS * RECORD], data_labels[RECORDS];
+static uint8_t            data_records[RECORDS * RECORD], data_labels[RECORDS];
 static struct sgd_dataset data;
 /* For the kernel that kills its own process: in a worker only. */
 static struct {
     const struct k_ops *real;
-    bool is_armed;
-    uint32_t where;
+    bool                is_armed;
+    uint32_t            where;
 } lethal;
 
 static void data_make(void)
@@ -64,14 +56,12 @@ static void die_if(uint32_t where)
         raise(SIGKILL);
 }
 
-static mt_status lethal_bias_grad(struct k_stream *stream, const float *x, float *out, size_t rows,
-                                  size_t cols)
+static mt_status lethal_bias_grad(struct k_stream *stream, const float *x, float *out, size_t rows, size_t cols)
 {
     die_if(IN_COMPUTE);
     return lethal.real->bias_grad(stream, x, out, rows, cols);
 }
-static mt_status lethal_tree_sum(struct k_stream *stream, const float *const *in, size_t n, size_t count,
-                                 float *out)
+static mt_status lethal_tree_sum(struct k_stream *stream, const float *const *in, size_t n, size_t count, float *out)
 {
     die_if(IN_REDUCE);
     return lethal.real->tree_sum(stream, in, n, count, out);
@@ -95,7 +85,7 @@ static const struct k_ops *lethal_kernels(void)
 
 static void trainer_make(struct sgd_trainer *trainer, const struct k_ops *ops)
 {
-    struct sgd_mlp_config mlp = {.ops = ops, .inputs = RECORD, .hidden = {32}, .batch_max = 64};
+    struct sgd_mlp_config     mlp = {.ops = ops, .inputs = RECORD, .hidden = {32}, .batch_max = 64};
     struct sgd_trainer_config config = {.ops = ops,
                                         .train = &data,
                                         .seed = 5,
@@ -120,7 +110,7 @@ static void trainer_unmake(struct sgd_trainer *trainer)
 static mt_status state_get(struct sgd_trainer *trainer, struct sgd_group *group, const char *folder)
 {
     struct sgd_checkpoint_report report;
-    mt_status st = sgd_trainer_sync(trainer, group);
+    mt_status                    st = sgd_trainer_sync(trainer, group);
     if (st.code != MT_ENOENT)
         return st;
     if (group->rank == 0) {
@@ -137,9 +127,9 @@ static mt_status state_get(struct sgd_trainer *trainer, struct sgd_group *group,
 static mt_status train_work(struct crew *crew, uint32_t rank, struct crew_order order)
 {
     static struct sgd_trainer trainer;
-    struct board *board = crew->shared;
-    struct sgd_group group;
-    struct sgd_result result;
+    struct board             *board = crew->shared;
+    struct sgd_group          group;
+    struct sgd_result         result;
 
     if (!trainer.state)
         trainer_make(&trainer, lethal_kernels());
@@ -189,8 +179,8 @@ static void board_unmake(struct crew *crew)
 static void reference_run(float out[FLOATS], struct sgd_result *out_last)
 {
     struct sgd_trainer trainer;
-    struct sgd_group group;
-    struct crew crew;
+    struct sgd_group   group;
+    struct crew        crew;
     trainer_make(&trainer, crew_kernels());
     crew_init(&crew, sgd_trainer_plan(&trainer), NULL);
     assert_int_equal(crew_join(&crew, &group, 0, (struct crew_order){1, 1}).code, MT_OK);
@@ -261,7 +251,7 @@ static void a_death_anywhere_in_a_step_changes_nothing(void **state)
         for (uint32_t victim = 0; victim < members; victim += members - 1) /* the first and the last */
             for (size_t s = 0; s < 3; s++)
                 for (uint32_t where = IN_COMPUTE; where <= IN_UPDATE; where++) {
-                    struct crew crew;
+                    struct crew   crew;
                     struct board *board = board_make(&crew);
                     board->death.rank = victim, board->death.step = steps[s], board->death.where = where;
                     for (uint32_t rank = 0; rank < members; rank++)
@@ -290,7 +280,7 @@ static void a_death_anywhere_in_a_step_changes_nothing(void **state)
 /* The last rank dies and is not replaced: the others take over its virtual ranks. */
 static void a_smaller_group_gives_the_same_weights(void **state)
 {
-    struct crew crew;
+    struct crew   crew;
     struct board *board = board_make(&crew);
     (void)state;
     board->death.rank = 3, board->death.step = 20, board->death.where = IN_REDUCE;
@@ -306,7 +296,7 @@ static void a_smaller_group_gives_the_same_weights(void **state)
 static void the_state_survives_the_death_of_its_root(void **state)
 {
     enum { MEMBERS = 4 };
-    struct crew crew;
+    struct crew   crew;
     struct board *board = board_make(&crew);
     (void)state;
     board->death.rank = 3, board->death.step = 20, board->death.where = IN_COMPUTE;
@@ -340,9 +330,9 @@ static void kills_at_random_change_nothing(void **state)
     mt_rng rng = {31};
     (void)state;
     for (int run = 0; run < RUNS; run++) {
-        struct crew crew;
+        struct crew   crew;
         struct board *board = board_make(&crew);
-        uint32_t generation = 1;
+        uint32_t      generation = 1;
         for (uint32_t rank = 0; rank < MEMBERS; rank++)
             crew_hire(&crew, rank);
         for (int k = 0; k < KILLS; k++, generation++) {
@@ -356,8 +346,7 @@ static void kills_at_random_change_nothing(void **state)
             crew_bury(&crew, victim, generation);
             for (uint32_t rank = 0; rank < MEMBERS; rank++) {
                 int32_t code = rank == victim ? MT_OK : crew_report(&crew, rank);
-                assert_true(code == MT_OK ||
-                            code == MT_EWORKER_DIED); /* OK: it had finished before the kill */
+                assert_true(code == MT_OK || code == MT_EWORKER_DIED); /* OK: it had finished before the kill */
             }
             crew_hire(&crew, victim);
         }
@@ -374,7 +363,7 @@ static void kills_at_random_change_nothing(void **state)
 /* All workers stop; others, of another number, resume from the newest checkpoint. */
 static void a_run_resumed_from_disk_gives_the_same_weights(void **state)
 {
-    struct crew crew;
+    struct crew   crew;
     struct board *board = board_make(&crew);
     temp_path(state, "checkpoints", board->folder);
     board->save_every = 10;
@@ -396,8 +385,8 @@ static void a_run_resumed_from_disk_gives_the_same_weights(void **state)
 static void a_checkpoint_of_another_run_is_refused(void **state)
 {
     struct sgd_checkpoint_report report;
-    struct sgd_trainer trainer, other;
-    char folder[TEMP_PATH];
+    struct sgd_trainer           trainer, other;
+    char                         folder[TEMP_PATH];
     temp_path(state, "checkpoints", folder);
     trainer_make(&trainer, crew_kernels());
     assert_int_equal(sgd_trainer_begin(&trainer).code, MT_OK);
@@ -423,9 +412,9 @@ static void a_checkpoint_of_another_run_is_refused(void **state)
 static void a_loss_that_is_not_finite_stops_before_the_update(void **state)
 {
     struct sgd_trainer trainer;
-    struct sgd_group group;
-    struct sgd_result result;
-    struct crew crew;
+    struct sgd_group   group;
+    struct sgd_result  result;
+    struct crew        crew;
     (void)state;
     trainer_make(&trainer, crew_kernels());
     crew_init(&crew, sgd_trainer_plan(&trainer), NULL);
@@ -470,8 +459,7 @@ int main(void)
         cmocka_unit_test(a_smaller_group_gives_the_same_weights),
         cmocka_unit_test(the_state_survives_the_death_of_its_root),
         cmocka_unit_test(kills_at_random_change_nothing),
-        cmocka_unit_test_setup_teardown(a_run_resumed_from_disk_gives_the_same_weights, temp_make,
-                                        temp_remove),
+        cmocka_unit_test_setup_teardown(a_run_resumed_from_disk_gives_the_same_weights, temp_make, temp_remove),
         cmocka_unit_test_setup_teardown(a_checkpoint_of_another_run_is_refused, temp_make, temp_remove),
         cmocka_unit_test(a_loss_that_is_not_finite_stops_before_the_update),
         cmocka_unit_test(bad_configurations_are_refused),

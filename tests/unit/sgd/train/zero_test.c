@@ -28,14 +28,14 @@ struct board {
         enum where where;
     } death;
     _Atomic uint64_t steps_done;
-    uint64_t began_at[8], bytes[CREW_MAX]; /* the step with which rank 0 began a generation; of the optimizer's state */
-    float    params[CREW_MAX][FLOATS];
-    char     folder[TEMP_PATH];
-    uint32_t save_every, stop_at;
-    float    poison; /* of rank 1's parameters, before its third step */
+    uint64_t         began_at[8], bytes[CREW_MAX]; /* the step with which rank 0 began a generation; of the optimizer's state */
+    float            params[CREW_MAX][FLOATS];
+    char             folder[TEMP_PATH];
+    uint32_t         save_every, stop_at;
+    float            poison; /* of rank 1's parameters, before its third step */
 };
 
-static uint8_t data_records[RECORDS * RECORD], data_labels[RECORDS];
+static uint8_t            data_records[RECORDS * RECORD], data_labels[RECORDS];
 static struct sgd_dataset data;
 static struct {
     const struct k_ops *real;
@@ -104,7 +104,7 @@ static void trainer_unmake(struct sgd_trainer *trainer)
 static mt_status state_get(struct sgd_trainer *trainer, struct sgd_group *group, const char *folder)
 {
     struct sgd_checkpoint_report report;
-    mt_status st = sgd_trainer_sync(trainer, group);
+    mt_status                    st = sgd_trainer_sync(trainer, group);
     if (st.code != MT_ENOENT)
         return st;
     if (group->rank == 0) {
@@ -136,8 +136,8 @@ static mt_status step_make(struct sgd_trainer *trainer, struct sgd_group *group,
 static mt_status train_work(struct crew *crew, uint32_t rank, struct crew_order order)
 {
     static struct sgd_trainer trainer;
-    struct board *board = crew->shared;
-    struct sgd_group group;
+    struct board             *board = crew->shared;
+    struct sgd_group          group;
 
     if (!trainer.state)
         trainer_make(&trainer, &board->config);
@@ -157,14 +157,19 @@ static mt_status train_work(struct crew *crew, uint32_t rank, struct crew_order 
 
 static struct sgd_trainer_config config_of(bool zero, bool backup)
 {
-    return (struct sgd_trainer_config){.train = &data, .seed = 5, .vranks = VRANKS, .micro_batch = MICRO, .epochs = 2,
+    return (struct sgd_trainer_config){.train = &data,
+                                       .seed = 5,
+                                       .vranks = VRANKS,
+                                       .micro_batch = MICRO,
+                                       .epochs = 2,
                                        .optimizer = {.kind = SGD_ADAMW, .warmup = 5, .rate = 0.01f, .clip_norm = 0.9f},
-                                       .zero = zero, .zero_backup = backup};
+                                       .zero = zero,
+                                       .zero_backup = backup};
 }
 
 static struct board *board_make(struct crew *crew, bool zero, bool backup)
 {
-    struct sgd_trainer trainer;
+    struct sgd_trainer        trainer;
     struct sgd_trainer_config config = config_of(zero, backup);
     trainer_make(&trainer, &config);
     crew_init(crew, sgd_trainer_plan(&trainer), train_work);
@@ -186,7 +191,7 @@ static float reference[FLOATS];
 static int reference_setup(void **state)
 {
     struct crew crew;
-    mt_rng rng = {77};
+    mt_rng      rng = {77};
     (void)state;
     for (size_t i = 0; i < sizeof data_records; i++)
         data_records[i] = (uint8_t)mt_rng_next(&rng);
@@ -235,9 +240,9 @@ static void shards_give_the_same_weights_and_share_the_memory(void **state)
     (void)state;
     for (uint32_t members = 1; members <= 4; members++)
         for (int backup = 0; backup < 2; backup++) {
-            struct crew crew;
+            struct crew   crew;
             struct board *board = board_make(&crew, true, backup);
-            uint64_t all = 0, whole = 2 * FLOATS * sizeof(float), block = 2 * SGD_SHARD_BLOCK * sizeof(float);
+            uint64_t      all = 0, whole = 2 * FLOATS * sizeof(float), block = 2 * SGD_SHARD_BLOCK * sizeof(float);
             crew_run(&crew, members);
             workers_end_with(&crew, members);
             for (uint32_t rank = 0; rank < members; rank++) {
@@ -258,9 +263,9 @@ static void a_death_with_a_backup_loses_no_step(void **state)
     (void)state;
     for (uint32_t members = 2; members <= 4; members += 2)
         for (enum where where = IN_COMPUTE; where <= IN_UPDATE; where++) {
-            struct crew crew;
+            struct crew   crew;
             struct board *board = board_make(&crew, true, true);
-            uint32_t victim = where % members;
+            uint32_t      victim = where % members;
             board->death.rank = victim, board->death.step = 9, board->death.where = where;
             hire(&crew, 0, members);
             crew_order_all(&crew, 1, members);
@@ -281,7 +286,7 @@ static void a_death_with_a_backup_loses_no_step(void **state)
 static void a_death_without_a_backup_goes_back_to_the_checkpoint(void **state)
 {
     for (enum where where = IN_COMPUTE; where <= IN_UPDATE; where += 3) {
-        struct crew crew;
+        struct crew   crew;
         struct board *board = board_make(&crew, true, false);
         temp_path(state, where == IN_COMPUTE ? "first" : "second", board->folder);
         board->save_every = 6;
@@ -308,7 +313,7 @@ static void growing_at_any_instant_loses_no_step(void **state)
     mt_rng rng = {9};
     (void)state;
     for (int run = 0; run < RUNS; run++) {
-        struct crew crew;
+        struct crew   crew;
         struct board *board = board_make(&crew, true, false);
         hire(&crew, 0, 4);
         for (uint32_t g = 1; g <= SIZES; g++) {
@@ -348,7 +353,7 @@ static void run_from(struct crew *crew, const char *folder, bool zero, uint32_t 
 
 static void run_until(const char *folder, bool zero, uint32_t members)
 {
-    struct crew crew;
+    struct crew   crew;
     struct board *board = board_make(&crew, zero, false);
     snprintf(board->folder, sizeof board->folder, "%s", folder);
     board->save_every = 5;
@@ -360,7 +365,7 @@ static void run_until(const char *folder, bool zero, uint32_t members)
 static void checkpoints_are_read_with_and_without_shards(void **state)
 {
     struct crew crew;
-    char sharded[TEMP_PATH], whole[TEMP_PATH];
+    char        sharded[TEMP_PATH], whole[TEMP_PATH];
     temp_path(state, "sharded", sharded);
     temp_path(state, "whole", whole);
     run_until(sharded, true, 4);
@@ -382,7 +387,7 @@ static void a_damaged_part_is_passed_over(void **state)
     char folder[TEMP_PATH], path[2 * TEMP_PATH], other[2 * TEMP_PATH];
     for (int damage = 0; damage < 4; damage++) {
         struct crew crew;
-        char name[8];
+        char        name[8];
         snprintf(name, sizeof name, "%d", damage);
         temp_path(state, name, folder);
         run_until(folder, true, 3);
@@ -421,7 +426,7 @@ static void nothing_but_checkpoints_is_left(void **state)
 static size_t entries_count(const char *folder)
 {
     size_t count = 0;
-    DIR *entries = opendir(folder);
+    DIR   *entries = opendir(folder);
     assert_non_null(entries);
     while (readdir(entries))
         count++;
@@ -432,12 +437,12 @@ static size_t entries_count(const char *folder)
 /* A part that will not come, since the generation is over or its writer has said that it can't: an error, and nothing is left. */
 static void a_save_without_all_parts_ends(void **state)
 {
-    static const float values[4] = {1, 2, 3, 4};
-    char folder[TEMP_PATH], path[2 * TEMP_PATH];
-    _Atomic bool given_up = false;
+    static const float         values[4] = {1, 2, 3, 4};
+    char                       folder[TEMP_PATH], path[2 * TEMP_PATH];
+    _Atomic bool               given_up = false;
     struct sgd_checkpoint_meta meta = {.step = 7, .generation = 3, .kernels = "none"};
     struct sgd_checkpoint_part part = {.index = 0, .parts = 2, .mark = 1, .given_up = &given_up};
-    struct sgd_tensor tensor = {.name = "w", .dtype = SGD_F32, .ndim = 1, .shape = {4}, .data = values};
+    struct sgd_tensor          tensor = {.name = "w", .dtype = SGD_F32, .ndim = 1, .shape = {4}, .data = values};
     temp_path(state, "given", folder);
     assert_int_equal(sgd_checkpoint_save_part(folder, &meta, &part, NULL, 0).code, MT_OK);
     snprintf(path, sizeof path, "%s/.tmp-3-1-of-2-parts/optimizer-1-of-2.full", folder);
@@ -454,7 +459,7 @@ static void a_save_without_all_parts_ends(void **state)
 
 static void a_broken_gradient_stops_all_before_the_update(void **state)
 {
-    struct crew crew;
+    struct crew   crew;
     struct board *board = board_make(&crew, true, true);
     (void)state;
     board->poison = NAN;

@@ -18,7 +18,7 @@ enum { ROWS = 3, DEVICES = 3, TRACKS = SGD_TRACK_DEVICE + DEVICES - 1 };
 static struct sgd_trace_row *rows_new(void **memory)
 {
     const struct sgd_trace_plan plan = {ROWS, TRACKS};
-    size_t size = 4096 + sgd_trace_size(plan);
+    size_t                      size = 4096 + sgd_trace_size(plan);
     *memory = aligned_alloc(64, size);
     assert_non_null(*memory);
     memset(*memory, 0, size);
@@ -116,8 +116,8 @@ static void trace_has_commas_between(void **state)
 {
     struct mt_trace       t = {.has_events = false};
     struct mt_trace_arg   args[] = {{"why", "so", 0}, {"n", NULL, -3}};
-    struct mt_trace_slice slice = {.category = "c", .name = "n", .begin_us = 1.5, .length_us = 0.25, .group = 1, .track = 2,
-                                   .args = args, .args_count = 2};
+    struct mt_trace_slice slice = {
+        .category = "c", .name = "n", .begin_us = 1.5, .length_us = 0.25, .group = 1, .track = 2, .args = args, .args_count = 2};
     (void)state;
     assert_int_equal(mt_trace_begin(&t, "\"x\": 1, ").code, MT_OK);
     assert_int_equal(mt_trace_name_track(&t, 1, 2, "row").code, MT_OK);

@@ -186,8 +186,8 @@ static void who_works_in_a_users_call_does_not_hang(void **state)
     (void)state;
     assert_int_equal(silent(HOUR_MS, 50, 1, 0, 1), 0);
     assert_int_equal(silent(HOUR_MS, 10, 0, 0, 1), 0);
-    assert_int_equal(silent(HOUR_MS, 0, 1, 0, 1), 0); /* it would work, and others have the CPUs */
-    assert_int_equal(silent(HOUR_MS, 0, 0, 1, 0), 0); /* the disk may keep anybody */
+    assert_int_equal(silent(HOUR_MS, 0, 1, 0, 1), 0);  /* it would work, and others have the CPUs */
+    assert_int_equal(silent(HOUR_MS, 0, 0, 1, 0), 0);  /* the disk may keep anybody */
     assert_int_equal(silent(HOUR_MS, 50, 1, 0, 0), 2); /* our own code, in vain */
     assert_int_equal(silent(MT_TRAIN_HUNG_MS + 100, 0, 0, 0, 1), 2);
     assert_int_equal(silent(2 * MT_TRAIN_HUNG_MS, 1, 0, 0, 1), 2); /* what a helper of the library's uses is not work */
@@ -308,16 +308,22 @@ static void the_slow_one_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_member_that_stands_still_hangs), cmocka_unit_test(long_steps_are_given_time),
-        cmocka_unit_test(all_that_stand_still_hang),        cmocka_unit_test(before_the_first_step_there_is_more_time),
+        cmocka_unit_test(a_member_that_stands_still_hangs),
+        cmocka_unit_test(long_steps_are_given_time),
+        cmocka_unit_test(all_that_stand_still_hang),
+        cmocka_unit_test(before_the_first_step_there_is_more_time),
         cmocka_unit_test(steps_before_the_first_look_count),
         cmocka_unit_test(going_back_is_no_step),
-        cmocka_unit_test(the_users_limit_holds), cmocka_unit_test(who_is_stopped_is_found_at_once),
-        cmocka_unit_test(a_step_that_hangs_again_gets_more_time), cmocka_unit_test(who_works_in_a_users_call_does_not_hang),
+        cmocka_unit_test(the_users_limit_holds),
+        cmocka_unit_test(who_is_stopped_is_found_at_once),
+        cmocka_unit_test(a_step_that_hangs_again_gets_more_time),
+        cmocka_unit_test(who_works_in_a_users_call_does_not_hang),
         cmocka_unit_test(our_own_pause_is_not_theirs),
-        cmocka_unit_test(who_has_no_cpu_is_given_time),     cmocka_unit_test(who_sleeps_or_works_in_vain_is_not),
+        cmocka_unit_test(who_has_no_cpu_is_given_time),
+        cmocka_unit_test(who_sleeps_or_works_in_vain_is_not),
         cmocka_unit_test(each_of_a_members_threads_counts),
-        cmocka_unit_test(who_does_not_come_back_is_late),   cmocka_unit_test(the_slow_one_is_named),
+        cmocka_unit_test(who_does_not_come_back_is_late),
+        cmocka_unit_test(the_slow_one_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
