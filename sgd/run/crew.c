@@ -63,9 +63,7 @@ static bool is_death(const struct sgd_hand *hand, manta_status code)
            (hand->place != 0 && (code == MANTA_EUNSCHEDULABLE || code == MANTA_EOBJ_LOST || code == MANTA_ECONN));
 }
 
-typedef void tell_fn(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news news);
-
-static void die(struct sgd_crew *crew, struct sgd_hand *hand, tell_fn *tell, const manta_error *e)
+static void die(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, const manta_error *e)
 {
     hand->state = SGD_HAND_DEAD;
     hand->death = *e;
@@ -77,7 +75,7 @@ static void die(struct sgd_crew *crew, struct sgd_hand *hand, tell_fn *tell, con
     tell(crew, hand, SGD_NEWS_DEAD);
 }
 
-static manta_status take_ready(struct sgd_crew *crew, struct sgd_hand *hand, tell_fn *tell, manta_error *e)
+static manta_status take_ready(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, manta_error *e)
 {
     manta_status code = answer_take(&hand->ready, &hand->info, sizeof hand->info, e);
     if (is_death(hand, code)) {
@@ -92,7 +90,7 @@ static manta_status take_ready(struct sgd_crew *crew, struct sgd_hand *hand, tel
     return code;
 }
 
-static manta_status take_train(struct sgd_crew *crew, struct sgd_hand *hand, tell_fn *tell, manta_error *e)
+static manta_status take_train(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, manta_error *e)
 {
     manta_status code = answer_take(&hand->train, &hand->outcome, sizeof hand->outcome, e);
     if (is_death(hand, code)) {
@@ -107,7 +105,8 @@ static manta_status take_train(struct sgd_crew *crew, struct sgd_hand *hand, tel
     return code;
 }
 
-static manta_status hand_look(struct sgd_crew *crew, struct sgd_hand *hand, bool ready, bool train, tell_fn *tell, manta_error *e)
+static manta_status hand_look(struct sgd_crew *crew, struct sgd_hand *hand, bool ready, bool train, sgd_crew_tell *tell,
+                              manta_error *e)
 {
     if (ready && hand->ready) {
         manta_status code = take_ready(crew, hand, tell, e);
@@ -117,7 +116,7 @@ static manta_status hand_look(struct sgd_crew *crew, struct sgd_hand *hand, bool
     return train && hand->train ? take_train(crew, hand, tell, e) : MANTA_OK;
 }
 
-manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, tell_fn *tell, manta_error *e)
+manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, sgd_crew_tell *tell, manta_error *e)
 {
     manta_ref       *refs[2 * SGD_HANDS_MAX];
     struct sgd_hand *whose[2 * SGD_HANDS_MAX];

@@ -47,6 +47,7 @@ struct sgd_crew {
 
 /* What a look found. */
 enum sgd_news { SGD_NEWS_READY, SGD_NEWS_BACK, SGD_NEWS_DEAD };
+typedef void sgd_crew_tell(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news news);
 
 /* Starts a process on a node, without a rank; NULL: no hand is free (a bug of the caller's), or no memory. `region`: of that
  * node. */
@@ -58,8 +59,7 @@ void sgd_crew_order(struct sgd_hand *hand, const struct sgd_order *order);
 /* Waits up to `wait_ms` until there is news of a hand, and calls `tell` for each. A failure that is not a death (a type
  * that does not exist, no node that could ever run it, an error of its creation) ends the look with its code in *e.
  * Returns 0 or that code. */
-manta_status sgd_crew_look(struct sgd_crew *crew, int                                                                   wait_ms,
-                           void (*tell)(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news news), manta_error *e);
+manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, sgd_crew_tell *tell, manta_error *e);
 
 /* Asks idle spares for a sign of life, and kills those that have given none for MT_TRAIN_RETURN_MS. */
 void sgd_crew_ping(struct sgd_crew *crew);
