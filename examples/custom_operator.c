@@ -38,17 +38,17 @@ static manta_status setup(manta_sgd *t, void **self)
 {
     model *m = *self = manta_sgd_alloc(t, sizeof *m);
     m->n = manta_sgd_conf_i64(t, "n", 15);
-    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g); /* named once: broadcast, reduced, saved, re-sharded */
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g); /* named once: broadcast, reduced, saved, re-sharded */
     return manta_sgd_data(t, manta_sgd_conf_str(t, "data", "train.bin"),
-                          &(manta_data_opts){.record = 4 * (m->n + 1), .shuffle = true});
+                          &(manta_sgd_data_opts){.record = 4 * (m->n + 1), .shuffle = true});
 }
 
-static manta_status batch(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status batch(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     model *m = self;
     return manta_sgd_metric(t, "loss", forward_backward(m->w, m->g, m->n, b->data, b->count));
 }
-MANTA_OPERATOR(mymodel, .setup = setup, .train_batch = batch);
+MANTA_SGD_OPERATOR(mymodel, .setup = setup, .train_batch = batch);
 
 /* ---- a run ---- */
 
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
                                         .run = {.name = "demo", .storage = folder, .epochs = 5, .batch = 256},
                                         .failure = {.max_failures = 3},
                                         .checkpoint = {.every_s = 30, .keep = 2},
-                                        .optimizer = {MANTA_ADAMW, .lr = 0.3},
+                                        .optimizer = {MANTA_SGD_ADAMW, .lr = 0.3},
                                         .config = (const char *[]){data, NULL}},
                       &r, &e))
         return manta_perror(&e);

@@ -89,7 +89,7 @@ int main(int argc, char **argv)
         .scaling = {.min_workers = 1, .max_workers = (int)words[WORKERS].value},
         .run = {.name = "gpt2", .storage = storage, .batch = (int)words[BATCH].value, .log_steps = 10, .detached = is_detached},
         .failure = {.max_failures = -1},
-        .optimizer = {.kind = MANTA_ADAMW, .lr = 1e-3, .warmup_steps = 20, .clip_norm = 1},
+        .optimizer = {.kind = MANTA_SGD_ADAMW, .lr = 1e-3, .warmup_steps = 20, .clip_norm = 1},
         .config = config,
         .seed = 1,
         .on_event = on_event,

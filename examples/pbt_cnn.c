@@ -96,7 +96,7 @@ static manta_status trial(manta_trial *t)
             loss += step(&n, manta_trial_f64(t, "lr"), manta_trial_f64(t, "decay")) / 20;
         i++;
         manta_trial_save(t, i, &n, sizeof n);
-        if (manta_trial_report(t, i, "loss", loss) == MANTA_STOP)
+        if (manta_trial_report(t, i, "loss", loss) == MANTA_TRIAL_STOP)
             break;
     }
     return MANTA_OK;
@@ -109,19 +109,19 @@ int main(int argc, char **argv)
     manta_sweep_result r;
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
-    if (manta_sweep_run(
-            "trial",
-            &(manta_sweep_opts){.name = "pbt",
-                                .metric = "loss",
-                                .mode = MANTA_MIN,
-                                .trials = 4,
-                                .concurrency = 2,
-                                .scheduler = "pbt",
-                                .scheduler_opts = "interval=5",
-                                .seed = 1,
-                                .space = MANTA_SPACE(MANTA_LOGUNIFORM("lr", 1e-4, 1), MANTA_LOGUNIFORM("decay", 1e-6, 1e-1),
-                                                     MANTA_CONST("steps", argc > 1 ? argv[1] : "40"))},
-            &r, &e))
+    if (manta_sweep_run("trial",
+                        &(manta_sweep_opts){.name = "pbt",
+                                            .metric = "loss",
+                                            .mode = MANTA_SWEEP_MIN,
+                                            .trials = 4,
+                                            .concurrency = 2,
+                                            .scheduler = "pbt",
+                                            .scheduler_opts = "interval=5",
+                                            .seed = 1,
+                                            .space = MANTA_SWEEP_SPACE(MANTA_SWEEP_LOG_UNIFORM("lr", 1e-4, 1),
+                                                                       MANTA_SWEEP_LOG_UNIFORM("decay", 1e-6, 1e-1),
+                                                                       MANTA_SWEEP_CONST("steps", argc > 1 ? argv[1] : "40"))},
+                        &r, &e))
         return manta_perror(&e);
     printf("best loss %.4f: trial %lld %s\n", r.best, (long long)r.best_trial, r.params_json);
     return manta_shutdown();

@@ -28,7 +28,7 @@ static manta_status trial(manta_trial *t)
     for (; i < 100; i++) {
         double loss = epoch(&m, manta_trial_f64(t, "lr"), manta_trial_i64(t, "width"));
         manta_trial_save(t, i + 1, &m, sizeof m);
-        if (manta_trial_report(t, i, "loss", loss) == MANTA_STOP)
+        if (manta_trial_report(t, i, "loss", loss) == MANTA_TRIAL_STOP)
             break;
     }
     return MANTA_OK;
@@ -44,14 +44,15 @@ int main(int argc, char **argv)
     if (manta_sweep_run("trial",
                         &(manta_sweep_opts){.name = "demo",
                                             .metric = "loss",
-                                            .mode = MANTA_MIN,
+                                            .mode = MANTA_SWEEP_MIN,
                                             .trials = argc > 1 ? strtol(argv[1], NULL, 10) : 200,
                                             .concurrency = 8,
                                             .sampler = "tpe",
                                             .scheduler = "asha",
                                             .cpus = 1,
                                             .seed = 1,
-                                            .space = MANTA_SPACE(MANTA_LOGUNIFORM("lr", 1e-5, 1e-1), MANTA_INT("width", 16, 512))},
+                                            .space = MANTA_SWEEP_SPACE(MANTA_SWEEP_LOG_UNIFORM("lr", 1e-5, 1e-1),
+                                                                       MANTA_SWEEP_INT("width", 16, 512))},
                         &r, &e))
         return manta_perror(&e); /* run it again: it resumes */
     printf("best %g: %s\n", r.best, r.params_json);

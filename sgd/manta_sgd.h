@@ -49,12 +49,12 @@ typedef struct manta_sgd manta_sgd;
  * and metrics are the instance's own. Which device computes what is not told, and may change nothing: the weights are the same
  * to the bit for any number of devices. */
 
-enum { MANTA_F32 = 1 }; /* element types of parameters */
+enum { MANTA_SGD_F32 = 1 }; /* element types of parameters */
 
 enum { MANTA_SGD_METRICS_MAX = 16 };
 
 /* Some records of the data. Valid during the call. */
-typedef struct manta_batch {
+typedef struct manta_sgd_batch {
     const void     *data;    /* `count` records, one after the other */
     const uint8_t  *labels;  /* one each; NULL: this data has none */
     int64_t         count;   /* at most manta_sgd_batch_max */
@@ -62,12 +62,12 @@ typedef struct manta_batch {
     const uint64_t *numbers; /* which records of the data they are */
     uint64_t        sample;  /* the first one's place in the run. Random numbers that are keyed by (seed, place of the sample)
                                 are the same for any number of workers and after any death */
-} manta_batch;
+} manta_sgd_batch;
 
 /* All functions return MANTA_OK or the error that ends the run: what a call below has given, or manta_sgd_fail. To the calls below
  * a manta_sgd that is NULL is one outside of setup that has nothing: they change nothing, and give EINVAL, NULL, 0 or `otherwise`.
  * The same calls with the same parameters and records must give the same bits in each process. */
-typedef struct manta_operator {
+typedef struct manta_sgd_operator {
     const char *name; /* 1 to 127 bytes */
     /* Makes *self (may stay NULL) and names parameters, data and metrics. It runs once for each device of each worker, and once
      * in the driver, to learn these names: where manta_sgd_is_driver says so, leave GPUs alone. */
@@ -76,27 +76,27 @@ typedef struct manta_operator {
     manta_status (*init)(manta_sgd *t, void *self);
     /* Reports the batch's mean "loss" (manta_sgd_metric) and adds the gradient of this mean to the gradients, which are 0
      * before. */
-    manta_status (*train_batch)(manta_sgd *t, void *self, const manta_batch *b);
+    manta_status (*train_batch)(manta_sgd *t, void *self, const manta_sgd_batch *b);
     /* Reports the batch's metrics. NULL: there is no data to validate with. */
-    manta_status (*validate_batch)(manta_sgd *t, void *self, const manta_batch *b);
+    manta_status (*validate_batch)(manta_sgd *t, void *self, const manta_sgd_batch *b);
     /* Ends what setup has made, except by manta_sgd_alloc. Not called for a process that dies. */
     void (*teardown)(manta_sgd *t, void *self);
-    bool                   sets_gradients;     /* train_batch writes every element, so they need not be cleared before */
-    int                    validate_batch_max; /* records in a call of validate_batch; 0: as many as in train_batch */
-    struct manta_operator *next;               /* the library's */
-} manta_operator;
+    bool                       sets_gradients;     /* train_batch writes every element, so they need not be cleared before */
+    int                        validate_batch_max; /* records in a call of validate_batch; 0: as many as in train_batch */
+    struct manta_sgd_operator *next;               /* the library's */
+} manta_sgd_operator;
 
-/* MANTA_OPERATOR(mymodel, .setup = setup, .train_batch = batch); outside of functions. */
-#define MANTA_OPERATOR(tag, ...) \
-    static manta_operator manta_operator_##tag = {.name = #tag, __VA_ARGS__}; \
-    MANTA_CONSTRUCTOR(operator_##tag) \
+/* MANTA_SGD_OPERATOR(mymodel, .setup = setup, .train_batch = batch); outside of functions. */
+#define MANTA_SGD_OPERATOR(tag, ...) \
+    static manta_sgd_operator manta_sgd_operator_##tag = {.name = #tag, __VA_ARGS__}; \
+    MANTA_REGISTER_BEFORE_MAIN(operator_##tag) \
     { \
-        manta_operator_register(&manta_operator_##tag); \
+        manta_sgd_operator_register(&manta_sgd_operator_##tag); \
     } \
-    struct manta_operator /* takes the semicolon */
+    struct manta_sgd_operator /* takes the semicolon */
 
 /* Before main, or before manta_init in every process. Of two with one name the later one counts. Kept for ever. */
-MANTA_API void manta_operator_register(manta_operator *op);
+MANTA_API void manta_sgd_operator_register(manta_sgd_operator *op);
 
 /* Zeroed memory that lives as long as the operator in this process; NULL: there is none. */
 MANTA_API void *manta_sgd_alloc(manta_sgd *t, size_t size);
@@ -109,45 +109,45 @@ MANTA_API const char *manta_sgd_conf_str(manta_sgd *t, const char *name, const c
 
 /* In setup: a tensor that is trained. Named once: it is broadcast to workers, its gradient summed over them, saved in
  * checkpoints under this name and loaded again, whatever their number. *value and *gradient are set before each call of the
- * other functions (*gradient: of train_batch), so `value` and `gradient` must stay where they are. `type` is MANTA_F32.
+ * other functions (*gradient: of train_batch), so `value` and `gradient` must stay where they are. `type` is MANTA_SGD_F32.
  * EINVAL: name (1 to 127 of A-Z a-z 0-9 . _ - /) or shape; EEXIST; EAGAIN: too many; ENOMEM. */
 MANTA_API manta_status manta_sgd_param(manta_sgd *t, const char *name, int type, int ndim, const int64_t *shape, float **value,
                                        float **gradient);
 
-enum { MANTA_RECORDS, MANTA_IDX, MANTA_TOKENS, MANTA_CSV, MANTA_NPY };
+enum { MANTA_SGD_RECORDS, MANTA_SGD_IDX, MANTA_SGD_TOKENS, MANTA_SGD_CSV, MANTA_SGD_NPY };
 
-typedef struct manta_data_opts {
-    int         format;   /* MANTA_RECORDS: a file of records of one size. MANTA_IDX: a folder with the four files of MNIST; NULL as
-                         path: Fashion-MNIST where Debian's package dataset-fashion-mnist puts it. MANTA_TOKENS: a text (each
+typedef struct manta_sgd_data_opts {
+    int format; /* MANTA_SGD_RECORDS: a file of records of one size. MANTA_SGD_IDX: a folder with the four files of MNIST; NULL as
+                         path: Fashion-MNIST where Debian's package dataset-fashion-mnist puts it. MANTA_SGD_TOKENS: a text (each
                          byte a token) or a token file of llm.c, the last tenth of it to validate with; NULL as path: the text
                          of Debian's package bible-kjv-text. A record is a window of tokens, and the one after it.
-                         MANTA_CSV: a line a record, of numbers with commas between them, as float32; a first line of words is
-                         a head with the columns' names. MANTA_NPY: an array of NumPy, little-endian, C order; a record is
+                         MANTA_SGD_CSV: a line a record, of numbers with commas between them, as float32; a first line of words is
+                         a head with the columns' names. MANTA_SGD_NPY: an array of NumPy, little-endian, C order; a record is
                          what stands at one place of its first axis */
-    int64_t     record;   /* MANTA_RECORDS: bytes of one; MANTA_TOKENS: tokens of a window; may not be 0 */
-    int64_t     skip;     /* MANTA_RECORDS: bytes before the first one */
-    bool        shuffle;  /* each epoch in an order of its own, by the run's seed; else as they stand there */
-    bool        validate; /* it is what validate_batch gets */
-    int         label;    /* MANTA_CSV: the column with the label, counted from 1; -1: the last; 0: there is none */
-    const char *labels;   /* MANTA_NPY: the array of the labels, whole numbers; NULL: there are none */
-    int         classes;  /* MANTA_CSV, MANTA_NPY: labels are less, or the data is damaged; 0: less than 256 */
-    const char *label_name; /* MANTA_CSV: in place of `label`: the column's name, as the head has it, or its number as text */
-} manta_data_opts;
+    int64_t     record;     /* MANTA_SGD_RECORDS: bytes of one; MANTA_SGD_TOKENS: tokens of a window; may not be 0 */
+    int64_t     skip;       /* MANTA_SGD_RECORDS: bytes before the first one */
+    bool        shuffle;    /* each epoch in an order of its own, by the run's seed; else as they stand there */
+    bool        validate;   /* it is what validate_batch gets */
+    int         label;      /* MANTA_SGD_CSV: the column with the label, counted from 1; -1: the last; 0: there is none */
+    const char *labels;     /* MANTA_SGD_NPY: the array of the labels, whole numbers; NULL: there are none */
+    int         classes;    /* MANTA_SGD_CSV, MANTA_SGD_NPY: labels are less, or the data is damaged; 0: less than 256 */
+    const char *label_name; /* MANTA_SGD_CSV: in place of `label`: the column's name, as the head has it, or its number as text */
+} manta_sgd_data_opts;
 
 /* In setup: names the data, once to train with and once at most to validate with. A file of records or an array is mapped, not
  * read: it may be larger than memory and must not change; a thread of the worker's own reads ahead. ENOENT; ECORRUPT: not whole
  * records, a damaged file, a label out of range; EUNSUPPORTED; EINVAL; ENOMEM; ESYS. The message says which line and column, or
  * which record and byte, and where `path`, `labels` or `label_name` came from manta_sgd_conf_str, under which name. */
-MANTA_API manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opts *opts);
+MANTA_API manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_sgd_data_opts *opts);
 
-typedef struct manta_data_info {
+typedef struct manta_sgd_data_shape {
     int64_t count, record; /* records, and bytes of one */
     int     classes;       /* one more than the largest label; 0: no labels */
     char    kind;          /* of a record's elements, as NumPy calls them: 'u', 'i', 'f' or 'b'; 0: nobody says */
     int     width;         /* bytes of an element */
-} manta_data_info;
+} manta_sgd_data_shape;
 /* What was named; false: nothing. */
-MANTA_API bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_data_info *out);
+MANTA_API bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_sgd_data_shape *out);
 
 /* In train_batch and validate_batch: the mean of a metric over this batch. "loss" and "accuracy" are known; others are made
  * known by the same call in setup, where the value does not count. What is told is the mean over all samples of all
@@ -250,8 +250,8 @@ typedef struct manta_sgd_tracker {
     int (*end)(void *user, const char *status, int64_t step, const char *error);
 } manta_sgd_tracker;
 
-enum { MANTA_MOMENTUM, MANTA_ADAMW };              /* optimizer.kind */
-enum { MANTA_COSINE, MANTA_CONSTANT, MANTA_STEP }; /* optimizer.schedule */
+enum { MANTA_SGD_MOMENTUM, MANTA_SGD_ADAMW };                           /* optimizer.kind */
+enum { MANTA_SGD_LR_COSINE, MANTA_SGD_LR_CONSTANT, MANTA_SGD_LR_STEP }; /* optimizer.schedule */
 
 /* The four configurations of Ray Train, under their names, and what else a run has. */
 typedef struct manta_sgd_opts {
@@ -306,14 +306,14 @@ typedef struct manta_sgd_opts {
         bool        other_data;      /* a run goes on with other data than it was begun with; else that is EINVAL */
     } checkpoint;
     struct {
-        int     kind;         /* MANTA_MOMENTUM, or MANTA_ADAMW */
+        int     kind;         /* MANTA_SGD_MOMENTUM, or MANTA_SGD_ADAMW */
         double  lr;           /* 0: 0.02; ADAMW: 0.001 */
         double  momentum;     /* 0: 0.9; negative: none */
         double  beta1, beta2; /* ADAMW; 0: 0.9 and 0.999 */
         double  epsilon;      /* ADAMW; 0: 1e-8 */
         double  weight_decay; /* 0: none, ADAMW: 0.01; negative: none */
-        int     schedule;     /* MANTA_COSINE: from lr to 0 as half a cosine; MANTA_CONSTANT;
-                                MANTA_STEP: times step_gamma every step_epochs */
+        int     schedule;     /* MANTA_SGD_LR_COSINE: from lr to 0 as half a cosine; MANTA_SGD_LR_CONSTANT;
+                                MANTA_SGD_LR_STEP: times step_gamma every step_epochs */
         double  step_gamma;   /* 0: 0.1 */
         int     step_epochs;  /* 0: 1 */
         int64_t warmup_steps; /* in which it grows to lr, before the schedule begins */

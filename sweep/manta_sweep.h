@@ -24,75 +24,75 @@ extern "C" {
 
 /* One parameter. Values of choices are texts; one that reads as a number is a number in
  * JSON and for manta_trial_f64 and _i64. */
-enum manta_param_kind {
-    MANTA_PARAM_END,
-    MANTA_PARAM_UNIFORM,     /* a real number, low <= x < high; step > 0: low + k * step <= high */
-    MANTA_PARAM_LOG_UNIFORM, /* the same, its logarithm uniform; low > 0 */
-    MANTA_PARAM_NORMAL,      /* mean `low`, standard deviation `high`; step > 0: rounded to a multiple of it */
-    MANTA_PARAM_LOG_NORMAL,  /* exp of the same */
-    MANTA_PARAM_INT,         /* a whole number, low <= x <= high; step > 0: low + k * step only */
-    MANTA_PARAM_LOG_INT,     /* the same, its logarithm uniform; low >= 1; no step */
-    MANTA_PARAM_CHOICE,      /* one of `values`, without order */
-    MANTA_PARAM_ORDINAL,     /* one of `values`, which have this order */
-    MANTA_PARAM_GRID,        /* each of `values`: all combinations of all grids, whatever the others draw */
-    MANTA_PARAM_CONST        /* always values[0] */
+enum manta_sweep_axis_kind {
+    MANTA_SWEEP_AXIS_END,
+    MANTA_SWEEP_AXIS_UNIFORM,     /* a real number, low <= x < high; step > 0: low + k * step <= high */
+    MANTA_SWEEP_AXIS_LOG_UNIFORM, /* the same, its logarithm uniform; low > 0 */
+    MANTA_SWEEP_AXIS_NORMAL,      /* mean `low`, standard deviation `high`; step > 0: rounded to a multiple of it */
+    MANTA_SWEEP_AXIS_LOG_NORMAL,  /* exp of the same */
+    MANTA_SWEEP_AXIS_INT,         /* a whole number, low <= x <= high; step > 0: low + k * step only */
+    MANTA_SWEEP_AXIS_LOG_INT,     /* the same, its logarithm uniform; low >= 1; no step */
+    MANTA_SWEEP_AXIS_CHOICE,      /* one of `values`, without order */
+    MANTA_SWEEP_AXIS_ORDINAL,     /* one of `values`, which have this order */
+    MANTA_SWEEP_AXIS_GRID,        /* each of `values`: all combinations of all grids, whatever the others draw */
+    MANTA_SWEEP_AXIS_CONST        /* always values[0] */
 };
-typedef struct manta_param {
+typedef struct manta_sweep_axis {
     int                kind;
     const char        *name; /* 1 to 63 of A-Z a-z 0-9 . _ - */
     double             low, high, step;
     const char *const *values; /* ended by NULL */
     const char        *when;   /* it exists only where this holds: "optimizer == adam", "layers in (2, 3)" */
-} manta_param;
+} manta_sweep_axis;
 
-/* MANTA_SPACE(MANTA_LOGUNIFORM("lr", 1e-5, 1e-1), MANTA_INT("width", 16, 512, .when = "model == mlp")) */
-#define MANTA_SPACE(...) ((const manta_param[]){__VA_ARGS__, {.kind = MANTA_PARAM_END}})
-#define MANTA_UNIFORM(...) \
+/* MANTA_SWEEP_SPACE(MANTA_SWEEP_LOG_UNIFORM("lr", 1e-5, 1e-1), MANTA_SWEEP_INT("width", 16, 512, .when = "model == mlp")) */
+#define MANTA_SWEEP_SPACE(...) ((const manta_sweep_axis[]){__VA_ARGS__, {.kind = MANTA_SWEEP_AXIS_END}})
+#define MANTA_SWEEP_UNIFORM(...) \
     { \
-        .kind = MANTA_PARAM_UNIFORM, .name = __VA_ARGS__ \
+        .kind = MANTA_SWEEP_AXIS_UNIFORM, .name = __VA_ARGS__ \
     } /* name, low, high [, step] */
-#define MANTA_LOGUNIFORM(...) \
+#define MANTA_SWEEP_LOG_UNIFORM(...) \
     { \
-        .kind = MANTA_PARAM_LOG_UNIFORM, .name = __VA_ARGS__ \
+        .kind = MANTA_SWEEP_AXIS_LOG_UNIFORM, .name = __VA_ARGS__ \
     } /* name, low, high [, step] */
-#define MANTA_NORMAL(...) \
+#define MANTA_SWEEP_NORMAL(...) \
     { \
-        .kind = MANTA_PARAM_NORMAL, .name = __VA_ARGS__ \
+        .kind = MANTA_SWEEP_AXIS_NORMAL, .name = __VA_ARGS__ \
     } /* name, mean, deviation [, step] */
-#define MANTA_LOGNORMAL(...) \
+#define MANTA_SWEEP_LOG_NORMAL(...) \
     { \
-        .kind = MANTA_PARAM_LOG_NORMAL, .name = __VA_ARGS__ \
+        .kind = MANTA_SWEEP_AXIS_LOG_NORMAL, .name = __VA_ARGS__ \
     } /* name, mean, deviation [, step] */
-#define MANTA_INT(...) \
+#define MANTA_SWEEP_INT(...) \
     { \
-        .kind = MANTA_PARAM_INT, .name = __VA_ARGS__ \
+        .kind = MANTA_SWEEP_AXIS_INT, .name = __VA_ARGS__ \
     } /* name, low, high [, step] */
-#define MANTA_LOGINT(...) \
+#define MANTA_SWEEP_LOG_INT(...) \
     { \
-        .kind = MANTA_PARAM_LOG_INT, .name = __VA_ARGS__ \
+        .kind = MANTA_SWEEP_AXIS_LOG_INT, .name = __VA_ARGS__ \
     } /* name, low, high [, step] */
-#define MANTA_VALUES(...) ((const char *const[]){__VA_ARGS__, NULL})
-/* MANTA_CHOICE("optimizer", MANTA_VALUES("sgd", "adam"), .when = ...) */
-#define MANTA_CHOICE(tag, ...) \
+#define MANTA_SWEEP_VALUES(...) ((const char *const[]){__VA_ARGS__, NULL})
+/* MANTA_SWEEP_CHOICE("optimizer", MANTA_SWEEP_VALUES("sgd", "adam"), .when = ...) */
+#define MANTA_SWEEP_CHOICE(tag, ...) \
     { \
-        .kind = MANTA_PARAM_CHOICE, .name = tag, .values = __VA_ARGS__ \
+        .kind = MANTA_SWEEP_AXIS_CHOICE, .name = tag, .values = __VA_ARGS__ \
     }
-#define MANTA_ORDINAL(tag, ...) \
+#define MANTA_SWEEP_ORDINAL(tag, ...) \
     { \
-        .kind = MANTA_PARAM_ORDINAL, .name = tag, .values = __VA_ARGS__ \
+        .kind = MANTA_SWEEP_AXIS_ORDINAL, .name = tag, .values = __VA_ARGS__ \
     }
-#define MANTA_GRID(tag, ...) \
+#define MANTA_SWEEP_GRID(tag, ...) \
     { \
-        .kind = MANTA_PARAM_GRID, .name = tag, .values = __VA_ARGS__ \
+        .kind = MANTA_SWEEP_AXIS_GRID, .name = tag, .values = __VA_ARGS__ \
     }
-#define MANTA_CONST(tag, text) \
+#define MANTA_SWEEP_CONST(tag, text) \
     { \
-        .kind = MANTA_PARAM_CONST, .name = tag, .values = MANTA_VALUES(text) \
+        .kind = MANTA_SWEEP_AXIS_CONST, .name = tag, .values = MANTA_SWEEP_VALUES(text) \
     }
 
 /* ---- inside a trial ------------------------------------------------------------------------------------------------ */
 
-/* NULL is a trial without parameters, data or a state that has failed: calls give EINVAL, MANTA_STOP, 0, "" or NULL. */
+/* NULL is a trial without parameters, data or a state that has failed: calls give EINVAL, MANTA_TRIAL_STOP, 0, "" or NULL. */
 typedef struct manta_trial manta_trial;
 
 /* Returns MANTA_OK, or what manta_trial_fail has given. It runs in an actor's process, which may have run other trials. */
@@ -107,7 +107,7 @@ typedef struct manta_trial_entry {
 /* MANTA_TRIAL(trial); outside of functions. */
 #define MANTA_TRIAL(fn) \
     static manta_trial_entry manta_trial_entry_##fn = {#fn, fn, NULL}; \
-    MANTA_CONSTRUCTOR(trial_##fn) \
+    MANTA_REGISTER_BEFORE_MAIN(trial_##fn) \
     { \
         manta_trial_register(&manta_trial_entry_##fn); \
     } \
@@ -129,9 +129,9 @@ MANTA_API int64_t  manta_trial_number(const manta_trial *t);  /* from 0 */
 MANTA_API int      manta_trial_attempt(const manta_trial *t); /* from 0: how often it was tried before */
 MANTA_API uint64_t manta_trial_seed(const manta_trial *t);    /* of the sweep's seed and the trial's number */
 
-enum { MANTA_CONTINUE = 0, MANTA_STOP = 1 };
+enum { MANTA_TRIAL_CONTINUE = 0, MANTA_TRIAL_STOP = 1 };
 /* Tells a metric at a step; steps rise from report to report. What the sweep is about is the last value of its metric.
- * MANTA_STOP: the trial should return now (the scheduler's word, or somebody's who stops it). Waits for the scheduler's
+ * MANTA_TRIAL_STOP: the trial should return now (the scheduler's word, or somebody's who stops it). Waits for the scheduler's
  * decision where there is one to take, at most as long as the driver lives; else it costs a copy and blocks only where
  * the driver is thousands of reports behind. A metric of another name is recorded. */
 MANTA_API int manta_trial_report(manta_trial *t, int64_t step, const char *metric, double value);
@@ -155,7 +155,7 @@ MANTA_API manta_status manta_trial_fail(manta_trial *t, const char *format, ...)
 
 /* ---- a sweep ------------------------------------------------------------------------------------------------------- */
 
-enum { MANTA_MIN = 0, MANTA_MAX = 1 };
+enum { MANTA_SWEEP_MIN = 0, MANTA_SWEEP_MAX = 1 };
 
 /* A program as trial. In its arguments {NAME} is the value of a parameter, {params} all as one JSON object, {file} the path
  * of a file with the same, {trial} the number; a lone {args} becomes --NAME=VALUE for each. Its environment has MANTA_TRIAL,
@@ -202,41 +202,41 @@ typedef struct manta_sweep_progress {
 } manta_sweep_progress;
 
 typedef struct manta_sweep_opts {
-    const char           *name;    /* 1 to 63 of A-Z a-z 0-9 . _ -; NULL: "sweep". Run it again: it resumes */
-    const char           *storage; /* folder for the folders of sweeps; NULL: $MANTA_SWEEPS, else ~/.manta/sweeps */
-    const char           *metric;
-    int                   mode;        /* MANTA_MIN or MANTA_MAX */
-    int64_t               trials;      /* 0: until time_s, or the grid's end */
-    double                time_s;      /* no trial is begun after so long, over all runs; those under way are stopped */
-    int                   concurrency; /* trials at a time; 0: as many as the cluster has room for */
-    const manta_param    *space;
-    const char *const    *constraints;  /* each must hold: "2*width + depth <= 4096" (linear); ended by NULL; may be NULL */
-    const char           *sampler;      /* random (default), grid, sobol, tpe, cmaes, gp; "exec:PROGRAM ARGS": ask and tell over
+    const char             *name;    /* 1 to 63 of A-Z a-z 0-9 . _ -; NULL: "sweep". Run it again: it resumes */
+    const char             *storage; /* folder for the folders of sweeps; NULL: $MANTA_SWEEPS, else ~/.manta/sweeps */
+    const char             *metric;
+    int                     mode;        /* MANTA_SWEEP_MIN or MANTA_SWEEP_MAX */
+    int64_t                 trials;      /* 0: until time_s, or the grid's end */
+    double                  time_s;      /* no trial is begun after so long, over all runs; those under way are stopped */
+    int                     concurrency; /* trials at a time; 0: as many as the cluster has room for */
+    const manta_sweep_axis *space;
+    const char *const      *constraints;  /* each must hold: "2*width + depth <= 4096" (linear); ended by NULL; may be NULL */
+    const char             *sampler;      /* random (default), grid, sobol, tpe, cmaes, gp; "exec:PROGRAM ARGS": ask and tell over
                                        its standard input and output, docs/sweeps.md */
-    const char           *sampler_opts; /* "startup=20,independent": docs/sweeps.md */
-    const char           *scheduler;    /* fifo (default), median, asha, asha_promote, hyperband, pbt */
-    const char           *scheduler_opts;
-    const char           *stop;       /* rules to stop by, "steps,limit=100; trial_plateau,window=6": docs/sweeps.md */
-    const char *const    *points;     /* JSON objects, tried first; ended by NULL; may be NULL */
-    const char           *importance; /* how parameters are weighed: fanova (default) or ped_anova; may change at a resume */
-    const char           *replay; /* "NAME" or "NAME:TRIAL": a trial that changes its parameters when and as that trial (else the
+    const char             *sampler_opts; /* "startup=20,independent": docs/sweeps.md */
+    const char             *scheduler;    /* fifo (default), median, asha, asha_promote, hyperband, pbt */
+    const char             *scheduler_opts;
+    const char             *stop;       /* rules to stop by, "steps,limit=100; trial_plateau,window=6": docs/sweeps.md */
+    const char *const      *points;     /* JSON objects, tried first; ended by NULL; may be NULL */
+    const char             *importance; /* how parameters are weighed: fanova (default) or ped_anova; may change at a resume */
+    const char             *replay; /* "NAME" or "NAME:TRIAL": a trial that changes its parameters when and as that trial (else the
                                        best) of an earlier PBT sweep did, from that one's first point on. Instead of a
                                        scheduler; `trials` is then 1 */
-    const char *const    *warm_start; /* names of sweeps whose results the sampler (tpe, cmaes or gp) is told first, whatever the
+    const char *const      *warm_start; /* names of sweeps whose results the sampler (tpe, cmaes or gp) is told first, whatever the
                                        scheduler; the sampler counts them, the scheduler's rungs and brackets do not */
-    double                cpus;       /* of a trial; 0: 1; -1: none */
-    double                gpus;
-    int64_t               memory;
-    const manta_resource *resources;
-    int                   resource_count;
-    int                   retries;          /* of a trial that failed; 0: 2; MANTA_NO_RETRY: none */
-    double                trial_timeout_s;  /* of one attempt; then it is killed and counts as failed; 0: none */
-    double                silent_timeout_s; /* ... without a report */
-    uint64_t              seed;
-    bool                  ordered; /* results reach the sampler in the order of trials, so that, with scheduler fifo, a sweep
+    double                  cpus;       /* of a trial; 0: 1; -1: none */
+    double                  gpus;
+    int64_t                 memory;
+    const manta_resource   *resources;
+    int                     resource_count;
+    int                     retries;          /* of a trial that failed; 0: 2; MANTA_NO_RETRY: none */
+    double                  trial_timeout_s;  /* of one attempt; then it is killed and counts as failed; 0: none */
+    double                  silent_timeout_s; /* ... without a report */
+    uint64_t                seed;
+    bool                    ordered; /* results reach the sampler in the order of trials, so that, with scheduler fifo, a sweep
                                        is the same whatever is killed, on any number of nodes */
-    const void           *data;    /* for manta_trial_data; borrowed */
-    size_t                data_size;
+    const void             *data;    /* for manta_trial_data; borrowed */
+    size_t                  data_size;
     const manta_sweep_command *command; /* instead of a function: manta_sweep_run's trial is NULL */
     /* Called by the thread that runs the sweep, four times a second at most and at the end. Nonzero: stop, as by
      * manta_sweep_tell(MANTA_SWEEP_STOP). */
@@ -336,10 +336,10 @@ MANTA_API int manta_sweep_names(const char *storage, int (*fn)(void *user, const
 MANTA_API manta_status manta_sweep_export(const manta_sweep_view *view, const char *format, FILE *to, manta_error *e);
 
 /* One parameter of a trial. */
-enum { MANTA_VALUE_TEXT, MANTA_VALUE_NUMBER, MANTA_VALUE_BOOL };
+enum { MANTA_SWEEP_VALUE_TEXT, MANTA_SWEEP_VALUE_NUMBER, MANTA_SWEEP_VALUE_BOOL };
 typedef struct manta_sweep_param {
     const char *name, *text; /* text: the value as it stands in JSON, a string without its quotes */
-    int         kind;        /* MANTA_VALUE_ */
+    int         kind;        /* MANTA_SWEEP_VALUE_ */
     double      number;      /* of a number; 0 or 1 of a bool */
 } manta_sweep_param;
 /* Calls `fn` with each parameter of a trial, in the order of the space, until it returns nonzero, and returns that; -1: no

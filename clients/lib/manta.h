@@ -624,13 +624,13 @@ typedef struct manta_bundle { /* one part, which stands on one node; at least on
     int                   resource_count;
 } manta_bundle;
 enum {
-    MANTA_PACK = 0 /* on few nodes */,
-    MANTA_SPREAD = 1 /* on many */,
-    MANTA_STRICT_PACK = 2 /* on one */,
-    MANTA_STRICT_SPREAD = 3 /* each on a node of its own */
+    MANTA_PG_PACK = 0 /* on few nodes */,
+    MANTA_PG_SPREAD = 1 /* on many */,
+    MANTA_PG_STRICT_PACK = 2 /* on one */,
+    MANTA_PG_STRICT_SPREAD = 3 /* each on a node of its own */
 };
 typedef struct manta_pg_opts {
-    int         strategy;   /* MANTA_PACK ...; the strict ones are kept to or the group waits */
+    int         strategy;   /* MANTA_PG_PACK ...; the strict ones are kept to or the group waits */
     const char *name;       /* found by manta_pg_find; NULL: none */
     const char *name_space; /* of the name; NULL: the job's */
     bool        detached;   /* it stays when its job ends, until it is removed; it needs a name. EUNSUPPORTED where each job has a
@@ -695,12 +695,12 @@ MANTA_API void         manta_region_close(manta_region *region);
     }
 #define MANTA_NO_ARGS 0, NULL
 
-#define MANTA_CONSTRUCTOR(name) __attribute__((constructor)) static void manta_construct_##name(void)
+#define MANTA_REGISTER_BEFORE_MAIN(name) __attribute__((constructor)) static void manta_construct_##name(void)
 
 /* Raw form: MANTA_REGISTER(train, "lyr>y"); with manta_status train(manta_ctx *, int, const manta_arg *). */
 #define MANTA_REGISTER(fn, sig) \
     static manta_entry manta_entry_##fn = {#fn, sig, fn, __FILE__, __LINE__, NULL, NULL, 0, NULL}; \
-    MANTA_CONSTRUCTOR(fn) \
+    MANTA_REGISTER_BEFORE_MAIN(fn) \
     { \
         manta_register(&manta_entry_##fn); \
     } \
@@ -710,7 +710,7 @@ MANTA_API void         manta_region_close(manta_region *region);
  * .methods = {{"get", "s>y@read", store_get}}, .groups = {{"read", 8}}); */
 #define MANTA_ACTOR_TYPE(tag, ...) \
     static manta_actor_type manta_actor_type_##tag = {.name = #tag, .file = __FILE__, .line = __LINE__, __VA_ARGS__}; \
-    MANTA_CONSTRUCTOR(tag) \
+    MANTA_REGISTER_BEFORE_MAIN(tag) \
     { \
         manta_register_actor(&manta_actor_type_##tag); \
     } \
@@ -725,7 +725,7 @@ MANTA_API void         manta_region_close(manta_region *region);
                                                       .methods = {__VA_ARGS__}, \
                                                       .file = __FILE__, \
                                                       .line = __LINE__}; \
-    MANTA_CONSTRUCTOR(tag) \
+    MANTA_REGISTER_BEFORE_MAIN(tag) \
     { \
         manta_register_actor(&manta_actor_type_##tag); \
     } \

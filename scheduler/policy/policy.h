@@ -74,7 +74,7 @@ bool policy_is_feasible(const struct policy_node *const *nodes, uint32_t node_co
 
 /* ---- placement groups: group.c ---- */
 
-enum policy_strategy { /* numbers agree with enum ctl_strategy, GroupRequest.strategy and the public MANTA_PACK... */
+enum policy_strategy { /* numbers agree with enum ctl_strategy, GroupRequest.strategy and the public MANTA_PG_PACK... */
                        POLICY_GROUP_PACK = 0,          /* on few nodes */
                        POLICY_GROUP_SPREAD = 1,        /* on many */
                        POLICY_GROUP_STRICT_PACK = 2,   /* on one, or not at all */

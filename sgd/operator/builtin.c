@@ -54,7 +54,7 @@ static manta_status params_name(manta_sgd *t, struct builtin *b)
         int64_t                 shape[MT_TENSOR_DIMS_MAX];
         for (uint32_t d = 0; d < item->ndim; d++)
             shape[d] = (int64_t)item->shape[d];
-        manta_status code = manta_sgd_param(t, item->name, MANTA_F32, (int)item->ndim, shape, &b->values[i], &b->gradients[i]);
+        manta_status code = manta_sgd_param(t, item->name, MANTA_SGD_F32, (int)item->ndim, shape, &b->values[i], &b->gradients[i]);
         if (code != MANTA_OK)
             return code;
     }
@@ -167,7 +167,7 @@ static manta_status report(manta_sgd *t, mt_status st, const float *metrics)
     return code ? code : manta_sgd_metric(t, "accuracy", (double)metrics[SGD_METRIC_CORRECT] / samples);
 }
 
-static struct sgd_batch batch_of(const manta_batch *b)
+static struct sgd_batch batch_of(const manta_sgd_batch *b)
 {
     return (struct sgd_batch){.records = b->data,
                               .labels = b->labels,
@@ -187,7 +187,7 @@ static void part_ready(void *user, size_t begin, size_t end)
             (void)manta_sgd_ready(b->in, &b->gradients[i], (int64_t)(begin - params->items[i].offset), (int64_t)(end - begin));
 }
 
-static manta_status train_batch(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status train_batch(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct builtin  *own = self;
     struct sgd_batch batch = batch_of(b);
@@ -202,7 +202,7 @@ static manta_status train_batch(manta_sgd *t, void *self, const manta_batch *b)
                   metrics);
 }
 
-static manta_status validate_batch(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status validate_batch(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct builtin  *own = self;
     struct sgd_batch batch = batch_of(b);
@@ -224,8 +224,8 @@ static void teardown(manta_sgd *t, void *self)
     { \
         return setup(t, self, data_name, make_##name); \
     } \
-    MANTA_OPERATOR(name, .setup = setup_##name, .init = init, .train_batch = train_batch, .validate_batch = validate_batch, \
-                   .teardown = teardown, .sets_gradients = true, .validate_batch_max = validate_max)
+    MANTA_SGD_OPERATOR(name, .setup = setup_##name, .init = init, .train_batch = train_batch, .validate_batch = validate_batch, \
+                       .teardown = teardown, .sets_gradients = true, .validate_batch_max = validate_max)
 
 /* ---- mlp ---- */
 
@@ -291,10 +291,10 @@ BUILTIN(cnn, sgd_builtin_classes, EVALUATE_BATCH);
 
 static manta_status text(manta_sgd *t, struct sgd_inputs *out)
 {
-    const char     *path = manta_sgd_conf_str(t, "data", NULL);
-    int64_t         context = manta_sgd_conf_i64(t, "context", GPT2_CONTEXT);
-    manta_data_opts opts = {.format = MANTA_TOKENS, .record = context, .shuffle = true};
-    manta_status    code = manta_sgd_data(t, path, &opts);
+    const char         *path = manta_sgd_conf_str(t, "data", NULL);
+    int64_t             context = manta_sgd_conf_i64(t, "context", GPT2_CONTEXT);
+    manta_sgd_data_opts opts = {.format = MANTA_SGD_TOKENS, .record = context, .shuffle = true};
+    manta_status        code = manta_sgd_data(t, path, &opts);
     opts.validate = true;
     opts.shuffle = false;
     if (code == MANTA_OK)

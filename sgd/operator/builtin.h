@@ -10,9 +10,9 @@
 
 /* Data, as a model needs to know it. */
 struct sgd_inputs {
-    manta_data_info info;  /* of the data to train with */
-    uint32_t        count; /* elements of a record */
-    struct sgd_cast cast;  /* of each to what the network sees */
+    manta_sgd_data_shape info;  /* of the data to train with */
+    uint32_t             count; /* elements of a record */
+    struct sgd_cast      cast;  /* of each to what the network sees */
 };
 
 /* Names the data that the configuration describes: records of numbers with labels (manta_sgd.h, manta_sgd_fit). */

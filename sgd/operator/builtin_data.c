@@ -26,10 +26,10 @@ static manta_status format_find(manta_sgd *t, const struct asked *a, int *out)
     static const struct {
         const char *name, *end;
         int         format;
-    } known[] = {{"idx", NULL, MANTA_IDX}, {"csv", ".csv", MANTA_CSV}, {"npy", ".npy", MANTA_NPY}};
+    } known[] = {{"idx", NULL, MANTA_SGD_IDX}, {"csv", ".csv", MANTA_SGD_CSV}, {"npy", ".npy", MANTA_SGD_NPY}};
     struct stat info;
 
-    *out = MANTA_IDX;
+    *out = MANTA_SGD_IDX;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (a->format ? strcmp(a->format, known[i].name) == 0 : a->data && known[i].end && ends_with(a->data, known[i].end))
             return *out = known[i].format, MANTA_OK;
@@ -50,18 +50,19 @@ static manta_status asked_check(manta_sgd *t, const struct asked *a, int format)
         const char *name, *value, *what;
         bool        is_fit, is_needed;
     } entries[] = {
-        {"data", a->data, "the path of the file", true, format != MANTA_IDX},
-        {"label", a->label, "the column with the label, by its name or its number", format == MANTA_CSV, format == MANTA_CSV},
-        {"labels", a->labels, "the path of the array with the labels", format == MANTA_NPY, format == MANTA_NPY},
-        {"validate", a->validate, "", format != MANTA_IDX, false},
+        {"data", a->data, "the path of the file", true, format != MANTA_SGD_IDX},
+        {"label", a->label, "the column with the label, by its name or its number", format == MANTA_SGD_CSV,
+         format == MANTA_SGD_CSV},
+        {"labels", a->labels, "the path of the array with the labels", format == MANTA_SGD_NPY, format == MANTA_SGD_NPY},
+        {"validate", a->validate, "", format != MANTA_SGD_IDX, false},
         {"validate_labels", a->validate_labels, "the path of the array with the labels to validate with",
-         format == MANTA_NPY && a->validate, format == MANTA_NPY && a->validate},
+         format == MANTA_SGD_NPY && a->validate, format == MANTA_SGD_NPY && a->validate},
     };
-    static const char *const names[] = {[MANTA_IDX] = "IDX", [MANTA_CSV] = "CSV", [MANTA_NPY] = "npy"};
+    static const char *const names[] = {[MANTA_SGD_IDX] = "IDX", [MANTA_SGD_CSV] = "CSV", [MANTA_SGD_NPY] = "npy"};
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         if (entries[i].value && !entries[i].is_fit)
             return manta_sgd_fail(t, MANTA_EINVAL, "config %s is \"%.60s\": %s data%s has none", entries[i].name, entries[i].value,
-                                  names[format], format == MANTA_NPY && !a->validate ? " without config validate" : "");
+                                  names[format], format == MANTA_SGD_NPY && !a->validate ? " without config validate" : "");
         if (!entries[i].value && entries[i].is_needed)
             return manta_sgd_fail(t, MANTA_EINVAL, "config %s is missing: for %s data it is %s", entries[i].name, names[format],
                                   entries[i].what);
@@ -72,18 +73,19 @@ static manta_status asked_check(manta_sgd *t, const struct asked *a, int format)
 /* Training data is shuffled; what is to be validated with stands as it is. */
 static manta_status data_name(manta_sgd *t, const struct asked *a, int format)
 {
-    manta_data_opts opts = {.format = format, .shuffle = true, .label_name = a->label, .labels = a->labels, .classes = a->classes};
-    manta_status    code = manta_sgd_data(t, a->data, &opts);
-    const char     *validate = format == MANTA_IDX ? a->data : a->validate;
+    manta_sgd_data_opts opts = {
+        .format = format, .shuffle = true, .label_name = a->label, .labels = a->labels, .classes = a->classes};
+    manta_status code = manta_sgd_data(t, a->data, &opts);
+    const char  *validate = format == MANTA_SGD_IDX ? a->data : a->validate;
     opts.shuffle = false;
     opts.validate = true;
     opts.labels = a->validate_labels;
-    return code == MANTA_OK && (validate || format == MANTA_IDX) ? manta_sgd_data(t, validate, &opts) : code;
+    return code == MANTA_OK && (validate || format == MANTA_SGD_IDX) ? manta_sgd_data(t, validate, &opts) : code;
 }
 
-static manta_status sets_check(manta_sgd *t, const struct asked *a, manta_data_info *info)
+static manta_status sets_check(manta_sgd *t, const struct asked *a, manta_sgd_data_shape *info)
 {
-    manta_data_info validate;
+    manta_sgd_data_shape validate;
     (void)manta_sgd_data_info(t, false, info);
     if (!sgd_cast_is_known((struct sgd_element){info->kind, (uint32_t)info->width}))
         return manta_sgd_fail(t, MANTA_EUNSUPPORTED,

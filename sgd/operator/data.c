@@ -55,7 +55,7 @@ static mt_status tokens_load(manta_sgd *t, const char *path, int which, uint32_t
     return st;
 }
 
-static mt_status csv_load(manta_sgd *t, const char **of, int which, const manta_data_opts *opts, char *where,
+static mt_status csv_load(manta_sgd *t, const char **of, int which, const manta_sgd_data_opts *opts, char *where,
                           struct sgd_source *source)
 {
     struct sgd_csv csv = {.path = *of,
@@ -72,17 +72,17 @@ static mt_status csv_load(manta_sgd *t, const char **of, int which, const manta_
 
 /* The data of one format, from the path *of. An error says which of the texts that were given it is about (*of), and in `where`
  * at which place of the file, if it knows. */
-static mt_status source_load(manta_sgd *t, const char **of, const manta_data_opts *opts, char where[SGD_WHERE_BYTES],
+static mt_status source_load(manta_sgd *t, const char **of, const manta_sgd_data_opts *opts, char where[SGD_WHERE_BYTES],
                              struct sgd_source *source)
 {
     const char *path = *of;
     int         which = opts->validate ? 1 : 0;
     switch (opts->format) {
-    case MANTA_RECORDS: return sgd_dataset_map(path, (uint64_t)opts->record, (uint64_t)opts->skip, &source->set);
-    case MANTA_IDX: return idx_load(t, path, which, source);
-    case MANTA_TOKENS: return tokens_load(t, path, which, (uint32_t)opts->record, source);
-    case MANTA_CSV: return csv_load(t, of, which, opts, where, source);
-    case MANTA_NPY:
+    case MANTA_SGD_RECORDS: return sgd_dataset_map(path, (uint64_t)opts->record, (uint64_t)opts->skip, &source->set);
+    case MANTA_SGD_IDX: return idx_load(t, path, which, source);
+    case MANTA_SGD_TOKENS: return tokens_load(t, path, which, (uint32_t)opts->record, source);
+    case MANTA_SGD_CSV: return csv_load(t, of, which, opts, where, source);
+    case MANTA_SGD_NPY:
         return sgd_npy_map(path, opts->labels, opts->classes > 0 ? (uint32_t)opts->classes : 0, of, where, &source->set);
     default: return mt_error(MT_EINVAL, 0, "data: unknown format");
     }
@@ -90,7 +90,7 @@ static mt_status source_load(manta_sgd *t, const char **of, const manta_data_opt
 
 static const char *default_path(int format)
 {
-    return format == MANTA_IDX ? SGD_FASHION_MNIST_DIR : SGD_BIBLE_PATH;
+    return format == MANTA_SGD_IDX ? SGD_FASHION_MNIST_DIR : SGD_BIBLE_PATH;
 }
 
 /* "config NAME: " where this text is a value of the configuration, so that its writer finds it. */
@@ -112,7 +112,7 @@ static manta_status data_refuse(manta_sgd *t, mt_status st, const char *of, int 
     return sgd_operator_fault(t, st, text);
 }
 
-manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opts *opts)
+manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_sgd_data_opts *opts)
 {
     if (!opts || !sgd_operator_of(t)->is_in_setup)
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: name it in setup, with its opts", path ? path : "");
@@ -122,9 +122,9 @@ manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opt
 
     if (source->is_there)
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: name it once", path ? path : "");
-    if (!path && opts->format != MANTA_IDX && opts->format != MANTA_TOKENS)
+    if (!path && opts->format != MANTA_SGD_IDX && opts->format != MANTA_SGD_TOKENS)
         return manta_sgd_fail(t, MANTA_EINVAL, "data: no path");
-    bool has_size = opts->format == MANTA_RECORDS || opts->format == MANTA_TOKENS;
+    bool has_size = opts->format == MANTA_SGD_RECORDS || opts->format == MANTA_SGD_TOKENS;
     if (has_size && (opts->record <= 0 || opts->record > UINT32_MAX || opts->skip < 0))
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: records of %lld after %lld others", path ? path : "",
                               (long long)opts->record, (long long)opts->skip);
@@ -140,16 +140,16 @@ manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_data_opt
     return MANTA_OK;
 }
 
-bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_data_info *out)
+bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_sgd_data_shape *out)
 {
     const struct sgd_source *source = &sgd_operator_of(t)->sources[validate];
     if (!source->is_there)
         return false;
-    *out = (manta_data_info){.count = (int64_t)source->set.count,
-                             .record = source->set.record_size,
-                             .classes = (int)source->set.classes,
-                             .kind = source->set.element.kind,
-                             .width = (int)source->set.element.width};
+    *out = (manta_sgd_data_shape){.count = (int64_t)source->set.count,
+                                  .record = source->set.record_size,
+                                  .classes = (int)source->set.classes,
+                                  .kind = source->set.element.kind,
+                                  .width = (int)source->set.element.width};
     return true;
 }
 

@@ -20,17 +20,17 @@ struct sgd_chunk {
     _Alignas(64) unsigned char bytes[];
 };
 
-static manta_operator *registered; /* a constructor's work: nothing writes it once manta_init has run */
+static manta_sgd_operator *registered; /* a constructor's work: nothing writes it once manta_init has run */
 
-void manta_operator_register(manta_operator *op)
+void manta_sgd_operator_register(manta_sgd_operator *op)
 {
     op->next = registered;
     registered = op;
 }
 
-static const manta_operator *find(const char *name)
+static const manta_sgd_operator *find(const char *name)
 {
-    for (const manta_operator *op = registered; op; op = op->next)
+    for (const manta_sgd_operator *op = registered; op; op = op->next)
         if (strcmp(op->name, name) == 0)
             return op;
     return NULL;
@@ -198,7 +198,7 @@ manta_status manta_sgd_param(manta_sgd *t, const char *name, int type, int ndim,
     uint64_t dims[MT_TENSOR_DIMS_MAX];
     size_t   offset, count = sgd_operator_of(t)->model.params.items_count;
 
-    if (!sgd_operator_of(t)->is_in_setup || type != MANTA_F32 || !value || !gradient || ndim < 0 || ndim > MT_TENSOR_DIMS_MAX)
+    if (!sgd_operator_of(t)->is_in_setup || type != MANTA_SGD_F32 || !value || !gradient || ndim < 0 || ndim > MT_TENSOR_DIMS_MAX)
         return manta_sgd_fail(t, MANTA_EINVAL, "parameter %.100s: float32 of 0 to %d dimensions, named in setup", name,
                               MT_TENSOR_DIMS_MAX);
     for (int d = 0; d < ndim; d++) {
@@ -302,16 +302,16 @@ static void model_init(struct sgd_model *model, uint64_t seed, float *params)
         manta_sgd_fail(t, MANTA_ETASK, "operator %.100s: init failed", t->op->name); /* comes out of the first step */
 }
 
-typedef manta_status batch_fn(manta_sgd *t, void *self, const manta_batch *b);
+typedef manta_status batch_fn(manta_sgd *t, void *self, const manta_sgd_batch *b);
 
 static mt_status batch_run(manta_sgd *t, batch_fn *fn, const struct sgd_batch *batch, float *metrics)
 {
-    manta_batch b = {.data = batch->records,
-                     .labels = batch->labels,
-                     .count = batch->count,
-                     .record = batch->record_size,
-                     .numbers = batch->indices,
-                     .sample = batch->sample};
+    manta_sgd_batch b = {.data = batch->records,
+                         .labels = batch->labels,
+                         .count = batch->count,
+                         .record = batch->record_size,
+                         .numbers = batch->indices,
+                         .sample = batch->sample};
     memset(metrics, 0, (SGD_METRICS + t->model.extra_metrics) * sizeof *metrics);
     metrics[SGD_METRIC_SAMPLES] = (float)batch->count;
     t->metrics = metrics;
@@ -404,10 +404,10 @@ static mt_status setup_run(manta_sgd *t)
 
 mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_OPERATOR_TEXT], manta_sgd **out)
 {
-    const manta_operator *op = find(opts->name);
+    const manta_sgd_operator *op = find(opts->name);
     if (!op || !op->setup || !op->train_batch) {
         snprintf(text, SGD_OPERATOR_TEXT, "no operator \"%.100s\"%s", opts->name,
-                 op ? " with setup and train_batch" : " in this program: is its MANTA_OPERATOR linked?");
+                 op ? " with setup and train_batch" : " in this program: is its MANTA_SGD_OPERATOR linked?");
         return mt_error(MT_EINVAL, 0, "open operator");
     }
     manta_sgd *t = calloc(1, sizeof *t);

@@ -40,31 +40,31 @@ struct sgd_lent {
 };
 
 struct manta_sgd {
-    const manta_operator *op;
-    void                 *self;
-    struct sgd_model      model;
-    struct sgd_binding   *bindings;                 /* as many as model.params.items */
-    struct sgd_source     sources[2];               /* to train with, to validate with */
-    char                  asked[SGD_OPERATOR_TEXT]; /* names that were asked for, with a blank before and after each */
-    bool                  is_strict;
-    const char           *config; /* "NAME=value" with their ends, then an empty one; borrowed */
-    const void           *lent;   /* a worker's view of lent data, borrowed; NULL: this is the driver */
-    size_t                lent_size;
-    bool                  shares_cpus;                       /* sgd_operator_shares */
-    bool                  is_in_setup, is_driver, is_spread; /* is_spread: workers may be on other nodes than the driver */
-    uint32_t              device, devices, devices_max;      /* which of how many; what setup allows, 0: any */
-    double                gpus;                              /* that each worker reserves by default */
-    manta_sgd            *first;                             /* device 0's, which owns the data that all use; NULL: this is it */
-    uint64_t              seed;
-    uint32_t              micro_batch;
-    const uint64_t       *step; /* the trainer's; NULL: none yet */
-    char                  names[SGD_METRIC_NAMES][MT_NAME_BYTES_MAX];
-    uint32_t              names_count;
-    float                *metrics; /* of the batch under way */
-    uint32_t              batch_count;
-    struct sgd_chunk     *chunks; /* of manta_sgd_alloc */
-    manta_status          failed; /* the first error that was told, and its text */
-    char                  text[SGD_OPERATOR_TEXT];
+    const manta_sgd_operator *op;
+    void                     *self;
+    struct sgd_model          model;
+    struct sgd_binding       *bindings;                 /* as many as model.params.items */
+    struct sgd_source         sources[2];               /* to train with, to validate with */
+    char                      asked[SGD_OPERATOR_TEXT]; /* names that were asked for, with a blank before and after each */
+    bool                      is_strict;
+    const char               *config; /* "NAME=value" with their ends, then an empty one; borrowed */
+    const void               *lent;   /* a worker's view of lent data, borrowed; NULL: this is the driver */
+    size_t                    lent_size;
+    bool                      shares_cpus;                       /* sgd_operator_shares */
+    bool                      is_in_setup, is_driver, is_spread; /* is_spread: workers may be on other nodes than the driver */
+    uint32_t                  device, devices, devices_max;      /* which of how many; what setup allows, 0: any */
+    double                    gpus;                              /* that each worker reserves by default */
+    manta_sgd                *first; /* device 0's, which owns the data that all use; NULL: this is it */
+    uint64_t                  seed;
+    uint32_t                  micro_batch;
+    const uint64_t           *step; /* the trainer's; NULL: none yet */
+    char                      names[SGD_METRIC_NAMES][MT_NAME_BYTES_MAX];
+    uint32_t                  names_count;
+    float                    *metrics; /* of the batch under way */
+    uint32_t                  batch_count;
+    struct sgd_chunk         *chunks; /* of manta_sgd_alloc */
+    manta_status              failed; /* the first error that was told, and its text */
+    char                      text[SGD_OPERATOR_TEXT];
 };
 
 struct sgd_operator_opts {

@@ -199,10 +199,11 @@ static void real_print(double value, char *out, size_t size)
 
 static void value_print(const struct field *field, const void *at, char *out, size_t size)
 {
-    static const char *const kinds[] = {[MANTA_MOMENTUM] = "momentum", [MANTA_ADAMW] = "adamw"};
-    static const char *const schedules[] = {[MANTA_COSINE] = "cosine", [MANTA_CONSTANT] = "constant", [MANTA_STEP] = "step"};
+    static const char *const kinds[] = {[MANTA_SGD_MOMENTUM] = "momentum", [MANTA_SGD_ADAMW] = "adamw"};
+    static const char *const schedules[] = {
+        [MANTA_SGD_LR_COSINE] = "cosine", [MANTA_SGD_LR_CONSTANT] = "constant", [MANTA_SGD_LR_STEP] = "step"};
     if (strcmp(field->name, "optimizer.kind") == 0)
-        snprintf(out, size, "%s", kinds[*(const int *)at == MANTA_ADAMW]);
+        snprintf(out, size, "%s", kinds[*(const int *)at == MANTA_SGD_ADAMW]);
     else if (strcmp(field->name, "optimizer.schedule") == 0)
         snprintf(out, size, "%s", schedules[*(const unsigned *)at % 3]);
     else if (field->type == 'i')

@@ -118,12 +118,12 @@ void sgd_opts_resolve(const manta_sgd_opts *opts, manta_sgd_opts *out)
         o->checkpoint.every_s = real_or(o->checkpoint.every_s, MT_TRAIN_CHECKPOINT_S);
     o->checkpoint.keep = or_default(o->checkpoint.keep, KEEP_DEFAULT);
     o->checkpoint.score = o->checkpoint.score ? o->checkpoint.score : "loss";
-    o->optimizer.lr = real_or(o->optimizer.lr, o->optimizer.kind == MANTA_ADAMW ? 1e-3 : RATE_DEFAULT);
+    o->optimizer.lr = real_or(o->optimizer.lr, o->optimizer.kind == MANTA_SGD_ADAMW ? 1e-3 : RATE_DEFAULT);
     o->optimizer.momentum = real_or(o->optimizer.momentum, 0.9);
     o->optimizer.beta1 = real_or(o->optimizer.beta1, 0.9);
     o->optimizer.beta2 = real_or(o->optimizer.beta2, 0.999);
     o->optimizer.epsilon = real_or(o->optimizer.epsilon, 1e-8);
-    o->optimizer.weight_decay = real_or(o->optimizer.weight_decay, o->optimizer.kind == MANTA_ADAMW ? 0.01 : 0);
+    o->optimizer.weight_decay = real_or(o->optimizer.weight_decay, o->optimizer.kind == MANTA_SGD_ADAMW ? 0.01 : 0);
     o->optimizer.step_gamma = real_or(o->optimizer.step_gamma, 0.1);
     o->optimizer.step_epochs = or_default(o->optimizer.step_epochs, 1);
 }

@@ -642,7 +642,7 @@ MANTA_ACTOR(manta_sgd_worker, "ysyruu", worker_new, worker_free, {"ready", ">y",
 
 /* What a BLAS library reads when it is loaded, which is before this: it counts for the processes that the driver has
  * started. A zygote with threads could not fork, and a worker with more than one computes other bits. */
-MANTA_CONSTRUCTOR(blas_threads)
+MANTA_REGISTER_BEFORE_MAIN(blas_threads)
 {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }

@@ -250,12 +250,12 @@ struct params_call {
 static mt_status param_tell(void *user, const char *name, const char *text, const struct mt_literal *literal)
 {
     struct params_call *call = user;
-    manta_sweep_param   p = {name, text, MANTA_VALUE_TEXT, 0};
+    manta_sweep_param   p = {name, text, MANTA_SWEEP_VALUE_TEXT, 0};
     if (literal->kind == MT_LITERAL_BOOL)
-        p.kind = MANTA_VALUE_BOOL;
+        p.kind = MANTA_SWEEP_VALUE_BOOL;
     else if (literal->kind != MT_LITERAL_TEXT && literal->kind != MT_LITERAL_NULL)
-        p.kind = MANTA_VALUE_NUMBER;
-    p.number = literal->kind == MT_LITERAL_REAL ? literal->real : p.kind == MANTA_VALUE_TEXT ? 0 : (double)literal->integer;
+        p.kind = MANTA_SWEEP_VALUE_NUMBER;
+    p.number = literal->kind == MT_LITERAL_REAL ? literal->real : p.kind == MANTA_SWEEP_VALUE_TEXT ? 0 : (double)literal->integer;
     call->result = call->fn(call->user, &p);
     return call->result ? mt_error(MT_EEND, 0, "it has seen enough") : mt_ok();
 }

@@ -66,8 +66,8 @@ static manta_status numbers_check(const manta_sweep_opts *o, manta_error *e)
 {
     if (!o->metric || !o->metric[0] || strlen(o->metric) >= MT_NAME_BYTES_MAX)
         return swp_fail(e, MANTA_EINVAL, "metric is missing: the name of what trials report and the sweep is about");
-    if (o->mode != MANTA_MIN && o->mode != MANTA_MAX)
-        return swp_fail(e, MANTA_EINVAL, "mode is MANTA_MIN or MANTA_MAX");
+    if (o->mode != MANTA_SWEEP_MIN && o->mode != MANTA_SWEEP_MAX)
+        return swp_fail(e, MANTA_EINVAL, "mode is MANTA_SWEEP_MIN or MANTA_SWEEP_MAX");
     if (o->trials < 0 || o->concurrency < 0 || o->concurrency > MT_SWEEP_SLOTS_MAX || o->retries < MANTA_NO_RETRY)
         return swp_fail(e, MANTA_EINVAL, "trials, concurrency (at most %d) and retries can't be negative", MT_SWEEP_SLOTS_MAX);
     if (!(o->time_s >= 0) || !(o->trial_timeout_s >= 0) || !(o->silent_timeout_s >= 0) || !isfinite(o->time_s))
@@ -126,7 +126,7 @@ static manta_status replay_take(struct swp_plan *plan, const manta_sweep_opts *o
 
 static manta_status sampler_take(struct swp_plan *plan, const manta_sweep_opts *o, manta_error *e)
 {
-    struct swp_sampler_opts sampler = {.maximize = o->mode == MANTA_MAX};
+    struct swp_sampler_opts sampler = {.maximize = o->mode == MANTA_SWEEP_MAX};
     struct swp_problem      problem = {0};
     const char             *name = o->sampler ? o->sampler : "random";
     char                    text[OPTIONS_SIZE];
@@ -143,7 +143,7 @@ static manta_status sampler_take(struct swp_plan *plan, const manta_sweep_opts *
     st = swp_sampler_opts_parse(text, &sampler, &problem);
     if (st.code)
         return refuse(e, st, "sampler", &problem);
-    sampler.maximize = o->mode == MANTA_MAX;
+    sampler.maximize = o->mode == MANTA_SWEEP_MAX;
     manta_status code = o->replay ? replay_take(plan, o, &sampler, e) : points_take(plan, o, &sampler, e);
     if (code != MANTA_OK)
         return code;
@@ -158,7 +158,7 @@ static manta_status sampler_take(struct swp_plan *plan, const manta_sweep_opts *
 
 static manta_status scheduler_take(struct swp_plan *plan, const manta_sweep_opts *o, manta_error *e)
 {
-    struct swp_scheduler_opts scheduler = {.maximize = o->mode == MANTA_MAX};
+    struct swp_scheduler_opts scheduler = {.maximize = o->mode == MANTA_SWEEP_MAX};
     struct swp_problem        problem = {0};
     char                      text[OPTIONS_SIZE];
     snprintf(text, sizeof text, "%.500s,%.500s",
@@ -175,7 +175,7 @@ static manta_status scheduler_take(struct swp_plan *plan, const manta_sweep_opts
                         "\"NAME:TRIAL\"");
     scheduler.turns = plan->turns;
     scheduler.turn_count = plan->turn_count;
-    scheduler.maximize = o->mode == MANTA_MAX;
+    scheduler.maximize = o->mode == MANTA_SWEEP_MAX;
     st = swp_scheduler_new(&scheduler, plan->space, o->seed, &plan->scheduler, &problem);
     if (st.code)
         return refuse(e, st, "scheduler", &problem);
@@ -201,7 +201,7 @@ manta_status swp_plan_make(struct swp_plan *plan, const char *trial, const manta
     if (st.code)
         return refuse(e, st, "space", &problem);
     plan->config = (struct swp_driver_config){.space = plan->space,
-                                              .maximize = o->mode == MANTA_MAX,
+                                              .maximize = o->mode == MANTA_SWEEP_MAX,
                                               .is_ordered = o->ordered,
                                               .limit = o->trials ? (uint64_t)o->trials : UINT64_MAX,
                                               .window = o->concurrency == 1 ? 1 : 2 * (o->concurrency ? o->concurrency : 8),
@@ -328,7 +328,7 @@ manta_status swp_plan_check(const struct swp_plan *plan, const manta_sweep_opts 
     snprintf(all, sizeof all, "%.600s %.700s", o->scheduler ? o->scheduler : "fifo", or_none(o->scheduler_opts));
     code = code ? code : agree(j, "scheduler", all, e);
     code = code ? code : agree(j, "metric", o->metric, e);
-    code = code ? code : agree(j, "mode", o->mode == MANTA_MAX ? "max" : "min", e);
+    code = code ? code : agree(j, "mode", o->mode == MANTA_SWEEP_MAX ? "max" : "min", e);
     snprintf(text, sizeof text, "%" PRIu64, o->seed);
     code = code ? code : agree(j, "seed", text, e);
     code = code ? code : agree(j, "trial", plan->trial[0] ? plan->trial : "a command", e);

@@ -35,7 +35,7 @@ void         swp_plan_fini(struct swp_plan *plan);
 manta_status swp_plan_check(const struct swp_plan *plan, const manta_sweep_opts *opts, struct swp_journal *j, manta_error *e);
 
 /* plan_space.c: a user's space. EINVAL, ENOMEM. */
-mt_status swp_plan_space(const manta_param *params, const char *const *constraints, struct swp_space **out,
+mt_status swp_plan_space(const manta_sweep_axis *params, const char *const *constraints, struct swp_space **out,
                          struct swp_problem *problem);
 /* A text as a literal: true, false, null and numbers are such, all else is a text, which is borrowed. */
 struct mt_literal swp_plan_literal(const char *text);

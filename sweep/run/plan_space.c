@@ -208,19 +208,19 @@ static mt_status constraint_take(struct draft *d, const char *text, struct swp_c
 
 /* ---- all together ---- */
 
-static mt_status param_take(struct draft *d, const manta_param *in, struct swp_param *out, struct swp_problem *problem)
+static mt_status param_take(struct draft *d, const manta_sweep_axis *in, struct swp_param *out, struct swp_problem *problem)
 {
-    static const enum swp_kind kinds[] = {[MANTA_PARAM_UNIFORM] = SWP_UNIFORM,
-                                          [MANTA_PARAM_LOG_UNIFORM] = SWP_LOG_UNIFORM,
-                                          [MANTA_PARAM_NORMAL] = SWP_NORMAL,
-                                          [MANTA_PARAM_LOG_NORMAL] = SWP_LOG_NORMAL,
-                                          [MANTA_PARAM_INT] = SWP_INT,
-                                          [MANTA_PARAM_LOG_INT] = SWP_LOG_INT,
-                                          [MANTA_PARAM_CHOICE] = SWP_CATEGORICAL,
-                                          [MANTA_PARAM_ORDINAL] = SWP_ORDINAL,
-                                          [MANTA_PARAM_GRID] = SWP_GRID,
-                                          [MANTA_PARAM_CONST] = SWP_CONSTANT};
-    if (in->kind < MANTA_PARAM_UNIFORM || in->kind > MANTA_PARAM_CONST)
+    static const enum swp_kind kinds[] = {[MANTA_SWEEP_AXIS_UNIFORM] = SWP_UNIFORM,
+                                          [MANTA_SWEEP_AXIS_LOG_UNIFORM] = SWP_LOG_UNIFORM,
+                                          [MANTA_SWEEP_AXIS_NORMAL] = SWP_NORMAL,
+                                          [MANTA_SWEEP_AXIS_LOG_NORMAL] = SWP_LOG_NORMAL,
+                                          [MANTA_SWEEP_AXIS_INT] = SWP_INT,
+                                          [MANTA_SWEEP_AXIS_LOG_INT] = SWP_LOG_INT,
+                                          [MANTA_SWEEP_AXIS_CHOICE] = SWP_CATEGORICAL,
+                                          [MANTA_SWEEP_AXIS_ORDINAL] = SWP_ORDINAL,
+                                          [MANTA_SWEEP_AXIS_GRID] = SWP_GRID,
+                                          [MANTA_SWEEP_AXIS_CONST] = SWP_CONSTANT};
+    if (in->kind < MANTA_SWEEP_AXIS_UNIFORM || in->kind > MANTA_SWEEP_AXIS_CONST)
         return refuse(problem, in->name ? in->name : "", "its kind is %d, which is none", in->kind);
     *out = (struct swp_param){.name = in->name ? in->name : "", .kind = kinds[in->kind], .step = in->step};
     if (out->kind == SWP_NORMAL || out->kind == SWP_LOG_NORMAL)
@@ -231,10 +231,10 @@ static mt_status param_take(struct draft *d, const manta_param *in, struct swp_p
     return in->when ? when_take(d, out, in->when, problem) : mt_ok();
 }
 
-static mt_status draft_make(struct draft *d, const manta_param *params, const char *const *constraints, struct swp_space_def *def,
-                            struct swp_problem *problem)
+static mt_status draft_make(struct draft *d, const manta_sweep_axis *params, const char *const *constraints,
+                            struct swp_space_def *def, struct swp_problem *problem)
 {
-    for (; params && params->kind != MANTA_PARAM_END; params++) {
+    for (; params && params->kind != MANTA_SWEEP_AXIS_END; params++) {
         if (def->param_count == MT_SWEEP_PARAMS_MAX)
             return refuse(problem, "space", "it has more than %d parameters", MT_SWEEP_PARAMS_MAX);
         MT_TRY(param_take(d, params, &d->params[def->param_count++], problem));
@@ -249,7 +249,7 @@ static mt_status draft_make(struct draft *d, const manta_param *params, const ch
     return mt_ok();
 }
 
-mt_status swp_plan_space(const manta_param *params, const char *const *constraints, struct swp_space **out,
+mt_status swp_plan_space(const manta_sweep_axis *params, const char *const *constraints, struct swp_space **out,
                          struct swp_problem *problem)
 {
     struct swp_space_def def = {0};

@@ -142,14 +142,14 @@ static void answer_wait(struct swp_slot_side *slot)
 int manta_trial_report(manta_trial *t, int64_t step, const char *metric, double value)
 {
     if (!t)
-        return MANTA_STOP;
+        return MANTA_TRIAL_STOP;
     struct swp_slot_side *slot = t->slot;
     bool                  is_it = metric && strcmp(metric, slot->setup.metric) == 0, is_asked = false;
     struct swp_wire       m = {.kind = SWP_WIRE_REPORT, .trial = t->number, .run = t->run, .step = step};
     memcpy(&m.number, &value, sizeof value);
     if (step < 0) {
         swp_trial_fault(t, true, "it reports step %" PRId64 ": steps begin at 0", step);
-        return MANTA_STOP;
+        return MANTA_TRIAL_STOP;
     }
     if (is_it)
         t->has_reported = true;
@@ -167,7 +167,7 @@ int manta_trial_report(manta_trial *t, int64_t step, const char *metric, double 
     swp_slot_say(slot, &m, is_asked);
     if (is_asked)
         answer_wait(slot);
-    return swp_slot_is_stopped(slot) ? MANTA_STOP : MANTA_CONTINUE;
+    return swp_slot_is_stopped(slot) ? MANTA_TRIAL_STOP : MANTA_TRIAL_CONTINUE;
 }
 
 /* ---- state ---- */

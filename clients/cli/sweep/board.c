@@ -67,9 +67,9 @@ static void put_bytes(struct message *m, unsigned field, const void *data, size_
 static int param_put(void *user, const manta_sweep_param *p)
 {
     struct message *info = user, entry = {.size = 0}, value = {.size = 0};
-    if (p->kind == MANTA_VALUE_NUMBER)
+    if (p->kind == MANTA_SWEEP_VALUE_NUMBER)
         put_double(&value, 2, p->number);
-    else if (p->kind == MANTA_VALUE_BOOL)
+    else if (p->kind == MANTA_SWEEP_VALUE_BOOL)
         put_varint(&value, 4 << 3), put_varint(&value, p->number != 0);
     else
         put_bytes(&value, 3, p->text, strlen(p->text));

@@ -57,11 +57,11 @@ enum { KEYS = sizeof keys / sizeof *keys };
 static const struct {
     const char *name;
     int         kind;
-} kinds[] = {{"uniform", MANTA_PARAM_UNIFORM}, {"loguniform", MANTA_PARAM_LOG_UNIFORM},
-             {"normal", MANTA_PARAM_NORMAL},   {"lognormal", MANTA_PARAM_LOG_NORMAL},
-             {"int", MANTA_PARAM_INT},         {"logint", MANTA_PARAM_LOG_INT},
-             {"choice", MANTA_PARAM_CHOICE},   {"ordinal", MANTA_PARAM_ORDINAL},
-             {"grid", MANTA_PARAM_GRID}};
+} kinds[] = {{"uniform", MANTA_SWEEP_AXIS_UNIFORM}, {"loguniform", MANTA_SWEEP_AXIS_LOG_UNIFORM},
+             {"normal", MANTA_SWEEP_AXIS_NORMAL},   {"lognormal", MANTA_SWEEP_AXIS_LOG_NORMAL},
+             {"int", MANTA_SWEEP_AXIS_INT},         {"logint", MANTA_SWEEP_AXIS_LOG_INT},
+             {"choice", MANTA_SWEEP_AXIS_CHOICE},   {"ordinal", MANTA_SWEEP_AXIS_ORDINAL},
+             {"grid", MANTA_SWEEP_AXIS_GRID}};
 
 void sweep_keys_print(FILE *to)
 {
@@ -181,7 +181,7 @@ static bool key_set(const struct at *at, const struct key *key, const yaml_node_
     case TEXT: *(const char **)to = text; return true;
     case REAL: return number(at, text, (double *)to);
     case MODE:
-        *(int *)to = is_true ? MANTA_MAX : MANTA_MIN;
+        *(int *)to = is_true ? MANTA_SWEEP_MAX : MANTA_SWEEP_MIN;
         return is_true || strcmp(text, "min") == 0 ? true : fail(at, "is min or max, not \"%.60s\"", text);
     case BOOL:
         *(bool *)to = is_true;
@@ -224,8 +224,8 @@ static bool mapping(const struct at *of, const yaml_node_t *node, const char *na
 
 static bool param_key(const struct at *at, const yaml_node_t *value, void *user)
 {
-    manta_param *p = user;
-    const char  *text;
+    manta_sweep_axis *p = user;
+    const char       *text;
     if (strcmp(at->name, "values") == 0)
         return list(at, value, &p->values);
     if (!scalar(at, value, &text))
@@ -255,7 +255,7 @@ static bool param_key(const struct at *at, const yaml_node_t *value, void *user)
 static bool param(const struct at *at, const yaml_node_t *value, void *user)
 {
     struct sweep_file *f = at->f;
-    manta_param       *p = &f->params[f->count];
+    manta_sweep_axis  *p = &f->params[f->count];
     char              *name = keep(at, strlen(at->name) + 1);
     (void)user;
     if (f->count == FILE_PARAMS_MAX)
@@ -266,12 +266,12 @@ static bool param(const struct at *at, const yaml_node_t *value, void *user)
     f->count++;
     p->name = name;
     if (value->type == YAML_SEQUENCE_NODE) {
-        p->kind = MANTA_PARAM_CHOICE;
+        p->kind = MANTA_SWEEP_AXIS_CHOICE;
         return list(at, value, &p->values);
     }
     if (value->type == YAML_SCALAR_NODE) {
         const char **one = keep(at, 2 * sizeof *one);
-        p->kind = MANTA_PARAM_CONST;
+        p->kind = MANTA_SWEEP_AXIS_CONST;
         p->values = one;
         return one && scalar(at, value, &one[0]);
     }

@@ -32,7 +32,7 @@ struct sweep_file {
     manta_sweep_command command;
     const char         *function, *code;
     const char         *file;
-    manta_param         params[FILE_PARAMS_MAX + 1];
+    manta_sweep_axis    params[FILE_PARAMS_MAX + 1];
     int                 count;
     manta_resource      resources[FILE_RESOURCES_MAX];
     void               *strings[FILE_STRINGS_MAX];

@@ -102,7 +102,7 @@ static void state_make(const struct screen *s, const manta_sweep_progress *p, st
 static int param_say(void *user, const manta_sweep_param *param)
 {
     struct line *l = user;
-    if (param->kind == MANTA_VALUE_NUMBER)
+    if (param->kind == MANTA_SWEEP_VALUE_NUMBER)
         add(l, " %s=%.6g", param->name, param->number);
     else
         add(l, " %s=%s", param->name, param->text);
@@ -127,8 +127,8 @@ static int column_find(const struct screen *s, const char *name)
 
 static int cell_make(char out[32], const manta_sweep_param *param)
 {
-    int n = param->kind == MANTA_VALUE_NUMBER ? snprintf(out, 32, "%.4g", param->number)
-                                              : snprintf(out, 32, "%.*s", CELL_MAX, param->text);
+    int n = param->kind == MANTA_SWEEP_VALUE_NUMBER ? snprintf(out, 32, "%.4g", param->number)
+                                                    : snprintf(out, 32, "%.*s", CELL_MAX, param->text);
     return n < CELL_MIN ? CELL_MIN : n > CELL_MAX ? CELL_MAX : n;
 }
 

@@ -136,9 +136,9 @@ static bool options_are_fine(const manta_bundle *bundles, int count, const manta
     if (count < 1 || count > MT_GROUP_BUNDLES_MAX || !bundles)
         lib_error(e, MANTA_EINVAL, "a placement group has 1 to %d bundles, not %d%s", MT_GROUP_BUNDLES_MAX, count,
                   bundles ? "" : " at NULL");
-    else if (o->strategy < MANTA_PACK || o->strategy > MANTA_STRICT_SPREAD)
-        lib_error(e, MANTA_EINVAL, "strategy %d is none: MANTA_PACK, MANTA_SPREAD, MANTA_STRICT_PACK, MANTA_STRICT_SPREAD",
-                  o->strategy);
+    else if (o->strategy < MANTA_PG_PACK || o->strategy > MANTA_PG_STRICT_SPREAD)
+        lib_error(e, MANTA_EINVAL,
+                  "strategy %d is none: MANTA_PG_PACK, MANTA_PG_SPREAD, MANTA_PG_STRICT_PACK, MANTA_PG_STRICT_SPREAD", o->strategy);
     else if (o->detached && !o->name)
         lib_error(e, MANTA_EINVAL, "a detached placement group without a name: nobody could ever find it");
     else

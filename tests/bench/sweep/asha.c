@@ -195,7 +195,7 @@ static manta_status run_units(manta_trial *trial, struct training *t, bool saves
         next++;
         if (held_out_accuracy(t, &accuracy).code != 0 || (saves && unit < UNITS && training_save(trial, unit, t) != MANTA_OK))
             return manta_trial_fail(trial, "evaluation or saving failed");
-        if (manta_trial_report(trial, unit, "accuracy", accuracy) == MANTA_STOP)
+        if (manta_trial_report(trial, unit, "accuracy", accuracy) == MANTA_TRIAL_STOP)
             break;
     }
     return MANTA_OK;
@@ -321,7 +321,7 @@ static bool run_sweep(const struct asked *a, int seed, const struct outcome *ran
     manta_sweep_opts o = {.name = name,
                           .storage = storage,
                           .metric = "accuracy",
-                          .mode = MANTA_MAX,
+                          .mode = MANTA_SWEEP_MAX,
                           .trials = random ? 64 * trials : trials,
                           .time_s = random ? random->all_s : 0,
                           .concurrency = SLOTS,
@@ -330,9 +330,10 @@ static bool run_sweep(const struct asked *a, int seed, const struct outcome *ran
                           .scheduler = random ? asha : NULL,
                           .scheduler_opts = random ? "max_t=64,eta=4" : NULL,
                           .stop = random ? stop : NULL,
-                          .space = MANTA_SPACE(MANTA_LOGUNIFORM("lr", 5e-5, 5), MANTA_UNIFORM("momentum", 0, 0.99),
-                                               MANTA_LOGUNIFORM("decay", 5e-5, 5), MANTA_INT("width", 8, 128),
-                                               MANTA_ORDINAL("batch", MANTA_VALUES("16", "32", "64", "128")))};
+                          .space = MANTA_SWEEP_SPACE(MANTA_SWEEP_LOG_UNIFORM("lr", 5e-5, 5),
+                                                     MANTA_SWEEP_UNIFORM("momentum", 0, 0.99),
+                                                     MANTA_SWEEP_LOG_UNIFORM("decay", 5e-5, 5), MANTA_SWEEP_INT("width", 8, 128),
+                                                     MANTA_SWEEP_ORDINAL("batch", MANTA_SWEEP_VALUES("16", "32", "64", "128")))};
     if (!is_there(storage, name) && manta_sweep_run(random && a->promotes ? "saving" : "perceptron", &o, &r, &e))
         return manta_perror(&e), false;
     *out = (struct outcome){.view = manta_sweep_look(storage, name, &e), .best_trial = -1};

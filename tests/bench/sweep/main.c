@@ -85,7 +85,7 @@ static bool sweep(const char *name, const char *trial, int64_t trials, const man
                           .command = command,
                           .progress = progress,
                           .user = user,
-                          .space = MANTA_SPACE(MANTA_UNIFORM("x", 0, 1))};
+                          .space = MANTA_SWEEP_SPACE(MANTA_SWEEP_UNIFORM("x", 0, 1))};
     if (manta_sweep_run(trial, &o, r, &e) == MANTA_OK && r->completed == trials)
         return true;
     fprintf(stderr, "manta-bench-sweep: %s: %s\n", name, e.message);

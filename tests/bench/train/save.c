@@ -188,7 +188,7 @@ int bench_checkpoints(struct bench *b, int workers, const char *storage)
                                    .log_steps = 1,
                                    .validate_epochs = 100},
                            .checkpoint = {.every_steps = s.every, .keep = 1},
-                           .optimizer = {.kind = MANTA_ADAMW, .lr = 1e-5},
+                           .optimizer = {.kind = MANTA_SGD_ADAMW, .lr = 1e-5},
                            .config = config,
                            .on_event = on_save_event,
                            .user = &s};

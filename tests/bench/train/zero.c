@@ -48,7 +48,7 @@ static int measure(struct way *way, int workers, const char *text)
     manta_sgd_result r;
     manta_sgd_opts   opts = {.scaling = {.min_workers = workers, .max_workers = workers},
                              .run = {.batch = BATCH, .shards = BATCH, .log_steps = 1},
-                             .optimizer = {.kind = MANTA_ADAMW, .zero = way->zero, .zero_backup = way->has_backup},
+                             .optimizer = {.kind = MANTA_SGD_ADAMW, .zero = way->zero, .zero_backup = way->has_backup},
                              .config = way->is_half ? half : full,
                              .on_event = on_event,
                              .user = &span};

@@ -170,15 +170,15 @@ static void training_of_nothing(void)
 }
 static void operator_of_nothing(void)
 {
-    float          *value = NULL, *gradient = NULL;
-    manta_data_info info;
-    int64_t         shape[1] = {4};
+    float               *value = NULL, *gradient = NULL;
+    manta_sgd_data_shape info;
+    int64_t              shape[1] = {4};
     CHECK(!manta_sgd_alloc(NULL, 64));
     CHECK_EQ(manta_sgd_conf_i64(NULL, "x", 7), 7);
     CHECK(manta_sgd_conf_f64(NULL, "x", 0.5) == 0.5);
     CHECK(strcmp(manta_sgd_conf_str(NULL, "x", "y"), "y") == 0);
-    CHECK_EQ(manta_sgd_param(NULL, "w", MANTA_F32, 1, shape, &value, &gradient), MANTA_EINVAL);
-    CHECK_EQ(manta_sgd_data(NULL, "x", &(manta_data_opts){.validate = true}), MANTA_EINVAL);
+    CHECK_EQ(manta_sgd_param(NULL, "w", MANTA_SGD_F32, 1, shape, &value, &gradient), MANTA_EINVAL);
+    CHECK_EQ(manta_sgd_data(NULL, "x", &(manta_sgd_data_opts){.validate = true}), MANTA_EINVAL);
     CHECK_EQ(manta_sgd_data(NULL, NULL, NULL), MANTA_EINVAL);
     CHECK(!manta_sgd_data_info(NULL, true, &info));
     CHECK_EQ(manta_sgd_metric(NULL, "loss", 1.0), MANTA_EINVAL);
@@ -217,7 +217,8 @@ MANTA_TRIAL(tries);
 
 static manta_sweep_opts sweep_opts(void)
 {
-    static const manta_param space[] = {{.kind = MANTA_PARAM_UNIFORM, .name = "x", .low = 0, .high = 1}, {.kind = MANTA_PARAM_END}};
+    static const manta_sweep_axis space[] = {{.kind = MANTA_SWEEP_AXIS_UNIFORM, .name = "x", .low = 0, .high = 1},
+                                             {.kind = MANTA_SWEEP_AXIS_END}};
     return (manta_sweep_opts){.name = "misused", .space = space, .metric = "loss", .trials = 1};
 }
 static void sweep_of_nothing(void)
@@ -262,7 +263,7 @@ static void trial_of_nothing(void)
     CHECK_EQ(manta_trial_number(NULL), 0);
     CHECK_EQ(manta_trial_attempt(NULL), 0);
     CHECK_EQ(manta_trial_seed(NULL), 0);
-    CHECK_EQ(manta_trial_report(NULL, 1, "loss", 1.0), MANTA_STOP);
+    CHECK_EQ(manta_trial_report(NULL, 1, "loss", 1.0), MANTA_TRIAL_STOP);
     CHECK_EQ(manta_trial_save(NULL, 1, "x", 1), MANTA_EINVAL);
     CHECK_EQ(manta_trial_load(NULL, NULL, 0), 0);
     CHECK(!manta_trial_dir(NULL));

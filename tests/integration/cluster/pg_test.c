@@ -142,7 +142,7 @@ static void free_cpus(double wanted)
 static void pg_one_node(void)
 {
     manta_error     e;
-    manta_pg       *pg = pg_cpus(1, 2, MANTA_STRICT_PACK);
+    manta_pg       *pg = pg_cpus(1, 2, MANTA_PG_STRICT_PACK);
     uint32_t        nodes[4] = {9, 9, 9, 9};
     manta_task_opts any = {.pg = pg}, second = {.pg = pg, .bundle = 2};
     ready(pg);
@@ -165,10 +165,10 @@ static void pg_one_node(void)
 static void pg_waits_for_room(void)
 {
     manta_error e;
-    manta_pg   *first = pg_cpus(2, 1, MANTA_PACK), *next;
+    manta_pg   *first = pg_cpus(2, 1, MANTA_PG_PACK), *next;
     ready(first);
     manta_ref *outside = manta_call("where", NULL, MANTA_NO_ARGS);
-    next = pg_cpus(1, 2, MANTA_SPREAD);
+    next = pg_cpus(1, 2, MANTA_PG_SPREAD);
     CHECK_CODE(manta_pg_wait(next, 300, &e), MANTA_ETIMEDOUT, &e);
     CHECK_SAYS(e.message, "was not placed within 300 ms");
     CHECK_CODE(manta_pg_wait(next, 0, &e), MANTA_ETIMEDOUT, &e);
@@ -190,7 +190,7 @@ static void pg_presses(void)
     manta_pg   *pg;
     for (int i = 0; i < NAPS; i++)
         refs[i] = manta_call("nap", NULL, MANTA_ARGS(manta_i64(50)));
-    pg = pg_cpus(2, 1, MANTA_PACK);
+    pg = pg_cpus(2, 1, MANTA_PG_PACK);
     ready(pg);
     CHECK(manta_wait(refs, NAPS, NAPS, 0, NULL, &e) < NAPS);
     over(pg);
@@ -208,7 +208,7 @@ MANTA_REGISTER(nap, "l>l");
 /* The children have the group's one CPU, which each lends while it waits. */
 static void pg_captures(void)
 {
-    manta_pg       *pg = pg_cpus(1, 1, MANTA_PACK);
+    manta_pg       *pg = pg_cpus(1, 1, MANTA_PG_PACK);
     manta_task_opts captures = {.pg = pg, .pg_capture = true}, alone = {.pg = pg};
     for (int i = 0; i < 4; i++) {
         CHECK_I64(manta_call("children", &captures, MANTA_ARGS(manta_i64(i % 2))), 11);
@@ -226,7 +226,7 @@ static void pg_turns(void)
     enum { NAPS = 40 };
     manta_ref      *refs[NAPS];
     manta_error     e;
-    manta_pg       *pg = pg_of(&(manta_bundle){.num_cpus = 1, .memory = 1 << 20}, 1, MANTA_PACK);
+    manta_pg       *pg = pg_of(&(manta_bundle){.num_cpus = 1, .memory = 1 << 20}, 1, MANTA_PG_PACK);
     manta_task_opts first = {.pg = pg}, second = {.pg = pg, .memory = 1 << 20};
     for (int i = 0; i < NAPS; i++)
         refs[i] = manta_call("nap", &first, MANTA_ARGS(manta_i64(50)));
@@ -243,12 +243,12 @@ static void pg_many(void)
     enum { AT_A_TIME = 40 };
     manta_pg *all[AT_A_TIME];
     for (int i = 0; i < 16; i++) {
-        manta_pg *pg = pg_cpus(1, 2, i % 4 == MANTA_STRICT_SPREAD ? MANTA_PACK : i % 4);
+        manta_pg *pg = pg_cpus(1, 2, i % 4 == MANTA_PG_STRICT_SPREAD ? MANTA_PG_PACK : i % 4);
         CHECK_I64(manta_call("where", &(manta_task_opts){.pg = pg, .bundle = 2}, MANTA_NO_ARGS), manta_node());
         over(pg);
     }
     for (int i = 0; i < AT_A_TIME; i++)
-        all[i] = pg_cpus(0.01, 3, MANTA_PACK);
+        all[i] = pg_cpus(0.01, 3, MANTA_PG_PACK);
     for (int i = 0; i < AT_A_TIME; i++)
         ready(all[i]);
     for (int i = 0; i < AT_A_TIME; i++)
@@ -261,7 +261,7 @@ static void pg_removed_under_work(void)
     uint64_t           number;
     struct test_board *board = test_board_new(&number);
     manta_error        e;
-    manta_pg          *pg = pg_cpus(1, 2, MANTA_PACK);
+    manta_pg          *pg = pg_cpus(1, 2, MANTA_PG_PACK);
     manta_task_opts    opts = {.pg = pg, .max_retries = 5};
     manta_actor_opts   at = {.pg = pg, .num_cpus = 1, .max_restarts = 3};
     manta_actor       *actor = manta_actor_new("place", &at, MANTA_NO_ARGS);
@@ -333,7 +333,7 @@ static void pg_bad_input(void)
     refuses(&one, 1, &(manta_pg_opts){.strategy = 7}, "strategy 7");
     refuses(&one, 1, &(manta_pg_opts){.name = ""}, "1 to 63 letters");
     refuses(&one, 1, &(manta_pg_opts){.detached = true}, "without a name");
-    manta_pg *pg = pg_of(&(manta_bundle){.num_cpus = 1, .memory = 1 << 20}, 1, MANTA_PACK);
+    manta_pg *pg = pg_of(&(manta_bundle){.num_cpus = 1, .memory = 1 << 20}, 1, MANTA_PG_PACK);
     CHECK_FAILS(manta_call("where", &(manta_task_opts){.pg = pg, .bundle = 2}, MANTA_NO_ARGS), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "bundle 2 of a placement group with 1");
     CHECK_FAILS(manta_call("where", &(manta_task_opts){.pg = pg, .bundle = -1}, MANTA_NO_ARGS), MANTA_EINVAL, &e);
@@ -355,7 +355,7 @@ static void pg_bad_input(void)
 static void pg_never(void)
 {
     manta_error e;
-    manta_pg   *large = pg_cpus(3, 1, MANTA_PACK), *apart = pg_cpus(1, 2, MANTA_STRICT_SPREAD);
+    manta_pg   *large = pg_cpus(3, 1, MANTA_PG_PACK), *apart = pg_cpus(1, 2, MANTA_PG_STRICT_SPREAD);
     manta_ref  *ref = manta_call("where", &(manta_task_opts){.pg = large}, MANTA_NO_ARGS);
     CHECK_CODE(manta_pg_wait(large, TEST_WAIT_MS, &e), MANTA_EUNSCHEDULABLE, &e);
     CHECK_SAYS(e.message, "bundle 1 of 1");
@@ -396,16 +396,16 @@ static void pg_strategies(void)
     struct nodes n;
     uint32_t     at[4];
     nodes_start(&n, 3, "2");
-    manta_pg *pg = pg_cpus(1, 2, MANTA_STRICT_PACK);
+    manta_pg *pg = pg_cpus(1, 2, MANTA_PG_STRICT_PACK);
     stands(pg, at, 2);
     CHECK_EQ(different(at, 2), 1);
     over(pg);
-    pg = pg_cpus(1, 2, MANTA_PACK);
+    pg = pg_cpus(1, 2, MANTA_PG_PACK);
     stands(pg, at, 2);
     CHECK_EQ(different(at, 2), 1);
     over(pg);
     free_cpus(6);
-    pg = pg_cpus(1, 3, MANTA_STRICT_SPREAD);
+    pg = pg_cpus(1, 3, MANTA_PG_STRICT_SPREAD);
     stands(pg, at, 3);
     CHECK_EQ(different(at, 3), 3);
     for (int i = 0; i < 3; i++) { /* a bundle is where its tasks and actors go */
@@ -417,7 +417,7 @@ static void pg_strategies(void)
     }
     over(pg);
     free_cpus(6);
-    pg = pg_cpus(1, 4, MANTA_SPREAD);
+    pg = pg_cpus(1, 4, MANTA_PG_SPREAD);
     stands(pg, at, 4);
     CHECK_EQ(different(at, 4), 3);
     over(pg);
@@ -436,7 +436,7 @@ static void pg_any_bundle(void)
     manta_error  e;
     nodes_start(&n, 3, "1");
     struct test_board *board = test_board_new(&number);
-    manta_pg          *pg = pg_cpus(1, 3, MANTA_STRICT_SPREAD);
+    manta_pg          *pg = pg_cpus(1, 3, MANTA_PG_STRICT_SPREAD);
     for (int i = 0; i < 3; i++)
         refs[i] = manta_call("held", &(manta_task_opts){.pg = pg}, MANTA_ARGS(manta_u64(number)));
     CHECK(test_board_wait(&board->words[1], 3)); /* all three at a time */
@@ -459,7 +459,7 @@ static void pg_node_dies(void)
     manta_error  e;
     nodes_start(&n, 3, "1");
     manta_bundle bundles[] = {{.num_cpus = 1, AT(0)}, {.num_cpus = 1}};
-    manta_pg    *pg = pg_of(bundles, 2, MANTA_STRICT_SPREAD);
+    manta_pg    *pg = pg_of(bundles, 2, MANTA_PG_STRICT_SPREAD);
     stands(pg, at, 2);
     CHECK_EQ(at[0], n.ids[0]);
     manta_actor *actor = manta_actor_new(
@@ -491,7 +491,7 @@ static void pg_head_dies(void)
     uint32_t     at[2], now[2];
     manta_error  e;
     nodes_start(&n, 2, "2");
-    manta_pg     *pg = pg_cpus(1, 2, MANTA_STRICT_SPREAD), *second;
+    manta_pg     *pg = pg_cpus(1, 2, MANTA_PG_STRICT_SPREAD), *second;
     manta_bundle  one = {.num_cpus = 1};
     manta_pg_opts named = {.name = "second", .detached = true};
     stands(pg, at, 2);

@@ -120,12 +120,12 @@ static manta_status mean_setup(manta_sgd *t, void **self)
     }
     m->n = PARAMS; /* some blocks of the optimizer's shards */
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
-    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
-    manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = 4 * VALUES, .validate = true});
-    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = 4 * VALUES, .shuffle = true});
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
+    manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_sgd_data_opts){.record = 4 * VALUES, .validate = true});
+    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_sgd_data_opts){.record = 4 * VALUES, .shuffle = true});
 }
 
-static manta_status mean_batch(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status mean_batch(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct mean *m = self;
     const float *x = b->data;
@@ -141,7 +141,7 @@ static manta_status mean_batch(manta_sgd *t, void *self, const manta_batch *b)
         usleep((useconds_t)m->slow_us);
     return manta_sgd_metric(t, "loss", loss / (double)b->count);
 }
-MANTA_OPERATOR(mean, .setup = mean_setup, .train_batch = mean_batch, .validate_batch = mean_batch);
+MANTA_SGD_OPERATOR(mean, .setup = mean_setup, .train_batch = mean_batch, .validate_batch = mean_batch);
 
 /* ---- runs ---- */
 static char folder[PATH_SIZE], data_config[PATH_SIZE + 32], pids_config[PATH_SIZE + 32];
@@ -185,7 +185,7 @@ static manta_sgd_opts options(const char *const *config)
 {
     return (manta_sgd_opts){.run = {.epochs = EPOCHS, .batch = BATCH, .shards = 8, .log_steps = 20},
                             .failure = {.max_failures = -1, .backoff_s = 0.001},
-                            .optimizer = {.kind = MANTA_ADAMW, .lr = 0.01},
+                            .optimizer = {.kind = MANTA_SGD_ADAMW, .lr = 0.01},
                             .config = config,
                             .on_event = on_event};
 }

@@ -34,14 +34,14 @@ static manta_status drawn_setup(manta_sgd *t, void **self)
         return manta_sgd_fail(t, MANTA_ENOMEM, "drawn");
     *self = d;
     d->hold = manta_sgd_conf_str(t, "hold", "");
-    manta_status code = manta_sgd_param(t, "point", MANTA_F32, 1, &width, &d->value, &d->gradient);
+    manta_status code = manta_sgd_param(t, "point", MANTA_SGD_F32, 1, &width, &d->value, &d->gradient);
     if (code != MANTA_OK)
         return code;
-    manta_data_opts opts = {.format = MANTA_RECORDS, .record = WIDTH, .shuffle = true};
+    manta_sgd_data_opts opts = {.format = MANTA_SGD_RECORDS, .record = WIDTH, .shuffle = true};
     return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &opts);
 }
 
-static manta_status drawn_batch(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status drawn_batch(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct drawn  *d = self;
     const uint8_t *records = b->data;
@@ -56,7 +56,7 @@ static manta_status drawn_batch(manta_sgd *t, void *self, const manta_batch *b)
         }
     return manta_sgd_metric(t, "loss", loss);
 }
-MANTA_OPERATOR(drawn, .setup = drawn_setup, .train_batch = drawn_batch);
+MANTA_SGD_OPERATOR(drawn, .setup = drawn_setup, .train_batch = drawn_batch);
 
 /* ---- a run ---- */
 static char        data_config[PATH_SIZE], hold_config[PATH_SIZE], storage[PATH_SIZE];

@@ -70,9 +70,9 @@ static manta_status plane_setup(manta_sgd *t, void **self)
         return manta_sgd_fail(t, MANTA_EINVAL, "device %d of %d", device, manta_sgd_device_count(t));
     if (!manta_sgd_is_driver(t) && manta_sgd_device_count(t) != manta_sgd_conf_i64(t, "wanted", 1))
         return manta_sgd_fail(t, MANTA_EINVAL, "there are %d devices", manta_sgd_device_count(t));
-    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
-    manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = RECORD, .validate = true});
-    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = RECORD, .shuffle = true});
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
+    manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_sgd_data_opts){.record = RECORD, .validate = true});
+    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_sgd_data_opts){.record = RECORD, .shuffle = true});
 }
 
 static manta_status plane_init(manta_sgd *t, void *self)
@@ -123,7 +123,7 @@ static double distance(struct plane *m, const uint8_t *record, float *gradient, 
     return loss;
 }
 
-static double all_records(struct plane *m, const manta_batch *b, float *gradient)
+static double all_records(struct plane *m, const manta_sgd_batch *b, float *gradient)
 {
     double loss = 0;
     for (int64_t r = 0; r < b->count; r++)
@@ -184,7 +184,7 @@ static void trouble(const manta_sgd *t, const struct plane *m)
     }
 }
 
-static manta_status plane_train(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status plane_train(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct plane *m = self;
     manta_status  code = all_inside(t, m);
@@ -200,11 +200,11 @@ static manta_status plane_train(manta_sgd *t, void *self, const manta_batch *b)
     return manta_sgd_metric(t, "loss", all_records(m, b, m->g));
 }
 
-static manta_status plane_validate(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status plane_validate(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     return manta_sgd_metric(t, "loss", all_records(self, b, NULL));
 }
-MANTA_OPERATOR(plane, .setup = plane_setup, .init = plane_init, .train_batch = plane_train, .validate_batch = plane_validate);
+MANTA_SGD_OPERATOR(plane, .setup = plane_setup, .init = plane_init, .train_batch = plane_train, .validate_batch = plane_validate);
 
 /* ---- a run ---- */
 

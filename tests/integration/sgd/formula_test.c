@@ -28,11 +28,11 @@ static manta_status steady_setup(manta_sgd *t, void **self)
     struct steady *m = *self = manta_sgd_alloc(t, sizeof *m);
     m->one = 1;
     m->notes = manta_sgd_conf_str(t, "notes", "");
-    manta_sgd_param(t, "weight", MANTA_F32, 1, &m->one, &m->weight, &m->gradient);
-    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = 1});
+    manta_sgd_param(t, "weight", MANTA_SGD_F32, 1, &m->one, &m->weight, &m->gradient);
+    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_sgd_data_opts){.record = 1});
 }
 
-static manta_status steady_train(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status steady_train(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct steady *m = self;
     FILE          *f = fopen(m->notes, "ae");
@@ -41,7 +41,7 @@ static manta_status steady_train(manta_sgd *t, void *self, const manta_batch *b)
     m->gradient[0] = 1;
     return manta_sgd_metric(t, "loss", 1);
 }
-MANTA_OPERATOR(steady, .setup = steady_setup, .train_batch = steady_train);
+MANTA_SGD_OPERATOR(steady, .setup = steady_setup, .train_batch = steady_train);
 
 static char notes[PATH_SIZE], data[PATH_SIZE];
 
@@ -97,7 +97,8 @@ static double adamw_way(int steps)
 static void adamw_with_warmup(void)
 {
     run(&(manta_sgd_opts){
-        .optimizer = {.kind = MANTA_ADAMW, .lr = lr, .weight_decay = -1, .schedule = MANTA_CONSTANT, .warmup_steps = WARMUP}});
+        .optimizer = {
+            .kind = MANTA_SGD_ADAMW, .lr = lr, .weight_decay = -1, .schedule = MANTA_SGD_LR_CONSTANT, .warmup_steps = WARMUP}});
     check_way(adamw_way);
 }
 
@@ -112,7 +113,7 @@ static double momentum_way(int steps)
 
 static void momentum(void)
 {
-    run(&(manta_sgd_opts){.optimizer = {.lr = lr, .momentum = 0.5, .schedule = MANTA_CONSTANT}});
+    run(&(manta_sgd_opts){.optimizer = {.lr = lr, .momentum = 0.5, .schedule = MANTA_SGD_LR_CONSTANT}});
     check_way(momentum_way);
 }
 

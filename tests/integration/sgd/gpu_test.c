@@ -119,7 +119,7 @@ static manta_sgd_opts options(int workers, int epochs, const char **config)
     return (manta_sgd_opts){.scaling.max_workers = workers,
                             .run = {.epochs = epochs, .batch = BATCH, .shards = 8, .log_steps = 1},
                             .failure.max_failures = -1,
-                            .optimizer = {.kind = MANTA_ADAMW, .lr = 0.03, .clip_norm = 1},
+                            .optimizer = {.kind = MANTA_SGD_ADAMW, .lr = 0.03, .clip_norm = 1},
                             .config = config,
                             .seed = 7,
                             .on_event = on_event};
@@ -228,13 +228,13 @@ static void gpu_emulated_checkpoints(void)
     manta_sgd_opts opts = options(1, 6, mlp);
     uint64_t       wanted = fit("mlp", &opts).weights;
     opts = options(2, 3, mlp);
-    opts.optimizer.schedule = MANTA_CONSTANT;
+    opts.optimizer.schedule = MANTA_SGD_LR_CONSTANT;
     opts.run.storage = folder;
     opts.checkpoint.every_steps = 2;
     uint64_t half = fit("mlp", &opts).weights;
     CHECK(followed.saved >= 1 && half != wanted);
     opts = options(1, 6, mlp);
-    opts.optimizer.schedule = MANTA_CONSTANT;
+    opts.optimizer.schedule = MANTA_SGD_LR_CONSTANT;
     wanted = fit("mlp", &opts).weights;
     opts.run.storage = folder;
     CHECK(fit("mlp", &opts).weights == wanted);

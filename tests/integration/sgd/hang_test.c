@@ -36,12 +36,12 @@ static manta_status follower_setup(manta_sgd *t, void **self)
     struct follower *m = *self = manta_sgd_alloc(t, sizeof *m);
     int64_t          n = RECORD;
     m->files = manta_sgd_conf_str(t, "data", NULL);
-    manta_sgd_param(t, "w", MANTA_F32, 1, &n, &m->w, &m->g);
-    manta_sgd_data(t, m->files, &(manta_data_opts){.record = RECORD, .validate = true});
-    return manta_sgd_data(t, m->files, &(manta_data_opts){.record = RECORD, .shuffle = true});
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &n, &m->w, &m->g);
+    manta_sgd_data(t, m->files, &(manta_sgd_data_opts){.record = RECORD, .validate = true});
+    return manta_sgd_data(t, m->files, &(manta_sgd_data_opts){.record = RECORD, .shuffle = true});
 }
 
-static double distance(const struct follower *m, const manta_batch *b, float *gradient)
+static double distance(const struct follower *m, const manta_sgd_batch *b, float *gradient)
 {
     double loss = 0;
     for (int64_t r = 0; r < b->count; r++)
@@ -114,7 +114,7 @@ static void trouble(const struct follower *m, const char *where)
     }
 }
 
-static manta_status follower_train(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status follower_train(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct follower *m = self;
     if (manta_sgd_step(t) == STALL_STEP)
@@ -122,13 +122,13 @@ static manta_status follower_train(manta_sgd *t, void *self, const manta_batch *
     return manta_sgd_metric(t, "loss", distance(m, b, m->g));
 }
 
-static manta_status follower_validate(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status follower_validate(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     if (manta_sgd_step(t) > STALL_STEP)
         trouble(self, "validate");
     return manta_sgd_metric(t, "loss", distance(self, b, NULL));
 }
-MANTA_OPERATOR(follower, .setup = follower_setup, .train_batch = follower_train, .validate_batch = follower_validate);
+MANTA_SGD_OPERATOR(follower, .setup = follower_setup, .train_batch = follower_train, .validate_batch = follower_validate);
 
 /* ---- a run ---- */
 

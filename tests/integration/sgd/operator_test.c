@@ -36,7 +36,7 @@ struct line {
 };
 
 /* ---- the operator ---- */
-static void ledger_note(const struct line *m, const manta_batch *b)
+static void ledger_note(const struct line *m, const manta_sgd_batch *b)
 {
     for (int64_t i = 0; m->ledger && i < b->count; i++) {
         uint64_t sample = b->sample + (uint64_t)i, epoch = sample / RECORDS;
@@ -97,15 +97,15 @@ static manta_status line_setup(manta_sgd *t, void **self)
     m->ledger = manta_sgd_conf_str(t, "ledger", NULL) ? ledger_open(manta_sgd_conf_str(t, "ledger", NULL)) : NULL;
     if (manta_sgd_conf_str(t, "gates", NULL) && !manta_sgd_is_driver(t))
         gate_pass(manta_sgd_conf_str(t, "gates", NULL));
-    manta_sgd_param(t, "line/w", MANTA_F32, 1, &m->n, &m->w, &m->g);
-    manta_sgd_param(t, manta_sgd_conf_str(t, "second", "line/b"), MANTA_F32, 1, &m->one, &m->b, &m->gb);
+    manta_sgd_param(t, "line/w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
+    manta_sgd_param(t, manta_sgd_conf_str(t, "second", "line/b"), MANTA_SGD_F32, 1, &m->one, &m->b, &m->gb);
     manta_sgd_metric(t, "widest", 0);
     if (manta_sgd_conf_i64(t, "validate", 1)) {
         snprintf(path, sizeof path, "%s/check.bin", folder);
-        manta_sgd_data(t, path, &(manta_data_opts){.record = 4 * (INPUTS + 1), .skip = 16, .validate = true});
+        manta_sgd_data(t, path, &(manta_sgd_data_opts){.record = 4 * (INPUTS + 1), .skip = 16, .validate = true});
     }
     snprintf(path, sizeof path, "%s/%s", folder, train);
-    return manta_sgd_data(t, path, &(manta_data_opts){.record = 4 * (INPUTS + 1), .skip = 16, .shuffle = true});
+    return manta_sgd_data(t, path, &(manta_sgd_data_opts){.record = 4 * (INPUTS + 1), .skip = 16, .shuffle = true});
 }
 
 static manta_status line_init(manta_sgd *t, void *self)
@@ -115,7 +115,7 @@ static manta_status line_init(manta_sgd *t, void *self)
     return MANTA_OK;
 }
 
-static manta_status line_train(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status line_train(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct line *m = self;
     double       widest = 0, loss = forward_backward(m, b->data, b->count, true, &widest);
@@ -134,14 +134,14 @@ static manta_status line_train(manta_sgd *t, void *self, const manta_batch *b)
     return manta_sgd_metric(t, "loss", loss);
 }
 
-static manta_status line_check(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status line_check(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct line *m = self;
     double       widest = 0;
     manta_sgd_metric(t, "loss", forward_backward(m, b->data, b->count, false, &widest));
     return manta_sgd_metric(t, "widest", widest);
 }
-MANTA_OPERATOR(line, .setup = line_setup, .init = line_init, .train_batch = line_train, .validate_batch = line_check);
+MANTA_SGD_OPERATOR(line, .setup = line_setup, .init = line_init, .train_batch = line_train, .validate_batch = line_check);
 
 /* ---- an operator on tables: the label of a record as a line of its columns ---- */
 
@@ -153,20 +153,20 @@ struct table {
 
 static manta_status table_setup(manta_sgd *t, void **self)
 {
-    struct table   *m = *self = manta_sgd_alloc(t, sizeof *m);
-    const char     *labels = manta_sgd_conf_str(t, "labels", NULL);
-    manta_data_opts opts = {.shuffle = true,
-                            .format = labels ? MANTA_NPY : MANTA_CSV,
-                            .labels = labels,
-                            .label = labels ? 0 : -1,
-                            .classes = (int)manta_sgd_conf_i64(t, "classes", 8)};
+    struct table       *m = *self = manta_sgd_alloc(t, sizeof *m);
+    const char         *labels = manta_sgd_conf_str(t, "labels", NULL);
+    manta_sgd_data_opts opts = {.shuffle = true,
+                                .format = labels ? MANTA_SGD_NPY : MANTA_SGD_CSV,
+                                .labels = labels,
+                                .label = labels ? 0 : -1,
+                                .classes = (int)manta_sgd_conf_i64(t, "classes", 8)};
     m->n = COLUMNS;
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
-    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
     return manta_sgd_data(t, manta_sgd_conf_str(t, "table", ""), &opts);
 }
 
-static manta_status table_train(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status table_train(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct table *m = self;
     const float  *x = b->data;
@@ -183,7 +183,7 @@ static manta_status table_train(manta_sgd *t, void *self, const manta_batch *b)
         usleep((useconds_t)m->slow_us);
     return manta_sgd_metric(t, "loss", loss);
 }
-MANTA_OPERATOR(table, .setup = table_setup, .train_batch = table_train);
+MANTA_SGD_OPERATOR(table, .setup = table_setup, .train_batch = table_train);
 
 /* ---- its data ---- */
 static char folder[PATH_SIZE];
@@ -318,7 +318,7 @@ static void learns_and_validates(void)
         uint64_t weights = 0;
         for (int workers = 1; workers <= 4; workers *= 2) {
             opts = options(workers, 5);
-            opts.optimizer.kind = kind & 1 ? MANTA_ADAMW : MANTA_MOMENTUM;
+            opts.optimizer.kind = kind & 1 ? MANTA_SGD_ADAMW : MANTA_SGD_MOMENTUM;
             opts.optimizer.schedule = kind / 2;
             opts.optimizer.warmup_steps = kind;
             opts.optimizer.clip_norm = kind == 3 ? 0.5 : 0;
@@ -454,11 +454,11 @@ static void resumes_with_adamw(void)
     data_make();
     snprintf(storage, sizeof storage, "%s/storage", folder);
     manta_sgd_opts opts = options(1, 20);
-    opts.optimizer.kind = MANTA_ADAMW, opts.optimizer.lr = 0.05;
+    opts.optimizer.kind = MANTA_SGD_ADAMW, opts.optimizer.lr = 0.05;
     uint64_t wanted = fit(&opts).weights;
     config_set(1, "slow_us", "100");
     opts = options(2, 20);
-    opts.optimizer.kind = MANTA_ADAMW, opts.optimizer.lr = 0.05;
+    opts.optimizer.kind = MANTA_SGD_ADAMW, opts.optimizer.lr = 0.05;
     opts.run.storage = storage;
     opts.checkpoint.every_steps = 20;
     followed.kills = 2;
@@ -771,7 +771,7 @@ static void another_checkpoint(void)
     config_set(1, "second", "line/c");
     refused(&opts, "line", MANTA_EINVAL, "no line/c");
     config[1] = NULL;
-    opts.optimizer.kind = MANTA_ADAMW;
+    opts.optimizer.kind = MANTA_SGD_ADAMW;
     refused(&opts, "line", MANTA_EINVAL, "optimizer.m.line/w");
     data_clear();
 }

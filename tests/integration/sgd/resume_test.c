@@ -30,11 +30,11 @@ static manta_status follower_setup(manta_sgd *t, void **self)
     struct follower *m = *self = manta_sgd_alloc(t, sizeof *m);
     m->n = 4096;
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
-    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
-    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = RECORD, .shuffle = true});
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
+    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_sgd_data_opts){.record = RECORD, .shuffle = true});
 }
 
-static manta_status follower_train(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status follower_train(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct follower *m = self;
     double           loss = 0;
@@ -48,7 +48,7 @@ static manta_status follower_train(manta_sgd *t, void *self, const manta_batch *
         usleep((useconds_t)m->slow_us);
     return manta_sgd_metric(t, "loss", loss);
 }
-MANTA_OPERATOR(follower, .setup = follower_setup, .train_batch = follower_train);
+MANTA_SGD_OPERATOR(follower, .setup = follower_setup, .train_batch = follower_train);
 
 /* ---- a run ---- */
 

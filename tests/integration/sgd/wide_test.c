@@ -35,15 +35,15 @@ static manta_status plane_setup(manta_sgd *t, void **self)
     m->bad_step = manta_sgd_conf_i64(t, "bad_step", -1);
     m->home = manta_sgd_conf_i64(t, "home", 0);
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
-    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
     manta_sgd_metric(t, "away", 0);
     manta_sgd_metric(t, "gpu", 0);
     manta_sgd_gpus(t, manta_sgd_conf_f64(t, "gpus", 0));
     return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""),
-                          &(manta_data_opts){.record = INPUTS * sizeof(float), .shuffle = true});
+                          &(manta_sgd_data_opts){.record = INPUTS * sizeof(float), .shuffle = true});
 }
 
-static manta_status plane_batch(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status plane_batch(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct plane *m = self;
     const float  *x = b->data;
@@ -70,7 +70,7 @@ static manta_status plane_batch(manta_sgd *t, void *self, const manta_batch *b)
     manta_sgd_metric(t, "gpu", devices && devices[0] ? (double)strtol(devices, NULL, 10) : -1);
     return manta_sgd_metric(t, "away", manta_node() == m->home ? 0 : 1);
 }
-MANTA_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
+MANTA_SGD_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
 
 /* ---- a run ---- */
 struct follow {

@@ -51,11 +51,11 @@ static manta_status plane_setup(manta_sgd *t, void **self)
     if (manta_sgd_conf_i64(t, "gates", 0) && !manta_sgd_is_driver(t))
         gate_pass(folder);
     snprintf(path, sizeof path, "%s/plane.bin", folder);
-    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
-    return manta_sgd_data(t, path, &(manta_data_opts){.record = INPUTS * sizeof(float), .shuffle = true});
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
+    return manta_sgd_data(t, path, &(manta_sgd_data_opts){.record = INPUTS * sizeof(float), .shuffle = true});
 }
 
-static manta_status plane_batch(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status plane_batch(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     struct plane *m = self;
     const float  *x = b->data;
@@ -72,7 +72,7 @@ static manta_status plane_batch(manta_sgd *t, void *self, const manta_batch *b)
         usleep(10000);
     return manta_sgd_metric(t, "loss", loss / (double)b->count);
 }
-MANTA_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
+MANTA_SGD_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
 
 /* ---- a run ---- */
 struct follow {
@@ -189,7 +189,7 @@ static manta_sgd_result run(struct follow *f, manta_sgd_opts opts)
     opts.run.log_steps = 2;
     opts.run.storage = f->is_kept ? f->storage : NULL;
     opts.failure.max_failures = -1;
-    opts.optimizer.kind = MANTA_ADAMW;
+    opts.optimizer.kind = MANTA_SGD_ADAMW;
     opts.optimizer.lr = 0.01;
     opts.optimizer.clip_norm = 300;
     opts.config = config;

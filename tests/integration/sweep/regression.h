@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* The mean squared error of a batch; adds its gradient to `g`, unless that is NULL. */
-static inline double regression_loss(const manta_batch *b, int64_t n, const float *w, float *g)
+static inline double regression_loss(const manta_sgd_batch *b, int64_t n, const float *w, float *g)
 {
     const float *record = b->data;
     double       loss = 0;

@@ -78,7 +78,7 @@ static manta_status steps(manta_trial *t)
         pause_ms(strtod(getenv("SWEEP_MS"), NULL));
         sum += i;
         manta_trial_save(t, i + 1, &sum, sizeof sum);
-        if (manta_trial_report(t, i, "loss", value_of(t) + (double)(wanted * (wanted - 1) / 2 - sum) * 1e-2) == MANTA_STOP)
+        if (manta_trial_report(t, i, "loss", value_of(t) + (double)(wanted * (wanted - 1) / 2 - sum) * 1e-2) == MANTA_TRIAL_STOP)
             break;
     }
     ledger_write("end", t);
@@ -97,21 +97,22 @@ static manta_status model_setup(manta_sgd *t, void **self)
 {
     model *m = *self = manta_sgd_alloc(t, sizeof *m);
     m->n = 3;
-    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
-    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = 4 * (m->n + 1)});
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
+    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_sgd_data_opts){.record = 4 * (m->n + 1)});
 }
 
-static manta_status model_batch(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status model_batch(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     model *m = self;
     pause_ms(strtod(getenv("SWEEP_MS"), NULL));
     return manta_sgd_metric(t, "loss", regression_loss(b, m->n, m->w, m->g));
 }
-MANTA_OPERATOR(regression, .setup = model_setup, .train_batch = model_batch);
+MANTA_SGD_OPERATOR(regression, .setup = model_setup, .train_batch = model_batch);
 
 static int job_event(void *user, const manta_sgd_event *event)
 {
-    return event->kind == MANTA_SGD_SAVED && manta_trial_report(user, event->step, "saved", (double)event->step) == MANTA_STOP;
+    return event->kind == MANTA_SGD_SAVED &&
+           manta_trial_report(user, event->step, "saved", (double)event->step) == MANTA_TRIAL_STOP;
 }
 
 /* Its value is the bits of the final weights: what was lost, or made twice, would be seen. */
@@ -127,7 +128,7 @@ static manta_status job(manta_trial *t)
         .run = {.name = "fit", .storage = manta_trial_dir(t), .batch = 16, .epochs = (int)strtol(getenv("SWEEP_STEPS"), NULL, 10)},
         .failure = {.max_failures = -1},
         .checkpoint = {.every_steps = 2},
-        .optimizer = {MANTA_MOMENTUM, .lr = manta_trial_f64(t, "x") / 10},
+        .optimizer = {MANTA_SGD_MOMENTUM, .lr = manta_trial_f64(t, "x") / 10},
         .config = (const char *[]){data, NULL},
         .seed = (uint64_t)manta_trial_i64(t, "n"),
         .on_event = job_event,
@@ -225,7 +226,7 @@ int main(int argc, char **argv)
                              .ordered = number(argc, argv, "ordered", 0) > 0,
                              .cpus = number(argc, argv, "cpus", 1),
                              .retries = (int)number(argc, argv, "retries", 0),
-                             .space = MANTA_SPACE(MANTA_UNIFORM("x", 0, 1), MANTA_INT("n", 1, 10))};
+                             .space = MANTA_SWEEP_SPACE(MANTA_SWEEP_UNIFORM("x", 0, 1), MANTA_SWEEP_INT("n", 1, 10))};
     const char         *trial = word(argc, argv, "trial", "noop");
     bool                says_done = strcmp(trial, "done") == 0, is_command = says_done || strcmp(trial, "command") == 0;
     manta_sweep_command c = {.argv = (const char *const[]){"/proc/self/exe", "--command", says_done ? "done" : "plain", NULL}};

@@ -38,7 +38,7 @@ static manta_status steps(manta_trial *t)
     while (i < 27) {
         double value = bowl(t) + 1.0 / (double)(++i);
         manta_trial_save(t, i, &i, sizeof i);
-        if (manta_trial_report(t, i, "loss", value) == MANTA_STOP)
+        if (manta_trial_report(t, i, "loss", value) == MANTA_TRIAL_STOP)
             break;
     }
     return MANTA_OK;
@@ -118,14 +118,15 @@ static manta_status waits(manta_trial *t)
 {
     for (int i = 0; i < 20000; i++) {
         test_sleep_ms(1);
-        if (manta_trial_report(t, i, "loss", bowl(t)) == MANTA_STOP)
+        if (manta_trial_report(t, i, "loss", bowl(t)) == MANTA_TRIAL_STOP)
             return MANTA_OK;
     }
     return MANTA_OK;
 }
 MANTA_TRIAL(waits);
 
-static const manta_param line[] = {{.kind = MANTA_PARAM_UNIFORM, .name = "x", .low = 0, .high = 1}, {.kind = MANTA_PARAM_END}};
+static const manta_sweep_axis line[] = {{.kind = MANTA_SWEEP_AXIS_UNIFORM, .name = "x", .low = 0, .high = 1},
+                                        {.kind = MANTA_SWEEP_AXIS_END}};
 
 static manta_sweep_opts options(int64_t trials)
 {
@@ -428,11 +429,11 @@ static void bad_options(void)
     o = options(5);
     o.space = NULL;
     expect("quick", &o, MANTA_EINVAL, "space");
-    o.space = (const manta_param[]){{.kind = MANTA_PARAM_END}};
+    o.space = (const manta_sweep_axis[]){{.kind = MANTA_SWEEP_AXIS_END}};
     expect("quick", &o, MANTA_EINVAL, "space");
-    o.space = MANTA_SPACE(MANTA_UNIFORM("x", 2, 1));
+    o.space = MANTA_SWEEP_SPACE(MANTA_SWEEP_UNIFORM("x", 2, 1));
     expect("quick", &o, MANTA_EINVAL, "x");
-    o.space = MANTA_SPACE(MANTA_UNIFORM("x", 0, 1), MANTA_UNIFORM("y", 0, 1, .when = "z == 1"));
+    o.space = MANTA_SWEEP_SPACE(MANTA_SWEEP_UNIFORM("x", 0, 1), MANTA_SWEEP_UNIFORM("y", 0, 1, .when = "z == 1"));
     expect("quick", &o, MANTA_EINVAL, "z");
     o = options(5);
     o.constraints = (const char *const[]){"x <= -1", NULL};
@@ -478,7 +479,7 @@ static void another_space(void)
     storage_make();
     manta_sweep_opts o = options(5);
     CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_OK, &e);
-    o.space = MANTA_SPACE(MANTA_UNIFORM("x", 0, 2));
+    o.space = MANTA_SWEEP_SPACE(MANTA_SWEEP_UNIFORM("x", 0, 2));
     expect("quick", &o, MANTA_EINVAL, "x");
     CHECK(manta_sweep_run("quick", &o, &r, &e) == MANTA_EINVAL);
     CHECK_SAYS(e.message, "another search space");

@@ -23,7 +23,8 @@ static double bowl(manta_trial *t)
     return x * x;
 }
 
-static const manta_param line[] = {{.kind = MANTA_PARAM_UNIFORM, .name = "x", .low = 0, .high = 1}, {.kind = MANTA_PARAM_END}};
+static const manta_sweep_axis line[] = {{.kind = MANTA_SWEEP_AXIS_UNIFORM, .name = "x", .low = 0, .high = 1},
+                                        {.kind = MANTA_SWEEP_AXIS_END}};
 
 static manta_sweep_opts options(int64_t trials)
 {
@@ -90,7 +91,7 @@ static void pause_and_more(void)
 
 static manta_status endless(manta_trial *t)
 {
-    for (int64_t i = 0; manta_trial_report(t, i, "loss", bowl(t)) != MANTA_STOP; i++)
+    for (int64_t i = 0; manta_trial_report(t, i, "loss", bowl(t)) != MANTA_TRIAL_STOP; i++)
         test_sleep_ms(2);
     return MANTA_OK;
 }
@@ -234,7 +235,7 @@ static manta_status climbs(manta_trial *t)
     while (i < 9) {
         i++;
         manta_trial_save(t, i, &i, sizeof i);
-        if (manta_trial_report(t, i, "loss", bowl(t)) == MANTA_STOP)
+        if (manta_trial_report(t, i, "loss", bowl(t)) == MANTA_TRIAL_STOP)
             break;
     }
     return MANTA_OK;
@@ -308,7 +309,7 @@ static manta_status wanders(manta_trial *t)
         way.steps++;
         way.sum += bowl(t) * (double)way.steps;
         manta_trial_save(t, way.steps, &way, sizeof way);
-        if (manta_trial_report(t, way.steps, "loss", way.sum) == MANTA_STOP)
+        if (manta_trial_report(t, way.steps, "loss", way.sum) == MANTA_TRIAL_STOP)
             break;
     }
     return MANTA_OK;
@@ -352,7 +353,7 @@ static void replays_a_policy(void)
     o.replay = "people:99";
     CHECK_EQ(manta_sweep_run("wanders", &o, &r, &e), MANTA_EINVAL);
     CHECK_SAYS(e.message, "no such trial");
-    o.space = MANTA_SPACE(MANTA_UNIFORM("y", 0, 1));
+    o.space = MANTA_SWEEP_SPACE(MANTA_SWEEP_UNIFORM("y", 0, 1));
     o.replay = what;
     CHECK_EQ(manta_sweep_run("wanders", &o, &r, &e), MANTA_EINVAL);
     CHECK_SAYS(e.message, "another space");
@@ -563,18 +564,18 @@ static manta_status model_setup(manta_sgd *t, void **self)
     m->folder = manta_sgd_conf_str(t, "gates", "");
     while (m->folder[0] && !manta_sgd_is_driver(t) && !gate_close(m->folder, "a") && !gate_close(m->folder, "b"))
         test_sleep_ms(1);
-    manta_sgd_param(t, "w", MANTA_F32, 1, &m->n, &m->w, &m->g);
-    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_data_opts){.record = 4 * (m->n + 1)});
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
+    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""), &(manta_sgd_data_opts){.record = 4 * (m->n + 1)});
 }
 
-static manta_status model_batch(manta_sgd *t, void *self, const manta_batch *b)
+static manta_status model_batch(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
     model *m = self;
     if (m->folder[0] && gate_is_open(m->folder, "slow"))
         test_sleep_ms(3);
     return manta_sgd_metric(t, "loss", regression_loss(b, m->n, m->w, m->g));
 }
-MANTA_OPERATOR(regression, .setup = model_setup, .train_batch = model_batch);
+MANTA_SGD_OPERATOR(regression, .setup = model_setup, .train_batch = model_batch);
 
 /* The trial holds the CPUs, on one node, and its workers run on them. */
 static manta_status job(manta_trial *t)
@@ -589,7 +590,7 @@ static manta_status job(manta_trial *t)
     if (manta_sgd_fit("regression",
                       &(manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 2},
                                         .run = {.epochs = 2, .batch = 16},
-                                        .optimizer = {MANTA_MOMENTUM, .lr = manta_trial_f64(t, "x")},
+                                        .optimizer = {MANTA_SGD_MOMENTUM, .lr = manta_trial_f64(t, "x")},
                                         .config = (const char *[]){data, NULL}},
                       &r, &e))
         return manta_trial_fail(t, "%s", e.message);
@@ -642,7 +643,7 @@ static manta_status elastic_job(manta_trial *t)
                       &(manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 2},
                                         .run = {.epochs = 1000, .batch = 16, .log_steps = 5},
                                         .failure = {.max_failures = 1},
-                                        .optimizer = {MANTA_MOMENTUM, .lr = 0.01},
+                                        .optimizer = {MANTA_SGD_MOMENTUM, .lr = 0.01},
                                         .config = (const char *[]){data, gates, NULL},
                                         .on_event = elastic_event,
                                         .user = &x},
@@ -683,7 +684,7 @@ static void training_jobs(void)
     manta_sweep_opts o = options(4);
     o.cpus = 2;
     o.concurrency = 0;
-    o.space = MANTA_SPACE(MANTA_LOGUNIFORM("x", 1e-3, 1e-1), MANTA_CONST("file", data));
+    o.space = MANTA_SWEEP_SPACE(MANTA_SWEEP_LOG_UNIFORM("x", 1e-3, 1e-1), MANTA_SWEEP_CONST("file", data));
     CHECK_CODE(manta_sweep_run("job", &o, &r, &e), MANTA_OK, &e);
     CHECK_EQ(r.completed, 4);
     CHECK_EQ(r.retried, 0);
@@ -704,7 +705,7 @@ static void jobs_shrink_and_grow(void)
     o.sampler = "grid";
     o.cpus = 2;
     o.retries = MANTA_NO_RETRY;
-    o.space = MANTA_SPACE(MANTA_GRID("disturbed", MANTA_VALUES("1", "0")), MANTA_CONST("file", data));
+    o.space = MANTA_SWEEP_SPACE(MANTA_SWEEP_GRID("disturbed", MANTA_SWEEP_VALUES("1", "0")), MANTA_SWEEP_CONST("file", data));
     CHECK_CODE(manta_sweep_run("elastic_job", &o, &r, &e), MANTA_OK, &e);
     CHECK_EQ(r.completed, 2);
     manta_sweep_view *view = manta_sweep_look(storage, "mine", &e);

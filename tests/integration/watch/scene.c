@@ -187,7 +187,7 @@ static void groups(char **words)
     manta_error   e;
     manta_bundle  both[] = {{.num_cpus = 1}, {.num_cpus = 0.5, .memory = 1 << 20}};
     manta_bundle  whole = {.num_cpus = 2}, large = {.num_cpus = 64};
-    manta_pg_opts named = {.name = "standing", .strategy = MANTA_STRICT_PACK};
+    manta_pg_opts named = {.name = "standing", .strategy = MANTA_PG_STRICT_PACK};
     manta_pg     *pg[] = {manta_pg_new(both, 2, &named, &e), manta_pg_new(&whole, 1, NULL, &e), manta_pg_new(&large, 1, NULL, &e)};
     (void)words;
     for (int i = 0; i < 3; i++)
