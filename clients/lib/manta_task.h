@@ -73,9 +73,11 @@
 #define MANTA_TASK_COUNT_(a, b, c, d, e, f, g, h, n, ...) n
 #define MANTA_TASK_PASTE(a, b)                            MANTA_TASK_PASTE_(a, b)
 #define MANTA_TASK_PASTE_(a, b)                           a##b
+
 /* m applied to each pair, and to each number with its pair. */
-#define MANTA_TASK_EACH(m, ...)                            MANTA_TASK_PASTE(MANTA_TASK_EACH_, MANTA_TASK_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
-#define MANTA_TASK_EACH_INDEX(m, ...)                      MANTA_TASK_PASTE(MANTA_TASK_EACH_INDEX_, MANTA_TASK_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
+#define MANTA_TASK_EACH(m, ...)       MANTA_TASK_PASTE(MANTA_TASK_EACH_, MANTA_TASK_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
+#define MANTA_TASK_EACH_INDEX(m, ...) MANTA_TASK_PASTE(MANTA_TASK_EACH_INDEX_, MANTA_TASK_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
+
 #define MANTA_TASK_EACH_1(m, a)                            m(a)
 #define MANTA_TASK_EACH_2(m, a, b)                         m(a), m(b)
 #define MANTA_TASK_EACH_3(m, a, b, c)                      m(a), m(b), m(c)
