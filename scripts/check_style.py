@@ -55,7 +55,10 @@ ROOMS = {
     "kernels": [".", "reference", "cpu", "cuda"],
     "objectstore": ["layout", "client"],
     "raylet": ["files", "core", "switch", "shell", "store"],
-    "scheduler": ["policy", "head/core", "head/store", "head/shell", "head"],
+    "scheduler": [
+        "policy", "head/core/kit", "head/core/nodes", "head/core/names", "head/core/groups", "head/core/wants", "head/core/jobs",
+        "head/core/calls", "head/core/attached", "head/core", "head/store", "head/shell", "head",
+    ],
     "sgd": [
         ".", "ground", "tree", "coll/math", "coll", "coll/shm", "coll/tcp", "coll/gpu", "coll/api", "sum",
         "data", "model", "save", "train", "watch", "operator", "run",

@@ -39,7 +39,7 @@ LEFT_OUT = re.compile(r"gpu|nccl|device|resident|avx|table\.h|page|export|look|t
 # The first that matches the path: the area of the integration tests that uses the file most.
 AREAS = (
     (r"scheduler/.*(group|bundle)|api/pg|leases/bundle", r"^integration\.cluster\.pg_"),
-    (r"scheduler/head/(shell|store|core/(jobs|attempts|calls))", r"^integration\.(head\.daemon|cli\.)"),
+    (r"scheduler/head/(shell|store|core/(jobs|calls))", r"^integration\.(head\.daemon|cli\.)"),
     (r"scheduler/", r"^integration\.(head\.daemon|cluster\.(labels|detached|near))"),
     (r"raylet/(core/(links|procs/program)|files|shell/(peer|cache))|strict", r"^integration\.cluster\.(far|labels|strict|lost)"),
     (r"raylet/store/pull|objectstore/(server/pull|system/(transfer|fetch))", r"^integration\.cluster\.pull_"),

@@ -2,7 +2,11 @@
  *
  * check.c - what must always hold in the head's tables, and a hash of them: for the simulation and tests.
  */
-#include "scheduler/head/core/internal.h"
+#include "scheduler/head/core/core.h"
+#include "scheduler/head/core/groups/groups.h"
+#include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/names/names.h"
+#include "scheduler/head/core/nodes/nodes.h"
 
 static uint64_t mix(uint64_t hash, const void *data, size_t size)
 {
@@ -51,7 +55,7 @@ uint64_t head_hash(const struct head *h)
         hash = mix_number(mix_text(hash, job->spec->id), (uint64_t)job->state << 32 | job->attempt);
         hash = mix_number(hash, job->log_size);
     }
-    hash = groups_hash(h, hash);
+    hash = head_groups_hash(h, hash);
     return mix_number(hash, h->rng.state);
 }
 
@@ -60,7 +64,7 @@ static const char *check_nodes(const struct head *h)
     uint32_t living = 0;
     MT_MAP_EACH(&h->nodes, entry) {
         const struct node   *n = entry->value.ptr;
-        const struct stream *s = nodes_stream(h, n);
+        const struct stream *s = head_nodes_stream(h, n);
         living += n->place.state != POLICY_DEAD;
         if (n->place.id >= h->next_node && n->place.id >= h->config.first_node)
             return "a node has a number that was not given yet";
@@ -81,15 +85,15 @@ static const char *check_jobs(const struct head *h)
     for (const struct head_index_node *at = h->jobs.first; at; at = at->next) {
         const struct job *job = mt_container_of(at, struct job, at);
         bool              is_placed = job->state == JOB_STARTING || job->state == JOB_RUNNING;
-        *(jobs_has_ended(job) ? &ended : &active) += 1;
+        *(head_jobs_has_ended(job) ? &ended : &active) += 1;
         if (is_placed && (job->node == 0 || job->attempt == 0))
             return "a job runs nowhere";
-        const struct node *n = is_placed ? nodes_find(h, job->node) : NULL;
+        const struct node *n = is_placed ? head_nodes_find(h, job->node) : NULL;
         if (is_placed && (!n || n->place.state == POLICY_DEAD))
             return "a job runs on a dead node";
         if (job->attempt > 0 && job->failures > job->spec->retries)
             return "a job was started again too often";
-        if (jobs_has_ended(job) && job->waits > 0)
+        if (head_jobs_has_ended(job) && job->waits > 0)
             return "somebody waits for a job that has ended";
     }
     return active == h->jobs_active && ended == h->jobs_ended ? NULL : "the counts of jobs are wrong";
@@ -99,8 +103,8 @@ static const char *check_names(const struct head *h)
 {
     for (const struct head_index_node *at = h->names.first; at; at = at->next) {
         const struct name *n = mt_container_of(at, struct name, at);
-        const struct node *owner = nodes_find(h, n->holder.owner_node);
-        if (names_is_gone(h, n->holder.owner))
+        const struct node *owner = head_nodes_find(h, n->holder.owner_node);
+        if (head_names_is_gone(h, n->holder.owner))
             return "a name belongs to a process that has ended";
         if (owner && owner->place.state == POLICY_DEAD)
             return "a name belongs to a dead node";
@@ -114,6 +118,6 @@ const char *head_check(const struct head *h)
     if (!breach)
         breach = check_jobs(h);
     if (!breach)
-        breach = groups_check(h);
+        breach = head_groups_check(h);
     return breach ? breach : check_names(h);
 }

@@ -6,28 +6,16 @@
  * Thread:  the caller's; one at a time.
  * Always:  after a step, each change is in exactly one batch, and nothing that depends on it has left.
  */
-#include "scheduler/head/core/internal.h"
 
-void head_broken(struct head *h, mt_status st)
-{
-    if (h->broken.code == 0)
-        h->broken = st;
-}
-
-bool head_has_room(struct head *h, size_t bytes)
-{
-    bool has = h->room == HEAD_ROOM_ENOUGH && bytes <= h->room_bytes;
-    h->count.no_room += !has;
-    return has;
-}
-
-char *head_strdup(struct head *h, const char *text)
-{
-    char *copy = strdup(text);
-    if (!copy)
-        head_broken(h, mt_error(MT_ENOMEM, 0, "copy a text"));
-    return copy;
-}
+#include "scheduler/head/core/core.h"
+#include "scheduler/head/core/attached/attached.h"
+#include "scheduler/head/core/calls/calls.h"
+#include "scheduler/head/core/groups/groups.h"
+#include "scheduler/head/core/jobs/blobs.h"
+#include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/names/names.h"
+#include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/wants/wants.h"
 
 mt_status head_new(const struct head_config *config, struct head **out_head)
 {
@@ -58,7 +46,7 @@ mt_status head_new(const struct head_config *config, struct head **out_head)
 static void free_names(struct head *h)
 {
     while (h->names.first)
-        names_free(h, mt_container_of(h->names.first, struct name, at));
+        head_names_free(h, mt_container_of(h->names.first, struct name, at));
     head_index_fini(&h->names);
     mt_map_fini(&h->name_owners);
     mt_recent_fini(&h->gone);
@@ -72,7 +60,7 @@ static void free_jobs(struct head *h)
     mt_map_fini(&h->wait_calls);
     mt_heap_fini(&h->waits);
     while (h->jobs.first)
-        jobs_free(h, mt_container_of(h->jobs.first, struct job, at));
+        head_jobs_free(h, mt_container_of(h->jobs.first, struct job, at));
     head_index_fini(&h->jobs);
     while (h->blobs.first) {
         struct blob *blob = mt_container_of(h->blobs.first, struct blob, at);
@@ -86,16 +74,16 @@ void head_free(struct head *h)
 {
     if (!h)
         return;
-    out_fini(h);
+    head_out_fini(h);
     free_names(h);
     free_jobs(h);
-    queries_fini(h);
-    groups_fini(h);
+    head_queries_fini(h);
+    head_groups_fini(h);
     MT_MAP_EACH(&h->streams, entry)
         free(entry->value.ptr);
     mt_map_fini(&h->streams);
     MT_MAP_EACH(&h->nodes, entry)
-        nodes_free(entry->value.ptr);
+        head_nodes_free(entry->value.ptr);
     mt_map_fini(&h->nodes);
     mt_vec_fini(&h->dead);
     for (size_t i = 0; i < h->kinds.count; i++)
@@ -134,7 +122,7 @@ static mt_status sort_jobs(struct head *h)
 static void plan_next(struct head *h, struct head_actions *out)
 {
     uint64_t      next = h->now_ms + MT_HEAD_TICK_MS;
-    uint64_t      view = view_due_ms(h);
+    uint64_t      view = head_view_due_ms(h);
     mt_heap_node *wait = mt_heap_first(&h->waits);
     if (view < next)
         next = view;
@@ -148,62 +136,62 @@ static void plan_next(struct head *h, struct head_actions *out)
 mt_status head_start(struct head *h, uint64_t now_ms, struct head_actions *out)
 {
     MT_ASSERT(!h->is_started);
-    out_begin(h, out);
+    head_out_begin(h, out);
     h->is_started = true;
     h->now_ms = h->start_ms = now_ms;
     h->epoch++;
     MT_MAP_EACH(&h->nodes, entry)
         ((struct node *)entry->value.ptr)->heard_ms = now_ms; /* each has HEAD_DEAD_MS to come back */
     MT_TRY(sort_jobs(h));
-    records_put_meta(h);
-    attempts_loaded(h);
+    head_record_meta(h);
+    head_attempts_loaded(h);
     plan_next(h, out);
-    out_end(h);
+    head_out_end(h);
     return h->broken;
 }
 
 static void stored(struct head *h, uint64_t token, mt_status st)
 {
     if (st.code == 0) {
-        out_release(h, token);
+        head_out_release(h, token);
         return;
     }
     mt_log_status(MT_LOG_ERROR, "store_failed", st);
     h->is_ending = true;
-    out_exit(h, st, false);
+    head_out_exit(h, st, false);
 }
 
 static void tick(struct head *h)
 {
-    nodes_tick(h);
-    calls_tick(h);
-    queries_tick(h);
-    attempts_round(h);
-    bundles_round(h);
-    wants_round(h);
-    view_tick(h);
-    blobs_tick(h);
-    jobs_prune(h);
+    head_attached_tick(h);
+    head_jobs_tick_waits(h);
+    head_queries_tick(h);
+    head_attempts_round(h);
+    head_bundles_round(h);
+    head_wants_round(h);
+    head_view_tick(h);
+    head_blobs_tick(h);
+    head_jobs_prune(h);
 }
 
 static void take_event(struct head *h, const struct head_event *event)
 {
     switch (event->kind) {
     case HEAD_EV_TICK: break;
-    case HEAD_EV_STREAM_OPENED: nodes_opened(h, event->stream); break;
-    case HEAD_EV_STREAM_MESSAGE: nodes_message(h, event->stream, event->bytes, event->bytes_size); break;
-    case HEAD_EV_STREAM_CLOSED: nodes_closed(h, event->stream); break;
-    case HEAD_EV_CALL: calls_take(h, event); break;
-    case HEAD_EV_CALL_GONE: calls_gone(h, event->call); break;
+    case HEAD_EV_STREAM_OPENED: head_nodes_opened(h, event->stream); break;
+    case HEAD_EV_STREAM_MESSAGE: head_attached_message(h, event->stream, event->bytes, event->bytes_size); break;
+    case HEAD_EV_STREAM_CLOSED: head_nodes_closed(h, event->stream); break;
+    case HEAD_EV_CALL: head_calls_take(h, event); break;
+    case HEAD_EV_CALL_GONE: head_calls_gone(h, event->call); break;
     case HEAD_EV_ROOM:
         h->room = event->room;
         h->room_bytes = event->size;
         break;
     case HEAD_EV_STORED: break; /* taken first, see head_step */
-    case HEAD_EV_LOG_WRITTEN: jobs_log_written(h, event->job, event->size); break;
+    case HEAD_EV_LOG_WRITTEN: head_jobs_log_written(h, event->job, event->size); break;
     case HEAD_EV_BLOB_ADDED:
         if (event->bytes_size == HEAD_SHA_SIZE)
-            blobs_add(h, event->bytes, event->size);
+            head_blobs_add(h, event->bytes, event->size);
         break;
     }
 }
@@ -211,22 +199,22 @@ static void take_event(struct head *h, const struct head_event *event)
 mt_status head_step(struct head *h, const struct head_event *event, struct head_actions *out)
 {
     MT_ASSERT(h->is_started);
-    out_begin(h, out);
+    head_out_begin(h, out);
     uint64_t gap = event->now_ms > h->now_ms ? event->now_ms - h->now_ms : 0;
     h->now_ms += gap;
     h->wall_ms = event->wall_ms;
     if (gap > MT_HEAD_PAUSE_MS)
-        nodes_paused(h, gap);
+        head_nodes_paused(h, gap);
     if (event->kind == HEAD_EV_STORED && !h->is_ending)
         stored(h, event->token, event->status);
     else if (event->kind == HEAD_EV_STORED && event->status.code == 0)
-        out_release(h, event->token); /* a shutdown waits for the last batches */
+        head_out_release(h, event->token); /* a shutdown waits for the last batches */
     if (!h->is_ending) {
         take_event(h, event);
         tick(h);
     }
     plan_next(h, out);
-    out_end(h);
+    head_out_end(h);
     return h->broken;
 }
 

@@ -106,7 +106,7 @@ static mt_status pack_piece(struct feed *f)
         blob.data = data;
         return rpc_pack(&blob.base, &f->held);
     }
-    MT_TRY(head_job_find(f->sh->head, f->job, &view));
+    MT_TRY(head_job_look(f->sh->head, f->job, &view));
     log.id = f->job;
     log.offset = f->offset;
     log.attempt = view.attempt;
@@ -132,7 +132,7 @@ static bool send_held(struct feed *f)
 static void log_at_end(struct feed *f)
 {
     struct head_job_view view;
-    if (head_job_find(f->sh->head, f->job, &view).code != 0)
+    if (head_job_look(f->sh->head, f->job, &view).code != 0)
         feed_finish(f, MT_ENOENT, "the job is not kept any more");
     else if (view.is_ended && f->offset >= view.log_size)
         feed_finish(f, MT_OK, NULL);
@@ -211,7 +211,7 @@ static void feed_drained(struct rpc_stream_handler *handler, struct rpc_stream *
         feed_read(f);
 }
 
-void shell_feed_wake(struct shell *sh, const char *job)
+void head_shell_feed_wake(struct shell *sh, const char *job)
 {
     for (struct feed *f = sh->feeds, *next; f; f = next) {
         next = f->next;
@@ -227,13 +227,13 @@ void shell_feed_wake(struct shell *sh, const char *job)
 static void begin_log(struct feed *f, const Manta__V1__FollowRequest *r)
 {
     struct head_job_view view;
-    if (strlen(r->id) >= sizeof f->job || head_job_find(f->sh->head, r->id, &view).code != 0) {
+    if (strlen(r->id) >= sizeof f->job || head_job_look(f->sh->head, r->id, &view).code != 0) {
         feed_finish(f, MT_ENOENT, "no job has this id");
         return;
     }
     snprintf(f->job, sizeof f->job, "%s", r->id);
     f->offset = r->offset;
-    shell_path(f->sh, "logs", f->job, f->path);
+    head_shell_path(f->sh, "logs", f->job, f->path);
     feed_read(f);
 }
 
@@ -245,7 +245,7 @@ static void begin_blob(struct feed *f, const Manta__V1__GetBlobRequest *r)
         return;
     }
     memcpy(f->sha256, r->sha256.data, HEAD_SHA_SIZE);
-    shell_path(f->sh, "blobs", mt_sha256_hex(f->sha256, hex), f->path);
+    head_shell_path(f->sh, "blobs", mt_sha256_hex(f->sha256, hex), f->path);
     feed_read(f);
 }
 
@@ -300,12 +300,12 @@ static struct rpc_stream_handler *feed_new(struct rpc_service *service, struct r
     return &f->handler;
 }
 
-struct rpc_stream_handler *shell_follow(struct rpc_service *service, struct rpc_stream *stream)
+struct rpc_stream_handler *head_shell_follow(struct rpc_service *service, struct rpc_stream *stream)
 {
     return feed_new(service, stream, false);
 }
 
-struct rpc_stream_handler *shell_get_blob(struct rpc_service *service, struct rpc_stream *stream)
+struct rpc_stream_handler *head_shell_get_blob(struct rpc_service *service, struct rpc_stream *stream)
 {
     return feed_new(service, stream, true);
 }

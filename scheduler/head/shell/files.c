@@ -31,7 +31,7 @@ struct drop_job {
     char          path[SHELL_PATH_SIZE];
 };
 
-int shell_mkdir(const struct shell *sh, const char *path)
+int head_shell_mkdir(const struct shell *sh, const char *path)
 {
     if (mkdir(path, 0700) != 0)
         return -1;
@@ -72,7 +72,7 @@ static void log_work(struct io_job *job)
 {
     struct log_job *l = mt_container_of(job, struct log_job, job);
     char            path[SHELL_PATH_SIZE];
-    shell_path(l->sh, "logs", l->action.job, path);
+    head_shell_path(l->sh, "logs", l->action.job, path);
     int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         l->sys = errno;
@@ -89,20 +89,20 @@ static void log_done(struct io_job *job)
     struct head_event event = {.kind = HEAD_EV_LOG_WRITTEN, .job = l->action.job, .size = l->action.offset + l->action.bytes->size};
     sh->log_bytes -= l->action.bytes->size;
     if (sh->log_bytes <= MT_HEAD_LOG_AHEAD_BYTES / 2)
-        shell_resume_streams(sh);
+        head_shell_resume_streams(sh);
     if (l->sys != 0) /* a hole in the log; the raylet is told to go on all the same, or the job would never end */
         mt_log(MT_LOG_ERROR, "log_write", "job=%s error=\"%s\"", l->action.job, strerror(l->sys));
-    shell_step(sh, &event);
-    shell_feed_wake(sh, l->action.job);
+    head_shell_step(sh, &event);
+    head_shell_feed_wake(sh, l->action.job);
     free(l->action.bytes);
     free(l);
 }
 
-void shell_log_append(struct shell *sh, struct head_action *action)
+void head_shell_log_append(struct shell *sh, struct head_action *action)
 {
     struct log_job *l = calloc(1, sizeof *l);
     if (!l) {
-        shell_end(sh, mt_error(MT_ENOMEM, 0, "write a log"));
+        head_shell_end(sh, mt_error(MT_ENOMEM, 0, "write a log"));
         return;
     }
     MT_ASSERT(action->bytes->refs == 1); /* a piece of log is nobody else's */
@@ -137,17 +137,17 @@ static void drop(struct shell *sh, const char *folder, const char *name)
     if (!d)
         return;
     d->job = (struct io_job){.work = drop_work, .done = drop_done};
-    shell_path(sh, folder, name, d->path);
+    head_shell_path(sh, folder, name, d->path);
     if (io_worker_submit(sh->files, &d->job).code != 0)
         free(d);
 }
 
-void shell_log_drop(struct shell *sh, const char *job)
+void head_shell_log_drop(struct shell *sh, const char *job)
 {
     drop(sh, "logs", job);
 }
 
-void shell_blob_drop(struct shell *sh, const struct head_bytes *sha256)
+void head_shell_blob_drop(struct shell *sh, const struct head_bytes *sha256)
 {
     char hex[MT_SHA256_HEX_SIZE];
     drop(sh, "blobs", mt_sha256_hex(sha256->data, hex));
@@ -167,16 +167,16 @@ static void remove_all(const char *dir)
     rmdir(dir);
 }
 
-void shell_files_remove(struct shell *sh)
+void head_shell_files_remove(struct shell *sh)
 {
     static const char *const names[] = {"state.db", "state.db-wal", "state.db-shm", "state.db-journal", "port"};
     char                     path[SHELL_PATH_SIZE];
-    shell_path(sh, "logs", "", path);
+    head_shell_path(sh, "logs", "", path);
     remove_all(path);
-    shell_path(sh, "blobs", "", path);
+    head_shell_path(sh, "blobs", "", path);
     remove_all(path);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        shell_path(sh, "", names[i], path);
+        head_shell_path(sh, "", names[i], path);
         unlink(path);
     }
     rmdir(sh->state);
@@ -216,8 +216,8 @@ static mt_status load_folder(struct shell *sh, const char *folder,
     struct dirent *e;
     struct stat    info;
     mt_status      st = mt_ok();
-    shell_path(sh, folder, "", path);
-    if (shell_mkdir(sh, path) != 0 && errno != EEXIST)
+    head_shell_path(sh, folder, "", path);
+    if (head_shell_mkdir(sh, path) != 0 && errno != EEXIST)
         return mt_error(errno == ENOSPC ? MT_EDISK_FULL : MT_ESYS, errno, "make a folder in the state folder");
     DIR *d = opendir(path);
     if (!d)
@@ -235,7 +235,7 @@ static mt_status load_folder(struct shell *sh, const char *folder,
     return st;
 }
 
-mt_status shell_files_open(struct shell *sh)
+mt_status head_shell_files_open(struct shell *sh)
 {
     MT_TRY(load_folder(sh, "logs", load_log));
     MT_TRY(load_folder(sh, "blobs", load_blob));

@@ -45,7 +45,7 @@ static void call_gone(struct rpc_gone *gone)
     /* Read only where it is we who leave: then the caller asks the next head. */
     rpc_call_fail(c->call, mt_error(MT_ECONN, 0, "the head ends"), NULL);
     free(c);
-    shell_step(sh, &event);
+    head_shell_step(sh, &event);
 }
 
 static void take_call(struct rpc_service *service, struct rpc_call *call, mt_view request, enum head_method method)
@@ -61,13 +61,13 @@ static void take_call(struct rpc_service *service, struct rpc_call *call, mt_vie
     *c = (struct call){{call_gone}, sh, call, number};
     struct head_event event = {
         .kind = HEAD_EV_CALL, .call = number, .method = method, .bytes = request.data, .bytes_size = request.size};
-    shell_step(sh, &event);
+    head_shell_step(sh, &event);
     /* Told at once where the caller has left already: so after the step, which reads the request. */
     if (mt_map_ptr(&sh->calls, mt_map_key(number)))
         rpc_call_on_gone(call, &c->gone);
 }
 
-void shell_reply(struct shell *sh, const struct head_action *action)
+void head_shell_reply(struct shell *sh, const struct head_action *action)
 {
     struct call *c = mt_map_ptr(&sh->calls, mt_map_key(action->call));
     if (!c)
@@ -94,7 +94,7 @@ static void attach_message(struct rpc_stream_handler *handler, struct rpc_stream
     }
     struct head_event event = {
         .kind = HEAD_EV_STREAM_MESSAGE, .stream = a->number, .bytes = message.data, .bytes_size = message.size};
-    shell_step(sh, &event);
+    head_shell_step(sh, &event);
 }
 
 static void attach_ended(struct rpc_stream_handler *handler, struct rpc_stream *stream)
@@ -114,7 +114,7 @@ static void attach_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     bool              is_news = !a->is_forgotten;
     free(a);
     if (is_news)
-        shell_step(sh, &event);
+        head_shell_step(sh, &event);
 }
 
 static struct rpc_stream_handler *take_attach(struct rpc_service *service, struct rpc_stream *stream)
@@ -129,12 +129,12 @@ static struct rpc_stream_handler *take_attach(struct rpc_service *service, struc
     *a = (struct attach){{attach_message, NULL, attach_ended, attach_closed}, sh, stream, number, false, false};
     rpc_stream_set_queue(stream, 4 * MT_STREAM_QUEUE_BYTES); /* a large cluster's view is megabytes */
     struct head_event event = {.kind = HEAD_EV_STREAM_OPENED, .stream = number};
-    shell_step(sh, &event);
+    head_shell_step(sh, &event);
     return &a->handler;
 }
 
 /* A raylet that does not read is cut off; it comes back and registers again. */
-void shell_send(struct shell *sh, const struct head_action *action)
+void head_shell_send(struct shell *sh, const struct head_action *action)
 {
     struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->stream));
     if (!a)
@@ -146,7 +146,7 @@ void shell_send(struct shell *sh, const struct head_action *action)
     }
 }
 
-void shell_close(struct shell *sh, const struct head_action *action)
+void head_shell_close(struct shell *sh, const struct head_action *action)
 {
     struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->stream));
     if (!a)
@@ -155,7 +155,7 @@ void shell_close(struct shell *sh, const struct head_action *action)
     rpc_stream_finish(a->stream, mt_error(MT_ECONN, 0, "the head has ended the stream"), "the head has ended the stream");
 }
 
-void shell_resume_streams(struct shell *sh)
+void head_shell_resume_streams(struct shell *sh)
 {
     MT_MAP_EACH(&sh->attached, entry) {
         struct attach *a = entry->value.ptr;
@@ -188,14 +188,14 @@ static const struct rpc_method methods[] = {
 #define X(name, method) {"/manta.v1.Head/" #name, 0, unary_##name, NULL},
     UNARY(X)
 #undef X
-        {"/manta.v1.Head/FollowJob", 0, NULL, shell_follow},
-    {"/manta.v1.Head/PutBlob", 0, NULL, shell_put_blob},
-    {"/manta.v1.Head/GetBlob", 0, NULL, shell_get_blob},
+        {"/manta.v1.Head/FollowJob", 0, NULL, head_shell_follow},
+    {"/manta.v1.Head/PutBlob", 0, NULL, head_shell_put_blob},
+    {"/manta.v1.Head/GetBlob", 0, NULL, head_shell_get_blob},
     {"/manta.v1.Head/Attach", 0, NULL, take_attach},
     RPC_HEALTH,
 };
 
-void shell_rpc_init(struct shell *sh)
+void head_shell_rpc_init(struct shell *sh)
 {
     sh->service = (struct rpc_service){methods, sizeof methods / sizeof *methods};
 }

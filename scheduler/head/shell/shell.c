@@ -29,7 +29,7 @@ static uint64_t wall_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-void shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE])
+void head_shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE])
 {
     bool is_apart = sh->options.logs && strcmp(folder, "logs") == 0;
     int  size = is_apart ? snprintf(out, SHELL_PATH_SIZE, "%s/%s", sh->options.logs, name)
@@ -37,7 +37,7 @@ void shell_path(const struct shell *sh, const char *folder, const char *name, ch
     MT_ASSERT(size > 0 && size < SHELL_PATH_SIZE); /* run_paths has left room for names */
 }
 
-mt_status shell_complain(mt_status st, const char *what, const char *which)
+mt_status head_shell_complain(mt_status st, const char *what, const char *which)
 {
     fprintf(stderr, "manta-head: %s %s: %s%s%s\n", what, which, st.what, st.sys ? ": " : "", st.sys ? strerror(st.sys) : "");
     return st;
@@ -50,16 +50,16 @@ static void announce(struct shell *sh);
 static void act(struct shell *sh, struct head_action *action)
 {
     switch (action->kind) {
-    case HEAD_ACT_SEND: shell_send(sh, action); break;
-    case HEAD_ACT_CLOSE: shell_close(sh, action); break;
+    case HEAD_ACT_SEND: head_shell_send(sh, action); break;
+    case HEAD_ACT_CLOSE: head_shell_close(sh, action); break;
     case HEAD_ACT_REPLY:
-    case HEAD_ACT_REFUSE: shell_reply(sh, action); break;
-    case HEAD_ACT_STORE: shell_store_batch(sh, action); break;
-    case HEAD_ACT_LOG_APPEND: shell_log_append(sh, action); break;
-    case HEAD_ACT_LOG_DROP: shell_log_drop(sh, action->job); break;
-    case HEAD_ACT_JOB_ENDED: shell_feed_wake(sh, action->job); break;
-    case HEAD_ACT_BLOB_DROP: shell_blob_drop(sh, action->bytes); break;
-    case HEAD_ACT_EXIT: shell_end(sh, action->status); break;
+    case HEAD_ACT_REFUSE: head_shell_reply(sh, action); break;
+    case HEAD_ACT_STORE: head_shell_store_batch(sh, action); break;
+    case HEAD_ACT_LOG_APPEND: head_shell_log_append(sh, action); break;
+    case HEAD_ACT_LOG_DROP: head_shell_log_drop(sh, action->job); break;
+    case HEAD_ACT_JOB_ENDED: head_shell_feed_wake(sh, action->job); break;
+    case HEAD_ACT_BLOB_DROP: head_shell_blob_drop(sh, action->bytes); break;
+    case HEAD_ACT_EXIT: head_shell_end(sh, action->status); break;
     }
 }
 
@@ -83,7 +83,7 @@ static void carry_out(struct shell *sh)
     io_timer_start(sh->loop, &sh->timer, next > now ? next - now : 1);
 }
 
-void shell_step(struct shell *sh, struct head_event *event)
+void head_shell_step(struct shell *sh, struct head_event *event)
 {
     if (sh->is_ending && event->kind != HEAD_EV_STORED)
         return;
@@ -91,7 +91,7 @@ void shell_step(struct shell *sh, struct head_event *event)
     event->wall_ms = wall_ms();
     mt_status st = head_step(sh->head, event, &sh->actions);
     if (st.code != 0) {
-        shell_end(sh, st);
+        head_shell_end(sh, st);
         return;
     }
     if (event->kind == HEAD_EV_STORED && event->status.code == 0 && !sh->is_ready && !sh->is_ending)
@@ -102,10 +102,10 @@ void shell_step(struct shell *sh, struct head_event *event)
 static void tick(struct io_timer *timer)
 {
     struct head_event event = {.kind = HEAD_EV_TICK};
-    shell_step(mt_container_of(timer, struct shell, timer), &event);
+    head_shell_step(mt_container_of(timer, struct shell, timer), &event);
 }
 
-void shell_end(struct shell *sh, mt_status st)
+void head_shell_end(struct shell *sh, mt_status st)
 {
     if (sh->is_ending)
         return;
@@ -122,12 +122,12 @@ static void end_by_signal(struct io_signal *signal, int number)
 static void on_term(struct io_signal *signal, int number)
 {
     end_by_signal(signal, number);
-    shell_end(mt_container_of(signal, struct shell, on_term), mt_ok());
+    head_shell_end(mt_container_of(signal, struct shell, on_term), mt_ok());
 }
 static void on_int(struct io_signal *signal, int number)
 {
     end_by_signal(signal, number);
-    shell_end(mt_container_of(signal, struct shell, on_int), mt_ok());
+    head_shell_end(mt_container_of(signal, struct shell, on_int), mt_ok());
 }
 
 /* Works for the end of a pipe or a socket, and for a pidfd, which is readable once its process is gone. */
@@ -140,7 +140,7 @@ static void watched(struct io_watch *watch, unsigned events)
         return;
     mt_log(MT_LOG_INFO, "driver_gone", "");
     sh->is_driver_gone = true;
-    shell_end(sh, mt_ok());
+    head_shell_end(sh, mt_ok());
 }
 
 /* ---- the address ---- */
@@ -152,8 +152,8 @@ static mt_status write_address(struct shell *sh)
     bool is_v6 = strchr(sh->options.host, ':') != NULL;
     snprintf(address, sizeof address, "%s%s%s:%u", is_v6 ? "[" : "", sh->options.host, is_v6 ? "]" : "",
              rpc_server_port(sh->server));
-    shell_tls_line(sh, tls, sizeof tls);
-    MT_TRY(shell_tls_announce(sh, address));
+    head_shell_tls_line(sh, tls, sizeof tls);
+    MT_TRY(head_shell_tls_announce(sh, address));
     int  size = snprintf(text, sizeof text, "%s\ntoken_file=%s\n%spid=%d\n", address, sh->token_file, tls, getpid());
     int  fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     bool is_fine = fd >= 0 && write(fd, text, (size_t)size) == size;
@@ -170,7 +170,7 @@ static void announce(struct shell *sh)
     sh->is_ready = true;
     mt_status st = write_address(sh);
     if (st.code != 0) {
-        shell_end(sh, shell_complain(st, "can't write", sh->address_file));
+        head_shell_end(sh, head_shell_complain(st, "can't write", sh->address_file));
         return;
     }
     int size = snprintf(line, sizeof line, "%s:%u\n", sh->options.host, rpc_server_port(sh->server));
@@ -188,9 +188,9 @@ static void announce(struct shell *sh)
 
 static mt_status make_folder(const struct shell *sh, const char *path)
 {
-    if (shell_mkdir(sh, path) == 0 || errno == EEXIST)
+    if (head_shell_mkdir(sh, path) == 0 || errno == EEXIST)
         return mt_ok();
-    return shell_complain(mt_error(MT_ESYS, errno, "make it"), "folder", path);
+    return head_shell_complain(mt_error(MT_ESYS, errno, "make it"), "folder", path);
 }
 
 static bool path_fits(int size)
@@ -205,9 +205,9 @@ static mt_status make_paths(struct shell *sh)
     MT_TRY(make_folder(sh, o->dir));
     mt_status st = sh->is_private ? mt_folder_hold(o->dir, &sh->folder_hold) : mt_ok();
     if (st.code != 0)
-        return shell_complain(st, "folder", o->dir);
+        return head_shell_complain(st, "folder", o->dir);
     if (!realpath(o->dir, dir))
-        return shell_complain(mt_error(MT_ESYS, errno, "find it"), "folder", o->dir);
+        return head_shell_complain(mt_error(MT_ESYS, errno, "find it"), "folder", o->dir);
     bool fits = path_fits(o->logs ? (int)strlen(o->logs) : 1) &&
                 path_fits(snprintf(sh->address_file, sizeof sh->address_file, "%s/head.addr", dir)) &&
                 path_fits(o->state ? snprintf(sh->state, sizeof sh->state, "%s", o->state)
@@ -218,7 +218,7 @@ static mt_status make_paths(struct shell *sh)
                 path_fits(o->token_file ? snprintf(sh->token_file, sizeof sh->token_file, "%s", o->token_file)
                                         : snprintf(sh->token_file, sizeof sh->token_file, "%s/token", dir));
     if (!fits)
-        return shell_complain(mt_error(MT_EINVAL, 0, "a path is too long"), "folder", o->dir);
+        return head_shell_complain(mt_error(MT_EINVAL, 0, "a path is too long"), "folder", o->dir);
     return make_folder(sh, sh->state);
 }
 
@@ -231,9 +231,9 @@ static mt_status make_token(struct shell *sh)
         if (st.code == MT_EEXIST) /* somebody was quicker */
             st = io_token_read(sh->token_file, &sh->token);
         else if (st.code == 0 && !sh->is_private)
-            (void)mt_name_sync(sh->token_file); /* as in shell_mkdir */
+            (void)mt_name_sync(sh->token_file); /* as in head_shell_mkdir */
     }
-    return st.code == 0 ? st : shell_complain(st, "token file", sh->token_file);
+    return st.code == 0 ? st : head_shell_complain(st, "token file", sh->token_file);
 }
 
 /* The port of the last run, kept in the state folder: raylets and clients that know it find us there again. */
@@ -241,7 +241,7 @@ static uint16_t last_port(const struct shell *sh)
 {
     char     path[SHELL_PATH_SIZE];
     unsigned port = 0;
-    shell_path(sh, "", "port", path);
+    head_shell_path(sh, "", "port", path);
     FILE *file = fopen(path, "re");
     if (file && fscanf(file, "%5u", &port) != 1)
         port = 0;
@@ -253,7 +253,7 @@ static uint16_t last_port(const struct shell *sh)
 static void keep_port(const struct shell *sh)
 {
     char path[SHELL_PATH_SIZE];
-    shell_path(sh, "", "port", path);
+    head_shell_path(sh, "", "port", path);
     FILE *file = fopen(path, "we");
     if (!file || fprintf(file, "%u\n", rpc_server_port(sh->server)) < 0)
         mt_log(MT_LOG_WARN, "keep_port", "the next start may take another port");
@@ -282,10 +282,10 @@ static mt_status make_server(struct shell *sh)
 {
     mt_status st = rpc_new(sh->loop, &sh->rpc);
     if (st.code != 0)
-        return shell_complain(st, "can't start", "gRPC");
-    shell_rpc_init(sh);
+        return head_shell_complain(st, "can't start", "gRPC");
+    head_shell_rpc_init(sh);
     st = open_server(sh);
-    return st.code == 0 ? st : shell_complain(st, "can't listen on", sh->options.host);
+    return st.code == 0 ? st : head_shell_complain(st, "can't listen on", sh->options.host);
 }
 
 static mt_status watch_world(struct shell *sh)
@@ -303,17 +303,17 @@ static mt_status start(struct shell *sh)
 {
     MT_TRY(make_paths(sh));
     MT_TRY(io_loop_new(&sh->loop));
-    MT_TRY(shell_store_open(sh));
+    MT_TRY(head_shell_store_open(sh));
     sh->owns_state = true;
-    mt_status st = shell_files_open(sh);
+    mt_status st = head_shell_files_open(sh);
     if (st.code != 0)
-        return shell_complain(st, "state folder", sh->state);
+        return head_shell_complain(st, "state folder", sh->state);
     MT_TRY(make_token(sh));
-    MT_TRY(shell_tls_open(sh));
+    MT_TRY(head_shell_tls_open(sh));
     MT_TRY(make_server(sh));
     st = watch_world(sh);
     if (st.code != 0)
-        return shell_complain(st, "can't watch", "signals and --watch-fd");
+        return head_shell_complain(st, "can't watch", "signals and --watch-fd");
     MT_TRY(head_start(sh->head, io_now_ms(), &sh->actions));
     carry_out(sh);
     return mt_ok();
@@ -331,12 +331,12 @@ static void stop(struct shell *sh)
     io_watch_stop(&sh->watch);
     io_signal_stop(&sh->on_term);
     io_signal_stop(&sh->on_int);
-    shell_store_finish(sh);
+    head_shell_store_finish(sh);
     if (sh->server)
         rpc_server_close(sh->server);
     if (sh->files)
         io_worker_free(sh->files);
-    shell_store_close(sh);
+    head_shell_store_close(sh);
     if (sh->rpc)
         rpc_free(sh->rpc);
     MT_MAP_EACH(&sh->calls, entry)
@@ -360,7 +360,7 @@ static void remove_files(struct shell *sh)
         unlink(sh->join_file);
     if (!sh->is_private || !sh->owns_state)
         return;
-    shell_files_remove(sh);
+    head_shell_files_remove(sh);
     if (sh->has_made_token)
         unlink(sh->token_file);
 }

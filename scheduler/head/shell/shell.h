@@ -77,64 +77,64 @@ struct shell {
 /* ---- shell.c ---- */
 
 /* Gives one event (times are filled in) to the core and carries out what follows. */
-void shell_step(struct shell *sh, struct head_event *event);
+void head_shell_step(struct shell *sh, struct head_event *event);
 /* Ends the loop once; the first status counts. */
-void shell_end(struct shell *sh, mt_status st);
+void head_shell_end(struct shell *sh, mt_status st);
 /* As mkdir; and the name outlives a power cut, where the state is meant to. */
-int shell_mkdir(const struct shell *sh, const char *path);
+int head_shell_mkdir(const struct shell *sh, const char *path);
 /* <state>/<folder>/<name> */
-void shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE]);
+void head_shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE]);
 
 /* ---- tls.c: certificates, and the file that others join with ---- */
 
 /* Makes and loads what TLS needs, where TLS is to be. On failure prints why. Blocks (disk); before anything is served. */
-MT_MUST_USE mt_status shell_tls_open(struct shell *sh);
+MT_MUST_USE mt_status head_shell_tls_open(struct shell *sh);
 /* The line of head.addr that says how this head is spoken to; "" in clear on loopback. */
-void shell_tls_line(const struct shell *sh, char *out, size_t size);
+void head_shell_tls_line(const struct shell *sh, char *out, size_t size);
 /* Writes the join file; without TLS there is none. */
-MT_MUST_USE mt_status shell_tls_announce(struct shell *sh, const char *address);
+MT_MUST_USE mt_status head_shell_tls_announce(struct shell *sh, const char *address);
 /* Prints what went wrong and where, and gives `st` back (shell.c). */
-mt_status shell_complain(mt_status st, const char *what, const char *which);
+mt_status head_shell_complain(mt_status st, const char *what, const char *which);
 
 /* ---- rpc.c: calls and attached raylets ---- */
 
-void shell_rpc_init(struct shell *sh);
-void shell_send(struct shell *sh, const struct head_action *action);
-void shell_close(struct shell *sh, const struct head_action *action);
-void shell_reply(struct shell *sh, const struct head_action *action);
+void head_shell_rpc_init(struct shell *sh);
+void head_shell_send(struct shell *sh, const struct head_action *action);
+void head_shell_close(struct shell *sh, const struct head_action *action);
+void head_shell_reply(struct shell *sh, const struct head_action *action);
 /* Reads from raylets again that were held up by full disk queues. */
-void shell_resume_streams(struct shell *sh);
+void head_shell_resume_streams(struct shell *sh);
 
 /* ---- store.c ---- */
 
 /* Opens the store, loads the core from it. On failure prints why. */
-MT_MUST_USE mt_status shell_store_open(struct shell *sh);
+MT_MUST_USE mt_status head_shell_store_open(struct shell *sh);
 /* Takes the batch out of the action. */
-void shell_store_batch(struct shell *sh, struct head_action *action);
+void head_shell_store_batch(struct shell *sh, struct head_action *action);
 /* The commit under way is carried through, with all that follows from it; no other begins. Before anything
  * that replies or writes files is closed. Blocks (disk). */
-void shell_store_finish(struct shell *sh);
-void shell_store_close(struct shell *sh);
+void head_shell_store_finish(struct shell *sh);
+void head_shell_store_close(struct shell *sh);
 
 /* ---- files.c: what lies in the state folder beside the database ---- */
 
 /* Makes the folders, tells the core of the logs and blobs that are there, removes what is nobody's. */
-MT_MUST_USE mt_status shell_files_open(struct shell *sh);
-void                  shell_log_append(struct shell *sh, struct head_action *action);
-void                  shell_log_drop(struct shell *sh, const char *job);
-void                  shell_blob_drop(struct shell *sh, const struct head_bytes *sha256);
+MT_MUST_USE mt_status head_shell_files_open(struct shell *sh);
+void                  head_shell_log_append(struct shell *sh, struct head_action *action);
+void                  head_shell_log_drop(struct shell *sh, const char *job);
+void                  head_shell_blob_drop(struct shell *sh, const struct head_bytes *sha256);
 /* Removes everything of a private cluster. */
-void shell_files_remove(struct shell *sh);
+void head_shell_files_remove(struct shell *sh);
 
 /* ---- feed.c: files to clients: FollowJob, GetBlob ---- */
 
-struct rpc_stream_handler *shell_follow(struct rpc_service *service, struct rpc_stream *stream);
-struct rpc_stream_handler *shell_get_blob(struct rpc_service *service, struct rpc_stream *stream);
+struct rpc_stream_handler *head_shell_follow(struct rpc_service *service, struct rpc_stream *stream);
+struct rpc_stream_handler *head_shell_get_blob(struct rpc_service *service, struct rpc_stream *stream);
 /* A log has grown, or its job has ended. */
-void shell_feed_wake(struct shell *sh, const char *job);
+void head_shell_feed_wake(struct shell *sh, const char *job);
 
 /* ---- upload.c: PutBlob ---- */
 
-struct rpc_stream_handler *shell_put_blob(struct rpc_service *service, struct rpc_stream *stream);
+struct rpc_stream_handler *head_shell_put_blob(struct rpc_service *service, struct rpc_stream *stream);
 
 #endif

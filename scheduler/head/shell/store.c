@@ -9,6 +9,7 @@
  * A commit that finds the disk full is tried again until it succeeds; what comes meanwhile waits behind it, and the core is told.
  */
 #include "core/base/log.h"
+#include "core/base/rng.h"
 #include "core/io/listener.h" /* io_is_loopback */
 #include "scheduler/head/shell/shell.h"
 
@@ -42,7 +43,7 @@ static void room_set(struct shell *sh, enum head_room room, uint64_t bytes)
         mt_log(room == HEAD_ROOM_ENOUGH ? MT_LOG_INFO : MT_LOG_WARN, "disk", "room=%s folder=%s", words[room], sh->state);
     sh->room = room;
     sh->is_tight = room != HEAD_ROOM_ENOUGH || bytes < MT_HEAD_RESERVE_BYTES;
-    shell_step(sh, &event);
+    head_shell_step(sh, &event);
 }
 
 static void room_seen(struct shell *sh, const struct shell_room *seen)
@@ -134,7 +135,7 @@ static void commit_done(struct io_job *job)
         mt_log(MT_LOG_ERROR, "store", "%s", sh->store->text);
     for (size_t i = 0; i < c->count; i++) {
         struct head_event event = {.kind = HEAD_EV_STORED, .token = c->tokens[i], .status = c->status};
-        shell_step(sh, &event);
+        head_shell_step(sh, &event);
     }
     if (c->status.code == 0)
         room_seen(sh, &c->seen);
@@ -148,7 +149,7 @@ static void commit_submit(struct shell *sh)
     sh->commit->is_waiting = false;
     mt_status st = io_worker_submit(sh->store_worker, &sh->commit->job);
     if (st.code != 0)
-        shell_end(sh, st);
+        head_shell_end(sh, st);
 }
 
 static void commit_begin(struct shell *sh)
@@ -164,7 +165,7 @@ static void commit_begin(struct shell *sh)
     if (!c || !c->batches || !c->tokens) {
         if (c)
             commit_free(c);
-        shell_end(sh, mt_error(MT_ENOMEM, 0, "commit to the store"));
+        head_shell_end(sh, mt_error(MT_ENOMEM, 0, "commit to the store"));
         return;
     }
     c->job = (struct io_job){.work = commit_work, .done = commit_done};
@@ -179,11 +180,11 @@ static void commit_begin(struct shell *sh)
     commit_submit(sh);
 }
 
-void shell_store_batch(struct shell *sh, struct head_action *action)
+void head_shell_store_batch(struct shell *sh, struct head_action *action)
 {
     mt_status st = mt_vec_push(&sh->batches, *action);
     if (st.code != 0) {
-        shell_end(sh, st);
+        head_shell_end(sh, st);
         return;
     }
     action->records = NULL;
@@ -226,7 +227,7 @@ static mt_status make_core(struct shell *sh)
     return head_new(&config, &sh->head);
 }
 
-mt_status shell_store_open(struct shell *sh)
+mt_status head_shell_store_open(struct shell *sh)
 {
     char          text[HEAD_STORE_TEXT_SIZE] = "", cluster[HEAD_CLUSTER_SIZE];
     struct loader loader = {.reader.record = load_record, .sh = sh};
@@ -247,7 +248,7 @@ mt_status shell_store_open(struct shell *sh)
     return st;
 }
 
-void shell_store_finish(struct shell *sh)
+void head_shell_store_finish(struct shell *sh)
 {
     io_timer_stop(&sh->room_timer);
     if (sh->store_worker)
@@ -255,7 +256,7 @@ void shell_store_finish(struct shell *sh)
     sh->store_worker = NULL;
 }
 
-void shell_store_close(struct shell *sh)
+void head_shell_store_close(struct shell *sh)
 {
     if (sh->commit)
         commit_free(sh->commit); /* there was no room for it to the end */

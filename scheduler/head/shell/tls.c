@@ -22,25 +22,25 @@ static bool wants_tls(const struct shell *sh)
     return !sh->is_private && !o->is_insecure && (o->tls_dir || !io_is_loopback(o->host));
 }
 
-mt_status shell_tls_open(struct shell *sh)
+mt_status head_shell_tls_open(struct shell *sh)
 {
     char path[SHELL_PATH_SIZE + 16];
     if (mt_address_is_any(sh->options.host))
-        return shell_complain(mt_error(MT_EINVAL, 0, "name the one address that other machines reach this one by"), "--listen",
-                              sh->options.host);
+        return head_shell_complain(mt_error(MT_EINVAL, 0, "name the one address that other machines reach this one by"), "--listen",
+                                   sh->options.host);
     if (!wants_tls(sh))
         return mt_ok();
     mt_status st = io_tls_make(sh->tls_dir, head_cluster(sh->head));
     if (st.code)
-        return shell_complain(st, "certificates in", sh->tls_dir);
+        return head_shell_complain(st, "certificates in", sh->tls_dir);
     snprintf(path, sizeof path, "%s/head.pem", sh->tls_dir);
     st = io_tls_load(path, &sh->tls);
     if (!st.code && io_tls_role_of(sh->tls) != IO_TLS_HEAD)
         st = mt_error(MT_EAUTH, 0, "its certificate is not for head.CLUSTER.manta");
-    return st.code ? shell_complain(st, "certificate", path) : st;
+    return st.code ? head_shell_complain(st, "certificate", path) : st;
 }
 
-void shell_tls_line(const struct shell *sh, char *out, size_t size)
+void head_shell_tls_line(const struct shell *sh, char *out, size_t size)
 {
     if (sh->tls)
         snprintf(out, size, "tls_file=%s/node.pem\n", sh->tls_dir);
@@ -48,7 +48,7 @@ void shell_tls_line(const struct shell *sh, char *out, size_t size)
         snprintf(out, size, "%s", io_is_loopback(sh->options.host) ? "" : "insecure=1\n");
 }
 
-mt_status shell_tls_announce(struct shell *sh, const char *address)
+mt_status head_shell_tls_announce(struct shell *sh, const char *address)
 {
     char           path[SHELL_PATH_SIZE + 16];
     struct io_join join = {.token = sh->token};

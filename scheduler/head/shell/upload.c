@@ -133,7 +133,7 @@ static void end_work(struct io_job *job)
     u->is_wrong = u->received != u->size || memcmp(sum, u->sha256, sizeof sum) != 0;
     if (u->is_wrong)
         return;
-    shell_path(u->sh, "blobs", mt_sha256_hex(u->sha256, hex), final);
+    head_shell_path(u->sh, "blobs", mt_sha256_hex(u->sha256, hex), final);
     u->sys = fsync(u->fd) != 0 || rename(u->path, final) != 0 ? errno : 0;
     if (u->sys != 0)
         return;
@@ -154,7 +154,7 @@ static void end_done(struct io_job *job)
         answer_sys(u, u->sys);
     } else {
         struct head_event event = {.kind = HEAD_EV_BLOB_ADDED, .bytes = u->sha256, .bytes_size = HEAD_SHA_SIZE, .size = u->size};
-        shell_step(sh, &event);
+        head_shell_step(sh, &event);
         answer(u, MT_OK, "");
     }
     if (u->is_closed)
@@ -214,7 +214,7 @@ static bool begin(struct upload *u, const Manta__V1__BlobChunk *chunk)
     u->size = chunk->size;
     mt_sha256_init(&u->sum);
     snprintf(name, sizeof name, "upload-%" PRIu64, ++u->sh->next_upload);
-    shell_path(u->sh, "blobs", name, u->path);
+    head_shell_path(u->sh, "blobs", name, u->path);
     return true;
 }
 
@@ -254,7 +254,7 @@ static void upload_ended(struct rpc_stream_handler *handler, struct rpc_stream *
         upload_end(u);
 }
 
-struct rpc_stream_handler *shell_put_blob(struct rpc_service *service, struct rpc_stream *stream)
+struct rpc_stream_handler *head_shell_put_blob(struct rpc_service *service, struct rpc_stream *stream)
 {
     struct shell  *sh = mt_container_of(service, struct shell, service);
     struct upload *u = sh->uploads < MT_HEAD_UPLOADS_MAX ? calloc(1, sizeof *u) : NULL;

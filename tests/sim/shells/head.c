@@ -281,7 +281,7 @@ void sim_head_stream_closed(struct sim *s, uint64_t number)
 bool sim_head_knows_job(const struct sim *s, const char *id)
 {
     struct head_job_view view;
-    return head_job_find(s->head->core, id, &view).code == MT_OK;
+    return head_job_look(s->head->core, id, &view).code == MT_OK;
 }
 
 /* ---- a full disk ---- */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attached.h - door: what attached raylets say, and what their silence means.
+ */
+#ifndef HEAD_ATTACHED_H
+#define HEAD_ATTACHED_H
+
+#include "scheduler/head/core/kit/kit.h"
+
+/* A message came on the stream; one that can't be read ends it. */
+void head_attached_message(struct head *h, uint64_t number, const uint8_t *bytes, size_t size);
+/* Time has passed: who is silent is suspect, then dead. */
+void head_attached_tick(struct head *h);
+
+/* Between the files of this room. */
+void head_attached_register(struct head *h, struct stream *s, const Manta__V1__Register *r);
+/* All that the node's processes were doing is over: its jobs are started elsewhere, its names are free. */
+void head_attached_lose_work(struct head *h, struct node *n, const char *why);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * calls.c - what clients ask: submit, look, wait, stop; and the end of the cluster.
+ *
+ * Always:  each call gets exactly one reply or refusal, unless its caller has left.
+ */
+
+#include "scheduler/head/core/calls/calls.h"
+#include "scheduler/head/core/jobs/blobs.h"
+#include "scheduler/head/core/jobs/jobs.h"
+
+/* ---- submit ---- */
+
+static void submit_new(struct head *h, uint64_t call, const job_spec *spec)
+{
+    char        text[HEAD_TEXT_SIZE] = "";
+    struct job *job;
+    int32_t     code = spec->actor ? MT_EINVAL : head_jobs_submit(h, spec, &job, text, sizeof text);
+    if (spec->actor)
+        snprintf(text, sizeof text, "a job for an actor is made by manta_actor_new");
+    if (code == MT_OK)
+        head_jobs_reply(h, call, HEAD_SUBMIT, job);
+    else if (code == MT_EDISK_FULL)
+        head_out_refuse(h, call, mt_error(code, 0, HEAD_FULL_TEXT)); /* at once: replies wait for the disk */
+    else
+        head_jobs_reply_error(h, call, HEAD_SUBMIT, code, text);
+}
+
+/* The same id with the same content is the same job, however often it comes. */
+static void submit(struct head *h, uint64_t call, const Manta__V1__SubmitRequest *request)
+{
+    if (!request->spec) {
+        head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EINVAL, "the request has no job");
+        return;
+    }
+    struct job *job = head_jobs_find(h, request->spec->id);
+    if (!job) {
+        submit_new(h, call, request->spec);
+    } else if (head_spec_equal(job->spec, request->spec)) {
+        h->count.job_repeat++;
+        head_jobs_reply(h, call, HEAD_SUBMIT, job);
+    } else {
+        head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EEXIST, "another job has this id: draw a new id for a new job");
+    }
+}
+
+/* ---- the rest ---- */
+
+static void stop_job(struct head *h, uint64_t call, const Manta__V1__JobRequest *request)
+{
+    struct job *job = head_jobs_find_or_error(h, call, HEAD_STOP_JOB, request->id);
+    if (!job)
+        return;
+    head_attempts_stop(h, job, "stopped on request");
+    head_jobs_reply(h, call, HEAD_STOP_JOB, job);
+}
+
+static void delete_job(struct head *h, uint64_t call, const Manta__V1__JobRequest *request)
+{
+    char        text[HEAD_TEXT_SIZE];
+    struct job *job = head_jobs_find_or_error(h, call, HEAD_DELETE_JOB, request->id);
+    if (!job)
+        return;
+    if (!head_jobs_has_ended(job)) {
+        snprintf(text, sizeof text, "job %.64s is %s: only a job that has ended can be deleted; stop it first", request->id,
+                 head_jobs_state_text(job->state));
+        head_jobs_reply_error(h, call, HEAD_DELETE_JOB, MT_EINVAL, text);
+        return;
+    }
+    head_jobs_reply(h, call, HEAD_DELETE_JOB, job); /* it leaves when the store has the change */
+    head_blobs_release(h, job->spec);
+    h->count.job_deleted++;
+    head_jobs_forget(h, job);
+}
+
+/* The whole cluster ends: the raylets are told, then the head goes once everything is out. */
+static void shut_down(struct head *h, uint64_t call, const Manta__V1__ShutdownRequest *request)
+{
+    Manta__V1__ShutdownReply reply = MANTA__V1__SHUTDOWN_REPLY__INIT;
+    Manta__V1__HeadShutdown  order = MANTA__V1__HEAD_SHUTDOWN__INIT;
+    to_node                  message = MANTA__V1__HEAD_TO_NODE__INIT;
+    mt_log(MT_LOG_INFO, "shutdown", "reason=\"%.200s\"", request->reason);
+    order.reason = request->reason;
+    message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_SHUTDOWN;
+    message.shutdown = &order;
+    MT_MAP_EACH(&h->streams, entry)
+        head_out_send(h, entry->value.ptr, &message, true);
+    head_out_reply(h, call, HEAD_SHUTDOWN, &reply.base);
+    head_out_exit(h, mt_ok(), true);
+    h->is_ending = true;
+}
+
+static const ProtobufCMessageDescriptor *request_type(enum head_method method)
+{
+    switch (method) {
+    case HEAD_SUBMIT: return &manta__v1__submit_request__descriptor;
+    case HEAD_GET_JOB:
+    case HEAD_STOP_JOB:
+    case HEAD_DELETE_JOB: return &manta__v1__job_request__descriptor;
+    case HEAD_WAIT_JOB: return &manta__v1__wait_job_request__descriptor;
+    case HEAD_LIST_JOBS: return &manta__v1__list_jobs_request__descriptor;
+    case HEAD_HAS_BLOBS: return &manta__v1__has_blobs_request__descriptor;
+    case HEAD_LIST_NODES: return &manta__v1__list_nodes_request__descriptor;
+    case HEAD_SHUTDOWN: return &manta__v1__shutdown_request__descriptor;
+    case HEAD_QUERY: return &manta__v1__query_request__descriptor;
+    }
+    return NULL;
+}
+
+static void dispatch(struct head *h, uint64_t call, enum head_method method, const ProtobufCMessage *request)
+{
+    struct job *job;
+    switch (method) {
+    case HEAD_SUBMIT: submit(h, call, (const Manta__V1__SubmitRequest *)request); break;
+    case HEAD_GET_JOB:
+        if ((job = head_jobs_find_or_error(h, call, method, ((const Manta__V1__JobRequest *)request)->id)))
+            head_jobs_reply(h, call, method, job);
+        break;
+    case HEAD_WAIT_JOB: head_jobs_wait(h, call, (const Manta__V1__WaitJobRequest *)request); break;
+    case HEAD_LIST_JOBS: head_calls_list_jobs(h, call); break;
+    case HEAD_STOP_JOB: stop_job(h, call, (const Manta__V1__JobRequest *)request); break;
+    case HEAD_DELETE_JOB: delete_job(h, call, (const Manta__V1__JobRequest *)request); break;
+    case HEAD_HAS_BLOBS: head_blobs_has(h, call, (const Manta__V1__HasBlobsRequest *)request); break;
+    case HEAD_LIST_NODES: head_calls_list_nodes(h, call); break;
+    case HEAD_SHUTDOWN: shut_down(h, call, (const Manta__V1__ShutdownRequest *)request); break;
+    case HEAD_QUERY: head_queries_take(h, call, (const Manta__V1__QueryRequest *)request); break;
+    }
+}
+
+/* Its reply would wait for the disk. A repeated submission does, since it may have been taken in; so does who waits anyway. */
+static bool is_refused_for_room(const struct head *h, enum head_method method)
+{
+    return h->room == HEAD_ROOM_NONE && method != HEAD_SUBMIT && method != HEAD_WAIT_JOB;
+}
+
+void head_calls_take(struct head *h, const struct head_event *event)
+{
+    if (is_refused_for_room(h, event->method)) {
+        h->count.no_room++;
+        head_out_refuse(h, event->call, mt_error(MT_EDISK_FULL, 0, HEAD_FULL_TEXT));
+        return;
+    }
+    const ProtobufCMessageDescriptor *type = request_type(event->method);
+    ProtobufCMessage *request = type ? protobuf_c_message_unpack(type, NULL, event->bytes_size, event->bytes) : NULL;
+    if (!request) {
+        h->count.malformed++;
+        head_out_refuse(h, event->call, mt_error(MT_EPROTO, 0, "the request can't be read"));
+        return;
+    }
+    dispatch(h, event->call, event->method, request);
+    protobuf_c_message_free_unpacked(request, NULL);
+}
+
+void head_calls_gone(struct head *h, uint64_t call)
+{
+    head_jobs_call_gone(h, call);
+    head_queries_call_gone(h, call);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * calls.h - door: what clients ask of the head, and through it of one node.
+ */
+#ifndef HEAD_CALLS_H
+#define HEAD_CALLS_H
+
+#include "scheduler/head/core/kit/kit.h"
+
+/* ---- calls.c ------------------------------------------------------------------------------------------------------- */
+
+void head_calls_take(struct head *h, const struct head_event *event);
+void head_calls_gone(struct head *h, uint64_t call);
+
+/* ---- lists.c ------------------------------------------------------------------------------------------------------- */
+
+void head_calls_list_nodes(struct head *h, uint64_t call);
+/* The newest first, as many as fit into one message. */
+void head_calls_list_jobs(struct head *h, uint64_t call);
+
+/* ---- queries.c: what clients ask of nodes -------------------------------------------------------------------------- */
+
+void head_queries_take(struct head *h, uint64_t call, const Manta__V1__QueryRequest *request);
+void head_queries_answer(struct head *h, const struct node *n, Manta__V1__QueryAnswer *answer);
+void head_queries_call_gone(struct head *h, uint64_t call);
+/* Answers those whose node is gone or silent. */
+void head_queries_tick(struct head *h);
+void head_queries_fini(struct head *h);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lists.c - the lists that clients ask for: jobs, and nodes with what placement groups reserve on them.
+ */
+
+#include "scheduler/head/core/calls/calls.h"
+#include "scheduler/head/core/groups/groups.h"
+#include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/nodes/nodes.h"
+
+/* Adds what placement groups reserve; head_view_node_free gives it back as well. */
+
+static void fill_reserved(struct head *h, const struct node *n, Manta__V1__Node *out)
+{
+    int64_t    reserved[POLICY_RESOURCES_MAX];
+    uint32_t   count = n->place.resource_count;
+    resource  *items = calloc((size_t)count + 1, sizeof *items);
+    resource **list = calloc((size_t)count + 1, sizeof(resource *));
+    if (!items || !list) {
+        free(items);
+        free(list);
+        head_broken(h, mt_error(MT_ENOMEM, 0, "describe a node"));
+        return;
+    }
+    head_bundles_reserved(h, n, reserved);
+    for (uint32_t i = 0; i < count; i++) {
+        head_resource_fill(&items[i], h->kinds.data[n->place.resources[i].kind], reserved[i]);
+        list[i] = &items[i];
+    }
+    out->reserved = list;
+    out->n_reserved = count;
+    if (count == 0)
+        free(items); /* of which nothing else knows */
+}
+
+void head_calls_list_nodes(struct head *h, uint64_t call)
+{
+    Manta__V1__ListNodesReply reply = MANTA__V1__LIST_NODES_REPLY__INIT;
+    size_t                    count = 0, room = h->nodes.count;
+    Manta__V1__Node          *items = calloc(room + 1, sizeof *items);
+    reply.nodes = calloc(room + 1, sizeof(Manta__V1__Node *));
+    if (items && reply.nodes) {
+        MT_MAP_EACH(&h->nodes, entry) {
+            head_view_node(h, entry->value.ptr, &items[count]);
+            fill_reserved(h, entry->value.ptr, &items[count]);
+            reply.nodes[count] = &items[count];
+            count++;
+        }
+        reply.n_nodes = count;
+        reply.cluster = h->config.cluster;
+        reply.head_epoch = h->epoch;
+        reply.runs_as_root = h->config.runs_as_root;
+        reply.is_insecure = h->config.is_insecure;
+        head_out_reply(h, call, HEAD_LIST_NODES, &reply.base);
+    } else {
+        head_broken(h, mt_error(MT_ENOMEM, 0, "list the nodes"));
+    }
+    for (size_t i = 0; i < count; i++)
+        head_view_node_free(&items[i]);
+    free(items);
+    free(reply.nodes);
+}
+
+/* The newest first, as many as fit into one message. */
+void head_calls_list_jobs(struct head *h, uint64_t call)
+{
+    Manta__V1__ListJobsReply reply = MANTA__V1__LIST_JOBS_REPLY__INIT;
+    job_info                *items = calloc(h->jobs.count + 1, sizeof *items);
+    size_t                   size = 0;
+    reply.jobs = calloc(h->jobs.count + 1, sizeof(job_info *));
+    if (!items || !reply.jobs)
+        head_broken(h, mt_error(MT_ENOMEM, 0, "list the jobs"));
+    for (struct head_index_node *at = h->jobs.last; at && h->broken.code == 0; at = at->prev) {
+        job_info *info = &items[reply.n_jobs];
+        head_jobs_info(mt_container_of(at, struct job, at), info);
+        size += manta__v1__job_info__get_packed_size(info) + 8;
+        if (size > MT_HEAD_LIST_BYTES_MAX)
+            break;
+        reply.jobs[reply.n_jobs++] = info;
+    }
+    if (h->broken.code == 0)
+        head_out_reply(h, call, HEAD_LIST_JOBS, &reply.base);
+    free(items);
+    free(reply.jobs);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * jobs.c - the table of jobs, their records, and their states.
+ *
+ * Owns:    every struct job.
+ * Always:  STARTING and RUNNING jobs have a node and an attempt >= 1; ended ones have neither waiters nor blobs.
+ *
+ *   PENDING --placed--> STARTING --raylet: RUNNING--> RUNNING --> SUCCEEDED, FAILED or STOPPED
+ *      ^  '--stop, or no node can ever hold it--.        |           ^
+ *      '-----failed, refused, or node lost: another attempt          |
+ *                                               '--------------------'
+ */
+
+#include "scheduler/head/core/jobs/jobs.h"
+
+#define AS_BIT(state) (1u << JOB_##state)
+#define ENDED         (AS_BIT(STOPPED) | AS_BIT(SUCCEEDED) | AS_BIT(FAILED))
+static const uint8_t job_next[JOB_STATE_COUNT] = {
+    [JOB_PENDING] = AS_BIT(STARTING) | AS_BIT(STOPPED) | AS_BIT(FAILED),
+    [JOB_STARTING] = AS_BIT(PENDING) | AS_BIT(RUNNING) | ENDED,
+    [JOB_RUNNING] = AS_BIT(PENDING) | ENDED,
+};
+
+const char *head_jobs_state_text(enum job_state state)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        JOB_STATES(X)
+#undef X
+    };
+    return texts[state];
+}
+
+bool head_jobs_has_ended(const struct job *job)
+{
+    return (1u << job->state) & ENDED;
+}
+
+struct job *head_jobs_find(const struct head *h, const char *id)
+{
+    struct head_index_node *at = head_index_find(&h->jobs, id);
+    return at ? mt_container_of(at, struct job, at) : NULL;
+}
+
+static void job_check(const struct job *job)
+{
+    bool is_placed = job->state == JOB_STARTING || job->state == JOB_RUNNING;
+    MT_ASSERT(!is_placed || (job->node != 0 && job->attempt >= 1));
+    MT_ASSERT(job->state != JOB_PENDING || job->node == 0);
+}
+
+void head_jobs_set_state(struct job *job, enum job_state next)
+{
+    MT_ASSERT(job_next[job->state] & (1u << next));
+    job->state = next;
+    job_check(job);
+}
+
+void head_jobs_free(struct head *h, struct job *job)
+{
+    head_index_remove(&h->jobs, &job->at);
+    manta__v1__job_spec__free_unpacked(job->spec, NULL);
+    free(job);
+}
+
+mt_status head_jobs_add(struct head *h, job_spec *take_spec, struct job **out_job)
+{
+    char        text[HEAD_TEXT_SIZE];
+    struct job *job = calloc(1, sizeof *job);
+    mt_status   st = job ? mt_ok() : mt_error(MT_ENOMEM, 0, "add a job");
+    if (st.code == 0)
+        st = head_resources_to_request(h, take_spec->resources, take_spec->n_resources, &job->request, text, sizeof text);
+    if (st.code == 0)
+        st = head_index_add(&h->jobs, &job->at, take_spec->id);
+    if (st.code != 0) {
+        manta__v1__job_spec__free_unpacked(take_spec, NULL);
+        free(job);
+        return st;
+    }
+    job->spec = take_spec;
+    *out_job = job;
+    return mt_ok();
+}
+
+/* ---- the store ---- */
+
+void head_jobs_store(struct head *h, const struct job *job)
+{
+    Manta__Store__JobRecord record = MANTA__STORE__JOB_RECORD__INIT;
+    record.spec = job->spec;
+    record.state = job->state;
+    record.reason = (char *)job->reason;
+    record.exit_code = job->exit_code;
+    record.attempt = job->attempt;
+    record.node = job->node;
+    record.failures = job->failures;
+    record.stop_requested = job->stop_requested;
+    record.submitted_ms = job->submitted_ms;
+    record.started_ms = job->started_ms;
+    record.ended_ms = job->ended_ms;
+    record.pid = job->pid;
+    record.order = job->order;
+    record.log_base = job->log_base;
+    head_record_change(h, HEAD_TABLE_JOBS, job->spec->id, strlen(job->spec->id), &record.base);
+}
+
+mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *r)
+{
+    char        text[HEAD_TEXT_SIZE];
+    job_spec   *spec;
+    struct job *job;
+    if (!r->spec || head_spec_check(r->spec, text, sizeof text).code != 0 || head_jobs_find(h, r->spec->id) ||
+        r->state >= JOB_STATE_COUNT)
+        return mt_error(MT_ECORRUPT, 0, "the store holds a job that can't be");
+    MT_TRY(head_spec_copy(r->spec, &spec));
+    MT_TRY(head_jobs_add(h, spec, &job));
+    job->state = (enum job_state)r->state;
+    snprintf(job->reason, sizeof job->reason, "%s", r->reason);
+    job->exit_code = r->exit_code;
+    job->attempt = r->attempt;
+    job->node = r->node;
+    job->failures = r->failures;
+    job->stop_requested = r->stop_requested;
+    job->submitted_ms = r->submitted_ms;
+    job->started_ms = r->started_ms;
+    job->ended_ms = r->ended_ms;
+    job->pid = r->pid;
+    job->order = r->order;
+    job->log_base = r->log_base;
+    if (head_jobs_has_ended(job))
+        h->jobs_ended++;
+    else
+        h->jobs_active++;
+    if (r->order >= h->next_order)
+        h->next_order = r->order + 1;
+    return mt_ok();
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * jobs.h - door: jobs, their attempts on nodes, their logs and files, and detached actors, each a job of its own.
+ *
+ * The files form a list: spec.c, jobs.c < waits.c, blobs.c, log.c < end.c, submit.c < attempts.c < actors.c.
+ */
+#ifndef HEAD_JOBS_H
+#define HEAD_JOBS_H
+
+#include "scheduler/head/core/kit/kit.h"
+
+/* ---- jobs.c: the table --------------------------------------------------------------------------------------------- */
+
+struct job           *head_jobs_find(const struct head *h, const char *id);
+const char           *head_jobs_state_text(enum job_state state);
+bool                  head_jobs_has_ended(const struct job *job);
+void                  head_jobs_set_state(struct job *job, enum job_state next);
+MT_MUST_USE mt_status head_jobs_add(struct head *h, job_spec *take_spec, struct job **out_job);
+void                  head_jobs_free(struct head *h, struct job *job);
+void                  head_jobs_store(struct head *h, const struct job *job);
+MT_MUST_USE mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *record);
+
+/* ---- waits.c: what clients are told of a job ----------------------------------------------------------------------- */
+
+void head_jobs_info(const struct job *job, job_info *out);
+void head_jobs_reply(struct head *h, uint64_t call, enum head_method method, const struct job *job);
+void head_jobs_reply_error(struct head *h, uint64_t call, enum head_method method, int32_t code, const char *text);
+/* NULL: there is none, and the call has been told so. */
+struct job *head_jobs_find_or_error(struct head *h, uint64_t call, enum head_method method, const char *id);
+void        head_jobs_wait(struct head *h, uint64_t call, const Manta__V1__WaitJobRequest *request);
+void        head_jobs_call_gone(struct head *h, uint64_t call);
+void        head_jobs_answer_waits(struct head *h, struct job *job); /* it has ended */
+void        head_jobs_tick_waits(struct head *h);
+
+/* ---- end.c --------------------------------------------------------------------------------------------------------- */
+
+/* Sets the reason, ends the job, answers who waits, and stores it. */
+void head_jobs_end(struct head *h, struct job *job, enum job_state how, int32_t exit_code, const char *reason);
+/* An ended one, its record and its log. */
+void head_jobs_forget(struct head *h, struct job *job);
+void head_jobs_prune(struct head *h);
+
+/* ---- log.c --------------------------------------------------------------------------------------------------------- */
+
+void head_jobs_log(struct head *h, struct stream *s, const Manta__V1__LogChunk *chunk);
+void head_jobs_log_written(struct head *h, const char *id, uint64_t size);
+bool head_jobs_log_found(struct head *h, const char *id, uint64_t size); /* at the start; false: it is nobody's */
+void head_attempts_log_ack(struct head *h, struct job *job, uint64_t written);
+
+/* ---- attempts.c: what runs where ----------------------------------------------------------------------------------- */
+
+void head_attempts_round(struct head *h);
+void head_attempts_state(struct head *h, struct stream *s, const Manta__V1__JobState *state);
+void head_attempts_node_registered(struct head *h, struct node *n);
+void head_attempts_loaded(struct head *h);
+void head_attempts_node_lost(struct head *h, uint32_t node, const char *why);
+void head_attempts_stop(struct head *h, struct job *job, const char *why);
+
+/* ---- submit.c, actors.c -------------------------------------------------------------------------------------------- */
+
+/* Takes a job in, or says why not. */
+MT_MUST_USE int32_t head_jobs_submit(struct head *h, const job_spec *spec, struct job **out_job, char *text, size_t text_size);
+void                head_actors_request(struct head *h, struct stream *s, const Manta__V1__ActorRequest *request);
+/* A request about a name, which may be a detached actor's. */
+void head_actors_name(struct head *h, struct stream *s, const Manta__V1__NameRequest *request);
+
+/* ---- spec.c: what a job may look like ------------------------------------------------------------------------------ */
+
+/* EINVAL with a text that says what is wrong. */
+MT_MUST_USE mt_status head_spec_check(const job_spec *spec, char *text, size_t text_size);
+MT_MUST_USE mt_status head_spec_copy(const job_spec *spec, job_spec **out_spec);
+bool                  head_spec_equal(const job_spec *a, const job_spec *b);
+
+#endif

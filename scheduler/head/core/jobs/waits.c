@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * waits.c - what clients are told of a job, at once or when it ends.
+ *
+ * Owns:    the parked WaitJob calls.
+ * Always:  nobody waits for a job that has ended.
+ */
+
+#include "scheduler/head/core/jobs/jobs.h"
+
+void head_jobs_info(const struct job *job, job_info *out)
+{
+    *out = (job_info)MANTA__V1__JOB_INFO__INIT;
+    out->id = job->spec->id;
+    out->name = job->spec->name;
+    out->state = (char *)head_jobs_state_text(job->state);
+    out->reason = (char *)job->reason;
+    out->exit_code = job->exit_code;
+    out->attempt = job->attempt;
+    out->node = job->node;
+    out->submitted_ms = job->submitted_ms;
+    out->started_ms = job->started_ms;
+    out->ended_ms = job->ended_ms;
+    out->log_size = job->log_size;
+    out->pid = job->pid;
+    out->n_argv = job->spec->n_argv;
+    out->argv = job->spec->argv;
+    out->n_metadata = job->spec->n_metadata;
+    out->metadata = job->spec->metadata;
+    if (job->spec->actor) {
+        out->actor_space = job->spec->actor->space;
+        out->actor_name = job->spec->actor->name;
+    }
+}
+
+void head_jobs_reply(struct head *h, uint64_t call, enum head_method method, const struct job *job)
+{
+    job_reply reply = MANTA__V1__JOB_REPLY__INIT;
+    job_info  info;
+    head_jobs_info(job, &info);
+    reply.job = &info;
+    head_out_reply(h, call, method, &reply.base);
+}
+
+void head_jobs_reply_error(struct head *h, uint64_t call, enum head_method method, int32_t code, const char *text)
+{
+    job_reply reply = MANTA__V1__JOB_REPLY__INIT;
+    reply.code = code;
+    reply.text = (char *)text;
+    head_out_reply(h, call, method, &reply.base);
+}
+
+struct job *head_jobs_find_or_error(struct head *h, uint64_t call, enum head_method method, const char *id)
+{
+    char        text[HEAD_TEXT_SIZE];
+    struct job *job = head_jobs_find(h, id);
+    if (!job) {
+        snprintf(text, sizeof text, "no job has the id %.64s; ended jobs are listed for a while only", id);
+        head_jobs_reply_error(h, call, method, MT_ENOENT, text);
+    }
+    return job;
+}
+
+/* ---- waiting ---- */
+
+static void wait_free(struct head *h, struct wait *w)
+{
+    mt_heap_remove(&h->waits, &w->due);
+    mt_map_remove(&h->wait_calls, mt_map_key(w->call));
+    w->job->waits--;
+    free(w);
+}
+
+void head_jobs_wait(struct head *h, uint64_t call, const Manta__V1__WaitJobRequest *request)
+{
+    struct job *job = head_jobs_find_or_error(h, call, HEAD_WAIT_JOB, request->id);
+    if (!job)
+        return;
+    if (head_jobs_has_ended(job) || request->wait_ms == 0) {
+        head_jobs_reply(h, call, HEAD_WAIT_JOB, job);
+        return;
+    }
+    if (h->wait_calls.count >= MT_HEAD_WAITS_MAX) {
+        head_jobs_reply_error(h, call, HEAD_WAIT_JOB, MT_EAGAIN, "too many clients wait already: ask again later");
+        return;
+    }
+    struct wait *w = calloc(1, sizeof *w);
+    uint64_t     ms = request->wait_ms < MT_HEAD_WAIT_MS_MAX ? request->wait_ms : MT_HEAD_WAIT_MS_MAX;
+    if (!w || mt_map_put_ptr(&h->wait_calls, mt_map_key(call), w).code != 0) {
+        free(w);
+        head_broken(h, mt_error(MT_ENOMEM, 0, "park a call"));
+        return;
+    }
+    w->call = call;
+    w->job = job;
+    job->waits++;
+    HEAD_TRY(h, mt_heap_push(&h->waits, &w->due, h->now_ms + ms));
+}
+
+void head_jobs_call_gone(struct head *h, uint64_t call)
+{
+    struct wait *w = mt_map_ptr(&h->wait_calls, mt_map_key(call));
+    if (w)
+        wait_free(h, w);
+}
+
+static void wait_answer(struct head *h, struct wait *w)
+{
+    head_jobs_reply(h, w->call, HEAD_WAIT_JOB, w->job);
+    wait_free(h, w);
+}
+
+void head_jobs_answer_waits(struct head *h, struct job *job)
+{
+    if (job->waits == 0)
+        return;
+    MT_MAP_EACH(&h->wait_calls, entry) {
+        struct wait *w = entry->value.ptr;
+        if (w->job == job)
+            wait_answer(h, w);
+    }
+}
+
+void head_jobs_tick_waits(struct head *h)
+{
+    for (mt_heap_node *due; (due = mt_heap_first(&h->waits)) && due->key <= h->now_ms;)
+        wait_answer(h, mt_container_of(due, struct wait, due));
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * step.h - what goes into a step of the head, and what comes out of it.
+ */
+#ifndef HEAD_STEP_H
+#define HEAD_STEP_H
+
+#include "core/base/limits.h"
+#include "core/base/status.h"
+
+#include <stdbool.h>
+
+struct head;
+
+enum { /* limits: core/base/limits.h */
+       HEAD_SHA_SIZE = 32,
+       HEAD_JOB_ID_SIZE = 64, /* [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63 bytes: it is also a file name */
+       HEAD_CLUSTER_SIZE = 40,
+       HEAD_TEXT_SIZE = MT_ERROR_BYTES_MAX,
+};
+
+/* ---- what goes in ---------------------------------------------------------------------------------------------- */
+enum head_method { /* requests and replies are those of service Head, packed */
+                   HEAD_SUBMIT = 1,
+                   HEAD_GET_JOB,
+                   HEAD_WAIT_JOB,
+                   HEAD_LIST_JOBS,
+                   HEAD_STOP_JOB,
+                   HEAD_HAS_BLOBS,
+                   HEAD_LIST_NODES,
+                   HEAD_SHUTDOWN,
+                   HEAD_QUERY,
+                   HEAD_DELETE_JOB,
+};
+
+enum head_event_kind {
+    HEAD_EV_TICK = 1,       /* time has passed */
+    HEAD_EV_STREAM_OPENED,  /* stream: a raylet has attached; the number is the shell's, never used twice */
+    HEAD_EV_STREAM_MESSAGE, /* stream, bytes: a packed NodeToHead */
+    HEAD_EV_STREAM_CLOSED,  /* stream */
+    HEAD_EV_CALL,           /* call, method, bytes: a packed request; the number is the shell's, never used twice */
+    HEAD_EV_CALL_GONE,      /* call: the caller has left; no reply is wanted any more */
+    HEAD_EV_STORED,         /* token, status: the batch is durable, or the store has failed */
+    HEAD_EV_ROOM,           /* room, size: what the store can still take */
+    HEAD_EV_LOG_WRITTEN,    /* job, size: the log file of the job has that many bytes now */
+    HEAD_EV_BLOB_ADDED,     /* bytes: SHA-256; size: a verified blob is in its place */
+};
+
+/* While there is little room nothing new is taken in (jobs, names, groups: EDISK_FULL), and what is there goes on. While there is
+ * none, batches wait in the shell, and with them all that depends on them; who asks is refused at once rather than kept waiting. */
+enum head_room {
+    HEAD_ROOM_ENOUGH = 0, /* for one change of `size` bytes */
+    HEAD_ROOM_SHORT,
+    HEAD_ROOM_NONE,
+};
+
+#define HEAD_FULL_TEXT "the head's disk is full: make room where its state folder is; nothing new is taken in until then"
+
+struct head_event {
+    enum head_event_kind kind;
+    uint64_t             now_ms;  /* monotonic */
+    uint64_t             wall_ms; /* for people only: decides nothing */
+    uint64_t             stream;
+    uint64_t             call;
+    enum head_method     method;
+    uint64_t             token;
+    mt_status            status;
+    enum head_room       room;
+    uint64_t             size;
+    const char          *job;
+    const uint8_t       *bytes; /* borrowed for the step */
+    size_t               bytes_size;
+};
+
+/* ---- what comes out -------------------------------------------------------------------------------------------- */
+enum head_action_kind {
+    HEAD_ACT_SEND = 1,   /* stream, bytes: a packed HeadToNode; nothing where the stream has ended already */
+    HEAD_ACT_CLOSE,      /* stream: end it (after what was sent); the core has forgotten it, no CLOSED event is needed */
+    HEAD_ACT_REPLY,      /* call, bytes: the packed reply of the call's method; nothing where the caller has left */
+    HEAD_ACT_REFUSE,     /* call, status: the request could not be read (gRPC INVALID_ARGUMENT) */
+    HEAD_ACT_STORE,      /* token, records: one atomic batch; answer with HEAD_EV_STORED, batches in order */
+    HEAD_ACT_LOG_APPEND, /* job, offset, bytes: append to the job's log file; answer with HEAD_EV_LOG_WRITTEN */
+    HEAD_ACT_LOG_DROP,   /* job: its log file goes */
+    HEAD_ACT_JOB_ENDED,  /* job: followers end when they have sent the whole log */
+    HEAD_ACT_BLOB_DROP,  /* bytes: SHA-256 of a blob that goes */
+    HEAD_ACT_EXIT,       /* status: end the daemon once everything before this is out; not 0: the store has failed */
+};
+
+/* The tables of the store. Values are messages of scheduler/head/core/kit/store.proto. */
+enum head_table { HEAD_TABLE_META = 1, HEAD_TABLE_NODES = 2, HEAD_TABLE_NAMES = 3, HEAD_TABLE_JOBS = 4, HEAD_TABLE_GROUPS = 5 };
+
+struct head_record { /* one change of a batch */
+    enum head_table table;
+    uint8_t        *key;
+    size_t          key_size;
+    uint8_t        *value; /* NULL: delete */
+    size_t          value_size;
+};
+
+struct head_bytes { /* counted, so that one View is packed once for all nodes */
+    uint32_t refs;
+    size_t   size;
+    uint8_t  data[];
+};
+
+struct head_action {
+    enum head_action_kind kind;
+    uint64_t              stream;
+    uint64_t              call;
+    enum head_method      method; /* of the call that is replied to */
+    uint64_t              token;
+    uint64_t              offset;
+    mt_status             status;
+    char                  job[HEAD_JOB_ID_SIZE];
+    struct head_bytes    *bytes;   /* owned by the action; NULL where the kind has none */
+    struct head_record   *records; /* owned by the action */
+    size_t                record_count;
+};
+
+struct head_actions {
+    struct head_action *items; /* to be carried out in order */
+    size_t              count;
+    size_t              capacity;
+    uint64_t            next_ms; /* monotonic: a TICK is due then, at the latest */
+};
+
+/* Frees what the actions own and empties the list; the list itself can be used again (zero-initialised at first). */
+void head_actions_clear(struct head_actions *actions);
+/* The same, and gives the list's memory back. */
+void head_actions_fini(struct head_actions *actions);
+/* Frees a batch that was taken out of an action (set records = NULL there). */
+void head_records_free(struct head_record *records, size_t count);
+
+/* ---- how a head is made, and what it counts ---------------------------------------------------------------------- */
+struct head_config {
+    char     cluster[HEAD_CLUSTER_SIZE]; /* for a new store; a stored cluster id wins */
+    uint64_t seed;                       /* ties between equal nodes are broken by it */
+    uint64_t now_ms;
+    uint32_t first_node;                /* number of the first newcomer; 0: 1. Numbers below it are for raylets that ask for them */
+    uint64_t grace_ms;                  /* 0: MT_HEAD_GRACE_MS */
+    uint64_t blob_bytes_max;            /* 0: no bound */
+    bool     runs_as_root, is_insecure; /* told to who asks */
+};
+
+/* What has happened so far, for metrics and for the simulation's proof that each path was taken. */
+/* clang-format off */
+#define HEAD_COUNTERS(X)                                                                                               \
+    X(registered) X(reconnected) X(new_epoch) X(register_refused) X(suspect) X(dead) X(pause)                          \
+    X(placed) X(replaced) X(pressed) X(unschedulable)                                                                             \
+    X(name_put) X(name_exists) X(name_released) X(outcome_hit)                                                         \
+    X(job_submitted) X(job_repeat) X(job_started) X(job_resent) X(job_retried) X(job_ended) X(job_deleted)            \
+    X(job_fenced) X(group_made) X(group_placed) X(group_refused) X(group_lost) X(group_removed) X(group_pressed)      \
+    X(bundle_stale)                                                                                                    \
+    X(no_room) X(log_repeat) X(log_gap) X(log_limit) X(blob_dropped) X(malformed)
+/* clang-format on */
+struct head_counters {
+#define X(name) uint64_t name;
+    HEAD_COUNTERS(X)
+#undef X
+};
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tables.h - the tables of the head. Behind kit.h; each room writes its own and reads the others'.
+ *
+ *   head -+- streams   one per attached raylet; knows its node once that has registered
+ *         +- nodes     by number; each holds what it has, what was promised, and its wants
+ *         +- names     by space and name
+ *         +- jobs      by id; waits are the parked WaitJob calls
+ *         +- blobs     by SHA-256
+ *         +- groups    placement groups by id, and by space and name
+ *         +- batches   changes that the store has not confirmed, each with the actions that wait for it
+ */
+#ifndef HEAD_TABLES_H
+#define HEAD_TABLES_H
+
+#include "core/base/rng.h"
+#include "core/ds/heap.h"
+#include "core/ds/map.h"
+#include "core/ds/recent.h"
+#include "core/ds/vec.h"
+#include "core/proto/manta.pb-c.h"
+#include "scheduler/head/core/kit/index.h"
+#include "scheduler/head/core/kit/step.h"
+#include "scheduler/policy/policy.h"
+
+enum { HEAD_SCHEMA = 1, HEAD_NAME_SIZE = 64 /* as in the local protocol, its end included */ };
+
+/* Short forms of protobuf-c's names. */
+typedef Manta__V1__NodeToHead to_head;
+typedef Manta__V1__HeadToNode to_node;
+typedef Manta__V1__JobInfo    job_info;
+typedef Manta__V1__JobReply   job_reply;
+typedef Manta__V1__JobSpec    job_spec;
+typedef Manta__V1__Resource   resource;
+
+/* ---- tables ---------------------------------------------------------------------------------------------------- */
+
+struct stream {
+    uint64_t number;
+    uint32_t node; /* 0: has not registered */
+    uint32_t held; /* sends that wait for the store: later ones wait behind them */
+};
+
+struct promise {
+    uint64_t              at_ms;
+    uint32_t              count;
+    struct policy_request request;
+};
+
+struct want {
+    uint64_t              owner, job, version;
+    uint32_t              class_id;
+    uint32_t              wanted;
+    uint32_t              placed;     /* of them answered ... */
+    uint64_t              placed_ms;  /* ... then */
+    uint32_t              held;       /* leases of the class, by its node's word */
+    uint64_t              since_ms;   /* it was first seen, or last answered: who has waited longest is served first */
+    uint64_t              pressed_ms; /* a busy node was last asked to make room for it */
+    bool                  is_refused; /* the owner was told that no node can ever hold it */
+    mt_id                 group;      /* its leases are in the pool of this placement group; zero: of none */
+    uint32_t              bundle;     /* from 1; 0: any */
+    struct policy_request request;
+};
+
+struct node {
+    uint32_t           epoch;
+    uint64_t           boot;
+    uint64_t           stream; /* 0: none */
+    uint64_t           heard_ms;
+    uint64_t           report_version;
+    bool               has_reported; /* on this stream */
+    char              *name, *address, *data_address;
+    char               reason[160];
+    struct policy_node place; /* number, state, total, and free less what was promised */
+    int64_t            reported[POLICY_RESOURCES_MAX];
+    MT_VEC(struct promise) promises;
+    uint32_t places_reported; /* processes that it may still start */
+    bool     is_stuck;        /* none, and none comes back by itself */
+    MT_VEC(struct want) wants;
+    MT_VEC(uint64_t) voids; /* leases of strict actors there that were given up, in this epoch; oldest first */
+    bool is_seen;           /* by this head: it has said which of its processes have ended */
+};
+
+struct holder { /* of a name */
+    mt_id    actor;
+    char     type[HEAD_NAME_SIZE]; /* of the actor */
+    uint64_t owner;                /* the process that answers for it */
+    uint32_t owner_node;
+    bool     is_detached; /* owner is its warden; 0: none is up. The name goes with the warden's job, not with a process */
+};
+
+struct name {
+    struct head_index_node at;
+    char                  *key;  /* space, 0x1f, name */
+    const char            *name; /* inside key */
+    struct holder          holder;
+};
+
+/* X(name, text on the wire) */
+/* clang-format off */
+#define JOB_STATES(X) \
+    X(PENDING, "PENDING") X(STARTING, "PENDING") X(RUNNING, "RUNNING") \
+    X(STOPPED, "STOPPED") X(SUCCEEDED, "SUCCEEDED") X(FAILED, "FAILED")
+/* clang-format on */
+enum job_state {
+#define X(name, text) JOB_##name,
+    JOB_STATES(X)
+#undef X
+        JOB_STATE_COUNT
+};
+
+struct job {
+    struct head_index_node at;
+    job_spec              *spec;
+    struct policy_request  request;
+    enum job_state         state;
+    char                   reason[HEAD_TEXT_SIZE];
+    int32_t                exit_code, pid;
+    uint32_t               attempt, node, failures;
+    bool                   stop_requested;
+    uint64_t               submitted_ms, started_ms, ended_ms; /* wall clock */
+    uint64_t               order;
+    uint64_t               retry_ms; /* monotonic: not started before; not stored */
+    uint64_t               log_size;
+    int64_t                log_base;
+    bool                   log_is_full;
+    uint32_t               waits; /* parked WaitJob calls */
+};
+
+struct wait {
+    mt_heap_node due;
+    uint64_t     call;
+    struct job  *job;
+};
+
+struct blob {
+    struct head_index_node at;
+    char                   hex[2 * HEAD_SHA_SIZE + 1];
+    uint8_t                sha256[HEAD_SHA_SIZE];
+    uint64_t               size;
+    uint64_t               used_ms;
+    uint32_t               needed_by; /* jobs that have not ended */
+};
+
+enum bundle_state {
+    BUNDLE_NONE,      /* stands nowhere */
+    BUNDLE_PREPARING, /* its node was asked */
+    BUNDLE_PREPARED,  /* ... and has reserved it */
+    BUNDLE_COMMITTED, /* decided, and stored: leases may use it */
+};
+struct bundle {
+    struct policy_request request; /* amounts only */
+    enum bundle_state     state;
+    uint32_t              node, epoch;                /* 0: NONE */
+    uint64_t              version;                    /* of its placement */
+    bool                  is_told;                    /* COMMITTED: its node has said so */
+    uint64_t              sent_ms;                    /* of the last order about it */
+    int64_t               free[POLICY_RESOURCES_MAX]; /* of its amounts, by its node's word less what was placed since */
+    uint64_t              placed_ms;
+};
+struct group_wait { /* of a process behind that stream */
+    mt_id    request;
+    uint64_t stream, due_ms;
+};
+struct group {
+    struct head_index_node at, named; /* named.key NULL: it has no name */
+    char                   key[40];   /* of its id */
+    char                  *full_name; /* space, 0x1f, name; of one that is apart behind the job; NULL: none */
+    mt_id                  id;
+    uint64_t               job;
+    uint32_t               job_node;
+    bool                   is_detached;
+    bool                   is_apart; /* only its job has to do with it: that has a user of its own */
+    enum policy_strategy   strategy;
+    uint64_t               version, order;
+    uint64_t               since_ms, pressed_ms; /* it has waited for room; a node was last asked to make some */
+    uint64_t               again_ms;             /* found no room: not tried before, unless something has changed */
+    uint64_t               back_ms;              /* was refused: not tried before */
+    uint32_t               presses;
+    char                   why[HEAD_TEXT_SIZE]; /* no way at all with the nodes that there are; "": there may be one */
+    bool                   is_open;             /* in h->open_groups: something about it is not finished */
+    uint32_t               bundle_count;
+    struct bundle         *bundles;
+    MT_VEC(struct group_wait) waits;
+};
+
+struct batch {
+    uint64_t token;
+    MT_VEC(struct head_action) held;
+};
+
+struct head {
+    struct head_config   config;
+    struct head_counters count;
+    mt_rng               rng;
+    uint64_t             epoch;
+    uint32_t             next_node;
+    uint64_t             next_order;
+    uint64_t             start_ms, now_ms, wall_ms;
+    bool                 is_started;
+    bool                 is_ending; /* the store failed, or shutdown was asked for: nothing more is accepted */
+    enum head_room       room;
+    uint64_t             room_bytes; /* of one change, while there is enough room */
+    mt_status            broken;     /* the first failure of the head itself in this step */
+
+    mt_map streams;        /* number -> struct stream */
+    mt_map nodes;          /* number -> struct node */
+    MT_VEC(uint32_t) dead; /* numbers, in order of death */
+    uint32_t nodes_living;
+    MT_VEC(char *) kinds; /* names of resources; the index is the kind */
+
+    bool     is_members_changed, is_free_changed; /* since the last View */
+    uint64_t view_version, view_ms;
+    bool     is_capacity_changed; /* since the last round of placements */
+    uint32_t round;
+
+    struct head_index names;
+    mt_map            name_owners; /* process -> how many names it owns */
+    struct mt_recent  gone;        /* processes that have ended lately */
+    struct mt_recent  outcomes;    /* codes of name requests that may change something, by their ids */
+
+    struct head_index jobs;
+    uint32_t          jobs_active, jobs_ended;
+    mt_heap           waits;
+    mt_map            wait_calls; /* call -> struct wait */
+
+    struct head_index groups, group_names;
+    MT_VEC(struct group *) open_groups; /* in order of creation */
+    struct mt_recent groups_over;       /* the last that were removed */
+    uint32_t         group_waits;
+    uint64_t         groups_due_ms; /* something is to be done about an open group then */
+
+    mt_map   queries; /* number -> struct query */
+    uint64_t next_query;
+
+    struct head_index blobs;
+    uint64_t          blob_bytes;
+    uint64_t          blob_sweep_ms;
+
+    /* output commit (out.c) */
+    uint64_t next_token;
+    MT_VEC(struct head_record) changes; /* of this step */
+    MT_VEC(struct head_action) held;    /* of this step */
+    MT_VEC(struct batch *) batches;
+    struct head_actions *out; /* of this step */
+};
+
+#endif
