@@ -6,6 +6,9 @@
 
 # Module -> the modules it may use (docs/ARCHITECTURE.md, "Layers"). Each line is one sentence of the design.
 set(MANTA_USES_base      "")
+set(MANTA_USES_sha       "") # its sums: sha_plain for what links libc only, else sha_openssl
+set(MANTA_USES_sha_plain base sha)
+set(MANTA_USES_sha_openssl base sha)
 set(MANTA_USES_ds        base)
 set(MANTA_USES_text      base)
 set(MANTA_USES_sys       base)
@@ -21,17 +24,17 @@ set(MANTA_USES_os_server base ds lane os_client io os_system) # the last two by 
 set(MANTA_USES_os_system base lane os_client io os_server)
 set(MANTA_USES_kernels   base)
 set(MANTA_USES_head_core base ds text proto policy)
-set(MANTA_USES_head      base ds text sys io db rpc proto policy head_core)
-set(MANTA_USES_raylet_core base ds text sys lane wire proto policy os_client os_server)
-set(MANTA_USES_raylet_files base sys)
+set(MANTA_USES_head      base sha sha_openssl ds text sys io db rpc proto policy head_core)
+set(MANTA_USES_raylet_core base sha ds text sys lane wire proto policy os_client os_server)
+set(MANTA_USES_raylet_files base sha sys)
 set(MANTA_USES_raylet_store base text lane io proto os_client os_server os_system raylet_core raylet) # io, os_system and the shell likewise
-set(MANTA_USES_raylet    base ds text sys lane wire io rpc proto policy os_client os_server os_system raylet_core raylet_files raylet_store)
+set(MANTA_USES_raylet    base sha sha_openssl ds text sys lane wire io rpc proto policy os_client os_server os_system raylet_core raylet_files raylet_store)
 set(MANTA_USES_lib_core  base ds lane wire os_client)
-set(MANTA_USES_lib       base text sys lane wire os_client lib_core)
-set(MANTA_USES_control   base ds io rpc proto)
+set(MANTA_USES_lib       base sha sha_plain text sys lane wire os_client lib_core)
+set(MANTA_USES_control   base sha sha_openssl ds io rpc proto)
 set(MANTA_USES_cli       base text sys io rpc proto control)
 set(MANTA_USES_sgd       base text sys kernels)
-set(MANTA_USES_sweep     base ds text sys db)
+set(MANTA_USES_sweep     base sha sha_plain ds text sys db)
 
 function(manta_module name)
   cmake_parse_arguments(M "" "" "SOURCES;USES;LINK" ${ARGN})

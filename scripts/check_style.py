@@ -11,6 +11,7 @@
 #   heads     each source begins with its licence, and C also with "name - purpose"
 #   tests     each *_test.c stands in a CMakeLists.txt: else it never runs
 #   format    clang-format 14 would change nothing (.clang-format; scripts/format.sh lays out anew)
+#   packages  each package of packages.txt has a user and a row in docs/design/dependencies.md (check_packages.py)
 #   readmes   each folder of sources has a README.md
 #
 # Prints "file:line: what is wrong" for each finding; exit status 1 where there is one. There are no exceptions
@@ -21,11 +22,14 @@ import shutil
 import subprocess
 import sys
 
+from check_packages import check_packages
+
 FUNCTION_LINES_MAX, FILE_LINES_MAX, COLUMNS_MAX, HEAD_LINES, FOLDER_FILES_MAX = 70, 800, 132, 4, 24
 
 # Folder -> its modules, from the lowest to the one that a main program belongs to.
 FOLDER_MODULES = {
     "core/base": ["base"],
+    "core/sha": ["sha", "sha_plain", "sha_openssl"],
     "core/ds": ["ds"],
     "core/text": ["text"],
     "core/sys": ["sys"],
@@ -51,7 +55,7 @@ FOLDER_MODULES = {
 # own; "." is the folder itself: its public headers, and what ties the rooms together.
 ROOMS = {
     "clients": ["lib", "lib/owner", "lib/worker", "lib/shell", "lib/api", "control", "cli"],
-    "core": ["base", "ds", "text", "sys", "lane", "wire", "proto", "db", "io", "io/tls", "rpc"],
+    "core": ["base", "sha", "ds", "text", "sys", "lane", "wire", "proto", "db", "io", "io/tls", "rpc"],
     "kernels": [".", "reference", "cpu", "cuda"],
     "objectstore": ["layout", "client"],
     "raylet": ["files", "core", "switch", "shell", "store"],
@@ -88,13 +92,10 @@ DOORS = {
     r"uv\.h": ("core/io/", MANY),
     r"grpc/.*": ("core/rpc/", MANY),
     r"protobuf-c/.*": ("core/proto/|core/rpc/", MANY),
-    r"openssl/.*": ("core/io/", MANY),
+    r"openssl/.*": ("core/io/|core/sha/", MANY),
     r"sqlite3\.h": ("core/db/", 1),
-    r"hiredis/.*": ("scheduler/head/", 1),
-    r"microhttpd\.h": ("scheduler/head/", 1),
-    r"jemalloc/.*": ("core/|scheduler/|raylet/", 1),
-    r"jansson\.h": ("scheduler/head/|clients/cli/|clients/control/", MANY),
-    r"c?yaml(/.*)?\.h": ("clients/cli/|clients/control/", MANY),
+    r"jansson\.h": ("clients/cli/", 1),
+    r"yaml\.h": ("clients/cli/", 1),
     r"xxhash\.h": ("objectstore/|sgd/", MANY),
     r"zstd\.h": ("objectstore/", 1),
     r"zlib\.h": ("sgd/", 1),
@@ -397,7 +398,7 @@ def main(arguments):
     root = pathlib.Path(arguments[0]).resolve() if arguments else pathlib.Path(__file__).resolve().parent.parent
     tree = Tree(root)
     for check in (check_layers, check_rooms, check_doors, check_sizes, check_bans, check_heads, check_tests, check_format,
-                  check_readmes):
+                  check_packages, check_readmes):
         check(tree)
     for finding in tree.findings:
         print(finding)

@@ -9,7 +9,7 @@
 
 #include "clients/control/manta_client.h"
 #include "core/base/limits.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 #include "core/base/status.h"
 #include "core/ds/vec.h"
 #include "core/proto/manta.pb-c.h"

@@ -475,7 +475,6 @@ enum mt_limit {
     MT_ERROR_BYTES_MAX = 512,  /* message of an error; its end included */
     MT_LOG_LINE_BYTES = 1024,  /* a longer line is cut */
     MT_PATH_BYTES_MAX = 4096,
-    MT_CONFIG_TEXT_BYTES_MAX = 64 * 1024, /* a configuration file */
 };
 
 static_assert(MT_HEAD_LIST_BYTES_MAX < MT_CONTROL_BYTES_MAX, "a list of jobs fits into a message");

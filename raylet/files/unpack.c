@@ -9,7 +9,7 @@
 
 #include "core/sys/archive.h"
 #include "core/base/limits.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 #include "raylet/shell/shell.h"
 #include "raylet/files/tree.h"
 
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 
 #include "core/sys/child.h"
 #include "core/base/log.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
 

@@ -11,7 +11,7 @@
 
 #include "core/text/address.h"
 #include "core/base/log.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
 

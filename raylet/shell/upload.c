@@ -11,7 +11,7 @@
 #include "raylet/shell/shell.h"
 
 #include "core/base/limits.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
 

@@ -8,7 +8,7 @@
  * Members come in this order; those that are at their default are left out, so equal spaces have equal bytes.
  * Owns: nothing. Thread: any.
  */
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 #include "core/text/json.h"
 #include "sweep/space/private.h"
 

@@ -2,7 +2,7 @@
  *
  * fuzz_archive.c - archives of runtime environments with any bytes: what is unpacked stays in its folder.
  */
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 #include "core/base/limits.h"
 #include "raylet/files/tree.h"
 

@@ -5,7 +5,7 @@
  * Owns: every struct manta_env. Thread: any; takes the owner lock only to talk to the raylet.
  */
 #include "clients/lib/shell/lib.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 
 #include <dlfcn.h>
 #include <elf.h>

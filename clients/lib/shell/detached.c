@@ -10,7 +10,7 @@
  */
 #include "clients/lib/shell/lib.h"
 #include "clients/lib/shell/detached.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 
 #include <errno.h>
 #include <stdlib.h>

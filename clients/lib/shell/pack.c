@@ -7,7 +7,7 @@
  */
 #include "clients/lib/shell/lib.h"
 #include "core/sys/archive.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 
 #include <dirent.h>
 #include <errno.h>

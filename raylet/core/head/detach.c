@@ -11,7 +11,7 @@
  */
 #include "raylet/core/state.h"
 
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include "raylet/files/tree.h"
 
 #include "core/base/log.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>

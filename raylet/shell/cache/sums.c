@@ -4,7 +4,7 @@
  */
 #include "raylet/shell/cache/sums.h"
 
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include "core/base/buf.h"
 #include "core/base/limits.h"
 #include "core/ds/map.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 #include "core/ds/vec.h"
 #include "core/io/io.h"
 #include "core/rpc/rpc.h"

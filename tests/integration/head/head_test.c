@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 
 #include "manta_client.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 #include "tests/integration/head/rig.h"
 #include "tests/plug/plug.h"
 

@@ -6,7 +6,6 @@
 
 #include "core/base/limits.h"
 #include "core/base/log.h"
-#include "core/base/metrics.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -114,38 +113,6 @@ static void the_stderr_sink_writes_one_stamped_line(void **state)
     assert_string_equal(text + 23, "Z info hello\n");
 }
 
-enum { TASKS, WORKERS, METRICS };
-static const mt_metric table[METRICS] = {
-    [TASKS] = {"manta_tasks_total", MT_METRIC_COUNTER, "Tasks done."},
-    [WORKERS] = {"manta_workers", MT_METRIC_GAUGE, "Workers that live."},
-};
-
-static void metrics_have_their_text_form(void **state)
-{
-    (void)state;
-    uint64_t   values[METRICS] = {0};
-    mt_metrics metrics = {table, values, METRICS};
-    mt_buf     out = {0};
-    mt_metrics_add(&metrics, TASKS, 40);
-    mt_metrics_add(&metrics, TASKS, 2);
-    mt_metrics_set(&metrics, WORKERS, 7);
-    mt_metrics_set(&metrics, WORKERS, 3);
-    assert_true(mt_metrics_value(&metrics, TASKS) == 42);
-    assert_ok(mt_metrics_write(&metrics, "node=\"1\"", &out));
-    assert_ok(mt_buf_terminate(&out));
-    assert_string_equal((char *)out.data, "# HELP manta_tasks_total Tasks done.\n"
-                                          "# TYPE manta_tasks_total counter\n"
-                                          "manta_tasks_total{node=\"1\"} 42\n"
-                                          "# HELP manta_workers Workers that live.\n"
-                                          "# TYPE manta_workers gauge\n"
-                                          "manta_workers{node=\"1\"} 3\n");
-    mt_buf_fini(&out);
-    assert_ok(mt_metrics_write(&metrics, "", &out));
-    assert_ok(mt_buf_terminate(&out));
-    assert_non_null(strstr((char *)out.data, "manta_tasks_total 42\n"));
-    mt_buf_fini(&out);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,7 +123,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_long_line_is_cut, log_start, log_stop),
         cmocka_unit_test(level_names_are_read),
         cmocka_unit_test(the_stderr_sink_writes_one_stamped_line),
-        cmocka_unit_test(metrics_have_their_text_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

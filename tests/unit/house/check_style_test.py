@@ -29,7 +29,9 @@ CLEAN = {
     "scheduler/head/CMakeLists.txt": f"# {SPDX}\nmanta_module(head_core SOURCES table.c)\n",
     "scheduler/head/table.c": source("table.c", '#include "core/base/id.h"\n#include "scheduler/head/table.h"'),
     "scheduler/head/table.h": source("table.h", '#include "core/base/id.h"'),
-    "scheduler/head/main.c": source("main.c", '#include "scheduler/head/table.h"\n#include <microhttpd.h>'),
+    "scheduler/head/main.c": source("main.c", '#include "scheduler/head/table.h"'),
+    "sgd/README.md": "toy",
+    "sgd/main.c": source("main.c", "#include <zlib.h>"),
 }
 
 # Name -> (files that are added or replaced, what the report must say).
@@ -58,7 +60,7 @@ FAULTS = {
         "module 'examples' may not include core/base/id.h",
     ),
     "wrong door": ({"core/base/x.c": source("x.c", "#include <uv.h>")}, "<uv.h> may be included only in core/io/"),
-    "second door": ({"scheduler/head/x.c": source("x.c", "#include <microhttpd.h>")}, "one door per library"),
+    "second door": ({"sgd/x.c": source("x.c", "#include <zlib.h>")}, "one door per library"),
     "no door": ({"core/base/x.c": source("x.c", "#include <ncurses.h>")}, "<ncurses.h> has no door"),
     "long function": ({"core/base/x.c": source("x.c", "int f(void)\n{\n" + "    ;\n" * 69 + "}")}, "function of 72"),
     "long file": ({"core/base/x.c": source("x.c", "\n" * 900)}, "file of 905 lines"),
@@ -72,7 +74,6 @@ FAULTS = {
     "script without licence": ({"core/base/x.sh": "true\n"}, "x.sh:1: the first 4 lines must hold SPDX"),
     "room looks up": (
         {
-            "sgd/README.md": "toy",
             "sgd/data/README.md": "toy",
             "sgd/run/README.md": "toy",
             "sgd/data/x.c": source("x.c", '#include "sgd/run/run.h"'),
@@ -88,6 +89,18 @@ FAULTS = {
     "layout": (
         {".clang-format": (ROOT / ".clang-format").read_text(), "core/base/x.c": source("x.c", "int  two_spaces;")},
         "core/base/x.c:5: clang-format would lay this out anew",
+    ),
+    "package that nobody knows": (
+        {"docs/README.md": "toy", "scripts/README.md": "toy", "scripts/packages.txt": "libncurses-dev # screens\n", "docs/design/dependencies.md": "`libncurses-dev`"},
+        "scripts/packages.txt:1: libncurses-dev: nobody is known to use it",
+    ),
+    "package whose user has gone": (
+        {"docs/README.md": "toy", "scripts/README.md": "toy", "scripts/packages.txt": "libzstd-dev # spill\n", "docs/design/dependencies.md": "`libzstd-dev`"},
+        "scripts/packages.txt:1: libzstd-dev: nothing here says",
+    ),
+    "package without a row": (
+        {"docs/README.md": "toy", "scripts/README.md": "toy", "scripts/packages.txt": "# all\nzlib1g-dev # data\n", "docs/design/dependencies.md": "nothing"},
+        "scripts/packages.txt:2: zlib1g-dev: has no row in docs/design/dependencies.md",
     ),
     "no readme": ({"sweep/x.c": source("x.c", "")}, "sweep/README.md:1: missing"),
 }

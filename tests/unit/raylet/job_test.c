@@ -3,7 +3,7 @@
  * job_test.c - a real head and a real raylet: registration, submitted jobs, their logs, their ends, restarts of the head.
  */
 #include "tests/unit/raylet/folder.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"

@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sha256.c - SHA-256 as FIPS 180-4 writes it down: some 300 MB/s, which uploads don't notice, and no library.
+ * plain.c - SHA-256 as FIPS 180-4 writes it down, for what links libc only (libmanta). Any thread; owns nothing.
  */
-#include "core/base/sha256.h"
+#include "core/base/status.h"
+#include "core/sha/sha256.h"
 
 #include <string.h>
+
+struct plain {
+    uint32_t state[8];
+    uint64_t size; /* bytes so far */
+    uint8_t  block[64];
+};
+static_assert(sizeof(struct plain) <= sizeof(mt_sha256), "it fits into what callers set aside");
+
+static struct plain *plain_of(mt_sha256 *sha)
+{
+    return (struct plain *)(void *)sha;
+}
 
 static const uint32_t round_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01,
@@ -31,43 +44,42 @@ static void schedule(const uint8_t *block, uint32_t w[64])
     }
 }
 
-static void add_block(mt_sha256 *sha, const uint8_t *block)
+static void add_block(struct plain *sha, const uint8_t *block)
 {
-    uint32_t w[64], s[8];
+    uint32_t w[64], *s = sha->state;
+    uint32_t a = s[0], b = s[1], c = s[2], d = s[3], e = s[4], f = s[5], g = s[6], h = s[7];
     schedule(block, w);
-    memcpy(s, sha->state, sizeof s);
     for (int i = 0; i < 64; i++) {
-        uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]), major = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        uint32_t t1 = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) + choice + round_constants[i] + w[i];
-        uint32_t t2 = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) + major;
-        memmove(s + 1, s, 7 * sizeof *s);
-        s[4] += t1;
-        s[0] = t1 + t2;
+        uint32_t t1 = h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) + round_constants[i] + w[i];
+        uint32_t t2 = (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+        h = g, g = f, f = e, e = d + t1;
+        d = c, c = b, b = a, a = t1 + t2;
     }
-    for (int i = 0; i < 8; i++)
-        sha->state[i] += s[i];
+    s[0] += a, s[1] += b, s[2] += c, s[3] += d, s[4] += e, s[5] += f, s[6] += g, s[7] += h;
 }
 
 void mt_sha256_init(mt_sha256 *sha)
 {
+    struct plain         *p = plain_of(sha);
     static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    memcpy(sha->state, start, sizeof start);
-    sha->size = 0;
+    memcpy(p->state, start, sizeof start);
+    p->size = 0;
 }
 
 void mt_sha256_add(mt_sha256 *sha, const void *data, size_t size)
 {
+    struct plain  *p = plain_of(sha);
     const uint8_t *at = data;
     while (size > 0) {
-        size_t have = sha->size % 64, take = 64 - have < size ? 64 - have : size;
-        sha->size += take;
+        size_t have = p->size % 64, take = 64 - have < size ? 64 - have : size;
+        p->size += take;
         if (have == 0 && take == 64) {
-            add_block(sha, at);
+            add_block(p, at);
         } else {
-            memcpy(sha->block + have, at, take);
+            memcpy(p->block + have, at, take);
             if (have + take == 64)
-                add_block(sha, sha->block);
+                add_block(p, p->block);
         }
         at += take;
         size -= take;
@@ -77,23 +89,13 @@ void mt_sha256_add(mt_sha256 *sha, const void *data, size_t size)
 void mt_sha256_end(mt_sha256 *sha, uint8_t out[MT_SHA256_SIZE])
 {
     static const uint8_t padding[64] = {0x80};
-    uint64_t             bits = sha->size * 8;
+    struct plain        *p = plain_of(sha);
+    uint64_t             bits = p->size * 8;
     uint8_t              tail[8];
     for (int i = 0; i < 8; i++)
         tail[i] = (uint8_t)(bits >> (56 - 8 * i));
-    mt_sha256_add(sha, padding, 1 + (119 - sha->size % 64) % 64);
+    mt_sha256_add(sha, padding, 1 + (119 - p->size % 64) % 64);
     mt_sha256_add(sha, tail, sizeof tail);
     for (int i = 0; i < MT_SHA256_SIZE; i++)
-        out[i] = (uint8_t)(sha->state[i / 4] >> (24 - 8 * (i % 4)));
-}
-
-char *mt_sha256_hex(const uint8_t sum[MT_SHA256_SIZE], char out[MT_SHA256_HEX_SIZE])
-{
-    static const char digits[] = "0123456789abcdef";
-    for (int i = 0; i < MT_SHA256_SIZE; i++) {
-        out[2 * i] = digits[sum[i] >> 4];
-        out[2 * i + 1] = digits[sum[i] & 15];
-    }
-    out[2 * MT_SHA256_SIZE] = '\0';
-    return out;
+        out[i] = (uint8_t)(p->state[i / 4] >> (24 - 8 * (i % 4)));
 }

@@ -5,7 +5,7 @@
 #include "tests/unit/base/test.h"
 
 #include "core/base/rng.h"
-#include "core/base/sha256.h"
+#include "core/sha/sha256.h"
 
 #include <string.h>
 
