@@ -41,6 +41,8 @@ struct k_gemm {
     int          first;
 };
 
+typedef mt_status k_gemm_entry(struct k_stream *stream, const struct k_gemm *gemm);
+
 static inline size_t k_gemm_lda(const struct k_gemm *g)
 {
     return (size_t)(g->lda ? g->lda : g->a_transposed ? g->m : g->k);
@@ -167,7 +169,7 @@ struct k_ops {
     mt_status (*pin)(void *memory, size_t size);
     void (*unpin)(void *memory);
 
-    mt_status (*gemm)(struct k_stream *stream, const struct k_gemm *gemm);
+    k_gemm_entry *gemm;
     /* out[i] = in[i] * scale + shift: bytes of a picture to the network's input. */
     mt_status (*unpack)(struct k_stream *stream, const uint8_t *in, float *out, size_t count, float scale, float shift);
     /* Adds bias[cols] to each row of x, in place. */

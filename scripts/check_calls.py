@@ -24,9 +24,10 @@ from check_style import PUBLIC_HEADERS, ROOMS, room_of, strip_comments
 HEADER_LINES_MAX, HEADER_PROTOTYPES_MAX, CIRCLE_MAX = 300, 40, 3
 
 # What is not untied yet; a number here may only fall, and what is within the rules has no line.
-UP = {"clients": 24, "kernels": 20, "raylet": 7, "sweep": 3}  # folder of ROOMS -> arrows between files that go up a room
-CIRCLE = {"clients": 27, "objectstore": 4, "raylet": 25, "scheduler": 7, "sweep": 6}  # -> files of its largest circle
-UNUSED = {"clients": 7, "core": 2, "objectstore": 3, "raylet": 9, "scheduler": 2, "sgd": 9, "sweep": 13}  # -> functions
+UP = {"clients": 24, "raylet": 7}  # folder of ROOMS -> arrows between files that go up a room
+# -> files of its largest circle
+CIRCLE = {"clients": 27, "kernels": 1, "objectstore": 4, "raylet": 25, "scheduler": 7, "sgd": 1, "sweep": 1}
+UNUSED = {"clients": 7, "core": 2, "objectstore": 3, "raylet": 9, "scheduler": 2}  # -> functions
 HEADERS = {  # header -> lines, functions
     "clients/cli/cli.h": (300, 50),
     "clients/lib/owner/own.h": (800, 148),
@@ -36,7 +37,6 @@ HEADERS = {  # header -> lines, functions
     "raylet/core/core.h": (380, 17),
     "raylet/core/state.h": (670, 195),
     "raylet/shell/shell.h": (400, 148),
-    "sgd/train/trainer.h": (310, 20),
 }
 
 PROTOTYPE = re.compile(r"^(?!typedef|static|struct \w+ \{|#|\s|return|extern \w+ \w+;)[A-Za-z_][\w \t*]*?\b(\w+)\([^;{]*\)[^;{]*;", re.MULTILINE)

@@ -56,7 +56,7 @@ FOLDER_MODULES = {
 ROOMS = {
     "clients": ["lib", "lib/owner", "lib/worker", "lib/shell", "lib/api", "control", "cli"],
     "core": ["base", "sha", "ds", "text", "sys", "lane", "wire", "proto", "db", "io", "io/tls", "rpc"],
-    "kernels": [".", "reference", "cpu", "cuda"],
+    "kernels": [".", "reference", "cpu", "cuda", "choose"],
     "objectstore": ["layout", "client"],
     "raylet": ["files", "core", "switch", "shell", "store"],
     "scheduler": [
@@ -67,7 +67,10 @@ ROOMS = {
         ".", "ground", "tree", "coll/math", "coll", "coll/shm", "coll/tcp", "coll/gpu", "coll/api", "sum",
         "data", "model", "save", "train", "watch", "operator", "run",
     ],
-    "sweep": [".", "math", "space", "sample", "sample/gp", "sample/tpe", "importance", "decide", "trial", "run", "look"],
+    "sweep": [
+        ".", "math", "space", "sample", "sample/gp", "sample/tpe", "sample/choose", "importance", "decide", "trial",
+        "journal", "look", "run",
+    ],
 }
 
 # Public header -> the modules besides its own, and the folders, that may include it.

@@ -7,7 +7,7 @@
  * some thousand positions; 256 x time up to some hundred); the backward pass makes them again from the log of their sum. A row
  * of a block is whole, so its softmax needs no rescaling of partial results.
  */
-#include "kernels/private.h"
+#include "kernels/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>

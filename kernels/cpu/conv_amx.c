@@ -12,7 +12,7 @@
  * the rows so that both count pixels alike. Other shapes take the way of conv.c.
  */
 #include "kernels/cpu/amx.h"
-#include "kernels/private.h"
+#include "kernels/cpu/cpu.h"
 
 #if defined(__x86_64__)
 

@@ -12,7 +12,7 @@
  * columns x 2. Each tile comes three times: hi, mid, lo. A value that is not finite gives NaN, as inf - inf is.
  */
 #include "kernels/cpu/amx.h"
-#include "kernels/private.h"
+#include "kernels/cpu/cpu.h"
 
 #if defined(__x86_64__)
 #include <sys/syscall.h>

@@ -4,7 +4,7 @@
  *
  * Owns: the BLAS library's number of threads, set once at start. Thread: any.
  */
-#include "kernels/private.h"
+#include "kernels/cpu/cpu.h"
 
 #include <cblas.h>
 

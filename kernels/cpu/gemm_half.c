@@ -8,7 +8,7 @@
  * Owns: nothing. Thread: any.
  */
 #include "kernels/half.h"
-#include "kernels/private.h"
+#include "kernels/cpu/cpu.h"
 
 enum { MC = 64, NC = 128, KC = 256 };
 

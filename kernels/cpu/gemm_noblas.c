@@ -3,7 +3,7 @@
  * gemm_noblas.c - in place of gemm_cblas.c where the build is for GPU tests alone and there is no OpenBLAS.
  * Owns nothing. Thread: any.
  */
-#include "kernels/private.h"
+#include "kernels/cpu/cpu.h"
 
 void k_blas_set_threads(int threads)
 {

@@ -7,7 +7,7 @@
  */
 #include "kernels/cpu/build.h"
 #include "kernels/cpu/lanes.h"
-#include "kernels/private.h"
+#include "kernels/cpu/cpu.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  *
  * memory.c - memory of tables on the CPU: the process's own. Owns nothing. Thread: any.
  */
-#include "kernels/private.h"
+#include "kernels/cpu/cpu.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * contracts a*b+c into one rounding and neither reorders a sum, so both give the same bits.
  */
 #include "kernels/cpu/build.h"
-#include "kernels/private.h"
+#include "kernels/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  *         table and its texts must.
  * Thread: any; opening is under a lock.
  */
+#include "kernels/cuda/door.h"
 #include "kernels/cuda/plugin.h"
-#include "kernels/private.h"
 #include "kernels/plugin.h"
 
 #include <dlfcn.h>

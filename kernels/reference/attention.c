@@ -1,97 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention.c - causal attention as the definition has it, position by position, in double.
+ * attention.c - causal attention on float32 as the definition has it, position by position, in double.
  * Owns nothing. Thread: any.
  */
-#include "kernels/private.h"
+#include "kernels/reference/query.h"
+#include "kernels/reference/reference.h"
 
 #include <math.h>
 #include <string.h>
 
-/* One query of one head: its row of q, and where the keys and values of position 0 are. */
-struct query {
-    const struct k_attention *all;
-    size_t                    width, stride, sample, head, at;
-    double                    scale;
-};
-
-static size_t row_of(const struct query *q, size_t position, size_t part)
+static double read_float(const void *numbers, size_t index)
 {
-    return (q->sample * q->all->time + position) * q->stride + part * q->all->width + q->head * q->width;
+    return (double)((const float *)numbers)[index];
 }
 
-static double dot(const float *a, const float *b, size_t count)
+static void write_float(void *numbers, size_t index, double value)
 {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += (double)a[i] * (double)b[i];
-    return sum;
+    ((float *)numbers)[index] = (float)value;
 }
 
-static double score(const struct query *q, size_t key)
+static struct k_queries queries_of(const struct k_attention *a)
 {
-    return dot(q->all->qkv + row_of(q, q->at, 0), q->all->qkv + row_of(q, key, 1), q->width) * q->scale;
+    return (struct k_queries){.qkv = a->qkv,
+                              .out = a->out,
+                              .lse = a->lse,
+                              .batch = a->batch,
+                              .time = a->time,
+                              .heads = a->heads,
+                              .width = a->width,
+                              .read = read_float,
+                              .write = write_float,
+                              .user = a};
 }
 
-static void query_forward(const struct query *q)
+static void query_backward(const struct k_query *q)
 {
-    const struct k_attention *a = q->all;
-    float                    *out = a->out + (q->sample * a->time + q->at) * a->width + q->head * q->width;
-    double                    largest = score(q, 0), sum = 0;
-
-    for (size_t key = 1; key <= q->at; key++)
-        largest = fmax(largest, score(q, key));
-    for (size_t key = 0; key <= q->at; key++)
-        sum += exp(score(q, key) - largest);
-    double lse = largest + log(sum);
-    for (size_t c = 0; c < q->width; c++) {
-        double value = 0;
-        for (size_t key = 0; key <= q->at; key++)
-            value += exp(score(q, key) - lse) * (double)a->qkv[row_of(q, key, 2) + c];
-        out[c] = (float)value;
-    }
-    a->lse[(q->sample * a->heads + q->head) * a->time + q->at] = (float)lse;
-}
-
-static void query_backward(const struct query *q)
-{
-    const struct k_attention *a = q->all;
-    size_t                    out = (q->sample * a->time + q->at) * a->width + q->head * q->width;
-    double                    whole = dot(a->out + out, a->dout + out, q->width);
-    double                    lse = (double)a->lse[(q->sample * a->heads + q->head) * a->time + q->at];
+    const struct k_attention *a = q->all->user;
+    size_t                    out = k_query_out(q), own = k_query_row(q, q->at, 0);
+    double                    whole = k_query_dot(q, a->out, out, a->dout, out), lse = (double)a->lse[k_query_lse(q)];
 
     for (size_t key = 0; key <= q->at; key++) {
-        double p = exp(score(q, key) - lse);
-        double ds = p * (dot(a->dout + out, a->qkv + row_of(q, key, 2), q->width) - whole) * q->scale;
+        size_t of_key = k_query_row(q, key, 1), of_value = k_query_row(q, key, 2);
+        double p = exp(k_query_score(q, key) - lse);
+        double ds = p * (k_query_dot(q, a->dout, out, a->qkv, of_value) - whole) * q->scale;
         for (size_t c = 0; c < q->width; c++) {
-            a->dqkv[row_of(q, q->at, 0) + c] += (float)(ds * (double)a->qkv[row_of(q, key, 1) + c]);
-            a->dqkv[row_of(q, key, 1) + c] += (float)(ds * (double)a->qkv[row_of(q, q->at, 0) + c]);
-            a->dqkv[row_of(q, key, 2) + c] += (float)(p * (double)a->dout[out + c]);
+            a->dqkv[own + c] += (float)(ds * (double)a->qkv[of_key + c]);
+            a->dqkv[of_key + c] += (float)(ds * (double)a->qkv[own + c]);
+            a->dqkv[of_value + c] += (float)(p * (double)a->dout[out + c]);
         }
     }
 }
 
-static void queries_each(const struct k_attention *a, void (*visit)(const struct query *))
-{
-    struct query q = {.all = a, .width = a->width / a->heads, .stride = 3 * a->width};
-    q.scale = 1.0 / sqrt((double)q.width);
-    for (q.sample = 0; q.sample < a->batch; q.sample++)
-        for (q.head = 0; q.head < a->heads; q.head++)
-            for (q.at = 0; q.at < a->time; q.at++)
-                visit(&q);
-}
-
 mt_status k_attention_forward_reference(struct k_stream *stream, const struct k_attention *attention)
 {
+    struct k_queries all = queries_of(attention);
     (void)stream;
-    queries_each(attention, query_forward);
+    k_queries_each(&all, k_query_forward);
     return mt_ok();
 }
 
 mt_status k_attention_backward_reference(struct k_stream *stream, const struct k_attention *attention)
 {
+    struct k_queries all = queries_of(attention);
     (void)stream;
     memset(attention->dqkv, 0, attention->batch * attention->time * 3 * attention->width * sizeof(float));
-    queries_each(attention, query_backward);
+    k_queries_each(&all, query_backward);
     return mt_ok();
 }

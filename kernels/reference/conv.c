@@ -3,7 +3,7 @@
  * conv.c - convolution as the definition has it: what every other one is compared with.
  * Owns nothing. Thread: any.
  */
-#include "kernels/private.h"
+#include "kernels/reference/reference.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * gemm.c - matrix products as the definition has them: what every other gemm is compared with.
  * Owns nothing. Thread: any.
  */
-#include "kernels/private.h"
+#include "kernels/reference/reference.h"
 
 mt_status k_gemm_reference(struct k_stream *stream, const struct k_gemm *gemm)
 {

@@ -4,6 +4,7 @@
  * Owns nothing. Thread: any.
  */
 #include "kernels/half.h"
+#include "kernels/reference/query.h"
 
 #include <math.h>
 
@@ -157,116 +158,88 @@ static mt_status bias_grad(struct k_stream *stream, const k_half *x, float *out,
 
 /* ---- attention: one query of one head ---- */
 
-struct query {
-    const struct k_half_attention *all;
-    size_t                         width, sample, head, at;
-    double                         scale;
-};
-
-static size_t row_of(const struct query *q, size_t position, size_t part)
+static double read_half(const void *numbers, size_t index)
 {
-    return (q->sample * q->all->time + position) * 3 * q->all->width + part * q->all->width + q->head * q->width;
+    return at(numbers, index);
 }
 
-static double dot(const k_half *a, const k_half *b, size_t count)
+static void write_half(void *numbers, size_t index, double value)
 {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += at(a, i) * at(b, i);
-    return sum;
+    ((k_half *)numbers)[index] = half_of(value);
 }
 
-static double score(const struct query *q, size_t key)
+static struct k_queries queries_of(const struct k_half_attention *a)
 {
-    return dot(q->all->qkv + row_of(q, q->at, 0), q->all->qkv + row_of(q, key, 1), q->width) * q->scale;
-}
-
-static void query_forward(const struct query *q)
-{
-    const struct k_half_attention *a = q->all;
-    k_half                        *out = a->out + (q->sample * a->time + q->at) * a->width + q->head * q->width;
-    double                         largest = score(q, 0), sum = 0;
-    for (size_t key = 1; key <= q->at; key++)
-        largest = fmax(largest, score(q, key));
-    for (size_t key = 0; key <= q->at; key++)
-        sum += exp(score(q, key) - largest);
-    double lse = largest + log(sum);
-    for (size_t c = 0; c < q->width; c++) {
-        double value = 0;
-        for (size_t key = 0; key <= q->at; key++)
-            value += exp(score(q, key) - lse) * at(a->qkv, row_of(q, key, 2) + c);
-        out[c] = half_of(value);
-    }
-    a->lse[(q->sample * a->heads + q->head) * a->time + q->at] = (float)lse;
+    return (struct k_queries){.qkv = a->qkv,
+                              .out = a->out,
+                              .lse = a->lse,
+                              .batch = a->batch,
+                              .time = a->time,
+                              .heads = a->heads,
+                              .width = a->width,
+                              .read = read_half,
+                              .write = write_half,
+                              .user = a};
 }
 
 /* Of one pair: its probability, and the gradient of its score. */
-static double pair_backward(const struct query *q, size_t key, double *out_p)
+static double pair_backward(const struct k_query *q, size_t key, double *out_p)
 {
-    const struct k_half_attention *a = q->all;
-    size_t                         out = (q->sample * a->time + q->at) * a->width + q->head * q->width;
-    size_t                         row = (q->sample * a->heads + q->head) * a->time + q->at;
-    *out_p = exp(score(q, key) - (double)a->lse[row]);
-    return *out_p * (dot(a->dout + out, a->qkv + row_of(q, key, 2), q->width) - (double)a->dot[row]) * q->scale;
+    const struct k_half_attention *a = q->all->user;
+    size_t                         out = k_query_out(q), row = k_query_lse(q);
+    *out_p = exp(k_query_score(q, key) - (double)a->lse[row]);
+    return *out_p * (k_query_dot(q, a->dout, out, a->qkv, k_query_row(q, key, 2)) - (double)a->dot[row]) * q->scale;
 }
 
-static void dot_make(const struct query *q)
+static void dot_make(const struct k_query *q)
 {
-    const struct k_half_attention *a = q->all;
-    size_t                         out = (q->sample * a->time + q->at) * a->width + q->head * q->width;
-    a->dot[(q->sample * a->heads + q->head) * a->time + q->at] = (float)dot(a->out + out, a->dout + out, q->width);
+    const struct k_half_attention *a = q->all->user;
+    size_t                         out = k_query_out(q);
+    a->dot[k_query_lse(q)] = (float)k_query_dot(q, a->out, out, a->dout, out);
 }
 
 /* The gradients of one position's query, key and value. */
-static void position_backward(const struct query *q)
+static void position_backward(const struct k_query *q)
 {
-    const struct k_half_attention *a = q->all;
+    const struct k_half_attention *a = q->all->user;
     double                         dq[HEAD_MAX] = {0}, dk[HEAD_MAX] = {0}, dv[HEAD_MAX] = {0}, p;
     for (size_t key = 0; key <= q->at; key++) {
         double d = pair_backward(q, key, &p);
         for (size_t c = 0; c < q->width; c++)
-            dq[c] += d * at(a->qkv, row_of(q, key, 1) + c);
+            dq[c] += d * at(a->qkv, k_query_row(q, key, 1) + c);
     }
     for (size_t later = q->at; later < a->time; later++) {
-        struct query of = *q;
+        struct k_query of = *q;
         of.at = later;
         double d = pair_backward(&of, q->at, &p);
         for (size_t c = 0; c < q->width; c++) {
-            dk[c] += d * at(a->qkv, row_of(q, later, 0) + c);
-            dv[c] += p * at(a->dout, (q->sample * a->time + later) * a->width + q->head * q->width + c);
+            dk[c] += d * at(a->qkv, k_query_row(q, later, 0) + c);
+            dv[c] += p * at(a->dout, k_query_out(&of) + c);
         }
     }
     for (size_t c = 0; c < q->width; c++) {
-        a->dqkv[row_of(q, q->at, 0) + c] = half_of(dq[c]);
-        a->dqkv[row_of(q, q->at, 1) + c] = half_of(dk[c]);
-        a->dqkv[row_of(q, q->at, 2) + c] = half_of(dv[c]);
+        a->dqkv[k_query_row(q, q->at, 0) + c] = half_of(dq[c]);
+        a->dqkv[k_query_row(q, q->at, 1) + c] = half_of(dk[c]);
+        a->dqkv[k_query_row(q, q->at, 2) + c] = half_of(dv[c]);
     }
-}
-
-static void queries_each(const struct k_half_attention *a, void (*visit)(const struct query *))
-{
-    struct query q = {.all = a, .width = a->width / a->heads};
-    q.scale = 1.0 / sqrt((double)q.width);
-    for (q.sample = 0; q.sample < a->batch; q.sample++)
-        for (q.head = 0; q.head < a->heads; q.head++)
-            for (q.at = 0; q.at < a->time; q.at++)
-                visit(&q);
 }
 
 static mt_status attention_forward(struct k_stream *stream, const struct k_half_attention *attention)
 {
+    struct k_queries all = queries_of(attention);
     (void)stream;
-    queries_each(attention, query_forward);
+    k_queries_each(&all, k_query_forward);
     return mt_ok();
 }
 
 static mt_status attention_backward(struct k_stream *stream, const struct k_half_attention *attention)
 {
+    struct k_queries all = queries_of(attention);
     (void)stream;
     if (attention->width / attention->heads > HEAD_MAX)
         return mt_error(MT_EINVAL, 0, "attention: a head is wider than 256");
-    queries_each(attention, dot_make);
-    queries_each(attention, position_backward);
+    k_queries_each(&all, dot_make);
+    k_queries_each(&all, position_backward);
     return mt_ok();
 }
 

@@ -88,7 +88,5 @@ int64_t sgd_fit_read_spans(struct sgd_fit *fit, const struct sgd_hand *dead);
 /* Opens what the run is to be seen in beside its events, and ends it. */
 manta_status sgd_fit_logs_open(struct sgd_fit *fit, const char *op, manta_error *e);
 void         sgd_fit_logs_end(struct sgd_fit *fit, manta_status code, const manta_error *error);
-/* Measures a recovery that has ended and says so; not yet, where a replacement has not said how it started. */
-void sgd_fit_close_recovery(struct sgd_fit *fit);
 
 #endif

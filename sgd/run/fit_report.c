@@ -117,6 +117,62 @@ void sgd_fit_tell_straggler(struct sgd_fit *fit, const struct sgd_hand *hand)
     emit(fit, &event, text);
 }
 
+/* ---- recovery ---- */
+
+/* When the last of the replacements ran, and had loaded; 0, where they had been there before. False: not yet known. */
+static bool replacement_times(const struct sgd_fit *fit, int64_t *began, int64_t *loaded)
+{
+    *began = *loaded = 0;
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++) {
+        if (hand->rank == SGD_NO_RANK || hand->state == SGD_HAND_FREE || hand->hired_ns < fit->recovering.detected_ns)
+            continue;
+        if (hand->state == SGD_HAND_STARTING)
+            return false;
+        *began = hand->info.began_ns > *began ? hand->info.began_ns : *began;
+        *loaded = hand->info.loaded_ns > *loaded ? hand->info.loaded_ns : *loaded;
+    }
+    return true;
+}
+
+/* Moves the mark to `to` and gives the seconds between; none where that is earlier. */
+static double lap(int64_t *mark, int64_t to)
+{
+    double seconds = to > *mark ? (double)(to - *mark) * 1e-9 : 0;
+    *mark = to > *mark ? to : *mark;
+    return seconds;
+}
+
+/* Measures a recovery that has ended and says so; not yet, where a replacement has not said how it started. */
+static void recovery_close(struct sgd_fit *fit)
+{
+    struct sgd_recovering *r = &fit->recovering;
+    int64_t                began, loaded, mark = r->detected_ns;
+    char                   text[SGD_TEXT_BYTES];
+
+    if (!replacement_times(fit, &began, &loaded))
+        return;
+    manta_sgd_recovery out = {
+        .detected_ns = r->detected_ns, .step = (int64_t)r->going.step, .lost = r->lost, .steps_lost = r->steps_lost};
+    out.abort_s = lap(&mark, r->back_ns);
+    out.start_s = lap(&mark, began);
+    out.load_s = lap(&mark, loaded);
+    out.place_s = lap(&mark, r->placed_ns);
+    out.sync_s = lap(&mark, r->going.synced_ns);
+    out.step_s = lap(&mark, r->going.time_ns);
+    out.total_s = (double)(mark - r->detected_ns) * 1e-9;
+    sgd_timeline_recovery(&fit->timeline, &out, r->sign_ns);
+    *r = (struct sgd_recovering){.is_open = false};
+    fit->result.last = out;
+    if (out.total_s > fit->result.slowest_s)
+        fit->result.slowest_s = out.total_s;
+    snprintf(text, sizeof text,
+             "recovered in %.1f ms at step=%lld (abort %.1f start %.1f load %.1f place %.1f sync %.1f step %.1f), steps lost=%lld",
+             out.total_s * 1e3, (long long)out.step, out.abort_s * 1e3, out.start_s * 1e3, out.load_s * 1e3, out.place_s * 1e3,
+             out.sync_s * 1e3, out.step_s * 1e3, (long long)out.steps_lost);
+    manta_sgd_event event = {.kind = MANTA_SGD_RECOVERED, .rank = -1, .step = out.step, .recovery = &out};
+    emit(fit, &event, text);
+}
+
 /* ---- notes ---- */
 
 static void note_begun(struct sgd_fit *fit, const struct sgd_note *note, manta_sgd_event *event)
@@ -212,7 +268,7 @@ static void note_going(struct sgd_fit *fit, const struct sgd_note *note)
         return;
     fit->recovering.is_going = true;
     fit->recovering.going = *note;
-    sgd_fit_close_recovery(fit);
+    recovery_close(fit);
 }
 
 void sgd_fit_take_note(struct sgd_fit *fit, struct sgd_note *note)
@@ -228,7 +284,7 @@ void sgd_fit_read_notes(struct sgd_fit *fit)
     while (sgd_board_next(sgd_board_of(fit->setup.region.data), &fit->cursor, &note))
         sgd_fit_take_note(fit, &note);
     if (fit->recovering.is_going)
-        sgd_fit_close_recovery(fit);
+        recovery_close(fit);
 }
 
 /* ---- timeline and tracking ---- */
@@ -289,59 +345,4 @@ int64_t sgd_fit_read_spans(struct sgd_fit *fit, const struct sgd_hand *dead)
     if (!sgd_timeline_flush(&fit->timeline))
         log_failed_tell(fit, "timeline", strerror(errno));
     return sign;
-}
-
-/* ---- recovery ---- */
-
-/* When the last of the replacements ran, and had loaded; 0, where they had been there before. False: not yet known. */
-static bool replacement_times(const struct sgd_fit *fit, int64_t *began, int64_t *loaded)
-{
-    *began = *loaded = 0;
-    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++) {
-        if (hand->rank == SGD_NO_RANK || hand->state == SGD_HAND_FREE || hand->hired_ns < fit->recovering.detected_ns)
-            continue;
-        if (hand->state == SGD_HAND_STARTING)
-            return false;
-        *began = hand->info.began_ns > *began ? hand->info.began_ns : *began;
-        *loaded = hand->info.loaded_ns > *loaded ? hand->info.loaded_ns : *loaded;
-    }
-    return true;
-}
-
-/* Moves the mark to `to` and gives the seconds between; none where that is earlier. */
-static double lap(int64_t *mark, int64_t to)
-{
-    double seconds = to > *mark ? (double)(to - *mark) * 1e-9 : 0;
-    *mark = to > *mark ? to : *mark;
-    return seconds;
-}
-
-void sgd_fit_close_recovery(struct sgd_fit *fit)
-{
-    struct sgd_recovering *r = &fit->recovering;
-    int64_t                began, loaded, mark = r->detected_ns;
-    char                   text[SGD_TEXT_BYTES];
-
-    if (!replacement_times(fit, &began, &loaded))
-        return;
-    manta_sgd_recovery out = {
-        .detected_ns = r->detected_ns, .step = (int64_t)r->going.step, .lost = r->lost, .steps_lost = r->steps_lost};
-    out.abort_s = lap(&mark, r->back_ns);
-    out.start_s = lap(&mark, began);
-    out.load_s = lap(&mark, loaded);
-    out.place_s = lap(&mark, r->placed_ns);
-    out.sync_s = lap(&mark, r->going.synced_ns);
-    out.step_s = lap(&mark, r->going.time_ns);
-    out.total_s = (double)(mark - r->detected_ns) * 1e-9;
-    sgd_timeline_recovery(&fit->timeline, &out, r->sign_ns);
-    *r = (struct sgd_recovering){.is_open = false};
-    fit->result.last = out;
-    if (out.total_s > fit->result.slowest_s)
-        fit->result.slowest_s = out.total_s;
-    snprintf(text, sizeof text,
-             "recovered in %.1f ms at step=%lld (abort %.1f start %.1f load %.1f place %.1f sync %.1f step %.1f), steps lost=%lld",
-             out.total_s * 1e3, (long long)out.step, out.abort_s * 1e3, out.start_s * 1e3, out.load_s * 1e3, out.place_s * 1e3,
-             out.sync_s * 1e3, out.step_s * 1e3, (long long)out.steps_lost);
-    manta_sgd_event event = {.kind = MANTA_SGD_RECOVERED, .rank = -1, .step = out.step, .recovery = &out};
-    emit(fit, &event, text);
 }

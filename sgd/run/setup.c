@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,18 +28,6 @@
 enum { SHARDS_LEAST = 2, BATCH_DEFAULT = 64, KEEP_DEFAULT = 2 };
 enum { EPOCHS_MAX = 1000000, HANG_AFTER_MAX_S = 30 * 24 * 3600, BATCH_MAX = 1 << 20 };
 #define RATE_DEFAULT 0.02
-
-manta_status sgd_fail(manta_error *e, manta_status code, const char *format, ...)
-{
-    va_list args;
-    if (!e)
-        return code;
-    *e = (manta_error){.code = code};
-    va_start(args, format);
-    vsnprintf(e->message, sizeof e->message, format, args);
-    va_end(args);
-    return code;
-}
 
 static manta_status fail_status(manta_error *e, mt_status st, const char *of)
 {

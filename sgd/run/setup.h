@@ -8,6 +8,7 @@
 #define SGD_SETUP_H
 
 #include "core/base/buf.h"
+#include "sgd/ground/fail.h"
 #include "sgd/manta_sgd.h"
 #include "sgd/operator/operator.h"
 #include "sgd/run/run.h"
@@ -34,8 +35,5 @@ void sgd_setup_workers(const manta_sgd_opts *o, int *out_min, int *out_max);
 
 /* All options, with the defaults in place of what is 0 or NULL and has one. A negative number that stands for "none" stays. */
 void sgd_opts_resolve(const manta_sgd_opts *opts, manta_sgd_opts *out);
-
-/* Fills *e (which may be NULL) and returns the code. */
-manta_status sgd_fail(manta_error *e, manta_status code, const char *format, ...) MT_PRINTF(3, 4);
 
 #endif

@@ -20,7 +20,7 @@ void sgd_checkpoint_name(uint64_t step, char out[SGD_CHECKPOINT_NAME_SIZE])
     snprintf(out, SGD_CHECKPOINT_NAME_SIZE, "step-%020llu", (unsigned long long)step);
 }
 
-bool sgd_checkpoint_parse(const char *name, uint64_t *out_step)
+static bool name_parse(const char *name, uint64_t *out_step)
 {
     uint64_t step = 0;
     if (strlen(name) != 25 || strncmp(name, "step-", 5) != 0)
@@ -48,7 +48,7 @@ static mt_status names_read(DIR *entries, uint64_t *steps, size_t *out_count)
         const struct dirent *entry = readdir(entries);
         if (!entry)
             break;
-        if (!sgd_checkpoint_parse(entry->d_name, &steps[count]))
+        if (!name_parse(entry->d_name, &steps[count]))
             continue;
         if (++count == MT_CHECKPOINTS_MAX)
             return mt_error(MT_EAGAIN, 0, "list checkpoints: too many in one folder");

@@ -14,8 +14,6 @@
 
 /* "step-" and twenty digits: sorts by name as by number. */
 void sgd_checkpoint_name(uint64_t step, char out[SGD_CHECKPOINT_NAME_SIZE]);
-/* False where the name is no checkpoint's. */
-bool sgd_checkpoint_parse(const char *name, uint64_t *out_step);
 
 /* The steps that have a folder, newest first; free(*out_steps). EAGAIN past MT_CHECKPOINTS_MAX, ENOMEM. */
 MT_MUST_USE mt_status sgd_checkpoint_list(int dir, uint64_t **out_steps, size_t *out_count);
@@ -26,7 +24,7 @@ MT_MUST_USE mt_status sgd_manifest_open(int checkpoint_dir, const char *name, ch
 enum { SGD_TEMP_NAME_SIZE = 80, SGD_PART_NAME_SIZE = 64 };
 #define SGD_PART_PREFIX "optimizer-"
 
-/* save.c: a file of tensors and the manifest of it, written and synced. */
+/* files.c: a file of tensors and the manifest of it, written and synced. */
 MT_MUST_USE mt_status sgd_checkpoint_file_write(int dir, const char *name, struct sgd_tensor *tensors, size_t count,
                                                 uint64_t *out_header_checksum);
 MT_MUST_USE mt_status sgd_checkpoint_manifest_write(int dir, const char *name, const struct sgd_checkpoint_meta *meta,
@@ -34,7 +32,7 @@ MT_MUST_USE mt_status sgd_checkpoint_manifest_write(int dir, const char *name, c
 /* Opens the folder of checkpoints, and makes it where only its parent is there. */
 MT_MUST_USE mt_status sgd_checkpoint_folder_open(const char *folder, int *out_dir);
 
-/* load.c: tensors of a file, read and compared with its manifest. On an error nothing is held. */
+/* files.c: tensors of a file, read and compared with its manifest. On an error nothing is held. */
 MT_MUST_USE mt_status sgd_checkpoint_file_read(int dir, const char *file_name, const char *manifest_name,
                                                struct sgd_checkpoint *out, char *out_damaged, const struct sgd_beat *life);
 

@@ -35,7 +35,8 @@ static mt_status bad(const char *what)
     return mt_error(MT_ECORRUPT, 0, what);
 }
 
-mt_status sgd_tensor_size(const struct sgd_tensor *tensor, uint64_t *out_size)
+/* Bytes of a tensor by its shape. EINVAL where that overflows. */
+static mt_status tensor_size(const struct sgd_tensor *tensor, uint64_t *out_size)
 {
     uint64_t size = dtypes[tensor->dtype].size;
     for (uint32_t d = 0; d < tensor->ndim; d++)
@@ -52,7 +53,7 @@ static mt_status entry_write(mt_buf *text, struct sgd_tensor *tensor, uint64_t b
     uint64_t size;
     if (!sgd_name_is_valid(tensor->name) || tensor->ndim > MT_TENSOR_DIMS_MAX)
         return mt_error(MT_EINVAL, 0, "write tensors: name or number of dimensions");
-    MT_TRY(sgd_tensor_size(tensor, &size));
+    MT_TRY(tensor_size(tensor, &size));
     if (begin % dtypes[tensor->dtype].size != 0)
         return mt_error(MT_EINVAL, 0, "write tensors: larger elements must come first");
     tensor->begin = begin;
@@ -170,7 +171,7 @@ static mt_status tensor_read(struct mt_json *json, struct sgd_tensor *tensor)
     MT_TRY(mt_json_take(json, '}'));
     if (seen != 7)
         return bad("read tensors: a key is missing");
-    if (sgd_tensor_size(tensor, &size).code != 0 || tensor->end < tensor->begin || tensor->end - tensor->begin != size)
+    if (tensor_size(tensor, &size).code != 0 || tensor->end < tensor->begin || tensor->end - tensor->begin != size)
         return bad("read tensors: offsets don't match the shape");
     return mt_ok();
 }

@@ -48,9 +48,6 @@ struct sgd_safetensors {
     size_t             count;
 };
 
-/* Bytes of a tensor by its shape. EINVAL where that overflows. */
-MT_MUST_USE mt_status sgd_tensor_size(const struct sgd_tensor *tensor, uint64_t *out_size);
-
 /* Writes the tensors in the given order and sets their offsets; gives the checksum of the header's bytes.
  * EINVAL for a name that needs escaping or an order that would leave a tensor unaligned; EDISK_FULL; ESYS.
  * Does not sync. */

@@ -140,42 +140,6 @@ static void old_remove(int dir, uint64_t newest, uint64_t generation, const stru
 
 /* ---- writing ---- */
 
-mt_status sgd_checkpoint_file_write(int dir, const char *name, struct sgd_tensor *tensors, size_t count,
-                                    uint64_t *out_header_checksum)
-{
-    int fd;
-    MT_TRY(sgd_file_create(dir, name, &fd));
-    mt_status st = sgd_safetensors_write(fd, tensors, count, out_header_checksum);
-    if (st.code != 0) {
-        close(fd);
-        return st;
-    }
-    return sgd_file_finish(fd);
-}
-
-mt_status sgd_checkpoint_manifest_write(int dir, const char *name, const struct sgd_checkpoint_meta *meta, uint64_t header_checksum,
-                                        const struct sgd_tensor *tensors, size_t count)
-{
-    mt_buf    text = {0};
-    mt_status st;
-    int       fd;
-
-    MT_TRY_GOTO(st, sgd_manifest_write(&text, meta, header_checksum, tensors, count), done);
-    if (text.size > MT_MANIFEST_BYTES_MAX) {
-        st = mt_error(MT_EINVAL, 0, "save checkpoint: manifest too large");
-        goto done;
-    }
-    MT_TRY_GOTO(st, sgd_file_create(dir, name, &fd), done);
-    st = sgd_file_write(fd, text.data, text.size);
-    if (st.code == 0)
-        st = sgd_file_finish(fd);
-    else
-        close(fd);
-done:
-    mt_buf_fini(&text);
-    return st;
-}
-
 static mt_status temp_fill(int dir, const char *temp, const struct sgd_checkpoint_meta *meta,
                            const struct sgd_checkpoint_part *part, struct sgd_tensor *tensors, size_t count)
 {
@@ -265,14 +229,6 @@ static mt_status save_into(int dir, const struct sgd_keep *keep, const struct sg
     MT_TRY(sgd_file_sync(dir));
     old_remove(dir, meta->step, meta->generation, keep);
     return mt_ok();
-}
-
-mt_status sgd_checkpoint_folder_open(const char *folder, int *out_dir)
-{
-    if (mkdir(folder, 0755) != 0 && errno != EEXIST)
-        return errno == ENOENT ? mt_error(MT_ENOENT, errno, "make checkpoint folder: no parent")
-                               : sgd_file_error(errno, "make checkpoint folder");
-    return sgd_file_open_dir(AT_FDCWD, folder, out_dir);
 }
 
 static mt_status save(const char *folder, const struct sgd_keep *keep, const struct sgd_checkpoint_meta *meta,

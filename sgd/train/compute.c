@@ -162,7 +162,8 @@ struct gradients {
     float *const     *slots;
 };
 
-struct sgd_range sgd_slot_summed(const struct sgd_trainer *trainer)
+/* What of a slot the host sums: the whole, or what stands behind a gradient that stays on a device. */
+static struct sgd_range slot_summed(const struct sgd_trainer *trainer)
 {
     size_t floats = trainer->config.model->params.floats;
     return (struct sgd_range){sgd_resident_sums(trainer->resident) ? floats : 0, sgd_trainer_slot(trainer->config.model)};
@@ -180,8 +181,7 @@ static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, ui
 
     if (is_traced)
         sgd_trace_put_open(trainer->trace, track, SGD_SPAN_COMPUTE, v);
-    mt_status st = to->group ? sgd_group_room(to->group, trainer->config.ops, device, done, sgd_slot_summed(trainer), &slot)
-                             : mt_ok();
+    mt_status st = to->group ? sgd_group_room(to->group, trainer->config.ops, device, done, slot_summed(trainer), &slot) : mt_ok();
     grads = slot, metrics = slot + model->params.floats;
     sgd_trainer_call(trainer, SGD_DOES_TRAIN);
     if (st.code == MT_OK)

@@ -35,9 +35,6 @@ MT_MUST_USE mt_status sgd_parts_run(struct sgd_trainer *trainer, size_t count, s
 /* The gradients of the share's virtual ranks into the group's slots. */
 MT_MUST_USE mt_status sgd_gradients_run(struct sgd_trainer *trainer, struct sgd_group *group, enum sgd_part part);
 
-/* What of a slot the host sums: the whole, or what stands behind a gradient that stays on a device. */
-struct sgd_range sgd_slot_summed(const struct sgd_trainer *trainer);
-
 /* Is what a virtual rank gave finite? It is computed again: its slot holds a sum by now. `room` (a slot) gets
  * it. */
 MT_MUST_USE mt_status sgd_vrank_is_finite(struct sgd_trainer *trainer, uint32_t v, float *room, bool *out_is_finite);

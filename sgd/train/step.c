@@ -13,47 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct sgd_result sgd_step_result(const struct sgd_trainer *trainer, const float *metrics)
-{
-    float             samples = metrics[SGD_METRIC_SAMPLES];
-    struct sgd_result result = {.samples = (uint64_t)samples};
-    for (size_t i = 0; i < 2; i++)
-        result.values[i] = metrics[i] / samples;
-    for (size_t i = SGD_METRICS; i < trainer->metrics; i++)
-        result.values[i - SGD_METRICS + 2] = metrics[i] / samples;
-    result.loss = result.values[0];
-    result.accuracy = result.values[1];
-    return result;
-}
-
-/* ---- the guard ---- */
-
-static mt_status fault(struct sgd_trainer *trainer, const char *what, double value, double limit)
-{
-    unsigned long long step = trainer->state->step + 1;
-    if (limit > 0)
-        snprintf(trainer->fault, sizeof trainer->fault, "step %llu: %s is %g, more than %g", step, what, value, limit);
-    else
-        snprintf(trainer->fault, sizeof trainer->fault, "step %llu: %s is not finite (%g)", step, what, value);
-    return mt_error(MT_ETASK, 0, "train: loss or gradient is not finite, or too long");
-}
-
-mt_status sgd_step_squares(const struct sgd_trainer *trainer, const float *gradient, struct sgd_range range, double *squares)
-{
-    for (size_t at = range.begin; at < range.end; at += SGD_SHARD_BLOCK) {
-        size_t count = range.end - at < SGD_SHARD_BLOCK ? range.end - at : SGD_SHARD_BLOCK;
-        MT_TRY(trainer->config.ops->sum_squares(NULL, gradient + at, count, &squares[at / SGD_SHARD_BLOCK]));
-    }
-    return mt_ok();
-}
-
-double sgd_step_norm(const struct sgd_trainer *trainer, const double *squares)
-{
-    double sum = 0;
-    for (size_t b = 0; b < sgd_shard_blocks(trainer->config.model->params.floats); b++)
-        sum += squares[b];
-    return sqrt(sum);
-}
+/* ---- the update ---- */
 
 /* What the update of a part needs. */
 struct update {
@@ -91,26 +51,6 @@ static mt_status part_update(struct sgd_trainer *trainer, struct sgd_range range
     return mt_ok();
 }
 
-float sgd_step_part(const struct sgd_trainer *trainer, double norm)
-{
-    double most = (double)trainer->config.optimizer.clip_norm;
-    return most == 0 || norm <= most ? 1.0f : (float)(most / norm);
-}
-
-mt_status sgd_step_guard(struct sgd_trainer *trainer, const struct sgd_result *result, double norm, float *out_part)
-{
-    const struct sgd_optimizer *o = &trainer->config.optimizer;
-
-    if (!isfinite(result->loss))
-        return fault(trainer, "the loss", (double)result->loss, 0);
-    if (!isfinite(norm))
-        return fault(trainer, "the gradient", norm, 0);
-    if (o->max_norm > 0 && norm > (double)o->max_norm)
-        return fault(trainer, "the gradient's length", norm, (double)o->max_norm);
-    *out_part = sgd_step_part(trainer, norm);
-    return mt_ok();
-}
-
 /* Which of this worker's virtual ranks gave what is not finite. The sum is made, so nobody reads the slots
  * any more. */
 static void culprit_find(struct sgd_trainer *trainer, const struct sgd_group *group)
@@ -129,25 +69,6 @@ static void culprit_find(struct sgd_trainer *trainer, const struct sgd_group *gr
 }
 
 /* ---- the step ---- */
-
-float sgd_step_rate(const struct sgd_trainer *trainer)
-{
-    return sgd_optimizer_rate(&trainer->config.optimizer, trainer->state->step, trainer->steps_total, trainer->epoch_steps);
-}
-
-void sgd_step_count(struct sgd_trainer *trainer, const struct sgd_result *result, const float *flags)
-{
-    struct sgd_state *state = trainer->state;
-    state->step++;
-    state->samples += sgd_sampler_step_size(&trainer->sampler);
-    state->progress.steps++;
-    for (int i = 0; i < SGD_VALUES; i++)
-        state->progress.sums[i] += (double)result->values[i];
-    if (flags[SGD_FLAG_STOP] > 0)
-        state->progress.stop = SGD_STOPPING;
-    trainer->is_save_asked = flags[SGD_FLAG_SAVE] > 0;
-    trainer->is_pause_asked = flags[SGD_FLAG_PAUSE] > 0;
-}
 
 static mt_status norm_take(struct sgd_trainer *trainer, struct update *update, double *out_norm)
 {

@@ -233,28 +233,7 @@ mt_status sgd_trainer_begin(struct sgd_trainer *trainer)
     return mt_ok();
 }
 
-/* ---- where it is ---- */
-
-bool sgd_trainer_is_done(const struct sgd_trainer *trainer)
-{
-    return trainer->state->step >= trainer->steps_total || trainer->state->progress.stop != SGD_GOES_ON;
-}
-
-bool sgd_trainer_is_open(const struct sgd_trainer *trainer)
-{
-    const struct sgd_progress *progress = &trainer->state->progress;
-    uint64_t                   ended = sgd_sampler_epoch(&trainer->sampler, trainer->state->samples);
-    if (progress->stop != SGD_GOES_ON)
-        return progress->stop == SGD_STOPPING;
-    if (trainer->state->step >= trainer->steps_total)
-        return progress->epochs_closed < ended;
-    return ended >= progress->epochs_closed + (uint64_t)trainer->config.validate_epochs;
-}
-
-uint64_t sgd_trainer_how_far(const struct sgd_trainer *trainer)
-{
-    return 2 * trainer->state->step + !sgd_trainer_is_open(trainer);
-}
+/* ---- the same state for all ---- */
 
 /* From `root`, into the state of whoever wants it. */
 static mt_status state_spread(struct sgd_trainer *trainer, struct sgd_group *group, uint32_t root, bool is_receiver)

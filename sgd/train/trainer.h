@@ -35,9 +35,8 @@
 #include "sgd/data/sampler.h"
 #include "sgd/ground/team.h"
 #include "sgd/ground/trace.h"
+#include "sgd/train/pulse.h"
 #include "sgd/train/zero.h"
-
-#include <stdatomic.h>
 
 /* Zero means the default. The same in all workers: the group compares a fingerprint. */
 struct sgd_trainer_config {
@@ -109,15 +108,6 @@ struct sgd_device {
     struct sgd_overlap *overlap; /* to which it says what is ready */
 };
 
-/* What others see of a worker's life. Written by its threads alone, from whatever process it is read. */
-struct sgd_pulse {
-    _Alignas(64) _Atomic uint64_t beats; /* pieces of work */
-    _Atomic uint64_t steps, step_ns, work_ns;
-    _Atomic uint32_t doing; /* enum sgd_doing */
-    _Atomic uint32_t calls; /* of the user's functions, that its threads are in */
-    _Atomic int32_t  pid;   /* of who has this rank, or had it last; 0: nobody yet */
-};
-
 struct sgd_trainer {
     struct sgd_trainer_config config;
     struct sgd_sampler        sampler;
@@ -152,28 +142,6 @@ struct sgd_trainer {
     uint32_t              share_first, share_last; /* virtual ranks of this worker */
 };
 
-/* What a worker does, for whoever asks where it hangs. */
-/* clang-format off */
-#define SGD_DOINGS(X)                 \
-    X(NOTHING, "nothing")             \
-    X(JOIN, "meeting the others")     \
-    X(STATE, "taking over the state") \
-    X(LOAD, "reading a checkpoint")   \
-    X(INIT, "init")                   \
-    X(RECORDS, "reading records")     \
-    X(TRAIN, "train_batch")           \
-    X(SUM, "the sum over workers")    \
-    X(UPDATE, "the update")           \
-    X(VALIDATE, "validate_batch")     \
-    X(SAVE, "saving a checkpoint")
-/* clang-format on */
-enum sgd_doing {
-#define X(name, text) SGD_DOES_##name,
-    SGD_DOINGS(X)
-#undef X
-        SGD_DOINGS_COUNT
-};
-
 /* What a step or an evaluation did, over all workers. */
 struct sgd_result {
     float    loss, accuracy; /* means over its samples: values[0] and values[1] */
@@ -193,13 +161,6 @@ static inline size_t sgd_trainer_slot(const struct sgd_model *model)
 }
 
 /* ---- signs of life, by any of its threads ---- */
-
-/* Between pieces of work. */
-static inline void sgd_pulse_beat(void *pulse)
-{
-    if (pulse)
-        atomic_fetch_add_explicit(&((struct sgd_pulse *)pulse)->beats, 1, memory_order_relaxed);
-}
 
 static inline void sgd_trainer_beat(const struct sgd_trainer *trainer)
 {

@@ -73,7 +73,9 @@ static inline struct swp_action swp_start_or_wait(const struct swp_scheduler *s,
 }
 /* Whether another trial waits for a place: one that is paused, or that was not made yet. */
 bool swp_scheduler_has_waiting(const struct swp_scheduler *s);
-/* Member number of a trial, which must be there. */
+/* Changes its state, and counts those that run. The change must be in the table of members.c. */
+void swp_member_set_state(struct swp_scheduler *s, struct swp_member *m, enum swp_member_state next);
+/* A trial; NULL: there is none. */
 struct swp_member *swp_scheduler_member(const struct swp_scheduler *s, uint64_t trial);
 
 enum { SWP_RUNGS_MAX = 64 /* bits of swp_member.recorded */ };

@@ -29,7 +29,7 @@ const char *swp_scheduler_text(enum swp_scheduler_kind kind)
     return kind < SWP_SCHEDULER_COUNT ? kinds[kind].text : NULL;
 }
 
-bool swp_scheduler_parse(const char *text, enum swp_scheduler_kind *out_kind)
+static bool parse_kind(const char *text, enum swp_scheduler_kind *out_kind)
 {
     for (int i = 0; i < SWP_SCHEDULER_COUNT; i++)
         if (strcmp(kinds[i].text, text) == 0)
@@ -60,7 +60,7 @@ mt_status swp_scheduler_opts_parse(const char *text, struct swp_scheduler_opts *
     };
     char name[MT_NAME_BYTES_MAX];
     MT_TRY(swp_options_parse(text, options, name, out_problem));
-    if (!swp_scheduler_parse(name, &o.kind))
+    if (!parse_kind(name, &o.kind))
         return swp_refuse(out_problem, name, "there is no scheduler '%s': it is one of%s", name, kind_list);
     *out_opts = o;
     return mt_ok();
@@ -153,20 +153,6 @@ bool swp_scheduler_needs_saves(const struct swp_scheduler *s)
 
 /* ---- trials ---- */
 
-struct swp_member *swp_scheduler_member(const struct swp_scheduler *s, uint64_t trial)
-{
-    mt_map_entry *entry = mt_map_find(&s->by_trial, mt_map_key(trial));
-    return entry ? &s->members.data[entry->value.num] : NULL;
-}
-
-bool swp_scheduler_has_waiting(const struct swp_scheduler *s)
-{
-    bool waiting = s->has_supply;
-    for (size_t i = 0; i < s->members.count && !waiting; i++)
-        waiting = s->members.data[i].state == SWP_MEMBER_PAUSED && !s->members.data[i].by_user;
-    return waiting;
-}
-
 static mt_status no_trial(const char *what)
 {
     return mt_error(MT_ENOENT, 0, what);
@@ -205,10 +191,8 @@ mt_status swp_scheduler_report(struct swp_scheduler *s, uint64_t trial, double t
             return *m = before, st;
         verdict.is_full = verdict.decision == SWP_STOP && m->t >= s->opts.max_t;
     }
-    if (verdict.decision == SWP_PAUSE) {
-        m->state = SWP_MEMBER_PAUSED;
-        s->running--;
-    }
+    if (verdict.decision == SWP_PAUSE)
+        swp_member_set_state(s, m, SWP_MEMBER_PAUSED);
     *out_verdict = verdict;
     return mt_ok();
 }
@@ -229,9 +213,8 @@ mt_status swp_scheduler_resume(struct swp_scheduler *s, uint64_t trial)
     struct swp_member *m = swp_scheduler_member(s, trial);
     if (!m || m->state != SWP_MEMBER_PAUSED)
         return no_trial("sweep: no such trial is paused");
-    m->state = SWP_MEMBER_RUNNING;
+    swp_member_set_state(s, m, SWP_MEMBER_RUNNING);
     m->by_user = false;
-    s->running++;
     if (s->policy->resumed)
         s->policy->resumed(s, m);
     return mt_ok();
@@ -249,9 +232,8 @@ mt_status swp_scheduler_pause(struct swp_scheduler *s, uint64_t trial)
     struct swp_member *m = swp_scheduler_member(s, trial);
     if (!m || m->state != SWP_MEMBER_RUNNING)
         return no_trial("sweep: no such trial is running");
-    m->state = SWP_MEMBER_PAUSED;
+    swp_member_set_state(s, m, SWP_MEMBER_PAUSED);
     m->by_user = true;
-    s->running--;
     return mt_ok();
 }
 
@@ -261,8 +243,7 @@ mt_status swp_scheduler_end(struct swp_scheduler *s, uint64_t trial, bool failed
     (void)failed; /* no policy makes a difference yet; part of the event, so that journals have it */
     if (!m || m->state == SWP_MEMBER_ENDED)
         return no_trial("sweep: no such trial is running or paused");
-    s->running -= m->state == SWP_MEMBER_RUNNING;
-    m->state = SWP_MEMBER_ENDED;
+    swp_member_set_state(s, m, SWP_MEMBER_ENDED);
     if (s->policy->ended)
         s->policy->ended(s, m);
     return mt_ok();

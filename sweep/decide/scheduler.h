@@ -55,7 +55,6 @@ enum swp_scheduler_kind {
         SWP_SCHEDULER_COUNT
 };
 const char *swp_scheduler_text(enum swp_scheduler_kind kind);
-bool        swp_scheduler_parse(const char *text, enum swp_scheduler_kind *out_kind);
 
 /* From `t` on a trial goes on with this point. */
 struct swp_turn {

@@ -41,12 +41,7 @@ static const char *const texts[SWP_STOP_COUNT] = {
 #undef X
 };
 
-const char *swp_stop_text(enum swp_stop_kind kind)
-{
-    return kind < SWP_STOP_COUNT ? texts[kind] : NULL;
-}
-
-bool swp_stop_parse(const char *text, enum swp_stop_kind *out_kind)
+static bool parse_kind(const char *text, enum swp_stop_kind *out_kind)
 {
     for (int i = 0; i < SWP_STOP_COUNT; i++)
         if (strcmp(texts[i], text) == 0)
@@ -65,7 +60,7 @@ mt_status swp_stop_opts_parse(const char *text, struct swp_stop *out_rule, struc
     };
     char name[MT_NAME_BYTES_MAX];
     MT_TRY(swp_options_parse(text, options, name, out_problem));
-    if (!swp_stop_parse(name, &r.kind))
+    if (!parse_kind(name, &r.kind))
         return swp_refuse(out_problem, name, "there is no stopper '%s'", name);
     r.has_value = !isnan(r.value);
     *out_rule = r;

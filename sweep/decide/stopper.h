@@ -39,8 +39,6 @@ enum swp_stop_kind {
 #undef X
         SWP_STOP_COUNT
 };
-const char *swp_stop_text(enum swp_stop_kind kind);
-bool        swp_stop_parse(const char *text, enum swp_stop_kind *out_kind);
 
 /* One rule. Zero means the default that stands beside it. */
 struct swp_stop {

@@ -8,7 +8,7 @@
 
 #include "core/text/json.h"
 #include "sweep/look/page/page.h"
-#include "sweep/run/plan.h"
+#include "sweep/journal/folder.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -135,23 +135,6 @@ static mt_status csv_write(const manta_sweep_view *view, FILE *to)
 
 /* ---- JSON ---- */
 
-static mt_status real_put(mt_buf *out, double value)
-{
-    return isfinite(value) ? mt_json_put_real(out, value) : mt_buf_append(out, "null", 4);
-}
-
-static mt_status trial_head_put(const manta_sweep_trial *t, mt_buf *out)
-{
-    MT_TRY(mt_buf_printf(out, "{\"trial\":%" PRId64 ",\"state\":\"%s\",\"value\":", t->number, t->state));
-    MT_TRY(real_put(out, t->has_value ? t->value : (double)NAN));
-    MT_TRY(mt_buf_printf(out, ",\"step\":%" PRId64 ",\"retries\":%" PRId64 ",\"drawn_s\":%.3f,\"ended_s\":%.3f,\"params\":%s",
-                         t->step, t->retries, t->drawn_s, t->ended_s, t->params));
-    if (!t->why)
-        return mt_ok();
-    MT_TRY(mt_buf_printf(out, ",\"why\":"));
-    return mt_json_put_text(out, t->why);
-}
-
 /* Reports of each trial, found by an index over all, which is in the order of time. */
 static mt_status reports_put(const manta_sweep_view *view, const int64_t *next, int64_t first, mt_buf *out)
 {
@@ -159,7 +142,7 @@ static mt_status reports_put(const manta_sweep_view *view, const int64_t *next, 
     for (int64_t i = first; i >= 0; i = next[i]) {
         const manta_sweep_report *r = &view->reports[i];
         MT_TRY(mt_buf_printf(out, "%s[%" PRId64 ",", i == first ? "" : ",", r->step));
-        MT_TRY(real_put(out, r->value));
+        MT_TRY(swp_export_real(out, r->value));
         MT_TRY(mt_buf_printf(out, ",%.3f", r->at_s));
         if (r->metric) {
             MT_TRY(mt_buf_append(out, ",", 1));
@@ -184,7 +167,7 @@ static mt_status jsonl_write(const manta_sweep_view *view, FILE *to)
     }
     for (int64_t i = 0; i < view->count && st.code == 0; i++) {
         line.size = 0;
-        st = trial_head_put(&view->trials[i], &line);
+        st = swp_export_head(&view->trials[i], &line);
         if (st.code == 0)
             st = reports_put(view, next, first[i], &line);
         if (st.code == 0)
@@ -194,12 +177,6 @@ static mt_status jsonl_write(const manta_sweep_view *view, FILE *to)
     free(next);
     free(first);
     return st;
-}
-
-mt_status swp_export_trial(const manta_sweep_trial *t, mt_buf *out)
-{
-    MT_TRY(trial_head_put(t, out));
-    return mt_buf_append(out, "}", 1);
 }
 
 static mt_status policy_write(const manta_sweep_view *view, FILE *to)

@@ -6,7 +6,8 @@
  */
 #include "sweep/look/look.h"
 
-#include "sweep/run/plan.h"
+#include "sweep/journal/folder.h"
+#include "sweep/journal/journal.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -198,7 +199,7 @@ manta_sweep_view *manta_sweep_look(const char *storage, const char *name, manta_
     struct swp_journal *j = NULL;
     struct swp_look    *look = calloc(1, sizeof *look);
     e = e ? e : &unread;
-    if (!look || swp_plan_folder(storage, name, folder, e) != MANTA_OK) {
+    if (!look || swp_folder_of(storage, name, folder, e) != MANTA_OK) {
         if (!look)
             swp_fail(e, MANTA_ENOMEM, "no memory");
         free(look);
@@ -242,7 +243,7 @@ int manta_sweep_names(const char *storage, int (*fn)(void *user, const char *nam
     manta_error     e;
     struct dirent **entries = NULL;
     int             found = 0, is_over = 0;
-    if (swp_plan_folder(storage, "x", folder, &e) != MANTA_OK)
+    if (swp_folder_of(storage, "x", folder, &e) != MANTA_OK)
         return 0;
     folder[strlen(folder) - 2] = 0;
     int count = scandir(folder, &entries, NULL, alphasort);

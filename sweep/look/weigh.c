@@ -8,7 +8,8 @@
  * Owns: nothing beyond a call. Thread: any.
  */
 #include "sweep/importance/importance.h"
-#include "sweep/run/plan.h"
+#include "sweep/journal/folder.h"
+#include "sweep/space/space.h"
 
 #include <math.h>
 #include <stdio.h>

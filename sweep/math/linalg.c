@@ -54,36 +54,3 @@ void swp_eigen(double *a, size_t n, double *b, double *values)
     for (size_t i = 0; i < n; i++)
         values[i] = a[i * n + i];
 }
-
-bool swp_cholesky(double *a, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j <= i; j++) {
-            double sum = a[i * n + j];
-            for (size_t k = 0; k < j; k++)
-                sum -= a[i * n + k] * a[j * n + k];
-            if (i == j && !(sum > 0))
-                return false;
-            a[i * n + j] = i == j ? sqrt(sum) : sum / a[j * n + j];
-        }
-    return true;
-}
-
-void swp_solve_lower(const double *l, size_t n, double *x)
-{
-    for (size_t i = 0; i < n; i++) {
-        double sum = x[i];
-        for (size_t k = 0; k < i; k++)
-            sum -= l[i * n + k] * x[k];
-        x[i] = sum / l[i * n + i];
-    }
-}
-
-void swp_solve_upper(const double *l, size_t n, double *x)
-{
-    for (size_t i = n; i-- > 0;) {
-        x[i] /= l[i * n + i];
-        for (size_t k = 0; k < i; k++)
-            x[k] -= l[i * n + k] * x[i];
-    }
-}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linalg.h - small dense matrices, row after row: what CMA-ES and the Gaussian process need. Pure functions; any thread.
+ * linalg.h - small dense matrices, row after row: what CMA-ES needs. Pure functions; any thread.
  *
  * Plain loops in a fixed order, so that a sweep's draws do not depend on a BLAS and its threads.
  */
@@ -12,11 +12,5 @@
 
 /* a = b diag(values) b^T of a symmetric n x n matrix, by Jacobi's rotations; destroys a. Column k of b belongs to values[k]. */
 void swp_eigen(double *a, size_t n, double *b, double *values);
-
-/* l l^T = a of a symmetric positive n x n matrix, in place, into the lower triangle. False: it is not positive. */
-bool swp_cholesky(double *a, size_t n);
-/* x = l^-1 x and x = l^-T x, in place. */
-void swp_solve_lower(const double *l, size_t n, double *x);
-void swp_solve_upper(const double *l, size_t n, double *x);
 
 #endif

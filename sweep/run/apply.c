@@ -16,6 +16,12 @@ static mt_status corrupt(struct swp_driver *d, const struct swp_record *r, const
     return mt_error(MT_ECORRUPT, 0, "replay the journal");
 }
 
+uint64_t swp_driver_limit(const struct swp_driver *d)
+{
+    uint64_t limit = d->config.limit > UINT64_MAX - d->dropped ? UINT64_MAX : d->config.limit + d->dropped;
+    return d->is_over ? d->trials.count : limit < d->config.points ? limit : d->config.points;
+}
+
 /* ---- which trial is best, and what the sampler is told ---- */
 
 static void best_update(struct swp_driver *d, int64_t number)

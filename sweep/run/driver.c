@@ -14,12 +14,6 @@ static double seconds(const struct swp_driver *d)
     return d->base_s + (d->is_open ? (double)(d->now_ns - d->opened_ns) * 1e-9 : 0);
 }
 
-uint64_t swp_driver_limit(const struct swp_driver *d)
-{
-    uint64_t limit = d->config.limit > UINT64_MAX - d->dropped ? UINT64_MAX : d->config.limit + d->dropped;
-    return d->is_over ? d->trials.count : limit < d->config.points ? limit : d->config.points;
-}
-
 /* ---- orders ---- */
 
 static mt_status order(struct swp_driver *d, const struct swp_order *o)

@@ -17,47 +17,11 @@
 
 enum { OPTIONS_SIZE = 1024 };
 
-manta_status swp_fail(manta_error *e, manta_status code, const char *format, ...)
-{
-    va_list args;
-    *e = (manta_error){.code = code};
-    va_start(args, format);
-    vsnprintf(e->message, sizeof e->message, format, args);
-    va_end(args);
-    return code;
-}
-
 static manta_status refuse(manta_error *e, mt_status st, const char *of, const struct swp_problem *problem)
 {
     if (st.code == MT_ENOMEM)
         return swp_fail(e, MANTA_ENOMEM, "no memory for the sweep");
     return swp_fail(e, st.code, "%s: %s", of, problem->text[0] ? problem->text : mt_code_text(st.code));
-}
-
-static bool name_is_valid(const char *name)
-{
-    size_t size = strlen(name);
-    return size >= 1 && size < MT_SWEEP_NAME_BYTES_MAX && name[0] != '.' &&
-           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == size;
-}
-
-manta_status swp_plan_folder(const char *storage, const char *name, char out[MT_PATH_BYTES_MAX], manta_error *e)
-{
-    const char *home = getenv("HOME");
-    char        here[MT_PATH_BYTES_MAX] = ""; /* trials may have another one */
-    name = name ? name : "sweep";
-    if (!name_is_valid(name))
-        return swp_fail(e, MANTA_EINVAL, "name \"%.80s\": 1 to %d of A-Z a-z 0-9 . _ -, and no dot first", name,
-                        MT_SWEEP_NAME_BYTES_MAX - 1);
-    if (!storage)
-        storage = getenv("MANTA_SWEEPS");
-    if (storage && storage[0] && storage[0] != '/' && !getcwd(here, sizeof here))
-        return swp_fail(e, MANTA_ESYS, "storage \"%.200s\": the working directory is not known", storage);
-    int n = storage && storage[0] ? snprintf(out, MT_PATH_BYTES_MAX, "%s%s%s/%s", here, here[0] ? "/" : "", storage, name)
-                                  : snprintf(out, MT_PATH_BYTES_MAX, "%s/.manta/sweeps/%s", home ? home : ".", name);
-    if (n >= MT_PATH_BYTES_MAX - 64)
-        return swp_fail(e, MANTA_EINVAL, "storage: the path is too long");
-    return MANTA_OK;
 }
 
 /* ---- its parts ---- */
@@ -190,7 +154,7 @@ manta_status swp_plan_make(struct swp_plan *plan, const char *trial, const manta
 {
     struct swp_problem problem = {0};
     *plan = (struct swp_plan){.name = o->name ? o->name : "sweep", .trial = trial ? trial : ""};
-    manta_status code = swp_plan_folder(o->storage, o->name, plan->folder, e);
+    manta_status code = swp_folder_of(o->storage, o->name, plan->folder, e);
     if (code == MANTA_OK)
         code = numbers_check(o, e);
     if (code != MANTA_OK)

@@ -10,7 +10,8 @@
 
 #include "sweep/run/ask.h"
 #include "sweep/run/driver.h"
-#include "sweep/run/journal.h"
+#include "sweep/journal/folder.h"
+#include "sweep/journal/journal.h"
 #include "sweep/manta_sweep.h"
 
 struct swp_plan {
@@ -37,14 +38,8 @@ manta_status swp_plan_check(const struct swp_plan *plan, const manta_sweep_opts 
 /* plan_space.c: a user's space. EINVAL, ENOMEM. */
 mt_status swp_plan_space(const manta_sweep_axis *params, const char *const *constraints, struct swp_space **out,
                          struct swp_problem *problem);
-/* A text as a literal: true, false, null and numbers are such, all else is a text, which is borrowed. */
-struct mt_literal swp_plan_literal(const char *text);
 
 /* plan_text.c: rules to stop by. EINVAL with a text that names the option. */
 mt_status swp_plan_stops(const char *text, bool maximize, struct swp_stopper **out, struct swp_problem *problem);
-
-/* FOLDER of a sweep. EINVAL: the name. */
-manta_status swp_plan_folder(const char *storage, const char *name, char out[MT_PATH_BYTES_MAX], manta_error *e);
-manta_status swp_fail(manta_error *e, manta_status code, const char *format, ...) MT_PRINTF(3, 4);
 
 #endif

@@ -33,7 +33,7 @@ static mt_status refuse(struct swp_problem *problem, const char *param, const ch
     return mt_error(MT_EINVAL, 0, "read a search space");
 }
 
-struct mt_literal swp_plan_literal(const char *text)
+static struct mt_literal literal_of(const char *text)
 {
     char      again[32], *end;
     long long integer = strtoll(text, &end, 10);
@@ -77,7 +77,7 @@ static mt_status choices_take(struct draft *d, const char *const *values, const 
     if (!list)
         return no_memory(problem);
     for (uint32_t i = 0; i < count; i++)
-        list[i] = swp_plan_literal(values[i]);
+        list[i] = literal_of(values[i]);
     *out = list;
     *out_count = count;
     return mt_ok();

@@ -435,7 +435,7 @@ manta_status manta_sweep_tell(const char *storage, const char *name, int what, i
     char        folder[MT_PATH_BYTES_MAX], text[MT_ERROR_BYTES_MAX];
     manta_error unread;
     e = e ? e : &unread;
-    manta_status code = swp_plan_folder(storage, name, folder, e);
+    manta_status code = swp_folder_of(storage, name, folder, e);
     if (code != MANTA_OK)
         return code;
     if (what < MANTA_SWEEP_STOP || what > MANTA_SWEEP_TIME)

@@ -40,7 +40,7 @@ static manta_status former_read(struct swp_plan *plan, const manta_sweep_opts *o
     struct former       f = {.plan = plan};
     struct swp_journal *j = NULL;
     mt_buf              metric = {0};
-    manta_status        code = swp_plan_folder(o->storage, name, folder, e);
+    manta_status        code = swp_folder_of(o->storage, name, folder, e);
     if (code != MANTA_OK)
         return code;
     mt_status st = swp_journal_open(folder, false, true, &j, text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * private.h - what sampler.c keeps for every kind, and what each kind (a method) adds.
+ * private.h - what choose/ keeps for every kind, and what each kind (a method) adds.
  *
  * A row is made for each point that was suggested, restored or known, in that order; a method keeps what it needs of the point
  * under the row's number.
@@ -49,7 +49,7 @@ struct swp_sampler {
 SWP_SAMPLERS(X)
 #undef X
 
-/* The whole point as RANDOM draws it, keyed by the trial. */
+/* random.c: the whole point as RANDOM draws it, keyed by the trial. */
 mt_status swp_sampler_draw_random(struct swp_sampler *s, uint64_t trial, struct swp_point *point);
 
 /* Points of an exhaustive grid; grid.c. */

@@ -50,7 +50,6 @@ enum swp_sampler_kind {
         SWP_SAMPLER_COUNT
 };
 const char *swp_sampler_text(enum swp_sampler_kind kind);
-bool        swp_sampler_parse(const char *text, enum swp_sampler_kind *out_kind);
 
 struct swp_sampler_opts {
     enum swp_sampler_kind kind;

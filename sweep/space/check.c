@@ -12,7 +12,7 @@
 #define LOG_REAL_MAX 700.0              /* exp of it is still finite */
 #define STEP_SLACK   1e-8               /* parts of a step: 0.3 is three steps of 0.1 */
 
-bool mt_literal_equal(const struct mt_literal *a, const struct mt_literal *b)
+static bool literal_equal(const struct mt_literal *a, const struct mt_literal *b)
 {
     if (a->kind != b->kind)
         return false;
@@ -46,7 +46,7 @@ bool swp_param_value_of(const struct swp_param *param, const struct mt_literal *
     }
     for (int exact = 1; exact >= 0; exact--)
         for (uint32_t i = 0; i < param->choice_count; i++)
-            if (exact ? mt_literal_equal(&param->choices[i], literal) : same_number(&param->choices[i], literal))
+            if (exact ? literal_equal(&param->choices[i], literal) : same_number(&param->choices[i], literal))
                 return *out = i, true;
     return false;
 }
@@ -122,7 +122,7 @@ static mt_status check_literals(const struct swp_param *p, const char *what, con
         if (list[i].kind == MT_LITERAL_REAL && !isfinite(list[i].real))
             return swp_refuse(out, p->name, "parameter '%s': one of its %s is not a finite number", p->name, what);
         for (uint32_t k = 0; k < i; k++)
-            if (mt_literal_equal(&list[i], &list[k]))
+            if (literal_equal(&list[i], &list[k]))
                 return swp_refuse(out, p->name, "parameter '%s': its %s %u and %u are the same", p->name, what, k, i);
     }
     return mt_ok();

@@ -19,29 +19,6 @@ bool swp_point_equal(const struct swp_space *space, const struct swp_point *a, c
     return true;
 }
 
-struct mt_literal swp_point_literal(const struct swp_space *space, const struct swp_point *point, uint32_t index)
-{
-    const struct swp_param *p = &space->params[index];
-    double                  value = point->values[index];
-    if (swp_kind_has_choices(p->kind))
-        return p->choices[(uint32_t)value];
-    if (swp_kind_is_int(p->kind))
-        return (struct mt_literal){.kind = MT_LITERAL_INT, .integer = (int64_t)value};
-    return (struct mt_literal){.kind = MT_LITERAL_REAL, .real = value};
-}
-
-bool swp_point_number(const struct swp_space *space, const struct swp_point *point, uint32_t index, double *out)
-{
-    if (!swp_point_has(point, index))
-        return false;
-    if (!swp_kind_has_choices(space->params[index].kind))
-        return *out = point->values[index], true;
-    struct mt_literal literal = swp_point_literal(space, point, index);
-    if (literal.kind == MT_LITERAL_TEXT || literal.kind == MT_LITERAL_NULL)
-        return false;
-    return *out = literal.kind == MT_LITERAL_REAL ? literal.real : (double)literal.integer, true;
-}
-
 /* The value of the parameter that x stands for; false: none lies there. */
 static bool settle(const struct swp_param *p, double x, double *out)
 {

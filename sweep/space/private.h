@@ -55,7 +55,6 @@ static inline bool swp_kind_is_int(enum swp_kind kind)
 {
     return kind == SWP_INT || kind == SWP_LOG_INT;
 }
-bool mt_literal_equal(const struct mt_literal *a, const struct mt_literal *b);
 /* The value in a point that the literal stands for: index of the choice, or the number. False: the parameter never has it. */
 bool swp_param_value_of(const struct swp_param *param, const struct mt_literal *literal, double *out);
 /* Whether the values so far make the parameter active; its parent must have been seen to. */

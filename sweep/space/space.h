@@ -156,8 +156,6 @@ bool swp_point_allowed(const struct swp_space *space, const struct swp_point *po
 /* Same parameters active, with the same values. */
 bool swp_point_equal(const struct swp_space *space, const struct swp_point *a, const struct swp_point *b);
 
-/* Value of an active parameter as a number: the number, or that of an INT, REAL or BOOL choice. False: it has none. */
-bool swp_point_number(const struct swp_space *space, const struct swp_point *point, uint32_t index, double *out);
 /* The chosen literal of an active parameter: of numeric kinds INT (INT, LOG_INT) or REAL. */
 struct mt_literal swp_point_literal(const struct swp_space *space, const struct swp_point *point, uint32_t index);
 

@@ -81,6 +81,10 @@ struct manta_trial {
 
 /* What the trial says; waits where much of it was not fetched. Takes no ownership. */
 void swp_slot_say(struct swp_slot_side *slot, const struct swp_wire *m, bool is_urgent);
+/* Appends all that was said; waits while there is nothing, MT_SWEEP_POLL_MS at most. ENOMEM. */
+MT_MUST_USE mt_status swp_slot_fetch(struct swp_slot_side *slot, mt_buf *out);
+/* What the driver tells. False: no memory, or it is cut off. */
+bool swp_slot_take(struct swp_slot_side *slot, mt_view words);
 /* Whether the driver wants the trial that runs to stop. */
 bool swp_slot_is_stopped(struct swp_slot_side *slot);
 /* Notes why the trial fails; the first reason counts. */

@@ -9,7 +9,7 @@
  */
 #include "core/base/rng.h"
 #include "kernels/half.h"
-#include "kernels/private.h"
+#include "kernels/reference/reference.h"
 #include "tests/gpu/table.h"
 
 #include <math.h>

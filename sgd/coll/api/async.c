@@ -96,7 +96,7 @@ manta_status coll_job_run(struct coll_link *link, const struct coll_job *job, vo
         }
         *bucket = *bucket ? *bucket : aligned_alloc(64, MT_COLL_BUCKET_BYTES);
         if (!*bucket)
-            return coll_fail(&link->e, MANTA_ENOMEM, "no memory for a bucket of small tensors");
+            return sgd_fail(&link->e, MANTA_ENOMEM, "no memory for a bucket of small tensors");
         code = bundle_run(link, job, i, n, *bucket);
     }
     return code;
@@ -256,7 +256,7 @@ manta_status manta_coll_wait(manta_coll_request *request, int64_t timeout_ms, ma
     }
     pthread_mutex_unlock(&jobs->lock);
     if (!is_done)
-        return coll_fail(e, MANTA_ETIMEDOUT, "the call is not done within %lld ms; it goes on", (long long)timeout_ms);
+        return sgd_fail(e, MANTA_ETIMEDOUT, "the call is not done within %lld ms; it goes on", (long long)timeout_ms);
     manta_status code = request->code;
     if (e && code != MANTA_OK)
         *e = request->e;

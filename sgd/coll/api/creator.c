@@ -10,7 +10,6 @@
 #include "core/base/rng.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,36 +28,24 @@ struct manta_coll_group {
     size_t          watched_count, watched_max;
 };
 
-manta_status coll_fail(manta_error *e, manta_status code, const char *format, ...)
-{
-    va_list args;
-    if (!e)
-        return code;
-    *e = (manta_error){.code = code};
-    va_start(args, format);
-    vsnprintf(e->message, sizeof e->message, format, args);
-    va_end(args);
-    return code;
-}
-
 manta_status coll_null(manta_error *e, const char *call, const char *argument)
 {
-    return coll_fail(e, MANTA_EINVAL, "manta_coll_%s: %s is NULL", call, argument);
+    return sgd_fail(e, MANTA_EINVAL, "manta_coll_%s: %s is NULL", call, argument);
 }
 
 manta_status coll_id_read(const manta_coll_id *bytes, struct coll_id *out, manta_error *e)
 {
     if (!bytes)
-        return coll_fail(e, MANTA_EINVAL, "the manta_coll_id is NULL");
+        return sgd_fail(e, MANTA_EINVAL, "the manta_coll_id is NULL");
     memcpy(out, bytes->bytes, sizeof *out);
     if (out->magic != COLL_ID_MAGIC || out->members == 0 || out->members > out->plan.members_max ||
         out->plan.members_max > MT_GROUP_MEMBERS_MAX || out->generation == 0 || !memchr(out->name, 0, sizeof out->name))
-        return coll_fail(e, MANTA_EINVAL, "these bytes are no manta_coll_id: pass all %zu of what manta_coll_group_id gave",
-                         sizeof *bytes);
+        return sgd_fail(e, MANTA_EINVAL, "these bytes are no manta_coll_id: pass all %zu of what manta_coll_group_id gave",
+                        sizeof *bytes);
     return MANTA_OK;
 }
 
-void coll_id_write(const struct coll_id *id, manta_coll_id *out)
+static void id_write(const struct coll_id *id, manta_coll_id *out)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->bytes, id, sizeof *id);
@@ -72,16 +59,16 @@ static manta_status opts_check(const manta_coll_opts *o, manta_error *e)
         return coll_null(e, "group_new", "opts");
     int size_max = o->size_max ? o->size_max : o->size;
     if (o->size < 1 || o->size > size_max || size_max > MANTA_COLL_MEMBERS_MAX)
-        return coll_fail(e, MANTA_EINVAL, "size is %d and size_max %d: a group has 1 to %d members", o->size, o->size_max,
-                         MANTA_COLL_MEMBERS_MAX);
+        return sgd_fail(e, MANTA_EINVAL, "size is %d and size_max %d: a group has 1 to %d members", o->size, o->size_max,
+                        MANTA_COLL_MEMBERS_MAX);
     if (o->name && strlen(o->name) >= COLL_NAME_BYTES)
-        return coll_fail(e, MANTA_EINVAL, "the name of a group has at most %d bytes", COLL_NAME_BYTES - 1);
+        return sgd_fail(e, MANTA_EINVAL, "the name of a group has at most %d bytes", COLL_NAME_BYTES - 1);
     if (o->transport != MANTA_COLL_SHM && o->transport != MANTA_COLL_TCP)
-        return coll_fail(e, MANTA_EINVAL, "transport %d is none of ours", (int)o->transport);
+        return sgd_fail(e, MANTA_EINVAL, "transport %d is none of ours", (int)o->transport);
     if (o->transport == MANTA_COLL_TCP && o->heap_bytes)
-        return coll_fail(e, MANTA_EINVAL, "heap_bytes: a group over TCP shares no memory");
+        return sgd_fail(e, MANTA_EINVAL, "heap_bytes: a group over TCP shares no memory");
     if (o->timeout_ms < 0 || o->timeout_ms > INT32_MAX || o->heap_bytes < 0)
-        return coll_fail(e, MANTA_EINVAL, "timeout_ms or heap_bytes is out of range");
+        return sgd_fail(e, MANTA_EINVAL, "timeout_ms or heap_bytes is out of range");
     return MANTA_OK;
 }
 
@@ -123,11 +110,11 @@ static manta_status group_fill(manta_coll_group *group, const manta_coll_opts *o
     if (st.code == MT_OK)
         st = coll_shm_size(&group->id.plan, &size);
     if (st.code != MT_OK)
-        return coll_fail(e, st.code, "%s", st.what);
+        return sgd_fail(e, st.code, "%s", st.what);
     group->watched_max = 4 * (size_t)group->id.plan.members_max;
     group->watched = calloc(group->watched_max, sizeof *group->watched);
     if (!group->watched)
-        return coll_fail(e, MANTA_ENOMEM, "no memory for a group");
+        return sgd_fail(e, MANTA_ENOMEM, "no memory for a group");
     if (group->id.is_tcp) {
         meet_open(group);
         return MANTA_OK;
@@ -146,7 +133,7 @@ manta_coll_group *manta_coll_group_new(const manta_coll_opts *opts, manta_error 
         return NULL;
     group = calloc(1, sizeof *group);
     if (!group) {
-        coll_fail(e, MANTA_ENOMEM, "no memory for a group");
+        sgd_fail(e, MANTA_ENOMEM, "no memory for a group");
         return NULL;
     }
     pthread_mutex_init(&group->lock, NULL);
@@ -184,7 +171,7 @@ void manta_coll_group_id(manta_coll_group *group, manta_coll_id *out)
     struct coll_id id = group->id;
     latest(group, &id.generation, &id.members);
     pthread_mutex_unlock(&group->lock);
-    coll_id_write(&id, out);
+    id_write(&id, out);
 }
 
 manta_status manta_coll_group_next(manta_coll_group *group, int size, manta_coll_id *out, manta_error *e)
@@ -192,8 +179,8 @@ manta_status manta_coll_group_next(manta_coll_group *group, int size, manta_coll
     if (!group || !out)
         return coll_null(e, "group_next", group ? "out" : "group");
     if (size < 1 || (uint32_t)size > group->id.plan.members_max)
-        return coll_fail(e, MANTA_EINVAL, "a generation of %d members: group \"%s\" was made for 1 to %u (size_max)", size,
-                         group->id.name, group->id.plan.members_max);
+        return sgd_fail(e, MANTA_EINVAL, "a generation of %d members: group \"%s\" was made for 1 to %u (size_max)", size,
+                        group->id.name, group->id.plan.members_max);
     pthread_mutex_lock(&group->lock);
     uint32_t generation, members;
     latest(group, &generation, &members);
@@ -201,7 +188,7 @@ manta_status manta_coll_group_next(manta_coll_group *group, int size, manta_coll
     group->id.members = (uint32_t)size;
     if (group->id.is_tcp)
         generation_tell(group);
-    coll_id_write(&group->id, out);
+    id_write(&group->id, out);
     pthread_mutex_unlock(&group->lock);
     return MANTA_OK;
 }
@@ -245,9 +232,9 @@ manta_status manta_coll_group_watch(manta_coll_group *group, int rank, manta_act
         w = &group->watched[group->watched_count++];
     pthread_mutex_unlock(&group->lock);
     if (rank < 0 || (uint32_t)rank >= members)
-        return coll_fail(e, MANTA_EINVAL, "rank %d: group \"%s\" has %u members", rank, group->id.name, members);
+        return sgd_fail(e, MANTA_EINVAL, "rank %d: group \"%s\" has %u members", rank, group->id.name, members);
     if (!w)
-        return coll_fail(e, MANTA_EAGAIN, "group \"%s\" watches %zu actors already", group->id.name, group->watched_max);
+        return sgd_fail(e, MANTA_EAGAIN, "group \"%s\" watches %zu actors already", group->id.name, group->watched_max);
     *w = (struct watched){.group = group, .generation = generation, .rank = (uint32_t)rank};
     return manta_actor_watch(actor, on_death, w, &w->watch, e);
 }

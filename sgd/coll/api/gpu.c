@@ -49,7 +49,7 @@ static manta_status fail(manta_coll_gpu *gpu, mt_status st, manta_error *e)
     if (code != MANTA_OK)
         return coll_link_fail(link, code, e);
     coll_link_abort(link);
-    return coll_fail(e, (manta_status)st.code, "%s", gpu->text[0] ? gpu->text : st.what);
+    return sgd_fail(e, (manta_status)st.code, "%s", gpu->text[0] ? gpu->text : st.what);
 }
 
 /* Tells all members `own`, and compares theirs with rank 0's. */
@@ -65,13 +65,13 @@ static manta_status compare(manta_coll_gpu *gpu, const struct intent *own, manta
         return coll_link_fail(link, code, e);
     for (uint32_t r = 0; r < link->id.members; r++) {
         if (all[r].state != 0 && r != link->rank && own->state == 0)
-            return coll_fail(e, (manta_status)all[r].state, "rank %u of group \"%s\" has no GPU or no NCCL", r, link->id.name);
+            return sgd_fail(e, (manta_status)all[r].state, "rank %u of group \"%s\" has no GPU or no NCCL", r, link->id.name);
         if (all[r].state != 0 || coll_head_equals(&all[0].head, &all[r].head))
             continue;
         coll_head_explain(text, link->id.name, 0, &all[0].head, r, &all[r].head);
-        return coll_fail(e, MANTA_EINVAL, "%s", text);
+        return sgd_fail(e, MANTA_EINVAL, "%s", text);
     }
-    return own->state ? coll_fail(e, (manta_status)own->state, "%s", gpu->text) : MANTA_OK;
+    return own->state ? sgd_fail(e, (manta_status)own->state, "%s", gpu->text) : MANTA_OK;
 }
 
 /* ---- membership ---- */
@@ -142,7 +142,7 @@ manta_coll_gpu *manta_coll_gpu_join(manta_coll *coll, const manta_coll_gpu_opts 
     }
     manta_coll_gpu *gpu = calloc(1, sizeof *gpu);
     if (!gpu) {
-        coll_fail(e, MANTA_ENOMEM, "no memory for a communicator");
+        sgd_fail(e, MANTA_ENOMEM, "no memory for a communicator");
         return NULL;
     }
     gpu->coll = coll;
@@ -211,8 +211,8 @@ manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_err
     gpu->opts.nccl_comm = NULL; /* it was of other members */
     if (gpu->is_stuck) {
         coll_link_abort(coll_member_link(gpu->coll));
-        return coll_fail(e, MANTA_EDEVICE, "NCCL did not end the former communicator within %d ms: this process has to end",
-                         MT_NCCL_ABORT_MS);
+        return sgd_fail(e, MANTA_EDEVICE, "NCCL did not end the former communicator within %d ms: this process has to end",
+                        MT_NCCL_ABORT_MS);
     }
     return communicator_make(gpu, e);
 }
@@ -227,7 +227,7 @@ static const enum sgd_nccl_kind kinds[COLL_KINDS] = {
 static manta_status run(manta_coll_gpu *gpu, const struct coll_call *call, void *stream, manta_error *e)
 {
     if (!gpu)
-        return coll_fail(e, MANTA_EINVAL, "manta_coll_gpu_%s: gpu is NULL", coll_kind_name(call->kind));
+        return sgd_fail(e, MANTA_EINVAL, "manta_coll_gpu_%s: gpu is NULL", coll_kind_name(call->kind));
     struct intent        own = {.head = coll_head_of(call)};
     struct sgd_nccl_call order = {.kind = kinds[call->kind],
                                   .type = call->type,
@@ -238,10 +238,10 @@ static manta_status run(manta_coll_gpu *gpu, const struct coll_call *call, void 
                                   .out = call->out,
                                   .stream = stream};
     if (!gpu->comm)
-        return coll_fail(e, MANTA_EINVAL, "the last error has ended this communicator; see manta_coll_gpu_renew");
+        return sgd_fail(e, MANTA_EINVAL, "the last error has ended this communicator; see manta_coll_gpu_renew");
     if ((unsigned)call->type >= COLL_TYPES || (unsigned)call->op >= COLL_OPS ||
         call->root >= (uint32_t)manta_coll_size(gpu->coll) || (call->count && (!call->in || !call->out)))
-        return coll_fail(e, MANTA_EINVAL, "%s on a GPU: type, operation, root or buffer", coll_kind_name(call->kind));
+        return sgd_fail(e, MANTA_EINVAL, "%s on a GPU: type, operation, root or buffer", coll_kind_name(call->kind));
     manta_status code = compare(gpu, &own, e);
     if (code != MANTA_OK)
         return code;
@@ -302,7 +302,7 @@ manta_status manta_coll_gpu_wait(manta_coll_gpu *gpu, void *stream, manta_error 
     if (!gpu)
         return coll_null(e, "gpu_wait", "gpu");
     if (!gpu->comm)
-        return coll_fail(e, MANTA_EINVAL, "the last error has ended this communicator; see manta_coll_gpu_renew");
+        return sgd_fail(e, MANTA_EINVAL, "the last error has ended this communicator; see manta_coll_gpu_renew");
     gpu->text[0] = 0;
     mt_status st = gpu->nccl->wait(gpu->comm, stream);
     return st.code == 0 ? MANTA_OK : fail(gpu, st, e);

@@ -7,6 +7,7 @@
 
 #include "sgd/coll/shm/shm.h"
 #include "sgd/coll/tcp/socket.h"
+#include "sgd/ground/fail.h"
 #include "sgd/manta_collective.h"
 
 enum { COLL_ID_MAGIC = 0x316c6f63 };
@@ -24,10 +25,7 @@ static_assert(sizeof(struct coll_id) <= sizeof(manta_coll_id), "travels as plain
 
 /* EINVAL: these bytes are no group's. */
 manta_status coll_id_read(const manta_coll_id *bytes, struct coll_id *out, manta_error *e);
-void         coll_id_write(const struct coll_id *id, manta_coll_id *out);
 
-/* Fills *e (which may be NULL) and returns the code. */
-manta_status coll_fail(manta_error *e, manta_status code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* For a public call, manta_coll_CALL, whose argument is NULL: EINVAL, naming both. */
 manta_status coll_null(manta_error *e, const char *call, const char *argument);
 

@@ -24,7 +24,7 @@ static int64_t limit_ms(const struct coll_link *link)
 /* Texts come from the library that failed, or stand in link->e already. */
 static manta_status took(struct coll_link *link, mt_status st, const char *text)
 {
-    return st.code == MT_OK ? MANTA_OK : coll_fail(&link->e, st.code, "%s", text[0] ? text : st.what ? st.what : "");
+    return st.code == MT_OK ? MANTA_OK : sgd_fail(&link->e, st.code, "%s", text[0] ? text : st.what ? st.what : "");
 }
 
 manta_status coll_link_fail(const struct coll_link *link, manta_status code, manta_error *e)
@@ -102,8 +102,8 @@ static manta_status meet_until(struct coll_link *link, const struct coll_meet_wo
             return took(link, coll_over(text, link->id.name, reason, who), text);
         }
         if (mt_now_ms() >= until)
-            return coll_fail(&link->e, MANTA_ETIMEDOUT, "group \"%s\": %u of %u members came within %lld ms", link->id.name,
-                             news->there, link->id.members, (long long)limit_ms(link));
+            return sgd_fail(&link->e, MANTA_ETIMEDOUT, "group \"%s\": %u of %u members came within %lld ms", link->id.name,
+                            news->there, link->id.members, (long long)limit_ms(link));
         mt_sleep_ms(pause);
         pause = pause * 2 > LOOK_MS_MAX ? LOOK_MS_MAX : pause * 2;
     }
@@ -148,10 +148,10 @@ static manta_status shm_open_link(struct coll_link *link)
 {
     const struct coll_id *id = &link->id;
     if (id->node != manta_node())
-        return coll_fail(&link->e, MANTA_EINVAL,
-                         "group \"%s\" is one of node %u, over its shared memory, and this is node %u: make it with "
-                         "transport MANTA_COLL_TCP",
-                         id->name, id->node, manta_node());
+        return sgd_fail(&link->e, MANTA_EINVAL,
+                        "group \"%s\" is one of node %u, over its shared memory, and this is node %u: make it with "
+                        "transport MANTA_COLL_TCP",
+                        id->name, id->node, manta_node());
     manta_status code = manta_region_open(0, id->region, &link->region, &link->e);
     if (code != MANTA_OK)
         return code;
@@ -193,8 +193,8 @@ void coll_link_close(struct coll_link *link)
 manta_status coll_link_move(struct coll_link *link, uint32_t generation, uint32_t rank, uint32_t members, const int8_t *from)
 {
     if (generation <= link->id.generation || members == 0 || members > link->id.plan.members_max || rank >= members)
-        return coll_fail(&link->e, MANTA_EINVAL, "group \"%s\": generation %u (after %u), rank %u of %u members (at most %u)",
-                         link->id.name, generation, link->id.generation, rank, members, link->id.plan.members_max);
+        return sgd_fail(&link->e, MANTA_EINVAL, "group \"%s\": generation %u (after %u), rank %u of %u members (at most %u)",
+                        link->id.name, generation, link->id.generation, rank, members, link->id.plan.members_max);
     link->id.generation = generation;
     link->id.members = members;
     link->rank = rank;
@@ -246,7 +246,7 @@ manta_status coll_link_decide(struct coll_link *link, uint64_t flags, struct col
     manta_status code = meet_until(link, &word, &news, is_decided, true);
     *out = (struct coll_decision){news.alive, news.flags};
     if (code == MANTA_OK && !(news.alive >> link->rank & 1))
-        return coll_fail(&link->e, MANTA_EFENCED, "group \"%s\" has gone on without rank %u", link->id.name, link->rank);
+        return sgd_fail(&link->e, MANTA_EFENCED, "group \"%s\" has gone on without rank %u", link->id.name, link->rank);
     return code;
 }
 

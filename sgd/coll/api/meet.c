@@ -134,7 +134,7 @@ manta_status coll_meet_say(manta_actor *actor, const struct coll_meet_word *word
         if (view.size == sizeof *out)
             memcpy(out, view.data, sizeof *out);
         else
-            code = coll_fail(e, MANTA_EPROTO, "the group's meeting is of another version");
+            code = sgd_fail(e, MANTA_EPROTO, "the group's meeting is of another version");
         manta_release(&view);
     }
     manta_free(ref);

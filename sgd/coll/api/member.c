@@ -46,8 +46,8 @@ static manta_status join(manta_coll *coll, const manta_coll_id *bytes, int rank,
     if (code != MANTA_OK)
         return code;
     if (rank < 0 || (uint32_t)rank >= id.members)
-        return coll_fail(e, MANTA_EINVAL, "rank %d: generation %u of group \"%s\" has %u members", rank, id.generation, id.name,
-                         id.members);
+        return sgd_fail(e, MANTA_EINVAL, "rank %d: generation %u of group \"%s\" has %u members", rank, id.generation, id.name,
+                        id.members);
     return coll_link_fail(&coll->link, coll_link_open(&coll->link, &id, (uint32_t)rank), e);
 }
 
@@ -55,7 +55,7 @@ manta_coll *manta_coll_join(const manta_coll_id *id, int rank, manta_error *e)
 {
     manta_coll *coll = calloc(1, sizeof *coll);
     if (!coll) {
-        coll_fail(e, MANTA_ENOMEM, "no memory for a member of a group");
+        sgd_fail(e, MANTA_ENOMEM, "no memory for a member of a group");
         return NULL;
     }
     if (join(coll, id, rank, e) != MANTA_OK) {
@@ -144,7 +144,7 @@ manta_status manta_coll_regroup(manta_coll *coll, const manta_coll_id *bytes, in
     if (code != MANTA_OK)
         return code;
     if (id.group != link->id.group)
-        return coll_fail(e, MANTA_EINVAL, "this is an id of group \"%s\", not of group \"%s\"", id.name, link->id.name);
+        return sgd_fail(e, MANTA_EINVAL, "this is an id of group \"%s\", not of group \"%s\"", id.name, link->id.name);
     return coll_link_fail(link, coll_link_move(link, id.generation, (uint32_t)rank, id.members, NULL), e);
 }
 
@@ -157,8 +157,8 @@ void *manta_coll_alloc(manta_coll *coll, size_t size, manta_error *e)
     const struct coll_id *id = &coll->link.id;
     void                 *memory = id->is_tcp ? NULL : coll_shm_alloc(&coll->link.shm, size);
     if (!memory)
-        coll_fail(e, MANTA_ENOMEM, "group \"%s\" has a heap of %llu bytes for %u members: no room for %zu more", id->name,
-                  (unsigned long long)id->plan.heap_size, id->members, size);
+        sgd_fail(e, MANTA_ENOMEM, "group \"%s\" has a heap of %llu bytes for %u members: no room for %zu more", id->name,
+                 (unsigned long long)id->plan.heap_size, id->members, size);
     return memory;
 }
 
@@ -184,16 +184,16 @@ static manta_status job_check(const manta_coll *coll, const struct coll_job *job
         return coll_null(e, name, "coll");
     bool needs_out = call->kind != COLL_REDUCE || call->root == coll->link.rank;
     if ((unsigned)call->type >= COLL_TYPES || (unsigned)call->op >= COLL_OPS)
-        return coll_fail(e, MANTA_EINVAL, "%s: type %d or operation %d is none of ours", name, (int)call->type, (int)call->op);
+        return sgd_fail(e, MANTA_EINVAL, "%s: type %d or operation %d is none of ours", name, (int)call->type, (int)call->op);
     if (call->root >= coll->link.id.members)
-        return coll_fail(e, MANTA_EINVAL, "%s: root %d, and group \"%s\" has %u members", name, (int)call->root, coll->link.id.name,
-                         coll->link.id.members);
+        return sgd_fail(e, MANTA_EINVAL, "%s: root %d, and group \"%s\" has %u members", name, (int)call->root, coll->link.id.name,
+                        coll->link.id.members);
     if (job->tensor_count > MT_TENSORS_MAX || (job->tensor_count && !job->tensors))
-        return coll_fail(e, MANTA_EINVAL, "%s: %zu tensors, or no list of them", name, job->tensor_count);
+        return sgd_fail(e, MANTA_EINVAL, "%s: %zu tensors, or no list of them", name, job->tensor_count);
     for (size_t i = 0; i < (job->tensors ? job->tensor_count : 1); i++) {
         manta_coll_tensor t = job->tensors ? job->tensors[i] : (manta_coll_tensor){call->in, call->out, call->count};
         if (t.count > SIZE_MAX / 8 / MT_GROUP_MEMBERS_MAX || (t.count && (!t.in || (needs_out && !t.out))))
-            return coll_fail(e, MANTA_EINVAL, "%s: %zu elements, or no buffer", name, t.count);
+            return sgd_fail(e, MANTA_EINVAL, "%s: %zu elements, or no buffer", name, t.count);
     }
     return MANTA_OK;
 }
@@ -206,8 +206,7 @@ static manta_coll_request *start(manta_coll *coll, const struct coll_job *job, m
         coll->jobs = coll_jobs_new(&coll->link);
     manta_coll_request *request = coll->jobs ? coll_jobs_add(coll->jobs, job) : NULL;
     if (!request)
-        coll_fail(e, coll->jobs ? MANTA_EAGAIN : MANTA_ENOMEM, "%d calls are started and not done, or no memory",
-                  MT_COLL_QUEUE_MAX);
+        sgd_fail(e, coll->jobs ? MANTA_EAGAIN : MANTA_ENOMEM, "%d calls are started and not done, or no memory", MT_COLL_QUEUE_MAX);
     return request;
 }
 
@@ -344,10 +343,10 @@ static manta_status exchange(manta_coll *coll, const char *name, const struct co
         if (!m->data && !m->count && m->peer == MT_GROUP_MEMBERS_MAX)
             continue;
         if ((unsigned)m->type >= COLL_TYPES || m->count > SIZE_MAX / 8 || (m->count && !m->data))
-            return coll_fail(e, MANTA_EINVAL, "a message of %zu of type %d, or no buffer", m->count, (int)m->type);
+            return sgd_fail(e, MANTA_EINVAL, "a message of %zu of type %d, or no buffer", m->count, (int)m->type);
         if (m->peer >= coll->link.id.members || m->peer == coll->link.rank)
-            return coll_fail(e, MANTA_EINVAL, "a message between rank %u and rank %d of group \"%s\", which has %u members",
-                             coll->link.rank, (int)m->peer, coll->link.id.name, coll->link.id.members);
+            return sgd_fail(e, MANTA_EINVAL, "a message between rank %u and rank %d of group \"%s\", which has %u members",
+                            coll->link.rank, (int)m->peer, coll->link.id.name, coll->link.id.members);
     }
     return coll_link_fail(&coll->link, coll_link_exchange(link_take(coll), out, in), e);
 }

@@ -8,7 +8,6 @@
  */
 #include "sgd/coll/shm/private.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* One direction of an exchange. */
@@ -67,14 +66,6 @@ static mt_status other_message(struct coll_shm *g, const struct half *h, const s
     coll_abort_message(g, h->m->peer);
     coll_message_explain(g, h->m->peer, g->rank);
     return mt_error(MT_EINVAL, 0, "another message was sent than is expected");
-}
-
-void coll_message_explain(struct coll_shm *g, uint32_t from, uint32_t to)
-{
-    struct coll_dispute d = coll_pipe_of(g, from, to)->dispute;
-    snprintf(g->text, sizeof g->text, "group \"%s\": rank %u sent %llu %s, rank %u expected %llu %s", g->name, from,
-             (unsigned long long)d.sent_count, d.sent_type < COLL_TYPES ? coll_type_name((enum coll_type)d.sent_type) : "?", to,
-             (unsigned long long)d.wanted_count, d.wanted_type < COLL_TYPES ? coll_type_name((enum coll_type)d.wanted_type) : "?");
 }
 
 static mt_status receive_step(struct coll_shm *g, struct half *h, bool *moved)

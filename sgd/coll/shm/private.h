@@ -70,6 +70,8 @@ static inline struct coll_mail *coll_mail_of(const struct coll_shm *g, uint32_t 
     struct coll_mail *mails = (struct coll_mail *)(void *)(g->shared + 1);
     return mails + COLL_MAILS * (size_t)rank + sequence % COLL_MAILS;
 }
+/* What `layout` of a region cut by this plan says. */
+uint64_t          coll_layout_word(const struct coll_shm_plan *plan);
 char             *coll_ring_of(const struct coll_shm *g, uint32_t rank, uint32_t chunk);
 char             *coll_results_of(const struct coll_shm *g, uint32_t chunk);
 struct coll_pipe *coll_pipe_of(const struct coll_shm *g, uint32_t from, uint32_t to);
@@ -109,15 +111,15 @@ MT_MUST_USE mt_status coll_wait(struct coll_shm *g, const coll_word *word, uint3
 MT_MUST_USE mt_status coll_publish(struct coll_shm *g, coll_word *word, uint64_t *last, uint32_t number);
 /* OK while the generation lives. */
 MT_MUST_USE mt_status coll_alive(struct coll_shm *g);
-void                  coll_wake_all(struct coll_shared *shared);
-/* Reads another member's memory. An error ends the generation. */
+/* EFENCED, with the text. */
+mt_status coll_fenced(struct coll_shm *g);
+/* Reads another member's memory. False: it can't be read. In the second form an error ends the generation. */
+bool                  coll_memory_read(const struct coll_shm *g, uint32_t rank, uint64_t address, void *to, size_t size);
 MT_MUST_USE mt_status coll_peek(struct coll_shm *g, uint32_t rank, uint64_t address, void *to, size_t size);
 /* Looks at the members' pidfds and tells who is dead. */
 void coll_look_for_dead(struct coll_shm *g);
-/* Two members disagree. The text of `g` says how; everyone's will. Returns EINVAL. */
-mt_status coll_disagree(struct coll_shm *g, uint32_t a, uint32_t b, uint32_t sequence);
-
-/* The same of a message from `from` to this member; and in words, for anybody. */
+/* A message from `from` is another than this member expects: ends the generation; everyone's text will say so. And in words, for
+ * anybody. */
 void coll_abort_message(struct coll_shm *g, uint32_t from);
 void coll_message_explain(struct coll_shm *g, uint32_t from, uint32_t to);
 

@@ -29,6 +29,8 @@ MT_MUST_USE mt_status coll_tcp_move_in(struct coll_tcp *g, struct coll_flow *flo
 MT_MUST_USE mt_status coll_tcp_alive(struct coll_tcp *g);
 /* Ends the generation and tells everybody; the second with the text as it stands, for members that disagree. */
 mt_status coll_tcp_end(struct coll_tcp *g, enum mt_code reason, uint32_t rank);
-mt_status coll_tcp_end_with(struct coll_tcp *g, uint32_t rank);
+/* Looks whether the generation has ended otherwise; the user is a struct coll_tcp. */
+MT_MUST_USE mt_status coll_tcp_outside_look(void *user);
+mt_status             coll_tcp_end_with(struct coll_tcp *g, uint32_t rank);
 
 #endif

@@ -24,13 +24,6 @@ struct farewell {
     char     text[COLL_TEXT_BYTES];
 };
 
-static struct coll_hello hello_of(const struct coll_tcp *g, uint32_t rank, uint32_t channel)
-{
-    struct coll_hello hello = {.channel = channel, .group = g->config.group, .generation = g->config.generation, .rank = rank};
-    memcpy(hello.secret, g->config.secret, sizeof hello.secret);
-    return hello;
-}
-
 /* ---- the end of a generation ---- */
 
 static void farewell_send(struct coll_tcp *g, enum mt_code reason, uint32_t rank)
@@ -122,7 +115,7 @@ mt_status coll_tcp_look(struct coll_tcp *g)
 }
 
 /* OK as long as nobody outside has ended the generation. */
-static mt_status outside_look(void *user)
+mt_status coll_tcp_outside_look(void *user)
 {
     struct coll_tcp *g = user;
     enum mt_code     reason = MT_ECANCELLED;
@@ -244,7 +237,7 @@ static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, u
             MT_TRY(control_read(g, r));
     if ((uint64_t)mt_now_ns() >= until_ns)
         return coll_tcp_end(g, MT_ETIMEDOUT, late);
-    return outside_look(g);
+    return coll_tcp_outside_look(g);
 }
 
 static mt_status flows_run(struct coll_tcp *g, struct coll_flow *flows, uint32_t count, bool is_in_only)
@@ -276,79 +269,6 @@ mt_status coll_tcp_move(struct coll_tcp *g, struct coll_flow *flows, uint32_t co
 mt_status coll_tcp_move_in(struct coll_tcp *g, struct coll_flow *flows, uint32_t count)
 {
     return flows_run(g, flows, count, true);
-}
-
-/* ---- joining ---- */
-
-mt_status coll_tcp_open(struct coll_tcp *g, const struct coll_tcp_config *config, uint16_t *out_port)
-{
-    *g = (struct coll_tcp){.config = *config, .loops = coll_loops_choose(NULL)};
-    g->door.listener = -1;
-    for (uint32_t r = 0; r < MT_GROUP_MEMBERS_MAX; r++)
-        g->peers[r].fds[COLL_DATA] = g->peers[r].fds[COLL_CONTROL] = -1;
-    snprintf(g->name, sizeof g->name, "%s", config->name ? config->name : "");
-    g->config.wait_limit_ms = config->wait_limit_ms ? config->wait_limit_ms : MT_COLL_WAIT_MS;
-    g->config.ask_ms = config->ask_ms ? config->ask_ms : MT_COLL_ASK_MS;
-    if (config->members == 0 || config->members > MT_GROUP_MEMBERS_MAX || config->rank >= config->members)
-        return mt_error(MT_EINVAL, 0, "group: rank or number of members out of range");
-    g->scratch = aligned_alloc(64, (size_t)config->members * MT_COLL_CHUNK_BYTES);
-    if (!g->scratch)
-        return mt_error(MT_ENOMEM, 0, "group: no memory for chunks");
-    struct coll_hello mine = hello_of(g, config->members - 1, 0);
-    if (!config->door)
-        return coll_door_open(&g->door, &mine, out_port);
-    coll_door_await(config->door, &mine);
-    return mt_ok();
-}
-
-static mt_status dial_all(struct coll_tcp *g, const uint16_t *ports)
-{
-    struct coll_patience patience = {(int)g->config.wait_limit_ms, g->config.ask_ms, outside_look, g};
-    for (uint32_t r = 0; r < g->config.rank; r++)
-        for (uint32_t channel = 0; channel < COLL_CHANNELS; channel++) {
-            struct coll_hello hello = hello_of(g, g->config.rank, channel);
-            MT_TRY(coll_socket_dial(ports[r], &hello, &patience, &g->peers[r].fds[channel]));
-        }
-    return mt_ok();
-}
-
-static mt_status accept_all(struct coll_tcp *g)
-{
-    struct coll_door *door = g->config.door ? g->config.door : &g->door;
-    uint32_t          missing = COLL_CHANNELS * (g->config.members - 1 - g->config.rank);
-    uint64_t          until = mt_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
-    while (missing > 0) {
-        int      fd;
-        uint32_t rank, channel;
-        MT_TRY(coll_door_accept(door, g->config.ask_ms, &fd, &rank, &channel));
-        if (fd >= 0 && (rank <= g->config.rank || g->peers[rank].fds[channel] >= 0)) {
-            coll_socket_close(fd);
-        } else if (fd >= 0) {
-            g->peers[rank].fds[channel] = fd;
-            missing--;
-        } else if ((uint64_t)mt_now_ns() >= until) {
-            for (rank = g->config.rank + 1; g->peers[rank].fds[COLL_CONTROL] >= 0 && rank + 1 < g->config.members;)
-                rank++;
-            return coll_tcp_end(g, MT_ETIMEDOUT, rank);
-        } else {
-            MT_TRY(outside_look(g));
-        }
-    }
-    return mt_ok();
-}
-
-mt_status coll_tcp_join(struct coll_tcp *g, const uint16_t *ports)
-{
-    struct coll_call call = {.kind = COLL_JOIN, .count = g->config.members};
-    mt_status        st = dial_all(g, ports);
-    if (st.code == MT_OK)
-        st = accept_all(g);
-    coll_door_close(&g->door);
-    if (st.code == MT_OK)
-        st = coll_tcp_run(g, &call);
-    if (st.code != MT_OK && !g->text[0])
-        snprintf(g->text, sizeof g->text, "group \"%s\": %s", g->name, st.what);
-    return st;
 }
 
 void coll_tcp_fini(struct coll_tcp *g)

@@ -7,7 +7,8 @@
 #include "kernels/cuda/table.cuh"
 
 extern "C" {
-#include "kernels/private.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/reference/reference.h"
 #include "tests/gpu/table.h"
 }
 

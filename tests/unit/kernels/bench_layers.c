@@ -3,7 +3,7 @@
  * bench_layers.c - time of layers in each table: pooling and convolutions at the sizes of the convolutional network (one picture),
  * others on as many floats as its pooling reads; in processor time, the least of ROUNDS. The floor is a copy of what pooling reads.
  */
-#include "kernels/private.h"
+#include "kernels/choose/choose.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include "core/base/rng.h"
 #include "kernels/half.h"
-#include "kernels/private.h"
+#include "kernels/choose/choose.h"
 
 #include <math.h>
 #include <setjmp.h>

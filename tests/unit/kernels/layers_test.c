@@ -4,7 +4,7 @@
  * equal bits for every width of vectors.
  */
 #include "core/base/rng.h"
-#include "kernels/private.h"
+#include "kernels/choose/choose.h"
 
 #include <math.h>
 #include <setjmp.h>

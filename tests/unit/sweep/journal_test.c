@@ -3,7 +3,7 @@
  * journal_test.c - what the journal calls durable is there after a power cut (tests/plug), with all that it
  * needs to be found.
  */
-#include "sweep/run/journal.h"
+#include "sweep/journal/journal.h"
 
 #include "tests/plug/plug.h"
 #include "tests/unit/sweep/test.h"

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dispatch.c - the tables, and the choice between them.
+ * choose.c - the tables, and the choice between them.
  *
  * Owns: nothing that changes. Thread: any.
  */
+#include "kernels/choose/choose.h"
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cuda/door.h"
 #include "kernels/half.h"
-#include "kernels/private.h"
+#include "kernels/reference/reference.h"
 
 #define TABLE(title, gemm_entry, v, t) \
     { \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sampler.c - what all samplers share: rows, first points, grid parameters, options; and the random sampler.
+ * choose.c - a sampler of any kind: options, rows, first points, grid parameters. What a kind adds is its struct swp_method.
  *
  * Owns:    rows, the model of its method.
  * Thread:  one at a time.
@@ -31,7 +31,7 @@ const char *swp_sampler_text(enum swp_sampler_kind kind)
     return kind < SWP_SAMPLER_COUNT ? kinds[kind].text : NULL;
 }
 
-bool swp_sampler_parse(const char *text, enum swp_sampler_kind *out_kind)
+static bool parse_kind(const char *text, enum swp_sampler_kind *out_kind)
 {
     for (int i = 0; i < SWP_SAMPLER_COUNT; i++)
         if (strcmp(kinds[i].text, text) == 0)
@@ -56,7 +56,7 @@ mt_status swp_sampler_opts_parse(const char *text, struct swp_sampler_opts *out_
     };
     char name[MT_NAME_BYTES_MAX];
     MT_TRY(swp_options_parse(text, options, name, out_problem));
-    if (!swp_sampler_parse(name, &o.kind))
+    if (!parse_kind(name, &o.kind))
         return swp_refuse(out_problem, name, "there is no sampler '%s': it is one of%s", name, kind_list);
     *out_opts = o;
     return mt_ok();
@@ -236,13 +236,3 @@ mt_status swp_sampler_know(struct swp_sampler *s, const struct swp_point *point,
     settle(s, (uint32_t)(s->rows.count - 1), outcome);
     return mt_ok();
 }
-
-/* ---- random ---- */
-
-mt_status swp_sampler_draw_random(struct swp_sampler *s, uint64_t trial, struct swp_point *point)
-{
-    mt_rng rng = swp_rng_of(s->seed, trial, SWP_FOR_RANDOM);
-    return swp_space_draw(s->space, &rng, point);
-}
-
-const struct swp_method swp_random_method = {.draw = swp_sampler_draw_random};

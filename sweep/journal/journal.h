@@ -3,7 +3,7 @@
  * journal.h - a sweep on the disk: what it is, each record in order, and the states that trials have saved.
  *
  *   FOLDER/journal.db    spec(key, value)                            what the sweep is, written once
- *                        event(seq, kind, trial, at, step, value, code, text)   one row a record (driver.h)
+ *                        event(seq, kind, trial, at, step, value, code, text)   one row a record (record.h)
  *                        control(id, what, value)                    words from outside that wait to be heeded
  *   FOLDER/lock          held by the driver of the sweep
  *   FOLDER/state/N       what trial N goes on from (state.h)
@@ -23,7 +23,7 @@
 
 #include "core/base/buf.h"
 #include "core/ds/vec.h"
-#include "sweep/run/driver.h"
+#include "sweep/journal/record.h"
 
 struct swp_journal;
 

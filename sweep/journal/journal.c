@@ -6,7 +6,7 @@
  * Thread: the caller's and the journal's meet at `mutex` only; the database is the caller's before swp_journal_start, then the
  *         thread's.
  */
-#include "sweep/run/journal.h"
+#include "sweep/journal/journal.h"
 
 #include "core/sys/file.h"
 #include "core/db/db.h"

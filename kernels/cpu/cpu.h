@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * private.h - what the files of this folder share: the entries from which dispatch.c builds the tables.
+ * cpu.h - the entries for processors, from which ../choose builds its tables.
  */
-#ifndef K_PRIVATE_H
-#define K_PRIVATE_H
+#ifndef K_CPU_H
+#define K_CPU_H
 
 #include "kernels/kernels.h"
 
-typedef mt_status k_gemm_entry(struct k_stream *stream, const struct k_gemm *gemm);
-
-k_gemm_entry k_gemm_cblas, k_gemm_reference, k_gemm_amx;
+k_gemm_entry k_gemm_cblas, k_gemm_amx;
 /* Factors rounded to bfloat16, sums in float32. */
 k_gemm_entry k_gemm_cblas_half, k_gemm_amx_half;
 void         k_blas_set_threads(int threads);
 /* Whether this CPU has bf16 tiles and the kernel lets this process use them; asks it to. */
 bool k_amx_is_usable(void);
 
-/* cpu/memory.c: the entries for memory of tables on the CPU. */
+/* memory.c: the entries for memory of tables on the CPU. */
 mt_status k_alloc_cpu(size_t size, void **out);
 void      k_release_cpu(void *memory);
 mt_status k_copy_cpu(struct k_stream *stream, void *to, const void *from, size_t size);
@@ -25,15 +23,8 @@ mt_status k_wait_cpu(struct k_stream *stream);
 mt_status k_pin_cpu(void *memory, size_t size);
 void      k_unpin_cpu(void *memory);
 
-/* cuda/door.c */
-mt_status k_cuda_choose(const struct k_config *config, const struct k_ops **out_ops);
-
-enum { K_TABLES_MAX = 5 };
-/* All tables that run on this CPU, for tests; the first is the reference. Returns how many. */
-size_t k_ops_all(const struct k_ops *out[K_TABLES_MAX]);
-
 enum { K_QUERIES = 64, K_QUERIES_MAX = 256 };
-/* What attention is made of; the softmaxes are those of cpu/layers.c. */
+/* What attention is made of; the softmaxes are those of layers.c. */
 struct k_attention_code {
     k_gemm_entry *gemm;
     size_t        queries; /* at a time, K_QUERIES_MAX at most: few where gemm makes no use of bands */
@@ -45,13 +36,8 @@ struct k_attention_code {
 
 mt_status k_attention_forward_by(const struct k_attention_code *code, const struct k_attention *attention);
 mt_status k_attention_backward_by(const struct k_attention_code *code, const struct k_attention *attention);
-mt_status k_attention_forward_reference(struct k_stream *stream, const struct k_attention *attention);
-mt_status k_attention_backward_reference(struct k_stream *stream, const struct k_attention *attention);
 
-mt_status k_conv_forward_reference(struct k_stream *stream, const struct k_conv *conv);
-mt_status k_conv_backward_reference(struct k_stream *stream, const struct k_conv *conv);
-
-/* These entries exist once per build of cpu/vector.c, cpu/layers.c and cpu/conv.c; `v` names the build. */
+/* These entries exist once per build of vector.c, layers.c and conv.c; `v` names the build. */
 /* clang-format off */
 #define K_VECTOR_DECLARE(v) \
     mt_status k_unpack_##v(struct k_stream *, const uint8_t *, float *, size_t, float, float); \
@@ -88,7 +74,7 @@ K_VECTOR_DECLARE(plain);
 #if defined(__x86_64__)
 K_VECTOR_DECLARE(avx2);
 K_VECTOR_DECLARE(avx512);
-/* By bf16 tiles read from the picture; `gemm` is one of the two of cpu/gemm_amx.c. */
+/* By bf16 tiles read from the picture; `gemm` is one of the two of gemm_amx.c. */
 mt_status k_conv_forward_by_tiles(k_gemm_entry *gemm, const struct k_conv *conv);
 mt_status k_conv_backward_by_tiles(k_gemm_entry *gemm, const struct k_conv *conv);
 #endif
