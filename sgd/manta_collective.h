@@ -75,6 +75,7 @@ typedef struct manta_coll_opts {
     int64_t     timeout_ms; /* longest wait for a member, in the joining and in any call; 0: 60 s */
     int64_t     heap_bytes; /* for manta_coll_alloc and manta_coll_register, of all members together; 0: none (over TCP always) */
     manta_coll_transport transport;
+    uint64_t             reserved[8];
 } manta_coll_opts;
 
 /* What a member needs to join: plain bytes, to be passed as an argument or in a struct of one's own,
@@ -232,7 +233,8 @@ typedef struct manta_coll_gpu_opts {
     void *nccl_comm; /* an ncclComm_t of the caller's for the very same members, used instead of a new one and not freed. It should
                       * be one that does not block, and need not be ready yet. An error revokes it (ncclCommRevoke): then the caller
                       * aborts it, when manta_coll_gpu_leave or _renew has returned */
-    int64_t timeout_ms; /* longest wait; 0: 60 s */
+    int64_t  timeout_ms; /* longest wait; 0: 60 s */
+    uint64_t reserved[8];
 } manta_coll_gpu_opts;
 
 /* All members of the generation call it, with options that are zero or NULL for the defaults. NULL: *e says why

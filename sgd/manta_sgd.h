@@ -62,6 +62,7 @@ typedef struct manta_sgd_batch {
     const uint64_t *numbers; /* which records of the data they are */
     uint64_t        sample;  /* the first one's place in the run. Random numbers that are keyed by (seed, place of the sample)
                                 are the same for any number of workers and after any death */
+    uint64_t        reserved[4];
 } manta_sgd_batch;
 
 /* All functions return MANTA_OK or the error that ends the run: what a call below has given, or manta_sgd_fail. To the calls below
@@ -81,9 +82,10 @@ typedef struct manta_sgd_operator {
     manta_status (*validate_batch)(manta_sgd *t, void *self, const manta_sgd_batch *b);
     /* Ends what setup has made, except by manta_sgd_alloc. Not called for a process that dies. */
     void (*teardown)(manta_sgd *t, void *self);
-    bool                       sets_gradients;     /* train_batch writes every element, so they need not be cleared before */
-    int                        validate_batch_max; /* records in a call of validate_batch; 0: as many as in train_batch */
-    struct manta_sgd_operator *next;               /* the library's */
+    bool     sets_gradients;     /* train_batch writes every element, so they need not be cleared before */
+    int      validate_batch_max; /* records in a call of validate_batch; 0: as many as in train_batch */
+    uint64_t reserved[8];
+    uint64_t library[4]; /* the library's, from the registration on; 0 before */
 } manta_sgd_operator;
 
 /* MANTA_SGD_OPERATOR(mymodel, .setup = setup, .train_batch = batch); outside of functions. */
@@ -132,6 +134,7 @@ typedef struct manta_sgd_data_opts {
     const char *labels;     /* MANTA_SGD_NPY: the array of the labels, whole numbers; NULL: there are none */
     int         classes;    /* MANTA_SGD_CSV, MANTA_SGD_NPY: labels are less, or the data is damaged; 0: less than 256 */
     const char *label_name; /* MANTA_SGD_CSV: in place of `label`: the column's name, as the head has it, or its number as text */
+    uint64_t    reserved[8];
 } manta_sgd_data_opts;
 
 /* In setup: names the data, once to train with and once at most to validate with. A file of records or an array is mapped, not
@@ -141,10 +144,11 @@ typedef struct manta_sgd_data_opts {
 MANTA_API manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_sgd_data_opts *opts);
 
 typedef struct manta_sgd_data_shape {
-    int64_t count, record; /* records, and bytes of one */
-    int     classes;       /* one more than the largest label; 0: no labels */
-    char    kind;          /* of a record's elements, as NumPy calls them: 'u', 'i', 'f' or 'b'; 0: nobody says */
-    int     width;         /* bytes of an element */
+    int64_t  count, record; /* records, and bytes of one */
+    int      classes;       /* one more than the largest label; 0: no labels */
+    char     kind;          /* of a record's elements, as NumPy calls them: 'u', 'i', 'f' or 'b'; 0: nobody says */
+    int      width;         /* bytes of an element */
+    uint64_t reserved[4];
 } manta_sgd_data_shape;
 /* What was named; false: nothing. */
 MANTA_API bool manta_sgd_data_info(const manta_sgd *t, bool validate, manta_sgd_data_shape *out);
@@ -183,17 +187,18 @@ MANTA_API int64_t  manta_sgd_step(const manta_sgd *t);      /* completed ones */
 
 /* How one death was overcome, phase after phase on the way to the next completed step; seconds. */
 typedef struct manta_sgd_recovery {
-    int64_t detected_ns; /* CLOCK_MONOTONIC: when the driver learned of the death */
-    int64_t step;        /* the first that was completed afterwards */
-    int     lost;        /* workers that had died */
-    double  abort_s;     /* until all survivors were back from their collective */
-    double  start_s;     /* until the replacement's process ran; 0: it was there already, or came later */
-    double  load_s;      /* until it had data and model; 0: as before */
-    double  place_s;     /* until everybody had the new generation's orders */
-    double  sync_s;      /* until all had joined, and the same state */
-    double  step_s;      /* that step itself */
-    double  total_s;     /* all of them together */
-    int64_t steps_lost;  /* completed steps that have to be made again, because no worker had the state any more */
+    int64_t  detected_ns; /* CLOCK_MONOTONIC: when the driver learned of the death */
+    int64_t  step;        /* the first that was completed afterwards */
+    int      lost;        /* workers that had died */
+    double   abort_s;     /* until all survivors were back from their collective */
+    double   start_s;     /* until the replacement's process ran; 0: it was there already, or came later */
+    double   load_s;      /* until it had data and model; 0: as before */
+    double   place_s;     /* until everybody had the new generation's orders */
+    double   sync_s;      /* until all had joined, and the same state */
+    double   step_s;      /* that step itself */
+    double   total_s;     /* all of them together */
+    int64_t  steps_lost;  /* completed steps that have to be made again, because no worker had the state any more */
+    uint64_t reserved[8];
 } manta_sgd_recovery;
 
 enum {
@@ -228,6 +233,7 @@ typedef struct manta_sgd_event {
     const manta_sgd_recovery *recovery; /* of MANTA_SGD_RECOVERED, else NULL */
     const char               *text;     /* the event as one line for a log, without newline */
     double                    lr;       /* of MANTA_SGD_STEP: the rate of that step */
+    uint64_t                  reserved[16];
 } manta_sgd_event;
 
 /* A tracking service, as a run's driver sees it. Called in the thread that follows the run, and may be slow only at the run's
@@ -248,6 +254,7 @@ typedef struct manta_sgd_tracker {
     int (*artifact)(void *user, const char *name, const char *path);
     /* "finished", "stopped" (before its last epoch), or "failed", with what *e says. */
     int (*end)(void *user, const char *status, int64_t step, const char *error);
+    uint64_t reserved[8];
 } manta_sgd_tracker;
 
 enum { MANTA_SGD_MOMENTUM, MANTA_SGD_ADAMW };                           /* optimizer.kind */
@@ -256,17 +263,18 @@ enum { MANTA_SGD_LR_COSINE, MANTA_SGD_LR_CONSTANT, MANTA_SGD_LR_STEP }; /* optim
 /* The four configurations of Ray Train, under their names, and what else a run has. */
 typedef struct manta_sgd_opts {
     struct {
-        int    min_workers; /* with fewer the run waits, else it goes on with what there is; 0: max_workers */
-        int    max_workers; /* 0: 1 (or min_workers); at most run.shards */
-        int    spares;      /* processes that have loaded model and data and wait to replace one that dies */
-        double cpus;        /* that each worker reserves, and computes with: a thread for each whole one, if it has so many parts
+        int      min_workers; /* with fewer the run waits, else it goes on with what there is; 0: max_workers */
+        int      max_workers; /* 0: 1 (or min_workers); at most run.shards */
+        int      spares;      /* processes that have loaded model and data and wait to replace one that dies */
+        double   cpus;        /* that each worker reserves, and computes with: a thread for each whole one, if it has so many parts
                                of a step (see "Devices"; 256 at most). 0: none are reserved; a model of ours on the CPU then
                                has a thread for each CPU that the driver's node has for it, any other operator one */
-        double gpus;        /* that each worker reserves; its CUDA_VISIBLE_DEVICES names them. 0.5: two workers share one. 0:
+        double   gpus;        /* that each worker reserves; its CUDA_VISIBLE_DEVICES names them. 0.5: two workers share one. 0:
                                what the operator's setup says (manta_sgd_gpus; the built-in ones: one where config device is
                                "cuda", else none); negative: none, and all workers of a node see the same devices */
-        int    nodes;       /* over which the workers are spread, the driver's first; 0: 1. Fewer will do: as many as there are.
+        int      nodes;       /* over which the workers are spread, the driver's first; 0: 1. Fewer will do: as many as there are.
                                A node that dies takes its workers along, and the run goes on with the others' */
+        uint64_t reserved[8];
     } scaling;
     struct {
         const char *name;      /* 1 to 127 of A-Z a-z 0-9 . _ -; NULL: "train" */
@@ -286,14 +294,16 @@ typedef struct manta_sgd_opts {
                                   manta_sgd_tracker is told: params.json, metrics.jsonl (a line a report; a step that is repeated
                                   stands there once), artifacts/ (links), status.json. Goes on with the run. NULL: none */
         bool        detached; /* the run outlives this driver: see manta_sgd_fit */
+        uint64_t    reserved[8];
     } run;
     struct {
-        int    max_failures; /* times that workers may die; 0: none; -1: without limit */
-        double backoff_s;    /* to wait after a second failure without a step in between, doubled each time; 0: 0.1 */
-        double hang_after;   /* seconds for which a worker may do nothing before it is replaced: no piece of work done, and in the
+        int      max_failures; /* times that workers may die; 0: none; -1: without limit */
+        double   backoff_s;    /* to wait after a second failure without a step in between, doubled each time; 0: 0.1 */
+        double   hang_after;   /* seconds for which a worker may do nothing before it is replaced: no piece of work done, and in the
                               operator's functions no CPU used and no disk waited for. Before a worker's first step it has a
                               minute at least. 0: by the run's own steps, 5 of the longest, 10 s at least (one that is stopped
                               by a signal: 0.9 s), and twice as long after each time at the same step; negative: for ever */
+        uint64_t reserved[8];
     } failure;
     struct {
         double      every_s;         /* both 0: 30 s; the end of a run is saved in any case */
@@ -304,27 +314,29 @@ typedef struct manta_sgd_opts {
         bool        score_max;       /* more of it is better */
         bool        restart_damaged; /* a run of whose checkpoints none is whole begins anew; else that is ECORRUPT */
         bool        other_data;      /* a run goes on with other data than it was begun with; else that is EINVAL */
+        uint64_t    reserved[8];
     } checkpoint;
     struct {
-        int     kind;         /* MANTA_SGD_MOMENTUM, or MANTA_SGD_ADAMW */
-        double  lr;           /* 0: 0.02; ADAMW: 0.001 */
-        double  momentum;     /* 0: 0.9; negative: none */
-        double  beta1, beta2; /* ADAMW; 0: 0.9 and 0.999 */
-        double  epsilon;      /* ADAMW; 0: 1e-8 */
-        double  weight_decay; /* 0: none, ADAMW: 0.01; negative: none */
-        int     schedule;     /* MANTA_SGD_LR_COSINE: from lr to 0 as half a cosine; MANTA_SGD_LR_CONSTANT;
+        int      kind;         /* MANTA_SGD_MOMENTUM, or MANTA_SGD_ADAMW */
+        double   lr;           /* 0: 0.02; ADAMW: 0.001 */
+        double   momentum;     /* 0: 0.9; negative: none */
+        double   beta1, beta2; /* ADAMW; 0: 0.9 and 0.999 */
+        double   epsilon;      /* ADAMW; 0: 1e-8 */
+        double   weight_decay; /* 0: none, ADAMW: 0.01; negative: none */
+        int      schedule;     /* MANTA_SGD_LR_COSINE: from lr to 0 as half a cosine; MANTA_SGD_LR_CONSTANT;
                                 MANTA_SGD_LR_STEP: times step_gamma every step_epochs */
-        double  step_gamma;   /* 0: 0.1 */
-        int     step_epochs;  /* 0: 1 */
-        int64_t warmup_steps; /* in which it grows to lr, before the schedule begins */
-        int     lr_batch;     /* linear scaling: lr is meant for this batch, and used times run.batch / lr_batch; 0: as it is */
-        double  clip_norm;    /* a longer gradient is cut to this length; 0: none is */
-        double  max_norm;     /* a longer gradient, before it is cut, ends the run; 0: one that is not finite does */
-        int     zero;         /* 1: ZeRO's first stage: each of n workers keeps the optimizer's state for a n-th of the parameters,
+        double   step_gamma;   /* 0: 0.1 */
+        int      step_epochs;  /* 0: 1 */
+        int64_t  warmup_steps; /* in which it grows to lr, before the schedule begins */
+        int      lr_batch;     /* linear scaling: lr is meant for this batch, and used times run.batch / lr_batch; 0: as it is */
+        double   clip_norm;    /* a longer gradient is cut to this length; 0: none is */
+        double   max_norm;     /* a longer gradient, before it is cut, ends the run; 0: one that is not finite does */
+        int      zero;         /* 1: ZeRO's first stage: each of n workers keeps the optimizer's state for a n-th of the parameters,
                                 and updates these; the weights are the same to the bit. A worker that dies takes its shard along:
                                 the run goes back to the newest checkpoint. 0: each keeps all of it */
-        bool    zero_backup;  /* with zero: each shard is kept by two workers, half of the group apart, so that nothing is lost as
+        bool     zero_backup;  /* with zero: each shard is kept by two workers, half of the group apart, so that nothing is lost as
                                 long as one of the two lives */
+        uint64_t reserved[8];
     } optimizer;
     const char *const *config;        /* "NAME=value", ended by NULL: what operators ask for; NULL: nothing */
     bool               config_strict; /* a name that setup does not ask for is an error */
@@ -337,6 +349,7 @@ typedef struct manta_sgd_opts {
     const volatile int      *pause;
     const manta_sgd_tracker *tracker; /* NULL: none; of a detached run, it is told where the run is followed by manta_sgd_fit */
     void                    *tracker_user;
+    uint64_t                 reserved[16];
 } manta_sgd_opts;
 
 enum { MANTA_SGD_PAUSED = 2 };
@@ -354,6 +367,7 @@ typedef struct manta_sgd_result {
     double             slowest_s;       /* the longest recovery */
     double             wall_s;
     manta_sgd_recovery last; /* all 0 where nobody died */
+    uint64_t           reserved[16];
 } manta_sgd_result;
 
 /* Whether such a run could begin, as far as this machine can tell without a cluster: options, operator, its configuration and its

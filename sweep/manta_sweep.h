@@ -43,6 +43,7 @@ typedef struct manta_sweep_axis {
     double             low, high, step;
     const char *const *values; /* ended by NULL */
     const char        *when;   /* it exists only where this holds: "optimizer == adam", "layers in (2, 3)" */
+    uint64_t           reserved[4];
 } manta_sweep_axis;
 
 /* MANTA_SWEEP_SPACE(MANTA_SWEEP_LOG_UNIFORM("lr", 1e-5, 1e-1), MANTA_SWEEP_INT("width", 16, 512, .when = "model == mlp")) */
@@ -99,14 +100,15 @@ typedef struct manta_trial manta_trial;
 typedef manta_status (*manta_trial_fn)(manta_trial *t);
 
 typedef struct manta_trial_entry {
-    const char               *name;
-    manta_trial_fn            run;
-    struct manta_trial_entry *next; /* the library's */
+    const char    *name;
+    manta_trial_fn run;
+    uint64_t       reserved[4];
+    uint64_t       library[4]; /* the library's, from the registration on; 0 before */
 } manta_trial_entry;
 
 /* MANTA_TRIAL(trial); outside of functions. */
 #define MANTA_TRIAL(fn) \
-    static manta_trial_entry manta_trial_entry_##fn = {#fn, fn, NULL}; \
+    static manta_trial_entry manta_trial_entry_##fn = {#fn, fn, {0}, {0}}; \
     MANTA_REGISTER_BEFORE_MAIN(trial_##fn) \
     { \
         manta_trial_register(&manta_trial_entry_##fn); \
@@ -171,6 +173,7 @@ typedef struct manta_sweep_command {
     const char *const *argv;    /* ended by NULL; argv[0] is looked for in PATH */
     const char *const *env;     /* "NAME=value" with the same replacements, ended by NULL; may be NULL */
     const char        *metrics; /* a file that it writes such lines to, read when it has ended; NULL: standard output */
+    uint64_t           reserved[8];
 } manta_sweep_command;
 
 /* A trial that runs: for live tables. */
@@ -182,6 +185,7 @@ typedef struct manta_sweep_row {
     double      value;   /* the metric's newest */
     int64_t     step;    /* of it */
     double      seconds; /* of this attempt */
+    uint64_t    reserved[4];
 } manta_sweep_row;
 
 /* What a sweep looks like at a moment. All pointers are valid during the call. */
@@ -199,6 +203,7 @@ typedef struct manta_sweep_progress {
     const char            *message;     /* what has just happened and people should know; NULL: nothing */
     const manta_sweep_row *rows;        /* trials that run, at most MANTA_SWEEP_ROWS_MAX */
     int                    row_count;
+    uint64_t               reserved[16];
 } manta_sweep_progress;
 
 typedef struct manta_sweep_opts {
@@ -241,22 +246,24 @@ typedef struct manta_sweep_opts {
     /* Called by the thread that runs the sweep, four times a second at most and at the end. Nonzero: stop, as by
      * manta_sweep_tell(MANTA_SWEEP_STOP). */
     int (*progress)(void *user, const manta_sweep_progress *p);
-    void *user;
+    void    *user;
+    uint64_t reserved[16];
 } manta_sweep_opts;
 
 enum { MANTA_SWEEP_PARAMS_MAX = 4096 };
 typedef struct manta_sweep_result {
-    bool    has_best;
-    double  best;
-    int64_t best_trial;
-    int64_t best_step;
-    char    params_json[MANTA_SWEEP_PARAMS_MAX]; /* of the best trial; "" where there is none */
-    int64_t trials, completed, stopped, failed;  /* over all runs; trials: begun; stopped: early, by the scheduler or by hand;
+    bool     has_best;
+    double   best;
+    int64_t  best_trial;
+    int64_t  best_step;
+    char     params_json[MANTA_SWEEP_PARAMS_MAX]; /* of the best trial; "" where there is none */
+    int64_t  trials, completed, stopped, failed;  /* over all runs; trials: begun; stopped: early, by the scheduler or by hand;
                                                     one that has come to the scheduler's max_t is completed */
-    int64_t retried, reports;
-    int64_t finished_before; /* trials that had ended before this run began */
-    double  seconds;         /* of this run */
-    bool    is_stopped;      /* by hand, by a stopper or by time_s, before all trials were done */
+    int64_t  retried, reports;
+    int64_t  finished_before; /* trials that had ended before this run began */
+    double   seconds;         /* of this run */
+    bool     is_stopped;      /* by hand, by a stopper or by time_s, before all trials were done */
+    uint64_t reserved[16];
 } manta_sweep_result;
 
 /* Runs the sweep, or goes on with it; blocks until it is done. `trial` is a name given to MANTA_TRIAL.
@@ -293,11 +300,13 @@ typedef struct manta_sweep_trial {
     double      drawn_s, ended_s; /* seconds of the sweep; ended_s 0: it has not */
     const char *params;           /* JSON */
     const char *why;              /* it failed, with the end of its log; NULL */
+    uint64_t    reserved[8];
 } manta_sweep_trial;
 typedef struct manta_sweep_report {
     int64_t     trial, step;
     double      at_s, value;
-    const char *metric; /* another than the sweep's; NULL: the sweep's */
+    const char *metric;      /* another than the sweep's; NULL: the sweep's */
+    uint64_t    reserved[1]; /* few: there may be a million */
 } manta_sweep_report;
 /* PBT: `trial` went on as a copy of `from`, with other parameters. */
 typedef struct manta_sweep_copy {
@@ -305,6 +314,7 @@ typedef struct manta_sweep_copy {
     int64_t     step, from_step; /* how far they were: `trial` goes on behind from_step */
     double      at_s;
     const char *before, *after; /* parameters of `trial`, JSON */
+    uint64_t    reserved[4];
 } manta_sweep_copy;
 typedef struct manta_sweep_view {
     const char              *name, *metric, *mode, *sampler, *scheduler, *seed, *trial, *space; /* space: JSON */
@@ -322,6 +332,7 @@ typedef struct manta_sweep_view {
     int64_t                   report_count;
     const manta_sweep_copy   *copies; /* the policy that PBT has followed, in the order of time */
     int64_t                   copy_count;
+    uint64_t                  reserved[16];
 } manta_sweep_view;
 
 /* Reads a sweep, running or not; freed with manta_sweep_view_free. NULL: *e says why (ENOENT, ECORRUPT, ENOMEM, ESYS). */
@@ -341,22 +352,25 @@ typedef struct manta_sweep_param {
     const char *name, *text; /* text: the value as it stands in JSON, a string without its quotes */
     int         kind;        /* MANTA_SWEEP_VALUE_ */
     double      number;      /* of a number; 0 or 1 of a bool */
+    uint64_t    reserved[4];
 } manta_sweep_param;
 /* Calls `fn` with each parameter of a trial, in the order of the space, until it returns nonzero, and returns that; -1: no
  * memory, or no JSON. `params`: of a manta_sweep_trial, _row or _progress. */
 MANTA_API int manta_sweep_params(const char *params, int (*fn)(void *user, const manta_sweep_param *param), void *user);
 
 typedef struct manta_sweep_weight {
-    char   name[64];
-    char   other[64]; /* of a pair: the second parameter; "": it is a single one */
-    double weight;    /* of single ones: how much it matters; they sum to 1 */
-    double variance;  /* fanova: the part of the metric's variance over the space that it explains by itself; of a pair:
+    char     name[64];
+    char     other[64]; /* of a pair: the second parameter; "": it is a single one */
+    double   weight;    /* of single ones: how much it matters; they sum to 1 */
+    double   variance;  /* fanova: the part of the metric's variance over the space that it explains by itself; of a pair:
                          what the two explain beyond that. 0 of ped_anova */
-    double spread;    /* fanova: standard deviation of `variance` from tree to tree */
+    double   spread;    /* fanova: standard deviation of `variance` from tree to tree */
+    uint64_t reserved[8];
 } manta_sweep_weight;
 typedef struct manta_sweep_importance_opts {
     const char *method; /* "fanova", "ped_anova": docs/sweeps.md; NULL: what the sweep names */
     bool        pairs;  /* fanova: pairs too, behind the single ones */
+    uint64_t    reserved[4];
 } manta_sweep_importance_opts;
 enum { MANTA_SWEEP_WEIGHED_MAX = 10000 }; /* trials that it looks at; of more as many are drawn, by the sweep's seed */
 /* How much each parameter with more than one value matters, by the trials that are completed, the most important first.

@@ -82,7 +82,7 @@ static size_t usage_sum(const struct overview *o, struct usage *out)
                 out[count++] = (struct usage){r->name, 0, 0, 0};
             out[at].total += r->total;
             out[at].free += r->free;
-            out[at].reserved += r->reserved;
+            out[at].reserved += r->held;
         }
     }
     return count;
@@ -192,8 +192,8 @@ static json_t *node_json(const manta_cluster_node *node)
     for (size_t i = 0; i < node->resource_count; i++) {
         json_object_set_new(total, node->resources[i].name, json_real(node->resources[i].total));
         json_object_set_new(unused, node->resources[i].name, json_real(node->resources[i].free));
-        if (node->resources[i].reserved > 0)
-            json_object_set_new(reserved, node->resources[i].name, json_real(node->resources[i].reserved));
+        if (node->resources[i].held > 0)
+            json_object_set_new(reserved, node->resources[i].name, json_real(node->resources[i].held));
     }
     json_object_set_new(o, "node", json_integer(node->node));
     json_object_set_new(o, "name", json_string(node->name));

@@ -7,6 +7,8 @@
  */
 #include "clients/control/control.h"
 
+#include "core/base/reserved.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +128,8 @@ static manta_status read_certificate(manta_client *c, manta_error *e)
 
 static manta_status open_client(manta_client *c, const manta_client_opts *opts, manta_error *e)
 {
+    if (MT_RESERVED_IS_USED(opts))
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, MT_RESERVED_TEXT, "manta_client_open");
     manta_status code = ctl_place_find(opts, &c->place, e);
     if (code == MANTA_OK)
         code = read_token(c, e);

@@ -25,7 +25,10 @@ static mt_status give(struct follow *f, const mt_buf *bytes)
     uint64_t                   end = chunk->offset + chunk->text.len;
     if (end > f->offset && chunk->offset <= f->offset) {
         size_t    skip = (size_t)(f->offset - chunk->offset);
-        manta_log log = {(const char *)chunk->text.data + skip, chunk->text.len - skip, f->offset, chunk->attempt};
+        manta_log log = {.text = (const char *)chunk->text.data + skip,
+                         .len = chunk->text.len - skip,
+                         .offset = f->offset,
+                         .attempt = chunk->attempt};
         f->offset = end;
         f->is_cancelled = f->line(f->user, &log) != 0;
     }

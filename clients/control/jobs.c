@@ -3,6 +3,7 @@
  * jobs.c - submit, look, wait, stop, list. (follow.c: logs.)
  */
 #include "clients/control/control.h"
+#include "core/base/reserved.h"
 #include "core/base/rng.h"
 
 #include <inttypes.h>
@@ -154,6 +155,8 @@ static manta_status check_job(const manta_job *job, manta_error *e)
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "the job has no id: set .id = manta_job_new_id()");
     if (!job->argv || !job->argv[0])
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s has no argv: name the program to run", job->id);
+    if (MT_RESERVED_IS_USED(job))
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, MT_RESERVED_TEXT, "manta_job_submit");
     if (job->time_s < 0 || job->cpus < 0 || job->gpus < 0 || job->memory < 0)
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s: time, cpus, gpus and memory can't be negative", job->id);
     return MANTA_OK;

@@ -32,6 +32,7 @@ typedef struct manta_client_opts {
     int64_t     timeout_ms; /* how long a call waits for a head that is away; 0: 30 s */
     const char *tls_file;   /* a node's certificate, its key, the authority's certificate; default: named beside the address */
     bool        insecure;   /* the token may travel in clear beyond this machine */
+    uint64_t    reserved[8];
 } manta_client_opts;
 
 /* Finds the cluster and says hello. The address comes from opts, else MANTA_ADDRESS, else the settings file (MANTA_CONFIG,
@@ -59,6 +60,7 @@ typedef struct manta_job {
     int64_t            memory;     /* bytes */
     const char *const *metadata;   /* "key=value", for people and programs that list jobs; ends with NULL. Keys without spaces, none
                                       twice; values of one line; at most MANTA_JOB_METADATA bytes in all */
+    uint64_t           reserved[16];
 } manta_job;
 
 enum { MANTA_JOB_METADATA = 1024 };
@@ -76,6 +78,7 @@ typedef struct manta_job_info {
     uint64_t log_size;
     char     metadata[MANTA_JOB_METADATA];    /* lines "key=value", as they were given */
     char     actor_space[64], actor_name[64]; /* the detached actor that the cluster keeps by this job; "": none */
+    uint64_t reserved[64];
 } manta_job_info;
 
 typedef struct manta_log { /* borrowed for the callback */
@@ -83,6 +86,7 @@ typedef struct manta_log { /* borrowed for the callback */
     size_t      len;
     uint64_t    offset; /* of text[0] in the job's whole log */
     uint32_t    attempt;
+    uint64_t    reserved[4];
 } manta_log;
 
 /* Draws a new id. The text is the library's and stays until this thread has drawn 15 more. */
@@ -120,9 +124,10 @@ MANTA_API manta_status manta_job_list(manta_client *client, manta_job_info **out
 enum { MANTA_NODE_ALIVE = 1, MANTA_NODE_SUSPECT = 2, MANTA_NODE_DEAD = 3, MANTA_NODE_RESOURCES = 16 };
 
 typedef struct manta_node_resource {
-    char   name[24]; /* CPU, GPU, memory (bytes), or the user's */
-    double total, free;
-    double reserved; /* by placement groups: not free to others, at work or not */
+    char     name[24]; /* CPU, GPU, memory (bytes), or the user's */
+    double   total, free;
+    double   held; /* by placement groups: not free to others, at work or not */
+    uint64_t reserved[4];
 } manta_node_resource;
 
 typedef struct manta_cluster_node {
@@ -134,6 +139,7 @@ typedef struct manta_cluster_node {
     char                labels[256]; /* "key=value,..." */
     size_t              resource_count;
     manta_node_resource resources[MANTA_NODE_RESOURCES];
+    uint64_t            reserved[32];
 } manta_cluster_node;
 
 typedef struct manta_cluster_info {
@@ -143,6 +149,7 @@ typedef struct manta_cluster_info {
     bool     runs_as_root;
     bool     has_tls;     /* this client speaks TLS to it */
     bool     is_insecure; /* it is reached from other machines in clear */
+    uint64_t reserved[32];
 } manta_cluster_info;
 
 /* Give *out_nodes back by free(); out_cluster may be NULL. */
@@ -157,6 +164,7 @@ typedef struct manta_look {
     const char *const *filters; /* "column=value" or "column!=value", all of which must hold; NULL, or ends with NULL */
     size_t             limit;   /* rows; 0: 100 */
     uint32_t           node;    /* only this one; 0: every node that is alive */
+    uint64_t           reserved[8];
 } manta_look;
 
 /* Rows as texts, the same columns in each. Times are ns since 1970, sizes are bytes; "" is: not known, or not yet. */
@@ -166,6 +174,7 @@ typedef struct manta_rows {
     const char *const *cells;       /* row after row: cell (row, column) is cells[row * column_count + column] */
     bool               is_cut;      /* there may be more: `limit` was reached */
     char               notice[512]; /* what is missing (nodes or processes that have not answered); "": nothing */
+    uint64_t           reserved[8];
 } manta_rows;
 
 /* Asks every node what it knows: of tasks those that have not ended and the last ones that have (each worker keeps some

@@ -30,7 +30,7 @@ static void node_copy(const Manta__V1__Node *from, manta_cluster_node *out)
                 r->free = amount(from->free[j]);
         for (size_t j = 0; j < from->n_reserved; j++)
             if (strcmp(from->reserved[j]->name, from->total[i]->name) == 0)
-                r->reserved = amount(from->reserved[j]);
+                r->held = amount(from->reserved[j]);
     }
 }
 

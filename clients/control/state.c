@@ -5,6 +5,7 @@
  * Owns: the answers while the table lives; its cells point into them.
  */
 #include "clients/control/control.h"
+#include "core/base/reserved.h"
 #include "core/ds/map.h"
 
 #include <stdio.h>
@@ -179,6 +180,8 @@ manta_status manta_state_list(manta_client *c, const manta_look *look, manta_row
 {
     if (!c)
         return ctl_no_client("manta_state_list", e);
+    if (look && MT_RESERVED_IS_USED(look))
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, MT_RESERVED_TEXT, "manta_state_list");
     struct table *t = look && look->kind ? calloc(1, sizeof *t) : NULL;
     manta_status  st;
     if (!t)

@@ -4,7 +4,9 @@
  *
  * Conventions, for every call:
  *   pointers in are borrowed for the call; pointers out are the caller's to free, with the call named beside them;
- *   an options struct that is all zero (or NULL) means the defaults;
+ *   an options struct that is all zero (or NULL) means the defaults; name its members ({.num_cpus = 2}), which zeroes the others;
+ *   `reserved` at the end of a struct must be 0 (EINVAL): later releases put new members there, and a program that is built already
+ *   goes on running;
  *   a call that fails fills *e (which may be NULL) and returns its code;
  *   submitting never fails in the caller's face: the manta_ref that comes back may already hold an error, and
  *   manta_get reports it once;
@@ -70,6 +72,7 @@ typedef struct manta_init_opts {
                                   front; lines that several print are shown once, with a count. 1: yes; -1: no; 0: as
                                   MANTA_LOG_TO_DRIVER says (1, 0), else yes where standard error is a terminal, and in jobs */
     const struct manta_runtime_env *runtime_env; /* of all tasks and actors of the job; NULL: the driver's surroundings */
+    uint64_t                        reserved[16];
 } manta_init_opts;
 
 /* Connects this process to a cluster and becomes a driver; blocks up to opts->timeout_ms. Call it first thing in main: Manta starts
@@ -187,14 +190,12 @@ typedef manta_status (*manta_function)(manta_ctx *c, int argc, const manta_arg *
 typedef struct manta_entry {
     const char    *name;
     const char    *signature; /* "ld>d": arguments, '>', results; '*' as last argument: any further ones, references as
-                                       values; as last result: as many as are asked for. Of a generator: the items' type */
+                                 values; as last result: as many as are asked for. Of a generator: the items' type */
     manta_function run;
     const char    *file;
     int            line;
-    const struct manta_actor_type *actor; /* method of this actor; NULL: a task */
-    struct manta_entry            *next;
-    uint64_t                       hash;
-    void                          *cache; /* the library's */
+    uint64_t       reserved[8];
+    uint64_t       library[8]; /* the library's, from the registration on; 0 before */
 } manta_entry;
 
 MANTA_API void manta_register(manta_entry *entry);
@@ -239,6 +240,7 @@ typedef struct manta_task_opts {
     int                     bundle;         /* of pg, from 1; 0: any of them */
     bool                    pg_capture;     /* what the task submits belongs to pg as well, unless it says node, spread, labels or
                                              another pg */
+    uint64_t                reserved[8];
 } manta_task_opts;
 
 /* Submits `name` with `argc` arguments; never NULL. Does not block, but waits where 1 GiB of work is queued already.
@@ -268,14 +270,16 @@ typedef struct manta_runtime {
     int      pid, attempt;
     double   num_cpus; /* of the lease */
     int      num_gpus; /* devices of the lease; CUDA_VISIBLE_DEVICES names them */
+    uint64_t reserved[16];
 } manta_runtime;
 MANTA_API void manta_runtime_of(const manta_ctx *c, manta_runtime *out);
 
 /* ---- cancel ---------------------------------------------------------------------------------------------------- */
 
 typedef struct manta_cancel_opts {
-    bool force;     /* kill the worker that runs it (not for calls of actors: EINVAL) */
-    bool recursive; /* also what the running task has submitted, and what that has submitted */
+    bool     force;     /* kill the worker that runs it (not for calls of actors: EINVAL) */
+    bool     recursive; /* also what the running task has submitted, and what that has submitted */
+    uint64_t reserved[4];
 } manta_cancel_opts;
 
 /* Takes a task or an actor's call back. From now on its ref fails with ECANCELLED: at once where it has not begun, else
@@ -315,8 +319,9 @@ MANTA_API int manta_wait(manta_ref *const *refs, size_t count, size_t want, int6
 MANTA_API manta_ref *manta_put(const void *data, size_t size);
 /* The same, and how it is kept; opts may be NULL. */
 typedef struct manta_put_opts {
-    bool checksum; /* a value of more than MANTA_INLINE_MAX carries the XXH3 of its bytes, and each get of it compares them,
+    bool     checksum; /* a value of more than MANTA_INLINE_MAX carries the XXH3 of its bytes, and each get of it compares them,
                       as manta_init_opts.checksum does for all values of a job: ECORRUPT where they have changed */
+    uint64_t reserved[4];
 } manta_put_opts;
 MANTA_API manta_ref *manta_put_with(const void *data, size_t size, const manta_put_opts *opts);
 /* Writes in place: room in shared memory (waits and fails as manta_put), then seal makes it a value, or drop gives it back. From
@@ -444,19 +449,19 @@ typedef struct manta_actor_type {
     const char *name;
     const char *signature; /* of create's arguments, without result: "l" */
     manta_status (*create)(manta_ctx *c, void **self, int argc, const manta_arg *argv);
-    void (*destroy)(void *self);          /* may be NULL */
-    manta_method             methods[24]; /* the first with name NULL ends the list */
-    const char              *file;
-    int                      line;
-    struct manta_actor_type *next;
-    uint64_t                 hash;
-    manta_concurrency_group  groups[8]; /* the first with name NULL ends the list */
+    void (*destroy)(void *self);         /* may be NULL */
+    manta_method            methods[24]; /* the first with name NULL ends the list */
+    manta_concurrency_group groups[8];   /* likewise */
     /* Gives the state, by manta_return_bytes, for a restarted actor: its creator keeps the newest snapshot, up to 4 KiB in
      * its own memory, larger ones in the store of the actor's node. A snapshot leaves before the answer of the call after
      * which it is taken. In a concurrent actor it may run beside methods. NULL: none. */
     manta_status (*save)(manta_ctx *c, void *self);
     /* Called after create in a later incarnation, with the newest snapshot. */
     manta_status (*load)(manta_ctx *c, void *self, const void *data, size_t size);
+    const char *file;
+    int         line;
+    uint64_t    reserved[8];
+    uint64_t    library[8]; /* the library's, from the registration on; 0 before */
 } manta_actor_type;
 
 MANTA_API void manta_register_actor(manta_actor_type *type);
@@ -488,9 +493,10 @@ typedef struct manta_actor_opts {
                                                alive. Its process is stopped while its node cannot reach the head for more
                                                than 4 s, and goes on afterwards; after the loss of a node the next incarnation
                                                begins 5 s later than others, and only with the head's word */
-    const manta_pg         *pg;     /* these three as in manta_task_opts; it ends with the group (EPG_REMOVED), whatever */
-    int                     bundle; /* its max_restarts */
-    bool pg_capture, for_all_jobs;  /* the latter with --job-users A-B: other jobs too find it by name, call it, may end it */
+    const manta_pg         *pg;        /* these three as in manta_task_opts; it ends with the group (EPG_REMOVED), whatever */
+    int                     bundle;    /* its max_restarts */
+    bool     pg_capture, for_all_jobs; /* the latter with --job-users A-B: other jobs too find it by name, call it, may end it */
+    uint64_t reserved[16];
 } manta_actor_opts;
 
 /* Starts an actor; does not block; never NULL (a failure comes out of its calls). The process ends when the creator
@@ -518,6 +524,7 @@ typedef struct manta_actor_call_opts {
     const char *group;          /* NULL: the method's; "": the default one */
     int         max_retries;    /* of this call; 0: the actor's max_task_retries; else as in manta_task_opts */
     bool        retry_on_error; /* also when the method itself reports an error; calls made after it may run in between */
+    uint64_t    reserved[4];
 } manta_actor_call_opts;
 MANTA_API manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const manta_actor_call_opts *opts, int argc,
                                            const manta_arg *argv);
@@ -546,6 +553,7 @@ typedef struct manta_death {
     bool         restarting;  /* an actor that will be back */
     uint32_t     incarnation; /* that died */
     char         message[512];
+    uint64_t     reserved[16];
 } manta_death;
 /* Called once for each death of the actor (any process may watch; at once, if it is dead already), on the library's
  * helper thread or inside manta_progress: do not block there. The watch ends with manta_unwatch or the actor's end. */
@@ -570,6 +578,7 @@ typedef struct manta_runtime_env {
                                     must link libmanta as a shared library. */
     const char *const *excludes;    /* what of working_dir is left out, ended by NULL: patterns of fnmatch(3), compared with the
                                     path inside the folder and with its last part: "*.o", "data/raw"; of a folder all */
+    uint64_t           reserved[8];
 } manta_runtime_env;
 typedef struct manta_env manta_env;
 
@@ -622,6 +631,7 @@ typedef struct manta_bundle { /* one part, which stands on one node; at least on
     int64_t               memory;
     const manta_resource *resources;
     int                   resource_count;
+    uint64_t              reserved[4];
 } manta_bundle;
 enum {
     MANTA_PG_PACK = 0 /* on few nodes */,
@@ -635,6 +645,7 @@ typedef struct manta_pg_opts {
     const char *name_space; /* of the name; NULL: the job's */
     bool        detached;   /* it stays when its job ends, until it is removed; it needs a name. EUNSUPPORTED where each job has a
                                user of its own (--job-users): groups are the job's alone there, and so are their names */
+    uint64_t    reserved[8];
 } manta_pg_opts;
 
 /* Makes a group of 1 to 128 bundles; all are reserved, or none. Does not wait until it stands, nor, without a name, until the
@@ -670,6 +681,7 @@ typedef struct manta_node_info {
     char     name[64];
     char     labels[256]; /* "key=value,..." */
     bool     remote;      /* on another machine, so reached over the network; nodes of one address share a machine */
+    uint64_t reserved[32];
 } manta_node_info;
 /* Fills up to `max` entries; returns how many nodes there are, or -code. Blocks up to 5 s. */
 MANTA_API int manta_nodes(manta_node_info *out, int max, manta_error *e);
@@ -699,7 +711,7 @@ MANTA_API void         manta_region_close(manta_region *region);
 
 /* Raw form: MANTA_REGISTER(train, "lyr>y"); with manta_status train(manta_ctx *, int, const manta_arg *). */
 #define MANTA_REGISTER(fn, sig) \
-    static manta_entry manta_entry_##fn = {#fn, sig, fn, __FILE__, __LINE__, NULL, NULL, 0, NULL}; \
+    static manta_entry manta_entry_##fn = {#fn, sig, fn, __FILE__, __LINE__, {0}, {0}}; \
     MANTA_REGISTER_BEFORE_MAIN(fn) \
     { \
         manta_register(&manta_entry_##fn); \

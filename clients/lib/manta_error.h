@@ -104,6 +104,7 @@ typedef struct manta_error {
     char         where[96];       /* file:line or symbol, where known */
     char         message[512];    /* one or two sentences: what was wrong, where, what to do */
     char         backtrace[1536]; /* of a worker that crashed: one frame a line */
+    uint64_t     reserved[8];
 } manta_error;
 
 /* Prints the error to stderr in two lines (and the backtrace, if there is one). Returns the code: `return

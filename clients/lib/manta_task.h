@@ -35,7 +35,7 @@
 
 #define MANTA_TASK_REST(fn, letter, ...) \
     static const char  fn##_signature[] = {MANTA_TASK_EACH(MANTA_TASK_LETTER_OF, __VA_ARGS__), '>', letter, 0}; \
-    static manta_entry manta_entry_##fn = {#fn, fn##_signature, fn##_run, __FILE__, __LINE__, NULL, NULL, 0, NULL}; \
+    static manta_entry manta_entry_##fn = {#fn, fn##_signature, fn##_run, __FILE__, __LINE__, {0}, {0}}; \
     MANTA_REGISTER_BEFORE_MAIN(fn) \
     { \
         manta_register(&manta_entry_##fn); \

@@ -8,6 +8,8 @@
 #include "sgd/data/table.h"
 #include "sgd/data/tokens.h"
 
+#include "core/base/reserved.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -120,6 +122,8 @@ manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_sgd_data
     struct sgd_source *source = &t->sources[which], loaded = {.is_there = true, .in_order = !opts->shuffle};
     char               where[SGD_WHERE_BYTES] = "";
 
+    if (MT_RESERVED_IS_USED(opts))
+        return manta_sgd_fail(t, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_sgd_data");
     if (source->is_there)
         return manta_sgd_fail(t, MANTA_EINVAL, "data %.200s: name it once", path ? path : "");
     if (!path && opts->format != MANTA_SGD_IDX && opts->format != MANTA_SGD_TOKENS)

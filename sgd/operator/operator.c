@@ -9,6 +9,8 @@
 
 #include "sgd/ground/text.h"
 
+#include "core/base/reserved.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -20,17 +22,28 @@ struct sgd_chunk {
     _Alignas(64) unsigned char bytes[];
 };
 
+/* What is noted in the words of an operator that are the library's. */
+struct noted {
+    manta_sgd_operator *next;
+};
+_Static_assert(sizeof(struct noted) <= sizeof(((manta_sgd_operator *)0)->library), "the program's words are as many as they are");
+
+static struct noted *noted_of(const manta_sgd_operator *op)
+{
+    return (struct noted *)(uintptr_t)op->library;
+}
+
 static manta_sgd_operator *registered; /* a constructor's work: nothing writes it once manta_init has run */
 
 void manta_sgd_operator_register(manta_sgd_operator *op)
 {
-    op->next = registered;
+    noted_of(op)->next = registered;
     registered = op;
 }
 
 static const manta_sgd_operator *find(const char *name)
 {
-    for (const manta_sgd_operator *op = registered; op; op = op->next)
+    for (const manta_sgd_operator *op = registered; op; op = noted_of(op)->next)
         if (strcmp(op->name, name) == 0)
             return op;
     return NULL;
@@ -381,6 +394,10 @@ static mt_status setup_run(manta_sgd *t)
 mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_OPERATOR_TEXT], manta_sgd **out)
 {
     const manta_sgd_operator *op = find(opts->name);
+    if (op && MT_RESERVED_IS_USED(op)) {
+        snprintf(text, SGD_OPERATOR_TEXT, MT_RESERVED_TEXT, op->name);
+        return mt_error(MT_EINVAL, 0, "open operator");
+    }
     if (!op || !op->setup || !op->train_batch) {
         snprintf(text, SGD_OPERATOR_TEXT, "no operator \"%.100s\"%s", opts->name,
                  op ? " with setup and train_batch" : " in this program: is its MANTA_SGD_OPERATOR linked?");

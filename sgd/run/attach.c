@@ -223,6 +223,8 @@ manta_status manta_sgd_fit(const char *name, const manta_sgd_opts *opts, manta_s
     manta_error error = {0};
     if (!name)
         return sgd_fail(e, MANTA_EINVAL, "manta_sgd_fit: name is NULL: which operator trains?");
+    if (sgd_opts_known(opts, "manta_sgd_fit", e) != MANTA_OK)
+        return MANTA_EINVAL;
     if (!opts || !opts->run.detached)
         return sgd_fit_here(name, opts, out_result, e);
     manta_status code = fit_detached(name, opts, out_result, &error);

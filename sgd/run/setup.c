@@ -6,6 +6,7 @@
  */
 #include "sgd/run/setup.h"
 
+#include "core/base/reserved.h"
 #include "core/base/rng.h"
 #include "core/sys/cpus.h"
 #include "sgd/watch/board.h"
@@ -140,6 +141,19 @@ static manta_status scaling_check(const manta_sgd_opts *o, manta_error *e)
                         "what the operator wants; negative: none are reserved",
                         o->scaling.gpus, MT_RLT_GPUS_MAX);
     return MANTA_OK;
+}
+
+/* Options of a later release. */
+static bool is_of_later(const manta_sgd_opts *o)
+{
+    return MT_RESERVED_IS_USED(o) || MT_RESERVED_IS_USED(&o->scaling) || MT_RESERVED_IS_USED(&o->run) ||
+           MT_RESERVED_IS_USED(&o->failure) || MT_RESERVED_IS_USED(&o->checkpoint) || MT_RESERVED_IS_USED(&o->optimizer) ||
+           (o->tracker && MT_RESERVED_IS_USED(o->tracker));
+}
+
+manta_status sgd_opts_known(const manta_sgd_opts *o, const char *call, manta_error *e)
+{
+    return o && is_of_later(o) ? sgd_fail(e, MANTA_EINVAL, MT_RESERVED_TEXT, call) : MANTA_OK;
 }
 
 static manta_status numbers_check(const manta_sgd_opts *o, manta_error *e)
@@ -425,8 +439,10 @@ manta_status manta_sgd_check(const char *operator_name, const manta_sgd_opts *op
         return sgd_fail(e, MANTA_EINVAL, "manta_sgd_check: operator_name is NULL");
     struct sgd_setup setup = {.lock_fd = -1};
     manta_sgd_opts   o;
+    manta_status     code = sgd_opts_known(opts, "manta_sgd_check", e);
     sgd_opts_resolve(opts ? opts : &defaults, &o);
-    manta_status code = options_take(&setup, &o, e);
+    if (code == MANTA_OK)
+        code = options_take(&setup, &o, e);
     if (code == MANTA_OK && !name_is_valid(o.run.name))
         code = name_refuse(e);
     if (code == MANTA_OK)

@@ -33,7 +33,8 @@ int sgd_setup_nodes(const manta_sgd_opts *o);
 /* How many workers there are at least and at most, by the options. */
 void sgd_setup_workers(const manta_sgd_opts *o, int *out_min, int *out_max);
 
-/* All options, with the defaults in place of what is 0 or NULL and has one. A negative number that stands for "none" stays. */
-void sgd_opts_resolve(const manta_sgd_opts *opts, manta_sgd_opts *out);
+/* EINVAL: a word of `reserved` is set somewhere in them: an option of a later release. */
+manta_status sgd_opts_known(const manta_sgd_opts *o, const char *call, manta_error *e);
+void         sgd_opts_resolve(const manta_sgd_opts *opts, manta_sgd_opts *out);
 
 #endif

@@ -227,7 +227,7 @@ struct params_call {
 static mt_status param_tell(void *user, const char *name, const char *text, const struct mt_literal *literal)
 {
     struct params_call *call = user;
-    manta_sweep_param   p = {name, text, MANTA_SWEEP_VALUE_TEXT, 0};
+    manta_sweep_param   p = {.name = name, .text = text, .kind = MANTA_SWEEP_VALUE_TEXT};
     if (literal->kind == MT_LITERAL_BOOL)
         p.kind = MANTA_SWEEP_VALUE_BOOL;
     else if (literal->kind != MT_LITERAL_TEXT && literal->kind != MT_LITERAL_NULL)

@@ -89,7 +89,7 @@ static void copy_goes_on(struct swp_look *look, const struct swp_record *r)
 
 static mt_status on_report(struct swp_look *look, const struct swp_record *r, manta_sweep_trial *t)
 {
-    manta_sweep_report report = {r->trial, r->step, r->at, r->value, NULL};
+    manta_sweep_report report = {.trial = r->trial, .step = r->step, .at_s = r->at, .value = r->value};
     if (r->text) {
         MT_TRY(text_keep(look, r->text, &report.metric));
     } else {

@@ -11,6 +11,8 @@
 #include "sweep/journal/folder.h"
 #include "sweep/space/space.h"
 
+#include "core/base/reserved.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -78,6 +80,10 @@ int manta_sweep_importance(const manta_sweep_view *view, const manta_sweep_impor
     e = e ? e : &unread;
     if (!view || (max > 0 && !out)) {
         swp_fail(e, MANTA_EINVAL, "manta_sweep_importance: %s is NULL", view ? "out" : "view");
+        return -1;
+    }
+    if (opts && MT_RESERVED_IS_USED(opts)) {
+        swp_fail(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_sweep_importance");
         return -1;
     }
     const char               *method = opts && opts->method ? opts->method : view->importance;

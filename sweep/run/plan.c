@@ -9,6 +9,8 @@
 #include "sweep/importance/importance.h"
 #include "sweep/run/replay.h"
 
+#include "core/base/reserved.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -28,6 +30,8 @@ static manta_status refuse(manta_error *e, mt_status st, const char *of, const s
 
 static manta_status numbers_check(const manta_sweep_opts *o, manta_error *e)
 {
+    if (MT_RESERVED_IS_USED(o) || (o->command && MT_RESERVED_IS_USED(o->command)))
+        return swp_fail(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_sweep_run");
     if (!o->metric || !o->metric[0] || strlen(o->metric) >= MT_NAME_BYTES_MAX)
         return swp_fail(e, MANTA_EINVAL, "metric is missing: the name of what trials report and the sweep is about");
     if (o->mode != MANTA_SWEEP_MIN && o->mode != MANTA_SWEEP_MAX)

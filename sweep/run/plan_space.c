@@ -6,6 +6,8 @@
  */
 #include "sweep/run/plan.h"
 
+#include "core/base/reserved.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -237,6 +239,8 @@ static mt_status draft_make(struct draft *d, const manta_sweep_axis *params, con
     for (; params && params->kind != MANTA_SWEEP_AXIS_END; params++) {
         if (def->param_count == MT_SWEEP_PARAMS_MAX)
             return refuse(problem, "space", "it has more than %d parameters", MT_SWEEP_PARAMS_MAX);
+        if (MT_RESERVED_IS_USED(params))
+            return refuse(problem, "space", MT_RESERVED_TEXT, params->name);
         MT_TRY(param_take(d, params, &d->params[def->param_count++], problem));
     }
     for (; constraints && *constraints; constraints++) {

@@ -7,14 +7,26 @@
 #include "sweep/trial/trial.h"
 
 #include "core/base/clock.h"
+#include "core/base/reserved.h"
 
 #include <stdio.h>
+
+/* What is noted in the words of an entry that are the library's. */
+struct noted {
+    manta_trial_entry *next;
+};
+_Static_assert(sizeof(struct noted) <= sizeof(((manta_trial_entry *)0)->library), "the program's words are as many as they are");
+
+static struct noted *noted_of(const manta_trial_entry *entry)
+{
+    return (struct noted *)(uintptr_t)entry->library;
+}
 
 static manta_trial_entry *entries;
 
 void manta_trial_register(manta_trial_entry *entry)
 {
-    entry->next = entries;
+    noted_of(entry)->next = entries;
     entries = entry;
 }
 
@@ -119,7 +131,11 @@ static manta_status slot_new(manta_ctx *c, void **self, int argc, const manta_ar
     if (!slot->setup.argv && slot->ends.tail) /* a command's own output is kept in command.c */
         mt_tail_attach(slot->ends.tail);
     for (slot->entry = entries; slot->entry && strcmp(slot->entry->name, name) != 0;)
-        slot->entry = slot->entry->next;
+        slot->entry = noted_of(slot->entry)->next;
+    if (slot->entry && MT_RESERVED_IS_USED(slot->entry)) {
+        slot_free(slot);
+        return manta_fail(c, MANTA_EINVAL, MT_RESERVED_TEXT, name);
+    }
     if (slot->entry || slot->setup.argv) {
         *self = slot;
         return MANTA_OK;

@@ -4,7 +4,10 @@
  *
  * Thread: any; takes the owner lock.
  */
+#include "clients/lib/shell/abi/abi.h"
 #include "clients/lib/shell/lib.h"
+
+#include "core/base/reserved.h"
 
 #include <stdlib.h>
 
@@ -98,6 +101,10 @@ static bool check_lifetime(const manta_actor_type *type, const manta_actor_opts 
 {
     if (!o)
         return true;
+    if (MT_RESERVED_IS_USED(o)) {
+        own_failure_set(f, MT_EINVAL, MT_RESERVED_TEXT, type->name);
+        return false;
+    }
     if (o->name_space && (!o->name_space[0] || strlen(o->name_space) >= CTL_NAME_SIZE)) {
         own_failure_set(f, MT_EINVAL, "a name space has 1 to %d letters", CTL_NAME_SIZE - 1);
         return false;
@@ -229,8 +236,8 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
     } else if (lib_args(type->name, type->signature, argc, argv, args, wires, &f, type->file, type->line) &&
                actor_spec(&spec, type->name, opts, &f) && check_concurrency(type, opts, &f) && check_lifetime(type, opts, &f) &&
                (!lib.inlined || lib_inline_may_name(opts ? opts->name : NULL, &f))) {
-        spec.group = type->hash;
-        call.function = type->hash;
+        spec.group = lib_of_type(type)->hash;
+        call.function = lib_of_type(type)->hash;
         call.name = type->name;
         call.create_options = opts && opts->max_concurrency ? (uint32_t)opts->max_concurrency : 1;
         call.create_options |= opts ? (uint32_t)opts->save_every << OWN_CREATE_SAVE_SHIFT : 0;
@@ -423,6 +430,8 @@ manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const m
                                  const manta_arg *argv)
 {
     struct own_call call = {.count = 1};
+    if (opts && MT_RESERVED_IS_USED(opts))
+        return lib_reserved_ref("manta_actor_call_with");
     if (opts) {
         call.group_name = opts->group;
         call.retries = opts->max_retries;

@@ -6,6 +6,8 @@
  */
 #include "clients/lib/shell/lib.h"
 
+#include "core/base/reserved.h"
+
 #include <unistd.h>
 
 static bool is_late(const manta_ctx *c)
@@ -83,6 +85,8 @@ manta_status manta_cancel(manta_ref *handle, const manta_cancel_opts *opts, mant
     manta_status    code;
     char            name[CTL_NAME_SIZE] = "the task";
 
+    if (opts && MT_RESERVED_IS_USED(opts))
+        return lib_error(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_cancel");
     if (opts)
         flags = (opts->force ? OWN_CANCEL_FORCE : 0u) | (opts->recursive ? OWN_CANCEL_RECURSIVE : 0u);
     if ((code = lib_enter(e)) != MANTA_OK)

@@ -5,6 +5,7 @@
  * Owns: every struct manta_env. Thread: any; takes the owner lock only to talk to the raylet.
  */
 #include "clients/lib/shell/lib.h"
+#include "core/base/reserved.h"
 #include "core/sha/sha256.h"
 
 #include <dlfcn.h>
@@ -151,7 +152,9 @@ manta_status lib_env_make(const manta_runtime_env *env, uint64_t *out_key, manta
     struct lib_packed  packed;
     struct lib_request request;
     manta_status       code = MANTA_OK;
-    char              *strings = malloc(MT_ENV_VARS_BYTES_MAX);
+    if (MT_RESERVED_IS_USED(env))
+        return lib_error(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_runtime_env");
+    char *strings = malloc(MT_ENV_VARS_BYTES_MAX);
     if (!strings)
         return lib_error(e, MANTA_ENOMEM, "no memory for a runtime environment");
     code = vars_join(env->env_vars, strings, &def.strings_size, e);

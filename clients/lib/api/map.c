@@ -8,6 +8,7 @@
  * measured time of the chunks that are done (a millisecond of work each), and shrink towards the end, so that the
  * workers finish together.
  */
+#include "clients/lib/shell/abi/abi.h"
 #include "clients/lib/shell/lib.h"
 
 #include <stdlib.h>
@@ -97,7 +98,7 @@ static manta_status chunk_run(manta_ctx *c, int argc, const manta_arg *argv)
     return code;
 }
 
-static manta_entry chunk_entry = {"manta.map", "uyuuuu>y", chunk_run, __FILE__, __LINE__, NULL, NULL, 0, NULL};
+static manta_entry                       chunk_entry = {"manta.map", "uyuuuu>y", chunk_run, __FILE__, __LINE__, {0}, {0}};
 __attribute__((constructor)) static void chunk_register(void)
 {
     manta_register(&chunk_entry);
@@ -173,8 +174,9 @@ static void chunk_send(struct map *m)
     chunk->count = next_chunk(m);
     m->next += chunk->count;
     chunk->ref = manta_call_entry(&chunk_entry, m->opts,
-                                  MANTA_ARGS(manta_u64(m->entry->hash), manta_ref_arg(m->items), manta_u64(chunk->first),
-                                             manta_u64(chunk->count), manta_u64(m->item_size), manta_u64(m->result_size)));
+                                  MANTA_ARGS(manta_u64(lib_of_entry(m->entry)->hash), manta_ref_arg(m->items),
+                                             manta_u64(chunk->first), manta_u64(chunk->count), manta_u64(m->item_size),
+                                             manta_u64(m->result_size)));
 }
 
 static manta_status chunk_failed(const struct map *m, const struct chunk *chunk, manta_status code, manta_error *e)

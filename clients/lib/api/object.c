@@ -4,8 +4,11 @@
  *
  * Owns:   the mappings of segments. Thread: any; the public calls take the owner lock.
  */
+#include "clients/lib/shell/abi/abi.h"
 #include "clients/lib/shell/lib.h"
 #include "objectstore/layout/sum.h"
+
+#include "core/base/reserved.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -374,6 +377,8 @@ manta_ref *manta_put(const void *data, size_t size)
 
 manta_ref *manta_put_with(const void *data, size_t size, const manta_put_opts *opts)
 {
+    if (opts && MT_RESERVED_IS_USED(opts))
+        return lib_reserved_ref("manta_put_with");
     return put(data, size, 'y', opts && opts->checksum);
 }
 
@@ -443,6 +448,8 @@ manta_status manta_create_with(size_t size, const manta_put_opts *opts, manta_bu
     if (!out)
         return lib_error(e, MANTA_EINVAL, "manta_create without a place for the buffer");
     memset(out, 0, sizeof *out);
+    if (opts && MT_RESERVED_IS_USED(opts))
+        return lib_error(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_create_with");
     u = calloc(1, sizeof *u);
     if (!u)
         return lib_error(e, MANTA_ENOMEM, "no memory for a buffer");

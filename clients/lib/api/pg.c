@@ -8,6 +8,8 @@
  */
 #include "clients/lib/shell/lib.h"
 
+#include "core/base/reserved.h"
+
 #include <stdlib.h>
 #include <time.h>
 
@@ -112,6 +114,10 @@ static bool bundle_add(struct manta_pg *pg, const manta_bundle *b, manta_error *
     struct own_failure    f;
     uint32_t              at = pg->at[pg->bundle_count];
     int                   number = pg->bundle_count + 1;
+    if (MT_RESERVED_IS_USED(b)) {
+        lib_error(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_bundle");
+        return false;
+    }
     if (!lib_class_spec(&spec, b->num_cpus, b->num_gpus, b->memory, b->resources, b->resource_count, &f)) {
         lib_error(e, f.code, "bundle %d: %s", number, f.message);
         return false;
@@ -136,6 +142,8 @@ static bool options_are_fine(const manta_bundle *bundles, int count, const manta
     if (count < 1 || count > MT_GROUP_BUNDLES_MAX || !bundles)
         lib_error(e, MANTA_EINVAL, "a placement group has 1 to %d bundles, not %d%s", MT_GROUP_BUNDLES_MAX, count,
                   bundles ? "" : " at NULL");
+    else if (MT_RESERVED_IS_USED(o))
+        lib_error(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_pg_new");
     else if (o->strategy < MANTA_PG_PACK || o->strategy > MANTA_PG_STRICT_SPREAD)
         lib_error(e, MANTA_EINVAL,
                   "strategy %d is none: MANTA_PG_PACK, MANTA_PG_SPREAD, MANTA_PG_STRICT_PACK, MANTA_PG_STRICT_SPREAD", o->strategy);

@@ -4,8 +4,10 @@
  *
  * Owns:   the two lists, built by constructors before main and constant afterwards. Thread: any.
  */
+#include "clients/lib/shell/abi/abi.h"
 #include "clients/lib/shell/lib.h"
 
+#include "core/base/reserved.h"
 #include "core/text/near.h"
 
 enum { NEAR_MAX = 5, BUCKETS = 1024 };
@@ -27,10 +29,10 @@ void manta_register(manta_entry *entry)
     size_t at;
     if (!entry || !entry->name)
         return; /* nobody could ever call it */
-    entry->hash = lib_hash(entry->name);
-    entry->next = entries;
+    lib_of_entry(entry)->hash = lib_hash(entry->name);
+    lib_of_entry(entry)->next = entries;
     entries = entry;
-    at = entry->hash % BUCKETS;
+    at = lib_of_entry(entry)->hash % BUCKETS;
     for (size_t i = 0; i < BUCKETS; i++, at = (at + 1) % BUCKETS) {
         if (!by_hash[at]) {
             by_hash[at] = entry;
@@ -43,8 +45,8 @@ void manta_register_actor(manta_actor_type *type)
 {
     if (!type || !type->name)
         return;
-    type->hash = lib_hash(type->name);
-    type->next = actor_types;
+    lib_of_type(type)->hash = lib_hash(type->name);
+    lib_of_type(type)->next = actor_types;
     actor_types = type;
 }
 
@@ -108,8 +110,11 @@ static manta_status named_twice(const char *what, const char *name, const char *
 
 static manta_status check_entry(const manta_entry *entry, manta_error *e)
 {
-    const manta_entry *other = lib_entry_of_hash(entry->hash);
-    manta_status       code = check_signature("remote function", entry->name, entry->signature, false, entry->file, entry->line, e);
+    const manta_entry *other = lib_entry_of_hash(lib_of_entry(entry)->hash);
+    manta_status       code;
+    if (MT_RESERVED_IS_USED(entry))
+        return lib_error(e, MANTA_EINVAL, MT_RESERVED_TEXT, entry->name);
+    code = check_signature("remote function", entry->name, entry->signature, false, entry->file, entry->line, e);
     if (code || other == entry)
         return code;
     bool is_one_body = other->run == entry->run || is_same_place(entry->file, entry->line, other->file, other->line);
@@ -135,8 +140,10 @@ static manta_status check_methods(const manta_actor_type *type, manta_error *e)
 
 static manta_status check_actor_type(const manta_actor_type *type, manta_error *e)
 {
-    const manta_actor_type *other = lib_actor_type_of_hash(type->hash);
+    const manta_actor_type *other = lib_actor_type_of_hash(lib_of_type(type)->hash);
     manta_status            code = check_signature("actor type", type->name, type->signature, false, type->file, type->line, e);
+    if (code == MANTA_OK && MT_RESERVED_IS_USED(type))
+        code = lib_error(e, MANTA_EINVAL, MT_RESERVED_TEXT, type->name);
     if (code == MANTA_OK && !type->create)
         code = lib_error(e, MANTA_EINVAL, "actor type %s, defined at %s:%d, has no create", type->name, text_of(type->file),
                          type->line);
@@ -151,29 +158,29 @@ static manta_status check_actor_type(const manta_actor_type *type, manta_error *
 manta_status lib_registry_check(manta_error *e)
 {
     manta_status code = MANTA_OK;
-    for (const manta_entry *entry = entries; entry && code == MANTA_OK; entry = entry->next)
+    for (const manta_entry *entry = entries; entry && code == MANTA_OK; entry = lib_of_entry(entry)->next)
         code = entry->run ? check_entry(entry, e)
                           : lib_error(e, MANTA_EINVAL, "remote function %s, defined at %s:%d, has no body", entry->name,
                                       text_of(entry->file), entry->line);
-    for (const manta_actor_type *type = actor_types; type && code == MANTA_OK; type = type->next)
+    for (const manta_actor_type *type = actor_types; type && code == MANTA_OK; type = lib_of_type(type)->next)
         code = check_actor_type(type, e);
     return code;
 }
 
 void lib_entries_forget_classes(void)
 {
-    for (manta_entry *entry = entries; entry; entry = entry->next)
-        entry->cache = NULL;
+    for (manta_entry *entry = entries; entry; entry = lib_of_entry(entry)->next)
+        lib_of_entry(entry)->cache = NULL;
 }
 
 manta_entry *lib_entry_of_hash(uint64_t hash)
 {
     size_t at = hash % BUCKETS;
     for (size_t i = 0; i < BUCKETS && by_hash[at]; i++, at = (at + 1) % BUCKETS)
-        if (by_hash[at]->hash == hash)
+        if (lib_of_entry(by_hash[at])->hash == hash)
             return by_hash[at];
-    for (manta_entry *entry = entries; entry; entry = entry->next)
-        if (entry->hash == hash)
+    for (manta_entry *entry = entries; entry; entry = lib_of_entry(entry)->next)
+        if (lib_of_entry(entry)->hash == hash)
             return entry;
     return NULL;
 }
@@ -186,8 +193,8 @@ manta_entry *lib_entry_find(const char *name)
 
 manta_actor_type *lib_actor_type_of_hash(uint64_t hash)
 {
-    for (manta_actor_type *type = actor_types; type; type = type->next)
-        if (type->hash == hash)
+    for (manta_actor_type *type = actor_types; type; type = lib_of_type(type)->next)
+        if (lib_of_type(type)->hash == hash)
             return type;
     return NULL;
 }
@@ -245,10 +252,10 @@ void lib_unknown_function(struct own_failure *f, const char *kind, const char *n
     const char *names[NEAR_MAX] = {NULL};
     size_t      far[NEAR_MAX] = {0};
     if (strcmp(kind, "actor type") == 0)
-        for (manta_actor_type *type = actor_types; type; type = type->next)
+        for (manta_actor_type *type = actor_types; type; type = lib_of_type(type)->next)
             add_near(names, far, name, type->name);
     else
-        for (manta_entry *entry = entries; entry; entry = entry->next)
+        for (manta_entry *entry = entries; entry; entry = lib_of_entry(entry)->next)
             add_near(names, far, name, entry->name);
     own_failure_set(f, MT_ENOFUNC, "no %s '%.60s' in this executable; ", kind, name);
     say_near(f, names, name);

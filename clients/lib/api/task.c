@@ -4,8 +4,10 @@
  *
  * Thread: any; takes the owner lock.
  */
+#include "clients/lib/shell/abi/abi.h"
 #include "clients/lib/shell/lib.h"
 
+#include "core/base/reserved.h"
 #include "core/text/labels.h"
 
 #include <math.h>
@@ -304,7 +306,9 @@ static bool call_options(struct own_call *call, const manta_task_opts *o, struct
     call->retry_on_error = o->retry_on_error;
     call->priority = (int8_t)o->priority;
     call->limits = (struct lane_limits){(uint32_t)o->timeout_ms, (uint32_t)o->max_calls};
-    if (o->max_retries < MANTA_NO_RETRY)
+    if (MT_RESERVED_IS_USED(o))
+        own_failure_set(f, MT_EINVAL, MT_RESERVED_TEXT, call->name);
+    else if (o->max_retries < MANTA_NO_RETRY)
         own_failure_set(f, MT_EINVAL, "%s: max_retries %d: it is 0 (3 of them) or more, MANTA_WITHOUT_LIMIT or MANTA_NO_RETRY",
                         call->name, o->max_retries);
     else if (o->priority < -OWN_PRIORITY_MAX || o->priority > OWN_PRIORITY_MAX)
@@ -326,6 +330,19 @@ manta_ref *lib_failed_ref(const struct own_failure *f)
 {
     struct own_ref *ref = own_ref_failed(&lib.own, f);
     return ref ? lib_handle_ref(&lib.own, ref) : lib_handle_error(MANTA_ENOMEM);
+}
+
+manta_ref *lib_reserved_ref(const char *call)
+{
+    struct own_failure f;
+    manta_ref         *handle;
+    manta_status       code = lib_enter(NULL);
+    if (code)
+        return lib_handle_error(code);
+    own_failure_set(&f, MT_EINVAL, MT_RESERVED_TEXT, call);
+    handle = lib_failed_ref(&f);
+    lib_unlock();
+    return handle;
 }
 
 manta_ref *lib_refused_call(const struct own_call *call, manta_status code)
@@ -363,8 +380,8 @@ static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opt
 {
     struct own_class_spec spec;
     struct own_class     *cls;
-    if (!opts && entry->cache)
-        return entry->cache;
+    if (!opts && lib_of_entry(entry)->cache)
+        return lib_of_entry(entry)->cache;
     if (!task_spec(&spec, entry->name, opts, f))
         return NULL;
     spec.group = 0; /* any function of the executable: what one lease serves differs only by what it needs */
@@ -372,7 +389,7 @@ static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opt
     if (!cls)
         own_failure_set(f, MT_ENOMEM, "no memory for a scheduling class");
     if (!opts && !spec.pg.process) /* of a group it may go */
-        entry->cache = cls;
+        lib_of_entry(entry)->cache = cls;
     return cls;
 }
 
@@ -429,7 +446,7 @@ manta_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, int ar
     struct lib_spilled    spilled;
     manta_status          code;
     argv = lib_spill(&spilled, entry->signature, argc, argv);
-    call->function = entry->hash;
+    call->function = lib_of_entry(entry)->hash;
     call->name = entry->name;
     call->argc = argc;
     call->args = args;
@@ -460,7 +477,7 @@ manta_ref *lib_call_task(manta_entry *entry, const manta_task_opts *opts, int ar
 manta_ref *manta_call_entry(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv)
 {
     struct own_call call = {.count = 1};
-    if (MT_UNLIKELY(!entry || !entry->hash)) /* not registered */
+    if (MT_UNLIKELY(!entry || !lib_of_entry(entry)->hash)) /* not registered */
         return lib_call_name(entry ? entry->name : NULL, opts, argc, argv, &call);
     return lib_call_task(entry, opts, argc, argv, &call);
 }

@@ -8,6 +8,7 @@
  * starts this very program again on some node, where warden.c makes the actor. What is more than a record holds goes
  * as a file, as the program itself does.
  */
+#include "clients/lib/shell/abi/abi.h"
 #include "clients/lib/shell/lib.h"
 #include "clients/lib/shell/detached.h"
 #include "core/sha/sha256.h"
@@ -200,7 +201,7 @@ static bool handover_make(struct handover *h, const struct own_class_spec *spec,
 static struct own_actor *handle_new(const struct detached *d, const manta_actor_type *type, const manta_actor_opts *o)
 {
     struct own_actor_wire wire = {.id = d->name.actor,
-                                  .type = type->hash,
+                                  .type = lib_of_type(type)->hash,
                                   .options = (uint32_t)lib_tries(o->max_task_retries, 0) << 8 | OWN_ACTOR_DETACHED |
                                              (o->allow_out_of_order ? OWN_ACTOR_ANY_ORDER : 0)};
     memcpy(wire.name, d->name.type, sizeof wire.name);

@@ -7,6 +7,7 @@
 #include "clients/lib/shell/lib.h"
 #include "clients/lib/shell/program/program.h"
 
+#include "core/base/reserved.h"
 #include "core/text/labels.h"
 
 #include <errno.h>
@@ -147,6 +148,8 @@ static void session_end(const char *why)
 static manta_status check_opts(const manta_init_opts *o, manta_error *e)
 {
     char text[256];
+    if (MT_RESERVED_IS_USED(o))
+        return lib_error(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_init");
     if (o->num_cpus < 0 || o->num_gpus < 0 || o->store_memory < 0 || o->timeout_ms < 0 || o->max_blocked_workers < 0 ||
         o->job_pids < 0 || (o->job_pids && o->job_pids < MT_RLT_JOB_PIDS_MIN))
         return lib_error(e, MANTA_EINVAL,

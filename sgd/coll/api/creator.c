@@ -7,6 +7,7 @@
  */
 #include "sgd/coll/api/meet.h"
 
+#include "core/base/reserved.h"
 #include "core/base/rng.h"
 
 #include <pthread.h>
@@ -57,6 +58,8 @@ static manta_status opts_check(const manta_coll_opts *o, manta_error *e)
 {
     if (!o)
         return coll_null(e, "group_new", "opts");
+    if (MT_RESERVED_IS_USED(o))
+        return sgd_fail(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_coll_group_new");
     int size_max = o->size_max ? o->size_max : o->size;
     if (o->size < 1 || o->size > size_max || size_max > MANTA_COLL_MEMBERS_MAX)
         return sgd_fail(e, MANTA_EINVAL, "size is %d and size_max %d: a group has 1 to %d members", o->size, o->size_max,

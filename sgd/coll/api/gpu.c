@@ -7,6 +7,7 @@
 #include "sgd/coll/api/link.h"
 #include "sgd/coll/gpu/nccl.h"
 
+#include "core/base/reserved.h"
 #include "core/base/clock.h"
 
 #include <stdio.h>
@@ -138,6 +139,10 @@ manta_coll_gpu *manta_coll_gpu_join(manta_coll *coll, const manta_coll_gpu_opts 
 {
     if (!coll) {
         (void)coll_null(e, "gpu_join", "coll");
+        return NULL;
+    }
+    if (opts && MT_RESERVED_IS_USED(opts)) {
+        sgd_fail(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_coll_gpu_join");
         return NULL;
     }
     manta_coll_gpu *gpu = calloc(1, sizeof *gpu);

@@ -120,7 +120,7 @@ static void init_refuses(const char *first, const char *second)
 }
 static void refuses_signature(const char *signature, const char *says)
 {
-    static manta_entry entry = {"signed_wrong", NULL, returns_nothing, "mine.c", 12, NULL, NULL, 0, NULL};
+    static manta_entry entry = {"signed_wrong", NULL, returns_nothing, "mine.c", 12, {0}, {0}};
     entry.signature = signature;
     manta_register(&entry);
     init_refuses(says, "mine.c:12");
@@ -147,14 +147,14 @@ static void signature_none(void)
 }
 static void function_without_a_body(void)
 {
-    static manta_entry entry = {"bodiless", ">l", NULL, "mine.c", 13, NULL, NULL, 0, NULL};
+    static manta_entry entry = {"bodiless", ">l", NULL, "mine.c", 13, {0}, {0}};
     manta_register(&entry);
     init_refuses("bodiless", "mine.c:13");
 }
 /* Two files, each with a static function of that name. */
 static void name_of_two_functions(void)
 {
-    static manta_entry entry = {"add", "ll>l", returns_nothing, "other.c", 7, NULL, NULL, 0, NULL};
+    static manta_entry entry = {"add", "ll>l", returns_nothing, "other.c", 7, {0}, {0}};
     manta_register(&entry);
     init_refuses("misuse.h:", "other.c:7");
 }
@@ -588,7 +588,7 @@ static void context_of_nothing(void)
 }
 static void entry_of_nothing(void)
 {
-    static manta_entry never = {"never", ">l", NULL, "mine.c", 14, NULL, NULL, 0, NULL};
+    static manta_entry never = {"never", ">l", NULL, "mine.c", 14, {0}, {0}};
     manta_error        e;
     CHECK_FAILS(manta_call_entry(NULL, NULL, MANTA_NO_ARGS), MANTA_ENOFUNC, &e);
     CHECK_FAILS(manta_call_entry(&never, NULL, MANTA_NO_ARGS), MANTA_ENOFUNC, &e);

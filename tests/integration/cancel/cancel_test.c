@@ -312,7 +312,7 @@ static void finished(void)
     CHECK_CODE(manta_get_i64(ref, TEST_WAIT_MS, &x, &e), MANTA_OK, &e);
     CHECK_CODE(manta_cancel(ref, NULL, &e), MANTA_ENOENT, &e);
     CHECK_SAYS(e.message, "its result stands");
-    CHECK_CODE(manta_cancel(ref, &(manta_cancel_opts){true, true}, &e), MANTA_ENOENT, &e);
+    CHECK_CODE(manta_cancel(ref, &(manta_cancel_opts){.force = true, .recursive = true}, &e), MANTA_ENOENT, &e);
     CHECK_CODE(manta_cancel(ref, NULL, NULL), MANTA_ENOENT, &e);
     CHECK_I64(ref, 5);
     CHECK_EQ(board->words[RAN], 1);

@@ -5,9 +5,7 @@
  *
  * The operator fits a line of INPUTS weights. A ledger beside the data notes for which sample of the run each record was used,
  * per epoch, by whichever worker: a file that all of them map. A record that is used for two samples of one epoch breaks it.
- * Gates let a test say how many workers may start: setup waits until there is one for it.
- *
- * Thread: the driver's main one.
+ * Gates let a test say how many workers may start: setup waits until there is one for it. Thread: the driver's main one.
  */
 #include "tests/integration/harness.h"
 
@@ -629,7 +627,8 @@ static int told_end(void *user, const char *status, int64_t step, const char *er
     return 0;
 }
 
-static const manta_sgd_tracker teller = {told_begin, told_params, told_metrics, told_artifact, told_end};
+static const manta_sgd_tracker teller = {
+    .begin = told_begin, .params = told_params, .metrics = told_metrics, .artifact = told_artifact, .end = told_end};
 
 static int log_failed_note(void *user, const manta_sgd_event *event)
 {
