@@ -27,8 +27,9 @@ set(MANTA_USES_head_core base ds text proto policy)
 set(MANTA_USES_head      base sha sha_openssl ds text sys io db rpc proto policy head_core)
 set(MANTA_USES_raylet_core base sha ds text sys lane wire proto policy os_client os_server)
 set(MANTA_USES_raylet_files base sha sys)
-set(MANTA_USES_raylet_store base text lane io proto os_client os_server os_system raylet_core raylet) # io, os_system and the shell likewise
-set(MANTA_USES_raylet    base sha sha_openssl ds text sys lane wire io rpc proto policy os_client os_server os_system raylet_core raylet_files raylet_store)
+set(MANTA_USES_raylet_base base ds text sys lane wire io proto policy os_client os_system raylet_core raylet_files)
+set(MANTA_USES_raylet_store base text lane io proto os_client os_server os_system raylet_core raylet_base) # io, os_system and raylet_base likewise
+set(MANTA_USES_raylet    base sha sha_openssl ds text sys lane wire io rpc proto policy os_client os_server os_system raylet_core raylet_files raylet_base raylet_store)
 set(MANTA_USES_lib_core  base ds lane wire os_client)
 set(MANTA_USES_lib       base sha sha_plain text sys lane wire os_client lib_core)
 set(MANTA_USES_control   base sha sha_openssl ds io rpc proto)

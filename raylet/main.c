@@ -2,8 +2,9 @@
  *
  * main.c - manta-raylet: prepares the process, then runs the shell until it is told to leave.
  *
- * Owns: the options and the shell. Thread: main.
+ * Owns: the options. Thread: main.
  */
+#include "raylet/shell/jobs/jobs.h"
 #include "raylet/shell/shell.h"
 
 #include "core/base/log.h"
@@ -74,8 +75,8 @@ static int run_program(char **argv)
 
 int main(int argc, char **argv)
 {
-    static struct sh sh;
-    uint32_t         limit;
+    struct rlt_options options = {0};
+    uint32_t           fds_before, limit;
     if (argc > 3 && strcmp(argv[1], "--run") == 0)
         return run_program(argv + 2);
     if (argc > 6 && strcmp(argv[1], "--run-as") == 0) {
@@ -87,18 +88,18 @@ int main(int argc, char **argv)
     mt_status st = io_fill_standard_fds();
     if (st.code)
         return 1;
-    st = rlt_options_read(argc, argv, &sh.options);
+    st = rlt_options_read(argc, argv, &options);
     if (st.code)
         return st.code == MT_ENOENT ? 0 : 2;
-    io_close_inherited((const int[]){sh.options.driver_fd, sh.options.ready_fd}, 2);
+    io_close_inherited((const int[]){options.driver_fd, options.ready_fd}, 2);
     harden();
     mt_log_set_sink(mt_log_to_stderr);
-    mt_log_set_level(sh.options.driver_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
-    cloexec(sh.options.driver_fd);
-    cloexec(sh.options.ready_fd);
-    st = io_raise_fd_limit(&sh.fds_before, &limit);
+    mt_log_set_level(options.driver_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
+    cloexec(options.driver_fd);
+    cloexec(options.ready_fd);
+    st = io_raise_fd_limit(&fds_before, &limit);
     if (st.code == MT_OK)
-        st = sh_run(&sh);
+        st = sh_run(&options, fds_before);
     if (st.code)
         fprintf(stderr, "manta-raylet: %s: %s%s%s\n", st.what ? st.what : "failed", mt_code_text(st.code), st.sys ? ": " : "",
                 st.sys ? strerrordesc_np(st.sys) : "");

@@ -24,7 +24,7 @@ from check_style import PUBLIC_HEADERS, ROOMS, room_of, strip_comments
 HEADER_LINES_MAX, HEADER_PROTOTYPES_MAX, CIRCLE_MAX = 300, 40, 3
 
 # What is not untied yet; a number here may only fall, and what is within the rules has no line.
-UP = {"clients": 24, "raylet": 7}  # folder of ROOMS -> arrows between files that go up a room
+UP = {"clients": 24}  # folder of ROOMS -> arrows between files that go up a room
 # -> files of its largest circle
 CIRCLE = {"clients": 27, "kernels": 1, "objectstore": 4, "raylet": 25, "scheduler": 7, "sgd": 1, "sweep": 1}
 UNUSED = {"clients": 7, "core": 2, "objectstore": 3, "raylet": 9, "scheduler": 2}  # -> functions
@@ -36,7 +36,6 @@ HEADERS = {  # header -> lines, functions
     "core/wire/ctl.h": (380, 0),
     "raylet/core/core.h": (380, 17),
     "raylet/core/state.h": (670, 195),
-    "raylet/shell/shell.h": (400, 148),
 }
 
 PROTOTYPE = re.compile(r"^(?!typedef|static|struct \w+ \{|#|\s|return|extern \w+ \w+;)[A-Za-z_][\w \t*]*?\b(\w+)\([^;{]*\)[^;{]*;", re.MULTILINE)

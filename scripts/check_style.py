@@ -41,7 +41,7 @@ FOLDER_MODULES = {
     "core/rpc": ["rpc"],
     "scheduler/policy": ["policy"],
     "scheduler/head": ["head_core", "head"],
-    "raylet": ["raylet_core", "raylet_files", "raylet_store", "raylet"],
+    "raylet": ["raylet_core", "raylet_files", "raylet_base", "raylet_store", "raylet"],
     "objectstore": ["os_client", "os_server", "os_system"],
     "kernels": ["kernels"],
     "clients/lib": ["lib_core", "lib"],
@@ -58,7 +58,10 @@ ROOMS = {
     "core": ["base", "sha", "ds", "text", "sys", "lane", "wire", "proto", "db", "io", "io/tls", "rpc"],
     "kernels": [".", "reference", "cpu", "cuda", "choose"],
     "objectstore": ["layout", "client"],
-    "raylet": ["files", "core", "switch", "shell", "store"],
+    "raylet": [
+        "files", "core", "switch", "shell/ground", "shell/conn", "store", "shell/said", "shell/cache", "shell/links", "shell/jobs",
+        "shell/look", "shell/procs", "shell", ".",
+    ],
     "scheduler": [
         "policy", "head/core/kit", "head/core/nodes", "head/core/names", "head/core/groups", "head/core/wants", "head/core/jobs",
         "head/core/calls", "head/core/attached", "head/core", "head/store", "head/shell", "head",

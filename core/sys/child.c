@@ -59,10 +59,18 @@ ON_ITS_STACK static bool descriptor_set(int fd, int as)
 
 ON_ITS_STACK static bool descriptors_set(const struct mt_child_opts *o)
 {
+    int  from[MT_CHILD_FDS_MAX], above = 0;
     bool ok = true;
     descriptors_keep();
+    for (uint32_t i = 0; i < o->fd_count; i++)
+        above = o->fds[i].as >= above ? o->fds[i].as + 1 : above;
+    for (uint32_t i = 0; ok && i < o->fd_count; i++) { /* none is overwritten before it is given */
+        int fd = o->fds[i].fd;
+        from[i] = fd == MT_CHILD_NULL || fd >= above || fd == o->fds[i].as ? fd : fcntl(fd, F_DUPFD_CLOEXEC, above);
+        ok = from[i] == MT_CHILD_NULL || from[i] >= 0;
+    }
     for (uint32_t i = 0; ok && i < o->fd_count; i++)
-        ok = descriptor_set(o->fds[i].fd, o->fds[i].as);
+        ok = descriptor_set(from[i], o->fds[i].as);
     return ok;
 }
 

@@ -33,8 +33,7 @@ struct mt_child_opts {
     const char *dir; /* NULL: where we are */
     struct {
         int fd, as;
-    } fds[MT_CHILD_FDS_MAX]; /* what it is given, in this order; of 0, 1, 2 what is not named here is as ours
-                              */
+    } fds[MT_CHILD_FDS_MAX]; /* what it is given: numbers of ours, whatever they are; of 0, 1, 2 what is not named is as ours */
     uint32_t              fd_count;
     rlim_t                fds_max; /* its soft limit of descriptors; 0: ours */
     enum mt_child_session session;

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shell.c - the pump: events into the core, its actions to the file that can do them; start and end of it all.
+ * shell.c - the pump: the queue's events into the core, its actions to the rooms that can do them; start and end of it all.
  *
  * Owns: struct sh. Thread: the loop, which is the main thread.
  * Always: the actions of one step are carried out, in order, before the next event is stepped.
  */
-#include "raylet/shell/cache/cache.h"
 #include "raylet/shell/shell.h"
 
-#include "core/sys/child.h"
+#include "raylet/shell/cache/cache.h"
+#include "raylet/shell/jobs/jobs.h"
+#include "raylet/shell/links/links.h"
+#include "raylet/shell/look/look.h"
+#include "raylet/shell/procs/procs.h"
+#include "raylet/store/store.h"
+
+#include "core/io/tls/tls.h"
 #include "core/sys/folder.h"
 #include "core/base/log.h"
 #include "core/base/rng.h"
@@ -20,40 +26,19 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-void sh_event(struct rlt_event *event, enum rlt_event_kind kind)
-{
-    memset(event, 0, sizeof *event);
-    event->kind = kind;
-    event->fd = -1;
-}
-
-static void say_ready(struct sh *sh);
+/* The shell, and what only the pump knows of it. */
+struct pump {
+    struct sh          sh;
+    struct io_tick     tick;
+    struct io_timer    timer; /* when the core wants to be stepped next */
+    struct io_signal   sigchld, sigterm, sigint;
+    struct rlt_actions actions;
+    int                folder_hold; /* a private cluster's runtime folder (core/sys/folder.h); -1: none */
+};
 
 /* ---- actions ------------------------------------------------------------------------------------------------------ */
-
-enum { LACK_TEXT_SIZE = 128 };
-
-/* Kept: the event may be stepped later. */
-static const char *lack_text(struct sh *sh, mt_status st)
-{
-    char *text = sh_keep(sh, LACK_TEXT_SIZE);
-    if (!text)
-        return "no memory";
-    snprintf(text, LACK_TEXT_SIZE, "%s%s%s", st.what, st.sys ? ": " : "", st.sys ? strerrordesc_np(st.sys) : "");
-    return text;
-}
-
-void sh_lacks(struct sh *sh, uint64_t conn, mt_status st)
-{
-    struct rlt_event e;
-    sh_event(&e, RLT_EV_CLOSED);
-    e.conn = conn;
-    e.text = lack_text(sh, st);
-    sh_step(sh, &e);
-}
 
 static void do_welcome(struct sh *sh, const struct rlt_action *a)
 {
@@ -119,10 +104,10 @@ static void memory_result(struct sh *sh, mt_status st, enum rlt_event_kind kind,
         return;
     mt_log_status(MT_LOG_WARN, "no_memory", st);
     sh_event(&e, kind);
-    e.text = lack_text(sh, st);
+    e.text = sh_keep_lack(sh, st);
     e.lane = a->lane;
     e.number = a->number;
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }
 
 static void do_conn(struct sh *sh, const struct rlt_action *a)
@@ -135,7 +120,7 @@ static void do_conn(struct sh *sh, const struct rlt_action *a)
     else if (a->kind == RLT_A_KILL && c)
         sh_conn_kill(c);
     else if (a->kind == RLT_A_CLOSE && c)
-        sh_conn_close(c);
+        sh_conn_end(c);
 }
 
 static void do_memory(struct sh *sh, const struct rlt_action *a)
@@ -167,8 +152,23 @@ static void do_exit(struct sh *sh, const struct rlt_action *a)
 
 static void do_ready(struct sh *sh, const struct rlt_action *a)
 {
+    char line[512];
+    int  size = snprintf(line, sizeof line, "ready socket=%s\n", sh->has_listener ? sh->listener.path : "-");
     (void)a;
-    say_ready(sh);
+    if (sh->options.ready_fd < 0)
+        return;
+    if (write(sh->options.ready_fd, line, (size_t)size) != size)
+        mt_log(MT_LOG_WARN, "ready_unread", "errno=%d", errno);
+    close(sh->options.ready_fd);
+    sh->options.ready_fd = -1;
+}
+
+static void do_file_write(struct sh *sh, const struct rlt_action *a)
+{
+    if (a->file.env)
+        sh_archive_write(sh, a);
+    else
+        sh_cache_write(sh, a);
 }
 
 static void do_close_fd(struct sh *sh, const struct rlt_action *a)
@@ -206,7 +206,7 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         [RLT_A_PEER_SEND] = sh_peer_send,
         [RLT_A_PEER_CLOSE] = sh_peer_close,
         [RLT_A_FILE_READ] = sh_file_read,
-        [RLT_A_FILE_WRITE] = sh_file_write,
+        [RLT_A_FILE_WRITE] = do_file_write,
         [RLT_A_FILE_DROP] = sh_file_drop,
         [RLT_A_PROGRAM_LIST] = sh_program_list,
         [RLT_A_PROGRAM_OPEN] = sh_program_open,
@@ -230,72 +230,73 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
         does[a->kind](sh, a);
 }
 
-static void set_timer(struct sh *sh)
+static void set_timer(struct pump *p)
 {
-    uint64_t due = rlt_deadline(sh->core), now = io_now_ns();
+    uint64_t due = rlt_deadline(p->sh.core), now = io_now_ns();
     if (due == UINT64_MAX)
-        io_timer_stop(&sh->timer);
+        io_timer_stop(&p->timer);
     else
-        io_timer_start(sh->loop, &sh->timer, due <= now ? 1 : (due - now + 999999) / 1000000);
+        io_timer_start(p->sh.loop, &p->timer, due <= now ? 1 : (due - now + 999999) / 1000000);
 }
 
-static void step_one(struct sh *sh, struct rlt_event *event)
+static void step(struct pump *p, struct rlt_event *event)
 {
     event->now = io_now_ns();
     if (mt_random_bytes(&event->random, sizeof event->random).code)
         event->random = event->now;
-    rlt_actions_reset(&sh->actions);
-    rlt_step(sh->core, event, &sh->actions);
+    rlt_actions_reset(&p->actions);
+    rlt_step(p->sh.core, event, &p->actions);
     if (event->kind == RLT_EV_HEAD)
-        sh_pulls_registered(sh); /* it may have been the head's welcome */
-    for (size_t i = 0; i < sh->actions.count; i++)
-        carry_out(sh, &sh->actions.data[i]);
-    sh_lanes_given(sh);
+        sh_pulls_registered(&p->sh); /* it may have been the head's welcome */
+    for (size_t i = 0; i < p->actions.count; i++)
+        carry_out(&p->sh, &p->actions.data[i]);
+    sh_lanes_given(&p->sh);
 }
 
-mt_status sh_random(struct sh *sh, uint64_t *out)
+/* Of a process whose end was seen: its status, if it is a child of ours, is told first. */
+static bool is_told(struct sh *sh, const struct rlt_event *e)
 {
-    (void)sh;
-    return mt_random_bytes(out, sizeof *out);
+    const struct sh_conn *c;
+    sh_reap(sh);
+    c = sh_conn_find(sh, e->conn);
+    return !c || c->is_over;
 }
 
-void *sh_keep(struct sh *sh, size_t size)
+/* What is not for the core: a room answers it, or it came too late. */
+static bool is_elsewhere(struct sh *sh, const struct rlt_event *e)
 {
-    void *memory = malloc(size);
-    if (memory && mt_vec_push(&sh->kept, memory).code) {
-        free(memory);
-        memory = NULL;
+    switch (e->kind) {
+    case RLT_EV_UP: return sh_store_record(sh, e) || sh_look_record(sh, e);
+    case RLT_EV_EXITED: return !e->has_status && is_told(sh, e);
+    case RLT_EV_HEAD:
+        if (e->head->kind_case != MANTA__V1__HEAD_TO_NODE__KIND_QUERY)
+            return false;
+        sh_look_order(sh, e->head->query);
+        return true;
+    case RLT_EV_SOCKET:
+        if (sh_conn_find(sh, e->conn))
+            return false;
+        if (e->fd >= 0)
+            close(e->fd);
+        return true;
+    default: return false;
     }
-    return memory;
 }
 
-static void kept_free(struct sh *sh)
+/* After each round of the loop's callbacks: all that they have posted, and what follows from it. */
+static void drain(struct io_tick *tick)
 {
-    for (size_t i = 0; i < sh->kept.count; i++)
-        free(sh->kept.data[i]);
-    sh->kept.count = 0;
-}
-
-void sh_step(struct sh *sh, struct rlt_event *event)
-{
-    if (sh->is_exiting || (event->kind == RLT_EV_UP && (sh_store_record(sh, event) || sh_look_record(sh, event))))
-        return;
-    if (sh->is_stepping) {
-        if (mt_vec_push(&sh->later, *event).code)
-            abort();
-        return;
+    struct pump     *p = mt_container_of(tick, struct pump, tick);
+    struct rlt_event event;
+    bool             any = false;
+    while (sh_take(&p->sh, &event)) {
+        if (p->sh.is_exiting || is_elsewhere(&p->sh, &event))
+            continue;
+        step(p, &event);
+        any = true;
     }
-    sh->is_stepping = true;
-    step_one(sh, event);
-    for (size_t i = 0; i < sh->later.count && !sh->is_exiting; i++) {
-        struct rlt_event later = sh->later.data[i];
-        step_one(sh, &later);
-    }
-    sh->later.count = 0;
-    kept_free(sh);
-    sh->is_stepping = false;
-    if (!sh->is_exiting)
-        set_timer(sh);
+    if (any && !p->sh.is_exiting)
+        set_timer(p);
 }
 
 /* ---- start and end -------------------------------------------------------------------------------------------------- */
@@ -304,13 +305,13 @@ static void timer_fired(struct io_timer *timer)
 {
     struct rlt_event e;
     sh_event(&e, RLT_EV_TICK);
-    sh_step(mt_container_of(timer, struct sh, timer), &e);
+    sh_post(&mt_container_of(timer, struct pump, timer)->sh, &e);
 }
 
 static void child_ended(struct io_signal *signal, int number)
 {
     (void)number;
-    sh_reap(mt_container_of(signal, struct sh, sigchld));
+    sh_reap(&mt_container_of(signal, struct pump, sigchld)->sh);
 }
 
 static void told_to_leave(struct sh *sh, int number)
@@ -318,17 +319,17 @@ static void told_to_leave(struct sh *sh, int number)
     struct rlt_event e;
     sh_event(&e, RLT_EV_SHUTDOWN);
     e.text = number == SIGINT ? "interrupted" : "terminated";
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }
 
 static void caught_term(struct io_signal *signal, int number)
 {
-    told_to_leave(mt_container_of(signal, struct sh, sigterm), number);
+    told_to_leave(&mt_container_of(signal, struct pump, sigterm)->sh, number);
 }
 
 static void caught_int(struct io_signal *signal, int number)
 {
-    told_to_leave(mt_container_of(signal, struct sh, sigint), number);
+    told_to_leave(&mt_container_of(signal, struct pump, sigint)->sh, number);
 }
 
 /* As many as are asked for, and never more than there are descriptors for. */
@@ -367,15 +368,16 @@ static mt_status core_make(struct sh *sh, const char *address, const char *data_
     return sh->core ? mt_ok() : mt_error(MT_EINVAL, 0, "resources of this node");
 }
 
-static mt_status open_socket(struct sh *sh)
+static mt_status open_socket(struct pump *p)
 {
-    char path[IO_UNIX_PATH_SIZE];
+    struct sh *sh = &p->sh;
+    char       path[IO_UNIX_PATH_SIZE];
     if (!sh->options.dir)
         return mt_ok();
     if (mkdir(sh->options.dir, 0700) < 0 && errno != EEXIST)
         return mt_error(MT_ESYS, errno, "make the runtime folder");
     if (sh->options.driver_fd >= 0)
-        MT_TRY(mt_folder_hold(sh->options.dir, &sh->folder_hold));
+        MT_TRY(mt_folder_hold(sh->options.dir, &p->folder_hold));
     if (snprintf(path, sizeof path, "%s/raylet.sock", sh->options.dir) >= (int)sizeof path)
         return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long for a socket");
     sh->listener.accepted = sh_conn_accepted;
@@ -400,42 +402,9 @@ static mt_status adopt_driver(struct sh *sh)
     sh_event(&e, RLT_EV_ACCEPTED);
     e.conn = c->conn;
     e.pid = peer.pid;
-    sh_step(sh, &e);
+    sh_post(sh, &e);
     sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, peer.pid, 0), peer.pid);
     return mt_ok();
-}
-
-static void say_ready(struct sh *sh)
-{
-    char line[512];
-    int  size = snprintf(line, sizeof line, "ready socket=%s\n", sh->has_listener ? sh->listener.path : "-");
-    if (sh->options.ready_fd < 0)
-        return;
-    if (write(sh->options.ready_fd, line, (size_t)size) != size)
-        mt_log(MT_LOG_WARN, "ready_unread", "errno=%d", errno);
-    close(sh->options.ready_fd);
-    sh->options.ready_fd = -1;
-}
-
-/* Kills every process that the raylet started, and waits for them: nothing of ours is left behind. */
-static void end_processes(struct sh *sh)
-{
-    MT_MAP_EACH(&sh->conns, entry) {
-        struct sh_conn *c = entry->value.ptr;
-        if (c->conn >= RLT_CONN_OURS)
-            sh_conn_kill(c);
-    }
-    MT_MAP_EACH(&sh->conns, entry)
-        sh_conn_close(entry->value.ptr);
-    for (int i = 0; i < SH_END_MS; i++) { /* killed processes end at once, bar the kernel's own waits */
-        pid_t pid;
-        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-            ;
-        if (pid < 0)
-            return;             /* no children are left */
-        mt_children_kill(NULL); /* of what the workers left running too: this process is the subreaper */
-        usleep(1000);
-    }
 }
 
 /* Nobody runs in them any more. */
@@ -453,41 +422,34 @@ static void ports_stop(struct sh *sh)
     io_bound_free(sh->bound);
 }
 
-mt_status sh_run(struct sh *sh)
+static mt_status start(struct pump *p)
 {
-    char             address[RLT_ADDRESS_SIZE] = "", data_address[RLT_ADDRESS_SIZE] = "";
-    struct rlt_event begin;
-    mt_status        st;
-    sh->next_conn = 1;
-    sh->group.pipe = sh->folder_hold = -1;
-    sh->timer.fire = timer_fired;
-    sh->sigchld.caught = child_ended;
-    sh->sigterm.caught = caught_term;
-    sh->sigint.caught = caught_int;
+    struct sh *sh = &p->sh;
+    char       address[RLT_ADDRESS_SIZE] = "", data_address[RLT_ADDRESS_SIZE] = "";
     MT_TRY(io_loop_new(&sh->loop));
-    MT_TRY_GOTO(st, sh_listen_read(sh), out);
-    MT_TRY_GOTO(st, sh_head_find(sh), out);
-    MT_TRY_GOTO(st, sh_peers_start(sh, address), out);
-    MT_TRY_GOTO(st, sh_pulls_start(sh, data_address), out);
-    MT_TRY_GOTO(st, core_make(sh, address, data_address), out);
-    MT_TRY_GOTO(st, sh_group_start(sh), out);
-    MT_TRY_GOTO(st, sh_switcher_start(sh), out);
-    MT_TRY_GOTO(st, sh_store_start(sh), out);
-    MT_TRY_GOTO(st, sh_events_start(sh), out);
-    MT_TRY_GOTO(st, sh_looks_start(sh), out);
-    MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigchld, SIGCHLD), out);
-    MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigterm, SIGTERM), out);
-    MT_TRY_GOTO(st, io_signal_start(sh->loop, &sh->sigint, SIGINT), out);
-    MT_TRY_GOTO(st, open_socket(sh), out);
-    MT_TRY_GOTO(st, adopt_driver(sh), out);
-    sh_event(&begin, RLT_EV_TICK);
-    sh_step(sh, &begin);
-    MT_TRY_GOTO(st, sh_head_start(sh), out);
-    sh_watch_start(sh);
-    io_loop_run(sh->loop);
-    sh_watch_stop(sh);
-    st = sh->refused;
-out:
+    io_loop_set_tick(sh->loop, &p->tick);
+    MT_TRY(sh_listen_read(sh));
+    MT_TRY(sh_head_find(sh));
+    MT_TRY(sh_peers_start(sh, address));
+    MT_TRY(sh_pulls_start(sh, data_address));
+    MT_TRY(core_make(sh, address, data_address));
+    MT_TRY(sh_group_start(sh));
+    MT_TRY(sh_switcher_start(sh));
+    MT_TRY(sh_store_start(sh));
+    MT_TRY(sh_events_start(sh));
+    MT_TRY(sh_looks_start(sh));
+    MT_TRY(io_signal_start(sh->loop, &p->sigchld, SIGCHLD));
+    MT_TRY(io_signal_start(sh->loop, &p->sigterm, SIGTERM));
+    MT_TRY(io_signal_start(sh->loop, &p->sigint, SIGINT));
+    MT_TRY(open_socket(p));
+    MT_TRY(adopt_driver(sh));
+    timer_fired(&p->timer);
+    return sh_head_start(sh);
+}
+
+static void stop(struct pump *p)
+{
+    struct sh *sh = &p->sh;
     if (sh->has_listener)
         io_listener_close(&sh->listener);
     sh_switcher_stop(sh);
@@ -496,28 +458,49 @@ out:
     sh_uploads_stop(sh);
     ports_stop(sh);
     sh_group_stop(sh);
-    end_processes(sh);
+    sh_processes_end(sh);
     sh_looks_stop(sh);
     sh_stacks_stop(sh);
     sh_outputs_stop(sh);
     folders_stop(sh);
-    sh_quotas_stop(sh);
     sh_store_stop(sh);
     sh_events_stop(sh);
     sh_memory_fini(sh);
-    io_timer_stop(&sh->timer);
-    io_signal_stop(&sh->sigchld);
-    io_signal_stop(&sh->sigterm);
-    io_signal_stop(&sh->sigint);
+    io_timer_stop(&p->timer);
+    io_signal_stop(&p->sigchld);
+    io_signal_stop(&p->sigterm);
+    io_signal_stop(&p->sigint);
     mt_map_fini(&sh->conns);
-    kept_free(sh);
-    mt_vec_fini(&sh->kept);
-    mt_vec_fini(&sh->later);
-    rlt_actions_fini(&sh->actions);
+    sh_queue_fini(sh);
+    rlt_actions_fini(&p->actions);
     rlt_free(sh->core);
+    io_loop_set_tick(sh->loop, NULL);
     io_loop_free(sh->loop);
     io_tls_free(sh->tls);
-    if (sh->folder_hold >= 0)
-        mt_folder_leave(sh->options.dir, sh->folder_hold, 0);
+    if (p->folder_hold >= 0)
+        mt_folder_leave(sh->options.dir, p->folder_hold, 0);
+}
+
+mt_status sh_run(const struct rlt_options *options, uint32_t fds_before)
+{
+    static struct pump p = {.folder_hold = -1,
+                            .tick = {drain},
+                            .timer = {.fire = timer_fired},
+                            .sigchld = {.caught = child_ended},
+                            .sigterm = {.caught = caught_term},
+                            .sigint = {.caught = caught_int}};
+    mt_status          st;
+    p.sh.options = *options;
+    p.sh.fds_before = fds_before;
+    p.sh.next_conn = 1;
+    st = start(&p);
+    if (st.code == 0) {
+        sh_watch_start(&p.sh);
+        io_loop_run(p.sh.loop);
+        sh_watch_stop(&p.sh);
+        st = p.sh.refused;
+    }
+    if (p.sh.loop)
+        stop(&p);
     return st;
 }

@@ -19,7 +19,7 @@
  * when the value's node says that the object is dead (it tells all nodes, once somebody has fetched it), when nobody has
  * asked for it in a while, and when the store is full.
  */
-#include "raylet/shell/shell.h"
+#include "raylet/store/private.h"
 
 #include "core/text/address.h"
 #include "core/base/limits.h"
@@ -358,8 +358,12 @@ static void pause_over(struct io_timer *timer)
     bool             is_doubted = s->is_doubted;
     s->is_doubted = false;
     source_pump(s); /* s may be gone after */
-    if (is_doubted && !p->is_stopping)
-        sh_peer_doubt(p->sh, node);
+    if (is_doubted && !p->is_stopping) {
+        struct rlt_event e;
+        sh_event(&e, RLT_EV_PEER_DOUBT);
+        e.node = node;
+        sh_post(p->sh, &e);
+    }
 }
 
 /* ---- asking ---- */
@@ -553,10 +557,9 @@ void sh_pulls_registered(struct sh *sh)
 
 mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
 {
-    const struct io_token *token = sh_head_token(sh);
-    struct sh_pulls       *p;
-    mt_status              st;
-    if (!token || !sh->peers)
+    struct sh_pulls *p;
+    mt_status        st;
+    if (!sh->token || !sh->peers)
         return mt_ok(); /* alone */
     p = calloc(1, sizeof *p);
     if (!p)
@@ -568,7 +571,7 @@ mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
     p->transfer.tls = sh->tls;
     p->transfer.is_insecure = sh->options.is_insecure;
     p->transfer.bound = sh->bound;
-    st = os_transfer_open(&p->transfer, sh->loop, sh->listen_host, 0, token);
+    st = os_transfer_open(&p->transfer, sh->loop, sh->listen_host, 0, sh->token);
     if (st.code) {
         free(p);
         return st;

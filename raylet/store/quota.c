@@ -7,7 +7,7 @@
  * Always: each is answered once: with a segment, or after MT_ROOM_MS with what the job has.
  */
 #include "core/base/limits.h"
-#include "raylet/shell/shell.h"
+#include "raylet/store/private.h"
 
 #include "objectstore/server/store.h"
 #include "raylet/core/list.h"

@@ -8,7 +8,7 @@
 #include "objectstore/system/disk.h"
 #include "objectstore/server/local.h"
 #include "raylet/core/list.h"
-#include "raylet/shell/shell.h"
+#include "raylet/store/private.h"
 
 struct spill_file {
     int      fd;

@@ -8,7 +8,7 @@
  *
  * The store is a state machine of its own beside the core: no decision of one depends on the other.
  */
-#include "raylet/shell/shell.h"
+#include "raylet/store/private.h"
 
 #include "core/base/log.h"
 #include "core/base/plant.h"
@@ -520,6 +520,7 @@ void sh_store_stop(struct sh *sh)
     struct sh_store *s = sh->store;
     if (!s)
         return;
+    sh_quotas_stop(sh);
     sh_spill_stop(sh);
     io_timer_stop(&s->timer);
     MT_MAP_EACH(&s->jobs, entry) {

@@ -5,7 +5,9 @@
  *
  * The code itself is raylet/shell/look.c; what it asks the rest of the shell for is small enough to be here.
  */
-#include "raylet/shell/shell.h"
+#include "raylet/shell/links/links.h"
+#include "raylet/shell/look/look.h"
+#include "raylet/store/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "raylet/shell/cache/cache.h"
 
 #include "raylet/shell/cache/sums.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/ground/ground.h"
 #include "raylet/files/tree.h"
 
 #include "core/base/log.h"
@@ -312,7 +312,7 @@ static void opened(struct sh *sh, uint64_t job, int fd, uint32_t missing, const 
     e.number = missing;
     e.refused = why != NULL;
     e.text = why ? why : sh->cache && sh->cache->is_in_memory ? in_memory : NULL;
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }
 
 void sh_program_open(struct sh *sh, const struct rlt_action *a)
@@ -429,7 +429,7 @@ void sh_cache_write(struct sh *sh, const struct rlt_action *a)
     e.file = a->file;
     e.refused = why != NULL;
     e.text = why;
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------------------------- */
@@ -478,8 +478,8 @@ static void listed(struct sh *sh, uint64_t job, const struct peer_program_file *
     e.bytes = (const uint8_t *)list;
     e.size = size;
     e.refused = why != NULL;
-    e.text = why;
-    sh_step(sh, &e);
+    e.text = why ? sh_keep_text(sh, why) : NULL;
+    sh_post(sh, &e);
 }
 
 static void list_done(struct sh_sums *sums, bool is_right)

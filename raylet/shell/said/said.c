@@ -5,7 +5,7 @@
 #include "raylet/shell/said/said.h"
 
 #include "core/io/io.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/ground/ground.h"
 
 #include <fcntl.h>
 #include <limits.h>

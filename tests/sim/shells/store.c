@@ -16,11 +16,6 @@
 
 static const struct io_token token = {.hex = "5b0c77e5ab8f3f0a8fd06f4ae1c6f0f85b0c77e5ab8f3f0a8fd06f4ae1c6f0f8"};
 
-const struct io_token *sh_head_token(const struct sh *sh)
-{
-    return sh->loop->s->config.has_head ? &token : NULL;
-}
-
 mt_status sh_random(struct sh *sh, uint64_t *out)
 {
     *out = mt_rng_next(&sh->loop->s->rng) | 1;
@@ -67,11 +62,12 @@ static void doubt_fired(struct sim *s, struct sim_event *e)
         sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PEER_DOUBT, .node = (uint32_t)e->arg, .fd = -1});
 }
 
-void sh_peer_doubt(struct sh *sh, uint32_t node)
+void sh_post(struct sh *sh, const struct rlt_event *event)
 {
     struct sim_node *n = sh->loop->n;
+    SIM_REQUIRE(n->s, event->kind == RLT_EV_PEER_DOUBT, "the store tells the core what this file does not know");
     n->s->counters.pull_doubted++;
-    sim_after(n->s, 0, "doubt", doubt_fired, n->serial)->arg = node; /* the store has the turn now */
+    sim_after(n->s, 0, "doubt", doubt_fired, n->serial)->arg = event->node; /* the store has the turn now */
 }
 
 /* ---- looking ------------------------------------------------------------------------------------------------------ */
@@ -125,6 +121,7 @@ void sim_store_start(struct sim *s, struct sim_node *n)
     struct sh *sh = n->sh = sim_alloc(sizeof *sh);
     sh->loop = n->loop;
     sh->core = n->core;
+    sh->token = s->config.has_head ? &token : NULL;
     sh->options.store_bytes = s->config.is_short ? SIM_STORE_SHORT : SIM_STORE_BYTES;
     sh->options.spill_dir = s->config.is_short ? "disk" : "";
     sh->peers = (struct sh_peers *)(void *)sh; /* that there are some: never looked into */

@@ -5,7 +5,7 @@
 #ifndef SIM_STORE_H
 #define SIM_STORE_H
 
-#include "raylet/shell/shell.h"
+#include "raylet/store/store.h"
 #include "tests/sim/twins/io.h"
 
 enum { SIM_STORE_BYTES = 256 << 20, SIM_STORE_SHORT = 5 << 20 };

@@ -56,6 +56,22 @@ static void has_only_what_it_was_given(void **state)
     close(given[0]), close(given[1]);
 }
 
+/* What is given first does not stand where something is that is given next. */
+static void gets_what_has_a_number_of_another(void **state)
+{
+    struct mt_child_opts o = {.fds = {{3, 4}, {4, 3}}, .fd_count = 2};
+    int                  first, second;
+    (void)state;
+    first = fcntl(open("/dev/null", O_RDWR | O_CLOEXEC), F_DUPFD_CLOEXEC, 10);
+    second = fcntl(open("/dev/zero", O_RDWR | O_CLOEXEC), F_DUPFD_CLOEXEC, 10);
+    assert_int_equal(dup2(first, 3), 3);
+    assert_int_equal(dup2(second, 4), 4);
+    assert_string_equal(said(&o, "readlink /proc/$$/fd/3; readlink /proc/$$/fd/4"), "/dev/zero\n/dev/null\n");
+    for (int fd = 3; fd <= 4; fd++)
+        close(fd);
+    close(first), close(second);
+}
+
 static void has_a_limit_of_its_own(void **state)
 {
     struct mt_child_opts o = {.fds_max = 77};
@@ -115,9 +131,8 @@ static void says_why_it_cannot_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_only_what_it_was_given),
-        cmocka_unit_test(has_a_limit_of_its_own),
-        cmocka_unit_test(is_not_told_of_our_signals),
+        cmocka_unit_test(has_only_what_it_was_given), cmocka_unit_test(gets_what_has_a_number_of_another),
+        cmocka_unit_test(has_a_limit_of_its_own),     cmocka_unit_test(is_not_told_of_our_signals),
         cmocka_unit_test(says_why_it_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,8 +6,7 @@
  * Always: the core hears of a stream's end once. A stream that was dialled and failed is told with whether anybody
  * listens at that address: that is how a dead raylet is told from a slow one.
  */
-#include "raylet/shell/cache/cache.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/links/links.h"
 
 #include "core/text/address.h"
 #include "core/base/log.h"
@@ -87,7 +86,7 @@ static void stream_over(struct sh_stream *s, bool refused)
     e.stream = s->number;
     e.refused = refused;
     stream_free(s);
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }
 
 /* ---- does anybody listen there? ------------------------------------------------------------------------------------ */
@@ -150,6 +149,11 @@ static void probe_start(struct sh_stream *s)
 
 /* ---- streams --------------------------------------------------------------------------------------------------------- */
 
+static void frame_free(void *frame)
+{
+    rpc_unpack_free(frame);
+}
+
 static void link_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct sh_stream *s = mt_container_of(handler, struct sh_stream, handler);
@@ -162,8 +166,8 @@ static void link_message(struct rpc_stream_handler *handler, struct rpc_stream *
     sh_event(&e, RLT_EV_PEER_FRAME);
     e.stream = s->number;
     e.frame = (const Manta__V1__Frame *)m;
-    sh_step(s->sh, &e);
-    rpc_unpack_free(m);
+    sh_keep_this(s->sh, m, frame_free);
+    sh_post(s->sh, &e);
 }
 
 static void link_ended(struct rpc_stream_handler *handler, struct rpc_stream *stream)
@@ -211,14 +215,14 @@ static struct rpc_stream_handler *link_accept(struct rpc_service *service, struc
     rpc_stream_set_queue(stream, STREAM_QUEUE_BYTES);
     sh_event(&e, RLT_EV_PEER_OPEN);
     e.stream = s->number;
-    sh_step(peers->sh, &e);
-    return stream_find(peers->sh, e.stream) ? &s->handler : NULL;
+    sh_post(peers->sh, &e);
+    return &s->handler;
 }
 
 void sh_peer_dial(struct sh *sh, const struct rlt_action *a)
 {
     struct rpc_channel_config channel = {
-        .target = a->text, .token = sh_head_token(sh), .tls = sh->tls, .peer = IO_TLS_NODE, .is_insecure = sh->options.is_insecure};
+        .target = a->text, .token = sh->token, .tls = sh->tls, .peer = IO_TLS_NODE, .is_insecure = sh->options.is_insecure};
     struct rpc_stream_config config = {.method = "/manta.v1.Peer/Link"};
     struct sh_stream        *s = sh->peers ? stream_new(sh, a->stream) : NULL;
     struct rlt_event         e;
@@ -234,15 +238,7 @@ void sh_peer_dial(struct sh *sh, const struct rlt_action *a)
         }
         rpc_stream_set_queue(s->stream, STREAM_QUEUE_BYTES);
     }
-    sh_step(sh, &e);
-}
-
-void sh_peer_doubt(struct sh *sh, uint32_t node)
-{
-    struct rlt_event e;
-    sh_event(&e, RLT_EV_PEER_DOUBT);
-    e.node = node;
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }
 
 void sh_peer_send(struct sh *sh, const struct rlt_action *a)
@@ -278,7 +274,6 @@ void sh_file_read(struct sh *sh, const struct rlt_action *a)
     uint8_t         *piece;
     if (!sh->peers || fstat(a->fd, &st) < 0 || a->number >= (uint64_t)st.st_size)
         return;
-    /* Kept with the actions' own memory: the event is stepped after them, before they are reset. */
     piece = sh_keep(sh, RLT_FILE_CHUNK);
     ssize_t n = piece ? pread(a->fd, piece, RLT_FILE_CHUNK, (off_t)a->number) : -1;
     if (n <= 0)
@@ -290,7 +285,7 @@ void sh_file_read(struct sh *sh, const struct rlt_action *a)
     e.total = (uint64_t)st.st_size;
     e.bytes = piece;
     e.size = (size_t)n;
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }
 
 static mt_id archive_key(const struct peer_file *file)
@@ -332,10 +327,10 @@ static void archive_over(struct sh *sh, struct sh_archive *p, const struct peer_
             close(p->fd);
         free(p);
     }
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }
 
-static void archive_write(struct sh *sh, const struct rlt_action *a)
+void sh_archive_write(struct sh *sh, const struct rlt_action *a)
 {
     struct sh_archive *p = sh->peers ? archive_of(sh->peers, &a->file, a->number) : NULL;
     uint8_t            sum[MT_SHA256_SIZE];
@@ -349,11 +344,6 @@ static void archive_write(struct sh *sh, const struct rlt_action *a)
         return;
     mt_sha256_end(&p->sha, sum);
     archive_over(sh, p, &a->file, memcmp(sum, a->sha256, sizeof sum) ? "it is not what its SHA-256 says" : NULL);
-}
-
-void sh_file_write(struct sh *sh, const struct rlt_action *a)
-{
-    (a->file.env ? archive_write : sh_cache_write)(sh, a);
 }
 
 void sh_file_drop(struct sh *sh, const struct rlt_action *a)
@@ -388,7 +378,7 @@ mt_status sh_listen_read(struct sh *sh)
 
 mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
 {
-    struct rpc_server_config config = {.token = sh_head_token(sh), .tls = sh->tls, .is_insecure = sh->options.is_insecure};
+    struct rpc_server_config config = {.token = sh->token, .tls = sh->tls, .is_insecure = sh->options.is_insecure};
     struct sh_peers         *peers;
     if (!config.token || sh->options.driver_fd >= 0)
         return mt_ok(); /* a private cluster has one node; without a token nothing is served */

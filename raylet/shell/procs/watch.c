@@ -4,7 +4,7 @@
  *
  * Owns: its timer. Thread: the loop only; reads a few files of the kernel every MT_MEMORY_LOOK_MS.
  */
-#include "raylet/shell/shell.h"
+#include "raylet/shell/procs/procs.h"
 
 #include "core/base/limits.h"
 #include "core/base/log.h"
@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* What the machine has, and what is in use and can't be dropped. False: no /proc. */
 static bool read_machine(uint64_t *limit, uint64_t *usage)
@@ -67,12 +68,13 @@ static void look(struct io_timer *timer)
              (unsigned long long)(usage >> 20), (unsigned long long)(limit >> 20), whose, MT_MEMORY_SHORT_PERMILLE / 10);
     mt_log(MT_LOG_WARN, "memory_short", "text=\"%s\"", text);
     sh_event(&e, RLT_EV_MEMORY);
-    e.text = text;
+    e.text = sh_keep_text(sh, text);
     find_once(sh, &once);
     e.bytes = (const uint8_t *)once.data;
     e.size = once.count * sizeof *once.data;
-    sh_step(sh, &e);
-    mt_vec_fini(&once);
+    if (once.data)
+        sh_keep_this(sh, once.data, free);
+    sh_post(sh, &e);
 }
 
 void sh_watch_start(struct sh *sh)

@@ -8,7 +8,7 @@
  *   HasBlobs -> PutBlob, piece after piece as the stream takes them -> the core hears PROGRAM_SENT, once
  */
 #include "raylet/shell/cache/cache.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/links/links.h"
 
 #include "core/base/limits.h"
 #include "core/sha/sha256.h"
@@ -67,7 +67,7 @@ static void upload_end(struct sh_program_upload *u, const char *why)
     e.text = why;
     memcpy(e.sha256, u->sha256, sizeof e.sha256);
     upload_free(u);
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }
 
 /* ---- sending ---- */

@@ -6,7 +6,7 @@
  * Always: sh->rings is in order of number; rings of workers that are over take MT_RLT_EVENTS_OVER_BYTES at most.
  */
 #include "core/base/limits.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/conn/conn.h"
 
 #include "core/base/log.h"
 #include "objectstore/system/memory.h"

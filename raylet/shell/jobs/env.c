@@ -7,7 +7,7 @@
  * Always: a folder stays as long as an environment of this node uses it, and goes at once after that. What leads out of
  * the folder, or is not what the SHA-256 says, is refused, and nothing of it stays.
  */
-#include "raylet/shell/shell.h"
+#include "raylet/shell/jobs/jobs.h"
 #include "raylet/files/tree.h"
 
 #include "core/sha/sha256.h"
@@ -75,14 +75,11 @@ static mt_id folder_key(const uint8_t sha256[MT_SHA256_SIZE])
 static void tell(struct sh *sh, uint64_t number, bool is_refused, const char *text)
 {
     struct rlt_event e;
-    char            *kept = sh_keep(sh, strlen(text) + 1); /* the event may be stepped later */
     sh_event(&e, RLT_EV_ENV_MADE);
     e.number = number;
-    e.refused = is_refused || !kept;
-    if (kept)
-        memcpy(kept, text, strlen(text) + 1);
-    e.text = kept ? kept : "no memory";
-    sh_step(sh, &e);
+    e.text = sh_keep_text(sh, text);
+    e.refused = is_refused;
+    sh_post(sh, &e);
 }
 
 static void folder_forget(struct sh_envs *envs, struct sh_folder *f)

@@ -8,8 +8,7 @@
  * One message is one SOCK_SEQPACKET packet: a lane_record and its payload. Whatever else arrives (too short, too long,
  * cut off, a length that is not the packet's, more than one descriptor) ends the connection, and only that one.
  */
-#include "raylet/shell/said/said.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/conn/conn.h"
 
 #include "core/base/log.h"
 
@@ -40,7 +39,7 @@ static void conn_ended(struct sh_conn *c)
     io_watch_stop(&c->watch);
     sh_event(&e, RLT_EV_CLOSED);
     e.conn = c->conn;
-    sh_step(c->sh, &e);
+    sh_post(c->sh, &e);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------------------------- */
@@ -66,10 +65,18 @@ static int take_fds(struct msghdr *msg, int *out_fd)
     return count;
 }
 
+static const uint8_t *keep_payload(struct sh *sh, const uint8_t *payload, size_t size)
+{
+    uint8_t *kept = sh_keep(sh, size ? size : 1);
+    if (!kept)
+        abort(); /* a lost message would be a lost task */
+    return memcpy(kept, payload, size);
+}
+
 /* One packet. False: nothing is there, or the connection has ended. */
 static bool read_one(struct sh_conn *c)
 {
-    static uint64_t buffer[MESSAGE_MAX / 8 + 1]; /* one loop thread, one packet at a time; the core copies */
+    static uint64_t buffer[MESSAGE_MAX / 8 + 1]; /* one loop thread, one packet at a time */
     union {
         struct cmsghdr align;
         char           space[CMSG_SPACE(sizeof(int) * CTL_FDS_MAX)];
@@ -97,9 +104,9 @@ static bool read_one(struct sh_conn *c)
         return false;
     }
     e.conn = c->conn;
-    e.payload = (const uint8_t *)buffer + LANE_RECORD_SIZE;
+    e.payload = keep_payload(c->sh, (const uint8_t *)buffer + LANE_RECORD_SIZE, (size_t)n - LANE_RECORD_SIZE);
     e.fd = fd;
-    sh_step(c->sh, &e);
+    sh_post(c->sh, &e);
     return true;
 }
 
@@ -108,21 +115,16 @@ static bool flush_unsent(struct sh_conn *c);
 static void conn_ready(struct io_watch *watch, unsigned events)
 {
     struct sh_conn *c = mt_container_of(watch, struct sh_conn, watch);
-    struct sh      *sh = c->sh;
-    uint64_t        conn = c->conn;
     if ((events & IO_WRITABLE) && flush_unsent(c))
         io_watch_set(&c->watch, IO_READABLE);
-    /* A step may close this connection: it is looked up again before each packet. */
-    for (int i = 0; i < READ_BURST && (c = sh_conn_find(sh, conn)) && !c->is_shut; i++)
+    for (int i = 0; i < READ_BURST && !c->is_shut; i++)
         if (!read_one(c))
             break;
-    c = sh_conn_find(sh, conn);
-    if ((events & IO_HANGUP) && c && !c->is_shut) {
-        while ((c = sh_conn_find(sh, conn)) && !c->is_shut && read_one(c))
-            ; /* what it said before it went */
-        if ((c = sh_conn_find(sh, conn)))
-            conn_ended(c);
-    }
+    if (!(events & IO_HANGUP))
+        return;
+    while (!c->is_shut && read_one(c))
+        ; /* what it said before it went */
+    conn_ended(c);
 }
 
 /* ---- sending --------------------------------------------------------------------------------------------------- */
@@ -237,19 +239,17 @@ void sh_conn_send(struct sh_conn *c, const struct rlt_action *a, const int *fds,
 
 /* ---- processes ------------------------------------------------------------------------------------------------- */
 
+/* Whoever takes the event reaps before: the status of a child of ours tells more. */
 static void pid_ready(struct io_watch *watch, unsigned events)
 {
     struct sh_conn  *c = mt_container_of(watch, struct sh_conn, pid_watch);
-    struct sh       *sh = c->sh;
     struct rlt_event e;
     (void)events;
     io_watch_stop(&c->pid_watch);
     sh_event(&e, RLT_EV_EXITED);
     e.conn = c->conn;
     e.pid = c->pid;
-    sh_reap(sh); /* a child of ours: its status first, which tells more; c may be gone then */
-    if (sh_conn_find(sh, e.conn))
-        sh_step(sh, &e);
+    sh_post(c->sh, &e);
 }
 
 void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid)
@@ -272,61 +272,6 @@ void sh_conn_kill(struct sh_conn *c)
 {
     if (c->pidfd >= 0)
         syscall(SYS_pidfd_send_signal, c->pidfd, SIGKILL, NULL, 0);
-}
-
-/* A zygote, or a worker whose zygote is dead: what it left running in its group goes with it. It is not reaped yet, so the
- * number is still its own. */
-static void process_ends(struct sh *sh, pid_t pid)
-{
-    MT_MAP_EACH(&sh->conns, entry) {
-        struct sh_conn *c = entry->value.ptr;
-        if (c->pid != pid || c->conn < RLT_CONN_OURS)
-            continue;
-        kill(-pid, SIGKILL);
-        sh_group_over(sh, c->part);
-    }
-}
-
-/* Kept: the event may be stepped later. NULL: none are known. */
-static const char *last_words(struct sh_conn *c)
-{
-    char *text = c->said ? sh_keep(c->sh, SH_SAID_SIZE) : NULL;
-    if (text)
-        sh_said_last(c->said, text);
-    return text && text[0] ? text : NULL;
-}
-
-/* Every child that has ended, ours or inherited (this process is the subreaper of all it started). */
-void sh_reap(struct sh *sh)
-{
-    siginfo_t info;
-    pid_t     pid;
-    int       status;
-    for (;;) {
-        info.si_pid = 0;
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
-            return;
-        sh_job_ends(sh, info.si_pid);
-        process_ends(sh, info.si_pid);
-        pid = waitpid(info.si_pid, &status, WNOHANG);
-        if (pid <= 0)
-            return;
-        sh_job_reaped(sh, pid, status);
-        MT_MAP_EACH(&sh->conns, entry) {
-            struct sh_conn *c = entry->value.ptr;
-            if (c->pid == pid && c->conn >= RLT_CONN_OURS) {
-                struct rlt_event e;
-                sh_event(&e, RLT_EV_EXITED);
-                e.conn = c->conn;
-                e.pid = pid;
-                e.status = status;
-                e.has_status = true;
-                e.text = last_words(c);
-                sh_step(sh, &e);
-                break;
-            }
-        }
-    }
 }
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
@@ -370,9 +315,6 @@ void sh_conn_close(struct sh_conn *c)
     close(c->fd);
     if (c->pidfd >= 0)
         close(c->pidfd);
-    sh_said_free(c->said);
-    sh_store_goodbye(c);
-    sh_memory_forget(c);
     if (c->is_accepted)
         io_listener_release(&sh->listener);
     mt_map_remove(&sh->conns, mt_map_key(c->conn));
@@ -392,7 +334,7 @@ void sh_conn_accepted(struct io_listener *listener, int fd, const struct io_peer
     sh_event(&e, RLT_EV_ACCEPTED);
     e.conn = c->conn;
     e.pid = peer->pid;
-    sh_step(sh, &e);
-    if ((c = sh_conn_find(sh, e.conn))) /* told by its pidfd too: its socket may live on in a child */
-        sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, peer->pid, 0), peer->pid);
+    sh_post(sh, &e);
+    /* told by its pidfd too: its socket may live on in a child */
+    sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, peer->pid, 0), peer->pid);
 }

@@ -8,7 +8,7 @@
  * gRPC is loaded only when there is a head's address: a private cluster runs its first tasks before that.
  */
 #include "core/base/limits.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/links/links.h"
 
 #include "core/base/log.h"
 #include "core/rpc/codec.h"
@@ -31,8 +31,7 @@ struct sh_head {
     struct rpc_stream        *stream;
     struct rpc_stream_handler handler;
     struct io_timer           timer; /* the next look at the file, or the next attempt to attach */
-    struct io_token           token;
-    bool                      has_token;
+    struct io_token           token; /* sh->token, once it is read */
     uint64_t                  give_up_ms;
     char                      address[RLT_ADDRESS_SIZE];
 };
@@ -51,9 +50,9 @@ static char *value_of(char *text, const char *name)
 
 static mt_status secrets_read(struct sh_head *h, const char *token_file, const char *tls_file)
 {
-    if (token_file && !h->has_token) {
+    if (token_file && !h->sh->token) {
         MT_TRY(io_token_read(token_file, &h->token));
-        h->has_token = true;
+        h->sh->token = &h->token;
     }
     return tls_file && !h->sh->tls ? io_tls_load(tls_file, &h->sh->tls) : mt_ok();
 }
@@ -91,11 +90,6 @@ const char *sh_head_address(const struct sh *sh)
     return sh->head ? sh->head->address : "";
 }
 
-const struct io_token *sh_head_token(const struct sh *sh)
-{
-    return sh->head && sh->head->has_token ? &sh->head->token : NULL;
-}
-
 struct rpc *sh_head_rpc(const struct sh *sh)
 {
     return sh->head ? sh->head->rpc : NULL;
@@ -110,6 +104,11 @@ struct rpc_channel *sh_head_channel(const struct sh *sh)
 
 static void attach(struct sh_head *h);
 
+static void message_free(void *message)
+{
+    rpc_unpack_free(message);
+}
+
 static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct sh_head   *h = mt_container_of(handler, struct sh_head, handler);
@@ -123,11 +122,8 @@ static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream
     }
     sh_event(&e, RLT_EV_HEAD);
     e.head = (const Manta__V1__HeadToNode *)m;
-    if (e.head->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_QUERY)
-        sh_look_order(h->sh, e.head->query);
-    else
-        sh_step(h->sh, &e);
-    rpc_unpack_free(m);
+    sh_keep_this(h->sh, m, message_free);
+    sh_post(h->sh, &e);
 }
 
 /* Without the right token there is nothing to wait for; a node that has been in the cluster goes on for those it serves. */
@@ -140,7 +136,7 @@ static void refused(struct sh_head *h)
     h->sh->refused = mt_error(MT_EAUTH, 0, "the head does not take this token: see --token-file");
     sh_event(&e, RLT_EV_SHUTDOWN);
     e.text = "the head does not take the token";
-    sh_step(h->sh, &e);
+    sh_post(h->sh, &e);
 }
 
 static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
@@ -153,7 +149,7 @@ static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     h->stream = NULL;
     rpc_stream_free(stream);
     sh_event(&e, RLT_EV_HEAD_DOWN);
-    sh_step(h->sh, &e);
+    sh_post(h->sh, &e);
     if (!h->sh->is_exiting)
         io_timer_start(h->sh->loop, &h->timer, MT_RLT_HEAD_RETRY_MS);
 }
@@ -171,7 +167,7 @@ static void attach(struct sh_head *h)
         return;
     }
     sh_event(&e, RLT_EV_HEAD_UP);
-    sh_step(h->sh, &e);
+    sh_post(h->sh, &e);
 }
 
 void sh_head_send(struct sh *sh, const struct rlt_action *a)
@@ -208,7 +204,7 @@ void sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply
 static mt_status connect_head(struct sh_head *h)
 {
     struct rpc_channel_config config = {.target = h->address,
-                                        .token = h->has_token ? &h->token : NULL,
+                                        .token = h->sh->token,
                                         .tls = h->sh->tls,
                                         .peer = IO_TLS_HEAD,
                                         .is_insecure = h->sh->options.is_insecure};
@@ -307,6 +303,7 @@ void sh_head_stop(struct sh *sh)
         rpc_channel_close(h->channel);
     if (h->rpc)
         rpc_free(h->rpc);
+    sh->token = NULL;
     io_token_wipe(&h->token);
     free(h);
     sh->head = NULL;

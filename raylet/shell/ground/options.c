@@ -2,7 +2,7 @@
  *
  * options.c - see options.h. Owns nothing. Thread: main, before the loop.
  */
-#include "raylet/shell/options.h"
+#include "raylet/shell/ground/options.h"
 
 #include "core/sys/cpus.h"
 #include "core/text/labels.h"

@@ -4,7 +4,7 @@
  *
  * Owns: nothing. Thread: main, before the loop; reads /sys/devices/system/node.
  */
-#include "raylet/shell/shell.h"
+#include "raylet/shell/conn/conn.h"
 
 #include <dirent.h>
 #include <sched.h>

@@ -7,7 +7,8 @@
  * user's program may not expect that); then, and of drivers, the call is all that is told.
  */
 #include "core/base/limits.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/conn/conn.h"
+#include "raylet/shell/look/look.h"
 
 #include <errno.h>
 #include <fcntl.h>

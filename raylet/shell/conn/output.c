@@ -7,7 +7,7 @@
  * second, the rest is dropped and counted. What waits for a driver is bounded by its down queue (MT_SW_DOWN_MESSAGES_MAX).
  */
 #include "core/base/limits.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/conn/conn.h"
 
 #include "core/wire/output.h"
 
@@ -56,8 +56,11 @@ static void send_text(struct sh_output *o)
     sh_event(&e, RLT_EV_UP); /* as if the worker had sent it: the way of messages between processes is there */
     e.conn = o->conn;
     e.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = CTL_MESSAGE, .id = mt_id_make(1, 1, 0)};
-    e.payload = (const uint8_t *)&m;
-    sh_step(o->sh, &e);
+    e.payload = sh_keep(o->sh, size);
+    if (!e.payload)
+        return;
+    memcpy((void *)(uintptr_t)e.payload, &m, size);
+    sh_post(o->sh, &e);
 }
 
 static void add_line(struct sh_output *o, const char *line, size_t size)

@@ -5,7 +5,9 @@
  * Owns: nothing. Thread: the loop only.
  */
 #include "core/base/limits.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/conn/conn.h"
+#include "raylet/shell/look/look.h"
+#include "raylet/store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,8 @@
  * Always: both queues keep their order; the thread never blocks but in its park page; it stops reading up rings while
  * SWITCHER_EVENTS_MAX events wait for the loop, so a busy process cannot fill the raylet's memory.
  */
-#include "raylet/shell/shell.h"
+#include "raylet/shell/conn/conn.h"
+#include "raylet/switch/switch.h"
 
 #include "objectstore/system/memory.h"
 
@@ -56,12 +57,23 @@ struct sh_switcher {
 
 /* ---- to the loop ------------------------------------------------------------------------------------------------- */
 
+static void news_free(void *memory)
+{
+    struct sh_news *news = memory;
+    atomic_fetch_sub_explicit(&news->switcher->events_under_way, 1, memory_order_relaxed);
+    free(news);
+}
+
 static void news_run(struct io_msg *msg)
 {
     struct sh_news *news = mt_container_of(msg, struct sh_news, msg);
-    atomic_fetch_sub_explicit(&news->switcher->events_under_way, 1, memory_order_relaxed);
-    sh_step(news->switcher->sh, &news->event);
-    free(news);
+    struct sh      *sh = news->switcher->sh;
+    if (sh->is_exiting) {
+        news_free(news); /* its switch goes now */
+        return;
+    }
+    sh_post(sh, &news->event);
+    sh_keep_this(sh, news, news_free);
 }
 
 static void switcher_event(struct sw_out *out, const struct rlt_event *event)
@@ -269,7 +281,7 @@ void sh_switcher_stop(struct sh *sh)
     os_memory_unmap(s->park, sizeof(struct lane_park));
     close(s->park_fd);
     pthread_mutex_destroy(&s->mutex);
-    sh->is_exiting = true; /* what is still posted to the loop is dropped by sh_step */
+    sh->is_exiting = true; /* what is still posted to the loop is dropped */
     io_loop_drain(sh->loop);
     free(s);
     sh->switcher = NULL;

@@ -10,7 +10,8 @@
  */
 #include "core/sys/archive.h"
 #include "core/base/limits.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/jobs/jobs.h"
+#include "raylet/shell/links/links.h"
 #include "raylet/files/tree.h"
 
 #include "core/sys/child.h"
@@ -62,7 +63,6 @@ struct sh_job {
     bool                      is_eof;              /* nobody holds the writing end of its output any more */
     int                       out_read, out_write; /* the pipe of its output; the zygote of its workers gets it too */
     struct io_watch           out_watch;
-    char                      text[JOB_READ_SIZE]; /* the piece of the log that the core has asked for: one at a time */
 };
 
 static struct sh_job *job_find(const struct sh *sh, const char *id)
@@ -79,12 +79,12 @@ static void tell(struct sh_job *job, enum rlt_event_kind kind, const char *text)
 {
     struct rlt_event e;
     sh_event(&e, kind);
-    e.name = job->id;
-    e.text = text;
+    e.name = sh_keep_text(job->sh, job->id); /* it may be forgotten before this is stepped */
+    e.text = text ? sh_keep_text(job->sh, text) : NULL;
     e.pid = job->pid;
     e.status = job->status;
     e.number = job->log_size;
-    sh_step(job->sh, &e);
+    sh_post(job->sh, &e);
 }
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
@@ -244,7 +244,7 @@ static char **environment_make(struct sh_job *job, char (*own)[512], char *warde
     snprintf(own[2], sizeof own[2], "MANTA_JOB_ATTEMPT=%u", job->attempt);
     for (int i = 0; i < 3; i++)
         out[n++] = own[i];
-    out[n++] = job->sh->group.mark;
+    out[n++] = (char *)(uintptr_t)sh_group_mark(job->sh);
     if (warden) {
         out[n++] = warden;
         out[n++] = (char *)(uintptr_t) "MANTA_ROLE=warden"; /* for programs that do something before manta_init */
@@ -508,14 +508,15 @@ void sh_job_log_read(struct sh *sh, const struct rlt_action *a)
     struct rlt_event e;
     if (!job)
         return;
-    size_t  size = a->size < sizeof job->text ? a->size : sizeof job->text;
-    ssize_t n = job->log_fd >= 0 ? pread(job->log_fd, job->text, size, (off_t)a->number) : -1;
+    size_t   size = a->size < JOB_READ_SIZE ? a->size : JOB_READ_SIZE;
+    uint8_t *text = sh_keep(sh, JOB_READ_SIZE);
+    ssize_t  n = text && job->log_fd >= 0 ? pread(job->log_fd, text, size, (off_t)a->number) : -1;
     sh_event(&e, RLT_EV_JOB_TEXT);
-    e.name = job->id;
+    e.name = sh_keep_text(sh, job->id);
     e.number = a->number;
-    e.bytes = (const uint8_t *)job->text;
+    e.bytes = text;
     e.size = n > 0 ? (size_t)n : 0;
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }
 
 static void job_free(struct sh *sh, struct sh_job *job)

@@ -6,7 +6,7 @@
  * Always: the switch has forgotten a process or lane before its memory is unmapped (the core sees to the order). A descriptor is
  * kept only while somebody may still be given it: that of a process's park page as long as it lives, others for one step.
  */
-#include "raylet/shell/shell.h"
+#include "raylet/shell/conn/conn.h"
 
 #include "objectstore/layout/layout.h"
 #include "objectstore/system/memory.h"
@@ -69,7 +69,6 @@ void sh_memory_given(struct sh_conn *c)
 
 void sh_memory_forget(struct sh_conn *c)
 {
-    sh_ring_over(c);
     drop(&c->lane_fd, c->lane, LANE_BYTES);
     drop(&c->park_fd, c->park, sizeof(struct lane_park));
     drop(&c->pins_fd, c->pins, OS_PINS_BYTES);

@@ -7,7 +7,7 @@
  * Each program that is started (a zygote, the driver of a submitted job) has a part of the group. Parts and the group are ended
  * by the reaper, a process of its own: so they also are when this one is killed. It starts with the first program.
  */
-#include "raylet/shell/shell.h"
+#include "raylet/shell/jobs/jobs.h"
 
 #include "core/sys/child.h"
 #include "core/base/clock.h"
@@ -23,6 +23,18 @@
 #include <unistd.h>
 
 enum { REAPER_PATH_SIZE = 4096 };
+
+struct sh_group {
+    struct mt_group group;
+    char            mark[MT_GROUP_MARK_SIZE];
+    char            file[IO_UNIX_PATH_SIZE]; /* its record in the runtime folder; "": none */
+    uint64_t        part_pids;
+    uint64_t        next_part;
+    pid_t           reaper; /* 0: none */
+    int             pipe;   /* to it; -1: none */
+    bool            has_warned;
+    bool            is_made; /* it was tried */
+};
 
 /* How many processes and threads the kernel lets all have. */
 static uint64_t machine_pids(void)
@@ -41,15 +53,15 @@ static uint64_t machine_pids(void)
 
 static void warn(struct sh *sh, const char *what, mt_status st)
 {
-    if (!sh->group.has_warned)
+    if (!sh->group->has_warned)
         mt_log(MT_LOG_WARN, "group_failed", "what=\"%s\" why=\"%s\" errno=%d", what, st.what, st.sys);
-    sh->group.has_warned = true;
+    sh->group->has_warned = true;
 }
 
 /* Made with the first program: a raylet that is killed before has nobody who would remove it. */
 static mt_status group_make(struct sh *sh)
 {
-    struct sh_group *g = &sh->group;
+    struct sh_group *g = sh->group;
     uint64_t         number, most = machine_pids() / MT_RLT_PIDS_SHARE;
     mt_status        st = mt_random_bytes(&number, sizeof number);
     g->is_made = true;
@@ -64,9 +76,12 @@ static void reaper_start(struct sh *sh);
 
 mt_status sh_group_start(struct sh *sh)
 {
-    struct sh_group *g = &sh->group;
+    struct sh_group *g = sh->group = calloc(1, sizeof *g);
     const char      *place = sh->options.cgroup;
     uint64_t         number;
+    if (!g)
+        return mt_error(MT_ENOMEM, 0, "group of jobs");
+    g->pipe = -1;
     g->part_pids = sh->options.job_pids ? sh->options.job_pids : machine_pids() / MT_RLT_JOB_PIDS_SHARE;
     g->is_made = place && !place[0]; /* none is wanted */
     MT_TRY(mt_random_bytes(&number, sizeof number));
@@ -110,7 +125,7 @@ static int reaper_spawn(struct sh_group *g, int input)
 /* Starts it, again too if it has died. */
 static void reaper_start(struct sh *sh)
 {
-    struct sh_group *g = &sh->group;
+    struct sh_group *g = sh->group;
     int              ends[2], err = 0;
     if (g->pipe >= 0)
         return;
@@ -138,7 +153,7 @@ static void reaper_start(struct sh *sh)
 
 uint64_t sh_group_enter(struct sh *sh)
 {
-    struct sh_group *g = &sh->group;
+    struct sh_group *g = sh->group;
     char             part[MT_GROUP_NAME_SIZE];
     if (!g->is_made)
         (void)group_make(sh).code; /* where there can be none, the mark is all */
@@ -151,7 +166,7 @@ uint64_t sh_group_enter(struct sh *sh)
 
 void sh_group_leave(struct sh *sh, uint64_t number, pid_t started)
 {
-    struct sh_group *g = &sh->group;
+    struct sh_group *g = sh->group;
     char             part[MT_GROUP_NAME_SIZE];
     snprintf(part, sizeof part, "%llu", (unsigned long long)number);
     mt_status st = mt_group_leave(&g->group, part, started);
@@ -164,7 +179,7 @@ void sh_group_leave(struct sh *sh, uint64_t number, pid_t started)
 
 void sh_group_over(struct sh *sh, uint64_t part)
 {
-    struct sh_group *g = &sh->group;
+    struct sh_group *g = sh->group;
     char             line[MT_GROUP_NAME_SIZE];
     if (!part || !g->group.path[0] || g->pipe < 0)
         return;
@@ -177,8 +192,10 @@ void sh_group_over(struct sh *sh, uint64_t part)
 
 void sh_group_stop(struct sh *sh)
 {
-    struct sh_group *g = &sh->group;
+    struct sh_group *g = sh->group;
     int64_t          end = mt_now_ms() + 2 * MT_RLT_GROUP_END_MS;
+    if (!g)
+        return;
     if (g->pipe >= 0)
         close(g->pipe);
     g->pipe = -1;
@@ -188,4 +205,11 @@ void sh_group_stop(struct sh *sh)
         mt_log(MT_LOG_WARN, "group_left", "path=%s", g->group.path);
     else if (g->file[0])
         unlink(g->file);
+    free(g);
+    sh->group = NULL;
+}
+
+const char *sh_group_mark(const struct sh *sh)
+{
+    return sh->group->mark;
 }

@@ -9,7 +9,7 @@
  * A job's zygote and the driver of a submitted job start as this program (--as, --run-as), which gives root up and then
  * becomes theirs. The driver finds no way into root's runtime folder after that: so it is connected before.
  */
-#include "raylet/shell/shell.h"
+#include "raylet/shell/jobs/jobs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -61,14 +61,16 @@ bool sh_user_new(struct sh *sh, struct sh_user *out)
     return false;
 }
 
-bool sh_user_of_job(struct sh *sh, uint64_t job, pid_t driver, struct sh_user *out)
+bool sh_user_of_job(struct sh *sh, uint64_t job, const struct sh_user *own, struct sh_user *out)
 {
     mt_map_entry *known = mt_map_find(&sh->users, mt_map_key(job));
     if (known) {
         give(sh, (uint32_t)known->value.num, out);
         return true;
     }
-    if (!sh_job_user(sh, driver, out) && !sh_user_new(sh, out))
+    if (own)
+        *out = *own;
+    else if (!sh_user_new(sh, out))
         return false;
     return mt_map_put_num(&sh->users, mt_map_key(job), out->uid).code == 0;
 }

@@ -7,7 +7,8 @@
  */
 #include "raylet/shell/cache/cache.h"
 #include "raylet/shell/said/said.h"
-#include "raylet/shell/shell.h"
+#include "raylet/shell/jobs/jobs.h"
+#include "raylet/shell/procs/procs.h"
 
 #include "core/sys/child.h"
 
@@ -93,7 +94,7 @@ static mt_status program_read(struct sh *sh, const struct rlt_action *a, struct 
     out->envp[envc++] = fd_variable;
     out->envp[envc++] = role_variable;
     out->envp[envc++] = stderr_variable;
-    out->envp[envc++] = sh->group.mark;
+    out->envp[envc++] = (char *)(uintptr_t)sh_group_mark(sh);
     out->envp[envc] = out->job;
     snprintf(out->job, sizeof out->job, "MANTA_JOB=%016llx", (unsigned long long)h.job);
     out->cwd = text;
@@ -168,27 +169,36 @@ static mt_status socket_pair(struct sh *sh, uint64_t conn, struct sh_conn **out_
     return st;
 }
 
-/* Under a user of the job's own, where there are such. Returns 0 or an errno. */
-static int spawn_as(struct sh *sh, const struct rlt_action *a, const struct program *p, int child, int said, pid_t *out_pid)
+/* Under a user of the job's own, where there are such. `program`: where a->fd is, above all that the child is given. Returns 0
+ * or an errno. */
+static int spawn_program(struct sh *sh, const struct rlt_action *a, const struct program *p, int program, int child, int said,
+                         pid_t *out_pid)
 {
     struct ctl_hello hello;
-    struct sh_user   user;
+    struct sh_user   user, own;
     char             texts[2][16], path[64];
     char           **argv;
-    int              output = sh_job_output(sh, a->pid), program, err;
+    int              output = sh_job_output(sh, a->pid), err;
     /* A path through our own descriptor: the very file that the driver runs, even if its name means another now. */
-    snprintf(path, sizeof path, "/proc/self/fd/%d", a->fd);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", program);
     if (!sh->options.users.count)
         return spawn(sh, path, p, p->argv, child, output, said, -1, out_pid);
     memcpy(&hello, a->payload, sizeof hello);
-    if (!sh_user_of_job(sh, hello.job, a->pid, &user))
+    if (!sh_user_of_job(sh, hello.job, sh_job_user(sh, a->pid, &own) ? &own : NULL, &user))
         return EUSERS;
     argv = argv_as(p, &user, texts);
-    program = fcntl(a->fd, F_DUPFD_CLOEXEC, SH_STDERR_FD + 1);
-    err = !argv ? ENOMEM : program < 0 ? errno : spawn(sh, "/proc/self/exe", p, argv, child, output, said, program, out_pid);
-    if (program >= 0)
-        close(program);
+    err = argv ? spawn(sh, "/proc/self/exe", p, argv, child, output, said, program, out_pid) : ENOMEM;
     free(argv);
+    return err;
+}
+
+static int spawn_as(struct sh *sh, const struct rlt_action *a, const struct program *p, int child, int said, pid_t *out_pid)
+{
+    int program = fcntl(a->fd, F_DUPFD_CLOEXEC, SH_STDERR_FD + 1), err;
+    if (program < 0)
+        return errno;
+    err = spawn_program(sh, a, p, program, child, said, out_pid);
+    close(program);
     return err;
 }
 
@@ -214,7 +224,7 @@ static void spawned(struct sh *sh, uint64_t conn, pid_t pid, int err)
     sh_event(&e, RLT_EV_SPAWNED);
     e.conn = conn;
     e.pid = err ? -err : pid;
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }
 
 /* Takes the child's end of its socket. */
@@ -324,5 +334,5 @@ void sh_fork(struct sh *sh, const struct rlt_action *a)
     }
     sh_event(&e, RLT_EV_CLOSED);
     e.conn = a->conn;
-    sh_step(sh, &e);
+    sh_post(sh, &e);
 }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * links.h - the streams to the head and to the other raylets, and the files that travel on them. Loop thread.
+ */
+#ifndef SH_LINKS_H
+#define SH_LINKS_H
+
+#include "raylet/shell/ground/ground.h"
+
+struct rpc;
+struct rpc_channel;
+
+/* head.c */
+void                  sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply);
+MT_MUST_USE mt_status sh_head_find(struct sh *sh);      /* address and token; waits for --head-file */
+MT_MUST_USE mt_status sh_head_rpc_start(struct sh *sh); /* gRPC, before anything is served */
+MT_MUST_USE mt_status sh_head_start(struct sh *sh);
+void                  sh_head_stop(struct sh *sh);
+void                  sh_head_send(struct sh *sh, const struct rlt_action *a);
+const char           *sh_head_address(const struct sh *sh);
+struct rpc           *sh_head_rpc(const struct sh *sh);
+struct rpc_channel   *sh_head_channel(const struct sh *sh);
+
+/* peer.c */
+/* Takes --listen apart, before anything listens. EINVAL. */
+MT_MUST_USE mt_status sh_listen_read(struct sh *sh);
+MT_MUST_USE mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
+void                  sh_peers_stop(struct sh *sh);
+void                  sh_peer_dial(struct sh *sh, const struct rlt_action *a);
+void                  sh_peer_send(struct sh *sh, const struct rlt_action *a);
+void                  sh_peer_close(struct sh *sh, const struct rlt_action *a);
+void                  sh_file_read(struct sh *sh, const struct rlt_action *a);
+void                  sh_file_drop(struct sh *sh, const struct rlt_action *a);
+void                  sh_archive_write(struct sh *sh, const struct rlt_action *a); /* FILE_WRITE of an environment's archive */
+
+/* upload.c: programs, to the head */
+void sh_upload(struct sh *sh, const struct rlt_action *a);
+void sh_uploads_stop(struct sh *sh);
+
+#endif

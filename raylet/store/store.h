@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store.h - the object store's part of the shell: segments for processes, objects of other nodes, objects on disk.
+ * Loop thread; the disk has threads of its own.
+ */
+#ifndef SH_STORE_H
+#define SH_STORE_H
+
+#include "objectstore/server/store.h"
+#include "raylet/shell/conn/conn.h"
+
+/* store.c */
+struct os_store *sh_store_of(const struct sh *sh);
+void             sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size);
+
+/* request.c */
+MT_MUST_USE mt_status sh_store_start(struct sh *sh);
+void                  sh_store_stop(struct sh *sh);
+MT_MUST_USE mt_status sh_store_welcome(struct sh_conn *c, uint64_t process, uint32_t job);
+void                  sh_store_goodbye(struct sh_conn *c);
+void                  sh_store_told(struct sh *sh, const struct rlt_action *a);      /* what the core has heard from other nodes */
+bool                  sh_store_record(struct sh *sh, const struct rlt_event *event); /* false: it is for the core */
+
+/* pull.c */
+MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
+void                  sh_pulls_stop(struct sh *sh);
+void                  sh_pulls_registered(struct sh *sh);
+
+/* spilled.c: values on disk by place (os_place_word), those after `after`, at most `room`; bytes, as they are stored there */
+uint32_t sh_spill_look(const struct sh *sh, uint64_t after, struct os_seen *out, uint32_t room);
+uint64_t sh_spill_bytes(const struct sh *sh);
+
+#endif
