@@ -6,10 +6,30 @@
  */
 #include "sgd/run/crew.h"
 
+#include "core/base/machine.h"
 #include "sgd/watch/board.h"
 
 #include <stdio.h>
 #include <string.h>
+
+static const char *const hand_names[] = {
+    [SGD_HAND_FREE] = "FREE", [SGD_HAND_STARTING] = "STARTING", [SGD_HAND_READY] = "READY", [SGD_HAND_DEAD] = "DEAD"};
+/* Drawn in crew.h. One that is dismissed, alive or not, is FREE. */
+static const uint32_t hand_next[] = {
+    [SGD_HAND_FREE] = MT_STATE(SGD_HAND_STARTING),
+    [SGD_HAND_STARTING] = MT_STATE(SGD_HAND_READY) | MT_STATE(SGD_HAND_DEAD) | MT_STATE(SGD_HAND_FREE),
+    [SGD_HAND_READY] = MT_STATE(SGD_HAND_DEAD) | MT_STATE(SGD_HAND_FREE),
+    [SGD_HAND_DEAD] = MT_STATE(SGD_HAND_FREE),
+};
+static const struct mt_machine hand_machine = MT_MACHINE("hand", hand_names, hand_next);
+
+static void sgd_hand_set_state(struct sgd_hand *hand, enum sgd_hand_state next)
+{
+    MT_TRANSITION(&hand_machine, hand->state, next);
+    MT_ASSERT(next == SGD_HAND_FREE || hand->actor);                    /* a process */
+    MT_ASSERT(next != SGD_HAND_DEAD || (!hand->ready && !hand->train)); /* of the dead nothing is awaited */
+    hand->state = next;
+}
 
 struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, uint64_t region)
 {
@@ -20,13 +40,13 @@ struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, 
         return NULL;
     /* The region is that node's. */
     manta_actor_opts opts = {.num_cpus = crew->cpus, .num_gpus = crew->gpus, .node = node};
-    *hand = (struct sgd_hand){
-        .state = SGD_HAND_STARTING, .rank = SGD_NO_RANK, .place = place, .told_rank = SGD_UNTOLD, .hired_ns = mt_now_ns()};
+    *hand = (struct sgd_hand){.rank = SGD_NO_RANK, .place = place, .told_rank = SGD_UNTOLD, .hired_ns = mt_now_ns()};
     hand->actor = manta_actor_new(SGD_WORKER_TYPE, &opts,
                                   MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_str(crew->op), crew->config,
                                              manta_ref_arg(crew->lent), manta_u64(region),
                                              manta_u64((uint64_t)(hand - crew->hands))));
     hand->ready = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS);
+    sgd_hand_set_state(hand, SGD_HAND_STARTING);
     return hand;
 }
 
@@ -65,13 +85,13 @@ static bool is_death(const struct sgd_hand *hand, manta_status code)
 
 static void die(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, const manta_error *e)
 {
-    hand->state = SGD_HAND_DEAD;
     hand->death = *e;
     if (hand->is_killed)
         snprintf(hand->death.message, sizeof hand->death.message, "%s", hand->why);
     manta_free(hand->ready);
     manta_free(hand->train);
     hand->ready = hand->train = NULL;
+    sgd_hand_set_state(hand, SGD_HAND_DEAD);
     tell(crew, hand, SGD_NEWS_DEAD);
 }
 
@@ -83,7 +103,7 @@ static manta_status take_ready(struct sgd_crew *crew, struct sgd_hand *hand, sgd
         return MANTA_OK;
     }
     if (code == MANTA_OK && hand->state == SGD_HAND_STARTING) {
-        hand->state = SGD_HAND_READY;
+        sgd_hand_set_state(hand, SGD_HAND_READY);
         hand->was_ready = true;
         tell(crew, hand, SGD_NEWS_READY);
     }
@@ -220,7 +240,8 @@ void sgd_crew_bury(struct sgd_hand *hand)
     manta_free(hand->ready);
     manta_free(hand->train);
     manta_actor_free(hand->actor);
-    *hand = (struct sgd_hand){.state = SGD_HAND_FREE};
+    sgd_hand_set_state(hand, SGD_HAND_FREE);
+    *hand = (struct sgd_hand){0};
 }
 
 void sgd_crew_dismiss(struct sgd_crew *crew)

@@ -6,6 +6,7 @@
  */
 #include "sgd/run/place.h"
 
+#include "core/base/machine.h"
 #include "sgd/sum/group.h"
 #include "sgd/ground/team.h"
 
@@ -189,6 +190,28 @@ MANTA_ACTOR(manta_sgd_post, "u", post_new, post_free, {"say", "y>y", post_say}, 
 
 /* ---- the driver's side ---- */
 
+static const char *const place_names[] = {[SGD_PLACE_FREE] = "FREE",
+                                          [SGD_PLACE_BARE] = "BARE",
+                                          [SGD_PLACE_OPENING] = "OPENING",
+                                          [SGD_PLACE_OPEN] = "OPEN",
+                                          [SGD_PLACE_LOST] = "LOST"};
+/* Drawn in place.h. Each goes back to FREE when the run ends. */
+static const uint32_t place_next[] = {
+    [SGD_PLACE_FREE] = MT_STATE(SGD_PLACE_OPENING) | MT_STATE(SGD_PLACE_OPEN) | MT_STATE(SGD_PLACE_BARE),
+    [SGD_PLACE_BARE] = MT_STATE(SGD_PLACE_FREE),
+    [SGD_PLACE_OPENING] = MT_STATE(SGD_PLACE_OPEN) | MT_STATE(SGD_PLACE_LOST) | MT_STATE(SGD_PLACE_FREE),
+    [SGD_PLACE_OPEN] = MT_STATE(SGD_PLACE_LOST) | MT_STATE(SGD_PLACE_FREE),
+    [SGD_PLACE_LOST] = MT_STATE(SGD_PLACE_FREE),
+};
+static const struct mt_machine place_machine = MT_MACHINE("place", place_names, place_next);
+
+static void sgd_place_set_state(struct sgd_place *place, enum sgd_place_state next)
+{
+    MT_TRANSITION(&place_machine, place->state, next);
+    MT_ASSERT(next != SGD_PLACE_LOST || place->post); /* the driver's own node is never lost */
+    place->state = next;
+}
+
 /* The nodes of the cluster, and how many; free() them. NULL: they are not known now. */
 static manta_node_info *nodes_list(int *out_count)
 {
@@ -229,11 +252,10 @@ void sgd_places_init(struct sgd_places *places, int max, manta_region *here, dou
 {
     *places = (struct sgd_places){.max = max, .region_size = here->size, .here = here, .cpus = cpus, .gpus = gpus};
     struct sgd_place *place = &places->of[0];
-    *place = (struct sgd_place){.state = SGD_PLACE_OPEN, .node = manta_node(), .region = here->number};
+    *place = (struct sgd_place){.node = manta_node(), .region = here->number};
     if (max > 1)
         room_here(places, place);
-    if (max > 1 && place->most < 1)
-        place->state = SGD_PLACE_BARE;
+    sgd_place_set_state(place, max > 1 && place->most < 1 ? SGD_PLACE_BARE : SGD_PLACE_OPEN);
 }
 
 void sgd_place_close(struct sgd_place *place)
@@ -241,13 +263,15 @@ void sgd_place_close(struct sgd_place *place)
     manta_free(place->asked);
     manta_free(place->spans_asked);
     manta_actor_free(place->post);
-    *place = (struct sgd_place){.state = SGD_PLACE_FREE};
+    sgd_place_set_state(place, SGD_PLACE_FREE);
+    *place = (struct sgd_place){0};
 }
 
 void sgd_places_fini(struct sgd_places *places)
 {
     for (int i = 0; i < SGD_PLACES_MAX; i++)
-        sgd_place_close(&places->of[i]);
+        if (places->of[i].state != SGD_PLACE_FREE)
+            sgd_place_close(&places->of[i]);
 }
 
 static manta_ref *say(const struct sgd_place *place, const struct sgd_post_word *word)
@@ -281,7 +305,8 @@ static void place_add(struct sgd_places *places, const manta_node_info *node)
         place++;
     if (place == places->of + SGD_PLACES_MAX)
         return;
-    *place = (struct sgd_place){.state = SGD_PLACE_OPENING, .node = node->node};
+    *place = (struct sgd_place){.node = node->node};
+    sgd_place_set_state(place, SGD_PLACE_OPENING);
     room_take(places, node, place);
     place->post = manta_actor_new(SGD_POST_TYPE, &(manta_actor_opts){.node = node->node},
                                   MANTA_ARGS(manta_u64(places->region_size)));
@@ -335,9 +360,10 @@ static bool answer_take(struct sgd_place *place, int wait_ms, void (*tell)(void 
         snprintf(place->why, sizeof place->why, "%s", code == MANTA_OK || place->state != SGD_PLACE_OPENING ? "" : e.message);
         return false;
     }
-    if (place->state == SGD_PLACE_OPENING)
+    if (place->state == SGD_PLACE_OPENING) {
         place->opened_ns = mt_now_ns();
-    place->state = SGD_PLACE_OPEN;
+        sgd_place_set_state(place, SGD_PLACE_OPEN);
+    }
     place->region = news.region;
     place->cursor = news.cursor;
     memcpy(place->seen, news.seen, sizeof place->seen);
@@ -373,7 +399,7 @@ uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, str
                                            (place->state == SGD_PLACE_OPENING ? MT_TRAIN_START_MS : MT_TRAIN_RETURN_MS) * 1000000ll;
         if (is_late || (place->asked && !place_read(places, place, 0, tell, user))) {
             manta_actor_kill(place->post, false);
-            place->state = SGD_PLACE_LOST;
+            sgd_place_set_state(place, SGD_PLACE_LOST);
             lost |= 1ull << i;
         } else if (!place->asked && now - place->asked_ns >= MT_TRAIN_LOOK_MS * 1000000ll) {
             ask(places, place);

@@ -7,6 +7,8 @@
  *
  *   FREE --place_add--> OPENING --the post is up--> OPEN --it dies, or does not answer--> LOST --nobody left--> FREE
  *
+ * Place 0 is OPEN, or BARE, from the beginning. All are FREE again when the run ends.
+ *
  * Thread: the driver's. Nothing blocks for longer than MT_TRAIN_MORE_MS unless it says so.
  */
 #ifndef SGD_PLACE_H

@@ -6,12 +6,38 @@
  */
 #include "sgd/train/saver.h"
 
+#include "core/base/machine.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 enum { SAVER_NICE = 10 };
+
+/* ---- states ---- */
+
+static const char *const saver_names[] = {[SGD_SAVER_FRESH] = "FRESH",
+                                          [SGD_SAVER_IDLE] = "IDLE",
+                                          [SGD_SAVER_COPYING] = "COPYING",
+                                          [SGD_SAVER_BUSY] = "BUSY",
+                                          [SGD_SAVER_DONE] = "DONE"};
+/* Drawn in saver.h. */
+static const uint32_t saver_next[] = {
+    [SGD_SAVER_FRESH] = MT_STATE(SGD_SAVER_IDLE),   [SGD_SAVER_IDLE] = MT_STATE(SGD_SAVER_COPYING) | MT_STATE(SGD_SAVER_BUSY),
+    [SGD_SAVER_COPYING] = MT_STATE(SGD_SAVER_BUSY), [SGD_SAVER_BUSY] = MT_STATE(SGD_SAVER_DONE),
+    [SGD_SAVER_DONE] = MT_STATE(SGD_SAVER_IDLE),
+};
+static const struct mt_machine saver_machine = MT_MACHINE("saver", saver_names, saver_next);
+
+/* The lock is held. Who waits for a change is woken. */
+static void sgd_saver_set_state(struct sgd_saver *saver, enum sgd_saver_state next)
+{
+    MT_TRANSITION(&saver_machine, saver->state, next);
+    MT_ASSERT(next != SGD_SAVER_BUSY || atomic_load(&saver->missing) == 0); /* the thread writes whole copies */
+    saver->state = next;
+    pthread_cond_broadcast(&saver->changed);
+}
 
 /* ---- the copy ---- */
 
@@ -27,8 +53,7 @@ static void block_copy(struct sgd_saver *saver, size_t begin, size_t end)
 static void copy_end(struct sgd_saver *saver)
 {
     pthread_mutex_lock(&saver->lock);
-    saver->state = SGD_SAVER_BUSY;
-    pthread_cond_broadcast(&saver->changed);
+    sgd_saver_set_state(saver, SGD_SAVER_BUSY);
     pthread_mutex_unlock(&saver->lock);
 }
 
@@ -59,8 +84,7 @@ static void *saver_main(void *arg)
     if (!saver->copy.config.zero)                   /* so that the first copy does not wait for fresh pages */
         memset(saver->copy.state, 0, saver->copy.state_size);
     pthread_mutex_lock(&saver->lock);
-    saver->state = SGD_SAVER_IDLE;
-    pthread_cond_broadcast(&saver->changed);
+    sgd_saver_set_state(saver, SGD_SAVER_IDLE);
     for (;;) {
         while (saver->state != SGD_SAVER_BUSY && !saver->is_ending)
             pthread_cond_wait(&saver->changed, &saver->lock);
@@ -72,8 +96,7 @@ static void *saver_main(void *arg)
         sgd_trace_close(saver->copy.trace, SGD_TRACK_SAVER);
         pthread_mutex_lock(&saver->lock);
         saver->result = st;
-        saver->state = SGD_SAVER_DONE;
-        pthread_cond_broadcast(&saver->changed);
+        sgd_saver_set_state(saver, SGD_SAVER_DONE);
     }
     pthread_mutex_unlock(&saver->lock);
     return NULL;
@@ -169,8 +192,7 @@ void sgd_saver_start(struct sgd_saver *saver)
 static void copy_begin(struct sgd_saver *saver)
 {
     size_t blocks = sgd_shard_blocks(saver->copy.config.model->params.floats);
-    saver->state = saver->copy.config.zero ? SGD_SAVER_BUSY : SGD_SAVER_COPYING;
-    pthread_cond_broadcast(&saver->changed);
+    sgd_saver_set_state(saver, saver->copy.config.zero ? SGD_SAVER_BUSY : SGD_SAVER_COPYING);
     if (saver->state == SGD_SAVER_BUSY)
         return;
     memset(saver->has, 0, blocks);
@@ -217,7 +239,7 @@ bool sgd_saver_take(struct sgd_saver *saver, bool wait, uint64_t *out_step, mt_s
         pthread_cond_wait(&saver->changed, &saver->lock);
     is_done = saver->state == SGD_SAVER_DONE;
     if (is_done) {
-        saver->state = SGD_SAVER_IDLE;
+        sgd_saver_set_state(saver, SGD_SAVER_IDLE);
         *out_step = saver->copy.state->step;
         *out_result = saver->result;
     }

@@ -9,6 +9,8 @@
  *
  *   FRESH --thread--> IDLE --sgd_saver_offer--> COPYING --last block--> BUSY --written, or failed--> DONE --sgd_saver_take--> IDLE
  *
+ * A state in shards is copied at once: IDLE --> BUSY.
+ *
  * Who waits for a save makes what is left of its copy. Memory: one more state, kept; a byte for each block.
  *
  * Thread: the trainer's calls everything here, `settle` also its devices'; the saver's own is started by the first offer.
@@ -21,15 +23,17 @@
 
 #include <pthread.h>
 
+enum sgd_saver_state { SGD_SAVER_FRESH, SGD_SAVER_IDLE, SGD_SAVER_COPYING, SGD_SAVER_BUSY, SGD_SAVER_DONE };
+
 struct sgd_saver {
-    const char     *folder; /* kept */
-    struct sgd_keep keep;
-    pthread_t       thread;
-    bool            has_thread;
-    pthread_mutex_t lock;
-    pthread_cond_t  changed;
-    enum { SGD_SAVER_FRESH, SGD_SAVER_IDLE, SGD_SAVER_COPYING, SGD_SAVER_BUSY, SGD_SAVER_DONE } state; /* under lock */
-    bool                     is_ending;                                                                /* under lock */
+    const char              *folder; /* kept */
+    struct sgd_keep          keep;
+    pthread_t                thread;
+    bool                     has_thread;
+    pthread_mutex_t          lock;
+    pthread_cond_t           changed;
+    enum sgd_saver_state     state;     /* under lock */
+    bool                     is_ending; /* under lock */
     struct sgd_trainer      *trainer;
     const struct coll_loops *loops;
     _Atomic size_t           missing; /* blocks of the copy; more than 0 while COPYING only */

@@ -41,9 +41,11 @@ struct swp_journal {
     pthread_t       thread;
     pthread_mutex_t mutex;
     pthread_cond_t  cond, idle;
-    job_vec         queue; /* under mutex, as all below */
+    job_vec         queue;   /* under mutex, as all below */
+    size_t          waiting; /* bytes of the queue, and of what the thread has taken of it */
     struct swp_news news;
     bool            is_ending, is_busy, gives_up;
+    bool            has_stop;  /* the file was seen; of the thread */
     int64_t         word_last; /* the newest that was told */
     char            text[MT_ERROR_BYTES_MAX];
 };
@@ -304,9 +306,28 @@ static mt_status files_publish(struct swp_journal *j, const job_vec *jobs)
     return mt_ok();
 }
 
+static void stop_path(const char *folder, char out[MT_PATH_BYTES_MAX + 16])
+{
+    snprintf(out, MT_PATH_BYTES_MAX + 16, "%s/stop", folder);
+}
+
+/* The file that stands for a STOP on a full disk; it is heeded once. */
+static mt_status stop_look(struct swp_journal *j)
+{
+    char path[MT_PATH_BYTES_MAX + 16];
+    stop_path(j->folder, path);
+    if (j->has_stop || access(path, F_OK) != 0)
+        return mt_ok();
+    j->has_stop = true;
+    pthread_mutex_lock(&j->mutex);
+    mt_status st = mt_vec_push(&j->news.words, (struct swp_word){.what = SWP_CONTROL_STOP});
+    pthread_mutex_unlock(&j->mutex);
+    return st;
+}
+
 static mt_status words_read(struct swp_journal *j)
 {
-    mt_status st = mt_ok();
+    mt_status st = stop_look(j);
     db_bind_int(&j->words, 1, j->word_last);
     for (bool has_row; st.code == 0 && (st = told(j, db_next(&j->words, &has_row))).code == 0 && has_row;) {
         struct swp_word word = {db_int(&j->words, 0), db_int(&j->words, 2), (int)db_int(&j->words, 1)};
@@ -319,13 +340,22 @@ static mt_status words_read(struct swp_journal *j)
     return st;
 }
 
-static void jobs_free(job_vec *jobs)
+static size_t job_size(const struct job *job)
 {
+    return sizeof *job + (job->record.text ? strlen(job->record.text) : 0) + job->bytes.size;
+}
+
+/* Returns how many bytes they were. */
+static size_t jobs_free(job_vec *jobs)
+{
+    size_t size = 0;
     for (size_t i = 0; i < jobs->count; i++) {
+        size += job_size(&jobs->data[i]);
         free((char *)jobs->data[i].record.text);
         mt_buf_fini(&jobs->data[i].bytes);
     }
     jobs->count = 0;
+    return size;
 }
 
 static void deadline_in(struct timespec *out, int ms)
@@ -365,7 +395,8 @@ static bool room_wait(struct swp_journal *j)
         ;
     bool goes_on = !j->is_ending && !j->gives_up;
     pthread_mutex_unlock(&j->mutex);
-    return goes_on;
+    mt_status st = words_read(j); /* who says STOP does not wait for room */
+    return goes_on && st.code == 0;
 }
 
 /* Files and rows, as often as it takes: what finds no room leaves nothing behind. */
@@ -393,14 +424,15 @@ static void *thread_run(void *user)
             st = files_publish(j, &jobs);
         if (st.code == 0)
             st = words_read(j);
+        size_t size = jobs_free(&jobs);
         pthread_mutex_lock(&j->mutex);
         if (st.code == 0 && seq)
             j->news.durable = seq;
         j->news.failed = st;
         j->news.is_full = j->is_busy = false;
+        j->waiting -= size;
         pthread_cond_signal(&j->idle);
         pthread_mutex_unlock(&j->mutex);
-        jobs_free(&jobs);
     }
     mt_vec_fini(&jobs);
     return NULL;
@@ -409,7 +441,10 @@ static void *thread_run(void *user)
 mt_status swp_journal_start(struct swp_journal *j)
 {
     static const char insert[] = "INSERT INTO event(seq, kind, trial, at, step, value, code, text) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)";
+    char              stop[MT_PATH_BYTES_MAX + 16];
     MT_TRY(told(j, db_run(&j->db, "DELETE FROM control WHERE what = 1", "begin"))); /* a STOP was for the driver before */
+    stop_path(j->folder, stop);
+    unlink(stop);
     MT_TRY(told(j, db_commit(&j->db)));
     MT_TRY(told(j, db_prepare(&j->db, &j->insert, insert, "write")));
     MT_TRY(told(j, db_prepare(&j->db, &j->words, "SELECT id, what, value FROM control WHERE id > ?1 ORDER BY id", "read")));
@@ -428,6 +463,8 @@ static mt_status push(struct swp_journal *j, struct job job)
 {
     pthread_mutex_lock(&j->mutex);
     mt_status st = mt_vec_push(&j->queue, job);
+    if (st.code == 0)
+        j->waiting += job_size(&job);
     if (j->queue.count == 1)
         pthread_cond_signal(&j->cond);
     pthread_mutex_unlock(&j->mutex);
@@ -497,6 +534,7 @@ void swp_journal_news(struct swp_journal *j, struct swp_news *news)
     news->copies.count = news->words.count = 0;
     pthread_mutex_lock(&j->mutex);
     struct swp_news taken = j->news;
+    taken.is_behind = j->waiting > SWP_JOURNAL_BYTES_MAX;
     j->news.copies.data = news->copies.data, j->news.copies.capacity = news->copies.capacity, j->news.copies.count = 0;
     j->news.words.data = news->words.data, j->news.words.capacity = news->words.capacity, j->news.words.count = 0;
     pthread_mutex_unlock(&j->mutex);
@@ -514,7 +552,7 @@ void swp_journal_close(struct swp_journal *j)
         pthread_mutex_unlock(&j->mutex);
         pthread_join(j->thread, NULL);
     }
-    jobs_free(&j->queue);
+    (void)jobs_free(&j->queue);
     mt_vec_fini(&j->queue);
     mt_vec_fini(&j->news.copies);
     mt_vec_fini(&j->news.words);
@@ -530,7 +568,21 @@ void swp_journal_close(struct swp_journal *j)
     free(j);
 }
 
-mt_status swp_journal_tell(const char *folder, int what, int64_t value, char text[MT_ERROR_BYTES_MAX])
+/* A name needs no room where a row does. */
+static mt_status stop_leave(const char *folder, char text[MT_ERROR_BYTES_MAX])
+{
+    char path[MT_PATH_BYTES_MAX + 16];
+    stop_path(folder, path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        snprintf(text, MT_ERROR_BYTES_MAX, "%.400s: leave a stop: %s", path, strerror(errno));
+        return mt_error(MT_EDISK_FULL, errno, "leave a stop");
+    }
+    close(fd);
+    return mt_ok();
+}
+
+static mt_status row_leave(const char *folder, int what, int64_t value, char text[MT_ERROR_BYTES_MAX])
 {
     struct swp_journal *j;
     MT_TRY(swp_journal_open(folder, false, true, &j, text));
@@ -546,4 +598,10 @@ mt_status swp_journal_tell(const char *folder, int what, int64_t value, char tex
     snprintf(text, MT_ERROR_BYTES_MAX, "%s", j->text);
     swp_journal_close(j);
     return st;
+}
+
+mt_status swp_journal_tell(const char *folder, int what, int64_t value, char text[MT_ERROR_BYTES_MAX])
+{
+    mt_status st = row_leave(folder, what, value, text);
+    return st.code == MT_EDISK_FULL && what == SWP_CONTROL_STOP ? stop_leave(folder, text) : st;
 }

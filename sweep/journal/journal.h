@@ -5,6 +5,7 @@
  *   FOLDER/journal.db    spec(key, value)                            what the sweep is, written once
  *                        event(seq, kind, trial, at, step, value, code, text)   one row a record (record.h)
  *                        control(id, what, value)                    words from outside that wait to be heeded
+ *   FOLDER/stop          a STOP that found no room in the database
  *   FOLDER/lock          held by the driver of the sweep
  *   FOLDER/state/N       what trial N goes on from (state.h)
  *   FOLDER/ends/NAME     what slots have noted of ends that may not be in the journal yet (ends.h)
@@ -14,7 +15,9 @@
  * by the same thread, in the order of the calls: written aside first, then the records, then published.
  *
  * A disk that becomes full is waited for: the thread tries the same transaction again (what failed has left nothing behind) until
- * there is room, or until it is told to give up. What is pushed meanwhile waits in memory.
+ * there is room, or until it is told to give up. What is pushed meanwhile waits in memory: from SWP_JOURNAL_BYTES_MAX on the news
+ * say is_behind, and the caller takes nothing more from its trials, which wait in their turn. Words from outside are heard all the
+ * time; a STOP for which the disk has no row is a file without content, FOLDER/stop.
  *
  * Thread: all calls from one thread, but swp_journal_tell.
  */
@@ -24,6 +27,8 @@
 #include "core/base/buf.h"
 #include "core/ds/vec.h"
 #include "sweep/journal/record.h"
+
+enum { SWP_JOURNAL_BYTES_MAX = 64 * 1024 * 1024 };
 
 struct swp_journal;
 
@@ -73,8 +78,9 @@ struct swp_copied {
 };
 struct swp_news {
     uint64_t  durable;
-    mt_status failed;  /* the first failure; nothing is written after it, and swp_journal_text says why */
-    bool      is_full; /* the disk is: all waits for room */
+    mt_status failed;    /* the first failure; nothing is written after it, and swp_journal_text says why */
+    bool      is_full;   /* the disk is: all waits for room */
+    bool      is_behind; /* so much waits for the disk that no more is to be pushed but what can't be helped */
     MT_VEC(struct swp_copied) copies;
     MT_VEC(struct swp_word) words;
 };

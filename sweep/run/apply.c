@@ -124,10 +124,8 @@ static mt_status apply_report(struct swp_driver *d, const struct swp_record *r)
 
 static mt_status apply_end(struct swp_driver *d, const struct swp_record *r)
 {
-    struct swp_trial *t = &d->trials.data[r->trial];
-    t->state = SWP_TRIAL_ENDED;
-    t->outcome = (uint8_t)r->code;
-    t->slot = -1;
+    swp_trial_set_state(d, r->trial, SWP_TRIAL_ENDED);
+    d->trials.data[r->trial].outcome = (uint8_t)r->code;
     if (r->code == SWP_FAILED && r->text && !d->first_failure[0])
         snprintf(d->first_failure, sizeof d->first_failure, "trial %lld: %.400s", (long long)r->trial, r->text);
     d->completed += r->code == SWP_COMPLETE;
@@ -160,7 +158,7 @@ static mt_status apply_clone(struct swp_driver *d, const struct swp_record *r)
 static mt_status apply_resume(struct swp_driver *d, const struct swp_record *r)
 {
     struct swp_trial *t = &d->trials.data[r->trial];
-    t->state = SWP_TRIAL_WAITING;
+    swp_trial_set_state(d, r->trial, SWP_TRIAL_WAITING);
     t->verdict = SWP_CONTINUE;
     t->ready_seq = r->seq;
     MT_TRY(swp_scheduler_resume(d->config.scheduler, (uint64_t)r->trial));

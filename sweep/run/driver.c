@@ -11,7 +11,7 @@
 
 static double seconds(const struct swp_driver *d)
 {
-    return d->base_s + (d->is_open ? (double)(d->now_ns - d->opened_ns) * 1e-9 : 0);
+    return d->base_s + (d->state != SWP_DRIVER_REPLAYING ? (double)(d->now_ns - d->opened_ns) * 1e-9 : 0);
 }
 
 /* ---- orders ---- */
@@ -48,7 +48,8 @@ static void give_up(struct swp_driver *d, mt_status why, const char *text)
 
 static void leave(struct swp_driver *d)
 {
-    d->is_leaving = true;
+    if (d->state == SWP_DRIVER_OPEN)
+        swp_driver_set_state(d, SWP_DRIVER_LEAVING);
 }
 
 /* ---- slots ---- */
@@ -63,8 +64,7 @@ static mt_status slot_kill(struct swp_driver *d, int index, const char *why)
     struct swp_slot *slot = &d->slots[index];
     if (slot->state == SWP_SLOT_NONE || slot->state == SWP_SLOT_DYING)
         return mt_ok();
-    d->up -= slot->state == SWP_SLOT_UP;
-    slot->state = SWP_SLOT_DYING;
+    swp_slot_set_state(d, index, SWP_SLOT_DYING);
     slot->killed = why;
     return order(d, &(struct swp_order){.kind = SWP_ORDER_KILL, .slot = index});
 }
@@ -82,13 +82,12 @@ static void slot_drop(struct swp_driver *d, int64_t number)
     slot->count--;
     if (i == 0)
         slot->began_ns = slot->heard_ns = d->now_ns;
-    t->slot = -1;
-    d->running--;
+    t->slot = -1; /* its state follows at once */
 }
 
 static mt_status wait_again(struct swp_driver *d, int64_t number)
 {
-    trial_at(d, number)->state = SWP_TRIAL_WAITING;
+    swp_trial_set_state(d, number, SWP_TRIAL_WAITING);
     return mt_vec_push(&d->ready, number);
 }
 
@@ -107,8 +106,8 @@ static mt_status end(struct swp_driver *d, int64_t number, int outcome, const ch
 
 static mt_status fail(struct swp_driver *d, int64_t number, const char *why, bool is_final)
 {
-    struct swp_trial *t = trial_at(d, number);
-    t->state = SWP_TRIAL_WAITING;
+    const struct swp_trial *t = trial_at(d, number);
+    swp_trial_set_state(d, number, SWP_TRIAL_WAITING);
     if (is_final || (int)t->failures >= d->config.retries)
         return end(d, number, SWP_FAILED, why);
     snprintf(d->message, sizeof d->message, "trial %lld is tried again: %.400s", (long long)number, why);
@@ -142,12 +141,11 @@ static mt_status attempt_end(struct swp_driver *d, int64_t number, int32_t code,
     if (t->is_bad)
         return bad_end(d, number);
     if (t->verdict == SWP_STOP) {
-        t->state = SWP_TRIAL_WAITING; /* until `ending` is looked through */
+        swp_trial_set_state(d, number, SWP_TRIAL_WAITING); /* until `ending` is looked through */
         return mt_ok();
     }
     if (t->verdict == SWP_PAUSE) {
-        t->state = SWP_TRIAL_PAUSED;
-        d->paused++;
+        swp_trial_set_state(d, number, SWP_TRIAL_PAUSED);
         return mt_ok();
     }
     if (d->is_over) /* it was told to stop, or would be told just now */
@@ -168,7 +166,6 @@ static mt_status endings(struct swp_driver *d)
         mt_vec_remove(&d->ending, i);
         if (t->state == SWP_TRIAL_ENDED)
             continue;
-        d->paused -= t->state == SWP_TRIAL_PAUSED;
         if (t->is_bad)
             MT_TRY(end(d, number, SWP_FAILED, "its metric was not a finite number"));
         else
@@ -240,9 +237,7 @@ static mt_status on_slot_down(struct swp_driver *d, const struct swp_event *ev)
     struct swp_slot *slot = &d->slots[ev->slot];
     const char      *why = slot->killed ? slot->killed : ev->text;
     bool             was_up = slot->state == SWP_SLOT_UP || slot->count > 0, is_ours = slot->killed != NULL;
-    d->up -= slot->state == SWP_SLOT_UP;
-    d->live--;
-    slot->state = SWP_SLOT_NONE;
+    swp_slot_set_state(d, ev->slot, SWP_SLOT_NONE);
     slot->killed = NULL;
     slot->is_returning = false;
     slot->bad_starts = was_up ? 0 : slot->bad_starts + 1;
@@ -251,7 +246,7 @@ static mt_status on_slot_down(struct swp_driver *d, const struct swp_event *ev)
         slot_drop(d, number);
         MT_TRY(wait_again(d, number));
     }
-    if (slot->count == 1 && d->is_leaving) {
+    if (slot->count == 1 && d->state == SWP_DRIVER_LEAVING) {
         int64_t number = slot->queue[0];
         slot_drop(d, number);
         MT_TRY(wait_again(d, number));
@@ -337,7 +332,7 @@ static mt_status surplus_drop(struct swp_driver *d)
 static mt_status on_control(struct swp_driver *d, const struct swp_event *ev)
 {
     if (ev->code == SWP_CONTROL_STOP) { /* noted for those who look at the sweep; a resumed one does not heed it */
-        if (!d->is_leaving)
+        if (d->state != SWP_DRIVER_LEAVING)
             MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = ev->code}, NULL));
         leave(d);
         return mt_ok();
@@ -366,8 +361,21 @@ static mt_status time_look(struct swp_driver *d, const struct swp_slot *slot)
     return on_control(d, &(struct swp_event){.kind = SWP_EV_CONTROL, .code = SWP_CONTROL_STOP_TRIAL, .step = slot->queue[0]});
 }
 
+/* While nothing is taken from trials their time stands still: who could not report is not silent. */
+static void on_hold(struct swp_driver *d, bool begins)
+{
+    for (int i = 0; i < d->config.slots && d->is_held && !begins; i++) {
+        d->slots[i].began_ns += d->now_ns - d->held_ns;
+        d->slots[i].heard_ns += d->now_ns - d->held_ns;
+    }
+    d->is_held = begins;
+    d->held_ns = d->now_ns;
+}
+
 static mt_status on_tick(struct swp_driver *d)
 {
+    if (d->is_held)
+        return mt_ok();
     for (int i = 0; i < d->config.slots; i++) {
         const struct swp_slot *slot = &d->slots[i];
         if (slot->state != SWP_SLOT_UP || slot->count == 0)
@@ -408,9 +416,8 @@ static mt_status on_event(struct swp_driver *d, const struct swp_event *ev)
     case SWP_EV_SLOT_UP:
         if (d->slots[ev->slot].state != SWP_SLOT_STARTING)
             return mt_ok();
-        d->slots[ev->slot].state = SWP_SLOT_UP;
+        swp_slot_set_state(d, ev->slot, SWP_SLOT_UP);
         d->slots[ev->slot].bad_starts = 0;
-        d->up++;
         return mt_ok();
     case SWP_EV_SLOT_DOWN: return d->slots[ev->slot].state == SWP_SLOT_NONE ? mt_ok() : on_slot_down(d, ev);
     case SWP_EV_REPORT: return is_fresh(d, ev) ? on_report(d, ev) : mt_ok();
@@ -430,6 +437,7 @@ static mt_status on_event(struct swp_driver *d, const struct swp_event *ev)
     case SWP_EV_CLONED: return on_cloned(d, ev);
     case SWP_EV_CONTROL: return on_control(d, ev);
     case SWP_EV_ROOM: d->is_full = ev->code == 0; return mt_ok();
+    case SWP_EV_HOLD: on_hold(d, ev->code != 0); return mt_ok();
     case SWP_EV_BROKEN:
         give_up(d, mt_error(ev->code, 0, "write the journal"), ev->text);
         leave(d);
@@ -496,11 +504,9 @@ static mt_status schedule_one(struct swp_driver *d, bool *out_more)
     case SWP_WAIT: return mt_ok();
     case SWP_START: return d->trials.count < swp_driver_limit(d) ? suggest(d, out_more) : mt_ok();
     case SWP_RESUME:
-        d->paused--;
         *out_more = true;
         return record(d, (struct swp_record){.kind = SWP_REC_RESUME, .trial = (int64_t)a.trial}, NULL);
     case SWP_DROP:
-        d->paused--;
         *out_more = true;
         return end(d, (int64_t)a.trial, trial_at(d, (int64_t)a.trial)->has_value ? SWP_PRUNED : SWP_DROPPED, NULL);
     case SWP_CLONE:
@@ -546,11 +552,10 @@ static mt_status start(struct swp_driver *d, int index, int64_t number)
     if (slot->count == 0)
         slot->began_ns = slot->heard_ns = d->now_ns;
     slot->queue[slot->count++] = number;
-    t->state = SWP_TRIAL_RUNNING;
     t->slot = index;
+    swp_trial_set_state(d, number, SWP_TRIAL_RUNNING);
     t->run = ++d->runs;
     t->has_saved = false;
-    d->running++;
     return order(d, &(struct swp_order){.kind = SWP_ORDER_START,
                                         .slot = index,
                                         .trial = number,
@@ -603,8 +608,7 @@ static mt_status hire(struct swp_driver *d)
     for (int i = 0; i < d->config.slots && d->live < wanted; i++) {
         if (d->slots[i].state != SWP_SLOT_NONE)
             continue;
-        d->slots[i].state = SWP_SLOT_STARTING;
-        d->live++;
+        swp_slot_set_state(d, i, SWP_SLOT_STARTING);
         MT_TRY(order(d, &(struct swp_order){.kind = SWP_ORDER_HIRE, .slot = i}));
     }
     return mt_ok();
@@ -632,10 +636,8 @@ static bool has_work(const struct swp_driver *d)
 static mt_status drop_paused(struct swp_driver *d)
 {
     for (size_t i = 0; i < d->trials.count && d->paused; i++)
-        if (d->trials.data[i].state == SWP_TRIAL_PAUSED) {
-            d->paused--;
+        if (d->trials.data[i].state == SWP_TRIAL_PAUSED)
             MT_TRY(end(d, (int64_t)i, d->trials.data[i].has_value ? SWP_PRUNED : SWP_DROPPED, NULL));
-        }
     return mt_ok();
 }
 
@@ -673,21 +675,21 @@ static mt_status go_on(struct swp_driver *d)
 
 static mt_status advance(struct swp_driver *d)
 {
-    if (!d->is_leaving)
+    if (d->state == SWP_DRIVER_OPEN)
         MT_TRY(go_on(d));
-    if (!d->is_leaving || d->is_done)
+    if (d->state != SWP_DRIVER_LEAVING)
         return mt_ok();
     for (int i = 0; i < d->config.slots; i++)
         MT_TRY(slot_kill(d, i, "the sweep ends"));
     if (d->live > 0 || (d->durable < d->seq && !d->error.code))
         return mt_ok();
-    d->is_done = true;
+    swp_driver_set_state(d, SWP_DRIVER_DONE);
     return order(d, &(struct swp_order){.kind = SWP_ORDER_DONE});
 }
 
 mt_status swp_driver_step(struct swp_driver *d, const struct swp_event *ev)
 {
-    if (d->is_done)
+    if (d->state == SWP_DRIVER_DONE)
         return mt_ok();
     d->now_ns = ev->now_ns;
     MT_TRY(on_event(d, ev));
@@ -753,15 +755,15 @@ mt_status swp_driver_replay(struct swp_driver *d, const struct swp_record *r)
 mt_status swp_driver_open(struct swp_driver *d, int64_t now_ns)
 {
     d->opened_ns = d->now_ns = now_ns;
-    d->is_open = true;
+    swp_driver_set_state(d, SWP_DRIVER_OPEN);
     d->ready_head = d->ready.count = 0; /* in order of their numbers, however they came to wait */
     for (size_t i = 0; i < d->trials.count; i++) {
-        struct swp_trial *t = &d->trials.data[i];
+        const struct swp_trial *t = &d->trials.data[i];
         if (t->state == SWP_TRIAL_ENDED)
             continue;
-        t->state = t->verdict == SWP_PAUSE ? SWP_TRIAL_PAUSED : SWP_TRIAL_WAITING;
-        d->paused += t->state == SWP_TRIAL_PAUSED;
-        if (t->state == SWP_TRIAL_WAITING)
+        if (t->verdict == SWP_PAUSE)
+            swp_trial_set_state(d, (int64_t)i, SWP_TRIAL_PAUSED);
+        else
             MT_TRY(mt_vec_push(&d->ready, (int64_t)i));
     }
     if (d->asked_limit > d->config.limit) /* the user's newest word is more than what was asked for from outside before */

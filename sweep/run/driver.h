@@ -13,6 +13,12 @@
  *                         ^  ^--- FAIL, slot down ---'  '--- PAUSE ---> PAUSED
  *                         '------------------ RESUME ---------------------'
  *
+ * A slot, and the driver itself (states.c has the tables, and is the only file that sets a state):
+ *
+ *   NONE --HIRE--> STARTING --SLOT_UP--> UP --KILL--> DYING          REPLAYING --open--> OPEN --is over, or STOP--> LEAVING
+ *     ^                '--KILL--> DYING     '            |                                  DONE <--no slot is left----'
+ *     '------------------- SLOT_DOWN --------------------'
+ *
  * Before an effect, the record: a trial starts when its SUGGEST (RESUME, FAIL) is durable, a STOP or PAUSE is told when the
  * report that caused it is. CONTINUE is told at once: whatever dies, it changes nothing. A state that a trial saves is published
  * (becomes what a later run of this trial loads) behind the report that follows it, so that a trial which goes on from it has
@@ -45,7 +51,8 @@ enum swp_event_kind {
     SWP_EV_CLONED,    /* code: whether the state could be copied */
     SWP_EV_CONTROL,   /* code, step */
     SWP_EV_ROOM,      /* code 0: the journal's disk is full, no trial is begun; 1: it has room again */
-    SWP_EV_BROKEN,    /* the journal takes nothing any more; code, text */
+    SWP_EV_HOLD, /* code 1: so much waits for the disk that nothing is taken from trials; 0: it is again. Their time stands still */
+    SWP_EV_BROKEN, /* the journal takes nothing any more; code, text */
 };
 struct swp_event {
     enum swp_event_kind kind;
@@ -83,6 +90,7 @@ struct swp_order {
     struct swp_record   record;
 };
 
+/* Drawn above. */
 enum swp_trial_state { SWP_TRIAL_WAITING, SWP_TRIAL_RUNNING, SWP_TRIAL_PAUSED, SWP_TRIAL_ENDED };
 struct swp_trial {
     char    *params;           /* JSON */
@@ -108,6 +116,8 @@ struct swp_slot {
     int64_t             began_ns, heard_ns; /* of the trial that runs */
     const char         *killed;             /* why we kill it; NULL: we don't */
 };
+
+enum swp_driver_state { SWP_DRIVER_REPLAYING, SWP_DRIVER_OPEN, SWP_DRIVER_LEAVING, SWP_DRIVER_DONE };
 
 /* Where points come from: a sampler of ours, or another program. */
 struct swp_source {
@@ -145,23 +155,25 @@ struct swp_driver {
     MT_VEC(struct swp_held) held;
     size_t held_head;
     MT_VEC(struct swp_order) orders; /* for the shell, which takes them and empties it */
-    struct swp_slot *slots;
-    uint64_t         seq, durable, told, asked_limit;
-    uint32_t         runs;
-    double           base_s; /* of former drivers */
-    int64_t          opened_ns, now_ns;
-    double           trial_ns;   /* a trial's usual time; 0: not known */
-    bool             is_cloning; /* a CLONE is under way */
-    struct swp_point clone;      /* its new point */
-    int64_t          clone_from;
-    uint64_t         running, paused, completed, pruned, failed, dropped, retried, reports;
-    int64_t          best_trial, best_step; /* -1: none */
-    double           best;
-    bool             is_open, is_paused, is_full, wants_over, is_over, is_time_up, is_leaving, is_done;
-    double           asked_time_s; /* by this driver; 0: no limit */
-    int              live, up;     /* slots that are not NONE; that are UP */
-    mt_status        error;        /* why it ends before it is done */
-    char             text[MT_ERROR_BYTES_MAX], message[MT_ERROR_BYTES_MAX], first_failure[MT_ERROR_BYTES_MAX];
+    struct swp_slot      *slots;
+    uint64_t              seq, durable, told, asked_limit;
+    uint32_t              runs;
+    double                base_s; /* of former drivers */
+    int64_t               opened_ns, now_ns;
+    double                trial_ns;   /* a trial's usual time; 0: not known */
+    bool                  is_cloning; /* a CLONE is under way */
+    struct swp_point      clone;      /* its new point */
+    int64_t               clone_from;
+    uint64_t              running, paused, completed, pruned, failed, dropped, retried, reports;
+    int64_t               best_trial, best_step; /* -1: none */
+    double                best;
+    enum swp_driver_state state;
+    bool                  is_paused, is_full, is_held, wants_over, is_over, is_time_up;
+    int64_t               held_ns;      /* is_held: since when */
+    double                asked_time_s; /* by this driver; 0: no limit */
+    int                   live, up;     /* slots that are not NONE; that are UP */
+    mt_status             error;        /* why it ends before it is done */
+    char                  text[MT_ERROR_BYTES_MAX], message[MT_ERROR_BYTES_MAX], first_failure[MT_ERROR_BYTES_MAX];
 };
 
 MT_MUST_USE mt_status swp_driver_init(struct swp_driver *d, const struct swp_driver_config *config);
@@ -184,6 +196,11 @@ static inline bool swp_driver_waits_for_disk(const struct swp_driver *d)
 {
     return d->durable < d->seq;
 }
+
+/* states.c: the only places where these states change; each change must be in its table, and the counts follow it. */
+void swp_trial_set_state(struct swp_driver *d, int64_t number, enum swp_trial_state next);
+void swp_slot_set_state(struct swp_driver *d, int index, enum swp_slot_state next);
+void swp_driver_set_state(struct swp_driver *d, enum swp_driver_state next);
 
 /* apply.c: changes what lasts, as the record says. `point`: of SUGGEST and CLONE; NULL: read it from the text. */
 MT_MUST_USE mt_status swp_driver_apply(struct swp_driver *d, const struct swp_record *record, const struct swp_point *point);

@@ -155,6 +155,8 @@ static mt_status words_look(struct run *r)
 {
     for (size_t i = 0; i < r->news.words.count; i++) {
         const struct swp_word *word = &r->news.words.data[i];
+        if (word->what == SWP_CONTROL_STOP && !r->stop_ns)
+            r->stop_ns = mt_now_ns();
         MT_TRY(
             step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = mt_now_ns(), .code = word->what, .step = word->value}));
         MT_TRY(swp_journal_heeded(r->journal, word->id));
@@ -175,6 +177,15 @@ static mt_status room_look(struct run *r, int64_t now_ns)
     return step(r, &(struct swp_event){.kind = SWP_EV_ROOM, .now_ns = now_ns, .trial = -1, .code = !r->news.is_full});
 }
 
+/* So much waits for the disk that trials are to wait with what they say. Not at the end, when they are killed. */
+static mt_status hold_look(struct run *r, int64_t now_ns)
+{
+    bool holds = r->news.is_behind && r->driver.state == SWP_DRIVER_OPEN;
+    if (holds == r->driver.is_held)
+        return mt_ok();
+    return step(r, &(struct swp_event){.kind = SWP_EV_HOLD, .now_ns = now_ns, .trial = -1, .code = holds});
+}
+
 static mt_status news_look(struct run *r)
 {
     struct swp_event ev = {.now_ns = mt_now_ns(), .trial = -1};
@@ -192,6 +203,7 @@ static mt_status news_look(struct run *r)
     }
     MT_TRY(words_look(r));
     MT_TRY(room_look(r, ev.now_ns));
+    MT_TRY(hold_look(r, ev.now_ns));
     if (r->news.failed.code == 0 || r->is_broken)
         return mt_ok();
     r->is_broken = true;
@@ -256,7 +268,7 @@ static void progress_show(struct run *r, int64_t now_ns, bool is_last)
     bool stops = r->opts->progress(r->opts->user, &p);
     if (stops && !r->stop_ns)
         r->stop_ns = now_ns;
-    if (stops && !d->is_leaving)
+    if (stops && d->state == SWP_DRIVER_OPEN)
         (void)!step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = now_ns, .code = SWP_CONTROL_STOP}).code;
     r->driver.message[0] = 0;
 }
@@ -267,7 +279,10 @@ static mt_status loop(struct run *r)
     while (st.code == 0 && !r->is_done) {
         bool waits = swp_driver_waits_for_disk(&r->driver);
         swp_crew_send(&r->crew);
-        st = swp_crew_look(&r->crew, waits ? MT_SWEEP_DISK_LOOK_MS : MT_SWEEP_TICK_MS, on_news_of_crew, r);
+        if (r->driver.is_held)
+            mt_sleep_ms(r->news.is_full ? MT_SWEEP_ROOM_MS : MT_SWEEP_DISK_LOOK_MS);
+        else
+            st = swp_crew_look(&r->crew, waits ? MT_SWEEP_DISK_LOOK_MS : MT_SWEEP_TICK_MS, on_news_of_crew, r);
         int64_t now = mt_now_ns();
         if (st.code == 0)
             st = news_look(r);

@@ -538,7 +538,18 @@ static int stop_when_full(void *user, const manta_sweep_progress *p)
     return *full;
 }
 
-/* Waits for room, says so, and goes on; who stops it while it waits is not kept. */
+static int tell_when_full(void *user, const manta_sweep_progress *p)
+{
+    manta_error e;
+    int        *full = user;
+    if (*full || !p->message || !strstr(p->message, "disk is full"))
+        return 0;
+    CHECK_CODE(manta_sweep_tell(storage, "mine", MANTA_SWEEP_STOP, 0, &e), MANTA_OK, &e);
+    *full = 1;
+    return 0;
+}
+
+/* Waits for room, says so, and goes on; who stops it while it waits is not kept, nor is who does so from outside. */
 static void full_disk(void)
 {
     struct rlimit      before, small;
@@ -555,10 +566,16 @@ static void full_disk(void)
     o.user = &is_full;
     CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_EDISK_FULL, &e);
     CHECK_SAYS(e.message, "disk is full");
+    small.rlim_cur += 64 * 1024; /* room to begin, and no more */
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    is_full = 0;
+    o.progress = tell_when_full;
+    CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_EDISK_FULL, &e);
+    CHECK_EQ(is_full, 1);
     struct relief relief = {.before = before};
     o.progress = relieve;
     o.user = &relief;
-    small.rlim_cur += 64 * 1024; /* room to begin, and no more */
+    small.rlim_cur += 64 * 1024;
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
     CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_OK, &e); /* what was in the journal is kept */
     CHECK_EQ(relief.full, 1);

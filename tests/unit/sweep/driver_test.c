@@ -506,6 +506,104 @@ static void time_is_up(void **state)
     world_fini(&w);
 }
 
+/* ---- states ---- */
+
+static char refused[160];
+static int  refusals;
+static void refusal_note(const char *expr, const char *file, int line)
+{
+    (void)file, (void)line;
+    if (refusals++ == 0)
+        snprintf(refused, sizeof refused, "%s", expr);
+}
+
+/* What a change of state that is planted comes to. The state is put back. */
+static const char *planted_trial(struct swp_driver *d, int64_t number, enum swp_trial_state from, int slot, enum swp_trial_state to)
+{
+    struct swp_trial kept = d->trials.data[number];
+    uint64_t         running = d->running, paused = d->paused;
+    refused[0] = 0;
+    refusals = 0;
+    d->trials.data[number].state = (uint8_t)from;
+    d->trials.data[number].slot = slot;
+    mt_assert_set_hook(refusal_note);
+    swp_trial_set_state(d, number, to);
+    mt_assert_set_hook(NULL);
+    d->trials.data[number] = kept;
+    d->running = running, d->paused = paused;
+    return refused;
+}
+
+static const char *planted_slot(struct swp_driver *d, enum swp_slot_state from, enum swp_slot_state to)
+{
+    struct swp_slot kept = d->slots[0];
+    int             live = d->live, up = d->up;
+    refused[0] = 0;
+    refusals = 0;
+    d->slots[0].state = from;
+    mt_assert_set_hook(refusal_note);
+    swp_slot_set_state(d, 0, to);
+    mt_assert_set_hook(NULL);
+    d->slots[0] = kept;
+    d->live = live, d->up = up;
+    return refused;
+}
+
+static void a_state_follows_only_what_its_table_says(void **state)
+{
+    static struct world w;
+    struct swp_driver  *d = &w.driver;
+    (void)state;
+    w = (struct world){.sampler = "random", .scheduler = "fifo"};
+    world_run(&w, 3);
+    assert_string_equal(planted_trial(d, 0, SWP_TRIAL_WAITING, 0, SWP_TRIAL_RUNNING), "");
+    assert_string_equal(planted_trial(d, 0, SWP_TRIAL_ENDED, 0, SWP_TRIAL_RUNNING), "trial: ENDED -> RUNNING is no transition");
+    assert_string_equal(planted_trial(d, 0, SWP_TRIAL_PAUSED, 0, SWP_TRIAL_RUNNING), "trial: PAUSED -> RUNNING is no transition");
+    assert_non_null(strstr(planted_trial(d, 0, SWP_TRIAL_WAITING, -1, SWP_TRIAL_RUNNING), "slot >= 0")); /* runs nowhere */
+    assert_non_null(strstr(planted_trial(d, 0, SWP_TRIAL_RUNNING, 1, SWP_TRIAL_ENDED), "slot >= 0"));    /* ended, and in a queue */
+    assert_string_equal(planted_slot(d, SWP_SLOT_NONE, SWP_SLOT_UP), "slot: NONE -> UP is no transition");
+    assert_string_equal(planted_slot(d, SWP_SLOT_DYING, SWP_SLOT_UP), "slot: DYING -> UP is no transition");
+    d->slots[0].count = 1; /* a process is hired where trials of the last one are */
+    assert_non_null(strstr(planted_slot(d, SWP_SLOT_NONE, SWP_SLOT_STARTING), "count == 0"));
+    d->slots[0].count = 0;
+    assert_int_equal(d->state, SWP_DRIVER_DONE);
+    mt_assert_set_hook(refusal_note);
+    refusals = 0;
+    swp_driver_set_state(d, SWP_DRIVER_OPEN);
+    mt_assert_set_hook(NULL);
+    assert_string_equal(refused, "sweep: DONE -> OPEN is no transition");
+    world_fini(&w);
+}
+
+/* Who could not report, since nothing was taken from him, is not silent: his time stands still. */
+static void a_held_trial_is_not_silent(void **state)
+{
+    static struct world w;
+    (void)state;
+    w = (struct world){.sampler = "random", .scheduler = "fifo"};
+    world_begin(&w, 6);
+    while (w.driver.running == 0)
+        world_step(&w);
+    struct swp_driver *d = &w.driver;
+    d->config.silent_s = 10;
+    int slot = 0;
+    while (d->slots[slot].state != SWP_SLOT_UP || d->slots[slot].count == 0)
+        slot++;
+    int64_t now = d->now_ns, heard = d->slots[slot].heard_ns;
+    assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_HOLD, .now_ns = now, .trial = -1, .code = 1}).code, 0);
+    now += 60 * 1000000000ll;
+    assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = now, .trial = -1}).code, 0);
+    assert_int_equal(d->slots[slot].state, SWP_SLOT_UP);
+    assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_HOLD, .now_ns = now, .trial = -1, .code = 0}).code, 0);
+    assert_int_equal(d->slots[slot].heard_ns, heard + 60 * 1000000000ll);
+    assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = now, .trial = -1}).code, 0);
+    assert_int_equal(d->slots[slot].state, SWP_SLOT_UP);
+    now += 60 * 1000000000ll;
+    assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = now, .trial = -1}).code, 0);
+    assert_int_equal(d->slots[slot].state, SWP_SLOT_DYING); /* now he is */
+    world_fini(&w);
+}
+
 static void random_fifo(void **state)
 {
     (void)state;
@@ -556,10 +654,20 @@ static void pbt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_fifo),    cmocka_unit_test(tpe_in_order), cmocka_unit_test(gp_in_order),
-        cmocka_unit_test(tpe_fifo),       cmocka_unit_test(median),       cmocka_unit_test(asha),
-        cmocka_unit_test(asha_promote),   cmocka_unit_test(hyperband),    cmocka_unit_test(pbt),
-        cmocka_unit_test(fewer_and_more), cmocka_unit_test(time_is_up),   cmocka_unit_test(one_at_a_time_sees_all),
+        cmocka_unit_test(random_fifo),
+        cmocka_unit_test(tpe_in_order),
+        cmocka_unit_test(gp_in_order),
+        cmocka_unit_test(tpe_fifo),
+        cmocka_unit_test(median),
+        cmocka_unit_test(asha),
+        cmocka_unit_test(asha_promote),
+        cmocka_unit_test(hyperband),
+        cmocka_unit_test(pbt),
+        cmocka_unit_test(fewer_and_more),
+        cmocka_unit_test(time_is_up),
+        cmocka_unit_test(one_at_a_time_sees_all),
+        cmocka_unit_test(a_state_follows_only_what_its_table_says),
+        cmocka_unit_test(a_held_trial_is_not_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,13 @@
 #include "tests/plug/plug.h"
 #include "tests/unit/sweep/test.h"
 
+#include "core/base/clock.h"
+
 #include <errno.h>
+#include <signal.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,11 +158,104 @@ static void the_plug_forgets_what_was_not_synced(void **state)
     close(top);
 }
 
+/* ---- a disk that is full ---- */
+
+static void disk_fill(rlim_t bytes)
+{
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes; /* no file of this process grows beyond */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* Looks for news until it is so, for at most 20 s. Returns the words that came meanwhile. */
+static int news_until(struct swp_journal *j, struct swp_news *news, bool is_full, bool is_behind, uint64_t durable)
+{
+    int words = 0;
+    for (int64_t until = mt_now_ns() + 20 * 1000000000ll; mt_now_ns() < until; mt_sleep_ms(10)) {
+        swp_journal_news(j, news);
+        for (size_t i = 0; i < news->words.count; i++)
+            words += news->words.data[i].what == SWP_CONTROL_STOP;
+        if (news->is_full == is_full && news->is_behind == is_behind && news->durable >= durable)
+            return words;
+    }
+    fail_msg("full %d, behind %d, durable %llu", news->is_full, news->is_behind, (unsigned long long)news->durable);
+    return words;
+}
+
+/* What waits for room is bounded: from a limit on the journal says that it is behind. All of it is written when there is room. */
+static void a_full_disk_holds_the_caller(void **state)
+{
+    struct swp_news     news = {0};
+    uint64_t            seq = 0, most = SWP_JOURNAL_BYTES_MAX / TEXT_SIZE + 1, count = 0;
+    struct swp_record   r;
+    struct swp_journal *j = journal_open(folder, true);
+    (void)state;
+    assert_ok(swp_journal_set(j, "seed", "61"));
+    assert_ok(swp_journal_start(j));
+    disk_fill(256 * 1024);
+    while (seq < most / 2)
+        r = record_of(++seq), assert_ok(swp_journal_push(j, &r));
+    assert_int_equal(news_until(j, &news, true, false, 0), 0);
+    while (seq < most)
+        r = record_of(++seq), assert_ok(swp_journal_push(j, &r));
+    (void)news_until(j, &news, true, true, 0);
+    disk_fill(RLIM_INFINITY);
+    (void)news_until(j, &news, false, false, seq);
+    assert_ok(news.failed);
+    swp_journal_close(j);
+    j = journal_open(folder, false);
+    assert_ok(swp_journal_read(j, record_check, &count));
+    assert_int_equal(count, seq);
+    swp_journal_close(j);
+    mt_vec_fini(&news.copies);
+    mt_vec_fini(&news.words);
+}
+
+/* Who stops a sweep whose disk is full is heard, though the disk has no room for his word. The next driver does not heed it. */
+static void a_full_disk_hears_a_stop(void **state)
+{
+    char                text[MT_ERROR_BYTES_MAX], path[256];
+    struct swp_news     news = {0};
+    uint64_t            seq = 0;
+    struct swp_journal *j = journal_open(folder, true);
+    (void)state;
+    assert_ok(swp_journal_set(j, "seed", "61"));
+    assert_ok(swp_journal_start(j));
+    disk_fill(256 * 1024);
+    while (seq < ROUND_RECORDS) {
+        struct swp_record r = record_of(++seq);
+        assert_ok(swp_journal_push(j, &r));
+    }
+    (void)news_until(j, &news, true, false, 0);
+    disk_fill(0); /* not a row fits */
+    assert_code(swp_journal_tell(folder, SWP_CONTROL_TRIALS, 5, text), MT_EDISK_FULL);
+    assert_ok(swp_journal_tell(folder, SWP_CONTROL_STOP, 0, text));
+    snprintf(path, sizeof path, "%s/stop", folder);
+    assert_int_equal(access(path, F_OK), 0);
+    mt_sleep_ms(300);
+    assert_int_equal(news_until(j, &news, true, false, 0), 1); /* once */
+    mt_sleep_ms(300);
+    assert_int_equal(news_until(j, &news, true, false, 0), 0);
+    swp_journal_give_up(j);
+    disk_fill(RLIM_INFINITY);
+    swp_journal_close(j);
+    j = journal_open(folder, true);
+    assert_ok(swp_journal_start(j));
+    assert_int_equal(access(path, F_OK), -1);
+    swp_journal_close(j);
+    mt_vec_fini(&news.copies);
+    mt_vec_fini(&news.words);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_plug_forgets_what_was_not_synced, place_make, place_remove),
         cmocka_unit_test_setup_teardown(what_is_durable_outlives_the_power, place_make, place_remove),
+        cmocka_unit_test_setup_teardown(a_full_disk_holds_the_caller, place_make, place_remove),
+        cmocka_unit_test_setup_teardown(a_full_disk_hears_a_stop, place_make, place_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
