@@ -111,8 +111,8 @@ static mt_status down(struct swp_seat *seat, struct swp_event *ev, const manta_e
     char text[MT_ERROR_BYTES_MAX + sizeof e->backtrace];
     snprintf(text, sizeof text, "%s%s%s", e->message, e->backtrace[0] ? "\n" : "", e->backtrace);
     ev->kind = SWP_EV_SLOT_DOWN;
-    ev->code = e->code == MANTA_ETASK && e->user_code ? e->user_code : e->code;
-    ev->text = text;
+    ev->down.code = e->code == MANTA_ETASK && e->user_code ? e->user_code : e->code;
+    ev->down.text = text;
     if (seat->actor && e->code != MANTA_EACTOR_DIED)
         manta_actor_kill(seat->actor, false);
     bury(seat);
@@ -126,19 +126,23 @@ static mt_status event_of(struct swp_event *ev, const struct swp_wire *m, swp_cr
              m->text.size ? (const char *)m->text.data : "");
     ev->trial = m->trial;
     ev->run = m->run;
-    ev->step = m->step;
-    ev->text = text[0] ? text : NULL;
     switch (m->kind) {
     case SWP_WIRE_REPORT:
         ev->kind = SWP_EV_REPORT;
-        ev->wants_answer = m->flags != 0;
-        memcpy(&ev->value, &m->number, sizeof ev->value);
+        ev->report.step = m->step;
+        ev->report.metric = text[0] ? text : NULL;
+        ev->report.wants_answer = m->flags != 0;
+        memcpy(&ev->report.value, &m->number, sizeof ev->report.value);
         break;
-    case SWP_WIRE_SAVED: ev->kind = SWP_EV_SAVED; break;
+    case SWP_WIRE_SAVED:
+        ev->kind = SWP_EV_SAVED;
+        ev->saved.step = m->step;
+        break;
     case SWP_WIRE_FINISHED:
         ev->kind = SWP_EV_FINISHED;
-        ev->code = (int32_t)m->number;
-        ev->is_final = (m->flags & SWP_FINISHED_FINAL) != 0;
+        ev->finished.code = (int32_t)m->number;
+        ev->finished.why = text[0] ? text : NULL;
+        ev->finished.is_final = (m->flags & SWP_FINISHED_FINAL) != 0;
         break;
     case SWP_WIRE_RETURNED: ev->kind = SWP_EV_RETURNED; break;
     default: return mt_ok();

@@ -193,10 +193,13 @@ static int64_t ask_from(const struct swp_driver *d, int64_t number)
 
 static mt_status answer(struct swp_driver *d, const struct swp_event *ev, enum swp_decision decision)
 {
-    struct swp_order o = {.kind = SWP_ORDER_ANSWER, .slot = ev->slot, .trial = ev->trial, .run = ev->run, .decision = decision};
-    o.ask_from = ask_from(d, ev->trial);
+    struct swp_order o = {.kind = SWP_ORDER_ANSWER,
+                          .slot = ev->slot,
+                          .trial = ev->trial,
+                          .run = ev->run,
+                          .answer = {decision, ask_from(d, ev->trial)}};
     if (decision == SWP_CONTINUE)
-        return ev->wants_answer ? order(d, &o) : mt_ok();
+        return ev->report.wants_answer ? order(d, &o) : mt_ok();
     return order_when_durable(d, &o);
 }
 
@@ -205,22 +208,22 @@ static mt_status on_report(struct swp_driver *d, const struct swp_event *ev)
     struct swp_trial *t = trial_at(d, ev->trial);
     struct swp_slot  *slot = &d->slots[ev->slot];
     slot->heard_ns = d->now_ns;
-    if (!ev->text && t->has_step && ev->step <= t->step)
+    if (!ev->report.metric && t->has_step && ev->report.step <= t->step)
         return answer(d, ev, (enum swp_decision)t->verdict);
     MT_TRY(record(d,
                   (struct swp_record){.kind = SWP_REC_REPORT,
                                       .trial = ev->trial,
-                                      .step = ev->step,
-                                      .value = ev->value,
+                                      .step = ev->report.step,
+                                      .value = ev->report.value,
                                       .code = (int32_t)((d->now_ns - slot->began_ns) / 1000000),
-                                      .text = ev->text},
+                                      .text = ev->report.metric},
                   NULL));
     t = trial_at(d, ev->trial);
-    if (t->has_saved && !ev->text) {
+    if (t->has_saved && !ev->report.metric) {
         t->has_saved = false;
         MT_TRY(order(d, &(struct swp_order){.kind = SWP_ORDER_PUBLISH, .trial = ev->trial, .run = ev->run}));
     }
-    return answer(d, ev, ev->text ? SWP_CONTINUE : (enum swp_decision)t->verdict);
+    return answer(d, ev, ev->report.metric ? SWP_CONTINUE : (enum swp_decision)t->verdict);
 }
 
 static mt_status on_finished(struct swp_driver *d, const struct swp_event *ev)
@@ -229,13 +232,13 @@ static mt_status on_finished(struct swp_driver *d, const struct swp_event *ev)
     double                 took = (double)(d->now_ns - slot->began_ns);
     /* With several in its queue, one message told of several ends: their time is shared by the average. */
     d->trial_ns = d->trial_ns > 0 ? d->trial_ns * 0.9 + took * 0.1 : took;
-    return attempt_end(d, ev->trial, ev->code, ev->text ? ev->text : "", ev->is_final);
+    return attempt_end(d, ev->trial, ev->finished.code, ev->finished.why ? ev->finished.why : "", ev->finished.is_final);
 }
 
 static mt_status on_slot_down(struct swp_driver *d, const struct swp_event *ev)
 {
     struct swp_slot *slot = &d->slots[ev->slot];
-    const char      *why = slot->killed ? slot->killed : ev->text;
+    const char      *why = slot->killed ? slot->killed : ev->down.text;
     bool             was_up = slot->state == SWP_SLOT_UP || slot->count > 0, is_ours = slot->killed != NULL;
     swp_slot_set_state(d, ev->slot, SWP_SLOT_NONE);
     slot->killed = NULL;
@@ -253,9 +256,9 @@ static mt_status on_slot_down(struct swp_driver *d, const struct swp_event *ev)
     } else if (slot->count == 1) {
         MT_TRY(attempt_end(d, slot->queue[0], MT_EWORKER_DIED, why, false));
     }
-    if (!is_ours && (ev->code == MT_EUNSCHEDULABLE || ev->code == MT_ENOFUNC || ev->code == MT_EENV ||
+    if (!is_ours && (ev->down.code == MT_EUNSCHEDULABLE || ev->down.code == MT_ENOFUNC || ev->down.code == MT_EENV ||
                      slot->bad_starts >= MT_SWEEP_STARTS_MAX)) {
-        give_up(d, mt_error(ev->code, 0, "start a trial's process"), ev->text);
+        give_up(d, mt_error(ev->down.code, 0, "start a trial's process"), ev->down.text);
         leave(d);
     }
     return mt_ok();
@@ -329,26 +332,27 @@ static mt_status surplus_drop(struct swp_driver *d)
     return mt_ok();
 }
 
-static mt_status on_control(struct swp_driver *d, const struct swp_event *ev)
+static mt_status on_control(struct swp_driver *d, int what, int64_t value)
 {
-    if (ev->code == SWP_CONTROL_STOP) { /* noted for those who look at the sweep; a resumed one does not heed it */
+    if (what == SWP_CONTROL_STOP) { /* noted for those who look at the sweep; a resumed one does not heed it */
         if (d->state != SWP_DRIVER_LEAVING)
-            MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = ev->code}, NULL));
+            MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = what}, NULL));
         leave(d);
         return mt_ok();
     }
-    if (ev->code < SWP_CONTROL_STOP || ev->code > SWP_CONTROL_TIME)
+    if (what < SWP_CONTROL_STOP || what > SWP_CONTROL_TIME)
         return mt_ok(); /* of a newer program */
-    MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = ev->code, .step = ev->step}, NULL));
-    if (ev->code == SWP_CONTROL_TRIALS)
+    MT_TRY(record(d, (struct swp_record){.kind = SWP_REC_CONTROL, .trial = -1, .code = what, .step = value}, NULL));
+    if (what == SWP_CONTROL_TRIALS)
         return surplus_drop(d);
-    if (ev->code != SWP_CONTROL_STOP_TRIAL || ev->step < 0 || ev->step >= (int64_t)d->trials.count)
+    if (what != SWP_CONTROL_STOP_TRIAL || value < 0 || value >= (int64_t)d->trials.count)
         return mt_ok();
-    struct swp_trial *t = trial_at(d, ev->step);
+    struct swp_trial *t = trial_at(d, value);
     if (t->state != SWP_TRIAL_RUNNING)
         return mt_ok();
     return order_when_durable(
-        d, &(struct swp_order){.kind = SWP_ORDER_ANSWER, .slot = t->slot, .trial = ev->step, .run = t->run, .decision = SWP_STOP});
+        d, &(struct swp_order){
+               .kind = SWP_ORDER_ANSWER, .slot = t->slot, .trial = value, .run = t->run, .answer = {.decision = SWP_STOP}});
 }
 
 /* Rules about time, for trials that report nothing just now. */
@@ -358,7 +362,7 @@ static mt_status time_look(struct swp_driver *d, const struct swp_slot *slot)
     d->wants_over = d->wants_over || what == SWP_STOP_SWEEP;
     if (what == SWP_STOP_NOTHING || trial_at(d, slot->queue[0])->verdict == SWP_STOP)
         return mt_ok();
-    return on_control(d, &(struct swp_event){.kind = SWP_EV_CONTROL, .code = SWP_CONTROL_STOP_TRIAL, .step = slot->queue[0]});
+    return on_control(d, SWP_CONTROL_STOP_TRIAL, slot->queue[0]);
 }
 
 /* While nothing is taken from trials their time stands still: who could not report is not silent. */
@@ -402,7 +406,7 @@ static mt_status on_cloned(struct swp_driver *d, const struct swp_event *ev)
                     (struct swp_record){.kind = SWP_REC_CLONE,
                                         .trial = ev->trial,
                                         .step = d->clone_from,
-                                        .code = ev->code,
+                                        .code = ev->cloned.is_done,
                                         .text = (const char *)text.data},
                     NULL);
     mt_buf_fini(&text);
@@ -433,13 +437,13 @@ static mt_status on_event(struct swp_driver *d, const struct swp_event *ev)
             return mt_ok();
         slot_drop(d, ev->trial);
         return wait_again(d, ev->trial);
-    case SWP_EV_DURABLE: return on_durable(d, ev->seq);
+    case SWP_EV_DURABLE: return on_durable(d, ev->durable.seq);
     case SWP_EV_CLONED: return on_cloned(d, ev);
-    case SWP_EV_CONTROL: return on_control(d, ev);
-    case SWP_EV_ROOM: d->is_full = ev->code == 0; return mt_ok();
-    case SWP_EV_HOLD: on_hold(d, ev->code != 0); return mt_ok();
+    case SWP_EV_CONTROL: return on_control(d, ev->control.what, ev->control.value);
+    case SWP_EV_ROOM: d->is_full = !ev->room.is_there; return mt_ok();
+    case SWP_EV_HOLD: on_hold(d, ev->hold.begins); return mt_ok();
     case SWP_EV_BROKEN:
-        give_up(d, mt_error(ev->code, 0, "write the journal"), ev->text);
+        give_up(d, mt_error(ev->broken.code, 0, "write the journal"), ev->broken.text);
         leave(d);
         return mt_ok();
     }
@@ -515,7 +519,7 @@ static mt_status schedule_one(struct swp_driver *d, bool *out_more)
         d->is_cloning = true;
         d->clone = a.point;
         d->clone_from = (int64_t)a.from;
-        return order(d, &(struct swp_order){.kind = SWP_ORDER_CLONE, .trial = (int64_t)a.trial, .from = (int64_t)a.from});
+        return order(d, &(struct swp_order){.kind = SWP_ORDER_CLONE, .trial = (int64_t)a.trial, .clone = {(int64_t)a.from}});
     }
     return mt_ok();
 }
@@ -556,12 +560,10 @@ static mt_status start(struct swp_driver *d, int index, int64_t number)
     swp_trial_set_state(d, number, SWP_TRIAL_RUNNING);
     t->run = ++d->runs;
     t->has_saved = false;
-    return order(d, &(struct swp_order){.kind = SWP_ORDER_START,
-                                        .slot = index,
-                                        .trial = number,
-                                        .run = t->run,
-                                        .ready_seq = t->ready_seq,
-                                        .ask_from = ask_from(d, number)});
+    return order(
+        d,
+        &(struct swp_order){
+            .kind = SWP_ORDER_START, .slot = index, .trial = number, .run = t->run, .start = {t->ready_seq, ask_from(d, number)}});
 }
 
 /* Fills the slots evenly: none gets a second trial before each has one. */
@@ -653,7 +655,7 @@ static mt_status go_on(struct swp_driver *d)
                                                                  .slot = i,
                                                                  .trial = d->slots[i].queue[k],
                                                                  .run = trial_at(d, d->slots[i].queue[k])->run,
-                                                                 .decision = SWP_STOP}));
+                                                                 .answer = {.decision = SWP_STOP}}));
     }
     MT_TRY(endings(d));
     while (more)

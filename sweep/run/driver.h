@@ -42,52 +42,96 @@
 enum swp_event_kind {
     SWP_EV_TICK,
     SWP_EV_SLOT_UP,
-    SWP_EV_SLOT_DOWN, /* text: why; code: EUNSCHEDULABLE ends the sweep */
-    SWP_EV_REPORT,    /* step, value; text: the other metric's name or NULL; wants_answer */
-    SWP_EV_SAVED,     /* a state has come, and is kept aside until PUBLISH */
-    SWP_EV_FINISHED,  /* code: the function's status; text: why it failed, with the end of its log; is_final: no retry helps */
-    SWP_EV_RETURNED,  /* the trial had not begun */
-    SWP_EV_DURABLE,   /* seq: all records up to it */
-    SWP_EV_CLONED,    /* code: whether the state could be copied */
-    SWP_EV_CONTROL,   /* code, step */
-    SWP_EV_ROOM,      /* code 0: the journal's disk is full, no trial is begun; 1: it has room again */
-    SWP_EV_HOLD, /* code 1: so much waits for the disk that nothing is taken from trials; 0: it is again. Their time stands still */
-    SWP_EV_BROKEN, /* the journal takes nothing any more; code, text */
+    SWP_EV_SLOT_DOWN, /* down */
+    SWP_EV_REPORT,    /* report */
+    SWP_EV_SAVED,     /* saved: a state has come, and is kept aside until PUBLISH */
+    SWP_EV_FINISHED,  /* finished */
+    SWP_EV_RETURNED,  /* the trial had not begun; -1: all have come back */
+    SWP_EV_DURABLE,   /* durable */
+    SWP_EV_CLONED,    /* cloned */
+    SWP_EV_CONTROL,   /* control */
+    SWP_EV_ROOM,      /* room */
+    SWP_EV_HOLD,      /* hold */
+    SWP_EV_BROKEN,    /* broken: the journal takes nothing any more */
 };
 struct swp_event {
     enum swp_event_kind kind;
-    int32_t             code;
     int64_t             now_ns;
-    int                 slot;
-    bool                wants_answer, is_final;
-    int64_t             trial;
-    uint32_t            run; /* of REPORT, SAVED, FINISHED, RETURNED: that of the START; others are stale and ignored */
-    uint64_t            seq;
-    int64_t             step;
-    double              value;
-    const char         *text; /* borrowed */
+    int                 slot;  /* that speaks, of SLOT_UP to RETURNED */
+    int64_t             trial; /* of REPORT to RETURNED, and CLONED */
+    uint32_t            run;   /* of REPORT to RETURNED: that of the START; others are stale and ignored */
+    union {                    /* texts are borrowed */
+        struct {
+            int32_t     code; /* EUNSCHEDULABLE ends the sweep */
+            const char *text; /* why */
+        } down;
+        struct {
+            int64_t     step;
+            double      value;
+            const char *metric; /* NULL: the sweep's */
+            bool        wants_answer;
+        } report;
+        struct {
+            int64_t step;
+        } saved;
+        struct {
+            int32_t     code;     /* the function's status */
+            const char *why;      /* it failed, with the end of its log; may be NULL */
+            bool        is_final; /* no retry helps */
+        } finished;
+        struct {
+            uint64_t seq; /* all records up to it */
+        } durable;
+        struct {
+            bool is_done; /* whether the state could be copied */
+        } cloned;
+        struct {
+            int     what; /* enum swp_control, or what a newer program means by it */
+            int64_t value;
+        } control;
+        struct {
+            bool is_there; /* else the journal's disk is full, and no trial is begun */
+        } room;
+        struct {
+            bool begins; /* so much waits for the disk that nothing is taken from trials; their time stands still until it ends */
+        } hold;
+        struct {
+            int32_t     code;
+            const char *text;
+        } broken;
+    };
 };
 
 enum swp_order_kind {
-    SWP_ORDER_HIRE,    /* slot */
-    SWP_ORDER_KILL,    /* slot; SLOT_DOWN follows */
-    SWP_ORDER_START,   /* slot, trial, run */
-    SWP_ORDER_ANSWER,  /* slot, trial, run, decision */
-    SWP_ORDER_RETURN,  /* slot: what it has not begun comes back */
+    SWP_ORDER_HIRE,
+    SWP_ORDER_KILL,    /* SLOT_DOWN follows */
+    SWP_ORDER_START,   /* start */
+    SWP_ORDER_ANSWER,  /* answer */
+    SWP_ORDER_RETURN,  /* what the slot has not begun comes back */
     SWP_ORDER_RECORD,  /* record */
-    SWP_ORDER_PUBLISH, /* trial, run: what it saved last is its state, once all records before are durable */
-    SWP_ORDER_CLONE,   /* trial, from: copy the state; CLONED follows */
+    SWP_ORDER_PUBLISH, /* what the trial saved last is its state, once all records before are durable */
+    SWP_ORDER_CLONE,   /* clone: copy the state; CLONED follows */
     SWP_ORDER_DONE,    /* the last one */
 };
 struct swp_order {
     enum swp_order_kind kind;
-    int                 slot;
-    int64_t             trial, from;
-    uint32_t            run;
-    enum swp_decision   decision;
-    uint64_t            ready_seq; /* START */
-    int64_t             ask_from;  /* START, ANSWER: reports from this step on wait for an answer */
-    struct swp_record   record;
+    int                 slot;  /* of HIRE to RETURN */
+    int64_t             trial; /* of START, ANSWER, RECORD, PUBLISH, CLONE */
+    uint32_t            run;   /* of START, ANSWER, PUBLISH */
+    union {
+        struct {
+            uint64_t ready_seq;
+            int64_t  ask_from; /* reports from this step on wait for an answer */
+        } start;
+        struct {
+            enum swp_decision decision;
+            int64_t           ask_from;
+        } answer;
+        struct swp_record record;
+        struct {
+            int64_t from; /* the other trial */
+        } clone;
+    };
 };
 
 /* Drawn above. */

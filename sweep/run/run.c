@@ -44,8 +44,8 @@ static mt_status start(struct run *r, const struct swp_order *o)
                                  .trial = o->trial,
                                  .run = o->run,
                                  .flags = t->failures,
-                                 .ready_seq = o->ready_seq,
-                                 .ask_from = o->ask_from,
+                                 .ready_seq = o->start.ready_seq,
+                                 .ask_from = o->start.ask_from,
                                  .number = mt_rng_next(&rng),
                                  .text = mt_view_text(t->params)};
     if (r->has_states && swp_state_read(r->plan.folder, o->trial, &m.step, &state).code == 0)
@@ -77,12 +77,12 @@ static mt_status order_do(struct run *r, struct swp_order *o)
                               &(struct swp_wire){.kind = SWP_WIRE_ANSWER,
                                                  .trial = o->trial,
                                                  .run = o->run,
-                                                 .flags = (uint32_t)o->decision,
-                                                 .ask_from = o->ask_from});
+                                                 .flags = (uint32_t)o->answer.decision,
+                                                 .ask_from = o->answer.ask_from});
     case SWP_ORDER_RETURN: return swp_crew_write(&r->crew, o->slot, &(struct swp_wire){.kind = SWP_WIRE_RETURN});
     case SWP_ORDER_RECORD: return record_do(r, o);
     case SWP_ORDER_PUBLISH: return swp_journal_publish(r->journal, o->trial, o->run);
-    case SWP_ORDER_CLONE: return swp_journal_clone(r->journal, o->trial, o->from);
+    case SWP_ORDER_CLONE: return swp_journal_clone(r->journal, o->trial, o->clone.from);
     case SWP_ORDER_DONE: r->is_done = true; return mt_ok();
     }
     return mt_error(MT_EINTERNAL, 0, "an order of no kind");
@@ -123,8 +123,8 @@ static mt_status slot_left(struct run *r, struct swp_event *ev)
     swp_crew_ends(&r->crew, ev->slot, path);
     MT_TRY(swp_ends_read(path, ev->slot, on_left, r));
     swp_ends_tail(path, tail, sizeof tail);
-    snprintf(text, sizeof text, "%s%s%s", ev->text ? ev->text : "", tail[0] ? "; it printed last: " : "", tail);
-    ev->text = text;
+    snprintf(text, sizeof text, "%s%s%s", ev->down.text ? ev->down.text : "", tail[0] ? "; it printed last: " : "", tail);
+    ev->down.text = text;
     return step(r, ev);
 }
 
@@ -146,7 +146,7 @@ static mt_status on_news_of_crew(void *user, struct swp_event *ev, mt_view state
         mt_buf bytes = {0};
         MT_TRY(mt_buf_append(&bytes, state.data, state.size));
         r->has_states = true;
-        MT_TRY(swp_journal_save(r->journal, ev->trial, ev->run, ev->step, &bytes));
+        MT_TRY(swp_journal_save(r->journal, ev->trial, ev->run, ev->saved.step, &bytes));
     }
     return step(r, ev);
 }
@@ -157,8 +157,7 @@ static mt_status words_look(struct run *r)
         const struct swp_word *word = &r->news.words.data[i];
         if (word->what == SWP_CONTROL_STOP && !r->stop_ns)
             r->stop_ns = mt_now_ns();
-        MT_TRY(
-            step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = mt_now_ns(), .code = word->what, .step = word->value}));
+        MT_TRY(step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = mt_now_ns(), .control = {word->what, word->value}}));
         MT_TRY(swp_journal_heeded(r->journal, word->id));
     }
     return mt_ok();
@@ -174,7 +173,7 @@ static mt_status room_look(struct run *r, int64_t now_ns)
     snprintf(r->driver.message, sizeof r->driver.message, "%.300s: %s", r->plan.folder,
              r->news.is_full ? "the disk is full: make room; until then nothing is begun, and what is reported waits"
                              : "there is room again, and all of it is written");
-    return step(r, &(struct swp_event){.kind = SWP_EV_ROOM, .now_ns = now_ns, .trial = -1, .code = !r->news.is_full});
+    return step(r, &(struct swp_event){.kind = SWP_EV_ROOM, .now_ns = now_ns, .trial = -1, .room = {!r->news.is_full}});
 }
 
 /* So much waits for the disk that trials are to wait with what they say. Not at the end, when they are killed. */
@@ -183,7 +182,7 @@ static mt_status hold_look(struct run *r, int64_t now_ns)
     bool holds = r->news.is_behind && r->driver.state == SWP_DRIVER_OPEN;
     if (holds == r->driver.is_held)
         return mt_ok();
-    return step(r, &(struct swp_event){.kind = SWP_EV_HOLD, .now_ns = now_ns, .trial = -1, .code = holds});
+    return step(r, &(struct swp_event){.kind = SWP_EV_HOLD, .now_ns = now_ns, .trial = -1, .hold = {holds}});
 }
 
 static mt_status news_look(struct run *r)
@@ -192,13 +191,13 @@ static mt_status news_look(struct run *r)
     swp_journal_news(r->journal, &r->news);
     if (r->news.durable > r->driver.durable) {
         ev.kind = SWP_EV_DURABLE;
-        ev.seq = r->news.durable;
+        ev.durable.seq = r->news.durable;
         MT_TRY(step(r, &ev));
     }
     for (size_t i = 0; i < r->news.copies.count; i++) {
         ev.kind = SWP_EV_CLONED;
         ev.trial = r->news.copies.data[i].trial;
-        ev.code = r->news.copies.data[i].is_done;
+        ev.cloned.is_done = r->news.copies.data[i].is_done;
         MT_TRY(step(r, &ev));
     }
     MT_TRY(words_look(r));
@@ -208,8 +207,8 @@ static mt_status news_look(struct run *r)
         return mt_ok();
     r->is_broken = true;
     ev.kind = SWP_EV_BROKEN;
-    ev.code = r->news.failed.code;
-    ev.text = swp_journal_text(r->journal);
+    ev.broken.code = r->news.failed.code;
+    ev.broken.text = swp_journal_text(r->journal);
     return step(r, &ev);
 }
 
@@ -269,7 +268,7 @@ static void progress_show(struct run *r, int64_t now_ns, bool is_last)
     if (stops && !r->stop_ns)
         r->stop_ns = now_ns;
     if (stops && d->state == SWP_DRIVER_OPEN)
-        (void)!step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = now_ns, .code = SWP_CONTROL_STOP}).code;
+        (void)!step(r, &(struct swp_event){.kind = SWP_EV_CONTROL, .now_ns = now_ns, .control = {SWP_CONTROL_STOP, 0}}).code;
     r->driver.message[0] = 0;
 }
 

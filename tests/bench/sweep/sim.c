@@ -64,10 +64,10 @@ static void trial_run(struct sim *s, const struct swp_order *o)
     int64_t          begins_ns = s->free_ns[o->slot] > told_ns ? s->free_ns[o->slot] : told_ns;
     s->free_ns[o->slot] = begins_ns + TRIAL_NS;
     ev.kind = SWP_EV_REPORT;
-    ev.step = 1;
-    ev.value = (double)(o->trial % 97);
+    ev.report.step = 1;
+    ev.report.value = (double)(o->trial % 97);
     later(s, s->free_ns[o->slot] + MESSAGE_NS, ev);
-    ev.kind = SWP_EV_FINISHED;
+    ev = (struct swp_event){.kind = SWP_EV_FINISHED, .slot = o->slot, .trial = o->trial, .run = o->run};
     later(s, s->free_ns[o->slot] + MESSAGE_NS, ev);
 }
 
@@ -82,7 +82,7 @@ static void order_do(struct sim *s, struct swp_order *o)
     case SWP_ORDER_START: trial_run(s, o); break;
     case SWP_ORDER_KILL:
         ev.kind = SWP_EV_SLOT_DOWN;
-        ev.text = "killed";
+        ev.down.text = "killed";
         later(s, s->now_ns + MESSAGE_NS, ev);
         break;
     case SWP_ORDER_RETURN: /* the slot has nothing that it has not begun: a second trial takes a second */
@@ -107,7 +107,7 @@ static void disk_look(struct sim *s)
         return;
     s->is_committing = true;
     s->committed = s->pushed;
-    later(s, s->now_ns + COMMIT_NS, (struct swp_event){.kind = SWP_EV_DURABLE, .trial = -1, .seq = s->committed});
+    later(s, s->now_ns + COMMIT_NS, (struct swp_event){.kind = SWP_EV_DURABLE, .trial = -1, .durable = {s->committed}});
 }
 
 static void step(struct sim *s, struct swp_event *ev)

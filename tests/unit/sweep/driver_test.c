@@ -207,7 +207,7 @@ static void start_check(struct world *w, const struct swp_order *o)
             assert_true(w->processes[i].jobs[k].trial != o->trial);
     p->jobs[p->count++] = (struct job){.trial = o->trial,
                                        .run = o->run,
-                                       .ready_seq = o->ready_seq,
+                                       .ready_seq = o->start.ready_seq,
                                        .first = w->files[o->trial].step,
                                        .step = w->files[o->trial].step};
 }
@@ -218,9 +218,10 @@ static void answer_take(struct world *w, const struct swp_order *o)
     for (int k = 0; k < p->count; k++)
         if (p->jobs[k].trial == o->trial && p->jobs[k].run == o->run) {
             p->jobs[k].waits = false;
-            p->jobs[k].decision = o->decision;
+            p->jobs[k].decision = o->answer.decision;
         }
-    if (o->decision != SWP_CONTINUE && w->disk.count > w->durable && !w->driver.is_over) /* the report that led to it is durable */
+    if (o->answer.decision != SWP_CONTINUE && w->disk.count > w->durable &&
+        !w->driver.is_over) /* the report that led to it is durable */
         for (size_t i = w->durable; i < w->disk.count; i++)
             assert_false(w->disk.data[i].kind == SWP_REC_REPORT && w->disk.data[i].trial == o->trial);
 }
@@ -251,7 +252,7 @@ static void order_do(struct world *w, struct swp_order *o)
         break;
     case SWP_ORDER_CLONE:
         w->pending_clone = (int)o->trial;
-        w->pending_from = (int)o->from;
+        w->pending_from = (int)o->clone.from;
         break;
     case SWP_ORDER_DONE: w->is_done = true; break;
     }
@@ -292,7 +293,7 @@ static void process_die(struct world *w, int slot)
     for (size_t i = 0; i < w->notes.count; i++)
         fold(w, &w->notes.data[i], slot);
     w->processes[slot] = (struct process){0};
-    give(w, (struct swp_event){.kind = SWP_EV_SLOT_DOWN, .slot = slot, .trial = -1, .code = MT_EACTOR_DIED, .text = "killed"});
+    give(w, (struct swp_event){.kind = SWP_EV_SLOT_DOWN, .slot = slot, .trial = -1, .down = {MT_EACTOR_DIED, "killed"}});
 }
 
 static void job_step(struct world *w, int slot)
@@ -306,13 +307,13 @@ static void job_step(struct world *w, int slot)
         bool fails = job.decision == SWP_CONTINUE && job.step < STEPS;
         memmove(p->jobs, p->jobs + 1, (size_t)--p->count * sizeof *p->jobs);
         ev.kind = SWP_EV_FINISHED;
-        ev.code = fails ? MT_ETASK : 0;
-        ev.text = fails ? "it failed" : NULL;
+        ev.finished.code = fails ? MT_ETASK : 0;
+        ev.finished.why = fails ? "it failed" : NULL;
         w->returns[job.trial] += !fails && job.decision == SWP_CONTINUE;
         struct swp_left left = {.trial = job.trial,
                                 .run = job.run,
                                 .ready_seq = job.ready_seq,
-                                .code = ev.code,
+                                .code = ev.finished.code,
                                 .is_stopped = job.decision != SWP_CONTINUE,
                                 .why = fails ? "it failed" : ""};
         assert_int_equal(mt_vec_push(&w->notes, (struct note){left, job.first, job.step}).code, 0);
@@ -329,9 +330,9 @@ static void job_step(struct world *w, int slot)
     ev.kind = SWP_EV_SAVED;
     give(w, ev);
     ev.kind = SWP_EV_REPORT;
-    ev.step = job.step;
-    ev.value = value_at(job.trial, job.step);
-    ev.wants_answer = true;
+    ev.report.step = job.step;
+    ev.report.value = value_at(job.trial, job.step);
+    ev.report.wants_answer = true;
     give(w, ev);
 }
 
@@ -354,7 +355,7 @@ static void disk_step(struct world *w)
 {
     if (w->durable < w->disk.count) {
         w->durable += 1 + mt_rng_below(&w->rng, w->disk.count - w->durable);
-        give(w, (struct swp_event){.kind = SWP_EV_DURABLE, .trial = -1, .seq = w->disk.data[w->durable - 1].seq});
+        give(w, (struct swp_event){.kind = SWP_EV_DURABLE, .trial = -1, .durable = {w->disk.data[w->durable - 1].seq}});
     }
     for (size_t i = 0; i < w->publishes.count;) {
         struct publish p = w->publishes.data[i];
@@ -369,7 +370,7 @@ static void disk_step(struct world *w)
         int trial = w->pending_clone;
         w->pending_clone = -1;
         w->files[trial].step = w->files[w->pending_from].step;
-        give(w, (struct swp_event){.kind = SWP_EV_CLONED, .trial = trial, .code = w->files[trial].step > 0});
+        give(w, (struct swp_event){.kind = SWP_EV_CLONED, .trial = trial, .cloned = {w->files[trial].step > 0}});
     }
 }
 
@@ -458,7 +459,7 @@ static void fewer_and_more(void **state)
     while (w.driver.completed < 5)
         world_step(&w);
     assert_int_equal(w.driver.trials.count, TRIALS);
-    give(&w, (struct swp_event){.kind = SWP_EV_CONTROL, .trial = -1, .code = SWP_CONTROL_TRIALS, .step = 12});
+    give(&w, (struct swp_event){.kind = SWP_EV_CONTROL, .trial = -1, .control = {SWP_CONTROL_TRIALS, 12}});
     assert_int_equal(w.driver.dropped, TRIALS - 12);
     while (!w.is_done)
         world_step(&w);
@@ -492,7 +493,7 @@ static void time_is_up(void **state)
     world_begin(&w, 6);
     while (w.driver.completed < 3)
         world_step(&w);
-    give(&w, (struct swp_event){.kind = SWP_EV_CONTROL, .trial = -1, .code = SWP_CONTROL_TIME, .step = 1});
+    give(&w, (struct swp_event){.kind = SWP_EV_CONTROL, .trial = -1, .control = {SWP_CONTROL_TIME, 1}});
     while (!w.is_done)
         world_step(&w);
     uint64_t ended = w.driver.completed + w.driver.pruned;
@@ -590,11 +591,13 @@ static void a_held_trial_is_not_silent(void **state)
     while (d->slots[slot].state != SWP_SLOT_UP || d->slots[slot].count == 0)
         slot++;
     int64_t now = d->now_ns, heard = d->slots[slot].heard_ns;
-    assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_HOLD, .now_ns = now, .trial = -1, .code = 1}).code, 0);
+    assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_HOLD, .now_ns = now, .trial = -1, .hold = {true}}).code,
+                     0);
     now += 60 * 1000000000ll;
     assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = now, .trial = -1}).code, 0);
     assert_int_equal(d->slots[slot].state, SWP_SLOT_UP);
-    assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_HOLD, .now_ns = now, .trial = -1, .code = 0}).code, 0);
+    assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_HOLD, .now_ns = now, .trial = -1, .hold = {false}}).code,
+                     0);
     assert_int_equal(d->slots[slot].heard_ns, heard + 60 * 1000000000ll);
     assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = now, .trial = -1}).code, 0);
     assert_int_equal(d->slots[slot].state, SWP_SLOT_UP);
