@@ -43,7 +43,7 @@ static void note_batches(struct fuzz *f)
 {
     for (size_t i = 0; i < f->actions.count; i++)
         if (f->actions.items[i].kind == HEAD_ACT_STORE && f->last < BATCHES_MAX)
-            f->tokens[f->last++] = f->actions.items[i].token;
+            f->tokens[f->last++] = f->actions.items[i].store.token;
 }
 
 static void step(struct fuzz *f, struct head_event e)
@@ -65,8 +65,14 @@ static void packed(struct fuzz *f, struct head_event e, const ProtobufCMessage *
     static uint8_t bytes[BYTES_MAX];
     if (protobuf_c_message_get_packed_size(m) > sizeof bytes)
         return;
-    e.bytes_size = protobuf_c_message_pack(m, bytes);
-    e.bytes = bytes;
+    size_t size = protobuf_c_message_pack(m, bytes);
+    if (e.kind == HEAD_EV_CALL) {
+        e.call.bytes = bytes;
+        e.call.size = size;
+    } else {
+        e.message.bytes = bytes;
+        e.message.size = size;
+    }
     step(f, e);
 }
 
@@ -103,7 +109,7 @@ static void say(struct fuzz *f, uint64_t stream)
     case MANTA__V1__NODE_TO_HEAD__KIND_GONE: m.gone = &gone, gone.process = take(f, 1) % 3; break;
     default: m.job = &job, job.id = take_text(f), job.attempt = (uint32_t)take(f, 1) % 3, job.state = take_text(f); break;
     }
-    packed(f, (struct head_event){.kind = HEAD_EV_STREAM_MESSAGE, .stream = stream}, &m.base);
+    packed(f, (struct head_event){.kind = HEAD_EV_STREAM_MESSAGE, .message.stream = stream}, &m.base);
 }
 
 static void call(struct fuzz *f)
@@ -112,9 +118,9 @@ static void call(struct fuzz *f)
     Manta__V1__JobSpec       spec = MANTA__V1__JOB_SPEC__INIT;
     Manta__V1__JobRequest    job = MANTA__V1__JOB_REQUEST__INIT;
     char                    *argv[2] = {take_text(f), take_text(f)};
-    struct head_event        e = {.kind = HEAD_EV_CALL, .call = ++f->calls};
-    e.method = (enum head_method)(1 + take(f, 1) % HEAD_SHUTDOWN);
-    if (e.method == HEAD_SHUTDOWN)
+    struct head_event        e = {.kind = HEAD_EV_CALL, .call.number = ++f->calls};
+    e.call.method = (enum head_method)(1 + take(f, 1) % HEAD_SHUTDOWN);
+    if (e.call.method == HEAD_SHUTDOWN)
         return; /* then nothing more is accepted */
     submit.spec = &spec, spec.id = job.id = take_text(f), spec.argv = argv, spec.n_argv = take(f, 1) % 3;
     spec.retries = (uint32_t)take(f, 1);
@@ -123,13 +129,24 @@ static void call(struct fuzz *f)
 
 static void raw(struct fuzz *f)
 {
-    struct head_event e = {
-        .kind = take(f, 1) % 2 ? HEAD_EV_CALL : HEAD_EV_STREAM_MESSAGE, .stream = 1 + take(f, 1) % STREAMS, .call = ++f->calls};
-    e.method = (enum head_method)(1 + take(f, 1) % (HEAD_SHUTDOWN - 1));
-    e.bytes_size = take(f, 1);
-    e.bytes_size = e.bytes_size > (size_t)(f->end - f->at) ? (size_t)(f->end - f->at) : e.bytes_size;
-    e.bytes = f->at;
-    f->at += e.bytes_size;
+    struct head_event e = {.kind = take(f, 1) % 2 ? HEAD_EV_CALL : HEAD_EV_STREAM_MESSAGE};
+    uint64_t          stream = 1 + take(f, 1) % STREAMS;
+    enum head_method  method = (enum head_method)(1 + take(f, 1) % (HEAD_SHUTDOWN - 1));
+    size_t            size = take(f, 1), left = (size_t)(f->end - f->at);
+    const uint8_t    *bytes = f->at;
+    size = size > left ? left : size;
+    f->at += size;
+    f->calls++;
+    if (e.kind == HEAD_EV_CALL) {
+        e.call.number = f->calls;
+        e.call.method = method;
+        e.call.bytes = bytes;
+        e.call.size = size;
+    } else {
+        e.message.stream = stream;
+        e.message.bytes = bytes;
+        e.message.size = size;
+    }
     step(f, e);
 }
 
@@ -139,12 +156,12 @@ static void one(struct fuzz *f)
     f->now += take(f, 1) * 20;
     switch (take(f, 1) % 8) {
     case 0: step(f, (struct head_event){.kind = HEAD_EV_TICK}); break;
-    case 1: step(f, (struct head_event){.kind = HEAD_EV_STREAM_CLOSED, .stream = stream}); break;
+    case 1: step(f, (struct head_event){.kind = HEAD_EV_STREAM_CLOSED, .stream = {stream}}); break;
     case 2: raw(f); break;
     case 3: call(f); break;
     case 4:
         if (f->first < f->last)
-            step(f, (struct head_event){.kind = HEAD_EV_STORED, .token = f->tokens[f->first++]});
+            step(f, (struct head_event){.kind = HEAD_EV_STORED, .stored.token = f->tokens[f->first++]});
         break;
     default: say(f, stream); break;
     }
@@ -164,7 +181,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
     } else if (head_start(f.head, f.now, &f.actions).code == MT_OK) {
         note_batches(&f);
         for (uint64_t i = 1; i <= STREAMS; i++)
-            step(&f, (struct head_event){.kind = HEAD_EV_STREAM_OPENED, .stream = i});
+            step(&f, (struct head_event){.kind = HEAD_EV_STREAM_OPENED, .stream = {i}});
         for (int i = 0; i < STEPS_MAX && f.at < f.end; i++)
             one(&f);
     }

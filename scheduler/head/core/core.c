@@ -178,21 +178,18 @@ static void take_event(struct head *h, const struct head_event *event)
 {
     switch (event->kind) {
     case HEAD_EV_TICK: break;
-    case HEAD_EV_STREAM_OPENED: head_nodes_opened(h, event->stream); break;
-    case HEAD_EV_STREAM_MESSAGE: head_attached_message(h, event->stream, event->bytes, event->bytes_size); break;
-    case HEAD_EV_STREAM_CLOSED: head_nodes_closed(h, event->stream); break;
+    case HEAD_EV_STREAM_OPENED: head_nodes_opened(h, event->stream.number); break;
+    case HEAD_EV_STREAM_MESSAGE: head_attached_message(h, event->message.stream, event->message.bytes, event->message.size); break;
+    case HEAD_EV_STREAM_CLOSED: head_nodes_closed(h, event->stream.number); break;
     case HEAD_EV_CALL: head_calls_take(h, event); break;
-    case HEAD_EV_CALL_GONE: head_calls_gone(h, event->call); break;
+    case HEAD_EV_CALL_GONE: head_calls_gone(h, event->call_gone.number); break;
     case HEAD_EV_ROOM:
-        h->room = event->room;
-        h->room_bytes = event->size;
+        h->room = event->room.is;
+        h->room_bytes = event->room.bytes;
         break;
     case HEAD_EV_STORED: break; /* taken first, see head_step */
-    case HEAD_EV_LOG_WRITTEN: head_jobs_log_written(h, event->job, event->size); break;
-    case HEAD_EV_BLOB_ADDED:
-        if (event->bytes_size == HEAD_SHA_SIZE)
-            head_blobs_add(h, event->bytes, event->size);
-        break;
+    case HEAD_EV_LOG_WRITTEN: head_jobs_log_written(h, event->log_written.job, event->log_written.size); break;
+    case HEAD_EV_BLOB_ADDED: head_blobs_add(h, event->blob_added.sha256, event->blob_added.size); break;
     }
 }
 
@@ -206,9 +203,9 @@ mt_status head_step(struct head *h, const struct head_event *event, struct head_
     if (gap > MT_HEAD_PAUSE_MS)
         head_nodes_paused(h, gap);
     if (event->kind == HEAD_EV_STORED && !h->is_ending)
-        stored(h, event->token, event->status);
-    else if (event->kind == HEAD_EV_STORED && event->status.code == 0)
-        head_out_release(h, event->token); /* a shutdown waits for the last batches */
+        stored(h, event->stored.token, event->stored.status);
+    else if (event->kind == HEAD_EV_STORED && event->stored.status.code == 0)
+        head_out_release(h, event->stored.token); /* a shutdown waits for the last batches */
     if (!h->is_ending) {
         take_event(h, event);
         tick(h);

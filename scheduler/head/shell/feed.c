@@ -131,14 +131,15 @@ static bool send_held(struct feed *f)
 
 static void log_at_end(struct feed *f)
 {
+    bool                 has_noted = head_shell_has_noted(f->sh); /* a piece of this log may be among it */
     struct head_job_view view;
     if (head_job_look(f->sh->head, f->job, &view).code != 0)
         feed_finish(f, MT_ENOENT, "the job is not kept any more");
     else if (view.is_ended && f->offset >= view.log_size)
         feed_finish(f, MT_OK, NULL);
-    else if (view.is_ended && f->sh->log_bytes == 0)
+    else if (view.is_ended && !has_noted && f->sh->log_bytes == 0)
         feed_finish(f, MT_ESYS, "a part of the log could not be written");
-    else if (f->is_woken)
+    else if (f->is_woken || (view.is_ended && has_noted))
         feed_read(f);
 }
 

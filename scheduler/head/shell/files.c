@@ -22,8 +22,10 @@
 struct log_job {
     struct io_job      job;
     struct shell      *sh;
-    struct head_action action; /* its bytes */
-    int                sys;    /* errno, 0: written */
+    char               id[HEAD_JOB_ID_SIZE]; /* of the job that it is of */
+    uint64_t           offset;
+    struct head_bytes *bytes;
+    int                sys; /* errno, 0: written */
 };
 
 struct drop_job {
@@ -72,13 +74,13 @@ static void log_work(struct io_job *job)
 {
     struct log_job *l = mt_container_of(job, struct log_job, job);
     char            path[SHELL_PATH_SIZE];
-    head_shell_path(l->sh, "logs", l->action.job, path);
+    head_shell_path(l->sh, "logs", l->id, path);
     int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         l->sys = errno;
         return;
     }
-    l->sys = !has_room_for_output(fd) ? ENOSPC : write_at(fd, l->action.bytes->data, l->action.bytes->size, l->action.offset);
+    l->sys = !has_room_for_output(fd) ? ENOSPC : write_at(fd, l->bytes->data, l->bytes->size, l->offset);
     close(fd);
 }
 
@@ -86,15 +88,15 @@ static void log_done(struct io_job *job)
 {
     struct log_job   *l = mt_container_of(job, struct log_job, job);
     struct shell     *sh = l->sh;
-    struct head_event event = {.kind = HEAD_EV_LOG_WRITTEN, .job = l->action.job, .size = l->action.offset + l->action.bytes->size};
-    sh->log_bytes -= l->action.bytes->size;
+    struct head_event event = {.kind = HEAD_EV_LOG_WRITTEN, .log_written = {l->id, l->offset + l->bytes->size}};
+    sh->log_bytes -= l->bytes->size;
     if (sh->log_bytes <= MT_HEAD_LOG_AHEAD_BYTES / 2)
         head_shell_resume_streams(sh);
     if (l->sys != 0) /* a hole in the log; the raylet is told to go on all the same, or the job would never end */
-        mt_log(MT_LOG_ERROR, "log_write", "job=%s error=\"%s\"", l->action.job, strerror(l->sys));
+        mt_log(MT_LOG_ERROR, "log_write", "job=%s error=\"%s\"", l->id, strerror(l->sys));
     head_shell_step(sh, &event);
-    head_shell_feed_wake(sh, l->action.job);
-    free(l->action.bytes);
+    head_shell_feed_wake(sh, l->id);
+    free(l->bytes);
     free(l);
 }
 
@@ -105,16 +107,17 @@ void head_shell_log_append(struct shell *sh, struct head_action *action)
         head_shell_end(sh, mt_error(MT_ENOMEM, 0, "write a log"));
         return;
     }
-    MT_ASSERT(action->bytes->refs == 1); /* a piece of log is nobody else's */
-    *l = (struct log_job){{.work = log_work, .done = log_done}, sh, *action, 0};
-    action->bytes = NULL;
-    sh->log_bytes += l->action.bytes->size;
+    MT_ASSERT(action->log_append.bytes->refs == 1); /* a piece of log is nobody else's */
+    *l = (struct log_job){{.work = log_work, .done = log_done}, sh, "", action->log_append.offset, action->log_append.bytes, 0};
+    memcpy(l->id, action->log_append.job, sizeof l->id);
+    action->log_append.bytes = NULL;
+    sh->log_bytes += l->bytes->size;
     mt_status st = io_worker_submit(sh->files, &l->job);
     if (st.code == 0)
         return;
     mt_log_status(MT_LOG_ERROR, "log_queue", st); /* 65536 pieces wait for the disk: this one is a hole in the log */
-    sh->log_bytes -= l->action.bytes->size;
-    free(l->action.bytes);
+    sh->log_bytes -= l->bytes->size;
+    free(l->bytes);
     free(l);
 }
 
@@ -147,10 +150,10 @@ void head_shell_log_drop(struct shell *sh, const char *job)
     drop(sh, "logs", job);
 }
 
-void head_shell_blob_drop(struct shell *sh, const struct head_bytes *sha256)
+void head_shell_blob_drop(struct shell *sh, const uint8_t sha256[HEAD_SHA_SIZE])
 {
     char hex[MT_SHA256_HEX_SIZE];
-    drop(sh, "blobs", mt_sha256_hex(sha256->data, hex));
+    drop(sh, "blobs", mt_sha256_hex(sha256, hex));
 }
 
 static void remove_all(const char *dir)

@@ -40,7 +40,7 @@ static void call_gone(struct rpc_gone *gone)
 {
     struct call      *c = mt_container_of(gone, struct call, gone);
     struct shell     *sh = c->sh;
-    struct head_event event = {.kind = HEAD_EV_CALL_GONE, .call = c->number};
+    struct head_event event = {.kind = HEAD_EV_CALL_GONE, .call_gone = {c->number}};
     mt_map_remove(&sh->calls, mt_map_key(c->number));
     /* Read only where it is we who leave: then the caller asks the next head. */
     rpc_call_fail(c->call, mt_error(MT_ECONN, 0, "the head ends"), NULL);
@@ -59,24 +59,24 @@ static void take_call(struct rpc_service *service, struct rpc_call *call, mt_vie
         return;
     }
     *c = (struct call){{call_gone}, sh, call, number};
-    struct head_event event = {
-        .kind = HEAD_EV_CALL, .call = number, .method = method, .bytes = request.data, .bytes_size = request.size};
+    struct head_event event = {.kind = HEAD_EV_CALL, .call = {number, method, request.data, request.size}};
     head_shell_step(sh, &event);
-    /* Told at once where the caller has left already: so after the step, which reads the request. */
-    if (mt_map_ptr(&sh->calls, mt_map_key(number)))
-        rpc_call_on_gone(call, &c->gone);
+    rpc_call_on_gone(call,
+                     &c->gone); /* told at once where the caller has left already: so after the step, which reads the request */
 }
 
 void head_shell_reply(struct shell *sh, const struct head_action *action)
 {
-    struct call *c = mt_map_ptr(&sh->calls, mt_map_key(action->call));
+    bool         is_reply = action->kind == HEAD_ACT_REPLY;
+    uint64_t     number = is_reply ? action->reply.call : action->refuse.call;
+    struct call *c = mt_map_ptr(&sh->calls, mt_map_key(number));
     if (!c)
         return; /* the caller has left */
-    mt_map_remove(&sh->calls, mt_map_key(action->call));
-    if (action->kind == HEAD_ACT_REPLY)
-        rpc_call_reply(c->call, (mt_view){action->bytes->data, action->bytes->size});
+    mt_map_remove(&sh->calls, mt_map_key(number));
+    if (is_reply)
+        rpc_call_reply(c->call, (mt_view){action->reply.bytes->data, action->reply.bytes->size});
     else
-        rpc_call_fail(c->call, action->status, action->status.what);
+        rpc_call_fail(c->call, action->refuse.status, action->refuse.status.what);
     free(c);
 }
 
@@ -92,8 +92,7 @@ static void attach_message(struct rpc_stream_handler *handler, struct rpc_stream
         a->is_paused = true;
         rpc_stream_pause(stream);
     }
-    struct head_event event = {
-        .kind = HEAD_EV_STREAM_MESSAGE, .stream = a->number, .bytes = message.data, .bytes_size = message.size};
+    struct head_event event = {.kind = HEAD_EV_STREAM_MESSAGE, .message = {a->number, message.data, message.size}};
     head_shell_step(sh, &event);
 }
 
@@ -110,7 +109,7 @@ static void attach_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     (void)result;
     mt_map_remove(&sh->attached, mt_map_key(a->number));
     rpc_stream_free(stream);
-    struct head_event event = {.kind = HEAD_EV_STREAM_CLOSED, .stream = a->number};
+    struct head_event event = {.kind = HEAD_EV_STREAM_CLOSED, .stream = {a->number}};
     bool              is_news = !a->is_forgotten;
     free(a);
     if (is_news)
@@ -128,7 +127,7 @@ static struct rpc_stream_handler *take_attach(struct rpc_service *service, struc
     }
     *a = (struct attach){{attach_message, NULL, attach_ended, attach_closed}, sh, stream, number, false, false};
     rpc_stream_set_queue(stream, 4 * MT_STREAM_QUEUE_BYTES); /* a large cluster's view is megabytes */
-    struct head_event event = {.kind = HEAD_EV_STREAM_OPENED, .stream = number};
+    struct head_event event = {.kind = HEAD_EV_STREAM_OPENED, .stream = {number}};
     head_shell_step(sh, &event);
     return &a->handler;
 }
@@ -136,10 +135,10 @@ static struct rpc_stream_handler *take_attach(struct rpc_service *service, struc
 /* A raylet that does not read is cut off; it comes back and registers again. */
 void head_shell_send(struct shell *sh, const struct head_action *action)
 {
-    struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->stream));
+    struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->send.stream));
     if (!a)
         return;
-    mt_status st = rpc_stream_send(a->stream, (mt_view){action->bytes->data, action->bytes->size});
+    mt_status st = rpc_stream_send(a->stream, (mt_view){action->send.bytes->data, action->send.bytes->size});
     if (st.code != 0 && st.code != MT_ECONN) {
         mt_log_status(MT_LOG_WARN, "raylet_send", st);
         rpc_stream_cancel(a->stream);
@@ -148,7 +147,7 @@ void head_shell_send(struct shell *sh, const struct head_action *action)
 
 void head_shell_close(struct shell *sh, const struct head_action *action)
 {
-    struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->stream));
+    struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->close.stream));
     if (!a)
         return;
     a->is_forgotten = true;

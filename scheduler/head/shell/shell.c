@@ -19,29 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-static uint64_t wall_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-void head_shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE])
-{
-    bool is_apart = sh->options.logs && strcmp(folder, "logs") == 0;
-    int  size = is_apart ? snprintf(out, SHELL_PATH_SIZE, "%s/%s", sh->options.logs, name)
-                         : snprintf(out, SHELL_PATH_SIZE, "%s/%s%s%s", sh->state, folder, folder[0] ? "/" : "", name);
-    MT_ASSERT(size > 0 && size < SHELL_PATH_SIZE); /* run_paths has left room for names */
-}
-
-mt_status head_shell_complain(mt_status st, const char *what, const char *which)
-{
-    fprintf(stderr, "manta-head: %s %s: %s%s%s\n", what, which, st.what, st.sys ? ": " : "", st.sys ? strerror(st.sys) : "");
-    return st;
-}
 
 /* ---- actions ---- */
 
@@ -56,10 +34,10 @@ static void act(struct shell *sh, struct head_action *action)
     case HEAD_ACT_REFUSE: head_shell_reply(sh, action); break;
     case HEAD_ACT_STORE: head_shell_store_batch(sh, action); break;
     case HEAD_ACT_LOG_APPEND: head_shell_log_append(sh, action); break;
-    case HEAD_ACT_LOG_DROP: head_shell_log_drop(sh, action->job); break;
-    case HEAD_ACT_JOB_ENDED: head_shell_feed_wake(sh, action->job); break;
-    case HEAD_ACT_BLOB_DROP: head_shell_blob_drop(sh, action->bytes); break;
-    case HEAD_ACT_EXIT: head_shell_end(sh, action->status); break;
+    case HEAD_ACT_LOG_DROP: head_shell_log_drop(sh, action->job.id); break;
+    case HEAD_ACT_JOB_ENDED: head_shell_feed_wake(sh, action->job.id); break;
+    case HEAD_ACT_BLOB_DROP: head_shell_blob_drop(sh, action->blob_drop.sha256); break;
+    case HEAD_ACT_EXIT: head_shell_end(sh, action->exit.status); break;
     }
 }
 
@@ -67,51 +45,32 @@ static void act(struct shell *sh, struct head_action *action)
  * when the list grows, so each is worked on as a copy that is put back. */
 static void carry_out(struct shell *sh)
 {
-    if (sh->is_acting)
-        return;
-    sh->is_acting = true;
-    for (sh->acted = 0; sh->acted < sh->actions.count; sh->acted++) {
-        struct head_action action = sh->actions.items[sh->acted];
+    if (sh->is_stored && !sh->is_ready && !sh->is_ending)
+        announce(sh); /* the new epoch is stored: from now on we speak for the cluster */
+    for (size_t i = 0; i < sh->actions.count; i++) {
+        struct head_action action = sh->actions.items[i];
         act(sh, &action);
-        sh->actions.items[sh->acted] = action;
+        sh->actions.items[i] = action;
     }
     head_actions_clear(&sh->actions);
-    sh->is_acting = false;
     if (sh->is_ending)
         return;
     uint64_t now = io_now_ms(), next = sh->actions.next_ms;
+    if (io_timer_is_started(&sh->timer) && next == sh->timer_ms)
+        return;
+    sh->timer_ms = next;
     io_timer_start(sh->loop, &sh->timer, next > now ? next - now : 1);
 }
 
-void head_shell_step(struct shell *sh, struct head_event *event)
+static void round_ends(struct io_tick *tick)
 {
-    if (sh->is_ending && event->kind != HEAD_EV_STORED)
-        return;
-    event->now_ms = io_now_ms();
-    event->wall_ms = wall_ms();
-    mt_status st = head_step(sh->head, event, &sh->actions);
-    if (st.code != 0) {
-        head_shell_end(sh, st);
-        return;
-    }
-    if (event->kind == HEAD_EV_STORED && event->status.code == 0 && !sh->is_ready && !sh->is_ending)
-        announce(sh); /* the new epoch is stored: from now on we speak for the cluster */
-    carry_out(sh);
+    carry_out(mt_container_of(tick, struct shell, round));
 }
 
 static void tick(struct io_timer *timer)
 {
     struct head_event event = {.kind = HEAD_EV_TICK};
     head_shell_step(mt_container_of(timer, struct shell, timer), &event);
-}
-
-void head_shell_end(struct shell *sh, mt_status st)
-{
-    if (sh->is_ending)
-        return;
-    sh->is_ending = true;
-    sh->end_status = st;
-    io_loop_stop(sh->loop);
 }
 
 static void end_by_signal(struct io_signal *signal, int number)
@@ -294,6 +253,8 @@ static mt_status watch_world(struct shell *sh)
     sh->on_int.caught = on_int;
     sh->watch.ready = watched;
     sh->timer.fire = tick;
+    sh->round.run = round_ends;
+    io_loop_set_tick(sh->loop, &sh->round);
     MT_TRY(io_signal_start(sh->loop, &sh->on_term, SIGTERM));
     MT_TRY(io_signal_start(sh->loop, &sh->on_int, SIGINT));
     return sh->is_private ? io_watch_start(sh->loop, &sh->watch, sh->options.watch_fd, IO_READABLE) : mt_ok();
@@ -332,6 +293,8 @@ static void stop(struct shell *sh)
     io_signal_stop(&sh->on_term);
     io_signal_stop(&sh->on_int);
     head_shell_store_finish(sh);
+    if (sh->head)
+        carry_out(sh);
     if (sh->server)
         rpc_server_close(sh->server);
     if (sh->files)

@@ -46,9 +46,11 @@ struct shell {
     struct io_signal    on_term, on_int;
     struct io_watch     watch;
     struct head        *head;
-    struct head_actions actions;
-    size_t              acted; /* actions carried out so far */
-    bool                is_acting, is_ready, is_ending;
+    struct head_actions actions; /* noted, and carried out at the end of the loop's round */
+    struct io_tick      round;
+    uint64_t            timer_ms;  /* when `timer` is due */
+    bool                is_stored; /* the new epoch */
+    bool                is_ready, is_ending;
     mt_status           end_status;
 
     mt_map   attached; /* stream number -> struct attach */
@@ -74,12 +76,16 @@ struct shell {
     struct feed      *feeds; /* list of followers and downloads */
 };
 
-/* ---- shell.c ---- */
+/* ---- step.c ---- */
 
-/* Gives one event (times are filled in) to the core and carries out what follows. */
+/* Gives one event (times are filled in) to the core. What follows is carried out at the end of the loop's round. */
 void head_shell_step(struct shell *sh, struct head_event *event);
 /* Ends the loop once; the first status counts. */
 void head_shell_end(struct shell *sh, mt_status st);
+/* There are actions that this round has still to carry out. */
+bool head_shell_has_noted(const struct shell *sh);
+/* Prints what went wrong and where, and gives `st` back. */
+mt_status head_shell_complain(mt_status st, const char *what, const char *which);
 /* As mkdir; and the name outlives a power cut, where the state is meant to. */
 int head_shell_mkdir(const struct shell *sh, const char *path);
 /* <state>/<folder>/<name> */
@@ -93,8 +99,6 @@ MT_MUST_USE mt_status head_shell_tls_open(struct shell *sh);
 void head_shell_tls_line(const struct shell *sh, char *out, size_t size);
 /* Writes the join file; without TLS there is none. */
 MT_MUST_USE mt_status head_shell_tls_announce(struct shell *sh, const char *address);
-/* Prints what went wrong and where, and gives `st` back (shell.c). */
-mt_status head_shell_complain(mt_status st, const char *what, const char *which);
 
 /* ---- rpc.c: calls and attached raylets ---- */
 
@@ -122,7 +126,7 @@ void head_shell_store_close(struct shell *sh);
 MT_MUST_USE mt_status head_shell_files_open(struct shell *sh);
 void                  head_shell_log_append(struct shell *sh, struct head_action *action);
 void                  head_shell_log_drop(struct shell *sh, const char *job);
-void                  head_shell_blob_drop(struct shell *sh, const struct head_bytes *sha256);
+void                  head_shell_blob_drop(struct shell *sh, const uint8_t sha256[HEAD_SHA_SIZE]);
 /* Removes everything of a private cluster. */
 void head_shell_files_remove(struct shell *sh);
 

@@ -38,7 +38,7 @@ static void look_work(struct io_job *job)
 static void room_set(struct shell *sh, enum head_room room, uint64_t bytes)
 {
     static const char *const words[] = {"enough", "short", "none"};
-    struct head_event        event = {.kind = HEAD_EV_ROOM, .room = room, .size = bytes};
+    struct head_event        event = {.kind = HEAD_EV_ROOM, .room = {room, bytes}};
     if (room != sh->room)
         mt_log(room == HEAD_ROOM_ENOUGH ? MT_LOG_INFO : MT_LOG_WARN, "disk", "room=%s folder=%s", words[room], sh->state);
     sh->room = room;
@@ -134,7 +134,7 @@ static void commit_done(struct io_job *job)
     if (c->status.code != 0)
         mt_log(MT_LOG_ERROR, "store", "%s", sh->store->text);
     for (size_t i = 0; i < c->count; i++) {
-        struct head_event event = {.kind = HEAD_EV_STORED, .token = c->tokens[i], .status = c->status};
+        struct head_event event = {.kind = HEAD_EV_STORED, .stored = {c->tokens[i], c->status}};
         head_shell_step(sh, &event);
     }
     if (c->status.code == 0)
@@ -172,8 +172,8 @@ static void commit_begin(struct shell *sh)
     c->sh = sh;
     c->count = count;
     for (size_t i = 0; i < count; i++) {
-        c->batches[i] = (struct head_store_batch){sh->batches.data[i].records, sh->batches.data[i].record_count};
-        c->tokens[i] = sh->batches.data[i].token;
+        c->batches[i] = (struct head_store_batch){sh->batches.data[i].store.records, sh->batches.data[i].store.count};
+        c->tokens[i] = sh->batches.data[i].store.token;
     }
     sh->batches.count = 0;
     sh->commit = c;
@@ -187,8 +187,8 @@ void head_shell_store_batch(struct shell *sh, struct head_action *action)
         head_shell_end(sh, st);
         return;
     }
-    action->records = NULL;
-    action->record_count = 0;
+    action->store.records = NULL;
+    action->store.count = 0;
     commit_begin(sh);
 }
 
@@ -261,7 +261,7 @@ void head_shell_store_close(struct shell *sh)
     if (sh->commit)
         commit_free(sh->commit); /* there was no room for it to the end */
     for (size_t i = 0; i < sh->batches.count; i++)
-        head_records_free(sh->batches.data[i].records, sh->batches.data[i].record_count);
+        head_records_free(sh->batches.data[i].store.records, sh->batches.data[i].store.count);
     mt_vec_fini(&sh->batches);
     if (sh->store)
         sh->store->ops->close(sh->store);

@@ -153,7 +153,7 @@ static void end_done(struct io_job *job)
     } else if (u->sys != 0) {
         answer_sys(u, u->sys);
     } else {
-        struct head_event event = {.kind = HEAD_EV_BLOB_ADDED, .bytes = u->sha256, .bytes_size = HEAD_SHA_SIZE, .size = u->size};
+        struct head_event event = {.kind = HEAD_EV_BLOB_ADDED, .blob_added = {u->sha256, u->size}};
         head_shell_step(sh, &event);
         answer(u, MT_OK, "");
     }

@@ -220,10 +220,10 @@ void sim_job_refused(struct sim *s, uint64_t call)
 
 void sim_job_reply(struct sim *s, const struct head_action *a)
 {
-    struct job *j = job_of_call(s, a->call);
+    struct job *j = job_of_call(s, a->reply.call);
     if (!j)
         return;
-    Manta__V1__JobReply *reply = manta__v1__job_reply__unpack(NULL, a->bytes->size, a->bytes->data);
+    Manta__V1__JobReply *reply = manta__v1__job_reply__unpack(NULL, a->reply.bytes->size, a->reply.bytes->data);
     SIM_REQUIRE(s, reply, "the head's reply cannot be read");
     sim_note(s, "job reply", j->number, (uint64_t)reply->code);
     if (reply->code == MT_ENOENT && j->delete_calls) {
@@ -421,19 +421,19 @@ static void log_synced(struct sim *s, struct sim_event *e)
 
 void sim_job_log_append(struct sim *s, const struct head_action *a)
 {
-    struct job       *j = job_of(s, a->job);
-    size_t            size = a->bytes->size;
+    struct job       *j = job_of(s, a->log_append.job);
+    size_t            size = a->log_append.bytes->size;
     struct sim_event *e;
     SIM_REQUIRE(s, j, "I8: a log of a job that nobody submitted");
-    SIM_REQUIRE(s, a->offset == j->log_size, "I8: the log of %s has %zu bytes, and is written at %llu", j->id, j->log_size,
-                (unsigned long long)a->offset);
+    SIM_REQUIRE(s, a->log_append.offset == j->log_size, "I8: the log of %s has %zu bytes, and is written at %llu", j->id,
+                j->log_size, (unsigned long long)a->log_append.offset);
     if (j->log_size + size > j->log_capacity) {
         j->log_capacity = (j->log_size + size) * 2;
         j->log = realloc(j->log, j->log_capacity);
         if (!j->log)
             abort();
     }
-    memcpy(j->log + j->log_size, a->bytes->data, size);
+    memcpy(j->log + j->log_size, a->log_append.bytes->data, size);
     j->log_size += size;
     j->has_log = true;
     e = sim_after(s, sim_between(s, 50 * SIM_US, 3 * SIM_MS), "log", log_synced, sim_head_serial(s));

@@ -100,7 +100,7 @@ static void synced(struct sim *s, struct sim_event *e)
     batch_apply(h, &b);
     mt_vec_remove(&h->under_way, 0);
     head_records_free(b.records, b.count);
-    feed(s, &(struct head_event){.kind = HEAD_EV_STORED, .token = b.token});
+    feed(s, &(struct head_event){.kind = HEAD_EV_STORED, .stored.token = b.token});
 }
 
 static void crash_while_writing(struct sim *s, struct sim_event *e)
@@ -115,11 +115,11 @@ static void crash_while_writing(struct sim *s, struct sim_event *e)
 static void store(struct sim *s, struct head_action *a)
 {
     struct sim_head  *h = s->head;
-    struct batch      b = {.token = a->token, .records = a->records, .count = a->record_count};
+    struct batch      b = {.token = a->store.token, .records = a->store.records, .count = a->store.count};
     uint64_t          at = s->now + sim_between(s, 100 * SIM_US, 4 * SIM_MS);
     struct sim_event *e;
-    a->records = NULL;
-    a->record_count = 0;
+    a->store.records = NULL;
+    a->store.count = 0;
     if (mt_vec_push(&h->under_way, b).code)
         abort();
     if (at <= h->full_until)
@@ -131,7 +131,7 @@ static void store(struct sim *s, struct head_action *a)
     if (!s->is_healed && s->head_spared_until <= s->now && sim_chance(s, 30000))
         sim_after(s, sim_between(s, 0, at - s->now), "crash", crash_while_writing, h->serial);
     e = sim_after(s, at - s->now, "disk", synced, h->serial);
-    e->arg = a->token;
+    e->arg = b.token;
 }
 
 /* ---- what the head says is remembered ---------------------------------------------------------------------------- */
@@ -151,24 +151,40 @@ static void check_said(struct sim *s, uint64_t stream, const uint8_t *bytes, siz
 
 /* ---- stepping ---------------------------------------------------------------------------------------------------- */
 
+/* For the trace. */
+static uint64_t stream_of_action(const struct head_action *a)
+{
+    return a->kind == HEAD_ACT_SEND ? a->send.stream : a->kind == HEAD_ACT_CLOSE ? a->close.stream : 0;
+}
+
+static uint64_t stream_of_event(const struct head_event *e)
+{
+    switch (e->kind) {
+    case HEAD_EV_STREAM_MESSAGE: return e->message.stream;
+    case HEAD_EV_STREAM_OPENED:
+    case HEAD_EV_STREAM_CLOSED: return e->stream.number;
+    default: return 0;
+    }
+}
+
 static void act(struct sim *s, struct head_action *a)
 {
-    sim_note(s, "head action", (uint64_t)a->kind, a->stream);
+    sim_note(s, "head action", (uint64_t)a->kind, stream_of_action(a));
     switch (a->kind) {
     case HEAD_ACT_SEND:
-        check_said(s, a->stream, a->bytes->data, a->bytes->size);
-        sim_net_head_send(s, a->stream, a->bytes->data, a->bytes->size);
+        check_said(s, a->send.stream, a->send.bytes->data, a->send.bytes->size);
+        sim_net_head_send(s, a->send.stream, a->send.bytes->data, a->send.bytes->size);
         break;
-    case HEAD_ACT_CLOSE: sim_net_head_close(s, a->stream); break;
+    case HEAD_ACT_CLOSE: sim_net_head_close(s, a->close.stream); break;
     case HEAD_ACT_STORE: store(s, a); break;
-    case HEAD_ACT_EXIT: SIM_REQUIRE(s, false, "the head ends: %s", a->status.what ? a->status.what : ""); break;
+    case HEAD_ACT_EXIT: SIM_REQUIRE(s, false, "the head ends: %s", a->exit.status.what ? a->exit.status.what : ""); break;
     case HEAD_ACT_REPLY: sim_job_reply(s, a); break;
     case HEAD_ACT_REFUSE:
-        SIM_REQUIRE(s, a->status.code == MT_EDISK_FULL, "the head refuses a call: %s", a->status.what);
-        sim_job_refused(s, a->call);
+        SIM_REQUIRE(s, a->refuse.status.code == MT_EDISK_FULL, "the head refuses a call: %s", a->refuse.status.what);
+        sim_job_refused(s, a->refuse.call);
         break;
     case HEAD_ACT_LOG_APPEND: sim_job_log_append(s, a); break;
-    case HEAD_ACT_LOG_DROP: sim_job_log_drop(s, a->job); break;
+    case HEAD_ACT_LOG_DROP: sim_job_log_drop(s, a->job.id); break;
     default: break; /* followers, blobs: there are none here */
     }
 }
@@ -212,8 +228,10 @@ static void feed_late(struct sim *s, struct sim_event *e)
     if (e->target != s->head->serial)
         return;
     memcpy(&ev, e->bytes, sizeof ev);
-    if (ev.bytes_size)
-        ev.bytes = e->bytes + sizeof ev;
+    if (ev.kind == HEAD_EV_STREAM_MESSAGE)
+        ev.message.bytes = e->bytes + sizeof ev;
+    else if (ev.kind == HEAD_EV_CALL)
+        ev.call.bytes = e->bytes + sizeof ev;
     feed(s, &ev);
 }
 
@@ -221,11 +239,13 @@ static void feed_late(struct sim *s, struct sim_event *e)
 static void keep_for_later(struct sim *s, const struct head_event *from)
 {
     struct sim_event *e = sim_after(s, s->head->paused_until - s->now, "head late", feed_late, s->head->serial);
-    e->size = sizeof *from + from->bytes_size;
+    const uint8_t    *bytes = from->kind == HEAD_EV_CALL ? from->call.bytes : from->message.bytes;
+    size_t size = from->kind == HEAD_EV_CALL ? from->call.size : from->kind == HEAD_EV_STREAM_MESSAGE ? from->message.size : 0;
+    e->size = sizeof *from + size;
     e->bytes = sim_alloc(e->size + 8);
     memcpy(e->bytes, from, sizeof *from);
-    if (from->bytes_size)
-        memcpy(e->bytes + sizeof *from, from->bytes, from->bytes_size);
+    if (size)
+        memcpy(e->bytes + sizeof *from, bytes, size);
 }
 
 static void feed(struct sim *s, const struct head_event *from)
@@ -241,7 +261,7 @@ static void feed(struct sim *s, const struct head_event *from)
     }
     ev.now_ms = s->now / SIM_MS;
     ev.wall_ms = 1700000000000 + ev.now_ms;
-    sim_note(s, "head", (uint64_t)ev.kind, ev.stream);
+    sim_note(s, "head", (uint64_t)ev.kind, stream_of_event(&ev));
     mt_status st = head_step(h->core, &ev, &h->actions);
     SIM_REQUIRE(s, st.code == MT_OK, "the head can not go on: %s", st.what);
     after_step(s, serial);
@@ -251,31 +271,30 @@ bool sim_head_call(struct sim *s, uint64_t call, int method, const uint8_t *byte
 {
     if (!sim_head_is_up(s))
         return false;
-    feed(s, &(struct head_event){
-                .kind = HEAD_EV_CALL, .call = call, .method = (enum head_method)method, .bytes = bytes, .bytes_size = size});
+    feed(s, &(struct head_event){.kind = HEAD_EV_CALL, .call = {call, (enum head_method)method, bytes, size}});
     return true;
 }
 
 void sim_head_log_written(struct sim *s, const char *id, uint64_t size)
 {
-    feed(s, &(struct head_event){.kind = HEAD_EV_LOG_WRITTEN, .job = id, .size = size});
+    feed(s, &(struct head_event){.kind = HEAD_EV_LOG_WRITTEN, .log_written = {id, size}});
 }
 
 uint64_t sim_head_stream_opened(struct sim *s)
 {
     uint64_t number = ++s->head->next_stream;
-    feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_OPENED, .stream = number});
+    feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_OPENED, .stream = {number}});
     return number;
 }
 
 void sim_head_message(struct sim *s, uint64_t number, const uint8_t *bytes, size_t size)
 {
-    feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_MESSAGE, .stream = number, .bytes = bytes, .bytes_size = size});
+    feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_MESSAGE, .message = {number, bytes, size}});
 }
 
 void sim_head_stream_closed(struct sim *s, uint64_t number)
 {
-    feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_CLOSED, .stream = number});
+    feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_CLOSED, .stream = {number}});
 }
 
 bool sim_head_knows_job(const struct sim *s, const char *id)
@@ -291,7 +310,7 @@ static void relieved(struct sim *s, struct sim_event *e)
     if (s->head->serial != e->target)
         return;
     s->head->full_until = 0;
-    feed(s, &(struct head_event){.kind = HEAD_EV_ROOM, .room = HEAD_ROOM_ENOUGH, .size = UINT64_MAX});
+    feed(s, &(struct head_event){.kind = HEAD_EV_ROOM, .room = {HEAD_ROOM_ENOUGH, UINT64_MAX}});
 }
 
 /* Others fill its disk: what was set aside is enough for the time, or it is not. */
@@ -302,7 +321,7 @@ void sim_head_fill(struct sim *s, uint64_t for_ns, bool has_reserve)
         return;
     h->full_until = has_reserve ? 1 : s->now + for_ns;
     sim_after(s, for_ns, "relief", relieved, h->serial);
-    feed(s, &(struct head_event){.kind = HEAD_EV_ROOM, .room = has_reserve ? HEAD_ROOM_SHORT : HEAD_ROOM_NONE});
+    feed(s, &(struct head_event){.kind = HEAD_EV_ROOM, .room.is = has_reserve ? HEAD_ROOM_SHORT : HEAD_ROOM_NONE});
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */

@@ -94,11 +94,11 @@ static void bad_jobs_are_refused_with_a_reason(void **unused)
     assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), MT_EINVAL);
     file.mode = 0644;
     assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), MT_ENOENT); /* not uploaded */
-    struct head_event blob = {.kind = HEAD_EV_BLOB_ADDED, .bytes = sha, .bytes_size = 32, .size = 10};
+    struct head_event blob = {.kind = HEAD_EV_BLOB_ADDED, .blob_added = {sha, 10}};
     rig_event(rig, &blob);
     assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), MT_OK);
-    struct head_event garbage = {
-        .kind = HEAD_EV_CALL, .call = 9999, .method = HEAD_SUBMIT, .bytes = (const uint8_t *)"\x0a\xff", .bytes_size = 2};
+    struct head_event garbage = {.kind = HEAD_EV_CALL,
+                                 .call = {.number = 9999, .method = HEAD_SUBMIT, .bytes = (const uint8_t *)"\x0a\xff", .size = 2}};
     rig_event(rig, &garbage);
     assert_true(rig->replies[rig->reply_count - 1].is_refused);
     rig_free(rig);
@@ -245,7 +245,7 @@ static void waits_are_answered_by_the_end_or_the_limit(void **unused)
     assert_int_equal(submit_code(rig, first), MT_OK);
     r.wait_ms = 50000;
     uint64_t          second = rig_call(rig, HEAD_WAIT_JOB, &r.base), third = rig_call(rig, HEAD_WAIT_JOB, &r.base);
-    struct head_event gone = {.kind = HEAD_EV_CALL_GONE, .call = third};
+    struct head_event gone = {.kind = HEAD_EV_CALL_GONE, .call_gone = {third}};
     rig_event(rig, &gone);
     rig_job_state(rig, &a, "j", 1, "SUCCEEDED", 0, "");
     assert_int_equal(submit_code(rig, second), MT_OK);
@@ -258,7 +258,7 @@ static void ended_jobs_and_unneeded_blobs_go(void **unused)
     (void)unused;
     struct rig       *rig = rig_new();
     uint8_t           sha[32] = {1};
-    struct head_event blob = {.kind = HEAD_EV_BLOB_ADDED, .bytes = sha, .bytes_size = 32, .size = 10};
+    struct head_event blob = {.kind = HEAD_EV_BLOB_ADDED, .blob_added = {sha, 10}};
     rig_event(rig, &blob);
     assert_int_equal(head_blob_admit(rig->head, sha, 10).code, MT_EEXIST);
     for (int i = 0; i < 8 * 3600; i++) {

@@ -116,10 +116,9 @@ static void refusals(void **unused)
     assert_int_equal(rig_last(rig, s, KIND(REGISTERED))->registered->code, MT_EINVAL);
     /* garbage, and a word before the registration, end the stream and change nothing */
     uint64_t          before = head_hash(rig->head);
-    struct head_event garbage = {
-        .kind = HEAD_EV_STREAM_MESSAGE, .stream = rig_open(rig), .bytes = (const uint8_t *)"\xff\xff\xff", .bytes_size = 3};
+    struct head_event garbage = {.kind = HEAD_EV_STREAM_MESSAGE, .message = {rig_open(rig), (const uint8_t *)"\xff\xff\xff", 3}};
     rig_event(rig, &garbage);
-    assert_true(rig_was_closed(rig, garbage.stream));
+    assert_true(rig_was_closed(rig, garbage.message.stream));
     struct rig_node nobody = {.stream = rig_open(rig)};
     rig_gone(rig, &nobody, 3);
     assert_true(rig_was_closed(rig, nobody.stream));

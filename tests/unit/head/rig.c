@@ -40,14 +40,14 @@ static void take_batch(struct rig *rig, struct head_action *action)
 {
     bool crashes = ++rig->batches == rig->crash_at && rig->crash != RIG_NO_CRASH;
     if (!crashes || rig->crash == RIG_AFTER_WRITE)
-        for (size_t i = 0; i < action->record_count; i++)
-            record_apply(rig, &action->records[i]);
+        for (size_t i = 0; i < action->store.count; i++)
+            record_apply(rig, &action->store.records[i]);
     if (crashes) {
         rig->has_crashed = true;
         return;
     }
     assert_true(rig->held_count < 64);
-    rig->held[rig->held_count++] = action->token;
+    rig->held[rig->held_count++] = action->store.token;
 }
 
 static void step(struct rig *rig, struct head_event *event)
@@ -64,7 +64,7 @@ static void step(struct rig *rig, struct head_event *event)
 void rig_store(struct rig *rig, mt_status st)
 {
     assert_true(rig->held_count > 0);
-    struct head_event event = {.kind = HEAD_EV_STORED, .token = rig->held[0], .status = st};
+    struct head_event event = {.kind = HEAD_EV_STORED, .stored = {rig->held[0], st}};
     memmove(rig->held, rig->held + 1, --rig->held_count * sizeof *rig->held);
     step(rig, &event);
 }
@@ -74,28 +74,27 @@ void rig_store(struct rig *rig, mt_status st)
 static void log_append(struct rig *rig, const struct head_action *action)
 {
     size_t i = 0;
-    while (rig->logs[i].job[0] && strcmp(rig->logs[i].job, action->job) != 0)
+    while (rig->logs[i].job[0] && strcmp(rig->logs[i].job, action->log_append.job) != 0)
         assert_true(++i < RIG_LOGS);
-    memcpy(rig->logs[i].job, action->job, HEAD_JOB_ID_SIZE);
-    assert_int_equal(rig->logs[i].size, action->offset);
-    assert_true(rig->logs[i].size + action->bytes->size < RIG_LOG_SIZE);
-    memcpy(rig->logs[i].text + rig->logs[i].size, action->bytes->data, action->bytes->size);
-    rig->logs[i].size += action->bytes->size;
+    memcpy(rig->logs[i].job, action->log_append.job, HEAD_JOB_ID_SIZE);
+    assert_int_equal(rig->logs[i].size, action->log_append.offset);
+    assert_true(rig->logs[i].size + action->log_append.bytes->size < RIG_LOG_SIZE);
+    memcpy(rig->logs[i].text + rig->logs[i].size, action->log_append.bytes->data, action->log_append.bytes->size);
+    rig->logs[i].size += action->log_append.bytes->size;
 }
 
 static void keep_reply(struct rig *rig, const struct head_action *action)
 {
     assert_true(rig->reply_count < RIG_REPLIES);
     struct rig_reply *reply = &rig->replies[rig->reply_count++];
-    *reply = (struct rig_reply){.call = action->call,
-                                .method = action->method,
-                                .is_refused = action->kind == HEAD_ACT_REFUSE,
-                                .refused = action->status.code};
-    if (action->bytes) {
-        reply->bytes = malloc(action->bytes->size + 1);
-        reply->size = action->bytes->size;
-        memcpy(reply->bytes, action->bytes->data, reply->size);
+    if (action->kind == HEAD_ACT_REFUSE) {
+        *reply = (struct rig_reply){.call = action->refuse.call, .is_refused = true, .refused = action->refuse.status.code};
+        return;
     }
+    const struct head_bytes *bytes = action->reply.bytes;
+    *reply = (struct rig_reply){.call = action->reply.call, .method = action->reply.method, .size = bytes->size};
+    reply->bytes = malloc(bytes->size + 1);
+    memcpy(reply->bytes, bytes->data, bytes->size);
 }
 
 static void carry_out_one(struct rig *rig, struct head_action *action)
@@ -103,13 +102,14 @@ static void carry_out_one(struct rig *rig, struct head_action *action)
     switch (action->kind) {
     case HEAD_ACT_SEND:
         assert_true(rig->sent_count < RIG_SENT);
-        rig->sent[rig->sent_count].stream = action->stream;
-        rig->sent[rig->sent_count].message = manta__v1__head_to_node__unpack(NULL, action->bytes->size, action->bytes->data);
+        rig->sent[rig->sent_count].stream = action->send.stream;
+        rig->sent[rig->sent_count].message = manta__v1__head_to_node__unpack(NULL, action->send.bytes->size,
+                                                                             action->send.bytes->data);
         assert_non_null(rig->sent[rig->sent_count++].message);
         break;
     case HEAD_ACT_CLOSE:
         assert_true(rig->closed_count < 64);
-        rig->closed[rig->closed_count++] = action->stream;
+        rig->closed[rig->closed_count++] = action->close.stream;
         break;
     case HEAD_ACT_REPLY:
     case HEAD_ACT_REFUSE: keep_reply(rig, action); break;
@@ -117,11 +117,11 @@ static void carry_out_one(struct rig *rig, struct head_action *action)
     case HEAD_ACT_LOG_APPEND: log_append(rig, action); break;
     case HEAD_ACT_JOB_ENDED:
         assert_true(rig->ended_count < 16);
-        memcpy(rig->ended[rig->ended_count++], action->job, HEAD_JOB_ID_SIZE);
+        memcpy(rig->ended[rig->ended_count++], action->job.id, HEAD_JOB_ID_SIZE);
         break;
     case HEAD_ACT_EXIT:
         rig->has_exited = true;
-        rig->exit_status = action->status;
+        rig->exit_status = action->exit.status;
         break;
     case HEAD_ACT_LOG_DROP:
     case HEAD_ACT_BLOB_DROP: break;
@@ -223,38 +223,42 @@ void rig_pass(struct rig *rig, uint64_t ms)
 
 uint64_t rig_open(struct rig *rig)
 {
-    struct head_event event = {.kind = HEAD_EV_STREAM_OPENED, .stream = ++rig->next_stream};
+    struct head_event event = {.kind = HEAD_EV_STREAM_OPENED, .stream = {++rig->next_stream}};
     step(rig, &event);
-    return event.stream;
+    return event.stream.number;
 }
 
 void rig_close(struct rig *rig, uint64_t stream)
 {
-    struct head_event event = {.kind = HEAD_EV_STREAM_CLOSED, .stream = stream};
+    struct head_event event = {.kind = HEAD_EV_STREAM_CLOSED, .stream = {stream}};
     step(rig, &event);
 }
 
-static void step_message(struct rig *rig, struct head_event *event, const ProtobufCMessage *message)
+/* The caller frees. */
+static uint8_t *pack(const ProtobufCMessage *message, size_t *out_size)
 {
-    size_t   size = protobuf_c_message_get_packed_size(message);
-    uint8_t *bytes = malloc(size + 1);
-    event->bytes_size = protobuf_c_message_pack(message, bytes);
-    event->bytes = bytes;
-    step(rig, event);
-    free(bytes);
+    uint8_t *bytes = malloc(protobuf_c_message_get_packed_size(message) + 1);
+    *out_size = protobuf_c_message_pack(message, bytes);
+    return bytes;
 }
 
 void rig_say(struct rig *rig, uint64_t stream, const Manta__V1__NodeToHead *message)
 {
-    struct head_event event = {.kind = HEAD_EV_STREAM_MESSAGE, .stream = stream};
-    step_message(rig, &event, &message->base);
+    struct head_event event = {.kind = HEAD_EV_STREAM_MESSAGE, .message.stream = stream};
+    uint8_t          *bytes = pack(&message->base, &event.message.size);
+    event.message.bytes = bytes;
+    step(rig, &event);
+    free(bytes);
 }
 
 uint64_t rig_call(struct rig *rig, enum head_method method, const ProtobufCMessage *request)
 {
-    struct head_event event = {.kind = HEAD_EV_CALL, .call = ++rig->next_call, .method = method};
-    step_message(rig, &event, request);
-    return event.call;
+    struct head_event event = {.kind = HEAD_EV_CALL, .call = {.number = ++rig->next_call, .method = method}};
+    uint8_t          *bytes = pack(request, &event.call.size);
+    event.call.bytes = bytes;
+    step(rig, &event);
+    free(bytes);
+    return event.call.number;
 }
 
 void *rig_reply_to(struct rig *rig, uint64_t call, const ProtobufCMessageDescriptor *type)

@@ -10,7 +10,7 @@ enum { PUT = 1 };
 
 static void room(struct rig *rig, enum head_room is, uint64_t bytes)
 {
-    struct head_event event = {.kind = HEAD_EV_ROOM, .room = is, .size = bytes};
+    struct head_event event = {.kind = HEAD_EV_ROOM, .room = {is, bytes}};
     rig_event(rig, &event);
 }
 

@@ -135,19 +135,19 @@ static bool is_refused_for_room(const struct head *h, enum head_method method)
 
 void head_calls_take(struct head *h, const struct head_event *event)
 {
-    if (is_refused_for_room(h, event->method)) {
+    if (is_refused_for_room(h, event->call.method)) {
         h->count.no_room++;
-        head_out_refuse(h, event->call, mt_error(MT_EDISK_FULL, 0, HEAD_FULL_TEXT));
+        head_out_refuse(h, event->call.number, mt_error(MT_EDISK_FULL, 0, HEAD_FULL_TEXT));
         return;
     }
-    const ProtobufCMessageDescriptor *type = request_type(event->method);
-    ProtobufCMessage *request = type ? protobuf_c_message_unpack(type, NULL, event->bytes_size, event->bytes) : NULL;
+    const ProtobufCMessageDescriptor *type = request_type(event->call.method);
+    ProtobufCMessage *request = type ? protobuf_c_message_unpack(type, NULL, event->call.size, event->call.bytes) : NULL;
     if (!request) {
         h->count.malformed++;
-        head_out_refuse(h, event->call, mt_error(MT_EPROTO, 0, "the request can't be read"));
+        head_out_refuse(h, event->call.number, mt_error(MT_EPROTO, 0, "the request can't be read"));
         return;
     }
-    dispatch(h, event->call, event->method, request);
+    dispatch(h, event->call.number, event->call.method, request);
     protobuf_c_message_free_unpacked(request, NULL);
 }
 

@@ -55,9 +55,21 @@ void head_records_free(struct head_record *records, size_t count)
 
 static void action_fini(struct head_action *action)
 {
-    head_bytes_unref(action->bytes);
-    if (action->records)
-        head_records_free(action->records, action->record_count);
+    switch (action->kind) {
+    case HEAD_ACT_SEND: head_bytes_unref(action->send.bytes); break;
+    case HEAD_ACT_REPLY: head_bytes_unref(action->reply.bytes); break;
+    case HEAD_ACT_LOG_APPEND: head_bytes_unref(action->log_append.bytes); break;
+    case HEAD_ACT_STORE:
+        if (action->store.records)
+            head_records_free(action->store.records, action->store.count);
+        break;
+    case HEAD_ACT_CLOSE:
+    case HEAD_ACT_REFUSE:
+    case HEAD_ACT_LOG_DROP:
+    case HEAD_ACT_JOB_ENDED:
+    case HEAD_ACT_BLOB_DROP:
+    case HEAD_ACT_EXIT: break;
+    }
 }
 
 void head_actions_clear(struct head_actions *actions)
@@ -93,14 +105,12 @@ static bool actions_push(struct head *h, struct head_actions *to, struct head_ac
     return true;
 }
 
-static bool goes_to_stream(const struct head_action *action)
-{
-    return action->kind == HEAD_ACT_SEND || action->kind == HEAD_ACT_CLOSE;
-}
-
+/* NULL: it goes to none, or the stream has ended since. */
 static struct stream *stream_of(struct head *h, const struct head_action *action)
 {
-    return goes_to_stream(action) ? mt_map_ptr(&h->streams, mt_map_key(action->stream)) : NULL;
+    if (action->kind == HEAD_ACT_SEND)
+        return mt_map_ptr(&h->streams, mt_map_key(action->send.stream));
+    return action->kind == HEAD_ACT_CLOSE ? mt_map_ptr(&h->streams, mt_map_key(action->close.stream)) : NULL;
 }
 
 static void push(struct head *h, struct head_action *take_action, bool after_store)
@@ -121,7 +131,7 @@ static void push(struct head *h, struct head_action *take_action, bool after_sto
 
 static void let_go(struct head *h, struct head_action *action)
 {
-    struct stream *s = stream_of(h, action); /* NULL: it has ended since */
+    struct stream *s = stream_of(h, action);
     if (s)
         s->held--;
     (void)actions_push(h, h->out, action);
@@ -144,9 +154,7 @@ static void batch_begin(struct head *h)
         return;
     }
     batch->token = ++h->next_token;
-    struct head_action action = {.kind = HEAD_ACT_STORE, .token = batch->token};
-    action.records = h->changes.data;
-    action.record_count = h->changes.count;
+    struct head_action action = {.kind = HEAD_ACT_STORE, .store = {batch->token, h->changes.data, h->changes.count}};
     memset(&h->changes, 0, sizeof h->changes);
     (void)actions_push(h, h->out, &action);
 }
@@ -208,7 +216,7 @@ void head_out_fini(struct head *h)
 
 static void send_bytes(struct head *h, struct stream *s, struct head_bytes *take_bytes, bool after_store)
 {
-    struct head_action action = {.kind = HEAD_ACT_SEND, .stream = s->number, .bytes = take_bytes};
+    struct head_action action = {.kind = HEAD_ACT_SEND, .send = {s->number, take_bytes}};
     if (!take_bytes)
         head_broken(h, mt_error(MT_ENOMEM, 0, "pack a message"));
     else
@@ -229,15 +237,14 @@ void head_out_send_bytes(struct head *h, struct stream *s, struct head_bytes *by
 
 void head_out_close(struct head *h, struct stream *s)
 {
-    struct head_action action = {.kind = HEAD_ACT_CLOSE, .stream = s->number};
+    struct head_action action = {.kind = HEAD_ACT_CLOSE, .close = {s->number}};
     push(h, &action, false);
 }
 
 void head_out_reply(struct head *h, uint64_t call, enum head_method method, const ProtobufCMessage *reply)
 {
-    struct head_action action = {.kind = HEAD_ACT_REPLY, .call = call, .method = method};
-    action.bytes = head_bytes_pack(reply);
-    if (!action.bytes)
+    struct head_action action = {.kind = HEAD_ACT_REPLY, .reply = {call, method, head_bytes_pack(reply)}};
+    if (!action.reply.bytes)
         head_broken(h, mt_error(MT_ENOMEM, 0, "pack a reply"));
     else
         push(h, &action, true);
@@ -245,19 +252,19 @@ void head_out_reply(struct head *h, uint64_t call, enum head_method method, cons
 
 void head_out_refuse(struct head *h, uint64_t call, mt_status st)
 {
-    struct head_action action = {.kind = HEAD_ACT_REFUSE, .call = call, .status = st};
+    struct head_action action = {.kind = HEAD_ACT_REFUSE, .refuse = {call, st}};
     push(h, &action, false);
 }
 
 void head_out_log_append(struct head *h, struct job *job, const uint8_t *text, size_t size)
 {
-    struct head_action action = {.kind = HEAD_ACT_LOG_APPEND, .offset = job->log_size};
-    action.bytes = bytes_copy(text, size);
-    if (!action.bytes) {
+    struct head_action action = {.kind = HEAD_ACT_LOG_APPEND,
+                                 .log_append = {.offset = job->log_size, .bytes = bytes_copy(text, size)}};
+    if (!action.log_append.bytes) {
         head_broken(h, mt_error(MT_ENOMEM, 0, "copy a piece of log"));
         return;
     }
-    snprintf(action.job, sizeof action.job, "%s", job->spec->id);
+    snprintf(action.log_append.job, sizeof action.log_append.job, "%s", job->spec->id);
     job->log_size += size;
     push(h, &action, false);
 }
@@ -265,21 +272,19 @@ void head_out_log_append(struct head *h, struct job *job, const uint8_t *text, s
 void head_out_job(struct head *h, enum head_action_kind kind, const char *job)
 {
     struct head_action action = {.kind = kind};
-    snprintf(action.job, sizeof action.job, "%s", job);
+    snprintf(action.job.id, sizeof action.job.id, "%s", job);
     push(h, &action, true);
 }
 
 void head_out_blob_drop(struct head *h, const struct blob *blob)
 {
-    struct head_action action = {.kind = HEAD_ACT_BLOB_DROP, .bytes = bytes_copy(blob->sha256, HEAD_SHA_SIZE)};
-    if (!action.bytes)
-        head_broken(h, mt_error(MT_ENOMEM, 0, "name a blob"));
-    else
-        push(h, &action, true);
+    struct head_action action = {.kind = HEAD_ACT_BLOB_DROP};
+    memcpy(action.blob_drop.sha256, blob->sha256, HEAD_SHA_SIZE);
+    push(h, &action, true);
 }
 
 void head_out_exit(struct head *h, mt_status st, bool after_store)
 {
-    struct head_action action = {.kind = HEAD_ACT_EXIT, .status = st};
+    struct head_action action = {.kind = HEAD_ACT_EXIT, .exit = {st}};
     push(h, &action, after_store);
 }

@@ -33,23 +33,23 @@ enum head_method { /* requests and replies are those of service Head, packed */
                    HEAD_DELETE_JOB,
 };
 
-enum head_event_kind {
-    HEAD_EV_TICK = 1,       /* time has passed */
-    HEAD_EV_STREAM_OPENED,  /* stream: a raylet has attached; the number is the shell's, never used twice */
-    HEAD_EV_STREAM_MESSAGE, /* stream, bytes: a packed NodeToHead */
-    HEAD_EV_STREAM_CLOSED,  /* stream */
-    HEAD_EV_CALL,           /* call, method, bytes: a packed request; the number is the shell's, never used twice */
-    HEAD_EV_CALL_GONE,      /* call: the caller has left; no reply is wanted any more */
-    HEAD_EV_STORED,         /* token, status: the batch is durable, or the store has failed */
-    HEAD_EV_ROOM,           /* room, size: what the store can still take */
-    HEAD_EV_LOG_WRITTEN,    /* job, size: the log file of the job has that many bytes now */
-    HEAD_EV_BLOB_ADDED,     /* bytes: SHA-256; size: a verified blob is in its place */
+enum head_event_kind {                         /* what each brings with it: the member of that name in struct head_event */
+                       HEAD_EV_TICK = 1,       /* time has passed */
+                       HEAD_EV_STREAM_OPENED,  /* a raylet has attached */
+                       HEAD_EV_STREAM_MESSAGE, /* it says something */
+                       HEAD_EV_STREAM_CLOSED,
+                       HEAD_EV_CALL,        /* a client asks */
+                       HEAD_EV_CALL_GONE,   /* it has left: no reply is wanted any more */
+                       HEAD_EV_STORED,      /* the batch is durable, or the store has failed */
+                       HEAD_EV_ROOM,        /* what the store can still take */
+                       HEAD_EV_LOG_WRITTEN, /* the log file of the job has that many bytes now */
+                       HEAD_EV_BLOB_ADDED,  /* a verified blob is in its place */
 };
 
 /* While there is little room nothing new is taken in (jobs, names, groups: EDISK_FULL), and what is there goes on. While there is
  * none, batches wait in the shell, and with them all that depends on them; who asks is refused at once rather than kept waiting. */
 enum head_room {
-    HEAD_ROOM_ENOUGH = 0, /* for one change of `size` bytes */
+    HEAD_ROOM_ENOUGH = 0, /* for one change of that many bytes */
     HEAD_ROOM_SHORT,
     HEAD_ROOM_NONE,
 };
@@ -60,30 +60,55 @@ struct head_event {
     enum head_event_kind kind;
     uint64_t             now_ms;  /* monotonic */
     uint64_t             wall_ms; /* for people only: decides nothing */
-    uint64_t             stream;
-    uint64_t             call;
-    enum head_method     method;
-    uint64_t             token;
-    mt_status            status;
-    enum head_room       room;
-    uint64_t             size;
-    const char          *job;
-    const uint8_t       *bytes; /* borrowed for the step */
-    size_t               bytes_size;
+    union {                       /* by kind; what is pointed to is borrowed for the step */
+        struct {
+            uint64_t number; /* the shell's, never used twice */
+        } stream;            /* STREAM_OPENED, STREAM_CLOSED */
+        struct {
+            uint64_t       stream;
+            const uint8_t *bytes; /* a packed NodeToHead */
+            size_t         size;
+        } message; /* STREAM_MESSAGE */
+        struct {
+            uint64_t         number; /* the shell's, never used twice */
+            enum head_method method;
+            const uint8_t   *bytes; /* a packed request */
+            size_t           size;
+        } call;
+        struct {
+            uint64_t number;
+        } call_gone;
+        struct {
+            uint64_t  token;
+            mt_status status;
+        } stored;
+        struct {
+            enum head_room is;
+            uint64_t       bytes; /* of one change, while there is enough */
+        } room;
+        struct {
+            const char *job;
+            uint64_t    size;
+        } log_written;
+        struct {
+            const uint8_t *sha256; /* HEAD_SHA_SIZE bytes */
+            uint64_t       size;
+        } blob_added;
+    };
 };
 
 /* ---- what comes out -------------------------------------------------------------------------------------------- */
-enum head_action_kind {
-    HEAD_ACT_SEND = 1,   /* stream, bytes: a packed HeadToNode; nothing where the stream has ended already */
-    HEAD_ACT_CLOSE,      /* stream: end it (after what was sent); the core has forgotten it, no CLOSED event is needed */
-    HEAD_ACT_REPLY,      /* call, bytes: the packed reply of the call's method; nothing where the caller has left */
-    HEAD_ACT_REFUSE,     /* call, status: the request could not be read (gRPC INVALID_ARGUMENT) */
-    HEAD_ACT_STORE,      /* token, records: one atomic batch; answer with HEAD_EV_STORED, batches in order */
-    HEAD_ACT_LOG_APPEND, /* job, offset, bytes: append to the job's log file; answer with HEAD_EV_LOG_WRITTEN */
-    HEAD_ACT_LOG_DROP,   /* job: its log file goes */
-    HEAD_ACT_JOB_ENDED,  /* job: followers end when they have sent the whole log */
-    HEAD_ACT_BLOB_DROP,  /* bytes: SHA-256 of a blob that goes */
-    HEAD_ACT_EXIT,       /* status: end the daemon once everything before this is out; not 0: the store has failed */
+enum head_action_kind {                    /* what each is about: the member of that name in struct head_action */
+                        HEAD_ACT_SEND = 1, /* to a raylet; nothing where the stream has ended already */
+                        HEAD_ACT_CLOSE,    /* end the stream, after what was sent. The core has forgotten it: no CLOSED is needed */
+                        HEAD_ACT_REPLY,    /* to a client; nothing where it has left */
+                        HEAD_ACT_REFUSE,   /* the request could not be read, or there is no room for a reply */
+                        HEAD_ACT_STORE,    /* one atomic batch; answer with HEAD_EV_STORED, batches in order */
+                        HEAD_ACT_LOG_APPEND, /* to the job's log file; answer with HEAD_EV_LOG_WRITTEN */
+                        HEAD_ACT_LOG_DROP,   /* job: its log file goes */
+                        HEAD_ACT_JOB_ENDED,  /* job: followers end when they have sent the whole log */
+                        HEAD_ACT_BLOB_DROP,  /* the blob goes */
+                        HEAD_ACT_EXIT, /* end the daemon once everything before this is out; not success: the store has failed */
 };
 
 /* The tables of the store. Values are messages of scheduler/head/core/kit/store.proto. */
@@ -105,16 +130,43 @@ struct head_bytes { /* counted, so that one View is packed once for all nodes */
 
 struct head_action {
     enum head_action_kind kind;
-    uint64_t              stream;
-    uint64_t              call;
-    enum head_method      method; /* of the call that is replied to */
-    uint64_t              token;
-    uint64_t              offset;
-    mt_status             status;
-    char                  job[HEAD_JOB_ID_SIZE];
-    struct head_bytes    *bytes;   /* owned by the action; NULL where the kind has none */
-    struct head_record   *records; /* owned by the action */
-    size_t                record_count;
+    union { /* by kind; bytes and records are owned by the action */
+        struct {
+            uint64_t           stream;
+            struct head_bytes *bytes; /* a packed HeadToNode */
+        } send;
+        struct {
+            uint64_t stream;
+        } close;
+        struct {
+            uint64_t           call;
+            enum head_method   method;
+            struct head_bytes *bytes; /* the packed reply of that method */
+        } reply;
+        struct {
+            uint64_t  call;
+            mt_status status;
+        } refuse;
+        struct {
+            uint64_t            token;
+            struct head_record *records;
+            size_t              count;
+        } store;
+        struct {
+            char               job[HEAD_JOB_ID_SIZE];
+            uint64_t           offset;
+            struct head_bytes *bytes; /* nobody else's */
+        } log_append;
+        struct {
+            char id[HEAD_JOB_ID_SIZE];
+        } job; /* LOG_DROP, JOB_ENDED */
+        struct {
+            uint8_t sha256[HEAD_SHA_SIZE];
+        } blob_drop;
+        struct {
+            mt_status status;
+        } exit;
+    };
 };
 
 struct head_actions {

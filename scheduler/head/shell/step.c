@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * step.c - what every part of the shell uses: events into the core, paths, the end.
+ *
+ * What follows from an event is noted in sh->actions and carried out by shell.c, at the end of the loop's round: so a part that
+ * tells of an event is never called back by it.
+ *
+ * Thread:  the main loop's.
+ */
+#include "scheduler/head/shell/shell.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void head_shell_end(struct shell *sh, mt_status st)
+{
+    if (sh->is_ending)
+        return;
+    sh->is_ending = true;
+    sh->end_status = st;
+    io_loop_stop(sh->loop);
+}
+
+void head_shell_step(struct shell *sh, struct head_event *event)
+{
+    if (sh->is_ending && event->kind != HEAD_EV_STORED)
+        return;
+    event->now_ms = io_now_ms();
+    event->wall_ms = wall_ms();
+    mt_status st = head_step(sh->head, event, &sh->actions);
+    if (st.code != 0)
+        head_shell_end(sh, st);
+    else if (event->kind == HEAD_EV_STORED && event->stored.status.code == 0)
+        sh->is_stored = true;
+}
+
+bool head_shell_has_noted(const struct shell *sh)
+{
+    return sh->actions.count > 0;
+}
+
+void head_shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE])
+{
+    bool is_apart = sh->options.logs && strcmp(folder, "logs") == 0;
+    int  size = is_apart ? snprintf(out, SHELL_PATH_SIZE, "%s/%s", sh->options.logs, name)
+                         : snprintf(out, SHELL_PATH_SIZE, "%s/%s%s%s", sh->state, folder, folder[0] ? "/" : "", name);
+    MT_ASSERT(size > 0 && size < SHELL_PATH_SIZE); /* run_paths has left room for names */
+}
+
+mt_status head_shell_complain(mt_status st, const char *what, const char *which)
+{
+    fprintf(stderr, "manta-head: %s %s: %s%s%s\n", what, which, st.what, st.sys ? ": " : "", st.sys ? strerror(st.sys) : "");
+    return st;
+}
