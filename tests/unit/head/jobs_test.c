@@ -104,6 +104,41 @@ static void bad_jobs_are_refused_with_a_reason(void **unused)
     rig_free(rig);
 }
 
+/* A machine's crash may take a file that a job needs. */
+static void a_file_that_was_lost_and_came_again_is_kept_for_its_job(void **unused)
+{
+    (void)unused;
+    struct rig              *rig = rig_new();
+    struct rig_node          a = {.boot = 11, .cpus = 2000};
+    uint8_t                  sha[32] = {9};
+    char                    *argv[] = {"prog"};
+    Manta__V1__SubmitRequest r = MANTA__V1__SUBMIT_REQUEST__INIT;
+    Manta__V1__JobSpec       spec = MANTA__V1__JOB_SPEC__INIT;
+    Manta__V1__JobFile       file = MANTA__V1__JOB_FILE__INIT, *files[] = {&file};
+    struct head_event        blob = {.kind = HEAD_EV_BLOB_ADDED, .blob_added = {sha, 10}};
+    file.path = "data.bin";
+    file.mode = 0644;
+    file.sha256.data = sha;
+    file.sha256.len = sizeof sha;
+    spec.id = "j";
+    spec.argv = argv;
+    spec.n_argv = 1;
+    spec.files = files;
+    spec.n_files = 1;
+    r.spec = &spec;
+    rig_event(rig, &blob);
+    assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), MT_OK);
+    rig_restart(rig); /* and no blob is found on the disk */
+    rig_event(rig, &blob);
+    rig_pass(rig, 2 * MT_HEAD_BLOB_KEEP_MS);
+    assert_int_equal(head_counters(rig->head)->blob_dropped, 0);
+    rig_register(rig, &a);
+    rig_pass(rig, 500);
+    rig_job_state(rig, &a, "j", 1, "SUCCEEDED", 0, "");
+    assert_string_equal(rig_job(rig, "j", NULL), "SUCCEEDED");
+    rig_free(rig);
+}
+
 static void what_no_node_can_hold_is_refused_at_submission(void **unused)
 {
     (void)unused;
@@ -418,6 +453,7 @@ int main(void)
         cmocka_unit_test(a_job_from_submit_to_success),
         cmocka_unit_test(bad_jobs_are_refused_with_a_reason),
         cmocka_unit_test(what_no_node_can_hold_is_refused_at_submission),
+        cmocka_unit_test(a_file_that_was_lost_and_came_again_is_kept_for_its_job),
         cmocka_unit_test(failures_are_retried_and_counted),
         cmocka_unit_test(a_lost_node_costs_its_jobs_an_attempt),
         cmocka_unit_test(stops),

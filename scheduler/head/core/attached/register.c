@@ -105,8 +105,7 @@ static struct node *node_new(struct head *h, const Manta__V1__Register *r)
         h->next_node = number + 1;
         head_record_meta(h);
     }
-    n->place.id = number;
-    n->place.state = POLICY_DEAD; /* until it is set alive below */
+    *n = (struct node){.place = {.id = number, .state = POLICY_DEAD}}; /* until it is set alive below */
     n->epoch = number == r->node && r->epoch > 1 ? r->epoch : 1;
     n->boot = r->boot;
     return n;

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bundles.c - where the bundles of placement groups go: all that a group lacks at a time, in two phases.
+ * bundles.c - the two phases: what follows when nodes answer, or are lost.
  *
- * Owns:    the state of each bundle.
  * Always:  a bundle that is not NONE has a node, an epoch of it, and a version that no other placement ever had; COMMITTED is
  *          stored before any node hears of it; a group has bundles in PREPARING or PREPARED only while none is NONE.
- *
- *   NONE --policy--> PREPARING --node: yes--> PREPARED --all of the group--> COMMITTED
- *    ^                   |                       |                              |
- *    '--one refuses, or a node is lost: the others are returned-- node is lost -'
  *
  * The decision is the batch that holds COMMITTED: a head that is restarted before it asks again, one after it tells again. What
  * a node holds and the head does not have under the same version is never wanted again: its next report is answered
@@ -20,9 +15,9 @@
 
 static void to_nowhere(struct bundle *b)
 {
-    b->state = BUNDLE_NONE;
     b->node = b->epoch = 0;
     b->is_told = false;
+    head_bundles_set_state(b, BUNDLE_NONE);
 }
 
 /* What is not decided is given up: those that said yes give the room back. */
@@ -47,7 +42,7 @@ static void advance(struct head *h, struct group *g)
         struct bundle *b = &g->bundles[i];
         if (b->state != BUNDLE_PREPARED)
             continue;
-        b->state = BUNDLE_COMMITTED;
+        head_bundles_set_state(b, BUNDLE_COMMITTED);
         b->is_told = false;
         b->placed_ms = 0;
         for (uint32_t k = 0; k < b->request.amount_count; k++)
@@ -104,7 +99,7 @@ void head_bundles_answer(struct head *h, struct node *n, const Manta__V1__Bundle
         if (answer->verb == BUNDLE_PREPARE && b->state == BUNDLE_PREPARING) {
             is_refused |= answer->code != MT_OK;
             if (answer->code == MT_OK) {
-                b->state = BUNDLE_PREPARED;
+                head_bundles_set_state(b, BUNDLE_PREPARED);
                 head_nodes_taken(h, n, &b->request);
             }
         } else if (answer->verb == BUNDLE_COMMIT && b->state == BUNDLE_COMMITTED) {
@@ -138,7 +133,7 @@ void head_bundles_report(struct head *h, const struct node *n, const Manta__V1__
         if (!b) {
             head_bundles_return_stale(h, n, held, g == NULL);
         } else if (b->state == BUNDLE_PREPARING) {
-            b->state = BUNDLE_PREPARED; /* its answer was lost */
+            head_bundles_set_state(b, BUNDLE_PREPARED); /* its answer was lost */
             advance(h, g);
         } else if (b->state == BUNDLE_COMMITTED) {
             b->is_told |= held->committed;

@@ -244,11 +244,17 @@ mt_status head_groups_load(struct head *h, const Manta__Store__GroupRecord *r)
     g->version = r->version;
     g->order = r->order;
     for (size_t i = 0; i < r->n_bundles; i++) {
-        struct bundle *b = &g->bundles[i];
-        b->node = r->bundles[i]->node;
-        b->epoch = r->bundles[i]->epoch;
-        b->version = r->bundles[i]->version;
-        b->state = b->node == 0 ? BUNDLE_NONE : r->bundles[i]->committed ? BUNDLE_COMMITTED : BUNDLE_PREPARING;
+        struct bundle           *b = &g->bundles[i];
+        const Manta__V1__Bundle *from = r->bundles[i];
+        *b = (struct bundle){
+            .request = b->request,
+            .state = from->node == 0   ? BUNDLE_NONE
+                     : from->committed ? BUNDLE_COMMITTED
+                                       : BUNDLE_PREPARING,
+            .node = from->node,
+            .epoch = from->epoch,
+            .version = from->version,
+        };
         for (uint32_t k = 0; k < b->request.amount_count; k++)
             b->free[k] = b->request.amounts[k].amount;
     }

@@ -27,6 +27,8 @@ void head_groups_split_name(const struct group *g, char space[HEAD_NAME_SIZE], c
 /* "default/name" or the id, for people. */
 void head_groups_name(const struct group *g, char *out, size_t size);
 
+/* Node, epoch and version are set before. */
+void head_bundles_set_state(struct bundle *b, enum bundle_state state);
 bool head_bundles_are_placed(const struct group *g); /* all committed: it stands */
 bool head_bundles_have(const struct group *g, enum bundle_state state);
 void head_bundles_open(struct head *h, struct group *g); /* it is looked at in the next rounds */

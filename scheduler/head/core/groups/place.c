@@ -94,10 +94,10 @@ static void place(struct head *h, struct group *g, struct policy_node **living, 
         struct node   *n = b->state == BUNDLE_NONE ? head_nodes_find(h, bundles[i].node) : NULL;
         if (!n)
             continue;
-        b->state = BUNDLE_PREPARING;
         b->node = n->place.id;
         b->epoch = n->epoch;
         b->version = g->version;
+        head_bundles_set_state(b, BUNDLE_PREPARING);
         head_nodes_promise(h, n, &b->request, 1);
     }
     head_groups_store(h, g);

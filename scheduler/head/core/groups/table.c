@@ -4,9 +4,15 @@
  *
  * Owns:    every struct group.
  * Always:  a bundle that is not NONE has a node, an epoch of it, and a version that no other placement ever had.
+ *
+ *   NONE --policy--> PREPARING --node: yes--> PREPARED --all of the group--> COMMITTED
+ *    ^                   |                       |                              |
+ *    '--one refuses, or a node is lost: the others are returned-- node is lost -'
  */
 
 #include "scheduler/head/core/groups/internal.h"
+
+#include "core/base/machine.h"
 
 #include <inttypes.h>
 
@@ -124,6 +130,20 @@ void head_groups_remember_over(struct head *h, mt_id id)
 }
 
 /* ---- bundles ---- */
+
+static const char *const       bundle_names[] = {"NONE", "PREPARING", "PREPARED", "COMMITTED"};
+static const uint32_t          bundle_next[] = {[BUNDLE_NONE] = MT_STATE(BUNDLE_PREPARING),
+                                                [BUNDLE_PREPARING] = MT_STATE(BUNDLE_PREPARED) | MT_STATE(BUNDLE_NONE),
+                                                [BUNDLE_PREPARED] = MT_STATE(BUNDLE_COMMITTED) | MT_STATE(BUNDLE_NONE),
+                                                [BUNDLE_COMMITTED] = MT_STATE(BUNDLE_NONE)};
+static const struct mt_machine bundle_machine = MT_MACHINE("bundle", bundle_names, bundle_next);
+
+void head_bundles_set_state(struct bundle *b, enum bundle_state state)
+{
+    MT_TRANSITION(&bundle_machine, b->state, state);
+    b->state = state;
+    MT_ASSERT((state == BUNDLE_NONE) == (b->node == 0) && (state == BUNDLE_NONE) == (b->epoch == 0));
+}
 
 bool head_bundles_are_placed(const struct group *g)
 {

@@ -23,6 +23,17 @@ static struct blob *find(const struct head *h, const uint8_t *sha256)
     return at ? mt_container_of(at, struct blob, at) : NULL;
 }
 
+uint32_t head_blobs_needs(const struct head *h, const uint8_t sha256[HEAD_SHA_SIZE])
+{
+    uint32_t count = 0;
+    for (struct head_index_node *at = h->jobs.first; at; at = at->next) {
+        const struct job *job = mt_container_of(at, struct job, at);
+        for (size_t i = 0; i < job->spec->n_files && !head_jobs_has_ended(job); i++)
+            count += memcmp(job->spec->files[i]->sha256.data, sha256, HEAD_SHA_SIZE) == 0;
+    }
+    return count;
+}
+
 static mt_status add(struct head *h, const uint8_t *sha256, uint64_t size)
 {
     struct blob *blob = find(h, sha256);
@@ -36,6 +47,7 @@ static mt_status add(struct head *h, const uint8_t *sha256, uint64_t size)
     memcpy(blob->sha256, sha256, HEAD_SHA_SIZE);
     blob->size = size;
     blob->used_ms = h->now_ms;
+    blob->needed_by = head_blobs_needs(h, sha256); /* by jobs that a crash of the machine has taken it from, too */
     mt_status st = head_index_add(&h->blobs, &blob->at, blob->hex);
     if (st.code != 0)
         free(blob);
@@ -51,15 +63,7 @@ void head_blobs_add(struct head *h, const uint8_t *sha256, uint64_t size)
 
 mt_status head_blobs_found(struct head *h, const uint8_t sha256[HEAD_SHA_SIZE], uint64_t size)
 {
-    MT_TRY(add(h, sha256, size));
-    struct blob *blob = find(h, sha256);
-    blob->needed_by = 0;
-    for (struct head_index_node *at = h->jobs.first; at; at = at->next) {
-        const struct job *job = mt_container_of(at, struct job, at);
-        for (size_t i = 0; i < job->spec->n_files && !head_jobs_has_ended(job); i++)
-            blob->needed_by += memcmp(job->spec->files[i]->sha256.data, sha256, HEAD_SHA_SIZE) == 0;
-    }
-    return mt_ok();
+    return add(h, sha256, size);
 }
 
 mt_status head_blobs_admit(const struct head *h, const uint8_t sha256[HEAD_SHA_SIZE], uint64_t size)

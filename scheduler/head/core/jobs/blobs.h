@@ -10,6 +10,8 @@
 void head_blobs_add(struct head *h, const uint8_t *sha256, uint64_t size);
 /* At the start: one that lies on the disk. */
 MT_MUST_USE mt_status head_blobs_found(struct head *h, const uint8_t sha256[HEAD_SHA_SIZE], uint64_t size);
+/* How often jobs that have not ended name it. */
+uint32_t head_blobs_needs(const struct head *h, const uint8_t sha256[HEAD_SHA_SIZE]);
 /* EEXIST, EAGAIN, EDISK_FULL: not to be uploaded. */
 MT_MUST_USE mt_status head_blobs_admit(const struct head *h, const uint8_t sha256[HEAD_SHA_SIZE], uint64_t size);
 /* A job that needs its files comes (+1) or has ended (-1). */

@@ -10,16 +10,25 @@
  *      '-----failed, refused, or node lost: another attempt          |
  *                                               '--------------------'
  */
-
 #include "scheduler/head/core/jobs/jobs.h"
 
-#define AS_BIT(state) (1u << JOB_##state)
-#define ENDED         (AS_BIT(STOPPED) | AS_BIT(SUCCEEDED) | AS_BIT(FAILED))
-static const uint8_t job_next[JOB_STATE_COUNT] = {
-    [JOB_PENDING] = AS_BIT(STARTING) | AS_BIT(STOPPED) | AS_BIT(FAILED),
-    [JOB_STARTING] = AS_BIT(PENDING) | AS_BIT(RUNNING) | ENDED,
-    [JOB_RUNNING] = AS_BIT(PENDING) | ENDED,
+#include "core/base/machine.h"
+
+#define ENDED (MT_STATE(JOB_STOPPED) | MT_STATE(JOB_SUCCEEDED) | MT_STATE(JOB_FAILED))
+static const char *const job_names[] = {
+#define X(name, text) #name,
+    JOB_STATES(X)
+#undef X
 };
+static const uint32_t job_next[] = {
+    [JOB_PENDING] = MT_STATE(JOB_STARTING) | MT_STATE(JOB_STOPPED) | MT_STATE(JOB_FAILED),
+    [JOB_STARTING] = MT_STATE(JOB_PENDING) | MT_STATE(JOB_RUNNING) | ENDED,
+    [JOB_RUNNING] = MT_STATE(JOB_PENDING) | ENDED,
+    [JOB_STOPPED] = 0,
+    [JOB_SUCCEEDED] = 0,
+    [JOB_FAILED] = 0,
+};
+static const struct mt_machine job_machine = MT_MACHINE("job", job_names, job_next);
 
 const char *head_jobs_state_text(enum job_state state)
 {
@@ -33,7 +42,7 @@ const char *head_jobs_state_text(enum job_state state)
 
 bool head_jobs_has_ended(const struct job *job)
 {
-    return (1u << job->state) & ENDED;
+    return MT_STATE(job->state) & ENDED;
 }
 
 struct job *head_jobs_find(const struct head *h, const char *id)
@@ -51,7 +60,7 @@ static void job_check(const struct job *job)
 
 void head_jobs_set_state(struct job *job, enum job_state next)
 {
-    MT_ASSERT(job_next[job->state] & (1u << next));
+    MT_TRANSITION(&job_machine, job->state, next);
     job->state = next;
     job_check(job);
 }
@@ -63,13 +72,15 @@ void head_jobs_free(struct head *h, struct job *job)
     free(job);
 }
 
-mt_status head_jobs_add(struct head *h, job_spec *take_spec, struct job **out_job)
+mt_status head_jobs_add(struct head *h, job_spec *take_spec, enum job_state born, struct job **out_job)
 {
     char        text[HEAD_TEXT_SIZE];
     struct job *job = calloc(1, sizeof *job);
     mt_status   st = job ? mt_ok() : mt_error(MT_ENOMEM, 0, "add a job");
-    if (st.code == 0)
+    if (st.code == 0) {
+        *job = (struct job){.state = born};
         st = head_resources_to_request(h, take_spec->resources, take_spec->n_resources, &job->request, text, sizeof text);
+    }
     if (st.code == 0)
         st = head_index_add(&h->jobs, &job->at, take_spec->id);
     if (st.code != 0) {
@@ -113,8 +124,7 @@ mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *r)
         r->state >= JOB_STATE_COUNT)
         return mt_error(MT_ECORRUPT, 0, "the store holds a job that can't be");
     MT_TRY(head_spec_copy(r->spec, &spec));
-    MT_TRY(head_jobs_add(h, spec, &job));
-    job->state = (enum job_state)r->state;
+    MT_TRY(head_jobs_add(h, spec, (enum job_state)r->state, &job));
     snprintf(job->reason, sizeof job->reason, "%s", r->reason);
     job->exit_code = r->exit_code;
     job->attempt = r->attempt;

@@ -11,11 +11,12 @@
 
 /* ---- jobs.c: the table --------------------------------------------------------------------------------------------- */
 
-struct job           *head_jobs_find(const struct head *h, const char *id);
-const char           *head_jobs_state_text(enum job_state state);
-bool                  head_jobs_has_ended(const struct job *job);
-void                  head_jobs_set_state(struct job *job, enum job_state next);
-MT_MUST_USE mt_status head_jobs_add(struct head *h, job_spec *take_spec, struct job **out_job);
+struct job *head_jobs_find(const struct head *h, const char *id);
+const char *head_jobs_state_text(enum job_state state);
+bool        head_jobs_has_ended(const struct job *job);
+void        head_jobs_set_state(struct job *job, enum job_state next);
+/* `born`: PENDING, or as the store has it. */
+MT_MUST_USE mt_status head_jobs_add(struct head *h, job_spec *take_spec, enum job_state born, struct job **out_job);
 void                  head_jobs_free(struct head *h, struct job *job);
 void                  head_jobs_store(struct head *h, const struct job *job);
 MT_MUST_USE mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *record);

@@ -57,7 +57,7 @@ int32_t head_jobs_submit(struct head *h, const job_spec *spec, struct job **out_
         return code;
     mt_status st = head_spec_copy(spec, &copy);
     if (st.code == 0)
-        st = head_jobs_add(h, copy, &job);
+        st = head_jobs_add(h, copy, JOB_PENDING, &job);
     if (st.code != 0) {
         head_broken(h, st);
         return st.code;

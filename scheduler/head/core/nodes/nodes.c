@@ -3,7 +3,7 @@
  * nodes.c - the table of nodes and of their streams, and the states of a node.
  *
  * Owns:    every struct node and struct stream.
- * Always:  a node has at most one stream; a stream's node has that stream; only an alive node has a stream.
+ * Always:  a node has at most one stream; a stream's node has that stream; an alive node has one, a dead node has none.
  *
  *   (unknown) --register--> ALIVE --stream closed, or silent 2 s--> SUSPECT --silent 10 s, or new boot--> DEAD
  *                             ^----same boot registers, or is heard----'                                   |
@@ -15,7 +15,16 @@
 
 #include "scheduler/head/core/nodes/nodes.h"
 
+#include "core/base/machine.h"
+
 #include <inttypes.h>
+
+static const char *const node_names[] = {[POLICY_ALIVE] = "ALIVE", [POLICY_SUSPECT] = "SUSPECT", [POLICY_DEAD] = "DEAD"};
+static const uint32_t    node_next[] = {[POLICY_ALIVE] = MT_STATE(POLICY_ALIVE) /* on another stream */ | MT_STATE(POLICY_SUSPECT) |
+                                                         MT_STATE(POLICY_DEAD),
+                                        [POLICY_SUSPECT] = MT_STATE(POLICY_ALIVE) | MT_STATE(POLICY_DEAD),
+                                        [POLICY_DEAD] = MT_STATE(POLICY_ALIVE)};
+static const struct mt_machine node_machine = MT_MACHINE("node", node_names, node_next);
 
 /* ---- finding ---- */
 
@@ -108,6 +117,7 @@ static void unstore(struct head *h, uint32_t number)
 void head_nodes_set_state(struct head *h, struct node *n, enum policy_state state, const char *why)
 {
     bool was_dead = n->place.state == POLICY_DEAD;
+    MT_TRANSITION(&node_machine, n->place.state, state);
     if (was_dead != (state == POLICY_DEAD))
         h->nodes_living += was_dead ? 1 : (uint32_t)-1;
     n->place.state = state;
@@ -225,14 +235,13 @@ mt_status head_nodes_load(struct head *h, const Manta__Store__NodeRecord *r)
     struct node *n = calloc(1, sizeof *n);
     if (!n)
         return mt_error(MT_ENOMEM, 0, "load a node");
-    n->place.id = r->node;
+    *n = (struct node){.place = {.id = r->node, .state = r->dead ? POLICY_DEAD : POLICY_SUSPECT}};
     n->epoch = r->epoch;
     n->boot = r->boot;
     head_replace_text(h, &n->name, r->name);
     head_replace_text(h, &n->address, r->address);
     head_replace_text(h, &n->data_address, r->data_address);
     snprintf(n->place.labels, sizeof n->place.labels, "%s", r->labels);
-    n->place.state = r->dead ? POLICY_DEAD : POLICY_SUSPECT;
     snprintf(n->reason, sizeof n->reason, "%s", r->dead ? r->reason : "not seen since the head was restarted");
     mt_status st = head_resources_to_node(h, r->total, r->n_total, n, text, sizeof text);
     if (st.code == 0 && (r->node == 0 || r->boot == 0 || head_nodes_find(h, r->node)))
