@@ -297,6 +297,7 @@ static void names_are_held_once_and_released(void **unused)
     rig_gone(rig, &b, 600);
     assert_int_equal(rig_name(rig, &a, 8, GET, "counter", 0, 0, 0, NULL), MT_ENOENT);
     assert_int_equal(rig_name(rig, &a, 9, PUT, "late", 60, 600, b.node, NULL), MT_EACTOR_DIED);
+    assert_int_equal(rig_name(rig, &a, 12, PUT, "of nobody", 60, 0, a.node, NULL), MT_EACTOR_DIED);
     assert_int_equal(rig_name(rig, &a, 10, PUT, "on b", 70, 700, b.node, NULL), MT_OK);
     rig_close(rig, b.stream);
     for (int i = 0; i < 22; i++) { /* b stays away until it is dead */

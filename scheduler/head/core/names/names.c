@@ -157,7 +157,7 @@ static void reply(struct head *h, struct stream *s, const Manta__V1__NameRequest
 static bool owner_has_ended(const struct head *h, const Manta__V1__NameRequest *r)
 {
     const struct node *n = head_nodes_find(h, r->owner_node);
-    return head_names_is_gone(h, r->owner) || !n || n->place.state == POLICY_DEAD;
+    return r->owner == 0 || head_names_is_gone(h, r->owner) || !n || n->place.state == POLICY_DEAD;
 }
 
 /* Of a detached actor: its warden is up, or (0) has ended. */
