@@ -9,6 +9,7 @@ USERS = {
     "ca-certificates": (SCRIPTS, r"pip install"),  # PyPI is reached by https
     "clang": (SCRIPTS, r"find_program\(MANTA_CLANG NAMES clang\b"),
     "clang-format-14": (SCRIPTS, r"clang-format-14"),
+    "abigail-tools": (SCRIPTS, r"\"abidw\""),
     "cmake": (SCRIPTS, r"cmake_minimum_required"),
     "dataset-fashion-mnist": (SOURCES, r"/usr/share/dataset/fashion-mnist|/usr/share/datasets?/fashion"),
     "g++": (SCRIPTS, r"c\+\+|g\+\+|CXX"),

@@ -167,7 +167,7 @@ class Tree:
     @staticmethod
     def is_foreign(path):
         """Build folders, and whatever is hidden, are not ours to judge."""
-        return path.parts[0] == "build" or any(part.startswith(".") or part == "__pycache__" for part in path.parts)
+        return (path.parts[0] == "abi" and len(path.parts) > 2) or path.parts[0] == "build" or any(part.startswith(".") or part == "__pycache__" for part in path.parts)  # abi/0.1.0/: as it was released
 
     def report(self, name, line, text):
         self.findings.append(f"{name}:{line}: {text}")

@@ -5,4 +5,4 @@
 set -eu
 cd "$(dirname "$0")/.."
 format=$(command -v clang-format-14 || command -v clang-format)
-git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.hpp' '*.cc' '*.cpp' '*.cu' '*.cuh' | xargs -P "$(nproc)" -n 50 "$format" -i
+git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.hpp' '*.cc' '*.cpp' '*.cu' '*.cuh' ':!abi' | xargs -P "$(nproc)" -n 50 "$format" -i

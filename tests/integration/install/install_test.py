@@ -95,7 +95,9 @@ class Install(unittest.TestCase):
         for library in LIBRARIES:
             with self.subTest(library):
                 path = self.libdir / f"lib{library}.so.0"
-                names = [line.split()[-1] for line in run("nm", "-D", "--defined-only", path).splitlines()]
+                lines = [line.split() for line in run("nm", "-D", "--defined-only", path).splitlines()]
+                names = [words[-1].split("@")[0] for words in lines if words[-2] != "A"]  # A: the version nodes themselves
+                self.assertEqual([words[-1] for words in lines if words[-2] != "A" and "@@MANTA_0." not in words[-1]], [])
                 self.assertTrue(names)
                 self.assertEqual([name for name in names if not name.startswith("manta_")], [])
 
