@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * manta_client.h - the control plane from any C program, inside or outside the cluster: submit jobs with their files,
+ * follow their logs, wait for them, list state.
+ *
+ * Conventions, as in manta.h: pointers in are borrowed for the call; a call that fails fills *e (which may be NULL) and
+ * returns its code; e->outcome says whether what was asked for has happened. A client that is NULL is EINVAL. Every call
+ * may block; while the head is away, calls wait and try again up to the client's timeout. A client is for one thread at a
+ * time; make one for each.
+ * The library prints nothing and never ends the process; it starts threads of its own, so don't fork without exec.
+ */
+#ifndef MANTA_CLIENT_H
+#define MANTA_CLIENT_H
+
+#include "manta_error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct manta_client manta_client;
+
+/* ---- the cluster ------------------------------------------------------------------------------------------------ */
+
+typedef struct manta_client_opts {
+    const char *address;    /* host:port of the head, or its runtime folder */
+    const char *token_file; /* default: the one named beside the address */
+    int64_t     timeout_ms; /* how long a call waits for a head that is away; 0: 30 s */
+    const char *tls_file;   /* a node's certificate, its key, the authority's certificate; default: named beside the address */
+    bool        insecure;   /* the token may travel in clear beyond this machine */
+    uint64_t    reserved[8];
+} manta_client_opts;
+
+/* Finds the cluster and says hello. The address comes from opts, else MANTA_ADDRESS, else the settings file (MANTA_CONFIG,
+ * ~/.manta/config: lines address=..., token_file=..., tls_file=...), else the head of this machine ($XDG_RUNTIME_DIR/manta,
+ * /run/manta for root, ~/.manta/run). The token file from opts, else MANTA_TOKEN_FILE, else beside the address; the TLS file
+ * likewise (MANTA_TLS_FILE). A head on another machine is spoken to with TLS only, unless `insecure`.
+ * NULL and *e: ENOENT (no cluster is named anywhere), ECONN (nobody answers there), EAUTH (the token, or the certificates),
+ * EUNSUPPORTED (another machine, and no TLS file), EINVAL, ENOMEM. */
+MANTA_API manta_client *manta_client_open(const manta_client_opts *opts, manta_error *e);
+/* NULL is allowed. */
+MANTA_API void manta_client_close(manta_client *client);
+
+/* ---- jobs ------------------------------------------------------------------------------------------------------- */
+
+typedef struct manta_job {
+    const char        *id;         /* yours, or manta_job_new_id(); the same job submitted twice is one job */
+    const char        *name;       /* for people; default: the id */
+    const char *const *argv;       /* what runs, in the job's own folder; ends with NULL */
+    const char *const *files;      /* copied there first; folders with all that is in them; ends with NULL. One inside the
+                                 current folder keeps its relative path, any other gets its last name. */
+    const char *const *env;        /* NAME=value; ends with NULL */
+    int64_t            time_s;     /* an attempt that runs longer has failed; 0: no limit */
+    uint32_t           retries;    /* started again so often when an attempt or its node fails */
+    double             cpus, gpus; /* what the driver itself holds; none by default */
+    int64_t            memory;     /* bytes */
+    const char *const *metadata;   /* "key=value", for people and programs that list jobs; ends with NULL. Keys without spaces, none
+                                      twice; values of one line; at most MANTA_JOB_METADATA bytes in all */
+    uint64_t           reserved[16];
+} manta_job;
+
+enum { MANTA_JOB_METADATA = 1024 };
+
+typedef struct manta_job_info {
+    char     id[64];
+    char     name[128];
+    char     state[16];   /* PENDING RUNNING STOPPED SUCCEEDED FAILED */
+    char     reason[512]; /* why it is pending, or how it ended */
+    int      exit_code;
+    uint32_t attempt; /* how often it was started */
+    uint32_t node;    /* where it runs or ran; 0: nowhere yet */
+    int      pid;
+    uint64_t submitted_ms, started_ms, ended_ms; /* since 1970; 0: not yet */
+    uint64_t log_size;
+    char     metadata[MANTA_JOB_METADATA];    /* lines "key=value", as they were given */
+    char     actor_space[64], actor_name[64]; /* the detached actor that the cluster keeps by this job; "": none */
+    uint64_t reserved[64];
+} manta_job_info;
+
+typedef struct manta_log { /* borrowed for the callback */
+    const char *text;      /* not NUL-terminated; not cut at line ends */
+    size_t      len;
+    uint64_t    offset; /* of text[0] in the job's whole log */
+    uint32_t    attempt;
+    uint64_t    reserved[4];
+} manta_log;
+
+/* Draws a new id. The text is the library's and stays until this thread has drawn 15 more. */
+MANTA_API const char *manta_job_new_id(void);
+
+/* Uploads the files that the cluster does not have (by SHA-256), then submits. Returns once the cluster has stored the job.
+ * Calling it again with the same job is safe. EINVAL, ENOENT (a file), EEXIST (another job has the id), EUNSCHEDULABLE
+ * (no node can hold the driver), EAGAIN, EDISK_FULL, ECONN (outcome MANTA_UNKNOWN: call it again). */
+MANTA_API manta_status manta_job_submit(manta_client *client, const manta_job *job, manta_error *e);
+
+/* Gives the job's log from its beginning, and what comes, until the job has ended; goes on by itself, exactly where it
+ * was, after lost connections. `line` runs in this thread; not 0 from it ends the call with ECANCELLED. ENOENT, ECONN. */
+MANTA_API manta_status manta_job_follow(manta_client *client, const char *id, int (*line)(void *user, const manta_log *log),
+                                        void *user, manta_error *e);
+/* The same from a byte offset. */
+MANTA_API manta_status manta_job_follow_from(manta_client *client, const char *id, uint64_t offset,
+                                             int (*line)(void *user, const manta_log *log), void *user, manta_error *e);
+
+/* Waits until the job has ended. timeout_ms may be MANTA_FOREVER. ETIMEDOUT (*out_info says how it stands; may be NULL),
+ * ENOENT, ECONN. */
+MANTA_API manta_status manta_job_wait(manta_client *client, const char *id, int64_t timeout_ms, manta_job_info *out_info,
+                                      manta_error *e);
+/* How it stands now. ENOENT, ECONN. */
+MANTA_API manta_status manta_job_get(manta_client *client, const char *id, manta_job_info *out_info, manta_error *e);
+/* Asks for its end; wait for it by manta_job_wait. A job that has ended stays as it is. ENOENT, ECONN. */
+MANTA_API manta_status manta_job_stop(manta_client *client, const char *id, manta_error *e);
+/* Forgets a job that has ended: its record, its log, and those of its uploaded files that no other job needs. EINVAL: it has not
+ * ended, stop it first. ENOENT: there is none (any more). ECONN (outcome MANTA_UNKNOWN: call it again). */
+MANTA_API manta_status manta_job_delete(manta_client *client, const char *id, manta_error *e);
+/* The newest first; give *out_jobs back by free(). */
+MANTA_API manta_status manta_job_list(manta_client *client, manta_job_info **out_jobs, size_t *out_count, manta_error *e);
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+
+enum { MANTA_NODE_ALIVE = 1, MANTA_NODE_SUSPECT = 2, MANTA_NODE_DEAD = 3, MANTA_NODE_RESOURCES = 16 };
+
+typedef struct manta_node_resource {
+    char     name[24]; /* CPU, GPU, memory (bytes), or the user's */
+    double   total, free;
+    double   held; /* by placement groups: not free to others, at work or not */
+    uint64_t reserved[4];
+} manta_node_resource;
+
+typedef struct manta_cluster_node {
+    uint32_t            node, epoch;
+    int                 state;
+    char                name[128];
+    char                address[128];
+    char                reason[160]; /* why it is suspect or dead */
+    char                labels[256]; /* "key=value,..." */
+    size_t              resource_count;
+    manta_node_resource resources[MANTA_NODE_RESOURCES];
+    uint64_t            reserved[32];
+} manta_cluster_node;
+
+typedef struct manta_cluster_info {
+    char     cluster[40];  /* id */
+    char     address[128]; /* of the head */
+    uint64_t head_epoch;   /* how often the head was started */
+    bool     runs_as_root;
+    bool     has_tls;     /* this client speaks TLS to it */
+    bool     is_insecure; /* it is reached from other machines in clear */
+    uint64_t reserved[32];
+} manta_cluster_info;
+
+/* Give *out_nodes back by free(); out_cluster may be NULL. */
+MANTA_API manta_status manta_nodes_list(manta_client *client, manta_cluster_node **out_nodes, size_t *out_count,
+                                        manta_cluster_info *out_cluster, manta_error *e);
+
+/* ---- state ------------------------------------------------------------------------------------------------------ */
+
+typedef struct manta_look {
+    const char        *kind;    /* tasks, task_summary, actors, workers, demands, objects, node, stacks,
+                                   placement-groups */
+    const char *const *filters; /* "column=value" or "column!=value", all of which must hold; NULL, or ends with NULL */
+    size_t             limit;   /* rows; 0: 100 */
+    uint32_t           node;    /* only this one; 0: every node that is alive */
+    uint64_t           reserved[8];
+} manta_look;
+
+/* Rows as texts, the same columns in each. Times are ns since 1970, sizes are bytes; "" is: not known, or not yet. */
+typedef struct manta_rows {
+    size_t             column_count, count;
+    const char *const *columns;
+    const char *const *cells;       /* row after row: cell (row, column) is cells[row * column_count + column] */
+    bool               is_cut;      /* there may be more: `limit` was reached */
+    char               notice[512]; /* what is missing (nodes or processes that have not answered); "": nothing */
+    uint64_t           reserved[8];
+} manta_rows;
+
+/* Asks every node what it knows: of tasks those that have not ended and the last ones that have (each worker keeps some
+ * 30,000), of objects those in shared memory. The head keeps nothing of it. A task that is under way in one place and told of
+ * in two is one row. A node that does not answer is in the notice. EINVAL (kind or filter), ENOENT (node), ECONN, ENOMEM. */
+MANTA_API manta_status manta_state_list(manta_client *client, const manta_look *look, manta_rows **out_rows, manta_error *e);
+/* NULL is allowed. */
+MANTA_API void manta_rows_free(manta_rows *rows);
+
+/* Ends the whole cluster: every raylet with its workers, then the head. State and logs stay on the head's disk. */
+MANTA_API manta_status manta_cluster_stop(manta_client *client, const char *reason, manta_error *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
