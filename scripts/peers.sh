@@ -8,6 +8,7 @@
 #   --quick         shorter windows; prints, and writes only with --write. Under 6 minutes.
 #   --train [--quick]  all-reduce beside Open MPI and torch's gloo instead: see peers_train.sh
 #   --sweep [--quick]  trials and suggestions beside Optuna and Ray Tune instead: see peers_sweep.sh
+#   --metg          task graphs of fine grain (METG) beside Open MPI's point-to-point calls instead: see peers_metg.sh
 #   --filter TEXT   only Ray's cases whose name has TEXT in it; writes nothing
 #   --no-write      leaves docs/performance.md as it is
 #
@@ -16,6 +17,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ "${1:-}" != --train ] || exec scripts/peers_train.sh "${@:2}"
+[ "${1:-}" != --metg ] || exec scripts/peers_metg.sh "${@:2}"
 [ "${1:-}" != --sweep ] || exec scripts/peers_sweep.sh "${@:2}"
 
 venv=build/peers/venv

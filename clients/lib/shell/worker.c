@@ -731,7 +731,8 @@ static void worker_loop(void)
                 become_concurrent(&c);
             if (lib.own.class_list.count)
                 own_release_idle(&lib.own);
-            if (lib.wrk.out.wake_count || lib.wrk.out.up.size)
+            own_flush(&lib.own); /* what it has called must not wait for the end of the next run */
+            if (lib.wrk.out.wake_count || lib.wrk.out.up.size || lib.own.out.wake_count)
                 lib_act();
             if (++since_pump < 64)
                 continue;

@@ -459,6 +459,7 @@ unsigned wrk_where_fed(const struct wrk *wrk, uint32_t cpu)
 {
     unsigned where = 0;
     for (size_t i = 0; i < wrk->lanes.count; i++)
-        where |= shm_load32(&wrk->lanes.data[i]->peer->cpu) == cpu ? OWN_HERE : OWN_ELSEWHERE;
+        if (!lane_park_is_asleep(shm_load32(&wrk->lanes.data[i]->peer->state))) /* a sleeper wants no CPU */
+            where |= shm_load32(&wrk->lanes.data[i]->peer->cpu) == cpu ? OWN_HERE : OWN_ELSEWHERE;
     return where;
 }

@@ -108,7 +108,7 @@ void wrk_unblock(struct wrk *wrk);
 void wrk_flush(struct wrk *wrk);
 /* Every lane is given back, as if it were recalled: in the next rounds of wrk_next. */
 void wrk_retire(struct wrk *wrk);
-/* Where the owners of our lanes are, seen from this cpu (+ 1), as own_where_served says it; 0: there are none. */
+/* Where those owners of our lanes are who are awake, seen from this cpu (+ 1), as own_where_served says it; 0: there are none. */
 unsigned wrk_where_fed(const struct wrk *wrk, uint32_t cpu);
 /* Whether wrk_next or wrk_call_next has something to do: a record, or a lane that can end. */
 bool wrk_has_work(struct wrk *wrk);

@@ -8,20 +8,17 @@
 #define BENCH_GROUPS_H
 
 /* clang-format off */
-/* clang-format off */
 #define BENCH_GROUPS(X) \
     X(floor)            \
     X(cluster)          \
     X(task)             \
     X(queue)            \
-    X(metg)             \
     X(actor)            \
     X(object)           \
     X(result)           \
     X(pg)               \
     X(failure)          \
     X(watch)
-/* clang-format on */
 /* clang-format on */
 
 #endif
