@@ -8,6 +8,7 @@
  */
 #include "core/sys/file.h"
 #include "core/base/log.h"
+#include "core/base/machine.h"
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"
 #include "scheduler/head/shell/shell.h"
@@ -20,6 +21,17 @@
 #include <string.h>
 #include <unistd.h>
 
+/*   OPENED --first piece--> RECEIVING --the client has ended--> CHECKING --> ANSWERED
+ *     '------refused, wrong, cut off or silent----'-----------------'-----------^
+ */
+enum upload_state { UPLOAD_OPENED, UPLOAD_RECEIVING, UPLOAD_CHECKING, UPLOAD_ANSWERED };
+static const char *const       upload_names[] = {"OPENED", "RECEIVING", "CHECKING", "ANSWERED"};
+static const uint32_t          upload_next[] = {[UPLOAD_OPENED] = MT_STATE(UPLOAD_RECEIVING) | MT_STATE(UPLOAD_ANSWERED),
+                                                [UPLOAD_RECEIVING] = MT_STATE(UPLOAD_CHECKING) | MT_STATE(UPLOAD_ANSWERED),
+                                                [UPLOAD_CHECKING] = MT_STATE(UPLOAD_ANSWERED),
+                                                [UPLOAD_ANSWERED] = 0};
+static const struct mt_machine upload_machine = MT_MACHINE("upload", upload_names, upload_next);
+
 struct upload {
     struct rpc_stream_handler handler;
     struct shell             *sh;
@@ -30,11 +42,18 @@ struct upload {
     uint8_t                   sha256[HEAD_SHA_SIZE];
     mt_sha256                 sum;
     uint64_t                  size, received;
-    bool                      has_begun, has_ended, is_working, is_answered, is_closed;
+    enum upload_state         state;
+    bool                      has_ended, is_working, is_closed; /* the client has sent all; on the disk; its stream is gone */
     int                       fd, sys;
     bool                      is_wrong; /* the content has another SHA-256 */
     char                      path[SHELL_PATH_SIZE];
 };
+
+static void upload_set_state(struct upload *u, enum upload_state state)
+{
+    MT_TRANSITION(&upload_machine, u->state, state);
+    u->state = state;
+}
 
 /* ---- ends ---- */
 
@@ -73,9 +92,9 @@ static void answer(struct upload *u, int32_t code, const char *text)
 {
     Manta__V1__PutBlobReply reply = MANTA__V1__PUT_BLOB_REPLY__INIT;
     mt_buf                  bytes = {0};
-    if (u->is_answered || u->is_closed)
+    if (u->state == UPLOAD_ANSWERED || u->is_closed)
         return;
-    u->is_answered = true;
+    upload_set_state(u, UPLOAD_ANSWERED);
     if (code != MT_OK && !u->is_working)
         discard(u); /* before the client hears of it */
     reply.code = code;
@@ -172,10 +191,12 @@ static bool work(struct upload *u, void (*run)(struct io_job *), void (*done)(st
 
 static void upload_end(struct upload *u)
 {
-    if (!u->has_begun)
+    if (u->state == UPLOAD_OPENED) {
         answer(u, MT_EPROTO, "the upload has no content");
-    else if (!u->is_answered)
+    } else if (u->state == UPLOAD_RECEIVING) {
+        upload_set_state(u, UPLOAD_CHECKING);
         (void)work(u, end_work, end_done);
+    }
 }
 
 static void piece_done(struct io_job *job)
@@ -209,7 +230,7 @@ static bool begin(struct upload *u, const Manta__V1__BlobChunk *chunk)
         answer(u, st.code == MT_EEXIST ? MT_OK : st.code, st.code == MT_EEXIST ? "" : st.what);
         return false;
     }
-    u->has_begun = true;
+    upload_set_state(u, UPLOAD_RECEIVING);
     memcpy(u->sha256, chunk->sha256.data, HEAD_SHA_SIZE);
     u->size = chunk->size;
     mt_sha256_init(&u->sum);
@@ -223,14 +244,14 @@ static void upload_message(struct rpc_stream_handler *handler, struct rpc_stream
     struct upload    *u = mt_container_of(handler, struct upload, handler);
     ProtobufCMessage *chunk = NULL;
     io_timer_start(u->sh->loop, &u->silence, MT_HEAD_UPLOAD_MS);
-    if (u->is_answered)
+    if (u->state == UPLOAD_ANSWERED)
         return;
     if (rpc_unpack(&manta__v1__blob_chunk__descriptor, message, MT_CONTROL_BYTES_MAX, &chunk).code != 0) {
         answer(u, MT_EPROTO, "a piece can't be read");
         return;
     }
     const Manta__V1__BlobChunk *c = (const Manta__V1__BlobChunk *)chunk;
-    bool                        goes_on = u->has_begun || begin(u, c);
+    bool                        goes_on = u->state == UPLOAD_RECEIVING || begin(u, c);
     if (goes_on && (c->offset != u->received || c->data.len > u->size - u->received)) {
         answer(u, MT_EINVAL, "a piece is not where the last one ended, or the content is longer than announced");
         goes_on = false;
@@ -250,7 +271,7 @@ static void upload_ended(struct rpc_stream_handler *handler, struct rpc_stream *
     (void)stream;
     u->has_ended = true;
     io_timer_stop(&u->silence);
-    if (!u->is_working && !u->is_answered)
+    if (!u->is_working)
         upload_end(u);
 }
 
