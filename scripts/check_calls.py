@@ -26,8 +26,8 @@ HEADER_LINES_MAX, HEADER_PROTOTYPES_MAX, CIRCLE_MAX = 300, 40, 3
 # What is not untied yet; a number here may only fall, and what is within the rules has no line.
 UP = {"clients": 24}  # folder of ROOMS -> arrows between files that go up a room
 # -> files of its largest circle
-CIRCLE = {"clients": 27, "kernels": 1, "objectstore": 4, "raylet": 25, "scheduler": 1, "sgd": 1, "sweep": 1}
-UNUSED = {"clients": 7, "core": 2, "objectstore": 3, "raylet": 9}  # -> functions
+CIRCLE = {"clients": 27, "kernels": 1, "raylet": 25, "scheduler": 1, "sgd": 1, "sweep": 1}
+UNUSED = {"clients": 7, "core": 2, "raylet": 8}  # -> functions
 HEADERS = {  # header -> lines, functions
     "clients/cli/cli.h": (300, 50),
     "clients/lib/owner/own.h": (800, 148),

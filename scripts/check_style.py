@@ -42,7 +42,7 @@ FOLDER_MODULES = {
     "scheduler/policy": ["policy"],
     "scheduler/head": ["head_core", "head"],
     "raylet": ["raylet_core", "raylet_files", "raylet_base", "raylet_store", "raylet"],
-    "objectstore": ["os_client", "os_server", "os_system"],
+    "objectstore": ["os_client", "os_system", "os_server", "os_transfer"],
     "kernels": ["kernels"],
     "clients/lib": ["lib_core", "lib"],
     "clients/control": ["control"],
@@ -57,7 +57,7 @@ ROOMS = {
     "clients": ["lib", "lib/owner", "lib/worker", "lib/shell", "lib/api", "control", "cli"],
     "core": ["base", "sha", "ds", "text", "sys", "lane", "wire", "proto", "db", "io", "io/tls", "rpc"],
     "kernels": [".", "reference", "cpu", "cuda", "choose"],
-    "objectstore": ["layout", "client"],
+    "objectstore": ["layout", "client", "system", "server", "transfer"],
     "raylet": [
         "files", "core", "switch", "shell/ground", "shell/conn", "store", "shell/said", "shell/cache", "shell/links", "shell/jobs",
         "shell/look", "shell/procs", "shell", ".",

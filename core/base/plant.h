@@ -43,6 +43,7 @@ enum mt_plant_number {
     MT_PLANT_AGAIN_UNCOUNTED = 32, /* a run for a value that was lost costs no retry */
     MT_PLANT_DELETE_UNSTORED = 33, /* a job that was deleted stays in the head's store */
     MT_PLANT_ITEM_TWICE = 34,      /* an item that comes again is given to the user again */
+    MT_PLANT_WAIT_UNCOUNTED = 35,  /* who waited for a value on disk, and was refused, is still counted */
 };
 
 #ifdef MANTA_PLANTS

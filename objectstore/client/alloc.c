@@ -20,7 +20,8 @@ static uint64_t place_bytes(uint64_t size)
     return (size + OS_HEADER_SIZE + OS_UNIT - 1) / OS_UNIT * OS_UNIT;
 }
 
-uint64_t os_segment_bytes_for(uint64_t size, uint64_t step)
+/* The least segment, a multiple of `step` bytes, that holds one value of `size` bytes. 0: no segment is so large. */
+static uint64_t segment_bytes_for(uint64_t size, uint64_t step)
 {
     if (size > UINT64_C(1) << 40)
         return 0;
@@ -229,7 +230,8 @@ static mt_status slab_free_place(struct os_client *client, struct os_slab *slab,
     return mt_ok();
 }
 
-void os_slabs_trim(struct os_client *client)
+/* Gives every wholly free slab's chunks back. */
+static void slabs_trim(struct os_client *client)
 {
     for (uint32_t c = 1; c <= OS_CLASSES; c++)
         for (struct os_slab *slab = client->partial[c], *next; slab; slab = next) {
@@ -267,7 +269,7 @@ static mt_status take_place(struct os_client *client, uint64_t bytes, struct os_
 
 mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_place *out_place, void **out_data, uint64_t *out_want)
 {
-    *out_want = os_segment_bytes_for(size, UINT64_C(1) << 20);
+    *out_want = segment_bytes_for(size, UINT64_C(1) << 20);
     if (*out_want == 0)
         return mt_error(MT_EINVAL, 0, "object store: larger than any segment");
     struct os_own *own;
@@ -514,7 +516,7 @@ static bool trim_pages(struct os_own *own, uint64_t bytes_max, struct os_trim *o
 void os_client_trim(struct os_client *client, uint64_t keep_bytes, struct os_trim *out)
 {
     *out = (struct os_trim){.kind = OS_TRIM_NOTHING};
-    os_slabs_trim(client);
+    slabs_trim(client);
     uint64_t warm = 0;
     for (struct os_own *own = client->own_newest; own; own = own->older)
         warm += warm_free_bytes(own);
@@ -553,7 +555,7 @@ mt_status os_client_surrender(struct os_client *client, uint32_t segment, struct
     struct os_mapped *mapped = os_find_mapped(client, segment);
     if (!mapped || !mapped->own)
         return mt_error(MT_ENOENT, 0, "object store: asked for a segment that is not ours");
-    os_slabs_trim(client);
+    slabs_trim(client);
     if (!is_all_taken(mapped->own))
         return mt_error(MT_EAGAIN, 0, "object store: the segment is in use");
     *out = (struct os_trim){OS_TRIM_SEGMENT, segment, mapped->size, mapped->data, mapped->view, mapped->generations};

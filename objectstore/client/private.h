@@ -66,8 +66,6 @@ struct os_held *os_find_held(const struct os_client *client, uint64_t place);
 /* Gives a place of an own segment back to its slab or its chunks; by_raylet: the raylet has handed it back. EINVAL: no
  * such place, or free already. EAGAIN: the raylet has taken it, and hands it back when it hears that the object is dead. */
 mt_status os_place_free(struct os_client *client, struct os_own *own, uint64_t offset, bool by_raylet);
-/* Gives every wholly free slab's chunks back. */
-void os_slabs_trim(struct os_client *client);
 /* Forgets all slabs of `own` and its private memory. */
 void os_own_delete(struct os_client *client, struct os_own *own);
 

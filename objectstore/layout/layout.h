@@ -127,7 +127,4 @@ static inline shm_u32 *os_chunk_words(void *data)
     return (shm_u32 *)(void *)((uint8_t *)data + OS_HEADER_SIZE);
 }
 
-/* The least segment, a multiple of `step` bytes, that holds one value of `size` bytes. 0: no segment is so large. */
-uint64_t os_segment_bytes_for(uint64_t size, uint64_t step);
-
 #endif

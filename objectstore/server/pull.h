@@ -12,7 +12,7 @@
  *
  * All little-endian, no padding. Both ends say where the next bytes are to go (room) and are told how many came
  * (received): a value is received straight into its segment and sent from it. No system call, clock or allocation here;
- * system/transfer.h is the shell. Whatever is not right ends the connection, never more.
+ * transfer/transfer.h is the shell. Whatever is not right ends the connection, never more.
  */
 #ifndef OS_PULL_H
 #define OS_PULL_H

@@ -68,13 +68,6 @@ static bool pinned_gather(struct search *s)
     return true;
 }
 
-bool os_store_is_copy(const struct os_store *store, mt_id id, uint64_t place)
-{
-    struct lane_ref copy;
-    return store->copy_count > 0 && os_store_copy_find(store, id, &copy).code == MT_OK &&
-           os_place_word(copy.segment, copy.offset) == place;
-}
-
 static void consider(struct search *s, const struct os_segment *segment, uint64_t offset, bool wanted)
 {
     struct os_object object;
@@ -231,13 +224,6 @@ mt_status os_store_take(struct os_store *store, const struct lane_ref *victim)
 
 /* --- withheld places ------------------------------------------------------------------------------------------ */
 
-uint64_t os_run_bytes(const struct os_segment *segment, uint64_t offset)
-{
-    uint32_t size_class, chunk = (uint32_t)(offset / OS_CHUNK);
-    uint32_t count = offset % OS_CHUNK == 0 ? os_chunk_says(segment, chunk, &size_class) : 0;
-    return count > 0 && size_class == OS_RUN ? (uint64_t)count * OS_CHUNK : 0;
-}
-
 void os_store_withhold(struct os_store *store, struct os_segment *segment, uint64_t offset, uint64_t bytes,
                        struct os_actions *actions)
 {
@@ -279,15 +265,4 @@ mt_status os_store_unwithhold(struct os_store *store, struct os_actions *actions
                                                              .offset = offset};
     }
     return mt_ok();
-}
-
-void os_store_withheld_forget(struct os_store *store, struct os_segment *segment)
-{
-    size_t kept = 0;
-    store->bytes_withheld -= segment->withheld;
-    segment->withheld = 0;
-    for (size_t i = 0; i < store->withheld.count; i++)
-        if (store->withheld.data[i].place >> 40 != segment->number)
-            store->withheld.data[kept++] = store->withheld.data[i];
-    store->withheld.count = kept;
 }

@@ -82,16 +82,6 @@ mt_status os_store_node_gone(struct os_store *store, uint32_t owner_node)
     return owners_gone(store, 0, owner_node);
 }
 
-mt_status os_store_close_over(struct os_store *store, struct os_actions *actions)
-{
-    for (struct os_segment *segment = store->first, *next; segment; segment = next) {
-        next = segment->next;
-        if (segment->is_over && os_segment_is_warm(segment))
-            MT_TRY(os_store_close(store, segment, actions));
-    }
-    return mt_ok();
-}
-
 /* The segment stays as long as a process of another job owns or reads something in it. */
 static mt_status segment_over(struct os_store *store, struct os_segment *segment, uint32_t node, struct os_actions *actions)
 {
@@ -172,7 +162,7 @@ static struct os_segment *find_coldest(const struct os_store *store, uint32_t jo
 
 /* --- a job's quota --- */
 
-uint64_t os_store_job_bytes(const struct os_store *store, uint32_t job)
+static uint64_t job_bytes(const struct os_store *store, uint32_t job)
 {
     uint64_t bytes = 0;
     for (const struct os_segment *segment = store->first; segment; segment = segment->next)
@@ -194,7 +184,7 @@ mt_status os_store_job_ask_back(const struct os_store *store, uint32_t job, stru
 
 static uint64_t job_left(const struct os_store *store, uint32_t job)
 {
-    uint64_t quota = store->config.job_bytes_max, bytes = quota ? os_store_job_bytes(store, job) : 0;
+    uint64_t quota = store->config.job_bytes_max, bytes = quota ? job_bytes(store, job) : 0;
     return quota == 0 ? UINT64_MAX : quota > bytes ? quota - bytes : 0;
 }
 
@@ -203,7 +193,7 @@ static mt_status job_full(struct os_store *store, uint32_t job, uint64_t size, c
     uint64_t mib = UINT64_C(1) << 20;
     store->full_total++;
     snprintf(text, OS_TEXT_SIZE, "%llu MiB wanted, %llu of its quota of %llu MiB in this node's object store taken",
-             (unsigned long long)(size / mib), (unsigned long long)(os_store_job_bytes(store, job) / mib),
+             (unsigned long long)(size / mib), (unsigned long long)(job_bytes(store, job) / mib),
              (unsigned long long)(store->config.job_bytes_max / mib));
     return mt_error(MT_ESTORE_FULL, EDQUOT, "object store: quota of the job");
 }

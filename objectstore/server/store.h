@@ -27,7 +27,7 @@
 #include "core/base/limits.h"
 #include "core/lane/record.h"
 #include "objectstore/layout/layout.h"
-#include "objectstore/system/memory.h"
+#include "objectstore/system/backing.h"
 
 enum {
     OS_TEXT_SIZE = 256, /* of the reason of ESTORE_FULL */
@@ -43,14 +43,6 @@ struct os_store_config {
     uint64_t segment_max;   /* 0: 256 MiB; ... up to here, or what one object needs */
     uint32_t node;
     bool     jobs_apart; /* no process of one job gets a segment of another: they have different users */
-};
-
-/* What the shell made for one segment. Descriptors are the shell's until OS_CLOSE returns them. */
-struct os_backing {
-    int   data_rw, data_ro, generations_ro;
-    int   reserved;
-    void *data;        /* mapped by the raylet, writable */
-    void *generations; /* mapped by the raylet, writable; os_generations_bytes(size), all zero at first */
 };
 
 enum os_action_kind {
@@ -131,7 +123,6 @@ struct os_grant {
 /* Process `process` asks for a segment of at least `size` bytes (0: its next). May close warm ones to make room.
  * ESTORE_FULL: over the store's or the cgroup's limit, or (sys EDQUOT) over its job's; `text` (OS_TEXT_SIZE) says the
  * figures. ENOENT: no process. */
-uint64_t os_store_job_bytes(const struct os_store *store, uint32_t job);
 /* Asks the writers of a job's segments for those in which nothing stands (OS_ASK_BACK). */
 MT_MUST_USE mt_status os_store_job_ask_back(const struct os_store *store, uint32_t job, struct os_actions *actions);
 MT_MUST_USE mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size, const struct os_headroom *room,

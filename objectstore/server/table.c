@@ -114,6 +114,17 @@ bool os_store_next(const struct os_store *store, uint32_t after, struct os_segme
     return segment != NULL;
 }
 
+void os_store_withheld_forget(struct os_store *store, struct os_segment *segment)
+{
+    size_t kept = 0;
+    store->bytes_withheld -= segment->withheld;
+    segment->withheld = 0;
+    for (size_t i = 0; i < store->withheld.count; i++)
+        if (store->withheld.data[i].place >> 40 != segment->number)
+            store->withheld.data[kept++] = store->withheld.data[i];
+    store->withheld.count = kept;
+}
+
 mt_status os_store_close(struct os_store *store, struct os_segment *segment, struct os_actions *actions)
 {
     MT_TRY(os_actions_reserve(actions, 1));
@@ -134,6 +145,16 @@ mt_status os_store_close(struct os_store *store, struct os_segment *segment, str
     store->bytes_reserved -= segment->size;
     store->segment_count--;
     free(segment);
+    return mt_ok();
+}
+
+mt_status os_store_close_over(struct os_store *store, struct os_actions *actions)
+{
+    for (struct os_segment *segment = store->first, *next; segment; segment = next) {
+        next = segment->next;
+        if (segment->is_over && os_segment_is_warm(segment))
+            MT_TRY(os_store_close(store, segment, actions));
+    }
     return mt_ok();
 }
 

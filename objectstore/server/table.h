@@ -130,6 +130,7 @@ mt_status os_store_close_over(struct os_store *store, struct os_actions *actions
 /* Whether the place holds a copy of a value of another node, or of the disk. */
 bool os_store_is_copy(const struct os_store *store, mt_id id, uint64_t place);
 
+void os_copy_remove(struct os_store *store, mt_id id);
 /* Copies of dead owners are forgotten; their places are found by the walk. */
 void os_store_copies_forget(struct os_store *store, uint64_t owner, uint32_t owner_node, uint32_t job);
 

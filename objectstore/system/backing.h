@@ -5,7 +5,16 @@
 #ifndef OS_BACKING_H
 #define OS_BACKING_H
 
-#include "objectstore/server/store.h"
+#include "objectstore/layout/layout.h"
+#include "objectstore/system/memory.h"
+
+/* What the shell made for one segment. Descriptors are the shell's until OS_CLOSE returns them. */
+struct os_backing {
+    int   data_rw, data_ro, generations_ro;
+    int   reserved;
+    void *data;        /* mapped by the raylet, writable */
+    void *generations; /* mapped by the raylet, writable; os_generations_bytes(size), all zero at first */
+};
 
 /* The memory of a segment of `size` bytes, for os_store_add_segment. ESYS; nothing is left on failure. */
 MT_MUST_USE mt_status os_backing_make(uint64_t size, struct os_backing *out);

@@ -121,3 +121,15 @@ mt_status os_cgroup_read(const char *mount, uint64_t *out_limit, uint64_t *out_u
     }
     return mt_ok();
 }
+
+bool os_cgroup_look(struct os_cgroup_look *look, const char *mount, uint64_t now_ms)
+{
+    if (look->at_ms && now_ms - look->at_ms < OS_CGROUP_LOOK_MS)
+        return false;
+    look->at_ms = now_ms;
+    if (os_cgroup_read(mount, &look->limit, &look->usage).code) {
+        look->limit = UINT64_MAX;
+        look->usage = 0;
+    }
+    return true;
+}

@@ -49,4 +49,13 @@ struct os_headroom {
  * of the kernel. ESYS only where /proc/self/cgroup cannot be read. */
 MT_MUST_USE mt_status os_cgroup_read(const char *mount, uint64_t *out_limit, uint64_t *out_usage);
 
+/* The same for who asks often: the figures of a moment ago. Zeroed at first. */
+enum { OS_CGROUP_LOOK_MS = 10 };
+struct os_cgroup_look {
+    uint64_t at_ms; /* when they were read; 0: at the next look they are, whatever the time is */
+    uint64_t limit, usage;
+};
+/* Reads them where OS_CGROUP_LOOK_MS have passed since the last time, and says so. Where they cannot be read there is no limit. */
+bool os_cgroup_look(struct os_cgroup_look *look, const char *mount, uint64_t now_ms);
+
 #endif

@@ -19,14 +19,14 @@
  * when the value's node says that the object is dead (it tells all nodes, once somebody has fetched it), when nobody has
  * asked for it in a while, and when the store is full.
  */
-#include "raylet/store/private.h"
+#include "raylet/store/spill.h"
 
 #include "core/text/address.h"
 #include "core/base/limits.h"
 #include "core/base/log.h"
 #include "core/base/plant.h"
 #include "objectstore/server/local.h"
-#include "objectstore/system/transfer.h"
+#include "objectstore/transfer/transfer.h"
 #include "raylet/core/list.h"
 
 #include <stdio.h>
@@ -79,8 +79,6 @@ struct sh_pulls {
     mt_map             all;     /* object id -> pull */
     mt_map             sources; /* node -> source */
     mt_map             served;  /* object id -> owner's node, job: another node has fetched it, and may keep a copy */
-    mt_map             copies;  /* object id -> when it was last asked for, in ms */
-    struct io_timer    timer;   /* looks at the copies */
 };
 
 /* ---- the source ---- */
@@ -122,43 +120,6 @@ void sh_pulls_owner_gone(struct sh *sh, uint64_t owner, uint32_t node)
     MT_MAP_EACH(&sh->pulls->served, entry)
         if ((owner && entry->key.process == owner) || (node && entry->value.num >> 32 == node))
             mt_map_remove(&sh->pulls->served, entry->key);
-}
-
-/* ---- copies ---- */
-
-static void copy_used(struct sh_pulls *p, mt_id id)
-{
-    if (mt_map_put_num(&p->copies, id, io_now_ms()).code)
-        (void)os_store_copy_dead(sh_store_of(p->sh), id).code; /* nobody would ever give it up */
-    else if (!io_timer_is_started(&p->timer))
-        io_timer_start(p->sh->loop, &p->timer, MT_SEGMENT_WARM_MS);
-}
-
-static void copies_drop(struct sh_pulls *p, uint64_t unused_ms)
-{
-    uint64_t now = io_now_ms();
-    MT_MAP_EACH(&p->copies, entry) {
-        if (now - entry->value.num < unused_ms)
-            continue;
-        if (!MT_PLANT(MT_PLANT_COPY_STAYS))
-            (void)os_store_copy_dead(sh_store_of(p->sh), entry->key).code; /* it may be gone already */
-        mt_map_remove(&p->copies, entry->key);
-    }
-    sh_store_settle(p->sh);
-}
-
-static void look_at_copies(struct io_timer *timer)
-{
-    struct sh_pulls *p = mt_container_of(timer, struct sh_pulls, timer);
-    copies_drop(p, MT_SEGMENT_WARM_MS);
-    if (p->copies.count)
-        io_timer_start(p->sh->loop, &p->timer, MT_SEGMENT_WARM_MS);
-}
-
-void sh_pulls_shed(struct sh *sh)
-{
-    if (sh->pulls)
-        copies_drop(sh->pulls, 0);
 }
 
 /* ---- the end of a pull ---- */
@@ -325,7 +286,7 @@ static void pull_done(struct os_fetch *fetch, mt_status st)
         if (st.code)
             (void)os_store_dead(sh_store_of(p->sh), 0, &here).code; /* else nobody would free it */
         else
-            copy_used(p, pull->ref.id);
+            sh_copy_used(p->sh, pull->ref.id);
         pull_end(pull, &here, st, NULL);
     }
     source_pump(s);
@@ -457,9 +418,7 @@ static bool has_copy(struct sh_pulls *p, const struct lane_ref *ref, struct lane
         return false;
     if (here->attempt >= ref->attempt)
         return true;
-    (void)os_store_copy_dead(sh_store_of(p->sh), ref->id).code;
-    mt_map_remove(&p->copies, ref->id);
-    sh_store_settle(p->sh);
+    sh_copy_forget(p->sh, ref->id);
     return false;
 }
 
@@ -479,7 +438,7 @@ void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, cons
     else if (!p)
         st = mt_error(MT_ENODE_DIED, 0, "the value is on another node, and this one has no way to it");
     else if (has_copy(p, ref, &here)) {
-        copy_used(p, ref->id);
+        sh_copy_used(p->sh, ref->id);
         sh_store_send_down(sh, c->conn, CTL_HERE, request, &here, sizeof here);
     } else if ((pull = mt_map_ptr(&p->all, ref->id)))
         st = pull_join(pull, ref, &w);
@@ -565,14 +524,16 @@ mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
     if (!p)
         return mt_error(MT_ENOMEM, 0, "data socket");
     p->sh = sh;
-    p->timer.fire = look_at_copies;
     p->transfer.pin = pin;
     p->transfer.unpin = unpin;
     p->transfer.tls = sh->tls;
     p->transfer.is_insecure = sh->options.is_insecure;
     p->transfer.bound = sh->bound;
-    st = os_transfer_open(&p->transfer, sh->loop, sh->listen_host, 0, sh->token);
+    st = sh_copies_start(sh);
+    if (st.code == 0)
+        st = os_transfer_open(&p->transfer, sh->loop, sh->listen_host, 0, sh->token);
     if (st.code) {
+        sh_copies_stop(sh);
         free(p);
         return st;
     }
@@ -587,7 +548,6 @@ void sh_pulls_stop(struct sh *sh)
     if (!p)
         return;
     p->is_stopping = true;
-    io_timer_stop(&p->timer);
     MT_MAP_EACH(&p->all, entry)
         pull_cancel(entry->value.ptr, mt_error(MT_ECANCELLED, 0, "this node ends"));
     MT_MAP_EACH(&p->sources, entry)
@@ -596,7 +556,7 @@ void sh_pulls_stop(struct sh *sh)
     mt_map_fini(&p->all);
     mt_map_fini(&p->sources);
     mt_map_fini(&p->served);
-    mt_map_fini(&p->copies);
+    sh_copies_stop(sh);
     free(p);
     sh->pulls = NULL;
 }

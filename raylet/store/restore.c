@@ -16,18 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void spilled_refuse(struct spilled *v, mt_status st, const char *text)
-{
-    if (v->state == SPILLED_HUNGRY) {
-        rlt_list_out(&v->link);
-        v->spill->waiting--;
-        v->state = SPILLED_AWAY;
-    }
-    for (size_t i = 0; i < v->waiters.count; i++)
-        sh_store_refuse(v->spill->sh, v->waiters.data[i].conn, v->waiters.data[i].request, st, text);
-    v->waiters.count = 0;
-}
-
 static void answer(struct spilled *v, const struct lane_ref *here)
 {
     for (size_t i = 0; i < v->waiters.count; i++)
@@ -57,8 +45,6 @@ static void read_done(struct io_job *job)
     struct sh_spill *s = v->spill;
     struct lane_ref  here;
     mt_status        st = v->result;
-    v->state = SPILLED_AWAY;
-    s->reads--;
     if (st.code == 0 && !v->is_dead && !s->is_ending) {
         os_client_publish(&v->local->client, v->place, v->data, v->ref.id, v->ref.owner_node, v->ref.size, v->ref.type, &here);
         st = os_store_copy_add(sh_store_of(s->sh), &here);
@@ -68,15 +54,15 @@ static void read_done(struct io_job *job)
         place_give_back(v);
     }
     if (v->is_dead || s->is_ending) {
+        spilled_set_state(v, SPILLED_AWAY);
         spilled_refuse(v, mt_error(MT_EOBJ_LOST, 0, "it died while it was read from disk"), NULL);
         spilled_end(v);
     } else if (st.code) {
         mt_log_status(MT_LOG_WARN, "spill_read", st);
+        spilled_set_state(v, SPILLED_AWAY);
         spilled_refuse(v, st, NULL);
     } else {
-        v->state = SPILLED_HERE;
-        v->since_ms = io_now_ms();
-        rlt_list_append(&s->copies, &v->link);
+        spilled_set_state(v, SPILLED_HERE);
         answer(v, &here);
     }
     spill_settle(s);
@@ -99,12 +85,7 @@ static mt_status read_start(struct spilled *v)
         place_give_back(v);
         return st;
     }
-    if (v->state == SPILLED_HUNGRY) {
-        rlt_list_out(&v->link);
-        s->waiting--;
-    }
-    v->state = SPILLED_READING;
-    s->reads++;
+    spilled_set_state(v, SPILLED_READING);
     return mt_ok();
 }
 
@@ -135,10 +116,7 @@ static mt_status restore(struct spilled *v)
     st = rlt_list_is_empty(&s->hungry) ? read_start(v) : mt_error(MT_EAGAIN, 0, "others wait before it");
     if (!may_wait(st))
         return st;
-    v->state = SPILLED_HUNGRY;
-    v->since_ms = io_now_ms();
-    rlt_list_append(&s->hungry, &v->link);
-    s->waiting++;
+    spilled_set_state(v, SPILLED_HUNGRY);
     spill_pump(s);
     return mt_ok();
 }
@@ -150,8 +128,7 @@ static bool copy_of(struct spilled *v, struct lane_ref *here)
     if (v->state != SPILLED_HERE)
         return false;
     if (os_store_copy_find(sh_store_of(v->spill->sh), v->ref.id, here).code) {
-        rlt_list_out(&v->link); /* its owner was said to be gone, and it was not, or so */
-        v->state = SPILLED_AWAY;
+        spilled_set_state(v, SPILLED_AWAY); /* its owner was said to be gone, and it was not, or so */
         return false;
     }
     v->since_ms = io_now_ms();
@@ -200,68 +177,4 @@ mt_status sh_spill_serve(struct sh *sh, const struct lane_ref *ref, struct lane_
     }
     MT_TRY(restore(v));
     return mt_error(MT_EAGAIN, 0, "the value is on its way from disk");
-}
-
-/* ---- giving copies up ---- */
-
-bool sh_spill_shed(struct sh *sh, uint64_t bytes)
-{
-    struct sh_spill *s = sh->spill;
-    uint64_t         shed = 0, now = io_now_ms();
-    if (!s)
-        return false;
-    RLT_LIST_EACH(&s->copies, link) {
-        struct spilled *v = mt_container_of(link, struct spilled, link);
-        struct lane_ref here;
-        if (shed >= bytes || now - v->since_ms < MT_SPILL_GRACE_MS)
-            break;
-        if (os_store_copy_find(sh_store_of(sh), v->ref.id, &here).code == 0 && os_store_is_pinned(sh_store_of(sh), &here))
-            continue;
-        (void)os_store_copy_dead(sh_store_of(sh), v->ref.id).code; /* it may be gone already */
-        rlt_list_out(&v->link);
-        v->state = SPILLED_AWAY;
-        shed += v->ref.size;
-    }
-    if (shed)
-        sh_store_settle(sh);
-    return shed > 0;
-}
-
-/* ---- for people who look ---- */
-
-static int by_place(const void *a, const void *b)
-{
-    const struct os_seen *x = a, *y = b;
-    uint64_t              p = os_place_word(x->segment, x->offset), q = os_place_word(y->segment, y->offset);
-    return p < q ? -1 : p > q;
-}
-
-uint32_t sh_spill_look(const struct sh *sh, uint64_t after, struct os_seen *out, uint32_t room)
-{
-    const struct sh_spill *s = sh->spill;
-    uint32_t               count = 0, all = s ? (uint32_t)s->all.count : 0;
-    struct os_seen        *seen = all ? calloc(all, sizeof *seen) : NULL;
-    if (!seen)
-        return 0;
-    MT_MAP_EACH(&s->all, entry) {
-        const struct lane_ref *ref = &((const struct spilled *)entry->value.ptr)->ref;
-        if (os_place_word(ref->segment, ref->offset) > after)
-            seen[count++] = (struct os_seen){.id = ref->id,
-                                             .size = ref->size,
-                                             .offset = ref->offset,
-                                             .segment = ref->segment,
-                                             .job = ref->job,
-                                             .owner_node = ref->owner_node,
-                                             .type = ref->type};
-    }
-    qsort(seen, count, sizeof *seen, by_place);
-    count = count < room ? count : room;
-    memcpy(out, seen, count * sizeof *out);
-    free(seen);
-    return count;
-}
-
-uint64_t sh_spill_bytes(const struct sh *sh)
-{
-    return sh->spill ? sh->spill->bytes : 0;
 }

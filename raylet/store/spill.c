@@ -35,34 +35,6 @@ struct write_job {
     const void         **data;
 };
 
-struct spilled *spilled_find(const struct sh_spill *s, const struct lane_ref *ref)
-{
-    struct spilled *v = mt_map_ptr(&s->all, spilled_key(ref));
-    return v && mt_id_equal(v->ref.id, ref->id) ? v : NULL;
-}
-
-void spill_file_drop(struct sh_spill *s, struct spill_file *file)
-{
-    if (--file->users > 0)
-        return;
-    if (file->fd >= 0)
-        os_disk_close(file->fd);
-    s->files--;
-    free(file);
-}
-
-void spilled_end(struct spilled *v)
-{
-    struct sh_spill *s = v->spill;
-    mt_map_remove(&s->all, spilled_key(&v->ref));
-    rlt_list_out(&v->link);
-    s->bytes -= v->item.stored;
-    s->progress_ms = io_now_ms();
-    spill_file_drop(s, v->file);
-    mt_vec_fini(&v->waiters);
-    free(v);
-}
-
 /* ---- writing: the disk's thread ---- */
 
 static void write_work(struct io_job *job)
@@ -99,8 +71,8 @@ static void took(struct sh_spill *s, struct write_job *w, uint32_t i)
     v->ref.node = s->sh->node;
     v->item = w->items[i];
     v->file = w->file;
-    v->state = SPILLED_AWAY;
     rlt_list_init(&v->link);
+    spilled_set_state(v, SPILLED_AWAY);
     w->file->users++;
     s->bytes += v->item.stored;
     if (v->ref.size > s->largest)
@@ -131,6 +103,7 @@ static void write_done(struct io_job *job)
     s->writes--;
     spill_file_drop(s, w->file);
     write_free(w);
+    sh_store_release(s->sh);
     spill_settle(s);
 }
 
@@ -199,6 +172,7 @@ static bool write_start(struct sh_spill *s)
         st = io_worker_submit(s->writer, &w->job);
     if (st.code == 0) {
         s->writes++;
+        sh_store_hold(s->sh);
         return true;
     }
     if (st.code == MT_EDISK_FULL) {
@@ -303,17 +277,55 @@ static void look(struct io_timer *timer)
     spill_pump(s);
 }
 
+/* The value will never be asked for again. */
+static void spilled_die(struct spilled *v)
+{
+    if (v->state == SPILLED_HERE)
+        (void)os_store_copy_dead(sh_store_of(v->spill->sh), v->ref.id).code; /* it may be gone already */
+    if (v->state == SPILLED_READING) {
+        v->is_dead = true;
+        return;
+    }
+    spilled_refuse(v, mt_error(MT_EOBJ_LOST, 0, "it died while it was on disk"), NULL);
+    spilled_end(v);
+}
+
+/* Its values on disk go. True: a thread may still write into its segments. */
+static bool job_is_read(struct sh *sh, uint32_t job)
+{
+    if (!sh->spill)
+        return false;
+    MT_MAP_EACH(&sh->spill->all, entry) {
+        struct spilled *v = entry->value.ptr;
+        if (v->ref.job == job && !os_store_outlives(sh_store_of(sh), v->ref.id, v->ref.owner_node, job, sh->node))
+            spilled_die(v);
+    }
+    return sh->spill->reads > 0;
+}
+
+void sh_spill_job_finish(struct sh *sh, uint32_t number)
+{
+    if (job_is_read(sh, number))
+        return;
+    sh_store_job_close(sh, number);
+}
+
+/* Ends jobs that had to wait for a thread of the disk. */
+static void jobs_settle(struct sh *sh)
+{
+    MT_MAP_EACH(&sh->store->jobs, entry) {
+        const struct sh_store_job *job = entry->value.ptr;
+        if (job->is_over)
+            sh_spill_job_finish(sh, (uint32_t)entry->key.counter_index);
+    }
+}
+
 void spill_settle(struct sh_spill *s)
 {
-    if (s->writes == 0) {
-        for (size_t i = 0; i < s->closes.count; i++)
-            sh_store_segment_close(&s->closes.data[i]);
-        s->closes.count = 0;
-    }
     if (s->is_ending)
         return;
     look(&s->timer);
-    sh_store_jobs_settle(s->sh);
+    jobs_settle(s->sh);
 }
 
 bool sh_spill_wait(struct sh *sh, uint64_t conn, mt_id request, uint64_t size)
@@ -343,24 +355,7 @@ bool sh_spill_is_making_room(struct sh *sh, uint64_t size)
     return s->writes > 0;
 }
 
-bool sh_spill_is_awaited(const struct sh *sh)
-{
-    return sh->spill && !rlt_list_is_empty(&sh->spill->room);
-}
-
 /* ---- news ---- */
-
-/* Where memory and disk are full, a value on disk could not be read any more: some memory is for those alone. */
-uint64_t sh_spill_kept(const struct sh *sh)
-{
-    const struct sh_spill *s = sh->spill;
-    uint64_t               most = sh->options.store_bytes / 4, least = sh->options.store_bytes / 8;
-    if (!s || s->all.count == 0)
-        return 0;
-    if (s->largest < least)
-        return least;
-    return s->largest < most ? s->largest : most;
-}
 
 void sh_spill_conn_gone(struct sh *sh, uint64_t conn)
 {
@@ -372,19 +367,6 @@ void sh_spill_conn_gone(struct sh *sh, uint64_t conn)
         if (w->conn == conn)
             waiter_end(s, w);
     }
-}
-
-/* The value will never be asked for again. */
-static void spilled_die(struct spilled *v)
-{
-    if (v->state == SPILLED_HERE)
-        (void)os_store_copy_dead(sh_store_of(v->spill->sh), v->ref.id).code; /* it may be gone already */
-    if (v->state == SPILLED_READING) {
-        v->is_dead = true;
-        return;
-    }
-    spilled_refuse(v, mt_error(MT_EOBJ_LOST, 0, "it died while it was on disk"), NULL);
-    spilled_end(v);
 }
 
 void sh_spill_dead(struct sh *sh, const struct lane_ref *ref)
@@ -403,24 +385,6 @@ void sh_spill_owner_gone(struct sh *sh, uint64_t owner, uint32_t node)
         if ((owner && v->ref.id.process == owner) || (node && v->ref.owner_node == node))
             spilled_die(v);
     }
-}
-
-bool sh_spill_job_over(struct sh *sh, uint32_t job)
-{
-    if (!sh->spill)
-        return true;
-    MT_MAP_EACH(&sh->spill->all, entry) {
-        struct spilled *v = entry->value.ptr;
-        if (v->ref.job == job && !os_store_outlives(sh_store_of(sh), v->ref.id, v->ref.owner_node, job, sh->node))
-            spilled_die(v);
-    }
-    return sh->spill->reads == 0; /* a thread may still write into the job's segments */
-}
-
-bool sh_spill_keeps(struct sh *sh, const struct os_action *close)
-{
-    struct sh_spill *s = sh->spill;
-    return s && s->writes > 0 && mt_vec_push(&s->closes, *close).code == 0;
 }
 
 /* ---- start and end ---- */
@@ -456,7 +420,6 @@ void sh_spill_stop(struct sh *sh)
         spilled_die(entry->value.ptr);
     MT_ASSERT(s->files == 0);
     mt_map_fini(&s->all);
-    mt_vec_fini(&s->closes);
     free(s);
     sh->spill = NULL;
 }

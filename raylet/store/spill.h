@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * spill.h - what spill.c (to disk, and who waits for room) and restore.c (back) share. Private to the two.
+ * spill.h - the values on disk: what spilled.c (the table), spill.c (to disk, and who waits for room) and restore.c (back) share.
  */
 #ifndef RLT_SPILL_H
 #define RLT_SPILL_H
@@ -24,6 +24,7 @@ struct spill_waiter {        /* a process that wants a value, or room */
 };
 
 enum spilled_state {
+    SPILLED_NEW = 0,
     SPILLED_AWAY = 1,   /* on disk alone */
     SPILLED_HUNGRY = 2, /* to be read back, when there is room */
     SPILLED_READING = 3,
@@ -64,7 +65,6 @@ struct sh_spill {
     mt_status         refused;     /* by the disk ... */
     uint64_t          refused_ms;  /* ... then */
     bool              is_ending;
-    MT_VEC(struct os_action) closes; /* segments that a write still reads from */
 };
 
 /* Where the value was, for its id is not enough: a task that ran twice here may have left two values under one id, and its
@@ -74,7 +74,9 @@ static inline mt_id spilled_key(const struct lane_ref *ref)
     return (mt_id){os_place_word(ref->segment, ref->offset), (uint64_t)ref->generation + 1};
 }
 struct spilled *spilled_find(const struct sh_spill *s, const struct lane_ref *ref);
-void            spill_file_drop(struct sh_spill *s, struct spill_file *file);
+/* Changes the state, and the list and the counts that go with it. */
+void spilled_set_state(struct spilled *v, enum spilled_state state);
+void spill_file_drop(struct sh_spill *s, struct spill_file *file);
 /* Forgets a value and its bytes on disk. */
 void spilled_end(struct spilled *v);
 /* Somebody waits: begins to write what can be written; looks again soon. */
@@ -85,5 +87,25 @@ void spill_feed_hungry(struct sh_spill *s);
 void spilled_refuse(struct spilled *v, mt_status st, const char *text);
 /* A job of a thread is done: what had to wait for it may happen. */
 void spill_settle(struct sh_spill *s);
+
+/* ---- for the rest of the room ---- */
+
+/* spilled.c */
+bool     sh_spill_is_awaited(const struct sh *sh);     /* others wait for room already */
+uint64_t sh_spill_kept(const struct sh *sh);           /* bytes of the store that are for values that come back from disk */
+bool     sh_spill_shed(struct sh *sh, uint64_t bytes); /* gives copies of that many bytes up; false: there are none */
+
+/* spill.c, restore.c */
+MT_MUST_USE mt_status sh_spill_start(struct sh *sh);
+void                  sh_spill_stop(struct sh *sh);
+bool sh_spill_wait(struct sh *sh, uint64_t conn, mt_id request, uint64_t size); /* false: nothing can be spilled here */
+bool sh_spill_is_making_room(struct sh *sh, uint64_t size);                     /* for a value of another node; begins it */
+void sh_spill_conn_gone(struct sh *sh, uint64_t conn);
+void sh_spill_dead(struct sh *sh, const struct lane_ref *ref);
+void sh_spill_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* either may be 0 */
+void sh_spill_job_finish(struct sh *sh, uint32_t job);                  /* later, while a thread is still at it */
+void sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
+/* The copy of a value here, for another node. EAGAIN: it is being read from disk. EOBJ_LOST. */
+MT_MUST_USE mt_status sh_spill_serve(struct sh *sh, const struct lane_ref *ref, struct lane_ref *here);
 
 #endif

@@ -26,7 +26,9 @@ MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZ
 void                  sh_pulls_stop(struct sh *sh);
 void                  sh_pulls_registered(struct sh *sh);
 
-/* spilled.c: values on disk by place (os_place_word), those after `after`, at most `room`; bytes, as they are stored there */
+/* spilled.c: what of its invariants does not hold; NULL: all do */
+const char *sh_spill_check(const struct sh *sh);
+/* values on disk by place (os_place_word), those after `after`, at most `room`; bytes, as they are stored there */
 uint32_t sh_spill_look(const struct sh *sh, uint64_t after, struct os_seen *out, uint32_t room);
 uint64_t sh_spill_bytes(const struct sh *sh);
 

@@ -22,6 +22,7 @@ struct io_bound;
 struct io_tls;
 struct io_token;
 struct sh_cache;  /* programs of other nodes */
+struct sh_copies; /* of values of other nodes */
 struct sh_envs;   /* unpacked files of runtime environments */
 struct sh_group;  /* what holds all that jobs start here */
 struct sh_head;   /* the way to the head */
@@ -78,7 +79,8 @@ struct sh {
     struct sh_store  *store; /* raylet/store/ */
     struct sh_spill  *spill;
     struct sh_pulls  *pulls;  /* NULL: this node is alone */
-    struct sh_quotas *quotas; /* NULL until a job has had its quota */
+    struct sh_copies *copies; /* NULL: this node is alone */
+    struct sh_quotas *quotas;
 
     struct sh_head           *head;    /* links/; NULL: no head, no token */
     struct sh_peers          *peers;   /* NULL: this node is alone */

@@ -7,6 +7,7 @@
  * This process is raylet and writer; a child reads. Every value that is read is verified. Prints one line per
  * case: name, value, unit, standard deviation, floor and its value; the floors are measured in the same run.
  */
+#include "objectstore/server/store.h"
 #include "objectstore/system/backing.h"
 #include "objectstore/client/client.h"
 

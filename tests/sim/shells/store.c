@@ -85,8 +85,10 @@ static void check(struct io_loop *loop)
         bytes += segment->size;
         withheld += segment->withheld;
     }
-    for (size_t i = 0; sh->spill && i < sh->spill->closes.count; i++)
-        closing += sh->spill->closes.data[i].size;
+    for (size_t i = 0; i < sh->store->closes.count; i++)
+        closing += sh->store->closes.data[i].size;
+    const char *breach = sh_spill_check(sh);
+    SIM_REQUIRE(s, !breach, "I7: node %d: %s", loop->n->index, breach);
     SIM_REQUIRE(s, bytes == store->bytes_reserved && bytes + closing == sim_memory_bytes(loop->n),
                 "I7: node %d counts %llu bytes of segments, and holds %llu", loop->n->index,
                 (unsigned long long)store->bytes_reserved, (unsigned long long)sim_memory_bytes(loop->n));

@@ -10,7 +10,7 @@
  */
 #include "tests/sim/twins/io.h"
 
-#include "objectstore/system/transfer.h"
+#include "objectstore/transfer/transfer.h"
 #include "tests/sim/twins/net.h"
 
 enum { PIECE_MAX = 40000, PORT = 7001 };

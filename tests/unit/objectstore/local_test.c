@@ -3,7 +3,7 @@
  * local_test.c - the raylet in its own store; an object's whole way from one node's writer to another node's
  * reader.
  */
-#include "objectstore/system/transfer.h"
+#include "objectstore/transfer/transfer.h"
 #include "tests/unit/objectstore/node.h"
 
 #include <setjmp.h>

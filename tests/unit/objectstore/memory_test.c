@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -94,12 +96,62 @@ static void cgroup_of_this_machine(void **state)
     expect_code(os_cgroup_read(path, &limit, &usage), MT_EINVAL);
 }
 
+static void number_write(const char *folder, const char *name, unsigned mib)
+{
+    char  path[160];
+    FILE *file;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_non_null(file = fopen(path, "w"));
+    fprintf(file, "%llu\n", (unsigned long long)mib << 20);
+    fclose(file);
+}
+
+/* A mount of groups of our own, as v2 and v1 have it. */
+static void group_says(const char *mount, unsigned limit_mib, unsigned usage_mib)
+{
+    char v1[128];
+    snprintf(v1, sizeof v1, "%s/memory", mount);
+    mkdir(v1, 0700);
+    number_write(mount, "memory.max", limit_mib);
+    number_write(mount, "memory.current", usage_mib);
+    number_write(v1, "memory.limit_in_bytes", limit_mib);
+    number_write(v1, "memory.usage_in_bytes", usage_mib);
+}
+
+static void cgroup_of_a_moment_ago(void **state)
+{
+    (void)state;
+    struct os_cgroup_look look = {0};
+    char                  mount[] = "/tmp/os-group-XXXXXX", command[64];
+    assert_non_null(mkdtemp(mount));
+    group_says(mount, 100, 40);
+    assert_true(os_cgroup_look(&look, mount, 5000));
+    assert_int_equal(look.limit >> 20, 100);
+    assert_int_equal(look.usage >> 20, 40);
+    group_says(mount, 80, 70);
+    assert_false(os_cgroup_look(&look, mount, 5000 + OS_CGROUP_LOOK_MS - 1)); /* no file is opened */
+    assert_int_equal(look.limit >> 20, 100);
+    assert_true(os_cgroup_look(&look, mount, 5000 + OS_CGROUP_LOOK_MS));
+    assert_int_equal(look.limit >> 20, 80);
+    assert_int_equal(look.usage >> 20, 70);
+    group_says(mount, 60, 10);
+    look.at_ms = 0; /* something was given up */
+    assert_true(os_cgroup_look(&look, mount, 5000 + OS_CGROUP_LOOK_MS));
+    assert_int_equal(look.usage >> 20, 10);
+    snprintf(command, sizeof command, "rm -r %s", mount);
+    char *argv[] = {"sh", "-c", command, NULL};
+    pid_t pid;
+    assert_int_equal(posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sealed_and_read_only),
         cmocka_unit_test(pages_come_and_go),
         cmocka_unit_test(cgroup_of_this_machine),
+        cmocka_unit_test(cgroup_of_a_moment_ago),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

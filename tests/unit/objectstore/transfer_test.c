@@ -5,7 +5,7 @@
 #include "core/base/limits.h"
 #include "core/base/rng.h"
 #include "objectstore/layout/layout.h"
-#include "objectstore/system/transfer.h"
+#include "objectstore/transfer/transfer.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>

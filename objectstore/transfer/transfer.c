@@ -7,7 +7,7 @@
  * Always:  a connection has shown the token before it costs more than its own struct; it holds at most one
  * pin, of the object of its last request.
  */
-#include "objectstore/system/transfer.h"
+#include "objectstore/transfer/transfer.h"
 
 #include "core/base/limits.h"
 #include "objectstore/layout/layout.h"

@@ -7,7 +7,7 @@
  * Always:  a started fetch is in transfer->fetches, and ends by `done` or by os_fetch_cancel, once. A connection that carries
  * nothing is in transfer->idle, with all that it was asked for answered.
  */
-#include "objectstore/system/transfer.h"
+#include "objectstore/transfer/transfer.h"
 
 #include "core/base/limits.h"
 #include "core/base/log.h"
