@@ -114,7 +114,8 @@ bool os_store_next(const struct os_store *store, uint32_t after, struct os_segme
     return segment != NULL;
 }
 
-void os_store_withheld_forget(struct os_store *store, struct os_segment *segment)
+/* The segment is about to be forgotten. */
+static void withheld_forget(struct os_store *store, struct os_segment *segment)
 {
     size_t kept = 0;
     store->bytes_withheld -= segment->withheld;
@@ -130,7 +131,7 @@ mt_status os_store_close(struct os_store *store, struct os_segment *segment, str
     MT_TRY(os_actions_reserve(actions, 1));
     actions->data[actions->count++] = (struct os_action){
         .kind = OS_CLOSE, .segment = segment->number, .size = segment->size, .backing = segment->backing};
-    os_store_withheld_forget(store, segment);
+    withheld_forget(store, segment);
     struct os_segment **link = &store->bucket[segment->number % STORE_BUCKETS];
     while (*link != segment)
         link = &(*link)->next_in_bucket;

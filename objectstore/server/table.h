@@ -107,8 +107,6 @@ void os_store_withhold(struct os_store *store, struct os_segment *segment, uint6
                        struct os_actions *actions);
 /* Hands withheld places back while there is room. */
 mt_status os_store_unwithhold(struct os_store *store, struct os_actions *actions);
-/* The segment is about to be forgotten. */
-void      os_store_withheld_forget(struct os_store *store, struct os_segment *segment);
 mt_status os_dead_reserve(struct os_dead_list *list, size_t extra);
 /* Room for `extra` actions more, so that what follows can't fail. */
 mt_status os_actions_reserve(struct os_actions *actions, size_t extra);
