@@ -55,10 +55,10 @@ static void free_names(struct head *h)
 
 static void free_jobs(struct head *h)
 {
+    mt_heap_fini(&h->waits); /* before its nodes, which it lets go */
     MT_MAP_EACH(&h->wait_calls, entry)
         free(entry->value.ptr);
     mt_map_fini(&h->wait_calls);
-    mt_heap_fini(&h->waits);
     while (h->jobs.first)
         head_jobs_free(h, mt_container_of(h->jobs.first, struct job, at));
     head_index_fini(&h->jobs);
