@@ -8,8 +8,7 @@
  *   `reserved` at the end of a struct must be 0 (EINVAL): later releases put new members there, and a program that is built already
  *   goes on running;
  *   a call that fails fills *e (which may be NULL) and returns its code;
- *   submitting never fails in the caller's face: the manta_ref that comes back may already hold an error, and
- *   manta_get reports it once;
+ *   submitting returns a manta_ref always; where it has failed, the ref holds the error, and manta_get tells it;
  *   every call may be made from any thread; those that may block say so, and each of them has a limit;
  *   a handle that was freed before, or never was one, is EHANDLE and touches nothing (also from what frees it; NULL is OK);
  *   no call is async-signal-safe (EDEADLK where one has interrupted another), none is a forked child's (EFORKED): manta_error.h;
@@ -45,25 +44,25 @@ typedef struct manta_init_opts {
     double      num_cpus;     /* private cluster: 0 is what the machine has */
     double      num_gpus;     /* likewise: as many as have a device file, of which CUDA_VISIBLE_DEVICES may leave a part */
     int64_t     store_memory; /* bytes of object store of the private cluster, at least 1 MiB; 0: 30 % of memory */
-    int64_t     job_memory;   /* of it for this job, at least 1 MiB; 0: all. Past it a put waits for the job's own values to go,
-                               10 s at most, then fails with ESTORE_FULL, which says so. Of other clusters: their nodes'
-                               --job-memory holds */
+    int64_t     job_memory;   /* bytes of the store that this job may use, at least 1 MiB; 0: all. A put beyond it waits for values
+                               of the job to be freed. After 10 s it fails with ESTORE_FULL. Private cluster only; nodes of
+                               other clusters have --job-memory */
     const char *spill_dir;    /* of the private cluster: where values go when the store is full; NULL: $TMPDIR, else
                               /var/tmp; "none": nowhere */
     int64_t     spill_bytes;  /* most of them there; 0: what the disk has */
     int         max_blocked_workers; /* of the private cluster: workers that may wait inside a task while others are started
-                              in their place. From then on a task that waits, without a limit, for one of its own that
-                              has not begun runs that one itself, if it needs nothing but CPUs. 0: 128 */
+                              in their place; 0: 128. When so many wait, manta_get with MANTA_FOREVER may run the task that
+                              it waits for in the waiting process: if that task is its own, has not begun, and needs only CPUs */
     int         job_pids;      /* of the private cluster: processes and threads that the job may have in one environment, those that
                               tasks fork included; past it fork fails with EAGAIN. At least 16; 0: a quarter of the machine's.
                               Only where the raylet may make a control group (docs/design/groups.md) */
-    bool        checksum;      /* values in the object store carry a 64-bit XXH3, which each reader compares: a get whose bytes
-                              have changed in shared memory is ECORRUPT. Writing and reading take one pass more each. The same
-                              as MANTA_CHECKSUM=1, which this sets for the job's workers */
-    int64_t     lineage_bytes; /* what each process keeps to run finished tasks again whose results on another node are lost:
-                              calls, and values that only they still need. Beyond it the oldest go, and a get of what they
-                              made is EOBJ_LOST once that is lost. 0: 1 GiB; -1: nothing. The same as MANTA_LINEAGE_BYTES, which
-                              this sets for the job's workers */
+    bool        checksum;      /* values in the object store carry a 64-bit XXH3, which each reader compares. A get is ECORRUPT
+                              where the bytes have changed. Writing and reading each take one more pass over the bytes. Sets
+                              MANTA_CHECKSUM=1 for the job's workers, and may be set by that */
+    int64_t     lineage_bytes; /* bytes that each process keeps for running finished tasks again when a node takes their results
+                              along: the calls, and values that only they need. When it is used up, the oldest calls are
+                              forgotten, and their results are EOBJ_LOST if they get lost. 0: 1 GiB; -1: nothing. Sets
+                              MANTA_LINEAGE_BYTES for the job's workers, and may be set by that */
     const char *labels;        /* of the private cluster's node, "key=value,..."; NULL: none */
     const char *job_name;      /* for people; default: the program's name */
     const char *name_space;    /* of named actors; default: "default" */
@@ -75,11 +74,11 @@ typedef struct manta_init_opts {
     uint64_t                        reserved[16];
 } manta_init_opts;
 
-/* Connects this process to a cluster and becomes a driver; blocks up to opts->timeout_ms. Call it first thing in main: Manta starts
- * the same executable again as its workers, and in those this call never returns. Once more only after manta_shutdown.
- * MANTA_INLINE=1 in the environment: no cluster and no process; this one runs every task and actor's method by itself,
- * inside the call that submits it, one at a time: for gdb and sanitizers. Same results and errors; resources and
- * placement are not looked at, a timeout only asks, a kill loses the state, generators and runtime
+/* Connects this process to a cluster and makes it a driver. Blocks up to opts->timeout_ms. Call it first in main: Manta starts the
+ * same executable again as its workers, and in a worker this call never returns. It may be called again after manta_shutdown.
+ * With MANTA_INLINE=1 in the environment there is no cluster and no further process, for gdb and sanitizers. Each task and method
+ * runs inside the call that submits it, one at a time. Results and errors are the same, with these exceptions: resources and
+ * placement have no effect, a timeout only sets manta_is_cancelled, a kill loses the actor's state, and generators and runtime
  * environments fail with EUNSUPPORTED.
  * EINVAL: called twice; a bad option, or another name_space than before; two functions or actor types of one name (a definition
  * that two files include is one); a signature that can't be. ECONN (no cluster), EAUTH, EVERSION, ETIMEDOUT, ENOMEM, ESYS. */
@@ -87,10 +86,11 @@ MANTA_API manta_status manta_init(int *argc, char ***argv, const manta_init_opts
 /* Between manta_init and manta_shutdown, and in a worker. Any thread. (When this node's raylet ends: ECONN, manta_error.h.) */
 MANTA_API bool manta_is_initialized(void);
 
-/* Ends the job: unfinished tasks and its actors are dropped, a private cluster ends. Other threads that wait in a call get ECONN;
- * none may be using a buffer, a region, or a view of the store. Blocks up to 5 s. Returns 0, so that main can end with it; EFORKED,
- * EDEADLK: nothing was done. Handles that are held may still be freed, and values and errors that are in this process be read
- * (manta_get), then and after another manta_init, which makes a new job: manta_error.h has what of the old one is left in it. */
+/* Ends the job. Unfinished tasks are dropped, its actors end, and so does a private cluster. Blocks up to 5 s. Threads that wait in
+ * another call get ECONN. No thread may be using a buffer, a region, or a view of the store.
+ * Returns 0, so that main can end with it. EFORKED, EDEADLK: nothing was done.
+ * Handles that are held may still be freed. Values and errors that are in this process may still be read (manta_get). Both hold
+ * after another manta_init too, which begins a new job; manta_error.h says what is left of the old one. */
 MANTA_API int manta_shutdown(void);
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
@@ -171,9 +171,9 @@ static inline manta_arg manta_actor_arg(manta_actor *x)
     return a;
 }
 
-/* A value in place, valid until it is released. Not to be written: one in the object store (more than MANTA_INLINE_MAX bytes) is
- * mapped read-only, in the process that made it too, and writing it is SIGSEGV. A smaller one is a copy in this process's own
- * memory, so a write is not caught, and changes what this process reads of it and hands on, nobody else's copy. */
+/* A value in place, valid until manta_release. It must not be written. A value of more than MANTA_INLINE_MAX bytes is mapped
+ * read-only from the object store, also in the process that made it: writing it is SIGSEGV. A smaller value is a copy in this
+ * process's memory: a write is not caught, and changes what this process reads and passes on. Others have their own copy. */
 typedef struct manta_view {
     const void *data;
     size_t      size;
@@ -230,11 +230,11 @@ typedef struct manta_task_opts {
     const char             *labels;         /* what its node must have: "zone=a, disk in (ssd, nvme), arch!=arm, tier !in (x),
                                              gpu, !slow"; alternatives behind ';', earlier ones first where they have room.
                                              EUNSCHEDULABLE: no node can ever. NULL: any */
-    bool                    pin;            /* its worker's threads are bound to CPUs that no other lease with pin holds, of one
-                                             NUMA node where that has enough; num_cpus is a whole number then. A task that
-                                             waits lends them, as all its CPUs */
-    int                     max_calls;      /* a worker that has run this function so often makes room for a fresh one, for
-                                             functions that leak; 0: without limit */
+    bool                    pin;            /* its worker's threads are bound to CPUs that no other pinned worker has: of one NUMA
+                                             node, if one has enough. num_cpus must be a whole number. A task that waits
+                                             lends these CPUs to others */
+    int                     max_calls;      /* a worker that has run this function so often is replaced by a fresh one: for
+                                             functions that leak; 0: no limit */
     const manta_pg         *pg;             /* it runs on what this placement group has reserved. EINVAL: it wants more than its
                                              bundle has, or node, spread or labels as well; EPG_REMOVED */
     int                     bundle;         /* of pg, from 1; 0: any of them */
@@ -324,9 +324,10 @@ typedef struct manta_put_opts {
     uint64_t reserved[4];
 } manta_put_opts;
 MANTA_API manta_ref *manta_put_with(const void *data, size_t size, const manta_put_opts *opts);
-/* Writes in place: room in shared memory (waits and fails as manta_put), then seal makes it a value, or drop gives it back. From
- * then on buffer->data must not be used, nor what was kept of it: writing there may change the value for everybody. Of a sealed
- * buffer of 1 MiB or more the first 65,472 bytes are SIGSEGV then; the rest is seen where values have sums (ECORRUPT). */
+/* Makes a value in place. manta_create gives room in shared memory (it waits and fails as manta_put does). manta_seal makes a value
+ * of it; manta_drop gives it back. After either, buffer->data and copies of that pointer must not be used: a write could change the
+ * value for everybody. Some such writes are caught: in a sealed buffer of 1 MiB or more the first 65,472 bytes are SIGSEGV, and
+ * readers of values with checksums get ECORRUPT. */
 typedef struct manta_buffer {
     void  *data;
     size_t size;
@@ -341,10 +342,9 @@ MANTA_API manta_status manta_drop(manta_buffer *buffer);
 MANTA_API manta_ref *manta_dup(manta_ref *ref);
 /* Gives the handle up; NULL is allowed. The value goes when no process holds it. */
 MANTA_API manta_status manta_free(manta_ref *ref);
-/* The values go now, whoever else holds refs on them; the handles stay the caller's to free. Views that are held stay valid.
- * Later gets, here and elsewhere, and calls with such a ref give EOBJ_LOST, which says so. Of a ref that is another
- * process's, its owner is told, and this call does not wait for that. EINVAL: one is NULL; EAGAIN: one has no value yet (the
- * others are freed). */
+/* Frees the values now, even where others hold refs on them. The handles stay the caller's to free. Views that are held stay valid.
+ * Later gets of such a ref, in any process, and calls with it fail with EOBJ_LOST. If another process owns a value, it is told;
+ * this call does not wait for that. EINVAL: a ref is NULL. EAGAIN: a ref has no value yet; the others are freed. */
 MANTA_API manta_status manta_free_now(manta_ref *const *refs, size_t count, manta_error *e);
 /* Serves completions without waiting, for a program with a loop of its own. */
 MANTA_API void manta_progress(void);
@@ -366,11 +366,11 @@ MANTA_API manta_status manta_return_at(manta_ctx *c, int index, manta_arg value)
 
 /* ---- generators ------------------------------------------------------------------------------------------------ */
 
-/* Starts a function that yields items ("l>d": doubles), and returns none. Never NULL, does not block; what is wrong comes out
- * of manta_next.
- * A worker that dies is replaced as opts say: items that have arrived stay, and the new attempt's are taken from the next
- * one on, so a generator must yield the same items again. So does it run again, from the start, when items of the store are
- * lost with a node. One thread at a time; not passed to other processes. */
+/* Starts a function that yields items ("l>d": doubles) and has no other result. Never NULL. Does not block. Errors come out of
+ * manta_next. One thread at a time; a generator is not passed to other processes. Freed with manta_generator_free.
+ * When its worker dies, the function runs again from the start, as the options' retries say. Items that have arrived stay, and the
+ * new run's items before that place are skipped: so it must yield the same items again. It also runs again when a node takes
+ * items in the store along. */
 MANTA_API manta_generator *manta_call_stream(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv);
 /* The same for a method. `backpressure` as in manta_task_opts. Later calls of the actor wait until the generator ends. */
 MANTA_API manta_generator *manta_actor_call_stream(manta_actor *actor, const char *method, int backpressure, int argc,

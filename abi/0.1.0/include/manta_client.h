@@ -111,10 +111,11 @@ MANTA_API manta_status manta_job_wait(manta_client *client, const char *id, int6
                                       manta_error *e);
 /* How it stands now. ENOENT, ECONN. */
 MANTA_API manta_status manta_job_get(manta_client *client, const char *id, manta_job_info *out_info, manta_error *e);
-/* Asks for its end; wait for it by manta_job_wait. A job that has ended stays as it is. ENOENT, ECONN. */
+/* Asks the cluster to end the job, and does not wait for that (manta_job_wait does). A job that has ended stays as it is. ENOENT,
+ * ECONN. */
 MANTA_API manta_status manta_job_stop(manta_client *client, const char *id, manta_error *e);
-/* Forgets a job that has ended: its record, its log, and those of its uploaded files that no other job needs. EINVAL: it has not
- * ended, stop it first. ENOENT: there is none (any more). ECONN (outcome MANTA_UNKNOWN: call it again). */
+/* Deletes a job that has ended: its record, its log, and its uploaded files that no other job needs. EINVAL: the job has not ended;
+ * stop it first. ENOENT: there is no such job. ECONN (outcome MANTA_UNKNOWN: call it again). */
 MANTA_API manta_status manta_job_delete(manta_client *client, const char *id, manta_error *e);
 /* The newest first; give *out_jobs back by free(). */
 MANTA_API manta_status manta_job_list(manta_client *client, manta_job_info **out_jobs, size_t *out_count, manta_error *e);

@@ -111,23 +111,23 @@ typedef struct manta_coll manta_coll;
 /* Joins the generation of `id` as `rank`, and waits until all its members have. NULL: *e says why (EINVAL, ETIMEDOUT,
  * EWORKER_DIED, EFENCED: a later generation exists or the rank is taken, ENOMEM, ECONN). */
 MANTA_API manta_coll *manta_coll_join(const manta_coll_id *id, int rank, manta_error *e);
-/* Leaves. Does not wait for the others; a call of theirs that needs this member ends with its limit, so abort first where
- * they may still be in one. NULL is allowed. */
+/* Leaves the group. Does not wait for the others. A call of another member that needs this one waits until its limit: abort first,
+ * if such a call may be under way. NULL is allowed. */
 MANTA_API void manta_coll_leave(manta_coll *coll);
 /* Does not block. */
 MANTA_API int manta_coll_rank(const manta_coll *coll);
 MANTA_API int manta_coll_size(const manta_coll *coll);
 MANTA_API int manta_coll_generation(const manta_coll *coll);
-/* What the survivors of a generation agree on, whether it was aborted or not: waits until each member has called it or is
- * dead, and gives all of them the same answer: *flags becomes the AND of their flags, *out_alive (may be NULL) has bit r set
- * for each rank r that took part. The generation goes on or is over as before. ETIMEDOUT: somebody neither came nor is dead.
- * EFENCED: the others have gone on without this member. */
+/* Lets the survivors of a generation agree, whether it was aborted or not. Waits until each member has called it or is dead. All
+ * get the same answer: *flags becomes the AND of their flags; *out_alive (may be NULL) has bit r set for each rank r that came.
+ * The generation's state is not changed. ETIMEDOUT: a member neither came nor is dead. EFENCED: the others have gone on without
+ * this member. */
 MANTA_API manta_status manta_coll_agree(manta_coll *coll, uint64_t *flags, uint64_t *out_alive, manta_error *e);
 /* The survivors form the next generation: those whose agreement it is, in the order of their ranks. Each of them calls it;
  * rank and size are new afterwards. After an error (somebody died meanwhile) it may be called again. */
 MANTA_API manta_status manta_coll_shrink(manta_coll *coll, manta_error *e);
-/* Goes over to a later generation of the same group, as `rank` of it, and waits until all its members have joined. Those
- * that go on keep their rank or have another, as who names generations likes; new members join. As manta_coll_join. */
+/* Moves this member to a later generation of the same group, as `rank` of it, and waits until all its members have joined. The
+ * creator of the generation chooses the ranks; new members call manta_coll_join. Errors as of manta_coll_join. */
 MANTA_API manta_status manta_coll_regroup(manta_coll *coll, const manta_coll_id *id, int rank, manta_error *e);
 /* Ends the generation for everybody: ECANCELLED, naming this rank. From any thread; does not block. */
 MANTA_API void manta_coll_abort(manta_coll *coll);

@@ -17,14 +17,12 @@ extern "C" {
 enum { MANTA_FOREVER = -1 }; /* a timeout_ms: no limit of the caller's own (deaths still end the wait) */
 
 /* What the calls check of their caller:
- *   Handles (manta_ref, manta_actor, ..., and what views and buffers hold) are numbers, no addresses. One that was freed,
- *   copied and freed twice, is of another kind, of another process, or none at all is MANTA_EHANDLE, and nothing is touched. A
- *   number is given out again when its place has been used for 2^32 further handles: minutes, where a program makes and frees
- *   millions of values a second and nothing else; a freed handle that is kept so long is then taken for right with a chance of
- *   one in 2^32.
- *   After fork (or clone) each call of the child is MANTA_EFORKED, and nothing of the parent's is touched; exec is free.
- *   No call is async-signal-safe. One that a handler makes while its thread is inside another one is MANTA_EDEADLK; one that has
- *   interrupted malloc is not told. Let handlers set a flag, or write to a pipe. */
+ *   Handles (manta_ref, manta_actor, ..., and `hold` in views and buffers) are numbers, not addresses. A handle that was freed, is
+ *   of another kind or process, or never was one gives MANTA_EHANDLE, and nothing is touched. A number is used again only after
+ *   2^32 further handles in its place; until then a freed handle is never taken for a new one.
+ *   After fork (or clone) every call in the child gives MANTA_EFORKED, and nothing of the parent is touched. The child may exec.
+ *   No call is async-signal-safe. A signal handler that has interrupted a call of Manta gets MANTA_EDEADLK from another one. A
+ *   handler that has interrupted malloc is not detected. Let handlers set a flag, or write to a pipe. */
 
 /* 0 is success. The groups say what the caller does next. */
 typedef int manta_status;

@@ -65,8 +65,8 @@ typedef struct manta_sgd_batch {
     uint64_t        reserved[4];
 } manta_sgd_batch;
 
-/* All functions return MANTA_OK or the error that ends the run: what a call below has given, or manta_sgd_fail. To the calls below
- * a manta_sgd that is NULL is one outside of setup that has nothing: they change nothing, and give EINVAL, NULL, 0 or `otherwise`.
+/* All functions return MANTA_OK or the error that ends the run: what a call below has given, or manta_sgd_fail. With a
+ * manta_sgd that is NULL the calls below change nothing, and give EINVAL, NULL, 0 or `otherwise`.
  * The same calls with the same parameters and records must give the same bits in each process. */
 typedef struct manta_sgd_operator {
     const char *name; /* 1 to 127 bytes */

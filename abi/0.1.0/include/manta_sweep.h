@@ -93,7 +93,7 @@ typedef struct manta_sweep_axis {
 
 /* ---- inside a trial ------------------------------------------------------------------------------------------------ */
 
-/* NULL is a trial without parameters, data or a state that has failed: calls give EINVAL, MANTA_TRIAL_STOP, 0, "" or NULL. */
+/* The running trial. With NULL the calls below change nothing, and give EINVAL, MANTA_TRIAL_STOP, 0, "" or NULL. */
 typedef struct manta_trial manta_trial;
 
 /* Returns MANTA_OK, or what manta_trial_fail has given. It runs in an actor's process, which may have run other trials. */
@@ -286,8 +286,9 @@ enum {
     MANTA_SWEEP_TRIALS,     /* `value`: how many trials there are to be in all */
     MANTA_SWEEP_TIME        /* `value`: seconds in all */
 };
-/* Leaves a word for the driver of a sweep, which heeds it within half a second, or when it is resumed (a STOP is then
- * forgotten). Any process that can write the folder. ENOENT: no such sweep; EINVAL; ESYS. */
+/* Leaves a command for the driver of a sweep, from any process that can write the folder. Does not wait. The driver obeys within
+ * half a second. If none runs, the one that resumes the sweep obeys, except to a STOP, which is forgotten then.
+ * ENOENT: no such sweep; EINVAL; ESYS. */
 MANTA_API manta_status manta_sweep_tell(const char *storage, const char *name, int what, int64_t value, manta_error *e);
 
 /* One trial as its journal has it. */
