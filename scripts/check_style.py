@@ -54,7 +54,11 @@ FOLDER_MODULES = {
 # The rooms of a folder's modules, from the lowest up. A room holds what lies in its folder or deeper, unless that is a room of its
 # own; "." is the folder itself: its public headers, and what ties the rooms together.
 ROOMS = {
-    "clients": ["lib", "lib/owner", "lib/worker", "lib/shell", "lib/api", "control", "cli"],
+    "clients": [
+        "lib", "lib/owner/state", "lib/owner/kit", "lib/owner/ref", "lib/owner/result", "lib/owner/task", "lib/owner/lane",
+        "lib/owner/call", "lib/owner/actor", "lib/owner/lineage", "lib/owner/outcome", "lib/owner/talk", "lib/owner", "lib/worker",
+        "lib/shell", "lib/api", "control", "cli",
+    ],
     "core": ["base", "sha", "ds", "text", "sys", "lane", "wire", "proto", "db", "io", "io/tls", "rpc"],
     "kernels": [".", "reference", "cpu", "cuda", "choose"],
     "objectstore": ["layout", "client", "system", "server", "transfer"],

@@ -255,7 +255,7 @@ struct ctl_space {
 struct ctl_message {
     uint64_t process; /* up: to; down: from */
     uint32_t node;
-    uint32_t subject; /* the library's own (clients/lib/owner/message.h) */
+    uint32_t subject; /* the library's own (clients/lib/owner/state/message.h) */
 };
 struct ctl_bounce {
     int32_t  code; /* MT_EOWNER_DIED, MT_ENODE_DIED, MT_EAGAIN (a bound) */

@@ -7,7 +7,7 @@
 
 #include "core/wire/ctl.h"
 
-enum { LANE_OUTPUT_SUBJECT = 23 }; /* among the subjects of clients/lib/owner/message.h */
+enum { LANE_OUTPUT_SUBJECT = 23 }; /* among the subjects of clients/lib/owner/state/message.h */
 
 /* Whole lines follow. */
 struct lane_output {

@@ -230,6 +230,7 @@ void lib_news(const struct own_death *news)
 
 void lib_act(void)
 {
+    own_settle_posted(&lib.own);
     if (MT_UNLIKELY(lib.inlined != NULL)) {
         lib_inline_act(&lib.own.out);
         lib_inline_act(&lib.wrk.out);

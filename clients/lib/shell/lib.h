@@ -15,7 +15,7 @@
 #include "clients/lib/shell/handles/handles.h"
 #include "clients/lib/shell/lock/lock.h"
 #include "clients/lib/manta.h"
-#include "clients/lib/owner/lineage.h"
+#include "clients/lib/owner/own.h"
 #include "clients/lib/worker/wrk.h"
 #include "core/base/limits.h"
 #include "core/base/rng.h"

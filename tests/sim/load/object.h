@@ -7,7 +7,7 @@
 #ifndef SIM_OBJECT_H
 #define SIM_OBJECT_H
 
-#include "clients/lib/owner/lineage.h"
+#include "clients/lib/owner/own.h"
 #include "core/wire/ctl.h"
 #include "objectstore/client/client.h"
 #include "tests/sim/sim.h"

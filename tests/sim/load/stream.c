@@ -7,7 +7,7 @@
  *
  * Owns: nothing; streams are the owner half's. Thread: one.
  */
-#include "clients/lib/owner/lineage.h"
+#include "clients/lib/owner/own.h"
 #include "tests/sim/shells/proc.h"
 
 enum { ITEMS_MAX = 60, YIELDS_PER_TURN = 2 };

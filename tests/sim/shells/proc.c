@@ -584,6 +584,7 @@ static void process_turn(struct sim_proc *p)
             sim_hold_work(p);
     }
     if (!sim_proc_step(p)) {
+        own_settle_posted(&p->own);
         own_flush(&p->own);
         wrk_flush(&p->wrk);
     }

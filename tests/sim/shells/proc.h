@@ -5,7 +5,7 @@
 #ifndef SIM_PROC_H
 #define SIM_PROC_H
 
-#include "clients/lib/owner/stream.h"
+#include "clients/lib/owner/own.h"
 #include "clients/lib/worker/wrk.h"
 #include "tests/sim/load/group.h"
 #include "tests/sim/load/object.h"

@@ -3,7 +3,7 @@
  * chain_test.c - what a user's data may make long: chains of tasks that wait for each other, and of values that declare
  * each other. They end however long they are, on a small stack.
  */
-#include "clients/lib/owner/lineage.h"
+#include "clients/lib/owner/own.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -73,6 +73,7 @@ static void *first_fails(void *arg)
     struct own_failure why;
     own_failure_set(&why, MT_ETASK, "the first of them failed");
     own_ref_set_failed(&w->own, first, &why);
+    own_settle(&w->own);
     assert_int_equal(last->state, OWN_REF_FAILED);
     assert_int_equal(last->value.failure->code, MT_ETASK);
     assert_string_equal(last->value.failure->message, "the first of them failed");
@@ -107,6 +108,7 @@ static void *children_are_cancelled(void *arg)
     first = submit(w, NULL);
     last = chain(w, first);
     own_cancel_message(&w->own, (const uint8_t *)&m, sizeof m);
+    own_settle(&w->own);
     assert_int_equal(last->value.failure->code, MT_ECANCELLED);
     own_run_end(&w->own);
     own_ref_drop(&w->own, first);

@@ -3,7 +3,7 @@
  * close_test.c - the end of a job in a process that goes on: what the user holds is left, with exactly the user's holds, and all
  * of the library's own are gone, whatever place a task was in.
  */
-#include "clients/lib/owner/lineage.h"
+#include "clients/lib/owner/own.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

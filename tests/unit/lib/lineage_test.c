@@ -2,7 +2,7 @@
  *
  * lineage_test.c - what an owner keeps to make lost values again, when it lets go, and what it does when they are lost.
  */
-#include "clients/lib/owner/lineage.h"
+#include "clients/lib/owner/own.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

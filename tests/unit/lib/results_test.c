@@ -2,7 +2,7 @@
  *
  * results_test.c - what an owner makes of outcomes, items and declared refs of a worker that is not to be trusted.
  */
-#include "clients/lib/owner/lineage.h"
+#include "clients/lib/owner/own.h"
 #include "clients/lib/worker/wrk.h"
 
 #include <setjmp.h>

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * out.c - what goes out: records for the up ring, messages to other processes, requests and monitors.
+ *
+ * Owns:   monitors and requests. Thread: the caller's, under the owner lock.
+ * Always: every wait for another process is bound to a monitor of it, so nothing waits for the dead.
+ */
+#include "clients/lib/owner/kit/kit.h"
+
+void own_out_record(struct own_out *out, uint16_t kind, uint32_t epoch, mt_id id, const void *payload, size_t size)
+{
+    struct lane_record   record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .epoch = epoch, .id = id};
+    static const uint8_t zero[64];
+    size_t               pad = lane_record_padded(record.length) - record.length;
+    MT_ASSERT(record.length <= LANE_RECORD_MAX);
+    if (mt_buf_reserve(&out->up, record.length + pad).code) {
+        out->is_starved = true;
+        return;
+    }
+    (void)mt_buf_append(&out->up, &record, sizeof record).code;
+    if (size)
+        (void)mt_buf_append(&out->up, payload, size).code;
+    (void)mt_buf_append(&out->up, zero, pad).code;
+}
+
+void own_send(struct own *own, uint16_t kind, mt_id id, const void *payload, size_t size)
+{
+    own_out_record(&own->out, kind, own->epoch, id, payload, size);
+}
+
+void own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t subject, const void *head, size_t head_size,
+                      const void *rest, size_t rest_size)
+{
+    struct ctl_message to = {.process = process, .node = node, .subject = subject};
+    uint8_t            bytes[LANE_RECORD_MAX];
+    MT_ASSERT(sizeof to + head_size + rest_size <= CTL_MESSAGE_MAX);
+    memcpy(bytes, &to, sizeof to);
+    memcpy(bytes + sizeof to, head, head_size);
+    if (rest_size)
+        memcpy(bytes + sizeof to + head_size, rest, rest_size);
+    own_send(own, CTL_MESSAGE, own_id_next(own), bytes, sizeof to + head_size + rest_size);
+}
+
+mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind)
+{
+    struct own_request *request = mt_stash_take(&own->stash, sizeof *request);
+    if (!request || mt_map_put_ptr(&own->requests, id, request).code) {
+        free(request);
+        return mt_error(MT_ENOMEM, 0, "request");
+    }
+    request->actor = actor;
+    request->kind = kind;
+    return mt_ok();
+}
+
+void own_out_death(struct own *own, const struct own_death *news)
+{
+    if (mt_vec_push(&own->out.deaths, *news).code)
+        own->out.is_starved = true;
+}
+
+void own_callback_due(struct own *own, struct own_waiter *callback)
+{
+    callback->next = NULL;
+    if (own->out.callbacks)
+        own->out.callbacks_last->next = callback;
+    else
+        own->out.callbacks = callback;
+    own->out.callbacks_last = callback;
+}
+
+/* ---- monitors ---- */
+
+mt_id own_monitor_new(struct own *own, uint64_t process, uint32_t node, mt_id actor)
+{
+    struct ctl_monitor  message = {.process = process, .node = node};
+    struct own_monitor *monitor = mt_stash_take(&own->stash, sizeof *monitor);
+    mt_id               none = {0, 0};
+    if (!monitor)
+        return none;
+    monitor->id = own_id_next(own);
+    monitor->actor = actor;
+    monitor->process = process;
+    monitor->node = node;
+    if (mt_map_put_ptr(&own->monitors, monitor->id, monitor).code) {
+        free(monitor);
+        return none;
+    }
+    own_send(own, CTL_MONITOR, monitor->id, &message, sizeof message);
+    return monitor->id;
+}
+
+void own_monitor_end(struct own *own, mt_id id)
+{
+    struct own_monitor *monitor = mt_map_ptr(&own->monitors, id);
+    if (!monitor)
+        return;
+    mt_map_remove(&own->monitors, id);
+    free(monitor);
+    own_send(own, CTL_DEMONITOR, id, NULL, 0);
+}
+
+void own_watch_peer(struct own *own, uint64_t process, uint32_t node)
+{
+    mt_id monitor, none = {0, 0};
+    if (process == own->process || mt_map_find(&own->peers, mt_map_key(process)))
+        return;
+    monitor = own_monitor_new(own, process, node, none);
+    if (!mt_id_is_zero(monitor) && mt_map_put_num(&own->peers, mt_map_key(process), 1).code == 0)
+        return;
+    own->out.is_starved = true; /* whoever waits for that process would never hear of its death */
+}

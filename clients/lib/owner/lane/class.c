@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * class.c - scheduling classes: which lane a task goes to, and how many leases are wanted.
+ *
+ * Owns:   every struct own_class; its queue holds the tasks that are ready and on no lane.
+ * Thread: the caller's, under the owner lock.
+ *
+ * Demand is a level with a version. It starts at one lease and grows with the work that stands there, measured in time:
+ * a thousand tasks of 50 ns need no second worker, four tasks that have shown no completion for a millisecond need
+ * four. It falls when the class has been idle for a while.
+ */
+#include "clients/lib/owner/lane/lane.h"
+
+enum {
+    WORK_PER_LEASE_NS = 200 * 1000, /* queued work that justifies one more lease: a few round trips of a wake-up */
+    STUCK_NS = 1000 * 1000,         /* a lane without completion for so long runs long tasks */
+    SURPLUS_NS = 2 * 1000 * 1000,   /* a lane without work beside busy ones is given up after so long */
+    IDLE_NS = 300 * 1000 * 1000,    /* leases of a class without work are kept warm for so long */
+    OVER_NS = 1000 * 1000 * 1000,   /* a class of a removed group: nobody is about to use it any more */
+    LEASES_MAX = 4096,
+    PRIORITY_DEPTH = 16, /* on a lane of a class with priorities: what a higher one must take back */
+};
+
+static mt_id class_key(const struct own_class_spec *spec, mt_id actor)
+{
+    uint64_t h = spec->group * 0x9e3779b97f4a7c15u ^ ((uint64_t)spec->policy << 32 | spec->node);
+    if (actor.process)
+        return actor;
+    h ^= spec->env + spec->flags;
+    h = (h ^ spec->pg.process ^ spec->pg.counter_index) * 0x9e3779b97f4a7c15u + spec->bundle;
+    for (const char *c = spec->labels; c && *c; c++)
+        h = (h ^ (uint8_t)*c) * 0x100000001b3u;
+    for (uint32_t i = 0; i < spec->resource_count; i++) {
+        for (const char *c = spec->resources[i].name; *c; c++)
+            h = (h ^ (uint8_t)*c) * 0x100000001b3u;
+        h = (h ^ (uint64_t)spec->resources[i].milli) * 0x9e3779b97f4a7c15u;
+    }
+    return (mt_id){1, h};
+}
+
+void own_group_over(struct own *own, mt_id pg)
+{
+    for (size_t i = 0; i < own->class_list.count; i++)
+        own->class_list.data[i]->is_over |= mt_id_equal(own->class_list.data[i]->wire.group, pg);
+}
+
+/* Groups come and go; their classes would stay for ever. An actor's class is the actor's. */
+static void retire_over(struct own *own)
+{
+    for (size_t i = own->class_list.count; i > 0; i--) {
+        struct own_class *cls = own->class_list.data[i - 1];
+        bool              is_idle = cls->outstanding == 0 && cls->lane_count == 0 && own->now_ns - cls->idle_since_ns >= OVER_NS;
+        if (cls->is_over && is_idle && !(cls->wire.flags & CTL_CLASS_ACTOR))
+            own_class_retire(own, cls);
+    }
+}
+
+struct own_class *own_class_get(struct own *own, const struct own_class_spec *spec, mt_id actor)
+{
+    mt_id             key = class_key(spec, actor);
+    struct own_class *cls = mt_map_ptr(&own->classes, key);
+    if (cls)
+        return cls;
+    if (spec->pg.process)
+        retire_over(own);
+    cls = calloc(1, sizeof *cls);
+    if (!cls || mt_vec_reserve(&own->class_list, 1).code || mt_map_put_ptr(&own->classes, key, cls).code) {
+        free(cls);
+        return NULL;
+    }
+    cls->key = key;
+    (void)mt_vec_push(&own->class_list, cls).code;
+    cls->wire.class_id = ++own->last_class;
+    cls->wire.flags = spec->flags;
+    cls->wire.policy = spec->policy;
+    cls->wire.node = spec->node;
+    cls->wire.env = spec->env;
+    cls->wire.resource_count = spec->resource_count;
+    memcpy(cls->wire.resources, spec->resources, sizeof cls->wire.resources);
+    strncpy(cls->wire.name, spec->name, sizeof cls->wire.name - 1);
+    if (spec->labels)
+        strncpy(cls->wire.labels, spec->labels, sizeof cls->wire.labels - 1);
+    cls->wire.group = spec->pg;
+    cls->wire.bundle = spec->bundle;
+    cls->idle_since_ns = own->now_ns;
+    return cls;
+}
+
+struct own_class *own_class_of_id(const struct own *own, uint32_t class_id)
+{
+    for (size_t i = own->class_list.count; i > 0; i--) /* the newest are asked for most */
+        if (own->class_list.data[i - 1]->wire.class_id == class_id)
+            return own->class_list.data[i - 1];
+    return NULL;
+}
+
+void own_class_retire(struct own *own, struct own_class *cls)
+{
+    struct ctl_demand last = {.class_id = cls->wire.class_id, .version = CTL_DEMAND_LAST};
+    own_class_demand(own, cls, 0);
+    if (cls->is_over && cls->is_told)
+        own_send(own, CTL_DEMAND, own_id_next(own), &last, sizeof last);
+    mt_map_remove(&own->classes, cls->key);
+    for (size_t i = 0; i < own->class_list.count; i++) {
+        if (own->class_list.data[i] == cls) {
+            mt_vec_remove(&own->class_list, i);
+            break;
+        }
+    }
+    free(cls->levels);
+    free(cls->lanes);
+    free(cls);
+}
+
+void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted)
+{
+    struct ctl_demand message = {.class_id = cls->wire.class_id, .wanted = wanted};
+    if (wanted == cls->wanted)
+        return;
+    if (!cls->is_told) {
+        own_send(own, CTL_CLASS, own_id_next(own), &cls->wire, sizeof cls->wire);
+        cls->is_told = true;
+    }
+    cls->wanted = wanted;
+    message.version = ++cls->version;
+    own_send(own, CTL_DEMAND, own_id_next(own), &message, sizeof message);
+}
+
+void own_class_push(struct own *own, struct own_class *cls, struct own_task *task)
+{
+    struct own_queue *q;
+    if (MT_LIKELY(!task->priority && !cls->level_count)) {
+        own_queue_push(&cls->queue, task);
+        return;
+    }
+    q = own_class_queue(cls, task);
+    own_queue_push(q, task);
+    cls->leveled += task->priority != 0;
+    if (task->priority <= cls->sent_low)
+        return;
+    cls->sent_low = INT32_MAX; /* of what is left on lanes, all has begun */
+    for (uint32_t i = 0; i < cls->lane_count; i++)
+        own_lane_revoke(own, cls->lanes[i], 0);
+}
+
+struct own_task *own_class_pop(struct own_class *cls)
+{
+    struct own_queue *q = &cls->queue;
+    for (uint32_t i = 0; i < cls->level_count && cls->leveled; i++) {
+        if (cls->levels[i].priority < 0 && cls->queue.first)
+            break;
+        if (cls->levels[i].queue.first) {
+            q = &cls->levels[i].queue;
+            cls->leveled--;
+            break;
+        }
+    }
+    return own_queue_pop(q);
+}
+
+static bool lane_is_open(const struct own_lane *lane)
+{
+    return !lane->is_recalled && !lane->is_broken && !lane->kill_ns && !shm_load32(&lane_header_of(lane->memory)->worker_blocked);
+}
+
+static struct own_lane *emptiest_lane(const struct own_class *cls)
+{
+    struct own_lane *best = NULL;
+    uint32_t         room = cls->level_count ? PRIORITY_DEPTH : LANE_SLOTS;
+    for (uint32_t i = 0; i < cls->lane_count; i++) {
+        struct own_lane *lane = cls->lanes[i];
+        if (lane_is_open(lane) && lane->inflight < room && (!best || lane->inflight < best->inflight))
+            best = lane;
+    }
+    return best;
+}
+
+static bool lane_is_stuck(const struct own *own, const struct own_lane *lane)
+{
+    return lane->inflight && own->now_ns - lane->progress_ns >= STUCK_NS;
+}
+
+/* How many leases the work that there is justifies. */
+static uint32_t class_need(const struct own *own, const struct own_class *cls)
+{
+    uint64_t need = (cls->outstanding * cls->task_ns + WORK_PER_LEASE_NS - 1) / WORK_PER_LEASE_NS;
+    uint32_t closed = 0;
+    for (uint32_t i = 0; i < cls->lane_count; i++) {
+        if (lane_is_stuck(own, cls->lanes[i]))
+            need = cls->outstanding;
+        closed += !lane_is_open(cls->lanes[i]); /* its worker waits inside a task: it serves nobody else */
+    }
+    if (need < 1)
+        need = 1;
+    if (need > cls->outstanding)
+        need = cls->outstanding;
+    need += closed;
+    return need > LEASES_MAX ? LEASES_MAX : (uint32_t)need;
+}
+
+static uint32_t class_wanted(const struct own *own, const struct own_class *cls)
+{
+    uint32_t need = class_need(own, cls);
+    return need < cls->wanted ? cls->wanted : need; /* falls only when idle */
+}
+
+/* What CTL_UNSCHEDULABLE said holds for every task of the class until the cluster changes. */
+static void class_fail_all(struct own *own, struct own_class *cls, struct own_failure *why)
+{
+    for (struct own_task *task; (task = own_class_pop(cls));) {
+        why->outcome = task->attempt ? 2 : 0; /* one that waits for its retry may have run */
+        own_task_set_failed(own, task, why);
+        own_task_finish(own, task);
+    }
+    own_class_demand(own, cls, 0);
+}
+
+void own_class_pump(struct own *own, struct own_class *cls)
+{
+    if (cls->wire.flags & CTL_CLASS_ACTOR)
+        return; /* an actor's calls stand in the actor's own queue */
+    while (own_class_has_queued(cls)) {
+        struct own_lane *lane = emptiest_lane(cls);
+        struct own_task *task;
+        if (!lane)
+            break;
+        task = own_class_pop(cls);
+        if (!own_lane_send(own, lane, task)) {
+            own_class_push_back(cls, task);
+            break;
+        }
+        if (MT_UNLIKELY(cls->level_count) && task->priority < cls->sent_low)
+            cls->sent_low = task->priority;
+    }
+    if (cls->outstanding) {
+        cls->idle_since_ns = own->now_ns;
+        if (cls->wanted == 0 || own_class_has_queued(cls))
+            own_class_demand(own, cls, class_wanted(own, cls));
+    }
+}
+
+/* An idle lane beside one that is busy with long tasks: half of what that one has not begun moves over. */
+static void class_rebalance(struct own *own, struct own_class *cls)
+{
+    struct own_lane *idle = NULL, *busy = NULL;
+    for (uint32_t i = 0; i < cls->lane_count; i++) {
+        struct own_lane *lane = cls->lanes[i];
+        if (lane_is_open(lane) && lane->inflight == 0)
+            idle = lane;
+        if (lane->inflight >= 2 && (!busy || lane->inflight > busy->inflight) &&
+            (lane_is_stuck(own, lane) || lane->inflight * cls->task_ns > WORK_PER_LEASE_NS))
+            busy = lane;
+    }
+    if (idle && busy && !own_class_has_queued(cls) && own_lane_revoke(own, busy, (busy->inflight + 1) / 2))
+        own_class_pump(own, cls);
+}
+
+/* Whether a task stands behind another: one more lease could run it. */
+static bool has_waiting(const struct own_class *cls)
+{
+    for (uint32_t i = 0; i < cls->lane_count; i++)
+        if (cls->lanes[i]->inflight > 1)
+            return true;
+    return own_class_has_queued(cls);
+}
+
+/* Leases that have had nothing to do for a while, beside others that work, are another's to use; but not while the work calls
+ * for them: a task that stands behind a long one on another node is on its way back to an idle lane. */
+static void give_up_surplus(struct own *own, struct own_class *cls)
+{
+    uint32_t idle = 0;
+    for (uint32_t i = 0; i < cls->lane_count; i++)
+        idle += lane_is_open(cls->lanes[i]) && cls->lanes[i]->inflight == 0;
+    if (!idle || own_class_has_queued(cls) || cls->wanted <= idle || cls->wanted - idle < class_need(own, cls)) {
+        cls->surplus_since_ns = own->now_ns;
+    } else if (own->now_ns - cls->surplus_since_ns >= SURPLUS_NS) {
+        cls->surplus_since_ns = own->now_ns;
+        own_class_demand(own, cls, cls->wanted - idle);
+    }
+}
+
+void own_release_idle(struct own *own)
+{
+    for (size_t i = 0; i < own->class_list.count; i++) {
+        struct own_class *cls = own->class_list.data[i];
+        if (!(cls->wire.flags & CTL_CLASS_ACTOR) && cls->outstanding == 0 && cls->wanted)
+            own_class_demand(own, cls, 0);
+    }
+}
+
+void own_class_tick(struct own *own, struct own_class *cls)
+{
+    if (cls->wire.flags & CTL_CLASS_ACTOR)
+        return;
+    if (cls->outstanding) {
+        cls->idle_since_ns = own->now_ns;
+        own_class_pump(own, cls);
+        class_rebalance(own, cls);
+        if (has_waiting(cls))
+            own_class_demand(own, cls, class_wanted(own, cls));
+        give_up_surplus(own, cls);
+    } else if (cls->wanted && own->now_ns - cls->idle_since_ns >= IDLE_NS) {
+        own_class_demand(own, cls, 0);
+    }
+}
+
+void own_class_refused(struct own *own, struct own_class *cls, const struct ctl_unschedulable *why)
+{
+    struct own_failure f;
+    own_failure_set(&f, why->code, "%s can't be placed: %.*s", cls->wire.name, CTL_TEXT_SIZE - 1, why->text);
+    memcpy(f.function, cls->wire.name, sizeof f.function);
+    cls->is_over |= why->code == MT_EPG_REMOVED;
+    class_fail_all(own, cls, &f);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lost.c - a value was not to be had where it should be.
+ *
+ * Thread: the caller's, under the owner lock.
+ */
+#include "clients/lib/owner/lineage/lineage.h"
+
+#include <stdio.h>
+
+enum own_lost own_ref_lost(struct own *own, struct own_ref *ref, const struct lane_ref *at, int32_t code, const char *text,
+                           struct own_failure *out)
+{
+    bool is_node_gone = code == MT_ENODE_DIED || code == MT_ETIMEDOUT;
+    if (ref->flags & OWN_REF_FREED) {
+        own_failure_freed(out);
+        return OWN_LOST_FAILED;
+    }
+    if (ref->state == OWN_REF_PENDING || ref->again == OWN_AGAIN_RUNS)
+        return OWN_LOST_WAIT;
+    if (ref->state == OWN_REF_FAILED || ref->again == OWN_AGAIN_LOST) {
+        *out = ref->state == OWN_REF_FAILED ? *ref->value.failure : *own_extra_of(own, ref)->lost;
+        return OWN_LOST_FAILED;
+    }
+    if (at && ref->state == OWN_REF_PLACE && ref->again != OWN_AGAIN_GONE && !own_place_is(at, own_ref_place(own, ref)))
+        return OWN_LOST_MOVED;
+    if (!ref->task || ref->state != OWN_REF_PLACE) {
+        own_lineage_failure(own, ref, code, text, out);
+        return OWN_LOST_FAILED;
+    }
+    own_lineage_lose(own, ref, at && is_node_gone ? at->node : 0);
+    own_settle(own);
+    if (ref->again != OWN_AGAIN_LOST)
+        return OWN_LOST_WAIT;
+    *out = *own_extra_of(own, ref)->lost;
+    return OWN_LOST_FAILED;
+}
+
+/* ---- a reader wants to know ---- */
+
+/* Our own value: it is being made again, or where is it? */
+static void doubt_look(struct own *own, struct own_doubt *doubt, int32_t code, const char *text)
+{
+    switch (own_ref_lost(own, doubt->mine, &doubt->place, code, text, &doubt->why)) {
+    case OWN_LOST_WAIT: return;
+    case OWN_LOST_MOVED: doubt->place = *own_ref_place(own, doubt->mine); break;
+    case OWN_LOST_FAILED: break;
+    }
+    doubt->is_over = true;
+}
+
+void own_doubt_begin(struct own *own, struct own_doubt *doubt, struct own_ref *mine, const struct lane_ref *at, int32_t code,
+                     const char *text)
+{
+    struct own_msg_lost message = {.about = {.id = at->id, .process = own->process, .node = own->node}, .at = *at, .code = code};
+    *doubt = (struct own_doubt){.next = own->doubts, .ref = at->id, .mine = mine, .place = *at};
+    own->doubts = doubt;
+    if (mine) {
+        doubt_look(own, doubt, code, text);
+    } else if (at->id.process == own->process) {
+        own_failure_set(&doubt->why, MT_EOBJ_LOST, "the value was freed before it was read");
+        doubt->is_over = true;
+    } else {
+        snprintf(message.text, sizeof message.text, "%s", text);
+        own_watch_peer(own, at->id.process, at->owner_node);
+        own_send_message(own, at->id.process, at->owner_node, OWN_MSG_LOST, &message, sizeof message, NULL, 0);
+    }
+}
+
+bool own_doubt_is_over(struct own *own, struct own_doubt *doubt)
+{
+    if (doubt->mine && !doubt->is_over && own_ref_is_there(doubt->mine))
+        doubt_look(own, doubt, MT_EOBJ_LOST, "");
+    return doubt->is_over;
+}
+
+void own_doubt_end(struct own *own, const struct own_doubt *doubt)
+{
+    struct own_doubt **at = &own->doubts;
+    while (*at != doubt)
+        at = &(*at)->next;
+    *at = doubt->next;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ref.h - references and what hangs from them: values, failures, waiters.
+ *
+ * Data only; who may change it is in the rooms above. Thread: as own.h.
+ */
+#ifndef OWN_STATE_REF_H
+#define OWN_STATE_REF_H
+
+#include "clients/lib/owner/state/message.h"
+#include "core/base/buf.h"
+#include "core/lane/lane.h"
+
+struct own;
+struct own_task;
+struct own_class;
+struct own_lane;
+
+/* A failure as it travels and as manta_error shows it. */
+struct own_failure {
+    int32_t  code, user_code, outcome, pid, attempt, signal_number;
+    uint32_t node;
+    char     function[64];
+    char     where[96];
+    char     message[512];
+    char     backtrace[1536];
+    /* Of this process alone. */
+    uint32_t                  holds; /* of one that own_failure_new gave */
+    const struct own_failure *kept;  /* itself: own_failure_new gave it, and can share it; a copy of it differs */
+};
+enum { OWN_FAILURE_WIRE = offsetof(struct own_failure, holds) }; /* what travels */
+
+/* ---- refs ---- */
+enum own_ref_state { OWN_REF_PENDING = 0, OWN_REF_INLINE = 1, OWN_REF_PLACE = 2, OWN_REF_FAILED = 3 };
+enum {
+    OWN_REF_BORROWED = 1, /* another process owns it */
+    OWN_REF_NAMED = 2,    /* in own->refs: other processes know it */
+    OWN_REF_ASKED = 4,    /* borrowed: OWN_MSG_WAIT is under way */
+    OWN_REF_ESCAPED = 8,  /* its place is known outside: the raylet decides when it is free */
+    OWN_REF_HEAP = 16,    /* inline bytes in value.heap */
+    OWN_REF_TOLD = 32,    /* borrowed: the owner knows that we hold it */
+    OWN_REF_FREED = 128,  /* own_ref_free_now: whoever asks for its value is told so */
+    OWN_REF_EXTRA = 64,   /* in own->extras: refs that its value declares, callbacks */
+};
+/* A value in the store that was lost: lineage.c. */
+enum own_ref_again {
+    OWN_AGAIN_NOT = 0,
+    OWN_AGAIN_RUNS = 1,  /* its task runs again */
+    OWN_AGAIN_MOVED = 2, /* it is at own_extra.moved now */
+    OWN_AGAIN_LOST = 3,  /* for good: own_extra.lost says why */
+    OWN_AGAIN_GONE = 4,  /* let go: only tasks that may run again need it, and it can be made again itself */
+};
+enum own_why_not { /* a lost value can't be made again */
+                   OWN_WHY_NO_TASK = 0,
+                   OWN_WHY_CALL = 1,
+                   OWN_WHY_ONCE = 2,
+                   OWN_WHY_USED_UP = 3,
+                   OWN_WHY_GIVEN_UP = 4,
+                   OWN_WHY_ITEM = 5, /* its generator has failed, or its run again has */
+};
+enum { OWN_SMALL = 56 };
+
+struct own_waiter { /* who wants to know when a ref is ready */
+    struct own_waiter *next;
+    struct own_task   *task;    /* a task that has it as argument; NULL: another process */
+    uint64_t           process; /* 0: a callback of this one */
+    uint32_t           node;
+    void (*fn)(void); /* the callback, as the shell knows it */
+    void           *user;
+    struct own_ref *ref; /* the callback's hold; NULL: of a ref that is gone */
+};
+
+struct own_ref { /* what a manta_ref names */
+    mt_id              id;
+    uint32_t           holds;        /* uses in this process; the user's handles, all together, are one of them */
+    uint32_t           generation;   /* the upper half of the user's handles: another one when the last of them is freed */
+    uint32_t           type : 8;     /* letter of the value */
+    uint32_t           handles : 24; /* the user's: OWN_HANDLES_MAX of them are never counted down again */
+    uint32_t           flags : 8;
+    uint32_t           borrowers : 24; /* entries in own->borrows for it */
+    uint8_t            state;          /* enum own_ref_state */
+    uint8_t            again : 3;      /* enum own_ref_again */
+    uint8_t            is_counted : 1; /* its bytes are in own->kept_bytes */
+    uint8_t            why_not : 4;    /* enum own_why_not */
+    uint16_t           size;           /* of an inline value */
+    uint32_t           kept_by;        /* kept tasks (OWN_KEPT) that have it as an argument */
+    struct own_waiter *waiters;
+    struct own_task   *task; /* makes it, or may make it again (OWN_KEPT); NULL: none */
+    union {
+        uint8_t             small[OWN_SMALL];
+        uint8_t            *heap;
+        struct lane_ref     place; /* of a borrowed one `owner_node`, whatever else there is: own_ref_owner_node */
+        struct own_failure *failure;
+        struct own_ref     *next_free;
+    } value;
+};
+enum { OWN_HANDLES_MAX = (1 << 24) - 1, OWN_REF_BITS = 28, OWN_REFS_MAX = 1 << OWN_REF_BITS };
+enum { OWN_SMALL_BORROWED = offsetof(struct lane_ref, owner_node) }; /* larger inline values of others are in value.heap */
+static_assert(sizeof(struct own_ref) == 112, "a queued task has one");
+
+static inline bool own_ref_is_ready(const struct own_ref *ref)
+{
+    return ref->state != OWN_REF_PENDING;
+}
+/* Ready, and neither lost nor let go since. */
+static inline bool own_ref_is_there(const struct own_ref *ref)
+{
+    return ref->state != OWN_REF_PENDING && ref->again != OWN_AGAIN_RUNS && ref->again != OWN_AGAIN_GONE;
+}
+/* Of one with a place: its value is there, neither lost nor let go. */
+static inline bool own_ref_has_place(const struct own_ref *ref)
+{
+    return ref->again == OWN_AGAIN_NOT || ref->again == OWN_AGAIN_MOVED;
+}
+/* The inline bytes; state is OWN_REF_INLINE. */
+static inline const void *own_ref_bytes(const struct own_ref *ref)
+{
+    return ref->flags & OWN_REF_HEAP ? ref->value.heap : ref->value.small;
+}
+
+/* What only few refs have. */
+struct own_extra {
+    struct own_extra   *next;     /* in own->gone_extras */
+    struct own_ref    **declared; /* each with one hold */
+    uint32_t            declared_count;
+    bool                is_taken;  /* the declared refs of a borrowed value: its owner knows that we hold them */
+    bool                is_asking; /* ... and was asked to */
+    struct own_waiter  *on_free;
+    struct lane_ref     moved; /* node 0: it was not */
+    struct own_failure *lost;
+};
+
+static inline bool own_place_is(const struct lane_ref *a, const struct lane_ref *b)
+{
+    return a->node == b->node && a->segment == b->segment && a->offset == b->offset && a->generation == b->generation &&
+           a->attempt == b->attempt;
+}
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * task.c - one task or call: its arguments, its payload, and how it ends or is tried again.
+ *
+ * Thread: the caller's, under the owner lock.
+ * Always: a task is in exactly one place (state/task.h), which own_task_check holds it to.
+ */
+#include "clients/lib/owner/task/task.h"
+
+#include "core/base/plant.h"
+
+#include <stdio.h>
+
+/* ---- payloads: in the task, from a slab, or by themselves ---- */
+
+enum { BLOBS_PER_CHUNK = 128 };
+
+static uint8_t *blob_medium(struct own *own)
+{
+    void *blob = own->free_blobs;
+    if (!blob) {
+        uint8_t *chunk = malloc((size_t)BLOBS_PER_CHUNK * OWN_BLOB_MEDIUM);
+        if (!chunk || mt_vec_push(&own->chunks, (void *)chunk).code) {
+            free(chunk);
+            return NULL;
+        }
+        for (int i = 0; i < BLOBS_PER_CHUNK; i++) {
+            memcpy(chunk + (size_t)i * OWN_BLOB_MEDIUM, &blob, sizeof blob);
+            blob = chunk + (size_t)i * OWN_BLOB_MEDIUM;
+        }
+    }
+    memcpy(&own->free_blobs, blob, sizeof own->free_blobs);
+    return blob;
+}
+
+uint8_t *own_blob_new(struct own *own, struct own_task *task, size_t size)
+{
+    return size <= OWN_BLOB_SMALL ? task->small : size <= OWN_BLOB_MEDIUM ? blob_medium(own) : malloc(size);
+}
+
+void own_blob_free(struct own *own, struct own_task *task)
+{
+    if (task->blob == task->small)
+        return;
+    if (task->blob_size <= OWN_BLOB_MEDIUM) {
+        memcpy(task->blob, &own->free_blobs, sizeof own->free_blobs);
+        own->free_blobs = task->blob;
+    } else {
+        free(task->blob);
+    }
+    task->blob = task->small;
+}
+
+/* ---- the payload: lane_call_head, then lane_values, then lane_limits where there are some ---- */
+
+static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg)
+{
+    struct lane_value value = {.type = (uint8_t)arg->type};
+    struct lane_ref   wire;
+    const void       *bytes = arg->data;
+    if (!arg->ref) {
+        value.size = (uint32_t)arg->size;
+    } else if (arg->type == 'r' || arg->ref->state == OWN_REF_PLACE) {
+        own_ref_wire(own, arg->ref, &wire);
+        value.flags = arg->type == 'r' ? 0 : LANE_VALUE_SHARED;
+        value.size = sizeof wire;
+        bytes = &wire;
+    } else {
+        value.type = arg->ref->type;
+        value.size = arg->ref->size;
+        bytes = own_ref_bytes(arg->ref);
+    }
+    memcpy(*at, &value, sizeof value);
+    if (value.size)
+        memcpy(*at + sizeof value, bytes, value.size);
+    *at += sizeof value + ((value.size + 7u) & ~7u);
+}
+
+static size_t value_size(const struct own_arg *arg)
+{
+    size_t size = arg->size;
+    if (arg->ref)
+        size = arg->type == 'r' || arg->ref->state == OWN_REF_PLACE ? sizeof(struct lane_ref) : arg->ref->size;
+    return sizeof(struct lane_value) + ((size + 7) & ~(size_t)7);
+}
+
+mt_status own_task_encode(struct own *own, struct own_task *task, const struct own_arg *args, int argc)
+{
+    size_t                size = sizeof(struct lane_call_head);
+    struct lane_call_head head = {(uint32_t)argc, task->results || task->kind == LANE_CREATE ? own_results_word(task) : 1};
+    uint8_t              *at;
+    struct lane_limits    limits;
+    memcpy(&limits, task->small, sizeof limits);
+    for (int i = 0; i < argc; i++)
+        size += value_size(&args[i]);
+    size += task->is_limited ? sizeof limits : 0;
+    if (size > LANE_RECORD_MAX - LANE_RECORD_SIZE)
+        return mt_error(MT_EINVAL, 0, "inline arguments exceed 16 KiB: put large values into the object store");
+    task->blob = own_blob_new(own, task, size);
+    if (!task->blob) {
+        task->blob = task->small;
+        return mt_error(MT_ENOMEM, 0, "task arguments");
+    }
+    at = task->blob + sizeof head;
+    memcpy(task->blob, &head, sizeof head);
+    for (int i = 0; i < argc; i++)
+        put_value(own, &at, &args[i]);
+    if (task->is_limited)
+        memcpy(at, &limits, sizeof limits);
+    own->queued_bytes += size - task->blob_size;
+    task->blob_size = (uint32_t)size;
+    return mt_ok();
+}
+
+void own_task_unencode(struct own *own, struct own_task *task)
+{
+    struct lane_limits limits = {0};
+    if (task->is_limited)
+        memcpy(&limits, task->blob + task->blob_size - sizeof limits, sizeof limits);
+    own_blob_free(own, task);
+    if (task->is_limited)
+        memcpy(task->small, &limits, sizeof limits);
+    task->blob_size = 0;
+}
+
+/* ---- arguments that wait ---- */
+
+bool own_task_wait(struct own *own, struct own_task *task)
+{
+    for (uint16_t i = 0; i < task->arg_count; i++) {
+        struct own_ref    *ref = task->args[i].ref;
+        struct own_waiter *waiter;
+        if (!ref || task->args[i].type == 'r' || own_ref_is_there(ref))
+            continue;
+        waiter = calloc(1, sizeof *waiter);
+        if (!waiter)
+            return false;
+        waiter->task = task;
+        waiter->next = ref->waiters;
+        ref->waiters = waiter;
+        task->waiting_for++;
+        own_ref_ask(own, ref);
+    }
+    return true;
+}
+
+static const struct own_failure *failed_argument(struct own *own, const struct own_task *task)
+{
+    for (uint16_t i = 0; i < task->arg_count; i++) {
+        struct own_ref *ref = task->args[i].ref;
+        if (ref && task->args[i].type != 'r' && ref->state == OWN_REF_FAILED)
+            return ref->value.failure;
+        if (ref && task->args[i].type != 'r' && ref->again == OWN_AGAIN_LOST)
+            return own_extra_of(own, ref)->lost;
+    }
+    return NULL;
+}
+
+/* ---- the end ---- */
+
+void own_task_name(const struct own_task *task, char *out, size_t room)
+{
+    if (task->kind == LANE_CALL)
+        snprintf(out, room, "%s.%s", task->actor->name, task->name);
+    else
+        snprintf(out, room, "%s", task->name);
+}
+
+static void args_free(struct own *own, struct own_task *task)
+{
+    for (uint16_t i = 0; i < task->arg_count; i++) {
+        if (task->args[i].ref)
+            own_ref_unhold(own, task->args[i].ref);
+        else
+            free((void *)(uintptr_t)task->args[i].data);
+    }
+    free(task->args);
+    task->args = NULL;
+    task->arg_count = 0;
+}
+
+/* A task that ends before its arguments came must not be found by them. */
+static void stop_waiting(struct own_task *task)
+{
+    for (uint16_t i = 0; i < task->arg_count; i++) {
+        struct own_waiter **link = task->args[i].ref ? &task->args[i].ref->waiters : NULL;
+        while (link && *link) {
+            struct own_waiter *waiter = *link;
+            if (waiter->task == task) {
+                *link = waiter->next;
+                free(waiter);
+            } else {
+                link = &waiter->next;
+            }
+        }
+    }
+    task->waiting_for = 0;
+}
+
+void own_task_free(struct own *own, struct own_task *task)
+{
+    if (task->args)
+        args_free(own, task);
+    own_blob_free(own, task);
+    task->state = OWN_NO_TASK;
+    task->next = own->free_tasks;
+    own->free_tasks = task;
+}
+
+void own_task_finish(struct own *own, struct own_task *task)
+{
+    if (task->waiting_for)
+        stop_waiting(task);
+    if (task->ref) {
+        struct own_ref *ref = task->ref;
+        task->ref = NULL;
+        ref->task = NULL;
+        own_ref_unhold(own, ref);
+    }
+    if (task->results)
+        own_results_drop(own, task);
+    own->queued_bytes -= sizeof *task + task->blob_size;
+    own->outstanding--;
+    if (task->cls && !task->actor)
+        task->cls->outstanding--;
+    own_task_free(own, task);
+}
+
+void own_task_fail(struct own *own, struct own_task *task, const struct own_failure *why)
+{
+    struct own_actor *actor = task->actor;
+    if (task->kind == LANE_CREATE) {
+        task->state = OWN_CREATED;
+        actor->create = task;
+        actor->create_failed = own_failure_new(own, why);
+        own_actor_post(own, actor);
+        return;
+    }
+    own_task_set_failed(own, task, why);
+    own_task_finish(own, task);
+}
+
+void own_task_fail_status(struct own *own, struct own_task *task, mt_status st)
+{
+    struct own_failure f;
+    char               name[sizeof f.function];
+    own_task_name(task, name, sizeof name);
+    own_failure_set(&f, st.code, "%s: %s", name, st.what);
+    memcpy(f.function, name, sizeof f.function);
+    own_task_fail(own, task, &f);
+}
+
+void own_cancel_done(struct own *own, struct own_task *task)
+{
+    struct own_failure f;
+    bool               may_have_run = task->attempt || task->state == OWN_SENT;
+    own_failure_set(&f, MT_ECANCELLED, "%s was cancelled %s", task->name,
+                    task->state == OWN_SENT ? "while it ran" : "before it ran");
+    f.outcome = may_have_run ? 2 : 0;
+    f.attempt = task->attempt;
+    f.node = own->node;
+    snprintf(f.function, sizeof f.function, "%s", task->name);
+    own_task_fail(own, task, &f);
+}
+
+bool own_task_encode_ready(struct own *own, struct own_task *task)
+{
+    const struct own_failure *failed = failed_argument(own, task);
+    mt_status                 st;
+    if (failed) {
+        struct own_failure *why = own_failure_new(own, failed); /* one for the whole chain behind it */
+        own_task_fail(own, task, why);
+        own_failure_free(own, why);
+        return false;
+    }
+    if (task->blob_size == 0) {
+        st = own_task_encode(own, task, task->args, task->arg_count);
+        if (st.code) {
+            own_task_fail_status(own, task, st);
+            return false;
+        }
+    }
+    return true;
+}
+
+void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why)
+{
+    if (task->cancel) {
+        own_cancel_done(own, task);
+        return;
+    }
+    if (why->code == MT_EPG_REMOVED || task->retries_left == 0 || (task->retries_left > 0 && task->attempt == UINT16_MAX)) {
+        own_task_fail(own, task, why);
+        return;
+    }
+    if (task->retries_left > 0 && !MT_PLANT(MT_PLANT_RETRY_UNCOUNTED))
+        task->retries_left--;
+    task->attempt = (uint16_t)(task->attempt == UINT16_MAX ? 1 : task->attempt + 1); /* 0: it never ran */
+    if (task->results)
+        own_results_again(own, task);
+    task->state = OWN_QUEUED;
+    if (task->actor && MT_PLANT(MT_PLANT_RETRY_LAST))
+        own_queue_push(own_actor_queue(task->actor, task), task);
+    else if (task->actor)
+        own_queue_push_front(own_actor_queue(task->actor, task), task);
+    else
+        own_class_push_back(task->cls, task);
+}
+
+void own_task_back(struct own *own, struct own_task *task)
+{
+    task->state = OWN_QUEUED;
+    if (MT_UNLIKELY(task->cancel)) {
+        own_cancel_done(own, task);
+        return;
+    }
+    if (task->actor)
+        own_queue_push_front(own_actor_queue(task->actor, task), task);
+    else
+        own_class_push_back(task->cls, task);
+}
