@@ -51,7 +51,7 @@ static void settle(struct own *own, struct own_ref *ref, const struct settling *
     if (ref->state == OWN_REF_PENDING)
         why = may_ask && ref->task && own_task_withdraw(ref->task) ? with->not_done : with->unknown;
     if (ref->state == OWN_REF_PENDING || ref->state == OWN_REF_PLACE) {
-        ref->state = OWN_REF_FAILED;
+        own_ref_set_state(ref, OWN_REF_FAILED);
         ref->value.failure = own_failure_new(own, why);
         stay = 0;
     }
@@ -60,7 +60,7 @@ static void settle(struct own *own, struct own_ref *ref, const struct settling *
     ref->task = NULL;
     ref->borrowers = 0;
     ref->kept_by = 0;
-    ref->again = OWN_AGAIN_NOT;
+    own_ref_set_again(ref, OWN_AGAIN_NOT);
     ref->is_counted = 0;
 }
 
@@ -75,7 +75,7 @@ static void refs_settle(struct own *own, int32_t code, const char *text)
         if (is_in_use(&refs[i]))
             settle(own, &refs[i], &with, code != 0);
         else
-            refs[i].state = OWN_REF_PENDING; /* which no other is any more */
+            own_ref_set_state(&refs[i], OWN_REF_PENDING); /* which no other is any more */
     }
     own_failure_free(own, with.not_done);
     own_failure_free(own, with.unknown);
@@ -188,7 +188,7 @@ static void streams_end(struct own *own)
         if (s->arrived > s->used && s->end->state == OWN_REF_INLINE) {
             own_ref_value_free(own, s->end);
             s->end->flags = 0;
-            s->end->state = OWN_REF_FAILED;
+            own_ref_set_state(s->end, OWN_REF_FAILED);
             s->end->value.failure = own_failure_new(own, &lost);
         }
         mt_buf_fini(&s->in);

@@ -35,7 +35,7 @@ void lib_here_begin(struct lib_here *h, struct own_task *task, struct wrk_run *o
                                        .slot = (uint32_t)(sequence & (LANE_SLOTS - 1)),
                                        .trace = task->submitted_ns,
                                        .aux = task->function};
-    task->state = OWN_SENT;
+    own_task_set_state(task, OWN_SENT);
     task->lane = &h->owner_end;
     task->sequence = sequence;
     lane_claim_set(&h->owner_end.claims[out->record.slot], sequence, task->attempt);

@@ -509,7 +509,7 @@ static bool has_work(struct sim_proc *p)
     if (p->inbox.count || lane_ring_has_more(&p->down))
         return true;
     for (size_t i = 0; i < p->own.lanes.count; i++)
-        if (!p->own.lanes.data[i]->is_broken && lane_ring_has_more(&p->own.lanes.data[i]->back))
+        if (p->own.lanes.data[i]->state != OWN_LANE_BROKEN && lane_ring_has_more(&p->own.lanes.data[i]->back))
             return true;
     return !p->run.is_active && wrk_has_work(&p->wrk);
 }
@@ -700,7 +700,7 @@ void sim_proc_dump(struct sim *s)
         for (size_t i = 0; i < p->own.lanes.count; i++) {
             struct own_lane *l = p->own.lanes.data[i];
             printf("    lane %llx to %llx inflight %u%s%s\n", (unsigned long long)l->lease, (unsigned long long)l->worker,
-                   l->inflight, l->is_recalled ? " recalled" : "", l->is_broken ? " broken" : "");
+                   l->inflight, l->state == OWN_LANE_RECALLED ? " recalled" : "", l->state == OWN_LANE_BROKEN ? " broken" : "");
         }
         for (size_t i = 0; i < p->wrk.lanes.count; i++)
             printf("    serves %llx%s\n", (unsigned long long)p->wrk.lanes.data[i]->lease,

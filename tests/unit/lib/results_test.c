@@ -68,7 +68,7 @@ static void say(struct world *w, uint16_t kind, uint64_t aux, const void *payloa
 
 static bool is_broken(const struct world *w)
 {
-    return w->own.lanes.data[0]->is_broken;
+    return w->own.lanes.data[0]->state == OWN_LANE_BROKEN;
 }
 
 struct value {

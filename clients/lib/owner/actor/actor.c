@@ -23,7 +23,7 @@ static struct own_actor *actor_new(struct own *own, mt_id id, const char *name, 
     }
     actor->id = id;
     actor->holds = 1;
-    actor->state = OWN_ACTOR_STARTING;
+    own_actor_set_state(actor, OWN_ACTOR_STARTING);
     actor->type = type;
     actor->owner = id.process;
     actor->own = own;
@@ -105,7 +105,7 @@ static void actor_die(struct own *own, struct own_actor *actor, const struct own
 {
     if (actor->state == OWN_ACTOR_DEAD)
         return;
-    actor->state = OWN_ACTOR_DEAD;
+    own_actor_set_state(actor, OWN_ACTOR_DEAD);
     actor->failure = own_failure_new(own, why);
     own_actor_fail_calls(own, actor);
     answer_askers(own, actor);
@@ -196,7 +196,7 @@ void own_actor_granted(struct own *own, struct own_actor *actor, struct own_lane
     actor->worker_node = lane->node;
     actor->worker_pid = lane->pid;
     if (!actor->is_mine)
-        actor->state = OWN_ACTOR_ALIVE;
+        own_actor_set_state(actor, OWN_ACTOR_ALIVE);
     own_actor_pump(own, actor);
 }
 
@@ -204,13 +204,15 @@ void own_actor_created(struct own *own, struct own_actor *actor, struct own_task
 {
     actor->create = create;
     create->lane = NULL;
-    create->state = OWN_CREATED;
+    own_task_set_state(create, OWN_CREATED);
+    if (actor->state == OWN_ACTOR_DEAD)
+        return; /* it was ended while its worker was at it: that stands */
     if (!failure) {
-        actor->state = OWN_ACTOR_ALIVE;
+        own_actor_set_state(actor, OWN_ACTOR_ALIVE);
         answer_askers(own, actor);
         own_actor_pump(own, actor);
     } else if (failure->code == MT_EACTOR_DIED || failure->code == MT_ENODE_DIED) {
-        actor->state = OWN_ACTOR_RESTARTING; /* the worker died in it: own_actor_lane_ended decides */
+        own_actor_set_state(actor, OWN_ACTOR_RESTARTING); /* the worker died in it: own_actor_lane_ended decides */
     } else {
         actor_die(own, actor, failure);
     }
@@ -323,10 +325,11 @@ mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct 
 static void restart_or_die(struct own *own, struct own_actor *actor, const struct ctl_ended *why)
 {
     struct own_failure f;
-    if (!actor->is_ending && actor->restarts_left != 0 && why->code != MT_OK && why->code != MT_EPG_REMOVED) {
+    if (actor->state != OWN_ACTOR_DEAD && !actor->is_ending && actor->restarts_left != 0 && why->code != MT_OK &&
+        why->code != MT_EPG_REMOVED) {
         if (actor->restarts_left > 0)
             actor->restarts_left--;
-        actor->state = OWN_ACTOR_RESTARTING;
+        own_actor_set_state(actor, OWN_ACTOR_RESTARTING);
         actor->incarnation++;
         if (actor->is_strict && why->code == MT_ENODE_DIED)
             own_strict_lost(own, actor, why->lease, why->node);
@@ -340,7 +343,7 @@ static void restart_or_die(struct own *own, struct own_actor *actor, const struc
             }
             actor->create = NULL;
             create->attempt = (uint16_t)actor->incarnation;
-            create->state = OWN_QUEUED;
+            own_task_set_state(create, OWN_QUEUED);
             own_queue_push_front(&actor->queue, create);
         }
         return;
@@ -378,7 +381,8 @@ void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct
     uint32_t incarnation = actor->incarnation;
     actor->lane = NULL;
     if (!actor->is_mine) {
-        actor->state = actor->state == OWN_ACTOR_DEAD ? OWN_ACTOR_DEAD : OWN_ACTOR_STARTING;
+        if (actor->state != OWN_ACTOR_DEAD)
+            own_actor_set_state(actor, OWN_ACTOR_STARTING);
         actor->incarnation += why->code != 0;
         take_next_lane(own, actor);
         own_actor_pump(own, actor);

@@ -55,7 +55,7 @@ static void detached_lost(struct own *own, struct own_actor *actor)
     actor->owner_node = 0;
     actor->is_asking = false;
     if (!actor->lane)
-        actor->state = OWN_ACTOR_STARTING;
+        own_actor_set_state(actor, OWN_ACTOR_STARTING);
     own_actor_pump(own, actor);
 }
 

@@ -62,7 +62,7 @@ static void task_fill(struct own *own, struct own_task *task, const struct own_c
     task->kind = call->kind;
     task->submitted_ns = own->wall_ns ? own->now_ns + own->wall_ns : 0;
     task->attempt = 0;
-    task->state = OWN_WAITING;
+    own_task_set_state(task, OWN_WAITING);
     task->retry_on_error = call->retry_on_error;
     task->group = call->group;
     task->cancel = 0;

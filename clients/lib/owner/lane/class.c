@@ -160,7 +160,7 @@ struct own_task *own_class_pop(struct own_class *cls)
 
 static bool lane_is_open(const struct own_lane *lane)
 {
-    return !lane->is_recalled && !lane->is_broken && !lane->kill_ns && !shm_load32(&lane_header_of(lane->memory)->worker_blocked);
+    return lane->state == OWN_LANE_OPEN && !lane->kill_ns && !shm_load32(&lane_header_of(lane->memory)->worker_blocked);
 }
 
 static struct own_lane *emptiest_lane(const struct own_class *cls)

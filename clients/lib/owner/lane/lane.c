@@ -95,7 +95,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     task->lane = lane;
     task->sequence = sequence;
     task->is_asked_back = false;
-    task->state = OWN_SENT;
+    own_task_set_state(task, OWN_SENT);
     if (MT_UNLIKELY(task->results != NULL))
         own_stream_sent(own, lane, task);
     /* A hungry worker gets the first record at once and then small batches: one line of shared memory moves for each

@@ -112,7 +112,7 @@ bool own_lineage_keep(struct own *own, struct own_task *task)
         task->cls->outstanding--;
     if (task->args)
         own_task_unencode(own, task);
-    task->state = OWN_KEPT;
+    own_task_set_state(task, OWN_KEPT);
     task->ended_at = own->counter;
     own_queue_push(&own->kept, task);
     own->kept_bytes += own_kept_weight(task);
@@ -191,7 +191,7 @@ void own_lineage_again(struct own *own, struct own_task *task)
 {
     struct own_failure f;
     uint32_t           node = (uint32_t)task->lost_node;
-    task->state = OWN_WAITING;
+    own_task_set_state(task, OWN_WAITING);
     own->again_count++;
     own->outstanding++;
     own->queued_bytes += sizeof *task + task->blob_size;

@@ -12,7 +12,7 @@
 
 static void task_woken(struct own *own, struct own_task *task)
 {
-    task->state = OWN_WAITING;
+    own_task_set_state(task, OWN_WAITING);
     if (task->actor) {
         task->actor->pending_outside--;
         own_queue_push(own_actor_queue(task->actor, task), task);

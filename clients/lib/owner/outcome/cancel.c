@@ -106,7 +106,7 @@ static enum own_cancelled cancel_sent(struct own *own, struct own_task *task)
     uint32_t         slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
     if (lane_claim_take(&lane->claims[slot], task->sequence, task->attempt, LANE_REVOKED)) {
         own_lane_clear(lane, task);
-        task->state = OWN_QUEUED; /* it has not run */
+        own_task_set_state(task, OWN_QUEUED); /* it has not run */
         own_cancel_done(own, task);
         return OWN_CANCELLED_NEVER;
     }

@@ -17,7 +17,8 @@
 
 void own_lane_recall(struct own *own, struct own_lane *lane)
 {
-    lane->is_recalled = true;
+    if (lane->state == OWN_LANE_OPEN)
+        own_lane_set_state(lane, OWN_LANE_RECALLED);
     own_lane_revoke(own, lane, 0);
     if (lane->cls)
         own_class_pump(own, lane->cls);
@@ -86,7 +87,7 @@ static void take_unpublished(struct own *own, struct own_lane *lane)
 {
     struct lane_record record;
     const uint8_t     *payload;
-    while (lane->inflight && !lane->is_broken && !lane->is_remote &&
+    while (lane->inflight && lane->state != OWN_LANE_BROKEN && !lane->is_remote &&
            lane_next_unpublished(lane->claims, &lane->back, &record, &payload)) {
         if (own_lane_outcome(own, lane, &record, payload).code)
             return;
@@ -114,6 +115,7 @@ void own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_end
     take_unpublished(own, lane);
     if (MT_UNLIKELY(why->code == MT_ENODE_DIED))
         own_lineage_node_died(own, lane->node);
+    own_lane_set_state(lane, OWN_LANE_ENDING);
     settle_all(own, lane, why);
     MT_ASSERT(lane->inflight == 0);
     lane_unlink(own, lane);

@@ -65,6 +65,6 @@ bool own_here_take(struct own_task *task)
     if (!lane_claim_take(&lane->claims[slot], task->sequence, task->attempt, LANE_REVOKED))
         return false;
     own_lane_clear(lane, task);
-    task->state = OWN_QUEUED;
+    own_task_set_state(task, OWN_QUEUED);
     return true;
 }

@@ -127,7 +127,7 @@ mt_status own_lane_outcome(struct own *own, struct own_lane *lane, const struct 
 static void lane_break(struct own *own, struct own_lane *lane)
 {
     struct ctl_lease message = {.lease = lane->lease};
-    lane->is_broken = true;
+    own_lane_set_state(lane, OWN_LANE_BROKEN);
     if (lane->actor && !lane->actor->is_mine)
         own_actor_kill(own, lane->actor, true);
     else
@@ -150,7 +150,7 @@ void own_lane_look(struct own *own, struct own_lane *lane)
 {
     uint64_t since = lane->looked_ns > lane->progress_ns ? lane->looked_ns : lane->progress_ns;
     uint32_t left = lane->inflight;
-    if (MT_LIKELY(!left || own->now_ns < since + MT_LIB_CLAIMS_NS) || lane->is_broken)
+    if (MT_LIKELY(!left || own->now_ns < since + MT_LIB_CLAIMS_NS) || lane->state == OWN_LANE_BROKEN)
         return;
     lane->looked_ns = own->now_ns;
     /* Calls of an actor may wait in its process after they were read. */
@@ -175,7 +175,7 @@ void own_lane_poll(struct own *own, struct own_lane *lane)
     bool               found = true, any = false;
     mt_status          st = mt_ok();
 
-    if (lane->is_broken || !lane_ring_has_more(&lane->back))
+    if (lane->state == OWN_LANE_BROKEN || !lane_ring_has_more(&lane->back))
         return;
     while (found && st.code == 0) {
         st = lane_ring_peek(&lane->back, &record, &payload, &found);

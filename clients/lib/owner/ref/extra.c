@@ -39,5 +39,5 @@ void own_ref_moved(struct own *own, struct own_ref *ref, const struct lane_ref *
         return;
     }
     extra->moved = *place;
-    ref->again = OWN_AGAIN_MOVED;
+    own_ref_set_again(ref, OWN_AGAIN_MOVED);
 }

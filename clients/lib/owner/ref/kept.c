@@ -31,7 +31,7 @@ void own_kept_leave(struct own *own, struct own_task *task, enum own_task_state 
 {
     own_queue_remove(&own->kept, task);
     own->kept_bytes -= own_kept_weight(task);
-    task->state = state;
+    own_task_set_state(task, state);
 }
 
 void own_lineage_give_up(struct own *own, struct own_task *task)

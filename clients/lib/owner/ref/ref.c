@@ -44,10 +44,10 @@ struct own_ref *own_ref_new(struct own *own, mt_id id)
     ref->holds = 1;
     ref->borrowers = 0;
     ref->handles = 0;
-    ref->state = OWN_REF_PENDING;
+    own_ref_set_state(ref, OWN_REF_PENDING);
     ref->type = 'v';
     ref->flags = 0;
-    ref->again = OWN_AGAIN_NOT;
+    own_ref_set_again(ref, OWN_AGAIN_NOT);
     ref->is_counted = 0;
     ref->why_not = OWN_WHY_NO_TASK;
     ref->kept_by = 0;
@@ -134,7 +134,7 @@ static void extra_drop(struct own *own, struct own_ref *ref)
 static void let_go(struct own *own, struct own_ref *ref)
 {
     own_ref_value_free(own, ref);
-    ref->again = OWN_AGAIN_GONE;
+    own_ref_set_again(ref, OWN_AGAIN_GONE);
     if (ref->flags & OWN_REF_EXTRA)
         extra_drop(own, ref);
     if (ref->flags & OWN_REF_NAMED)
@@ -223,7 +223,7 @@ void own_refs_drop(struct own *own, struct own_ref **refs, uint32_t count)
 static void value_free(struct own *own, struct own_ref *ref)
 {
     memory_free(own, ref);
-    ref->state = OWN_REF_PENDING;
+    own_ref_set_state(ref, OWN_REF_PENDING);
     ref->flags = 0;
 }
 

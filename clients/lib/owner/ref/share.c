@@ -32,7 +32,7 @@ struct own_ref *own_ref_borrow(struct own *own, const struct lane_ref *wire)
     } else if (wire->node) {
         ref->value.place = *wire;
         ref->type = wire->type;
-        ref->state = OWN_REF_PLACE;
+        own_ref_set_state(ref, OWN_REF_PLACE);
     }
     return ref;
 }

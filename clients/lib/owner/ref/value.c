@@ -73,7 +73,7 @@ static void argument_ready(struct own *own, struct own_task *task)
         own_actor_post(own, actor); /* it stands in its queue all the while */
         return;
     }
-    task->state = OWN_WOKEN;
+    own_task_set_state(task, OWN_WOKEN);
     own_task_post(own, task);
 }
 
@@ -121,7 +121,7 @@ void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, cons
         memcpy(to, data, size);
     ref->type = type;
     ref->size = (uint16_t)size;
-    ref->state = OWN_REF_INLINE;
+    own_ref_set_state(ref, OWN_REF_INLINE);
     wake(own, ref);
 }
 
@@ -133,7 +133,7 @@ void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_r
     ref->value.place = *place;
     ref->value.place.owner_node = owner_node;
     ref->type = place->type;
-    ref->state = OWN_REF_PLACE;
+    own_ref_set_state(ref, OWN_REF_PLACE);
     wake(own, ref);
 }
 
@@ -142,7 +142,7 @@ void own_ref_set_failed(struct own *own, struct own_ref *ref, const struct own_f
     if (own_ref_is_ready(ref))
         return;
     ref->value.failure = own_failure_new(own, failure);
-    ref->state = OWN_REF_FAILED;
+    own_ref_set_state(ref, OWN_REF_FAILED);
     wake(own, ref);
 }
 
@@ -170,7 +170,7 @@ bool own_lineage_mark(struct own *own, struct own_ref *ref, bool is_it, uint32_t
     if (ref->state != OWN_REF_PLACE || ref->flags & OWN_REF_FREED ||
         (!is_it && !(was_there && node && own_ref_place(own, ref)->node == node)))
         return false;
-    ref->again = OWN_AGAIN_RUNS;
+    own_ref_set_again(ref, OWN_AGAIN_RUNS);
     if (was_there && own->free_place)
         own->free_place(own, own_ref_place(own, ref), true);
     return true;
@@ -208,6 +208,6 @@ void own_lineage_failed(struct own *own, struct own_ref *ref, const struct own_f
         f.code = MT_EOBJ_LOST; /* the function itself did not fail */
     snprintf(f.message, sizeof f.message, "the value was lost, and running its task again failed: %.440s", why->message);
     extra->lost = own_failure_new(own, &f);
-    ref->again = OWN_AGAIN_LOST;
+    own_ref_set_again(ref, OWN_AGAIN_LOST);
     wake(own, ref);
 }

@@ -10,6 +10,7 @@
 #include "clients/lib/owner/state/task.h"
 
 enum own_actor_state {
+    OWN_ACTOR_NEW = 0,
     OWN_ACTOR_STARTING = 1, /* creator: waits for a lease or for create; caller: asks where it is */
     OWN_ACTOR_ALIVE = 2,
     OWN_ACTOR_RESTARTING = 3,
@@ -76,5 +77,12 @@ struct own_actor { /* the public manta_actor */
     mt_id               monitor; /* caller or creator: of the worker, for watches; zero if none */
     struct own         *own;
 };
+
+extern const struct mt_machine own_actor_machine;
+static inline void             own_actor_set_state(struct own_actor *actor, enum own_actor_state to)
+{
+    MT_TRANSITION(&own_actor_machine, actor->state, to);
+    actor->state = to;
+}
 
 #endif

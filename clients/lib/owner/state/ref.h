@@ -9,6 +9,7 @@
 
 #include "clients/lib/owner/state/message.h"
 #include "core/base/buf.h"
+#include "core/base/machine.h"
 #include "core/lane/lane.h"
 
 struct own;
@@ -98,6 +99,28 @@ enum { OWN_HANDLES_MAX = (1 << 24) - 1, OWN_REF_BITS = 28, OWN_REFS_MAX = 1 << O
 enum { OWN_SMALL_BORROWED = offsetof(struct lane_ref, owner_node) }; /* larger inline values of others are in value.heap */
 static_assert(sizeof(struct own_ref) == 112, "a queued task has one");
 
+extern const struct mt_machine own_ref_machine, own_again_machine;
+
+/* The steps that every task takes are held against their tables in builds for tests alone (debug, sanitizers, planted bugs), all
+ * others in every build. */
+#if defined MANTA_PLANTS || defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || !defined __OPTIMIZE__
+enum { OWN_CHECKS_ALL = 1 };
+#else
+enum { OWN_CHECKS_ALL = 0 };
+#endif
+
+static inline void own_ref_set_state(struct own_ref *ref, enum own_ref_state to)
+{
+    if (OWN_CHECKS_ALL || (to != OWN_REF_PENDING && to != OWN_REF_INLINE))
+        MT_TRANSITION(&own_ref_machine, ref->state, to);
+    ref->state = (uint8_t)to;
+}
+static inline void own_ref_set_again(struct own_ref *ref, enum own_ref_again to)
+{
+    if (OWN_CHECKS_ALL || to != OWN_AGAIN_NOT)
+        MT_TRANSITION(&own_again_machine, ref->again, to);
+    ref->again = (uint8_t)(to & 7);
+}
 static inline bool own_ref_is_ready(const struct own_ref *ref)
 {
     return ref->state != OWN_REF_PENDING;

@@ -27,7 +27,6 @@ enum own_task_state {
     OWN_RERUN = 6,    /* a value of it was lost; in own->to_rerun */
     OWN_GIVEN_UP = 7, /* no longer kept; in own->given_up */
     OWN_CREATED = 8,  /* an actor's creation that is over; at actor->create, for restarts */
-    OWN_TASK_STATES = 9
 };
 enum { OWN_BLOB_SMALL = 40 /* two scalars */, OWN_BLOB_MEDIUM = 128 /* from slabs */ };
 
@@ -66,6 +65,14 @@ struct own_task {
     uint8_t         small[OWN_BLOB_SMALL];
 };
 
+extern const struct mt_machine own_task_machine, own_lane_machine;
+static inline void             own_task_set_state(struct own_task *task, enum own_task_state to)
+{
+    if (OWN_CHECKS_ALL || (to != OWN_NO_TASK && to != OWN_WAITING && to != OWN_QUEUED && to != OWN_SENT))
+        MT_TRANSITION(&own_task_machine, task->state, to);
+    task->state = (uint8_t)to;
+}
+
 /* More than one plain value. */
 struct own_results {
     uint32_t           count; /* of values: task->ref, then `more` */
@@ -81,6 +88,12 @@ struct own_queue {
 };
 
 /* ---- lanes: the owner's end ---- */
+enum own_lane_state {
+    OWN_LANE_OPEN = 0,
+    OWN_LANE_RECALLED = 1, /* takes no more tasks: its worker is wanted elsewhere */
+    OWN_LANE_BROKEN = 2,   /* nothing that stands there is believed any more */
+    OWN_LANE_ENDING = 3,   /* what stood in its slots is being settled */
+};
 struct own_lane {
     uint64_t             lease;
     struct own_class    *cls;   /* whose tasks it carries; NULL for an actor's */
@@ -100,9 +113,16 @@ struct own_lane {
     uint32_t             node;
     int32_t              pid;
     uint32_t             index; /* in own->lanes */
-    bool                 is_remote, is_recalled, is_broken;
+    bool                 is_remote;
+    uint8_t              state; /* enum own_lane_state */
     struct own_task     *tasks[LANE_SLOTS];
 };
+
+static inline void own_lane_set_state(struct own_lane *lane, enum own_lane_state to)
+{
+    MT_TRANSITION(&own_lane_machine, lane->state, to);
+    lane->state = (uint8_t)to;
+}
 
 /* ---- scheduling classes ---- */
 struct own_level { /* tasks of one priority other than 0 */

@@ -202,7 +202,7 @@ void own_task_free(struct own *own, struct own_task *task)
     if (task->args)
         args_free(own, task);
     own_blob_free(own, task);
-    task->state = OWN_NO_TASK;
+    own_task_set_state(task, OWN_NO_TASK);
     task->next = own->free_tasks;
     own->free_tasks = task;
 }
@@ -230,7 +230,7 @@ void own_task_fail(struct own *own, struct own_task *task, const struct own_fail
 {
     struct own_actor *actor = task->actor;
     if (task->kind == LANE_CREATE) {
-        task->state = OWN_CREATED;
+        own_task_set_state(task, OWN_CREATED);
         actor->create = task;
         actor->create_failed = own_failure_new(own, why);
         own_actor_post(own, actor);
@@ -298,7 +298,7 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
     task->attempt = (uint16_t)(task->attempt == UINT16_MAX ? 1 : task->attempt + 1); /* 0: it never ran */
     if (task->results)
         own_results_again(own, task);
-    task->state = OWN_QUEUED;
+    own_task_set_state(task, OWN_QUEUED);
     if (task->actor && MT_PLANT(MT_PLANT_RETRY_LAST))
         own_queue_push(own_actor_queue(task->actor, task), task);
     else if (task->actor)
@@ -309,7 +309,7 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
 
 void own_task_back(struct own *own, struct own_task *task)
 {
-    task->state = OWN_QUEUED;
+    own_task_set_state(task, OWN_QUEUED);
     if (MT_UNLIKELY(task->cancel)) {
         own_cancel_done(own, task);
         return;

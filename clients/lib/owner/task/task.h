@@ -23,7 +23,7 @@ static inline bool own_task_ready(struct own *own, struct own_task *task)
 {
     if (MT_UNLIKELY(task->args != NULL) && !own_task_encode_ready(own, task))
         return false;
-    task->state = OWN_QUEUED;
+    own_task_set_state(task, OWN_QUEUED);
     return true;
 }
 /* For errors: "function", or "actor.method". */
