@@ -8,6 +8,8 @@
 
 #include "core/base/plant.h"
 
+enum { CHECKED_CHUNKS = 8 };
+
 /* Each is tried, whatever the others say. */
 static int32_t worse(int32_t code, mt_status st)
 {
@@ -307,9 +309,19 @@ void own_flush(struct own *own)
             own_lane_publish(own, own->lanes.data[i]);
 }
 
+/* In builds for tests, at each tick of an owner that has few tasks. */
+static void check(const struct own *own)
+{
+    const char *wrong = own_check(own);
+    if (wrong)
+        mt_assert_fail(wrong, __FILE__, __LINE__);
+}
+
 void own_tick(struct own *own, uint64_t now_ns)
 {
     own->now_ns = now_ns;
+    if (OWN_CHECKS_ALL && own->task_chunks.count <= CHECKED_CHUNKS)
+        check(own);
     (void)own_prepare(own).code; /* tried again at the next one */
     for (size_t i = 0; i < own->class_list.count; i++)
         own_class_tick(own, own->class_list.data[i]);

@@ -39,6 +39,8 @@ unsigned own_where_served(const struct own *own, uint32_t cpu);
 /* At each tick: asks a worker to move (lane_park.leave) that has shared a cpu with another for some ticks, while there is
  * a cpu without any. */
 void own_spread(struct own *own);
+/* Looks at everything that is known: NULL, or what does not hold of it (a literal). As long as there are tasks and refs. */
+const char *own_check(const struct own *own);
 /* Shows every worker what was submitted. */
 void own_flush(struct own *own);
 /* About once a millisecond while there is work, else each time the process wakes. */

@@ -77,6 +77,73 @@ static void the_end_of_a_lease_too_many_is_no_second_death(void **state)
     end(actor);
 }
 
+/* The worker says that the task in that slot is done. */
+static void done(int lane, uint32_t slot)
+{
+    static struct lane_producer back;
+    struct own_task            *task = own.lanes.data[0]->tasks[slot];
+    struct lane_record          record = {
+                 .length = LANE_RECORD_SIZE, .kind = LANE_DONE, .sequence = task->sequence, .id = task->id, .slot = slot};
+    lane_producer_init(&back, &lane_header_of(lanes[lane])->back, lane_back_of(lanes[lane]));
+    assert_true(lane_ring_push(&back, &record, NULL));
+    lane_ring_publish(&back);
+    own_poll(&own);
+}
+
+static struct own_ref *called(struct own_actor *actor, struct own_ref *argument)
+{
+    struct own_arg  arg = {.type = 'y', .ref = argument};
+    struct own_call call = {.name = "m", .function = 2, .kind = LANE_CALL, .actor = actor, .args = &arg, .argc = argument != NULL};
+    return own_submit(&own, &call);
+}
+
+/* Its end fails a call, so the next one fails for its argument, and the one behind that could go: but not on this lane. */
+static void nothing_is_sent_on_a_lane_that_ends(void **state)
+{
+    (void)state;
+    struct own_actor *actor = begin();
+    granted(0);
+    done(0, 1);
+    assert_int_equal(actor->state, OWN_ACTOR_ALIVE);
+    actor->restarts_left = 1;
+    struct own_ref *runs = called(actor, NULL), *waits = called(actor, runs), *behind = called(actor, NULL);
+    assert_true(lane_claim_take(&actor->lane->claims[2], 2, 0, LANE_RUNNING));
+    ended(0, MT_EWORKER_DIED);
+    assert_int_equal(own.lanes.count, 0);
+    assert_int_equal(actor->state, OWN_ACTOR_RESTARTING);
+    assert_int_equal(runs->state, OWN_REF_FAILED);
+    assert_int_equal(behind->state, OWN_REF_PENDING);
+    assert_null(own_check(&own));
+    granted(1);
+    assert_int_equal(actor->lane->inflight, 1); /* create, again */
+    ended(1, MT_EWORKER_DIED);
+    assert_int_equal(actor->state, OWN_ACTOR_DEAD);
+    assert_int_equal(waits->state, OWN_REF_FAILED);
+    assert_int_equal(behind->state, OWN_REF_FAILED);
+    assert_null(own_check(&own));
+    own_ref_drop(&own, runs);
+    own_ref_drop(&own, waits);
+    own_ref_drop(&own, behind);
+    end(actor);
+}
+
+/* Its class is refused while a worker creates it: what that worker says later makes nothing of it. */
+static void an_actor_that_was_refused_stays_dead(void **state)
+{
+    (void)state;
+    struct own_actor        *actor = begin();
+    struct ctl_unschedulable refused = {.class_id = 1, .code = MT_EUNSCHEDULABLE};
+    granted(0);
+    actor->restarts_left = 1;
+    hears(CTL_UNSCHEDULABLE, &refused, sizeof refused, -1);
+    assert_int_equal(actor->state, OWN_ACTOR_DEAD);
+    done(0, 1);
+    assert_int_equal(actor->state, OWN_ACTOR_DEAD);
+    ended(0, MT_EWORKER_DIED);
+    assert_int_equal(actor->state, OWN_ACTOR_DEAD);
+    end(actor);
+}
+
 /* The head has said that the lost lease is void. */
 static void void_is_granted(void)
 {
@@ -123,6 +190,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_of_a_lease_too_many_is_no_second_death),
+        cmocka_unit_test(nothing_is_sent_on_a_lane_that_ends),
+        cmocka_unit_test(an_actor_that_was_refused_stays_dead),
         cmocka_unit_test(a_dropped_strict_actor_goes_on_with_its_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
