@@ -637,7 +637,7 @@ manta_status manta_actor_watch(manta_actor *handle, manta_death_fn fn, void *use
 
 manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint64_t *out_watch, manta_error *e)
 {
-    mt_id        monitor, none = {0, 0};
+    mt_id        monitor;
     manta_status code;
     if (!node || !fn)
         return lib_error(e, MANTA_EINVAL, "a watch needs a node and a function");
@@ -646,7 +646,7 @@ manta_status manta_node_watch(uint32_t node, manta_death_fn fn, void *user, uint
     code = lib_check(e);
     if (code == MANTA_OK) {
         lib_helper_start();
-        monitor = own_monitor_new(&lib.own, 0, node, none);
+        monitor = own_monitor_node(&lib.own, node);
         code = mt_id_is_zero(monitor) ? lib_error(e, MANTA_ENOMEM, "no memory for a watch")
                                       : watch_add(monitor, NULL, fn, user, out_watch, e);
         lib_act();

@@ -79,7 +79,7 @@ static void make_readable(struct own_ref *ref)
 
 static void run(struct own_waiter *callback)
 {
-    struct own_ref *ref = callback->ref;
+    struct own_ref *ref = callback->of.callback.ref;
     manta_ref      *handle = NULL;
     bool            before;
     if (ref) {
@@ -89,9 +89,9 @@ static void run(struct own_waiter *callback)
     lib_unlock();
     before = lib_callback_enter(true);
     if (ref)
-        ((manta_ready_fn)callback->fn)(callback->user, handle);
+        ((manta_ready_fn)callback->of.callback.fn)(callback->of.callback.user, handle);
     else
-        ((manta_free_fn)callback->fn)(callback->user);
+        ((manta_free_fn)callback->of.callback.fn)(callback->of.callback.user);
     lib_callback_enter(before);
     lib_fork_check();
     lib_lock();
@@ -130,8 +130,8 @@ void lib_callbacks_end(void)
     while (lib.callbacks) {
         struct own_waiter *callback = lib.callbacks;
         lib.callbacks = callback->next;
-        if (callback->ref)
-            own_ref_drop(&lib.own, callback->ref);
+        if (callback->of.callback.ref)
+            own_ref_drop(&lib.own, callback->of.callback.ref);
         free(callback);
     }
     lib.callback_count = 0;

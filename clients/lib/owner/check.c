@@ -168,7 +168,7 @@ static void check_refs(struct found *f)
         hold(f, ref->state != OWN_REF_FAILED || ref->value.failure, "a ref failed, and does not say why");
         hold(f, ref->again == OWN_AGAIN_NOT || ref->state == OWN_REF_PLACE, "a value is made again that was not in the store");
         for (const struct own_waiter *w = ref->waiters; w; w = w->next)
-            f->waiters += w->task != NULL;
+            f->waiters += w->kind == OWN_WAITS_TASK;
     }
 }
 

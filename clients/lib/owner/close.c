@@ -44,7 +44,7 @@ static void settle(struct own *own, struct own_ref *ref, const struct settling *
     uint8_t             stay = OWN_REF_HEAP | OWN_REF_FREED;
     for (struct own_waiter *w = ref->waiters, *next; w; w = next) {
         next = w->next;
-        if (w->fn)
+        if (w->kind == OWN_WAITS_CALLBACK)
             ref->holds--; /* a callback that never runs */
         free(w);
     }
@@ -155,8 +155,8 @@ static void waiters_end(struct own_waiter *list)
 {
     while (list) {
         struct own_waiter *next = list->next;
-        if (list->fn)
-            unhold(&list->ref, 1);
+        if (list->kind == OWN_WAITS_CALLBACK)
+            unhold(&list->of.callback.ref, 1);
         free(list);
         list = next;
     }

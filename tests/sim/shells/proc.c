@@ -325,7 +325,7 @@ static void replied(struct sim_proc *p, const struct lane_record *record, const 
     if (record->id.process == p->process && mt_id_counter(record->id) == SIM_ENV_REQUEST) {
         SIM_REQUIRE(p->s, reply.code == MT_OK, "an environment is refused: %s", reply.text);
         p->env = p->process ^ SIM_ENV_MIX;
-    } else if (request && request->kind == CTL_OP_NAME_PUT)
+    } else if (request && request->kind == OWN_REQUEST_NAME)
         sim_oracle_name_answered(p->s, request->actor, reply.code);
     else if (p->role == CTL_DRIVER)
         sim_driver_replied(p, record->id, &reply, payload + sizeof reply, record->length - LANE_RECORD_SIZE - sizeof reply);

@@ -79,7 +79,7 @@ static void answer_askers(struct own *own, struct own_actor *actor)
     actor->askers = NULL;
     while (asker) {
         struct own_waiter *next = asker->next;
-        own_actor_tell_where(own, actor, asker->process, asker->node);
+        own_actor_tell_where(own, actor, asker->of.asker.process, asker->of.asker.node);
         free(asker);
         asker = next;
     }
@@ -131,7 +131,7 @@ void own_actor_die_of(struct own *own, struct own_actor *actor, int32_t code, co
 static mt_status register_name(struct own *own, struct own_actor *actor)
 {
     mt_id id = own_id_next(own);
-    MT_TRY(own_request_new(own, id, actor->id, CTL_OP_NAME_PUT));
+    MT_TRY(own_request_new(own, id, actor->id, OWN_REQUEST_NAME));
     ask_name(own, actor, CTL_OP_NAME_PUT, id);
     return mt_ok();
 }
@@ -428,7 +428,7 @@ void own_actor_watch(struct own *own, struct own_actor *actor, bool on)
     if (!on || actor->is_mine)
         return;
     if (actor->lane && mt_id_is_zero(actor->monitor))
-        actor->monitor = own_monitor_new(own, actor->worker, actor->worker_node, actor->id);
+        actor->monitor = own_monitor_actor(own, actor, actor->worker, actor->worker_node);
     own_actor_pump(own, actor);
 }
 

@@ -18,8 +18,9 @@ static void asked_where(struct own *own, const struct ctl_message *from, const s
     } else if (actor->state == OWN_ACTOR_DEAD || (actor->state == OWN_ACTOR_ALIVE && actor->incarnation >= where->incarnation)) {
         own_actor_tell_where(own, actor, from->process, from->node);
     } else if ((asker = mt_stash_take(&own->stash, sizeof *asker))) {
-        asker->process = from->process;
-        asker->node = from->node;
+        asker->kind = OWN_WAITS_PROCESS;
+        asker->of.asker.process = from->process;
+        asker->of.asker.node = from->node;
         asker->next = actor->askers;
         actor->askers = asker;
     } else {
@@ -67,7 +68,7 @@ void own_actor_reply(struct own *own, const struct own_request *request, const s
     if (!actor)
         return;
     snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, reply->text);
-    if (request->kind == CTL_OP_NAME_PUT) {
+    if (request->kind == OWN_REQUEST_NAME) {
         if (reply->code)
             own_actor_die_of(own, actor, reply->code, text);
         else if (actor->state != OWN_ACTOR_DEAD)
@@ -75,9 +76,9 @@ void own_actor_reply(struct own *own, const struct own_request *request, const s
         actor->is_named = true;
     } else if (request->kind == OWN_REQUEST_VOID) {
         own_strict_replied(own, actor, reply->code);
-    } else if (request->kind == CTL_OP_ACTOR) {
+    } else if (request->kind == OWN_REQUEST_WARDEN) {
         detached_at(own, actor, reply, bytes, size);
-    } else if (request->kind == CTL_LANE_WANT && reply->code) {
+    } else if (request->kind == OWN_REQUEST_LANE && reply->code) {
         actor->is_asking = false;
         if (reply->code != MT_EACTOR_DIED)
             return;           /* a lack of something: asked again at the next tick */
@@ -114,8 +115,8 @@ static void actor_at(struct own *own, const struct ctl_message *from, const stru
     actor->worker_node = at->node;
     actor->worker_pid = at->pid;
     if (actor->watch_count && mt_id_is_zero(actor->monitor))
-        actor->monitor = own_monitor_new(own, at->process, at->node, actor->id);
-    if (own_request_new(own, id, actor->id, CTL_LANE_WANT).code) {
+        actor->monitor = own_monitor_actor(own, actor, at->process, at->node);
+    if (own_request_new(own, id, actor->id, OWN_REQUEST_LANE).code) {
         actor->is_asking = false; /* asked again at the next tick */
         return;
     }

@@ -29,7 +29,7 @@ static void detached_where(struct own *own, struct own_actor *actor)
 {
     struct ctl_actor where = {.actor = actor->id, .verb = CTL_ACTOR_WHERE};
     mt_id            id = own_id_next(own);
-    if (own->now_ns < actor->ask_ns || own_request_new(own, id, actor->id, CTL_OP_ACTOR).code)
+    if (own->now_ns < actor->ask_ns || own_request_new(own, id, actor->id, OWN_REQUEST_WARDEN).code)
         return; /* the next tick asks */
     actor->is_asking = true;
     actor->ask_ns = own->now_ns + MT_LIB_WHERE_NS;

@@ -81,12 +81,13 @@ void      own_out_death(struct own *own, const struct own_death *news);
 void      own_send(struct own *own, uint16_t kind, mt_id id, const void *payload, size_t size);
 void      own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t subject, const void *head, size_t head_size,
                            const void *rest, size_t rest_size);
-mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind);
+mt_status own_request_new(struct own *own, mt_id id, mt_id actor, enum own_request_kind kind);
 void      own_callback_due(struct own *own, struct own_waiter *callback);
 /* The process is an owner or a borrower: its death ends what is bound to it. */
 void own_watch_peer(struct own *own, uint64_t process, uint32_t node);
-/* Process 0 watches the node itself. A zero id: no memory. */
-mt_id own_monitor_new(struct own *own, uint64_t process, uint32_t node, mt_id actor);
+/* A zero id: no memory. `process`: the actor's worker. */
+mt_id own_monitor_actor(struct own *own, const struct own_actor *actor, uint64_t process, uint32_t node);
+mt_id own_monitor_node(struct own *own, uint32_t node);
 void  own_monitor_end(struct own *own, mt_id monitor);
 
 static inline void own_wake(struct own *own, struct lane_park *park)

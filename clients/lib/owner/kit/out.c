@@ -41,7 +41,7 @@ void own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t
     own_send(own, CTL_MESSAGE, own_id_next(own), bytes, sizeof to + head_size + rest_size);
 }
 
-mt_status own_request_new(struct own *own, mt_id id, mt_id actor, uint32_t kind)
+mt_status own_request_new(struct own *own, mt_id id, mt_id actor, enum own_request_kind kind)
 {
     struct own_request *request = mt_stash_take(&own->stash, sizeof *request);
     if (!request || mt_map_put_ptr(&own->requests, id, request).code) {
@@ -71,23 +71,32 @@ void own_callback_due(struct own *own, struct own_waiter *callback)
 
 /* ---- monitors ---- */
 
-mt_id own_monitor_new(struct own *own, uint64_t process, uint32_t node, mt_id actor)
+/* `what` but for its id; a process 0 is the node itself. A zero id: no memory. */
+static mt_id monitor_new(struct own *own, struct own_monitor what, uint64_t process, uint32_t node)
 {
     struct ctl_monitor  message = {.process = process, .node = node};
     struct own_monitor *monitor = mt_stash_take(&own->stash, sizeof *monitor);
     mt_id               none = {0, 0};
     if (!monitor)
         return none;
+    *monitor = what;
     monitor->id = own_id_next(own);
-    monitor->actor = actor;
-    monitor->process = process;
-    monitor->node = node;
     if (mt_map_put_ptr(&own->monitors, monitor->id, monitor).code) {
         free(monitor);
         return none;
     }
     own_send(own, CTL_MONITOR, monitor->id, &message, sizeof message);
     return monitor->id;
+}
+
+mt_id own_monitor_actor(struct own *own, const struct own_actor *actor, uint64_t process, uint32_t node)
+{
+    return monitor_new(own, (struct own_monitor){.kind = OWN_WATCHES_ACTOR, .of.actor = actor->id}, process, node);
+}
+
+mt_id own_monitor_node(struct own *own, uint32_t node)
+{
+    return monitor_new(own, (struct own_monitor){.kind = OWN_WATCHES_NODE, .of.node = node}, 0, node);
 }
 
 void own_monitor_end(struct own *own, mt_id id)
@@ -102,10 +111,10 @@ void own_monitor_end(struct own *own, mt_id id)
 
 void own_watch_peer(struct own *own, uint64_t process, uint32_t node)
 {
-    mt_id monitor, none = {0, 0};
+    mt_id monitor;
     if (process == own->process || mt_map_find(&own->peers, mt_map_key(process)))
         return;
-    monitor = own_monitor_new(own, process, node, none);
+    monitor = monitor_new(own, (struct own_monitor){.kind = OWN_WATCHES_PEER, .of.peer = process}, process, node);
     if (!mt_id_is_zero(monitor) && mt_map_put_num(&own->peers, mt_map_key(process), 1).code == 0)
         return;
     own->out.is_starved = true; /* whoever waits for that process would never hear of its death */

@@ -107,14 +107,15 @@ bool own_ref_callback(struct own *own, struct own_ref *ref, bool on_free, void (
     struct own_waiter *callback = on_free && !extra ? NULL : calloc(1, sizeof *callback);
     if (!callback)
         return false;
-    callback->fn = fn;
-    callback->user = user;
+    callback->kind = OWN_WAITS_CALLBACK;
+    callback->of.callback.fn = fn;
+    callback->of.callback.user = user;
     if (on_free) {
         callback->next = extra->on_free;
         extra->on_free = callback;
         return true;
     }
-    callback->ref = ref;
+    callback->of.callback.ref = ref;
     own_ref_hold(ref); /* until the callback has returned */
     own_ref_add_waiter(own, ref, callback);
     return true;

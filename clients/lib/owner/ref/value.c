@@ -86,16 +86,13 @@ static void wake(struct own *own, struct own_ref *ref)
     ref->waiters = NULL;
     while (waiter) {
         struct own_waiter *next = waiter->next;
-        if (waiter->fn) {
-            own_callback_due(own, waiter);
-            waiter = next;
-            continue;
+        switch (waiter->kind) {
+        case OWN_WAITS_CALLBACK: own_callback_due(own, waiter); break;
+        case OWN_WAITS_TASK: argument_ready(own, waiter->of.task); break;
+        case OWN_WAITS_PROCESS: answer_process(own, ref, waiter->of.asker.process, waiter->of.asker.node); break;
         }
-        if (waiter->task)
-            argument_ready(own, waiter->task);
-        else
-            answer_process(own, ref, waiter->process, waiter->node);
-        free(waiter);
+        if (waiter->kind != OWN_WAITS_CALLBACK) /* the shell has that one */
+            free(waiter);
         waiter = next;
     }
 }
@@ -148,12 +145,12 @@ void own_ref_set_failed(struct own *own, struct own_ref *ref, const struct own_f
 
 void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter *waiter)
 {
-    if (own_ref_is_ready(ref) && waiter->fn) {
+    if (own_ref_is_ready(ref) && waiter->kind == OWN_WAITS_CALLBACK) {
         own_callback_due(own, waiter);
         return;
     }
     if (own_ref_is_there(ref)) {
-        answer_process(own, ref, waiter->process, waiter->node);
+        answer_process(own, ref, waiter->of.asker.process, waiter->of.asker.node);
         free(waiter);
         return;
     }

@@ -61,14 +61,26 @@ enum own_why_not { /* a lost value can't be made again */
 };
 enum { OWN_SMALL = 56 };
 
-struct own_waiter { /* who wants to know when a ref is ready */
+enum own_waits {
+    OWN_WAITS_TASK = 1,     /* a task that has the ref as argument */
+    OWN_WAITS_PROCESS = 2,  /* another process */
+    OWN_WAITS_CALLBACK = 3, /* the user's function */
+};
+struct own_waiter { /* who wants to know when a ref is ready, or where an actor is */
     struct own_waiter *next;
-    struct own_task   *task;    /* a task that has it as argument; NULL: another process */
-    uint64_t           process; /* 0: a callback of this one */
-    uint32_t           node;
-    void (*fn)(void); /* the callback, as the shell knows it */
-    void           *user;
-    struct own_ref *ref; /* the callback's hold; NULL: of a ref that is gone */
+    enum own_waits     kind;
+    union {
+        struct own_task *task;
+        struct {
+            uint64_t process;
+            uint32_t node;
+        } asker;
+        struct {
+            void (*fn)(void); /* as the shell knows it */
+            void           *user;
+            struct own_ref *ref; /* its hold; NULL: of a ref that is gone */
+        } callback;
+    } of;
 };
 
 struct own_ref { /* what a manta_ref names */

@@ -36,11 +36,19 @@ struct own_borrow { /* another process holds a ref of ours */
     mt_id    ref;
     uint64_t process;
 };
+enum own_watches {
+    OWN_WATCHES_ACTOR = 1, /* an actor's worker, for its watches */
+    OWN_WATCHES_PEER = 2,  /* an owner or a borrower */
+    OWN_WATCHES_NODE = 3,
+};
 struct own_monitor {
-    mt_id    id;
-    mt_id    actor; /* whose worker it watches; zero: an owner, a borrower, or a node */
-    uint64_t process;
-    uint32_t node;
+    mt_id            id;
+    enum own_watches kind;
+    union {
+        mt_id    actor;
+        uint64_t peer;
+        uint32_t node;
+    } of;
 };
 /* The thread that runs this worker's tasks waits for a value. On that thread's stack. */
 struct own_wait {
@@ -52,10 +60,15 @@ struct own_wait {
     struct own_failure failure;
 };
 
-enum { OWN_REQUEST_VOID = 1 << 16 }; /* a CTL_OP_ACTOR with CTL_ACTOR_VOID */
-struct own_request {                 /* of an actor, to the raylet or the head */
-    mt_id    actor;
-    uint32_t kind; /* CTL_LANE_WANT, CTL_OP_NAME_PUT, CTL_OP_ACTOR or OWN_REQUEST_VOID */
+enum own_request_kind {
+    OWN_REQUEST_LANE = 1,   /* CTL_LANE_WANT: a lane to its worker */
+    OWN_REQUEST_NAME = 2,   /* CTL_OP_NAME_PUT: the head is to note its name */
+    OWN_REQUEST_WARDEN = 3, /* CTL_OP_ACTOR: who answers for a detached one */
+    OWN_REQUEST_VOID = 4,   /* CTL_OP_ACTOR, CTL_ACTOR_VOID: a strict one's lost lease is to be over */
+};
+struct own_request { /* of an actor, to the raylet or the head */
+    mt_id                 actor;
+    enum own_request_kind kind;
 };
 
 struct own_run {

@@ -70,15 +70,19 @@ void own_died(struct own *own, mt_id id, const struct ctl_death *death)
     monitor = *found;
     mt_map_remove(&own->monitors, id);
     free(found);
-    if (!mt_id_is_zero(monitor.actor)) {
-        struct own_actor *actor = mt_map_ptr(&own->actors, monitor.actor);
+    switch (monitor.kind) {
+    case OWN_WATCHES_ACTOR: {
+        struct own_actor *actor = mt_map_ptr(&own->actors, monitor.of.actor);
         if (actor)
             own_actor_worker_died(own, actor, death);
-    } else if (monitor.process) {
-        peer_died(own, monitor.process, death->code, death->text);
-    } else {
+        break;
+    }
+    case OWN_WATCHES_PEER: peer_died(own, monitor.of.peer, death->code, death->text); break;
+    case OWN_WATCHES_NODE: {
         struct own_death news = {.subject = id, .death = *death};
         own_out_death(own, &news);
+        break;
+    }
     }
 }
 
@@ -103,8 +107,9 @@ static void asked_for_value(struct own *own, const struct ctl_message *from, mt_
         own->out.is_starved = true;
         return;
     }
-    waiter->process = from->process;
-    waiter->node = from->node;
+    waiter->kind = OWN_WAITS_PROCESS;
+    waiter->of.asker.process = from->process;
+    waiter->of.asker.node = from->node;
     own_ref_add_waiter(own, ref, waiter);
 }
 

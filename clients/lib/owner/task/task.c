@@ -135,7 +135,8 @@ bool own_task_wait(struct own *own, struct own_task *task)
         waiter = calloc(1, sizeof *waiter);
         if (!waiter)
             return false;
-        waiter->task = task;
+        waiter->kind = OWN_WAITS_TASK;
+        waiter->of.task = task;
         waiter->next = ref->waiters;
         ref->waiters = waiter;
         task->waiting_for++;
@@ -186,7 +187,7 @@ static void stop_waiting(struct own_task *task)
         struct own_waiter **link = task->args[i].ref ? &task->args[i].ref->waiters : NULL;
         while (link && *link) {
             struct own_waiter *waiter = *link;
-            if (waiter->task == task) {
+            if (waiter->kind == OWN_WAITS_TASK && waiter->of.task == task) {
                 *link = waiter->next;
                 free(waiter);
             } else {
