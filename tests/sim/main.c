@@ -2,12 +2,12 @@
  *
  * main.c - sim_cluster: runs seeds, each a whole cluster with faults, and says which invariant a seed broke.
  *
- *   sim_cluster [--seeds A-B] [--seed N [--trace]] [--nodes N] [--no-head] [--seconds S] [--once] [--first] [--paths]
+ *   sim_cluster [--seeds A-B] [--seed N [--trace]] [--nodes N] [--no-head] [--seconds S] [--once] [--first] [--paths] [--hashes]
  *               [--plant N]
  *
  * Each seed is run twice, and both traces must be the same (--once: one run). --first ends with the first seed that
  * fails. --paths asks that every counter reached SIM_PATH_LEAST in all seeds together, and every seed SIM_EVENTS_LEAST
- * events and SIM_FAULTS_LEAST faults. Exit status 1: an invariant did not hold, or a path was not taken.
+ * events and SIM_FAULTS_LEAST faults. --hashes prints the hash of each trace, to hold two builds against each other. Exit status 1: an invariant did not hold, or a path was not taken.
  */
 #include "tests/sim/sim.h"
 
@@ -24,7 +24,7 @@ enum { SIM_PATH_LEAST = 10, SIM_EVENTS_LEAST = 10000, SIM_FAULTS_LEAST = 50, SIM
 struct options {
     uint64_t first, last;
     int      nodes, seconds;
-    bool     trace, once, has_head, stops_at_first, wants_paths;
+    bool     trace, once, has_head, stops_at_first, wants_paths, wants_hashes;
     int      plant;
 };
 
@@ -48,6 +48,9 @@ static int parse(int argc, char **argv, struct options *o)
             continue;
         } else if (!strcmp(argv[i], "--paths")) {
             o->wants_paths = true;
+            continue;
+        } else if (!strcmp(argv[i], "--hashes")) {
+            o->wants_hashes = true;
             continue;
         } else if (!strcmp(argv[i], "--seed")) {
             o->first = o->last = strtoull(value, &end, 10);
@@ -150,6 +153,8 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
             ok = false;
         }
         hash = s.hash;
+        if (run == 0 && o->wants_hashes)
+            printf("seed %llu: trace %016llx\n", (unsigned long long)seed, (unsigned long long)hash);
         sim_fini(&s);
         if (!ok)
             return false;
