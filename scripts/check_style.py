@@ -7,6 +7,7 @@
 #   rooms     inside a module an include goes to its own room or to one that stands before it (ROOMS); no folder is crowded
 #   doors     a library's header is included only behind its door (DOORS)
 #   sizes     no function over 70 lines, no file over 800, no line over 132 columns (aim at 110)
+#   states    a state changes in its machine's *_set_state alone (MACHINES)
 #   bans      calls that have a better replacement (BANNED), and notes to finish something later
 #   heads     each source begins with its licence, and C also with "name - purpose"
 #   tests     each *_test.c stands in a CMakeLists.txt: else it never runs
@@ -63,8 +64,9 @@ ROOMS = {
     "kernels": [".", "reference", "cpu", "cuda", "choose"],
     "objectstore": ["layout", "client", "system", "server", "transfer"],
     "raylet": [
-        "files", "core", "switch", "shell/ground", "shell/conn", "store", "shell/said", "shell/cache", "shell/links", "shell/jobs",
-        "shell/look", "shell/procs", "shell", ".",
+        "files", "core/kit", "core/state", "core/links", "core/fetch", "core/pool", "core/jobs", "core/leases", "core/schedule",
+        "core/head", "core/procs", "core", "switch", "shell/ground", "shell/conn", "store", "shell/said", "shell/cache",
+        "shell/links", "shell/jobs", "shell/look", "shell/procs", "shell", ".",
     ],
     "scheduler": [
         "policy", "head/core/kit", "head/core/nodes", "head/core/names", "head/core/groups", "head/core/wants", "head/core/jobs",
@@ -140,6 +142,11 @@ BANNED = {
 }
 # Call -> the folders that may make it after all.
 CONFINED = {"fork": ("clients/lib/", "tests/"), "vfork": ()}
+
+# Folders where a state is assigned to in its machine's setter alone, and what such an assignment looks like. A call on the right
+# makes it something else: a text, by its allocation.
+MACHINES = ("raylet/core/",)
+STATE_SET = re.compile(r"(?:->|(?<!rng)\.)state\s*=(?!=)\s*[\w.>-]+;")
 
 UNFINISHED = re.compile(r"\b(FIX" + r"ME|TO" + r"DO|X" + r"XX)\b")
 SPDX = "SPDX-License-Identifier: Apache-2.0"
@@ -331,6 +338,18 @@ def check_sizes(tree):
                 start = None
 
 
+def check_states(tree):
+    for name in tree.sources:
+        if not name.startswith(MACHINES):
+            continue
+        function = ""  # the last line at the margin that names one
+        for number, line in enumerate(tree.code[name], 1):
+            if match := re.match(r"[A-Za-z_].*?\b(\w+)\(", line):
+                function = match.group(1)
+            if STATE_SET.search(line) and not function.endswith("_set_state"):
+                tree.report(name, number, f"{function} assigns to a state: the machine's *_set_state does that (core/base/machine.h)")
+
+
 def check_bans(tree):
     calls = re.compile(r"(?<![\w.>])(" + "|".join([*BANNED, *CONFINED]) + r")\s*\(")
     for name in tree.sources:
@@ -407,7 +426,7 @@ def check_readmes(tree):
 def main(arguments):
     root = pathlib.Path(arguments[0]).resolve() if arguments else pathlib.Path(__file__).resolve().parent.parent
     tree = Tree(root)
-    for check in (check_layers, check_rooms, check_doors, check_sizes, check_bans, check_heads, check_tests, check_format,
+    for check in (check_layers, check_rooms, check_doors, check_sizes, check_states, check_bans, check_heads, check_tests, check_format,
                   check_packages, check_readmes):
         check(tree)
     for finding in tree.findings:

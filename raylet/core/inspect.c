@@ -4,7 +4,8 @@
  *
  * Owns: nothing. Thread: the logic loop only.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/core.h"
+#include "raylet/core/links/links.h"
 
 #include "core/text/labels.h"
 
@@ -74,7 +75,7 @@ static void why_waiting(const struct rlt *r, const struct rlt_class *c, char *te
     size_t   at;
     MT_MAP_EACH(&r->nodes, entry)
         nodes += ((const struct rlt_node *)entry->value.ptr)->node != r->node &&
-                 ((const struct rlt_node *)entry->value.ptr)->state == 1;
+                 ((const struct rlt_node *)entry->value.ptr)->state == NODE_ALIVE;
     if (c->is_refused) {
         snprintf(text, size, "no node can ever satisfy it");
     } else if (ctl_class_is_grouped(&c->def)) {
@@ -142,4 +143,71 @@ bool rlt_output_of(const struct rlt *r, uint64_t conn, struct rlt_output_view *o
     memcpy(&h, p->job->hello, sizeof h);
     *out = (struct rlt_output_view){p->process, h.process, p->job->node, h.flags & CTL_HELLO_LOGS};
     return true;
+}
+
+void rlt_stats(const struct rlt *r, struct rlt_stats *out)
+{
+    *out = r->stats;
+    out->node = r->node;
+    out->epoch = r->epoch;
+    out->processes = r->processes.count;
+    out->workers = r->worker_count;
+    out->jobs = r->jobs.count;
+    MT_MAP_EACH(&r->peers, entry)
+        out->peers += ((const struct rlt_peer *)entry->value.ptr)->has_link;
+    out->monitors = r->monitors.count;
+    out->regions = r->regions.count;
+    MT_MAP_EACH(&r->jobs, entry) {
+        const struct rlt_job *job = entry->value.ptr;
+        out->idle_workers += job->idle_count;
+        out->starting_workers += job->starting_count;
+    }
+    for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
+        const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        out->leases += l->kind != LEASE_CALLER;
+        out->lanes += l->has_lane;
+    }
+    out->resource_count = r->ledger.count;
+    for (uint32_t i = 0; i < r->ledger.count; i++) {
+        out->total[i] = r->ledger.total[i].milli;
+        out->free[i] = r->ledger.free[i];
+        out->leased[i] = r->ledger.leased[i];
+    }
+}
+
+uint32_t rlt_bundles_each(const struct rlt *r, struct rlt_bundle_view *out, uint32_t room)
+{
+    uint32_t count = 0;
+    for (struct rlt_list *link = r->bundles.next; link != &r->bundles; link = link->next) {
+        const struct rlt_bundle *b = mt_container_of(link, struct rlt_bundle, in_all);
+        if (count < room)
+            out[count] = (struct rlt_bundle_view){b->group, b->index, b->version, b->state == BUNDLE_COMMITTED, b->lease_count};
+        count++;
+    }
+    return count;
+}
+
+bool rlt_is_alone(const struct rlt *r)
+{
+    return rlt_is_away(r);
+}
+
+bool rlt_node_is_given_up(const struct rlt *r, uint32_t node)
+{
+    return rlt_peer_is_given_up(r, node);
+}
+
+mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE])
+{
+    const struct rlt_node *n = rlt_node_find(r, node);
+    if (!n || !n->data_address[0] || rlt_peer_is_newer(r, n))
+        return mt_error(MT_ENOENT, 0, "the node that has the value is not known here (yet)");
+    if (n->state == NODE_DEAD)
+        return mt_error(MT_ENODE_DIED, 0, "the node that has the value is dead");
+    if (n->state != NODE_ALIVE &&
+        rlt_peer_is_given_up(r, node)) /* one that the head hears is asked: two nodes may be parted for a while */
+        return mt_error(MT_ENODE_DIED, 0, "the node that has the value can't be reached");
+    *out_epoch = n->epoch;
+    memcpy(out, n->data_address, RLT_ADDRESS_SIZE);
+    return mt_ok();
 }

@@ -7,7 +7,7 @@
 
 #include "objectstore/server/local.h"
 #include "objectstore/system/memory.h"
-#include "raylet/core/list.h"
+#include "raylet/core/kit/list.h"
 #include "raylet/store/store.h"
 
 struct sh_store_job {

@@ -27,7 +27,7 @@
 #include "core/base/plant.h"
 #include "objectstore/server/local.h"
 #include "objectstore/transfer/transfer.h"
-#include "raylet/core/list.h"
+#include "raylet/core/kit/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>

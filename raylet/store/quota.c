@@ -10,7 +10,7 @@
 #include "raylet/store/private.h"
 
 #include "objectstore/server/store.h"
-#include "raylet/core/list.h"
+#include "raylet/core/kit/list.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include "objectstore/system/disk.h"
 #include "objectstore/server/local.h"
-#include "raylet/core/list.h"
+#include "raylet/core/kit/list.h"
 #include "raylet/store/private.h"
 
 struct spill_file {

@@ -7,7 +7,8 @@
  *
  * Each seed is run twice, and both traces must be the same (--once: one run). --first ends with the first seed that
  * fails. --paths asks that every counter reached SIM_PATH_LEAST in all seeds together, and every seed SIM_EVENTS_LEAST
- * events and SIM_FAULTS_LEAST faults. --hashes prints the hash of each trace, to hold two builds against each other. Exit status 1: an invariant did not hold, or a path was not taken.
+ * events and SIM_FAULTS_LEAST faults. --hashes prints the hash of each trace, to hold two builds against
+ * each other. Exit status 1: an invariant did not hold, or a path was not taken.
  */
 #include "tests/sim/sim.h"
 

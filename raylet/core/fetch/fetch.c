@@ -5,8 +5,7 @@
  * Owns: what is gathered in memory, until the caller takes it. Thread: the logic loop only.
  */
 #include "raylet/core/fetch/fetch.h"
-
-#include "raylet/core/state.h"
+#include "raylet/core/links/links.h"
 
 #include <stdlib.h>
 

@@ -7,28 +7,13 @@
 #ifndef RLT_FETCH_H
 #define RLT_FETCH_H
 
-#include "raylet/core/core.h"
-
-/* What is on its way here. Zeroed: nothing is. */
-struct rlt_fetch {
-    struct peer_file what;
-    uint32_t         node; /* that sends it; 0: nothing is on its way */
-    uint64_t         have;
-    uint64_t         total; /* 0: not known yet */
-    uint8_t         *bytes; /* gathered so far; NULL: they go to the shell, or none has come */
-};
+#include "raylet/core/state/state.h"
 
 enum rlt_fetch_news {
     RLT_FETCH_OTHER, /* not what is on its way, or not the next piece of it: nothing was taken */
     RLT_FETCH_PIECE,
     RLT_FETCH_WHOLE, /* that was the last one; nothing is on its way any more. `bytes` is the caller's to take */
 };
-
-/* It is on its way, or whole and in the shell's hands, whose word follows. */
-static inline bool rlt_fetch_is_busy(const struct rlt_fetch *f)
-{
-    return f->node || (f->total && f->have == f->total);
-}
 
 /* Asks for it from its begin. False: that node is dead, nothing is on its way. */
 bool rlt_fetch_start(struct rlt *r, struct rlt_fetch *f, uint32_t node, const struct peer_file *what);

@@ -9,7 +9,8 @@
  * request: values, files of its runtime environment. Then the job, with the arguments and the environment that the
  * creator's driver was started with.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/head/head.h"
+#include "raylet/core/jobs/jobs.h"
 
 #include "core/sha/sha256.h"
 
@@ -31,7 +32,7 @@ static Manta__V1__ActorRequest *request_copy(const Manta__V1__ActorRequest *from
     return copy;
 }
 
-void rlt_actor_ask(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_actor *actor)
+static void actor_ask(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_actor *actor)
 {
     Manta__V1__ActorRequest request = MANTA__V1__ACTOR_REQUEST__INIT;
     struct rlt_asked       *asked = rlt_head_asked(r, p, id, CTL_OP_ACTOR, true);
@@ -304,7 +305,7 @@ void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *rec
         rlt_down_reply(r->out, p->conn, record->id, MT_EUNSUPPORTED, "a detached actor needs a cluster with a head");
     } else if (request.op == CTL_OP_ACTOR && size >= sizeof actor) {
         memcpy(&actor, payload, sizeof actor);
-        rlt_actor_ask(r, p, record->id, &actor);
+        actor_ask(r, p, record->id, &actor);
     } else {
         rlt_down_reply(r->out, p->conn, record->id, MT_EINVAL, "a request that is cut short");
     }

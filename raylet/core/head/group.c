@@ -4,7 +4,7 @@
  *
  * Owns: nothing; a request that waits for its answer is head.c's. Thread: the logic loop only.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/head/head.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,13 +101,6 @@ void rlt_group_ask(struct rlt *r, struct rlt_proc *p, const struct lane_record *
         ask(r, p, record->id, &g, &request);
     else
         rlt_down_reply(r->out, p->conn, record->id, MT_EINVAL, text);
-}
-
-/* Nobody waits for the answers to these: what they ask for is to be done all the same. */
-bool rlt_group_stays(const struct rlt *r, const struct rlt_asked *asked)
-{
-    return asked->group->verb == CTL_GROUP_REMOVE ||
-           (asked->group->verb == CTL_GROUP_NEW && rlt_proc_of_conn(r, asked->conn) != NULL);
 }
 
 /* ---- the answer ---- */

@@ -8,7 +8,7 @@
  * Where jobs are apart a name is its job's: its name space is "SPACE of job JOB", which no process can say itself, unless its
  * creator wants it found by all. So a job knows nothing of another's actors: their ids are drawn, and come by name or handle only.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/head/head.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,18 +33,6 @@ static mt_id name_key(const struct ctl_name *n)
 static bool same_name(const struct ctl_name *a, const struct ctl_name *b)
 {
     return strcmp(a->space, b->space) == 0 && strcmp(a->name, b->name) == 0;
-}
-
-void rlt_reply_bytes(struct rlt *r, uint64_t conn, mt_id id, const void *bytes, size_t size)
-{
-    struct ctl_reply   reply = {.code = MT_OK, .size = (uint32_t)size};
-    struct rlt_action *a = rlt_act(r->out, RLT_A_SW_DOWN);
-    uint8_t           *payload = rlt_keep(r->out, NULL, sizeof reply + size);
-    memcpy(payload, &reply, sizeof reply);
-    memcpy(payload + sizeof reply, bytes, size);
-    a->conn = conn;
-    a->record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + sizeof reply + size), .kind = CTL_REPLY, .id = id};
-    a->payload = payload;
 }
 
 static int32_t name_put(struct rlt *r, struct rlt_proc *p, const struct ctl_name *n)
@@ -78,12 +66,12 @@ mt_status rlt_name_place(const struct rlt *r, struct rlt_proc *p, bool for_all, 
     return mt_ok();
 }
 
-bool rlt_name_is_apart(const struct rlt *r, const struct ctl_name *n)
+static bool name_is_apart(const struct rlt *r, const struct ctl_name *n)
 {
     return r->config.jobs_apart && strstr(n->space, OF_JOB);
 }
 
-void rlt_name_unplace(const struct rlt *r, struct ctl_name *n)
+static void name_unplace(const struct rlt *r, struct ctl_name *n)
 {
     char *end = r->config.jobs_apart ? strstr(n->space, OF_JOB) : NULL;
     if (end)
@@ -93,14 +81,24 @@ void rlt_name_unplace(const struct rlt *r, struct ctl_name *n)
 static struct ctl_name *name_find(const struct rlt *r, struct ctl_name *n)
 {
     struct ctl_name *there = mt_map_ptr(&r->names, name_key(n));
-    if (!(there && same_name(there, n)) && rlt_name_is_apart(r, n)) {
-        rlt_name_unplace(r, n);
+    if (!(there && same_name(there, n)) && name_is_apart(r, n)) {
+        name_unplace(r, n);
         there = mt_map_ptr(&r->names, name_key(n));
     }
     return there && same_name(there, n) ? there : NULL;
 }
 
-static void name_request(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, struct ctl_name *n)
+static void head_ask(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, const struct ctl_name *name)
+{
+    struct rlt_asked *asked = rlt_head_asked(r, p, id, op, true);
+    if (!asked)
+        return;
+    asked->name = *name;
+    p->has_names |= op == CTL_OP_NAME_PUT;
+    rlt_head_ask_go(r, asked);
+}
+
+void rlt_name_request(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t op, struct ctl_name *n)
 {
     n->space[sizeof n->space - 1] = n->name[sizeof n->name - 1] = n->type[sizeof n->type - 1] = 0;
     mt_status st = rlt_name_place(r, p, op != CTL_OP_NAME_GET && n->flags & CTL_NAME_FOR_ALL, n);
@@ -109,7 +107,7 @@ static void name_request(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t o
         return;
     }
     if (r->config.has_head) {
-        rlt_head_ask(r, p, id, op, n);
+        head_ask(r, p, id, op, n);
         return;
     }
     if (op == CTL_OP_NAME_PUT) {
@@ -130,24 +128,31 @@ static void name_request(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t o
     }
 }
 
-void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload)
+void rlt_name_answered(struct rlt *r, const Manta__V1__NameReply *reply)
 {
-    struct ctl_request request;
-    struct ctl_name    name;
-    memcpy(&request, payload, sizeof request);
-    if (request.op == CTL_OP_NODES) {
-        rlt_nodes_reply(r, p, record->id, request.after);
-    } else if (request.op == CTL_OP_ACTOR_NEW || request.op == CTL_OP_ACTOR) {
-        rlt_detach(r, p, record, payload, -1);
-    } else if (request.op == CTL_OP_GROUP) {
-        rlt_group_ask(r, p, record, payload);
-    } else if (request.op < CTL_OP_NAME_PUT || request.op > CTL_OP_NAME_DELETE ||
-               record->length < LANE_RECORD_SIZE + sizeof request + sizeof name) {
-        rlt_down_reply(r->out, p->conn, record->id, MT_EINVAL, "no such request");
-    } else {
-        memcpy(&name, payload + sizeof request, sizeof name);
-        name_request(r, p, record->id, request.op, &name);
+    mt_id             id = {reply->id_process, reply->id_counter};
+    struct rlt_asked *asked = mt_map_ptr(&r->head.asked, id);
+    if (!asked || asked->group)
+        return;
+    if (asked->op == CTL_OP_NAME_GET && reply->code == MT_ENOENT && name_is_apart(r, &asked->name)) {
+        name_unplace(r, &asked->name); /* its job has none of that name: perhaps another has one for all */
+        rlt_asked_send(r, asked);
+        return;
     }
+    bool is_place = asked->op == CTL_OP_NAME_GET || (asked->op == CTL_OP_ACTOR && asked->actor->verb == CTL_ACTOR_WHERE);
+    if (rlt_proc_of_conn(r, asked->conn) && reply->code == MT_OK && is_place) {
+        struct ctl_name name = asked->name;
+        name_unplace(r, &name);
+        name.flags = reply->detached ? CTL_NAME_DETACHED : 0;
+        name.actor = (mt_id){reply->actor_process, reply->actor_counter};
+        name.owner = reply->owner;
+        name.owner_node = reply->owner_node;
+        snprintf(name.type, sizeof name.type, "%s", reply->type);
+        rlt_reply_bytes(r, asked->conn, id, &name, sizeof name);
+    } else if (rlt_proc_of_conn(r, asked->conn)) {
+        rlt_down_reply(r->out, asked->conn, id, reply->code, reply->text[0] ? reply->text : NULL);
+    }
+    rlt_head_asked_over(r, asked);
 }
 
 void rlt_names_process_gone(struct rlt *r, uint64_t process)

@@ -9,12 +9,28 @@
  *   STARTING --JOB_STARTED--> RUNNING --JOB_EXITED--> ENDED --acknowledged--> forgotten
  *      '------------------JOB_FAILED--------------------^
  */
-#include "raylet/core/state.h"
+#include "raylet/core/head/head.h"
+
+#include "core/base/machine.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+
+static const char *const submitted_names[] = {[JOB_STARTING] = "STARTING", [JOB_RUNNING] = "RUNNING", [JOB_ENDED] = "ENDED"};
+static const uint32_t    submitted_next[] = {
+       [JOB_STARTING] = MT_STATE(JOB_RUNNING) | MT_STATE(JOB_ENDED),
+       [JOB_RUNNING] = MT_STATE(JOB_ENDED),
+       [JOB_ENDED] = 0,
+};
+static const struct mt_machine submitted_machine = MT_MACHINE("submitted job", submitted_names, submitted_next);
+
+static void submitted_set_state(struct rlt_submitted *job, enum rlt_submitted_state next)
+{
+    MT_TRANSITION(&submitted_machine, job->state, next);
+    job->state = next;
+}
 
 static mt_id id_key(const char *id)
 {
@@ -114,9 +130,8 @@ static void job_stop(struct rlt *r, struct rlt_submitted *job, const char *why)
     rlt_timer_set(r, &job->timer, r->now + MT_RLT_JOB_STOP_MS * RLT_MS);
 }
 
-static void job_timer_fire(struct rlt *r, struct rlt_timer *t)
+void rlt_submit_timer(struct rlt *r, struct rlt_submitted *job)
 {
-    struct rlt_submitted *job = mt_container_of(t, struct rlt_submitted, timer);
     if (job->state == JOB_ENDED) {
         job_pump(r, job);
     } else if (job->is_stopping) {
@@ -138,7 +153,7 @@ static void submitted_free(struct rlt *r, struct rlt_submitted *job)
 
 static void job_end(struct rlt *r, struct rlt_submitted *job, const char *word, int32_t code)
 {
-    job->state = JOB_ENDED;
+    submitted_set_state(job, JOB_ENDED);
     job->word = job->is_stopping && !job->is_timed_out ? "STOPPED" : job->is_timed_out ? "FAILED" : word;
     job->exit_code = code;
     rlt_ledger_give(&r->ledger, &job->hold);
@@ -191,7 +206,7 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     job->time_ms = spec->time_ms;
     job->hold = hold;
     job->word = "RUNNING";
-    job->timer.fire = job_timer_fire;
+    job->timer.kind = RLT_TIMER_SUBMITTED;
     rlt_map_put(&r->submitted, id_key(job->id), job);
     if (job->time_ms)
         rlt_timer_set(r, &job->timer, r->now + job->time_ms * RLT_MS);
@@ -265,7 +280,7 @@ void rlt_submit_event(struct rlt *r, const struct rlt_event *e)
         return;
     switch (e->kind) {
     case RLT_EV_JOB_STARTED:
-        job->state = JOB_RUNNING;
+        submitted_set_state(job, JOB_RUNNING);
         job->pid = e->pid;
         state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
         break;

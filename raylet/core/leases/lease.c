@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lease.c - what owners want (classes and levels), and the life of each lease.
+ * lease.c - the life of each lease.
  *
- * Owns: every struct rlt_class and rlt_lease. Thread: the logic loop only.
+ * Owns: every struct rlt_lease. Thread: the logic loop only.
  * Always: resources are held from STARTING until the end; class->held counts its STARTING and ACTIVE leases; a lease is
  * in the lists of exactly the ends that it has.
  *
@@ -10,217 +10,38 @@
  *      |                   |                                                |   '--CTL_DRAINED--> DRAINED --> ended
  *      '--level falls------'-------------- worker dies ---------------------'-- (actor, GPU: with its process)
  */
-#include "raylet/core/state.h"
+#include "raylet/core/jobs/jobs.h"
+#include "raylet/core/leases/leases.h"
+#include "raylet/core/leases/parts.h"
+#include "raylet/core/links/links.h"
+#include "raylet/core/pool/pool.h"
 
-#include "core/text/labels.h"
-#include "core/base/log.h"
+#include "core/base/machine.h"
 #include "core/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CLASSES_SWEEP = 64 };
+static const char *const lease_names[] = {
+    [LEASE_STARTING] = "STARTING", [LEASE_ACTIVE] = "ACTIVE", [LEASE_RECALLED] = "RECALLED", [LEASE_DRAINED] = "DRAINED"};
+static const uint32_t lease_next[] = {
+    [LEASE_STARTING] = MT_STATE(LEASE_ACTIVE) | MT_STATE(LEASE_DRAINED),
+    [LEASE_ACTIVE] = MT_STATE(LEASE_RECALLED) | MT_STATE(LEASE_DRAINED),
+    [LEASE_RECALLED] = MT_STATE(LEASE_DRAINED),
+    [LEASE_DRAINED] = MT_STATE(LEASE_DRAINED), /* its worker left first, now it ends */
+};
+static const struct mt_machine lease_machine = MT_MACHINE("lease", lease_names, lease_next);
 
-static void lease_set_state(struct rlt_lease *l, enum rlt_lease_state next)
+void rlt_lease_set_state(struct rlt_lease *l, enum rlt_lease_state next)
 {
     bool did_count = l->state <= LEASE_ACTIVE, does_count = next <= LEASE_ACTIVE;
-    MT_ASSERT(next >= l->state);
+    MT_TRANSITION(&lease_machine, l->state, next);
     if (l->class && did_count && !does_count)
         l->class->held--;
     l->state = next;
 }
 
-/* ---- classes and levels ---------------------------------------------------------------------------------------- */
-
-struct rlt_class *rlt_class_find(const struct rlt_proc *owner, uint32_t class_id)
-{
-    for (struct rlt_list *link = owner->classes.next; link != &owner->classes; link = link->next) {
-        struct rlt_class *c = mt_container_of(link, struct rlt_class, in_owner);
-        if (c->def.class_id == class_id)
-            return c;
-    }
-    return NULL;
-}
-
-void rlt_class_unschedulable(struct rlt *r, struct rlt_class *c, int32_t code, const char *text)
-{
-    struct ctl_unschedulable u = {.class_id = c->def.class_id, .code = code};
-    c->is_refused = true;
-    rlt_list_out(&c->in_waiting);
-    snprintf(u.text, sizeof u.text, "%s", text);
-    rlt_down(r->out, c->owner->conn, CTL_UNSCHEDULABLE, (mt_id){0, 0}, &u, sizeof u);
-}
-
-bool rlt_class_shuns(const struct rlt_class *c, uint32_t node)
-{
-    for (size_t i = 0; c->job && i < c->job->shunned.count; i++)
-        if (c->job->shunned.data[i] == node)
-            return true;
-    return false;
-}
-
-bool rlt_class_has_node_left(const struct rlt *r, const struct rlt_class *c)
-{
-    if (ctl_class_is_grouped(&c->def))
-        return true; /* where its bundles are; the head knows */
-    if (c->def.policy == CTL_NODE)
-        return !rlt_class_shuns(c, c->def.node);
-    if (!rlt_class_shuns(c, r->node) && mt_selector_match(c->def.labels, r->config.labels) &&
-        rlt_ledger_could_ever(&r->ledger, c->def.resources, c->def.resource_count, NULL))
-        return true;
-    if (c->job->shunned.count >= MT_RLT_SHUNNED_MAX)
-        return false;
-    MT_MAP_EACH(&r->nodes, entry) {
-        const struct rlt_node *n = entry->value.ptr;
-        if (n->node != r->node && n->state == 1 && rlt_node_could_ever(n, c))
-            return true;
-    }
-    return false;
-}
-
-static void shun(struct rlt *r, struct rlt_job *job, uint32_t node, int32_t code, const char *text)
-{
-    if (mt_vec_push(&job->shunned, node).code)
-        rlt_out_of_memory();
-    job->shun_code = code;
-    snprintf(job->shun_text, sizeof job->shun_text, "%s", text);
-    mt_log(MT_LOG_WARN, "node_shunned", "node=%u job=%s why=\"%.300s\"", node, job->name, text);
-    r->is_dirty = true; /* the head is to look elsewhere */
-}
-
-void rlt_class_shun(struct rlt *r, struct rlt_class *c, uint32_t node, int32_t code, const char *text)
-{
-    if (!rlt_class_shuns(c, node) && c->job->shunned.count < MT_RLT_SHUNNED_MAX)
-        shun(r, c->job, node, code, text);
-    if (ctl_class_is_grouped(&c->def) || !rlt_class_has_node_left(r, c))
-        rlt_class_unschedulable(r, c, code, text);
-}
-
-void rlt_shunned_node_lost(struct rlt *r, uint32_t node)
-{
-    MT_MAP_EACH(&r->jobs, entry) {
-        struct rlt_job *job = entry->value.ptr;
-        for (size_t i = job->shunned.count; i-- > 0;)
-            if (job->shunned.data[i] == node)
-                mt_vec_remove_swap(&job->shunned, i);
-    }
-}
-
-/* An actor has a class of its own, and an owner may make any number of actors, one after the other; so with placement groups. */
-static void classes_sweep(struct rlt *r, struct rlt_proc *owner)
-{
-    if (owner->class_count < owner->class_sweep_at)
-        return;
-    for (struct rlt_list *link = owner->classes.next, *next; link != &owner->classes; link = next) {
-        struct rlt_class *c = mt_container_of(link, struct rlt_class, in_owner);
-        next = link->next;
-        bool is_over = c->version == CTL_DEMAND_LAST || (c->version && c->def.flags & CTL_CLASS_ACTOR);
-        if (is_over && c->wanted == 0 && rlt_list_is_empty(&c->leases))
-            rlt_class_drop(r, c);
-    }
-    owner->class_sweep_at = 2 * owner->class_count + CLASSES_SWEEP;
-}
-
-void rlt_class_define(struct rlt *r, struct rlt_proc *owner, const struct lane_record *record, const uint8_t *payload)
-{
-    struct ctl_class def;
-    char             text[CTL_TEXT_SIZE];
-    (void)record;
-    memcpy(&def, payload, sizeof def);
-    def.name[sizeof def.name - 1] = 0;
-    def.labels[sizeof def.labels - 1] = 0;
-    classes_sweep(r, owner);
-    if (def.resource_count > CTL_RESOURCES || owner->class_count >= MT_RLT_CLASSES_MAX) {
-        rlt_proc_gone(r, owner);
-        return;
-    }
-    if (rlt_class_find(owner, def.class_id))
-        return; /* said twice */
-    struct rlt_class *c = rlt_calloc(sizeof *c);
-    c->owner = owner;
-    c->job = def.env ? rlt_env_workers(r, rlt_job_base(owner->job), def.env, 0) : owner->job;
-    c->def = def;
-    rlt_list_init(&c->in_owner);
-    rlt_list_init(&c->in_waiting);
-    rlt_list_init(&c->leases);
-    rlt_list_append(&owner->classes, &c->in_owner);
-    owner->class_count++;
-    if (mt_selector_check(c->def.labels, text, sizeof text).code ||
-        rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code)
-        rlt_class_unschedulable(r, c, MT_EINVAL, text);
-}
-
-void rlt_class_wait(struct rlt *r, struct rlt_class *c)
-{
-    if (c->is_refused || c->held >= c->wanted) {
-        rlt_list_out(&c->in_waiting);
-        return;
-    }
-    if (rlt_list_is_empty(&c->in_waiting)) {
-        c->waiting_since = r->now;
-        rlt_list_append(&r->waiting, &c->in_waiting);
-    }
-    r->is_dirty = true;
-}
-
-/* Leases beyond the level go: first those that have no worker yet, then the youngest. */
-static void class_shrink(struct rlt *r, struct rlt_class *c)
-{
-    for (int pass = LEASE_STARTING; pass <= LEASE_ACTIVE && c->held > c->wanted; pass++)
-        for (struct rlt_list *link = c->leases.prev, *prev; link != &c->leases && c->held > c->wanted; link = prev) {
-            struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_class);
-            prev = link->prev;
-            if ((int)l->state == pass)
-                rlt_lease_recall(r, l, l->kind == LEASE_ACTOR ? MT_RLT_ACTOR_GRACE_MS : 0);
-        }
-}
-
-void rlt_demand(struct rlt *r, struct rlt_proc *owner, const struct ctl_demand *demand)
-{
-    struct rlt_class *c = rlt_class_find(owner, demand->class_id);
-    char              text[CTL_TEXT_SIZE];
-    if (!c || demand->version <= c->version)
-        return;
-    c->version = demand->version;
-    c->placed_here = 0;
-    c->wanted = demand->wanted < MT_RLT_WANTED_MAX ? demand->wanted : MT_RLT_WANTED_MAX;
-    if (mt_selector_check(c->def.labels, text, sizeof text).code ||
-        rlt_request_check(c->def.resources, c->def.resource_count, text, sizeof text).code) {
-        if (c->wanted)
-            rlt_class_unschedulable(r, c, MT_EINVAL, text);
-        return;
-    }
-    c->is_refused = false; /* a new level is a new question */
-    class_shrink(r, c);
-    rlt_class_wait(r, c);
-}
-
-void rlt_class_drop(struct rlt *r, struct rlt_class *c)
-{
-    (void)r;
-    RLT_LIST_EACH(&c->leases, link) {
-        mt_container_of(link, struct rlt_lease, in_class)->class = NULL;
-        rlt_list_out(link);
-    }
-    rlt_list_out(&c->in_waiting);
-    rlt_list_out(&c->in_owner);
-    c->owner->class_count--;
-    free(c);
-}
-
 /* ---- one lease --------------------------------------------------------------------------------------------------- */
-
-static void lease_timer_fire(struct rlt *r, struct rlt_timer *t)
-{
-    struct rlt_lease *l = mt_container_of(t, struct rlt_lease, timer);
-    if (l->worker && l->kind != LEASE_CALLER)
-        rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
-}
-
-struct rlt_lease *rlt_lease_find(const struct rlt *r, uint64_t id)
-{
-    return mt_map_ptr(&r->leases, mt_map_key(id));
-}
 
 struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct rlt_job *job, uint64_t id)
 {
@@ -234,7 +55,7 @@ struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct 
     if (job)
         job->lease_count++;
     l->owner_node = l->worker_node = r->node;
-    l->timer.fire = lease_timer_fire;
+    l->timer.kind = RLT_TIMER_LEASE;
     rlt_list_init(&l->in_class);
     rlt_list_init(&l->in_owner);
     rlt_list_init(&l->in_worker);
@@ -245,9 +66,8 @@ struct rlt_lease *rlt_lease_new(struct rlt *r, enum rlt_lease_kind kind, struct 
     return l;
 }
 
-void rlt_lease_set_worker(struct rlt *r, struct rlt_lease *l, struct rlt_proc *worker)
+static void lease_set_worker(struct rlt_lease *l, struct rlt_proc *worker)
 {
-    (void)r;
     l->worker = worker;
     l->worker_process = worker->process;
     rlt_list_append(&worker->served, &l->in_worker);
@@ -260,59 +80,45 @@ void rlt_lease_set_worker(struct rlt *r, struct rlt_lease *l, struct rlt_proc *w
     }
 }
 
-void rlt_grant_fill(const struct rlt *r, const struct rlt_lease *l, struct ctl_grant *g)
-{
-    int cpu = rlt_ledger_find(&r->ledger, "CPU");
-    g->lease = l->id;
-    g->flags = (l->kind == LEASE_ACTOR ? CTL_CLASS_ACTOR : 0) | (l->is_strict ? CTL_CLASS_STRICT : 0);
-    g->incarnation = l->incarnation;
-    if (l->bundle)
-        g->group = l->bundle->group;
-    g->flags |= l->bundle && l->captures ? CTL_CLASS_CAPTURE : 0;
-    g->gpu_count = l->hold.gpu_count;
-    memcpy(g->gpus, l->hold.gpus, sizeof g->gpus);
-    memcpy(g->cpus, l->hold.cpus, sizeof g->cpus);
-    g->cpu_milli = cpu < 0 ? 0 : l->hold.amount[cpu];
-}
-
-static void grant_send(struct rlt *r, uint64_t to, enum ctl_kind kind, mt_id id, const struct ctl_grant *grant,
-                       struct rlt_fd peer_park)
-{
-    struct rlt_action *a = rlt_act_ctl(r->out, RLT_A_SOCKET, to, kind, id, grant, sizeof *grant);
-    a->fds[0].kind = RLT_FD_LANE;
-    a->fds[0].number = grant->lease;
-    a->fds[1] = peer_park;
-    a->fd_count = 2;
-}
-
 void rlt_lease_activate(struct rlt *r, struct rlt_lease *l, struct rlt_proc *worker)
 {
-    struct ctl_grant to_owner = {0}, to_worker = {0};
-    mt_id            none = {0, 0};
-
-    rlt_lease_set_worker(r, l, worker);
-    lease_set_state(l, LEASE_ACTIVE);
+    lease_set_worker(l, worker);
+    rlt_lease_set_state(l, LEASE_ACTIVE);
     l->granted_at = r->now;
     l->has_lane = true;
     r->stats.grants++;
     if (l->is_strict)
         rlt_strict_begin(r, l);
-    if (l->owner_node != r->node) {
-        rlt_remote_activate(r, l);
+    if (l->owner_node == r->node)
+        rlt_lane_grant(r, l);
+    else
+        rlt_lane_grant_remote(r, l);
+}
+
+void rlt_lease_timer(struct rlt *r, struct rlt_lease *l)
+{
+    if (l->worker && l->kind != LEASE_CALLER)
+        rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
+}
+
+/* A worker has no lease (any more): it gets the next, or stays warm. */
+void rlt_lease_offer(struct rlt *r, struct rlt_proc *worker)
+{
+    struct rlt_job   *job = worker->job;
+    struct rlt_lease *needy = rlt_list_first(&job->needy, struct rlt_lease, in_needy);
+    if (worker->state != PROC_ALIVE || worker->is_leaving)
         return;
+    if (job->is_ending) {
+        rlt_act(r->out, RLT_A_KILL)->conn = worker->conn;
+    } else if (worker->was_dirty) {
+        rlt_proc_leave(r, worker, "its lease has ended");
+    } else if (needy) {
+        rlt_list_out(&needy->in_needy);
+        job->needy_count--;
+        rlt_lease_activate(r, needy, worker);
+    } else {
+        rlt_pool_keep(r, worker);
     }
-    rlt_act(r->out, RLT_A_LANE_NEW)->lane = l->id;
-    rlt_grant_fill(r, l, &to_owner);
-    to_worker = to_owner;
-    to_owner.class_id = l->class ? l->class->def.class_id : 0;
-    to_owner.peer = worker->process;
-    to_owner.peer_node = r->node;
-    to_owner.peer_pid = worker->pid;
-    to_worker.peer = l->owner_process;
-    to_worker.peer_node = l->owner_node;
-    to_worker.peer_pid = l->owner ? l->owner->pid : 0;
-    grant_send(r, worker->conn, CTL_LANE, none, &to_worker, (struct rlt_fd){RLT_FD_PARK, l->owner->conn});
-    grant_send(r, l->owner->conn, CTL_GRANT, l->request, &to_owner, (struct rlt_fd){RLT_FD_PARK, worker->conn});
 }
 
 static void recall_tell(struct rlt *r, const struct rlt_lease *l)
@@ -339,7 +145,7 @@ static void recall_pass_on(struct rlt *r, const struct rlt_lease *l, uint64_t gr
 
 void rlt_lease_recalled(struct rlt *r, struct rlt_lease *l)
 {
-    lease_set_state(l, LEASE_RECALLED);
+    rlt_lease_set_state(l, LEASE_RECALLED);
     l->recalled_at = r->now;
     r->stats.recalls++;
     recall_tell(r, l);
@@ -358,7 +164,7 @@ void rlt_lease_recall(struct rlt *r, struct rlt_lease *l, uint64_t grace_ms)
         return;
     }
     if (l->state == LEASE_ACTIVE) {
-        lease_set_state(l, LEASE_RECALLED);
+        rlt_lease_set_state(l, LEASE_RECALLED);
         l->recalled_at = r->now;
         r->stats.recalls++;
         recall_tell(r, l);
@@ -379,7 +185,7 @@ void rlt_lease_drained(struct rlt *r, struct rlt_proc *worker, uint64_t id)
         rlt_lease_end(r, l, &end);
         return;
     }
-    lease_set_state(l, LEASE_DRAINED); /* what it holds is free when its process is gone, not before */
+    rlt_lease_set_state(l, LEASE_DRAINED); /* what it holds is free when its process is gone, not before */
     rlt_proc_leave(r, worker, "its lease has ended");
 }
 
@@ -466,7 +272,7 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
 
     if (l->end)
         return; /* the switch is emptying its lane */
-    lease_set_state(l, LEASE_DRAINED);
+    rlt_lease_set_state(l, LEASE_DRAINED);
     r->stats.ended += was_granted;
     if (!MT_PLANT(MT_PLANT_LEASE_KEEPS) || end->code != MT_EWORKER_DIED)
         rlt_lease_give(r, l);
@@ -482,12 +288,12 @@ void rlt_lease_end(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *e
     if (worker)
         rlt_object_lease_over(r, l);
     if (was_granted && !is_owner_here)
-        rlt_remote_lease_over(r, l, end); /* forgotten when its lane is empty */
+        rlt_lane_drain(r, l, end); /* forgotten when its lane is empty */
     else
         rlt_lease_forget(r, l);
     if (worker && worker->lease == l) {
         worker->lease = NULL;
-        rlt_pool_offer(r, worker);
+        rlt_lease_offer(r, worker);
     }
     if (c) {
         c->ended_elsewhere += worker_node != r->node;

@@ -7,7 +7,8 @@
  * head has answered: the head calls this node dead only later. The process stops itself then, by a timer that the kernel
  * keeps (clients/lib/shell/strict.c), so it stops also when this raylet does not run.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/leases/leases.h"
+#include "raylet/core/leases/parts.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
  * Owns: nothing. Thread: the logic loop only.
  * Always: a message arrives, or its sender gets CTL_BOUNCE with its id, or one of the two is dead.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/links/links.h"
 
 static void bounce(struct rlt *r, uint64_t conn, mt_id id, int32_t code, uint32_t subject, uint64_t process)
 {

@@ -5,19 +5,14 @@
  * Owns: every struct rlt_node. Thread: the logic loop only.
  * Always: the newest View wins; without a head the table is empty and this node is the cluster.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/links/links.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-struct rlt_node *rlt_node_find(const struct rlt *r, uint32_t node)
-{
-    return mt_map_ptr(&r->nodes, mt_map_key(node));
-}
-
 bool rlt_node_is_there(const struct rlt *r, const struct rlt_node *n)
 {
-    return n && n->state == 1 && !rlt_node_is_given_up(r, n->node);
+    return n && n->state == NODE_ALIVE && !rlt_peer_is_given_up(r, n->node);
 }
 
 static uint32_t take_resources(struct ctl_resource *out, Manta__V1__Resource **from, size_t count)
@@ -30,51 +25,36 @@ static uint32_t take_resources(struct ctl_resource *out, Manta__V1__Resource **f
     return n;
 }
 
-void rlt_nodes_view(struct rlt *r, const Manta__V1__View *view)
+/* The head's word: any state may follow any, a node that was dead comes back under another epoch. */
+static void node_set_state(struct rlt_node *n, uint32_t said)
 {
-    if (view->version <= r->head.view_version)
-        return;
-    r->head.view_version = view->version;
-    for (size_t i = 0; i < view->n_nodes; i++) {
-        const Manta__V1__Node *v = view->nodes[i];
-        struct rlt_node       *n = rlt_node_find(r, v->node);
-        if (!v->node)
-            continue;
-        if (!n) {
-            n = rlt_calloc(sizeof *n);
-            n->node = v->node;
-            rlt_map_put(&r->nodes, mt_map_key(v->node), n);
-        }
-        n->epoch = v->epoch;
-        n->state = v->state;
-        snprintf(n->name, sizeof n->name, "%s", v->name);
-        snprintf(n->address, sizeof n->address, "%s", v->address);
-        snprintf(n->data_address, sizeof n->data_address, "%s", v->data_address);
-        snprintf(n->labels, sizeof n->labels, "%s", v->labels);
-        n->total_count = take_resources(n->total, v->total, v->n_total);
-        n->free_count = take_resources(n->free, v->free, v->n_free);
-        if (n->node != r->node)
-            rlt_peers_view(r, n);
-    }
+    n->state = (enum rlt_node_state)said;
 }
 
-mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE])
+struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v)
 {
-    const struct rlt_node *n = rlt_node_find(r, node);
-    if (!n || !n->data_address[0] || rlt_peer_is_newer(r, n))
-        return mt_error(MT_ENOENT, 0, "the node that has the value is not known here (yet)");
-    if (n->state == 3)
-        return mt_error(MT_ENODE_DIED, 0, "the node that has the value is dead");
-    if (n->state != 1 && rlt_node_is_given_up(r, node)) /* one that the head hears is asked: two nodes may be parted for a while */
-        return mt_error(MT_ENODE_DIED, 0, "the node that has the value can't be reached");
-    *out_epoch = n->epoch;
-    memcpy(out, n->data_address, RLT_ADDRESS_SIZE);
-    return mt_ok();
+    struct rlt_node *n = rlt_node_find(r, v->node);
+    if (!v->node)
+        return NULL;
+    if (!n) {
+        n = rlt_calloc(sizeof *n);
+        n->node = v->node;
+        rlt_map_put(&r->nodes, mt_map_key(v->node), n);
+    }
+    n->epoch = v->epoch;
+    node_set_state(n, v->state);
+    snprintf(n->name, sizeof n->name, "%s", v->name);
+    snprintf(n->address, sizeof n->address, "%s", v->address);
+    snprintf(n->data_address, sizeof n->data_address, "%s", v->data_address);
+    snprintf(n->labels, sizeof n->labels, "%s", v->labels);
+    n->total_count = take_resources(n->total, v->total, v->n_total);
+    n->free_count = take_resources(n->free, v->free, v->n_free);
+    return n;
 }
 
 static void describe_self(const struct rlt *r, struct ctl_node *out)
 {
-    *out = (struct ctl_node){.node = r->node, .epoch = r->epoch, .state = 1};
+    *out = (struct ctl_node){.node = r->node, .epoch = r->epoch, .state = NODE_ALIVE};
     memcpy(out->name, r->config.node_name, sizeof out->name);
     memcpy(out->address, r->config.address, sizeof out->address);
     memcpy(out->labels, r->config.labels, sizeof out->labels);

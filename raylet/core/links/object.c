@@ -8,12 +8,11 @@
  * A result that is written after its owner's death was told is found when the lease that made it ends: then the store
  * looks for what that owner had once more.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/links/links.h"
 
-void rlt_object_dead(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload)
+void rlt_object_dead(struct rlt *r, const struct rlt_proc *p, const uint8_t *payload)
 {
     struct lane_ref ref;
-    (void)record;
     memcpy(&ref, payload, sizeof ref);
     if (ref.id.process != p->process)
         return;

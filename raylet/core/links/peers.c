@@ -11,39 +11,37 @@
  * MT_NODE_SUSPECT_MS: it may only have been out of reach. Of two streams both ends use the one that the node with the
  * lower number dialled.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/links/links.h"
 
 #include "core/base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static void peer_timer_fire(struct rlt *r, struct rlt_timer *t);
-
-static struct rlt_peer *peer_find(const struct rlt *r, uint32_t node)
+struct rlt_peer *rlt_peer_find(const struct rlt *r, uint32_t node)
 {
     return mt_map_ptr(&r->peers, mt_map_key(node));
 }
 
-static struct rlt_stream *stream_find(const struct rlt *r, uint64_t stream)
+struct rlt_stream *rlt_stream_find(const struct rlt *r, uint64_t stream)
 {
     return mt_map_ptr(&r->streams, mt_map_key(stream));
 }
 
-static struct rlt_peer *peer_of(struct rlt *r, uint32_t node, uint32_t epoch)
+struct rlt_peer *rlt_peer_of(struct rlt *r, uint32_t node, uint32_t epoch)
 {
-    struct rlt_peer *p = peer_find(r, node);
+    struct rlt_peer *p = rlt_peer_find(r, node);
     if (p)
         return p;
     p = rlt_calloc(sizeof *p);
     p->node = node;
     p->epoch = epoch;
-    p->timer.fire = peer_timer_fire;
+    p->timer.kind = RLT_TIMER_PEER;
     rlt_map_put(&r->peers, mt_map_key(node), p);
     return p;
 }
 
-static void link_begin(struct rlt *r, struct rlt_peer *p, uint64_t number)
+void rlt_link_begin(struct rlt *r, struct rlt_peer *p, uint64_t number)
 {
     /* Higher than any before, and different at both ends. Than any of an earlier epoch too: the other end may still hold the
      * link that this one has given up, and would take what is said under its number for what it has heard already. */
@@ -58,7 +56,7 @@ static void link_begin(struct rlt *r, struct rlt_peer *p, uint64_t number)
 
 /* ---- saying ---------------------------------------------------------------------------------------------------- */
 
-static void frame_send(struct rlt *r, struct rlt_peer *p, uint64_t stream, const struct link_frame *f)
+void rlt_frame_send(struct rlt *r, struct rlt_peer *p, uint64_t stream, const struct link_frame *f)
 {
     static const Manta__V1__Frame empty = MANTA__V1__FRAME__INIT;
     Manta__V1__Frame             *out = rlt_keep(r->out, &empty, sizeof empty);
@@ -82,18 +80,18 @@ static void pause_set(struct rlt *r, struct rlt_peer *p, bool is_paused)
     a->flags = is_paused;
 }
 
-static void peer_pump(struct rlt *r, struct rlt_peer *p)
+void rlt_peer_pump(struct rlt *r, struct rlt_peer *p)
 {
     const struct link_frame *f;
     while (p->stream && (f = link_next(&p->link, r->now)))
-        frame_send(r, p, p->stream, f);
+        rlt_frame_send(r, p, p->stream, f);
     if (p->link.queued_bytes > LINK_QUEUE_BYTES)
         pause_set(r, p, true);
     else if (p->link.queued_bytes < LINK_QUEUE_BYTES / 2)
         pause_set(r, p, false);
 }
 
-static void peer_dial(struct rlt *r, struct rlt_peer *p)
+void rlt_peer_dial(struct rlt *r, struct rlt_peer *p)
 {
     const struct rlt_node *n = rlt_node_find(r, p->node);
     if (p->dialing || !n || !n->address[0] || (p->dialed_at && r->now - p->dialed_at < MT_RLT_PEER_BEAT_MS * RLT_MS))
@@ -114,15 +112,15 @@ static void peer_dial(struct rlt *r, struct rlt_peer *p)
 static struct rlt_peer *peer_for_sending(struct rlt *r, uint32_t node)
 {
     const struct rlt_node *n = rlt_node_find(r, node);
-    struct rlt_peer       *p = peer_find(r, node);
+    struct rlt_peer       *p = rlt_peer_find(r, node);
     if (node == r->node || !r->node)
         return NULL;
     if (p && p->has_link)
         return p;
-    if (!n || n->state == 3)
+    if (!n || n->state == NODE_DEAD)
         return NULL;
-    p = peer_of(r, node, n->epoch);
-    link_begin(r, p, 0);
+    p = rlt_peer_of(r, node, n->epoch);
+    rlt_link_begin(r, p, 0);
     return p;
 }
 
@@ -130,7 +128,7 @@ void rlt_peer_meet(struct rlt *r, uint32_t node)
 {
     struct rlt_peer *p = peer_for_sending(r, node);
     if (p && !p->stream)
-        peer_dial(r, p);
+        rlt_peer_dial(r, p);
 }
 
 bool rlt_peer_send2(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *head, size_t head_size,
@@ -150,8 +148,8 @@ bool rlt_peer_send2(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id,
         memcpy((uint8_t *)bytes + LANE_RECORD_SIZE + head_size, tail, tail_size);
     link_queue(&p->link, (const uint8_t *)bytes, lane_record_padded(record.length));
     if (!p->stream)
-        peer_dial(r, p);
-    peer_pump(r, p);
+        rlt_peer_dial(r, p);
+    rlt_peer_pump(r, p);
     return true;
 }
 
@@ -162,33 +160,28 @@ bool rlt_peer_send(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, 
 
 void rlt_peer_out(struct rlt *r, const struct rlt_event *e)
 {
-    struct rlt_peer *p = peer_find(r, e->node);
+    struct rlt_peer *p = rlt_peer_find(r, e->node);
     if (!p || !p->has_link)
         return; /* the node is lost, and every lane to it */
     link_queue(&p->link, e->bytes, e->size);
-    peer_pump(r, p);
+    rlt_peer_pump(r, p);
 }
 
 /* ---- streams ------------------------------------------------------------------------------------------------------- */
 
-static void stream_forget(struct rlt *r, struct rlt_stream *s)
+void rlt_stream_forget(struct rlt *r, struct rlt_stream *s)
 {
     rlt_timer_clear(r, &s->timer);
     mt_map_remove(&r->streams, mt_map_key(s->stream));
     free(s);
 }
 
-static void stream_drop(struct rlt *r, struct rlt_stream *s)
+void rlt_stream_drop(struct rlt *r, struct rlt_stream *s)
 {
     rlt_act(r->out, RLT_A_PEER_CLOSE)->stream = s->stream;
     if (s->peer && s->peer->dialing == s->stream)
         s->peer->dialing = 0;
-    stream_forget(r, s);
-}
-
-static void stream_timer_fire(struct rlt *r, struct rlt_timer *t)
-{
-    stream_drop(r, mt_container_of(t, struct rlt_stream, timer)); /* has not said who it is */
+    rlt_stream_forget(r, s);
 }
 
 static bool is_preferred(const struct rlt *r, const struct rlt_stream *s)
@@ -197,21 +190,21 @@ static bool is_preferred(const struct rlt *r, const struct rlt_stream *s)
 }
 
 /* `s` is open, its other end known: it may carry the link. */
-static void stream_offer(struct rlt *r, struct rlt_stream *s)
+void rlt_stream_offer(struct rlt *r, struct rlt_stream *s)
 {
     struct rlt_peer         *p = s->peer;
-    const struct rlt_stream *now = p->stream ? stream_find(r, p->stream) : NULL;
+    const struct rlt_stream *now = p->stream ? rlt_stream_find(r, p->stream) : NULL;
     if (now && is_preferred(r, now) && !is_preferred(r, s))
         return;
     p->stream = s->stream;
     r->stats.replayed_frames += link_rewind(&p->link, r->now);
-    frame_send(r, p, p->stream, NULL); /* who this is, which link, how far */
-    peer_pump(r, p);
+    rlt_frame_send(r, p, p->stream, NULL); /* who this is, which link, how far */
+    rlt_peer_pump(r, p);
 }
 
-static void stream_opened(struct rlt *r, uint64_t stream)
+void rlt_stream_opened(struct rlt *r, uint64_t stream)
 {
-    struct rlt_stream *s = stream_find(r, stream);
+    struct rlt_stream *s = rlt_stream_find(r, stream);
     if (!s) { /* accepted */
         if (r->streams.count >= MT_RLT_STREAMS_MAX || !r->node) {
             rlt_act(r->out, RLT_A_PEER_CLOSE)->stream = stream;
@@ -220,250 +213,63 @@ static void stream_opened(struct rlt *r, uint64_t stream)
         s = rlt_calloc(sizeof *s);
         s->stream = stream;
         s->is_open = true;
-        s->timer.fire = stream_timer_fire;
+        s->timer.kind = RLT_TIMER_STREAM;
         rlt_map_put(&r->streams, mt_map_key(stream), s);
         rlt_timer_set(r, &s->timer, r->now + MT_RLT_HELLO_MS * RLT_MS);
         return;
     }
     s->is_open = true;
     s->peer->dialing = 0;
-    stream_offer(r, s);
+    rlt_stream_offer(r, s);
 }
 
 /* The stream that carried the link is gone: another one may be there, else the node is suspect and is dialled. */
-static void peer_without_stream(struct rlt *r, struct rlt_peer *p)
+void rlt_peer_without_stream(struct rlt *r, struct rlt_peer *p)
 {
     p->stream = 0;
     MT_MAP_EACH(&r->streams, entry) {
         struct rlt_stream *s = entry->value.ptr;
         if (s->peer == p && s->is_open) {
-            stream_offer(r, s);
+            rlt_stream_offer(r, s);
             return;
         }
     }
     if (p->has_link)
-        peer_dial(r, p);
+        rlt_peer_dial(r, p);
 }
 
-static void stream_closed(struct rlt *r, const struct rlt_event *e)
-{
-    struct rlt_stream *s = stream_find(r, e->stream);
-    struct rlt_peer   *p = s ? s->peer : NULL;
-    if (!s)
-        return;
-    if (p && p->dialing == s->stream)
-        p->dialing = 0;
-    bool was_heard = s->heard_at;
-    stream_forget(r, s);
-    if (!p)
-        return;
-    if (e->refused && p->has_link) {
-        rlt_peer_lost(r, p, "nobody listens at its address any more");
-    } else if (p->stream == e->stream) {
-        mt_log(MT_LOG_INFO, "peer_suspect", "node=%u why=\"its connection closed\"", p->node);
-        if (was_heard)
-            p->dialed_at = 0; /* that dial is not the one to wait after */
-        peer_without_stream(r, p);
-    }
-}
+/* ---- looking after them ---- */
 
-/* ---- hearing --------------------------------------------------------------------------------------------------------- */
-
-static void records_in(struct rlt *r, struct rlt_peer *p, const Manta__V1__Frame *f)
-{
-    uint64_t copy[LANE_RECORD_MAX / 8];
-    uint32_t node = p->node;
-    for (size_t at = 0; at < f->records.len;) {
-        struct lane_record record;
-        memcpy(&record, f->records.data + at, sizeof record);
-        memcpy(copy, f->records.data + at + LANE_RECORD_SIZE, record.length - LANE_RECORD_SIZE);
-        const uint8_t *payload = (const uint8_t *)copy;
-        at += lane_record_padded(record.length);
-        if (record.kind >= PEER_FILE_WANT && record.kind <= PEER_JOB_END)
-            rlt_program_record(r, p, &record, payload);
-        else if (record.kind == PEER_MESSAGE || record.kind == PEER_BOUNCE)
-            rlt_message_record(r, p, &record, payload);
-        else if (record.kind == PEER_OBJECT_DEAD || record.kind == PEER_OWNER_GONE)
-            rlt_object_record(r, p, &record, payload);
-        else if (record.kind >= PEER_MONITOR && record.kind <= PEER_DEATH)
-            rlt_monitor_record(r, p, &record, payload);
-        else
-            rlt_remote_record(r, p, &record, payload);
-        if (peer_find(r, node) != p || !p->has_link)
-            return; /* one of them ended it */
-    }
-}
-
-static void frame_in(struct rlt *r, struct rlt_peer *p, const Manta__V1__Frame *f)
-{
-    struct lane_record first;
-    memcpy(&first, f->records.data, sizeof first);
-    if (first.kind >= LANE_CTL) {
-        records_in(r, p, f);
-        return;
-    }
-    struct rlt_action *a = rlt_act(r->out, RLT_A_SW_FRAME);
-    a->node = p->node;
-    a->bytes = rlt_keep(r->out, f->records.data, f->records.len);
-    a->size = f->records.len;
-}
-
-/* Who says so; NULL: not to be listened to. */
-static struct rlt_peer *speaker(struct rlt *r, struct rlt_stream *s, const Manta__V1__Frame *f)
-{
-    const struct rlt_node *n = rlt_node_find(r, f->from_node);
-    struct rlt_peer       *p = peer_find(r, f->from_node);
-    bool                   is_old = (n && f->from_epoch < n->epoch + (n->state == 3)) || (p && f->from_epoch < p->epoch);
-    bool                   is_ours = !f->to_node || f->to_node == r->node;
-    if (!is_ours || !f->from_node || f->from_node == r->node || !f->link || is_old || (s->peer && s->peer->node != f->from_node)) {
-        r->stats.fenced += is_old;
-        return NULL;
-    }
-    p = peer_of(r, f->from_node, f->from_epoch);
-    if (f->from_epoch > p->epoch) {
-        if (p->has_link)
-            rlt_peer_lost(r, p, "its raylet was restarted");
-        p->epoch = f->from_epoch;
-        p->is_given_up = false;
-    }
-    return p;
-}
-
-static void ack_later(struct rlt *r, struct rlt_peer *p)
+void rlt_ack_later(struct rlt *r, struct rlt_peer *p)
 {
     uint64_t at = r->now + MT_RLT_PEER_ACK_MS * RLT_MS;
     if (!link_owes_ack(&p->link))
         return;
     if (p->link.taken_bytes >= LINK_ACK_BYTES && p->stream)
-        frame_send(r, p, p->stream, NULL);
+        rlt_frame_send(r, p, p->stream, NULL);
     else if (!mt_heap_holds(&p->timer.node) || p->timer.node.key > at)
         rlt_timer_set(r, &p->timer, at);
 }
 
-/* The other end has begun a new link: it has forgotten all that was bound to the former one. */
-static void link_superseded(struct rlt *r, struct rlt_peer *p, uint64_t number)
-{
-    rlt_peer_lost(r, p, "it had given this node up");
-    link_begin(r, p, number);
-}
-
-static void frame_heard(struct rlt *r, const struct rlt_event *e)
-{
-    struct rlt_stream *s = stream_find(r, e->stream);
-    struct rlt_peer   *p = s ? speaker(r, s, e->frame) : NULL;
-    bool               is_reset;
-    s = stream_find(r, e->stream); /* an old link of the speaker may just have ended, and its streams with it */
-    if (!p || !s) {
-        if (s)
-            stream_drop(r, s);
-        return;
-    }
-    if (!p->has_link)
-        link_begin(r, p, e->frame->link > p->last_number ? e->frame->link : 0);
-    if (link_would_reset(&p->link, e->frame) && p->link.is_agreed) {
-        s->peer = NULL; /* this stream is of the new link */
-        p->stream = p->stream == s->stream ? 0 : p->stream;
-        link_superseded(r, p, e->frame->link);
-    }
-    bool is_first = !s->peer;
-    s->peer = p;
-    rlt_timer_clear(r, &s->timer);
-    enum link_verdict verdict = link_take(&p->link, e->frame, r->now, &is_reset);
-    if (verdict == LINK_BROKEN) {
-        bool carried = p->stream == s->stream;
-        stream_drop(r, s);
-        if (carried)
-            peer_without_stream(r, p);
-        return;
-    }
-    if (is_first || !p->stream)
-        stream_offer(r, s);
-    if (verdict == LINK_STALE) {
-        frame_send(r, p, s->stream, NULL); /* it learns our number from that */
-        return;
-    }
-    p->heard_at = s->heard_at = r->now;
-    p->is_given_up = false;
-    if (verdict == LINK_NEW)
-        frame_in(r, p, e->frame);
-    if (p->has_link) {
-        peer_pump(r, p);
-        ack_later(r, p);
-    }
-}
-
-void rlt_peer_event(struct rlt *r, const struct rlt_event *e)
-{
-    if (e->kind == RLT_EV_PEER_OPEN)
-        stream_opened(r, e->stream);
-    else if (e->kind == RLT_EV_PEER_CLOSED)
-        stream_closed(r, e);
-    else if (e->kind == RLT_EV_PEER_DOUBT)
-        rlt_peer_meet(r, e->node);
-    else
-        frame_heard(r, e);
-}
-
-/* ---- looking after them ------------------------------------------------------------------------------------------------ */
-
 /* A suspect node is dialled again and again, and when it goes on all of those connections open. The one that carries the
  * link is kept as soon as something came by it; of the others each end closes those that it has dialled itself. */
-static void close_spares(struct rlt *r, struct rlt_peer *p)
+void rlt_close_spares(struct rlt *r, struct rlt_peer *p)
 {
-    const struct rlt_stream *carries = p->stream ? stream_find(r, p->stream) : NULL;
+    const struct rlt_stream *carries = p->stream ? rlt_stream_find(r, p->stream) : NULL;
     if (!carries || !carries->heard_at || r->now - carries->heard_at > 2 * MT_RLT_PEER_BEAT_MS * RLT_MS)
         return;
     MT_MAP_EACH(&r->streams, entry) {
         struct rlt_stream *s = entry->value.ptr;
         if (s->peer == p && s->is_ours && s != carries)
-            stream_drop(r, s);
+            rlt_stream_drop(r, s);
     }
 }
 
-static void peer_timer_fire(struct rlt *r, struct rlt_timer *t)
-{
-    struct rlt_peer *p = mt_container_of(t, struct rlt_peer, timer);
-    uint64_t         silent = r->now - p->heard_at;
-    if (!p->has_link) {
-        rlt_peer_meet(r, p->node);
-        return;
-    }
-    if (silent >= MT_NODE_DEAD_MS * RLT_MS) {
-        rlt_peer_lost(r, p, "it has been silent for 10 s");
-        return;
-    }
-    if (!p->stream || silent >= MT_NODE_SUSPECT_MS * RLT_MS)
-        peer_dial(r, p);
-    else
-        close_spares(r, p);
-    if (p->link.flight_bytes && r->now - p->link.progress_at >= MT_RLT_PEER_RESEND_MS * RLT_MS && p->stream) {
-        r->stats.replayed_frames += link_rewind(&p->link, r->now);
-        peer_pump(r, p);
-    }
-    if (p->stream && (link_owes_ack(&p->link) || r->now - p->said_at >= MT_RLT_PEER_BEAT_MS * RLT_MS))
-        frame_send(r, p, p->stream, NULL);
-    rlt_timer_set(r, t, r->now + MT_RLT_PEER_TICK_MS * RLT_MS);
-}
-
-static void bounce_unsent(struct rlt *r, const struct rlt_link *l)
-{
-    for (const struct link_frame *f = l->first; f; f = f->next)
-        for (size_t at = 0; f->is_control && at < f->size;) {
-            struct lane_record record;
-            memcpy(&record, f->bytes + at, sizeof record);
-            if (record.kind == PEER_MESSAGE)
-                rlt_message_lost(r, &record, f->bytes + at + LANE_RECORD_SIZE);
-            at += lane_record_padded(record.length);
-        }
-}
-
-void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
+/* Its link is over, whatever carried it too. What was queued is the caller's to look through and to free (link_fini). */
+struct rlt_link rlt_peer_unlink(struct rlt *r, struct rlt_peer *p)
 {
     struct rlt_link link = p->link;
-    if (!p->has_link)
-        return;
-    mt_log(p->is_given_up ? MT_LOG_DEBUG : MT_LOG_WARN, "peer_lost", "node=%u epoch=%u why=\"%s\"", p->node, p->epoch, why);
-    p->has_link = false; /* first: what ends below says nothing more to that node */
+    p->has_link = false; /* first: what ends with it says nothing more to that node */
     p->last_number = link.number;
     p->is_given_up = true;
     memset(&p->link, 0, sizeof p->link);
@@ -473,42 +279,21 @@ void rlt_peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
     MT_MAP_EACH(&r->streams, entry) {
         struct rlt_stream *s = entry->value.ptr;
         if (s->peer == p)
-            stream_drop(r, s);
+            rlt_stream_drop(r, s);
     }
-    bounce_unsent(r, &link);
-    link_fini(&link);
-    rlt_remote_node_lost(r, p->node, why);
-    rlt_monitors_node_lost(r, p->node, why);
-    rlt_program_node_lost(r, p->node);
-    rlt_shunned_node_lost(r, p->node);
-    rlt_env_node_lost(r, p->node);
-    rlt_act(r->out, RLT_A_OWNERS_GONE)->node = p->node;
-    r->is_dirty = true;
+    return link;
 }
 
-bool rlt_node_is_given_up(const struct rlt *r, uint32_t node)
+bool rlt_peer_is_given_up(const struct rlt *r, uint32_t node)
 {
-    const struct rlt_peer *p = peer_find(r, node);
+    const struct rlt_peer *p = rlt_peer_find(r, node);
     return p && p->is_given_up;
 }
 
 bool rlt_peer_is_newer(const struct rlt *r, const struct rlt_node *n)
 {
-    const struct rlt_peer *p = peer_find(r, n->node);
+    const struct rlt_peer *p = rlt_peer_find(r, n->node);
     return p && p->epoch > n->epoch;
-}
-
-void rlt_peers_view(struct rlt *r, const struct rlt_node *n)
-{
-    struct rlt_peer *p = peer_find(r, n->node);
-    if (!p)
-        return;
-    if (p->has_link && (n->state == 3 || n->epoch > p->epoch))
-        rlt_peer_lost(r, p, n->state == 3 ? "the head has declared it dead" : "its raylet was restarted");
-    if (n->epoch > p->epoch) {
-        p->epoch = n->epoch;
-        p->is_given_up = false;
-    }
 }
 
 void rlt_peers_tell(struct rlt *r, enum peer_kind kind, const void *payload, size_t size)
@@ -518,14 +303,6 @@ void rlt_peers_tell(struct rlt *r, enum peer_kind kind, const void *payload, siz
         if (p->has_link)
             rlt_peer_send(r, p->node, kind, (mt_id){0, 0}, payload, size);
     }
-}
-
-void rlt_peers_lose_all(struct rlt *r, const char *why)
-{
-    uint32_t known = r->peers.used; /* what ends may begin links anew, behind those that are walked here */
-    for (uint32_t i = 0; i < known && i < r->peers.used; i++)
-        if (r->peers.entries[i].key.process)
-            rlt_peer_lost(r, r->peers.entries[i].value.ptr, why);
 }
 
 void rlt_peers_fini(struct rlt *r)

@@ -9,7 +9,8 @@
  * never stopped: what they hold can't be made again. While it lasts, and a little longer, no lease is granted, so that a
  * task that is tried again does not meet the same end at once.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/pool/pool.h"
+#include "raylet/core/procs/procs.h"
 
 #include <string.h>
 

@@ -5,7 +5,8 @@
  * Owns: every struct rlt_monitor, kept on the watched one's node. Thread: the logic loop only.
  * Always: a monitor fires once, and is spent. The last deaths of this node are kept for those who ask too late.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/links/links.h"
+#include "raylet/core/procs/procs.h"
 
 #include "core/base/plant.h"
 

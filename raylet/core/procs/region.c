@@ -5,7 +5,7 @@
  * Owns: every struct rlt_region; the memory is the shell's. Thread: the logic loop only.
  * Always: a region has at least one member, each a living process of the job that made it.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/procs/procs.h"
 
 #include <stdlib.h>
 

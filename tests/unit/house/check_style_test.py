@@ -65,6 +65,17 @@ FAULTS = {
     "long function": ({"core/base/x.c": source("x.c", "int f(void)\n{\n" + "    ;\n" * 69 + "}")}, "function of 72"),
     "long file": ({"core/base/x.c": source("x.c", "\n" * 900)}, "file of 905 lines"),
     "long line": ({"core/base/x.c": source("x.c", "int x" + "x" * 130 + ";")}, "line of 136 columns"),
+    "state set in passing": (
+        {
+            "raylet/README.md": "toy",
+            "raylet/core/README.md": "toy",
+            "raylet/core/x.c": source(
+                "x.c",
+                "void x_set_state(struct x *x)\n{\n    x->state = NEXT;\n}\n\nvoid x_end(struct x *x)\n{\n    x->state = GONE;\n}",
+            ),
+        },
+        "x.c:12: x_end assigns to a state",
+    ),
     "banned call": ({"core/base/x.c": source("x.c", "    strcpy(a, b);")}, "x.c:5: strcpy() is banned; use memcpy"),
     "assert": ({"core/base/x.c": source("x.c", "    assert(a);")}, "assert() is banned"),
     "fork": ({"core/base/x.c": source("x.c", "    fork();")}, "fork() is allowed only in"),

@@ -3,7 +3,7 @@
  * ledger_test.c - a node's resources: what is refused, what fits, and that nothing is lost or made up.
  */
 #include "core/base/rng.h"
-#include "raylet/core/leases/ledger.h"
+#include "raylet/core/kit/ledger.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * link_test.c - records between two nodes: once, in order, over a channel that loses, repeats and reorders frames.
  */
 #include "core/base/rng.h"
-#include "raylet/core/links/link.h"
+#include "raylet/core/kit/link.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

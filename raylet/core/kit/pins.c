@@ -2,7 +2,7 @@
  *
  * pins.c - see pins.h. Owns nothing. Thread: the logic loop only.
  */
-#include "raylet/core/leases/pins.h"
+#include "raylet/core/kit/pins.h"
 
 #include <string.h>
 

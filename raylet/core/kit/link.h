@@ -18,7 +18,7 @@
 
 #include "core/ds/vec.h"
 #include "core/lane/ring.h"
-#include "raylet/core/core.h"
+#include "core/proto/manta.pb-c.h"
 
 enum {
     LINK_FRAME_BYTES = 32 * 1024,        /* of records in one frame; one larger record goes alone */
@@ -84,8 +84,5 @@ static inline bool link_owes_ack(const struct rlt_link *l)
 {
     return l->taken != l->acked_taken;
 }
-
-/* Whole records only, each of a sensible length, all below or all from LANE_CTL. */
-bool link_run_is_good(const uint8_t *bytes, size_t size);
 
 #endif

@@ -5,7 +5,8 @@
 #ifndef RLT_ACTIONS_H
 #define RLT_ACTIONS_H
 
-#include "raylet/core/core.h"
+#include "core/base/status.h"
+#include "raylet/core/kit/action.h"
 
 /* A raylet that cannot get a few bytes for its own tables ends at once: its workers die with it and its peers see a
  * dead node, which is a case they handle; a half-applied step is not. */
@@ -16,9 +17,7 @@ void *rlt_keep(struct rlt_actions *out, const void *data, size_t size);
 
 /* Appends an empty action; valid until the next one is appended. */
 struct rlt_action *rlt_act(struct rlt_actions *out, enum rlt_action_kind kind);
-/* The same with a connection, a record and a copy of its payload. */
-struct rlt_action *rlt_act_record(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn,
-                                  const struct lane_record *record, const void *payload);
+/* The same with a connection, a control record and a copy of its payload. */
 struct rlt_action *rlt_act_ctl(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn, enum ctl_kind ctl, mt_id id,
                                const void *payload, size_t size);
 /* A control record into the down ring of a process. */

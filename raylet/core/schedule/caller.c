@@ -5,7 +5,8 @@
  * Owns: the leases of kind LEASE_CALLER: no resources, the worker is shared. Thread: the logic loop only.
  * Always: such a lane has a living caller, or it is recalled; it ends with the worker, or when the worker has drained it.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/leases/leases.h"
+#include "raylet/core/schedule/schedule.h"
 
 #include <stdio.h>
 

@@ -8,7 +8,7 @@
  * GPUs: a request of whole devices takes devices that nobody shares; a fraction below one goes to the fullest device
  * that still has room, so that whole ones stay whole.
  */
-#include "raylet/core/leases/ledger.h"
+#include "raylet/core/kit/ledger.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * Owns: the array and its chunks; both are kept from step to step. Thread: the logic loop only.
  * Always: what rlt_keep gave stays where it is until the next reset.
  */
-#include "raylet/core/actions.h"
+#include "raylet/core/kit/actions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,8 +85,8 @@ struct rlt_action *rlt_act(struct rlt_actions *out, enum rlt_action_kind kind)
     return action;
 }
 
-struct rlt_action *rlt_act_record(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn,
-                                  const struct lane_record *record, const void *payload)
+static struct rlt_action *act_record(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn,
+                                     const struct lane_record *record, const void *payload)
 {
     struct rlt_action *action = rlt_act(out, kind);
     action->conn = conn;
@@ -100,7 +100,7 @@ struct rlt_action *rlt_act_ctl(struct rlt_actions *out, enum rlt_action_kind kin
                                const void *payload, size_t size)
 {
     struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = (uint16_t)ctl, .id = id};
-    return rlt_act_record(out, kind, conn, &record, payload);
+    return act_record(out, kind, conn, &record, payload);
 }
 
 struct rlt_action *rlt_down(struct rlt_actions *out, uint64_t conn, enum ctl_kind ctl, mt_id id, const void *payload, size_t size)

@@ -10,7 +10,10 @@
  * The guest is a class of another node that the head (without it, that node) has told us of: room is made and kept for
  * it in the same way, and given to the next request that comes from another node.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/leases/leases.h"
+#include "raylet/core/links/links.h"
+#include "raylet/core/pool/pool.h"
+#include "raylet/core/schedule/schedule.h"
 
 #include "core/text/labels.h"
 
@@ -32,7 +35,7 @@ static bool has_other_nodes(const struct rlt *r)
  * is away that one is asked; once it has refused, this node is as good. */
 static bool is_better_elsewhere(const struct rlt *r, const struct rlt_class *c, unsigned alternative)
 {
-    if (alternative < 2 || c->placed_here || (rlt_is_alone(r) && c->refused_alone))
+    if (alternative < 2 || c->placed_here || (rlt_is_away(r) && c->refused_alone))
         return false;
     MT_MAP_EACH(&r->nodes, entry) {
         const struct rlt_node *n = entry->value.ptr;
@@ -41,20 +44,6 @@ static bool is_better_elsewhere(const struct rlt *r, const struct rlt_class *c, 
             return true;
     }
     return false;
-}
-
-bool rlt_node_could_ever(const struct rlt_node *n, const struct rlt_class *c)
-{
-    if (!mt_selector_match(c->def.labels, n->labels) || rlt_class_shuns(c, n->node))
-        return false;
-    for (uint32_t i = 0; i < c->def.resource_count; i++) {
-        bool has = false;
-        for (uint32_t k = 0; k < n->total_count; k++)
-            has |= strcmp(n->total[k].name, c->def.resources[i].name) == 0 && n->total[k].milli >= c->def.resources[i].milli;
-        if (!has)
-            return false;
-    }
-    return true;
 }
 
 /* Whether this node may grant it by itself. */
@@ -73,7 +62,7 @@ static bool is_for_this_node(const struct rlt *r, const struct rlt_class *c)
     if (c->def.policy == CTL_NODE_SOFT) /* there if it lives and could ever, else anywhere */
         return c->def.node == r->node || !rlt_node_is_there(r, wanted) || !rlt_node_could_ever(wanted, c);
     if (c->def.policy == CTL_SPREAD) /* over all nodes: the head counts, where there is one */
-        return !r->head.is_registered || rlt_is_alone(r) || c->placed_here || !has_other_nodes(r);
+        return !r->head.is_registered || rlt_is_away(r) || c->placed_here || !has_other_nodes(r);
     return true;
 }
 
@@ -416,6 +405,13 @@ static void full_note(struct rlt *r)
 bool rlt_is_stuck(const struct rlt *r)
 {
     return r->full_since && r->now - r->full_since >= MT_RLT_FULL_MS * RLT_MS;
+}
+
+void rlt_alone_arm(struct rlt *r)
+{
+    uint64_t since = rlt_away_since(r), soon = r->now + MT_RLT_ALONE_MS * RLT_MS;
+    if (since != UINT64_MAX && !rlt_list_is_empty(&r->waiting) && !mt_heap_holds(&r->alone.node))
+        rlt_timer_set(r, &r->alone, since > soon ? since : soon);
 }
 
 void rlt_schedule(struct rlt *r)

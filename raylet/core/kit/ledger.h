@@ -8,7 +8,8 @@
 #ifndef RLT_LEDGER_H
 #define RLT_LEDGER_H
 
-#include "raylet/core/core.h"
+#include "core/wire/ctl.h"
+#include "raylet/core/kit/pins.h"
 
 struct rlt_ledger {
     uint32_t            count;

@@ -6,11 +6,11 @@
  * Always: frames in the list are numbered without a gap up to `sent`, unsent ones behind them; flight_bytes counts those
  * before `unsent`.
  */
-#include "raylet/core/links/link.h"
+#include "raylet/core/kit/link.h"
 
 #include "core/base/plant.h"
 
-#include "raylet/core/actions.h"
+#include "raylet/core/kit/actions.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ void link_fini(struct rlt_link *l)
     frames_drop(l);
 }
 
-bool link_run_is_good(const uint8_t *bytes, size_t size)
+static bool link_run_is_good(const uint8_t *bytes, size_t size)
 {
     bool is_control = false;
     for (size_t at = 0; at < size;) {

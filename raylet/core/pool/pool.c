@@ -11,11 +11,10 @@
  * answered with what was seen, and nothing more is started for it. What the node lacks may be there later: after
  * MT_RLT_LACKS_MAX such starts in a row those who wait are told, and MT_RLT_LACK_AGAIN_MS later others may try again.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/pool/pool.h"
 
 #include "core/lane/park.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,9 +24,6 @@ static uint32_t warm_target(const struct rlt *r)
     int64_t cpus = cpu < 0 ? 1 : r->ledger.total[cpu].milli / 1000;
     return cpus < 1 ? 1 : cpus < 2 ? (uint32_t)cpus : 2;
 }
-
-static void zygote_start(struct rlt *r, struct rlt_job *job);
-static void job_timer_fire(struct rlt *r, struct rlt_timer *t);
 
 struct rlt_job *rlt_job_new(struct rlt *r, uint64_t number, uint64_t key, uint32_t node, const char *name)
 {
@@ -43,64 +39,17 @@ struct rlt_job *rlt_job_new(struct rlt *r, uint64_t number, uint64_t key, uint32
     snprintf(job->name, sizeof job->name, "%s", name);
     rlt_list_init(&job->idle);
     rlt_list_init(&job->needy);
-    job->timer.fire = job_timer_fire;
+    job->timer.kind = RLT_TIMER_JOB;
+    rlt_list_init(&job->in_failing);
     rlt_map_put(&r->jobs, mt_map_key(key), job);
     return job;
 }
 
-void rlt_job_begin(struct rlt *r, struct rlt_job *job)
-{
-    job->forks_wanted = job->env ? 0 : warm_target(r); /* an environment's are forked for leases only */
-    zygote_start(r, job);
-    if (!job->env)
-        rlt_env_go_all(r, job);
-}
-
-int rlt_job_program(const struct rlt_job *job)
+static int job_program(const struct rlt_job *job)
 {
     if (job->env)
         return job->hello ? job->env->base->program : -1;
     return job->program;
-}
-
-void rlt_job_free(struct rlt *r, struct rlt_job *job)
-{
-    rlt_timer_clear(r, &job->timer);
-    mt_map_remove(&r->jobs, mt_map_key(job->key));
-    rlt_program_fini(job);
-    free(job->hello);
-    free(job);
-}
-
-void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
-{
-    job = rlt_job_base(job);
-    if (!job->is_ending || job->driver || job->zygote || job->worker_count || job->lease_count || !rlt_env_job_is_empty(r, job))
-        return;
-    rlt_program_job_free(r, job);
-    rlt_env_job_free(r, job);
-    rlt_act(r->out, RLT_A_JOB_OVER)->number = job->number;
-    rlt_job_free(r, job);
-}
-
-void rlt_job_end(struct rlt *r, struct rlt_job *job)
-{
-    RLT_LIST_EACH(&job->needy, link) {
-        struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_needy);
-        struct ctl_ended  end = {.lease = l->id, .code = MT_EOWNER_DIED, .node = r->node};
-        rlt_lease_end(r, l, &end);
-    }
-    rlt_env_job_ends(r, job); /* before this one says that it ends: the last part to be empty frees all */
-    job->is_ending = true;
-    rlt_program_job_end(r, job);
-    MT_MAP_EACH(&r->conns, entry) {
-        struct rlt_proc *p = entry->value.ptr;
-        if (p->job == job && p->state != PROC_DYING && p != job->driver)
-            rlt_act(r->out, RLT_A_KILL)->conn = p->conn; /* RLT_EV_EXITED or _CLOSED does the rest */
-        if (p->job == job && p->state == PROC_GREETING)
-            rlt_timer_set(r, &p->timer, r->now);
-    }
-    rlt_job_free_if_empty(r, job);
 }
 
 /* ---- the zygote ------------------------------------------------------------------------------------------------ */
@@ -108,7 +57,7 @@ void rlt_job_end(struct rlt *r, struct rlt_job *job)
 static void zygote_start(struct rlt *r, struct rlt_job *job)
 {
     const struct rlt_proc *driver = job->env ? job->env->base->driver : job->driver;
-    if (job->zygote || job->is_ending || rlt_job_program(job) < 0)
+    if (job->zygote || job->is_ending || job_program(job) < 0)
         return;
     struct rlt_proc *p = rlt_proc_new(r, r->next_conn++);
     p->job = job;
@@ -119,22 +68,33 @@ static void zygote_start(struct rlt *r, struct rlt_job *job)
     struct rlt_action *a = rlt_act(r->out, RLT_A_SPAWN_ZYGOTE);
     a->conn = p->conn;
     a->job = job->job;
-    a->fd = rlt_job_program(job);
+    a->fd = job_program(job);
     a->pid = driver ? driver->pid : 0;
     a->payload = rlt_keep(r->out, job->hello, job->hello_size);
     a->size = job->hello_size;
 }
 
-/* Nothing can be started for this job: whoever waits for a worker of it is told why. */
-void rlt_job_break(struct rlt *r, struct rlt_job *job)
+void rlt_pool_begin(struct rlt *r, struct rlt_job *job)
 {
-    RLT_LIST_EACH(&job->needy, link) {
-        struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_needy);
-        struct ctl_ended  end = {.lease = l->id, .code = job->failure_code, .node = r->node};
-        snprintf(end.text, sizeof end.text, "%s", job->failure);
-        rlt_lease_end(r, l, &end);
-    }
-    r->is_dirty = true; /* rlt_schedule answers the waiting classes */
+    job->forks_wanted = job->env ? 0 : warm_target(r); /* an environment's are forked for leases only */
+    zygote_start(r, job);
+}
+
+/* Leases that wait for a worker of this job end before this step is over, by the room of the leases: this one knows nothing of
+ * them. Noted twice, the first word counts. */
+void rlt_job_note_needy(struct rlt *r, struct rlt_job *job, int32_t code)
+{
+    if (rlt_list_is_empty(&job->needy) || !rlt_list_is_empty(&job->in_failing))
+        return;
+    job->needy_code = code;
+    rlt_list_append(&r->failing, &job->in_failing);
+}
+
+/* Nothing can be started for this job: whoever waits for a worker of it is told why. */
+static void job_break(struct rlt *r, struct rlt_job *job)
+{
+    rlt_job_note_needy(r, job, job->failure_code);
+    r->is_dirty = true; /* the round at the end of the step answers the waiting classes */
 }
 
 void rlt_job_fail(struct rlt *r, struct rlt_job *job, int32_t code, const char *text)
@@ -142,16 +102,16 @@ void rlt_job_fail(struct rlt *r, struct rlt_job *job, int32_t code, const char *
     snprintf(job->failure, sizeof job->failure, "%s", text);
     job->failure_code = code;
     job->start_failures = MT_RLT_START_FAILURES_MAX;
-    rlt_job_break(r, job);
+    job_break(r, job);
 }
 
-static void start_failed(struct rlt *r, struct rlt_job *job, const char *what)
+void rlt_pool_start_failed(struct rlt *r, struct rlt_job *job, const char *what)
 {
     job->failure_code = MT_EWORKER_DIED;
     snprintf(job->failure, sizeof job->failure, "no worker of job \"%s\" can be started on node %u: %.300s%s%s%s", job->name,
              r->node, what, job->remark[0] ? " (" : "", job->remark, job->remark[0] ? ")" : "");
     if (++job->start_failures >= MT_RLT_START_FAILURES_MAX)
-        rlt_job_break(r, job);
+        job_break(r, job);
 }
 
 /* The node had no memory, descriptors or processes for it, so often in a row that those who wait are told. */
@@ -184,35 +144,6 @@ bool rlt_job_is_broken(const struct rlt *r, struct rlt_job *job)
     job->is_passing = false;
     job->start_failures = job->lack_count = 0;
     return false;
-}
-
-static bool may_pass(int err)
-{
-    return err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE;
-}
-
-void rlt_pool_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
-{
-    zygote->pid = pid;
-    if (pid > 0 && (zygote->state == PROC_DYING || (zygote->job && zygote->job->is_ending)))
-        rlt_act(r->out, RLT_A_KILL)->conn = zygote->conn; /* it was to be killed before it could be */
-    if (pid > 0)
-        return;
-    zygote->is_child = false;
-    if (zygote->job) {
-        char what[128];
-        snprintf(what, sizeof what, "cannot start the program: %s", strerrordesc_np(-pid));
-        if (pid == -ESTALE) {
-            start_failed(r, zygote->job, "a file of the program was changed on this node: it is fetched again");
-            rlt_program_again(r, rlt_job_base(zygote->job));
-        } else if (may_pass(-pid)) {
-            rlt_pool_lacks(zygote, what);
-        } else {
-            zygote->job->start_failures = MT_RLT_START_FAILURES_MAX; /* it will not be otherwise the next time */
-            start_failed(r, zygote->job, what);
-        }
-    }
-    rlt_proc_gone(r, zygote);
 }
 
 void rlt_pool_zygote_ready(struct rlt *r, struct rlt_proc *zygote)
@@ -277,60 +208,6 @@ void rlt_pool_balance(struct rlt *r, struct rlt_job *job)
     }
 }
 
-void rlt_pool_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_event *e)
-{
-    struct ctl_forked forked;
-    memcpy(&forked, e->payload, sizeof forked);
-    struct rlt_proc *p = rlt_proc_of_conn(r, forked.token);
-    if (!p || p->job != zygote->job || p == zygote || p->pid > 0) {
-        if (e->fd >= 0)
-            rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
-        return;
-    }
-    p->pid = forked.pid;
-    if (e->fd >= 0) {
-        struct rlt_action *a = rlt_act(r->out, RLT_A_WATCH);
-        a->conn = p->conn;
-        a->fd = e->fd;
-        a->pid = forked.pid;
-    }
-    if (forked.pid <= 0) {
-        char what[128];
-        snprintf(what, sizeof what, "fork: %s", strerrordesc_np(-forked.pid));
-        rlt_pool_lacks(p, what);
-        p->is_child = false; /* there is no process to report a status */
-        rlt_proc_gone(r, p);
-    } else if (p->state == PROC_DYING || p->job->is_ending) {
-        rlt_act(r->out, RLT_A_KILL)->conn = p->conn;
-    } else {
-        rlt_pool_worker_ready(r, p);
-    }
-}
-
-void rlt_pool_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ctl_child_exit *exit)
-{
-    MT_MAP_EACH(&r->conns, entry) {
-        struct rlt_proc *p = entry->value.ptr;
-        if (p->pid == exit->pid && p->job == zygote->job && p->conn >= RLT_CONN_OURS && p != zygote) {
-            rlt_proc_status(r, p, exit->status);
-            return;
-        }
-    }
-}
-
-void rlt_pool_worker_ready(struct rlt *r, struct rlt_proc *worker)
-{
-    if (worker->is_ready || worker->state != PROC_ALIVE || worker->pid <= 0)
-        return;
-    worker->is_ready = true;
-    rlt_timer_clear(r, &worker->timer);
-    worker->job->starting_count--;
-    worker->job->start_failures = 0;
-    rlt_pool_offer(r, worker);
-    if (worker->job->needy_count > worker->job->starting_count)
-        rlt_pool_balance(r, worker->job);
-}
-
 /* ---- warm workers ------------------------------------------------------------------------------------------------ */
 
 /* How many stay warm without a lease: of an environment none, there may be many. */
@@ -349,9 +226,8 @@ static void arm_timer(struct rlt *r, struct rlt_job *job)
         rlt_timer_set(r, &job->timer, r->now + MT_RLT_IDLE_MS * RLT_MS);
 }
 
-static void job_timer_fire(struct rlt *r, struct rlt_timer *t)
+void rlt_pool_timer(struct rlt *r, struct rlt_job *job)
 {
-    struct rlt_job *job = mt_container_of(t, struct rlt_job, timer);
     if (job->idle_count == 0 && job->starting_count == 0 && r->worker_count < r->config.workers_max && !job->env) {
         job->forks_wanted = 1;
         rlt_pool_balance(r, job);
@@ -386,26 +262,14 @@ void rlt_pool_remove(struct rlt_proc *p)
     }
 }
 
-void rlt_pool_offer(struct rlt *r, struct rlt_proc *worker)
+/* A worker without a lease, for which none waits: stays warm for a while. */
+void rlt_pool_keep(struct rlt *r, struct rlt_proc *worker)
 {
-    struct rlt_job   *job = worker->job;
-    struct rlt_lease *needy = rlt_list_first(&job->needy, struct rlt_lease, in_needy);
-    if (worker->state != PROC_ALIVE || worker->is_leaving)
-        return;
-    if (job->is_ending) {
-        rlt_act(r->out, RLT_A_KILL)->conn = worker->conn;
-    } else if (worker->was_dirty) {
-        rlt_proc_leave(r, worker, "its lease has ended");
-    } else if (needy) {
-        rlt_list_out(&needy->in_needy);
-        job->needy_count--;
-        rlt_lease_activate(r, needy, worker);
-    } else {
-        worker->idle_since = r->now;
-        rlt_list_append(&job->idle, &worker->in_idle);
-        job->idle_count++;
-        arm_timer(r, job);
-    }
+    struct rlt_job *job = worker->job;
+    worker->idle_since = r->now;
+    rlt_list_append(&job->idle, &worker->in_idle);
+    job->idle_count++;
+    arm_timer(r, job);
 }
 
 static void balance_all(struct rlt *r)
@@ -448,12 +312,6 @@ void rlt_pool_tell_crowd(struct rlt *r)
     rlt_act(r->out, RLT_A_CROWD)->flags = crowd;
 }
 
-bool rlt_pool_has_zygote(const struct rlt_proc *worker)
-{
-    const struct rlt_proc *zygote = worker->job ? worker->job->zygote : NULL;
-    return zygote && zygote->conn == worker->forked_by && zygote->state != PROC_DYING;
-}
-
 /* Whether its end says something about the job's program. What goes with its zygote does not: a kill would break a job that
  * had asked for some workers just then. */
 static bool is_bad_start(const struct rlt_job *job, const struct rlt_proc *p)
@@ -487,7 +345,7 @@ void rlt_pool_lost(struct rlt *r, struct rlt_proc *p)
         start_lacked(r, job, p->crash ? p->crash : "no memory");
     if (is_bad) {
         rlt_proc_describe(r, p, text, sizeof text);
-        start_failed(r, job, text);
+        rlt_pool_start_failed(r, job, text);
     }
     balance_all(r);
     arm_timer(r, job);

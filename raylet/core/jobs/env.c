@@ -12,7 +12,9 @@
  * Workers are shared among equal environments of one job only. A step that fails is told to whoever waits for such a
  * worker (MT_EENV, with the step's name), and is not tried again while the job lasts.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/fetch/fetch.h"
+#include "raylet/core/jobs/jobs.h"
+#include "raylet/core/pool/pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,7 +173,7 @@ static void env_go(struct rlt *r, struct rlt_env *env)
         memcpy(a->sha256, env->def.sha256, sizeof a->sha256);
     } else if (env->base->program >= 0) {
         if (hello_make(env, job))
-            rlt_job_begin(r, job);
+            rlt_pool_begin(r, job);
         else
             env_failed(r, env, "set env_vars", "with those of the driver they are too many bytes");
     }
@@ -404,15 +406,6 @@ void rlt_env_node_lost(struct rlt *r, uint32_t node)
 }
 
 /* ---- the end ---- */
-
-void rlt_env_job_ends(struct rlt *r, struct rlt_job *base)
-{
-    MT_MAP_EACH(&r->envs, entry) {
-        struct rlt_env *env = entry->value.ptr;
-        if (env->base == base && env->workers && !env->workers->is_ending)
-            rlt_job_end(r, env->workers);
-    }
-}
 
 bool rlt_env_job_is_empty(const struct rlt *r, const struct rlt_job *base)
 {

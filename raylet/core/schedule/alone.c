@@ -6,24 +6,9 @@
  * Always: nobody is asked while the head is there and answers, and each class asks one node at a time: a node may refuse (it is the
  * authority for itself), and then the next one is asked.
  */
-#include "raylet/core/state.h"
-
-/* From when on nobody can count on the head; UINT64_MAX: it is there, as far as is known. One that is stopped, or out of reach
- * behind a connection that still stands, shows by what it does not answer. */
-static uint64_t away_since(const struct rlt *r)
-{
-    const struct rlt_head *h = &r->head;
-    if (!r->config.has_head || !h->is_ready || r->is_stopping)
-        return UINT64_MAX;
-    if (!h->is_registered)
-        return 0;
-    return h->unanswered ? h->unanswered_at + MT_RLT_HEAD_SILENT_MS * RLT_MS : UINT64_MAX;
-}
-
-bool rlt_is_alone(const struct rlt *r)
-{
-    return away_since(r) <= r->now;
-}
+#include "raylet/core/leases/leases.h"
+#include "raylet/core/links/links.h"
+#include "raylet/core/schedule/schedule.h"
 
 void rlt_alone_reported(struct rlt *r, uint64_t version)
 {
@@ -88,17 +73,9 @@ static bool is_asked_again(const struct rlt *r, const struct rlt_class *c)
            may_serve(r, n, c);
 }
 
-void rlt_alone_arm(struct rlt *r)
+void rlt_alone_timer(struct rlt *r)
 {
-    uint64_t since = away_since(r), soon = r->now + MT_RLT_ALONE_MS * RLT_MS;
-    if (since != UINT64_MAX && !rlt_list_is_empty(&r->waiting) && !mt_heap_holds(&r->alone.node))
-        rlt_timer_set(r, &r->alone, since > soon ? since : soon);
-}
-
-static void alone_fire(struct rlt *r, struct rlt_timer *t)
-{
-    (void)t;
-    if (!rlt_is_alone(r)) {
+    if (!rlt_is_away(r)) {
         rlt_alone_arm(r);
         return;
     }
@@ -114,9 +91,4 @@ static void alone_fire(struct rlt *r, struct rlt_timer *t)
     }
     r->is_dirty = true; /* what the head would say of this node it says itself */
     rlt_alone_arm(r);
-}
-
-void rlt_alone_init(struct rlt *r)
-{
-    r->alone.fire = alone_fire;
 }

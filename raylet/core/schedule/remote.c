@@ -14,7 +14,11 @@
  * The lane of A ends in A's switch, which takes the claims; the lane of B begins in B's switch, which sets them. `taken`
  * in ENDED tells A which tasks had left but never reached the worker: they have not run.
  */
-#include "raylet/core/state.h"
+#include "raylet/core/jobs/jobs.h"
+#include "raylet/core/leases/leases.h"
+#include "raylet/core/links/links.h"
+#include "raylet/core/pool/pool.h"
+#include "raylet/core/schedule/schedule.h"
 
 #include "core/text/labels.h"
 
@@ -43,7 +47,7 @@ void rlt_remote_request(struct rlt *r, struct rlt_class *c, uint32_t node)
     struct rlt_lease     *l = asked_lease(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, c->owner, c->job, node);
     req.lease = l->id;
     req.route = l->route;
-    req.presses = rlt_is_alone(r) && c->held == 0 ? c->refused_alone : 0;
+    req.presses = rlt_is_away(r) && c->held == 0 ? c->refused_alone : 0;
     req.def = c->def;
     req.def.env = c->job->env ? c->job->env->key : 0; /* an owner's own environment is nothing that the other node knows */
     memcpy(req.job_name, c->owner->job->name, sizeof req.job_name);
@@ -70,28 +74,6 @@ bool rlt_remote_lane_want(struct rlt *r, struct rlt_proc *caller, mt_id request,
     return false;
 }
 
-static void lane_open(struct rlt *r, const struct rlt_lease *l, enum rlt_side side)
-{
-    bool               is_owner_here = side == RLT_SIDE_WORKER;
-    struct rlt_action *a;
-    rlt_act(r->out, RLT_A_LANE_NEW)->lane = l->id;
-    a = rlt_act(r->out, RLT_A_SW_LANE_OPEN);
-    a->lane = l->id;
-    a->conn = is_owner_here ? l->owner->conn : l->worker->conn;
-    a->node = is_owner_here ? l->worker_node : l->owner_node;
-    a->number = l->route;
-    a->peer = l->peer_route;
-    a->flags = side;
-}
-
-static void lane_give(struct rlt *r, const struct rlt_lease *l, uint64_t conn, enum ctl_kind kind, const struct ctl_grant *grant)
-{
-    struct rlt_action *a = rlt_act_ctl(r->out, RLT_A_SOCKET, conn, kind, l->request, grant, sizeof *grant);
-    a->fds[0] = (struct rlt_fd){RLT_FD_LANE, l->id};
-    a->fds[1] = (struct rlt_fd){RLT_FD_SWITCH_PARK, 0};
-    a->fd_count = 2;
-}
-
 static void lease_ok(struct rlt *r, struct rlt_peer *p, const struct peer_lease_ok *ok)
 {
     struct rlt_lease *l = rlt_lease_find(r, ok->lease);
@@ -103,15 +85,15 @@ static void lease_ok(struct rlt *r, struct rlt_peer *p, const struct peer_lease_
     }
     l->peer_route = ok->route;
     l->worker_process = ok->worker;
-    l->state = LEASE_ACTIVE;
+    rlt_lease_set_state(l, LEASE_ACTIVE);
     l->owner->has_remote = true;
     l->granted_at = r->now;
     l->has_lane = true;
     r->stats.grants++;
-    r->stats.granted_alone += l->class && rlt_is_alone(r);
+    r->stats.granted_alone += l->class && rlt_is_away(r);
     if (l->class)
         l->class->refused_alone = 0;
-    lane_open(r, l, RLT_SIDE_WORKER);
+    rlt_lane_open(r, l, RLT_SIDE_WORKER);
     rlt_grant_fill(r, l, &grant);
     grant.flags |= CTL_GRANT_REMOTE;
     grant.class_id = l->class ? l->class->def.class_id : 0;
@@ -120,7 +102,7 @@ static void lease_ok(struct rlt *r, struct rlt_peer *p, const struct peer_lease_
     grant.peer_pid = ok->pid;
     grant.gpu_count = ok->gpu_count <= 16 ? ok->gpu_count : 16;
     memcpy(grant.gpus, ok->gpus, sizeof grant.gpus);
-    lane_give(r, l, l->owner->conn, CTL_GRANT, &grant);
+    rlt_lane_give(r, l, l->owner->conn, CTL_GRANT, &grant);
 }
 
 static void lease_no(struct rlt *r, struct rlt_peer *p, struct peer_lease_no *no)
@@ -167,7 +149,8 @@ static struct rlt_job *job_of(struct rlt *r, const struct rlt_peer *p, struct pe
     if (!job && req->job) {
         req->job_name[sizeof req->job_name - 1] = 0;
         job = rlt_job_new(r, req->job, req->job, req->job_node, req->job_name);
-        rlt_program_want(r, job);
+        if (!rlt_program_want(r, job))
+            rlt_job_end(r, job);
         job = mt_map_ptr(&r->jobs, mt_map_key(req->job));
     }
     return job && req->def.env && !job->is_ending ? rlt_env_workers(r, job, req->def.env, p->node) : job;
@@ -252,27 +235,6 @@ static void lane_req(struct rlt *r, struct rlt_peer *p, const struct peer_lane_r
     rlt_lease_activate(r, l, worker);
 }
 
-void rlt_remote_activate(struct rlt *r, struct rlt_lease *l)
-{
-    struct ctl_grant     grant = {0};
-    struct peer_lease_ok ok = {
-        .lease = l->id, .worker = l->worker->process, .route = l->route, .pid = l->worker->pid, .gpu_count = l->hold.gpu_count};
-    memcpy(ok.gpus, l->hold.gpus, sizeof ok.gpus);
-    lane_open(r, l, RLT_SIDE_OWNER);
-    rlt_grant_fill(r, l, &grant);
-    grant.peer = l->owner_process;
-    grant.peer_node = l->owner_node;
-    lane_give(r, l, l->worker->conn, CTL_LANE, &grant);
-    rlt_peer_send(r, l->owner_node, PEER_LEASE_OK, (mt_id){0, 0}, &ok, sizeof ok);
-}
-
-void rlt_remote_lease_over(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *end)
-{
-    l->end = rlt_calloc(sizeof *l->end);
-    *l->end = *end;
-    rlt_act(r->out, RLT_A_SW_LANE_DRAIN)->lane = l->id;
-}
-
 void rlt_remote_lane_drained(struct rlt *r, uint64_t lane, uint64_t taken)
 {
     struct rlt_lease *l = rlt_lease_find(r, lane);
@@ -285,13 +247,13 @@ void rlt_remote_lane_drained(struct rlt *r, uint64_t lane, uint64_t taken)
     rlt_lease_forget(r, l);
 }
 
-void rlt_remote_lane_broken(struct rlt *r, uint64_t lane)
+struct rlt_proc *rlt_remote_lane_broken(struct rlt *r, uint64_t lane)
 {
     struct rlt_lease *l = rlt_lease_find(r, lane);
-    if (l && l->worker)
-        rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
-    else if (l && l->owner)
-        rlt_proc_gone(r, l->owner);
+    if (!l || !l->worker)
+        return l ? l->owner : NULL;
+    rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
+    return NULL;
 }
 
 /* ---- both -------------------------------------------------------------------------------------------------------------- */

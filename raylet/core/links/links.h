@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * links.h - the other nodes: who there is, what is said to them, and the links and streams that carry it. The door of this
+ * room. Private to raylet/core/. What they say comes in by hear.c, which also deals with the end of a link.
+ */
+#ifndef RLT_LINKS_H
+#define RLT_LINKS_H
+
+#include "raylet/core/state/state.h"
+
+/* ---- peers.c: saying ---- */
+
+/* Queues a record for another node. False: there is no such node, or it is dead. */
+bool rlt_peer_send(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *payload, size_t size);
+bool rlt_peer_send2(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *head, size_t head_size,
+                    const void *tail, size_t tail_size);
+void rlt_peers_tell(struct rlt *r, enum peer_kind kind, const void *payload, size_t size); /* all there is a link to */
+void rlt_peer_out(struct rlt *r, const struct rlt_event *e);                               /* records of the switch */
+void rlt_peer_meet(struct rlt *r, uint32_t node); /* begins a link where there is none: whether it lives shows by that */
+bool rlt_peer_is_given_up(const struct rlt *r, uint32_t node);
+bool rlt_peer_is_newer(const struct rlt *r, const struct rlt_node *n); /* it spoke under an epoch that the head has not told of */
+void rlt_peers_fini(struct rlt *r);
+
+/* ---- peers.c: links and streams, for who hears ---- */
+
+struct rlt_peer   *rlt_peer_find(const struct rlt *r, uint32_t node); /* NULL: none */
+struct rlt_peer   *rlt_peer_of(struct rlt *r, uint32_t node, uint32_t epoch);
+void               rlt_link_begin(struct rlt *r, struct rlt_peer *p, uint64_t number); /* 0: draws one */
+void               rlt_peer_pump(struct rlt *r, struct rlt_peer *p);                   /* sends what may go out now */
+void               rlt_peer_dial(struct rlt *r, struct rlt_peer *p); /* not sooner than a beat after the last time */
+struct rlt_link    rlt_peer_unlink(struct rlt *r, struct rlt_peer *p);
+struct rlt_stream *rlt_stream_find(const struct rlt *r, uint64_t stream); /* NULL: none */
+void               rlt_stream_opened(struct rlt *r, uint64_t stream);
+void               rlt_stream_offer(struct rlt *r, struct rlt_stream *s);
+void               rlt_stream_forget(struct rlt *r, struct rlt_stream *s);
+void               rlt_stream_drop(struct rlt *r, struct rlt_stream *s);       /* closes it, too */
+void               rlt_peer_without_stream(struct rlt *r, struct rlt_peer *p); /* another one carries on, or it is dialled */
+void rlt_frame_send(struct rlt *r, struct rlt_peer *p, uint64_t stream, const struct link_frame *f); /* NULL: a sign of life */
+void rlt_ack_later(struct rlt *r, struct rlt_peer *p);
+void rlt_close_spares(struct rlt *r, struct rlt_peer *p);
+
+/* ---- nodes.c ---- */
+
+struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v); /* what the head's View says of one; NULL: of none */
+/* Alive by the head's last word, and not given up here since; `n` may be NULL. */
+bool rlt_node_is_there(const struct rlt *r, const struct rlt_node *n);
+void rlt_nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t after);
+void rlt_nodes_fini(struct rlt *r);
+
+/* ---- message.c: library to library ---- */
+
+void rlt_message(struct rlt *r, struct rlt_proc *from, const struct lane_record *record, const uint8_t *payload);
+void rlt_message_undelivered(struct rlt *r, const struct rlt_event *e);
+void rlt_message_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_message_lost(struct rlt *r, const struct lane_record *record, const uint8_t *payload); /* with its link */
+
+/* ---- object.c: of objects whose owner and place are on two nodes ---- */
+
+void rlt_object_dead(struct rlt *r, const struct rlt_proc *p, const uint8_t *payload);
+void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_object_owner_gone(struct rlt *r, const struct rlt_proc *owner);
+void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l); /* its worker writes no more for its owner */
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * head.h - what this node and the head have said to each other.
+ */
+#ifndef RLT_STATE_HEAD_H
+#define RLT_STATE_HEAD_H
+
+#include "core/base/limits.h"
+#include "core/ds/map.h"
+#include "core/proto/manta.pb-c.h"
+#include "raylet/core/kit/ledger.h"
+#include "raylet/core/kit/list.h"
+#include "raylet/core/state/timer.h"
+
+/* A request of a process of this node that the head has not answered yet. */
+struct rlt_asked {
+    mt_id                    id;
+    uint64_t                 conn;
+    uint32_t                 op;
+    struct ctl_name          name;
+    Manta__V1__ActorRequest *actor;    /* of CTL_OP_ACTOR_...; NULL: a name, or ... */
+    Manta__V1__GroupRequest *group;    /* ... CTL_OP_GROUP */
+    bool                     is_held;  /* not said yet: its files are on their way to the head */
+    uint32_t                 programs; /* of them, the first so many are its program's */
+    uint32_t                 uploaded; /* of them, so many are there: the program's, then its values, then its environment */
+    int                      values;   /* -1: none */
+    uint64_t                 env;      /* key; 0: none */
+    uint64_t                 since;
+    struct rlt_list          in_all; /* oldest first */
+};
+
+/* A submitted job whose driver runs here. */
+enum rlt_submitted_state { JOB_STARTING, JOB_RUNNING, JOB_ENDED };
+struct rlt_submitted {
+    char                     id[CTL_NAME_SIZE];
+    uint32_t                 attempt;
+    enum rlt_submitted_state state;
+    bool                     is_stopping; /* by order of the head, or its time is up */
+    bool                     is_timed_out;
+    bool                     is_reading; /* a piece of the log is on its way from the shell */
+    int32_t                  pid, exit_code;
+    const char              *word; /* of JobState: RUNNING SUCCEEDED FAILED STOPPED */
+    char                     reason[CTL_TEXT_SIZE];
+    uint64_t                 time_ms;
+    uint64_t                 log_size, log_sent, log_acked;
+    struct rlt_hold          hold;
+    struct rlt_timer         timer; /* time limit; then from SIGTERM to SIGKILL; ENDED: to the next time it is said */
+};
+
+/* What this node and the head have said to each other. */
+struct rlt_head {
+    bool             is_up;         /* the stream is open */
+    bool             is_registered; /* ... and the head has answered */
+    bool             is_ready;      /* RLT_A_READY was said */
+    char             cluster[CTL_NAME_SIZE];
+    uint64_t         view_version;
+    uint64_t         report_version;
+    uint64_t         reported_at;
+    bool             is_change_reported; /* the last report brought something new */
+    uint64_t         reported_hash;      /* of what the last report said: unchanged ones wait for the next sign of life */
+    struct rlt_timer report;
+    struct rlt_timer patience; /* the oldest request that is not answered */
+    mt_map           asked;    /* id -> rlt_asked */
+    struct rlt_list  all_asked;
+    struct {
+        uint64_t version, at;
+    } sent[8];                          /* when the last reports left, by version */
+    uint64_t unanswered, unanswered_at; /* version of the last report with wants that the head has not answered, and when
+                                                   the first of them left; 0: it has answered all */
+    uint64_t gone[64];                  /* the last processes that ended and had names: said again after each registration */
+    uint32_t gone_count;
+    uint64_t jobs_gone[MT_RLT_JOBS_GONE]; /* the same of jobs whose drivers were here */
+    uint32_t jobs_gone_count;
+};
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * state.h - all that the core knows, and the calls that every room may make: timers, memory, finding, answering. The door of
+ * this room. Private to raylet/core/; every struct here belongs to the one struct rlt and to whoever steps it.
+ *
+ *   rlt -- procs (by conn, by process number)     proc -- classes (what an owner may lease for)
+ *       -- jobs  -- idle workers, leases that           -- owned leases, served leases, monitors
+ *       |           wait for a worker             lease -- class and owner, worker, hold, lane
+ *       -- waiting classes (first come)
+ *       -- monitors, regions, names, peers
+ */
+#ifndef RLT_STATE_H
+#define RLT_STATE_H
+
+#include "core/base/limits.h"
+#include "core/base/rng.h"
+#include "core/ds/heap.h"
+#include "core/ds/map.h"
+#include "raylet/core/kit/actions.h"
+#include "raylet/core/kit/config.h"
+#include "raylet/core/kit/event.h"
+#include "raylet/core/state/head.h"
+#include "raylet/core/state/lease.h"
+#include "raylet/core/state/node.h"
+
+#define RLT_MS UINT64_C(1000000)
+
+struct rlt {
+    struct rlt_config   config;
+    uint32_t            node, epoch;
+    uint64_t            now;
+    uint64_t            started_at;
+    mt_rng              rng;
+    struct rlt_actions *out; /* of the step under way */
+    mt_heap             timers;
+    mt_map              conns;     /* conn -> proc */
+    mt_map              processes; /* process -> proc */
+    mt_map              jobs;      /* key -> rlt_job */
+    mt_map              envs;      /* number -> rlt_env */
+    mt_map              leases;    /* id -> lease */
+    mt_map              routes;    /* route -> lease */
+    mt_map              monitors;  /* id of the monitor -> rlt_monitor */
+    mt_map              regions;
+    mt_map              names; /* without a head: hash of (space, name) -> ctl_name */
+    struct rlt_list     all_leases;
+    struct rlt_list     all_monitors;
+    struct ctl_death    deaths[MT_RLT_DEATHS_KEPT]; /* the last ones of this node, round and round */
+    uint32_t            death_count;
+    struct rlt_list     failing;    /* rlt_job.in_failing: noted in this step, ended before its end */
+    struct rlt_list     waiting;    /* rlt_class.in_waiting, longest wait first */
+    bool                is_dirty;   /* something may be granted now */
+    struct rlt_timer    short_over; /* runs: memory is short, or was a moment ago, and nothing is granted */
+    struct rlt_timer    slice;
+    uint64_t            full_since;    /* all processes are actors'; 0: not so */
+    struct rlt_timer    full_over;     /* somebody is to be told of it then */
+    struct rlt_class    guest;         /* what a class of another node waits for here, by the head's word: only its `def` ... */
+    struct rlt_timer    alone;         /* the head is away, and classes wait */
+    uint32_t            guest_presses; /* ... said without the head: how often it was refused; ... */
+    struct rlt_timer    guest_over;    /* ... as long as this runs */
+    struct rlt_pins     pins;
+    struct rlt_ledger   ledger;
+    struct rlt_list     bundles; /* rlt_bundle.in_all */
+    uint32_t            bundle_count;
+    uint64_t            bundle_changes; /* counts them, for reports */
+    uint64_t            next_conn, next_lease, next_token;
+    uint32_t            next_route, next_region;
+    uint32_t            worker_count;
+    uint32_t            crowd; /* enum lane_crowd, as last told */
+    uint64_t            strict_changes;
+    uint32_t            strict_count; /* leases of strict actors whose workers are here */
+    bool                is_stopping, had_keeper;
+    struct rlt_head     head;
+    mt_map              peers;   /* node -> rlt_peer */
+    mt_map              streams; /* number -> rlt_stream */
+    uint64_t            next_stream;
+    mt_map              submitted; /* hash of the id -> rlt_submitted */
+    mt_map              nodes;     /* number -> rlt_node: the others, and this one once the head has said so */
+    struct rlt_stats    stats;     /* the counters */
+};
+
+/* ---- memory and time: a raylet that is out of memory ends (rlt_out_of_memory) ---- */
+
+void *rlt_calloc(size_t size);
+void  rlt_map_put(mt_map *map, mt_id key, void *ptr);
+void  rlt_timer_set(struct rlt *r, struct rlt_timer *t, uint64_t at); /* anew, if it runs */
+void  rlt_timer_clear(struct rlt *r, struct rlt_timer *t);
+
+/* ---- finding: NULL where there is none ---- */
+
+struct rlt_proc  *rlt_proc_of_conn(const struct rlt *r, uint64_t conn);
+struct rlt_proc  *rlt_proc_of_process(const struct rlt *r, uint64_t process); /* ALIVE ones only */
+struct rlt_class *rlt_class_find(const struct rlt_proc *owner, uint32_t class_id);
+struct rlt_lease *rlt_lease_find(const struct rlt *r, uint64_t id);
+struct rlt_node  *rlt_node_find(const struct rlt *r, uint32_t node);
+
+/* From when on nobody can count on the head; UINT64_MAX: it is there, as far as is known. */
+uint64_t rlt_away_since(const struct rlt *r);
+/* There is a head, and it is away, or silent. */
+bool rlt_is_away(const struct rlt *r);
+
+/* ---- saying (say.c) ---- */
+
+void rlt_shut_down(struct rlt *r, const char *why);
+/* CTL_REPLY with bytes behind it. */
+void  rlt_reply_bytes(struct rlt *r, uint64_t conn, mt_id id, const void *bytes, size_t size);
+char *rlt_keep_text(struct rlt *r, const char *text);
+/* To the head: kept until the actions are reset; what is sent while the stream is down is dropped. */
+Manta__V1__NodeToHead *rlt_to_head(struct rlt *r, Manta__V1__NodeToHead__KindCase kind);
+void                   rlt_head_send(struct rlt *r, Manta__V1__NodeToHead *message);
+Manta__V1__Resource  **rlt_resources_make(struct rlt *r, const struct ctl_resource *from, uint32_t count);
+
+#endif
