@@ -175,6 +175,15 @@ static void link_superseded(struct rlt *r, struct rlt_peer *p, uint64_t number)
     rlt_link_begin(r, p, number);
 }
 
+/* A stream is closed for what came by it; the link that it carried goes on by another. */
+static void stream_refused(struct rlt *r, struct rlt_stream *s)
+{
+    struct rlt_peer *carried = s->peer && s->peer->stream == s->stream ? s->peer : NULL;
+    rlt_stream_drop(r, s);
+    if (carried)
+        rlt_peer_without_stream(r, carried);
+}
+
 static void frame_heard(struct rlt *r, const struct rlt_event *e)
 {
     struct rlt_stream *s = rlt_stream_find(r, e->stream);
@@ -183,7 +192,7 @@ static void frame_heard(struct rlt *r, const struct rlt_event *e)
     s = rlt_stream_find(r, e->stream); /* an old link of the speaker may just have ended, and its streams with it */
     if (!p || !s) {
         if (s)
-            rlt_stream_drop(r, s);
+            stream_refused(r, s);
         return;
     }
     if (!p->has_link)
@@ -198,10 +207,7 @@ static void frame_heard(struct rlt *r, const struct rlt_event *e)
     rlt_timer_clear(r, &s->timer);
     enum link_verdict verdict = link_take(&p->link, e->frame, r->now, &is_reset);
     if (verdict == LINK_BROKEN) {
-        bool carried = p->stream == s->stream;
-        rlt_stream_drop(r, s);
-        if (carried)
-            rlt_peer_without_stream(r, p);
+        stream_refused(r, s);
         return;
     }
     if (is_first || !p->stream)

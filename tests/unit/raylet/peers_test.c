@@ -191,6 +191,21 @@ static void a_node_whose_data_socket_is_gone_is_looked_for(void **state)
     assert_false(rlt_node_is_given_up(r, 3));
 }
 
+/* The stream is closed for what came by it, and the link must not go on over a stream that is not there. */
+static void a_link_whose_stream_was_closed_for_a_wrong_frame_is_dialled(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(6, 1);
+    node_is_seen(3, 1, IS_ALIVE);
+    peer_dials(1, 1);
+    assert_true(is_heard(1));
+    peer_says(1, 0, 101, 0); /* of an epoch that is over */
+    assert_false(is_heard(1));
+    assert_null(action(RLT_A_PEER_SEND, 0));
+    assert_non_null(action(RLT_A_PEER_DIAL, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +213,7 @@ int main(void)
         cmocka_unit_test_teardown(an_older_epoch_is_not_listened_to, end),
         cmocka_unit_test_teardown(a_later_epoch_ends_what_was_the_former_ones, end),
         cmocka_unit_test_teardown(a_node_whose_data_socket_is_gone_is_looked_for, end),
+        cmocka_unit_test_teardown(a_link_whose_stream_was_closed_for_a_wrong_frame_is_dialled, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
