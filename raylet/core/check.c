@@ -34,25 +34,112 @@ static const char *check_resources(const struct rlt *r)
     return NULL;
 }
 
+static bool is_in(const struct rlt_list *link)
+{
+    return !rlt_list_is_empty(link);
+}
+
+static uint32_t length(const struct rlt_list *list)
+{
+    uint32_t n = 0;
+    for (const struct rlt_list *link = list->next; link != list; link = link->next)
+        n++;
+    return n;
+}
+
+static const char *check_lease(const struct rlt *r, const struct rlt_lease *l)
+{
+    if (is_in(&l->in_owner) != (l->owner != NULL) || is_in(&l->in_worker) != (l->worker != NULL) ||
+        is_in(&l->in_class) != (l->class != NULL))
+        return "a lease is in the lists of exactly the ends that it has";
+    if (is_in(&l->in_needy) && (l->worker || l->state != LEASE_STARTING))
+        return "a lease waits for a worker only before it has one";
+    if (l->class && (!l->owner || l->class->owner != l->owner))
+        return "a lease's class belongs to its owner";
+    if (l->kind != LEASE_CALLER && l->worker && l->worker->lease != l)
+        return "a worker serves the lease that names it";
+    if (l->state == LEASE_STARTING && l->has_lane && !l->worker && l->worker_node == r->node)
+        return "no lane before there is a worker";
+    if (l->kind == LEASE_CALLER && !l->owner && l->owner_node == r->node && l->state == LEASE_ACTIVE)
+        return "a caller's lane has a caller, or is recalled";
+    return NULL;
+}
+
+static const char *check_class(const struct rlt_class *c)
+{
+    uint32_t held = 0;
+    for (const struct rlt_list *link = c->leases.next; link != &c->leases; link = link->next)
+        held += mt_container_of(link, struct rlt_lease, in_class)->state <= LEASE_ACTIVE;
+    if (held != c->held)
+        return "a class holds its leases that start or are active";
+    if (is_in(&c->in_waiting) && (c->is_refused || !rlt_class_lacks(c)))
+        return "a class waits only for what it lacks, and not once it was refused";
+    return NULL;
+}
+
+static const char *check_proc(const struct rlt *r, const struct rlt_proc *p)
+{
+    const char *breach = NULL;
+    if (p->lease && p->lease->worker != p)
+        return "a lease names the worker that serves it";
+    if (p->lease && is_in(&p->in_idle))
+        return "a warm worker has no lease";
+    if (p->state == PROC_ALIVE && p->is_ready && !p->lease && !is_in(&p->in_idle) && !p->is_leaving && !p->job->is_ending)
+        return "a worker is warm, greeting or leaving, or has a lease";
+    if ((p->state == PROC_ALIVE) != (p->process && rlt_proc_of_process(r, p->process) == p))
+        return "a process is found by its number while it is alive";
+    if (length(&p->classes) != p->class_count)
+        return "a process counts its classes";
+    for (const struct rlt_list *link = p->classes.next; link != &p->classes && !breach; link = link->next)
+        breach = check_class(mt_container_of(link, struct rlt_class, in_owner));
+    return breach;
+}
+
+static const char *check_job(const struct rlt *r, const struct rlt_job *job)
+{
+    uint32_t leases = 0;
+    for (const struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next)
+        leases += mt_container_of(link, struct rlt_lease, in_all)->job == job;
+    if (leases != job->lease_count)
+        return "a job counts the leases that name it";
+    if (length(&job->idle) != job->idle_count || length(&job->needy) != job->needy_count)
+        return "a job counts its warm workers, and the leases that wait for one";
+    if (is_in(&job->in_failing))
+        return "what was noted in a step is done by its end";
+    return NULL;
+}
+
+static const char *check_tables(const struct rlt *r)
+{
+    uint32_t workers = 0;
+    MT_MAP_EACH(&r->jobs, entry)
+        workers += ((const struct rlt_job *)entry->value.ptr)->worker_count;
+    if (workers != r->worker_count)
+        return "the jobs' workers are the node's";
+    if (length(&r->head.all_asked) != r->head.asked.count)
+        return "a request waits for the head in one place";
+    if (length(&r->all_monitors) != r->monitors.count)
+        return "a monitor stands in one place";
+    MT_MAP_EACH(&r->regions, entry)
+        if (((const struct rlt_region *)entry->value.ptr)->members.count == 0)
+            return "a region has a member";
+    MT_MAP_EACH(&r->peers, entry) {
+        const struct rlt_peer   *p = entry->value.ptr;
+        const struct rlt_stream *s = p->stream ? mt_map_ptr(&r->streams, mt_map_key(p->stream)) : NULL;
+        if (p->stream && (!p->has_link || !s || s->peer != p))
+            return "a link is carried by a stream to its node";
+    }
+    return NULL;
+}
+
 const char *rlt_check(const struct rlt *r)
 {
-    for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
-        const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
-        if (l->class && (!l->owner || l->class->owner != l->owner))
-            return "a lease's class belongs to its owner";
-        if (l->kind != LEASE_CALLER && l->worker && l->worker->lease != l)
-            return "a worker serves the lease that names it";
-        if (l->state == LEASE_STARTING && l->has_lane && !l->worker && l->worker_node == r->node)
-            return "no lane before there is a worker";
-        if (l->kind == LEASE_CALLER && !l->owner && l->owner_node == r->node && l->state == LEASE_ACTIVE)
-            return "a caller's lane has a caller, or is recalled";
-    }
-    MT_MAP_EACH(&r->conns, entry) {
-        const struct rlt_proc *p = entry->value.ptr;
-        if (p->lease && p->lease->worker != p)
-            return "a lease names the worker that serves it";
-        if (p->lease && !rlt_list_is_empty(&p->in_idle))
-            return "a warm worker has no lease";
-    }
-    return check_resources(r);
+    const char *breach = check_tables(r);
+    for (const struct rlt_list *link = r->all_leases.next; link != &r->all_leases && !breach; link = link->next)
+        breach = check_lease(r, mt_container_of(link, struct rlt_lease, in_all));
+    MT_MAP_EACH(&r->conns, entry)
+        breach = breach ? breach : check_proc(r, entry->value.ptr);
+    MT_MAP_EACH(&r->jobs, entry)
+        breach = breach ? breach : check_job(r, entry->value.ptr);
+    return breach ? breach : check_resources(r);
 }

@@ -59,9 +59,9 @@ void               rlt_bundle_set_state(struct rlt_bundle *b, enum rlt_bundle_st
 void               rlt_bundle_free(struct rlt *r, struct rlt_bundle *b);
 bool               rlt_bundle_is_for(const struct rlt_bundle *b, const struct ctl_class *def);
 struct rlt_ledger *rlt_lease_ledger(struct rlt *r, const struct rlt_lease *l);
-/* Takes what one lease of the class needs, from the node or from a pool; false: there is no room. Its pair gives it back. */
+/* Takes what one lease of the class needs, from the node or from a pool; false: there is no room. The end of the lease gives it
+ * back. */
 bool        rlt_lease_take(struct rlt *r, const struct ctl_class *def, struct rlt_lease *l);
-void        rlt_lease_give(struct rlt *r, struct rlt_lease *l);
 bool        rlt_class_could_now(const struct rlt *r, const struct ctl_class *def);
 void        rlt_bundles_report(struct rlt *r, Manta__V1__Report *report);
 const char *rlt_bundles_check(const struct rlt *r, int64_t *reserved); /* adds to it what they reserve */
