@@ -16,7 +16,7 @@
 #ifndef K_KERNELS_H
 #define K_KERNELS_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/train.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>

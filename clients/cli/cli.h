@@ -7,7 +7,10 @@
 
 #include "clients/cli/keeper/keeper.h"
 #include "clients/control/control.h"
-#include "core/base/limits.h"
+#include "core/base/limits/cli.h"
+#include "core/base/limits/net.h"
+#include "core/base/limits/raylet.h"
+#include "core/base/limits/text.h"
 
 #include <jansson.h>
 #include <stdbool.h>

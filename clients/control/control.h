@@ -8,7 +8,10 @@
 #define CTL_CONTROL_H
 
 #include "clients/control/manta_client.h"
-#include "core/base/limits.h"
+#include "core/base/limits/cli.h"
+#include "core/base/limits/head.h"
+#include "core/base/limits/net.h"
+#include "core/base/limits/text.h"
 #include "core/sha/sha256.h"
 #include "core/base/status.h"
 #include "core/ds/vec.h"

@@ -6,7 +6,7 @@
  */
 #include "core/base/log.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/text.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

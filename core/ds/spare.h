@@ -9,7 +9,7 @@
 #ifndef MT_DS_SPARE_H
 #define MT_DS_SPARE_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #ifndef MT_BASE_STASH_H
 #define MT_BASE_STASH_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>

@@ -10,7 +10,7 @@
 #ifndef MT_IO_IO_H
 #define MT_IO_IO_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>

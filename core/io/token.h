@@ -6,7 +6,7 @@
 #ifndef MT_IO_TOKEN_H
 #define MT_IO_TOKEN_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>

@@ -14,7 +14,8 @@
 #define MT_RPC_RPC_H
 
 #include "core/base/buf.h"
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
+#include "core/base/limits/text.h"
 #include "core/base/status.h"
 #include "core/io/tls/tls.h"
 #include "core/io/token.h"

@@ -4,7 +4,7 @@
  */
 #include "core/sys/append.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
  */
 #include "core/sys/archive.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/env.h"
 
 #include <string.h>
 

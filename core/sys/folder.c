@@ -8,7 +8,8 @@
 
 #include "core/base/clock.h"
 #include "core/sys/cgroup.h"
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
+#include "core/base/limits/raylet.h"
 #include "core/base/rng.h"
 
 #include <dirent.h>

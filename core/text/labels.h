@@ -12,7 +12,7 @@
 #ifndef MT_BASE_LABELS_H
 #define MT_BASE_LABELS_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/text.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>

@@ -16,7 +16,7 @@
 #ifndef OS_CLIENT_H
 #define OS_CLIENT_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "core/lane/record.h"
 #include "objectstore/layout/layout.h"
 

@@ -8,7 +8,7 @@
  * the raylet's half of the pin protocol (layout/pin.h) is os_store_dead or the walk (bump), then os_store_sweep
  * (fence, look).
  */
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "core/base/plant.h"
 #include "objectstore/layout/pin.h"
 #include "objectstore/server/table.h"

@@ -11,7 +11,7 @@
  */
 #include "objectstore/server/pull.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "objectstore/layout/sum.h"
 
 #include <string.h>

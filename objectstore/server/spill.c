@@ -15,7 +15,6 @@
  *   SEALED --os_store_take--> TAKEN, dead --no pin left--> a slab's place: back to its writer
  *                                                       --> a run: pages gone, withheld --room again--> back to its writer
  */
-#include "core/base/limits.h"
 #include "objectstore/layout/pin.h"
 #include "objectstore/server/table.h"
 

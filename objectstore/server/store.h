@@ -24,7 +24,7 @@
 #ifndef OS_STORE_H
 #define OS_STORE_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "core/lane/record.h"
 #include "objectstore/layout/layout.h"
 #include "objectstore/system/backing.h"

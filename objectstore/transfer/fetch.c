@@ -9,7 +9,7 @@
  */
 #include "objectstore/transfer/transfer.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "core/base/log.h"
 #include "objectstore/system/memory.h"
 

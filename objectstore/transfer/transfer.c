@@ -9,7 +9,8 @@
  */
 #include "objectstore/transfer/transfer.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
+#include "core/base/limits/object.h"
 #include "objectstore/layout/layout.h"
 
 #include <errno.h>

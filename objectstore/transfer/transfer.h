@@ -11,7 +11,8 @@
 #ifndef OS_TRANSFER_H
 #define OS_TRANSFER_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
+#include "core/base/limits/object.h"
 #include "core/io/listener.h"
 #include "core/io/tls/tls.h"
 #include "objectstore/server/pull.h"

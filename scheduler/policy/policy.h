@@ -8,7 +8,9 @@
 #ifndef POLICY_POLICY_H
 #define POLICY_POLICY_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/head.h"
+#include "core/base/limits/raylet.h"
+#include "core/base/limits/text.h"
 #include "core/base/rng.h"
 
 #include <stdbool.h>

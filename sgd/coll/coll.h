@@ -6,7 +6,9 @@
 #ifndef SGD_COLL_H
 #define SGD_COLL_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
+#include "core/base/limits/net.h"
+#include "core/base/limits/train.h"
 #include "sgd/coll/math/math.h"
 
 enum coll_kind {

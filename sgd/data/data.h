@@ -8,7 +8,8 @@
 #ifndef SGD_DATA_H
 #define SGD_DATA_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/text.h"
+#include "core/base/limits/train.h"
 #include "core/base/status.h"
 #include "sgd/ground/cast.h"
 

@@ -10,7 +10,8 @@
 #ifndef SGD_IDX_H
 #define SGD_IDX_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/text.h"
+#include "core/base/limits/train.h"
 #include "core/base/status.h"
 
 enum { SGD_IDX_DIMS_MAX = 4 };

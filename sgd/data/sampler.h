@@ -13,7 +13,8 @@
 #ifndef SGD_SAMPLER_H
 #define SGD_SAMPLER_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/text.h"
+#include "core/base/limits/train.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>

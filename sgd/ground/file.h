@@ -7,7 +7,7 @@
 #ifndef SGD_FILE_H
 #define SGD_FILE_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/train.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>

@@ -8,7 +8,8 @@
 #include "sgd/ground/team.h"
 
 #include "core/base/clock.h"
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
+#include "core/base/limits/train.h"
 #include "sgd/ground/futex.h"
 
 #include <pthread.h>

@@ -18,7 +18,9 @@
 #include "sgd/manta_sgd.h"
 
 #include "core/base/buf.h"
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
+#include "core/base/limits/text.h"
+#include "core/base/limits/train.h"
 
 #define SGD_CONTROL_TYPE   "manta_sgd_control"
 #define SGD_CONTROL_PREFIX "sgd."

@@ -13,7 +13,9 @@
 #ifndef SGD_RUN_H
 #define SGD_RUN_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
+#include "core/base/limits/text.h"
+#include "core/base/limits/train.h"
 #include "core/base/status.h"
 
 #include "sgd/save/checkpoint.h"

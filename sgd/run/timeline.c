@@ -4,7 +4,7 @@
  */
 #include "sgd/run/timeline.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/train.h"
 #include "sgd/ground/file.h"
 #include "sgd/run/setup.h"
 

@@ -5,7 +5,7 @@
 #include "sgd/run/track.h"
 
 #include "core/base/buf.h"
-#include "core/base/limits.h"
+#include "core/base/limits/text.h"
 #include "sgd/run/detach.h"
 #include "sgd/run/setup.h"
 

@@ -14,7 +14,8 @@
 #ifndef SGD_SAFETENSORS_H
 #define SGD_SAFETENSORS_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/text.h"
+#include "core/base/limits/train.h"
 #include "core/base/status.h"
 
 /* X(name, bytes of an element). Types of less than a byte are refused with EUNSUPPORTED. */

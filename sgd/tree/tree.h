@@ -11,7 +11,7 @@
 #ifndef SGD_TREE_H
 #define SGD_TREE_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/train.h"
 #include "kernels/kernels.h"
 
 #include <stdbool.h>

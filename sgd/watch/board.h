@@ -15,7 +15,7 @@
 #define SGD_BOARD_H
 
 #include "core/base/clock.h"
-#include "core/base/limits.h"
+#include "core/base/limits/train.h"
 #include "core/base/status.h"
 #include "core/sys/tail.h"
 #include "sgd/train/trainer.h"

@@ -18,7 +18,7 @@
 #ifndef SGD_WATCH_H
 #define SGD_WATCH_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/train.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 #ifndef SWP_LBFGS_H
 #define SWP_LBFGS_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/sweep.h"
 
 #include <stdbool.h>
 #include <stddef.h>

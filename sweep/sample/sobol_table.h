@@ -6,7 +6,8 @@
 #ifndef SWP_SOBOL_TABLE_H
 #define SWP_SOBOL_TABLE_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/sweep.h"
+#include "core/base/limits/text.h"
 
 #include <stdint.h>
 

@@ -29,7 +29,8 @@
 
 #include "core/base/buf.h"
 #include "core/text/json.h"
-#include "core/base/limits.h"
+#include "core/base/limits/sweep.h"
+#include "core/base/limits/text.h"
 #include "core/base/rng.h"
 #include "core/base/status.h"
 

@@ -10,7 +10,8 @@
 #ifndef SWP_METRICS_H
 #define SWP_METRICS_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/sweep.h"
+#include "core/base/limits/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>

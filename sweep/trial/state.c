@@ -4,6 +4,8 @@
  */
 #include "sweep/trial/state.h"
 
+#include "core/base/hash.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -31,7 +33,7 @@ uint64_t swp_sum(mt_view bytes)
         sum ^= sum >> 32;
     }
     for (; i < bytes.size; i++)
-        sum = (sum ^ bytes.data[i]) * 0x100000001b3u;
+        sum = mt_hash_mix(sum, bytes.data[i]);
     return sum ^ bytes.size;
 }
 

@@ -12,7 +12,8 @@
 #define SWP_STATE_H
 
 #include "core/base/buf.h"
-#include "core/base/limits.h"
+#include "core/base/limits/sweep.h"
+#include "core/base/limits/text.h"
 
 /* A checksum against torn writes, not against malice. */
 uint64_t swp_sum(mt_view bytes);

@@ -11,7 +11,8 @@
 #define SWP_WIRE_H
 
 #include "core/base/buf.h"
-#include "core/base/limits.h"
+#include "core/base/limits/sweep.h"
+#include "core/base/limits/text.h"
 
 enum swp_wire_kind {
     SWP_WIRE_START = 1, /* trial, run, ready_seq; number: seed; flags: attempt; text: parameters; step, bytes: state; ask_from */

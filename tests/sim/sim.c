@@ -7,6 +7,7 @@
  */
 #include "tests/sim/sim.h"
 
+#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "tests/sim/load/group.h"
 #include "tests/sim/twins/io.h"
@@ -59,8 +60,7 @@ static void mix(struct sim *s, uint64_t x)
 void sim_note(struct sim *s, const char *what, uint64_t a, uint64_t b)
 {
     mix(s, s->now);
-    for (const char *c = what; *c; c++)
-        s->hash = (s->hash ^ (uint8_t)*c) * 0x100000001b3u;
+    s->hash = mt_hash_text(s->hash, what);
     mix(s, a);
     mix(s, b);
     if (s->config.trace)

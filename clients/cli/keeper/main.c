@@ -23,7 +23,7 @@
 
 #include "core/sys/child.h"
 #include "core/base/clock.h"
-#include "core/base/limits.h"
+#include "core/base/limits/cli.h"
 #include "core/base/log.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "clients/cli/keeper/keeper.h"
 
 #include "core/sys/file.h"
-#include "core/base/limits.h"
+#include "core/base/limits/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>

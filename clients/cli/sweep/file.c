@@ -6,11 +6,8 @@
  */
 #include "clients/cli/sweep/file.h"
 
-#include <yaml.h>
+#include "core/base/status.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,109 +86,76 @@ void sweep_keys_print(FILE *to)
     fprintf(to, "\n");
 }
 
-struct at {
-    struct sweep_file *f;
-    yaml_document_t   *doc;
-    const char        *of, *name; /* "space.lr", "low" */
-    int                line;
-};
-
-static bool fail(const struct at *at, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool fail(const struct at *at, const char *format, ...)
+static struct sweep_file *file_of(const struct settings_at *at)
 {
-    va_list args;
-    int     n = snprintf(at->f->error, FILE_ERROR_SIZE, "%.200s:%d: %.60s%s%.60s: ", at->f->file, at->line, at->of,
-                     at->of[0] ? "." : "", at->name);
-    va_start(args, format);
-    vsnprintf(at->f->error + n, FILE_ERROR_SIZE - (size_t)n, format, args);
-    va_end(args);
-    return false;
+    return mt_container_of(at->settings, struct sweep_file, settings);
 }
 
-static void *keep(const struct at *at, size_t size)
+static void *keep(const struct settings_at *at, size_t size)
 {
-    if (at->f->strings_count == FILE_STRINGS_MAX) {
-        fail(at, "the file is too long");
+    if (file_of(at)->strings_count == FILE_STRINGS_MAX) {
+        settings_fail(at, "the file is too long");
         return NULL;
     }
     void *memory = calloc(1, size);
     if (!memory)
-        fail(at, "no memory");
+        settings_fail(at, "no memory");
     else
-        at->f->strings[at->f->strings_count++] = memory;
+        file_of(at)->strings[file_of(at)->strings_count++] = memory;
     return memory;
 }
 
 /* ---- values ---- */
 
-static bool scalar(const struct at *at, const yaml_node_t *node, const char **out)
+static bool scalar(const struct settings_at *at, const settings_value *value, const char **out)
 {
-    if (node->type != YAML_SCALAR_NODE)
-        return fail(at, "must be a plain value");
-    char *copy = keep(at, node->data.scalar.length + 1);
+    const char *text = settings_text(value);
+    if (!text)
+        return settings_fail(at, "must be a plain value");
+    char *copy = keep(at, strlen(text) + 1);
     if (!copy)
         return false;
-    memcpy(copy, node->data.scalar.value, node->data.scalar.length);
+    memcpy(copy, text, strlen(text));
     *out = copy;
     return true;
 }
 
-static bool list(const struct at *at, const yaml_node_t *node, const char *const **out)
+static bool list(const struct settings_at *at, const settings_value *value, const char *const **out)
 {
-    size_t count = 0;
-    if (node->type != YAML_SEQUENCE_NODE)
-        return fail(at, "must be a list: [a, b]");
-    const yaml_node_item_t *first = node->data.sequence.items.start, *end = node->data.sequence.items.top;
-    const char            **texts = keep(at, ((size_t)(end - first) + 1) * sizeof *texts);
-    if (!texts)
-        return false;
-    for (; first < end; first++)
-        if (!scalar(at, yaml_document_get_node(at->doc, *first), &texts[count++]))
+    if (!settings_is_list(value))
+        return settings_fail(at, "must be a list: [a, b]");
+    size_t       count = settings_count(value);
+    const char **texts = keep(at, (count + 1) * sizeof *texts);
+    for (size_t i = 0; texts && i < count; i++)
+        if (!scalar(at, settings_item(at, value, i), &texts[i]))
             return false;
     *out = texts;
-    return true;
+    return texts != NULL;
 }
 
-static bool number(const struct at *at, const char *text, double *out)
+static bool key_set(const struct settings_at *at, const struct key *key, const settings_value *value)
 {
-    char *end;
-    *out = strtod(text, &end);
-    return end != text && !*end && isfinite(*out) ? true : fail(at, "\"%.60s\" is not a number", text);
-}
-
-static bool whole(const struct at *at, const char *text, int64_t *out)
-{
-    char *end;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return end != text && !*end && !errno ? true : fail(at, "\"%.60s\" is not a whole number", text);
-}
-
-static bool key_set(const struct at *at, const struct key *key, const yaml_node_t *node)
-{
-    char       *to = (char *)&at->f->opts + key->offset;
+    char       *to = (char *)&file_of(at)->opts + key->offset;
     const char *text;
     int64_t     integer = 0;
     if (key->type == LIST)
-        return list(at, node, (const char *const **)(void *)to);
-    if (!scalar(at, node, &text))
+        return list(at, value, (const char *const **)(void *)to);
+    if (!scalar(at, value, &text))
         return false;
-    bool is_true = strcmp(text, "true") == 0 || strcmp(text, "max") == 0;
     switch (key->type) {
     case TEXT: *(const char **)to = text; return true;
-    case REAL: return number(at, text, (double *)to);
+    case REAL: return settings_number(at, text, (double *)to);
     case MODE:
-        *(int *)to = is_true ? MANTA_SWEEP_MAX : MANTA_SWEEP_MIN;
-        return is_true || strcmp(text, "min") == 0 ? true : fail(at, "is min or max, not \"%.60s\"", text);
-    case BOOL:
-        *(bool *)to = is_true;
-        return is_true || strcmp(text, "false") == 0 ? true : fail(at, "is true or false, not \"%.60s\"", text);
+        *(int *)to = strcmp(text, "max") == 0 ? MANTA_SWEEP_MAX : MANTA_SWEEP_MIN;
+        return *(int *)to == MANTA_SWEEP_MAX || strcmp(text, "min") == 0 ? true
+                                                                         : settings_fail(at, "is min or max, not \"%.60s\"", text);
+    case BOOL: return settings_bool(at, text, (bool *)to);
     default: break;
     }
-    if (!whole(at, text, &integer))
+    if (!settings_whole(at, text, &integer))
         return false;
     if (key->type == INT && integer != (int)integer)
-        return fail(at, "%lld is too large", (long long)integer);
+        return settings_fail(at, "%lld is too large", (long long)integer);
     if (key->type == INT)
         *(int *)to = (int)integer;
     else
@@ -201,28 +165,7 @@ static bool key_set(const struct at *at, const struct key *key, const yaml_node_
 
 /* ---- mappings ---- */
 
-typedef bool pair_fn(const struct at *at, const yaml_node_t *value, void *user);
-
-static bool mapping(const struct at *of, const yaml_node_t *node, const char *name, pair_fn *fn, void *user)
-{
-    if (node->type != YAML_MAPPING_NODE)
-        return fail(of, "must have keys of its own");
-    for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *key = yaml_document_get_node(of->doc, pair->key);
-        struct at          at = {of->f, of->doc, name, "", (int)key->start_mark.line + 1};
-        if (key->type != YAML_SCALAR_NODE)
-            return fail(&at, "a key must be a word");
-        at.name = (const char *)key->data.scalar.value;
-        for (const yaml_node_pair_t *before = node->data.mapping.pairs.start; before < pair; before++)
-            if (strcmp((const char *)yaml_document_get_node(of->doc, before->key)->data.scalar.value, at.name) == 0)
-                return fail(&at, "stands there twice");
-        if (!fn(&at, yaml_document_get_node(of->doc, pair->value), user))
-            return false;
-    }
-    return true;
-}
-
-static bool param_key(const struct at *at, const yaml_node_t *value, void *user)
+static bool param_key(const struct settings_at *at, const settings_value *value, void *user)
 {
     manta_sweep_axis *p = user;
     const char       *text;
@@ -235,41 +178,41 @@ static bool param_key(const struct at *at, const yaml_node_t *value, void *user)
         return true;
     }
     if (strcmp(at->name, "low") == 0 || strcmp(at->name, "mean") == 0)
-        return number(at, text, &p->low);
+        return settings_number(at, text, &p->low);
     if (strcmp(at->name, "high") == 0 || strcmp(at->name, "sd") == 0)
-        return number(at, text, &p->high);
+        return settings_number(at, text, &p->high);
     if (strcmp(at->name, "step") == 0)
-        return number(at, text, &p->step);
+        return settings_number(at, text, &p->step);
     if (strcmp(at->name, "type") != 0)
-        return fail(at, "unknown key; a parameter has type, low, high, mean, sd, step, values, when");
+        return settings_fail(at, "unknown key; a parameter has type, low, high, mean, sd, step, values, when");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].name, text) == 0)
             p->kind = kinds[i].kind;
     return p->kind ? true
-                   : fail(at,
-                          "there is no type \"%.40s\"; there are uniform, loguniform, normal, lognormal, int, logint, "
-                          "choice, ordinal, grid",
-                          text);
+                   : settings_fail(at,
+                                   "there is no type \"%.40s\"; there are uniform, loguniform, normal, lognormal, int, logint, "
+                                   "choice, ordinal, grid",
+                                   text);
 }
 
-static bool param(const struct at *at, const yaml_node_t *value, void *user)
+static bool param(const struct settings_at *at, const settings_value *value, void *user)
 {
-    struct sweep_file *f = at->f;
+    struct sweep_file *f = file_of(at);
     manta_sweep_axis  *p = &f->params[f->count];
     char              *name = keep(at, strlen(at->name) + 1);
     (void)user;
     if (f->count == FILE_PARAMS_MAX)
-        return fail(at, "more than %d parameters", FILE_PARAMS_MAX);
+        return settings_fail(at, "more than %d parameters", FILE_PARAMS_MAX);
     if (!name)
         return false;
     memcpy(name, at->name, strlen(at->name));
     f->count++;
     p->name = name;
-    if (value->type == YAML_SEQUENCE_NODE) {
+    if (settings_is_list(value)) {
         p->kind = MANTA_SWEEP_AXIS_CHOICE;
         return list(at, value, &p->values);
     }
-    if (value->type == YAML_SCALAR_NODE) {
+    if (settings_text(value)) {
         const char **one = keep(at, 2 * sizeof *one);
         p->kind = MANTA_SWEEP_AXIS_CONST;
         p->values = one;
@@ -277,12 +220,12 @@ static bool param(const struct at *at, const yaml_node_t *value, void *user)
     }
     char of[128];
     snprintf(of, sizeof of, "space.%.60s", name);
-    if (!mapping(at, value, of, param_key, p))
+    if (!settings_walk(at, value, of, param_key, p))
         return false;
-    return p->kind ? true : fail(at, "its type is missing");
+    return p->kind ? true : settings_fail(at, "its type is missing");
 }
 
-static bool env_pair(const struct at *at, const yaml_node_t *value, void *user)
+static bool env_pair(const struct settings_at *at, const settings_value *value, void *user)
 {
     const char **env = user, *text;
     while (*env)
@@ -298,9 +241,9 @@ static bool env_pair(const struct at *at, const yaml_node_t *value, void *user)
     return true;
 }
 
-static bool trial_key(const struct at *at, const yaml_node_t *value, void *user)
+static bool trial_key(const struct settings_at *at, const settings_value *value, void *user)
 {
-    struct sweep_file *f = at->f;
+    struct sweep_file *f = file_of(at);
     (void)user;
     if (strcmp(at->name, "command") == 0)
         return list(at, value, &f->command.argv);
@@ -311,26 +254,26 @@ static bool trial_key(const struct at *at, const yaml_node_t *value, void *user)
     if (strcmp(at->name, "function") == 0)
         return scalar(at, value, &f->function);
     if (strcmp(at->name, "env") != 0)
-        return fail(at, "unknown key; trial has command, env, metrics, or code, function");
+        return settings_fail(at, "unknown key; trial has command, env, metrics, or code, function");
     const char **env = keep(at, (FILE_LIST_MAX + 1) * sizeof *env);
     f->command.env = env;
-    return env && mapping(at, value, "trial.env", env_pair, env);
+    return env && settings_walk(at, value, "trial.env", env_pair, env);
 }
 
 /* A resource of the user's own. */
-static bool resource(const struct at *at, const yaml_node_t *value, void *user)
+static bool resource(const struct settings_at *at, const settings_value *value, void *user)
 {
-    struct sweep_file *f = at->f;
+    struct sweep_file *f = file_of(at);
     const char        *text;
     manta_resource    *r = &f->resources[f->opts.resource_count];
     char              *name = keep(at, strlen(at->name) + 1);
     (void)user;
     if (f->opts.resource_count == FILE_RESOURCES_MAX)
-        return fail(at, "more than %d resources", FILE_RESOURCES_MAX);
-    if (!name || !scalar(at, value, &text) || !number(at, text, &r->amount))
+        return settings_fail(at, "more than %d resources", FILE_RESOURCES_MAX);
+    if (!name || !scalar(at, value, &text) || !settings_number(at, text, &r->amount))
         return false;
     if (r->amount <= 0)
-        return fail(at, "must be above 0");
+        return settings_fail(at, "must be above 0");
     memcpy(name, at->name, strlen(at->name));
     r->name = name;
     f->opts.resources = f->resources;
@@ -338,35 +281,35 @@ static bool resource(const struct at *at, const yaml_node_t *value, void *user)
     return true;
 }
 
-static bool top_key(const struct at *at, const yaml_node_t *value, void *user)
+static bool top_key(const struct settings_at *at, const settings_value *value, void *user)
 {
     (void)user;
     if (strcmp(at->name, "space") == 0)
-        return mapping(at, value, "space", param, NULL);
+        return settings_walk(at, value, "space", param, NULL);
     if (strcmp(at->name, "trial") == 0)
-        return mapping(at, value, "trial", trial_key, NULL);
+        return settings_walk(at, value, "trial", trial_key, NULL);
     if (strcmp(at->name, "resources") == 0)
-        return mapping(at, value, "resources", resource, NULL);
+        return settings_walk(at, value, "resources", resource, NULL);
     for (int k = 0; k < KEYS; k++)
         if (strcmp(keys[k].name, at->name) == 0)
             return key_set(at, &keys[k], value);
-    char known[FILE_ERROR_SIZE / 2] = "";
+    char known[SETTINGS_ERROR_SIZE / 2] = "";
     for (int k = 0; k < KEYS; k++)
         snprintf(known + strlen(known), sizeof known - strlen(known), " %s", keys[k].name);
-    return fail(at, "unknown key; a sweep has trial space resources%s", known);
+    return settings_fail(at, "unknown key; a sweep has trial space resources%s", known);
 }
 
-static bool document(struct sweep_file *f, yaml_document_t *doc)
+static bool document(const struct settings_at *at, const settings_value *root, void *user)
 {
-    const yaml_node_t *root = yaml_document_get_root_node(doc);
-    struct at          at = {f, doc, "", "sweep", root ? (int)root->start_mark.line + 1 : 1};
+    struct sweep_file *f = file_of(at);
+    struct settings_at trial = {at->settings, "", "trial", at->line};
+    (void)user;
     if (!root)
-        return fail(&at, "the file is empty");
-    if (!mapping(&at, root, "", top_key, NULL))
+        return settings_fail(at, "the file is empty");
+    if (!settings_walk(at, root, "", top_key, NULL))
         return false;
-    at.name = "trial";
     if (!f->command.argv == !f->function)
-        return fail(&at, "names either a command or a function (with code)");
+        return settings_fail(&trial, "names either a command or a function (with code)");
     f->opts.space = f->params;
     f->opts.command = f->command.argv ? &f->command : NULL;
     return true;
@@ -374,27 +317,7 @@ static bool document(struct sweep_file *f, yaml_document_t *doc)
 
 bool sweep_file_read(struct sweep_file *f, const char *path)
 {
-    yaml_parser_t   parser;
-    yaml_document_t doc;
-    FILE           *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    f->file = path;
-    if (!file || !yaml_parser_initialize(&parser)) {
-        snprintf(f->error, sizeof f->error, "%.300s: %s", path, strerror(errno));
-        return false;
-    }
-    yaml_parser_set_input_file(&parser, file);
-    bool ok = yaml_parser_load(&parser, &doc);
-    if (ok) {
-        ok = document(f, &doc);
-        yaml_document_delete(&doc);
-    } else {
-        snprintf(f->error, sizeof f->error, "%.300s:%d: %s", path, (int)parser.problem_mark.line + 1,
-                 parser.problem ? parser.problem : "can't be read");
-    }
-    yaml_parser_delete(&parser);
-    if (file != stdin)
-        fclose(file);
-    return ok;
+    return settings_read(&f->settings, path, "sweep", document, NULL);
 }
 
 void sweep_file_fini(struct sweep_file *f)

@@ -21,26 +21,27 @@
 #ifndef CLI_SWEEP_FILE_H
 #define CLI_SWEEP_FILE_H
 
+#include "clients/cli/settings/settings.h"
+
 #include <manta_sweep.h>
 
 #include <stdio.h>
 
-enum { FILE_STRINGS_MAX = 4096, FILE_PARAMS_MAX = 128, FILE_LIST_MAX = 256, FILE_RESOURCES_MAX = 16, FILE_ERROR_SIZE = 512 };
+enum { FILE_STRINGS_MAX = 4096, FILE_PARAMS_MAX = 128, FILE_LIST_MAX = 256, FILE_RESOURCES_MAX = 16 };
 
 struct sweep_file {
     manta_sweep_opts    opts; /* what it points to is the file's */
     manta_sweep_command command;
     const char         *function, *code;
-    const char         *file;
     manta_sweep_axis    params[FILE_PARAMS_MAX + 1];
     int                 count;
     manta_resource      resources[FILE_RESOURCES_MAX];
     void               *strings[FILE_STRINGS_MAX];
     int                 strings_count;
-    char                error[FILE_ERROR_SIZE];
+    struct settings     settings;
 };
 
-/* Reads a file ("-": standard input). False: f->error says what is wrong, and where. End with sweep_file_fini in any case. */
+/* Reads a file ("-": standard input). False: f->settings.error says what is wrong, and where. End with sweep_file_fini in any case. */
 bool sweep_file_read(struct sweep_file *f, const char *path);
 void sweep_file_fini(struct sweep_file *f);
 

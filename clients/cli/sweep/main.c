@@ -101,7 +101,7 @@ static void file_keep(const struct words *w, const struct sweep_file *f)
     size_t n;
     folder_of(w, f->opts.storage, f->opts.name ? f->opts.name : "sweep", folder);
     snprintf(path, sizeof path, "%s/sweep.yaml", folder);
-    FILE *from = fopen(f->file, "re"), *to = from ? fopen(path, "wxe") : NULL;
+    FILE *from = fopen(f->settings.file, "re"), *to = from ? fopen(path, "wxe") : NULL;
     while (to && (n = fread(bytes, 1, sizeof bytes, from)) > 0)
         fwrite(bytes, 1, n, to);
     if (to)
@@ -375,7 +375,7 @@ static int prepare(struct words *w, struct sweep_file *f, int argc, char **argv)
     }
     if (sweep_file_read(f, file))
         return -1;
-    fprintf(stderr, "manta sweep: %s\n", f->error);
+    fprintf(stderr, "manta sweep: %s\n", f->settings.error);
     return 2;
 }
 

@@ -6,12 +6,9 @@
  */
 #include "clients/cli/train/job.h"
 
-#include <yaml.h>
+#include "core/base/status.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,40 +124,20 @@ void job_keys_print(FILE *to)
         fprintf(to, "%-26s %-21s %s\n", operator_keys[k].name, operator_keys[k].of, operator_keys[k].text);
 }
 
-/* A value, and where it stands. */
-struct place {
-    const char *section, *name;
-    int         line; /* 0: the command line */
-};
-
-/* ---- errors ---- */
-
-static bool fail(struct job *job, const struct place *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static bool fail(struct job *job, const struct place *at, const char *format, ...)
+static struct job *job_of(const struct settings_at *at)
 {
-    int     n;
-    va_list args;
-    if (at->line)
-        n = snprintf(job->error, sizeof job->error, "%s:%d: ", job->file, at->line);
-    else
-        n = snprintf(job->error, sizeof job->error, "--set ");
-    n += snprintf(job->error + n, sizeof job->error - (size_t)n, "%.60s%s%.60s: ", at->section, at->section[0] ? "." : "",
-                  at->name);
-    va_start(args, format);
-    vsnprintf(job->error + n, sizeof job->error - (size_t)n, format, args);
-    va_end(args);
-    return false;
+    return mt_container_of(at->settings, struct job, settings);
 }
 
-static bool unknown_key(struct job *job, const struct place *at)
+static bool unknown_key(const struct settings_at *at)
 {
-    char known[JOB_ERROR_SIZE / 2] = "";
+    char known[SETTINGS_ERROR_SIZE / 2] = "";
     for (int k = 0; k < KEYS; k++)
         if (strcmp(keys[k].section, at->section) == 0)
             snprintf(known + strlen(known), sizeof known - strlen(known), " %s", keys[k].name);
     if (at->section[0] && known[0])
-        return fail(job, at, "unknown key; %s has%s", at->section, known);
-    return fail(job, at, "unknown; a job has model, data, run, scaling, failure, checkpoint, optimizer, log, seed");
+        return settings_fail(at, "unknown key; %s has%s", at->section, known);
+    return settings_fail(at, "unknown; a job has model, data, run, scaling, failure, checkpoint, optimizer, log, seed");
 }
 
 /* ---- values ---- */
@@ -172,62 +149,58 @@ static char *keep(struct job *job, const char *text)
     return job->strings[job->strings_count++] = strdup(text);
 }
 
-static bool integer_set(struct job *job, const struct place *at, const struct key *key, const char *text)
+static bool integer_set(const struct settings_at *at, const struct key *key, const char *text)
 {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || *end || errno || (key->type == INT && value != (int)value))
-        return fail(job, at, "\"%.60s\" is not a whole number", text);
+    int64_t value;
+    if (!settings_whole(at, text, &value))
+        return false;
+    if (key->type == INT && value != (int)value)
+        return settings_fail(at, "\"%.60s\" is not a whole number", text);
     if (value < key->min)
-        return fail(job, at, "%lld: must be at least %lld", value, (long long)key->min);
+        return settings_fail(at, "%lld: must be at least %lld", (long long)value, (long long)key->min);
     if (key->type == INT)
-        *(int *)((char *)job + key->offset) = (int)value;
+        *(int *)((char *)job_of(at) + key->offset) = (int)value;
     else
-        *(int64_t *)((char *)job + key->offset) = value;
+        *(int64_t *)((char *)job_of(at) + key->offset) = value;
     return true;
 }
 
-static bool real_set(struct job *job, const struct place *at, const struct key *key, const char *text)
+static bool real_set(const struct settings_at *at, const struct key *key, const char *text)
 {
-    char  *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !isfinite(value))
-        return fail(job, at, "\"%.60s\" is not a number", text);
+    double value;
+    if (!settings_number(at, text, &value))
+        return false;
     if (value < (double)key->min)
-        return fail(job, at, "%g: must be at least %lld", value, (long long)key->min);
-    *(double *)((char *)job + key->offset) = value;
+        return settings_fail(at, "%g: must be at least %lld", value, (long long)key->min);
+    *(double *)((char *)job_of(at) + key->offset) = value;
     return true;
 }
 
-static bool word_set(struct job *job, const struct place *at, const struct key *key, const char *text)
+static bool word_set(const struct settings_at *at, const struct key *key, const char *text)
 {
     size_t size = strlen(text);
     int    index = 0;
     for (const char *word = key->words; *word; word = strchr(word, ' ') + 1, index++)
         if (strncmp(word, text, size) == 0 && word[size] == ' ') {
-            *(int *)((char *)job + key->offset) = index;
+            *(int *)((char *)job_of(at) + key->offset) = index;
             return true;
         }
-    return fail(job, at, "\"%.60s\" is none of: %s", text, key->words);
+    return settings_fail(at, "\"%.60s\" is none of: %s", text, key->words);
 }
 
-static bool bool_set(struct job *job, const struct place *at, const struct key *key, const char *text)
+static bool bool_set(const struct settings_at *at, const struct key *key, const char *text)
 {
-    bool is_true = strcmp(text, "true") == 0;
-    if (!is_true && strcmp(text, "false") != 0)
-        return fail(job, at, "\"%.60s\" is neither true nor false", text);
-    *(bool *)((char *)job + key->offset) = is_true;
-    return true;
+    return settings_bool(at, text, (bool *)((char *)job_of(at) + key->offset));
 }
 
-static bool text_set(struct job *job, const struct place *at, const struct key *key, const char *text)
+static bool text_set(const struct settings_at *at, const struct key *key, const char *text)
 {
+    struct job *job = job_of(at);
     if (!text[0])
-        return fail(job, at, "is empty");
+        return settings_fail(at, "is empty");
     const char *kept = keep(job, text);
     if (!kept)
-        return fail(job, at, "too many values");
+        return settings_fail(at, "too many values");
     *(const char **)((char *)job + key->offset) = kept;
     if (key->offset == offsetof(struct job, name))
         job->name_line = at->line;
@@ -235,8 +208,9 @@ static bool text_set(struct job *job, const struct place *at, const struct key *
 }
 
 /* What only the operator knows: it says so where it does not. */
-static bool config_set(struct job *job, const struct place *at, const char *text)
+static bool config_set(const struct settings_at *at, const char *text)
 {
+    struct job *job = job_of(at);
     bool        is_path = strcmp(at->section, "data") == 0 && strcmp(at->name, "path") == 0;
     const char *name = is_path ? "data" : at->name;
     size_t      size = strlen(name);
@@ -244,12 +218,12 @@ static bool config_set(struct job *job, const struct place *at, const char *text
     while (i < job->count && (strncmp(job->config[i].pair, name, size) != 0 || job->config[i].pair[size] != '='))
         i++;
     if (i < job->count && at->line)
-        return fail(job, at, "stands there twice");
+        return settings_fail(at, "stands there twice");
     if (i == JOB_CONFIG_MAX)
-        return fail(job, at, "too many values");
+        return settings_fail(at, "too many values");
     char *pair = malloc(size + strlen(text) + 2);
     if (!pair)
-        return fail(job, at, "no memory");
+        return settings_fail(at, "no memory");
     memcpy(pair, name, size);
     pair[size] = '=';
     memcpy(pair + size + 1, text, strlen(text) + 1);
@@ -264,75 +238,53 @@ static bool config_set(struct job *job, const struct place *at, const char *text
     return true;
 }
 
-static bool value_set(struct job *job, const struct place *at, const char *text)
+static bool value_set(const struct settings_at *at, const char *text)
 {
-    static bool (*const setters[])(struct job *, const struct place *, const struct key *, const char *) = {
+    struct job *job = job_of(at);
+    static bool (*const setters[])(const struct settings_at *, const struct key *, const char *) = {
         [INT] = integer_set, [INT64] = integer_set, [REAL] = real_set, [BOOL] = bool_set, [TEXT] = text_set, [WORD] = word_set};
     for (int k = 0; k < KEYS; k++) {
         if (strcmp(keys[k].section, at->section) != 0 || strcmp(keys[k].name, at->name) != 0)
             continue;
         if (job->seen[k] && at->line)
-            return fail(job, at, "stands there twice");
+            return settings_fail(at, "stands there twice");
         job->seen[k] = at->line ? at->line : -1;
-        return setters[keys[k].type](job, at, &keys[k], text);
+        return setters[keys[k].type](at, &keys[k], text);
     }
     bool is_config = strcmp(at->section, "model") == 0 || (strcmp(at->section, "data") == 0);
-    return is_config ? config_set(job, at, text) : unknown_key(job, at);
+    return is_config ? config_set(at, text) : unknown_key(at);
 }
 
 /* ---- the file ---- */
 
-static int line_of(const yaml_node_t *node)
+/* A plain value as it stands there, or a list of plain values with commas between them. */
+static bool text_of(const struct settings_at *at, const settings_value *value, char out[JOB_VALUE_SIZE])
 {
-    return (int)node->start_mark.line + 1;
-}
-
-/* A scalar as it stands there, or a list of scalars with commas between them. */
-static bool text_of(struct job *job, const struct place *at, yaml_document_t *doc, const yaml_node_t *node,
-                    char out[JOB_VALUE_SIZE])
-{
-    int n = 0;
+    int         n = 0;
+    const char *text = settings_text(value);
+    bool        is_list = !text && settings_is_list(value) && strcmp(at->section, "model") == 0;
+    if (!text && !is_list)
+        return settings_fail(at, "must be a plain value");
     out[0] = 0;
-    if (node->type == YAML_SCALAR_NODE) {
-        n = snprintf(out, JOB_VALUE_SIZE, "%s", (const char *)node->data.scalar.value);
-    } else if (node->type == YAML_SEQUENCE_NODE && strcmp(at->section, "model") == 0) {
-        for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++) {
-            const yaml_node_t *element = yaml_document_get_node(doc, *item);
-            if (element->type != YAML_SCALAR_NODE)
-                return fail(job, at, "must be a list of plain values");
-            n += snprintf(out + n, JOB_VALUE_SIZE - (size_t)n, "%s%s", n ? "," : "", (const char *)element->data.scalar.value);
-            if (n >= JOB_VALUE_SIZE)
-                break;
-        }
-    } else {
-        return fail(job, at, "must be a plain value");
+    if (text)
+        n = snprintf(out, JOB_VALUE_SIZE, "%s", text);
+    for (size_t i = 0; is_list && i < settings_count(value) && n < JOB_VALUE_SIZE; i++) {
+        text = settings_text(settings_item(at, value, i));
+        if (!text)
+            return settings_fail(at, "must be a list of plain values");
+        n += snprintf(out + n, JOB_VALUE_SIZE - (size_t)n, "%s%s", n ? "," : "", text);
     }
-    return n < JOB_VALUE_SIZE ? true : fail(job, at, "is too long");
+    return n < JOB_VALUE_SIZE ? true : settings_fail(at, "is too long");
 }
 
-typedef bool pair_fn(struct job *job, yaml_document_t *doc, const struct place *at, const yaml_node_t *value);
-
-static bool mapping_read(struct job *job, yaml_document_t *doc, const yaml_node_t *node, const char *section, pair_fn *fn)
-{
-    for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *key = yaml_document_get_node(doc, pair->key), *value = yaml_document_get_node(doc, pair->value);
-        struct place       at = {section, "", line_of(key)};
-        if (key->type != YAML_SCALAR_NODE)
-            return fail(job, &at, "a key must be a word");
-        at.name = (const char *)key->data.scalar.value;
-        if (!fn(job, doc, &at, value))
-            return false;
-    }
-    return true;
-}
-
-static bool value_read(struct job *job, yaml_document_t *doc, const struct place *at, const yaml_node_t *value)
+static bool value_read(const struct settings_at *at, const settings_value *value, void *user)
 {
     char text[JOB_VALUE_SIZE];
-    return text_of(job, at, doc, value, text) && value_set(job, at, text);
+    (void)user;
+    return text_of(at, value, text) && value_set(at, text);
 }
 
-static bool section_read(struct job *job, yaml_document_t *doc, const struct place *at, const yaml_node_t *value)
+static bool section_read(const struct settings_at *at, const settings_value *value, void *user)
 {
     bool is_section = strcmp(at->name, "data") == 0, is_key = false;
     for (int k = 0; k < KEYS; k++) {
@@ -340,50 +292,25 @@ static bool section_read(struct job *job, yaml_document_t *doc, const struct pla
         is_key = is_key || (!keys[k].section[0] && strcmp(keys[k].name, at->name) == 0);
     }
     if (!is_section)
-        return is_key ? value_read(job, doc, at, value) : unknown_key(job, at);
-    if (value->type != YAML_MAPPING_NODE)
-        return fail(job, at, "must have keys of its own");
-    return mapping_read(job, doc, value, at->name, value_read);
+        return is_key ? value_read(at, value, user) : unknown_key(at);
+    return settings_walk(at, value, at->name, value_read, user);
 }
 
-static bool document_read(struct job *job, yaml_document_t *doc)
+static bool document_read(const struct settings_at *at, const settings_value *root, void *user)
 {
-    const yaml_node_t *root = yaml_document_get_root_node(doc);
-    struct place       at = {"", "job", root ? line_of(root) : 1};
-    if (!root || root->type != YAML_MAPPING_NODE)
-        return fail(job, &at, "the file has no sections");
-    if (!mapping_read(job, doc, root, "", section_read))
+    if (!settings_is_mapping(root))
+        return settings_fail(at, "the file has no sections");
+    if (!settings_walk(at, root, "", section_read, user))
         return false;
-    return job->name ? true : fail(job, &(struct place){"model", "name", line_of(root)}, "is missing: which operator to train");
+    struct settings_at name = {at->settings, "model", "name", at->line};
+    return job_of(at)->name ? true : settings_fail(&name, "is missing: which operator to train");
 }
 
 bool job_read(struct job *job, const char *file)
 {
-    yaml_parser_t   parser;
-    yaml_document_t doc;
-    bool            ok;
-    FILE           *f = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
-
-    job->file = file;
     job->opts.config = job->pairs;
     job->opts.config_strict = true;
-    if (!f || !yaml_parser_initialize(&parser)) {
-        snprintf(job->error, sizeof job->error, "%s: %s", file, strerror(errno));
-        return false;
-    }
-    yaml_parser_set_input_file(&parser, f);
-    ok = yaml_parser_load(&parser, &doc);
-    if (ok) {
-        ok = document_read(job, &doc);
-        yaml_document_delete(&doc);
-    } else {
-        snprintf(job->error, sizeof job->error, "%s:%d: %s", file, (int)parser.problem_mark.line + 1,
-                 parser.problem ? parser.problem : "can't be read");
-    }
-    yaml_parser_delete(&parser);
-    if (f != stdin)
-        fclose(f);
-    return ok;
+    return settings_read(&job->settings, file, "job", document_read, NULL);
 }
 
 bool job_set(struct job *job, const char *assignment)
@@ -391,7 +318,7 @@ bool job_set(struct job *job, const char *assignment)
     char        section[128], *name;
     const char *value = strchr(assignment, '=');
     if (!value || (size_t)(value - assignment) >= sizeof section) {
-        snprintf(job->error, sizeof job->error, "--set \"%.100s\" is not KEY=value", assignment);
+        snprintf(job->settings.error, sizeof job->settings.error, "--set \"%.100s\" is not KEY=value", assignment);
         return false;
     }
     memcpy(section, assignment, (size_t)(value - assignment));
@@ -399,7 +326,7 @@ bool job_set(struct job *job, const char *assignment)
     name = strchr(section, '.');
     if (name)
         *name++ = 0;
-    return value_set(job, &(struct place){name ? section : "", name ? name : section, 0}, value + 1);
+    return value_set(&(struct settings_at){&job->settings, name ? section : "", name ? name : section, 0}, value + 1);
 }
 
 void job_fini(struct job *job)
@@ -416,11 +343,11 @@ static void config_place(const struct job *job, const char *text, char out[JOB_E
 {
     size_t size = strcspn(text, " :");
     if (strncmp(text + size, " is missing", strlen(" is missing")) == 0)
-        snprintf(out, JOB_ERROR_SIZE, "%.400s: data.%.*s: ", job->file, (int)(size < 60 ? size : 60), text);
+        snprintf(out, JOB_ERROR_SIZE, "%.400s: data.%.*s: ", job->settings.file, (int)(size < 60 ? size : 60), text);
     for (int i = 0; i < job->count; i++) {
         const char *pair = job->config[i].pair;
         if (job->config[i].line && strcspn(pair, "=") == size && strncmp(text, pair, size) == 0)
-            snprintf(out, JOB_ERROR_SIZE, "%.400s:%d: %s.%.*s: ", job->file, job->config[i].line, job->config[i].section,
+            snprintf(out, JOB_ERROR_SIZE, "%.400s:%d: %s.%.*s: ", job->settings.file, job->config[i].line, job->config[i].section,
                      (int)(job->config[i].is_path ? strlen("path") : size), job->config[i].is_path ? "path" : pair);
     }
 }
@@ -429,12 +356,12 @@ const char *job_place(const struct job *job, const manta_error *e, char out[JOB_
 {
     out[0] = 0;
     if (strncmp(e->message, "no operator", strlen("no operator")) == 0 && job->name_line)
-        snprintf(out, JOB_ERROR_SIZE, "%s:%d: model.name: ", job->file, job->name_line);
+        snprintf(out, JOB_ERROR_SIZE, "%s:%d: model.name: ", job->settings.file, job->name_line);
     for (int k = 0; k < KEYS; k++) { /* "SECTION.KEY is ..." */
         char   full[64];
         size_t size = (size_t)snprintf(full, sizeof full, "%s.%s", keys[k].section, keys[k].name);
         if (job->seen[k] > 0 && strncmp(e->message, full, size) == 0 && e->message[size] == ' ')
-            snprintf(out, JOB_ERROR_SIZE, "%.400s:%d: %s: ", job->file, job->seen[k], full);
+            snprintf(out, JOB_ERROR_SIZE, "%.400s:%d: %s: ", job->settings.file, job->seen[k], full);
     }
     if (strncmp(e->message, "config ", strlen("config ")) == 0)
         config_place(job, e->message + strlen("config "), out);

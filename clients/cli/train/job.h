@@ -15,6 +15,8 @@
 #ifndef CLI_TRAIN_JOB_H
 #define CLI_TRAIN_JOB_H
 
+#include "clients/cli/settings/settings.h"
+
 #include <manta_sgd.h>
 
 #include <stdbool.h>
@@ -26,7 +28,6 @@ struct job {
     manta_sgd_opts opts;              /* opts.config and all strings are the job's */
     const char    *name;              /* of the operator */
     const char    *csv, *tensorboard; /* NULL: none */
-    const char    *file;
     int            name_line;
     struct {
         char       *pair; /* "NAME=value" */
@@ -34,15 +35,15 @@ struct job {
         bool        is_path; /* the file calls it data.path */
         int         line;    /* 0: from the command line */
     } config[JOB_CONFIG_MAX];
-    const char *pairs[JOB_CONFIG_MAX + 1];
-    int         count;
-    char       *strings[JOB_CONFIG_MAX]; /* that others point to */
-    int         strings_count;
-    int         seen[128]; /* by place in the table: the line where a key was set; 0: nowhere, -1: by the command line */
-    char        error[JOB_ERROR_SIZE];
+    const char     *pairs[JOB_CONFIG_MAX + 1];
+    int             count;
+    char           *strings[JOB_CONFIG_MAX]; /* that others point to */
+    int             strings_count;
+    int             seen[128]; /* by place in the table: the line where a key was set; 0: nowhere, -1: by the command line */
+    struct settings settings;
 };
 
-/* Reads a file ("-": standard input). False: job->error says what is wrong, and where. End with job_fini in any case. */
+/* Reads a file ("-": standard input). False: job->settings.error says what is wrong, and where. End with job_fini in any case. */
 bool job_read(struct job *job, const char *file);
 /* "section.key=value" from a command line; replaces what the file says. */
 bool job_set(struct job *job, const char *assignment);

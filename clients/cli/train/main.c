@@ -161,9 +161,9 @@ static int prepare(struct job *job, int argc, char **argv, struct words *words)
     }
     if (words_read(job, argc, argv, words))
         return 0;
-    if (!job->error[0])
+    if (!job->settings.error[0])
         return usage(stderr, 2);
-    fprintf(stderr, "manta train: %s\n", job->error);
+    fprintf(stderr, "manta train: %s\n", job->settings.error);
     return 2;
 }
 

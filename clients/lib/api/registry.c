@@ -7,6 +7,7 @@
 #include "clients/lib/shell/abi/abi.h"
 #include "clients/lib/shell/lib.h"
 
+#include "core/base/hash.h"
 #include "core/base/reserved.h"
 #include "core/text/near.h"
 
@@ -18,9 +19,7 @@ static manta_entry      *by_hash[BUCKETS]; /* open addressing; what does not fit
 
 uint64_t lib_hash(const char *name)
 {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    while (*name)
-        h = (h ^ (uint8_t)*name++) * 0x100000001b3u;
+    uint64_t h = mt_hash_text(MT_HASH_START, name);
     return h ? h : 1;
 }
 

@@ -7,6 +7,7 @@
  * A line that another worker has printed in the last five seconds is counted instead of shown, digits apart; what one
  * worker prints twice is shown twice.
  */
+#include "core/base/hash.h"
 #include "clients/lib/shell/lib.h"
 #include "core/wire/output.h"
 
@@ -63,10 +64,10 @@ static void repeat_end(struct lib_repeat *r)
 
 static uint64_t hash_of(const char *line, size_t size)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = MT_HASH_START;
     for (size_t i = 0; i < size; i++)
         if (line[i] < '0' || line[i] > '9')
-            hash = (hash ^ (uint8_t)line[i]) * 0x100000001b3u;
+            hash = mt_hash_mix(hash, (uint8_t)line[i]);
     return hash | 1;
 }
 

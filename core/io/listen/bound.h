@@ -11,7 +11,7 @@
 #ifndef MT_IO_BOUND_H
 #define MT_IO_BOUND_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
 #include "core/base/status.h"
 
 #include <netinet/in.h>

@@ -15,7 +15,7 @@
 #ifndef MT_IO_TLS_H
 #define MT_IO_TLS_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>

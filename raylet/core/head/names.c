@@ -10,6 +10,8 @@
  */
 #include "raylet/core/head/head.h"
 
+#include "core/base/hash.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,14 +21,9 @@ enum { NAMES_MAX = 4096 };
 /* Two texts make one key; the texts are compared as well, so a collision is EEXIST at worst, never a wrong answer. */
 static mt_id name_key(const struct ctl_name *n)
 {
-    uint64_t h[2] = {14695981039346656037u, 0x9ae16a3b2f90404fu};
-    for (int i = 0; i < 2; i++) {
-        for (const char *s = n->space; *s; s++)
-            h[i] = (h[i] ^ (uint8_t)*s) * 1099511628211u;
-        h[i] = (h[i] ^ 0x100) * 1099511628211u;
-        for (const char *s = n->name; *s; s++)
-            h[i] = (h[i] ^ (uint8_t)*s) * 1099511628211u;
-    }
+    uint64_t h[2] = {MT_HASH_START, 0x9ae16a3b2f90404fu};
+    for (int i = 0; i < 2; i++)
+        h[i] = mt_hash_text(mt_hash_mix(mt_hash_text(h[i], n->space), 0x100), n->name);
     return (mt_id){h[0] | 1, h[1]};
 }
 

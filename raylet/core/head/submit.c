@@ -13,6 +13,8 @@
 
 #include "core/base/machine.h"
 
+#include "core/base/hash.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,11 +36,9 @@ static void submitted_set_state(struct rlt_submitted *job, enum rlt_submitted_st
 
 static mt_id id_key(const char *id)
 {
-    uint64_t a = 14695981039346656037u, b = 0x9ae16a3b2f90404fu;
-    for (; *id; id++) {
-        a = (a ^ (uint8_t)*id) * 1099511628211u;
+    uint64_t a = mt_hash_text(MT_HASH_START, id), b = 0x9ae16a3b2f90404fu;
+    for (; *id; id++)
         b = (b ^ (uint8_t)*id) * 0x9e3779b97f4a7c15u;
-    }
     return (mt_id){a | 1, b};
 }
 

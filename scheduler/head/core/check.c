@@ -2,6 +2,7 @@
  *
  * check.c - what must always hold in the head's tables, and a hash of them: for the simulation and tests.
  */
+#include "core/base/hash.h"
 #include "scheduler/head/core/core.h"
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/blobs.h"
@@ -9,22 +10,14 @@
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
 
-static uint64_t mix(uint64_t hash, const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
-}
-
 static uint64_t mix_number(uint64_t hash, uint64_t number)
 {
-    return mix(hash, &number, sizeof number);
+    return mt_hash_bytes(hash, &number, sizeof number);
 }
 
 static uint64_t mix_text(uint64_t hash, const char *text)
 {
-    return mix(hash, text, strlen(text) + 1);
+    return mt_hash_bytes(hash, text, strlen(text) + 1);
 }
 
 static uint64_t hash_node(uint64_t hash, const struct node *n)
@@ -44,7 +37,7 @@ static uint64_t hash_node(uint64_t hash, const struct node *n)
 
 uint64_t head_hash(const struct head *h)
 {
-    uint64_t hash = mix_number(0xcbf29ce484222325u, h->epoch);
+    uint64_t hash = mix_number(MT_HASH_START, h->epoch);
     MT_MAP_EACH(&h->nodes, entry)
         hash = hash_node(hash, entry->value.ptr);
     for (const struct head_index_node *at = h->names.first; at; at = at->next) {

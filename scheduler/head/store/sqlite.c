@@ -8,6 +8,7 @@
  * Owns:    the database, and by an exclusive lock the state folder: a second head is refused as long as this one lives.
  * Always:  a commit is on the disk before `apply` returns success; after any failure nothing is applied any more.
  */
+#include "core/base/hash.h"
 #include "core/base/plant.h"
 #include "core/db/db.h"
 #include "core/io/private.h"
@@ -66,13 +67,8 @@ static mt_status told(struct sqlite_store *s, mt_status st)
 
 static uint64_t sum_of(int table, const void *key, size_t key_size, const void *value, size_t value_size)
 {
-    uint64_t sum = 0xcbf29ce484222325u ^ (uint64_t)table;
-    for (size_t i = 0; i < key_size; i++)
-        sum = (sum ^ ((const uint8_t *)key)[i]) * 0x100000001b3u;
-    sum = (sum ^ key_size) * 0x100000001b3u;
-    for (size_t i = 0; i < value_size; i++)
-        sum = (sum ^ ((const uint8_t *)value)[i]) * 0x100000001b3u;
-    return sum;
+    uint64_t sum = mt_hash_bytes(MT_HASH_START ^ (uint64_t)table, key, key_size);
+    return mt_hash_bytes(mt_hash_mix(sum, key_size), value, value_size);
 }
 
 /* ---- opening ---- */

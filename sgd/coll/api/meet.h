@@ -9,7 +9,8 @@
 #ifndef SGD_COLL_MEET_H
 #define SGD_COLL_MEET_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
+#include "core/base/limits/train.h"
 #include "sgd/coll/api/id.h"
 
 #define COLL_MEET_TYPE "manta_coll_meet"

@@ -7,8 +7,9 @@
  */
 #include "sgd/coll/gpu/nccl.h"
 
+#include "core/base/hash.h"
 #include "core/base/clock.h"
-#include "core/base/limits.h"
+#include "core/base/limits/train.h"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -209,20 +210,13 @@ static mt_status plugin_wait(struct sgd_nccl *n, void *stream)
 
 /* ---- joining ---- */
 
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    for (; text && *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return hash;
-}
-
 static mt_status plugin_identify(int device, uint64_t *out_which, char text[SGD_NCCL_TEXT])
 {
     char        place[32];
     cudaError_t e = cudaDeviceGetPCIBusId(place, sizeof place, device);
     if (e != cudaSuccess)
         return device_failed(text, "find the GPU's place", e);
-    *out_which = hash_text(hash_text(0xcbf29ce484222325u, place), getenv("NCCL_HOSTID"));
+    *out_which = mt_hash_text(mt_hash_text(MT_HASH_START, place), getenv("NCCL_HOSTID"));
     return mt_ok();
 }
 

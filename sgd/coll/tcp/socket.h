@@ -12,7 +12,8 @@
 #ifndef SGD_COLL_SOCKET_H
 #define SGD_COLL_SOCKET_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
+#include "core/base/limits/train.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #include "sweep/look/page/page.h"
 
 #include "core/text/json.h"
-#include "core/base/limits.h"
+#include "core/base/limits/sweep.h"
 #include "sweep/look/export.h"
 #include "sweep/look/page/chosen.h"
 

@@ -5,7 +5,7 @@
  */
 #include "sweep/sample/gp/loops.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/sweep.h"
 #include "sweep/math/lanes.h"
 
 #include <math.h>

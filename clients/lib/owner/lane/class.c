@@ -11,6 +11,8 @@
  */
 #include "clients/lib/owner/lane/lane.h"
 
+#include "core/base/hash.h"
+
 enum {
     WORK_PER_LEASE_NS = 200 * 1000, /* queued work that justifies one more lease: a few round trips of a wake-up */
     STUCK_NS = 1000 * 1000,         /* a lane without completion for so long runs long tasks */
@@ -28,11 +30,9 @@ static mt_id class_key(const struct own_class_spec *spec, mt_id actor)
         return actor;
     h ^= spec->env + spec->flags;
     h = (h ^ spec->pg.process ^ spec->pg.counter_index) * 0x9e3779b97f4a7c15u + spec->bundle;
-    for (const char *c = spec->labels; c && *c; c++)
-        h = (h ^ (uint8_t)*c) * 0x100000001b3u;
+    h = mt_hash_text(h, spec->labels);
     for (uint32_t i = 0; i < spec->resource_count; i++) {
-        for (const char *c = spec->resources[i].name; *c; c++)
-            h = (h ^ (uint8_t)*c) * 0x100000001b3u;
+        h = mt_hash_text(h, spec->resources[i].name);
         h = (h ^ (uint64_t)spec->resources[i].milli) * 0x9e3779b97f4a7c15u;
     }
     return (mt_id){1, h};

@@ -3,6 +3,7 @@
  * check.c - what must always hold for placement groups, and their part of the hash: for the simulation and tests.
  */
 
+#include "core/base/hash.h"
 #include "scheduler/head/core/groups/internal.h"
 #include "scheduler/head/core/nodes/nodes.h"
 
@@ -10,9 +11,9 @@ uint64_t head_groups_hash(const struct head *h, uint64_t hash)
 {
     for (const struct head_index_node *at = h->groups.first; at; at = at->next) {
         const struct group *g = mt_container_of(at, struct group, at);
-        hash = (hash ^ g->id.counter_index ^ g->version) * 0x100000001b3u;
+        hash = mt_hash_mix(hash, g->id.counter_index ^ g->version);
         for (uint32_t i = 0; i < g->bundle_count; i++)
-            hash = (hash ^ ((uint64_t)g->bundles[i].state << 32 | g->bundles[i].node)) * 0x100000001b3u;
+            hash = mt_hash_mix(hash, (uint64_t)g->bundles[i].state << 32 | g->bundles[i].node);
     }
     return hash;
 }

@@ -6,6 +6,8 @@
  */
 #include "scheduler/head/core/kit/index.h"
 
+#include "core/base/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +15,8 @@ enum { SLOTS_MIN = 64 };
 
 static uint64_t hash_of(const char *key)
 {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a, then mixed: short keys differ in their last bytes only */
-    for (const unsigned char *c = (const unsigned char *)key; *c; c++)
-        h = (h ^ *c) * 0x100000001b3u;
-    h ^= h >> 32;
+    uint64_t h = mt_hash_text(MT_HASH_START, key);
+    h ^= h >> 32; /* short keys differ in their last bytes only */
     return h * 0x9e3779b97f4a7c15u;
 }
 

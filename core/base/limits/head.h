@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * head.h - limits of what the head decides, and what it keeps. See ../limits.h.
+ */
+#ifndef MT_LIMITS_HEAD_H
+#define MT_LIMITS_HEAD_H
+
+enum {
+    MT_HEAD_PAUSE_MS = 1000,       /* a longer gap between two steps is the head's own pause: not the nodes' silence */
+    MT_HEAD_TICK_MS = 250,         /* it is stepped at least so often */
+    MT_HEAD_VIEW_MS = 20,          /* membership changes reach the nodes after at most so long */
+    MT_HEAD_VIEW_FREE_MS = 1000,   /* changes of free resources, for up to 100 nodes; grows with the cluster */
+    MT_HEAD_GRACE_MS = 2000,       /* after a start nothing is called unschedulable: nodes are still registering */
+    MT_HEAD_PROMISE_MS = 100,      /* a promise stands until the node's first report after this age ... */
+    MT_HEAD_PROMISE_MS_MAX = 1500, /* ... and at most so long */
+    MT_HEAD_REPLACE_MS = 250,      /* a want that still stands so long after its Place is answered again */
+    MT_HEAD_PRESS_MS = 100,        /* a class that holds nothing has waited so long: a busy node is asked to make room */
+    MT_HEAD_PLACE_MAX = 256,       /* leases answered by one Place */
+    MT_HEAD_VOID_MAX = 256,        /* given up leases of strict actors on one node; the oldest go first */
+    MT_HEAD_STRICT_MAX = 4096,     /* strict actors in one report */
+    MT_HEAD_WANTS_MAX = 1024,      /* of one node */
+    MT_HEAD_KINDS_MAX = 4096,      /* names of resources in one cluster */
+    MT_HEAD_NODES_DEAD_MAX = 256,  /* that are still listed; the oldest go first */
+    MT_HEAD_NAMES_MAX = 100000,
+    MT_HEAD_OUTCOMES_MAX = 16384,    /* remembered outcomes of name requests */
+    MT_HEAD_GONE_MAX = 16384,        /* remembered processes that have ended */
+    MT_HEAD_JOBS_ACTIVE_MAX = 10000, /* that have not ended */
+    MT_HEAD_JOBS_ENDED_MAX = 2000,   /* that are still listed, with their logs; the oldest go first */
+    MT_HEAD_JOB_ARGS_MAX = 4096,
+    MT_HEAD_JOB_FILES_MAX = 4096,
+    MT_HEAD_JOB_RETRY_MS = 500,                    /* before a failed or refused driver is started again */
+    MT_HEAD_JOB_LOG_BYTES_MAX = 256 * 1024 * 1024, /* what comes after is dropped, and the log says so */
+    MT_HEAD_WAITS_MAX = 4096,                      /* parked WaitJob calls */
+    MT_HEAD_WAIT_MS_MAX = 60 * 1000,               /* a longer one is answered after this */
+    MT_HEAD_LIST_BYTES_MAX = 3 * 1024 * 1024,      /* of a list of jobs; the newest first */
+    MT_HEAD_BLOBS_MAX = 100000,
+    MT_HEAD_JOB_METADATA_BYTES = 1024,     /* of a job, a byte for the end of each entry included */
+    MT_HEAD_BLOB_KEEP_MS = 60 * 60 * 1000, /* an unneeded one is kept so long after its last use */
+    MT_HEAD_BLOB_SWEEP_MS = 10 * 1000,
+    MT_HEAD_BLOB_SWEEP_MAX = 256,            /* dropped at a time */
+    MT_HEAD_COMMITS_MAX = 16,                /* on the store's thread */
+    MT_HEAD_RESERVE_BYTES = 8 * 1024 * 1024, /* of disk, set aside for changes of what the head has taken in ... */
+    MT_HEAD_RESERVE_SHARE = 8,               /* ... at most this part of the disk */
+    MT_HEAD_RESERVE_COPIES = 4,              /* there must be room for so many of what is new: its changes, in log and database */
+    MT_HEAD_LOG_SPARE_BYTES = 64 * 1024 * 1024, /* jobs' output leaves so much of a disk free ... */
+    MT_HEAD_LOG_SPARE_SHARE = 8,                /* ... at most this part of it */
+    MT_HEAD_ROOM_MS = 1000,                     /* between two looks at the room on the disk */
+    MT_HEAD_FULL_MS = 200,                      /* the same, and between two tries to store, while it is full */
+    MT_HEAD_FILE_JOBS_MAX = 65536,              /* on the files' thread */
+    MT_HEAD_PIECE_BYTES = 128 * 1024,           /* of a log or a blob: read and sent at a time */
+    MT_HEAD_LOG_AHEAD_BYTES = 16 * 1024 * 1024, /* of log on the way to the disk: then raylets are not read from */
+    MT_HEAD_UPLOADS_MAX = 64,                   /* at a time */
+    MT_HEAD_UPLOAD_MS = 60 * 1000,              /* a client that sends nothing for so long is cut off */
+    MT_HEAD_FEEDS_MAX = 1024,                   /* followers and downloads at a time */
+
+    MT_HEAD_QUERIES_MAX = 1024,     /* that wait for their nodes' answers */
+    MT_HEAD_QUERY_MS = 10 * 1000,   /* ... at most so long */
+    MT_HEAD_GROUPS_MAX = 4096,      /* placement groups in one cluster */
+    MT_HEAD_GROUP_WAITS_MAX = 1024, /* parked requests that wait for one of them */
+    MT_HEAD_GROUP_AGAIN_MS = 50,    /* a group that found no room, or was refused, is tried again after this */
+    MT_HEAD_GROUP_RESEND_MS = 1000, /* an order about bundles that was not answered is said again */
+    MT_HEAD_GROUPS_OVER_MAX = 1024, /* remembered ids of groups that were removed */
+    MT_GROUP_BUNDLES_MAX = 128,     /* of one placement group ... */
+    MT_GROUP_RESOURCES_MAX = 384,   /* ... with so many resources in all: they fit into a record */
+};
+
+#endif
