@@ -162,7 +162,8 @@ mt_writer mt_writer_to_memory(void *memory, size_t size)
     return writer;
 }
 
-uint8_t *mt_writer_room(mt_writer *writer, size_t size)
+/* NULL: it has failed, or there is no room; writer->status says why. */
+static uint8_t *writer_room(mt_writer *writer, size_t size)
 {
     mt_buf *buf = writer->buf ? writer->buf : &writer->fixed;
     if (writer->status.code != 0)
@@ -182,14 +183,14 @@ void mt_writer_bytes(mt_writer *writer, const void *data, size_t size)
 {
     if (size == 0)
         return;
-    uint8_t *room = mt_writer_room(writer, size);
+    uint8_t *room = writer_room(writer, size);
     if (room)
         memcpy(room, data, size);
 }
 
 static void writer_field(mt_writer *writer, uint64_t value, size_t size)
 {
-    uint8_t *room = mt_writer_room(writer, size);
+    uint8_t *room = writer_room(writer, size);
     for (size_t i = 0; room && i < size; i++)
         room[i] = (uint8_t)(value >> 8 * i);
 }

@@ -100,14 +100,12 @@ typedef struct mt_writer {
 mt_writer mt_writer_to_buf(mt_buf *buf, size_t size_max);
 /* Writes into `size` bytes of the caller's memory. */
 mt_writer mt_writer_to_memory(void *memory, size_t size);
-/* Room for `size` bytes, already counted as written; NULL after a failure. Valid until the next write. */
-uint8_t *mt_writer_room(mt_writer *writer, size_t size);
-void     mt_writer_bytes(mt_writer *writer, const void *data, size_t size);
-void     mt_writer_u8(mt_writer *writer, uint8_t value);
-void     mt_writer_u16(mt_writer *writer, uint16_t value);
-void     mt_writer_u32(mt_writer *writer, uint32_t value);
-void     mt_writer_u64(mt_writer *writer, uint64_t value);
-void     mt_writer_id(mt_writer *writer, mt_id id);
+void      mt_writer_bytes(mt_writer *writer, const void *data, size_t size);
+void      mt_writer_u8(mt_writer *writer, uint8_t value);
+void      mt_writer_u16(mt_writer *writer, uint16_t value);
+void      mt_writer_u32(mt_writer *writer, uint32_t value);
+void      mt_writer_u64(mt_writer *writer, uint64_t value);
+void      mt_writer_id(mt_writer *writer, mt_id id);
 /* A u32 length and the bytes: what mt_reader_blob reads. */
 void mt_writer_blob(mt_writer *writer, mt_view view);
 /* Bytes written so far, those that stood in the buffer before included. */

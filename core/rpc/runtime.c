@@ -56,9 +56,19 @@ mt_status rpc_new(struct io_loop *loop, struct rpc **out_rpc)
     return mt_ok();
 }
 
+static void scope_cancel(struct rpc_scope *scope)
+{
+    pthread_mutex_lock(&scope->lock);
+    for (struct rpc_live *live = scope->first; live; live = live->next) {
+        live->is_cancelled = true;
+        grpc_call_cancel(live->call, NULL);
+    }
+    pthread_mutex_unlock(&scope->lock);
+}
+
 void rpc_free(struct rpc *rpc)
 {
-    rpc_scope_cancel(&rpc->clients);
+    scope_cancel(&rpc->clients);
     bool is_empty = rpc_wait(rpc, rpc_scope_is_empty, &rpc->clients, MT_CLOSE_MS_MAX);
     MT_ASSERT(is_empty);
     grpc_completion_queue_shutdown(rpc->queue);
@@ -135,16 +145,6 @@ void rpc_scope_fini(struct rpc_scope *scope)
 {
     MT_ASSERT(scope->count == 0);
     pthread_mutex_destroy(&scope->lock);
-}
-
-void rpc_scope_cancel(struct rpc_scope *scope)
-{
-    pthread_mutex_lock(&scope->lock);
-    for (struct rpc_live *live = scope->first; live; live = live->next) {
-        live->is_cancelled = true;
-        grpc_call_cancel(live->call, NULL);
-    }
-    pthread_mutex_unlock(&scope->lock);
 }
 
 bool rpc_scope_is_empty(void *what)

@@ -40,7 +40,6 @@ struct rpc_scope {
 };
 void rpc_scope_init(struct rpc_scope *scope);
 void rpc_scope_fini(struct rpc_scope *scope);
-void rpc_scope_cancel(struct rpc_scope *scope);
 /* Adds a call; the scope does not own it. */
 void rpc_live_add(struct rpc_scope *scope, struct rpc_live *live, grpc_call *call);
 /* Removes it and gives gRPC's call back. Any thread. */

@@ -41,7 +41,8 @@ struct sweep_file {
     struct settings     settings;
 };
 
-/* Reads a file ("-": standard input). False: f->settings.error says what is wrong, and where. End with sweep_file_fini in any case. */
+/* Reads a file ("-": standard input). False: f->settings.error says what is wrong, and where. End with sweep_file_fini in any
+ * case. */
 bool sweep_file_read(struct sweep_file *f, const char *path);
 void sweep_file_fini(struct sweep_file *f);
 
