@@ -1,71 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main.c - the program `manta`: one table of verbs, one of options; help and parsing are made from them.
+ * main.c - the program `manta`: one table of verbs; help and parsing are made from it and that of options (words/).
  *
  * Owns: nothing that outlives main. Thread: main.
  */
-#include "clients/cli/cli.h"
+#include "clients/cli/daemons/daemons.h"
+#include "clients/cli/jobs/jobs.h"
+#include "clients/cli/look/look.h"
+#include "clients/cli/table/table.h"
 #include "core/text/near.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* ---- the tables ---- */
-
-struct option_row {
-    const char *name;
-    char        letter; /* 0: none */
-    const char *value;  /* NULL: it takes none */
-    const char *help;
-};
-
-static const struct option_row options[CLI_OPTIONS] = {
-    [CLI_OPT_HEAD] = {"head", 0, NULL, "start the head too, not only a raylet"},
-    [CLI_OPT_ADDRESS] = {"address", 0, "PLACE", "the head: HOST:PORT, or its runtime folder"},
-    [CLI_OPT_TOKEN_FILE] = {"token-file", 0, "FILE", "the cluster's token, where PLACE is HOST:PORT"},
-    [CLI_OPT_DIR] = {"dir", 0, "DIR", "runtime folder; default: MANTA_ADDRESS, else this user's"},
-    [CLI_OPT_STATE] = {"state", 0, "DIR", "what survives `manta stop`: jobs, logs, files; default: nothing does"},
-    [CLI_OPT_PORT] = {"port", 0, "PORT", "of the head; default: a free one"},
-    [CLI_OPT_NODE_NAME] = {"node-name", 0, "NAME", "default: the machine's name"},
-    [CLI_OPT_NUM_CPUS] = {"num-cpus", 0, "N", "of the node (default: what this process may use) or of the job (default: none)"},
-    [CLI_OPT_NUM_GPUS] = {"num-gpus", 0, "N", "likewise, NVIDIA devices (default of the node: those found in /dev)"},
-    [CLI_OPT_RESOURCES] = {"resources", 0, "NAME=N,...", "resources of your own"},
-    [CLI_OPT_LABELS] = {"labels", 0, "K=V,...", "what tasks and actors may ask for"},
-    [CLI_OPT_MAX_BLOCKED] = {"max-blocked-workers", 0, "N", "workers that may wait inside a task; default: 128"},
-    [CLI_OPT_MAX_WORKERS] = {"max-workers", 0, "N", "processes of tasks and actors; default: 10240, or what the descriptors allow"},
-    [CLI_OPT_STORE_MEMORY] = {"store-memory", 0, "BYTES", "limit of the object store; default: 30% of the memory"},
-    [CLI_OPT_JOB_USERS] = {"job-users", 0, "NAME|A-B", "users that jobs run under (root only); a range: one for each job"},
-    [CLI_OPT_JOB_MEMORY] = {"job-memory", 0, "BYTES", "of the object store for one job; default: all of it"},
-    [CLI_OPT_JOB_PIDS] = {"job-pids", 0, "N", "processes and threads of one job on the node; default: a quarter of the machine's"},
-    [CLI_OPT_CGROUP] = {"cgroup", 0, "DIR|none", "where the node makes its control group; default: in its own"},
-    [CLI_OPT_OUTPUT] = {"output", 'o', "FORMAT", "table (default), wide or json"},
-    [CLI_OPT_NAME] = {"name", 0, "NAME", "of the job, for people"},
-    [CLI_OPT_NAMESPACE] = {"namespace", 0, "NAME", "of the actor's name; default: \"default\""},
-    [CLI_OPT_FILE] = {"file", 0, "PATH", "a file or folder that the job gets; again for more"},
-    [CLI_OPT_ENV] = {"env", 0, "NAME=VALUE", "an environment variable; again for more"},
-    [CLI_OPT_METADATA] = {"metadata", 0, "KEY=VALUE", "of the job, shown by `manta job list`; again for more"},
-    [CLI_OPT_RETRIES] = {"retries", 0, "N", "start it again so often when it fails; default: 0"},
-    [CLI_OPT_TIME_S] = {"time-s", 0, "SECONDS", "end an attempt that runs longer"},
-    [CLI_OPT_FOLLOW] = {"follow", 'f', NULL, "show its output until it ends"},
-    [CLI_OPT_FILTER] = {"filter", 0, "KEY=VALUE", "only those; KEY!=VALUE: all but those; again for more"},
-    [CLI_OPT_LIMIT] = {"limit", 0, "N", "at most so many; default: 100 (memory: 1000, timeline: 100000)"},
-    [CLI_OPT_TIMEOUT_S] = {"timeout-s", 0, "SECONDS", "wait no longer"},
-    [CLI_OPT_TLS_FILE] = {"tls-file", 0, "FILE", "a node's certificate, where PLACE is HOST:PORT on another machine"},
-    [CLI_OPT_TLS_DIR] = {"tls-dir", 0, "DIR", "certificates of your own for a new cluster: head.pem and node.pem"},
-    [CLI_OPT_INSECURE] = {"insecure", 0, NULL, "no TLS beyond this machine: token and data travel in clear"},
-    [CLI_OPT_BIND] = {"bind", 0, "ADDR",
-                      "this machine's address for others (turns TLS on); default: loopback, a fitting one with --join"},
-    [CLI_OPT_JOIN] = {"join", 0, "FILE", "the cluster to join: a copy of the file that its head has written"},
-    [CLI_OPT_LOGS] = {"logs", 0, "DIR", "where the head keeps jobs' output; default: in the state folder"},
-    [CLI_OPT_PURGE] = {"purge", 0, NULL, "remove the logs too, also those of clusters that were stopped before"},
-    [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},
-};
 
 #define BIT(name) (UINT64_C(1) << CLI_OPT_##name)
 #define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE) | BIT(TLS_FILE) | BIT(INSECURE))
@@ -159,10 +112,10 @@ static void print_verb(FILE *out, const struct verb *verb)
         char left[64];
         if (!(verb->options & UINT64_C(1) << i))
             continue;
-        snprintf(left, sizeof left, "--%s%s%s", options[i].name, options[i].value ? " " : "",
-                 options[i].value ? options[i].value : "");
-        fprintf(out, options[i].letter ? "  -%c, %-22s %s\n" : "  %c   %-22s %s\n", options[i].letter ? options[i].letter : ' ',
-                left, options[i].help);
+        snprintf(left, sizeof left, "--%s%s%s", cli_options[i].name, cli_options[i].value ? " " : "",
+                 cli_options[i].value ? cli_options[i].value : "");
+        fprintf(out, cli_options[i].letter ? "  -%c, %-22s %s\n" : "  %c   %-22s %s\n",
+                cli_options[i].letter ? cli_options[i].letter : ' ', left, cli_options[i].help);
     }
 }
 
@@ -212,7 +165,7 @@ static void suggest_option(const struct verb *verb, const char *given)
     snprintf(word, sizeof word, "%.*s", (int)strcspn(given + 2, "="), given + 2);
     for (int i = 0; i < CLI_OPTIONS; i++)
         if ((verb->options | BIT(HELP)) & UINT64_C(1) << i)
-            near_look(&n, options[i].name);
+            near_look(&n, cli_options[i].name);
     if (n.best && strcmp(n.best, word) != 0)
         fprintf(stderr, "manta %s: did you mean --%s?\n", verb->name, n.best);
 }
@@ -267,68 +220,6 @@ static int show_help(const struct cli_args *args)
     return CLI_OK;
 }
 
-/* ---- errors ---- */
-
-int cli_usage(const struct cli_args *args, const char *format, ...)
-{
-    va_list list;
-    fprintf(stderr, "manta %s: ", args->verb);
-    va_start(list, format);
-    vfprintf(stderr, format, list);
-    va_end(list);
-    fprintf(stderr, "\nSee: manta %s --help\n", args->verb);
-    return CLI_USAGE;
-}
-
-int cli_fail(const char *format, ...)
-{
-    va_list list;
-    fprintf(stderr, "manta: ");
-    va_start(list, format);
-    vfprintf(stderr, format, list);
-    va_end(list);
-    fprintf(stderr, "\n");
-    return CLI_FAILED;
-}
-
-/* ---- what the verbs need of the options ---- */
-
-bool cli_number(const struct cli_args *args, enum cli_option option, double least, double *out)
-{
-    const char *text = args->values[option];
-    char       *end;
-    if (!text)
-        return true;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= least) || value > 1e15) {
-        cli_usage(args, "--%s \"%s\": a number of at least %g is wanted", options[option].name, text, least);
-        return false;
-    }
-    *out = value;
-    return true;
-}
-
-manta_client *cli_connect(const struct cli_args *args)
-{
-    manta_client_opts opts = {.address = args->values[CLI_OPT_ADDRESS],
-                              .token_file = args->values[CLI_OPT_TOKEN_FILE],
-                              .tls_file = args->values[CLI_OPT_TLS_FILE],
-                              .insecure = args->values[CLI_OPT_INSECURE] != NULL};
-    manta_error       e;
-    manta_client     *client = manta_client_open(&opts, &e);
-    if (!client)
-        cli_fail("%s", e.message);
-    return client;
-}
-
-int cli_with_client(const struct cli_args *args, int (*run)(const struct cli_args *args, manta_client *client))
-{
-    manta_client *client = cli_connect(args);
-    int           status = client ? run(args, client) : CLI_FAILED;
-    manta_client_close(client);
-    return status;
-}
-
 static int run_program(const struct cli_args *args)
 {
     char name[64], path[CLI_PATH_SIZE];
@@ -353,7 +244,7 @@ static bool keep(struct cli_args *args, int option, const char *value)
                                  : 0;
     args->values[option] = value ? value : "";
     if (count == MT_CLI_LIST_MAX)
-        return cli_usage(args, "--%s was given more than %d times", options[option].name, MT_CLI_LIST_MAX), false;
+        return cli_usage(args, "--%s was given more than %d times", cli_options[option].name, MT_CLI_LIST_MAX), false;
     if (is_env && (!strchr(value, '=') || value[0] == '='))
         return cli_usage(args, "--env \"%s\": NAME=VALUE is wanted", value), false;
     if (is_metadata && (!strchr(value, '=') || value[0] == '='))
@@ -380,10 +271,10 @@ static void getopt_tables(const struct verb *verb, struct option *out_long, char
     for (int i = 0; i < CLI_OPTIONS; i++) {
         if (!((verb->options | BIT(HELP)) & UINT64_C(1) << i))
             continue;
-        out_long[n++] = (struct option){options[i].name, options[i].value != NULL, NULL, 256 + i};
-        if (options[i].letter)
-            out_short[s++] = options[i].letter;
-        if (options[i].letter && options[i].value)
+        out_long[n++] = (struct option){cli_options[i].name, cli_options[i].value != NULL, NULL, 256 + i};
+        if (cli_options[i].letter)
+            out_short[s++] = cli_options[i].letter;
+        if (cli_options[i].letter && cli_options[i].value)
             out_short[s++] = ':';
     }
     out_long[n] = (struct option){0};
@@ -393,7 +284,7 @@ static void getopt_tables(const struct verb *verb, struct option *out_long, char
 static int option_of(int got)
 {
     for (int i = 0; got < 256 && i < CLI_OPTIONS; i++)
-        if (options[i].letter == got)
+        if (cli_options[i].letter == got)
             return i;
     return got - 256;
 }
@@ -405,8 +296,8 @@ static void warn_of_options(const struct verb *verb, int count, char *const *wor
         const char *word = words[at];
         size_t      size = strcspn(word, "=");
         for (int i = 0; i < CLI_OPTIONS; i++)
-            if (strncmp(word, "--", 2) == 0 && (verb->options & UINT64_C(1) << i) && strlen(options[i].name) == size - 2 &&
-                strncmp(word + 2, options[i].name, size - 2) == 0)
+            if (strncmp(word, "--", 2) == 0 && (verb->options & UINT64_C(1) << i) && strlen(cli_options[i].name) == size - 2 &&
+                strncmp(word + 2, cli_options[i].name, size - 2) == 0)
                 fprintf(stderr, "manta: %.*s stands behind the command and goes to it; for `manta %s` it belongs before\n",
                         (int)size, word, verb->name);
     }

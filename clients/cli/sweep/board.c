@@ -9,7 +9,7 @@
  */
 #include "clients/cli/sweep/board.h"
 
-#include "clients/cli/train/log.h"
+#include "clients/cli/events/events.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -54,13 +54,4 @@ bool train_csv_open(struct train_csv *csv, const char *path);
 void train_csv_event(struct train_csv *csv, const manta_sgd_event *event);
 void train_csv_close(struct train_csv *csv);
 
-/* events.c: TensorBoard's file. NULL: errno says why. */
-FILE *train_events_open(const char *folder);
-/* What any file of the folder says of this step and later ones counts no more. False: it could not be written. */
-bool train_events_from(FILE *file, int64_t step);
-/* One scalar. False: it could not be written. */
-bool train_events_scalar(FILE *file, double wall_s, int64_t step, const char *tag, double value);
-/* Bytes for one of TensorBoard's plug-ins. False: they could not be written, or are more than it takes (errno EMSGSIZE). */
-bool train_events_plugin(FILE *file, double wall_s, const char *tag, const char *plugin, const void *content, size_t size);
-
 #endif

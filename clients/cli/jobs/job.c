@@ -4,7 +4,8 @@
  *
  * Owns: nothing. Thread: main.
  */
-#include "clients/cli/cli.h"
+#include "clients/cli/jobs/jobs.h"
+#include "clients/cli/table/table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  *
  * Owns: nothing. Thread: main.
  */
-#include "clients/cli/cli.h"
+#include "clients/cli/daemons/daemons.h"
 
 #include "core/text/address.h"
 #include "core/io/tls/join.h"

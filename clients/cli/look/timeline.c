@@ -7,7 +7,8 @@
  * A track for each process, grouped by node; a slice for each task on its worker's track, a short one on its submitter's where
  * it was submitted, and an arrow from the one to the other.
  */
-#include "clients/cli/cli.h"
+#include "clients/cli/look/look.h"
+#include "clients/cli/table/table.h"
 
 #include "core/text/trace.h"
 

@@ -7,7 +7,7 @@
  *
  * The first record says which version it is; each further one holds one scalar, or a message for a plug-in. Thread: the main one.
  */
-#include "clients/cli/train/log.h"
+#include "clients/cli/events/events.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * Owns: nothing. Thread: main.
  * Always: a signal goes to a descriptor of the very process that was started, never to a mere number.
  */
-#include "clients/cli/cli.h"
+#include "clients/cli/daemons/daemons.h"
 
 #include "core/sys/cgroup.h"
 

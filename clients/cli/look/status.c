@@ -4,7 +4,9 @@
  *
  * Owns: nothing. Thread: main.
  */
-#include "clients/cli/cli.h"
+#include "clients/cli/daemons/daemons.h"
+#include "clients/cli/look/look.h"
+#include "clients/cli/table/table.h"
 
 #include <stdlib.h>
 #include <string.h>

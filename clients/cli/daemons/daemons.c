@@ -4,7 +4,7 @@
  *
  * Owns: nothing. Thread: main.
  */
-#include "clients/cli/cli.h"
+#include "clients/cli/daemons/daemons.h"
 
 #include <string.h>
 

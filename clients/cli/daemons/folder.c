@@ -6,7 +6,7 @@
  *
  * Owns: nothing. Thread: main.
  */
-#include "clients/cli/cli.h"
+#include "clients/cli/daemons/daemons.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
  *
  * Owns: nothing. Thread: main.
  */
-#include "clients/cli/cli.h"
+#include "clients/cli/table/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  *
  * Owns: the lock on the runtime folder while it works. Thread: main.
  */
-#include "clients/cli/cli.h"
+#include "clients/cli/daemons/daemons.h"
 
 #include "core/sys/folder.h"
 #include "core/text/labels.h"

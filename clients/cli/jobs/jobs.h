@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * jobs.h - verbs of jobs and detached actors. Thread: main.
+ */
+#ifndef CLI_JOBS_H
+#define CLI_JOBS_H
+
+#include "clients/cli/words/words.h"
+
+int cli_submit(const struct cli_args *args);
+int cli_job_list(const struct cli_args *args);
+int cli_job_status(const struct cli_args *args);
+int cli_job_logs(const struct cli_args *args);
+int cli_job_wait(const struct cli_args *args);
+int cli_job_stop(const struct cli_args *args);
+int cli_job_delete(const struct cli_args *args);
+int cli_actor_kill(const struct cli_args *args);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * words.c - the table of options, and what verbs need of them.
+ *
+ * Owns: nothing. Thread: main.
+ */
+#include "clients/cli/words/words.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const struct cli_option_row cli_options[CLI_OPTIONS] = {
+    [CLI_OPT_HEAD] = {"head", 0, NULL, "start the head too, not only a raylet"},
+    [CLI_OPT_ADDRESS] = {"address", 0, "PLACE", "the head: HOST:PORT, or its runtime folder"},
+    [CLI_OPT_TOKEN_FILE] = {"token-file", 0, "FILE", "the cluster's token, where PLACE is HOST:PORT"},
+    [CLI_OPT_DIR] = {"dir", 0, "DIR", "runtime folder; default: MANTA_ADDRESS, else this user's"},
+    [CLI_OPT_STATE] = {"state", 0, "DIR", "what survives `manta stop`: jobs, logs, files; default: nothing does"},
+    [CLI_OPT_PORT] = {"port", 0, "PORT", "of the head; default: a free one"},
+    [CLI_OPT_NODE_NAME] = {"node-name", 0, "NAME", "default: the machine's name"},
+    [CLI_OPT_NUM_CPUS] = {"num-cpus", 0, "N", "of the node (default: what this process may use) or of the job (default: none)"},
+    [CLI_OPT_NUM_GPUS] = {"num-gpus", 0, "N", "likewise, NVIDIA devices (default of the node: those found in /dev)"},
+    [CLI_OPT_RESOURCES] = {"resources", 0, "NAME=N,...", "resources of your own"},
+    [CLI_OPT_LABELS] = {"labels", 0, "K=V,...", "what tasks and actors may ask for"},
+    [CLI_OPT_MAX_BLOCKED] = {"max-blocked-workers", 0, "N", "workers that may wait inside a task; default: 128"},
+    [CLI_OPT_MAX_WORKERS] = {"max-workers", 0, "N", "processes of tasks and actors; default: 10240, or what the descriptors allow"},
+    [CLI_OPT_STORE_MEMORY] = {"store-memory", 0, "BYTES", "limit of the object store; default: 30% of the memory"},
+    [CLI_OPT_JOB_USERS] = {"job-users", 0, "NAME|A-B", "users that jobs run under (root only); a range: one for each job"},
+    [CLI_OPT_JOB_MEMORY] = {"job-memory", 0, "BYTES", "of the object store for one job; default: all of it"},
+    [CLI_OPT_JOB_PIDS] = {"job-pids", 0, "N", "processes and threads of one job on the node; default: a quarter of the machine's"},
+    [CLI_OPT_CGROUP] = {"cgroup", 0, "DIR|none", "where the node makes its control group; default: in its own"},
+    [CLI_OPT_OUTPUT] = {"output", 'o', "FORMAT", "table (default), wide or json"},
+    [CLI_OPT_NAME] = {"name", 0, "NAME", "of the job, for people"},
+    [CLI_OPT_NAMESPACE] = {"namespace", 0, "NAME", "of the actor's name; default: \"default\""},
+    [CLI_OPT_FILE] = {"file", 0, "PATH", "a file or folder that the job gets; again for more"},
+    [CLI_OPT_ENV] = {"env", 0, "NAME=VALUE", "an environment variable; again for more"},
+    [CLI_OPT_METADATA] = {"metadata", 0, "KEY=VALUE", "of the job, shown by `manta job list`; again for more"},
+    [CLI_OPT_RETRIES] = {"retries", 0, "N", "start it again so often when it fails; default: 0"},
+    [CLI_OPT_TIME_S] = {"time-s", 0, "SECONDS", "end an attempt that runs longer"},
+    [CLI_OPT_FOLLOW] = {"follow", 'f', NULL, "show its output until it ends"},
+    [CLI_OPT_FILTER] = {"filter", 0, "KEY=VALUE", "only those; KEY!=VALUE: all but those; again for more"},
+    [CLI_OPT_LIMIT] = {"limit", 0, "N", "at most so many; default: 100 (memory: 1000, timeline: 100000)"},
+    [CLI_OPT_TIMEOUT_S] = {"timeout-s", 0, "SECONDS", "wait no longer"},
+    [CLI_OPT_TLS_FILE] = {"tls-file", 0, "FILE", "a node's certificate, where PLACE is HOST:PORT on another machine"},
+    [CLI_OPT_TLS_DIR] = {"tls-dir", 0, "DIR", "certificates of your own for a new cluster: head.pem and node.pem"},
+    [CLI_OPT_INSECURE] = {"insecure", 0, NULL, "no TLS beyond this machine: token and data travel in clear"},
+    [CLI_OPT_BIND] = {"bind", 0, "ADDR",
+                      "this machine's address for others (turns TLS on); default: loopback, a fitting one with --join"},
+    [CLI_OPT_JOIN] = {"join", 0, "FILE", "the cluster to join: a copy of the file that its head has written"},
+    [CLI_OPT_LOGS] = {"logs", 0, "DIR", "where the head keeps jobs' output; default: in the state folder"},
+    [CLI_OPT_PURGE] = {"purge", 0, NULL, "remove the logs too, also those of clusters that were stopped before"},
+    [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},
+};
+
+/* ---- errors ---- */
+
+int cli_usage(const struct cli_args *args, const char *format, ...)
+{
+    va_list list;
+    fprintf(stderr, "manta %s: ", args->verb);
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\nSee: manta %s --help\n", args->verb);
+    return CLI_USAGE;
+}
+
+int cli_fail(const char *format, ...)
+{
+    va_list list;
+    fprintf(stderr, "manta: ");
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\n");
+    return CLI_FAILED;
+}
+
+/* ---- what the verbs need of the options ---- */
+
+bool cli_number(const struct cli_args *args, enum cli_option option, double least, double *out)
+{
+    const char *text = args->values[option];
+    char       *end;
+    if (!text)
+        return true;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= least) || value > 1e15) {
+        cli_usage(args, "--%s \"%s\": a number of at least %g is wanted", cli_options[option].name, text, least);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+manta_client *cli_connect(const struct cli_args *args)
+{
+    manta_client_opts opts = {.address = args->values[CLI_OPT_ADDRESS],
+                              .token_file = args->values[CLI_OPT_TOKEN_FILE],
+                              .tls_file = args->values[CLI_OPT_TLS_FILE],
+                              .insecure = args->values[CLI_OPT_INSECURE] != NULL};
+    manta_error       e;
+    manta_client     *client = manta_client_open(&opts, &e);
+    if (!client)
+        cli_fail("%s", e.message);
+    return client;
+}
+
+int cli_with_client(const struct cli_args *args, int (*run)(const struct cli_args *args, manta_client *client))
+{
+    manta_client *client = cli_connect(args);
+    int           status = client ? run(args, client) : CLI_FAILED;
+    manta_client_close(client);
+    return status;
+}
