@@ -32,7 +32,7 @@ set(MANTA_USES_raylet_base base ds text sys lane wire io proto policy os_client 
 set(MANTA_USES_raylet_store base text lane io proto os_client os_server os_system os_transfer raylet_core raylet_base) # io, os_system, os_transfer and raylet_base likewise
 set(MANTA_USES_raylet    base sha sha_openssl ds text sys lane wire io rpc proto policy os_client os_server os_system os_transfer raylet_core raylet_files raylet_base raylet_store)
 set(MANTA_USES_lib_core  base ds lane wire os_client)
-set(MANTA_USES_lib       base sha sha_plain text sys lane wire os_client lib_core)
+set(MANTA_USES_lib       base sha sha_plain ds text sys lane wire os_client lib_core)
 set(MANTA_USES_control   base sha sha_openssl ds io rpc proto)
 set(MANTA_USES_cli       base text sys io rpc proto control)
 set(MANTA_USES_sgd       base text sys kernels)

@@ -24,13 +24,11 @@ from check_style import PUBLIC_HEADERS, ROOMS, room_of, strip_comments
 HEADER_LINES_MAX, HEADER_PROTOTYPES_MAX, CIRCLE_MAX = 300, 40, 3
 
 # What is not untied yet; a number here may only fall, and what is within the rules has no line.
-UP = {"clients": 24}  # folder of ROOMS -> arrows between files that go up a room
+UP = {}  # folder of ROOMS -> arrows between files that go up a room
 # -> files of its largest circle
-CIRCLE = {"clients": 27, "kernels": 1, "raylet": 1, "scheduler": 1, "sgd": 1, "sweep": 1}
-UNUSED = {"clients": 7}  # -> functions
+CIRCLE = {"clients": 1, "kernels": 1, "raylet": 1, "scheduler": 1, "sgd": 1, "sweep": 1}
+UNUSED = {"clients": 1}  # -> functions
 HEADERS = {  # header -> lines, functions
-    "clients/cli/cli.h": (300, 50),
-    "clients/lib/shell/lib.h": (570, 151),
 }
 
 PROTOTYPE = re.compile(r"^(?!typedef|static|struct \w+ \{|#|\s|return|extern \w+ \w+;)[A-Za-z_][\w \t*]*?\b(\w+)\([^;{]*\)[^;{]*;", re.MULTILINE)

@@ -58,7 +58,12 @@ ROOMS = {
     "clients": [
         "lib", "lib/owner/state", "lib/owner/kit", "lib/owner/ref", "lib/owner/result", "lib/owner/task", "lib/owner/lane",
         "lib/owner/call", "lib/owner/actor", "lib/owner/lineage", "lib/owner/outcome", "lib/owner/talk", "lib/owner", "lib/worker",
-        "lib/shell", "lib/api", "control", "cli",
+        "lib/shell/abi", "lib/shell/lock", "lib/shell/socket", "lib/shell/state", "lib/shell/handles",
+        "lib/shell/names", "lib/shell/context", "lib/shell/output", "lib/shell/due", "lib/shell/segments", "lib/shell/lease",
+        "lib/shell/inline", "lib/shell/link", "lib/shell/wait", "lib/shell/env", "lib/shell/values", "lib/shell/helper",
+        "lib/shell/run", "lib/shell/here", "lib/shell/serve", "lib/shell/zygote", "lib/shell/program", "lib/api", "lib/start",
+        "control", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/look", "cli/jobs", "cli/events", "cli/train",
+        "cli/sweep", "cli",
     ],
     "core": ["base", "sha", "ds", "text", "sys", "lane", "wire", "proto", "db", "io", "io/tls", "rpc"],
     "kernels": [".", "reference", "cpu", "cuda", "choose"],

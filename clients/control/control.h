@@ -86,8 +86,6 @@ struct ctl_files {
 /* Every file of the list, folders walked, with its SHA-256. */
 manta_status ctl_files_collect(const char *const *names, struct ctl_files *out, manta_error *e);
 void         ctl_files_fini(struct ctl_files *files);
-/* Reads one file from the beginning to its end; EIO and the like as *e. */
-manta_status ctl_file_hash(const char *source, uint8_t sha256[MT_SHA256_SIZE], uint64_t *out_size, manta_error *e);
 
 /* ---- upload.c ---- */
 

@@ -25,7 +25,7 @@ void ctl_files_fini(struct ctl_files *files)
     mt_vec_fini(&files->items);
 }
 
-manta_status ctl_file_hash(const char *source, uint8_t sha256[MT_SHA256_SIZE], uint64_t *out_size, manta_error *e)
+static manta_status file_hash(const char *source, uint8_t sha256[MT_SHA256_SIZE], uint64_t *out_size, manta_error *e)
 {
     uint8_t  *piece = malloc(READ_SIZE);
     int       fd = piece ? open(source, O_RDONLY | O_CLOEXEC) : -1;
@@ -54,7 +54,7 @@ static manta_status add_file(struct ctl_files *files, const char *source, const 
     if (files->items.count >= MT_HEAD_JOB_FILES_MAX)
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "the job has more than %d files: pack them into an archive",
                         MT_HEAD_JOB_FILES_MAX);
-    manta_status st = ctl_file_hash(source, file.sha256, &file.size, e);
+    manta_status st = file_hash(source, file.sha256, &file.size, e);
     if (st != MANTA_OK)
         return st;
     file.source = strdup(source);

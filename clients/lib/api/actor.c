@@ -4,8 +4,18 @@
  *
  * Thread: any; takes the owner lock.
  */
+#include "clients/lib/api/api.h"
+#include "clients/lib/api/detached.h"
 #include "clients/lib/shell/abi/abi.h"
-#include "clients/lib/shell/lib.h"
+#include "clients/lib/shell/due/due.h"
+#include "clients/lib/shell/handles/handles.h"
+#include "clients/lib/shell/helper/helper.h"
+#include "clients/lib/shell/here/here.h"
+#include "clients/lib/shell/inline/inline.h"
+#include "clients/lib/shell/link/link.h"
+#include "clients/lib/shell/names/names.h"
+#include "clients/lib/shell/state/state.h"
+#include "clients/lib/shell/wait/wait.h"
 
 #include "core/base/reserved.h"
 
@@ -156,7 +166,7 @@ static manta_actor *get_or_make(const char *name, const manta_actor_opts *opts, 
         actor = lib_handle_of(made, LIB_OF_ACTOR);
         if (!actor || e.code != MANTA_ENOENT || lib_enter(NULL))
             return made;
-        lib_wait(name_is_settled, actor, deadline);
+        lib_wait_here(name_is_settled, actor, deadline);
         bool is_late = actor->failure && actor->failure->code == MT_EEXIST && (int64_t)lib_now_ns() < deadline;
         lib_unlock();
         if (!is_late)

@@ -1,68 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cancel.c - taking back what was submitted, and what the running task sees of it.
+ * cancel.c - taking back what was submitted.
  *
- * Thread: any; manta_is_cancelled takes no lock.
+ * Owns:   nothing. Thread: any; takes the owner lock.
  */
-#include "clients/lib/shell/lib.h"
+#include "clients/lib/shell/handles/handles.h"
+#include "clients/lib/shell/link/link.h"
+#include "clients/lib/shell/state/state.h"
 
 #include "core/base/reserved.h"
-
-#include <unistd.h>
-
-static bool is_late(const manta_ctx *c)
-{
-    return c->deadline_ns && (int64_t)lib_now_ns() >= c->deadline_ns;
-}
-
-bool manta_is_cancelled(const manta_ctx *c)
-{
-    return c && c->run && (wrk_is_cancelled(c->run) || is_late(c));
-}
-
-bool lib_run_is_over(void)
-{
-    return lib.running && manta_is_cancelled(lib.running);
-}
-
-manta_status lib_error_run_over(manta_error *e)
-{
-    if (lib.running && !wrk_is_cancelled(lib.running->run))
-        return lib_error(e, MANTA_ETIMEDOUT, "the running task has outlived its timeout of %u ms: it waits for nothing more",
-                         lib.running->limits.timeout_ms);
-    return lib_error(e, MANTA_ECANCELLED, "the running task was asked to stop: it waits for nothing more");
-}
-
-/* ---- the timeout of a run ---- */
-
-int64_t lib_deadline_of_run(int64_t deadline_ns)
-{
-    int64_t run = lib.running ? lib.running->deadline_ns : 0;
-    return run && run < deadline_ns ? run : deadline_ns;
-}
-
-int64_t lib_run_look_ns(void)
-{
-    const manta_ctx *c = lib.running;
-    return c && c->deadline_ns ? c->deadline_ns + (int64_t)MT_LIB_TIMEOUT_GRACE_MS * 1000000 : INT64_MAX;
-}
-
-/* The function does not come back. Its outcome is told in its place, so that the owner need not guess why it died. */
-void lib_run_check(uint64_t now_ns)
-{
-    manta_ctx *c = lib.running;
-    uint8_t    payload[sizeof(struct lane_failure) + sizeof c->failure.message];
-    size_t     size;
-    if ((int64_t)now_ns < lib_run_look_ns())
-        return;
-    lib_fail_timed_out(c);
-    size = lib_failure_payload(c, MANTA_ETIMEDOUT, payload, sizeof payload);
-    if (!wrk_done(&lib.wrk, LANE_DONE_ERROR, MANTA_ETIMEDOUT, 0, payload, size, now_ns, 0))
-        return; /* no room in the ring: again in a moment */
-    wrk_flush(&lib.wrk);
-    lib_act();
-    _exit(MANTA_ETIMEDOUT);
-}
 
 static manta_status told(enum own_cancelled how, const char *name, manta_error *e)
 {

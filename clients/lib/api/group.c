@@ -5,7 +5,8 @@
  * Owns:   struct manta_group. Thread: any; a group itself belongs to one thread at a time.
  * It stands on the public calls alone: what an actor does in a group it does by itself, too.
  */
-#include "clients/lib/shell/lib.h"
+#include "clients/lib/shell/handles/handles.h"
+#include "clients/lib/shell/state/state.h"
 
 #include <stdlib.h>
 

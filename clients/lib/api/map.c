@@ -9,7 +9,9 @@
  * workers finish together.
  */
 #include "clients/lib/shell/abi/abi.h"
-#include "clients/lib/shell/lib.h"
+#include "clients/lib/shell/context/context.h"
+#include "clients/lib/shell/names/names.h"
+#include "clients/lib/shell/state/state.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,13 @@
  *
  * The group itself is the head's. With MANTA_INLINE=1 there is none, and nothing is reserved: a group stands at once.
  */
-#include "clients/lib/shell/lib.h"
+#include "clients/lib/api/api.h"
+#include "clients/lib/api/detached.h"
+#include "clients/lib/shell/context/context.h"
+#include "clients/lib/shell/handles/handles.h"
+#include "clients/lib/shell/link/link.h"
+#include "clients/lib/shell/state/state.h"
+#include "clients/lib/shell/wait/wait.h"
 
 #include "core/base/reserved.h"
 
@@ -393,35 +399,6 @@ int manta_pg_nodes(const manta_pg *handle, uint32_t *out, int max, manta_error *
     for (int i = 0; i < max && i < pg->bundle_count; i++)
         out[i] = nodes[i];
     return pg->bundle_count;
-}
-
-bool lib_pg_could_hold(const struct manta_pg *pg, int bundle, const struct own_class_spec *spec, char *text, size_t size)
-{
-    const struct ctl_resource *lacking = NULL;
-    if (bundle < 0 || bundle > pg->bundle_count) {
-        snprintf(text, size, "bundle %d of a placement group with %d: it is 1 to %d, or 0 for any", bundle, pg->bundle_count,
-                 pg->bundle_count);
-        return false;
-    }
-    for (int b = bundle ? bundle - 1 : 0; b < (bundle ? bundle : pg->bundle_count); b++) {
-        const struct ctl_resource *short_of = NULL;
-        for (uint32_t i = 0; i < spec->resource_count && !short_of; i++) {
-            int64_t has = 0;
-            for (uint32_t k = pg->at[b]; k < pg->at[b + 1]; k++)
-                if (strcmp(pg->resources[k].name, spec->resources[i].name) == 0)
-                    has = pg->resources[k].milli;
-            short_of = has < spec->resources[i].milli ? &spec->resources[i] : NULL;
-        }
-        if (!short_of)
-            return true;
-        lacking = short_of;
-    }
-    double scale = lacking && strcmp(lacking->name, "memory") == 0 ? 1 : 1000;
-    snprintf(text, size,
-             "it wants %.10g of \"%s\", which is more than %s of its placement group has: ask for less, or "
-             "reserve more",
-             lacking ? (double)lacking->milli / scale : 0, lacking ? lacking->name : "", bundle ? "that bundle" : "any bundle");
-    return false;
 }
 
 /* ---- waiting, removing ---- */

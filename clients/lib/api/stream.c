@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stream.c - generators for the user: calling one, taking its items, and yielding them.
+ * stream.c - generators for the user: calling one, and taking its items.
  *
  * Thread: a generator is one thread's at a time; what it has taken over from the rings it uses without the owner lock.
  */
-#include "clients/lib/shell/lib.h"
-
-#include <sched.h>
+#include "clients/lib/api/api.h"
+#include "clients/lib/shell/context/context.h"
+#include "clients/lib/shell/handles/handles.h"
+#include "clients/lib/shell/here/here.h"
+#include "clients/lib/shell/link/link.h"
+#include "clients/lib/shell/state/state.h"
+#include "clients/lib/shell/values/values.h"
 
 /* ---- calling ---- */
 
@@ -112,11 +116,11 @@ static manta_status wait_for_item(struct own_stream *stream, int64_t deadline_ns
 {
     struct item_wait w = {.stream = stream};
     if (!lib_running || lib.wrk.group_count) {
-        lib_wait(has_news, stream, deadline_ns);
+        lib_wait_here(has_news, stream, deadline_ns);
         return MANTA_OK;
     }
     own_wait_begin(&lib.own, &w.wait, stream->end, lib_running->name);
-    lib_wait(item_wait_is_over, &w, lib_deadline_of_run(deadline_ns));
+    lib_wait_here(item_wait_is_over, &w, lib_deadline_of_run(deadline_ns));
     own_wait_end(&lib.own, &w.wait);
     if (has_news(stream))
         return MANTA_OK;
@@ -143,7 +147,7 @@ static manta_status await_items(struct own_stream *stream, int64_t timeout_ms, m
     if (!own_ref_is_ready(stream->end)) {
         if (!lib_may_wait())
             return lib_error(e, MANTA_EDEADLK, "no item is there, and a callback may not wait for it");
-        lib_pump();
+        lib_pump_here();
         manta_status code = wait_for_item(stream, lib_deadline(timeout_ms), e);
         if (lib.broken && !own_stream_take(stream) && !own_ref_is_ready(stream->end))
             return lib_error_outcome_lost(stream->end, e);
@@ -256,79 +260,4 @@ manta_status manta_next_ref(manta_generator *g, int64_t timeout_ms, manta_ref **
     *out = ref ? lib_handle_ref(&lib.own, ref) : NULL;
     lib_unlock();
     return *out ? MANTA_OK : lib_error(e, MANTA_ENOMEM, "no memory for a reference");
-}
-
-/* ---- yielding ---- */
-
-/* Whether the process that called is dead, as far as we know. From the first question on it is watched. */
-static bool consumer_is_dead(const manta_ctx *c)
-{
-    return !mt_map_find(&lib.own.peers, mt_map_key(c->run->lane->owner));
-}
-
-static bool may_yield(void *arg)
-{
-    manta_ctx *c = arg;
-    uint64_t   used = wrk_used(c->run);
-    return used == LANE_GONE || c->yielded < used + c->ahead || consumer_is_dead(c);
-}
-
-/* Under the lock: until the consumer is near enough. It is watched, so that its death ends the wait. */
-static manta_status await_credit(manta_ctx *c)
-{
-    uint64_t used = wrk_used(c->run);
-    if (used != LANE_GONE && c->yielded >= used + c->ahead) {
-        own_watch_peer(&lib.own, c->run->lane->owner, c->run->lane->owner_node);
-        lib_act();
-        lib_wait(may_yield, c, INT64_MAX);
-        used = wrk_used(c->run);
-    }
-    return used == LANE_GONE || c->yielded >= used + c->ahead ? MANTA_ECANCELLED : MANTA_OK;
-}
-
-/* Under the lock: the ring is full; the consumer's process has a mebibyte to read first, unless it is dead. */
-bool lib_outcome_wait(const manta_ctx *c)
-{
-    own_watch_peer(&lib.own, c->run->lane->owner, c->run->lane->owner_node);
-    lib_act();
-    lib_unlock();
-    sched_yield();
-    lib_lock();
-    lib_pump();
-    if (consumer_is_dead(c))
-        wrk_owner_gone(&lib.wrk, c->run);
-    return !c->run->lane->is_gone;
-}
-
-manta_status manta_yield(manta_ctx *c, manta_arg item)
-{
-    struct lane_value head;
-    uint64_t          bytes[(MANTA_INLINE_MAX + 8) / 8];
-    char              wanted = c ? lib_result_letter(c->signature, 0) : 0;
-    manta_status      code;
-    if (!c)
-        return MANTA_EINVAL;
-    if (!c->ahead)
-        return manta_fail(c, 0, "%s was called as a plain function, not by manta_call_stream: it may not yield", c->name),
-               MANTA_EINVAL;
-    if (!item.type || !strchr("ludbsy", item.type) || (wanted != '*' && wanted != item.type))
-        return manta_fail(c, 0, "%s: item %llu is '%c', not '%c' (\"%s\")", c->name, (unsigned long long)c->yielded,
-                          item.type ? item.type : '?', wanted, c->signature),
-               MANTA_ETYPE;
-    code = lib_value_make(c, own_stream_item_id(c->run->record.id, c->yielded), &item, MANTA_INLINE_MAX, &head, bytes);
-    if (code)
-        return code;
-    lib_lock();
-    code = await_credit(c);
-    memset((uint8_t *)bytes + head.size, 0, (0u - head.size) & 7);
-    while (code == MANTA_OK &&
-           !wrk_report(&lib.wrk, c->run, LANE_ITEM, c->yielded, &head, sizeof head, bytes, (head.size + 7u) & ~(size_t)7))
-        if (wrk_used(c->run) == LANE_GONE || !lib_outcome_wait(c))
-            code = MANTA_ECANCELLED;
-    if (lib.wrk.out.wake_count || lib.wrk.out.up.size)
-        lib_act();
-    c->yielded += code == MANTA_OK;
-    lib.own.run.items = c->yielded;
-    lib_unlock();
-    return code;
 }

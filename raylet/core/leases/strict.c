@@ -5,7 +5,7 @@
  * Owns: nothing of its own. Thread: the logic loop only.
  * Always: the time up to which a strict actor's process may run is at most MT_STRICT_LEASE_MS after a report left that the
  * head has answered: the head calls this node dead only later. The process stops itself then, by a timer that the kernel
- * keeps (clients/lib/shell/strict.c), so it stops also when this raylet does not run.
+ * keeps (clients/lib/shell/lease/strict.c), so it stops also when this raylet does not run.
  */
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/leases/parts.h"

@@ -204,7 +204,7 @@ static bool is_variable(const char *line, const char *name)
     return strncmp(line, name, size) == 0 && line[size] == '=';
 }
 
-/* What the warden of a detached actor finds in its environment (clients/lib/shell/warden.c); "": the job is for no actor. */
+/* What the warden of a detached actor finds in its environment (clients/lib/start/warden.c); "": the job is for no actor. */
 static mt_status warden_text(const struct sh_job *job, mt_buf *out)
 {
     const Manta__V1__DetachedActor *actor = job->spec->actor;

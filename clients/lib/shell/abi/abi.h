@@ -14,9 +14,6 @@
 
 struct own_class;
 
-/* The failed ref of a call whose options have a word of `reserved` set. Takes the owner lock. */
-manta_ref *lib_reserved_ref(const char *call);
-
 /* Of a manta_entry. `hash` 0: it was never registered. */
 struct lib_entry {
     manta_entry      *next;

@@ -4,7 +4,8 @@
  *
  * Owns:   the slots, for ever. Thread: handles.h.
  */
-#include "clients/lib/shell/lib.h"
+#include "clients/lib/shell/handles/handles.h"
+#include "clients/lib/shell/state/state.h"
 
 enum { SLOTS_AT_ONCE = 256 };
 static_assert(SLOTS_AT_ONCE * sizeof(struct lib_slot) % 4096 == 0, "no gaps between them");

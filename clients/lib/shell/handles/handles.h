@@ -150,4 +150,14 @@ static inline bool lib_ref_end(struct own *own, const manta_ref *handle)
 /* For a public call: what it names, or the call's error in *e. */
 manta_status lib_ref(const manta_ref *handle, const char *call, struct own_ref **out, manta_error *e);
 
+/* ---- given.c: what a call gives back ---- */
+manta_ref *lib_failed_ref(const struct own_failure *f);
+/* The failed ref of a call whose options have a word of `reserved` set. Takes the owner lock. */
+manta_ref *lib_reserved_ref(const char *call);
+/* Under the lock: what was submitted (`ref`, and call->more) becomes the user's; NULL: all of it fails with *f. NULL of a
+ * generator, whose stream has its end. */
+manta_ref *lib_called(const struct own_call *call, struct own_ref *ref, const struct own_failure *f);
+/* Without the lock: the call can't be made. */
+manta_ref *lib_refused_call(const struct own_call *call, manta_status code);
+
 #endif

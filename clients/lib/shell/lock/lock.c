@@ -7,7 +7,7 @@
  *
  * Owns:   the lock. Thread: any.
  */
-#include "clients/lib/shell/lib.h"
+#include "clients/lib/shell/lock/lock.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -85,6 +85,14 @@ void lib_wake_one(struct lib_sleepers *sleepers)
 void lib_wake_all(struct lib_sleepers *sleepers)
 {
     wake(sleepers, INT_MAX);
+}
+
+void lib_nap(int64_t ns)
+{
+    struct timespec ts = {ns / 1000000000, ns % 1000000000};
+    lib_unlock();
+    nanosleep(&ts, NULL);
+    lib_lock();
 }
 
 /* ---- forks ---- */

@@ -86,6 +86,13 @@ void lib_sleep(struct lib_sleepers *sleepers, int64_t until_ns);
 void lib_wake_one(struct lib_sleepers *sleepers);
 void lib_wake_all(struct lib_sleepers *sleepers);
 
+/* ---- time ---- */
+uint64_t lib_now_ns(void);
+uint64_t lib_wall_ns(void); /* what makes wall clock of lib_now_ns */
+int64_t  lib_deadline(int64_t timeout_ms);
+/* Under the lock, which is released meanwhile. */
+void lib_nap(int64_t ns);
+
 /* ---- forks ---- */
 /* From now on a child of this process finds the door closed and the lock free, whatever system call made it. */
 void lib_door_watch_forks(void);

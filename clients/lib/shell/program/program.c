@@ -3,8 +3,10 @@
  * program.c - see program.h. Owns: nothing outside of the call. Thread: the one that calls manta_init.
  */
 #include "clients/lib/shell/program/program.h"
+#include "clients/lib/shell/socket/socket.h"
 
-#include "clients/lib/shell/lib.h"
+#include "core/base/limits.h"
+#include "core/ds/vec.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * args.c - arguments and results of a call, against its signature.
+ *
+ * Owns:   nothing. Thread: any, under the owner lock; what goes through the store without it.
+ */
+#include "clients/lib/api/api.h"
+#include "clients/lib/shell/handles/handles.h"
+#include "clients/lib/shell/names/names.h"
+#include "clients/lib/shell/state/state.h"
+
+static bool argument(const manta_arg *from, char wanted, struct own_arg *to, struct own_actor_wire *wire)
+{
+    to->type = wanted;
+    to->ref = NULL;
+    if (from->type == 'r') {
+        to->ref = lib_ref_in(&lib.own, from->r); /* arg_handle has looked */
+        return from->r != NULL;
+    }
+    if (from->type != wanted)
+        return false;
+    switch (wanted) {
+    case 'l':
+    case 'u':
+    case 'd':
+        to->data = &from->l;
+        to->size = 8;
+        return true;
+    case 'b':
+        to->data = &from->b;
+        to->size = 1;
+        return true;
+    case 's':
+        to->data = from->y.data;
+        to->size = from->y.size + 1; /* with its NUL */
+        return from->y.data != NULL;
+    case 'y':
+        to->data = from->y.data;
+        to->size = from->y.size;
+        return from->y.data != NULL || from->y.size == 0;
+    case 'A':
+        if (!from->A)
+            return false;
+        own_actor_wire(lib_handle_of(from->A, LIB_OF_ACTOR), wire);
+        to->data = wire;
+        to->size = sizeof *wire;
+        return true;
+    default: return false;
+    }
+}
+
+/* A reference or an actor among the arguments is one that the user holds; NULL is refused later on. */
+static bool arg_handle(const char *name, int number, const manta_arg *from, struct own_failure *f)
+{
+    bool         is_ref = from->type == 'r', is_there;
+    const void  *handle = is_ref ? (const void *)from->r : (const void *)from->A;
+    manta_status code;
+    if ((!is_ref && from->type != 'A') || !handle)
+        return true;
+    is_there = is_ref ? lib_ref_in(&lib.own, handle) != NULL : lib_handle_of(handle, LIB_OF_ACTOR) != NULL;
+    if (is_there)
+        return true;
+    code = lib_handle_code(handle);
+    if (code)
+        own_failure_set(f, code, "%s: argument %d holds an error: %s", name, number, lib_handle_text(code));
+    else
+        own_failure_set(f, MT_EHANDLE, "%s: argument %d is %s that was freed before, or none", name, number,
+                        is_ref ? "a reference" : "an actor");
+    snprintf(f->function, sizeof f->function, "%s", name);
+    return false;
+}
+
+bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct own_arg *out,
+              struct own_actor_wire *wires, struct own_failure *f, const char *file, int line)
+{
+    const char *end = strpbrk(signature, ">@");
+    int         fixed = (int)(end ? (size_t)(end - signature) : strlen(signature));
+    bool        more = fixed && signature[fixed - 1] == '*';
+
+    fixed -= more;
+    if (argc < 0 || (argc > 0 && !argv)) {
+        own_failure_set(f, MT_EINVAL, "%s: %d arguments at %s", name, argc, argv ? "an address" : "NULL");
+        snprintf(f->function, sizeof f->function, "%s", name);
+        return false;
+    }
+    if (argc > MANTA_ARGS_MAX || argc < fixed || (argc > fixed && !more)) {
+        own_failure_set(f, MT_ETYPE, "%s takes %s%d arguments (\"%s\"), not %d; defined at %s:%d", name, more ? "at least " : "",
+                        fixed, signature, argc, file, line);
+        snprintf(f->function, sizeof f->function, "%s", name);
+        return false;
+    }
+    for (int i = 0; i < argc; i++) {
+        char wanted = i < fixed ? signature[i] : argv[i].type == 'r' ? '*' : argv[i].type; /* a reference: as its value */
+        if (!arg_handle(name, i + 1, &argv[i], f))
+            return false;
+        if (argument(&argv[i], wanted, &out[i], &wires[i]))
+            continue;
+        own_failure_set(f, MT_ETYPE, "%s: argument %d is '%c'%s, want '%c' (\"%s\"); defined at %s:%d", name, i + 1, argv[i].type,
+                        argv[i].type == wanted ? " without a value" : "", wanted, signature, file, line);
+        snprintf(f->function, sizeof f->function, "%s", name);
+        return false;
+    }
+    return true;
+}
+
+/* ---- arguments too large for a record ---- */
+
+enum { SPILL_TOTAL = 12 * 1024 }; /* of values inline in one record */
+
+/* Which of the first `argc` values go through the store; how many. */
+static int choose_large(const char *signature, int argc, const manta_arg *argv, bool *is_large)
+{
+    size_t total = 0;
+    int    count = 0;
+    for (int i = 0; i < argc; i++) {
+        char type = argv[i].type, wanted = *signature;
+        is_large[i] = false;
+        signature += wanted && wanted != '>' && wanted != '*';
+        if ((type != 's' && type != 'y') || (wanted != type && wanted != '*') || !argv[i].y.data)
+            continue;
+        is_large[i] = argv[i].y.size >= MANTA_INLINE_MAX || total + argv[i].y.size > SPILL_TOTAL;
+        total += is_large[i] ? 0 : argv[i].y.size;
+        count += is_large[i];
+    }
+    return count;
+}
+
+bool lib_may_spill(int argc, const manta_arg *argv)
+{
+    bool is_large[MANTA_ARGS_MAX];
+    return argv && argc > 0 && argc <= MANTA_ARGS_MAX && choose_large("*", argc, argv, is_large) > 0;
+}
+
+const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int argc, const manta_arg *argv)
+{
+    bool is_large[MANTA_ARGS_MAX];
+    s->count = 0;
+    if (!argv || argc < 0 || argc > MANTA_ARGS_MAX || choose_large(signature, argc, argv, is_large) == 0)
+        return argv;
+    for (int i = 0; i < argc; i++) {
+        s->args[i] = argv[i];
+        if (!is_large[i])
+            continue;
+        s->puts[s->count] = lib_put(argv[i].y.data, argv[i].y.size + (argv[i].type == 's'), argv[i].type);
+        s->args[i] = manta_ref_arg(s->puts[s->count++]);
+    }
+    return s->args;
+}
+
+void lib_spilled_drop(struct lib_spilled *s)
+{
+    for (int i = 0; i < s->count; i++)
+        manta_free(s->puts[i]);
+}
+
+/* ---- results ---- */
+
+bool lib_results_fit(const char *name, const char *signature, const struct own_call *call, const char *file, int line,
+                     struct own_failure *f)
+{
+    const char *letters = strchr(signature, '>');
+    uint32_t    gives, wants = call->count ? call->count : 1;
+    bool        any;
+    if (MT_LIKELY(wants == 1 && !call->stream && (!letters || !letters[1] || !letters[2])))
+        return true;
+    any = strchr(letters ? letters : "", '*') != NULL;
+    gives = lib_result_count(signature);
+    if (call->stream && gives > 1 && !any)
+        own_failure_set(f, MT_ETYPE, "%s returns %u values (\"%s\"): items of a generator have one type; defined at %s:%d", name,
+                        gives, signature, file, line);
+    else if (!call->stream && wants != (gives ? gives : 1) && !any)
+        own_failure_set(f, MT_ETYPE, "%s returns %u value%s (\"%s\"), not %u: use manta_call_n; defined at %s:%d", name, gives,
+                        gives == 1 ? "" : "s", signature, wants, file, line);
+    else
+        return true;
+    snprintf(f->function, sizeof f->function, "%s", name);
+    return false;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * names.h - remote functions and actor types of this executable, found by name and by hash; and what signatures say.
+ *
+ * Owns: the two lists, built by constructors before main and constant afterwards. Thread: any.
+ */
+#ifndef LIB_NAMES_H
+#define LIB_NAMES_H
+
+#include "clients/lib/shell/state/state.h"
+
+#define LIB_END "manta_actor_end" /* the method that every actor has: its end */
+
+uint64_t lib_hash(const char *name);
+/* Before anything is called: names that two registrations have, and signatures that can't be. EINVAL: *e has the place. */
+manta_status        lib_registry_check(manta_error *e);
+manta_entry        *lib_entry_find(const char *name);
+void                lib_entries_forget_classes(void); /* what calls without options need has changed */
+manta_entry        *lib_entry_of_hash(uint64_t hash);
+manta_actor_type   *lib_actor_type_find(const char *name);
+manta_actor_type   *lib_actor_type_of_hash(uint64_t hash);
+const manta_method *lib_method_find(const manta_actor_type *type, const char *name);
+const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t hash);
+/* ENOFUNC with the near names. */
+void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
+void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);
+
+/* ---- signatures: letters of arguments, '>', letters of results, '@' and a concurrency group ---- */
+uint32_t lib_result_count(const char *signature);
+/* The letter of a value; '*' where the signature does not say. */
+char lib_result_letter(const char *signature, uint32_t index);
+/* The same of the only one, as manta_ctx.wanted has it. */
+char lib_result_wanted(const char *signature);
+
+#endif

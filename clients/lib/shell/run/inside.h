@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * inside.h - what the files of this room share: arguments, the actor's methods, values that a function returns.
+ */
+#ifndef LIB_RUN_INSIDE_H
+#define LIB_RUN_INSIDE_H
+
+#include "clients/lib/shell/run/run.h"
+
+/* ---- arguments.c ---- */
+struct lib_arguments {
+    int             count;
+    manta_arg       args[MANTA_ARGS_MAX];
+    struct lane_ref pinned[MANTA_ARGS_MAX];
+    int             pinned_count;
+    mt_id           held[MANTA_ARGS_MAX]; /* refs that came as refs */
+    manta_ref      *refs[MANTA_ARGS_MAX]; /* handles that are the function's while it runs */
+    int             ref_count;
+    manta_actor    *actors[MANTA_ARGS_MAX];
+    int             actor_count;
+    size_t          end;    /* of the arguments in the payload */
+    char            wanted; /* manta_ctx.wanted */
+};
+bool lib_arguments_take(struct lib_arguments *a, const char *signature, const struct wrk_run *run, manta_error *e);
+/* A value in the store as an argument; `type`: what is wanted. */
+bool lib_arguments_shared(struct lib_arguments *a, manta_arg *to, char type, const uint8_t *bytes, size_t size, manta_error *e);
+/* Under the lock. Writes the ids of refs that the function kept behind the value; returns how many bytes. NULL: nobody else
+ * is to be told. */
+size_t lib_arguments_give_back(struct lib_arguments *a, uint8_t *held);
+
+/* ---- actor.c ---- */
+manta_status    lib_actor_create(manta_ctx *c, struct lib_arguments *a, const struct wrk_run *run);
+manta_status    lib_actor_method(manta_ctx *c, struct lib_arguments *a, const struct wrk_run *run);
+extern uint32_t lib_actor_save_every; /* calls of the actor here; 0: only when a method asks */
+/* After a call of the actor here: a snapshot, if one is due. */
+void lib_actor_save_if_due(const manta_ctx *c);
+
+/* ---- context.c ---- */
+/* What the caller wants back. */
+void lib_context_begin(manta_ctx *c, struct wrk_run *run, struct lib_actor *actor);
+/* What the events call it. */
+void lib_event_name(const struct wrk_run *run, const char *first, const char *second);
+
+/* ---- returned.c ---- */
+/* Writes one value as `*out` and, behind it, at most `room` bytes: inline, else a place in the store, which is `id`'s. */
+manta_status lib_value_make(manta_ctx *c, mt_id id, const manta_arg *from, size_t room, struct lane_value *out, void *bytes);
+/* All values of a function with several, behind each other in c->many. ETYPE (and c->failure): one is missing. */
+manta_status lib_returned(manta_ctx *c, size_t *out_size);
+/* ETYPE: the running function has returned a value of a type that its signature does not name. */
+manta_status lib_result_mistyped(manta_ctx *c, char type);
+/* The function says that all went well: ETYPE where it has not returned what its signature says. */
+manta_status lib_result_check(manta_ctx *c);
+
+#endif

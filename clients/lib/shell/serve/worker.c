@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * worker.c - the life of a worker: take what is claimed, run it, report.
+ *
+ * Owns:   nothing. Thread: main.
+ */
+#include "clients/lib/shell/context/context.h"
+#include "clients/lib/shell/here/here.h"
+#include "clients/lib/shell/link/link.h"
+#include "clients/lib/shell/run/run.h"
+#include "clients/lib/shell/serve/serve.h"
+#include "clients/lib/shell/state/state.h"
+#include "clients/lib/shell/wait/wait.h"
+
+#include <unistd.h>
+
+static bool may_leave(void)
+{
+    return lib.wrk.is_over || (lib.is_retiring && !lib.wrk.lanes.count && !lib.own.outstanding);
+}
+
+static bool has_work(void *arg)
+{
+    (void)arg;
+    return wrk_has_work(&lib.wrk) || may_leave();
+}
+
+/* An actor that was made with room for more than one call at a time goes over to threads. */
+static void become_concurrent(manta_ctx *c)
+{
+    uint32_t                       limits[1 + MT_ACTOR_GROUPS_MAX] = {lib_actor_concurrency()}, count = 1;
+    const manta_concurrency_group *g = lib_actor_here.type->groups;
+    for (; count <= MT_ACTOR_GROUPS_MAX && g[count - 1].name; count++)
+        limits[count] = g[count - 1].limit > 0 ? (uint32_t)g[count - 1].limit : 1;
+    if (limits[0] > 1 || count > 1)
+        lib_pool_serve(c, limits, count);
+}
+
+static void worker_loop(void)
+{
+    static manta_ctx c;
+    struct wrk_run   run;
+    uint64_t         now = lib_now_ns();
+    uint32_t         since_pump = 0;
+    lib_lock();
+    for (;;) {
+        if (wrk_next(&lib.wrk, &run)) {
+            if (lib.wrk.out.wake_count)
+                lib_act();
+            lib_run(&c, &run, NULL, &now);
+            if (MT_UNLIKELY(c.wants_exit))
+                lib_actor_exit();
+            if (run.record.kind == LANE_CREATE && lib_actor_here.is_made)
+                become_concurrent(&c);
+            if (lib.own.class_list.count)
+                own_release_idle(&lib.own);
+            own_flush(&lib.own); /* what it has called must not wait for the end of the next run */
+            if (lib.wrk.out.wake_count || lib.wrk.out.up.size || lib.own.out.wake_count)
+                lib_act();
+            if (++since_pump < 64)
+                continue;
+        }
+        since_pump = 0;
+        lib_pump();
+        lib_act();
+        if (may_leave()) {
+            lib_unlock();
+            lib_leave(0);
+        }
+        if (!wrk_has_work(&lib.wrk)) {
+            wrk_flush(&lib.wrk);
+            lib_act();
+            lib_wait(has_work, NULL, INT64_MAX);
+            now = lib_now_ns();
+        }
+    }
+}
+
+MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)
+{
+    uint64_t  process;
+    char      text[256];
+    mt_status st;
+    if (mt_random_bytes(&process, sizeof process).code)
+        _exit(1);
+    st = lib_hello(fd, CTL_WORKER, process, 0, argc, argv, "");
+    if (st.code == 0 && (st = lib_welcome(fd, process, MT_LIB_CONNECT_MS, text)).code)
+        lib_unable(fd, st.code, st.what);
+    if (st.code)
+        _exit(1);
+    lib_open(LIB_WORKER);
+    lib.main_thread = pthread_self();
+    lib_here_stack();
+    worker_loop();
+    _exit(0);
+}

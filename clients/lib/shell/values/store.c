@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store.c - values in shared memory: room for new ones, and pins of those that are read.
+ *
+ * Owns:   nothing. Thread: any, under the owner lock, which is released while the raylet is asked.
+ */
+#include "clients/lib/shell/context/context.h"
+#include "clients/lib/shell/link/link.h"
+#include "clients/lib/shell/segments/segments.h"
+#include "clients/lib/shell/state/state.h"
+#include "clients/lib/shell/values/values.h"
+#include "clients/lib/shell/wait/wait.h"
+
+#include "objectstore/layout/sum.h"
+
+#include <stdlib.h>
+
+enum { PIN_ATTEMPTS = 4 };
+
+static manta_status segment_map(uint16_t kind, uint32_t number, uint64_t size, bool is_own, manta_error *e)
+{
+    struct ctl_segment        ask = {.segment = number, .size = size}, got;
+    struct lib_request       *request = malloc(sizeof *request);
+    struct lib_segment_memory memory;
+    manta_status              code;
+    mt_status                 st;
+    bool                      is_mapped;
+
+    if (!request)
+        return lib_error(e, MANTA_ENOMEM, "no memory for a request");
+    code = lib_call(request, kind, &ask, sizeof ask, is_own ? MT_LIB_ROOM_MS : MT_LIB_REQUEST_MS, e);
+    if (code == MANTA_OK && (request->size < sizeof got || request->fd_count != 2))
+        code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no segment");
+    if (code) {
+        free(request);
+        return code;
+    }
+    memcpy(&got, request->payload, sizeof got);
+    is_mapped = lib_segment_map_both(request->fds, got.size, is_own, &memory);
+    free(request);
+    if (!is_mapped) {
+        lib_segment_refuse(&got, is_own);
+        return lib_error(e, MANTA_ENOMEM, "segment %u of %llu bytes could not be mapped", got.segment,
+                         (unsigned long long)got.size);
+    }
+    st = is_own ? os_client_add_own(&lib.store, got.segment, got.size, memory.data, memory.view, memory.generations)
+                : os_client_add_reader(&lib.store, got.segment, got.size, memory.view, memory.generations);
+    if (st.code) {
+        lib_segment_unmap(&memory, got.size);
+        lib_segment_refuse(&got, is_own);
+    }
+    return st.code == MT_EEXIST ? MANTA_OK : lib_error_status(e, st); /* another thread was faster */
+}
+
+manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, manta_error *e)
+{
+    for (int attempt = 0; attempt < 3; attempt++) {
+        uint64_t     want = 0;
+        manta_status code;
+        mt_status    st = os_client_alloc(&lib.store, size, place, data, &want);
+        if (st.code == MT_EINVAL)
+            return lib_error(e, MANTA_ESTORE_FULL, "a value of %zu bytes is larger than any object store", size);
+        if (st.code != MT_EAGAIN)
+            return lib_error_status(e, st);
+        code = segment_map(CTL_SEGMENT_WANT, 0, want, true, e);
+        if (code)
+            return code;
+    }
+    return lib_error(e, MANTA_ESTORE_FULL, "no room for %zu bytes after three new segments", size);
+}
+
+/* ---- pins ---- */
+
+/* A copy of a value on another node, made by our raylet. */
+static manta_status pull(struct lane_ref *ref, int64_t deadline_ns, manta_error *e)
+{
+    struct lib_request *request = malloc(sizeof *request);
+    int64_t             left_ms = (deadline_ns - (int64_t)lib_now_ns()) / 1000000;
+    manta_status        code;
+    if (!request)
+        return lib_error(e, MANTA_ENOMEM, "no memory for a request");
+    if (deadline_ns == INT64_MAX)
+        left_ms = MANTA_FOREVER;
+    code = lib_call(request, CTL_PULL, ref, sizeof *ref, left_ms, e);
+    if (code == MANTA_OK && (request->kind != CTL_HERE || request->size < sizeof *ref))
+        code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no copy");
+    if (code == MANTA_OK)
+        memcpy(ref, request->payload, sizeof *ref);
+    free(request);
+    return code;
+}
+
+/* It is pinned, so it stays while the lock is released: a GiB takes 0.1 s. */
+static manta_status verify(const struct lane_ref *ref, const void *data, manta_error *e)
+{
+    mt_status st;
+    lib_unlock();
+    st = os_client_verify(data, ref->size);
+    lib_lock();
+    if (st.code)
+        lib_store_unpin(ref);
+    return lib_error_status(e, st);
+}
+
+static manta_status pin(struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
+{
+    const struct lane_ref asked = *ref;
+    bool                  must_ask = ref->node != lib.own.node;
+    for (int attempt = 0; attempt < PIN_ATTEMPTS; attempt++) {
+        manta_status code;
+        mt_status    st;
+        if (must_ask) {
+            *ref = asked;
+            code = pull(ref, deadline_ns, e);
+            if (code)
+                return code;
+        }
+        st = os_client_pin(&lib.store, ref, data);
+        if (st.code == MT_OK)
+            return os_client_is_summed(*data) ? verify(ref, *data, e) : MANTA_OK;
+        code = lib_error_status(e, st);
+        if (st.code == MT_ENOENT)
+            code = segment_map(CTL_SEGMENT_MAP, ref->segment, 0, false, e);
+        if (code && code != MANTA_EOBJ_LOST)
+            return code;
+        must_ask = code == MANTA_EOBJ_LOST; /* it is on disk; or the copy went between the answer and the pin */
+    }
+    return lib_error(e, MANTA_ESTORE_FULL, "the value was moved %d times while it was to be read: the object store is too small",
+                     PIN_ATTEMPTS);
+}
+
+/* What ends a fetch although the value may still be had: its task runs again, or it is elsewhere meanwhile. */
+static bool is_loss(manta_status code, int64_t deadline_ns)
+{
+    return code == MANTA_EOBJ_LOST || code == MANTA_ENODE_DIED || code == MANTA_ECORRUPT ||
+           code == MANTA_EPROTO ||                                           /* somebody else has the dead node's port by now */
+           (code == MANTA_ETIMEDOUT && (int64_t)lib_now_ns() < deadline_ns); /* the source was silent */
+}
+
+static bool is_doubt_over(void *arg)
+{
+    return own_doubt_is_over(&lib.own, arg) || lib_run_is_over();
+}
+
+/* Asks the value's owner, who may have to run its task again: OK: *at is its new place. The wait is bound to the owner's life. */
+static manta_status ask_again(struct own_ref *mine, struct lane_ref *at, manta_status code, int64_t deadline_ns, manta_error *e)
+{
+    struct own_doubt doubt;
+    own_doubt_begin(&lib.own, &doubt, mine, at, code, e->message);
+    lib_act();
+    lib_wait(is_doubt_over, &doubt, lib_deadline_of_run(deadline_ns));
+    own_doubt_end(&lib.own, &doubt);
+    if (lib.broken)
+        return lib_check(e);
+    if (!doubt.is_over && lib_run_is_over())
+        return lib_error_run_over(e);
+    if (!doubt.is_over)
+        return lib_error(e, MANTA_ETIMEDOUT, "the value was lost, and was not made again in time");
+    if (doubt.why.code)
+        return lib_error_failure(e, &doubt.why, at->id);
+    *at = doubt.place;
+    return MANTA_OK;
+}
+
+static bool is_known_lost(const struct own_ref *mine)
+{
+    return mine && (mine->again == OWN_AGAIN_RUNS || mine->again == OWN_AGAIN_LOST);
+}
+
+manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
+{
+    struct lane_ref asked = *ref;
+    manta_error     local;
+    manta_status    code;
+    e = e ? e : &local;
+    if (!mine && asked.id.process == lib.own.process)
+        mine = mt_map_ptr(&lib.own.refs, asked.id);
+    if (mine && mine->flags & OWN_REF_BORROWED)
+        mine = NULL;
+    if (mine)
+        own_ref_hold(mine); /* the lock is released while we wait */
+    do {
+        *ref = asked;
+        code = is_known_lost(mine) ? lib_error(e, MANTA_EOBJ_LOST, "it was lost before") : pin(ref, data, deadline_ns, e);
+        if (code == MANTA_OK || !is_loss(code, deadline_ns) || !lib_may_wait() || lib.inlined)
+            break;
+        code = ask_again(mine, &asked, code, deadline_ns, e);
+    } while (code == MANTA_OK);
+    if (mine)
+        own_ref_drop(&lib.own, mine);
+    return code;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * request.c - requests to the raylet, and waiting for their answers.
+ *
+ * Owns:   lib.requests; each stands on its caller's stack or heap. Thread: any, under the lock.
+ */
+#include "clients/lib/shell/context/context.h"
+#include "clients/lib/shell/inline/inline.h"
+#include "clients/lib/shell/socket/socket.h"
+#include "clients/lib/shell/state/state.h"
+#include "clients/lib/shell/wait/wait.h"
+
+#include <sys/socket.h>
+
+static bool request_is_done(void *arg)
+{
+    return ((struct lib_request *)arg)->is_done;
+}
+
+static manta_status call_begin(struct lib_request *request, manta_error *e)
+{
+    if (lib_thread.in_callback)
+        return lib_error(e, MANTA_EDEADLK, "this call waits for the raylet, which a callback may not do");
+    if (lib.inlined)
+        return lib_error(e, MANTA_EUNSUPPORTED, "MANTA_INLINE=1: there is no raylet to make a runtime environment");
+    request->id = own_id_next(&lib.own);
+    request->is_done = false;
+    request->fd_count = 0;
+    if (mt_vec_push(&lib.requests, request).code)
+        return lib_error(e, MANTA_ENOMEM, "no memory for a request to the raylet");
+    return MANTA_OK;
+}
+
+void lib_call_forget(const struct lib_request *request)
+{
+    for (size_t i = 0; i < lib.requests.count; i++)
+        if (lib.requests.data[i] == request)
+            mt_vec_remove_swap(&lib.requests, i);
+}
+
+manta_status lib_call_await(struct lib_request *request, int64_t timeout_ms, manta_error *e)
+{
+    struct ctl_reply reply;
+    lib_wait(request_is_done, request, lib_deadline(timeout_ms));
+    lib_call_forget(request);
+    if (lib.broken && !request->is_done)
+        return lib_error_broken(e);
+    if (!request->is_done)
+        return lib_error(e, MANTA_ETIMEDOUT, "no answer from the raylet within %lld ms", (long long)timeout_ms);
+    if (request->kind != CTL_REPLY)
+        return MANTA_OK;
+    if (request->size < sizeof reply)
+        return lib_error(e, MANTA_EPROTO, "an answer of the raylet is too short");
+    memcpy(&reply, request->payload, sizeof reply);
+    if (reply.code == MT_OK)
+        return MANTA_OK;
+    return lib_error(e, reply.code, "%.*s", CTL_TEXT_SIZE - 1, reply.text[0] ? reply.text : mt_code_text(reply.code));
+}
+
+manta_status lib_call_send(struct lib_request *request, uint16_t kind, const void *payload, size_t size, manta_error *e)
+{
+    manta_status code = call_begin(request, e);
+    if (code == MANTA_OK)
+        own_send(&lib.own, kind, request->id, payload, size);
+    return code;
+}
+
+manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size, int64_t timeout_ms,
+                      manta_error *e)
+{
+    if (lib.inlined)
+        return lib_inline_call(request, kind, payload, size, e);
+    manta_status code = lib_call_send(request, kind, payload, size, e);
+    if (code)
+        return code;
+    /* An actor that waits for its raylet lends no CPUs: another actor that took them would hold them for its life, and both would
+     * run as soon as the answer is there. Room in the store may need others' work, so that is waited for as a value is. */
+    manta_ctx *running = lib_running;
+    if (lib.is_actors_lease && kind != CTL_SEGMENT_WANT)
+        lib_running = NULL;
+    code = lib_call_await(request, timeout_ms, e);
+    lib_running = running;
+    return code;
+}
+
+manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size, const void *more,
+                             size_t more_size, int fd, int64_t timeout_ms, manta_error *e)
+{
+    manta_status code = call_begin(request, e);
+    if (code)
+        return code;
+    if (lib_socket_send(lib.socket, kind, request->id, payload, size, more, more_size, fd).code)
+        lib_break(MT_ECONN, "the raylet of this node is gone");
+    return lib_call_await(request, timeout_ms, e);
+}

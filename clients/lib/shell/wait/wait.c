@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wait.c - waiting: lead, follow, spin, park.
+ *
+ * Owns:   who leads. Thread: any, under the lock; it is released around every sleep.
+ * Always: at most one leader sleeps in the park page for completions; whoever leaves leadership wakes the followers.
+ */
+#include "clients/lib/shell/context/context.h"
+#include "clients/lib/shell/link/link.h"
+#include "clients/lib/shell/segments/segments.h"
+#include "clients/lib/shell/state/state.h"
+#include "clients/lib/shell/wait/wait.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+/* A raylet that died can't ring: its socket says so. And what stands in the socket is taken even if the count in the park page
+ * does not tell of it: a peer that writes over that page can have put back the count that we saw last. */
+static void check_raylet(void)
+{
+    struct pollfd p = {.fd = lib.socket, .events = POLLIN};
+    char          byte;
+    if (lib.socket < 0 || poll(&p, 1, 0) <= 0)
+        return;
+    if (p.revents & (POLLHUP | POLLERR) || recv(lib.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+        lib_break(MT_ECONN, "the raylet of this node is gone");
+    else
+        lib_socket_take();
+}
+
+void lib_tick(uint64_t now)
+{
+    if (now - lib.ticked_ns < MT_LIB_TICK_NS)
+        return;
+    lib.ticked_ns = now;
+    own_tick(&lib.own, now);
+    own_spread(&lib.own);
+    lib_store_trim(now);
+    lib_act();
+    if (now - lib.checked_ns < MT_LIB_SLEEP_NS)
+        return;
+    lib.checked_ns = now; /* here and not after a sleep: a program that polls keeps its helper from sleeping */
+    check_raylet();
+}
+
+/* Sleeps in the park page until something comes, at most until the deadline. Nothing may have come since `bell`: what
+ * the caller waits for, in memory that the pump does not look at, is looked at once more. The helper (no `ready`) is not the one
+ * whom the end of the run concerns: it would come back at once, again and again, with the lock that the run needs to end. */
+void lib_park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
+{
+    int64_t  limit = MT_LIB_SLEEP_NS;
+    uint32_t bell = lane_park_prepare(lib.park);
+    if (lib_pump() || lib.broken || (ready && (lib_run_is_over() || ready(arg)))) {
+        lane_park_cancel(lib.park);
+        return;
+    }
+    if (lib.own.outstanding && limit > 20 * MT_LIB_TICK_NS)
+        limit = 20 * MT_LIB_TICK_NS; /* demand and rebalancing look at the clock */
+    if (deadline_ns - (int64_t)now < limit)
+        limit = deadline_ns - (int64_t)now;
+    lib_unlock();
+    if (limit > 0)
+        shm_futex_wait(&lib.park->bell, bell, limit);
+    lib_lock();
+    /* Both the helper and a leader may sleep here: one that leaves must not call the other awake. */
+    if (!lib.is_led || pthread_equal(lib.leader, pthread_self()))
+        lane_park_cancel(lib.park);
+}
+
+static void follow(int64_t deadline_ns)
+{
+    int64_t limit = (int64_t)lib_now_ns() + MT_LIB_SLEEP_NS;
+    lib.follower_count++;
+    lib_sleep(&lib.followers, deadline_ns < limit ? deadline_ns : limit);
+    lib.follower_count--;
+}
+
+/* The task or call of this thread waits. The worker is blocked when all that run wait: its CPUs serve others then. */
+static void task_waits(void)
+{
+    if (!lib_running || lib_running->is_waiting)
+        return;
+    lib_running->is_waiting = true;
+    lib.calls_waiting++;
+    if (lib.calls_waiting >= lib.wrk.calls_running)
+        wrk_block(&lib.wrk);
+    wrk_flush(&lib.wrk);
+    lib_act();
+}
+
+static void task_goes_on(void)
+{
+    if (!lib_running || !lib_running->is_waiting)
+        return;
+    lib_running->is_waiting = false;
+    lib.calls_waiting--;
+    wrk_unblock(&lib.wrk);
+    lib_act();
+}
+
+static void lead_end(void)
+{
+    lib.is_led = false;
+    if (lib.follower_count)
+        lib_wake_all(&lib.followers);
+}
+
+struct spin {
+    uint64_t idle_since;  /* when a look first found nothing; 0: something has come since */
+    uint64_t looked_ns;   /* the last look */
+    bool     has_yielded; /* after it */
+};
+
+/* Moves this thread to another of the cpus that it may use, and leaves it the choice afterwards. */
+static void leave_cpu(uint32_t cpu)
+{
+    cpu_set_t all, others;
+    if (sched_getaffinity(0, sizeof all, &all))
+        return;
+    others = all;
+    CPU_CLR(cpu - 1, &others);
+    if (CPU_COUNT(&others) && sched_setaffinity(0, sizeof others, &others) == 0)
+        sched_setaffinity(0, sizeof all, &all);
+}
+
+/* Those whom we wait for see where we are. A store only where it has changed: they read this cache line. */
+static void note_cpu(void)
+{
+    uint32_t cpu = (uint32_t)sched_getcpu() + 1, leave = shm_load32(&lib.park->leave);
+    if (MT_UNLIKELY(leave)) {
+        shm_store32(&lib.park->leave, 0);
+        if (leave == cpu && lib.role == LIB_WORKER) {
+            leave_cpu(cpu);
+            cpu = (uint32_t)sched_getcpu() + 1;
+        }
+    }
+    if (lib.cpu != cpu)
+        shm_store32(&lib.park->cpu, lib.cpu = cpu);
+}
+
+/* How to go on after a look that found nothing. Where those whom we wait for run on this very core, sched_yield lets them in
+ * only after a time slice: sleep at once. The same where the last yield let others run for long: who yields on a crowded
+ * core waits for their time slices, who sleeps is let in when he is woken. A task that sleeps must say BLOCKED first, which
+ * costs its lanes their order of work: it always waits out the whole time. Where all of them run elsewhere there is nobody
+ * to let in at first. */
+enum spin_how { SPIN_PAUSE, SPIN_YIELD, SPIN_NOT };
+static enum spin_how spin_how(const struct spin *spin, uint64_t now, bool is_task)
+{
+    note_cpu();
+    unsigned where = lib.role == LIB_WORKER && !lib_running ? wrk_where_fed(&lib.wrk, lib.cpu)
+                                                            : own_where_served(&lib.own, lib.cpu);
+    uint64_t took = now - spin->looked_ns;
+    bool     is_useless = where & OWN_HERE && spin->has_yielded && took < MT_LIB_YIELDED_NS;
+    bool     is_crowded = where == OWN_HERE || took >= MT_LIB_CROWDED_NS || is_useless;
+    if (now - spin->idle_since >= MT_LIB_SPIN_NS || (is_crowded && !is_task))
+        return SPIN_NOT;
+    return where & OWN_HERE || now - spin->idle_since >= MT_LIB_PAUSE_NS ? SPIN_YIELD : SPIN_PAUSE;
+}
+
+/* One round of a leader: look, or spin a little, or sleep. */
+static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct spin *spin)
+{
+    uint64_t now;
+    if (lib_pump()) {
+        spin->idle_since = 0;
+        return;
+    }
+    now = lib_now_ns();
+    if (spin->idle_since == 0)
+        *spin = (struct spin){.idle_since = now, .looked_ns = now};
+    lib_tick(now);
+    if (lib_running) {
+        if (now - spin->idle_since >= MT_LIB_BLOCK_NS)
+            task_waits();
+        wrk_flush(&lib.wrk);
+        lib_act();
+    }
+    enum spin_how how = spin_how(spin, now, lib_running != NULL);
+    if (how == SPIN_NOT) {
+        lib_park(ready, arg, deadline_ns, now);
+        return;
+    }
+    spin->looked_ns = now;
+    spin->has_yielded = how == SPIN_YIELD;
+    shm_store32(&lib.park->state, LANE_HUNGRY);
+    lib_unlock();
+    if (how == SPIN_PAUSE)
+        shm_pause();
+    else
+        sched_yield();
+    lib_lock();
+}
+
+bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
+{
+    struct spin spin = {0};
+    bool        is_ready;
+    if (MT_UNLIKELY(lib.inlined != NULL))
+        return ready(arg);
+    lib_thread.is_waiting = true;
+    lib.calls++;
+    own_flush(&lib.own);
+    lib_act();
+    while (!(is_ready = ready(arg)) && !lib.broken && !lib_thread.in_callback) {
+        if (deadline_ns != INT64_MAX && (int64_t)lib_now_ns() >= deadline_ns)
+            break;
+        if (lib.is_led && !pthread_equal(lib.leader, pthread_self())) {
+            task_waits();
+            follow(deadline_ns);
+            continue;
+        }
+        lib.is_led = true;
+        lib.leader = pthread_self();
+        lead_once(ready, arg, deadline_ns, &spin);
+    }
+    if (lib.is_led && pthread_equal(lib.leader, pthread_self())) {
+        shm_store32(&lib.park->state, LANE_BUSY);
+        lead_end();
+    }
+    task_goes_on();
+    lib_thread.is_waiting = false;
+    return is_ready;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wait.h - waiting, and requests to the raylet that a thread waits for.
+ *
+ * Thread: any, under the owner lock, which is released while sleeping.
+ *
+ * Whoever waits leads, that is, serves everyone's completions while it waits; others that wait meanwhile follow (they sleep on
+ * `followers`). When nobody waits, the helper thread looks (helper/).
+ *
+ *   waits ---- nobody leads ----> leads: pump, spin, park ---- ready, deadline, broken ----> goes on; the followers are woken
+ *     '------ another leads ----> follows ---- woken, or a while is over ----> asks again who leads
+ */
+#ifndef LIB_WAIT_H
+#define LIB_WAIT_H
+
+#include "clients/lib/shell/state/state.h"
+
+typedef bool (*lib_ready)(void *arg);
+/* Until ready(arg), or the deadline (lib_now_ns; INT64_MAX: none). True: ready. Inside a task the CPU is given back. With
+ * MANTA_INLINE=1 nothing can come: it looks once. */
+bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns);
+/* The helper's two: a look at the clock, and a sleep in the park page. `ready` may be NULL. */
+void lib_tick(uint64_t now_ns);
+void lib_park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now_ns);
+
+/* ---- requests ---- */
+/* Sends a request and waits for its answer. EPROTO, ETIMEDOUT, or the code of a CTL_REPLY (text then in *e). */
+manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size, int64_t timeout_ms,
+                      manta_error *e);
+/* Its two halves, for who does something else meanwhile; or the answer is wanted no more. Not inline. */
+manta_status lib_call_send(struct lib_request *request, uint16_t kind, const void *payload, size_t size, manta_error *e);
+manta_status lib_call_await(struct lib_request *request, int64_t timeout_ms, manta_error *e);
+void         lib_call_forget(const struct lib_request *request);
+/* The same on the socket, with a descriptor (-1: none; it stays the caller's). */
+manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size, const void *more,
+                             size_t more_size, int fd, int64_t timeout_ms, manta_error *e);
+
+#endif

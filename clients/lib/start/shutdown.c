@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * shutdown.c - manta_shutdown, and what of a job goes with it.
+ *
+ * Owns:   nothing. Thread: the program's main thread.
+ */
+#include "clients/lib/shell/due/due.h"
+#include "clients/lib/shell/helper/helper.h"
+#include "clients/lib/shell/here/here.h"
+#include "clients/lib/shell/link/link.h"
+#include "clients/lib/shell/names/names.h"
+#include "clients/lib/shell/output/output.h"
+#include "clients/lib/shell/state/state.h"
+#include "clients/lib/shell/wait/wait.h"
+#include "clients/lib/start/start.h"
+
+#include <stdlib.h>
+
+/* What was of the job goes; handles that the user holds stay, as own_close leaves them. Under the lock. */
+void lib_session_end(const char *why)
+{
+    for (size_t i = 0; i < lib.watches.count; i++)
+        if (lib.watches.data[i].actor)
+            own_actor_drop(&lib.own, lib.watches.data[i].actor);
+    mt_vec_fini(&lib.watches);
+    mt_vec_fini(&lib.news);
+    mt_vec_fini(&lib.requests);
+    lib_callbacks_end();
+    os_client_fini(&lib.store);
+    wrk_fini(&lib.wrk);
+    memset(&lib.wrk, 0, sizeof lib.wrk);
+    own_close(&lib.own, MT_ECONN, why);
+    lib_unmap_shared();
+    lib_entries_forget_classes();
+    if (lib.has_set_checksum)
+        unsetenv("MANTA_CHECKSUM");
+    if (lib.has_set_lineage)
+        unsetenv("MANTA_LINEAGE_BYTES");
+    lib.has_set_checksum = lib.has_set_lineage = false;
+    lib.session++;
+    lib_broken_set(0, "");
+    lib.refused = lib.socket_seen = lib.cpu = 0;
+    lib.ticked_ns = lib.checked_ns = lib.trim_at_ns = lib.event_seen = lib.env = 0;
+    lib.code[0] = 0;
+}
+
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+/* What workers have just printed is on its way. */
+static void linger(void)
+{
+    if (lib.output.is_wanted && lib.has_helper && !lib.inlined)
+        lib_wait(never, NULL, lib_deadline(MT_LIB_OUTPUT_LINGER_MS));
+}
+
+/* Other threads that wait in a call hear that there is nothing to wait for, and leave; one that does not within the limit is in
+ * a function of the user's. */
+static void others_leave(void)
+{
+    const struct timespec ms = {.tv_nsec = 1000000};
+    uint64_t              limit = lib_now_ns() + (uint64_t)MT_LIB_SHUTDOWN_MS * 1000000u;
+    if (lib.inlined)
+        return;
+    if (!lib.broken)
+        lib_broken_set(MT_ECONN, "manta_shutdown was called");
+    while ((lib.is_led || lib.follower_count) && lib_now_ns() < limit) {
+        shm_add32(&lib.park->bell, 1);
+        shm_futex_wake(&lib.park->bell, INT32_MAX);
+        lib_wake_all(&lib.followers);
+        lib_unlock();
+        nanosleep(&ms, NULL);
+        lib_lock();
+    }
+}
+
+int manta_shutdown(void)
+{
+    struct ctl_reply bye = {0};
+    char             why[sizeof lib.broken_text];
+    manta_status     code = lib_enter(NULL);
+    if (code)
+        return code == MANTA_EFORKED || code == MANTA_EDEADLK ? code : 0; /* done before, or nothing to do */
+    if (lib.role != LIB_DRIVER) {
+        lib_unlock();
+        return 0;
+    }
+    linger();
+    others_leave();
+    lib_helper_stop();
+    lib_output_print(true);
+    if (lib.inlined)
+        lib_inline_stop();
+    own_send(&lib.own, CTL_SHUTDOWN, own_id_next(&lib.own), &bye, sizeof bye);
+    if (lib.socket >= 0)
+        lib_act();
+    lib_close();
+    lib_disconnect();
+    lib_unlock();
+    lib_private_stop();
+    lib_lock();
+    snprintf(why, sizeof why, "%s", lib.broken ? lib.broken_text : "manta_shutdown was called");
+    lib_session_end(why);
+    lib_unlock();
+    return 0;
+}
