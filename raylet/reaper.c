@@ -9,7 +9,7 @@
  * that only who means it ends it.
  */
 #include "core/sys/cgroup.h"
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 
 #include <signal.h>
 #include <stdio.h>

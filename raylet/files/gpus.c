@@ -4,7 +4,7 @@
  */
 #include "raylet/files/gpus.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 
 #include <dirent.h>
 #include <stdbool.h>

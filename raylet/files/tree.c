@@ -6,7 +6,7 @@
  */
 #include "raylet/files/tree.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/env.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include "raylet/files/tree.h"
 
 #include "core/sys/archive.h"
-#include "core/base/limits.h"
+#include "core/base/limits/env.h"
 #include "core/sha/sha256.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  * Owns: struct sh_copies. Thread: the loop only.
  * Always: a copy goes when nobody has asked for it in a while, and when the store is full.
  */
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "core/base/plant.h"
 #include "raylet/store/private.h"
 

@@ -22,7 +22,8 @@
 #include "raylet/store/spill.h"
 
 #include "core/text/address.h"
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
+#include "core/base/limits/object.h"
 #include "core/base/log.h"
 #include "core/base/plant.h"
 #include "objectstore/server/local.h"

@@ -6,7 +6,7 @@
  * Owns: who waits. Thread: the loop only.
  * Always: each is answered once: with a segment, or after MT_ROOM_MS with what the job has (request.c serves them).
  */
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "raylet/store/private.h"
 
 #include "objectstore/server/store.h"

@@ -6,7 +6,7 @@
  * Always: a process is in the store from its welcome until its connection is closed; a job from its first process here
  * until the core says that it is over: what a dead worker has left may be wanted on another node.
  */
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "core/base/log.h"
 #include "core/base/plant.h"
 #include "raylet/store/spill.h"

@@ -10,7 +10,7 @@
  */
 #include "raylet/store/spill.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "core/base/log.h"
 
 #include <stdio.h>

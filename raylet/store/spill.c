@@ -14,7 +14,8 @@
  */
 #include "raylet/store/spill.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
+#include "core/base/limits/text.h"
 #include "core/base/log.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
  */
 #include "raylet/store/spill.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "core/base/machine.h"
 #include "core/base/plant.h"
 

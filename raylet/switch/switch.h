@@ -13,7 +13,7 @@
 #ifndef RLT_SWITCH_H
 #define RLT_SWITCH_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 #include "core/lane/lane.h"
 #include "raylet/core/core.h"
 

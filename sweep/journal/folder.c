@@ -4,7 +4,8 @@
  */
 #include "sweep/journal/folder.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/sweep.h"
+#include "core/base/limits/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef SWP_FOLDER_H
 #define SWP_FOLDER_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/text.h"
 #include "core/base/status.h"
 #include "sweep/manta_sweep.h"
 

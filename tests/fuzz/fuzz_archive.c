@@ -3,7 +3,7 @@
  * fuzz_archive.c - archives of runtime environments with any bytes: what is unpacked stays in its folder.
  */
 #include "core/sha/sha256.h"
-#include "core/base/limits.h"
+#include "core/base/limits/env.h"
 #include "raylet/files/tree.h"
 
 #include <stdio.h>

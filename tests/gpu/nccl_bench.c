@@ -10,7 +10,6 @@
  * all share, sees deaths by waitpid, and ends generations in that page. Every process says to NCCL that it is a host of its own.
  * Thread: one in each process.
  */
-#include "core/base/limits.h"
 #include "sgd/coll/gpu/nccl.h"
 #include "tests/gpu/bench.h"
 #include "tests/gpu/table.h"

@@ -8,6 +8,7 @@
 
 #include "core/sys/folder.h"
 #include "core/text/labels.h"
+#include "core/base/limits/raylet.h"
 #include "core/io/listener.h" /* io_is_loopback */
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #define CLI_WORDS_H
 
 #include "clients/control/control.h"
-#include "core/base/limits.h"
+#include "core/base/limits/cli.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,6 +8,7 @@
 #define LIB_API_H
 
 #include "clients/lib/shell/state/state.h"
+#include "core/base/limits/head.h"
 
 /* ---- args.c ---- */
 /* Checks arguments against a signature (up to '>') and turns them into own_args. ETYPE, EINVAL into *f. */

@@ -17,6 +17,7 @@
 #include "clients/lib/shell/wait/wait.h"
 
 #include "core/sha/sha256.h"
+#include "core/base/limits/env.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -14,6 +14,7 @@
 
 #include "core/sys/child.h"
 #include "core/sys/folder.h"
+#include "core/base/limits/net.h"
 
 #include <dlfcn.h>
 #include <errno.h>

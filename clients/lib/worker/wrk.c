@@ -8,7 +8,7 @@
  */
 #include "clients/lib/worker/wrk.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
 
 enum {
     OUTCOMES_PER_PUBLISH = 16,

@@ -8,6 +8,7 @@
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/pool/pool.h"
 #include "raylet/core/schedule/schedule.h"
+#include "core/base/limits/head.h"
 
 static void hash_in(uint64_t *hash, uint64_t value)
 {

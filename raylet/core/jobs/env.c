@@ -15,6 +15,7 @@
 #include "raylet/core/fetch/fetch.h"
 #include "raylet/core/jobs/jobs.h"
 #include "raylet/core/pool/pool.h"
+#include "core/base/limits/env.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,6 +12,7 @@
 #include "raylet/core/pool/pool.h"
 
 #include "core/sys/archive.h"
+#include "core/base/limits/env.h"
 
 #include <stdio.h>
 

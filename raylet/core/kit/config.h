@@ -5,7 +5,8 @@
 #ifndef RLT_CONFIG_H
 #define RLT_CONFIG_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
+#include "core/base/limits/text.h"
 #include "core/wire/ctl.h"
 #include "raylet/core/kit/pins.h"
 

@@ -9,7 +9,7 @@
 #ifndef RLT_PINS_H
 #define RLT_PINS_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 
 #include <stdbool.h>
 #include <stdint.h>

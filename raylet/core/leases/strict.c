@@ -9,6 +9,7 @@
  */
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/leases/parts.h"
+#include "core/base/limits/net.h"
 
 #include <stdlib.h>
 

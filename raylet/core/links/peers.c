@@ -14,6 +14,7 @@
 #include "raylet/core/links/links.h"
 
 #include "core/base/log.h"
+#include "core/base/limits/net.h"
 
 #include <stdio.h>
 #include <stdlib.h>

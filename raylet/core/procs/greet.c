@@ -9,6 +9,7 @@
 #include "raylet/core/jobs/jobs.h"
 #include "raylet/core/pool/pool.h"
 #include "raylet/core/procs/procs.h"
+#include "core/base/limits/env.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,6 +11,7 @@
  */
 #include "raylet/core/pool/pool.h"
 #include "raylet/core/procs/procs.h"
+#include "core/base/limits/object.h"
 
 #include <string.h>
 

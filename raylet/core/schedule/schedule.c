@@ -16,6 +16,7 @@
 #include "raylet/core/schedule/schedule.h"
 
 #include "core/text/labels.h"
+#include "core/base/limits/env.h"
 
 #include <stdio.h>
 

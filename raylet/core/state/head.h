@@ -5,7 +5,7 @@
 #ifndef RLT_STATE_HEAD_H
 #define RLT_STATE_HEAD_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 #include "core/ds/map.h"
 #include "core/proto/manta.pb-c.h"
 #include "raylet/core/kit/ledger.h"

@@ -5,7 +5,7 @@
 #ifndef RLT_STATE_NODE_H
 #define RLT_STATE_NODE_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/text.h"
 #include "core/wire/ctl.h"
 #include "raylet/core/kit/link.h"
 #include "raylet/core/state/timer.h"

@@ -12,7 +12,7 @@
 #ifndef RLT_STATE_H
 #define RLT_STATE_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 #include "core/base/rng.h"
 #include "core/ds/heap.h"
 #include "core/ds/map.h"

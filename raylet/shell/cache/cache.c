@@ -13,6 +13,7 @@
 
 #include "core/base/log.h"
 #include "core/sha/sha256.h"
+#include "core/base/limits/env.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * Owns: every struct sh_ring. Thread: the loop only.
  * Always: sh->rings is in order of number; rings of workers that are over take MT_RLT_EVENTS_OVER_BYTES at most.
  */
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 #include "raylet/shell/conn/conn.h"
 
 #include "core/base/log.h"

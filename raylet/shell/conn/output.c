@@ -6,7 +6,7 @@
  * Always: a pipe is read as fast as its worker writes, so nobody waits for a reader; MT_RLT_OUTPUT_BYTES of a worker go on in a
  * second, the rest is dropped and counted. What waits for a driver is bounded by its down queue (MT_SW_DOWN_MESSAGES_MAX).
  */
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 #include "raylet/shell/conn/conn.h"
 
 #include "core/wire/output.h"

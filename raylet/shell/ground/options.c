@@ -7,6 +7,7 @@
 #include "core/sys/cpus.h"
 #include "core/text/labels.h"
 #include "raylet/files/gpus.h"
+#include "core/base/limits/env.h"
 
 #include <getopt.h>
 #include <pwd.h>

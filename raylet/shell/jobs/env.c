@@ -11,6 +11,7 @@
 #include "raylet/files/tree.h"
 
 #include "core/sha/sha256.h"
+#include "core/base/limits/env.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 
 #include "core/sys/child.h"
 #include "core/base/clock.h"
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 #include "core/base/log.h"
 #include "core/base/rng.h"
 

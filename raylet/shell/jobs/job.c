@@ -9,7 +9,8 @@
  *   fetch file after file (GetBlob, SHA-256 checked) -> run -> output to the log -> ended -> forgotten: all is removed
  */
 #include "core/sys/archive.h"
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
+#include "core/base/limits/raylet.h"
 #include "raylet/shell/jobs/jobs.h"
 #include "raylet/shell/links/links.h"
 #include "raylet/files/tree.h"

@@ -7,7 +7,8 @@
  *
  * gRPC is loaded only when there is a head's address: a private cluster runs its first tasks before that.
  */
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
+#include "core/base/limits/raylet.h"
 #include "raylet/shell/links/links.h"
 
 #include "core/base/log.h"

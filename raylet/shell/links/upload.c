@@ -10,7 +10,8 @@
 #include "raylet/shell/cache/cache.h"
 #include "raylet/shell/links/links.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
+#include "core/base/limits/net.h"
 #include "core/sha/sha256.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"

@@ -7,7 +7,8 @@
  * next one goes on: "P<process>" the first owner after that one, "p<process>:<place>" inside an owner, "e<ring>:<number>" in
  * the rings of events, "w<number>:<number>" in what the raylet itself knows.
  */
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
+#include "core/base/limits/text.h"
 #include "raylet/shell/conn/conn.h"
 #include "raylet/shell/look/look.h"
 #include "raylet/store/store.h"

@@ -6,7 +6,7 @@
  * Always: a process is not asked while it is in a system call that a signal would cut short (sleep, poll and the like: the
  * user's program may not expect that); then, and of drivers, the call is all that is told.
  */
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 #include "raylet/shell/conn/conn.h"
 #include "raylet/shell/look/look.h"
 

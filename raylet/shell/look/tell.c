@@ -4,7 +4,7 @@
  *
  * Owns: nothing. Thread: the loop only.
  */
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 #include "raylet/shell/conn/conn.h"
 #include "raylet/shell/look/look.h"
 #include "raylet/store/store.h"

@@ -6,7 +6,7 @@
  */
 #include "raylet/shell/procs/procs.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "core/base/log.h"
 #include "objectstore/system/memory.h"
 

@@ -11,6 +11,7 @@
 #include "core/sys/folder.h"
 #include "core/base/log.h"
 #include "scheduler/head/shell/run.h"
+#include "core/base/limits/lib.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,7 +12,7 @@
 #define HEAD_SHELL_H
 
 #include "core/base/buf.h"
-#include "core/base/limits.h"
+#include "core/base/limits/text.h"
 #include "core/ds/map.h"
 #include "core/sha/sha256.h"
 #include "core/ds/vec.h"

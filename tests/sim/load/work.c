@@ -9,7 +9,7 @@
  */
 #include "tests/sim/shells/proc.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 #include "tests/sim/load/job.h"
 #include "tests/sim/shells/store.h"
 

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/base/test.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/text.h"
 #include "core/base/log.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
  */
 #include "clients/lib/owner/own.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

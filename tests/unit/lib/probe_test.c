@@ -3,7 +3,6 @@
  * probe_test.c - a probe for circles of waiters is handed on, or believed, only where what it follows has not ended.
  */
 #include "clients/lib/worker/wrk.h"
-#include "core/base/limits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

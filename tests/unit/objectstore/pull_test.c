@@ -3,7 +3,7 @@
  * pull_test.c - both ends of an object's way between nodes, without a network: any split of the bytes, any
  * garbage.
  */
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "core/base/rng.h"
 #include "objectstore/server/pull.h"
 #include "objectstore/layout/sum.h"

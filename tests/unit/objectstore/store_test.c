@@ -3,7 +3,7 @@
  * store_test.c - the raylet's side: hand-back, dead processes and owners, warm segments, limits, hostile
  * segments.
  */
-#include "core/base/limits.h"
+#include "core/base/limits/object.h"
 #include "core/base/rng.h"
 #include "tests/unit/objectstore/node.h"
 

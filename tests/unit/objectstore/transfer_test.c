@@ -2,7 +2,7 @@
  *
  * transfer_test.c - objects over real sockets on loopback: two raylets' shells, and strangers; in clear, and with TLS.
  */
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
 #include "core/base/rng.h"
 #include "objectstore/layout/layout.h"
 #include "objectstore/transfer/transfer.h"

@@ -3,6 +3,7 @@
  * core_test.c - the raylet's logic by itself: events in, actions looked at. (tests/sim drives it through faults.)
  */
 #include "tests/unit/raylet/core_rig.h"
+#include "core/base/limits/head.h"
 
 #include <signal.h>
 

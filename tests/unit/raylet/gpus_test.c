@@ -2,7 +2,7 @@
  *
  * gpus_test.c - the GPUs that a node finds when it starts, in a folder like /dev.
  */
-#include "core/base/limits.h"
+#include "core/base/limits/raylet.h"
 #include "raylet/files/gpus.h"
 
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * peers_test.c - what a raylet makes of other nodes' words: whose it listens to, and when all that was bound
  * to a node is over. (tests/sim drives it through faults.)
  */
-#include "core/base/limits.h"
+#include "core/base/limits/net.h"
 #include "tests/unit/raylet/core_rig.h"
 
 enum { IS_ALIVE = 1, IS_DEAD = 3 };

@@ -8,7 +8,7 @@
 #include "tests/unit/base/test.h"
 
 #include "core/sys/archive.h"
-#include "core/base/limits.h"
+#include "core/base/limits/env.h"
 #include "core/sha/sha256.h"
 #include "raylet/files/tree.h"
 

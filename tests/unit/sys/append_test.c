@@ -4,7 +4,7 @@
  */
 #include "core/sys/append.h"
 #include "core/sys/file.h"
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
 #include "tests/unit/base/test.h"
 
 #include <errno.h>

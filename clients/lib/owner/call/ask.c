@@ -12,7 +12,8 @@
  */
 #include "clients/lib/owner/call/call.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
+#include "core/base/limits/net.h"
 
 #include <stdio.h>
 

@@ -13,7 +13,7 @@
  */
 #include "clients/lib/owner/outcome/outcome.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
 
 #include <stdio.h>
 

@@ -8,7 +8,7 @@
  */
 #include "clients/lib/owner/outcome/outcome.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
 
 /* What a process that serves a plain task can run as well: nothing that asks for a place or a thing of its own. */
 static bool class_fits(const struct own *own, const struct own_class *cls, int64_t cpu_milli)

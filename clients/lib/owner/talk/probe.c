@@ -15,7 +15,7 @@
  * exactly one finds itself to be it.
  */
 #include "clients/lib/owner/talk/talk.h"
-#include "core/base/limits.h"
+#include "core/base/limits/lib.h"
 #include "core/base/plant.h"
 
 #include <stdio.h>

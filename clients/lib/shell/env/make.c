@@ -10,6 +10,7 @@
 
 #include "core/base/reserved.h"
 #include "core/sha/sha256.h"
+#include "core/base/limits/env.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -10,6 +10,7 @@
 
 #include "core/sha/sha256.h"
 #include "core/sys/archive.h"
+#include "core/base/limits/env.h"
 
 #include <dirent.h>
 #include <errno.h>

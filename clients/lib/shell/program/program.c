@@ -5,7 +5,7 @@
 #include "clients/lib/shell/program/program.h"
 #include "clients/lib/shell/socket/socket.h"
 
-#include "core/base/limits.h"
+#include "core/base/limits/env.h"
 #include "core/ds/vec.h"
 
 #include <errno.h>

@@ -12,7 +12,6 @@
 #include "clients/lib/owner/own.h"
 #include "clients/lib/shell/lock/lock.h"
 #include "clients/lib/worker/wrk.h"
-#include "core/base/limits.h"
 #include "core/base/rng.h"
 #include "core/wire/event.h"
 #include "objectstore/client/client.h"

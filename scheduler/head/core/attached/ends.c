@@ -8,6 +8,7 @@
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
+#include "core/base/limits/net.h"
 
 #include <inttypes.h>
 

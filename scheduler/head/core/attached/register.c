@@ -13,6 +13,7 @@
 #include "scheduler/head/core/wants/wants.h"
 
 #include "core/text/labels.h"
+#include "core/base/limits/net.h"
 
 enum { VERSION = 1 /* of NodeToHead and HeadToNode that this head speaks */ };
 

@@ -5,7 +5,8 @@
 #ifndef HEAD_STEP_H
 #define HEAD_STEP_H
 
-#include "core/base/limits.h"
+#include "core/base/limits/head.h"
+#include "core/base/limits/text.h"
 #include "core/base/status.h"
 
 #include <stdbool.h>
