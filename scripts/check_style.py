@@ -150,8 +150,11 @@ CONFINED = {"fork": ("clients/lib/", "tests/"), "vfork": ()}
 
 # Folders where a state is assigned to in its machine's setter alone, and what such an assignment looks like. A call on the right
 # makes it something else: a text, by its allocation.
-MACHINES = ("raylet/core/",)
-STATE_SET = re.compile(r"(?:->|(?<!rng)\.)state\s*=(?!=)\s*[\w.>-]+;")
+MACHINES = (
+    "clients/lib/owner/", "core/", "objectstore/", "raylet/core/", "raylet/store/", "scheduler/head/core/", "sgd/run/",
+    "sgd/train/saver", "sweep/decide/", "sweep/run/",
+)
+STATE_SET = re.compile(r"(?:->|(?<!rng)\.)state\s*=(?!=)\s*(?!NULL)\w[\w.]*;")
 
 UNFINISHED = re.compile(r"\b(FIX" + r"ME|TO" + r"DO|X" + r"XX)\b")
 SPDX = "SPDX-License-Identifier: Apache-2.0"

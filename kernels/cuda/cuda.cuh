@@ -25,7 +25,7 @@
 #define K_DYNAMIC(name) unsigned char *name = emulator_shared()
 #endif
 
-/* ---- plugin.cu ---- */
+/* ---- device.cu ---- */
 
 cudaStream_t k_cuda_stream(struct k_stream *stream); /* NULL: the plugin's own */
 int          k_cuda_processors(void);                /* multiprocessors of the device */

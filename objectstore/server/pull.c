@@ -12,6 +12,7 @@
 #include "objectstore/server/pull.h"
 
 #include "core/base/limits/object.h"
+#include "core/base/machine.h"
 #include "objectstore/layout/sum.h"
 
 #include <string.h>
@@ -104,8 +105,23 @@ mt_status os_pull_check(const struct os_pull *pull, int64_t now_ms)
     return mt_error(MT_ETIMEDOUT, 0, "pull: nothing came from the source for 10 s");
 }
 
-/* --- the source
- * ------------------------------------------------------------------------------------------------- */
+/* --- the source ----------------------------------------------------------------------------------------------- */
+
+/* The drawing stands above. */
+
+static const char *const serve_names[] = {
+    [OS_SERVE_HELLO] = "HELLO", [OS_SERVE_REQUEST] = "REQUEST", [OS_SERVE_ASKED] = "ASKED", [OS_SERVE_REPLY] = "REPLY"};
+static const uint32_t          serve_next[] = {[OS_SERVE_HELLO] = MT_STATE(OS_SERVE_REQUEST),
+                                               [OS_SERVE_REQUEST] = MT_STATE(OS_SERVE_ASKED),
+                                               [OS_SERVE_ASKED] = MT_STATE(OS_SERVE_REPLY),
+                                               [OS_SERVE_REPLY] = MT_STATE(OS_SERVE_REQUEST)};
+static const struct mt_machine serve_machine = MT_MACHINE("serve", serve_names, serve_next);
+
+static void serve_set_state(struct os_serve *serve, enum os_serve_state next)
+{
+    MT_TRANSITION(&serve_machine, serve->state, next);
+    serve->state = next;
+}
 
 void os_serve_start(struct os_serve *serve)
 {
@@ -132,7 +148,7 @@ static mt_status serve_hello(struct os_serve *serve, const struct io_token *toke
         return mt_error(MT_EVERSION, 0, "object socket");
     serve->fenced = hello->to_node != node || (hello->to_epoch != 0 && hello->to_epoch != epoch);
     memset(serve->hello.token, 0, sizeof serve->hello.token);
-    serve->state = OS_SERVE_REQUEST;
+    serve_set_state(serve, OS_SERVE_REQUEST);
     return mt_ok();
 }
 
@@ -143,7 +159,7 @@ static mt_status serve_request(struct os_serve *serve)
         request->offset > request->ref.size || request->size > request->ref.size - request->offset)
         return mt_error(MT_EPROTO, 0, "object socket: impossible request");
     serve->serial++;
-    serve->state = OS_SERVE_ASKED;
+    serve_set_state(serve, OS_SERVE_ASKED);
     if (serve->fenced)
         os_serve_answer(serve, MT_EFENCED, NULL);
     return mt_ok();
@@ -177,7 +193,7 @@ void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
     }
     serve->refused = !good;
     serve->sent = 0;
-    serve->state = OS_SERVE_REPLY;
+    serve_set_state(serve, OS_SERVE_REPLY);
 }
 
 int os_serve_out(const struct os_serve *serve, struct iovec out[2])
@@ -197,6 +213,6 @@ bool os_serve_sent(struct os_serve *serve, size_t size)
     serve->sent += size;
     if (serve->sent < sizeof serve->reply + serve->reply.size)
         return true;
-    serve->state = OS_SERVE_REQUEST;
+    serve_set_state(serve, OS_SERVE_REQUEST);
     return !serve->refused;
 }
