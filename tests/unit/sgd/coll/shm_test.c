@@ -332,6 +332,8 @@ static void disagreement_on_the_size(void **state)
 }
 
 /* ---- deaths, stops, aborts ---- */
+static _Atomic uint32_t *joined; /* shared with the members: how many have joined; NULL: nobody asks */
+
 static int life_work(struct coll_crew *crew, uint32_t rank, void *arg)
 {
     struct coll_shm g;
@@ -339,6 +341,8 @@ static int life_work(struct coll_crew *crew, uint32_t rank, void *arg)
     static char     in[1 << 20], out[1 << 20];
     if (coll_crew_join(crew, &g, 1, rank, crew->members).code)
         return g.text[0] ? 2 : 1;
+    if (joined)
+        (*joined)++;
     for (;;) {
         struct coll_call call = {.kind = (enum coll_kind)(COLL_BARRIER + mt_rng_below(&rng, COLL_KINDS - COLL_BARRIER)),
                                  .count = mt_rng_below(&rng, 30000),
@@ -414,10 +418,14 @@ static void stopped_and_aborted(void **state)
     for (int is_aborted = 0; is_aborted < 2; is_aborted++) {
         struct coll_crew crew;
         coll_crew_init(&crew, 3, 0);
-        crew.wait_ms = is_aborted ? 20000 : 300;
+        crew.wait_ms = is_aborted ? 20000 : 1000;
+        joined = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_true(joined != MAP_FAILED);
         for (uint32_t rank = 0; rank < 3; rank++)
             coll_crew_hire(&crew, rank, life_work, &seed);
-        pause_us(5000);
+        for (int i = 0; i < 20000 && *joined < 3; i++)
+            pause_us(500);
+        assert_int_equal(*joined, 3); /* one that is stopped on its way in is another case */
         kill(crew.pids[1], SIGSTOP);
         if (is_aborted)
             coll_shm_abort(crew.region, 1, MT_ECANCELLED, MT_GROUP_MEMBERS_MAX);
@@ -425,6 +433,8 @@ static void stopped_and_aborted(void **state)
         assert_int_equal(coll_crew_end(&crew, 2), is_aborted ? 4 : 5);
         kill(crew.pids[1], SIGCONT); /* and sees that it is out */
         assert_int_equal(coll_crew_end(&crew, 1), is_aborted ? 4 : 5);
+        munmap((void *)joined, 4096);
+        joined = NULL;
         coll_crew_fini(&crew);
     }
 }
