@@ -38,11 +38,13 @@ FOLDERS = {
 LEFT_OUT = re.compile(r"gpu|nccl|device|resident|avx|table\.h|page|export|look|track|timeline|zygote|main\.c")
 # The first that matches the path: the area of the integration tests that uses the file most.
 AREAS = (
+    (r"sgd/(coll|sum)/|sgd/run/control", r"^integration\.sgd\.coll"),
+    (r"sgd/", r"^integration\.sgd\.(any_number|a_worker|learns|resumes|adamw|momentum|every_record|train_(files|models)|driver_killed)"),
     (r"scheduler/.*(group|bundle)|api/pg|leases/bundle", r"^integration\.cluster\.pg_"),
     (r"scheduler/head/(shell|store|core/(jobs|calls))", r"^integration\.(head\.daemon|cli\.)"),
     (r"scheduler/", r"^integration\.(head\.daemon|cluster\.(labels|detached|near))"),
-    (r"raylet/(core/(links|procs/program)|files|shell/(peer|cache))|strict", r"^integration\.cluster\.(far|labels|strict|lost)"),
-    (r"raylet/store/pull|objectstore/(server/pull|system/(transfer|fetch))", r"^integration\.cluster\.pull_"),
+    (r"raylet/(core/(links|fetch|jobs/(program|source))|files|shell/(links/peer|cache))|lease/strict", r"^integration\.cluster\.(far|labels|strict|lost)"),
+    (r"raylet/store/(pull|copies)|objectstore/(server/pull|transfer/)", r"^integration\.cluster\.pull_"),
     (r"env", r"^integration\.env\."),
     (r"memory", r"^integration\.tasks\."),
     (r"raylet/", r"^integration\.(tasks|actors)\."),
@@ -53,8 +55,6 @@ AREAS = (
     (r"result|stream|items|map|declared|return", r"^integration\.results\."),
     (r"actor|calls|pool|api/group|detached|warden|message|watch", r"^integration\.actors\."),
     (r"clients/lib/", r"^integration\.(tasks|objects)\."),
-    (r"sgd/(coll|sum)/|sgd/run/control", r"^integration\.sgd\.coll"),
-    (r"sgd/", r"^integration\.sgd\.(any_number|a_worker|learns|resumes|adamw|momentum|every_record|train_(files|models)|driver_killed)"),
     (r"sweep/", r"^integration\.sweep\."),
 )
 SIMULATION = ["tests/sim/sim_cluster", "--seeds", "1-60", "--once"]
