@@ -230,6 +230,7 @@ static void hang_found(void)
         CHECK_CODE(run(runs[i].kind, runs[i].hang_after, 1, &r, &e), MANTA_OK, &e);
         CHECK_EQ(hung, 1);
         CHECK_SAYS(hung_text, runs[i].says);
+        CHECK_EQ(!!strstr(hung_text, ", stopped by a signal"), i == 0);
         CHECK_EQ(r.restarts, 1);
         CHECK(r.weights == wanted);
     }

@@ -531,6 +531,10 @@ def one_folder(folder, good):
     status, _, err = train(folder, "bad.yaml", *storage, "--set", "run.name=two")
     assert status == 0, err
     told(folder, "of another model", *storage, "--set", "run.name=two", "--set", "model.hidden=24")
+    three = (*storage, "--set", "run.name=three")
+    status, _, err = train(folder, "bad.yaml", *three, "--set", "model.hidden=32,10")
+    assert status == 0, err
+    told(folder, "it also has layers.2.", *three, "--set", "model.hidden=32")
 
 
 def bad_files(folder):

@@ -350,10 +350,32 @@ static void gpt2_refuses_what_it_cannot_be(void **state)
     model->ops->free(model);
 }
 
+/* Whatever the memory held, a model begins with the same values. */
+static void initial_values_do_not_depend_on_the_memory(void **state)
+{
+    (void)state;
+    const struct k_config kernels = {.kind = K_CPU};
+    const struct k_ops   *ops;
+    assert_int_equal(k_ops_choose(&kernels, &ops).code, MT_OK);
+    for (int k = 0; k <= KINDS; k++) {
+        struct sgd_model *model = (k < KINDS ? kinds[k] : mlp).make(ops, 1);
+        size_t            size = model->params.floats * sizeof(float);
+        float            *clean = calloc(1, size), *dirty = malloc(size);
+        assert_true(clean && dirty);
+        memset(dirty, 0x5a, size);
+        model->ops->init(model, 3, clean);
+        model->ops->init(model, 3, dirty);
+        assert_memory_equal(clean, dirty, size);
+        free(clean), free(dirty);
+        model->ops->free(model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_the_loss),
+        cmocka_unit_test(initial_values_do_not_depend_on_the_memory),
         cmocka_unit_test(training_learns_and_has_the_same_bits_at_any_size),
         cmocka_unit_test(half_learns_alike_and_has_the_same_bits_at_any_size),
         cmocka_unit_test(cnn_refuses_what_it_cannot_be),
