@@ -8,8 +8,9 @@ the seed from all places of the folders in FOLDERS. One that does not compile, o
 Each is built in a copy of the tree (ccache helps), then come, until one fails: the unit tests of its folder, the simulation where
 the file is part of it, one area of the integration tests (AREAS). A test that fails runs a second time: it must fail again.
 
-RESULTS has a line for each mutant that was drawn, as JSON, and belongs to one commit and seed; a later call goes on behind its
-last line. --report prints the share that was caught, and each survivor.
+results.jsonl has a line for each mutant that was drawn, and belongs to one commit and seed; a later call goes on behind its last line.
+--all tries the survivors again with all integration tests that run their code, on the tree of today. --report prints the share that
+was caught, and each survivor.
 """
 import argparse
 import hashlib
@@ -25,14 +26,14 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# Folder -> its unit tests, and whether the simulation links it.
+# Folder -> its unit tests, whether the simulation links it, and all integration tests that run its code.
 FOLDERS = {
-    "scheduler/": (r"^unit\.(head|policy)\.", True),
-    "raylet/": (r"^unit\.raylet\.", True),
-    "objectstore/": (r"^unit\.objectstore\.", True),
-    "clients/lib/": (r"^unit\.lib\.", True),
-    "sgd/": (r"^unit\.sgd\.", False),
-    "sweep/": (r"^unit\.sweep\.", False),
+    "scheduler/": (r"^unit\.(head|policy)\.", True, r"^integration\.(cluster|head|cli|watch|keeper|tls)\."),
+    "raylet/": (r"^unit\.raylet\.", True, r"^integration\.(tasks|actors|objects|cluster|cli|cancel|env|watch|keeper|tls|install)\."),
+    "objectstore/": (r"^unit\.objectstore\.", True, r"^integration\.(objects|results|cluster|tasks|tls)\."),
+    "clients/lib/": (r"^unit\.lib\.", True, r"^integration\.(tasks|actors|objects|results|cancel|inline|env|bad_input|cluster|cxx)\."),
+    "sgd/": (r"^unit\.sgd\.", False, r"^integration\.sgd\."),
+    "sweep/": (r"^unit\.sweep\.", False, r"^integration\.(sweep|cli)\."),
 }
 # What needs a device, is the same code for another CPU, or draws and lists for people.
 LEFT_OUT = re.compile(r"gpu|nccl|device|resident|avx|table\.h|page|export|look|track|timeline|zygote|main\.c")
@@ -239,7 +240,7 @@ def units_of(name):
 
 def noticed(copy, name):
     """Which test notices what was changed in this file; None: none does."""
-    units, has_simulation = units_of(name)
+    units, has_simulation, _ = units_of(name)
     caught = copy.stage(units)
     if not caught and has_simulation:
         built = copy.call(["ninja", SIMULATION[0]])
@@ -247,7 +248,12 @@ def noticed(copy, name):
     return caught or copy.stage(area_of(name))
 
 
-def try_one(copy, place):
+def noticed_by_any(copy, name):
+    """The same of all integration tests that run its code: for those that no near test notices."""
+    return copy.stage(units_of(name)[2])
+
+
+def try_one(copy, place, ask=noticed):
     """The line of results of one change."""
     name, number, kind, old, new = place
     result = {"file": name, "line": number, "kind": kind, "old": old.strip(), "new": new.strip()}
@@ -265,10 +271,10 @@ def try_one(copy, place):
         if changed is None or changed == plain:
             return {**result, "end": "does not compile" if changed is None else "same code"}
         path.write_text(whole)
-        for pattern in (units_of(name)[0], area_of(name)) if copy.is_checked else ():
+        for pattern in ((units_of(name)[0], area_of(name)) if ask is noticed else units_of(name)[2:]) if copy.is_checked else ():
             copy.look_at(pattern)
         path.write_text("\n".join(lines))
-        caught = noticed(copy, name)
+        caught = ask(copy, name)
         return {**result, "end": "caught" if caught else "survived", "by": caught, "seconds": round(time.monotonic() - begin)}
     finally:
         path.write_text(whole)
@@ -276,6 +282,29 @@ def try_one(copy, place):
 
 
 # ---- results ----
+
+def places_of(results):
+    """The places of lines of results, read again from the sources of today; None where the line is another by now."""
+    for r in results:
+        lines = (ROOT / r["file"]).read_text().split("\n") if (ROOT / r["file"]).exists() else []
+        old = lines[r["line"] - 1] if r["line"] <= len(lines) else ""
+        is_there = old.strip() == r["old"]
+        yield (r["file"], r["line"], r["kind"], old, old[:len(old) - len(old.lstrip())] + r["new"]) if is_there else None
+
+
+def ask_all(copy, path, results):
+    """Survivors are tried once more, with all integration tests that run their code."""
+    survivors = [r for r in results if r["end"] == "survived" and not r.get("asked_all")]
+    for r, place in zip(survivors, places_of(survivors)):
+        if place:
+            results[results.index(r)] = again = {**try_one(copy, place, noticed_by_any), "asked_all": True}
+            print(again["end"], f"{place[0]}:{place[1]}", place[2], again.get("by") or "", flush=True)
+            path.write_text("".join(json.dumps(line) + "\n" for line in [head_of_file(path)] + results))
+
+
+def head_of_file(path):
+    return json.loads(path.read_text().split("\n", 1)[0])
+
 
 def report(results):
     counted = [r for r in results if r["end"] in ("caught", "survived")]
@@ -306,11 +335,14 @@ def main():
     parser.add_argument("--only", default="", metavar="PREFIX", help="files whose path begins so")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/mutants", help="the copy, its build, log, results.jsonl")
     parser.add_argument("--unchecked", action="store_true", help="no run of the tests without a change first: for a quick sample")
+    parser.add_argument("--all", action="store_true", help="tries the survivors again, with all integration tests that run their code")
     parser.add_argument("--report", action="store_true", help="only says what the results say")
     args = parser.parse_args()
     path, head = args.work / "results.jsonl", head_of(args)
-    results = results_read(path, None if args.report else head)
-    if not args.report:
+    results = results_read(path, None if args.report or args.all else head)
+    if args.all:
+        ask_all(Copy(args.work.resolve(), not args.unchecked), path, results)
+    elif not args.report:
         copy = Copy(args.work.resolve(), not args.unchecked)
         order = places(args.only)
         random.Random(args.seed).shuffle(order)

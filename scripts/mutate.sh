@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# mutate.sh [--seed S] [--count N] [--only PREFIX] [--work FOLDER] [--report] - changes single places of the sources that hold
+# mutate.sh [--seed S] [--count N] [--only PREFIX] [--work FOLDER] [--all] [--report] - changes single places of the sources that hold
 # promises, one after another, and runs the tests that should notice: which do not? Goes on where it was ended; hours for 200
 # (mutate.py says the rest).
 set -euo pipefail
