@@ -60,7 +60,7 @@ AREAS = (
 )
 SIMULATION = ["tests/sim/sim_cluster", "--seeds", "1-60", "--once"]
 # What tests start without naming it in their commands.
-PROGRAMS = ["manta-head", "manta-raylet", "manta", "manta-train", "manta-sweep", "sweep_demo", "pbt_cnn", "sweep_fashion_mnist",
+PROGRAMS = ["manta-head", "manta-raylet", "manta-keeper", "manta", "manta-train", "manta-sweep", "sweep_demo", "pbt_cnn", "sweep_fashion_mnist",
             "train_fashion_mnist", "custom_operator"]
 OF_PACKAGES = r"tensorboard|safetensors|\.grpc$"  # tests that fetch packages first: never run here
 STAGE_S = 1200  # longest time of a stage: what hangs is caught
@@ -76,6 +76,8 @@ OPERATORS = [
     ("truth", re.compile(r"\b(true|false)\b"), {"true": "false", "false": "true"}),
 ]
 CONSTANT = re.compile(r"(?<![\w.\"'#])(\d+)(?=[uUlL]*\b)(?![\w.])")
+SMALL = 100  # one more than a larger one (a unit, a time) is a change that no one could mind: these are doubled
+ALLOCATED = re.compile(r"\bcalloc\(\d+")  # more memory than needed is no fault
 CONDITION = re.compile(r"^(\s*(?:\} else )?(?:if|while) \()(.*)(\)(?: \{)?)$")
 STATEMENT = re.compile(r"^\s+(?!return|goto|break|case|default|static|const|struct|enum|union|MT_VEC)[\w(*&][^{}]*;$")
 DECLARATION = re.compile(r"^\s+(?:[A-Za-z_]\w*\s+)+[\s*]*\w+(?:\[[^\]]*\])*(?:\s*=.*|\s*,.*)?;")
@@ -106,8 +108,9 @@ def changes_of(line):
     for kind, pattern, other in OPERATORS:
         for m in pattern.finditer(code):
             yield kind, line[:m.start(1)] + other[m[1]] + line[m.end(1):]
-    for m in CONSTANT.finditer(code):
-        yield "constant", line[:m.start(1)] + str(int(m[1]) + 1) + line[m.end(1):]
+    for m in CONSTANT.finditer(ALLOCATED.sub(lambda m: " " * len(m[0]), code)):
+        value = int(m[1])
+        yield "constant", line[:m.start(1)] + str(value + 1 if value < SMALL else 2 * value) + line[m.end(1):]
     m = CONDITION.match(code.rstrip())
     if m and is_balanced(m[2]):
         yield "negated", line[:m.end(1)] + "!(" + line[m.end(1):m.start(3)] + ")" + line[m.start(3):]
