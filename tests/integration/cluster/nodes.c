@@ -133,7 +133,7 @@ void nodes_start_head(struct nodes *n, const char *listen)
     CHECK(n->head);
 }
 
-static void start(struct nodes *n, const struct nodes *how, const char *cpus, int store_mib)
+void nodes_start_as(struct nodes *n, const struct nodes *how, const char *cpus, int store_mib)
 {
     char        address[256];
     manta_error e;
@@ -160,27 +160,27 @@ static void start(struct nodes *n, const struct nodes *how, const char *cpus, in
 
 void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib)
 {
-    start(n, &(struct nodes){.count = count}, cpus, store_mib);
+    nodes_start_as(n, &(struct nodes){.count = count}, cpus, store_mib);
 }
 
 void nodes_start_spilling(struct nodes *n, int count, const char *cpus, int store_mib)
 {
-    start(n, &(struct nodes){.count = count, .is_spilling = true}, cpus, store_mib);
+    nodes_start_as(n, &(struct nodes){.count = count, .is_spilling = true}, cpus, store_mib);
 }
 
 void nodes_start_places(struct nodes *n, int count, const char *cpus, int places)
 {
-    start(n, &(struct nodes){.count = count, .places = places}, cpus, 256);
+    nodes_start_as(n, &(struct nodes){.count = count, .places = places}, cpus, 256);
 }
 
 void nodes_start_users(struct nodes *n, int count, const char *cpus, const char *job_users)
 {
-    start(n, &(struct nodes){.count = count, .job_users = job_users}, cpus, 256);
+    nodes_start_as(n, &(struct nodes){.count = count, .job_users = job_users}, cpus, 256);
 }
 
 void nodes_start_gpus(struct nodes *n, int count, const char *cpus, const char *gpus)
 {
-    start(n, &(struct nodes){.count = count, .gpus = gpus}, cpus, 256);
+    nodes_start_as(n, &(struct nodes){.count = count, .gpus = gpus}, cpus, 256);
 }
 
 void nodes_start(struct nodes *n, int count, const char *cpus)

@@ -36,6 +36,8 @@ void nodes_start_gpus(struct nodes *n, int count, const char *cpus, const char *
 /* ... of which node 0 runs so many processes at most. */
 void nodes_start_places(struct nodes *n, int count, const char *cpus, int places);
 void nodes_start_spilling(struct nodes *n, int count, const char *cpus, int store_mib);
+/* ... of which all else is as `how` says: its count, job_users, gpus, places, is_spilling. */
+void nodes_start_as(struct nodes *n, const struct nodes *how, const char *cpus, int store_mib);
 /* manta_shutdown, then the end of the daemons by SIGTERM; all must end well. */
 void nodes_stop(struct nodes *n);
 /* A head that was killed comes back, with what it had stored, at this address. */

@@ -244,6 +244,36 @@ static void users_apart(void)
     nodes_stop(&n);
 }
 
+/* A value that went to disk comes back for its job, and for no other. */
+static void users_spilled(void)
+{
+    enum { VALUES = 12, SIZE = 2 << 20 };
+    struct nodes n;
+    manta_error  e;
+    manta_view   view;
+    manta_ref   *values[VALUES];
+    char        *data = malloc(SIZE);
+    nodes_start_as(&n, &(struct nodes){.count = 1, .job_users = USERS, .is_spilling = true}, "2", 16);
+    for (int i = 0; i < VALUES; i++) {
+        nodes_fill(data, SIZE, i);
+        values[i] = manta_put(data, SIZE);
+    }
+    manta_actor *a = manta_actor_new("holder", &(manta_actor_opts){.detached = true, .name = "h"}, MANTA_NO_ARGS);
+    for (int i = 0; i < VALUES; i++)
+        CHECK_FAILS(manta_actor_call(a, "size", MANTA_ARGS(manta_ref_arg(values[i]))), MANTA_EWRONGJOB, &e);
+    CHECK_SAYS(e.message, "another user");
+    for (int i = 0; i < VALUES; i++) {
+        CHECK_CODE(manta_get(values[i], TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+        CHECK(view.size == SIZE && nodes_is_filled(view.data, view.size, i));
+        manta_release(&view);
+        manta_free(values[i]);
+    }
+    manta_actor_kill(a, false);
+    manta_actor_free(a);
+    free(data);
+    nodes_stop(&n);
+}
+
 static void submitted(void) /* a driver that the raylet has started */
 {
     manta_error e;
@@ -287,6 +317,7 @@ static void users_bad(void)
 #define OWN_INIT {0}, true, 0
 static const struct test_case cases[] = {
     {"users_apart", users_apart, OWN_INIT},
+    {"users_spilled", users_spilled, OWN_INIT},
     {"users_submitted", users_submitted, OWN_INIT},
     {"users_bad", users_bad, OWN_INIT},
     {NULL, NULL, {0}, false, 0},
