@@ -244,32 +244,37 @@ static void users_apart(void)
     nodes_stop(&n);
 }
 
-/* A value that went to disk comes back for its job, and for no other. */
+/* A value that went to disk comes back for its job, also on another node, and for no other job. */
 static void users_spilled(void)
 {
     enum { VALUES = 12, SIZE = 2 << 20 };
     struct nodes n;
     manta_error  e;
-    manta_view   view;
     manta_ref   *values[VALUES];
     char        *data = malloc(SIZE);
-    nodes_start_as(&n, &(struct nodes){.count = 1, .job_users = USERS, .is_spilling = true}, "2", 16);
-    for (int i = 0; i < VALUES; i++) {
-        nodes_fill(data, SIZE, i);
-        values[i] = manta_put(data, SIZE);
-    }
-    manta_actor *a = manta_actor_new("holder", &(manta_actor_opts){.detached = true, .name = "h"}, MANTA_NO_ARGS);
+    nodes_start_as(&n, &(struct nodes){.count = 2, .job_users = USERS, .is_spilling = true}, "2", 16);
+    nodes_fill(data, SIZE, 3);
     for (int i = 0; i < VALUES; i++)
-        CHECK_FAILS(manta_actor_call(a, "size", MANTA_ARGS(manta_ref_arg(values[i]))), MANTA_EWRONGJOB, &e);
-    CHECK_SAYS(e.message, "another user");
-    for (int i = 0; i < VALUES; i++) {
-        CHECK_CODE(manta_get(values[i], TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
-        CHECK(view.size == SIZE && nodes_is_filled(view.data, view.size, i));
-        manta_release(&view);
-        manta_free(values[i]);
+        values[i] = manta_put(data, SIZE);
+    for (int node = 0; node < 2; node++) {
+        manta_task_opts  there = {.node = n.ids[node]};
+        manta_actor_opts alone = {.detached = true, .name = "h", AT(node)};
+        manta_actor     *a = manta_actor_new("holder", &alone, MANTA_NO_ARGS);
+        for (int i = 0; i < VALUES; i++) {
+            manta_view view;
+            manta_ref *ref = manta_call("page", &there, MANTA_ARGS(manta_ref_arg(values[i])));
+            CHECK_FAILS(manta_actor_call(a, "size", MANTA_ARGS(manta_ref_arg(values[i]))), MANTA_EWRONGJOB, &e);
+            CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+            CHECK(view.size == LARGE && nodes_is_filled(view.data, view.size, 4));
+            manta_release(&view);
+            manta_free(ref);
+        }
+        CHECK_SAYS(e.message, "another user");
+        manta_actor_kill(a, false);
+        manta_actor_free(a);
     }
-    manta_actor_kill(a, false);
-    manta_actor_free(a);
+    for (int i = 0; i < VALUES; i++)
+        manta_free(values[i]);
     free(data);
     nodes_stop(&n);
 }
