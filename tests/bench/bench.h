@@ -32,6 +32,7 @@ enum bench_floor {
     FLOOR_RING_RTT,  /* us: a record there and back, both sides polling */
     FLOOR_RING_RATE, /* records/s: one way */
     FLOOR_FUTEX_RTT, /* us: there and back, both sides asleep */
+    FLOOR_TCP_RTT,   /* us: 64 bytes there and back over loopback TCP, two processes in blocking calls */
     FLOOR_MEMCPY,    /* GB/s: 1 GiB into memory that is there */
     FLOOR_NT_COPY,   /* GB/s: the same past the caches */
     FLOOR_MEMCPY_1K, /* per second: 1 KiB into 8 MiB of memory that is there */
@@ -181,8 +182,10 @@ double bench_child_rate(struct bench *b);
 double bench_child_list(struct bench *b, bool all);
 
 /* ---- cases/task.c ---- */
-/* tasks_remote on a cluster of two nodes; *row stays empty where there is no other node. */
+/* The cases of another node, on a cluster of two: tasks_remote, and the round trip of one task or one actor call. *row stays
+ * empty where there is no other node. */
 bool bench_tasks_remote(struct bench *b, struct bench_row *row);
+bool bench_rtt_remote(struct bench *b, struct bench_row *row, bool is_call);
 
 /* ---- output.c ---- */
 void bench_print_head(const struct bench *b);

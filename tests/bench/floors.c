@@ -10,11 +10,14 @@
 #include "core/lane/park.h"
 #include "core/lane/ring.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -24,6 +27,8 @@
 enum {
     ROUNDS_RING = 200000,
     ROUNDS_FUTEX = 20000,
+    ROUNDS_TCP = 20000,
+    TCP_BYTES = 64, /* a record without arguments */
     ROUNDS_FORK = 500,
     ROUNDS_RATE = 20 * 1000 * 1000,
     RATE_BATCH = 8,     /* records per publish */
@@ -37,6 +42,7 @@ const struct bench_floor_text bench_floor_texts[FLOOR_COUNT] = {
     [FLOOR_RING_RTT] = {"ring_rtt", "us"},
     [FLOOR_RING_RATE] = {"ring_rate", "1/s"},
     [FLOOR_FUTEX_RTT] = {"futex_rtt", "us"},
+    [FLOOR_TCP_RTT] = {"tcp_rtt", "us"},
     [FLOOR_MEMCPY] = {"memcpy", "GB/s"},
     [FLOOR_NT_COPY] = {"nt_copy", "GB/s"},
     [FLOOR_MEMCPY_1K] = {"memcpy_1k", "1/s"},
@@ -50,6 +56,7 @@ struct pair { /* shared */
     struct lane_park       parks[2];
     shm_u32                turns[2];
     uint8_t                there[LANE_RING_BYTES], back[LANE_RING_BYTES];
+    int                    sockets[2]; /* the two ends of tcp_rtt's connection */
 };
 
 static struct pair *pair_new(void)
@@ -73,12 +80,27 @@ void bench_core_choose(int pid, bool last)
     sched_setaffinity(pid, sizeof one, &one);
 }
 
+static bool tcp_pair(int out[2])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t          size = sizeof at;
+    int                listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    out[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool ok = bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 1) == 0 &&
+              getsockname(listener, (struct sockaddr *)&at, &size) == 0 && connect(out[0], (struct sockaddr *)&at, size) == 0;
+    out[1] = ok ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+    close(listener);
+    for (int i = 0; i < 2; i++)
+        ok = ok && setsockopt(out[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0;
+    return ok;
+}
+
 /* Runs `other` in a second process and `mine` here, each on its core; what `mine` returns, 0 where something failed. */
 static double pair_run(bool (*other)(struct pair *), double (*mine)(struct pair *))
 {
     struct pair *pair = pair_new();
     cpu_set_t    before;
-    if (!pair || sched_getaffinity(0, sizeof before, &before) != 0)
+    if (!pair || !tcp_pair(pair->sockets) || sched_getaffinity(0, sizeof before, &before) != 0)
         return 0;
     double result = 0;
     pid_t  child = fork();
@@ -96,6 +118,8 @@ static double pair_run(bool (*other)(struct pair *), double (*mine)(struct pair 
             result = 0;
     }
     sched_setaffinity(0, sizeof before, &before);
+    close(pair->sockets[0]);
+    close(pair->sockets[1]);
     munmap(pair, sizeof *pair);
     return result;
 }
@@ -258,6 +282,34 @@ static double futex_rtt(struct pair *pair)
     return ok && bench_samples_row(&samples, 0.5, &row) ? row.value : 0;
 }
 
+/* ---- TCP ---- */
+static bool tcp_echo(struct pair *pair)
+{
+    char bytes[TCP_BYTES];
+    for (int i = 0; i < ROUNDS_TCP; i++)
+        if (recv(pair->sockets[1], bytes, sizeof bytes, MSG_WAITALL) != sizeof bytes ||
+            send(pair->sockets[1], bytes, sizeof bytes, MSG_NOSIGNAL) != sizeof bytes)
+            return false;
+    return true;
+}
+
+static double tcp_rtt(struct pair *pair)
+{
+    struct bench_samples samples;
+    struct bench_row     row = {0};
+    struct timeval       limit = {.tv_sec = (time_t)(FLOOR_LIMIT_NS / 1000000000)};
+    char                 bytes[TCP_BYTES] = {0};
+    bool                 ok = bench_samples_init(&samples);
+    ok = ok && setsockopt(pair->sockets[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0;
+    for (int i = 0; ok && i < ROUNDS_TCP; i++) {
+        uint64_t start = bench_now_ns();
+        ok = send(pair->sockets[0], bytes, sizeof bytes, MSG_NOSIGNAL) == sizeof bytes &&
+             recv(pair->sockets[0], bytes, sizeof bytes, MSG_WAITALL) == sizeof bytes;
+        bench_samples_add(&samples, (double)(bench_now_ns() - start) / 1000);
+    }
+    return ok && bench_samples_row(&samples, 0.5, &row) ? row.value : 0;
+}
+
 /* ---- copies ---- */
 static void copy_streaming(void *to, const void *from, size_t size)
 {
@@ -354,6 +406,7 @@ double bench_floor(struct bench *b, enum bench_floor which)
     case FLOOR_RING_RTT: return *floor = pair_run(ring_echo, ring_rtt);
     case FLOOR_RING_RATE: return *floor = pair_run(ring_drain, ring_rate);
     case FLOOR_FUTEX_RTT: return *floor = pair_run(futex_echo, futex_rtt);
+    case FLOOR_TCP_RTT: return *floor = pair_run(tcp_echo, tcp_rtt);
     case FLOOR_MEMCPY: return *floor = copy_rate(copy_plain);
     case FLOOR_NT_COPY: return *floor = copy_rate(copy_streaming);
     case FLOOR_MEMCPY_1K: return *floor = copy_small_rate();
@@ -375,13 +428,9 @@ static bool floor_run(struct bench *b, struct bench_row *row)
 }
 
 const struct bench_case bench_floor_cases[] = {
-    {"floor_ring_rtt", "us", FLOOR_RING_RTT, false, floor_run},
-    {"floor_ring_rate", "1/s", FLOOR_RING_RATE, false, floor_run},
-    {"floor_futex_rtt", "us", FLOOR_FUTEX_RTT, false, floor_run},
-    {"floor_memcpy", "GB/s", FLOOR_MEMCPY, false, floor_run},
-    {"floor_nt_copy", "GB/s", FLOOR_NT_COPY, false, floor_run},
-    {"floor_memcpy_1k", "1/s", FLOOR_MEMCPY_1K, false, floor_run},
-    {"floor_fork", "us", FLOOR_FORK, false, floor_run},
-    {"floor_grpc_stream", "1/s", FLOOR_GRPC, false, floor_run},
-    {.id = NULL},
+    {"floor_ring_rtt", "us", FLOOR_RING_RTT, false, floor_run},    {"floor_ring_rate", "1/s", FLOOR_RING_RATE, false, floor_run},
+    {"floor_futex_rtt", "us", FLOOR_FUTEX_RTT, false, floor_run},  {"floor_tcp_rtt", "us", FLOOR_TCP_RTT, false, floor_run},
+    {"floor_memcpy", "GB/s", FLOOR_MEMCPY, false, floor_run},      {"floor_nt_copy", "GB/s", FLOOR_NT_COPY, false, floor_run},
+    {"floor_memcpy_1k", "1/s", FLOOR_MEMCPY_1K, false, floor_run}, {"floor_fork", "us", FLOOR_FORK, false, floor_run},
+    {"floor_grpc_stream", "1/s", FLOOR_GRPC, false, floor_run},    {.id = NULL},
 };

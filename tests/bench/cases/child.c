@@ -24,6 +24,8 @@ static bool measure(struct bench *b, const char *what, struct bench_report *repo
 {
     if (strcmp(what, "remote") == 0)
         return bench_tasks_remote(b, &report->row);
+    if (strcmp(what, "rtt_task") == 0 || strcmp(what, "rtt_call") == 0)
+        return bench_rtt_remote(b, &report->row, strcmp(what, "rtt_call") == 0);
     if (strcmp(what, "rate") == 0)
         return (report->row.value = bench_child_rate(b)) >= 0;
     if (strcmp(what, "list") == 0)

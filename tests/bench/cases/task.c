@@ -18,6 +18,7 @@ struct task_step {
     int                    count; /* tasks at a time */
     int64_t                pid;   /* of a worker that must be asleep when the clock starts; 0: not known yet */
     manta_actor           *clients[4];
+    manta_actor           *actor; /* of a round trip: it is called; NULL: a task */
 };
 
 static double step_batch(struct bench_step *step)
@@ -110,13 +111,14 @@ static bool run_multi_client(struct bench *b, struct bench_row *row)
 /* ---- latency ---- */
 static double step_round_trip(struct bench_step *step)
 {
-    int64_t      x = step->b->next++;
-    uint64_t     start = bench_now_ns();
-    manta_ref   *ref = bench_task(NULL, x);
-    int64_t      got;
-    manta_error  e;
-    manta_status code = manta_get_i64(ref, BENCH_WAIT_MS, &got, &e);
-    double       us = (double)(bench_now_ns() - start) / 1000;
+    struct task_step *t = mt_container_of(step, struct task_step, step);
+    int64_t           x = step->b->next++;
+    uint64_t          start = bench_now_ns();
+    manta_ref        *ref = t->actor ? manta_actor_call(t->actor, "mix", MANTA_ARGS(manta_i64(x))) : bench_task(t->opts, x);
+    int64_t           got;
+    manta_error       e;
+    manta_status      code = manta_get_i64(ref, BENCH_WAIT_MS, &got, &e);
+    double            us = (double)(bench_now_ns() - start) / 1000;
     manta_free(ref);
     if (code != MANTA_OK)
         return bench_say(&e, "round trip") - 1;
@@ -192,30 +194,65 @@ static uint32_t other_node(void)
     return 0;
 }
 
+/* Of two raylets that have just started the second may still be on its way. */
+static uint32_t other_node_awaited(const struct bench *b)
+{
+    uint32_t node = other_node();
+    for (int tries = 0; node == 0 && b->options.address == NULL && tries < 1000; tries++) {
+        bench_sleep_us(10 * 1000);
+        node = other_node();
+    }
+    return node;
+}
+
 bool bench_tasks_remote(struct bench *b, struct bench_row *row)
 {
-    manta_task_opts opts = {.node = other_node()};
-    for (int tries = 0; opts.node == 0 && b->options.address == NULL && tries < 1000; tries++) {
-        bench_sleep_us(10 * 1000); /* of two raylets that have just started */
-        opts.node = other_node();
-    }
+    manta_task_opts opts = {.node = other_node_awaited(b)};
     return opts.node == 0 || run_batch(b, row, BENCH_DEEP, 1, &opts);
 }
 
+bool bench_rtt_remote(struct bench *b, struct bench_row *row, bool is_call)
+{
+    manta_task_opts  opts = {.node = other_node_awaited(b)};
+    manta_actor_opts actor = {.node = opts.node};
+    struct task_step t = {.step = {step_round_trip, b}, .opts = &opts};
+    if (opts.node == 0)
+        return true;
+    if (is_call && !(t.actor = manta_actor_new("bench_actor", &actor, MANTA_NO_ARGS)))
+        return false;
+    bool ok = bench_latency(&t.step, row, 0.5, BENCH_SAMPLES_MAX);
+    manta_actor_free(t.actor);
+    return ok;
+}
+
 /* Without a cluster of others, a driver on one of two nodes of its own. */
-static bool run_remote(struct bench *b, struct bench_row *row)
+static bool run_on_two(struct bench *b, struct bench_row *row, const char *what)
 {
     struct bench_nodes  nodes;
     struct bench_report report;
-    if (b->options.address)
-        return bench_tasks_remote(b, row);
     if (!bench_nodes_start(b, &nodes))
         return false;
-    bool ok = bench_child_run(b, "remote", nodes.dirs[0], &report) && report.row.n > 0;
+    bool ok = bench_child_run(b, what, nodes.dirs[0], &report) && report.row.n > 0;
     bench_nodes_stop(&nodes);
     row->value = report.row.value, row->sd = report.row.sd;
+    row->p50 = report.row.p50, row->p99 = report.row.p99;
     row->n = report.row.n, row->cores = report.row.cores;
     return ok;
+}
+
+static bool run_remote(struct bench *b, struct bench_row *row)
+{
+    return b->options.address ? bench_tasks_remote(b, row) : run_on_two(b, row, "remote");
+}
+static bool run_rtt_remote_task(struct bench *b, struct bench_row *row)
+{
+    row->more = BENCH_AND_P99;
+    return b->options.address ? bench_rtt_remote(b, row, false) : run_on_two(b, row, "rtt_task");
+}
+static bool run_rtt_remote_actor(struct bench *b, struct bench_row *row)
+{
+    row->more = BENCH_AND_P99;
+    return b->options.address ? bench_rtt_remote(b, row, true) : run_on_two(b, row, "rtt_call");
 }
 
 const struct bench_case bench_task_cases[] = {
@@ -228,5 +265,7 @@ const struct bench_case bench_task_cases[] = {
     {"task_rtt_hot", "us", FLOOR_RING_RTT, true, run_rtt_hot},
     {"task_rtt_cold", "us", FLOOR_FUTEX_RTT, true, run_rtt_cold},
     {"tasks_remote", "1/s", FLOOR_GRPC, false, run_remote},
+    {"rtt_remote_task", "us", FLOOR_TCP_RTT, false, run_rtt_remote_task},
+    {"rtt_remote_actor", "us", FLOOR_TCP_RTT, false, run_rtt_remote_actor},
     {.id = NULL},
 };
