@@ -51,6 +51,8 @@ static const struct verb verbs[] = {
      BIT(HEAD) | PLACE | BIT(JOIN) | BIT(BIND) | BIT(TLS_DIR) | BIT(DIR) | BIT(STATE) | BIT(LOGS) | BIT(PORT) | NODE, PLAIN},
     {"stop", "", "end what `manta start` has started, and remove its files; the last logs are kept", cli_stop,
      BIT(DIR) | BIT(PURGE), PLAIN},
+    {"drain", "NODE", "let a node leave: nothing new is placed there, and its raylet ends when it is empty", cli_drain,
+     PLACE | BIT(DEADLINE) | BIT(REASON), PLAIN},
     {"status", "", "nodes, resources and what waits for them", cli_status, PLACE | BIT(OUTPUT), PLAIN},
     {"submit", "[--] COMMAND [ARGUMENT...]", "run a command, or a .so, in the cluster as a job", cli_submit,
      PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(METADATA) | BIT(RETRIES) | BIT(TIME_S) | BIT(NUM_CPUS) | BIT(NUM_GPUS) |

@@ -122,7 +122,13 @@ MANTA_API manta_status manta_job_list(manta_client *client, manta_job_info **out
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */
 
-enum { MANTA_NODE_ALIVE = 1, MANTA_NODE_SUSPECT = 2, MANTA_NODE_DEAD = 3, MANTA_NODE_RESOURCES = 16 };
+enum {
+    MANTA_NODE_ALIVE = 1,
+    MANTA_NODE_SUSPECT = 2,
+    MANTA_NODE_DEAD = 3, /* has_left: it was drained, and is gone as was asked for */
+    MANTA_NODE_DRAINING = 4,
+    MANTA_NODE_RESOURCES = 16
+};
 
 typedef struct manta_node_resource {
     char     name[24]; /* CPU, GPU, memory (bytes), or the user's */
@@ -136,11 +142,14 @@ typedef struct manta_cluster_node {
     int                 state;
     char                name[128];
     char                address[128];
-    char                reason[160]; /* why it is suspect or dead */
+    char                reason[160]; /* why it is suspect, dead, or draining */
     char                labels[256]; /* "key=value,..." */
     size_t              resource_count;
     manta_node_resource resources[MANTA_NODE_RESOURCES];
-    uint64_t            reserved[32];
+    uint64_t            drain_left_ms; /* draining: until its limit; what runs on then is stopped */
+    bool                has_left;
+    char                waits[167]; /* draining: what it still waits for, for people; "": nothing, or not known yet */
+    uint64_t            reserved[10];
 } manta_cluster_node;
 
 typedef struct manta_cluster_info {
@@ -184,6 +193,13 @@ typedef struct manta_rows {
 MANTA_API manta_status manta_state_list(manta_client *client, const manta_look *look, manta_rows **out_rows, manta_error *e);
 /* NULL is allowed. */
 MANTA_API void manta_rows_free(manta_rows *rows);
+
+/* Lets a node leave: nothing new is placed there, what runs there may end within limit_ms (at most 24 hours; < 0: 30 s), and is
+ * stopped then; it begins again elsewhere, which costs no retry and no restart. Then the node's raylet ends with status 0, and the
+ * node is DEAD with has_left. What is done of which kind: docs/design/drain.md. It can't be taken back. Returns when the head has
+ * stored it; manta_nodes_list shows how far it is. `reason` is for people; NULL is allowed. Blocks for the client's timeout at
+ * most. ENOENT (no such node), EEXIST (it is being drained already), EINVAL (it is dead or has left; the limit), ECONN. */
+MANTA_API manta_status manta_node_drain(manta_client *client, uint32_t node, int64_t limit_ms, const char *reason, manta_error *e);
 
 /* Ends the whole cluster: every raylet with its workers, then the head. State and logs stay on the head's disk. */
 MANTA_API manta_status manta_cluster_stop(manta_client *client, const char *reason, manta_error *e);

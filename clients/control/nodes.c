@@ -17,6 +17,9 @@ static void node_copy(const Manta__V1__Node *from, manta_cluster_node *out)
     out->node = from->node;
     out->epoch = from->epoch;
     out->state = (int)from->state;
+    out->has_left = from->has_left;
+    out->drain_left_ms = from->left_ms;
+    snprintf(out->waits, sizeof out->waits, "%s", from->waits);
     snprintf(out->name, sizeof out->name, "%s", from->name);
     snprintf(out->address, sizeof out->address, "%s", from->address);
     snprintf(out->reason, sizeof out->reason, "%s", from->reason);
@@ -64,6 +67,26 @@ manta_status manta_nodes_list(manta_client *c, manta_cluster_node **out_nodes, s
     }
     rpc_unpack_free(message);
     return nodes ? MANTA_OK : ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for the list of nodes");
+}
+
+manta_status manta_node_drain(manta_client *c, uint32_t node, int64_t limit_ms, const char *reason, manta_error *e)
+{
+    if (!c)
+        return ctl_no_client("manta_node_drain", e);
+    Manta__V1__DrainRequest request = MANTA__V1__DRAIN_REQUEST__INIT;
+    ProtobufCMessage       *message;
+    request.node = node;
+    request.limit_ms = limit_ms < 0 ? MT_DRAIN_MS : (uint64_t)limit_ms;
+    request.reason = (char *)(reason ? reason : "");
+    manta_status st = ctl_call(c, "/manta.v1.Head/DrainNode", &request.base, &manta__v1__drain_reply__descriptor, c->timeout_ms,
+                               MT_CALL_MS, &message, e);
+    if (st != MANTA_OK)
+        return st;
+    const Manta__V1__DrainReply *reply = (const Manta__V1__DrainReply *)message;
+    if (reply->code)
+        st = ctl_fail(e, reply->code, MANTA_NOT_DONE, "%s", reply->text);
+    rpc_unpack_free(message);
+    return st;
 }
 
 manta_status manta_cluster_stop(manta_client *c, const char *reason, manta_error *e)

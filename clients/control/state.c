@@ -160,7 +160,7 @@ static manta_status nodes_ask(manta_client *c, struct table *t, const manta_look
     if (st != MANTA_OK)
         return st;
     for (size_t i = 0; i < count && st == MANTA_OK; i++) {
-        if (nodes[i].state != MANTA_NODE_ALIVE)
+        if (nodes[i].state != MANTA_NODE_ALIVE && nodes[i].state != MANTA_NODE_DRAINING)
             continue;
         manta_status one = node_ask(c, t, look, nodes[i].node, &why);
         if (is_the_callers_fault(one)) {

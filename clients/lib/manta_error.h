@@ -50,6 +50,7 @@ enum {
     MANTA_EOBJ_LOST = 23,
     MANTA_ENODE_DIED = 24,
     MANTA_EPG_REMOVED = 25, /* the placement group of the task or actor was removed, or its job has ended */
+    MANTA_EPREEMPTED = 26,  /* its node was drained, and the limit passed; only of what may not run twice (MANTA_NO_RETRY) */
     /* wait, or relieve the node, and try again */
     MANTA_ETIMEDOUT = 40,
     MANTA_EAGAIN = 41,

@@ -43,6 +43,10 @@ enum mt_plant_number {
     MT_PLANT_AGAIN_UNCOUNTED = 32, /* a run for a value that was lost costs no retry */
     MT_PLANT_DELETE_UNSTORED = 33, /* a job that was deleted stays in the head's store */
     MT_PLANT_ITEM_TWICE = 34,      /* an item that comes again is given to the user again */
+    MT_PLANT_DRAIN_UNSTORED = 36,  /* a head that is restarted has forgotten that a node is to leave */
+    MT_PLANT_DRAIN_GRANTS = 37,    /* a node that is to leave still grants leases */
+    MT_PLANT_DRAIN_COUNTED = 38,   /* what was stopped when a node left costs a retry */
+    MT_PLANT_DRAIN_EARLY = 39,     /* a node says that it is empty while leases are there */
     MT_PLANT_WAIT_UNCOUNTED = 35,  /* who waited for a value on disk, and was refused, is still counted */
 };
 

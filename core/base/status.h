@@ -38,6 +38,7 @@
     X(EOBJ_LOST, 23, "every copy of the object is lost")                                             \
     X(ENODE_DIED, 24, "the node died")                                                               \
     X(EPG_REMOVED, 25, "the placement group was removed")                                            \
+    X(EPREEMPTED, 26, "the node was drained, and its limit passed")                                  \
     /* wait, or relieve the node, and try again */                                                   \
     X(ETIMEDOUT, 40, "the wait's limit passed")                                                      \
     X(EAGAIN, 41, "a bound was reached; try again later")                                            \

@@ -60,6 +60,9 @@ static const char *check_lease(const struct rlt *r, const struct rlt_lease *l)
         return "a worker serves the lease that names it";
     if (l->state == LEASE_STARTING && l->has_lane && !l->worker && l->worker_node == r->node)
         return "no lane before there is a worker";
+    if (r->drain.is_on && l->worker_node == r->node && l->state <= LEASE_ACTIVE && l->kind != LEASE_CALLER && !l->end &&
+        (l->kind == LEASE_TASK || l->is_restartable || l->state == LEASE_STARTING))
+        return "a node that is to leave grants nothing, and has recalled what may be recalled";
     if (l->kind == LEASE_CALLER && !l->owner && l->owner_node == r->node && l->state == LEASE_ACTIVE)
         return "a caller's lane has a caller, or is recalled";
     return NULL;

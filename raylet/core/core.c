@@ -56,6 +56,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
     rlt_list_init(&r->head.all_asked);
     r->head.report.kind = RLT_TIMER_REPORT;
     r->head.patience.kind = RLT_TIMER_PATIENCE;
+    r->drain.timer.kind = RLT_TIMER_DRAIN;
     r->alone.kind = RLT_TIMER_ALONE; /* the others are of kind RLT_TIMER_LOOK */
     return r;
 }
@@ -129,6 +130,7 @@ static void fire(struct rlt *r, struct rlt_timer *t)
     case RLT_TIMER_STREAM: rlt_stream_drop(r, mt_container_of(t, struct rlt_stream, timer)); break; /* has not said who it is */
     case RLT_TIMER_REPORT: break; /* rlt_head_changed, at the end of the step, does it */
     case RLT_TIMER_PATIENCE: rlt_head_patience(r); break;
+    case RLT_TIMER_DRAIN: break; /* rlt_drain_round, at the end of the step, does it */
     case RLT_TIMER_ALONE: rlt_alone_timer(r); break;
     case RLT_TIMER_SUBMITTED: rlt_submit_timer(r, mt_container_of(t, struct rlt_submitted, timer)); break;
     }
@@ -274,7 +276,7 @@ static void handle(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_JOB_LOG:
     case RLT_EV_JOB_TEXT:
     case RLT_EV_JOB_EXITED: rlt_submit_event(r, e); break;
-    case RLT_EV_SHUTDOWN: rlt_shut_down(r, e->text); break;
+    case RLT_EV_SHUTDOWN: rlt_drain_told(r, e->total, e->text); break;
     default: proc_event(r, e);
     }
 }
@@ -295,6 +297,7 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
     handle(r, e);
     drain(r);
     rlt_schedule(r);
+    rlt_drain_round(r);
     rlt_pool_tell_crowd(r);
     rlt_head_changed(r);
     r->out = NULL;

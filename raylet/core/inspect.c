@@ -165,8 +165,11 @@ void rlt_stats(const struct rlt *r, struct rlt_stats *out)
     for (struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
         out->leases += l->kind != LEASE_CALLER;
+        out->leases_here += l->kind != LEASE_CALLER && l->worker_node == r->node;
         out->lanes += l->has_lane;
     }
+    out->is_leaving = r->drain.is_on;
+    out->is_limit_over = r->drain.is_over;
     out->resource_count = r->ledger.count;
     for (uint32_t i = 0; i < r->ledger.count; i++) {
         out->total[i] = r->ledger.total[i].milli;
@@ -204,7 +207,7 @@ mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *ou
         return mt_error(MT_ENOENT, 0, "the node that has the value is not known here (yet)");
     if (n->state == NODE_DEAD)
         return mt_error(MT_ENODE_DIED, 0, "the node that has the value is dead");
-    if (n->state != NODE_ALIVE &&
+    if (n->state == NODE_SUSPECT &&
         rlt_peer_is_given_up(r, node)) /* one that the head hears is asked: two nodes may be parted for a while */
         return mt_error(MT_ENODE_DIED, 0, "the node that has the value can't be reached");
     *out_epoch = n->epoch;

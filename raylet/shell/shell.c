@@ -319,6 +319,7 @@ static void told_to_leave(struct sh *sh, int number)
     struct rlt_event e;
     sh_event(&e, RLT_EV_SHUTDOWN);
     e.text = number == SIGINT ? "interrupted" : "terminated";
+    e.total = number == SIGTERM ? sh->options.drain_ms : 0; /* a second one ends it at once */
     sh_post(sh, &e);
 }
 

@@ -61,7 +61,7 @@ static int64_t total_of(const struct policy_node *node, uint32_t kind)
 
 static bool is_asked(const struct policy_node *node, const struct policy_request *request)
 {
-    return node->state != POLICY_DEAD && (request->policy != POLICY_NODE || node->id == request->node);
+    return policy_may_come(node->state) && (request->policy != POLICY_NODE || node->id == request->node);
 }
 
 static bool counts(const struct policy_node *node, const struct policy_request *request)
@@ -106,35 +106,54 @@ static uint32_t explain_amounts(struct text *t, const struct policy_node *const 
     return short_of;
 }
 
-void policy_explain(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,
-                    const char *const *names, char *out_text, size_t size)
+/* A node that is to leave could have held it: people look for it among the nodes. */
+static void explain_draining(struct text *t, const struct policy_node *const *nodes, uint32_t node_count,
+                             const struct policy_request *request)
 {
-    struct text t = {out_text, size, 0};
-    uint32_t    usable = 0, asked = 0;
+    for (uint32_t i = 0; i < node_count; i++)
+        if (nodes[i]->state == POLICY_DRAINING && policy_fits_total(nodes[i], request) &&
+            (request->policy != POLICY_NODE || nodes[i]->id == request->node)) {
+            add(t, "; node %u could hold it, but is being drained and takes nothing new", nodes[i]->id);
+            return;
+        }
+}
+
+static void explain_others(struct text *t, const struct policy_node *const *nodes, uint32_t node_count,
+                           const struct policy_request *request, const char *const *names)
+{
+    uint32_t usable = 0, asked = 0;
     for (uint32_t i = 0; i < node_count; i++) {
         usable += counts(nodes[i], request);
         asked += is_asked(nodes[i], request);
     }
-    out_text[0] = '\0';
     if (usable == 0 && asked > 0) {
-        explain_labels(&t, nodes, node_count, request);
+        explain_labels(t, nodes, node_count, request);
         return;
     }
     if (usable == 0 && request->policy == POLICY_NODE) {
-        add(&t, "asks for node %u, which is not in the cluster or is dead", request->node);
+        add(t, "asks for node %u, which is not in the cluster or is dead", request->node);
         return;
     }
     if (usable == 0) {
-        add(&t, "the cluster has no node that is alive");
+        add(t, "the cluster has no node that is alive");
         return;
     }
-    if (explain_amounts(&t, nodes, node_count, request, names) > 0)
+    if (explain_amounts(t, nodes, node_count, request, names) > 0)
         return;
-    add(&t, "no single node has all of");
+    add(t, "no single node has all of");
     for (uint32_t i = 0; i < request->amount_count; i++) {
         char wants[AMOUNT_TEXT_SIZE];
-        add(&t, "%s %s %s", i ? "," : "", amount_text(names[request->amounts[i].kind], request->amounts[i].amount, wants),
+        add(t, "%s %s %s", i ? "," : "", amount_text(names[request->amounts[i].kind], request->amounts[i].amount, wants),
             names[request->amounts[i].kind]);
     }
-    add(&t, ", though each fits on some node");
+    add(t, ", though each fits on some node");
+}
+
+void policy_explain(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,
+                    const char *const *names, char *out_text, size_t size)
+{
+    struct text t = {out_text, size, 0};
+    out_text[0] = '\0';
+    explain_others(&t, nodes, node_count, request, names);
+    explain_draining(&t, nodes, node_count, request);
 }

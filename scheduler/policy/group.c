@@ -211,7 +211,7 @@ static bool may_match(const struct match *m, const struct policy_node *node, uin
 {
     const struct policy_request *request = m->bundles[m->order->at[which]].request;
     if (m->by_total)
-        return node->state != POLICY_DEAD && policy_fits_total(node, request);
+        return policy_may_come(node->state) && policy_fits_total(node, request);
     return may_take(node, request) && bundles_on(node->id, m->bundles, m->bundle_count) == 0;
 }
 
@@ -300,7 +300,7 @@ static void sum_add(struct policy_request *sum, const struct policy_request *req
 static bool fits_any(struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request)
 {
     for (uint32_t n = 0; n < node_count; n++)
-        if (nodes[n]->state != POLICY_DEAD && policy_fits_total(nodes[n], request))
+        if (policy_may_come(nodes[n]->state) && policy_fits_total(nodes[n], request))
             return true;
     return false;
 }
@@ -310,7 +310,7 @@ static bool fits_cluster(struct policy_node *const *nodes, uint32_t node_count, 
     for (uint32_t i = 0; i < sum->amount_count; i++) {
         int64_t all = 0;
         for (uint32_t n = 0; n < node_count; n++)
-            all += nodes[n]->state != POLICY_DEAD ? total_of(nodes[n], sum->amounts[i].kind) : 0;
+            all += policy_may_come(nodes[n]->state) ? total_of(nodes[n], sum->amounts[i].kind) : 0;
         if (all < sum->amounts[i].amount)
             return false;
     }

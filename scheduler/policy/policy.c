@@ -162,7 +162,7 @@ uint32_t policy_place(struct policy_node *const *nodes, uint32_t node_count, con
 bool policy_is_feasible(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request)
 {
     for (uint32_t i = 0; i < node_count; i++) {
-        if (nodes[i]->state == POLICY_DEAD || (request->policy == POLICY_NODE && nodes[i]->id != request->node))
+        if (!policy_may_come(nodes[i]->state) || (request->policy == POLICY_NODE && nodes[i]->id != request->node))
             continue;
         if (policy_fits_total(nodes[i], request))
             return true;

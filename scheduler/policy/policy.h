@@ -22,7 +22,12 @@ enum {
 
 /* Numbers agree with enum ctl_policy and Want.policy. */
 enum policy_kind { POLICY_HYBRID = 0, POLICY_SPREAD = 1, POLICY_NODE = 2, POLICY_NODE_SOFT = 3 };
-enum policy_state { POLICY_ALIVE = 1, POLICY_SUSPECT = 2, POLICY_DEAD = 3 }; /* as Node.state on the wire */
+enum policy_state { /* as Node.state on the wire */
+                    POLICY_ALIVE = 1,
+                    POLICY_SUSPECT = 2,
+                    POLICY_DEAD = 3,
+                    POLICY_DRAINING = 4, /* it is to leave: nothing new is placed there, and nothing ever will be */
+};
 
 struct policy_resource {
     uint32_t kind;
@@ -71,7 +76,13 @@ void policy_give(struct policy_node *node, const struct policy_request *request)
 uint32_t policy_place(struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request, uint32_t wanted,
                       mt_rng *rng, uint32_t *out_nodes);
 
-/* Whether some node that is not dead could ever hold one lease of it, with everything free. */
+/* Whether a node of that state may hold something new, now or later. */
+static inline bool policy_may_come(enum policy_state state)
+{
+    return state == POLICY_ALIVE || state == POLICY_SUSPECT;
+}
+
+/* Whether some node that is neither dead nor draining could ever hold one lease of it, with everything free. */
 bool policy_is_feasible(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request);
 
 /* ---- placement groups: group.c ---- */
@@ -93,7 +104,7 @@ struct policy_bundle {
 bool policy_place_group(struct policy_node *const *nodes, uint32_t node_count, enum policy_strategy strategy,
                         struct policy_bundle *bundles, uint32_t bundle_count, mt_rng *rng);
 
-/* Whether nodes that are not dead could hold the whole group with everything free, as far as that is quickly told: each
+/* Whether nodes that neither are dead nor drain could hold the whole group with everything free, as far as is quickly told: each
  * bundle on some node, all of them together, and what the strategy wants. Says no only where there is certainly no way. */
 enum policy_hopeless {
     POLICY_COULD = 0,

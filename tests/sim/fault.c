@@ -4,6 +4,7 @@
  *
  * Owns: nothing. Thread: one.
  */
+#include "tests/sim/load/drain.h"
 #include "tests/sim/twins/io.h"
 #include "tests/sim/twins/net.h"
 #include "tests/sim/shells/node.h"
@@ -465,6 +466,7 @@ static void strict_absence(struct sim *s, struct sim_event *e)
 
 void sim_fault_start(struct sim *s)
 {
+    sim_drains_start(s);
     if (s->config.has_head && s->config.nodes > 1 && sim_chance(s, 150000)) {
         sim_after(s, 300 * SIM_MS, "strict absence", strict_absence, 0);
         sim_after(s, sim_between(s, SIM_MS, 100 * SIM_MS), "fault", next_fault, 0);

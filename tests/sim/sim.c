@@ -9,6 +9,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "tests/sim/load/drain.h"
 #include "tests/sim/load/group.h"
 #include "tests/sim/twins/io.h"
 #include "tests/sim/load/job.h"
@@ -248,6 +249,7 @@ void sim_fini(struct sim *s)
         sim_wires_free(s);
         sim_disks_free(s);
     }
+    sim_drains_free(s);
     sim_groups_free(s);
     sim_values_free(s);
     sim_oracle_free(s);

@@ -14,6 +14,7 @@
  *   load/object.c   values in shared memory: put, get, pin, free; load/value.c what is known of them; load/hold.c who keeps them
  *   shells/store.c  the store's part of a raylet's shell; twins/io.c, memory.c, disk.c, wire.c: what stands behind it
  *   load/group.c    placement groups
+ *   load/drain.c    nodes that are to leave
  *   fault.c         the faults of a seed
  *
  * Everything random comes from the seed, nothing from addresses, so one seed is one run.
@@ -82,7 +83,9 @@ struct sim_proc;
     X(value_found_again) X(value_again) X(call_found_again) X(item_stored) X(item_found_again) \
     X(value_argument) X(value_returned) X(value_lent) X(owner_died) X(pin_lost) X(space_back) X(segment_back) \
     X(room_refused) X(pull_begun) X(pull_served) X(pull_refused) X(pull_cut) X(pull_broken) X(pull_doubted) \
-    X(spilled) X(restored)
+    X(spilled) X(restored) \
+    /* nodes that leave */ \
+    X(drain_asked) X(drain_told) X(drain_refused) X(drain_left) X(drain_limit)
 /* clang-format on */
 
 struct sim_counters {
@@ -156,6 +159,7 @@ struct sim {
     struct sim_jobs    *jobs;
     struct sim_groups  *groups;
     struct sim_oracle  *oracle;
+    struct sim_drains  *drains;
     struct sim_fault   *fault;
     struct sim_counters counters;
     uint32_t            drivers_started, drivers_over, drivers_alive;

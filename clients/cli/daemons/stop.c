@@ -101,6 +101,8 @@ static void end_daemons(struct cli_folder *f, struct targets *t)
     /* A keeper that was killed may just have started its daemon again: who that is stands in its record. */
     for (int round = 0; round < ROUNDS_MAX; round++) {
         send_all(t, SIGTERM); /* a node of another machine's head; or a head that does not answer */
+        if (wait_gone(t, MT_CLI_TERM_MS))
+            send_all(t, SIGTERM); /* a node that leaves politely has had its time: the second one ends it at once */
         if (wait_gone(t, MT_CLI_TERM_MS)) {
             send_all(t, SIGKILL);
             (void)wait_gone(t, MT_CLI_KILL_MS);

@@ -58,7 +58,12 @@ static bool overview_read(struct overview *o, manta_client *client)
 
 static const char *state_of(const manta_cluster_node *node)
 {
-    return node->state == MANTA_NODE_ALIVE ? "ALIVE" : node->state == MANTA_NODE_SUSPECT ? "SUSPECT" : "DEAD";
+    switch (node->state) {
+    case MANTA_NODE_ALIVE: return "ALIVE";
+    case MANTA_NODE_SUSPECT: return "SUSPECT";
+    case MANTA_NODE_DRAINING: return "DRAINING";
+    default: return node->has_left ? "LEFT" : "DEAD";
+    }
 }
 
 /* ---- resources of all living nodes ---- */
@@ -135,11 +140,23 @@ static void print_nodes(const struct overview *o, int state, const char *title, 
         const manta_cluster_node *node = &o->nodes[i];
         if (node->state != state)
             continue;
-        printf(" %u %s%s%s\n", node->node, node->name, node->reason[0] ? ": " : "", node->reason);
+        if (state == MANTA_NODE_DRAINING)
+            printf(" %u %s: %s; %s%s; %llu s left\n", node->node, node->name, node->reason,
+                   node->waits[0] ? "waits for " : "is empty", node->waits, (unsigned long long)(node->drain_left_ms / 1000));
+        else
+            printf(" %u %s%s%s\n", node->node, node->name, node->reason[0] ? ": " : "", node->reason);
         is_any = true;
     }
     if (!is_any)
         printf(" (%s)\n", none);
+}
+
+static bool has_draining(const struct overview *o)
+{
+    bool any = false;
+    for (size_t i = 0; i < o->node_count; i++)
+        any |= o->nodes[i].state == MANTA_NODE_DRAINING;
+    return any;
 }
 
 static void print_demands(const struct overview *o)
@@ -172,6 +189,8 @@ static void print_overview(const struct cli_args *args, const struct overview *o
     printf("======== Cluster status: %s ========\nNode status\n" RULE, text);
     print_nodes(o, MANTA_NODE_ALIVE, "Healthy", "no healthy nodes");
     print_nodes(o, MANTA_NODE_SUSPECT, "Suspect", "no suspect nodes");
+    if (has_draining(o))
+        print_nodes(o, MANTA_NODE_DRAINING, "Draining", "no draining nodes");
     print_nodes(o, MANTA_NODE_DEAD, "Recent failures", "no failures");
     printf("\nResources\n" RULE);
     print_usage(o);
@@ -206,6 +225,7 @@ static json_t *node_json(const manta_cluster_node *node)
     json_object_set_new(o, "free", unused);
     json_object_set_new(o, "reserved", reserved);
     json_object_set_new(o, "reason", json_string(node->reason));
+    json_object_set_new(o, "waits", json_string(node->waits));
     json_object_set_new(o, "labels", json_string(node->labels));
     return o;
 }
@@ -253,9 +273,9 @@ static int status(const struct cli_args *args, manta_client *client)
 /* ---- list nodes, healthcheck ---- */
 
 static const struct cli_column columns[] = {
-    {"node", "NODE", false},      {"name", "NAME", false},     {"state", "STATE", false},
-    {"resources", "FREE", false}, {"epoch", "EPOCH", true},    {"address", "ADDRESS", true},
-    {"labels", "LABELS", false},  {"reason", "REASON", false}, {NULL, NULL, false},
+    {"node", "NODE", false},      {"name", "NAME", false},      {"state", "STATE", false},   {"resources", "FREE", false},
+    {"epoch", "EPOCH", true},     {"address", "ADDRESS", true}, {"labels", "LABELS", false}, {"reason", "REASON", false},
+    {"waits", "WAITS FOR", true}, {NULL, NULL, false},
 };
 
 /* "CPU 1/2  memory 3/4": for the table. */

@@ -48,6 +48,8 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
                       "this machine's address for others (turns TLS on); default: loopback, a fitting one with --join"},
     [CLI_OPT_JOIN] = {"join", 0, "FILE", "the cluster to join: a copy of the file that its head has written"},
     [CLI_OPT_LOGS] = {"logs", 0, "DIR", "where the head keeps jobs' output; default: in the state folder"},
+    [CLI_OPT_DEADLINE] = {"deadline", 0, "SECONDS", "what runs there then is stopped, and runs again elsewhere; default: 30"},
+    [CLI_OPT_REASON] = {"reason", 0, "TEXT", "why, for people"},
     [CLI_OPT_PURGE] = {"purge", 0, NULL, "remove the logs too, also those of clusters that were stopped before"},
     [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},
 };

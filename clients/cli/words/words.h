@@ -55,6 +55,8 @@ enum cli_option {
     CLI_OPT_JOIN,
     CLI_OPT_PURGE,
     CLI_OPT_LOGS,
+    CLI_OPT_DEADLINE,
+    CLI_OPT_REASON,
     CLI_OPT_HELP,
     CLI_OPTIONS,
 };

@@ -7,17 +7,20 @@
 
 enum {
     /* Nodes and connections. */
-    MT_NODE_SUSPECT_MS = 2 * 1000,          /* silent this long: nothing new is placed there */
-    MT_NODE_DEAD_MS = 10 * 1000,            /* silent this long: dead */
-    MT_STRICT_LEASE_MS = 4 * 1000,          /* a strict actor runs so long after its raylet spoke to the head, then it freezes */
-    MT_STRICT_WAIT_MS = 5 * 1000,           /* its next incarnation begins so long after the head has given the old one up */
-    MT_NODES_MAX = 4096,                    /* raylets in one cluster */
-    MT_DIAL_MS = 5 * 1000,                  /* from connect to a connection */
-    MT_HANDSHAKE_MS = 5 * 1000,             /* from accept to an authenticated peer, and to its first request */
-    MT_CONN_IDLE_MS = 10 * 60 * 1000,       /* a control connection without a call is closed */
-    MT_CONNS_STRANGER_MAX = 32,             /* connections that have sent a greeting and not shown the token, all together */
-    MT_CONN_STREAMS_MAX = 128,              /* calls at a time on one connection */
-    MT_CALL_MS = 10 * 1000,                 /* a control call that does not say otherwise */
+    MT_NODE_SUSPECT_MS = 2 * 1000,      /* silent this long: nothing new is placed there */
+    MT_NODE_DEAD_MS = 10 * 1000,        /* silent this long: dead */
+    MT_DRAIN_MS = 30 * 1000,            /* a node that is told to leave (SIGTERM, manta drain) has so long, if nobody says other */
+    MT_DRAIN_MS_MAX = 24 * 3600 * 1000, /* ... and never longer */
+    MT_DRAIN_LEAVE_MS = 5 * 1000,       /* after that: for what it ends, and for the head to answer */
+    MT_STRICT_LEASE_MS = 4 * 1000,      /* a strict actor runs so long after its raylet spoke to the head, then it freezes */
+    MT_STRICT_WAIT_MS = 5 * 1000,       /* its next incarnation begins so long after the head has given the old one up */
+    MT_NODES_MAX = 4096,                /* raylets in one cluster */
+    MT_DIAL_MS = 5 * 1000,              /* from connect to a connection */
+    MT_HANDSHAKE_MS = 5 * 1000,         /* from accept to an authenticated peer, and to its first request */
+    MT_CONN_IDLE_MS = 10 * 60 * 1000,   /* a control connection without a call is closed */
+    MT_CONNS_STRANGER_MAX = 32,         /* connections that have sent a greeting and not shown the token, all together */
+    MT_CONN_STREAMS_MAX = 128,          /* calls at a time on one connection */
+    MT_CALL_MS = 10 * 1000,             /* a control call that does not say otherwise */
     MT_CONTROL_BYTES_MAX = 4 * 1024 * 1024, /* a larger control message is refused unread */
     MT_METADATA_BYTES_MAX = 8 * 1024,       /* of one call */
     MT_TOKEN_BYTES = 32,                    /* the cluster token: 256 bits */

@@ -15,11 +15,12 @@ struct ctl_resource {
 };
 
 enum {
-    CTL_CLASS_ACTOR = 1,      /* one actor: the lease is not recalled, and ends with the actor */
-    CTL_CLASS_STRICT = 2,     /* ... that never runs twice at a time: its worker runs while its park page says so */
-    CTL_CLASS_FOR_ALL = 0x20, /* ... whose name all jobs may find: between an owner's parts only */
-    CTL_CLASS_CAPTURE = 0x80, /* what its tasks submit belongs to its placement group as well */
-    CTL_CLASS_PIN = 0x40,     /* its threads are bound to CPUs of its own; it wants whole ones */
+    CTL_CLASS_ACTOR = 1,       /* one actor: the lease is not recalled, and ends with the actor */
+    CTL_CLASS_STRICT = 2,      /* ... that never runs twice at a time: its worker runs while its park page says so */
+    CTL_CLASS_RESTARTS = 0x10, /* ... that may begin again: a node that is to leave asks for its lease back */
+    CTL_CLASS_FOR_ALL = 0x20,  /* ... whose name all jobs may find: between an owner's parts only */
+    CTL_CLASS_CAPTURE = 0x80,  /* what its tasks submit belongs to its placement group as well */
+    CTL_CLASS_PIN = 0x40,      /* its threads are bound to CPUs of its own; it wants whole ones */
 };
 enum ctl_policy { CTL_HYBRID = 0, CTL_SPREAD = 1, CTL_NODE = 2 /* `node`, hard */, CTL_NODE_SOFT = 3 };
 

@@ -77,6 +77,7 @@ static void registered(struct rlt *r, const Manta__V1__Registered *g)
     for (uint32_t i = 0; i < r->head.jobs_gone_count && i < MT_RLT_JOBS_GONE; i++)
         rlt_gone_send(r, 0, r->head.jobs_gone[i]);
     rlt_submit_registered(r);
+    rlt_drain_registered(r);
 }
 
 /* ---- the head's words -------------------------------------------------------------------------------------------------- */
@@ -140,6 +141,7 @@ static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
     case MANTA__V1__HEAD_TO_NODE__KIND_UNSCHEDULABLE: unschedulable(r, m->unschedulable); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_GROUP: rlt_group_answered(r, m->group); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_BUNDLE: rlt_bundle_order(r, m->bundle); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_DRAIN: rlt_drain_order(r, m->drain); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_NAME: rlt_name_answered(r, m->name); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_START_JOB:
     case MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB:

@@ -64,5 +64,17 @@ void rlt_submit_registered(struct rlt *r);
 void rlt_submit_timer(struct rlt *r, struct rlt_submitted *job);
 void rlt_submit_kill_all(struct rlt *r);
 void rlt_submit_fini(struct rlt *r);
+/* The node leaves: what runs is ended, and begins again elsewhere. `wardens`: only those of detached actors. */
+void rlt_submit_preempt(struct rlt *r, bool wardens, const char *why);
+
+/* ---- drain.c: this node is to leave ---- */
+
+void rlt_drain_told(struct rlt *r, uint64_t limit_ms, const char *why); /* by a signal; 0: at once */
+void rlt_drain_order(struct rlt *r, const Manta__V1__DrainOrder *order);
+void rlt_drain_registered(struct rlt *r);
+void rlt_drain_round(struct rlt *r); /* at the end of each step */
+/* What is still here: for people, and a number that changes with it. */
+void     rlt_drain_waits(const struct rlt *r, char *out_text, size_t size);
+uint64_t rlt_drain_hash(const struct rlt *r);
 
 #endif

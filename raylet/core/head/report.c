@@ -30,6 +30,7 @@ static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
         hash_in(&hash, (uint64_t)r->ledger.free[i]);
     hash_in(&hash, places_left(r) << 1 | rlt_is_stuck(r));
     hash_in(&hash, rlt_strict_hash(r));
+    hash_in(&hash, rlt_drain_hash(r));
     hash_in(&hash, r->bundle_changes);
     hash_in(&hash, r->ledger.changes); /* taken and given back since: the head lets go of what it had reserved */
     for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next) {
@@ -85,6 +86,11 @@ static void report_send(struct rlt *r, uint32_t want_count)
     report->workers_max = r->config.workers_max;
     report->places = places_left(r);
     report->is_stuck = rlt_is_stuck(r);
+    if (r->drain.is_on) {
+        char text[CTL_TEXT_SIZE];
+        rlt_drain_waits(r, text, sizeof text);
+        report->waits = rlt_keep_text(r, text);
+    }
     rlt_strict_report(r, report);
     rlt_bundles_report(r, report);
     rlt_alone_reported(r, report->n_wants ? report->version : 0);

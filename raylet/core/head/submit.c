@@ -154,7 +154,10 @@ static void submitted_free(struct rlt *r, struct rlt_submitted *job)
 static void job_end(struct rlt *r, struct rlt_submitted *job, const char *word, int32_t code)
 {
     submitted_set_state(job, JOB_ENDED);
-    job->word = job->is_stopping && !job->is_timed_out ? "STOPPED" : job->is_timed_out ? "FAILED" : word;
+    job->word = job->is_preempted && code                ? "PREEMPTED"
+                : job->is_stopping && !job->is_timed_out ? "STOPPED"
+                : job->is_timed_out                      ? "FAILED"
+                                                         : word;
     job->exit_code = code;
     rlt_ledger_give(&r->ledger, &job->hold);
     r->is_dirty = true;
@@ -193,7 +196,7 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     if (job && job->state != JOB_ENDED)
         job_stop(r, job, "a later attempt was ordered");
     uint32_t count = resources_of(spec, request);
-    if (job || r->submitted.count >= MT_RLT_SUBMITTED_MAX || r->is_stopping ||
+    if (job || r->submitted.count >= MT_RLT_SUBMITTED_MAX || r->is_stopping || r->drain.is_on ||
         rlt_request_check(request, count, text, sizeof text).code || !rlt_ledger_take(&r->ledger, request, count, &hold)) {
         state_send(r, spec->id, start->attempt, "PENDING", 0, 0, job ? "its former attempt is still ending" : "no room");
         if (job && job->state == JOB_ENDED)
@@ -204,6 +207,7 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     snprintf(job->id, sizeof job->id, "%s", spec->id);
     job->attempt = start->attempt;
     job->time_ms = spec->time_ms;
+    job->is_warden = spec->actor && spec->retries;
     job->hold = hold;
     job->word = "RUNNING";
     job->timer.kind = RLT_TIMER_SUBMITTED;
@@ -264,10 +268,10 @@ static void job_exited(struct rlt *r, struct rlt_submitted *job, const struct rl
 {
     int32_t code = WIFEXITED(e->status) ? WEXITSTATUS(e->status) : 128 + WTERMSIG(e->status);
     job->log_size = e->number;
-    if (!job->is_stopping && WIFSIGNALED(e->status)) {
+    if (!job->is_stopping && !job->is_preempted && WIFSIGNALED(e->status)) {
         const char *name = sigabbrev_np(WTERMSIG(e->status));
         snprintf(job->reason, sizeof job->reason, "killed by signal %d (SIG%s)", WTERMSIG(e->status), name ? name : "?");
-    } else if (!job->is_stopping && code) {
+    } else if (!job->is_stopping && !job->is_preempted && code) {
         snprintf(job->reason, sizeof job->reason, "exited with status %d", code);
     }
     job_end(r, job, code ? "FAILED" : "SUCCEEDED", code);
@@ -285,7 +289,7 @@ void rlt_submit_event(struct rlt *r, const struct rlt_event *e)
         state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
         break;
     case RLT_EV_JOB_FAILED:
-        if (!job->is_stopping)
+        if (!job->is_stopping && !job->is_preempted)
             snprintf(job->reason, sizeof job->reason, "cannot be started: %s", e->text ? e->text : "?");
         job_end(r, job, "FAILED", 127);
         break;
@@ -309,6 +313,18 @@ void rlt_submit_registered(struct rlt *r)
         if (job->state == JOB_RUNNING)
             state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
         job_pump(r, job);
+    }
+}
+
+void rlt_submit_preempt(struct rlt *r, bool wardens, const char *why)
+{
+    MT_MAP_EACH(&r->submitted, entry) {
+        struct rlt_submitted *job = entry->value.ptr;
+        if (job->state == JOB_ENDED || job->is_preempted || (wardens && !job->is_warden))
+            continue;
+        job->is_preempted = !job->is_stopping; /* who was told to stop before, stops */
+        snprintf(job->reason, sizeof job->reason, "%s", why);
+        job_kill(r, job, SIGKILL);
     }
 }
 

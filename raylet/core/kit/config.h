@@ -39,6 +39,8 @@ struct rlt_stats {
     uint32_t node, epoch;
     uint32_t processes, workers, idle_workers, starting_workers, jobs;
     uint32_t leases, lanes, monitors, regions;
+    uint32_t leases_here; /* whose workers are of this node */
+    bool     is_leaving, is_limit_over;
     uint32_t peers;
     uint64_t grants, recalls, ended, worker_deaths, memory_stops, bounced, refused_grants, granted_alone, replayed_frames, fenced;
     int64_t  total[MT_RLT_RESOURCES_MAX], free[MT_RLT_RESOURCES_MAX], leased[MT_RLT_RESOURCES_MAX];

@@ -64,7 +64,8 @@ enum rlt_event_kind {
 
     RLT_EV_MEMORY,   /* the node is short of memory: text (how short); bytes, size: uint64_t conns of the workers whose
                       task, if they run one, would not be tried again */
-    RLT_EV_SHUTDOWN, /* a signal, or the end of the driver of a private cluster: text */
+    RLT_EV_SHUTDOWN, /* a signal, or the end of the driver of a private cluster: text; total: ms in which it is to leave
+                        politely, 0: at once */
 };
 
 struct rlt_event {

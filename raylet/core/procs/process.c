@@ -40,7 +40,7 @@ static void end_as_worker(struct rlt *r, struct rlt_proc *p, const char *text)
                                  .pid = p->pid,
                                  .node = r->node};
         if (l->state == LEASE_DRAINED)
-            end.code = MT_OK; /* it had finished with this one */
+            end.code = l->is_preempted ? MT_EPREEMPTED : MT_OK; /* it had finished with this one */
         snprintf(end.text, sizeof end.text, "%s", text);
         rlt_lease_end(r, l, &end);
     }

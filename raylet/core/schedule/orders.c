@@ -107,7 +107,8 @@ static bool prepare_one(struct rlt *r, mt_id group, const Manta__V1__Bundle *fro
     if (from->n_resources > CTL_RESOURCES || rlt_request_check(want, count, text, size).code)
         return false;
     snprintf(text, size, "no room on node %u", r->node);
-    if (r->is_stopping || r->bundle_count >= MT_RLT_BUNDLES_MAX || !rlt_ledger_take(&r->ledger, want, count, &hold))
+    if (r->is_stopping || r->drain.is_on || r->bundle_count >= MT_RLT_BUNDLES_MAX ||
+        !rlt_ledger_take(&r->ledger, want, count, &hold))
         return false;
     b = rlt_calloc(sizeof *b);
     b->group = group;

@@ -20,6 +20,7 @@
 #include "raylet/core/pool/pool.h"
 #include "raylet/core/schedule/schedule.h"
 
+#include "core/base/plant.h"
 #include "core/text/labels.h"
 
 #include <stdio.h>
@@ -168,6 +169,7 @@ static bool lease_grant(struct rlt *r, struct rlt_peer *p, const struct peer_lea
     MT_ASSERT(took);
     worker = rlt_pool_take(r, job);
     l->is_strict = req->def.flags & CTL_CLASS_STRICT;
+    l->is_restartable = req->def.flags & CTL_CLASS_RESTARTS;
     if (req->def.flags & CTL_CLASS_PIN)
         rlt_ledger_pin(rlt_lease_ledger(r, l), &l->hold);
     if (!l->bundle)
@@ -201,6 +203,10 @@ static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *
     }
     if (!mt_selector_match(req->def.labels, r->config.labels)) {
         refuse(r, p->node, req->lease, MT_EAGAIN, "this node has not those labels");
+        return;
+    }
+    if (r->drain.is_on && !MT_PLANT(MT_PLANT_DRAIN_GRANTS)) {
+        refuse(r, p->node, req->lease, MT_EAGAIN, "this node is to leave");
         return;
     }
     job = r->is_stopping ? NULL : job_of(r, p, req);

@@ -15,6 +15,7 @@
 #include "raylet/core/pool/pool.h"
 #include "raylet/core/schedule/schedule.h"
 
+#include "core/base/plant.h"
 #include "core/text/labels.h"
 #include "core/base/limits/env.h"
 
@@ -102,6 +103,7 @@ static void grant_one(struct rlt *r, struct rlt_class *c)
     struct rlt_job   *job = c->job;
     struct rlt_lease *l = rlt_lease_new(r, c->def.flags & CTL_CLASS_ACTOR ? LEASE_ACTOR : LEASE_TASK, job, 0);
     l->is_strict = c->def.flags & CTL_CLASS_STRICT;
+    l->is_restartable = c->def.flags & CTL_CLASS_RESTARTS;
     bool             took = rlt_lease_take(r, &c->def, l);
     struct rlt_proc *worker = rlt_pool_take(r, job);
 
@@ -300,7 +302,7 @@ static bool grant_round(struct rlt *r)
     bool     any = false;
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
-        if (class_is_hopeless(r, c) || !is_for_this_node(r, c))
+        if (class_is_hopeless(r, c) || (r->drain.is_on && !MT_PLANT(MT_PLANT_DRAIN_GRANTS)) || !is_for_this_node(r, c))
             continue;
         bool is_grouped = ctl_class_is_grouped(&c->def);
         if (is_grouped && !class_fits(r, c))

@@ -37,9 +37,11 @@ struct rlt_submitted {
     enum rlt_submitted_state state;
     bool                     is_stopping; /* by order of the head, or its time is up */
     bool                     is_timed_out;
-    bool                     is_reading; /* a piece of the log is on its way from the shell */
+    bool                     is_preempted; /* ended since the node leaves: it begins again elsewhere */
+    bool                     is_warden;    /* of a detached actor that may restart */
+    bool                     is_reading;   /* a piece of the log is on its way from the shell */
     int32_t                  pid, exit_code;
-    const char              *word; /* of JobState: RUNNING SUCCEEDED FAILED STOPPED */
+    const char              *word; /* of JobState: RUNNING SUCCEEDED FAILED STOPPED PREEMPTED */
     char                     reason[CTL_TEXT_SIZE];
     uint64_t                 time_ms;
     uint64_t                 log_size, log_sent, log_acked;

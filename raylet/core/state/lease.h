@@ -50,9 +50,11 @@ struct rlt_lease {
     struct rlt_bundle *bundle;   /* out of whose pool that is; NULL: of the node itself */
     bool               captures; /* what its tasks submit belongs to the group of `bundle` */
     bool               has_lane;
-    bool               is_strict;     /* its worker, of this node, runs as long as the head extends it */
-    bool               is_owner_dead; /* and what its worker has written for it is to die as well */
-    struct ctl_ended  *end;           /* owner elsewhere: what is to be said when the switch has emptied the lane */
+    bool               is_strict;      /* its worker, of this node, runs as long as the head extends it */
+    bool               is_restartable; /* of an actor: it may begin again elsewhere */
+    bool               is_preempted;   /* recalled since the node is to leave: that costs its owner no restart */
+    bool               is_owner_dead;  /* and what its worker has written for it is to die as well */
+    struct ctl_ended  *end;            /* owner elsewhere: what is to be said when the switch has emptied the lane */
     uint64_t           granted_at, recalled_at;
     struct rlt_timer   timer; /* RECALLED or DRAINED: until the worker is killed */
     struct rlt_list    in_class, in_owner, in_worker, in_needy, in_all;

@@ -34,7 +34,7 @@ struct rlt_stream {
 };
 
 /* As the View counts them. */
-enum rlt_node_state { NODE_ALIVE = 1, NODE_SUSPECT, NODE_DEAD };
+enum rlt_node_state { NODE_ALIVE = 1, NODE_SUSPECT, NODE_DEAD, NODE_DRAINING };
 
 /* A node of the cluster, as the head's View says. */
 struct rlt_node {

@@ -25,6 +25,18 @@
 
 #define RLT_MS UINT64_C(1000000)
 
+/* This node is to leave (head/drain.c). Nothing new is granted from then on. */
+struct rlt_drain {
+    bool             is_on;
+    bool             is_over;  /* its limit has passed: what was here was stopped */
+    uint64_t         ends;     /* when it will, or ... */
+    uint64_t         leave_by; /* ... until when what was stopped may take */
+    uint64_t         alone_by; /* empty, and no head to tell: it goes then; 0: not so */
+    uint64_t         said_at;  /* that nothing is here any more; 0: not yet */
+    char             reason[128];
+    struct rlt_timer timer;
+};
+
 struct rlt {
     struct rlt_config   config;
     uint32_t            node, epoch;
@@ -70,6 +82,7 @@ struct rlt {
     uint32_t            strict_count; /* leases of strict actors whose workers are here */
     bool                is_stopping, had_keeper;
     struct rlt_head     head;
+    struct rlt_drain    drain;
     mt_map              peers;   /* node -> rlt_peer */
     mt_map              streams; /* number -> rlt_stream */
     uint64_t            next_stream;

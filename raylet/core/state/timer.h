@@ -18,6 +18,7 @@ enum rlt_timer_kind {
     RLT_TIMER_PATIENCE,
     RLT_TIMER_ALONE,
     RLT_TIMER_SUBMITTED,
+    RLT_TIMER_DRAIN,
 };
 
 struct rlt_timer {

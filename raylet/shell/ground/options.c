@@ -8,6 +8,7 @@
 #include "core/text/labels.h"
 #include "raylet/files/gpus.h"
 #include "core/base/limits/env.h"
+#include "core/base/limits/net.h"
 
 #include <getopt.h>
 #include <pwd.h>
@@ -41,6 +42,7 @@ static const char usage[] =
     "  --spill-bytes BYTES    most of them there; default: what the disk has\n"
     "  --resources K=V,...    resources of your own\n"
     "  --labels K=V,...       what tasks and actors may ask for by name\n"
+    "  --drain-limit S        after SIGTERM in a cluster: so long may run what is here; default: 30. A second one ends it at once\n"
     "  --idle-workers N       warm workers kept per job\n"
     "  --max-workers N        processes of tasks and actors; default: 10240, or what the descriptors allow\n"
     "  --max-blocked-workers N  that wait inside a task while others are started in their place; then a task that waits\n"
@@ -75,6 +77,7 @@ enum option_number {
     OPT_JOB_PIDS,
     OPT_TLS_FILE,
     OPT_INSECURE,
+    OPT_DRAIN,
 };
 
 static const struct option option_table[] = {
@@ -99,6 +102,7 @@ static const struct option option_table[] = {
     {"labels", 1, NULL, OPT_LABELS},
     {"max-workers", 1, NULL, OPT_WORKERS},
     {"max-blocked-workers", 1, NULL, OPT_BLOCKED},
+    {"drain-limit", 1, NULL, OPT_DRAIN},
     {"tls-file", 1, NULL, OPT_TLS_FILE},
     {"insecure", 0, NULL, OPT_INSECURE},
     {"driver-fd", 1, NULL, OPT_DRIVER_FD},
@@ -172,7 +176,7 @@ static mt_status users_read(const char *text, struct rlt_users *out)
 }
 
 struct amounts {
-    double cpus, gpus, memory, store, job, spill, idle, workers, blocked, pids;
+    double cpus, gpus, memory, store, job, spill, idle, workers, blocked, pids, drain;
 };
 
 static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, const char *value)
@@ -206,6 +210,7 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
         if (!good)
             fprintf(stderr, "manta-raylet: %s\n", text);
         break;
+    case OPT_DRAIN: good = number(value, 0, MT_DRAIN_MS_MAX / 1000, &a->drain); break;
     case OPT_WORKERS: good = number(value, 1, MT_RLT_PROCS_MAX, &a->workers); break;
     case OPT_BLOCKED: good = number(value, 1, MT_RLT_PROCS_MAX, &a->blocked); break;
     case OPT_RESOURCES: return add_resources(o, value);
@@ -232,6 +237,7 @@ static void amounts_default(struct amounts *a)
     a->store = machine * 0.3;
     a->spill = 0;
     a->job = 0;
+    a->drain = MT_DRAIN_MS / 1000;
     a->idle = a->workers = a->blocked = a->pids = 0;
 }
 
@@ -266,6 +272,7 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
     out->workers_max = (uint32_t)a.workers;
     out->job_pids = (uint64_t)a.pids;
     out->blocked_max = (uint32_t)a.blocked;
+    out->drain_ms = (uint64_t)(a.drain * 1000);
     MT_TRY(add_resource(out, "CPU", 3, (int64_t)(a.cpus * 1000)));
     MT_TRY(add_resource(out, "GPU", 3, (int64_t)a.gpus * 1000));
     return add_resource(out, "memory", 6, (int64_t)a.memory);

@@ -28,6 +28,7 @@ struct rlt_options {
     int                 ready_fd;    /* -1: none */
     uint32_t            idle_workers_max;
     uint32_t            blocked_max; /* 0: the default */
+    uint64_t            drain_ms;    /* after SIGTERM, for what runs here; 0: it ends at once */
     uint32_t            workers_max;
     uint64_t            store_bytes;
     uint64_t            job_bytes; /* of it for one job; 0: no limit of its own */

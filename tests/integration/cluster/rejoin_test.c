@@ -317,7 +317,7 @@ static void rejoin_raylet_killed(void)
 }
 static void rejoin_raylet_stopped(void)
 {
-    raylet_ends(SIGTERM);
+    raylet_ends(SIGINT); /* at once: after SIGTERM it would wait for its driver (drain_test.c) */
 }
 
 /* ---- threads that wait hear of it ---- */

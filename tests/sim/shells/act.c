@@ -5,6 +5,7 @@
  * Owns: nothing of its own. Thread: one.
  */
 #include "tests/sim/shells/proc.h"
+#include "tests/sim/load/drain.h"
 #include "tests/sim/shells/store.h"
 
 #include <errno.h>
@@ -413,7 +414,7 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     }
     case RLT_A_ENV_DROP: break; /* nothing was made */
     case RLT_A_READY: n->is_ready = true; break;
-    case RLT_A_EXIT: SIM_REQUIRE(s, false, "node %d exits: %s", n->index, a->text); break;
+    case RLT_A_EXIT: sim_drain_exits(s, n, a->text); break;
     default: sim_net_act(s, n, a); break;
     }
 }

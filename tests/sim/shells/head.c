@@ -8,6 +8,7 @@
  *
  * Owns: struct sim_head. Thread: one.
  */
+#include "tests/sim/load/drain.h"
 #include "tests/sim/load/job.h"
 #include "tests/sim/twins/net.h"
 #include "tests/sim/oracle.h"
@@ -143,9 +144,11 @@ static void check_said(struct sim *s, uint64_t stream, const uint8_t *bytes, siz
     if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED && m->registered->code == MT_OK)
         sim_oracle_epoch_given(s, m->registered->node, m->registered->epoch, sim_net_head_peer(s, stream));
     if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_VIEW)
-        for (size_t i = 0; i < m->view->n_nodes; i++)
+        for (size_t i = 0; i < m->view->n_nodes; i++) {
+            sim_drain_seen(s, m->view->nodes[i]->node, m->view->nodes[i]->epoch, m->view->nodes[i]->state == 1);
             if (m->view->nodes[i]->state == 3)
                 sim_oracle_node_dead(s, m->view->nodes[i]->node, m->view->nodes[i]->epoch);
+        }
     manta__v1__head_to_node__free_unpacked(m, NULL);
 }
 
@@ -178,10 +181,14 @@ static void act(struct sim *s, struct head_action *a)
     case HEAD_ACT_CLOSE: sim_net_head_close(s, a->close.stream); break;
     case HEAD_ACT_STORE: store(s, a); break;
     case HEAD_ACT_EXIT: SIM_REQUIRE(s, false, "the head ends: %s", a->exit.status.what ? a->exit.status.what : ""); break;
-    case HEAD_ACT_REPLY: sim_job_reply(s, a); break;
+    case HEAD_ACT_REPLY:
+        if (!sim_drain_reply(s, a))
+            sim_job_reply(s, a);
+        break;
     case HEAD_ACT_REFUSE:
         SIM_REQUIRE(s, a->refuse.status.code == MT_EDISK_FULL, "the head refuses a call: %s", a->refuse.status.what);
-        sim_job_refused(s, a->refuse.call);
+        if (!sim_drain_refused(s, a->refuse.call))
+            sim_job_refused(s, a->refuse.call);
         break;
     case HEAD_ACT_LOG_APPEND: sim_job_log_append(s, a); break;
     case HEAD_ACT_LOG_DROP: sim_job_log_drop(s, a->job.id); break;

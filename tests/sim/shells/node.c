@@ -81,6 +81,7 @@ static void count_stats(struct sim_node *n)
     c->lease_recalled += now.recalls - old->recalls;
     c->lease_ended += now.ended - old->ended;
     c->lease_alone += now.granted_alone - old->granted_alone;
+    c->drain_limit += now.is_limit_over && !old->is_limit_over;
     c->bounced += now.bounced - old->bounced;
     c->fenced += now.fenced - old->fenced;
     c->frame_replayed += now.replayed_frames - old->replayed_frames;

@@ -153,11 +153,14 @@ struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *sp
     actor->owner = own->process;
     actor->owner_node = own->node;
     actor->restarts_left = restarts;
+    actor->is_restartable = restarts != 0;
     actor->call_retries = call_retries;
     snprintf(actor->space, sizeof actor->space, "%s", space);
     snprintf(actor->public_name, sizeof actor->public_name, "%s", public_name ? public_name : "");
     actor->create_options = create->create_options;
-    actor->cls = own_class_get(own, spec, actor->id);
+    struct own_class_spec leased = *spec;
+    leased.flags |= restarts ? CTL_CLASS_RESTARTS : 0;
+    actor->cls = own_class_get(own, &leased, actor->id);
     call.cls = actor->cls;
     call.actor = actor;
     call.kind = LANE_CREATE;
@@ -325,9 +328,10 @@ mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct 
 static void restart_or_die(struct own *own, struct own_actor *actor, const struct ctl_ended *why)
 {
     struct own_failure f;
-    if (actor->state != OWN_ACTOR_DEAD && !actor->is_ending && actor->restarts_left != 0 && why->code != MT_OK &&
+    bool               is_free = why->code == MT_EPREEMPTED && actor->is_restartable; /* its node was to leave */
+    if (actor->state != OWN_ACTOR_DEAD && !actor->is_ending && (actor->restarts_left != 0 || is_free) && why->code != MT_OK &&
         why->code != MT_EPG_REMOVED) {
-        if (actor->restarts_left > 0)
+        if (actor->restarts_left > 0 && !is_free)
             actor->restarts_left--;
         own_actor_set_state(actor, OWN_ACTOR_RESTARTING);
         actor->incarnation++;

@@ -30,7 +30,10 @@ static void failure_of_death(struct own *own, const struct own_task *task, const
     const char       *end = memchr(why->text, '\n', sizeof why->text);
     size_t            first = end ? (size_t)(end - why->text) : strnlen(why->text, sizeof why->text);
     memset(out, 0, sizeof *out);
-    out->code = why->code == MT_EPG_REMOVED ? why->code : task->actor ? MT_EACTOR_DIED : why->code ? why->code : MT_EWORKER_DIED;
+    out->code = why->code == MT_EPG_REMOVED || why->code == MT_EPREEMPTED ? why->code
+                : task->actor                                             ? MT_EACTOR_DIED
+                : why->code                                               ? why->code
+                                                                          : MT_EWORKER_DIED;
     out->outcome = 2; /* unknown: it may have run */
     out->pid = why->pid;
     out->attempt = task->attempt;

@@ -31,7 +31,8 @@ struct own_actor { /* the public manta_actor */
     uint32_t            holds;
     uint32_t            state; /* enum own_actor_state */
     uint32_t            incarnation;
-    int32_t             restarts_left; /* < 0: without limit */
+    int32_t             restarts_left;  /* < 0: without limit */
+    bool                is_restartable; /* it was made with some: what its node's leave costs none of */
     int32_t             call_retries;
     bool                is_mine;
     bool                is_ending; /* the last handle is gone, or it was killed for good */

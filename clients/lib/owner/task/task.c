@@ -284,17 +284,26 @@ bool own_task_encode_ready(struct own *own, struct own_task *task)
     return true;
 }
 
+/* Stopped since its node left: that costs no retry. What may not run twice (MANTA_NO_RETRY, a call without max_task_retries) does
+ * not run again for it either; what has used its retries up was allowed some, and ran again before. */
+static bool own_task_is_free_again(const struct own_task *task, int32_t code)
+{
+    return code == MT_EPREEMPTED && (task->retries_left != 0 || task->attempt > 0) && !MT_PLANT(MT_PLANT_DRAIN_COUNTED);
+}
+
 void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why)
 {
     if (task->cancel) {
         own_cancel_done(own, task);
         return;
     }
-    if (why->code == MT_EPG_REMOVED || task->retries_left == 0 || (task->retries_left > 0 && task->attempt == UINT16_MAX)) {
+    bool is_free = own_task_is_free_again(task, why->code);
+    if (why->code == MT_EPG_REMOVED || (task->retries_left == 0 && !is_free) ||
+        (task->retries_left > 0 && task->attempt == UINT16_MAX)) {
         own_task_fail(own, task, why);
         return;
     }
-    if (task->retries_left > 0 && !MT_PLANT(MT_PLANT_RETRY_UNCOUNTED))
+    if (task->retries_left > 0 && !is_free && !MT_PLANT(MT_PLANT_RETRY_UNCOUNTED))
         task->retries_left--;
     task->attempt = (uint16_t)(task->attempt == UINT16_MAX ? 1 : task->attempt + 1); /* 0: it never ran */
     if (task->results)

@@ -17,4 +17,7 @@ void head_attached_register(struct head *h, struct stream *s, const Manta__V1__R
 /* All that the node's processes were doing is over: its jobs are started elsewhere, its names are free. */
 void head_attached_lose_work(struct head *h, struct node *n, const char *why);
 
+/* A raylet asks for it itself (SIGTERM), or says that nothing is left of it. */
+void head_attached_drain(struct head *h, struct stream *s, struct node *n, const Manta__V1__DrainRequest *request);
+
 #endif

@@ -44,12 +44,15 @@ static void take_report(struct head *h, struct stream *s, struct node *n, const 
             }
     }
     take_places(h, n, report);
+    snprintf(n->drain.waits, sizeof n->drain.waits, "%s", report->waits);
     head_nodes_expire_promises(h, n, MT_HEAD_PROMISE_MS);
     head_nodes_refresh_free(n);
     h->is_capacity_changed = h->is_free_changed = true;
     head_wants_report(h, n, report->wants, report->n_wants);
     n->is_seen = true;
     head_bundles_report(h, n, report);
+    if (n->drain.is_on)
+        head_bundles_drained(h, n, report);
     if (report->n_strict || report->n_wants) /* who wants something counts on an answer: a head that is silent is away */
         head_strict_report(h, s, report);
 }
@@ -70,6 +73,7 @@ static void take_message(struct head *h, struct stream *s, struct node *n, const
     case MANTA__V1__NODE_TO_HEAD__KIND_ACTOR: head_actors_request(h, s, m->actor); break;
     case MANTA__V1__NODE_TO_HEAD__KIND_GROUP: head_groups_request(h, s, m->group); break;
     case MANTA__V1__NODE_TO_HEAD__KIND_BUNDLE: head_bundles_answer(h, n, m->bundle); break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_DRAIN: head_attached_drain(h, s, n, m->drain); break;
     case MANTA__V1__NODE_TO_HEAD__KIND_ANSWER: head_queries_answer(h, n, m->answer); break;
     default: break; /* of a newer raylet: not for us */
     }

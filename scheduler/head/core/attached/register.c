@@ -7,6 +7,7 @@
  */
 
 #include "scheduler/head/core/attached/attached.h"
+#include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/nodes/nodes.h"
@@ -130,11 +131,16 @@ static void node_attach(struct head *h, struct node *n, struct stream *s, const 
     head_wants_tell_again(n);
     s->node = n->place.id;
     head_nodes_forget_dead(h, n->place.id);
-    head_nodes_set_state(h, n, POLICY_ALIVE, "");
+    n->has_left = false;
+    if (!is_back)
+        memset(&n->drain, 0, sizeof n->drain); /* who begins anew was meant to be there */
+    head_nodes_set_there(h, n);
     head_nodes_store(h, n);
     welcome(h, s, n);
     head_attempts_node_registered(h, n);
     head_bundles_node_registered(h, n);
+    if (n->drain.is_on)
+        head_drain_order(h, n);
 }
 
 /* The same process is back (true), or another took the number over: then what ran there before is lost. */

@@ -27,4 +27,11 @@ void head_queries_call_gone(struct head *h, uint64_t call);
 void head_queries_tick(struct head *h);
 void head_queries_fini(struct head *h);
 
+/* ---- drain.c: a node is to leave ---- */
+
+void head_drain_call(struct head *h, uint64_t call, const Manta__V1__DrainRequest *request);
+/* The node is ALIVE, SUSPECT or, said again, DRAINING already. */
+void head_drain_begin(struct head *h, struct node *n, uint64_t limit_ms, const char *reason);
+void head_drain_order(struct head *h, struct node *n); /* tells its raylet, if that is attached */
+
 #endif

@@ -33,6 +33,14 @@ static void fill_reserved(struct head *h, const struct node *n, Manta__V1__Node 
         free(items); /* of which nothing else knows */
 }
 
+static void fill_drain(const struct head *h, struct node *n, Manta__V1__Node *out)
+{
+    if (!n->drain.is_on)
+        return;
+    out->waits = n->drain.waits;
+    out->left_ms = n->drain.ends_ms > h->now_ms ? n->drain.ends_ms - h->now_ms : 0;
+}
+
 void head_calls_list_nodes(struct head *h, uint64_t call)
 {
     Manta__V1__ListNodesReply reply = MANTA__V1__LIST_NODES_REPLY__INIT;
@@ -42,6 +50,7 @@ void head_calls_list_nodes(struct head *h, uint64_t call)
     if (items && reply.nodes) {
         MT_MAP_EACH(&h->nodes, entry) {
             head_view_node(h, entry->value.ptr, &items[count]);
+            fill_drain(h, entry->value.ptr, &items[count]);
             fill_reserved(h, entry->value.ptr, &items[count]);
             reply.nodes[count] = &items[count];
             count++;

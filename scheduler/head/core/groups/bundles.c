@@ -71,6 +71,18 @@ void head_bundles_lose(struct head *h, struct group *g, uint32_t node)
     g->again_ms = g->back_ms = h->now_ms;
 }
 
+void head_bundles_drain(struct head *h, uint32_t node)
+{
+    for (struct head_index_node *at = h->groups.first; at; at = at->next) {
+        struct group *g = mt_container_of(at, struct group, at);
+        bool          is_under_way = false;
+        for (uint32_t i = 0; i < g->bundle_count; i++)
+            is_under_way |= g->bundles[i].node == node && g->bundles[i].state != BUNDLE_COMMITTED;
+        if (is_under_way)
+            abandon(h, g);
+    }
+}
+
 void head_bundles_return_all(struct head *h, struct group *g, const char *why)
 {
     head_bundles_order_all(h, g, BUNDLE_PREPARING, BUNDLE_RETURN, why);
@@ -139,6 +151,27 @@ void head_bundles_report(struct head *h, const struct node *n, const Manta__V1__
             b->is_told |= held->committed;
             take_free(h, b, held);
         }
+    }
+}
+
+static bool is_held(const struct group *g, const Manta__V1__Report *report)
+{
+    for (size_t i = 0; i < report->n_bundles; i++)
+        if (report->bundles[i]->group_process == g->id.process && report->bundles[i]->group_counter == g->id.counter_index)
+            return true;
+    return false;
+}
+
+void head_bundles_drained(struct head *h, const struct node *n, const Manta__V1__Report *report)
+{
+    for (struct head_index_node *at = h->groups.first; at; at = at->next) {
+        struct group *g = mt_container_of(at, struct group, at);
+        bool          stands_here = false;
+        for (uint32_t i = 0; i < g->bundle_count; i++)
+            stands_here |= g->bundles[i].node == n->place.id && g->bundles[i].epoch == n->epoch &&
+                           g->bundles[i].state == BUNDLE_COMMITTED;
+        if (stands_here && !is_held(g, report))
+            head_bundles_lose(h, g, n->place.id);
     }
 }
 

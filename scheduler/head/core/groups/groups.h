@@ -18,6 +18,10 @@ void head_groups_job_gone(struct head *h, uint64_t job);
 void head_groups_node_lost(struct head *h, uint32_t node); /* its jobs have ended, its bundles stand nowhere */
 void head_bundles_answer(struct head *h, struct node *n, const Manta__V1__BundleAnswer *answer);
 void head_bundles_report(struct head *h, const struct node *n, const Manta__V1__Report *report);
+/* The node is to leave: what is not decided about it is given up. Of what is, head_bundles_drained sees in its reports when the
+ * node has given it back, and then it is placed anew. */
+void head_bundles_drain(struct head *h, uint32_t node);
+void head_bundles_drained(struct head *h, const struct node *n, const Manta__V1__Report *report);
 void head_bundles_node_registered(struct head *h, const struct node *n);
 
 /* ---- placing ------------------------------------------------------------------------------------------------------- */

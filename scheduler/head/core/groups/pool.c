@@ -4,6 +4,7 @@
  */
 
 #include "scheduler/head/core/groups/internal.h"
+#include "scheduler/head/core/nodes/nodes.h"
 
 static bool could_hold(const struct bundle *b, const struct policy_request *request, const int64_t *free_now)
 {
@@ -69,6 +70,9 @@ uint32_t head_bundles_place(struct head *h, const struct want *w, uint32_t wante
             struct bundle *b = &g->bundles[i];
             if (b->state != BUNDLE_COMMITTED || (w->bundle && w->bundle != i + 1) || (b->node == w->request.prefer) != (pass == 0))
                 continue;
+            const struct node *n = head_nodes_find(h, b->node);
+            if (n && n->drain.is_on)
+                continue; /* it moves, as soon as nothing runs in it any more */
             while (placed < wanted && could_hold(b, &w->request, b->free)) {
                 take_from(h, b, &w->request);
                 out_nodes[placed++] = b->node;

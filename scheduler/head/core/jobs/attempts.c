@@ -144,15 +144,32 @@ static void attempt_failed(struct head *h, struct job *job, int32_t exit_code, c
     back_to_pending(h, job);
 }
 
-void head_attempts_node_lost(struct head *h, uint32_t node, const char *why)
+/* Its node was drained: it begins again elsewhere, and no retry is counted. But of a warden: the number of its failures is that of
+ * the actor's incarnation, which must go up. */
+static void attempt_preempted(struct head *h, struct job *job, const char *why)
+{
+    if (job->stop_requested || job->spec->actor) {
+        attempt_failed(h, job, 1, why);
+        return;
+    }
+    snprintf(job->reason, sizeof job->reason, "attempt %u was preempted: %.300s; starting again", job->attempt, why);
+    h->count.job_preempted++;
+    mt_log(MT_LOG_INFO, "job_preempted", "job=%s attempt=%u why=\"%.300s\"", job->spec->id, job->attempt, why);
+    back_to_pending(h, job);
+}
+
+void head_attempts_node_lost(struct head *h, uint32_t node, bool was_planned, const char *why)
 {
     char text[256];
     for (struct head_index_node *at = h->jobs.first; at; at = at->next) {
         struct job *job = mt_container_of(at, struct job, at);
         if (job->node != node || (job->state != JOB_STARTING && job->state != JOB_RUNNING))
             continue;
-        snprintf(text, sizeof text, "node %u was lost (%.160s)", node, why);
-        attempt_failed(h, job, 0, text);
+        snprintf(text, sizeof text, "node %u %s (%.160s)", node, was_planned ? "has left" : "was lost", why);
+        if (was_planned)
+            attempt_preempted(h, job, text);
+        else
+            attempt_failed(h, job, 0, text);
     }
 }
 
@@ -233,6 +250,8 @@ static void take_current(struct head *h, struct stream *s, struct job *job, cons
         head_jobs_end(h, job, JOB_SUCCEEDED, state->exit_code, state->reason[0] ? state->reason : "exited with status 0");
     else if (says(state, "FAILED"))
         attempt_failed(h, job, state->exit_code, state->reason);
+    else if (says(state, "PREEMPTED"))
+        attempt_preempted(h, job, state->reason);
     else if (says(state, "STOPPED"))
         head_jobs_end(h, job, JOB_STOPPED, state->exit_code ? state->exit_code : 1, state->reason);
     else if (says(state, "PENDING") && job->stop_requested)

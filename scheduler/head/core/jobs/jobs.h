@@ -54,7 +54,8 @@ void head_attempts_round(struct head *h);
 void head_attempts_state(struct head *h, struct stream *s, const Manta__V1__JobState *state);
 void head_attempts_node_registered(struct head *h, struct node *n);
 void head_attempts_loaded(struct head *h);
-void head_attempts_node_lost(struct head *h, uint32_t node, const char *why);
+/* `was_planned`: it was drained, which costs no retry. */
+void head_attempts_node_lost(struct head *h, uint32_t node, bool was_planned, const char *why);
 void head_attempts_stop(struct head *h, struct job *job, const char *why);
 
 /* ---- submit.c, actors.c -------------------------------------------------------------------------------------------- */

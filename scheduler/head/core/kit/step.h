@@ -32,6 +32,7 @@ enum head_method { /* requests and replies are those of service Head, packed */
                    HEAD_SHUTDOWN,
                    HEAD_QUERY,
                    HEAD_DELETE_JOB,
+                   HEAD_DRAIN_NODE,
 };
 
 enum head_event_kind {                         /* what each brings with it: the member of that name in struct head_event */
@@ -198,11 +199,12 @@ struct head_config {
 /* What has happened so far, for metrics and for the simulation's proof that each path was taken. */
 /* clang-format off */
 #define HEAD_COUNTERS(X)                                                                                               \
-    X(registered) X(reconnected) X(new_epoch) X(register_refused) X(suspect) X(dead) X(pause)                          \
+    X(registered) X(reconnected) X(new_epoch) X(register_refused) X(suspect) X(dead) X(pause) X(drained) X(left)        \
     X(placed) X(replaced) X(pressed) X(unschedulable)                                                                             \
     X(name_put) X(name_exists) X(name_released) X(outcome_hit)                                                         \
     X(job_submitted) X(job_repeat) X(job_started) X(job_resent) X(job_retried) X(job_ended) X(job_deleted)            \
-    X(job_fenced) X(group_made) X(group_placed) X(group_refused) X(group_lost) X(group_removed) X(group_pressed)      \
+    X(job_fenced) X(job_preempted)                                                                                     \
+    X(group_made) X(group_placed) X(group_refused) X(group_lost) X(group_removed) X(group_pressed)                     \
     X(bundle_stale)                                                                                                    \
     X(no_room) X(log_repeat) X(log_gap) X(log_limit) X(blob_dropped) X(malformed)
 /* clang-format on */

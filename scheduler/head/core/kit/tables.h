@@ -78,7 +78,15 @@ struct node {
     bool     is_stuck;        /* none, and none comes back by itself */
     MT_VEC(struct want) wants;
     MT_VEC(uint64_t) voids; /* leases of strict actors there that were given up, in this epoch; oldest first */
-    bool is_seen;           /* by this head: it has said which of its processes have ended */
+    struct {
+        bool     is_on;       /* stored; the node is DRAINING, or SUSPECT and will be */
+        uint64_t limit_ms;    /* as it was asked for; stored */
+        uint64_t ends_ms;     /* for people: its raylet counts for itself */
+        char     reason[128]; /* stored */
+        char     waits[160];  /* what it still waits for, by its raylet's word */
+    } drain;
+    bool has_left; /* DEAD: it was drained and is gone, as was asked for; stored */
+    bool is_seen;  /* by this head: it has said which of its processes have ended */
 };
 
 struct holder { /* of a name */

@@ -8,6 +8,9 @@
  *   (unknown) --register--> ALIVE --stream closed, or silent 2 s--> SUSPECT --silent 10 s, or new boot--> DEAD
  *                             ^----same boot registers, or is heard----'                                   |
  *                             '------------------registers again: a new epoch-----------------------------'
+ *   ALIVE, SUSPECT --drain--> DRAINING --it says that it is empty--> DEAD (has_left)
+ *                             ^  '--as ALIVE--> SUSPECT, DEAD
+ *                             '--same boot registers, or is heard, and the drain still stands
  *
  * A number is never given twice. The epoch goes up when another boot takes the number over, and when a node that was
  * declared dead comes back: what it ran before is fenced by it.
@@ -16,14 +19,19 @@
 #include "scheduler/head/core/nodes/nodes.h"
 
 #include "core/base/machine.h"
+#include "core/base/plant.h"
 
 #include <inttypes.h>
 
-static const char *const node_names[] = {[POLICY_ALIVE] = "ALIVE", [POLICY_SUSPECT] = "SUSPECT", [POLICY_DEAD] = "DEAD"};
-static const uint32_t    node_next[] = {[POLICY_ALIVE] = MT_STATE(POLICY_ALIVE) /* on another stream */ | MT_STATE(POLICY_SUSPECT) |
-                                                         MT_STATE(POLICY_DEAD),
-                                        [POLICY_SUSPECT] = MT_STATE(POLICY_ALIVE) | MT_STATE(POLICY_DEAD),
-                                        [POLICY_DEAD] = MT_STATE(POLICY_ALIVE)};
+static const char *const node_names[] = {
+    [POLICY_ALIVE] = "ALIVE", [POLICY_SUSPECT] = "SUSPECT", [POLICY_DEAD] = "DEAD", [POLICY_DRAINING] = "DRAINING"};
+static const uint32_t node_next[] = {[POLICY_ALIVE] = MT_STATE(POLICY_ALIVE) /* on another stream */ | MT_STATE(POLICY_SUSPECT) |
+                                                      MT_STATE(POLICY_DEAD) | MT_STATE(POLICY_DRAINING),
+                                     [POLICY_SUSPECT] = MT_STATE(POLICY_ALIVE) | MT_STATE(POLICY_DEAD) | MT_STATE(POLICY_DRAINING),
+                                     [POLICY_DEAD] = MT_STATE(POLICY_ALIVE),
+                                     [POLICY_DRAINING] = MT_STATE(POLICY_DRAINING) /* on another stream */ |
+                                                         MT_STATE(POLICY_SUSPECT) | MT_STATE(POLICY_DEAD) |
+                                                         MT_STATE(POLICY_ALIVE) /* another boot */};
 static const struct mt_machine node_machine = MT_MACHINE("node", node_names, node_next);
 
 /* ---- finding ---- */
@@ -97,6 +105,10 @@ void head_nodes_store(struct head *h, const struct node *n)
     record.data_address = n->data_address;
     record.reason = (char *)n->reason;
     record.labels = (char *)(uintptr_t)n->place.labels;
+    record.is_draining = n->drain.is_on && !MT_PLANT(MT_PLANT_DRAIN_UNSTORED);
+    record.drain_limit_ms = n->drain.limit_ms;
+    record.drain_reason = (char *)(uintptr_t)n->drain.reason;
+    record.has_left = n->has_left;
     record.n_void_leases = n->voids.count;
     record.void_leases = n->voids.data;
     record.n_total = n->place.resource_count;
@@ -161,7 +173,7 @@ void head_nodes_detach(struct head *h, struct node *n, const char *why)
 
 void head_nodes_suspect(struct head *h, struct node *n, const char *why)
 {
-    if (n->place.state != POLICY_ALIVE)
+    if (n->place.state != POLICY_ALIVE && n->place.state != POLICY_DRAINING)
         return;
     mt_log(MT_LOG_INFO, "node_suspect", "node=%u why=\"%s\"", n->place.id, why);
     h->count.suspect++;
@@ -172,7 +184,12 @@ void head_nodes_heard(struct head *h, struct node *n)
 {
     n->heard_ms = h->now_ms;
     if (n->place.state == POLICY_SUSPECT && n->stream != 0)
-        head_nodes_set_state(h, n, POLICY_ALIVE, "");
+        head_nodes_set_there(h, n);
+}
+
+void head_nodes_set_there(struct head *h, struct node *n)
+{
+    head_nodes_set_state(h, n, n->drain.is_on ? POLICY_DRAINING : POLICY_ALIVE, n->drain.is_on ? n->drain.reason : "");
 }
 
 /* The head itself stood still: nobody's silence. */
@@ -243,6 +260,11 @@ mt_status head_nodes_load(struct head *h, const Manta__Store__NodeRecord *r)
     head_replace_text(h, &n->data_address, r->data_address);
     snprintf(n->place.labels, sizeof n->place.labels, "%s", r->labels);
     snprintf(n->reason, sizeof n->reason, "%s", r->dead ? r->reason : "not seen since the head was restarted");
+    n->drain.is_on = r->is_draining && !r->dead;
+    n->drain.limit_ms = r->drain_limit_ms;
+    n->drain.ends_ms = h->now_ms + r->drain_limit_ms;
+    snprintf(n->drain.reason, sizeof n->drain.reason, "%s", r->drain_reason);
+    n->has_left = r->has_left;
     mt_status st = head_resources_to_node(h, r->total, r->n_total, n, text, sizeof text);
     if (st.code == 0 && (r->node == 0 || r->boot == 0 || head_nodes_find(h, r->node)))
         st = mt_error(MT_ECORRUPT, 0, "the store holds a node that can't be");

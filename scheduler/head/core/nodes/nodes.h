@@ -5,6 +5,9 @@
  *   (unknown) --register--> ALIVE --stream closed, or silent 2 s--> SUSPECT --silent 10 s, or new boot--> DEAD
  *                             ^----same boot registers, or is heard----'                                   |
  *                             '------------------registers again: a new epoch-----------------------------'
+ *   ALIVE, SUSPECT --drain--> DRAINING --it says that it is empty--> DEAD (has_left)
+ *                             ^  '--as ALIVE--> SUSPECT, DEAD
+ *                             '--same boot registers, or is heard, and the drain still stands
  */
 #ifndef HEAD_NODES_H
 #define HEAD_NODES_H
@@ -21,6 +24,8 @@ MT_MUST_USE mt_status head_nodes_living(struct head *h, struct policy_node ***ou
 void                  head_nodes_free(struct node *n);
 
 void head_nodes_set_state(struct head *h, struct node *n, enum policy_state state, const char *why);
+/* It is heard: ALIVE, or DRAINING where that was asked for. */
+void head_nodes_set_there(struct head *h, struct node *n);
 void head_nodes_suspect(struct head *h, struct node *n, const char *why);
 void head_nodes_heard(struct head *h, struct node *n);
 /* The newest dead ones are kept, for people; the oldest goes. */

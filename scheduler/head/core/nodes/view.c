@@ -25,6 +25,7 @@ void head_view_node(struct head *h, const struct node *n, Manta__V1__Node *out)
     out->address = n->address;
     out->data_address = n->data_address;
     out->reason = (char *)n->reason;
+    out->has_left = n->has_left;
     out->labels = (char *)(uintptr_t)n->place.labels;
     if (!items || !out->total) {
         free(items);

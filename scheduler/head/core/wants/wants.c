@@ -181,7 +181,7 @@ static bool is_stuck(struct head *h, const struct want *w, struct policy_node **
     if (w->placed > 0 || w->held > 0 || w->is_refused || h->now_ms - w->since_ms < MT_RLT_FULL_MS)
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        bool may = policy_fits_total(living[i], &w->request) &&
+        bool may = policy_may_come(living[i]->state) && policy_fits_total(living[i], &w->request) &&
                    (w->request.policy != POLICY_NODE || living[i]->id == w->request.node);
         if (may && !head_nodes_find(h, living[i]->id)->is_stuck)
             return false;

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * drain.c - `manta drain`: lets a node leave. Returns when the head has taken it; `manta status` shows how far it is.
+ *
+ * Owns: nothing. Thread: main.
+ */
+#include "clients/cli/daemons/daemons.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* By its number, or by a name that only one node has; 0: neither, and that was printed. */
+static uint32_t node_of(manta_client *client, const char *word)
+{
+    char               *end;
+    manta_error         e;
+    manta_cluster_node *nodes;
+    size_t              count, found = 0;
+    uint32_t            number = 0;
+    errno = 0;
+    unsigned long long given = strtoull(word, &end, 10);
+    if (*word >= '0' && *word <= '9' && !*end && !errno && given > 0 && given <= UINT32_MAX)
+        return (uint32_t)given; /* the head knows whether there is one */
+    if (manta_nodes_list(client, &nodes, &count, NULL, &e) != MANTA_OK) {
+        cli_fail("%s", e.message);
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (nodes[i].state != MANTA_NODE_DEAD && strcmp(nodes[i].name, word) == 0) {
+            number = nodes[i].node;
+            found++;
+        }
+    free(nodes);
+    if (found == 1)
+        return number;
+    cli_fail(found ? "%s: more than one node has this name; give its number (manta list nodes)"
+                   : "%s: no node has this number or name (manta list nodes)",
+             word);
+    return 0;
+}
+
+static int drain(const struct cli_args *args, manta_client *client)
+{
+    manta_error e;
+    double      seconds = -1;
+    if (args->rest_count != 1)
+        return cli_usage(args, "wants one node: its number or its name");
+    if (!cli_number(args, CLI_OPT_DEADLINE, 0, &seconds))
+        return CLI_USAGE;
+    uint32_t node = node_of(client, args->rest[0]);
+    if (!node)
+        return CLI_FAILED;
+    if (manta_node_drain(client, node, seconds < 0 ? -1 : (int64_t)(seconds * 1000), args->values[CLI_OPT_REASON], &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    printf("node %u is being drained; `manta status` shows what it still waits for\n", node);
+    return CLI_OK;
+}
+
+int cli_drain(const struct cli_args *args)
+{
+    return cli_with_client(args, drain);
+}

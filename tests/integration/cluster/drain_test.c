@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * drain_test.c - nodes that leave: asked for by a client, by `manta drain`, by SIGTERM; what happens to what runs there.
+ *
+ * Thread: the driver's main one.
+ */
+#include "tests/integration/cluster/nodes.h"
+
+#include <manta_client.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+/* Says that it runs (word 1 counts), and ends when word 0 says so. */
+static manta_status held(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    struct test_board *board = test_board_map(argv[0].u);
+    (void)argc;
+    atomic_fetch_add(&board->words[1], 1);
+    return manta_return_i64(c, test_board_wait(&board->words[0], 1) ? manta_node() : 0);
+}
+MANTA_REGISTER(held, "u>l");
+
+static manta_status where(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc, (void)argv;
+    return manta_return_i64(c, manta_node());
+}
+MANTA_REGISTER(where, ">l");
+
+static manta_status place_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    (void)c, (void)argc, (void)argv;
+    *self = NULL;
+    return MANTA_OK;
+}
+static manta_status place_where(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self;
+    return where(c, argc, argv);
+}
+MANTA_ACTOR(place, "", place_new, NULL, {"where", ">l", place_where});
+
+static struct nodes nodes;
+
+static manta_client *client(void)
+{
+    manta_error   e;
+    manta_client *c = manta_client_open(&(manta_client_opts){.address = nodes.folder}, &e);
+    if (!c)
+        test_fail(__FILE__, __LINE__, "no client: %s", e.message);
+    return c;
+}
+
+static void drain(int i, int64_t limit_ms, manta_status wanted, const char *says)
+{
+    manta_error   e = {0};
+    manta_client *c = client();
+    CHECK_CODE(manta_node_drain(c, nodes.ids[i], limit_ms, "a test", &e), wanted, &e);
+    if (says)
+        CHECK_SAYS(e.message, says);
+    manta_client_close(c);
+}
+
+static manta_cluster_node node(uint32_t id)
+{
+    manta_error         e;
+    manta_cluster_node *all, found = {0};
+    size_t              count;
+    manta_client       *c = client();
+    CHECK_CODE(manta_nodes_list(c, &all, &count, NULL, &e), MANTA_OK, &e);
+    for (size_t i = 0; i < count; i++)
+        if (all[i].node == id)
+            found = all[i];
+    free(all);
+    manta_client_close(c);
+    return found;
+}
+
+/* It ends by itself, with status 0, and the head says that it has left. */
+static void leaves(int i)
+{
+    int     status = 1;
+    int64_t limit = test_now_ms() + TEST_WAIT_MS;
+    while (waitpid(nodes.raylets[i], &status, WNOHANG) == 0) {
+        CHECK(test_now_ms() < limit);
+        test_sleep_ms(2);
+    }
+    CHECK_EQ(status, 0);
+    nodes.raylets[i] = 0;
+    manta_cluster_node n = node(nodes.ids[i]);
+    CHECK_EQ(n.state, MANTA_NODE_DEAD);
+    CHECK(n.has_left);
+    CHECK_SAYS(n.reason, "drained");
+}
+
+static manta_task_opts soft(int i)
+{
+    return (manta_task_opts){.num_cpus = 1, .node = nodes.ids[i], .node_soft = true};
+}
+
+static void waits_for(int i, const char *what)
+{
+    int64_t limit = test_now_ms() + TEST_WAIT_MS;
+    for (;;) {
+        manta_cluster_node n = node(nodes.ids[i]);
+        CHECK_EQ(n.state, MANTA_NODE_DRAINING);
+        if (strstr(n.waits, what))
+            break;
+        if (test_now_ms() > limit)
+            test_fail(__FILE__, __LINE__, "it waits for \"%s\" instead of \"%s\"", n.waits, what);
+        test_sleep_ms(5);
+    }
+}
+
+/* A task ends where it runs, the rest goes elsewhere; and the words that are wrong. */
+static void drain_tasks(void)
+{
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    nodes_start(&nodes, 2, "2");
+    manta_task_opts there = soft(1);
+    manta_ref      *one = manta_call("held", &there, MANTA_ARGS(manta_u64(number)));
+    CHECK(test_board_wait(&board->words[1], 1));
+    drain(1, 60000, MANTA_OK, NULL);
+    drain(1, 60000, MANTA_EEXIST, "being drained already (a test)");
+    nodes.ids[2] = 77;
+    drain(2, 1000, MANTA_ENOENT, "no node 77");
+    drain(0, INT64_C(1) << 40, MANTA_EINVAL, "at most");
+    waits_for(1, "1 lease of tasks");
+    for (int i = 0; i < 20; i++)
+        CHECK_I64(manta_call("where", &there, MANTA_NO_ARGS), nodes.ids[0]);
+    board->words[0] = 1;
+    CHECK_I64(one, nodes.ids[1]);
+    leaves(1);
+    CHECK_EQ(board->words[1], 1);
+    drain(1, 1000, MANTA_EINVAL, "has left");
+    nodes_stop(&nodes);
+}
+
+/* What runs at the limit is stopped and runs elsewhere, which costs no retry; what may not run twice says so. */
+static void drain_limit(void)
+{
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_error        e;
+    nodes_start(&nodes, 2, "2");
+    manta_task_opts again = soft(1), once = soft(1);
+    again.max_retries = 1;
+    once.max_retries = MANTA_NO_RETRY;
+    manta_ref *a = manta_call("held", &again, MANTA_ARGS(manta_u64(number)));
+    CHECK(test_board_wait(&board->words[1], 1));
+    manta_ref *b = manta_call("held", &once, MANTA_ARGS(manta_u64(number)));
+    CHECK(test_board_wait(&board->words[1], 2));
+    int64_t began = test_now_ms();
+    drain(1, 300, MANTA_OK, NULL);
+    CHECK_FAILS(b, MANTA_EPREEMPTED, &e);
+    CHECK_EQ(e.outcome, MANTA_UNKNOWN);
+    CHECK_SAYS(e.message, "its node was to leave (a test)");
+    CHECK(test_now_ms() - began >= 300);
+    CHECK(test_board_wait(&board->words[1], 3)); /* a, on the other node */
+    leaves(1);
+    board->words[0] = 1;
+    CHECK_I64(a, nodes.ids[0]);
+    nodes_stop(&nodes);
+}
+
+/* SIGTERM asks for the same; an actor that may restart moves at once, though nobody has called the limit. */
+static void drain_actors(void)
+{
+    nodes_start(&nodes, 2, "2");
+    manta_actor_opts opts = {.num_cpus = 1, .node = nodes.ids[1], .node_soft = true, .max_restarts = 1, .max_task_retries = 3};
+    manta_error      e;
+    manta_actor     *moves = manta_actor_new("place", &opts, MANTA_NO_ARGS);
+    CHECK_I64(manta_actor_call(moves, "where", MANTA_NO_ARGS), nodes.ids[1]);
+    int64_t began = test_now_ms();
+    CHECK_EQ(kill(nodes.raylets[1], SIGTERM), 0);
+    leaves(1);
+    CHECK(test_now_ms() - began < 10000);
+    CHECK_I64(manta_actor_call(moves, "where", MANTA_NO_ARGS), nodes.ids[0]);
+    (void)e;
+    manta_actor_free(moves);
+    nodes_stop(&nodes);
+}
+
+/* One that may not restart lives until the limit, and a second SIGTERM ends the node at once. What only it can hold is told why. */
+static void drain_last(void)
+{
+    nodes_start(&nodes, 2, "2");
+    manta_actor_opts opts = {AT(1)};
+    manta_task_opts  only = {AT(1)};
+    manta_error      e;
+    manta_actor     *stays = manta_actor_new("place", &opts, MANTA_NO_ARGS);
+    CHECK_I64(manta_actor_call(stays, "where", MANTA_NO_ARGS), nodes.ids[1]);
+    CHECK_EQ(kill(nodes.raylets[1], SIGTERM), 0);
+    waits_for(1, "1 actor");
+    CHECK_FAILS(manta_call("where", &only, MANTA_NO_ARGS), MANTA_EUNSCHEDULABLE, &e);
+    CHECK_SAYS(e.message, "is being drained");
+    CHECK_I64(manta_actor_call(stays, "where", MANTA_NO_ARGS), nodes.ids[1]);
+    CHECK_EQ(kill(nodes.raylets[1], SIGTERM), 0);
+    int status = 1;
+    CHECK_EQ(waitpid(nodes.raylets[1], &status, 0), nodes.raylets[1]);
+    CHECK_EQ(status, 0);
+    nodes.raylets[1] = 0;
+    manta_actor_free(stays);
+    nodes_stop(&nodes);
+}
+
+/* A placement group's bundle moves before the node goes; by the command, by the node's name. */
+static void drain_group(void)
+{
+    nodes_start(&nodes, 3, "1");
+    manta_bundle bundles[2] = {{.num_cpus = 1}, {.num_cpus = 1}};
+    manta_error  e;
+    char         program[5000], said[500];
+    manta_pg    *pg = manta_pg_new(bundles, 2, &(manta_pg_opts){.strategy = MANTA_PG_STRICT_SPREAD}, &e);
+    CHECK(pg);
+    CHECK_CODE(manta_pg_wait(pg, TEST_WAIT_MS, &e), MANTA_OK, &e);
+    int leaver = 0;
+    for (int b = 1; b <= 2; b++) {
+        manta_task_opts in = {.num_cpus = 1, .pg = pg, .bundle = b};
+        int64_t         at = 0;
+        manta_ref      *r = manta_call("where", &in, MANTA_NO_ARGS);
+        CHECK_CODE(manta_get_i64(r, TEST_WAIT_MS, &at, &e), MANTA_OK, &e);
+        manta_free(r);
+        for (int i = 1; i < 3; i++)
+            leaver = at == nodes.ids[i] ? i : leaver;
+    }
+    CHECK(leaver);
+    char name[16];
+    snprintf(name, sizeof name, "n%d", leaver);
+    snprintf(program, sizeof program, "%s/manta", test_bin());
+    char *argv[] = {program, "drain", "--address", nodes.folder, "--deadline", "20", "--reason", "to be mended", name, NULL};
+    CHECK_EQ(test_program(argv, said, sizeof said), 0);
+    CHECK_SAYS(said, "is being drained");
+    leaves(leaver);
+    CHECK_SAYS(node(nodes.ids[leaver]).reason, "to be mended");
+    for (int b = 1; b <= 2; b++) {
+        manta_task_opts in = {.num_cpus = 1, .pg = pg, .bundle = b};
+        manta_ref      *r = manta_call("where", &in, MANTA_NO_ARGS);
+        int64_t         at = 0;
+        CHECK_CODE(manta_get_i64(r, TEST_WAIT_MS, &at, &e), MANTA_OK, &e);
+        CHECK(at != nodes.ids[leaver]);
+        manta_free(r);
+    }
+    char *list[] = {program, "list", "nodes", "--address", nodes.folder, NULL};
+    CHECK_EQ(test_program(list, said, sizeof said), 0);
+    CHECK_SAYS(said, "LEFT");
+    char *wrong[] = {program, "drain", "--address", nodes.folder, "nobody", NULL};
+    CHECK_EQ(test_program(wrong, said, sizeof said), 1);
+    CHECK_SAYS(said, "no node has this number or name");
+    CHECK_CODE(manta_pg_remove(pg, &e), MANTA_OK, &e);
+    manta_pg_free(pg);
+    nodes_stop(&nodes);
+}
+
+/* The head is killed in the middle: the next one knows, and so does the node. */
+static void drain_head_dies(void)
+{
+    uint64_t            number;
+    struct test_board  *board = test_board_new(&number);
+    manta_error         e;
+    manta_cluster_info  cluster;
+    manta_cluster_node *all;
+    size_t              count;
+    nodes_start(&nodes, 2, "2");
+    manta_task_opts there = soft(1);
+    manta_ref      *one = manta_call("held", &there, MANTA_ARGS(manta_u64(number)));
+    CHECK(test_board_wait(&board->words[1], 1));
+    manta_client *c = client();
+    CHECK_CODE(manta_nodes_list(c, &all, &count, &cluster, &e), MANTA_OK, &e);
+    free(all);
+    manta_client_close(c);
+    drain(1, 60000, MANTA_OK, NULL);
+    nodes_kill(&nodes.head);
+    nodes_start_head(&nodes, cluster.address);
+    int64_t limit = test_now_ms() + TEST_WAIT_MS;
+    while (node(nodes.ids[1]).state != MANTA_NODE_DRAINING) {
+        CHECK(test_now_ms() < limit);
+        CHECK(node(nodes.ids[1]).state != MANTA_NODE_ALIVE);
+        test_sleep_ms(5);
+    }
+    waits_for(1, "1 lease of tasks");
+    board->words[0] = 1;
+    CHECK_I64(one, nodes.ids[1]);
+    leaves(1);
+    nodes_stop(&nodes);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        {.name = "drain_tasks", .run = drain_tasks, .no_init = true},
+        {.name = "drain_limit", .run = drain_limit, .no_init = true},
+        {.name = "drain_actors", .run = drain_actors, .no_init = true},
+        {.name = "drain_last", .run = drain_last, .no_init = true},
+        {.name = "drain_group", .run = drain_group, .no_init = true},
+        {.name = "drain_head_dies", .run = drain_head_dies, .no_init = true},
+        {0},
+    };
+    return test_main(argc, argv, cases);
+}
