@@ -48,6 +48,7 @@ enum mt_plant_number {
     MT_PLANT_DRAIN_COUNTED = 38,   /* what was stopped when a node left costs a retry */
     MT_PLANT_DRAIN_EARLY = 39,     /* a node says that it is empty while leases are there */
     MT_PLANT_WAIT_UNCOUNTED = 35,  /* who waited for a value on disk, and was refused, is still counted */
+    MT_PLANT_OVER_CPUS = 40,       /* a lease is not asked back where more tasks run than there are CPUs */
 };
 
 #ifdef MANTA_PLANTS

@@ -23,10 +23,11 @@ enum lane_park_state {
     LANE_HUNGRY = 1, /* polls: publish at once, no wake-up needed */
     LANE_ASLEEP = 2, /* in the futex, or about to be */
 };
-/* How many workers of the node wait inside tasks. */
+/* How full the node is, for those who are about to wait inside a task. */
 enum lane_crowd {
     LANE_CROWD_NONE = 0,
-    LANE_CROWD_BLOCKED = 1, /* as many as may: who would wait for a task of its own that has not begun runs it */
+    LANE_CROWD_BUSY = 3, /* no CPU is free: who would wait for a task of its own that has not begun runs it, at its first attempt */
+    LANE_CROWD_BLOCKED = 1, /* as many wait as may: the same at any attempt */
     LANE_CROWD_FULL = 2,    /* no process can be had: who waits already does so as well */
 };
 enum { LANE_PARK_STATE_BITS = 2 }; /* of the state word; above them the bell's count when the sleep was prepared */

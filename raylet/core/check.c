@@ -7,6 +7,21 @@
 #include "raylet/core/core.h"
 #include "raylet/core/leases/leases.h"
 
+/* A lease that may begin something while its node has fewer CPUs than tasks that run. One that has just been granted may. */
+static bool keeps_too_many(const struct rlt *r, int cpu)
+{
+    int64_t lacks = -r->ledger.free[cpu], kept = 0;
+    for (const struct rlt_list *link = r->all_leases.next; lacks > 0 && link != &r->all_leases; link = link->next) {
+        const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        int64_t                 amount = l->hold.is_cpu_out || l->bundle ? 0 : l->hold.amount[cpu];
+        if (l->kind == LEASE_TASK && l->state == LEASE_ACTIVE && l->granted_at + MT_RLT_OVER_NS <= r->now)
+            kept += amount;
+        else if (l->kind == LEASE_TASK || l->state != LEASE_ACTIVE)
+            lacks -= amount;
+    }
+    return lacks > 0 && kept > 0;
+}
+
 static const char *check_resources(const struct rlt *r)
 {
     int64_t     leased[MT_RLT_RESOURCES_MAX] = {0};
@@ -25,6 +40,8 @@ static const char *check_resources(const struct rlt *r)
         for (uint32_t i = 0; i < r->ledger.count; i++)
             leased[i] += job->hold.amount[i];
     }
+    if (cpu >= 0 && !r->is_stopping && !mt_heap_holds(&r->short_over.node) && keeps_too_many(r, cpu))
+        return "where more tasks run than there are CPUs, leases that could begin more are asked back";
     for (uint32_t i = 0; i < r->ledger.count; i++) {
         if (r->ledger.free[i] + r->ledger.leased[i] != r->ledger.total[i].milli)
             return "free + leased = total";

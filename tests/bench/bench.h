@@ -39,6 +39,7 @@ enum bench_floor {
     FLOOR_FORK,      /* us: fork, exit, wait */
     FLOOR_GRPC,      /* records/s over one gRPC stream between two processes, in messages of 32 KiB */
     FLOOR_GEMM,      /* GFLOP/s: a product of 1024 x 1024 floats, one core (train/models.c measures it) */
+    FLOOR_POTRF,     /* GFLOP/s: OpenBLAS' own Cholesky, a thread for each CPU (cpus/cholesky.c measures it) */
     FLOOR_COUNT
 };
 
@@ -146,6 +147,8 @@ struct bench_board {
     volatile int64_t pid;
     volatile int64_t started_ns;
     volatile int64_t may_fail; /* bench_fail's gate */
+    /* manta-bench-cpus: tasks that run now; the most at once; tasks that began although as many ran as there are CPUs */
+    _Atomic int64_t running, most, over;
 };
 /* NULL on failure. The number for bench_board_map in a worker on this machine in *number. */
 struct bench_board *bench_board_new(uint64_t *number);

@@ -48,6 +48,7 @@ const struct bench_floor_text bench_floor_texts[FLOOR_COUNT] = {
     [FLOOR_MEMCPY_1K] = {"memcpy_1k", "1/s"},
     [FLOOR_FORK] = {"fork", "us"},
     [FLOOR_GRPC] = {"grpc_stream", "1/s"},
+    [FLOOR_POTRF] = {"openblas", "GFLOP/s"},
     [FLOOR_GEMM] = {"gemm", "GFLOP/s"},
 };
 
@@ -412,6 +413,7 @@ double bench_floor(struct bench *b, enum bench_floor which)
     case FLOOR_MEMCPY_1K: return *floor = copy_small_rate();
     case FLOOR_FORK: return *floor = fork_time();
     case FLOOR_GRPC: return *floor = bench_grpc_floor(b);
+    case FLOOR_POTRF:
     case FLOOR_GEMM:
     case FLOOR_NONE:
     case FLOOR_COUNT: break;

@@ -87,6 +87,7 @@ void rlt_lease_activate(struct rlt *r, struct rlt_lease *l, struct rlt_proc *wor
     l->granted_at = r->now;
     l->has_lane = true;
     r->stats.grants++;
+    r->is_dirty = true; /* as many may run already as there are CPUs */
     if (l->is_strict)
         rlt_strict_begin(r, l);
     if (l->owner_node == r->node)

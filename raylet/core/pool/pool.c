@@ -303,7 +303,10 @@ int64_t rlt_pool_places(const struct rlt *r)
 
 void rlt_pool_tell_crowd(struct rlt *r)
 {
-    uint32_t crowd = r->ledger.lent_count >= r->config.blocked_max ? LANE_CROWD_BLOCKED : LANE_CROWD_NONE;
+    int      cpu = rlt_ledger_find(&r->ledger, "CPU");
+    uint32_t crowd = r->ledger.lent_count >= r->config.blocked_max ? LANE_CROWD_BLOCKED
+                     : cpu >= 0 && r->ledger.free[cpu] <= 0        ? LANE_CROWD_BUSY
+                                                                   : LANE_CROWD_NONE;
     if (r->ledger.lent_count && rlt_pool_places(r) <= 0 && (has_needy(r) || !rlt_list_is_empty(&r->waiting)))
         crowd = LANE_CROWD_FULL;
     if (crowd == r->crowd)

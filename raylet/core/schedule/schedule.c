@@ -18,6 +18,7 @@
 #include "core/base/plant.h"
 #include "core/text/labels.h"
 #include "core/base/limits/env.h"
+#include "core/base/plant.h"
 
 #include <stdio.h>
 
@@ -367,7 +368,8 @@ static uint64_t coming_soon(const struct rlt *r, int64_t *out)
     return next;
 }
 
-static void recall_round(struct rlt *r)
+/* Returns when to look again. */
+static uint64_t recall_round(struct rlt *r)
 {
     int64_t  coming[PLACES + 1] = {0};
     uint64_t next = coming_soon(r, coming), end;
@@ -388,8 +390,36 @@ static void recall_round(struct rlt *r)
         end = recall_for(r, c, coming);
         next = end < next ? end : next;
     }
-    if (next != UINT64_MAX)
-        rlt_timer_set(r, &r->slice, next);
+    return next;
+}
+
+/* A task that came back from its wait runs beside the one that was started in its place: more than there are CPUs. The youngest
+ * leases are asked back, so that nothing begins there until there is room again. Each had time to begin something: else a task that
+ * waits again and again for a moment, and for what is next in such a lease, would take it away each time. Returns when to look
+ * again. */
+static uint64_t over_round(struct rlt *r)
+{
+    uint64_t next = UINT64_MAX;
+    int      cpu = rlt_ledger_find(&r->ledger, "CPU");
+    int64_t  lacks = cpu < 0 ? 0 : -r->ledger.free[cpu];
+    for (struct rlt_list *link = r->all_leases.next; lacks > 0 && link != &r->all_leases; link = link->next) {
+        const struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        lacks -= l->state != LEASE_ACTIVE ? comes_back(r, l, (uint32_t)cpu) : 0; /* one without a worker runs nothing yet */
+    }
+    for (struct rlt_list *link = r->all_leases.prev, *prev; lacks > 0 && link != &r->all_leases; link = prev) {
+        struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_all);
+        int64_t           amount = comes_back(r, l, (uint32_t)cpu);
+        uint64_t          due = l->granted_at + MT_RLT_OVER_NS;
+        prev = link->prev;
+        if (l->kind != LEASE_TASK || l->state != LEASE_ACTIVE || amount == 0)
+            continue;
+        lacks -= amount;
+        if (due <= r->now && !MT_PLANT(MT_PLANT_OVER_CPUS))
+            rlt_lease_recall(r, l, 0);
+        else if (due > r->now && due < next)
+            next = due;
+    }
+    return next;
 }
 
 /* Since when every process is an actor's, so that none comes back by itself. */
@@ -423,11 +453,15 @@ void rlt_schedule(struct rlt *r)
         return;
     r->is_dirty = false;
     full_note(r);
+    uint64_t next = over_round(r), later;
     while (grant_round(r))
         ;
     full_note(r);
-    if (!r->full_since && (has_guest(r) || !rlt_list_is_empty(&r->waiting))) /* else there is nobody to recall */
-        recall_round(r);
+    if (!r->full_since && (has_guest(r) || !rlt_list_is_empty(&r->waiting)) &&
+        (later = recall_round(r)) < next) /* else nobody to recall */
+        next = later;
+    if (next != UINT64_MAX)
+        rlt_timer_set(r, &r->slice, next);
     rlt_alone_arm(r);
     r->is_dirty = false;
 }

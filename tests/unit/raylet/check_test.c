@@ -79,6 +79,22 @@ static void a_count_that_is_off_is_found(void **state)
     assert_null(rlt_check(r));
 }
 
+static void a_lease_that_is_kept_beside_too_many_is_found(void **state)
+{
+    struct rlt_proc  *driver;
+    struct rlt_lease *l;
+    (void)state;
+    cluster(&driver, &l);
+    int64_t free = r->ledger.free[0];
+    r->ledger.free[0] = -1000;
+    r->now = l->granted_at + MT_RLT_OVER_NS - 1;
+    breach("free + leased = total"); /* it has had no time to begin anything: of no concern */
+    r->now++;
+    breach("where more tasks run than there are CPUs, leases that could begin more are asked back");
+    r->ledger.free[0] = free;
+    assert_null(rlt_check(r));
+}
+
 static void a_worker_that_is_in_two_places_or_none_is_found(void **state)
 {
     struct rlt_proc  *driver;
@@ -176,6 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_lease_in_no_list_of_its_end_is_found, end),
         cmocka_unit_test_teardown(a_count_that_is_off_is_found, end),
+        cmocka_unit_test_teardown(a_lease_that_is_kept_beside_too_many_is_found, end),
         cmocka_unit_test_teardown(a_worker_that_is_in_two_places_or_none_is_found, end),
         cmocka_unit_test_teardown(what_waits_without_lack_or_stays_noted_is_found, end),
         cmocka_unit_test_teardown(a_link_without_its_stream_or_a_region_without_member_is_found, end),

@@ -151,6 +151,37 @@ static void the_newest_level_wins(void **state)
     assert_non_null(down(workers[0], CTL_RECALL) ? down(workers[0], CTL_RECALL) : down(workers[1], CTL_RECALL));
 }
 
+/* Two CPUs. A task waits, another lease is granted in its place, and the first goes on: three run where two may. */
+static void what_began_in_a_waiting_tasks_place_is_asked_back_when_it_goes_on(void **state)
+{
+    (void)state;
+    begin(false);
+    job_begins();
+    define(1, 1000, 0);
+    demand(1, 3);
+    up(workers[0], CTL_BLOCKED, (mt_id){0, 0}, NULL, 0);
+    const struct rlt_action *fork = action(RLT_A_FORK, 0);
+    assert_non_null(fork);
+    uint64_t        third = fork->conn;
+    struct greeting g = greeting(CTL_WORKER, 310);
+    greet(third, &g, -1);
+    forked(third, 30);
+    up(workers[0], CTL_UNBLOCKED, (mt_id){0, 0}, NULL, 0);
+    assert_null(action(RLT_A_LANE_RECALL, 0)); /* it has had no time to begin anything */
+    now += MT_RLT_OVER_NS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    const struct rlt_action *recall = action(RLT_A_LANE_RECALL, 0);
+    assert_non_null(recall);
+    assert_null(action(RLT_A_LANE_RECALL, 1));
+    assert_int_equal(recall->peer, third);
+    uint64_t lease = recall->lane;
+    up(third, CTL_DRAINED, (mt_id){0, 0}, &(struct ctl_lease){lease}, sizeof(struct ctl_lease));
+    now += 10 * MT_RLT_OVER_NS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_null(action(RLT_A_LANE_RECALL, 0)); /* two run */
+    assert_null(down(DRIVER, CTL_GRANT));
+}
+
 /* The lease that is asked back for another class may run something long; the other one may have nothing to do. */
 static void a_recalled_lease_that_does_not_come_is_not_waited_for(void **state)
 {
@@ -468,6 +499,7 @@ int main(void)
         cmocka_unit_test_teardown(a_zygote_that_dies_three_times_is_enough, end),
         cmocka_unit_test_teardown(a_zygote_that_is_killed_while_it_forks_is_started_again, end),
         cmocka_unit_test_teardown(the_newest_level_wins, end),
+        cmocka_unit_test_teardown(what_began_in_a_waiting_tasks_place_is_asked_back_when_it_goes_on, end),
         cmocka_unit_test_teardown(a_recalled_lease_that_does_not_come_is_not_waited_for, end),
         cmocka_unit_test_teardown(classes_of_actors_that_are_over_do_not_add_up, end),
         cmocka_unit_test_teardown(a_lease_that_its_owner_drops_is_granted_again, end),

@@ -21,6 +21,7 @@ struct manta_ctx {
     manta_error        failure;     /* what manta_fail said */
     bool               has_failed, has_value;
     bool               is_waiting;             /* inside the library */
+    bool               is_asking;              /* it waits for an answer of the raylet */
     bool               wants_exit, wants_save; /* the method asked for it */
     uint32_t           results;                /* values that are wanted, from 1 */
     uint32_t           ahead;                  /* of a generator: items beyond what is used; 0: it is none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * here.c - a process runs a task that it has submitted itself: a driver with MANTA_INLINE=1, and a worker whose task
- * waits for one of its own while the node has as many waiting workers as it may have (docs/design/leases.md).
+ * waits for one of its own while the node has no CPU free, or as many waiting workers as it may have (docs/design/leases.md).
  *
  * Owns:   struct lib_here, the lane that such a task is "on", of which only claims and the marks of cancelled tasks are used.
  * Thread: the one that runs the process's tasks; under the owner lock, which is released around user code.
@@ -82,8 +82,10 @@ static struct own_task *find(const struct own_ref *ref)
     if (MT_LIKELY(crowd == LANE_CROWD_NONE) || !lib_running || lib.wrk.group_count || lib.is_actors_lease || !lib.lease_cpu_milli ||
         !has_stack())
         return NULL;
-    if (crowd == LANE_CROWD_BLOCKED && lib_running->is_waiting)
+    if (crowd != LANE_CROWD_FULL && lib_running->is_waiting)
         return NULL; /* its CPU is lent, and will come back to one of its children */
+    if (crowd == LANE_CROWD_BUSY && lib_running->run->record.attempt > 0)
+        return NULL; /* what a child's crash took along waits beside its children: then it can be told of the crash */
     if (lib_running->deadline_ns || !lib_may_wait())
         return NULL; /* no task may outlive the limit of another one */
     return own_here_find(&lib.own, ref, lib.lease_cpu_milli);

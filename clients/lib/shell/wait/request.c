@@ -78,7 +78,11 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
     manta_ctx *running = lib_running;
     if (lib.is_actors_lease && kind != CTL_SEGMENT_WANT)
         lib_running = NULL;
+    if (lib_running)
+        lib_running->is_asking = true;
     code = lib_call_await(request, timeout_ms, e);
+    if (lib_running)
+        lib_running->is_asking = false;
     lib_running = running;
     return code;
 }

@@ -107,6 +107,7 @@ static void lead_end(void)
 }
 
 struct spin {
+    uint64_t began_ns;    /* the first look that found nothing */
     uint64_t idle_since;  /* when a look first found nothing; 0: something has come since */
     uint64_t looked_ns;   /* the last look */
     bool     has_yielded; /* after it */
@@ -158,6 +159,20 @@ static enum spin_how spin_how(const struct spin *spin, uint64_t now, bool is_tas
     return where & OWN_HERE || now - spin->idle_since >= MT_LIB_PAUSE_NS ? SPIN_YIELD : SPIN_PAUSE;
 }
 
+/* An answer of the raylet is there in microseconds, but for room in a full store, or a value from far away. Whoever lent its CPU
+ * for that would find another task on it when it goes on. */
+static bool is_time_to_block(const struct spin *spin, uint64_t now)
+{
+    return lib_running->is_asking ? now - spin->began_ns >= MT_LIB_ASKED_BLOCK_NS : now - spin->idle_since >= MT_LIB_BLOCK_NS;
+}
+
+/* When a sleeper has to look again: at its deadline, or to say that it waits. */
+static int64_t sleeps_until(const struct spin *spin, int64_t deadline_ns)
+{
+    int64_t says = (int64_t)spin->began_ns + MT_LIB_ASKED_BLOCK_NS;
+    return lib_running && lib_running->is_asking && !lib_running->is_waiting && says < deadline_ns ? says : deadline_ns;
+}
+
 /* One round of a leader: look, or spin a little, or sleep. */
 static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct spin *spin)
 {
@@ -168,17 +183,17 @@ static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct sp
     }
     now = lib_now_ns();
     if (spin->idle_since == 0)
-        *spin = (struct spin){.idle_since = now, .looked_ns = now};
+        *spin = (struct spin){.began_ns = spin->began_ns ? spin->began_ns : now, .idle_since = now, .looked_ns = now};
     lib_tick(now);
     if (lib_running) {
-        if (now - spin->idle_since >= MT_LIB_BLOCK_NS)
+        if (is_time_to_block(spin, now))
             task_waits();
         wrk_flush(&lib.wrk);
         lib_act();
     }
     enum spin_how how = spin_how(spin, now, lib_running != NULL);
     if (how == SPIN_NOT) {
-        lib_park(ready, arg, deadline_ns, now);
+        lib_park(ready, arg, sleeps_until(spin, deadline_ns), now);
         return;
     }
     spin->looked_ns = now;
