@@ -7,11 +7,13 @@
  */
 #include "tests/integration/harness.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { CPUS = 2, TILE = 512 * 1024, TILES = 16, ROUNDS = 12 };
-enum { RUNNING, BEGUN, OVER, PIDS = 8, PIDS_MAX = 56 }; /* words of the board */
+enum { BIG = 8 << 20, BIGS = 100 };
+enum { RUNNING, BEGUN, OVER, LEAVE, PIDS = 8, PIDS_MAX = 56 }; /* words of the board */
 
 /* ---- values of the store ---- */
 
@@ -61,6 +63,76 @@ static void cpus_values(void)
                   (long long)board->words[BEGUN]);
 }
 
+/* ---- a question of a task in whose process another thread waits already ---- */
+
+static manta_status held(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc;
+    return manta_return_i64(c, test_board_wait(&test_board_map(argv[0].u)->words[LEAVE], 1));
+}
+MANTA_REGISTER(held, "u>l");
+
+static void *wait_beside(void *ref)
+{
+    int64_t x;
+    manta_get_i64(ref, MANTA_FOREVER, &x, NULL);
+    manta_free(ref);
+    return NULL;
+}
+
+/* Each of the puts asks the raylet for room, which the other thread hears first. */
+static manta_status asks(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    static manta_ref  *values[BIGS];
+    struct test_board *board = test_board_map(argv[0].u);
+    manta_task_opts    beside = {.no_cpu = true};
+    char              *zeros = calloc(1, BIG);
+    pthread_t          thread;
+    (void)argc;
+    CHECK(pthread_create(&thread, NULL, wait_beside, manta_call("held", &beside, MANTA_ARGS(argv[0]))) == 0);
+    test_sleep_ms(50); /* it leads */
+    atomic_store(&board->words[RUNNING], 1);
+    test_sleep_ms(50); /* the other task stands at the raylet */
+    for (int i = 0; i < BIGS; i++)
+        values[i] = manta_put(zeros, BIG);
+    for (int i = 0; i < BIGS; i++)
+        manta_free(values[i]);
+    atomic_store(&board->words[RUNNING], 0);
+    atomic_store(&board->words[LEAVE], 1);
+    pthread_join(thread, NULL);
+    free(zeros);
+    return manta_return_i64(c, 0);
+}
+MANTA_REGISTER(asks, "u>l");
+
+static manta_status begins(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    struct test_board *board = test_board_map(argv[0].u);
+    (void)argc;
+    atomic_fetch_add(&board->words[OVER], atomic_load(&board->words[RUNNING]));
+    return manta_return_i64(c, 0);
+}
+MANTA_REGISTER(begins, "u>l");
+
+/* As above: an answer that a loaded machine makes late may lend the CPU. */
+static void cpus_thread_beside(void)
+{
+    enum { TIMES = 5 };
+    manta_task_opts    fresh = {.max_calls = 1}, other = {.memory = 1 << 20};
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    for (int i = 0; i < TIMES; i++) {
+        manta_ref *first = manta_call("asks", &fresh, MANTA_ARGS(manta_u64(number)));
+        CHECK(test_board_wait(&board->words[RUNNING], 1));
+        manta_ref *second = manta_call("begins", &other, MANTA_ARGS(manta_u64(number)));
+        CHECK_I64(first, 0);
+        CHECK_I64(second, 0);
+        atomic_store(&board->words[LEAVE], 0);
+    }
+    if (board->words[OVER] > TIMES / 2)
+        test_fail(__FILE__, __LINE__, "%lld of %d tasks began while another one ran on the only CPU", (long long)board->words[OVER],
+                  TIMES);
+}
 /* ---- tasks that wait for their own ---- */
 
 static manta_status branch(manta_ctx *c, int argc, const manta_arg *argv)
@@ -128,6 +200,7 @@ static void cpus_crash(void)
 
 static const struct test_case cases[] = {
     {"cpus_values", cpus_values, {.num_cpus = CPUS}, false, 0},
+    {"cpus_thread_beside", cpus_thread_beside, {.num_cpus = 1}, false, 0},
     {"cpus_tree", cpus_tree, {.num_cpus = CPUS}, false, 0},
     {"cpus_crash", cpus_crash, {.num_cpus = 1}, false, 0},
     {NULL, NULL, {0}, false, 0},

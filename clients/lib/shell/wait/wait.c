@@ -207,6 +207,22 @@ static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct sp
     lib_lock();
 }
 
+/* One round beside a leader, who looks for everybody: sleeps until that one says that something has come. */
+static void follow_once(int64_t deadline_ns, struct spin *spin)
+{
+    if (lib_running && lib_running->is_asking) {
+        uint64_t now = lib_now_ns();
+        spin->began_ns = spin->began_ns ? spin->began_ns : now;
+        wrk_flush(&lib.wrk);
+        lib_act();
+        if (is_time_to_block(spin, now))
+            task_waits();
+    } else {
+        task_waits();
+    }
+    follow(sleeps_until(spin, deadline_ns));
+}
+
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
 {
     struct spin spin = {0};
@@ -221,8 +237,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         if (deadline_ns != INT64_MAX && (int64_t)lib_now_ns() >= deadline_ns)
             break;
         if (lib.is_led && !pthread_equal(lib.leader, pthread_self())) {
-            task_waits();
-            follow(deadline_ns);
+            follow_once(deadline_ns, &spin);
             continue;
         }
         lib.is_led = true;
