@@ -43,7 +43,8 @@ void own_spread(struct own *own);
 const char *own_check(const struct own *own);
 /* Shows every worker what was submitted. */
 void own_flush(struct own *own);
-/* About once a millisecond while there is work, else each time the process wakes. */
+/* About once a millisecond while there is work, else each time the process wakes. Sooner than 20 ms while own->is_lacking, until
+ * own->lacking_ticks is OWN_LACKING_TICKS. */
 void own_tick(struct own *own, uint64_t now_ns);
 
 /* ---- for who holds the lock: each with what it has posted ---- */

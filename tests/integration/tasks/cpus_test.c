@@ -198,10 +198,43 @@ static void cpus_crash(void)
     CHECK_I64(manta_call("careful", NULL, MANTA_NO_ARGS), MANTA_EWORKER_DIED);
 }
 
+/* ---- leases without work ---- */
+
+static manta_status busy(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    int64_t end = test_now_ms() + argv[0].l;
+    (void)argc;
+    while (test_now_ms() < end)
+        ;
+    return manta_return_i64(c, 0);
+}
+MANTA_REGISTER(busy, "l>l");
+
+/* A class whose tasks have ended holds all CPUs. Another one gets them in milliseconds, not after a slice of 100. */
+static void cpus_other_class(void)
+{
+    enum { TIMES = 8, LONG_MS = 50 };
+    manta_task_opts both = {.num_cpus = CPUS};
+    int             late = 0;
+    for (int i = 0; i < TIMES; i++) {
+        manta_ref *first = manta_call("busy", NULL, MANTA_ARGS(manta_i64(20)));
+        manta_ref *second = manta_call("busy", NULL, MANTA_ARGS(manta_i64(20)));
+        CHECK_I64(first, 0);
+        CHECK_I64(second, 0);
+        int64_t start = test_now_ms();
+        CHECK_I64(manta_call("busy", &both, MANTA_ARGS(manta_i64(0))), 0);
+        late += test_now_ms() - start >= LONG_MS * TEST_SLOWER;
+    }
+    if (late > TIMES / 2)
+        test_fail(__FILE__, __LINE__, "%d of %d times another class waited %d ms beside leases without work", late, TIMES,
+                  LONG_MS * TEST_SLOWER);
+}
+
 static const struct test_case cases[] = {
     {"cpus_values", cpus_values, {.num_cpus = CPUS}, false, 0},
     {"cpus_thread_beside", cpus_thread_beside, {.num_cpus = 1}, false, 0},
     {"cpus_tree", cpus_tree, {.num_cpus = CPUS}, false, 0},
+    {"cpus_other_class", cpus_other_class, {.num_cpus = CPUS}, false, 0},
     {"cpus_crash", cpus_crash, {.num_cpus = 1}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };

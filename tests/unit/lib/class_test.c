@@ -110,11 +110,38 @@ static void a_lease_with_nothing_to_do_is_given_up(void **state)
     end(w);
 }
 
+/* A class without work keeps its leases warm, but not where another class of the process has work and no lease. */
+static void a_lease_that_another_class_lacks_is_given_up(void **state)
+{
+    struct world         *w = begin();
+    struct own_class_spec spec = {.name = "g", .resource_count = 1, .resources = {{"CPU", 2000}}};
+    struct own_class     *other = own_class_get(&w->own, &spec, (mt_id){0, 0});
+    struct own_call       call = {.name = "g", .function = 2, .kind = LANE_TASK, .cls = other};
+    (void)state;
+    own_class_demand(&w->own, w->cls, 1);
+    granted(w, 0);
+    own_tick(&w->own, w->own.now_ns + MS);
+    assert_false(w->own.is_lacking);
+    struct own_ref *ref = own_submit(&w->own, &call);
+    assert_true(w->own.is_lacking); /* from the submit on: who sleeps looks soon */
+    own_tick(&w->own, w->own.now_ns + MS);
+    assert_int_equal(w->cls->wanted, 1); /* a lease may be on its way */
+    own_tick(&w->own, w->own.now_ns + MS);
+    assert_int_equal(w->cls->wanted, 0);
+    assert_int_equal(other->wanted, 1);
+    own_class_demand(&w->own, w->cls, 1); /* a class that is idle later gives up as well */
+    own_tick(&w->own, w->own.now_ns + MS);
+    assert_int_equal(w->cls->wanted, 0);
+    own_ref_drop(&w->own, ref);
+    end(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lease_that_a_task_is_on_its_way_to_is_kept),
         cmocka_unit_test(a_lease_with_nothing_to_do_is_given_up),
+        cmocka_unit_test(a_lease_that_another_class_lacks_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

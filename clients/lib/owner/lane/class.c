@@ -163,6 +163,14 @@ static bool lane_is_open(const struct own_lane *lane)
     return lane->state == OWN_LANE_OPEN && !lane->kill_ns && !shm_load32(&lane_header_of(lane->memory)->worker_blocked);
 }
 
+static bool has_open_lane(const struct own_class *cls)
+{
+    for (uint32_t i = 0; i < cls->lane_count; i++)
+        if (lane_is_open(cls->lanes[i]))
+            return true;
+    return false;
+}
+
 static struct own_lane *emptiest_lane(const struct own_class *cls)
 {
     struct own_lane *best = NULL;
@@ -236,6 +244,7 @@ void own_class_pump(struct own *own, struct own_class *cls)
         cls->idle_since_ns = own->now_ns;
         if (cls->wanted == 0 || own_class_has_queued(cls))
             own_class_demand(own, cls, class_wanted(own, cls));
+        own->is_lacking |= own_class_has_queued(cls) && !has_open_lane(cls);
     }
 }
 
@@ -279,13 +288,26 @@ static void give_up_surplus(struct own *own, struct own_class *cls)
     }
 }
 
-void own_release_idle(struct own *own)
+static void release_idle(struct own *own, uint64_t idle_ns)
 {
     for (size_t i = 0; i < own->class_list.count; i++) {
         struct own_class *cls = own->class_list.data[i];
-        if (!(cls->wire.flags & CTL_CLASS_ACTOR) && cls->outstanding == 0 && cls->wanted)
+        if (!(cls->wire.flags & CTL_CLASS_ACTOR) && cls->outstanding == 0 && cls->wanted &&
+            own->now_ns - cls->idle_since_ns >= idle_ns)
             own_class_demand(own, cls, 0);
     }
+}
+
+void own_release_idle(struct own *own)
+{
+    release_idle(own, 0);
+}
+
+void own_class_ticked(struct own *own)
+{
+    own->lacking_ticks = own->is_lacking ? own->lacking_ticks + 1 : 0;
+    if (own->lacking_ticks >= OWN_LACKING_TICKS)
+        release_idle(own, SURPLUS_NS);
 }
 
 void own_class_tick(struct own *own, struct own_class *cls)

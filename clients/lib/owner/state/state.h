@@ -83,6 +83,7 @@ struct own_outer_run {
     bool                  submits;
 };
 enum { OWN_PAST_RUNS = 32 };
+enum { OWN_LACKING_TICKS = 2 }; /* so long a warm worker may take to come */
 
 struct own {
     uint64_t              process;
@@ -90,6 +91,8 @@ struct own {
     int32_t               pid;           /* for people; the shell sets it */
     uint32_t              cpus;          /* that this node's processes may use; 0: not known. The shell sets it */
     uint32_t              crowded_ticks; /* in a row that found two workers on one cpu and another without any */
+    uint32_t              lacking_ticks; /* in a row that found a class with work and without a lease */
+    bool                  is_lacking;    /* there is one, as far as the last tick and what was submitted since say */
     uint64_t              counter;       /* of ids */
     uint64_t              now_ns;        /* as last told */
     uint64_t              wall_ns;       /* what makes wall clock of it; 0: no events are kept */

@@ -57,6 +57,8 @@ void lib_park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
     }
     if (lib.own.outstanding && limit > 20 * MT_LIB_TICK_NS)
         limit = 20 * MT_LIB_TICK_NS; /* demand and rebalancing look at the clock */
+    if (lib.own.is_lacking && lib.own.lacking_ticks < OWN_LACKING_TICKS)
+        limit = MT_LIB_TICK_NS; /* and so does whoever may have leases to give up for it */
     if (deadline_ns - (int64_t)now < limit)
         limit = deadline_ns - (int64_t)now;
     lib_unlock();
