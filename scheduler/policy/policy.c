@@ -159,6 +159,14 @@ uint32_t policy_place(struct policy_node *const *nodes, uint32_t node_count, con
     return placed;
 }
 
+bool policy_any_may_come(const struct policy_node *const *nodes, uint32_t node_count)
+{
+    for (uint32_t i = 0; i < node_count; i++)
+        if (policy_may_come(nodes[i]->state))
+            return true;
+    return false;
+}
+
 bool policy_is_feasible(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request)
 {
     for (uint32_t i = 0; i < node_count; i++) {

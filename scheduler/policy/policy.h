@@ -82,6 +82,8 @@ static inline bool policy_may_come(enum policy_state state)
     return state == POLICY_ALIVE || state == POLICY_SUSPECT;
 }
 
+/* Whether there is such a node. If not, what waits for one waits: nobody can say what the next one will have. */
+bool policy_any_may_come(const struct policy_node *const *nodes, uint32_t node_count);
 /* Whether some node that is neither dead nor draining could ever hold one lease of it, with everything free. */
 bool policy_is_feasible(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request);
 

@@ -160,6 +160,31 @@ static void what_no_node_can_hold_is_refused_at_submission(void **unused)
     rig_free(rig);
 }
 
+/* The only node leaves, and takes nothing new: the job waits for the next one, as where there is none. */
+static void while_all_nodes_leave_a_job_waits(void **unused)
+{
+    (void)unused;
+    struct rig             *rig = rig_new();
+    struct rig_node         a = {.boot = 11, .cpus = 2000}, b = {.boot = 12, .cpus = 2000};
+    Manta__V1__DrainRequest drain = MANTA__V1__DRAIN_REQUEST__INIT;
+    rig_register(rig, &a);
+    for (int i = 0; i < 5; i++) {
+        rig_pass(rig, 500);
+        rig_report(rig, &a, 2000, NULL, 0);
+    }
+    drain.node = a.node;
+    drain.limit_ms = 60 * 1000;
+    rig_call(rig, HEAD_DRAIN_NODE, &drain.base);
+    assert_int_equal(submit_code(rig, rig_submit(rig, "j", 0, 1000)), MT_OK);
+    rig_pass(rig, 500);
+    rig_report(rig, &a, 2000, NULL, 0);
+    assert_string_equal(rig_job(rig, "j", NULL), "PENDING");
+    assert_int_equal(rig_count(rig, a.stream, KIND(START_JOB)), 0);
+    rig_register(rig, &b);
+    assert_string_equal(rig_last(rig, b.stream, KIND(START_JOB))->start_job->spec->id, "j");
+    rig_free(rig);
+}
+
 static void failures_are_retried_and_counted(void **unused)
 {
     (void)unused;
@@ -453,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_job_from_submit_to_success),
         cmocka_unit_test(bad_jobs_are_refused_with_a_reason),
         cmocka_unit_test(what_no_node_can_hold_is_refused_at_submission),
+        cmocka_unit_test(while_all_nodes_leave_a_job_waits),
         cmocka_unit_test(a_file_that_was_lost_and_came_again_is_kept_for_its_job),
         cmocka_unit_test(failures_are_retried_and_counted),
         cmocka_unit_test(a_lost_node_costs_its_jobs_an_attempt),

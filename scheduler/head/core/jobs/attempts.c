@@ -82,7 +82,7 @@ static void cannot_start(struct head *h, struct job *job, struct policy_node **l
     }
     policy_explain(nodes, count, &job->request, (const char *const *)h->kinds.data, text, sizeof text);
     snprintf(job->reason, sizeof job->reason, "%s", text);
-    if (count > 0 && job->attempt == 0 && !head_in_grace(h))
+    if (policy_any_may_come(nodes, count) && job->attempt == 0 && !head_in_grace(h))
         head_jobs_end(h, job, JOB_FAILED, 1, text);
 }
 

@@ -7,7 +7,7 @@
 #include "scheduler/head/core/jobs/blobs.h"
 #include "scheduler/head/core/nodes/nodes.h"
 
-/* Whether some node could ever hold the driver. Unknown while nodes are still registering. */
+/* Whether some node could ever hold the driver. Unknown while nodes are still registering, or all that are there leave. */
 static bool can_ever_start(struct head *h, const struct policy_request *request, char *text, size_t text_size)
 {
     struct policy_node **living = NULL;
@@ -16,7 +16,7 @@ static bool can_ever_start(struct head *h, const struct policy_request *request,
         return true;
     HEAD_TRY(h, head_nodes_living(h, &living, &count));
     const struct policy_node *const *nodes = (const struct policy_node *const *)living;
-    bool                             can = !living || policy_is_feasible(nodes, count, request);
+    bool can = !living || !policy_any_may_come(nodes, count) || policy_is_feasible(nodes, count, request);
     if (!can)
         policy_explain(nodes, count, request, (const char *const *)h->kinds.data, text, text_size);
     free(living);
