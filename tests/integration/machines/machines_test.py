@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""machines_test.py BIN DRIVER CASE... - machines of tests/machines.py.
+
+apart      they share no file, no shared memory and no address; a dead one has no process left
+losses     a wire that is cut and mended, losses in one direction, a bound on the rate
+tasks      two machines join over TLS and run tasks on each other; one dies, joins anew, and does so again
+"""
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import machines  # noqa: E402
+from machines import wait_until  # noqa: E402
+
+MIB = 16
+# Counts what comes: prints a line for each datagram.
+EAR = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind((%r, 7000))\nprint('ready', flush=True)\nwhile True:\n s.recv(100)\n print('heard', flush=True)\n"
+SAY = "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', (%r, 7000))\n"
+TAKE = "import socket\ns = socket.create_server((%r, 7001))\nprint('ready', flush=True)\nc, _ = s.accept()\nwhile c.recv(65536):\n pass\n"
+GIVE = ("import socket, time\ns = socket.create_connection((%r, 7001), 10)\nbegun = time.monotonic()\ns.sendall(bytes(1 << 20))\n"
+        "s.shutdown(socket.SHUT_WR)\ns.recv(1)\nprint(time.monotonic() - begun)\n")
+
+
+class Ear:
+    """Hears what is said to a machine."""
+
+    def __init__(self, machine):
+        self.machine = machine
+        self.path = machine.path(f"/tmp/ear.{time.monotonic_ns()}")
+        self.out = open(self.path, "w")
+        self.process = machine.start(sys.executable, "-c", EAR % machine.address, stdout=self.out)
+        wait_until(lambda: "ready" in self.path.read_text(), "the ear hears")
+
+    def hears(self, speaker):
+        before = self.path.read_text().count("heard")
+        speaker.run(sys.executable, "-c", f"try:\n " + (SAY % self.machine.address).replace("\n", "\n ") + "\nexcept OSError:\n pass\n")
+        end = time.monotonic() + 0.5 * machines.SLOWER
+        while time.monotonic() < end and self.path.read_text().count("heard") == before:
+            time.sleep(0.01)
+        return self.path.read_text().count("heard") > before
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.out.close()
+
+
+def apart(net):
+    a, b = net
+    a.run("sh", "-c", "echo mine > /tmp/file; echo mine > /dev/shm/file")
+    b.run("sh", "-c", "test ! -e /tmp/file && test ! -e /dev/shm/file && mkdir /tmp/run/manta")
+    assert a.read("/tmp/file") == "mine\n" and not a.path("/tmp/run/manta").exists()
+    assert not pathlib.Path("/dev/shm/file").exists()
+    sleeper = a.start("sleep", "1000")
+    wait_until(lambda: a.processes(), "it runs")
+    assert not b.processes()
+    a.die()
+    assert sleeper.wait() != 0 and not a.processes()
+    assert a.run("echo", "again") == "again\n", "a machine whose processes have died can be used again"
+
+
+def losses(net):
+    a, b = net
+    ears = Ear(a), Ear(b)
+    assert ears[0].hears(b) and ears[1].hears(a)
+    net.cut(1)
+    assert not ears[0].hears(b) and not ears[1].hears(a)
+    net.mend(1)
+    wait_until(lambda: ears[0].hears(b) and ears[1].hears(a), "the wire is mended")
+    net.deafen(1)
+    assert ears[0].hears(b) and not ears[1].hears(a), "only what is sent to it is lost"
+    net.deafen(1, False)
+    assert ears[0].hears(b) and ears[1].hears(a)
+    for ear in ears:
+        ear.end()
+    taker = b.start(sys.executable, "-c", TAKE % b.address, stdout=(b.tmp / "taker").open("w"))
+    wait_until(lambda: "ready" in b.read("/tmp/taker"), "it takes what it is given")
+    net.limit(0, "20mbit")
+    took = float(a.run(sys.executable, "-c", GIVE % b.address))
+    taker.wait()
+    assert took > 0.3, f"1 MiB at 20 Mbit/s took {took} s"
+
+
+def start(net):
+    a, b = net
+    a.manta("start", "--head", "--num-cpus", 2, "--node-name", "m0", "--bind", a.address)
+    join(a, b)
+
+
+def join(a, b):
+    a.copy(a.folder / "join", b, "/tmp/join")
+    b.manta("start", "--join", "/tmp/join", "--num-cpus", 2, "--node-name", "m1")
+    wait_until(lambda: [n["state"] for n in a.json("list", "nodes") if n["name"] == "m1"][-1:] == ["ALIVE"], "both are there")
+
+
+def work(net):
+    """Tasks, an actor and values from each to the other."""
+    nodes = {n["name"]: n["node"] for n in net[0].json("list", "nodes") if n["state"] == "ALIVE"}
+    for m in net:
+        other = nodes[f"m{1 - m.number}"]
+        out = m.run(DRIVER, other, MIB, "mark", env={"MANTA_ADDRESS": str(m.folder)})
+        assert f"tasks {sum(range(50)) * 1000 + 50 * other}\nactor 100\nvalue there {MIB << 20}\nvalue here {MIB << 20}\n" in out, out
+
+
+def tasks(net):
+    a, b = net
+    start(net)
+    assert "TLS" in a.manta("status")
+    work(net)
+    b.die()
+    b.manta("stop")  # what of its folder is left
+    join(a, b)
+    work(net)
+    for m in (b, a):
+        m.manta("stop", "--purge")
+    for m in net:
+        wait_until(lambda: not m.processes(), f"all processes of {m.name} end")
+
+
+if __name__ == "__main__":
+    BIN, DRIVER = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+    sys.exit(machines.main({name: globals()[name] for name in sys.argv[3:]}, lambda: machines.Machines(2, BIN, [DRIVER.parent])))
