@@ -153,38 +153,27 @@ static void fire_timers(struct rlt *r)
 
 /* ---- the step -------------------------------------------------------------------------------------------------- */
 
-static void proc_event(struct rlt *r, const struct rlt_event *e)
+static void proc_closed(struct rlt *r, struct rlt_proc *p, const char *lacked)
 {
-    struct rlt_proc *p = rlt_proc_of_conn(r, e->conn);
-    if (!p)
-        return;
-    switch (e->kind) {
-    case RLT_EV_SOCKET: rlt_proc_socket(r, e); break;
-    case RLT_EV_CLOSED:
-        p->is_closed = true;
-        rlt_pool_lacks(p, e->text);
+    p->is_closed = true;
+    rlt_pool_lacks(p, lacked);
+    rlt_proc_gone(r, p);
+}
+
+static void proc_exited(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_exited *e)
+{
+    if (e->last_line && !p->process && !p->crash)
+        p->crash = strdup(e->last_line);
+    if (e->has_status)
+        rlt_proc_status(r, p, e->status); /* where its end was known, p is gone now */
+    else
         rlt_proc_gone(r, p);
-        break;
-    case RLT_EV_EXITED:
-        if (e->text && !p->process && !p->crash)
-            p->crash = strdup(e->text);
-        if (e->has_status && p->state == PROC_DYING) {
-            rlt_proc_status(r, p, e->status); /* its end was known; p may be gone now */
-            break;
-        }
-        if (e->has_status)
-            rlt_proc_status(r, p, e->status);
-        else
-            rlt_proc_gone(r, p);
-        break;
-    case RLT_EV_SPAWNED: rlt_zygote_spawned(r, p, e->pid); break;
-    case RLT_EV_UP_BROKEN:
-        mt_log(MT_LOG_WARN, "process_dropped", "pid=%d why=\"its ring is broken, or it reads nothing\"", p->pid);
-        rlt_proc_gone(r, p);
-        break;
-    case RLT_EV_PROC_DRAINED: rlt_proc_drained(r, p, e->text); break;
-    default: break;
-    }
+}
+
+static void proc_broke(struct rlt *r, struct rlt_proc *p)
+{
+    mt_log(MT_LOG_WARN, "process_dropped", "pid=%d why=\"its ring is broken, or it reads nothing\"", p->pid);
+    rlt_proc_gone(r, p);
 }
 
 static void lane_failed(struct rlt *r, uint64_t lane, const char *why)
@@ -210,20 +199,11 @@ static void lane_failed(struct rlt *r, uint64_t lane, const char *why)
     rlt_lease_end(r, l, &end);
 }
 
-static void file_event(struct rlt *r, const struct rlt_event *e)
+static void program_listed(struct rlt *r, const struct rlt_ev_program_listed *e)
 {
-    const struct rlt_job *listed;
-    switch (e->kind) {
-    case RLT_EV_PROGRAM_SENT: rlt_detach_uploaded(r, e); break;
-    case RLT_EV_FILE_BYTES: rlt_fetch_bytes(r, e); break;
-    case RLT_EV_ENV_MADE: rlt_env_made(r, e); break;
-    case RLT_EV_PROGRAM_LISTED:
-        listed = rlt_program_listed(r, e);
-        if (listed)
-            rlt_detach_listed(r, listed);
-        break;
-    default: rlt_program_event(r, e);
-    }
+    const struct rlt_job *listed = rlt_program_listed(r, e);
+    if (listed)
+        rlt_detach_listed(r, listed);
 }
 
 static void lane_broken(struct rlt *r, uint64_t lane)
@@ -233,51 +213,76 @@ static void lane_broken(struct rlt *r, uint64_t lane)
         rlt_proc_gone(r, owner);
 }
 
-static void head_event(struct rlt *r, const struct rlt_event *e)
+static void head_said(struct rlt *r, const Manta__V1__HeadToNode *m)
 {
-    bool is_message = e->kind == RLT_EV_HEAD;
-    if (is_message && rlt_head_gave_up(r, e->head))
+    if (rlt_head_gave_up(r, m))
         rlt_rejoin(r, "the head has given this node's work up");
-    if (is_message && e->head->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_VIEW && r->head.is_registered)
-        rlt_hear_view(r, e->head->view);
+    if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_VIEW && r->head.is_registered)
+        rlt_hear_view(r, m->view);
     else
-        rlt_head_event(r, e);
+        rlt_head_message(r, m);
 }
 
+/* What is about one process. */
+static void proc_event(struct rlt *r, const struct rlt_event *e, uint64_t conn)
+{
+    struct rlt_proc *p = rlt_proc_of_conn(r, conn);
+    if (!p)
+        return;
+    if (e->kind == RLT_EV_SOCKET)
+        rlt_proc_socket(r, p, &e->socket);
+    else if (e->kind == RLT_EV_CLOSED)
+        proc_closed(r, p, e->closed.lacked);
+    else if (e->kind == RLT_EV_EXITED)
+        proc_exited(r, p, &e->exited);
+    else if (e->kind == RLT_EV_SPAWNED)
+        rlt_zygote_spawned(r, p, e->spawned.pid);
+    else if (e->kind == RLT_EV_UP_BROKEN)
+        proc_broke(r, p);
+    else
+        rlt_proc_drained(r, p, e->proc_drained.crash);
+}
+
+/* No default: the compiler finds a kind that is missing. */
 static void handle(struct rlt *r, const struct rlt_event *e)
 {
     switch (e->kind) {
     case RLT_EV_TICK: break;
-    case RLT_EV_MEMORY: rlt_memory_short(r, e); break;
-    case RLT_EV_ACCEPTED: rlt_proc_accepted(r, e->conn, e->pid); break;
-    case RLT_EV_UP: rlt_up_record(r, e); break;
-    case RLT_EV_UNDELIVERED: rlt_message_undelivered(r, e); break;
-    case RLT_EV_LANE_FAILED: lane_failed(r, e->lane, e->text); break;
-    case RLT_EV_REGION_FAILED: rlt_region_failed(r, (uint32_t)e->number); break;
-    case RLT_EV_LANE_DRAINED: rlt_remote_lane_drained(r, e->lane, e->number); break;
-    case RLT_EV_LANE_CLOSED: rlt_act(r->out, RLT_A_LANE_FREE)->lane = e->lane; break;
-    case RLT_EV_LANE_BROKEN: lane_broken(r, e->lane); break;
-    case RLT_EV_OUT: rlt_peer_out(r, e); break;
-    case RLT_EV_PEER_OPEN:
-    case RLT_EV_PEER_CLOSED:
-    case RLT_EV_PEER_FRAME:
-    case RLT_EV_PEER_DOUBT: rlt_hear_event(r, e); break;
-    case RLT_EV_PROGRAM_SENT:
-    case RLT_EV_FILE_BYTES:
-    case RLT_EV_FILE_READY:
-    case RLT_EV_PROGRAM_LISTED:
-    case RLT_EV_PROGRAM_OPENED:
-    case RLT_EV_ENV_MADE: file_event(r, e); break;
-    case RLT_EV_HEAD_UP:
-    case RLT_EV_HEAD_DOWN:
-    case RLT_EV_HEAD: head_event(r, e); break;
+    case RLT_EV_ACCEPTED: rlt_proc_accepted(r, e->accepted.conn, e->accepted.pid); break;
+    case RLT_EV_SOCKET: proc_event(r, e, e->socket.conn); break;
+    case RLT_EV_CLOSED: proc_event(r, e, e->closed.conn); break;
+    case RLT_EV_EXITED: proc_event(r, e, e->exited.conn); break;
+    case RLT_EV_SPAWNED: proc_event(r, e, e->spawned.conn); break;
+    case RLT_EV_LANE_FAILED: lane_failed(r, e->lane_failed.lane, e->lane_failed.why); break;
+    case RLT_EV_REGION_FAILED: rlt_region_failed(r, (uint32_t)e->region_failed.region); break;
+    case RLT_EV_UP: rlt_up_record(r, &e->up); break;
+    case RLT_EV_UP_BROKEN: proc_event(r, e, e->up_broken.conn); break;
+    case RLT_EV_PROC_DRAINED: proc_event(r, e, e->proc_drained.conn); break;
+    case RLT_EV_UNDELIVERED: rlt_message_undelivered(r, &e->undelivered); break;
+    case RLT_EV_LANE_DRAINED: rlt_remote_lane_drained(r, e->lane_drained.lane, e->lane_drained.reached); break;
+    case RLT_EV_LANE_CLOSED: rlt_act(r->out, RLT_A_LANE_FREE)->lane_free.lane = e->lane_closed.lane; break;
+    case RLT_EV_LANE_BROKEN: lane_broken(r, e->lane_broken.lane); break;
+    case RLT_EV_OUT: rlt_peer_out(r, &e->out); break;
+    case RLT_EV_HEAD_UP: rlt_head_up(r); break;
+    case RLT_EV_HEAD_DOWN: rlt_head_down(r); break;
+    case RLT_EV_HEAD: head_said(r, e->head.message); break;
+    case RLT_EV_PEER_OPEN: rlt_stream_opened(r, e->peer_open.stream); break;
+    case RLT_EV_PEER_CLOSED: rlt_hear_closed(r, &e->peer_closed); break;
+    case RLT_EV_PEER_FRAME: rlt_hear_frame(r, &e->peer_frame); break;
+    case RLT_EV_PEER_DOUBT: rlt_peer_meet(r, e->peer_doubt.node); break;
+    case RLT_EV_FILE_BYTES: rlt_fetch_bytes(r, &e->file_bytes); break;
+    case RLT_EV_FILE_READY: (e->file_ready.file.env ? rlt_env_file_ready : rlt_program_file_ready)(r, &e->file_ready); break;
+    case RLT_EV_PROGRAM_LISTED: program_listed(r, &e->program_listed); break;
+    case RLT_EV_PROGRAM_OPENED: rlt_program_opened(r, &e->program_opened); break;
+    case RLT_EV_PROGRAM_SENT: rlt_detach_uploaded(r, &e->program_sent); break;
+    case RLT_EV_ENV_MADE: rlt_env_made(r, &e->env_made); break;
     case RLT_EV_JOB_STARTED:
     case RLT_EV_JOB_FAILED:
     case RLT_EV_JOB_LOG:
     case RLT_EV_JOB_TEXT:
     case RLT_EV_JOB_EXITED: rlt_submit_event(r, e); break;
-    case RLT_EV_SHUTDOWN: rlt_drain_told(r, e->total, e->text); break;
-    default: proc_event(r, e);
+    case RLT_EV_MEMORY: rlt_memory_short(r, &e->memory); break;
+    case RLT_EV_SHUTDOWN: rlt_drain_told(r, e->shutdown.drain_ms, e->shutdown.why); break;
     }
 }
 

@@ -45,7 +45,7 @@ static void peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
     rlt_jobs_node_lost(r, p->node);
     rlt_shunned_node_lost(r, p->node);
     rlt_env_node_lost(r, p->node);
-    rlt_act(r->out, RLT_A_OWNERS_GONE)->node = p->node;
+    rlt_act(r->out, RLT_A_OWNERS_GONE)->owners_gone.node = p->node;
     r->is_dirty = true;
 }
 
@@ -67,7 +67,7 @@ void rlt_rejoin(struct rlt *r, const char *why)
     MT_MAP_EACH(&r->conns, entry) {
         struct rlt_proc *p = entry->value.ptr;
         if (p->conn >= RLT_CONN_OURS) {
-            rlt_act(r->out, RLT_A_KILL)->conn = p->conn;
+            rlt_act(r->out, RLT_A_KILL)->kill.conn = p->conn;
         } else if (p->state != PROC_DYING) {
             rlt_proc_gone(r, p); /* a driver cannot be killed; its connection ends, and with it all that it had here */
         }
@@ -142,7 +142,7 @@ static void frame_in(struct rlt *r, struct rlt_peer *p, const Manta__V1__Frame *
         records_in(r, p, f);
         return;
     }
-    struct rlt_action *a = rlt_act(r->out, RLT_A_SW_FRAME);
+    struct rlt_a_sw_frame *a = &rlt_act(r->out, RLT_A_SW_FRAME)->sw_frame;
     a->node = p->node;
     a->bytes = rlt_keep(r->out, f->records.data, f->records.len);
     a->size = f->records.len;
@@ -185,7 +185,7 @@ static void stream_refused(struct rlt *r, struct rlt_stream *s)
         rlt_peer_without_stream(r, carried);
 }
 
-static void frame_heard(struct rlt *r, const struct rlt_event *e)
+void rlt_hear_frame(struct rlt *r, const struct rlt_ev_peer_frame *e)
 {
     struct rlt_stream *s = rlt_stream_find(r, e->stream);
     struct rlt_peer   *p = s ? speaker(r, s, e->frame) : NULL;
@@ -229,7 +229,7 @@ static void frame_heard(struct rlt *r, const struct rlt_event *e)
 
 /* ---- streams and time ------------------------------------------------------------------------------------------------ */
 
-static void stream_closed(struct rlt *r, const struct rlt_event *e)
+void rlt_hear_closed(struct rlt *r, const struct rlt_ev_peer_closed *e)
 {
     struct rlt_stream *s = rlt_stream_find(r, e->stream);
     struct rlt_peer   *p = s ? s->peer : NULL;
@@ -241,7 +241,7 @@ static void stream_closed(struct rlt *r, const struct rlt_event *e)
     rlt_stream_forget(r, s);
     if (!p)
         return;
-    if (e->refused && p->has_link) {
+    if (e->is_refused && p->has_link) {
         peer_lost(r, p, "nobody listens at its address any more");
     } else if (p->stream == e->stream) {
         mt_log(MT_LOG_INFO, "peer_suspect", "node=%u why=\"its connection closed\"", p->node);
@@ -249,18 +249,6 @@ static void stream_closed(struct rlt *r, const struct rlt_event *e)
             p->dialed_at = 0; /* that dial is not the one to wait after */
         rlt_peer_without_stream(r, p);
     }
-}
-
-void rlt_hear_event(struct rlt *r, const struct rlt_event *e)
-{
-    if (e->kind == RLT_EV_PEER_OPEN)
-        rlt_stream_opened(r, e->stream);
-    else if (e->kind == RLT_EV_PEER_CLOSED)
-        stream_closed(r, e);
-    else if (e->kind == RLT_EV_PEER_DOUBT)
-        rlt_peer_meet(r, e->node);
-    else
-        frame_heard(r, e);
 }
 
 void rlt_hear_nothing(struct rlt *r, struct rlt_peer *p)

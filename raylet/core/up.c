@@ -13,7 +13,7 @@
 
 /* A copy of the payload where it is at least `size` bytes long: what the sender left out stays zero. A shorter one
  * breaks the protocol, and the sender is dropped. */
-static bool payload_copy(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e, void *to, size_t size)
+static bool payload_copy(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_record *e, void *to, size_t size)
 {
     if (e->record.length < LANE_RECORD_SIZE + size) {
         rlt_proc_gone(r, p);
@@ -23,7 +23,7 @@ static bool payload_copy(struct rlt *r, struct rlt_proc *p, const struct rlt_eve
     return true;
 }
 
-static void up_lease(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+static void up_lease(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_record *e)
 {
     struct ctl_lease lease;
     if (!payload_copy(r, p, e, &lease, sizeof lease))
@@ -36,28 +36,28 @@ static void up_lease(struct rlt *r, struct rlt_proc *p, const struct rlt_event *
         rlt_caller_drop(r, p, lease.lease);
 }
 
-static void up_demand(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+static void up_demand(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_record *e)
 {
     struct ctl_demand demand;
     if (payload_copy(r, p, e, &demand, sizeof demand))
         rlt_demand(r, p, &demand);
 }
 
-static void up_lane_want(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+static void up_lane_want(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_record *e)
 {
     struct ctl_lane_want want;
     if (payload_copy(r, p, e, &want, sizeof want))
         rlt_caller_want(r, p, e->record.id, &want);
 }
 
-static void up_monitor(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+static void up_monitor(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_record *e)
 {
     struct ctl_monitor monitor;
     if (payload_copy(r, p, e, &monitor, sizeof monitor))
         rlt_monitor_add(r, p, e->record.id, &monitor);
 }
 
-static void up_region(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+static void up_region(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_record *e)
 {
     struct ctl_segment region;
     if (!payload_copy(r, p, e, &region, sizeof region))
@@ -68,13 +68,13 @@ static void up_region(struct rlt *r, struct rlt_proc *p, const struct rlt_event 
         rlt_region_drop(r, p, region.segment);
 }
 
-static bool has_size(const struct rlt_event *e, size_t least)
+static bool has_size(const struct rlt_ev_record *e, size_t least)
 {
     return e->record.length >= LANE_RECORD_SIZE + least;
 }
 
 /* One whose payload the room reads itself. False: it is too short, or breaks the rules. */
-static bool up_sized(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+static bool up_sized(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_record *e)
 {
     switch (e->record.kind) {
     case CTL_CLASS: return has_size(e, sizeof(struct ctl_class)) && rlt_class_define(r, p, e->payload);
@@ -96,7 +96,7 @@ static bool up_sized(struct rlt *r, struct rlt_proc *p, const struct rlt_event *
     }
 }
 
-void rlt_up_record(struct rlt *r, const struct rlt_event *e)
+void rlt_up_record(struct rlt *r, const struct rlt_ev_record *e)
 {
     struct rlt_proc *p = rlt_proc_of_conn(r, e->conn);
     if (!p || p->state == PROC_GREETING)

@@ -40,33 +40,33 @@ struct pump {
 
 /* ---- actions ------------------------------------------------------------------------------------------------------ */
 
-static void do_welcome(struct sh *sh, const struct rlt_action *a)
+static void do_welcome(struct sh *sh, const struct rlt_a_welcome *a)
 {
     struct sh_conn    *c = sh_conn_find(sh, a->conn);
     struct ctl_welcome w;
     if (!c)
         return;
     memcpy(&w, a->payload, sizeof w);
-    if (w.code || (a->flags & RLT_WELCOME_ZYGOTE)) {
-        sh_conn_send(c, a, NULL, 0);
+    if (w.code || a->is_zygote) {
+        sh_conn_send(c, &a->record, a->payload, NULL, 0);
         return;
     }
     sh->node = w.node;
     mt_status st = sh_memory_welcome(c);
     if (!st.code)
-        st = sh_store_welcome(c, a->number, w.job);
+        st = sh_store_welcome(c, a->process, w.job);
     if (st.code) {
         sh_lacks(sh, a->conn, st);
         return;
     }
     int fds[CTL_FDS_MAX] = {c->lane_fd, c->park_fd, c->pins_fd, sh_switcher_park_fd(sh), -1};
-    if (c->conn >= RLT_CONN_OURS && sh->event_capacity && sh_ring_new(c, a->number).code == 0)
+    if (c->conn >= RLT_CONN_OURS && sh->event_capacity && sh_ring_new(c, a->process).code == 0)
         fds[4] = c->ring->fd; /* without memory for it a worker works all the same */
-    sh_conn_send(c, a, fds, fds[4] >= 0 ? 5 : 4);
+    sh_conn_send(c, &a->record, a->payload, fds, fds[4] >= 0 ? 5 : 4);
     sh_memory_given(c);
 }
 
-static void do_socket(struct sh *sh, const struct rlt_action *a)
+static void do_socket(struct sh *sh, const struct rlt_a_socket *a)
 {
     struct sh_conn *c = sh_conn_find(sh, a->conn);
     int             fds[RLT_FDS];
@@ -77,7 +77,7 @@ static void do_socket(struct sh *sh, const struct rlt_action *a)
         if (fds[i] < 0)
             return; /* its memory could not be made, or its process has gone: the core hears of that by itself */
     }
-    sh_conn_send(c, a, fds, a->fd_count);
+    sh_conn_send(c, &a->record, a->payload, fds, a->fd_count);
 }
 
 static void wake(const struct sh *sh, uint64_t conn)
@@ -87,74 +87,81 @@ static void wake(const struct sh *sh, uint64_t conn)
         lane_park_wake(c->park);
 }
 
-static void do_recall(struct sh *sh, const struct rlt_action *a)
+static void do_recall(struct sh *sh, const struct rlt_a_lane_recall *a)
 {
     struct sh_lane *lane = sh_lane_find(sh, a->lane);
     if (!lane)
         return;
     shm_store32_release(&lane_header_of(lane->memory)->recall, 1);
-    wake(sh, a->conn);
-    wake(sh, a->peer);
+    wake(sh, a->owner);
+    wake(sh, a->worker);
 }
 
-static void memory_result(struct sh *sh, mt_status st, enum rlt_event_kind kind, const struct rlt_action *a)
+static void do_lane_new(struct sh *sh, uint64_t lane)
 {
+    mt_status        st = sh_lane_new(sh, lane);
     struct rlt_event e;
     if (!st.code)
         return;
     mt_log_status(MT_LOG_WARN, "no_memory", st);
-    sh_event(&e, kind);
-    e.text = sh_keep_lack(sh, st);
-    e.lane = a->lane;
-    e.number = a->number;
+    sh_event(&e, RLT_EV_LANE_FAILED);
+    e.lane_failed.lane = lane;
+    e.lane_failed.why = sh_keep_lack(sh, st);
     sh_post(sh, &e);
 }
 
-static void do_conn(struct sh *sh, const struct rlt_action *a)
+static void do_region_new(struct sh *sh, uint64_t region, uint64_t size)
 {
-    struct sh_conn *c = sh_conn_find(sh, a->conn);
-    if (a->kind == RLT_A_WATCH && c)
-        sh_conn_watch_pid(c, a->fd, a->pid);
-    else if (a->kind == RLT_A_WATCH)
-        close(a->fd);
-    else if (a->kind == RLT_A_KILL && c)
-        sh_conn_kill(c);
-    else if (a->kind == RLT_A_CLOSE && c)
+    mt_status        st = sh_region_new(sh, region, size);
+    struct rlt_event e;
+    if (!st.code)
+        return;
+    mt_log_status(MT_LOG_WARN, "no_memory", st);
+    sh_event(&e, RLT_EV_REGION_FAILED);
+    e.region_failed.region = region;
+    sh_post(sh, &e);
+}
+
+static void do_close(struct sh *sh, uint64_t conn)
+{
+    struct sh_conn *c = sh_conn_find(sh, conn);
+    if (c)
         sh_conn_end(c);
 }
 
-static void do_memory(struct sh *sh, const struct rlt_action *a)
+static void do_watch(struct sh *sh, const struct rlt_a_watch *a)
 {
-    if (a->kind == RLT_A_LANE_NEW)
-        memory_result(sh, sh_lane_new(sh, a->lane), RLT_EV_LANE_FAILED, a);
-    else if (a->kind == RLT_A_LANE_RECALL)
-        do_recall(sh, a);
-    else if (a->kind == RLT_A_LANE_FREE)
-        sh_lane_free(sh, a->lane);
-    else if (a->kind == RLT_A_REGION_NEW)
-        memory_result(sh, sh_region_new(sh, a->number, a->size), RLT_EV_REGION_FAILED, a);
+    struct sh_conn *c = sh_conn_find(sh, a->conn);
+    if (c)
+        sh_conn_watch_pid(c, a->pidfd, a->pid);
     else
-        sh_region_free(sh, a->number);
+        close(a->pidfd);
 }
 
-static void do_switch(struct sh *sh, const struct rlt_action *a)
+static void do_kill(struct sh *sh, uint64_t conn)
 {
-    struct sh_lane *lane = a->lane ? sh_lane_find(sh, a->lane) : NULL;
+    struct sh_conn *c = sh_conn_find(sh, conn);
+    if (c)
+        sh_conn_kill(c);
+}
+
+static void do_lane_open(struct sh *sh, const struct rlt_action *a)
+{
+    struct sh_lane *lane = sh_lane_find(sh, a->sw_lane_open.lane);
     sh_switcher_act(sh, a, lane ? lane->memory : NULL);
 }
 
-static void do_exit(struct sh *sh, const struct rlt_action *a)
+static void do_exit(struct sh *sh, const char *why)
 {
-    mt_log(MT_LOG_INFO, "raylet_leaves", "why=\"%s\"", a->text);
+    mt_log(MT_LOG_INFO, "raylet_leaves", "why=\"%s\"", why);
     sh->is_exiting = true;
     io_loop_stop(sh->loop);
 }
 
-static void do_ready(struct sh *sh, const struct rlt_action *a)
+static void do_ready(struct sh *sh)
 {
     char line[512];
     int  size = snprintf(line, sizeof line, "ready socket=%s\n", sh->has_listener ? sh->listener.path : "-");
-    (void)a;
     if (sh->options.ready_fd < 0)
         return;
     if (write(sh->options.ready_fd, line, (size_t)size) != size)
@@ -163,71 +170,56 @@ static void do_ready(struct sh *sh, const struct rlt_action *a)
     sh->options.ready_fd = -1;
 }
 
-static void do_file_write(struct sh *sh, const struct rlt_action *a)
-{
-    if (a->file.env)
-        sh_archive_write(sh, a);
-    else
-        sh_cache_write(sh, a);
-}
-
-static void do_close_fd(struct sh *sh, const struct rlt_action *a)
-{
-    (void)sh;
-    close(a->fd);
-}
-
+/* No default: the compiler finds a kind that is missing. */
 static void carry_out(struct sh *sh, const struct rlt_action *a)
 {
-    static void (*const does[])(struct sh *, const struct rlt_action *) = {
-        [RLT_A_WELCOME] = do_welcome,
-        [RLT_A_SOCKET] = do_socket,
-        [RLT_A_CLOSE] = do_conn,
-        [RLT_A_WATCH] = do_conn,
-        [RLT_A_KILL] = do_conn,
-        [RLT_A_SPAWN_ZYGOTE] = sh_spawn_zygote,
-        [RLT_A_FORK] = sh_fork,
-        [RLT_A_CLOSE_FD] = do_close_fd,
-        [RLT_A_LANE_NEW] = do_memory,
-        [RLT_A_LANE_RECALL] = do_memory,
-        [RLT_A_LANE_FREE] = do_memory,
-        [RLT_A_CROWD] = sh_switcher_crowd,
-        [RLT_A_REGION_NEW] = do_memory,
-        [RLT_A_REGION_FREE] = do_memory,
-        [RLT_A_SW_DOWN] = do_switch,
-        [RLT_A_SW_PROC_DRAIN] = do_switch,
-        [RLT_A_SW_LANE_OPEN] = do_switch,
-        [RLT_A_SW_LANE_DRAIN] = do_switch,
-        [RLT_A_SW_LANE_CLOSE] = do_switch,
-        [RLT_A_SW_FRAME] = do_switch,
-        [RLT_A_SW_PAUSE] = do_switch,
-        [RLT_A_HEAD_SEND] = sh_head_send,
-        [RLT_A_PEER_DIAL] = sh_peer_dial,
-        [RLT_A_PEER_SEND] = sh_peer_send,
-        [RLT_A_PEER_CLOSE] = sh_peer_close,
-        [RLT_A_FILE_READ] = sh_file_read,
-        [RLT_A_FILE_WRITE] = do_file_write,
-        [RLT_A_FILE_DROP] = sh_file_drop,
-        [RLT_A_PROGRAM_LIST] = sh_program_list,
-        [RLT_A_PROGRAM_OPEN] = sh_program_open,
-        [RLT_A_PROGRAM_DROP] = sh_program_drop,
-        [RLT_A_PROGRAM_SEND] = sh_upload,
-        [RLT_A_STRICT] = sh_strict,
-        [RLT_A_ENV_MAKE] = sh_env_make,
-        [RLT_A_ENV_DROP] = sh_env_drop,
-        [RLT_A_JOB_START] = sh_job_start,
-        [RLT_A_JOB_KILL] = sh_job_kill,
-        [RLT_A_JOB_LOG_READ] = sh_job_log_read,
-        [RLT_A_JOB_FORGET] = sh_job_forget,
-        [RLT_A_OBJECT_DEAD] = sh_store_told,
-        [RLT_A_OWNER_GONE] = sh_store_told,
-        [RLT_A_OWNERS_GONE] = sh_store_told,
-        [RLT_A_JOB_OVER] = sh_store_told,
-        [RLT_A_READY] = do_ready,
-        [RLT_A_EXIT] = do_exit,
-    };
-    if ((size_t)a->kind < sizeof does / sizeof does[0] && does[a->kind])
-        does[a->kind](sh, a);
+    switch (a->kind) {
+    case RLT_A_WELCOME: do_welcome(sh, &a->welcome); break;
+    case RLT_A_SOCKET: do_socket(sh, &a->socket); break;
+    case RLT_A_CLOSE: do_close(sh, a->close.conn); break;
+    case RLT_A_SPAWN_ZYGOTE: sh_spawn_zygote(sh, &a->spawn_zygote); break;
+    case RLT_A_FORK: sh_fork(sh, &a->fork); break;
+    case RLT_A_WATCH: do_watch(sh, &a->watch); break;
+    case RLT_A_KILL: do_kill(sh, a->kill.conn); break;
+    case RLT_A_CLOSE_FD: close(a->close_fd.fd); break;
+    case RLT_A_STRICT: sh_strict(sh, &a->strict); break;
+    case RLT_A_LANE_NEW: do_lane_new(sh, a->lane_new.lane); break;
+    case RLT_A_LANE_RECALL: do_recall(sh, &a->lane_recall); break;
+    case RLT_A_LANE_FREE: sh_lane_free(sh, a->lane_free.lane); break;
+    case RLT_A_CROWD: sh_switcher_crowd(sh, a->crowd.is); break;
+    case RLT_A_REGION_NEW: do_region_new(sh, a->region_new.region, a->region_new.size); break;
+    case RLT_A_REGION_FREE: sh_region_free(sh, a->region_free.region); break;
+    case RLT_A_SW_LANE_OPEN: do_lane_open(sh, a); break;
+    case RLT_A_SW_DOWN:
+    case RLT_A_SW_PROC_DRAIN:
+    case RLT_A_SW_LANE_DRAIN:
+    case RLT_A_SW_LANE_CLOSE:
+    case RLT_A_SW_FRAME:
+    case RLT_A_SW_PAUSE: sh_switcher_act(sh, a, NULL); break;
+    case RLT_A_HEAD_SEND: sh_head_send(sh, a->head_send.message); break;
+    case RLT_A_PEER_DIAL: sh_peer_dial(sh, &a->peer_dial); break;
+    case RLT_A_PEER_SEND: sh_peer_send(sh, &a->peer_send); break;
+    case RLT_A_PEER_CLOSE: sh_peer_close(sh, a->peer_close.stream); break;
+    case RLT_A_FILE_READ: sh_file_read(sh, &a->file_read); break;
+    case RLT_A_FILE_WRITE: (a->file_write.file.env ? sh_archive_write : sh_cache_write)(sh, &a->file_write); break;
+    case RLT_A_FILE_DROP: sh_file_drop(sh, &a->file_drop.file); break;
+    case RLT_A_PROGRAM_LIST: sh_program_list(sh, &a->program_list); break;
+    case RLT_A_PROGRAM_OPEN: sh_program_open(sh, &a->program_open); break;
+    case RLT_A_PROGRAM_DROP: sh_program_drop(sh, a->program_drop.job); break;
+    case RLT_A_PROGRAM_SEND: sh_upload(sh, &a->program_send); break;
+    case RLT_A_ENV_MAKE: sh_env_make(sh, &a->env_make); break;
+    case RLT_A_ENV_DROP: sh_env_drop(sh, a->env_drop.env); break;
+    case RLT_A_OBJECT_DEAD: sh_store_object_dead(sh, &a->object_dead.ref); break;
+    case RLT_A_OWNER_GONE: sh_store_owner_gone(sh, a->owner_gone.process); break;
+    case RLT_A_OWNERS_GONE: sh_store_owners_gone(sh, a->owners_gone.node); break;
+    case RLT_A_JOB_OVER: sh_store_job_over(sh, a->job_over.job); break;
+    case RLT_A_JOB_START: sh_job_start(sh, &a->job_start); break;
+    case RLT_A_JOB_KILL: sh_job_kill(sh, &a->job_kill); break;
+    case RLT_A_JOB_LOG_READ: sh_job_log_read(sh, &a->job_log_read); break;
+    case RLT_A_JOB_FORGET: sh_job_forget(sh, a->job_forget.id); break;
+    case RLT_A_READY: do_ready(sh); break;
+    case RLT_A_EXIT: do_exit(sh, a->exit.why); break;
+    }
 }
 
 static void set_timer(struct pump *p)
@@ -254,11 +246,11 @@ static void step(struct pump *p, struct rlt_event *event)
 }
 
 /* Of a process whose end was seen: its status, if it is a child of ours, is told first. */
-static bool is_told(struct sh *sh, const struct rlt_event *e)
+static bool is_told(struct sh *sh, uint64_t conn)
 {
     const struct sh_conn *c;
     sh_reap(sh);
-    c = sh_conn_find(sh, e->conn);
+    c = sh_conn_find(sh, conn);
     return !c || c->is_over;
 }
 
@@ -266,18 +258,18 @@ static bool is_told(struct sh *sh, const struct rlt_event *e)
 static bool is_elsewhere(struct sh *sh, const struct rlt_event *e)
 {
     switch (e->kind) {
-    case RLT_EV_UP: return sh_store_record(sh, e) || sh_look_record(sh, e);
-    case RLT_EV_EXITED: return !e->has_status && is_told(sh, e);
+    case RLT_EV_UP: return sh_store_record(sh, &e->up) || sh_look_record(sh, &e->up);
+    case RLT_EV_EXITED: return !e->exited.has_status && is_told(sh, e->exited.conn);
     case RLT_EV_HEAD:
-        if (e->head->kind_case != MANTA__V1__HEAD_TO_NODE__KIND_QUERY)
+        if (e->head.message->kind_case != MANTA__V1__HEAD_TO_NODE__KIND_QUERY)
             return false;
-        sh_look_order(sh, e->head->query);
+        sh_look_order(sh, e->head.message->query);
         return true;
     case RLT_EV_SOCKET:
-        if (sh_conn_find(sh, e->conn))
+        if (sh_conn_find(sh, e->socket.conn))
             return false;
-        if (e->fd >= 0)
-            close(e->fd);
+        if (e->socket.fd >= 0)
+            close(e->socket.fd);
         return true;
     default: return false;
     }
@@ -318,8 +310,8 @@ static void told_to_leave(struct sh *sh, int number)
 {
     struct rlt_event e;
     sh_event(&e, RLT_EV_SHUTDOWN);
-    e.text = number == SIGINT ? "interrupted" : "terminated";
-    e.total = number == SIGTERM ? sh->options.drain_ms : 0; /* a second one ends it at once */
+    e.shutdown.why = number == SIGINT ? "interrupted" : "terminated";
+    e.shutdown.drain_ms = number == SIGTERM ? sh->options.drain_ms : 0; /* a second one ends it at once */
     sh_post(sh, &e);
 }
 
@@ -401,8 +393,8 @@ static mt_status adopt_driver(struct sh *sh)
         return mt_error(MT_EAUTH, 0, "the driver is another user's");
     MT_TRY(sh_conn_open(sh, sh->next_conn++, sh->options.driver_fd, &c));
     sh_event(&e, RLT_EV_ACCEPTED);
-    e.conn = c->conn;
-    e.pid = peer.pid;
+    e.accepted.conn = c->conn;
+    e.accepted.pid = peer.pid;
     sh_post(sh, &e);
     sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, peer.pid, 0), peer.pid);
     return mt_ok();

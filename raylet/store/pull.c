@@ -323,7 +323,7 @@ static void pause_over(struct io_timer *timer)
     if (is_doubted && !p->is_stopping) {
         struct rlt_event e;
         sh_event(&e, RLT_EV_PEER_DOUBT);
-        e.node = node;
+        e.peer_doubt.node = node;
         sh_post(p->sh, &e);
     }
 }

@@ -93,7 +93,7 @@ static void copy_dead(struct sh_store *s, const struct sh_conn *c, const struct 
         sh_store_settle(s->sh);
 }
 
-static bool object_record(struct sh_store *s, struct sh_conn *c, const struct rlt_event *e)
+static bool object_record(struct sh_store *s, struct sh_conn *c, const struct rlt_ev_record *e)
 {
     struct lane_ref ref;
     if (e->record.length < LANE_RECORD_SIZE + sizeof ref)
@@ -111,7 +111,7 @@ static bool object_record(struct sh_store *s, struct sh_conn *c, const struct rl
     return false; /* the core knows the way to its node, and to other copies */
 }
 
-bool sh_store_record(struct sh *sh, const struct rlt_event *e)
+bool sh_store_record(struct sh *sh, const struct rlt_ev_record *e)
 {
     struct sh_store   *s = sh->store;
     struct sh_conn    *c = sh_conn_find(sh, e->conn);
@@ -178,38 +178,54 @@ void sh_store_goodbye(struct sh_conn *c)
     sh_store_settle(s->sh);
 }
 
-void sh_store_told(struct sh *sh, const struct rlt_action *a)
+static void settle(struct sh *sh, mt_status st)
 {
-    struct sh_store *s = sh->store;
-    struct lane_ref  ref;
-    mt_status        st = mt_ok();
-    if (!s)
-        return;
-    if (a->kind == RLT_A_OBJECT_DEAD) {
-        memcpy(&ref, a->payload, sizeof ref);
-        if (ref.node == sh->node)
-            st = os_store_dead(s->store, 0, &ref);
-        else if (!MT_PLANT(MT_PLANT_COPY_STAYS))
-            st = os_store_copy_dead(s->store, ref.id);
-        if (ref.node == sh->node) {
-            sh_spill_dead(sh, &ref);
-            (void)sh_pull_was_served(sh, ref.id); /* copies elsewhere go by age */
-        }
-    } else if (a->kind == RLT_A_OWNER_GONE) {
-        sh_spill_owner_gone(sh, a->number, 0);
-        sh_pulls_owner_gone(sh, a->number, 0);
-        st = os_store_owner_gone(s->store, a->number);
-    } else if (a->kind == RLT_A_OWNERS_GONE) {
-        sh_pulls_node_lost(sh, a->node);
-        sh_spill_owner_gone(sh, 0, a->node);
-        sh_pulls_owner_gone(sh, 0, a->node);
-        st = os_store_node_gone(s->store, a->node);
-    } else {
-        job_end(sh, (uint32_t)a->number);
-    }
     if (st.code)
         mt_log_status(MT_LOG_DEBUG, "object_dead", st);
-    sh_store_settle(s->sh);
+    sh_store_settle(sh);
+}
+
+void sh_store_object_dead(struct sh *sh, const struct lane_ref *ref)
+{
+    mt_status st = mt_ok();
+    if (!sh->store)
+        return;
+    if (ref->node == sh->node)
+        st = os_store_dead(sh->store->store, 0, ref);
+    else if (!MT_PLANT(MT_PLANT_COPY_STAYS))
+        st = os_store_copy_dead(sh->store->store, ref->id);
+    if (ref->node == sh->node) {
+        sh_spill_dead(sh, ref);
+        (void)sh_pull_was_served(sh, ref->id); /* copies elsewhere go by age */
+    }
+    settle(sh, st);
+}
+
+void sh_store_owner_gone(struct sh *sh, uint64_t process)
+{
+    if (!sh->store)
+        return;
+    sh_spill_owner_gone(sh, process, 0);
+    sh_pulls_owner_gone(sh, process, 0);
+    settle(sh, os_store_owner_gone(sh->store->store, process));
+}
+
+void sh_store_owners_gone(struct sh *sh, uint32_t node)
+{
+    if (!sh->store)
+        return;
+    sh_pulls_node_lost(sh, node);
+    sh_spill_owner_gone(sh, 0, node);
+    sh_pulls_owner_gone(sh, 0, node);
+    settle(sh, os_store_node_gone(sh->store->store, node));
+}
+
+void sh_store_job_over(struct sh *sh, uint32_t number)
+{
+    if (!sh->store)
+        return;
+    job_end(sh, number);
+    sh_store_settle(sh);
 }
 
 mt_status sh_store_start(struct sh *sh)

@@ -26,8 +26,8 @@ enum {
 
 void sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size)
 {
-    struct rlt_action a = {.kind = RLT_A_SW_DOWN, .conn = conn, .fd = -1, .payload = payload};
-    a.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .id = id};
+    struct rlt_action a = {.kind = RLT_A_SW_DOWN, .sw_down = {.conn = conn, .payload = payload}};
+    a.sw_down.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .id = id};
     sh_switcher_act(sh, &a, NULL);
 }
 
@@ -43,10 +43,9 @@ void sh_store_give(struct sh *sh, uint64_t conn, mt_id id, const struct os_segme
     struct sh_conn    *c = sh_conn_find(sh, conn);
     struct ctl_segment segment = {.segment = view->segment, .size = view->size};
     int                fds[2] = {is_writer ? view->backing.data_rw : view->backing.data_ro, view->backing.generations_ro};
-    struct rlt_action  a = {.kind = RLT_A_SOCKET, .conn = conn, .payload = (const uint8_t *)&segment};
-    a.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + sizeof segment), .kind = CTL_SEGMENT, .id = id};
+    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + sizeof segment), .kind = CTL_SEGMENT, .id = id};
     if (c)
-        sh_conn_send(c, &a, fds, 2);
+        sh_conn_send(c, &record, &segment, fds, 2);
 }
 
 struct sh_conn *sh_store_conn_of(const struct sh *sh, uint64_t process)

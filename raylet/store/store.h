@@ -18,8 +18,12 @@ MT_MUST_USE mt_status sh_store_start(struct sh *sh);
 void                  sh_store_stop(struct sh *sh);
 MT_MUST_USE mt_status sh_store_welcome(struct sh_conn *c, uint64_t process, uint32_t job);
 void                  sh_store_goodbye(struct sh_conn *c);
-void                  sh_store_told(struct sh *sh, const struct rlt_action *a);      /* what the core has heard from other nodes */
-bool                  sh_store_record(struct sh *sh, const struct rlt_event *event); /* false: it is for the core */
+/* What the core has heard from other nodes. */
+void sh_store_object_dead(struct sh *sh, const struct lane_ref *ref);
+void sh_store_owner_gone(struct sh *sh, uint64_t process);
+void sh_store_owners_gone(struct sh *sh, uint32_t node);
+void sh_store_job_over(struct sh *sh, uint32_t number);                 /* as in refs */
+bool sh_store_record(struct sh *sh, const struct rlt_ev_record *event); /* false: it is for the core */
 
 /* pull.c */
 MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);

@@ -35,16 +35,16 @@ struct sw_lane {
     mt_buf               backlog;
     size_t               backlog_done;
     uint64_t             taken; /* OWNER side: highest sequence of a task that came in */
-    struct sw_down      *held;  /* what goes down to the process when the backlog is in the ring */
+    struct sw_held      *held;  /* what goes down to the process when the backlog is in the ring */
     bool                 is_broken;
     bool                 is_over;    /* its worker is gone: nothing more is read from the owner */
     bool                 is_closing; /* LANE_CLOSED follows once nothing waits */
 };
 
 /* A record for a down ring that waits behind a lane's last records. */
-struct sw_down {
-    struct rlt_action action;
-    uint8_t           payload[];
+struct sw_held {
+    struct rlt_a_sw_down down;
+    uint8_t              payload[];
 };
 
 /* Records that leave for one node, collected for one round. */
@@ -154,18 +154,18 @@ static mt_status push_or_keep(struct lane_producer *ring, mt_buf *backlog, size_
 
 static void process_break(struct sw_process *p, struct sw_out *out)
 {
-    struct rlt_event e = {.kind = RLT_EV_UP_BROKEN, .conn = p->conn, .fd = -1};
+    struct rlt_event e = {.kind = RLT_EV_UP_BROKEN, .up_broken = {.conn = p->conn}};
     p->is_broken = true;
     out->event(out, &e);
 }
 
 static void undelivered(uint64_t conn, const struct lane_record *record, const uint8_t *payload, struct sw_out *out)
 {
-    struct rlt_event e = {.kind = RLT_EV_UNDELIVERED, .conn = conn, .fd = -1, .record = *record, .payload = payload};
+    struct rlt_event e = {.kind = RLT_EV_UNDELIVERED, .undelivered = {.conn = conn, .record = *record, .payload = payload}};
     out->event(out, &e);
 }
 
-static void process_down(struct sw *sw, const struct rlt_action *a, struct sw_out *out)
+static void process_down(struct sw *sw, const struct rlt_a_sw_down *a, struct sw_out *out)
 {
     struct sw_process *p = mt_map_ptr(&sw->processes, mt_map_key(a->conn));
     size_t             waiting = p ? p->backlog.size - p->backlog_done : 0;
@@ -190,18 +190,18 @@ static uint32_t process_up(struct sw_process *p, uint32_t most, struct sw_out *o
     uint64_t copy[(LANE_RECORD_MAX - LANE_RECORD_SIZE) / 8];
     uint32_t count = 0;
     while (count < most && !p->is_broken) {
-        struct rlt_event e = {.kind = RLT_EV_UP, .conn = p->conn, .fd = -1};
+        struct rlt_event e = {.kind = RLT_EV_UP, .up = {.conn = p->conn}};
         const uint8_t   *payload;
         bool             found;
-        if (lane_ring_peek(&p->up, &e.record, &payload, &found).code) {
+        if (lane_ring_peek(&p->up, &e.up.record, &payload, &found).code) {
             process_break(p, out);
             break;
         }
         if (!found)
             break;
         /* A copy: the process may write there while the core looks at it. */
-        shm_read(copy, payload, e.record.length - LANE_RECORD_SIZE);
-        e.payload = (const uint8_t *)copy;
+        shm_read(copy, payload, e.up.record.length - LANE_RECORD_SIZE);
+        e.up.payload = (const uint8_t *)copy;
         lane_ring_consume(&p->up);
         out->event(out, &e);
         count++;
@@ -213,7 +213,7 @@ static uint32_t process_up(struct sw_process *p, uint32_t most, struct sw_out *o
 static void process_drain(struct sw *sw, uint64_t conn, struct sw_out *out)
 {
     struct sw_process *p = mt_map_ptr(&sw->processes, mt_map_key(conn));
-    struct rlt_event   e = {.kind = RLT_EV_PROC_DRAINED, .conn = conn, .fd = -1};
+    struct rlt_event   e = {.kind = RLT_EV_PROC_DRAINED, .proc_drained = {.conn = conn}};
     char               crash[LANE_CRASH_SIZE + 1] = "";
     if (p) {
         /* A process that is being killed may still write: no more than a ring full is read. */
@@ -221,7 +221,7 @@ static void process_drain(struct sw *sw, uint64_t conn, struct sw_out *out)
         shm_read(crash, p->park->crash, LANE_CRASH_SIZE);
         process_free(sw, p);
     }
-    e.text = crash;
+    e.proc_drained.crash = crash;
     out->event(out, &e);
 }
 
@@ -244,7 +244,7 @@ static struct sw_node *node_of(struct sw *sw, uint32_t number)
 
 static void node_flush(struct sw_node *n, struct sw_out *out)
 {
-    struct rlt_event e = {.kind = RLT_EV_OUT, .node = n->node, .fd = -1, .bytes = n->run.data, .size = n->run.size};
+    struct rlt_event e = {.kind = RLT_EV_OUT, .out = {.node = n->node, .bytes = n->run.data, .size = n->run.size}};
     if (!n->run.size)
         return;
     out->event(out, &e);
@@ -253,7 +253,7 @@ static void node_flush(struct sw_node *n, struct sw_out *out)
 
 static void lane_break(struct sw_lane *l, struct sw_out *out)
 {
-    struct rlt_event e = {.kind = RLT_EV_LANE_BROKEN, .lane = l->lane, .fd = -1};
+    struct rlt_event e = {.kind = RLT_EV_LANE_BROKEN, .lane_broken = {.lane = l->lane}};
     if (l->is_broken)
         return;
     l->is_broken = true;
@@ -398,7 +398,7 @@ static void worker_says(struct sw_lane *l, const struct lane_record *r, const ui
     }
 }
 
-static void frame_in(struct sw *sw, const struct rlt_action *a, struct sw_out *out)
+static void frame_in(struct sw *sw, const struct rlt_a_sw_frame *a, struct sw_out *out)
 {
     struct sw_lane *last = NULL;
     for (size_t at = 0; at + LANE_RECORD_SIZE <= a->size;) {
@@ -429,11 +429,11 @@ static void frame_in(struct sw *sw, const struct rlt_action *a, struct sw_out *o
 
 /* ---- lanes: begin and end ---------------------------------------------------------------------------------------- */
 
-static void lane_open(struct sw *sw, const struct rlt_action *a, void *memory, struct sw_out *out)
+static void lane_open(struct sw *sw, const struct rlt_a_sw_lane_open *a, void *memory, struct sw_out *out)
 {
     struct sw_lane     *l = memory ? calloc(1, sizeof *l) : NULL;
     struct lane_header *h = memory ? lane_header_of(memory) : NULL;
-    struct rlt_event    broken = {.kind = RLT_EV_LANE_BROKEN, .lane = a->lane, .fd = -1};
+    struct rlt_event    broken = {.kind = RLT_EV_LANE_BROKEN, .lane_broken = {.lane = a->lane}};
     if (!l) {
         out->event(out, &broken);
         return;
@@ -441,9 +441,9 @@ static void lane_open(struct sw *sw, const struct rlt_action *a, void *memory, s
     l->lane = a->lane;
     l->conn = a->conn;
     l->node = a->node;
-    l->route = (uint32_t)a->number;
-    l->peer_route = (uint32_t)a->peer;
-    l->side = (enum rlt_side)a->flags;
+    l->route = a->route;
+    l->peer_route = a->peer_route;
+    l->side = a->side;
     l->memory = memory;
     l->claims = lane_claims_of(memory);
     if (l->side == RLT_SIDE_WORKER) {
@@ -476,7 +476,7 @@ static void lane_read_unpublished(struct sw *sw, struct sw_lane *l, struct sw_ou
 static void lane_drain(struct sw *sw, uint64_t number, struct sw_out *out)
 {
     struct sw_lane  *l = mt_map_ptr(&sw->lanes, mt_map_key(number));
-    struct rlt_event e = {.kind = RLT_EV_LANE_DRAINED, .lane = number, .fd = -1};
+    struct rlt_event e = {.kind = RLT_EV_LANE_DRAINED, .lane_drained = {.lane = number}};
     if (l) {
         lane_read(sw, l, LANE_RING_BYTES / LANE_RECORD_SIZE, out);
         lane_read_unpublished(sw, l, out);
@@ -490,7 +490,7 @@ static void lane_drain(struct sw *sw, uint64_t number, struct sw_out *out)
                             lane_claim_take(&l->claims[slot], r.sequence, r.attempt, LANE_REVOKED)))
                 returned(sw, l, &r, out);
         }
-        e.number = l->taken;
+        e.lane_drained.reached = l->taken;
         node_flush(node_of(sw, l->node), out);
     }
     out->event(out, &e);
@@ -507,7 +507,7 @@ static void lane_over(struct sw_lane *l, uint64_t taken)
     }
 }
 
-static void down_behind_lane(struct sw *sw, const struct rlt_action *a, struct sw_out *out)
+static void down_behind_lane(struct sw *sw, const struct rlt_a_sw_down *a, struct sw_out *out)
 {
     struct sw_lane *l = mt_map_ptr(&sw->lanes, mt_map_key(a->lane));
     size_t          size = a->record.length - LANE_RECORD_SIZE;
@@ -522,7 +522,7 @@ static void down_behind_lane(struct sw *sw, const struct rlt_action *a, struct s
         process_down(sw, a, out);
         return;
     }
-    l->held->action = *a;
+    l->held->down = *a;
     if (size)
         memcpy(l->held->payload, a->payload, size);
 }
@@ -541,13 +541,13 @@ static bool lane_settle(struct sw *sw, struct sw_lane *l, struct sw_out *out)
     if (l->backlog.size && !l->is_broken && !is_gone)
         return l->to.head != head;
     if (l->held) {
-        l->held->action.payload = l->held->payload;
-        process_down(sw, &l->held->action, out);
+        l->held->down.payload = l->held->payload;
+        process_down(sw, &l->held->down, out);
         free(l->held);
         l->held = NULL;
     }
     if (l->is_closing) {
-        struct rlt_event e = {.kind = RLT_EV_LANE_CLOSED, .lane = l->lane, .fd = -1};
+        struct rlt_event e = {.kind = RLT_EV_LANE_CLOSED, .lane_closed = {.lane = l->lane}};
         lane_free(sw, l);
         out->event(out, &e);
         return true;
@@ -558,7 +558,7 @@ static bool lane_settle(struct sw *sw, struct sw_lane *l, struct sw_out *out)
 static void lane_close(struct sw *sw, uint64_t number, struct sw_out *out)
 {
     struct sw_lane  *l = mt_map_ptr(&sw->lanes, mt_map_key(number));
-    struct rlt_event e = {.kind = RLT_EV_LANE_CLOSED, .lane = number, .fd = -1};
+    struct rlt_event e = {.kind = RLT_EV_LANE_CLOSED, .lane_closed = {.lane = number}};
     if (!l) {
         out->event(out, &e);
         return;
@@ -573,22 +573,17 @@ void sw_act(struct sw *sw, const struct rlt_action *action, void *lane, struct s
 {
     struct sw_node *n;
     switch (action->kind) {
-    case RLT_A_SW_DOWN:
-        if (action->lane)
-            down_behind_lane(sw, action, out);
-        else
-            process_down(sw, action, out);
-        break;
-    case RLT_A_SW_PROC_DRAIN: process_drain(sw, action->conn, out); break;
-    case RLT_A_SW_LANE_OPEN: lane_open(sw, action, lane, out); break;
-    case RLT_A_SW_LANE_DRAIN: lane_drain(sw, action->lane, out); break;
-    case RLT_A_SW_LANE_CLOSE: lane_close(sw, action->lane, out); break;
-    case RLT_A_SW_FRAME: frame_in(sw, action, out); break;
+    case RLT_A_SW_DOWN: (action->sw_down.lane ? down_behind_lane : process_down)(sw, &action->sw_down, out); break;
+    case RLT_A_SW_PROC_DRAIN: process_drain(sw, action->sw_proc_drain.conn, out); break;
+    case RLT_A_SW_LANE_OPEN: lane_open(sw, &action->sw_lane_open, lane, out); break;
+    case RLT_A_SW_LANE_DRAIN: lane_drain(sw, action->sw_lane_drain.lane, out); break;
+    case RLT_A_SW_LANE_CLOSE: lane_close(sw, action->sw_lane_close.lane, out); break;
+    case RLT_A_SW_FRAME: frame_in(sw, &action->sw_frame, out); break;
     case RLT_A_SW_PAUSE:
-        if ((n = node_of(sw, action->node)))
-            n->is_paused = action->flags != 0;
+        if ((n = node_of(sw, action->sw_pause.node)))
+            n->is_paused = action->sw_pause.is_paused;
         break;
-    default: break;
+    default: break; /* not the switch's */
     }
 }
 

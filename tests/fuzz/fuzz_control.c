@@ -66,15 +66,17 @@ static void raylet_step(struct raylet *f, struct rlt_event e)
     rlt_step(f->r, &e, &f->actions);
     for (size_t i = 0; i < f->actions.count; i++) {
         const struct rlt_action *a = &f->actions.data[i];
-        if ((a->kind == RLT_A_SPAWN_ZYGOTE || a->kind == RLT_A_FORK) && f->conn_count < FUZZ_CONNS_MAX)
-            f->conns[f->conn_count++] = a->conn;
+        if (a->kind == RLT_A_SPAWN_ZYGOTE && f->conn_count < FUZZ_CONNS_MAX)
+            f->conns[f->conn_count++] = a->spawn_zygote.conn;
+        if (a->kind == RLT_A_FORK && f->conn_count < FUZZ_CONNS_MAX)
+            f->conns[f->conn_count++] = a->fork.worker;
         if (a->kind == RLT_A_SW_PROC_DRAIN && drained_count < FUZZ_CONNS_MAX)
-            drained[drained_count++] = a->conn;
+            drained[drained_count++] = a->sw_proc_drain.conn;
     }
     if (rlt_check(f->r))
         abort();
     for (int i = 0; i < drained_count; i++)
-        raylet_step(f, (struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .conn = drained[i], .fd = -1});
+        raylet_step(f, (struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .proc_drained = {.conn = drained[i]}});
 }
 
 static void raylet_hello(struct raylet *f, struct input *in, uint64_t conn)
@@ -86,15 +88,16 @@ static void raylet_hello(struct raylet *f, struct input *in, uint64_t conn)
                                         .role = (uint32_t)take(in, 1) % 4,
                                         .process = conn + 1000,
                                         .job = 1 + take(in, 1) % 3};
-    struct rlt_event           e = {.kind = RLT_EV_SOCKET, .conn = conn, .payload = bytes, .fd = -1};
+    struct rlt_event           e = {.kind = RLT_EV_SOCKET, .socket = {.conn = conn, .payload = bytes, .fd = -1}};
     if (hello.role == CTL_DRIVER) {
-        e.fd = ++f->fds;
+        e.socket.fd = ++f->fds;
         hello.argc = 1;
         hello.strings_size = 8;
     }
     memcpy(bytes, &hello, sizeof hello);
     memcpy(bytes + sizeof hello, "driver\0", 8);
-    e.record = (struct lane_record){.kind = CTL_HELLO, .length = LANE_RECORD_SIZE + (uint32_t)sizeof hello + hello.strings_size};
+    e.socket.record = (struct lane_record){.kind = CTL_HELLO,
+                                           .length = LANE_RECORD_SIZE + (uint32_t)sizeof hello + hello.strings_size};
     raylet_step(f, e);
 }
 
@@ -106,12 +109,12 @@ static void raylet_demand(struct raylet *f, struct input *in, uint64_t conn)
                               .resource_count = 1,
                               .resources = {{.name = "CPU", .milli = (int64_t)take(in, 1) * 10}}};
     struct ctl_demand demand = {.class_id = class.class_id, .wanted = (uint32_t)take(in, 1) % 8, .version = f->now};
-    struct rlt_event  e = {.kind = RLT_EV_UP, .conn = conn, .payload = bytes, .fd = -1};
+    struct rlt_event  e = {.kind = RLT_EV_UP, .up = {.conn = conn, .payload = bytes}};
     memcpy(bytes, &class, sizeof class);
-    e.record = (struct lane_record){.kind = CTL_CLASS, .length = LANE_RECORD_SIZE + sizeof class};
+    e.up.record = (struct lane_record){.kind = CTL_CLASS, .length = LANE_RECORD_SIZE + sizeof class};
     raylet_step(f, e);
     memcpy(bytes, &demand, sizeof demand);
-    e.record = (struct lane_record){.kind = CTL_DEMAND, .length = LANE_RECORD_SIZE + sizeof demand};
+    e.up.record = (struct lane_record){.kind = CTL_DEMAND, .length = LANE_RECORD_SIZE + sizeof demand};
     raylet_step(f, e);
 }
 
@@ -120,7 +123,7 @@ static void raylet_one(struct raylet *f, struct input *in)
     static _Alignas(8) uint8_t payload[FUZZ_PAYLOAD_MAX];
     uint64_t                   what = take(in, 1) % 10;
     uint64_t                   conn = f->conn_count ? f->conns[take(in, 1) % (uint64_t)f->conn_count] : 1;
-    struct rlt_event           e = {.conn = conn, .fd = -1, .payload = payload, .text = ""};
+    struct rlt_event           e = {.kind = RLT_EV_TICK};
     f->now += take(in, 1) * 1000000;
     switch (what) {
     case 0:
@@ -128,33 +131,26 @@ static void raylet_one(struct raylet *f, struct input *in)
             return;
         conn = (uint64_t)f->conn_count + 1; /* never a number that was used before */
         f->conns[f->conn_count++] = conn;
-        raylet_step(f, (struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = conn, .pid = (int32_t)conn, .fd = -1});
+        raylet_step(f, (struct rlt_event){.kind = RLT_EV_ACCEPTED, .accepted = {.conn = conn, .pid = (int32_t)conn}});
         return;
     case 1: raylet_hello(f, in, conn); return;
     case 2: raylet_demand(f, in, conn); return;
     case 3:
-        e.kind = RLT_EV_SOCKET;
-        e.fd = take(in, 1) % 2 ? ++f->fds : -1;
+        e = (struct rlt_event){.kind = RLT_EV_SOCKET, .socket = {.conn = conn, .payload = payload}};
+        e.socket.fd = take(in, 1) % 2 ? ++f->fds : -1;
+        e.socket.record = take_record(in, payload);
+        if (take(in, 1) % 2)
+            e.socket.record.kind = (uint16_t)(CTL_HELLO + take(in, 1) % 5);
         break;
-    case 4: e.kind = RLT_EV_CLOSED; break;
-    case 5:
-        e.kind = RLT_EV_EXITED;
-        e.has_status = take(in, 1) % 2;
+    case 4: e = (struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = conn, .lacked = ""}}; break;
+    case 5: e = (struct rlt_event){.kind = RLT_EV_EXITED, .exited = {conn, take(in, 1) % 2, 0, ""}}; break;
+    case 6: e = (struct rlt_event){.kind = RLT_EV_SPAWNED, .spawned = {conn, take(in, 1) % 4 ? 77 : -2}}; break;
+    case 7: f->now += 3000000000; break;
+    default:
+        e = (struct rlt_event){.kind = RLT_EV_UP, .up = {.conn = conn, .payload = payload}};
+        e.up.record = take_record(in, payload);
         break;
-    case 6:
-        e.kind = RLT_EV_SPAWNED;
-        e.pid = take(in, 1) % 4 ? 77 : -2;
-        break;
-    case 7:
-        e.kind = RLT_EV_TICK;
-        f->now += 3000000000;
-        break;
-    default: e.kind = RLT_EV_UP; break;
     }
-    if (e.kind == RLT_EV_SOCKET || e.kind == RLT_EV_UP)
-        e.record = take_record(in, payload);
-    if (e.kind == RLT_EV_SOCKET && take(in, 1) % 2)
-        e.record.kind = (uint16_t)(CTL_HELLO + take(in, 1) % 5);
     raylet_step(f, e);
 }
 

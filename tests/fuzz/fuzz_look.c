@@ -192,10 +192,10 @@ static void order_raw(struct input *in)
 
 static void process_tells(struct input *in)
 {
-    uint8_t            payload[ANSWER_MAX];
-    struct lane_looked head = {.cursor = take(in, 1), .row_count = (uint32_t)(take(in, 1) % 8 ? take(in, 1) % 4 : take(in, 4))};
-    size_t             size = take(in, 2) % (sizeof payload - sizeof head);
-    struct rlt_event   e = {.kind = RLT_EV_UP, .conn = take(in, 1) % 8 ? CONN : 1, .payload = payload, .fd = -1};
+    uint8_t              payload[ANSWER_MAX];
+    struct lane_looked   head = {.cursor = take(in, 1), .row_count = (uint32_t)(take(in, 1) % 8 ? take(in, 1) % 4 : take(in, 4))};
+    size_t               size = take(in, 2) % (sizeof payload - sizeof head);
+    struct rlt_ev_record e = {.conn = take(in, 1) % 8 ? CONN : 1, .payload = payload};
     memcpy(payload, &head, sizeof head);
     for (size_t i = 0; i < size; i++)
         payload[sizeof head + i] = take(in, 1) % 3 ? (uint8_t)take(in, 1) : 0;

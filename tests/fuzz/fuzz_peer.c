@@ -37,7 +37,6 @@ static void step(struct raylet *f, struct rlt_event e)
 {
     e.now = f->now;
     e.random = f->now * 0x9e3779b97f4a7c15u;
-    e.fd = -1;
     rlt_actions_reset(&f->actions);
     rlt_step(f->r, &e, &f->actions);
     if (rlt_check(f->r))
@@ -73,7 +72,7 @@ static void frame(struct raylet *f, struct input *in)
     m.records.len = take_records(in, records);
     if (take(in, 1) % 8 == 0)
         m.records.len = take(in, 1); /* cut anywhere */
-    step(f, (struct rlt_event){.kind = RLT_EV_PEER_FRAME, .stream = 1 + take(in, 1) % f->streams, .frame = &m});
+    step(f, (struct rlt_event){.kind = RLT_EV_PEER_FRAME, .peer_frame = {.stream = 1 + take(in, 1) % f->streams, .frame = &m}});
 }
 
 static void head_says(struct raylet *f, struct input *in)
@@ -83,7 +82,7 @@ static void head_says(struct raylet *f, struct input *in)
     Manta__V1__HeadToNode *m = manta__v1__head_to_node__unpack(NULL, size, in->at);
     in->at += size;
     if (m && m->kind_case != MANTA__V1__HEAD_TO_NODE__KIND__NOT_SET)
-        step(f, (struct rlt_event){.kind = RLT_EV_HEAD, .head = m});
+        step(f, (struct rlt_event){.kind = RLT_EV_HEAD, .head = {.message = m}});
     if (m)
         manta__v1__head_to_node__free_unpacked(m, NULL);
 }
@@ -100,7 +99,7 @@ static void view(struct raylet *f)
     }
     v.version = 1, v.nodes = list, v.n_nodes = 2;
     m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_VIEW, m.view = &v;
-    step(f, (struct rlt_event){.kind = RLT_EV_HEAD, .head = &m});
+    step(f, (struct rlt_event){.kind = RLT_EV_HEAD, .head = {.message = &m}});
 }
 
 static void fuzz_raylet(struct input *in)
@@ -118,12 +117,14 @@ static void fuzz_raylet(struct input *in)
     step(&f, (struct rlt_event){.kind = RLT_EV_HEAD_UP});
     view(&f);
     while (f.streams < STREAMS)
-        step(&f, (struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = ++f.streams});
+        step(&f, (struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = ++f.streams}});
     for (int i = 0; i < STEPS_MAX && in->at < in->end; i++) {
         f.now += take(in, 1) * 1000000;
         switch (take(in, 1) % 8) {
-        case 0: step(&f, (struct rlt_event){.kind = RLT_EV_PEER_CLOSED, .stream = 1 + take(in, 1) % f.streams}); break;
-        case 1: step(&f, (struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = ++f.streams}); break;
+        case 0:
+            step(&f, (struct rlt_event){.kind = RLT_EV_PEER_CLOSED, .peer_closed = {.stream = 1 + take(in, 1) % f.streams}});
+            break;
+        case 1: step(&f, (struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = ++f.streams}}); break;
         case 2: step(&f, (struct rlt_event){.kind = RLT_EV_TICK}); break;
         case 3: head_says(&f, in); break;
         default: frame(&f, in); break;

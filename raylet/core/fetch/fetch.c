@@ -37,9 +37,9 @@ static void gather(struct rlt_fetch *f, const struct peer_file_chunk *c, const u
 static void write(struct rlt *r, const struct rlt_fetch *f, const struct peer_file_chunk *c, const uint8_t *bytes,
                   const uint8_t sha256[32])
 {
-    struct rlt_action *a = rlt_act(r->out, RLT_A_FILE_WRITE);
+    struct rlt_a_file_write *a = &rlt_act(r->out, RLT_A_FILE_WRITE)->file_write;
     a->file = f->what;
-    a->number = f->have;
+    a->offset = f->have;
     a->total = c->total;
     a->bytes = rlt_keep(r->out, bytes, c->size);
     a->size = c->size;
@@ -70,7 +70,7 @@ enum rlt_fetch_news rlt_fetch_take(struct rlt *r, struct rlt_fetch *f, const str
 void rlt_fetch_stop(struct rlt *r, struct rlt_fetch *f)
 {
     if (f->node && f->have && !f->bytes)
-        rlt_act(r->out, RLT_A_FILE_DROP)->file = f->what;
+        rlt_act(r->out, RLT_A_FILE_DROP)->file_drop.file = f->what;
     free(f->bytes);
     *f = (struct rlt_fetch){0};
 }
@@ -97,10 +97,10 @@ void rlt_fetch_send_memory(struct rlt *r, uint32_t node, const struct peer_file_
 void rlt_fetch_send_file(struct rlt *r, uint32_t node, const struct peer_file_want *want, int fd)
 {
     for (uint64_t i = 0; i < WINDOW_CHUNKS; i++) {
-        struct rlt_action *a = rlt_act(r->out, RLT_A_FILE_READ);
+        struct rlt_a_file_read *a = &rlt_act(r->out, RLT_A_FILE_READ)->file_read;
         a->file = want->what;
         a->fd = fd;
-        a->number = want->offset + i * RLT_FILE_CHUNK;
+        a->offset = want->offset + i * RLT_FILE_CHUNK;
         a->node = node;
     }
 }
@@ -110,8 +110,8 @@ void rlt_fetch_send_none(struct rlt *r, uint32_t node, const struct peer_file *w
     rlt_peer_send(r, node, PEER_FILE_NONE, (mt_id){0, 0}, what, sizeof *what);
 }
 
-void rlt_fetch_bytes(struct rlt *r, const struct rlt_event *e)
+void rlt_fetch_bytes(struct rlt *r, const struct rlt_ev_file_bytes *e)
 {
     if (e->size && e->size <= RLT_FILE_CHUNK) /* none: past the end of it */
-        chunk_send(r, e->node, &e->file, e->number, e->total, e->bytes, e->size);
+        chunk_send(r, e->node, &e->file, e->offset, e->total, e->bytes, e->size);
 }

@@ -29,6 +29,6 @@ void rlt_fetch_send_memory(struct rlt *r, uint32_t node, const struct peer_file_
 /* The same out of a file: the shell reads, RLT_EV_FILE_BYTES sends. */
 void rlt_fetch_send_file(struct rlt *r, uint32_t node, const struct peer_file_want *want, int fd);
 void rlt_fetch_send_none(struct rlt *r, uint32_t node, const struct peer_file *what);
-void rlt_fetch_bytes(struct rlt *r, const struct rlt_event *e);
+void rlt_fetch_bytes(struct rlt *r, const struct rlt_ev_file_bytes *e);
 
 #endif

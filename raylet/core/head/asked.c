@@ -18,8 +18,7 @@ static void asked_free(struct rlt *r, struct rlt_asked *asked)
         manta__v1__actor_request__free_unpacked(asked->actor, NULL);
     if (asked->group)
         manta__v1__group_request__free_unpacked(asked->group, NULL);
-    if (asked->values >= 0)
-        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = asked->values;
+    rlt_close_fd(r->out, asked->values);
     free(asked);
 }
 

@@ -194,8 +194,8 @@ static void detach_new(struct rlt *r, struct rlt_proc *p, mt_id id, const struct
         asked->programs = rlt_program_count(job);
         asked->values = take_fd;
         asked->env = key;
-    } else if (take_fd >= 0) {
-        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = take_fd;
+    } else {
+        rlt_close_fd(r->out, take_fd);
     }
     free(strings.items);
     if (asked && r->head.is_registered)
@@ -210,12 +210,12 @@ static void upload_next(struct rlt *r, const struct rlt_asked *asked, const stru
     bool                      has_values = asked->values >= 0 && asked->uploaded == asked->programs;
     if (asked->uploaded >= asked->programs && !has_values && !env)
         return;
-    struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_SEND);
+    struct rlt_a_program_send *a = &rlt_act(r->out, RLT_A_PROGRAM_SEND)->program_send;
     a->file = (struct peer_file){.job = job->job, .part = PEER_PROGRAM, .index = asked->uploaded};
     a->fd = asked->uploaded < asked->programs ? rlt_program_fd(job, asked->uploaded) : has_values ? asked->values : env->archive;
-    a->number = asked->uploaded;
+    a->index = asked->uploaded;
     memcpy(a->sha256, file->sha256.data, sizeof a->sha256);
-    a->record.id = asked->id;
+    a->id = asked->id;
 }
 
 static struct rlt_job *job_of_asked(const struct rlt *r, const struct rlt_asked *asked)
@@ -249,14 +249,14 @@ void rlt_detach_listed(struct rlt *r, const struct rlt_job *job)
     }
 }
 
-void rlt_detach_uploaded(struct rlt *r, const struct rlt_event *e)
+void rlt_detach_uploaded(struct rlt *r, const struct rlt_ev_program_sent *e)
 {
-    struct rlt_asked *asked = mt_map_ptr(&r->head.asked, e->record.id);
-    if (!asked || asked->op != CTL_OP_ACTOR_NEW || !asked->is_held || e->number != asked->uploaded)
+    struct rlt_asked *asked = mt_map_ptr(&r->head.asked, e->id);
+    if (!asked || asked->op != CTL_OP_ACTOR_NEW || !asked->is_held || e->index != asked->uploaded)
         return; /* given up meanwhile, or told twice: once by each of two heads */
-    if (e->refused) {
+    if (e->is_refused) {
         if (r->head.is_registered) /* else it is tried again with the next head */
-            rlt_head_ask_failed(r, asked, MT_ECONN, e->text);
+            rlt_head_ask_failed(r, asked, MT_ECONN, e->why);
         return;
     }
     Manta__V1__JobFile *file = asked->actor->spec->files[asked->uploaded++];
@@ -284,8 +284,7 @@ static void detach_asked(struct rlt *r, struct rlt_proc *p, mt_id id, const uint
     } else {
         rlt_down_reply(r->out, p->conn, id, MT_EINVAL, "a detached actor's arguments run past their record");
     }
-    if (take_fd >= 0)
-        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = take_fd;
+    rlt_close_fd(r->out, take_fd);
 }
 
 void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload, int take_fd)
@@ -299,8 +298,7 @@ void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *rec
         detach_asked(r, p, record->id, payload, size, take_fd);
         return;
     }
-    if (take_fd >= 0)
-        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = take_fd;
+    rlt_close_fd(r->out, take_fd);
     if (!r->config.has_head) {
         rlt_down_reply(r->out, p->conn, record->id, MT_EUNSUPPORTED, "a detached actor needs a cluster with a head");
     } else if (request.op == CTL_OP_ACTOR && size >= sizeof actor) {

@@ -167,7 +167,7 @@ static void stop_all(struct rlt *r)
             continue;
         if (!l->worker->stopped && (l->worker->stopped = strdup(why)))
             l->worker->stopped_code = MT_EPREEMPTED;
-        rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
+        rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
     }
     rlt_submit_preempt(r, false, why);
 }

@@ -123,7 +123,7 @@ static void pressed(struct rlt *r, const Manta__V1__Press *press)
     rlt_guest_comes(r, &def, 0);
 }
 
-static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
+void rlt_head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
 {
     if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED) {
         registered(r, m->registered);
@@ -152,21 +152,18 @@ static void head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
     }
 }
 
-void rlt_head_event(struct rlt *r, const struct rlt_event *e)
+void rlt_head_up(struct rlt *r)
 {
-    switch (e->kind) {
-    case RLT_EV_HEAD_UP:
-        r->head.is_up = true;
-        r->head.is_registered = false;
-        register_send(r);
-        break;
-    case RLT_EV_HEAD_DOWN:
-        r->head.is_up = r->head.is_registered = false;
-        r->head.unanswered = 0;
-        rlt_timer_clear(r, &r->alone); /* sooner than for one that is silent */
-        r->is_dirty = true;
-        rlt_timer_clear(r, &r->head.report);
-        break;
-    default: head_message(r, e->head);
-    }
+    r->head.is_up = true;
+    r->head.is_registered = false;
+    register_send(r);
+}
+
+void rlt_head_down(struct rlt *r)
+{
+    r->head.is_up = r->head.is_registered = false;
+    r->head.unanswered = 0;
+    rlt_timer_clear(r, &r->alone); /* sooner than for one that is silent */
+    r->is_dirty = true;
+    rlt_timer_clear(r, &r->head.report);
 }

@@ -9,7 +9,9 @@
 
 /* ---- head.c ---- */
 
-void rlt_head_event(struct rlt *r, const struct rlt_event *e); /* all but its View, which hear.c takes */
+void rlt_head_up(struct rlt *r);
+void rlt_head_down(struct rlt *r);
+void rlt_head_message(struct rlt *r, const Manta__V1__HeadToNode *m); /* all but its View, which hear.c takes */
 /* Whether it says that this node is to begin again under another epoch: all that runs here must end first. */
 bool rlt_head_gave_up(const struct rlt *r, const Manta__V1__HeadToNode *m);
 
@@ -54,12 +56,12 @@ void rlt_group_answered(struct rlt *r, const Manta__V1__GroupReply *reply);
 void rlt_detach(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload, int take_fd);
 void rlt_detach_go(struct rlt *r, struct rlt_asked *asked);       /* there is a head: its program may be sent there */
 void rlt_detach_listed(struct rlt *r, const struct rlt_job *job); /* job->list is there; NULL: it can't be had */
-void rlt_detach_uploaded(struct rlt *r, const struct rlt_event *e);
+void rlt_detach_uploaded(struct rlt *r, const struct rlt_ev_program_sent *e);
 
 /* ---- submit.c: drivers of submitted jobs ---- */
 
 void rlt_submit_order(struct rlt *r, const Manta__V1__HeadToNode *m);
-void rlt_submit_event(struct rlt *r, const struct rlt_event *e);
+void rlt_submit_event(struct rlt *r, const struct rlt_event *e); /* RLT_EV_JOB_ */
 void rlt_submit_registered(struct rlt *r);
 void rlt_submit_timer(struct rlt *r, struct rlt_submitted *job);
 void rlt_submit_kill_all(struct rlt *r);

@@ -76,9 +76,9 @@ static void job_pump(struct rlt *r, struct rlt_submitted *job)
     if (job->log_sent < job->log_size) {
         if (job->is_reading || job->log_sent - job->log_acked >= MT_RLT_LOG_WINDOW)
             return;
-        struct rlt_action *a = rlt_act(r->out, RLT_A_JOB_LOG_READ);
-        a->name = rlt_keep(r->out, job->id, sizeof job->id);
-        a->number = job->log_sent;
+        struct rlt_a_job_log_read *a = &rlt_act(r->out, RLT_A_JOB_LOG_READ)->job_log_read;
+        a->id = rlt_keep(r->out, job->id, sizeof job->id);
+        a->offset = job->log_sent;
         a->size = MT_RLT_LOG_CHUNK;
         job->is_reading = true;
     } else if (job->state == JOB_ENDED) {
@@ -87,21 +87,21 @@ static void job_pump(struct rlt *r, struct rlt_submitted *job)
     }
 }
 
-static void text_send(struct rlt *r, struct rlt_submitted *job, const struct rlt_event *e)
+static void text_send(struct rlt *r, struct rlt_submitted *job, const struct rlt_ev_job_text *e)
 {
     static const Manta__V1__NodeToHead empty = MANTA__V1__NODE_TO_HEAD__INIT;
     static const Manta__V1__LogChunk   empty_chunk = MANTA__V1__LOG_CHUNK__INIT;
     Manta__V1__NodeToHead             *m = rlt_keep(r->out, &empty, sizeof empty);
     Manta__V1__LogChunk               *chunk = rlt_keep(r->out, &empty_chunk, sizeof empty_chunk);
     job->is_reading = false;
-    if (e->number != job->log_sent || !r->head.is_registered)
+    if (e->offset != job->log_sent || !r->head.is_registered)
         return; /* asked for before the head said where to go on */
     if (e->size == 0) {
         job->log_sent = job->log_size; /* the file cannot be read any more: nothing is gained by waiting for it */
         return;
     }
     chunk->id = rlt_keep(r->out, job->id, sizeof job->id);
-    chunk->offset = e->number;
+    chunk->offset = e->offset;
     chunk->text.data = rlt_keep(r->out, e->bytes, e->size);
     chunk->text.len = e->size;
     chunk->attempt = job->attempt;
@@ -115,9 +115,9 @@ static void text_send(struct rlt *r, struct rlt_submitted *job, const struct rlt
 
 static void job_kill(struct rlt *r, const struct rlt_submitted *job, int signal)
 {
-    struct rlt_action *a = rlt_act(r->out, RLT_A_JOB_KILL);
-    a->name = rlt_keep(r->out, job->id, sizeof job->id);
-    a->flags = (uint32_t)signal;
+    struct rlt_a_job_kill *a = &rlt_act(r->out, RLT_A_JOB_KILL)->job_kill;
+    a->id = rlt_keep(r->out, job->id, sizeof job->id);
+    a->signal = signal;
 }
 
 static void job_stop(struct rlt *r, struct rlt_submitted *job, const char *why)
@@ -214,16 +214,16 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     rlt_map_put(&r->submitted, id_key(job->id), job);
     if (job->time_ms)
         rlt_timer_set(r, &job->timer, r->now + job->time_ms * RLT_MS);
-    struct rlt_action *a = rlt_act(r->out, RLT_A_JOB_START);
-    a->name = rlt_keep(r->out, job->id, sizeof job->id);
-    a->number = job->attempt;
-    a->total = start->failures;
-    a->job_spec = spec;
+    struct rlt_a_job_start *a = &rlt_act(r->out, RLT_A_JOB_START)->job_start;
+    a->id = rlt_keep(r->out, job->id, sizeof job->id);
+    a->attempt = job->attempt;
+    a->failures = start->failures;
+    a->spec = spec;
 }
 
 static void job_forget(struct rlt *r, struct rlt_submitted *job)
 {
-    rlt_act(r->out, RLT_A_JOB_FORGET)->name = rlt_keep(r->out, job->id, sizeof job->id);
+    rlt_act(r->out, RLT_A_JOB_FORGET)->job_forget.id = rlt_keep(r->out, job->id, sizeof job->id);
     submitted_free(r, job);
 }
 
@@ -264,10 +264,51 @@ void rlt_submit_order(struct rlt *r, const Manta__V1__HeadToNode *m)
     }
 }
 
-static void job_exited(struct rlt *r, struct rlt_submitted *job, const struct rlt_event *e)
+static void job_started(struct rlt *r, const char *id, int32_t pid)
 {
-    int32_t code = WIFEXITED(e->status) ? WEXITSTATUS(e->status) : 128 + WTERMSIG(e->status);
-    job->log_size = e->number;
+    struct rlt_submitted *job = submitted_find(r, id);
+    if (!job)
+        return;
+    submitted_set_state(job, JOB_RUNNING);
+    job->pid = pid;
+    state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
+}
+
+static void job_failed(struct rlt *r, const char *id, const char *why) /* NULL: not known */
+{
+    struct rlt_submitted *job = submitted_find(r, id);
+    if (!job)
+        return;
+    if (!job->is_stopping && !job->is_preempted)
+        snprintf(job->reason, sizeof job->reason, "cannot be started: %s", why ? why : "?");
+    job_end(r, job, "FAILED", 127);
+}
+
+static void job_log(struct rlt *r, const char *id, uint64_t size)
+{
+    struct rlt_submitted *job = submitted_find(r, id);
+    if (!job)
+        return;
+    job->log_size = size;
+    job_pump(r, job);
+}
+
+static void job_text(struct rlt *r, const struct rlt_ev_job_text *e)
+{
+    struct rlt_submitted *job = submitted_find(r, e->id);
+    if (!job)
+        return;
+    text_send(r, job, e);
+    job_pump(r, job);
+}
+
+static void job_exited(struct rlt *r, const struct rlt_ev_job_exited *e)
+{
+    struct rlt_submitted *job = submitted_find(r, e->id);
+    int32_t               code = WIFEXITED(e->status) ? WEXITSTATUS(e->status) : 128 + WTERMSIG(e->status);
+    if (!job)
+        return;
+    job->log_size = e->log_size;
     if (!job->is_stopping && !job->is_preempted && WIFSIGNALED(e->status)) {
         const char *name = sigabbrev_np(WTERMSIG(e->status));
         snprintf(job->reason, sizeof job->reason, "killed by signal %d (SIG%s)", WTERMSIG(e->status), name ? name : "?");
@@ -279,29 +320,12 @@ static void job_exited(struct rlt *r, struct rlt_submitted *job, const struct rl
 
 void rlt_submit_event(struct rlt *r, const struct rlt_event *e)
 {
-    struct rlt_submitted *job = e->name ? submitted_find(r, e->name) : NULL;
-    if (!job)
-        return;
     switch (e->kind) {
-    case RLT_EV_JOB_STARTED:
-        submitted_set_state(job, JOB_RUNNING);
-        job->pid = e->pid;
-        state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
-        break;
-    case RLT_EV_JOB_FAILED:
-        if (!job->is_stopping && !job->is_preempted)
-            snprintf(job->reason, sizeof job->reason, "cannot be started: %s", e->text ? e->text : "?");
-        job_end(r, job, "FAILED", 127);
-        break;
-    case RLT_EV_JOB_LOG:
-        job->log_size = e->number;
-        job_pump(r, job);
-        break;
-    case RLT_EV_JOB_TEXT:
-        text_send(r, job, e);
-        job_pump(r, job);
-        break;
-    default: job_exited(r, job, e);
+    case RLT_EV_JOB_STARTED: job_started(r, e->job_started.id, e->job_started.pid); break;
+    case RLT_EV_JOB_FAILED: job_failed(r, e->job_failed.id, e->job_failed.why); break;
+    case RLT_EV_JOB_LOG: job_log(r, e->job_log.id, e->job_log.size); break;
+    case RLT_EV_JOB_TEXT: job_text(r, &e->job_text); break;
+    default: job_exited(r, &e->job_exited);
     }
 }
 

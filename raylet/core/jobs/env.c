@@ -167,10 +167,10 @@ static void env_go(struct rlt *r, struct rlt_env *env)
         if (env->is_making)
             return;
         env->is_making = true;
-        struct rlt_action *a = rlt_act(r->out, RLT_A_ENV_MAKE);
-        a->number = env->number;
-        a->fd = env->archive;
-        a->total = env->def.archive_size;
+        struct rlt_a_env_make *a = &rlt_act(r->out, RLT_A_ENV_MAKE)->env_make;
+        a->env = env->number;
+        a->archive = env->archive;
+        a->size = env->def.archive_size;
         memcpy(a->sha256, env->def.sha256, sizeof a->sha256);
     } else if (env->base->program >= 0) {
         if (hello_make(env, job))
@@ -208,17 +208,17 @@ void rlt_env_go_all(struct rlt *r, struct rlt_job *base)
     }
 }
 
-void rlt_env_made(struct rlt *r, const struct rlt_event *e)
+void rlt_env_made(struct rlt *r, const struct rlt_ev_env_made *e)
 {
-    struct rlt_env *env = mt_map_ptr(&r->envs, mt_map_key(e->number));
+    struct rlt_env *env = mt_map_ptr(&r->envs, mt_map_key(e->env));
     if (!env)
         return;
     env->is_making = false;
-    if (e->refused) {
-        env_failed(r, env, "make working_dir", e->text);
+    if (e->wrong) {
+        env_failed(r, env, "make working_dir", e->wrong);
         return;
     }
-    snprintf(env->folder, sizeof env->folder, "%s", e->text);
+    snprintf(env->folder, sizeof env->folder, "%s", e->folder);
     env_go(r, env);
 }
 
@@ -286,8 +286,7 @@ static const char *env_define(struct rlt *r, struct rlt_job *base, const struct 
     if (!wrong && !env && !(env = env_new(r, base, def->key)))
         wrong = "the job has too many runtime environments on this node";
     if (wrong || env->is_defined) {
-        if (take_fd >= 0)
-            rlt_act(r->out, RLT_A_CLOSE_FD)->fd = take_fd;
+        rlt_close_fd(r->out, take_fd);
         return wrong;
     }
     env_set(r, env, def, strings);
@@ -300,7 +299,7 @@ static const char *env_define(struct rlt *r, struct rlt_job *base, const struct 
     return NULL;
 }
 
-void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_socket *e)
 {
     struct ctl_env def;
     const char    *wrong = "a process without a job has no environments";
@@ -308,8 +307,8 @@ void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e
     if (p->job && !p->job->is_ending)
         wrong = env_define(r, rlt_job_base(p->job), &def, e->payload + sizeof def, e->record.length - LANE_RECORD_SIZE - sizeof def,
                            e->fd);
-    else if (e->fd >= 0)
-        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
+    else
+        rlt_close_fd(r->out, e->fd);
     rlt_down_reply(r->out, p->conn, e->record.id, wrong ? MT_EENV : MT_OK, wrong ? wrong : "");
 }
 
@@ -381,18 +380,18 @@ void rlt_env_none(struct rlt *r, uint32_t node, const struct peer_file *what)
     env_failed(r, env, "fetch the runtime environment", "the node that asked for it does not know it any more");
 }
 
-void rlt_env_file_ready(struct rlt *r, const struct rlt_event *e)
+void rlt_env_file_ready(struct rlt *r, const struct rlt_ev_file_ready *e)
 {
     struct rlt_env *env = env_of(r, &e->file);
-    if (env && e->refused) {
+    if (env && e->is_refused) {
         rlt_fetch_stop(r, &env->fetch);
-        env_failed(r, env, "fetch the files of the runtime environment", e->text ? e->text : "they could not be written");
+        env_failed(r, env, "fetch the files of the runtime environment", e->why ? e->why : "they could not be written");
     } else if (env && env->archive < 0) {
         env->archive = e->fd;
         env->has_archive = true;
         env_go(r, env);
-    } else if (e->fd >= 0) {
-        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
+    } else {
+        rlt_close_fd(r->out, e->fd);
     }
 }
 
@@ -426,10 +425,10 @@ void rlt_env_job_free(struct rlt *r, struct rlt_job *base)
         if (env->base != base)
             continue;
         if (env->has_archive)
-            rlt_act(r->out, RLT_A_CLOSE_FD)->fd = env->archive;
+            rlt_close_fd(r->out, env->archive);
         rlt_fetch_stop(r, &env->fetch);
         if (env->folder[0] || env->is_making)
-            rlt_act(r->out, RLT_A_ENV_DROP)->number = env->number;
+            rlt_act(r->out, RLT_A_ENV_DROP)->env_drop.env = env->number;
         if (env->workers)
             rlt_job_free(r, env->workers);
         mt_map_remove(&r->envs, mt_map_key(env->number));

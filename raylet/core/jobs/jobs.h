@@ -16,14 +16,16 @@ void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job); /* its environme
 
 /* ---- program.c: its files, where its driver is here ---- */
 
-bool rlt_program_file(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e); /* takes e->fd; false: it breaks the rules */
-void rlt_program_files_close(struct rlt *r, struct rlt_program_file *files, size_t count);
-void rlt_program_greeted(struct rlt *r, struct rlt_job *job, int program); /* its driver is here: takes the descriptor */
-uint32_t              rlt_program_count(const struct rlt_job *job);        /* of its files */
-const char           *rlt_program_path(const struct rlt_job *job, uint32_t index);
-int                   rlt_program_fd(const struct rlt_job *job, uint32_t index);    /* -1: the cache has it */
-bool                  rlt_program_is_listed(struct rlt *r, struct rlt_job *job);    /* false: RLT_EV_PROGRAM_LISTED follows */
-const struct rlt_job *rlt_program_listed(struct rlt *r, const struct rlt_event *e); /* whose list it is; NULL: nobody's */
+bool        rlt_program_file(struct rlt *r, struct rlt_proc *p,
+                             const struct rlt_ev_socket *e); /* takes e->fd; false: it breaks the rules */
+void        rlt_program_files_close(struct rlt *r, struct rlt_program_file *files, size_t count);
+void        rlt_program_greeted(struct rlt *r, struct rlt_job *job, int program); /* its driver is here: takes the descriptor */
+uint32_t    rlt_program_count(const struct rlt_job *job);                         /* of its files */
+const char *rlt_program_path(const struct rlt_job *job, uint32_t index);
+int         rlt_program_fd(const struct rlt_job *job, uint32_t index); /* -1: the cache has it */
+bool        rlt_program_is_listed(struct rlt *r, struct rlt_job *job); /* false: RLT_EV_PROGRAM_LISTED follows */
+const struct rlt_job *rlt_program_listed(struct rlt                         *r,
+                                         const struct rlt_ev_program_listed *e); /* whose list it is; NULL: nobody's */
 void                  rlt_program_wanted(struct rlt *r, uint32_t node, const struct peer_file_want *want);
 void                  rlt_program_job_end(struct rlt *r, const struct rlt_job *job); /* its driver was here: tells the others */
 void                  rlt_program_job_free(struct rlt *r, struct rlt_job *job);      /* what of it is the shell's */
@@ -36,22 +38,23 @@ bool rlt_program_want(struct rlt *r, struct rlt_job *job);  /* false: its driver
 void rlt_program_again(struct rlt *r, struct rlt_job *job); /* what the cache had of it was not right */
 /* The job whose driver has ended, which is to be ended; NULL: none. */
 struct rlt_job *rlt_program_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
-void            rlt_program_event(struct rlt *r, const struct rlt_event *e);
+void            rlt_program_file_ready(struct rlt *r, const struct rlt_ev_file_ready *e); /* takes e->fd */
+void            rlt_program_opened(struct rlt *r, const struct rlt_ev_program_opened *e); /* takes e->fd */
 
 /* ---- env.c: runtime environments ---- */
 
-void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e); /* takes e->fd */
+void rlt_env_define(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_socket *e); /* takes e->fd */
 /* An environment whose definition and files are here; NULL: none of that key. Lives as long as the job. */
 const struct rlt_env *rlt_env_whole(const struct rlt *r, const struct rlt_job *base, uint64_t key);
 /* The workers of a job's environment; from: who can tell what it is, 0: a process of this node has said so. NULL: it is
  * not known, or there are too many. */
 struct rlt_job *rlt_env_workers(struct rlt *r, struct rlt_job *base, uint64_t key, uint32_t from);
 void            rlt_env_go_all(struct rlt *r, struct rlt_job *base); /* the job's program is there */
-void            rlt_env_made(struct rlt *r, const struct rlt_event *e);
+void            rlt_env_made(struct rlt *r, const struct rlt_ev_env_made *e);
 void            rlt_env_wanted(struct rlt *r, uint32_t node, const struct peer_file_want *want);
 void            rlt_env_chunk(struct rlt *r, uint32_t node, const struct peer_file_chunk *c, const uint8_t *bytes);
 void            rlt_env_none(struct rlt *r, uint32_t node, const struct peer_file *what);
-void            rlt_env_file_ready(struct rlt *r, const struct rlt_event *e); /* takes e->fd */
+void            rlt_env_file_ready(struct rlt *r, const struct rlt_ev_file_ready *e); /* takes e->fd */
 void            rlt_env_node_lost(struct rlt *r, uint32_t node);
 bool            rlt_env_job_is_empty(const struct rlt *r, const struct rlt_job *base);
 void            rlt_env_job_free(struct rlt *r, struct rlt_job *base); /* all its environments, and their workers' structs */

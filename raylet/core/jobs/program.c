@@ -26,8 +26,7 @@
 void rlt_program_files_close(struct rlt *r, struct rlt_program_file *files, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (files[i].fd >= 0)
-            rlt_act(r->out, RLT_A_CLOSE_FD)->fd = files[i].fd;
+        rlt_close_fd(r->out, files[i].fd);
 }
 
 static void file_add(rlt_program_files *files, const char *path, int take_fd)
@@ -38,7 +37,7 @@ static void file_add(rlt_program_files *files, const char *path, int take_fd)
         rlt_out_of_memory();
 }
 
-bool rlt_program_file(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+bool rlt_program_file(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_socket *e)
 {
     struct ctl_program_file file;
     memcpy(&file, e->payload, sizeof file);
@@ -47,8 +46,7 @@ bool rlt_program_file(struct rlt *r, struct rlt_proc *p, const struct rlt_event 
         file_add(&p->files, file.path, e->fd);
         return true;
     }
-    if (e->fd >= 0)
-        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
+    rlt_close_fd(r->out, e->fd);
     return false;
 }
 
@@ -91,12 +89,12 @@ bool rlt_program_is_listed(struct rlt *r, struct rlt_job *job)
 {
     if (job->list || job->is_listing || job->program < 0 || !job->files.count)
         return job->list != NULL;
-    struct rlt_action       *a = rlt_act(r->out, RLT_A_PROGRAM_LIST);
-    struct rlt_program_file *files = rlt_keep(r->out, job->files.data, job->files.count * sizeof *files);
+    struct rlt_a_program_list *a = &rlt_act(r->out, RLT_A_PROGRAM_LIST)->program_list;
+    struct rlt_program_file   *files = rlt_keep(r->out, job->files.data, job->files.count * sizeof *files);
     files[0].fd = job->program;
     a->job = job->job;
-    a->payload = (const uint8_t *)files;
-    a->size = job->files.count * sizeof *files;
+    a->files = files;
+    a->count = job->files.count;
     job->is_listing = true;
     return false;
 }
@@ -107,17 +105,17 @@ static void list_send(struct rlt *r, const struct rlt_job *job, uint32_t node, u
     rlt_fetch_send_memory(r, node, &want, job->list, job->list_count * sizeof *job->list);
 }
 
-const struct rlt_job *rlt_program_listed(struct rlt *r, const struct rlt_event *e)
+const struct rlt_job *rlt_program_listed(struct rlt *r, const struct rlt_ev_program_listed *e)
 {
     struct rlt_job  *job = mt_map_ptr(&r->jobs, mt_map_key(e->job));
     struct peer_file what = {.job = e->job, .part = PEER_LIST};
     if (!job || !job->is_listing)
         return NULL;
     job->is_listing = false;
-    if (!e->refused && e->size == job->files.count * sizeof *job->list) {
-        job->list = rlt_calloc(e->size);
-        job->list_count = (uint32_t)job->files.count;
-        memcpy(job->list, e->bytes, e->size);
+    if (!e->is_refused && e->count == job->files.count) {
+        job->list = rlt_calloc(e->count * sizeof *job->list);
+        job->list_count = (uint32_t)e->count;
+        memcpy(job->list, e->files, e->count * sizeof *job->list);
     }
     while (job->listed.count) {
         uint32_t node = mt_vec_pop(&job->listed);
@@ -168,12 +166,11 @@ void rlt_program_job_end(struct rlt *r, const struct rlt_job *job)
 
 void rlt_program_job_free(struct rlt *r, struct rlt_job *job)
 {
-    if (job->program >= 0)
-        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
+    rlt_close_fd(r->out, job->program);
     rlt_program_files_close(r, job->files.data, job->files.count);
     rlt_fetch_stop(r, &job->fetch);
     if (job->list && !job->files.count)
-        rlt_act(r->out, RLT_A_PROGRAM_DROP)->job = job->job;
+        rlt_act(r->out, RLT_A_PROGRAM_DROP)->program_drop.job = job->job;
 }
 
 void rlt_program_fini(struct rlt_job *job)

@@ -37,10 +37,10 @@ static bool fetch(struct rlt *r, struct rlt_job *job, enum peer_file_part part, 
 
 static void program_open(struct rlt *r, const struct rlt_job *job)
 {
-    struct rlt_action *a = rlt_act(r->out, RLT_A_PROGRAM_OPEN);
+    struct rlt_a_program_open *a = &rlt_act(r->out, RLT_A_PROGRAM_OPEN)->program_open;
     a->job = job->job;
-    a->size = job->list_count * sizeof *job->list;
-    a->payload = rlt_keep(r->out, job->list, a->size);
+    a->count = job->list_count;
+    a->files = rlt_keep(r->out, job->list, job->list_count * sizeof *job->list);
 }
 
 bool rlt_program_want(struct rlt *r, struct rlt_job *job)
@@ -55,7 +55,7 @@ void rlt_program_again(struct rlt *r, struct rlt_job *job)
 {
     if (!job->list || job->driver || job->program < 0 || job->is_ending)
         return;
-    rlt_act(r->out, RLT_A_CLOSE_FD)->fd = job->program;
+    rlt_close_fd(r->out, job->program);
     job->program = -1;
     program_open(r, job);
 }
@@ -106,16 +106,16 @@ static void list_in(struct rlt *r, struct rlt_job *job)
         program_open(r, job);
 }
 
-static void program_opened(struct rlt *r, struct rlt_job *job, const struct rlt_event *e)
+static void opened(struct rlt *r, struct rlt_job *job, const struct rlt_ev_program_opened *e)
 {
-    if (e->refused) {
-        job_failed(r, job, e->text ? e->text : "it could not be kept");
+    if (e->is_refused) {
+        job_failed(r, job, e->remark ? e->remark : "it could not be kept");
     } else if (e->fd < 0) {
-        if (e->number < job->list_count)
-            fetch(r, job, PEER_PROGRAM, e->number); /* where its node is dead by now, rlt_program_node_lost follows */
+        if (e->missing < job->list_count)
+            fetch(r, job, PEER_PROGRAM, e->missing); /* where its node is dead by now, rlt_program_node_lost follows */
     } else {
         job->program = e->fd;
-        snprintf(job->remark, sizeof job->remark, "%.80s", e->text ? e->text : "");
+        snprintf(job->remark, sizeof job->remark, "%.80s", e->remark ? e->remark : "");
         rlt_job_begin(r, job);
     }
 }
@@ -181,25 +181,29 @@ struct rlt_job *rlt_program_record(struct rlt *r, struct rlt_peer *p, const stru
 
 /* ---- what the shell says --------------------------------------------------------------------------------------------- */
 
-static void file_ready(struct rlt *r, struct rlt_job *job, const struct rlt_event *e)
+/* The job that waits for it; NULL: none does any more. */
+static struct rlt_job *waiting(const struct rlt *r, uint64_t number)
 {
-    if (e->refused)
-        job_failed(r, job, e->text ? e->text : "a file of it could not be written");
+    struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(number));
+    return job && job->program < 0 && !job->driver && job->list && !job->is_ending ? job : NULL;
+}
+
+void rlt_program_file_ready(struct rlt *r, const struct rlt_ev_file_ready *e)
+{
+    struct rlt_job *job = waiting(r, e->file.job);
+    if (!job)
+        rlt_close_fd(r->out, e->fd);
+    else if (e->is_refused)
+        job_failed(r, job, e->why ? e->why : "a file of it could not be written");
     else
         program_open(r, job);
 }
 
-void rlt_program_event(struct rlt *r, const struct rlt_event *e)
+void rlt_program_opened(struct rlt *r, const struct rlt_ev_program_opened *e)
 {
-    bool is_file = e->kind == RLT_EV_FILE_READY;
-    if (is_file && e->file.env) {
-        rlt_env_file_ready(r, e);
-        return;
-    }
-    struct rlt_job *job = mt_map_ptr(&r->jobs, mt_map_key(is_file ? e->file.job : e->job));
-    if (job && job->program < 0 && !job->driver && job->list && !job->is_ending) {
-        (is_file ? file_ready : program_opened)(r, job, e);
-    } else if (e->fd >= 0) {
-        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
-    }
+    struct rlt_job *job = waiting(r, e->job);
+    if (job)
+        opened(r, job, e);
+    else
+        rlt_close_fd(r->out, e->fd);
 }

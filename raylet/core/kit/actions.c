@@ -81,31 +81,38 @@ struct rlt_action *rlt_act(struct rlt_actions *out, enum rlt_action_kind kind)
     struct rlt_action *action = &out->data[out->count++];
     memset(action, 0, sizeof *action);
     action->kind = kind;
-    action->fd = -1;
     return action;
 }
 
-static struct rlt_action *act_record(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn,
-                                     const struct lane_record *record, const void *payload)
+struct lane_record rlt_record(struct rlt_actions *out, enum ctl_kind ctl, mt_id id, const void *payload, size_t size,
+                              const uint8_t **out_payload)
 {
-    struct rlt_action *action = rlt_act(out, kind);
-    action->conn = conn;
-    action->record = *record;
-    if (record->length > LANE_RECORD_SIZE)
-        action->payload = rlt_keep(out, payload, record->length - LANE_RECORD_SIZE);
-    return action;
+    *out_payload = size ? rlt_keep(out, payload, size) : NULL;
+    return (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = (uint16_t)ctl, .id = id};
 }
 
-struct rlt_action *rlt_act_ctl(struct rlt_actions *out, enum rlt_action_kind kind, uint64_t conn, enum ctl_kind ctl, mt_id id,
-                               const void *payload, size_t size)
+struct rlt_a_socket *rlt_socket(struct rlt_actions *out, uint64_t conn, enum ctl_kind ctl, mt_id id, const void *payload,
+                                size_t size)
 {
-    struct lane_record record = {.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = (uint16_t)ctl, .id = id};
-    return act_record(out, kind, conn, &record, payload);
+    struct rlt_a_socket *a = &rlt_act(out, RLT_A_SOCKET)->socket;
+    a->conn = conn;
+    a->record = rlt_record(out, ctl, id, payload, size, &a->payload);
+    return a;
 }
 
-struct rlt_action *rlt_down(struct rlt_actions *out, uint64_t conn, enum ctl_kind ctl, mt_id id, const void *payload, size_t size)
+struct rlt_a_sw_down *rlt_down(struct rlt_actions *out, uint64_t conn, enum ctl_kind ctl, mt_id id, const void *payload,
+                               size_t size)
 {
-    return rlt_act_ctl(out, RLT_A_SW_DOWN, conn, ctl, id, payload, size);
+    struct rlt_a_sw_down *a = &rlt_act(out, RLT_A_SW_DOWN)->sw_down;
+    a->conn = conn;
+    a->record = rlt_record(out, ctl, id, payload, size, &a->payload);
+    return a;
+}
+
+void rlt_close_fd(struct rlt_actions *out, int fd)
+{
+    if (fd >= 0)
+        rlt_act(out, RLT_A_CLOSE_FD)->close_fd.fd = fd;
 }
 
 void rlt_down_reply(struct rlt_actions *out, uint64_t conn, mt_id id, int32_t code, const char *text)

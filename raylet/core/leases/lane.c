@@ -28,7 +28,7 @@ void rlt_grant_fill(const struct rlt *r, const struct rlt_lease *l, struct ctl_g
 static void grant_send(struct rlt *r, uint64_t to, enum ctl_kind kind, mt_id id, const struct ctl_grant *grant,
                        struct rlt_fd peer_park)
 {
-    struct rlt_action *a = rlt_act_ctl(r->out, RLT_A_SOCKET, to, kind, id, grant, sizeof *grant);
+    struct rlt_a_socket *a = rlt_socket(r->out, to, kind, id, grant, sizeof *grant);
     a->fds[0].kind = RLT_FD_LANE;
     a->fds[0].number = grant->lease;
     a->fds[1] = peer_park;
@@ -41,7 +41,7 @@ void rlt_lane_grant(struct rlt *r, const struct rlt_lease *l)
     struct ctl_grant       to_owner = {0}, to_worker;
     const struct rlt_proc *worker = l->worker;
     mt_id                  none = {0, 0};
-    rlt_act(r->out, RLT_A_LANE_NEW)->lane = l->id;
+    rlt_act(r->out, RLT_A_LANE_NEW)->lane_new.lane = l->id;
     rlt_grant_fill(r, l, &to_owner);
     to_worker = to_owner;
     to_owner.class_id = l->class ? l->class->def.class_id : 0;
@@ -57,21 +57,21 @@ void rlt_lane_grant(struct rlt *r, const struct rlt_lease *l)
 
 void rlt_lane_open(struct rlt *r, const struct rlt_lease *l, enum rlt_side side)
 {
-    bool               is_owner_here = side == RLT_SIDE_WORKER;
-    struct rlt_action *a;
-    rlt_act(r->out, RLT_A_LANE_NEW)->lane = l->id;
-    a = rlt_act(r->out, RLT_A_SW_LANE_OPEN);
+    bool                       is_owner_here = side == RLT_SIDE_WORKER;
+    struct rlt_a_sw_lane_open *a;
+    rlt_act(r->out, RLT_A_LANE_NEW)->lane_new.lane = l->id;
+    a = &rlt_act(r->out, RLT_A_SW_LANE_OPEN)->sw_lane_open;
     a->lane = l->id;
     a->conn = is_owner_here ? l->owner->conn : l->worker->conn;
     a->node = is_owner_here ? l->worker_node : l->owner_node;
-    a->number = l->route;
-    a->peer = l->peer_route;
-    a->flags = side;
+    a->route = l->route;
+    a->peer_route = l->peer_route;
+    a->side = side;
 }
 
 void rlt_lane_give(struct rlt *r, const struct rlt_lease *l, uint64_t conn, enum ctl_kind kind, const struct ctl_grant *grant)
 {
-    struct rlt_action *a = rlt_act_ctl(r->out, RLT_A_SOCKET, conn, kind, l->request, grant, sizeof *grant);
+    struct rlt_a_socket *a = rlt_socket(r->out, conn, kind, l->request, grant, sizeof *grant);
     a->fds[0] = (struct rlt_fd){RLT_FD_LANE, l->id};
     a->fds[1] = (struct rlt_fd){RLT_FD_SWITCH_PARK, 0};
     a->fd_count = 2;
@@ -95,5 +95,5 @@ void rlt_lane_drain(struct rlt *r, struct rlt_lease *l, const struct ctl_ended *
 {
     l->end = rlt_calloc(sizeof *l->end);
     *l->end = *end;
-    rlt_act(r->out, RLT_A_SW_LANE_DRAIN)->lane = l->id;
+    rlt_act(r->out, RLT_A_SW_LANE_DRAIN)->sw_lane_drain.lane = l->id;
 }

@@ -99,7 +99,7 @@ void rlt_lease_activate(struct rlt *r, struct rlt_lease *l, struct rlt_proc *wor
 void rlt_lease_timer(struct rlt *r, struct rlt_lease *l)
 {
     if (l->worker && l->kind != LEASE_CALLER)
-        rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
+        rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
 }
 
 /* A worker has no lease (any more): it gets the next, or stays warm. */
@@ -110,7 +110,7 @@ void rlt_lease_offer(struct rlt *r, struct rlt_proc *worker)
     if (worker->state != PROC_ALIVE || worker->is_leaving)
         return;
     if (job->is_ending) {
-        rlt_act(r->out, RLT_A_KILL)->conn = worker->conn;
+        rlt_act(r->out, RLT_A_KILL)->kill.conn = worker->conn;
     } else if (worker->was_dirty) {
         rlt_proc_leave(r, worker, "its lease has ended");
     } else if (needy) {
@@ -124,11 +124,11 @@ void rlt_lease_offer(struct rlt *r, struct rlt_proc *worker)
 
 static void recall_tell(struct rlt *r, const struct rlt_lease *l)
 {
-    struct ctl_lease   lease = {l->id};
-    struct rlt_action *a = rlt_act(r->out, RLT_A_LANE_RECALL);
+    struct ctl_lease          lease = {l->id};
+    struct rlt_a_lane_recall *a = &rlt_act(r->out, RLT_A_LANE_RECALL)->lane_recall;
     a->lane = l->id;
-    a->conn = l->owner ? l->owner->conn : 0;
-    a->peer = l->worker ? l->worker->conn : 0;
+    a->owner = l->owner ? l->owner->conn : 0;
+    a->worker = l->worker ? l->worker->conn : 0;
     if (l->owner && l->owner->state == PROC_ALIVE)
         rlt_down(r->out, l->owner->conn, CTL_RECALL, (mt_id){0, 0}, &lease, sizeof lease);
     if (l->worker && l->worker->state == PROC_ALIVE)
@@ -197,7 +197,7 @@ void rlt_lease_kill(struct rlt *r, struct rlt_proc *owner, uint64_t id)
     if (!l || l->owner != owner || l->kind == LEASE_CALLER)
         return;
     if (l->worker)
-        rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
+        rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
     else if (l->worker_node != r->node && l->state != LEASE_STARTING)
         rlt_peer_send(r, l->worker_node, PEER_KILL, (mt_id){0, 0}, &lease, sizeof lease);
 }
@@ -224,9 +224,9 @@ void rlt_lease_forget(struct rlt *r, struct rlt_lease *l)
     if (MT_PLANT(MT_PLANT_LEASE_LEAKS))
         l->has_lane = false;
     if (l->has_lane && is_switched)
-        rlt_act(r->out, RLT_A_SW_LANE_CLOSE)->lane = l->id; /* its memory goes when the switch has forgotten it */
+        rlt_act(r->out, RLT_A_SW_LANE_CLOSE)->sw_lane_close.lane = l->id; /* its memory goes when the switch has forgotten it */
     else if (l->has_lane)
-        rlt_act(r->out, RLT_A_LANE_FREE)->lane = l->id;
+        rlt_act(r->out, RLT_A_LANE_FREE)->lane_free.lane = l->id;
     lease_unlink(r, l);
     free(l->end);
     free(l);
@@ -238,7 +238,7 @@ void rlt_lease_forget(struct rlt *r, struct rlt_lease *l)
 /* Says to its owner, of this node, that it has ended: behind the last records of a lane that comes from elsewhere. */
 static void ended_tell(struct rlt *r, const struct rlt_lease *l, const struct ctl_ended *end)
 {
-    struct rlt_action *a;
+    struct rlt_a_sw_down *a;
     if (!l->owner || l->owner->state != PROC_ALIVE)
         return;
     a = rlt_down(r->out, l->owner->conn, CTL_ENDED, (mt_id){0, 0}, end, sizeof *end);
@@ -314,7 +314,7 @@ void rlt_lease_owner_gone(struct rlt *r, struct rlt_lease *l)
         rlt_peer_send(r, l->worker_node, PEER_DROP, (mt_id){0, 0}, &lease, sizeof lease);
         rlt_lease_end(r, l, &end);
     } else if (l->kind == LEASE_ACTOR && l->worker) {
-        rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
+        rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
     } else {
         rlt_lease_recall(r, l, l->kind == LEASE_TASK ? MT_RLT_ORPHAN_GRACE_MS : 0);
     }

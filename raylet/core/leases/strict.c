@@ -17,9 +17,9 @@ enum { SENT_MAX = sizeof(((struct rlt_head *)NULL)->sent) / sizeof(((struct rlt_
 
 static void run_until(struct rlt *r, const struct rlt_lease *l, uint64_t until)
 {
-    struct rlt_action *a = rlt_act(r->out, RLT_A_STRICT);
+    struct rlt_a_strict *a = &rlt_act(r->out, RLT_A_STRICT)->strict;
     a->conn = l->worker->conn;
-    a->number = until;
+    a->until = until;
 }
 
 void rlt_strict_begin(struct rlt *r, struct rlt_lease *l)
@@ -70,7 +70,7 @@ void rlt_strict_extend(struct rlt *r, const Manta__V1__Extend *extend)
     for (size_t i = 0; i < extend->n_gone; i++) {
         struct rlt_lease *l = rlt_lease_find(r, extend->gone[i]);
         if (l && l->is_strict && l->worker)
-            rlt_act(r->out, RLT_A_KILL)->conn = l->worker->conn;
+            rlt_act(r->out, RLT_A_KILL)->kill.conn = l->worker->conn;
     }
     for (size_t i = 0; i < extend->n_leases; i++) {
         struct rlt_lease *l = rlt_lease_find(r, extend->leases[i]);

@@ -15,7 +15,7 @@ bool rlt_peer_send(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, 
 bool rlt_peer_send2(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *head, size_t head_size,
                     const void *tail, size_t tail_size);
 void rlt_peers_tell(struct rlt *r, enum peer_kind kind, const void *payload, size_t size); /* all there is a link to */
-void rlt_peer_out(struct rlt *r, const struct rlt_event *e);                               /* records of the switch */
+void rlt_peer_out(struct rlt *r, const struct rlt_ev_out *e);                              /* records of the switch */
 void rlt_peer_meet(struct rlt *r, uint32_t node); /* begins a link where there is none: whether it lives shows by that */
 bool rlt_peer_is_given_up(const struct rlt *r, uint32_t node);
 bool rlt_peer_is_newer(const struct rlt *r, const struct rlt_node *n); /* it spoke under an epoch that the head has not told of */
@@ -50,7 +50,7 @@ void rlt_nodes_fini(struct rlt *r);
 /* ---- message.c: library to library ---- */
 
 void rlt_message(struct rlt *r, struct rlt_proc *from, const struct lane_record *record, const uint8_t *payload);
-void rlt_message_undelivered(struct rlt *r, const struct rlt_event *e);
+void rlt_message_undelivered(struct rlt *r, const struct rlt_ev_record *e);
 void rlt_message_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_message_lost(struct rlt *r, const struct lane_record *record, const uint8_t *payload); /* with its link */
 

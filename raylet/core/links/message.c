@@ -36,8 +36,8 @@ static void deliver(struct rlt *r, uint32_t from_node, uint64_t from, uint64_t t
         bounce_to(r, from_node, from, id, &b);
         return;
     }
-    struct rlt_action *a = rlt_act(r->out, RLT_A_SW_DOWN);
-    uint8_t           *payload = rlt_keep(r->out, NULL, sizeof head + size);
+    struct rlt_a_sw_down *a = &rlt_act(r->out, RLT_A_SW_DOWN)->sw_down;
+    uint8_t              *payload = rlt_keep(r->out, NULL, sizeof head + size);
     memcpy(payload, &head, sizeof head);
     memcpy(payload + sizeof head, bytes, size);
     a->conn = p->conn;
@@ -61,7 +61,7 @@ void rlt_message(struct rlt *r, struct rlt_proc *from, const struct lane_record 
         bounce(r, from->conn, record->id, MT_ENODE_DIED, m.subject, m.process);
 }
 
-void rlt_message_undelivered(struct rlt *r, const struct rlt_event *e)
+void rlt_message_undelivered(struct rlt *r, const struct rlt_ev_record *e)
 {
     struct rlt_proc   *to = rlt_proc_of_conn(r, e->conn);
     struct ctl_message m;

@@ -29,7 +29,7 @@ static void owner_gone(struct rlt *r, const struct rlt_peer *p, uint64_t process
         l->is_owner_dead |= l->owner_process == process && l->owner_node == p->node;
     }
     if (process)
-        rlt_act(r->out, RLT_A_OWNER_GONE)->number = process;
+        rlt_act(r->out, RLT_A_OWNER_GONE)->owner_gone.process = process;
 }
 
 void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload)
@@ -40,7 +40,7 @@ void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_reco
     if (record->kind == PEER_OBJECT_DEAD && size >= sizeof ref) {
         memcpy(&ref, payload, sizeof ref);
         if (ref.node && ref.owner_node == p->node)
-            rlt_act_ctl(r->out, RLT_A_OBJECT_DEAD, 0, CTL_OBJECT_DEAD, (mt_id){0, 0}, &ref, sizeof ref);
+            rlt_act(r->out, RLT_A_OBJECT_DEAD)->object_dead.ref = ref;
     } else if (record->kind == PEER_OWNER_GONE && size >= sizeof owner) {
         memcpy(&owner, payload, sizeof owner);
         owner_gone(r, p, owner.process);
@@ -50,7 +50,7 @@ void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_reco
 void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l)
 {
     if (l->is_owner_dead)
-        rlt_act(r->out, RLT_A_OWNER_GONE)->number = l->owner_process;
+        rlt_act(r->out, RLT_A_OWNER_GONE)->owner_gone.process = l->owner_process;
 }
 
 void rlt_object_owner_gone(struct rlt *r, const struct rlt_proc *owner)

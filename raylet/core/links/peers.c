@@ -61,12 +61,11 @@ void rlt_frame_send(struct rlt *r, struct rlt_peer *p, uint64_t stream, const st
 {
     static const Manta__V1__Frame empty = MANTA__V1__FRAME__INIT;
     Manta__V1__Frame             *out = rlt_keep(r->out, &empty, sizeof empty);
-    struct rlt_action            *a = rlt_act(r->out, RLT_A_PEER_SEND);
+    struct rlt_a_peer_send       *a = &rlt_act(r->out, RLT_A_PEER_SEND)->peer_send;
     link_fill(&p->link, r->node, r->epoch, f, out);
     if (out->records.len) /* what this very step takes in may acknowledge the frame, and so free it */
         out->records.data = rlt_keep(r->out, out->records.data, out->records.len);
     a->stream = stream;
-    a->node = p->node;
     a->frame = out;
     p->said_at = r->now;
 }
@@ -77,8 +76,8 @@ static void pause_set(struct rlt *r, struct rlt_peer *p, bool is_paused)
         return;
     p->is_paused = is_paused;
     struct rlt_action *a = rlt_act(r->out, RLT_A_SW_PAUSE);
-    a->node = p->node;
-    a->flags = is_paused;
+    a->sw_pause.node = p->node;
+    a->sw_pause.is_paused = is_paused;
 }
 
 void rlt_peer_pump(struct rlt *r, struct rlt_peer *p)
@@ -104,10 +103,10 @@ void rlt_peer_dial(struct rlt *r, struct rlt_peer *p)
     rlt_map_put(&r->streams, mt_map_key(s->stream), s);
     p->dialing = s->stream;
     p->dialed_at = r->now;
-    struct rlt_action *a = rlt_act(r->out, RLT_A_PEER_DIAL);
+    struct rlt_a_peer_dial *a = &rlt_act(r->out, RLT_A_PEER_DIAL)->peer_dial;
     a->stream = s->stream;
     a->node = p->node;
-    a->text = rlt_keep(r->out, n->address, sizeof n->address);
+    a->address = rlt_keep(r->out, n->address, sizeof n->address);
 }
 
 static struct rlt_peer *peer_for_sending(struct rlt *r, uint32_t node)
@@ -159,7 +158,7 @@ bool rlt_peer_send(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, 
     return rlt_peer_send2(r, node, kind, id, payload, size, NULL, 0);
 }
 
-void rlt_peer_out(struct rlt *r, const struct rlt_event *e)
+void rlt_peer_out(struct rlt *r, const struct rlt_ev_out *e)
 {
     struct rlt_peer *p = rlt_peer_find(r, e->node);
     if (!p || !p->has_link)
@@ -179,7 +178,7 @@ void rlt_stream_forget(struct rlt *r, struct rlt_stream *s)
 
 void rlt_stream_drop(struct rlt *r, struct rlt_stream *s)
 {
-    rlt_act(r->out, RLT_A_PEER_CLOSE)->stream = s->stream;
+    rlt_act(r->out, RLT_A_PEER_CLOSE)->peer_close.stream = s->stream;
     if (s->peer && s->peer->dialing == s->stream)
         s->peer->dialing = 0;
     rlt_stream_forget(r, s);
@@ -208,7 +207,7 @@ void rlt_stream_opened(struct rlt *r, uint64_t stream)
     struct rlt_stream *s = rlt_stream_find(r, stream);
     if (!s) { /* accepted */
         if (r->streams.count >= MT_RLT_STREAMS_MAX || !r->node) {
-            rlt_act(r->out, RLT_A_PEER_CLOSE)->stream = stream;
+            rlt_act(r->out, RLT_A_PEER_CLOSE)->peer_close.stream = stream;
             return;
         }
         s = rlt_calloc(sizeof *s);

@@ -65,13 +65,13 @@ static void zygote_start(struct rlt *r, struct rlt_job *job)
     p->is_child = true;
     job->zygote = p;
     job->is_zygote_ready = false;
-    struct rlt_action *a = rlt_act(r->out, RLT_A_SPAWN_ZYGOTE);
+    struct rlt_a_spawn_zygote *a = &rlt_act(r->out, RLT_A_SPAWN_ZYGOTE)->spawn_zygote;
     a->conn = p->conn;
     a->job = job->job;
-    a->fd = job_program(job);
-    a->pid = driver ? driver->pid : 0;
-    a->payload = rlt_keep(r->out, job->hello, job->hello_size);
-    a->size = job->hello_size;
+    a->program = job_program(job);
+    a->driver_pid = driver ? driver->pid : 0;
+    a->hello = rlt_keep(r->out, job->hello, job->hello_size);
+    a->hello_size = job->hello_size;
 }
 
 void rlt_pool_begin(struct rlt *r, struct rlt_job *job)
@@ -164,8 +164,10 @@ static void fork_worker(struct rlt *r, struct rlt_job *job)
     job->worker_count++;
     job->starting_count++;
     r->worker_count++;
-    struct rlt_action *a = rlt_act_ctl(r->out, RLT_A_FORK, p->conn, CTL_FORK, (mt_id){0, 0}, &fork, sizeof fork);
-    a->peer = job->zygote->conn;
+    struct rlt_a_fork *a = &rlt_act(r->out, RLT_A_FORK)->fork;
+    a->zygote = job->zygote->conn;
+    a->worker = p->conn;
+    a->record = rlt_record(r->out, CTL_FORK, (mt_id){0, 0}, &fork, sizeof fork, &a->payload);
 }
 
 /* The node is full of processes: the longest idle worker of another job makes room. */
@@ -312,7 +314,7 @@ void rlt_pool_tell_crowd(struct rlt *r)
     if (crowd == r->crowd)
         return;
     r->crowd = crowd;
-    rlt_act(r->out, RLT_A_CROWD)->flags = crowd;
+    rlt_act(r->out, RLT_A_CROWD)->crowd.is = crowd;
 }
 
 /* Whether its end says something about the job's program. What goes with its zygote does not: a kill would break a job that

@@ -21,9 +21,11 @@ static void welcome_send(struct rlt *r, struct rlt_proc *p, mt_id id, int32_t co
     memcpy(w.node_name, r->config.node_name, sizeof w.node_name);
     memcpy(w.address, r->config.head_address, sizeof w.address);
     snprintf(w.text, sizeof w.text, "%s", text);
-    struct rlt_action *a = rlt_act_ctl(r->out, RLT_A_WELCOME, p->conn, CTL_WELCOME, id, &w, sizeof w);
-    a->flags = p->role == CTL_ZYGOTE ? RLT_WELCOME_ZYGOTE : 0;
-    a->number = p->process;
+    struct rlt_a_welcome *a = &rlt_act(r->out, RLT_A_WELCOME)->welcome;
+    a->conn = p->conn;
+    a->record = rlt_record(r->out, CTL_WELCOME, id, &w, sizeof w, &a->payload);
+    a->is_zygote = p->role == CTL_ZYGOTE;
+    a->process = p->process;
 }
 
 static void hello_refuse(struct rlt *r, struct rlt_proc *p, mt_id id, int32_t code, const char *text)
@@ -32,7 +34,7 @@ static void hello_refuse(struct rlt *r, struct rlt_proc *p, mt_id id, int32_t co
     rlt_proc_gone(r, p);
 }
 
-static const char *hello_driver(struct rlt *r, struct rlt_proc *p, const struct ctl_hello *h, const struct rlt_event *e)
+static const char *hello_driver(struct rlt *r, struct rlt_proc *p, const struct ctl_hello *h, const struct rlt_ev_socket *e)
 {
     size_t size = e->record.length - LANE_RECORD_SIZE;
     if (p->conn >= RLT_CONN_OURS)
@@ -66,7 +68,7 @@ static const char *hello_check(struct rlt *r, struct rlt_proc *p, const struct c
 }
 
 /* Returns whether the descriptor was taken over. */
-static bool proc_hello(struct rlt *r, struct rlt_proc *p, const struct rlt_event *e)
+static bool proc_hello(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_socket *e)
 {
     struct ctl_hello h;
     const char      *refusal;
@@ -114,12 +116,11 @@ static bool proc_hello(struct rlt *r, struct rlt_proc *p, const struct rlt_event
     return p->role == CTL_DRIVER;
 }
 
-void rlt_proc_socket(struct rlt *r, const struct rlt_event *e)
+void rlt_proc_socket(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_socket *e)
 {
-    struct rlt_proc *p = rlt_proc_of_conn(r, e->conn);
-    bool             took_fd = false;
-    size_t           size = e->record.length - LANE_RECORD_SIZE;
-    bool             from_zygote = p->role == CTL_ZYGOTE && p->state == PROC_ALIVE;
+    bool   took_fd = false;
+    size_t size = e->record.length - LANE_RECORD_SIZE;
+    bool   from_zygote = p->role == CTL_ZYGOTE && p->state == PROC_ALIVE;
 
     if (e->record.kind == CTL_HELLO && p->state == PROC_GREETING) {
         took_fd = proc_hello(r, p, e);
@@ -155,6 +156,6 @@ void rlt_proc_socket(struct rlt *r, const struct rlt_event *e)
     } else {
         rlt_proc_gone(r, p);
     }
-    if (!took_fd && e->fd >= 0)
-        rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
+    if (!took_fd)
+        rlt_close_fd(r->out, e->fd);
 }

@@ -31,15 +31,15 @@ static bool stop_idle(struct rlt *r)
 }
 
 /* Whether its owner has given up trying this worker's task again: the worker says so in its park page. */
-static bool runs_once(const struct rlt_event *e, const struct rlt_proc *worker)
+static bool runs_once(const struct rlt_ev_memory *e, const struct rlt_proc *worker)
 {
-    for (size_t at = 0; at + sizeof worker->conn <= e->size; at += sizeof worker->conn)
-        if (memcmp(e->bytes + at, &worker->conn, sizeof worker->conn) == 0)
+    for (size_t i = 0; i < e->once_count; i++)
+        if (e->once[i] == worker->conn)
             return true;
     return false;
 }
 
-void rlt_memory_short(struct rlt *r, const struct rlt_event *e)
+void rlt_memory_short(struct rlt *r, const struct rlt_ev_memory *e)
 {
     struct rlt_lease *best = NULL;
     bool              was_short = mt_heap_holds(&r->short_over.node), is_best_once = false;
@@ -58,9 +58,9 @@ void rlt_memory_short(struct rlt *r, const struct rlt_event *e)
             is_best_once = is_once;
         }
     }
-    if (!best || !(best->worker->stopped = strdup(e->text)))
+    if (!best || !(best->worker->stopped = strdup(e->why)))
         return;
     best->worker->stopped_code = MT_EOOM;
     r->stats.memory_stops++;
-    rlt_act(r->out, RLT_A_KILL)->conn = best->worker->conn;
+    rlt_act(r->out, RLT_A_KILL)->kill.conn = best->worker->conn;
 }

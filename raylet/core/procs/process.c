@@ -21,7 +21,7 @@
 void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid)
 {
     if (r->conns.count >= MT_RLT_PROCS_MAX || r->is_stopping) {
-        rlt_act(r->out, RLT_A_CLOSE)->conn = conn;
+        rlt_act(r->out, RLT_A_CLOSE)->close.conn = conn;
         return;
     }
     struct rlt_proc *p = rlt_proc_new(r, conn);
@@ -79,7 +79,7 @@ static void proc_end(struct rlt *r, struct rlt_proc *p)
     }
     if (p->role == CTL_WORKER && !p->is_leaving)
         r->stats.worker_deaths++;
-    rlt_act(r->out, RLT_A_CLOSE)->conn = p->conn;
+    rlt_act(r->out, RLT_A_CLOSE)->close.conn = p->conn;
     if (job && job->driver == p) {
         job->driver = NULL;
         rlt_head_job_gone(r, job->job);
@@ -109,10 +109,10 @@ void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
         mt_map_remove(&r->processes, mt_map_key(p->process));
     rlt_pool_remove(p);
     if (p->is_child)
-        rlt_act(r->out, RLT_A_KILL)->conn = p->conn; /* it may live on without its socket: it must not */
+        rlt_act(r->out, RLT_A_KILL)->kill.conn = p->conn; /* it may live on without its socket: it must not */
     rlt_timer_set(r, &p->timer, r->now + (p->is_child && !p->has_status ? MT_RLT_STATUS_MS * RLT_MS : 0));
     if (was_alive && p->role != CTL_ZYGOTE)
-        rlt_act(r->out, RLT_A_SW_PROC_DRAIN)->conn = p->conn;
+        rlt_act(r->out, RLT_A_SW_PROC_DRAIN)->sw_proc_drain.conn = p->conn;
     else
         p->is_drained = true; /* it never had rings */
     if (p->is_drained && (!p->is_child || p->has_status))

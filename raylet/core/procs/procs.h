@@ -10,7 +10,7 @@
 
 /* ---- greet.c ---- */
 
-void rlt_proc_socket(struct rlt *r, const struct rlt_event *e);
+void rlt_proc_socket(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_socket *e);
 
 /* ---- process.c ---- */
 
@@ -23,13 +23,13 @@ void rlt_proc_timer(struct rlt *r, struct rlt_proc *p);
 /* ---- zygote.c ---- */
 
 void rlt_zygote_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid);
-void rlt_zygote_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_event *e);
+void rlt_zygote_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_ev_socket *e);
 void rlt_zygote_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ctl_child_exit *exit);
 void rlt_worker_ready(struct rlt *r, struct rlt_proc *worker); /* greeting and pid come in either order */
 
 /* ---- memory.c ---- */
 
-void rlt_memory_short(struct rlt *r, const struct rlt_event *e);
+void rlt_memory_short(struct rlt *r, const struct rlt_ev_memory *e);
 
 /* ---- monitor.c ---- */
 

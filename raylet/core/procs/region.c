@@ -12,7 +12,7 @@
 static void region_free(struct rlt *r, struct rlt_region *region, bool has_memory)
 {
     if (has_memory)
-        rlt_act(r->out, RLT_A_REGION_FREE)->number = region->number;
+        rlt_act(r->out, RLT_A_REGION_FREE)->region_free.region = region->number;
     mt_map_remove(&r->regions, mt_map_key(region->number));
     mt_vec_fini(&region->members);
     free(region);
@@ -26,8 +26,8 @@ static struct rlt_region *region_new(struct rlt *r, const struct rlt_proc *p, ui
     region->job = p->job->job;
     rlt_map_put(&r->regions, mt_map_key(region->number), region);
     struct rlt_action *a = rlt_act(r->out, RLT_A_REGION_NEW);
-    a->number = region->number;
-    a->size = size;
+    a->region_new.region = region->number;
+    a->region_new.size = size;
     return region;
 }
 
@@ -60,8 +60,8 @@ void rlt_region_want(struct rlt *r, struct rlt_proc *p, mt_id id, const struct c
     }
     if (!has_member(region, p->conn, &index) && mt_vec_push(&region->members, p->conn).code)
         rlt_out_of_memory();
-    struct ctl_segment answer = {.segment = region->number, .size = region->size};
-    struct rlt_action *a = rlt_act_ctl(r->out, RLT_A_SOCKET, p->conn, CTL_REGION, id, &answer, sizeof answer);
+    struct ctl_segment   answer = {.segment = region->number, .size = region->size};
+    struct rlt_a_socket *a = rlt_socket(r->out, p->conn, CTL_REGION, id, &answer, sizeof answer);
     a->fds[0].kind = RLT_FD_REGION;
     a->fds[0].number = region->number;
     a->fd_count = 1;

@@ -21,7 +21,7 @@ void rlt_zygote_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid)
 {
     zygote->pid = pid;
     if (pid > 0 && (zygote->state == PROC_DYING || (zygote->job && zygote->job->is_ending)))
-        rlt_act(r->out, RLT_A_KILL)->conn = zygote->conn; /* it was to be killed before it could be */
+        rlt_act(r->out, RLT_A_KILL)->kill.conn = zygote->conn; /* it was to be killed before it could be */
     if (pid > 0)
         return;
     zygote->is_child = false;
@@ -56,21 +56,20 @@ void rlt_worker_ready(struct rlt *r, struct rlt_proc *worker)
         rlt_pool_balance(r, worker->job);
 }
 
-void rlt_zygote_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_event *e)
+void rlt_zygote_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_ev_socket *e)
 {
     struct ctl_forked forked;
     memcpy(&forked, e->payload, sizeof forked);
     struct rlt_proc *p = rlt_proc_of_conn(r, forked.token);
     if (!p || p->job != zygote->job || p == zygote || p->pid > 0) {
-        if (e->fd >= 0)
-            rlt_act(r->out, RLT_A_CLOSE_FD)->fd = e->fd;
+        rlt_close_fd(r->out, e->fd);
         return;
     }
     p->pid = forked.pid;
     if (e->fd >= 0) {
-        struct rlt_action *a = rlt_act(r->out, RLT_A_WATCH);
+        struct rlt_a_watch *a = &rlt_act(r->out, RLT_A_WATCH)->watch;
         a->conn = p->conn;
-        a->fd = e->fd;
+        a->pidfd = e->fd;
         a->pid = forked.pid;
     }
     if (forked.pid <= 0) {
@@ -80,7 +79,7 @@ void rlt_zygote_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_
         p->is_child = false; /* there is no process to report a status */
         rlt_proc_gone(r, p);
     } else if (p->state == PROC_DYING || p->job->is_ending) {
-        rlt_act(r->out, RLT_A_KILL)->conn = p->conn;
+        rlt_act(r->out, RLT_A_KILL)->kill.conn = p->conn;
     } else {
         rlt_worker_ready(r, p);
     }

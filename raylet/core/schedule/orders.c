@@ -82,7 +82,7 @@ static void give_back(struct rlt *r, struct rlt_bundle *b, int32_t code, const c
             continue;
         if (!worker->stopped && (worker->stopped = strdup(why)))
             worker->stopped_code = code;
-        rlt_act(r->out, RLT_A_KILL)->conn = worker->conn;
+        rlt_act(r->out, RLT_A_KILL)->kill.conn = worker->conn;
     }
     if (--b->lease_count == 0)
         rlt_bundle_free(r, b);

@@ -11,14 +11,14 @@ void rlt_shut_down(struct rlt *r, const char *why)
     if (r->is_stopping)
         return;
     r->is_stopping = true;
-    rlt_act(r->out, RLT_A_EXIT)->text = rlt_keep(r->out, why ? why : "asked to", strlen(why ? why : "asked to") + 1);
+    rlt_act(r->out, RLT_A_EXIT)->exit.why = rlt_keep(r->out, why ? why : "asked to", strlen(why ? why : "asked to") + 1);
 }
 
 void rlt_reply_bytes(struct rlt *r, uint64_t conn, mt_id id, const void *bytes, size_t size)
 {
-    struct ctl_reply   reply = {.code = MT_OK, .size = (uint32_t)size};
-    struct rlt_action *a = rlt_act(r->out, RLT_A_SW_DOWN);
-    uint8_t           *payload = rlt_keep(r->out, NULL, sizeof reply + size);
+    struct ctl_reply      reply = {.code = MT_OK, .size = (uint32_t)size};
+    struct rlt_a_sw_down *a = &rlt_act(r->out, RLT_A_SW_DOWN)->sw_down;
+    uint8_t              *payload = rlt_keep(r->out, NULL, sizeof reply + size);
     memcpy(payload, &reply, sizeof reply);
     memcpy(payload + sizeof reply, bytes, size);
     a->conn = conn;
@@ -42,7 +42,7 @@ Manta__V1__NodeToHead *rlt_to_head(struct rlt *r, Manta__V1__NodeToHead__KindCas
 void rlt_head_send(struct rlt *r, Manta__V1__NodeToHead *message)
 {
     if (r->head.is_up)
-        rlt_act(r->out, RLT_A_HEAD_SEND)->to_head = message;
+        rlt_act(r->out, RLT_A_HEAD_SEND)->head_send.message = message;
 }
 
 Manta__V1__Resource **rlt_resources_make(struct rlt *r, const struct ctl_resource *from, uint32_t count)

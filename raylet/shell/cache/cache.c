@@ -200,16 +200,16 @@ static bool room_make(struct sh_cache *cache, uint64_t bytes)
     return true;
 }
 
-static struct program *program_new(struct sh_cache *cache, const struct rlt_action *a, const uint8_t key[MT_SHA256_SIZE])
+static struct program *program_new(struct sh_cache *cache, const struct rlt_a_program_open *a, const uint8_t key[MT_SHA256_SIZE])
 {
     struct program *p = calloc(1, sizeof *p);
-    if (!p || !(p->list = malloc(a->size))) {
+    if (!p || !(p->list = malloc(a->count * sizeof *p->list))) {
         free(p);
         return NULL;
     }
-    memcpy(p->list, a->payload, a->size);
+    memcpy(p->list, a->files, a->count * sizeof *p->list);
     memcpy(p->key, key, sizeof p->key);
-    p->count = cache->is_in_memory ? 1 : (uint32_t)(a->size / sizeof *p->list);
+    p->count = cache->is_in_memory ? 1 : (uint32_t)a->count;
     for (uint32_t i = 0; i < p->count; i++)
         p->bytes += p->list[i].size;
     cache->bytes += p->bytes;
@@ -259,7 +259,7 @@ static void use_end(struct sh_cache *cache, struct use *u)
         program_free(cache, p);
 }
 
-static const char *use_begin(struct sh_cache *cache, const struct rlt_action *a, struct use **out)
+static const char *use_begin(struct sh_cache *cache, const struct rlt_a_program_open *a, struct use **out)
 {
     uint8_t     key[MT_SHA256_SIZE];
     mt_sha256   sha;
@@ -267,7 +267,7 @@ static const char *use_begin(struct sh_cache *cache, const struct rlt_action *a,
     if (!u)
         return "no memory";
     mt_sha256_init(&sha);
-    mt_sha256_add(&sha, a->payload, a->size);
+    mt_sha256_add(&sha, a->files, a->count * sizeof *a->files);
     mt_sha256_end(&sha, key);
     u->job = a->job;
     u->fd = -1;
@@ -308,15 +308,15 @@ static void opened(struct sh *sh, uint64_t job, int fd, uint32_t missing, const 
 {
     struct rlt_event e;
     sh_event(&e, RLT_EV_PROGRAM_OPENED);
-    e.job = job;
-    e.fd = fd;
-    e.number = missing;
-    e.refused = why != NULL;
-    e.text = why ? why : sh->cache && sh->cache->is_in_memory ? in_memory : NULL;
+    e.program_opened.job = job;
+    e.program_opened.fd = fd;
+    e.program_opened.missing = missing;
+    e.program_opened.is_refused = why != NULL;
+    e.program_opened.remark = why ? why : sh->cache && sh->cache->is_in_memory ? in_memory : NULL;
     sh_post(sh, &e);
 }
 
-void sh_program_open(struct sh *sh, const struct rlt_action *a)
+void sh_program_open(struct sh *sh, const struct rlt_a_program_open *a)
 {
     struct sh_cache *cache = cache_get(sh);
     struct use      *u = use_of(sh, a->job);
@@ -339,9 +339,9 @@ void sh_program_open(struct sh *sh, const struct rlt_action *a)
     opened(sh, a->job, fd, 0, why);
 }
 
-void sh_program_drop(struct sh *sh, const struct rlt_action *a)
+void sh_program_drop(struct sh *sh, uint64_t job)
 {
-    struct use *u = use_of(sh, a->job);
+    struct use *u = use_of(sh, job);
     if (u)
         use_end(sh->cache, u);
 }
@@ -398,12 +398,12 @@ static bool file_end(const struct sh_cache *cache, struct use *u)
     return true;
 }
 
-static const char *write_wrong(const struct sh_cache *cache, struct use *u, const struct rlt_action *a)
+static const char *write_wrong(const struct sh_cache *cache, struct use *u, const struct rlt_a_file_write *a)
 {
     uint8_t sum[MT_SHA256_SIZE];
-    if (!u || u->program->is_whole || a->file.index != u->next || (a->number && (u->fd < 0 || a->number != u->have)))
+    if (!u || u->program->is_whole || a->file.index != u->next || (a->offset && (u->fd < 0 || a->offset != u->have)))
         return "a piece of it came out of turn";
-    if (!a->number && !file_begin(cache, u))
+    if (!a->offset && !file_begin(cache, u))
         return errno == EEXIST ? "two of its files stand at one place" : "a file of it can't be made on this node";
     if (write(u->fd, a->bytes, a->size) != (ssize_t)a->size)
         return "no room for it on this node";
@@ -417,7 +417,7 @@ static const char *write_wrong(const struct sh_cache *cache, struct use *u, cons
     return file_end(cache, u) ? NULL : "a file of it can't be made on this node";
 }
 
-void sh_cache_write(struct sh *sh, const struct rlt_action *a)
+void sh_cache_write(struct sh *sh, const struct rlt_a_file_write *a)
 {
     struct use      *u = use_of(sh, a->file.job);
     const char      *why = write_wrong(sh->cache, u, a);
@@ -427,9 +427,10 @@ void sh_cache_write(struct sh *sh, const struct rlt_action *a)
     if (why && u)
         use_end(sh->cache, u);
     sh_event(&e, RLT_EV_FILE_READY);
-    e.file = a->file;
-    e.refused = why != NULL;
-    e.text = why;
+    e.file_ready.file = a->file;
+    e.file_ready.fd = -1;
+    e.file_ready.is_refused = why != NULL;
+    e.file_ready.why = why;
     sh_post(sh, &e);
 }
 
@@ -471,15 +472,15 @@ int sh_cache_check(struct sh *sh, uint64_t job, int fd, struct sh_check *check)
     return EAGAIN;
 }
 
-static void listed(struct sh *sh, uint64_t job, const struct peer_program_file *list, size_t size, const char *why)
+static void listed(struct sh *sh, uint64_t job, const struct peer_program_file *files, size_t count, const char *why)
 {
     struct rlt_event e;
     sh_event(&e, RLT_EV_PROGRAM_LISTED);
-    e.job = job;
-    e.bytes = (const uint8_t *)list;
-    e.size = size;
-    e.refused = why != NULL;
-    e.text = why ? sh_keep_text(sh, why) : NULL;
+    e.program_listed.job = job;
+    e.program_listed.files = files;
+    e.program_listed.count = count;
+    e.program_listed.is_refused = why != NULL;
+    e.program_listed.why = why ? sh_keep_text(sh, why) : NULL;
     sh_post(sh, &e);
 }
 
@@ -489,18 +490,17 @@ static void list_done(struct sh_sums *sums, bool is_right)
     for (uint32_t i = 0; list && i < sums->count; i++)
         list[i] = sums->files[i].expected;
     if (!sums->sh->is_exiting)
-        listed(sums->sh, sums->job, list, sums->count * sizeof *list, list ? NULL : is_right ? "no memory" : sums->text);
+        listed(sums->sh, sums->job, list, sums->count, list ? NULL : is_right ? "no memory" : sums->text);
     sh_sums_free(sums);
 }
 
-void sh_program_list(struct sh *sh, const struct rlt_action *a)
+void sh_program_list(struct sh *sh, const struct rlt_a_program_list *a)
 {
-    struct sh_cache               *cache = cache_get(sh);
-    const struct rlt_program_file *files = (const struct rlt_program_file *)(const void *)a->payload;
-    struct sh_sums                *sums = cache ? sh_sums_new(sh, a->job, (uint32_t)(a->size / sizeof *files), list_done) : NULL;
+    struct sh_cache *cache = cache_get(sh);
+    struct sh_sums  *sums = cache ? sh_sums_new(sh, a->job, (uint32_t)a->count, list_done) : NULL;
     for (uint32_t i = 0; sums && i < sums->count; i++) {
-        memcpy(sums->files[i].expected.path, files[i].path, sizeof files[i].path);
-        sums->files[i].fd = fcntl(files[i].fd, F_DUPFD_CLOEXEC, 0); /* the job may end first */
+        memcpy(sums->files[i].expected.path, a->files[i].path, sizeof a->files[i].path);
+        sums->files[i].fd = fcntl(a->files[i].fd, F_DUPFD_CLOEXEC, 0); /* the job may end first */
         sums->files[i].is_new = true;
     }
     if (sums && io_worker_submit(cache->worker, &sums->job_on_disk).code == 0)

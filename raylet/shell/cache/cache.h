@@ -10,10 +10,10 @@
 
 struct sh;
 
-void sh_program_list(struct sh *sh, const struct rlt_action *a); /* PROGRAM_LIST */
-void sh_program_open(struct sh *sh, const struct rlt_action *a); /* PROGRAM_OPEN */
-void sh_program_drop(struct sh *sh, const struct rlt_action *a); /* PROGRAM_DROP */
-void sh_cache_write(struct sh *sh, const struct rlt_action *a);  /* FILE_WRITE of a program's file */
+void sh_program_list(struct sh *sh, const struct rlt_a_program_list *a); /* PROGRAM_LIST */
+void sh_program_open(struct sh *sh, const struct rlt_a_program_open *a); /* PROGRAM_OPEN */
+void sh_program_drop(struct sh *sh, uint64_t job);                       /* PROGRAM_DROP */
+void sh_cache_write(struct sh *sh, const struct rlt_a_file_write *a);    /* FILE_WRITE of a program's file */
 /* A file of the job's program, the caller's to close; -1: there is none. */
 int sh_cache_file(struct sh *sh, uint64_t job, uint32_t index);
 

@@ -38,7 +38,7 @@ static void conn_ended(struct sh_conn *c)
     c->is_shut = true;
     io_watch_stop(&c->watch);
     sh_event(&e, RLT_EV_CLOSED);
-    e.conn = c->conn;
+    e.closed.conn = c->conn;
     sh_post(c->sh, &e);
 }
 
@@ -95,17 +95,17 @@ static bool read_one(struct sh_conn *c)
     }
     fds = take_fds(&msg, &fd);
     sh_event(&e, RLT_EV_SOCKET);
-    memcpy(&e.record, buffer, sizeof e.record);
-    if (n < LANE_RECORD_SIZE || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || fds > 1 || e.record.length != (uint64_t)n ||
-        e.record.kind < LANE_CTL) {
+    memcpy(&e.socket.record, buffer, sizeof e.socket.record);
+    if (n < LANE_RECORD_SIZE || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || fds > 1 || e.socket.record.length != (uint64_t)n ||
+        e.socket.record.kind < LANE_CTL) {
         if (fd >= 0)
             close(fd);
         conn_ended(c);
         return false;
     }
-    e.conn = c->conn;
-    e.payload = keep_payload(c->sh, (const uint8_t *)buffer + LANE_RECORD_SIZE, (size_t)n - LANE_RECORD_SIZE);
-    e.fd = fd;
+    e.socket.conn = c->conn;
+    e.socket.payload = keep_payload(c->sh, (const uint8_t *)buffer + LANE_RECORD_SIZE, (size_t)n - LANE_RECORD_SIZE);
+    e.socket.fd = fd;
     sh_post(c->sh, &e);
     return true;
 }
@@ -218,16 +218,16 @@ static void keep_unsent(struct sh_conn *c, const uint8_t *bytes, size_t size, co
     io_watch_set(&c->watch, IO_READABLE | IO_WRITABLE);
 }
 
-void sh_conn_send(struct sh_conn *c, const struct rlt_action *a, const int *fds, uint32_t fd_count)
+void sh_conn_send(struct sh_conn *c, const struct lane_record *record, const void *payload, const int *fds, uint32_t fd_count)
 {
     uint64_t packet[LANE_RECORD_MAX / 8];
-    size_t   size = a->record.length;
+    size_t   size = record->length;
     if (c->is_shut)
         return;
     MT_ASSERT(size <= sizeof packet);
-    memcpy(packet, &a->record, LANE_RECORD_SIZE);
+    memcpy(packet, record, LANE_RECORD_SIZE);
     if (size > LANE_RECORD_SIZE)
-        memcpy((uint8_t *)packet + LANE_RECORD_SIZE, a->payload, size - LANE_RECORD_SIZE);
+        memcpy((uint8_t *)packet + LANE_RECORD_SIZE, payload, size - LANE_RECORD_SIZE);
     if (c->unsent) {
         keep_unsent(c, (const uint8_t *)packet, size, fds, fd_count);
     } else if (send_packet(c->fd, packet, size, fds, fd_count) >= 0) {
@@ -247,8 +247,7 @@ static void pid_ready(struct io_watch *watch, unsigned events)
     (void)events;
     io_watch_stop(&c->pid_watch);
     sh_event(&e, RLT_EV_EXITED);
-    e.conn = c->conn;
-    e.pid = c->pid;
+    e.exited.conn = c->conn;
     sh_post(c->sh, &e);
 }
 
@@ -332,8 +331,8 @@ void sh_conn_accepted(struct io_listener *listener, int fd, const struct io_peer
     }
     c->is_accepted = true;
     sh_event(&e, RLT_EV_ACCEPTED);
-    e.conn = c->conn;
-    e.pid = peer->pid;
+    e.accepted.conn = c->conn;
+    e.accepted.pid = peer->pid;
     sh_post(sh, &e);
     /* told by its pidfd too: its socket may live on in a child */
     sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, peer->pid, 0), peer->pid);

@@ -80,10 +80,11 @@ struct sh_ring {
 struct sh_conn       *sh_conn_find(const struct sh *sh, uint64_t conn);
 MT_MUST_USE mt_status sh_conn_open(struct sh *sh, uint64_t conn, int take_fd, struct sh_conn **out_conn);
 void                  sh_conn_close(struct sh_conn *c); /* its socket, its queue; what others hold for it has gone (sh_conn_end) */
-void sh_conn_send(struct sh_conn *c, const struct rlt_action *a, const int *fds, uint32_t fd_count); /* borrows fds */
-void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid);
-void sh_conn_kill(struct sh_conn *c);
-void sh_conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
+void                  sh_conn_send(struct sh_conn *c, const struct lane_record *record, const void *payload, const int *fds,
+                                   uint32_t fd_count); /* borrows fds */
+void                  sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid);
+void                  sh_conn_kill(struct sh_conn *c);
+void                  sh_conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
 
 /* memory.c */
 MT_MUST_USE mt_status sh_memory_welcome(struct sh_conn *c);
@@ -99,7 +100,7 @@ MT_MUST_USE mt_status sh_region_new(struct sh *sh, uint64_t number, uint64_t siz
 void                  sh_region_free(struct sh *sh, uint64_t number);
 int                   sh_fd_of(const struct sh *sh, const struct rlt_fd *fd); /* borrowed; -1: none */
 void                  sh_memory_fini(struct sh *sh);
-void                  sh_strict(struct sh *sh, const struct rlt_action *a);
+void                  sh_strict(struct sh *sh, const struct rlt_a_strict *a);
 
 /* cpus.c */
 void sh_cpus_read(struct rlt_pins *out);
@@ -123,7 +124,7 @@ void sh_outputs_stop(struct sh *sh);
 MT_MUST_USE mt_status sh_switcher_start(struct sh *sh);
 void                  sh_switcher_stop(struct sh *sh);
 int                   sh_switcher_park_fd(const struct sh *sh);
-void                  sh_switcher_crowd(struct sh *sh, const struct rlt_action *a);
+void                  sh_switcher_crowd(struct sh *sh, uint32_t crowd); /* enum lane_crowd */
 MT_MUST_USE mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_park *park);
 void                  sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane);
 

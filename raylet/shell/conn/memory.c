@@ -181,13 +181,13 @@ static uint64_t clock_ns(clockid_t clock)
 }
 
 /* Between the two clocks lies the time that the machine has slept: it only makes the lease shorter. */
-void sh_strict(struct sh *sh, const struct rlt_action *a)
+void sh_strict(struct sh *sh, const struct rlt_a_strict *a)
 {
     struct sh_conn *c = sh_conn_find(sh, a->conn);
     uint64_t        mono = clock_ns(CLOCK_MONOTONIC), boot = clock_ns(CLOCK_BOOTTIME);
-    if (!c || !c->park || c->pidfd < 0 || (a->number != UINT64_MAX && a->number <= mono))
+    if (!c || !c->park || c->pidfd < 0 || (a->until != UINT64_MAX && a->until <= mono))
         return; /* it came too late */
-    uint64_t until = a->number == UINT64_MAX ? INT64_MAX : boot + (a->number - mono);
+    uint64_t until = a->until == UINT64_MAX ? INT64_MAX : boot + (a->until - mono);
     uint64_t armed = shm_load64_acquire(&c->park->strict_armed);
     shm_store64_release(&c->park->strict_until, until);
     if (armed && armed <= boot) /* its timer has stopped it. One that stops it right now is seen by the next extension */

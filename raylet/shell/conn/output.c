@@ -54,12 +54,13 @@ static void send_text(struct sh_output *o)
     memcpy(m.text, o->text, o->size);
     o->size = 0;
     sh_event(&e, RLT_EV_UP); /* as if the worker had sent it: the way of messages between processes is there */
-    e.conn = o->conn;
-    e.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = CTL_MESSAGE, .id = mt_id_make(1, 1, 0)};
-    e.payload = sh_keep(o->sh, size);
-    if (!e.payload)
+    e.up.conn = o->conn;
+    e.up.record = (struct lane_record){
+        .length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = CTL_MESSAGE, .id = mt_id_make(1, 1, 0)};
+    e.up.payload = sh_keep(o->sh, size);
+    if (!e.up.payload)
         return;
-    memcpy((void *)(uintptr_t)e.payload, &m, size);
+    memcpy((void *)(uintptr_t)e.up.payload, &m, size);
     sh_post(o->sh, &e);
 }
 

@@ -24,13 +24,14 @@ enum {
     SWITCHER_SLEEP_MS = 1000, /* looks around at least this often, should a wake-up be lost */
 };
 
-/* From the loop: an action of the RLT_A_SW_ group, or (kind 0) a process to add. */
+/* From the loop: an action of the RLT_A_SW_ group, or a process to add. */
 struct sh_order {
     struct sh_order  *next;
+    struct lane_park *park; /* of the process to add; NULL: it is an action */
+    uint64_t          conn; /* of that process */
+    void             *lane; /* of either */
     struct rlt_action action;
-    void             *lane;
-    struct lane_park *park;
-    uint64_t          data[]; /* payload, then bytes */
+    uint64_t          data[]; /* what the action points to */
 };
 
 /* To the loop. */
@@ -38,7 +39,7 @@ struct sh_news {
     struct io_msg       msg;
     struct sh_switcher *switcher;
     struct rlt_event    event;
-    uint64_t            data[]; /* payload, bytes or text */
+    uint64_t            data[]; /* what the event points to */
 };
 
 struct sh_switcher {
@@ -76,28 +77,44 @@ static void news_run(struct io_msg *msg)
     sh_keep_this(sh, news, news_free);
 }
 
+/* What an event of the switch points to; NULL: nothing. */
+static const void *pointed(const struct rlt_event *e, size_t *out_size)
+{
+    switch (e->kind) {
+    case RLT_EV_UP: *out_size = e->up.record.length - LANE_RECORD_SIZE; return e->up.payload;
+    case RLT_EV_UNDELIVERED: *out_size = e->undelivered.record.length - LANE_RECORD_SIZE; return e->undelivered.payload;
+    case RLT_EV_OUT: *out_size = e->out.size; return e->out.bytes;
+    case RLT_EV_PROC_DRAINED:
+        *out_size = e->proc_drained.crash ? strlen(e->proc_drained.crash) + 1 : 0;
+        return e->proc_drained.crash;
+    default: *out_size = 0; return NULL; /* the others of the switch say all themselves */
+    }
+}
+
+static void point(struct rlt_event *e, const void *copy)
+{
+    switch (e->kind) {
+    case RLT_EV_UP: e->up.payload = copy; break;
+    case RLT_EV_UNDELIVERED: e->undelivered.payload = copy; break;
+    case RLT_EV_OUT: e->out.bytes = copy; break;
+    case RLT_EV_PROC_DRAINED: e->proc_drained.crash = copy; break;
+    default: break;
+    }
+}
+
 static void switcher_event(struct sw_out *out, const struct rlt_event *event)
 {
     struct sh_switcher *s = mt_container_of(out, struct sh_switcher, out);
-    size_t              payload = event->payload ? event->record.length - LANE_RECORD_SIZE : 0;
-    size_t              text = event->text ? strlen(event->text) + 1 : 0;
-    struct sh_news     *news = malloc(sizeof *news + payload + event->size + text + 16);
+    size_t              size;
+    const void         *from = pointed(event, &size);
+    struct sh_news     *news = malloc(sizeof *news + size);
     if (!news)
         abort(); /* a lost record would be a lost task: the node dies instead, and its peers know what to do */
-    uint8_t *at = (uint8_t *)news->data;
     news->msg.run = news_run;
     news->switcher = s;
     news->event = *event;
-    if (payload) {
-        news->event.payload = memcpy(at, event->payload, payload);
-        at += (payload + 7) & ~(size_t)7;
-    }
-    if (event->size) {
-        news->event.bytes = memcpy(at, event->bytes, event->size);
-        at += event->size;
-    }
-    if (text)
-        news->event.text = memcpy(at, event->text, text);
+    if (from && size)
+        point(&news->event, memcpy(news->data, from, size));
     atomic_fetch_add_explicit(&s->events_under_way, 1, memory_order_relaxed);
     io_loop_post(s->sh->loop, &news->msg);
 }
@@ -120,8 +137,8 @@ static bool switcher_orders(struct sh_switcher *s)
     bool any = order != NULL;
     while (order) {
         struct sh_order *next = order->next;
-        if (order->action.kind == 0) {
-            if (sw_process_add(s->sw, order->action.conn, order->lane, order->park).code)
+        if (order->park) {
+            if (sw_process_add(s->sw, order->conn, order->lane, order->park).code)
                 abort();
         } else {
             sw_act(s->sw, &order->action, order->lane, &s->out);
@@ -177,49 +194,56 @@ static void ring(struct sh_switcher *s)
         lane_park_wake(s->park);
 }
 
-static mt_status give_order(struct sh *sh, const struct rlt_action *a, void *lane, struct lane_park *park)
+/* With room for so many bytes. */
+static struct sh_order *order_new(size_t size)
 {
-    struct sh_switcher *s = sh->switcher;
-    size_t              payload = a->payload ? a->record.length - LANE_RECORD_SIZE : 0;
-    struct sh_order    *order = calloc(1, sizeof *order + payload + a->size + 8);
-    if (!order)
-        return mt_error(MT_ENOMEM, 0, "order for the switch");
-    uint8_t *at = (uint8_t *)order->data;
-    order->action = *a;
-    order->lane = lane;
-    order->park = park;
-    if (payload) {
-        order->action.payload = memcpy(at, a->payload, payload);
-        at += (payload + 7) & ~(size_t)7;
-    }
-    if (a->size)
-        order->action.bytes = memcpy(at, a->bytes, a->size);
+    return calloc(1, sizeof(struct sh_order) + size);
+}
+
+static void order_give(struct sh_switcher *s, struct sh_order *take_order)
+{
     pthread_mutex_lock(&s->mutex);
-    *s->orders_end = order;
-    s->orders_end = &order->next;
+    *s->orders_end = take_order;
+    s->orders_end = &take_order->next;
     pthread_mutex_unlock(&s->mutex);
     ring(s);
-    return mt_ok();
 }
 
 mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_park *park)
 {
-    struct rlt_action add = {.conn = conn, .fd = -1};
-    return give_order(sh, &add, lane, park);
+    struct sh_order *order = order_new(0);
+    if (!order)
+        return mt_error(MT_ENOMEM, 0, "order for the switch");
+    order->conn = conn;
+    order->lane = lane;
+    order->park = park;
+    order_give(sh->switcher, order);
+    return mt_ok();
 }
 
 void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane)
 {
+    const struct rlt_a_sw_down  *down = a->kind == RLT_A_SW_DOWN ? &a->sw_down : NULL;
+    const struct rlt_a_sw_frame *frame = a->kind == RLT_A_SW_FRAME ? &a->sw_frame : NULL;
+    size_t                       size = frame ? frame->size : down ? down->record.length - LANE_RECORD_SIZE : 0;
     if (!sh->switcher)
         return; /* the end: the store still gives places back, and nobody is left to hear of it */
-    if (give_order(sh, a, lane, NULL).code)
+    struct sh_order *order = order_new(size);
+    if (!order)
         abort();
+    order->action = *a;
+    order->lane = lane;
+    if (frame && size)
+        order->action.sw_frame.bytes = memcpy(order->data, frame->bytes, size);
+    else if (size)
+        order->action.sw_down.payload = memcpy(order->data, down->payload, size);
+    order_give(sh->switcher, order);
 }
 
-void sh_switcher_crowd(struct sh *sh, const struct rlt_action *a)
+void sh_switcher_crowd(struct sh *sh, uint32_t crowd)
 {
-    atomic_store_explicit(&sh->switcher->crowd, a->flags, memory_order_relaxed);
-    shm_store32(&sh->switcher->park->crowd, a->flags);
+    atomic_store_explicit(&sh->switcher->crowd, crowd, memory_order_relaxed);
+    shm_store32(&sh->switcher->park->crowd, crowd);
 }
 
 int sh_switcher_park_fd(const struct sh *sh)

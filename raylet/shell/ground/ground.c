@@ -73,8 +73,8 @@ void sh_lacks(struct sh *sh, uint64_t conn, mt_status st)
 {
     struct rlt_event e;
     sh_event(&e, RLT_EV_CLOSED);
-    e.conn = conn;
-    e.text = sh_keep_lack(sh, st);
+    e.closed.conn = conn;
+    e.closed.lacked = sh_keep_lack(sh, st);
     sh_post(sh, &e);
 }
 

@@ -100,12 +100,11 @@ struct sh {
     struct io_timer   memory_timer;
 };
 
-/* An event of that kind: zeroed, fd -1. */
+/* An event of that kind, of which all else is zero. */
 static inline void sh_event(struct rlt_event *event, enum rlt_event_kind kind)
 {
     memset(event, 0, sizeof *event);
     event->kind = kind;
-    event->fd = -1;
 }
 /* Puts a copy of the event into the queue. What it points to must live until it was stepped: see sh_keep. Aborts the process
  * where there is no memory: a lost event would be a lost task. While the raylet leaves, nothing. */

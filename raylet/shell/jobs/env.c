@@ -73,13 +73,14 @@ static mt_id folder_key(const uint8_t sha256[MT_SHA256_SIZE])
     return mt_map_key(key);
 }
 
-static void tell(struct sh *sh, uint64_t number, bool is_refused, const char *text)
+/* Made in that folder; or `wrong` says why it is not. */
+static void tell(struct sh *sh, uint64_t env, const char *folder, const char *wrong)
 {
     struct rlt_event e;
     sh_event(&e, RLT_EV_ENV_MADE);
-    e.number = number;
-    e.text = sh_keep_text(sh, text);
-    e.refused = is_refused;
+    e.env_made.env = env;
+    e.env_made.folder = folder ? sh_keep_text(sh, folder) : NULL;
+    e.env_made.wrong = wrong ? sh_keep_text(sh, wrong) : NULL;
     sh_post(sh, &e);
 }
 
@@ -118,7 +119,7 @@ static void make_done(struct io_job *job)
             mt_map_remove(&envs->users, mt_map_key(f->waiting.data[i]));
     while (f->waiting.count) {
         uint64_t number = f->waiting.data[--f->waiting.count];
-        tell(envs->sh, number, d->has_failed, d->has_failed ? d->text : f->path);
+        tell(envs->sh, number, d->has_failed ? NULL : f->path, d->has_failed ? d->text : NULL);
     }
     if (d->has_failed)
         folder_forget(envs, f);
@@ -149,20 +150,20 @@ err_free:
     return why;
 }
 
-static const char *folder_start(struct sh_envs *envs, const struct rlt_action *a, struct sh_folder **out)
+static const char *folder_start(struct sh_envs *envs, const struct rlt_a_env_make *a, struct sh_folder **out)
 {
     if (envs->sh->options.users.count)
         return "files of a runtime environment are root's, and the job runs as another user (--job-users)";
     struct sh_folder *f = calloc(1, sizeof *f);
     struct disk_job  *d = calloc(1, sizeof *d);
     char              hex[MT_SHA256_HEX_SIZE];
-    if (!f || !d || (d->fd = dup(a->fd)) < 0)
+    if (!f || !d || (d->fd = dup(a->archive)) < 0)
         goto err_free;
     mt_sha256_hex(a->sha256, hex);
     snprintf(f->path, sizeof f->path, "%s/%.32s", envs->base, hex);
     snprintf(d->path, sizeof d->path, "%s", f->path);
     memcpy(f->sha256, a->sha256, sizeof f->sha256);
-    f->bytes = a->total;
+    f->bytes = a->size;
     d->envs = envs;
     d->folder = f;
     d->job.work = make_work;
@@ -185,7 +186,7 @@ err_free:
 }
 
 /* Finds or begins the folder, and notes who uses it. */
-static const char *folder_use(struct sh *sh, const struct rlt_action *a, struct sh_folder **out)
+static const char *folder_use(struct sh *sh, const struct rlt_a_env_make *a, struct sh_folder **out)
 {
     const char       *why = sh->envs ? NULL : envs_start(sh);
     struct sh_folder *f = why ? NULL : mt_map_ptr(&sh->envs->folders, folder_key(a->sha256));
@@ -193,38 +194,38 @@ static const char *folder_use(struct sh *sh, const struct rlt_action *a, struct 
         return why;
     if (f && memcmp(f->sha256, a->sha256, sizeof f->sha256))
         return "its SHA-256 begins like that of another";
-    if (!f && sh->envs->bytes + a->total > (uint64_t)MT_ENV_CACHE_MIB_MAX << 20)
+    if (!f && sh->envs->bytes + a->size > (uint64_t)MT_ENV_CACHE_MIB_MAX << 20)
         return "the files of all runtime environments of this node would be too large";
     if (!f && (why = folder_start(sh->envs, a, &f)))
         return why;
-    if (mt_map_put_ptr(&sh->envs->users, mt_map_key(a->number), f).code || mt_vec_reserve(&f->waiting, 1).code)
+    if (mt_map_put_ptr(&sh->envs->users, mt_map_key(a->env), f).code || mt_vec_reserve(&f->waiting, 1).code)
         return "no memory"; /* the folder goes when it has been made */
     f->uses++;
     *out = f;
     return NULL;
 }
 
-void sh_env_make(struct sh *sh, const struct rlt_action *a)
+void sh_env_make(struct sh *sh, const struct rlt_a_env_make *a)
 {
     struct sh_folder *f = NULL;
     const char       *why = folder_use(sh, a, &f);
     if (why)
-        tell(sh, a->number, true, why);
+        tell(sh, a->env, NULL, why);
     else if (f->is_made)
-        tell(sh, a->number, false, f->path);
+        tell(sh, a->env, f->path, NULL);
     else
-        (void)mt_vec_push(&f->waiting, a->number).code; /* there is room */
+        (void)mt_vec_push(&f->waiting, a->env).code; /* there is room */
 }
 
-void sh_env_drop(struct sh *sh, const struct rlt_action *a)
+void sh_env_drop(struct sh *sh, uint64_t env)
 {
     struct sh_envs   *envs = sh->envs;
-    struct sh_folder *f = envs ? mt_map_ptr(&envs->users, mt_map_key(a->number)) : NULL;
+    struct sh_folder *f = envs ? mt_map_ptr(&envs->users, mt_map_key(env)) : NULL;
     if (!f)
         return;
-    mt_map_remove(&envs->users, mt_map_key(a->number));
+    mt_map_remove(&envs->users, mt_map_key(env));
     for (size_t i = 0; i < f->waiting.count; i++)
-        if (f->waiting.data[i] == a->number)
+        if (f->waiting.data[i] == env)
             mt_vec_remove_swap(&f->waiting, i);
     if (--f->uses == 0 && f->is_made)
         folder_remove(envs, f);

@@ -76,16 +76,10 @@ static struct sh_job *job_find(const struct sh *sh, const char *id)
     return NULL;
 }
 
-static void tell(struct sh_job *job, enum rlt_event_kind kind, const char *text)
+/* Its name in an event: it may be forgotten before that is stepped. */
+static const char *kept_id(const struct sh_job *job)
 {
-    struct rlt_event e;
-    sh_event(&e, kind);
-    e.name = sh_keep_text(job->sh, job->id); /* it may be forgotten before this is stepped */
-    e.text = text ? sh_keep_text(job->sh, text) : NULL;
-    e.pid = job->pid;
-    e.status = job->status;
-    e.number = job->log_size;
-    sh_post(job->sh, &e);
+    return sh_keep_text(job->sh, job->id);
 }
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
@@ -112,11 +106,15 @@ static void fetch_end(struct sh_job *job)
 
 static void job_failed(struct sh_job *job, const char *why)
 {
+    struct rlt_event e;
     fetch_end(job);
     if (job->is_ended)
         return;
     job->is_ended = true;
-    tell(job, RLT_EV_JOB_FAILED, why);
+    sh_event(&e, RLT_EV_JOB_FAILED);
+    e.job_failed.id = kept_id(job);
+    e.job_failed.why = sh_keep_text(job->sh, why);
+    sh_post(job->sh, &e);
 }
 
 static void blob_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
@@ -347,13 +345,27 @@ static void output_close(struct sh_job *job)
 
 static void job_ended(struct sh_job *job)
 {
+    struct rlt_event e;
     if (job->is_ended)
         return;
     while (job->out_read >= 0 && output_read(job))
         ;
     output_close(job);
     job->is_ended = true;
-    tell(job, RLT_EV_JOB_EXITED, NULL);
+    sh_event(&e, RLT_EV_JOB_EXITED);
+    e.job_exited.id = kept_id(job);
+    e.job_exited.status = job->status;
+    e.job_exited.log_size = job->log_size;
+    sh_post(job->sh, &e);
+}
+
+static void log_grown(struct sh_job *job)
+{
+    struct rlt_event e;
+    sh_event(&e, RLT_EV_JOB_LOG);
+    e.job_log.id = kept_id(job);
+    e.job_log.size = job->log_size;
+    sh_post(job->sh, &e);
 }
 
 static void output_ready(struct io_watch *watch, unsigned events)
@@ -367,7 +379,7 @@ static void output_ready(struct io_watch *watch, unsigned events)
     if (job->is_eof && job->pid == -1)
         job_ended(job);
     else if (job->log_size != size)
-        tell(job, RLT_EV_JOB_LOG, NULL);
+        log_grown(job);
 }
 
 static void linger_over(struct io_timer *timer)
@@ -377,8 +389,9 @@ static void linger_over(struct io_timer *timer)
 
 static void run(struct sh_job *job)
 {
-    char path[JOB_PATH_SIZE];
-    int  pipe_fds[2], err;
+    char             path[JOB_PATH_SIZE];
+    int              pipe_fds[2], err;
+    struct rlt_event e;
     if (job->is_killed || !job->spec->n_argv) {
         job_failed(job, job->is_killed ? "stopped" : "no command");
         return;
@@ -402,7 +415,10 @@ static void run(struct sh_job *job)
     }
     if (io_watch_start(job->sh->loop, &job->out_watch, job->out_read, IO_READABLE).code)
         log_append(job, "[manta: output is shown at the end only]\n", 41);
-    tell(job, RLT_EV_JOB_STARTED, NULL);
+    sh_event(&e, RLT_EV_JOB_STARTED);
+    e.job_started.id = kept_id(job);
+    e.job_started.pid = job->pid;
+    sh_post(job->sh, &e);
 }
 
 /* ---- from the shell -------------------------------------------------------------------------------------------------- */
@@ -467,17 +483,17 @@ static mt_status spec_copy(struct sh_job *job, const Manta__V1__JobSpec *spec)
     return st;
 }
 
-void sh_job_start(struct sh *sh, const struct rlt_action *a)
+void sh_job_start(struct sh *sh, const struct rlt_a_job_start *a)
 {
     struct sh_job *job = calloc(1, sizeof *job);
-    if (!job || spec_copy(job, a->job_spec).code || mt_map_put_ptr(&sh->jobs, mt_map_key(sh->next_job++), job).code)
+    if (!job || spec_copy(job, a->spec).code || mt_map_put_ptr(&sh->jobs, mt_map_key(sh->next_job++), job).code)
         abort();
     job->sh = sh;
-    job->attempt = (uint32_t)a->number;
-    job->failures = (uint32_t)a->total;
+    job->attempt = a->attempt;
+    job->failures = a->failures;
     job->file_fd = job->log_fd = job->out_read = job->out_write = -1;
     job->timer.fire = linger_over;
-    snprintf(job->id, sizeof job->id, "%s", a->name);
+    snprintf(job->id, sizeof job->id, "%s", a->id);
     if (!sh->options.dir || strchr(job->id, '/') || job->id[0] == '.' || base_folder(sh).code) {
         job_failed(job, "this node has no folder for jobs");
         return;
@@ -490,33 +506,33 @@ void sh_job_start(struct sh *sh, const struct rlt_action *a)
         fetch_next(job);
 }
 
-void sh_job_kill(struct sh *sh, const struct rlt_action *a)
+void sh_job_kill(struct sh *sh, const struct rlt_a_job_kill *a)
 {
-    struct sh_job *job = job_find(sh, a->name);
+    struct sh_job *job = job_find(sh, a->id);
     if (!job || job->is_ended)
         return;
     if (job->pid > 0) {
-        kill(-job->pid, (int)a->flags); /* not reaped yet, so the number is still its */
+        kill(-job->pid, a->signal); /* not reaped yet, so the number is still its */
     } else if (job->pid == 0) {
         job->is_killed = true;
         job_failed(job, "stopped");
     }
 }
 
-void sh_job_log_read(struct sh *sh, const struct rlt_action *a)
+void sh_job_log_read(struct sh *sh, const struct rlt_a_job_log_read *a)
 {
-    struct sh_job   *job = job_find(sh, a->name);
+    struct sh_job   *job = job_find(sh, a->id);
     struct rlt_event e;
     if (!job)
         return;
     size_t   size = a->size < JOB_READ_SIZE ? a->size : JOB_READ_SIZE;
     uint8_t *text = sh_keep(sh, JOB_READ_SIZE);
-    ssize_t  n = text && job->log_fd >= 0 ? pread(job->log_fd, text, size, (off_t)a->number) : -1;
+    ssize_t  n = text && job->log_fd >= 0 ? pread(job->log_fd, text, size, (off_t)a->offset) : -1;
     sh_event(&e, RLT_EV_JOB_TEXT);
-    e.name = sh_keep_text(sh, job->id);
-    e.number = a->number;
-    e.bytes = text;
-    e.size = n > 0 ? (size_t)n : 0;
+    e.job_text.id = sh_keep_text(sh, job->id);
+    e.job_text.offset = a->offset;
+    e.job_text.bytes = text;
+    e.job_text.size = n > 0 ? (size_t)n : 0;
     sh_post(sh, &e);
 }
 
@@ -543,9 +559,9 @@ static void job_free(struct sh *sh, struct sh_job *job)
     free(job);
 }
 
-void sh_job_forget(struct sh *sh, const struct rlt_action *a)
+void sh_job_forget(struct sh *sh, const char *id)
 {
-    struct sh_job *job = job_find(sh, a->name);
+    struct sh_job *job = job_find(sh, id);
     if (job)
         job_free(sh, job);
 }

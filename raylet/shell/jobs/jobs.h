@@ -16,10 +16,10 @@ struct sh_user {
 };
 
 /* job.c */
-void sh_job_start(struct sh *sh, const struct rlt_action *a);
-void sh_job_kill(struct sh *sh, const struct rlt_action *a);
-void sh_job_log_read(struct sh *sh, const struct rlt_action *a);
-void sh_job_forget(struct sh *sh, const struct rlt_action *a);
+void sh_job_start(struct sh *sh, const struct rlt_a_job_start *a);
+void sh_job_kill(struct sh *sh, const struct rlt_a_job_kill *a);
+void sh_job_log_read(struct sh *sh, const struct rlt_a_job_log_read *a);
+void sh_job_forget(struct sh *sh, const char *id);
 void sh_job_ends(struct sh *sh, pid_t pid); /* dead, but not reaped: its number is still its own */
 void sh_job_reaped(struct sh *sh, pid_t pid, int status);
 int  sh_job_output(const struct sh *sh, pid_t driver); /* where workers of that driver print; -1: where we do */
@@ -28,8 +28,8 @@ void sh_jobs_stop(struct sh *sh);
 bool sh_job_user(const struct sh *sh, pid_t driver, struct sh_user *out);
 
 /* env.c */
-void sh_env_make(struct sh *sh, const struct rlt_action *a);
-void sh_env_drop(struct sh *sh, const struct rlt_action *a);
+void sh_env_make(struct sh *sh, const struct rlt_a_env_make *a);
+void sh_env_drop(struct sh *sh, uint64_t env);
 void sh_envs_stop(struct sh *sh);
 
 /* users.c, with --job-users: the user of a job's processes. False: all of a range are taken. */

@@ -122,7 +122,7 @@ static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream
         return;
     }
     sh_event(&e, RLT_EV_HEAD);
-    e.head = (const Manta__V1__HeadToNode *)m;
+    e.head.message = (const Manta__V1__HeadToNode *)m;
     sh_keep_this(h->sh, m, message_free);
     sh_post(h->sh, &e);
 }
@@ -136,7 +136,7 @@ static void refused(struct sh_head *h)
         return;
     h->sh->refused = mt_error(MT_EAUTH, 0, "the head does not take this token: see --token-file");
     sh_event(&e, RLT_EV_SHUTDOWN);
-    e.text = "the head does not take the token";
+    e.shutdown.why = "the head does not take the token";
     sh_post(h->sh, &e);
 }
 
@@ -171,14 +171,14 @@ static void attach(struct sh_head *h)
     sh_post(h->sh, &e);
 }
 
-void sh_head_send(struct sh *sh, const struct rlt_action *a)
+void sh_head_send(struct sh *sh, const Manta__V1__NodeToHead *m)
 {
     struct sh_head *h = sh->head;
     mt_buf          bytes = {0};
     mt_status       st;
     if (!h || !h->stream)
         return;
-    st = rpc_pack(&a->to_head->base, &bytes);
+    st = rpc_pack(&m->base, &bytes);
     if (!st.code)
         st = rpc_stream_send(h->stream, mt_buf_view(&bytes));
     mt_buf_fini(&bytes);
@@ -194,12 +194,11 @@ void sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply
 {
     Manta__V1__NodeToHead  message = MANTA__V1__NODE_TO_HEAD__INIT;
     Manta__V1__QueryAnswer answer = MANTA__V1__QUERY_ANSWER__INIT;
-    struct rlt_action      send = {.kind = RLT_A_HEAD_SEND, .to_head = &message};
     answer.number = number;
     answer.reply = reply;
     message.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_ANSWER;
     message.answer = &answer;
-    sh_head_send(sh, &send);
+    sh_head_send(sh, &message);
 }
 
 static mt_status connect_head(struct sh_head *h)

@@ -16,7 +16,7 @@ MT_MUST_USE mt_status sh_head_find(struct sh *sh);      /* address and token; wa
 MT_MUST_USE mt_status sh_head_rpc_start(struct sh *sh); /* gRPC, before anything is served */
 MT_MUST_USE mt_status sh_head_start(struct sh *sh);
 void                  sh_head_stop(struct sh *sh);
-void                  sh_head_send(struct sh *sh, const struct rlt_action *a);
+void                  sh_head_send(struct sh *sh, const Manta__V1__NodeToHead *message);
 const char           *sh_head_address(const struct sh *sh);
 struct rpc           *sh_head_rpc(const struct sh *sh);
 struct rpc_channel   *sh_head_channel(const struct sh *sh);
@@ -26,15 +26,15 @@ struct rpc_channel   *sh_head_channel(const struct sh *sh);
 MT_MUST_USE mt_status sh_listen_read(struct sh *sh);
 MT_MUST_USE mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
 void                  sh_peers_stop(struct sh *sh);
-void                  sh_peer_dial(struct sh *sh, const struct rlt_action *a);
-void                  sh_peer_send(struct sh *sh, const struct rlt_action *a);
-void                  sh_peer_close(struct sh *sh, const struct rlt_action *a);
-void                  sh_file_read(struct sh *sh, const struct rlt_action *a);
-void                  sh_file_drop(struct sh *sh, const struct rlt_action *a);
-void                  sh_archive_write(struct sh *sh, const struct rlt_action *a); /* FILE_WRITE of an environment's archive */
+void                  sh_peer_dial(struct sh *sh, const struct rlt_a_peer_dial *a);
+void                  sh_peer_send(struct sh *sh, const struct rlt_a_peer_send *a);
+void                  sh_peer_close(struct sh *sh, uint64_t stream);
+void                  sh_file_read(struct sh *sh, const struct rlt_a_file_read *a);
+void                  sh_file_drop(struct sh *sh, const struct peer_file *file);
+void sh_archive_write(struct sh *sh, const struct rlt_a_file_write *a); /* FILE_WRITE of an environment's archive */
 
 /* upload.c: programs, to the head */
-void sh_upload(struct sh *sh, const struct rlt_action *a);
+void sh_upload(struct sh *sh, const struct rlt_a_program_send *a);
 void sh_uploads_stop(struct sh *sh);
 
 #endif

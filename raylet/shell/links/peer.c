@@ -83,8 +83,8 @@ static void stream_over(struct sh_stream *s, bool refused)
     struct sh       *sh = s->sh;
     struct rlt_event e;
     sh_event(&e, RLT_EV_PEER_CLOSED);
-    e.stream = s->number;
-    e.refused = refused;
+    e.peer_closed.stream = s->number;
+    e.peer_closed.is_refused = refused;
     stream_free(s);
     sh_post(sh, &e);
 }
@@ -164,8 +164,8 @@ static void link_message(struct rpc_stream_handler *handler, struct rpc_stream *
         return;
     }
     sh_event(&e, RLT_EV_PEER_FRAME);
-    e.stream = s->number;
-    e.frame = (const Manta__V1__Frame *)m;
+    e.peer_frame.stream = s->number;
+    e.peer_frame.frame = (const Manta__V1__Frame *)m;
     sh_keep_this(s->sh, m, frame_free);
     sh_post(s->sh, &e);
 }
@@ -214,34 +214,38 @@ static struct rpc_stream_handler *link_accept(struct rpc_service *service, struc
     s->stream = stream;
     rpc_stream_set_queue(stream, STREAM_QUEUE_BYTES);
     sh_event(&e, RLT_EV_PEER_OPEN);
-    e.stream = s->number;
+    e.peer_open.stream = s->number;
     sh_post(peers->sh, &e);
     return &s->handler;
 }
 
-void sh_peer_dial(struct sh *sh, const struct rlt_action *a)
+void sh_peer_dial(struct sh *sh, const struct rlt_a_peer_dial *a)
 {
     struct rpc_channel_config channel = {
-        .target = a->text, .token = sh->token, .tls = sh->tls, .peer = IO_TLS_NODE, .is_insecure = sh->options.is_insecure};
+        .target = a->address, .token = sh->token, .tls = sh->tls, .peer = IO_TLS_NODE, .is_insecure = sh->options.is_insecure};
     struct rpc_stream_config config = {.method = "/manta.v1.Peer/Link"};
     struct sh_stream        *s = sh->peers ? stream_new(sh, a->stream) : NULL;
     struct rlt_event         e;
-    sh_event(&e, s ? RLT_EV_PEER_OPEN : RLT_EV_PEER_CLOSED);
-    e.stream = a->stream;
-    if (s) {
-        snprintf(s->address, sizeof s->address, "%s", a->text);
-        if (rpc_channel_open(sh_head_rpc(sh), &channel, &s->channel).code ||
-            rpc_stream_open(s->channel, &config, &s->handler, &s->stream).code) {
-            s->stream = NULL;
-            stream_over(s, false);
-            return;
-        }
-        rpc_stream_set_queue(s->stream, STREAM_QUEUE_BYTES);
+    if (!s) {
+        sh_event(&e, RLT_EV_PEER_CLOSED);
+        e.peer_closed.stream = a->stream;
+        sh_post(sh, &e);
+        return;
     }
+    snprintf(s->address, sizeof s->address, "%s", a->address);
+    if (rpc_channel_open(sh_head_rpc(sh), &channel, &s->channel).code ||
+        rpc_stream_open(s->channel, &config, &s->handler, &s->stream).code) {
+        s->stream = NULL;
+        stream_over(s, false);
+        return;
+    }
+    rpc_stream_set_queue(s->stream, STREAM_QUEUE_BYTES);
+    sh_event(&e, RLT_EV_PEER_OPEN);
+    e.peer_open.stream = a->stream;
     sh_post(sh, &e);
 }
 
-void sh_peer_send(struct sh *sh, const struct rlt_action *a)
+void sh_peer_send(struct sh *sh, const struct rlt_a_peer_send *a)
 {
     struct sh_stream *s = stream_find(sh, a->stream);
     mt_buf            bytes = {0};
@@ -258,33 +262,33 @@ void sh_peer_send(struct sh *sh, const struct rlt_action *a)
     }
 }
 
-void sh_peer_close(struct sh *sh, const struct rlt_action *a)
+void sh_peer_close(struct sh *sh, uint64_t stream)
 {
-    struct sh_stream *s = stream_find(sh, a->stream);
+    struct sh_stream *s = stream_find(sh, stream);
     if (s)
         stream_free(s);
 }
 
 /* ---- files ----------------------------------------------------------------------------------------------------------- */
 
-void sh_file_read(struct sh *sh, const struct rlt_action *a)
+void sh_file_read(struct sh *sh, const struct rlt_a_file_read *a)
 {
     struct rlt_event e;
     struct stat      st;
     uint8_t         *piece;
-    if (!sh->peers || fstat(a->fd, &st) < 0 || a->number >= (uint64_t)st.st_size)
+    if (!sh->peers || fstat(a->fd, &st) < 0 || a->offset >= (uint64_t)st.st_size)
         return;
     piece = sh_keep(sh, RLT_FILE_CHUNK);
-    ssize_t n = piece ? pread(a->fd, piece, RLT_FILE_CHUNK, (off_t)a->number) : -1;
+    ssize_t n = piece ? pread(a->fd, piece, RLT_FILE_CHUNK, (off_t)a->offset) : -1;
     if (n <= 0)
         return;
     sh_event(&e, RLT_EV_FILE_BYTES);
-    e.file = a->file;
-    e.node = a->node;
-    e.number = a->number;
-    e.total = (uint64_t)st.st_size;
-    e.bytes = piece;
-    e.size = (size_t)n;
+    e.file_bytes.file = a->file;
+    e.file_bytes.node = a->node;
+    e.file_bytes.offset = a->offset;
+    e.file_bytes.total = (uint64_t)st.st_size;
+    e.file_bytes.bytes = piece;
+    e.file_bytes.size = (size_t)n;
     sh_post(sh, &e);
 }
 
@@ -317,10 +321,10 @@ static void archive_over(struct sh *sh, struct sh_archive *p, const struct peer_
 {
     struct rlt_event e;
     sh_event(&e, RLT_EV_FILE_READY);
-    e.file = *file;
-    e.fd = why ? -1 : p->fd;
-    e.refused = why != NULL;
-    e.text = why;
+    e.file_ready.file = *file;
+    e.file_ready.fd = why ? -1 : p->fd;
+    e.file_ready.is_refused = why != NULL;
+    e.file_ready.why = why;
     if (p) {
         mt_map_remove(&sh->peers->archives, p->key);
         if (why)
@@ -330,11 +334,11 @@ static void archive_over(struct sh *sh, struct sh_archive *p, const struct peer_
     sh_post(sh, &e);
 }
 
-void sh_archive_write(struct sh *sh, const struct rlt_action *a)
+void sh_archive_write(struct sh *sh, const struct rlt_a_file_write *a)
 {
-    struct sh_archive *p = sh->peers ? archive_of(sh->peers, &a->file, a->number) : NULL;
+    struct sh_archive *p = sh->peers ? archive_of(sh->peers, &a->file, a->offset) : NULL;
     uint8_t            sum[MT_SHA256_SIZE];
-    if (!p || a->number != p->have || write(p->fd, a->bytes, a->size) != (ssize_t)a->size) {
+    if (!p || a->offset != p->have || write(p->fd, a->bytes, a->size) != (ssize_t)a->size) {
         archive_over(sh, p, &a->file, "no memory, or no room for it");
         return;
     }
@@ -346,9 +350,9 @@ void sh_archive_write(struct sh *sh, const struct rlt_action *a)
     archive_over(sh, p, &a->file, memcmp(sum, a->sha256, sizeof sum) ? "it is not what its SHA-256 says" : NULL);
 }
 
-void sh_file_drop(struct sh *sh, const struct rlt_action *a)
+void sh_file_drop(struct sh *sh, const struct peer_file *file)
 {
-    struct sh_archive *p = sh->peers && a->file.env ? mt_map_ptr(&sh->peers->archives, archive_key(&a->file)) : NULL;
+    struct sh_archive *p = sh->peers && file->env ? mt_map_ptr(&sh->peers->archives, archive_key(file)) : NULL;
     if (!p)
         return; /* a program's goes with its job */
     mt_map_remove(&sh->peers->archives, p->key);

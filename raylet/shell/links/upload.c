@@ -27,8 +27,8 @@ enum { PIECE_BYTES = 64 * 1024 };
 struct sh_program_upload {
     struct sh_program_upload *next;
     struct sh                *sh;
-    mt_id                     id;     /* of the request that it is for */
-    uint64_t                  number; /* which of its files */
+    mt_id                     id;    /* of the request that it is for */
+    uint64_t                  index; /* which of its files */
     int                       fd;
     uint64_t                  size, sent;
     bool                      is_read; /* all of it is on the stream */
@@ -61,12 +61,12 @@ static void upload_end(struct sh_program_upload *u, const char *why)
     struct sh       *sh = u->sh;
     struct rlt_event e;
     sh_event(&e, RLT_EV_PROGRAM_SENT);
-    e.record.id = u->id;
-    e.number = u->number;
-    e.total = u->size;
-    e.refused = why != NULL;
-    e.text = why;
-    memcpy(e.sha256, u->sha256, sizeof e.sha256);
+    e.program_sent.id = u->id;
+    e.program_sent.index = u->index;
+    e.program_sent.total = u->size;
+    e.program_sent.is_refused = why != NULL;
+    e.program_sent.why = why;
+    memcpy(e.program_sent.sha256, u->sha256, sizeof e.program_sent.sha256);
     upload_free(u);
     sh_post(sh, &e);
 }
@@ -179,15 +179,15 @@ static mt_status has_ask(struct sh_program_upload *u)
     return st;
 }
 
-void sh_upload(struct sh *sh, const struct rlt_action *a)
+void sh_upload(struct sh *sh, const struct rlt_a_program_send *a)
 {
     struct sh_program_upload *u = calloc(1, sizeof *u);
     struct stat               st;
     if (!u)
         abort();
     u->sh = sh;
-    u->id = a->record.id;
-    u->number = a->number;
+    u->id = a->id;
+    u->index = a->index;
     u->next = sh->uploads;
     sh->uploads = u;
     u->fd = a->fd < 0 ? sh_cache_file(sh, a->file.job, a->file.index)

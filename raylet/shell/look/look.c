@@ -168,7 +168,7 @@ static bool take_rows(struct sh *sh, const struct asked *a, const char *bytes, s
     return at == end;
 }
 
-bool sh_look_record(struct sh *sh, const struct rlt_event *e)
+bool sh_look_record(struct sh *sh, const struct rlt_ev_record *e)
 {
     size_t             size = e->record.length - LANE_RECORD_SIZE;
     struct asked      *a = mt_map_ptr(&sh->looks->asked, e->record.id);

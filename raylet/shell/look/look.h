@@ -12,7 +12,7 @@
 MT_MUST_USE mt_status sh_looks_start(struct sh *sh);
 void                  sh_looks_stop(struct sh *sh);
 void                  sh_look_order(struct sh *sh, const Manta__V1__QueryOrder *order);
-bool                  sh_look_record(struct sh *sh, const struct rlt_event *event); /* false: it is not for us */
+bool                  sh_look_record(struct sh *sh, const struct rlt_ev_record *event); /* false: it is not for us */
 
 /* answer.c: answers one order; `next` NULL or stage 0: that was all. */
 struct sh_cursor {

@@ -8,8 +8,8 @@
 #include "raylet/shell/conn/conn.h"
 
 /* spawn.c */
-void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a);
-void sh_fork(struct sh *sh, const struct rlt_action *a);
+void sh_spawn_zygote(struct sh *sh, const struct rlt_a_spawn_zygote *a);
+void sh_fork(struct sh *sh, const struct rlt_a_fork *a);
 
 /* reap.c */
 void sh_reap(struct sh *sh); /* every child that has ended, ours or inherited */

@@ -62,11 +62,10 @@ void sh_reap(struct sh *sh)
                 struct rlt_event e;
                 c->is_over = true;
                 sh_event(&e, RLT_EV_EXITED);
-                e.conn = c->conn;
-                e.pid = pid;
-                e.status = status;
-                e.has_status = true;
-                e.text = last_words(c);
+                e.exited.conn = c->conn;
+                e.exited.status = status;
+                e.exited.has_status = true;
+                e.exited.last_line = last_words(c);
                 sh_post(sh, &e);
                 break;
             }

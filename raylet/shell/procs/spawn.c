@@ -72,13 +72,13 @@ static bool search_path_add(const struct sh *sh, uint64_t job, struct program *p
     return is_made;
 }
 
-static mt_status program_read(struct sh *sh, const struct rlt_action *a, struct program *out)
+static mt_status program_read(struct sh *sh, const struct rlt_a_spawn_zygote *a, struct program *out)
 {
     static char      fd_variable[] = "MANTA_FD=3", role_variable[] = "MANTA_ROLE=zygote", stderr_variable[] = "MANTA_STDERR=5";
     struct ctl_hello h;
-    char            *text = (char *)(uintptr_t)a->payload + sizeof h;
+    char            *text = (char *)(uintptr_t)a->hello + sizeof h;
     uint32_t         envc = 0;
-    memcpy(&h, a->payload, sizeof h);
+    memcpy(&h, a->hello, sizeof h);
     *out = (struct program){0};
     out->argv = calloc(h.argc + 1, sizeof *out->argv);
     out->envp = calloc(h.envc + 8, sizeof *out->envp);
@@ -169,22 +169,22 @@ static mt_status socket_pair(struct sh *sh, uint64_t conn, struct sh_conn **out_
     return st;
 }
 
-/* Under a user of the job's own, where there are such. `program`: where a->fd is, above all that the child is given. Returns 0
+/* Under a user of the job's own, where there are such. `program`: where a->program is, above all that the child is given. Returns 0
  * or an errno. */
-static int spawn_program(struct sh *sh, const struct rlt_action *a, const struct program *p, int program, int child, int said,
-                         pid_t *out_pid)
+static int spawn_program(struct sh *sh, const struct rlt_a_spawn_zygote *a, const struct program *p, int program, int child,
+                         int said, pid_t *out_pid)
 {
     struct ctl_hello hello;
     struct sh_user   user, own;
     char             texts[2][16], path[64];
     char           **argv;
-    int              output = sh_job_output(sh, a->pid), err;
+    int              output = sh_job_output(sh, a->driver_pid), err;
     /* A path through our own descriptor: the very file that the driver runs, even if its name means another now. */
     snprintf(path, sizeof path, "/proc/self/fd/%d", program);
     if (!sh->options.users.count)
         return spawn(sh, path, p, p->argv, child, output, said, -1, out_pid);
-    memcpy(&hello, a->payload, sizeof hello);
-    if (!sh_user_of_job(sh, hello.job, sh_job_user(sh, a->pid, &own) ? &own : NULL, &user))
+    memcpy(&hello, a->hello, sizeof hello);
+    if (!sh_user_of_job(sh, hello.job, sh_job_user(sh, a->driver_pid, &own) ? &own : NULL, &user))
         return EUSERS;
     argv = argv_as(p, &user, texts);
     err = argv ? spawn(sh, "/proc/self/exe", p, argv, child, output, said, program, out_pid) : ENOMEM;
@@ -192,9 +192,9 @@ static int spawn_program(struct sh *sh, const struct rlt_action *a, const struct
     return err;
 }
 
-static int spawn_as(struct sh *sh, const struct rlt_action *a, const struct program *p, int child, int said, pid_t *out_pid)
+static int spawn_as(struct sh *sh, const struct rlt_a_spawn_zygote *a, const struct program *p, int child, int said, pid_t *out_pid)
 {
-    int program = fcntl(a->fd, F_DUPFD_CLOEXEC, SH_STDERR_FD + 1), err;
+    int program = fcntl(a->program, F_DUPFD_CLOEXEC, SH_STDERR_FD + 1), err;
     if (program < 0)
         return errno;
     err = spawn_program(sh, a, p, program, child, said, out_pid);
@@ -203,10 +203,10 @@ static int spawn_as(struct sh *sh, const struct rlt_action *a, const struct prog
 }
 
 /* In a part of the group, and listened to until it has greeted. */
-static int spawn_in_group(struct sh *sh, const struct rlt_action *a, const struct program *p, struct sh_conn *c, int child,
+static int spawn_in_group(struct sh *sh, const struct rlt_a_spawn_zygote *a, const struct program *p, struct sh_conn *c, int child,
                           pid_t *out_pid)
 {
-    int output = sh_job_output(sh, a->pid), end = -1, err;
+    int output = sh_job_output(sh, a->driver_pid), end = -1, err;
     c->said = sh_said_new(sh, output >= 0 ? output : STDERR_FILENO, &end);
     c->part = sh_group_enter(sh);
     err = spawn_as(sh, a, p, child, end, out_pid);
@@ -222,13 +222,13 @@ static void spawned(struct sh *sh, uint64_t conn, pid_t pid, int err)
 {
     struct rlt_event e;
     sh_event(&e, RLT_EV_SPAWNED);
-    e.conn = conn;
-    e.pid = err ? -err : pid;
+    e.spawned.conn = conn;
+    e.spawned.pid = err ? -err : pid;
     sh_post(sh, &e);
 }
 
 /* Takes the child's end of its socket. */
-static void start(struct sh *sh, const struct rlt_action *a, struct sh_conn *c, int take_child)
+static void start(struct sh *sh, const struct rlt_a_spawn_zygote *a, struct sh_conn *c, int take_child)
 {
     struct program program;
     pid_t          pid = -1;
@@ -243,19 +243,19 @@ static void start(struct sh *sh, const struct rlt_action *a, struct sh_conn *c, 
 
 /* A zygote whose program is held against its list before. */
 struct checked {
-    struct sh_check   check;
-    struct sh        *sh;
-    struct rlt_action action; /* fd and payload are ours */
-    int               child;
+    struct sh_check           check;
+    struct sh                *sh;
+    struct rlt_a_spawn_zygote what; /* its descriptor and its greeting are ours */
+    int                       child;
 };
 
 static void checked_free(struct checked *s)
 {
     if (s->child >= 0)
         close(s->child);
-    if (s->action.fd >= 0)
-        close(s->action.fd);
-    free((void *)(uintptr_t)s->action.payload);
+    if (s->what.program >= 0)
+        close(s->what.program);
+    free((void *)(uintptr_t)s->what.hello);
     free(s);
 }
 
@@ -263,35 +263,35 @@ static void checked_done(struct sh_check *check, bool is_right)
 {
     struct checked *s = mt_container_of(check, struct checked, check);
     struct sh      *sh = s->sh;
-    struct sh_conn *c = sh->is_exiting ? NULL : sh_conn_find(sh, s->action.conn);
+    struct sh_conn *c = sh->is_exiting ? NULL : sh_conn_find(sh, s->what.conn);
     if (c && is_right) {
-        start(sh, &s->action, c, s->child);
+        start(sh, &s->what, c, s->child);
         s->child = -1;
     } else if (c) {
-        spawned(sh, s->action.conn, -1, ESTALE);
+        spawned(sh, s->what.conn, -1, ESTALE);
     }
     checked_free(s);
 }
 
 /* Returns 0 or an errno; 0: the child's end is taken. */
-static int start_checked(struct sh *sh, const struct rlt_action *a, int child)
+static int start_checked(struct sh *sh, const struct rlt_a_spawn_zygote *a, int child)
 {
     struct checked *s = calloc(1, sizeof *s);
-    uint8_t        *payload = malloc(a->size);
+    uint8_t        *hello = malloc(a->hello_size);
     int             err;
-    if (!s || !payload) {
+    if (!s || !hello) {
         free(s);
-        free(payload);
+        free(hello);
         return ENOMEM;
     }
-    memcpy(payload, a->payload, a->size);
+    memcpy(hello, a->hello, a->hello_size);
     s->check.done = checked_done;
     s->sh = sh;
-    s->action = *a;
-    s->action.payload = payload;
-    s->action.fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 0); /* the job may end first */
+    s->what = *a;
+    s->what.hello = hello;
+    s->what.program = fcntl(a->program, F_DUPFD_CLOEXEC, 0); /* the job may end first */
     s->child = child;
-    err = s->action.fd < 0 ? errno : sh_cache_check(sh, a->job, s->action.fd, &s->check);
+    err = s->what.program < 0 ? errno : sh_cache_check(sh, a->job, s->what.program, &s->check);
     if (!err)
         return 0;
     s->child = -1;
@@ -299,7 +299,7 @@ static int start_checked(struct sh *sh, const struct rlt_action *a, int child)
     return err;
 }
 
-void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a)
+void sh_spawn_zygote(struct sh *sh, const struct rlt_a_spawn_zygote *a)
 {
     struct sh_conn *c = NULL;
     int             child = -1, err;
@@ -314,25 +314,25 @@ void sh_spawn_zygote(struct sh *sh, const struct rlt_action *a)
     }
 }
 
-void sh_fork(struct sh *sh, const struct rlt_action *a)
+void sh_fork(struct sh *sh, const struct rlt_a_fork *a)
 {
-    struct sh_conn  *zygote = sh_conn_find(sh, a->peer), *c = NULL;
+    struct sh_conn  *zygote = sh_conn_find(sh, a->zygote), *c = NULL;
     struct rlt_event e;
     int              child = -1;
-    mt_status        st = zygote ? socket_pair(sh, a->conn, &c, &child) : mt_ok();
+    mt_status        st = zygote ? socket_pair(sh, a->worker, &c, &child) : mt_ok();
     if (st.code) {
-        sh_lacks(sh, a->conn, st);
+        sh_lacks(sh, a->worker, st);
         return;
     }
     if (zygote) {
-        int output = sh_output_open(sh, a->conn), fds[2] = {child, output};
-        sh_conn_send(zygote, a, fds, output < 0 ? 1 : 2);
+        int output = sh_output_open(sh, a->worker), fds[2] = {child, output};
+        sh_conn_send(zygote, &a->record, a->payload, fds, output < 0 ? 1 : 2);
         close(child);
         if (output >= 0)
             close(output);
         return;
     }
     sh_event(&e, RLT_EV_CLOSED);
-    e.conn = a->conn;
+    e.closed.conn = a->worker;
     sh_post(sh, &e);
 }

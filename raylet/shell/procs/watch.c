@@ -68,10 +68,10 @@ static void look(struct io_timer *timer)
              (unsigned long long)(usage >> 20), (unsigned long long)(limit >> 20), whose, MT_MEMORY_SHORT_PERMILLE / 10);
     mt_log(MT_LOG_WARN, "memory_short", "text=\"%s\"", text);
     sh_event(&e, RLT_EV_MEMORY);
-    e.text = sh_keep_text(sh, text);
+    e.memory.why = sh_keep_text(sh, text);
     find_once(sh, &once);
-    e.bytes = (const uint8_t *)once.data;
-    e.size = once.count * sizeof *once.data;
+    e.memory.once = once.data;
+    e.memory.once_count = once.count;
     if (once.data)
         sh_keep_this(sh, once.data, free);
     sh_post(sh, &e);

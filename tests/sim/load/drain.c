@@ -96,7 +96,7 @@ static void next_drain(struct sim *s, struct sim_event *e)
         return;
     if (is_told) {
         s->counters.drain_told++;
-        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_SHUTDOWN, .text = "terminated", .total = d->limit_ms + 1, .fd = -1});
+        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_SHUTDOWN, .shutdown = {"terminated", d->limit_ms + 1}});
         return;
     }
     s->counters.drain_asked++;
@@ -141,7 +141,7 @@ static void stop_last_try(struct sim *s, struct sim_event *e)
         if (!sim_node_is_up(n) || n->spared_until > s->now || !runs_last_try(s, n))
             continue;
         s->counters.drain_told++;
-        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_SHUTDOWN, .text = "terminated", .total = 1, .fd = -1});
+        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_SHUTDOWN, .shutdown = {"terminated", 1}});
         return;
     }
 }

@@ -275,8 +275,6 @@ static void new_job(struct sim *s, struct sim_event *e)
 static void tell(struct sim *s, struct run *r, struct rlt_event e)
 {
     struct sim_node *n = sim_node_of(s, r->node);
-    e.name = r->job->id;
-    e.fd = -1;
     if (n)
         sim_node_step(s, n, &e);
 }
@@ -285,7 +283,8 @@ static void run_ends(struct sim *s, struct run *r, int32_t status)
 {
     r->is_over = true;
     r->status = status;
-    tell(s, r, (struct rlt_event){.kind = RLT_EV_JOB_EXITED, .status = status, .number = r->written});
+    tell(s, r,
+         (struct rlt_event){.kind = RLT_EV_JOB_EXITED, .job_exited = {.id = r->job->id, .status = status, .log_size = r->written}});
 }
 
 static void run_goes_on(struct sim *s, struct sim_event *e)
@@ -300,7 +299,7 @@ static void run_goes_on(struct sim *s, struct sim_event *e)
     size_t more = sim_random(s, r->total - r->written + 1);
     r->written += more;
     if (more)
-        tell(s, r, (struct rlt_event){.kind = RLT_EV_JOB_LOG, .number = r->written});
+        tell(s, r, (struct rlt_event){.kind = RLT_EV_JOB_LOG, .job_log = {.id = r->job->id, .size = r->written}});
     sim_after(s, sim_between(s, SIM_MS, 200 * SIM_MS), "job runs", run_goes_on, e->target);
 }
 
@@ -311,20 +310,22 @@ static void run_begins(struct sim *s, struct sim_event *e)
         return;
     if (!s->is_healed && sim_chance(s, 50000)) {
         r->is_over = true;
-        tell(s, r, (struct rlt_event){.kind = RLT_EV_JOB_FAILED, .text = "a file of it could not be fetched"});
+        tell(s, r,
+             (struct rlt_event){.kind = RLT_EV_JOB_FAILED,
+                                .job_failed = {.id = r->job->id, .why = "a file of it could not be fetched"}});
         return;
     }
     r->is_started = true;
     r->job->runs++;
-    tell(s, r, (struct rlt_event){.kind = RLT_EV_JOB_STARTED, .pid = r->pid});
+    tell(s, r, (struct rlt_event){.kind = RLT_EV_JOB_STARTED, .job_started = {.id = r->job->id, .pid = r->pid}});
     sim_after(s, sim_between(s, SIM_MS, 50 * SIM_MS), "job runs", run_goes_on, e->target);
 }
 
-static void act_start(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_start(struct sim *s, struct sim_node *n, const struct rlt_a_job_start *a)
 {
-    struct job *j = job_of(s, a->name);
+    struct job *j = job_of(s, a->id);
     struct run *r = sim_alloc(sizeof *r);
-    uint64_t    attempt = a->number;
+    uint64_t    attempt = a->attempt;
     SIM_REQUIRE(s, j && attempt < 1024, "I3: a job is started that nobody submitted");
     SIM_REQUIRE(s, !(j->seen_attempts[attempt / 64] >> attempt % 64 & 1), "I3: attempt %llu of %s is started twice",
                 (unsigned long long)attempt, j->id);
@@ -355,7 +356,7 @@ static void killed(struct sim *s, struct sim_event *e)
         return;
     }
     r->is_over = true;
-    tell(s, r, (struct rlt_event){.kind = RLT_EV_JOB_FAILED, .text = "killed before it began"});
+    tell(s, r, (struct rlt_event){.kind = RLT_EV_JOB_FAILED, .job_failed = {.id = r->job->id, .why = "killed before it began"}});
 }
 
 static void read_back(struct sim *s, struct sim_event *e)
@@ -371,29 +372,48 @@ static void read_back(struct sim *s, struct sim_event *e)
     uint8_t *bytes = sim_alloc(size + 1);
     for (size_t i = 0; i < size; i++)
         bytes[i] = output_byte(r->job, r->attempt, at + i);
-    tell(s, r, (struct rlt_event){.kind = RLT_EV_JOB_TEXT, .number = at, .bytes = bytes, .size = size});
+    tell(s, r,
+         (struct rlt_event){.kind = RLT_EV_JOB_TEXT, .job_text = {.id = r->job->id, .offset = at, .bytes = bytes, .size = size}});
     free(bytes);
+}
+
+static void act_kill(struct sim *s, const struct run *r, int signal)
+{
+    sim_after(s, sim_between(s, SIM_US, 20 * SIM_MS), "job killed", killed, r->serial)->arg = (uint64_t)signal;
+}
+
+static void act_log_read(struct sim *s, const struct run *r, const struct rlt_a_job_log_read *a)
+{
+    struct sim_event *e = sim_after(s, sim_between(s, SIM_US, 3 * SIM_MS), "job log", read_back, r->serial);
+    e->arg = a->offset;
+    e->size = a->size;
+}
+
+static void act_forget(struct sim *s, struct run *r)
+{
+    SIM_REQUIRE(s, r->is_over, "I6: a job is forgotten while it runs");
+    mt_map_remove(&s->jobs->runs, mt_map_key(r->serial));
+    free(r);
+}
+
+/* The run of an action that is about one. */
+static struct run *run_named(struct sim *s, struct sim_node *n, const char *id)
+{
+    struct run *r = run_of_name(s, n, id);
+    SIM_REQUIRE(s, r, "node %d names a job that does not run there", sim_node_index(n));
+    return r;
 }
 
 void sim_job_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
-    if (a->kind == RLT_A_JOB_START) {
-        act_start(s, n, a);
-        return;
-    }
-    struct run *r = run_of_name(s, n, a->name);
-    SIM_REQUIRE(s, r, "node %d names a job that does not run there", n->index);
-    if (a->kind == RLT_A_JOB_KILL) {
-        sim_after(s, sim_between(s, SIM_US, 20 * SIM_MS), "job killed", killed, r->serial)->arg = a->flags;
-    } else if (a->kind == RLT_A_JOB_LOG_READ) {
-        struct sim_event *e = sim_after(s, sim_between(s, SIM_US, 3 * SIM_MS), "job log", read_back, r->serial);
-        e->arg = a->number;
-        e->size = a->size;
-    } else {
-        SIM_REQUIRE(s, r->is_over, "I6: a job is forgotten while it runs");
-        mt_map_remove(&s->jobs->runs, mt_map_key(r->serial));
-        free(r);
-    }
+    if (a->kind == RLT_A_JOB_START)
+        act_start(s, n, &a->job_start);
+    else if (a->kind == RLT_A_JOB_KILL)
+        act_kill(s, run_named(s, n, a->job_kill.id), a->job_kill.signal);
+    else if (a->kind == RLT_A_JOB_LOG_READ)
+        act_log_read(s, run_named(s, n, a->job_log_read.id), &a->job_log_read);
+    else
+        act_forget(s, run_named(s, n, a->job_forget.id));
 }
 
 void sim_jobs_of_node_die(struct sim *s, uint64_t node)

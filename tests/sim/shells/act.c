@@ -6,6 +6,7 @@
  */
 #include "tests/sim/shells/proc.h"
 #include "tests/sim/load/drain.h"
+#include "tests/sim/load/job.h"
 #include "tests/sim/shells/store.h"
 
 #include <errno.h>
@@ -37,19 +38,9 @@ static void socket_down(struct sim *s, struct sim_event *e)
     sim_proc_socket(s, e->target, &record, e->bytes + LANE_RECORD_SIZE, mem, e->arg);
 }
 
-static struct sim_event *send_down(struct sim *s, struct sim_conn *c, const struct rlt_action *a, const char *name,
-                                   void (*fire)(struct sim *, struct sim_event *));
-
-void sim_node_send(struct sim *s, struct sim_node *n, const struct rlt_action *a, struct sim_mem *const mem[2])
-{
-    struct sim_event *e = send_down(s, sim_conn_of(n, a->conn), a, "segment", socket_down);
-    for (int i = 0; i < 2; i++)
-        e->mem[i] = mem[i] ? sim_mem_ref(mem[i]) : NULL;
-}
-
 /* A message on the socket; now and then one is so late that later records on the ring overtake it. */
-static struct sim_event *send_down(struct sim *s, struct sim_conn *c, const struct rlt_action *a, const char *name,
-                                   void (*fire)(struct sim *, struct sim_event *))
+static struct sim_event *send_down(struct sim *s, struct sim_conn *c, const struct lane_record *record, const uint8_t *payload,
+                                   const char *name, void (*fire)(struct sim *, struct sim_event *))
 {
     uint64_t          slow = sim_chance(s, 30000) ? 20 * SIM_MS : 30 * SIM_US, at = s->now + sim_between(s, SIM_US, slow);
     struct sim_event *e;
@@ -57,11 +48,19 @@ static struct sim_event *send_down(struct sim *s, struct sim_conn *c, const stru
         at = c->down_at + 1;
     c->down_at = at;
     e = sim_after(s, at - s->now, name, fire, c->proc);
-    e->size = a->record.length;
-    e->bytes = sim_alloc(a->record.length + 8);
-    memcpy(e->bytes, &a->record, LANE_RECORD_SIZE);
-    memcpy(e->bytes + LANE_RECORD_SIZE, a->payload, a->record.length - LANE_RECORD_SIZE);
+    e->size = record->length;
+    e->bytes = sim_alloc(record->length + 8);
+    memcpy(e->bytes, record, LANE_RECORD_SIZE);
+    memcpy(e->bytes + LANE_RECORD_SIZE, payload, record->length - LANE_RECORD_SIZE);
     return e;
+}
+
+void sim_node_send(struct sim *s, struct sim_node *n, uint64_t conn, const struct lane_record *record, const void *payload,
+                   struct sim_mem *const mem[2])
+{
+    struct sim_event *e = send_down(s, sim_conn_of(n, conn), record, payload, "segment", socket_down);
+    for (int i = 0; i < 2; i++)
+        e->mem[i] = mem[i] ? sim_mem_ref(mem[i]) : NULL;
 }
 
 static struct sim_mem *mem_of_fd(struct sim_node *n, const struct rlt_fd *fd)
@@ -75,7 +74,7 @@ static struct sim_mem *mem_of_fd(struct sim_node *n, const struct rlt_fd *fd)
     }
 }
 
-static void act_socket(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_socket(struct sim *s, struct sim_node *n, const struct rlt_a_socket *a)
 {
     struct sim_conn  *c = sim_conn_of(n, a->conn);
     struct sim_event *e;
@@ -83,7 +82,7 @@ static void act_socket(struct sim *s, struct sim_node *n, const struct rlt_actio
     for (uint32_t i = 0; i < a->fd_count; i++)
         if (!mem_of_fd(n, &a->fds[i]))
             return; /* there was no memory for it: LANE_FAILED says so */
-    e = send_down(s, c, a, "to process", socket_down);
+    e = send_down(s, c, &a->record, a->payload, "to process", socket_down);
     for (uint32_t i = 0; i < a->fd_count && i < 2; i++)
         e->mem[i] = sim_mem_ref(mem_of_fd(n, &a->fds[i]));
 }
@@ -96,23 +95,23 @@ static void welcome_down(struct sim *s, struct sim_event *e)
     sim_proc_welcome(s, e->target, &record, e->bytes + LANE_RECORD_SIZE, e->mem, n ? n->switch_park : NULL);
 }
 
-static void act_welcome(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_welcome(struct sim *s, struct sim_node *n, const struct rlt_a_welcome *a)
 {
     struct sim_conn   *c = sim_conn_of(n, a->conn);
     struct ctl_welcome w;
     struct sim_event  *e;
     memcpy(&w, a->payload, sizeof w);
-    if (w.code == MT_OK && !(a->flags & RLT_WELCOME_ZYGOTE)) {
+    if (w.code == MT_OK && !a->is_zygote) {
         c->lane = sim_mem_new(s, LANE_BYTES);
         c->park = sim_mem_new(s, sizeof(struct lane_park));
         c->park->owner = c->proc;
         c->pins = sim_mem_new(s, OS_PINS_BYTES);
-        sim_store_welcome(n, c, a->number, &w);
+        sim_store_welcome(n, c, a->process, &w);
         if (mt_map_put_ptr(&s->parks, mt_map_key((uintptr_t)c->park->base), c->park).code ||
             sw_process_add(n->sw, a->conn, c->lane->base, park_of(c)).code)
             abort();
     }
-    e = send_down(s, c, a, "welcome", welcome_down);
+    e = send_down(s, c, &a->record, a->payload, "welcome", welcome_down);
     e->arg = n->serial;
     e->mem[0] = c->lane ? sim_mem_ref(c->lane) : NULL;
     e->mem[1] = c->park ? sim_mem_ref(c->park) : NULL;
@@ -124,9 +123,9 @@ static void hang_up(struct sim *s, struct sim_event *e)
     sim_proc_socket_closed(s, e->target);
 }
 
-static void act_close(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_close(struct sim *s, struct sim_node *n, uint64_t conn)
 {
-    struct sim_conn *c = sim_conn_of(n, a->conn);
+    struct sim_conn *c = sim_conn_of(n, conn);
     uint64_t         at = s->now + SIM_US;
     if (!c)
         return;
@@ -136,11 +135,11 @@ static void act_close(struct sim *s, struct sim_node *n, const struct rlt_action
         sim_objects_disowned(sim_proc_of(s, c->proc));
     if (c->proc)
         sim_after(s, at - s->now, "hang up", hang_up, c->proc);
-    sim_store_goodbye(n, a->conn);
+    sim_store_goodbye(n, conn);
     sim_mem_unref(s, c->lane);
     sim_mem_unref(s, c->park);
     sim_mem_unref(s, c->pins);
-    mt_map_remove(&n->conns, mt_map_key(a->conn));
+    mt_map_remove(&n->conns, mt_map_key(conn));
     free(c);
 }
 
@@ -154,26 +153,26 @@ static void spawned(struct sim *s, struct sim_event *e)
         return;
     if (e->fd >= 0)
         c->is_watched = true; /* its own child: the shell reaps it */
-    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_SPAWNED, .conn = e->arg, .pid = e->fd, .fd = -1});
+    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_SPAWNED, .spawned = {.conn = e->arg, .pid = e->fd}});
 }
 
 /* The environment that a zygote's greeting puts it in. */
-static uint64_t env_of(const struct rlt_action *a)
+static uint64_t env_of(const struct rlt_a_spawn_zygote *a)
 {
-    const char *text = (const char *)a->payload + sizeof(struct ctl_hello), *end = (const char *)a->payload + a->size;
+    const char *text = (const char *)a->hello + sizeof(struct ctl_hello), *end = (const char *)a->hello + a->hello_size;
     for (; text < end; text += strlen(text) + 1)
         if (strncmp(text, "MANTA_ENV=", 10) == 0)
             return strtoull(text + 10, NULL, 16);
     return 0;
 }
 
-static void act_spawn_zygote(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_spawn_zygote(struct sim *s, struct sim_node *n, const struct rlt_a_spawn_zygote *a)
 {
     struct sim_conn  *c = conn_new(n, a->conn, true);
     struct ctl_hello  hello;
     struct sim_event *e = sim_after(s, sim_between(s, 50 * SIM_US, 500 * SIM_US), "spawned", spawned, n->serial);
-    memcpy(&hello, a->payload, sizeof hello);
-    SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->fd)), "I6: a zygote of a descriptor that is closed");
+    memcpy(&hello, a->hello, sizeof hello);
+    SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->program)), "I6: a zygote of a descriptor that is closed");
     e->arg = a->conn;
     e->fd = ++s->next_pid;
     c->proc = sim_zygote_start(s, n, a->conn, hello.job, env_of(a), e->fd);
@@ -187,23 +186,23 @@ static void fork_message(struct sim *s, struct sim_event *e)
     sim_proc_socket(s, e->target, &record, e->bytes + LANE_RECORD_SIZE, none, e->arg);
 }
 
-static void act_fork(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_fork(struct sim *s, struct sim_node *n, const struct rlt_a_fork *a)
 {
-    struct sim_conn *zygote = sim_conn_of(n, a->peer);
+    struct sim_conn *zygote = sim_conn_of(n, a->zygote);
     SIM_REQUIRE(s, zygote, "a fork is asked of a zygote that is gone");
-    conn_new(n, a->conn, true);
-    send_down(s, zygote, a, "fork", fork_message)->arg = a->conn;
+    conn_new(n, a->worker, true);
+    send_down(s, zygote, &a->record, a->payload, "fork", fork_message)->arg = a->worker;
 }
 
-static void act_watch(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_watch(struct sim *s, struct sim_node *n, const struct rlt_a_watch *a)
 {
     struct sim_conn *c = sim_conn_of(n, a->conn);
-    mt_map_entry    *pidfd = mt_map_find(&n->pidfds, mt_map_key((uint64_t)a->fd));
+    mt_map_entry    *pidfd = mt_map_find(&n->pidfds, mt_map_key((uint64_t)a->pidfd));
     SIM_REQUIRE(s, c && pidfd, "a watch without connection or pidfd");
     uint64_t proc = pidfd->value.num;
     c->is_watched = true;
-    mt_map_remove(&n->pidfds, mt_map_key((uint64_t)a->fd));
-    sim_fd_close(s, a->fd); /* the shell's own from here; it closes it with the connection */
+    mt_map_remove(&n->pidfds, mt_map_key((uint64_t)a->pidfd));
+    sim_fd_close(s, a->pidfd); /* the shell's own from here; it closes it with the connection */
     if (!sim_proc_of(s, proc))
         sim_node_exited(s, n, a->conn, false, 0);
 }
@@ -215,28 +214,28 @@ static void killed(struct sim *s, struct sim_event *e)
         sim_proc_kill(s, p, 9);
 }
 
-static void act_kill(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_kill(struct sim *s, struct sim_node *n, uint64_t conn)
 {
-    struct sim_conn *c = sim_conn_of(n, a->conn);
+    struct sim_conn *c = sim_conn_of(n, conn);
     if (c && c->is_watched && c->proc)
         sim_after(s, SIM_US, "kill", killed, c->proc);
 }
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------------ */
 
-static void act_lane_new(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_lane_new(struct sim *s, struct sim_node *n, uint64_t lane)
 {
     if (!s->is_healed && sim_chance(s, 2000)) {
         s->counters.lane_failed++;
         s->counters.fault_total++;
-        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_LANE_FAILED, .lane = a->lane, .fd = -1});
+        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_LANE_FAILED, .lane_failed = {.lane = lane}});
         return;
     }
-    if (mt_map_put_ptr(&n->lanes, mt_map_key(a->lane), sim_mem_new(s, LANE_BYTES)).code)
+    if (mt_map_put_ptr(&n->lanes, mt_map_key(lane), sim_mem_new(s, LANE_BYTES)).code)
         abort();
 }
 
-static void act_lane_recall(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_lane_recall(struct sim *s, struct sim_node *n, const struct rlt_a_lane_recall *a)
 {
     struct sim_mem   *lane = mt_map_ptr(&n->lanes, mt_map_key(a->lane));
     struct lane_park *park;
@@ -244,21 +243,21 @@ static void act_lane_recall(struct sim *s, struct sim_node *n, const struct rlt_
         return;
     shm_store32_release(&lane_header_of(lane->base)->recall, 1);
     for (int end = 0; end < 2; end++) {
-        park = park_of(sim_conn_of(n, end ? a->peer : a->conn));
+        park = park_of(sim_conn_of(n, end ? a->worker : a->owner));
         if (park && lane_park_must_wake(park))
             sim_wake(s, park);
     }
 }
 
-static void act_lane_free(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_lane_free(struct sim *s, struct sim_node *n, uint64_t lane)
 {
-    sim_mem_unref(s, mt_map_ptr(&n->lanes, mt_map_key(a->lane)));
-    mt_map_remove(&n->lanes, mt_map_key(a->lane));
+    sim_mem_unref(s, mt_map_ptr(&n->lanes, mt_map_key(lane)));
+    mt_map_remove(&n->lanes, mt_map_key(lane));
 }
 
 static void act_switch(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
-    struct sim_mem *lane = a->lane ? mt_map_ptr(&n->lanes, mt_map_key(a->lane)) : NULL;
+    struct sim_mem *lane = a->kind == RLT_A_SW_LANE_OPEN ? mt_map_ptr(&n->lanes, mt_map_key(a->sw_lane_open.lane)) : NULL;
     sw_act(n->sw, a, lane ? lane->base : NULL, &n->sw_out);
     if (sw_has_work(n->sw))
         sim_node_switch_wake(s, n);
@@ -278,21 +277,17 @@ static void program_hash(uint64_t job, uint8_t out[32])
         out[i] = (uint8_t)(job >> i % 8 * 8) ^ (uint8_t)i;
 }
 
-static void act_file_read(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_file_read(struct sim *s, struct sim_node *n, const struct rlt_a_file_read *a)
 {
     uint8_t          bytes[RLT_FILE_CHUNK];
     uint64_t         number = a->file.job ^ a->file.env;
-    struct rlt_event e = {.kind = RLT_EV_FILE_BYTES,
-                          .file = a->file,
-                          .node = a->node,
-                          .number = a->number,
-                          .total = SIM_PROGRAM_BYTES,
-                          .bytes = bytes,
-                          .fd = -1};
+    struct rlt_event e = {
+        .kind = RLT_EV_FILE_BYTES,
+        .file_bytes = {.file = a->file, .node = a->node, .offset = a->offset, .total = SIM_PROGRAM_BYTES, .bytes = bytes}};
     SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->fd)), "I6: a file is read from a closed descriptor");
-    while (e.size < sizeof bytes && a->number + e.size < SIM_PROGRAM_BYTES) {
-        bytes[e.size] = program_byte(number, a->number + e.size);
-        e.size++;
+    while (e.file_bytes.size < sizeof bytes && a->offset + e.file_bytes.size < SIM_PROGRAM_BYTES) {
+        bytes[e.file_bytes.size] = program_byte(number, a->offset + e.file_bytes.size);
+        e.file_bytes.size++;
     }
     sim_node_step(s, n, &e);
 }
@@ -308,20 +303,20 @@ static void act_file_drop(struct sim_node *n, mt_id key)
     mt_map_remove(&n->programs, key);
 }
 
-static void act_file_write(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_file_write(struct sim *s, struct sim_node *n, const struct rlt_a_file_write *a)
 {
     uint64_t            number = a->file.job ^ a->file.env;
     struct sim_program *p = mt_map_ptr(&n->programs, file_key(&a->file));
-    struct rlt_event    e = {.kind = RLT_EV_FILE_READY, .file = a->file, .fd = -1};
+    struct rlt_event    e = {.kind = RLT_EV_FILE_READY, .file_ready = {.file = a->file, .fd = -1}};
     uint8_t             hash[32];
     if (!p) {
         p = sim_alloc(sizeof *p);
         if (mt_map_put_ptr(&n->programs, file_key(&a->file), p).code)
             abort();
     }
-    SIM_REQUIRE(s, a->total == SIM_PROGRAM_BYTES && a->number == p->have, "I5: a piece of a file is not the next one");
+    SIM_REQUIRE(s, a->total == SIM_PROGRAM_BYTES && a->offset == p->have, "I5: a piece of a file is not the next one");
     for (size_t i = 0; i < a->size; i++)
-        SIM_REQUIRE(s, a->bytes[i] == program_byte(number, a->number + i), "I5: a file arrives damaged");
+        SIM_REQUIRE(s, a->bytes[i] == program_byte(number, a->offset + i), "I5: a file arrives damaged");
     p->have += a->size;
     if (p->have < a->total)
         return;
@@ -331,61 +326,69 @@ static void act_file_write(struct sim *s, struct sim_node *n, const struct rlt_a
     s->counters.env_fetched += a->file.env != 0;
     if (a->file.env) {
         act_file_drop(n, file_key(&a->file));
-        e.fd = sim_fd_new(s, n->serial);
+        e.file_ready.fd = sim_fd_new(s, n->serial);
     }
     sim_node_step(s, n, &e);
 }
 
-static void act_program_list(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_program_list(struct sim *s, struct sim_node *n, const struct rlt_a_program_list *a)
 {
     struct peer_program_file file = {.path = "program", .size = SIM_PROGRAM_BYTES};
-    struct rlt_event         e = {
-                .kind = RLT_EV_PROGRAM_LISTED, .job = a->job, .bytes = (const uint8_t *)&file, .size = sizeof file, .fd = -1};
-    SIM_REQUIRE(s, a->size == sizeof(struct rlt_program_file), "I6: a program has files that its driver has not told");
+    struct rlt_event         e = {.kind = RLT_EV_PROGRAM_LISTED, .program_listed = {.job = a->job, .files = &file, .count = 1}};
+    SIM_REQUIRE(s, a->count == 1, "I6: a program has files that its driver has not told");
     program_hash(a->job, file.sha256);
     sim_node_step(s, n, &e);
 }
 
 /* The cache of a node: its program is whole when its one file has come. */
-static void act_program_open(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_program_open(struct sim *s, struct sim_node *n, const struct rlt_a_program_open *a)
 {
     const struct sim_program *p = mt_map_ptr(&n->programs, (mt_id){a->job, 0});
-    struct rlt_event          e = {.kind = RLT_EV_PROGRAM_OPENED, .job = a->job, .fd = -1};
-    SIM_REQUIRE(s, a->size == sizeof(struct peer_program_file), "I5: the list of a program is not what was sent");
+    struct rlt_event          e = {.kind = RLT_EV_PROGRAM_OPENED, .program_opened = {.job = a->job, .fd = -1}};
+    SIM_REQUIRE(s, a->count == 1, "I5: the list of a program is not what was sent");
     if (p && p->have == SIM_PROGRAM_BYTES)
-        e.fd = sim_fd_new(s, n->serial);
+        e.program_opened.fd = sim_fd_new(s, n->serial);
     sim_node_step(s, n, &e);
 }
 
+static void act_strict(struct sim *s, struct sim_node *n, const struct rlt_a_strict *a)
+{
+    struct sim_conn *c = sim_conn_of(n, a->conn);
+    if (c && c->proc)
+        sim_proc_strict(s, c->proc, a->until);
+}
+
+static void act_env_make(struct sim *s, struct sim_node *n, const struct rlt_a_env_make *a)
+{
+    SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->archive)), "I6: an archive is unpacked from a closed descriptor");
+    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_ENV_MADE, .env_made = {.env = a->env, .folder = "/env"}});
+}
+
+/* No default: the compiler finds a kind that is missing. */
 void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
     switch (a->kind) {
-    case RLT_A_WELCOME: act_welcome(s, n, a); break;
-    case RLT_A_SOCKET: act_socket(s, n, a); break;
-    case RLT_A_CLOSE: act_close(s, n, a); break;
-    case RLT_A_SPAWN_ZYGOTE: act_spawn_zygote(s, n, a); break;
-    case RLT_A_FORK: act_fork(s, n, a); break;
-    case RLT_A_WATCH: act_watch(s, n, a); break;
-    case RLT_A_KILL: act_kill(s, n, a); break;
-    case RLT_A_STRICT: {
-        struct sim_conn *c = sim_conn_of(n, a->conn);
-        if (c && c->proc)
-            sim_proc_strict(s, c->proc, a->number);
-        break;
-    }
+    case RLT_A_WELCOME: act_welcome(s, n, &a->welcome); break;
+    case RLT_A_SOCKET: act_socket(s, n, &a->socket); break;
+    case RLT_A_CLOSE: act_close(s, n, a->close.conn); break;
+    case RLT_A_SPAWN_ZYGOTE: act_spawn_zygote(s, n, &a->spawn_zygote); break;
+    case RLT_A_FORK: act_fork(s, n, &a->fork); break;
+    case RLT_A_WATCH: act_watch(s, n, &a->watch); break;
+    case RLT_A_KILL: act_kill(s, n, a->kill.conn); break;
+    case RLT_A_STRICT: act_strict(s, n, &a->strict); break;
     case RLT_A_CLOSE_FD:
-        mt_map_remove(&n->pidfds, mt_map_key((uint64_t)a->fd));
-        sim_fd_close(s, a->fd);
+        mt_map_remove(&n->pidfds, mt_map_key((uint64_t)a->close_fd.fd));
+        sim_fd_close(s, a->close_fd.fd);
         break;
-    case RLT_A_LANE_NEW: act_lane_new(s, n, a); break;
-    case RLT_A_LANE_RECALL: act_lane_recall(s, n, a); break;
-    case RLT_A_LANE_FREE: act_lane_free(s, n, a); break;
-    case RLT_A_CROWD: shm_store32(&((struct lane_park *)(void *)n->switch_park->base)->crowd, a->flags); break;
+    case RLT_A_LANE_NEW: act_lane_new(s, n, a->lane_new.lane); break;
+    case RLT_A_LANE_RECALL: act_lane_recall(s, n, &a->lane_recall); break;
+    case RLT_A_LANE_FREE: act_lane_free(s, n, a->lane_free.lane); break;
+    case RLT_A_CROWD: shm_store32(&((struct lane_park *)(void *)n->switch_park->base)->crowd, a->crowd.is); break;
     case RLT_A_REGION_NEW:
-        if (mt_map_put_num(&n->regions, mt_map_key(a->number), 1).code)
+        if (mt_map_put_num(&n->regions, mt_map_key(a->region_new.region), 1).code)
             abort();
         break;
-    case RLT_A_REGION_FREE: mt_map_remove(&n->regions, mt_map_key(a->number)); break;
+    case RLT_A_REGION_FREE: mt_map_remove(&n->regions, mt_map_key(a->region_free.region)); break;
     case RLT_A_SW_DOWN:
     case RLT_A_SW_PROC_DRAIN:
     case RLT_A_SW_LANE_OPEN:
@@ -393,28 +396,33 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_SW_LANE_CLOSE:
     case RLT_A_SW_FRAME:
     case RLT_A_SW_PAUSE: act_switch(s, n, a); break;
-    case RLT_A_FILE_READ: act_file_read(s, n, a); break;
-    case RLT_A_FILE_WRITE: act_file_write(s, n, a); break;
-    case RLT_A_FILE_DROP: act_file_drop(n, file_key(&a->file)); break;
-    case RLT_A_PROGRAM_LIST: act_program_list(s, n, a); break;
-    case RLT_A_PROGRAM_OPEN: act_program_open(s, n, a); break;
-    case RLT_A_PROGRAM_DROP: act_file_drop(n, (mt_id){a->job, 0}); break;
+    case RLT_A_HEAD_SEND:
+    case RLT_A_PEER_DIAL:
+    case RLT_A_PEER_SEND:
+    case RLT_A_PEER_CLOSE: sim_net_act(s, n, a); break;
+    case RLT_A_FILE_READ: act_file_read(s, n, &a->file_read); break;
+    case RLT_A_FILE_WRITE: act_file_write(s, n, &a->file_write); break;
+    case RLT_A_FILE_DROP: act_file_drop(n, file_key(&a->file_drop.file)); break;
+    case RLT_A_PROGRAM_LIST: act_program_list(s, n, &a->program_list); break;
+    case RLT_A_PROGRAM_OPEN: act_program_open(s, n, &a->program_open); break;
+    case RLT_A_PROGRAM_DROP: act_file_drop(n, (mt_id){a->program_drop.job, 0}); break;
+    case RLT_A_PROGRAM_SEND:
+        SIM_REQUIRE(s, false, "node %d sends a program, which no actor of this world asks for", n->index);
+        break;
+    case RLT_A_ENV_MAKE: act_env_make(s, n, &a->env_make); break;
+    case RLT_A_ENV_DROP: break; /* nothing was made */
     case RLT_A_OWNERS_GONE:
-        n->lost |= UINT64_C(1) << a->node % 64;
+        n->lost |= UINT64_C(1) << a->owners_gone.node % 64;
         sim_store_told(n, a);
         break;
     case RLT_A_OBJECT_DEAD:
     case RLT_A_OWNER_GONE:
     case RLT_A_JOB_OVER: sim_store_told(n, a); break;
-    case RLT_A_ENV_MAKE: {
-        struct rlt_event made = {.kind = RLT_EV_ENV_MADE, .number = a->number, .text = "/env", .fd = -1};
-        SIM_REQUIRE(s, mt_map_find(&s->fds, mt_map_key((uint64_t)a->fd)), "I6: an archive is unpacked from a closed descriptor");
-        sim_node_step(s, n, &made);
-        break;
-    }
-    case RLT_A_ENV_DROP: break; /* nothing was made */
+    case RLT_A_JOB_START:
+    case RLT_A_JOB_KILL:
+    case RLT_A_JOB_LOG_READ:
+    case RLT_A_JOB_FORGET: sim_job_act(s, n, a); break;
     case RLT_A_READY: n->is_ready = true; break;
-    case RLT_A_EXIT: sim_drain_exits(s, n, a->text); break;
-    default: sim_net_act(s, n, a); break;
+    case RLT_A_EXIT: sim_drain_exits(s, n, a->exit.why); break;
     }
 }

@@ -44,10 +44,8 @@ struct sim_node *sim_node_of(struct sim *s, uint64_t serial)
 
 static void pending_free(struct sim_pending *p)
 {
-    free(p->payload);
-    free(p->bytes);
-    free(p->text);
-    free(p->name);
+    free(p->copies[0]);
+    free(p->copies[1]);
 }
 
 static void *copy_of(const void *data, size_t size)
@@ -60,16 +58,122 @@ static void *copy_of(const void *data, size_t size)
     return to;
 }
 
+static const void *bytes_kept(struct sim_pending *p, const void *data, size_t size)
+{
+    void **place = &p->copies[p->copies[0] != NULL];
+    return *place = copy_of(data, size);
+}
+
+static const char *text_kept(struct sim_pending *p, const char *text)
+{
+    return text ? bytes_kept(p, text, strlen(text) + 1) : NULL;
+}
+
+static void record_kept(struct sim_pending *p, struct rlt_ev_record *said)
+{
+    said->payload = bytes_kept(p, said->payload, said->record.length - LANE_RECORD_SIZE);
+}
+
+/* What the event points to, until its step. No default: the compiler finds a kind that is missing. */
+static void keep(struct sim_pending *p)
+{
+    struct rlt_event *e = &p->e;
+    switch (e->kind) {
+    case RLT_EV_SOCKET: e->socket.payload = bytes_kept(p, e->socket.payload, e->socket.record.length - LANE_RECORD_SIZE); break;
+    case RLT_EV_CLOSED: e->closed.lacked = text_kept(p, e->closed.lacked); break;
+    case RLT_EV_EXITED: e->exited.last_line = text_kept(p, e->exited.last_line); break;
+    case RLT_EV_LANE_FAILED: e->lane_failed.why = text_kept(p, e->lane_failed.why); break;
+    case RLT_EV_UP: record_kept(p, &e->up); break;
+    case RLT_EV_PROC_DRAINED: e->proc_drained.crash = text_kept(p, e->proc_drained.crash); break;
+    case RLT_EV_UNDELIVERED: record_kept(p, &e->undelivered); break;
+    case RLT_EV_OUT: e->out.bytes = bytes_kept(p, e->out.bytes, e->out.size); break;
+    case RLT_EV_FILE_BYTES: e->file_bytes.bytes = bytes_kept(p, e->file_bytes.bytes, e->file_bytes.size); break;
+    case RLT_EV_FILE_READY: e->file_ready.why = text_kept(p, e->file_ready.why); break;
+    case RLT_EV_PROGRAM_LISTED:
+        e->program_listed.files = bytes_kept(p, e->program_listed.files, e->program_listed.count * sizeof *e->program_listed.files);
+        break;
+    case RLT_EV_PROGRAM_OPENED: e->program_opened.remark = text_kept(p, e->program_opened.remark); break;
+    case RLT_EV_PROGRAM_SENT: e->program_sent.why = text_kept(p, e->program_sent.why); break;
+    case RLT_EV_ENV_MADE:
+        e->env_made.folder = text_kept(p, e->env_made.folder);
+        e->env_made.wrong = text_kept(p, e->env_made.wrong);
+        break;
+    case RLT_EV_JOB_STARTED: e->job_started.id = text_kept(p, e->job_started.id); break;
+    case RLT_EV_JOB_FAILED:
+        e->job_failed.id = text_kept(p, e->job_failed.id);
+        e->job_failed.why = text_kept(p, e->job_failed.why);
+        break;
+    case RLT_EV_JOB_LOG: e->job_log.id = text_kept(p, e->job_log.id); break;
+    case RLT_EV_JOB_TEXT:
+        e->job_text.id = text_kept(p, e->job_text.id);
+        e->job_text.bytes = bytes_kept(p, e->job_text.bytes, e->job_text.size);
+        break;
+    case RLT_EV_JOB_EXITED: e->job_exited.id = text_kept(p, e->job_exited.id); break;
+    case RLT_EV_MEMORY:
+        e->memory.why = text_kept(p, e->memory.why);
+        e->memory.once = bytes_kept(p, e->memory.once, e->memory.once_count * sizeof *e->memory.once);
+        break;
+    case RLT_EV_SHUTDOWN: e->shutdown.why = text_kept(p, e->shutdown.why); break;
+    case RLT_EV_TICK:
+    case RLT_EV_ACCEPTED:
+    case RLT_EV_SPAWNED:
+    case RLT_EV_REGION_FAILED:
+    case RLT_EV_UP_BROKEN:
+    case RLT_EV_LANE_DRAINED:
+    case RLT_EV_LANE_CLOSED:
+    case RLT_EV_LANE_BROKEN:
+    case RLT_EV_HEAD_UP:
+    case RLT_EV_HEAD_DOWN:
+    case RLT_EV_PEER_OPEN:
+    case RLT_EV_PEER_CLOSED:
+    case RLT_EV_PEER_DOUBT: break;
+    case RLT_EV_HEAD: /* both come packed: sim_node_packed */
+    case RLT_EV_PEER_FRAME: break;
+    }
+}
+
 static void pend(struct sim_node *n, const struct rlt_event *e)
 {
     struct sim_pending p = {.e = *e};
-    size_t             payload = e->record.length > LANE_RECORD_SIZE ? e->record.length - LANE_RECORD_SIZE : 0;
-    p.payload = e->payload ? copy_of(e->payload, payload) : NULL;
-    p.bytes = copy_of(e->bytes, e->size);
-    p.text = e->text ? copy_of(e->text, strlen(e->text) + 1) : NULL;
-    p.name = e->name ? copy_of(e->name, strlen(e->name) + 1) : NULL;
+    keep(&p);
     if (mt_vec_push(&n->pending, p).code)
         abort();
+}
+
+/* The connection that an event is about, for the trace; 0: none. */
+static uint64_t conn_of_event(const struct rlt_event *e)
+{
+    switch (e->kind) {
+    case RLT_EV_ACCEPTED: return e->accepted.conn;
+    case RLT_EV_SOCKET: return e->socket.conn;
+    case RLT_EV_CLOSED: return e->closed.conn;
+    case RLT_EV_EXITED: return e->exited.conn;
+    case RLT_EV_SPAWNED: return e->spawned.conn;
+    case RLT_EV_UP: return e->up.conn;
+    case RLT_EV_UP_BROKEN: return e->up_broken.conn;
+    case RLT_EV_PROC_DRAINED: return e->proc_drained.conn;
+    case RLT_EV_UNDELIVERED: return e->undelivered.conn;
+    default: return 0;
+    }
+}
+
+static uint64_t conn_of_action(const struct rlt_action *a)
+{
+    switch (a->kind) {
+    case RLT_A_WELCOME: return a->welcome.conn;
+    case RLT_A_SOCKET: return a->socket.conn;
+    case RLT_A_CLOSE: return a->close.conn;
+    case RLT_A_SPAWN_ZYGOTE: return a->spawn_zygote.conn;
+    case RLT_A_FORK: return a->fork.worker;
+    case RLT_A_WATCH: return a->watch.conn;
+    case RLT_A_KILL: return a->kill.conn;
+    case RLT_A_STRICT: return a->strict.conn;
+    case RLT_A_LANE_RECALL: return a->lane_recall.owner;
+    case RLT_A_SW_DOWN: return a->sw_down.conn;
+    case RLT_A_SW_PROC_DRAIN: return a->sw_proc_drain.conn;
+    case RLT_A_SW_LANE_OPEN: return a->sw_lane_open.conn;
+    default: return 0;
+    }
 }
 
 static void count_stats(struct sim_node *n)
@@ -106,19 +210,15 @@ static void step_one(struct sim *s, struct sim_node *n, struct sim_pending *p)
     uint64_t serial = n->serial;
     p->e.now = s->now;
     p->e.random = mt_rng_next(&s->rng);
-    p->e.payload = p->payload;
-    p->e.bytes = p->bytes;
-    p->e.text = p->text;
-    p->e.name = p->name;
-    sim_note(s, "raylet", (uint64_t)p->e.kind | (uint64_t)n->index << 32, p->e.conn);
+    sim_note(s, "raylet", (uint64_t)p->e.kind | (uint64_t)n->index << 32, conn_of_event(&p->e));
     if (sim_store_record(n, &p->e))
         return;
     Manta__V1__HeadToNode *head = NULL;
     Manta__V1__Frame      *frame = NULL;
     if (p->e.kind == RLT_EV_HEAD)
-        p->e.head = head = manta__v1__head_to_node__unpack(NULL, p->e.size, p->bytes);
+        p->e.head.message = head = manta__v1__head_to_node__unpack(NULL, p->packed, p->copies[0]);
     else if (p->e.kind == RLT_EV_PEER_FRAME)
-        p->e.frame = frame = manta__v1__frame__unpack(NULL, p->e.size, p->bytes);
+        p->e.peer_frame.frame = frame = manta__v1__frame__unpack(NULL, p->packed, p->copies[0]);
     rlt_actions_reset(&n->actions);
     rlt_step(n->core, &p->e, &n->actions);
     if (p->e.kind == RLT_EV_HEAD)
@@ -128,7 +228,7 @@ static void step_one(struct sim *s, struct sim_node *n, struct sim_pending *p)
             sim_node_crash(s, n);
             break;
         }
-        sim_note(s, "action", (uint64_t)n->actions.data[i].kind, n->actions.data[i].conn);
+        sim_note(s, "action", (uint64_t)n->actions.data[i].kind, conn_of_action(&n->actions.data[i]));
         sim_node_act(s, n, &n->actions.data[i]);
     }
     if (head)
@@ -166,13 +266,22 @@ void sim_node_step(struct sim *s, struct sim_node *n, const struct rlt_event *e)
     work_off(s, n);
 }
 
+void sim_node_packed(struct sim *s, struct sim_node *n, const struct rlt_event *e, const void *bytes, size_t size)
+{
+    struct sim_pending p = {.e = *e, .packed = size};
+    bytes_kept(&p, bytes, size);
+    if (mt_vec_push(&n->pending, p).code)
+        abort();
+    work_off(s, n);
+}
+
 static void tick_fired(struct sim *s, struct sim_event *e)
 {
     struct sim_node *n = sim_node_of(s, e->target);
     if (!n || n->tick_at != s->now)
         return;
     n->tick_at = 0;
-    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_TICK, .fd = -1});
+    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_TICK});
 }
 
 /* ---- the switch ------------------------------------------------------------------------------------------------------ */
@@ -250,7 +359,7 @@ uint64_t sim_node_accept(struct sim *s, struct sim_node *n, struct sim_proc *p)
     c->is_open = true;
     if (mt_map_put_ptr(&n->conns, mt_map_key(conn), c).code)
         abort();
-    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = conn, .pid = sim_proc_pid(p), .fd = -1});
+    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_ACCEPTED, .accepted = {.conn = conn, .pid = sim_proc_pid(p)}});
     return conn;
 }
 
@@ -258,14 +367,15 @@ static void socket_arrived(struct sim *s, struct sim_event *e)
 {
     struct sim_node *n = sim_node_of(s, e->target);
     struct sim_conn *c = n ? sim_conn_of(n, e->arg) : NULL;
-    struct rlt_event ev = {.kind = RLT_EV_SOCKET, .conn = e->arg, .fd = -1};
+    struct rlt_event ev = {.kind = RLT_EV_SOCKET, .socket = {.conn = e->arg, .fd = -1}};
     if (!c || !c->is_open)
         return;
-    memcpy(&ev.record, e->bytes, sizeof ev.record);
-    ev.payload = e->bytes + LANE_RECORD_SIZE;
+    memcpy(&ev.socket.record, e->bytes, sizeof ev.socket.record);
+    ev.socket.payload = e->bytes + LANE_RECORD_SIZE;
     if (e->fd > 0) {
-        ev.fd = sim_fd_new(s, n->serial);
-        if (ev.record.kind == CTL_FORKED && mt_map_put_num(&n->pidfds, mt_map_key((uint64_t)ev.fd), (uint64_t)e->fd).code)
+        ev.socket.fd = sim_fd_new(s, n->serial);
+        if (ev.socket.record.kind == CTL_FORKED &&
+            mt_map_put_num(&n->pidfds, mt_map_key((uint64_t)ev.socket.fd), (uint64_t)e->fd).code)
             abort();
     }
     sim_node_step(s, n, &ev);
@@ -303,7 +413,7 @@ static void closed_arrived(struct sim *s, struct sim_event *e)
     struct sim_node *n = sim_node_of(s, e->target);
     struct sim_conn *c = n ? sim_conn_of(n, e->arg) : NULL;
     if (c && c->is_open)
-        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_CLOSED, .conn = e->arg, .fd = -1});
+        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = e->arg}});
 }
 
 void sim_node_conn_closed(struct sim *s, struct sim_node *n, uint64_t conn)
@@ -317,8 +427,8 @@ static void exited_arrived(struct sim *s, struct sim_event *e)
 {
     struct sim_node *n = sim_node_of(s, e->target);
     if (n && sim_conn_of(n, e->arg))
-        sim_node_step(s, n,
-                      &(struct rlt_event){.kind = RLT_EV_EXITED, .conn = e->arg, .fd = -1, .has_status = e->size, .status = e->fd});
+        sim_node_step(
+            s, n, &(struct rlt_event){.kind = RLT_EV_EXITED, .exited = {.conn = e->arg, .has_status = e->size, .status = e->fd}});
 }
 
 void sim_node_exited(struct sim *s, struct sim_node *n, uint64_t conn, bool has_status, int32_t status)
@@ -383,7 +493,7 @@ void sim_node_start(struct sim *s, struct sim_node *n)
     s->counters.raylet_restarted += n->starts > 1;
     sim_note(s, "raylet starts", (uint64_t)n->index, n->serial);
     sim_store_start(s, n);
-    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_TICK, .fd = -1});
+    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_TICK});
     sim_node_switch_wake(s, n);
     if (s->config.has_head)
         sim_net_node_up(s, n);

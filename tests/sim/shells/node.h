@@ -29,8 +29,8 @@ struct sim_program {
 
 struct sim_pending { /* an event that waits for its step */
     struct rlt_event e;
-    uint8_t         *payload, *bytes;
-    char            *text, *name;
+    void            *copies[2]; /* of what it points to */
+    size_t           packed;    /* a HEAD or PEER_FRAME is still packed: the bytes of copies[0] */
 };
 
 struct sim_node {

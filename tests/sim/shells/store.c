@@ -27,7 +27,7 @@ struct sh_conn *sh_conn_find(const struct sh *sh, uint64_t conn)
     return mt_map_ptr(&sh->conns, mt_map_key(conn));
 }
 
-void sh_conn_send(struct sh_conn *c, const struct rlt_action *a, const int *fds, uint32_t fd_count)
+void sh_conn_send(struct sh_conn *c, const struct lane_record *record, const void *payload, const int *fds, uint32_t fd_count)
 {
     struct sim     *s = c->sh->loop->s;
     struct sim_mem *mem[2] = {NULL, NULL};
@@ -35,7 +35,7 @@ void sh_conn_send(struct sh_conn *c, const struct rlt_action *a, const int *fds,
         SIM_REQUIRE(s, i < 2 && sim_memory_of(s, fds[i]), "I6: a segment is sent whose descriptor is closed");
         mem[i] = sim_memory_of(s, fds[i]);
     }
-    sim_node_send(s, c->sh->loop->n, a, mem);
+    sim_node_send(s, c->sh->loop->n, c->conn, record, payload, mem);
 }
 
 void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane)
@@ -45,11 +45,12 @@ void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane)
     (void)lane;
     if (sh->is_exiting)
         return;
-    if (a->record.kind == CTL_SPACE_BACK) {
-        memcpy(&space, a->payload, sizeof space);
+    SIM_REQUIRE(n->s, a->kind == RLT_A_SW_DOWN, "the store asks the switch for what this file does not know");
+    if (a->sw_down.record.kind == CTL_SPACE_BACK) {
+        memcpy(&space, a->sw_down.payload, sizeof space);
         sim_values_hand_back(n->s, n->serial, space.segment, space.offset);
     }
-    sim_note(n->s, "store says", a->record.kind, a->conn);
+    sim_note(n->s, "store says", a->sw_down.record.kind, a->sw_down.conn);
     sw_act(n->sw, a, NULL, &n->sw_out);
     if (sw_has_work(n->sw))
         sim_node_switch_wake(n->s, n);
@@ -59,7 +60,7 @@ static void doubt_fired(struct sim *s, struct sim_event *e)
 {
     struct sim_node *n = sim_node_of(s, e->target);
     if (n)
-        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PEER_DOUBT, .node = (uint32_t)e->arg, .fd = -1});
+        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PEER_DOUBT, .peer_doubt = {.node = (uint32_t)e->arg}});
 }
 
 void sh_post(struct sh *sh, const struct rlt_event *event)
@@ -67,7 +68,7 @@ void sh_post(struct sh *sh, const struct rlt_event *event)
     struct sim_node *n = sh->loop->n;
     SIM_REQUIRE(n->s, event->kind == RLT_EV_PEER_DOUBT, "the store tells the core what this file does not know");
     n->s->counters.pull_doubted++;
-    sim_after(n->s, 0, "doubt", doubt_fired, n->serial)->arg = event->node; /* the store has the turn now */
+    sim_after(n->s, 0, "doubt", doubt_fired, n->serial)->arg = event->peer_doubt.node; /* the store has the turn now */
 }
 
 /* ---- looking ------------------------------------------------------------------------------------------------------ */
@@ -183,7 +184,7 @@ bool sim_store_record(struct sim_node *n, const struct rlt_event *e)
     if (e->kind != RLT_EV_UP)
         return false;
     sim_enter(n->loop);
-    bool is_ours = sh_store_record(n->sh, e);
+    bool is_ours = sh_store_record(n->sh, &e->up);
     sim_leave(n->loop);
     return is_ours;
 }
@@ -191,7 +192,14 @@ bool sim_store_record(struct sim_node *n, const struct rlt_event *e)
 void sim_store_told(struct sim_node *n, const struct rlt_action *a)
 {
     sim_enter(n->loop);
-    sh_store_told(n->sh, a);
+    if (a->kind == RLT_A_OBJECT_DEAD)
+        sh_store_object_dead(n->sh, &a->object_dead.ref);
+    else if (a->kind == RLT_A_OWNER_GONE)
+        sh_store_owner_gone(n->sh, a->owner_gone.process);
+    else if (a->kind == RLT_A_OWNERS_GONE)
+        sh_store_owners_gone(n->sh, a->owners_gone.node);
+    else
+        sh_store_job_over(n->sh, a->job_over.job);
     sim_leave(n->loop);
 }
 

@@ -23,6 +23,7 @@ uint32_t sim_store_living(const struct sim_node *n, uint32_t job, mt_id *out_fir
 uint32_t sim_store_check_empty(struct sim *s, const struct sim_node *n);
 
 /* act.c: a message on the socket of a process; borrows mem. */
-void sim_node_send(struct sim *s, struct sim_node *n, const struct rlt_action *a, struct sim_mem *const mem[2]);
+void sim_node_send(struct sim *s, struct sim_node *n, uint64_t conn, const struct lane_record *record, const void *payload,
+                   struct sim_mem *const mem[2]);
 
 #endif

@@ -96,10 +96,9 @@ static void tell_closed(struct sim *s, struct sim_stream *st, int which, bool re
     if (end->place == SIM_HEAD)
         sim_head_stream_closed(s, end->number);
     else if (n)
-        sim_node_step(
-            s, n,
-            &(struct rlt_event){
-                .kind = to_head ? RLT_EV_HEAD_DOWN : RLT_EV_PEER_CLOSED, .stream = end->number, .refused = refused, .fd = -1});
+        sim_node_step(s, n,
+                      to_head ? &(struct rlt_event){.kind = RLT_EV_HEAD_DOWN}
+                              : &(struct rlt_event){.kind = RLT_EV_PEER_CLOSED, .peer_closed = {end->number, refused}});
 }
 
 static void dial_again(struct sim *s, struct sim_event *e);
@@ -199,12 +198,10 @@ static void message_arrives(struct sim *s, struct sim_event *e)
     if (end->place == SIM_HEAD)
         sim_head_message(s, end->number, e->bytes, e->size);
     else if (n)
-        sim_node_step(s, n,
-                      &(struct rlt_event){.kind = to_head ? RLT_EV_HEAD : RLT_EV_PEER_FRAME,
-                                          .stream = end->number,
-                                          .bytes = e->bytes,
-                                          .size = e->size,
-                                          .fd = -1});
+        sim_node_packed(s, n,
+                        to_head ? &(struct rlt_event){.kind = RLT_EV_HEAD}
+                                : &(struct rlt_event){.kind = RLT_EV_PEER_FRAME, .peer_frame = {.stream = end->number}},
+                        e->bytes, e->size);
 }
 
 static void send(struct sim *s, struct sim_stream *st, int from, uint8_t *take_bytes, size_t size)
@@ -243,7 +240,7 @@ static void head_reached(struct sim *s, struct sim_event *e)
     if (!n)
         return;
     if (!sim_head_is_up(s) || is_cut(s, n->index, SIM_HEAD) || is_cut(s, SIM_HEAD, n->index)) {
-        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_HEAD_DOWN, .refused = !sim_head_is_up(s), .fd = -1});
+        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
         sim_after(s, SIM_DIAL_MS * SIM_MS, "dial head", dial_again, n->serial);
         return;
     }
@@ -254,7 +251,7 @@ static void head_reached(struct sim *s, struct sim_event *e)
     if (mt_map_put_ptr(&s->net->streams, mt_map_key(st->serial), st).code)
         abort();
     st->ends[1].number = sim_head_stream_opened(s);
-    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_HEAD_UP, .fd = -1});
+    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_HEAD_UP});
 }
 
 static void dial_again(struct sim *s, struct sim_event *e)
@@ -274,7 +271,7 @@ void sim_net_node_down(struct sim *s, struct sim_node *n, uint64_t serial)
     sim_net_end_died(s, n->index, serial);
 }
 
-static void act_head_send(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_head_send(struct sim *s, struct sim_node *n, const Manta__V1__NodeToHead *m)
 {
     int                which = 0;
     struct sim_stream *st = NULL;
@@ -285,9 +282,9 @@ static void act_head_send(struct sim *s, struct sim_node *n, const struct rlt_ac
     }
     if (!st)
         return; /* it ended, and the core has not heard of it yet */
-    size_t   size = manta__v1__node_to_head__get_packed_size(a->to_head);
+    size_t   size = manta__v1__node_to_head__get_packed_size(m);
     uint8_t *bytes = sim_alloc(size + 8);
-    manta__v1__node_to_head__pack(a->to_head, bytes);
+    manta__v1__node_to_head__pack(m, bytes);
     send(s, st, which, bytes, size);
 }
 
@@ -322,7 +319,7 @@ uint64_t sim_net_head_peer(struct sim *s, uint64_t number)
 
 static void dial_failed(struct sim *s, struct sim_node *n, uint64_t number, bool refused)
 {
-    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PEER_CLOSED, .stream = number, .refused = refused, .fd = -1});
+    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PEER_CLOSED, .peer_closed = {.stream = number, .is_refused = refused}});
 }
 
 static void dial_arrives(struct sim *s, struct sim_event *e)
@@ -346,20 +343,20 @@ static void dial_arrives(struct sim *s, struct sim_event *e)
     if (mt_map_put_ptr(&s->net->streams, mt_map_key(st->serial), st).code)
         abort();
     uint64_t theirs = st->ends[1].number;
-    sim_node_step(s, to, &(struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = theirs, .fd = -1});
+    sim_node_step(s, to, &(struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = theirs}});
     if ((n = sim_node_of(s, e->target)))
-        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = e->arg, .fd = -1});
+        sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = e->arg}});
 }
 
-static void act_peer_dial(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_peer_dial(struct sim *s, struct sim_node *n, const struct rlt_a_peer_dial *a)
 {
     struct sim_event *e = sim_after(s, sim_between(s, 200 * SIM_US, 2 * SIM_MS), "dial peer", dial_arrives, n->serial);
     e->arg = a->stream;
-    if (sscanf(a->text ? a->text : "", "10.0.0.%d:", &e->fd) != 1)
+    if (sscanf(a->address, "10.0.0.%d:", &e->fd) != 1)
         e->fd = SIM_NODES_MAX;
 }
 
-static void act_peer_send(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_peer_send(struct sim *s, struct sim_node *n, const struct rlt_a_peer_send *a)
 {
     int                which;
     struct sim_stream *st = find(s, n->serial, a->stream, false, &which);
@@ -371,27 +368,24 @@ static void act_peer_send(struct sim *s, struct sim_node *n, const struct rlt_ac
     send(s, st, which, bytes, size);
 }
 
-static void act_peer_close(struct sim *s, struct sim_node *n, const struct rlt_action *a)
+static void act_peer_close(struct sim *s, struct sim_node *n, uint64_t number)
 {
     int                which;
-    struct sim_stream *st = find(s, n->serial, a->stream, false, &which);
+    struct sim_stream *st = find(s, n->serial, number, false, &which);
     if (st)
         stream_end(s, st, which);
 }
 
 void sim_net_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
-    switch (a->kind) {
-    case RLT_A_HEAD_SEND: act_head_send(s, n, a); break;
-    case RLT_A_PEER_DIAL: act_peer_dial(s, n, a); break;
-    case RLT_A_PEER_SEND: act_peer_send(s, n, a); break;
-    case RLT_A_PEER_CLOSE: act_peer_close(s, n, a); break;
-    case RLT_A_JOB_START:
-    case RLT_A_JOB_KILL:
-    case RLT_A_JOB_LOG_READ:
-    case RLT_A_JOB_FORGET: sim_job_act(s, n, a); break;
-    default: SIM_REQUIRE(s, false, "node %d: an action that the simulation does not know: %d", n->index, a->kind);
-    }
+    if (a->kind == RLT_A_HEAD_SEND)
+        act_head_send(s, n, a->head_send.message);
+    else if (a->kind == RLT_A_PEER_DIAL)
+        act_peer_dial(s, n, &a->peer_dial);
+    else if (a->kind == RLT_A_PEER_SEND)
+        act_peer_send(s, n, &a->peer_send);
+    else
+        act_peer_close(s, n, a->peer_close.stream);
 }
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */

@@ -55,8 +55,6 @@ static inline void step(struct rlt_event e)
     static uint64_t random = 1;
     e.now = now += 1000;
     e.random = random++;
-    if (!e.fd)
-        e.fd = -1;
     rlt_actions_reset(&out);
     rlt_step(r, &e, &out);
     const char *broken = rlt_check(r);
@@ -73,27 +71,30 @@ static inline const struct rlt_action *action(enum rlt_action_kind kind, int n)
     return NULL;
 }
 
-/* The first control record of a kind that goes down to a process. */
-static inline const struct rlt_action *down(uint64_t conn, enum ctl_kind kind)
+/* The payload of the first control record of a kind that goes down to a process, by ring or socket; NULL: there is none. */
+static inline const void *down(uint64_t conn, enum ctl_kind kind)
 {
-    for (size_t i = 0; i < out.count; i++)
-        if ((out.data[i].kind == RLT_A_SW_DOWN || out.data[i].kind == RLT_A_SOCKET) && out.data[i].conn == conn &&
-            out.data[i].record.kind == kind)
-            return &out.data[i];
+    for (size_t i = 0; i < out.count; i++) {
+        const struct rlt_action *a = &out.data[i];
+        if (a->kind == RLT_A_SW_DOWN && a->sw_down.conn == conn && a->sw_down.record.kind == kind)
+            return a->sw_down.payload;
+        if (a->kind == RLT_A_SOCKET && a->socket.conn == conn && a->socket.record.kind == kind)
+            return a->socket.payload;
+    }
     return NULL;
 }
 
 static inline void socket_in(uint64_t conn, enum ctl_kind kind, const void *payload, size_t size, int fd)
 {
-    struct rlt_event e = {.kind = RLT_EV_SOCKET, .conn = conn, .fd = fd, .payload = payload};
-    e.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = (uint16_t)kind};
+    struct rlt_event e = {.kind = RLT_EV_SOCKET, .socket = {.conn = conn, .fd = fd, .payload = payload}};
+    e.socket.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = (uint16_t)kind};
     step(e);
 }
 
 static inline void up(uint64_t conn, enum ctl_kind kind, mt_id id, const void *payload, size_t size)
 {
-    struct rlt_event e = {.kind = RLT_EV_UP, .conn = conn, .payload = payload};
-    e.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = (uint16_t)kind, .id = id};
+    struct rlt_event e = {.kind = RLT_EV_UP, .up = {.conn = conn, .payload = payload}};
+    e.up.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = (uint16_t)kind, .id = id};
     step(e);
 }
 
@@ -125,20 +126,20 @@ static inline void greet(uint64_t conn, const struct greeting *g, int fd)
 static inline int32_t welcome_code(void)
 {
     const struct rlt_action *a = action(RLT_A_WELCOME, 0);
-    return a ? ((const struct ctl_welcome *)(const void *)a->payload)->code : -1;
+    return a ? ((const struct ctl_welcome *)(const void *)a->welcome.payload)->code : -1;
 }
 
 static inline void driver_begins(void)
 {
     struct greeting g = greeting(CTL_DRIVER, 100);
-    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = DRIVER, .pid = 9});
+    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .accepted = {.conn = DRIVER, .pid = 9}});
     greet(DRIVER, &g, PROGRAM_FD);
     assert_int_equal(welcome_code(), MT_OK);
     const struct rlt_action *spawn = action(RLT_A_SPAWN_ZYGOTE, 0);
     assert_non_null(spawn);
-    assert_int_equal(spawn->fd, PROGRAM_FD);
-    zygote = spawn->conn;
-    step((struct rlt_event){.kind = RLT_EV_SPAWNED, .conn = zygote, .pid = 10});
+    assert_int_equal(spawn->spawn_zygote.program, PROGRAM_FD);
+    zygote = spawn->spawn_zygote.conn;
+    step((struct rlt_event){.kind = RLT_EV_SPAWNED, .spawned = {.conn = zygote, .pid = 10}});
 }
 
 static uint64_t workers[8];
@@ -157,8 +158,8 @@ static inline void job_begins(void)
     greet(zygote, &g, -1);
     for (int i = 0; i < 2; i++) {
         assert_non_null(action(RLT_A_FORK, i));
-        assert_int_equal(action(RLT_A_FORK, i)->peer, zygote);
-        workers[i] = action(RLT_A_FORK, i)->conn;
+        assert_int_equal(action(RLT_A_FORK, i)->fork.zygote, zygote);
+        workers[i] = action(RLT_A_FORK, i)->fork.worker;
     }
     assert_null(action(RLT_A_FORK, 2));
     for (int i = 0; i < 2; i++) {
@@ -190,16 +191,16 @@ static inline void demand(uint32_t id, uint32_t wanted)
 
 static inline uint64_t granted_lease(void)
 {
-    const struct rlt_action *a = down(DRIVER, CTL_GRANT);
-    assert_non_null(a);
-    return ((const struct ctl_grant *)(const void *)a->payload)->lease;
+    const struct ctl_grant *grant = down(DRIVER, CTL_GRANT);
+    assert_non_null(grant);
+    return grant->lease;
 }
 
 /* ---- the head ---- */
 
 static inline void head_says(Manta__V1__HeadToNode *m)
 {
-    step((struct rlt_event){.kind = RLT_EV_HEAD, .head = m});
+    step((struct rlt_event){.kind = RLT_EV_HEAD, .head = {.message = m}});
 }
 
 static inline void registered(uint32_t node, uint32_t epoch)
@@ -207,7 +208,7 @@ static inline void registered(uint32_t node, uint32_t epoch)
     Manta__V1__Registered g = MANTA__V1__REGISTERED__INIT;
     Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
     step((struct rlt_event){.kind = RLT_EV_HEAD_UP});
-    assert_int_equal(action(RLT_A_HEAD_SEND, 0)->to_head->kind_case, MANTA__V1__NODE_TO_HEAD__KIND_REGISTER);
+    assert_int_equal(action(RLT_A_HEAD_SEND, 0)->head_send.message->kind_case, MANTA__V1__NODE_TO_HEAD__KIND_REGISTER);
     g.node = node;
     g.epoch = epoch;
     g.cluster = "c";

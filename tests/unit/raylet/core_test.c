@@ -27,20 +27,20 @@ static void a_greeting_that_is_wrong_is_refused(void **state)
     bad[6].hello.strings_size = 0;
     bad[7].hello.magic = 1;
     for (int i = 0; i < 8; i++) {
-        step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = DRIVER, .pid = 9});
+        step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .accepted = {.conn = DRIVER, .pid = 9}});
         greet(DRIVER, &bad[i], PROGRAM_FD);
         assert_int_equal(welcome_code(), codes[i]);
         assert_non_null(action(RLT_A_CLOSE, 0));
         assert_non_null(action(RLT_A_CLOSE_FD, 0)); /* what it brought is not kept */
         assert_null(action(RLT_A_SPAWN_ZYGOTE, 0));
     }
-    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = DRIVER, .pid = 9});
+    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .accepted = {.conn = DRIVER, .pid = 9}});
     now += 6000 * MS;
     step((struct rlt_event){.kind = RLT_EV_TICK});
     assert_non_null(action(RLT_A_CLOSE, 0)); /* one that says nothing */
     driver_begins();
     struct greeting again = greeting(CTL_DRIVER, 101);
-    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = 2, .pid = 9});
+    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .accepted = {.conn = 2, .pid = 9}});
     greet(2, &again, PROGRAM_FD);
     assert_int_equal(welcome_code(), MT_EPROTO); /* the job's number is in use */
 }
@@ -52,17 +52,18 @@ static void a_private_raylet_ends_with_its_driver(void **state)
     for (int way = 0; way < 3; way++) {
         begin_as((struct rlt_config){.is_private = true, .node = 1, .epoch = 1});
         if (way == 0)
-            step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = DRIVER, .pid = 9});
+            step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .accepted = {.conn = DRIVER, .pid = 9}});
         else
             driver_begins();
-        step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = 2, .pid = 8}); /* a guest, who ends nothing */
-        step((struct rlt_event){.kind = RLT_EV_CLOSED, .conn = 2});
+        step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .accepted = {.conn = 2, .pid = 8}}); /* a guest, who ends nothing */
+        step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = 2}});
         assert_null(action(RLT_A_EXIT, 0));
         if (way == 0) {
             now += 6000 * MS;
             step((struct rlt_event){.kind = RLT_EV_TICK});
         } else {
-            step((struct rlt_event){.kind = way == 1 ? RLT_EV_UP_BROKEN : RLT_EV_CLOSED, .conn = DRIVER});
+            step(way == 1 ? (struct rlt_event){.kind = RLT_EV_UP_BROKEN, .up_broken = {.conn = DRIVER}}
+                          : (struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = DRIVER}});
         }
         assert_non_null(action(RLT_A_EXIT, 0));
         end(state);
@@ -77,19 +78,19 @@ static void a_zygote_that_dies_three_times_is_enough(void **state)
     define(1, 1000, 0);
     demand(1, 1);
     for (int i = 0; i < 3; i++) {
-        step((struct rlt_event){.kind = RLT_EV_EXITED, .conn = zygote, .pid = 10, .has_status = true, .status = 7 << 8});
+        step((struct rlt_event){.kind = RLT_EV_EXITED, .exited = {.conn = zygote, .has_status = true, .status = 7 << 8}});
         const struct rlt_action *again = action(RLT_A_SPAWN_ZYGOTE, 0);
         if (i < 2) {
             assert_non_null(again);
-            zygote = again->conn;
-            step((struct rlt_event){.kind = RLT_EV_SPAWNED, .conn = zygote, .pid = 11 + i});
+            zygote = again->spawn_zygote.conn;
+            step((struct rlt_event){.kind = RLT_EV_SPAWNED, .spawned = {.conn = zygote, .pid = 11 + i}});
         } else {
             assert_null(again);
         }
     }
-    const struct rlt_action *told = down(DRIVER, CTL_UNSCHEDULABLE);
+    const struct ctl_unschedulable *told = down(DRIVER, CTL_UNSCHEDULABLE);
     assert_non_null(told);
-    assert_non_null(strstr(((const struct ctl_unschedulable *)(const void *)told->payload)->text, "status 7"));
+    assert_non_null(strstr(told->text, "status 7"));
     demand(1, 2);
     assert_non_null(down(DRIVER, CTL_UNSCHEDULABLE));
     assert_null(action(RLT_A_SPAWN_ZYGOTE, 0));
@@ -108,21 +109,21 @@ static void a_zygote_that_is_killed_while_it_forks_is_started_again(void **state
     uint64_t forks[5];
     for (int i = 0; i < 5; i++) {
         assert_non_null(action(RLT_A_FORK, i));
-        forks[i] = action(RLT_A_FORK, i)->conn;
+        forks[i] = action(RLT_A_FORK, i)->fork.worker;
     }
     for (int i = 0; i < 5; i++) /* it held their sockets */
-        step((struct rlt_event){.kind = RLT_EV_CLOSED, .conn = forks[i]});
-    step((struct rlt_event){.kind = RLT_EV_EXITED, .conn = zygote, .pid = 10, .has_status = true, .status = 9});
+        step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = forks[i]}});
+    step((struct rlt_event){.kind = RLT_EV_EXITED, .exited = {.conn = zygote, .has_status = true, .status = 9}});
     now += 5000 * MS;
     step((struct rlt_event){.kind = RLT_EV_TICK}); /* no status of the five will come any more */
     assert_null(down(DRIVER, CTL_UNSCHEDULABLE));
     assert_non_null(action(RLT_A_SPAWN_ZYGOTE, 0));
-    zygote = action(RLT_A_SPAWN_ZYGOTE, 0)->conn;
-    step((struct rlt_event){.kind = RLT_EV_SPAWNED, .conn = zygote, .pid = 11});
+    zygote = action(RLT_A_SPAWN_ZYGOTE, 0)->spawn_zygote.conn;
+    step((struct rlt_event){.kind = RLT_EV_SPAWNED, .spawned = {.conn = zygote, .pid = 11}});
     g = greeting(CTL_ZYGOTE, 201);
     greet(zygote, &g, -1);
     assert_non_null(action(RLT_A_FORK, 4)); /* as many as before, of the new one */
-    assert_int_equal(action(RLT_A_FORK, 4)->peer, zygote);
+    assert_int_equal(action(RLT_A_FORK, 4)->fork.zygote, zygote);
 }
 
 /* ---- leases ---- */
@@ -146,7 +147,7 @@ static void the_newest_level_wins(void **state)
     assert_null(down(DRIVER, CTL_GRANT));
     demand(1, 1);
     assert_non_null(action(RLT_A_LANE_RECALL, 0));
-    assert_int_not_equal(action(RLT_A_LANE_RECALL, 0)->lane, lease); /* the youngest goes */
+    assert_int_not_equal(action(RLT_A_LANE_RECALL, 0)->lane_recall.lane, lease); /* the youngest goes */
     assert_non_null(down(DRIVER, CTL_RECALL));
     assert_non_null(down(workers[0], CTL_RECALL) ? down(workers[0], CTL_RECALL) : down(workers[1], CTL_RECALL));
 }
@@ -162,7 +163,7 @@ static void what_began_in_a_waiting_tasks_place_is_asked_back_when_it_goes_on(vo
     up(workers[0], CTL_BLOCKED, (mt_id){0, 0}, NULL, 0);
     const struct rlt_action *fork = action(RLT_A_FORK, 0);
     assert_non_null(fork);
-    uint64_t        third = fork->conn;
+    uint64_t        third = fork->fork.worker;
     struct greeting g = greeting(CTL_WORKER, 310);
     greet(third, &g, -1);
     forked(third, 30);
@@ -173,8 +174,8 @@ static void what_began_in_a_waiting_tasks_place_is_asked_back_when_it_goes_on(vo
     const struct rlt_action *recall = action(RLT_A_LANE_RECALL, 0);
     assert_non_null(recall);
     assert_null(action(RLT_A_LANE_RECALL, 1));
-    assert_int_equal(recall->peer, third);
-    uint64_t lease = recall->lane;
+    assert_int_equal(recall->lane_recall.worker, third);
+    uint64_t lease = recall->lane_recall.lane;
     up(third, CTL_DRAINED, (mt_id){0, 0}, &(struct ctl_lease){lease}, sizeof(struct ctl_lease));
     now += 10 * MT_RLT_OVER_NS;
     step((struct rlt_event){.kind = RLT_EV_TICK});
@@ -194,7 +195,7 @@ static void a_recalled_lease_that_does_not_come_is_not_waited_for(void **state)
     demand(1, 2);
     uint64_t younger = granted_lease();
     demand(1, 1);
-    assert_int_equal(action(RLT_A_LANE_RECALL, 0)->lane, younger);
+    assert_int_equal(action(RLT_A_LANE_RECALL, 0)->lane_recall.lane, younger);
     define(2, 1000, 0);
     demand(2, 1);
     for (int i = 0; i < 3 && !action(RLT_A_LANE_RECALL, 0); i++) {
@@ -202,7 +203,7 @@ static void a_recalled_lease_that_does_not_come_is_not_waited_for(void **state)
         step((struct rlt_event){.kind = RLT_EV_TICK});
     }
     assert_non_null(action(RLT_A_LANE_RECALL, 0));
-    assert_int_equal(action(RLT_A_LANE_RECALL, 0)->lane, older);
+    assert_int_equal(action(RLT_A_LANE_RECALL, 0)->lane_recall.lane, older);
 }
 
 /* An owner lives long, and makes actors without end. */
@@ -243,8 +244,8 @@ static void can_not_serve(uint64_t conn, int32_t pid)
     struct ctl_reply      why = {.code = MT_ENOMEM, .text = "no memory"};
     struct ctl_child_exit gone = {.pid = pid, .status = 1 << 8};
     socket_in(conn, CTL_ZYGOTE_FAILED, &why, sizeof why, -1);
-    step((struct rlt_event){.kind = RLT_EV_CLOSED, .conn = conn});
-    step((struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .conn = conn});
+    step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = conn}});
+    step((struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .proc_drained = {.conn = conn}});
     socket_in(zygote, CTL_CHILD_EXIT, &gone, sizeof gone, -1);
 }
 
@@ -260,13 +261,13 @@ static void workers_that_can_not_serve_are_not_replaced_for_ever(void **state)
     define(1, 1000, 0);
     demand(1, 1);
     assert_non_null(action(RLT_A_FORK, 0));
-    uint64_t third = action(RLT_A_FORK, 0)->conn;
+    uint64_t third = action(RLT_A_FORK, 0)->fork.worker;
     forked(third, 22);
     greet(third, &g, -1);
     can_not_serve(third, 22);
-    const struct rlt_action *no = down(DRIVER, CTL_UNSCHEDULABLE);
+    const struct ctl_unschedulable *no = down(DRIVER, CTL_UNSCHEDULABLE);
     assert_non_null(no);
-    assert_non_null(strstr(((const struct ctl_unschedulable *)(const void *)no->payload)->text, "no memory"));
+    assert_non_null(strstr(no->text, "no memory"));
 }
 
 static void only_the_ends_of_a_lease_may_speak_of_it(void **state)
@@ -277,14 +278,15 @@ static void only_the_ends_of_a_lease_may_speak_of_it(void **state)
     define(1, 1000, 0);
     demand(1, 1);
     struct ctl_lease lease = {granted_lease()};
-    uint64_t worker = action(RLT_A_SOCKET, 0)->conn == DRIVER ? action(RLT_A_SOCKET, 1)->conn : action(RLT_A_SOCKET, 0)->conn;
-    uint64_t other = worker == workers[0] ? workers[1] : workers[0];
+    uint64_t         worker = action(RLT_A_SOCKET, 0)->socket.conn == DRIVER ? action(RLT_A_SOCKET, 1)->socket.conn
+                                                                             : action(RLT_A_SOCKET, 0)->socket.conn;
+    uint64_t         other = worker == workers[0] ? workers[1] : workers[0];
     up(other, CTL_DRAINED, (mt_id){0, 0}, &lease, sizeof lease);
     assert_int_equal(out.count, 0);
     up(other, CTL_KILL, (mt_id){0, 0}, &lease, sizeof lease);
     assert_int_equal(out.count, 0);
     up(DRIVER, CTL_KILL, (mt_id){0, 0}, &lease, sizeof lease);
-    assert_int_equal(action(RLT_A_KILL, 0)->conn, worker);
+    assert_int_equal(action(RLT_A_KILL, 0)->kill.conn, worker);
     up(worker, CTL_DRAINED, (mt_id){0, 0}, &lease, sizeof lease);
     assert_non_null(down(DRIVER, CTL_ENDED));
     assert_non_null(action(RLT_A_LANE_FREE, 0));
@@ -299,16 +301,16 @@ static void a_death_is_told_after_what_the_dead_had_said(void **state)
     demand(1, 1);
     uint64_t         worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
     struct ctl_lease lease = {granted_lease()};
-    step((struct rlt_event){.kind = RLT_EV_CLOSED, .conn = worker});
-    assert_int_equal(action(RLT_A_SW_PROC_DRAIN, 0)->conn, worker);
+    step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = worker}});
+    assert_int_equal(action(RLT_A_SW_PROC_DRAIN, 0)->sw_proc_drain.conn, worker);
     assert_null(down(DRIVER, CTL_ENDED));                         /* neither its rings nor its status are known */
     up(worker, CTL_DRAINED, (mt_id){0, 0}, &lease, sizeof lease); /* it had finished with it */
-    assert_int_equal(((const struct ctl_ended *)(const void *)down(DRIVER, CTL_ENDED)->payload)->code, MT_OK);
-    step((struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .conn = worker, .text = "at f (prog)"});
+    assert_int_equal(((const struct ctl_ended *)down(DRIVER, CTL_ENDED))->code, MT_OK);
+    step((struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .proc_drained = {.conn = worker, .crash = "at f (prog)"}});
     assert_null(action(RLT_A_CLOSE, 0)); /* the zygote will say how it ended */
     struct ctl_child_exit gone = {.pid = worker == workers[0] ? 20 : 21, .status = SIGSEGV};
     socket_in(zygote, CTL_CHILD_EXIT, &gone, sizeof gone, -1);
-    assert_int_equal(action(RLT_A_CLOSE, 0)->conn, worker);
+    assert_int_equal(action(RLT_A_CLOSE, 0)->close.conn, worker);
 }
 
 static void short_records_end_only_who_sent_them(void **state)
@@ -321,11 +323,11 @@ static void short_records_end_only_who_sent_them(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         struct greeting g = greeting(CTL_DRIVER, 1000 + i);
         g.hello.job = 500 + i;
-        step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = 10 + i, .pid = 9});
+        step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .accepted = {.conn = 10 + i, .pid = 9}});
         greet(10 + i, &g, PROGRAM_FD);
         assert_int_equal(welcome_code(), MT_OK);
         up(10 + i, kinds[i], (mt_id){1, 1}, "abc", 3);
-        assert_int_equal(action(RLT_A_SW_PROC_DRAIN, 0)->conn, 10 + i);
+        assert_int_equal(action(RLT_A_SW_PROC_DRAIN, 0)->sw_proc_drain.conn, 10 + i);
     }
     define(1, 1000, 0);
     demand(1, 1);
@@ -337,8 +339,8 @@ static void short_records_end_only_who_sent_them(void **state)
 static const Manta__V1__Report *report(void)
 {
     for (int i = 0; action(RLT_A_HEAD_SEND, i); i++)
-        if (action(RLT_A_HEAD_SEND, i)->to_head->kind_case == MANTA__V1__NODE_TO_HEAD__KIND_REPORT)
-            return action(RLT_A_HEAD_SEND, i)->to_head->report;
+        if (action(RLT_A_HEAD_SEND, i)->head_send.message->kind_case == MANTA__V1__NODE_TO_HEAD__KIND_REPORT)
+            return action(RLT_A_HEAD_SEND, i)->head_send.message->report;
     return NULL;
 }
 
@@ -347,7 +349,7 @@ static void a_node_joins_before_anybody_is_welcome(void **state)
     struct greeting g = greeting(CTL_DRIVER, 100);
     (void)state;
     begin(true);
-    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .conn = DRIVER, .pid = 9});
+    step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .accepted = {.conn = DRIVER, .pid = 9}});
     greet(DRIVER, &g, PROGRAM_FD);
     assert_int_equal(welcome_code(), MT_EAGAIN);
     registered(7, 3);
@@ -447,7 +449,7 @@ static void a_node_that_was_given_up_ends_its_work_and_joins_anew(void **state)
     assert_null(action(RLT_A_KILL, 0));
     registered(7, 4);
     assert_non_null(action(RLT_A_KILL, 2)); /* the zygote and both workers */
-    assert_int_equal(action(RLT_A_SW_PROC_DRAIN, 0)->conn, DRIVER);
+    assert_int_equal(action(RLT_A_SW_PROC_DRAIN, 0)->sw_proc_drain.conn, DRIVER);
     struct rlt_stats s;
     rlt_stats(r, &s);
     assert_int_equal(s.epoch, 4);
@@ -470,8 +472,8 @@ static void a_name_is_asked_for_again_until_it_is_answered(void **state)
     assert_null(action(RLT_A_HEAD_SEND, 0));
     registered(7, 3);
     const struct rlt_action *asked = action(RLT_A_HEAD_SEND, 0);
-    assert_int_equal(asked->to_head->kind_case, MANTA__V1__NODE_TO_HEAD__KIND_NAME);
-    assert_int_equal(asked->to_head->name->id_counter, 5);
+    assert_int_equal(asked->head_send.message->kind_case, MANTA__V1__NODE_TO_HEAD__KIND_NAME);
+    assert_int_equal(asked->head_send.message->name->id_counter, 5);
     Manta__V1__NameReply  reply = MANTA__V1__NAME_REPLY__INIT;
     Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
     m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_NAME;
@@ -481,14 +483,14 @@ static void a_name_is_asked_for_again_until_it_is_answered(void **state)
     reply.code = MT_EEXIST;
     reply.text = "taken";
     head_says(&m);
-    assert_int_equal(((const struct ctl_reply *)(const void *)down(DRIVER, CTL_REPLY)->payload)->code, MT_EEXIST);
+    assert_int_equal(((const struct ctl_reply *)down(DRIVER, CTL_REPLY))->code, MT_EEXIST);
     head_says(&m);
     assert_null(down(DRIVER, CTL_REPLY)); /* said twice, answered once */
     id.counter_index = 6;
     up(DRIVER, CTL_REQUEST, id, &put, sizeof put);
     now += 31000 * MS;
     step((struct rlt_event){.kind = RLT_EV_TICK});
-    assert_int_equal(((const struct ctl_reply *)(const void *)down(DRIVER, CTL_REPLY)->payload)->code, MT_ETIMEDOUT);
+    assert_int_equal(((const struct ctl_reply *)down(DRIVER, CTL_REPLY))->code, MT_ETIMEDOUT);
 }
 
 int main(void)

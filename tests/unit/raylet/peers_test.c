@@ -49,7 +49,7 @@ static void peer_says(uint64_t stream, uint32_t epoch, uint64_t link, uint64_t a
     f.link = link;
     f.acknowledged = acknowledged;
     f.credit = 1 << 20;
-    step((struct rlt_event){.kind = RLT_EV_PEER_FRAME, .stream = stream, .frame = &f});
+    step((struct rlt_event){.kind = RLT_EV_PEER_FRAME, .peer_frame = {.stream = stream, .frame = &f}});
 }
 
 /* The last frame with records that went out in this step; NULL: none did. */
@@ -58,7 +58,7 @@ static const Manta__V1__Frame *said_to_peer(void)
     const Manta__V1__Frame  *last = NULL;
     const struct rlt_action *a;
     for (int i = 0; (a = action(RLT_A_PEER_SEND, i)); i++)
-        last = a->frame->records.len ? a->frame : last;
+        last = a->peer_send.frame->records.len ? a->peer_send.frame : last;
     return last;
 }
 
@@ -76,18 +76,18 @@ static void a_link_that_was_given_up_is_not_gone_on_with(void **state)
     demand(1, 1);
     is_placed_on(1, 3);
     assert_non_null(action(RLT_A_PEER_DIAL, 0));
-    uint64_t stream = action(RLT_A_PEER_DIAL, 0)->stream;
-    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = stream});
+    uint64_t stream = action(RLT_A_PEER_DIAL, 0)->peer_dial.stream;
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = stream}});
     assert_non_null(said_to_peer());
     uint64_t link = said_to_peer()->link;
     peer_says(stream, 2, link, 1);
 
-    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = 1}); /* the other end dials */
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = 1}}); /* the other end dials */
     peer_says(1, 2, link, 1);
     is_placed_on(1, 3);
     const struct rlt_action *dial = action(RLT_A_PEER_DIAL, 0);
     if (dial)
-        step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = dial->stream});
+        step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = dial->peer_dial.stream}});
     const Manta__V1__Frame *f = said_to_peer();
     assert_non_null(f);
     assert_true(f->link > link); /* a number that tells the other end, too, that the former link is over */
@@ -97,14 +97,14 @@ static void a_link_that_was_given_up_is_not_gone_on_with(void **state)
 /* A stream that the other end has dialled. */
 static void peer_dials(uint64_t stream, uint32_t epoch)
 {
-    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = stream});
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = stream}});
     peer_says(stream, epoch, 100 + stream, 0);
 }
 
 static bool is_heard(uint64_t stream)
 {
     for (int i = 0; action(RLT_A_PEER_CLOSE, i); i++)
-        if (action(RLT_A_PEER_CLOSE, i)->stream == stream)
+        if (action(RLT_A_PEER_CLOSE, i)->peer_close.stream == stream)
             return false;
     assert_non_null(action(RLT_A_PEER_SEND, 0)); /* who we are */
     return true;
@@ -112,7 +112,7 @@ static bool is_heard(uint64_t stream)
 
 static bool is_lost(uint32_t node)
 {
-    return action(RLT_A_OWNERS_GONE, 0) && action(RLT_A_OWNERS_GONE, 0)->node == node;
+    return action(RLT_A_OWNERS_GONE, 0) && action(RLT_A_OWNERS_GONE, 0)->owners_gone.node == node;
 }
 
 /* What a raylet said before it was restarted, or declared dead, may still be on its way: nobody listens to
@@ -153,10 +153,10 @@ static void a_later_epoch_ends_what_was_the_former_ones(void **state)
     node_is_seen(3, 1, IS_ALIVE);
     peer_dials(1, 1);
     assert_true(is_heard(1));
-    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = 2});
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = 2}});
     peer_says(2, 1, 101, 0); /* the same raylet by another stream: the same link */
     assert_false(is_lost(3));
-    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = 3});
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = 3}});
     peer_says(3, 2, 101, 0);
     assert_true(is_lost(3));
     assert_true(is_heard(3));
@@ -176,16 +176,16 @@ static void a_node_whose_data_socket_is_gone_is_looked_for(void **state)
     begin(true);
     registered(6, 1);
     node_is_seen(3, 1, IS_ALIVE);
-    step((struct rlt_event){.kind = RLT_EV_PEER_DOUBT, .node = 3});
+    step((struct rlt_event){.kind = RLT_EV_PEER_DOUBT, .peer_doubt = {.node = 3}});
     assert_non_null(action(RLT_A_PEER_DIAL, 0));
-    uint64_t stream = action(RLT_A_PEER_DIAL, 0)->stream;
-    step((struct rlt_event){.kind = RLT_EV_PEER_CLOSED, .stream = stream, .refused = true});
+    uint64_t stream = action(RLT_A_PEER_DIAL, 0)->peer_dial.stream;
+    step((struct rlt_event){.kind = RLT_EV_PEER_CLOSED, .peer_closed = {.stream = stream, .is_refused = true}});
     assert_true(is_lost(3)); /* what waits for it fails */
     now += MT_NODE_SUSPECT_MS * MS;
     step((struct rlt_event){.kind = RLT_EV_TICK});
     assert_non_null(action(RLT_A_PEER_DIAL, 0));
-    stream = action(RLT_A_PEER_DIAL, 0)->stream;
-    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .stream = stream});
+    stream = action(RLT_A_PEER_DIAL, 0)->peer_dial.stream;
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = stream}});
     assert_true(rlt_node_is_given_up(r, 3)); /* somebody listens; it may be another */
     peer_says(stream, 1, UINT64_C(1) << 40, 0);
     assert_false(rlt_node_is_given_up(r, 3));

@@ -32,13 +32,13 @@ static void on_event(struct sw_out *out, const struct rlt_event *e)
 {
     struct node *n = mt_container_of(out, struct node, out);
     if (e->kind == RLT_EV_OUT) {
-        n->run = realloc(n->run, n->run_size + e->size);
-        memcpy(n->run + n->run_size, e->bytes, e->size);
-        n->run_size += e->size;
+        n->run = realloc(n->run, n->run_size + e->out.size);
+        memcpy(n->run + n->run_size, e->out.bytes, e->out.size);
+        n->run_size += e->out.size;
         return;
     }
-    if (e->payload)
-        memcpy(n->last, e->payload, e->record.length - LANE_RECORD_SIZE);
+    if (e->kind == RLT_EV_UP)
+        memcpy(n->last, e->up.payload, e->up.record.length - LANE_RECORD_SIZE);
     assert_true(n->count < EVENTS);
     n->events[n->count++] = *e;
 }
@@ -117,10 +117,10 @@ static void up_and_down(void **state)
     assert_true(sw_poll(n.sw, &n.out));
     assert_int_equal(n.count, 1);
     assert_int_equal(n.events[0].kind, RLT_EV_UP);
-    assert_int_equal(n.events[0].conn, CONN);
+    assert_int_equal(n.events[0].up.conn, CONN);
     assert_memory_equal(n.last, "12345678", 8);
     lane_park_prepare(n.park);
-    act(&n, (struct rlt_action){.kind = RLT_A_SW_DOWN, .conn = CONN, .record = record(CTL_RECALL, 0)});
+    act(&n, (struct rlt_action){.kind = RLT_A_SW_DOWN, .sw_down = {.conn = CONN, .record = record(CTL_RECALL, 0)}});
     assert_int_equal(n.wakes, 1);
     assert_true(next(&n.down, &got));
     assert_int_equal(got.kind, CTL_RECALL);
@@ -137,10 +137,11 @@ static void what_the_dead_left_is_read_first(void **state)
         lane_ring_push(&n.up, &r, NULL);
     lane_ring_publish(&n.up);
     memcpy(n.park->crash, "at somewhere", 13);
-    act(&n, (struct rlt_action){.kind = RLT_A_SW_PROC_DRAIN, .conn = CONN});
+    act(&n, (struct rlt_action){.kind = RLT_A_SW_PROC_DRAIN, .sw_proc_drain = {.conn = CONN}});
     assert_int_equal(n.count, 51);
     assert_int_equal(n.events[50].kind, RLT_EV_PROC_DRAINED);
-    act(&n, (struct rlt_action){.kind = RLT_A_SW_DOWN, .conn = CONN, .record = record(CTL_RECALL, 0)}); /* nobody there */
+    act(&n,
+        (struct rlt_action){.kind = RLT_A_SW_DOWN, .sw_down = {.conn = CONN, .record = record(CTL_RECALL, 0)}}); /* nobody there */
     assert_int_equal(n.count, 51);
     node_end(&n);
 }
@@ -169,7 +170,8 @@ static void a_process_that_does_not_read_is_bounded(void **state)
     int                fits = 0, read = 0;
     (void)state;
     node_begin(&n);
-    struct rlt_action message = {.kind = RLT_A_SW_DOWN, .conn = CONN, .record = record(CTL_MESSAGE, 8000), .payload = payload};
+    struct rlt_action message = {.kind = RLT_A_SW_DOWN,
+                                 .sw_down = {.conn = CONN, .record = record(CTL_MESSAGE, 8000), .payload = payload}};
     while (!event(&n, RLT_EV_UNDELIVERED) && fits < 10000) {
         act(&n, message);
         fits++;
@@ -182,7 +184,8 @@ static void a_process_that_does_not_read_is_bounded(void **state)
     }
     assert_int_equal(read, fits - 1);
     assert_false(sw_has_backlog(n.sw));
-    struct rlt_action word = {.kind = RLT_A_SW_DOWN, .conn = CONN, .record = record(CTL_ENDED, 8000), .payload = payload};
+    struct rlt_action word = {.kind = RLT_A_SW_DOWN,
+                              .sw_down = {.conn = CONN, .record = record(CTL_ENDED, 8000), .payload = payload}};
     for (int i = 0; i < 10000 && !event(&n, RLT_EV_UP_BROKEN); i++)
         act(&n, word);
     assert_non_null(event(&n, RLT_EV_UP_BROKEN)); /* other words may not be lost: the process is given up */
@@ -195,20 +198,14 @@ static void lane_begin(struct node *a, struct node *b)
 {
     node_begin(a);
     node_begin(b);
-    act(a, (struct rlt_action){.kind = RLT_A_SW_LANE_OPEN,
-                               .lane = LANE,
-                               .conn = CONN,
-                               .node = NODE_B,
-                               .number = ROUTE_A,
-                               .peer = ROUTE_B,
-                               .flags = RLT_SIDE_WORKER});
-    act(b, (struct rlt_action){.kind = RLT_A_SW_LANE_OPEN,
-                               .lane = LANE,
-                               .conn = CONN,
-                               .node = NODE_A,
-                               .number = ROUTE_B,
-                               .peer = ROUTE_A,
-                               .flags = RLT_SIDE_OWNER});
+    act(a, (struct rlt_action){
+               .kind = RLT_A_SW_LANE_OPEN,
+               .sw_lane_open = {
+                   .lane = LANE, .conn = CONN, .node = NODE_B, .route = ROUTE_A, .peer_route = ROUTE_B, .side = RLT_SIDE_WORKER}});
+    act(b, (struct rlt_action){
+               .kind = RLT_A_SW_LANE_OPEN,
+               .sw_lane_open = {
+                   .lane = LANE, .conn = CONN, .node = NODE_A, .route = ROUTE_B, .peer_route = ROUTE_A, .side = RLT_SIDE_OWNER}});
     lane_producer_init(&a->to, &lane_header_of(a->lane)->forward, lane_forward_of(a->lane));
     lane_consumer_init(&a->from, &lane_header_of(a->lane)->back, lane_back_of(a->lane));
     lane_consumer_init(&b->from, &lane_header_of(b->lane)->forward, lane_forward_of(b->lane));
@@ -219,7 +216,8 @@ static void lane_begin(struct node *a, struct node *b)
 static void carry(struct node *from, struct node *to, uint32_t from_node)
 {
     sw_poll(from->sw, &from->out);
-    act(to, (struct rlt_action){.kind = RLT_A_SW_FRAME, .node = from_node, .bytes = from->run, .size = from->run_size});
+    act(to,
+        (struct rlt_action){.kind = RLT_A_SW_FRAME, .sw_frame = {.node = from_node, .bytes = from->run, .size = from->run_size}});
     from->run_size = 0;
 }
 
@@ -322,13 +320,13 @@ static void a_dead_worker_leaves_its_outcomes_and_what_it_never_began(void **sta
     send_task(&a, 4); /* leaves after B's end: B will not have taken it */
     sw_poll(a.sw, &a.out);
     a.run_size = 0;
-    act(&b, (struct rlt_action){.kind = RLT_A_SW_LANE_DRAIN, .lane = LANE});
+    act(&b, (struct rlt_action){.kind = RLT_A_SW_LANE_DRAIN, .sw_lane_drain = {.lane = LANE}});
     assert_non_null(event(&b, RLT_EV_LANE_DRAINED));
-    assert_int_equal(event(&b, RLT_EV_LANE_DRAINED)->number, 3);
-    act(&a, (struct rlt_action){.kind = RLT_A_SW_FRAME, .node = NODE_B, .bytes = b.run, .size = b.run_size});
-    act(&a, (struct rlt_action){.kind = RLT_A_SW_DOWN, .conn = CONN, .lane = LANE, .taken = 3, .record = ended});
-    act(&a, (struct rlt_action){.kind = RLT_A_SW_LANE_CLOSE, .lane = LANE});
-    act(&b, (struct rlt_action){.kind = RLT_A_SW_LANE_CLOSE, .lane = LANE});
+    assert_int_equal(event(&b, RLT_EV_LANE_DRAINED)->lane_drained.reached, 3);
+    act(&a, (struct rlt_action){.kind = RLT_A_SW_FRAME, .sw_frame = {.node = NODE_B, .bytes = b.run, .size = b.run_size}});
+    act(&a, (struct rlt_action){.kind = RLT_A_SW_DOWN, .sw_down = {.conn = CONN, .lane = LANE, .taken = 3, .record = ended}});
+    act(&a, (struct rlt_action){.kind = RLT_A_SW_LANE_CLOSE, .sw_lane_close = {.lane = LANE}});
+    act(&b, (struct rlt_action){.kind = RLT_A_SW_LANE_CLOSE, .sw_lane_close = {.lane = LANE}});
     assert_true(next(&a.from, &r));
     assert_int_equal(r.kind, LANE_DONE);
     assert_int_equal(claim(&a, 1), LANE_DONE_CLAIM);
@@ -360,11 +358,12 @@ static void the_end_waits_behind_what_the_owner_has_not_read(void **state)
         r.route = ROUTE_A;
         memcpy(frame, &r, sizeof r);
         memcpy(frame + sizeof r, payload, sizeof payload);
-        act(&a, (struct rlt_action){.kind = RLT_A_SW_FRAME, .node = NODE_B, .bytes = frame, .size = sizeof frame});
+        act(&a, (struct rlt_action){.kind = RLT_A_SW_FRAME, .sw_frame = {.node = NODE_B, .bytes = frame, .size = sizeof frame}});
     }
     assert_true(sw_has_backlog(a.sw));
-    act(&a, (struct rlt_action){.kind = RLT_A_SW_DOWN, .conn = CONN, .lane = LANE, .taken = 600, .record = record(CTL_ENDED, 0)});
-    act(&a, (struct rlt_action){.kind = RLT_A_SW_LANE_CLOSE, .lane = LANE});
+    act(&a, (struct rlt_action){.kind = RLT_A_SW_DOWN,
+                                .sw_down = {.conn = CONN, .lane = LANE, .taken = 600, .record = record(CTL_ENDED, 0)}});
+    act(&a, (struct rlt_action){.kind = RLT_A_SW_LANE_CLOSE, .sw_lane_close = {.lane = LANE}});
     assert_false(next(&a.down, &got));
     assert_null(event(&a, RLT_EV_LANE_CLOSED));
     for (; done < 600; done += next(&a.from, &got))
@@ -387,11 +386,13 @@ static void strangers_records_go_nowhere(void **state)
     for (int i = 0; i < 8; i++) {
         r.route = routes[i & 1];
         r.slot = slots[i >> 1 & 1];
-        act(&a, (struct rlt_action){.kind = RLT_A_SW_FRAME, .node = nodes[i >> 2], .bytes = (const uint8_t *)&r, .size = sizeof r});
+        act(&a, (struct rlt_action){.kind = RLT_A_SW_FRAME,
+                                    .sw_frame = {.node = nodes[i >> 2], .bytes = (const uint8_t *)&r, .size = sizeof r}});
     }
     assert_false(next(&a.from, &got));
     r.length = LANE_RECORD_MAX;
-    act(&a, (struct rlt_action){.kind = RLT_A_SW_FRAME, .node = NODE_B, .bytes = (const uint8_t *)&r, .size = sizeof r});
+    act(&a,
+        (struct rlt_action){.kind = RLT_A_SW_FRAME, .sw_frame = {.node = NODE_B, .bytes = (const uint8_t *)&r, .size = sizeof r}});
     assert_false(next(&a.from, &got));
     struct lane_record bad = record(LANE_DONE, 0); /* an owner does not say that */
     lane_ring_push(&a.to, &bad, NULL);
@@ -407,11 +408,11 @@ static void a_paused_node_is_not_sent_more(void **state)
     struct node a, b;
     (void)state;
     lane_begin(&a, &b);
-    act(&a, (struct rlt_action){.kind = RLT_A_SW_PAUSE, .node = NODE_B, .flags = 1});
+    act(&a, (struct rlt_action){.kind = RLT_A_SW_PAUSE, .sw_pause = {.node = NODE_B, .is_paused = true}});
     send_task(&a, 1);
     assert_false(sw_poll(a.sw, &a.out));
     assert_int_equal(claim(&a, 1), LANE_PENDING); /* the owner can still take it back by itself */
-    act(&a, (struct rlt_action){.kind = RLT_A_SW_PAUSE, .node = NODE_B, .flags = 0});
+    act(&a, (struct rlt_action){.kind = RLT_A_SW_PAUSE, .sw_pause = {.node = NODE_B, .is_paused = false}});
     assert_true(sw_poll(a.sw, &a.out));
     assert_int_equal(a.run_size, LANE_RECORD_SIZE);
     node_end(&a);
