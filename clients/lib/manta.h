@@ -28,7 +28,7 @@ extern "C" {
 
 /* For max_retries, max_task_retries and max_restarts, where 0 means the default. A smaller number is EINVAL. */
 enum { MANTA_WITHOUT_LIMIT = -1, MANTA_NO_RETRY = -2 };
-enum { MANTA_ARGS_MAX = 16, MANTA_RETURNS_MAX = 128, MANTA_INLINE_MAX = 4096 };
+enum { MANTA_ARGS_MAX = 256, MANTA_RETURNS_MAX = 128, MANTA_INLINE_MAX = 4096 };
 
 typedef struct manta_ref       manta_ref;       /* a value that is there, or will be */
 typedef struct manta_actor     manta_actor;     /* a handle on a stateful process */
@@ -189,8 +189,8 @@ typedef manta_status (*manta_function)(manta_ctx *c, int argc, const manta_arg *
 /* Registered by the macros below, before main, and never freed. */
 typedef struct manta_entry {
     const char    *name;
-    const char    *signature; /* "ld>d": arguments, '>', results; '*' as last argument: any further ones, references as
-                                 values; as last result: as many as are asked for. Of a generator: the items' type */
+    const char    *signature; /* "ld>d": at most MANTA_ARGS_MAX arguments, '>', results; '*' as last argument: any further ones,
+                                 references as values; as last result: as many as are asked for. Of a generator: the items' type */
     manta_function run;
     const char    *file;
     int            line;
@@ -243,7 +243,8 @@ typedef struct manta_task_opts {
     uint64_t                reserved[8];
 } manta_task_opts;
 
-/* Submits `name` with `argc` arguments; never NULL. Does not block, but waits where 1 GiB of work is queued already.
+/* Submits `name` with `argc` arguments, at most MANTA_ARGS_MAX (ETYPE: more, or others than its signature says); never NULL. Of
+ * handles of actors about 145 fit (EINVAL). Does not block, but waits where 1 GiB of work is queued already.
  * Errors (told by manta_get): EINVAL, ETYPE, ENOFUNC, ENOMEM, EUNSCHEDULABLE. The ref is freed with manta_free. */
 MANTA_API manta_ref *manta_call(const char *name, const manta_task_opts *opts, int argc, const manta_arg *argv);
 /* The same for a registered entry: what the typed stubs call. */

@@ -84,7 +84,15 @@ struct lane_value {
 };
 enum {
     LANE_VALUE_SHARED = 1, /* the bytes are a lane_ref: the value lives in a segment */
+    LANE_VALUE_ASKED = 2,  /* an argument whose bytes are a lane_asked; of another type than 'r' the worker asks for the value */
 };
+/* A ref in short, where the arguments of a task would not fit into a record otherwise. */
+struct lane_asked {
+    mt_id    id;
+    uint32_t owner_node;
+    uint32_t job;
+};
+static_assert(sizeof(struct lane_asked) == 24, "frozen");
 static_assert(sizeof(struct lane_value) == 8, "followed by its bytes, 8-aligned");
 
 /* The wire form of a ref. The owner is the process that made the id. */

@@ -207,7 +207,7 @@ static manta_actor *detached_new(const manta_actor_type *type, const manta_actor
 manta_actor *manta_actor_new(const char *name, const manta_actor_opts *opts, int argc, const manta_arg *argv)
 {
     manta_actor_type  *type = name ? lib_actor_type_find(name) : NULL;
-    struct lib_spilled spilled = {.count = 0};
+    struct lib_spilled spilled = {.args = NULL};
     manta_actor       *actor;
     bool               is_usable = type && lib.role != LIB_NONE;
     if (is_usable && opts && opts->detached && !lib.inlined)
@@ -225,10 +225,9 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
 {
     manta_actor_type     *type = name ? lib_actor_type_find(name) : NULL;
     struct own_class_spec spec;
-    struct own_arg        args[MANTA_ARGS_MAX];
-    struct own_actor_wire wires[MANTA_ARGS_MAX];
+    struct lib_args       args = {.block = NULL};
     struct own_failure    f;
-    struct own_call       call = {.argc = argc, .args = args};
+    struct own_call       call = {.argc = argc};
     struct own_actor     *actor = NULL;
     manta_actor          *handle;
     manta_error           e;
@@ -243,12 +242,13 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
     } else if (lib.own.class_list.count >= MT_RLT_CLASSES_MAX) {
         own_failure_set(&f, MT_EAGAIN, "this process has %d actors and kinds of task at a time, as many as it may: free some",
                         MT_RLT_CLASSES_MAX);
-    } else if (lib_args(type->name, type->signature, argc, argv, args, wires, &f, type->file, type->line) &&
+    } else if (lib_args(type->name, type->signature, argc, argv, &args, &f, type->file, type->line) &&
                actor_spec(&spec, type->name, opts, &f) && check_concurrency(type, opts, &f) && check_lifetime(type, opts, &f) &&
                (!lib.inlined || lib_inline_may_name(opts ? opts->name : NULL, &f))) {
         spec.group = lib_of_type(type)->hash;
         call.function = lib_of_type(type)->hash;
         call.name = type->name;
+        call.args = args.args;
         call.create_options = opts && opts->max_concurrency ? (uint32_t)opts->max_concurrency : 1;
         call.create_options |= opts ? (uint32_t)opts->save_every << OWN_CREATE_SAVE_SHIFT : 0;
         lib.calls++;
@@ -275,6 +275,7 @@ static manta_actor *actor_new(const char *name, const manta_actor_opts *opts, in
     handle = actor ? handle_of(actor) : dead_actor(name ? name : "(null)", &f);
     bool is_refused = lib.broken;
     lib_unlock();
+    lib_args_drop(&args);
     if (is_refused)
         lib_refused_pause();
     return handle;
@@ -379,20 +380,19 @@ static const char *signature_of(const manta_actor *handle, const char *method)
 manta_ref *lib_call_method(manta_actor *handle, const char *method, int argc, const manta_arg *argv, struct own_call *call)
 {
     struct own_actor       *actor;
-    struct own_arg          args[MANTA_ARGS_MAX];
-    struct own_actor_wire   wires[MANTA_ARGS_MAX];
+    struct lib_args         args;
     struct own_failure      f;
     const manta_actor_type *type;
     const manta_method     *m;
     struct own_ref         *ref = NULL;
     manta_ref              *result;
-    struct lib_spilled      spilled = {.count = 0};
+    struct lib_spilled      spilled = {.args = NULL};
     manta_error             e;
     manta_status            code;
 
     call->argc = argc;
-    call->args = args;
     call->kind = LANE_CALL;
+    args.block = NULL;
     if (MT_UNLIKELY(lib_may_spill(argc, argv))) {
         const char *signature = signature_of(handle, method);
         argv = signature ? lib_spill(&spilled, signature, argc, argv) : argv;
@@ -415,15 +415,17 @@ manta_ref *lib_call_method(manta_actor *handle, const char *method, int argc, co
     } else if (!m && type) {
         lib_unknown_method(&f, actor->name, type, method);
     } else if ((m || (m = foreign_method(method, &f))) && may_call(actor, type, m, call, &f) &&
-               lib_args(m->name, m->signature, argc, argv, args, wires, &f, type ? type->file : "?", type ? type->line : 0) &&
+               lib_args(m->name, m->signature, argc, argv, &args, &f, type ? type->file : "?", type ? type->line : 0) &&
                lib_results_fit(m->name, m->signature, call, type ? type->file : "?", type ? type->line : 0, &f)) {
         call->function = lib_hash(m->name);
         call->name = m->name;
+        call->args = args.args;
         call->retries = lib_tries(call->retries, actor->call_retries);
         ref = lib_submit(call, &f);
     }
     result = lib_called(call, ref, &f);
     lib_unlock();
+    lib_args_drop(&args);
     lib_spilled_drop(&spilled);
     if (!ref)
         lib_refused_pause();

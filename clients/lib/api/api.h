@@ -10,17 +10,35 @@
 #include "clients/lib/shell/state/state.h"
 #include "core/base/limits/head.h"
 
+#include <stdlib.h>
+
 /* ---- args.c ---- */
-/* Checks arguments against a signature (up to '>') and turns them into own_args. ETYPE, EINVAL into *f. */
-bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct own_arg *out,
-              struct own_actor_wire *wires, struct own_failure *f, const char *file, int line);
+/* Arguments as the owner half takes them: a few stand here, more in a block of their own. */
+enum { LIB_FEW_ARGS = 16 };
+struct lib_args {
+    struct own_arg       *args;
+    void                 *block; /* NULL: `few` is enough */
+    struct own_arg        few[LIB_FEW_ARGS];
+    struct own_actor_wire few_wires[LIB_FEW_ARGS];
+};
+/* Checks arguments against a signature (up to '>') and turns them into own_args. ETYPE, EINVAL, ENOMEM into *f. What it has filled
+ * goes with lib_args_drop, which may be called in any case where `block` was NULL before. */
+bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct lib_args *out, struct own_failure *f,
+              const char *file, int line);
+static inline void lib_args_drop(struct lib_args *args)
+{
+    if (MT_UNLIKELY(args->block != NULL))
+        free(args->block);
+}
 /* Values among the arguments that are too large for a record go through the store, as references. Outside the lock.
  * Returns the arguments to use: argv itself where all are small. */
 struct lib_spilled {
-    manta_arg  args[MANTA_ARGS_MAX];
-    manta_ref *puts[MANTA_ARGS_MAX];
-    int        count;
+    manta_arg  *args; /* NULL: all are small */
+    manta_ref **puts;
+    int         count;
 };
+/* How many bytes of values may stand in the record of a call with so many arguments: each that is a reference has room there. */
+size_t           lib_inline_total(int argc);
 bool             lib_may_spill(int argc, const manta_arg *argv); /* whatever the signature says */
 const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int argc, const manta_arg *argv);
 void             lib_spilled_drop(struct lib_spilled *s);
@@ -73,6 +91,7 @@ struct own_actor *lib_detach(const manta_actor_type *type, const struct own_clas
 struct lib_carried {
     manta_arg  args[MANTA_ARGS_MAX];
     manta_view views[MANTA_ARGS_MAX];
+    int        count;
 };
 const manta_arg *lib_carry(struct lib_carried *c, const char *signature, int argc, const manta_arg *argv, manta_error *e);
 void             lib_carried_drop(struct lib_carried *c);

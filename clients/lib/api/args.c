@@ -70,12 +70,25 @@ static bool arg_handle(const char *name, int number, const manta_arg *from, stru
     return false;
 }
 
-bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct own_arg *out,
-              struct own_actor_wire *wires, struct own_failure *f, const char *file, int line)
+/* Room for so many. Both are 8-aligned. */
+static struct own_actor_wire *room_of(struct lib_args *out, int argc)
 {
-    const char *end = strpbrk(signature, ">@");
-    int         fixed = (int)(end ? (size_t)(end - signature) : strlen(signature));
-    bool        more = fixed && signature[fixed - 1] == '*';
+    struct own_actor_wire *wires = out->few_wires;
+    out->args = out->few;
+    if (MT_LIKELY(argc <= LIB_FEW_ARGS))
+        return wires;
+    wires = out->block = malloc((size_t)argc * (sizeof *wires + sizeof *out->args));
+    out->args = wires ? (struct own_arg *)(wires + argc) : out->few;
+    return wires;
+}
+
+bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct lib_args *out, struct own_failure *f,
+              const char *file, int line)
+{
+    struct own_actor_wire *wires;
+    const char            *end = strpbrk(signature, ">@");
+    int                    fixed = (int)(end ? (size_t)(end - signature) : strlen(signature));
+    bool                   more = fixed && signature[fixed - 1] == '*';
 
     fixed -= more;
     if (argc < 0 || (argc > 0 && !argv)) {
@@ -84,16 +97,25 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
         return false;
     }
     if (argc > MANTA_ARGS_MAX || argc < fixed || (argc > fixed && !more)) {
-        own_failure_set(f, MT_ETYPE, "%s takes %s%d arguments (\"%s\"), not %d; defined at %s:%d", name, more ? "at least " : "",
-                        fixed, signature, argc, file, line);
+        if (argc > MANTA_ARGS_MAX)
+            own_failure_set(f, MT_ETYPE, "%s: %d arguments, and a call has at most %d; defined at %s:%d", name, argc,
+                            MANTA_ARGS_MAX, file, line);
+        else
+            own_failure_set(f, MT_ETYPE, "%s takes %s%d arguments (\"%s\"), not %d; defined at %s:%d", name,
+                            more ? "at least " : "", fixed, signature, argc, file, line);
         snprintf(f->function, sizeof f->function, "%s", name);
+        return false;
+    }
+    wires = room_of(out, argc);
+    if (MT_UNLIKELY(!wires)) {
+        own_failure_set(f, MT_ENOMEM, "%s: no memory for %d arguments", name, argc);
         return false;
     }
     for (int i = 0; i < argc; i++) {
         char wanted = i < fixed ? signature[i] : argv[i].type == 'r' ? '*' : argv[i].type; /* a reference: as its value */
         if (!arg_handle(name, i + 1, &argv[i], f))
             return false;
-        if (argument(&argv[i], wanted, &out[i], &wires[i]))
+        if (argument(&argv[i], wanted, &out->args[i], &wires[i]))
             continue;
         own_failure_set(f, MT_ETYPE, "%s: argument %d is '%c'%s, want '%c' (\"%s\"); defined at %s:%d", name, i + 1, argv[i].type,
                         argv[i].type == wanted ? " without a value" : "", wanted, signature, file, line);
@@ -105,20 +127,32 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
 
 /* ---- arguments too large for a record ---- */
 
-enum { SPILL_TOTAL = 12 * 1024 }; /* of values inline in one record */
+enum {
+    SPILL_TOTAL = 12 * 1024, /* of values inline in one record */
+    /* An argument that is a reference takes so much of the record, if need be (own_task_encode): no value may take that away. */
+    ASKED_SIZE = sizeof(struct lane_value) + sizeof(struct lane_asked),
+    RECORD_ROOM = LANE_RECORD_MAX - LANE_RECORD_SIZE - sizeof(struct lane_call_head) - sizeof(struct lane_limits),
+};
+
+size_t lib_inline_total(int argc)
+{
+    size_t most = RECORD_ROOM - (size_t)argc * ASKED_SIZE;
+    return most < SPILL_TOTAL ? most : SPILL_TOTAL;
+}
 
 /* Which of the first `argc` values go through the store; how many. */
 static int choose_large(const char *signature, int argc, const manta_arg *argv, bool *is_large)
 {
-    size_t total = 0;
-    int    count = 0;
+    const size_t most = lib_inline_total(argc);
+    size_t       total = 0;
+    int          count = 0;
     for (int i = 0; i < argc; i++) {
         char type = argv[i].type, wanted = *signature;
         is_large[i] = false;
         signature += wanted && wanted != '>' && wanted != '*';
         if ((type != 's' && type != 'y') || (wanted != type && wanted != '*') || !argv[i].y.data)
             continue;
-        is_large[i] = argv[i].y.size >= MANTA_INLINE_MAX || total + argv[i].y.size > SPILL_TOTAL;
+        is_large[i] = argv[i].y.size >= MANTA_INLINE_MAX || total + argv[i].y.size > most;
         total += is_large[i] ? 0 : argv[i].y.size;
         count += is_large[i];
     }
@@ -135,8 +169,13 @@ const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int arg
 {
     bool is_large[MANTA_ARGS_MAX];
     s->count = 0;
+    s->args = NULL;
     if (!argv || argc < 0 || argc > MANTA_ARGS_MAX || choose_large(signature, argc, argv, is_large) == 0)
         return argv;
+    s->args = malloc((size_t)argc * (sizeof *s->args + sizeof *s->puts));
+    if (!s->args)
+        return argv; /* the owner half finds it too large */
+    s->puts = (manta_ref **)(s->args + argc);
     for (int i = 0; i < argc; i++) {
         s->args[i] = argv[i];
         if (!is_large[i])
@@ -151,6 +190,7 @@ void lib_spilled_drop(struct lib_spilled *s)
 {
     for (int i = 0; i < s->count; i++)
         manta_free(s->puts[i]);
+    free(s->args);
 }
 
 /* ---- results ---- */

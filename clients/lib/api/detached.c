@@ -61,7 +61,7 @@ static manta_arg arg_of(const manta_view *view)
 
 const manta_arg *lib_carry(struct lib_carried *c, const char *signature, int argc, const manta_arg *argv, manta_error *e)
 {
-    memset(c->views, 0, sizeof c->views);
+    c->count = 0;
     if (!argv || argc < 0 || argc > MANTA_ARGS_MAX)
         return argv; /* refused further on */
     for (int i = 0; i < argc; i++) {
@@ -69,11 +69,12 @@ const manta_arg *lib_carry(struct lib_carried *c, const char *signature, int arg
         bool is_any = !wanted || wanted == '>' || wanted == '@' || wanted == '*';
         signature += !is_any;
         c->args[i] = argv[i];
+        c->views[c->count++] = (manta_view){.hold = NULL};
         if (argv[i].type != 'r' || !argv[i].r)
             continue;
         if (carry(argv[i].r, &c->views[i], i + 1, e))
             return NULL;
-        if (wanted != 'r' && !is_any)
+        if (wanted != 'r') /* behind '*' too */
             c->args[i] = arg_of(&c->views[i]);
     }
     return c->args;
@@ -81,7 +82,7 @@ const manta_arg *lib_carry(struct lib_carried *c, const char *signature, int arg
 
 void lib_carried_drop(struct lib_carried *c)
 {
-    for (int i = 0; i < MANTA_ARGS_MAX; i++)
+    for (int i = 0; i < c->count; i++)
         manta_release(&c->views[i]);
 }
 

@@ -123,18 +123,17 @@ struct own_ref *lib_submit(const struct own_call *call, struct own_failure *f)
 static manta_ref *call_entry(manta_entry *entry, const manta_task_opts *opts, int argc, const manta_arg *argv,
                              struct own_call *call)
 {
-    struct own_arg        args[MANTA_ARGS_MAX];
-    struct own_actor_wire wires[MANTA_ARGS_MAX];
-    struct own_failure    f;
-    struct own_ref       *ref = NULL;
-    manta_ref            *handle;
-    struct lib_spilled    spilled;
-    manta_status          code;
+    struct lib_args    args;
+    struct own_failure f;
+    struct own_ref    *ref = NULL;
+    manta_ref         *handle;
+    struct lib_spilled spilled;
+    manta_status       code;
+    args.block = NULL;
     argv = lib_spill(&spilled, entry->signature, argc, argv);
     call->function = lib_of_entry(entry)->hash;
     call->name = entry->name;
     call->argc = argc;
-    call->args = args;
     call->kind = LANE_TASK;
     call->retries = 3;
     if (MT_UNLIKELY((code = lib_enter(NULL)) != MANTA_OK)) {
@@ -145,14 +144,15 @@ static manta_ref *call_entry(manta_entry *entry, const manta_task_opts *opts, in
         manta_error e;
         own_failure_set(&f, lib_check(&e), "%s", e.message);
     } else if ((!opts || call_options(call, opts, &f)) &&
-               lib_args(entry->name, entry->signature, argc, argv, args, wires, &f, entry->file, entry->line) &&
-               refs_are_there(args, argc, entry->name, &f) &&
+               lib_args(entry->name, entry->signature, argc, argv, &args, &f, entry->file, entry->line) &&
+               refs_are_there(call->args = args.args, argc, entry->name, &f) &&
                lib_results_fit(entry->name, entry->signature, call, entry->file, entry->line, &f) &&
                (call->cls = class_of(entry, opts, &f))) {
         ref = lib_submit(call, &f);
     }
     handle = lib_called(call, ref, &f);
     lib_unlock();
+    lib_args_drop(&args);
     lib_spilled_drop(&spilled);
     if (!ref)
         lib_refused_pause();

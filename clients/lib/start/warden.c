@@ -80,7 +80,8 @@ static bool file_read(const char *path, mt_buf *out)
 /* Values that do not fit into a record, and those of references, become values of this process's own. */
 static bool values_get(struct made_of *m, mt_reader *in)
 {
-    size_t total = 0;
+    const size_t most = lib_inline_total((int)m->d.argc);
+    size_t       total = 0;
     for (uint32_t i = 0; i < m->d.argc; i++) {
         struct lane_value value;
         mt_view           head = mt_reader_bytes(in, sizeof value), bytes;
@@ -93,7 +94,7 @@ static bool values_get(struct made_of *m, mt_reader *in)
             return false;
         m->args[i] = (struct own_arg){.type = (char)value.type, .data = bytes.data, .size = value.size};
         total += value.size;
-        if (value.type != 'r' && value.size < MANTA_INLINE_MAX && total <= DETACHED_HERE_MAX)
+        if (value.type != 'r' && value.size < MANTA_INLINE_MAX && total <= most)
             continue;
         total -= value.size;
         m->refs[i] = lib_put(bytes.data, value.size, (char)(value.type == 'r' ? value.flags : value.type));

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    ACTORS_MAX = MANTA_ARGS_MAX - 1,
+    ACTORS_MAX = 15, /* of one client */
     CLIENT_CALLS = 5000,
     CLIENTS = 4,
     THREADS = 16,       /* as in Ray's case of concurrent calls */

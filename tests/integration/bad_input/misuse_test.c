@@ -137,6 +137,13 @@ static void signature_star_inside(void)
 {
     refuses_signature("*l>l", "'*' can't stand at place 1");
 }
+static void signature_too_long(void)
+{
+    char signature[MANTA_ARGS_MAX + 4] = "";
+    memset(signature, 'l', MANTA_ARGS_MAX + 1);
+    memcpy(signature + MANTA_ARGS_MAX + 1, ">l", 3);
+    refuses_signature(signature, "takes 257 arguments, and 256 is the most");
+}
 static void signature_of_three_parts(void)
 {
     refuses_signature("l>l>l", "'>' can't stand at place 4");
@@ -618,6 +625,7 @@ int main(int argc, char **argv)
         CASE(signature_unknown_letter, .no_init = true),
         CASE(signature_unknown_result, .no_init = true),
         CASE(signature_star_inside, .no_init = true),
+        CASE(signature_too_long, .no_init = true),
         CASE(signature_of_three_parts, .no_init = true),
         CASE(signature_none, .no_init = true),
         CASE(function_without_a_body, .no_init = true),

@@ -169,6 +169,39 @@ static void tasks_cross(void)
     nodes_stop(&n);
 }
 
+/* The bytes of all arguments, and how many there are. */
+static manta_status bytes_of(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    int64_t sum = argc;
+    for (int i = 0; i < argc; i++)
+        sum += argv[i].type == 'y' ? (int64_t)argv[i].y.size : 1000000;
+    return manta_return_i64(c, sum);
+}
+MANTA_REGISTER(bytes_of, "*>l");
+
+/* So many references that they travel in short, and the node there asks for their values: made here and there, small and large. */
+static void arguments_cross(void)
+{
+    static const char bytes[100 * 1000];
+    struct nodes      n;
+    manta_ref        *refs[MANTA_ARGS_MAX];
+    manta_arg         args[MANTA_ARGS_MAX];
+    int64_t           sum = MANTA_ARGS_MAX;
+    nodes_start(&n, 2, "2");
+    for (int i = 0; i < MANTA_ARGS_MAX; i++) {
+        size_t size = i % 4 ? 100 : sizeof bytes;
+        refs[i] = i & 1 ? manta_put(bytes, size)
+                        : manta_call("make", i & 2 ? THERE : NULL, MANTA_ARGS(manta_i64((int64_t)size), manta_i64(i)));
+        args[i] = manta_ref_arg(refs[i]);
+        sum += (int64_t)size;
+    }
+    for (int i = 0; i < 2; i++)
+        CHECK_I64(manta_call("bytes_of", &(manta_task_opts){AT(i)}, MANTA_ARGS_MAX, args), sum);
+    for (int i = 0; i < MANTA_ARGS_MAX; i++)
+        manta_free(refs[i]);
+    nodes_stop(&n);
+}
+
 /* More than one node can do at a time is shared without being told to. */
 static void tasks_spill_over(void)
 {
@@ -641,6 +674,7 @@ static void another_job(void)
 #define OWN_INIT {0}, true, 0
 static const struct test_case cases[] = {
     {"tasks_cross", tasks_cross, OWN_INIT},
+    {"arguments_cross", arguments_cross, OWN_INIT},
     {"tasks_spill_over", tasks_spill_over, OWN_INIT},
     {"errors_cross", errors_cross, OWN_INIT},
     {"finished_survive_there", finished_survive_there, OWN_INIT},

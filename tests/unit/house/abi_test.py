@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts"))
 import abi  # noqa: E402  what is tested
@@ -98,6 +99,14 @@ class Planted(unittest.TestCase):
 
     def test_a_constant_has_another_value(self):
         self.assertIn("TOY_TWO was 2, and is 3", self.breaches(two=3))
+
+    def test_a_limit_grows(self):
+        with unittest.mock.patch.object(abi, "LIMITS", {"TOY_TWO"}):
+            self.assertEqual(self.breaches(two=3), "")
+
+    def test_a_limit_shrinks(self):
+        with unittest.mock.patch.object(abi, "LIMITS", {"TOY_TWO"}):
+            self.assertIn("TOY_TWO was 2, and is 1", self.breaches(two=1))
 
     def test_a_symbol_is_added_to_an_old_node(self):
         self.assertIn("toy_more is new, and in the version node TOY_1", self.breaches(first="toy_more;"))

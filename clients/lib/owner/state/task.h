@@ -49,14 +49,14 @@ struct own_task {
     uint8_t         kind;         /* LANE_TASK, LANE_CREATE, LANE_CALL */
     uint8_t         state;        /* enum own_task_state */
     uint16_t        attempt;
-    bool            retry_on_error;
-    bool            is_asked_back; /* LANE_REVOKE was sent for it */
-    uint8_t         cancel;        /* 0, or OWN_CANCEL_ASKED with what was asked */
-    uint8_t         group;         /* call: concurrency group */
-    uint8_t         arg_count;     /* of `args`, while they wait or hold refs */
-    uint8_t         waiting_for;   /* arguments that are not ready */
+    bool            retry_on_error : 1;
+    bool            is_asked_back : 1; /* LANE_REVOKE was sent for it */
+    bool            is_limited : 1;    /* its blob ends with lane_limits; they stand in `small` until there is one */
+    uint8_t         cancel;            /* 0, or OWN_CANCEL_ASKED with what was asked */
+    uint8_t         group;             /* call: concurrency group */
     int8_t          priority;
-    bool            is_limited;   /* its blob ends with lane_limits; they stand in `small` until there is one */
+    uint16_t        arg_count;    /* of `args`, while they wait or hold refs */
+    uint16_t        waiting_for;  /* arguments that are not ready */
     uint32_t        parent;       /* own->run.number of the task that submitted it; 0: none */
     int32_t         retries_left; /* < 0: without limit */
     uint32_t        blob_size;

@@ -53,13 +53,23 @@ void own_blob_free(struct own *own, struct own_task *task)
 
 /* ---- the payload: lane_call_head, then lane_values, then lane_limits where there are some ---- */
 
-static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg)
+/* Whether references go in short, and the worker asks for their values: else the arguments would be larger than a record. */
+enum refs_as { REFS_WHOLE, REFS_ASKED };
+
+static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg, enum refs_as as)
 {
     struct lane_value value = {.type = (uint8_t)arg->type};
     struct lane_ref   wire;
+    struct lane_asked asked;
     const void       *bytes = arg->data;
     if (!arg->ref) {
         value.size = (uint32_t)arg->size;
+    } else if (as == REFS_ASKED) {
+        own_ref_wire(own, arg->ref, &wire);
+        asked = (struct lane_asked){wire.id, wire.owner_node, wire.job};
+        value.flags = LANE_VALUE_ASKED;
+        value.size = sizeof asked;
+        bytes = &asked;
     } else if (arg->type == 'r' || arg->ref->state == OWN_REF_PLACE) {
         own_ref_wire(own, arg->ref, &wire);
         value.flags = arg->type == 'r' ? 0 : LANE_VALUE_SHARED;
@@ -76,25 +86,37 @@ static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg)
     *at += sizeof value + ((value.size + 7u) & ~7u);
 }
 
-static size_t value_size(const struct own_arg *arg)
+static size_t value_size(const struct own_arg *arg, enum refs_as as)
 {
     size_t size = arg->size;
-    if (arg->ref)
+    if (arg->ref && as == REFS_ASKED)
+        size = sizeof(struct lane_asked);
+    else if (arg->ref)
         size = arg->type == 'r' || arg->ref->state == OWN_REF_PLACE ? sizeof(struct lane_ref) : arg->ref->size;
     return sizeof(struct lane_value) + ((size + 7) & ~(size_t)7);
 }
 
+/* Of the whole payload. */
+static size_t payload_size(const struct own_task *task, const struct own_arg *args, int argc, enum refs_as as)
+{
+    size_t size = sizeof(struct lane_call_head) + (task->is_limited ? sizeof(struct lane_limits) : 0);
+    for (int i = 0; i < argc; i++)
+        size += value_size(&args[i], as);
+    return size;
+}
+
 mt_status own_task_encode(struct own *own, struct own_task *task, const struct own_arg *args, int argc)
 {
-    size_t                size = sizeof(struct lane_call_head);
+    const size_t          most = LANE_RECORD_MAX - LANE_RECORD_SIZE;
+    enum refs_as          as = REFS_WHOLE;
+    size_t                size = payload_size(task, args, argc, as);
     struct lane_call_head head = {(uint32_t)argc, task->results || task->kind == LANE_CREATE ? own_results_word(task) : 1};
     uint8_t              *at;
     struct lane_limits    limits;
     memcpy(&limits, task->small, sizeof limits);
-    for (int i = 0; i < argc; i++)
-        size += value_size(&args[i]);
-    size += task->is_limited ? sizeof limits : 0;
-    if (size > LANE_RECORD_MAX - LANE_RECORD_SIZE)
+    if (MT_UNLIKELY(size > most))
+        size = payload_size(task, args, argc, as = REFS_ASKED);
+    if (size > most)
         return mt_error(MT_EINVAL, 0, "inline arguments exceed 16 KiB: put large values into the object store");
     task->blob = own_blob_new(own, task, size);
     if (!task->blob) {
@@ -104,7 +126,7 @@ mt_status own_task_encode(struct own *own, struct own_task *task, const struct o
     at = task->blob + sizeof head;
     memcpy(task->blob, &head, sizeof head);
     for (int i = 0; i < argc; i++)
-        put_value(own, &at, &args[i]);
+        put_value(own, &at, &args[i], as);
     if (task->is_limited)
         memcpy(at, &limits, sizeof limits);
     own->queued_bytes += size - task->blob_size;

@@ -10,6 +10,8 @@
 #include "clients/lib/shell/state/state.h"
 
 struct lib_actor;
+/* Ids of refs that a function has kept stand behind what it returns. */
+enum { LIB_KEPT_SIZE = MANTA_ARGS_MAX * sizeof(mt_id) };
 struct manta_ctx {
     const char        *name; /* of the running function */
     const char        *signature;
@@ -23,6 +25,7 @@ struct manta_ctx {
     bool               is_waiting;             /* inside the library */
     bool               is_asking;              /* it waits for an answer of the raylet */
     bool               wants_exit, wants_save; /* the method asked for it */
+    uint32_t           kept_max;               /* bytes of ids of refs that it may keep */
     uint32_t           results;                /* values that are wanted, from 1 */
     uint32_t           ahead;                  /* of a generator: items beyond what is used; 0: it is none */
     uint8_t           *many;                   /* more than one value: each in a slot of its own; made at first use, kept */
@@ -34,7 +37,7 @@ struct manta_ctx {
     bool               is_mistyped; /* another one was returned; `failure` says so */
     char               type;
     uint32_t           size;
-    uint8_t bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + MANTA_ARGS_MAX * sizeof(mt_id)]; /* and refs that stay */
+    uint8_t            bytes[sizeof(struct lane_value) + MANTA_INLINE_MAX + LIB_KEPT_SIZE];
 };
 
 /* Worker: the task or call that this thread runs; NULL outside of user code. */

@@ -57,11 +57,14 @@ static const char *text_of(const char *text)
     return text ? text : "(null)";
 }
 
-/* The first letter that a signature may not have there; NULL: it is fine. Those of a method may end with a concurrency group. */
+/* The first letter that a signature may not have there, its end where they are too many; NULL: it is fine. Those of a method may
+ * end with a concurrency group. */
 static const char *wrong_letter(const char *signature, bool is_method)
 {
     const char *letters = "ludbsyrA*";
     bool        is_result = false;
+    if (strcspn(signature, "*>@") > MANTA_ARGS_MAX)
+        return signature + strlen(signature);
     for (const char *at = signature; *at; at++) {
         bool is_last = !at[1] || at[1] == '>' || (at[1] == '@' && is_method);
         if (*at == '@' && is_method)
@@ -84,6 +87,9 @@ static manta_status check_signature(const char *what, const char *name, const ch
         return MANTA_OK;
     if (!signature)
         return lib_error(e, MANTA_EINVAL, "%s %s, defined at %s:%d, has no signature", what, text_of(name), text_of(file), line);
+    if (!*wrong)
+        return lib_error(e, MANTA_EINVAL, "%s %s, defined at %s:%d, takes %zu arguments, and %d is the most", what, name,
+                         text_of(file), line, strcspn(signature, "*>@"), MANTA_ARGS_MAX);
     return lib_error(e, MANTA_EINVAL,
                      "%s %s, defined at %s:%d, has the signature \"%s\", in which '%c' can't stand at place %d: "
                      "arguments are of ludbsyrA, then may come '>' and results of ludbsy, and the last of each may be '*'",

@@ -55,7 +55,7 @@ static manta_status load_state(manta_ctx *c, struct lib_arguments *a, const stru
     struct lane_value value;
     manta_arg         state;
     const uint8_t    *bytes = run->payload + a->end + sizeof value;
-    if (!actor->type->load || a->end + sizeof value > run->size || a->pinned_count == MANTA_ARGS_MAX)
+    if (!actor->type->load || a->end + sizeof value > run->size)
         return manta_fail(c, 0, "a snapshot that this actor type can't load"), MANTA_EPROTO;
     memcpy(&value, run->payload + a->end, sizeof value);
     if (value.size > run->size - a->end - sizeof value)
@@ -130,6 +130,7 @@ manta_status lib_actor_method(manta_ctx *c, struct lib_arguments *a, const struc
     if (!lib_arguments_take(a, m->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     c->wanted = a->wanted;
+    c->kept_max = a->kept_max;
     return m->run(c, actor->self, a->count, a->args);
 }
 

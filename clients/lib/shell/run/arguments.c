@@ -4,12 +4,16 @@
  *
  * Owns:   what a function holds while it runs. Thread: the one that runs it; takes the owner lock where a line says so.
  */
+#include "clients/lib/shell/context/context.h"
 #include "clients/lib/shell/handles/handles.h"
 #include "clients/lib/shell/helper/helper.h"
 #include "clients/lib/shell/run/inside.h"
 #include "clients/lib/shell/segments/segments.h"
 #include "clients/lib/shell/state/state.h"
 #include "clients/lib/shell/values/values.h"
+#include "clients/lib/shell/wait/wait.h"
+
+#include <stdlib.h>
 
 bool lib_arguments_shared(struct lib_arguments *a, manta_arg *to, char type, const uint8_t *bytes, size_t size, manta_error *e)
 {
@@ -26,7 +30,7 @@ bool lib_arguments_shared(struct lib_arguments *a, manta_arg *to, char type, con
         return false;
     }
     lib_unlock();
-    a->pinned[a->pinned_count++] = ref;
+    a->holds[a->hold_count++] = (struct lib_hold){.kind = LIB_HOLD_PLACE, .of.place = ref};
     if (declares)
         ref.size = lib_declared_size(&ref, data);
     to->type = type == '*' ? (char)ref.type : type;
@@ -39,23 +43,41 @@ bool lib_arguments_shared(struct lib_arguments *a, manta_arg *to, char type, con
     return true;
 }
 
-static bool take_handle(struct lib_arguments *a, manta_arg *to, char type, const uint8_t *bytes, size_t size)
+/* A reference as it travels, whole or in short. */
+static bool wire_of(const struct lane_value *value, const uint8_t *bytes, struct lane_ref *out)
 {
-    if (type == 'r') {
-        struct lane_ref wire;
-        struct own_ref *ref;
-        if (size != sizeof wire)
-            return false;
-        memcpy(&wire, bytes, sizeof wire);
-        lib_lock();
-        ref = own_ref_borrow(&lib.own, &wire);
-        to->r = ref ? lib_handle_ref(&lib.own, ref) : NULL;
-        lib_helper_start();
-        lib_unlock();
-        a->held[a->ref_count] = wire.id;
-        a->refs[a->ref_count++] = to->r;
-        return ref != NULL;
+    struct lane_asked asked;
+    if (value->flags & LANE_VALUE_ASKED && value->size == sizeof asked) {
+        memcpy(&asked, bytes, sizeof asked);
+        *out = (struct lane_ref){.id = asked.id, .owner_node = asked.owner_node, .job = asked.job};
+        return true;
     }
+    if (value->flags & LANE_VALUE_ASKED || value->size != sizeof *out)
+        return false;
+    memcpy(out, bytes, sizeof *out);
+    return true;
+}
+
+static bool take_ref(struct lib_arguments *a, manta_arg *to, const struct lane_value *value, const uint8_t *bytes)
+{
+    struct lane_ref wire;
+    struct own_ref *ref;
+    if (!wire_of(value, bytes, &wire))
+        return false;
+    lib_lock();
+    ref = own_ref_borrow(&lib.own, &wire);
+    to->r = ref ? lib_handle_ref(&lib.own, ref) : NULL;
+    lib_helper_start();
+    lib_unlock();
+    if (ref) {
+        a->holds[a->hold_count++] = (struct lib_hold){.kind = LIB_HOLD_REF, .of.ref = {wire.id, to->r}};
+        a->kept_max += sizeof(mt_id);
+    }
+    return ref != NULL;
+}
+
+static bool take_actor(struct lib_arguments *a, manta_arg *to, const uint8_t *bytes, size_t size)
+{
     struct own_actor_wire wire;
     struct own_actor     *found;
     if (size != sizeof wire)
@@ -68,8 +90,76 @@ static bool take_handle(struct lib_arguments *a, manta_arg *to, char type, const
         own_actor_drop(&lib.own, found);
     lib_helper_start();
     lib_unlock();
-    a->actors[a->actor_count++] = to->A;
+    if (to->A)
+        a->holds[a->hold_count++] = (struct lib_hold){.kind = LIB_HOLD_ACTOR, .of.actor = to->A};
     return to->A != NULL;
+}
+
+static bool asked_is_there(void *ref)
+{
+    return own_ref_is_ready(ref) || lib_run_is_over();
+}
+
+/* Under the lock: the value of a reference that went in short, from its owner. */
+static manta_status ask(const struct lane_ref *wire, manta_view *out, manta_error *e)
+{
+    const int64_t   deadline = lib_deadline_of_run(lib_deadline(MT_LIB_PULL_MS));
+    struct own_ref *ref = own_ref_borrow(&lib.own, wire);
+    manta_status    code = MANTA_OK;
+    if (!ref)
+        return lib_error(e, MANTA_ENOMEM, "no memory for an argument");
+    own_ref_ask(&lib.own, ref);
+    if (lib_running)
+        lib_running->is_asking = true;
+    (void)lib_wait(asked_is_there, ref, deadline);
+    if (lib_running)
+        lib_running->is_asking = false;
+    if (ref->state == OWN_REF_FAILED)
+        code = lib_error_failure(e, ref->value.failure, ref->id);
+    else if (!own_ref_is_ready(ref))
+        code = lib_run_is_over()
+                   ? lib_error_run_over(e)
+                   : lib_error(e, MANTA_ETIMEDOUT, "the owner of an argument did not give its value within %d ms", MT_LIB_PULL_MS);
+    else
+        code = lib_view(ref, out, deadline, e);
+    own_ref_drop(&lib.own, ref);
+    return code;
+}
+
+static bool take_asked(struct lib_arguments *a, manta_arg *to, char wanted, const struct lane_value *value, const uint8_t *bytes,
+                       manta_error *e)
+{
+    struct lib_hold hold = {.kind = LIB_HOLD_VIEW};
+    struct lane_ref wire;
+    manta_status    code;
+    if (!wire_of(value, bytes, &wire))
+        return lib_error(e, MANTA_EPROTO, "argument %d is malformed", a->count + 1), false;
+    lib_lock();
+    code = ask(&wire, &hold.of.view, e);
+    lib_unlock();
+    if (code)
+        return false;
+    a->holds[a->hold_count++] = hold;
+    to->type = hold.of.view.type;
+    if (to->type == 's' || to->type == 'y')
+        to->y = (manta_bytes){hold.of.view.data, hold.of.view.size};
+    else
+        memcpy(&to->l, hold.of.view.data, hold.of.view.size < 8 ? hold.of.view.size : 8);
+    if (wanted != '*' && wanted != to->type)
+        return lib_error(e, MANTA_ETYPE, "argument %d is '%c', want '%c'", a->count + 1, to->type, wanted), false;
+    return true;
+}
+
+/* A value in the store says of which type it is, as one in the record does: bytes without a NUL are no text. */
+static bool take_shared(struct lib_arguments *a, manta_arg *to, char wanted, const uint8_t *bytes, size_t size, manta_error *e)
+{
+    struct lane_ref ref;
+    if (size == sizeof ref) {
+        memcpy(&ref, bytes, sizeof ref);
+        if (wanted != '*' && wanted != (char)ref.type)
+            return lib_error(e, MANTA_ETYPE, "argument %d is '%c', want '%c'", a->count + 1, ref.type, wanted), false;
+    }
+    return lib_arguments_shared(a, to, wanted, bytes, size, e);
 }
 
 static bool take_argument(struct lib_arguments *a, char wanted, const struct lane_value *value, const uint8_t *bytes,
@@ -78,7 +168,9 @@ static bool take_argument(struct lib_arguments *a, char wanted, const struct lan
     manta_arg *to = &a->args[a->count];
     char       type = (char)value->type;
     if (value->flags & LANE_VALUE_SHARED)
-        return lib_arguments_shared(a, to, wanted, bytes, value->size, e);
+        return take_shared(a, to, wanted, bytes, value->size, e);
+    if (value->flags & LANE_VALUE_ASKED && type != 'r')
+        return take_asked(a, to, wanted, value, bytes, e);
     if (wanted != '*' && wanted != type)
         return lib_error(e, MANTA_ETYPE, "argument %d is '%c', want '%c'", a->count + 1, type, wanted), false;
     to->type = type;
@@ -104,8 +196,11 @@ static bool take_argument(struct lib_arguments *a, char wanted, const struct lan
         to->y.size = value->size;
         return true;
     case 'r':
+        if (take_ref(a, to, value, bytes))
+            return true;
+        break;
     case 'A':
-        if (take_handle(a, to, type, bytes, value->size))
+        if (take_actor(a, to, bytes, value->size))
             return true;
         break;
     default: break;
@@ -120,6 +215,21 @@ static char wanted_after(const char *arguments_end)
     return *at != '>' ? '*' : at[1] && at[1] != '@' ? at[1] : 'v';
 }
 
+/* Room for so many, and what they hold. */
+static bool room_for(struct lib_arguments *a, uint32_t count)
+{
+    size_t size = (size_t)count * sizeof *a->args + ((size_t)count + 1) * sizeof *a->holds;
+    a->args = a->few;
+    a->holds = a->few_holds;
+    if (MT_LIKELY(count <= LIB_FEW_ARGUMENTS))
+        return true;
+    if (!(a->block = malloc(size)))
+        return false;
+    a->holds = a->block;
+    a->args = (manta_arg *)(a->holds + count + 1);
+    return true;
+}
+
 bool lib_arguments_take(struct lib_arguments *a, const char *signature, const struct wrk_run *run, manta_error *e)
 {
     uint32_t count = 0;
@@ -128,6 +238,8 @@ bool lib_arguments_take(struct lib_arguments *a, const char *signature, const st
         memcpy(&count, run->payload, sizeof count);
     if (count > MANTA_ARGS_MAX)
         return lib_error(e, MANTA_EPROTO, "%u arguments", count), false;
+    if (!room_for(a, count))
+        return lib_error(e, MANTA_ENOMEM, "no memory for %u arguments", count), false;
     for (; (uint32_t)a->count < count; a->count++) {
         struct lane_value value;
         char              wanted = *signature;
@@ -155,28 +267,40 @@ bool lib_arguments_take(struct lib_arguments *a, const char *signature, const st
     return true;
 }
 
-/* Under the lock. Writes the ids of refs that the function kept behind the value; returns how many bytes. NULL: nobody else
- * is to be told. */
+/* Returns the bytes written: the id of a reference that the function has kept. */
+static size_t ref_give_back(const struct lib_hold *hold, uint8_t *held)
+{
+    struct own_ref *ref = lib_ref_in(&lib.own, hold->of.ref.handle);
+    size_t          size = 0;
+    if (!ref)
+        return 0; /* the function has freed what was not its own */
+    if (held && (ref->holds > 1 || ref->handles > 1) && ref->flags & OWN_REF_BORROWED && !(ref->flags & OWN_REF_TOLD)) {
+        ref->flags |= OWN_REF_TOLD; /* our submitter tells the owner before it lets go of its own hold */
+        memcpy(held, &hold->of.ref.id, sizeof(mt_id));
+        size = sizeof(mt_id);
+    }
+    (void)lib_ref_end(&lib.own, hold->of.ref.handle);
+    return size;
+}
+
 size_t lib_arguments_give_back(struct lib_arguments *a, uint8_t *held)
 {
     size_t size = 0;
-    for (int i = 0; i < a->pinned_count; i++)
-        lib_store_unpin(&a->pinned[i]);
-    for (int i = 0; i < a->actor_count; i++) {
-        struct own_actor *found = lib_handle_end(a->actors[i], LIB_OF_ACTOR);
-        if (found)
-            own_actor_drop(&lib.own, found);
-    }
-    for (int i = 0; i < a->ref_count; i++) {
-        struct own_ref *ref = lib_ref_in(&lib.own, a->refs[i]);
-        if (!ref)
-            continue; /* the function has freed what was not its own */
-        if (held && (ref->holds > 1 || ref->handles > 1) && ref->flags & OWN_REF_BORROWED && !(ref->flags & OWN_REF_TOLD)) {
-            ref->flags |= OWN_REF_TOLD; /* our submitter tells the owner before it lets go of its own hold */
-            memcpy(held + size, &a->held[i], sizeof(mt_id));
-            size += sizeof(mt_id);
+    for (int i = 0; i < a->hold_count; i++) {
+        struct lib_hold  *hold = &a->holds[i];
+        struct own_actor *found;
+        switch (hold->kind) {
+        case LIB_HOLD_PLACE: lib_store_unpin(&hold->of.place); break;
+        case LIB_HOLD_REF: size += ref_give_back(hold, held ? held + size : NULL); break;
+        case LIB_HOLD_VIEW: lib_view_end(&hold->of.view); break;
+        case LIB_HOLD_ACTOR:
+            found = lib_handle_end(hold->of.actor, LIB_OF_ACTOR);
+            if (found)
+                own_actor_drop(&lib.own, found);
+            break;
         }
-        (void)lib_ref_end(&lib.own, a->refs[i]);
     }
+    free(a->block);
+    a->block = NULL;
     return size;
 }

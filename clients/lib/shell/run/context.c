@@ -33,6 +33,7 @@ void lib_context_begin(manta_ctx *c, struct wrk_run *run, struct lib_actor *acto
     c->wanted = '*';
     c->is_mistyped = false;
     c->yielded = 0;
+    c->kept_max = 0;
     c->ahead = head.results & LANE_STREAM ? head.results & (LANE_STREAM - 1) : 0;
     c->into = c->ahead ? c : NULL; /* of a generator: a value that is returned takes the long way, which refuses it */
     c->results = c->ahead || head.results > LANE_RESULTS_MAX || !head.results ? 1 : head.results;

@@ -8,24 +8,49 @@
 #include "clients/lib/shell/run/run.h"
 
 /* ---- arguments.c ---- */
-struct lib_arguments {
-    int             count;
-    manta_arg       args[MANTA_ARGS_MAX];
-    struct lane_ref pinned[MANTA_ARGS_MAX];
-    int             pinned_count;
-    mt_id           held[MANTA_ARGS_MAX]; /* refs that came as refs */
-    manta_ref      *refs[MANTA_ARGS_MAX]; /* handles that are the function's while it runs */
-    int             ref_count;
-    manta_actor    *actors[MANTA_ARGS_MAX];
-    int             actor_count;
-    size_t          end;    /* of the arguments in the payload */
-    char            wanted; /* manta_ctx.wanted */
+/* What the function holds while it runs, for one argument. */
+enum lib_hold_kind {
+    LIB_HOLD_PLACE, /* a value in the store, pinned */
+    LIB_HOLD_REF,   /* it came as a reference: a handle, the function's own */
+    LIB_HOLD_ACTOR,
+    LIB_HOLD_VIEW, /* a value that was asked for */
 };
+struct lib_hold {
+    enum lib_hold_kind kind;
+    union {
+        struct lane_ref place;
+        struct {
+            mt_id      id;
+            manta_ref *handle;
+        } ref;
+        manta_actor *actor;
+        manta_view   view;
+    } of;
+};
+enum { LIB_FEW_ARGUMENTS = 16 };
+struct lib_arguments {
+    int              count;
+    int              hold_count;
+    manta_arg       *args;
+    struct lib_hold *holds;    /* one more than arguments: an actor's snapshot */
+    void            *block;    /* of both; NULL: `few` is enough */
+    size_t           end;      /* of the arguments in the payload */
+    uint32_t         kept_max; /* manta_ctx.kept_max */
+    char             wanted;   /* manta_ctx.wanted */
+    manta_arg        few[LIB_FEW_ARGUMENTS];
+    struct lib_hold  few_holds[LIB_FEW_ARGUMENTS + 1];
+};
+static inline void lib_arguments_init(struct lib_arguments *a)
+{
+    a->count = a->hold_count = 0;
+    a->kept_max = 0;
+    a->block = NULL;
+}
 bool lib_arguments_take(struct lib_arguments *a, const char *signature, const struct wrk_run *run, manta_error *e);
 /* A value in the store as an argument; `type`: what is wanted. */
 bool lib_arguments_shared(struct lib_arguments *a, manta_arg *to, char type, const uint8_t *bytes, size_t size, manta_error *e);
-/* Under the lock. Writes the ids of refs that the function kept behind the value; returns how many bytes. NULL: nobody else
- * is to be told. */
+/* Under the lock. Writes the ids of refs that the function kept behind the value, at most LIB_KEPT_SIZE bytes; returns how many.
+ * NULL: nobody else is to be told. */
 size_t lib_arguments_give_back(struct lib_arguments *a, uint8_t *held);
 
 /* ---- actor.c ---- */

@@ -16,8 +16,6 @@
 
 #include <stdlib.h>
 
-enum { MANY_BYTES = LANE_RECORD_MAX - LANE_RECORD_SIZE - MANTA_ARGS_MAX * (int)sizeof(mt_id) }; /* ids of kept refs follow */
-
 manta_status lib_result_mistyped(manta_ctx *c, char type)
 {
     bool is_none = c->wanted == 'v';
@@ -29,7 +27,7 @@ manta_status lib_result_mistyped(manta_ctx *c, char type)
 
 static size_t slot_size(const manta_ctx *c)
 {
-    return (MANY_BYTES / c->results) & ~(size_t)7;
+    return ((LANE_RECORD_MAX - LANE_RECORD_SIZE - c->kept_max) / c->results) & ~(size_t)7;
 }
 
 static uint8_t *slot_of(manta_ctx *c, uint32_t index, size_t *out_room)

@@ -25,6 +25,7 @@ static manta_status run_task(manta_ctx *c, struct lib_arguments *a, const struct
     if (!lib_arguments_take(a, entry->signature, run, &c->failure))
         return c->has_failed = true, c->failure.code;
     c->wanted = a->wanted;
+    c->kept_max = a->kept_max;
     return entry->run(c, a->count, a->args);
 }
 
@@ -121,7 +122,7 @@ static inline void run_out(manta_ctx *c, struct lib_arguments *a, struct wrk_run
                            struct lib_outcome *out)
 {
     manta_status code;
-    a->count = a->pinned_count = a->ref_count = a->actor_count = 0;
+    lib_arguments_init(a);
     code = run_user(c, a, run);
     lib_running = outside;
     if (MT_LIKELY(code == MANTA_OK))
@@ -176,10 +177,8 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
         lib.running = NULL;
         own_run_end(&lib.own);
     }
-    if (a.pinned_count || a.ref_count || a.actor_count) {
-        uint8_t held[MANTA_ARGS_MAX * sizeof(mt_id)];
-        size_t  held_size = lib_arguments_give_back(&a, held);
-        memcpy(out.payload + out.size, held, held_size);
+    if (a.hold_count || a.block) {
+        size_t held_size = lib_arguments_give_back(&a, out.payload + out.size);
         out.size += held_size;
         if (out.code != MANTA_OK)
             memcpy(out.payload + offsetof(struct lane_failure, held_size), &(uint32_t){(uint32_t)held_size}, sizeof(uint32_t));
@@ -207,7 +206,7 @@ static void no_memory(struct lib_outcome *out)
 void lib_run_here(struct wrk_run *run, struct own_task *task, struct lib_actor *actor, struct lib_outcome *out)
 {
     manta_ctx           *c = calloc(1, sizeof *c), *outer = lib.running, *outer_running = lib_running;
-    struct lib_arguments a = {.count = 0};
+    struct lib_arguments a;
     uint64_t             now;
     if (!c) {
         no_memory(out);

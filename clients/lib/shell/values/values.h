@@ -19,6 +19,8 @@ manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const voi
 /* ---- views ---- */
 /* A ready value as the user sees it; the ref is held until manta_release. */
 manta_status lib_view(struct own_ref *ref, manta_view *out, int64_t deadline_ns, manta_error *e);
+/* Under the lock: what manta_release does. False: it is no view. */
+bool lib_view_end(manta_view *view);
 /* The ref behind a view of a value in the store; NULL: inline, or an item. *out_place: what is pinned. */
 struct own_ref *lib_view_ref(const manta_view *view, struct lane_ref *out_place);
 

@@ -105,17 +105,9 @@ struct own_ref *lib_view_ref(const manta_view *view, struct lane_ref *out_place)
     return ref;
 }
 
-manta_status manta_release(manta_view *view)
+bool lib_view_end(manta_view *view)
 {
-    void *handle = view ? view->hold : NULL, *held;
-    if (view)
-        memset(view, 0, sizeof *view);
-    if (!handle)
-        return MANTA_OK;
-    manta_status code = lib_enter_held(NULL);
-    if (code)
-        return code;
-    held = lib_handle_end(handle, LIB_OF_VIEW);
+    void *held = lib_handle_end(view->hold, LIB_OF_VIEW);
     if (held) {
         struct copy_view *copy = copy_view_of(held);
         struct own_ref   *ref = copy ? copy->ref : held;
@@ -124,6 +116,20 @@ manta_status manta_release(manta_view *view)
         if (lib.own.out.up.size && lib_door_is_open())
             lib_act();
     }
+    return held != NULL;
+}
+
+manta_status manta_release(manta_view *view)
+{
+    manta_view held = view ? *view : (manta_view){.hold = NULL};
+    if (view)
+        memset(view, 0, sizeof *view);
+    if (!held.hold)
+        return MANTA_OK;
+    manta_status code = lib_enter_held(NULL);
+    if (code)
+        return code;
+    bool is_view = lib_view_end(&held);
     lib_unlock();
-    return held ? MANTA_OK : MANTA_EHANDLE;
+    return is_view ? MANTA_OK : MANTA_EHANDLE;
 }
