@@ -54,7 +54,7 @@ typedef struct manta_init_opts {
                               in their place; 0: 128. When so many wait, manta_get with MANTA_FOREVER may run the task that
                               it waits for in the waiting process: if that task is its own, has not begun, and needs only CPUs */
     int         job_pids;      /* of the private cluster: processes and threads that the job may have in one environment, those that
-                              tasks fork included; past it fork fails with EAGAIN. At least 16; 0: a quarter of the machine's.
+                              tasks fork included; past it fork fails with EAGAIN. At least 16; 0: 37 % of the machine's.
                               Only where the raylet may make a control group (docs/design/groups.md) */
     bool        checksum;      /* values in the object store carry a 64-bit XXH3, which each reader compares. A get is ECORRUPT
                               where the bytes have changed. Writing and reading each take one more pass over the bytes. Sets

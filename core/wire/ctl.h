@@ -19,6 +19,7 @@
  *   raylet   answers CTL_WELCOME with descriptors: [0] control lane, [1] its park page, [2] pin table (all read-write),
  *            and [3] the park page of the switch, to wake it when the up ring has news (a zygote gets none of them);
  *            [4] to a worker, where events are kept: its ring of them (event.h);
+ *            `record.slot`: which page of [1] is its own, since park pages of several processes are one memory;
  *            on a refusal code != 0 and no descriptors, then it closes.
  */
 #ifndef LANE_CTL_H

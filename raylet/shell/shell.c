@@ -59,25 +59,30 @@ static void do_welcome(struct sh *sh, const struct rlt_a_welcome *a)
         sh_lacks(sh, a->conn, st);
         return;
     }
-    int fds[CTL_FDS_MAX] = {c->lane_fd, c->park_fd, c->pins_fd, sh_switcher_park_fd(sh), -1};
+    int                fds[CTL_FDS_MAX] = {c->lane_fd, sh_park_fd(c), c->pins_fd, sh_switcher_park_fd(sh), -1};
+    struct lane_record record = a->record;
+    record.slot = sh_park_number(c);
     if (c->conn >= RLT_CONN_OURS && sh->event_capacity && sh_ring_new(c, a->process).code == 0)
         fds[4] = c->ring->fd; /* without memory for it a worker works all the same */
-    sh_conn_send(c, &a->record, a->payload, fds, fds[4] >= 0 ? 5 : 4);
+    sh_conn_send(c, &record, a->payload, fds, fds[4] >= 0 ? 5 : 4);
     sh_memory_given(c);
 }
 
 static void do_socket(struct sh *sh, const struct rlt_a_socket *a)
 {
-    struct sh_conn *c = sh_conn_find(sh, a->conn);
-    int             fds[RLT_FDS];
+    struct sh_conn    *c = sh_conn_find(sh, a->conn);
+    struct lane_record record = a->record;
+    int                fds[RLT_FDS];
     if (!c)
         return;
     for (uint32_t i = 0; i < a->fd_count; i++) {
         fds[i] = sh_fd_of(sh, &a->fds[i]);
         if (fds[i] < 0)
             return; /* its memory could not be made, or its process has gone: the core hears of that by itself */
+        if (a->fds[i].kind == RLT_FD_PARK)
+            record.slot = sh_park_number(sh_conn_find(sh, a->fds[i].number));
     }
-    sh_conn_send(c, &a->record, a->payload, fds, a->fd_count);
+    sh_conn_send(c, &record, a->payload, fds, a->fd_count);
 }
 
 static void wake(const struct sh *sh, uint64_t conn)
@@ -133,7 +138,7 @@ static void do_watch(struct sh *sh, const struct rlt_a_watch *a)
 {
     struct sh_conn *c = sh_conn_find(sh, a->conn);
     if (c)
-        sh_conn_watch_pid(c, a->pidfd, a->pid);
+        sh_conn_know_pid(c, a->pidfd, a->pid);
     else
         close(a->pidfd);
 }
@@ -329,8 +334,8 @@ static void caught_int(struct io_signal *signal, int number)
 static uint32_t workers_max(const struct sh *sh)
 {
     uint32_t wanted = sh->options.workers_max ? sh->options.workers_max : MT_RLT_WORKERS_MAX;
-    uint32_t could = (io_fd_share() - MT_RLT_OWN_FDS) / MT_RLT_WORKER_FDS;
-    static_assert(MT_FDS_MIN * MT_FDS_SHARE_PERCENT / 100 > MT_RLT_OWN_FDS + MT_RLT_WORKER_FDS, "one at least");
+    uint32_t could = (io_fd_share() - MT_RLT_OWN_FDS) / MT_RLT_TWO_WORKERS_FDS * 2;
+    static_assert(MT_FDS_MIN * MT_FDS_SHARE_PERCENT / 100 > MT_RLT_OWN_FDS + MT_RLT_TWO_WORKERS_FDS, "one at least");
     if (wanted > could && sh->options.workers_max)
         mt_log(MT_LOG_WARN, "max_workers", "wanted=%u possible=%u why=\"its hard limit of descriptors\"", wanted, could);
     return wanted < could ? wanted : could;

@@ -133,6 +133,8 @@ bool   bench_say(const manta_error *e, const char *what); /* to stderr; false */
 double bench_cpu_seconds(void);
 /* PSS in bytes of the processes below `root` whose name is `name`; how many in *count. */
 double bench_pss(int root, const char *name, int *count);
+/* Descriptors of those below this one whose name is `name`; NULL: of this one. */
+int bench_fds(const char *name);
 /* Runtime folder of the cluster that this process has started; false: none was found. */
 bool bench_cluster_folder(char *out, size_t size);
 /* 'R', 'S', ...; 0 when it is gone. */

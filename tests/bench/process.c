@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PROCESSES_MAX = 4096 };
+enum { PROCESSES_MAX = 16384 };
 
 struct process {
     int    pid, parent;
@@ -109,6 +109,29 @@ double bench_pss(int root, const char *name, int *count)
             ++*count;
         }
     }
+    free(list);
+    return sum;
+}
+
+static int process_fds(int pid)
+{
+    char path[64];
+    int  count = -3; /* its two dots, and in our own the one that counts */
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *dir = opendir(path);
+    while (dir && readdir(dir))
+        count++;
+    if (dir)
+        closedir(dir);
+    return count > 0 ? count : 0;
+}
+
+int bench_fds(const char *name)
+{
+    struct process *list = name ? calloc(PROCESSES_MAX, sizeof *list) : NULL;
+    int             all = list ? processes_list(getpid(), list) : 0, sum = name ? 0 : process_fds(getpid());
+    for (int i = 0; i < all; i++)
+        sum += list[i].is_below && strcmp(list[i].name, name) == 0 ? process_fds(list[i].pid) : 0;
     free(list);
     return sum;
 }

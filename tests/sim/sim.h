@@ -225,7 +225,7 @@ uint64_t sim_node_accept(struct sim *s, struct sim_node *n, struct sim_proc *p);
 void sim_node_socket(struct sim *s, struct sim_node *n, uint64_t conn, const struct lane_record *record, const void *payload,
                      int fd);
 void sim_node_conn_closed(struct sim *s, struct sim_node *n, uint64_t conn);
-void sim_node_exited(struct sim *s, struct sim_node *n, uint64_t conn, bool has_status, int32_t status);
+void sim_node_exited(struct sim *s, struct sim_node *n, uint64_t conn, uint64_t late, bool has_status, int32_t status);
 void sim_node_step(struct sim *s, struct sim_node *n, const struct rlt_event *e); /* copies what it points to */
 /* The same of RLT_EV_HEAD or RLT_EV_PEER_FRAME, whose message is unpacked when it is stepped. */
 void sim_node_packed(struct sim *s, struct sim_node *n, const struct rlt_event *e, const void *bytes, size_t size);

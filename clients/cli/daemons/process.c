@@ -6,6 +6,7 @@
  */
 #include "clients/cli/daemons/daemons.h"
 #include "core/sys/child.h"
+#include "core/sys/process.h"
 #include "core/base/clock.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 68 };
 
 bool cli_process_is_alive(const struct cli_process *process)
 {
-    return process->pid > 0 && process->start && cli_process_start(process->pid) == process->start;
+    return process->pid > 0 && process->start && mt_process_start(process->pid) == process->start;
 }
 
 int cli_process_open(const struct cli_process *process)

@@ -22,7 +22,7 @@ enum { CLI_RECORD_TEXT_SIZE = 160, CLI_RECORD_PATH_SIZE = 4096 };
 
 struct cli_process {
     pid_t    pid;   /* 0: none */
-    uint64_t start; /* clock ticks since boot: with the pid, it names one process for ever */
+    uint64_t start; /* of core/sys/process.h */
 };
 
 struct cli_record {
@@ -31,9 +31,6 @@ struct cli_record {
     unsigned           restarts;
     char               last[CLI_RECORD_TEXT_SIZE]; /* when and how it died the last time; "": never */
 };
-
-/* The start time of a process that is there (and not a zombie), else 0. */
-uint64_t cli_process_start(pid_t pid);
 
 /* False: there is none; *out is then empty. */
 bool cli_record_read(const char *file, struct cli_record *out);

@@ -22,6 +22,7 @@
 #include "clients/cli/keeper/keeper.h"
 
 #include "core/sys/child.h"
+#include "core/sys/process.h"
 #include "core/base/clock.h"
 #include "core/base/limits/cli.h"
 #include "core/base/log.h"
@@ -78,7 +79,7 @@ static int become(const char *file, char **argv)
 {
     struct cli_record record;
     (void)cli_record_read(file, &record);
-    record.daemon = (struct cli_process){getpid(), cli_process_start(getpid())};
+    record.daemon = (struct cli_process){getpid(), mt_process_start(getpid())};
     int err = cli_record_write(file, &record);
     if (err) /* whoever has filled the disk: the daemon is more important */
         mt_log(MT_LOG_WARN, "keeper_record", "file=%s errno=%d", file, err);
@@ -119,7 +120,7 @@ static void start(struct keeper *k)
     k->begun_ms = mt_now_ms();
     k->state = STARTS;
     if (!st.code) {
-        k->record.daemon = (struct cli_process){k->child, cli_process_start(k->child)}; /* it writes that down itself */
+        k->record.daemon = (struct cli_process){k->child, mt_process_start(k->child)}; /* it writes that down itself */
         return;
     }
     mt_log_status(MT_LOG_ERROR, "daemon_start", st); /* too many processes, or no memory */
@@ -269,7 +270,7 @@ int main(int argc, char **argv)
     k.file = argv[1];
     k.argv = argv + 2;
     k.name = strrchr(argv[2], '/') ? strrchr(argv[2], '/') + 1 : argv[2];
-    k.record.keeper = (struct cli_process){getpid(), cli_process_start(getpid())};
+    k.record.keeper = (struct cli_process){getpid(), mt_process_start(getpid())};
     sigemptyset(&ours);
     for (const int *number = (const int[]){SIGCHLD, SIGTERM, SIGINT, SIGHUP, CLI_KEEPER_LAST, 0}; *number; number++)
         sigaddset(&ours, *number);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * record.c - see keeper.h. A number alone names no process, since numbers come back: number and start time do.
+ * record.c - see keeper.h.
  *
  * Owns: nothing. Thread: any.
  */
@@ -16,20 +16,6 @@
 #include <unistd.h>
 
 enum { TEXT_SIZE = 512 };
-
-uint64_t cli_process_start(pid_t pid)
-{
-    char     path[64], text[1024], state = 0;
-    uint64_t start = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (pid <= 0 || mt_file_read(path, text, sizeof text) <= 0)
-        return 0;
-    const char *end = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!end ||
-        sscanf(end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu", &state, &start) != 2)
-        return 0;
-    return state == 'Z' || state == 'X' ? 0 : start;
-}
 
 bool cli_record_read(const char *file, struct cli_record *out)
 {

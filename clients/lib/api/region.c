@@ -66,7 +66,7 @@ manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, 
         code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no region");
     if (code == MANTA_OK) {
         memcpy(&got, request->payload, sizeof got);
-        out->data = lib_map(request->fds[0], got.size, true);
+        out->data = lib_map(request->fds[0], 0, got.size, true);
         out->size = got.size;
         out->number = got.segment;
         if (!out->data || !region_note(out->data)) {

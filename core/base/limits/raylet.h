@@ -19,15 +19,17 @@ enum {
     MT_RLT_SPARE_MS = 50,          /* no warm worker for so long: fork one ahead of the next lease */
     MT_RLT_WORKERS_MAX = 10240,    /* processes forked on this node, if it does not say; its descriptors may allow fewer */
     MT_RLT_PLACES_SAID = 1024,     /* of those that may still be forked the head is told no more */
-    MT_RLT_WORKER_FDS = 3,         /* descriptors that a raylet keeps for a worker: its socket, its process, its park page */
-    MT_RLT_OWN_FDS = 64,           /* ... and for itself */
-    MT_RLT_FULL_MS = 10 * 1000,    /* every process is an actor's for so long: who waits for one is told */
-    MT_RLT_BLOCKED_MAX = 128,      /* workers that wait inside a task and have lent their CPUs, if it does not say */
-    MT_RLT_STARTING_MAX = 32,      /* workers of one job that start at a time: each has a share of the CPUs to greet */
-    MT_RLT_CLASSES_MAX = 16384,    /* per owner: each actor has one */
-    MT_RLT_WANTED_MAX = 65536,     /* leases one class may want */
-    MT_RLT_MONITORS_MAX = 65536,   /* on one node */
-    MT_RLT_DEATHS_KEPT = 32,       /* for monitors that come just too late */
+    MT_RLT_TWO_WORKERS_FDS = 3, /* descriptors that a raylet keeps for two workers: their sockets, what one of 16 has for their park
+                                      pages, what one that starts has for a moment */
+    MT_RLT_OWN_FDS = 64,        /* ... and for itself */
+    MT_RLT_LOOK_ROUND_MS = 10000, /* in which each worker is looked at once: whether it has ended, and its zygote did not say so */
+    MT_RLT_FULL_MS = 10 * 1000,   /* every process is an actor's for so long: who waits for one is told */
+    MT_RLT_BLOCKED_MAX = 128,     /* workers that wait inside a task and have lent their CPUs, if it does not say */
+    MT_RLT_STARTING_MAX = 32,     /* workers of one job that start at a time: each has a share of the CPUs to greet */
+    MT_RLT_CLASSES_MAX = 16384,   /* per owner: each actor has one */
+    MT_RLT_WANTED_MAX = 65536,    /* leases one class may want */
+    MT_RLT_MONITORS_MAX = 65536,  /* on one node */
+    MT_RLT_DEATHS_KEPT = 32,      /* for monitors that come just too late */
     MT_RLT_REGIONS_MAX = 4096,
     MT_RLT_CALLERS_MAX = 65536,    /* lanes to actors of others */
     MT_RLT_SHUNNED_MAX = 4,        /* nodes on which no worker of a job could be started: then it is the job's fault */
@@ -36,7 +38,8 @@ enum {
     MT_RLT_LACK_AGAIN_MS = 1000,   /* ... then who waits is told, and nobody tries again for so long */
     MT_RLT_PROCS_MAX = 16384,
     MT_RLT_PIDS_SHARE = 2,         /* of the machine's processes for all jobs of a node, as a divisor */
-    MT_RLT_JOB_PIDS_SHARE = 4,     /* ... for what one zygote or driver starts, if --job-pids does not say */
+    MT_RLT_JOB_PIDS_PERCENT = 37,  /* ... for what one zygote or driver starts, if --job-pids does not say: MT_RLT_WORKERS_MAX and
+                                      some threads of the 32,768 that many machines have, and a quarter of the half is for others */
     MT_RLT_JOB_PIDS_MIN = 16,      /* of --job-pids: a worker has threads too */
     MT_RLT_GROUP_END_MS = 5000,    /* for killed processes of a control group to be gone */
     MT_RLT_REPORT_MS = 50,         /* between two reports of changes */

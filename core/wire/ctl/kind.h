@@ -9,7 +9,7 @@
 
 enum {
     CTL_MAGIC = 0x61746e6d, /* "mnta" */
-    CTL_VERSION = 1,        /* of this header; the handshake carries the range that a side speaks */
+    CTL_VERSION = 2,        /* of this header; the handshake carries the range that a side speaks */
     CTL_NAME_SIZE = 64,
     CTL_TEXT_SIZE = 512,
     CTL_HELLO_STRINGS_MAX = 128 * 1024, /* argv, environment and working directory of a driver */
@@ -31,7 +31,8 @@ enum ctl_kind {
 
     CTL_CLASS = 70,         /* ring    up    ctl_class: defines a scheduling class before its first demand */
     CTL_DEMAND = 71,        /* ring    up    ctl_demand: a level, newest version wins */
-    CTL_GRANT = 72,         /* socket  down  ctl_grant; fds: [0] lane, [1] peer's park page: a lease, to its owner */
+    CTL_GRANT = 72,         /* socket  down  ctl_grant; fds: [0] lane, [1] peer's park page, the one with the
+                                            number record.slot there: a lease, to its owner */
     CTL_LANE = 73,          /* socket  down  ctl_grant; same fds: the same lease, to its worker */
     CTL_RECALL = 74,        /* ring    down  ctl_lease: to owner and worker (the lane's recall word is already set) */
     CTL_DRAINED = 75,       /* ring    up    ctl_lease: the worker has written LANE_END and forgets the lane */

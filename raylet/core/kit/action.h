@@ -16,8 +16,9 @@ enum rlt_action_kind {
     RLT_A_CLOSE,        /* after what was sent; no event follows */
     RLT_A_SPAWN_ZYGOTE, /* a program of the cache is held against its list again before */
     RLT_A_FORK,         /* make a socketpair, keep one end as the worker's connection, send the other to the zygote */
-    RLT_A_WATCH,        /* RLT_EV_EXITED when the pidfd says so */
-    RLT_A_KILL,         /* SIGKILL by its pidfd; nothing if it has none yet or is gone */
+    RLT_A_WATCH,        /* whom the connection's RLT_A_KILL is for: a worker. Its end is told by its socket or its zygote, after
+                           some seconds by RLT_EV_EXITED if by neither */
+    RLT_A_KILL,         /* SIGKILL to its process and no other; nothing if it is not known yet or is gone */
     RLT_A_CLOSE_FD,
     RLT_A_STRICT, /* the strict actor there may run until then; if it has been stopped for want of that, it goes on */
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-/*   GREETING --CTL_HELLO--> ALIVE --socket or pidfd ends--> DYING --rings read, status known or late--> gone
+/*   GREETING --CTL_HELLO--> ALIVE --socket or process ends--> DYING --rings read, status known or late--> gone
  *      '------------------- ends, or MT_RLT_HELLO_MS passes -----------^
  */
 static const char *const proc_names[] = {[PROC_GREETING] = "GREETING", [PROC_ALIVE] = "ALIVE", [PROC_DYING] = "DYING"};

@@ -11,6 +11,7 @@
 #include "raylet/shell/conn/conn.h"
 
 #include "core/base/log.h"
+#include "core/sys/process.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -240,22 +241,32 @@ void sh_conn_send(struct sh_conn *c, const struct lane_record *record, const voi
 /* ---- processes ------------------------------------------------------------------------------------------------- */
 
 /* Whoever takes the event reaps before: the status of a child of ours tells more. */
-static void pid_ready(struct io_watch *watch, unsigned events)
+static void process_ended(struct sh_conn *c)
 {
-    struct sh_conn  *c = mt_container_of(watch, struct sh_conn, pid_watch);
     struct rlt_event e;
-    (void)events;
-    io_watch_stop(&c->pid_watch);
     sh_event(&e, RLT_EV_EXITED);
     e.exited.conn = c->conn;
     sh_post(c->sh, &e);
 }
 
-void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid)
+static void pid_ready(struct io_watch *watch, unsigned events)
+{
+    struct sh_conn *c = mt_container_of(watch, struct sh_conn, pid_watch);
+    (void)events;
+    io_watch_stop(&c->pid_watch);
+    process_ended(c);
+}
+
+static void pid_set(struct sh_conn *c, int32_t pid)
 {
     c->pid = pid;
     if (c->ring)
         c->ring->pid = pid;
+}
+
+void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid)
+{
+    pid_set(c, pid);
     if (c->pidfd >= 0 || take_pidfd < 0) {
         if (take_pidfd >= 0)
             close(take_pidfd);
@@ -267,10 +278,41 @@ void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid)
         conn_ended(c);
 }
 
-void sh_conn_kill(struct sh_conn *c)
+/* What was read of the number is the process's where that is there still afterwards: its zygote may have reaped it, and the number
+ * be another's. */
+void sh_conn_know_pid(struct sh_conn *c, int take_pidfd, int32_t pid)
+{
+    uint64_t start = take_pidfd < 0 || c->pidfd >= 0 || c->start ? 0 : mt_process_start(pid);
+    if (!start || syscall(SYS_pidfd_send_signal, take_pidfd, 0, NULL, 0) < 0) {
+        sh_conn_watch_pid(c, take_pidfd, pid); /* it has ended, or can't be known */
+        return;
+    }
+    pid_set(c, pid);
+    c->start = start;
+    close(take_pidfd);
+}
+
+void sh_conn_look(struct sh_conn *c)
+{
+    if (!c->start || c->is_over || mt_process_is(c->pid, c->start) != MT_PROCESS_ENDED)
+        return;
+    c->start = 0;
+    process_ended(c);
+}
+
+int sh_conn_signal(struct sh_conn *c, int number)
 {
     if (c->pidfd >= 0)
-        syscall(SYS_pidfd_send_signal, c->pidfd, SIGKILL, NULL, 0);
+        return syscall(SYS_pidfd_send_signal, c->pidfd, number, NULL, 0) == 0 ? 0 : errno;
+    return c->start ? mt_process_signal(c->pid, c->start, number) : ESRCH;
+}
+
+void sh_conn_kill(struct sh_conn *c)
+{
+    int err = sh_conn_signal(c, SIGKILL);
+    c->is_to_die = err && err != ESRCH;
+    if (c->is_to_die)
+        mt_log(MT_LOG_WARN, "kill_later", "pid=%d errno=%d", (int)c->pid, err);
 }
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
@@ -284,7 +326,7 @@ mt_status sh_conn_open(struct sh *sh, uint64_t conn, int take_fd, struct sh_conn
     c->sh = sh;
     c->conn = conn;
     c->fd = take_fd;
-    c->pidfd = c->lane_fd = c->park_fd = c->pins_fd = -1;
+    c->pidfd = c->lane_fd = c->pins_fd = -1;
     c->unsent_end = &c->unsent;
     c->watch.ready = conn_ready;
     MT_TRY_GOTO(st, io_watch_start(sh->loop, &c->watch, take_fd, IO_READABLE), err_free);

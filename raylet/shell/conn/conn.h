@@ -17,6 +17,7 @@ enum {
 };
 
 struct lane_park;
+struct sh_parks;
 struct sh_said;
 
 /* One message that the socket would not take yet. */
@@ -40,10 +41,13 @@ struct sh_conn {
     int               pidfd;       /* -1: none */
     struct io_watch   pid_watch;
     int32_t           pid;
+    bool              is_to_die; /* its SIGKILL could not be sent yet */
+    uint64_t          start;     /* of a worker (core/sys/process.h), which has no pidfd: its zygote tells its end; 0: it has one */
     struct sh_unsent *unsent, **unsent_end;
     uint32_t          unsent_count;
-    int               lane_fd, park_fd, pins_fd; /* -1 before the welcome */
+    int               lane_fd, pins_fd; /* given away in the welcome; -1 else */
     void             *lane;
+    struct sh_parks  *parks; /* where its park page is; NULL before the welcome */
     struct lane_park *park;
     void             *pins;
     struct sh_ring   *ring;    /* of its events; NULL: none */
@@ -82,14 +86,24 @@ MT_MUST_USE mt_status sh_conn_open(struct sh *sh, uint64_t conn, int take_fd, st
 void                  sh_conn_close(struct sh_conn *c); /* its socket, its queue; what others hold for it has gone (sh_conn_end) */
 void                  sh_conn_send(struct sh_conn *c, const struct lane_record *record, const void *payload, const int *fds,
                                    uint32_t fd_count); /* borrows fds */
-void                  sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid);
-void                  sh_conn_kill(struct sh_conn *c);
-void                  sh_conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
+/* Of whom the connection is. The pidfd is kept, and its end told by it, ... */
+void sh_conn_watch_pid(struct sh_conn *c, int take_pidfd, int32_t pid);
+/* ... or, of a worker, closed: its zygote tells its end, and sh_conn_look sees it should the zygote not. */
+void sh_conn_know_pid(struct sh_conn *c, int take_pidfd, int32_t pid);
+void sh_conn_look(struct sh_conn *c);
+/* A signal to that process and no other. 0 or an errno: ESRCH where there is none (any more). */
+int sh_conn_signal(struct sh_conn *c, int number);
+/* SIGKILL, which is tried again (procs/watch.c) where it lacks a descriptor for it. */
+void sh_conn_kill(struct sh_conn *c);
+void sh_conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
 
 /* memory.c */
 MT_MUST_USE mt_status sh_memory_welcome(struct sh_conn *c);
 void                  sh_memory_given(struct sh_conn *c); /* the process has its descriptors: most are not needed here any more */
 void                  sh_memory_forget(struct sh_conn *c);
+/* The memory that its park page is in, borrowed (-1: there is none yet), and which of the pages there is its own. */
+int      sh_park_fd(const struct sh_conn *c);
+uint32_t sh_park_number(const struct sh_conn *c);
 /* Sealed memory, mapped. EAGAIN: too few descriptors are left. */
 MT_MUST_USE mt_status sh_memory_make(const char *name, uint64_t size, int *out_fd, void **out_memory);
 MT_MUST_USE mt_status sh_lane_new(struct sh *sh, uint64_t lane);

@@ -76,7 +76,7 @@ mt_status sh_ring_new(struct sh_conn *c, uint64_t process)
     ring->events = memory;
     ring->events->capacity = ring->capacity = sh->event_capacity;
     ring->process = process;
-    ring->pid = c->pid; /* 0: the zygote has not said it yet (sh_conn_watch_pid) */
+    ring->pid = c->pid; /* 0: the zygote has not said it yet (sh_conn_know_pid) */
     ring->number = ++sh->next_ring;
     MT_TRY_GOTO(st, mt_vec_push(&sh->rings, ring), err_unmap);
     c->ring = ring;

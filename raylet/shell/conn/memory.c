@@ -2,9 +2,10 @@
  *
  * memory.c - lanes, park pages, pin tables and regions: sealed memfds, given away by descriptor only.
  *
- * Owns: struct sh_lane, struct sh_region, and the shared memory of each struct sh_conn. Thread: the loop only.
+ * Owns: struct sh_lane, struct sh_region, struct sh_parks, and the shared memory of each struct sh_conn. Thread: the loop only.
  * Always: the switch has forgotten a process or lane before its memory is unmapped (the core sees to the order). A descriptor is
- * kept only while somebody may still be given it: that of a process's park page as long as it lives, others for one step.
+ * kept only while somebody may still be given it: that of the park pages as long as one of their processes lives, others for one
+ * step.
  */
 #include "raylet/shell/conn/conn.h"
 
@@ -14,9 +15,10 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { PARKS = 16 }; /* in one memory: the last of them keeps the pages of all */
 
 mt_status sh_memory_make(const char *name, uint64_t size, int *out_fd, void **out_memory)
 {
@@ -30,13 +32,86 @@ mt_status sh_memory_make(const char *name, uint64_t size, int *out_fd, void **ou
     return st;
 }
 
+/* ---- park pages --------------------------------------------------------------------------------------------------- */
+
+/* Park pages of several processes in one memory, since each new peer of a process is given the descriptor, as long as it lives:
+ * with one of its own for each process they would be a third of the descriptors of a node that is full of actors. A process maps
+ * its own page and those of its peers, and closes the descriptor. It could map the others: so they all are of one user, and a
+ * process whose user is not the raylet's has a memory of its own. A page is used once: who has mapped it may write there late. */
+struct sh_parks {
+    int               fd;
+    uint32_t          count, used, live;
+    struct lane_park *pages;
+};
+
+static void parks_free_if_over(struct sh *sh, struct sh_parks *parks)
+{
+    if (parks->live || (parks == sh->parks && parks->used < parks->count))
+        return;
+    if (parks == sh->parks)
+        sh->parks = NULL;
+    os_memory_unmap(parks->pages, parks->count * sizeof *parks->pages);
+    close(parks->fd);
+    free(parks);
+}
+
+static mt_status parks_new(struct sh *sh)
+{
+    uint32_t         count = sh->options.users.count ? 1 : PARKS;
+    struct sh_parks *parks = calloc(1, sizeof *parks);
+    void            *pages = NULL;
+    if (!parks)
+        return mt_error(MT_ENOMEM, 0, "park pages");
+    mt_status st = sh_memory_make("manta-park", count * sizeof(struct lane_park), &parks->fd, &pages);
+    if (st.code) {
+        free(parks);
+        return st;
+    }
+    parks->count = count;
+    parks->pages = pages;
+    sh->parks = parks;
+    return mt_ok();
+}
+
+static mt_status park_take(struct sh_conn *c)
+{
+    struct sh *sh = c->sh;
+    if (!sh->parks || sh->parks->used == sh->parks->count)
+        MT_TRY(parks_new(sh));
+    c->parks = sh->parks;
+    c->parks->live++;
+    c->park = &c->parks->pages[c->parks->used++];
+    return mt_ok();
+}
+
+static void park_drop(struct sh_conn *c)
+{
+    struct sh_parks *parks = c->parks;
+    if (!parks)
+        return;
+    c->parks = NULL;
+    c->park = NULL;
+    parks->live--;
+    parks_free_if_over(c->sh, parks);
+}
+
+uint32_t sh_park_number(const struct sh_conn *c)
+{
+    return (uint32_t)(c->park - c->parks->pages);
+}
+
+int sh_park_fd(const struct sh_conn *c)
+{
+    return c->parks ? c->parks->fd : -1;
+}
+
+/* ---- what a process shares with this raylet ------------------------------------------------------------------------ */
+
 mt_status sh_memory_welcome(struct sh_conn *c)
 {
     mt_status st;
-    void     *park = NULL;
     MT_TRY_GOTO(st, sh_memory_make("manta-control", LANE_BYTES, &c->lane_fd, &c->lane), err);
-    MT_TRY_GOTO(st, sh_memory_make("manta-park", sizeof(struct lane_park), &c->park_fd, &park), err);
-    c->park = park;
+    MT_TRY_GOTO(st, park_take(c), err);
     MT_TRY_GOTO(st, sh_memory_make("manta-pins", OS_PINS_BYTES, &c->pins_fd, &c->pins), err);
     MT_TRY_GOTO(st, sh_switcher_add(c->sh, c->conn, c->lane, c->park), err);
     return mt_ok();
@@ -70,10 +145,9 @@ void sh_memory_given(struct sh_conn *c)
 void sh_memory_forget(struct sh_conn *c)
 {
     drop(&c->lane_fd, c->lane, LANE_BYTES);
-    drop(&c->park_fd, c->park, sizeof(struct lane_park));
     drop(&c->pins_fd, c->pins, OS_PINS_BYTES);
+    park_drop(c);
     c->lane = c->pins = NULL;
-    c->park = NULL;
 }
 
 struct sh_lane *sh_lane_find(const struct sh *sh, uint64_t lane)
@@ -153,7 +227,7 @@ int sh_fd_of(const struct sh *sh, const struct rlt_fd *fd)
     struct sh_region *region;
     switch (fd->kind) {
     case RLT_FD_LANE: return (lane = sh_lane_find(sh, fd->number)) ? lane->fd : -1;
-    case RLT_FD_PARK: return (conn = sh_conn_find(sh, fd->number)) ? conn->park_fd : -1;
+    case RLT_FD_PARK: return (conn = sh_conn_find(sh, fd->number)) ? sh_park_fd(conn) : -1;
     case RLT_FD_SWITCH_PARK: return sh_switcher_park_fd(sh);
     case RLT_FD_REGION: return (region = mt_map_ptr(&sh->regions, mt_map_key(fd->number))) ? region->fd : -1;
     default: return -1;
@@ -169,6 +243,10 @@ void sh_memory_fini(struct sh *sh)
     mt_map_fini(&sh->lanes);
     mt_vec_fini(&sh->new_lanes);
     mt_map_fini(&sh->regions);
+    if (sh->parks) {
+        sh->parks->used = sh->parks->count; /* there is no next process */
+        parks_free_if_over(sh, sh->parks);
+    }
 }
 
 /* ---- strict actors ---- */
@@ -185,11 +263,11 @@ void sh_strict(struct sh *sh, const struct rlt_a_strict *a)
 {
     struct sh_conn *c = sh_conn_find(sh, a->conn);
     uint64_t        mono = clock_ns(CLOCK_MONOTONIC), boot = clock_ns(CLOCK_BOOTTIME);
-    if (!c || !c->park || c->pidfd < 0 || (a->until != UINT64_MAX && a->until <= mono))
+    if (!c || !c->park || (a->until != UINT64_MAX && a->until <= mono))
         return; /* it came too late */
     uint64_t until = a->until == UINT64_MAX ? INT64_MAX : boot + (a->until - mono);
     uint64_t armed = shm_load64_acquire(&c->park->strict_armed);
     shm_store64_release(&c->park->strict_until, until);
     if (armed && armed <= boot) /* its timer has stopped it. One that stops it right now is seen by the next extension */
-        syscall(SYS_pidfd_send_signal, c->pidfd, SIGCONT, NULL, 0);
+        (void)sh_conn_signal(c, SIGCONT);
 }

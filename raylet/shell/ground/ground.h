@@ -67,6 +67,7 @@ struct sh {
 
     mt_map conns, lanes, regions; /* conn/ */
     MT_VEC(uint64_t) new_lanes;   /* made in this step: their descriptors are given away in it, and closed after it */
+    struct sh_parks    *parks;    /* where the next process gets its park page; NULL: the next one makes it */
     uint64_t            next_conn;
     struct io_listener  listener; /* processes connect to it */
     bool                has_listener;
@@ -98,6 +99,7 @@ struct sh {
     struct sh_looks  *looks;  /* look/ */
     struct sh_stacks *stacks; /* NULL: none were taken yet */
     struct io_timer   memory_timer;
+    uint64_t          look_turn; /* of the workers whose turn it is to be looked at (procs/watch.c) */
 };
 
 /* An event of that kind, of which all else is zero. */

@@ -35,7 +35,7 @@ static const char usage[] =
     "  --store-memory BYTES   limit of the object store; default: 30% of the machine's\n"
     "  --job-memory BYTES     of the object store for one job; default: all of it\n"
     "  --job-users NAME|A-B   users that jobs run under (root only): one for all, or a range of uids, one for each job\n"
-    "  --job-pids N           of processes and threads of a job in one environment; default: a quarter of all\n"
+    "  --job-pids N           of processes and threads of a job in one environment; default: 37 % of all\n"
     "  --cgroup DIR|none      folder of the kernel's control groups (pids of version 1, or version 2) in which this node\n"
     "                         makes one for all that its jobs start; default: this process's own\n"
     "  --spill-dir DIR|none   where values go that have no room; default: $TMPDIR, else /var/tmp\n"

@@ -82,7 +82,7 @@ mt_status sh_group_start(struct sh *sh)
     if (!g)
         return mt_error(MT_ENOMEM, 0, "group of jobs");
     g->pipe = -1;
-    g->part_pids = sh->options.job_pids ? sh->options.job_pids : machine_pids() / MT_RLT_JOB_PIDS_SHARE;
+    g->part_pids = sh->options.job_pids ? sh->options.job_pids : machine_pids() * MT_RLT_JOB_PIDS_PERCENT / 100;
     g->is_made = place && !place[0]; /* none is wanted */
     MT_TRY(mt_random_bytes(&number, sizeof number));
     mt_group_mark(number, g->mark);

@@ -142,10 +142,10 @@ static void ask_one(struct sh *sh, struct one *o)
     struct sh_conn *c = sh_conn_find(sh, o->conn);
     bool            is_cut;
     call_of(o->pid, o->waits_in, sizeof o->waits_in, &is_cut);
-    if (!c || !c->park || c->pidfd < 0 || o->role != CTL_WORKER || is_cut)
+    if (!c || !c->park || o->role != CTL_WORKER || is_cut)
         return;
     o->count = shm_load32(&c->park->stack_count);
-    o->is_asked = syscall(SYS_pidfd_send_signal, c->pidfd, SIGURG, NULL, 0) == 0;
+    o->is_asked = sh_conn_signal(c, SIGURG) == 0;
 }
 
 static bool has_told(struct sh *sh, const struct one *o)

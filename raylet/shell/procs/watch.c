@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * watch.c - looks at the memory of the node and of its cgroup, and tells the core when it is nearly used up.
+ * watch.c - looks at the memory of the node and of its cgroup, and tells the core when it is nearly used up; and whether workers
+ * have ended of which nobody else says so: a child of theirs has their socket, and their zygote hangs. Kills again whom it could
+ * not.
  *
  * Owns: its timer. Thread: the loop only; reads a few files of the kernel every MT_MEMORY_LOOK_MS.
  */
@@ -48,6 +50,20 @@ static void find_once(const struct sh *sh, conn_list *out)
     }
 }
 
+/* A part of the workers: each once in MT_RLT_LOOK_ROUND_MS. */
+static void find_ended(struct sh *sh)
+{
+    enum { TURNS = MT_RLT_LOOK_ROUND_MS / MT_MEMORY_LOOK_MS };
+    sh->look_turn = (sh->look_turn + 1) % TURNS;
+    MT_MAP_EACH(&sh->conns, entry) {
+        struct sh_conn *c = entry->value.ptr;
+        if (c->is_to_die)
+            sh_conn_kill(c);
+        if (c->start && c->conn % TURNS == sh->look_turn)
+            sh_conn_look(c);
+    }
+}
+
 static void look(struct io_timer *timer)
 {
     struct sh       *sh = mt_container_of(timer, struct sh, memory_timer);
@@ -62,6 +78,7 @@ static void look(struct io_timer *timer)
         is = read_machine(&limit, &usage) && is_short(limit, usage);
     }
     io_timer_start(sh->loop, timer, MT_MEMORY_LOOK_MS);
+    find_ended(sh);
     if (!is)
         return;
     snprintf(text, sizeof text, "%llu of the %llu MiB of memory of %s are in use, and from %d %% on tasks are stopped",

@@ -21,7 +21,7 @@ enum {
     ASYNC_CALLS = 1000, /* calls at a time of Ray's asynchronous actors; ours have threads */
     CROWD = 1000,       /* actors at a time */
     MANY = 10 * 1000,   /* ... if a node's descriptors allow so many */
-    WORKER_FDS = 3,     /* that a raylet keeps for each (core/base/limits.h) ... */
+    TWO_FDS = 3,        /* that a raylet keeps for two of them (core/base/limits/raylet.h) ... */
     FDS_PERCENT = 80,   /* ... of this share of its limit, but for what it needs itself */
     OWN_FDS = 200,
 };
@@ -291,7 +291,7 @@ static int many_possible(void)
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 0;
-    int64_t could = ((int64_t)(limit.rlim_max < 1 << 20 ? limit.rlim_max : 1 << 20) * FDS_PERCENT / 100 - OWN_FDS) / WORKER_FDS;
+    int64_t could = ((int64_t)(limit.rlim_max < 1 << 20 ? limit.rlim_max : 1 << 20) * FDS_PERCENT / 100 - OWN_FDS) / TWO_FDS * 2;
     return could < MANY ? (int)could : MANY;
 }
 
@@ -313,9 +313,9 @@ static bool run_many(struct bench *b, struct bench_row *row)
         ok = bench_value(refs[i], bench_mix(i)) && ok;
     row->value = (double)(bench_now_ns() - start) / 1e9;
     row->n = (uint64_t)count;
-    fprintf(stderr, "actors_10k: %d actors%s, %" PRId64 " KiB each\n", count,
-            count < MANY ? " (the limit of descriptors allows no more: 3 each in the raylet)" : "",
-            (before - available_kib()) / (count ? count : 1));
+    fprintf(stderr, "actors_10k: %d actors%s, %" PRId64 " KiB each; descriptors each: %.2f here, %.2f in the raylet\n", count,
+            count < MANY ? " (the limit of descriptors allows no more)" : "", (before - available_kib()) / (count ? count : 1),
+            (double)bench_fds(NULL) / (count ? count : 1), (double)bench_fds("manta-raylet") / (count ? count : 1));
     for (int i = 0; i < count; i++)
         manta_actor_free(actors[i]);
     bench_sleep_us(10 * 1000 * 1000); /* they leave before the next case */

@@ -59,7 +59,19 @@ static manta_status nobody_begun(manta_ctx *c, void *self, int argc, const manta
     (void)self;
     return begun(c, argc, argv);
 }
-MANTA_ACTOR(nobody, "", nobody_new, NULL, {"pid", ">l", nobody_pid}, {"begun", "ul>l", nobody_begun});
+/* Leaves a child behind that has all its descriptors, its socket to the raylet too; gives its zygote. */
+static manta_status nobody_leaves(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc, (void)argv;
+    if (fork() == 0) {
+        setsid(); /* not of the group that ends with the worker */
+        for (;;)
+            pause();
+    }
+    return manta_return_i64(c, getppid());
+}
+MANTA_ACTOR(nobody, "", nobody_new, NULL, {"pid", ">l", nobody_pid}, {"begun", "ul>l", nobody_begun},
+            {"leaves", ">l", nobody_leaves});
 
 /* Tasks that run and wait, actors, objects: a bit of everything is under way. */
 static void be_busy(void)
@@ -509,6 +521,86 @@ static void scarce_descriptors(void)
     CHECK_EQ(manta_shutdown(), 0);
 }
 
+static int fds_of(int pid)
+{
+    char path[64];
+    int  count = -2;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *dir = opendir(path);
+    CHECK(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* How many actors a node holds is a matter of descriptors: each costs the raylet its socket and a sixteenth for its park page, and
+ * its owner nothing. */
+static void descriptors_of_actors(void)
+{
+    enum { ACTORS = 64 };
+    manta_actor *actors[ACTORS];
+    CHECK_I64(add_remote(NULL, 1, 2), 3);
+    int raylet = part("manta-raylet"), theirs = fds_of(raylet), ours = fds_of(getpid());
+    for (int i = 0; i < ACTORS; i++)
+        actors[i] = manta_actor_new("nobody", NULL, MANTA_NO_ARGS);
+    for (int i = 0; i < ACTORS; i++)
+        CHECK(test_i64(manta_actor_call(actors[i], "pid", MANTA_NO_ARGS), __FILE__, __LINE__) > 0);
+    theirs = fds_of(raylet) - theirs;
+    CHECK(theirs >= ACTORS - 2 && theirs <= ACTORS + ACTORS / 16 + 8);
+    CHECK(fds_of(getpid()) - ours <= 2);
+    for (int i = 0; i < ACTORS; i++) {
+        manta_actor_kill(actors[i], false);
+        manta_actor_free(actors[i]);
+    }
+    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; fds_of(raylet) > theirs / 2; test_sleep_ms(10))
+        CHECK(test_now_ms() < limit); /* what they shared goes with the last */
+}
+
+/* A signal to a worker takes a descriptor for a moment. A raylet that has none left kills as soon as it has one. */
+static void kill_without_descriptors(void)
+{
+    struct rlimit before, none;
+    manta_actor  *a = manta_actor_new("nobody", NULL, MANTA_NO_ARGS);
+    int worker = (int)test_i64(manta_actor_call(a, "pid", MANTA_NO_ARGS), __FILE__, __LINE__), raylet = part("manta-raylet");
+    CHECK_EQ(prlimit(raylet, RLIMIT_NOFILE, NULL, &before), 0);
+    none = (struct rlimit){0, before.rlim_max};
+    CHECK_EQ(prlimit(raylet, RLIMIT_NOFILE, &none, NULL), 0);
+    manta_actor_kill(a, false);
+    test_sleep_ms(300);
+    CHECK_EQ(kill(worker, 0), 0);
+    CHECK_EQ(prlimit(raylet, RLIMIT_NOFILE, &before, NULL), 0);
+    CHECK(test_gone(worker));
+    manta_actor_free(a);
+    CHECK_I64(add_remote(NULL, 1, 2), 3);
+}
+
+/* The end of a worker whose child keeps its socket open is told by its zygote, and seen by the raylet where that is stopped. */
+static void worker_killed_under_its_child(void)
+{
+    enum { SEEN_MS = 15 * 1000 }; /* MT_RLT_LOOK_ROUND_MS, and a busy machine */
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_error        e;
+    for (int i = 0; i < 2; i++) {
+        manta_actor *a = manta_actor_new("nobody", NULL, MANTA_NO_ARGS);
+        int          worker = (int)test_i64(manta_actor_call(a, "pid", MANTA_NO_ARGS), __FILE__, __LINE__);
+        int          zygote = (int)test_i64(manta_actor_call(a, "leaves", MANTA_NO_ARGS), __FILE__, __LINE__);
+        manta_ref   *ref = manta_actor_call(a, "begun", MANTA_ARGS(manta_u64(number), manta_i64(i)));
+        CHECK(test_board_wait(&board->words[i], 1));
+        if (i)
+            CHECK_EQ(kill(zygote, SIGSTOP), 0);
+        int64_t start = test_now_ms();
+        CHECK_EQ(kill(worker, SIGKILL), 0);
+        CHECK_FAILS(ref, MANTA_EACTOR_DIED, &e);
+        CHECK(test_now_ms() - start < (i ? SEEN_MS : SEEN_MS / 5));
+        if (i)
+            CHECK_EQ(kill(zygote, SIGCONT), 0);
+        manta_actor_free(a);
+    }
+    CHECK_I64(add_remote(NULL, 1, 2), 3);
+}
+
 #define TWO_CPUS {.num_cpus = 2}, false
 static const struct test_case cases[] = {
     {"shutdown_busy", shutdown_busy, TWO_CPUS, 0},
@@ -529,6 +621,9 @@ static const struct test_case cases[] = {
     {"few_descriptors", few_descriptors, {0}, true, 0},
     {"scarce_descriptors", scarce_descriptors, {0}, true, 0},
     {"no_descriptors", no_descriptors, {0}, true, 0},
+    {"descriptors_of_actors", descriptors_of_actors, TWO_CPUS, 0},
+    {"kill_without_descriptors", kill_without_descriptors, TWO_CPUS, 0},
+    {"worker_killed_under_its_child", worker_killed_under_its_child, TWO_CPUS, 0},
     {"ctrl_c", ctrl_c, {0}, true, SIGINT},
     {"ctrl_backslash", ctrl_backslash, {0}, true, SIGQUIT},
     {"terminal_closed", terminal_closed, {0}, true, SIGHUP},

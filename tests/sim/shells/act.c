@@ -204,7 +204,7 @@ static void act_watch(struct sim *s, struct sim_node *n, const struct rlt_a_watc
     mt_map_remove(&n->pidfds, mt_map_key((uint64_t)a->pidfd));
     sim_fd_close(s, a->pidfd); /* the shell's own from here; it closes it with the connection */
     if (!sim_proc_of(s, proc))
-        sim_node_exited(s, n, a->conn, false, 0);
+        sim_node_exited(s, n, a->conn, 300 * SIM_US, false, 0);
 }
 
 static void killed(struct sim *s, struct sim_event *e)

@@ -431,13 +431,13 @@ static void exited_arrived(struct sim *s, struct sim_event *e)
             s, n, &(struct rlt_event){.kind = RLT_EV_EXITED, .exited = {.conn = e->arg, .has_status = e->size, .status = e->fd}});
 }
 
-void sim_node_exited(struct sim *s, struct sim_node *n, uint64_t conn, bool has_status, int32_t status)
+void sim_node_exited(struct sim *s, struct sim_node *n, uint64_t conn, uint64_t late, bool has_status, int32_t status)
 {
     struct sim_conn  *c = sim_conn_of(n, conn);
     struct sim_event *e;
     if (!c || !c->is_watched)
         return;
-    e = sim_after(s, sim_between(s, SIM_US, 300 * SIM_US), "exited", exited_arrived, n->serial);
+    e = sim_after(s, sim_between(s, SIM_US, late), "exited", exited_arrived, n->serial);
     e->arg = conn;
     e->size = has_status;
     e->fd = status;

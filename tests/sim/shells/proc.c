@@ -130,7 +130,8 @@ static void proc_free(struct sim_proc *p)
     free(p);
 }
 
-/* The process is gone at once; the raylet hears of it in its own time, by socket, pidfd and zygote. */
+/* The process is gone at once; the raylet hears of it in its own time, by its socket and its zygote. A child of its own may have
+ * the socket still, and the zygote be stopped: then by neither, but the raylet looks for itself. */
 static void proc_die(struct sim_proc *p, int signal)
 {
     struct sim      *s = p->s;
@@ -145,8 +146,9 @@ static void proc_die(struct sim_proc *p, int signal)
     sim_oracle_owner_died(s, p->serial);
     if (p->role == CTL_DRIVER)
         sim_driver_gone(p);
-    sim_node_conn_closed(s, p->n, p->conn);
-    sim_node_exited(s, p->n, p->conn, p->role == CTL_ZYGOTE, signal);
+    if (!zygote || !sim_chance(s, 100 * 1000))
+        sim_node_conn_closed(s, p->n, p->conn);
+    sim_node_exited(s, p->n, p->conn, zygote ? MT_RLT_LOOK_ROUND_MS * SIM_MS : 300 * SIM_US, p->role == CTL_ZYGOTE, signal);
     if (zygote) {
         struct sim_event *e = sim_after(s, sim_between(s, SIM_US, 200 * SIM_US), "reap", child_reaped, zygote->serial);
         e->fd = p->pid;

@@ -69,9 +69,9 @@ static bool receive(int fd, struct client_message *m, int flags)
     return true;
 }
 
-static void *map_fd(int fd, size_t size)
+static void *map_fd(int fd, uint64_t at, size_t size)
 {
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)at);
     return p == MAP_FAILED ? NULL : p;
 }
 
@@ -119,9 +119,9 @@ int client_hello(struct client *c, int fd, enum ctl_role role, uint64_t job, uin
         return c->welcome.code;
     if (m.fd_count != 4)
         return -1;
-    c->control = map_fd(m.fds[0], LANE_BYTES);
-    c->park = map_fd(m.fds[1], sizeof(struct lane_park));
-    c->switch_park = map_fd(m.fds[3], sizeof(struct lane_park));
+    c->control = map_fd(m.fds[0], 0, LANE_BYTES);
+    c->park = map_fd(m.fds[1], m.record.slot * sizeof(struct lane_park), sizeof(struct lane_park));
+    c->switch_park = map_fd(m.fds[3], 0, sizeof(struct lane_park));
     for (int i = 0; i < 4; i++)
         close(m.fds[i]);
     if (!c->control || !c->park || !c->switch_park)
@@ -205,8 +205,8 @@ struct client_lane *client_lane_map(struct client *c, const struct client_messag
     memcpy(&g, m->payload, sizeof g);
     lane->lease = g.lease;
     lane->is_worker_side = is_worker;
-    lane->memory = map_fd(m->fds[0], LANE_BYTES);
-    lane->peer = map_fd(m->fds[1], sizeof(struct lane_park));
+    lane->memory = map_fd(m->fds[0], 0, LANE_BYTES);
+    lane->peer = map_fd(m->fds[1], m->record.slot * sizeof(struct lane_park), sizeof(struct lane_park));
     close(m->fds[0]);
     close(m->fds[1]);
     struct lane_header *h = lane_header_of(lane->memory);

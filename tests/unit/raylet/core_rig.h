@@ -105,8 +105,12 @@ struct greeting {
 
 static inline struct greeting greeting(enum ctl_role role, uint64_t process)
 {
-    struct greeting g = {
-        .hello = {.magic = CTL_MAGIC, .version_min = 1, .version_max = 1, .role = role, .process = process, .job = JOB}};
+    struct greeting g = {.hello = {.magic = CTL_MAGIC,
+                                   .version_min = CTL_VERSION,
+                                   .version_max = CTL_VERSION,
+                                   .role = role,
+                                   .process = process,
+                                   .job = JOB}};
 
     if (role == CTL_DRIVER) {
         g.hello.argc = 1;

@@ -107,7 +107,7 @@ static bool events_are_off(void)
 static mt_status events_map(int fd)
 {
     struct stat st;
-    void       *at = fstat(fd, &st) == 0 && st.st_size > LANE_EVENTS_OFFSET ? lib_map(fd, (size_t)st.st_size, true) : NULL;
+    void       *at = fstat(fd, &st) == 0 && st.st_size > LANE_EVENTS_OFFSET ? lib_map(fd, 0, (size_t)st.st_size, true) : NULL;
     if (!at)
         return mt_error(MT_ENOMEM, errno, "map the ring of events");
     lib.events.shared = at;
@@ -127,16 +127,14 @@ static uint64_t lineage_bytes(void)
     return bytes < 0 ? 0 : (uint64_t)bytes;
 }
 
-static mt_status welcome_map(const int *fds, int fd_count)
+static mt_status welcome_map(const struct lane_record *record, const int *fds, int fd_count)
 {
-    lib.ctl = lib_map(fds[0], LANE_BYTES, true);
-    lib.park_fd = dup(fds[1]);
-    lib.park = lib_map(fds[1], sizeof *lib.park, true);
-    lib.pins = lib_map(fds[2], OS_PINS_BYTES, true);
-    lib.switch_park = lib_map(fds[3], sizeof *lib.switch_park, true);
-    if (!lib.ctl || !lib.park || !lib.pins || !lib.switch_park || lib.park_fd < 0)
+    lib.ctl = lib_map(fds[0], 0, LANE_BYTES, true);
+    lib.park = lib_map(fds[1], record->slot * sizeof *lib.park, sizeof *lib.park, true);
+    lib.pins = lib_map(fds[2], 0, OS_PINS_BYTES, true);
+    lib.switch_park = lib_map(fds[3], 0, sizeof *lib.switch_park, true);
+    if (!lib.ctl || !lib.park || !lib.pins || !lib.switch_park)
         return mt_error(MT_ENOMEM, errno, "map the memory shared with the raylet");
-    fcntl(lib.park_fd, F_SETFD, FD_CLOEXEC);
     lane_producer_init(&lib.up, &lane_header_of(lib.ctl)->forward, lane_forward_of(lib.ctl));
     lane_consumer_init(&lib.down, &lane_header_of(lib.ctl)->back, lane_back_of(lib.ctl));
     return fd_count > WELCOME_FDS ? events_map(fds[WELCOME_FDS]) : mt_ok();
@@ -151,10 +149,11 @@ mt_status lib_prepare(void)
 
 mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[256])
 {
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    uint8_t       bytes[LANE_RECORD_SIZE + sizeof(struct ctl_welcome)];
-    int           fds[CTL_FDS_MAX], fd_count, n;
-    size_t        size;
+    struct pollfd      p = {.fd = fd, .events = POLLIN};
+    uint8_t            bytes[LANE_RECORD_SIZE + sizeof(struct ctl_welcome)];
+    int                fds[CTL_FDS_MAX], fd_count, n;
+    size_t             size;
+    struct lane_record record;
 
     do
         n = poll(&p, 1, (int)timeout_ms);
@@ -167,6 +166,7 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
     MT_TRY(lib_socket_receive(fd, bytes, sizeof bytes, &size, fds, &fd_count));
     if (size < sizeof bytes)
         return mt_error(MT_EPROTO, 0, "welcome");
+    memcpy(&record, bytes, sizeof record);
     memcpy(&lib.welcome, bytes + LANE_RECORD_SIZE, sizeof lib.welcome);
     if (lib.welcome.magic != CTL_MAGIC || (lib.welcome.code == 0 && fd_count < WELCOME_FDS))
         return mt_error(MT_EPROTO, 0, "welcome");
@@ -175,7 +175,7 @@ mt_status lib_welcome(int fd, uint64_t process, int64_t timeout_ms, char text[25
         return mt_error(lib.welcome.code, 0, "welcome");
     }
     text[0] = 0;
-    MT_TRY(welcome_map(fds, fd_count));
+    MT_TRY(welcome_map(&record, fds, fd_count));
     lib.socket = fd;
     lib_lock(); /* other threads may free what an earlier job has left */
     own_reopen(&lib.own, process, lib.welcome.node, lib.welcome.epoch, lib.welcome.job);

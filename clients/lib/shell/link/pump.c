@@ -110,8 +110,8 @@ static void control(const struct lane_record *record, const uint8_t *payload, co
     }
     if ((record->kind == CTL_GRANT || record->kind == CTL_LANE) && fd_count == 2) {
         struct lib_mapping mapping;
-        mapping.lane = lane = lib_map(fds[0], LANE_BYTES, true);
-        mapping.park = park = lib_map(fds[1], sizeof *park, true);
+        mapping.lane = lane = lib_map(fds[0], 0, LANE_BYTES, true);
+        mapping.park = park = lib_map(fds[1], record->slot * sizeof *park, sizeof *park, true);
         if (!lane || !park || mt_vec_push(&lib.mappings, mapping).code) {
             lib_break(MT_ENOMEM, "a lease could not be mapped");
             return;

@@ -44,9 +44,9 @@ bool lib_segment_map_both(const int fds[2], uint64_t size, bool is_own, struct l
 {
     uint64_t generations = os_generations_bytes(size);
     int      again = is_own ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : -1;
-    *out = (struct lib_segment_memory){.data = lib_map(fds[0], size, is_own)};
-    out->view = is_own ? (again < 0 ? NULL : lib_map(again, size, false)) : out->data;
-    out->generations = lib_map(fds[1], generations, false);
+    *out = (struct lib_segment_memory){.data = lib_map(fds[0], 0, size, is_own)};
+    out->view = is_own ? (again < 0 ? NULL : lib_map(again, 0, size, false)) : out->data;
+    out->generations = lib_map(fds[1], 0, generations, false);
     if (out->data && out->view && out->generations && note(out->data, size) && (!is_own || note(out->view, size)) &&
         note(out->generations, generations))
         return true;

@@ -86,9 +86,9 @@ void lib_socket_give_up(int fd, int32_t code, const char *text)
     (void)lib_socket_send(fd, CTL_ZYGOTE_FAILED, (mt_id){0, 0}, &why, sizeof why, NULL, 0, -1).code;
 }
 
-void *lib_map(int fd, size_t size, bool writable)
+void *lib_map(int fd, uint64_t at_byte, size_t size, bool writable)
 {
-    void *at = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+    void *at = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, (off_t)at_byte);
     close(fd);
     return at == MAP_FAILED ? NULL : at;
 }

@@ -19,6 +19,6 @@ mt_status lib_socket_send(int fd, uint16_t kind, mt_id id, const void *payload, 
                           int fd_to_pass);
 /* Why this process of a job, which has run nothing yet, leaves: some in a row, and the raylet starts no more. */
 void  lib_socket_give_up(int fd, int32_t code, const char *text);
-void *lib_map(int fd, size_t size, bool writable); /* closes fd; NULL on failure */
+void *lib_map(int fd, uint64_t at_byte, size_t size, bool writable); /* closes fd; NULL on failure */
 
 #endif

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct lib lib = {.socket = -1, .park_fd = -1, .event_fd = -1, .watch_fd = -1, .hold_fd = -1};
+struct lib lib = {.socket = -1, .event_fd = -1, .watch_fd = -1, .hold_fd = -1};
 
 #define X(name, number, text) static_assert((int)MANTA_##name == (int)MT_##name, "one number for one error");
 MT_CODES(X)
@@ -60,7 +60,6 @@ void lib_fd_close(int *fd)
 void lib_disconnect(void)
 {
     lib_fd_close(&lib.socket);
-    lib_fd_close(&lib.park_fd);
 }
 
 /* ---- callbacks ---- */

@@ -104,7 +104,7 @@ struct lib {
     int32_t                  broken; /* not 0: every call fails with this code */
     char                     broken_text[256];
     uint32_t                 refused; /* submits since then */
-    int                      socket, park_fd;
+    int                      socket;
     void                    *ctl, *pins;
     struct lane_event_writer events; /* worker: what it has run */
     struct lane_park        *park, *switch_park;

@@ -2,7 +2,9 @@
  *
  * crash.c - signals of a worker: what it leaves when it crashes, and where it is when its raylet asks.
  *
- * Owns:   nothing. Thread: signal handlers, on whatever thread the signal comes to.
+ * Owns:   the file that a backtrace is written to before it goes into the park page. glibc writes to a descriptor only, and that
+ *         of the park page, with its place in the file, is many processes'. Thread: signal handlers, on whatever thread the signal
+ *         comes to.
  */
 #include "clients/lib/shell/state/state.h"
 #include "clients/lib/shell/zygote/zygote.h"
@@ -10,14 +12,29 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+static int text_fd = -1;
+
+void lib_crash_text_open(void)
+{
+    text_fd = memfd_create("manta-text", MFD_CLOEXEC);
+}
+
+static bool text_begin(void)
+{
+    return text_fd >= 0 && lib.park && ftruncate(text_fd, 0) == 0 && lseek(text_fd, 0, SEEK_SET) == 0;
+}
 
 static void crash(int number)
 {
     void *frames[64];
     int   count = backtrace(frames, 64);
-    if (lib.park_fd >= 0 && lseek(lib.park_fd, offsetof(struct lane_park, crash), SEEK_SET) >= 0)
-        backtrace_symbols_fd(frames, count, lib.park_fd);
+    if (text_begin()) {
+        backtrace_symbols_fd(frames, count, text_fd);
+        (void)!pread(text_fd, lib.park->crash, LANE_CRASH_SIZE, 0); /* a page that is not there is an error, no second crash */
+    }
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -26,20 +43,20 @@ static void crash(int number)
  * fit is left out; the program's system calls are restarted (the raylet leaves those alone that are not). */
 static void tell_stack(int number)
 {
-    enum { BEGIN = offsetof(struct lane_park, stack), END = BEGIN + sizeof lib.park->stack, LINE_MAX_BYTES = 512 };
+    enum { SIZE = sizeof lib.park->stack, LINE_MAX_BYTES = 512 };
     int   saved = errno, count;
     void *frames[64];
-    off_t at = BEGIN;
+    off_t at = 0;
     (void)number;
-    if (lib.park_fd < 0 || !lib.park || lseek(lib.park_fd, BEGIN, SEEK_SET) < 0)
+    if (!text_begin())
         return;
     count = backtrace(frames, 64);
-    for (int i = 1; i < count && at + LINE_MAX_BYTES < END; i++) { /* frame 0 is this function */
-        backtrace_symbols_fd(&frames[i], 1, lib.park_fd);
-        at = lseek(lib.park_fd, 0, SEEK_CUR);
+    for (int i = 1; i < count && at + LINE_MAX_BYTES < SIZE; i++) { /* frame 0 is this function */
+        backtrace_symbols_fd(&frames[i], 1, text_fd);
+        at = lseek(text_fd, 0, SEEK_CUR);
     }
-    if (at < END)
-        lib.park->stack[at - BEGIN] = 0;
+    at = pread(text_fd, lib.park->stack, SIZE - 1, 0);
+    lib.park->stack[at < 0 ? 0 : at] = 0;
     shm_add32(&lib.park->stack_count, 1);
     errno = saved;
 }

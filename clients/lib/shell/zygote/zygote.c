@@ -38,6 +38,7 @@ MT_NORETURN static void child(int zygote_fd, int signals, int own_fd, int output
         close(output);
     }
     setvbuf(stdout, NULL, _IOLBF, 0); /* a worker may never end: what it prints is seen line by line */
+    lib_crash_text_open();
     lib_worker_serve(own_fd, argc, argv);
 }
 

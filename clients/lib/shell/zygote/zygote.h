@@ -9,5 +9,6 @@
 
 MT_NORETURN void lib_zygote_serve(int fd, int argc, char **argv);
 void             lib_crash_handlers(void);
+void             lib_crash_text_open(void); /* in a worker, of its own: without it a crash has no backtrace */
 
 #endif

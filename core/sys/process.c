@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * process.c - see process.h. Owns nothing. Thread: any.
+ */
+#include "core/sys/process.h"
+
+#include "core/sys/file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* *start 0: it has ended. Returns 0 or an errno. */
+static int start_read(pid_t pid, uint64_t *start)
+{
+    char          path[64], text[1024], state = 0;
+    unsigned long began = 0;
+    *start = 0;
+    if (pid <= 0)
+        return 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    errno = EIO;
+    if (mt_file_read(path, text, sizeof text) <= 0)
+        return errno == ENOENT || errno == ESRCH ? 0 : errno;
+    const char *end = strrchr(text, ')'); /* the name before it may hold anything */
+    if (!end ||
+        sscanf(end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu", &state, &began) != 2)
+        return EPROTO;
+    *start = state == 'Z' || state == 'X' ? 0 : began;
+    return 0;
+}
+
+uint64_t mt_process_start(pid_t pid)
+{
+    uint64_t start;
+    return start_read(pid, &start) == 0 ? start : 0;
+}
+
+enum mt_process_is mt_process_is(pid_t pid, uint64_t start)
+{
+    uint64_t now;
+    if (start_read(pid, &now) != 0)
+        return MT_PROCESS_UNKNOWN;
+    return now && now == start ? MT_PROCESS_LIVES : MT_PROCESS_ENDED;
+}
+
+/* The descriptor is of whoever had the number then. That is the one that is meant where it has the number still, for a number
+ * that was given on never comes back to the same process. */
+int mt_process_signal(pid_t pid, uint64_t start, int number)
+{
+    uint64_t now;
+    int      fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        return errno == EINVAL ? ESRCH : errno;
+    int err = start_read(pid, &now);
+    if (!err && (!now || now != start))
+        err = ESRCH;
+    if (!err && syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) < 0)
+        err = errno;
+    close(fd);
+    return err;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * process.h - which process a number means. A number alone names none, since numbers come back: number and start together do.
+ *
+ * Thread: any.
+ */
+#ifndef MT_SYS_PROCESS_H
+#define MT_SYS_PROCESS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* When it began, in ticks since the machine's start; 0: it has ended (maybe nobody has reaped it yet), or /proc can't be read. */
+uint64_t mt_process_start(pid_t pid);
+
+enum mt_process_is {
+    MT_PROCESS_UNKNOWN, /* /proc can't be read now */
+    MT_PROCESS_LIVES,
+    MT_PROCESS_ENDED, /* nobody may have reaped it yet */
+};
+/* Of the process with that number and start. */
+enum mt_process_is mt_process_is(pid_t pid, uint64_t start);
+
+/* Sends a signal to that very process. 0 or an errno: ESRCH where it has ended. */
+int mt_process_signal(pid_t pid, uint64_t start, int number);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * process_test.c - number and start name a process; a signal for one never reaches another.
+ */
+#include "core/sys/process.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pid_t sleeper(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    assert_true(pid > 0);
+    return pid;
+}
+
+static void a_process_is_known_until_it_ends(void **state)
+{
+    (void)state;
+    siginfo_t info;
+    pid_t     pid = sleeper();
+    uint64_t  start = mt_process_start(pid);
+    assert_true(start > 0);
+    assert_int_equal(mt_process_is(pid, start), MT_PROCESS_LIVES);
+    assert_int_equal(mt_process_is(pid, start + 1), MT_PROCESS_ENDED); /* another one of that number */
+    assert_int_equal(mt_process_signal(pid, start, 0), 0);
+    assert_int_equal(mt_process_signal(pid, start, SIGKILL), 0);
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(mt_process_is(pid, start), MT_PROCESS_ENDED); /* nobody has reaped it */
+    assert_int_equal(mt_process_start(pid), 0);
+    assert_int_equal(mt_process_signal(pid, start, SIGKILL), ESRCH);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(mt_process_is(pid, start), MT_PROCESS_ENDED);
+    assert_int_equal(mt_process_signal(pid, start, SIGKILL), ESRCH);
+}
+
+static void a_signal_for_another_of_that_number_goes_nowhere(void **state)
+{
+    (void)state;
+    pid_t    pid = sleeper();
+    uint64_t start = mt_process_start(pid);
+    assert_int_equal(mt_process_signal(pid, start + 1, SIGKILL), ESRCH);
+    assert_int_equal(mt_process_signal(pid, start - 1, SIGKILL), ESRCH);
+    assert_int_equal(mt_process_is(pid, start), MT_PROCESS_LIVES);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* "Not now" is another answer than "it has ended". */
+static void without_a_descriptor_nothing_is_known(void **state)
+{
+    (void)state;
+    struct rlimit before, none;
+    pid_t         pid = sleeper();
+    uint64_t      start = mt_process_start(pid);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){0, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_int_equal(mt_process_signal(pid, start, SIGKILL), EMFILE);
+    assert_int_equal(mt_process_is(pid, start), MT_PROCESS_UNKNOWN);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(mt_process_is(pid, start), MT_PROCESS_LIVES);
+    assert_int_equal(mt_process_signal(pid, start, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void no_number_is_no_process(void **state)
+{
+    (void)state;
+    assert_int_equal(mt_process_start(0), 0);
+    assert_int_equal(mt_process_start(-1), 0);
+    assert_int_equal(mt_process_is(-1, 7), MT_PROCESS_ENDED);
+    assert_int_equal(mt_process_signal(-1, 7, SIGKILL), ESRCH);
+    assert_int_equal(mt_process_signal(0, 0, SIGKILL), ESRCH);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_process_is_known_until_it_ends),
+        cmocka_unit_test(a_signal_for_another_of_that_number_goes_nowhere),
+        cmocka_unit_test(without_a_descriptor_nothing_is_known),
+        cmocka_unit_test(no_number_is_no_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
