@@ -27,12 +27,13 @@
 
 /* From the first death until a step is completed again. */
 struct sgd_recovering {
-    bool            is_open;
-    int             lost;
-    int64_t         sign_ns; /* when who died was last seen to do something; 0: nobody looked */
-    int64_t         detected_ns, back_ns, placed_ns, steps_lost;
-    bool            is_going; /* the step is done, but not all the replacements' own times are known yet */
-    struct sgd_note going;
+    bool     is_open;
+    int      lost;
+    int64_t  sign_ns; /* when who died was last seen to do something; 0: nobody looked */
+    int64_t  detected_ns, back_ns, placed_ns, steps_lost;
+    bool     is_going;   /* the step is done, but not all the replacements' own times are known yet */
+    uint64_t going_step; /* then: which; when it was done; when everybody had the state (0: not told) */
+    int64_t  going_ns, synced_ns;
 };
 
 struct sgd_fit {

@@ -152,13 +152,13 @@ static void recovery_close(struct sgd_fit *fit)
     if (!replacement_times(fit, &began, &loaded))
         return;
     manta_sgd_recovery out = {
-        .detected_ns = r->detected_ns, .step = (int64_t)r->going.step, .lost = r->lost, .steps_lost = r->steps_lost};
+        .detected_ns = r->detected_ns, .step = (int64_t)r->going_step, .lost = r->lost, .steps_lost = r->steps_lost};
     out.abort_s = lap(&mark, r->back_ns);
     out.start_s = lap(&mark, began);
     out.load_s = lap(&mark, loaded);
     out.place_s = lap(&mark, r->placed_ns);
-    out.sync_s = lap(&mark, r->going.synced_ns);
-    out.step_s = lap(&mark, r->going.time_ns);
+    out.sync_s = lap(&mark, r->synced_ns);
+    out.step_s = lap(&mark, r->going_ns);
     out.total_s = (double)(mark - r->detected_ns) * 1e-9;
     sgd_timeline_recovery(&fit->timeline, &out, r->sign_ns);
     *r = (struct sgd_recovering){.is_open = false};
@@ -186,7 +186,7 @@ static void note_begun(struct sgd_fit *fit, const struct sgd_note *note, manta_s
     fit->furthest = note->step; /* what was behind it is told as lost once */
     fit->recovering.steps_lost += (int64_t)lost;
     fit->result.steps_lost += (int64_t)lost;
-    int n = snprintf(text, sizeof text, "%.*s at step=%llu", SGD_NOTE_TEXT, note->text, (unsigned long long)note->step);
+    int n = snprintf(text, sizeof text, "%.*s at step=%llu", SGD_NOTE_TEXT, note->begun.how, (unsigned long long)note->step);
     if (lost && n >= 0 && (size_t)n < sizeof text)
         snprintf(text + n, sizeof text - (size_t)n, ", steps lost=%llu", (unsigned long long)lost);
     emit(fit, event, text);
@@ -209,12 +209,13 @@ static void note_metrics(struct sgd_fit *fit, const struct sgd_note *note, manta
     const char      *names[SGD_VALUES];
     double           values[SGD_VALUES];
     char             text[1024];
-    bool             is_step = note->kind == SGD_NOTE_STEP;
+    bool             is_step = note->kind == SGD_NOTE_PROGRESS;
+    const float     *noted = is_step ? note->progress.values : note->closed.values;
     int n = snprintf(text, sizeof text, "%s=%llu", is_step ? "step" : "validated step", (unsigned long long)note->step);
 
     for (uint32_t i = 0; i < op->names_count; i++) {
         names[i] = op->names[i];
-        values[i] = (double)note->values[i];
+        values[i] = (double)noted[i];
         bool is_unused = i == 1 && values[1] == 0; /* nobody has to know of accuracies */
         if (!is_unused && n >= 0 && (size_t)n < sizeof text)
             n += snprintf(text + n, sizeof text - (size_t)n, " %.40s=%.4f", names[i], values[i]);
@@ -223,7 +224,7 @@ static void note_metrics(struct sgd_fit *fit, const struct sgd_note *note, manta
     event->loss = values[0];
     event->accuracy = values[1];
     event->samples_per_s = is_step ? samples_rate(fit, note) : 0;
-    event->data_wait = is_step ? (double)note->data_wait : 0;
+    event->data_wait = is_step ? (double)note->progress.data_wait : 0;
     event->lr = is_step ? rate_of(fit, note->step) : 0;
     event->names = names;
     event->values = values;
@@ -239,11 +240,11 @@ static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
 
     switch (note->kind) {
     case SGD_NOTE_BEGUN: note_begun(fit, note, &event); return;
-    case SGD_NOTE_STEP:
+    case SGD_NOTE_PROGRESS:
     case SGD_NOTE_CLOSED: note_metrics(fit, note, &event); return;
     case SGD_NOTE_SKIPPED:
         event.kind = MANTA_SGD_SKIPPED;
-        snprintf(text, sizeof text, "skipped checkpoint %s", note->text);
+        snprintf(text, sizeof text, "skipped checkpoint %s", note->skipped.which);
         break;
     case SGD_NOTE_SAVED:
         event.kind = MANTA_SGD_SAVED;
@@ -251,7 +252,7 @@ static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
         break;
     case SGD_NOTE_SAVE_FAILED:
         event.kind = MANTA_SGD_SAVE_FAILED;
-        snprintf(text, sizeof text, "checkpoint failed at step=%llu: %s", step, note->text);
+        snprintf(text, sizeof text, "checkpoint failed at step=%llu: %s", step, note->save_failed.why);
         break;
     default: return;
     }
@@ -267,13 +268,15 @@ static void note_going(struct sgd_fit *fit, const struct sgd_note *note)
     if (!fit->recovering.is_open)
         return;
     fit->recovering.is_going = true;
-    fit->recovering.going = *note;
+    fit->recovering.going_step = note->step;
+    fit->recovering.going_ns = note->time_ns;
+    fit->recovering.synced_ns = note->kind == SGD_NOTE_GOING ? note->going.synced_ns : 0;
     recovery_close(fit);
 }
 
 void sgd_fit_take_note(struct sgd_fit *fit, struct sgd_note *note)
 {
-    if (note->kind == SGD_NOTE_GOING || note->kind == SGD_NOTE_STEP)
+    if (note->kind == SGD_NOTE_GOING || note->kind == SGD_NOTE_PROGRESS)
         note_going(fit, note);
     note_tell(fit, note);
 }

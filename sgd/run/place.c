@@ -368,8 +368,11 @@ static bool answer_take(struct sgd_place *place, int wait_ms, void (*tell)(void 
     place->cursor = news.cursor;
     memcpy(place->seen, news.seen, sizeof place->seen);
     for (uint32_t i = 0; i < news.notes_count && i < SGD_POST_NOTES; i++) {
-        news.notes[i].time_ns = news.notes[i].synced_ns = mt_now_ns(); /* its clock is that of another machine */
-        tell(user, &news.notes[i]);
+        struct sgd_note *note = &news.notes[i];
+        note->time_ns = mt_now_ns(); /* its clock is that of another machine */
+        if (note->kind == SGD_NOTE_GOING)
+            note->going.synced_ns = note->time_ns;
+        tell(user, note);
     }
     place->is_behind = news.notes_count == SGD_POST_NOTES; /* there may be more */
     return true;

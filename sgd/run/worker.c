@@ -255,7 +255,7 @@ static void post_skipped(struct task *t, const struct sgd_checkpoint_report *rep
         struct sgd_note note = {.kind = SGD_NOTE_SKIPPED};
         const char     *tensor = report->skipped[i].tensor;
         char            why[SGD_TEXT_BYTES];
-        snprintf(note.text, sizeof note.text, "%s: %.70s%s%.60s", report->skipped[i].name,
+        snprintf(note.skipped.which, sizeof note.skipped.which, "%s: %.70s%s%.60s", report->skipped[i].name,
                  sgd_status_text(report->skipped[i].why, why), tensor[0] ? ", in " : "", tensor);
         post(t, &note);
     }
@@ -292,16 +292,17 @@ static mt_status state_make(struct task *t)
         return all_damaged(t, &report);
     if (st.code == MT_ENOENT) {
         MT_TRY(sgd_trainer_begin(&w->trainer));
-        snprintf(note.text, sizeof note.text, "begun from seed %llu", (unsigned long long)w->run.seed);
+        snprintf(note.begun.how, sizeof note.begun.how, "begun from seed %llu", (unsigned long long)w->run.seed);
     } else {
         MT_TRY(st);
         w->saved_step = w->trainer.state->step;
-        snprintf(note.text, sizeof note.text, "resumed from a checkpoint");
+        snprintf(note.begun.how, sizeof note.begun.how, "resumed from a checkpoint");
     }
     const char *why = sgd_resident_why_by_slots(w->trainer.resident);
-    size_t      used = strlen(note.text);
+    size_t      used = strlen(note.begun.how);
     if (why)
-        snprintf(note.text + used, sizeof note.text - used, "; gradients of several GPUs go through the host: %.120s", why);
+        snprintf(note.begun.how + used, sizeof note.begun.how - used, "; gradients of several GPUs go through the host: %.120s",
+                 why);
     post(t, &note);
     return mt_ok();
 }
@@ -326,7 +327,7 @@ static void saved_note(struct task *t, uint64_t step, mt_status result)
     struct sgd_note note = {.kind = result.code ? SGD_NOTE_SAVE_FAILED : SGD_NOTE_SAVED, .step = step};
     char            text[SGD_TEXT_BYTES];
     if (result.code)
-        snprintf(note.text, sizeof note.text, "%.180s", sgd_status_text(result, text));
+        snprintf(note.save_failed.why, sizeof note.save_failed.why, "%.180s", sgd_status_text(result, text));
     else
         t->w->saved_step = step;
     post(t, &note);
@@ -418,9 +419,9 @@ static void progress(struct task *t, const struct sgd_result *result)
         w->sums[i] += (double)result->values[i];
     w->steps++;
     if (w->trainer.state->step % w->run.log_steps == 0) {
-        struct sgd_note note = {.kind = SGD_NOTE_STEP, .data_wait = wait_share(w)};
+        struct sgd_note note = {.kind = SGD_NOTE_PROGRESS, .progress.data_wait = wait_share(w)};
         for (int i = 0; i < SGD_VALUES; i++)
-            note.values[i] = (float)(w->sums[i] / w->steps);
+            note.progress.values[i] = (float)(w->sums[i] / w->steps);
         post(t, &note);
         memset(w->sums, 0, sizeof w->sums);
         w->steps = 0;
@@ -443,7 +444,7 @@ static mt_status epoch_close(struct task *t)
         shard_save_maybe(t, w->run.keep.best > 0);
     if (t->rank != 0)
         return mt_ok();
-    memcpy(note.values, result.values, sizeof note.values);
+    memcpy(note.closed.values, result.values, sizeof note.closed.values);
     post(t, &note);
     if (w->run.folder[0] && !w->run.zero)
         checkpoint_maybe(t, w->run.keep.best > 0);
@@ -463,7 +464,7 @@ static mt_status steps(struct task *t)
 {
     int64_t         mark = mt_now_ns();
     struct worker  *w = t->w;
-    struct sgd_note going = {.kind = SGD_NOTE_GOING, .synced_ns = mt_now_ns()};
+    struct sgd_note going = {.kind = SGD_NOTE_GOING, .going.synced_ns = mt_now_ns()};
     bool            is_first = true;
 
     w->saved_ns = w->saved_ns ? w->saved_ns : mt_now_ns();

@@ -51,6 +51,17 @@ void sgd_board_post(struct sgd_board *board, struct sgd_note *note)
     atomic_store(&board->head, head + 1);
 }
 
+/* A text must end, whatever the writer left there. */
+static void text_end(struct sgd_note *note)
+{
+    switch (note->kind) {
+    case SGD_NOTE_BEGUN: note->begun.how[SGD_NOTE_TEXT - 1] = 0; break;
+    case SGD_NOTE_SKIPPED: note->skipped.which[SGD_NOTE_TEXT - 1] = 0; break;
+    case SGD_NOTE_SAVE_FAILED: note->save_failed.why[SGD_NOTE_TEXT - 1] = 0; break;
+    default: break; /* the others have none */
+    }
+}
+
 bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_note *out_note)
 {
     for (;;) {
@@ -63,7 +74,7 @@ bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_
         atomic_thread_fence(memory_order_seq_cst);
         if (atomic_load(&board->head) - *cursor >= NOTES)
             continue;
-        out_note->text[SGD_NOTE_TEXT - 1] = 0;
+        text_end(out_note);
         ++*cursor;
         return true;
     }

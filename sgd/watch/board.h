@@ -30,12 +30,13 @@ enum {
     SGD_HANDS_MAX = MT_GROUP_MEMBERS_MAX + MT_TRAIN_SPARES_MAX,
 };
 
+/* What each brings with it: the member of that name in struct sgd_note. */
 enum sgd_note_kind {
-    SGD_NOTE_BEGUN,   /* the state was begun or loaded */
-    SGD_NOTE_SKIPPED, /* a checkpoint was */
-    SGD_NOTE_GOING,   /* this generation's first step is done (or there was none left to do) */
-    SGD_NOTE_STEP,
-    SGD_NOTE_CLOSED, /* an epoch was validated */
+    SGD_NOTE_BEGUN,    /* the state was begun or loaded */
+    SGD_NOTE_SKIPPED,  /* a checkpoint was */
+    SGD_NOTE_GOING,    /* this generation's first step is done (or there was none left to do) */
+    SGD_NOTE_PROGRESS, /* steps since the last such report */
+    SGD_NOTE_CLOSED,   /* an epoch was validated */
     SGD_NOTE_SAVED,
     SGD_NOTE_SAVE_FAILED,
 };
@@ -43,12 +44,29 @@ enum sgd_note_kind {
 struct sgd_note {
     uint32_t kind;
     uint32_t generation;
-    uint64_t step;                    /* completed */
-    int64_t  time_ns;                 /* CLOCK_MONOTONIC; set by sgd_board_post */
-    int64_t  synced_ns;               /* GOING: when everybody had the state */
-    float    data_wait;               /* STEP: share of the time since the last one in which this worker waited for records */
-    float    values[SGD_NOTE_VALUES]; /* STEP, CLOSED: loss, accuracy, the operator's own */
-    char     text[SGD_NOTE_TEXT];
+    uint64_t step;    /* completed */
+    int64_t  time_ns; /* CLOCK_MONOTONIC; set by sgd_board_post */
+    union {           /* by kind. Values: loss, accuracy, the operator's own */
+        struct {
+            char how[SGD_NOTE_TEXT];
+        } begun;
+        struct {
+            char which[SGD_NOTE_TEXT]; /* and why */
+        } skipped;
+        struct {
+            int64_t synced_ns; /* when everybody had the state */
+        } going;
+        struct {
+            float data_wait; /* share of the time since the last report in which this worker waited for records */
+            float values[SGD_NOTE_VALUES];
+        } progress;
+        struct {
+            float values[SGD_NOTE_VALUES];
+        } closed;
+        struct {
+            char why[SGD_NOTE_TEXT];
+        } save_failed;
+    };
 };
 
 struct sgd_board;

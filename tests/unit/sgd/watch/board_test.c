@@ -27,17 +27,17 @@ static int board_end(void **state)
 
 static void post(struct sgd_board *board, uint64_t step)
 {
-    struct sgd_note note = {.kind = SGD_NOTE_STEP, .step = step};
-    memset(note.text, 'a' + (int)(step % 26), sizeof note.text); /* without an end: the reader's business */
+    struct sgd_note note = {.kind = SGD_NOTE_SKIPPED, .step = step};
+    memset(note.skipped.which, 'a' + (int)(step % 26), sizeof note.skipped.which); /* without an end: the reader's business */
     sgd_board_post(board, &note);
 }
 
 static void expect_whole(const struct sgd_note *note)
 {
-    assert_int_equal(note->kind, SGD_NOTE_STEP);
-    assert_int_equal(strlen(note->text), SGD_NOTE_TEXT - 1);
+    assert_int_equal(note->kind, SGD_NOTE_SKIPPED);
+    assert_int_equal(strlen(note->skipped.which), SGD_NOTE_TEXT - 1);
     for (size_t i = 0; i < SGD_NOTE_TEXT - 1; i++)
-        assert_int_equal(note->text[i], 'a' + (int)(note->step % 26));
+        assert_int_equal(note->skipped.which[i], 'a' + (int)(note->step % 26));
 }
 
 static void notes_come_in_order(void **state)
