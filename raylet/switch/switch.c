@@ -2,7 +2,7 @@
  *
  * switch.c - moving records: up rings to the core, the core's words into down rings, lanes to and from other nodes.
  *
- * Owns: its view of each ring, and what waits for room in one; borrows the memory. Thread: one, the switch thread.
+ * Owns: its view of each ring, and what waits for room in one; borrows the memory. Thread: one at a time.
  * Always: records for one process keep their order: while some wait, none goes past them.
  */
 #include "raylet/switch/switch.h"
@@ -165,21 +165,23 @@ static void undelivered(uint64_t conn, const struct lane_record *record, const u
     out->event(out, &e);
 }
 
-static void process_down(struct sw *sw, const struct rlt_a_sw_down *a, struct sw_out *out)
+/* True: it waits for room. */
+static bool process_down(struct sw *sw, const struct rlt_a_sw_down *a, struct sw_out *out)
 {
     struct sw_process *p = mt_map_ptr(&sw->processes, mt_map_key(a->conn));
     size_t             waiting = p ? p->backlog.size - p->backlog_done : 0;
     if (!p || p->is_broken || (a->record.kind == CTL_MESSAGE && waiting > MT_SW_DOWN_MESSAGES_MAX)) {
         if (a->record.kind == CTL_MESSAGE)
             undelivered(a->conn, &a->record, a->payload, out);
-        return;
+        return false;
     }
     if (waiting > MT_SW_DOWN_BYTES_MAX || push_or_keep(&p->down, &p->backlog, &p->backlog_done, &a->record, a->payload).code) {
         process_break(p, out);
-        return;
+        return false;
     }
     lane_ring_publish(&p->down);
     wake(out, p->park);
+    return p->backlog.size > 0;
 }
 
 /* ---- up -------------------------------------------------------------------------------------------------------- */
@@ -398,33 +400,42 @@ static void worker_says(struct sw_lane *l, const struct lane_record *r, const ui
     }
 }
 
-static void frame_in(struct sw *sw, const struct rlt_a_sw_frame *a, struct sw_out *out)
+/* Shows what was pushed. True: some of it waits for room. */
+static bool lane_shown(struct sw *sw, struct sw_lane *l, struct sw_out *out)
 {
+    lane_ring_publish(&l->to);
+    lane_wake(sw, l, out);
+    return l->backlog.size > 0;
+}
+
+/* True: some of it waits for room, or something goes back. */
+static bool frame_in(struct sw *sw, const struct rlt_a_sw_frame *a, struct sw_out *out)
+{
+    struct sw_node *n;
     struct sw_lane *last = NULL;
+    bool            waits = false;
     for (size_t at = 0; at + LANE_RECORD_SIZE <= a->size;) {
         struct lane_record record;
         memcpy(&record, a->bytes + at, sizeof record);
         if (record.length < LANE_RECORD_SIZE || record.length > LANE_RECORD_MAX || lane_record_padded(record.length) > a->size - at)
-            return; /* the core has checked; a peer's frame is never trusted twice */
+            break; /* the core has checked; a peer's frame is never trusted twice */
         struct sw_lane *l = mt_map_ptr(&sw->routes, mt_map_key(record.route));
         const uint8_t  *payload = a->bytes + at + LANE_RECORD_SIZE;
         at += lane_record_padded(record.length);
         if (!l || l->node != a->node || record.slot >= LANE_SLOTS || l->is_broken)
             continue; /* of a lane that is no more: its end has been told, with what never arrived */
-        if (last && last != l) {
-            lane_ring_publish(&last->to);
-            lane_wake(sw, last, out);
-        }
+        if (last && last != l)
+            waits |= lane_shown(sw, last, out);
         last = l;
         if (l->side == RLT_SIDE_OWNER)
             owner_says(sw, l, &record, payload, out);
         else
             worker_says(l, &record, payload, out);
     }
-    if (last) {
-        lane_ring_publish(&last->to);
-        lane_wake(sw, last, out);
-    }
+    if (last)
+        waits |= lane_shown(sw, last, out);
+    n = mt_map_ptr(&sw->nodes, mt_map_key(a->node));
+    return waits || (n && n->run.size); /* what is returned at once leaves with the next round */
 }
 
 /* ---- lanes: begin and end ---------------------------------------------------------------------------------------- */
@@ -507,24 +518,22 @@ static void lane_over(struct sw_lane *l, uint64_t taken)
     }
 }
 
-static void down_behind_lane(struct sw *sw, const struct rlt_a_sw_down *a, struct sw_out *out)
+/* True: it, or the lane, waits for room. */
+static bool down_behind_lane(struct sw *sw, const struct rlt_a_sw_down *a, struct sw_out *out)
 {
     struct sw_lane *l = mt_map_ptr(&sw->lanes, mt_map_key(a->lane));
     size_t          size = a->record.length - LANE_RECORD_SIZE;
     if (l)
         lane_over(l, a->taken);
-    if (!l || l->is_broken || l->held || !l->backlog.size) {
-        process_down(sw, a, out);
-        return;
-    }
+    if (!l || l->is_broken || l->held || !l->backlog.size)
+        return process_down(sw, a, out);
     l->held = malloc(sizeof *l->held + size);
-    if (!l->held) {
-        process_down(sw, a, out);
-        return;
-    }
+    if (!l->held)
+        return process_down(sw, a, out);
     l->held->down = *a;
     if (size)
         memcpy(l->held->payload, a->payload, size);
+    return true;
 }
 
 /* What waits for room goes on; then what was held behind it; then the lane may go. True: something moved. */
@@ -569,21 +578,21 @@ static void lane_close(struct sw *sw, uint64_t number, struct sw_out *out)
 
 /* ---- the machine ------------------------------------------------------------------------------------------------ */
 
-void sw_act(struct sw *sw, const struct rlt_action *action, void *lane, struct sw_out *out)
+bool sw_act(struct sw *sw, const struct rlt_action *action, void *lane, struct sw_out *out)
 {
     struct sw_node *n;
     switch (action->kind) {
-    case RLT_A_SW_DOWN: (action->sw_down.lane ? down_behind_lane : process_down)(sw, &action->sw_down, out); break;
-    case RLT_A_SW_PROC_DRAIN: process_drain(sw, action->sw_proc_drain.conn, out); break;
-    case RLT_A_SW_LANE_OPEN: lane_open(sw, &action->sw_lane_open, lane, out); break;
-    case RLT_A_SW_LANE_DRAIN: lane_drain(sw, action->sw_lane_drain.lane, out); break;
-    case RLT_A_SW_LANE_CLOSE: lane_close(sw, action->sw_lane_close.lane, out); break;
-    case RLT_A_SW_FRAME: frame_in(sw, &action->sw_frame, out); break;
+    case RLT_A_SW_DOWN: return (action->sw_down.lane ? down_behind_lane : process_down)(sw, &action->sw_down, out);
+    case RLT_A_SW_FRAME: return frame_in(sw, &action->sw_frame, out);
+    case RLT_A_SW_PROC_DRAIN: process_drain(sw, action->sw_proc_drain.conn, out); return true;
+    case RLT_A_SW_LANE_OPEN: lane_open(sw, &action->sw_lane_open, lane, out); return true;
+    case RLT_A_SW_LANE_DRAIN: lane_drain(sw, action->sw_lane_drain.lane, out); return true;
+    case RLT_A_SW_LANE_CLOSE: lane_close(sw, action->sw_lane_close.lane, out); return true;
     case RLT_A_SW_PAUSE:
         if ((n = node_of(sw, action->sw_pause.node)))
             n->is_paused = action->sw_pause.is_paused;
-        break;
-    default: break; /* not the switch's */
+        return true;
+    default: return false; /* not the switch's */
     }
 }
 

@@ -4,8 +4,8 @@
  *
  * A state machine of its own, beside the core: the sole consumer of every process's up ring, the sole producer of
  * every down ring, and the missing end of each lane whose other end is on another node. It works on shared memory
- * that it is given, makes no system call, and reads no clock. The shell runs it on the switch thread; the simulation
- * calls it inline. One thread at a time.
+ * that it is given, makes no system call, and reads no clock. In the shell the switch thread looks through the rings and the
+ * loop carries out what the core has ordered; the simulation calls it inline. One thread at a time.
  *
  *   process --up ring--> switch --RLT_EV_UP--> core            core --RLT_A_SW_DOWN--> switch --down ring--> process
  *   owner --lane--> switch --RLT_EV_OUT--> core's link ...  ... core's link --RLT_A_SW_FRAME--> switch --lane--> worker
@@ -33,8 +33,8 @@ void       sw_free(struct sw *sw);
 MT_MUST_USE mt_status sw_process_add(struct sw *sw, uint64_t conn, void *lane, struct lane_park *park);
 
 /* Carries out one action of the RLT_A_SW_ group. `lane` is the memory of its lane for SW_LANE_OPEN (else it is not
- * looked at); it stays mapped until LANE_CLOSED. */
-void sw_act(struct sw *sw, const struct rlt_action *action, void *lane, struct sw_out *out);
+ * looked at); it stays mapped until LANE_CLOSED. True: there is something for sw_poll to do now. */
+bool sw_act(struct sw *sw, const struct rlt_action *action, void *lane, struct sw_out *out);
 
 /* One round over all rings. True: there was work (and may be more). */
 bool sw_poll(struct sw *sw, struct sw_out *out);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * switcher.c - the switch thread: the only consumer of every up ring, the only producer of every down ring.
+ * switcher.c - the switch and its thread: the only consumer of every up ring, the only producer of every down ring.
+ *
+ * The thread looks through the rings. The loop carries out itself what the core orders, so that nobody is woken for it. It does not
+ * wait where the thread is in the switch: it leaves the order in a queue, and the thread carries it out.
  *
  * Owns: the switch, its thread, its park page, and the two queues between it and the loop.
- * Thread: sh_switcher_* on the loop; everything named switcher_ on the switch thread.
- * Always: both queues keep their order; the thread never blocks but in its park page; it stops reading up rings while
- * SWITCHER_EVENTS_MAX events wait for the loop, so a busy process cannot fill the raylet's memory.
+ * Thread: sh_switcher_* on the loop; switcher_main on the switch thread; the rest on whoever is in the switch, by `in_switch`.
+ * Always: both queues keep their order; the thread never blocks but in its park page, and where the loop is in the switch; it stops
+ * reading up rings while SWITCHER_EVENTS_MAX events wait for the loop, so a busy process cannot fill the raylet's memory.
  */
 #include "raylet/shell/conn/conn.h"
 #include "raylet/switch/switch.h"
@@ -49,7 +52,8 @@ struct sh_switcher {
     struct lane_park *park;
     int               park_fd;
     pthread_t         thread;
-    pthread_mutex_t   mutex; /* guards orders, orders_end */
+    pthread_mutex_t   in_switch; /* held by whoever is in sw, and before `mutex` */
+    pthread_mutex_t   mutex;     /* guards orders, orders_end */
     struct sh_order  *orders, **orders_end;
     atomic_bool       want_stop;
     atomic_uint       events_under_way;
@@ -127,6 +131,7 @@ static void switcher_wake(struct sw_out *out, struct lane_park *park)
 
 /* ---- the thread ---------------------------------------------------------------------------------------------------- */
 
+/* Those that are in the queue. True: there is more to do for the thread. */
 static bool switcher_orders(struct sh_switcher *s)
 {
     pthread_mutex_lock(&s->mutex);
@@ -134,19 +139,18 @@ static bool switcher_orders(struct sh_switcher *s)
     s->orders = NULL;
     s->orders_end = &s->orders;
     pthread_mutex_unlock(&s->mutex);
-    bool any = order != NULL;
+    bool more = false;
     while (order) {
         struct sh_order *next = order->next;
-        if (order->park) {
-            if (sw_process_add(s->sw, order->conn, order->lane, order->park).code)
-                abort();
-        } else {
-            sw_act(s->sw, &order->action, order->lane, &s->out);
-        }
+        if (!order->park)
+            more |= sw_act(s->sw, &order->action, order->lane, &s->out);
+        else if (sw_process_add(s->sw, order->conn, order->lane, order->park).code)
+            abort();
+        more |= order->park != NULL;
         free(order);
         order = next;
     }
-    return any;
+    return more;
 }
 
 static bool switcher_has_orders(struct sh_switcher *s)
@@ -157,16 +161,34 @@ static bool switcher_has_orders(struct sh_switcher *s)
     return any;
 }
 
+static bool switcher_round(struct sh_switcher *s, bool is_held_up)
+{
+    pthread_mutex_lock(&s->in_switch);
+    bool worked = switcher_orders(s);
+    if (!is_held_up)
+        worked |= sw_poll(s->sw, &s->out);
+    pthread_mutex_unlock(&s->in_switch);
+    return worked;
+}
+
+/* After lane_park_prepare: how long it may sleep; 0: it may not. */
+static int64_t switcher_sleep_ns(struct sh_switcher *s)
+{
+    int64_t ns = 0;
+    pthread_mutex_lock(&s->in_switch);
+    if (!atomic_load(&s->want_stop) && !switcher_has_orders(s) && !sw_has_work(s->sw))
+        ns = sw_has_backlog(s->sw) ? MT_SW_BACKLOG_US * INT64_C(1000) : SWITCHER_SLEEP_MS * INT64_C(1000000);
+    pthread_mutex_unlock(&s->in_switch);
+    return ns;
+}
+
 static void *switcher_main(void *arg)
 {
     struct sh_switcher *s = arg;
     unsigned            idle = 0;
     while (!atomic_load(&s->want_stop)) {
         bool is_held_up = atomic_load_explicit(&s->events_under_way, memory_order_relaxed) > SWITCHER_EVENTS_MAX;
-        bool worked = switcher_orders(s);
-        if (!is_held_up)
-            worked |= sw_poll(s->sw, &s->out);
-        if (worked) {
+        if (switcher_round(s, is_held_up)) {
             idle = 0;
             shm_store32(&s->park->state, LANE_BUSY);
         } else if (++idle < SWITCHER_SPINS || is_held_up) {
@@ -175,11 +197,11 @@ static void *switcher_main(void *arg)
         } else {
             uint32_t bell = lane_park_prepare(s->park);
             shm_store32(&s->park->crowd, atomic_load_explicit(&s->crowd, memory_order_relaxed));
-            if (atomic_load(&s->want_stop) || switcher_has_orders(s) || sw_has_work(s->sw))
-                lane_park_cancel(s->park);
+            int64_t ns = switcher_sleep_ns(s);
+            if (ns)
+                lane_park_sleep(s->park, bell, ns);
             else
-                lane_park_sleep(s->park, bell,
-                                sw_has_backlog(s->sw) ? MT_SW_BACKLOG_US * INT64_C(1000) : SWITCHER_SLEEP_MS * INT64_C(1000000));
+                lane_park_cancel(s->park);
             idle = SWITCHER_SPINS; /* one look after each wake-up, not a whole round of yields */
         }
     }
@@ -209,6 +231,19 @@ static void order_give(struct sh_switcher *s, struct sh_order *take_order)
     ring(s);
 }
 
+/* Carries it out here and now, behind those that wait. False: the thread is in the switch. */
+static bool do_action(struct sh_switcher *s, const struct rlt_action *a, void *lane)
+{
+    if (pthread_mutex_trylock(&s->in_switch))
+        return false;
+    bool more = switcher_orders(s);
+    more |= sw_act(s->sw, a, lane, &s->out);
+    pthread_mutex_unlock(&s->in_switch);
+    if (more)
+        ring(s);
+    return true;
+}
+
 mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_park *park)
 {
     struct sh_order *order = order_new(0);
@@ -228,6 +263,8 @@ void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane)
     size_t                       size = frame ? frame->size : down ? down->record.length - LANE_RECORD_SIZE : 0;
     if (!sh->switcher)
         return; /* the end: the store still gives places back, and nobody is left to hear of it */
+    if (do_action(sh->switcher, a, lane))
+        return;
     struct sh_order *order = order_new(size);
     if (!order)
         abort();
@@ -263,6 +300,7 @@ mt_status sh_switcher_start(struct sh *sh)
     s->out.event = switcher_event;
     s->out.wake = switcher_wake;
     s->orders_end = &s->orders;
+    pthread_mutex_init(&s->in_switch, NULL);
     pthread_mutex_init(&s->mutex, NULL);
     s->sw = sw_new();
     if (!s->sw)
@@ -305,6 +343,7 @@ void sh_switcher_stop(struct sh *sh)
     os_memory_unmap(s->park, sizeof(struct lane_park));
     close(s->park_fd);
     pthread_mutex_destroy(&s->mutex);
+    pthread_mutex_destroy(&s->in_switch);
     sh->is_exiting = true; /* what is still posted to the loop is dropped */
     io_loop_drain(sh->loop);
     free(s);
