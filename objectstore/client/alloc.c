@@ -411,7 +411,6 @@ static mt_status own_new(uint64_t size, struct os_own **out_own)
     own->head_chunks = os_head_chunks(size);
     own->free_chunks = chunks - own->head_chunks;
     own->lowest_free = own->head_chunks;
-    bits_set(own->used, 0, own->head_chunks);
     *out_own = own;
     return mt_ok();
 }

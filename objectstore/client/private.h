@@ -45,7 +45,7 @@ struct os_own {
     uint32_t         free_chunks;
     uint32_t         lowest_free; /* no chunk below is free */
     struct os_chunk *chunk;
-    uint64_t        *used;   /* a bit per chunk: given out; set for the head */
+    uint64_t        *used;   /* a bit per chunk: given out. The head's are not looked at: lowest_free is behind them */
     uint64_t        *warm;   /* a bit per chunk: has pages */
     uint64_t        *recent; /* a bit per chunk: given out or taken back in this trim round */
 };

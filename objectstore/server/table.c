@@ -161,7 +161,6 @@ mt_status os_store_close_over(struct os_store *store, struct os_actions *actions
 
 mt_status os_store_close_all(struct os_store *store, struct os_actions *actions)
 {
-    MT_TRY(os_actions_reserve(actions, store->segment_count));
     while (store->first)
         MT_TRY(os_store_close(store, store->first, actions));
     return mt_ok();

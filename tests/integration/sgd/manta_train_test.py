@@ -104,6 +104,7 @@ def all_keys(folder):
         assert {"data" if key == "path" else key for key in told} == asked & {*told, "data"} == asked, (name, told, err)
     assert {"seed", "model.name", "scaling.gpus", "run.epochs", "optimizer.kind", "log.csv"} <= keys.keys(), keys
     fitting = {"model.name": "mlp", "run.batch": "64", "run.shards": "2", "scaling.gpus": "-1", "checkpoint.score": "loss",
+            "checkpoint.every_s": "0",
                "optimizer.zero": "1", "optimizer.momentum": "0.5", "optimizer.beta1": "0.5", "optimizer.beta2": "0.5"}
     sets = [word for key, kind in keys.items() for word in
             ("--set", f"{key}={fitting.get(key) or values.get(kind) or kind.split()[0]}")]
@@ -292,10 +293,12 @@ def tracking(folder):
         fcntl.flock(lock, fcntl.LOCK_EX)
         code, _, err = train(folder, "job.yaml", "--set", f"run.storage={folder}/elsewhere")
     assert code == 1 and "run.tracking" in err and "another driver" in err, err
-    code, _, err = train(folder, "job.yaml", "--set", "run.name=bad", "--set", "optimizer.max_norm=1e-9")
+    code, _, err = train(folder, "job.yaml", "--set", "run.name=bad", "--set", "optimizer.max_norm=1e-9", "--set", "checkpoint.every_steps=0")
     assert code == 1, err
     status = json.loads((folder / "tracks/bad/status.json").read_text())
     assert status["status"] == "failed" and "more than 1e-09" in status["error"], status
+    params = json.loads((folder / "tracks/bad/params.json").read_text())
+    assert params["checkpoint.every_s"] == "30", params  # without a number of steps it is time that says when
     tracking_detached(folder)
 
 

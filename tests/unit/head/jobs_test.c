@@ -84,15 +84,19 @@ static void bad_jobs_are_refused_with_a_reason(void **unused)
     spec.n_files = 1;
     file.sha256.data = sha;
     file.sha256.len = 32;
-    const char *const paths[] = {"", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/."};
+    const char *const paths[] = {"", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/.", ".", "data/.", "./data/x"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         file.path = (char *)paths[i];
         assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), MT_EINVAL);
     }
-    file.path = "data/train.bin";
+    file.path = "d/train.bin"; /* a folder of one letter is one */
     file.mode = 0100644;
     assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), MT_EINVAL);
     file.mode = 0644;
+    char name[MT_NAME_BYTES_MAX + 1] = {0};
+    spec.name = memset(name, 'n', MT_NAME_BYTES_MAX);
+    assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), MT_EINVAL);
+    name[MT_NAME_BYTES_MAX - 1] = '\0';                                                 /* the longest */
     assert_int_equal(submit_code(rig, rig_call(rig, HEAD_SUBMIT, &r.base)), MT_ENOENT); /* not uploaded */
     struct head_event blob = {.kind = HEAD_EV_BLOB_ADDED, .blob_added = {sha, 10}};
     rig_event(rig, &blob);
@@ -331,6 +335,22 @@ static void ended_jobs_and_unneeded_blobs_go(void **unused)
     rig_free(rig);
 }
 
+static void blobs_are_bounded(void **unused)
+{
+    (void)unused;
+    struct rig *rig = rig_new();
+    uint8_t     sha[32] = {1};
+    for (uint32_t i = 0; i < MT_HEAD_BLOBS_MAX; i++) {
+        memcpy(sha + 1, &i, sizeof i);
+        assert_int_equal(head_blob_admit(rig->head, sha, 1).code, MT_OK);
+        assert_int_equal(head_load_blob(rig->head, sha, 1).code, MT_OK);
+    }
+    assert_int_equal(head_blob_admit(rig->head, sha, 1).code, MT_EEXIST);
+    sha[0] = 2;
+    assert_int_equal(head_blob_admit(rig->head, sha, 1).code, MT_EAGAIN);
+    rig_free(rig);
+}
+
 /* ---- restarts ---- */
 
 static void a_restarted_head_goes_on(void **unused)
@@ -486,6 +506,7 @@ int main(void)
         cmocka_unit_test(deletes),
         cmocka_unit_test(waits_are_answered_by_the_end_or_the_limit),
         cmocka_unit_test(ended_jobs_and_unneeded_blobs_go),
+        cmocka_unit_test(blobs_are_bounded),
         cmocka_unit_test(a_restarted_head_goes_on),
         cmocka_unit_test(a_crash_at_each_store_write_loses_nothing),
     };

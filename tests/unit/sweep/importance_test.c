@@ -102,15 +102,21 @@ static struct swp_table table_of(const struct trials *t)
 
 static void tree_by_hand(const struct swp_tree_node *nodes, size_t count, double variance, const double *single, const double *pair)
 {
-    struct swp_space     *space = plane();
-    struct swp_table      table = table_of(trials_of(space, 20, 1, sum_of));
-    struct swp_marginals *m = NULL;
-    struct swp_tree       tree = {{0}};
-    double                singles[3], pairs[3];
+    struct swp_space                 *space = plane();
+    struct swp_table                  table = table_of(trials_of(space, 20, 1, sum_of));
+    struct swp_marginals             *m = NULL;
+    struct swp_tree                   tree = {{0}}, other = {{0}};
+    double                            singles[3], pairs[3];
+    static const struct swp_tree_node finer[] = {{0, 1, 2, 0.3, 0},       {.dim = -1, .value = 5}, {0, 3, 4, 0.6, 0},
+                                                 {.dim = -1, .value = 1}, {1, 5, 6, 0.5, 0},       {.dim = -1, .value = 2},
+                                                 {.dim = -1, .value = 7}};
     for (size_t i = 0; i < count; i++)
         assert_ok(mt_vec_push(&tree.nodes, nodes[i]));
+    for (size_t i = 0; i < 7; i++)
+        assert_ok(mt_vec_push(&other.nodes, finer[i]));
     assert_ok(swp_marginals_new(&table, true, &m));
-    for (int again = 0; again < 2; again++) { /* nothing of the tree before stays */
+    for (int again = 0; again < 2; again++) { /* nothing of the tree before stays, which is cut in more places */
+        swp_marginals_of(m, &other, singles, pairs);
         about(swp_marginals_of(m, &tree, singles, pairs), variance, 1e-12);
         for (uint32_t i = 0; i < 3; i++) {
             about(singles[i], single[i], 1e-12);
@@ -120,6 +126,7 @@ static void tree_by_hand(const struct swp_tree_node *nodes, size_t count, double
     }
     swp_marginals_free(m);
     mt_vec_fini(&tree.nodes);
+    mt_vec_fini(&other.nodes);
     swp_table_fini(&table);
     swp_space_free(space);
 }
@@ -441,6 +448,27 @@ static void ped_anova(void **state)
     swp_space_free(space);
 }
 
+/* In whatever order trials ended: each of them is the first one once. */
+static void ped_anova_of_any_order(void **state)
+{
+    (void)state;
+    static struct trials t, turned;
+    struct swp_space    *space = mixed();
+    mixed_fill(&t, space, 80);
+    struct answer as_drawn = weigh(ask_of(&t, SWP_PED_ANOVA, 1));
+    for (uint32_t first = 1; first < 80; first++) {
+        turned = t;
+        for (uint32_t row = 0; row < 80; row++) {
+            memcpy(turned.points + row * 7, t.points + (row + first) % 80 * 7, 7 * sizeof(double));
+            turned.results[row] = t.results[(row + first) % 80];
+        }
+        struct answer a = weigh(ask_of(&turned, SWP_PED_ANOVA, 1));
+        for (int i = 0; i < 7; i++)
+            about(a.share[i], as_drawn.share[i], 1e-9);
+    }
+    swp_space_free(space);
+}
+
 /* ---- always ---- */
 
 static void same_bits(void **state)
@@ -518,10 +546,19 @@ static void what_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tree_of_numbers), cmocka_unit_test(tree_of_choices), cmocka_unit_test(any_tree),
-        cmocka_unit_test(shares_of_a_sum), cmocka_unit_test(factors),         cmocka_unit_test(interplay),
-        cmocka_unit_test(kinds),           cmocka_unit_test(even_chances),    cmocka_unit_test(conditional),
-        cmocka_unit_test(ped_anova),       cmocka_unit_test(same_bits),       cmocka_unit_test(sizes),
+        cmocka_unit_test(tree_of_numbers),
+        cmocka_unit_test(tree_of_choices),
+        cmocka_unit_test(any_tree),
+        cmocka_unit_test(shares_of_a_sum),
+        cmocka_unit_test(factors),
+        cmocka_unit_test(interplay),
+        cmocka_unit_test(kinds),
+        cmocka_unit_test(even_chances),
+        cmocka_unit_test(conditional),
+        cmocka_unit_test(ped_anova),
+        cmocka_unit_test(ped_anova_of_any_order),
+        cmocka_unit_test(same_bits),
+        cmocka_unit_test(sizes),
         cmocka_unit_test(what_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

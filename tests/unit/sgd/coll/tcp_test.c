@@ -259,6 +259,27 @@ static void refused(struct coll_door *door, const void *bytes, size_t size, bool
     close(fd);
 }
 
+static void sizes_of_groups(void **state)
+{
+    (void)state;
+    static struct coll_tcp g;
+    struct meeting         meeting = {.members = MT_GROUP_MEMBERS_MAX};
+    uint16_t               port;
+    const struct {
+        uint32_t     members, rank;
+        enum mt_code code;
+    } cases[] = {{MT_GROUP_MEMBERS_MAX, MT_GROUP_MEMBERS_MAX - 1, MT_OK},
+                 {MT_GROUP_MEMBERS_MAX, MT_GROUP_MEMBERS_MAX, MT_EINVAL},
+                 {MT_GROUP_MEMBERS_MAX + 1, 0, MT_EINVAL},
+                 {0, 0, MT_EINVAL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        meeting.members = cases[i].members;
+        struct coll_tcp_config config = config_of(&meeting, cases[i].rank);
+        assert_int_equal(coll_tcp_open(&g, &config, &port).code, cases[i].code);
+        coll_tcp_fini(&g);
+    }
+}
+
 static void strangers(void **state)
 {
     (void)state;
@@ -335,7 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call),       cmocka_unit_test(messages),        cmocka_unit_test(disagreement),
         cmocka_unit_test(hears_of_it_late), cmocka_unit_test(killed_anywhere), cmocka_unit_test(stopped),
-        cmocka_unit_test(strangers),        cmocka_unit_test(nobody_answers),
+        cmocka_unit_test(sizes_of_groups),  cmocka_unit_test(strangers),       cmocka_unit_test(nobody_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -270,6 +270,7 @@ static void the_feed_gives_what_the_sampler_says(void **state)
         one.mapped = is_mapped ? set.mapped : NULL;
         assert_int_equal(sgd_feed_init(&feed, &sampler, &one).code, MT_OK);
         uint64_t samples = 0;
+        uint32_t round = 0, begun_anew = 0;
         for (int step = 0; step < 400; step++) {
             uint32_t first = step / 50 % 2 ? 1 : 0, last = step / 100 % 2 ? 2 : VRANKS; /* other shares of the ranks */
             samples = step % 37 == 36 ? samples - VRANKS * MICRO : samples;             /* a step is repeated */
@@ -279,6 +280,8 @@ static void the_feed_gives_what_the_sampler_says(void **state)
                 uint32_t                  v = sgd_lane_vrank(&lane, done);
                 uint64_t                  wanted[MICRO];
                 const struct sgd_portion *got = sgd_feed_take(&feed, &(struct sgd_feed_at){samples, v});
+                begun_anew += done > 0 && feed.round != round; /* what was gathered ahead was for nothing */
+                round = feed.round;
                 sgd_sampler_batch(&sampler, samples, v, wanted);
                 assert_memory_equal(got->indices, wanted, sizeof wanted);
                 for (int i = 0; i < MICRO; i++)
@@ -286,6 +289,7 @@ static void the_feed_gives_what_the_sampler_says(void **state)
             }
             samples += VRANKS * MICRO;
         }
+        assert_int_equal(begun_anew, 0);
         sgd_feed_fini(&feed);
         sgd_feed_fini(&feed); /* twice is nothing */
     }

@@ -152,6 +152,24 @@ static void gradient_check(const struct kind *kind, enum k_kind which)
     model->ops->free(model);
 }
 
+/* Without a key nothing is dropped, and what is evaluated has none; with any key something is. */
+static void only_a_key_drops(void **state)
+{
+    (void)state;
+    static float       params[FLOATS_MAX];
+    float              metrics[SGD_METRICS];
+    struct sgd_dataset set = data_make(&kinds[0]);
+    struct sgd_model  *model = cnn_make(kernels(K_CPU), RECORDS);
+    struct sgd_batch   batch = {.records = set.records, .labels = set.labels, .count = RECORDS, .record_size = set.record_size};
+    model->ops->init(model, 5, params);
+    assert_int_equal(model->ops->evaluate(model, params, &batch, metrics).code, MT_OK);
+    double whole = (double)metrics[SGD_METRIC_LOSS];
+    assert_true(loss_at(model, params, &batch) == whole);
+    for (batch.key = 1; batch.key < 4; batch.key++)
+        assert_true(loss_at(model, params, &batch) != whole);
+    model->ops->free(model);
+}
+
 static void gradients_are_those_of_the_loss(void **state)
 {
     (void)state;
@@ -375,6 +393,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_the_loss),
+        cmocka_unit_test(only_a_key_drops),
         cmocka_unit_test(initial_values_do_not_depend_on_the_memory),
         cmocka_unit_test(training_learns_and_has_the_same_bits_at_any_size),
         cmocka_unit_test(half_learns_alike_and_has_the_same_bits_at_any_size),

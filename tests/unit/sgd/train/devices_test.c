@@ -434,6 +434,12 @@ static void devices_must_be_alike(void **state)
     assert_int_equal(sgd_trainer_init(&trainer, &config).code, MT_EINVAL);
     config.devices = MT_TRAIN_DEVICES_MAX + 1;
     assert_int_equal(sgd_trainer_init(&trainer, &config).code, MT_EINVAL);
+    config.devices = 1;
+    models[0]->extra_metrics = SGD_METRICS_ALL - SGD_METRICS + 1;
+    assert_int_equal(sgd_trainer_init(&trainer, &config).code, MT_EINVAL);
+    models[0]->extra_metrics--; /* as many as there is room for */
+    assert_int_equal(sgd_trainer_init(&trainer, &config).code, MT_OK);
+    sgd_trainer_fini(&trainer);
     for (int i = 0; i < 2; i++)
         models[i]->ops->free(models[i]);
 }
