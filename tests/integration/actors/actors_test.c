@@ -409,7 +409,13 @@ static void watch(void)
     CHECK_EQ(news.last.incarnation, 1);
     CHECK(!news.last.restarting);
     CHECK_CODE(manta_actor_watch(a, on_death, &late, &third, &e), MANTA_OK, &e);
-    CHECK(news_wait(&late, 1)); /* dead already: told at once */
+    CHECK(news_wait(&late, 1)); /* dead already: told at once, and the same */
+    CHECK_EQ(late.last.code, MANTA_EACTOR_DIED);
+    CHECK_EQ(late.last.pid, again);
+    CHECK_EQ(late.last.node, manta_node());
+    CHECK_EQ(late.last.signal_number, SIGTERM);
+    CHECK_EQ(late.last.incarnation, 1);
+    CHECK_SAYS(late.last.message, "SIGTERM");
     CHECK_EQ(never.count, 0);
     manta_unwatch(first), manta_unwatch(third);
     manta_actor_free(a);

@@ -139,7 +139,7 @@ MANTA_ACTOR(meeting, "u", meeting_new, meeting_free, {"wait_for", "l>l", meeting
 
 /* The same with groups: two may read at a time, one writes. */
 MANTA_ACTOR_TYPE(library, .signature = "u", .create = meeting_new, .destroy = meeting_free,
-                 .methods = {{"read", "l>l@read", meeting_stay},
+                 .methods = {{"read", "l>*@read", meeting_stay}, /* a star stands last, before the group */
                              {"write", "l>l@write", meeting_number},
                              {"twice", "l>l", meeting_twice},
                              {"stay", "l>l", meeting_stay}},

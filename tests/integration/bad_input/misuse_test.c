@@ -190,6 +190,17 @@ static void method_without_a_body(void)
     manta_register_actor(&type);
     init_refuses("method one", "other.c:10");
 }
+static void method_with_a_star_inside(void)
+{
+    static manta_actor_type type = {.name = "starred",
+                                    .signature = "",
+                                    .create = thing_new,
+                                    .file = "other.c",
+                                    .line = 13,
+                                    .methods = {{"one", "*l>l", thing_one}}};
+    manta_register_actor(&type);
+    init_refuses("'*' can't stand at place 1", "other.c:13");
+}
 static void actor_type_without_a_signature(void)
 {
     static manta_actor_type type = {.name = "unsigned", .create = thing_new, .file = "other.c", .line = 11};
@@ -633,6 +644,7 @@ int main(int argc, char **argv)
         CASE(name_of_two_actor_types, .no_init = true),
         CASE(name_of_two_methods, .no_init = true),
         CASE(method_without_a_body, .no_init = true),
+        CASE(method_with_a_star_inside, .no_init = true),
         CASE(actor_type_without_a_signature, .no_init = true),
         CASE(actor_type_without_create, .no_init = true),
         CASE(register_of_nothing, .no_init = true),

@@ -54,6 +54,15 @@ static manta_status blocks(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(blocks, "l>yyy");
 
+/* What gives one value gives the first of several. */
+static manta_status first_then_second(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc;
+    manta_return_i64(c, argv[0].l);
+    return manta_return_at(c, 1, manta_i64(2 * argv[0].l));
+}
+MANTA_REGISTER(first_then_second, "l>ll");
+
 static manta_status two_after_death(manta_ctx *c, int argc, const manta_arg *argv)
 {
     (void)argc;
@@ -129,6 +138,9 @@ static void several_missing(void)
 {
     manta_error e;
     manta_ref  *r[4];
+    CHECK_EQ(manta_call_n("first_then_second", NULL, MANTA_ARGS(manta_i64(21)), r, 2), MANTA_OK);
+    CHECK_I64(r[0], 21);
+    CHECK_I64(r[1], 42);
     CHECK_EQ(manta_call_n("count_up", NULL, MANTA_ARGS(manta_i64(3)), r, 4), MANTA_OK);
     for (int i = 0; i < 4; i++)
         CHECK_FAILS(r[i], MANTA_ETYPE, &e);

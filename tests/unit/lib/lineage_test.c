@@ -274,13 +274,36 @@ static void the_oldest_is_given_up(void **state)
     end(w);
 }
 
+/* It could run again, but for an argument that died with the same node. */
+static void what_hangs_from_a_value_lost_for_good_is_told_why(void **state)
+{
+    (void)state;
+    struct world      *w = begin();
+    struct own_failure why = {0};
+    struct own_ref    *once = submit(w, NULL, 0, NULL);
+    assert_true(answer(w, 1));
+    struct own_ref *ref = submit(w, once, 3, NULL);
+    assert_true(answer(w, 1));
+    assert_int_equal(own_ref_lost(&w->own, ref, own_ref_place(&w->own, ref), MT_ENODE_DIED, "", &why), OWN_LOST_FAILED);
+    assert_int_equal(why.code, MT_EOBJ_LOST);
+    assert_non_null(strstr(why.message, "MANTA_NO_RETRY"));
+    struct own_failure again = {0};
+    assert_int_equal(own_ref_lost(&w->own, ref, NULL, MT_ENODE_DIED, "", &again),
+                     OWN_LOST_FAILED); /* as often as it is asked for */
+    assert_int_equal(again.code, why.code);
+    assert_string_equal(again.message, why.message);
+    own_ref_drop(&w->own, ref);
+    own_ref_drop(&w->own, once);
+    end(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loop_holds_one_value),     cmocka_unit_test(a_lost_chain_of_calls_is_made_again),
         cmocka_unit_test(a_lost_chain_is_made_again), cmocka_unit_test(an_old_loss_costs_no_run),
         cmocka_unit_test(what_is_there_stays),        cmocka_unit_test(an_argument_that_was_put_stays_as_long_as_it_may_be_needed),
-        cmocka_unit_test(the_oldest_is_given_up),
+        cmocka_unit_test(the_oldest_is_given_up),     cmocka_unit_test(what_hangs_from_a_value_lost_for_good_is_told_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

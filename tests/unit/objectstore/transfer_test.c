@@ -8,6 +8,8 @@
 #include "objectstore/transfer/transfer.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -345,6 +347,63 @@ static void connections_are_kept(void **state)
     net_close(&net);
 }
 
+/* Passes on what two ends say, and what the source says only once it has been quiet for a moment. */
+struct relay {
+    int       listener;
+    uint16_t  to;
+    size_t    last; /* so many bytes at once are the value: its source is gone when they arrive */
+    pthread_t thread;
+};
+
+static void *relay_main(void *arg)
+{
+    struct relay *relay = arg;
+    int           puller = accept(relay->listener, NULL, NULL), source = dial(relay->to);
+    uint8_t       held[65536], asked[4096];
+    size_t        count = 0;
+    bool          is_over = false;
+    while (!is_over) {
+        struct pollfd ends[2] = {{.fd = puller, .events = POLLIN}, {.fd = source, .events = POLLIN}};
+        if (poll(ends, 2, 30) == 0 && count) {
+            is_over = count >= relay->last;
+            (void)!send(puller, held, count, MSG_NOSIGNAL | (is_over ? MSG_MORE : 0)); /* with the end behind it */
+            count = 0;
+        }
+        if (ends[0].revents) {
+            ssize_t n = recv(puller, asked, sizeof asked, 0);
+            is_over = n <= 0 || send(source, asked, (size_t)n, MSG_NOSIGNAL) != n;
+        }
+        if (ends[1].revents) {
+            ssize_t n = recv(source, held + count, sizeof held - count, 0);
+            count += n > 0 ? (size_t)n : 0;
+            is_over |= n <= 0;
+        }
+    }
+    close(puller);
+    close(source);
+    return NULL;
+}
+
+/* Its last byte and its source's end come at once: the value is whole. */
+static void gone_behind_the_last_byte(void **state)
+{
+    (void)state;
+    struct net         net;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t          size = sizeof at;
+    net_open(&net);
+    struct relay relay = {
+        .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .to = net.source.transfer.port, .last = 10000};
+    assert_int_equal(bind(relay.listener, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(listen(relay.listener, 1), 0);
+    assert_int_equal(getsockname(relay.listener, (struct sockaddr *)&at, &size), 0);
+    assert_int_equal(pthread_create(&relay.thread, NULL, relay_main, &relay), 0);
+    assert_int_equal(fetch_one(&net, ntohs(at.sin_port), SOURCE_EPOCH, 10000), MT_OK);
+    pthread_join(relay.thread, NULL);
+    close(relay.listener);
+    net_close(&net);
+}
+
 /* The right token, but in clear, or with a certificate of somebody else's authority: either end refuses. */
 static void only_certificates_of_the_cluster(void **state)
 {
@@ -408,9 +467,14 @@ int main(void)
 {
     signal(SIGPIPE, SIG_IGN); /* as in a raylet */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_at_once),           cmocka_unit_test(refusals),  cmocka_unit_test(closed_in_the_middle),
-        cmocka_unit_test(job_gone_in_the_middle), cmocka_unit_test(strangers), cmocka_unit_test(too_many_strangers),
+        cmocka_unit_test(many_at_once),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(closed_in_the_middle),
+        cmocka_unit_test(job_gone_in_the_middle),
+        cmocka_unit_test(strangers),
+        cmocka_unit_test(too_many_strangers),
         cmocka_unit_test(connections_are_kept),
+        cmocka_unit_test(gone_behind_the_last_byte),
     };
     const struct CMUnitTest only_tls[] = {cmocka_unit_test(only_certificates_of_the_cluster)};
     int                     failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
