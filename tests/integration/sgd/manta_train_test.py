@@ -284,6 +284,8 @@ def tracking(folder):
             "optimizer.weight_decay": "0.01", "failure.backoff_s": "0.1", "scaling.max_workers": "1"}
     assert {name: params[name] for name in told} == told, params
     assert all(abs(row["train/lr"] - 3e-3) < 1e-9 for row in rows if "train/loss" in row), rows[:3]
+    waits = [row["train/data_wait"] for row in rows if "train/data_wait" in row]  # shares of the time since the row before
+    assert len(waits) > 100 and all(0 <= wait <= 1 for wait in waits) and any(waits), (max(waits), len(waits))
     resumed = int(out.split("resumed from a checkpoint at step=")[1].split()[0])  # what the dead driver had not read is missing
     steps = [row["step"] for row in rows if "train/loss" in row]
     assert steps[-(3000 // 5 - resumed // 5) :] == list(range(resumed // 5 * 5 + 5, 3001, 5)) or resumed == 3000, (resumed, steps)
