@@ -69,7 +69,6 @@ static void took(struct sh_spill *s, struct write_job *w, uint32_t i)
     }
     v->spill = s;
     v->ref = w->refs[i];
-    v->ref.node = s->sh->node;
     v->item = w->items[i];
     v->file = w->file;
     rlt_list_init(&v->link);

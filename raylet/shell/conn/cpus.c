@@ -6,6 +6,8 @@
  */
 #include "raylet/shell/conn/conn.h"
 
+#include "core/sys/file.h"
+
 #include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
@@ -35,15 +37,11 @@ static void read_nodes(struct rlt_pins *p)
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         char     path[128], list[4096];
         unsigned node;
-        FILE    *file;
         if (sscanf(entry->d_name, "node%u", &node) != 1 || node > UINT16_MAX)
             continue;
         snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
-        file = fopen(path, "re");
-        if (file && fgets(list, sizeof list, file))
+        if (mt_file_read(path, list, sizeof list) > 0)
             take_list(list, (uint16_t)node, p);
-        if (file)
-            fclose(file);
     }
     if (folder)
         closedir(folder);

@@ -406,6 +406,21 @@ static void fork_and_shut_down(void)
     for (int i = 0; i < 100; i++)
         goes_on();
 }
+/* There is nothing of the parent's left, so the child may have a cluster of its own. */
+static void child_begins_anew(void *unused)
+{
+    manta_error e;
+    (void)unused;
+    CHECK_CODE(manta_init(&test_argc, &test_argv, NULL, &e), MANTA_OK, &e);
+    goes_on();
+    CHECK_EQ(manta_shutdown(), MANTA_OK);
+}
+static void fork_after_the_end(void)
+{
+    goes_on();
+    manta_shutdown();
+    in_a_child(child_begins_anew, NULL);
+}
 /* A child that no handler of fork was told of. */
 static void fork_by_the_bare_call(void)
 {
@@ -654,6 +669,7 @@ int main(int argc, char **argv)
         CASE(handles_of_the_job_before),
         CASE(fork_and_call),
         CASE(fork_and_shut_down),
+        CASE(fork_after_the_end),
         CASE(fork_by_the_bare_call),
         CASE(fork_beside_a_thread),
         CASE(fork_in_a_task),

@@ -183,6 +183,7 @@ def output(p):
         check(re.fullmatch(r"\(say pid=\d+, node=1\) all say 7( \[repeated \d+x across workers\])?", line), line)
     counts = [int(n) for n in re.findall(r"repeated (\d+)x", "\n".join(lines))]
     equal(len(lines) - len(counts) + sum(counts), 4, lines)
+    equal(len({re.search(r"pid=(\d+)", line)[1] for line in lines}), 1, lines)  # of other workers only the number is shown
     # nobody asked: the library prints nothing
     equal(Scene(p, "print", "quiet", 1, 2).end()[1], "")
     equal(Scene(p, "print", "quiet", 1, 2, env={"MANTA_LOG_TO_DRIVER": "0"}).end()[1], "")

@@ -5,6 +5,8 @@
  */
 #include "tests/unit/head/rig.h"
 
+#include "scheduler/head/core/groups/internal.h"
+
 #include <stdio.h>
 
 #define KIND(name) MANTA__V1__HEAD_TO_NODE__KIND_##name
@@ -140,6 +142,10 @@ static void all_say_yes_then_it_stands(void **unused)
     assert_int_equal(verb_of(rig, &b), COMMIT);
     assert_int_equal(rig_last(rig, a.stream, KIND(GROUP))->group->code, MT_OK); /* who waited was told */
     assert_int_equal(asked(rig, &b, 1, wait_now), MT_OK);
+    answer(rig, &a, MT_OK);
+    answer(rig, &b, MT_OK);
+    rig_pass(rig, 2 * MT_HEAD_TICK_MS);
+    assert_int_equal(rig->head->open_groups.count, 0); /* no round looks at it any more */
     assert_int_equal(asked(rig, &b, 1, (struct wish){.verb = FIND}), MT_OK);
     const Manta__V1__GroupReply *found = rig_last(rig, b.stream, KIND(GROUP))->group;
     assert_true(found->ready);

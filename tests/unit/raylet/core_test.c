@@ -493,6 +493,24 @@ static void a_name_is_asked_for_again_until_it_is_answered(void **state)
     assert_int_equal(((const struct ctl_reply *)down(DRIVER, CTL_REPLY))->code, MT_ETIMEDOUT);
 }
 
+static void what_waits_is_shown_with_what_it_wants(void **state)
+{
+    struct ctl_class      bare = {.class_id = 2};
+    struct rlt_class_view view;
+    (void)state;
+    begin(false);
+    job_begins();
+    define(1, 1500, 0);
+    demand(1, 2); /* more than two CPUs are */
+    assert_true(rlt_class_look(r, 100, 1, &view));
+    assert_int_equal(view.wanted, 2);
+    assert_string_equal(view.resources, "CPU:1.5");
+    up(DRIVER, CTL_CLASS, (mt_id){0, 0}, &bare, sizeof bare);
+    assert_true(rlt_class_look(r, 100, 2, &view));
+    assert_string_equal(view.resources, "nothing");
+    assert_false(rlt_class_look(r, 100, 3, &view));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +532,7 @@ int main(void)
         cmocka_unit_test_teardown(a_change_is_told_once_more_before_long, end),
         cmocka_unit_test_teardown(a_node_that_was_given_up_ends_its_work_and_joins_anew, end),
         cmocka_unit_test_teardown(a_name_is_asked_for_again_until_it_is_answered, end),
+        cmocka_unit_test_teardown(what_waits_is_shown_with_what_it_wants, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

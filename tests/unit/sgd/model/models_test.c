@@ -152,7 +152,7 @@ static void gradient_check(const struct kind *kind, enum k_kind which)
     model->ops->free(model);
 }
 
-/* Without a key nothing is dropped, as in what is evaluated: it is the loss of a model that never drops. With any key something is. */
+/* Without a key nothing is dropped, nor in what is evaluated: the loss is that of a model that never drops. */
 static void only_a_key_drops(void **state)
 {
     (void)state;
