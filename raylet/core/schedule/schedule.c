@@ -18,7 +18,6 @@
 #include "core/base/plant.h"
 #include "core/text/labels.h"
 #include "core/base/limits/env.h"
-#include "core/base/plant.h"
 
 #include <stdio.h>
 

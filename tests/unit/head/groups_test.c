@@ -322,6 +322,28 @@ static void a_group_goes_with_its_job(void **unused)
     rig_free(rig);
 }
 
+static void while_all_nodes_leave_a_group_waits(void **unused)
+{
+    struct rig     *rig = rig_new();
+    struct rig_node a = {.boot = 11, .cpus = 2000}, b = {.boot = 12, .cpus = 2000};
+    (void)unused;
+    rig_register(rig, &a);
+    rig_pass(rig, 2500);
+    rig_drain(rig, &a);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = NEW, .bundles = 1, .cpus = 1000}), MT_OK);
+    say(rig, &a, 1, &(struct wish){.verb = WAIT, .wait_ms = 60 * 1000});
+    size_t answers = rig_count(rig, a.stream, KIND(GROUP));
+    rig_report(rig, &a, 2000, NULL, 0);
+    rig_pass(rig, 500);
+    assert_int_equal(rig_count(rig, a.stream, KIND(GROUP)), answers);
+    rig_register(rig, &b);
+    rig_pass(rig, 500);
+    answer(rig, &b, MT_OK);
+    assert_int_equal(rig_count(rig, a.stream, KIND(GROUP)), answers + 1);
+    assert_int_equal(rig_last(rig, a.stream, KIND(GROUP))->group->code, MT_OK);
+    rig_free(rig);
+}
+
 /* Leases in a pool go where the bundle is; what can't be is said. */
 static void wants_go_to_the_bundle(void **unused)
 {
@@ -375,10 +397,15 @@ static void wants_go_to_the_bundle(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_say_yes_then_it_stands), cmocka_unit_test(one_refusal_returns_the_rest),
-        cmocka_unit_test(a_lost_node_is_replaced),    cmocka_unit_test(a_restarted_head_goes_on),
-        cmocka_unit_test(groups_of_users_are_apart),  cmocka_unit_test(bad_wishes),
-        cmocka_unit_test(a_group_goes_with_its_job),  cmocka_unit_test(wants_go_to_the_bundle),
+        cmocka_unit_test(all_say_yes_then_it_stands),
+        cmocka_unit_test(one_refusal_returns_the_rest),
+        cmocka_unit_test(a_lost_node_is_replaced),
+        cmocka_unit_test(a_restarted_head_goes_on),
+        cmocka_unit_test(groups_of_users_are_apart),
+        cmocka_unit_test(bad_wishes),
+        cmocka_unit_test(while_all_nodes_leave_a_group_waits),
+        cmocka_unit_test(a_group_goes_with_its_job),
+        cmocka_unit_test(wants_go_to_the_bundle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

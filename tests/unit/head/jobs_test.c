@@ -168,17 +168,14 @@ static void what_no_node_can_hold_is_refused_at_submission(void **unused)
 static void while_all_nodes_leave_a_job_waits(void **unused)
 {
     (void)unused;
-    struct rig             *rig = rig_new();
-    struct rig_node         a = {.boot = 11, .cpus = 2000}, b = {.boot = 12, .cpus = 2000};
-    Manta__V1__DrainRequest drain = MANTA__V1__DRAIN_REQUEST__INIT;
+    struct rig     *rig = rig_new();
+    struct rig_node a = {.boot = 11, .cpus = 2000}, b = {.boot = 12, .cpus = 2000};
     rig_register(rig, &a);
     for (int i = 0; i < 5; i++) {
         rig_pass(rig, 500);
         rig_report(rig, &a, 2000, NULL, 0);
     }
-    drain.node = a.node;
-    drain.limit_ms = 60 * 1000;
-    rig_call(rig, HEAD_DRAIN_NODE, &drain.base);
+    rig_drain(rig, &a);
     assert_int_equal(submit_code(rig, rig_submit(rig, "j", 0, 1000)), MT_OK);
     rig_pass(rig, 500);
     rig_report(rig, &a, 2000, NULL, 0);

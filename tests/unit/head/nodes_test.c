@@ -2,6 +2,7 @@
  *
  * nodes_test.c - registration, epochs, suspicion and death, views, wants and places, names.
  */
+#include "scheduler/policy/policy.h"
 #include "tests/unit/head/rig.h"
 
 enum { PUT = 1, GET = 2, DELETE = 3 };
@@ -272,6 +273,36 @@ static void what_no_node_can_hold_is_said_after_the_grace(void **unused)
     rig_free(rig);
 }
 
+/* A node that comes may hold it, as where there is none; only a node that goes is never there again. */
+static void while_all_nodes_leave_wants_wait(void **unused)
+{
+    (void)unused;
+    struct rig         *rig = rig_new();
+    struct rig_node     a = {.boot = 11, .cpus = 2000}, b = {.boot = 12, .cpus = 2000};
+    Manta__V1__Resource cpu, *list[1];
+    Manta__V1__Want     w = want_of(&cpu, list, 1, 1, 1000), *wants[] = {&w};
+    rig_register(rig, &a);
+    for (int i = 0; i < 5; i++) {
+        rig_pass(rig, 500);
+        rig_report(rig, &a, 2000, NULL, 0);
+    }
+    rig_drain(rig, &a);
+    rig_report(rig, &a, 2000, wants, 1);
+    rig_pass(rig, 500);
+    rig_report(rig, &a, 2000, wants, 1);
+    assert_int_equal(rig_count(rig, a.stream, KIND(UNSCHEDULABLE)), 0);
+    rig_register(rig, &b);
+    rig_report(rig, &a, 2000, wants, 1);
+    assert_int_equal(rig_last(rig, a.stream, KIND(PLACE))->place->nodes[0], b.node);
+    rig_drain(rig, &b);
+    w.version = 2;
+    w.policy = POLICY_NODE;
+    w.node = b.node;
+    rig_report(rig, &a, 2000, wants, 1);
+    assert_int_equal(rig_last(rig, a.stream, KIND(UNSCHEDULABLE))->unschedulable->code, MT_EUNSCHEDULABLE);
+    rig_free(rig);
+}
+
 /* ---- names ---- */
 
 static void names_are_held_once_and_released(void **unused)
@@ -360,6 +391,7 @@ int main(void)
         cmocka_unit_test(refusals),
         cmocka_unit_test(views_reach_every_node_with_growing_versions),
         cmocka_unit_test(wants_are_placed_once_and_again_when_they_still_stand),
+        cmocka_unit_test(while_all_nodes_leave_wants_wait),
         cmocka_unit_test(what_no_node_can_hold_is_said_after_the_grace),
         cmocka_unit_test(full_nodes_get_nothing_and_stuck_ones_are_told_of),
         cmocka_unit_test(names_are_held_once_and_released),

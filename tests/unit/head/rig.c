@@ -211,6 +211,14 @@ void rig_event(struct rig *rig, struct head_event *event)
     step(rig, event);
 }
 
+void rig_drain(struct rig *rig, const struct rig_node *node)
+{
+    Manta__V1__DrainRequest drain = MANTA__V1__DRAIN_REQUEST__INIT;
+    drain.node = node->node;
+    drain.limit_ms = 60 * 1000;
+    rig_call(rig, HEAD_DRAIN_NODE, &drain.base);
+}
+
 void rig_pass(struct rig *rig, uint64_t ms)
 {
     for (uint64_t end = rig->now_ms + ms; rig->now_ms < end;) {

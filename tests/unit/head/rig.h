@@ -111,6 +111,8 @@ struct rig_node {
 };
 /* Opens a stream and registers; takes over number and epoch where the answer has come. */
 void rig_register(struct rig *rig, struct rig_node *node);
+/* A client asks that the node leave. */
+void rig_drain(struct rig *rig, const struct rig_node *node);
 /* `workers_max` of the node: 0, or it has no free place for a process. */
 void rig_report_full(struct rig *rig, struct rig_node *node, uint32_t workers_max, bool is_stuck, Manta__V1__Want **wants,
                      size_t count);

@@ -14,8 +14,8 @@ static void describe_hopeless(struct head *h, struct group *g, struct policy_nod
     uint32_t              which = 0;
     char                  text[HEAD_TEXT_SIZE];
     g->why[0] = '\0';
-    if (head_in_grace(h))
-        return;
+    if (head_in_grace(h) || !policy_any_may_come((const struct policy_node *const *)living, count))
+        return; /* while all nodes leave nobody knows what the next one will have */
     for (uint32_t i = 0; i < g->bundle_count; i++)
         bundles[i] = (struct policy_bundle){&g->bundles[i].request, 0};
     switch (policy_group_is_hopeless(living, count, g->strategy, bundles, g->bundle_count, &which, &sum)) {

@@ -189,6 +189,12 @@ static bool is_stuck(struct head *h, const struct want *w, struct policy_node **
     return true;
 }
 
+/* Whether no node that comes could hold it either: as long as all nodes leave, nobody knows what the next one will have. */
+static bool is_hopeless(struct policy_node **living, uint32_t count, const struct want *w)
+{
+    return w->request.policy == POLICY_NODE || policy_any_may_come((const struct policy_node *const *)living, count);
+}
+
 static void serve(struct head *h, struct node *n, struct want *w, struct policy_node **living, uint32_t count)
 {
     uint32_t nodes[MT_HEAD_PLACE_MAX];
@@ -215,7 +221,7 @@ static void serve(struct head *h, struct node *n, struct want *w, struct policy_
                          "raylet, its limit of descriptors), and actors hold all of them");
         else if (w->placed == 0)
             press(h, w, living, count);
-    } else if (!w->is_refused && !head_in_grace(h)) {
+    } else if (!w->is_refused && !head_in_grace(h) && is_hopeless(living, count, w)) {
         explain(h, n, w, living, count);
     }
 }
