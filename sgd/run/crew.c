@@ -12,13 +12,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const hand_names[] = {
-    [SGD_HAND_FREE] = "FREE", [SGD_HAND_STARTING] = "STARTING", [SGD_HAND_READY] = "READY", [SGD_HAND_DEAD] = "DEAD"};
+static const char *const hand_names[] = {[SGD_HAND_FREE] = "FREE",
+                                         [SGD_HAND_STARTING] = "STARTING",
+                                         [SGD_HAND_READY] = "READY",
+                                         [SGD_HAND_KILLED] = "KILLED",
+                                         [SGD_HAND_DEAD] = "DEAD"};
 /* Drawn in crew.h. One that is dismissed, alive or not, is FREE. */
 static const uint32_t hand_next[] = {
     [SGD_HAND_FREE] = MT_STATE(SGD_HAND_STARTING),
-    [SGD_HAND_STARTING] = MT_STATE(SGD_HAND_READY) | MT_STATE(SGD_HAND_DEAD) | MT_STATE(SGD_HAND_FREE),
-    [SGD_HAND_READY] = MT_STATE(SGD_HAND_DEAD) | MT_STATE(SGD_HAND_FREE),
+    [SGD_HAND_STARTING] = MT_STATE(SGD_HAND_READY) | MT_STATE(SGD_HAND_KILLED) | MT_STATE(SGD_HAND_DEAD) | MT_STATE(SGD_HAND_FREE),
+    [SGD_HAND_READY] = MT_STATE(SGD_HAND_KILLED) | MT_STATE(SGD_HAND_DEAD) | MT_STATE(SGD_HAND_FREE),
+    [SGD_HAND_KILLED] = MT_STATE(SGD_HAND_DEAD) | MT_STATE(SGD_HAND_FREE),
     [SGD_HAND_DEAD] = MT_STATE(SGD_HAND_FREE),
 };
 static const struct mt_machine hand_machine = MT_MACHINE("hand", hand_names, hand_next);
@@ -86,7 +90,7 @@ static bool is_death(const struct sgd_hand *hand, manta_status code)
 static void die(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, const manta_error *e)
 {
     hand->death = *e;
-    if (hand->is_killed)
+    if (hand->state == SGD_HAND_KILLED)
         snprintf(hand->death.message, sizeof hand->death.message, "%s", hand->why);
     manta_free(hand->ready);
     manta_free(hand->train);
@@ -102,9 +106,9 @@ static manta_status take_ready(struct sgd_crew *crew, struct sgd_hand *hand, sgd
         die(crew, hand, tell, e);
         return MANTA_OK;
     }
+    hand->was_ready |= code == MANTA_OK;
     if (code == MANTA_OK && hand->state == SGD_HAND_STARTING) {
         sgd_hand_set_state(hand, SGD_HAND_READY);
-        hand->was_ready = true;
         tell(crew, hand, SGD_NEWS_READY);
     }
     return code;
@@ -163,10 +167,10 @@ manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, sgd_crew_tell *te
 
 void sgd_crew_kill(struct sgd_hand *hand, const char *why)
 {
-    if (hand->is_killed)
+    if (hand->state == SGD_HAND_KILLED)
         return;
     snprintf(hand->why, sizeof hand->why, "%s", why);
-    hand->is_killed = true;
+    sgd_hand_set_state(hand, SGD_HAND_KILLED);
     manta_actor_kill(hand->actor, false);
 }
 
@@ -198,17 +202,23 @@ struct sgd_hand *sgd_crew_of_rank(struct sgd_crew *crew, int rank)
 struct sgd_hand *sgd_crew_spare(struct sgd_crew *crew)
 {
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++)
-        if (hand->state == SGD_HAND_READY && hand->rank == SGD_NO_RANK && !hand->is_killed)
+        if (hand->state == SGD_HAND_READY && hand->rank == SGD_NO_RANK)
             return hand;
     return NULL;
+}
+
+/* Its process is there, or comes. */
+static bool is_there(const struct sgd_hand *hand)
+{
+    return hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY || hand->state == SGD_HAND_KILLED;
 }
 
 int sgd_crew_count(const struct sgd_crew *crew, int *out_ready)
 {
     int count = 0, ready = 0;
     for (const struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
-        count += hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY;
-        ready += hand->state == SGD_HAND_READY && !hand->is_killed;
+        count += is_there(hand);
+        ready += hand->state == SGD_HAND_READY;
     }
     *out_ready = ready;
     return count;
@@ -218,7 +228,7 @@ int sgd_crew_count_at(const struct sgd_crew *crew, int place)
 {
     int count = 0;
     for (const struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++)
-        count += (hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY) && hand->place == place;
+        count += is_there(hand) && hand->place == place;
     return count;
 }
 

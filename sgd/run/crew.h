@@ -2,11 +2,14 @@
  *
  * crew.h - the driver's worker processes: those that hold a rank, those that start, and the spares.
  *
- *   free --crew_hire--> STARTING --ready--> READY --dies--> DEAD --crew_bury--> free
- *                           '----------dies--------------------^
+ *   FREE --crew_hire--> STARTING --ready--> READY --dies--> DEAD --crew_bury--> FREE
+ *                           |                 '--crew_kill--> KILLED --dies--> DEAD
+ *                           '--dies--> DEAD        STARTING --crew_kill--> KILLED
  *
  * A hand is one process from its start to its death: it is never restarted, another is hired. STARTING or READY, it may
- * have a rank and a call of `train` under way. Thread: the one that trains; blocks in sgd_crew_look only.
+ * have a rank and a call of `train` under way. KILLED, it is waited for: until it is DEAD it could write into the region.
+ *
+ * Thread: the one that trains; blocks in sgd_crew_look only.
  */
 #ifndef SGD_CREW_H
 #define SGD_CREW_H
@@ -16,7 +19,7 @@
 
 enum { SGD_NO_RANK = -1, SGD_UNTOLD = -2, SGD_WHY_BYTES = 160 };
 
-enum sgd_hand_state { SGD_HAND_FREE, SGD_HAND_STARTING, SGD_HAND_READY, SGD_HAND_DEAD };
+enum sgd_hand_state { SGD_HAND_FREE, SGD_HAND_STARTING, SGD_HAND_READY, SGD_HAND_KILLED, SGD_HAND_DEAD };
 
 struct sgd_hand {
     enum sgd_hand_state state;
@@ -31,8 +34,7 @@ struct sgd_hand {
     bool                has_outcome;
     bool                was_ready;
     int                 told_rank;          /* of which the user knows; SGD_UNTOLD: nothing */
-    bool                is_killed;          /* by us, and its death is awaited */
-    char                why[SGD_WHY_BYTES]; /* then: what is told in place of the signal */
+    char                why[SGD_WHY_BYTES]; /* KILLED: what is told in place of the signal */
     manta_error         death;              /* DEAD: why */
 };
 

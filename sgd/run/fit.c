@@ -34,12 +34,17 @@ static uint64_t steps_done(struct sgd_fit *fit)
     return most;
 }
 
-static void generation_abort(struct sgd_fit *fit, enum mt_code reason, int rank)
+/* Its members come back as soon as they look. */
+static void members_recall(struct sgd_fit *fit, enum mt_code reason, int rank)
 {
     fit->furthest = steps_done(fit);
     sgd_places_abort(&fit->places, fit->generation, reason, rank < 0 ? 0 : (uint32_t)rank);
-    if (fit->aborted_ns == 0)
-        fit->aborted_ns = mt_now_ns();
+}
+
+static void generation_abort(struct sgd_fit *fit, enum mt_code reason, int rank)
+{
+    members_recall(fit, reason, rank);
+    sgd_generation_over(fit);
 }
 
 /* What it printed last; of one on another node, that node's post knows it. */
@@ -81,7 +86,7 @@ static void on_news(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news 
         on_death(fit, hand);
     } else if (news == SGD_NEWS_READY) {
         fit->failed_starts = 0;
-    } else if (hand->outcome.code != MANTA_OK && fit->aborted_ns == 0) {
+    } else if (hand->outcome.code != MANTA_OK && sgd_generation_lives(fit)) {
         generation_abort(fit, (enum mt_code)hand->outcome.code, hand->rank); /* it has told the others of its node itself */
         fit->last_rank = hand->rank;
         sgd_fail(&fit->last_death, hand->outcome.code, "%s", hand->outcome.text);
@@ -162,7 +167,7 @@ static void places_keep(struct sgd_fit *fit)
  * can't be placed wait for their turn. */
 static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
 {
-    bool is_calm = fit->generation == 0 || (fit->is_going && fit->aborted_ns == 0);
+    bool is_calm = fit->state == SGD_GEN_NONE || fit->state == SGD_GEN_GOING;
     int  ready, wanted = fit->max + (is_calm ? fit->opts->scaling.spares : 0);
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
         if (hand->state == SGD_HAND_DEAD)
@@ -264,7 +269,7 @@ static int ranks_give(struct sgd_fit *fit)
     (void)sgd_crew_count(&fit->crew, &ready);
     members = ready < fit->max ? ready : fit->max;
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        if (hand->rank >= members || hand->is_killed)
+        if (hand->rank >= members || hand->state == SGD_HAND_KILLED)
             hand->rank = SGD_NO_RANK;
     for (int rank = 0; rank < members; rank++)
         if (!sgd_crew_of_rank(&fit->crew, rank))
@@ -352,8 +357,8 @@ static void orders_give(struct sgd_fit *fit)
     int                   before = fit->workers;
     fit->workers = ranks_give(fit);
     fit->generation++;
-    fit->is_going = fit->has_death = fit->is_resize = false;
-    fit->aborted_ns = 0;
+    fit->has_death = false;
+    sgd_generation_ordered(fit);
     net_fill(fit);
     pulses_read(fit, seen); /* before they have orders: they may make many steps until we look again */
     for (int rank = 0; rank < fit->workers; rank++)
@@ -386,7 +391,7 @@ static void stragglers_kill(struct sgd_fit *fit)
     pulses_read(fit, seen);
     uint64_t late = sgd_watch_late(&fit->watch, mt_now_ns(), seen);
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        if (hand->train && hand->state == SGD_HAND_READY && !hand->is_killed && late >> hand->rank & 1)
+        if (hand->train && hand->state == SGD_HAND_READY && late >> hand->rank & 1)
             hung_end(fit, hand, &seen[hand->rank]);
 }
 
@@ -400,7 +405,7 @@ static void hung_kill(struct sgd_fit *fit)
     uint64_t hung = sgd_watch_look(&fit->watch, now, seen, &straggler);
     for (int r = 0; r < fit->workers; r++) {
         struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, r);
-        if (!hand || !hand->train || hand->is_killed)
+        if (!hand || !hand->train || hand->state == SGD_HAND_KILLED)
             continue;
         if (hung >> r & 1) {
             hung_end(fit, hand, &seen[r]);
@@ -414,9 +419,9 @@ static void hung_kill(struct sgd_fit *fit)
 /* More can work than do: the generation ends at its present step, and the next one has them. */
 static void grow_maybe(struct sgd_fit *fit)
 {
-    if (fit->workers < fit->max && fit->is_going && sgd_crew_spare(&fit->crew)) {
-        fit->is_resize = true;
-        generation_abort(fit, MT_EAGAIN, 0);
+    if (fit->workers < fit->max && fit->state == SGD_GEN_GOING && sgd_crew_spare(&fit->crew)) {
+        members_recall(fit, MT_EAGAIN, 0);
+        sgd_generation_resize(fit);
     } else if (fit->workers == fit->max) {
         places_tell(fit);
     }
@@ -441,7 +446,7 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
         (void)sgd_fit_read_spans(fit, NULL);
         if (code == MANTA_OK)
             code = strength_keep(fit, e);
-        if (fit->aborted_ns) {
+        if (!sgd_generation_lives(fit)) {
             stragglers_kill(fit);
         } else {
             hung_kill(fit);
@@ -449,6 +454,8 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
             grow_maybe(fit);
         }
     }
+    if (sgd_generation_lives(fit))
+        sgd_generation_over(fit);
     fit->recovering.back_ns = mt_now_ns();
     return code;
 }
@@ -502,9 +509,9 @@ static manta_status verdict(struct sgd_fit *fit, bool *out_again, manta_error *e
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
         if (hand->has_outcome && hand->outcome.is_finisher)
             return done(fit, &hand->outcome, e);
-    bool is_resize = !fit->has_death && fit->is_resize;
+    bool is_resize = fit->state == SGD_GEN_RESIZED;
     fit->failures += !is_resize;
-    fit->in_a_row = is_resize || fit->is_going ? !is_resize : fit->in_a_row + 1;
+    fit->in_a_row = sgd_generation_has_stepped(fit) ? !is_resize : fit->in_a_row + 1;
     fit->has_death = false; /* it is counted */
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures))
         return give_up(fit, e);

@@ -25,6 +25,16 @@
 #include "sgd/run/track.h"
 #include "sgd/watch/watch.h"
 
+/* A generation of workers, from its orders until the next one's. Drawn and held in generation.c. */
+enum sgd_generation {
+    SGD_GEN_NONE,    /* none was formed yet */
+    SGD_GEN_ORDERED, /* its members have their orders; no step of it is known to be done */
+    SGD_GEN_GOING,   /* one is */
+    SGD_GEN_RESIZED, /* it is to end after its present step, since more can work */
+    SGD_GEN_FAILED,  /* it is to end, or all its members are back, and no step of it is known */
+    SGD_GEN_ENDED,   /* the same, of one that has made steps */
+};
+
 /* From the first death until a step is completed again. */
 struct sgd_recovering {
     bool     is_open;
@@ -45,13 +55,11 @@ struct sgd_fit {
     int                     min, max; /* workers of a generation */
     int                     workers;  /* of the present one */
     uint32_t                generation;
-    bool                    is_going;   /* this generation has made its first step */
-    int64_t                 aborted_ns; /* 0: this generation lives */
-    bool                    is_resize;  /* it is to end because more can work */
-    bool                    has_death;  /* in this generation */
-    int                     failures;   /* generations in which somebody died */
-    int                     in_a_row;   /* of these, since a step was completed */
-    int64_t                 gather_ns;  /* since when the next generation is gathered */
+    enum sgd_generation     state;     /* of the present one */
+    bool                    has_death; /* since failures were counted */
+    int                     failures;  /* generations in which somebody died */
+    int                     in_a_row;  /* of these, since a step was completed */
+    int64_t                 gather_ns; /* since when the next generation is gathered */
     struct sgd_watch        watch;
     int64_t                 straggler_ns;  /* when the last one was told */
     int                     failed_starts; /* that died before they had started, in a row */
@@ -71,6 +79,15 @@ struct sgd_fit {
     uint64_t                furthest;             /* completed step, when a generation was last aborted */
     manta_sgd_result        result;
 };
+
+/* generation.c: what has come of the present generation. */
+void sgd_generation_ordered(struct sgd_fit *fit); /* it is the next one, and its orders go out */
+void sgd_generation_stepped(struct sgd_fit *fit); /* a step of it is done; again and again is fine */
+void sgd_generation_resize(struct sgd_fit *fit);  /* GOING: it is to end since more can work */
+void sgd_generation_over(struct sgd_fit *fit);    /* it is to end, or has; again and again is fine */
+/* Nothing ends it yet; it has made a step. */
+bool sgd_generation_lives(const struct sgd_fit *fit);
+bool sgd_generation_has_stepped(const struct sgd_fit *fit);
 
 /* fit_report.c: what the user is told. */
 void sgd_fit_tell_resized(struct sgd_fit *fit);

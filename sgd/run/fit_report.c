@@ -262,9 +262,9 @@ static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
 /* A step was completed: this one tells it first, or another where that was overwritten. */
 static void note_going(struct sgd_fit *fit, const struct sgd_note *note)
 {
-    if (note->generation != fit->generation || fit->is_going)
+    if (note->generation != fit->generation || sgd_generation_has_stepped(fit))
         return;
-    fit->is_going = true;
+    sgd_generation_stepped(fit);
     if (!fit->recovering.is_open)
         return;
     fit->recovering.is_going = true;

@@ -10,16 +10,20 @@
  */
 #include "sweep/decide/private.h"
 
-#define AS_BIT(state) (1u << SWP_MEMBER_##state)
-static const uint8_t member_next[] = {
-    [SWP_MEMBER_RUNNING] = AS_BIT(PAUSED) | AS_BIT(ENDED),
-    [SWP_MEMBER_PAUSED] = AS_BIT(RUNNING) | AS_BIT(ENDED),
+#include "core/base/machine.h"
+
+static const char *const member_names[] = {
+    [SWP_MEMBER_RUNNING] = "RUNNING", [SWP_MEMBER_PAUSED] = "PAUSED", [SWP_MEMBER_ENDED] = "ENDED"};
+static const uint32_t member_next[] = {
+    [SWP_MEMBER_RUNNING] = MT_STATE(SWP_MEMBER_PAUSED) | MT_STATE(SWP_MEMBER_ENDED),
+    [SWP_MEMBER_PAUSED] = MT_STATE(SWP_MEMBER_RUNNING) | MT_STATE(SWP_MEMBER_ENDED),
     [SWP_MEMBER_ENDED] = 0,
 };
+static const struct mt_machine member_machine = MT_MACHINE("trial of a scheduler", member_names, member_next);
 
 void swp_member_set_state(struct swp_scheduler *s, struct swp_member *m, enum swp_member_state next)
 {
-    MT_ASSERT(member_next[m->state] & (1u << next));
+    MT_TRANSITION(&member_machine, m->state, next);
     s->running -= m->state == SWP_MEMBER_RUNNING;
     m->state = next;
     s->running += m->state == SWP_MEMBER_RUNNING;

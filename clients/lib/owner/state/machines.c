@@ -90,6 +90,7 @@ static const uint32_t lane_next[] = {
 const struct mt_machine own_lane_machine = MT_MACHINE("lane", lane_names, lane_next);
 
 /*
+ *   NEW --made, or named--> STARTING
  *   creator:  STARTING --lease, CREATE done--> ALIVE --worker died, restarts left--> RESTARTING --CREATE done--> ALIVE
  *                 STARTING, RESTARTING --worker died in CREATE--> RESTARTING
  *                 any --killed for good, no restarts left, CREATE failed--> DEAD
