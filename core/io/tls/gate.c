@@ -7,11 +7,13 @@
  * Always:  what one side has sent and the other does not take yet is at most MT_TLS_PIECE_BYTES a direction; then that side is not
  *          read. Idle connections hold no buffer.
  *
- *     OPEN --either side ends--> FLUSHING --all sent, failed, or MT_TLS_FLUSH_MS--> gone
+ *     HANDSHAKE --the peer has shown who it is--> OPEN --either side ends--> FLUSHING --all sent, failed, or late--> gone
+ *         '--refused, or the plain side hangs up--> gone
  */
 #include "core/io/tls/gate.h"
 
 #include "core/base/log.h"
+#include "core/base/machine.h"
 #include "core/io/io.h"
 
 #include <errno.h>
@@ -29,17 +31,26 @@ struct rest {
     size_t   from, to;
 };
 
+enum link_state { LINK_HANDSHAKE, LINK_OPEN, LINK_FLUSHING };
+static const char *const link_names[] = {[LINK_HANDSHAKE] = "HANDSHAKE", [LINK_OPEN] = "OPEN", [LINK_FLUSHING] = "FLUSHING"};
+static const uint32_t    link_next[] = {
+       [LINK_HANDSHAKE] = MT_STATE(LINK_OPEN),
+       [LINK_OPEN] = MT_STATE(LINK_FLUSHING),
+       [LINK_FLUSHING] = 0,
+};
+static const struct mt_machine link_machine = MT_MACHINE("TLS gate's link", link_names, link_next);
+
 struct link {
     struct link        *next, *back;
     struct io_gate     *gate;
     struct io_msg       msg; /* brings it to the gate's thread */
     struct io_tls_conn *tls;
     struct io_watch     tls_watch, plain_watch;
-    struct io_timer     flush;
+    enum link_state     state;
+    struct io_timer     flush;   /* runs while FLUSHING */
     struct rest         in, out; /* from TLS to plain, and back */
     int                 tls_fd, plain_fd;
     bool                tls_ended, plain_ended; /* nothing more comes from there */
-    bool                is_open;
 };
 
 struct io_gate {
@@ -158,6 +169,15 @@ static void link_begin(struct io_msg *msg)
         link_end(l);
 }
 
+static void link_set_state(struct link *l, enum link_state next)
+{
+    MT_TRANSITION(&link_machine, l->state, next);
+    MT_ASSERT(io_tls_is_up(l->tls) || next != LINK_OPEN); /* no byte is handed on before */
+    if (next == LINK_FLUSHING)
+        io_timer_start(l->gate->loop, &l->flush, MT_TLS_FLUSH_MS);
+    l->state = next;
+}
+
 /* Once a second at most: strangers do not fill the log. */
 static void refusal_note(struct link *l)
 {
@@ -171,7 +191,7 @@ static void refusal_note(struct link *l)
 
 static void link_end(struct link *l)
 {
-    if (l->tls && !l->is_open && !atomic_load(&l->gate->is_stopping))
+    if (l->tls && l->state == LINK_HANDSHAKE && !atomic_load(&l->gate->is_stopping))
         refusal_note(l);
     io_watch_stop(&l->tls_watch);
     io_watch_stop(&l->plain_watch);
@@ -246,12 +266,13 @@ static bool pump_in(struct link *l)
             ssize_t n = io_tls_recv(l->tls, l->gate->piece + got, sizeof l->gate->piece - got);
             if (n < 0 && errno == EAGAIN)
                 break;
-            if (n < 0 && !l->is_open && !io_tls_is_up(l->tls))
+            if (n < 0 && l->state == LINK_HANDSHAKE && !io_tls_is_up(l->tls))
                 return false;
             l->tls_ended = n <= 0; /* what came before still counts */
             got += n > 0 ? (size_t)n : 0;
         }
-        l->is_open = l->is_open || io_tls_is_up(l->tls);
+        if (l->state == LINK_HANDSHAKE && io_tls_is_up(l->tls))
+            link_set_state(l, LINK_OPEN);
     }
     return pass(l, &l->in, got, give_plain);
 }
@@ -260,8 +281,8 @@ static bool pump_in(struct link *l)
 static bool pump_out(struct link *l)
 {
     ssize_t got = 0;
-    if (!l->is_open)
-        return !l->plain_ended;
+    if (l->state == LINK_HANDSHAKE)
+        return true;
     if (!l->out.data && !l->plain_ended) {
         got = recv(l->plain_fd, l->gate->piece, sizeof l->gate->piece, 0);
         if (got < 0 && errno != EAGAIN && errno != EINTR)
@@ -275,7 +296,7 @@ static bool pump_out(struct link *l)
 static void link_send_last(struct link *l)
 {
     ssize_t got = 1;
-    while (l->is_open && got > 0) {
+    while (l->state != LINK_HANDSHAKE && got > 0) {
         if (l->out.data && (!pass(l, &l->out, 0, give_tls) || l->out.data))
             return;
         got = recv(l->plain_fd, l->gate->piece, sizeof l->gate->piece, 0);
@@ -290,9 +311,9 @@ static void watch_both(struct link *l)
     unsigned plain = l->in.data ? IO_WRITABLE : 0;
     if (l->out.data || io_tls_wants(l->tls) == IO_WRITABLE)
         tls |= IO_WRITABLE;
-    if (l->is_open && !l->out.data && !l->plain_ended)
+    if (l->state != LINK_HANDSHAKE && !l->out.data && !l->plain_ended)
         plain |= IO_READABLE;
-    if (!io_timer_is_started(&l->flush))
+    if (l->state != LINK_FLUSHING)
         plain |= IO_HANGUP;
     if (!l->in.data && io_tls_has_more(l->tls))
         tls |= IO_WRITABLE; /* no event tells of bytes that OpenSSL has read already: this one comes at once */
@@ -311,8 +332,8 @@ static void link_pump(struct link *l)
         link_end(l);
         return;
     }
-    if ((l->tls_ended || l->plain_ended) && !io_timer_is_started(&l->flush))
-        io_timer_start(l->gate->loop, &l->flush, MT_TLS_FLUSH_MS);
+    if ((l->tls_ended || l->plain_ended) && l->state != LINK_FLUSHING)
+        link_set_state(l, LINK_FLUSHING);
     watch_both(l);
 }
 
@@ -326,12 +347,12 @@ static void tls_ready(struct io_watch *watch, unsigned events)
 static void plain_ready(struct io_watch *watch, unsigned events)
 {
     struct link *l = mt_container_of(watch, struct link, plain_watch);
-    if (events & IO_HANGUP && !l->is_open) {
+    if (events & IO_HANGUP && l->state == LINK_HANDSHAKE) {
         link_end(l);
         return;
     }
-    if (events & IO_HANGUP && !io_timer_is_started(&l->flush))
-        io_timer_start(l->gate->loop, &l->flush, MT_TLS_FLUSH_MS);
+    if (events & IO_HANGUP && l->state != LINK_FLUSHING)
+        link_set_state(l, LINK_FLUSHING);
     link_pump(l);
 }
 
