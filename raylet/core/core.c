@@ -217,6 +217,7 @@ static void head_said(struct rlt *r, const Manta__V1__HeadToNode *m)
 {
     if (rlt_head_gave_up(r, m))
         rlt_rejoin(r, "the head has given this node's work up");
+    r->head.heard_at = r->now;
     if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_VIEW && r->head.is_registered)
         rlt_hear_view(r, m->view);
     else

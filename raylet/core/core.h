@@ -46,8 +46,9 @@ uint64_t rlt_deadline(const struct rlt *r);
 
 /* ---- looking in (status, tests, simulation) ------------------------------------------------------------------- */
 
-/* There is a head, and it is away, or silent. */
-bool rlt_is_alone(const struct rlt *r);
+/* Whether the head is there, and has said something since then (ms, the clock of `now`). One that this node does not reach behind a
+ * stream that is open still says nothing, and what it would have said is not known. */
+bool rlt_head_is_heard(const struct rlt *r, uint64_t since_ms);
 /* Whether the last link to a node was given up, and nothing has been heard from it since: to this node it is dead. */
 bool rlt_node_is_given_up(const struct rlt *r, uint32_t node);
 /* Where the data socket of another node is, as the head last said. ENOENT: no such node (yet). ENODE_DIED: by the head's

@@ -190,9 +190,9 @@ uint32_t rlt_bundles_each(const struct rlt *r, struct rlt_bundle_view *out, uint
     return count;
 }
 
-bool rlt_is_alone(const struct rlt *r)
+bool rlt_head_is_heard(const struct rlt *r, uint64_t since_ms)
 {
-    return rlt_is_away(r);
+    return !rlt_is_away(r) && r->head.heard_at >= since_ms * RLT_MS;
 }
 
 bool rlt_node_is_given_up(const struct rlt *r, uint32_t node)

@@ -40,7 +40,7 @@ enum {
     PULL_RETRY_MS = 100,
     PULL_DOUBT_MS = 2,  /* before the first retry of a source that can't be reached; with it the source's raylet is looked for */
     SERVED_MAX = 65536, /* objects remembered as fetched by others; beyond, every death is told */
-    PULL_UNKNOWN_MS = MT_NODE_SUSPECT_MS, /* a node that the head, which is there, has not told us of yet */
+    PULL_UNKNOWN_MS = MT_NODE_SUSPECT_MS, /* a node of which the head, which said something since, has not told us yet */
 };
 
 struct waiter {
@@ -238,8 +238,8 @@ static bool may_try_again(struct pull *pull, mt_status st)
         return false;
     if (!pull->failing_since || is_full)
         pull->failing_since = now;
-    bool may_be_told = st.code == MT_ENOENT && !rlt_is_alone(pull->pulls->sh->core);
-    return now - pull->failing_since < (may_be_told ? (uint64_t)PULL_UNKNOWN_MS : (uint64_t)MT_OBJECT_FETCH_MS);
+    bool is_unknown = st.code == MT_ENOENT && rlt_head_is_heard(pull->pulls->sh->core, pull->failing_since);
+    return now - pull->failing_since < (is_unknown ? (uint64_t)PULL_UNKNOWN_MS : (uint64_t)MT_OBJECT_FETCH_MS);
 }
 
 /* It could not begin, or broke off: later again, or never. */

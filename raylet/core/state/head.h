@@ -55,6 +55,7 @@ struct rlt_head {
     bool             is_registered; /* ... and the head has answered */
     bool             is_ready;      /* RLT_A_READY was said */
     char             cluster[CTL_NAME_SIZE];
+    uint64_t         heard_at; /* its last message. One that is out of reach behind an open stream says nothing */
     uint64_t         view_version;
     uint64_t         report_version;
     uint64_t         reported_at;

@@ -168,6 +168,23 @@ static void a_later_epoch_ends_what_was_the_former_ones(void **state)
     assert_true(is_lost(3));
 }
 
+/* A head that is silent behind an open stream can't have told of a node that is new. */
+static void a_head_is_heard_by_what_it_says(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(6, 1);
+    assert_true(rlt_head_is_heard(r, now / MS));
+    now += 100 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_false(rlt_head_is_heard(r, now / MS));
+    assert_true(rlt_head_is_heard(r, now / MS - 100));
+    node_is_seen(3, 1, IS_ALIVE); /* by a view */
+    assert_true(rlt_head_is_heard(r, now / MS));
+    step((struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
+    assert_false(rlt_head_is_heard(r, now / MS));
+}
+
 /* No link, and a fetch that nobody answers: the node is looked for, given up without the head's word, and
  * looked for again. */
 static void a_node_whose_data_socket_is_gone_is_looked_for(void **state)
@@ -212,6 +229,7 @@ int main(void)
         cmocka_unit_test_teardown(a_link_that_was_given_up_is_not_gone_on_with, end),
         cmocka_unit_test_teardown(an_older_epoch_is_not_listened_to, end),
         cmocka_unit_test_teardown(a_later_epoch_ends_what_was_the_former_ones, end),
+        cmocka_unit_test_teardown(a_head_is_heard_by_what_it_says, end),
         cmocka_unit_test_teardown(a_node_whose_data_socket_is_gone_is_looked_for, end),
         cmocka_unit_test_teardown(a_link_whose_stream_was_closed_for_a_wrong_frame_is_dialled, end),
     };
