@@ -65,7 +65,7 @@ typedef enum manta_coll_op {
 
 typedef enum manta_coll_transport {
     MANTA_COLL_SHM, /* members on the creator's node, over shared memory */
-    MANTA_COLL_TCP  /* members on any node; connections on loopback only, as long as there is no TLS */
+    MANTA_COLL_TCP  /* members on any node: in clear on loopback, between machines TLS with the secret of the group */
 } manta_coll_transport;
 
 typedef struct manta_coll_opts {

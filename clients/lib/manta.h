@@ -682,7 +682,10 @@ typedef struct manta_node_info {
     char     name[64];
     char     labels[256]; /* "key=value,..." */
     bool     remote;      /* on another machine, so reached over the network; nodes of one address share a machine */
-    uint64_t reserved[32];
+    bool     draining;    /* about to leave: what runs there ends, nothing new comes to it; not `alive` */
+    uint8_t  reserved_draining[7];
+    char     address[64]; /* of its machine, "10.0.0.1" or "fd00::1"; "": it is reached from nowhere else */
+    uint64_t reserved[23];
 } manta_node_info;
 /* Fills up to `max` entries; returns how many nodes there are, or -code. Blocks up to 5 s. */
 MANTA_API int manta_nodes(manta_node_info *out, int max, manta_error *e);

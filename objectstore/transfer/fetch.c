@@ -28,7 +28,7 @@ struct os_idle {
     struct os_transfer *transfer;
     struct io_watch     watch;
     struct io_timer     timer;
-    struct io_tls_conn *tls;
+    struct tls_conn    *tls;
     int                 fd;
     uint16_t            port;
     uint32_t            node, epoch; /* as the greeting said */
@@ -55,7 +55,7 @@ static void idle_leave(struct os_idle *idle)
 static void idle_close(struct os_idle *idle)
 {
     idle_leave(idle);
-    io_tls_end(idle->tls);
+    tls_end(idle->tls);
     close(idle->fd);
     free(idle);
 }
@@ -83,7 +83,7 @@ static bool idle_add(struct os_fetch *fetch, struct os_transfer *transfer)
     uint32_t of_peer = 0;
     for (const struct os_idle *i = transfer->idle; i; i = i->next)
         of_peer += is_to(i, fetch->to_node, fetch->to_epoch, fetch->port);
-    bool is_whole = fetch->pull.done && fetch->out_sent == fetch->out_size && !(fetch->tls && io_tls_has_more(fetch->tls));
+    bool is_whole = fetch->pull.done && fetch->out_sent == fetch->out_size && !(fetch->tls && tls_has_more(fetch->tls));
     if (!is_whole || of_peer >= MT_OS_IDLE_PEER_MAX || transfer->idle_count >= MT_OS_IDLE_MAX)
         return false;
     struct os_idle *idle = calloc(1, sizeof *idle);
@@ -126,7 +126,7 @@ static bool idle_take(struct os_transfer *transfer, struct os_fetch *fetch)
     uint32_t serial = idle->serial;
     free(idle);
     if (io_watch_start(transfer->loop, &fetch->watch, fetch->fd, IO_WRITABLE | IO_HANGUP).code) {
-        io_tls_end(fetch->tls);
+        tls_end(fetch->tls);
         close(fetch->fd);
         return false;
     }
@@ -191,7 +191,7 @@ static mt_status connect_anew(struct os_transfer *transfer, struct os_fetch *fet
     if (st.code == MT_OK)
         st = io_watch_start(transfer->loop, &fetch->watch, fetch->fd, IO_WRITABLE | IO_HANGUP);
     if (st.code != MT_OK) {
-        io_tls_end(fetch->tls);
+        tls_end(fetch->tls);
         close(fetch->fd);
         return st;
     }
@@ -246,7 +246,7 @@ static void fetch_leave(struct os_fetch *fetch, bool keep)
     io_watch_stop(&fetch->watch);
     io_timer_stop(&fetch->timer);
     if (!keep || !idle_add(fetch, transfer)) {
-        io_tls_end(fetch->tls);
+        tls_end(fetch->tls);
         if (fetch->fd >= 0)
             close(fetch->fd);
     }
@@ -272,7 +272,7 @@ static bool is_begun_anew(struct os_fetch *fetch, mt_status st)
         return false;
     struct lane_ref ref = pull->ref;
     io_watch_stop(&fetch->watch);
-    io_tls_end(fetch->tls);
+    tls_end(fetch->tls);
     close(fetch->fd);
     fetch->tls = NULL;
     fetch->is_reused = false;
@@ -306,7 +306,7 @@ static void fetch_tick(struct io_timer *timer)
 static mt_status fetch_failed(const struct os_fetch *fetch, int err, const char *what)
 {
     if (fetch->tls && err == EPROTO)
-        mt_log(MT_LOG_INFO, "fetch_tls", "node=%u why=\"%s\"", fetch->pull.ref.node, io_tls_why(fetch->tls));
+        mt_log(MT_LOG_INFO, "fetch_tls", "node=%u why=\"%s\"", fetch->pull.ref.node, tls_why(fetch->tls));
     return mt_error(MT_ECONN, err, what);
 }
 
@@ -315,7 +315,7 @@ static mt_status fetch_write(struct os_fetch *fetch)
     while (fetch->out_sent < fetch->out_size) {
         const uint8_t *at = fetch->out + fetch->out_sent;
         size_t         size = fetch->out_size - fetch->out_sent;
-        ssize_t        sent = fetch->tls ? io_tls_send(fetch->tls, at, size) : send(fetch->fd, at, size, MSG_NOSIGNAL);
+        ssize_t        sent = fetch->tls ? tls_send(fetch->tls, at, size) : send(fetch->fd, at, size, MSG_NOSIGNAL);
         if (sent < 0 && (errno == EAGAIN || errno == EINTR))
             break;
         if (sent < 0)
@@ -341,12 +341,12 @@ static void make_pages(struct os_fetch *fetch)
 static mt_status fetch_read(struct os_fetch *fetch)
 {
     uint64_t turn = 0;
-    while (!fetch->pull.done && (turn < MT_OBJECT_CHUNK_BYTES || (fetch->tls && io_tls_has_more(fetch->tls)))) {
+    while (!fetch->pull.done && (turn < MT_OBJECT_CHUNK_BYTES || (fetch->tls && tls_has_more(fetch->tls)))) {
         void  *at;
         size_t room;
         os_pull_room(&fetch->pull, &at, &room);
         make_pages(fetch);
-        ssize_t got = fetch->tls ? io_tls_recv(fetch->tls, at, room) : recv(fetch->fd, at, room, 0);
+        ssize_t got = fetch->tls ? tls_recv(fetch->tls, at, room) : recv(fetch->fd, at, room, 0);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return mt_ok();
         if (got <= 0)

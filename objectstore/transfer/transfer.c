@@ -29,7 +29,7 @@ struct os_transfer_conn {
     struct lane_ref          held;   /* what stands for it here */
     const void              *value;  /* of what is pinned */
     int                      fd;
-    struct io_tls_conn      *tls; /* NULL: in clear */
+    struct tls_conn         *tls; /* NULL: in clear */
     bool                     is_stranger;
     uint64_t                 since_ms;
     struct io_origin         from;
@@ -79,7 +79,7 @@ static void conn_end(struct os_transfer_conn *conn)
     conn_unpin(conn);
     io_watch_stop(&conn->watch);
     io_timer_stop(&conn->timer);
-    io_tls_end(conn->tls);
+    tls_end(conn->tls);
     close(conn->fd);
     if (conn->is_stranger)
         stranger_gone(transfer);
@@ -122,7 +122,7 @@ static void conn_accepted(struct io_listener *listener, int fd, const struct io_
         conn->watch.ready = conn_ready;
         if ((transfer->tls && io_tls_accept(transfer->tls, fd, &conn->tls).code) ||
             io_watch_start(transfer->loop, &conn->watch, fd, IO_READABLE | IO_HANGUP).code) {
-            io_tls_end(conn->tls);
+            tls_end(conn->tls);
             free(conn);
             conn = NULL;
         }
@@ -214,7 +214,7 @@ static bool conn_read(struct os_transfer_conn *conn)
         os_serve_room(&conn->serve, &at, &room);
         if (room == 0)
             return true;
-        ssize_t got = conn->tls ? io_tls_recv(conn->tls, at, room) : recv(conn->fd, at, room, 0);
+        ssize_t got = conn->tls ? tls_recv(conn->tls, at, room) : recv(conn->fd, at, room, 0);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return true;
         if (got <= 0)
@@ -252,7 +252,7 @@ static ssize_t send_tls(struct os_transfer_conn *conn)
 {
     struct iovec pieces[2];
     (void)os_serve_out(&conn->serve, pieces);
-    return io_tls_send(conn->tls, pieces[0].iov_base, pieces[0].iov_len);
+    return tls_send(conn->tls, pieces[0].iov_base, pieces[0].iov_len);
 }
 
 /* Sends a reply, or a part; others get their turn after a chunk's worth. False: the connection has ended. */
@@ -284,7 +284,7 @@ static void conn_ready(struct io_watch *watch, unsigned events)
     if (alive && conn->serve.state != OS_SERVE_REPLY && (events & (IO_READABLE | IO_WRITABLE)))
         alive = conn_read(conn);
     if (!alive || (events & IO_HANGUP)) {
-        conn->transfer->count.refused_auth += conn->tls && !io_tls_is_up(conn->tls);
+        conn->transfer->count.refused_auth += conn->tls && !tls_is_up(conn->tls);
         conn_end(conn);
         return;
     }

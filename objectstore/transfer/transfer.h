@@ -73,7 +73,7 @@ struct os_fetch {
     struct io_watch     watch;
     struct io_timer     timer;
     int                 fd;
-    struct io_tls_conn *tls; /* NULL: in clear */
+    struct tls_conn    *tls; /* NULL: in clear */
     char                host[OS_HOST_SIZE];
     uint16_t            port;
     uint32_t            to_node, to_epoch;

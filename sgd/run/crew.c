@@ -35,7 +35,7 @@ static void sgd_hand_set_state(struct sgd_hand *hand, enum sgd_hand_state next)
     hand->state = next;
 }
 
-struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, uint64_t region)
+struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, uint64_t region, const char *host)
 {
     struct sgd_hand *hand = crew->hands;
     while (hand < crew->hands + SGD_HANDS_MAX && hand->state != SGD_HAND_FREE)
@@ -48,7 +48,7 @@ struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, 
     hand->actor = manta_actor_new(SGD_WORKER_TYPE, &opts,
                                   MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_str(crew->op), crew->config,
                                              manta_ref_arg(crew->lent), manta_u64(region),
-                                             manta_u64((uint64_t)(hand - crew->hands))));
+                                             manta_u64((uint64_t)(hand - crew->hands)), manta_str(host)));
     hand->ready = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS);
     sgd_hand_set_state(hand, SGD_HAND_STARTING);
     return hand;

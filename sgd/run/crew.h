@@ -52,8 +52,8 @@ enum sgd_news { SGD_NEWS_READY, SGD_NEWS_BACK, SGD_NEWS_DEAD };
 typedef void sgd_crew_tell(struct sgd_crew *crew, struct sgd_hand *hand, enum sgd_news news);
 
 /* Starts a process on a node, without a rank; NULL: no hand is free (a bug of the caller's), or no memory. `region`: of that
- * node. */
-struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, uint64_t region);
+ * node, as is `host`, its address. */
+struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, uint64_t region, const char *host);
 
 /* Gives a hand orders for a generation; its answer comes as SGD_NEWS_BACK. */
 void sgd_crew_order(struct sgd_hand *hand, const struct sgd_order *order);

@@ -7,6 +7,7 @@
  */
 #include "sgd/run/fit.h"
 
+#include "core/base/rng.h"
 #include "sgd/run/detach.h"
 #include "sgd/sum/group.h"
 
@@ -179,7 +180,7 @@ static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
         const struct sgd_place *place = place_choose(fit, &index);
         if (!place)
             break;
-        if (!sgd_crew_hire(&fit->crew, index, place->node, place->region))
+        if (!sgd_crew_hire(&fit->crew, index, place->node, place->region, place->host))
             return sgd_fail(e, MANTA_EINTERNAL, "no place for a worker");
     }
     return MANTA_OK;
@@ -315,8 +316,8 @@ static const char *doing_name(uint32_t doing)
     return doing < SGD_DOINGS_COUNT ? names[doing] : "something unknown";
 }
 
-/* Which ranks are on which node, and by whom these nodes are reached. */
-static void net_fill(struct sgd_fit *fit)
+/* Which ranks are on which node, by whom these nodes are reached, and a secret that only members of this generation learn. */
+static manta_status net_fill(struct sgd_fit *fit, manta_error *e)
 {
     struct sgd_order     *order = &fit->order;
     struct sgd_group_net *net = &order->net;
@@ -330,15 +331,16 @@ static void net_fill(struct sgd_fit *fit)
         if (hand->place != last) {
             last = hand->place;
             place->first = rank;
-            net->ports[net->nodes] = (uint16_t)hand->info.port;
+            net->at[net->nodes] = hand->info.at;
             net->first[net->nodes++] = (uint8_t)rank;
         }
         place->count++;
     }
     net->first[net->nodes] = (uint8_t)fit->workers;
     net->group = fit->setup.run.group;
-    memcpy(net->secret, fit->setup.run.secret, sizeof net->secret);
     order->is_wide = net->nodes > 1;
+    mt_status st = order->is_wide ? mt_random_bytes(net->secret, sizeof net->secret) : mt_ok();
+    return st.code ? sgd_fail(e, st.code, "no secret for the workers' connections: %s", st.what) : MANTA_OK;
 }
 
 static void order_give(struct sgd_fit *fit, int rank)
@@ -351,15 +353,17 @@ static void order_give(struct sgd_fit *fit, int rank)
     sgd_crew_order(hand, &order);
 }
 
-static void orders_give(struct sgd_fit *fit)
+static manta_status orders_give(struct sgd_fit *fit, manta_error *e)
 {
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
     int                   before = fit->workers;
     fit->workers = ranks_give(fit);
     fit->generation++;
     fit->has_death = false;
+    manta_status code = net_fill(fit, e);
+    if (code != MANTA_OK)
+        return code;
     sgd_generation_ordered(fit);
-    net_fill(fit);
     pulses_read(fit, seen); /* before they have orders: they may make many steps until we look again */
     for (int rank = 0; rank < fit->workers; rank++)
         order_give(fit, rank);
@@ -370,6 +374,7 @@ static void orders_give(struct sgd_fit *fit)
         fit->result.resizes++;
         sgd_fit_tell_resized(fit);
     }
+    return MANTA_OK;
 }
 
 /* Says where it hangs, to the user now and to whoever asks for the reason of its death, and kills it. */
@@ -528,8 +533,9 @@ static manta_status fit_run(struct sgd_fit *fit, manta_error *e)
         code = gather(fit, e);
         if (code != MANTA_OK)
             break;
-        orders_give(fit);
-        code = generation_wait(fit, e);
+        code = orders_give(fit, e);
+        if (code == MANTA_OK)
+            code = generation_wait(fit, e);
         if (code == MANTA_OK)
             code = verdict(fit, &again, e);
     }

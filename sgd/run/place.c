@@ -234,6 +234,7 @@ static void room_take(const struct sgd_places *places, const manta_node_info *no
 {
     place->room = workers_of(places, node->cpus_free, node->gpus_free);
     place->most = workers_of(places, node->cpus, node->gpus);
+    snprintf(place->host, sizeof place->host, "%s", node->address);
 }
 
 /* What this node has. One that is not in the list is not known to lack anything. */
@@ -253,7 +254,7 @@ void sgd_places_init(struct sgd_places *places, int max, manta_region *here, dou
     *places = (struct sgd_places){.max = max, .region_size = here->size, .here = here, .cpus = cpus, .gpus = gpus};
     struct sgd_place *place = &places->of[0];
     *place = (struct sgd_place){.node = manta_node(), .region = here->number};
-    if (max > 1)
+    if (max > 1) /* and its address */
         room_here(places, place);
     sgd_place_set_state(place, max > 1 && place->most < 1 ? SGD_PLACE_BARE : SGD_PLACE_OPEN);
 }
@@ -330,8 +331,7 @@ bool sgd_places_look_for(struct sgd_places *places)
     int              before = count, all;
     manta_node_info *nodes = nodes_list(&all);
     for (int i = 0; i < all && count < places->max; i++)
-        /* Collectives listen on loopback only: a worker on another machine would never find the others. */
-        if (nodes[i].alive && !nodes[i].remote && nodes[i].cpus_free >= places->cpus && nodes[i].gpus_free >= places->gpus &&
+        if (nodes[i].alive && nodes[i].cpus_free >= places->cpus && nodes[i].gpus_free >= places->gpus &&
             place_find(places, nodes[i].node) < 0) {
             place_add(places, &nodes[i]);
             count++;

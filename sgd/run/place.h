@@ -62,6 +62,7 @@ struct sgd_post_spans {
 struct sgd_place {
     enum sgd_place_state  state;
     uint32_t              node;
+    char                  host[64]; /* its address */
     uint64_t              region;
     manta_actor          *post;  /* NULL: place 0 */
     manta_ref            *asked; /* a look that is not answered yet */

@@ -2,7 +2,8 @@
  *
  * run.h - what the driver of a training run and its workers say to each other.
  *
- *   actor "manta_sgd_worker" (run, operator's name, its config, lent data, region, its place)   loads everything; holds no rank
+ *   actor "manta_sgd_worker" (run, operator's name, its config, lent data, region, its place, its node's address)
+ *                                               loads everything; holds no rank
  *       ready ()                                -> sgd_ready
  *       train (sgd_order)                       -> sgd_outcome: joins, gets the state, steps until the run is done or
  *                                                  the generation is over
@@ -34,38 +35,38 @@ enum { SGD_FOLDER_BYTES_MAX = 2048 };
 
 /* The options of a run that its workers need, checked, with the defaults in place. */
 struct sgd_run {
-    uint64_t             seed;
-    uint64_t             number; /* of this driver among those of the run: fences the checkpoints of earlier ones */
-    uint64_t             every_steps;
-    double               every_s;
-    struct sgd_keep      keep;
-    bool                 restart_damaged, other_data; /* as in manta_sgd_opts.checkpoint */
-    struct sgd_optimizer optimizer;
-    uint32_t             vranks, micro_batch, epochs, log_steps, validate_epochs;
-    uint32_t             score, patience;
-    bool                 score_max;
-    bool                 zero, zero_backup; /* the optimizer's state is sharded (zero.h) */
-    bool          is_wide; /* workers may be on several nodes; then this is their group's name and secret: not to be printed */
-    uint64_t      group;
-    unsigned char secret[COLL_SECRET_BYTES];
-    double        min_delta;
-    uint32_t      workers_max;                          /* that may train together */
-    uint32_t      devices;                              /* of each worker: instances of the operator, each with a thread */
+    uint64_t              seed;
+    uint64_t              number; /* of this driver among those of the run: fences the checkpoints of earlier ones */
+    uint64_t              every_steps;
+    double                every_s;
+    struct sgd_keep       keep;
+    bool                  restart_damaged, other_data; /* as in manta_sgd_opts.checkpoint */
+    struct sgd_optimizer  optimizer;
+    uint32_t              vranks, micro_batch, epochs, log_steps, validate_epochs;
+    uint32_t              score, patience;
+    bool                  score_max;
+    bool                  zero, zero_backup; /* the optimizer's state is sharded (zero.h) */
+    bool                  is_wide;           /* workers may be on several nodes; then this is their group's name */
+    uint64_t              group;
+    double                min_delta;
+    uint32_t              workers_max;                  /* that may train together */
+    uint32_t              devices;                      /* of each worker: instances of the operator, each with a thread */
     struct sgd_trace_plan trace;                        /* of the workers whose spans are kept in the region */
     char                  folder[SGD_FOLDER_BYTES_MAX]; /* of the checkpoints, absolute; "": none */
 };
 static_assert(sizeof(struct sgd_run) <= MANTA_INLINE_MAX, "travels inline");
 
 struct sgd_ready {
-    int32_t  pid;
-    uint32_t port;                /* of its door, where workers may be on several nodes */
-    int64_t  began_ns, loaded_ns; /* its creation, CLOCK_MONOTONIC */
+    int32_t        pid;
+    uint32_t       reserved;
+    struct coll_at at;                  /* of its door, where workers may be on several nodes */
+    int64_t        began_ns, loaded_ns; /* its creation, CLOCK_MONOTONIC */
 };
 
 struct sgd_order {
     uint32_t             generation, rank, members;
     uint32_t             is_wide; /* over several nodes: `net` is set */
-    struct sgd_group_net net;
+    struct sgd_group_net net;     /* its secret is of this generation alone, and not to be printed */
 };
 
 struct sgd_outcome {

@@ -229,8 +229,6 @@ static manta_status numbers_take(struct sgd_run *run, const manta_sgd_opts *o, m
     if (o->optimizer.warmup_steps < 0 || o->optimizer.step_epochs < 0 || o->optimizer.lr_batch < 0)
         st = mt_error(MT_EINVAL, 0, "optimizer: warmup_steps, step_epochs and lr_batch can't be negative");
     if (st.code == MT_OK && run->is_wide)
-        st = mt_random_bytes(run->secret, sizeof run->secret);
-    if (st.code == MT_OK && run->is_wide)
         st = mt_random_bytes(&run->group, sizeof run->group);
     return st.code ? fail_status(e, st, "") : MANTA_OK;
 }

@@ -166,16 +166,14 @@ static mt_status operator_load(struct worker *w, const char *name)
     return run->folder[0] ? sgd_saver_init(&w->saver, &w->trainer, run->folder, &run->keep) : mt_ok();
 }
 
-/* Other nodes' workers come through it; who does not belong to the run's group is not answered. */
-static mt_status door_open(struct worker *w)
+/* Other nodes' workers come through it: on loopback in clear, at its node's address with TLS. In between it answers nobody. */
+static mt_status door_open(struct worker *w, const char *host)
 {
-    struct coll_hello nobody = {.group = w->run.group};
-    uint16_t          port = 0;
     w->door.listener = -1;
-    if (w->run.is_wide)
-        MT_TRY(coll_door_open(&w->door, &nobody, &port));
-    w->ready.port = port;
-    return mt_ok();
+    if (!w->run.is_wide)
+        return mt_ok();
+    MT_TRY(coll_at_read(host, &w->ready.at));
+    return coll_door_open(&w->door, &w->ready.at);
 }
 
 static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
@@ -184,7 +182,7 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
         return mt_error(MT_EVERSION, 0, "worker: the run's description is of another build");
     memcpy(&w->run, argv[0].y.data, sizeof w->run);
     MT_TRY(k_ops_choose(&(struct k_config){.kind = K_CPU}, &w->ops));
-    MT_TRY(door_open(w));
+    MT_TRY(door_open(w, argv[6].y.data));
     MT_TRY(config_take(w, &argv[2]));
     MT_TRY(lent_take(w, argv[3].r, e));
     if (manta_region_open(0, argv[4].u, &w->region, e) != MANTA_OK)
@@ -201,7 +199,7 @@ static void worker_free(void *self)
 {
     struct worker *w = self;
     sgd_saver_fini(&w->saver);
-    if (w->ready.port)
+    if (w->ready.at.port)
         coll_door_close(&w->door);
     sgd_trainer_fini(&w->trainer);
     if (w->lent_model)
@@ -639,7 +637,7 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     return manta_return_bytes(c, &out, sizeof out);
 }
 
-MANTA_ACTOR(manta_sgd_worker, "ysyruu", worker_new, worker_free, {"ready", ">y", worker_ready}, {"train", "y>y", worker_train});
+MANTA_ACTOR(manta_sgd_worker, "ysyruus", worker_new, worker_free, {"ready", ">y", worker_ready}, {"train", "y>y", worker_train});
 
 /* What a BLAS library reads when it is loaded, which is before this: it counts for the processes that the driver has
  * started. A zygote with threads could not fork, and a worker with more than one computes other bits. */

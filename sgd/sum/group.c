@@ -239,9 +239,9 @@ static mt_status tcp_join(struct sgd_group *group, const struct sgd_group_config
                                 .door = config->door,
                                 .pace = config->pace,
                                 .is_crowded = true};
-    uint16_t               port;
-    MT_TRY(coll_tcp_open(&group->tcp, &c, &port));
-    mt_status st = coll_tcp_join(&group->tcp, group->net.ports);
+    struct coll_at         at;
+    MT_TRY(coll_tcp_open(&group->tcp, &c, &at));
+    mt_status st = coll_tcp_join(&group->tcp, group->net.at);
     if (st.code == MT_ECONN || st.code == MT_EAUTH) /* it is not there any more */
         return mt_error(MT_EWORKER_DIED, st.sys, "group: the first member of a node is gone");
     return st;

@@ -57,11 +57,11 @@ struct sgd_group_plan {
 
 /* The nodes of a group that has several. */
 struct sgd_group_net {
-    uint32_t      nodes, node;                     /* how many; which of them is this member's */
-    uint8_t       first[MT_GROUP_MEMBERS_MAX + 1]; /* rank of each node's first member, its leader; then the number of members */
-    uint16_t      ports[MT_GROUP_MEMBERS_MAX];     /* of each leader's door */
-    uint64_t      group;
-    unsigned char secret[COLL_SECRET_BYTES];
+    uint32_t       nodes, node;                     /* how many; which of them is this member's */
+    uint8_t        first[MT_GROUP_MEMBERS_MAX + 1]; /* rank of each node's first member, its leader; then the number of members */
+    struct coll_at at[MT_GROUP_MEMBERS_MAX];        /* of each leader's door */
+    uint64_t       group;
+    unsigned char  secret[COLL_SECRET_BYTES];
 };
 
 struct sgd_group_config {

@@ -699,11 +699,23 @@ static double amount(const struct ctl_resource *r, uint32_t count, const char *n
     return 0;
 }
 
+/* "10.0.0.1" of "10.0.0.1:6380", "fd00::1" of "[fd00::1]:6380". */
+static void host_of(const char *address, char *out, size_t size)
+{
+    const char *colon = strrchr(address, ':');
+    size_t      length = colon ? (size_t)(colon - address) : 0;
+    if (length >= 2 && address[0] == '[' && colon[-1] == ']')
+        address++, length -= 2;
+    snprintf(out, size, "%.*s", (int)length, address);
+}
+
 static void node_info(const struct ctl_node *from, manta_node_info *to)
 {
     memset(to, 0, sizeof *to);
     to->node = from->node;
     to->alive = from->state == 1;
+    to->draining = from->state == 4;
+    host_of(from->address, to->address, sizeof to->address);
     to->cpus = amount(from->total, from->resource_count, "CPU");
     to->gpus = amount(from->total, from->resource_count, "GPU");
     to->cpus_free = amount(from->free, from->resource_count, "CPU");

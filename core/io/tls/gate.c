@@ -41,16 +41,16 @@ static const uint32_t    link_next[] = {
 static const struct mt_machine link_machine = MT_MACHINE("TLS gate's link", link_names, link_next);
 
 struct link {
-    struct link        *next, *back;
-    struct io_gate     *gate;
-    struct io_msg       msg; /* brings it to the gate's thread */
-    struct io_tls_conn *tls;
-    struct io_watch     tls_watch, plain_watch;
-    enum link_state     state;
-    struct io_timer     flush;   /* runs while FLUSHING */
-    struct rest         in, out; /* from TLS to plain, and back */
-    int                 tls_fd, plain_fd;
-    bool                tls_ended, plain_ended; /* nothing more comes from there */
+    struct link     *next, *back;
+    struct io_gate  *gate;
+    struct io_msg    msg; /* brings it to the gate's thread */
+    struct tls_conn *tls;
+    struct io_watch  tls_watch, plain_watch;
+    enum link_state  state;
+    struct io_timer  flush;   /* runs while FLUSHING */
+    struct rest      in, out; /* from TLS to plain, and back */
+    int              tls_fd, plain_fd;
+    bool             tls_ended, plain_ended; /* nothing more comes from there */
 };
 
 struct io_gate {
@@ -172,7 +172,7 @@ static void link_begin(struct io_msg *msg)
 static void link_set_state(struct link *l, enum link_state next)
 {
     MT_TRANSITION(&link_machine, l->state, next);
-    MT_ASSERT(io_tls_is_up(l->tls) || next != LINK_OPEN); /* no byte is handed on before */
+    MT_ASSERT(tls_is_up(l->tls) || next != LINK_OPEN); /* no byte is handed on before */
     if (next == LINK_FLUSHING)
         io_timer_start(l->gate->loop, &l->flush, MT_TLS_FLUSH_MS);
     l->state = next;
@@ -186,7 +186,7 @@ static void refusal_note(struct link *l)
     if (gate->told_ms && now - gate->told_ms < 1000)
         return;
     gate->told_ms = now;
-    mt_log(MT_LOG_INFO, "tls_refused", "why=\"%s\" so_far=%llu", io_tls_why(l->tls), (unsigned long long)count);
+    mt_log(MT_LOG_INFO, "tls_refused", "why=\"%s\" so_far=%llu", tls_why(l->tls), (unsigned long long)count);
 }
 
 static void link_end(struct link *l)
@@ -196,7 +196,7 @@ static void link_end(struct link *l)
     io_watch_stop(&l->tls_watch);
     io_watch_stop(&l->plain_watch);
     io_timer_stop(&l->flush);
-    io_tls_end(l->tls);
+    tls_end(l->tls);
     close(l->tls_fd);
     close(l->plain_fd);
     *(l->back ? &l->back->next : &l->gate->links) = l->next;
@@ -220,7 +220,7 @@ static ssize_t give_tls(struct link *l, const uint8_t *data, size_t size)
 {
     size_t given = 0;
     while (given < size) {
-        ssize_t n = io_tls_send(l->tls, data + given, size - given);
+        ssize_t n = tls_send(l->tls, data + given, size - given);
         if (n < 0 && errno == EAGAIN)
             break;
         if (n <= 0)
@@ -263,15 +263,15 @@ static bool pump_in(struct link *l)
     size_t got = 0;
     if (!l->in.data) {
         while (got < sizeof l->gate->piece && !l->tls_ended) {
-            ssize_t n = io_tls_recv(l->tls, l->gate->piece + got, sizeof l->gate->piece - got);
+            ssize_t n = tls_recv(l->tls, l->gate->piece + got, sizeof l->gate->piece - got);
             if (n < 0 && errno == EAGAIN)
                 break;
-            if (n < 0 && l->state == LINK_HANDSHAKE && !io_tls_is_up(l->tls))
+            if (n < 0 && l->state == LINK_HANDSHAKE && !tls_is_up(l->tls))
                 return false;
             l->tls_ended = n <= 0; /* what came before still counts */
             got += n > 0 ? (size_t)n : 0;
         }
-        if (l->state == LINK_HANDSHAKE && io_tls_is_up(l->tls))
+        if (l->state == LINK_HANDSHAKE && tls_is_up(l->tls))
             link_set_state(l, LINK_OPEN);
     }
     return pass(l, &l->in, got, give_plain);
@@ -315,7 +315,7 @@ static void watch_both(struct link *l)
         plain |= IO_READABLE;
     if (l->state != LINK_FLUSHING)
         plain |= IO_HANGUP;
-    if (!l->in.data && io_tls_has_more(l->tls))
+    if (!l->in.data && tls_has_more(l->tls))
         tls |= IO_WRITABLE; /* no event tells of bytes that OpenSSL has read already: this one comes at once */
     io_watch_set(&l->tls_watch, tls);
     io_watch_set(&l->plain_watch, plain);

@@ -2,7 +2,7 @@
  *
  * tls.c - see tls.h.
  *
- * Owns:    one OpenSSL context per identity, one session per socket. Thread: an identity any, a socket one at a time.
+ * Owns:    one OpenSSL context per identity. Thread: any.
  * Always:  a peer without a certificate of our authority, cluster and the wanted role gets no byte of ours but alerts, and
  *          none of its bytes is handed on. No session is resumed, so each connection is checked by itself.
  */
@@ -31,13 +31,6 @@ struct io_tls {
     mt_buf           authority, certificate, key; /* PEM, ended by NUL */
 };
 
-struct io_tls_conn {
-    SSL *ssl;
-    int  wants;                    /* SSL_ERROR_WANT_READ or _WRITE */
-    bool has_failed, has_read_all; /* read_all: the last io_tls_recv found no whole record any more */
-    char why[160];
-};
-
 static mt_status identity_read(BIO *text, struct io_tls *tls);
 static mt_status identity_check(struct io_tls *tls);
 static mt_status name_read(const X509 *certificate, struct io_tls *tls);
@@ -49,15 +42,8 @@ static int       choose_h2(SSL *ssl, const unsigned char **out, unsigned char *o
 
 static mt_status context_new(SSL_CTX **out)
 {
-    SSL_CTX *ctx = SSL_CTX_new(TLS_method());
-    if (!ctx)
-        return mt_error(MT_ENOMEM, 0, "TLS context");
-    SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
-    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_num_tickets(ctx, 0);
-    SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_read_ahead(ctx, 1); /* several records by one system call */
-    SSL_CTX_set_default_read_buffer_len(ctx, MT_TLS_AHEAD_BYTES);
+    SSL_CTX *ctx;
+    MT_TRY(tls_context_new(&ctx));
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_verify_depth(ctx, 2);
     SSL_CTX_set_alpn_select_cb(ctx, choose_h2, NULL);
@@ -236,121 +222,35 @@ static int choose_h2(SSL *ssl, const unsigned char **out, unsigned char *out_siz
 
 /* ---- sockets ---- */
 
-static mt_status conn_new(const struct io_tls *tls, int fd, enum io_tls_role peer, struct io_tls_conn **out)
+static mt_status conn_new(const struct io_tls *tls, int fd, enum io_tls_role peer, struct tls_conn **out)
 {
-    char                name[IO_TLS_NAME_SIZE];
-    struct io_tls_conn *conn = calloc(1, sizeof *conn);
+    char name[IO_TLS_NAME_SIZE];
+    SSL *ssl = SSL_new(tls->ctx);
     io_tls_peer_name(tls, peer, name);
-    if (conn)
-        conn->ssl = SSL_new(tls->ctx);
-    if (!conn || !conn->ssl || SSL_set_fd(conn->ssl, fd) != 1 || SSL_set1_host(conn->ssl, name) != 1) {
-        io_tls_end(conn);
-        return mt_error(MT_ENOMEM, 0, "TLS connection");
+    if (ssl && SSL_set1_host(ssl, name) != 1) {
+        SSL_free(ssl);
+        ssl = NULL;
     }
-    SSL_set_hostflags(conn->ssl, X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
-    conn->wants = SSL_ERROR_WANT_READ;
-    *out = conn;
+    MT_TRY(tls_conn_new(ssl, fd, out));
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     return mt_ok();
 }
 
-mt_status io_tls_accept(const struct io_tls *tls, int fd, struct io_tls_conn **out)
+mt_status io_tls_accept(const struct io_tls *tls, int fd, struct tls_conn **out)
 {
     MT_TRY(conn_new(tls, fd, IO_TLS_NODE, out));
-    SSL_set_accept_state((*out)->ssl);
+    SSL_set_accept_state(tls_conn_ssl(*out));
     return mt_ok();
 }
 
-mt_status io_tls_dial(const struct io_tls *tls, int fd, enum io_tls_role role, struct io_tls_conn **out)
+mt_status io_tls_dial(const struct io_tls *tls, int fd, enum io_tls_role role, struct tls_conn **out)
 {
     MT_TRY(conn_new(tls, fd, role, out));
-    SSL_set_connect_state((*out)->ssl);
+    SSL_set_connect_state(tls_conn_ssl(*out));
     return mt_ok();
 }
 
-static void note_why(struct io_tls_conn *conn, int error)
+unsigned io_tls_wants(const struct tls_conn *conn)
 {
-    long        verified = SSL_get_verify_result(conn->ssl);
-    const char *text = ERR_reason_error_string(ERR_peek_error());
-    if (verified != X509_V_OK)
-        text = X509_verify_cert_error_string(verified);
-    else if (error == SSL_ERROR_SYSCALL || !text)
-        text = "the connection has ended without a goodbye";
-    snprintf(conn->why, sizeof conn->why, "%s", text);
-}
-
-/* What a call of OpenSSL that gave `done` means. */
-static ssize_t outcome(struct io_tls_conn *conn, int done, size_t count)
-{
-    int error = done == 1 ? SSL_ERROR_NONE : SSL_get_error(conn->ssl, done);
-    switch (error) {
-    case SSL_ERROR_NONE: conn->wants = SSL_ERROR_WANT_READ; return (ssize_t)count;
-    case SSL_ERROR_ZERO_RETURN: return 0;
-    case SSL_ERROR_WANT_READ:
-    case SSL_ERROR_WANT_WRITE:
-        conn->wants = error;
-        errno = EAGAIN;
-        return -1;
-    default:
-        note_why(conn, error);
-        conn->has_failed = true;
-        ERR_clear_error();
-        errno = EPROTO;
-        return -1;
-    }
-}
-
-ssize_t io_tls_recv(struct io_tls_conn *conn, void *out, size_t size)
-{
-    size_t count = 0;
-    if (conn->has_failed) {
-        errno = EPROTO;
-        return -1;
-    }
-    ERR_clear_error();
-    int done = SSL_read_ex(conn->ssl, out, size, &count);
-    conn->has_read_all = done != 1;
-    return outcome(conn, done, count);
-}
-
-ssize_t io_tls_send(struct io_tls_conn *conn, const void *data, size_t size)
-{
-    size_t count = 0;
-    if (conn->has_failed) {
-        errno = EPROTO;
-        return -1;
-    }
-    ERR_clear_error();
-    int done = SSL_write_ex(conn->ssl, data, size, &count);
-    return outcome(conn, done, count);
-}
-
-unsigned io_tls_wants(const struct io_tls_conn *conn)
-{
-    return conn->wants == SSL_ERROR_WANT_WRITE ? IO_WRITABLE : IO_READABLE;
-}
-
-bool io_tls_has_more(const struct io_tls_conn *conn)
-{
-    return !conn->has_read_all && SSL_has_pending(conn->ssl) == 1;
-}
-
-bool io_tls_is_up(const struct io_tls_conn *conn)
-{
-    return SSL_is_init_finished(conn->ssl);
-}
-
-const char *io_tls_why(const struct io_tls_conn *conn)
-{
-    return conn->why[0] ? conn->why : "it ended before the handshake did";
-}
-
-void io_tls_end(struct io_tls_conn *conn)
-{
-    if (!conn)
-        return;
-    if (conn->ssl && !conn->has_failed && SSL_is_init_finished(conn->ssl))
-        (void)SSL_shutdown(conn->ssl); /* one try: who is gone needs no goodbye */
-    SSL_free(conn->ssl);
-    ERR_clear_error();
-    free(conn);
+    return tls_wants_write(conn) ? IO_WRITABLE : IO_READABLE;
 }

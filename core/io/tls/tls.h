@@ -10,17 +10,12 @@
  * Addresses stand in none: a peer is right when the cluster's authority has signed its certificate, and the certificate names our
  * own cluster and the role that we want to speak to. Both sides always show one.
  *
- * The only door to OpenSSL, with issue.c, which makes the certificates. gRPC's own clients get the same files as text.
+ * Certificates of OpenSSL are handled here and in issue.c, which makes them. gRPC's own clients get the same files as text.
  */
 #ifndef MT_IO_TLS_H
 #define MT_IO_TLS_H
 
-#include "core/base/limits/net.h"
-#include "core/base/status.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <sys/types.h>
+#include "core/tls/conn.h"
 
 enum { IO_TLS_NAME_SIZE = 128 };
 
@@ -53,28 +48,13 @@ struct io_tls_texts {
 };
 struct io_tls_texts io_tls_texts_of(const struct io_tls *tls);
 
-/* ---- sockets ---- */
+/* ---- sockets (core/tls/conn.h) ---- */
 
-/* TLS on a connected socket that does not block. One thread at a time. */
-struct io_tls_conn;
-/* The side that accepted: only nodes dial. The handshake is part of the first io_tls_recv. The descriptor stays the caller's.
- * ENOMEM. */
-MT_MUST_USE mt_status io_tls_accept(const struct io_tls *tls, int fd, struct io_tls_conn **out);
+/* The side that accepted: only nodes dial. ENOMEM. */
+MT_MUST_USE mt_status io_tls_accept(const struct io_tls *tls, int fd, struct tls_conn **out);
 /* The side that dialled, and wants a peer of this role; nothing is sent to any other. */
-MT_MUST_USE mt_status io_tls_dial(const struct io_tls *tls, int fd, enum io_tls_role role, struct io_tls_conn **out);
-/* As recv and send: bytes; 0: the peer has said goodbye (recv); -1 and errno: EAGAIN (see io_tls_wants), EPROTO: the connection has
- * failed, io_tls_why says how. A send that got EAGAIN goes on with the same bytes. SIGPIPE must be blocked or ignored. */
-ssize_t io_tls_recv(struct io_tls_conn *conn, void *out, size_t size);
-ssize_t io_tls_send(struct io_tls_conn *conn, const void *data, size_t size);
-/* What to wait for after EAGAIN: IO_READABLE or IO_WRITABLE, which need not be what was tried. */
-unsigned io_tls_wants(const struct io_tls_conn *conn);
-/* Bytes are there that no watch will tell of. */
-bool io_tls_has_more(const struct io_tls_conn *conn);
-/* Both sides have shown who they are. */
-bool io_tls_is_up(const struct io_tls_conn *conn);
-/* Why it failed, in OpenSSL's words; a literal, or lives as long as `conn`. */
-const char *io_tls_why(const struct io_tls_conn *conn);
-/* Says goodbye where that does not wait, and frees. NULL is allowed. */
-void io_tls_end(struct io_tls_conn *conn);
+MT_MUST_USE mt_status io_tls_dial(const struct io_tls *tls, int fd, enum io_tls_role role, struct tls_conn **out);
+/* What to watch for after EAGAIN: IO_READABLE or IO_WRITABLE, which need not be what was tried. */
+unsigned io_tls_wants(const struct tls_conn *conn);
 
 #endif

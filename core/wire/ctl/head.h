@@ -68,7 +68,7 @@ struct ctl_actor {
 };
 struct ctl_node {
     uint32_t            node, epoch;
-    uint32_t            state; /* 1 alive, 2 suspect, 3 dead */
+    uint32_t            state; /* 1 alive, 2 suspect, 3 dead, 4 draining */
     uint32_t            resource_count;
     char                name[CTL_NAME_SIZE];
     char                address[CTL_NAME_SIZE];

@@ -54,7 +54,7 @@ struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v)
 
 static void describe_self(const struct rlt *r, struct ctl_node *out)
 {
-    *out = (struct ctl_node){.node = r->node, .epoch = r->epoch, .state = NODE_ALIVE};
+    *out = (struct ctl_node){.node = r->node, .epoch = r->epoch, .state = r->drain.is_on ? NODE_DRAINING : NODE_ALIVE};
     memcpy(out->name, r->config.node_name, sizeof out->name);
     memcpy(out->address, r->config.address, sizeof out->address);
     memcpy(out->labels, r->config.labels, sizeof out->labels);

@@ -128,18 +128,17 @@ static manta_status tcp_join(struct coll_link *link)
                                      .wait_limit_ms = link->id.wait_limit_ms,
                                      .name = link->id.name,
                                      .secret = link->id.secret,
+                                     .at = link->at,
                                      .is_aborted = ask,
                                      .user = link};
     struct coll_meet_word  word = word_of(link, COLL_MEET_PORT);
     struct coll_meet_news  news;
-    uint16_t               port;
-    manta_status           code = took(link, coll_tcp_open(&link->tcp, &config, &port), "");
+    manta_status           code = took(link, coll_tcp_open(&link->tcp, &config, &word.at), "");
     if (code != MANTA_OK)
         return code;
-    word.port = port;
     link->round = 0;
     code = meet_until(link, &word, &news, all_are_there, false);
-    return code == MANTA_OK ? took(link, coll_tcp_join(&link->tcp, news.ports), link->tcp.text) : code;
+    return code == MANTA_OK ? took(link, coll_tcp_join(&link->tcp, news.at), link->tcp.text) : code;
 }
 
 /* ---- joining ---- */
@@ -166,6 +165,16 @@ static manta_status shm_open_link(struct coll_link *link)
     return took(link, coll_shm_join(&link->shm, &config), link->shm.text);
 }
 
+/* A member listens where its node does: on loopback in clear, else with TLS. */
+static manta_status own_address(struct coll_link *link)
+{
+    manta_node_info own;
+    int             count = manta_nodes(&own, 1, &link->e); /* our own node comes first */
+    if (count < 0)
+        return -count;
+    return took(link, coll_at_read(count ? own.address : "", &link->at), "");
+}
+
 manta_status coll_link_open(struct coll_link *link, const struct coll_id *id, uint32_t rank)
 {
     char name[40];
@@ -174,6 +183,9 @@ manta_status coll_link_open(struct coll_link *link, const struct coll_id *id, ui
     link->rank = rank;
     if (!id->is_tcp)
         return shm_open_link(link);
+    manta_status code = own_address(link);
+    if (code != MANTA_OK)
+        return code;
     coll_meet_name(id->group, name);
     link->meet = manta_actor_find(name, limit_ms(link), &link->e);
     return link->meet ? tcp_join(link) : link->e.code;

@@ -16,6 +16,7 @@ struct coll_link {
     manta_region    region; /* shared memory */
     struct coll_shm shm;
     manta_actor    *meet;  /* TCP: where members find each other */
+    struct coll_at  at;    /* TCP: where this member listens */
     manta_ref      *asked; /* a question to it that is not answered yet */
     uint32_t        round; /* of agreements in this generation */
     struct coll_tcp tcp;

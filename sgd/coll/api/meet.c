@@ -81,7 +81,7 @@ static void take(struct meeting *m, const struct coll_meet_word *word)
     case COLL_MEET_PORT:
         if (!is_of_member)
             break;
-        m->news.ports[word->rank] = (uint16_t)word->port;
+        m->news.at[word->rank] = word->at;
         m->pids[word->rank] = word->pid;
         m->ports_known |= 1ull << word->rank;
         m->news.there = (uint32_t)__builtin_popcountll(m->ports_known);

@@ -25,20 +25,21 @@ enum coll_meet_kind {
 
 /* What members and the creator tell the actor. */
 struct coll_meet_word {
-    uint32_t kind, generation; /* 0: the latest, whatever it is */
-    uint32_t rank, members;
-    uint32_t port, pid, round, reason;
-    uint32_t hint, reserved; /* COLL_MEET_DEAD: the generation that `rank` is of */
-    uint64_t flags, dead;
+    uint32_t       kind, generation; /* 0: the latest, whatever it is */
+    uint32_t       rank, members;
+    uint32_t       pid, round, reason;
+    uint32_t       hint; /* COLL_MEET_DEAD: the generation that `rank` is of */
+    uint64_t       flags, dead;
+    struct coll_at at; /* COLL_MEET_PORT */
 };
 
 struct coll_meet_news {
-    uint32_t generation, members; /* the latest that anybody has named */
-    uint32_t there;               /* members whose port is known */
-    uint32_t reason, about;       /* of this generation's end; 0: it goes on */
-    uint32_t decided, round;      /* the last decision: of which generation and round. It outlives the generation's end, */
-    uint64_t alive, flags;        /* since members may ask for it when others have gone on with it */
-    uint16_t ports[MT_GROUP_MEMBERS_MAX];
+    uint32_t       generation, members; /* the latest that anybody has named */
+    uint32_t       there;               /* members whose port is known */
+    uint32_t       reason, about;       /* of this generation's end; 0: it goes on */
+    uint32_t       decided, round;      /* the last decision: of which generation and round. It outlives the generation's end, */
+    uint64_t       alive, flags;        /* since members may ask for it when others have gone on with it */
+    struct coll_at at[MT_GROUP_MEMBERS_MAX];
 };
 static_assert(sizeof(struct coll_meet_news) <= MANTA_INLINE_MAX, "travels inline");
 

@@ -19,12 +19,12 @@ static struct coll_hello hello_of(const struct coll_tcp *g, uint32_t rank, uint3
     return hello;
 }
 
-mt_status coll_tcp_open(struct coll_tcp *g, const struct coll_tcp_config *config, uint16_t *out_port)
+mt_status coll_tcp_open(struct coll_tcp *g, const struct coll_tcp_config *config, struct coll_at *out_at)
 {
     *g = (struct coll_tcp){.config = *config, .loops = coll_loops_choose(NULL)};
     g->door.listener = -1;
     for (uint32_t r = 0; r < MT_GROUP_MEMBERS_MAX; r++)
-        g->peers[r].fds[COLL_DATA] = g->peers[r].fds[COLL_CONTROL] = -1;
+        g->peers[r].sockets[COLL_DATA].fd = g->peers[r].sockets[COLL_CONTROL].fd = -1;
     snprintf(g->name, sizeof g->name, "%s", config->name ? config->name : "");
     g->config.wait_limit_ms = config->wait_limit_ms ? config->wait_limit_ms : MT_COLL_WAIT_MS;
     g->config.ask_ms = config->ask_ms ? config->ask_ms : MT_COLL_ASK_MS;
@@ -34,19 +34,20 @@ mt_status coll_tcp_open(struct coll_tcp *g, const struct coll_tcp_config *config
     if (!g->scratch)
         return mt_error(MT_ENOMEM, 0, "group: no memory for chunks");
     struct coll_hello mine = hello_of(g, config->members - 1, 0);
+    *out_at = config->at;
     if (!config->door)
-        return coll_door_open(&g->door, &mine, out_port);
-    coll_door_await(config->door, &mine);
+        MT_TRY(coll_door_open(&g->door, out_at));
+    coll_door_await(config->door ? config->door : &g->door, &mine, config->rank);
     return mt_ok();
 }
 
-static mt_status dial_all(struct coll_tcp *g, const uint16_t *ports)
+static mt_status dial_all(struct coll_tcp *g, const struct coll_at *at)
 {
     struct coll_patience patience = {(int)g->config.wait_limit_ms, g->config.ask_ms, coll_tcp_outside_look, g};
     for (uint32_t r = 0; r < g->config.rank; r++)
         for (uint32_t channel = 0; channel < COLL_CHANNELS; channel++) {
             struct coll_hello hello = hello_of(g, g->config.rank, channel);
-            MT_TRY(coll_socket_dial(ports[r], &hello, &patience, &g->peers[r].fds[channel]));
+            MT_TRY(coll_socket_dial(&at[r], r, &hello, &patience, &g->peers[r].sockets[channel]));
         }
     return mt_ok();
 }
@@ -57,16 +58,16 @@ static mt_status accept_all(struct coll_tcp *g)
     uint32_t          missing = COLL_CHANNELS * (g->config.members - 1 - g->config.rank);
     uint64_t          until = mt_now_ns() + (uint64_t)g->config.wait_limit_ms * 1000000u;
     while (missing > 0) {
-        int      fd;
-        uint32_t rank, channel;
-        MT_TRY(coll_door_accept(door, g->config.ask_ms, &fd, &rank, &channel));
-        if (fd >= 0 && (rank <= g->config.rank || g->peers[rank].fds[channel] >= 0)) {
-            coll_socket_close(fd);
-        } else if (fd >= 0) {
-            g->peers[rank].fds[channel] = fd;
+        struct coll_socket socket;
+        uint32_t           rank, channel;
+        MT_TRY(coll_door_accept(door, g->config.ask_ms, &socket, &rank, &channel));
+        if (socket.fd >= 0 && (rank <= g->config.rank || g->peers[rank].sockets[channel].fd >= 0)) {
+            coll_socket_close(&socket);
+        } else if (socket.fd >= 0) {
+            g->peers[rank].sockets[channel] = socket;
             missing--;
         } else if ((uint64_t)mt_now_ns() >= until) {
-            for (rank = g->config.rank + 1; g->peers[rank].fds[COLL_CONTROL] >= 0 && rank + 1 < g->config.members;)
+            for (rank = g->config.rank + 1; g->peers[rank].sockets[COLL_CONTROL].fd >= 0 && rank + 1 < g->config.members;)
                 rank++;
             return coll_tcp_end(g, MT_ETIMEDOUT, rank);
         } else {
@@ -76,10 +77,10 @@ static mt_status accept_all(struct coll_tcp *g)
     return mt_ok();
 }
 
-mt_status coll_tcp_join(struct coll_tcp *g, const uint16_t *ports)
+mt_status coll_tcp_join(struct coll_tcp *g, const struct coll_at *at)
 {
     struct coll_call call = {.kind = COLL_JOIN, .count = g->config.members};
-    mt_status        st = dial_all(g, ports);
+    mt_status        st = dial_all(g, at);
     if (st.code == MT_OK)
         st = accept_all(g);
     coll_door_close(&g->door);

@@ -12,15 +12,59 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum { MAGIC = 0x6c6f636d, BACKLOG = 128, WELCOME = 0x4d };
 
-static struct sockaddr_in loopback(uint16_t port)
+/* ---- addresses ---- */
+
+static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+mt_status coll_at_read(const char *host, struct coll_at *out)
 {
-    return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static const unsigned char loopback_6[16] = {[15] = 1};
+    *out = (struct coll_at){.port = 0};
+    if (!host[0])
+        return mt_ok();
+    if (inet_pton(AF_INET, host, out->ip + sizeof mapped) == 1)
+        memcpy(out->ip, mapped, sizeof mapped);
+    else if (inet_pton(AF_INET6, host, out->ip) != 1)
+        return mt_error(MT_EINVAL, 0, "group: that is not an address of a node");
+    bool is_mapped = memcmp(out->ip, mapped, sizeof mapped) == 0;
+    if ((is_mapped && out->ip[12] == 127) || memcmp(out->ip, loopback_6, sizeof loopback_6) == 0)
+        *out = (struct coll_at){.port = 0};
+    else
+        out->is_far = 1;
+    return mt_ok();
+}
+
+/* Its size. */
+static socklen_t name_of(const struct coll_at *at, uint16_t port, struct sockaddr_storage *out)
+{
+    static const unsigned char none[16];
+    struct sockaddr_in         in = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in6        in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    memset(out, 0, sizeof *out);
+    if (memcmp(at->ip, none, sizeof none) && memcmp(at->ip, mapped, sizeof mapped)) {
+        memcpy(&in6.sin6_addr, at->ip, sizeof at->ip);
+        memcpy(out, &in6, sizeof in6);
+        return sizeof in6;
+    }
+    if (memcmp(at->ip, mapped, sizeof mapped) == 0)
+        memcpy(&in.sin_addr, at->ip + sizeof mapped, sizeof in.sin_addr);
+    memcpy(out, &in, sizeof in);
+    return sizeof in;
+}
+
+/* Names the key of one listener in one generation: whoever is led to another door, or comes too late, is refused there. */
+static void key_make(struct tls_psk *key, const struct coll_hello *hello, uint32_t to)
+{
+    memcpy(key->secret, hello->secret, sizeof key->secret);
+    snprintf(key->name, sizeof key->name, "manta-coll 1 group %016llx generation %u to %u", (unsigned long long)hello->group,
+             hello->generation, to);
 }
 
 static void tune(int fd)
@@ -42,66 +86,75 @@ static bool secret_equals(const unsigned char *a, const unsigned char *b)
 
 /* ---- the listener's side ---- */
 
-mt_status coll_door_open(struct coll_door *door, const struct coll_hello *mine, uint16_t *out_port)
+mt_status coll_door_open(struct coll_door *door, struct coll_at *at)
 {
-    struct sockaddr_in at = loopback(0);
-    socklen_t          size = sizeof at;
+    struct sockaddr_storage name;
+    socklen_t               size = name_of(at, 0, &name);
 
     memset(door, 0, sizeof *door);
-    coll_door_await(door, mine);
-    door->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    door->is_far = at->is_far;
+    door->listener = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (door->listener < 0)
         return mt_error(MT_ESYS, errno, "group: open a listener");
-    if (bind(door->listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(door->listener, BACKLOG) != 0 ||
-        getsockname(door->listener, (struct sockaddr *)&at, &size) != 0) {
+    if (bind(door->listener, (struct sockaddr *)&name, size) != 0 || listen(door->listener, BACKLOG) != 0 ||
+        getsockname(door->listener, (struct sockaddr *)&name, &size) != 0) {
         int sys = errno;
         close(door->listener);
         door->listener = -1;
-        return mt_error(MT_ESYS, sys, "group: listen on loopback");
+        return mt_error(MT_ESYS, sys, at->is_far ? "group: listen at this node's address" : "group: listen on loopback");
     }
-    *out_port = ntohs(at.sin_port);
+    at->port = ntohs(name.ss_family == AF_INET ? ((struct sockaddr_in *)(void *)&name)->sin_port
+                                               : ((struct sockaddr_in6 *)(void *)&name)->sin6_port);
     return mt_ok();
 }
 
-void coll_door_await(struct coll_door *door, const struct coll_hello *mine)
+void coll_door_await(struct coll_door *door, const struct coll_hello *mine, uint32_t rank)
 {
     door->mine = *mine;
     door->mine.magic = MAGIC;
+    key_make(&door->key, mine, rank);
+    if (door->is_far) /* the handshake shows it */
+        memset(door->mine.secret, 0, sizeof door->mine.secret);
+}
+
+static void stranger_drop(struct coll_door *door, int i)
+{
+    coll_socket_close(&door->strangers[i].socket);
+    door->strangers[i].socket.fd = 0;
 }
 
 void coll_door_close(struct coll_door *door)
 {
     for (int i = 0; i < MT_COLL_STRANGERS_MAX; i++)
-        if (door->strangers[i].fd > 0)
-            close(door->strangers[i].fd);
+        if (door->strangers[i].socket.fd > 0)
+            stranger_drop(door, i);
     if (door->listener >= 0)
         close(door->listener);
     memset(door, 0, sizeof *door);
     door->listener = -1;
 }
 
-static void stranger_drop(struct coll_door *door, int i)
-{
-    close(door->strangers[i].fd);
-    door->strangers[i].fd = 0;
-}
-
 static void admit(struct coll_door *door)
 {
-    int fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), oldest = 0;
-    if (fd < 0)
+    struct coll_socket socket = {.fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    int                oldest = 0;
+    if (socket.fd < 0)
         return;
     for (int i = 0; i < MT_COLL_STRANGERS_MAX; i++) {
-        if (door->strangers[i].fd == 0) {
+        if (door->strangers[i].socket.fd == 0) {
             oldest = i;
             break;
         }
         if (door->strangers[i].until_ns < door->strangers[oldest].until_ns)
             oldest = i;
     }
-    if (door->strangers[oldest].fd > 0)
+    if (door->strangers[oldest].socket.fd > 0)
         stranger_drop(door, oldest); /* whoever has been silent longest makes room */
-    door->strangers[oldest].fd = fd;
+    if (door->is_far && tls_psk_accept(&door->key, socket.fd, &socket.tls).code) {
+        coll_socket_close(&socket);
+        return;
+    }
+    door->strangers[oldest].socket = socket;
     door->strangers[oldest].got = 0;
     door->strangers[oldest].until_ns = mt_now_ns() + MT_HANDSHAKE_MS * 1000000ull;
 }
@@ -115,10 +168,10 @@ static bool is_member(const struct coll_hello *hello, const struct coll_hello *m
 /* Reads on; true: this one is a member, and no stranger any more. */
 static bool stranger_step(struct coll_door *door, int i)
 {
-    char      welcome = WELCOME;
-    size_t    moved = 0, got = door->strangers[i].got;
-    mt_status st = coll_socket_receive(door->strangers[i].fd, (char *)&door->strangers[i].hello + got,
-                                       sizeof(struct coll_hello) - got, &moved);
+    char                welcome = WELCOME;
+    size_t              moved = 0, got = door->strangers[i].got;
+    struct coll_socket *socket = &door->strangers[i].socket;
+    mt_status st = coll_socket_receive(socket, (char *)&door->strangers[i].hello + got, sizeof(struct coll_hello) - got, &moved);
     door->strangers[i].got += moved;
     if (st.code != MT_OK || (uint64_t)mt_now_ns() > door->strangers[i].until_ns) {
         stranger_drop(door, i);
@@ -126,32 +179,34 @@ static bool stranger_step(struct coll_door *door, int i)
     }
     if (door->strangers[i].got < sizeof(struct coll_hello))
         return false;
-    if (!is_member(&door->strangers[i].hello, &door->mine) || send(door->strangers[i].fd, &welcome, 1, MSG_NOSIGNAL) != 1) {
+    /* One byte into an empty buffer goes at once. */
+    if (!is_member(&door->strangers[i].hello, &door->mine) || coll_socket_send(socket, &welcome, 1, &moved).code || moved != 1) {
         stranger_drop(door, i);
         return false;
     }
     return true;
 }
 
-mt_status coll_door_accept(struct coll_door *door, int wait_ms, int *out_fd, uint32_t *out_rank, uint32_t *out_channel)
+mt_status coll_door_accept(struct coll_door *door, int wait_ms, struct coll_socket *out, uint32_t *out_rank, uint32_t *out_channel)
 {
     struct pollfd p[MT_COLL_STRANGERS_MAX + 1] = {{.fd = door->listener, .events = POLLIN}};
     nfds_t        count = 1;
 
-    *out_fd = -1;
+    *out = (struct coll_socket){.fd = -1};
     for (int i = 0; i < MT_COLL_STRANGERS_MAX; i++)
-        if (door->strangers[i].fd > 0)
-            p[count++] = (struct pollfd){.fd = door->strangers[i].fd, .events = POLLIN};
+        if (door->strangers[i].socket.fd > 0)
+            p[count++] = (struct pollfd){.fd = door->strangers[i].socket.fd,
+                                         .events = coll_socket_events(&door->strangers[i].socket, false, true)};
     if (poll(p, count, wait_ms) < 0 && errno != EINTR)
         return mt_error(MT_ESYS, errno, "group: wait for members");
     for (int i = 0; i < MT_COLL_STRANGERS_MAX; i++) {
-        if (door->strangers[i].fd == 0 || !stranger_step(door, i))
+        if (door->strangers[i].socket.fd == 0 || !stranger_step(door, i))
             continue;
-        *out_fd = door->strangers[i].fd;
+        *out = door->strangers[i].socket;
         *out_rank = door->strangers[i].hello.rank;
         *out_channel = door->strangers[i].hello.channel;
-        door->strangers[i].fd = 0;
-        tune(*out_fd);
+        door->strangers[i].socket = (struct coll_socket){0};
+        tune(out->fd);
         return mt_ok();
     }
     if (p[0].revents & POLLIN)
@@ -177,7 +232,30 @@ static mt_status wait_for(int fd, short events, const struct coll_patience *pati
     }
 }
 
-static mt_status greet(int fd, const struct coll_hello *hello, const struct coll_patience *patience)
+static mt_status refused(const struct coll_socket *socket, mt_status st)
+{
+    return socket->tls && tls_is_refused(socket->tls)
+               ? mt_error(MT_EAUTH, 0, "group: a member has another secret, or is another one")
+               : st;
+}
+
+/* The first calls of a TLS connection are its handshake. */
+static mt_status hello_send(struct coll_socket *socket, const struct coll_hello *hello, const struct coll_patience *patience,
+                            uint64_t until_ns)
+{
+    size_t moved, done = 0;
+    while (done < sizeof *hello) {
+        mt_status st = coll_socket_send(socket, (const char *)hello + done, sizeof *hello - done, &moved);
+        if (st.code)
+            return refused(socket, st);
+        done += moved;
+        if (done < sizeof *hello)
+            MT_TRY(wait_for(socket->fd, coll_socket_events(socket, true, false), patience, until_ns));
+    }
+    return mt_ok();
+}
+
+static mt_status greet(struct coll_socket *socket, const struct coll_hello *hello, const struct coll_patience *patience)
 {
     uint64_t          until_ns = mt_now_ns() + (uint64_t)patience->wait_ms * 1000000u;
     struct coll_hello mine = *hello;
@@ -187,59 +265,81 @@ static mt_status greet(int fd, const struct coll_hello *hello, const struct coll
     size_t            moved = 0;
 
     mine.magic = MAGIC;
-    MT_TRY(wait_for(fd, POLLOUT, patience, until_ns));
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &sys, &size) != 0 || sys != 0)
+    if (socket->tls)
+        memset(mine.secret, 0, sizeof mine.secret);
+    MT_TRY(wait_for(socket->fd, POLLOUT, patience, until_ns));
+    if (getsockopt(socket->fd, SOL_SOCKET, SO_ERROR, &sys, &size) != 0 || sys != 0)
         return mt_error(MT_ECONN, sys, "group: connect to a member");
-    /* 64 bytes into an empty buffer go at once or not at all. */
-    if (send(fd, &mine, sizeof mine, MSG_NOSIGNAL) != (ssize_t)sizeof mine)
-        return mt_error(MT_ECONN, errno, "group: greet a member");
-    MT_TRY(wait_for(fd, POLLIN, patience, until_ns));
-    MT_TRY(coll_socket_receive(fd, &welcome, 1, &moved));
-    return moved == 1 && welcome == WELCOME ? mt_ok() : mt_error(MT_EAUTH, 0, "group: a member refused the connection");
+    MT_TRY(hello_send(socket, &mine, patience, until_ns));
+    while (moved == 0) {
+        MT_TRY(wait_for(socket->fd, coll_socket_events(socket, false, true), patience, until_ns));
+        mt_status st = coll_socket_receive(socket, &welcome, 1, &moved);
+        if (st.code)
+            return refused(socket, st);
+    }
+    return welcome == WELCOME ? mt_ok() : mt_error(MT_EAUTH, 0, "group: a member refused the connection");
 }
 
-mt_status coll_socket_dial(uint16_t port, const struct coll_hello *hello, const struct coll_patience *patience, int *out_fd)
+mt_status coll_socket_dial(const struct coll_at *at, uint32_t to, const struct coll_hello *hello,
+                           const struct coll_patience *patience, struct coll_socket *out)
 {
-    struct sockaddr_in to = loopback(port);
-    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
+    struct sockaddr_storage name;
+    struct tls_psk          key; /* looked at while the handshake lasts */
+    socklen_t               size = name_of(at, at->port, &name);
+    struct coll_socket      made = {.fd = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    if (made.fd < 0)
         return mt_error(MT_ESYS, errno, "group: open a connection");
     mt_status st = mt_ok();
-    if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0 && errno != EINPROGRESS)
+    key_make(&key, hello, to);
+    if (connect(made.fd, (struct sockaddr *)&name, size) != 0 && errno != EINPROGRESS)
         st = mt_error(MT_ECONN, errno, "group: connect to a member");
+    if (st.code == MT_OK && at->is_far)
+        st = tls_psk_dial(&key, made.fd, &made.tls);
     if (st.code == MT_OK)
-        st = greet(fd, hello, patience);
+        st = greet(&made, hello, patience);
     if (st.code != MT_OK) {
-        close(fd);
+        coll_socket_close(&made);
         return st;
     }
-    tune(fd);
-    *out_fd = fd;
+    tune(made.fd);
+    *out = made;
     return mt_ok();
 }
 
 /* ---- moving bytes ---- */
 
-mt_status coll_socket_send(int fd, const void *data, size_t size, size_t *out_moved)
+mt_status coll_socket_send(struct coll_socket *socket, const void *data, size_t size, size_t *out_moved)
 {
-    ssize_t n = send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t n = socket->tls ? tls_send(socket->tls, data, size) : send(socket->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
     *out_moved = n > 0 ? (size_t)n : 0;
     if (n >= 0 || errno == EAGAIN || errno == EINTR)
         return mt_ok();
     return mt_error(MT_ECONN, errno, "group: send to a member");
 }
 
-mt_status coll_socket_receive(int fd, void *data, size_t size, size_t *out_moved)
+mt_status coll_socket_receive(struct coll_socket *socket, void *data, size_t size, size_t *out_moved)
 {
-    ssize_t n = recv(fd, data, size, MSG_DONTWAIT);
+    *out_moved = 0;
+    if (size == 0)
+        return mt_ok();
+    ssize_t n = socket->tls ? tls_recv(socket->tls, data, size) : recv(socket->fd, data, size, MSG_DONTWAIT);
     *out_moved = n > 0 ? (size_t)n : 0;
-    if (n > 0 || size == 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
         return mt_ok();
     return mt_error(MT_ECONN, n < 0 ? errno : 0, "group: a member closed its connection");
 }
 
-void coll_socket_close(int fd)
+short coll_socket_events(const struct coll_socket *socket, bool sends, bool takes)
 {
-    if (fd >= 0)
-        close(fd);
+    if (socket->tls && !tls_is_up(socket->tls)) /* a handshake may want the other direction first */
+        return tls_wants_write(socket->tls) ? POLLOUT : POLLIN;
+    return (short)((sends ? POLLOUT : 0) | (takes ? POLLIN : 0));
+}
+
+void coll_socket_close(struct coll_socket *socket)
+{
+    tls_end(socket->tls);
+    if (socket->fd >= 0)
+        close(socket->fd);
+    *socket = (struct coll_socket){.fd = -1};
 }

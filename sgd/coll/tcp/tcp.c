@@ -32,8 +32,8 @@ static void farewell_send(struct coll_tcp *g, enum mt_code reason, uint32_t rank
     size_t          moved;
     memcpy(f.text, g->text, sizeof f.text);
     for (uint32_t r = 0; r < g->config.members; r++)
-        if (g->peers[r].fds[COLL_CONTROL] >= 0) /* a fresh buffer takes it whole; the dead don't need it */
-            (void)coll_socket_send(g->peers[r].fds[COLL_CONTROL], &f, sizeof f, &moved).code;
+        if (g->peers[r].sockets[COLL_CONTROL].fd >= 0) /* a fresh buffer takes it whole; the dead don't need it */
+            (void)coll_socket_send(&g->peers[r].sockets[COLL_CONTROL], &f, sizeof f, &moved).code;
 }
 
 mt_status coll_tcp_end(struct coll_tcp *g, enum mt_code reason, uint32_t rank)
@@ -63,7 +63,7 @@ static mt_status control_read(struct coll_tcp *g, uint32_t rank)
 {
     struct farewell f = {0};
     size_t          moved = 0;
-    mt_status       st = coll_socket_receive(g->peers[rank].fds[COLL_CONTROL], &f, sizeof f, &moved);
+    mt_status       st = coll_socket_receive(&g->peers[rank].sockets[COLL_CONTROL], &f, sizeof f, &moved);
     if (st.code == MT_OK && moved == 0)
         return mt_ok();
     if (moved != sizeof f) {
@@ -71,8 +71,7 @@ static mt_status control_read(struct coll_tcp *g, uint32_t rank)
         return coll_tcp_end(g, MT_EWORKER_DIED, rank);
     }
     if (f.reason == MT_OK) { /* it has left; what it sent before may still be on its way */
-        coll_socket_close(g->peers[rank].fds[COLL_CONTROL]);
-        g->peers[rank].fds[COLL_CONTROL] = -1;
+        coll_socket_close(&g->peers[rank].sockets[COLL_CONTROL]);
         return mt_ok();
     }
     f.text[sizeof f.text - 1] = 0;
@@ -87,10 +86,10 @@ static mt_status control_read(struct coll_tcp *g, uint32_t rank)
 /* A data connection broke: its control connection says why, now or very soon. */
 static mt_status lost(struct coll_tcp *g, uint32_t rank)
 {
-    struct pollfd p = {.fd = g->peers[rank].fds[COLL_CONTROL], .events = POLLIN};
+    struct pollfd p = {.fd = g->peers[rank].sockets[COLL_CONTROL].fd, .events = POLLIN};
     if (p.fd >= 0 && poll(&p, 1, GRACE_MS) == 1)
         MT_TRY(control_read(g, rank));
-    if (g->peers[rank].fds[COLL_CONTROL] < 0)
+    if (g->peers[rank].sockets[COLL_CONTROL].fd < 0)
         return coll_tcp_end(g, MT_ECANCELLED, rank);
     g->dead |= 1ull << rank;
     return coll_tcp_end(g, MT_EWORKER_DIED, rank);
@@ -107,7 +106,7 @@ mt_status coll_tcp_look(struct coll_tcp *g)
 {
     MT_TRY(coll_tcp_alive(g));
     for (uint32_t rank = 0; rank < g->config.members; rank++) {
-        struct pollfd p = {.fd = rank == g->config.rank ? -1 : g->peers[rank].fds[COLL_CONTROL], .events = POLLIN};
+        struct pollfd p = {.fd = rank == g->config.rank ? -1 : g->peers[rank].sockets[COLL_CONTROL].fd, .events = POLLIN};
         if (p.fd >= 0 && poll(&p, 1, 0) == 1)
             MT_TRY(control_read(g, rank));
     }
@@ -178,12 +177,12 @@ static char *next_in(const struct coll_flow *f, size_t *out_size)
 
 static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_any, bool *is_sent, bool *is_received)
 {
-    int    fd = g->peers[f->peer].fds[COLL_DATA];
-    size_t moved = 0, size, out_total = f->out_size[0] + f->out_size[1];
+    struct coll_socket *socket = &g->peers[f->peer].sockets[COLL_DATA];
+    size_t              moved = 0, size, out_total = f->out_size[0] + f->out_size[1];
     if (f->out_done < out_total) {
         const char *from = next_out(f, &size);
         size = pace_allows(g, size);
-        if (size && coll_socket_send(fd, from, size, &moved).code != MT_OK)
+        if (size && coll_socket_send(socket, from, size, &moved).code != MT_OK)
             return lost(g, f->peer);
         pace_count(g, moved);
         f->out_done += moved;
@@ -191,7 +190,7 @@ static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_
     }
     if (f->in_done < f->in_size) {
         char *to = next_in(f, &size);
-        if (coll_socket_receive(fd, to, size, &moved).code != MT_OK)
+        if (coll_socket_receive(socket, to, size, &moved).code != MT_OK)
             return lost(g, f->peer);
         f->in_done += moved;
         *moved_any = *moved_any || moved;
@@ -218,14 +217,14 @@ static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, u
     uint32_t      late = flows[0].peer;
 
     for (uint32_t r = 0; r < g->config.members; r++)
-        p[n++] = (struct pollfd){.fd = g->peers[r].fds[COLL_CONTROL], .events = POLLIN};
+        p[n++] = (struct pollfd){.fd = g->peers[r].sockets[COLL_CONTROL].fd, .events = POLLIN};
     for (uint32_t i = 0; i < count; i++) {
         bool sends = flows[i].out_done < flows[i].out_size[0] + flows[i].out_size[1], takes = flows[i].in_done < flows[i].in_size;
         if (!sends && !takes)
             continue;
         late = flows[i].peer;
-        p[n++] = (struct pollfd){.fd = g->peers[late].fds[COLL_DATA],
-                                 .events = (short)((sends ? POLLOUT : 0) | (takes ? POLLIN : 0))};
+        p[n++] = (struct pollfd){.fd = g->peers[late].sockets[COLL_DATA].fd,
+                                 .events = coll_socket_events(&g->peers[late].sockets[COLL_DATA], sends, takes)};
     }
     bool is_paced = g->config.pace && g->paced_ns > (uint64_t)mt_now_ns();
     if (is_paced)
@@ -277,10 +276,8 @@ void coll_tcp_fini(struct coll_tcp *g)
     if (g->over.code == MT_OK && g->scratch)
         farewell_send(g, MT_OK, g->config.rank);
     for (uint32_t r = 0; r < MT_GROUP_MEMBERS_MAX; r++)
-        for (int channel = 0; channel < COLL_CHANNELS; channel++) {
-            coll_socket_close(g->peers[r].fds[channel]);
-            g->peers[r].fds[channel] = -1;
-        }
+        for (int channel = 0; channel < COLL_CHANNELS; channel++)
+            coll_socket_close(&g->peers[r].sockets[channel]);
     free(g->scratch);
     g->scratch = NULL;
 }

@@ -24,7 +24,8 @@ struct coll_tcp_config {
     uint32_t             wait_limit_ms; /* 0: MT_COLL_WAIT_MS */
     const char          *name;          /* for error texts; copied */
     const unsigned char *secret;        /* COLL_SECRET_BYTES */
-    struct coll_door    *door;          /* open, and kept open; NULL: one is opened for this generation */
+    struct coll_door    *door;          /* open, and kept open; NULL: one is opened for this generation, at `at` */
+    struct coll_at       at;            /* of this member; its port is not looked at */
     uint64_t             pace;          /* bytes a second that are sent at most; 0: any number */
     bool                 is_crowded;    /* other threads of the members need the cores: waits sleep at once */
     int                  ask_ms;        /* how often `is_aborted` is asked; 0: MT_COLL_ASK_MS */
@@ -34,7 +35,7 @@ struct coll_tcp_config {
 };
 
 struct coll_peer {
-    int fds[COLL_CHANNELS]; /* -1: none */
+    struct coll_socket sockets[COLL_CHANNELS];
 };
 
 struct coll_tcp {
@@ -51,10 +52,10 @@ struct coll_tcp {
     char                     text[COLL_TEXT_BYTES]; /* of the last error */
 };
 
-/* Opens this member's listener; the others are to be told its port. */
-MT_MUST_USE mt_status coll_tcp_open(struct coll_tcp *g, const struct coll_tcp_config *config, uint16_t *out_port);
-/* Connects with all others, by the ports of their listeners (in the order of ranks), and waits for them. */
-MT_MUST_USE mt_status coll_tcp_join(struct coll_tcp *g, const uint16_t *ports);
+/* Opens this member's listener; the others are to be told where it is. */
+MT_MUST_USE mt_status coll_tcp_open(struct coll_tcp *g, const struct coll_tcp_config *config, struct coll_at *out_at);
+/* Connects with all others, where their listeners are (in the order of ranks), and waits for them. */
+MT_MUST_USE mt_status coll_tcp_join(struct coll_tcp *g, const struct coll_at *at);
 /* Ends the generation, and tells the others why. */
 void coll_tcp_give_up(struct coll_tcp *g, enum mt_code reason);
 void coll_tcp_fini(struct coll_tcp *g);

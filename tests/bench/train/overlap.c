@@ -211,7 +211,7 @@ static mt_status run_init(struct run *r, uint8_t *records)
     r->net = (struct sgd_group_net){.nodes = NODES, .first = {0, 1, 2}, .group = 1, .secret = "paced"};
     r->timing = shared(sizeof *r->timing);
     for (int n = 0; n < NODES; n++) {
-        MT_TRY(coll_door_open(&r->doors[n], &(struct coll_hello){.group = 1}, &r->net.ports[n]));
+        MT_TRY(coll_door_open(&r->doors[n], &r->net.at[n]));
         r->regions[n] = shared(r->region_size);
         if (!r->regions[n] || !r->timing)
             return mt_error(MT_ENOMEM, 0, "no memory");

@@ -175,7 +175,7 @@ def head_returns(p):
 
 
 def training(p):
-    """Collectives are of one machine as yet: a training that wants two nodes takes the one that it can, and does not hang."""
+    """A training that wants two nodes has a worker on each."""
     p.start_head()
     p.join()
     p[0].path("/tmp/data.csv").write_text("".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(512)))
@@ -188,6 +188,7 @@ seed: 1
 """)
     out = p[0].run(BIN / "manta-train", "/tmp/train.yaml", env={"MANTA_ADDRESS": str(p[0].folder)})
     has("worker rank=1", out)
+    equal(len(set(re.findall("node=([0-9]+)", out))), 2, out)
     has("0 restarts", out)
     p.stop()
 

@@ -72,8 +72,8 @@ static int teardown(void **state)
 /* ---- both ends in one thread ---- */
 
 struct pair {
-    int                 fds[2];
-    struct io_tls_conn *a, *b; /* a has accepted, b has dialled */
+    int              fds[2];
+    struct tls_conn *a, *b; /* a has accepted, b has dialled */
 };
 
 static void pair_open(struct pair *p, const struct io_tls *server, const struct io_tls *client, enum io_tls_role wanted)
@@ -85,8 +85,8 @@ static void pair_open(struct pair *p, const struct io_tls *server, const struct 
 
 static void pair_close(struct pair *p)
 {
-    io_tls_end(p->b);
-    io_tls_end(p->a);
+    tls_end(p->b);
+    tls_end(p->a);
     close(p->fds[0]);
     close(p->fds[1]);
 }
@@ -96,16 +96,16 @@ static bool handshake(struct pair *p)
 {
     char byte;
     for (int i = 0; i < 10; i++) {
-        ssize_t b = io_tls_recv(p->b, &byte, 1);
+        ssize_t b = tls_recv(p->b, &byte, 1);
         bool    b_failed = b < 0 && errno == EPROTO;
-        ssize_t a = io_tls_recv(p->a, &byte, 1);
+        ssize_t a = tls_recv(p->a, &byte, 1);
         bool    a_failed = a < 0 && errno == EPROTO;
         if (a_failed || b_failed) {
-            assert_false(io_tls_is_up(a_failed ? p->a : p->b) && !a_failed);
+            assert_false(tls_is_up(a_failed ? p->a : p->b) && !a_failed);
             return false;
         }
     }
-    return io_tls_is_up(p->a) && io_tls_is_up(p->b);
+    return tls_is_up(p->a) && tls_is_up(p->b);
 }
 
 static bool is_taken(const struct io_tls *server, const struct io_tls *client, enum io_tls_role wanted)
@@ -142,17 +142,17 @@ static void bytes_arrive_as_sent(void **state)
     pair_open(&p, head, node, IO_TLS_HEAD);
     assert_true(handshake(&p));
     while (received < SIZE) {
-        ssize_t n = sent < SIZE ? io_tls_send(p.b, data + sent, SIZE - sent) : 0;
+        ssize_t n = sent < SIZE ? tls_send(p.b, data + sent, SIZE - sent) : 0;
         assert_true(n >= 0 || errno == EAGAIN);
         sent += n > 0 ? (size_t)n : 0;
-        n = io_tls_recv(p.a, got + received, SIZE - received);
+        n = tls_recv(p.a, got + received, SIZE - received);
         assert_true(n > 0 || errno == EAGAIN);
         received += n > 0 ? (size_t)n : 0;
     }
     assert_memory_equal(data, got, SIZE);
-    io_tls_end(p.b);
+    tls_end(p.b);
     p.b = NULL;
-    assert_int_equal(io_tls_recv(p.a, got, 1), 0); /* its goodbye */
+    assert_int_equal(tls_recv(p.a, got, 1), 0); /* its goodbye */
     pair_close(&p);
     free(data);
     free(got);
@@ -166,9 +166,9 @@ static void a_connection_that_is_cut_is_no_goodbye(void **state)
     pair_open(&p, head, node, IO_TLS_HEAD);
     assert_true(handshake(&p));
     shutdown(p.fds[1], SHUT_RDWR);
-    assert_int_equal(io_tls_recv(p.a, &byte, 1), -1);
+    assert_int_equal(tls_recv(p.a, &byte, 1), -1);
     assert_int_equal(errno, EPROTO);
-    assert_int_equal(io_tls_recv(p.a, &byte, 1), -1); /* and stays so */
+    assert_int_equal(tls_recv(p.a, &byte, 1), -1); /* and stays so */
     assert_int_equal(errno, EPROTO);
     pair_close(&p);
 }
@@ -311,11 +311,11 @@ static void await(int fd, short events)
 }
 
 /* The peer's side of a handshake, and `size` bytes to it. */
-static struct io_tls_conn *gate_dial(struct gate_case *g, const void *hello, size_t size)
+static struct tls_conn *gate_dial(struct gate_case *g, const void *hello, size_t size)
 {
-    struct io_tls_conn *conn;
+    struct tls_conn *conn;
     assert_ok(io_tls_dial(node, g->peer, IO_TLS_HEAD, &conn));
-    while (io_tls_send(conn, hello, size) < 0) {
+    while (tls_send(conn, hello, size) < 0) {
         assert_int_equal(errno, EAGAIN);
         await(g->peer, io_tls_wants(conn) == IO_WRITABLE ? POLLOUT : POLLIN);
     }
@@ -350,11 +350,11 @@ static void gate_passes_both_ways(void **state)
     ssize_t          n;
     (void)state;
     gate_open(&g);
-    struct io_tls_conn *conn = gate_dial(&g, "ping", 4);
+    struct tls_conn *conn = gate_dial(&g, "ping", 4);
     read_exactly(g.plain, text, 4);
     assert_string_equal(text, "ping");
     assert_int_equal(write(g.plain, "pong", 4), 4);
-    while ((n = io_tls_recv(conn, text, 4)) < 0) {
+    while ((n = tls_recv(conn, text, 4)) < 0) {
         assert_int_equal(errno, EAGAIN);
         await(g.peer, POLLIN);
     }
@@ -362,18 +362,18 @@ static void gate_passes_both_ways(void **state)
     assert_string_equal(text, "pong");
     assert_int_equal(write(g.plain, "last", 4), 4);
     shutdown(g.plain, SHUT_RDWR); /* what was sent last still comes, then the end */
-    while ((n = io_tls_recv(conn, text, 4)) < 0) {
+    while ((n = tls_recv(conn, text, 4)) < 0) {
         assert_int_equal(errno, EAGAIN);
         await(g.peer, POLLIN);
     }
     assert_int_equal(n, 4);
-    while ((n = io_tls_recv(conn, text, 4)) < 0) {
+    while ((n = tls_recv(conn, text, 4)) < 0) {
         assert_int_equal(errno, EAGAIN);
         await(g.peer, POLLIN);
     }
     assert_int_equal(n, 0);
     assert_int_equal(io_gate_refused(g.gate), 0);
-    io_tls_end(conn);
+    tls_end(conn);
     gate_close(&g);
 }
 
@@ -386,18 +386,18 @@ static void gate_sends_what_is_left(void **state)
     size_t           got = 0;
     (void)state;
     gate_open(&g);
-    struct io_tls_conn *conn = gate_dial(&g, "ping", 4);
+    struct tls_conn *conn = gate_dial(&g, "ping", 4);
     read_exactly(g.plain, text, 4);
     assert_int_equal(write(g.plain, data, SIZE), SIZE);
     io_gate_free(g.gate);
-    for (ssize_t n; (n = io_tls_recv(conn, data, SIZE)) != 0;) {
+    for (ssize_t n; (n = tls_recv(conn, data, SIZE)) != 0;) {
         if (n > 0)
             got += (size_t)n;
         else
             await(g.peer, POLLIN);
     }
     assert_int_equal(got, SIZE);
-    io_tls_end(conn);
+    tls_end(conn);
     close(g.peer);
     close(g.plain);
     free(data);
@@ -438,9 +438,9 @@ static void gate_ends_with_its_peer(void **state)
     char             text[8] = {0};
     (void)state;
     gate_open(&g);
-    struct io_tls_conn *conn = gate_dial(&g, "ping", 4);
+    struct tls_conn *conn = gate_dial(&g, "ping", 4);
     read_exactly(g.plain, text, 4);
-    io_tls_end(conn);
+    tls_end(conn);
     shutdown(g.peer, SHUT_RDWR);
     assert_ends(g.plain);
     gate_close(&g);
@@ -468,15 +468,15 @@ static void gate_survives_handshakes_cut_short(void **state)
 {
     (void)state;
     for (size_t cut = 1; cut < 1200; cut += 83) {
-        struct gate_case    g;
-        struct io_tls_conn *conn;
-        int                 wire[2];
-        char                bytes[4096];
+        struct gate_case g;
+        struct tls_conn *conn;
+        int              wire[2];
+        char             bytes[4096];
         gate_open(&g);
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, wire), 0);
         assert_ok(io_tls_dial(node, wire[0], IO_TLS_HEAD, &conn));
         for (size_t passed = 0; passed < cut;) { /* a wire that we hold between both */
-            if (io_tls_recv(conn, bytes, 1) < 0 && errno != EAGAIN)
+            if (tls_recv(conn, bytes, 1) < 0 && errno != EAGAIN)
                 break;
             ssize_t n = read(wire[1], bytes, cut - passed < sizeof bytes ? cut - passed : sizeof bytes);
             if (n > 0) {
@@ -484,7 +484,7 @@ static void gate_survives_handshakes_cut_short(void **state)
                 passed += (size_t)n;
                 continue;
             }
-            if (io_tls_is_up(conn))
+            if (tls_is_up(conn))
                 break;
             await(g.peer, POLLIN);
             n = read(g.peer, bytes, sizeof bytes);
@@ -493,7 +493,7 @@ static void gate_survives_handshakes_cut_short(void **state)
         }
         shutdown(g.peer, SHUT_RDWR);
         assert_ends(g.plain);
-        io_tls_end(conn);
+        tls_end(conn);
         close(wire[0]);
         close(wire[1]);
         gate_close(&g);
@@ -522,7 +522,7 @@ static void gate_lets_go_of_a_peer_that_does_not_read(void **state)
     ssize_t          n;
     (void)state;
     gate_open(&g);
-    struct io_tls_conn *conn = gate_dial(&g, "ping", 4);
+    struct tls_conn *conn = gate_dial(&g, "ping", 4);
     read_exactly(g.plain, text, 4);
     struct pollfd p = {g.plain, POLLOUT, 0};
     while (poll(&p, 1, 300) == 1 && (n = write(g.plain, piece, 65536)) > 0)
@@ -531,7 +531,7 @@ static void gate_lets_go_of_a_peer_that_does_not_read(void **state)
     shutdown(g.plain, SHUT_RDWR);
     while ((n = read(g.peer, piece, 65536)) > 0 || (n < 0 && errno == EAGAIN))
         await(g.peer, POLLIN);
-    io_tls_end(conn);
+    tls_end(conn);
     gate_close(&g);
     free(piece);
 }

@@ -448,7 +448,7 @@ static int tls_begin(void **state)
     return 0;
 }
 
-static int tls_end(void **state)
+static int tls_over(void **state)
 {
     static const char *const files[] = {
         "ours/ca.pem", "ours/head.pem", "ours/node.pem", "rogue/ca.pem", "rogue/head.pem", "rogue/node.pem", "ours", "rogue", ""};
@@ -478,6 +478,6 @@ int main(void)
     };
     const struct CMUnitTest only_tls[] = {cmocka_unit_test(only_certificates_of_the_cluster)};
     int                     failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
-    failed += cmocka_run_group_tests_name("TLS", tests, tls_begin, tls_end);
-    return failed + cmocka_run_group_tests_name("TLS alone", only_tls, tls_begin, tls_end);
+    failed += cmocka_run_group_tests_name("TLS", tests, tls_begin, tls_over);
+    return failed + cmocka_run_group_tests_name("TLS alone", only_tls, tls_begin, tls_over);
 }

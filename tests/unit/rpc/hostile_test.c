@@ -344,7 +344,7 @@ static int tls_begin(void **state)
     return 0;
 }
 
-static int tls_end(void **state)
+static int tls_over(void **state)
 {
     (void)state;
     io_tls_free(tls_head);
@@ -371,6 +371,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_certificates_of_the_cluster_are_served, setup, teardown),
     };
     int failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
-    failed += cmocka_run_group_tests_name("TLS", tests, tls_begin, tls_end);
-    return failed + cmocka_run_group_tests_name("TLS alone", only_tls, tls_begin, tls_end);
+    failed += cmocka_run_group_tests_name("TLS", tests, tls_begin, tls_over);
+    return failed + cmocka_run_group_tests_name("TLS alone", only_tls, tls_begin, tls_over);
 }

@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <setjmp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -25,11 +26,13 @@ static const unsigned char secret[COLL_SECRET_BYTES] = "a secret of thirty-two b
 
 /* Where members tell each other their ports. */
 struct meeting {
-    uint16_t    ports[MEMBERS_MAX];
-    _Atomic int there, joined, gone;
-    uint32_t    members, wait_ms;
-    pid_t       pids[MEMBERS_MAX];
+    struct coll_at at[MEMBERS_MAX];
+    _Atomic int    there, joined, gone;
+    uint32_t       members, wait_ms;
+    pid_t          pids[MEMBERS_MAX];
 };
+
+static bool has_tls; /* of the tests that follow */
 
 typedef int (*life_fn)(struct meeting *meeting, struct coll_tcp *g, uint32_t rank);
 
@@ -41,7 +44,8 @@ static struct coll_tcp_config config_of(const struct meeting *meeting, uint32_t 
                                     .members = meeting->members,
                                     .wait_limit_ms = meeting->wait_ms,
                                     .name = "test",
-                                    .secret = secret};
+                                    .secret = secret,
+                                    .at.is_far = has_tls};
 }
 
 static void hire(struct meeting *meeting, uint32_t rank, life_fn life)
@@ -56,11 +60,11 @@ static void hire(struct meeting *meeting, uint32_t rank, life_fn life)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     static struct coll_tcp g;
     struct coll_tcp_config config = config_of(meeting, rank);
-    if (coll_tcp_open(&g, &config, &meeting->ports[rank]).code)
+    if (coll_tcp_open(&g, &config, &meeting->at[rank]).code)
         _exit(90);
     for (meeting->there++; meeting->there < (int)meeting->members;)
         pause_us(200);
-    if (coll_tcp_join(&g, meeting->ports).code) {
+    if (coll_tcp_join(&g, meeting->at).code) {
         fprintf(stderr, "%s\n", g.text);
         _exit(91);
     }
@@ -242,15 +246,16 @@ static int dial(uint16_t port)
 /* What the door makes of these bytes: it must say nothing, and close. */
 static void refused(struct coll_door *door, const void *bytes, size_t size, bool shut)
 {
-    int      fd = dial((uint16_t)door->mine.reserved), got = -1;
-    uint32_t rank, channel;
-    char     answer;
+    int                fd = dial((uint16_t)door->mine.reserved);
+    struct coll_socket got;
+    uint32_t           rank, channel;
+    char               answer;
     assert_int_equal(write(fd, bytes, size), (ssize_t)size);
     if (shut)
         shutdown(fd, SHUT_WR);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(coll_door_accept(door, 20, &got, &rank, &channel).code, MT_OK);
-        assert_int_equal(got, -1);
+        assert_int_equal(got.fd, -1);
     }
     if (shut || size >= sizeof(struct coll_hello))
         assert_true(recv(fd, &answer, 1, MSG_DONTWAIT) <= 0); /* closed, not a byte */
@@ -264,7 +269,7 @@ static void sizes_of_groups(void **state)
     (void)state;
     static struct coll_tcp g;
     struct meeting         meeting = {.members = MT_GROUP_MEMBERS_MAX};
-    uint16_t               port;
+    struct coll_at         at;
     const struct {
         uint32_t     members, rank;
         enum mt_code code;
@@ -275,7 +280,7 @@ static void sizes_of_groups(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         meeting.members = cases[i].members;
         struct coll_tcp_config config = config_of(&meeting, cases[i].rank);
-        assert_int_equal(coll_tcp_open(&g, &config, &port).code, cases[i].code);
+        assert_int_equal(coll_tcp_open(&g, &config, &at).code, cases[i].code);
         coll_tcp_fini(&g);
     }
 }
@@ -283,16 +288,18 @@ static void sizes_of_groups(void **state)
 static void strangers(void **state)
 {
     (void)state;
-    struct coll_door  door;
-    struct coll_hello good = {.group = 7, .generation = 3, .rank = 2}, bad;
-    char              garbage[4096];
-    uint16_t          port;
-    int               fd = -1, mine = -1;
-    uint32_t          rank, channel;
+    struct coll_door   door;
+    struct coll_hello  good = {.group = 7, .generation = 3, .rank = 2}, bad;
+    char               garbage[4096];
+    int                fd = -1;
+    struct coll_at     at = {.port = 0};
+    struct coll_socket mine = {.fd = -1};
+    uint32_t           rank, channel;
     memcpy(good.secret, secret, sizeof secret);
     memset(garbage, 'G', sizeof garbage);
-    assert_int_equal(coll_door_open(&door, &good, &port).code, MT_OK);
-    door.mine.reserved = port; /* for refused() */
+    assert_int_equal(coll_door_open(&door, &at).code, MT_OK);
+    coll_door_await(&door, &good, 0);
+    door.mine.reserved = at.port; /* for refused() */
     good.magic = door.mine.magic;
     refused(&door, garbage, sizeof garbage, false);
     refused(&door, "GET / HTTP/1.0\r\n\r\n", 18, true);
@@ -311,21 +318,182 @@ static void strangers(void **state)
     refused(&door, &bad, sizeof bad, false);
     int silent[MT_COLL_STRANGERS_MAX + 5]; /* more than there is room for */
     for (int i = 0; i < MT_COLL_STRANGERS_MAX + 5; i++) {
-        silent[i] = dial(port);
+        silent[i] = dial(at.port);
         assert_int_equal(coll_door_accept(&door, 20, &mine, &rank, &channel).code, MT_OK);
     }
-    fd = dial(port); /* and one who knows, in two pieces */
+    fd = dial(at.port); /* and one who knows, in two pieces */
     assert_int_equal(write(fd, &good, 20), 20);
-    for (int i = 0; i < 5 && mine < 0; i++) {
+    for (int i = 0; i < 5 && mine.fd < 0; i++) {
         if (i == 2)
             assert_int_equal(write(fd, (char *)&good + 20, sizeof good - 20), (ssize_t)sizeof good - 20);
         assert_int_equal(coll_door_accept(&door, 20, &mine, &rank, &channel).code, MT_OK);
     }
-    assert_true(mine >= 0 && rank == 2 && channel == 0);
-    close(fd), close(mine);
+    assert_true(mine.fd >= 0 && rank == 2 && channel == 0);
+    close(fd), coll_socket_close(&mine);
     for (int i = 0; i < MT_COLL_STRANGERS_MAX + 5; i++)
         close(silent[i]);
     coll_door_close(&door);
+}
+
+/* ---- the same over TLS ---- */
+
+struct keyed {
+    struct coll_door  door;
+    struct coll_at    at;
+    struct coll_hello good;
+};
+
+static void keyed_open(struct keyed *k)
+{
+    *k = (struct keyed){.at.is_far = 1, .good = {.group = 7, .generation = 3, .rank = 2}};
+    memcpy(k->good.secret, secret, sizeof secret);
+    assert_int_equal(coll_door_open(&k->door, &k->at).code, MT_OK);
+    coll_door_await(&k->door, &k->good, 0);
+}
+
+struct dialler {
+    struct coll_at     at;
+    struct coll_hello  hello;
+    uint32_t           to;
+    mt_status          st;
+    struct coll_socket socket;
+};
+
+static void *dial_keyed(void *user)
+{
+    struct dialler      *d = user;
+    struct coll_patience patience = {.wait_ms = 5000, .each_ms = 20};
+    d->st = coll_socket_dial(&d->at, d->to, &d->hello, &patience, &d->socket);
+    return NULL;
+}
+
+/* What a member that says this hello to rank `to` is told; whoever comes in is given out. */
+static mt_status keyed_dial(struct keyed *k, const struct coll_hello *hello, uint32_t to, struct coll_socket *in,
+                            struct coll_socket *out)
+{
+    pthread_t      thread;
+    uint32_t       rank, channel;
+    struct dialler d = {.at = k->at, .hello = *hello, .to = to, .socket.fd = -1};
+    *in = (struct coll_socket){.fd = -1};
+    assert_int_equal(pthread_create(&thread, NULL, dial_keyed, &d), 0);
+    for (int i = 0; i < 20 && in->fd < 0; i++)
+        assert_int_equal(coll_door_accept(&k->door, 20, in, &rank, &channel).code, MT_OK);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(in->fd < 0 || (rank == hello->rank && channel == hello->channel));
+    *out = d.socket;
+    return d.st;
+}
+
+/* Who has another secret, is of another group or generation, or was led to another member's door, is told EAUTH. */
+static void keyed_strangers(void **state)
+{
+    (void)state;
+    struct keyed       k;
+    struct coll_hello  bad;
+    struct coll_socket in, out;
+    keyed_open(&k);
+    for (int i = 0; i < COLL_SECRET_BYTES; i += 31) {
+        bad = k.good;
+        bad.secret[i] ^= 1;
+        assert_int_equal(keyed_dial(&k, &bad, 0, &in, &out).code, MT_EAUTH);
+        assert_int_equal(in.fd, -1);
+    }
+    bad = k.good, bad.generation = 2;
+    assert_int_equal(keyed_dial(&k, &bad, 0, &in, &out).code, MT_EAUTH);
+    bad = k.good, bad.group = 8;
+    assert_int_equal(keyed_dial(&k, &bad, 0, &in, &out).code, MT_EAUTH);
+    assert_int_equal(keyed_dial(&k, &k.good, 1, &in, &out).code, MT_EAUTH); /* it wants rank 1, this is rank 0's */
+    assert_int_equal(in.fd, -1);
+    bad = k.good, bad.rank = 3; /* with the key, and a rank that there is not */
+    assert_int_equal(keyed_dial(&k, &bad, 0, &in, &out).code, MT_ECONN);
+    assert_int_equal(in.fd, -1);
+    coll_door_close(&k.door);
+}
+
+/* In clear, garbage, and a hello with the right secret: none gets a byte but an alert of TLS. */
+static void keyed_hears_nothing_in_clear(void **state)
+{
+    (void)state;
+    struct keyed k;
+    char         garbage[4096], answer[64];
+    keyed_open(&k);
+    memset(garbage, 'G', sizeof garbage);
+    struct coll_hello good = k.good;
+    good.magic = k.door.mine.magic;
+    const struct {
+        const void *bytes;
+        size_t      size;
+    } cases[] = {{garbage, sizeof garbage}, {&good, sizeof good}, {"GET / HTTP/1.0\r\n\r\n", 18}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int                fd = dial(k.at.port);
+        struct coll_socket got;
+        uint32_t           rank, channel;
+        assert_int_equal(write(fd, cases[i].bytes, cases[i].size), (ssize_t)cases[i].size);
+        for (int turn = 0; turn < 5; turn++) {
+            assert_int_equal(coll_door_accept(&k.door, 20, &got, &rank, &channel).code, MT_OK);
+            assert_int_equal(got.fd, -1);
+        }
+        ssize_t n = recv(fd, answer, sizeof answer, MSG_DONTWAIT);
+        assert_true(n <= 0 || (n == 7 && answer[0] == 21)); /* an alert */
+        close(fd);
+    }
+    coll_door_close(&k.door);
+}
+
+/* What crosses the wire: neither the secret nor what is sent. */
+static void keyed_says_nothing_in_clear(void **state)
+{
+    (void)state;
+    struct keyed       k;
+    struct coll_socket in, out;
+    char               sent[200], got[200], seen[4096];
+    size_t             moved = 0, done = 0;
+    keyed_open(&k);
+    assert_int_equal(keyed_dial(&k, &k.good, 0, &in, &out).code, MT_OK);
+    memset(sent, 'M', sizeof sent);
+    assert_int_equal(coll_socket_send(&out, sent, sizeof sent, &moved).code, MT_OK);
+    assert_int_equal(moved, sizeof sent);
+    ssize_t n = recv(in.fd, seen, sizeof seen, MSG_PEEK);
+    assert_true(n > (ssize_t)sizeof sent);
+    assert_null(memmem(seen, (size_t)n, "MMMM", 4));
+    for (int i = 0; i < 100 && done < sizeof got; i++) {
+        assert_int_equal(coll_socket_receive(&in, got + done, sizeof got - done, &moved).code, MT_OK);
+        done += moved;
+    }
+    assert_memory_equal(sent, got, sizeof got);
+    coll_socket_close(&in), coll_socket_close(&out);
+    coll_door_close(&k.door);
+}
+
+static void addresses(void **state)
+{
+    (void)state;
+    struct coll_at at;
+    for (const char *const *host = (const char *const[]){"", "127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1", NULL}; *host;
+         host++) {
+        assert_int_equal(coll_at_read(*host, &at).code, MT_OK);
+        assert_int_equal(at.is_far, 0);
+    }
+    for (const char *const *host = (const char *const[]){"10.0.0.1", "fd00::1", "::ffff:10.0.0.1", NULL}; *host; host++) {
+        assert_int_equal(coll_at_read(*host, &at).code, MT_OK);
+        assert_int_equal(at.is_far, 1);
+    }
+    assert_int_equal(coll_at_read("a.name", &at).code, MT_EINVAL);
+    assert_int_equal(coll_at_read("10.0.0.1:80", &at).code, MT_EINVAL);
+}
+
+static int tls_on(void **state)
+{
+    (void)state;
+    has_tls = true;
+    return 0;
+}
+
+static int tls_off(void **state)
+{
+    (void)state;
+    has_tls = false;
+    return 0;
 }
 
 static int listener_that_refuses(uint16_t *port)
@@ -342,21 +510,40 @@ static int listener_that_refuses(uint16_t *port)
 static void nobody_answers(void **state)
 {
     (void)state;
-    uint16_t             port;
-    int                  fd = listener_that_refuses(&port), mine;
+    struct coll_at       at = {.is_far = has_tls};
+    int                  fd = listener_that_refuses(&at.port);
+    struct coll_socket   mine;
     struct coll_hello    hello = {.group = 7};
     struct coll_patience patience = {.wait_ms = 100, .each_ms = 20};
-    assert_int_equal(coll_socket_dial(port, &hello, &patience, &mine).code, MT_ETIMEDOUT);
+    assert_int_equal(coll_socket_dial(&at, 0, &hello, &patience, &mine).code, MT_ETIMEDOUT);
     close(fd);
-    assert_int_equal(coll_socket_dial(port, &hello, &patience, &mine).code, MT_ECONN);
+    assert_int_equal(coll_socket_dial(&at, 0, &hello, &patience, &mine).code, MT_ECONN);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_call),       cmocka_unit_test(messages),        cmocka_unit_test(disagreement),
-        cmocka_unit_test(hears_of_it_late), cmocka_unit_test(killed_anywhere), cmocka_unit_test(stopped),
-        cmocka_unit_test(sizes_of_groups),  cmocka_unit_test(strangers),       cmocka_unit_test(nobody_answers),
+        cmocka_unit_test(every_call),
+        cmocka_unit_test(messages),
+        cmocka_unit_test(disagreement),
+        cmocka_unit_test(hears_of_it_late),
+        cmocka_unit_test(killed_anywhere),
+        cmocka_unit_test(stopped),
+        cmocka_unit_test(sizes_of_groups),
+        cmocka_unit_test(strangers),
+        cmocka_unit_test(nobody_answers),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(keyed_strangers),
+        cmocka_unit_test(keyed_hears_nothing_in_clear),
+        cmocka_unit_test(keyed_says_nothing_in_clear),
+#define OVER_TLS(test) {"tls_" #test, test, tls_on, tls_off, NULL}
+        OVER_TLS(every_call),
+        OVER_TLS(messages),
+        OVER_TLS(disagreement),
+        OVER_TLS(hears_of_it_late),
+        OVER_TLS(killed_anywhere),
+        OVER_TLS(stopped),
+        OVER_TLS(nobody_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,9 +55,8 @@ static struct world *world_of(uint32_t vranks, uint32_t nodes, const uint8_t *fi
     w->generation = 1;
     assert_int_equal(sgd_group_region_size(&w->plan, &w->size).code, MT_OK);
     for (uint32_t n = 0; n < nodes; n++) {
-        struct coll_hello nobody = {.group = 1};
         w->regions[n] = shared(w->size);
-        assert_int_equal(coll_door_open(&w->doors[n], &nobody, &w->net.ports[n]).code, MT_OK);
+        assert_int_equal(coll_door_open(&w->doors[n], &w->net.at[n]).code, MT_OK);
     }
     return w;
 }

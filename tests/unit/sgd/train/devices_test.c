@@ -190,11 +190,10 @@ static void *work(void *arg)
 
 static void nodes_open(struct run *run)
 {
-    static const struct coll_hello nobody = {.group = 1};
     run->net = (struct sgd_group_net){.nodes = run->nodes, .group = 9, .secret = "a secret of thirty-two bytes..."};
     for (uint32_t n = 0; n < run->nodes && run->nodes > 1; n++) {
         run->net.first[n + 1] = (uint8_t)(n + 1);
-        assert_int_equal(coll_door_open(&run->doors[n], &nobody, &run->net.ports[n]).code, MT_OK);
+        assert_int_equal(coll_door_open(&run->doors[n], &run->net.at[n]).code, MT_OK);
     }
 }
 
