@@ -26,7 +26,7 @@ HEADER_LINES_MAX, HEADER_PROTOTYPES_MAX, CIRCLE_MAX = 300, 40, 3
 # What is not untied yet; a number here may only fall, and what is within the rules has no line.
 UP = {}  # folder of ROOMS -> arrows between files that go up a room
 # -> files of its largest circle
-CIRCLE = {"clients": 1, "kernels": 1, "objectstore": 2, "raylet": 2, "scheduler": 1, "sgd": 1, "sweep": 1}
+CIRCLE = {"clients": 1, "kernels": 1, "objectstore": 1, "raylet": 2, "scheduler": 1, "sgd": 1, "sweep": 1}
 UNUSED = {"clients": 1}  # -> functions
 HEADERS = {  # header -> lines, functions
 }

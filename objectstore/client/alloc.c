@@ -33,27 +33,10 @@ static uint64_t segment_bytes_for(uint64_t size, uint64_t step)
     return bytes / OS_CHUNK <= 0xffffff ? bytes : 0;
 }
 
-static struct os_object *object_at(const struct os_own *own, uint64_t offset)
-{
-    return (struct os_object *)(void *)(own->mapped.data + offset);
-}
-
-/* --- bits
- * ----------------------------------------------------------------------------------------------------- */
-
-static bool bit_is_set(const uint64_t *bits, uint32_t i)
-{
-    return bits[i / 64] >> i % 64 & 1;
-}
 static void bits_set(uint64_t *bits, uint32_t first, uint32_t count)
 {
     for (uint32_t i = first; i < first + count; i++)
         bits[i / 64] |= UINT64_C(1) << i % 64;
-}
-static void bits_clear(uint64_t *bits, uint32_t first, uint32_t count)
-{
-    for (uint32_t i = first; i < first + count; i++)
-        bits[i / 64] &= ~(UINT64_C(1) << i % 64);
 }
 
 /* --- chunks
@@ -72,7 +55,7 @@ static uint32_t find_chunks(struct os_own *own, uint32_t count)
             i += 63;
             continue;
         }
-        if (bit_is_set(own->used, i)) {
+        if (os_bit_is_set(own->used, i)) {
             row = 0;
             continue;
         }
@@ -94,7 +77,7 @@ static uint32_t take_chunks(struct os_client *client, uint32_t count, struct os_
             continue;
         *out_cold = false;
         for (uint32_t i = first; i < first + count && !*out_cold; i++)
-            *out_cold = !bit_is_set(own->warm, i);
+            *out_cold = !os_bit_is_set(own->warm, i);
         bits_set(own->used, first, count);
         bits_set(own->warm, first, count);
         bits_set(own->recent, first, count);
@@ -109,7 +92,7 @@ static uint32_t take_chunks(struct os_client *client, uint32_t count, struct os_
 static void give_chunks(struct os_client *client, struct os_own *own, uint32_t first, uint32_t count)
 {
     shm_store32_release(&os_chunk_words(own->mapped.data)[first], 0);
-    bits_clear(own->used, first, count);
+    os_bits_clear(own->used, first, count);
     bits_set(own->recent, first, count);
     own->free_chunks += count;
     if (first < own->lowest_free)
@@ -149,7 +132,7 @@ static void slab_format(struct os_slab *slab)
     memset(slab->free, 0, sizeof slab->free);
     bits_set(slab->free, 0, slab->places);
     for (uint32_t i = 0; i < slab->places; i++)
-        shm_store32(&object_at(slab->own, (uint64_t)slab->chunk * OS_CHUNK + (uint64_t)i * size)->state, OS_EMPTY);
+        shm_store32(&os_object_at(slab->own, (uint64_t)slab->chunk * OS_CHUNK + (uint64_t)i * size)->state, OS_EMPTY);
     shm_store32_release(&os_chunk_words(slab->own->mapped.data)[slab->chunk], os_chunk_word(slab->size_class, OS_SLAB_CHUNKS));
     for (uint32_t i = 0; i < OS_SLAB_CHUNKS; i++)
         slab->own->chunk[slab->chunk + i].slab = slab;
@@ -216,11 +199,11 @@ static mt_status slab_free_place(struct os_client *client, struct os_slab *slab,
 {
     uint32_t inside = (uint32_t)(offset - (uint64_t)slab->chunk * OS_CHUNK);
     uint32_t place = inside / class_sizes[slab->size_class];
-    if (inside % class_sizes[slab->size_class] != 0 || place >= slab->places || bit_is_set(slab->free, place))
+    if (inside % class_sizes[slab->size_class] != 0 || place >= slab->places || os_bit_is_set(slab->free, place))
         return mt_error(MT_EINVAL, 0, "object store: free of a place that is not in use");
-    if (!by_raylet && !state_clear(object_at(slab->own, offset)))
+    if (!by_raylet && !state_clear(os_object_at(slab->own, offset)))
         return taken();
-    shm_store32_release(&object_at(slab->own, offset)->state, OS_EMPTY);
+    shm_store32_release(&os_object_at(slab->own, offset)->state, OS_EMPTY);
     bits_set(slab->free, place, 1);
     if (slab->free_count++ == 0)
         partial_insert(client, slab);
@@ -231,7 +214,7 @@ static mt_status slab_free_place(struct os_client *client, struct os_slab *slab,
 }
 
 /* Gives every wholly free slab's chunks back. */
-static void slabs_trim(struct os_client *client)
+void os_slabs_trim(struct os_client *client)
 {
     for (uint32_t c = 1; c <= OS_CLASSES; c++)
         for (struct os_slab *slab = client->partial[c], *next; slab; slab = next) {
@@ -262,7 +245,7 @@ static mt_status take_place(struct os_client *client, uint64_t bytes, struct os_
         return none;
     (*out_own)->chunk[first].run = count;
     *out_offset = (uint64_t)first * OS_CHUNK;
-    shm_store32(&object_at(*out_own, *out_offset)->state, OS_EMPTY);
+    shm_store32(&os_object_at(*out_own, *out_offset)->state, OS_EMPTY);
     shm_store32_release(&os_chunk_words((*out_own)->mapped.data)[first], os_chunk_word(OS_RUN, count));
     return mt_ok();
 }
@@ -277,7 +260,7 @@ mt_status os_client_alloc(struct os_client *client, uint64_t size, struct os_pla
     bool           cold = false;
     MT_TRY(take_place(client, place_bytes(size), &own, &offset, &cold));
 
-    struct os_object *object = object_at(own, offset);
+    struct os_object *object = os_object_at(own, offset);
     shm_store32(&object->state, OS_WRITING);
     *out_place = (struct os_place){.segment = own->mapped.number,
                                    .generation = shm_load32_acquire(&own->mapped.generations[offset / OS_UNIT]),
@@ -334,7 +317,7 @@ static bool run_thaw(struct os_client *client, struct os_own *own, uint64_t offs
     struct os_chunk *chunk = &own->chunk[offset / OS_CHUNK];
     if (!chunk->is_frozen)
         return true;
-    if (!client->thaw(object_at(own, offset)))
+    if (!client->thaw(os_object_at(own, offset)))
         return false;
     chunk->is_frozen = false;
     client->frozen--;
@@ -353,9 +336,9 @@ mt_status os_place_free(struct os_client *client, struct os_own *own, uint64_t o
         return mt_error(MT_EINVAL, 0, "object store: free of a place that is not in use");
     if (!run_thaw(client, own, offset))
         return mt_ok();
-    if (!by_raylet && !state_clear(object_at(own, offset)))
+    if (!by_raylet && !state_clear(os_object_at(own, offset)))
         return taken();
-    shm_store32_release(&object_at(own, offset)->state, OS_EMPTY);
+    shm_store32_release(&os_object_at(own, offset)->state, OS_EMPTY);
     give_chunks(client, own, first, chunk->run);
     chunk->run = 0;
     return mt_ok();
@@ -388,63 +371,8 @@ mt_status os_client_space_back(struct os_client *client, uint32_t segment, uint6
     return mt_ok();
 }
 
-/* --- segments
+/* --- the end of a segment
  * --------------------------------------------------------------------------------------------------- */
-
-static mt_status own_new(uint64_t size, struct os_own **out_own)
-{
-    uint32_t       chunks = (uint32_t)(size / OS_CHUNK), words = (chunks + 63) / 64;
-    struct os_own *own = calloc(1, sizeof *own);
-    if (!own)
-        return mt_error(MT_ENOMEM, 0, "object store: own segment");
-    own->chunk = calloc(chunks, sizeof *own->chunk);
-    own->used = calloc((size_t)words * 3, sizeof *own->used);
-    if (!own->chunk || !own->used) {
-        free(own->chunk);
-        free(own->used);
-        free(own);
-        return mt_error(MT_ENOMEM, 0, "object store: own segment");
-    }
-    own->warm = own->used + words;
-    own->recent = own->warm + words;
-    own->chunks = chunks;
-    own->head_chunks = os_head_chunks(size);
-    own->free_chunks = chunks - own->head_chunks;
-    own->lowest_free = own->head_chunks;
-    *out_own = own;
-    return mt_ok();
-}
-
-mt_status os_client_add_own(struct os_client *client, uint32_t segment, uint64_t size, void *data, const void *view,
-                            const void *generations)
-{
-    struct os_mapped *mapped = os_find_mapped(client, segment);
-    if (segment == 0 || segment > OS_SEGMENT_MAX || size % OS_CHUNK != 0 || size / OS_CHUNK > 0xffffff ||
-        size < (uint64_t)(os_head_chunks(size) + OS_SLAB_CHUNKS) * OS_CHUNK || (mapped && mapped->own))
-        return mt_error(MT_EINVAL, 0, "object store: impossible segment");
-    if (mapped)
-        MT_TRY(os_client_drop(client, segment)); /* granted to us what a dead process wrote and we have read */
-    struct os_own *own;
-    MT_TRY(own_new(size, &own));
-    own->mapped = (struct os_mapped){.number = segment,
-                                     .size = size,
-                                     .data = data,
-                                     .view = view,
-                                     .generations = (shm_u32 *)(uintptr_t)generations,
-                                     .own = own,
-                                     .next = client->mapped[segment % OS_BUCKETS]};
-    client->mapped[segment % OS_BUCKETS] = &own->mapped;
-    own->older = client->own_newest;
-    client->own_newest = own;
-    client->own_bytes += size;
-
-    /* What an earlier writer left is dead: its generations have moved on. */
-    struct os_segment_header header = {.magic = OS_SEGMENT_MAGIC, .version = OS_VERSION, .size = size};
-    for (uint32_t i = 0; i < own->chunks; i++)
-        shm_store32(&os_chunk_words(data)[i], 0);
-    shm_write(data, &header, sizeof header);
-    return mt_ok();
-}
 
 void os_own_delete(struct os_client *client, struct os_own *own)
 {
@@ -465,104 +393,4 @@ void os_own_delete(struct os_client *client, struct os_own *own)
     free(own->chunk);
     free(own->used);
     free(own);
-}
-
-/* --- giving memory back
- * ----------------------------------------------------------------------------------------- */
-
-/* A chunk that could be given back now. */
-static bool chunk_is_idle(const struct os_own *own, uint32_t i)
-{
-    return bit_is_set(own->warm, i) && !bit_is_set(own->used, i) && !bit_is_set(own->recent, i);
-}
-
-static uint64_t warm_free_bytes(const struct os_own *own)
-{
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < (own->chunks + 63) / 64; i++)
-        count += (uint64_t)__builtin_popcountll(own->warm[i] & ~own->used[i]);
-    return count * OS_CHUNK;
-}
-
-static bool own_is_idle(const struct os_own *own)
-{
-    if (own->free_chunks != own->chunks - own->head_chunks || own->mapped.pinned)
-        return false;
-    for (uint32_t i = 0; i < (own->chunks + 63) / 64; i++)
-        if (own->recent[i])
-            return false;
-    return true;
-}
-
-static bool trim_pages(struct os_own *own, uint64_t bytes_max, struct os_trim *out)
-{
-    uint32_t first = own->lowest_free;
-    while (first < own->chunks && !chunk_is_idle(own, first))
-        first++;
-    uint32_t count = 0;
-    while (first + count < own->chunks && (uint64_t)(count + 1) * OS_CHUNK <= bytes_max && chunk_is_idle(own, first + count))
-        count++;
-    if (count == 0)
-        return false;
-    bits_clear(own->warm, first, count);
-    out->kind = OS_TRIM_PAGES;
-    out->segment = own->mapped.number;
-    out->data = own->mapped.data + (uint64_t)first * OS_CHUNK;
-    out->size = (uint64_t)count * OS_CHUNK;
-    return true;
-}
-
-void os_client_trim(struct os_client *client, uint64_t keep_bytes, struct os_trim *out)
-{
-    *out = (struct os_trim){.kind = OS_TRIM_NOTHING};
-    slabs_trim(client);
-    uint64_t warm = 0;
-    for (struct os_own *own = client->own_newest; own; own = own->older)
-        warm += warm_free_bytes(own);
-    /* A whole segment first (the newest are the largest), but a last small one stays: the next put needs no
-     * message. */
-    for (struct os_own *own = client->own_newest; own; own = own->older) {
-        bool kept = !client->own_newest->older || warm - warm_free_bytes(own) < keep_bytes;
-        if (!own_is_idle(own) || (kept && own->mapped.size <= keep_bytes))
-            continue;
-        *out = (struct os_trim){OS_TRIM_SEGMENT,  own->mapped.number, own->mapped.size,
-                                own->mapped.data, own->mapped.view,   own->mapped.generations};
-        mt_status dropped = os_client_drop(client, own->mapped.number);
-        MT_ASSERT(dropped.code == MT_OK);
-        return;
-    }
-    for (struct os_own *own = client->own_newest; own && warm > keep_bytes; own = own->older)
-        if (trim_pages(own, warm - keep_bytes, out))
-            return;
-}
-
-/* Nothing in the segment is ours any more: each place in use is one that the raylet has taken. */
-static bool is_all_taken(const struct os_own *own)
-{
-    for (uint32_t i = own->head_chunks; i < own->chunks; i++) {
-        if (own->chunk[i].slab)
-            return false; /* its taken places come back one by one */
-        uint32_t state = own->chunk[i].run ? shm_load32(&object_at(own, (uint64_t)i * OS_CHUNK)->state) : OS_EMPTY;
-        if (state == OS_WRITING || state == OS_SEALED)
-            return false;
-    }
-    return own->mapped.pinned == 0;
-}
-
-mt_status os_client_surrender(struct os_client *client, uint32_t segment, struct os_trim *out)
-{
-    struct os_mapped *mapped = os_find_mapped(client, segment);
-    if (!mapped || !mapped->own)
-        return mt_error(MT_ENOENT, 0, "object store: asked for a segment that is not ours");
-    slabs_trim(client);
-    if (!is_all_taken(mapped->own))
-        return mt_error(MT_EAGAIN, 0, "object store: the segment is in use");
-    *out = (struct os_trim){OS_TRIM_SEGMENT, segment, mapped->size, mapped->data, mapped->view, mapped->generations};
-    return os_client_drop(client, segment);
-}
-
-void os_client_trim_round(struct os_client *client)
-{
-    for (struct os_own *own = client->own_newest; own; own = own->older)
-        memset(own->recent, 0, (size_t)((own->chunks + 63) / 64) * sizeof *own->recent);
 }

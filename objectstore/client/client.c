@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * client.c - a process's side of the object store: which segments are mapped, what is pinned.
+ * client.c - a process's side of the object store: what is pinned.
  *
- * Owns:    the tables of struct os_client; of shared memory, the pin table.
+ * Owns:    the table of pins in struct os_client; of shared memory, the pin table.
  * Thread:  the client's.
  * Always:  held[i].count > 0 iff pins->slot[i] is set; every held slot is in one bucket, every other in the
  * free chain.
@@ -28,101 +28,19 @@ mt_status os_client_init(struct os_client *client, uint64_t process, uint32_t no
     return mt_ok();
 }
 
-void os_client_fini(struct os_client *client)
-{
-    for (uint32_t i = 0; i < OS_BUCKETS; i++)
-        for (struct os_mapped *mapped = client->mapped[i], *next; mapped; mapped = next) {
-            next = mapped->next;
-            if (mapped->own)
-                os_own_delete(client, mapped->own);
-            else
-                free(mapped);
-        }
-    for (struct os_slab *slab = client->spare_slabs, *next; slab; slab = next) {
-        next = slab->next;
-        free(slab);
-    }
-    free(client->held);
-    free(client->held_bucket);
-    *client = (struct os_client){0};
-}
-
-/* --- segments
- * --------------------------------------------------------------------------------------------------- */
-
-struct os_mapped *os_find_mapped(const struct os_client *client, uint32_t segment)
-{
-    struct os_mapped *mapped = client->mapped[segment % OS_BUCKETS];
-    while (mapped && mapped->number != segment)
-        mapped = mapped->next;
-    return mapped;
-}
-
-mt_status os_client_add_reader(struct os_client *client, uint32_t segment, uint64_t size, const void *data, const void *generations)
-{
-    if (segment == 0 || segment > OS_SEGMENT_MAX || size % OS_CHUNK != 0 || size == 0 || size / OS_CHUNK > 0xffffff)
-        return mt_error(MT_EINVAL, 0, "object store: impossible segment");
-    if (os_find_mapped(client, segment))
-        return mt_error(MT_EEXIST, 0, "object store: segment is mapped");
-    struct os_mapped *mapped = calloc(1, sizeof *mapped);
-    if (!mapped)
-        return mt_error(MT_ENOMEM, 0, "object store: mapped segment");
-    *mapped = (struct os_mapped){.number = segment,
-                                 .size = size,
-                                 .data = (uint8_t *)(uintptr_t)data,
-                                 .view = data,
-                                 .generations = (shm_u32 *)(uintptr_t)generations,
-                                 .next = client->mapped[segment % OS_BUCKETS]};
-    client->mapped[segment % OS_BUCKETS] = mapped;
-    return mt_ok();
-}
-
-mt_status os_client_drop(struct os_client *client, uint32_t segment)
-{
-    struct os_mapped **link = &client->mapped[segment % OS_BUCKETS];
-    while (*link && (*link)->number != segment)
-        link = &(*link)->next;
-    struct os_mapped *mapped = *link;
-    if (!mapped)
-        return mt_error(MT_ENOENT, 0, "object store: segment is not mapped");
-    if (mapped->pinned)
-        return mt_error(MT_EAGAIN, 0, "object store: segment is being read");
-    *link = mapped->next;
-    if (mapped->own)
-        os_own_delete(client, mapped->own);
-    else
-        free(mapped);
-    return mt_ok();
-}
-
 /* --- pin slots
  * -------------------------------------------------------------------------------------------------- */
 
-static uint32_t held_bucket_of(const struct os_client *client, uint64_t place)
-{
-    return (uint32_t)(place * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (client->held_buckets - 1);
-}
-
-struct os_held *os_find_held(const struct os_client *client, uint64_t place)
-{
-    if (client->pinned == 0)
-        return NULL;
-    uint32_t slot = client->held_bucket[held_bucket_of(client, place)];
-    while (slot && client->held[slot - 1].place != place)
-        slot = client->held[slot - 1].next;
-    return slot ? &client->held[slot - 1] : NULL;
-}
-
 static void held_insert(struct os_client *client, uint32_t slot)
 {
-    uint32_t *bucket = &client->held_bucket[held_bucket_of(client, client->held[slot].place)];
+    uint32_t *bucket = &client->held_bucket[os_held_bucket_of(client, client->held[slot].place)];
     client->held[slot].next = *bucket;
     *bucket = slot + 1;
 }
 
 static void held_remove(struct os_client *client, uint32_t slot)
 {
-    uint32_t *link = &client->held_bucket[held_bucket_of(client, client->held[slot].place)];
+    uint32_t *link = &client->held_bucket[os_held_bucket_of(client, client->held[slot].place)];
     while (*link != slot + 1)
         link = &client->held[*link - 1].next;
     *link = client->held[slot].next;

@@ -59,13 +59,51 @@ struct os_held {
     bool     free_later; /* os_client_free was called while it was pinned */
 };
 
-struct os_mapped *os_find_mapped(const struct os_client *client, uint32_t segment);
+static inline struct os_mapped *os_find_mapped(const struct os_client *client, uint32_t segment)
+{
+    struct os_mapped *mapped = client->mapped[segment % OS_BUCKETS];
+    while (mapped && mapped->number != segment)
+        mapped = mapped->next;
+    return mapped;
+}
+
+static inline uint32_t os_held_bucket_of(const struct os_client *client, uint64_t place)
+{
+    return (uint32_t)(place * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (client->held_buckets - 1);
+}
+
 /* The slot that pins `place` here, or NULL. */
-struct os_held *os_find_held(const struct os_client *client, uint64_t place);
+static inline struct os_held *os_find_held(const struct os_client *client, uint64_t place)
+{
+    if (client->pinned == 0)
+        return NULL;
+    uint32_t slot = client->held_bucket[os_held_bucket_of(client, place)];
+    while (slot && client->held[slot - 1].place != place)
+        slot = client->held[slot - 1].next;
+    return slot ? &client->held[slot - 1] : NULL;
+}
+
+static inline struct os_object *os_object_at(const struct os_own *own, uint64_t offset)
+{
+    return (struct os_object *)(void *)(own->mapped.data + offset);
+}
+
+static inline bool os_bit_is_set(const uint64_t *bits, uint32_t i)
+{
+    return bits[i / 64] >> i % 64 & 1;
+}
+
+static inline void os_bits_clear(uint64_t *bits, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = first; i < first + count; i++)
+        bits[i / 64] &= ~(UINT64_C(1) << i % 64);
+}
 
 /* Gives a place of an own segment back to its slab or its chunks; by_raylet: the raylet has handed it back. EINVAL: no
  * such place, or free already. EAGAIN: the raylet has taken it, and hands it back when it hears that the object is dead. */
 mt_status os_place_free(struct os_client *client, struct os_own *own, uint64_t offset, bool by_raylet);
+/* Slabs of which no place is in use become chunks again. */
+void os_slabs_trim(struct os_client *client);
 /* Forgets all slabs of `own` and its private memory. */
 void os_own_delete(struct os_client *client, struct os_own *own);
 
