@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +36,14 @@ MANTA_REGISTER(opens, "s>l");
 MANTA_TASK(int64_t, writes, (int64_t, fd)) /* the error of it, or 0 */
 {
     return pwrite((int)fd, "job", 3, 0) < 0 ? errno : 0;
+}
+MANTA_TASK(int64_t, holds, (const char *, path)) /* so many descriptors of this file */
+{
+    struct stat wanted, st;
+    int64_t     count = stat(path, &wanted) < 0 ? 1000 : 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fstat(fd, &st) == 0 && st.st_dev == wanted.st_dev && st.st_ino == wanted.st_ino;
+    return count;
 }
 MANTA_TASK(int64_t, signals, (int64_t, pid))
 {
@@ -200,6 +209,7 @@ static void users_apart(void)
     nodes_start_users(&n, 2, "2", USERS);
     int64_t uid = uid_here();
     CHECK_I64(manta_call("writes", NULL, MANTA_ARGS(manta_i64(secret))), EBADF);
+    CHECK_I64(manta_call("holds", NULL, MANTA_ARGS(manta_str("/proc/self/exe"))), 0); /* what it was started from */
     CHECK_EQ(opened_in(n.folder, "token"), EACCES);
     CHECK_EQ(opened_in(n.folder, "n0/raylet.sock"), EACCES);
     CHECK_EQ(opened_memory(n.raylets[0]), EACCES);

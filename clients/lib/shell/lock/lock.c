@@ -9,6 +9,8 @@
  */
 #include "clients/lib/shell/lock/lock.h"
 
+#include "core/base/status.h"
+
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -53,9 +55,11 @@ void lib_lock_slowly(void)
     }
 }
 
-void lib_unlock_slowly(void)
+void lib_unlock_slowly(uint64_t held)
 {
-    futex_wake(lock_futex(), 1);
+    MT_ASSERT((held & ~(uint64_t)LIB_HAS_SLEEPERS) == (uintptr_t)&lib_thread || !lib_door_is_open()); /* a child's word is wiped */
+    if (held & LIB_HAS_SLEEPERS)
+        futex_wake(lock_futex(), 1);
 }
 
 /* ---- sleepers ---- */

@@ -41,7 +41,7 @@ static inline bool lib_door_is_open(void)
 }
 
 void lib_lock_slowly(void);
-void lib_unlock_slowly(void);
+void lib_unlock_slowly(uint64_t held); /* what the word was: this thread and sleepers, or it did not hold the lock */
 
 /* A process with one thread, as most workers are, needs nothing atomic; a handler of its own gives the lock back before the
  * thread goes on. */
@@ -69,10 +69,15 @@ static inline void lib_lock(void)
 }
 static inline void lib_unlock(void)
 {
-    if (__libc_single_threaded)
+    uint64_t held;
+    if (__libc_single_threaded) {
+        held = shm_load64(&lib_door.holder);
         shm_store64(&lib_door.holder, 0);
-    else if (MT_UNLIKELY(atomic_exchange_explicit(&lib_door.holder.v, 0, memory_order_release) & LIB_HAS_SLEEPERS))
-        lib_unlock_slowly();
+    } else {
+        held = atomic_exchange_explicit(&lib_door.holder.v, 0, memory_order_release);
+    }
+    if (MT_UNLIKELY(held != (uintptr_t)&lib_thread))
+        lib_unlock_slowly(held);
 }
 
 /* ---- who sleeps until another thread has done something ---- */
