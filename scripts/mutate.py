@@ -29,9 +29,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Folder -> its unit tests, whether the simulation links it, and all integration tests that run its code.
 FOLDERS = {
     "scheduler/": (r"^unit\.(head|policy)\.", True, r"^integration\.(cluster|head|cli|watch|keeper|tls)\."),
-    "raylet/": (r"^unit\.raylet\.", True, r"^integration\.(tasks|actors|objects|cluster|cli|cancel|env|watch|keeper|tls|install)\."),
+    "raylet/": (r"^unit\.raylet\.", True,
+                r"^integration\.(tasks|actors|objects|results|cluster|cli|cancel|env|watch|keeper|tls|install)\."),
     "objectstore/": (r"^unit\.objectstore\.", True, r"^integration\.(objects|results|cluster|tasks|tls)\."),
-    "clients/lib/": (r"^unit\.lib\.", True, r"^integration\.(tasks|actors|objects|results|cancel|inline|env|bad_input|cluster|cxx)\."),
+    "clients/lib/": (r"^unit\.lib\.", True,
+                     r"^integration\.(tasks|actors|objects|results|cancel|inline|env|bad_input|cluster|cxx|watch)\."),
     "sgd/": (r"^unit\.sgd\.", False, r"^integration\.sgd\."),
     "sweep/": (r"^unit\.sweep\.", False, r"^integration\.(sweep|cli)\."),
 }
@@ -40,11 +42,21 @@ LEFT_OUT = re.compile(r"gpu|nccl|device|resident|avx|table\.h|page|export|look|t
 # The first that matches the path: the area of the integration tests that uses the file most.
 AREAS = (
     (r"sgd/(coll|sum)/|sgd/run/control", r"^integration\.sgd\.coll"),
+    (r"sgd/run/(worker|setup)", r"^integration\.sgd\.(learns|resumes|driver_killed|train_(files|tracking))"),
+    (r"sgd/train/step", r"^integration\.sgd\.(wide_overlap|learns|adamw|momentum)"),
     (r"sgd/", r"^integration\.sgd\.(any_number|a_worker|learns|resumes|adamw|momentum|every_record|train_(files|models)|driver_killed)"),
     (r"scheduler/.*(group|bundle)|api/pg|leases/bundle", r"^integration\.cluster\.pg_"),
     (r"scheduler/head/(shell|store|core/(jobs|calls))", r"^integration\.(head\.daemon|cli\.)"),
     (r"scheduler/", r"^integration\.(head\.daemon|cluster\.(labels|detached|near))"),
     (r"raylet/(core/(links|fetch|jobs/(program|source))|files|shell/(links/peer|cache))|lease/strict", r"^integration\.cluster\.(far|labels|strict|lost)"),
+    (r"raylet/shell/links/upload", r"^integration\.cluster\.detached"),
+    (r"raylet/store/(room|spill|restore)", r"^integration\.objects\.spill_"),
+    (r"raylet/shell/conn/(output|events)|lib/shell/output", r"^integration\.watch\."),
+    (r"raylet/shell/said", r"^integration\.env\.(across|not_loadable)"),
+    (r"raylet/shell/jobs/users", r"^integration\.cluster\.users_"),
+    (r"lib/(worker|shell/run)/", r"^integration\.(results|actors|tasks)\."),
+    (r"lib/shell/(names|state|handles|lock)/", r"^integration\.(bad_input|results)\."),
+    (r"lib/api/options", r"^integration\.(cluster\.pg_|bad_input\.options)"),
     (r"raylet/store/(pull|copies)|objectstore/(server/pull|transfer/)", r"^integration\.cluster\.pull_"),
     (r"env", r"^integration\.env\."),
     (r"memory", r"^integration\.tasks\."),
@@ -77,7 +89,12 @@ OPERATORS = [
 ]
 CONSTANT = re.compile(r"(?<![\w.\"'#])(\d+)(?=[uUlL]*\b)(?![\w.])")
 SMALL = 100  # one more than a larger one (a unit, a time) is a change that no one could mind: these are doubled
-ALLOCATED = re.compile(r"\bcalloc\(\d+")  # more memory than needed is no fault
+# More memory than needed is no fault: what is allocated, how a list grows, how large an array is that is declared.
+ALLOCATED = re.compile(r"\bcalloc\(\d+|\? 2 \* [^:;]* : \d+")
+DECLARED = re.compile(r"\w\[\d+\]")
+# Alike at a tie: the lesser or greater of two, and how two compare that are equal.
+TIES = (re.compile(r"(\w[\w.\[\]>-]*) ([<>]=?) (\w[\w.\[\]>-]*) \? (?:\(\w+\))?(?:\1 : (?:\(\w+\))?\3|\3 : (?:\(\w+\))?\1)(?=\s*[,;)])"),
+        re.compile(r"\((\S+) > (\S+)\) - \(\1 < \2\)"))
 CONDITION = re.compile(r"^(\s*(?:\} else )?(?:if|while) \()(.*)(\)(?: \{)?)$")
 STATEMENT = re.compile(r"^\s+(?!return|goto|break|case|default|static|const|struct|enum|union|MT_VEC)[\w(*&][^{}]*;$")
 DECLARATION = re.compile(r"^\s+(?:[A-Za-z_]\w*\s+)+[\s*]*\w+(?:\[[^\]]*\])*(?:\s*=.*|\s*,.*)?;")
@@ -102,13 +119,20 @@ def is_balanced(text):
     return depth == 0
 
 
+def blanked(pattern, text):
+    return pattern.sub(lambda m: " " * len(m[0]), text)
+
+
 def changes_of(line):
     """(kind, new line) for each change of a line."""
     code = code_of(line)
+    ties = [m.span() for pattern in TIES for m in pattern.finditer(code)]
     for kind, pattern, other in OPERATORS:
         for m in pattern.finditer(code):
-            yield kind, line[:m.start(1)] + other[m[1]] + line[m.end(1):]
-    for m in CONSTANT.finditer(ALLOCATED.sub(lambda m: " " * len(m[0]), code)):
+            if kind != "comparison" or not any(begin <= m.start(1) < end for begin, end in ties):
+                yield kind, line[:m.start(1)] + other[m[1]] + line[m.end(1):]
+    declared, equals, rest = code.partition("=") if DECLARATION.match(code) else ("", "", code)
+    for m in CONSTANT.finditer(blanked(DECLARED, declared) + equals + blanked(ALLOCATED, rest)):
         value = int(m[1])
         yield "constant", line[:m.start(1)] + str(value + 1 if value < SMALL else 2 * value) + line[m.end(1):]
     m = CONDITION.match(code.rstrip())
