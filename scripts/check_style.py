@@ -66,7 +66,7 @@ ROOMS = {
         "control", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/look", "cli/jobs", "cli/events",
         "cli/settings", "cli/train", "cli/sweep", "cli",
     ],
-    "core": ["base", "sha", "ds", "text", "sys", "tls", "lane", "wire", "proto", "db", "io", "io/tls", "rpc"],
+    "core": ["base", "sha", "ds", "text", "sys", "tls", "lane", "wire", "proto", "db", "io", "io/tls", "io/framed", "rpc"],
     "kernels": [".", "reference", "cpu", "cuda", "choose"],
     "objectstore": ["layout", "client", "system", "server", "transfer"],
     "raylet": [

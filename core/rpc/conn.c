@@ -57,7 +57,6 @@ mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *
     conns->listener.greeting_bytes = config->tls ? TLS_BYTES : PREFACE_BYTES;
     conns->listener.greeting_ms = conns->first_call_ms;
     conns->listener.greeting_short_ms = conns->held_up_ms;
-    conns->listener.bound = config->bound;
     conns->sweep.fire = conns_sweep;
     conns->resume.run = conns_resume;
     if (config->tls)

@@ -77,7 +77,6 @@ struct rpc_server_config {
     const struct io_token *token;
     const struct io_tls   *tls;         /* borrowed until the server is closed; NULL: in clear, ... */
     bool                   is_insecure; /* ... and even then beyond loopback */
-    struct io_bound       *bound;       /* borrowed until the server is closed: as io_listener's; NULL: one of its own */
     /* 0 takes the default, of core/base/limits.h */
     uint32_t connections_max, unauthenticated_max, first_call_ms, calls_max;
 };

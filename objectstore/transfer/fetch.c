@@ -11,13 +11,10 @@
 
 #include "core/base/limits/object.h"
 #include "core/base/log.h"
+#include "core/io/dial.h"
 #include "objectstore/system/memory.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -145,31 +142,6 @@ void os_transfer_idle_close(struct os_transfer *transfer)
 
 /* ---- fetches ---- */
 
-static mt_status dial(const char *host, uint16_t port, int *out_fd)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *found;
-    char            service[8];
-    snprintf(service, sizeof service, "%u", port);
-    if (getaddrinfo(strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, service, &hints, &found) != 0)
-        return mt_error(MT_EINVAL, 0, "fetch: no such address");
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
-    int on = 1;
-    int err = fd < 0 ? errno : 0;
-    if (fd >= 0) {
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        if (connect(fd, found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)
-            err = errno;
-    }
-    freeaddrinfo(found);
-    if (err != 0) {
-        if (fd >= 0)
-            close(fd);
-        return mt_error(err == ECONNREFUSED ? MT_ECONN : MT_ESYS, err, "fetch: connect");
-    }
-    *out_fd = fd;
-    return mt_ok();
-}
-
 /* Puts the requests that may be sent now behind what is still to be sent. */
 static void queue_requests(struct os_fetch *fetch)
 {
@@ -185,7 +157,7 @@ static void queue_requests(struct os_fetch *fetch)
 /* A new connection, which begins with the greeting. */
 static mt_status connect_anew(struct os_transfer *transfer, struct os_fetch *fetch)
 {
-    MT_TRY(dial(fetch->host, fetch->port, &fetch->fd));
+    MT_TRY(io_dial(fetch->host, fetch->port, &fetch->fd));
     fetch->tls = NULL;
     mt_status st = transfer->tls ? io_tls_dial(transfer->tls, fetch->fd, IO_TLS_NODE, &fetch->tls) : mt_ok();
     if (st.code == MT_OK)

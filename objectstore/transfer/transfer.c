@@ -30,9 +30,7 @@ struct os_transfer_conn {
     const void              *value;  /* of what is pinned */
     int                      fd;
     struct tls_conn         *tls; /* NULL: in clear */
-    bool                     is_stranger;
-    uint64_t                 since_ms;
-    struct io_origin         from;
+    struct io_stranger       stranger;
 };
 
 enum { TLS_BYTES = 6 }; /* a record's head, and the kind of its message */
@@ -40,7 +38,7 @@ enum { TLS_BYTES = 6 }; /* a record's head, and the kind of its message */
 static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
 static void conn_ready(struct io_watch *watch, unsigned events);
 static void conn_timeout(struct io_timer *timer);
-static void strangers_sweep(struct io_timer *timer);
+static void stranger_over(struct io_stranger *stranger);
 
 mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host, uint16_t port,
                            const struct io_token *token)
@@ -48,10 +46,12 @@ mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, c
     transfer->loop = loop;
     transfer->token = *token;
     transfer->listener.accepted = conn_accepted;
-    transfer->sweep.fire = strangers_sweep;
+    transfer->strangers.loop = loop;
+    transfer->strangers.listener = &transfer->listener;
+    transfer->strangers.short_ms = transfer->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
     /* In clear it may come when all that shows who it is has come; TLS begins with the head of a record, and goes to and fro. */
     transfer->listener.greeting_bytes = transfer->tls ? TLS_BYTES : sizeof(struct os_wire_hello);
-    transfer->listener.greeting_short_ms = transfer->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
+    transfer->listener.greeting_short_ms = transfer->strangers.short_ms;
     transfer->listener.bound = transfer->bound;
     transfer->listener.may_leave_loopback = transfer->tls || transfer->is_insecure;
     MT_TRY(io_listener_open_tcp(loop, &transfer->listener, host, port, MT_OS_TRANSFER_CONNECTIONS_MAX));
@@ -66,13 +66,6 @@ static void conn_unpin(struct os_transfer_conn *conn)
     conn->pinned = (struct lane_ref){0};
 }
 
-/* It has shown the token, or left: whoever waits in the backlog may come. */
-static void stranger_gone(struct os_transfer *transfer)
-{
-    if (transfer->strangers-- == MT_CONNS_STRANGER_MAX)
-        io_listener_resume(&transfer->listener);
-}
-
 static void conn_end(struct os_transfer_conn *conn)
 {
     struct os_transfer *transfer = conn->transfer;
@@ -81,8 +74,7 @@ static void conn_end(struct os_transfer_conn *conn)
     io_timer_stop(&conn->timer);
     tls_end(conn->tls);
     close(conn->fd);
-    if (conn->is_stranger)
-        stranger_gone(transfer);
+    io_stranger_leave(&conn->stranger);
     *(conn->previous ? &conn->previous->next : &transfer->conns) = conn->next;
     if (conn->next)
         conn->next->previous = conn->previous;
@@ -94,7 +86,7 @@ void os_transfer_close(struct os_transfer *transfer)
 {
     while (transfer->conns)
         conn_end(transfer->conns);
-    io_timer_stop(&transfer->sweep);
+    io_strangers_stop(&transfer->strangers);
     os_transfer_idle_close(transfer);
     while (transfer->fetches) {
         struct os_fetch *fetch = transfer->fetches;
@@ -117,7 +109,7 @@ void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
 static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
 {
     struct os_transfer      *transfer = mt_container_of(listener, struct os_transfer, listener);
-    struct os_transfer_conn *conn = transfer->strangers < MT_CONNS_STRANGER_MAX ? calloc(1, sizeof *conn) : NULL;
+    struct os_transfer_conn *conn = io_strangers_are_full(&transfer->strangers) ? NULL : calloc(1, sizeof *conn);
     if (conn) {
         conn->watch.ready = conn_ready;
         if ((transfer->tls && io_tls_accept(transfer->tls, fd, &conn->tls).code) ||
@@ -134,18 +126,13 @@ static void conn_accepted(struct io_listener *listener, int fd, const struct io_
         return;
     }
     conn->fd = fd;
-    conn->from = peer->from;
     conn->transfer = transfer;
-    conn->is_stranger = true;
     conn->next = transfer->conns;
     if (conn->next)
         conn->next->previous = conn;
     transfer->conns = conn;
-    conn->since_ms = io_now_ms(); /* not since accept: it may have waited for a place here */
-    if (++transfer->strangers == MT_CONNS_STRANGER_MAX)
-        io_listener_pause(listener); /* the others wait in the kernel, which costs nothing here */
-    if (transfer->strangers >= MT_CONNS_STRANGER_MAX / 2 && !io_timer_is_started(&transfer->sweep))
-        io_timer_start(transfer->loop, &transfer->sweep, MT_CONN_SWEEP_MS);
+    conn->stranger.over = stranger_over;
+    io_stranger_add(&transfer->strangers, &conn->stranger, fd, &peer->from);
     transfer->count.accepted++;
     os_serve_start(&conn->serve);
     conn->timer.fire = conn_timeout;
@@ -159,27 +146,12 @@ static void conn_timeout(struct io_timer *timer)
     conn_end(conn);
 }
 
-/* It has sent something that is not read yet: this loop is late, not the peer. */
-static bool has_unread(const struct os_transfer_conn *conn)
-{
-    char byte;
-    return recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
 /* Places are short: a stranger has less time for its greeting than when nobody waits. */
-static void strangers_sweep(struct io_timer *timer)
+static void stranger_over(struct io_stranger *stranger)
 {
-    struct os_transfer *transfer = mt_container_of(timer, struct os_transfer, sweep);
-    uint64_t            now = io_now_ms(), limit = transfer->tls ? MT_TLS_STRANGER_MS_MIN : MT_CONN_STRANGER_MS_MIN;
-    for (struct os_transfer_conn *conn = transfer->conns, *next; conn; conn = next) {
-        next = conn->next;
-        if (!conn->is_stranger || now - conn->since_ms < limit || has_unread(conn))
-            continue;
-        transfer->count.dropped++;
-        conn_end(conn);
-    }
-    if (transfer->strangers >= MT_CONNS_STRANGER_MAX / 2)
-        io_timer_start(transfer->loop, timer, MT_CONN_SWEEP_MS);
+    struct os_transfer_conn *conn = mt_container_of(stranger, struct os_transfer_conn, stranger);
+    conn->transfer->count.dropped++;
+    conn_end(conn);
 }
 
 /* A request is there: finds its object, which may be the one of the request before. */
@@ -224,11 +196,8 @@ static bool conn_read(struct os_transfer_conn *conn)
             *(st.code == MT_EAUTH ? &transfer->count.refused_auth : &transfer->count.dropped) += 1;
             return false;
         }
-        if (conn->is_stranger && conn->serve.state != OS_SERVE_HELLO) {
-            conn->is_stranger = false;
-            io_listener_know(&transfer->listener, &conn->from);
-            stranger_gone(transfer);
-        }
+        if (conn->serve.state != OS_SERVE_HELLO)
+            io_stranger_known(&conn->stranger);
         if (conn->serve.state == OS_SERVE_ASKED)
             conn_answer(conn);
     }

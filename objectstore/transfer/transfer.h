@@ -13,7 +13,7 @@
 
 #include "core/base/limits/net.h"
 #include "core/base/limits/object.h"
-#include "core/io/listener.h"
+#include "core/io/listen/stranger.h"
 #include "core/io/tls/tls.h"
 #include "objectstore/server/pull.h"
 
@@ -43,10 +43,9 @@ struct os_transfer {
     struct io_token          token;
     struct os_transfer_conn *conns;
     struct os_fetch         *fetches;
-    struct os_idle          *idle;  /* connections to other nodes that carry nothing now */
-    struct io_timer          sweep; /* started: half of the places of strangers are taken */
+    struct os_idle          *idle;      /* connections to other nodes that carry nothing now */
+    struct io_strangers      strangers; /* connections that have sent a greeting and not shown the token */
     uint32_t                 idle_count;
-    uint32_t                 strangers; /* connections that have sent a greeting and not shown the token */
     uint32_t                 fetch_count;
 };
 

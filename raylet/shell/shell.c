@@ -292,6 +292,7 @@ static void drain(struct io_tick *tick)
         step(p, &event);
         any = true;
     }
+    sh_peers_flush(&p->sh);
     if (any && !p->sh.is_exiting)
         set_timer(p);
 }

@@ -91,11 +91,6 @@ const char *sh_head_address(const struct sh *sh)
     return sh->head ? sh->head->address : "";
 }
 
-struct rpc *sh_head_rpc(const struct sh *sh)
-{
-    return sh->head ? sh->head->rpc : NULL;
-}
-
 struct rpc_channel *sh_head_channel(const struct sh *sh)
 {
     return sh->head ? sh->head->channel : NULL;

@@ -7,7 +7,6 @@
 
 #include "raylet/shell/ground/ground.h"
 
-struct rpc;
 struct rpc_channel;
 
 /* head.c */
@@ -18,7 +17,6 @@ MT_MUST_USE mt_status sh_head_start(struct sh *sh);
 void                  sh_head_stop(struct sh *sh);
 void                  sh_head_send(struct sh *sh, const Manta__V1__NodeToHead *message);
 const char           *sh_head_address(const struct sh *sh);
-struct rpc           *sh_head_rpc(const struct sh *sh);
 struct rpc_channel   *sh_head_channel(const struct sh *sh);
 
 /* peer.c */
@@ -28,6 +26,7 @@ MT_MUST_USE mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZ
 void                  sh_peers_stop(struct sh *sh);
 void                  sh_peer_dial(struct sh *sh, const struct rlt_a_peer_dial *a);
 void                  sh_peer_send(struct sh *sh, const struct rlt_a_peer_send *a);
+void                  sh_peers_flush(struct sh *sh); /* at the end of a round: what was sent goes out */
 void                  sh_peer_close(struct sh *sh, uint64_t stream);
 void                  sh_file_read(struct sh *sh, const struct rlt_a_file_read *a);
 void                  sh_file_drop(struct sh *sh, const struct peer_file *file);

@@ -2,7 +2,7 @@
  *
  * peer.c - streams to and from the other raylets, and the files that travel on them.
  *
- * Owns: the gRPC server of this node, every struct sh_stream, and archives that are being received. Thread: the loop.
+ * Owns: the port for frames of other raylets, every struct sh_stream, and archives that are being received. Thread: the loop.
  * Always: the core hears of a stream's end once. A stream that was dialled and failed is told with whether anybody
  * listens at that address: that is how a dead raylet is told from a slow one.
  */
@@ -11,35 +11,36 @@
 #include "core/text/address.h"
 #include "core/base/log.h"
 #include "core/sha/sha256.h"
+#include "core/io/dial.h"
+#include "core/io/framed/framed.h"
 #include "core/rpc/codec.h"
-#include "core/rpc/rpc.h"
+#include "raylet/core/kit/link.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum {
-    PROBE_MS = 500,                        /* for an answer to a bare connect */
-    STREAM_QUEUE_BYTES = 16 * 1024 * 1024, /* more than the link ever has on its way */
+    PROBE_MS = 500,                                              /* for an answer to a bare connect */
+    STREAM_QUEUE_BYTES = 16 * 1024 * 1024,                       /* more than the link ever has on its way */
+    FRAME_BYTES_MAX = LINK_FRAME_BYTES + LANE_RECORD_MAX + 1024, /* its records, and what stands around them */
 };
 
 struct sh_stream {
-    struct sh                *sh;
-    uint64_t                  number;
-    struct rpc_stream_handler handler;
-    struct rpc_stream        *stream;  /* NULL once it has closed */
-    struct rpc_channel       *channel; /* dialled ones */
-    char                      address[RLT_ADDRESS_SIZE];
-    int                       probe_fd; /* asks whether anybody listens; -1: not asking */
-    struct io_watch           probe;
-    struct io_timer           probe_timer;
+    struct sh               *sh;
+    uint64_t                 number;
+    struct io_framed_handler handler;
+    struct io_framed_conn   *conn; /* NULL once it has ended */
+    bool                     is_dialled;
+    char                     host[RLT_ADDRESS_SIZE]; /* of a dialled one */
+    uint16_t                 port;
+    int                      probe_fd; /* asks whether anybody listens; -1: not asking */
+    struct io_watch          probe;
+    struct io_timer          probe_timer;
 };
 
 /* The archive of an environment that is being received: a memfd. */
@@ -51,12 +52,11 @@ struct sh_archive {
 };
 
 struct sh_peers {
-    struct sh         *sh;
-    struct rpc_service service;
-    struct rpc_server *server;
-    mt_map             streams;  /* number -> sh_stream */
-    mt_map             archives; /* job and environment -> sh_archive */
-    uint64_t           next_stream;
+    struct sh       *sh;
+    struct io_framed framed;
+    mt_map           streams;  /* number -> sh_stream */
+    mt_map           archives; /* job and environment -> sh_archive */
+    uint64_t         next_stream;
 };
 
 static struct sh_stream *stream_find(const struct sh *sh, uint64_t number)
@@ -67,10 +67,8 @@ static struct sh_stream *stream_find(const struct sh *sh, uint64_t number)
 static void stream_free(struct sh_stream *s)
 {
     mt_map_remove(&s->sh->peers->streams, mt_map_key(s->number));
-    if (s->stream)
-        rpc_stream_free(s->stream);
-    if (s->channel)
-        rpc_channel_close(s->channel);
+    if (s->conn)
+        io_framed_end(s->conn);
     io_watch_stop(&s->probe);
     io_timer_stop(&s->probe_timer);
     if (s->probe_fd >= 0)
@@ -94,11 +92,8 @@ static void stream_over(struct sh_stream *s, bool refused)
 static void probe_ready(struct io_watch *watch, unsigned events)
 {
     struct sh_stream *s = mt_container_of(watch, struct sh_stream, probe);
-    int               err = 0;
-    socklen_t         size = sizeof err;
     (void)events;
-    getsockopt(s->probe_fd, SOL_SOCKET, SO_ERROR, &err, &size);
-    stream_over(s, err == ECONNREFUSED);
+    stream_over(s, io_dialled(s->probe_fd).sys == ECONNREFUSED);
 }
 
 static void probe_timeout(struct io_timer *timer)
@@ -106,37 +101,11 @@ static void probe_timeout(struct io_timer *timer)
     stream_over(mt_container_of(timer, struct sh_stream, probe_timer), false);
 }
 
-/* "1.2.3.4:5" or "[::1]:5". */
-static socklen_t address_parse(const char *text, struct sockaddr_storage *out)
-{
-    struct sockaddr_in  *in4 = (struct sockaddr_in *)(void *)out;
-    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)out;
-    char                 host[RLT_ADDRESS_SIZE];
-    const char          *port;
-    memset(out, 0, sizeof *out);
-    if (!mt_address_split(text, host, sizeof host, &port))
-        return 0;
-    if (text[0] == '[') {
-        in6->sin6_family = AF_INET6;
-        in6->sin6_port = htons((uint16_t)strtoul(port, NULL, 10));
-        return inet_pton(AF_INET6, host, &in6->sin6_addr) == 1 ? sizeof *in6 : 0;
-    }
-    in4->sin_family = AF_INET;
-    in4->sin_port = htons((uint16_t)strtoul(port, NULL, 10));
-    return inet_pton(AF_INET, host, &in4->sin_addr) == 1 ? sizeof *in4 : 0;
-}
-
 static void probe_start(struct sh_stream *s)
 {
-    struct sockaddr_storage at;
-    socklen_t               size = address_parse(s->address, &at);
-    s->probe_fd = size ? socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
-    if (s->probe_fd < 0) {
-        stream_over(s, false);
-        return;
-    }
-    if (connect(s->probe_fd, (struct sockaddr *)&at, size) == 0 || errno != EINPROGRESS) {
-        stream_over(s, errno == ECONNREFUSED);
+    mt_status st = io_dial(s->host, s->port, &s->probe_fd);
+    if (st.code) {
+        stream_over(s, st.sys == ECONNREFUSED);
         return;
     }
     s->probe.ready = probe_ready;
@@ -154,38 +123,30 @@ static void frame_free(void *frame)
     rpc_unpack_free(frame);
 }
 
-static void link_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
+static bool link_message(struct io_framed_handler *handler, mt_view message)
 {
     struct sh_stream *s = mt_container_of(handler, struct sh_stream, handler);
     ProtobufCMessage *m = NULL;
     struct rlt_event  e;
-    if (rpc_unpack(&manta__v1__frame__descriptor, message, MT_CONTROL_BYTES_MAX, &m).code) {
-        rpc_stream_cancel(stream);
-        return;
-    }
+    if (rpc_unpack(&manta__v1__frame__descriptor, message, FRAME_BYTES_MAX, &m).code)
+        return false;
     sh_event(&e, RLT_EV_PEER_FRAME);
     e.peer_frame.stream = s->number;
     e.peer_frame.frame = (const Manta__V1__Frame *)m;
     sh_keep_this(s->sh, m, frame_free);
     sh_post(s->sh, &e);
+    return true;
 }
 
-static void link_ended(struct rpc_stream_handler *handler, struct rpc_stream *stream)
-{
-    (void)handler;
-    rpc_stream_finish(stream, mt_ok(), "");
-}
-
-static void link_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
+static void link_ended(struct io_framed_handler *handler, mt_status st)
 {
     struct sh_stream *s = mt_container_of(handler, struct sh_stream, handler);
-    mt_log(MT_LOG_DEBUG, "peer_stream_closed", "code=%s detail=\"%.200s\"", mt_code_name(result->status.code), result->detail);
-    s->stream = NULL;
-    rpc_stream_free(stream);
-    if (s->channel && !s->sh->is_exiting)
+    mt_log(MT_LOG_DEBUG, "peer_stream_closed", "code=%s detail=\"%.200s\"", mt_code_name(st.code), st.what);
+    s->conn = NULL;
+    if (s->is_dialled && st.sys != ECONNREFUSED)
         probe_start(s);
     else
-        stream_over(s, false);
+        stream_over(s, s->is_dialled);
 }
 
 static struct sh_stream *stream_new(struct sh *sh, uint64_t number)
@@ -200,48 +161,49 @@ static struct sh_stream *stream_new(struct sh *sh, uint64_t number)
     s->probe_fd = -1;
     s->handler.message = link_message;
     s->handler.ended = link_ended;
-    s->handler.closed = link_closed;
     return s;
 }
 
-static struct rpc_stream_handler *link_accept(struct rpc_service *service, struct rpc_stream *stream)
+static struct io_framed_handler *link_accepted(struct io_framed *framed, struct io_framed_conn *conn)
 {
-    struct sh_peers  *peers = mt_container_of(service, struct sh_peers, service);
+    struct sh_peers  *peers = mt_container_of(framed, struct sh_peers, framed);
     struct sh_stream *s = stream_new(peers->sh, peers->next_stream++);
     struct rlt_event  e;
     if (!s)
         return NULL;
-    s->stream = stream;
-    rpc_stream_set_queue(stream, STREAM_QUEUE_BYTES);
+    s->conn = conn;
     sh_event(&e, RLT_EV_PEER_OPEN);
     e.peer_open.stream = s->number;
     sh_post(peers->sh, &e);
     return &s->handler;
 }
 
+/* EINVAL: no address. */
+static mt_status stream_dial(struct sh_stream *s, const char *address)
+{
+    const char *port;
+    if (!mt_address_split(address, s->host, sizeof s->host, &port))
+        return mt_error(MT_EINVAL, 0, "the address of a raylet");
+    s->is_dialled = true;
+    s->port = (uint16_t)strtoul(port, NULL, 10);
+    return io_framed_dial(&s->sh->peers->framed, s->host, s->port, &s->handler, &s->conn);
+}
+
 void sh_peer_dial(struct sh *sh, const struct rlt_a_peer_dial *a)
 {
-    struct rpc_channel_config channel = {
-        .target = a->address, .token = sh->token, .tls = sh->tls, .peer = IO_TLS_NODE, .is_insecure = sh->options.is_insecure};
-    struct rpc_stream_config config = {.method = "/manta.v1.Peer/Link"};
-    struct sh_stream        *s = sh->peers ? stream_new(sh, a->stream) : NULL;
-    struct rlt_event         e;
-    if (!s) {
-        sh_event(&e, RLT_EV_PEER_CLOSED);
+    struct sh_stream *s = sh->peers ? stream_new(sh, a->stream) : NULL;
+    mt_status         st = s ? stream_dial(s, a->address) : mt_error(MT_ENOMEM, 0, "stream");
+    struct rlt_event  e;
+    if (s && st.code) {
+        mt_log_status(MT_LOG_INFO, "peer_dial", st);
+        stream_over(s, st.sys == ECONNREFUSED);
+        return;
+    }
+    sh_event(&e, s ? RLT_EV_PEER_OPEN : RLT_EV_PEER_CLOSED);
+    if (s)
+        e.peer_open.stream = a->stream;
+    else
         e.peer_closed.stream = a->stream;
-        sh_post(sh, &e);
-        return;
-    }
-    snprintf(s->address, sizeof s->address, "%s", a->address);
-    if (rpc_channel_open(sh_head_rpc(sh), &channel, &s->channel).code ||
-        rpc_stream_open(s->channel, &config, &s->handler, &s->stream).code) {
-        s->stream = NULL;
-        stream_over(s, false);
-        return;
-    }
-    rpc_stream_set_queue(s->stream, STREAM_QUEUE_BYTES);
-    sh_event(&e, RLT_EV_PEER_OPEN);
-    e.peer_open.stream = a->stream;
     sh_post(sh, &e);
 }
 
@@ -250,16 +212,22 @@ void sh_peer_send(struct sh *sh, const struct rlt_a_peer_send *a)
     struct sh_stream *s = stream_find(sh, a->stream);
     mt_buf            bytes = {0};
     mt_status         st;
-    if (!s || !s->stream)
+    if (!s || !s->conn)
         return;
     st = rpc_pack(&a->frame->base, &bytes);
     if (!st.code)
-        st = rpc_stream_send(s->stream, mt_buf_view(&bytes));
+        st = io_framed_send(s->conn, mt_buf_view(&bytes));
     mt_buf_fini(&bytes);
-    if (st.code && st.code != MT_ECONN) {
+    if (st.code) {
         mt_log_status(MT_LOG_WARN, "peer_send", st);
-        rpc_stream_cancel(s->stream); /* what it lost is sent again on the next one */
+        io_framed_cancel(s->conn); /* what it lost is sent again on the next one */
     }
+}
+
+void sh_peers_flush(struct sh *sh)
+{
+    if (sh->peers)
+        io_framed_flush(&sh->peers->framed);
 }
 
 void sh_peer_close(struct sh *sh, uint64_t stream)
@@ -362,11 +330,6 @@ void sh_file_drop(struct sh *sh, const struct peer_file *file)
 
 /* ---- start and end -------------------------------------------------------------------------------------------------- */
 
-static const struct rpc_method methods[] = {
-    {.name = "/manta.v1.Peer/Link", .stream = link_accept},
-    RPC_HEALTH,
-};
-
 mt_status sh_listen_read(struct sh *sh)
 {
     const char *listen = sh->options.listen, *port;
@@ -382,24 +345,25 @@ mt_status sh_listen_read(struct sh *sh)
 
 mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
 {
-    struct rpc_server_config config = {.token = sh->token, .tls = sh->tls, .is_insecure = sh->options.is_insecure};
-    struct sh_peers         *peers;
-    if (!config.token || sh->options.driver_fd >= 0)
+    struct sh_peers *peers;
+    uint16_t         port = (uint16_t)strtoul(strrchr(sh->options.listen, ':') + 1, NULL, 10);
+    if (!sh->token || sh->options.driver_fd >= 0)
         return mt_ok(); /* a private cluster has one node; without a token nothing is served */
     peers = sh->peers = calloc(1, sizeof *peers);
     if (!peers)
         return mt_error(MT_ENOMEM, 0, "peers");
     peers->sh = sh;
     peers->next_stream = 1;
-    peers->service.methods = methods;
-    peers->service.count = sizeof methods / sizeof methods[0];
-    config.host = sh->listen_host;
-    config.port = (uint16_t)strtoul(strrchr(sh->options.listen, ':') + 1, NULL, 10);
     MT_TRY(sh_head_rpc_start(sh));
     MT_TRY(io_bound_new(&sh->bound));
-    config.bound = sh->bound;
-    MT_TRY(rpc_server_open(sh_head_rpc(sh), &peers->service, &config, &peers->server));
-    snprintf(address, RLT_ADDRESS_SIZE, "%.50s:%u", sh->listen_shown, rpc_server_port(peers->server));
+    peers->framed.accepted = link_accepted;
+    peers->framed.tls = sh->tls;
+    peers->framed.is_insecure = sh->options.is_insecure;
+    peers->framed.bound = sh->bound;
+    peers->framed.message_max = FRAME_BYTES_MAX;
+    peers->framed.queue_max = STREAM_QUEUE_BYTES;
+    MT_TRY(io_framed_open(&peers->framed, sh->loop, sh->listen_host, port, sh->token));
+    snprintf(address, RLT_ADDRESS_SIZE, "%.50s:%u", sh->listen_shown, peers->framed.port);
     return mt_ok();
 }
 
@@ -408,10 +372,9 @@ void sh_peers_stop(struct sh *sh)
     struct sh_peers *peers = sh->peers;
     if (!peers)
         return;
-    if (peers->server)
-        rpc_server_close(peers->server);
     MT_MAP_EACH(&peers->streams, entry)
         stream_free(entry->value.ptr);
+    io_framed_close(&peers->framed);
     MT_MAP_EACH(&peers->archives, entry) {
         struct sh_archive *p = entry->value.ptr;
         close(p->fd);

@@ -285,7 +285,7 @@ static void strangers(void **state)
         close(fds[i]);
     assert_int_equal(fetch_one(&net, net.source.transfer.port, SOURCE_EPOCH, 200000), MT_OK);
     assert_true(net.source.transfer.count.refused_auth > 0);
-    assert_true(net.source.transfer.strangers <= MT_CONNS_STRANGER_MAX);
+    assert_true(net.source.transfer.strangers.count <= MT_CONNS_STRANGER_MAX);
     net_close(&net);
 }
 
@@ -302,7 +302,7 @@ static void too_many_strangers(void **state)
     assert_int_equal(fetch_one(&net, net.source.transfer.port, SOURCE_EPOCH, 1000), MT_OK);
     assert_true(net.source.transfer.listener.silent.dropped > 0);
     assert_true(net.source.transfer.listener.silent.count <= MT_SILENT_MAX);
-    assert_true(net.source.transfer.strangers <= MT_CONNS_STRANGER_MAX);
+    assert_true(net.source.transfer.strangers.count <= MT_CONNS_STRANGER_MAX);
     for (int i = 0; i < MANY; i++)
         close(fds[i]);
     net_close(&net);
