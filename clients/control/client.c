@@ -8,18 +8,21 @@
 #include "clients/control/control.h"
 
 #include "core/base/reserved.h"
+#include "core/ds/handles.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static manta_status hello(manta_client *c, manta_error *e);
+static struct mt_handles clients = MT_HANDLES_INIT;
+
+static manta_status hello(struct ctl_client *c, manta_error *e);
 
 bool ctl_may_retry(mt_status st)
 {
     return st.code == MT_ECONN || st.code == MT_ETIMEDOUT || st.code == MT_EAGAIN;
 }
 
-static mt_status open_channel(manta_client *c)
+static mt_status open_channel(struct ctl_client *c)
 {
     struct rpc_channel_config config = {
         .target = c->place.address, .token = &c->token, .tls = c->tls, .peer = IO_TLS_HEAD, .is_insecure = c->place.is_insecure};
@@ -27,7 +30,7 @@ static mt_status open_channel(manta_client *c)
 }
 
 /* A head that was started again may have another port: its address file says so. */
-void ctl_reconnect(manta_client *c)
+void ctl_reconnect(struct ctl_client *c)
 {
     struct rpc_channel *old = c->channel;
     if (!ctl_place_refresh(&c->place)) {
@@ -41,12 +44,12 @@ void ctl_reconnect(manta_client *c)
 }
 
 /* gRPC's own words: it calls this a lost connection, and would try for ever. */
-static bool is_foreign_certificate(const manta_client *c, const char *detail)
+static bool is_foreign_certificate(const struct ctl_client *c, const char *detail)
 {
     return c->tls && (strstr(detail, "certificate verify failed") || strstr(detail, "Hostname Verification Check failed"));
 }
 
-static manta_status call_failed(const manta_client *c, mt_status st, const char *detail, manta_error *e)
+static manta_status call_failed(const struct ctl_client *c, mt_status st, const char *detail, manta_error *e)
 {
     if (st.code == MT_EAUTH)
         return ctl_fail(e, st.code, MANTA_NOT_DONE,
@@ -66,7 +69,7 @@ static manta_status call_failed(const manta_client *c, mt_status st, const char 
                     detail[0] ? detail : mt_code_text(st.code));
 }
 
-manta_status ctl_call(manta_client *c, const char *method, const ProtobufCMessage *request,
+manta_status ctl_call(struct ctl_client *c, const char *method, const ProtobufCMessage *request,
                       const ProtobufCMessageDescriptor *reply_type, int64_t patience_ms, uint32_t each_ms,
                       ProtobufCMessage **out_reply, manta_error *e)
 {
@@ -97,7 +100,7 @@ manta_status ctl_call(manta_client *c, const char *method, const ProtobufCMessag
 }
 
 /* Shows that somebody answers and takes the token. */
-static manta_status hello(manta_client *c, manta_error *e)
+static manta_status hello(struct ctl_client *c, manta_error *e)
 {
     Manta__V1__HasBlobsRequest request = MANTA__V1__HAS_BLOBS_REQUEST__INIT;
     ProtobufCMessage          *reply;
@@ -111,7 +114,7 @@ static manta_status hello(manta_client *c, manta_error *e)
     return st;
 }
 
-static manta_status read_token(manta_client *c, manta_error *e)
+static manta_status read_token(struct ctl_client *c, manta_error *e)
 {
     mt_status st = io_token_read(c->place.token_file, &c->token);
     if (st.code == 0)
@@ -120,13 +123,13 @@ static manta_status read_token(manta_client *c, manta_error *e)
                     c->place.token_file, st.what);
 }
 
-static manta_status read_certificate(manta_client *c, manta_error *e)
+static manta_status read_certificate(struct ctl_client *c, manta_error *e)
 {
     mt_status st = c->place.tls_file[0] ? io_tls_load(c->place.tls_file, &c->tls) : mt_ok();
     return st.code == 0 ? MANTA_OK : ctl_fail(e, st.code, MANTA_NOT_DONE, "TLS file %.300s: %s", c->place.tls_file, st.what);
 }
 
-static manta_status open_client(manta_client *c, const manta_client_opts *opts, manta_error *e)
+static manta_status open_client(struct ctl_client *c, const manta_client_opts *opts, manta_error *e)
 {
     if (MT_RESERVED_IS_USED(opts))
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, MT_RESERVED_TEXT, "manta_client_open");
@@ -150,23 +153,7 @@ static manta_status open_client(manta_client *c, const manta_client_opts *opts, 
     return hello(c, e);
 }
 
-manta_client *manta_client_open(const manta_client_opts *opts, manta_error *e)
-{
-    manta_client_opts none = {0};
-    manta_client     *c = calloc(1, sizeof *c);
-    if (!c) {
-        ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for a client");
-        return NULL;
-    }
-    opts = opts ? opts : &none;
-    c->timeout_ms = opts->timeout_ms > 0 ? opts->timeout_ms : MT_CTL_PATIENCE_MS;
-    if (open_client(c, opts, e) == MANTA_OK)
-        return c;
-    manta_client_close(c);
-    return NULL;
-}
-
-void manta_client_close(manta_client *c)
+static void client_free(struct ctl_client *c)
 {
     if (!c)
         return;
@@ -177,4 +164,71 @@ void manta_client_close(manta_client *c)
     io_tls_free(c->tls);
     io_token_wipe(&c->token);
     free(c);
+}
+
+static manta_status client_fail(manta_error *e, mt_status st, const char *call)
+{
+    if (st.code == MT_EINVAL)
+        return ctl_fail(e, st.code, MANTA_NOT_DONE, "%s: client is NULL", call);
+    if (st.code == MT_EFORKED)
+        return ctl_fail(e, st.code, MANTA_NOT_DONE,
+                        "%s: this process was forked from one that has made clients, whose threads are not here: exec first", call);
+    return ctl_fail(e, st.code, MANTA_NOT_DONE, "%s: client: %s", call, st.what);
+}
+
+manta_status ctl_enter(manta_client *handle, const char *call, struct ctl_client **out_client, manta_error *e)
+{
+    void     *object = NULL;
+    mt_status st = mt_handle_enter(&clients, MT_HANDLE_CLIENT, handle, &object);
+    *out_client = object;
+    return st.code ? client_fail(e, st, call) : MANTA_OK;
+}
+
+manta_status ctl_leave(manta_client *handle, manta_status code)
+{
+    client_free(mt_handle_leave(&clients, handle));
+    return code;
+}
+
+void ctl_client_address(manta_client *handle, char out[CTL_ADDRESS_SIZE])
+{
+    struct ctl_client *c;
+    out[0] = '\0';
+    if (ctl_enter(handle, "ctl_client_address", &c, NULL) != MANTA_OK)
+        return;
+    snprintf(out, CTL_ADDRESS_SIZE, "%s", c->place.address);
+    (void)ctl_leave(handle, MANTA_OK);
+}
+
+manta_client *manta_client_open(const manta_client_opts *opts, manta_error *e)
+{
+    static const char  call[] = "manta_client_open";
+    manta_client_opts  none = {0};
+    void              *handle = NULL;
+    struct ctl_client *c;
+    mt_status          st = mt_handles_usable(&clients);
+    if (st.code) {
+        client_fail(e, st, call);
+        return NULL;
+    }
+    c = calloc(1, sizeof *c);
+    if (!c) {
+        ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for a client");
+        return NULL;
+    }
+    opts = opts ? opts : &none;
+    c->timeout_ms = opts->timeout_ms > 0 ? opts->timeout_ms : MT_CTL_PATIENCE_MS;
+    if (open_client(c, opts, e) == MANTA_OK) {
+        st = mt_handle_new(&clients, MT_HANDLE_CLIENT, c, &handle);
+        if (!st.code)
+            return handle;
+        client_fail(e, st, call);
+    }
+    client_free(c);
+    return NULL;
+}
+
+void manta_client_close(manta_client *handle)
+{
+    client_free(mt_handle_close(&clients, MT_HANDLE_CLIENT, handle));
 }

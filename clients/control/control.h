@@ -30,7 +30,8 @@ struct ctl_place {                    /* where a cluster is */
     char address_file[CTL_PATH_SIZE]; /* head.addr, read again when nobody answers; "": the address was given */
 };
 
-struct manta_client {
+/* What a manta_client names: that is a number (core/ds/handles.h). */
+struct ctl_client {
     struct ctl_place    place;
     struct io_token     token;
     struct io_tls      *tls; /* NULL: in clear */
@@ -43,8 +44,6 @@ struct manta_client {
 
 /* Fills *e (or nothing where it is NULL) and returns the code. */
 manta_status ctl_fail(manta_error *e, int32_t code, int outcome, const char *format, ...) MT_PRINTF(4, 5);
-/* For a public call without a client: EINVAL, naming it. */
-manta_status ctl_no_client(const char *call, manta_error *e);
 uint64_t     ctl_now_ms(void);
 /* Sleeps before try number `n` (from 0), with some spread. */
 void ctl_pause(unsigned n);
@@ -61,15 +60,30 @@ bool ctl_place_refresh(struct ctl_place *place);
 
 /* ---- client.c ---- */
 
+/* Each public call begins and ends with these. EINVAL (NULL), EHANDLE, EFORKED, EAGAIN: *e names the call. */
+manta_status ctl_enter(manta_client *handle, const char *call, struct ctl_client **out_client, manta_error *e);
+manta_status ctl_leave(manta_client *handle, manta_status code); /* gives the code */
+/* Of the head that it speaks with; "": none. */
+void ctl_client_address(manta_client *handle, char out[CTL_ADDRESS_SIZE]);
+
 /* One request, its reply; tried again while the head is away, up to `patience_ms`. `each_ms`: one try. The reply is freed
  * by rpc_unpack_free. On failure *e is filled; the outcome is MANTA_UNKNOWN where a try may have reached the head. */
-manta_status ctl_call(manta_client *client, const char *method, const ProtobufCMessage *request,
+manta_status ctl_call(struct ctl_client *client, const char *method, const ProtobufCMessage *request,
                       const ProtobufCMessageDescriptor *reply_type, int64_t patience_ms, uint32_t each_ms,
                       ProtobufCMessage **out_reply, manta_error *e);
 /* After a lost connection: looks whether the head has moved. */
-void ctl_reconnect(manta_client *client);
+void ctl_reconnect(struct ctl_client *client);
 /* Whether a failure may pass by itself. */
 bool ctl_may_retry(mt_status st);
+
+/* ---- jobs.c ---- */
+
+manta_status ctl_job_get(struct ctl_client *client, const char *id, manta_job_info *out_info, manta_error *e);
+
+/* ---- nodes.c ---- */
+
+manta_status ctl_nodes_list(struct ctl_client *client, manta_cluster_node **out_nodes, size_t *out_count,
+                            manta_cluster_info *out_cluster, manta_error *e);
 
 /* ---- files.c ---- */
 
@@ -90,6 +104,6 @@ void         ctl_files_fini(struct ctl_files *files);
 /* ---- upload.c ---- */
 
 /* Uploads what the head does not have. */
-manta_status ctl_upload(manta_client *client, const struct ctl_files *files, manta_error *e);
+manta_status ctl_upload(struct ctl_client *client, const struct ctl_files *files, manta_error *e);
 
 #endif

@@ -27,11 +27,6 @@ manta_status ctl_fail(manta_error *e, int32_t code, int outcome, const char *for
     return code;
 }
 
-manta_status ctl_no_client(const char *call, manta_error *e)
-{
-    return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "%s: client is NULL", call);
-}
-
 uint64_t ctl_now_ms(void)
 {
     struct timespec now;

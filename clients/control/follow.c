@@ -9,9 +9,9 @@
 enum { NEXT_MS = 1000 };
 
 struct follow {
-    manta_client *client;
-    const char   *id;
-    uint64_t      offset; /* of the next byte that the caller has not seen */
+    struct ctl_client *client;
+    const char        *id;
+    uint64_t           offset; /* of the next byte that the caller has not seen */
     int (*line)(void *user, const manta_log *log);
     void *user;
     bool  is_cancelled;
@@ -67,18 +67,16 @@ static mt_status read_stream(struct follow *f, char *detail)
 static manta_status check_end(struct follow *f, bool *out_is_end, manta_error *e)
 {
     manta_job_info info;
-    manta_status   st = manta_job_get(f->client, f->id, &info, e);
+    manta_status   st = ctl_job_get(f->client, f->id, &info, e);
     if (st != MANTA_OK)
         return st;
     *out_is_end = strcmp(info.state, "PENDING") != 0 && strcmp(info.state, "RUNNING") != 0 && f->offset >= info.log_size;
     return MANTA_OK;
 }
 
-manta_status manta_job_follow_from(manta_client *c, const char *id, uint64_t offset, int (*line)(void *user, const manta_log *log),
-                                   void *user, manta_error *e)
+static manta_status follow_from(struct ctl_client *c, const char *id, uint64_t offset,
+                                int (*line)(void *user, const manta_log *log), void *user, manta_error *e)
 {
-    if (!c)
-        return ctl_no_client("manta_job_follow_from", e);
     struct follow f = {c, id, offset, line, user, false};
     bool          is_end = false;
     manta_status  st = check_end(&f, &is_end, e); /* an unknown id is an error at once */
@@ -101,8 +99,16 @@ manta_status manta_job_follow_from(manta_client *c, const char *id, uint64_t off
     return st;
 }
 
-manta_status manta_job_follow(manta_client *c, const char *id, int (*line)(void *user, const manta_log *log), void *user,
+manta_status manta_job_follow_from(manta_client *client, const char *id, uint64_t offset,
+                                   int (*line)(void *user, const manta_log *log), void *user, manta_error *e)
+{
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_job_follow_from", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, follow_from(c, id, offset, line, user, e));
+}
+
+manta_status manta_job_follow(manta_client *client, const char *id, int (*line)(void *user, const manta_log *log), void *user,
                               manta_error *e)
 {
-    return manta_job_follow_from(c, id, 0, line, user, e);
+    return manta_job_follow_from(client, id, 0, line, user, e);
 }

@@ -57,7 +57,7 @@ static void info_copy(const Manta__V1__JobInfo *from, manta_job_info *out)
 }
 
 /* One call that is answered by a JobReply. out_info may be NULL. */
-static manta_status job_call(manta_client *c, const char *method, const ProtobufCMessage *request, uint32_t each_ms,
+static manta_status job_call(struct ctl_client *c, const char *method, const ProtobufCMessage *request, uint32_t each_ms,
                              manta_job_info *out_info, manta_error *e)
 {
     ProtobufCMessage *message;
@@ -162,15 +162,11 @@ static manta_status check_job(const manta_job *job, manta_error *e)
     return MANTA_OK;
 }
 
-manta_status manta_job_submit(manta_client *c, const manta_job *job, manta_error *e)
+static manta_status job_submit(struct ctl_client *c, const manta_job *job, manta_error *e)
 {
     struct ctl_files files;
     struct draft     draft;
-    manta_status     st = check_job(job, e);
-    if (st == MANTA_OK && !c)
-        st = ctl_no_client("manta_job_submit", e);
-    if (st == MANTA_OK)
-        st = ctl_files_collect(job->files, &files, e);
+    manta_status     st = ctl_files_collect(job->files, &files, e);
     if (st != MANTA_OK)
         return st;
     bool has_memory = draft_init(&draft, job, &files);
@@ -187,32 +183,49 @@ manta_status manta_job_submit(manta_client *c, const manta_job *job, manta_error
     return st;
 }
 
+manta_status manta_job_submit(manta_client *client, const manta_job *job, manta_error *e)
+{
+    struct ctl_client *c;
+    manta_status       st = check_job(job, e);
+    if (st == MANTA_OK)
+        st = ctl_enter(client, "manta_job_submit", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, job_submit(c, job, e));
+}
+
 /* ---- look, wait, stop ---- */
 
-manta_status manta_job_get(manta_client *c, const char *id, manta_job_info *out_info, manta_error *e)
+manta_status ctl_job_get(struct ctl_client *c, const char *id, manta_job_info *out_info, manta_error *e)
 {
-    if (!c)
-        return ctl_no_client("manta_job_get", e);
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
     request.id = (char *)id;
     return job_call(c, "/manta.v1.Head/GetJob", &request.base, MT_CALL_MS, out_info, e);
 }
 
-manta_status manta_job_stop(manta_client *c, const char *id, manta_error *e)
+manta_status manta_job_get(manta_client *client, const char *id, manta_job_info *out_info, manta_error *e)
 {
-    if (!c)
-        return ctl_no_client("manta_job_stop", e);
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_job_get", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, ctl_job_get(c, id, out_info, e));
+}
+
+static manta_status job_stop(struct ctl_client *c, const char *id, manta_error *e)
+{
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
     request.id = (char *)id;
     return job_call(c, "/manta.v1.Head/StopJob", &request.base, MT_CALL_MS, NULL, e);
 }
 
-manta_status manta_job_delete(manta_client *c, const char *id, manta_error *e)
+manta_status manta_job_stop(manta_client *client, const char *id, manta_error *e)
 {
-    if (!c)
-        return ctl_no_client("manta_job_delete", e);
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_job_stop", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, job_stop(c, id, e));
+}
+
+static manta_status job_delete(struct ctl_client *c, const char *id, manta_error *e)
+{
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
-    manta_status          st = manta_job_get(c, id, NULL, e);
+    manta_status          st = ctl_job_get(c, id, NULL, e);
     request.id = (char *)id;
     if (st != MANTA_OK)
         return st;
@@ -220,15 +233,20 @@ manta_status manta_job_delete(manta_client *c, const char *id, manta_error *e)
     return st == MANTA_ENOENT ? MANTA_OK : st; /* it was there: an earlier try, or somebody else, has deleted it */
 }
 
+manta_status manta_job_delete(manta_client *client, const char *id, manta_error *e)
+{
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_job_delete", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, job_delete(c, id, e));
+}
+
 static bool has_ended(const manta_job_info *info)
 {
     return strcmp(info->state, "PENDING") != 0 && strcmp(info->state, "RUNNING") != 0;
 }
 
-manta_status manta_job_wait(manta_client *c, const char *id, int64_t timeout_ms, manta_job_info *out_info, manta_error *e)
+static manta_status job_wait(struct ctl_client *c, const char *id, int64_t timeout_ms, manta_job_info *out_info, manta_error *e)
 {
-    if (!c)
-        return ctl_no_client("manta_job_wait", e);
     Manta__V1__WaitJobRequest request = MANTA__V1__WAIT_JOB_REQUEST__INIT;
     manta_job_info            info;
     uint64_t                  begin = ctl_now_ms();
@@ -252,10 +270,15 @@ manta_status manta_job_wait(manta_client *c, const char *id, int64_t timeout_ms,
     }
 }
 
-manta_status manta_job_list(manta_client *c, manta_job_info **out_jobs, size_t *out_count, manta_error *e)
+manta_status manta_job_wait(manta_client *client, const char *id, int64_t timeout_ms, manta_job_info *out_info, manta_error *e)
 {
-    if (!c)
-        return ctl_no_client("manta_job_list", e);
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_job_wait", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, job_wait(c, id, timeout_ms, out_info, e));
+}
+
+static manta_status job_list(struct ctl_client *c, manta_job_info **out_jobs, size_t *out_count, manta_error *e)
+{
     Manta__V1__ListJobsRequest request = MANTA__V1__LIST_JOBS_REQUEST__INIT;
     ProtobufCMessage          *message;
     manta_status st = ctl_call(c, "/manta.v1.Head/ListJobs", &request.base, &manta__v1__list_jobs_reply__descriptor, c->timeout_ms,
@@ -272,4 +295,11 @@ manta_status manta_job_list(manta_client *c, manta_job_info **out_jobs, size_t *
     }
     rpc_unpack_free(message);
     return jobs ? MANTA_OK : ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for the list of jobs");
+}
+
+manta_status manta_job_list(manta_client *client, manta_job_info **out_jobs, size_t *out_count, manta_error *e)
+{
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_job_list", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, job_list(c, out_jobs, out_count, e));
 }

@@ -37,11 +37,9 @@ static void node_copy(const Manta__V1__Node *from, manta_cluster_node *out)
     }
 }
 
-manta_status manta_nodes_list(manta_client *c, manta_cluster_node **out_nodes, size_t *out_count, manta_cluster_info *out_cluster,
-                              manta_error *e)
+manta_status ctl_nodes_list(struct ctl_client *c, manta_cluster_node **out_nodes, size_t *out_count,
+                            manta_cluster_info *out_cluster, manta_error *e)
 {
-    if (!c)
-        return ctl_no_client("manta_nodes_list", e);
     Manta__V1__ListNodesRequest request = MANTA__V1__LIST_NODES_REQUEST__INIT;
     ProtobufCMessage           *message;
     manta_status st = ctl_call(c, "/manta.v1.Head/ListNodes", &request.base, &manta__v1__list_nodes_reply__descriptor,
@@ -69,10 +67,16 @@ manta_status manta_nodes_list(manta_client *c, manta_cluster_node **out_nodes, s
     return nodes ? MANTA_OK : ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for the list of nodes");
 }
 
-manta_status manta_node_drain(manta_client *c, uint32_t node, int64_t limit_ms, const char *reason, manta_error *e)
+manta_status manta_nodes_list(manta_client *client, manta_cluster_node **out_nodes, size_t *out_count,
+                              manta_cluster_info *out_cluster, manta_error *e)
 {
-    if (!c)
-        return ctl_no_client("manta_node_drain", e);
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_nodes_list", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, ctl_nodes_list(c, out_nodes, out_count, out_cluster, e));
+}
+
+static manta_status node_drain(struct ctl_client *c, uint32_t node, int64_t limit_ms, const char *reason, manta_error *e)
+{
     Manta__V1__DrainRequest request = MANTA__V1__DRAIN_REQUEST__INIT;
     ProtobufCMessage       *message;
     request.node = node;
@@ -89,10 +93,15 @@ manta_status manta_node_drain(manta_client *c, uint32_t node, int64_t limit_ms, 
     return st;
 }
 
-manta_status manta_cluster_stop(manta_client *c, const char *reason, manta_error *e)
+manta_status manta_node_drain(manta_client *client, uint32_t node, int64_t limit_ms, const char *reason, manta_error *e)
 {
-    if (!c)
-        return ctl_no_client("manta_cluster_stop", e);
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_node_drain", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, node_drain(c, node, limit_ms, reason, e));
+}
+
+static manta_status cluster_stop(struct ctl_client *c, const char *reason, manta_error *e)
+{
     Manta__V1__ShutdownRequest request = MANTA__V1__SHUTDOWN_REQUEST__INIT;
     ProtobufCMessage          *message;
     request.reason = (char *)(reason ? reason : "");
@@ -101,4 +110,11 @@ manta_status manta_cluster_stop(manta_client *c, const char *reason, manta_error
     if (st == MANTA_OK)
         rpc_unpack_free(message);
     return st;
+}
+
+manta_status manta_cluster_stop(manta_client *client, const char *reason, manta_error *e)
+{
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_cluster_stop", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, cluster_stop(c, reason, e));
 }

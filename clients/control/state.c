@@ -99,7 +99,7 @@ static bool rows_take(struct table *t, const Manta__V1__QueryReply *reply)
 }
 
 /* One answer of a node, *reply kept by the table. */
-static manta_status page_get(manta_client *c, struct table *t, const manta_look *look, uint32_t node, const char *cursor,
+static manta_status page_get(struct ctl_client *c, struct table *t, const manta_look *look, uint32_t node, const char *cursor,
                              const Manta__V1__QueryReply **out, manta_error *e)
 {
     Manta__V1__QueryRequest request = MANTA__V1__QUERY_REQUEST__INIT;
@@ -123,7 +123,7 @@ static manta_status page_get(manta_client *c, struct table *t, const manta_look 
     return ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for the state of the cluster");
 }
 
-static manta_status node_ask(manta_client *c, struct table *t, const manta_look *look, uint32_t node, manta_error *e)
+static manta_status node_ask(struct ctl_client *c, struct table *t, const manta_look *look, uint32_t node, manta_error *e)
 {
     const Manta__V1__QueryReply *reply = NULL;
     const char                  *cursor = "";
@@ -150,13 +150,13 @@ static bool is_the_callers_fault(manta_status st)
     return st == MANTA_EINVAL || st == MANTA_EUNSUPPORTED || st == MANTA_EAUTH || st == MANTA_ECONN || st == MANTA_ENOMEM;
 }
 
-static manta_status nodes_ask(manta_client *c, struct table *t, const manta_look *look, manta_error *e)
+static manta_status nodes_ask(struct ctl_client *c, struct table *t, const manta_look *look, manta_error *e)
 {
     manta_cluster_node *nodes;
     manta_error         why;
     size_t              count;
     char                text[NOTICE_SIZE];
-    manta_status        st = manta_nodes_list(c, &nodes, &count, NULL, e);
+    manta_status        st = ctl_nodes_list(c, &nodes, &count, NULL, e);
     if (st != MANTA_OK)
         return st;
     for (size_t i = 0; i < count && st == MANTA_OK; i++) {
@@ -176,10 +176,8 @@ static manta_status nodes_ask(manta_client *c, struct table *t, const manta_look
     return st;
 }
 
-manta_status manta_state_list(manta_client *c, const manta_look *look, manta_rows **out_rows, manta_error *e)
+static manta_status state_list(struct ctl_client *c, const manta_look *look, manta_rows **out_rows, manta_error *e)
 {
-    if (!c)
-        return ctl_no_client("manta_state_list", e);
     if (look && MT_RESERVED_IS_USED(look))
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, MT_RESERVED_TEXT, "manta_state_list");
     struct table *t = look && look->kind ? calloc(1, sizeof *t) : NULL;
@@ -198,6 +196,13 @@ manta_status manta_state_list(manta_client *c, const manta_look *look, manta_row
     t->rows.count = t->rows.column_count ? t->cells.count / t->rows.column_count : 0;
     *out_rows = &t->rows;
     return MANTA_OK;
+}
+
+manta_status manta_state_list(manta_client *client, const manta_look *look, manta_rows **out_rows, manta_error *e)
+{
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_state_list", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, state_list(c, look, out_rows, e));
 }
 
 void manta_rows_free(manta_rows *rows)

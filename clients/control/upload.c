@@ -142,7 +142,7 @@ static mt_status put_file(struct put *p, const struct ctl_file *file, int fd, ui
 }
 
 /* One try. Its outcome is in p. */
-static mt_status put_once(manta_client *c, const struct ctl_file *file, struct put *p)
+static mt_status put_once(struct ctl_client *c, const struct ctl_file *file, struct put *p)
 {
     struct rpc_stream_config config = {.method = "/manta.v1.Head/PutBlob", .flags = RPC_DIRECT};
     uint8_t                 *piece = malloc(MT_CTL_PIECE_BYTES);
@@ -163,7 +163,7 @@ static mt_status put_once(manta_client *c, const struct ctl_file *file, struct p
     return st;
 }
 
-static mt_status put_try(manta_client *c, const struct ctl_file *file, char text[MT_ERROR_BYTES_MAX])
+static mt_status put_try(struct ctl_client *c, const struct ctl_file *file, char text[MT_ERROR_BYTES_MAX])
 {
     struct put         p = {0};
     pthread_condattr_t attr;
@@ -183,7 +183,7 @@ static mt_status put_try(manta_client *c, const struct ctl_file *file, char text
     return st;
 }
 
-static manta_status put(manta_client *c, const struct ctl_file *file, manta_error *e)
+static manta_status put(struct ctl_client *c, const struct ctl_file *file, manta_error *e)
 {
     char      text[MT_ERROR_BYTES_MAX];
     uint64_t  end = ctl_now_ms() + (uint64_t)c->timeout_ms;
@@ -201,7 +201,7 @@ static manta_status put(manta_client *c, const struct ctl_file *file, manta_erro
 }
 
 /* Asks about files[from..from+count) and uploads the missing ones; equal files once. */
-static manta_status upload_some(manta_client *c, const struct ctl_file *files, size_t count, manta_error *e)
+static manta_status upload_some(struct ctl_client *c, const struct ctl_file *files, size_t count, manta_error *e)
 {
     Manta__V1__HasBlobsRequest request = MANTA__V1__HAS_BLOBS_REQUEST__INIT;
     ProtobufCBinaryData        sums[MT_CTL_HAS_MAX];
@@ -225,7 +225,7 @@ static manta_status upload_some(manta_client *c, const struct ctl_file *files, s
     return st;
 }
 
-manta_status ctl_upload(manta_client *c, const struct ctl_files *files, manta_error *e)
+manta_status ctl_upload(struct ctl_client *c, const struct ctl_files *files, manta_error *e)
 {
     manta_status st = MANTA_OK;
     for (size_t at = 0, count; at < files->items.count && st == MANTA_OK; at += count) {

@@ -166,8 +166,10 @@ static bool can_join(const struct cli_args *args, char host[CTL_ADDRESS_SIZE])
     snprintf(host, CTL_ADDRESS_SIZE, "%s", bind ? bind : "");
     if (!args->values[CLI_OPT_ADDRESS])
         return true;
+    char          head[CTL_ADDRESS_SIZE];
     manta_client *client = cli_connect(args);
-    bool          is_fine = client && (bind || cli_address_towards(client->place.address, host));
+    ctl_client_address(client, head);
+    bool is_fine = client && (bind || cli_address_towards(head, host));
     manta_client_close(client);
     return is_fine;
 }

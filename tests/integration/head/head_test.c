@@ -12,6 +12,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,34 @@ static int keep(void *user, const manta_log *log)
     memcpy(s->text + s->size, log->text, log->len);
     s->size += log->len;
     return 0;
+}
+
+struct beside {
+    manta_client *client;
+    manta_status  code;
+    manta_error   e;
+    const char   *id; /* of a job that is there */
+};
+static void *call_beside(void *arg)
+{
+    struct beside *b = arg;
+    b->code = manta_job_get(b->client, b->id, NULL, &b->e);
+    return NULL;
+}
+/* Inside a call: the thread itself may call, another one may not; and the client goes with the call that it is closed in. */
+static int misuse_inside(void *user, const manta_log *log)
+{
+    struct beside *b = user;
+    pthread_t      thread;
+    (void)log;
+    assert_int_equal(pthread_create(&thread, NULL, call_beside, b), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(b->code, MANTA_EAGAIN);
+    assert_non_null(strstr(b->e.message, "manta_job_get: client: another thread"));
+    assert_int_equal(manta_job_get(b->client, b->id, NULL, &b->e), MANTA_OK);
+    manta_client_close(b->client);
+    assert_int_equal(manta_job_get(b->client, b->id, NULL, &b->e), MANTA_EHANDLE);
+    return 1;
 }
 
 struct count {
@@ -134,6 +163,8 @@ static void a_job_with_files_from_submission_to_its_end(void **unused)
     assert_string_equal(info.state, "RUNNING");
     raylet_log(&r, job.id, 1, 6, "world\n");
     raylet_job_state(&r, job.id, 1, "SUCCEEDED", 0, "exit 0");
+    struct beside beside = {.client = open_client(&d), .id = job.id};
+    assert_int_equal(manta_job_follow(beside.client, job.id, misuse_inside, &beside, &e), MANTA_ECANCELLED);
     if (manta_job_follow(c, job.id, keep, &seen, &e))
         fail_msg("%s", e.message);
     assert_string_equal(seen.text, "hello\nworld\n");
@@ -432,6 +463,67 @@ static void what_was_taken_outlives_the_power(void **unused)
 }
 
 #endif
+/* ---- clients that are misused ---- */
+
+static void check_is_refused(manta_client *c, manta_status code)
+{
+    manta_error         e;
+    manta_job_info     *jobs;
+    manta_cluster_node *nodes;
+    manta_rows         *rows;
+    size_t              count;
+    assert_int_equal(manta_job_submit(c, &(manta_job){.id = "k", .argv = (const char *const[]){"x", NULL}}, &e), code);
+    assert_int_equal(manta_job_follow(c, "j", keep, NULL, &e), code);
+    assert_int_equal(manta_job_wait(c, "j", 0, NULL, &e), code);
+    assert_int_equal(manta_job_get(c, "j", NULL, &e), code);
+    assert_int_equal(manta_job_stop(c, "j", &e), code);
+    assert_int_equal(manta_job_delete(c, "j", &e), code);
+    assert_int_equal(manta_job_list(c, &jobs, &count, &e), code);
+    assert_int_equal(manta_nodes_list(c, &nodes, &count, NULL, &e), code);
+    assert_int_equal(manta_state_list(c, &(manta_look){.kind = "tasks"}, &rows, &e), code);
+    assert_int_equal(manta_node_drain(c, 1, 0, "x", &e), code);
+    assert_int_equal(manta_cluster_stop(c, "x", &e), code);
+    assert_int_equal(e.code, code);
+    assert_int_equal(e.outcome, MANTA_NOT_DONE);
+    assert_non_null(strstr(e.message, "manta_cluster_stop"));
+}
+
+static void a_client_that_is_closed_forked_or_none_is_refused(void **unused)
+{
+    (void)unused;
+    struct daemon d;
+    manta_error   e;
+    int           status;
+    daemon_init(&d);
+    assert_true(daemon_start(&d, NULL, NULL));
+    manta_client *c = open_client(&d), *other = open_client(&d);
+    check_is_refused((manta_client *)(void *)&d, MANTA_EHANDLE);
+    manta_client_close((manta_client *)(void *)&d);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        check_is_refused(c, MANTA_EFORKED);
+        assert_null(manta_client_open(&(manta_client_opts){.address = d.run}, &e));
+        assert_int_equal(e.code, MANTA_EFORKED);
+        manta_client_close(c);
+        _exit(42);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+    assert_int_equal(manta_job_submit(c, &(manta_job){.id = "j", .argv = (const char *const[]){"x", NULL}}, &e), MANTA_OK);
+    manta_client_close(c);
+    check_is_refused(c, MANTA_EHANDLE);
+    manta_client_close(c);
+    manta_client *next = open_client(&d); /* in its place */
+    check_is_refused(c, MANTA_EHANDLE);
+    manta_client_close(c);
+    assert_int_equal(manta_job_get(next, "j", NULL, &e), MANTA_OK);
+    manta_client_close(next);
+    assert_int_equal(manta_job_get(other, "j", NULL, &e), MANTA_OK);
+    manta_client_close(other);
+    daemon_fini(&d);
+}
+
 /* ---- a full disk ---- */
 
 /* One submission; ECONN: it may have come in. */
@@ -661,6 +753,7 @@ int main(void)
 #ifdef PLUG_SO
         cmocka_unit_test(what_was_taken_outlives_the_power),
 #endif
+        cmocka_unit_test(a_client_that_is_closed_forked_or_none_is_refused),
         cmocka_unit_test(a_full_disk_refuses_what_is_new_and_keeps_what_is_there),
         cmocka_unit_test(a_log_that_cannot_be_written_does_not_keep_its_job),
         cmocka_unit_test(the_yardstick_program_ends_as_its_job_does),
