@@ -83,7 +83,7 @@ static manta_status answer_take(manta_ref **ref, void *out, size_t size, manta_e
 /* Its node may have died with it, or before it was placed there. */
 static bool is_death(const struct sgd_hand *hand, manta_status code)
 {
-    return code == MANTA_EACTOR_DIED || code == MANTA_EWORKER_DIED || code == MANTA_ENODE_DIED ||
+    return code == MANTA_EACTOR_DIED || code == MANTA_EWORKER_DIED || code == MANTA_ENODE_DIED || code == MANTA_EPREEMPTED ||
            (hand->place != 0 && (code == MANTA_EUNSCHEDULABLE || code == MANTA_EOBJ_LOST || code == MANTA_ECONN));
 }
 
@@ -102,7 +102,9 @@ static void die(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tel
 static manta_status take_ready(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, manta_error *e)
 {
     manta_status code = answer_take(&hand->ready, &hand->info, sizeof hand->info, e);
-    if (is_death(hand, code)) {
+    hand->is_unfit = code != MANTA_OK && hand->state == SGD_HAND_STARTING && hand->place != 0 && crew->has_home &&
+                     !is_death(hand, code);
+    if (is_death(hand, code) || hand->is_unfit) {
         die(crew, hand, tell, e);
         return MANTA_OK;
     }
@@ -244,6 +246,16 @@ void sgd_crew_unplaced_drop(struct sgd_crew *crew, int place)
 }
 
 /* ---- the end ---- */
+
+void sgd_crew_leave(struct sgd_crew *crew, int place)
+{
+    for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
+        if (hand->place != place || hand->train || (hand->state != SGD_HAND_STARTING && hand->state != SGD_HAND_READY))
+            continue;
+        manta_actor_kill(hand->actor, false);
+        sgd_crew_bury(hand);
+    }
+}
 
 void sgd_crew_bury(struct sgd_hand *hand)
 {

@@ -33,6 +33,7 @@ struct sgd_hand {
     struct sgd_outcome  outcome; /* of its last `train` */
     bool                has_outcome;
     bool                was_ready;
+    bool                is_unfit;           /* DEAD: it could not be made where it was to be */
     int                 told_rank;          /* of which the user knows; SGD_UNTOLD: nothing */
     char                why[SGD_WHY_BYTES]; /* KILLED: what is told in place of the signal */
     manta_error         death;              /* DEAD: why */
@@ -44,6 +45,7 @@ struct sgd_crew {
     manta_arg             config;
     manta_ref            *lent;
     double                cpus, gpus; /* that each worker reserves */
+    bool                  has_home;   /* workers can be at place 0: an error of creation elsewhere is that node's own */
     struct sgd_hand       hands[SGD_HANDS_MAX];
 };
 
@@ -78,6 +80,9 @@ int sgd_crew_count_at(const struct sgd_crew *crew, int place);
 void sgd_crew_unplaced_drop(struct sgd_crew *crew, int place);
 /* Kills a hand that is of no use any more. Its death is told as any other, with this reason. */
 void sgd_crew_kill(struct sgd_hand *hand, const char *why);
+
+/* Ends those of a place that leaves, unless they are in a call: these are to come back first. */
+void sgd_crew_leave(struct sgd_crew *crew, int place);
 
 /* Frees the place of a dead hand. */
 void sgd_crew_bury(struct sgd_hand *hand);

@@ -62,6 +62,13 @@ static void last_words_take(struct sgd_fit *fit, const struct sgd_hand *hand)
 static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
 {
     struct sgd_recovering *r = &fit->recovering;
+    struct sgd_place      *place = &fit->places.of[hand->place];
+    bool                   is_leaving = hand->death.code == MANTA_EPREEMPTED || place->state == SGD_PLACE_LEAVING;
+    if (hand->is_unfit) {
+        sgd_place_bar(&fit->places, place);
+        sgd_fit_tell_node(fit, place->node, hand->death.message);
+        return;
+    }
     if (hand->rank != SGD_NO_RANK) {
         generation_abort(fit, MT_EWORKER_DIED, hand->rank);
         if (!r->is_open)
@@ -69,13 +76,14 @@ static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
         int64_t sign = sgd_fit_read_spans(fit, hand);
         r->sign_ns = r->sign_ns ? r->sign_ns : sign;
         r->lost++;
-        fit->has_death = true;
-        fit->result.restarts++;
+        fit->has_death = fit->has_death || !is_leaving;
+        fit->has_left = fit->has_left || is_leaving;
+        fit->result.restarts += !is_leaving;
     }
     fit->last_death = hand->death;
     fit->last_rank = hand->rank;
     last_words_take(fit, hand);
-    if (!hand->was_ready)
+    if (!hand->was_ready && !is_leaving)
         fit->failed_starts++;
     sgd_fit_tell_lost(fit, hand);
 }
@@ -143,12 +151,17 @@ static void note_take(void *user, struct sgd_note *note)
     sgd_fit_take_note(user, note);
 }
 
+static void node_pass(void *user, uint32_t node, const char *why)
+{
+    sgd_fit_tell_node(user, node, why);
+}
+
 /* Of the other nodes: what their posts say; who was on a lost one is lost; a new one takes those who wait for CPUs. */
 static void places_keep(struct sgd_fit *fit)
 {
     if (fit->places.max == 1)
         return;
-    (void)sgd_places_look_for(&fit->places);
+    sgd_places_look_for(&fit->places, node_pass, fit);
     uint64_t lost = sgd_places_look(&fit->places, note_take, fit);
     for (int i = 1; i < SGD_PLACES_MAX; i++) {
         struct sgd_place *place = &fit->places.of[i];
@@ -157,7 +170,9 @@ static void places_keep(struct sgd_fit *fit)
         for (struct sgd_hand *hand = fit->crew.hands; lost >> i & 1 && hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
             if (hand->place == i && (hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY))
                 sgd_crew_kill(hand, "its node does not answer any more");
-        if (place->state == SGD_PLACE_LOST && sgd_crew_count_at(&fit->crew, i) == 0)
+        if (place->state == SGD_PLACE_LEAVING)
+            sgd_crew_leave(&fit->crew, i);
+        if ((place->state == SGD_PLACE_LOST || place->state == SGD_PLACE_LEAVING) && sgd_crew_count_at(&fit->crew, i) == 0)
             sgd_place_close(place);
         if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0)
             sgd_crew_unplaced_drop(&fit->crew, i);
@@ -359,7 +374,7 @@ static manta_status orders_give(struct sgd_fit *fit, manta_error *e)
     int                   before = fit->workers;
     fit->workers = ranks_give(fit);
     fit->generation++;
-    fit->has_death = false;
+    fit->has_death = fit->has_left = false;
     manta_status code = net_fill(fit, e);
     if (code != MANTA_OK)
         return code;
@@ -432,6 +447,18 @@ static void grow_maybe(struct sgd_fit *fit)
     }
 }
 
+/* A node is drained: its members leave when the present step is done, and the next generation is made of the others. */
+static void leave_maybe(struct sgd_fit *fit)
+{
+    bool is_due = false;
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        is_due |= hand->train && fit->places.of[hand->place].state == SGD_PLACE_LEAVING;
+    if (!is_due || fit->state != SGD_GEN_GOING)
+        return;
+    members_recall(fit, MT_EAGAIN, 0);
+    sgd_generation_resize(fit);
+}
+
 static bool is_anybody_out(const struct sgd_fit *fit)
 {
     for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
@@ -457,6 +484,7 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
             hung_kill(fit);
             sgd_crew_ping(&fit->crew);
             grow_maybe(fit);
+            leave_maybe(fit);
         }
     }
     if (sgd_generation_lives(fit))
@@ -514,7 +542,7 @@ static manta_status verdict(struct sgd_fit *fit, bool *out_again, manta_error *e
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
         if (hand->has_outcome && hand->outcome.is_finisher)
             return done(fit, &hand->outcome, e);
-    bool is_resize = fit->state == SGD_GEN_RESIZED;
+    bool is_resize = fit->state == SGD_GEN_RESIZED || (fit->has_left && !fit->has_death);
     fit->failures += !is_resize;
     fit->in_a_row = sgd_generation_has_stepped(fit) ? !is_resize : fit->in_a_row + 1;
     fit->has_death = false; /* it is counted */
@@ -572,6 +600,7 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
                                   .cpus = fit->opts->scaling.cpus,
                                   .gpus = fit->setup.gpus};
     sgd_places_init(&fit->places, sgd_setup_nodes(fit->opts), &fit->setup.region, fit->opts->scaling.cpus, fit->setup.gpus);
+    fit->crew.has_home = fit->places.of[0].state == SGD_PLACE_OPEN;
     code = sgd_fit_logs_open(fit, name, &error);
     if (code == MANTA_OK)
         code = fit_run(fit, &error);

@@ -56,6 +56,7 @@ struct sgd_fit {
     int                     workers;  /* of the present one */
     uint32_t                generation;
     enum sgd_generation     state;     /* of the present one */
+    bool                    has_left;  /* somebody of this generation did, since its node was drained: no failure */
     bool                    has_death; /* since failures were counted */
     int                     failures;  /* generations in which somebody died */
     int                     in_a_row;  /* of these, since a step was completed */
@@ -96,6 +97,7 @@ void sgd_fit_tell_hung(struct sgd_fit *fit, const struct sgd_hand *hand, const c
 void sgd_fit_tell_straggler(struct sgd_fit *fit, const struct sgd_hand *hand);
 void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand);
 void sgd_fit_tell_node_failed(struct sgd_fit *fit, const struct sgd_place *place); /* once for each node in a row */
+void sgd_fit_tell_node(struct sgd_fit *fit, uint32_t node, const char *why);       /* that it has no workers */
 void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand);
 /* Reads the board and passes on what it says. */
 void sgd_fit_read_notes(struct sgd_fit *fit);

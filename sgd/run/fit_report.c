@@ -71,15 +71,20 @@ void sgd_fit_tell_worker(struct sgd_fit *fit, struct sgd_hand *hand)
     emit(fit, &event, text);
 }
 
-void sgd_fit_tell_node_failed(struct sgd_fit *fit, const struct sgd_place *place)
+void sgd_fit_tell_node(struct sgd_fit *fit, uint32_t node, const char *why)
 {
     char            text[SGD_PLACE_WHY_BYTES + 64];
     manta_sgd_event event = {.kind = MANTA_SGD_NODE_FAILED, .rank = -1, .step = -1};
+    snprintf(text, sizeof text, "node %u has no workers of this run: %s", node, why);
+    emit(fit, &event, text);
+}
+
+void sgd_fit_tell_node_failed(struct sgd_fit *fit, const struct sgd_place *place)
+{
     if (fit->failed_node == place->node)
         return; /* it is tried again and again */
     fit->failed_node = place->node;
-    snprintf(text, sizeof text, "node %u has no workers of this run: %s", place->node, place->why);
-    emit(fit, &event, text);
+    sgd_fit_tell_node(fit, place->node, place->why);
 }
 
 void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand)

@@ -190,17 +190,17 @@ MANTA_ACTOR(manta_sgd_post, "u", post_new, post_free, {"say", "y>y", post_say}, 
 
 /* ---- the driver's side ---- */
 
-static const char *const place_names[] = {[SGD_PLACE_FREE] = "FREE",
-                                          [SGD_PLACE_BARE] = "BARE",
-                                          [SGD_PLACE_OPENING] = "OPENING",
-                                          [SGD_PLACE_OPEN] = "OPEN",
-                                          [SGD_PLACE_LOST] = "LOST"};
+static const char *const place_names[] = {
+    [SGD_PLACE_FREE] = "FREE", [SGD_PLACE_BARE] = "BARE",       [SGD_PLACE_OPENING] = "OPENING",
+    [SGD_PLACE_OPEN] = "OPEN", [SGD_PLACE_LEAVING] = "LEAVING", [SGD_PLACE_LOST] = "LOST"};
 /* Drawn in place.h. Each goes back to FREE when the run ends. */
 static const uint32_t place_next[] = {
     [SGD_PLACE_FREE] = MT_STATE(SGD_PLACE_OPENING) | MT_STATE(SGD_PLACE_OPEN) | MT_STATE(SGD_PLACE_BARE),
     [SGD_PLACE_BARE] = MT_STATE(SGD_PLACE_FREE),
-    [SGD_PLACE_OPENING] = MT_STATE(SGD_PLACE_OPEN) | MT_STATE(SGD_PLACE_LOST) | MT_STATE(SGD_PLACE_FREE),
-    [SGD_PLACE_OPEN] = MT_STATE(SGD_PLACE_LOST) | MT_STATE(SGD_PLACE_FREE),
+    [SGD_PLACE_OPENING] = MT_STATE(SGD_PLACE_OPEN) | MT_STATE(SGD_PLACE_LEAVING) | MT_STATE(SGD_PLACE_LOST) |
+                          MT_STATE(SGD_PLACE_FREE),
+    [SGD_PLACE_OPEN] = MT_STATE(SGD_PLACE_LEAVING) | MT_STATE(SGD_PLACE_LOST) | MT_STATE(SGD_PLACE_FREE),
+    [SGD_PLACE_LEAVING] = MT_STATE(SGD_PLACE_LOST) | MT_STATE(SGD_PLACE_FREE),
     [SGD_PLACE_LOST] = MT_STATE(SGD_PLACE_FREE),
 };
 static const struct mt_machine place_machine = MT_MACHINE("place", place_names, place_next);
@@ -322,23 +322,75 @@ static int count_of(const struct sgd_places *places)
     return count;
 }
 
-bool sgd_places_look_for(struct sgd_places *places)
+static bool is_among(uint32_t node, const uint32_t *nodes, uint32_t count)
 {
-    int64_t now = mt_now_ns();
-    int     count = count_of(places);
-    if (count >= places->max || (places->looked_ns && now - places->looked_ns < MT_TRAIN_NODES_MS * 1000000ll))
-        return false;
-    int              before = count, all;
+    for (uint32_t i = 0; i < count; i++)
+        if (nodes[i] == node)
+            return true;
+    return false;
+}
+
+static void add_to(uint32_t node, uint32_t *nodes, uint32_t *count)
+{
+    if (*count < SGD_PLACES_MAX && !is_among(node, nodes, *count))
+        nodes[(*count)++] = node;
+}
+
+/* Why a node gets no worker now; NULL: it may. "": there is nothing to say. */
+static const char *why_not(const struct sgd_places *places, const manta_node_info *node, char out[SGD_PLACE_WHY_BYTES])
+{
+    if (node->draining)
+        return "it is being drained";
+    if (!node->alive || is_among(node->node, places->barred, places->barred_count))
+        return "";
+    if (node->cpus_free >= places->cpus && node->gpus_free >= places->gpus)
+        return NULL;
+    snprintf(out, SGD_PLACE_WHY_BYTES, "a worker reserves %g CPUs and %g GPUs; %g of its %g CPUs and %g of its %g GPUs are free",
+             places->cpus, places->gpus, node->cpus_free, node->cpus, node->gpus_free, node->gpus);
+    return out;
+}
+
+static void drained_leave(struct sgd_places *places, const manta_node_info *node)
+{
+    int i = place_find(places, node->node);
+    if (!node->draining || i < 1)
+        return;
+    if (places->of[i].state == SGD_PLACE_OPENING || places->of[i].state == SGD_PLACE_OPEN)
+        sgd_place_set_state(&places->of[i], SGD_PLACE_LEAVING);
+}
+
+void sgd_place_bar(struct sgd_places *places, struct sgd_place *place)
+{
+    add_to(place->node, places->barred, &places->barred_count);
+    if (place->state == SGD_PLACE_OPENING || place->state == SGD_PLACE_OPEN)
+        sgd_place_set_state(place, SGD_PLACE_LEAVING);
+}
+
+void sgd_places_look_for(struct sgd_places *places, sgd_places_pass *pass, void *user)
+{
+    char why[SGD_PLACE_WHY_BYTES];
+    int  all;
+    if (places->looked_ns && mt_now_ns() - places->looked_ns < MT_TRAIN_NODES_MS * 1000000ll)
+        return;
     manta_node_info *nodes = nodes_list(&all);
+    for (int i = 0; i < all; i++)
+        drained_leave(places, &nodes[i]);
+    int count = count_of(places);
     for (int i = 0; i < all && count < places->max; i++)
-        if (nodes[i].alive && nodes[i].cpus_free >= places->cpus && nodes[i].gpus_free >= places->gpus &&
-            place_find(places, nodes[i].node) < 0) {
+        if (place_find(places, nodes[i].node) < 0 && !why_not(places, &nodes[i], why)) {
             place_add(places, &nodes[i]);
             count++;
         }
+    for (int i = 0; i < all && count < places->max; i++) {
+        const char *text = place_find(places, nodes[i].node) < 0 ? why_not(places, &nodes[i], why) : NULL;
+        if (!text || !text[0] || is_among(nodes[i].node, places->told, places->told_count))
+            continue;
+        add_to(nodes[i].node, places->told, &places->told_count);
+        if (is_among(nodes[i].node, places->told, places->told_count)) /* a bounded number of them */
+            pass(user, nodes[i].node, text);
+    }
     free(nodes);
     places->looked_ns = mt_now_ns();
-    return count > before;
 }
 
 /* The answer of a look, if it is there within wait_ms. False: the post will never answer again. */
@@ -390,13 +442,19 @@ static bool place_read(struct sgd_places *places, struct sgd_place *place, int w
     return is_alive;
 }
 
+/* Its post does. One that LEAVES from OPENING may not be there yet; what it is told then waits for it. */
+static bool answers(const struct sgd_place *place)
+{
+    return place->state == SGD_PLACE_OPEN || place->state == SGD_PLACE_LEAVING;
+}
+
 uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user)
 {
     uint64_t lost = 0;
     int64_t  now = mt_now_ns();
     for (int i = 1; i < SGD_PLACES_MAX; i++) {
         struct sgd_place *place = &places->of[i];
-        if (place->state != SGD_PLACE_OPENING && place->state != SGD_PLACE_OPEN)
+        if (place->state != SGD_PLACE_OPENING && !answers(place))
             continue;
         bool is_late = place->asked && now - place->asked_ns >
                                            (place->state == SGD_PLACE_OPENING ? MT_TRAIN_START_MS : MT_TRAIN_RETURN_MS) * 1000000ll;
@@ -415,7 +473,7 @@ void sgd_places_drain(struct sgd_places *places, void (*tell)(void *user, struct
 {
     for (int i = 1; i < SGD_PLACES_MAX; i++) {
         struct sgd_place *place = &places->of[i];
-        if (place->state != SGD_PLACE_OPEN)
+        if (!answers(place))
             continue;
         bool is_alive = !place->asked || place_read(places, place, MT_TRAIN_WORDS_MS, tell, user);
         if (is_alive && !place->asked) { /* that one may have been asked before the last note was there */
@@ -430,7 +488,7 @@ void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_co
     struct sgd_post_word word = {.kind = SGD_POST_ABORT, .generation = generation, .reason = (uint32_t)reason, .rank = rank};
     sgd_group_abort(group_of(places->here->data), generation, reason, rank);
     for (int i = 1; i < SGD_PLACES_MAX; i++)
-        if (places->of[i].state == SGD_PLACE_OPEN)
+        if (answers(&places->of[i]))
             manta_free(say(&places->of[i], &word));
 }
 
@@ -439,7 +497,7 @@ void sgd_place_last_words(const struct sgd_place *place, uint32_t index, char *o
     manta_view  view = {0};
     manta_error e;
     out[0] = 0;
-    if (!place->post || place->state != SGD_PLACE_OPEN)
+    if (!place->post || !answers(place))
         return;
     manta_ref *ref = manta_actor_call(place->post, "last_words", MANTA_ARGS(manta_u64(index)));
     if (manta_get(ref, MT_TRAIN_WORDS_MS, &view, &e) == MANTA_OK)
@@ -464,7 +522,7 @@ void sgd_place_spans(struct sgd_place *place, struct sgd_trace_plan plan, int wa
     manta_view   view = {0};
     manta_error  e;
     manta_status code = MANTA_OK;
-    if (!place->post || place->state != SGD_PLACE_OPEN)
+    if (!place->post || !answers(place))
         return;
     if (place->spans_asked && (code = manta_get(place->spans_asked, wait_ms, &view, &e)) == MANTA_ETIMEDOUT)
         return;

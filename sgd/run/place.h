@@ -6,6 +6,7 @@
  * actor of its own, the post, made that region; the driver asks it for what stands on the board, and has it end generations.
  *
  *   FREE --place_add--> OPENING --the post is up--> OPEN --it dies, or does not answer--> LOST --nobody left--> FREE
+ *                          '--drained, or no worker can be there----'--> LEAVING --nobody left--> FREE, or LOST as above
  *
  * Place 0 is OPEN, or BARE, from the beginning. All are FREE again when the run ends.
  *
@@ -29,6 +30,7 @@ enum sgd_place_state {
     SGD_PLACE_BARE, /* place 0 only: the driver's node, which has less than a worker needs */
     SGD_PLACE_OPENING,
     SGD_PLACE_OPEN,
+    SGD_PLACE_LEAVING, /* its workers leave after their step, and no others come */
     SGD_PLACE_LOST
 };
 
@@ -80,9 +82,11 @@ struct sgd_place {
 struct sgd_places {
     int              max; /* nodes of the run */
     size_t           region_size;
-    manta_region    *here;       /* of place 0; the caller's */
-    double           cpus, gpus; /* that a worker needs */
-    int64_t          looked_ns;  /* when nodes were last looked for */
+    manta_region    *here;                                 /* of place 0; the caller's */
+    double           cpus, gpus;                           /* that a worker needs */
+    int64_t          looked_ns;                            /* when nodes were last looked for */
+    uint32_t         barred[SGD_PLACES_MAX], barred_count; /* nodes where no worker of this run can be */
+    uint32_t         told[SGD_PLACES_MAX], told_count;     /* nodes of which was said why they are passed over */
     struct sgd_place of[SGD_PLACES_MAX];
 };
 
@@ -90,9 +94,13 @@ struct sgd_places {
 void sgd_places_init(struct sgd_places *places, int max, manta_region *here, double cpus, double gpus);
 void sgd_places_fini(struct sgd_places *places);
 
-/* While there are fewer than the run wants: asks the cluster, once a second at most, and opens what has room. True: a new place is
- * on its way. Blocks as manta_nodes does. */
-bool sgd_places_look_for(struct sgd_places *places);
+/* Called with a node that is passed over, and why. */
+typedef void sgd_places_pass(void *user, uint32_t node, const char *why);
+/* Once a second at most, asks the cluster: places whose nodes are drained are LEAVING from then on; while there are fewer than
+ * the run wants, what has room is opened, and of the others `pass` is told, once for each. Blocks as manta_nodes does. */
+void sgd_places_look_for(struct sgd_places *places, sgd_places_pass *pass, void *user);
+/* No worker can be there: nobody else is sent there in this run. */
+void sgd_place_bar(struct sgd_places *places, struct sgd_place *place);
 
 /* Takes the posts' answers, calls `tell` for each note, and asks again. A bit for each place that was lost just now. */
 uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user);

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""machines_test.py BIN DRIVER CASE... - machines of tests/machines.py.
+"""machines_test.py BIN DRIVER COLL CASE... - machines of tests/machines.py.
 
 apart      they share no file, no shared memory and no address; a dead one has no process left
 losses     a wire that is cut and mended, losses in one direction, a bound on the rate
 tasks      two machines join over TLS and run tasks on each other; one dies, joins anew, and does so again
+collectives  a group over both machines: sums, a death, a shrink and a growth, over TLS with the group's secret
 """
 import pathlib
 import sys
@@ -119,6 +120,20 @@ def tasks(net):
         wait_until(lambda: not m.processes(), f"all processes of {m.name} end")
 
 
+def collectives(net):
+    a, b = net
+    start(net)
+    there = next(n["node"] for n in a.json("list", "nodes") if n["name"] == "m1")
+    lines = a.run(COLL, there, env={"MANTA_ADDRESS": str(a.folder)}).splitlines()
+    all_of = [f"sum 0 {r}/4 10" for r in range(4)]
+    assert lines[:4] == all_of and lines[-4:] == all_of, lines
+    assert all("rank 3 died" in line for line in lines[4:7]), lines
+    assert lines[7:10] == [f"shrink 0 {r}/3 " for r in range(3)] and lines[10:13] == [f"sum 0 {r}/3 6" for r in range(3)], lines
+    for m in (b, a):
+        m.manta("stop", "--purge")
+
+
 if __name__ == "__main__":
-    BIN, DRIVER = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
-    sys.exit(machines.main({name: globals()[name] for name in sys.argv[3:]}, lambda: machines.Machines(2, BIN, [DRIVER.parent])))
+    BIN, DRIVER, COLL = (pathlib.Path(word).resolve() for word in sys.argv[1:4])
+    sys.exit(machines.main({name: globals()[name] for name in sys.argv[4:]},
+                           lambda: machines.Machines(2, BIN, [DRIVER.parent, COLL.parent])))

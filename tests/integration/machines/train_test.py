@@ -3,10 +3,15 @@
 """train_test.py BIN CASE... - trainings over machines (tests/machines.py); data and checkpoints lie on the first alone.
 
 weights    the same weights on two machines as on one; data that is only on the first goes to the second
+passed     nodes are passed over: one that has too few CPUs, one that lacks a mapped file; the reason is told, once for each
+drained    a machine is drained: its worker leaves after a step, no failure is counted, the weights are those of a calm run
+killed     all processes of a machine are killed: the training goes on with the other, and ends with the weights of a calm run
 """
 import pathlib
 import re
+import struct
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import machines  # noqa: E402
@@ -28,20 +33,21 @@ class Cluster(machines.Machines):
             self.join(m)
         head.path("/tmp/data.csv").write_text("".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(RECORDS)))
 
-    def join(self, m):
+    def join(self, m, cpus=2):
         self[0].copy(self[0].folder / "join", m, "/tmp/join")
-        m.manta("start", "--join", "/tmp/join", "--num-cpus", 2, "--node-name", m.name)
+        m.manta("start", "--join", "/tmp/join", "--num-cpus", cpus, "--node-name", m.name)
         wait_until(lambda: self.states().get(m.name) == "ALIVE", f"{m.name} is there")
 
     def states(self):
         return {n["name"]: n["state"] for n in self[0].json("list", "nodes")}
 
     def settings(self, nodes, **more):
-        options = {"epochs": 2, "batch": 64, "shards": 4, "min": 2, "max": 2, "data": "/tmp/data.csv", "extra": ""} | more
+        options = {"epochs": 2, "batch": 64, "shards": 4, "min": 2, "max": 2, "data": "/tmp/data.csv", "label": "label: -1",
+                   "validate": 1, "cpus": 0, "extra": ""} | more
         return f"""model: {{name: mlp, hidden: [16]}}
-data: {{path: {options["data"]}, label: -1}}
-run: {{epochs: {options["epochs"]}, batch: {options["batch"]}, shards: {options["shards"]}}}
-scaling: {{min_workers: {options["min"]}, max_workers: {options["max"]}, nodes: {nodes}}}
+data: {{path: {options["data"]}, {options["label"]}}}
+run: {{epochs: {options["epochs"]}, batch: {options["batch"]}, shards: {options["shards"]}, validate_epochs: {options["validate"]}}}
+scaling: {{min_workers: {options["min"]}, max_workers: {options["max"]}, nodes: {nodes}, cpus: {options["cpus"]}}}
 {options["extra"]}
 seed: 1
 """
@@ -68,9 +74,95 @@ def nodes_of(out):
 
 def weights(net):
     net.start()
-    one, two = net.train("one", 1), net.train("two", 2)
+    one, two = net.train("one", 1), net.train("two", "1:2")
     assert weights_of(one) == weights_of(two), f"{one}{two}"
     assert len(nodes_of(two)) == 2 and "0 restarts" in two, two
+    net.stop()
+
+
+def calm(net, **more):
+    return weights_of(net.train("calm", 1, **more))
+
+
+class Run:
+    """A training while it runs."""
+
+    def __init__(self, net, **more):
+        self.net = net
+        net[0].path("/tmp/run.yaml").write_text(net.settings(2, **more))
+        self.out = net[0].path("/tmp/run.out").open("w")
+        self.process = net[0].start(BIN / "manta", "train", "/tmp/run.yaml", stdout=self.out, stderr=self.out,
+                                    env={"MANTA_ADDRESS": str(net[0].folder)})
+
+    def text(self):
+        return self.net[0].read("/tmp/run.out")
+
+    def says(self, pattern):
+        wait_until(lambda: re.search(pattern, self.text()) or self.process.poll() is not None, f"{pattern!r} is said")
+        assert re.search(pattern, self.text()), f"{pattern!r} is not in: {self.text()[-3000:]}"
+
+    def end(self):
+        status = self.process.wait(machines.CALL_S)
+        self.out.close()
+        assert status == 0, self.text()[-3000:]
+        return self.text()
+
+
+LONG = {"epochs": 1000, "validate": 500}  # some seconds on two machines
+
+
+def drained(net):
+    net.start()
+    want = calm(net, **LONG)
+    run = Run(net, extra="failure: {max_failures: 0}", **LONG)
+    run.says("step=[0-9]+ loss")
+    net[0].manta("drain", "m1", "--deadline", 30)
+    run.says("(?s)worker rank=1 .*worker rank=1 .* node=1")  # another one, here
+    wait_until(lambda: net.states().get("m1") in ("LEFT", "DEAD", None), "the drained node leaves")
+    out = run.end()
+    assert len(nodes_of(out)) == 2 and weights_of(out) == want and "0 restarts" in out and "0 steps lost" in out, out[-3000:]
+    net.stop()
+
+
+def killed(net):
+    net.start()
+    want = calm(net, **LONG)
+    run = Run(net, extra="failure: {max_failures: 1}", **LONG)
+    run.says("step=[0-9]+ loss")
+    begun = time.monotonic()
+    net[1].die()
+    run.says("recovered in")
+    print(f"until the next step: {time.monotonic() - begun:.3f} s")
+    out = run.end()
+    print(re.search("recovered in.*", out).group(0))
+    assert len(nodes_of(out)) == 2 and weights_of(out) == want and "1 restarts" in out, out[-3000:]
+    net.stop()
+
+
+def npy(values, shape, kind):
+    head = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + values
+
+
+def passed(net):
+    net.start()
+    values = b"".join(struct.pack("<2f", i % 7, i % 5) for i in range(RECORDS))
+    net[0].path("/tmp/data.npy").write_bytes(npy(values, (RECORDS, 2), "f4"))
+    net[0].path("/tmp/labels.npy").write_bytes(npy(bytes(i % 2 for i in range(RECORDS)), (RECORDS,), "u1"))
+    more = {"data": "/tmp/data.npy", "label": "labels: /tmp/labels.npy", "min": 1} | LONG
+    out = net.train("lacks", 2, **more)
+    other = {n["name"]: n["node"] for n in net[0].json("list", "nodes")}["m1"]
+    lines = [line for line in out.splitlines() if f"node {other} has no workers of this run" in line]
+    assert len(lines) == 1 and "/tmp/data.npy" in lines[0] and other not in nodes_of(out) and "0 restarts" in out, out
+    for name in ("data.npy", "labels.npy"):
+        net[0].copy(f"/tmp/{name}", net[1], f"/tmp/{name}", 0o644)
+    assert len(nodes_of(net.train("has", 2, **more))) == 2
+    net[1].manta("stop")
+    net.join(net[1], cpus=1)
+    out = net.train("small", 2, cpus=2, max=1, min=1, **LONG)
+    lines = [line for line in out.splitlines() if "has no workers of this run" in line]
+    assert len(lines) == 1 and "a worker reserves 2 CPUs" in lines[0], out
     net.stop()
 
 
