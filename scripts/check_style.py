@@ -57,7 +57,7 @@ FOLDER_MODULES = {
 # own; "." is the folder itself: its public headers, and what ties the rooms together.
 ROOMS = {
     "clients": [
-        "lib", "lib/owner/state", "lib/owner/kit", "lib/owner/ref", "lib/owner/result", "lib/owner/task", "lib/owner/lane",
+        "lib", "lib/owner/state", "lib/owner/kit", "lib/owner/edge", "lib/owner/ref", "lib/owner/result", "lib/owner/task", "lib/owner/lane",
         "lib/owner/call", "lib/owner/actor", "lib/owner/lineage", "lib/owner/outcome", "lib/owner/talk", "lib/owner", "lib/worker",
         "lib/shell/abi", "lib/shell/lock", "lib/shell/socket", "lib/shell/state", "lib/shell/handles",
         "lib/shell/names", "lib/shell/context", "lib/shell/output", "lib/shell/due", "lib/shell/segments", "lib/shell/lease",

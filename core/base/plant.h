@@ -47,6 +47,11 @@ enum mt_plant_number {
     MT_PLANT_DRAIN_GRANTS = 37,    /* a node that is to leave still grants leases */
     MT_PLANT_DRAIN_COUNTED = 38,   /* what was stopped when a node left costs a retry */
     MT_PLANT_DRAIN_EARLY = 39,     /* a node says that it is empty while leases are there */
+    MT_PLANT_CELL_EARLY = 41,      /* a cell says that its value is there before it is */
+    MT_PLANT_CELL_BEFORE = 42,     /* a worker fills a cell before its outcome is written */
+    MT_PLANT_CELL_UNSETTLED = 43,  /* an owner does not fill the cell that a dead worker has left empty */
+    MT_PLANT_AHEAD_KEPT = 44,      /* what was sent ahead stays there when what it waits for has failed, or is cancelled */
+    MT_PLANT_CELL_REUSED = 45,     /* an owner hands a cell out again when its maker has ended, whoever still reads it */
     MT_PLANT_WAIT_UNCOUNTED = 35,  /* who waited for a value on disk, and was refused, is still counted */
     MT_PLANT_OVER_CPUS = 40,       /* a lease is not asked back where more tasks run than there are CPUs */
 };

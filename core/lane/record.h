@@ -63,6 +63,8 @@ enum { LANE_CALL_GROUP_SHIFT = 11 };
 enum {
     LANE_TASK_LIMITED = 0x8000, /* the payload's last 8 bytes are a lane_limits */
     LANE_TASK_ONCE = 0x4000,    /* its owner won't try it again should its worker die */
+    LANE_TASK_FEEDS = 0x2000,   /* the payload's last 16 bytes are a lane_edge: the cell that takes the result (edge.h) */
+    LANE_TASK_AHEAD = 0x1000,   /* some arguments are lane_edges: it begins when their cells are filled */
 };
 struct lane_limits {
     uint32_t timeout_ms; /* from the start of the run; 0: none */
@@ -85,6 +87,7 @@ struct lane_value {
 enum {
     LANE_VALUE_SHARED = 1, /* the bytes are a lane_ref: the value lives in a segment */
     LANE_VALUE_ASKED = 2,  /* an argument whose bytes are a lane_asked; of another type than 'r' the worker asks for the value */
+    LANE_VALUE_EDGE = 4,   /* an argument of a task with LANE_TASK_AHEAD: the bytes are a lane_edge, the value comes by its cell */
 };
 /* A ref in short, where the arguments of a task would not fit into a record otherwise. */
 struct lane_asked {

@@ -12,6 +12,7 @@ struct found {
     const char       *wrong; /* the first breach; NULL: none */
     uint64_t          in[OWN_CREATED + 1], waiting_outside;
     uint64_t          waiters; /* of tasks, at refs */
+    uint64_t          cell_users, ahead;
 };
 
 static void hold(struct found *f, bool is_so, const char *what)
@@ -107,6 +108,35 @@ static void walk_actors(struct found *f)
 
 /* ---- tasks and refs ---- */
 
+static bool has_begun(const struct own_task *task)
+{
+    return lane_claim_state_of(shm_load64(&task->lane->claims[task->sequence & (LANE_SLOTS - 1)])) != LANE_PENDING;
+}
+
+/* What a task that is ahead waits for comes by a cell, or a note says that it does not. */
+static void check_edges(struct found *f, const struct own_task *task)
+{
+    const struct own *own = f->own;
+    struct lane_edge  edge;
+    bool              is_out = task->state == OWN_QUEUED || task->state == OWN_SENT;
+    hold(f, is_out || (!task->is_ahead && !task->cell),
+         "a task has a cell, or is ahead, and stands neither in a queue nor on a lane");
+    f->cell_users += task->cell != 0;
+    hold(f, task->cell <= own->edges.count, "a task has a cell that there is not");
+    f->ahead += task->is_ahead;
+    for (size_t at = 0; task->is_ahead && own_edge_next(task, &at, &edge);) {
+        f->cell_users++;
+        hold(f, edge.cell < own->edges.count && own->edges.cells[edge.cell].generation == edge.generation,
+             "a task that is ahead names a cell that is another's by now");
+    }
+    for (uint32_t i = 0; task->is_ahead && !own->edges.is_over && i < task->arg_count; i++) {
+        const struct own_ref  *ref = task->args[i].ref;
+        const struct own_task *maker = ref && task->args[i].type != 'r' && !own_ref_is_ready(ref) ? ref->task : NULL;
+        hold(f, !maker || task->state != OWN_SENT || maker->state == OWN_SENT || has_begun(task),
+             "a task was sent before what it waits for");
+    }
+}
+
 static void check_task(struct found *f, const struct own_task *task)
 {
     const struct own *own = f->own;
@@ -123,7 +153,9 @@ static void check_task(struct found *f, const struct own_task *task)
     if (task->actor && (is_outside || task->state == OWN_WOKEN))
         f->waiting_outside--;
     hold(f, task->state != OWN_WAITING || task->actor || task->waiting_for, "a task waits, and no argument of it is to come");
-    hold(f, !task->waiting_for || task->state == OWN_WAITING, "arguments are to come for a task that does not wait");
+    hold(f, !task->waiting_for || task->state == OWN_WAITING || task->state == OWN_WOKEN || task->is_ahead,
+         "arguments are to come for a task that does not wait");
+    check_edges(f, task);
     f->waiters -= task->waiting_for;
 }
 
@@ -153,6 +185,12 @@ static void check_tasks(struct found *f)
     hold(f, outstanding == own->outstanding && of_classes == 0, "tasks that are not finished are miscounted");
     hold(f, bytes == own->queued_bytes, "the bytes of tasks that are not finished are miscounted");
     hold(f, kept_bytes <= own->kept_bytes, "the bytes of kept tasks are miscounted");
+    for (size_t i = 0; i < own->class_list.count; i++)
+        f->ahead -= own->class_list.data[i]->ahead_count;
+    for (uint32_t i = 0; i < own->edges.count; i++)
+        f->cell_users -= own->edges.cells[i].users;
+    hold(f, f->ahead == 0, "a class miscounts the tasks that are ahead");
+    hold(f, f->cell_users == 0, "the users of cells are miscounted");
     hold(f, f->waiting_outside == 0, "an actor miscounts its calls that are in no queue");
 }
 
@@ -175,7 +213,7 @@ static void check_refs(struct found *f)
 const char *own_check(const struct own *own)
 {
     struct found f = {.own = own};
-    bool         has_notes = own->woken.first || own->woken_actors || own->to_rerun || own->given_up;
+    bool         has_notes = own->woken.first || own->woken_actors || own->to_rerun || own->given_up || own->edges.is_over;
     hold(&f, !has_notes || own->is_posted, "a note was posted that nobody takes up");
     walk_list(&f, own->free_tasks, OWN_NO_TASK);
     walk_list(&f, own->to_rerun, OWN_RERUN);

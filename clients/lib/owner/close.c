@@ -14,6 +14,7 @@ void own_init(struct own *own, uint64_t process, uint32_t node, uint32_t epoch, 
     own->epoch = epoch;
     own->job = job;
     own->kept_max = MT_LIB_LINEAGE_BYTES;
+    own->edges.short_ns = OWN_EDGE_SHORT_NS;
     own_failure_set(&own->no_memory, MT_ENOMEM, "it failed, and there was no memory to keep the reason");
     own->no_memory.outcome = 2;
 }
@@ -276,6 +277,7 @@ void own_close(struct own *own, int32_t code, const char *text)
     extras_end(own);
     streams_end(own);
     actors_end(own, why);
+    own_edges_close(own);
     own_failure_free(own, why);
     own_refs_pack(own);
     rest_end(own);

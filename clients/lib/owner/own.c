@@ -328,8 +328,10 @@ void own_tick(struct own *own, uint64_t now_ns)
         check(own);
     (void)own_prepare(own).code; /* tried again at the next one */
     own->is_lacking = false;
-    for (size_t i = 0; i < own->class_list.count; i++)
+    for (size_t i = 0; i < own->class_list.count; i++) {
         own_class_tick(own, own->class_list.data[i]);
+        own_ahead_tick(own, own->class_list.data[i]);
+    }
     own_class_ticked(own);
     own_actor_tick(own);
     own_settle_posted(own);

@@ -30,6 +30,7 @@ void lib_session_end(const char *why)
     wrk_fini(&lib.wrk);
     memset(&lib.wrk, 0, sizeof lib.wrk);
     own_close(&lib.own, MT_ECONN, why);
+    lib_board_end();
     lib_unmap_shared();
     lib_entries_forget_classes();
     if (lib.has_set_checksum)

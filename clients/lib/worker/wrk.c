@@ -13,6 +13,8 @@
 enum {
     OUTCOMES_PER_PUBLISH = 16,
     OUTCOME_DELAY_NS = 20 * 1000, /* an outcome waits at most so long for company */
+    FEEDS_PER_PUBLISH = 64,       /* the same of outcomes that go to a cell as well: their consumers need not wait for the owner */
+    FEEDS_DELAY_NS = 200 * 1000,
     RECORDS_PER_RELEASE = 16,
 };
 
@@ -40,6 +42,7 @@ void wrk_fini(struct wrk *wrk)
         free(wrk->lanes.data[i]);
     free(wrk->spare);
     mt_vec_fini(&wrk->lanes);
+    mt_vec_fini(&wrk->boards_gone);
     mt_vec_fini(&wrk->out.unmap);
     mt_vec_fini(&wrk->out.deaths);
     mt_buf_fini(&wrk->out.up);
@@ -128,6 +131,8 @@ static void lane_forget(struct wrk *wrk, struct wrk_lane *lane)
     if (lane->is_creator)
         wrk->is_over = true;
     (void)mt_vec_push(&wrk->out.unmap, lane->memory).code;
+    if (lane->cells) /* without memory for the note it stays mapped */
+        (void)mt_vec_push(&wrk->boards_gone, (struct wrk_board){lane->board, lane->cells}).code;
     free(lane);
 }
 
@@ -213,6 +218,19 @@ static void lane_broken(struct wrk *wrk, struct wrk_lane *lane)
     wrk_lane_recalled(wrk, lane);
 }
 
+/* Its owner sends it anew. False: the completion ring is full, and it is tried again. */
+static bool give_back(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record)
+{
+    shm_u64 *claim = &lane->claims[record->slot];
+    if (!lane_claim_take(claim, record->sequence, record->attempt, LANE_RETURNED_CLAIM) &&
+        shm_load64(claim) != lane_claim_word(record->sequence, record->attempt, LANE_RETURNED_CLAIM))
+        return true; /* its owner has taken it back */
+    if (!report(wrk, lane, LANE_RETURNED, record))
+        return false;
+    lane_publish(wrk, lane);
+    return true;
+}
+
 static bool lane_claim_next(struct wrk *wrk, struct wrk_lane *lane, struct wrk_run *run)
 {
     bool found = true;
@@ -227,9 +245,19 @@ static bool lane_claim_next(struct wrk *wrk, struct wrk_lane *lane, struct wrk_r
             lane_broken(wrk, lane);
             return false;
         }
-        if (lane_claim_take(&lane->claims[run->record.slot], run->record.sequence, run->record.attempt, LANE_RUNNING)) {
+        enum lane_cell_state ahead = LANE_CELL_VALUE;
+        if (MT_UNLIKELY(run->record.kind == LANE_TASK && run->record.flags & LANE_TASK_AHEAD) &&
+            (ahead = wrk_ahead_state(wrk, lane, &run->record, run->payload)) == LANE_CELL_EMPTY)
+            return false;
+        if (MT_UNLIKELY(ahead != LANE_CELL_VALUE)) {
+            if (!give_back(wrk, lane, &run->record))
+                return false;
+        } else if (lane_claim_take(&lane->claims[run->record.slot], run->record.sequence, run->record.attempt, LANE_RUNNING)) {
             run->lane = lane;
             run->size = run->record.length - LANE_RECORD_SIZE;
+            run->cell = NULL;
+            if (MT_UNLIKELY(run->record.kind == LANE_TASK && run->record.flags & LANE_TASK_FEEDS))
+                wrk_feeds(wrk, run);
             return true;
         }
         lane_ring_consume(&lane->forward); /* its owner has taken it back */
@@ -289,14 +317,20 @@ bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint
                                  .slot = run->record.slot,
                                  .aux = (uint32_t)code | (uint64_t)(uint32_t)user_code << 32};
 
+    if (MT_PLANT(MT_PLANT_CELL_BEFORE) && run->cell)
+        (void)lane_cell_fill(run->cell, run->generation, !(flags & LANE_DONE_ERROR), payload, size);
     if (!lane_ring_push(&lane->back, &record, payload) && !lane->is_gone) {
         lane_publish(wrk, lane);
         return false;
     }
     lane_claim_finish(&lane->claims[record.slot], record.sequence, record.attempt);
+    bool feeds = MT_UNLIKELY(run->cell != NULL);
+    if (feeds && lane_cell_fill(run->cell, run->generation, !(flags & LANE_DONE_ERROR) && !wrk_is_cancelled(run), payload, size))
+        has_more = false; /* who waits for it sleeps: the owner wakes him */
     if (lane->unpublished++ == 0)
         lane->oldest_ns = now_ns;
-    if (lane->unpublished >= OUTCOMES_PER_PUBLISH || now_ns - lane->oldest_ns >= OUTCOME_DELAY_NS || !has_more)
+    if (lane->unpublished >= (feeds ? FEEDS_PER_PUBLISH : OUTCOMES_PER_PUBLISH) ||
+        now_ns - lane->oldest_ns >= (feeds ? FEEDS_DELAY_NS : OUTCOME_DELAY_NS) || !has_more)
         lane_publish(wrk, lane);
     return true;
 }
@@ -318,7 +352,7 @@ bool wrk_done(struct wrk *wrk, uint16_t flags, int32_t code, int32_t user_code, 
         return false;
     wrk_lane_consumed(lane);
     wrk->running = NULL;
-    wrk->quick = took_ns < OUTCOME_DELAY_NS ? wrk->run.record.aux : 0;
+    wrk->quick = took_ns < (wrk->run.cell ? FEEDS_DELAY_NS : OUTCOME_DELAY_NS) ? wrk->run.record.aux : 0;
     return true;
 }
 
@@ -440,17 +474,19 @@ void wrk_retire(struct wrk *wrk)
 }
 
 /* What still stands in the ring of a recalled lane is its owner's again: there is nothing to do until its calls have ended. */
-static bool lane_has_work(struct wrk_lane *lane)
+static bool lane_has_work(struct wrk *wrk, struct wrk_lane *lane)
 {
     if (lane->is_recalled || shm_load32(&lane_header_of(lane->memory)->recall))
         return !lane->inflight;
-    return lane_ring_has_more(&lane->forward);
+    return lane_ring_has_more(&lane->forward) && !wrk_lane_waits_ahead(wrk, lane);
 }
 
 bool wrk_has_work(struct wrk *wrk)
 {
+    if (MT_UNLIKELY(wrk->asks_board))
+        return true;
     for (size_t i = 0; i < wrk->lanes.count; i++)
-        if (lane_has_work(wrk->lanes.data[i]))
+        if (lane_has_work(wrk, wrk->lanes.data[i]))
             return true;
     return false;
 }

@@ -27,8 +27,12 @@ struct wrk_lane {
     struct lane_consumer forward;
     struct lane_producer back;
     uint32_t             unpublished, unreleased;
-    uint32_t             inflight;  /* calls of a concurrent actor that are queued or run */
-    uint64_t             oldest_ns; /* when the first unpublished outcome was written */
+    uint32_t             inflight;    /* calls of a concurrent actor that are queued or run */
+    uint64_t             oldest_ns;   /* when the first unpublished outcome was written */
+    uint32_t             board;       /* number of the memory where its owner's cells are; 0: none was named yet */
+    uint32_t             board_asked; /* one that was named and is not mapped; 0: none */
+    uint32_t             cell_count;
+    struct lane_cell    *cells; /* NULL: it can't be mapped */
 };
 
 /* One claimed task. The payload lies in the ring and stays until wrk_done. */
@@ -37,6 +41,12 @@ struct wrk_run {
     struct lane_record record;
     const uint8_t     *payload;
     size_t             size;
+    struct lane_cell  *cell; /* that takes its result; NULL: none, or it is not mapped */
+    uint64_t           generation;
+};
+struct wrk_board {
+    uint32_t board;
+    void    *memory;
 };
 
 /* One call of a concurrent actor: a copy of its record, so that the ring goes on while it waits and runs. */
@@ -68,8 +78,10 @@ struct wrk {
     uint32_t         calls_queued, calls_running;
     bool             is_exiting; /* the actor ends of its own will: no call begins any more */
     struct wrk_call *free_calls;
-    bool             is_blocked;
-    bool             is_over; /* the actor's creator has given it up: leave */
+    bool             asks_board;          /* a lane has board_asked */
+    MT_VEC(struct wrk_board) boards_gone; /* that nobody here uses any more: the shell unmaps them */
+    bool is_blocked;
+    bool is_over; /* the actor's creator has given it up: leave */
 };
 
 void wrk_init(struct wrk *wrk, uint32_t epoch);
@@ -112,6 +124,26 @@ void wrk_retire(struct wrk *wrk);
 unsigned wrk_where_fed(const struct wrk *wrk, uint32_t cpu);
 /* Whether wrk_next or wrk_call_next has something to do: a record, or a lane that can end. */
 bool wrk_has_work(struct wrk *wrk);
+
+/* ---- values that come by cells: ahead.c ---- */
+/* A lane whose next task waits for a value of another one: it begins when its cell is filled. */
+bool wrk_waits_ahead(struct wrk *wrk);
+/* The worker is about to sleep: it is woken when such a value comes. */
+void wrk_watch_ahead(struct wrk *wrk);
+/* The number of a board that some record named and that is to be mapped; 0: none. */
+uint32_t wrk_board_asked(const struct wrk *wrk);
+/* It is mapped for one lane that asked: `count` cells at `memory`; NULL: it can't be had. */
+void wrk_board_open(struct wrk *wrk, uint32_t board, void *memory, uint32_t count);
+/* The value of an argument with LANE_VALUE_EDGE, whose bytes are `edge`, while the task runs. False: there is none. */
+bool wrk_edge_value(const struct wrk_run *run, const uint8_t *edge, struct lane_value *out, const uint8_t **bytes);
+/* ---- between wrk.c and ahead.c ---- */
+/* Whether the task of a record with LANE_TASK_AHEAD can begin: EMPTY: not yet; NONE: its owner must send it anew. */
+enum lane_cell_state wrk_ahead_state(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record,
+                                     const uint8_t *payload);
+/* Whether the next record of the lane is one that can't begin yet. */
+bool wrk_lane_waits_ahead(struct wrk *wrk, struct wrk_lane *lane);
+/* Takes the cell of a record with LANE_TASK_FEEDS from the end of its payload. */
+void wrk_feeds(struct wrk *wrk, struct wrk_run *run);
 
 /* News for the actor's creator: LANE_EXIT, or LANE_SAVED with its value. Shown at once. False: its ring is full; true also
  * where the creator is gone. */

@@ -9,7 +9,7 @@
 #include "tests/sim/shells/node.h"
 #include "tests/sim/shells/proc.h"
 
-enum { SIM_TOLD_MS = 200 };
+enum { SIM_TOLD_MS = 300 }; /* two ticks of a raylet: the death, and the answer to who asked between them; and its way */
 
 struct argument {
     char           type;
@@ -32,8 +32,13 @@ static int take_arguments(struct sim_proc *p, const struct wrk_run *run, struct 
         SIM_REQUIRE(p->s, at + sizeof value <= run->size, "I5: arguments are cut short");
         memcpy(&value, run->payload + at, sizeof value);
         at += sizeof value;
-        out[i] = (struct argument){(char)value.type, value.flags & LANE_VALUE_SHARED, run->payload + at, value.size};
+        const uint8_t *bytes = run->payload + at;
         at += ((size_t)value.size + 7) & ~(size_t)7;
+        if (value.flags & LANE_VALUE_EDGE) {
+            SIM_REQUIRE(p->s, wrk_edge_value(run, bytes, &value, &bytes), "I5: a task begins, and its argument has not come");
+            p->s->counters.value_by_cell++;
+        }
+        out[i] = (struct argument){(char)value.type, value.flags & LANE_VALUE_SHARED, bytes, value.size};
         SIM_REQUIRE(p->s, at <= run->size, "I5: arguments are cut short");
     }
     *out_end = at;
@@ -112,7 +117,7 @@ static void take_second(struct sim_proc *p, int count, const struct argument arg
 {
     struct sim_run *r = &p->run;
     uint64_t        fn = r->run.record.aux;
-    if (fn == SIM_FN_VALUE) {
+    if (fn == SIM_FN_VALUE || fn == SIM_FN_MIX) {
         SIM_REQUIRE(p->s, count == 2, "I5: the value of a ref did not come");
         take_value(p, &args[1]);
     } else if (fn == SIM_FN_BORROW) {
@@ -150,6 +155,7 @@ static void run_begin(struct sim_proc *p)
     SIM_REQUIRE(p->s, r->task, "I3: a task runs that nobody submitted");
     own_run_begin(&p->own, run.record.id);
     count_remote(p);
+    p->s->counters.task_ahead += run.record.kind == LANE_TASK && run.record.flags & LANE_TASK_AHEAD;
     tell_oracle(p);
     if (r->task->kind == SIM_TASK && r->task->executions > 1 && sim_value_of(p->s, mt_id_with_index(run.record.id, 1)) &&
         !p->s->is_healed && !p->crash_in && sim_chance(p->s, 300000)) {
@@ -380,7 +386,7 @@ static void run_compute(struct sim_proc *p, bool children_ok, int64_t children)
         value = p->snapshot.state = sim_f(p->snapshot.state ^ r->x);
         p->snapshot.calls++;
         r->saves = p->actor_saves && p->snapshot.calls % p->actor_saves == 0;
-    } else if (record->aux == SIM_FN_VALUE) {
+    } else if (record->aux == SIM_FN_VALUE || record->aux == SIM_FN_MIX) {
         value = sim_f(r->x ^ r->y);
     } else if (record->aux != SIM_FN_LEAF && record->aux != SIM_FN_LARGE) {
         value = children;
@@ -391,7 +397,7 @@ static void run_compute(struct sim_proc *p, bool children_ok, int64_t children)
         run_fails(p, MT_ETASK);
         return;
     }
-    bool is_large = record->aux == SIM_FN_LARGE || (record->aux == SIM_FN_VALUE && r->x & 1);
+    bool is_large = record->aux == SIM_FN_LARGE || ((record->aux == SIM_FN_VALUE || record->aux == SIM_FN_MIX) && r->x & 1);
     r->phase = record->kind != LANE_CREATE && is_large ? SIM_RUN_STORE : SIM_RUN_REPORT;
     if (record->kind != LANE_CREATE)
         sim_oracle_returns(p->s, r->task, value, p->actor_incarnation);

@@ -31,7 +31,7 @@ int64_t sim_f(int64_t x)
 
 static const char *function_name(int fn)
 {
-    static const char *const names[] = {"", "leaf", "nest", "error", "value", "borrow", "caller", "stream", "large", "lend"};
+    static const char *const names[] = {"", "leaf", "nest", "error", "value", "borrow", "caller", "stream", "large", "lend", "mix"};
     return fn == SIM_FN_ADD ? "add" : fn == SIM_FN_ACTOR ? "counter" : names[fn];
 }
 
@@ -246,6 +246,26 @@ static void op_with_ref(struct sim_proc *p, int fn)
     }
 }
 
+/* Tasks of one class that take each other's values, submitted at once: most are sent before what they take is there. */
+static void op_graph(struct sim_proc *p)
+{
+    enum { GRAPH_MAX = 12 };
+    struct own_ref  *refs[GRAPH_MAX];
+    struct sim_task *tasks[GRAPH_MAX];
+    uint64_t         count = sim_between(p->s, 3, GRAPH_MAX);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t       from = i < 2 ? 0 : sim_chance(p->s, 600000) ? i - 1 : sim_random(p->s, i - 1) + 1;
+        int64_t        x = random_x(p->s) & (sim_chance(p->s, 100000) ? -1 : -2); /* an odd one's value stands in the store */
+        struct own_arg args[2] = {{.type = 'l', .data = &x, .size = sizeof x}, {.type = 'l', .ref = i ? refs[from] : NULL}};
+        refs[i] = sim_submit(p, i ? SIM_FN_MIX : SIM_FN_LEAF, args, i ? 2 : 1, NULL, random_retries(p->s), &tasks[i]);
+        tasks[i]->has_expected = true;
+        tasks[i]->expected = sim_f(i ? x ^ tasks[from]->expected : x);
+        if (i)
+            tasks[i]->argument = args[1].ref->id;
+        add_item(p, refs[i], tasks[i]);
+    }
+}
+
 static void op_actor(struct sim_proc *p, bool is_named)
 {
     struct sim           *s = p->s;
@@ -447,7 +467,7 @@ static void op_cancel(struct sim_proc *p)
 static void do_op(struct sim_proc *p)
 {
     struct sim *s = p->s;
-    switch (sim_random(s, 36)) {
+    switch (sim_random(s, 40)) {
     case 0:
     case 1:
     case 2:
@@ -478,6 +498,10 @@ static void do_op(struct sim_proc *p)
     case 33:
     case 34:
     case 35: sim_group_op(p); break;
+    case 36:
+    case 37:
+    case 38:
+    case 39: op_graph(p); break;
     case 25:
     case 26:
     case 27:

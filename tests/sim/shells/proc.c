@@ -13,7 +13,7 @@
 
 #include <signal.h>
 
-enum { SIM_TICK_NS = 1000 * 1000, SIM_BUSY_NS = 8 * SIM_TICK_NS, SIM_SLEEP_NS = 500 * 1000 * 1000 };
+enum { SIM_CELLS = 24, SIM_TICK_NS = 1000 * 1000, SIM_BUSY_NS = 8 * SIM_TICK_NS, SIM_SLEEP_NS = 500 * 1000 * 1000 };
 
 static void turn_fired(struct sim *s, struct sim_event *e);
 static void greets(struct sim *s, struct sim_event *e);
@@ -123,6 +123,10 @@ static void proc_free(struct sim_proc *p)
     sim_mem_unref(s, p->lane);
     sim_mem_unref(s, p->park);
     sim_mem_unref(s, p->switch_park);
+    sim_mem_unref(s, p->board);
+    for (size_t i = 0; i < p->boards.count; i++)
+        sim_mem_unref(s, p->boards.data[i]);
+    mt_vec_fini(&p->boards);
     mt_vec_fini(&p->inbox);
     mt_vec_fini(&p->mappings);
     mt_vec_fini(&p->script.items);
@@ -309,6 +313,7 @@ void sim_proc_welcome(struct sim *s, uint64_t serial, const struct lane_record *
     lane_consumer_init(&p->down, &h->back, lane_back_of(p->lane->base));
     own_init(&p->own, p->process, w.node, w.epoch, w.job);
     p->own.now_ns = s->now;
+    p->own.edges.short_ns = UINT64_MAX; /* here no task is short */
     wrk_init(&p->wrk, w.epoch);
     wrk_tie(&p->wrk, &p->own);
     sim_objects_welcome(p, &w, mem[2]);
@@ -560,6 +565,32 @@ void sim_proc_strict(struct sim *s, uint64_t serial, uint64_t until)
     }
 }
 
+/* As shell/wait/board.c; some raylets have no memory for it. */
+static void board_turn(struct sim_proc *p)
+{
+    struct sim *s = p->s;
+    if (p->own.edges.is_wanted && !p->board) {
+        p->board = sim_mem_new(s, SIM_CELLS * LANE_CELL_BYTES);
+        SIM_REQUIRE(s, own_edges_open(&p->own, p->board->base, (uint32_t)p->serial, SIM_CELLS), "cells found no memory");
+    }
+    for (uint32_t number; (number = wrk_board_asked(&p->wrk));) {
+        const struct sim_proc *owner = sim_proc_of(s, number);
+        struct sim_mem        *memory = owner && owner->board && !sim_chance(s, 50000) ? sim_mem_ref(owner->board) : NULL;
+        s->counters.cell_refused += memory == NULL;
+        if (memory && mt_vec_push(&p->boards, memory).code)
+            abort();
+        wrk_board_open(&p->wrk, number, memory ? memory->base : NULL, SIM_CELLS);
+    }
+    for (size_t i = 0; i < p->wrk.boards_gone.count; i++)
+        for (size_t k = 0; k < p->boards.count; k++)
+            if (p->boards.data[k]->base == p->wrk.boards_gone.data[i].memory) {
+                sim_mem_unref(s, p->boards.data[k]);
+                mt_vec_remove_swap(&p->boards, k);
+                break;
+            }
+    p->wrk.boards_gone.count = 0;
+}
+
 static void process_turn(struct sim_proc *p)
 {
     struct sim *s = p->s;
@@ -579,6 +610,8 @@ static void process_turn(struct sim_proc *p)
         SIM_REQUIRE(s, !wrong, "the owner's state: %s", wrong);
         sim_objects_tick(p);
     }
+    if (!p->killed_in_turn)
+        board_turn(p);
     if (!sim_proc_step(p)) {
         if (p->role == CTL_DRIVER)
             sim_driver_work(p);
@@ -590,6 +623,7 @@ static void process_turn(struct sim_proc *p)
     if (!sim_proc_step(p)) {
         own_settle_posted(&p->own);
         own_flush(&p->own);
+        wrk_watch_ahead(&p->wrk);
         wrk_flush(&p->wrk);
     }
     if (!sim_proc_step(p))

@@ -27,6 +27,7 @@ enum sim_function {
     SIM_FN_CALLER = 6, /* (l, actor): calls the actor and waits for the answer */
     SIM_FN_STREAM = 7, /* (l): yields items */
     SIM_FN_LARGE = 8,  /* (l): f(x), as a value in the store */
+    SIM_FN_MIX = 10,   /* as SIM_FN_VALUE, of a class that stays on its node where it can */
     SIM_FN_LEND = 9,   /* (l): puts f(x), or has it made, and lends it to a task that borrows */
     SIM_FN_ACTOR = 100,
     SIM_FN_ADD = 101, /* method (l) */
@@ -162,6 +163,8 @@ struct sim_proc {
     struct sim_objects   objects;
     struct sim_hold      hold;
     MT_VEC(struct sim_mapping) mappings;
+    struct sim_mem *board;           /* of the cells of its own tasks; NULL: none yet */
+    MT_VEC(struct sim_mem *) boards; /* of others, mapped for a lane */
     MT_VEC(struct sim_message) inbox;
     uint64_t            turn_at; /* of the turn that is due; 0: none */
     uint64_t            paused_until;

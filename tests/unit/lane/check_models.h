@@ -34,6 +34,10 @@ void check_claim_planted_any(void **state);
 void check_claim_planted_store(void **state);
 void check_claim_planted_late_finish(void **state);
 
+void check_edge_holds(void **state);
+void check_edge_killed(void **state);
+void check_edge_planted(void **state);
+
 void check_pin_holds(void **state);
 void check_pin_killed(void **state);
 void check_pin_planted_no_fence(void **state);

@@ -73,6 +73,8 @@ static void task_fill(struct own *own, struct own_task *task, const struct own_c
     task->waiting_for = 0;
     task->retries_left = call->retries;
     task->blob_size = 0;
+    task->is_ahead = false;
+    task->cell = 0;
     task->args = NULL;
     task->blob = task->small;
     task->is_limited = call->limits.timeout_ms || call->limits.max_calls;
@@ -126,6 +128,8 @@ struct own_ref *own_task_submit(struct own *own, const struct own_call *call)
             own_task_fail_status(own, task, st);
     } else if (!task->waiting_for && own_task_ready(own, task)) {
         own_class_push(own, call->cls, task);
+        own_class_pump(own, call->cls);
+    } else if (task->waiting_for && own_ahead_submitted(own, task)) {
         own_class_pump(own, call->cls);
     }
     return ref;

@@ -109,6 +109,12 @@ static inline void own_lane_publish(struct own *own, struct own_lane *lane)
     if (lane_park_must_wake(lane->peer))
         own_wake(own, lane->peer);
 }
+/* A task that was ahead was taken back: its worker may sleep at it, before others. */
+static inline void own_lane_passed(struct own *own, struct own_lane *lane)
+{
+    if (lane_park_must_wake(lane->peer))
+        own_wake(own, lane->peer);
+}
 /* The task has left its slot. */
 static inline void own_lane_clear(struct own_lane *lane, struct own_task *task)
 {
@@ -152,6 +158,12 @@ static inline void own_actor_post(struct own *own, struct own_actor *actor)
     actor->is_woken = true;
     actor->next_woken = own->woken_actors;
     own->woken_actors = actor;
+    own->is_posted = true;
+}
+/* What was sent ahead comes back. */
+static inline void own_ahead_over(struct own *own)
+{
+    own->edges.is_over = true;
     own->is_posted = true;
 }
 /* Kept, and to run again, since a value of it is lost; `node` has died (0: none). It is in no queue. */

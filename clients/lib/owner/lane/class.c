@@ -129,6 +129,11 @@ void own_class_demand(struct own *own, struct own_class *cls, uint32_t wanted)
 void own_class_push(struct own *own, struct own_class *cls, struct own_task *task)
 {
     struct own_queue *q;
+    if (MT_UNLIKELY(cls->edge_tasks)) {
+        cls->edge_tasks--;
+        if (own->edges.memory && own_ahead_is_plain(task))
+            own_cell_take(own, task);
+    }
     if (MT_LIKELY(!task->priority && !cls->level_count)) {
         own_queue_push(&cls->queue, task);
         return;
@@ -183,6 +188,27 @@ static struct own_lane *emptiest_lane(const struct own_class *cls)
     return best;
 }
 
+/* Whether that is what the next one does. */
+static bool goes_ahead(const struct own_class *cls)
+{
+    return cls->queue.first && cls->queue.first->is_ahead && !cls->level_count;
+}
+
+/* For a task that is ahead: by turns, since those that belong together are submitted together, and outcomes come in batches. */
+static struct own_lane *next_lane(struct own_class *cls)
+{
+    enum { FULLER = 64 };
+    struct own_lane *best = emptiest_lane(cls);
+    for (uint32_t i = 1; best && i <= cls->lane_count; i++) {
+        struct own_lane *lane = cls->lanes[(cls->turn + i) % cls->lane_count];
+        if (!lane_is_open(lane) || lane->inflight > best->inflight + FULLER || lane->inflight >= LANE_SLOTS)
+            continue;
+        cls->turn = (cls->turn + i) % cls->lane_count;
+        return lane;
+    }
+    return best;
+}
+
 static bool lane_is_stuck(const struct own *own, const struct own_lane *lane)
 {
     return lane->inflight && own->now_ns - lane->progress_ns >= STUCK_NS;
@@ -228,11 +254,16 @@ void own_class_pump(struct own *own, struct own_class *cls)
     if (cls->wire.flags & CTL_CLASS_ACTOR)
         return; /* an actor's calls stand in the actor's own queue */
     while (own_class_has_queued(cls)) {
-        struct own_lane *lane = emptiest_lane(cls);
+        struct own_lane *lane = cls->ahead_count && goes_ahead(cls) ? next_lane(cls) : emptiest_lane(cls);
         struct own_task *task;
         if (!lane)
             break;
         task = own_class_pop(cls);
+        if (MT_UNLIKELY(task->is_ahead) && (lane->is_remote || cls->level_count)) {
+            own_task_unahead(own, task);
+            own_ahead_over(own);
+            continue;
+        }
         if (!own_lane_send(own, lane, task)) {
             own_class_push_back(cls, task);
             break;

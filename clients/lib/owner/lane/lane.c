@@ -59,14 +59,18 @@ static uint64_t sequence_next(const struct own_lane *lane)
 
 bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task)
 {
-    uint64_t           sequence = sequence_next(lane);
-    uint32_t           slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
-    uint32_t           length = LANE_RECORD_SIZE + task->blob_size, room = length;
+    uint64_t sequence = sequence_next(lane);
+    uint32_t slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
+    bool     feeds = MT_UNLIKELY(task->cell) && !lane->is_remote &&
+                 task->blob_size <= LANE_RECORD_MAX - LANE_RECORD_SIZE - sizeof(struct lane_edge);
+    uint32_t           length = LANE_RECORD_SIZE + task->blob_size + (feeds ? (uint32_t)sizeof(struct lane_edge) : 0);
+    uint32_t           room = length;
     uint8_t           *at;
     struct lane_record record = {.length = length,
                                  .kind = task->kind,
                                  .flags = (uint16_t)((task->is_limited ? LANE_TASK_LIMITED : 0) |
                                                      (task->kind == LANE_TASK && !task->retries_left ? LANE_TASK_ONCE : 0) |
+                                                     (feeds ? LANE_TASK_FEEDS : 0) | (task->is_ahead ? LANE_TASK_AHEAD : 0) |
                                                      task->group << LANE_CALL_GROUP_SHIFT),
                                  .epoch = own->epoch,
                                  .sequence = sequence,
@@ -84,6 +88,10 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
         return false;
     shm_write(at, &record, sizeof record);
     shm_write(at + LANE_RECORD_SIZE, task->blob, task->blob_size);
+    if (MT_UNLIKELY(feeds)) {
+        struct lane_edge edge = own_cell_name(own, task);
+        shm_write(at + LANE_RECORD_SIZE + task->blob_size, &edge, sizeof edge);
+    }
     lane_claim_set(&lane->claims[slot], sequence, task->attempt);
     lane_ring_commit(&lane->forward, length);
 
@@ -135,6 +143,8 @@ uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep)
         left--;
         if (lane_claim_take(&lane->claims[slot], sequence, task->attempt, LANE_REVOKED) || MT_PLANT(MT_PLANT_REVOKE_BLIND)) {
             own_lane_clear(lane, task);
+            if (MT_UNLIKELY(task->is_ahead))
+                own_lane_passed(own, lane);
             own_task_back(own, task);
             taken++;
         } else if (lane->is_remote) {

@@ -19,6 +19,23 @@ uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep);
  * have run. */
 bool own_task_withdraw(const struct own_task *task);
 
+/* ---- tasks sent before their arguments have come: ahead.c ---- */
+/* Was submitted, and waits. True: it was sent ahead, or stands in its class's queue to be. */
+bool own_ahead_submitted(struct own *own, struct own_task *task);
+/* The same of any that waits; false: it waits on. */
+bool own_ahead_go(struct own *own, struct own_task *task);
+/* The task stands in its class's queue: those that wait for it may follow. They are posted. */
+void own_ahead_next(struct own *own, const struct own_task *maker);
+/* Whether it is one of those that may send and be sent ahead. */
+static inline bool own_ahead_is_plain(const struct own_task *task)
+{
+    return task->kind == LANE_TASK && !task->is_limited && !task->results && !task->attempt && !task->priority;
+}
+/* All that were sent ahead and have not begun wait as if they had not been sent. */
+void own_ahead_flush(struct own *own);
+/* The same where a lane stands still, of a class with some ahead. */
+void own_ahead_tick(struct own *own, struct own_class *cls);
+
 /* ---- classes: class.c ---- */
 /* The class for these needs, made at its first use; NULL only without memory. An actor's class is its own: `id`. */
 struct own_class *own_class_get(struct own *own, const struct own_class_spec *spec, mt_id actor);

@@ -112,6 +112,7 @@ bool own_lineage_keep(struct own *own, struct own_task *task)
         task->cls->outstanding--;
     if (task->args)
         own_task_unencode(own, task);
+    own_cell_drop(own, task);
     own_task_set_state(task, OWN_KEPT);
     task->ended_at = own->counter;
     own_queue_push(&own->kept, task);

@@ -17,9 +17,15 @@ static void task_woken(struct own *own, struct own_task *task)
         task->actor->pending_outside--;
         own_queue_push(own_actor_queue(task->actor, task), task);
         own_actor_post(own, task->actor);
+    } else if (task->waiting_for) {
+        if (own_ahead_go(own, task)) {
+            own_ahead_next(own, task);
+            own_class_pump(own, task->cls);
+        }
     } else if (own_task_ready(own, task)) {
         struct own_class *cls = task->cls;
         own_class_push(own, cls, task);
+        own_ahead_next(own, task);
         own_class_pump(own, cls);
     }
 }
@@ -44,6 +50,8 @@ void own_settle(struct own *own)
             own_lineage_again(own, task);
         } else if (own->given_up) {
             own_lineage_free_given_up(own);
+        } else if (own->edges.is_over) {
+            own_ahead_flush(own);
         } else if (own->woken.first) {
             task_woken(own, own_queue_pop(&own->woken));
         } else if (own->woken_actors) {

@@ -106,12 +106,16 @@ static enum own_cancelled cancel_sent(struct own *own, struct own_task *task)
     uint32_t         slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
     if (lane_claim_take(&lane->claims[slot], task->sequence, task->attempt, LANE_REVOKED)) {
         own_lane_clear(lane, task);
+        if (task->is_ahead)
+            own_lane_passed(own, lane);
         own_task_set_state(task, OWN_QUEUED); /* it has not run */
         own_cancel_done(own, task);
         return OWN_CANCELLED_NEVER;
     }
     if (lane->is_remote && !tell_remote(own, lane, task))
         return OWN_CANCELLED_FULL;
+    if (task->cell) /* what has not begun must not see its value */
+        own_ahead_flush(own);
     if (!lane->is_remote) {
         lane_cancel_set(lane_header_of(lane->memory), slot, true);
         if (lane_park_must_wake(lane->peer))

@@ -27,6 +27,8 @@ static bool class_fits(const struct own *own, const struct own_class *cls, int64
 static bool has_not_begun(const struct own_task *task)
 {
     uint32_t slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
+    if (task->is_ahead)
+        return false; /* its arguments stand in cells, or will */
     if (task->state == OWN_QUEUED)
         return true;
     return task->state == OWN_SENT && !task->lane->is_remote && task->lane->worker != task->id.process &&
@@ -40,7 +42,7 @@ static struct own_task *find(const struct own *own, const struct own_ref *ref, i
     if (!task || task->actor || task->kind != LANE_TASK || *left == 0)
         return NULL;
     --*left;
-    for (uint32_t i = 0; task->state == OWN_WAITING && task->args && i < task->arg_count && !found; i++)
+    for (uint32_t i = 0; (task->state == OWN_WAITING || task->is_ahead) && task->args && i < task->arg_count && !found; i++)
         if (task->args[i].ref && task->args[i].type != 'r')
             found = find(own, task->args[i].ref, cpu_milli, left);
     if (found || task->is_limited || (task->results && task->results->stream) || !class_fits(own, task->cls, cpu_milli))

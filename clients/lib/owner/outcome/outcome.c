@@ -77,7 +77,10 @@ static mt_status task_outcome(struct own *own, struct own_lane *lane, struct own
                               const uint8_t *payload, size_t size)
 {
     struct own_failure failure;
-    if (!(record->flags & LANE_DONE_ERROR))
+    bool               is_good = !(record->flags & LANE_DONE_ERROR);
+    if (MT_UNLIKELY(task->cell)) /* before its ref is ready: who waits for both is woken once, then */
+        own_cell_outcome(own, task, is_good && !task->cancel, payload, size);
+    if (is_good)
         return done_with_value(own, lane, task, payload, size);
     failure_of_record(own, lane, task, record, payload, size, &failure);
     done_with_error(own, task, &failure);
@@ -112,6 +115,8 @@ mt_status own_lane_outcome(struct own *own, struct own_lane *lane, const struct 
         return own_task_declares(own, task, payload, size);
     own_lane_clear(lane, task);
     if (record->kind == LANE_RETURNED) {
+        if (task->is_ahead)
+            task->cls->edge_pause = OWN_EDGE_PAUSE_TICKS; /* what it waited for is of no use there */
         own_task_back(own, task);
         return mt_ok();
     }

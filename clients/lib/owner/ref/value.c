@@ -64,10 +64,24 @@ static void answer_process(struct own *own, struct own_ref *ref, uint64_t proces
     own_send_message(own, process, node, OWN_MSG_VALUE, &answer, sizeof answer, bytes, answer.size);
 }
 
-static void argument_ready(struct own *own, struct own_task *task)
+/* Its worker takes the value from a cell, and may sleep. Where none came, the task comes back and fails. */
+static void ahead_ready(struct own *own, struct own_task *task, const struct own_ref *ref)
+{
+    if (ref->state == OWN_REF_FAILED)
+        own_ahead_over(own);
+    if (task->state == OWN_SENT && lane_park_must_wake(task->lane->peer))
+        own_wake(own, task->lane->peer);
+}
+
+static void argument_ready(struct own *own, struct own_task *task, const struct own_ref *ref)
 {
     struct own_actor *actor = task->actor;
-    if (--task->waiting_for)
+    task->waiting_for--;
+    if (MT_UNLIKELY(task->is_ahead)) {
+        ahead_ready(own, task, ref);
+        return;
+    }
+    if (task->waiting_for || task->state == OWN_WOKEN) /* WOKEN: posted already, to be sent ahead */
         return;
     if (actor && !(actor->any_order && task->kind == LANE_CALL)) {
         own_actor_post(own, actor); /* it stands in its queue all the while */
@@ -88,7 +102,7 @@ static void wake(struct own *own, struct own_ref *ref)
         struct own_waiter *next = waiter->next;
         switch (waiter->kind) {
         case OWN_WAITS_CALLBACK: own_callback_due(own, waiter); break;
-        case OWN_WAITS_TASK: argument_ready(own, waiter->of.task); break;
+        case OWN_WAITS_TASK: argument_ready(own, waiter->of.task, ref); break;
         case OWN_WAITS_PROCESS: answer_process(own, ref, waiter->of.asker.process, waiter->of.asker.node); break;
         }
         if (waiter->kind != OWN_WAITS_CALLBACK) /* the shell has that one */

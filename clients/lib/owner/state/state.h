@@ -121,6 +121,7 @@ struct own {
     struct own_extra *gone_extras;          /* of freed refs: what they declare is still to be dropped */
     bool              is_dropping_extras;   /* somebody up the stack does */
     uint64_t          again_count;          /* tasks that were run again for a lost value */
+    struct own_edges  edges;
     struct own_out    out;
     struct own_wait  *wait; /* NULL: the tasks' thread does not wait, or may have others beside it */
     uint64_t          wait_count;

@@ -7,6 +7,7 @@
 #ifndef OWN_STATE_TASK_H
 #define OWN_STATE_TASK_H
 
+#include "clients/lib/owner/state/edge.h"
 #include "clients/lib/owner/state/ref.h"
 
 struct own_arg {
@@ -52,11 +53,13 @@ struct own_task {
     bool            retry_on_error : 1;
     bool            is_asked_back : 1; /* LANE_REVOKE was sent for it */
     bool            is_limited : 1;    /* its blob ends with lane_limits; they stand in `small` until there is one */
-    uint8_t         cancel;            /* 0, or OWN_CANCEL_ASKED with what was asked */
-    uint8_t         group;             /* call: concurrency group */
+    bool            is_ahead : 1; /* QUEUED, SENT: its blob names cells of arguments that may not have come; `waiting_for` says */
+    uint8_t         cancel;       /* 0, or OWN_CANCEL_ASKED with what was asked */
+    uint8_t         group;        /* call: concurrency group */
     int8_t          priority;
     uint16_t        arg_count;    /* of `args`, while they wait or hold refs */
     uint16_t        waiting_for;  /* arguments that are not ready */
+    uint32_t        cell;         /* that its result goes to, + 1; 0: none. Of QUEUED and SENT tasks alone */
     uint32_t        parent;       /* own->run.number of the task that submitted it; 0: none */
     int32_t         retries_left; /* < 0: without limit */
     uint32_t        blob_size;
@@ -106,9 +109,11 @@ struct own_lane {
     uint64_t             next_sequence;
     uint32_t             inflight;
     uint32_t             unpublished;
-    uint64_t             kill_ns;     /* its worker is to be killed then (UINT64_MAX: it was); 0: not */
-    uint64_t             progress_ns; /* when a completion last came, or the lane was idle */
-    uint64_t             looked_ns;   /* when own_lane_look last read the claims */
+    uint64_t             kill_ns;       /* its worker is to be killed then (UINT64_MAX: it was); 0: not */
+    uint64_t             progress_ns;   /* when a completion last came, or the lane was idle */
+    uint64_t             looked_ns;     /* when own_lane_look last read the claims */
+    uint64_t             ahead_seen_ns; /* progress_ns at the last tick with tasks ahead */
+    uint8_t              ahead_ticks;   /* since then, without any */
     uint64_t             worker;
     uint32_t             node;
     int32_t              pid;
@@ -147,8 +152,12 @@ struct own_class {
     uint64_t          task_ns; /* running mean of what a task takes */
     uint64_t          idle_since_ns;
     uint64_t          surplus_since_ns;
-    bool              is_told; /* CTL_CLASS was sent */
-    bool              is_over; /* its placement group was removed: it is freed when nothing of it is under way */
+    uint32_t          edge_tasks;  /* the next so many tasks get a cell */
+    uint32_t          edge_pause;  /* ticks until tasks are sent ahead again */
+    uint32_t          ahead_count; /* tasks with is_ahead */
+    uint32_t          turn;        /* lane that got a task with a cell last */
+    bool              is_told;     /* CTL_CLASS was sent */
+    bool              is_over;     /* its placement group was removed: it is freed when nothing of it is under way */
 };
 
 /* ---- classes: class.c ---- */

@@ -61,6 +61,7 @@ static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg, 
     struct lane_value value = {.type = (uint8_t)arg->type};
     struct lane_ref   wire;
     struct lane_asked asked;
+    struct lane_edge  edge;
     const void       *bytes = arg->data;
     if (!arg->ref) {
         value.size = (uint32_t)arg->size;
@@ -70,6 +71,11 @@ static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg, 
         value.flags = LANE_VALUE_ASKED;
         value.size = sizeof asked;
         bytes = &asked;
+    } else if (arg->type != 'r' && !own_ref_is_ready(arg->ref)) {
+        edge = own_edge_name(own, arg->ref->task);
+        value.flags = LANE_VALUE_EDGE;
+        value.size = sizeof edge;
+        bytes = &edge;
     } else if (arg->type == 'r' || arg->ref->state == OWN_REF_PLACE) {
         own_ref_wire(own, arg->ref, &wire);
         value.flags = arg->type == 'r' ? 0 : LANE_VALUE_SHARED;
@@ -92,7 +98,9 @@ static size_t value_size(const struct own_arg *arg, enum refs_as as)
     if (arg->ref && as == REFS_ASKED)
         size = sizeof(struct lane_asked);
     else if (arg->ref)
-        size = arg->type == 'r' || arg->ref->state == OWN_REF_PLACE ? sizeof(struct lane_ref) : arg->ref->size;
+        size = arg->type == 'r' || arg->ref->state == OWN_REF_PLACE ? sizeof(struct lane_ref)
+               : arg->ref->state == OWN_REF_PENDING                 ? sizeof(struct lane_edge)
+                                                                    : arg->ref->size;
     return sizeof(struct lane_value) + ((size + 7) & ~(size_t)7);
 }
 
@@ -114,7 +122,7 @@ mt_status own_task_encode(struct own *own, struct own_task *task, const struct o
     uint8_t              *at;
     struct lane_limits    limits;
     memcpy(&limits, task->small, sizeof limits);
-    if (MT_UNLIKELY(size > most))
+    if (MT_UNLIKELY(size > most) && !task->is_ahead)
         size = payload_size(task, args, argc, as = REFS_ASKED);
     if (size > most)
         return mt_error(MT_EINVAL, 0, "inline arguments exceed 16 KiB: put large values into the object store");
@@ -134,9 +142,20 @@ mt_status own_task_encode(struct own *own, struct own_task *task, const struct o
     return mt_ok();
 }
 
+/* What it names is used no more. */
+static void ahead_end(struct own *own, struct own_task *task)
+{
+    own_edges_drop(own, task);
+    task->is_ahead = false;
+    task->cls->ahead_count--;
+    own->edges.ahead_count--;
+}
+
 void own_task_unencode(struct own *own, struct own_task *task)
 {
     struct lane_limits limits = {0};
+    if (task->is_ahead)
+        ahead_end(own, task);
     if (task->is_limited)
         memcpy(&limits, task->blob + task->blob_size - sizeof limits, sizeof limits);
     own_blob_free(own, task);
@@ -234,6 +253,10 @@ void own_task_finish(struct own *own, struct own_task *task)
 {
     if (task->waiting_for)
         stop_waiting(task);
+    if (MT_UNLIKELY(task->is_ahead))
+        ahead_end(own, task);
+    if (MT_UNLIKELY(task->cell))
+        own_cell_drop(own, task);
     if (task->ref) {
         struct own_ref *ref = task->ref;
         task->ref = NULL;
@@ -306,6 +329,30 @@ bool own_task_encode_ready(struct own *own, struct own_task *task)
     return true;
 }
 
+void own_task_unahead(struct own *own, struct own_task *task)
+{
+    own->queued_bytes -= task->blob_size;
+    own_task_unencode(own, task);
+    own_cell_drop(own, task);
+    own_task_set_state(task, OWN_WAITING);
+    if (task->waiting_for)
+        return;
+    own_task_set_state(task, OWN_WOKEN);
+    own_task_post(own, task);
+}
+
+/* From its lane to its queue. What waits for it comes back too, since it may be sent again behind that. True: it waits itself. */
+static bool came_back(struct own *own, struct own_task *task)
+{
+    own_ahead_over(own);
+    if (!task->is_ahead) {
+        own_cell_drop(own, task);
+        return false;
+    }
+    own_task_unahead(own, task);
+    return true;
+}
+
 /* Stopped since its node left: that costs no retry. What may not run twice (MANTA_NO_RETRY, a call without max_task_retries) does
  * not run again for it either; what has used its retries up was allowed some, and ran again before. */
 static bool own_task_is_free_again(const struct own_task *task, int32_t code)
@@ -331,6 +378,8 @@ void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct
     if (task->results)
         own_results_again(own, task);
     own_task_set_state(task, OWN_QUEUED);
+    if (MT_UNLIKELY(task->cell || task->is_ahead) && came_back(own, task))
+        return;
     if (task->actor && MT_PLANT(MT_PLANT_RETRY_LAST))
         own_queue_push(own_actor_queue(task->actor, task), task);
     else if (task->actor)
@@ -346,6 +395,8 @@ void own_task_back(struct own *own, struct own_task *task)
         own_cancel_done(own, task);
         return;
     }
+    if (MT_UNLIKELY(task->cell || task->is_ahead) && came_back(own, task))
+        return;
     if (task->actor)
         own_queue_push_front(own_actor_queue(task->actor, task), task);
     else

@@ -7,6 +7,7 @@
 #ifndef OWN_TASK_H
 #define OWN_TASK_H
 
+#include "clients/lib/owner/edge/edge.h"
 #include "clients/lib/owner/result/result.h"
 
 /* ---- one task: task.c ---- */
@@ -37,6 +38,8 @@ void own_task_fail_status(struct own *own, struct own_task *task, mt_status st);
 void own_task_retry_or_fail(struct own *own, struct own_task *task, const struct own_failure *why);
 /* The end of a task whose cancel was asked. */
 void own_cancel_done(struct own *own, struct own_task *task);
+/* It was ahead, has not begun and stands nowhere (QUEUED): it waits for its arguments, or is posted where they have come. */
+void own_task_unahead(struct own *own, struct own_task *task);
 /* It has not run: it goes back to the front of its queue, in its old order where the caller walks newest first. */
 void own_task_back(struct own *own, struct own_task *task);
 

@@ -242,6 +242,7 @@ bool lib_arguments_take(struct lib_arguments *a, const char *signature, const st
         return lib_error(e, MANTA_ENOMEM, "no memory for %u arguments", count), false;
     for (; (uint32_t)a->count < count; a->count++) {
         struct lane_value value;
+        const uint8_t    *bytes;
         char              wanted = *signature;
         size_t            padded;
         if (at + sizeof value > run->size)
@@ -255,7 +256,11 @@ bool lib_arguments_take(struct lib_arguments *a, const char *signature, const st
             return lib_error(e, MANTA_EUNSUPPORTED, "argument %d declares refs inside its value", a->count + 1), false;
         if (wanted == '>' || wanted == '@' || wanted == 0)
             return lib_error(e, MANTA_ETYPE, "%u arguments are too many", count), false;
-        if (!take_argument(a, wanted, &value, run->payload + at, e))
+        bytes = run->payload + at;
+        if (MT_UNLIKELY(value.flags & LANE_VALUE_EDGE) &&
+            (value.size != sizeof(struct lane_edge) || !wrk_edge_value(run, bytes, &value, &bytes)))
+            return lib_error(e, MANTA_EPROTO, "argument %d has not come", a->count + 1), false;
+        if (!take_argument(a, wanted, &value, bytes, e))
             return false;
         at += padded;
         signature += wanted != '*';

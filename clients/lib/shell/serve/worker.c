@@ -36,6 +36,23 @@ static void become_concurrent(manta_ctx *c)
         lib_pool_serve(c, limits, count);
 }
 
+/* The next task waits for a value of another worker, which is about to come: a look at its cell costs less than telling the owner
+ * that we wait. True: it has come, or something else has. */
+static bool comes_soon(uint64_t *now)
+{
+    uint64_t since = *now = lib_now_ns();
+    while (wrk_waits_ahead(&lib.wrk) && *now - since < (wrk_where_fed(&lib.wrk, lib.cpu) ? MT_LIB_EDGE_NS : MT_LIB_SPIN_NS)) {
+        for (int i = 0; i < 8; i++)
+            shm_pause();
+        if (wrk_has_work(&lib.wrk)) {
+            *now = lib_now_ns();
+            return true;
+        }
+        *now = lib_now_ns();
+    }
+    return false;
+}
+
 static void worker_loop(void)
 {
     static manta_ctx c;
@@ -59,6 +76,8 @@ static void worker_loop(void)
                 lib_act();
             if (++since_pump < 64)
                 continue;
+        } else if (comes_soon(&now)) {
+            continue;
         }
         since_pump = 0;
         lib_pump();
@@ -67,6 +86,8 @@ static void worker_loop(void)
             lib_unlock();
             lib_leave(0);
         }
+        if (MT_UNLIKELY(lib.wrk.asks_board || lib.wrk.boards_gone.count))
+            lib_board_serve();
         if (!wrk_has_work(&lib.wrk)) {
             wrk_flush(&lib.wrk);
             lib_act();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * request.c - requests to the raylet, and waiting for their answers.
+ * request.c - waiting for what the raylet was asked (ask.c).
  *
  * Owns:   lib.requests; each stands on its caller's stack or heap. Thread: any, under the lock.
  */
@@ -15,27 +15,6 @@
 static bool request_is_done(void *arg)
 {
     return ((struct lib_request *)arg)->is_done;
-}
-
-static manta_status call_begin(struct lib_request *request, manta_error *e)
-{
-    if (lib_thread.in_callback)
-        return lib_error(e, MANTA_EDEADLK, "this call waits for the raylet, which a callback may not do");
-    if (lib.inlined)
-        return lib_error(e, MANTA_EUNSUPPORTED, "MANTA_INLINE=1: there is no raylet to make a runtime environment");
-    request->id = own_id_next(&lib.own);
-    request->is_done = false;
-    request->fd_count = 0;
-    if (mt_vec_push(&lib.requests, request).code)
-        return lib_error(e, MANTA_ENOMEM, "no memory for a request to the raylet");
-    return MANTA_OK;
-}
-
-void lib_call_forget(const struct lib_request *request)
-{
-    for (size_t i = 0; i < lib.requests.count; i++)
-        if (lib.requests.data[i] == request)
-            mt_vec_remove_swap(&lib.requests, i);
 }
 
 manta_status lib_call_await(struct lib_request *request, int64_t timeout_ms, manta_error *e)
@@ -55,14 +34,6 @@ manta_status lib_call_await(struct lib_request *request, int64_t timeout_ms, man
     if (reply.code == MT_OK)
         return MANTA_OK;
     return lib_error(e, reply.code, "%.*s", CTL_TEXT_SIZE - 1, reply.text[0] ? reply.text : mt_code_text(reply.code));
-}
-
-manta_status lib_call_send(struct lib_request *request, uint16_t kind, const void *payload, size_t size, manta_error *e)
-{
-    manta_status code = call_begin(request, e);
-    if (code == MANTA_OK)
-        own_send(&lib.own, kind, request->id, payload, size);
-    return code;
 }
 
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size, int64_t timeout_ms,
@@ -90,7 +61,7 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
 manta_status lib_call_socket(struct lib_request *request, uint16_t kind, const void *payload, size_t size, const void *more,
                              size_t more_size, int fd, int64_t timeout_ms, manta_error *e)
 {
-    manta_status code = call_begin(request, e);
+    manta_status code = lib_call_begin(request, e);
     if (code)
         return code;
     if (lib_socket_send(lib.socket, kind, request->id, payload, size, more, more_size, fd).code)

@@ -37,6 +37,7 @@ void lib_tick(uint64_t now)
     own_tick(&lib.own, now);
     own_spread(&lib.own);
     lib_store_trim(now);
+    lib_board_tick();
     lib_act();
     if (now - lib.checked_ns < MT_LIB_SLEEP_NS)
         return;
@@ -51,6 +52,8 @@ void lib_park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
 {
     int64_t  limit = MT_LIB_SLEEP_NS;
     uint32_t bell = lane_park_prepare(lib.park);
+    if (lib.role == LIB_WORKER && ready && !lib_running)
+        wrk_watch_ahead(&lib.wrk); /* whoever fills what our next task waits for has us woken */
     if (lib_pump() || lib.broken || (ready && (lib_run_is_over() || ready(arg)))) {
         lane_park_cancel(lib.park);
         return;
@@ -156,6 +159,8 @@ static enum spin_how spin_how(const struct spin *spin, uint64_t now, bool is_tas
     uint64_t took = now - spin->looked_ns;
     bool     is_useless = where & OWN_HERE && spin->has_yielded && took < MT_LIB_YIELDED_NS;
     bool     is_crowded = where == OWN_HERE || took >= MT_LIB_CROWDED_NS || is_useless;
+    if (lib.own.edges.ahead_count && !is_task)
+        return SPIN_NOT; /* workers need nothing of us for a while, and they need the CPUs */
     if (now - spin->idle_since >= MT_LIB_SPIN_NS || (is_crowded && !is_task))
         return SPIN_NOT;
     return where & OWN_HERE || now - spin->idle_since >= MT_LIB_PAUSE_NS ? SPIN_YIELD : SPIN_PAUSE;

@@ -23,7 +23,18 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns);
 void lib_tick(uint64_t now_ns);
 void lib_park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now_ns);
 
-/* ---- requests ---- */
+/* ---- cells of values that go from worker to worker: board.c ---- */
+enum { LIB_BOARD_BYTES = OWN_EDGE_CELLS * LANE_CELL_BYTES };
+/* At each tick: their memory is asked for once a task could be sent ahead, and taken over when it comes. */
+void lib_board_tick(void);
+/* The job is over, and own_close has been called: it is unmapped. */
+void lib_board_end(void);
+/* What the raylet gave. NULL: nothing, or it can't be mapped. */
+void *lib_board_map(struct lib_request *request, struct ctl_segment *got);
+
+/* ---- requests: ask.c, request.c ---- */
+/* It is numbered and waited for; the caller sends it. */
+manta_status lib_call_begin(struct lib_request *request, manta_error *e);
 /* Sends a request and waits for its answer. EPROTO, ETIMEDOUT, or the code of a CTL_REPLY (text then in *e). */
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size, int64_t timeout_ms,
                       manta_error *e);

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * edge.c - cells of values that go from worker to worker.
+ *
+ * Owns:   own->edges.cells; borrows the shared memory from the shell. Thread: the caller's, under the owner lock.
+ * Always: a cell's users are the unfinished task that it belongs to and the tasks whose payload names it. Nobody reads or fills a
+ *         cell that has none. The generation is kept here: what stands in shared memory may be anybody's.
+ */
+#include "clients/lib/owner/edge/edge.h"
+
+#include <stdlib.h>
+
+bool own_edges_open(struct own *own, void *memory, uint32_t board, uint32_t count)
+{
+    struct own_edges *e = &own->edges;
+    e->is_wanted = false;
+    e->cells = calloc(count, sizeof *e->cells);
+    if (!e->cells)
+        return false;
+    e->memory = memory;
+    e->board = board;
+    e->count = count;
+    for (uint32_t i = count; i-- > 0;) {
+        e->cells[i].next = e->free;
+        e->free = i + 1;
+    }
+    return true;
+}
+
+void own_edges_close(struct own *own)
+{
+    free(own->edges.cells);
+    own->edges = (struct own_edges){.short_ns = own->edges.short_ns};
+}
+
+static void use_end(struct own_edges *e, uint32_t cell)
+{
+    MT_ASSERT(cell < e->count && e->cells[cell].users > 0);
+    if (--e->cells[cell].users)
+        return;
+    e->cells[cell].next = e->free;
+    e->free = cell + 1;
+}
+
+void own_cell_take(struct own *own, struct own_task *task)
+{
+    struct own_edges *e = &own->edges;
+    uint32_t          cell = e->free;
+    if (!cell || task->cell)
+        return;
+    e->free = e->cells[cell - 1].next;
+    e->cells[cell - 1].users = 1;
+    lane_cell_open(&e->memory[cell - 1], ++e->cells[cell - 1].generation);
+    task->cell = cell;
+}
+
+void own_cell_drop(struct own *own, struct own_task *task)
+{
+    if (!task->cell)
+        return;
+    if (MT_PLANT(MT_PLANT_CELL_REUSED))
+        own->edges.cells[task->cell - 1].users = 1;
+    use_end(&own->edges, task->cell - 1);
+    task->cell = 0;
+}
+
+void own_cell_outcome(struct own *own, const struct own_task *task, bool is_good, const void *payload, size_t size)
+{
+    uint32_t cell = task->cell - 1;
+    if (own->edges.cells[cell].users > 1 && !MT_PLANT(MT_PLANT_CELL_UNSETTLED))
+        (void)lane_cell_fill(&own->edges.memory[cell], own->edges.cells[cell].generation, is_good, payload, size);
+}
+
+bool own_cell_is_good(const struct own *own, const struct own_task *task)
+{
+    uint32_t             cell = task->cell - 1;
+    enum lane_cell_state state = lane_cell_look(&own->edges.memory[cell], own->edges.cells[cell].generation);
+    return state == LANE_CELL_EMPTY || state == LANE_CELL_VALUE;
+}
+
+struct lane_edge own_cell_name(const struct own *own, const struct own_task *task)
+{
+    uint32_t cell = task->cell - 1;
+    return (struct lane_edge){.generation = own->edges.cells[cell].generation, .board = own->edges.board, .cell = cell};
+}
+
+struct lane_edge own_edge_name(struct own *own, const struct own_task *maker)
+{
+    own->edges.cells[maker->cell - 1].users++;
+    return own_cell_name(own, maker);
+}
+
+bool own_edge_next(const struct own_task *consumer, size_t *at, struct lane_edge *out)
+{
+    *at = *at ? *at : sizeof(struct lane_call_head);
+    while (*at + sizeof(struct lane_value) <= consumer->blob_size) {
+        struct lane_value value;
+        memcpy(&value, consumer->blob + *at, sizeof value);
+        const uint8_t *bytes = consumer->blob + *at + sizeof value;
+        *at += sizeof value + ((value.size + 7u) & ~7u);
+        if (!(value.flags & LANE_VALUE_EDGE))
+            continue;
+        memcpy(out, bytes, sizeof *out);
+        return true;
+    }
+    return false;
+}
+
+void own_edges_drop(struct own *own, const struct own_task *consumer)
+{
+    struct lane_edge edge;
+    for (size_t at = 0; own_edge_next(consumer, &at, &edge);)
+        use_end(&own->edges, edge.cell);
+}

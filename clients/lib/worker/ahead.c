@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ahead.c - tasks whose arguments come from other workers, by cells of their owner (core/lane/edge.h).
+ *
+ * Owns:   nothing; a board is mapped by the shell, once for each lane. Thread: the one that runs tasks.
+ * Always: a cell's value is read only after the task was claimed: until its outcome the owner keeps the cell for it.
+ */
+#include "clients/lib/worker/wrk.h"
+
+static struct lane_cell *cell_of(struct wrk *wrk, struct wrk_lane *lane, const struct lane_edge *edge)
+{
+    if (MT_UNLIKELY(edge->board != lane->board)) {
+        if (lane->board == 0) {
+            lane->board_asked = edge->board;
+            wrk->asks_board = true;
+        }
+        return NULL;
+    }
+    return lane->cells && edge->cell < lane->cell_count ? &lane->cells[edge->cell] : NULL;
+}
+
+static enum lane_cell_state look(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record, const uint8_t *payload,
+                                 bool watches)
+{
+    size_t               size = record->length - LANE_RECORD_SIZE, at = sizeof(struct lane_call_head);
+    enum lane_cell_state all = LANE_CELL_VALUE;
+    uint32_t             count = 0;
+    if (size >= sizeof(struct lane_call_head))
+        shm_read(&count, payload, sizeof count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct lane_value value;
+        struct lane_edge  edge;
+        if (at + sizeof value > size)
+            return LANE_CELL_VALUE; /* cut short: whoever takes the arguments says so */
+        shm_read(&value, payload + at, sizeof value);
+        at += sizeof value;
+        if (value.flags & LANE_VALUE_EDGE && at + sizeof edge <= size) {
+            shm_read(&edge, payload + at, sizeof edge);
+            struct lane_cell *cell = cell_of(wrk, lane, &edge);
+            if (!cell && lane->board_asked)
+                return LANE_CELL_EMPTY;
+            enum lane_cell_state one = cell ? lane_cell_look(cell, edge.generation) : LANE_CELL_NONE;
+            if (one == LANE_CELL_NONE || one == LANE_CELL_FREE)
+                return LANE_CELL_NONE;
+            all = one == LANE_CELL_EMPTY ? one : all;
+            if (one == LANE_CELL_EMPTY && watches)
+                lane_cell_watch(cell, edge.generation);
+        }
+        at += ((size_t)value.size + 7) & ~(size_t)7;
+    }
+    uint64_t pending = lane_claim_word(record->sequence, record->attempt, LANE_PENDING);
+    if (all == LANE_CELL_EMPTY && shm_load64_acquire(&lane->claims[record->slot]) != pending)
+        return LANE_CELL_VALUE; /* its owner has taken it back: the claim fails */
+    return all;
+}
+
+enum lane_cell_state wrk_ahead_state(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record,
+                                     const uint8_t *payload)
+{
+    return look(wrk, lane, record, payload, false);
+}
+
+static bool waits(struct wrk *wrk, struct wrk_lane *lane, bool watches)
+{
+    struct lane_record record;
+    const uint8_t     *payload;
+    bool               found;
+    if (wrk->group_count || lane_ring_peek(&lane->forward, &record, &payload, &found).code)
+        return false;
+    return found && record.kind == LANE_TASK && record.flags & LANE_TASK_AHEAD && record.slot < LANE_SLOTS &&
+           look(wrk, lane, &record, payload, watches) == LANE_CELL_EMPTY;
+}
+
+bool wrk_lane_waits_ahead(struct wrk *wrk, struct wrk_lane *lane)
+{
+    return waits(wrk, lane, false);
+}
+
+void wrk_watch_ahead(struct wrk *wrk)
+{
+    for (size_t i = 0; i < wrk->lanes.count; i++)
+        if (wrk->lanes.data[i]->cells && lane_ring_has_more(&wrk->lanes.data[i]->forward))
+            (void)waits(wrk, wrk->lanes.data[i], true);
+}
+
+bool wrk_waits_ahead(struct wrk *wrk)
+{
+    for (size_t i = 0; i < wrk->lanes.count; i++)
+        if (wrk->lanes.data[i]->cells && lane_ring_has_more(&wrk->lanes.data[i]->forward) &&
+            wrk_lane_waits_ahead(wrk, wrk->lanes.data[i]))
+            return true;
+    return false;
+}
+
+void wrk_feeds(struct wrk *wrk, struct wrk_run *run)
+{
+    struct lane_edge edge;
+    if (run->size < sizeof edge)
+        return;
+    run->size -= sizeof edge;
+    shm_read(&edge, run->payload + run->size, sizeof edge);
+    run->cell = cell_of(wrk, run->lane, &edge);
+    run->generation = edge.generation;
+}
+
+uint32_t wrk_board_asked(const struct wrk *wrk)
+{
+    for (size_t i = 0; i < wrk->lanes.count && wrk->asks_board; i++)
+        if (wrk->lanes.data[i]->board_asked)
+            return wrk->lanes.data[i]->board_asked;
+    return 0;
+}
+
+void wrk_board_open(struct wrk *wrk, uint32_t board, void *memory, uint32_t count)
+{
+    struct wrk_lane *lane = NULL;
+    wrk->asks_board = false;
+    for (size_t i = 0; i < wrk->lanes.count; i++) {
+        if (!lane && wrk->lanes.data[i]->board_asked == board)
+            lane = wrk->lanes.data[i];
+        else
+            wrk->asks_board |= wrk->lanes.data[i]->board_asked != 0;
+    }
+    if (!lane) { /* it has ended meanwhile */
+        if (memory)
+            (void)mt_vec_push(&wrk->boards_gone, (struct wrk_board){board, memory}).code;
+        return;
+    }
+    lane->board_asked = 0;
+    lane->board = board;
+    lane->cells = memory;
+    lane->cell_count = memory ? count : 0;
+}
+
+bool wrk_edge_value(const struct wrk_run *run, const uint8_t *edge, struct lane_value *out, const uint8_t **bytes)
+{
+    struct lane_edge  e;
+    struct lane_cell *cells = run->lane->cells;
+    shm_read(&e, edge, sizeof e);
+    if (!cells || e.board != run->lane->board || e.cell >= run->lane->cell_count ||
+        lane_cell_look(&cells[e.cell], e.generation) != LANE_CELL_VALUE)
+        return false;
+    shm_read(out, cells[e.cell].value, sizeof *out);
+    *bytes = cells[e.cell].value + sizeof *out;
+    return out->flags == 0 && out->size <= sizeof cells->value - sizeof *out;
+}

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * edge_test.c - a task that is sent before its argument has come: owner and two workers in one process, each event by hand.
+ */
+#include "clients/lib/worker/wrk.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { PROCESS = 7, WORKER = 9, BOARD = 3, CELLS = 16, MS = 1000 * 1000, TOO_LARGE = 200 };
+
+struct world {
+    struct own        own;
+    struct own_class *cls;
+    struct wrk        workers[2];
+    void             *lanes[2], *board;
+    struct lane_park  parks[2], owners;
+    struct wrk_run    runs[2];
+    struct own_ref   *maker, *taker; /* on worker 0, ahead on worker 1 */
+};
+
+static struct own_ref *submit(struct world *w, struct own_ref *first, struct own_ref *second, int32_t retries)
+{
+    struct own_arg  args[2] = {{.type = 'l', .ref = first}, {.type = 'l', .ref = second}};
+    struct own_call call = {
+        .name = "f", .function = 1, .kind = LANE_TASK, .cls = w->cls, .args = args, .argc = !!first + !!second, .retries = retries};
+    return own_submit(&w->own, &call);
+}
+
+static void granted(struct world *w, uint32_t which)
+{
+    struct ctl_grant   grant = {.lease = which + 1, .class_id = 1, .peer = WORKER + which, .peer_node = 1};
+    struct lane_record record = {.length = LANE_RECORD_SIZE + sizeof grant, .kind = CTL_GRANT};
+    w->lanes[which] = calloc(1, LANE_BYTES);
+    assert_int_equal(own_control(&w->own, &record, (const uint8_t *)&grant, w->lanes[which], &w->parks[which]).code, MT_OK);
+    record.kind = CTL_LANE;
+    grant.peer = PROCESS;
+    wrk_init(&w->workers[which], 1);
+    assert_int_equal(wrk_control(&w->workers[which], &record, (const uint8_t *)&grant, w->lanes[which], &w->owners).code, MT_OK);
+}
+
+static void sound(struct world *w)
+{
+    const char *wrong = own_check(&w->own);
+    if (wrong)
+        fail_msg("%s", wrong);
+}
+
+/* Both workers are there, and one task makes what the other takes. */
+static struct world *begin(int32_t retries)
+{
+    struct world         *w = calloc(1, sizeof *w);
+    struct own_class_spec spec = {.name = "f", .resource_count = 1, .resources = {{"CPU", 1000}}};
+    own_init(&w->own, PROCESS, 1, 1, 1);
+    w->own.now_ns = 1000ull * MS;
+    w->cls = own_class_get(&w->own, &spec, (mt_id){0, 0});
+    w->board = calloc(CELLS, LANE_CELL_BYTES);
+    assert_true(own_edges_open(&w->own, w->board, BOARD, CELLS));
+    own_class_demand(&w->own, w->cls, 2);
+    granted(w, 0);
+    granted(w, 1);
+    w->cls->edge_tasks = 100; /* as after a task that waited for another one */
+    w->cls->turn = 0;
+    w->maker = submit(w, NULL, NULL, retries);
+    w->taker = submit(w, w->maker, NULL, retries);
+    own_flush(&w->own);
+    assert_ptr_equal(w->maker->task->lane->memory, w->lanes[0]);
+    assert_true(w->taker->task->is_ahead);
+    assert_ptr_equal(w->taker->task->lane->memory, w->lanes[1]);
+    sound(w);
+    return w;
+}
+
+static void end(struct world *w)
+{
+    sound(w);
+    own_ref_drop(&w->own, w->maker);
+    own_ref_drop(&w->own, w->taker);
+    for (uint32_t i = 0; i < w->own.edges.count; i++)
+        assert_int_equal(w->own.edges.cells[i].users, 0);
+    own_fini(&w->own);
+    for (int i = 0; i < 2; i++) {
+        wrk_fini(&w->workers[i]);
+        free(w->lanes[i]);
+    }
+    free(w->board);
+    free(w);
+}
+
+/* The worker takes its next task; false: none can begin. It maps what it is asked to. */
+static bool takes(struct world *w, int which)
+{
+    struct wrk *wrk = &w->workers[which];
+    bool        any = wrk_next(wrk, &w->runs[which]);
+    if (wrk_board_asked(wrk)) {
+        wrk_board_open(wrk, BOARD, w->board, CELLS);
+        any = any || wrk_next(wrk, &w->runs[which]);
+    }
+    return any;
+}
+
+/* What a worker whose lane has not named the board yet does not fill, the owner fills. */
+static void maps(struct world *w, int which)
+{
+    struct wrk_lane *lane = w->workers[which].lanes.data[0];
+    lane->board = BOARD;
+    lane->cells = w->board;
+    lane->cell_count = CELLS;
+}
+
+static void ends_shown(struct world *w, int which, int32_t code, int64_t number, uint32_t size, bool is_shown)
+{
+    struct {
+        struct lane_value head;
+        uint8_t           bytes[TOO_LARGE];
+    } value = {.head = {.type = size > 8 ? 'y' : 'l', .size = size}};
+    struct lane_failure failure = {.pid = 1};
+    memcpy(value.bytes, &number, sizeof number);
+    assert_true(code ? wrk_done(&w->workers[which], LANE_DONE_ERROR, code, 0, &failure, sizeof failure, w->own.now_ns, 1000)
+                     : wrk_done(&w->workers[which], 0, 0, 0, &value, sizeof value.head + size, w->own.now_ns, 1000));
+    if (is_shown)
+        wrk_flush(&w->workers[which]);
+}
+
+static void ends(struct world *w, int which, int64_t number)
+{
+    ends_shown(w, which, 0, number, 8, true);
+}
+
+static int64_t argument(const struct world *w, int which)
+{
+    const struct wrk_run *run = &w->runs[which];
+    struct lane_value     value;
+    const uint8_t        *bytes = run->payload + sizeof(struct lane_call_head) + sizeof value;
+    int64_t               number = -1;
+    memcpy(&value, bytes - sizeof value, sizeof value);
+    if (value.flags & LANE_VALUE_EDGE)
+        assert_true(wrk_edge_value(run, bytes, &value, &bytes));
+    assert_int_equal(value.size, 8);
+    memcpy(&number, bytes, sizeof number);
+    return number;
+}
+
+static void lease_ends(struct world *w, int which, int32_t code)
+{
+    struct ctl_ended   ended = {.lease = (uint64_t)which + 1, .code = code, .status = 9, .text = "killed"};
+    struct lane_record record = {.length = LANE_RECORD_SIZE + sizeof ended, .kind = CTL_ENDED};
+    assert_int_equal(own_control(&w->own, &record, (const uint8_t *)&ended, NULL, NULL).code, MT_OK);
+    sound(w);
+}
+
+static int64_t value_of(const struct own_ref *ref)
+{
+    int64_t number;
+    assert_int_equal(ref->state, OWN_REF_INLINE);
+    memcpy(&number, own_ref_bytes(ref), sizeof number);
+    return number;
+}
+
+static void polled(struct world *w)
+{
+    own_poll(&w->own);
+    own_settle_posted(&w->own);
+    own_flush(&w->own);
+    sound(w);
+}
+
+/* ---- the cases ---- */
+
+static void a_value_goes_from_worker_to_worker(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    maps(w, 0);
+    assert_false(takes(w, 1));
+    assert_false(wrk_has_work(&w->workers[1])); /* it may sleep */
+    assert_true(takes(w, 0));
+    ends_shown(w, 0, 0, 42, 8, false); /* the owner knows nothing yet */
+    assert_true(wrk_has_work(&w->workers[1]));
+    assert_true(takes(w, 1));
+    assert_int_equal(argument(w, 1), 42);
+    ends(w, 1, 43);
+    polled(w); /* the consumer's outcome comes first */
+    assert_int_equal(value_of(w->taker), 43);
+    wrk_flush(&w->workers[0]);
+    polled(w);
+    assert_int_equal(value_of(w->maker), 42);
+    end(w);
+}
+
+static void a_sleeper_is_woken_by_its_owner(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    assert_false(takes(w, 1));
+    lane_park_prepare(&w->parks[1]);
+    assert_true(takes(w, 0)); /* its board is not mapped: the owner fills the cell */
+    w->runs[0].cell = w->workers[0].run.cell = NULL;
+    ends(w, 0, 42);
+    w->own.out.wake_count = 0;
+    polled(w);
+    assert_int_equal(w->own.out.wake_count, 1);
+    assert_ptr_equal(w->own.out.wake[0], &w->parks[1]);
+    w->own.out.wake_count = 0;
+    lane_park_cancel(&w->parks[1]);
+    assert_true(takes(w, 1));
+    assert_int_equal(argument(w, 1), 42);
+    ends(w, 1, 43);
+    polled(w);
+    end(w);
+}
+
+static void what_fails_fails_those_that_wait(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    maps(w, 0);
+    assert_false(takes(w, 1));
+    assert_true(takes(w, 0));
+    ends_shown(w, 0, MT_ETASK, 0, 0, false);
+    assert_false(takes(w, 1)); /* gives it back */
+    polled(w);
+    assert_int_equal(w->taker->state, OWN_REF_FAILED);
+    assert_int_equal(w->taker->value.failure->code, MT_ETASK);
+    end(w);
+}
+
+static void a_value_too_large_for_a_cell_comes_from_the_owner(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    maps(w, 0);
+    assert_true(takes(w, 0));
+    ends_shown(w, 0, 0, 42, TOO_LARGE, true);
+    assert_false(takes(w, 1));
+    wrk_flush(&w->workers[1]);
+    polled(w);
+    int to = w->taker->task->lane->memory == w->lanes[1];
+    assert_false(w->taker->task->is_ahead);
+    assert_true(w->cls->edge_pause > 0); /* the next ones wait as ever */
+    assert_true(takes(w, to));
+    ends(w, to, 43);
+    polled(w);
+    assert_int_equal(value_of(w->taker), 43);
+    end(w);
+}
+
+/* The maker runs: what has not begun does not see its value, though that comes. */
+static void what_is_cancelled_is_not_taken(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    maps(w, 0);
+    assert_false(takes(w, 1));
+    assert_true(takes(w, 0));
+    assert_int_equal(own_cancel(&w->own, w->maker, 0), OWN_CANCELLED_TOLD);
+    sound(w);
+    ends(w, 0, 42);
+    assert_false(takes(w, 1));
+    polled(w);
+    assert_int_equal(w->maker->value.failure->code, MT_ECANCELLED);
+    assert_int_equal(w->taker->value.failure->code, MT_ECANCELLED);
+    assert_false(takes(w, 1));
+    end(w);
+}
+
+static void a_consumer_is_cancelled(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    maps(w, 0);
+    assert_false(takes(w, 1));
+    assert_int_equal(own_cancel(&w->own, w->taker, 0), OWN_CANCELLED_NEVER);
+    sound(w);
+    assert_true(takes(w, 0));
+    ends(w, 0, 42);
+    assert_false(takes(w, 1));
+    polled(w);
+    assert_int_equal(value_of(w->maker), 42);
+    end(w);
+}
+
+/* After its value was handed on, and before its outcome was told. */
+static void a_maker_dies_after_handing_on(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    maps(w, 0);
+    assert_true(takes(w, 0));
+    ends_shown(w, 0, 0, 42, 8, false);
+    assert_true(takes(w, 1));
+    lease_ends(w, 0, MT_EWORKER_DIED);
+    assert_int_equal(value_of(w->maker), 42);
+    assert_int_equal(argument(w, 1), 42);
+    ends(w, 1, 43);
+    polled(w);
+    assert_int_equal(value_of(w->taker), 43);
+    end(w);
+}
+
+/* Its outcome stands in its ring, and the cell is empty: the owner fills it. */
+static void a_maker_dies_before_handing_on(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    assert_false(takes(w, 1));
+    assert_true(takes(w, 0));
+    w->workers[0].run.cell = NULL;
+    ends_shown(w, 0, 0, 42, 8, false);
+    assert_false(takes(w, 1));
+    lease_ends(w, 0, MT_EWORKER_DIED);
+    assert_true(takes(w, 1));
+    assert_int_equal(argument(w, 1), 42);
+    ends(w, 1, 43);
+    polled(w);
+    assert_int_equal(value_of(w->taker), 43);
+    end(w);
+}
+
+static void a_maker_dies_while_it_runs(void **state)
+{
+    struct world *w = begin(1);
+    (void)state;
+    assert_false(takes(w, 1));
+    assert_true(takes(w, 0));
+    lease_ends(w, 0, MT_EWORKER_DIED);
+    assert_false(w->taker->task->is_ahead); /* it waits for the second attempt, which is sent behind it */
+    polled(w);
+    assert_true(takes(w, 1));
+    assert_int_equal(w->runs[1].record.attempt, 1);
+    ends(w, 1, 42);
+    polled(w);
+    assert_true(takes(w, 1));
+    assert_int_equal(argument(w, 1), 42);
+    assert_int_equal(w->runs[1].record.attempt, 0);
+    ends(w, 1, 43);
+    polled(w);
+    assert_int_equal(value_of(w->taker), 43);
+    end(w);
+}
+
+static void a_maker_that_died_has_no_retry(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    assert_false(takes(w, 1));
+    assert_true(takes(w, 0));
+    lease_ends(w, 0, MT_EWORKER_DIED);
+    assert_int_equal(w->maker->value.failure->code, MT_EWORKER_DIED);
+    assert_int_equal(w->taker->value.failure->code, MT_EWORKER_DIED);
+    assert_false(takes(w, 1));
+    end(w);
+}
+
+/* Before it began, or while it runs: `runs`. The value is the owner's to give, the second time. */
+static void consumer_dies(bool runs, bool is_told)
+{
+    struct world *w = begin(1);
+    maps(w, 0);
+    assert_true(takes(w, 0));
+    ends_shown(w, 0, 0, 42, 8, is_told);
+    if (runs)
+        assert_true(takes(w, 1));
+    if (is_told)
+        polled(w);
+    lease_ends(w, 1, MT_EWORKER_DIED);
+    wrk_flush(&w->workers[0]);
+    polled(w);
+    assert_true(takes(w, 0));
+    assert_int_equal(w->runs[0].record.attempt, runs);
+    assert_int_equal(argument(w, 0), 42);
+    ends(w, 0, 43);
+    polled(w);
+    assert_int_equal(value_of(w->taker), 43);
+    end(w);
+}
+
+static void a_consumer_dies(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        consumer_dies(i & 1, i & 2);
+}
+
+static void a_consumer_is_recalled(void **state)
+{
+    struct world      *w = begin(0);
+    struct ctl_lease   lease = {.lease = 2};
+    struct lane_record record = {.length = LANE_RECORD_SIZE + sizeof lease, .kind = CTL_RECALL};
+    (void)state;
+    assert_false(takes(w, 1));
+    assert_int_equal(own_control(&w->own, &record, (const uint8_t *)&lease, NULL, NULL).code, MT_OK);
+    sound(w);
+    assert_false(w->taker->task->lane && w->taker->task->lane->memory == w->lanes[1]);
+    assert_true(takes(w, 0));
+    ends(w, 0, 42);
+    assert_false(takes(w, 1));
+    polled(w);
+    assert_true(takes(w, 0));
+    assert_int_equal(argument(w, 0), 42);
+    ends(w, 0, 43);
+    polled(w);
+    end(w);
+}
+
+/* Its worker gives all of the lane back, the makers too. */
+static void a_maker_is_recalled_before_it_runs(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    assert_false(takes(w, 1));
+    shm_store32(&lane_header_of(w->lanes[0])->recall, 1);
+    own_lane_set_state(w->maker->task->lane, OWN_LANE_RECALLED);
+    assert_false(takes(w, 0));
+    polled(w);
+    assert_int_equal(w->taker->task->state, OWN_WAITING);
+    assert_ptr_equal(w->maker->task->lane->memory, w->lanes[1]);
+    assert_true(takes(w, 1));
+    ends(w, 1, 42);
+    polled(w);
+    assert_true(takes(w, 1));
+    assert_int_equal(argument(w, 1), 42);
+    ends(w, 1, 43);
+    polled(w);
+    lease_ends(w, 0, MT_OK);
+    end(w);
+}
+
+static void a_worker_without_the_board_gives_back(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    assert_false(wrk_next(&w->workers[1], &w->runs[1]));
+    wrk_board_open(&w->workers[1], wrk_board_asked(&w->workers[1]), NULL, 0);
+    assert_false(wrk_next(&w->workers[1], &w->runs[1]));
+    polled(w);
+    assert_int_equal(w->taker->task->state, OWN_WAITING);
+    assert_true(takes(w, 0));
+    ends(w, 0, 42);
+    polled(w);
+    int to = w->taker->task->lane->memory == w->lanes[1];
+    assert_true(takes(w, to));
+    assert_int_equal(argument(w, to), 42);
+    ends(w, to, 43);
+    polled(w);
+    end(w);
+}
+
+/* A lane on which nothing moves gets its tasks taken back: what its first one waits for may wait for one behind it. */
+static void a_lane_that_stands_still_is_emptied(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    assert_false(takes(w, 1));
+    assert_true(takes(w, 0)); /* and runs for long */
+    for (int i = 0; i <= OWN_EDGE_STUCK_TICKS; i++)
+        own_tick(&w->own, w->own.now_ns + MS);
+    sound(w);
+    assert_int_equal(w->taker->task->state, OWN_WAITING);
+    ends(w, 0, 42);
+    polled(w);
+    int to = w->taker->task->lane->memory == w->lanes[1];
+    assert_true(takes(w, to));
+    ends(w, to, 43);
+    polled(w);
+    end(w);
+}
+
+/* Each row of two takes both of the row before: all stand on the lanes at once, and each lane waits for the other in turn. */
+static void lanes_that_wait_for_each_other_do_not_stand_still(void **state)
+{
+    enum { ROWS = 6 };
+    struct own_ref *rows[ROWS][2];
+    struct world   *w = begin(0);
+    uint32_t        ran = 0;
+    (void)state;
+    maps(w, 0);
+    maps(w, 1);
+    for (int row = 0; row < ROWS; row++)
+        for (int i = 0; i < 2; i++)
+            rows[row][i] = row ? submit(w, rows[row - 1][0], rows[row - 1][1], 0) : submit(w, w->maker, w->taker, 0);
+    own_flush(&w->own);
+    sound(w);
+    assert_true(rows[ROWS - 1][1]->task->is_ahead);
+    for (int round = 0; round < 4 * ROWS; round++)
+        for (int which = 1; which >= 0; which--)
+            if (takes(w, which)) {
+                ends_shown(w, which, 0, ran++, 8, false);
+            }
+    assert_int_equal(ran, 2 + 2 * ROWS); /* nobody asked the owner */
+    for (int i = 0; i < 2; i++)
+        wrk_flush(&w->workers[i]);
+    polled(w);
+    for (int row = 0; row < ROWS; row++)
+        for (int i = 0; i < 2; i++)
+            own_ref_drop(&w->own, rows[row][i]);
+    end(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_value_goes_from_worker_to_worker),
+        cmocka_unit_test(a_sleeper_is_woken_by_its_owner),
+        cmocka_unit_test(what_fails_fails_those_that_wait),
+        cmocka_unit_test(a_value_too_large_for_a_cell_comes_from_the_owner),
+        cmocka_unit_test(what_is_cancelled_is_not_taken),
+        cmocka_unit_test(a_consumer_is_cancelled),
+        cmocka_unit_test(a_maker_dies_after_handing_on),
+        cmocka_unit_test(a_maker_dies_before_handing_on),
+        cmocka_unit_test(a_maker_dies_while_it_runs),
+        cmocka_unit_test(a_maker_that_died_has_no_retry),
+        cmocka_unit_test(a_consumer_dies),
+        cmocka_unit_test(a_consumer_is_recalled),
+        cmocka_unit_test(a_maker_is_recalled_before_it_runs),
+        cmocka_unit_test(a_worker_without_the_board_gives_back),
+        cmocka_unit_test(a_lane_that_stands_still_is_emptied),
+        cmocka_unit_test(lanes_that_wait_for_each_other_do_not_stand_still),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
