@@ -309,6 +309,15 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
     r->out = NULL;
 }
 
+void rlt_out(struct rlt *r, uint64_t now, const struct rlt_ev_out *records, struct rlt_actions *out)
+{
+    MT_ASSERT(now >= r->now);
+    r->now = now;
+    r->out = out;
+    rlt_peer_out(r, records);
+    r->out = NULL;
+}
+
 void rlt_self(const struct rlt *r, uint32_t *out_node, uint32_t *out_epoch)
 {
     *out_node = r->node;

@@ -38,6 +38,10 @@ void        rlt_free(struct rlt *r);
  * answered to that peer. Out of memory inside a step drops the connection or the request that needed it. */
 void rlt_step(struct rlt *r, const struct rlt_event *event, struct rlt_actions *out);
 
+/* The short way of a step with RLT_EV_OUT: the records leave, and nothing else is looked at. What is to be done then is
+ * RLT_A_PEER_SEND and RLT_A_SW_PAUSE, nothing else. */
+void rlt_out(struct rlt *r, uint64_t now, const struct rlt_ev_out *records, struct rlt_actions *out);
+
 /* Number and epoch of this node; 0 until the head has answered. */
 void rlt_self(const struct rlt *r, uint32_t *out_node, uint32_t *out_epoch);
 

@@ -28,13 +28,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { DRAWN_MAX = 64 };
+
 /* The shell, and what only the pump knows of it. */
 struct pump {
     struct sh          sh;
     struct io_tick     tick;
     struct io_timer    timer; /* when the core wants to be stepped next */
     struct io_signal   sigchld, sigterm, sigint;
-    struct rlt_actions actions;
+    struct rlt_actions actions, out_actions; /* of a step; of records that the switch thread sends */
+    uint64_t           drawn[DRAWN_MAX];     /* random numbers; the first drawn_left are fresh */
+    unsigned           drawn_left;
     int                folder_hold; /* a private cluster's runtime folder (core/sys/folder.h); -1: none */
 };
 
@@ -236,11 +240,21 @@ static void set_timer(struct pump *p)
         io_timer_start(p->sh.loop, &p->timer, due <= now ? 1 : (due - now + 999999) / 1000000);
 }
 
+/* Drawn many at a time: a system call for each step would cost more than most steps. */
+static uint64_t draw(struct pump *p)
+{
+    if (!p->drawn_left && mt_random_bytes(p->drawn, sizeof p->drawn).code)
+        return io_now_ns();
+    p->drawn_left = p->drawn_left ? p->drawn_left : DRAWN_MAX;
+    uint64_t number = p->drawn[--p->drawn_left];
+    p->drawn[p->drawn_left] = 0;
+    return number;
+}
+
 static void step(struct pump *p, struct rlt_event *event)
 {
     event->now = io_now_ns();
-    if (mt_random_bytes(&event->random, sizeof event->random).code)
-        event->random = event->now;
+    event->random = draw(p);
     rlt_actions_reset(&p->actions);
     rlt_step(p->sh.core, event, &p->actions);
     if (event->kind == RLT_EV_HEAD)
@@ -248,6 +262,21 @@ static void step(struct pump *p, struct rlt_event *event)
     for (size_t i = 0; i < p->actions.count; i++)
         carry_out(&p->sh, &p->actions.data[i]);
     sh_lanes_given(&p->sh);
+}
+
+/* See ground.h. What is ordered of the switch meanwhile waits in its queue, since this thread is in it. */
+static bool records_out(struct sh *sh, const struct rlt_ev_out *records)
+{
+    struct pump *p = mt_container_of(sh, struct pump, sh);
+    if (pthread_mutex_trylock(&sh->in_core))
+        return false;
+    rlt_actions_reset(&p->out_actions);
+    rlt_out(sh->core, io_now_ns(), records, &p->out_actions);
+    for (size_t i = 0; i < p->out_actions.count; i++)
+        carry_out(sh, &p->out_actions.data[i]);
+    sh_peers_flush_here(sh);
+    pthread_mutex_unlock(&sh->in_core);
+    return true;
 }
 
 /* Of a process whose end was seen: its status, if it is a child of ours, is told first. */
@@ -287,12 +316,18 @@ static void drain(struct io_tick *tick)
     struct rlt_event event;
     bool             any = false;
     while (sh_take(&p->sh, &event)) {
-        if (p->sh.is_exiting || is_elsewhere(&p->sh, &event))
+        if (p->sh.is_exiting)
             continue;
-        step(p, &event);
-        any = true;
+        pthread_mutex_lock(&p->sh.in_core);
+        if (!is_elsewhere(&p->sh, &event)) {
+            step(p, &event);
+            any = true;
+        }
+        pthread_mutex_unlock(&p->sh.in_core);
     }
+    pthread_mutex_lock(&p->sh.in_core);
     sh_peers_flush(&p->sh);
+    pthread_mutex_unlock(&p->sh.in_core);
     if (any && !p->sh.is_exiting)
         set_timer(p);
 }
@@ -472,6 +507,7 @@ static void stop(struct pump *p)
     mt_map_fini(&sh->conns);
     sh_queue_fini(sh);
     rlt_actions_fini(&p->actions);
+    rlt_actions_fini(&p->out_actions);
     rlt_free(sh->core);
     io_loop_set_tick(sh->loop, NULL);
     io_loop_free(sh->loop);
@@ -489,6 +525,8 @@ mt_status sh_run(const struct rlt_options *options, uint32_t fds_before)
                             .sigterm = {.caught = caught_term},
                             .sigint = {.caught = caught_int}};
     mt_status          st;
+    pthread_mutex_init(&p.sh.in_core, NULL);
+    p.sh.records_out = records_out;
     p.sh.options = *options;
     p.sh.fds_before = fds_before;
     p.sh.next_conn = 1;

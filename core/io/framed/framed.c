@@ -59,6 +59,18 @@ static void conn_set_state(struct io_framed_conn *conn, enum conn_state next)
     conn->state = next;
 }
 
+static void lock(const struct io_framed *framed)
+{
+    if (framed->lock)
+        pthread_mutex_lock(framed->lock);
+}
+
+static void unlock(const struct io_framed *framed)
+{
+    if (framed->lock)
+        pthread_mutex_unlock(framed->lock);
+}
+
 /* ---- ends ---- */
 
 static void unsent_leave(struct io_framed_conn *conn)
@@ -127,12 +139,20 @@ void io_framed_cancel(struct io_framed_conn *conn)
 
 static void stranger_over(struct io_stranger *stranger)
 {
-    conn_over(mt_container_of(stranger, struct io_framed_conn, stranger), mt_error(MT_ETIMEDOUT, 0, "no token"));
+    struct io_framed_conn *conn = mt_container_of(stranger, struct io_framed_conn, stranger);
+    struct io_framed      *framed = conn->framed;
+    lock(framed);
+    conn_over(conn, mt_error(MT_ETIMEDOUT, 0, "no token"));
+    unlock(framed);
 }
 
 static void conn_late(struct io_timer *timer)
 {
-    conn_over(mt_container_of(timer, struct io_framed_conn, timer), mt_error(MT_ETIMEDOUT, 0, "connection of a peer"));
+    struct io_framed_conn *conn = mt_container_of(timer, struct io_framed_conn, timer);
+    struct io_framed      *framed = conn->framed;
+    lock(framed);
+    conn_over(conn, mt_error(MT_ETIMEDOUT, 0, "connection of a peer"));
+    unlock(framed);
 }
 
 /* ---- out ---- */
@@ -219,6 +239,23 @@ void io_framed_flush(struct io_framed *framed)
     }
 }
 
+bool io_framed_flush_here(struct io_framed *framed)
+{
+    struct io_framed_conn **at = &framed->unsent;
+    while (*at) {
+        struct io_framed_conn *conn = *at;
+        if (conn->state == CONN_OPEN && conn_write(conn).code)
+            io_framed_cancel(conn);
+        else if (conn->state == CONN_OPEN && conn->sent < conn->out.size) {
+            at = &conn->next_unsent; /* the loop is to watch it */
+            continue;
+        }
+        *at = conn->next_unsent;
+        conn->is_unsent = false;
+    }
+    return !framed->unsent;
+}
+
 /* ---- in ---- */
 
 static mt_status messages(struct io_framed_conn *conn)
@@ -279,10 +316,9 @@ static mt_status conn_dialled(struct io_framed_conn *conn)
     return mt_ok();
 }
 
-static void conn_ready(struct io_watch *watch, unsigned events)
+static void conn_turn(struct io_framed_conn *conn, unsigned events)
 {
-    struct io_framed_conn *conn = mt_container_of(watch, struct io_framed_conn, watch);
-    mt_status              st = mt_ok();
+    mt_status st = mt_ok();
     conn->is_hung_up |= (events & IO_HANGUP) != 0; /* the last bytes may stand before it: recv says when they end */
     if (conn->state == CONN_DIALS)
         st = conn_dialled(conn);
@@ -294,6 +330,15 @@ static void conn_ready(struct io_watch *watch, unsigned events)
         conn_over(conn, st);
     else
         watch_update(conn);
+}
+
+static void conn_ready(struct io_watch *watch, unsigned events)
+{
+    struct io_framed_conn *conn = mt_container_of(watch, struct io_framed_conn, watch);
+    struct io_framed      *framed = conn->framed;
+    lock(framed);
+    conn_turn(conn, events);
+    unlock(framed);
 }
 
 /* ---- begin ---- */
@@ -328,20 +373,28 @@ static mt_status conn_new(struct io_framed *framed, int fd, enum conn_state firs
     return mt_ok();
 }
 
-static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
+static bool conn_add(struct io_framed *framed, int fd, const struct io_peer *peer)
 {
-    struct io_framed      *framed = mt_container_of(listener, struct io_framed, listener);
     struct io_framed_conn *conn;
-    if (io_strangers_are_full(&framed->strangers) || conn_new(framed, fd, CONN_GREETS, &conn).code) {
-        framed->count.refused_full++;
-        close(fd);
-        io_listener_release(listener);
-        return;
-    }
-    framed->count.accepted++;
+    if (io_strangers_are_full(&framed->strangers) || conn_new(framed, fd, CONN_GREETS, &conn).code)
+        return false;
     conn->stranger.over = stranger_over;
     io_stranger_add(&framed->strangers, &conn->stranger, fd, &peer->from);
     io_timer_start(framed->loop, &conn->timer, MT_HANDSHAKE_MS);
+    return true;
+}
+
+static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
+{
+    struct io_framed *framed = mt_container_of(listener, struct io_framed, listener);
+    lock(framed);
+    bool is_taken = conn_add(framed, fd, peer);
+    unlock(framed);
+    *(is_taken ? &framed->count.accepted : &framed->count.refused_full) += 1;
+    if (is_taken)
+        return;
+    close(fd);
+    io_listener_release(listener);
 }
 
 static mt_status greet(struct io_framed_conn *conn)

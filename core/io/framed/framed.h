@@ -6,7 +6,7 @@
  *
  * For what is sent all the time and cannot afford another thread on its way. Calls, and what is rare, go by core/rpc. With TLS both
  * ends show certificates of the cluster (tls/tls.h) before the token is sent. The first thing that is not right ends a connection.
- * Thread: the loop's. Nothing blocks.
+ * Thread: the loop's; io_framed_send and io_framed_flush_here any, with `lock` held. Nothing blocks.
  */
 #ifndef MT_IO_FRAMED_H
 #define MT_IO_FRAMED_H
@@ -14,6 +14,8 @@
 #include "core/base/buf.h"
 #include "core/io/listen/stranger.h"
 #include "core/io/token.h"
+
+#include <pthread.h>
 
 struct io_tls;
 struct io_framed_conn;
@@ -31,6 +33,8 @@ struct io_framed {
     /* Set by the owner before open. */
     /* Somebody who has shown the token; the connection is the owner's from here on. NULL: it is not wanted. */
     struct io_framed_handler *(*accepted)(struct io_framed *framed, struct io_framed_conn *conn);
+    pthread_mutex_t
+        *lock; /* borrowed until close; NULL: one thread does it all. Else handlers run with it held, and so are these calls */
     const struct io_tls *tls;         /* borrowed until close; NULL: in clear, ... */
     bool                 is_insecure; /* ... and even then beyond loopback */
     struct io_bound     *bound;       /* borrowed until close: as io_listener's */
@@ -66,6 +70,8 @@ MT_MUST_USE mt_status io_framed_dial(struct io_framed *framed, const char *host,
 MT_MUST_USE mt_status io_framed_send(struct io_framed_conn *conn, mt_view message);
 /* Sends what was queued, as far as it goes now; the rest follows by itself. Once in a round of the loop. `ended` follows later. */
 void io_framed_flush(struct io_framed *framed);
+/* The same on another thread. False: something is left, for io_framed_flush. */
+bool io_framed_flush_here(struct io_framed *framed);
 /* Ends it; `ended` follows, from the loop. */
 void io_framed_cancel(struct io_framed_conn *conn);
 /* Ends it without `ended`. */

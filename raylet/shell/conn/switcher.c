@@ -106,12 +106,22 @@ static void point(struct rlt_event *e, const void *copy)
     }
 }
 
+/* Records for another node: this thread sends them itself, so that the loop is not woken. Not where something that was said
+ * before still waits for the loop: they would overtake it. */
+static bool is_out(struct sh_switcher *s, const struct rlt_event *event)
+{
+    return event->kind == RLT_EV_OUT && atomic_load_explicit(&s->events_under_way, memory_order_relaxed) == 0 &&
+           s->sh->records_out(s->sh, &event->out);
+}
+
 static void switcher_event(struct sw_out *out, const struct rlt_event *event)
 {
     struct sh_switcher *s = mt_container_of(out, struct sh_switcher, out);
-    size_t              size;
-    const void         *from = pointed(event, &size);
-    struct sh_news     *news = malloc(sizeof *news + size);
+    if (is_out(s, event))
+        return;
+    size_t          size;
+    const void     *from = pointed(event, &size);
+    struct sh_news *news = malloc(sizeof *news + size);
     if (!news)
         abort(); /* a lost record would be a lost task: the node dies instead, and its peers know what to do */
     news->msg.run = news_run;

@@ -16,6 +16,7 @@
 #include "raylet/core/core.h"
 #include "raylet/shell/ground/options.h"
 
+#include <pthread.h>
 #include <string.h>
 
 struct io_bound;
@@ -52,8 +53,12 @@ struct sh {
     uint32_t           fds_before; /* this process's soft limit of descriptors before it was raised: that of its children */
     struct io_loop    *loop;
     struct rlt        *core;
-    bool               is_exiting;
-    uint32_t           node; /* ours, as the last welcome said */
+    pthread_mutex_t    in_core; /* held by whoever steps the core or speaks to other raylets: the loop, or the switch thread */
+    /* Set by the pump. On the switch thread, which holds the switch and nothing else of the shell: records leave for another node
+     * here and now. False: the loop is in the core. */
+    bool (*records_out)(struct sh *sh, const struct rlt_ev_out *records);
+    bool     is_exiting;
+    uint32_t node; /* ours, as the last welcome said */
 
     MT_VEC(struct rlt_event) posted; /* the queue; the first `taken` are no longer in it */
     size_t taken;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * links.h - the streams to the head and to the other raylets, and the files that travel on them. Loop thread.
+ * links.h - the streams to the head and to the other raylets, and the files that travel on them. Loop thread,
+ * or, of what sends records, the switch thread; whoever speaks to other raylets holds sh->in_core.
  */
 #ifndef SH_LINKS_H
 #define SH_LINKS_H
@@ -27,9 +28,10 @@ void                  sh_peers_stop(struct sh *sh);
 void                  sh_peer_dial(struct sh *sh, const struct rlt_a_peer_dial *a);
 void                  sh_peer_send(struct sh *sh, const struct rlt_a_peer_send *a);
 void                  sh_peers_flush(struct sh *sh); /* at the end of a round: what was sent goes out */
-void                  sh_peer_close(struct sh *sh, uint64_t stream);
-void                  sh_file_read(struct sh *sh, const struct rlt_a_file_read *a);
-void                  sh_file_drop(struct sh *sh, const struct peer_file *file);
+void sh_peers_flush_here(struct sh *sh);             /* the same on another thread than the loop's, which goes on with the rest */
+void sh_peer_close(struct sh *sh, uint64_t stream);
+void sh_file_read(struct sh *sh, const struct rlt_a_file_read *a);
+void sh_file_drop(struct sh *sh, const struct peer_file *file);
 void sh_archive_write(struct sh *sh, const struct rlt_a_file_write *a); /* FILE_WRITE of an environment's archive */
 
 /* upload.c: programs, to the head */

@@ -54,6 +54,8 @@ struct sh_archive {
 struct sh_peers {
     struct sh       *sh;
     struct io_framed framed;
+    struct io_msg    rest; /* tells the loop that the switch thread could not send all */
+    bool             is_rest_posted;
     mt_map           streams;  /* number -> sh_stream */
     mt_map           archives; /* job and environment -> sh_archive */
     uint64_t         next_stream;
@@ -92,13 +94,20 @@ static void stream_over(struct sh_stream *s, bool refused)
 static void probe_ready(struct io_watch *watch, unsigned events)
 {
     struct sh_stream *s = mt_container_of(watch, struct sh_stream, probe);
+    struct sh        *sh = s->sh;
     (void)events;
+    pthread_mutex_lock(&sh->in_core);
     stream_over(s, io_dialled(s->probe_fd).sys == ECONNREFUSED);
+    pthread_mutex_unlock(&sh->in_core);
 }
 
 static void probe_timeout(struct io_timer *timer)
 {
-    stream_over(mt_container_of(timer, struct sh_stream, probe_timer), false);
+    struct sh_stream *s = mt_container_of(timer, struct sh_stream, probe_timer);
+    struct sh        *sh = s->sh;
+    pthread_mutex_lock(&sh->in_core);
+    stream_over(s, false);
+    pthread_mutex_unlock(&sh->in_core);
 }
 
 static void probe_start(struct sh_stream *s)
@@ -230,6 +239,25 @@ void sh_peers_flush(struct sh *sh)
         io_framed_flush(&sh->peers->framed);
 }
 
+/* The round that follows flushes. */
+static void rest_waits(struct io_msg *msg)
+{
+    struct sh_peers *peers = mt_container_of(msg, struct sh_peers, rest);
+    pthread_mutex_lock(&peers->sh->in_core);
+    peers->is_rest_posted = false;
+    pthread_mutex_unlock(&peers->sh->in_core);
+}
+
+void sh_peers_flush_here(struct sh *sh)
+{
+    struct sh_peers *peers = sh->peers;
+    if (!peers || io_framed_flush_here(&peers->framed) || peers->is_rest_posted)
+        return;
+    peers->is_rest_posted = true;
+    peers->rest.run = rest_waits;
+    io_loop_post(sh->loop, &peers->rest);
+}
+
 void sh_peer_close(struct sh *sh, uint64_t stream)
 {
     struct sh_stream *s = stream_find(sh, stream);
@@ -356,6 +384,7 @@ mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
     peers->next_stream = 1;
     MT_TRY(sh_head_rpc_start(sh));
     MT_TRY(io_bound_new(&sh->bound));
+    peers->framed.lock = &sh->in_core;
     peers->framed.accepted = link_accepted;
     peers->framed.tls = sh->tls;
     peers->framed.is_insecure = sh->options.is_insecure;
