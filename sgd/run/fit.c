@@ -276,6 +276,7 @@ static void ranks_sort(struct sgd_fit *fit, int members)
         for (int rank = 0; rank < members; rank++)
             if (by_rank[rank]->place == place)
                 by_rank[rank]->rank = next++;
+    MT_ASSERT(next == members); /* ranks have no gaps */
 }
 
 /* Ranks stay with those who have them, as far as that goes, and have no gaps. */
@@ -343,6 +344,7 @@ static manta_status net_fill(struct sgd_fit *fit, manta_error *e)
     for (uint32_t rank = 0; rank < (uint32_t)fit->workers; rank++) {
         const struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, (int)rank);
         struct sgd_place      *place = &fit->places.of[hand->place];
+        MT_ASSERT(hand->place >= last && net->nodes <= MT_GROUP_MEMBERS_MAX); /* node by node */
         if (hand->place != last) {
             last = hand->place;
             place->first = rank;
@@ -368,10 +370,19 @@ static void order_give(struct sgd_fit *fit, int rank)
     sgd_crew_order(hand, &order);
 }
 
+static bool is_anybody_out(const struct sgd_fit *fit)
+{
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->train)
+            return true;
+    return false;
+}
+
 static manta_status orders_give(struct sgd_fit *fit, manta_error *e)
 {
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
     int                   before = fit->workers;
+    MT_ASSERT(!is_anybody_out(fit)); /* it could write into the memory of the next generation */
     fit->workers = ranks_give(fit);
     fit->generation++;
     fit->has_death = fit->has_left = false;
@@ -457,14 +468,6 @@ static void leave_maybe(struct sgd_fit *fit)
         return;
     members_recall(fit, MT_EAGAIN, 0);
     sgd_generation_resize(fit);
-}
-
-static bool is_anybody_out(const struct sgd_fit *fit)
-{
-    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        if (hand->train)
-            return true;
-    return false;
 }
 
 /* Returns when each member is back or dead. */

@@ -46,6 +46,7 @@ enum sgd_board_stop sgd_board_stopped(const struct sgd_board *board)
 void sgd_board_post(struct sgd_board *board, struct sgd_note *note)
 {
     uint64_t head = atomic_load(&board->head);
+    MT_ASSERT(note->kind <= SGD_NOTE_SAVE_FAILED);
     note->time_ns = mt_now_ns();
     board->notes[head % NOTES] = *note;
     atomic_store(&board->head, head + 1);
