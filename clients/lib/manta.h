@@ -71,11 +71,24 @@ typedef struct manta_init_opts {
                                   front; lines that several print are shown once, with a count. 1: yes; -1: no; 0: as
                                   MANTA_LOG_TO_DRIVER says (1, 0), else yes where standard error is a terminal, and in jobs */
     const struct manta_runtime_env *runtime_env; /* of all tasks and actors of the job; NULL: the driver's surroundings */
-    uint64_t                        reserved[16];
+    manta_error_fn on_error; /* errors that nobody has asked for: the last handle on the result of a call that failed is freed,
+                              and there was no manta_get of it, no manta_on_ready, no call that takes it. Not those of
+                              cancelled calls, of calls that can't be made because the job has ended, and of results that other
+                              processes know. It runs as callbacks do (see there), and inside manta_shutdown; in the driver
+                              alone. NULL: the first one of each function is printed where workers' output goes
+                              (log_to_driver), with its place; further ones are counted, and told every 10 s and at the
+                              end. Workers print theirs on their own standard error */
+    void          *on_error_user;
+    uint64_t       reserved[14];
 } manta_init_opts;
 
 /* Connects this process to a cluster and makes it a driver. Blocks up to opts->timeout_ms. Call it first in main: Manta starts the
  * same executable again as its workers, and in a worker this call never returns. It may be called again after manta_shutdown.
+ * Before it: what main does there is done for workers, too, with the same argc and argv, but once for many of them. So variables
+ * may be set, and arguments and files read. Threads that are started there are not in workers, and what is printed comes more than
+ * once. Of the calls here those that register, make a manta_arg or print an error work; so do manta_is_initialized (false),
+ * manta_shutdown (0), and freeing NULL or the ref of a call that failed. Any other is EINVAL: at once, or by manta_get of the
+ * ref that it gives.
  * With MANTA_INLINE=1 in the environment there is no cluster and no further process, for gdb and sanitizers. Each task and method
  * runs inside the call that submits it, one at a time. Results and errors are the same, with these exceptions: resources and
  * placement have no effect, a timeout only sets manta_is_cancelled, a kill loses the actor's state, and generators and runtime
@@ -261,8 +274,9 @@ MANTA_API manta_status manta_return_bytes(manta_ctx *c, const void *data, size_t
 MANTA_API manta_status manta_fail(manta_ctx *c, int user_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* From 0: how often this task was started before, or this actor. After 65,535 a task counts from 1 again. */
 MANTA_API int manta_attempt(const manta_ctx *c);
-/* What the running task or method is, and where: for logs, and for finding it by `manta list tasks`. Fills *out; does not
- * block. */
+/* What the running task or method is, and where: for logs, and for finding it by `manta list tasks`. Fills *out; does not block.
+ * ps -o comm, top and perf show a worker as w<job>:<function> (of a private cluster w:<function>), cut to 15 letters, or by the
+ * type of its actor. A function that runs for less than 10 ms need not be seen there. */
 typedef struct manta_runtime {
     char     task[40];     /* id, as in errors and lists */
     char     function[64]; /* or the method */
@@ -364,6 +378,13 @@ MANTA_API manta_status manta_actor_call_n(manta_actor *actor, const char *method
  * one of its results fails with ETYPE. EINVAL (no such result), ETYPE (the signature names another type), ENOMEM,
  * ESTORE_FULL. */
 MANTA_API manta_status manta_return_at(manta_ctx *c, int index, manta_arg value);
+/* Inside a task or method: room for result `index`, bytes ('y'), which the function writes in place: nothing is copied. *out has
+ * `size` bytes of any content, aligned to 64 above MANTA_INLINE_MAX and to 8 up to there. What stands there when the function
+ * returns MANTA_OK is the result: no call ends it. When the function fails or its process dies, the room is given back. After its
+ * return *out is no more to be written than a sealed buffer: manta_create says what of that is caught. Waits for room as manta_put.
+ * EINVAL: no such result; in a generator, in manta_map, in an actor's create or save. EEXIST: the result has room or a value. (A
+ * manta_return_... of a result that has room is EINVAL.) ETYPE; ENOMEM; ESTORE_FULL, at once where it is larger than the store. */
+MANTA_API manta_status manta_return_buffer(manta_ctx *c, int index, size_t size, void **out);
 
 /* ---- generators ------------------------------------------------------------------------------------------------ */
 
@@ -617,6 +638,14 @@ MANTA_API manta_status manta_group_map(manta_group *group, const char *method, c
                                        manta_ref **out, manta_error *e);
 /* manta_actor_end for every member; waits for all, at most timeout_ms. One that is dead has ended. Blocks. */
 MANTA_API manta_status manta_group_end(manta_group *group, int64_t timeout_ms, manta_error *e);
+/* Waits until what the members have begun between them has come to its end: no member runs a call or has one waiting, and none
+ * waits for a task or call of its own. So nothing more will happen unless somebody outside calls. This process's calls to members
+ * from before count, too, and so do callbacks that are due in members. Not known are threads that a member's function has started,
+ * and calls that tasks or actors outside of the group make. Members are asked in rounds, behind the calls that wait there; two
+ * rounds without any change are the end. It says nothing of whether calls have failed. Blocks, at most timeout_ms.
+ * ETIMEDOUT (*e names a member that works), EACTOR_DIED, ECONN, EINVAL, ENOMEM. Inside a member: EDEADLK, or with
+ * max_concurrency ETIMEDOUT, since that member works. */
+MANTA_API manta_status manta_group_quiet(manta_group *group, int64_t timeout_ms, manta_error *e);
 /* Called for each death of a member, as manta_actor_watch; until manta_group_unwatch or manta_group_free, which must not be
  * called inside. EINVAL, EEXIST (it is watched), EAGAIN, ENOMEM. */
 typedef void (*manta_group_death_fn)(void *user, int index, const manta_death *death);
@@ -675,17 +704,17 @@ MANTA_API manta_status manta_pg_free(manta_pg *pg);
 /* ---- the cluster ----------------------------------------------------------------------------------------------- */
 
 typedef struct manta_node_info {
-    uint32_t node;
-    bool     alive;
-    double   cpus, gpus; /* in all */
-    double   cpus_free, gpus_free;
-    char     name[64];
-    char     labels[256]; /* "key=value,..." */
-    bool     remote;      /* on another machine, so reached over the network; nodes of one address share a machine */
-    bool     draining;    /* about to leave: what runs there ends, nothing new comes to it; not `alive` */
-    uint8_t  reserved_draining[7];
-    char     address[64]; /* of its machine, "10.0.0.1" or "fd00::1"; "": it is reached from nowhere else */
-    uint64_t reserved[23];
+    uint32_t                         node;
+    bool                             alive;
+    double                           cpus, gpus; /* in all */
+    double                           cpus_free, gpus_free;
+    char                             name[64];
+    char                             labels[256]; /* "key=value,..." */
+    bool                             remote;   /* on another machine, so reached over the network; nodes of one address share one */
+    __attribute__((aligned(8))) bool draining; /* about to leave: what runs there ends, nothing new comes to it; not `alive` */
+    uint8_t                          reserved_draining[7];
+    char                             address[64]; /* of its machine, "10.0.0.1" or "fd00::1"; "": it is reached from nowhere else */
+    uint64_t                         reserved[23];
 } manta_node_info;
 /* Fills up to `max` entries; returns how many nodes there are, or -code. Blocks up to 5 s. */
 MANTA_API int manta_nodes(manta_node_info *out, int max, manta_error *e);

@@ -203,6 +203,20 @@ class view
 
 template <class T> class ref;
 
+/* The result of a function that writes it in place: manta::in_place f(manta_ctx *c, ...), which has called room_for(c, n) before. */
+struct in_place {
+};
+/* Room for `count` elements as result `index`: manta_return_buffer. Throws what that returns. */
+template <class T> T *room_for(manta_ctx *c, std::size_t count, int index = 0)
+{
+    static_assert(std::is_trivially_copyable_v<T>, "a result in place is bytes");
+    void        *out = nullptr;
+    manta_status code = count > SIZE_MAX / sizeof(T) ? MANTA_EINVAL : manta_return_buffer(c, index, count * sizeof(T), &out);
+    if (code)
+        raise(code, "there is no room for a result in place");
+    return static_cast<T *>(out);
+}
+
 namespace detail
 {
 
@@ -226,7 +240,8 @@ template <class T> constexpr char letter()
         return 's';
     else if constexpr (std::is_same_v<P, const char *>)
         return 's';
-    else if constexpr (std::is_same_v<P, bytes> || std::is_same_v<P, manta_bytes> || std::is_same_v<P, view>)
+    else if constexpr (std::is_same_v<P, bytes> || std::is_same_v<P, manta_bytes> || std::is_same_v<P, view> ||
+                       std::is_same_v<P, in_place>)
         return 'y';
     else if constexpr (std::is_same_v<P, manta_ref *>)
         return 'r';
@@ -333,7 +348,9 @@ template <class P, class A> manta_arg make(const A &x)
 template <class T> manta_status give(manta_ctx *c, const T &x)
 {
     constexpr char l = letter<T>();
-    if constexpr (l == 'l')
+    if constexpr (std::is_same_v<T, in_place>)
+        return MANTA_OK;
+    else if constexpr (l == 'l')
         return manta_return_i64(c, x);
     else if constexpr (l == 'u')
         return manta_return_u64(c, x);
@@ -924,6 +941,12 @@ template <class T> class group
             argv.push_back(form::arguments(item)[0]);
         check(manta_group_map(group_, name_of<M>(), argv.data(), argv.size(), out.data(), &e), e);
         return refs<typename form::result>(out);
+    }
+    /* Until what the members have begun between them has come to its end: manta_group_quiet. */
+    void quiet(int64_t timeout_ms = MANTA_FOREVER) const
+    {
+        manta_error e;
+        check(manta_group_quiet(group_, timeout_ms, &e), e);
     }
     /* Every member finishes what is queued, destroys its state and ends. */
     void end(int64_t timeout_ms = MANTA_FOREVER) const

@@ -106,6 +106,10 @@ typedef struct manta_error {
     uint64_t     reserved[8];
 } manta_error;
 
+/* manta_init_opts.on_error: `count` calls of first->function have failed, and nobody has asked for their results; this is the first
+ * of them. The error is the library's, and valid until the function returns. */
+typedef void (*manta_error_fn)(void *user, const manta_error *first, uint64_t count);
+
 /* Prints the error to stderr in two lines (and the backtrace, if there is one). Returns the code: `return
  * manta_perror(&e);` ends main with it. */
 static inline int manta_perror(const manta_error *e)

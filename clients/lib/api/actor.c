@@ -452,11 +452,11 @@ manta_ref *manta_actor_call_with(manta_actor *actor, const char *method, const m
     return lib_call_method(actor, method, argc, argv, &call);
 }
 
-manta_ref *manta_actor_end(manta_actor *handle)
+manta_ref *lib_call_own(manta_actor *handle, const char *method, int32_t retries)
 {
     struct own_actor  *actor;
     struct own_failure f;
-    struct own_call    call = {.kind = LANE_CALL, .count = 1, .name = LIB_END, .function = lib_hash(LIB_END)};
+    struct own_call    call = {.kind = LANE_CALL, .count = 1, .name = method, .function = lib_hash(method), .retries = retries};
     struct own_ref    *ref = NULL;
     manta_ref         *result;
     manta_error        e;
@@ -473,8 +473,16 @@ manta_ref *manta_actor_end(manta_actor *handle)
     else
         ref = lib_submit(&call, &f);
     result = lib_called(&call, ref, &f);
+    ref = lib_ref_in(&lib.own, result);
+    if (ref)
+        ref->is_heard = 1; /* who lets it go wants the actor to be over or quiet, and so it is if it has failed */
     lib_unlock();
     return result;
+}
+
+manta_ref *manta_actor_end(manta_actor *handle)
+{
+    return lib_call_own(handle, LIB_END, 0);
 }
 
 manta_actor *manta_actor_find(const char *name, int64_t timeout_ms, manta_error *e)

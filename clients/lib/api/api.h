@@ -12,6 +12,10 @@
 
 #include <stdlib.h>
 
+/* ---- actor.c ---- */
+/* Calls a method that every actor has (shell/names/names.h). */
+manta_ref *lib_call_own(manta_actor *handle, const char *method, int32_t retries);
+
 /* ---- args.c ---- */
 /* Arguments as the owner half takes them: a few stand here, more in a block of their own. */
 enum { LIB_FEW_ARGS = 16 };

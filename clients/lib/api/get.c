@@ -89,8 +89,10 @@ static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t time
         if (code)
             return code;
     }
-    if (ref->state == OWN_REF_FAILED)
+    if (ref->state == OWN_REF_FAILED) {
+        ref->is_heard = 1;
         return lib_error_failure(e, ref->value.failure, ref->id);
+    }
     if (ref->flags & OWN_REF_FREED) {
         struct own_failure freed;
         own_failure_freed(&freed);
@@ -268,6 +270,8 @@ manta_status manta_free(manta_ref *handle)
     if (MT_UNLIKELY(code != MANTA_OK))
         return code;
     code = lib_ref_end(&lib.own, handle) ? MANTA_OK : MANTA_EHANDLE;
+    if (MT_UNLIKELY(lib.own.out.unheard_count) && lib_door_is_open())
+        lib_helper_start(); /* it tells of them */
     if (lib.own.out.up.size && lib_door_is_open())
         lib_act();
     lib_unlock();

@@ -3,12 +3,15 @@
  * group.c - several actors as one: made, called, watched and ended together; work shared among those that are idle.
  *
  * Owns:   struct manta_group. Thread: any; a group itself belongs to one thread at a time.
- * It stands on the public calls alone: what an actor does in a group it does by itself, too.
+ * It stands on the public calls and on one question that each actor answers: what an actor does in a group it does by itself, too.
  */
+#include "clients/lib/api/api.h"
 #include "clients/lib/shell/handles/handles.h"
+#include "clients/lib/shell/names/names.h"
 #include "clients/lib/shell/state/state.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 struct member_watch {
     manta_group_death_fn fn;
@@ -238,6 +241,75 @@ manta_status manta_group_end(manta_group *handle, int64_t timeout_ms, manta_erro
             code = one; /* a dead one has ended, too */
         manta_free(refs[i]);
     }
+    free(refs);
+    return code;
+}
+
+/* ---- quiet ----
+ *
+ * Mattern's four counters, with the callers' own lists of what is under way in the place of counted messages. A member that says
+ * "nothing open" twice, with the same counters, has sent nothing between its two answers, and has run nothing. All that it sent
+ * before had its outcome before the first. So between the last answer of one round and the first of the next, nothing was.
+ */
+
+/* Each member's answer. *busy: one that has something open, < 0: none. On failure the member that it is of. */
+static manta_status ask_all(const struct manta_group *group, int64_t deadline, manta_ref **refs, struct lib_quiet *out, int *busy,
+                            manta_error *e)
+{
+    manta_status code = MANTA_OK;
+    *busy = -1;
+    for (int i = 0; i < group->count; i++)
+        refs[i] = lib_call_own(group->actors[i], LIB_QUIET, MANTA_WITHOUT_LIMIT);
+    for (int i = 0; i < group->count; i++) {
+        int64_t    left = deadline == INT64_MAX ? MANTA_FOREVER : (deadline - (int64_t)lib_now_ns()) / 1000000;
+        manta_view view = {.hold = NULL};
+        if (code == MANTA_OK) {
+            code = manta_get(refs[i], left < 0 && deadline != INT64_MAX ? 0 : left, &view, e);
+            if (code == MANTA_OK && view.size != sizeof *out)
+                code = lib_error(e, MANTA_EPROTO, "member %d gave %zu bytes as its counters", i, view.size);
+            if (code == MANTA_OK)
+                memcpy(&out[i], view.data, sizeof *out);
+            if (code || (out[i].open && *busy < 0))
+                *busy = i;
+            manta_release(&view);
+        }
+        manta_free(refs[i]);
+    }
+    return code;
+}
+
+manta_status manta_group_quiet(manta_group *handle, int64_t timeout_ms, manta_error *e)
+{
+    const struct manta_group *group;
+    struct timespec           nap = {0, 50 * 1000};
+    manta_status              code;
+    int                       busy = -1;
+    if (!(group = group_of(handle, "manta_group_quiet", &code, e)))
+        return code;
+    int64_t           deadline = lib_deadline(timeout_ms);
+    size_t            bytes = (size_t)group->count * sizeof(struct lib_quiet);
+    struct lib_quiet *now = calloc(2, bytes), *before = now ? now + group->count : NULL;
+    manta_ref       **refs = calloc((size_t)group->count, sizeof *refs);
+    bool              was_quiet = false, is_over = false;
+    if (!now || !refs)
+        code = lib_error(e, MANTA_ENOMEM, "no memory for a group");
+    while (code == MANTA_OK && !is_over) {
+        code = ask_all(group, deadline, refs, now, &busy, e);
+        is_over = was_quiet && busy < 0 && memcmp(now, before, bytes) == 0;
+        was_quiet = busy < 0;
+        if (code || is_over)
+            break;
+        memcpy(before, now, bytes);
+        if (was_quiet)
+            continue; /* the second look at once */
+        if (deadline != INT64_MAX && (int64_t)lib_now_ns() >= deadline)
+            code = MANTA_ETIMEDOUT;
+        nanosleep(&nap, NULL);
+        nap.tv_nsec += nap.tv_nsec < 1000 * 1000 ? nap.tv_nsec : 0;
+    }
+    if (code == MANTA_ETIMEDOUT)
+        lib_error(e, code, "member %d of the group still works after %lld ms", busy, (long long)timeout_ms);
+    free(now);
     free(refs);
     return code;
 }

@@ -10,6 +10,7 @@
  */
 #include "clients/lib/shell/abi/abi.h"
 #include "clients/lib/shell/context/context.h"
+#include "clients/lib/shell/handles/handles.h"
 #include "clients/lib/shell/names/names.h"
 #include "clients/lib/shell/state/state.h"
 
@@ -222,6 +223,19 @@ static manta_status chunk_take(struct map *m, manta_error *e)
     return MANTA_OK;
 }
 
+/* What else fails is not asked for: the first item that failed tells it. */
+static void drop(manta_ref *handle)
+{
+    struct own_ref *ref;
+    if (lib_enter_held(NULL))
+        return;
+    ref = lib_ref_in(&lib.own, handle);
+    if (ref)
+        ref->is_heard = 1;
+    lib_unlock();
+    manta_free(handle);
+}
+
 static manta_status map_run(struct map *m, manta_error *e)
 {
     manta_status code = MANTA_OK;
@@ -233,7 +247,7 @@ static manta_status map_run(struct map *m, manta_error *e)
         code = chunk_take(m, e);
     }
     for (; m->open; m->open--, m->oldest = (m->oldest + 1) % CHUNKS_MAX)
-        manta_free(m->chunks[m->oldest].ref);
+        drop(m->chunks[m->oldest].ref);
     return code;
 }
 

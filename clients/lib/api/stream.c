@@ -132,8 +132,10 @@ static manta_status wait_for_item(struct own_stream *stream, int64_t deadline_ns
 /* The end as the user sees it. */
 static manta_status ended(struct own_stream *stream, manta_error *e)
 {
-    if (stream->end->state == OWN_REF_FAILED)
+    if (stream->end->state == OWN_REF_FAILED) {
+        stream->end->is_heard = 1;
         return lib_error_failure(e, stream->end->value.failure, stream->end->id);
+    }
     return lib_error(e, MANTA_EEND, "the generator has ended after %llu items", (unsigned long long)stream->used);
 }
 

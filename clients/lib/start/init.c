@@ -183,6 +183,8 @@ manta_status manta_init(int *argc, char ***argv, const manta_init_opts *opts, ma
         return lib_error(e, MANTA_ENOMEM, "manta_init: no memory for an environment variable");
     lib.has_set_checksum = o->checksum;
     lib.has_set_lineage = o->lineage_bytes != 0;
+    lib.on_error = o->on_error;
+    lib.on_error_user = o->on_error_user;
     st = lib_inline_wanted() ? lib_inline_start() : be_driver(o, argc ? *argc : 0, argv ? *argv : NULL, text);
     if (st.code) {
         lib_disconnect();

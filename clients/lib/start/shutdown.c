@@ -23,6 +23,8 @@ void lib_session_end(const char *why)
         if (lib.watches.data[i].actor)
             own_actor_drop(&lib.own, lib.watches.data[i].actor);
     mt_vec_fini(&lib.watches);
+    memset(lib.unheard, 0, sizeof lib.unheard);
+    lib.unheard_more = 0;
     mt_vec_fini(&lib.news);
     mt_vec_fini(&lib.requests);
     lib_callbacks_end();
@@ -92,6 +94,7 @@ int manta_shutdown(void)
     linger();
     others_leave();
     lib_helper_stop();
+    lib_unheard_tell(true);
     lib_output_print(true);
     if (lib.inlined)
         lib_inline_stop();

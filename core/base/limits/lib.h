@@ -48,6 +48,8 @@ enum {
     MT_LIB_OUTPUT_BYTES_MAX = 1 << 20,        /* of workers' output that waits to be printed; more is dropped, and counted */
     MT_LIB_OUTPUT_REPEAT_NS = 5 * 1000 * 1000 * 1000LL, /* a line that other workers print too is counted for so long */
     MT_LIB_OUTPUT_LINGER_MS = 50,                       /* at the end: for what workers have just printed */
+    MT_LIB_UNHEARD_NS = 10 * 1000 * 1000 * 1000LL,      /* further failures of a function that nobody asked for: told so often */
+    MT_LIB_NAMED_NS = 10 * 1000 * 1000,                 /* a worker that runs another function is called so after so long */
     MT_LIB_WATCHES_MAX = 4096,
     MT_LIB_FOREIGN_METHODS_MAX = 4096,        /* names of methods that a process calls and has not itself */
     MT_LIB_SPARE = 16,                        /* free places that each table of the library keeps, for what may not fail */

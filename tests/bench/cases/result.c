@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ITEM_BYTES = 64, ITEMS = 100000, REFS = 10000, MAPPED = 1000000, SEVERAL = 10 };
+enum { ITEM_BYTES = 64, ITEMS = 100000, REFS = 10000, MAPPED = 1000000, SEVERAL = 10, TILE_MAX = 8 << 20, TILES = 20000 };
 
 /* ---- a generator of 64-byte items in another process ---- */
 
@@ -100,6 +100,94 @@ static bool run_several(struct bench *b, struct bench_row *row)
 {
     struct bench_step step = {step_several, b};
     return bench_rate(&step, row, 1);
+}
+
+/* ---- tiles: large results, written in place or copied ---- */
+
+static void tile_fill(int64_t *to, size_t size, int64_t x)
+{
+    for (size_t i = 0; i < size / sizeof *to; i++)
+        to[i] = x + (int64_t)i;
+}
+
+/* bytes, x */
+static manta_status bench_tile_placed(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    void        *out;
+    manta_status code = manta_return_buffer(c, 0, (size_t)argv[0].l, &out);
+    (void)argc;
+    if (code == MANTA_OK)
+        tile_fill(out, (size_t)argv[0].l, argv[1].l);
+    return code;
+}
+MANTA_REGISTER(bench_tile_placed, "ll>y");
+
+static manta_status bench_tile_copied(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    static int64_t *tile; /* warm from the first one on */
+    (void)argc;
+    if (!tile)
+        tile = malloc(TILE_MAX);
+    if (!tile)
+        return MANTA_ENOMEM;
+    tile_fill(tile, (size_t)argv[0].l, argv[1].l);
+    return manta_return_bytes(c, tile, (size_t)argv[0].l);
+}
+MANTA_REGISTER(bench_tile_copied, "ll>y");
+
+struct tile_step {
+    struct bench_step step;
+    const char       *function;
+    size_t            size;
+};
+
+static double step_tile(struct bench_step *step)
+{
+    struct tile_step *t = mt_container_of(step, struct tile_step, step);
+    int64_t           x = step->b->next++, last = 0;
+    uint64_t          start = bench_now_ns();
+    manta_ref        *ref = manta_call(t->function, NULL, MANTA_ARGS(manta_i64((int64_t)t->size), manta_i64(x)));
+    manta_error       e;
+    manta_view        view;
+    manta_status      code = manta_get(ref, BENCH_WAIT_MS, &view, &e);
+    double            us = (double)(bench_now_ns() - start) / 1000;
+    if (code == MANTA_OK && view.size == t->size)
+        memcpy(&last, (const uint8_t *)view.data + t->size - sizeof last, sizeof last);
+    manta_release(&view);
+    manta_free(ref);
+    if (code != MANTA_OK)
+        return bench_say(&e, "a tile") - 1;
+    return last == x + (int64_t)(t->size / sizeof last) - 1 ? us : -1;
+}
+
+static bool run_tile(struct bench *b, struct bench_row *row, const char *function, size_t size)
+{
+    struct tile_step t = {{step_tile, b}, function, size};
+    return bench_latency(&t.step, row, 0.5, TILES);
+}
+static bool run_tile_64k(struct bench *b, struct bench_row *row)
+{
+    return run_tile(b, row, "bench_tile_placed", 64 << 10);
+}
+static bool run_tile_64k_copied(struct bench *b, struct bench_row *row)
+{
+    return run_tile(b, row, "bench_tile_copied", 64 << 10);
+}
+static bool run_tile_512k(struct bench *b, struct bench_row *row)
+{
+    return run_tile(b, row, "bench_tile_placed", 512 << 10);
+}
+static bool run_tile_512k_copied(struct bench *b, struct bench_row *row)
+{
+    return run_tile(b, row, "bench_tile_copied", 512 << 10);
+}
+static bool run_tile_8m(struct bench *b, struct bench_row *row)
+{
+    return run_tile(b, row, "bench_tile_placed", TILE_MAX);
+}
+static bool run_tile_8m_copied(struct bench *b, struct bench_row *row)
+{
+    return run_tile(b, row, "bench_tile_copied", TILE_MAX);
 }
 
 /* ---- map ---- */
@@ -240,6 +328,12 @@ static bool run_callbacks(struct bench *b, struct bench_row *row)
 const struct bench_case bench_result_cases[] = {
     {"generator", "1/s", FLOOR_RING_RATE, true, run_generator},
     {"several_results", "1/s", FLOOR_RING_RATE, true, run_several},
+    {"tile_64k", "us", FLOOR_MEMCPY, true, run_tile_64k},
+    {"tile_64k_copied", "us", FLOOR_MEMCPY, true, run_tile_64k_copied},
+    {"tile_512k", "us", FLOOR_MEMCPY, true, run_tile_512k},
+    {"tile_512k_copied", "us", FLOOR_MEMCPY, true, run_tile_512k_copied},
+    {"tile_8m", "us", FLOOR_MEMCPY, true, run_tile_8m},
+    {"tile_8m_copied", "us", FLOOR_MEMCPY, true, run_tile_8m_copied},
     {"map", "1/s", FLOOR_RING_RATE, true, run_map},
     {"single client get object containing 10k refs", "1/s", FLOOR_NONE, true, run_refs},
     {"out_of_scope_callbacks", "1/s", FLOOR_NONE, true, run_callbacks},

@@ -294,6 +294,38 @@ static void before_the_beginning(void)
     CHECK_EQ(manta_shutdown(), 0);
     CHECK_EQ(manta_free((manta_ref *)(uintptr_t)0x100000201), MANTA_EINVAL);
 }
+/* What manta_init's comment allows before it. */
+static int set_before; /* by main, of every process of this program */
+MANTA_TASK(int64_t, was_set_before, (int64_t, x))
+{
+    return x + set_before;
+}
+static void allowed_before_init(void)
+{
+    manta_error e;
+    manta_view  none = {.hold = NULL};
+    manta_arg   args[] = {manta_i64(1), manta_u64(2), manta_f64(3), manta_bool(true), manta_str("x"), manta_bytes_of("x", 1)};
+    CHECK(args[5].y.size == 1);
+    CHECK(!manta_is_initialized());
+    for (int i = 0; i < 2; i++) {
+        manta_ref *failed = manta_call("add", NULL, 2, args);
+        CHECK_EQ(manta_get(failed, 0, &none, &e), MANTA_EINVAL);
+        CHECK_SAYS(e.message, "manta_init");
+        CHECK_EQ(manta_free(failed), MANTA_OK);
+        CHECK_EQ(manta_free(NULL), MANTA_OK);
+        CHECK_EQ(manta_release(&none), MANTA_OK);
+        CHECK_EQ(manta_actor_free(NULL), MANTA_OK);
+        CHECK_EQ(manta_generator_free(NULL), MANTA_OK);
+        CHECK_EQ(manta_group_free(NULL), MANTA_OK);
+        CHECK_EQ(manta_pg_free(NULL), MANTA_OK);
+        CHECK_EQ(manta_env_free(NULL), MANTA_OK);
+        CHECK_EQ(manta_shutdown(), 0);
+        CHECK(!manta_group_new("thing", NULL, 2, MANTA_NO_ARGS, &e) && e.code == MANTA_EINVAL);
+    }
+    CHECK_CODE(manta_init(&test_argc, &test_argv, NULL, &e), MANTA_OK, &e);
+    CHECK_I64(was_set_before_remote(NULL, 1), 43);
+    CHECK_EQ(manta_shutdown(), 0);
+}
 static void after_the_end(void)
 {
     manta_error      e;
@@ -665,6 +697,7 @@ int main(int argc, char **argv)
         CASE(register_of_nothing, .no_init = true),
         CASE(name_of_one_function_in_two_files),
         CASE(before_the_beginning, .no_init = true),
+        CASE(allowed_before_init, .no_init = true),
         CASE(after_the_end),
         CASE(handles_of_the_job_before),
         CASE(fork_and_call),
@@ -683,5 +716,6 @@ int main(int argc, char **argv)
         CASE(results_of_a_wrong_number),
         {.name = NULL},
     };
+    set_before = 42;
     return test_main(argc, argv, cases);
 }

@@ -235,6 +235,37 @@ static void values()
     CHECK(manta::submit<nested>(0).get(WAIT_MS) == 20);
 }
 
+/* ---- in place ---- */
+
+static manta::in_place ramp(manta_ctx *c, std::size_t count)
+{
+    double *to = manta::room_for<double>(c, count);
+    for (std::size_t i = 0; i < count; i++)
+        to[i] = double(i);
+    return {};
+}
+MANTA_FUNCTION(ramp);
+static manta::in_place ramp_twice(manta_ctx *c, std::size_t count)
+{
+    (void)manta::room_for<double>(c, count);
+    (void)manta::room_for<double>(c, count);
+    return {};
+}
+MANTA_FUNCTION(ramp_twice);
+
+static void in_place()
+{
+    for (std::size_t count : {std::size_t(1), std::size_t(500), std::size_t(1) << 17}) {
+        auto r = manta::submit<ramp>(count);
+        auto bytes = r.get(WAIT_MS);
+        CHECK(bytes.size() == count * sizeof(double));
+        double last;
+        std::memcpy(&last, bytes.data() + (count - 1) * sizeof last, sizeof last);
+        CHECK(last == double(count - 1));
+    }
+    CHECK(thrown<manta::task_failed>([] { manta::submit<ramp_twice>(std::size_t(100)).get(WAIT_MS); }).user_code() == 0);
+}
+
 static void qualified()
 {
     CHECK(manta::submit<geometry::area>(2.0, 3.0).get(WAIT_MS) == 6.0);
@@ -365,6 +396,7 @@ static void generators()
 static void groups()
 {
     auto g = manta::start_group<counter>({}, 3, std::int64_t(10));
+    g.quiet(WAIT_MS);
     CHECK(g.size() == 3);
     auto all = g.call<&counter::add>(5);
     CHECK(all.size() == 3);
@@ -417,6 +449,7 @@ int main(int argc, char **argv)
         groups();
         placement();
         generators();
+        in_place();
     } catch (const manta::error &e) {
         manta_perror(&e.detail());
         return 1;

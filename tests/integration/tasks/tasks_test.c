@@ -621,6 +621,57 @@ static void runtime_context(void)
     manta_free(r);
 }
 
+/* The name that ps and top show for the process. */
+static manta_status comm(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    char  text[32] = "";
+    FILE *file = fopen("/proc/self/comm", "r");
+    (void)argc, (void)argv;
+    if (!file || !fgets(text, sizeof text, file))
+        return manta_fail(c, 1, "/proc/self/comm");
+    fclose(file);
+    text[strcspn(text, "\n")] = 0;
+    return manta_return_str(c, text);
+}
+static manta_status comm_of_another_one(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    return comm(c, argc, argv);
+}
+MANTA_REGISTER(comm, ">s");
+MANTA_REGISTER(comm_of_another_one, ">s");
+static manta_status named_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    (void)c, (void)argc, (void)argv;
+    *self = NULL;
+    return MANTA_OK;
+}
+static manta_status named_comm(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self;
+    return comm(c, argc, argv);
+}
+MANTA_ACTOR(named, "", named_new, NULL, {"comm", ">s", named_comm});
+
+static void shows(manta_ref *take, const char *wanted)
+{
+    manta_view  view;
+    manta_error e;
+    CHECK_CODE(manta_get(take, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_STR((const char *)view.data, wanted);
+    manta_release(&view);
+    manta_free(take);
+}
+static void process_names(void)
+{
+    manta_actor *a = manta_actor_new("named", NULL, MANTA_NO_ARGS);
+    shows(manta_call("comm", NULL, MANTA_NO_ARGS), "w:comm");
+    test_sleep_ms(20);
+    shows(manta_call("comm_of_another_one", NULL, MANTA_NO_ARGS), "w:comm_of_anoth");
+    for (int i = 0; i < 2; i++)
+        shows(manta_actor_call(a, "comm", MANTA_NO_ARGS), "w:named");
+    manta_actor_free(a);
+}
+
 /* Unfinished work is dropped at shutdown. */
 static void shutdown_with_work(void)
 {
@@ -660,6 +711,7 @@ static const struct test_case cases[] = {
     {"short_beside_long", short_beside_long, {.num_cpus = 2}, false, 0},
     {"other_class_beside_long", other_class_beside_long, {.num_cpus = 2}, false, 0},
     {"runtime_context", runtime_context, {.num_cpus = 2}, false, 0},
+    {"process_names", process_names, {.num_cpus = 1}, false, 0},
     {"shutdown_with_work", shutdown_with_work, {.num_cpus = 2}, false, 0},
     {NULL, NULL, {0}, false, 0},
 };

@@ -472,6 +472,15 @@ void own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out)
     memcpy(out->name, actor->name, sizeof out->name);
 }
 
+uint64_t own_unfinished(const struct own *own)
+{
+    uint64_t count = own->outstanding;
+    MT_MAP_EACH(&own->actors, entry) {
+        count -= ((const struct own_actor *)entry->value.ptr)->create != NULL;
+    }
+    return count;
+}
+
 void own_actor_drop(struct own *own, struct own_actor *actor)
 {
     MT_ASSERT(actor->holds > 0);

@@ -16,6 +16,8 @@ struct own_actor *own_actor_new(struct own *own, const struct own_class_spec *sp
 struct own_actor *own_actor_borrow(struct own *own, const struct own_actor_wire *wire);
 void              own_actor_wire(const struct own_actor *actor, struct own_actor_wire *out);
 void              own_actor_drop(struct own *own, struct own_actor *actor);
+/* Tasks and calls that have no outcome yet; not creations that are kept for a restart. */
+uint64_t own_unfinished(const struct own *own);
 /* The actor's own words to its creator: LANE_EXIT, LANE_SAVED. */
 mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct lane_record *record, const uint8_t *payload);
 void      own_actor_kill(struct own *own, struct own_actor *actor, bool restart);

@@ -81,6 +81,7 @@ static void task_fill(struct own *own, struct own_task *task, const struct own_c
     memcpy(task->small, &call->limits, sizeof call->limits);
     task->results = NULL;
     own->outstanding++;
+    own->submitted++;
     own->queued_bytes += sizeof *task;
     if (!task->actor)
         task->cls->outstanding++;

@@ -82,7 +82,9 @@ void      own_send(struct own *own, uint16_t kind, mt_id id, const void *payload
 void      own_send_message(struct own *own, uint64_t process, uint32_t node, uint32_t subject, const void *head, size_t head_size,
                            const void *rest, size_t rest_size);
 mt_status own_request_new(struct own *own, mt_id id, mt_id actor, enum own_request_kind kind);
-void      own_callback_due(struct own *own, struct own_waiter *callback);
+/* A call has failed, and nobody will ever ask for its result. */
+void own_out_unheard(struct own_out *out, mt_id task, const struct own_failure *why);
+void own_callback_due(struct own *own, struct own_waiter *callback);
 /* The process is an owner or a borrower: its death ends what is bound to it. */
 void own_watch_peer(struct own *own, uint64_t process, uint32_t node);
 /* A zero id: no memory. `process`: the actor's worker. */

@@ -59,6 +59,21 @@ void own_out_death(struct own *own, const struct own_death *news)
         own->out.is_starved = true;
 }
 
+void own_out_unheard(struct own_out *out, mt_id task, const struct own_failure *why)
+{
+    struct own_unheard *u = out->unheard;
+    if (!u && !(u = out->unheard = calloc(OWN_UNHEARD_MAX, sizeof *u)))
+        return;
+    for (uint32_t i = 0; i < out->unheard_count; i++, u++) {
+        if (strcmp(u->first.function, why->function) == 0 || i == OWN_UNHEARD_MAX - 1) {
+            u->count++;
+            return;
+        }
+    }
+    *u = (struct own_unheard){task, 1, *why};
+    out->unheard_count++;
+}
+
 void own_callback_due(struct own *own, struct own_waiter *callback)
 {
     callback->next = NULL;

@@ -50,6 +50,7 @@ struct own_ref *own_ref_new(struct own *own, mt_id id)
     own_ref_set_again(ref, OWN_AGAIN_NOT);
     ref->is_counted = 0;
     ref->why_not = OWN_WHY_NO_TASK;
+    ref->is_heard = 0;
     ref->kept_by = 0;
     ref->size = 0;
     ref->waiters = NULL;
@@ -164,10 +165,21 @@ static bool lineage_holds(struct own *own, struct own_ref *ref)
     return true;
 }
 
+/* It has failed, and nobody was told. What the user has asked for himself is no news, nor is the end of the job; and what others
+ * know of, they may have asked for. */
+static void tell_unheard(struct own *own, const struct own_ref *ref)
+{
+    const struct own_failure *why = ref->value.failure;
+    if (!(ref->flags & (OWN_REF_BORROWED | OWN_REF_NAMED)) && why->code != MT_ECANCELLED && why->code != MT_ECONN)
+        own_out_unheard(&own->out, ref->id, why);
+}
+
 static void ref_free(struct own *own, struct own_ref *ref)
 {
     if (MT_UNLIKELY((ref->task || ref->kept_by) && lineage_holds(own, ref)))
         return;
+    if (MT_UNLIKELY(ref->state == OWN_REF_FAILED && !ref->is_heard))
+        tell_unheard(own, ref);
     if (ref->flags & OWN_REF_NAMED)
         mt_map_remove(&own->refs, ref->id);
     if (ref->flags & OWN_REF_TOLD) {

@@ -94,7 +94,8 @@ struct own_ref { /* what a manta_ref names */
     uint8_t            state;          /* enum own_ref_state */
     uint8_t            again : 3;      /* enum own_ref_again */
     uint8_t            is_counted : 1; /* its bytes are in own->kept_bytes */
-    uint8_t            why_not : 4;    /* enum own_why_not */
+    uint8_t            why_not : 3;    /* enum own_why_not */
+    uint8_t            is_heard : 1;   /* somebody was told of its failure, or is to be; else own_out.unheard is when it goes */
     uint16_t           size;           /* of an inline value */
     uint32_t           kept_by;        /* kept tasks (OWN_KEPT) that have it as an argument */
     struct own_waiter *waiters;

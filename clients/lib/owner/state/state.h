@@ -16,14 +16,24 @@
 #include "core/ds/vec.h"
 
 /* What step wants done outside. The caller empties it after every call. */
+/* Failures that nobody was told of, of one function. */
+struct own_unheard {
+    mt_id              task; /* whose the first one is */
+    uint64_t           count;
+    struct own_failure first;
+};
+enum { OWN_UNHEARD_MAX = 16 }; /* functions; the last one stands for all others, too */
+
 struct own_out {
     struct lane_park *wake[32];
     uint32_t          wake_count;
     mt_buf            up; /* whole records, padded to 64, for the up ring */
     MT_VEC(void *) unmap; /* lanes that nobody uses any more */
     MT_VEC(struct own_death) deaths;
-    struct own_waiter *callbacks, *callbacks_last; /* that are due, oldest first; each is the caller's to free */
-    bool               is_starved;                 /* something that others wait for was lost: no memory. The process can't go on */
+    struct own_waiter  *callbacks, *callbacks_last; /* that are due, oldest first; each is the caller's to free */
+    struct own_unheard *unheard;                    /* OWN_UNHEARD_MAX of them, once there was one; NULL: none yet, or no memory */
+    uint32_t            unheard_count;
+    bool                is_starved; /* something that others wait for was lost: no memory. The process can't go on */
 };
 struct own_death {            /* something watched has died */
     mt_id            subject; /* the actor; or the monitor of a node, as own_monitor gave it */
@@ -108,6 +118,7 @@ struct own {
     bool (*call_stands)(const struct wrk *wrk, mt_id call); /* whether it waits there */
     uint64_t          completed;                            /* refs that became ready: waiters compare it */
     uint32_t          outstanding;                          /* tasks not finished */
+    uint64_t          submitted;                            /* tasks and calls, ever */
     uint64_t          queued_bytes;
     struct own_queue  kept;                 /* finished tasks that may run again, oldest first */
     uint64_t          kept_bytes, kept_max; /* of them and of values that only they hold */

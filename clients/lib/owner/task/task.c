@@ -190,8 +190,10 @@ static const struct own_failure *failed_argument(struct own *own, const struct o
 {
     for (uint16_t i = 0; i < task->arg_count; i++) {
         struct own_ref *ref = task->args[i].ref;
-        if (ref && task->args[i].type != 'r' && ref->state == OWN_REF_FAILED)
+        if (ref && task->args[i].type != 'r' && ref->state == OWN_REF_FAILED) {
+            ref->is_heard = 1; /* the task's own values tell it from now on */
             return ref->value.failure;
+        }
         if (ref && task->args[i].type != 'r' && ref->again == OWN_AGAIN_LOST)
             return own_extra_of(own, ref)->lost;
     }

@@ -29,9 +29,11 @@ struct manta_ctx {
     uint32_t           results;                /* values that are wanted, from 1 */
     uint32_t           ahead;                  /* of a generator: items beyond what is used; 0: it is none */
     uint8_t           *many;                   /* more than one value: each in a slot of its own; made at first use, kept */
-    void              *into;                   /* manta_map: where the value goes, as bytes of this size */
+    void              *into;                   /* manta_map: where the value goes, as bytes of this size; this context itself: a
+                                                  value takes the long way (returned.c) */
     size_t             into_size;
     uint64_t           yielded;
+    struct lib_placed *placed;      /* results that the function writes in place; NULL: none */
     uint8_t            flags;       /* LANE_VALUE_... */
     char               wanted;      /* letter of the (first) result; 'v': none is; '*': any */
     bool               is_mistyped; /* another one was returned; `failure` says so */

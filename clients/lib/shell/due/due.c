@@ -53,7 +53,7 @@ void lib_events_ring(void)
 {
     uint64_t one = 1;
     if (lib.event_fd < 0 || lib.is_rung ||
-        (lib.event_seen == lib.own.completed && !lib.callbacks && !lib.news.count && !lib.broken))
+        (lib.event_seen == lib.own.completed && !lib.callbacks && !lib.news.count && !lib.own.out.unheard_count && !lib.broken))
         return;
     lib.is_rung = write(lib.event_fd, &one, sizeof one) == sizeof one;
 }

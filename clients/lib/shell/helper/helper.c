@@ -77,6 +77,7 @@ static void *helper_main(void *arg)
 {
     uint64_t calls_seen = 0, active_ns = lib_now_ns();
     (void)arg;
+    (void)pthread_setname_np(pthread_self(), "manta-helper");
     lib_lock();
     while (!lib.stop_helper && !lib.broken)
         helper_round(&calls_seen, &active_ns);

@@ -7,6 +7,7 @@
 #ifndef LIB_HELPER_H
 #define LIB_HELPER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 void lib_helper_start(void);
@@ -15,7 +16,10 @@ void lib_helper_stop(void);
 void lib_run_news(void);
 /* Waits until the function of this watch, which has been taken off the list, is back; not inside such a function. */
 void lib_wait_told(uint64_t watch);
-/* Runs callbacks of refs that are due, on the calling thread. */
+/* Runs callbacks of refs that are due, on the calling thread, and tells of failures that nobody has asked for. */
 void lib_run_callbacks(void);
+
+/* Those failures: the program's own function, else the log. `all`: what was only counted so far, too. */
+void lib_unheard_tell(bool all);
 
 #endif

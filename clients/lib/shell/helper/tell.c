@@ -83,6 +83,7 @@ static void run(struct own_waiter *callback)
     manta_ref      *handle = NULL;
     bool            before;
     if (ref) {
+        ref->is_heard = 1; /* the function may look */
         make_readable(ref);
         handle = lib_handle_ref(&lib.own, ref); /* of the callback's own hold */
     }
@@ -106,6 +107,7 @@ void lib_run_callbacks(void)
     if (lib.is_calling)
         return; /* another thread is at it, or a callback made progress itself */
     lib.is_calling = true;
+    lib_unheard_tell(false);
     while (lib.callbacks) {
         struct own_waiter *callback = lib.callbacks;
         lib.callbacks = callback->next;

@@ -55,7 +55,8 @@ static void act(struct own_out *out)
         lib_news(&out->deaths.data[i]);
     if (MT_UNLIKELY(out->callbacks != NULL))
         lib_callbacks_take(out);
-    if ((out->deaths.count || lib.callbacks) && lib.has_helper && lib.park) { /* it may sleep, though the leader is up */
+    if ((out->deaths.count || lib.callbacks || out->unheard_count) && lib.has_helper &&
+        lib.park) { /* it may sleep, though the leader is up */
         shm_add32(&lib.park->bell, 1);
         shm_futex_wake(&lib.park->bell, INT32_MAX);
     }

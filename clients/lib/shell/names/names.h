@@ -9,7 +9,13 @@
 
 #include "clients/lib/shell/state/state.h"
 
-#define LIB_END "manta_actor_end" /* the method that every actor has: its end */
+/* Methods that every actor has. */
+#define LIB_END   "manta_actor_end"
+#define LIB_QUIET "manta_group_quiet" /* what it has under way */
+struct lib_quiet {
+    uint64_t begun, submitted; /* methods that it has begun, tasks and calls that it has submitted, ever */
+    uint64_t open;             /* what runs or waits in it, beside the question; what it waits for */
+};
 
 uint64_t lib_hash(const char *name);
 /* Before anything is called: names that two registrations have, and signatures that can't be. EINVAL: *e has the place. */

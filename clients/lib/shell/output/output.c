@@ -14,6 +14,7 @@
 #include "core/wire/output.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -55,6 +56,17 @@ static void put(const char *name, int32_t pid, uint32_t node, const char *line, 
         st = mt_buf_printf(&o->text, " [repeated %ux across workers]", repeats);
     if (st.code || mt_buf_append(&o->text, "\n", 1).code)
         o->dropped += size;
+}
+
+void lib_output_say(const char *format, ...)
+{
+    char    line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (lib.output.text.size < MT_LIB_OUTPUT_BYTES_MAX)
+        (void)mt_buf_printf(&lib.output.text, "(manta) %s\n", line).code;
 }
 
 static void repeat_end(struct lib_repeat *r)

@@ -11,6 +11,8 @@
 bool lib_output_choose(int option);
 /* CTL_MESSAGE with LANE_OUTPUT_SUBJECT. True: it was one. */
 bool lib_output_came(const struct lane_record *record, const uint8_t *payload);
+/* A line of the library's own. */
+void lib_output_say(const char *format, ...) MT_PRINTF(1, 2);
 /* Prints what is there; the lock is released meanwhile. `all`: repeated lines at once, too. */
 void lib_output_print(bool all);
 

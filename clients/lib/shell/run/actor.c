@@ -116,12 +116,32 @@ static manta_status run_end(manta_ctx *c)
     return MANTA_OK;
 }
 
+/* What is asked by manta_group_quiet. In the process that has submitted it, calls are over before the next one. */
+static manta_status run_quiet(manta_ctx *c, const struct wrk_run *run)
+{
+    struct lib_quiet q = {0};
+    c->name = LIB_QUIET;
+    c->signature = ">y";
+    if (c->actor == &lib_actor_here) {
+        lib_event_name(run, c->actor->type->name, LIB_QUIET);
+        lib_lock();
+        lib.begun--;
+        q = (struct lib_quiet){lib.begun, lib.own.submitted, own_unfinished(&lib.own) + lib.wrk.calls_queued};
+        q.open += (lib.wrk.calls_running ? lib.wrk.calls_running - 1 : 0) +
+                  (lib.callbacks || lib.own.out.callbacks || lib.is_calling);
+        lib_unlock();
+    }
+    return manta_return_bytes(c, &q, sizeof q);
+}
+
 manta_status lib_actor_method(manta_ctx *c, struct lib_arguments *a, const struct wrk_run *run)
 {
     struct lib_actor   *actor = c->actor;
     const manta_method *m = actor && actor->type ? lib_method_of_hash(actor->type, run->record.aux) : NULL;
     if (!m && actor == &lib_actor_here && actor->is_made && run->record.aux == lib_hash(LIB_END))
         return run_end(c);
+    if (!m && actor && actor->is_made && run->record.aux == lib_hash(LIB_QUIET))
+        return run_quiet(c, run);
     if (!m)
         return manta_fail(c, 0, "no such method in this executable"), MANTA_ENOFUNC;
     c->name = m->name;
@@ -145,6 +165,7 @@ static void save_state(void)
         return; /* the older snapshot stands */
     pthread_mutex_lock(&self.save_lock);
     s->many = NULL;
+    s->placed = NULL;
     lib_context_begin(s, &run, &lib_actor_here);
     s->name = lib_actor_here.type->name;
     if (lib_actor_here.type->save(s, lib_actor_here.self) == MANTA_OK && s->has_value) {

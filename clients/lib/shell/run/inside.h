@@ -66,11 +66,28 @@ void lib_context_begin(manta_ctx *c, struct wrk_run *run, struct lib_actor *acto
 /* What the events call it. */
 void lib_event_name(const struct wrk_run *run, const char *first, const char *second);
 
+/* ---- placed.c: results that a function writes in place ---- */
+bool lib_is_placed(const manta_ctx *c, uint32_t index);
+/* The function is over: they become its results; or they are given back. */
+void lib_placed_end(manta_ctx *c, bool is_ok);
+
+/* ---- slots.c: where results stand until the function is over ---- */
+/* Where the head and the bytes of a result stand, and how many bytes fit; NULL without memory. */
+uint8_t *lib_result_slot(manta_ctx *c, uint32_t index, size_t *out_room);
+/* Whether the function has given it already. */
+bool lib_result_is_given(manta_ctx *c, uint32_t index);
+/* What it has in the store already goes: another value comes. */
+void lib_result_clear(manta_ctx *c, uint32_t index);
+/* Its head is written: of one value the context has it. */
+void lib_result_note(manta_ctx *c, uint32_t index, const struct lane_value *head);
+/* What it has in the store goes, as nobody will hear of it. Under the lock. */
+void lib_results_drop(manta_ctx *c);
+/* All values of a function with several, behind each other in c->many. ETYPE (and c->failure): one is missing. */
+manta_status lib_returned(manta_ctx *c, size_t *out_size);
+
 /* ---- returned.c ---- */
 /* Writes one value as `*out` and, behind it, at most `room` bytes: inline, else a place in the store, which is `id`'s. */
 manta_status lib_value_make(manta_ctx *c, mt_id id, const manta_arg *from, size_t room, struct lane_value *out, void *bytes);
-/* All values of a function with several, behind each other in c->many. ETYPE (and c->failure): one is missing. */
-manta_status lib_returned(manta_ctx *c, size_t *out_size);
 /* ETYPE: the running function has returned a value of a type that its signature does not name. */
 manta_status lib_result_mistyped(manta_ctx *c, char type);
 /* The function says that all went well: ETYPE where it has not returned what its signature says. */

@@ -150,9 +150,6 @@ manta_status manta_return_refs(manta_ctx *c, const void *data, size_t size, mant
     os_client_publish(&lib.store, place, to, mt_id_with_index(c->run->record.id, 1), c->run->lane->owner_node, all, 'y', &wire);
     wire.flags |= LANE_REF_DECLARES;
     memcpy(c->bytes + sizeof(struct lane_value), &wire, sizeof wire);
-    c->type = 'y';
-    c->size = sizeof wire;
-    c->flags = LANE_VALUE_SHARED;
-    c->has_value = true;
+    lib_result_note(c, 0, &(struct lane_value){.type = 'y', .flags = LANE_VALUE_SHARED, .size = sizeof wire});
     return code;
 }

@@ -4,8 +4,7 @@
  *
  * Thread: the one that runs it, without the owner lock.
  *
- * Of one value the bytes stand in the context itself. Several have equal slots in c->many, in any order until the
- * function has returned; then they are moved together. What is larger than a slot goes through the store.
+ * Each is written into its slot (slots.c). What is larger than a slot goes through the store.
  */
 #include "clients/lib/shell/context/context.h"
 #include "clients/lib/shell/names/names.h"
@@ -23,29 +22,6 @@ manta_status lib_result_mistyped(manta_ctx *c, char type)
     manta_fail(c, 0, "%s returned '%c', and its signature (\"%s\") says %s%c%s", c->name, type, c->signature,
                is_none ? "no value" : "'", is_none ? '\0' : c->wanted, is_none ? "" : "'");
     return MANTA_ETYPE;
-}
-
-static size_t slot_size(const manta_ctx *c)
-{
-    return ((LANE_RECORD_MAX - LANE_RECORD_SIZE - c->kept_max) / c->results) & ~(size_t)7;
-}
-
-static uint8_t *slot_of(manta_ctx *c, uint32_t index, size_t *out_room)
-{
-    if (c->results <= 1) {
-        *out_room = MANTA_INLINE_MAX;
-        return c->bytes;
-    }
-    if (!c->many && !(c->many = malloc(LANE_RECORD_MAX)))
-        return NULL;
-    if (!c->has_value)
-        for (uint32_t i = 0; i < c->results; i++)
-            c->many[i * slot_size(c)] = 0; /* no type: missing */
-    c->has_value = true;
-    *out_room = slot_size(c) - sizeof(struct lane_value);
-    if (*out_room > MANTA_INLINE_MAX)
-        *out_room = MANTA_INLINE_MAX;
-    return c->many + index * slot_size(c);
 }
 
 static manta_status store_value(manta_ctx *c, mt_id id, char type, const void *data, size_t size, struct lane_ref *out)
@@ -117,22 +93,22 @@ static manta_status give(manta_ctx *c, uint32_t index, const manta_arg *value)
     if (c->ahead)
         return manta_fail(c, 0, "%s was called by manta_call_stream: it yields its items, and returns no value", c->name),
                MANTA_EINVAL;
-    if (c->into)
+    if (c->into && c->into != c)
         return keep_into(c, value);
-    slot = slot_of(c, index, &room);
+    if (c->placed && lib_is_placed(c, index))
+        return manta_fail(c, 0, "%s: result %u is written in place (manta_return_buffer)", c->name, index), MANTA_EINVAL;
+    slot = lib_result_slot(c, index, &room);
     if (!slot)
         return manta_fail(c, 0, "no memory for %u results", c->results), MANTA_ENOMEM;
+    lib_result_clear(c, index); /* the last one counts */
     code = lib_value_make(c, mt_id_with_index(c->run->record.id, (uint16_t)(index + 1)), value, room, &head, slot + sizeof head);
     if (code)
-        return code;
-    memcpy(slot, &head, sizeof head);
-    if (c->results <= 1) {
-        c->type = (char)head.type;
-        c->flags = head.flags;
-        c->size = head.size;
-        c->has_value = true;
-    }
-    return MANTA_OK;
+        head = (struct lane_value){.type = 0};
+    if (code == MANTA_OK || c->results > 1)
+        lib_result_note(c, index, &head);
+    else
+        c->has_value = false;
+    return code;
 }
 
 static manta_status return_plain(manta_ctx *c, uint32_t index, char type, const void *data, size_t size)
@@ -165,7 +141,7 @@ static manta_status returned_long(manta_ctx *c, char type, const void *data, siz
 {
     if (!c)
         return MANTA_EINVAL;
-    bool is_checked = c->into || c->ahead; /* further on: what is wrong with it is something else there */
+    bool is_checked = (c->into && c->into != c) || c->ahead; /* further on: what is wrong with it is something else there */
     if (!is_checked && c->wanted != type && c->wanted != '*')
         return lib_result_mistyped(c, type);
     return return_plain(c, 0, type, data, size);
@@ -222,22 +198,4 @@ manta_status lib_result_check(manta_ctx *c)
         return MANTA_OK;
     return manta_fail(c, 0, "%s returned no value, and its signature (\"%s\") says '%c'", c->name, c->signature, c->wanted),
            MANTA_ETYPE;
-}
-
-manta_status lib_returned(manta_ctx *c, size_t *out_size)
-{
-    size_t at = 0, room;
-    for (uint32_t i = 0; i < c->results; i++) {
-        const uint8_t    *slot = slot_of(c, i, &room);
-        struct lane_value head;
-        if (!slot || !*slot)
-            return manta_fail(c, 0, "%s returned without its result %u of %u (counted from 0)", c->name, i, c->results),
-                   MANTA_ETYPE;
-        memcpy(&head, slot, sizeof head);
-        room = sizeof head + ((head.size + 7u) & ~(size_t)7);
-        memmove(c->many + at, slot, room);
-        at += room;
-    }
-    *out_size = at;
-    return MANTA_OK;
 }

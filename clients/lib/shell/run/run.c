@@ -71,17 +71,6 @@ static void retire(void)
     wrk_retire(&lib.wrk);
 }
 
-/* A value in the store that nobody will hear of. Under the lock. */
-static void value_drop(manta_ctx *c)
-{
-    struct lane_ref wire;
-    if (c->results > 1 || c->ahead || !c->has_value || !(c->flags & LANE_VALUE_SHARED))
-        return;
-    memcpy(&wire, c->bytes + sizeof(struct lane_value), sizeof wire);
-    (void)os_client_free(&lib.store, wire.segment, wire.offset, wire.generation).code;
-    c->has_value = false;
-}
-
 /* User code, without the lock. */
 static manta_status run_user(manta_ctx *c, struct lib_arguments *a, struct wrk_run *run)
 {
@@ -125,6 +114,8 @@ static inline void run_out(manta_ctx *c, struct lib_arguments *a, struct wrk_run
     lib_arguments_init(a);
     code = run_user(c, a, run);
     lib_running = outside;
+    if (MT_UNLIKELY(c->placed != NULL))
+        lib_placed_end(c, code == MANTA_OK);
     if (MT_LIKELY(code == MANTA_OK))
         code = lib_result_check(c);
     if (MT_UNLIKELY(run->record.kind == LANE_CALL && !c->here && (lib_actor_save_every || c->wants_save)))
@@ -146,7 +137,7 @@ static inline void run_out(manta_ctx *c, struct lib_arguments *a, struct wrk_run
     if (MT_LIKELY(code == MANTA_OK))
         return;
     lib_lock();
-    value_drop(c);
+    lib_results_drop(c);
     lib_unlock();
     out->size = lib_failure_payload(c, code, c->bytes, sizeof c->bytes);
 }
@@ -158,6 +149,8 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
     uint64_t             begin = *now, took, event;
 
     lib_context_begin(c, run, &lib_actor_here);
+    if (MT_UNLIKELY(run->record.aux != lib.named.function) && begin >= lib.named.until_ns && !call)
+        lib_name_process(run, begin);
     note_once(run);
     if (!call) { /* the run that timeouts and cancels look at; threads beside each other have none */
         limits_begin(c, run, begin);
@@ -167,6 +160,7 @@ uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint6
         c->deadline_ns = 0;
         memset(&c->limits, 0, sizeof c->limits);
     }
+    lib.begun++;
     event = lane_event_begin(&lib.events, &run->record, run->lane->owner_node, begin);
     lib_unlock();
     lib_running = c;

@@ -30,6 +30,8 @@ struct lib_outcome { /* as LANE_DONE says it */
     uint8_t      failure[256]; /* there was no memory for a context */
 };
 
+/* How ps, top and perf call this worker: by its job and the function that it begins, or by its actor. */
+void lib_name_process(const struct wrk_run *run, uint64_t now);
 /* Runs one claimed task or call from its record to its outcome; `call` is NULL for one that still lies in the ring. Under
  * the lock when it begins and ends. *now is moved to the end; returns how long the function took. */
 uint64_t lib_run(manta_ctx *c, struct wrk_run *run, struct wrk_call *call, uint64_t *now);

@@ -110,6 +110,7 @@ MT_NORETURN void lib_worker_serve(int fd, int argc, char **argv)
     if (st.code)
         _exit(1);
     lib_open(LIB_WORKER);
+    lib_name_process(&(struct wrk_run){.record = {.kind = LANE_TASK}}, 0); /* it has run nothing */
     lib.main_thread = pthread_self();
     lib_here_stack();
     worker_loop();

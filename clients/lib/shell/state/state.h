@@ -88,6 +88,13 @@ struct lib_output { /* output.c: what workers print, on its way to standard erro
     } repeats[64];
 };
 
+enum { LIB_UNHEARD_MAX = 16 };
+struct lib_unheard { /* of one function */
+    bool     is_used;
+    char     function[64];
+    uint64_t more, said_ns; /* failures that were not told; when some were last */
+};
+
 struct lib {
     struct lib_sleepers followers;
     uint32_t            follower_count;
@@ -134,7 +141,11 @@ struct lib {
     bool               is_calling;                 /* callbacks run */
     uint64_t           watch_number;
     struct lib_output  output;
-    struct lib_inline *inlined;         /* MANTA_INLINE=1; else NULL */
+    manta_error_fn     on_error; /* of failures that nobody has asked for; NULL: they are printed */
+    void              *on_error_user;
+    struct lib_unheard unheard[LIB_UNHEARD_MAX]; /* what was printed; the last one stands for all other functions, too */
+    uint64_t           unheard_more;             /* of all, not yet told */
+    struct lib_inline *inlined;                  /* MANTA_INLINE=1; else NULL */
     struct lib_here   *here;            /* in the place of a lane for tasks that this process runs itself; NULL: none yet */
     const char        *stack_base;      /* worker: where the stack of the thread that runs tasks begins, ... */
     size_t             stack_bytes;     /* ... and how much of it may be in use when one more task is begun on it */
@@ -148,14 +159,19 @@ struct lib {
     int                 watch_fd;        /* closes with us, so that it ends; -1: there is none */
     int                 hold_fd;         /* on its folder, until its raylet has one; -1: none */
     manta_ctx          *running;         /* worker: the task of the main thread; a concurrent actor has none */
-    bool                runs_once;       /* worker: as its park page says */
-    uint32_t            calls_waiting;   /* worker: running tasks and calls that wait inside the library */
-    uint64_t            env;             /* key of the environment that our tasks are in unless they say otherwise; 0: none */
-    char                code[4096];      /* path of the .so that it loads; "": none */
-    pthread_t           main_thread;
-    bool                has_set_checksum, has_set_lineage; /* manta_init: the environment variables of these options */
-    bool                is_warden;                         /* driver: of a detached actor */
-    bool                is_retiring; /* worker: a function has run max_calls times here; it takes nothing more */
+    uint64_t            begun;           /* worker: tasks and methods, but not questions of LIB_QUIET */
+    struct {
+        uint64_t function; /* hash of the name as which ps, top and perf show this process, ... */
+        uint64_t until_ns; /* ... and until when at least */
+    } named;
+    bool      runs_once;     /* worker: as its park page says */
+    uint32_t  calls_waiting; /* worker: running tasks and calls that wait inside the library */
+    uint64_t  env;           /* key of the environment that our tasks are in unless they say otherwise; 0: none */
+    char      code[4096];    /* path of the .so that it loads; "": none */
+    pthread_t main_thread;
+    bool      has_set_checksum, has_set_lineage; /* manta_init: the environment variables of these options */
+    bool      is_warden;                         /* driver: of a detached actor */
+    bool      is_retiring;                       /* worker: a function has run max_calls times here; it takes nothing more */
 };
 
 extern struct lib lib;
