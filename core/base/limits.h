@@ -29,7 +29,7 @@ static_assert(MT_HEAD_PROMISE_MS_MAX > MT_HEAD_PROMISE_MS + MT_RLT_BEAT_MS, "a r
 static_assert(MT_RLT_PEER_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
 static_assert(MT_STRICT_LEASE_MS < MT_NODE_DEAD_MS && MT_STRICT_LEASE_MS >= 3 * MT_RLT_BEAT_MS,
               "strict: frozen before the node is dead, not by two lost beats");
-static_assert(MT_STRICT_WAIT_MS > MT_STRICT_LEASE_MS + 20 * MT_HEAD_VIEW_MS, "strict: the news are there, the lease is over");
+static_assert(MT_STRICT_WAIT_MS > MT_STRICT_LEASE_MS + MT_HEAD_VIEW_MS_MAX, "strict: the news are there, the lease is over");
 static_assert(MT_RLT_SLICE_MS < MT_RLT_BEAT_MS, "a class is served in turns between two reports");
 static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's time is measured, roughly");
 static_assert(MT_BOUND_ADDRESSES >= 2 * MT_NODES_MAX, "each node has a place of its own");

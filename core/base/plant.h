@@ -54,6 +54,7 @@ enum mt_plant_number {
     MT_PLANT_CELL_REUSED = 45,     /* an owner hands a cell out again when its maker has ended, whoever still reads it */
     MT_PLANT_WAIT_UNCOUNTED = 35,  /* who waited for a value on disk, and was refused, is still counted */
     MT_PLANT_OVER_CPUS = 40,       /* a lease is not asked back where more tasks run than there are CPUs */
+    MT_PLANT_VIEW_MISSES = 41,     /* a node takes no note of it that another is suspect */
 };
 
 #ifdef MANTA_PLANTS

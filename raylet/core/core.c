@@ -220,6 +220,8 @@ static void head_said(struct rlt *r, const Manta__V1__HeadToNode *m)
     r->head.heard_at = r->now;
     if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_VIEW && r->head.is_registered)
         rlt_hear_view(r, m->view);
+    else if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_FREE && r->head.is_registered)
+        rlt_hear_free(r, m->free);
     else
         rlt_head_message(r, m);
 }

@@ -92,6 +92,15 @@ void rlt_each_waiting(const struct rlt *r, void (*fn)(void *user, const struct r
 /* One class, waiting or not. False: it is not known here. */
 bool rlt_class_look(const struct rlt *r, uint64_t owner, uint32_t class_id, struct rlt_class_view *out);
 
+struct rlt_node_view {              /* of any node, as the head has told; the texts are borrowed until the next step */
+    uint32_t    node, epoch, state; /* as in Node of manta.proto */
+    const char *name, *address, *data_address, *labels;
+};
+/* False: it is not known here. */
+bool rlt_node_look(const struct rlt *r, uint32_t node, struct rlt_node_view *out);
+/* The version of the head's table that this node knows, and how many nodes that has; 0: it is being told. */
+uint64_t rlt_view_version(const struct rlt *r, uint32_t *out_count);
+
 struct rlt_bundle_view { /* of a placement group, reserved here */
     mt_id    group;
     uint32_t index;

@@ -16,6 +16,7 @@
 #include "core/base/log.h"
 #include "core/base/limits/net.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 /* ---- the end of a link ---------------------------------------------------------------------------------------------- */
@@ -87,16 +88,57 @@ static void peer_view(struct rlt *r, const struct rlt_node *n)
     }
 }
 
+static void forget(struct rlt *r, uint32_t node)
+{
+    struct rlt_peer *p = rlt_peer_find(r, node);
+    if (p && p->has_link)
+        peer_lost(r, p, "the head has forgotten it: it was dead for long");
+    rlt_node_forget(r, node);
+}
+
+/* The head tells of all nodes anew, some in each message: what it leaves out is gone. */
+static void view_begins(struct rlt *r)
+{
+    r->head.is_view_new = true;
+    MT_MAP_EACH(&r->nodes, entry)
+        ((struct rlt_node *)entry->value.ptr)->is_told = false;
+}
+
+static void view_is_whole(struct rlt *r)
+{
+    r->head.is_view_new = false;
+    MT_MAP_EACH(&r->nodes, entry) {
+        const struct rlt_node *n = entry->value.ptr;
+        if (!n->is_told && n->node != r->node)
+            forget(r, n->node);
+    }
+}
+
 void rlt_hear_view(struct rlt *r, const Manta__V1__View *view)
 {
-    if (view->version <= r->head.view_version)
-        return;
+    if (view->since && view->since != r->head.view_version) {
+        mt_log(MT_LOG_ERROR, "view_gap", "have=%" PRIu64 " since=%" PRIu64, r->head.view_version, view->since);
+        return; /* the head never does; its next stream tells of all */
+    }
+    if (!view->since)
+        view_begins(r);
     r->head.view_version = view->version;
     for (size_t i = 0; i < view->n_nodes; i++) {
         const struct rlt_node *n = rlt_node_take(r, view->nodes[i]);
         if (n && n->node != r->node)
             peer_view(r, n);
     }
+    for (size_t i = 0; i < view->n_gone; i++)
+        if (view->gone[i] != r->node)
+            forget(r, view->gone[i]);
+    if (r->head.is_view_new && view->version == view->latest)
+        view_is_whole(r);
+}
+
+void rlt_hear_free(struct rlt *r, const Manta__V1__Free *hints)
+{
+    for (size_t i = 0; i < hints->n_nodes; i++)
+        rlt_node_hint(r, hints->nodes[i]);
 }
 
 /* ---- frames --------------------------------------------------------------------------------------------------------- */

@@ -203,6 +203,8 @@ bool rlt_node_is_given_up(const struct rlt *r, uint32_t node)
 mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE])
 {
     const struct rlt_node *n = rlt_node_find(r, node);
+    if (!n && mt_map_find(&r->forgotten, mt_map_key(node)))
+        return mt_error(MT_ENODE_DIED, 0, "the node that has the value is dead");
     if (!n || !n->data_address[0] || rlt_peer_is_newer(r, n))
         return mt_error(MT_ENOENT, 0, "the node that has the value is not known here (yet)");
     if (n->state == NODE_DEAD)
@@ -213,4 +215,18 @@ mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *ou
     *out_epoch = n->epoch;
     memcpy(out, n->data_address, RLT_ADDRESS_SIZE);
     return mt_ok();
+}
+
+bool rlt_node_look(const struct rlt *r, uint32_t node, struct rlt_node_view *out)
+{
+    const struct rlt_node *n = rlt_node_find(r, node);
+    if (n)
+        *out = (struct rlt_node_view){n->node, n->epoch, n->state, n->name, n->address, n->data_address, n->labels};
+    return n != NULL;
+}
+
+uint64_t rlt_view_version(const struct rlt *r, uint32_t *out_count)
+{
+    *out_count = r->nodes.count;
+    return r->head.is_registered && !r->head.is_view_new ? r->head.view_version : 0;
 }

@@ -10,6 +10,7 @@
 #include "tests/sim/shells/node.h"
 #include "tests/sim/load/object.h"
 #include "tests/sim/shells/proc.h"
+#include "tests/sim/twins/net.h"
 
 struct caller { /* one caller of one actor */
     uint64_t owner;
@@ -178,15 +179,14 @@ static void check_value(struct sim *s, const struct sim_task *t, int64_t value)
         check_incarnation(s, t, answer);
 }
 
-/* It has no retries, or takes the value of one that has none (whose failure is its own, too), or reports such a failure itself, or
- * its actor is gone before it ran. */
+/* It has no retries, or reports such a failure itself, or its actor is gone before it ran; or that holds of the task whose
+ * value, or item, it takes: then the failure is its own, too. */
 static bool may_end_with_node(struct sim *s, const struct sim_task *t)
 {
-    if (t->has_failed || (t->kind == SIM_CALL && t->executions == 0))
-        return true;
-    while (t && t->retries != 0)
-        t = mt_id_is_zero(t->argument) ? NULL : sim_oracle_task(s, t->argument);
-    return t != NULL;
+    for (; t; t = mt_id_is_zero(t->argument) ? NULL : sim_oracle_task(s, mt_id_with_index(t->argument, 0)))
+        if (t->retries == 0 || t->has_failed || (t->kind == SIM_CALL && t->executions == 0))
+            return true;
+    return false;
 }
 
 void sim_oracle_ended(struct sim *s, struct sim_task *t, int32_t code, bool has_value, int64_t value, int32_t outcome)
@@ -395,6 +395,7 @@ void sim_oracle_epoch_given(struct sim *s, uint32_t node, uint32_t epoch, uint64
 
 void sim_oracle_check(struct sim *s)
 {
+    sim_head_check_views(s);
     sim_groups_check(s);
     sim_values_check(s); /* raylets and head check themselves after each of their steps */
 }

@@ -86,7 +86,7 @@ struct sim_proc;
     X(room_refused) X(pull_begun) X(pull_served) X(pull_refused) X(pull_cut) X(pull_broken) X(pull_doubted) \
     X(spilled) X(restored) \
     /* nodes that leave */ \
-    X(drain_asked) X(drain_told) X(drain_refused) X(drain_left) X(drain_limit)
+    X(drain_asked) X(drain_told) X(drain_refused) X(drain_left) X(drain_limit) X(view_compared)
 /* clang-format on */
 
 struct sim_counters {
@@ -151,7 +151,7 @@ struct sim {
     mt_map            wires;    /* number -> connection of two data sockets */
     mt_map            values;   /* id -> sim_value */
     MT_VEC(struct sim_reading *) pinned;
-    mt_map              died_at, died_on; /* number of a process -> when, and serial of its raylet */
+    mt_map              died_at, died_on; /* number of a process -> when, and serial of its raylet (0: that hears of it late) */
     uint64_t            disk_full_until;
     struct sim_node    *nodes[SIM_NODES_MAX];
     int                 node_count;

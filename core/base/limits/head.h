@@ -6,12 +6,16 @@
 #define MT_LIMITS_HEAD_H
 
 enum {
-    MT_HEAD_PAUSE_MS = 1000,       /* a longer gap between two steps is the head's own pause: not the nodes' silence */
-    MT_HEAD_TICK_MS = 250,         /* it is stepped at least so often */
-    MT_HEAD_VIEW_MS = 20,          /* membership changes reach the nodes after at most so long */
-    MT_HEAD_VIEW_FREE_MS = 1000,   /* changes of free resources, for up to 100 nodes; grows with the cluster */
-    MT_HEAD_GRACE_MS = 2000,       /* after a start nothing is called unschedulable: nodes are still registering */
-    MT_HEAD_PROMISE_MS = 100,      /* a promise stands until the node's first report after this age ... */
+    MT_HEAD_PAUSE_MS = 1000,     /* a longer gap between two steps is the head's own pause: not the nodes' silence */
+    MT_HEAD_TICK_MS = 250,       /* it is stepped at least so often */
+    MT_HEAD_VIEW_MS = 20,        /* changes of nodes reach the others after at most so long, for each 100 nodes ... */
+    MT_HEAD_VIEW_MS_MAX = 400,   /* ... at most */
+    MT_HEAD_VIEW_NODES = 512,    /* in one message */
+    MT_HEAD_VIEW_FREE_MS = 1000, /* between two hints at what is free, for each 100 nodes */
+    MT_HEAD_FREE_HINTS = 64,     /* nodes in one of them */
+    MT_HEAD_WALK_NODES = 100, /* a millisecond for each so many is between two rounds of placements, and of looking who is silent */
+    MT_HEAD_GRACE_MS = 2000,  /* after a start nothing is called unschedulable: nodes are still registering */
+    MT_HEAD_PROMISE_MS = 100, /* a promise stands until the node's first report after this age ... */
     MT_HEAD_PROMISE_MS_MAX = 1500, /* ... and at most so long */
     MT_HEAD_REPLACE_MS = 250,      /* a want that still stands so long after its Place is answered again */
     MT_HEAD_PRESS_MS = 100,        /* a class that holds nothing has waited so long: a busy node is asked to make room */

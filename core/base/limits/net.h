@@ -14,7 +14,7 @@ enum {
     MT_DRAIN_LEAVE_MS = 5 * 1000,       /* after that: for what it ends, and for the head to answer */
     MT_STRICT_LEASE_MS = 4 * 1000,      /* a strict actor runs so long after its raylet spoke to the head, then it freezes */
     MT_STRICT_WAIT_MS = 5 * 1000,       /* its next incarnation begins so long after the head has given the old one up */
-    MT_NODES_MAX = 4096,                /* raylets in one cluster */
+    MT_NODES_MAX = 10000,               /* raylets in one cluster */
     MT_DIAL_MS = 5 * 1000,              /* from connect to a connection */
     MT_HANDSHAKE_MS = 5 * 1000,         /* from accept to an authenticated peer, and to its first request */
     MT_CONN_IDLE_MS = 10 * 60 * 1000,   /* a control connection without a call is closed */
@@ -52,7 +52,7 @@ enum {
     MT_BOUND_BURST = 64,                  /* connections without the token that an address may open at a time, ... */
     MT_BOUND_PER_S = 16,                  /* ... and so many a second */
     MT_BOUND_KNOWN_MS = 24 * 3600 * 1000, /* an address from which one has shown the token has no bound for so long */
-    MT_BOUND_ADDRESSES = 8192,            /* that are told apart; more than nodes */
+    MT_BOUND_ADDRESSES = 32768,           /* that are told apart; more than nodes */
 
     /* Calls and streams. */
     MT_CONN_STRANGER_MS_MIN = 100, /* what a stranger's connection has, even when others wait for its place */

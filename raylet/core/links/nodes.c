@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nodes.c - the cluster as the head's View shows it: for the list of nodes, for addresses, and for who is dead.
+ * nodes.c - the cluster as the head's Views show it: for the list of nodes, for addresses, and for who is dead.
  *
  * Owns: every struct rlt_node. Thread: the logic loop only.
- * Always: the newest View wins; without a head the table is empty and this node is the cluster.
+ * Always: the head's last word on a node stands; without a head the table is empty and this node is the cluster.
  */
 #include "raylet/core/links/links.h"
+
+#include "core/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +30,8 @@ static uint32_t take_resources(struct ctl_resource *out, Manta__V1__Resource **f
 /* The head's word: any state may follow any, a node that was dead comes back under another epoch. */
 static void node_set_state(struct rlt_node *n, uint32_t said)
 {
-    n->state = (enum rlt_node_state)said;
+    if (!MT_PLANT(MT_PLANT_VIEW_MISSES) || said != NODE_SUSPECT)
+        n->state = (enum rlt_node_state)said;
 }
 
 struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v)
@@ -40,7 +43,9 @@ struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v)
         n = rlt_calloc(sizeof *n);
         n->node = v->node;
         rlt_map_put(&r->nodes, mt_map_key(v->node), n);
+        mt_map_remove(&r->forgotten, mt_map_key(v->node));
     }
+    n->is_told = true;
     n->epoch = v->epoch;
     node_set_state(n, v->state);
     snprintf(n->name, sizeof n->name, "%s", v->name);
@@ -48,8 +53,25 @@ struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v)
     snprintf(n->data_address, sizeof n->data_address, "%s", v->data_address);
     snprintf(n->labels, sizeof n->labels, "%s", v->labels);
     n->total_count = take_resources(n->total, v->total, v->n_total);
-    n->free_count = take_resources(n->free, v->free, v->n_free);
+    n->free_count = v->n_free ? take_resources(n->free, v->free, v->n_free) : take_resources(n->free, v->total, v->n_total);
     return n;
+}
+
+void rlt_node_hint(struct rlt *r, const Manta__V1__NodeFree *v)
+{
+    struct rlt_node *n = rlt_node_find(r, v->node);
+    if (n)
+        n->free_count = take_resources(n->free, v->free, v->n_free);
+}
+
+void rlt_node_forget(struct rlt *r, uint32_t node)
+{
+    struct rlt_node *n = rlt_node_find(r, node);
+    if (!n)
+        return;
+    rlt_map_put(&r->forgotten, mt_map_key(node), NULL);
+    mt_map_remove(&r->nodes, mt_map_key(node));
+    free(n);
 }
 
 static void describe_self(const struct rlt *r, struct ctl_node *out)
@@ -103,4 +125,5 @@ void rlt_nodes_fini(struct rlt *r)
     MT_MAP_EACH(&r->nodes, entry)
         free(entry->value.ptr);
     mt_map_fini(&r->nodes);
+    mt_map_fini(&r->forgotten);
 }

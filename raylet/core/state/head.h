@@ -55,8 +55,9 @@ struct rlt_head {
     bool             is_registered; /* ... and the head has answered */
     bool             is_ready;      /* RLT_A_READY was said */
     char             cluster[CTL_NAME_SIZE];
-    uint64_t         heard_at; /* its last message. One that is out of reach behind an open stream says nothing */
-    uint64_t         view_version;
+    uint64_t         heard_at;     /* its last message. One that is out of reach behind an open stream says nothing */
+    uint64_t         view_version; /* r->nodes is what the head's table was at that one ... */
+    bool             is_view_new;  /* ... or will be, when it has told of all of them */
     uint64_t         report_version;
     uint64_t         reported_at;
     bool             is_change_reported; /* the last report brought something new */

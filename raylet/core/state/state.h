@@ -88,6 +88,7 @@ struct rlt {
     uint64_t            next_stream;
     mt_map              submitted; /* hash of the id -> rlt_submitted */
     mt_map              nodes;     /* number -> rlt_node: the others, and this one once the head has said so */
+    mt_map              forgotten; /* number -> nothing: was dead for so long that the head does not list it any more */
     struct rlt_stats    stats;     /* the counters */
 };
 

@@ -96,6 +96,22 @@ static const char *check_nodes(const struct head *h)
     return breach;
 }
 
+/* Each node's last change stands in the log, in order, and where it says. */
+static const char *check_view(const struct head *h)
+{
+    uint64_t last = 0;
+    uint32_t found = 0;
+    for (size_t i = 0; i < h->view.log.count; i++) {
+        const struct view_change *c = &h->view.log.data[i];
+        const struct node        *n = head_nodes_find(h, c->node);
+        if (c->version <= last || c->version > h->view.version)
+            return "the changes that nodes are told of are not in order";
+        last = c->version;
+        found += n && n->view_version == c->version;
+    }
+    return found == h->nodes.count ? NULL : "a node's last change is not among those that the others are told of";
+}
+
 /* ---- jobs ---- */
 
 /* Its name is there exactly as long as it has neither ended nor been told to stop. */
@@ -220,8 +236,8 @@ static const char *check_bounds(const struct head *h)
 
 const char *head_check(const struct head *h)
 {
-    const char *(*const checks[])(const struct head *) = {check_nodes, check_jobs, head_groups_check, check_names,
-                                                          check_blobs, check_out,  check_bounds};
+    const char *(*const checks[])(const struct head *) = {check_nodes, check_view,  check_jobs, head_groups_check,
+                                                          check_names, check_blobs, check_out,  check_bounds};
     const char *breach = NULL;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !breach; i++)
         breach = checks[i](h);

@@ -86,6 +86,7 @@ void head_free(struct head *h)
         head_nodes_free(entry->value.ptr);
     mt_map_fini(&h->nodes);
     mt_vec_fini(&h->dead);
+    head_view_fini(h);
     for (size_t i = 0; i < h->kinds.count; i++)
         free(h->kinds.data[i]);
     mt_vec_fini(&h->kinds);
@@ -119,6 +120,13 @@ static mt_status sort_jobs(struct head *h)
     return h->broken;
 }
 
+/* What looks at all nodes is done in every step of a small cluster. Each node causes steps, so in a large one it is done less
+ * often: else it would cost nodes times nodes. */
+static uint64_t walk_due_ms(const struct head *h)
+{
+    return h->walked_ms + h->nodes_living / MT_HEAD_WALK_NODES;
+}
+
 static void plan_next(struct head *h, struct head_actions *out)
 {
     uint64_t      next = h->now_ms + MT_HEAD_TICK_MS;
@@ -126,6 +134,8 @@ static void plan_next(struct head *h, struct head_actions *out)
     mt_heap_node *wait = mt_heap_first(&h->waits);
     if (view < next)
         next = view;
+    if (h->is_walk_owed && walk_due_ms(h) < next)
+        next = walk_due_ms(h);
     if (wait && wait->key < next)
         next = wait->key;
     if (h->open_groups.count && h->groups_due_ms < next)
@@ -163,12 +173,16 @@ static void stored(struct head *h, uint64_t token, mt_status st)
 
 static void tick(struct head *h)
 {
-    head_attached_tick(h);
+    h->is_walk_owed = h->now_ms < walk_due_ms(h);
+    if (!h->is_walk_owed) {
+        h->walked_ms = h->now_ms;
+        head_attached_tick(h);
+        head_attempts_round(h);
+        head_bundles_round(h);
+        head_wants_round(h);
+    }
     head_jobs_tick_waits(h);
     head_queries_tick(h);
-    head_attempts_round(h);
-    head_bundles_round(h);
-    head_wants_round(h);
     head_view_tick(h);
     head_blobs_tick(h);
     head_jobs_prune(h);

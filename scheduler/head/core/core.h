@@ -56,6 +56,12 @@ const char           *head_cluster(const struct head *head);
 /* What has happened so far. */
 const struct head_counters *head_counters(const struct head *head);
 
+/* What the nodes are told of each other: a node that knows this version has the same. Texts are borrowed for the call. */
+struct head_node_view {
+    uint32_t    node, epoch, state; /* as in Node of manta.proto */
+    const char *name, *address, *data_address, *labels;
+};
+uint64_t head_view_each(const struct head *head, void (*fn)(void *user, const struct head_node_view *view), void *user);
 /* A hash of the whole logical state: two heads that were fed the same events have the same one. */
 uint64_t head_hash(const struct head *head);
 /* Checks what must always hold; the text of the first breach, or NULL. */

@@ -90,3 +90,14 @@ mt_status head_blob_admit(const struct head *h, const uint8_t sha256[HEAD_SHA_SI
 {
     return head_blobs_admit(h, sha256, size);
 }
+
+uint64_t head_view_each(const struct head *h, void (*fn)(void *user, const struct head_node_view *view), void *user)
+{
+    MT_MAP_EACH(&h->nodes, entry) {
+        const struct node    *n = entry->value.ptr;
+        struct head_node_view view = {n->place.id, n->epoch, n->place.state, n->name, n->address, n->data_address, n->place.labels};
+        if (fn)
+            fn(user, &view);
+    }
+    return head_view_version(h);
+}

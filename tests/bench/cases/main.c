@@ -29,9 +29,9 @@ static void help(FILE *to)
                 "  --address DIR      runtime folder of a running cluster, instead of a private one\n"
                 "  -o table|wide|json wide adds the ratio to the floor, and the cores that were busy\n"
                 "  --list             the cases and their units\n"
-                "  --train|--models|--sweep|--store|--grpc|--metg|--cpus [options of its own]\n"
+                "  --train|--models|--sweep|--store|--grpc|--metg|--cpus|--cluster [options of its own]\n"
                 "                     only as the first word: training; models; sweeps; the object store alone; gRPC alone;\n"
-                "                     task graphs of fine grain; a node's CPUs, busy and no more than that\n"
+                "                     task graphs of fine grain; a node's CPUs, busy and no more than that; many nodes\n"
                 "Exit status: 0, or 1 where a case failed, or 2 for bad options.\n");
 }
 
@@ -140,7 +140,7 @@ static int program_run(char **argv)
 
 static bool is_program(const char *word)
 {
-    static const char *const words[] = {"--train", "--models", "--sweep", "--store", "--grpc", "--metg", "--cpus"};
+    static const char *const words[] = {"--train", "--models", "--sweep", "--store", "--grpc", "--metg", "--cpus", "--cluster"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(word, words[i]) == 0)
             return true;

@@ -9,7 +9,7 @@
 #include "tests/sim/shells/node.h"
 #include "tests/sim/shells/proc.h"
 
-enum { SIM_TOLD_MS = 300 }; /* two ticks of a raylet: the death, and the answer to who asked between them; and its way */
+enum { SIM_TOLD_MS = 200 };
 
 struct argument {
     char           type;
@@ -420,7 +420,7 @@ static void note_awaited(struct sim_proc *p, struct own_ref *ref)
         sim_fail(p->s, "a waiter was told of a deadlock: %s", r->wait.failure.message);
 }
 
-/* I10: on one node the news of an owner's death comes to its borrowers at once. */
+/* I10: on one node the news of an owner's death comes to its borrowers at once, where the raylet heard of it by its socket. */
 static void require_told(struct sim_proc *p, const struct own_ref *ref)
 {
     struct sim         *s = p->s;

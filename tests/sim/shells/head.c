@@ -10,6 +10,7 @@
  */
 #include "tests/sim/load/drain.h"
 #include "tests/sim/load/job.h"
+#include "tests/sim/shells/node.h"
 #include "tests/sim/twins/net.h"
 #include "tests/sim/oracle.h"
 
@@ -150,6 +151,48 @@ static void check_said(struct sim *s, uint64_t stream, const uint8_t *bytes, siz
                 sim_oracle_node_dead(s, m->view->nodes[i]->node, m->view->nodes[i]->epoch);
         }
     manta__v1__head_to_node__free_unpacked(m, NULL);
+}
+
+/* ---- what the nodes know ------------------------------------------------------------------------------------------- */
+
+enum { LOOK_EACH = 16 };
+
+struct compared {
+    struct sim            *s;
+    const struct sim_node *n;
+};
+
+static void compare_view(void *user, const struct head_node_view *said)
+{
+    const struct compared *c = user;
+    struct rlt_node_view   known;
+    bool is_same = rlt_node_look(c->n->core, said->node, &known) && known.epoch == said->epoch && known.state == said->state &&
+                   !strcmp(known.name, said->name) && !strcmp(known.address, said->address) &&
+                   !strcmp(known.data_address, said->data_address) && !strcmp(known.labels, said->labels);
+    SIM_REQUIRE(c->s, is_same, "I16: node %d knows another node %u than the head, at the same version", c->n->index, said->node);
+}
+
+static void count_view(void *user, const struct head_node_view *said)
+{
+    (void)said;
+    *(uint32_t *)user += 1;
+}
+
+/* I16: what a node knows of the others at a version is what the head's table was then. */
+void sim_head_check_views(struct sim *s)
+{
+    uint32_t at_head = 0, known;
+    if (!sim_head_is_up(s) || s->event_count % LOOK_EACH)
+        return;
+    uint64_t version = head_view_each(s->head->core, count_view, &at_head);
+    for (int i = 0; i < s->config.nodes; i++) {
+        struct compared c = {s, s->nodes[i]};
+        if (!sim_node_is_up(c.n) || rlt_view_version(c.n->core, &known) != version)
+            continue;
+        SIM_REQUIRE(s, known == at_head, "I16: node %d knows %u nodes at the same version, the head %u", i, known, at_head);
+        (void)head_view_each(s->head->core, compare_view, &c);
+        s->counters.view_compared++;
+    }
 }
 
 /* ---- stepping ---------------------------------------------------------------------------------------------------- */

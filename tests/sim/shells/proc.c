@@ -142,15 +142,17 @@ static void proc_die(struct sim_proc *p, int signal)
     struct sim_proc *zygote = sim_proc_of(s, p->zygote);
     sim_note(s, "process dies", p->serial, (uint64_t)signal);
     mt_map_remove(&s->procs, mt_map_key(p->serial));
-    if (mt_map_put_num(&s->died_at, mt_map_key(p->process), s->now).code ||
-        mt_map_put_num(&s->died_on, mt_map_key(p->process), sim_node_serial(p->n)).code)
+    if (mt_map_put_num(&s->died_at, mt_map_key(p->process), s->now).code)
         abort();
     if (p->role == CTL_ZYGOTE)
         children_die(p);
     sim_oracle_owner_died(s, p->serial);
     if (p->role == CTL_DRIVER)
         sim_driver_gone(p);
-    if (!zygote || !sim_chance(s, 100 * 1000))
+    bool is_socket_held = zygote && sim_chance(s, 100 * 1000);
+    if (mt_map_put_num(&s->died_on, mt_map_key(p->process), is_socket_held ? 0 : sim_node_serial(p->n)).code)
+        abort();
+    if (!is_socket_held)
         sim_node_conn_closed(s, p->n, p->conn);
     sim_node_exited(s, p->n, p->conn, zygote ? MT_RLT_LOOK_ROUND_MS * SIM_MS : 300 * SIM_US, p->role == CTL_ZYGOTE, signal);
     if (zygote) {

@@ -55,6 +55,7 @@ uint64_t sim_net_head_peer(struct sim *s, uint64_t number); /* serial of the ray
 
 /* ---- shells/head.c ---- */
 bool     sim_head_is_up(const struct sim *s);
+void     sim_head_check_views(struct sim *s); /* I16 */
 uint64_t sim_head_serial(const struct sim *s);
 uint64_t sim_head_stream_opened(struct sim *s); /* returns the head's number for it */
 void     sim_head_message(struct sim *s, uint64_t number, const uint8_t *bytes, size_t size);

@@ -137,24 +137,97 @@ static void views_reach_every_node_with_growing_versions(void **unused)
     uint64_t first = rig_last(rig, a.stream, KIND(VIEW))->view->version;
     rig_register(rig, &b);
     rig_pass(rig, 100);
-    Manta__V1__View *view = rig_last(rig, a.stream, KIND(VIEW))->view;
+    Manta__V1__View *view = rig_last(rig, a.stream, KIND(VIEW))->view; /* what is new, on top of what it knows */
     assert_true(view->version > first);
-    assert_int_equal(view->n_nodes, 2);
-    assert_int_equal(view->nodes[1]->total[0]->milli, 2000);
-    assert_non_null(rig_last(rig, b.stream, KIND(VIEW)));
+    assert_true(view->since == first && view->latest == view->version);
+    assert_int_equal(view->n_nodes, 1);
+    assert_int_equal(view->nodes[0]->total[0]->milli, 2000);
+    assert_int_equal(view->nodes[0]->n_free, 0); /* all of it */
     uint64_t last = view->version;
+    view = rig_last(rig, b.stream, KIND(VIEW))->view; /* who is new is told of all */
+    assert_true(view->since == 0 && view->version == last && view->latest == last);
+    assert_int_equal(view->n_nodes, 2);
     rig_forget(rig);
-    for (int i = 0; i < 50; i++) { /* free resources change all the time: the views stay few */
+    for (int i = 0; i < 50; i++) { /* free resources change all the time: they are hints, and those stay few */
         rig_report(rig, &a, i * 10, NULL, 0);
         rig_report(rig, &b, 2000, NULL, 0);
         rig_pass(rig, 40);
     }
-    size_t count = rig_count(rig, a.stream, KIND(VIEW));
-    assert_in_range(count, 1, 3);
+    assert_int_equal(rig_count(rig, a.stream, KIND(VIEW)), 0);
+    assert_in_range(rig_count(rig, b.stream, KIND(FREE)), 1, 3);
+    Manta__V1__Free *hint = rig_last(rig, b.stream, KIND(FREE))->free;
+    assert_int_equal(hint->n_nodes, 1); /* b reports what it did before */
+    assert_int_equal(hint->nodes[0]->node, a.node);
+    assert_in_range(hint->nodes[0]->free[0]->milli, 10, 490);
     rig_restart(rig); /* versions go on above the old ones */
     rig_register(rig, &a);
     rig_pass(rig, 100);
     assert_true(rig_last(rig, a.stream, KIND(VIEW))->view->version > last);
+    rig_free(rig);
+}
+
+enum { MANY = 1200 };
+
+static void many_nodes_are_told_of_in_pages(void **unused)
+{
+    (void)unused;
+    static struct rig_node nodes[MANY];
+    static bool            is_known[MANY + 2];
+    struct rig            *rig = rig_new();
+    struct rig_node        late = {.boot = 5000, .cpus = 1000};
+    uint64_t               version = 0;
+    uint32_t               pages = 0, told = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        nodes[i] = (struct rig_node){.boot = i + 1, .cpus = 1000};
+        rig_register(rig, &nodes[i]);
+    }
+    rig_pass(rig, 500);
+    rig_forget(rig);
+    rig_register(rig, &late);
+    rig_pass(rig, 500);
+    for (size_t i = 0; i < rig->sent_count; i++) {
+        const Manta__V1__HeadToNode *m = rig->sent[i].message;
+        if (m->kind_case != KIND(VIEW) || rig->sent[i].stream != late.stream)
+            continue;
+        assert_true(m->view->since == version); /* each on top of the one before */
+        assert_true(m->view->version > version && m->view->version <= m->view->latest);
+        assert_in_range(m->view->n_nodes, 1, MT_HEAD_VIEW_NODES);
+        for (size_t k = 0; k < m->view->n_nodes; k++) {
+            assert_false(is_known[m->view->nodes[k]->node]);
+            is_known[m->view->nodes[k]->node] = true;
+            told++;
+        }
+        version = m->view->version;
+        pages++;
+    }
+    assert_int_equal(told, MANY + 1);
+    assert_int_equal(pages, 1 + MANY / MT_HEAD_VIEW_NODES);
+    assert_int_equal(rig_last(rig, nodes[0].stream, KIND(VIEW))->view->n_nodes, 1); /* the others hear of it alone */
+    rig_free(rig);
+}
+
+static void a_forgotten_node_is_told(void **unused)
+{
+    (void)unused;
+    struct rig     *rig = rig_new();
+    struct rig_node watcher = {.boot = 9999, .cpus = 1000}, first = {.boot = 1, .cpus = 1000};
+    uint32_t        gone = 0;
+    rig_register(rig, &watcher);
+    rig_register(rig, &first);
+    for (uint32_t i = 0; i < MT_HEAD_NODES_DEAD_MAX + 1; i++) { /* each comes and dies */
+        struct rig_node n = {.boot = 100 + i, .cpus = 1000};
+        rig_register(rig, &n);
+        rig_close(rig, n.stream);
+        for (int k = 0; k < 12; k++) {
+            rig_report(rig, &watcher, 1000, NULL, 0);
+            rig_pass(rig, 1000);
+        }
+    }
+    for (size_t i = 0; i < rig->sent_count; i++)
+        if (rig->sent[i].message->kind_case == KIND(VIEW) && rig->sent[i].stream == watcher.stream)
+            for (size_t k = 0; k < rig->sent[i].message->view->n_gone; k++)
+                gone++;
+    assert_int_equal(gone, 2); /* the oldest two */
     rig_free(rig);
 }
 
@@ -390,6 +463,8 @@ int main(void)
         cmocka_unit_test(a_paused_head_blames_nobody),
         cmocka_unit_test(refusals),
         cmocka_unit_test(views_reach_every_node_with_growing_versions),
+        cmocka_unit_test(many_nodes_are_told_of_in_pages),
+        cmocka_unit_test(a_forgotten_node_is_told),
         cmocka_unit_test(wants_are_placed_once_and_again_when_they_still_stand),
         cmocka_unit_test(while_all_nodes_leave_wants_wait),
         cmocka_unit_test(what_no_node_can_hold_is_said_after_the_grace),

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RIG_STREAMS = 16, RIG_SENT = 512, RIG_RECORDS = 1024, RIG_REPLIES = 512, RIG_LOGS = 8, RIG_LOG_SIZE = 4096 };
+enum { RIG_SENT = 16384, RIG_RECORDS = 4096, RIG_REPLIES = 512, RIG_LOGS = 8, RIG_LOG_SIZE = 4096 };
 
 struct rig_record {
     enum head_table table;

@@ -223,6 +223,60 @@ static void a_link_whose_stream_was_closed_for_a_wrong_frame_is_dialled(void **s
     assert_non_null(action(RLT_A_PEER_DIAL, 0));
 }
 
+static void cluster_is_seen(uint64_t since, uint64_t version, uint64_t latest, uint32_t node, uint32_t gone)
+{
+    Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
+    Manta__V1__View       view = MANTA__V1__VIEW__INIT;
+    Manta__V1__Node       seen = MANTA__V1__NODE__INIT, *nodes[] = {&seen};
+    seen.node = node;
+    seen.epoch = 1;
+    seen.state = IS_ALIVE;
+    seen.data_address = "10.0.0.3:7001";
+    view.since = since;
+    view.version = version;
+    view.latest = latest;
+    view.nodes = nodes;
+    view.n_nodes = node != 0;
+    view.gone = &gone;
+    view.n_gone = gone != 0;
+    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_VIEW;
+    m.view = &view;
+    head_says(&m);
+}
+
+static int32_t reach(uint32_t node)
+{
+    uint32_t epoch;
+    char     address[RLT_ADDRESS_SIZE];
+    return rlt_node_data_address(r, node, &epoch, address).code;
+}
+
+/* What the head tells is built on what it told before; who begins anew is told of all, and what is left out then is dead. */
+static void what_the_head_leaves_out_or_forgets_is_dead(void **state)
+{
+    (void)state;
+    uint32_t count;
+    begin(true);
+    registered(6, 1);
+    cluster_is_seen(0, 10, 12, 3, 0);
+    assert_true(rlt_view_version(r, &count) == 0); /* more is to come */
+    cluster_is_seen(10, 12, 12, 4, 0);
+    assert_true(rlt_view_version(r, &count) == 12 && count == 2);
+    cluster_is_seen(11, 13, 13, 5, 0); /* on top of what it was not told: never happens, and changes nothing */
+    assert_true(rlt_view_version(r, &count) == 12 && reach(5) == MT_ENOENT);
+    cluster_is_seen(12, 13, 13, 0, 3);
+    assert_int_equal(reach(3), MT_ENODE_DIED);
+    assert_int_equal(reach(4), MT_OK);
+    cluster_is_seen(0, 20, 21, 7, 0); /* another stream */
+    assert_int_equal(reach(4), MT_OK);
+    cluster_is_seen(20, 21, 21, 8, 0);
+    assert_int_equal(reach(4), MT_ENODE_DIED);
+    assert_int_equal(reach(7), MT_OK);
+    assert_true(rlt_view_version(r, &count) == 21 && count == 2);
+    cluster_is_seen(21, 22, 22, 4, 0); /* it is back */
+    assert_int_equal(reach(4), MT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +286,7 @@ int main(void)
         cmocka_unit_test_teardown(a_head_is_heard_by_what_it_says, end),
         cmocka_unit_test_teardown(a_node_whose_data_socket_is_gone_is_looked_for, end),
         cmocka_unit_test_teardown(a_link_whose_stream_was_closed_for_a_wrong_frame_is_dialled, end),
+        cmocka_unit_test_teardown(what_the_head_leaves_out_or_forgets_is_dead, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

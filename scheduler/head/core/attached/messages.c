@@ -14,7 +14,7 @@
 #include <inttypes.h>
 
 /* How many processes it may still start; where none, people are told why nothing new is placed there. */
-static void take_places(struct head *h, struct node *n, const Manta__V1__Report *report)
+static void take_places(struct node *n, const Manta__V1__Report *report)
 {
     bool was_full = n->place.state == POLICY_ALIVE && n->reason[0], is_full = report->workers_max && report->places == 0;
     n->place.counts_places = report->workers_max > 0;
@@ -26,7 +26,22 @@ static void take_places(struct head *h, struct node *n, const Manta__V1__Report 
     if (is_full)
         snprintf(n->reason, sizeof n->reason, "all %u processes that it may run for tasks and actors are in use (--max-workers)",
                  report->workers_max);
-    h->is_members_changed = true;
+}
+
+/* What of it differs from the last report is told to the others. */
+static void take_free(struct head *h, struct node *n, const Manta__V1__Report *report)
+{
+    for (size_t i = 0; i < report->n_free; i++) {
+        uint32_t kind = head_resources_kind(h, report->free[i]->name);
+        for (uint32_t j = 0; j < n->place.resource_count; j++) {
+            int64_t total = n->place.resources[j].total, free = report->free[i]->milli;
+            free = free < 0 ? 0 : free > total ? total : free;
+            if (n->place.resources[j].kind != kind || n->reported[j] == free)
+                continue;
+            n->reported[j] = free;
+            head_view_free_changed(h, n);
+        }
+    }
 }
 
 static void take_report(struct head *h, struct stream *s, struct node *n, const Manta__V1__Report *report)
@@ -35,19 +50,12 @@ static void take_report(struct head *h, struct stream *s, struct node *n, const 
         return;
     n->has_reported = true;
     n->report_version = report->version;
-    for (size_t i = 0; i < report->n_free; i++) {
-        uint32_t kind = head_resources_kind(h, report->free[i]->name);
-        for (uint32_t j = 0; j < n->place.resource_count; j++)
-            if (n->place.resources[j].kind == kind) {
-                int64_t total = n->place.resources[j].total, free = report->free[i]->milli;
-                n->reported[j] = free < 0 ? 0 : free > total ? total : free;
-            }
-    }
-    take_places(h, n, report);
+    take_free(h, n, report);
+    take_places(n, report);
     snprintf(n->drain.waits, sizeof n->drain.waits, "%s", report->waits);
     head_nodes_expire_promises(h, n, MT_HEAD_PROMISE_MS);
     head_nodes_refresh_free(n);
-    h->is_capacity_changed = h->is_free_changed = true;
+    h->is_capacity_changed = true;
     head_wants_report(h, n, report->wants, report->n_wants);
     n->is_seen = true;
     head_bundles_report(h, n, report);

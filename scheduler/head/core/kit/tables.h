@@ -37,8 +37,14 @@ typedef Manta__V1__Resource   resource;
 
 struct stream {
     uint64_t number;
-    uint32_t node; /* 0: has not registered */
-    uint32_t held; /* sends that wait for the store: later ones wait behind them */
+    uint32_t node;         /* 0: has not registered */
+    uint32_t held;         /* sends that wait for the store: later ones wait behind them */
+    uint64_t view_version; /* it was told of all changes up to that; 0: of none */
+};
+
+struct view_change { /* of a node; none has that number: it was forgotten */
+    uint64_t version;
+    uint32_t node;
 };
 
 struct promise {
@@ -85,8 +91,10 @@ struct node {
         char     reason[128]; /* stored */
         char     waits[160];  /* what it still waits for, by its raylet's word */
     } drain;
-    bool has_left; /* DEAD: it was drained and is gone, as was asked for; stored */
-    bool is_seen;  /* by this head: it has said which of its processes have ended */
+    uint64_t view_version; /* of its last change that others are told of */
+    bool     is_free_due;  /* it stands in view.free */
+    bool     has_left;     /* DEAD: it was drained and is gone, as was asked for; stored */
+    bool     is_seen;      /* by this head: it has said which of its processes have ended */
 };
 
 struct holder { /* of a name */
@@ -217,9 +225,17 @@ struct head {
     uint32_t nodes_living;
     MT_VEC(char *) kinds; /* names of resources; the index is the kind */
 
-    bool     is_members_changed, is_free_changed; /* since the last View */
-    uint64_t view_version, view_ms;
+    struct {                            /* what the nodes are told of each other (nodes/view.c) */
+        uint64_t version;               /* of the last change, in this epoch */
+        uint64_t floor;                 /* a node that was forgotten up to here is not in the log any more */
+        MT_VEC(struct view_change) log; /* in order of versions; one that was overtaken is passed over */
+        MT_VEC(uint32_t) free;          /* nodes of which that has changed since it was last told; the longest ago first */
+        uint64_t told_ms, free_told_ms;
+        bool     is_due; /* something has changed since told_ms */
+    } view;
     bool     is_capacity_changed; /* since the last round of placements */
+    uint64_t walked_ms;           /* what looks at all nodes was last done then */
+    bool     is_walk_owed;        /* ... and not in the last step */
     uint32_t round;
 
     struct head_index names;

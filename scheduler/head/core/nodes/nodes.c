@@ -134,7 +134,8 @@ void head_nodes_set_state(struct head *h, struct node *n, enum policy_state stat
         h->nodes_living += was_dead ? 1 : (uint32_t)-1;
     n->place.state = state;
     snprintf(n->reason, sizeof n->reason, "%s", why);
-    h->is_members_changed = h->is_capacity_changed = true;
+    head_view_changed(h, n);
+    h->is_capacity_changed = true;
 }
 
 void head_nodes_remember_dead(struct head *h, uint32_t number)
@@ -147,6 +148,7 @@ void head_nodes_remember_dead(struct head *h, uint32_t number)
         if (!n)
             continue;
         mt_map_remove(&h->nodes, mt_map_key(oldest));
+        head_view_forgot(h, oldest);
         head_nodes_free(n);
         unstore(h, oldest);
     }
@@ -276,6 +278,7 @@ mt_status head_nodes_load(struct head *h, const Manta__Store__NodeRecord *r)
     }
     for (size_t i = 0; i < r->n_void_leases; i++)
         MT_TRY(mt_vec_push(&n->voids, r->void_leases[i]));
+    head_view_changed(h, n);
     if (r->node >= h->next_node)
         h->next_node = r->node + 1;
     if (r->dead)

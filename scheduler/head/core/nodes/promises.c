@@ -30,14 +30,15 @@ void head_nodes_expire_promises(struct head *h, struct node *n, uint64_t age_ms)
         return;
     n->promises.count = kept;
     head_nodes_refresh_free(n);
-    h->is_capacity_changed = h->is_free_changed = true;
+    h->is_capacity_changed = true;
+    head_view_free_changed(h, n);
 }
 
 void head_nodes_promise(struct head *h, struct node *n, const struct policy_request *request, uint32_t count)
 {
     struct promise promise = {.at_ms = h->now_ms, .count = count, .request = *request};
     HEAD_TRY(h, mt_vec_push(&n->promises, promise));
-    h->is_free_changed = true;
+    head_view_free_changed(h, n);
 }
 
 void head_nodes_taken(struct head *h, struct node *n, const struct policy_request *request)
@@ -55,7 +56,7 @@ void head_nodes_taken(struct head *h, struct node *n, const struct policy_reques
         head_nodes_refresh_free(n);
         break;
     }
-    h->is_free_changed = true;
+    head_view_free_changed(h, n);
 }
 
 /* ---- room for others ---- */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * view.c - the cluster as the nodes see it: one message for all, rate-limited.
+ * view.c - the cluster as the nodes see it: to each of them what has changed since it was last told.
  *
- * Always:  versions grow, also across restarts of the head: its epoch is in the upper bits.
+ * Always:  versions grow, also across restarts of the head: its epoch is in the upper bits. What a node knows at version v is
+ *          this table as it was at v.
  *
- * A change of membership goes out after MT_HEAD_VIEW_MS at most. A change of free resources alone waits longer, the longer
- * the more nodes there are, since a View costs nodes times nodes.
+ * Whoever is new is told of all in the order of their last changes, some hundred a message. What is free is no part of the
+ * view: it changes all the time, and who schedules by it is the head. The nodes get hints, some nodes each second.
  */
 
 #include "scheduler/head/core/nodes/nodes.h"
@@ -53,58 +54,247 @@ void head_view_node_free(Manta__V1__Node *node)
     free(node->total);
 }
 
-static struct head_bytes *pack(struct head *h)
+/* ---- one message ---- */
+
+/* The nodes of one message. */
+struct page {
+    uint64_t        since, version; /* of this epoch */
+    Manta__V1__Node items[MT_HEAD_VIEW_NODES], *nodes[MT_HEAD_VIEW_NODES];
+    uint32_t        gone[MT_HEAD_VIEW_NODES];
+    size_t          node_count, gone_count;
+};
+
+static bool is_all_free(const Manta__V1__Node *node)
+{
+    for (size_t i = 0; i < node->n_total; i++)
+        if (node->total[i]->milli != node->free[i]->milli)
+            return false;
+    return true;
+}
+
+static void add_node(struct head *h, struct page *page, const struct node *n)
+{
+    Manta__V1__Node *node = page->nodes[page->node_count] = &page->items[page->node_count];
+    head_view_node(h, n, node);
+    node->reason = NULL; /* for people, who ask the head */
+    node->has_left = false;
+    if (is_all_free(node))
+        node->n_free = 0;
+    page->node_count++;
+}
+
+/* From the first change after page->since, as many as fit. */
+static void fill(struct head *h, struct page *page)
+{
+    size_t       at = h->view.log.count;
+    struct node *n;
+    while (at > 0 && h->view.log.data[at - 1].version > page->since)
+        at--;
+    for (; at < h->view.log.count && page->node_count < MT_HEAD_VIEW_NODES && page->gone_count < MT_HEAD_VIEW_NODES; at++) {
+        const struct view_change *c = &h->view.log.data[at];
+        page->version = c->version;
+        if (!head_changes_is_last(h, c, &n))
+            continue;
+        if (n)
+            add_node(h, page, n);
+        else if (page->since)
+            page->gone[page->gone_count++] = c->node;
+    }
+    if (at == h->view.log.count)
+        page->version = h->view.version;
+}
+
+static uint64_t on_the_wire(const struct head *h, uint64_t version)
+{
+    return version ? h->epoch << EPOCH_SHIFT | version : 0;
+}
+
+uint64_t head_view_version(const struct head *h)
+{
+    return on_the_wire(h, h->view.version);
+}
+
+static struct head_bytes *pack(struct head *h, uint64_t since, uint64_t *out_version)
 {
     to_node            message = MANTA__V1__HEAD_TO_NODE__INIT;
     Manta__V1__View    view = MANTA__V1__VIEW__INIT;
-    size_t             count = 0, room = h->nodes.count + 1;
-    Manta__V1__Node   *items = calloc(room, sizeof *items);
-    Manta__V1__Node  **nodes = calloc(room, sizeof(Manta__V1__Node *));
     struct head_bytes *bytes = NULL;
-    if (items && nodes) {
-        MT_MAP_EACH(&h->nodes, entry) {
-            head_view_node(h, entry->value.ptr, &items[count]);
-            nodes[count] = &items[count];
-            count++;
-        }
-        view.version = h->epoch << EPOCH_SHIFT | ++h->view_version;
-        view.nodes = nodes;
-        view.n_nodes = count;
+    struct page       *page = calloc(1, sizeof *page);
+    if (page) {
+        page->since = since;
+        fill(h, page);
+        *out_version = page->version;
+        view.version = on_the_wire(h, page->version);
+        view.since = on_the_wire(h, since);
+        view.latest = head_view_version(h);
+        view.nodes = page->nodes;
+        view.n_nodes = page->node_count;
+        view.gone = page->gone;
+        view.n_gone = page->gone_count;
         message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_VIEW;
         message.view = &view;
         bytes = head_bytes_pack(&message.base);
+        for (size_t i = 0; i < page->node_count; i++)
+            head_view_node_free(page->nodes[i]);
+        free(page);
     }
-    for (size_t i = 0; i < count; i++)
-        head_view_node_free(&items[i]);
-    free(items);
-    free(nodes);
     if (!bytes)
         head_broken(h, mt_error(MT_ENOMEM, 0, "pack a view"));
     return bytes;
 }
 
+/* ---- telling ---- */
+
+/* Messages of one step: most streams are at the same version. */
+struct packed {
+    uint64_t           since, version;
+    struct head_bytes *bytes;
+};
+struct packs {
+    MT_VEC(struct packed) list;
+};
+
+static const struct packed *pack_once(struct head *h, struct packs *packs, uint64_t since)
+{
+    struct packed p = {.since = since};
+    for (size_t i = 0; i < packs->list.count; i++)
+        if (packs->list.data[i].since == since)
+            return &packs->list.data[i];
+    p.bytes = pack(h, since, &p.version);
+    if (!p.bytes)
+        return NULL;
+    mt_status st = mt_vec_push(&packs->list, p);
+    if (st.code) {
+        head_bytes_unref(p.bytes);
+        head_broken(h, st);
+        return NULL;
+    }
+    return &packs->list.data[packs->list.count - 1];
+}
+
+static void packs_fini(struct packs *packs)
+{
+    for (size_t i = 0; i < packs->list.count; i++)
+        head_bytes_unref(packs->list.data[i].bytes);
+    mt_vec_fini(&packs->list);
+}
+
+static void bring_up(struct head *h, struct packs *packs, struct stream *s)
+{
+    if (s->view_version < h->view.floor)
+        s->view_version = 0;
+    while (s->view_version < h->view.version) {
+        const struct packed *p = pack_once(h, packs, s->view_version);
+        if (!p)
+            return;
+        head_out_send_bytes(h, s, p->bytes);
+        s->view_version = p->version;
+    }
+}
+
+void head_view_tell(struct head *h, struct stream *s, const uint32_t *nodes, uint32_t count)
+{
+    struct packs packs = {0};
+    for (uint32_t i = 0; s && i < count; i++) {
+        const struct node *n = head_nodes_find(h, nodes[i]);
+        if (n && n->view_version > s->view_version)
+            bring_up(h, &packs, s);
+    }
+    packs_fini(&packs);
+}
+
+static void tell_all(struct head *h)
+{
+    struct packs packs = {0};
+    h->view.is_due = false;
+    h->view.told_ms = h->now_ms;
+    MT_MAP_EACH(&h->nodes, entry) {
+        struct stream *s = head_nodes_stream(h, entry->value.ptr);
+        if (s)
+            bring_up(h, &packs, s);
+    }
+    packs_fini(&packs);
+}
+
+/* ---- what is free ---- */
+
+static struct head_bytes *pack_free(struct head *h, size_t count)
+{
+    to_node             message = MANTA__V1__HEAD_TO_NODE__INIT;
+    Manta__V1__Free     hints = MANTA__V1__FREE__INIT;
+    Manta__V1__NodeFree items[MT_HEAD_FREE_HINTS], *list[MT_HEAD_FREE_HINTS];
+    Manta__V1__Node     nodes[MT_HEAD_FREE_HINTS];
+    for (size_t i = 0; i < count; i++) {
+        struct node *n = head_nodes_find(h, h->view.free.data[i]);
+        if (!n)
+            continue;
+        n->is_free_due = false;
+        head_view_node(h, n, &nodes[hints.n_nodes]);
+        items[hints.n_nodes] = (Manta__V1__NodeFree)MANTA__V1__NODE_FREE__INIT;
+        items[hints.n_nodes].node = n->place.id;
+        items[hints.n_nodes].free = nodes[hints.n_nodes].free;
+        items[hints.n_nodes].n_free = nodes[hints.n_nodes].n_free;
+        list[hints.n_nodes] = &items[hints.n_nodes];
+        hints.n_nodes++;
+    }
+    hints.nodes = list;
+    message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_FREE;
+    message.free = &hints;
+    struct head_bytes *bytes = head_bytes_pack(&message.base);
+    for (size_t i = 0; i < hints.n_nodes; i++)
+        head_view_node_free(&nodes[i]);
+    return bytes;
+}
+
+/* Also where there is nothing to tell: by that the nodes know that the head has heard them and has no news. */
+static void tell_free(struct head *h)
+{
+    size_t             count = h->view.free.count < MT_HEAD_FREE_HINTS ? h->view.free.count : MT_HEAD_FREE_HINTS;
+    struct head_bytes *bytes = pack_free(h, count);
+    if (!bytes) {
+        head_broken(h, mt_error(MT_ENOMEM, 0, "pack what is free"));
+        return;
+    }
+    h->view.free.count -= count;
+    memmove(h->view.free.data, h->view.free.data + count, h->view.free.count * sizeof *h->view.free.data);
+    h->view.free_told_ms = h->now_ms;
+    MT_MAP_EACH(&h->nodes, entry) {
+        struct stream *s = head_nodes_stream(h, entry->value.ptr);
+        if (s && s->view_version)
+            head_out_send_bytes(h, s, bytes);
+    }
+    head_bytes_unref(bytes);
+}
+
+/* ---- when ---- */
+
+/* A message for each node: the more of them there are, the longer is collected. */
+static uint64_t hundreds(const struct head *h)
+{
+    return 1 + h->nodes_living / NODES_PER_STEP;
+}
+
+static uint64_t change_due_ms(const struct head *h)
+{
+    uint64_t ms = MT_HEAD_VIEW_MS * hundreds(h);
+    return h->view.is_due ? h->view.told_ms + (ms < MT_HEAD_VIEW_MS_MAX ? ms : MT_HEAD_VIEW_MS_MAX) : UINT64_MAX;
+}
+
+static uint64_t free_due_ms(const struct head *h)
+{
+    return h->nodes_living ? h->view.free_told_ms + MT_HEAD_VIEW_FREE_MS * hundreds(h) : UINT64_MAX;
+}
+
 uint64_t head_view_due_ms(const struct head *h)
 {
-    if (h->is_members_changed)
-        return h->view_ms + MT_HEAD_VIEW_MS;
-    if (h->is_free_changed)
-        return h->view_ms + MT_HEAD_VIEW_FREE_MS * (uint64_t)(1 + h->nodes_living / NODES_PER_STEP);
-    return UINT64_MAX;
+    uint64_t change = change_due_ms(h), free = free_due_ms(h);
+    return change < free ? change : free;
 }
 
 void head_view_tick(struct head *h)
 {
-    if (h->now_ms < head_view_due_ms(h))
-        return;
-    h->is_members_changed = h->is_free_changed = false;
-    h->view_ms = h->now_ms;
-    struct head_bytes *bytes = pack(h);
-    if (!bytes)
-        return;
-    MT_MAP_EACH(&h->nodes, entry) {
-        struct stream *s = head_nodes_stream(h, entry->value.ptr);
-        if (s)
-            head_out_send_bytes(h, s, bytes);
-    }
-    head_bytes_unref(bytes);
+    if (h->now_ms >= change_due_ms(h))
+        tell_all(h);
+    if (h->now_ms >= free_due_ms(h))
+        tell_free(h);
 }

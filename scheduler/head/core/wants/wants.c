@@ -108,6 +108,7 @@ static void send_place(struct head *h, struct node *n, const struct want *w, uin
     place.n_nodes = count;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_PLACE;
     message.place = &place;
+    head_view_tell(h, head_nodes_stream(h, n), nodes, count);
     head_out_send(h, head_nodes_stream(h, n), &message, false);
 }
 

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c - manta-bench-cluster: what many nodes cost the head.
+ *
+ *   manta bench --cluster [-c case] [-o table|json]
+ *
+ *   join_1k, join_10k   so many nodes join, 100 each second, say each second that they live, and stay for 5 s: bytes that the head
+ *                       sends to them.  .b: its CPU, percent of one, until the last has joined.  .c: the same while they stay.
+ *
+ * The head's core runs in this process on virtual time, with stand-ins for the nodes and a store that confirms at once: what gRPC
+ * and the disk cost comes on top. The floor is each node's entry once to each node. Every node's view is checked in the end.
+ *
+ * Thread: the main one.
+ */
+#include "tests/bench/bench.h"
+
+#include "core/base/limits/raylet.h"
+#include "core/proto/manta.pb-c.h"
+#include "scheduler/head/core/core.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct bench bench;
+
+enum { NODES_MAX = 10000, JOIN_MS = 10, STAY_MS = 5000, VIEWS = 64 };
+
+struct stand_in {
+    uint32_t known; /* nodes that it was told of */
+    uint64_t version, report;
+};
+
+struct read_view {
+    const struct head_bytes *bytes;
+    uint64_t                 since, version;
+    uint32_t                 nodes;
+};
+
+struct cluster {
+    struct head        *head;
+    struct read_view    views[VIEWS]; /* of this step: most nodes are sent the same one */
+    size_t              view_count;
+    struct head_actions actions;
+    struct stand_in     nodes[NODES_MAX]; /* of stream i + 1 */
+    uint32_t            count;
+    uint64_t            now_ms;
+    double              cpu_s;
+    double              bytes, last_bytes; /* to all; to the one that joined last */
+    bool                is_wrong;
+};
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Not a view: nodes is 0. */
+static const struct read_view *read_once(struct cluster *c, const struct head_bytes *bytes)
+{
+    for (size_t i = 0; i < c->view_count; i++)
+        if (c->views[i].bytes == bytes)
+            return &c->views[i];
+    Manta__V1__HeadToNode *m = manta__v1__head_to_node__unpack(NULL, bytes->size, bytes->data);
+    struct read_view      *view = &c->views[c->view_count < VIEWS ? c->view_count++ : VIEWS - 1];
+    *view = (struct read_view){.bytes = bytes};
+    c->is_wrong |= !m;
+    if (m && m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_VIEW)
+        *view = (struct read_view){bytes, m->view->since, m->view->version, (uint32_t)m->view->n_nodes};
+    manta__v1__head_to_node__free_unpacked(m, NULL);
+    return view;
+}
+
+static void heard(struct cluster *c, uint64_t stream, const struct head_bytes *bytes)
+{
+    struct stand_in        *node = &c->nodes[stream - 1];
+    const struct read_view *view = read_once(c, bytes);
+    c->bytes += (double)bytes->size;
+    if (stream == c->count)
+        c->last_bytes += (double)bytes->size;
+    if (!view->nodes)
+        return;
+    c->is_wrong |= view->since != node->version;
+    node->version = view->version;
+    node->known += view->nodes;
+}
+
+static void step(struct cluster *c, struct head_event event)
+{
+    event.now_ms = c->now_ms;
+    for (bool again = true; again;) {
+        double   from = cpu_seconds();
+        uint64_t stored = 0;
+        c->is_wrong |= head_step(c->head, &event, &c->actions).code != 0;
+        c->cpu_s += cpu_seconds() - from;
+        for (size_t i = 0; i < c->actions.count; i++) {
+            const struct head_action *a = &c->actions.items[i];
+            if (a->kind == HEAD_ACT_SEND)
+                heard(c, a->send.stream, a->send.bytes);
+            else if (a->kind == HEAD_ACT_STORE)
+                stored = a->store.token;
+            else
+                c->is_wrong = true;
+        }
+        c->view_count = 0;
+        head_actions_clear(&c->actions);
+        again = stored != 0;
+        event = (struct head_event){.kind = HEAD_EV_STORED, .now_ms = c->now_ms, .stored = {.token = stored}};
+    }
+}
+
+static void say(struct cluster *c, uint64_t stream, const Manta__V1__NodeToHead *m)
+{
+    uint8_t bytes[512];
+    size_t  size = protobuf_c_message_pack(&m->base, bytes);
+    step(c, (struct head_event){.kind = HEAD_EV_STREAM_MESSAGE, .message = {stream, bytes, size}});
+}
+
+static void resources(Manta__V1__Resource items[2], Manta__V1__Resource *list[2])
+{
+    manta__v1__resource__init(&items[0]);
+    manta__v1__resource__init(&items[1]);
+    items[0].name = "CPU";
+    items[0].milli = 64000;
+    items[1].name = "memory";
+    items[1].milli = INT64_C(256) << 30;
+    list[0] = &items[0];
+    list[1] = &items[1];
+}
+
+static void join(struct cluster *c)
+{
+    Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__Register   r = MANTA__V1__REGISTER__INIT;
+    Manta__V1__Resource   items[2], *list[2];
+    uint64_t              stream = ++c->count;
+    char                  name[32], address[32], data[32];
+    snprintf(name, sizeof name, "worker-%05u", c->count);
+    snprintf(address, sizeof address, "10.0.%u.%u:40001", c->count / 256, c->count % 256);
+    snprintf(data, sizeof data, "10.0.%u.%u:40002", c->count / 256, c->count % 256);
+    resources(items, list);
+    r.version_min = r.version_max = 1;
+    r.boot = stream;
+    r.name = name;
+    r.address = address;
+    r.data_address = data;
+    r.total = list;
+    r.n_total = 2;
+    m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REGISTER;
+    m.register_ = &r;
+    step(c, (struct head_event){.kind = HEAD_EV_STREAM_OPENED, .stream = {stream}});
+    say(c, stream, &m);
+}
+
+static void report(struct cluster *c, uint32_t index)
+{
+    Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__Report     r = MANTA__V1__REPORT__INIT;
+    Manta__V1__Resource   items[2], *list[2];
+    resources(items, list);
+    r.version = ++c->nodes[index].report;
+    r.free = list;
+    r.n_free = 2;
+    m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REPORT;
+    m.report = &r;
+    say(c, index + 1, &m);
+}
+
+/* JOIN_MS of the cluster's time: each node reports when its turn comes within a beat. */
+static void pass(struct cluster *c)
+{
+    uint64_t slices = MT_RLT_BEAT_MS / JOIN_MS, slice = c->now_ms / JOIN_MS % slices;
+    for (uint32_t i = (uint32_t)slice; i < c->count; i += (uint32_t)slices)
+        report(c, i);
+    c->now_ms += JOIN_MS;
+    step(c, (struct head_event){.kind = HEAD_EV_TICK});
+}
+
+static void print(const char *id, const char *suffix, const char *unit, double value, double floor, uint64_t n)
+{
+    char             text[64];
+    struct bench_row row = {.id = text, .unit = unit, .value = value, .n = n};
+    row.floor = floor > 0 ? FLOOR_VIEWS : FLOOR_NONE;
+    row.floor_value = floor;
+    snprintf(text, sizeof text, "%s%s", id, suffix);
+    bench_print_row(&bench, &row);
+}
+
+static bool join_case(const char *id, uint32_t nodes)
+{
+    struct cluster    *c = calloc(1, sizeof *c);
+    struct head_config config = {.cluster = "bench", .seed = 1, .now_ms = 1000};
+    if (!c || head_new(&config, &c->head).code || head_start(c->head, c->now_ms = 1000, &c->actions).code)
+        return false;
+    head_actions_clear(&c->actions);
+    step(c, (struct head_event){.kind = HEAD_EV_STORED, .stored = {.token = 1}});
+    while (c->count < nodes) {
+        c->last_bytes = 0;
+        join(c);
+        pass(c);
+    }
+    double joined_s = c->cpu_s, seconds = (double)nodes * JOIN_MS / 1000;
+    for (int i = 0; i < STAY_MS / JOIN_MS; i++)
+        pass(c);
+    for (uint32_t i = 0; i < nodes; i++)
+        c->is_wrong |= c->nodes[i].known < nodes || c->nodes[i].version != c->nodes[0].version;
+    if (c->is_wrong)
+        fprintf(stderr, "%s: a node does not know all others\n", id);
+    print(id, "", "MB", c->bytes / 1e6, c->last_bytes * nodes / 1e6, nodes);
+    print(id, ".b", "%", 100 * joined_s / seconds, 0, nodes);
+    print(id, ".c", "%", 100 * (c->cpu_s - joined_s) / (STAY_MS / 1000.0), 0, nodes);
+    bool ok = !c->is_wrong;
+    head_free(c->head);
+    head_actions_fini(&c->actions);
+    free(c);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *id;
+        uint32_t    nodes;
+    } cases[] = {{"join_1k", 1000}, {"join_10k", NODES_MAX}};
+    const char *only = NULL;
+    bool        ok = true, is_known = false;
+    for (int o; (o = getopt(argc, argv, "c:o:")) != -1;) {
+        if (o == 'c')
+            only = optarg;
+        else if (o == 'o')
+            bench.options.output = strcmp(optarg, "json") == 0 ? BENCH_JSON : BENCH_TABLE;
+        else
+            only = "";
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        is_known |= !only || strcmp(only, cases[i].id) == 0;
+    if (!is_known) {
+        fprintf(stderr, "usage: manta bench --cluster [-c join_1k|join_10k] [-o table|json]\n");
+        return 2;
+    }
+    bench_print_head(&bench);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!only || strcmp(only, cases[i].id) == 0)
+            ok = join_case(cases[i].id, cases[i].nodes) && ok;
+    return ok ? 0 : 1;
+}
