@@ -256,7 +256,8 @@ static void tell_free(struct head *h)
         return;
     }
     h->view.free.count -= count;
-    memmove(h->view.free.data, h->view.free.data + count, h->view.free.count * sizeof *h->view.free.data);
+    if (h->view.free.count)
+        memmove(h->view.free.data, h->view.free.data + count, h->view.free.count * sizeof *h->view.free.data);
     h->view.free_told_ms = h->now_ms;
     MT_MAP_EACH(&h->nodes, entry) {
         struct stream *s = head_nodes_stream(h, entry->value.ptr);
