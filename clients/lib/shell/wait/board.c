@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static struct {
     struct lib_request *request; /* under way; NULL: none */
@@ -59,11 +60,19 @@ void lib_board_tick(void)
         ask();
 }
 
+/* An answer may have come that nobody has looked at: its descriptor is ours. */
+static void request_drop(struct lib_request *request)
+{
+    lib_call_forget(request);
+    for (int i = 0; i < request->fd_count; i++)
+        close(request->fds[i]);
+    free(request);
+}
+
 void lib_board_end(void)
 {
     if (board.request)
-        lib_call_forget(board.request);
-    free(board.request);
+        request_drop(board.request);
     if (board.memory)
         munmap(board.memory, LIB_BOARD_BYTES);
     memset(&board, 0, sizeof board);
