@@ -149,7 +149,7 @@ static void proc_die(struct sim_proc *p, int signal)
     sim_oracle_owner_died(s, p->serial);
     if (p->role == CTL_DRIVER)
         sim_driver_gone(p);
-    bool is_socket_held = zygote && sim_chance(s, 100 * 1000);
+    bool is_socket_held = zygote && sim_chance(s, 100 * 1000) && s->now < s->config.faults_until;
     if (mt_map_put_num(&s->died_on, mt_map_key(p->process), is_socket_held ? 0 : sim_node_serial(p->n)).code)
         abort();
     if (!is_socket_held)
