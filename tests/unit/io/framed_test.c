@@ -5,7 +5,7 @@
 #include "core/base/rng.h"
 #include "core/io/framed/framed.h"
 #include "core/io/framed/reader.h"
-#include "core/io/tls/tls.h"
+#include "tests/unit/io/certificates.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,8 +48,6 @@ struct net {
     struct io_tick  tick;
     bool (*is_done)(struct net *net);
 };
-
-static struct io_tls *node_tls, *rogue_tls; /* NULL: in clear */
 
 static void expect_ok(mt_status st)
 {
@@ -221,23 +219,28 @@ static bool b_has_one(struct net *net)
     return net->b.count > 0 && net->b.conns[net->b.count - 1].messages > 0;
 }
 
+/* Dials b, and a message has come there. */
+static struct conn *meet_b(struct net *net)
+{
+    struct conn *c = dial_b(net);
+    send_one(c, 0, 10);
+    run_until(net, b_has_one);
+    return c;
+}
+
 /* Each way in which one ends, as the other hears of it. */
 static void ends_are_told_once(void **state)
 {
     struct net net;
     (void)state;
     net_open(&net);
-    struct conn *c = dial_b(&net);
-    send_one(c, 0, 10);
-    run_until(&net, b_has_one);
+    struct conn *c = meet_b(&net);
     io_framed_end(c->conn); /* without a word here */
     run_until(&net, b_is_over);
     assert_int_equal(net.b.conns[0].st.code, MT_ECONN);
     assert_false(c->is_over);
 
-    c = dial_b(&net);
-    send_one(c, 0, 10);
-    run_until(&net, b_has_one);
+    c = meet_b(&net);
     io_framed_cancel(c->conn);
     run_until(&net, a_is_over);
     assert_int_equal(c->st.code, MT_ECONN);
@@ -284,9 +287,7 @@ static void a_message_that_is_none_ends_it(void **state)
     struct net net;
     (void)state;
     net_open(&net);
-    struct conn *c = dial_b(&net);
-    send_one(c, 0, 10);
-    run_until(&net, b_has_one);
+    struct conn *c = meet_b(&net);
     net.b.conns[0].refuses = true;
     send_one(c, 1, 10);
     run_until(&net, b_is_over);
@@ -310,9 +311,7 @@ static void a_wrong_token_is_refused(void **state)
     assert_int_equal(net.b.framed.count.refused_auth, 1);
     assert_int_equal(net.b.framed.strangers.count, 0);
     net.a.framed.token.hex[7] = 'a';
-    c = dial_b(&net);
-    send_one(c, 0, 10);
-    run_until(&net, b_has_one);
+    c = meet_b(&net);
     net_close(&net);
 }
 
@@ -350,9 +349,7 @@ static void strangers(void **state)
         if (i % 3 == 0)
             shutdown(fds[i], SHUT_WR);
     }
-    struct conn *c = dial_b(&net);
-    send_one(c, 0, 10);
-    run_until(&net, b_has_one);
+    meet_b(&net);
     assert_int_equal(net.b.count, 1);
     assert_true(net.b.framed.count.refused_auth > 0);
     assert_true(net.b.framed.strangers.count <= MT_CONNS_STRANGER_MAX);
@@ -374,9 +371,7 @@ static void too_many_strangers(void **state)
         if (i % 5 == 0)
             assert_int_equal(send(fds[i], "m", 1, MSG_NOSIGNAL), 1);
     }
-    struct conn *c = dial_b(&net);
-    send_one(c, 0, 10);
-    run_until(&net, b_has_one);
+    meet_b(&net);
     assert_true(net.b.framed.listener.silent.dropped > 0);
     assert_true(net.b.framed.listener.silent.count <= MT_SILENT_MAX);
     assert_true(net.b.framed.strangers.count <= MT_CONNS_STRANGER_MAX);
@@ -426,46 +421,6 @@ static void only_certificates_of_the_cluster(void **state)
         assert_int_equal(to->framed.count.refused_auth, 1);
     }
     net_close(&net);
-}
-
-/* ---- certificates ---- */
-
-static char folder[80];
-
-static void tls_load(const char *name, struct io_tls **out)
-{
-    char dir[120], path[160];
-    snprintf(dir, sizeof dir, "%s/%s", folder, name);
-    snprintf(path, sizeof path, "%s/node.pem", dir);
-    expect_ok(io_tls_make(dir, "c1"));
-    expect_ok(io_tls_load(path, out));
-}
-
-static int certificates_begin(void **state)
-{
-    const char *parent = getenv("TMPDIR");
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/framed-XXXXXX", parent ? parent : "/tmp");
-    assert_non_null(mkdtemp(folder));
-    tls_load("ours", &node_tls);
-    tls_load("rogue", &rogue_tls);
-    return 0;
-}
-
-static int certificates_end(void **state)
-{
-    static const char *const files[] = {
-        "ours/ca.pem", "ours/head.pem", "ours/node.pem", "rogue/ca.pem", "rogue/head.pem", "rogue/node.pem", "ours", "rogue", ""};
-    char path[160];
-    (void)state;
-    io_tls_free(node_tls);
-    io_tls_free(rogue_tls);
-    node_tls = rogue_tls = NULL;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        assert_int_equal(remove(path), 0);
-    }
-    return 0;
 }
 
 int main(void)

@@ -6,6 +6,7 @@
 #include "core/base/rng.h"
 #include "objectstore/layout/layout.h"
 #include "objectstore/transfer/transfer.h"
+#include "tests/unit/io/certificates.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -46,8 +47,6 @@ struct test_fetch {
     mt_status       st;
     int             done;
 };
-
-static struct io_tls *node_tls, *rogue_tls; /* NULL: in clear */
 
 static void expect_ok(mt_status st)
 {
@@ -426,43 +425,6 @@ static void only_certificates_of_the_cluster(void **state)
     net_close(&net);
 }
 
-static char folder[80];
-
-static void tls_load(const char *name, struct io_tls **out)
-{
-    char dir[120], path[160];
-    snprintf(dir, sizeof dir, "%s/%s", folder, name);
-    snprintf(path, sizeof path, "%s/node.pem", dir);
-    expect_ok(io_tls_make(dir, "c1"));
-    expect_ok(io_tls_load(path, out));
-}
-
-static int tls_begin(void **state)
-{
-    const char *parent = getenv("TMPDIR");
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/transfer-XXXXXX", parent ? parent : "/tmp");
-    assert_non_null(mkdtemp(folder));
-    tls_load("ours", &node_tls);
-    tls_load("rogue", &rogue_tls);
-    return 0;
-}
-
-static int tls_over(void **state)
-{
-    static const char *const files[] = {
-        "ours/ca.pem", "ours/head.pem", "ours/node.pem", "rogue/ca.pem", "rogue/head.pem", "rogue/node.pem", "ours", "rogue", ""};
-    char path[160];
-    (void)state;
-    io_tls_free(node_tls);
-    io_tls_free(rogue_tls);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        assert_int_equal(remove(path), 0);
-    }
-    return 0;
-}
-
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN); /* as in a raylet */
@@ -478,6 +440,6 @@ int main(void)
     };
     const struct CMUnitTest only_tls[] = {cmocka_unit_test(only_certificates_of_the_cluster)};
     int                     failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
-    failed += cmocka_run_group_tests_name("TLS", tests, tls_begin, tls_over);
-    return failed + cmocka_run_group_tests_name("TLS alone", only_tls, tls_begin, tls_over);
+    failed += cmocka_run_group_tests_name("TLS", tests, certificates_begin, certificates_end);
+    return failed + cmocka_run_group_tests_name("TLS alone", only_tls, certificates_begin, certificates_end);
 }
