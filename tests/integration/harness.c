@@ -289,6 +289,17 @@ static int mapping_count(void)
     return count;
 }
 
+/* What is open, where more is than was. */
+static void fds_tell(void)
+{
+    for (int fd = 3; fd < 64; fd++) {
+        char path[64], name[64] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (readlink(path, name, sizeof name - 1) > 0)
+            fprintf(stderr, "descriptor %d is open: %s\n", fd, name);
+    }
+}
+
 static int driver_run(const struct test_case *test)
 {
     manta_error e;
@@ -307,9 +318,9 @@ static int driver_run(const struct test_case *test)
         char path[64], name[64] = "";
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         boards += readlink(path, name, sizeof name - 1) > 0 && strstr(name, "test-board");
-        if (left > fds && name[0]) /* to be seen where the check below fails */
-            fprintf(stderr, "descriptor %d is open: %s\n", fd, name);
     }
+    if (left - boards != fds)
+        fds_tell();
     CHECK_EQ(left - boards, fds);
     CHECK_EQ(mapping_count(), 0);
     return 0;
