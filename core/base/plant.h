@@ -47,6 +47,7 @@ enum mt_plant_number {
     MT_PLANT_DRAIN_GRANTS = 37,    /* a node that is to leave still grants leases */
     MT_PLANT_DRAIN_COUNTED = 38,   /* what was stopped when a node left costs a retry */
     MT_PLANT_DRAIN_EARLY = 39,     /* a node says that it is empty while leases are there */
+    MT_PLANT_DRAIN_UNHEARD = 46,   /* ... or before the other nodes have heard how its tasks ended */
     MT_PLANT_CELL_EARLY = 41,      /* a cell says that its value is there before it is */
     MT_PLANT_CELL_BEFORE = 42,     /* a worker fills a cell before its outcome is written */
     MT_PLANT_CELL_UNSETTLED = 43,  /* an owner does not fill the cell that a dead worker has left empty */

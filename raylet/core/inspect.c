@@ -145,6 +145,20 @@ bool rlt_output_of(const struct rlt *r, uint64_t conn, struct rlt_output_view *o
     return true;
 }
 
+/* Whether the end of a lease is among what the other node has not acknowledged. */
+static bool holds_end(const struct rlt_link *l)
+{
+    for (const struct link_frame *f = l->first; f; f = f->next) {
+        struct lane_record record;
+        for (size_t at = 0; at < f->size; at += lane_record_padded(record.length)) {
+            memcpy(&record, f->bytes + at, sizeof record);
+            if (record.kind == PEER_ENDED)
+                return true;
+        }
+    }
+    return false;
+}
+
 void rlt_stats(const struct rlt *r, struct rlt_stats *out)
 {
     *out = r->stats;
@@ -153,8 +167,11 @@ void rlt_stats(const struct rlt *r, struct rlt_stats *out)
     out->processes = r->processes.count;
     out->workers = r->worker_count;
     out->jobs = r->jobs.count;
-    MT_MAP_EACH(&r->peers, entry)
-        out->peers += ((const struct rlt_peer *)entry->value.ptr)->has_link;
+    MT_MAP_EACH(&r->peers, entry) {
+        const struct rlt_peer *p = entry->value.ptr;
+        out->peers += p->has_link;
+        out->ends_unheard += p->has_link && holds_end(&p->link);
+    }
     out->monitors = r->monitors.count;
     out->regions = r->regions.count;
     MT_MAP_EACH(&r->jobs, entry) {
@@ -170,6 +187,7 @@ void rlt_stats(const struct rlt *r, struct rlt_stats *out)
     }
     out->is_leaving = r->drain.is_on;
     out->is_limit_over = r->drain.is_over;
+    out->is_leave_over = r->drain.is_over && r->now >= r->drain.leave_by;
     out->resource_count = r->ledger.count;
     for (uint32_t i = 0; i < r->ledger.count; i++) {
         out->total[i] = r->ledger.total[i].milli;

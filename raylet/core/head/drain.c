@@ -9,11 +9,15 @@
  *   (no) --order of the head, SIGTERM--> DRAINING --limit--> STOPPING what is left
  *                                            '--empty--> says so to the head --HeadShutdown--> ends with status 0
  *
+ * It is empty only when the other nodes have acknowledged what it said. The head's word that it has left may come to them
+ * sooner than its own last ones, and what ended well before would then end as lost.
+ *
  * Task leases are recalled: the worker ends the task that it runs and returns the rest. So are those of actors that may
  * restart, which end the call that they run. All others run on until the limit, and are killed with EPREEMPTED then.
  */
 #include "raylet/core/head/head.h"
 #include "raylet/core/leases/leases.h"
+#include "raylet/core/links/links.h"
 
 #include "core/base/limits/net.h"
 #include "core/base/log.h"
@@ -28,11 +32,12 @@ enum { SAY_AGAIN_MS = 500, ALONE_MS = 1000 };
 
 struct here {
     uint32_t tasks, actors, jobs, wardens, drivers, bundles;
+    uint32_t unheard; /* nodes that have not taken in all that this one said: how a task ended, for one */
 };
 
 static struct here look(const struct rlt *r)
 {
-    struct here h = {.bundles = r->bundle_count};
+    struct here h = {.bundles = r->bundle_count, .unheard = MT_PLANT(MT_PLANT_DRAIN_UNHEARD) ? 0 : rlt_peers_unheard(r)};
     for (const struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         const struct rlt_lease *l = mt_container_of((struct rlt_list *)(uintptr_t)link, struct rlt_lease, in_all);
         bool                    is_here = l->worker_node == r->node && l->kind != LEASE_CALLER;
@@ -55,7 +60,7 @@ static bool is_empty(const struct here *h)
 {
     if (MT_PLANT(MT_PLANT_DRAIN_EARLY))
         return h->jobs + h->wardens + h->drivers == 0;
-    return h->tasks + h->actors + h->jobs + h->wardens + h->drivers + h->bundles == 0;
+    return h->tasks + h->actors + h->jobs + h->wardens + h->drivers + h->bundles + h->unheard == 0;
 }
 
 uint64_t rlt_drain_hash(const struct rlt *r)
@@ -78,7 +83,8 @@ void rlt_drain_waits(const struct rlt *r, char *out_text, size_t size)
                  {h.jobs, "job", "jobs"},
                  {h.wardens, "detached actor's warden", "detached actors' wardens"},
                  {h.drivers, "driver", "drivers"},
-                 {h.bundles, "bundle of a placement group", "bundles of placement groups"}};
+                 {h.bundles, "bundle of a placement group", "bundles of placement groups"},
+                 {h.unheard, "node to hear its last words", "nodes to hear its last words"}};
     size_t used = 0;
     out_text[0] = '\0';
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && used < size; i++)

@@ -11,13 +11,14 @@
 /* ---- peers.c: saying ---- */
 
 /* Queues a record for another node. False: there is no such node, or it is dead. */
-bool rlt_peer_send(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *payload, size_t size);
-bool rlt_peer_send2(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *head, size_t head_size,
-                    const void *tail, size_t tail_size);
-void rlt_peers_tell(struct rlt *r, enum peer_kind kind, const void *payload, size_t size); /* all there is a link to */
-void rlt_peer_out(struct rlt *r, const struct rlt_ev_out *e);                              /* records of the switch */
-void rlt_peer_meet(struct rlt *r, uint32_t node); /* begins a link where there is none: whether it lives shows by that */
-bool rlt_peer_is_given_up(const struct rlt *r, uint32_t node);
+bool     rlt_peer_send(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *payload, size_t size);
+bool     rlt_peer_send2(struct rlt *r, uint32_t node, enum peer_kind kind, mt_id id, const void *head, size_t head_size,
+                        const void *tail, size_t tail_size);
+void     rlt_peers_tell(struct rlt *r, enum peer_kind kind, const void *payload, size_t size); /* all there is a link to */
+void     rlt_peer_out(struct rlt *r, const struct rlt_ev_out *e);                              /* records of the switch */
+void     rlt_peer_meet(struct rlt *r, uint32_t node); /* begins a link where there is none: whether it lives shows by that */
+bool     rlt_peer_is_given_up(const struct rlt *r, uint32_t node);
+uint32_t rlt_peers_unheard(const struct rlt *r); /* nodes that have not acknowledged all that was said to them */
 bool rlt_peer_is_newer(const struct rlt *r, const struct rlt_node *n); /* it spoke under an epoch that the head has not told of */
 void rlt_peers_fini(struct rlt *r);
 

@@ -296,6 +296,16 @@ bool rlt_peer_is_newer(const struct rlt *r, const struct rlt_node *n)
     return p && p->epoch > n->epoch;
 }
 
+uint32_t rlt_peers_unheard(const struct rlt *r)
+{
+    uint32_t count = 0;
+    MT_MAP_EACH(&r->peers, entry) {
+        const struct rlt_peer *p = entry->value.ptr;
+        count += p->has_link && p->link.queued_bytes;
+    }
+    return count;
+}
+
 void rlt_peers_tell(struct rlt *r, enum peer_kind kind, const void *payload, size_t size)
 {
     MT_MAP_EACH(&r->peers, entry) {

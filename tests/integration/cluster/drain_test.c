@@ -166,6 +166,26 @@ static void drain_limit(void)
     nodes_stop(&nodes);
 }
 
+/* The owner's node stands still while the limit passes: the one that leaves waits until its last words have been heard. */
+static void drain_unheard(void)
+{
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_error        e;
+    nodes_start(&nodes, 2, "2");
+    manta_task_opts once = soft(1);
+    once.max_retries = MANTA_NO_RETRY;
+    manta_ref *r = manta_call("held", &once, MANTA_ARGS(manta_u64(number)));
+    CHECK(test_board_wait(&board->words[1], 1));
+    drain(1, 100, MANTA_OK, NULL);
+    CHECK_EQ(kill(nodes.raylets[0], SIGSTOP), 0);
+    waits_for(1, "1 node to hear its last words");
+    CHECK_EQ(kill(nodes.raylets[0], SIGCONT), 0);
+    CHECK_FAILS(r, MANTA_EPREEMPTED, &e);
+    leaves(1);
+    nodes_stop(&nodes);
+}
+
 /* SIGTERM asks for the same; an actor that may restart moves at once, though nobody has called the limit. */
 static void drain_actors(void)
 {
@@ -293,6 +313,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         {.name = "drain_tasks", .run = drain_tasks, .no_init = true},
         {.name = "drain_limit", .run = drain_limit, .no_init = true},
+        {.name = "drain_unheard", .run = drain_unheard, .no_init = true},
         {.name = "drain_actors", .run = drain_actors, .no_init = true},
         {.name = "drain_last", .run = drain_last, .no_init = true},
         {.name = "drain_group", .run = drain_group, .no_init = true},

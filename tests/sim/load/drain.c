@@ -193,6 +193,8 @@ void sim_drain_exits(struct sim *s, struct sim_node *n, const char *why)
     SIM_REQUIRE(s, st.is_leaving || is_signal, "node %d exits: %s", n->index, why);
     SIM_REQUIRE(s, is_signal || st.is_limit_over || st.leases_here == 0,
                 "I15: node %d leaves before its limit, and %u leases are there", n->index, st.leases_here);
+    SIM_REQUIRE(s, is_signal || st.is_leave_over || st.ends_unheard == 0,
+                "I15: node %d leaves, and %u nodes have not heard how what they had there ended", n->index, st.ends_unheard);
     s->counters.drain_left += st.is_leaving;
     sim_note(s, "leaves", (uint64_t)n->index, st.is_limit_over);
     n->is_restarting = true;
