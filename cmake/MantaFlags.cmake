@@ -11,7 +11,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # Assertions stay on in every build: ours are MT_ASSERT, but NDEBUG must not leak in through a library's header.
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g1")
-set(CMAKE_C_FLAGS_DEBUG "-O0 -g3")
+set(CMAKE_C_FLAGS_DEBUG "-O0 -g3 -DMT_DEBUG") # core/base/debug.h
 
 option(MANTA_WERROR "warnings are errors; off for a compiler that the project does not know" ON)
 set(MANTA_SANITIZE "" CACHE STRING "address (with undefined), thread, or empty")
@@ -19,7 +19,7 @@ if(MANTA_SANITIZE) # what the instrumentation makes of the code misleads warning
   set(MANTA_WERROR OFF)
 endif()
 if(MANTA_SANITIZE STREQUAL "thread") # not for the debugger: some optimization makes it a third faster
-  set(CMAKE_C_FLAGS_DEBUG "-O1 -g1")
+  set(CMAKE_C_FLAGS_DEBUG "-O1 -g1 -DMT_DEBUG")
 endif()
 
 add_compile_definitions(_GNU_SOURCE)

@@ -18,6 +18,7 @@
 #ifndef LANE_CLAIM_H
 #define LANE_CLAIM_H
 
+#include "core/base/debug.h"
 #include "core/base/plant.h"
 #include "core/lane/shm.h"
 
@@ -54,6 +55,7 @@ static inline void lane_claim_clear(shm_u64 *slot)
 /* One PENDING slot becomes `to`. True for exactly one caller. */
 static inline bool lane_claim_take(shm_u64 *slot, uint64_t sequence, uint32_t attempt, enum lane_claim_state to)
 {
+    MT_ASSERT_DEBUG(to == LANE_RUNNING || to == LANE_RETURNED_CLAIM || to == LANE_REVOKED); /* the arrows out of PENDING */
     uint64_t pending = lane_claim_word(sequence, attempt, LANE_PENDING);
     uint64_t taken = lane_claim_word(sequence, attempt, to);
     if (MT_PLANT(MT_PLANT_CLAIM_ANY) && lane_claim_state_of(shm_load64(slot)) == LANE_PENDING)

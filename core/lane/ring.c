@@ -3,7 +3,8 @@
  * ring.c - reserving, growing, and the validating reader of a ring.
  *
  * Owns: nothing; both views live in their owners. Thread: one producer, one consumer, each with its own lock or none.
- * Always: head >= tail; at least 64 bytes of the present area are left for the JUMP to the next.
+ * Always: head >= tail; at least 64 bytes of the present area are left for the JUMP to the next. What this side alone decides is
+ * asserted (for each record in debug builds only); what the other side has written is checked, and refused by EPROTO.
  */
 #include "core/lane/ring.h"
 
@@ -21,6 +22,7 @@ static uint64_t area_offset(uint32_t area)
 
 void lane_producer_init(struct lane_producer *p, struct lane_ring_words *words, void *data)
 {
+    MT_ASSERT((uintptr_t)words % 8 == 0 && (uintptr_t)data % 8 == 0); /* atomics */
     memset(p, 0, sizeof *p);
     p->words = words;
     p->data = data;
@@ -28,6 +30,7 @@ void lane_producer_init(struct lane_producer *p, struct lane_ring_words *words, 
 
 void lane_consumer_init(struct lane_consumer *c, struct lane_ring_words *words, const void *data)
 {
+    MT_ASSERT((uintptr_t)words % 8 == 0 && (uintptr_t)data % 8 == 0); /* atomics */
     memset(c, 0, sizeof *c);
     c->words = words;
     c->data = data;
@@ -41,6 +44,7 @@ static uint8_t *producer_at(struct lane_producer *p)
 static void write_filler(struct lane_producer *p, uint16_t kind, uint32_t slot, uint32_t length)
 {
     struct lane_record filler = {.length = length, .kind = kind, .slot = slot};
+    MT_ASSERT(length >= LANE_RECORD_SIZE && length % 64 == 0); /* records begin at multiples of 64 */
     shm_write(producer_at(p), &filler, sizeof filler);
     p->head += length;
 }
@@ -75,6 +79,7 @@ void *lane_ring_reserve(struct lane_producer *p, uint32_t length)
         if (size - producer_used(p) >= need) {
             if (bytes > to_end)
                 write_filler(p, LANE_PAD, 0, (uint32_t)to_end);
+            p->reserved = (uint32_t)bytes;
             return producer_at(p);
         }
         if (p->area + 1 == LANE_RING_AREAS)

@@ -19,6 +19,7 @@
 #ifndef LANE_RING_H
 #define LANE_RING_H
 
+#include "core/base/debug.h"
 #include "core/lane/record.h"
 #include "core/lane/shm.h"
 
@@ -46,6 +47,7 @@ struct lane_producer {
     uint64_t                tail_seen;  /* a copy of words->tail: reading that line costs a miss */
     uint64_t                area_start; /* position at which the present area was entered */
     uint32_t                area;
+    uint32_t                reserved; /* bytes of the reservation that is not committed yet */
 };
 
 struct lane_consumer {
@@ -56,7 +58,7 @@ struct lane_consumer {
     uint64_t                head_seen;
     uint64_t                area_start;
     uint32_t                area;
-    uint32_t                record_bytes; /* of the record that peek showed, padding included */
+    uint32_t                record_bytes; /* of the record that peek showed, padding included; 0: it is consumed */
 };
 
 /* `words` and `data` (LANE_RING_BYTES) are shared and zeroed when the ring begins. */
@@ -64,7 +66,8 @@ void lane_producer_init(struct lane_producer *p, struct lane_ring_words *words, 
 void lane_consumer_init(struct lane_consumer *c, struct lane_ring_words *words, const void *data);
 
 /* Room for one record of `length` bytes (header included, <= LANE_RECORD_MAX), contiguous and 64-aligned, or NULL when
- * the largest area is full. The caller writes header and payload there, then calls commit with the same length. */
+ * the largest area is full. The caller writes header and payload there, then calls commit with that length or a
+ * smaller one. */
 void                  *lane_ring_reserve(struct lane_producer *p, uint32_t length);
 static inline uint64_t lane_record_padded(uint32_t length)
 {
@@ -72,12 +75,15 @@ static inline uint64_t lane_record_padded(uint32_t length)
 }
 static inline void lane_ring_commit(struct lane_producer *p, uint32_t length)
 {
+    MT_ASSERT_DEBUG(lane_record_padded(length) <= p->reserved); /* else it stands on what the consumer has not released */
+    p->reserved = 0;
     p->head += lane_record_padded(length);
 }
 /* Shows the consumer all that was committed. Waking it is the caller's (park.h). */
 static inline void lane_ring_publish(struct lane_producer *p)
 {
     if (p->published != p->head) {
+        MT_ASSERT_DEBUG(p->head > p->published); /* what was shown is the consumer's */
         p->published = p->head;
         shm_store64_release(&p->words->head, p->head);
     }
@@ -102,7 +108,9 @@ bool lane_ring_peek_unpublished(struct lane_consumer *c, struct lane_record *out
 /* Goes past the record that peek showed. */
 static inline void lane_ring_consume(struct lane_consumer *c)
 {
+    MT_ASSERT_DEBUG(c->record_bytes); /* one for each peek */
     c->tail += c->record_bytes;
+    c->record_bytes = 0;
 }
 /* Gives the space of all consumed records back to the producer. */
 static inline void lane_ring_release(struct lane_consumer *c)

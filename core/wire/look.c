@@ -34,12 +34,14 @@ enum lane_look_kind lane_look_find(const char *word)
 
 const char *const *lane_look_columns(enum lane_look_kind kind)
 {
+    MT_ASSERT(kind > LANE_LOOK_NONE && kind < LANE_LOOK_KINDS);
     return kinds[kind].columns;
 }
 
 uint32_t lane_look_column_count(enum lane_look_kind kind)
 {
     uint32_t count = 0;
+    MT_ASSERT(kind > LANE_LOOK_NONE && kind < LANE_LOOK_KINDS);
     while (kinds[kind].columns[count])
         count++;
     return count;
@@ -61,6 +63,7 @@ mt_status lane_look_filter(struct lane_look *look, const char *words, char *text
 {
     enum lane_look_kind kind = (enum lane_look_kind)look->kind;
     const char         *equals = strchr(words, '=');
+    MT_ASSERT(kind > LANE_LOOK_NONE && kind < LANE_LOOK_KINDS && look->filter_count <= LANE_LOOK_FILTERS);
     bool                is_not = equals && equals > words && equals[-1] == '!';
     size_t              length = equals ? (size_t)(equals - words) - is_not : 0;
     struct lane_filter *f = &look->filters[look->filter_count];
@@ -120,6 +123,7 @@ mt_status lane_look_row(const struct lane_look *look, const char *const *cells, 
 
 bool lane_groups_add(struct lane_groups *groups, uint64_t function, enum lane_task_state state, uint64_t took_ns)
 {
+    MT_ASSERT(groups->count <= LANE_GROUPS_MAX && groups->last < LANE_GROUPS_MAX);
     struct lane_group *g = &groups->items[groups->last];
     if (groups->count == 0 || g->function != function || g->state != state) {
         uint32_t i = 0;

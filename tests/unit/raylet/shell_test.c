@@ -388,7 +388,7 @@ static void broken_peers_are_dropped_and_others_stay(void **state)
                                           : kind == 1 ? LANE_RECORD_SIZE
                                                       : LANE_RECORD_SIZE + 8,
                                 .kind = kind == 1 ? 999 : CTL_DEMAND};
-        void              *at = lane_ring_reserve(&bad.up, LANE_RECORD_SIZE);
+        void              *at = lane_ring_reserve(&bad.up, 128);
         memcpy(at, &r, sizeof r);
         lane_ring_commit(&bad.up, 128);
         lane_ring_publish(&bad.up);
