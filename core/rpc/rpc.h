@@ -77,7 +77,7 @@ struct rpc_server_config {
     const struct io_token *token;
     const struct io_tls   *tls;         /* borrowed until the server is closed; NULL: in clear, ... */
     bool                   is_insecure; /* ... and even then beyond loopback */
-    /* 0 takes the default, of core/base/limits.h */
+    /* 0 takes the default, of core/base/limits/ */
     uint32_t connections_max, unauthenticated_max, first_call_ms, calls_max;
 };
 /* Listens and serves. EINVAL, EUNSUPPORTED (in clear, and not loopback), EEXIST (port taken), ENOMEM, ESYS. Loop thread. */

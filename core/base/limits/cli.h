@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cli.h - limits of the command line and the control client. See ../limits.h.
+ * cli.h - limits of the command line and the control client.
  */
 #ifndef MT_LIMITS_CLI_H
 #define MT_LIMITS_CLI_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * env.h - limits of runtime environments and programs that travel. See ../limits.h.
+ * env.h - limits of runtime environments and programs that travel.
  */
 #ifndef MT_LIMITS_ENV_H
 #define MT_LIMITS_ENV_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * head.h - limits of what the head decides, and what it keeps. See ../limits.h.
+ * head.h - limits of what the head decides, and what it keeps.
  */
 #ifndef MT_LIMITS_HEAD_H
 #define MT_LIMITS_HEAD_H

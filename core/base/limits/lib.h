@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lib.h - limits of libmanta: waiting, what it holds ready, what it queues. See ../limits.h.
+ * lib.h - limits of libmanta: waiting, what it holds ready, what it queues.
  */
 #ifndef MT_LIMITS_LIB_H
 #define MT_LIMITS_LIB_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * net.h - limits of nodes, connections, TLS, loops, listeners, calls and streams. See ../limits.h.
+ * net.h - limits of nodes, connections, TLS, loops, listeners, calls and streams.
  */
 #ifndef MT_LIMITS_NET_H
 #define MT_LIMITS_NET_H

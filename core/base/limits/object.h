@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * object.h - limits of values: their way between nodes, the object store, memory of a node, spilling to disk. See ../limits.h.
+ * object.h - limits of values: their way between nodes, the object store, memory of a node, spilling to disk.
  */
 #ifndef MT_LIMITS_OBJECT_H
 #define MT_LIMITS_OBJECT_H

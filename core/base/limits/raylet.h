@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * raylet.h - limits of leases, processes, jobs, links, state that is asked for, and the switch. See ../limits.h.
+ * raylet.h - limits of leases, processes, jobs, links, state that is asked for, and the switch.
  */
 #ifndef MT_LIMITS_RAYLET_H
 #define MT_LIMITS_RAYLET_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sweep.h - limits of spaces, samplers, trials, and the driver of a sweep. See ../limits.h.
+ * sweep.h - limits of spaces, samplers, trials, and the driver of a sweep.
  */
 #ifndef MT_LIMITS_SWEEP_H
 #define MT_LIMITS_SWEEP_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * text.h - limits of how long names, labels, paths and messages may be. See ../limits.h.
+ * text.h - limits of how long names, labels, paths and messages may be.
  */
 #ifndef MT_LIMITS_TEXT_H
 #define MT_LIMITS_TEXT_H

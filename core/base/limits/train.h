@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train.h - limits of collectives, models, data, checkpoints, and the driver of a training. See ../limits.h.
+ * train.h - limits of collectives, models, data, checkpoints, and the driver of a training.
  */
 #ifndef MT_LIMITS_TRAIN_H
 #define MT_LIMITS_TRAIN_H

@@ -13,7 +13,7 @@
 
 struct head;
 
-enum { /* limits: core/base/limits.h */
+enum { /* limits: core/base/limits/head.h */
        HEAD_SHA_SIZE = 32,
        HEAD_JOB_ID_SIZE = 64, /* [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63 bytes: it is also a file name */
        HEAD_CLUSTER_SIZE = 40,

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * limits.h - every limit of the project, by name: waits, queues, sizes, counts, default budgets. All areas at once, and what must
- * hold between two of them.
- *
- * A number that bounds something stands in a header of limits/ and nowhere else, with its unit as the last word of its name; only
- * the sizes of frozen layouts stand with their layout (core/lane: records, rings, claims). A part includes the areas that it
- * uses, so that a changed limit builds anew what knows it.
+ * limits.c - what must hold between two limits, of one area or of two. No code: a build that breaks a rule fails here.
  */
-#ifndef MT_BASE_LIMITS_H
-#define MT_BASE_LIMITS_H
-
 #include "core/base/limits/cli.h"
 #include "core/base/limits/env.h"
 #include "core/base/limits/head.h"
@@ -35,5 +27,3 @@ static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's tim
 static_assert(MT_BOUND_ADDRESSES >= 2 * MT_NODES_MAX, "each node has a place of its own");
 static_assert((int)MT_LIB_ROOM_MS > (int)MT_ROOM_MS_MAX, "the raylet answers before its asker gives up");
 static_assert(MT_SERVER_GRACE_MS < MT_CLOSE_MS_MAX, "the grace is a part of closing");
-
-#endif
