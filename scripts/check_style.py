@@ -152,8 +152,8 @@ CONFINED = {"fork": ("clients/lib/", "tests/"), "vfork": ()}
 # Folders where a state is assigned to in its machine's setter alone, and what such an assignment looks like. A call on the right
 # makes it something else: a text, by its allocation.
 MACHINES = (
-    "clients/lib/owner/", "core/", "objectstore/", "raylet/core/", "raylet/store/", "scheduler/head/core/", "sgd/run/",
-    "sgd/train/saver", "sweep/decide/", "sweep/run/",
+    "clients/lib/owner/", "core/", "objectstore/", "raylet/core/", "raylet/store/", "scheduler/head/core/", "sgd/coll/",
+    "sgd/run/", "sgd/train/saver", "sweep/decide/", "sweep/run/",
 )
 STATE_SET = re.compile(r"(?:->|(?<!rng)\.)state\s*=(?!=)\s*(?!NULL)\w[\w.]*;")
 

@@ -271,15 +271,14 @@ mt_status sgd_group_join(struct sgd_group *group, const struct sgd_group_config 
 
 void sgd_group_leave(struct sgd_group *group)
 {
-    if (group->is_leader && group->tcp.loops) {
+    if (group->is_leader) {
         enum mt_code reason;
         uint32_t     rank;
-        if (group->tcp.over.code == MT_OK && is_over_here(group, &reason, &rank))
+        if ((group->tcp.state == COLL_TCP_JOINING || group->tcp.state == COLL_TCP_JOINED) && is_over_here(group, &reason, &rank))
             coll_tcp_give_up(&group->tcp, reason);
         coll_tcp_fini(&group->tcp);
     }
-    if (group->shm.shared)
-        coll_shm_fini(&group->shm);
+    coll_shm_fini(&group->shm);
     free(group->scratch);
     free(group->lanes);
     free(group->addends);

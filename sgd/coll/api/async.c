@@ -2,21 +2,28 @@
  *
  * async.c - the queue of started calls, its thread, and buckets of small tensors.
  *
- * Owns:   the requests, the thread, its bucket. `lock` guards the list and what a request says of its end.
+ * Owns:   the requests, the thread, its bucket. `lock` guards the list and the requests' states.
+ * Always: requests run in order, one at a time.
+ *
+ *   QUEUED --the thread takes it--> RUNS --the call is back--> DONE
  */
 #include "sgd/coll/api/async.h"
+
+#include "core/base/machine.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+enum request_state { REQUEST_QUEUED, REQUEST_RUNS, REQUEST_DONE };
+
 struct manta_coll_request {
     struct coll_jobs          *jobs;
     struct manta_coll_request *next, *previous;
     struct coll_job            job;
-    bool                       is_done;
-    manta_status               code;
+    enum request_state         state;
+    manta_status               code; /* from here on: DONE */
     manta_error                e;
 };
 
@@ -30,6 +37,19 @@ struct coll_jobs {
     bool                is_ending;
     void               *bucket;
 };
+
+static const char *const names[] = {[REQUEST_QUEUED] = "QUEUED", [REQUEST_RUNS] = "RUNS", [REQUEST_DONE] = "DONE"};
+static const uint32_t    next_of[] = {
+       [REQUEST_QUEUED] = MT_STATE(REQUEST_RUNS), [REQUEST_RUNS] = MT_STATE(REQUEST_DONE), [REQUEST_DONE] = 0};
+static const struct mt_machine machine = MT_MACHINE("started call", names, next_of);
+
+/* The lock is held. */
+static void request_set_state(manta_coll_request *r, enum request_state next)
+{
+    MT_TRANSITION(&machine, r->state, next);
+    MT_ASSERT(!r->previous || r->previous->state == REQUEST_DONE); /* in order */
+    r->state = next;
+}
 
 /* ---- several small ones as one ---- */
 
@@ -107,7 +127,7 @@ manta_status coll_job_run(struct coll_link *link, const struct coll_job *job, vo
 static manta_coll_request *next_job(struct coll_jobs *jobs)
 {
     manta_coll_request *r = jobs->first;
-    while (r && r->is_done)
+    while (r && r->state == REQUEST_DONE)
         r = r->next;
     return r;
 }
@@ -124,12 +144,13 @@ static void *serve(void *arg)
             pthread_cond_wait(&jobs->work, &jobs->lock);
             continue;
         }
+        request_set_state(r, REQUEST_RUNS);
         pthread_mutex_unlock(&jobs->lock);
         manta_status code = coll_job_run(jobs->link, &r->job, &jobs->bucket);
         pthread_mutex_lock(&jobs->lock);
         r->code = code;
         (void)coll_link_fail(jobs->link, code, &r->e);
-        r->is_done = true;
+        request_set_state(r, REQUEST_DONE);
         jobs->count--;
         pthread_cond_broadcast(&jobs->done);
     }
@@ -221,7 +242,7 @@ bool manta_coll_test(manta_coll_request *request)
     if (!request)
         return true; /* who goes on until it is done comes to manta_coll_wait */
     pthread_mutex_lock(&request->jobs->lock);
-    bool is_done = request->is_done;
+    bool is_done = request->state == REQUEST_DONE;
     pthread_mutex_unlock(&request->jobs->lock);
     return is_done;
 }
@@ -235,12 +256,12 @@ static bool await(manta_coll_request *r, int64_t timeout_ms)
     until.tv_nsec += timeout_ms % 1000 * 1000000;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    while (!r->is_done)
+    while (r->state != REQUEST_DONE)
         if (timeout_ms < 0)
             pthread_cond_wait(&r->jobs->done, &r->jobs->lock);
         else if (pthread_cond_timedwait(&r->jobs->done, &r->jobs->lock, &until) != 0)
             break;
-    return r->is_done;
+    return r->state == REQUEST_DONE;
 }
 
 manta_status manta_coll_wait(manta_coll_request *request, int64_t timeout_ms, manta_error *e)

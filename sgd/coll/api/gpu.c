@@ -3,31 +3,49 @@
  * gpu.c - public collective calls on GPUs: the group says who is there and what they are about to do, NCCL moves the data.
  *
  * Owns:   the communicator; borrows the member. Thread: the member's.
+ *
+ *   OUT --join--> IN --leave, an error of joining or shrinking--> OUT
+ *                  '--leave, and NCCL does not end it--> STUCK
  */
 #include "sgd/coll/api/link.h"
 #include "sgd/coll/gpu/nccl.h"
 
-#include "core/base/reserved.h"
 #include "core/base/clock.h"
+#include "core/base/machine.h"
+#include "core/base/reserved.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum gpu_state { GPU_OUT, GPU_IN, GPU_STUCK };
+
 struct manta_coll_gpu {
     manta_coll                   *coll;
     const struct sgd_nccl_plugin *nccl;
-    struct sgd_nccl              *comm; /* NULL: the last error has ended it */
+    enum gpu_state                state;
+    struct sgd_nccl              *comm; /* IN */
     manta_coll_gpu_opts           opts;
-    bool                          is_stuck;  /* an end of one hangs */
     uint32_t                      before[2]; /* rank and size in the generation that comm is of */
     char                          text[SGD_NCCL_TEXT];
 };
 
-/* What this member is about to do, as the others see it. `state` is not OK where it can't. */
+static const char *const names[] = {[GPU_OUT] = "OUT", [GPU_IN] = "IN", [GPU_STUCK] = "STUCK"};
+static const uint32_t    next_of[] = {
+       [GPU_OUT] = MT_STATE(GPU_IN), [GPU_IN] = MT_STATE(GPU_OUT) | MT_STATE(GPU_STUCK), [GPU_STUCK] = 0};
+static const struct mt_machine machine = MT_MACHINE("member's GPU", names, next_of);
+
+static void gpu_set_state(manta_coll_gpu *gpu, enum gpu_state next)
+{
+    MT_TRANSITION(&machine, gpu->state, next);
+    MT_ASSERT((next == GPU_IN) == (gpu->comm != NULL));
+    gpu->state = next;
+}
+
+/* What this member is about to do, as the others see it. `code` is not OK where it can't. */
 struct intent {
     struct coll_head head;
-    int32_t          state, reserved;
+    int32_t          code, reserved;
 };
 
 static mt_status look(void *of)
@@ -65,14 +83,14 @@ static manta_status compare(manta_coll_gpu *gpu, const struct intent *own, manta
     if (code != MANTA_OK)
         return coll_link_fail(link, code, e);
     for (uint32_t r = 0; r < link->id.members; r++) {
-        if (all[r].state != 0 && r != link->rank && own->state == 0)
-            return sgd_fail(e, (manta_status)all[r].state, "rank %u of group \"%s\" has no GPU or no NCCL", r, link->id.name);
-        if (all[r].state != 0 || coll_head_equals(&all[0].head, &all[r].head))
+        if (all[r].code != 0 && r != link->rank && own->code == 0)
+            return sgd_fail(e, (manta_status)all[r].code, "rank %u of group \"%s\" has no GPU or no NCCL", r, link->id.name);
+        if (all[r].code != 0 || coll_head_equals(&all[0].head, &all[r].head))
             continue;
         coll_head_explain(text, link->id.name, 0, &all[0].head, r, &all[r].head);
         return sgd_fail(e, MANTA_EINVAL, "%s", text);
     }
-    return own->state ? sgd_fail(e, (manta_status)own->state, "%s", gpu->text) : MANTA_OK;
+    return own->code ? sgd_fail(e, (manta_status)own->code, "%s", gpu->text) : MANTA_OK;
 }
 
 /* ---- membership ---- */
@@ -90,9 +108,11 @@ static struct sgd_nccl_config config_of(manta_coll_gpu *gpu)
 
 static void communicator_leave(manta_coll_gpu *gpu)
 {
-    if (gpu->comm && !gpu->nccl->leave(gpu->comm))
-        gpu->is_stuck = true;
+    struct sgd_nccl *comm = gpu->comm;
+    if (gpu->state != GPU_IN)
+        return;
     gpu->comm = NULL;
+    gpu_set_state(gpu, gpu->nccl->leave(comm) ? GPU_OUT : GPU_STUCK);
 }
 
 /* What joining came to here, then whether all others have come as far: NCCL tells some of them that they are in a communicator
@@ -125,14 +145,17 @@ static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
 
     if (st.code == 0 && config.rank == 0 && !gpu->opts.nccl_comm)
         st = gpu->nccl->id(id, gpu->text);
-    own.state = st.code;
+    own.code = st.code;
     manta_status code = compare(gpu, &own, e);
     if (code != MANTA_OK)
         return code;
     code = coll_link_run(link, &call);
     if (code != MANTA_OK)
         return coll_link_fail(link, code, e);
-    return joined(gpu, gpu->nccl->join(&config, id, gpu->opts.nccl_comm, &gpu->comm), e);
+    st = gpu->nccl->join(&config, id, gpu->opts.nccl_comm, &gpu->comm);
+    if (gpu->comm) /* also where it failed: there is something to leave */
+        gpu_set_state(gpu, GPU_IN);
+    return joined(gpu, st, e);
 }
 
 manta_coll_gpu *manta_coll_gpu_join(manta_coll *coll, const manta_coll_gpu_opts *opts, manta_error *e)
@@ -195,7 +218,7 @@ static manta_status shrink(manta_coll_gpu *gpu, uint64_t alive, bool *out_done, 
 {
     int          dead[MT_GROUP_MEMBERS_MAX], count = dead_list(gpu, alive, dead);
     int          rank = manta_coll_rank(gpu->coll), size = manta_coll_size(gpu->coll);
-    bool         can = gpu->comm && gpu->nccl->is_whole(gpu->comm) && count > 0 && count + size == (int)gpu->before[1];
+    bool         can = gpu->state == GPU_IN && gpu->nccl->is_whole(gpu->comm) && count > 0 && count + size == (int)gpu->before[1];
     bool         all = false;
     manta_status code = everyone(gpu, can, &all, e);
     if (code != MANTA_OK || !all)
@@ -214,7 +237,7 @@ manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_err
         return code;
     communicator_leave(gpu);
     gpu->opts.nccl_comm = NULL; /* it was of other members */
-    if (gpu->is_stuck) {
+    if (gpu->state == GPU_STUCK) {
         coll_link_abort(coll_member_link(gpu->coll));
         return sgd_fail(e, MANTA_EDEVICE, "NCCL did not end the former communicator within %d ms: this process has to end",
                         MT_NCCL_ABORT_MS);
@@ -242,7 +265,7 @@ static manta_status run(manta_coll_gpu *gpu, const struct coll_call *call, void 
                                   .in = call->in,
                                   .out = call->out,
                                   .stream = stream};
-    if (!gpu->comm)
+    if (gpu->state != GPU_IN)
         return sgd_fail(e, MANTA_EINVAL, "the last error has ended this communicator; see manta_coll_gpu_renew");
     if ((unsigned)call->type >= COLL_TYPES || (unsigned)call->op >= COLL_OPS ||
         call->root >= (uint32_t)manta_coll_size(gpu->coll) || (call->count && (!call->in || !call->out)))
@@ -306,7 +329,7 @@ manta_status manta_coll_gpu_wait(manta_coll_gpu *gpu, void *stream, manta_error 
 {
     if (!gpu)
         return coll_null(e, "gpu_wait", "gpu");
-    if (!gpu->comm)
+    if (gpu->state != GPU_IN)
         return sgd_fail(e, MANTA_EINVAL, "the last error has ended this communicator; see manta_coll_gpu_renew");
     gpu->text[0] = 0;
     mt_status st = gpu->nccl->wait(gpu->comm, stream);

@@ -193,11 +193,9 @@ manta_status coll_link_open(struct coll_link *link, const struct coll_id *id, ui
 
 void coll_link_close(struct coll_link *link)
 {
-    if (link->shm.shared)
-        coll_shm_fini(&link->shm);
+    coll_shm_fini(&link->shm);
     manta_region_close(&link->region);
-    if (link->tcp.loops)
-        coll_tcp_fini(&link->tcp);
+    coll_tcp_fini(&link->tcp);
     manta_free(link->asked);
     manta_actor_free(link->meet);
 }

@@ -8,6 +8,8 @@
  */
 #include "sgd/coll/shm/private.h"
 
+#include "core/base/machine.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stddef.h>
@@ -17,6 +19,20 @@
 #include <unistd.h>
 
 enum { LOOKS_MAX = 200 };
+
+static const char *const names[] = {[COLL_SHM_OUT] = "OUT", [COLL_SHM_JOINING] = "JOINING", [COLL_SHM_IN] = "IN"};
+static const uint32_t    next_of[] = {
+       [COLL_SHM_OUT] = MT_STATE(COLL_SHM_JOINING),
+       [COLL_SHM_JOINING] = MT_STATE(COLL_SHM_IN) | MT_STATE(COLL_SHM_OUT),
+       [COLL_SHM_IN] = MT_STATE(COLL_SHM_OUT),
+};
+static const struct mt_machine machine = MT_MACHINE("member over shared memory", names, next_of);
+
+static void coll_shm_set_state(struct coll_shm *g, enum coll_shm_state next)
+{
+    MT_TRANSITION(&machine, g->state, next);
+    g->state = next;
+}
 
 static uint64_t pid_space(void)
 {
@@ -114,10 +130,12 @@ mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uint32_t rank, 
     coll_shm_fini(g);
     memcpy(g->pidfds, kept, sizeof kept);
     g->generation = generation, g->rank = rank, g->members = members;
+    coll_shm_set_state(g, COLL_SHM_JOINING);
     MT_TRY(words_take(g));
     MT_TRY(coll_arrive(g, &call, NULL, 0));
     pidfds_open(g);
     g->peeks = can_peek(g);
+    coll_shm_set_state(g, COLL_SHM_IN);
     return mt_ok();
 }
 
@@ -142,6 +160,8 @@ mt_status coll_shm_join(struct coll_shm *g, const struct coll_shm_config *config
 
 void coll_shm_fini(struct coll_shm *g)
 {
+    if (g->state == COLL_SHM_OUT)
+        return;
     mt_status st = coll_shm_give_back_all(g);
     (void)st; /* without memory for the content, the buffers stay on the pages of the region */
     for (uint32_t r = 0; r < MT_GROUP_MEMBERS_MAX; r++) {
@@ -149,6 +169,7 @@ void coll_shm_fini(struct coll_shm *g)
             close(g->pidfds[r]);
         g->pidfds[r] = -1;
     }
+    coll_shm_set_state(g, COLL_SHM_OUT);
 }
 
 uint32_t coll_shm_generation(const void *region, uint32_t *out_members)

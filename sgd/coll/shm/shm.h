@@ -64,9 +64,15 @@ struct coll_adopted {
     uint64_t  offset; /* in the region */
 };
 
+/*   OUT --join, move--> JOINING --all have arrived--> IN
+ *    ^                     '--fini, move-----------'   '
+ *    '-------------------------------------------------' */
+enum coll_shm_state { COLL_SHM_OUT, COLL_SHM_JOINING, COLL_SHM_IN };
+
 /* One member's view. */
 struct coll_shm {
     struct coll_shared      *shared;
+    enum coll_shm_state      state;
     const struct coll_loops *loops;
     struct coll_shm_plan     plan;
     uint32_t                 generation, rank, members;
@@ -78,7 +84,7 @@ struct coll_shm {
     uint32_t                 sent[MT_GROUP_MEMBERS_MAX], taken[MT_GROUP_MEMBERS_MAX]; /* chunks to and from each */
     int                      pidfds[MT_GROUP_MEMBERS_MAX];                            /* -1: not known */
     uint64_t                 heap_used;
-    bool                     peeks; /* the kernel lets this member read all others' memory */
+    bool                     peeks; /* IN: the kernel lets this member read all others' memory */
     char                     name[COLL_NAME_BYTES];
     char                     text[COLL_TEXT_BYTES]; /* of the last error */
     uint32_t                 adopted_count;
@@ -90,7 +96,8 @@ MT_MUST_USE mt_status coll_shm_size(const struct coll_shm_plan *plan, size_t *ou
 /* Joins a generation and waits for all its members. EINVAL where the arguments are out of range, the region is another
  * plan's, or members disagree on their number. A struct that was used before is first given back with coll_shm_fini. */
 MT_MUST_USE mt_status coll_shm_join(struct coll_shm *g, const struct coll_shm_config *config);
-void                  coll_shm_fini(struct coll_shm *g);
+/* Zeroed, or given back already: nothing. */
+void coll_shm_fini(struct coll_shm *g);
 /* The next generation of a member that was in one: its rank and their number there. `from[r]` is the present rank of new
  * rank r, -1 for one that is new; NULL: nobody keeps a place that is known. */
 MT_MUST_USE mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uint32_t rank, uint32_t members, const int8_t *from);

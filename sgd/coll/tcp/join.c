@@ -33,6 +33,7 @@ mt_status coll_tcp_open(struct coll_tcp *g, const struct coll_tcp_config *config
     g->scratch = aligned_alloc(64, (size_t)config->members * MT_COLL_CHUNK_BYTES);
     if (!g->scratch)
         return mt_error(MT_ENOMEM, 0, "group: no memory for chunks");
+    coll_tcp_set_state(g, COLL_TCP_JOINING);
     struct coll_hello mine = hello_of(g, config->members - 1, 0);
     *out_at = config->at;
     if (!config->door)
@@ -86,6 +87,8 @@ mt_status coll_tcp_join(struct coll_tcp *g, const struct coll_at *at)
     coll_door_close(&g->door);
     if (st.code == MT_OK)
         st = coll_tcp_run(g, &call);
+    if (st.code == MT_OK)
+        coll_tcp_set_state(g, COLL_TCP_JOINED);
     if (st.code != MT_OK && !g->text[0])
         snprintf(g->text, sizeof g->text, "group \"%s\": %s", g->name, st.what);
     return st;

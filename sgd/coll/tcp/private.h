@@ -25,7 +25,8 @@ struct coll_flow {
 MT_MUST_USE mt_status coll_tcp_move(struct coll_tcp *g, struct coll_flow *flows, uint32_t count);
 /* The same, but returns as soon as all that they receive is there; what they send goes on with the next call. */
 MT_MUST_USE mt_status coll_tcp_move_in(struct coll_tcp *g, struct coll_flow *flows, uint32_t count);
-/* OK while the generation lives. */
+void                  coll_tcp_set_state(struct coll_tcp *g, enum coll_tcp_state next);
+/* OK while the generation lives. EINVAL: none was joined. */
 MT_MUST_USE mt_status coll_tcp_alive(struct coll_tcp *g);
 /* Ends the generation and tells everybody; the second with the text as it stands, for members that disagree. */
 mt_status coll_tcp_end(struct coll_tcp *g, enum mt_code reason, uint32_t rank);

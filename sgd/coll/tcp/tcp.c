@@ -7,6 +7,7 @@
 #include "sgd/coll/tcp/private.h"
 
 #include "core/base/clock.h"
+#include "core/base/machine.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -24,7 +25,33 @@ struct farewell {
     char     text[COLL_TEXT_BYTES];
 };
 
+/* ---- states: the drawing stands in tcp.h ---- */
+
+static const char *const names[] = {
+    [COLL_TCP_CLOSED] = "CLOSED", [COLL_TCP_JOINING] = "JOINING", [COLL_TCP_JOINED] = "JOINED", [COLL_TCP_OVER] = "OVER"};
+static const uint32_t next_of[] = {
+    [COLL_TCP_CLOSED] = MT_STATE(COLL_TCP_JOINING),
+    [COLL_TCP_JOINING] = MT_STATE(COLL_TCP_JOINED) | MT_STATE(COLL_TCP_OVER) | MT_STATE(COLL_TCP_CLOSED),
+    [COLL_TCP_JOINED] = MT_STATE(COLL_TCP_OVER) | MT_STATE(COLL_TCP_CLOSED),
+    [COLL_TCP_OVER] = MT_STATE(COLL_TCP_OVER) | MT_STATE(COLL_TCP_CLOSED),
+};
+static const struct mt_machine machine = MT_MACHINE("member over TCP", names, next_of);
+
+void coll_tcp_set_state(struct coll_tcp *g, enum coll_tcp_state next)
+{
+    MT_TRANSITION(&machine, g->state, next);
+    MT_ASSERT((next == COLL_TCP_CLOSED) == !g->scratch);
+    g->state = next;
+}
+
 /* ---- the end of a generation ---- */
+
+static mt_status over(struct coll_tcp *g, mt_status st)
+{
+    coll_tcp_set_state(g, COLL_TCP_OVER);
+    g->over = st;
+    return st;
+}
 
 static void farewell_send(struct coll_tcp *g, enum mt_code reason, uint32_t rank)
 {
@@ -41,9 +68,9 @@ mt_status coll_tcp_end(struct coll_tcp *g, enum mt_code reason, uint32_t rank)
     char who[32] = "a member";
     if (rank < g->config.members)
         snprintf(who, sizeof who, "rank %u", rank);
-    g->over = coll_over(g->text, g->name, reason, who);
+    mt_status st = over(g, coll_over(g->text, g->name, reason, who));
     farewell_send(g, reason, rank);
-    return g->over;
+    return st;
 }
 
 void coll_tcp_give_up(struct coll_tcp *g, enum mt_code reason)
@@ -53,9 +80,8 @@ void coll_tcp_give_up(struct coll_tcp *g, enum mt_code reason)
 
 mt_status coll_tcp_end_with(struct coll_tcp *g, uint32_t rank)
 {
-    g->over = mt_error(MT_EINVAL, 0, "members of the group disagree");
     farewell_send(g, MT_EINVAL, rank);
-    return g->over;
+    return over(g, mt_error(MT_EINVAL, 0, "members of the group disagree"));
 }
 
 /* A member's control connection has something to say: why it gave up, or, by its end, that it is dead. */
@@ -78,9 +104,8 @@ static mt_status control_read(struct coll_tcp *g, uint32_t rank)
     if (f.reason == MT_EWORKER_DIED && f.rank < g->config.members)
         g->dead |= 1ull << f.rank;
     memcpy(g->text, f.text, sizeof f.text);
-    g->over = mt_error((int32_t)f.reason, 0, "the group was aborted");
     farewell_send(g, (enum mt_code)f.reason, f.rank); /* whoever sees us leave, before it hears why, must not take us for dead */
-    return g->over;
+    return over(g, mt_error((int32_t)f.reason, 0, "the group was aborted"));
 }
 
 /* A data connection broke: its control connection says why, now or very soon. */
@@ -97,9 +122,11 @@ static mt_status lost(struct coll_tcp *g, uint32_t rank)
 
 mt_status coll_tcp_alive(struct coll_tcp *g)
 {
-    if (g->over.code == MT_OK && atomic_load(&g->is_cancelled))
-        return coll_tcp_end(g, MT_ECANCELLED, g->config.rank);
-    return g->over;
+    if (g->state == COLL_TCP_OVER)
+        return g->over;
+    if (g->state == COLL_TCP_CLOSED)
+        return mt_error(MT_EINVAL, 0, "the group was not joined");
+    return atomic_load(&g->is_cancelled) ? coll_tcp_end(g, MT_ECANCELLED, g->config.rank) : mt_ok();
 }
 
 mt_status coll_tcp_look(struct coll_tcp *g)
@@ -272,12 +299,15 @@ mt_status coll_tcp_move_in(struct coll_tcp *g, struct coll_flow *flows, uint32_t
 
 void coll_tcp_fini(struct coll_tcp *g)
 {
+    if (g->state == COLL_TCP_CLOSED)
+        return;
     coll_door_close(&g->door);
-    if (g->over.code == MT_OK && g->scratch)
+    if (g->state != COLL_TCP_OVER)
         farewell_send(g, MT_OK, g->config.rank);
     for (uint32_t r = 0; r < MT_GROUP_MEMBERS_MAX; r++)
         for (int channel = 0; channel < COLL_CHANNELS; channel++)
             coll_socket_close(&g->peers[r].sockets[channel]);
     free(g->scratch);
     g->scratch = NULL;
+    coll_tcp_set_state(g, COLL_TCP_CLOSED);
 }

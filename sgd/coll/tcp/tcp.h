@@ -10,6 +10,10 @@
  * in two steps, and member r reduces slice r of all members' input in the same tree as over shared memory. So the bits are
  * the same over both, and for all members.
  *
+ *   CLOSED --open--> JOINING --all are connected--> JOINED --dead, aborted, late, disagree--> OVER
+ *      ^                '---------------------------------------------------------------------^
+ *      '--fini-- JOINING, JOINED, OVER
+ *
  * Errors, threads and blocking: as in shm/shm.h.
  */
 #ifndef SGD_COLL_TCP_H
@@ -34,6 +38,8 @@ struct coll_tcp_config {
     void *user;
 };
 
+enum coll_tcp_state { COLL_TCP_CLOSED, COLL_TCP_JOINING, COLL_TCP_JOINED, COLL_TCP_OVER };
+
 struct coll_peer {
     struct coll_socket sockets[COLL_CHANNELS];
 };
@@ -43,21 +49,23 @@ struct coll_tcp {
     const struct coll_loops *loops;
     struct coll_door         door; /* where the configuration brings none */
     struct coll_peer         peers[MT_GROUP_MEMBERS_MAX];
+    enum coll_tcp_state      state;
     uint64_t                 dead;         /* bit r: rank r has closed its connections without a word */
     _Atomic bool             is_cancelled; /* by this process, from any thread */
-    mt_status                over;         /* why the generation ended */
+    mt_status                over;         /* OVER: why */
     uint64_t                 paced_ns;     /* nothing is sent before */
     char                    *scratch;      /* a chunk of every member */
     char                     name[COLL_NAME_BYTES];
     char                     text[COLL_TEXT_BYTES]; /* of the last error */
 };
 
-/* Opens this member's listener; the others are to be told where it is. */
+/* Opens this member's listener; the others are to be told where it is. Where it fails, coll_tcp_fini still follows. */
 MT_MUST_USE mt_status coll_tcp_open(struct coll_tcp *g, const struct coll_tcp_config *config, struct coll_at *out_at);
 /* Connects with all others, where their listeners are (in the order of ranks), and waits for them. */
 MT_MUST_USE mt_status coll_tcp_join(struct coll_tcp *g, const struct coll_at *at);
 /* Ends the generation, and tells the others why. */
 void coll_tcp_give_up(struct coll_tcp *g, enum mt_code reason);
+/* Says goodbye, unless the generation is over. Zeroed, or closed already: nothing. */
 void coll_tcp_fini(struct coll_tcp *g);
 
 /* For a member that waits for something else: reads what others say of the end of the generation. Does not block. */

@@ -285,6 +285,32 @@ static void sizes_of_groups(void **state)
     }
 }
 
+static jmp_buf back;
+static char    told[200];
+
+static void jump(const char *expr, const char *file, int line)
+{
+    (void)file, (void)line;
+    snprintf(told, sizeof told, "%s", expr);
+    longjmp(back, 1);
+}
+
+/* Nothing waits, crashes or is said to anybody where nothing was joined; the end of a generation that never was is our own bug. */
+static void who_has_not_joined(void **state)
+{
+    (void)state;
+    static struct coll_tcp g;
+    struct coll_call       call = {.kind = COLL_BARRIER};
+    coll_tcp_fini(&g);
+    assert_int_equal(coll_tcp_run(&g, &call).code, MT_EINVAL);
+    assert_int_equal(coll_tcp_look(&g).code, MT_EINVAL);
+    mt_assert_set_hook(jump);
+    if (setjmp(back) == 0)
+        coll_tcp_give_up(&g, MT_ECANCELLED);
+    mt_assert_set_hook(NULL);
+    assert_string_equal(told, "member over TCP: CLOSED -> OVER is no transition");
+}
+
 static void strangers(void **state)
 {
     (void)state;
@@ -530,6 +556,7 @@ int main(void)
         cmocka_unit_test(killed_anywhere),
         cmocka_unit_test(stopped),
         cmocka_unit_test(sizes_of_groups),
+        cmocka_unit_test(who_has_not_joined),
         cmocka_unit_test(strangers),
         cmocka_unit_test(nobody_answers),
         cmocka_unit_test(addresses),
