@@ -99,6 +99,27 @@ manta_status ctl_call(struct ctl_client *c, const char *method, const ProtobufCM
                : ctl_fail(e, MT_EPROTO, MANTA_UNKNOWN, "the answer of %s can't be read: is it a Manta head?", c->place.address);
 }
 
+struct rpc_asked *ctl_ask(struct ctl_client *c, const char *method, const ProtobufCMessage *request, uint32_t each_ms)
+{
+    struct rpc_asked *asked = NULL;
+    mt_buf            bytes = {0};
+    if (rpc_pack(request, &bytes).code || rpc_ask(c->channel, method, mt_buf_view(&bytes), each_ms, 0, &asked).code)
+        asked = NULL;
+    mt_buf_fini(&bytes);
+    return asked;
+}
+
+ProtobufCMessage *ctl_answer(struct rpc_asked *take_asked, const ProtobufCMessageDescriptor *reply_type)
+{
+    ProtobufCMessage *message = NULL;
+    mt_buf            reply = {0};
+    if (rpc_answer(take_asked, &reply, NULL).code ||
+        rpc_unpack(reply_type, mt_buf_view(&reply), MT_CONTROL_BYTES_MAX, &message).code)
+        message = NULL;
+    mt_buf_fini(&reply);
+    return message;
+}
+
 /* Shows that somebody answers and takes the token. */
 static manta_status hello(struct ctl_client *c, manta_error *e)
 {

@@ -20,7 +20,6 @@
 #include "core/rpc/rpc.h"
 
 enum { CTL_PATH_SIZE = MT_PATH_BYTES_MAX, CTL_ADDRESS_SIZE = MT_NAME_BYTES_MAX };
-enum { CTL_COLUMNS_MAX = 64 }; /* of what the nodes tell */
 
 struct ctl_place {                    /* where a cluster is */
     char address[CTL_ADDRESS_SIZE];   /* host:port */
@@ -71,6 +70,10 @@ void ctl_client_address(manta_client *handle, char out[CTL_ADDRESS_SIZE]);
 manta_status ctl_call(struct ctl_client *client, const char *method, const ProtobufCMessage *request,
                       const ProtobufCMessageDescriptor *reply_type, int64_t patience_ms, uint32_t each_ms,
                       ProtobufCMessage **out_reply, manta_error *e);
+/* The same in two halves and tried once, for what may be asked again. NULL: no answer came, and only ctl_call tells why. What was
+ * asked must be answered. */
+struct rpc_asked *ctl_ask(struct ctl_client *client, const char *method, const ProtobufCMessage *request, uint32_t each_ms);
+ProtobufCMessage *ctl_answer(struct rpc_asked *take_asked, const ProtobufCMessageDescriptor *reply_type);
 /* After a lost connection: looks whether the head has moved. */
 void ctl_reconnect(struct ctl_client *client);
 /* Whether a failure may pass by itself. */
@@ -100,6 +103,22 @@ struct ctl_files {
 /* Every file of the list, folders walked, with its SHA-256. */
 manta_status ctl_files_collect(const char *const *names, struct ctl_files *out, manta_error *e);
 void         ctl_files_fini(struct ctl_files *files);
+
+/* ---- told.c ---- */
+
+/* What the nodes tell, put together: each row is handed on as soon as no later one can change it, or kept. */
+struct ctl_told;
+/* `each` NULL: all rows are kept. NULL: no memory. */
+struct ctl_told *ctl_told_new(const manta_look *look, manta_state_row_fn each, void *user);
+void             ctl_told_free(struct ctl_told *told);
+/* Takes the rows of one answer. EPROTO: they cannot be read. ENOMEM. */
+MT_MUST_USE mt_status ctl_told_take(struct ctl_told *told, const Manta__V1__QueryReply *reply);
+/* How many more rows are wanted; 0: the list is cut from now on. */
+size_t ctl_told_room(const struct ctl_told *told);
+void   ctl_told_cut(struct ctl_told *told);
+void   ctl_told_notice(struct ctl_told *told, const char *text);
+/* That was all: hands on what was kept for a row to come. Gives what the caller gets. */
+manta_rows *ctl_told_end(struct ctl_told *told);
 
 /* ---- upload.c ---- */
 

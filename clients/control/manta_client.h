@@ -197,6 +197,25 @@ MANTA_API manta_status manta_state_list(manta_client *client, const manta_look *
 /* NULL is allowed. */
 MANTA_API void manta_rows_free(manta_rows *rows);
 
+/* One row of a list that is too long to keep. */
+typedef struct manta_state_row {
+    size_t             column_count;
+    const char *const *columns;
+    const char *const *cells;   /* valid until the function returns */
+    uint64_t           changed; /* bit i: cell i may differ from that of the row before; set for all cells of the first */
+    uint64_t           reserved[4];
+} manta_state_row;
+/* False: no more rows are wanted. It may use the client, and not close it. */
+typedef bool (*manta_state_row_fn)(void *user, const manta_state_row *row);
+
+/* The same rows in the same order, each given to `each` on the calling thread. They come while the nodes are asked, as far as no
+ * later answer can change them: a task that has not ended, and all rows behind it, come at the end, since a worker may tell more of
+ * it. Blocks as manta_state_list does, and as `each`. *out_end has all but the cells: columns, count, is_cut (also where `each`
+ * wanted no more) and notice; free it with manta_rows_free. After an error some rows have been given. Errors as above; EINVAL: no
+ * `each`. */
+MANTA_API manta_status manta_state_each(manta_client *client, const manta_look *look, manta_state_row_fn each, void *user,
+                                        manta_rows **out_end, manta_error *e);
+
 /* Lets a node leave: nothing new is placed there, what runs there may end within limit_ms (at most 24 hours; < 0: 30 s), and is
  * stopped then; it begins again elsewhere, which costs no retry and no restart. Then the node's raylet ends with status 0, and the
  * node is DEAD with has_left. What is done of which kind: docs/design/drain.md. It can't be taken back. Returns when the head has

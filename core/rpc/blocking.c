@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct blocking_call {
+struct rpc_asked {
     struct rpc_unary unary;
     pthread_mutex_t  lock;
     pthread_cond_t   changed;
@@ -37,49 +37,78 @@ struct rpc_reader {
     char                      detail[MT_ERROR_BYTES_MAX];
 };
 
+static void asked_free(struct rpc_asked *asked);
 static void call_done(struct rpc_unary *unary, const struct rpc_result *result, mt_view reply);
 static void reader_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message);
 static void reader_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result);
 static void cond_init(pthread_cond_t *cond);
 static struct timespec deadline_in(uint32_t timeout_ms);
 
+mt_status rpc_ask(struct rpc_channel *channel, const char *method, mt_view request, uint32_t timeout_ms, unsigned flags,
+                  struct rpc_asked **out_asked)
+{
+    struct rpc_asked *asked = calloc(1, sizeof *asked);
+    if (!asked)
+        return mt_error(MT_ENOMEM, 0, "call");
+    asked->unary.done = call_done;
+    pthread_mutex_init(&asked->lock, NULL);
+    cond_init(&asked->changed);
+    mt_status st = rpc_unary_start(channel, &asked->unary, method, request, timeout_ms, flags | RPC_DIRECT);
+    if (st.code)
+        asked_free(asked);
+    else
+        *out_asked = asked;
+    return st;
+}
+
+mt_status rpc_answer(struct rpc_asked *take_asked, mt_buf *out_reply, char *detail)
+{
+    struct rpc_asked *asked = take_asked;
+    pthread_mutex_lock(&asked->lock);
+    while (!asked->is_done)
+        pthread_cond_wait(&asked->changed, &asked->lock);
+    pthread_mutex_unlock(&asked->lock);
+    mt_status st = asked->status;
+    if (!st.code)
+        *out_reply = mt_buf_move(&asked->reply);
+    else if (detail)
+        memcpy(detail, asked->detail, MT_ERROR_BYTES_MAX);
+    asked_free(asked);
+    return st;
+}
+
 mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, mt_view request, uint32_t timeout_ms, unsigned flags,
                             mt_buf *out_reply, char *detail)
 {
-    struct blocking_call call = {.unary.done = call_done};
-    pthread_mutex_init(&call.lock, NULL);
-    cond_init(&call.changed);
-    mt_status st = rpc_unary_start(channel, &call.unary, method, request, timeout_ms, flags | RPC_DIRECT);
-    if (!st.code) {
-        pthread_mutex_lock(&call.lock);
-        while (!call.is_done)
-            pthread_cond_wait(&call.changed, &call.lock);
-        pthread_mutex_unlock(&call.lock);
-        st = call.status;
-    } else if (st.what) {
-        rpc_detail_copy(call.detail, st.what, strlen(st.what));
-    }
+    struct rpc_asked *asked = NULL;
+    mt_status         st = rpc_ask(channel, method, request, timeout_ms, flags, &asked);
     if (!st.code)
-        *out_reply = call.reply;
-    else if (detail)
-        memcpy(detail, call.detail, MT_ERROR_BYTES_MAX);
-    pthread_cond_destroy(&call.changed);
-    pthread_mutex_destroy(&call.lock);
+        return rpc_answer(asked, out_reply, detail);
+    if (detail)
+        rpc_detail_copy(detail, st.what ? st.what : "", st.what ? strlen(st.what) : 0);
     return st;
+}
+
+static void asked_free(struct rpc_asked *asked)
+{
+    mt_buf_fini(&asked->reply);
+    pthread_cond_destroy(&asked->changed);
+    pthread_mutex_destroy(&asked->lock);
+    free(asked);
 }
 
 static void call_done(struct rpc_unary *unary, const struct rpc_result *result, mt_view reply)
 {
-    struct blocking_call *call = mt_container_of(unary, struct blocking_call, unary);
-    mt_status             st = result->status;
-    if (!st.code && mt_buf_append(&call->reply, reply.data, reply.size).code)
+    struct rpc_asked *asked = mt_container_of(unary, struct rpc_asked, unary);
+    mt_status         st = result->status;
+    if (!st.code && mt_buf_append(&asked->reply, reply.data, reply.size).code)
         st = mt_error(MT_ENOMEM, 0, "keep a reply");
-    rpc_detail_copy(call->detail, result->detail, strlen(result->detail));
-    pthread_mutex_lock(&call->lock);
-    call->status = st;
-    call->is_done = true;
-    pthread_cond_signal(&call->changed);
-    pthread_mutex_unlock(&call->lock); /* the caller's stack may be gone after this line */
+    rpc_detail_copy(asked->detail, result->detail, strlen(result->detail));
+    pthread_mutex_lock(&asked->lock);
+    asked->status = st;
+    asked->is_done = true;
+    pthread_cond_signal(&asked->changed);
+    pthread_mutex_unlock(&asked->lock); /* it may be gone after this line */
 }
 
 mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_config *config, mt_view request,

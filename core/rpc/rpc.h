@@ -199,6 +199,12 @@ void rpc_stream_free(struct rpc_stream *stream);
 MT_MUST_USE mt_status rpc_call_blocking(struct rpc_channel *channel, const char *method, mt_view request, uint32_t timeout_ms,
                                         unsigned flags, mt_buf *out_reply, char *detail);
 
+/* The same in two halves, so that the caller may do something else meanwhile. What was asked must be answered. */
+struct rpc_asked;
+MT_MUST_USE mt_status rpc_ask(struct rpc_channel *channel, const char *method, mt_view request, uint32_t timeout_ms, unsigned flags,
+                              struct rpc_asked **out_asked);
+MT_MUST_USE mt_status rpc_answer(struct rpc_asked *take_asked, mt_buf *out_reply, char *detail);
+
 struct rpc_reader; /* one request, then messages from the server until it ends */
 MT_MUST_USE mt_status rpc_reader_open(struct rpc_channel *channel, const struct rpc_stream_config *config, mt_view request,
                                       struct rpc_reader **out_reader);

@@ -100,14 +100,30 @@ bool lane_look_hides(const struct lane_look *look, uint32_t column, const char *
     return false;
 }
 
+bool lane_look_shows(const struct lane_look *look, const char *const *cells)
+{
+    uint32_t columns = lane_look_column_count((enum lane_look_kind)look->kind);
+    for (uint32_t i = 0; i < look->filter_count; i++) {
+        uint32_t    column = look->filters[i].column; /* another process's word */
+        const char *cell = column < columns ? cells[column] : NULL;
+        if (column < columns && lane_look_hides(look, column, cell ? cell : ""))
+            return false;
+    }
+    return true;
+}
+
+size_t lane_look_cell_max(enum lane_look_kind kind)
+{
+    return kind == LANE_LOOK_STACKS ? 16 * LANE_LOOK_CELL_SIZE : LANE_LOOK_CELL_SIZE;
+}
+
 mt_status lane_look_row(const struct lane_look *look, const char *const *cells, mt_buf *out, uint32_t *rows)
 {
     uint32_t count = lane_look_column_count((enum lane_look_kind)look->kind);
-    size_t   size = 0, lengths[LANE_LOOK_COLUMNS];
+    size_t   size = 0, lengths[LANE_LOOK_COLUMNS], most = lane_look_cell_max((enum lane_look_kind)look->kind);
+    if (!lane_look_shows(look, cells))
+        return mt_ok();
     for (uint32_t i = 0; i < count; i++) {
-        size_t most = look->kind == LANE_LOOK_STACKS ? 16 * LANE_LOOK_CELL_SIZE : LANE_LOOK_CELL_SIZE;
-        if (lane_look_hides(look, i, cells[i] ? cells[i] : ""))
-            return mt_ok();
         lengths[i] = cells[i] ? strnlen(cells[i], most) : 0;
         size += lengths[i] + 1;
     }
@@ -141,12 +157,9 @@ bool lane_groups_add(struct lane_groups *groups, uint64_t function, enum lane_ta
     return true;
 }
 
-mt_status lane_groups_row(const struct lane_look *look, const struct lane_group *group, const char *name, mt_buf *out,
-                          uint32_t *rows)
+void lane_groups_row(const struct lane_group *group, const char *name, struct lane_group_row *out)
 {
-    char        count[24], total[24];
-    const char *cells[] = {name, lane_task_state_text(group->state), count, total};
-    snprintf(count, sizeof count, "%" PRIu64, group->count);
-    snprintf(total, sizeof total, "%" PRIu64, group->total_ns);
-    return lane_look_row(look, cells, out, rows);
+    *out = (struct lane_group_row){.cells = {name, lane_task_state_text(group->state), out->count, out->total}};
+    snprintf(out->count, sizeof out->count, "%" PRIu64, group->count);
+    snprintf(out->total, sizeof out->total, "%" PRIu64, group->total_ns);
 }

@@ -88,7 +88,11 @@ const char        *lane_task_state_text(enum lane_task_state state);
 MT_MUST_USE mt_status lane_look_filter(struct lane_look *look, const char *words, char *text, size_t text_size);
 /* Whether a filter names `column` and does not let `value` through. */
 bool lane_look_hides(const struct lane_look *look, uint32_t column, const char *value);
-/* Appends one row unless a filter hides it; cells that are NULL are empty. *rows counts it. ENOMEM. */
+/* Whether the filters let a row through; cells that are NULL are empty. */
+bool lane_look_shows(const struct lane_look *look, const char *const *cells);
+/* How much of a text a cell has. */
+size_t lane_look_cell_max(enum lane_look_kind kind);
+/* Appends one row, as texts, unless a filter hides it. *rows counts it. ENOMEM. */
 MT_MUST_USE mt_status lane_look_row(const struct lane_look *look, const char *const *cells, mt_buf *out, uint32_t *rows);
 
 /* Counts by function and state, for summaries. */
@@ -104,8 +108,11 @@ struct lane_groups {
 };
 /* False: there is no room for one more kind of group. */
 bool lane_groups_add(struct lane_groups *groups, uint64_t function, enum lane_task_state state, uint64_t took_ns);
-/* The row of one group, whose function has that name. */
-MT_MUST_USE mt_status lane_groups_row(const struct lane_look *look, const struct lane_group *group, const char *name, mt_buf *out,
-                                      uint32_t *rows);
+/* The row of one group, whose function has that name: valid as long as `out` and the name. */
+struct lane_group_row {
+    char        count[24], total[24];
+    const char *cells[LANE_LOOK_COLUMNS];
+};
+void lane_groups_row(const struct lane_group *group, const char *name, struct lane_group_row *out);
 
 #endif

@@ -77,22 +77,24 @@ void sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, c
 /* Each order is answered once, with rows that are whole. */
 void sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply)
 {
-    size_t cells = 0;
+    struct mt_rows_reader reader;
+    mt_status             st;
     (void)sh;
     if (number > world->orders || reply->n_columns > 64)
         abort();
-    for (size_t i = 0; i < reply->rows.len; i++)
-        cells += reply->rows.data[i] == 0;
-    if (cells != (size_t)reply->count * reply->n_columns || (reply->rows.len && reply->rows.data[reply->rows.len - 1]))
+    st = mt_rows_read(&reader, mt_view_of(reply->rows.data, reply->rows.len), reply->n_columns, reply->count);
+    while (st.code == 0)
+        st = mt_rows_next(&reader);
+    mt_rows_read_fini(&reader);
+    if (st.code != MT_ENOENT)
         abort();
     world->answers++;
 }
 
 mt_status sh_events_rows(struct sh *sh, const struct lane_look *look, uint32_t rows_max, uint64_t *ring, uint64_t *number,
-                         mt_buf *rows, uint32_t *count, bool *out_more)
+                         struct mt_rows *rows, bool *out_more)
 {
     (void)sh, (void)look, (void)rows_max, (void)ring, (void)number, (void)rows;
-    *count = 0;
     *out_more = false;
     return mt_ok();
 }

@@ -67,20 +67,30 @@ static const struct kind {
 
 /* ---- list, get ----------------------------------------------------------------------------------------------------- */
 
+/* What the options ask for. */
+struct question {
+    const char *filters[MT_CLI_LIST_MAX + 2];
+    manta_look  look;
+};
+
+static bool question_read(const struct cli_args *args, const char *kind, double limit, const char *one_more_filter,
+                          struct question *out)
+{
+    if (!cli_number(args, CLI_OPT_LIMIT, 1, &limit))
+        return false;
+    *out = (struct question){.look = {.kind = kind, .filters = out->filters, .limit = (size_t)limit}};
+    for (size_t n = 0; n < args->filter_count; n++)
+        out->filters[n] = args->filters[n];
+    out->filters[args->filter_count] = one_more_filter;
+    return true;
+}
+
 manta_rows *cli_rows(const struct cli_args *args, manta_client *client, const char *kind, double limit, const char *one_more_filter)
 {
-    const char *filters[MT_CLI_LIST_MAX + 2] = {NULL};
-    manta_look  look = {.kind = kind, .filters = filters};
-    manta_rows *rows = NULL;
-    manta_error e;
-    size_t      n = 0;
-    if (!cli_number(args, CLI_OPT_LIMIT, 1, &limit))
-        return NULL;
-    for (; n < args->filter_count; n++)
-        filters[n] = args->filters[n];
-    filters[n] = one_more_filter;
-    look.limit = (size_t)limit;
-    if (manta_state_list(client, &look, &rows, &e) != MANTA_OK)
+    struct question q;
+    manta_rows     *rows = NULL;
+    manta_error     e;
+    if (question_read(args, kind, limit, one_more_filter, &q) && manta_state_list(client, &q.look, &rows, &e) != MANTA_OK)
         cli_fail("%s", e.message);
     return rows;
 }
@@ -107,10 +117,18 @@ static int list(const struct cli_args *args, manta_client *client)
 {
     const struct kind *kind = kind_of(args);
     bool               only_living = kind->columns == worker_columns && !filters_on(args, "state");
-    manta_rows        *rows = cli_rows(args, client, kind->word, 100, only_living ? "state!=ENDED" : NULL);
-    if (!rows)
+    struct question    q;
+    manta_rows        *rows = NULL;
+    manta_error        e;
+    int                status = CLI_OK;
+    if (!question_read(args, kind->word, 100, only_living ? "state!=ENDED" : NULL, &q))
         return CLI_FAILED;
-    int status = cli_rows_print(args, kind->columns, rows);
+    if (cli_output_is_json(args))
+        rows = cli_rows_stream(client, &q.look, &e);
+    else if (manta_state_list(client, &q.look, &rows, &e) == MANTA_OK)
+        status = cli_rows_print(args, kind->columns, rows);
+    if (!rows)
+        return cli_fail("%s", e.message);
     cli_rows_notice(args, rows);
     manta_rows_free(rows);
     return status;

@@ -7,6 +7,7 @@
  * Owns: nothing. Thread: main.
  */
 #include "clients/cli/table/table.h"
+#include "core/base/buf.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { KEY_SIZE = 72, OUT_SIZE = 1 << 16, TIME_SIZE = 40 };
+enum { KEY_SIZE = 72, OUT_SIZE = 1 << 16, TIME_SIZE = 40, COLUMNS_MAX = 64, SECOND = 1000000000 };
 
 /* ---- cells --------------------------------------------------------------------------------------------------------- */
 
@@ -37,14 +38,23 @@ static enum cell_kind kind_of_column(const char *column)
     return is_any(column, times) ? CELL_TIME : is_any(column, numbers) ? CELL_NUMBER : CELL_TEXT;
 }
 
+/* As strtoull, but for the sign and the overflow, which no time has. */
+static uint64_t number_of(const char *text)
+{
+    uint64_t number = 0;
+    for (; *text >= '0' && *text <= '9'; text++)
+        number = number * 10 + (uint64_t)(*text - '0');
+    return number;
+}
+
 /* "2026-11-22T17:38:23.963293Z"; "": no time. Times come in order, so the date of the last one serves again. */
 static void time_text(const char *ns_text, char out[TIME_SIZE])
 {
     static time_t last = -1;
     static char   date[TIME_SIZE];
     static size_t size;
-    uint64_t      ns = strtoull(ns_text, NULL, 10);
-    time_t        s = (time_t)(ns / 1000000000u);
+    uint64_t      ns = number_of(ns_text);
+    time_t        s = (time_t)(ns / SECOND);
     struct tm     tm;
     out[0] = '\0';
     if (ns && s != last) {
@@ -55,7 +65,7 @@ static void time_text(const char *ns_text, char out[TIME_SIZE])
         return;
     memcpy(out, date, size);
     memcpy(out + size, ".000000Z", sizeof ".000000Z");
-    for (uint64_t us = ns % 1000000000u / 1000, at = size + 6; us; us /= 10)
+    for (uint32_t us = (uint32_t)(ns % SECOND) / 1000, at = (uint32_t)size + 6; us; us /= 10)
         out[at--] = (char)('0' + us % 10);
 }
 
@@ -93,11 +103,11 @@ const char *cli_cell(const manta_rows *rows, size_t row, const char *column)
 /* How long a task ran, or runs, in ns. False: it has not begun, or clocks disagree. */
 static bool ran_ns(const char *started_text, const char *ended_text, uint64_t *out)
 {
-    uint64_t        started = strtoull(started_text, NULL, 10), ended = strtoull(ended_text, NULL, 10);
+    uint64_t        started = number_of(started_text), ended = number_of(ended_text);
     struct timespec now;
     if (!ended) {
         clock_gettime(CLOCK_REALTIME, &now);
-        ended = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        ended = (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
     }
     *out = ended - started;
     return started && ended >= started;
@@ -123,38 +133,41 @@ json_t *cli_rows_json(const manta_rows *rows)
 
 /* ---- printed as they are ------------------------------------------------------------------------------------------- */
 
-struct out {
-    char   bytes[OUT_SIZE];
-    size_t size;
-};
-
 struct column {
-    char           key[KEY_SIZE]; /* with its quotes, the colon, and what stands before it */
+    mt_buf         text; /* key and value, with what stands before the key */
     size_t         key_size;
     enum cell_kind kind;
 };
 
-static void out_flush(struct out *out)
+/* What is being printed: one list in a process. */
+static struct printer {
+    char          bytes[OUT_SIZE];
+    size_t        size, rows;
+    size_t        started, ended; /* columns; column_count: there is none */
+    struct column columns[COLUMNS_MAX];
+} printer;
+
+static void out_flush(struct printer *p)
 {
-    fwrite(out->bytes, 1, out->size, stdout);
-    out->size = 0;
+    fwrite(p->bytes, 1, p->size, stdout);
+    p->size = 0;
 }
 
-static void out_bytes(struct out *out, const char *bytes, size_t size)
+static void out_bytes(struct printer *p, const void *bytes, size_t size)
 {
-    if (out->size + size > OUT_SIZE)
-        out_flush(out);
+    if (p->size + size > OUT_SIZE)
+        out_flush(p);
     if (size > OUT_SIZE) {
         fwrite(bytes, 1, size, stdout);
         return;
     }
-    memcpy(out->bytes + out->size, bytes, size);
-    out->size += size;
+    memcpy(p->bytes + p->size, bytes, size);
+    p->size += size;
 }
 
-static void out_text(struct out *out, const char *text)
+static void out_text(struct printer *p, const char *text)
 {
-    out_bytes(out, text, strlen(text));
+    out_bytes(p, text, strlen(text));
 }
 
 /* Whether a text needs nothing but quotes around it to be JSON. */
@@ -171,8 +184,14 @@ static bool is_number(const char *text, size_t size)
     return size < 19 && strspn(text, "0123456789") == size && (text[0] != '0' || size == 1);
 }
 
+static void append(mt_buf *out, const char *text, size_t size)
+{
+    if (mt_buf_append(out, text, size).code)
+        abort(); /* half a value would be a lie */
+}
+
 /* Most cells are copied; what needs more than quotes goes through the library. */
-static void out_cell(struct out *out, enum cell_kind kind, const char *text)
+static void append_cell(mt_buf *out, enum cell_kind kind, const char *text)
 {
     char   time[TIME_SIZE];
     size_t size;
@@ -182,56 +201,112 @@ static void out_cell(struct out *out, enum cell_kind kind, const char *text)
     }
     size = strlen(text);
     if (!size) {
-        out_text(out, "null");
+        append(out, "null", 4);
     } else if (kind == CELL_NUMBER && is_number(text, size)) {
-        out_bytes(out, text, size);
-    } else if (kind != CELL_NUMBER && is_plain(text, size)) {
-        out_bytes(out, "\"", 1);
-        out_bytes(out, text, size);
-        out_bytes(out, "\"", 1);
+        append(out, text, size);
+    } else if (kind == CELL_TIME || (kind == CELL_TEXT && is_plain(text, size))) {
+        append(out, "\"", 1);
+        append(out, text, size);
+        append(out, "\"", 1);
     } else {
-        json_t *value = cell_value(kind == CELL_NUMBER ? kind : CELL_TEXT, text);
+        json_t *value = cell_value(kind, text);
         char   *json = json_dumps(value, JSON_ENCODE_ANY);
-        out_text(out, json ? json : "null");
+        append(out, json ? json : "null", json ? strlen(json) : 4);
         free(json);
         json_decref(value);
     }
 }
 
-static void out_seconds(struct out *out, const char *started, const char *ended)
+static void out_seconds(struct printer *p, const char *started, const char *ended)
 {
-    char     text[64] = "null";
-    uint64_t ns;
-    if (ran_ns(started, ended, &ns))
-        snprintf(text, sizeof text, "%" PRIu64 ".%09" PRIu64, ns / 1000000000u, ns % 1000000000u);
-    out_text(out, ",\n    \"seconds\": ");
-    out_text(out, text);
+    static const char key[] = ",\n    \"seconds\": ";
+    char              text[64] = "null";
+    uint64_t          ns;
+    size_t            at = sizeof text - 1;
+    out_bytes(p, key, sizeof key - 1);
+    if (!ran_ns(started, ended, &ns)) {
+        out_text(p, text);
+        return;
+    }
+    uint32_t part = (uint32_t)(ns % SECOND);
+    for (int i = 0; i < 9; i++, part /= 10)
+        text[--at] = (char)('0' + part % 10);
+    text[--at] = '.';
+    ns /= SECOND;
+    do
+        text[--at] = (char)('0' + ns % 10);
+    while (ns /= 10);
+    out_bytes(p, text + at, sizeof text - 1 - at);
+}
+
+static void columns_prepare(struct printer *p, const manta_state_row *row)
+{
+    p->started = p->ended = row->column_count;
+    for (size_t i = 0; i < row->column_count; i++) {
+        struct column *c = &p->columns[i];
+        char           key[KEY_SIZE];
+        c->text.size = 0;
+        c->key_size = (size_t)snprintf(key, sizeof key, "%s\n    \"%.50s\": ", i ? "," : "", row->columns[i]);
+        append(&c->text, key, c->key_size);
+        c->kind = kind_of_column(row->columns[i]);
+        if (strcmp(row->columns[i], "started") == 0)
+            p->started = i;
+        if (strcmp(row->columns[i], "ended") == 0)
+            p->ended = i;
+    }
+}
+
+/* A cell that is as in the row before is printed as it was printed there. */
+static bool print_row(void *user, const manta_state_row *row)
+{
+    struct printer *p = user;
+    size_t          count = row->column_count < COLUMNS_MAX ? row->column_count : COLUMNS_MAX;
+    if (!p->rows)
+        columns_prepare(p, row);
+    out_text(p, p->rows++ ? ",\n  {" : "[\n  {");
+    for (size_t i = 0; i < count; i++) {
+        struct column *c = &p->columns[i];
+        if (row->changed >> i & 1) {
+            c->text.size = c->key_size;
+            append_cell(&c->text, c->kind, row->cells[i]);
+        }
+        out_bytes(p, c->text.data, c->text.size);
+    }
+    if (p->started < count && p->ended < count && row->cells[p->started][0])
+        out_seconds(p, row->cells[p->started], row->cells[p->ended]);
+    out_text(p, "\n  }");
+    return !ferror(stdout);
+}
+
+static void print_begin(struct printer *p)
+{
+    p->rows = p->size = 0;
+}
+
+static void print_end(struct printer *p)
+{
+    out_text(p, p->rows ? "\n]\n" : "[]\n");
+    out_flush(p);
 }
 
 static void print_json(const manta_rows *rows)
 {
-    static struct out    out;
-    static struct column columns[CTL_COLUMNS_MAX];
-    size_t               count = rows->column_count, started = column_of(rows, "started"), ended = column_of(rows, "ended");
-    for (size_t i = 0; i < count; i++) {
-        struct column *c = &columns[i];
-        c->key_size = (size_t)snprintf(c->key, KEY_SIZE, "%s\n    \"%.50s\": ", i ? "," : "", rows->columns[i]);
-        c->kind = kind_of_column(rows->columns[i]);
-    }
-    out_text(&out, "[");
-    for (size_t r = 0; r < rows->count; r++) {
-        const char *const *cells = rows->cells + r * count;
-        out_text(&out, r ? ",\n  {" : "\n  {");
-        for (size_t i = 0; i < count; i++) {
-            out_bytes(&out, columns[i].key, columns[i].key_size);
-            out_cell(&out, columns[i].kind, cells[i]);
-        }
-        if (started < count && ended < count && cells[started][0])
-            out_seconds(&out, cells[started], cells[ended]);
-        out_text(&out, "\n  }");
-    }
-    out_text(&out, rows->count ? "\n]\n" : "]\n");
-    out_flush(&out);
+    print_begin(&printer);
+    for (size_t r = 0; r < rows->count; r++)
+        print_row(&printer,
+                  &(manta_state_row){rows->column_count, rows->columns, rows->cells + r * rows->column_count, UINT64_MAX, {0}});
+    print_end(&printer);
+}
+
+manta_rows *cli_rows_stream(manta_client *client, const manta_look *look, manta_error *e)
+{
+    manta_rows *end = NULL;
+    print_begin(&printer);
+    if (manta_state_each(client, look, print_row, &printer, &end, e) == MANTA_OK)
+        print_end(&printer);
+    else
+        out_flush(&printer); /* without its end, so that nobody takes a part for the whole */
+    return end;
 }
 
 int cli_rows_print(const struct cli_args *args, const struct cli_column *columns, const manta_rows *rows)

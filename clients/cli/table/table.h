@@ -35,6 +35,9 @@ const char *cli_cell(const manta_rows *rows, size_t row, const char *column);
 json_t *cli_rows_json(const manta_rows *rows);
 /* Prints them as the options want: as JSON, or as a table of `columns`. Returns CLI_OK. */
 int cli_rows_print(const struct cli_args *args, const struct cli_column *columns, const manta_rows *rows);
+/* Prints what was asked for as JSON while it is told, in the same bytes. NULL: it failed, *e says why, and the end of the JSON is
+ * missing. */
+manta_rows *cli_rows_stream(manta_client *client, const manta_look *look, manta_error *e);
 /* Prints to standard error what is missing in them. */
 void cli_rows_notice(const struct cli_args *args, const manta_rows *rows);
 

@@ -126,7 +126,7 @@ MT_MUST_USE mt_status sh_ring_new(struct sh_conn *c, uint64_t process);
 void                  sh_ring_over(struct sh_conn *c); /* its worker is gone: the ring is kept, older ones may go */
 /* Rows of events from *ring and *number on, the newest of a ring first; false: there are no more. */
 MT_MUST_USE mt_status sh_events_rows(struct sh *sh, const struct lane_look *look, uint32_t rows_max, uint64_t *ring,
-                                     uint64_t *number, mt_buf *rows, uint32_t *count, bool *out_more);
+                                     uint64_t *number, struct mt_rows *rows, bool *out_more);
 /* What a worker runs now, or ran last; "" where nothing is known. */
 void sh_ring_running(const struct sh_ring *ring, char out[LANE_EVENT_NAME_SIZE]);
 

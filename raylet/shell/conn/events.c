@@ -139,8 +139,7 @@ struct reading {
     char                    name[LANE_EVENT_NAME_SIZE];
     struct lane_groups      groups;
     int64_t                 left; /* what may still be looked at */
-    mt_buf                 *rows;
-    uint32_t               *count;
+    struct mt_rows         *rows;
 };
 
 static enum lane_task_state state_of(const struct sh_ring *ring, struct lane_event *event)
@@ -165,26 +164,30 @@ static const char *error_text(int32_t code, char out[24])
     return out;
 }
 
-/* Decimal, "" for zero. By hand: a list of a million tasks has three million of them. */
+/* Decimal, "" for zero. By hand and two digits at a time: a list of a million tasks has three million of them. */
 static const char *number_text(uint64_t number, char out[24])
 {
+    static const char pairs[] =
+        "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+        "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
     size_t at = 23;
     out[at] = 0;
-    for (; number; number /= 10)
-        out[--at] = (char)('0' + number % 10);
+    for (; number >= 10; number /= 100)
+        memcpy(out + (at -= 2), pairs + 2 * (number % 100), 2);
+    if (number)
+        out[--at] = (char)('0' + number);
     return out + at;
 }
 
 static mt_status event_row(struct reading *r, struct lane_event *event, enum lane_task_state state)
 {
-    char        error[24], id[MT_ID_TEXT_SIZE], attempt[8], owner[20], submitted[24], started[24], ended[24];
+    char        error[24], id[MT_ID_TEXT_SIZE], attempt[24], owner[20], submitted[24], started[24], ended[24];
     uint64_t    ended_ns = state == LANE_TASK_RUNNING ? 0 : shm_load64(&event->ended_ns);
     const char *why = event->code == MT_EWORKER_DIED && r->ring->is_over ? "its worker died while it ran" : NULL;
-    snprintf(attempt, sizeof attempt, "%u", event->attempt);
     const char *cells[LANE_LOOK_COLUMNS] = {mt_id_text(event->id, id),
                                             r->name,
                                             lane_task_state_text(state),
-                                            attempt,
+                                            event->attempt ? number_text(event->attempt, attempt) : "0",
                                             r->node,
                                             r->pid,
                                             mt_hex_text(event->id.process, 16, owner),
@@ -194,7 +197,7 @@ static mt_status event_row(struct reading *r, struct lane_event *event, enum lan
                                             error_text(event->code, error),
                                             why};
     r->left -= ROW_COST;
-    return lane_look_row(r->look, cells, r->rows, r->count);
+    return sh_row_add(r->look, cells, r->rows);
 }
 
 /* One event that is there. *out_full: the table of groups is. */
@@ -225,7 +228,7 @@ static mt_status read_ring(struct reading *r, uint64_t *number, uint32_t rows_ma
     uint64_t begun = shm_load64_acquire(&r->ring->events->begun), at = *number < begun ? *number : begun;
     uint64_t last = begun > r->ring->capacity ? begun - r->ring->capacity : 0;
     bool     is_full = false;
-    for (; at > last && r->left > 0 && *r->count < rows_max && r->rows->size < MT_RLT_QUERY_BYTES; at--, r->left--) {
+    for (; at > last && r->left > 0 && r->rows->count < rows_max && r->rows->bytes.size < MT_RLT_QUERY_BYTES; at--, r->left--) {
         struct lane_event event;
         if (!lane_event_read(r->ring->events, r->ring->capacity, at - 1, &event))
             break; /* overwritten meanwhile, and so is what is older */
@@ -233,10 +236,13 @@ static mt_status read_ring(struct reading *r, uint64_t *number, uint32_t rows_ma
         if (is_full)
             break;
     }
-    *number = at > last && (is_full || r->left <= 0 || *r->count >= rows_max || r->rows->size >= MT_RLT_QUERY_BYTES) ? at : 0;
+    *number = at > last && (is_full || r->left <= 0 || r->rows->count >= rows_max || r->rows->bytes.size >= MT_RLT_QUERY_BYTES) ? at
+                                                                                                                                : 0;
     for (uint32_t i = 0; i < r->groups.count; i++) {
         lane_event_name_of(r->ring->events, r->groups.items[i].function, r->name);
-        MT_TRY(lane_groups_row(r->look, &r->groups.items[i], r->name, r->rows, r->count));
+        struct lane_group_row row;
+        lane_groups_row(&r->groups.items[i], r->name, &row);
+        MT_TRY(sh_row_add(r->look, row.cells, r->rows));
     }
     r->groups.count = 0;
     r->function = 0;
@@ -256,9 +262,9 @@ static bool ring_is_hidden(const struct reading *r)
 }
 
 mt_status sh_events_rows(struct sh *sh, const struct lane_look *look, uint32_t rows_max, uint64_t *ring, uint64_t *number,
-                         mt_buf *rows, uint32_t *count, bool *out_more)
+                         struct mt_rows *rows, bool *out_more)
 {
-    struct reading r = {.sh = sh, .look = look, .left = MT_RLT_QUERY_EVENTS, .rows = rows, .count = count};
+    struct reading r = {.sh = sh, .look = look, .left = MT_RLT_QUERY_EVENTS, .rows = rows};
     *out_more = true;
     for (uint32_t i = 0; i < look->filter_count && look->kind == LANE_LOOK_TASKS; i++)
         if (look->filters[i].column == 0 && !look->filters[i].is_not && mt_id_parse(look->filters[i].value, &r.task).code)

@@ -85,6 +85,16 @@ void sh_queue_fini(struct sh *sh)
     mt_vec_fini(&sh->kept);
 }
 
+static_assert((int)LANE_LOOK_COLUMNS <= (int)MT_ROWS_COLUMNS_MAX, "a row has room for what is told");
+
+mt_status sh_row_add(const struct lane_look *look, const char *const *cells, struct mt_rows *rows)
+{
+    enum lane_look_kind kind = (enum lane_look_kind)look->kind;
+    if (look->filter_count && !lane_look_shows(look, cells))
+        return mt_ok();
+    return mt_rows_add(rows, lane_look_column_count(kind), cells, lane_look_cell_max(kind));
+}
+
 mt_status sh_random(struct sh *sh, uint64_t *out)
 {
     (void)sh;

@@ -10,9 +10,11 @@
 #define SH_GROUND_H
 
 #include "core/ds/map.h"
+#include "core/ds/rows.h"
 #include "core/ds/vec.h"
 #include "core/io/io.h"
 #include "core/io/listener.h"
+#include "core/wire/look.h"
 #include "raylet/core/core.h"
 #include "raylet/shell/ground/options.h"
 
@@ -129,6 +131,9 @@ void sh_lacks(struct sh *sh, uint64_t conn, mt_status st);
 /* The first event of the queue. False: there is none, and what was kept for the last ones is gone. */
 bool sh_take(struct sh *sh, struct rlt_event *out);
 void sh_queue_fini(struct sh *sh);
+
+/* Appends one row of what was asked for, unless a filter hides it. ENOMEM. */
+MT_MUST_USE mt_status sh_row_add(const struct lane_look *look, const char *const *cells, struct mt_rows *rows);
 
 /* A process number, or so: nobody can guess it. */
 MT_MUST_USE mt_status sh_random(struct sh *sh, uint64_t *out);

@@ -121,7 +121,7 @@ static void timer_fired(struct io_timer *timer)
             continue;
         snprintf(notice, sizeof notice, "process pid %d on node %u has not answered: what it has submitted is missing", a->pid,
                  looks->sh->node);
-        sh_look_answer(looks->sh, a->number, (enum lane_look_kind)a->look.kind, NULL, 0, &next, notice);
+        sh_look_answer(looks->sh, a->number, (enum lane_look_kind)a->look.kind, NULL, &next, notice);
         asked_free(looks, a);
     }
     set_timer(looks);
@@ -145,25 +145,26 @@ static const char *why_text(struct sh *sh, uint64_t owner, const char *cell, cha
     return out;
 }
 
-/* Copies whole rows, their last cell made readable. False: they are not what the kind's rows are. */
-static bool take_rows(struct sh *sh, const struct asked *a, const char *bytes, size_t size, uint32_t count, mt_buf *out)
+/* Takes whole rows, their last cell made readable. False: they are not what the kind's rows are. */
+static bool take_rows(struct sh *sh, const struct asked *a, const char *bytes, size_t size, uint32_t count, struct mt_rows *out)
 {
     uint32_t    columns = lane_look_column_count((enum lane_look_kind)a->look.kind);
     bool        has_why = a->look.kind != LANE_LOOK_TASK_SUMMARY;
     const char *at = bytes, *end = bytes + size;
     for (uint32_t row = 0; row < count; row++) {
+        const char *cells[LANE_LOOK_COLUMNS];
+        char        text[LANE_LOOK_CELL_SIZE];
         for (uint32_t column = 0; column < columns; column++) {
-            size_t      length = strnlen(at, (size_t)(end - at));
-            const char *cell = at;
-            char        text[LANE_LOOK_CELL_SIZE];
+            size_t length = strnlen(at, (size_t)(end - at));
             if (at + length == end)
                 return false; /* its NUL is missing */
-            if (has_why && column + 1 == columns)
-                cell = why_text(sh, a->process, at, text, sizeof text);
-            if (mt_buf_append(out, cell, strlen(cell) + 1).code)
-                return false;
+            cells[column] = at;
             at += length + 1;
         }
+        if (has_why)
+            cells[columns - 1] = why_text(sh, a->process, cells[columns - 1], text, sizeof text);
+        if (mt_rows_add(out, columns, cells, lane_look_cell_max((enum lane_look_kind)a->look.kind)).code)
+            return false;
     }
     return at == end;
 }
@@ -174,7 +175,7 @@ bool sh_look_record(struct sh *sh, const struct rlt_ev_record *e)
     struct asked      *a = mt_map_ptr(&sh->looks->asked, e->record.id);
     struct lane_looked told;
     struct sh_cursor   next = {'P', {0, 0}};
-    mt_buf             rows = {0};
+    struct mt_rows     rows = {0};
     struct sh_conn    *c = sh_conn_find(sh, e->conn);
     if (e->record.kind != CTL_LOOKED)
         return false;
@@ -185,10 +186,10 @@ bool sh_look_record(struct sh *sh, const struct rlt_ev_record *e)
     if (told.cursor)
         next = (struct sh_cursor){'p', {a->process, told.cursor}};
     if (take_rows(sh, a, (const char *)e->payload + sizeof told, size - sizeof told, told.row_count, &rows))
-        sh_look_answer(sh, a->number, (enum lane_look_kind)a->look.kind, &rows, told.row_count, &next, NULL);
+        sh_look_answer(sh, a->number, (enum lane_look_kind)a->look.kind, &rows, &next, NULL);
     else
         sh_look_refuse(sh, a->number, MT_EPROTO, "a process tells of itself what cannot be read");
-    mt_buf_fini(&rows);
+    mt_rows_fini(&rows);
     asked_free(sh->looks, a);
     set_timer(sh->looks);
     return true;
@@ -198,21 +199,20 @@ bool sh_look_record(struct sh *sh, const struct rlt_ev_record *e)
 
 static void answer_events(struct sh *sh, uint64_t number, const struct lane_look *look, uint32_t rows_max, struct sh_cursor at)
 {
-    mt_buf    rows = {0};
-    uint32_t  count = 0;
-    bool      more = false;
-    mt_status st;
+    struct mt_rows rows = {0};
+    bool           more = false;
+    mt_status      st;
     if (at.stage != 'e')
         at = (struct sh_cursor){'e', {0, 0}};
-    st = sh_events_rows(sh, look, rows_max, &at.at[0], &at.at[1], &rows, &count, &more);
+    st = sh_events_rows(sh, look, rows_max, &at.at[0], &at.at[1], &rows, &more);
     if (!more)
         at.stage = 0;
     if (st.code)
         sh_look_refuse(sh, number, st.code, st.what);
     else
-        sh_look_answer(sh, number, (enum lane_look_kind)look->kind, &rows, count, &at,
+        sh_look_answer(sh, number, (enum lane_look_kind)look->kind, &rows, &at,
                        sh->event_capacity ? NULL : "MANTA_EVENTS is 0 on this node: tasks that ran are not known");
-    mt_buf_fini(&rows);
+    mt_rows_fini(&rows);
 }
 
 static void answer_page(struct sh *sh, uint64_t number, const struct lane_look *look, uint32_t rows_max, struct sh_cursor at,
@@ -224,8 +224,8 @@ static void answer_page(struct sh *sh, uint64_t number, const struct lane_look *
     if (st.code)
         sh_look_refuse(sh, number, st.code, st.what);
     else
-        sh_look_answer(sh, number, (enum lane_look_kind)look->kind, &page.rows, page.count, &next, NULL);
-    mt_buf_fini(&page.rows);
+        sh_look_answer(sh, number, (enum lane_look_kind)look->kind, &page.rows, &next, NULL);
+    mt_rows_fini(&page.rows);
 }
 
 /* What owners know first, then what the rings hold. */
@@ -237,7 +237,7 @@ static void answer_owners(struct sh *sh, uint64_t number, const struct lane_look
         if (!ask(sh, number, look, &owner, is_in ? at.at[1] : 0))
             sh_look_refuse(sh, number, MT_EAGAIN, "too many questions are under way on this node");
     } else if (look->kind == LANE_LOOK_ACTORS) {
-        sh_look_answer(sh, number, LANE_LOOK_ACTORS, NULL, 0, NULL, NULL);
+        sh_look_answer(sh, number, LANE_LOOK_ACTORS, NULL, NULL, NULL);
     } else {
         answer_events(sh, number, look, rows_max, at);
     }

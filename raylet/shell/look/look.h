@@ -19,8 +19,8 @@ struct sh_cursor {
     char     stage;
     uint64_t at[2];
 };
-void sh_look_answer(struct sh *sh, uint64_t number, enum lane_look_kind kind, mt_buf *rows, uint32_t count,
-                    const struct sh_cursor *next, const char *notice);
+void sh_look_answer(struct sh *sh, uint64_t number, enum lane_look_kind kind, struct mt_rows *rows, const struct sh_cursor *next,
+                    const char *notice);
 void sh_look_refuse(struct sh *sh, uint64_t number, int32_t code, const char *text);
 
 /* stack.c: where the processes of this node are */
@@ -33,8 +33,7 @@ struct sh_page { /* one answer in the making */
     uint32_t                rows_max;
     uint64_t                at[2]; /* where it begins; afterwards, where the next one does */
     bool                    has_more;
-    mt_buf                  rows;
-    uint32_t                count;
+    struct mt_rows          rows;
 };
 MT_MUST_USE mt_status sh_tell_workers(struct sh *sh, struct sh_page *page);
 MT_MUST_USE mt_status sh_tell_demands(struct sh *sh, struct sh_page *page);

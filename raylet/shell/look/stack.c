@@ -156,7 +156,7 @@ static bool has_told(struct sh *sh, const struct one *o)
 
 /* ---- answering ----------------------------------------------------------------------------------------------------- */
 
-static mt_status row_of(struct sh *sh, struct taking *t, const struct one *o, mt_buf *rows, uint32_t *count)
+static mt_status row_of(struct sh *sh, struct taking *t, const struct one *o, struct mt_rows *rows)
 {
     struct sh_conn *c = sh_conn_find(sh, o->conn);
     char            node[12], pid[12], running[LANE_EVENT_NAME_SIZE] = "", stack[sizeof c->park->stack + 1] = "";
@@ -174,22 +174,21 @@ static mt_status row_of(struct sh *sh, struct taking *t, const struct one *o, mt
             *at = '?';
     const char *cells[LANE_LOOK_COLUMNS] = {
         node, pid, o->role == CTL_WORKER ? "worker" : "driver", running, o->program_state, o->waits_in, stack[0] ? stack : none};
-    return lane_look_row(&t->look, cells, rows, count);
+    return sh_row_add(&t->look, cells, rows);
 }
 
 static void finish(struct sh *sh, struct taking *t)
 {
-    mt_buf           rows = {0};
-    uint32_t         count = 0;
+    struct mt_rows   rows = {0};
     mt_status        st = mt_ok();
     struct sh_cursor next = {t->has_more ? 'w' : 0, {t->last, 0}};
     for (uint32_t i = 0; i < t->count && st.code == 0; i++)
-        st = row_of(sh, t, &t->items[i], &rows, &count);
+        st = row_of(sh, t, &t->items[i], &rows);
     if (st.code)
         sh_look_refuse(sh, t->number, st.code, st.what);
     else
-        sh_look_answer(sh, t->number, LANE_LOOK_STACKS, &rows, count, &next, NULL);
-    mt_buf_fini(&rows);
+        sh_look_answer(sh, t->number, LANE_LOOK_STACKS, &rows, &next, NULL);
+    mt_rows_fini(&rows);
     free(t);
 }
 

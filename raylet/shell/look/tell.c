@@ -76,7 +76,7 @@ static mt_status worker_row(struct sh *sh, struct sh_page *page, const struct rl
         snprintf(rss, sizeof rss, "%" PRIu64, bytes);
     const char *cells[LANE_LOOK_COLUMNS] = {
         process, pid, v->role <= CTL_WORKER ? roles[v->role] : "", v->state, node, job, running, finished, rss, v->program};
-    return lane_look_row(page->look, cells, &page->rows, &page->count);
+    return sh_row_add(page->look, cells, &page->rows);
 }
 
 static const struct sh_ring *ring_of(const struct sh *sh, uint64_t conn)
@@ -97,12 +97,12 @@ static mt_status tell_living(struct sh *sh, struct sh_page *page)
         const struct rlt_proc_view *v = &all.items.data[i];
         if (v->process <= page->at[0])
             continue;
-        if (++told > WORKERS_PER_PAGE || page->count >= page->rows_max)
+        if (++told > WORKERS_PER_PAGE || page->rows.count >= page->rows_max)
             break;
         all.st = worker_row(sh, page, v, ring_of(sh, v->conn));
         page->at[0] = v->process;
     }
-    if (told <= WORKERS_PER_PAGE && page->count < page->rows_max)
+    if (told <= WORKERS_PER_PAGE && page->rows.count < page->rows_max)
         page->at[0] = 0, page->at[1] = 1;
     mt_vec_fini(&all.items);
     page->has_more = true;
@@ -118,7 +118,7 @@ static mt_status tell_over(struct sh *sh, struct sh_page *page)
         struct rlt_proc_view  v = {.process = ring->process, .role = CTL_WORKER, .state = "ENDED", .program = ""};
         if (!ring->is_over || ring->number < page->at[1])
             continue;
-        if (++told > WORKERS_PER_PAGE || page->count >= page->rows_max) {
+        if (++told > WORKERS_PER_PAGE || page->rows.count >= page->rows_max) {
             page->at[1] = ring->number;
             page->has_more = true;
             break;
@@ -146,7 +146,7 @@ static void demand_row(void *user, const struct rlt_class_view *v)
 {
     struct demand_rows *d = user;
     char                owner[20], pid[12], node[12], wanted[12], held[12];
-    if (d->st.code || d->page->count >= d->page->rows_max || d->page->rows.size >= MT_RLT_QUERY_BYTES)
+    if (d->st.code || d->page->rows.count >= d->page->rows_max || d->page->rows.bytes.size >= MT_RLT_QUERY_BYTES)
         return;
     snprintf(owner, sizeof owner, "%016" PRIx64, v->owner);
     snprintf(pid, sizeof pid, "%d", v->owner_pid);
@@ -154,7 +154,7 @@ static void demand_row(void *user, const struct rlt_class_view *v)
     snprintf(wanted, sizeof wanted, "%u", v->wanted);
     snprintf(held, sizeof held, "%u", v->held);
     const char *cells[LANE_LOOK_COLUMNS] = {owner, pid, node, v->name, v->resources, wanted, held, v->why};
-    d->st = lane_look_row(d->page->look, cells, &d->page->rows, &d->page->count);
+    d->st = sh_row_add(d->page->look, cells, &d->page->rows);
 }
 
 mt_status sh_tell_demands(struct sh *sh, struct sh_page *page)
@@ -194,7 +194,7 @@ mt_status sh_tell_node(struct sh *sh, struct sh_page *page)
         snprintf(cells[i], sizeof cells[i], "%" PRIu64, values[i]);
         row[i] = cells[i];
     }
-    return lane_look_row(page->look, row, &page->rows, &page->count);
+    return sh_row_add(page->look, row, &page->rows);
 }
 
 /* ---- objects ------------------------------------------------------------------------------------------------------- */
@@ -242,7 +242,7 @@ static mt_status object_row(struct sh *sh, struct sh_page *page, const struct os
                                             is_on_disk ? "spilled"
                                             : is_copy  ? "copy"
                                                        : "value"};
-    return lane_look_row(page->look, cells, &page->rows, &page->count);
+    return sh_row_add(page->look, cells, &page->rows);
 }
 
 mt_status sh_tell_objects(struct sh *sh, struct sh_page *page)

@@ -307,6 +307,8 @@ static void client_of_nothing(void)
     CHECK_EQ(manta_job_list(NULL, &jobs, &count, &e), MANTA_EINVAL);
     CHECK_EQ(manta_nodes_list(NULL, &nodes, &count, NULL, &e), MANTA_EINVAL);
     CHECK_EQ(manta_state_list(NULL, NULL, &rows, &e), MANTA_EINVAL);
+    CHECK_EQ(manta_state_each(NULL, NULL, NULL, NULL, &rows, &e), MANTA_EINVAL);
+    CHECK_NULL(e, "manta_state_each", "client is NULL");
     CHECK_EQ(manta_cluster_stop(NULL, "x", &e), MANTA_EINVAL);
     CHECK_NULL(e, "manta_cluster_stop", "client is NULL");
     manta_rows_free(NULL);

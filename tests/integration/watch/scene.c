@@ -160,6 +160,26 @@ static void nested(char **words)
     stay();
 }
 
+/* scene many COUNT FILE: so many have ended; where FILE is not "-", one runs until it is there. */
+static void many(char **words)
+{
+    enum { AT_ONCE = 1000 };
+    manta_ref *last = NULL, *refs[AT_ONCE];
+    for (long left = strtol(words[0], NULL, 10); left > 0; left -= AT_ONCE) {
+        long count = left < AT_ONCE ? left : AT_ONCE;
+        for (long i = 0; i < count; i++)
+            refs[i] = add_remote(NULL, i, 1);
+        for (long i = 0; i < count; i++)
+            if (value(refs[i]) != i + 1)
+                exit(1);
+    }
+    if (strcmp(words[1], "-") != 0)
+        last = wait_for_file_remote(NULL, words[1]);
+    stay();
+    if (last)
+        value(last);
+}
+
 /* One task is busy, one sleeps. */
 static void busy(char **words)
 {
@@ -205,7 +225,7 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(char **words);
-    } scenes[] = {{"mixed", mixed}, {"nested", nested}, {"print", print}, {"busy", busy}, {"groups", groups}};
+    } scenes[] = {{"mixed", mixed}, {"nested", nested}, {"many", many}, {"print", print}, {"busy", busy}, {"groups", groups}};
     manta_error e;
     must(manta_init(&argc, &argv, NULL, &e), &e);
     for (size_t i = 0; argc > 1 && i < sizeof scenes / sizeof scenes[0]; i++)

@@ -60,6 +60,7 @@ def tasks(p):
     waiting = one(p.json("list", "tasks"), name="wait_for_file", state="PENDING_NODE_ASSIGNMENT")
     has("GPU:1 is wanted, node 1 has 0 of 1 free", waiting["why"])
     child = one(rows, name="add", state="PENDING_ARGS_AVAIL")
+    equal(len(listed(p)), len(p.json("list", "tasks")))
     has("argument 1", child["why"])
     has("task wait_for_file", child["why"])
     for call in ("tally.create", "tally.add"):  # of two actors
@@ -229,6 +230,39 @@ def groups(p):
     has("(1.5 reserved in placement groups)", p.manta("status"))
     scene.end()
     wait_until(lambda: p.json("list", "placement-groups") == [], "groups go with their job")
+    p.manta("stop")
+
+
+def listed(p, *words):
+    """Tasks as JSON, whose text is what a program would make of them, to the byte."""
+    text = p.manta("list", "tasks", *words, "-o", "json")
+    rows = json.loads(text)
+    seconds = iter(re.findall(r'"seconds": ([0-9]+\.[0-9]{9})\n', text))
+    equal(text, re.sub(r'"seconds": [-0-9.e]+', lambda _: '"seconds": ' + next(seconds), json.dumps(rows, indent=2)) + "\n")
+    return rows
+
+
+def pages(p):
+    """Lists of several pages: each task once, the newest first, whatever is printed before the rest has come."""
+    p.manta("start", "--head", "--num-cpus", "1")
+    release = p.root / "release"
+    for file, running in ("-", 0), (release, 1):
+        scene = Scene(p, "many", 25000, file)
+        if running:
+            wait_until(lambda: p.json("list", "tasks", "--filter", "state=RUNNING"), "it runs")
+        owner = "owner=" + p.json("list", "workers", "--filter", f"pid={scene.process.pid}")[0]["process"]
+        rows = listed(p, "--limit", "1000000", "--filter", owner)
+        equal(len(rows), 25000 + running)
+        equal([r["state"] for r in rows], ["RUNNING"] * running + ["FINISHED"] * 25000)
+        equal(len({r["task"] for r in rows}), len(rows))
+        ids = [r["task"] for r in rows[running:]]
+        equal(ids, sorted(ids, reverse=True))
+        for limit in 1, 7710, 7711, 25000 + running:
+            equal(len(listed(p, "--limit", str(limit), "--filter", owner)), limit)
+        equal(len(listed(p, "--limit", "30000", "--filter", "name=nobody")), 0)
+        if running:
+            release.touch()
+        scene.end()
     p.manta("stop")
 
 

@@ -207,8 +207,11 @@ static mt_status tell_summary(struct told *t)
             break; /* the next answer goes on with this task */
         names[groups.last] = task->name;
     }
-    for (uint32_t i = 0; i < groups.count; i++)
-        MT_TRY(lane_groups_row(t->look, &groups.items[i], names[i], &t->rows, &t->head.row_count));
+    for (uint32_t i = 0; i < groups.count; i++) {
+        struct lane_group_row row;
+        lane_groups_row(&groups.items[i], names[i], &row);
+        MT_TRY(lane_look_row(t->look, row.cells, &t->rows, &t->head.row_count));
+    }
     t->head.cursor = at < end ? at : 0;
     return mt_ok();
 }

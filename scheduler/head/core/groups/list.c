@@ -5,7 +5,7 @@
 
 #include "scheduler/head/core/groups/internal.h"
 
-#include "core/base/buf.h"
+#include "core/ds/rows.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -70,7 +70,7 @@ static int filter_holds(const char *filter, const char *const texts[COLUMNS])
 }
 
 /* False: a filter can't be read, and `wrong` is it. */
-static bool row_add(struct head *h, const struct group *g, const Manta__V1__QueryRequest *request, mt_buf *rows, uint32_t *count,
+static bool row_add(struct head *h, const struct group *g, const Manta__V1__QueryRequest *request, struct mt_rows *rows,
                     const char **wrong)
 {
     char        space[HEAD_NAME_SIZE], job[24], bundles[4096];
@@ -96,37 +96,36 @@ static bool row_add(struct head *h, const struct group *g, const Manta__V1__Quer
         }
         is_shown &= holds;
     }
-    for (size_t i = 0; i < COLUMNS && is_shown; i++)
-        HEAD_TRY(h, mt_buf_append(rows, texts[i], strlen(texts[i]) + 1));
-    *count += is_shown;
+    if (is_shown)
+        HEAD_TRY(h, mt_rows_add(rows, COLUMNS, texts, SIZE_MAX));
     return true;
 }
 
 void head_groups_list(struct head *h, uint64_t call, const Manta__V1__QueryRequest *request)
 {
     Manta__V1__QueryReply reply = MANTA__V1__QUERY_REPLY__INIT;
-    mt_buf                rows = {0};
+    struct mt_rows        rows = {0};
     const char           *wrong = NULL;
     char                  text[HEAD_TEXT_SIZE];
     for (const struct head_index_node *at = h->groups.first; at && !wrong; at = at->next) {
-        if (rows.size > MT_HEAD_LIST_BYTES_MAX - 8192 || (request->limit && reply.count >= request->limit)) {
-            snprintf(text, sizeof text, "only the first %u placement groups are here", reply.count);
+        if (rows.bytes.size > MT_HEAD_LIST_BYTES_MAX - 8192 || (request->limit && rows.count >= request->limit)) {
+            snprintf(text, sizeof text, "only the first %u placement groups are here", rows.count);
             reply.notice = text;
             break;
         }
-        row_add(h, mt_container_of(at, struct group, at), request, &rows, &reply.count, &wrong);
+        row_add(h, mt_container_of(at, struct group, at), request, &rows, &wrong);
     }
     if (wrong) {
         snprintf(text, sizeof text, "the filter \"%.200s\" is no column=value or column!=value with a column of placement groups",
                  wrong);
         reply.code = MT_EINVAL;
         reply.text = text;
-        reply.count = 0;
-        rows.size = 0;
+        mt_rows_fini(&rows);
     }
     reply.columns = (char **)(uintptr_t)columns;
     reply.n_columns = COLUMNS;
-    reply.rows = (ProtobufCBinaryData){rows.size, rows.data};
+    reply.rows = (ProtobufCBinaryData){rows.bytes.size, rows.bytes.data};
+    reply.count = rows.count;
     head_out_reply(h, call, HEAD_QUERY, &reply.base);
-    mt_buf_fini(&rows);
+    mt_rows_fini(&rows);
 }
