@@ -549,6 +549,19 @@ static int tell_when_full(void *user, const manta_sweep_progress *p)
     return 0;
 }
 
+/* Resumes with 64 KiB more each time, until there is room to begin, for what the trials had left is written then. */
+static manta_status resume_in_little_room(const manta_sweep_opts *o, const int *full, struct rlimit *room, manta_sweep_result *r,
+                                          manta_error *e)
+{
+    manta_status code = MANTA_EDISK_FULL;
+    for (int i = 0; i < 20 && code == MANTA_EDISK_FULL && !*full; i++) {
+        room->rlim_cur += 64 * 1024;
+        CHECK_EQ(setrlimit(RLIMIT_FSIZE, room), 0);
+        code = manta_sweep_run("quick", o, r, e);
+    }
+    return code;
+}
+
 /* Waits for room, says so, and goes on; who stops it while it waits is not kept, nor is who does so from outside. */
 static void full_disk(void)
 {
@@ -566,18 +579,14 @@ static void full_disk(void)
     o.user = &is_full;
     CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_EDISK_FULL, &e);
     CHECK_SAYS(e.message, "disk is full");
-    small.rlim_cur += 64 * 1024; /* room to begin, and no more */
-    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
     is_full = 0;
     o.progress = tell_when_full;
-    CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_EDISK_FULL, &e);
+    CHECK_CODE(resume_in_little_room(&o, &is_full, &small, &r, &e), MANTA_EDISK_FULL, &e);
     CHECK_EQ(is_full, 1);
     struct relief relief = {.before = before};
     o.progress = relieve;
     o.user = &relief;
-    small.rlim_cur += 64 * 1024;
-    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-    CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_OK, &e); /* what was in the journal is kept */
+    CHECK_CODE(resume_in_little_room(&o, &relief.full, &small, &r, &e), MANTA_OK, &e); /* what was in the journal is kept */
     CHECK_EQ(relief.full, 1);
     CHECK_EQ(r.completed, r.trials);
     CHECK_EQ(r.trials, 20000);
