@@ -277,6 +277,32 @@ static void what_the_head_leaves_out_or_forgets_is_dead(void **state)
     assert_int_equal(reach(4), MT_OK);
 }
 
+/* A driver asks for the nodes in pieces, each from where the last one ended. */
+static void a_list_in_pieces_has_each_node_once(void **state)
+{
+    (void)state;
+    enum { OTHERS = 50 };
+    uint32_t           told = 0;
+    struct ctl_request ask = {.op = CTL_OP_NODES};
+    struct ctl_reply   head;
+    begin(true);
+    registered(6, 1);
+    for (uint32_t i = 0; i < OTHERS; i++)
+        cluster_is_seen(i, i + 1, OTHERS, 10 + i * 7 % OTHERS, 0); /* in no order */
+    driver_begins();
+    do {
+        const struct ctl_node *node;
+        up(DRIVER, CTL_REQUEST, (mt_id){9, 9}, &ask, sizeof ask);
+        const uint8_t *reply = down(DRIVER, CTL_REPLY);
+        assert_non_null(reply);
+        memcpy(&head, reply, sizeof head);
+        node = (const void *)(reply + sizeof head);
+        for (size_t i = 0; i < head.size / sizeof *node; i++, told++, ask.after = node[i - 1].node)
+            assert_int_equal(node[i].node, told == 0 ? 6 : 9 + told);
+    } while (head.size);
+    assert_int_equal(told, 1 + OTHERS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +313,7 @@ int main(void)
         cmocka_unit_test_teardown(a_node_whose_data_socket_is_gone_is_looked_for, end),
         cmocka_unit_test_teardown(a_link_whose_stream_was_closed_for_a_wrong_frame_is_dialled, end),
         cmocka_unit_test_teardown(what_the_head_leaves_out_or_forgets_is_dead, end),
+        cmocka_unit_test_teardown(a_list_in_pieces_has_each_node_once, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
