@@ -65,7 +65,7 @@ static void read_done(struct io_job *job)
         spilled_set_state(v, SPILLED_HERE);
         answer(v, &here);
     }
-    spill_settle(s);
+    spill_note_done(s);
 }
 
 /* EAGAIN: too many are under way. ESTORE_FULL: no room for it now. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * spill.h - the values on disk: what spilled.c (the table), spill.c (to disk, and who waits for room) and restore.c (back) share.
+ * spill.h - the values on disk, as spilled.c (the table), spill.c (to disk), restore.c (back) and waits.c (who waits) share them.
  */
 #ifndef RLT_SPILL_H
 #define RLT_SPILL_H
@@ -53,6 +53,7 @@ struct sh_spill {
     struct sh        *sh;
     struct io_worker *writer, *reader; /* NULL until the first value goes to disk */
     struct io_timer   timer;           /* while somebody waits */
+    struct io_timer   done;            /* a thread of the disk is done: in the next turn of the loop */
     mt_map            all;             /* spilled_key -> spilled */
     struct rlt_list   room;            /* spill_waiter, longest wait first */
     struct rlt_list   hungry;          /* spilled.link, longest wait first */
@@ -79,14 +80,16 @@ void spilled_set_state(struct spilled *v, enum spilled_state state);
 void spill_file_drop(struct sh_spill *s, struct spill_file *file);
 /* Forgets a value and its bytes on disk. */
 void spilled_end(struct spilled *v);
-/* Somebody waits: begins to write what can be written; looks again soon. */
-void      spill_pump(struct sh_spill *s);
+/* Who waits for it is refused. */
+void spilled_refuse(struct spilled *v, mt_status st, const char *text);
+/* Makes the two threads, where they are not there. */
 mt_status spill_threads(struct sh_spill *s);
+/* A thread is done with a job: in the next turn of the loop, what had to wait for it happens (waits.c). */
+void spill_note_done(struct sh_spill *s);
+/* spill.c: somebody waits: begins to write what can be written; looks again soon. */
+void spill_pump(struct sh_spill *s);
 /* restore.c: the longest wait first, those for whom there is room now. */
 void spill_feed_hungry(struct sh_spill *s);
-void spilled_refuse(struct spilled *v, mt_status st, const char *text);
-/* A job of a thread is done: what had to wait for it may happen. */
-void spill_settle(struct sh_spill *s);
 
 /* ---- for the rest of the room ---- */
 
@@ -95,7 +98,7 @@ bool     sh_spill_is_awaited(const struct sh *sh);     /* others wait for room a
 uint64_t sh_spill_kept(const struct sh *sh);           /* bytes of the store that are for values that come back from disk */
 bool     sh_spill_shed(struct sh *sh, uint64_t bytes); /* gives copies of that many bytes up; false: there are none */
 
-/* spill.c, restore.c */
+/* waits.c, spill.c, restore.c */
 MT_MUST_USE mt_status sh_spill_start(struct sh *sh);
 void                  sh_spill_stop(struct sh *sh);
 bool sh_spill_wait(struct sh *sh, uint64_t conn, mt_id request, uint64_t size); /* false: nothing can be spilled here */

@@ -105,6 +105,21 @@ uint64_t sh_spill_kept(const struct sh *sh)
     return s->largest < most ? s->largest : most;
 }
 
+/* ---- what the disk's threads do ---- */
+
+mt_status spill_threads(struct sh_spill *s)
+{
+    if (!s->writer)
+        MT_TRY(io_worker_new(s->sh->loop, MT_SPILL_WRITES_MAX, &s->writer));
+    return s->reader ? mt_ok() : io_worker_new(s->sh->loop, MT_SPILL_READS_MAX, &s->reader);
+}
+
+void spill_note_done(struct sh_spill *s)
+{
+    if (!s->is_ending)
+        io_timer_start(s->sh->loop, &s->done, 0);
+}
+
 /* ---- checking ---- */
 
 const char *sh_spill_check(const struct sh *sh)

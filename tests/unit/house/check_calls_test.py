@@ -16,7 +16,7 @@ CLEAN = {
     "sgd/run/run.c": "int data_read(void); int main(void) { return data_read(); }",
     "sgd/run/run.h": "int run_f(void);\n" * 40,
 }
-LETTERS = "abcd"
+LETTERS = "ab"
 
 # Name -> (files that are added or replaced, what the report must say).
 FAULTS = {
@@ -33,7 +33,7 @@ FAULTS = {
             f"sgd/data/{here}.c": f"int {there}(void); int {here}(void) {{ return {there}(); }}"
             for here, there in zip(LETTERS, LETTERS[1:] + LETTERS[:1])
         },
-        "4 files call each other in a circle: sgd/data/a.c sgd/data/b.c sgd/data/c.c sgd/data/d.c",
+        "2 files call each other in a circle: sgd/data/a.c sgd/data/b.c",
     ),
     "unused": ({"kernels/f.c": "int alone(void) { return 1; }"}, "kernels/f.c:1: alone is used by no other file"),
     "prototypes": ({"sgd/run/run.h": "int run_f(void);\n" * 41}, "sgd/run/run.h:1: header of 41 lines and 41 functions"),
