@@ -19,6 +19,8 @@ USERS = {
     "libclang-rt-14-dev": (SCRIPTS, r"-fsanitize=fuzzer"),
     "libcmocka-dev": (SOURCES, r"#include <cmocka\.h>"),
     "libgrpc-dev": (SOURCES, r"#include <grpc/grpc\.h>"),
+    "libhiredis-dev": (SOURCES, r"#include <hiredis/hiredis\.h>"),
+    "redis-server": (SOURCES, r"execvp\(\"redis-server\""),
     "libjansson-dev": (SOURCES, r"#include <jansson\.h>"),
     "libjemalloc-dev": (SCRIPTS, r"find_library\(MANTA_JEMALLOC jemalloc"),
     "libopenblas-dev": (SOURCES, r"#include <cblas\.h>"),

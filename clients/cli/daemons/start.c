@@ -52,6 +52,9 @@ static bool check(const struct cli_args *args)
         return cli_usage(args, "--tls-dir goes with --head"), false;
     if (!is_head && (args->values[CLI_OPT_STATE] || args->values[CLI_OPT_LOGS] || args->values[CLI_OPT_PORT]))
         return cli_usage(args, "--state, --logs and --port go with --head"), false;
+    bool has_store_words = args->values[CLI_OPT_STORE_AUTH] || args->values[CLI_OPT_STORE_MAY_LOSE];
+    if ((!is_head && args->values[CLI_OPT_STORE]) || (has_store_words && !args->values[CLI_OPT_STORE]))
+        return cli_usage(args, "--store goes with --head; --store-auth and --store-may-lose go with --store"), false;
     if (args->values[CLI_OPT_LABELS] && mt_labels_check(args->values[CLI_OPT_LABELS], text, sizeof text).code)
         return cli_usage(args, "%s", text), false;
     return cli_number(args, CLI_OPT_NUM_CPUS, 0, &number) && cli_number(args, CLI_OPT_NUM_GPUS, 0, &number) &&
@@ -103,7 +106,7 @@ static const char *listen_text(const char *host, const char *port, char *out, si
 static bool start_head(const struct cli_args *args, struct cli_folder *f)
 {
     char             listen[160], log_file[CLI_PATH_SIZE], file[CLI_PATH_SIZE], state[CLI_PATH_SIZE], tls[CLI_PATH_SIZE];
-    char             logs[CLI_PATH_SIZE], record[CLI_PATH_SIZE];
+    char             logs[CLI_PATH_SIZE], auth[CLI_PATH_SIZE], record[CLI_PATH_SIZE];
     const char      *host = args->values[CLI_OPT_BIND], *port = args->values[CLI_OPT_PORT];
     struct arguments a = {{0}, 0};
     cli_folder_file(f, "head.log", log_file);
@@ -115,6 +118,9 @@ static bool start_head(const struct cli_args *args, struct cli_folder *f)
     add(&a, "--insecure", args->values[CLI_OPT_INSECURE]);
     add(&a, "--state", absolute(args->values[CLI_OPT_STATE], state));
     add(&a, "--logs", absolute(args->values[CLI_OPT_LOGS], logs));
+    add(&a, "--store", args->values[CLI_OPT_STORE]);
+    add(&a, "--store-auth", absolute(args->values[CLI_OPT_STORE_AUTH], auth));
+    add(&a, "--store-may-lose", args->values[CLI_OPT_STORE_MAY_LOSE]);
     unlink(file); /* of one that was killed */
     cli_folder_record(f, CLI_DAEMON_HEAD, record);
     return cli_daemon_start(a.list, log_file, record, &f->daemons[CLI_DAEMON_HEAD]);

@@ -50,12 +50,15 @@ enum {
     MT_HEAD_LOG_SPARE_SHARE = 8,                /* ... at most this part of it */
     MT_HEAD_ROOM_MS = 1000,                     /* between two looks at the room on the disk */
     MT_HEAD_FULL_MS = 200,                      /* the same, and between two tries to store, while it is full */
-    MT_HEAD_FILE_JOBS_MAX = 65536,              /* on the files' thread */
-    MT_HEAD_PIECE_BYTES = 128 * 1024,           /* of a log or a blob: read and sent at a time */
-    MT_HEAD_LOG_AHEAD_BYTES = 16 * 1024 * 1024, /* of log on the way to the disk: then raylets are not read from */
-    MT_HEAD_UPLOADS_MAX = 64,                   /* at a time */
-    MT_HEAD_UPLOAD_MS = 60 * 1000,              /* a client that sends nothing for so long is cut off */
-    MT_HEAD_FEEDS_MAX = 1024,                   /* followers and downloads at a time */
+    MT_HEAD_STORE_LOOK_MS = 300,                /* a store on a server is looked at, and its lock renewed, so often */
+    MT_HEAD_STORE_AWAY_MS = 5000,               /* a store that was not reached for so long: who asks is refused, with the reason */
+    MT_HEAD_STORE_SPARE_BYTES = 8 * 1024 * 1024, /* of a server's memory, left for changes of what is there */
+    MT_HEAD_FILE_JOBS_MAX = 65536,               /* on the files' thread */
+    MT_HEAD_PIECE_BYTES = 128 * 1024,            /* of a log or a blob: read and sent at a time */
+    MT_HEAD_LOG_AHEAD_BYTES = 16 * 1024 * 1024,  /* of log on the way to the disk: then raylets are not read from */
+    MT_HEAD_UPLOADS_MAX = 64,                    /* at a time */
+    MT_HEAD_UPLOAD_MS = 60 * 1000,               /* a client that sends nothing for so long is cut off */
+    MT_HEAD_FEEDS_MAX = 1024,                    /* followers and downloads at a time */
 
     MT_HEAD_QUERIES_MAX = 1024,     /* that wait for their nodes' answers */
     MT_HEAD_QUERY_MS = 10 * 1000,   /* ... at most so long */

@@ -20,6 +20,9 @@ static const char usage[] =
     "  --tls-dir DIR        turns TLS on; certificates there are used (head.pem, node.pem), missing ones made; default: DIR/tls\n"
     "  --insecure           no TLS beyond loopback: the token and all data travel in clear\n"
     "  --token-file FILE    the cluster token (mode 0600), made if missing; default: DIR/token\n"
+    "  --store URL          keep that state in Redis instead: redis://HOST:PORT/0?cluster=NAME, redis+unix:///PATH?cluster=NAME\n"
+    "  --store-auth FILE    its password (mode 0600), read at each connection\n"
+    "  --store-may-lose     take a server that may lose what it has acknowledged (not \"appendfsync always\")\n"
     "  --cluster ID         refuse the state of any other cluster\n"
     "  --blob-bytes N       space for uploaded files; default: no bound\n"
     "  --ready-fd N         one line with the address is written there when the head serves\n"
@@ -37,6 +40,9 @@ enum option_number {
     OPT_TLS_DIR,
     OPT_INSECURE,
     OPT_LOGS,
+    OPT_STORE,
+    OPT_STORE_AUTH,
+    OPT_STORE_MAY_LOSE,
     OPT_HELP
 };
 
@@ -52,6 +58,9 @@ static const struct option option_table[] = {
     {"tls-dir", 1, NULL, OPT_TLS_DIR},
     {"insecure", 0, NULL, OPT_INSECURE},
     {"logs", 1, NULL, OPT_LOGS},
+    {"store", 1, NULL, OPT_STORE},
+    {"store-auth", 1, NULL, OPT_STORE_AUTH},
+    {"store-may-lose", 0, NULL, OPT_STORE_MAY_LOSE},
     {"help", 0, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -88,6 +97,9 @@ static bool take(struct head_options *o, int option, const char *value)
     case OPT_CLUSTER: o->cluster = value; return strlen(value) > 0 && strlen(value) < 40;
     case OPT_LISTEN: return read_listen(o, value);
     case OPT_BLOB_BYTES: return number(value, INT64_MAX, &n) && (o->blob_bytes_max = n, true);
+    case OPT_STORE: o->store = value; return true;
+    case OPT_STORE_AUTH: o->store_auth = value; return true;
+    case OPT_STORE_MAY_LOSE: return o->store_may_lose = true;
     case OPT_READY: return number(value, 1 << 20, &n) && (o->ready_fd = (int)n, true);
     case OPT_WATCH: return number(value, 1 << 20, &n) && (o->watch_fd = (int)n, true);
     default: return false;
@@ -111,6 +123,14 @@ mt_status head_options_read(int argc, char **argv, struct head_options *out)
     }
     if (out->tls_dir && out->is_insecure) {
         fputs("manta-head: --tls-dir and --insecure say opposite things\n", stderr);
+        return mt_error(MT_EINVAL, 0, "options");
+    }
+    if (out->store && out->watch_fd >= 0) {
+        fputs("manta-head: --store is for a cluster that outlives its driver\n", stderr);
+        return mt_error(MT_EINVAL, 0, "options");
+    }
+    if (!out->store && (out->store_auth || out->store_may_lose)) {
+        fputs("manta-head: --store-auth and --store-may-lose go with --store\n", stderr);
         return mt_error(MT_EINVAL, 0, "options");
     }
     if (optind == argc && out->dir)

@@ -16,11 +16,14 @@ struct head_options {
     const char *token_file; /* NULL: <dir>/token */
     const char *tls_dir;    /* certificates, and so TLS; NULL: <dir>/tls, and TLS where `host` is not loopback */
     const char *cluster;    /* refuse a store of another cluster; NULL: take what is there */
+    const char *store;      /* address of the store; NULL: SQLite in the state folder */
+    const char *store_auth; /* file with its password; NULL: none */
     char        host[64];
     uint16_t    port;
-    bool        is_insecure; /* no TLS beyond loopback */
-    int         ready_fd;    /* -1: none */
-    int         watch_fd;    /* -1: none; else a private cluster */
+    bool        is_insecure;    /* no TLS beyond loopback */
+    bool        store_may_lose; /* take one that may lose what it acknowledges */
+    int         ready_fd;       /* -1: none */
+    int         watch_fd;       /* -1: none; else a private cluster */
     uint64_t    blob_bytes_max;
 };
 

@@ -24,11 +24,6 @@
 
 enum { SHELL_PATH_SIZE = MT_PATH_BYTES_MAX };
 
-struct shell_room { /* as the store's `reserve` has found it */
-    bool     has_reserve;
-    uint64_t bytes;
-};
-
 struct shell {
     struct head_options options;
     char                state[SHELL_PATH_SIZE], address_file[SHELL_PATH_SIZE], token_file[SHELL_PATH_SIZE];
@@ -58,15 +53,17 @@ struct shell {
     uint64_t next_number;
 
     /* store.c: batches waiting, and those on the store's thread */
-    struct head_store *store;
-    struct io_worker  *store_worker;
-    struct commit     *commit; /* under way, or waiting for room; NULL: none */
-    struct io_job      look;   /* at the room on the disk */
-    bool               is_looking;
-    struct shell_room  seen; /* by that look */
-    enum head_room     room;
-    bool               is_tight; /* it may soon be another */
-    struct io_timer    room_timer;
+    struct head_store     *store;
+    struct io_worker      *store_worker;
+    struct commit         *commit; /* under way, or waiting for room; NULL: none */
+    struct io_job          look;   /* at the room on the disk */
+    bool                   is_looking;
+    mt_status              looked;  /* of that look */
+    struct head_store_room seen;    /* by it */
+    uint64_t               away_ms; /* since then the store is not reached; 0: it is */
+    enum head_room         room;
+    bool                   is_tight; /* it may soon be another */
+    struct io_timer        room_timer;
     MT_VEC(struct head_action) batches;
 
     struct io_worker *files;

@@ -6,7 +6,9 @@
  * Thread:  the loop's; commit_work on the store's.
  * Always:  at most one commit is under way; batches are confirmed in order.
  *
- * A commit that finds the disk full is tried again until it succeeds; what comes meanwhile waits behind it, and the core is told.
+ * A commit that finds the disk full, or a store that is not there, is tried again until it succeeds; what comes meanwhile
+ * waits behind
+ * it, and the core is told.
  */
 #include "core/base/log.h"
 #include "core/base/rng.h"
@@ -23,8 +25,9 @@ struct commit {
     uint64_t                *tokens;
     size_t                   count;
     mt_status                status;
-    bool                     is_waiting; /* for room */
-    struct shell_room        seen;       /* after it */
+    bool                     is_waiting; /* for room, or for the store */
+    struct head_store_room   seen;       /* after it */
+    mt_status                looked;
 };
 
 /* ---- room on the disk ---- */
@@ -32,12 +35,12 @@ struct commit {
 static void look_work(struct io_job *job)
 {
     struct shell *sh = mt_container_of(job, struct shell, look);
-    sh->seen.has_reserve = sh->store->ops->reserve(sh->store, &sh->seen.bytes);
+    sh->looked = sh->store->ops->look(sh->store, &sh->seen);
 }
 
 static void room_set(struct shell *sh, enum head_room room, uint64_t bytes)
 {
-    static const char *const words[] = {"enough", "short", "none"};
+    static const char *const words[] = {"enough", "short", "none", "away"};
     struct head_event        event = {.kind = HEAD_EV_ROOM, .room = {room, bytes}};
     if (room != sh->room)
         mt_log(room == HEAD_ROOM_ENOUGH ? MT_LOG_INFO : MT_LOG_WARN, "disk", "room=%s folder=%s", words[room], sh->state);
@@ -46,8 +49,9 @@ static void room_set(struct shell *sh, enum head_room room, uint64_t bytes)
     head_shell_step(sh, &event);
 }
 
-static void room_seen(struct shell *sh, const struct shell_room *seen)
+static void room_seen(struct shell *sh, const struct head_store_room *seen)
 {
+    sh->away_ms = 0;
     room_set(sh, seen->has_reserve ? HEAD_ROOM_ENOUGH : HEAD_ROOM_SHORT, seen->bytes);
 }
 
@@ -57,14 +61,36 @@ static bool commit_is_waiting(const struct shell *sh);
 static void room_later(struct shell *sh)
 {
     if (!sh->is_ending)
-        io_timer_start(sh->loop, &sh->room_timer, sh->is_tight ? MT_HEAD_FULL_MS : MT_HEAD_ROOM_MS);
+        io_timer_start(sh->loop, &sh->room_timer, sh->is_tight || sh->away_ms ? MT_HEAD_FULL_MS : sh->store->ops->look_ms);
+}
+
+/* What waits for it waits, for a while without a word; then whoever asks is told. */
+static void store_away(struct shell *sh)
+{
+    if (sh->away_ms == 0)
+        mt_log(MT_LOG_WARN, "store_away", "%s", sh->store->text);
+    if (sh->away_ms == 0)
+        sh->away_ms = io_now_ms();
+    if (sh->room != HEAD_ROOM_AWAY && io_now_ms() - sh->away_ms >= MT_HEAD_STORE_AWAY_MS)
+        room_set(sh, HEAD_ROOM_AWAY, 0);
+}
+
+/* Another head leads, or the disk has failed: what this one says now is nobody's. */
+static void store_lost(struct shell *sh, mt_status st)
+{
+    mt_log(MT_LOG_ERROR, "store", "%s", sh->store->text);
+    head_shell_end(sh, st);
 }
 
 static void look_done(struct io_job *job)
 {
     struct shell *sh = mt_container_of(job, struct shell, look);
     sh->is_looking = false;
-    if (sh->room != HEAD_ROOM_NONE) /* then only a commit that succeeds says that there is room again */
+    if (sh->looked.code == MT_EAGAIN)
+        store_away(sh);
+    else if (sh->looked.code != 0 && sh->looked.code != MT_EDISK_FULL)
+        store_lost(sh, sh->looked);
+    else if (sh->room != HEAD_ROOM_NONE && !sh->commit) /* then only a commit that succeeds says that there is room again */
         room_seen(sh, &sh->seen);
     room_later(sh);
 }
@@ -93,7 +119,8 @@ static void commit_work(struct io_job *job)
     struct commit *c = mt_container_of(job, struct commit, job);
     struct shell  *sh = c->sh;
     c->status = sh->store->ops->apply(sh->store, c->batches, c->count);
-    c->seen.has_reserve = c->status.code == 0 && sh->store->ops->reserve(sh->store, &c->seen.bytes);
+    if (c->status.code == 0)
+        c->looked = sh->store->ops->look(sh->store, &c->seen);
 }
 
 static bool commit_is_waiting(const struct shell *sh)
@@ -113,11 +140,16 @@ static void commit_free(struct commit *c)
 static void commit_begin(struct shell *sh);
 
 /* The head has promised nothing of it. Before it serves it does not wait: who starts it is told. */
-static void commit_waits(struct shell *sh)
+static void commit_waits(struct shell *sh, mt_status why)
 {
+    sh->commit->is_waiting = true;
+    if (why.code == MT_EAGAIN) {
+        store_away(sh);
+        room_later(sh);
+        return;
+    }
     if (sh->room != HEAD_ROOM_NONE)
         mt_log(MT_LOG_WARN, "store", "%s", sh->store->text);
-    sh->commit->is_waiting = true;
     room_set(sh, HEAD_ROOM_NONE, 0);
     room_later(sh);
 }
@@ -126,8 +158,8 @@ static void commit_done(struct io_job *job)
 {
     struct commit *c = mt_container_of(job, struct commit, job);
     struct shell  *sh = c->sh;
-    if (c->status.code == MT_EDISK_FULL && sh->is_ready) {
-        commit_waits(sh);
+    if ((c->status.code == MT_EDISK_FULL || c->status.code == MT_EAGAIN) && sh->is_ready) {
+        commit_waits(sh, c->status);
         return;
     }
     sh->commit = NULL;
@@ -137,9 +169,11 @@ static void commit_done(struct io_job *job)
         struct head_event event = {.kind = HEAD_EV_STORED, .stored = {c->tokens[i], c->status}};
         head_shell_step(sh, &event);
     }
-    if (c->status.code == 0)
+    if (c->status.code == 0 && sh->away_ms)
+        mt_log(MT_LOG_INFO, "store_back", "after_ms=%llu", (unsigned long long)(io_now_ms() - sh->away_ms));
+    if (c->status.code == 0 && c->looked.code == 0)
         room_seen(sh, &c->seen);
-    room_later(sh);
+    room_later(sh); /* what that look failed by, the next one says */
     commit_free(c);
     commit_begin(sh);
 }
@@ -227,13 +261,21 @@ static mt_status make_core(struct shell *sh)
     return head_new(&config, &sh->head);
 }
 
+static mt_status open_kind(struct shell *sh, const char *cluster, char *text)
+{
+    const struct head_options *o = &sh->options;
+    struct head_store_redis    redis = {o->store, o->store_auth, sh->state, cluster, o->cluster != NULL, o->store_may_lose};
+    return o->store ? head_store_redis_open(&redis, text, &sh->store)
+                    : head_store_sqlite_open(sh->state, cluster, o->cluster != NULL, !sh->is_private, text, &sh->store);
+}
+
 mt_status head_shell_store_open(struct shell *sh)
 {
     char          text[HEAD_STORE_TEXT_SIZE] = "", cluster[HEAD_CLUSTER_SIZE];
     struct loader loader = {.reader.record = load_record, .sh = sh};
     const char   *wanted = sh->options.cluster;
     MT_TRY(new_cluster_id(cluster));
-    mt_status st = head_store_sqlite_open(sh->state, wanted ? wanted : cluster, wanted != NULL, !sh->is_private, text, &sh->store);
+    mt_status st = open_kind(sh, wanted ? wanted : cluster, text);
     if (st.code == 0)
         st = make_core(sh);
     if (st.code == 0 && (st = sh->store->ops->load(sh->store, &loader.reader)).code != 0)

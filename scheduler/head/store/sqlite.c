@@ -23,8 +23,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { SCHEMA = 1, VALUE_VERSION = 1, PATH_SIZE = 4096, CHECKPOINT_PAGES = 1000 };
-static const char FILE_NAME[] = "state.db";
+enum { SCHEMA = 1, VALUE_VERSION = 1, PATH_SIZE = HEAD_STORE_PATH_SIZE, CHECKPOINT_PAGES = 1000 };
 
 struct sqlite_store {
     struct head_store store;
@@ -37,9 +36,9 @@ struct sqlite_store {
 
 static mt_status                   sqlite_load(struct head_store *store, struct head_store_reader *reader);
 static mt_status                   sqlite_apply(struct head_store *store, const struct head_store_batch *batches, size_t count);
-static bool                        sqlite_reserve(struct head_store *store, uint64_t *out_bytes);
+static mt_status                   sqlite_look(struct head_store *store, struct head_store_room *out);
 static void                        sqlite_close(struct head_store *store);
-static const struct head_store_ops sqlite_ops = {sqlite_load, sqlite_apply, sqlite_reserve, sqlite_close};
+static const struct head_store_ops sqlite_ops = {sqlite_load, sqlite_apply, sqlite_look, sqlite_close, MT_HEAD_ROOM_MS};
 
 /* ---- failures ---- */
 
@@ -72,6 +71,22 @@ static uint64_t sum_of(int table, const void *key, size_t key_size, const void *
 }
 
 /* ---- opening ---- */
+
+/* A folder whose cluster is in another store would begin an empty one here. */
+static mt_status check_mark(struct sqlite_store *s, const char *dir)
+{
+    char        path[PATH_SIZE];
+    struct stat st;
+    snprintf(path, sizeof path, "%.4000s/" HEAD_STORE_MARK, dir);
+    if (stat(path, &st) != 0 || st.st_size == 0)
+        return mt_ok();
+    snprintf(s->store.text, sizeof s->store.text,
+             "%.300s: this folder's cluster is in another store (its file \"" HEAD_STORE_MARK
+             "\" says which): name that by --store, or "
+             "choose another --state",
+             dir);
+    return mt_error(MT_EFENCED, 0, "open the head's store");
+}
 
 /* SQLite would make the file with the umask's mode; its log takes the mode of the file. */
 static mt_status make_file(struct sqlite_store *s)
@@ -201,8 +216,10 @@ mt_status head_store_sqlite_open(const char *dir, const char *cluster, bool must
     mt_status st = io_check_private_dir(dir);
     if (st.code != 0)
         snprintf(s->store.text, sizeof s->store.text, "%.300s: the state folder must be this user's own, mode 0700", dir);
-    if (st.code == 0 && snprintf(s->path, sizeof s->path, "%s/%s", dir, FILE_NAME) >= PATH_SIZE)
+    if (st.code == 0 && snprintf(s->path, sizeof s->path, "%s/" HEAD_STORE_FILE, dir) >= PATH_SIZE)
         st = mt_error(MT_EINVAL, 0, "the state folder's path is too long");
+    if (st.code == 0)
+        st = check_mark(s, dir);
     if (st.code == 0)
         st = make_file(s);
     if (st.code == 0)
@@ -331,22 +348,21 @@ static bool reserve_log(struct sqlite_store *s, int fd, uint64_t bytes)
     return true;
 }
 
-static bool sqlite_reserve(struct head_store *store, uint64_t *out_bytes)
+static mt_status sqlite_look(struct head_store *store, struct head_store_room *out)
 {
     struct sqlite_store *s = mt_container_of(store, struct sqlite_store, store);
     char                 log[PATH_SIZE + 8];
     struct statvfs       fs;
-    bool                 has_all = true;
-    *out_bytes = UINT64_MAX;
+    *out = (struct head_store_room){true, UINT64_MAX};
     snprintf(log, sizeof log, "%s-wal", s->path);
     int fd = open(log, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0 && fstatvfs(fd, &fs) == 0) {
-        has_all = reserve_log(s, fd, reserve_bytes(&fs)) && db_reserve(&s->db, reserve_bytes(&fs)).code == 0;
-        *out_bytes = (uint64_t)fs.f_bavail * fs.f_frsize / MT_HEAD_RESERVE_COPIES;
+        out->has_reserve = reserve_log(s, fd, reserve_bytes(&fs)) && db_reserve(&s->db, reserve_bytes(&fs)).code == 0;
+        out->bytes = (uint64_t)fs.f_bavail * fs.f_frsize / MT_HEAD_RESERVE_COPIES;
     }
     if (fd >= 0)
         close(fd);
-    if (!has_all) /* so that the log does not grow */
+    if (!out->has_reserve) /* so that the log does not grow */
         (void)db_restart_log(&s->db).code;
-    return has_all;
+    return mt_ok();
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store.h - where the head keeps what it has acknowledged. One kind of store: sqlite.c; tests have their own.
+ * store.h - where the head keeps what it has acknowledged. Two kinds of store: sqlite.c, redis.c; tests have their own.
  *
- * Thread: one at a time. `apply` and `close` block on the disk, so the daemon calls `apply` on its disk thread.
+ * Thread: one at a time. All calls block, on the disk or on a server, so the daemon calls `apply` and `look` on its store's thread.
  */
 #ifndef HEAD_STORE_H
 #define HEAD_STORE_H
 
 #include "scheduler/head/core/core.h"
 
-enum { HEAD_STORE_TEXT_SIZE = 512 };
+enum { HEAD_STORE_TEXT_SIZE = 768, HEAD_STORE_PATH_SIZE = 4096 };
+#define HEAD_STORE_FILE "state.db" /* in the state folder: SQLite's */
+#define HEAD_STORE_MARK "store"    /* ... or the mark of another store; an empty one counts for nothing */
 
 struct head_store_batch {
     struct head_record *records;
@@ -28,18 +30,25 @@ struct head_store_reader {
                         const uint8_t *value, size_t value_size);
 };
 
+struct head_store_room {
+    bool     has_reserve; /* changes of what is there can be applied even when others fill what is left */
+    uint64_t bytes;       /* of one change that there is room for besides */
+};
+
 struct head_store_ops {
     /* Gives every record once. ECORRUPT where one has changed since it was written. */
     mt_status (*load)(struct head_store *store, struct head_store_reader *reader);
-    /* Makes all batches durable, in order, in one commit: all or nothing. EDISK_FULL: nothing; the same may be tried again later.
-     * After any other failure (ESYS, ECORRUPT) every later call fails too, since nobody knows what the disk has kept: the
-     * head must end. */
+    /* Makes all batches durable, in order, in one commit: all or nothing.
+     * EDISK_FULL: nothing was done. EAGAIN: the store can't be reached, or is not ours to write now; nobody knows whether
+     * it has the commit. After either the same batches are to be given again, until it succeeds, and no others before.
+     * After any other failure (ESYS, ECORRUPT; EFENCED: another head leads) every later call fails too: the head must end. */
     mt_status (*apply)(struct head_store *store, const struct head_store_batch *batches, size_t count);
-    /* Sets space aside for changes of what is there, so that they can be applied when others have filled the disk. True: all of
-     * it is there; *out_bytes: what there is room for besides. */
-    bool (*reserve)(struct head_store *store, uint64_t *out_bytes);
+    /* What there is room for, and whether the store is there at all. It also keeps what the store needs: space set aside, a
+     * lock. Failures as of `apply`. */
+    mt_status (*look)(struct head_store *store, struct head_store_room *out);
     /* Frees it. */
     void (*close)(struct head_store *store);
+    uint32_t look_ms; /* `look` is due so often */
 };
 
 /* Opens or makes <dir>/state.db (mode 0600; `dir` is the user's own, mode 0700). `cluster` is the id of a new store; with
@@ -49,5 +58,18 @@ struct head_store_ops {
  * it), EVERSION, ECORRUPT, EAUTH, EDISK_FULL, ESYS, ENOMEM. */
 MT_MUST_USE mt_status head_store_sqlite_open(const char *dir, const char *cluster, bool must_match, bool is_durable, char *text,
                                              struct head_store **out_store);
+
+struct head_store_redis {
+    const char *url;       /* core/redis/place.h */
+    const char *auth_file; /* with the password, mode 0600; NULL: none. Borrowed, and read at each dial */
+    const char *dir;       /* the state folder, as above: it remembers what was led from here */
+    const char *cluster;   /* id of a new store */
+    bool        must_match;
+    bool        may_lose; /* take a server that may lose what it acknowledges */
+};
+/* Takes the lead of a store in Redis; makes one where nothing is, unless this folder's cluster was there. Waits up to 10 s
+ * for a server
+ * that reads its file. Failures as above, and EINVAL (the address), ECONN, EAGAIN, EDEVICE (it may lose what it acknowledges). */
+MT_MUST_USE mt_status head_store_redis_open(const struct head_store_redis *options, char *text, struct head_store **out_store);
 
 #endif

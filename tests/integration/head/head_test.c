@@ -9,6 +9,7 @@
 #include "core/sha/sha256.h"
 #include "tests/integration/head/rig.h"
 #include "tests/plug/plug.h"
+#include "tests/redis/redis.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -206,18 +207,34 @@ static void *follow_it(void *arg)
     return seen.text;
 }
 
-static void a_killed_head_comes_back_with_everything(void **unused)
+static int setup_redis(void **state)
 {
-    (void)unused;
-    struct daemon      d;
-    struct fake_raylet r;
-    manta_error        e;
-    manta_job_info     info;
-    pthread_t          follower;
-    void              *text;
-    char               offset_text[32];
+    static struct redis_server server;
+    redis_server_new(&server, NULL);
+    *state = &server;
+    return 0;
+}
+
+static int teardown_redis(void **state)
+{
+    redis_server_free(*state);
+    return 0;
+}
+
+/* Over both stores: with a redis-server as the state, its own. */
+static void a_killed_head_comes_back_with_everything(void **state)
+{
+    struct redis_server *redis = *state;
+    const char *const   *more = redis ? (const char *const[]){"--store", redis->url, NULL} : NULL;
+    struct daemon        d;
+    struct fake_raylet   r;
+    manta_error          e;
+    manta_job_info       info;
+    pthread_t            follower;
+    void                *text;
+    char                 offset_text[32];
     daemon_init(&d);
-    assert_true(daemon_start(&d, NULL, NULL));
+    assert_true(daemon_start(&d, more, NULL));
     manta_client *c = open_client(&d);
     manta_job     job = {.id = "survivor", .argv = (const char *const[]){"x", NULL}};
     assert_int_equal(manta_job_submit(c, &job, &e), MANTA_OK);
@@ -239,7 +256,7 @@ static void a_killed_head_comes_back_with_everything(void **unused)
         snprintf(port, sizeof port, "%s/port", d.state);
         if (i % 2)
             unlink(port); /* another port: clients find it by the address file */
-        assert_true(daemon_start(&d, NULL, NULL));
+        assert_true(daemon_start(&d, more, NULL));
         if (i % 2 == 0)
             assert_string_equal(d.address, before);
         raylet_again(&r, &d);
@@ -747,6 +764,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_with_files_from_submission_to_its_end),
         cmocka_unit_test(a_killed_head_comes_back_with_everything),
+        cmocka_unit_test_setup_teardown(a_killed_head_comes_back_with_everything, setup_redis, teardown_redis),
         cmocka_unit_test(wrong_starts_are_refused_with_a_reason),
         cmocka_unit_test(clients_are_told_what_is_wrong),
         cmocka_unit_test(an_upload_that_lies_is_not_kept),

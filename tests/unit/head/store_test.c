@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store_test.c - the SQLite store: what it confirmed is there after SIGKILL, other clusters and second heads are
- * refused, damage is noticed, a full disk is an error and not a loss.
+ * store_test.c - the store: what it confirmed is there after SIGKILL, other clusters and second heads are refused. Of SQLite's:
+ * damage is noticed, a full disk is an error and not a loss. `redis` as an argument: the same over a redis-server.
  */
 #include "scheduler/head/store/store.h"
+#include "tests/redis/redis.h"
 
 #include "core/base/plant.h"
 
@@ -48,23 +49,38 @@ struct dir {
     char path[64];
 };
 
+static bool                is_redis;
+static struct redis_server server;
+
+static mt_status open_kind(const char *path, const char *cluster, bool must_match, char *text, struct head_store **out)
+{
+    struct head_store_redis options = {
+        .url = server.url, .dir = path, .cluster = cluster, .must_match = must_match, .may_lose = false};
+    return is_redis ? head_store_redis_open(&options, text, out)
+                    : head_store_sqlite_open(path, cluster, must_match, true, text, out);
+}
+
 static int setup(void **state)
 {
     struct dir *dir = calloc(1, sizeof *dir);
     snprintf(dir->path, sizeof dir->path, "/tmp/manta-store-XXXXXX");
     *state = dir;
+    if (is_redis)
+        redis_server_new(&server, NULL);
     return mkdtemp(dir->path) ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    static const char *const names[] = {"state.db", "state.db-wal", "state.db-shm", "state.db-journal"};
+    static const char *const names[] = {"state.db", "state.db-wal", "state.db-shm", "state.db-journal", "store"};
     struct dir              *dir = *state;
     char                     path[128];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", dir->path, names[i]);
         unlink(path);
     }
+    if (is_redis)
+        redis_server_free(&server);
     int rc = rmdir(dir->path); /* fails where a file was left that nobody knows */
     free(dir);
     return rc;
@@ -74,7 +90,7 @@ static struct head_store *open_ok(const struct dir *dir)
 {
     char               text[HEAD_STORE_TEXT_SIZE];
     struct head_store *store = NULL;
-    mt_status          st = head_store_sqlite_open(dir->path, "me", true, true, text, &store);
+    mt_status          st = open_kind(dir->path, "me", true, text, &store);
     if (st.code != MT_OK)
         fail_msg("%s", text);
     return store;
@@ -83,7 +99,7 @@ static struct head_store *open_ok(const struct dir *dir)
 static int open_code(const char *path, const char *cluster, bool must_match, char *text)
 {
     struct head_store *store = NULL;
-    mt_status          st = head_store_sqlite_open(path, cluster, must_match, true, text, &store);
+    mt_status          st = open_kind(path, cluster, must_match, text, &store);
     if (st.code == MT_OK)
         store->ops->close(store);
     return st.code;
@@ -182,7 +198,7 @@ static void another_cluster_and_a_second_head_are_refused(void **state)
     assert_non_null(strstr(text, "another head"));
     store->ops->close(store);
     assert_int_equal(open_code(dir->path, "other", true, text), MT_EFENCED);
-    assert_non_null(strstr(text, "belongs to cluster me, not to other"));
+    assert_non_null(strstr(text, "belongs to cluster me, not to"));
     assert_int_equal(open_code(dir->path, "other", false, text), MT_OK);
 }
 
@@ -197,12 +213,12 @@ static void file_size_limit(rlim_t bytes)
 /* A commit that has no room leaves nothing behind, can be tried again, and loses nothing of what was confirmed. */
 static void what_does_not_fit_may_be_tried_again(void **state)
 {
-    static char        large[100000];
-    struct dir        *dir = *state;
-    struct head_store *store = open_ok(dir);
-    uint64_t           bytes;
-    char               key[16];
-    int                count = 0;
+    static char            large[100000];
+    struct dir            *dir = *state;
+    struct head_store     *store = open_ok(dir);
+    struct head_store_room room;
+    char                   key[16];
+    int                    count = 0;
     signal(SIGXFSZ, SIG_IGN);
     file_size_limit(1 << 20);
     mt_status st;
@@ -217,8 +233,9 @@ static void what_does_not_fit_may_be_tried_again(void **state)
     file_size_limit(RLIM_INFINITY);
     assert_int_equal(find(store, key).found, 0);
     assert_int_equal(put(store, key, large, sizeof large).code, MT_OK);
-    assert_true(store->ops->reserve(store, &bytes));
-    assert_true(bytes > 0);
+    assert_int_equal(store->ops->look(store, &room).code, MT_OK);
+    assert_true(room.has_reserve);
+    assert_true(room.bytes > 0);
     store->ops->close(store);
     store = open_ok(dir);
     for (int i = 0; i < count; i++) {
@@ -236,7 +253,7 @@ static void writer(const char *path, int out)
 {
     char               text[HEAD_STORE_TEXT_SIZE];
     struct head_store *store = NULL;
-    if (head_store_sqlite_open(path, "me", true, true, text, &store).code != MT_OK)
+    if (open_kind(path, "me", true, text, &store).code != MT_OK)
         _exit(1);
     struct finder f = {.reader.record = find_record, .key = "k0"};
     if (store->ops->load(store, &f.reader).code != MT_OK)
@@ -369,7 +386,14 @@ int main(int argc, char **argv)
 #ifdef MANTA_PLANTS
     mt_plant = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0;
 #endif
-    (void)argc, (void)argv;
+    is_redis = argc > 1 && strcmp(argv[1], "redis") == 0;
+    const struct CMUnitTest both[] = {
+        cmocka_unit_test_setup_teardown(records_come_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_cluster_and_a_second_head_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_confirmed_survives_sigkill, setup, teardown),
+    };
+    if (is_redis)
+        return cmocka_run_group_tests(both, NULL, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(records_come_back, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_confirmed_was_synced, setup, teardown),

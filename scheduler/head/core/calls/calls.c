@@ -20,8 +20,8 @@ static void submit_new(struct head *h, uint64_t call, const job_spec *spec)
         snprintf(text, sizeof text, "a job for an actor is made by manta_actor_new");
     if (code == MT_OK)
         head_jobs_reply(h, call, HEAD_SUBMIT, job);
-    else if (code == MT_EDISK_FULL)
-        head_out_refuse(h, call, mt_error(code, 0, HEAD_FULL_TEXT)); /* at once: replies wait for the disk */
+    else if (code == MT_EDISK_FULL || (code == MT_EAGAIN && h->room == HEAD_ROOM_AWAY))
+        head_out_refuse(h, call, head_room_refusal(h)); /* at once: replies wait for the store */
     else
         head_jobs_reply_error(h, call, HEAD_SUBMIT, code, text);
 }
@@ -129,17 +129,18 @@ static void dispatch(struct head *h, uint64_t call, enum head_method method, con
     }
 }
 
-/* Its reply would wait for the disk. A repeated submission does, since it may have been taken in; so does who waits anyway. */
+/* Its reply would wait for the store. A repeated submission does, since it may have been taken in; so does who waits anyway. */
 static bool is_refused_for_room(const struct head *h, enum head_method method)
 {
-    return h->room == HEAD_ROOM_NONE && method != HEAD_SUBMIT && method != HEAD_WAIT_JOB;
+    bool is_stuck = h->room == HEAD_ROOM_NONE || (h->room == HEAD_ROOM_AWAY && h->batches.count > 0);
+    return is_stuck && method != HEAD_SUBMIT && method != HEAD_WAIT_JOB;
 }
 
 void head_calls_take(struct head *h, const struct head_event *event)
 {
     if (is_refused_for_room(h, event->call.method)) {
         h->count.no_room++;
-        head_out_refuse(h, event->call.number, mt_error(MT_EDISK_FULL, 0, HEAD_FULL_TEXT));
+        head_out_refuse(h, event->call.number, head_room_refusal(h));
         return;
     }
     const ProtobufCMessageDescriptor *type = request_type(event->call.method);

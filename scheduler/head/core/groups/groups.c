@@ -58,16 +58,16 @@ static uint64_t apart_of(const Manta__V1__GroupRequest *r)
 }
 
 /* What is refused stays so, also for a repeat that comes late: who asked has been told. */
-static bool is_full(struct head *h, const Manta__V1__GroupRequest *r)
+static int32_t room_code(struct head *h, const Manta__V1__GroupRequest *r)
 {
     mt_id          id = {r->group_process, r->group_counter};
     const int32_t *before = mt_recent_find(&h->groups_over, id);
     if (before)
-        return *before == MT_EDISK_FULL;
+        return *before == MT_EDISK_FULL || *before == MT_EAGAIN ? *before : 0;
     if (head_has_room(h, sizeof(struct group) + r->n_bundles * sizeof(struct bundle)))
-        return false;
-    mt_recent_put(&h->groups_over, id, MT_EDISK_FULL);
-    return true;
+        return 0;
+    mt_recent_put(&h->groups_over, id, head_room_refusal(h).code);
+    return head_room_refusal(h).code;
 }
 
 static int32_t check_new(struct head *h, const Manta__V1__GroupRequest *r, char *text, size_t text_size)
@@ -82,9 +82,10 @@ static int32_t check_new(struct head *h, const Manta__V1__GroupRequest *r, char 
         snprintf(text, text_size, "strategy %u, name %.64s: no such strategy, or a name that can't be", r->strategy, r->name);
         return MT_EINVAL;
     }
-    if (is_full(h, r)) {
-        snprintf(text, text_size, "%s", HEAD_FULL_TEXT);
-        return MT_EDISK_FULL;
+    int32_t full = room_code(h, r);
+    if (full != 0) {
+        snprintf(text, text_size, "%s", full == MT_EAGAIN ? HEAD_AWAY_TEXT : HEAD_FULL_TEXT);
+        return full;
     }
     if (head_groups_is_over(h, (mt_id){r->group_process, r->group_counter}) || (!r->detached && head_names_is_gone(h, r->job)) ||
         (!r->detached && (!n || n->place.state == POLICY_DEAD || n->epoch != r->job_epoch))) {

@@ -75,7 +75,7 @@ mt_status head_blobs_admit(const struct head *h, const uint8_t sha256[HEAD_SHA_S
     if (h->config.blob_bytes_max > 0 && h->blob_bytes + size > h->config.blob_bytes_max)
         return mt_error(MT_EDISK_FULL, 0, "the head's space for uploaded files is full");
     if (h->room != HEAD_ROOM_ENOUGH)
-        return mt_error(MT_EDISK_FULL, 0, HEAD_FULL_TEXT);
+        return head_room_refusal(h);
     return mt_ok();
 }
 

@@ -34,8 +34,8 @@ static int32_t submit_check(struct head *h, const job_spec *spec, char *text, si
     if (!can_ever_start(h, &request, text, text_size))
         return MT_EUNSCHEDULABLE;
     if (!head_has_room(h, protobuf_c_message_get_packed_size(&spec->base))) {
-        snprintf(text, text_size, "%s", HEAD_FULL_TEXT);
-        return MT_EDISK_FULL;
+        snprintf(text, text_size, "%s", head_room_refusal(h).what);
+        return head_room_refusal(h).code;
     }
     if ((missing = head_blobs_missing(h, spec))) {
         snprintf(text, text_size, "the content of file %.200s is not here: upload it, then submit again", missing->path);

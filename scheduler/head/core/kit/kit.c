@@ -20,6 +20,11 @@ bool head_has_room(struct head *h, size_t bytes)
     return has;
 }
 
+mt_status head_room_refusal(const struct head *h)
+{
+    return h->room == HEAD_ROOM_AWAY ? mt_error(MT_EAGAIN, 0, HEAD_AWAY_TEXT) : mt_error(MT_EDISK_FULL, 0, HEAD_FULL_TEXT);
+}
+
 char *head_strdup(struct head *h, const char *text)
 {
     char *copy = strdup(text);

@@ -24,8 +24,10 @@ void head_broken(struct head *h, mt_status st);
             head_broken((h), head_try_st_); \
     } while (0)
 /* Whether something new of that size may come in; what is there may always change. */
-bool  head_has_room(struct head *h, size_t bytes);
-char *head_strdup(struct head *h, const char *text);
+bool head_has_room(struct head *h, size_t bytes);
+/* What to say where there is none. */
+mt_status head_room_refusal(const struct head *h);
+char     *head_strdup(struct head *h, const char *text);
 /* *text becomes a copy of `with`; the old one is freed. */
 void head_replace_text(struct head *h, char **text, const char *with);
 /* The head has just started: nodes are still registering, so what is missing may still come. */

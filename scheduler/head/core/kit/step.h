@@ -54,9 +54,11 @@ enum head_room {
     HEAD_ROOM_ENOUGH = 0, /* for one change of that many bytes */
     HEAD_ROOM_SHORT,
     HEAD_ROOM_NONE,
+    HEAD_ROOM_AWAY, /* the store has not been reached for a while: nothing new (EAGAIN), and batches wait as above */
 };
 
 #define HEAD_FULL_TEXT "the head's disk is full: make room where its state folder is; nothing new is taken in until then"
+#define HEAD_AWAY_TEXT "the head does not reach its store: its log says why; nothing new is taken in until then"
 
 struct head_event {
     enum head_event_kind kind;

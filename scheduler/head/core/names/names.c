@@ -192,7 +192,7 @@ static void put(struct head *h, const Manta__V1__NameRequest *r, const char *key
         return;
     }
     if (!head_has_room(h, sizeof *n)) {
-        o->code = MT_EDISK_FULL;
+        o->code = head_room_refusal(h).code;
         return;
     }
     mt_status st = add(h, key, &holder, &n);
