@@ -20,12 +20,13 @@ enum {
     MT_SPARE_BYTES_MAX = 2 * 1024 * 1024, /* of freed inline values, kept for the next ones */
 
     /* Library. */
-    MT_LIB_SPIN_NS = 50 * 1000,    /* polling before sleeping: about two futex round trips */
-    MT_LIB_PAUSE_NS = 5 * 1000,    /* of which so long without yielding */
-    MT_LIB_CROWDED_NS = 30 * 1000, /* a yield that takes longer gave the core to others: sleep instead */
-    MT_LIB_YIELDED_NS = 2000,      /* a yield that takes less let nobody in, though somebody wanted */
-    MT_LIB_EDGE_NS = 10 * 1000,    /* a worker looks so long whether what its next task needs comes from another worker */
-    MT_LIB_BLOCK_NS = 50 * 1000,   /* a task that waits longer lends its CPU */
+    MT_LIB_SPIN_NS = 50 * 1000,      /* polling before sleeping: about two futex round trips */
+    MT_LIB_PAUSE_NS = 5 * 1000,      /* of which so long without yielding */
+    MT_LIB_CROWDED_NS = 30 * 1000,   /* a yield that takes longer gave the core to others: sleep instead */
+    MT_LIB_YIELDED_NS = 2000,        /* a yield that takes less let nobody in, though somebody wanted */
+    MT_LIB_EDGE_NS = 10 * 1000,      /* a worker looks so long whether what its next task needs comes from another worker */
+    MT_LIB_EDGE_PAUSE_NS = 2 * 1000, /* of which so long without yielding */
+    MT_LIB_BLOCK_NS = 50 * 1000,     /* a task that waits longer lends its CPU */
     MT_LIB_ASKED_BLOCK_NS = 20 * 1000 * 1000, /* the same of one that waits for its raylet, which answers within microseconds */
     MT_LIB_TICK_NS = 1000 * 1000,
     MT_LIB_CLAIMS_NS = 500 * 1000 * 1000, /* between two looks at the claims of a lane on which nothing moves */

@@ -12,6 +12,7 @@
 #include "clients/lib/shell/state/state.h"
 #include "clients/lib/shell/wait/wait.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 static bool may_leave(void)
@@ -41,9 +42,14 @@ static void become_concurrent(manta_ctx *c)
 static bool comes_soon(uint64_t *now)
 {
     uint64_t since = *now = lib_now_ns();
+    if (wrk_waits_ahead(&lib.wrk))
+        lib_note_cpu();
     while (wrk_waits_ahead(&lib.wrk) && *now - since < (wrk_where_fed(&lib.wrk, lib.cpu) ? MT_LIB_EDGE_NS : MT_LIB_SPIN_NS)) {
-        for (int i = 0; i < 8; i++)
-            shm_pause();
+        if (*now - since < MT_LIB_EDGE_PAUSE_NS)
+            for (int i = 0; i < 8; i++)
+                shm_pause();
+        else
+            sched_yield(); /* the one that makes it may stand on this very cpu */
         if (wrk_has_work(&lib.wrk)) {
             *now = lib_now_ns();
             return true;
@@ -76,6 +82,7 @@ static void worker_loop(void)
                 lib_act();
             if (++since_pump < 64)
                 continue;
+            lib_note_cpu();
         } else if (comes_soon(&now)) {
             continue;
         }

@@ -130,8 +130,7 @@ static void leave_cpu(uint32_t cpu)
         sched_setaffinity(0, sizeof all, &all);
 }
 
-/* Those whom we wait for see where we are. A store only where it has changed: they read this cache line. */
-static void note_cpu(void)
+void lib_note_cpu(void)
 {
     uint32_t cpu = (uint32_t)sched_getcpu() + 1, leave = shm_load32(&lib.park->leave);
     if (MT_UNLIKELY(leave)) {
@@ -153,7 +152,7 @@ static void note_cpu(void)
 enum spin_how { SPIN_PAUSE, SPIN_YIELD, SPIN_NOT };
 static enum spin_how spin_how(const struct spin *spin, uint64_t now, bool is_task)
 {
-    note_cpu();
+    lib_note_cpu();
     unsigned where = lib.role == LIB_WORKER && !lib_running ? wrk_where_fed(&lib.wrk, lib.cpu)
                                                             : own_where_served(&lib.own, lib.cpu);
     uint64_t took = now - spin->looked_ns;

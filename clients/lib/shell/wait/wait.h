@@ -19,6 +19,9 @@ typedef bool (*lib_ready)(void *arg);
 /* Until ready(arg), or the deadline (lib_now_ns; INT64_MAX: none). True: ready. Inside a task the CPU is given back. With
  * MANTA_INLINE=1 nothing can come: it looks once. */
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns);
+/* Those whom we wait for, and our owners, see on which cpu we are; a worker leaves it that was asked to. A store only where it has
+ * changed: they read this cache line. */
+void lib_note_cpu(void);
 /* The helper's two: a look at the clock, and a sleep in the park page. `ready` may be NULL. */
 void lib_tick(uint64_t now_ns);
 void lib_park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now_ns);
