@@ -22,7 +22,7 @@ set(MANTA_USES_proto     base)
 set(MANTA_USES_rpc       base text io proto)
 set(MANTA_USES_policy    base text)
 set(MANTA_USES_os_client base lane)
-set(MANTA_USES_os_system base lane os_client)
+set(MANTA_USES_os_system base sys lane os_client)
 set(MANTA_USES_os_server base ds lane os_client io os_system) # the last two by their headers: tests/sim has twins of them
 set(MANTA_USES_os_transfer base lane os_client io os_system os_server)
 set(MANTA_USES_kernels   base)

@@ -38,16 +38,13 @@ mt_status io_make_private_parent(const char *path)
     return io_check_private_dir(dir);
 }
 
-static mt_status read_all(int fd, size_t size_max, mt_buf *out)
+static mt_status content_read(int fd, size_t size_max, mt_buf *out)
 {
-    ssize_t n = 1;
     MT_TRY(mt_buf_reserve(out, size_max + 1));
-    while (n > 0 && out->size <= size_max) {
-        n = read(fd, out->data + out->size, size_max + 1 - out->size);
-        if (n < 0 && errno != EINTR)
-            return mt_error(MT_ESYS, errno, "read a private file");
-        out->size += n > 0 ? (size_t)n : 0;
-    }
+    ssize_t n = mt_read_all(fd, out->data, size_max + 1);
+    if (n < 0)
+        return mt_error(MT_ESYS, errno, "read a private file");
+    out->size = (size_t)n;
     if (out->size > size_max)
         return mt_error(MT_ECORRUPT, 0, "a private file is longer than it may be");
     return mt_buf_terminate(out);
@@ -63,7 +60,7 @@ mt_status io_private_read(const char *path, size_t size_max, mt_buf *out)
     }
     mt_buf    text = {0};
     bool      is_private = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
-    mt_status got = is_private ? read_all(fd, size_max, &text)
+    mt_status got = is_private ? content_read(fd, size_max, &text)
                                : mt_error(MT_EAUTH, EPERM, "it must be a file of this user with mode 0600");
     close(fd);
     if (got.code)
@@ -73,12 +70,12 @@ mt_status io_private_read(const char *path, size_t size_max, mt_buf *out)
     return got;
 }
 
-static mt_status write_all(int fd, mt_view content)
+static mt_status content_write(int fd, mt_view content)
 {
-    ssize_t n = write(fd, content.data, content.size);
-    if (n == (ssize_t)content.size && fsync(fd) == 0)
+    int err = mt_write_all(fd, content.data, content.size);
+    if (!err && fsync(fd) == 0)
         return mt_ok();
-    int err = n >= 0 && n < (ssize_t)content.size ? ENOSPC : errno;
+    err = err ? err : errno;
     return mt_error(err == ENOSPC || err == EDQUOT ? MT_EDISK_FULL : MT_ESYS, err, "write a private file");
 }
 
@@ -93,7 +90,7 @@ mt_status io_private_write(const char *path, mt_view content, bool replace)
     int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return mt_error(errno == EEXIST ? MT_EEXIST : MT_ESYS, errno, "make a private file");
-    mt_status st = write_all(fd, content);
+    mt_status st = content_write(fd, content);
     close(fd);
     if (!st.code && replace && rename(name, path) < 0)
         st = mt_error(MT_ESYS, errno, "make a private file");

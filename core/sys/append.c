@@ -5,6 +5,7 @@
 #include "core/sys/append.h"
 
 #include "core/base/limits/lib.h"
+#include "core/sys/file.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -15,14 +16,10 @@ int mt_append(struct mt_append *a, const void *data, size_t size)
         return ENOSPC;
     if (size && mt_buf_append(&a->waiting, data, size).code)
         return ENOMEM;
-    for (size_t done = 0; done < a->waiting.size;) {
-        ssize_t n = pwrite(a->fd, a->waiting.data + done, a->waiting.size - done, a->end + (off_t)done);
-        if (n < 0 && errno != EINTR) {
-            int err = errno;
-            (void)!ftruncate(a->fd, a->end);
-            return err == ENOSPC || err == EDQUOT ? EAGAIN : err;
-        }
-        done += n > 0 ? (size_t)n : 0;
+    int err = mt_pwrite_all(a->fd, a->waiting.data, a->waiting.size, (uint64_t)a->end);
+    if (err) {
+        (void)!ftruncate(a->fd, a->end);
+        return err == ENOSPC || err == EDQUOT ? EAGAIN : err;
     }
     a->end += (off_t)a->waiting.size;
     a->waiting.size = 0;

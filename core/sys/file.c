@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +23,63 @@ ssize_t mt_file_read(const char *path, char *out, size_t size)
         close(fd);
     out[got] = '\0';
     return n < 0 ? -1 : (ssize_t)got;
+}
+
+/* What one write came to, into *done. 0 or an errno. */
+static int wrote(ssize_t n, size_t *done)
+{
+    *done += n > 0 ? (size_t)n : 0;
+    return n > 0 || (n < 0 && errno == EINTR) ? 0 : n < 0 ? errno : ENOSPC;
+}
+
+int mt_write_all(int fd, const void *data, size_t size)
+{
+    int err = 0;
+    for (size_t done = 0; done < size && !err;)
+        err = wrote(write(fd, (const char *)data + done, size - done), &done);
+    return err;
+}
+
+int mt_pwrite_all(int fd, const void *data, size_t size, uint64_t at)
+{
+    int err = 0;
+    for (size_t done = 0; done < size && !err;)
+        err = wrote(pwrite(fd, (const char *)data + done, size - done, (off_t)(at + done)), &done);
+    return err;
+}
+
+ssize_t mt_read_all(int fd, void *out, size_t size)
+{
+    size_t  done = 0;
+    ssize_t n = 1;
+    while (done < size && (n > 0 || (n < 0 && errno == EINTR))) {
+        n = read(fd, (char *)out + done, size - done);
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return n < 0 ? -1 : (ssize_t)done;
+}
+
+ssize_t mt_pread_all(int fd, void *out, size_t size, uint64_t at)
+{
+    size_t  done = 0;
+    ssize_t n = 1;
+    while (done < size && (n > 0 || (n < 0 && errno == EINTR))) {
+        n = pread(fd, (char *)out + done, size - done, (off_t)(at + done));
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return n < 0 ? -1 : (ssize_t)done;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    (void)remove(path);
+    return 0;
+}
+
+void mt_tree_remove(const char *path)
+{
+    (void)!nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); /* which itself needs memory, and up to 16 descriptors */
 }
 
 int mt_name_sync(const char *path)

@@ -11,11 +11,11 @@
 #include "core/base/limits/lib.h"
 #include "core/base/limits/raylet.h"
 #include "core/base/rng.h"
+#include "core/sys/file.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4096, NAME_DIGITS = 8, DEEP_MAX = 16, REMOVE_TRIES = 4 };
+enum { PATH_SIZE = 4096, NAME_DIGITS = 8, REMOVE_TRIES = 4 };
 static const char MADE = 'd', MAKING = 'n'; /* what names begin with */
 
 static bool is_ours(const char *name, char first)
@@ -84,13 +84,6 @@ mt_status mt_folder_new(const char *base, char *out_path, size_t size, int *out_
 
 /* ---- removing ---- */
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    (void)remove(path);
-    return 0;
-}
-
 /* Nobody holds it, and until the lock is let go nobody can. */
 static void remove_dead(const char *path)
 {
@@ -102,7 +95,7 @@ static void remove_dead(const char *path)
     snprintf(group, sizeof group, "%s/group", path);
     (void)mt_group_end_saved(group, MT_RLT_GROUP_END_MS); /* of a raylet that was killed with its reaper */
     for (int i = 0; i < REMOVE_TRIES && rmdir(path) != 0 && errno != ENOENT; i++)
-        (void)!nftw(path, remove_one, DEEP_MAX, FTW_DEPTH | FTW_PHYS); /* which itself needs memory */
+        mt_tree_remove(path);
 }
 
 /* False: somebody holds it. */

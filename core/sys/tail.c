@@ -5,6 +5,7 @@
 #include "core/sys/tail.h"
 
 #include "core/base/status.h"
+#include "core/sys/file.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,15 +24,8 @@ static void keep(struct mt_tail *tail, const char *bytes, size_t size)
 /* Two threads may print at a time through the two streams: then bytes of the tail may mix, which harms nobody. */
 static ssize_t through(void *cookie, const char *bytes, size_t size, int fd)
 {
-    size_t done = 0;
     keep(cookie, bytes, size);
-    while (done < size) {
-        ssize_t n = write(fd, bytes + done, size - done);
-        if (n < 0 && errno != EINTR)
-            return 0; /* as fopencookie wants it */
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return (ssize_t)size;
+    return mt_write_all(fd, bytes, size) ? 0 : (ssize_t)size; /* as fopencookie wants it */
 }
 
 static ssize_t through_out(void *cookie, const char *bytes, size_t size)

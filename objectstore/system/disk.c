@@ -7,6 +7,8 @@
  */
 #include "objectstore/system/disk.h"
 
+#include "core/sys/file.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <zstd.h>
@@ -54,32 +56,18 @@ void os_disk_close(int fd)
     close(fd);
 }
 
-static mt_status write_all(int fd, uint64_t at, const void *data, size_t size)
+static mt_status write_at(int fd, uint64_t at, const void *data, size_t size)
 {
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pwrite(fd, (const char *)data + done, size - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return disk_error("write a spill file");
-        done += (size_t)n;
-    }
-    return mt_ok();
+    errno = mt_pwrite_all(fd, data, size, at);
+    return errno ? disk_error("write a spill file") : mt_ok();
 }
 
-static mt_status read_all(int fd, uint64_t at, void *to, size_t size)
+static mt_status read_at(int fd, uint64_t at, void *to, size_t size)
 {
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pread(fd, (char *)to + done, size - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return disk_error("read a spill file");
-        if (n == 0)
-            return mt_error(MT_ECORRUPT, 0, "a spill file is shorter than what was written");
-        done += (size_t)n;
-    }
-    return mt_ok();
+    ssize_t n = mt_pread_all(fd, to, size, at);
+    if (n < 0)
+        return disk_error("read a spill file");
+    return (size_t)n == size ? mt_ok() : mt_error(MT_ECORRUPT, 0, "a spill file is shorter than what was written");
 }
 
 /* ---- compressed ---- */
@@ -115,7 +103,7 @@ static mt_status pack_piece(struct packer *p, int fd, uint64_t *at, size_t n, ZS
         left = ZSTD_compressStream2(p->context, &out, &in, end);
         if (ZSTD_isError(left))
             return mt_error(MT_EINTERNAL, 0, "compress a value");
-        MT_TRY(write_all(fd, *at, p->out, out.pos));
+        MT_TRY(write_at(fd, *at, p->out, out.pos));
         *at += out.pos;
     } while (in.pos < in.size || (end == ZSTD_e_end && left));
     return mt_ok();
@@ -153,7 +141,7 @@ static mt_status read_compressed(int fd, const struct os_disk_item *item, void *
     for (uint64_t at = 0; st.code == 0 && at < item->stored;) {
         size_t        n = item->stored - at < DISK_PIECE ? (size_t)(item->stored - at) : DISK_PIECE;
         ZSTD_inBuffer in = {piece, n, 0};
-        st = read_all(fd, item->offset + at, piece, n);
+        st = read_at(fd, item->offset + at, piece, n);
         while (st.code == 0 && in.pos < in.size) {
             size_t before = in.pos, left = ZSTD_decompressStream(context, &out, &in);
             if (ZSTD_isError(left) || (in.pos == before && out.pos == out.size))
@@ -177,7 +165,7 @@ static mt_status write_plain(int fd, struct os_disk_item *item, const void *data
     for (uint64_t done = 0; done < item->size;) {
         size_t n = item->size - done < DISK_PIECE ? (size_t)(item->size - done) : DISK_PIECE;
         XXH3_64bits_update(&sum, (const char *)data + done, n);
-        MT_TRY(write_all(fd, item->offset + done, (const char *)data + done, n));
+        MT_TRY(write_at(fd, item->offset + done, (const char *)data + done, n));
         done += n;
     }
     item->checksum = XXH3_64bits_digest(&sum);
@@ -204,7 +192,7 @@ mt_status os_disk_read(int fd, const struct os_disk_item *item, void *to)
     }
     for (uint64_t done = 0; !item->is_compressed && done < item->size;) {
         size_t n = item->size - done < DISK_PIECE ? (size_t)(item->size - done) : DISK_PIECE;
-        MT_TRY(read_all(fd, item->offset + done, (char *)to + done, n));
+        MT_TRY(read_at(fd, item->offset + done, (char *)to + done, n));
         XXH3_64bits_update(&sum, (char *)to + done, n);
         done += n;
     }

@@ -10,6 +10,7 @@
 #include "core/sys/archive.h"
 #include "core/base/limits/env.h"
 #include "core/sha/sha256.h"
+#include "core/sys/file.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -63,17 +64,13 @@ static bool unpack_file(struct unpack *u, const struct mt_archive_entry *entry, 
     if (fd < 0)
         return failed(u, "make \"%.200s\": %s", path, strerrordesc_np(errno));
     for (uint64_t left = entry->size; left;) {
-        size_t piece = left < sizeof u->bytes ? (size_t)left : sizeof u->bytes, done = 0;
+        size_t piece = left < sizeof u->bytes ? (size_t)left : sizeof u->bytes;
         if (!take(u, u->bytes, piece))
             break;
-        while (done < piece) {
-            ssize_t n = write(fd, u->bytes + done, piece - done);
-            if (n < 0 && errno != EINTR) {
-                int err = errno;
-                close(fd);
-                return failed(u, "write \"%.200s\": %s", path, strerrordesc_np(err));
-            }
-            done += n > 0 ? (size_t)n : 0;
+        int err = mt_write_all(fd, u->bytes, piece);
+        if (err) {
+            close(fd);
+            return failed(u, "write \"%.200s\": %s", path, strerrordesc_np(err));
         }
         left -= piece;
     }
@@ -154,7 +151,7 @@ bool rlt_unpack(int fd, uint64_t size, const uint8_t sha256[MT_SHA256_SIZE], con
     mt_sha256_init(&u->sha);
     is_done = unpack_all(u, sha256);
     if (!is_done)
-        rlt_tree_remove(folder);
+        mt_tree_remove(folder);
     free(u);
     return is_done;
 }

@@ -5,6 +5,7 @@
 #include "sweep/trial/state.h"
 
 #include "core/base/hash.h"
+#include "core/sys/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,20 +57,6 @@ static mt_status sys_error(const char *what)
                     errno, what);
 }
 
-static mt_status write_all(int fd, const void *data, size_t size)
-{
-    for (const char *at = data; size > 0;) {
-        ssize_t n = write(fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return sys_error("write a state");
-        at += n;
-        size -= (size_t)n;
-    }
-    return mt_ok();
-}
-
 mt_status swp_state_write(const char *folder, int64_t trial, uint32_t run, int64_t step, mt_view bytes)
 {
     char        path[NAME_SIZE], part[NAME_SIZE + 8];
@@ -80,9 +67,10 @@ mt_status swp_state_write(const char *folder, int64_t trial, uint32_t run, int64
     int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         return sys_error("write a state");
-    mt_status st = write_all(fd, &head, sizeof head);
-    if (st.code == 0)
-        st = write_all(fd, bytes.data, bytes.size);
+    errno = mt_write_all(fd, &head, sizeof head);
+    if (errno == 0)
+        errno = mt_write_all(fd, bytes.data, bytes.size);
+    mt_status st = errno ? sys_error("write a state") : mt_ok();
     close(fd);
     if (st.code == 0 && rename(part, path) != 0)
         st = sys_error("write a state");
@@ -112,32 +100,24 @@ mt_status swp_state_clone(const char *folder, int64_t trial, int64_t from)
     return mt_ok();
 }
 
-static mt_status read_all(int fd, void *out, size_t size)
+static mt_status part_read(int fd, void *out, size_t size)
 {
-    for (char *at = out; size > 0;) {
-        ssize_t n = read(fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return sys_error("read a state");
-        if (n == 0)
-            return mt_error(MT_ECORRUPT, 0, "a state is cut off");
-        at += n;
-        size -= (size_t)n;
-    }
-    return mt_ok();
+    ssize_t n = mt_read_all(fd, out, size);
+    if (n < 0)
+        return sys_error("read a state");
+    return (size_t)n == size ? mt_ok() : mt_error(MT_ECORRUPT, 0, "a state is cut off");
 }
 
 static mt_status content_read(int fd, int64_t *out_step, mt_buf *out)
 {
     struct head head;
     struct stat info;
-    MT_TRY(read_all(fd, &head, sizeof head));
+    MT_TRY(part_read(fd, &head, sizeof head));
     if (memcmp(head.magic, MAGIC, sizeof head.magic) != 0 || fstat(fd, &info) != 0 ||
         (uint64_t)info.st_size != sizeof head + head.size)
         return mt_error(MT_ECORRUPT, 0, "a state is no state");
     MT_TRY(mt_buf_reserve(out, head.size));
-    MT_TRY(read_all(fd, out->data + out->size, head.size));
+    MT_TRY(part_read(fd, out->data + out->size, head.size));
     if (swp_sum(mt_view_of(out->data + out->size, head.size)) != head.sum)
         return mt_error(MT_ECORRUPT, 0, "a state has another sum");
     out->size += head.size;

@@ -4,6 +4,7 @@
  */
 #include "core/sha/sha256.h"
 #include "core/base/limits/env.h"
+#include "core/sys/file.h"
 #include "raylet/files/tree.h"
 
 #include <stdio.h>
@@ -34,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
     if (is_done == (text[0] != 0))
         abort(); /* a failure says why, success says nothing */
     if (is_done)
-        rlt_tree_remove(folder);
+        mt_tree_remove(folder);
     close(fd);
     if (rmdir(base) < 0)
         abort(); /* something was left, or made beside it */

@@ -18,6 +18,7 @@
 
 #include "core/sha/sha256.h"
 #include "core/base/limits/env.h"
+#include "core/sys/file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -132,18 +133,12 @@ static bool values_put(mt_buf *out, const struct own_call *call, const manta_vie
 /* Its descriptor, or -1 with errno set. */
 static int file_of(const mt_buf *bytes)
 {
-    int    fd = memfd_create("manta-values", MFD_CLOEXEC);
-    size_t at = 0;
-    while (fd >= 0 && at < bytes->size) {
-        ssize_t n = write(fd, bytes->data + at, bytes->size - at);
-        if (n > 0) {
-            at += (size_t)n;
-        } else if (n == 0 || errno != EINTR) {
-            close(fd);
-            return -1;
-        }
-    }
-    return fd;
+    int fd = memfd_create("manta-values", MFD_CLOEXEC);
+    int err = fd < 0 ? errno : mt_write_all(fd, bytes->data, bytes->size);
+    if (err && fd >= 0)
+        close(fd);
+    errno = err;
+    return err ? -1 : fd;
 }
 
 static void describe(struct detached *d, const struct own_class_spec *spec, const manta_actor_opts *o, const struct own_call *call)

@@ -14,6 +14,7 @@
 #include "core/base/log.h"
 #include "core/sha/sha256.h"
 #include "core/base/limits/env.h"
+#include "core/sys/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +80,7 @@ static int open_up(const char *path, const struct stat *st, int type, struct FTW
 static void folder_remove(const char *path)
 {
     nftw(path, open_up, 16, FTW_PHYS);
-    rlt_tree_remove(path);
+    mt_tree_remove(path);
 }
 
 static int close_down(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -127,7 +128,7 @@ static const char *base_make(struct sh_cache *cache)
         return NULL;
     mt_log(MT_LOG_WARN, "programs_in_memory", "folder=%s why=\"mounted noexec: libraries beside a program are not found\"",
            cache->base);
-    rlt_tree_remove(cache->base);
+    mt_tree_remove(cache->base);
     return NULL;
 }
 

@@ -3,7 +3,7 @@
  * env.c - the files of runtime environments, unpacked once a node: one folder for each archive, by its SHA-256.
  *
  * Owns: every struct sh_folder, its folder on the disk, and the thread that unpacks and removes.
- * Thread: the loop; rlt_unpack and rlt_tree_remove run on the disk thread, which has one job at a time, in order.
+ * Thread: the loop; rlt_unpack and mt_tree_remove run on the disk thread, which has one job at a time, in order.
  * Always: a folder stays as long as an environment of this node uses it, and goes at once after that. What leads out of
  * the folder, or is not what the SHA-256 says, is refused, and nothing of it stays.
  */
@@ -12,6 +12,7 @@
 
 #include "core/sha/sha256.h"
 #include "core/base/limits/env.h"
+#include "core/sys/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static void make_work(struct io_job *job)
 
 static void remove_work(struct io_job *job)
 {
-    rlt_tree_remove(mt_container_of(job, struct disk_job, job)->path);
+    mt_tree_remove(mt_container_of(job, struct disk_job, job)->path);
 }
 
 static void remove_done(struct io_job *job)
@@ -137,7 +138,7 @@ static const char *envs_start(struct sh *sh)
     why = "this node has no folder for it";
     if (!sh->options.dir || rlt_tree_base(sh->options.dir, "env", false, envs->base, sizeof envs->base).code)
         goto err_worker;
-    rlt_tree_remove(envs->base); /* what a raylet that was killed has left */
+    mt_tree_remove(envs->base); /* what a raylet that was killed has left */
     if (mkdir(envs->base, 0700) < 0)
         goto err_worker;
     envs->sh = sh;
@@ -244,7 +245,7 @@ void sh_envs_stop(struct sh *sh)
     }
     mt_map_fini(&envs->folders);
     mt_map_fini(&envs->users);
-    rlt_tree_remove(envs->base);
+    mt_tree_remove(envs->base);
     free(envs);
     sh->envs = NULL;
 }

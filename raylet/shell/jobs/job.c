@@ -20,6 +20,7 @@
 #include "core/sha/sha256.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
+#include "core/sys/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -499,7 +500,7 @@ void sh_job_start(struct sh *sh, const struct rlt_a_job_start *a)
         return;
     }
     snprintf(job->folder, sizeof job->folder, "%s/%s.%u", sh->job_folder, job->id, job->attempt);
-    rlt_tree_remove(job->folder);
+    mt_tree_remove(job->folder);
     if (mkdir(job->folder, 0700) < 0)
         job_failed(job, "the job's folder cannot be made");
     else
@@ -547,7 +548,7 @@ static void job_free(struct sh *sh, struct sh_job *job)
     if (job->folder[0]) {
         snprintf(path, sizeof path, "%s.log", job->folder);
         unlink(path);
-        rlt_tree_remove(job->folder);
+        mt_tree_remove(job->folder);
     }
     MT_MAP_EACH(&sh->jobs, entry)
         if (entry->value.ptr == job) {

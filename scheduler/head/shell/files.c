@@ -44,21 +44,6 @@ int head_shell_mkdir(const struct shell *sh, const char *path)
 
 /* ---- logs ---- */
 
-static int write_at(int fd, const uint8_t *data, size_t size, uint64_t offset)
-{
-    while (size > 0) {
-        ssize_t n = pwrite(fd, data, size, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? errno : ENOSPC;
-        data += n;
-        size -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
 /* Output never takes the last room on a disk: the store is there too, or others' things. */
 static bool has_room_for_output(int fd)
 {
@@ -80,7 +65,7 @@ static void log_work(struct io_job *job)
         l->sys = errno;
         return;
     }
-    l->sys = !has_room_for_output(fd) ? ENOSPC : write_at(fd, l->bytes->data, l->bytes->size, l->offset);
+    l->sys = !has_room_for_output(fd) ? ENOSPC : mt_pwrite_all(fd, l->bytes->data, l->bytes->size, l->offset);
     close(fd);
 }
 

@@ -127,19 +127,13 @@ static void piece_work(struct io_job *job)
 {
     struct upload *u = mt_container_of(job, struct upload, job);
     const uint8_t *data = u->chunk->data.data;
-    size_t         left = u->chunk->data.len;
+    size_t         size = u->chunk->data.len;
     if (u->fd < 0)
         u->fd = open(u->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     u->sys = u->fd < 0 ? errno : 0;
-    mt_sha256_add(&u->sum, data, left);
-    while (u->sys == 0 && left > 0) {
-        ssize_t n = write(u->fd, data, left);
-        if (n < 0 && errno == EINTR)
-            continue;
-        u->sys = n < 0 ? errno : n == 0 ? ENOSPC : 0;
-        data += n > 0 ? n : 0;
-        left -= n > 0 ? (size_t)n : 0;
-    }
+    mt_sha256_add(&u->sum, data, size);
+    if (u->sys == 0)
+        u->sys = mt_write_all(u->fd, data, size);
 }
 
 /* On the disk first, then under its name, then the name on the disk. */

@@ -10,6 +10,7 @@
 #include "core/sys/archive.h"
 #include "core/base/limits/env.h"
 #include "core/sha/sha256.h"
+#include "core/sys/file.h"
 #include "raylet/files/tree.h"
 
 #include <errno.h>
@@ -99,7 +100,7 @@ static void good(void **state)
     add(&m, MT_ARCHIVE_FILE, "deep/er/f", "", 0); /* folders on the way are made */
     assert_true(unpack_as(&m, m.size, true));
     assert_true(exists("d/f") && exists("d/up") && exists("deep/er/f"));
-    rlt_tree_remove(folder);
+    mt_tree_remove(folder);
 }
 
 /* Every way out that a path or a link has. */

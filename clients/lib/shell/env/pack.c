@@ -11,6 +11,7 @@
 #include "core/sha/sha256.h"
 #include "core/sys/archive.h"
 #include "core/base/limits/env.h"
+#include "core/sys/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -39,12 +40,9 @@ static manta_status pack_failed(struct pack *p, const char *path, int err)
 
 static manta_status put_bytes(struct pack *p, const void *bytes, size_t size)
 {
-    for (size_t done = 0; done < size;) {
-        ssize_t n = write(p->fd, (const uint8_t *)bytes + done, size - done);
-        if (n < 0 && errno != EINTR)
-            return pack_failed(p, "memory for its archive", errno);
-        done += n > 0 ? (size_t)n : 0;
-    }
+    int err = mt_write_all(p->fd, bytes, size);
+    if (err)
+        return pack_failed(p, "memory for its archive", err);
     p->size += size;
     return MANTA_OK;
 }
