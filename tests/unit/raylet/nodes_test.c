@@ -34,19 +34,34 @@ struct fixture {
     struct client c;
 };
 
+static void ready_wait(const int ready[2])
+{
+    char byte;
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+}
+
+/* Until it serves: ended before, it would die of the signal in place of leaving by it. */
 static void start_head(struct fixture *f)
 {
+    char ready_fd[16];
+    int  ready[2];
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    snprintf(ready_fd, sizeof ready_fd, "%d", ready[1]);
     f->head = fork();
     if (f->head == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of this test, it leaves nothing */
-        execl(MANTA_HEAD, "manta-head", "--dir", f->head_dir, NULL);
+        fcntl(ready[1], F_SETFD, 0);
+        execl(MANTA_HEAD, "manta-head", "--dir", f->head_dir, "--ready-fd", ready_fd, NULL);
         _exit(127);
     }
+    ready_wait(ready);
 }
 
 static void start_raylet(struct fixture *f, int i)
 {
-    char file[160], ready_fd[16], name[16], byte;
+    char file[160], ready_fd[16], name[16];
     int  ready[2];
     assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     snprintf(file, sizeof file, "%s/head.addr", f->head_dir);
@@ -60,9 +75,7 @@ static void start_raylet(struct fixture *f, int i)
               "--ready-fd", ready_fd, "--resources", i ? "gold=2" : "tin=2", NULL);
         _exit(127);
     }
-    close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
+    ready_wait(ready);
 }
 
 /* Until the first node's raylet has heard of both. */
