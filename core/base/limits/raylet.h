@@ -56,7 +56,9 @@ enum {
     MT_RLT_PEER_RESEND_MS = 1000, /* without an acknowledgement that moves */
     MT_RLT_STREAMS_MAX = 4096,
     MT_RLT_ASKED_MAX = 4096,         /* requests to the head that wait for its answer */
-    MT_RLT_HEAD_SILENT_MS = 500,     /* a report with wants is not answered: the head counts as away until it says something */
+    MT_RLT_HEAD_SILENT_MS = 500,     /* a report with wants is not answered: the head counts as away until it says something; or */
+    MT_RLT_HEAD_SILENT_TIMES = 16,   /* ... so many times what its answers took lately, ... */
+    MT_RLT_HEAD_SILENT_MIN_MS = 100, /* ... but no sooner than this */
     MT_RLT_ALONE_MS = 100,           /* the head is away: between two nodes that a waiting class asks by itself */
     MT_RLT_ASKED_MS = 30000,         /* ... at most so long, head away or not */
     MT_RLT_BUNDLES_MAX = 1024,       /* of placement groups on one node */

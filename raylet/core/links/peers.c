@@ -196,6 +196,8 @@ void rlt_stream_offer(struct rlt *r, struct rlt_stream *s)
     const struct rlt_stream *now = p->stream ? rlt_stream_find(r, p->stream) : NULL;
     if (now && is_preferred(r, now) && !is_preferred(r, s))
         return;
+    if (!p->stream && mt_heap_holds(&r->alone.node)) /* a class may have waited to ask this node */
+        rlt_timer_set(r, &r->alone, r->now);
     p->stream = s->stream;
     r->stats.replayed_frames += link_rewind(&p->link, r->now);
     rlt_frame_send(r, p, p->stream, NULL); /* who this is, which link, how far */

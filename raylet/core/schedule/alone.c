@@ -20,8 +20,12 @@ void rlt_alone_reported(struct rlt *r, uint64_t version)
 
 void rlt_alone_answered(struct rlt *r, uint64_t version)
 {
-    if (version >= r->head.unanswered)
-        r->head.unanswered = 0;
+    struct rlt_head *h = &r->head;
+    uint64_t         took = h->unanswered ? r->now - h->unanswered_at : 0, lately = h->answer_ns - h->answer_ns / 8;
+    if (h->unanswered)
+        h->answer_ns = took > lately ? took : lately;
+    if (version >= h->unanswered)
+        h->unanswered = 0;
     r->head.unanswered_at = r->now; /* it is there, and will come to the rest */
 }
 
@@ -79,6 +83,7 @@ void rlt_alone_timer(struct rlt *r)
         rlt_alone_arm(r);
         return;
     }
+    r->asked_alone_at = r->now;
     RLT_LIST_EACH(&r->waiting, link) {
         struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
         uint32_t          node = rlt_class_lacks(c) ? next_node(r, c) : 0;

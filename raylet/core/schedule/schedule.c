@@ -441,7 +441,8 @@ bool rlt_is_stuck(const struct rlt *r)
 
 void rlt_alone_arm(struct rlt *r)
 {
-    uint64_t since = rlt_away_since(r), soon = r->now + MT_RLT_ALONE_MS * RLT_MS;
+    uint64_t since = rlt_away_since(r), soon = r->asked_alone_at + MT_RLT_ALONE_MS * RLT_MS;
+    soon = soon < r->now ? r->now : soon;
     if (since != UINT64_MAX && !rlt_list_is_empty(&r->waiting) && !mt_heap_holds(&r->alone.node))
         rlt_timer_set(r, &r->alone, since > soon ? since : soon);
 }

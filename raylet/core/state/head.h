@@ -71,7 +71,8 @@ struct rlt_head {
     } sent[8];                          /* when the last reports left, by version */
     uint64_t unanswered, unanswered_at; /* version of the last report with wants that the head has not answered, and when
                                                    the first of them left; 0: it has answered all */
-    uint64_t gone[64];                  /* the last processes that ended and had names: said again after each registration */
+    uint64_t answer_ns; /* what such an answer took lately: the longest, less an eighth with each; 0: none came yet */
+    uint64_t gone[64];  /* the last processes that ended and had names: said again after each registration */
     uint32_t gone_count;
     uint64_t jobs_gone[MT_RLT_JOBS_GONE]; /* the same of jobs whose drivers were here */
     uint32_t jobs_gone_count;

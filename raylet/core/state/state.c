@@ -64,6 +64,15 @@ struct rlt_node *rlt_node_find(const struct rlt *r, uint32_t node)
     return mt_map_ptr(&r->nodes, mt_map_key(node));
 }
 
+/* How long an answer may take: many times what the last ones took, so that a head which is stopped is missed soon, and one which is
+ * slow on a busy machine is waited for. */
+static uint64_t head_patience(const struct rlt_head *h)
+{
+    uint64_t most = MT_RLT_HEAD_SILENT_MS * RLT_MS, least = MT_RLT_HEAD_SILENT_MIN_MS * RLT_MS;
+    uint64_t patience = h->answer_ns ? MT_RLT_HEAD_SILENT_TIMES * h->answer_ns : most;
+    return patience > most ? most : patience < least ? least : patience;
+}
+
 /* From when on nobody can count on the head; UINT64_MAX: it is there, as far as is known. One that is stopped, or out of reach
  * behind a connection that still stands, shows by what it does not answer. */
 uint64_t rlt_away_since(const struct rlt *r)
@@ -73,7 +82,7 @@ uint64_t rlt_away_since(const struct rlt *r)
         return UINT64_MAX;
     if (!h->is_registered)
         return 0;
-    return h->unanswered ? h->unanswered_at + MT_RLT_HEAD_SILENT_MS * RLT_MS : UINT64_MAX;
+    return h->unanswered ? h->unanswered_at + head_patience(h) : UINT64_MAX;
 }
 
 bool rlt_is_away(const struct rlt *r)

@@ -63,12 +63,13 @@ struct rlt {
     bool                is_dirty;   /* something may be granted now */
     struct rlt_timer    short_over; /* runs: memory is short, or was a moment ago, and nothing is granted */
     struct rlt_timer    slice;
-    uint64_t            full_since;    /* all processes are actors'; 0: not so */
-    struct rlt_timer    full_over;     /* somebody is to be told of it then */
-    struct rlt_class    guest;         /* what a class of another node waits for here, by the head's word: only its `def` ... */
-    struct rlt_timer    alone;         /* the head is away, and classes wait */
-    uint32_t            guest_presses; /* ... said without the head: how often it was refused; ... */
-    struct rlt_timer    guest_over;    /* ... as long as this runs */
+    uint64_t            full_since;     /* all processes are actors'; 0: not so */
+    struct rlt_timer    full_over;      /* somebody is to be told of it then */
+    struct rlt_class    guest;          /* what a class of another node waits for here, by the head's word: only its `def` ... */
+    struct rlt_timer    alone;          /* the head is away, and classes wait */
+    uint64_t            asked_alone_at; /* when other nodes were asked by itself last */
+    uint32_t            guest_presses;  /* ... said without the head: how often it was refused; ... */
+    struct rlt_timer    guest_over;     /* ... as long as this runs */
     struct rlt_pins     pins;
     struct rlt_ledger   ledger;
     struct rlt_list     bundles; /* rlt_bundle.in_all */
