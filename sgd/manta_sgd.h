@@ -32,7 +32,8 @@ extern "C" {
 /* ---- operators ---------------------------------------------------------------------------------------------------- */
 
 /* An operator on one device of a process: what its functions are given, and pass on. Used by the thread that they are called
- * in. */
+ * in, until its teardown returns: with one that was kept longer, or never was one, the calls below change nothing, and give
+ * EHANDLE, NULL, 0 or `otherwise`. */
 typedef struct manta_sgd manta_sgd;
 
 /* Devices. A worker that reserves n whole CPUs (scaling.cpus) has up to n devices: threads that each compute another part of a

@@ -93,7 +93,8 @@ typedef struct manta_sweep_axis {
 
 /* ---- inside a trial ------------------------------------------------------------------------------------------------ */
 
-/* The running trial. With NULL the calls below change nothing, and give EINVAL, MANTA_TRIAL_STOP, 0, "" or NULL. */
+/* The running trial, until its function returns. With NULL the calls below change nothing, and give EINVAL, MANTA_TRIAL_STOP, 0, ""
+ * or NULL; with one that was kept longer, or never was one, EHANDLE in place of EINVAL. */
 typedef struct manta_trial manta_trial;
 
 /* Returns MANTA_OK, or what manta_trial_fail has given. It runs in an actor's process, which may have run other trials. */
@@ -336,7 +337,8 @@ typedef struct manta_sweep_view {
     uint64_t                  reserved[16];
 } manta_sweep_view;
 
-/* Reads a sweep, running or not; freed with manta_sweep_view_free. NULL: *e says why (ENOENT, ECORRUPT, ENOMEM, ESYS). */
+/* Reads a sweep, running or not; freed with manta_sweep_view_free, which leaves alone what was freed before or is no view; other
+ * calls with such a one are EHANDLE. NULL: *e says why (ENOENT, ECORRUPT, ENOMEM, ESYS). */
 MANTA_API manta_sweep_view *manta_sweep_look(const char *storage, const char *name, manta_error *e);
 MANTA_API void              manta_sweep_view_free(manta_sweep_view *view);
 /* Calls `fn` with the name of each sweep there is, in alphabetical order, until it returns nonzero. Returns how many. */

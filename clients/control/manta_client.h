@@ -194,7 +194,7 @@ typedef struct manta_rows {
  * 30,000), of objects those in shared memory. The head keeps nothing of it. A task that is under way in one place and told of
  * in two is one row. A node that does not answer is in the notice. EINVAL (kind or filter), ENOENT (node), ECONN, ENOMEM. */
 MANTA_API manta_status manta_state_list(manta_client *client, const manta_look *look, manta_rows **out_rows, manta_error *e);
-/* NULL is allowed. */
+/* NULL is allowed; what was freed before, or is no such list, is left alone. */
 MANTA_API void manta_rows_free(manta_rows *rows);
 
 /* One row of a list that is too long to keep. */

@@ -8,6 +8,7 @@
  * Owns: the texts of what it keeps. Thread: the caller's.
  */
 #include "clients/control/control.h"
+#include "core/ds/living.h"
 #include "core/ds/map.h"
 #include "core/ds/rows.h"
 
@@ -17,6 +18,8 @@
 
 enum { LIMIT_DEFAULT = 100, CHUNK_BYTES = 1 << 20 };
 enum { TASK_ID, TASK_ATTEMPT = 3, TASK_STARTED = 8, TASK_ENDED, TASK_CELLS }; /* columns of core/wire/look.h */
+
+static struct mt_living living = MT_LIVING_INIT;
 
 struct chunk {
     struct chunk *next;
@@ -41,8 +44,10 @@ struct ctl_told {
 struct ctl_told *ctl_told_new(const manta_look *look, manta_state_row_fn each, void *user)
 {
     struct ctl_told *t = calloc(1, sizeof *t);
-    if (!t)
+    if (!t || mt_living_add(&living, &t->rows).code) {
+        free(t);
         return NULL;
+    }
     t->limit = look->limit ? look->limit : LIMIT_DEFAULT;
     t->is_tasks = strcmp(look->kind, "tasks") == 0;
     t->each = each;
@@ -53,6 +58,8 @@ struct ctl_told *ctl_told_new(const manta_look *look, manta_state_row_fn each, v
 
 void ctl_told_free(struct ctl_told *t)
 {
+    if (!mt_living_remove(&living, &t->rows))
+        return;
     for (struct chunk *chunk = t->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
         free(chunk);

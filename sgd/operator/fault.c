@@ -4,23 +4,39 @@
  *
  * Owns: nothing. Thread: the operator's.
  */
+#include "core/ds/living.h"
 #include "sgd/ground/text.h"
 #include "sgd/operator/operator.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
+static struct mt_living living = MT_LIVING_INIT;
+
+mt_status sgd_operator_begin(manta_sgd *t)
+{
+    return mt_living_add(&living, t);
+}
+
+void sgd_operator_over(manta_sgd *t)
+{
+    (void)mt_living_remove(&living, t);
+}
+
 const manta_sgd *sgd_operator_of(const manta_sgd *t)
 {
-    static const manta_sgd nothing = {.failed = MANTA_EINVAL};
-    return t ? t : &nothing;
+    static const manta_sgd nothing = {.failed = MANTA_EINVAL}, over = {.failed = MANTA_EHANDLE};
+    return !t ? &nothing : mt_living_has(&living, t) ? t : &over;
 }
 
 manta_status manta_sgd_fail(manta_sgd *t, manta_status code, const char *format, ...)
 {
-    va_list args;
+    va_list          args;
+    const manta_sgd *of = sgd_operator_of(t);
     code = code ? code : MANTA_ETASK;
-    if (sgd_operator_of(t)->failed)
+    if (of->failed == MANTA_EHANDLE && of != t)
+        return of->failed;
+    if (of->failed)
         return code; /* the first one tells why */
     va_start(args, format);
     vsnprintf(t->text, sizeof t->text, format, args);

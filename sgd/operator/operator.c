@@ -63,7 +63,7 @@ static mt_status outcome(const manta_sgd *t, manta_status code)
 void *manta_sgd_alloc(manta_sgd *t, size_t size)
 {
     size_t whole;
-    if (!t || __builtin_add_overflow(size, sizeof(struct sgd_chunk) + 63, &whole))
+    if (sgd_operator_of(t) != t || __builtin_add_overflow(size, sizeof(struct sgd_chunk) + 63, &whole))
         return NULL;
     struct sgd_chunk *chunk = aligned_alloc(64, whole / 64 * 64);
     if (!chunk)
@@ -404,7 +404,8 @@ mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_
         return mt_error(MT_EINVAL, 0, "open operator");
     }
     manta_sgd *t = calloc(1, sizeof *t);
-    if (!t) {
+    if (!t || sgd_operator_begin(t).code) {
+        free(t);
         snprintf(text, SGD_OPERATOR_TEXT, "no memory for an operator");
         return mt_error(MT_ENOMEM, 0, "open operator");
     }
@@ -443,5 +444,6 @@ void sgd_operator_close(manta_sgd *t)
         next = chunk->next;
         free(chunk);
     }
+    sgd_operator_over(t);
     free(t);
 }

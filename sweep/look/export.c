@@ -4,6 +4,7 @@
  *
  * Owns: nothing beyond a call. Thread: any.
  */
+#include "sweep/look/look.h"
 #include "sweep/look/export.h"
 
 #include "core/text/json.h"
@@ -198,6 +199,8 @@ manta_status manta_sweep_export(const manta_sweep_view *view, const char *format
     e = e ? e : &unread;
     if (!view || !format || !to)
         return swp_fail(e, MANTA_EINVAL, "manta_sweep_export: %s is NULL", !view ? "view" : !format ? "format" : "to");
+    if (swp_view_check(view, "manta_sweep_export", e) != MANTA_OK)
+        return e->code;
     if (strcmp(format, "csv") == 0) {
         st = csv_write(view, to);
     } else if (strcmp(format, "jsonl") == 0) {

@@ -6,6 +6,7 @@
  */
 #include "sweep/look/look.h"
 
+#include "core/ds/living.h"
 #include "sweep/journal/folder.h"
 #include "sweep/journal/journal.h"
 
@@ -15,6 +16,15 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <unistd.h>
+
+static struct mt_living living = MT_LIVING_INIT;
+
+manta_status swp_view_check(const manta_sweep_view *view, const char *call, manta_error *e)
+{
+    if (mt_living_has(&living, view))
+        return MANTA_OK;
+    return swp_fail(e, MANTA_EHANDLE, "%s: this view was freed before, or manta_sweep_look never gave it", call);
+}
 
 static mt_status text_keep(struct swp_look *look, const char *text, const char **out)
 {
@@ -199,10 +209,13 @@ manta_sweep_view *manta_sweep_look(const char *storage, const char *name, manta_
     struct swp_journal *j = NULL;
     struct swp_look    *look = calloc(1, sizeof *look);
     e = e ? e : &unread;
-    if (!look || swp_folder_of(storage, name, folder, e) != MANTA_OK) {
-        if (!look)
-            swp_fail(e, MANTA_ENOMEM, "no memory");
+    if (!look || mt_living_add(&living, &look->view).code) {
+        swp_fail(e, MANTA_ENOMEM, "no memory");
         free(look);
+        return NULL;
+    }
+    if (swp_folder_of(storage, name, folder, e) != MANTA_OK) {
+        manta_sweep_view_free(&look->view);
         return NULL;
     }
     mt_status st = swp_journal_open(folder, false, true, &j, text);
@@ -225,7 +238,7 @@ manta_sweep_view *manta_sweep_look(const char *storage, const char *name, manta_
 
 void manta_sweep_view_free(manta_sweep_view *view)
 {
-    if (!view)
+    if (!mt_living_remove(&living, view))
         return;
     struct swp_look *look = mt_container_of(view, struct swp_look, view);
     for (size_t i = 0; i < look->texts.count; i++)

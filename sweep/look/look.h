@@ -19,4 +19,7 @@ struct swp_look {
     MT_VEC(manta_sweep_copy) copies;
 };
 
+/* EHANDLE, and *e says so: manta_sweep_look did not make it, or it was freed. */
+manta_status swp_view_check(const manta_sweep_view *view, const char *call, manta_error *e);
+
 #endif

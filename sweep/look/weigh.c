@@ -7,6 +7,7 @@
  *
  * Owns: nothing beyond a call. Thread: any.
  */
+#include "sweep/look/look.h"
 #include "sweep/importance/importance.h"
 #include "sweep/journal/folder.h"
 #include "sweep/space/space.h"
@@ -86,6 +87,8 @@ int manta_sweep_importance(const manta_sweep_view *view, const manta_sweep_impor
         swp_fail(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_sweep_importance");
         return -1;
     }
+    if (swp_view_check(view, "manta_sweep_importance", e) != MANTA_OK)
+        return -1;
     const char               *method = opts && opts->method ? opts->method : view->importance;
     struct swp_importance_ask ask = {
         .maximize = strcmp(view->mode, "max") == 0, .pairs = opts && opts->pairs, .seed = strtoull(view->seed, NULL, 10)};

@@ -6,6 +6,8 @@
  */
 #include "sweep/trial/trial.h"
 
+#include "core/ds/living.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,12 +15,30 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* Where a public call enters. NULL becomes a trial of nothing, without parameters or a slot, which nothing is written to: it has
- * failed. */
+static struct mt_living living = MT_LIVING_INIT;
+
+mt_status swp_trial_begin(manta_trial *t)
+{
+    return mt_living_add(&living, t);
+}
+
+void swp_trial_over(manta_trial *t)
+{
+    (void)mt_living_remove(&living, t);
+}
+
+/* Where a public call enters. NULL, and what is no trial or is one no more, becomes a trial of nothing, without parameters or a
+ * slot, which nothing is written to: it has failed. */
 static const manta_trial *taken(const manta_trial *t)
 {
     static const manta_trial nothing = {.params = "{}", .has_failed = true};
-    return t ? t : &nothing;
+    return mt_living_has(&living, t) ? t : &nothing;
+}
+
+/* What a call that takes no such trial gives. */
+static manta_status misuse_of(const manta_trial *t)
+{
+    return !t ? MANTA_EINVAL : taken(t) != t ? MANTA_EHANDLE : MANTA_OK;
 }
 
 void swp_trial_fault(manta_trial *t, bool is_final, const char *format, ...)
@@ -41,7 +61,7 @@ manta_status manta_trial_fail(manta_trial *t, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     swp_trial_fault(t, false, "%s", text);
-    return t ? MANTA_ETASK : MANTA_EINVAL;
+    return misuse_of(t) ? misuse_of(t) : MANTA_ETASK;
 }
 
 /* ---- parameters ---- */
@@ -141,7 +161,7 @@ static void answer_wait(struct swp_slot_side *slot)
 
 int manta_trial_report(manta_trial *t, int64_t step, const char *metric, double value)
 {
-    if (!t)
+    if (misuse_of(t))
         return MANTA_TRIAL_STOP;
     struct swp_slot_side *slot = t->slot;
     bool                  is_it = metric && strcmp(metric, slot->setup.metric) == 0, is_asked = false;
@@ -174,8 +194,8 @@ int manta_trial_report(manta_trial *t, int64_t step, const char *metric, double 
 
 manta_status manta_trial_save(manta_trial *t, int64_t step, const void *data, size_t size)
 {
-    if (!t)
-        return MANTA_EINVAL;
+    if (misuse_of(t))
+        return misuse_of(t);
     struct swp_wire m = {.kind = SWP_WIRE_SAVED, .trial = t->number, .run = t->run, .step = step};
     if (step < 0 || size > INT32_MAX || (size && !data))
         return MANTA_EINVAL;
@@ -225,7 +245,7 @@ const void *manta_trial_data(manta_trial *t, size_t *out_size)
 const char *manta_trial_dir(manta_trial *t)
 {
     char above[MT_PATH_BYTES_MAX];
-    if (!t)
+    if (misuse_of(t))
         return NULL;
     if (t->dir[0])
         return t->dir;

@@ -10,6 +10,7 @@
 #include "sgd/manta_sgd.h"
 #include "sweep/manta_sweep.h"
 #include "tests/integration/bad_input/misuse.h"
+#include "tests/unit/raylet/folder.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -193,6 +194,61 @@ static void operator_of_nothing(void)
     CHECK_EQ(manta_sgd_batch_max(NULL), 0);
     CHECK_EQ(manta_sgd_step(NULL), 0);
 }
+static manta_sgd *kept;
+static float     *kept_value, *kept_gradient;
+
+static manta_status keeps_setup(manta_sgd *t, void **self)
+{
+    (void)self;
+    kept = t;
+    return manta_sgd_param(t, "w", MANTA_SGD_F32, 1, (const int64_t[]){4}, &kept_value, &kept_gradient);
+}
+static manta_status keeps_train(manta_sgd *t, void *self, const manta_sgd_batch *b)
+{
+    (void)self, (void)b;
+    return manta_sgd_metric(t, "loss", 1.0);
+}
+MANTA_SGD_OPERATOR(keeps, .setup = keeps_setup, .train_batch = keeps_train);
+
+static void nothing_is_done(manta_sgd *t)
+{
+    float               *value = NULL, *gradient = NULL;
+    manta_sgd_data_shape info;
+    int64_t              shape[1] = {4};
+    CHECK(!manta_sgd_alloc(t, 64));
+    CHECK_EQ(manta_sgd_conf_i64(t, "x", 7), 7);
+    CHECK(manta_sgd_conf_f64(t, "x", 0.5) == 0.5);
+    CHECK(strcmp(manta_sgd_conf_str(t, "x", "y"), "y") == 0);
+    CHECK_EQ(manta_sgd_param(t, "w", MANTA_SGD_F32, 1, shape, &value, &gradient), MANTA_EHANDLE);
+    CHECK_EQ(manta_sgd_data(t, "x", &(manta_sgd_data_opts){.validate = true}), MANTA_EHANDLE);
+    CHECK(!manta_sgd_data_info(t, true, &info));
+    CHECK_EQ(manta_sgd_metric(t, "loss", 1.0), MANTA_EHANDLE);
+    CHECK_EQ(manta_sgd_ready(t, &gradient, 0, 0), MANTA_EHANDLE);
+    CHECK_EQ(manta_sgd_fail(t, MANTA_ETASK, "why"), MANTA_EHANDLE);
+    manta_sgd_devices_max(t, 1);
+    manta_sgd_gpus(t, 1);
+    CHECK_EQ(manta_sgd_device(t), 0);
+    CHECK_EQ(manta_sgd_device_count(t), 0);
+    CHECK(!manta_sgd_is_driver(t));
+    CHECK_EQ(manta_sgd_seed(t), 0);
+    CHECK_EQ(manta_sgd_batch_max(t), 0);
+    CHECK_EQ(manta_sgd_step(t), 0);
+}
+/* Its setup has given the operator away, and the run is over. */
+static void operator_kept(void)
+{
+    manta_error e;
+    (void)manta_sgd_check("keeps", &(manta_sgd_opts){.seed = 1}, &e); /* it has no data: that is told, or not */
+    CHECK(kept);
+    nothing_is_done(kept);
+}
+static void operator_of_rubbish(void)
+{
+    static char thing[64];
+    nothing_is_done((manta_sgd *)(void *)thing);
+    nothing_is_done((manta_sgd *)(uintptr_t)1);
+    nothing_is_done((manta_sgd *)UINTPTR_MAX);
+}
 static void child_trains(void *arg)
 {
     manta_error      e;
@@ -236,6 +292,43 @@ static void sweep_of_nothing(void)
     CHECK(manta_sweep_tell("/nowhere", "x", 77, 0, &e) != MANTA_OK);
     goes_on();
 }
+/* Seen once and freed twice, and looked at in between. */
+static void view_kept(void)
+{
+    char               storage[] = "/tmp/manta-misuse-XXXXXX";
+    manta_error        e;
+    manta_sweep_result result;
+    manta_sweep_weight weight;
+    manta_sweep_opts   opts = sweep_opts();
+    CHECK(mkdtemp(storage));
+    opts.storage = storage;
+    CHECK_CODE(manta_sweep_run("tries", &opts, &result, &e), MANTA_OK, &e);
+    manta_sweep_view *view = manta_sweep_look(storage, "misused", &e), *second = manta_sweep_look(storage, "misused", &e);
+    CHECK(view && second);
+    CHECK_EQ(view->count, 1);
+    manta_sweep_view_free(view);
+    manta_sweep_view_free(view);
+    CHECK_CODE(manta_sweep_export(view, "csv", stderr, &e), MANTA_EHANDLE, &e);
+    CHECK(strstr(e.message, "manta_sweep_export") && strstr(e.message, "freed before"));
+    CHECK_EQ(manta_sweep_importance(view, NULL, &weight, 1, &e), -1);
+    CHECK_EQ(e.code, MANTA_EHANDLE);
+    CHECK_CODE(manta_sweep_export(second, "csv", stderr, &e), MANTA_OK, &e);
+    manta_sweep_view_free(second);
+    CHECK(folder_remove(storage));
+}
+static void view_of_rubbish(void)
+{
+    static manta_sweep_view thing;
+    manta_error             e;
+    manta_sweep_weight      weight;
+    manta_sweep_view       *views[] = {&thing, (manta_sweep_view *)(uintptr_t)8, (manta_sweep_view *)UINTPTR_MAX};
+    for (int i = 0; i < 3; i++) {
+        CHECK_CODE(manta_sweep_export(views[i], "csv", stderr, &e), MANTA_EHANDLE, &e);
+        CHECK_EQ(manta_sweep_importance(views[i], NULL, &weight, 1, &e), -1);
+        CHECK_EQ(e.code, MANTA_EHANDLE);
+        manta_sweep_view_free(views[i]);
+    }
+}
 static void looks_of_nothing(void)
 {
     manta_error        e;
@@ -270,6 +363,28 @@ static void trial_of_nothing(void)
     CHECK(!manta_trial_state(NULL, &size, &step));
     CHECK(!manta_trial_data(NULL, &size));
     CHECK_EQ(manta_trial_fail(NULL, "x"), MANTA_EINVAL);
+}
+static void trial_of_rubbish(void)
+{
+    static char  thing[64];
+    manta_trial *trials[] = {(manta_trial *)(void *)thing, (manta_trial *)(uintptr_t)8, (manta_trial *)UINTPTR_MAX};
+    for (int i = 0; i < 3; i++) {
+        manta_trial *t = trials[i];
+        size_t       size;
+        int64_t      step;
+        CHECK(manta_trial_f64(t, "x") == 0);
+        CHECK(strcmp(manta_trial_str(t, "x"), "") == 0);
+        CHECK(!manta_trial_has(t, "x"));
+        CHECK(strcmp(manta_trial_params(t), "{}") == 0);
+        CHECK_EQ(manta_trial_number(t), 0);
+        CHECK_EQ(manta_trial_report(t, 1, "loss", 1.0), MANTA_TRIAL_STOP);
+        CHECK_EQ(manta_trial_save(t, 1, "x", 1), MANTA_EHANDLE);
+        CHECK_EQ(manta_trial_load(t, NULL, 0), 0);
+        CHECK(!manta_trial_dir(t));
+        CHECK(!manta_trial_state(t, &size, &step));
+        CHECK(!manta_trial_data(t, &size));
+        CHECK_EQ(manta_trial_fail(t, "x"), MANTA_EHANDLE);
+    }
 }
 static void child_sweeps(void *arg)
 {
@@ -312,6 +427,8 @@ static void client_of_nothing(void)
     CHECK_EQ(manta_cluster_stop(NULL, "x", &e), MANTA_EINVAL);
     CHECK_NULL(e, "manta_cluster_stop", "client is NULL");
     manta_rows_free(NULL);
+    manta_rows_free(&(manta_rows){0});
+    manta_rows_free((manta_rows *)(uintptr_t)8);
 }
 
 int main(int argc, char **argv)
@@ -323,8 +440,13 @@ int main(int argc, char **argv)
         CASE(communicators_of_nothing, .no_init = true),
         CASE(operator_of_nothing, .no_init = true),
         CASE(collectives_in_a_fork),
+        CASE(operator_kept, .no_init = true),
+        CASE(operator_of_rubbish, .no_init = true),
         CASE(training_of_nothing),
         CASE(training_in_a_fork),
+        CASE(view_kept),
+        CASE(view_of_rubbish, .no_init = true),
+        CASE(trial_of_rubbish, .no_init = true),
         CASE(sweep_of_nothing),
         CASE(looks_of_nothing),
         CASE(trial_of_nothing, .no_init = true),
