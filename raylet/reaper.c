@@ -31,10 +31,10 @@ int main(int argc, char **argv)
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';
         if (argv[2][0] && is_number(line))
-            (void)mt_group_end(argv[2], line, MT_RLT_GROUP_END_MS);
+            (void)mt_cgroup_end(argv[2], line, MT_RLT_GROUP_END_MS);
     }
-    bool is_ended = mt_group_end(argv[2], NULL, MT_RLT_GROUP_END_MS);
-    if (mt_group_sweep(argv[1], MT_RLT_GROUP_END_MS) == 0 && is_ended && argv[3][0])
+    bool is_ended = mt_cgroup_end(argv[2], NULL, MT_RLT_GROUP_END_MS);
+    if (mt_cgroup_sweep(argv[1], MT_RLT_GROUP_END_MS) == 0 && is_ended && argv[3][0])
         unlink(argv[3]); /* else who starts or stops a node in that folder next tries again */
     return 0;
 }

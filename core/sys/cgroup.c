@@ -118,7 +118,7 @@ static bool is_inside(const char *path, const char *folder)
     return strncmp(path, folder, size) == 0 && (path[size] == '/' || path[size] == '\0');
 }
 
-static mt_status make_in(const char *place, bool is_v1, uint64_t number, uint64_t pids, struct mt_group *g)
+static mt_status make_in(const char *place, bool is_v1, uint64_t number, uint64_t pids, struct mt_cgroup *g)
 {
     char name[MT_GROUP_NAME_SIZE], most[32];
     snprintf(name, sizeof name, "manta-%016llx", (unsigned long long)number);
@@ -137,13 +137,13 @@ static mt_status make_in(const char *place, bool is_v1, uint64_t number, uint64_
     return mt_ok();
 }
 
-mt_status mt_group_new(const char *place, uint64_t number, uint64_t pids, struct mt_group *out)
+mt_status mt_cgroup_new(const char *place, uint64_t number, uint64_t pids, struct mt_cgroup *out)
 {
     mt_status st = mt_error(MT_ENOENT, 0, "find the tree of control groups");
     char      mount[MT_GROUP_PATH_SIZE];
     bool      is_in_tree = false;
     for (int version = 1; version <= 2; version++) {
-        *out = (struct mt_group){.path = ""};
+        *out = (struct mt_cgroup){.path = ""};
         if (!home_find(version == 1, mount, out->home) || (place && !is_inside(place, mount)))
             continue;
         is_in_tree = true;
@@ -153,13 +153,13 @@ mt_status mt_group_new(const char *place, uint64_t number, uint64_t pids, struct
         if (!st.code)
             return st;
     }
-    *out = (struct mt_group){.path = ""};
+    *out = (struct mt_cgroup){.path = ""};
     return place && !is_in_tree ? mt_error(MT_EINVAL, 0, "it is no folder of the tree of control groups") : st;
 }
 
 /* ---- into it ---- */
 
-mt_status mt_group_enter(const struct mt_group *g, const char *part, uint64_t pids)
+mt_status mt_cgroup_enter(const struct mt_cgroup *g, const char *part, uint64_t pids)
 {
     char path[MT_GROUP_PATH_SIZE], most[32];
     int  err = 0;
@@ -175,7 +175,7 @@ mt_status mt_group_enter(const struct mt_group *g, const char *part, uint64_t pi
     return err ? mt_error(MT_ESYS, err, "go into the control group") : mt_ok();
 }
 
-mt_status mt_group_leave(const struct mt_group *g, const char *part, pid_t started)
+mt_status mt_cgroup_leave(const struct mt_cgroup *g, const char *part, pid_t started)
 {
     char path[MT_GROUP_PATH_SIZE], number[16];
     int  err = 0;
@@ -242,7 +242,7 @@ static bool end_once(const char *folder, const char *name, int depth)
     return rmdir(folder) == 0 || errno == ENOENT;
 }
 
-bool mt_group_end(const char *group, const char *part, int limit_ms)
+bool mt_cgroup_end(const char *group, const char *part, int limit_ms)
 {
     char        path[MT_GROUP_PATH_SIZE];
     const char *name = strrchr(group, '/');
@@ -261,7 +261,7 @@ bool mt_group_end(const char *group, const char *part, int limit_ms)
 
 /* ---- the mark ---- */
 
-void mt_group_mark(uint64_t number, char out[MT_GROUP_MARK_SIZE])
+void mt_cgroup_mark(uint64_t number, char out[MT_GROUP_MARK_SIZE])
 {
     snprintf(out, MT_GROUP_MARK_SIZE, "MANTA_MARK=%016llx", (unsigned long long)number);
 }
@@ -299,7 +299,7 @@ static size_t sweep_once(const char *mark, char *text)
     return count;
 }
 
-size_t mt_group_sweep(const char *mark, int limit_ms)
+size_t mt_cgroup_sweep(const char *mark, int limit_ms)
 {
     int64_t end = mt_now_ms() + limit_ms;
     char   *text = malloc(ENVIRON_SIZE);
@@ -315,7 +315,7 @@ size_t mt_group_sweep(const char *mark, int limit_ms)
 
 /* ---- the record ---- */
 
-mt_status mt_group_save(const char *file, const char *path, const char *mark)
+mt_status mt_cgroup_save(const char *file, const char *path, const char *mark)
 {
     char text[MT_GROUP_PATH_SIZE + MT_GROUP_MARK_SIZE + 2];
     int  size = snprintf(text, sizeof text, "%s\n%s\n", mark, path);
@@ -327,7 +327,7 @@ mt_status mt_group_save(const char *file, const char *path, const char *mark)
     return st;
 }
 
-size_t mt_group_end_saved(const char *file, int limit_ms)
+size_t mt_cgroup_end_saved(const char *file, int limit_ms)
 {
     char        text[MT_GROUP_PATH_SIZE + MT_GROUP_MARK_SIZE + 2];
     struct stat st;
@@ -337,8 +337,8 @@ size_t mt_group_end_saved(const char *file, int limit_ms)
     if (*path)
         *path++ = '\0';
     path[strcspn(path, "\n")] = '\0';
-    bool   is_ended = mt_group_end(path, NULL, limit_ms);
-    size_t left = strncmp(text, "MANTA_MARK=", 11) == 0 ? mt_group_sweep(text, limit_ms) : 0;
+    bool   is_ended = mt_cgroup_end(path, NULL, limit_ms);
+    size_t left = strncmp(text, "MANTA_MARK=", 11) == 0 ? mt_cgroup_sweep(text, limit_ms) : 0;
     if (is_ended && !left)
         unlink(file);
     return left ? left : !is_ended;

@@ -21,7 +21,7 @@
 
 enum { MT_GROUP_PATH_SIZE = 1024, MT_GROUP_NAME_SIZE = 24, MT_GROUP_MARK_SIZE = 32 };
 
-struct mt_group {
+struct mt_cgroup {
     char path[MT_GROUP_PATH_SIZE]; /* "": no control group, the mark alone */
     char home[MT_GROUP_PATH_SIZE]; /* version 1: where the threads of this process belong */
     bool is_v1;
@@ -31,26 +31,26 @@ struct mt_group {
 /* Makes a group called manta-NUMBER for at most `pids` processes and threads. `place`: the folder to make it in, of the pids
  * tree of version 1 or of version 2; NULL: below the group of this process, version 1 first. ENOENT: this machine has no such
  * tree, or it is not ours to change; EINVAL: place is no folder of one. *out is then empty (path ""), and valid. */
-MT_MUST_USE mt_status mt_group_new(const char *place, uint64_t number, uint64_t pids, struct mt_group *out);
+MT_MUST_USE mt_status mt_cgroup_new(const char *place, uint64_t number, uint64_t pids, struct mt_cgroup *out);
 
-/* What the calling thread starts from mt_group_enter to mt_group_leave is born in this part, which is made; at most `pids`
- * processes and threads. With version 2 a process can't be born there so simply: mt_group_leave moves `started` (0: none)
- * there, which takes some ms. Failure: it stays outside; mt_group_leave must follow all the same. */
-MT_MUST_USE mt_status mt_group_enter(const struct mt_group *group, const char *part, uint64_t pids);
-MT_MUST_USE mt_status mt_group_leave(const struct mt_group *group, const char *part, pid_t started);
+/* What the calling thread starts from mt_cgroup_enter to mt_cgroup_leave is born in this part, which is made; at most `pids`
+ * processes and threads. With version 2 a process can't be born there so simply: mt_cgroup_leave moves `started` (0: none)
+ * there, which takes some ms. Failure: it stays outside; mt_cgroup_leave must follow all the same. */
+MT_MUST_USE mt_status mt_cgroup_enter(const struct mt_cgroup *group, const char *part, uint64_t pids);
+MT_MUST_USE mt_status mt_cgroup_leave(const struct mt_cgroup *group, const char *part, pid_t started);
 
 /* Kills all processes of the group (part NULL: of all parts) and removes it. Tries so long. False: something is left. */
-bool mt_group_end(const char *path, const char *part, int limit_ms);
+bool mt_cgroup_end(const char *path, const char *part, int limit_ms);
 
 /* The mark of a node: a line for the environment of what it starts. */
-void mt_group_mark(uint64_t number, char out[MT_GROUP_MARK_SIZE]);
+void mt_cgroup_mark(uint64_t number, char out[MT_GROUP_MARK_SIZE]);
 /* Kills all processes of this user (root: of all users) but this one that have that line in their environment, and those
  * that they start meanwhile. Tries so long; how many are left. */
-size_t mt_group_sweep(const char *mark, int limit_ms);
+size_t mt_cgroup_sweep(const char *mark, int limit_ms);
 
 /* The record of a group in a file, for who finds it after its maker's death. "": no path. ESYS. */
-MT_MUST_USE mt_status mt_group_save(const char *file, const char *path, const char *mark);
+MT_MUST_USE mt_status mt_cgroup_save(const char *file, const char *path, const char *mark);
 /* Ends what the file says, by both ways, and removes it. How many processes are left; no such file: 0. */
-size_t mt_group_end_saved(const char *file, int limit_ms);
+size_t mt_cgroup_end_saved(const char *file, int limit_ms);
 
 #endif

@@ -93,7 +93,7 @@ static void remove_dead(const char *path)
         return;
     }
     snprintf(group, sizeof group, "%s/group", path);
-    (void)mt_group_end_saved(group, MT_RLT_GROUP_END_MS); /* of a raylet that was killed with its reaper */
+    (void)mt_cgroup_end_saved(group, MT_RLT_GROUP_END_MS); /* of a raylet that was killed with its reaper */
     for (int i = 0; i < REMOVE_TRIES && rmdir(path) != 0 && errno != ENOENT; i++)
         mt_tree_remove(path);
 }

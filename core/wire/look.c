@@ -137,29 +137,29 @@ mt_status lane_look_row(const struct lane_look *look, const char *const *cells, 
     return mt_ok();
 }
 
-bool lane_groups_add(struct lane_groups *groups, uint64_t function, enum lane_task_state state, uint64_t took_ns)
+bool lane_tallies_add(struct lane_tallies *tallies, uint64_t function, enum lane_task_state state, uint64_t took_ns)
 {
-    MT_ASSERT(groups->count <= LANE_GROUPS_MAX && groups->last < LANE_GROUPS_MAX);
-    struct lane_group *g = &groups->items[groups->last];
-    if (groups->count == 0 || g->function != function || g->state != state) {
+    MT_ASSERT(tallies->count <= LANE_TALLIES_MAX && tallies->last < LANE_TALLIES_MAX);
+    struct lane_tally *g = &tallies->items[tallies->last];
+    if (tallies->count == 0 || g->function != function || g->state != state) {
         uint32_t i = 0;
-        while (i < groups->count && (groups->items[i].function != function || groups->items[i].state != state))
+        while (i < tallies->count && (tallies->items[i].function != function || tallies->items[i].state != state))
             i++;
-        if (i == LANE_GROUPS_MAX)
+        if (i == LANE_TALLIES_MAX)
             return false;
-        g = &groups->items[i];
-        if (i == groups->count)
-            *g = (struct lane_group){.function = function, .state = state}, groups->count++;
-        groups->last = i;
+        g = &tallies->items[i];
+        if (i == tallies->count)
+            *g = (struct lane_tally){.function = function, .state = state}, tallies->count++;
+        tallies->last = i;
     }
     g->count++;
     g->total_ns += took_ns;
     return true;
 }
 
-void lane_groups_row(const struct lane_group *group, const char *name, struct lane_group_row *out)
+void lane_tally_row_of(const struct lane_tally *tally, const char *name, struct lane_tally_row *out)
 {
-    *out = (struct lane_group_row){.cells = {name, lane_task_state_text(group->state), out->count, out->total}};
-    snprintf(out->count, sizeof out->count, "%" PRIu64, group->count);
-    snprintf(out->total, sizeof out->total, "%" PRIu64, group->total_ns);
+    *out = (struct lane_tally_row){.cells = {name, lane_task_state_text(tally->state), out->count, out->total}};
+    snprintf(out->count, sizeof out->count, "%" PRIu64, tally->count);
+    snprintf(out->total, sizeof out->total, "%" PRIu64, tally->total_ns);
 }

@@ -96,23 +96,23 @@ size_t lane_look_cell_max(enum lane_look_kind kind);
 MT_MUST_USE mt_status lane_look_row(const struct lane_look *look, const char *const *cells, mt_buf *out, uint32_t *rows);
 
 /* Counts by function and state, for summaries. */
-enum { LANE_GROUPS_MAX = 128 };
-struct lane_group {
+enum { LANE_TALLIES_MAX = 128 };
+struct lane_tally {
     uint64_t             function;
     enum lane_task_state state;
     uint64_t             count, total_ns;
 };
-struct lane_groups {
+struct lane_tallies {
     uint32_t          count, last;
-    struct lane_group items[LANE_GROUPS_MAX];
+    struct lane_tally items[LANE_TALLIES_MAX];
 };
-/* False: there is no room for one more kind of group. */
-bool lane_groups_add(struct lane_groups *groups, uint64_t function, enum lane_task_state state, uint64_t took_ns);
-/* The row of one group, whose function has that name: valid as long as `out` and the name. */
-struct lane_group_row {
+/* False: there is no room for one more kind. */
+bool lane_tallies_add(struct lane_tallies *tallies, uint64_t function, enum lane_task_state state, uint64_t took_ns);
+/* The row of one tally, whose function has that name: valid as long as `out` and the name. */
+struct lane_tally_row {
     char        count[24], total[24];
     const char *cells[LANE_LOOK_COLUMNS];
 };
-void lane_groups_row(const struct lane_group *group, const char *name, struct lane_group_row *out);
+void lane_tally_row_of(const struct lane_tally *tally, const char *name, struct lane_tally_row *out);
 
 #endif

@@ -467,7 +467,7 @@ static mt_status start(struct pump *p)
     MT_TRY(sh_peers_start(sh, address));
     MT_TRY(sh_pulls_start(sh, data_address));
     MT_TRY(core_make(sh, address, data_address));
-    MT_TRY(sh_group_start(sh));
+    MT_TRY(sh_cgroup_start(sh));
     MT_TRY(sh_switcher_start(sh));
     MT_TRY(sh_store_start(sh));
     MT_TRY(sh_events_start(sh));
@@ -491,7 +491,7 @@ static void stop(struct pump *p)
     sh_jobs_stop(sh);
     sh_uploads_stop(sh);
     ports_stop(sh);
-    sh_group_stop(sh);
+    sh_cgroup_stop(sh);
     sh_processes_end(sh);
     sh_looks_stop(sh);
     sh_stacks_stop(sh);

@@ -156,7 +156,7 @@ int cli_stop(const struct cli_args *args)
     end_daemons(&folder, &daemons);
     size_t count = daemons_of(&daemons);
     cli_folder_file(&folder, "group", group);
-    size_t of_jobs = mt_group_end_saved(group, MT_CLI_KILL_MS); /* which the raylet and its reaper could not end */
+    size_t of_jobs = mt_cgroup_end_saved(group, MT_CLI_KILL_MS); /* which the raylet and its reaper could not end */
     size_t processes = report(&daemons) + of_jobs;
     if (of_jobs)
         fprintf(stderr, "manta: left over: %zu processes of jobs (%s says of which group)\n", of_jobs, group);

@@ -137,7 +137,7 @@ struct reading {
     char                    node[12], pid[12];
     uint64_t                function; /* of `name` */
     char                    name[LANE_EVENT_NAME_SIZE];
-    struct lane_groups      groups;
+    struct lane_tallies     tallies;
     int64_t                 left; /* what may still be looked at */
     struct mt_rows         *rows;
 };
@@ -200,7 +200,7 @@ static mt_status event_row(struct reading *r, struct lane_event *event, enum lan
     return sh_row_add(r->look, cells, r->rows);
 }
 
-/* One event that is there. *out_full: the table of groups is. */
+/* One event that is there. *out_full: the table of tallies is. */
 static mt_status take_event(struct reading *r, struct lane_event *event, bool *out_full)
 {
     enum lane_task_state state = state_of(r->ring, event);
@@ -211,7 +211,8 @@ static mt_status take_event(struct reading *r, struct lane_event *event, bool *o
     }
     if (r->look->kind == LANE_LOOK_TASK_SUMMARY) {
         uint64_t ended = shm_load64(&event->ended_ns);
-        *out_full = !lane_groups_add(&r->groups, event->function, state, ended > event->started_ns ? ended - event->started_ns : 0);
+        *out_full = !lane_tallies_add(&r->tallies, event->function, state,
+                                      ended > event->started_ns ? ended - event->started_ns : 0);
         return mt_ok();
     }
     if (r->task.process && !mt_id_equal(r->task, event->id))
@@ -238,13 +239,13 @@ static mt_status read_ring(struct reading *r, uint64_t *number, uint32_t rows_ma
     }
     *number = at > last && (is_full || r->left <= 0 || r->rows->count >= rows_max || r->rows->bytes.size >= MT_RLT_QUERY_BYTES) ? at
                                                                                                                                 : 0;
-    for (uint32_t i = 0; i < r->groups.count; i++) {
-        lane_event_name_of(r->ring->events, r->groups.items[i].function, r->name);
-        struct lane_group_row row;
-        lane_groups_row(&r->groups.items[i], r->name, &row);
+    for (uint32_t i = 0; i < r->tallies.count; i++) {
+        lane_event_name_of(r->ring->events, r->tallies.items[i].function, r->name);
+        struct lane_tally_row row;
+        lane_tally_row_of(&r->tallies.items[i], r->name, &row);
         MT_TRY(sh_row_add(r->look, row.cells, r->rows));
     }
-    r->groups.count = 0;
+    r->tallies.count = 0;
     r->function = 0;
     return mt_ok();
 }

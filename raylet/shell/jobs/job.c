@@ -244,7 +244,7 @@ static char **environment_make(struct sh_job *job, char (*own)[512], char *warde
     snprintf(own[2], sizeof own[2], "MANTA_JOB_ATTEMPT=%u", job->attempt);
     for (int i = 0; i < 3; i++)
         out[n++] = own[i];
-    out[n++] = (char *)(uintptr_t)sh_group_mark(job->sh);
+    out[n++] = (char *)(uintptr_t)sh_cgroup_mark(job->sh);
     if (warden) {
         out[n++] = warden;
         out[n++] = (char *)(uintptr_t) "MANTA_ROLE=warden"; /* for programs that do something before manta_init */
@@ -295,9 +295,9 @@ static int spawn_driver(struct sh_job *job)
                                   .fds_max = job->sh->fds_before,
                                   .session = MT_CHILD_GROUP,
                                   .resets_signals = true};
-        job->part = sh_group_enter(job->sh);
+        job->part = sh_cgroup_enter(job->sh);
         err = mt_child_start(&o, &job->pid).sys;
-        sh_group_leave(job->sh, job->part, err ? 0 : job->pid);
+        sh_cgroup_leave(job->sh, job->part, err ? 0 : job->pid);
     }
     free(argv);
     free(envp);
@@ -431,7 +431,7 @@ void sh_job_ends(struct sh *sh, pid_t pid)
         if (job->pid != pid)
             continue;
         kill(-pid, SIGKILL); /* what it started in its group goes with it */
-        sh_group_over(sh, job->part);
+        sh_cgroup_over(sh, job->part);
     }
 }
 

@@ -41,13 +41,13 @@ MT_MUST_USE bool sh_user_of_job(struct sh *sh, uint64_t job, const struct sh_use
 int sh_users_run_zygote(char **argv);
 int sh_users_enter(char **argv);
 
-/* group.c: the control group and the mark of all that jobs start. Between sh_group_enter, which gives the number of a new part,
- * and sh_group_leave the loop thread starts one program; `started` 0: it could not. */
-MT_MUST_USE mt_status sh_group_start(struct sh *sh);
-const char           *sh_group_mark(const struct sh *sh); /* MANTA_MARK=..., of every process that a job starts */
-uint64_t              sh_group_enter(struct sh *sh);
-void                  sh_group_leave(struct sh *sh, uint64_t part, pid_t started);
-void                  sh_group_over(struct sh *sh, uint64_t part); /* its program has ended: so does all that it started */
-void                  sh_group_stop(struct sh *sh);
+/* cgroup.c: the control group and the mark of all that jobs start. Between sh_cgroup_enter, which gives the number of a new part,
+ * and sh_cgroup_leave the loop thread starts one program; `started` 0: it could not. */
+MT_MUST_USE mt_status sh_cgroup_start(struct sh *sh);
+const char           *sh_cgroup_mark(const struct sh *sh); /* MANTA_MARK=..., of every process that a job starts */
+uint64_t              sh_cgroup_enter(struct sh *sh);
+void                  sh_cgroup_leave(struct sh *sh, uint64_t part, pid_t started);
+void                  sh_cgroup_over(struct sh *sh, uint64_t part); /* its program has ended: so does all that it started */
+void                  sh_cgroup_stop(struct sh *sh);
 
 #endif

@@ -94,7 +94,7 @@ static mt_status program_read(struct sh *sh, const struct rlt_a_spawn_zygote *a,
     out->envp[envc++] = fd_variable;
     out->envp[envc++] = role_variable;
     out->envp[envc++] = stderr_variable;
-    out->envp[envc++] = (char *)(uintptr_t)sh_group_mark(sh);
+    out->envp[envc++] = (char *)(uintptr_t)sh_cgroup_mark(sh);
     out->envp[envc] = out->job;
     snprintf(out->job, sizeof out->job, "MANTA_JOB=%016llx", (unsigned long long)h.job);
     out->cwd = text;
@@ -208,9 +208,9 @@ static int spawn_in_group(struct sh *sh, const struct rlt_a_spawn_zygote *a, con
 {
     int output = sh_job_output(sh, a->driver_pid), end = -1, err;
     c->said = sh_said_new(sh, output >= 0 ? output : STDERR_FILENO, &end);
-    c->part = sh_group_enter(sh);
+    c->part = sh_cgroup_enter(sh);
     err = spawn_as(sh, a, p, child, end, out_pid);
-    sh_group_leave(sh, c->part, err ? 0 : *out_pid);
+    sh_cgroup_leave(sh, c->part, err ? 0 : *out_pid);
     if (end >= 0)
         close(end);
     if (err)

@@ -3,30 +3,15 @@
  * assert_test.c - what one side of a lane alone decides is asserted: each rule is broken once, and the check says so.
  */
 #define MT_DEBUG 1 /* the checks of inline calls, in every build */
+#include "tests/unit/base/says.h"
 #include "tests/unit/base/test.h"
 
 #include "core/lane/claim.h"
 #include "core/lane/ring.h"
 #include "core/wire/look.h"
 
-#include <setjmp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static char    told[200];
-static jmp_buf back;
-
-static void jump(const char *expr, const char *file, int line)
-{
-    (void)file, (void)line;
-    snprintf(told, sizeof told, "%s", expr);
-    longjmp(back, 1);
-}
-
-/* Runs a statement; what the check said, or "". */
-#define SAYS(statement) \
-    (told[0] = 0, mt_assert_set_hook(jump), setjmp(back) == 0 ? (void)(statement) : (void)0, mt_assert_set_hook(NULL), told)
 
 static _Alignas(64) struct lane_ring_words words;
 static uint8_t             *data;
@@ -109,15 +94,15 @@ static void a_claim_goes_where_the_drawing_has_an_arrow(void **state)
 
 static void tables_are_not_left(void **state)
 {
-    static struct lane_groups groups;
-    struct lane_look          look = {.kind = LANE_LOOK_KINDS};
-    char                      text[64];
+    static struct lane_tallies tallies;
+    struct lane_look           look = {.kind = LANE_LOOK_KINDS};
+    char                       text[64];
     (void)state;
     assert_string_not_equal(SAYS(lane_look_columns(LANE_LOOK_NONE)), "");
     assert_string_not_equal(SAYS(lane_look_column_count(LANE_LOOK_KINDS)), "");
     assert_string_not_equal(SAYS(lane_look_filter(&look, "a=b", text, sizeof text).code), "");
-    groups.count = LANE_GROUPS_MAX + 1;
-    assert_string_not_equal(SAYS(lane_groups_add(&groups, 1, (enum lane_task_state)0, 1)), "");
+    tallies.count = LANE_TALLIES_MAX + 1;
+    assert_string_not_equal(SAYS(lane_tallies_add(&tallies, 1, (enum lane_task_state)0, 1)), "");
 }
 
 int main(void)

@@ -66,32 +66,32 @@ static void check_ended(pid_t child, int pipe)
 
 static void round_trip(const char *place, bool is_v1)
 {
-    struct mt_group g;
-    int             pipe, go;
-    char            byte;
-    mt_status       st = mt_group_new(place, number(), 100, &g);
+    struct mt_cgroup g;
+    int              pipe, go;
+    char             byte;
+    mt_status        st = mt_cgroup_new(place, number(), 100, &g);
     if (st.code) {
         assert_int_equal(st.code, MT_ENOENT);
         assert_string_equal(g.path, "");
         skip();
     }
     assert_int_equal(g.is_v1, is_v1);
-    assert_ok(mt_group_enter(&g, "1", 10));
+    assert_ok(mt_cgroup_enter(&g, "1", 10));
     pid_t     child = start_family(&pipe, &go);
-    mt_status moved = mt_group_leave(&g, "1", child);
+    mt_status moved = mt_cgroup_leave(&g, "1", child);
     if (moved.code) { /* version 2: the folder above may not be ours */
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
-        assert_true(mt_group_end(g.path, NULL, LIMIT_MS));
+        assert_true(mt_cgroup_end(g.path, NULL, LIMIT_MS));
         skip();
     }
     assert_int_equal(write(go, "x", 1), 1);
     assert_int_equal(read(pipe, &byte, 1), 1);
     close(go);
-    assert_true(mt_group_end(g.path, "1", LIMIT_MS));
+    assert_true(mt_cgroup_end(g.path, "1", LIMIT_MS));
     check_ended(child, pipe);
     assert_int_equal(access(g.path, F_OK), 0); /* the group itself, for other parts */
-    assert_true(mt_group_end(g.path, NULL, LIMIT_MS));
+    assert_true(mt_cgroup_end(g.path, NULL, LIMIT_MS));
     assert_int_equal(access(g.path, F_OK), -1);
 }
 
@@ -109,30 +109,30 @@ static void version_2(void **state)
 
 static void bound(void **state)
 {
-    struct mt_group g;
-    pid_t           pids[8] = {0};
-    int             count = 0;
+    struct mt_cgroup g;
+    pid_t            pids[8] = {0};
+    int              count = 0;
     (void)state;
-    if (mt_group_new(NULL, number(), 100, &g).code || !g.has_bound || !g.is_v1) {
+    if (mt_cgroup_new(NULL, number(), 100, &g).code || !g.has_bound || !g.is_v1) {
         if (g.path[0])
-            assert_true(mt_group_end(g.path, NULL, LIMIT_MS));
+            assert_true(mt_cgroup_end(g.path, NULL, LIMIT_MS));
         skip();
     }
-    assert_ok(mt_group_enter(&g, "1", 4)); /* this thread is one of them */
+    assert_ok(mt_cgroup_enter(&g, "1", 4)); /* this thread is one of them */
     while (count < 8 && (pids[count] = fork()) > 0)
         count++;
     if (count < 8 && pids[count] == 0)
         for (;;)
             pause();
     int err = errno;
-    assert_ok(mt_group_leave(&g, "1", 0));
+    assert_ok(mt_cgroup_leave(&g, "1", 0));
 #ifdef __SANITIZE_THREAD__
     assert_in_range(count, 1, 3); /* each process has a thread of the sanitizer's, and the kernel counts threads */
 #else
     assert_int_equal(count, 3);
 #endif
     assert_int_equal(err, EAGAIN);
-    assert_true(mt_group_end(g.path, NULL, LIMIT_MS));
+    assert_true(mt_cgroup_end(g.path, NULL, LIMIT_MS));
     for (int i = 0; i < count; i++)
         assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
 }
@@ -142,8 +142,8 @@ static void mark(void **state)
     char  line[MT_GROUP_MARK_SIZE];
     pid_t child;
     (void)state;
-    mt_group_mark(number(), line);
-    assert_int_equal(mt_group_sweep(line, LIMIT_MS), 0);
+    mt_cgroup_mark(number(), line);
+    assert_int_equal(mt_cgroup_sweep(line, LIMIT_MS), 0);
     child = fork();
     if (child == 0) {
         char *argv[] = {"sleep", "1000", NULL}, *envp[] = {"A=b", line, NULL};
@@ -151,7 +151,7 @@ static void mark(void **state)
         _exit(1);
     }
     for (int64_t end = mt_now_ms() + LIMIT_MS; waitpid(child, NULL, WNOHANG) == 0; mt_sleep_ms(1)) {
-        assert_int_equal(mt_group_sweep(line, LIMIT_MS), 0); /* from exec on it has the mark */
+        assert_int_equal(mt_cgroup_sweep(line, LIMIT_MS), 0); /* from exec on it has the mark */
         assert_true(mt_now_ms() < end);
     }
 }
@@ -165,17 +165,17 @@ static void others(void **state)
     snprintf(inside, sizeof inside, "%s/empty", folder);
     snprintf(file, sizeof file, "%s/group", folder);
     assert_int_equal(mkdir(inside, 0700), 0);
-    assert_int_equal(mt_group_end_saved(file, LIMIT_MS), 0); /* there is none */
-    assert_ok(mt_group_save(file, inside, "HOME=/root"));
-    assert_int_equal(mt_group_end_saved(file, LIMIT_MS), 1);
+    assert_int_equal(mt_cgroup_end_saved(file, LIMIT_MS), 0); /* there is none */
+    assert_ok(mt_cgroup_save(file, inside, "HOME=/root"));
+    assert_int_equal(mt_cgroup_end_saved(file, LIMIT_MS), 1);
     assert_int_equal(access(inside, F_OK), 0);
-    assert_ok(mt_group_save(file, "", "MANTA_MARK=0"));
-    assert_int_equal(mt_group_end_saved(file, LIMIT_MS), 0);
+    assert_ok(mt_cgroup_save(file, "", "MANTA_MARK=0"));
+    assert_int_equal(mt_cgroup_end_saved(file, LIMIT_MS), 0);
     assert_int_equal(access(file, F_OK), -1);
     rmdir(inside);
     assert_int_equal(rmdir(folder), 0);
-    struct mt_group g;
-    assert_code(mt_group_new("/tmp", 1, 10, &g), MT_EINVAL);
+    struct mt_cgroup g;
+    assert_code(mt_cgroup_new("/tmp", 1, 10, &g), MT_EINVAL);
 }
 
 int main(void)

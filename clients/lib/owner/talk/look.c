@@ -194,22 +194,22 @@ static mt_status tell_tasks(struct told *t)
 /* Counts of what does not run yet: what runs or ran is counted where it does. */
 static mt_status tell_summary(struct told *t)
 {
-    struct lane_groups groups = {0};
-    const char        *names[LANE_GROUPS_MAX];
-    char               why[WHY_SIZE];
-    uint64_t           at = t->look->cursor, end = task_places(t->own);
+    struct lane_tallies tallies = {0};
+    const char         *names[LANE_TALLIES_MAX];
+    char                why[WHY_SIZE];
+    uint64_t            at = t->look->cursor, end = task_places(t->own);
     for (uint32_t n = 0; at < end && n < LANE_LOOK_TASKS_MAX; at++, n++) {
         const struct own_task *task = task_at(t->own, at);
         enum lane_task_state   state;
         if (!task || !task_state(t->own, task, &state, why) || state >= LANE_TASK_RUNNING)
             continue;
-        if (!lane_groups_add(&groups, task->function, state, 0))
+        if (!lane_tallies_add(&tallies, task->function, state, 0))
             break; /* the next answer goes on with this task */
-        names[groups.last] = task->name;
+        names[tallies.last] = task->name;
     }
-    for (uint32_t i = 0; i < groups.count; i++) {
-        struct lane_group_row row;
-        lane_groups_row(&groups.items[i], names[i], &row);
+    for (uint32_t i = 0; i < tallies.count; i++) {
+        struct lane_tally_row row;
+        lane_tally_row_of(&tallies.items[i], names[i], &row);
         MT_TRY(lane_look_row(t->look, row.cells, &t->rows, &t->head.row_count));
     }
     t->head.cursor = at < end ? at : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * group.c - all that jobs start on this node: bounded in number, and ended with its program, or with the node.
+ * cgroup.c - all that jobs start on this node: bounded in number, and ended with its program, or with the node.
  *
  * Owns: the node's group (core/sys/cgroup.h), its record in the runtime folder, the reaper. Thread: the loop.
  *
@@ -24,16 +24,16 @@
 
 enum { REAPER_PATH_SIZE = 4096 };
 
-struct sh_group {
-    struct mt_group group;
-    char            mark[MT_GROUP_MARK_SIZE];
-    char            file[IO_UNIX_PATH_SIZE]; /* its record in the runtime folder; "": none */
-    uint64_t        part_pids;
-    uint64_t        next_part;
-    pid_t           reaper; /* 0: none */
-    int             pipe;   /* to it; -1: none */
-    bool            has_warned;
-    bool            is_made; /* it was tried */
+struct sh_cgroup {
+    struct mt_cgroup group;
+    char             mark[MT_GROUP_MARK_SIZE];
+    char             file[IO_UNIX_PATH_SIZE]; /* its record in the runtime folder; "": none */
+    uint64_t         part_pids;
+    uint64_t         next_part;
+    pid_t            reaper; /* 0: none */
+    int              pipe;   /* to it; -1: none */
+    bool             has_warned;
+    bool             is_made; /* it was tried */
 };
 
 /* How many processes and threads the kernel lets all have. */
@@ -61,12 +61,12 @@ static void warn(struct sh *sh, const char *what, mt_status st)
 /* Made with the first program: a raylet that is killed before has nobody who would remove it. */
 static mt_status group_make(struct sh *sh)
 {
-    struct sh_group *g = sh->group;
-    uint64_t         number, most = machine_pids() / MT_RLT_PIDS_SHARE;
-    mt_status        st = mt_random_bytes(&number, sizeof number);
+    struct sh_cgroup *g = sh->group;
+    uint64_t          number, most = machine_pids() / MT_RLT_PIDS_SHARE;
+    mt_status         st = mt_random_bytes(&number, sizeof number);
     g->is_made = true;
     if (!st.code)
-        st = mt_group_new(sh->options.cgroup, number, g->part_pids > most ? g->part_pids : most, &g->group);
+        st = mt_cgroup_new(sh->options.cgroup, number, g->part_pids > most ? g->part_pids : most, &g->group);
     mt_log(MT_LOG_INFO, "group", "path=%s bound=%llu", g->group.path[0] ? g->group.path : "none",
            (unsigned long long)(g->group.has_bound ? g->part_pids : 0));
     return st;
@@ -74,21 +74,21 @@ static mt_status group_make(struct sh *sh)
 
 static void reaper_start(struct sh *sh);
 
-mt_status sh_group_start(struct sh *sh)
+mt_status sh_cgroup_start(struct sh *sh)
 {
-    struct sh_group *g = sh->group = calloc(1, sizeof *g);
-    const char      *place = sh->options.cgroup;
-    uint64_t         number;
+    struct sh_cgroup *g = sh->group = calloc(1, sizeof *g);
+    const char       *place = sh->options.cgroup;
+    uint64_t          number;
     if (!g)
         return mt_error(MT_ENOMEM, 0, "group of jobs");
     g->pipe = -1;
     g->part_pids = sh->options.job_pids ? sh->options.job_pids : machine_pids() * MT_RLT_JOB_PIDS_PERCENT / 100;
     g->is_made = place && !place[0]; /* none is wanted */
     MT_TRY(mt_random_bytes(&number, sizeof number));
-    mt_group_mark(number, g->mark);
+    mt_cgroup_mark(number, g->mark);
     if (sh->options.dir && snprintf(g->file, sizeof g->file, "%s/group", sh->options.dir) >= (int)sizeof g->file)
         g->file[0] = '\0';
-    if (g->file[0] && mt_group_end_saved(g->file, MT_RLT_GROUP_END_MS)) /* of one that was killed here, with its reaper */
+    if (g->file[0] && mt_cgroup_end_saved(g->file, MT_RLT_GROUP_END_MS)) /* of one that was killed here, with its reaper */
         mt_log(MT_LOG_WARN, "group_left", "file=%s", g->file);
     mt_status st = place && place[0] ? group_make(sh) : mt_ok(); /* who names a place hears at once whether it will do */
     if (st.code)
@@ -101,7 +101,7 @@ mt_status sh_group_start(struct sh *sh)
 
 /* ---- the reaper ---- */
 
-static int reaper_spawn(struct sh_group *g, int input)
+static int reaper_spawn(struct sh_cgroup *g, int input)
 {
     char    path[REAPER_PATH_SIZE], *no_environment[] = {NULL};
     char   *argv[] = {"manta-reaper", g->mark, g->group.path, g->file, NULL};
@@ -125,8 +125,8 @@ static int reaper_spawn(struct sh_group *g, int input)
 /* Starts it, again too if it has died. */
 static void reaper_start(struct sh *sh)
 {
-    struct sh_group *g = sh->group;
-    int              ends[2], err = 0;
+    struct sh_cgroup *g = sh->group;
+    int               ends[2], err = 0;
     if (g->pipe >= 0)
         return;
     if (pipe2(ends, O_CLOEXEC) < 0) {
@@ -143,7 +143,7 @@ static void reaper_start(struct sh *sh)
         g->reaper = 0;
         warn(sh, "start the reaper", mt_error(MT_ESYS, err, "manta-reaper"));
     } else if (g->file[0]) {
-        mt_status st = mt_group_save(g->file, g->group.path, g->mark);
+        mt_status st = mt_cgroup_save(g->file, g->group.path, g->mark);
         if (st.code)
             warn(sh, "save", st);
     }
@@ -151,36 +151,36 @@ static void reaper_start(struct sh *sh)
 
 /* ---- parts ---- */
 
-uint64_t sh_group_enter(struct sh *sh)
+uint64_t sh_cgroup_enter(struct sh *sh)
 {
-    struct sh_group *g = sh->group;
-    char             part[MT_GROUP_NAME_SIZE];
+    struct sh_cgroup *g = sh->group;
+    char              part[MT_GROUP_NAME_SIZE];
     if (!g->is_made)
         (void)group_make(sh).code; /* where there can be none, the mark is all */
     snprintf(part, sizeof part, "%llu", (unsigned long long)++g->next_part);
-    mt_status st = mt_group_enter(&g->group, part, g->part_pids);
+    mt_status st = mt_cgroup_enter(&g->group, part, g->part_pids);
     if (st.code)
         warn(sh, "enter", st);
     return g->next_part;
 }
 
-void sh_group_leave(struct sh *sh, uint64_t number, pid_t started)
+void sh_cgroup_leave(struct sh *sh, uint64_t number, pid_t started)
 {
-    struct sh_group *g = sh->group;
-    char             part[MT_GROUP_NAME_SIZE];
+    struct sh_cgroup *g = sh->group;
+    char              part[MT_GROUP_NAME_SIZE];
     snprintf(part, sizeof part, "%llu", (unsigned long long)number);
-    mt_status st = mt_group_leave(&g->group, part, started);
+    mt_status st = mt_cgroup_leave(&g->group, part, started);
     if (st.code)
         warn(sh, "leave", st);
     reaper_start(sh); /* the program loads meanwhile */
     if (started <= 0)
-        sh_group_over(sh, number);
+        sh_cgroup_over(sh, number);
 }
 
-void sh_group_over(struct sh *sh, uint64_t part)
+void sh_cgroup_over(struct sh *sh, uint64_t part)
 {
-    struct sh_group *g = sh->group;
-    char             line[MT_GROUP_NAME_SIZE];
+    struct sh_cgroup *g = sh->group;
+    char              line[MT_GROUP_NAME_SIZE];
     if (!part || !g->group.path[0] || g->pipe < 0)
         return;
     int size = snprintf(line, sizeof line, "%llu\n", (unsigned long long)part);
@@ -190,10 +190,10 @@ void sh_group_over(struct sh *sh, uint64_t part)
     g->pipe = -1;
 }
 
-void sh_group_stop(struct sh *sh)
+void sh_cgroup_stop(struct sh *sh)
 {
-    struct sh_group *g = sh->group;
-    int64_t          end = mt_now_ms() + 2 * MT_RLT_GROUP_END_MS;
+    struct sh_cgroup *g = sh->group;
+    int64_t           end = mt_now_ms() + 2 * MT_RLT_GROUP_END_MS;
     if (!g)
         return;
     if (g->pipe >= 0)
@@ -201,7 +201,7 @@ void sh_group_stop(struct sh *sh)
     g->pipe = -1;
     while (g->reaper > 0 && waitpid(g->reaper, NULL, WNOHANG) == 0 && mt_now_ms() < end)
         mt_sleep_ms(1);
-    if (!mt_group_end(g->group.path, NULL, MT_RLT_GROUP_END_MS)) /* for nothing, but where there was no reaper */
+    if (!mt_cgroup_end(g->group.path, NULL, MT_RLT_GROUP_END_MS)) /* for nothing, but where there was no reaper */
         mt_log(MT_LOG_WARN, "group_left", "path=%s", g->group.path);
     else if (g->file[0])
         unlink(g->file);
@@ -209,7 +209,7 @@ void sh_group_stop(struct sh *sh)
     sh->group = NULL;
 }
 
-const char *sh_group_mark(const struct sh *sh)
+const char *sh_cgroup_mark(const struct sh *sh)
 {
     return sh->group->mark;
 }
