@@ -79,7 +79,8 @@ void mt_heap_remove(mt_heap *heap, mt_heap_node *node)
 {
     if (node->place == 0)
         return;
-    size_t        at = node->place - 1;
+    size_t at = node->place - 1;
+    MT_ASSERT(at < heap->nodes.count && heap->nodes.data[at] == node); /* else it is in another heap */
     mt_heap_node *last = mt_vec_pop(&heap->nodes);
     node->place = 0;
     if (last == node)

@@ -43,6 +43,7 @@ static void entry_append(mt_map *map, mt_map_entry entry)
 {
     uint32_t mask = 2 * map->capacity - 1;
     uint32_t at = (uint32_t)key_hash(entry.key) & mask;
+    MT_ASSERT(map->used < map->capacity); /* so there is an empty word */
     while (map->index[at] != INDEX_EMPTY)
         at = (at + 1) & mask;
     map->entries[map->used++] = entry;

@@ -71,10 +71,13 @@ void mt_recent_put(struct mt_recent *recent, mt_id key, int32_t value)
 {
     MT_ASSERT(recent->capacity > 0 && !mt_id_is_zero(key) && !mt_recent_find(recent, key));
     uint32_t place = recent->next;
-    if (recent->count == recent->capacity)
-        word_remove(recent, word_of(recent, recent->keys[place]));
-    else
+    if (recent->count == recent->capacity) {
+        uint32_t word = word_of(recent, recent->keys[place]);
+        MT_ASSERT(recent->index[word] == place + 1); /* it led to the key that is forgotten */
+        word_remove(recent, word);
+    } else {
         recent->count++;
+    }
     recent->keys[place] = key;
     recent->values[place] = value;
     recent->index[word_of(recent, key)] = (uint16_t)(place + 1);

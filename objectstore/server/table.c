@@ -118,6 +118,7 @@ bool os_store_next(const struct os_store *store, uint32_t after, struct os_segme
 static void withheld_forget(struct os_store *store, struct os_segment *segment)
 {
     size_t kept = 0;
+    MT_ASSERT(store->bytes_withheld >= segment->withheld);
     store->bytes_withheld -= segment->withheld;
     segment->withheld = 0;
     for (size_t i = 0; i < store->withheld.count; i++)
@@ -143,6 +144,7 @@ mt_status os_store_close(struct os_store *store, struct os_segment *segment, str
     *(before ? &before->next : &store->first) = segment->next;
     if (store->last == segment)
         store->last = before;
+    MT_ASSERT(store->bytes_reserved >= segment->size);
     store->bytes_reserved -= segment->size;
     store->segment_count--;
     free(segment);

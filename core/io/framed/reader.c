@@ -94,10 +94,11 @@ mt_status io_framed_received(struct io_framed_reader *r, size_t size, const stru
 {
     if (r->state == IO_FRAMED_MESSAGES) {
         r->to += size;
-        MT_ASSERT(r->to <= r->capacity);
+        MT_ASSERT(r->from <= r->to && r->to <= r->capacity);
         return mt_ok();
     }
     r->have += (uint32_t)size;
+    MT_ASSERT(r->have <= sizeof r->hello);
     return r->have < sizeof r->hello ? mt_ok() : greeting(r, token);
 }
 

@@ -2,6 +2,7 @@
  *
  * containers_test.c - vec, map and heap against plain models, over seeded random operations.
  */
+#include "tests/unit/base/says.h"
 #include "tests/unit/base/test.h"
 
 #include "core/ds/heap.h"
@@ -13,6 +14,7 @@
 #include "core/ds/vec.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void a_vec_keeps_its_elements(void **state)
 {
@@ -284,6 +286,38 @@ static void freed_blocks_come_again_by_size_and_up_to_a_bound(void **state)
     assert_int_equal(spare.bytes, 0);
 }
 
+/* Each rule that a container's file names is broken once, and the check says so. */
+static void breaches_are_told(void **state)
+{
+    (void)state;
+    mt_heap          heap = {0}, other = {0};
+    mt_heap_node     node = {0}, two[2] = {{0}};
+    mt_map           map = {0};
+    struct mt_recent recent;
+    mt_id            key = {1, 1};
+    assert_ok(mt_heap_push(&heap, &node, 5));
+    assert_string_not_equal(SAYS(mt_heap_remove(&other, &node)), ""); /* it is in none of the other's places */
+    assert_ok(mt_heap_push(&other, &two[0], 1));
+    assert_string_not_equal(SAYS(mt_heap_remove(&other, &node)), ""); /* that place is another's */
+    assert_string_not_equal(SAYS((void)mt_heap_push(&other, &node, 5).code), "");
+    assert_string_equal(SAYS(mt_heap_remove(&heap, &node)), "");
+    mt_heap_fini(&heap);
+    mt_heap_fini(&other);
+
+    assert_ok(mt_map_put_ptr(&map, key, &map));
+    map.used = map.capacity + 1; /* as after a write past its end */
+    assert_string_not_equal(SAYS((void)mt_map_put_ptr(&map, (mt_id){2, 2}, &map).code), "");
+    mt_map_fini(&map);
+
+    assert_ok(mt_recent_init(&recent, 2));
+    for (uint64_t i = 1; i <= 2; i++)
+        mt_recent_put(&recent, (mt_id){i, i}, 0);
+    assert_string_not_equal(SAYS(mt_recent_put(&recent, key, 0)), ""); /* it is there */
+    memset(recent.index, 0, 2 * (size_t)recent.capacity * sizeof *recent.index);
+    assert_string_not_equal(SAYS(mt_recent_put(&recent, (mt_id){3, 3}, 0)), ""); /* nothing leads to what is forgotten */
+    mt_recent_fini(&recent);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +333,7 @@ int main(void)
         cmocka_unit_test(a_stash_keeps_its_blocks_while_malloc_gives),
         cmocka_unit_test(a_heap_gives_the_smallest_and_the_oldest_first),
         cmocka_unit_test(a_finished_heap_lets_its_nodes_go),
+        cmocka_unit_test(breaches_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "core/base/rng.h"
 #include "core/io/framed/framed.h"
 #include "core/io/framed/reader.h"
+#include "tests/unit/base/says.h"
 #include "tests/unit/io/certificates.h"
 
 #include <arpa/inet.h>
@@ -423,6 +424,23 @@ static void only_certificates_of_the_cluster(void **state)
     net_close(&net);
 }
 
+/* Who says that it has put in more than there was room for has written past it. */
+static void more_than_there_is_room_for(void **state)
+{
+    (void)state;
+    struct io_framed_reader r;
+    struct io_token         token = {.hex = "0"};
+    void                   *at;
+    size_t                  room;
+    io_framed_reader_init(&r, 1000, true);
+    assert_string_not_equal(SAYS((void)io_framed_received(&r, sizeof r.hello + 1, &token).code), "");
+    io_framed_reader_fini(&r);
+    io_framed_reader_init(&r, 1000, false);
+    assert_int_equal(io_framed_room(&r, &at, &room).code, MT_OK);
+    assert_string_not_equal(SAYS((void)io_framed_received(&r, room + 1, &token).code), "");
+    io_framed_reader_fini(&r);
+}
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN); /* as in a raylet */
@@ -434,6 +452,7 @@ int main(void)
         cmocka_unit_test(strangers),
         cmocka_unit_test(too_many_strangers),
         cmocka_unit_test(a_slow_handshake),
+        cmocka_unit_test(more_than_there_is_room_for),
     };
     const struct CMUnitTest only_tls[] = {cmocka_unit_test(only_certificates_of_the_cluster)};
     int                     failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
