@@ -60,8 +60,8 @@ enum mt_plant_number {
     MT_PLANT_STORE_TAKES_ALL = 61, /* a leader writes over whatever stands in its store */
     MT_PLANT_STORE_UNFENCED = 62,  /* the store takes commits of a leader that was followed by another */
     MT_PLANT_STORE_UNORDERED = 63, /* the store takes a commit wherever it stands */
-    MT_PLANT_STORE_DEAF = 64,      /* a commit whose answer was lost counts as done */
-    MT_PLANT_STORE_UNGIVEN = 65,   /* a commit after a lost answer builds on the one before it */
+    MT_PLANT_STORE_REWRITTEN = 64, /* a leader that has rewritten its store takes the commit under way for done */
+    MT_PLANT_STORE_DROPPED = 65,   /* a leader keeps records that were dropped, and writes them again */
 };
 
 #ifdef MANTA_PLANTS

@@ -80,10 +80,9 @@ void redis_server_start(struct redis_server *r, const char *const *more)
 
 void redis_server_new(struct redis_server *r, const char *const *more)
 {
-    int port = r->port;
-    memset(r, 0, sizeof *r);
-    r->port = port;
-    snprintf(r->dir, sizeof r->dir, "/tmp/manta-redis-XXXXXX");
+    struct redis_server wanted = {.port = r->port, .is_on_disk = r->is_on_disk};
+    *r = wanted;
+    snprintf(r->dir, sizeof r->dir, "%s/manta-redis-XXXXXX", !r->is_on_disk && access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     assert_non_null(mkdtemp(r->dir));
     snprintf(r->socket, sizeof r->socket, "%s/redis.sock", r->dir);
     snprintf(r->url, sizeof r->url, "redis+unix://%s?cluster=test", r->socket);

@@ -15,6 +15,7 @@ struct redis_server {
     char  dir[64];    /* its own, with everything in it */
     char  socket[96]; /* <dir>/redis.sock */
     char  url[160];   /* with cluster=test */
+    bool  is_on_disk; /* set before: its folder is on the disk of /tmp, not in memory, where nothing takes time */
     pid_t pid;        /* 0: it does not run */
     int   port;       /* 0: none but the socket */
 };

@@ -319,7 +319,8 @@ static void late_restart(struct sim *s, struct sim_event *e)
         sim_node_crash(s, n);
         s->counters.late_restart++;
     }
-    if (sim_head_is_up(s) && sim_chance(s, 500000))
+    bool may_end = !s->config.has_redis || s->head_spared_until <= s->now; /* what its store forgot it is to give it again */
+    if (sim_head_is_up(s) && may_end && sim_chance(s, 500000))
         sim_head_crash(s);
     revive(s);
 }

@@ -76,6 +76,7 @@ struct sim_proc;
     X(head_restarted) X(head_lost_writes) X(head_no_room) X(node_dead) X(node_suspect) X(node_reconnected) X(node_new_epoch) \
     X(group_made) X(group_ready) X(group_waits) X(group_task) X(group_run) X(group_removed) X(group_ended) \
     X(group_lost) X(bundle_stale) \
+    X(store_read_only) X(store_forgot) X(store_rewritten) X(store_reply_lost) X(store_late) \
     X(head_noticed_pause) X(name_outcome_repeated) X(job_accepted) X(job_attempt) X(job_succeeded) X(job_failed) \
     X(job_stopped) X(job_submit_repeated) X(job_deleted) X(job_fenced) \
     /* objects */ \
@@ -128,6 +129,7 @@ struct sim_config {
     uint32_t ops;        /* per driver */
     bool     is_short;   /* the stores are small: values go to disk */
     bool     fills_head; /* others fill the head's disk at times */
+    bool     has_redis;  /* the head's store is on a server */
 };
 
 struct sim {
@@ -157,6 +159,7 @@ struct sim {
     int                 node_count;
     struct sim_net     *net;
     struct sim_head    *head;
+    struct sim_redis   *redis; /* NULL: the store is a disk */
     struct sim_jobs    *jobs;
     struct sim_groups  *groups;
     struct sim_oracle  *oracle;

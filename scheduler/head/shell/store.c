@@ -7,8 +7,7 @@
  * Always:  at most one commit is under way; batches are confirmed in order.
  *
  * A commit that finds the disk full, or a store that is not there, is tried again until it succeeds; what comes meanwhile
- * waits behind
- * it, and the core is told.
+ * waits behind it, and the core is told.
  */
 #include "core/base/log.h"
 #include "core/base/rng.h"

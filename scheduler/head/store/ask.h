@@ -11,6 +11,8 @@
 #include "scheduler/head/core/kit/step.h"
 #include "scheduler/head/store/shelf.h"
 
+enum { HEAD_PAST = 1024 };
+
 struct head_position {
     uint64_t fence;  /* goes up with each new leader */
     uint64_t run;    /* of that leader, drawn: two may have taken the same fence, after a failover that forgot one of them */
@@ -20,7 +22,7 @@ struct head_position {
 
 enum head_ask_kind {
     HEAD_ASK_LEAD = 1, /* take the next fence, if nobody else leads; makes a new place where `may_make` */
-    HEAD_ASK_LOAD,     /* all records */
+    HEAD_ASK_LOAD,     /* all records, and the last commits (HEAD_PAST of them) */
     HEAD_ASK_KEEP,     /* renew the lock; is everything where we left it? */
     HEAD_ASK_APPLY,    /* the changes, on top of `was`; done already where the position is `at` */
     HEAD_ASK_REWRITE,  /* all records anew, if the position is still `was` */

@@ -49,6 +49,15 @@ mt_status head_leader_init(struct head_leader *l, const struct head_said *said)
     return mt_ok();
 }
 
+void head_leader_past(struct head_leader *l, uint64_t seq, uint64_t digest)
+{
+    if (seq >= l->at.seq || l->at.seq - seq >= HEAD_WINDOW)
+        return;
+    window_add(l, &(struct head_position){.seq = seq, .digest = digest});
+    if (seq < l->window_first)
+        l->window_first = seq;
+}
+
 static void changes_free(struct head_leader *l)
 {
     for (struct head_item *item = l->changes, *next; item; item = next) {
@@ -152,6 +161,8 @@ enum head_verdict head_leader_told(struct head_leader *l, const struct head_said
         if (l->is_rewriting) {
             l->is_rewriting = false;
             l->rewritten++;
+            if (MT_PLANT(MT_PLANT_STORE_REWRITTEN) && is_begun(l))
+                commit_done(l);
             return is_begun(l) ? HEAD_AGAIN : HEAD_DONE;
         }
         if (is_begun(l))

@@ -8,8 +8,7 @@
  *                                           '--no answer: ask the same------'--FENCED, STOPPED: never acknowledge again
  *
  * Always: what was begun is asked until it is done, and nothing else is begun before. The store is written only where it
- * stands at a
- * position that this leader has left it at, or is empty.
+ * stands at one of the last commits that led here, or is empty.
  */
 #ifndef HEAD_LEADER_H
 #define HEAD_LEADER_H
@@ -31,14 +30,16 @@ struct head_leader {
     struct head_position seen; /* where it stood then; run 0: empty */
     struct {
         uint64_t seq, digest;
-    } * window; /* of HEAD_WINDOW, seq modulo it: commits that this leader has left the store at */
+    } * window; /* of HEAD_WINDOW, seq modulo it: commits that the store was at */
     uint64_t window_first;
     uint64_t rewritten; /* times */
 };
 
 /* Begins where the store stands: the shelf is filled by the caller. ENOMEM. */
 MT_MUST_USE mt_status head_leader_init(struct head_leader *l, const struct head_said *said);
-void                  head_leader_fini(struct head_leader *l);
+/* A commit of the leaders before, which the store may go back to: before anything is begun. */
+void head_leader_past(struct head_leader *l, uint64_t seq, uint64_t digest);
+void head_leader_fini(struct head_leader *l);
 
 /* Begins a commit of these records; while one is begun, that one goes on and these are it. ENOMEM: nothing was begun. */
 MT_MUST_USE mt_status head_leader_begin(struct head_leader *l, const struct head_record *const *records, size_t count);

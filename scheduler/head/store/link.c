@@ -16,9 +16,9 @@ typedef MT_VEC(mt_view) view_list;
 
 void head_link_init(struct head_link *link)
 {
-    static const char *const names[] = {"head", "records", "lock"};
+    static const char *const names[] = {"head", "records", "lock", "past"};
     link->rds = RDS_NONE;
-    for (size_t i = 0; i < 3; i++) /* the braces: one slot of a Redis Cluster has all three */
+    for (size_t i = 0; i < 4; i++) /* the braces: one slot of a Redis Cluster has all of them */
         snprintf(link->keys[i], sizeof link->keys[i], "manta:{%s}:%s", link->place.cluster, names[i]);
 }
 
@@ -147,10 +147,11 @@ static mt_status pack(const struct head_link *link, const struct head_ask *ask, 
         snprintf(n[0].seq, sizeof n[0].seq, "%d", ask->may_make);
     const char *const fixed[] = {"EVALSHA",
                                  link->sha,
-                                 "3",
+                                 "4",
                                  link->keys[0],
                                  link->keys[1],
                                  link->keys[2],
+                                 link->keys[3],
                                  ops[ask->kind],
                                  "1",
                                  ask->cluster ? ask->cluster : "",
@@ -208,6 +209,13 @@ static mt_status unpack(struct head_link *link, const struct rds_reply *reply, s
     const struct rds_reply *records = rds_item(reply, 7);
     for (size_t i = 0; reader && i + 1 < rds_count(records); i += 2)
         MT_TRY(reader->record(reader, rds_text(rds_item(records, i)), rds_text(rds_item(records, i + 1))));
+    const struct rds_reply *past = rds_item(reply, 8);
+    for (size_t i = 0; reader && i < rds_count(past); i++) {
+        char    *digest;
+        uint64_t seq = strtoull((const char *)rds_text(rds_item(past, i)).data, &digest, 10);
+        if (*digest == ':')
+            reader->past(reader, seq, strtoull(digest + 1, NULL, 16));
+    }
     return mt_ok();
 }
 

@@ -20,13 +20,14 @@ struct head_link {
     struct rds       rds;
     char             me[64]; /* in the lock */
     char             sha[48];
-    char             keys[3][128];
+    char             keys[4][128];
     char             text[HEAD_LINK_TEXT_SIZE]; /* of the last failure: what and what to do */
 };
 
 /* A record of LOAD; the reply that it lies in lives as long as the call. */
 struct head_link_reader {
     mt_status (*record)(struct head_link_reader *reader, mt_view field, mt_view value);
+    void (*past)(struct head_link_reader *reader, uint64_t seq, uint64_t digest);
 };
 
 /* Dials where there is no connection, and asks. Failures of rds_call; EDEVICE: the server may lose what it acknowledges.

@@ -270,6 +270,11 @@ static mt_status fill(struct head_link_reader *reader, mt_view field, mt_view va
     return st;
 }
 
+static void fill_past(struct head_link_reader *reader, uint64_t seq, uint64_t digest)
+{
+    head_leader_past(&mt_container_of(reader, struct filler, reader)->s->leader, seq, digest);
+}
+
 static int by_field(const void *a, const void *b)
 {
     mt_view x = (*(const struct head_item *const *)a)->field, y = (*(const struct head_item *const *)b)->field;
@@ -306,7 +311,7 @@ static mt_status give_all(struct redis_store *s, struct head_store_reader *reade
 static mt_status redis_load(struct head_store *store, struct head_store_reader *reader)
 {
     struct redis_store *s = mt_container_of(store, struct redis_store, store);
-    struct filler       f = {.reader.record = fill, .s = s};
+    struct filler       f = {.reader = {fill, fill_past}, .s = s};
     struct head_ask     ask = {.kind = HEAD_ASK_LOAD, .cluster = s->leader.cluster, .at = s->leader.at};
     struct head_said    said;
     head_shelf_fini(&s->leader.shelf); /* of a load that broke off */

@@ -4,6 +4,7 @@
  *
  *   manta:{NAME}:head     hash   schema, cluster, fence, run, seq, digest, count (of the records)
  *   manta:{NAME}:records  hash   a field a record (shelf.h)
+ *   manta:{NAME}:past     list   seq:digest of the last commits, the newest first
  *   manta:{NAME}:lock     text   who leads, as long as it says so: it keeps others waiting, and protects nothing. The fence does.
  *
  * Errors in words come before the first write. A script that has begun to write goes on though memory is short.
@@ -11,7 +12,7 @@
 #include "scheduler/head/store/script.h"
 
 const char head_store_script[] =
-    "local H, R, L = KEYS[1], KEYS[2], KEYS[3]\n"
+    "local H, R, L, P = KEYS[1], KEYS[2], KEYS[3], KEYS[4]\n"
     "local op, schema, cluster, fence, run, seq, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]\n"
     "local w_fence, w_run, w_seq, w_digest, me, ttl, made = ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]\n"
     "local FIRST = 15\n"
@@ -25,6 +26,10 @@ const char head_store_script[] =
     "end\n"
     "local function stand(f, r, s, d)\n"
     "  redis.call('HSET', H, 'fence', f, 'run', r, 'seq', s, 'digest', d, 'count', redis.call('HLEN', R))\n"
+    "  if s ~= at[5] or d ~= at[6] then\n"
+    "    redis.call('LPUSH', P, s .. ':' .. d)\n"
+    "    redis.call('LTRIM', P, 0, 1023)\n"
+    "  end\n"
     "  at[3], at[4], at[5], at[6] = f, r, s, d\n"
     "  hold()\n"
     "  return say('OK')\n"
@@ -67,7 +72,7 @@ const char head_store_script[] =
     "if count ~= tonumber(at[7]) then return say('BROKEN') end\n"
     "if op == 'LOAD' then\n"
     "  local said = say('OK')\n"
-    "  said[8] = redis.call('HGETALL', R)\n"
+    "  said[8], said[9] = redis.call('HGETALL', R), redis.call('LRANGE', P, 0, -1)\n"
     "  return said\n"
     "end\n"
     "if at[5] == seq and at[6] == digest then\n" /* done already */

@@ -5,6 +5,7 @@
 #include "scheduler/head/store/shelf.h"
 
 #include "core/base/hash.h"
+#include "core/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +111,8 @@ static void take_out(struct head_shelf *shelf, mt_view field)
 
 void head_shelf_take(struct head_shelf *shelf, struct head_item *item)
 {
-    take_out(shelf, item->field);
+    if (!(item->is_dropped && MT_PLANT(MT_PLANT_STORE_DROPPED)))
+        take_out(shelf, item->field);
     if (item->is_dropped) {
         free(item);
         return;

@@ -68,8 +68,8 @@ struct head_store_redis {
     bool        may_lose; /* take a server that may lose what it acknowledges */
 };
 /* Takes the lead of a store in Redis; makes one where nothing is, unless this folder's cluster was there. Waits up to 10 s
- * for a server
- * that reads its file. Failures as above, and EINVAL (the address), ECONN, EAGAIN, EDEVICE (it may lose what it acknowledges). */
+ * for a server that reads its file. Failures as above, and EINVAL (the address), ECONN, EAGAIN, EDEVICE (it may lose what it
+ * acknowledges). */
 MT_MUST_USE mt_status head_store_redis_open(const struct head_store_redis *options, char *text, struct head_store **out_store);
 
 #endif

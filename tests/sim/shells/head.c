@@ -10,6 +10,7 @@
  */
 #include "tests/sim/load/drain.h"
 #include "tests/sim/load/job.h"
+#include "tests/sim/shells/redis.h"
 #include "tests/sim/shells/node.h"
 #include "tests/sim/twins/net.h"
 #include "tests/sim/oracle.h"
@@ -105,9 +106,15 @@ static void synced(struct sim *s, struct sim_event *e)
     feed(s, &(struct head_event){.kind = HEAD_EV_STORED, .stored.token = b.token});
 }
 
+void sim_head_stored(struct sim *s, uint64_t token)
+{
+    feed(s, &(struct head_event){.kind = HEAD_EV_STORED, .stored.token = token});
+}
+
 static void crash_while_writing(struct sim *s, struct sim_event *e)
 {
-    if (e->target != s->head->serial || s->is_healed) /* on a full disk the writing takes long */
+    if (e->target != s->head->serial || s->is_healed ||
+        (s->redis && s->head_spared_until > s->now)) /* on a full disk the writing takes long */
         return;
     s->counters.kill_head_writing++;
     s->counters.fault_total++;
@@ -122,6 +129,12 @@ static void store(struct sim *s, struct head_action *a)
     struct sim_event *e;
     a->store.records = NULL;
     a->store.count = 0;
+    if (s->config.has_redis) {
+        if (!s->is_healed && s->head_spared_until <= s->now && sim_chance(s, 30000))
+            sim_after(s, sim_between(s, 0, 3 * SIM_MS), "crash", crash_while_writing, h->serial);
+        sim_redis_store(s, b.token, b.records, b.count);
+        return;
+    }
     if (mt_vec_push(&h->under_way, b).code)
         abort();
     if (at <= h->full_until)
@@ -384,9 +397,17 @@ static void load_log(struct sim *s, const char *id, uint64_t size)
         sim_job_log_drop(s, id);
 }
 
+static void load_record(struct sim *s, enum head_table table, mt_view key, mt_view value)
+{
+    mt_status st = head_load(s->head->core, table, key.data, key.size, value.data, value.size);
+    SIM_REQUIRE(s, st.code == MT_OK, "I8: the head can not read what it wrote: %s", st.what);
+}
+
 static void load(struct sim *s)
 {
     struct sim_head *h = s->head;
+    if (s->config.has_redis)
+        sim_redis_lead(s, h->serial, load_record);
     for (size_t i = 0; i < h->disk.count; i++) {
         struct disk_record *d = &h->disk.data[i];
         mt_status           st = head_load(h->core, d->table, d->key, d->key_size, d->value, d->value_size);
@@ -447,6 +468,7 @@ void sim_head_crash(struct sim *s)
     sim_note(s, "head crashes", serial, 0);
     count(s);
     h->serial = 0;
+    sim_redis_head_died(s);
     kept = sim_random(s, h->under_way.count + 1); /* any prefix of what was being written is there */
     for (size_t i = 0; i < h->under_way.count; i++) {
         if (i < kept)
@@ -502,6 +524,7 @@ void sim_head_free(struct sim *s)
     }
     mt_vec_fini(&h->disk);
     mt_vec_fini(&h->under_way);
+    sim_redis_free(s);
     head_actions_fini(&h->actions);
     free(h);
     s->head = NULL;
