@@ -285,7 +285,8 @@ static void handle(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_JOB_TEXT:
     case RLT_EV_JOB_EXITED: rlt_submit_event(r, e); break;
     case RLT_EV_MEMORY: rlt_memory_short(r, &e->memory); break;
-    case RLT_EV_SHUTDOWN: rlt_drain_told(r, e->shutdown.drain_ms, e->shutdown.why); break;
+    case RLT_EV_NOTICE:
+    case RLT_EV_SHUTDOWN: rlt_drain_event(r, e); break;
     }
 }
 

@@ -533,7 +533,9 @@ mt_status sh_run(const struct rlt_options *options, uint32_t fds_before)
     st = start(&p);
     if (st.code == 0) {
         sh_watch_start(&p.sh);
+        sh_notice_start(&p.sh);
         io_loop_run(p.sh.loop);
+        sh_notice_stop(&p.sh);
         sh_watch_stop(&p.sh);
         st = p.sh.refused;
     }

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ARGUMENTS_MAX = 60 };
@@ -60,6 +61,7 @@ static bool check(const struct cli_args *args)
     return cli_number(args, CLI_OPT_NUM_CPUS, 0, &number) && cli_number(args, CLI_OPT_NUM_GPUS, 0, &number) &&
            cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_PORT, 0, &number) &&
            cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number) && cli_number(args, CLI_OPT_MAX_WORKERS, 1, &number) &&
+           cli_number(args, CLI_OPT_LIFETIME, 1, &number) && cli_number(args, CLI_OPT_DRAIN_LIMIT, 0, &number) &&
            cli_number(args, CLI_OPT_JOB_PIDS, MT_RLT_JOB_PIDS_MIN, &number);
 }
 
@@ -126,12 +128,22 @@ static bool start_head(const struct cli_args *args, struct cli_folder *f)
     return cli_daemon_start(a.list, log_file, record, &f->daemons[CLI_DAEMON_HEAD]);
 }
 
+/* A raylet that its keeper starts again must not live longer for that: it is told the time, not how long. NULL: nobody knows. */
+static const char *until_text(const struct cli_args *args, char *out, size_t size)
+{
+    double seconds = 0;
+    if (!args->values[CLI_OPT_LIFETIME] || !cli_number(args, CLI_OPT_LIFETIME, 1, &seconds))
+        return NULL;
+    snprintf(out, size, "%.0f", (double)time(NULL) + seconds);
+    return out;
+}
+
 /* `host`: of this machine, for others; "": loopback. */
 static bool start_raylet(const struct cli_args *args, struct cli_folder *f, const char *host)
 {
     const char      *place = args->values[CLI_OPT_ADDRESS];
     char             log_file[CLI_PATH_SIZE], file[CLI_PATH_SIZE], token[CLI_PATH_SIZE], folder[CLI_PATH_SIZE];
-    char             tls[CLI_PATH_SIZE], listen[160], record[CLI_PATH_SIZE];
+    char             tls[CLI_PATH_SIZE], listen[160], record[CLI_PATH_SIZE], notice[CLI_PATH_SIZE], until[40];
     struct arguments a = {{0}, 0};
     bool             is_folder = place && strchr(place, '/');
     cli_folder_file(f, "raylet.log", log_file);
@@ -159,6 +171,9 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f, cons
     add(&a, "--job-users", args->values[CLI_OPT_JOB_USERS]);
     add(&a, "--job-memory", args->values[CLI_OPT_JOB_MEMORY]);
     add(&a, "--job-pids", args->values[CLI_OPT_JOB_PIDS]);
+    add(&a, "--until", until_text(args, until, sizeof until));
+    add(&a, "--notice-file", absolute(args->values[CLI_OPT_NOTICE_FILE], notice));
+    add(&a, "--drain-limit", args->values[CLI_OPT_DRAIN_LIMIT]);
     add(&a, "--cgroup", args->values[CLI_OPT_CGROUP]);
     cli_folder_record(f, CLI_DAEMON_RAYLET, record);
     return cli_daemon_start(a.list, log_file, record, &f->daemons[CLI_DAEMON_RAYLET]);

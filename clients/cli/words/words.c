@@ -54,6 +54,10 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_STORE_MAY_LOSE] = {"store-may-lose", 0, NULL, "take a Redis that may lose what it has acknowledged"},
     [CLI_OPT_DEADLINE] = {"deadline", 0, "SECONDS", "what runs there then is stopped, and runs again elsewhere; default: 30"},
     [CLI_OPT_REASON] = {"reason", 0, "TEXT", "why, for people"},
+    [CLI_OPT_LIFETIME] = {"lifetime", 0, "SECONDS", "this machine goes so long from now: the node leaves before that by itself"},
+    [CLI_OPT_NOTICE_FILE] = {"notice-file", 0, "FILE",
+                             "the machine goes soon when this appears: the node leaves (docs/design/drain.md)"},
+    [CLI_OPT_DRAIN_LIMIT] = {"drain-limit", 0, "SECONDS", "what runs on the node when it leaves may go on so long; default: 30"},
     [CLI_OPT_PURGE] = {"purge", 0, NULL, "remove the logs too, also those of clusters that were stopped before"},
     [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},
 };

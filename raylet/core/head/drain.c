@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * drain.c - this node is to leave: the head has said so, or a signal. Nothing new is granted, what is here ends or moves.
+ * drain.c - this node is to leave: the head has said so, a signal, or its machine goes.
+ *           Nothing new is granted, what is here ends or moves.
  *
  * Owns: struct rlt_drain. Thread: the logic loop only.
- * Always: the first word counts; it can't be taken back. A lease that is recalled for it is marked, so that its end costs its
- * owner nothing.
+ * Always: the first word counts, and the earliest end; it can't be taken back. A lease that is recalled for it is marked, so
+ * that its end costs its owner nothing.
  *
- *   (no) --order of the head, SIGTERM--> DRAINING --limit--> STOPPING what is left
+ *   (no) --order of the head, SIGTERM, a notice that the machine goes--> DRAINING --limit--> STOPPING what is left
  *                                            '--empty--> says so to the head --HeadShutdown--> ends with status 0
  *
  * It is empty only when the other nodes have acknowledged what it said. The head's word that it has left may come to them
@@ -124,7 +125,8 @@ static void begin(struct rlt *r, uint64_t limit_ms, const char *reason)
     r->is_dirty = true; /* who waits here is to be told of to the head */
 }
 
-void rlt_drain_told(struct rlt *r, uint64_t limit_ms, const char *why)
+/* A signal; limit 0: at once. */
+static void told(struct rlt *r, uint64_t limit_ms, const char *why)
 {
     if (limit_ms == 0 || r->drain.is_on || r->is_stopping || !r->head.is_registered || r->config.is_private) {
         rlt_shut_down(r, why);
@@ -132,6 +134,33 @@ void rlt_drain_told(struct rlt *r, uint64_t limit_ms, const char *why)
     }
     begin(r, limit_ms, why);
     say(r, false);
+}
+
+/* The head need not be there: it hears of it when it is back. Of several ends the first one counts. */
+static void noticed(struct rlt *r, uint64_t limit_ms, const char *why)
+{
+    struct rlt_drain *d = &r->drain;
+    if (r->is_stopping || r->config.is_private || d->is_over)
+        return;
+    if (!d->is_on) {
+        begin(r, limit_ms, why);
+    } else {
+        uint64_t ends = r->now + limit_ms * RLT_MS;
+        if (ends >= d->ends || MT_PLANT(MT_PLANT_NOTICE_UNHEARD))
+            return;
+        d->ends = ends;
+        mt_log(MT_LOG_INFO, "node_drains", "node=%u limit_ms=%" PRIu64 " sooner=\"%s\"", r->node, limit_ms, why);
+    }
+    if (r->head.is_registered)
+        say(r, false);
+}
+
+void rlt_drain_event(struct rlt *r, const struct rlt_event *e)
+{
+    if (e->kind == RLT_EV_NOTICE)
+        noticed(r, e->notice.limit_ms, e->notice.why);
+    else
+        told(r, e->shutdown.drain_ms, e->shutdown.why);
 }
 
 void rlt_drain_order(struct rlt *r, const Manta__V1__DrainOrder *order)

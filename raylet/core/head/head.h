@@ -71,7 +71,7 @@ void rlt_submit_preempt(struct rlt *r, bool wardens, const char *why);
 
 /* ---- drain.c: this node is to leave ---- */
 
-void rlt_drain_told(struct rlt *r, uint64_t limit_ms, const char *why); /* by a signal; 0: at once */
+void rlt_drain_event(struct rlt *r, const struct rlt_event *e); /* RLT_EV_SHUTDOWN, RLT_EV_NOTICE */
 void rlt_drain_order(struct rlt *r, const Manta__V1__DrainOrder *order);
 void rlt_drain_registered(struct rlt *r);
 void rlt_drain_round(struct rlt *r); /* at the end of each step */

@@ -62,6 +62,7 @@ enum rlt_event_kind {
 
     RLT_EV_MEMORY,   /* the node is short of memory */
     RLT_EV_SHUTDOWN, /* a signal, or the end of the driver of a private cluster */
+    RLT_EV_NOTICE,   /* the machine goes at a known time */
 };
 
 /* ---- what rooms take apart themselves ---- */
@@ -235,6 +236,10 @@ struct rlt_event {
             const char *why;
             uint64_t    drain_ms; /* in which it is to leave politely; 0: at once */
         } shutdown;
+        struct {
+            const char *why;
+            uint64_t    limit_ms; /* what is here may run so long */
+        } notice;
     };
 };
 

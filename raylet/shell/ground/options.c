@@ -43,6 +43,9 @@ static const char usage[] =
     "  --resources K=V,...    resources of your own\n"
     "  --labels K=V,...       what tasks and actors may ask for by name\n"
     "  --drain-limit S        after SIGTERM in a cluster: so long may run what is here; default: 30. A second one ends it at once\n"
+    "  --until T              seconds since 1970: this machine goes then, and the node leaves --drain-limit before it\n"
+    "  --notice-file FILE     the machine goes when this appears: a number of seconds, or a time as 2026-11-23T18:00:00Z, in\n"
+    "                         any text; else --drain-limit from then\n"
     "  --idle-workers N       warm workers kept per job\n"
     "  --max-workers N        processes of tasks and actors; default: 10240, or what the descriptors allow\n"
     "  --max-blocked-workers N  that wait inside a task while others are started in their place; then a task that waits\n"
@@ -78,6 +81,8 @@ enum option_number {
     OPT_TLS_FILE,
     OPT_INSECURE,
     OPT_DRAIN,
+    OPT_UNTIL,
+    OPT_NOTICE,
 };
 
 static const struct option option_table[] = {
@@ -103,6 +108,8 @@ static const struct option option_table[] = {
     {"max-workers", 1, NULL, OPT_WORKERS},
     {"max-blocked-workers", 1, NULL, OPT_BLOCKED},
     {"drain-limit", 1, NULL, OPT_DRAIN},
+    {"until", 1, NULL, OPT_UNTIL},
+    {"notice-file", 1, NULL, OPT_NOTICE},
     {"tls-file", 1, NULL, OPT_TLS_FILE},
     {"insecure", 0, NULL, OPT_INSECURE},
     {"driver-fd", 1, NULL, OPT_DRIVER_FD},
@@ -176,7 +183,7 @@ static mt_status users_read(const char *text, struct rlt_users *out)
 }
 
 struct amounts {
-    double cpus, gpus, memory, store, job, spill, idle, workers, blocked, pids, drain;
+    double cpus, gpus, memory, store, job, spill, idle, workers, blocked, pids, drain, until;
 };
 
 static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, const char *value)
@@ -211,6 +218,8 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
             fprintf(stderr, "manta-raylet: %s\n", text);
         break;
     case OPT_DRAIN: good = number(value, 0, MT_DRAIN_MS_MAX / 1000, &a->drain); break;
+    case OPT_UNTIL: good = number(value, 1, 1e11, &a->until); break;
+    case OPT_NOTICE: o->notice_file = value; break;
     case OPT_WORKERS: good = number(value, 1, MT_RLT_PROCS_MAX, &a->workers); break;
     case OPT_BLOCKED: good = number(value, 1, MT_RLT_PROCS_MAX, &a->blocked); break;
     case OPT_RESOURCES: return add_resources(o, value);
@@ -238,7 +247,7 @@ static void amounts_default(struct amounts *a)
     a->spill = 0;
     a->job = 0;
     a->drain = MT_DRAIN_MS / 1000;
-    a->idle = a->workers = a->blocked = a->pids = 0;
+    a->idle = a->workers = a->blocked = a->pids = a->until = 0;
 }
 
 mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
@@ -273,6 +282,7 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
     out->job_pids = (uint64_t)a.pids;
     out->blocked_max = (uint32_t)a.blocked;
     out->drain_ms = (uint64_t)(a.drain * 1000);
+    out->until_ms = (uint64_t)(a.until * 1000);
     MT_TRY(add_resource(out, "CPU", 3, (int64_t)(a.cpus * 1000)));
     MT_TRY(add_resource(out, "GPU", 3, (int64_t)a.gpus * 1000));
     return add_resource(out, "memory", 6, (int64_t)a.memory);

@@ -22,4 +22,8 @@ void sh_processes_end(struct sh *sh);
 void sh_watch_start(struct sh *sh);
 void sh_watch_stop(struct sh *sh);
 
+/* notice.c */
+void sh_notice_start(struct sh *sh);
+void sh_notice_stop(struct sh *sh);
+
 #endif

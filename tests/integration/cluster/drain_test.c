@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * drain_test.c - nodes that leave: asked for by a client, by `manta drain`, by SIGTERM; what happens to what runs there.
+ * drain_test.c - nodes that leave: asked for by a client, by `manta drain`, by SIGTERM, by a notice that their machine goes;
+ * what happens to what runs there.
  *
  * Thread: the driver's main one.
  */
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 /* Says that it runs (word 1 counts), and ends when word 0 says so. */
 static manta_status held(manta_ctx *c, int argc, const manta_arg *argv)
@@ -110,6 +113,15 @@ static void waits_for(int i, const char *what)
             break;
         if (test_now_ms() > limit)
             test_fail(__FILE__, __LINE__, "it waits for \"%s\" instead of \"%s\"", n.waits, what);
+        test_sleep_ms(5);
+    }
+}
+
+static void drains(int i)
+{
+    int64_t limit = test_now_ms() + TEST_WAIT_MS;
+    while (node(nodes.ids[i]).state != MANTA_NODE_DRAINING) {
+        CHECK(test_now_ms() < limit);
         test_sleep_ms(5);
     }
 }
@@ -308,6 +320,87 @@ static void drain_head_dies(void)
     nodes_stop(&nodes);
 }
 
+/* What is written there, from one moment to the next. */
+static void notice(const char *path, const char *text)
+{
+    char  fresh[300];
+    FILE *file;
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    CHECK((file = fopen(fresh, "w")));
+    CHECK(fputs(text, file) >= 0);
+    CHECK_EQ(fclose(file), 0);
+    CHECK_EQ(rename(fresh, path), 0);
+}
+
+/* A notice: what runs there at that time was stopped before, and runs again elsewhere.
+ * One that comes during a drain makes it shorter. */
+static void drain_notice(void)
+{
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    char               path[250];
+    snprintf(path, sizeof path, "%s/notice", getenv("XDG_RUNTIME_DIR"));
+    nodes_start_as(&nodes, &(struct nodes){.count = 2, .option = "--notice-file", .option_value = path}, "2", 256);
+    manta_task_opts there = soft(1);
+    there.max_retries = 1;
+    manta_ref *one = manta_call("held", &there, MANTA_ARGS(manta_u64(number)));
+    CHECK(test_board_wait(&board->words[1], 1));
+    drain(1, 60000, MANTA_OK, NULL);
+    waits_for(1, "1 lease of tasks");
+    int64_t began = test_now_ms();
+    notice(path, "2\n");
+    CHECK(test_board_wait(&board->words[1], 2)); /* on the other node */
+    CHECK(test_now_ms() - began >= 1500);
+    leaves(1);
+    CHECK(test_now_ms() - began < 30000);
+    board->words[0] = 1;
+    CHECK_I64(one, nodes.ids[0]);
+    CHECK_EQ(unlink(path), 0);
+    nodes_stop(&nodes);
+}
+
+/* An empty one gives what runs there the time that SIGTERM would; what EC2 says is taken as it is. */
+static void drain_notice_words(void)
+{
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    char               path[250], text[200];
+    snprintf(path, sizeof path, "%s/notice", getenv("XDG_RUNTIME_DIR"));
+    nodes_start_as(&nodes, &(struct nodes){.count = 2, .option = "--notice-file", .option_value = path}, "2", 256);
+    manta_task_opts there = soft(1);
+    manta_ref      *one = manta_call("held", &there, MANTA_ARGS(manta_u64(number)));
+    CHECK(test_board_wait(&board->words[1], 1));
+    notice(path, "");
+    drains(1);
+    waits_for(1, "1 lease of tasks");
+    CHECK_SAYS(node(nodes.ids[1]).reason, "its machine goes");
+    board->words[0] = 1;
+    CHECK_I64(one, nodes.ids[1]);
+    leaves(1);
+    CHECK_EQ(unlink(path), 0);
+    time_t soon = time(NULL) + 2;
+    strftime(text, sizeof text, "{\"action\": \"terminate\", \"time\": \"%Y-%m-%dT%H:%M:%SZ\"}", gmtime(&soon));
+    nodes.raylets[1] = nodes_add(&nodes, 1, "2", NULL);
+    CHECK(nodes.raylets[1]);
+    nodes_wait_alive(2);
+    notice(path, text);
+    CHECK_EQ(waitpid(nodes.raylets[1], NULL, 0), nodes.raylets[1]);
+    nodes.raylets[1] = 0;
+    CHECK_EQ(unlink(path), 0);
+    nodes_stop(&nodes);
+}
+
+/* A node that knows its end leaves before it. */
+static void drain_lifetime(void)
+{
+    char until[40];
+    snprintf(until, sizeof until, "%lld", (long long)time(NULL) + 4);
+    nodes_start_as(&nodes, &(struct nodes){.count = 2, .option = "--until", .option_value = until}, "2", 256);
+    leaves(1);
+    CHECK_SAYS(node(nodes.ids[1]).reason, "its lifetime ends");
+    nodes_stop(&nodes);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -317,6 +410,9 @@ int main(int argc, char **argv)
         {.name = "drain_actors", .run = drain_actors, .no_init = true},
         {.name = "drain_last", .run = drain_last, .no_init = true},
         {.name = "drain_group", .run = drain_group, .no_init = true},
+        {.name = "drain_notice", .run = drain_notice, .no_init = true},
+        {.name = "drain_notice_words", .run = drain_notice_words, .no_init = true},
+        {.name = "drain_lifetime", .run = drain_lifetime, .no_init = true},
         {.name = "drain_head_dies", .run = drain_head_dies, .no_init = true},
         {0},
     };

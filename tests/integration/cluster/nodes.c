@@ -83,8 +83,10 @@ int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_f
                     n->job_users ? (char *)n->job_users : n->store,
                     "--max-workers",
                     places,
-                    n->is_spilling ? NULL : "--spill-dir",
-                    "none",
+                    n->is_spilling ? "--max-workers" : "--spill-dir",
+                    n->is_spilling ? places : "none",
+                    n->option && number ? (char *)n->option : NULL,
+                    (char *)n->option_value,
                     NULL};
     return daemon_start(argv, token_file ? 1000 : TEST_WAIT_MS);
 }

@@ -21,6 +21,7 @@ struct nodes {
     char        store[24];                /* bytes of each node's object store */
     const char *job_users, *gpus;         /* of each node; NULL: none */
     int         places;                   /* processes that node 0 may run for tasks and actors; 0: the default */
+    const char *option, *option_value;    /* one more of each node but the first; NULL: none */
     bool        is_spilling;              /* a full one writes to disk */
 };
 

@@ -3,7 +3,8 @@
  * drain.c - nodes that are to leave: asked for by a client, or by a signal, at any moment and with any other fault.
  *
  * I15  what was acknowledged stands: the head never again counts that node, in that epoch, as alive; a raylet ends only when
- *      nothing runs there any more, or its limit has passed; what was stopped at the limit and may run again does (oracle.c)
+ *      nothing runs there any more, or its limit has passed; one whose machine goes has ended what is there by then,
+ *      however long it might have taken by an earlier word; what was stopped at the limit and may run again does (oracle.c)
  *
  * Owns: struct sim_drains. Thread: one.
  */
@@ -27,10 +28,12 @@ struct sim_drains {
     uint64_t next_call;
     uint64_t asked_serial, limit_ms; /* of the raylet that the client means */
     uint32_t node, epoch, left;      /* left: how many more */
+    uint32_t notices;                /* how many more of these */
     mt_rng   rng;                    /* its own: a seed without drains is the run that it was */
 };
 
 static void next_drain(struct sim *s, struct sim_event *e);
+static void next_notice(struct sim *s, struct sim_event *e);
 static void stop_last_try(struct sim *s, struct sim_event *e);
 
 static uint64_t between(struct sim *s, uint64_t low, uint64_t high)
@@ -46,6 +49,8 @@ void sim_drains_start(struct sim *s)
         return;
     d->left = (uint32_t)between(s, 2, 8);
     sim_after(s, between(s, 200, 4000) * SIM_MS, "drain", next_drain, 0);
+    d->notices = (uint32_t)between(s, 0, 3);
+    sim_after(s, between(s, 200, 2000) * SIM_MS, "notice", next_notice, 0);
     sim_after(s, 300 * SIM_MS, "stop last try", stop_last_try, 0);
 }
 
@@ -102,6 +107,44 @@ static void next_drain(struct sim *s, struct sim_event *e)
     s->counters.drain_asked++;
     d->asked_serial = sim_node_serial(n);
     ask(s, e);
+}
+
+/* By then what is there must have been ended: the machine goes. */
+static void machine_goes(struct sim *s, struct sim_event *e)
+{
+    struct sim_node *n = sim_node_of(s, e->arg);
+    struct rlt_stats st;
+    if (!n)
+        return;
+    if (n->paused_until > s->now) { /* it can't know what time it is */
+        sim_after(s, n->paused_until - s->now + 20 * SIM_MS, "machine goes", machine_goes, 0)->arg = e->arg;
+        return;
+    }
+    rlt_stats(n->core, &st);
+    SIM_REQUIRE(s, st.is_limit_over, "I15: node %d's machine goes now, and what is there runs on", n->index);
+}
+
+/* Most often of a node that leaves already, and would take longer. */
+static void next_notice(struct sim *s, struct sim_event *e)
+{
+    struct sim_node *n = s->nodes[between(s, 0, (uint64_t)s->config.nodes - 1)];
+    uint64_t         limit_ms = between(s, 0, 1200);
+    bool             any = between(s, 0, 3) == 0;
+    struct rlt_stats st;
+    (void)e;
+    if (s->now >= s->config.faults_until || !s->drains->notices)
+        return;
+    sim_after(s, between(s, 20, 400) * SIM_MS, "notice", next_notice, 0);
+    if (!sim_node_is_up(n) || n->spared_until > s->now || n->paused_until > s->now)
+        return;
+    rlt_stats(n->core, &st);
+    if (st.is_leaving ? st.is_limit_over : !any)
+        return;
+    s->drains->notices--;
+    s->counters.drain_noticed++;
+    s->counters.drain_sooner += st.is_leaving;
+    sim_after(s, (limit_ms + 20) * SIM_MS, "machine goes", machine_goes, 0)->arg = sim_node_serial(n);
+    sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_NOTICE, .notice = {"its machine goes", limit_ms}});
 }
 
 /* Whether a task runs there that has used up its retries, of an owner on another node. */

@@ -114,6 +114,7 @@ static void keep(struct sim_pending *p)
         e->memory.once = bytes_kept(p, e->memory.once, e->memory.once_count * sizeof *e->memory.once);
         break;
     case RLT_EV_SHUTDOWN: e->shutdown.why = text_kept(p, e->shutdown.why); break;
+    case RLT_EV_NOTICE: e->notice.why = text_kept(p, e->notice.why); break;
     case RLT_EV_TICK:
     case RLT_EV_ACCEPTED:
     case RLT_EV_SPAWNED:
