@@ -476,7 +476,8 @@ typedef struct manta_actor_type {
     manta_concurrency_group groups[8];   /* likewise */
     /* Gives the state, by manta_return_bytes, for a restarted actor: its creator keeps the newest snapshot, up to 4 KiB in
      * its own memory, larger ones in the store of the actor's node. A snapshot leaves before the answer of the call after
-     * which it is taken. In a concurrent actor it may run beside methods. NULL: none. */
+     * which it is taken. In a concurrent actor it may run beside methods. When its node is to leave, an actor that may restart
+     * is asked as well, after the last call that it runs there. NULL: none. */
     manta_status (*save)(manta_ctx *c, void *self);
     /* Called after create in a later incarnation, with the newest snapshot. */
     manta_status (*load)(manta_ctx *c, void *self, const void *data, size_t size);

@@ -19,13 +19,16 @@
 #include "core/lane/ring.h"
 
 struct lane_header {
-    shm_u32                recall;         /* not 0: the owner sends no more, the worker returns what it has not begun */
+    shm_u32 recall;                        /* not 0: the owner sends no more, the worker returns what it has not begun */
+                                           /* ... LANE_RECALL_SAVE: an actor, which saves its state before that */
     shm_u32                worker_blocked; /* not 0: the worker waits inside a task */
     uint8_t                pad[248];
     struct lane_ring_words forward;
     struct lane_ring_words back;
     shm_u64                cancelled[LANE_SLOTS / 64]; /* a bit a slot: its task is asked to stop; by the owner's side only */
 };
+
+enum { LANE_RECALL = 1, LANE_RECALL_SAVE = 2 };
 
 enum {
     LANE_CLAIMS_OFFSET = 4096,

@@ -101,7 +101,7 @@ static void do_recall(struct sh *sh, const struct rlt_a_lane_recall *a)
     struct sh_lane *lane = sh_lane_find(sh, a->lane);
     if (!lane)
         return;
-    shm_store32_release(&lane_header_of(lane->memory)->recall, 1);
+    shm_store32_release(&lane_header_of(lane->memory)->recall, a->word);
     wake(sh, a->owner);
     wake(sh, a->worker);
 }

@@ -28,6 +28,7 @@ struct sim_actor {
     uint32_t newest; /* incarnation */
     MT_VEC(struct caller) callers;
     MT_VEC(struct sim_snapshot) saved;
+    uint64_t left_by;             /* serial of its last process that has saved since its node leaves; 0: none */
     size_t   loaded;              /* of them, by the newest incarnation that had one */
     char     name[CTL_NAME_SIZE]; /* "": none */
     uint64_t owner;
@@ -292,6 +293,11 @@ void sim_oracle_saves(struct sim *s, struct sim_actor *a, const struct sim_snaps
         abort();
 }
 
+void sim_oracle_left(struct sim_actor *a, uint64_t proc)
+{
+    a->left_by = proc;
+}
+
 void sim_oracle_loads(struct sim *s, struct sim_actor *a, const struct sim_snapshot *snapshot)
 {
     size_t i = a->saved.count;
@@ -306,6 +312,7 @@ void sim_oracle_loads(struct sim *s, struct sim_actor *a, const struct sim_snaps
 void sim_oracle_call_runs(struct sim *s, struct sim_task *t, struct sim_actor *a, uint64_t worker, uint32_t incarnation)
 {
     SIM_REQUIRE(s, a && mt_id_equal(a->id, t->actor), "I4: a call runs in another actor's process");
+    SIM_REQUIRE(s, a->left_by != worker, "I4: an actor whose node leaves runs a call after its last snapshot");
     struct caller *c = caller_of(s, t->actor, t->owner);
     if (t->executions > 1 && sim_value_of(s, mt_id_with_index(t->id, 1)))
         return; /* it had its turn; made again for its lost value it may come behind later ones */

@@ -72,6 +72,8 @@ struct sim_snapshot {
     int64_t  state;
     uint64_t calls;
 };
+/* Its process has told the last one: no call of it may begin there any more. */
+void sim_oracle_left(struct sim_actor *a, uint64_t proc);
 void sim_oracle_saves(struct sim *s, struct sim_actor *a, const struct sim_snapshot *snapshot);
 void sim_oracle_loads(struct sim *s, struct sim_actor *a, const struct sim_snapshot *snapshot);
 void sim_oracle_call_runs(struct sim *s, struct sim_task *t, struct sim_actor *a, uint64_t worker, uint32_t incarnation);

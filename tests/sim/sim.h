@@ -62,7 +62,7 @@ struct sim_proc;
     /* owners and workers */ \
     X(task_accepted) X(task_done) X(task_failed) X(task_died) X(task_retried) X(task_owner_gone) \
     X(task_user_error) X(task_not_run) X(task_withdrawn) X(nested) X(ref_argument) X(ref_borrowed) X(worker_blocked) X(actor_made) \
-    X(actor_restarted) X(actor_killed) X(actor_borrowed) X(actor_saved) X(actor_loaded) \
+    X(actor_restarted) X(actor_killed) X(actor_borrowed) X(actor_saved) X(actor_saved_last) X(actor_loaded) \
     X(call_done) X(call_died) X(name_put) X(name_refused) \
     X(name_found) X(cancel_never) X(cancel_told) X(cancel_late) \
     X(task_ahead) X(value_by_cell) X(cell_refused) \

@@ -151,6 +151,8 @@ struct wrk_call *wrk_call_next(struct wrk *wrk)
     if (wrk->is_exiting)
         return NULL;
     take_all(wrk);
+    if (MT_UNLIKELY(wrk->leave != WRK_STAYS))
+        return NULL; /* what waits in the queues has not run: its callers call the next incarnation */
     for (uint32_t i = 0; i < wrk->group_count && !call; i++)
         call = group_next(wrk, &wrk->groups[(wrk->turn + i) % wrk->group_count]);
     wrk->turn++;
@@ -167,7 +169,7 @@ bool wrk_other_groups_wait(const struct wrk *wrk)
 
 bool wrk_call_waits(const struct wrk *wrk)
 {
-    for (uint32_t i = 0; wrk->calls_queued && i < wrk->group_count; i++)
+    for (uint32_t i = 0; wrk->calls_queued && wrk->leave == WRK_STAYS && i < wrk->group_count; i++)
         if (wrk->groups[i].first && wrk->groups[i].running < wrk->groups[i].limit)
             return true;
     return false;

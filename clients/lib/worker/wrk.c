@@ -181,6 +181,10 @@ void wrk_lane_recalled(struct wrk *wrk, struct wrk_lane *lane)
 {
     if (lane->inflight)
         return; /* it ends with the last call of it that runs */
+    if (lane->is_creator && wrk->leave != WRK_SAVED && shm_load32(&lane_header_of(lane->memory)->recall) == LANE_RECALL_SAVE) {
+        wrk->leave = wrk->leave == WRK_STAYS ? WRK_SAVES : wrk->leave;
+        return;
+    }
     if (!lane->is_creator && !return_pending(wrk, lane))
         return;
     if (report(wrk, lane, LANE_END, NULL))
@@ -275,9 +279,38 @@ static void publish_before(struct wrk *wrk, const struct wrk_run *next)
             lane_publish(wrk, wrk->lanes.data[i]);
 }
 
+/* The actor's state has gone to its creator: only its lane has something left to do, which is to end. */
+static void leave_on(struct wrk *wrk)
+{
+    for (size_t i = 0; wrk->leave == WRK_SAVED && i < wrk->lanes.count; i++) {
+        if (!wrk->lanes.data[i]->is_creator)
+            continue;
+        wrk_lane_recalled(wrk, wrk->lanes.data[i]);
+        return;
+    }
+}
+
+bool wrk_save_begin(struct wrk *wrk)
+{
+    if (MT_LIKELY(wrk->leave != WRK_SAVES) || wrk->calls_running)
+        return false;
+    wrk->leave = WRK_SAVING;
+    return true;
+}
+
+void wrk_saved(struct wrk *wrk)
+{
+    MT_ASSERT(wrk->leave == WRK_SAVING);
+    wrk->leave = WRK_SAVED;
+}
+
 bool wrk_next(struct wrk *wrk, struct wrk_run *out)
 {
     size_t count = wrk->lanes.count;
+    if (MT_UNLIKELY(wrk->leave != WRK_STAYS)) {
+        leave_on(wrk);
+        return false;
+    }
     if (wrk->turn >= count)
         wrk->turn = 0; /* lanes have gone since */
     for (size_t i = 0; i < count; i++) {
@@ -477,7 +510,7 @@ void wrk_retire(struct wrk *wrk)
 static bool lane_has_work(struct wrk *wrk, struct wrk_lane *lane)
 {
     if (lane->is_recalled || shm_load32(&lane_header_of(lane->memory)->recall))
-        return !lane->inflight;
+        return !lane->inflight && wrk->leave != WRK_SAVING && (wrk->leave != WRK_SAVES || !wrk->calls_running);
     return lane_ring_has_more(&lane->forward) && !wrk_lane_waits_ahead(wrk, lane);
 }
 

@@ -6,6 +6,8 @@
  * What must be done outside stands in wrk->out. Thread: the one that runs tasks.
  *
  *   lane:  OPEN --recall--> returns what it has not begun, writes LANE_END, CTL_DRAINED --> gone
+ *   actor whose node leaves:  STAYS --recall, the creator's calls have ended--> SAVES: no call begins any more, nor ever will
+ *                             SAVES --no call runs, wrk_save_begin--> SAVING --wrk_saved--> SAVED --> LANE_END
  */
 #ifndef WRK_WRK_H
 #define WRK_WRK_H
@@ -64,6 +66,8 @@ struct wrk_group {
     struct wrk_call *first, *last;
 };
 
+enum wrk_leave { WRK_STAYS, WRK_SAVES, WRK_SAVING, WRK_SAVED };
+
 struct wrk {
     uint32_t       epoch;
     struct own_out out;
@@ -72,6 +76,7 @@ struct wrk {
     size_t           turn;    /* lane to look at first */
     struct wrk_lane *running; /* lane of the task that runs; NULL between tasks */
     struct wrk_run   run;
+    enum wrk_leave   leave;
     uint64_t         quick; /* the function that ran last, where it was done at once; else 0 */
     struct wrk_group groups[WRK_GROUPS];
     uint32_t         group_count; /* 0: one call at a time, from the ring itself */
@@ -148,6 +153,11 @@ void wrk_feeds(struct wrk *wrk, struct wrk_run *run);
 /* News for the actor's creator: LANE_EXIT, or LANE_SAVED with its value. Shown at once. False: its ring is full; true also
  * where the creator is gone. */
 bool wrk_tell_creator(struct wrk *wrk, uint16_t kind, const void *payload, size_t size);
+
+/* True once: the actor's node leaves, and nothing of it runs any more. Its state is to go to its creator now (LANE_SAVED), then
+ * wrk_saved is called. What a call did after that would be lost with this process. */
+bool wrk_save_begin(struct wrk *wrk);
+void wrk_saved(struct wrk *wrk);
 
 /* ---- concurrent actors: calls.c ---- */
 /* From now on calls are taken by wrk_call_next, wrk_next brings none. `limits` of the default group and the named ones. */

@@ -79,6 +79,7 @@ struct rlt_a_strict {
 struct rlt_a_lane_recall {
     uint64_t lane;
     uint64_t owner, worker; /* conns; 0: not of this node */
+    uint32_t word;          /* LANE_RECALL, LANE_RECALL_SAVE */
 };
 struct rlt_a_sw_down {
     uint64_t           conn;

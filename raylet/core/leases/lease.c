@@ -17,6 +17,7 @@
 #include "raylet/core/pool/pool.h"
 
 #include "core/base/machine.h"
+#include "core/lane/lane.h"
 #include "core/base/plant.h"
 
 #include <stdio.h>
@@ -127,6 +128,7 @@ static void recall_tell(struct rlt *r, const struct rlt_lease *l)
     struct ctl_lease          lease = {l->id};
     struct rlt_a_lane_recall *a = &rlt_act(r->out, RLT_A_LANE_RECALL)->lane_recall;
     a->lane = l->id;
+    a->word = l->kind == LEASE_ACTOR && l->is_preempted ? LANE_RECALL_SAVE : LANE_RECALL;
     a->owner = l->owner ? l->owner->conn : 0;
     a->worker = l->worker ? l->worker->conn : 0;
     if (l->owner && l->owner->state == PROC_ALIVE)

@@ -45,6 +45,47 @@ static manta_status place_where(manta_ctx *c, void *self, int argc, const manta_
 }
 MANTA_ACTOR(place, "", place_new, NULL, {"where", ">l", place_where});
 
+enum { COUNTER_BYTES = 1 << 16 };
+
+/* Counts. Nobody asks for its state but the node that leaves. */
+struct counter {
+    int64_t count;
+    size_t  size; /* of a snapshot */
+};
+static manta_status counter_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    struct counter *own = calloc(1, COUNTER_BYTES);
+    (void)c, (void)argc;
+    CHECK(own);
+    own->size = argv[0].u;
+    *self = own;
+    return MANTA_OK;
+}
+static manta_status counter_save(manta_ctx *c, void *self)
+{
+    const struct counter *own = self;
+    return manta_return_bytes(c, own, own->size);
+}
+static manta_status counter_load(manta_ctx *c, void *self, const void *data, size_t size)
+{
+    (void)c;
+    memcpy(self, data, size);
+    return MANTA_OK;
+}
+static manta_status counter_add(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct counter *own = self;
+    (void)argc, (void)argv;
+    return manta_return_i64(c, ++own->count);
+}
+static manta_status counter_where(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self;
+    return where(c, argc, argv);
+}
+MANTA_ACTOR_TYPE(counter, .signature = "u", .create = counter_new, .destroy = free, .save = counter_save, .load = counter_load,
+                 .methods = {{"add", ">l", counter_add}, {"where", ">l", counter_where}});
+
 static struct nodes nodes;
 
 static manta_client *client(void)
@@ -213,6 +254,31 @@ static void drain_actors(void)
     CHECK_I64(manta_actor_call(moves, "where", MANTA_NO_ARGS), nodes.ids[0]);
     (void)e;
     manta_actor_free(moves);
+    nodes_stop(&nodes);
+}
+
+/* Its state of that moment goes with it, though no snapshot was ever due: of an actor with one call at a time, and of one with many. */
+static void drain_saves(void)
+{
+    nodes_start(&nodes, 2, "4");
+    manta_actor_opts opts = {.num_cpus = 1, .node = nodes.ids[1], .node_soft = true, .max_restarts = 1, .max_task_retries = 3};
+    manta_actor     *one = manta_actor_new("counter", &opts, MANTA_ARGS(manta_u64(sizeof(struct counter))));
+    opts.max_concurrency = 4;
+    manta_actor *many = manta_actor_new("counter", &opts, MANTA_ARGS(manta_u64(sizeof(struct counter))));
+    CHECK_I64(manta_actor_call(one, "where", MANTA_NO_ARGS), nodes.ids[1]);
+    CHECK_I64(manta_actor_call(many, "where", MANTA_NO_ARGS), nodes.ids[1]);
+    for (int i = 1; i <= 20; i++) {
+        CHECK_I64(manta_actor_call(one, "add", MANTA_NO_ARGS), i);
+        CHECK_I64(manta_actor_call(many, "add", MANTA_NO_ARGS), i);
+    }
+    drain(1, 60000, MANTA_OK, NULL);
+    leaves(1);
+    CHECK_I64(manta_actor_call(one, "where", MANTA_NO_ARGS), nodes.ids[0]);
+    CHECK_I64(manta_actor_call(one, "add", MANTA_NO_ARGS), 21);
+    CHECK_I64(manta_actor_call(many, "where", MANTA_NO_ARGS), nodes.ids[0]);
+    CHECK_I64(manta_actor_call(many, "add", MANTA_NO_ARGS), 21);
+    manta_actor_free(one);
+    manta_actor_free(many);
     nodes_stop(&nodes);
 }
 
@@ -408,6 +474,7 @@ int main(int argc, char **argv)
         {.name = "drain_limit", .run = drain_limit, .no_init = true},
         {.name = "drain_unheard", .run = drain_unheard, .no_init = true},
         {.name = "drain_actors", .run = drain_actors, .no_init = true},
+        {.name = "drain_saves", .run = drain_saves, .no_init = true},
         {.name = "drain_last", .run = drain_last, .no_init = true},
         {.name = "drain_group", .run = drain_group, .no_init = true},
         {.name = "drain_notice", .run = drain_notice, .no_init = true},

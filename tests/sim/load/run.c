@@ -489,6 +489,19 @@ static bool go_save(struct sim_proc *p)
     return !sim_proc_step(p);
 }
 
+/* Its node leaves: the last snapshot, also where none is due. False: the ring is full, or it was killed. */
+static bool go_save_last(struct sim_proc *p)
+{
+    bool saves = p->run.saves = p->actor_saves && p->actor;
+    if (!go_save(p))
+        return false;
+    p->s->counters.actor_saved_last += saves;
+    if (p->actor)
+        sim_oracle_left(p->actor, p->serial);
+    wrk_saved(&p->wrk);
+    return true;
+}
+
 /* The outcome goes into the ring. False: it is full. */
 static bool run_report(struct sim_proc *p)
 {
@@ -557,6 +570,9 @@ void sim_worker_work(struct sim_proc *p)
             if (sim_proc_step(p))
                 return; /* claimed, never begun */
             run_begin(p);
+        } else if (p->wrk.leave == WRK_SAVING || wrk_save_begin(&p->wrk)) {
+            if (!go_save_last(p))
+                return;
         } else if (!wrk_has_work(&p->wrk)) {
             return;
         }

@@ -241,7 +241,7 @@ static void act_lane_recall(struct sim *s, struct sim_node *n, const struct rlt_
     struct lane_park *park;
     if (!lane)
         return;
-    shm_store32_release(&lane_header_of(lane->base)->recall, 1);
+    shm_store32_release(&lane_header_of(lane->base)->recall, a->word);
     for (int end = 0; end < 2; end++) {
         park = park_of(sim_conn_of(n, end ? a->worker : a->owner));
         if (park && lane_park_must_wake(park))

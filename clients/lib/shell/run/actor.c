@@ -186,6 +186,16 @@ static void save_state(void)
     free(s);
 }
 
+void lib_actor_save_leaving(void)
+{
+    const manta_actor_type *type = lib_actor_here.type;
+    lib_unlock();
+    if (lib_actor_here.is_made && lib_actor_here.self && type->save && type->load)
+        save_state();
+    lib_lock();
+    wrk_saved(&lib.wrk);
+}
+
 static bool is_time_to_save(const manta_ctx *c)
 {
     uint32_t calls = __atomic_add_fetch(&self.calls, 1, __ATOMIC_RELAXED);

@@ -30,6 +30,9 @@ struct lib_outcome { /* as LANE_DONE says it */
     uint8_t      failure[256]; /* there was no memory for a context */
 };
 
+/* wrk_save_begin was true: its state goes to its creator, if its type can save and load. Under the lock, released meanwhile. */
+void lib_actor_save_leaving(void);
+
 /* How ps, top and perf call this worker: by its job and the function that it begins, or by its actor. */
 void lib_name_process(const struct wrk_run *run, uint64_t now);
 /* Runs one claimed task or call from its record to its outcome; `call` is NULL for one that still lies in the ring. Under

@@ -174,6 +174,10 @@ MT_NORETURN static void thread_serve(manta_ctx *c)
             }
             continue;
         }
+        if (wrk_save_begin(&lib.wrk)) {
+            lib_actor_save_leaving();
+            continue;
+        }
         wrk_flush(&lib.wrk);
         lib_act();
         if (lib.wrk.is_over && !lib.wrk.calls_running) {

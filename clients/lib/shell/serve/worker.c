@@ -83,6 +83,9 @@ static void worker_loop(void)
             if (++since_pump < 64)
                 continue;
             lib_note_cpu();
+        } else if (wrk_save_begin(&lib.wrk)) {
+            lib_actor_save_leaving();
+            continue;
         } else if (comes_soon(&now)) {
             continue;
         }
