@@ -45,6 +45,17 @@ static manta_status place_where(manta_ctx *c, void *self, int argc, const manta_
 }
 MANTA_ACTOR(place, "", place_new, NULL, {"where", ">l", place_where});
 
+/* Word 2 counts its runs. */
+static manta_status nap(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    struct test_board *board = test_board_map(argv[0].u);
+    (void)argc;
+    atomic_fetch_add(&board->words[2], 1);
+    test_sleep_ms((int)argv[1].l);
+    return manta_return_i64(c, argv[1].l);
+}
+MANTA_REGISTER(nap, "ul>l");
+
 enum { COUNTER_BYTES = 1 << 16 };
 
 /* Counts. Nobody asks for its state but the node that leaves. */
@@ -87,6 +98,7 @@ MANTA_ACTOR_TYPE(counter, .signature = "u", .create = counter_new, .destroy = fr
                  .methods = {{"add", ">l", counter_add}, {"where", ">l", counter_where}});
 
 static struct nodes nodes;
+static int64_t      left_at; /* when the last one had */
 
 static manta_client *client(void)
 {
@@ -131,6 +143,7 @@ static void leaves(int i)
         CHECK(test_now_ms() < limit);
         test_sleep_ms(2);
     }
+    left_at = test_now_ms();
     CHECK_EQ(status, 0);
     nodes.raylets[i] = 0;
     manta_cluster_node n = node(nodes.ids[i]);
@@ -165,6 +178,18 @@ static void drains(int i)
         CHECK(test_now_ms() < limit);
         test_sleep_ms(5);
     }
+}
+
+/* What is written there, from one moment to the next. */
+static void notice(const char *path, const char *text)
+{
+    char  fresh[300];
+    FILE *file;
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    CHECK((file = fopen(fresh, "w")));
+    CHECK(fputs(text, file) >= 0);
+    CHECK_EQ(fclose(file), 0);
+    CHECK_EQ(rename(fresh, path), 0);
 }
 
 /* A task ends where it runs, the rest goes elsewhere; and the words that are wrong. */
@@ -257,7 +282,8 @@ static void drain_actors(void)
     nodes_stop(&nodes);
 }
 
-/* Its state of that moment goes with it, though no snapshot was ever due: of an actor with one call at a time, and of one with many. */
+/* Its state of that moment goes with it, though no snapshot was ever due: of an actor with one call at a time, and of one with
+ * many. */
 static void drain_saves(void)
 {
     nodes_start(&nodes, 2, "4");
@@ -279,6 +305,75 @@ static void drain_saves(void)
     CHECK_I64(manta_actor_call(many, "add", MANTA_NO_ARGS), 21);
     manta_actor_free(one);
     manta_actor_free(many);
+    nodes_stop(&nodes);
+}
+
+enum { NAPS = 300, NAP_MS_MAX = 100 };
+
+/* A busy cluster of two nodes loses the second one by `leave`. Of each task the outcome comes. Returns how many ran twice. */
+static uint64_t naps(int32_t retries, void (*leave)(void))
+{
+    uint64_t           number;
+    struct test_board *board = test_board_new(&number);
+    manta_ref         *refs[NAPS];
+    manta_task_opts    opts = {.num_cpus = 1, .max_retries = retries};
+    for (int i = 0; i < NAPS; i++)
+        refs[i] = manta_call("nap", &opts, MANTA_ARGS(manta_u64(number), manta_i64(NAP_MS_MAX - i * 37 % 80)));
+    while (board->words[2] < NAPS / 5)
+        test_sleep_ms(1);
+    leave();
+    for (int i = 0; i < NAPS; i++)
+        CHECK_I64(refs[i], NAP_MS_MAX - i * 37 % 80);
+    return board->words[2] - NAPS;
+}
+
+static void leave_asked(void)
+{
+    int64_t began = test_now_ms();
+    drain(1, 30000, MANTA_OK, NULL);
+    leaves(1);
+    printf("a busy node has left %lld ms after it was asked; its longest task took %d\n", (long long)(left_at - began), NAP_MS_MAX);
+}
+
+static void leave_noticed(void)
+{
+    int64_t began = test_now_ms();
+    notice(nodes.option_value, "5");
+    leaves(1);
+    printf("a busy node has left %lld ms after a notice of 5 s\n", (long long)(left_at - began));
+    CHECK(left_at - began < 5000);
+}
+
+static void leave_killed(void)
+{
+    nodes_kill(&nodes.raylets[1]);
+}
+
+/* No task fails, though none may run twice, and none does. */
+static void drain_busy(void)
+{
+    nodes_start(&nodes, 2, "2");
+    CHECK_EQ(naps(MANTA_NO_RETRY, leave_asked), 0);
+    nodes_stop(&nodes);
+}
+
+static void drain_busy_notice(void)
+{
+    char path[250];
+    snprintf(path, sizeof path, "%s/notice", getenv("XDG_RUNTIME_DIR"));
+    nodes_start_as(&nodes, &(struct nodes){.count = 2, .option = "--notice-file", .option_value = path}, "2", 256);
+    CHECK_EQ(naps(MANTA_NO_RETRY, leave_noticed), 0);
+    CHECK_EQ(unlink(path), 0);
+    nodes_stop(&nodes);
+}
+
+/* Nobody has said a word: what ran there runs again. */
+static void drain_busy_killed(void)
+{
+    nodes_start(&nodes, 2, "2");
+    uint64_t again = naps(3, leave_killed);
+    printf("a busy node was killed: %llu tasks ran again\n", (unsigned long long)again);
+    CHECK(again <= 4);
     nodes_stop(&nodes);
 }
 
@@ -386,18 +481,6 @@ static void drain_head_dies(void)
     nodes_stop(&nodes);
 }
 
-/* What is written there, from one moment to the next. */
-static void notice(const char *path, const char *text)
-{
-    char  fresh[300];
-    FILE *file;
-    snprintf(fresh, sizeof fresh, "%s.new", path);
-    CHECK((file = fopen(fresh, "w")));
-    CHECK(fputs(text, file) >= 0);
-    CHECK_EQ(fclose(file), 0);
-    CHECK_EQ(rename(fresh, path), 0);
-}
-
 /* A notice: what runs there at that time was stopped before, and runs again elsewhere.
  * One that comes during a drain makes it shorter. */
 static void drain_notice(void)
@@ -477,6 +560,9 @@ int main(int argc, char **argv)
         {.name = "drain_saves", .run = drain_saves, .no_init = true},
         {.name = "drain_last", .run = drain_last, .no_init = true},
         {.name = "drain_group", .run = drain_group, .no_init = true},
+        {.name = "drain_busy", .run = drain_busy, .no_init = true},
+        {.name = "drain_busy_notice", .run = drain_busy_notice, .no_init = true},
+        {.name = "drain_busy_killed", .run = drain_busy_killed, .no_init = true},
         {.name = "drain_notice", .run = drain_notice, .no_init = true},
         {.name = "drain_notice_words", .run = drain_notice_words, .no_init = true},
         {.name = "drain_lifetime", .run = drain_lifetime, .no_init = true},
