@@ -131,6 +131,8 @@ void redis_say(const struct redis_server *r, char *out, size_t size, const char 
         if (more <= 0)
             break;
         got += (size_t)more;
+        if (strchr("+-:", out[0]) && out[got - 1] == '\n')
+            break; /* a reply of one line is over; others are, when nothing more comes for a while */
     }
     out[got] = '\0';
     close(fd);
