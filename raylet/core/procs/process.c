@@ -97,24 +97,6 @@ static void proc_end(struct rlt *r, struct rlt_proc *p)
     r->is_dirty = true;
 }
 
-/* How long a death waits for its status. Who reaps the process says it as soon as it runs, which on a busy machine is no matter of
- * milliseconds: only where nobody is left to say it is it told without. */
-static uint64_t status_patience(const struct rlt_proc *p)
-{
-    bool is_orphan = p->forked_by && !rlt_pool_has_zygote(p);
-    return p->is_child && !p->has_status ? (is_orphan ? MT_RLT_STATUS_MS : MT_RLT_REAP_MS) * RLT_MS : 0;
-}
-
-/* Its children that wait for its word need not wait any longer. */
-static void zygote_gone(struct rlt *r, const struct rlt_proc *zygote)
-{
-    MT_MAP_EACH(&r->conns, entry) {
-        struct rlt_proc *p = entry->value.ptr;
-        if (p->forked_by == zygote->conn && p->state == PROC_DYING && p->is_child)
-            rlt_timer_set(r, &p->timer, r->now + status_patience(p));
-    }
-}
-
 void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
 {
     bool was_alive = p->state == PROC_ALIVE;
@@ -128,9 +110,7 @@ void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
     rlt_pool_remove(p);
     if (p->is_child)
         rlt_act(r->out, RLT_A_KILL)->kill.conn = p->conn; /* it may live on without its socket: it must not */
-    rlt_timer_set(r, &p->timer, r->now + status_patience(p));
-    if (p->is_child && !p->forked_by)
-        zygote_gone(r, p);
+    rlt_timer_set(r, &p->timer, r->now + (p->is_child && !p->has_status ? MT_RLT_STATUS_MS * RLT_MS : 0));
     if (was_alive && p->role != CTL_ZYGOTE)
         rlt_act(r->out, RLT_A_SW_PROC_DRAIN)->sw_proc_drain.conn = p->conn;
     else

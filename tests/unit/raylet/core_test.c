@@ -313,47 +313,6 @@ static void a_death_is_told_after_what_the_dead_had_said(void **state)
     assert_int_equal(action(RLT_A_CLOSE, 0)->close.conn, worker);
 }
 
-/* The zygote has not been given a CPU: a second later it still knows how the worker ended. */
-static void a_death_is_told_with_the_word_of_a_slow_zygote(void **state)
-{
-    (void)state;
-    begin(false);
-    job_begins();
-    define(1, 1000, 0);
-    demand(1, 1);
-    uint64_t              worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
-    struct ctl_child_exit gone = {.pid = worker == workers[0] ? 20 : 21, .status = SIGSEGV};
-    step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = worker}});
-    step((struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .proc_drained = {.conn = worker}});
-    for (int i = 0; i < 10; i++) {
-        now += 100 * MS;
-        step((struct rlt_event){.kind = RLT_EV_TICK});
-        assert_null(down(DRIVER, CTL_ENDED));
-    }
-    socket_in(zygote, CTL_CHILD_EXIT, &gone, sizeof gone, -1);
-    assert_int_equal(((const struct ctl_ended *)down(DRIVER, CTL_ENDED))->status, SIGSEGV);
-}
-
-/* Nobody is left to say it. */
-static void a_death_does_not_wait_for_a_dead_zygote(void **state)
-{
-    (void)state;
-    begin(false);
-    job_begins();
-    define(1, 1000, 0);
-    demand(1, 1);
-    uint64_t worker = down(workers[0], CTL_LANE) ? workers[0] : workers[1];
-    step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = worker}});
-    step((struct rlt_event){.kind = RLT_EV_PROC_DRAINED, .proc_drained = {.conn = worker}});
-    step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = zygote}});
-    assert_null(down(DRIVER, CTL_ENDED));
-    now += MT_RLT_STATUS_MS * MS;
-    step((struct rlt_event){.kind = RLT_EV_TICK});
-    const struct ctl_ended *ended = down(DRIVER, CTL_ENDED);
-    assert_non_null(ended);
-    assert_int_equal(ended->code, MT_EWORKER_DIED);
-}
-
 static void short_records_end_only_who_sent_them(void **state)
 {
     (void)state;
@@ -567,8 +526,6 @@ int main(void)
         cmocka_unit_test_teardown(workers_that_can_not_serve_are_not_replaced_for_ever, end),
         cmocka_unit_test_teardown(only_the_ends_of_a_lease_may_speak_of_it, end),
         cmocka_unit_test_teardown(a_death_is_told_after_what_the_dead_had_said, end),
-        cmocka_unit_test_teardown(a_death_is_told_with_the_word_of_a_slow_zygote, end),
-        cmocka_unit_test_teardown(a_death_does_not_wait_for_a_dead_zygote, end),
         cmocka_unit_test_teardown(short_records_end_only_who_sent_them, end),
         cmocka_unit_test_teardown(a_node_joins_before_anybody_is_welcome, end),
         cmocka_unit_test_teardown(what_waits_is_reported_and_only_the_right_answer_counts, end),
