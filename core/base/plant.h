@@ -56,7 +56,7 @@ enum mt_plant_number {
     MT_PLANT_WAIT_UNCOUNTED = 35,  /* who waited for a value on disk, and was refused, is still counted */
     MT_PLANT_OVER_CPUS = 40,       /* a lease is not asked back where more tasks run than there are CPUs */
     MT_PLANT_NOTICE_UNHEARD = 47,  /* a node that leaves already goes on until the later end, though its machine goes sooner */
-    MT_PLANT_VIEW_MISSES = 41,     /* a node takes no note of it that another is suspect */
+    MT_PLANT_VIEW_MISSES = 48,     /* a node takes no note of it that another is suspect */
     MT_PLANT_STORE_FORGETS = 60,   /* a leader takes no notice of it that its store has forgotten commits */
     MT_PLANT_STORE_TAKES_ALL = 61, /* a leader writes over whatever stands in its store */
     MT_PLANT_STORE_UNFENCED = 62,  /* the store takes commits of a leader that was followed by another */
