@@ -2,6 +2,7 @@
  *
  * redis.c - see redis.h. hiredis writes requests and reads replies; its own sockets have a limit for each read, not for a call.
  */
+#include "core/base/clock.h"
 #include "core/redis/redis.h"
 
 #include <hiredis/hiredis.h>
@@ -18,17 +19,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { AUTH_SIZE = 512, READ_SIZE = 65536, REPLY_BYTES_MAX = 1 << 30 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- failures ---- */
 
@@ -88,7 +81,7 @@ static mt_status refused(struct rds *r, const char *said)
 static bool wait_for(struct rds *r, short events, int64_t end)
 {
     for (;;) {
-        int64_t       left = end - now_ms();
+        int64_t       left = end - mt_now_ms();
         struct pollfd p = {r->fd, events, 0};
         int           rc = left > 0 ? poll(&p, 1, (int)left) : 0;
         if (rc >= 0 || errno != EINTR)
@@ -156,7 +149,7 @@ static mt_status format(struct rds *r, const mt_view *args, size_t count, char *
 
 mt_status rds_call(struct rds *r, const mt_view *args, size_t count, int limit_ms, struct rds_reply **out)
 {
-    int64_t     end = now_ms() + limit_ms;
+    int64_t     end = mt_now_ms() + limit_ms;
     redisReply *reply = NULL;
     char       *bytes = NULL;
     int         size;
@@ -276,7 +269,7 @@ static mt_status read_password(struct rds *r, const char *path, char out[AUTH_SI
 static mt_status say(struct rds *r, const mt_view *args, size_t count, int64_t end)
 {
     struct rds_reply *reply = NULL;
-    mt_status         st = rds_call(r, args, count, (int)(end - now_ms()), &reply);
+    mt_status         st = rds_call(r, args, count, (int)(end - mt_now_ms()), &reply);
     rds_reply_free(reply);
     return st;
 }
@@ -300,7 +293,7 @@ static mt_status greet(struct rds *r, const struct rds_place *place, const char 
 
 mt_status rds_dial(struct rds *r, const struct rds_place *place, const char *auth_file, int limit_ms)
 {
-    int64_t end = now_ms() + limit_ms;
+    int64_t end = mt_now_ms() + limit_ms;
     rds_hang_up(r);
     r->text[0] = '\0';
     MT_TRY(place->is_unix ? connect_unix(r, place, end) : connect_tcp(r, place, end));

@@ -138,6 +138,18 @@ void redis_say(const struct redis_server *r, char *out, size_t size, const char 
     close(fd);
 }
 
+void redis_keys_copy(const struct redis_server *r, const char *from, const char *to)
+{
+    static const char *const names[] = {"head", "records", "past"};
+    for (size_t i = 0; i < 3; i++) {
+        char a[64], b[64];
+        snprintf(a, sizeof a, "%s:%s", from, names[i]);
+        snprintf(b, sizeof b, "%s:%s", to, names[i]);
+        REDIS_DO(r, "DEL", b);
+        REDIS_DO(r, "COPY", a, b);
+    }
+}
+
 /* ---- the proxy ---- */
 
 /* One piece from the client; false: the connection is to be closed. */

@@ -37,6 +37,9 @@ void redis_say(const struct redis_server *r, char *out, size_t size, const char 
         redis_say((r), said_, sizeof said_, (const char *const[]){__VA_ARGS__, NULL}); \
     } while (0)
 
+/* The keys of one head's store become a copy of those of another: all that stands behind `to` afterwards stood behind `from`. */
+void redis_keys_copy(const struct redis_server *r, const char *from, const char *to);
+
 enum redis_fault {
     REDIS_PASS,
     REDIS_LOSE_REPLY, /* the server does it, and nobody hears of it: the connection closes */

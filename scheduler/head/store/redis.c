@@ -8,6 +8,7 @@
  * Owns:    the connection, the leader, the lock on that file.
  * Always:  a commit that is confirmed stands in the store, in a history that is ours alone. Where nobody knows, `apply` says so.
  */
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/rng.h"
 #include "core/io/private.h"
@@ -23,7 +24,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MARK_SIZE = 512, ASKS_MAX = 8, OPENING_MS = 10000, OPENING_STEP_MS = 100 };
@@ -338,13 +338,6 @@ static void say_rewritten(struct redis_store *s)
            s->link.place.shown, s->leader.shelf.count, s->leader.at.seq);
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Nothing of what the server may say ends the head, but that another leads: it is asked again, for ever. */
 static mt_status later(struct redis_store *s, mt_status st)
 {
@@ -372,7 +365,7 @@ static mt_status settle(struct redis_store *s)
         enum head_verdict verdict = head_leader_told(&s->leader, &said);
         say_rewritten(s);
         if (verdict == HEAD_DONE) {
-            s->settled_ms = now_ms();
+            s->settled_ms = mt_now_ms();
             return mt_ok();
         }
         if (verdict == HEAD_STOPPED)
@@ -403,12 +396,12 @@ static mt_status redis_apply(struct head_store *store, const struct head_store_b
 static mt_status redis_look(struct head_store *store, struct head_store_room *out)
 {
     struct redis_store *s = mt_container_of(store, struct redis_store, store);
-    if (now_ms() - s->looked_ms >= MT_HEAD_STORE_LOOK_MS / 2) {
-        if (now_ms() - s->settled_ms >= MT_HEAD_STORE_LOOK_MS / 2)
+    if (mt_now_ms() - s->looked_ms >= MT_HEAD_STORE_LOOK_MS / 2) {
+        if (mt_now_ms() - s->settled_ms >= MT_HEAD_STORE_LOOK_MS / 2)
             MT_TRY(settle(s));
         uint64_t room = head_link_room(&s->link);
         s->room = (struct head_store_room){room >= MT_HEAD_STORE_SPARE_BYTES, room / MT_HEAD_RESERVE_COPIES};
-        s->looked_ms = now_ms();
+        s->looked_ms = mt_now_ms();
     }
     *out = s->room;
     return mt_ok();

@@ -498,27 +498,16 @@ static void a_store_that_was_emptied_under_a_living_head_is_filled_again(void **
     assert_string_equal(found(w, "last").value, "again");
 }
 
-static void copy_keys(struct world *w, const char *from, const char *to)
-{
-    static const char *const names[] = {"head", "records", "past"};
-    for (size_t i = 0; i < 3; i++) {
-        char a[64], b[64];
-        snprintf(a, sizeof a, "%s:%s", from, names[i]);
-        snprintf(b, sizeof b, "%s:%s", to, names[i]);
-        REDIS_DO(&w->server, "COPY", a, b, "REPLACE");
-    }
-}
-
 /* As after a failover to a replica that was behind: the store stands at an earlier commit of ours. */
 static void what_the_store_forgot_it_is_given_again(void **state)
 {
     struct world      *w = *state;
     struct head_store *store = open_and_load(w);
     assert_int_equal(put(store, "a", "one").code, MT_OK);
-    copy_keys(w, "manta:{test}", "copy");
+    redis_keys_copy(&w->server, "manta:{test}", "copy");
     assert_int_equal(put(store, "b", "two").code, MT_OK);
     assert_int_equal(put(store, "a", NULL).code, MT_OK);
-    copy_keys(w, "copy", "manta:{test}");
+    redis_keys_copy(&w->server, "copy", "manta:{test}");
     assert_int_equal(put(store, "c", "three").code, MT_OK);
     store->ops->close(store);
     assert_int_equal(found(w, "b").count, 2);
@@ -533,10 +522,10 @@ static void a_lead_that_the_store_forgot_is_taken_again(void **state)
     struct head_store *store = open_and_load(w);
     assert_int_equal(put(store, "a", "one").code, MT_OK);
     store->ops->close(store);
-    copy_keys(w, "manta:{test}", "copy");
+    redis_keys_copy(&w->server, "manta:{test}", "copy");
     store = open_and_load(w);
     assert_int_equal(put(store, "b", "two").code, MT_OK);
-    copy_keys(w, "copy", "manta:{test}");
+    redis_keys_copy(&w->server, "copy", "manta:{test}");
     assert_int_equal(put(store, "c", "three").code, MT_OK);
     store->ops->close(store);
     assert_int_equal(found(w, "b").count, 3);
@@ -548,11 +537,11 @@ static void what_a_head_before_has_confirmed_is_given_again(void **state)
     struct world      *w = *state;
     struct head_store *store = open_and_load(w);
     assert_int_equal(put(store, "a", "one").code, MT_OK);
-    copy_keys(w, "manta:{test}", "copy");
+    redis_keys_copy(&w->server, "manta:{test}", "copy");
     assert_int_equal(put(store, "b", "two").code, MT_OK);
     store->ops->close(store);
     store = open_and_load(w);
-    copy_keys(w, "copy", "manta:{test}");
+    redis_keys_copy(&w->server, "copy", "manta:{test}");
     assert_int_equal(put(store, "c", "three").code, MT_OK);
     store->ops->close(store);
     assert_int_equal(found(w, "b").count, 3);
@@ -565,21 +554,21 @@ static void what_is_not_ours_is_not_written_over(void **state)
     struct head_store *store = open_and_load(w);
     assert_int_equal(put(store, "a", "one").code, MT_OK);
     store->ops->close(store);
-    copy_keys(w, "manta:{test}", "copy");
+    redis_keys_copy(&w->server, "manta:{test}", "copy");
     store = open_and_load(w);
     assert_int_equal(put(store, "a", "two").code, MT_OK);
     store->ops->close(store);
     store = open_and_load(w); /* loads what stands behind the copy */
     assert_int_equal(put(store, "a", "three").code, MT_OK);
-    copy_keys(w, "manta:{test}", "right");
-    copy_keys(w, "copy", "manta:{test}");
+    redis_keys_copy(&w->server, "manta:{test}", "right");
+    redis_keys_copy(&w->server, "copy", "manta:{test}");
     REDIS_DO(&w->server, "HSET", "manta:{test}:head", "digest", "00000000000000ab");
     assert_int_equal(put(store, "b", "four").code, MT_EAGAIN);
     assert_non_null(strstr(store->text, "acknowledges nothing more"));
     char said[64];
     REDIS_SAY(&w->server, said, "HLEN", "manta:{test}:records");
     assert_string_equal(said, ":1\r\n");
-    copy_keys(w, "right", "manta:{test}"); /* restored */
+    redis_keys_copy(&w->server, "right", "manta:{test}"); /* restored */
     put_at_last(store, "b", "four");
     store->ops->close(store);
     assert_string_equal(found(w, "a").value, "three");

@@ -129,27 +129,15 @@ static void go_on(struct world *w, struct head_leader *l)
         (void)lead(w, l);
 }
 
-static void copy_keys(struct world *w, const char *from, const char *to)
-{
-    static const char *const names[] = {"head", "records", "past"};
-    for (size_t i = 0; i < 3; i++) {
-        char a[64], b[64];
-        snprintf(a, sizeof a, "%s:%s", from, names[i]);
-        snprintf(b, sizeof b, "%s:%s", to, names[i]);
-        REDIS_DO(&w->server, "DEL", b);
-        REDIS_DO(&w->server, "COPY", a, b);
-    }
-}
-
 static void disturb(struct world *w)
 {
     switch (mt_rng_below(&w->rng, 4)) {
     case 0:
-        copy_keys(w, "manta:{test}", "copy");
+        redis_keys_copy(&w->server, "manta:{test}", "copy");
         twin_redis_copy(&w->copy, &w->twin);
         break;
     case 1:
-        copy_keys(w, "copy", "manta:{test}");
+        redis_keys_copy(&w->server, "copy", "manta:{test}");
         twin_redis_copy(&w->twin, &w->copy);
         break;
     case 2:
