@@ -169,30 +169,35 @@ static void training_of_nothing(void)
     CHECK(manta_sgd_attach("no such run", NULL, NULL, NULL, &e) != MANTA_OK);
     goes_on();
 }
-static void operator_of_nothing(void)
+/* What an operator may call, with one that is none: each says so by `why`, or gives what a caller can go on with. */
+static void nothing_is_done(manta_sgd *t, manta_status why)
 {
     float               *value = NULL, *gradient = NULL;
     manta_sgd_data_shape info;
     int64_t              shape[1] = {4};
-    CHECK(!manta_sgd_alloc(NULL, 64));
-    CHECK_EQ(manta_sgd_conf_i64(NULL, "x", 7), 7);
-    CHECK(manta_sgd_conf_f64(NULL, "x", 0.5) == 0.5);
-    CHECK(strcmp(manta_sgd_conf_str(NULL, "x", "y"), "y") == 0);
-    CHECK_EQ(manta_sgd_param(NULL, "w", MANTA_SGD_F32, 1, shape, &value, &gradient), MANTA_EINVAL);
-    CHECK_EQ(manta_sgd_data(NULL, "x", &(manta_sgd_data_opts){.validate = true}), MANTA_EINVAL);
+    CHECK(!manta_sgd_alloc(t, 64));
+    CHECK_EQ(manta_sgd_conf_i64(t, "x", 7), 7);
+    CHECK(manta_sgd_conf_f64(t, "x", 0.5) == 0.5);
+    CHECK(strcmp(manta_sgd_conf_str(t, "x", "y"), "y") == 0);
+    CHECK_EQ(manta_sgd_param(t, "w", MANTA_SGD_F32, 1, shape, &value, &gradient), why);
+    CHECK_EQ(manta_sgd_data(t, "x", &(manta_sgd_data_opts){.validate = true}), why);
+    CHECK(!manta_sgd_data_info(t, true, &info));
+    CHECK_EQ(manta_sgd_metric(t, "loss", 1.0), why);
+    CHECK_EQ(manta_sgd_ready(t, &gradient, 0, 0), why);
+    CHECK_EQ(manta_sgd_fail(t, t ? MANTA_ETASK : MANTA_EINVAL, "why"), why); /* of NULL it gives the code back */
+    manta_sgd_devices_max(t, 1);
+    manta_sgd_gpus(t, 1);
+    CHECK_EQ(manta_sgd_device(t), 0);
+    CHECK_EQ(manta_sgd_device_count(t), 0);
+    CHECK(!manta_sgd_is_driver(t));
+    CHECK_EQ(manta_sgd_seed(t), 0);
+    CHECK_EQ(manta_sgd_batch_max(t), 0);
+    CHECK_EQ(manta_sgd_step(t), 0);
+}
+static void operator_of_nothing(void)
+{
+    nothing_is_done(NULL, MANTA_EINVAL);
     CHECK_EQ(manta_sgd_data(NULL, NULL, NULL), MANTA_EINVAL);
-    CHECK(!manta_sgd_data_info(NULL, true, &info));
-    CHECK_EQ(manta_sgd_metric(NULL, "loss", 1.0), MANTA_EINVAL);
-    CHECK_EQ(manta_sgd_ready(NULL, &gradient, 0, 0), MANTA_EINVAL);
-    CHECK_EQ(manta_sgd_fail(NULL, MANTA_EINVAL, "why"), MANTA_EINVAL);
-    manta_sgd_devices_max(NULL, 1);
-    manta_sgd_gpus(NULL, 1);
-    CHECK_EQ(manta_sgd_device(NULL), 0);
-    CHECK_EQ(manta_sgd_device_count(NULL), 0);
-    CHECK(!manta_sgd_is_driver(NULL));
-    CHECK_EQ(manta_sgd_seed(NULL), 0);
-    CHECK_EQ(manta_sgd_batch_max(NULL), 0);
-    CHECK_EQ(manta_sgd_step(NULL), 0);
 }
 static manta_sgd *kept;
 static float     *kept_value, *kept_gradient;
@@ -210,44 +215,20 @@ static manta_status keeps_train(manta_sgd *t, void *self, const manta_sgd_batch 
 }
 MANTA_SGD_OPERATOR(keeps, .setup = keeps_setup, .train_batch = keeps_train);
 
-static void nothing_is_done(manta_sgd *t)
-{
-    float               *value = NULL, *gradient = NULL;
-    manta_sgd_data_shape info;
-    int64_t              shape[1] = {4};
-    CHECK(!manta_sgd_alloc(t, 64));
-    CHECK_EQ(manta_sgd_conf_i64(t, "x", 7), 7);
-    CHECK(manta_sgd_conf_f64(t, "x", 0.5) == 0.5);
-    CHECK(strcmp(manta_sgd_conf_str(t, "x", "y"), "y") == 0);
-    CHECK_EQ(manta_sgd_param(t, "w", MANTA_SGD_F32, 1, shape, &value, &gradient), MANTA_EHANDLE);
-    CHECK_EQ(manta_sgd_data(t, "x", &(manta_sgd_data_opts){.validate = true}), MANTA_EHANDLE);
-    CHECK(!manta_sgd_data_info(t, true, &info));
-    CHECK_EQ(manta_sgd_metric(t, "loss", 1.0), MANTA_EHANDLE);
-    CHECK_EQ(manta_sgd_ready(t, &gradient, 0, 0), MANTA_EHANDLE);
-    CHECK_EQ(manta_sgd_fail(t, MANTA_ETASK, "why"), MANTA_EHANDLE);
-    manta_sgd_devices_max(t, 1);
-    manta_sgd_gpus(t, 1);
-    CHECK_EQ(manta_sgd_device(t), 0);
-    CHECK_EQ(manta_sgd_device_count(t), 0);
-    CHECK(!manta_sgd_is_driver(t));
-    CHECK_EQ(manta_sgd_seed(t), 0);
-    CHECK_EQ(manta_sgd_batch_max(t), 0);
-    CHECK_EQ(manta_sgd_step(t), 0);
-}
 /* Its setup has given the operator away, and the run is over. */
 static void operator_kept(void)
 {
     manta_error e;
     (void)manta_sgd_check("keeps", &(manta_sgd_opts){.seed = 1}, &e); /* it has no data: that is told, or not */
     CHECK(kept);
-    nothing_is_done(kept);
+    nothing_is_done(kept, MANTA_EHANDLE);
 }
 static void operator_of_rubbish(void)
 {
     static char thing[64];
-    nothing_is_done((manta_sgd *)(void *)thing);
-    nothing_is_done((manta_sgd *)(uintptr_t)1);
-    nothing_is_done((manta_sgd *)UINTPTR_MAX);
+    nothing_is_done((manta_sgd *)(void *)thing, MANTA_EHANDLE);
+    nothing_is_done((manta_sgd *)(uintptr_t)1, MANTA_EHANDLE);
+    nothing_is_done((manta_sgd *)UINTPTR_MAX, MANTA_EHANDLE);
 }
 static void child_trains(void *arg)
 {
