@@ -159,8 +159,12 @@ def run_faults(cluster, folder, args, said):
     return faults, ledger.calls_of(ledger.read(path))
 
 
-def left_over(cluster):
-    """Descriptors of daemons after the load, then, after their end, processes and files."""
+def shared_memory():
+    return {f"shared memory {path}" for path in pathlib.Path("/dev/shm").glob("*manta*")}
+
+
+def left_over(cluster, before):
+    """Descriptors of daemons after the load, then, after their end, processes and files, and shared memory that was not there before."""
     left, until = [], time.monotonic() + SETTLE_S
     while time.monotonic() < until:
         grown = {name: cluster.fds_of(name) - before for name, before in cluster.fds.items()}
@@ -183,8 +187,7 @@ def left_over(cluster):
         name = path.relative_to(cluster.folder).as_posix()
         if name not in kept and not name.startswith("head/state/"):
             left.append(f"file {name}")
-    left += [f"shared memory {path}" for path in pathlib.Path("/dev/shm").glob("*manta*")]
-    return left
+    return left + sorted(shared_memory() - before)
 
 
 def processes_of_ours():
@@ -246,14 +249,14 @@ def main():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mchaos."))
     os.environ.pop("MANTA_ADDRESS", None)
-    left, status = [], 1
+    left, status, before = [], 1, shared_memory()
     try:
         cluster = Cluster(args.build, folder, args.cpus)
         quiet_s = max(3, args.seconds // 10)
         load_wait(load_start(cluster, folder, folder / "quiet", quiet_s, args.seed), quiet_s + 90, left)
         quiet = ledger.calls_of(ledger.read(folder / "quiet"))
         faults, calls = run_faults(cluster, folder, args, left)
-        left += left_over(cluster)
+        left += left_over(cluster, before)
         status = report(args, quiet, calls, faults, left)
     finally:
         for pid in processes_of_ours():

@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,12 +77,32 @@ void redis_server_start(struct redis_server *r, const char *const *more)
     fail_msg("redis-server does not start in %s", r->dir);
 }
 
+/* A child that removes the folder once this process has closed its end of the pipe, or is dead: memory that a killed test left in
+ * /dev/shm would stay until the machine's next start. */
+static void keeper_start(struct redis_server *r)
+{
+    int end[2];
+    assert_int_equal(pipe2(end, O_CLOEXEC), 0);
+    r->keeper = fork();
+    assert_true(r->keeper >= 0);
+    if (r->keeper == 0) {
+        dup2(end[0], STDIN_FILENO);
+        close_range(STDERR_FILENO + 1, ~0u, 0); /* what the test has open ends with it */
+        setsid();                               /* a signal to the test's group is not for it */
+        execl("/bin/sh", "sh", "-c", "trap '' HUP; read -r nothing; exec rm -rf \"$0\"", r->dir, (char *)NULL);
+        _exit(127);
+    }
+    close(end[0]);
+    r->keeper_fd = end[1];
+}
+
 void redis_server_new(struct redis_server *r, const char *const *more)
 {
     struct redis_server wanted = {.port = r->port, .is_on_disk = r->is_on_disk};
     *r = wanted;
     snprintf(r->dir, sizeof r->dir, "%s/manta-redis-XXXXXX", !r->is_on_disk && access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     assert_non_null(mkdtemp(r->dir));
+    keeper_start(r);
     snprintf(r->socket, sizeof r->socket, "%s/redis.sock", r->dir);
     snprintf(r->url, sizeof r->url, "redis+unix://%s?cluster=test", r->socket);
     redis_server_start(r, more);
@@ -99,18 +118,11 @@ void redis_server_kill(struct redis_server *r, int number)
     unlink(r->socket);
 }
 
-static void spawn_and_wait(const char *program, char *const *argv)
-{
-    char *env[] = {NULL};
-    pid_t pid;
-    assert_int_equal(posix_spawn(&pid, program, NULL, NULL, argv, env), 0);
-    waitpid(pid, NULL, 0);
-}
-
 void redis_server_free(struct redis_server *r)
 {
     redis_server_kill(r, SIGKILL);
-    spawn_and_wait("/bin/rm", (char *[]){(char *)"rm", (char *)"-rf", r->dir, NULL});
+    close(r->keeper_fd);
+    waitpid(r->keeper, NULL, 0);
 }
 
 void redis_say(const struct redis_server *r, char *out, size_t size, const char *const *words)

@@ -18,6 +18,8 @@ struct redis_server {
     bool  is_on_disk; /* set before: its folder is on the disk of /tmp, not in memory, where nothing takes time */
     pid_t pid;        /* 0: it does not run */
     int   port;       /* 0: none but the socket */
+    pid_t keeper;     /* removes the folder when keeper_fd closes */
+    int   keeper_fd;
 };
 
 /* Makes the folder and starts it with `appendonly yes`, `appendfsync always`, and these further arguments ("--name",
