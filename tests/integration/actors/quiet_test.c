@@ -4,52 +4,14 @@
  *
  * Thread: the driver's main one. The board counts what the actors have done: when the group is quiet, all of it is there.
  */
-#include "tests/integration/harness.h"
+#include "tests/integration/actors/talker.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MEMBERS = 4, TOKENS = 3, DONE = 0, SLOW = 1 };
+enum { SLOW = 1 }; /* word of the board */
 
-struct talker {
-    struct test_board *board;
-    manta_actor       *next, *child;
-};
-
-static manta_status talker_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
-{
-    struct talker *t = calloc(1, sizeof *t);
-    (void)c, (void)argc;
-    t->board = test_board_map(argv[0].u);
-    *self = t;
-    return MANTA_OK;
-}
-static void talker_free(void *self)
-{
-    struct talker *t = self;
-    manta_actor_free(t->next);
-    manta_actor_free(t->child);
-    free(t);
-}
-static manta_status talker_know(manta_ctx *c, void *self, int argc, const manta_arg *argv)
-{
-    (void)c, (void)argc;
-    ((struct talker *)self)->next = manta_actor_dup(argv[0].A);
-    return MANTA_OK;
-}
-/* So many more hops; every so many it takes its time. Nobody waits for any of these calls. */
-static manta_status talker_pass(manta_ctx *c, void *self, int argc, const manta_arg *argv)
-{
-    struct talker *t = self;
-    (void)c, (void)argc;
-    if (argv[1].l && argv[0].l % argv[1].l == 0)
-        test_sleep_ms(3);
-    atomic_fetch_add(&t->board->words[DONE], 1);
-    if (argv[0].l > 0)
-        manta_free(manta_actor_call(t->next, "pass", MANTA_ARGS(manta_i64(argv[0].l - 1), argv[1])));
-    return MANTA_OK;
-}
 MANTA_TASK(int64_t, slowly, (uint64_t, number), (int64_t, ms))
 {
     test_sleep_ms((int)ms);
@@ -105,36 +67,15 @@ static manta_group *ring(const manta_actor_opts *opts)
     manta_error  e;
     manta_group *g;
     board = test_board_new(&number);
-    g = manta_group_new("talker", opts, MEMBERS, MANTA_ARGS(manta_u64(number)), &e);
+    g = manta_group_new("talker", opts, TALKERS, MANTA_ARGS(manta_u64(number)), &e);
     CHECK(g);
-    for (int i = 0; i < MEMBERS; i++)
-        manta_free(manta_actor_call(manta_group_actor(g, i), "know",
-                                    MANTA_ARGS(manta_actor_arg(manta_group_actor(g, (i + 1) % MEMBERS)))));
+    talkers_join(g);
     return g;
 }
-static void send(manta_group *g, int to, int64_t hops, int64_t rest)
-{
-    manta_free(manta_actor_call(manta_group_actor(g, to), "pass", MANTA_ARGS(manta_i64(hops), manta_i64(rest))));
-}
-
-/* Long talks and short ones, with pauses in which all but one are at rest. */
 static void talk(const manta_actor_opts *opts)
 {
-    static const int64_t hops[] = {0, 1, 2, 10, 100, 1000, 3000}, rests[] = {0, 1, 5, 97};
-    manta_group         *g = ring(opts);
-    manta_error          e;
-    uint64_t             wanted = 0;
-    for (size_t i = 0; i < sizeof hops / sizeof hops[0]; i++) {
-        for (size_t j = 0; j < sizeof rests / sizeof rests[0]; j++) {
-            if (rests[j] && hops[i] / rests[j] > 100)
-                continue;
-            for (int k = 0; k < TOKENS; k++)
-                send(g, k, hops[i], rests[j]);
-            wanted += TOKENS * (uint64_t)(hops[i] + 1);
-            CHECK_CODE(manta_group_quiet(g, TEST_WAIT_MS, &e), MANTA_OK, &e);
-            CHECK_EQ(atomic_load(&board->words[DONE]), wanted);
-        }
-    }
+    manta_group *g = ring(opts);
+    talkers_talk(g, board, 3000);
     manta_group_free(g);
 }
 static void quiet_talk(void)
@@ -155,12 +96,12 @@ static void quiet_left_behind(void)
         manta_free(manta_actor_call(manta_group_actor(g, 1), "leave", MANTA_ARGS(manta_u64(number), manta_bool(i))));
         CHECK_CODE(manta_group_quiet(g, TEST_WAIT_MS, &e), MANTA_OK, &e);
         CHECK_EQ(atomic_load(&board->words[SLOW]), i + 1);
-        CHECK_EQ(atomic_load(&board->words[DONE]), i ? 21 : 0);
+        CHECK_EQ(atomic_load(&board->words[TALKER_HOPS]), i ? 21 : 0);
     }
-    for (int i = 0; i < MEMBERS; i++)
+    for (int i = 0; i < TALKERS; i++)
         manta_free(manta_actor_call(manta_group_actor(g, i), "parent", MANTA_ARGS(manta_u64(number))));
     CHECK_CODE(manta_group_quiet(g, TEST_WAIT_MS, &e), MANTA_OK, &e);
-    CHECK_EQ(atomic_load(&board->words[DONE]), 21 + MEMBERS);
+    CHECK_EQ(atomic_load(&board->words[TALKER_HOPS]), 21 + TALKERS);
     manta_group_free(g);
 }
 
@@ -169,12 +110,12 @@ static void quiet_restarted(void)
 {
     manta_group *g = ring(&(manta_actor_opts){.max_restarts = 3});
     manta_error  e;
-    send(g, 0, 2000, 97);
+    talkers_send(g, 0, 2000, 97);
     CHECK_EQ(manta_actor_kill(manta_group_actor(g, 2), true), MANTA_OK);
     CHECK_CODE(manta_group_quiet(g, TEST_WAIT_MS, &e), MANTA_OK, &e);
-    uint64_t done = atomic_load(&board->words[DONE]);
+    uint64_t done = atomic_load(&board->words[TALKER_HOPS]);
     test_sleep_ms(50);
-    CHECK_EQ(atomic_load(&board->words[DONE]), done);
+    CHECK_EQ(atomic_load(&board->words[TALKER_HOPS]), done);
     manta_group_free(g);
 }
 
@@ -184,7 +125,7 @@ static void quiet_bad(void)
     manta_error  e;
     CHECK_EQ(manta_group_quiet(NULL, 10, &e), MANTA_EINVAL);
     CHECK_CODE(manta_group_quiet(g, 0, &e), MANTA_ETIMEDOUT, &e); /* nobody can have answered */
-    send(g, 0, INT64_MAX, 0);
+    talkers_send(g, 0, INT64_MAX, 0);
     int64_t start = test_now_ms();
     CHECK_CODE(manta_group_quiet(g, 100, &e), MANTA_ETIMEDOUT, &e);
     CHECK_SAYS(e.message, "of the group still works after 100 ms");
