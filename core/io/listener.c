@@ -3,10 +3,10 @@
  * listener.c - see listener.h.
  *
  * Owns:    the listening descriptor and the spare one. Thread: the loop's.
- * Always:  accepting iff !is_paused; is_paused implies that the retry timer runs, the cap is reached, or the
- * owner asked for it. A connection over TCP ends by a reset until it is handed over: an orderly end would leave the kernel with
- * a socket in FIN_WAIT2 for each that a flood keeps open. While strangers crowd, accept runs every MT_LISTEN_REST_MS and takes
- * many at a time: a wake-up for each of them costs more than they do.
+ * Always:  nothing is accepted while is_paused; is_paused says that the owner asked for it, the cap is reached, or the retry
+ * timer runs (settle alone writes it). A connection over TCP ends by a reset until it is handed over: an orderly end would leave
+ * the kernel with a socket in FIN_WAIT2 for each that a flood keeps open. While strangers crowd, accept runs every
+ * MT_LISTEN_REST_MS and takes many at a time: a wake-up for each of them costs more than they do.
  */
 #include "core/io/listener.h"
 
@@ -39,6 +39,8 @@ static void      door_close(struct io_listener *listener);
 static mt_status parse_address(const char *host, uint16_t port, union address *out, socklen_t *out_size);
 static bool      is_loopback(const union address *at);
 static mt_status bind_unix(int fd, const char *path);
+static bool      is_held_up(const struct io_listener *listener);
+static void      settle(struct io_listener *listener);
 static void      listener_ready(struct io_watch *watch, unsigned events);
 static void      rest_over(struct io_timer *timer);
 static void      listener_retry(struct io_timer *timer);
@@ -160,30 +162,38 @@ void io_listener_close(struct io_listener *listener)
 void io_listener_release(struct io_listener *listener)
 {
     MT_ASSERT(listener->connections > 0);
-    if (listener->connections-- == listener->connections_max && !io_timer_is_started(&listener->retry))
-        io_listener_resume(listener);
+    listener->connections--;
+    settle(listener);
 }
 
 void io_listener_pause(struct io_listener *listener)
 {
-    if (listener->is_paused || !listener->loop)
-        return;
-    listener->is_paused = true;
-    listener->count.pauses++;
-    io_watch_set(&listener->watch, 0);
-    if (listener->silent.loop)
-        io_silent_rest(&listener->silent);
+    listener->is_held = true;
+    settle(listener);
 }
 
 void io_listener_resume(struct io_listener *listener)
 {
-    if (!listener->is_paused || !listener->loop || listener->connections >= listener->connections_max)
+    listener->is_held = false;
+    settle(listener);
+}
+
+static bool is_held_up(const struct io_listener *listener)
+{
+    return listener->is_held || listener->connections >= listener->connections_max || io_timer_is_started(&listener->retry);
+}
+
+/* Accept rests, or goes on: after each change of what holds it up. */
+static void settle(struct io_listener *listener)
+{
+    bool is_paused = is_held_up(listener);
+    if (!listener->loop || listener->is_paused == is_paused)
         return;
-    listener->is_paused = false;
-    if (!io_timer_is_started(&listener->rest))
-        io_watch_set(&listener->watch, IO_READABLE);
+    listener->is_paused = is_paused;
+    listener->count.pauses += is_paused;
+    io_watch_set(&listener->watch, is_paused || io_timer_is_started(&listener->rest) ? 0 : IO_READABLE);
     if (listener->silent.loop)
-        io_silent_go_on(&listener->silent);
+        (is_paused ? io_silent_rest : io_silent_go_on)(&listener->silent);
 }
 
 void io_listener_know(struct io_listener *listener, const struct io_origin *from)
@@ -201,7 +211,7 @@ static mt_status listener_start(struct io_loop *loop, struct io_listener *listen
     listener->connections = 0;
     listener->connections_max = connections_max ? connections_max : MT_CONNS_MAX;
     listener->fd_max = io_fd_share();
-    listener->is_paused = false;
+    listener->is_held = listener->is_paused = false;
     listener->watch.ready = listener_ready;
     listener->retry.fire = listener_retry;
     listener->rest.fire = rest_over;
@@ -286,6 +296,7 @@ static void listener_ready(struct io_watch *watch, unsigned events)
 {
     struct io_listener *listener = mt_container_of(watch, struct io_listener, watch);
     (void)events;
+    MT_ASSERT(!listener->is_paused && !is_held_up(listener));
     uint64_t now = io_now_ms();
     int      most = listener->crowd >= MT_LISTEN_CROWD_MIN ? MT_LISTEN_CROWD_MAX : MT_LISTEN_BATCH_MAX;
     if (now - listener->crowd_ms >= MT_LISTEN_REST_MS) {
@@ -374,8 +385,8 @@ static void hand_over(struct io_listener *listener, int fd, const struct io_peer
         setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
     }
     listener->count.accepted++;
-    if (++listener->connections >= listener->connections_max)
-        io_listener_pause(listener);
+    listener->connections++;
+    settle(listener);
     listener->accepted(listener, fd, peer);
 }
 
@@ -410,8 +421,8 @@ static void accept_failed(struct io_listener *listener, int err)
         if (listener->spare_fd >= 0)
             return; /* still readable if there are more: the next round refuses the next one */
     }
-    io_listener_pause(listener);
     io_timer_start(listener->loop, &listener->retry, MT_LISTEN_RETRY_MS);
+    settle(listener);
 }
 
 static void listener_retry(struct io_timer *timer)
@@ -419,7 +430,7 @@ static void listener_retry(struct io_timer *timer)
     struct io_listener *listener = mt_container_of(timer, struct io_listener, retry);
     if (listener->spare_fd < 0)
         listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    io_listener_resume(listener);
+    settle(listener);
 }
 
 static bool peer_is_ours(int fd, struct io_peer *peer)

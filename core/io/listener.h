@@ -45,7 +45,9 @@ struct io_listener {
     struct io_timer  retry, rest;
     int              fd, spare_fd;
     uint32_t         connections, connections_max, fd_max;
-    bool             is_paused, owns_bound;
+    bool             is_held;   /* the owner wants accept to rest */
+    bool             is_paused; /* accept rests: is_held, all connections are there, or `retry` runs */
+    bool             owns_bound;
     struct io_origin own;   /* the address that it is bound to: this node's own processes have no bound */
     uint32_t         crowd; /* strangers that came since crowd_ms */
     uint64_t         crowd_ms;
@@ -72,7 +74,7 @@ void io_listener_close(struct io_listener *listener);
 void io_listener_release(struct io_listener *listener);
 /* TCP: a connection from there has shown the token, so its address has no bound for a while. Loop thread. */
 void io_listener_know(struct io_listener *listener, const struct io_origin *from);
-/* Holds accept up, or lets it go on (the backlog keeps what comes in). Loop thread. */
+/* Holds accept up, or lets it go on as soon as nothing else holds it up (the backlog keeps what comes in). Loop thread. */
 void io_listener_pause(struct io_listener *listener);
 void io_listener_resume(struct io_listener *listener);
 

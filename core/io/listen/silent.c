@@ -4,7 +4,8 @@
  *
  * Owns:    the descriptors in its table, and an epoll descriptor that tells of all of them by one watch: adding a connection is one
  * system call, and closing it takes it out. (A watch of libuv costs four, and two allocations.)
- * Always:  a place is in the list by age or in that of the unused; the list by age is in order of since_ms.
+ * Always:  a place is in the list by age and has a descriptor, or is in that of the unused and has none; the list by age is in
+ * order of since_ms. Each change of a list checks what it changes.
  */
 #include "core/io/listen/silent.h"
 
@@ -18,7 +19,7 @@
 enum { NONE = UINT16_MAX, TURN = 32 }; /* TURN: handed over before others on the loop get theirs */
 
 struct io_silent_place {
-    int            fd;
+    int            fd;           /* -1: unused */
     uint16_t       older, newer; /* newer: of an unused one, the next unused */
     struct io_peer peer;
 };
@@ -48,7 +49,7 @@ mt_status io_silent_open(struct io_loop *loop, struct io_silent *s)
         return st;
     }
     for (uint16_t i = 0; i < s->places_max; i++)
-        s->places[i].newer = i + 1u < s->places_max ? i + 1 : NONE;
+        s->places[i] = (struct io_silent_place){.fd = -1, .newer = i + 1u < s->places_max ? i + 1 : NONE};
     s->unused = 0;
     s->oldest = s->newest = NONE;
     s->count = 0;
@@ -61,12 +62,17 @@ mt_status io_silent_open(struct io_loop *loop, struct io_silent *s)
 static int leave(struct io_silent *s, uint16_t number)
 {
     struct io_silent_place *p = &s->places[number];
-    *(p->older == NONE ? &s->oldest : &s->places[p->older].newer) = p->newer;
-    *(p->newer == NONE ? &s->newest : &s->places[p->newer].older) = p->older;
+    uint16_t               *to_it = p->older == NONE ? &s->oldest : &s->places[p->older].newer;
+    uint16_t               *back_to_it = p->newer == NONE ? &s->newest : &s->places[p->newer].older;
+    int                     fd = p->fd;
+    MT_ASSERT(fd >= 0 && *to_it == number && *back_to_it == number);
+    *to_it = p->newer;
+    *back_to_it = p->older;
+    p->fd = -1;
     p->newer = s->unused;
     s->unused = number;
     s->count--;
-    return p->fd;
+    return fd;
 }
 
 void io_silent_close(struct io_silent *s)
@@ -117,6 +123,7 @@ void io_silent_add(struct io_silent *s, int take_fd, const struct io_peer *peer)
     uint16_t                number = s->unused;
     struct io_silent_place *p = &s->places[number];
     struct epoll_event      event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.u32 = number}};
+    MT_ASSERT(p->fd < 0 && (s->newest == NONE || s->places[s->newest].peer.since_ms <= peer->since_ms));
     if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, take_fd, &event) < 0) { /* no memory: the peer is told by the end */
         close(take_fd);
         s->dropped++;

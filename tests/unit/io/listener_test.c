@@ -2,6 +2,7 @@
  *
  * listener_test.c - who is let in, who is refused, and that accepting goes on when descriptors ran out.
  */
+#include "tests/unit/base/says.h"
 #include "tests/unit/io/io_test.h"
 
 #include "core/io/listener.h"
@@ -359,6 +360,54 @@ static void who_has_spoken_waits_for_the_cap(void **state)
     close(first);
 }
 
+/* Whoever holds accept up lets it go on: neither the owner's wish nor the cap makes the other end. */
+static void each_reason_to_rest_stands_alone(void **state)
+{
+    (void)state;
+    assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 1));
+    int first = dial_tcp(f.listener.port);
+    assert_int_equal(run_until(1, 5000), 1);
+    io_listener_pause(&f.listener);
+    io_listener_release(&f.listener);
+    int second = dial_tcp(f.listener.port);
+    assert_int_equal(run_until(2, 100), 1); /* the owner wants it to rest */
+    io_listener_resume(&f.listener);
+    assert_int_equal(run_until(2, 5000), 2);
+    io_listener_resume(&f.listener);
+    int third = dial_tcp(f.listener.port);
+    assert_int_equal(run_until(3, 100), 2); /* all connections are there */
+    io_listener_release(&f.listener);
+    assert_int_equal(run_until(3, 5000), 3);
+    assert_string_not_equal(SAYS(f.listener.watch.ready(&f.listener.watch, IO_READABLE)), ""); /* it rests, and accepts */
+    close(first);
+    close(second);
+    close(third);
+}
+
+/* Places of those that say nothing: each list is broken once. */
+static void broken_lists_are_told(void **state)
+{
+    struct io_silent *s = &f.listener.silent;
+    struct io_peer    early = {.since_ms = 1};
+    (void)state;
+    assert_ok(io_listener_open_tcp(f.loop, &f.listener, "127.0.0.1", 0, 0));
+    int one = dial_from(1, f.listener.port), two = dial_from(1, f.listener.port), greeted = dial_tcp(f.listener.port);
+    assert_int_equal(run_until(1, 5000), 1);
+    assert_int_equal(s->count, 2);
+    assert_string_not_equal(SAYS(io_silent_add(s, one, &early)), ""); /* older than the newest */
+    uint16_t unused = s->unused, newest = s->newest;
+    s->unused = s->oldest;
+    assert_string_not_equal(SAYS(io_silent_add(s, one, &f.last)), ""); /* that place is taken */
+    s->unused = unused;
+    s->newest = s->oldest;
+    assert_string_not_equal(SAYS(io_silent_close(s)), ""); /* nothing leads to the second any more */
+    s->newest = newest;
+    assert_string_equal(SAYS(io_silent_close(s)), "");
+    close(one);
+    close(two);
+    close(greeted);
+}
+
 static void unix_socket_is_private_and_tells_the_peer(void **state)
 {
     char        dir[80], path[128], text[300];
@@ -418,6 +467,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_oldest_silent_one_makes_room, setup, teardown),
         cmocka_unit_test_setup_teardown(a_flood_of_one_address_keeps_no_other_out, setup, teardown),
         cmocka_unit_test_setup_teardown(who_has_spoken_waits_for_the_cap, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_reason_to_rest_stands_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(broken_lists_are_told, setup, teardown),
         cmocka_unit_test_setup_teardown(unix_socket_is_private_and_tells_the_peer, setup, teardown),
         cmocka_unit_test_setup_teardown(stale_unix_socket_is_replaced, setup, teardown),
     };
