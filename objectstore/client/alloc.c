@@ -4,7 +4,7 @@
  *
  * Owns:    struct os_own and struct os_slab; the chunk words and state words in own segments.
  * Thread:  the client's.
- * Always:  a slab is in client->partial[class] iff it has a free place; the chunk word of a slab or run is
+ * Always:  a slab is in client->partial[class] iff it has a free place (os_client_check); the chunk word of a slab or run is
  * set after the state words of all its places were made EMPTY and before the first of them is SEALED, so
  * whoever walks the segment after this process was killed, at whatever point, finds whole objects only.
  */

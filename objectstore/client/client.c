@@ -5,7 +5,7 @@
  * Owns:    the table of pins in struct os_client; of shared memory, the pin table.
  * Thread:  the client's.
  * Always:  held[i].count > 0 iff pins->slot[i] is set; every held slot is in one bucket, every other in the
- * free chain.
+ * free chain (os_client_check).
  */
 #include "objectstore/client/private.h"
 #include "objectstore/layout/pin.h"

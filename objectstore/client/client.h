@@ -64,6 +64,8 @@ struct os_client {
 
 /* `pins` is OS_PINS_BYTES of zeroed memory that the raylet reads (CTL_WELCOME's third descriptor). ENOMEM. */
 MT_MUST_USE mt_status os_client_init(struct os_client *client, uint64_t process, uint32_t node, uint32_t job, void *pins);
+/* What must hold and does not; NULL: all does. Slow: for tests and the simulation. */
+const char *os_client_check(const struct os_client *client);
 /* Frees private memory only: mappings are the caller's, pins stay set until the raylet sees the process go. */
 void os_client_fini(struct os_client *client);
 

@@ -4,7 +4,7 @@
  *
  * Owns:    nothing; the value's memory is the caller's.
  * Thread:  any, one at a time per struct.
- * Always:  received <= asked <= ref.size, and at most OS_PULL_AHEAD chunks lie between; the source reads no
+ * Always:  received <= asked <= ref.size, and at most OS_PULL_AHEAD chunks lie between (pull_holds); the source reads no
  * request while it answers one, so what a puller makes it hold is one struct.
  *
  *   source: HELLO --token right--> REQUEST --whole--> ASKED --answer--> REPLY --sent--> REQUEST
@@ -30,6 +30,12 @@ static uint64_t next_chunk(uint64_t size, uint64_t from)
     return size - from < MT_OBJECT_CHUNK_BYTES ? size : from + MT_OBJECT_CHUNK_BYTES;
 }
 
+static void pull_holds(const struct os_pull *pull)
+{
+    MT_ASSERT(pull->received <= pull->asked && pull->asked <= pull->ref.size);
+    MT_ASSERT(pull->serial_asked - pull->serial_got <= OS_PULL_AHEAD);
+}
+
 void os_pull_go_on(struct os_pull *pull, uint32_t serial)
 {
     pull->serial_first = pull->serial_asked = pull->serial_got = serial;
@@ -44,6 +50,7 @@ bool os_pull_request(struct os_pull *pull, struct os_wire_request *out)
     *out = (struct os_wire_request){
         .magic = OS_WIRE_MAGIC, .serial = pull->serial_asked++, .ref = pull->ref, .offset = pull->asked, .size = end - pull->asked};
     pull->asked = end;
+    pull_holds(pull);
     return true;
 }
 
@@ -81,8 +88,10 @@ mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms)
     pull->progress_ms = now_ms;
     if (pull->in_body) {
         pull->received += size;
+        MT_ASSERT(pull->received <= pull->chunk_end);
     } else {
         pull->head_have += (uint32_t)size;
+        MT_ASSERT(pull->head_have <= sizeof pull->head);
         if (pull->head_have < sizeof pull->head)
             return mt_ok();
         MT_TRY(pull_head(pull));
@@ -94,6 +103,7 @@ mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms)
         pull->head_have = 0;
         pull->serial_got++;
         pull->done = pull->received == pull->ref.size;
+        pull_holds(pull);
     }
     return mt_ok();
 }
@@ -167,9 +177,11 @@ static mt_status serve_request(struct os_serve *serve)
 
 mt_status os_serve_received(struct os_serve *serve, size_t size, const struct io_token *token, uint32_t node, uint32_t epoch)
 {
-    bool hello = serve->state == OS_SERVE_HELLO;
+    bool     hello = serve->state == OS_SERVE_HELLO;
+    uint32_t whole = hello ? sizeof serve->hello : sizeof serve->request;
+    MT_ASSERT((hello || serve->state == OS_SERVE_REQUEST) && size <= whole - serve->have);
     serve->have += (uint32_t)size;
-    if (serve->have < (hello ? sizeof serve->hello : sizeof serve->request))
+    if (serve->have < whole)
         return mt_ok();
     serve->have = 0;
     return hello ? serve_hello(serve, token, node, epoch) : serve_request(serve);

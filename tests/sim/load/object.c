@@ -130,6 +130,9 @@ void sim_objects_tick(struct sim_proc *p)
     struct os_trim trim;
     if (p->s->now < p->objects.trim_at)
         return;
+    const char *breach = os_client_check(&p->objects.client);
+    if (breach)
+        sim_fail(p->s, "%s", breach);
     os_client_trim(&p->objects.client, MT_LIB_WARM_BYTES, &trim);
     if (trim.kind == OS_TRIM_PAGES) {
         if (madvise(trim.data, trim.size, MADV_DONTNEED) != 0)

@@ -3,6 +3,7 @@
  * client_test.c - a process's side: places, reuse, pins, trim; refs and headers that lie.
  */
 #include "core/base/rng.h"
+#include "objectstore/client/private.h"
 #include "tests/unit/objectstore/node.h"
 
 #include <setjmp.h>
@@ -77,6 +78,8 @@ static void random_reuse(void **state)
             expect_ok(os_client_free(&c->client, live[i].ref.segment, live[i].ref.offset, live[i].ref.generation));
             live[i] = live[--count];
         }
+        if (step % 100 == 0)
+            assert_null(os_client_check(&c->client));
     }
     while (count-- > 0)
         expect_ok(os_client_free(&c->client, live[count].ref.segment, live[count].ref.offset, live[count].ref.generation));
@@ -337,6 +340,51 @@ static void copy(void **state)
     free(to);
 }
 
+/* X(the breach, what plants it into client `c`) */
+#define BREACHES(X) \
+    X("a slot is counted here and not set in the table, or the other way round", uint32_t, held->count, 0) \
+    X("a pinned place is not found", uint64_t, held->place, held->place + 1) \
+    X("a pinned place is not found", uint32_t, c->held_bucket[os_held_bucket_of(c, held->place)], 0) \
+    X("the counts of pinned places are wrong", uint32_t, c->pinned, 2) \
+    X("the counts of pinned places are wrong", uint32_t, own->mapped.pinned, 0) \
+    X("a slot is in two places, or in none", uint32_t, c->held_free, c->held[c->held_free - 1].next) \
+    X("a slab's free places are counted wrongly", uint64_t, slab->free[0], slab->free[0] & (slab->free[0] - 1)) \
+    X("a slab with a free place is not listed, or a full one is", struct os_slab *, c->partial[slab->size_class], NULL) \
+    X("a free chunk belongs to a slab or a run, or is passed over", uint32_t, own->chunk[own->chunks - 1].run, 1) \
+    X("a segment's free chunks are counted wrongly", uint32_t, own->free_chunks, own->free_chunks - 1) \
+    X("the sums of the segments are wrong", uint64_t, c->used_bytes, c->used_bytes + OS_CHUNK) \
+    X("the sums of the segments are wrong", uint64_t, c->own_bytes, 0)
+
+static void each_breach_is_named(void **state)
+{
+    (void)state;
+    struct node n;
+    node_open(&n, 64 * MIB);
+    struct node_client *of = node_add(&n, 1, NODE_JOB);
+    struct os_client   *c = &of->client;
+    struct lane_ref     ref;
+    const void         *data;
+    expect_ok(node_put(&n, of, 1, 100, 1, &ref));
+    expect_ok(node_pin(&n, of, &ref, &data));
+    struct os_held *held = os_find_held(c, os_place_word(ref.segment, ref.offset));
+    struct os_own  *own = c->own_newest;
+    struct os_slab *slab = own->chunk[ref.offset / OS_CHUNK].slab;
+    assert_null(os_client_check(c));
+#define X(text, type, field, planted) \
+    { \
+        type  before = (field); \
+        type *at = &(field); \
+        *at = (planted); \
+        const char *found = os_client_check(c); \
+        *at = before; \
+        assert_string_equal(found ? found : "nothing", text); \
+        assert_null(os_client_check(c)); \
+    }
+    BREACHES(X)
+#undef X
+    node_close(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +398,7 @@ int main(void)
         cmocka_unit_test(trim),
         cmocka_unit_test(reader_becomes_writer),
         cmocka_unit_test(copy),
+        cmocka_unit_test(each_breach_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

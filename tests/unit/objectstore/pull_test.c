@@ -5,6 +5,7 @@
  */
 #include "core/base/limits/object.h"
 #include "core/base/rng.h"
+#include "tests/unit/base/says.h"
 #include "objectstore/server/pull.h"
 #include "objectstore/layout/sum.h"
 
@@ -262,12 +263,48 @@ static void damage_on_the_way(void **state)
     }
 }
 
+/* Each end asserts what its caller owes it: no more bytes than there is room for, and none while a request is answered. */
+static void breaches_are_told(void **state)
+{
+    (void)state;
+    struct lane_ref        ref = ref_of(2 * MT_OBJECT_CHUNK_BYTES);
+    uint8_t               *to = calloc(1, ref.size);
+    struct os_pull         pull;
+    struct os_wire_request request;
+    struct io_token        token = token_of('a');
+    struct os_serve        serve;
+    assert_non_null(to);
+    os_pull_start(&pull, &ref, to, 0);
+    assert_string_not_equal(SAYS((void)os_pull_received(&pull, sizeof pull.head + 1, 0).code), "");
+    os_pull_start(&pull, &ref, to, 0);
+    pull.in_body = true;
+    pull.chunk_end = 100;
+    assert_string_equal(SAYS((void)os_pull_received(&pull, 101, 0).code), "pull->received <= pull->chunk_end");
+    os_pull_start(&pull, &ref, to, 0);
+    pull.received = 1 + MT_OBJECT_CHUNK_BYTES; /* more has come than was asked for */
+    assert_string_equal(SAYS(os_pull_request(&pull, &request)), "pull->received <= pull->asked && pull->asked <= pull->ref.size");
+    os_pull_start(&pull, &ref, to, 0);
+    assert_true(os_pull_request(&pull, &request));
+    pull.serial_got = 2; /* more was answered than asked */
+    pull.in_body = true;
+    pull.head.sum = os_sum(to, 0);
+    assert_string_not_equal(SAYS((void)os_pull_received(&pull, 0, 0).code), "");
+
+    os_serve_start(&serve);
+    assert_string_not_equal(SAYS((void)os_serve_received(&serve, sizeof serve.hello + 1, &token, TO, EPOCH).code), "");
+    serve = (struct os_serve){.state = OS_SERVE_ASKED};
+    assert_string_not_equal(SAYS((void)os_serve_received(&serve, 1, &token, TO, EPOCH).code), "");
+    assert_string_equal(SAYS(os_serve_start(&serve)), "");
+    assert_string_not_equal(SAYS(os_serve_answer(&serve, MT_OK, to)), ""); /* nobody has asked */
+    free(to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size),        cmocka_unit_test(refusals),     cmocka_unit_test(time_passes),
-        cmocka_unit_test(bad_greetings),     cmocka_unit_test(bad_requests), cmocka_unit_test(hostile_source),
-        cmocka_unit_test(damage_on_the_way),
+        cmocka_unit_test(every_size),        cmocka_unit_test(refusals),          cmocka_unit_test(time_passes),
+        cmocka_unit_test(bad_greetings),     cmocka_unit_test(bad_requests),      cmocka_unit_test(hostile_source),
+        cmocka_unit_test(damage_on_the_way), cmocka_unit_test(breaches_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
