@@ -96,7 +96,7 @@ static const char *check_nodes(const struct head *h)
     return breach;
 }
 
-/* Each node's last change stands in the log, in order, and where it says. */
+/* Each node's last change stands in the log, in order, and where it says. Nobody was told of what is to come. */
 static const char *check_view(const struct head *h)
 {
     uint64_t last = 0;
@@ -109,6 +109,11 @@ static const char *check_view(const struct head *h)
         last = c->version;
         found += n && n->view_version == c->version;
     }
+    MT_MAP_EACH(&h->streams, entry)
+        if (((const struct stream *)entry->value.ptr)->view_version > h->view.version)
+            return "a stream was told of changes that are to come";
+    if (h->view.log.count > head_changes_most(h))
+        return "more changes are kept than may be";
     return found == h->nodes.count ? NULL : "a node's last change is not among those that the others are told of";
 }
 

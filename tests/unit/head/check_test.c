@@ -2,6 +2,7 @@
  *
  * check_test.c - head_check bites: each of its breaches is planted into the tables of a head, and named.
  */
+#include "tests/unit/base/says.h"
 #include "tests/unit/head/rig.h"
 
 #include "scheduler/head/core/groups/internal.h"
@@ -150,6 +151,9 @@ static struct name *name_of(struct scene *s)
     X("a want was answered with more leases than it asked for", uint32_t, node_of(s)->wants.data[0].placed, 2) \
     X("the count of living nodes is wrong", uint32_t, h->nodes_living, 2) \
     X("the list of dead nodes is wrong", size_t, h->dead.count, 0) \
+    X("the changes that nodes are told of are not in order", uint64_t, h->view.log.data[0].version, 0) \
+    X("a stream was told of changes that are to come", uint64_t, stream_of(s)->view_version, h->view.version + 1) \
+    X("a node's last change is not among those that the others are told of", uint64_t, node_of(s)->view_version, 0) \
     X("a job runs nowhere", uint32_t, runs(s)->attempt, 0) \
     X("a job runs on a dead node", uint32_t, runs(s)->node, s->dead.node) \
     X("a job was started again too often", uint32_t, runs(s)->failures, 1) \
@@ -238,6 +242,46 @@ static void batches_keep_their_order(void **unused)
     rig_free(s.rig);
 }
 
+static void more_changes_than_may_be(void **unused)
+{
+    (void)unused;
+    struct scene       s = scene_new();
+    struct head       *h = s.rig->head;
+    struct view_change last = h->view.log.data[h->view.log.count - 1];
+    head_view_changed(h, node_of(&s));
+    while (h->view.log.count <= head_changes_most(h)) {
+        last = (struct view_change){.version = ++h->view.version, .node = last.node};
+        assert_int_equal(mt_vec_push(&h->view.log, last).code, MT_OK);
+        head_nodes_find(h, last.node)->view_version = last.version;
+    }
+    assert_string_equal(head_check(h), "more changes are kept than may be");
+    head_view_forgot(h, 4711); /* a node of a number that is in the table no more: one more change, and the log is shortened */
+    assert_null(head_check(h));
+    rig_free(s.rig);
+}
+
+/* A message that waits for the store is counted at its stream until it leaves. */
+static void what_leaves_was_counted(void **unused)
+{
+    (void)unused;
+    struct scene s = scene_new();
+    s.rig->holds_store = true;
+    rig_submit(s.rig, "one", 0, 1000);
+    struct stream *stream = stream_of(&s);
+    struct head   *h = s.rig->head;
+    rig_name(s.rig, &s.alive, 1, 2, "other", 9, 9, s.alive.node, NULL);
+    assert_true(stream->held > 0);
+    uint32_t held = stream->held;
+    stream->held = 0;
+    head_out_begin(h, &s.rig->actions);
+    const char *said = "";
+    while (h->batches.count > 0 && !*said)
+        said = SAYS(head_out_release(h, h->batches.data[0]->token));
+    assert_string_equal(said, "s->held > 0");
+    stream->held = held;
+    rig_free(s.rig);
+}
+
 /* ---- states ---- */
 
 static void jump(const char *expr, const char *file, int line)
@@ -266,6 +310,7 @@ int main(void)
         cmocka_unit_test(each_breach_is_named),         cmocka_unit_test(one_more_of_an_ended_process),
         cmocka_unit_test(what_a_group_gave_up_in_part), cmocka_unit_test(what_is_in_no_batch),
         cmocka_unit_test(batches_keep_their_order),     cmocka_unit_test(what_is_no_transition_is_refused),
+        cmocka_unit_test(more_changes_than_may_be),     cmocka_unit_test(what_leaves_was_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,8 +132,10 @@ static void push(struct head *h, struct head_action *take_action, bool after_sto
 static void let_go(struct head *h, struct head_action *action)
 {
     struct stream *s = stream_of(h, action);
-    if (s)
+    if (s) {
+        MT_ASSERT(s->held > 0);
         s->held--;
+    }
     (void)actions_push(h, h->out, action);
 }
 

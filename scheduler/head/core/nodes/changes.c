@@ -2,7 +2,8 @@
  *
  * changes.c - what has changed of the nodes, in order, for those who are told of it later (view.c).
  *
- * Always:  a node's last change stands in the log under its view_version; the log is no longer than twice the table.
+ * Always:  a node's last change stands in the log under its view_version; the log is no longer than head_changes_most
+ *          (head_check).
  */
 #include "scheduler/head/core/nodes/nodes.h"
 
@@ -14,12 +15,18 @@ bool head_changes_is_last(const struct head *h, const struct view_change *c, str
     return !*out_node || (*out_node)->view_version == c->version;
 }
 
+/* Twice what is needed, so that it is seldom shortened. */
+size_t head_changes_most(const struct head *h)
+{
+    return 2 * (h->nodes.count + MT_HEAD_NODES_DEAD_MAX) + LOG_SLACK;
+}
+
 /* Overtaken changes go, and all but the last nodes that were forgotten. */
 static void shorten_log(struct head *h)
 {
     size_t       kept = 0, forgotten = 0, most = MT_HEAD_NODES_DEAD_MAX;
     struct node *n;
-    if (h->view.log.count <= 2 * (h->nodes.count + most) + LOG_SLACK)
+    if (h->view.log.count <= head_changes_most(h))
         return;
     for (size_t i = 0; i < h->view.log.count; i++)
         forgotten += head_changes_is_last(h, &h->view.log.data[i], &n) && !n;
@@ -55,6 +62,7 @@ void head_view_changed(struct head *h, struct node *n)
 void head_view_forgot(struct head *h, uint32_t number)
 {
     (void)note(h, number);
+    shorten_log(h);
 }
 
 void head_view_free_changed(struct head *h, struct node *n)

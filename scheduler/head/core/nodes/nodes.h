@@ -64,6 +64,8 @@ void head_view_free_changed(struct head *h, struct node *n);
 void head_view_fini(struct head *h);
 /* Whether nothing later is known of that node; NULL: it was forgotten. */
 bool head_changes_is_last(const struct head *h, const struct view_change *c, struct node **out_node);
+/* So many the log has at most. */
+size_t head_changes_most(const struct head *h);
 
 /* ---- view.c: the cluster as the nodes see it ----------------------------------------------------------------------- */
 

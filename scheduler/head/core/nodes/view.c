@@ -2,8 +2,8 @@
  *
  * view.c - the cluster as the nodes see it: to each of them what has changed since it was last told.
  *
- * Always:  versions grow, also across restarts of the head: its epoch is in the upper bits. What a node knows at version v is
- *          this table as it was at v.
+ * Always:  versions grow, also across restarts of the head: its epoch is in the upper bits; no stream was told of a version that is
+ *          to come (head_check). What a node knows at version v is this table as it was at v (simulation, I16).
  *
  * Whoever is new is told of all in the order of their last changes, some hundred a message. What is free is no part of the
  * view: it changes all the time, and who schedules by it is the head. The nodes get hints, some nodes each second.
@@ -106,6 +106,7 @@ static void fill(struct head *h, struct page *page)
 
 static uint64_t on_the_wire(const struct head *h, uint64_t version)
 {
+    MT_ASSERT(version >> EPOCH_SHIFT == 0);
     return version ? h->epoch << EPOCH_SHIFT | version : 0;
 }
 
