@@ -3,7 +3,8 @@
  * feed.c - gathering records ahead.
  *
  * Owns:   the places and the thread. A place is the thread's until it is ready, then the taker's until the next take.
- * Always: taken <= ready <= taken + SGD_FEED_PLACES - 1; place n % SGD_FEED_PLACES holds the n-th portion of this round.
+ * Always: with the thread, taken <= ready <= taken + SGD_FEED_PLACES - 1 (holds). Place n % SGD_FEED_PLACES holds the n-th portion
+ * of this round.
  */
 #include "sgd/data/feed.h"
 
@@ -70,6 +71,12 @@ static bool is_same(const struct sgd_feed_at *a, const struct sgd_feed_at *b)
     return a->samples == b->samples && a->v == b->v;
 }
 
+/* The lock is held, and there is the thread. */
+static void holds(const struct sgd_feed *feed)
+{
+    MT_ASSERT(feed->ready - feed->taken < SGD_FEED_PLACES);
+}
+
 /* Fills places as they become free. What was begun in an earlier round does not count. */
 static void *feed_main(void *arg)
 {
@@ -89,6 +96,7 @@ static void *feed_main(void *arg)
         if (round != feed->round)
             continue;
         feed->ready++;
+        holds(feed);
         advance(feed, &feed->next_fill);
         pthread_cond_broadcast(&feed->changed);
     }
@@ -131,6 +139,8 @@ const struct sgd_portion *sgd_feed_take(struct sgd_feed *feed, const struct sgd_
             pthread_cond_wait(&feed->changed, &feed->lock);
         portion = &feed->places[feed->taken % SGD_FEED_PLACES];
         feed->taken++;
+        if (feed->has_thread)
+            holds(feed);
         advance(feed, &feed->next_take);
         pthread_cond_broadcast(&feed->changed);
         pthread_mutex_unlock(&feed->lock);

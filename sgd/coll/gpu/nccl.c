@@ -4,12 +4,18 @@
  *
  * Owns:   a communicator (but one that was adopted), and a stream of its own. Thread: one at a time per communicator; an
  *         abort runs on a thread of its own, since it may hang.
+ *
+ *   NONE --made--> OWN --shrink--> OWN
+ *     '--the user's--> ADOPTED --shrink--> OWN
+ *   OWN, ADOPTED --an error, an abort--> ENDED
+ *        '--ending it hangs--> STUCK: what NCCL may still write to is left alone for good, the struct too
  */
 #include "sgd/coll/gpu/nccl.h"
 
 #include "core/base/hash.h"
 #include "core/base/clock.h"
 #include "core/base/limits/train.h"
+#include "core/base/machine.h"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -23,14 +29,36 @@
 
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 7), "ncclCommRevoke came with NCCL 2.28.7, ncclCommShrink with 2.27.3");
 
+enum member_state { MEMBER_NONE, MEMBER_OWN, MEMBER_ADOPTED, MEMBER_ENDED, MEMBER_STUCK };
+
 struct sgd_nccl {
     struct sgd_nccl_config config;
-    ncclComm_t             comm;  /* NULL: there is none any more */
+    enum member_state      state;
+    ncclComm_t             comm;  /* while it is OWN or ADOPTED */
     ncclComm_t             child; /* of a shrink: NCCL's own thread writes it, as long as the parent is not done */
     cudaStream_t           stream;
-    bool                   is_adopted;
-    bool                   is_stuck; /* an abort hangs: what NCCL may still write to is left alone for good, this struct too */
 };
+
+#define MEMBER_OVER (MT_STATE(MEMBER_ENDED) | MT_STATE(MEMBER_STUCK))
+static const char *const member_names[] = {
+    [MEMBER_NONE] = "NONE", [MEMBER_OWN] = "OWN", [MEMBER_ADOPTED] = "ADOPTED", [MEMBER_ENDED] = "ENDED", [MEMBER_STUCK] = "STUCK"};
+static const uint32_t          member_next[] = {[MEMBER_NONE] = MT_STATE(MEMBER_OWN) | MT_STATE(MEMBER_ADOPTED),
+                                                [MEMBER_OWN] = MT_STATE(MEMBER_OWN) | MEMBER_OVER,
+                                                [MEMBER_ADOPTED] = MT_STATE(MEMBER_OWN) | MEMBER_OVER,
+                                                [MEMBER_ENDED] = 0,
+                                                [MEMBER_STUCK] = MT_STATE(MEMBER_STUCK)};
+static const struct mt_machine member_machine = MT_MACHINE("NCCL member", member_names, member_next);
+
+static void member_set_state(struct sgd_nccl *n, enum member_state next)
+{
+    MT_TRANSITION(&member_machine, n->state, next);
+    n->state = next;
+}
+
+static bool plugin_is_whole(const struct sgd_nccl *n)
+{
+    return n->state == MEMBER_OWN || n->state == MEMBER_ADOPTED;
+}
 
 static mt_status failed(char *text, const char *what, ncclComm_t comm, ncclResult_t result)
 {
@@ -113,15 +141,17 @@ static void comm_end(struct sgd_nccl *n, ncclComm_t *which, bool is_adopted)
     ncclComm_t comm = *which;
     *which = NULL;
     if (comm && !ending_wait(&n->config, comm, is_adopted))
-        n->is_stuck = true;
+        member_set_state(n, MEMBER_STUCK);
 }
 
 static bool comm_abort(struct sgd_nccl *n)
 {
-    comm_end(n, &n->comm, n->is_adopted);
-    if (!n->is_stuck) /* NCCL's thread has ended with the parent */
+    comm_end(n, &n->comm, n->state == MEMBER_ADOPTED);
+    if (n->state != MEMBER_STUCK) /* NCCL's thread has ended with the parent */
         comm_end(n, &n->child, false);
-    return !n->is_stuck;
+    if (plugin_is_whole(n))
+        member_set_state(n, MEMBER_ENDED);
+    return n->state != MEMBER_STUCK;
 }
 
 /* After any error of NCCL's the communicator takes no more calls, also where an argument was to blame. */
@@ -191,7 +221,7 @@ static cudaStream_t stream_of(const struct sgd_nccl *n, void *stream)
 static mt_status plugin_wait(struct sgd_nccl *n, void *stream)
 {
     struct wait w = wait_begin(n);
-    if (!n->comm)
+    if (!plugin_is_whole(n))
         return mt_error(MT_ECANCELLED, 0, "wait for NCCL: the communicator was aborted");
     for (;;) {
         cudaError_t  e = cudaStreamQuery(stream_of(n, stream));
@@ -235,7 +265,7 @@ static mt_status comm_adopt(struct sgd_nccl *n, void *comm)
 {
     int rank = -1, size = -1;
     n->comm = comm;
-    n->is_adopted = true;
+    member_set_state(n, MEMBER_ADOPTED);
     MT_TRY(settle(n, ncclInProgress, "adopt a communicator")); /* its maker need not have waited */
     ncclResult_t result = ncclCommUserRank(n->comm, &rank);
     if (result == ncclSuccess)
@@ -245,6 +275,7 @@ static mt_status comm_adopt(struct sgd_nccl *n, void *comm)
     if (rank == n->config.rank && size == n->config.size)
         return mt_ok();
     n->comm = NULL; /* nothing was asked of it, so nothing is to be ended */
+    member_set_state(n, MEMBER_ENDED);
     snprintf(n->config.text, SGD_NCCL_TEXT, "the communicator is of rank %d among %d, the group's member is rank %d among %d", rank,
              size, n->config.rank, n->config.size);
     return mt_error(MT_EINVAL, 0, "adopt a communicator");
@@ -256,6 +287,7 @@ static mt_status comm_make(struct sgd_nccl *n, const unsigned char id[SGD_NCCL_I
     ncclUniqueId unique;
     memcpy(&unique, id, sizeof unique);
     config.blocking = 0;
+    member_set_state(n, MEMBER_OWN);
     ncclResult_t result = ncclCommInitRankConfig(&n->comm, n->config.size, unique, n->config.rank, &config);
     return settle(n, result, "join NCCL");
 }
@@ -263,9 +295,9 @@ static mt_status comm_make(struct sgd_nccl *n, const unsigned char id[SGD_NCCL_I
 /* What an abort left behind may still use stays. */
 static bool plugin_leave(struct sgd_nccl *n)
 {
-    if (!n->is_adopted)
+    if (n->state != MEMBER_ADOPTED)
         (void)comm_abort(n);
-    if (n->is_stuck)
+    if (n->state == MEMBER_STUCK)
         return false;
     if (n->stream)
         cudaStreamDestroy(n->stream);
@@ -288,32 +320,28 @@ static mt_status plugin_join(const struct sgd_nccl_config *config, const unsigne
     return comm ? comm_adopt(n, comm) : comm_make(n, id);
 }
 
-static bool plugin_is_whole(const struct sgd_nccl *n)
-{
-    return n->comm != NULL;
-}
-
 /* Survivors' ranks are new, their order is kept. The parent is given up, also where it was adopted: it is its maker's then. */
 static mt_status plugin_shrink(struct sgd_nccl *n, const int *dead, int dead_count, int rank, int size)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     int          excluded[MT_GROUP_MEMBERS_MAX];
-    if (!n->comm || dead_count < 1 || dead_count > MT_GROUP_MEMBERS_MAX)
+    if (!plugin_is_whole(n) || dead_count < 1 || dead_count > MT_GROUP_MEMBERS_MAX)
         return mt_error(MT_EINVAL, 0, "shrink NCCL: the communicator was aborted, or nobody is dead");
     memcpy(excluded, dead, (size_t)dead_count * sizeof *dead);
     config.blocking = 0;
     ncclResult_t result = ncclCommShrink(n->comm, excluded, dead_count, &n->child, &config, NCCL_SHRINK_ABORT);
     MT_TRY(settle(n, result, "shrink NCCL")); /* the parent tells when the child is there: not before may it be ended */
-    if (!n->is_adopted)
+    if (n->state == MEMBER_OWN)
         comm_end(n, &n->comm, false);
     n->comm = n->child;
     n->child = NULL;
-    n->is_adopted = false;
     n->config.rank = rank;
     n->config.size = size;
-    if (n->is_stuck || !n->comm) {
+    if (n->state != MEMBER_STUCK)
+        member_set_state(n, MEMBER_OWN);
+    if (n->state == MEMBER_STUCK || !n->comm) {
         snprintf(n->config.text, SGD_NCCL_TEXT, "shrink NCCL: %s",
-                 n->is_stuck ? "the former communicator's end hangs" : "none came of it");
+                 n->comm ? "the former communicator's end hangs" : "none came of it");
         (void)comm_abort(n);
         return mt_error(MT_EDEVICE, 0, "shrink NCCL");
     }
@@ -370,7 +398,7 @@ static ncclResult_t all_to_all(struct sgd_nccl *n, const struct sgd_nccl_call *c
 
 static mt_status plugin_exchange(struct sgd_nccl *n, const struct sgd_nccl_part *parts, uint32_t count, void *stream)
 {
-    if (!n->comm)
+    if (!plugin_is_whole(n))
         return mt_error(MT_ECANCELLED, 0, "NCCL: the communicator was aborted");
     ncclResult_t result = ncclGroupStart();
     if (result != ncclSuccess)
@@ -397,7 +425,7 @@ static ncclResult_t call_start(struct sgd_nccl *n, const struct sgd_nccl_call *c
 
 static mt_status plugin_start(struct sgd_nccl *n, const struct sgd_nccl_call *c)
 {
-    if (!n->comm)
+    if (!plugin_is_whole(n))
         return mt_error(MT_ECANCELLED, 0, "NCCL: the communicator was aborted");
     return settle(n, call_start(n, c), "a call of NCCL");
 }

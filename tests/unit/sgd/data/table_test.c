@@ -2,6 +2,7 @@
  *
  * table_test.c - CSV files and arrays of NumPy, right ones and wrong ones; elements as inputs; records that are read ahead.
  */
+#include "tests/unit/base/says.h"
 #include "tests/unit/sgd/temp.h"
 
 #include "sgd/data/feed.h"
@@ -296,6 +297,25 @@ static void the_feed_gives_what_the_sampler_says(void **state)
     sgd_dataset_fini(&set);
 }
 
+/* More was handed out than is filled: as if the thread had been passed. */
+static void a_feed_that_is_ahead_of_itself_is_told(void **state)
+{
+    struct sgd_dataset set;
+    struct sgd_feed    feed;
+    struct sgd_sampler sampler = {.seed = 5, .records = 4, .vranks = 1, .micro_batch = 1};
+    temp_path(state, "records", path);
+    bytes_put(path, "abcd", 4);
+    assert_int_equal(sgd_dataset_map(path, 1, 0, &set).code, MT_OK);
+    assert_int_equal(sgd_feed_init(&feed, &sampler, &set).code, MT_OK);
+    feed.has_thread = true; /* there is none: nothing is filled */
+    feed.taken = 1;
+    assert_string_not_equal(SAYS((void)sgd_feed_take(&feed, &feed.next_take)), "");
+    pthread_mutex_unlock(&feed.lock);
+    feed.has_thread = false;
+    sgd_feed_fini(&feed);
+    sgd_dataset_fini(&set);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, temp_make, temp_remove)
@@ -307,6 +327,7 @@ int main(void)
         TEST(npy_is_wrong),
         TEST(elements_are_cast),
         TEST(the_feed_gives_what_the_sampler_says),
+        TEST(a_feed_that_is_ahead_of_itself_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
