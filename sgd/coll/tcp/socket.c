@@ -67,6 +67,8 @@ static void key_make(struct tls_psk *key, const struct coll_hello *hello, uint32
              hello->generation, to);
 }
 
+/* Before the handshake: its last words and the hello are two small packets, and the second would wait 40 ms for the first one's
+ * acknowledgement. */
 static void tune(int fd)
 {
     int one = 1;
@@ -140,6 +142,7 @@ static void admit(struct coll_door *door)
     int                oldest = 0;
     if (socket.fd < 0)
         return;
+    tune(socket.fd);
     for (int i = 0; i < MT_COLL_STRANGERS_MAX; i++) {
         if (door->strangers[i].socket.fd == 0) {
             oldest = i;
@@ -206,7 +209,6 @@ mt_status coll_door_accept(struct coll_door *door, int wait_ms, struct coll_sock
         *out_rank = door->strangers[i].hello.rank;
         *out_channel = door->strangers[i].hello.channel;
         door->strangers[i].socket = (struct coll_socket){0};
-        tune(out->fd);
         return mt_ok();
     }
     if (p[0].revents & POLLIN)
@@ -290,6 +292,7 @@ mt_status coll_socket_dial(const struct coll_at *at, uint32_t to, const struct c
     if (made.fd < 0)
         return mt_error(MT_ESYS, errno, "group: open a connection");
     mt_status st = mt_ok();
+    tune(made.fd);
     key_make(&key, hello, to);
     if (connect(made.fd, (struct sockaddr *)&name, size) != 0 && errno != EINPROGRESS)
         st = mt_error(MT_ECONN, errno, "group: connect to a member");
@@ -301,7 +304,6 @@ mt_status coll_socket_dial(const struct coll_at *at, uint32_t to, const struct c
         coll_socket_close(&made);
         return st;
     }
-    tune(made.fd);
     *out = made;
     return mt_ok();
 }

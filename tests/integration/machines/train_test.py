@@ -5,8 +5,10 @@
 weights    the same weights on two machines as on one; data that is only on the first goes to the second
 passed     nodes are passed over: one that has too few CPUs, one that lacks a mapped file; the reason is told, once for each
 drained    a machine is drained: its worker leaves after a step, no failure is counted, the weights are those of a calm run
+planned    machines come and are drained, 1 -> 3 -> 1: no failure, no step lost, the weights of a calm run; prints each change's pause
 killed     all processes of a machine are killed: the training goes on with the other, and ends with the weights of a calm run
 """
+import json
 import pathlib
 import re
 import struct
@@ -18,6 +20,7 @@ import machines  # noqa: E402
 from machines import wait_until  # noqa: E402
 
 RECORDS = 4096
+RANK_0 = 32  # its row in a timeline
 
 
 class Cluster(machines.Machines):
@@ -26,10 +29,10 @@ class Cluster(machines.Machines):
     def __init__(self, count=2):
         super().__init__(count, BIN)
 
-    def start(self):
+    def start(self, joined=None):
         head = self[0]
         head.manta("start", "--head", "--num-cpus", 2, "--node-name", "m0", "--bind", head.address)
-        for m in list(self)[1:]:
+        for m in list(self)[1:joined]:
             self.join(m)
         head.path("/tmp/data.csv").write_text("".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(RECORDS)))
 
@@ -43,10 +46,10 @@ class Cluster(machines.Machines):
 
     def settings(self, nodes, **more):
         options = {"epochs": 2, "batch": 64, "shards": 4, "min": 2, "max": 2, "data": "/tmp/data.csv", "label": "label: -1",
-                   "validate": 1, "cpus": 0, "extra": ""} | more
-        return f"""model: {{name: mlp, hidden: [16]}}
+                   "validate": 1, "cpus": 0, "hidden": [16], "run": "", "extra": ""} | more
+        return f"""model: {{name: mlp, hidden: {options["hidden"]}}}
 data: {{path: {options["data"]}, {options["label"]}}}
-run: {{epochs: {options["epochs"]}, batch: {options["batch"]}, shards: {options["shards"]}, validate_epochs: {options["validate"]}}}
+run: {{epochs: {options["epochs"]}, batch: {options["batch"]}, shards: {options["shards"]}, validate_epochs: {options["validate"]}{options["run"]}}}
 scaling: {{min_workers: {options["min"]}, max_workers: {options["max"]}, nodes: {nodes}, cpus: {options["cpus"]}}}
 {options["extra"]}
 seed: 1
@@ -89,7 +92,7 @@ class Run:
 
     def __init__(self, net, **more):
         self.net = net
-        net[0].path("/tmp/run.yaml").write_text(net.settings(2, **more))
+        net[0].path("/tmp/run.yaml").write_text(net.settings(more.pop("nodes", 2), **more))
         self.out = net[0].path("/tmp/run.out").open("w")
         self.process = net[0].start(BIN / "manta", "train", "/tmp/run.yaml", stdout=self.out, stderr=self.out,
                                     env={"MANTA_ADDRESS": str(net[0].folder)})
@@ -139,6 +142,34 @@ def killed(net):
     net.stop()
 
 
+def between_steps(text):
+    """Milliseconds between the ends of rank 0's steps, by a run's timeline."""
+    spans = [json.loads(line.rstrip(",")) for line in text.splitlines() if line.startswith('{"ph":"X"')]
+    ends = sorted(s["ts"] + s["dur"] for s in spans if s["name"] == "step" and s["tid"] == RANK_0)
+    return sorted((later - sooner) / 1e3 for sooner, later in zip(ends, ends[1:]))
+
+
+def planned(net):
+    """A model of 10 MB; each machine has room for one worker."""
+    net.start(joined=1)
+    model = {"hidden": [1600, 1600], "epochs": 9, "validate": 9, "cpus": 2}
+    want = calm(net, **model, min=1, max=1)
+    run = Run(net, nodes="1:3", min=1, max=3, run=", timeline: /tmp/timeline.json", extra="failure: {max_failures: 0}", **model)
+    run.says("step=[0-9]+ loss")
+    for m in list(net)[1:]:
+        net.join(m)
+        run.says(f"worker rank={m.number} ")
+    for m in list(net)[1:]:
+        net[0].manta("drain", m.name, "--deadline", 30)
+        wait_until(lambda m=m: net.states().get(m.name) in ("LEFT", "DEAD", None), "the drained node leaves")
+    assert run.process.poll() is None, "the run has ended before the last change"
+    out, steps = run.end(), between_steps(net[0].read("/tmp/timeline.json"))
+    print(f"between two steps, ms: median {steps[len(steps) // 2]:.1f}; the longest {', '.join(f'{ms:.1f}' for ms in steps[-8:])}")
+    assert weights_of(out) == want and "0 restarts" in out and "0 steps lost" in out, out[-3000:]
+    assert len(nodes_of(out)) == 3, out
+    net.stop()
+
+
 def npy(values, shape, kind):
     head = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {shape}, }}"
     head += " " * (63 - (10 + len(head)) % 64) + "\n"
@@ -168,4 +199,4 @@ def passed(net):
 
 if __name__ == "__main__":
     BIN = pathlib.Path(sys.argv[1]).resolve()
-    sys.exit(machines.main({name: globals()[name] for name in sys.argv[2:]}, Cluster))
+    sys.exit(machines.main({name: globals()[name] for name in sys.argv[2:]}, lambda: Cluster(3 if "planned" in sys.argv else 2)))
