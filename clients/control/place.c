@@ -10,6 +10,8 @@
  */
 #include "clients/control/control.h"
 
+#include "core/sys/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,21 +35,12 @@ static bool copy(char *out, size_t size, const char *text)
 static char *read_file(const char *path)
 {
     char *text = malloc(FILE_MAX + 1);
-    int   fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0) {
-        free(text);
-        return NULL;
-    }
-    ssize_t size = read(fd, text, FILE_MAX);
-    int     sys = errno;
-    close(fd);
-    if (size < 0) {
-        free(text);
-        errno = sys;
-        return NULL;
-    }
-    text[size] = '\0';
-    return text;
+    if (!text || mt_file_read(path, text, FILE_MAX + 1) >= 0)
+        return text;
+    int sys = errno;
+    free(text);
+    errno = sys;
+    return NULL;
 }
 
 /* Takes the first line with "key=" and copies what follows; true where there is one and it fits. */

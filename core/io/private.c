@@ -52,16 +52,15 @@ static mt_status content_read(int fd, size_t size_max, mt_buf *out)
 
 mt_status io_private_read(const char *path, size_t size_max, mt_buf *out)
 {
-    struct stat st;
-    int         fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = mt_private_open(path);
+    if (fd < 0 && errno == EPERM)
+        return mt_error(MT_EAUTH, EPERM, "it must be a file of this user with mode 0600");
     if (fd < 0) {
         int code = errno == ENOENT ? MT_ENOENT : errno == ELOOP || errno == EACCES ? MT_EAUTH : MT_ESYS;
         return mt_error(code, errno, "open a private file");
     }
     mt_buf    text = {0};
-    bool      is_private = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
-    mt_status got = is_private ? content_read(fd, size_max, &text)
-                               : mt_error(MT_EAUTH, EPERM, "it must be a file of this user with mode 0600");
+    mt_status got = content_read(fd, size_max, &text);
     close(fd);
     if (got.code)
         io_private_wipe(&text);

@@ -4,6 +4,7 @@
  */
 #include "core/base/clock.h"
 #include "core/redis/redis.h"
+#include "core/sys/file.h"
 
 #include <hiredis/hiredis.h>
 
@@ -250,17 +251,15 @@ static mt_status connect_tcp(struct rds *r, const struct rds_place *place, int64
 /* One line, the user's own and nobody else's to read. */
 static mt_status read_password(struct rds *r, const char *path, char out[AUTH_SIZE])
 {
-    struct stat info;
-    ssize_t     size = -1;
-    int         fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return failed(r, MT_EAUTH, errno, "the file with the password of Redis can't be read");
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && (info.st_uid == geteuid() || info.st_uid == 0) &&
-        (info.st_mode & 077) == 0)
-        size = read(fd, out, AUTH_SIZE - 1);
-    close(fd);
-    if (size < 0)
+    int fd = mt_private_open(path);
+    if (fd < 0 && errno == EPERM)
         return failed(r, MT_EAUTH, 0, "the file with the password of Redis must be this user's own, mode 0600");
+    ssize_t size = fd < 0 ? -1 : mt_read_all(fd, out, AUTH_SIZE - 1);
+    int     sys = errno;
+    if (fd >= 0)
+        close(fd);
+    if (size < 0)
+        return failed(r, MT_EAUTH, sys, "the file with the password of Redis can't be read");
     out[size] = '\0';
     out[strcspn(out, "\r\n")] = '\0';
     return out[0] ? mt_ok() : failed(r, MT_EAUTH, 0, "the file with the password of Redis is empty");

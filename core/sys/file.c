@@ -10,7 +10,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+int mt_private_open(const char *path)
+{
+    struct stat st;
+    int         fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077)))
+        return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
+}
 
 ssize_t mt_file_read(const char *path, char *out, size_t size)
 {

@@ -14,6 +14,10 @@
 /* Reads a file whole, as far as it fits; ended by NUL. How many bytes that are; -1: it can't be read (errno). */
 ssize_t mt_file_read(const char *path, char *out, size_t size);
 
+/* Opens a file that holds a secret, for reading. -1: errno says why; EPERM: it is another user's, others can read it, or it is no
+ * file. A link is refused (ELOOP). */
+int mt_private_open(const char *path);
+
 /* Writes all of it, by as many writes as that takes; the second, from `at` on. 0 or an errno; some of it may be written then. */
 int mt_write_all(int fd, const void *data, size_t size);
 int mt_pwrite_all(int fd, const void *data, size_t size, uint64_t at);

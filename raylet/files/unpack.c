@@ -42,17 +42,11 @@ MT_PRINTF(2, 3) static bool failed(struct unpack *u, const char *format, ...)
 
 static bool take(struct unpack *u, void *to, size_t size)
 {
-    size_t have = 0;
     if (size > u->left)
         return failed(u, "its archive is cut short");
-    while (have < size) {
-        ssize_t n = read(u->fd, (uint8_t *)to + have, size - have);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return failed(u, "its archive cannot be read: %s", n ? strerrordesc_np(errno) : "it is cut short");
-        have += (size_t)n;
-    }
+    ssize_t n = mt_read_all(u->fd, to, size);
+    if (n < 0 || (size_t)n < size)
+        return failed(u, "its archive cannot be read: %s", n < 0 ? strerrordesc_np(errno) : "it is cut short");
     mt_sha256_add(&u->sha, to, size);
     u->left -= size;
     return true;

@@ -4,6 +4,8 @@
  */
 #include "sgd/ground/file.h"
 
+#include "core/sys/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,35 +22,16 @@ mt_status sgd_file_error(int sys, const char *what)
 
 mt_status sgd_file_write(int fd, const void *data, size_t size)
 {
-    const unsigned char *p = data;
-    while (size) {
-        ssize_t n = write(fd, p, size < MT_FILE_STEP_BYTES ? size : MT_FILE_STEP_BYTES);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return sgd_file_error(errno, "write file");
-        p += n;
-        size -= (size_t)n;
-    }
-    return mt_ok();
+    int err = mt_write_all(fd, data, size);
+    return err ? sgd_file_error(err, "write file") : mt_ok();
 }
 
 mt_status sgd_file_read(int fd, void *out, size_t size, uint64_t offset)
 {
-    unsigned char *p = out;
-    while (size) {
-        ssize_t n = pread(fd, p, size < MT_FILE_STEP_BYTES ? size : MT_FILE_STEP_BYTES, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return mt_error(MT_ESYS, errno, "read file");
-        if (n == 0)
-            return mt_error(MT_ECORRUPT, 0, "read file: truncated");
-        p += n;
-        size -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return mt_ok();
+    ssize_t n = mt_pread_all(fd, out, size, offset);
+    if (n < 0)
+        return mt_error(MT_ESYS, errno, "read file");
+    return (size_t)n == size ? mt_ok() : mt_error(MT_ECORRUPT, 0, "read file: truncated");
 }
 
 mt_status sgd_file_sync(int fd)

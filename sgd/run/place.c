@@ -7,6 +7,7 @@
 #include "sgd/run/place.h"
 
 #include "core/base/machine.h"
+#include "core/sys/file.h"
 #include "sgd/sum/group.h"
 #include "sgd/ground/team.h"
 
@@ -36,12 +37,8 @@ static bool stat_read(const char *path, struct proc_stat *out)
 {
     char          text[512] = "";
     unsigned long user = 0, system = 0; /* ticks */
-    int           fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t     size = read(fd, text, sizeof text - 1);
-    const char *name = strchr(text, '('), *state = strrchr(text, ')'); /* a name may be anything */
-    close(fd);
+    ssize_t       size = mt_file_read(path, text, sizeof text);
+    const char   *name = strchr(text, '('), *state = strrchr(text, ')'); /* a name may be anything */
     if (size <= 0 || !name || !state ||
         sscanf(state, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &out->letter, &user, &system) != 3)
         return false;

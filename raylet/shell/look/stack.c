@@ -7,6 +7,7 @@
  * user's program may not expect that); then, and of drivers, the call is all that is told.
  */
 #include "core/base/limits/raylet.h"
+#include "core/sys/file.h"
 #include "raylet/shell/conn/conn.h"
 #include "raylet/shell/look/look.h"
 
@@ -49,15 +50,9 @@ struct sh_stacks {
 
 static bool proc_read(int32_t pid, const char *what, char *out, size_t size)
 {
-    char    path[64];
-    int     fd;
-    ssize_t n;
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, what);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, out, size - 1);
-    if (fd >= 0)
-        close(fd);
-    out[n > 0 ? n : 0] = 0;
+    ssize_t n = mt_file_read(path, out, size);
     out[strcspn(out, "\n")] = 0;
     return n > 0;
 }

@@ -5,6 +5,7 @@
  * Owns: nothing. Thread: the loop only.
  */
 #include "core/base/limits/raylet.h"
+#include "core/sys/file.h"
 #include "raylet/shell/conn/conn.h"
 #include "raylet/shell/look/look.h"
 #include "raylet/store/store.h"
@@ -44,16 +45,9 @@ static uint64_t rss_of(int32_t pid)
 {
     char          path[64], text[128];
     unsigned long all = 0, resident = 0;
-    int           fd;
-    ssize_t       size;
     snprintf(path, sizeof path, "/proc/%d/statm", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    if (size <= 0)
+    if (mt_file_read(path, text, sizeof text) <= 0)
         return 0;
-    text[size] = 0;
     return sscanf(text, "%lu %lu", &all, &resident) == 2 ? (uint64_t)resident * 4096 : 0;
 }
 
