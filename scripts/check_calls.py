@@ -6,7 +6,7 @@
 #   rooms     a file refers to functions and data of its own room or of one that stands before it (ROOMS of check_style.py)
 #   circles   files of a folder of ROOMS that never refer to each other in a circle
 #   extern    a function that other files can see is used by another file
-#   headers   no private header is longer than 300 lines or declares more than 40 functions
+#   headers   no private header is longer than 300 lines or declares more than 30 functions
 #
 # What a file defines and what it needs is read from the object files that BUILD/compile_commands.json names, so taking a
 # function's address counts as a call, and calls of inline functions count for the file that includes them. --list prints
@@ -21,7 +21,7 @@ import sys
 
 from check_style import PUBLIC_HEADERS, ROOMS, room_of, strip_comments
 
-HEADER_LINES_MAX, HEADER_PROTOTYPES_MAX = 300, 40
+HEADER_LINES_MAX, HEADER_PROTOTYPES_MAX = 300, 30
 
 PROTOTYPE = re.compile(r"^(?!typedef|static|struct \w+ \{|#|\s|return|extern \w+ \w+;)[A-Za-z_][\w \t*]*?\b(\w+)\([^;{]*\)[^;{]*;", re.MULTILINE)
 

@@ -4,7 +4,7 @@
  *
  * Owns:    the dead lists.
  * Thread:  the raylet's logic thread.
- * Always:  a place is on a dead list from the moment its generation is bumped until it is handed back, once;
+ * Always:  a place is on a dead list from the moment its generation is bumped until it is handed back, once (os_store_check);
  * the raylet's half of the pin protocol (layout/pin.h) is os_store_dead or the walk (bump), then os_store_sweep
  * (fence, look).
  */

@@ -5,7 +5,7 @@
  * Owns:    the marks of victims, the list of withheld places; of shared memory, the step SEALED -> TAKEN.
  * Thread:  the raylet's logic thread.
  * Always:  a victim's value is ended by os_store_take only, after it is on disk; store->bytes_withheld is the sum over
- *          the segments, each the sum of its withheld places' bytes.
+ *          the segments, each the sum of its withheld places' bytes (os_store_check).
  *
  * A value's writer may free it without a message as long as no ref of it has left its process. So the bytes that go to
  * disk count only if the object was the same before and after: its id says so (no id is used twice), and the CAS of
@@ -16,6 +16,7 @@
  *                                                       --> a run: pages gone, withheld --room again--> back to its writer
  */
 #include "objectstore/layout/pin.h"
+#include "objectstore/server/spill.h"
 #include "objectstore/server/table.h"
 
 #include <stdlib.h>

@@ -5,9 +5,10 @@
  * Owns:    the tables of struct os_store; the backing of each segment from os_store_add_segment to OS_CLOSE.
  * Thread:  the raylet's logic thread.
  * Always:  a segment's writer is a process of the table or 0; bytes_reserved is the sum of the segments'
- * sizes and, but for a change of the configuration, at most bytes_max.
+ * sizes (os_store_check) and, but for a change of the configuration, at most bytes_max.
  */
 #include "objectstore/server/table.h"
+#include "objectstore/server/spill.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
  */
 #include "raylet/core/core.h"
 #include "raylet/core/leases/leases.h"
+#include "raylet/core/leases/bundles.h"
 
 /* A lease that may begin something while its node has fewer CPUs than tasks that run. One that has just been granted may. */
 static bool keeps_too_many(const struct rlt *r, int cpu)

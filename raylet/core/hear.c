@@ -9,6 +9,7 @@
 #include "raylet/core/jobs/jobs.h"
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/links/links.h"
+#include "raylet/core/links/streams.h"
 #include "raylet/core/procs/procs.h"
 #include "raylet/core/schedule/schedule.h"
 #include "raylet/core/step.h"

@@ -6,6 +6,7 @@
  * Always: the actions of one step are carried out, in order, before the next event is stepped.
  */
 #include "raylet/shell/shell.h"
+#include "raylet/shell/conn/memory.h"
 
 #include "raylet/shell/cache/cache.h"
 #include "raylet/shell/jobs/jobs.h"

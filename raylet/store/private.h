@@ -78,14 +78,6 @@ mt_status sh_store_want_now(struct sh *sh, uint64_t conn, mt_id request, uint64_
 /* Whether any room that can be made would be enough. */
 bool sh_store_could_fit(const struct sh *sh, uint64_t size);
 
-/* quota.c: who waits for values of its own job to go */
-MT_MUST_USE mt_status sh_quotas_start(struct sh *sh);
-void                  sh_quotas_stop(struct sh *sh);
-void                  sh_quota_wait(struct sh *sh, struct sh_conn *c, mt_id request, uint64_t size, const char *text);
-void                  sh_quota_refuse(struct sh *sh, const struct sh_conn *c, mt_id request, const char *text);
-void                  sh_quota_end(struct sh_quotas *q, struct quota_waiter *w);
-void                  sh_quota_conn_gone(struct sh *sh, uint64_t conn);
-
 /* pull.c */
 bool sh_pull_was_served(struct sh *sh, mt_id id); /* and forgets it: the object is dead */
 void sh_pulls_node_lost(struct sh *sh, uint32_t node);

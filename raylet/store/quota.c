@@ -8,6 +8,7 @@
  */
 #include "core/base/limits/object.h"
 #include "raylet/store/private.h"
+#include "raylet/store/quota.h"
 
 #include "objectstore/server/store.h"
 #include "raylet/core/kit/list.h"

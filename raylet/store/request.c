@@ -7,6 +7,7 @@
  * until the core says that it is over: what a dead worker has left may be wanted on another node.
  */
 #include "core/base/limits/object.h"
+#include "raylet/store/quota.h"
 #include "core/base/log.h"
 #include "core/base/plant.h"
 #include "raylet/store/spill.h"

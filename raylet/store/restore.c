@@ -9,6 +9,7 @@
  *   AWAY --asked for--> HUNGRY --room--> READING --whole--> HERE --longest unused, and room is needed--> AWAY
  */
 #include "raylet/store/spill.h"
+#include "objectstore/server/spill.h"
 
 #include "core/base/limits/object.h"
 #include "core/base/log.h"

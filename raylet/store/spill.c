@@ -10,6 +10,7 @@
  * The files have no names, so what is in them is gone with this process.
  */
 #include "raylet/store/spill.h"
+#include "objectstore/server/spill.h"
 
 #include "core/base/limits/object.h"
 #include "core/base/limits/text.h"

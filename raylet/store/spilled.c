@@ -6,6 +6,7 @@
  * Always: what sh_spill_check says.
  */
 #include "raylet/store/spill.h"
+#include "objectstore/server/spill.h"
 
 #include "core/base/limits/object.h"
 #include "core/base/machine.h"

@@ -8,6 +8,7 @@
  * The store is a state machine of its own beside the core: no decision of one depends on the other.
  */
 #include "raylet/store/private.h"
+#include "objectstore/server/spill.h"
 
 #include "core/base/log.h"
 #include "objectstore/system/backing.h"

@@ -11,6 +11,7 @@
  * A write or a read that is done leaves a note (spill_note_done); this file takes it up.
  */
 #include "raylet/store/spill.h"
+#include "raylet/store/quota.h"
 
 #include "core/base/limits/object.h"
 #include "core/base/limits/text.h"

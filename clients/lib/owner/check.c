@@ -5,6 +5,7 @@
  * Owns:   nothing, changes nothing. Thread: the caller's, under the owner lock.
  */
 #include "clients/lib/owner/own.h"
+#include "clients/lib/owner/ref/kept.h"
 
 /* What was found in the places, to be held against what the slabs say. */
 struct found {

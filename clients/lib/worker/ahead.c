@@ -6,6 +6,7 @@
  * Always: a cell's value is read only after the task was claimed: until its outcome the owner keeps the cell for it.
  */
 #include "clients/lib/worker/wrk.h"
+#include "clients/lib/worker/private.h"
 
 static struct lane_cell *cell_of(struct wrk *wrk, struct wrk_lane *lane, const struct lane_edge *edge)
 {

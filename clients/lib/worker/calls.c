@@ -7,6 +7,7 @@
  *         in one group begin in the order in which they were made.
  */
 #include "clients/lib/worker/wrk.h"
+#include "clients/lib/worker/private.h"
 
 void wrk_calls_start(struct wrk *wrk, const uint32_t *limits, uint32_t count)
 {

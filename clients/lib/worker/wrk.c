@@ -7,6 +7,7 @@
  * Always: a record is consumed only after its outcome is written, so what a dead worker held is in the claims.
  */
 #include "clients/lib/worker/wrk.h"
+#include "clients/lib/worker/private.h"
 
 #include "core/base/limits/lib.h"
 

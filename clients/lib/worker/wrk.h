@@ -141,14 +141,6 @@ uint32_t wrk_board_asked(const struct wrk *wrk);
 void wrk_board_open(struct wrk *wrk, uint32_t board, void *memory, uint32_t count);
 /* The value of an argument with LANE_VALUE_EDGE, whose bytes are `edge`, while the task runs. False: there is none. */
 bool wrk_edge_value(const struct wrk_run *run, const uint8_t *edge, struct lane_value *out, const uint8_t **bytes);
-/* ---- between wrk.c and ahead.c ---- */
-/* Whether the task of a record with LANE_TASK_AHEAD can begin: EMPTY: not yet; NONE: its owner must send it anew. */
-enum lane_cell_state wrk_ahead_state(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record,
-                                     const uint8_t *payload);
-/* Whether the next record of the lane is one that can't begin yet. */
-bool wrk_lane_waits_ahead(struct wrk *wrk, struct wrk_lane *lane);
-/* Takes the cell of a record with LANE_TASK_FEEDS from the end of its payload. */
-void wrk_feeds(struct wrk *wrk, struct wrk_run *run);
 
 /* News for the actor's creator: LANE_EXIT, or LANE_SAVED with its value. Shown at once. False: its ring is full; true also
  * where the creator is gone. */
@@ -172,11 +164,6 @@ bool wrk_call_waits(const struct wrk *wrk);
 bool wrk_call_done(struct wrk *wrk, struct wrk_call *call, uint16_t flags, int32_t code, int32_t user_code, const void *payload,
                    size_t size, uint64_t now_ns, uint64_t took_ns);
 
-/* ---- between wrk.c and calls.c ---- */
-bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint16_t flags, int32_t code, int32_t user_code,
-                 const void *payload, size_t size, uint64_t now_ns, uint64_t took_ns);
-void wrk_lane_recalled(struct wrk *wrk, struct wrk_lane *lane);
-void wrk_lane_consumed(struct wrk_lane *lane);
 /* Whether the owner of this run wants it to stop. From any thread, while it runs. */
 static inline bool wrk_is_cancelled(const struct wrk_run *run)
 {

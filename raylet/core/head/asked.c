@@ -7,6 +7,7 @@
  * gets one after MT_RLT_ASKED_MS at the latest.
  */
 #include "raylet/core/head/head.h"
+#include "raylet/core/head/private.h"
 
 #include <stdlib.h>
 

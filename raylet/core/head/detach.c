@@ -10,6 +10,7 @@
  * creator's driver was started with.
  */
 #include "raylet/core/head/head.h"
+#include "raylet/core/head/private.h"
 #include "raylet/core/jobs/jobs.h"
 
 #include "core/sha/sha256.h"

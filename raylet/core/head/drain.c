@@ -17,7 +17,9 @@
  * restart, which end the call that they run. All others run on until the limit, and are killed with EPREEMPTED then.
  */
 #include "raylet/core/head/head.h"
+#include "raylet/core/head/private.h"
 #include "raylet/core/leases/leases.h"
+#include "raylet/core/leases/bundles.h"
 #include "raylet/core/links/links.h"
 
 #include "core/base/limits/net.h"

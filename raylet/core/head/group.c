@@ -5,6 +5,7 @@
  * Owns: nothing; a request that waits for its answer is head.c's. Thread: the logic loop only.
  */
 #include "raylet/core/head/head.h"
+#include "raylet/core/head/private.h"
 #include "core/base/limits/head.h"
 
 #include <stdio.h>

@@ -7,6 +7,7 @@
  * next registration, under the same id, and a process that waits for an answer gets one after MT_RLT_ASKED_MS at the latest.
  */
 #include "raylet/core/head/head.h"
+#include "raylet/core/head/private.h"
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/schedule/schedule.h"
 

@@ -9,6 +9,7 @@
  * creator wants it found by all. So a job knows nothing of another's actors: their ids are drawn, and come by name or handle only.
  */
 #include "raylet/core/head/head.h"
+#include "raylet/core/head/private.h"
 
 #include "core/base/hash.h"
 

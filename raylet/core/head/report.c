@@ -5,7 +5,9 @@
  * Owns: the times and the hash of the last report. Thread: the logic loop only.
  */
 #include "raylet/core/head/head.h"
+#include "raylet/core/head/private.h"
 #include "raylet/core/leases/leases.h"
+#include "raylet/core/leases/bundles.h"
 #include "raylet/core/pool/pool.h"
 #include "raylet/core/schedule/schedule.h"
 #include "core/base/limits/head.h"

@@ -5,6 +5,7 @@
  * Owns: nothing. Thread: the logic loop only.
  */
 #include "raylet/core/head/head.h"
+#include "raylet/core/head/private.h"
 #include "raylet/core/links/links.h"
 
 void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload)

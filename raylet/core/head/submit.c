@@ -10,6 +10,7 @@
  *      '------------------JOB_FAILED--------------------^
  */
 #include "raylet/core/head/head.h"
+#include "raylet/core/head/private.h"
 
 #include "core/base/machine.h"
 

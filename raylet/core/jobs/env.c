@@ -14,6 +14,7 @@
  */
 #include "raylet/core/fetch/fetch.h"
 #include "raylet/core/jobs/jobs.h"
+#include "raylet/core/jobs/private.h"
 #include "raylet/core/pool/pool.h"
 #include "core/base/limits/env.h"
 

@@ -6,6 +6,7 @@
  * Always: a job is freed when it is ending and neither its driver, a process nor a lease of it or of its environments is left.
  */
 #include "raylet/core/jobs/jobs.h"
+#include "raylet/core/jobs/private.h"
 #include "raylet/core/pool/pool.h"
 
 void rlt_job_begin(struct rlt *r, struct rlt_job *job)

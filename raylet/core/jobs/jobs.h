@@ -26,11 +26,7 @@ int         rlt_program_fd(const struct rlt_job *job, uint32_t index); /* -1: th
 bool        rlt_program_is_listed(struct rlt *r, struct rlt_job *job); /* false: RLT_EV_PROGRAM_LISTED follows */
 const struct rlt_job *rlt_program_listed(struct rlt                         *r,
                                          const struct rlt_ev_program_listed *e); /* whose list it is; NULL: nobody's */
-void                  rlt_program_wanted(struct rlt *r, uint32_t node, const struct peer_file_want *want);
-void                  rlt_program_job_end(struct rlt *r, const struct rlt_job *job); /* its driver was here: tells the others */
-void                  rlt_program_job_free(struct rlt *r, struct rlt_job *job);      /* what of it is the shell's */
-void                  rlt_program_fini(struct rlt_job *job);                         /* what of it is memory */
-void                  rlt_job_free(struct rlt *r, struct rlt_job *job);              /* the struct alone */
+void                  rlt_program_fini(struct rlt_job *job);                     /* what of it is memory */
 
 /* ---- source.c: its files, where its driver is on another node ---- */
 
@@ -49,15 +45,9 @@ const struct rlt_env *rlt_env_whole(const struct rlt *r, const struct rlt_job *b
 /* The workers of a job's environment; from: who can tell what it is, 0: a process of this node has said so. NULL: it is
  * not known, or there are too many. */
 struct rlt_job *rlt_env_workers(struct rlt *r, struct rlt_job *base, uint64_t key, uint32_t from);
-void            rlt_env_go_all(struct rlt *r, struct rlt_job *base); /* the job's program is there */
 void            rlt_env_made(struct rlt *r, const struct rlt_ev_env_made *e);
-void            rlt_env_wanted(struct rlt *r, uint32_t node, const struct peer_file_want *want);
-void            rlt_env_chunk(struct rlt *r, uint32_t node, const struct peer_file_chunk *c, const uint8_t *bytes);
-void            rlt_env_none(struct rlt *r, uint32_t node, const struct peer_file *what);
 void            rlt_env_file_ready(struct rlt *r, const struct rlt_ev_file_ready *e); /* takes e->fd */
 void            rlt_env_node_lost(struct rlt *r, uint32_t node);
-bool            rlt_env_job_is_empty(const struct rlt *r, const struct rlt_job *base);
-void            rlt_env_job_free(struct rlt *r, struct rlt_job *base); /* all its environments, and their workers' structs */
 void            rlt_envs_fini(struct rlt *r);
 
 #endif

@@ -11,6 +11,7 @@
  *                   '-----RETURN------------------------------------------------------------------->'
  */
 #include "raylet/core/leases/leases.h"
+#include "raylet/core/leases/bundles.h"
 #include "raylet/core/leases/parts.h"
 #include "raylet/core/pool/pool.h"
 

@@ -22,24 +22,6 @@ uint32_t rlt_peers_unheard(const struct rlt *r); /* nodes that have not acknowle
 bool rlt_peer_is_newer(const struct rlt *r, const struct rlt_node *n); /* it spoke under an epoch that the head has not told of */
 void rlt_peers_fini(struct rlt *r);
 
-/* ---- peers.c: links and streams, for who hears ---- */
-
-struct rlt_peer   *rlt_peer_find(const struct rlt *r, uint32_t node); /* NULL: none */
-struct rlt_peer   *rlt_peer_of(struct rlt *r, uint32_t node, uint32_t epoch);
-void               rlt_link_begin(struct rlt *r, struct rlt_peer *p, uint64_t number); /* 0: draws one */
-void               rlt_peer_pump(struct rlt *r, struct rlt_peer *p);                   /* sends what may go out now */
-void               rlt_peer_dial(struct rlt *r, struct rlt_peer *p); /* not sooner than a beat after the last time */
-struct rlt_link    rlt_peer_unlink(struct rlt *r, struct rlt_peer *p);
-struct rlt_stream *rlt_stream_find(const struct rlt *r, uint64_t stream); /* NULL: none */
-void               rlt_stream_opened(struct rlt *r, uint64_t stream);
-void               rlt_stream_offer(struct rlt *r, struct rlt_stream *s);
-void               rlt_stream_forget(struct rlt *r, struct rlt_stream *s);
-void               rlt_stream_drop(struct rlt *r, struct rlt_stream *s);       /* closes it, too */
-void               rlt_peer_without_stream(struct rlt *r, struct rlt_peer *p); /* another one carries on, or it is dialled */
-void rlt_frame_send(struct rlt *r, struct rlt_peer *p, uint64_t stream, const struct link_frame *f); /* NULL: a sign of life */
-void rlt_ack_later(struct rlt *r, struct rlt_peer *p);
-void rlt_close_spares(struct rlt *r, struct rlt_peer *p);
-
 /* ---- nodes.c ---- */
 
 struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v); /* what the head's View says of one; NULL: of none */

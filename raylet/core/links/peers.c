@@ -12,6 +12,7 @@
  * lower number dialled.
  */
 #include "raylet/core/links/links.h"
+#include "raylet/core/links/streams.h"
 
 #include "core/base/log.h"
 #include "core/base/limits/net.h"

@@ -7,6 +7,7 @@
  * Orders name bundles by (group, index, version) and this node's epoch; one that comes twice changes nothing.
  */
 #include "raylet/core/leases/leases.h"
+#include "raylet/core/leases/bundles.h"
 #include "raylet/core/schedule/schedule.h"
 
 #include <stdio.h>

@@ -16,6 +16,7 @@
  */
 #include "raylet/core/jobs/jobs.h"
 #include "raylet/core/leases/leases.h"
+#include "raylet/core/leases/bundles.h"
 #include "raylet/core/links/links.h"
 #include "raylet/core/pool/pool.h"
 #include "raylet/core/schedule/schedule.h"

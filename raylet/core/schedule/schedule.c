@@ -11,6 +11,7 @@
  * it in the same way, and given to the next request that comes from another node.
  */
 #include "raylet/core/leases/leases.h"
+#include "raylet/core/leases/bundles.h"
 #include "raylet/core/links/links.h"
 #include "raylet/core/pool/pool.h"
 #include "raylet/core/schedule/schedule.h"

@@ -7,6 +7,7 @@
  */
 #include "core/base/limits/raylet.h"
 #include "raylet/shell/conn/conn.h"
+#include "raylet/shell/conn/memory.h"
 
 #include "core/base/log.h"
 #include "objectstore/system/memory.h"

@@ -8,6 +8,7 @@
  * step.
  */
 #include "raylet/shell/conn/conn.h"
+#include "raylet/shell/conn/memory.h"
 
 #include "objectstore/layout/layout.h"
 #include "objectstore/system/memory.h"

@@ -6,6 +6,7 @@
  * Always: the core hears of a child's status once; what a program left in its group ends with it.
  */
 #include "raylet/shell/jobs/jobs.h"
+#include "raylet/shell/conn/memory.h"
 #include "raylet/shell/procs/procs.h"
 #include "raylet/shell/said/said.h"
 #include "raylet/store/store.h"

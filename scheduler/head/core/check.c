@@ -9,6 +9,7 @@
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/nodes/view.h"
 #include "core/base/limits/net.h"
 
 static uint64_t mix_number(uint64_t hash, uint64_t number)

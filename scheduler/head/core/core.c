@@ -15,6 +15,7 @@
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/nodes/view.h"
 #include "scheduler/head/core/wants/wants.h"
 
 mt_status head_new(const struct head_config *config, struct head **out_head)

@@ -9,6 +9,7 @@
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/nodes/view.h"
 
 static mt_status meta_load(struct head *h, const Manta__Store__Meta *meta)
 {

@@ -216,6 +216,8 @@ uint32_t sim_store_living(const struct sim_node *n, uint32_t job, mt_id *out_fir
     struct os_seen seen[AT_A_TIME];
     uint32_t       segment = 1, count = 0;
     uint64_t       offset = 0;
+    const char    *breach = n->serial ? os_store_check(sh_store_of(n->sh)) : NULL;
+    SIM_REQUIRE(n->s, !breach, "I6: %s", breach);
     while (n->serial && segment) {
         uint32_t got = os_store_look(sh_store_of(n->sh), &segment, &offset, seen, AT_A_TIME);
         for (uint32_t i = 0; i < got; i++)

@@ -9,6 +9,7 @@
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/nodes/view.h"
 #include "core/base/limits/net.h"
 
 /* Two nodes, the second dead; a job that runs and has a waiter, one that has ended; a name; a detached actor that waits for room; a

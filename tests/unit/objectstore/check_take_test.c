@@ -10,6 +10,7 @@
 #include "core/base/plant.h"
 #include "objectstore/client/client.h"
 #include "objectstore/server/store.h"
+#include "objectstore/server/spill.h"
 #include "tests/unit/lane/check.h"
 
 #include <setjmp.h>

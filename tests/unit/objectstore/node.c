@@ -143,6 +143,7 @@ void node_act(struct node *node)
         node->closes++;
     }
     node->actions.count = 0;
+    assert_null(os_store_check(node->store));
 }
 
 void node_sweep(struct node *node)

@@ -3,6 +3,7 @@
  * spill_test.c - victims, taking, and what becomes of the places; values in files, whole and broken.
  */
 #include "tests/unit/objectstore/node.h"
+#include "objectstore/server/spill.h"
 
 #include "objectstore/system/disk.h"
 

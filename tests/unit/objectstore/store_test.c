@@ -5,6 +5,7 @@
  */
 #include "core/base/limits/object.h"
 #include "core/base/rng.h"
+#include "objectstore/server/table.h"
 #include "tests/unit/objectstore/node.h"
 
 #include <setjmp.h>
@@ -560,6 +561,50 @@ static void copies(void **state)
     node_close(&n);
 }
 
+/* X(the breach, what plants it into store `s`) */
+#define BREACHES(X) \
+    X("a segment is not found by its number", uint32_t, s->last->number, 4711) \
+    X("the segments are not in order of their numbers", uint32_t, s->first->next->number, s->first->number) \
+    X("a segment's writer is gone", uint64_t, s->first->writer, 77) \
+    X("a segment has more dead places than are on the lists, or fewer", uint32_t, s->first->dead, 0) \
+    X("the sums of the segments' bytes are wrong", uint64_t, s->bytes_reserved, 0) \
+    X("the sums of the segments' bytes are wrong", uint64_t, s->bytes_withheld, 1) \
+    X("segments, copies or processes are counted wrongly", uint32_t, s->segment_count, 1) \
+    X("segments, copies or processes are counted wrongly", uint32_t, s->copy_count, 1) \
+    X("segments, copies or processes are counted wrongly", uint32_t, s->process_count, 3) \
+    X("a dead place is on a list twice", struct os_dead_list, s->withheld, s->pinned)
+
+static void each_breach_is_named(void **state)
+{
+    (void)state;
+    struct node n;
+    node_open(&n, 64 * MIB);
+    struct node_client *one = node_add(&n, 1, NODE_JOB), *two = node_add(&n, 2, NODE_JOB);
+    struct lane_ref     ref, other;
+    const void         *data;
+    expect_ok(node_put(&n, one, 1, 100, 1, &ref));
+    expect_ok(node_put(&n, two, 2, 100, 1, &other));
+    expect_ok(node_pin(&n, two, &ref, &data));
+    expect_ok(os_store_dead(n.store, 1, &ref));
+    node_sweep(&n); /* it is read: its place is on a list */
+    struct os_store *s = n.store;
+    assert_null(os_store_check(s));
+    assert_int_equal(s->pinned.count, 1);
+#define X(text, type, field, planted) \
+    { \
+        type before = (field); \
+        (field) = (planted); \
+        const char *found = os_store_check(s); \
+        (field) = before; \
+        if (!found || strcmp(found, text) != 0) \
+            fail_msg("planted: %s; found: %s", text, found ? found : "nothing"); \
+    }
+    BREACHES(X)
+#undef X
+    assert_null(os_store_check(s));
+    node_close(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -577,6 +622,7 @@ int main(void)
         cmocka_unit_test(hostile_segment),
         cmocka_unit_test(random_life),
         cmocka_unit_test(copies),
+        cmocka_unit_test(each_breach_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "tests/unit/raylet/core_rig.h"
 
 #include "raylet/core/leases/leases.h"
+#include "raylet/core/leases/bundles.h"
 #include "raylet/core/pool/pool.h"
 
 #include "core/base/status.h"

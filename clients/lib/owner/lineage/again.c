@@ -8,6 +8,7 @@
  *         without its value, where that can be made again itself.
  */
 #include "clients/lib/owner/lineage/lineage.h"
+#include "clients/lib/owner/ref/kept.h"
 
 #include "core/base/plant.h"
 

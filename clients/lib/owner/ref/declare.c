@@ -7,6 +7,7 @@
  *         lets go: the worker tells them before its result is published, a value's owner before it answers TAKE.
  */
 #include "clients/lib/owner/ref/ref.h"
+#include "clients/lib/owner/ref/kept.h"
 
 mt_status own_ref_declare(struct own *own, struct own_ref *ref, struct own_ref **refs, uint32_t count)
 {

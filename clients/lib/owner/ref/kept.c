@@ -6,6 +6,7 @@
  * Always: a kept task has no hold on its results, which lead to it by ref->task; its arguments count it in ref->kept_by.
  */
 #include "clients/lib/owner/ref/ref.h"
+#include "clients/lib/owner/ref/kept.h"
 
 bool own_kept_is_wanted(const struct own_task *task, uint32_t own_hold)
 {

@@ -7,6 +7,7 @@
  * Always: a ref lives while it has a hold here, a borrower elsewhere, or a task that will make it.
  */
 #include "clients/lib/owner/ref/ref.h"
+#include "clients/lib/owner/ref/kept.h"
 
 enum { REFS_AT_ONCE = 256 };
 

@@ -41,11 +41,6 @@ void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter 
 void own_ref_ask(struct own *own, struct own_ref *ref);
 /* The wire form; from now on other processes know it. */
 void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out);
-/* One result of a task that is to run again: `is_it` is lost, and so is what stood on `node` (0: none). True: it is awaited. */
-bool own_lineage_mark(struct own *own, struct own_ref *ref, bool is_it, uint32_t node);
-/* What a run brings for a ref that had a value, or failed, before. */
-void own_lineage_value(struct own *own, struct own_ref *ref, const struct lane_value *value, const struct lane_ref *place);
-void own_lineage_failed(struct own *own, struct own_ref *ref, const struct own_failure *why);
 
 /* ---- other processes: share.c ---- */
 /* A borrowed handle on somebody else's ref (or the ref itself, if it is ours), with one hold. NULL without memory. */
@@ -63,8 +58,6 @@ const struct lane_ref *own_ref_place(struct own *own, const struct own_ref *ref)
 void                   own_ref_moved(struct own *own, struct own_ref *ref, const struct lane_ref *place);
 /* `ref` keeps the refs alive; `take_refs` (malloc) with one hold each. */
 mt_status own_ref_declare(struct own *own, struct own_ref *ref, struct own_ref **take_refs, uint32_t count);
-/* The refs that the run's first value declares take the place of those that the lost one declared. */
-mt_status own_lineage_declare(struct own *own, struct own_ref *ref, struct own_ref **take_refs, uint32_t count);
 /* The refs that a place on its way to this process declares, borrowed; an array as own_ref_declare takes it. */
 struct own_ref **own_refs_of_wire(struct own *own, const uint8_t *wire, uint32_t count);
 /* Asks the owner of a borrowed value to know that we hold the refs which it declares. */
@@ -72,22 +65,5 @@ void own_declared_ask(struct own *own, struct own_ref *ref);
 void own_declared_message(struct own *own, const struct ctl_message *from, const uint8_t *bytes, size_t size);
 /* The callback is due when the ref is ready, or (on_free) when no process holds it. False: no memory. */
 bool own_ref_callback(struct own *own, struct own_ref *ref, bool on_free, void (*fn)(void), void *user);
-
-/* ---- who keeps it: kept.c ---- */
-bool     own_kept_is_wanted(const struct own_task *task, uint32_t own_hold); /* `own_hold`: holds that are the task's own */
-uint64_t own_kept_weight(const struct own_task *task);
-/* Leaves own->kept, for `state`: OWN_RERUN or OWN_GIVEN_UP. */
-void own_kept_leave(struct own *own, struct own_task *task, enum own_task_state state);
-/* A kept task that nobody needs any more: posted. */
-void                 own_lineage_give_up(struct own *own, struct own_task *task);
-bool                 own_is_item(const struct own_ref *ref);                       /* and its generator may still make it again */
-struct own_item_ref *own_item_at(const struct own_stream *stream, uint64_t index); /* NULL: there is none */
-static inline void   own_item_clear(struct own_stream *stream, struct own_item_ref *entry)
-{
-    entry->ref = NULL;
-    stream->item_count--;
-}
-/* Nobody has the item: true: it may be freed; false: tasks that may run again need it. */
-bool own_items_unheld(struct own *own, struct own_ref *item);
 
 #endif

@@ -6,6 +6,7 @@
  * Always: the first outcome stands. Tasks and actors that waited are posted; own_settle moves them on.
  */
 #include "clients/lib/owner/ref/ref.h"
+#include "clients/lib/owner/ref/kept.h"
 
 #include <stdio.h>
 

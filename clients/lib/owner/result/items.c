@@ -11,6 +11,7 @@
  * lost while it runs come with its next run: at once where its worker died, else when it has ended.
  */
 #include "clients/lib/owner/result/result.h"
+#include "clients/lib/owner/ref/kept.h"
 
 /* Entries that were cleared go, once they are the most of them. */
 static void entries_pack(struct own_stream *stream)

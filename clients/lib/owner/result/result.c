@@ -7,6 +7,7 @@
  * Always: every ref of a task becomes ready once: all with their values, or all with one error.
  */
 #include "clients/lib/owner/result/result.h"
+#include "clients/lib/owner/ref/kept.h"
 
 #include "core/base/plant.h"
 

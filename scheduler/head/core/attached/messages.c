@@ -9,6 +9,7 @@
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/nodes/view.h"
 #include "scheduler/head/core/wants/wants.h"
 
 #include <inttypes.h>

@@ -6,6 +6,7 @@
  */
 
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/private.h"
 #include "scheduler/head/core/jobs/blobs.h"
 #include "scheduler/head/core/names/names.h"
 

@@ -11,6 +11,7 @@
  *                                               '--------------------'
  */
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/private.h"
 
 #include "core/base/machine.h"
 

@@ -11,14 +11,11 @@
 
 /* ---- jobs.c: the table --------------------------------------------------------------------------------------------- */
 
-struct job *head_jobs_find(const struct head *h, const char *id);
-const char *head_jobs_state_text(enum job_state state);
-bool        head_jobs_has_ended(const struct job *job);
-void        head_jobs_set_state(struct job *job, enum job_state next);
-/* `born`: PENDING, or as the store has it. */
-MT_MUST_USE mt_status head_jobs_add(struct head *h, job_spec *take_spec, enum job_state born, struct job **out_job);
+struct job           *head_jobs_find(const struct head *h, const char *id);
+const char           *head_jobs_state_text(enum job_state state);
+bool                  head_jobs_has_ended(const struct job *job);
+void                  head_jobs_set_state(struct job *job, enum job_state next);
 void                  head_jobs_free(struct head *h, struct job *job);
-void                  head_jobs_store(struct head *h, const struct job *job);
 MT_MUST_USE mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *record);
 
 /* ---- waits.c: what clients are told of a job ----------------------------------------------------------------------- */
@@ -30,13 +27,10 @@ void head_jobs_reply_error(struct head *h, uint64_t call, enum head_method metho
 struct job *head_jobs_find_or_error(struct head *h, uint64_t call, enum head_method method, const char *id);
 void        head_jobs_wait(struct head *h, uint64_t call, const Manta__V1__WaitJobRequest *request);
 void        head_jobs_call_gone(struct head *h, uint64_t call);
-void        head_jobs_answer_waits(struct head *h, struct job *job); /* it has ended */
 void        head_jobs_tick_waits(struct head *h);
 
 /* ---- end.c --------------------------------------------------------------------------------------------------------- */
 
-/* Sets the reason, ends the job, answers who waits, and stores it. */
-void head_jobs_end(struct head *h, struct job *job, enum job_state how, int32_t exit_code, const char *reason);
 /* An ended one, its record and its log. */
 void head_jobs_forget(struct head *h, struct job *job);
 void head_jobs_prune(struct head *h);
@@ -46,7 +40,6 @@ void head_jobs_prune(struct head *h);
 void head_jobs_log(struct head *h, struct stream *s, const Manta__V1__LogChunk *chunk);
 void head_jobs_log_written(struct head *h, const char *id, uint64_t size);
 bool head_jobs_log_found(struct head *h, const char *id, uint64_t size); /* at the start; false: it is nobody's */
-void head_attempts_log_ack(struct head *h, struct job *job, uint64_t written);
 
 /* ---- attempts.c: what runs where ----------------------------------------------------------------------------------- */
 
@@ -68,9 +61,6 @@ void head_actors_name(struct head *h, struct stream *s, const Manta__V1__NameReq
 
 /* ---- spec.c: what a job may look like ------------------------------------------------------------------------------ */
 
-/* EINVAL with a text that says what is wrong. */
-MT_MUST_USE mt_status head_spec_check(const job_spec *spec, char *text, size_t text_size);
-MT_MUST_USE mt_status head_spec_copy(const job_spec *spec, job_spec **out_spec);
-bool                  head_spec_equal(const job_spec *a, const job_spec *b);
+bool head_spec_equal(const job_spec *a, const job_spec *b);
 
 #endif

@@ -7,6 +7,7 @@
  * changes, so that a head which was restarted finds, from the size of the file, where the raylet has to go on. */
 
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/private.h"
 #include "scheduler/head/core/nodes/nodes.h"
 
 #include <inttypes.h>

@@ -5,6 +5,7 @@
  */
 
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/private.h"
 
 enum { TEXT_MAX = 128 * 1024 /* what Linux allows for one argument */, PATH_MAX_BYTES = 1024, MODES = 0777 };
 

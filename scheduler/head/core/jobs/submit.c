@@ -4,6 +4,7 @@
  */
 
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/private.h"
 #include "scheduler/head/core/jobs/blobs.h"
 #include "scheduler/head/core/nodes/nodes.h"
 

@@ -7,6 +7,7 @@
  */
 
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/private.h"
 
 void head_jobs_info(const struct job *job, job_info *out)
 {

@@ -6,6 +6,7 @@
  *          (head_check).
  */
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/nodes/view.h"
 
 enum { LOG_SLACK = 64 };
 

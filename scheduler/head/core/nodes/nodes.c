@@ -17,6 +17,7 @@
  */
 
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/nodes/view.h"
 
 #include "core/base/machine.h"
 #include "core/base/plant.h"

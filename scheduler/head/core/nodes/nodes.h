@@ -54,28 +54,4 @@ void head_nodes_taken(struct head *h, struct node *n, const struct policy_reques
 /* The node is to make room for that. */
 void head_nodes_press(struct head *h, struct node *n, const struct policy_request *request);
 
-/* ---- changes.c: the log of what others are told ------------------------------------------------------------------- */
-
-/* Of its number, epoch, state, name, addresses, totals, labels. */
-void head_view_changed(struct head *h, struct node *n);
-/* That number is in the table no more. */
-void head_view_forgot(struct head *h, uint32_t number);
-void head_view_free_changed(struct head *h, struct node *n);
-void head_view_fini(struct head *h);
-/* Whether nothing later is known of that node; NULL: it was forgotten. */
-bool head_changes_is_last(const struct head *h, const struct view_change *c, struct node **out_node);
-/* So many the log has at most. */
-size_t head_changes_most(const struct head *h);
-
-/* ---- view.c: the cluster as the nodes see it ----------------------------------------------------------------------- */
-
-void     head_view_tick(struct head *h);
-uint64_t head_view_due_ms(const struct head *h);
-uint64_t head_view_version(const struct head *h);
-/* Who is about to be told to use one of these nodes knows it by then. */
-void head_view_tell(struct head *h, struct stream *s, const uint32_t *nodes, uint32_t count);
-/* Fills `out` (zeroed arrays are allocated; head_view_node_free gives them back). */
-void head_view_node(struct head *h, const struct node *n, Manta__V1__Node *out);
-void head_view_node_free(Manta__V1__Node *node);
-
 #endif

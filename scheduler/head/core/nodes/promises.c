@@ -6,6 +6,7 @@
  */
 
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/nodes/view.h"
 
 /* What the node reported, less the promises that its report may not contain yet. */
 void head_nodes_refresh_free(struct node *n)

@@ -10,6 +10,7 @@
  */
 
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/nodes/view.h"
 
 enum { EPOCH_SHIFT = 40, NODES_PER_STEP = 100 };
 

@@ -16,6 +16,7 @@
 #include "scheduler/head/core/wants/wants.h"
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/nodes/view.h"
 
 static struct want *find(struct node *n, const Manta__V1__Want *w, size_t hint)
 {
