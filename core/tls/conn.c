@@ -2,9 +2,14 @@
  *
  * conn.c - see conn.h.
  *
- * Owns: one OpenSSL session per socket.
+ * Owns: one OpenSSL session per socket. Whether its handshake is done OpenSSL knows; here is kept whether it goes on at all:
+ *
+ *   LIVES --one of the two refuses--> FAILED
+ *     '--the peer is not there any more--> GONE
  */
 #include "core/tls/conn.h"
+
+#include "core/base/machine.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -18,13 +23,26 @@
 #include <string.h>
 #include <sys/socket.h>
 
+enum conn_state { CONN_LIVES, CONN_FAILED, CONN_GONE };
+
 struct tls_conn {
-    SSL *ssl;
-    int  wants;               /* SSL_ERROR_WANT_READ or _WRITE */
-    bool has_failed, is_gone; /* gone: failed since the peer is not there any more */
-    bool has_read_all;        /* the last tls_recv found no whole record any more */
-    char why[160];
+    SSL            *ssl;
+    enum conn_state state;
+    int             wants;        /* SSL_ERROR_WANT_READ or _WRITE */
+    bool            has_read_all; /* the last tls_recv found no whole record any more */
+    char            why[160];
 };
+
+static const char *const conn_names[] = {[CONN_LIVES] = "LIVES", [CONN_FAILED] = "FAILED", [CONN_GONE] = "GONE"};
+static const uint32_t    conn_next[] = {
+       [CONN_LIVES] = MT_STATE(CONN_FAILED) | MT_STATE(CONN_GONE), [CONN_FAILED] = 0, [CONN_GONE] = 0};
+static const struct mt_machine conn_machine = MT_MACHINE("TLS connection", conn_names, conn_next);
+
+static void conn_set_state(struct tls_conn *conn, enum conn_state next)
+{
+    MT_TRANSITION(&conn_machine, conn->state, next);
+    conn->state = next;
+}
 
 /* ---- the socket, as OpenSSL sees it: its own way raises SIGPIPE ---- */
 
@@ -127,12 +145,13 @@ SSL *tls_conn_ssl(const struct tls_conn *conn)
 
 /* ---- bytes ---- */
 
-static void note_why(struct tls_conn *conn, int error)
+static void fail(struct tls_conn *conn, int error)
 {
     long          verified = SSL_get_verify_result(conn->ssl);
     unsigned long first = ERR_peek_error();
     const char   *text = ERR_reason_error_string(first);
-    conn->is_gone = error == SSL_ERROR_SYSCALL || ERR_GET_REASON(first) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+    bool          is_gone = error == SSL_ERROR_SYSCALL || ERR_GET_REASON(first) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+    conn_set_state(conn, is_gone ? CONN_GONE : CONN_FAILED);
     if (verified != X509_V_OK)
         text = X509_verify_cert_error_string(verified);
     else if (error == SSL_ERROR_SYSCALL || !text)
@@ -153,8 +172,7 @@ static ssize_t outcome(struct tls_conn *conn, int done, size_t count)
         errno = EAGAIN;
         return -1;
     default:
-        note_why(conn, error);
-        conn->has_failed = true;
+        fail(conn, error);
         ERR_clear_error();
         errno = EPROTO;
         return -1;
@@ -164,7 +182,7 @@ static ssize_t outcome(struct tls_conn *conn, int done, size_t count)
 ssize_t tls_recv(struct tls_conn *conn, void *out, size_t size)
 {
     size_t count = 0;
-    if (conn->has_failed) {
+    if (conn->state != CONN_LIVES) {
         errno = EPROTO;
         return -1;
     }
@@ -177,7 +195,7 @@ ssize_t tls_recv(struct tls_conn *conn, void *out, size_t size)
 ssize_t tls_send(struct tls_conn *conn, const void *data, size_t size)
 {
     size_t count = 0;
-    if (conn->has_failed) {
+    if (conn->state != CONN_LIVES) {
         errno = EPROTO;
         return -1;
     }
@@ -203,7 +221,7 @@ bool tls_is_up(const struct tls_conn *conn)
 
 bool tls_is_refused(const struct tls_conn *conn)
 {
-    return conn->has_failed && !conn->is_gone && !SSL_is_init_finished(conn->ssl);
+    return conn->state == CONN_FAILED && !SSL_is_init_finished(conn->ssl);
 }
 
 const char *tls_why(const struct tls_conn *conn)
@@ -215,7 +233,7 @@ void tls_end(struct tls_conn *conn)
 {
     if (!conn)
         return;
-    if (!conn->has_failed && SSL_is_init_finished(conn->ssl))
+    if (conn->state == CONN_LIVES && SSL_is_init_finished(conn->ssl))
         (void)SSL_shutdown(conn->ssl); /* one try: who is gone needs no goodbye */
     SSL_free(conn->ssl);
     ERR_clear_error();

@@ -18,10 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    STORE_TICK_MS = 20,        /* while dead objects are still pinned */
-    STORE_IDLE_TICK_MS = 1000, /* else: warm segments grow cold */
-};
+enum { STORE_IDLE_TICK_MS = 1000 }; /* while no dead object is pinned: warm segments grow cold */
 
 /* ---- telling processes ---- */
 
@@ -118,7 +115,7 @@ static void sweep(struct sh_store *s)
         mt_log_status(MT_LOG_WARN, "store_sweep", st);
     sh_store_carry_out(s);
     os_store_stats(s->store, &stats);
-    io_timer_start(s->sh->loop, &s->timer, stats.dead_pinned || st.code ? STORE_TICK_MS : STORE_IDLE_TICK_MS);
+    io_timer_start(s->sh->loop, &s->timer, stats.dead_pinned || st.code ? MT_OS_TICK_MS : STORE_IDLE_TICK_MS);
 }
 
 void sh_store_trim(struct sh_store *s, bool now)

@@ -41,12 +41,8 @@ struct io_strangers {
 };
 
 /* No more are borne: whoever comes is to be closed. */
-bool               io_strangers_are_full(const struct io_strangers *all);
-void               io_stranger_add(struct io_strangers *all, struct io_stranger *stranger, int fd, const struct io_origin *from);
-static inline bool io_is_stranger(const struct io_stranger *stranger)
-{
-    return stranger->all != NULL;
-}
+bool io_strangers_are_full(const struct io_strangers *all);
+void io_stranger_add(struct io_strangers *all, struct io_stranger *stranger, int fd, const struct io_origin *from);
 /* It has shown the token. Nothing where it is none. */
 void io_stranger_known(struct io_stranger *stranger);
 /* Its connection ends. Nothing where it is none. */
