@@ -43,11 +43,9 @@ struct ctl_told {
 
 struct ctl_told *ctl_told_new(const manta_look *look, manta_state_row_fn each, void *user)
 {
-    struct ctl_told *t = calloc(1, sizeof *t);
-    if (!t || mt_living_add(&living, &t->rows).code) {
-        free(t);
+    struct ctl_told *t = mt_living_new(&living, sizeof *t);
+    if (!t)
         return NULL;
-    }
     t->limit = look->limit ? look->limit : LIMIT_DEFAULT;
     t->is_tasks = strcmp(look->kind, "tasks") == 0;
     t->each = each;
@@ -66,7 +64,7 @@ void ctl_told_free(struct ctl_told *t)
     }
     mt_vec_fini(&t->cells);
     mt_map_fini(&t->tasks);
-    free(t);
+    mt_living_free(&living, t);
 }
 
 void manta_rows_free(manta_rows *rows)

@@ -13,14 +13,14 @@
 
 static struct mt_living living = MT_LIVING_INIT;
 
-mt_status sgd_operator_begin(manta_sgd *t)
+manta_sgd *sgd_operator_new(void)
 {
-    return mt_living_add(&living, t);
+    return mt_living_new(&living, sizeof(manta_sgd));
 }
 
-void sgd_operator_over(manta_sgd *t)
+void sgd_operator_free(manta_sgd *t)
 {
-    (void)mt_living_remove(&living, t);
+    mt_living_free(&living, t);
 }
 
 const manta_sgd *sgd_operator_of(const manta_sgd *t)

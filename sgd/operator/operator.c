@@ -403,9 +403,8 @@ mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_
                  op ? " with setup and train_batch" : " in this program: is its MANTA_SGD_OPERATOR linked?");
         return mt_error(MT_EINVAL, 0, "open operator");
     }
-    manta_sgd *t = calloc(1, sizeof *t);
-    if (!t || sgd_operator_begin(t).code) {
-        free(t);
+    manta_sgd *t = sgd_operator_new();
+    if (!t) {
         snprintf(text, SGD_OPERATOR_TEXT, "no memory for an operator");
         return mt_error(MT_ENOMEM, 0, "open operator");
     }
@@ -444,6 +443,5 @@ void sgd_operator_close(manta_sgd *t)
         next = chunk->next;
         free(chunk);
     }
-    sgd_operator_over(t);
-    free(t);
+    sgd_operator_free(t);
 }

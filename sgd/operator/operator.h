@@ -86,9 +86,9 @@ void                  sgd_operator_close(manta_sgd *t);
 /* Index of a metric among values (0: loss, 1: accuracy, then the operator's own); -1: none of that name. */
 int sgd_operator_metric(const manta_sgd *t, const char *name);
 
-/* Its functions may name it from now on. ENOMEM. No longer. */
-MT_MUST_USE mt_status sgd_operator_begin(manta_sgd *t);
-void                  sgd_operator_over(manta_sgd *t);
+/* Zeroed; its functions may name it until it is freed. NULL: no memory. */
+manta_sgd *sgd_operator_new(void);
+void       sgd_operator_free(manta_sgd *t);
 /* Where a public call enters. NULL becomes an operator of nothing, outside of setup, which nothing is written to: its first error,
  * EINVAL, is there. So does one that is over, or never was one: EHANDLE. */
 const manta_sgd *sgd_operator_of(const manta_sgd *t);

@@ -207,11 +207,10 @@ manta_sweep_view *manta_sweep_look(const char *storage, const char *name, manta_
     char                folder[MT_PATH_BYTES_MAX], text[MT_ERROR_BYTES_MAX];
     manta_error         unread;
     struct swp_journal *j = NULL;
-    struct swp_look    *look = calloc(1, sizeof *look);
+    struct swp_look    *look = mt_living_new(&living, sizeof *look);
     e = e ? e : &unread;
-    if (!look || mt_living_add(&living, &look->view).code) {
+    if (!look) {
         swp_fail(e, MANTA_ENOMEM, "no memory");
-        free(look);
         return NULL;
     }
     if (swp_folder_of(storage, name, folder, e) != MANTA_OK) {
@@ -247,7 +246,7 @@ void manta_sweep_view_free(manta_sweep_view *view)
     mt_vec_fini(&look->trials);
     mt_vec_fini(&look->reports);
     mt_vec_fini(&look->copies);
-    free(look);
+    mt_living_free(&living, look);
 }
 
 int manta_sweep_names(const char *storage, int (*fn)(void *user, const char *name), void *user)

@@ -9,7 +9,7 @@
 #include "sweep/manta_sweep.h"
 
 struct swp_look {
-    manta_sweep_view view;
+    manta_sweep_view view; /* first: what the caller gets */
     double           best;
     bool             is_over;    /* a rule or the time has ended it */
     bool             is_stopped; /* its last driver was told to stop */

@@ -232,9 +232,9 @@ static void finish(manta_trial *t, manta_status code)
 
 static void trial_run(struct swp_slot_side *slot, const struct swp_wire *m)
 {
-    manta_trial *t = calloc(1, sizeof *t);
+    manta_trial *t = swp_trial_new();
     manta_status code;
-    if (!t || swp_trial_begin(t).code)
+    if (!t)
         abort(); /* the driver hears of it by this process's death, and tries elsewhere */
     if (slot->ends.tail)
         mt_tail_clear(slot->ends.tail);
@@ -258,8 +258,7 @@ static void trial_run(struct swp_slot_side *slot, const struct swp_wire *m)
     for (size_t i = 0; i < t->values.count; i++)
         free(t->values.data[i].name), free(t->values.data[i].text);
     mt_vec_fini(&t->values);
-    swp_trial_over(t);
-    free(t);
+    swp_trial_free(t);
 }
 
 static manta_status slot_run(manta_ctx *c, void *self, int argc, const manta_arg *argv)

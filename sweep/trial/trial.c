@@ -17,14 +17,14 @@
 
 static struct mt_living living = MT_LIVING_INIT;
 
-mt_status swp_trial_begin(manta_trial *t)
+manta_trial *swp_trial_new(void)
 {
-    return mt_living_add(&living, t);
+    return mt_living_new(&living, sizeof(manta_trial));
 }
 
-void swp_trial_over(manta_trial *t)
+void swp_trial_free(manta_trial *t)
 {
-    (void)mt_living_remove(&living, t);
+    mt_living_free(&living, t);
 }
 
 /* Where a public call enters. NULL, and what is no trial or is one no more, becomes a trial of nothing, without parameters or a

@@ -79,9 +79,9 @@ struct manta_trial {
     char    why[MT_ERROR_BYTES_MAX + MT_SWEEP_TAIL_BYTES];
 };
 
-/* Its function may name it from now on. ENOMEM. No longer. */
-MT_MUST_USE mt_status swp_trial_begin(manta_trial *t);
-void                  swp_trial_over(manta_trial *t);
+/* Zeroed; its function may name it until it is freed. NULL: no memory. */
+manta_trial *swp_trial_new(void);
+void         swp_trial_free(manta_trial *t);
 /* What the trial says; waits where much of it was not fetched. Takes no ownership. */
 void swp_slot_say(struct swp_slot_side *slot, const struct swp_wire *m, bool is_urgent);
 /* Appends all that was said; waits while there is nothing, MT_SWEEP_POLL_MS at most. ENOMEM. */

@@ -10,6 +10,7 @@
 #include "sgd/coll/api/async.h"
 
 #include "core/base/machine.h"
+#include "sgd/coll/api/handle.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,24 +19,25 @@
 
 enum request_state { REQUEST_QUEUED, REQUEST_RUNS, REQUEST_DONE };
 
-struct manta_coll_request {
-    struct coll_jobs          *jobs;
-    struct manta_coll_request *next, *previous;
-    struct coll_job            job;
-    enum request_state         state;
-    manta_status               code; /* from here on: DONE */
-    manta_error                e;
+struct request {
+    struct coll_jobs   *jobs;
+    struct request     *next, *previous;
+    manta_coll_request *handle; /* the user's */
+    struct coll_job     job;
+    enum request_state  state;
+    manta_status        code; /* from here on: DONE */
+    manta_error         e;
 };
 
 struct coll_jobs {
-    pthread_mutex_t     lock;
-    pthread_cond_t      work, done;
-    pthread_t           thread;
-    struct coll_link   *link;
-    manta_coll_request *first, *last; /* not waited for yet, in order */
-    size_t              count;        /* of these, how many are not done */
-    bool                is_ending;
-    void               *bucket;
+    pthread_mutex_t   lock;
+    pthread_cond_t    work, done;
+    pthread_t         thread;
+    struct coll_link *link;
+    struct request   *first, *last; /* not waited for yet, in order */
+    size_t            count;        /* of these, how many are not done */
+    bool              is_ending;
+    void             *bucket;
 };
 
 static const char *const names[] = {[REQUEST_QUEUED] = "QUEUED", [REQUEST_RUNS] = "RUNS", [REQUEST_DONE] = "DONE"};
@@ -44,7 +46,7 @@ static const uint32_t    next_of[] = {
 static const struct mt_machine machine = MT_MACHINE("started call", names, next_of);
 
 /* The lock is held. */
-static void request_set_state(manta_coll_request *r, enum request_state next)
+static void request_set_state(struct request *r, enum request_state next)
 {
     MT_TRANSITION(&machine, r->state, next);
     MT_ASSERT(!r->previous || r->previous->state == REQUEST_DONE); /* in order */
@@ -124,9 +126,9 @@ manta_status coll_job_run(struct coll_link *link, const struct coll_job *job, vo
 
 /* ---- the queue ---- */
 
-static manta_coll_request *next_job(struct coll_jobs *jobs)
+static struct request *next_job(struct coll_jobs *jobs)
 {
-    manta_coll_request *r = jobs->first;
+    struct request *r = jobs->first;
     while (r && r->state == REQUEST_DONE)
         r = r->next;
     return r;
@@ -137,7 +139,7 @@ static void *serve(void *arg)
     struct coll_jobs *jobs = arg;
     pthread_mutex_lock(&jobs->lock);
     for (;;) {
-        manta_coll_request *r = next_job(jobs);
+        struct request *r = next_job(jobs);
         if (!r && jobs->is_ending)
             break;
         if (!r) {
@@ -177,12 +179,22 @@ struct coll_jobs *coll_jobs_new(struct coll_link *link)
     return NULL;
 }
 
+static void request_free(struct request *r)
+{
+    (void)coll_handle_close(MT_HANDLE_REQUEST, r->handle);
+    free(r);
+}
+
 manta_coll_request *coll_jobs_add(struct coll_jobs *jobs, const struct coll_job *job)
 {
     size_t              bytes = job->tensor_count * sizeof *job->tensors;
-    manta_coll_request *r = calloc(1, sizeof *r + bytes);
-    if (!r)
+    struct request     *r = calloc(1, sizeof *r + bytes);
+    manta_coll_request *handle = r ? coll_handle_new(MT_HANDLE_REQUEST, r, NULL) : NULL;
+    if (!handle) {
+        free(r);
         return NULL;
+    }
+    r->handle = handle;
     r->jobs = jobs;
     r->job = *job;
     if (job->tensors) {
@@ -200,8 +212,8 @@ manta_coll_request *coll_jobs_add(struct coll_jobs *jobs, const struct coll_job 
     }
     pthread_mutex_unlock(&jobs->lock);
     if (is_full)
-        free(r);
-    return is_full ? NULL : r;
+        request_free(r);
+    return is_full ? NULL : handle;
 }
 
 void coll_jobs_drain(struct coll_jobs *jobs)
@@ -224,9 +236,9 @@ void coll_jobs_free(struct coll_jobs *jobs)
     pthread_mutex_unlock(&jobs->lock);
     pthread_join(jobs->thread, NULL);
     while (jobs->first) {
-        manta_coll_request *r = jobs->first;
+        struct request *r = jobs->first;
         jobs->first = r->next;
-        free(r);
+        request_free(r);
     }
     pthread_mutex_destroy(&jobs->lock);
     pthread_cond_destroy(&jobs->work);
@@ -237,18 +249,19 @@ void coll_jobs_free(struct coll_jobs *jobs)
 
 /* ---- requests ---- */
 
-bool manta_coll_test(manta_coll_request *request)
+bool manta_coll_test(manta_coll_request *handle)
 {
-    if (!request)
+    struct request *r = coll_handle_look(MT_HANDLE_REQUEST, handle);
+    if (!r)
         return true; /* who goes on until it is done comes to manta_coll_wait */
-    pthread_mutex_lock(&request->jobs->lock);
-    bool is_done = request->state == REQUEST_DONE;
-    pthread_mutex_unlock(&request->jobs->lock);
+    pthread_mutex_lock(&r->jobs->lock);
+    bool is_done = r->state == REQUEST_DONE;
+    pthread_mutex_unlock(&r->jobs->lock);
     return is_done;
 }
 
 /* Whether it is done before the limit; the lock is held. */
-static bool await(manta_coll_request *r, int64_t timeout_ms)
+static bool await(struct request *r, int64_t timeout_ms)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -264,23 +277,25 @@ static bool await(manta_coll_request *r, int64_t timeout_ms)
     return r->state == REQUEST_DONE;
 }
 
-manta_status manta_coll_wait(manta_coll_request *request, int64_t timeout_ms, manta_error *e)
+manta_status manta_coll_wait(manta_coll_request *handle, int64_t timeout_ms, manta_error *e)
 {
-    if (!request)
-        return coll_null(e, "wait", "request");
-    struct coll_jobs *jobs = request->jobs;
+    manta_status    code;
+    struct request *r = coll_handle_of(MT_HANDLE_REQUEST, handle, "wait", &code, e);
+    if (!r)
+        return code;
+    struct coll_jobs *jobs = r->jobs;
     pthread_mutex_lock(&jobs->lock);
-    bool is_done = await(request, timeout_ms);
+    bool is_done = await(r, timeout_ms);
     if (is_done) {
-        *(request->previous ? &request->previous->next : &jobs->first) = request->next;
-        *(request->next ? &request->next->previous : &jobs->last) = request->previous;
+        *(r->previous ? &r->previous->next : &jobs->first) = r->next;
+        *(r->next ? &r->next->previous : &jobs->last) = r->previous;
     }
     pthread_mutex_unlock(&jobs->lock);
     if (!is_done)
         return sgd_fail(e, MANTA_ETIMEDOUT, "the call is not done within %lld ms; it goes on", (long long)timeout_ms);
-    manta_status code = request->code;
+    code = r->code;
     if (e && code != MANTA_OK)
-        *e = request->e;
-    free(request);
+        *e = r->e;
+    request_free(r);
     return code;
 }

@@ -5,6 +5,7 @@
  * Owns:   the region's mapping or the meeting's actor, the watches. Thread: any; the callbacks of watches run on libmanta's
  *         helper. `lock` guards the list of watches and the present generation.
  */
+#include "sgd/coll/api/handle.h"
 #include "sgd/coll/api/meet.h"
 
 #include "core/base/reserved.h"
@@ -15,12 +16,12 @@
 #include <string.h>
 
 struct watched {
-    struct manta_coll_group *group;
-    uint64_t                 watch;
-    uint32_t                 generation, rank; /* that it was about to join */
+    struct group *group;
+    uint64_t      watch;
+    uint32_t      generation, rank; /* that it was about to join */
 };
 
-struct manta_coll_group {
+struct group {
     pthread_mutex_t lock;
     struct coll_id  id;     /* of the latest generation that was named here */
     manta_region    region; /* shared memory */
@@ -28,11 +29,6 @@ struct manta_coll_group {
     struct watched *watched;
     size_t          watched_count, watched_max;
 };
-
-manta_status coll_null(manta_error *e, const char *call, const char *argument)
-{
-    return sgd_fail(e, MANTA_EINVAL, "manta_coll_%s: %s is NULL", call, argument);
-}
 
 manta_status coll_id_read(const manta_coll_id *bytes, struct coll_id *out, manta_error *e)
 {
@@ -76,18 +72,18 @@ static manta_status opts_check(const manta_coll_opts *o, manta_error *e)
 }
 
 /* Says something to the meeting and does not wait; what one process says arrives in order. */
-static void meet_tell(manta_coll_group *group, struct coll_meet_word word)
+static void meet_tell(struct group *group, struct coll_meet_word word)
 {
     manta_free(manta_actor_call(group->meet, "say", MANTA_ARGS(manta_bytes_of(&word, sizeof word))));
 }
 
-static void generation_tell(manta_coll_group *group)
+static void generation_tell(struct group *group)
 {
     meet_tell(group,
               (struct coll_meet_word){.kind = COLL_MEET_ASK, .generation = group->id.generation, .members = group->id.members});
 }
 
-static void meet_open(manta_coll_group *group)
+static void meet_open(struct group *group)
 {
     char name[40];
     coll_meet_name(group->id.group, name);
@@ -95,7 +91,7 @@ static void meet_open(manta_coll_group *group)
     generation_tell(group);
 }
 
-static manta_status group_fill(manta_coll_group *group, const manta_coll_opts *o, manta_error *e)
+static manta_status group_fill(struct group *group, const manta_coll_opts *o, manta_error *e)
 {
     size_t size;
     group->id = (struct coll_id){
@@ -129,28 +125,8 @@ static manta_status group_fill(manta_coll_group *group, const manta_coll_opts *o
     return code;
 }
 
-manta_coll_group *manta_coll_group_new(const manta_coll_opts *opts, manta_error *e)
-{
-    manta_coll_group *group;
-    if (opts_check(opts, e) != MANTA_OK)
-        return NULL;
-    group = calloc(1, sizeof *group);
-    if (!group) {
-        sgd_fail(e, MANTA_ENOMEM, "no memory for a group");
-        return NULL;
-    }
-    pthread_mutex_init(&group->lock, NULL);
-    if (group_fill(group, opts, e) != MANTA_OK) {
-        manta_coll_group_free(group);
-        return NULL;
-    }
-    return group;
-}
-
-/* ---- generations ---- */
-
 /* The latest generation: of those named here, and those that members formed by themselves. */
-static void latest(manta_coll_group *group, uint32_t *generation, uint32_t *members)
+static void latest(struct group *group, uint32_t *generation, uint32_t *members)
 {
     struct coll_meet_word word = {.kind = COLL_MEET_ASK};
     struct coll_meet_news news;
@@ -163,8 +139,62 @@ static void latest(manta_coll_group *group, uint32_t *generation, uint32_t *memb
         *generation = group->id.generation, *members = group->id.members;
 }
 
-void manta_coll_group_id(manta_coll_group *group, manta_coll_id *out)
+static void group_abort(struct group *group)
 {
+    uint32_t generation, members;
+    if (group->id.is_tcp) {
+        meet_tell(group,
+                  (struct coll_meet_word){
+                      .kind = COLL_MEET_ABORT, .rank = MT_GROUP_MEMBERS_MAX, .reason = MT_ECANCELLED, .members = UINT32_MAX});
+        return;
+    }
+    pthread_mutex_lock(&group->lock);
+    latest(group, &generation, &members);
+    pthread_mutex_unlock(&group->lock);
+    coll_shm_abort(group->region.data, generation, MT_ECANCELLED, MT_GROUP_MEMBERS_MAX);
+}
+
+static void group_free(struct group *group)
+{
+    if (!group)
+        return;
+    for (size_t i = 0; i < group->watched_count; i++)
+        if (group->watched[i].watch)
+            manta_unwatch(group->watched[i].watch);
+    if (group->region.data) {
+        group_abort(group);
+        manta_region_close(&group->region);
+    }
+    manta_actor_free(group->meet);
+    pthread_mutex_destroy(&group->lock);
+    free(group->watched);
+    free(group);
+}
+
+manta_coll_group *manta_coll_group_new(const manta_coll_opts *opts, manta_error *e)
+{
+    struct group     *group;
+    manta_coll_group *handle = NULL;
+    if (opts_check(opts, e) != MANTA_OK)
+        return NULL;
+    group = calloc(1, sizeof *group);
+    if (!group) {
+        sgd_fail(e, MANTA_ENOMEM, "no memory for a group");
+        return NULL;
+    }
+    pthread_mutex_init(&group->lock, NULL);
+    if (group_fill(group, opts, e) == MANTA_OK)
+        handle = coll_handle_new(MT_HANDLE_GROUP, group, e);
+    if (!handle)
+        group_free(group);
+    return handle;
+}
+
+/* ---- generations ---- */
+
+void manta_coll_group_id(manta_coll_group *handle, manta_coll_id *out)
+{
+    struct group *group = coll_handle_look(MT_HANDLE_GROUP, handle);
     if (!group || !out) {
         if (out)
             *out = (manta_coll_id){{0}}; /* who joins by it is told */
@@ -177,10 +207,14 @@ void manta_coll_group_id(manta_coll_group *group, manta_coll_id *out)
     id_write(&id, out);
 }
 
-manta_status manta_coll_group_next(manta_coll_group *group, int size, manta_coll_id *out, manta_error *e)
+manta_status manta_coll_group_next(manta_coll_group *handle, int size, manta_coll_id *out, manta_error *e)
 {
-    if (!group || !out)
-        return coll_null(e, "group_next", group ? "out" : "group");
+    manta_status  code;
+    struct group *group = coll_handle_of(MT_HANDLE_GROUP, handle, "group_next", &code, e);
+    if (!group)
+        return code;
+    if (!out)
+        return coll_null(e, "group_next", "out");
     if (size < 1 || (uint32_t)size > group->id.plan.members_max)
         return sgd_fail(e, MANTA_EINVAL, "a generation of %d members: group \"%s\" was made for 1 to %u (size_max)", size,
                         group->id.name, group->id.plan.members_max);
@@ -200,9 +234,9 @@ manta_status manta_coll_group_next(manta_coll_group *group, int size, manta_coll
 
 static void on_death(void *user, const manta_death *death)
 {
-    struct watched   *w = user;
-    manta_coll_group *group = w->group;
-    uint32_t          generation, members, rank;
+    struct watched *w = user;
+    struct group   *group = w->group;
+    uint32_t        generation, members, rank;
 
     if (group->id.is_tcp) {
         meet_tell(group, (struct coll_meet_word){.kind = COLL_MEET_DEAD,
@@ -222,13 +256,15 @@ static void on_death(void *user, const manta_death *death)
         coll_shm_died(group->region.data, generation, rank);
 }
 
-manta_status manta_coll_group_watch(manta_coll_group *group, int rank, manta_actor *actor, manta_error *e)
+manta_status manta_coll_group_watch(manta_coll_group *handle, int rank, manta_actor *actor, manta_error *e)
 {
     struct watched *w = NULL;
     uint32_t        generation, members;
+    manta_status    code;
+    struct group   *group = coll_handle_of(MT_HANDLE_GROUP, handle, "group_watch", &code, e);
 
     if (!group)
-        return coll_null(e, "group_watch", "group");
+        return code;
     pthread_mutex_lock(&group->lock);
     generation = group->id.generation, members = group->id.members;
     if (group->watched_count < group->watched_max)
@@ -242,36 +278,14 @@ manta_status manta_coll_group_watch(manta_coll_group *group, int rank, manta_act
     return manta_actor_watch(actor, on_death, w, &w->watch, e);
 }
 
-void manta_coll_group_abort(manta_coll_group *group)
+void manta_coll_group_abort(manta_coll_group *handle)
 {
-    uint32_t generation, members;
-    if (!group)
-        return;
-    if (group->id.is_tcp) {
-        meet_tell(group,
-                  (struct coll_meet_word){
-                      .kind = COLL_MEET_ABORT, .rank = MT_GROUP_MEMBERS_MAX, .reason = MT_ECANCELLED, .members = UINT32_MAX});
-        return;
-    }
-    pthread_mutex_lock(&group->lock);
-    latest(group, &generation, &members);
-    pthread_mutex_unlock(&group->lock);
-    coll_shm_abort(group->region.data, generation, MT_ECANCELLED, MT_GROUP_MEMBERS_MAX);
+    struct group *group = coll_handle_look(MT_HANDLE_GROUP, handle);
+    if (group)
+        group_abort(group);
 }
 
-void manta_coll_group_free(manta_coll_group *group)
+void manta_coll_group_free(manta_coll_group *handle)
 {
-    if (!group)
-        return;
-    for (size_t i = 0; i < group->watched_count; i++)
-        if (group->watched[i].watch)
-            manta_unwatch(group->watched[i].watch);
-    if (group->region.data) {
-        manta_coll_group_abort(group);
-        manta_region_close(&group->region);
-    }
-    manta_actor_free(group->meet);
-    pthread_mutex_destroy(&group->lock);
-    free(group->watched);
-    free(group);
+    group_free(coll_handle_close(MT_HANDLE_GROUP, handle));
 }

@@ -7,6 +7,7 @@
  *   OUT --join--> IN --leave, an error of joining or shrinking--> OUT
  *                  '--leave, and NCCL does not end it--> STUCK
  */
+#include "sgd/coll/api/handle.h"
 #include "sgd/coll/api/link.h"
 #include "sgd/coll/gpu/nccl.h"
 
@@ -20,8 +21,8 @@
 
 enum gpu_state { GPU_OUT, GPU_IN, GPU_STUCK };
 
-struct manta_coll_gpu {
-    manta_coll                   *coll;
+struct gpu {
+    manta_coll                   *coll; /* a handle: it may have left */
     const struct sgd_nccl_plugin *nccl;
     enum gpu_state                state;
     struct sgd_nccl              *comm; /* IN */
@@ -35,7 +36,7 @@ static const uint32_t    next_of[] = {
        [GPU_OUT] = MT_STATE(GPU_IN), [GPU_IN] = MT_STATE(GPU_OUT) | MT_STATE(GPU_STUCK), [GPU_STUCK] = 0};
 static const struct mt_machine machine = MT_MACHINE("member's GPU", names, next_of);
 
-static void gpu_set_state(manta_coll_gpu *gpu, enum gpu_state next)
+static void gpu_set_state(struct gpu *gpu, enum gpu_state next)
 {
     MT_TRANSITION(&machine, gpu->state, next);
     MT_ASSERT((next == GPU_IN) == (gpu->comm != NULL));
@@ -50,14 +51,15 @@ struct intent {
 
 static mt_status look(void *of)
 {
-    manta_coll_gpu *gpu = of;
-    manta_status    code = coll_link_look(coll_member_link(gpu->coll));
+    struct gpu       *gpu = of;
+    struct coll_link *link = coll_member_link(gpu->coll);
+    manta_status      code = link ? coll_link_look(link) : MANTA_EHANDLE;
     return code == MANTA_OK ? mt_ok() : mt_error((int32_t)code, 0, "the group is over");
 }
 
 /* A failure of NCCL's: the group's reason if the group is over (NCCL may feel a death before the news of it comes), else the
  * device's. Then the group ends with it: all members have agreed to be in this call, and would wait. */
-static manta_status fail(manta_coll_gpu *gpu, mt_status st, manta_error *e)
+static manta_status fail(struct gpu *gpu, mt_status st, manta_error *e)
 {
     struct coll_link *link = coll_member_link(gpu->coll);
     manta_status      code = coll_link_look(link);
@@ -72,7 +74,7 @@ static manta_status fail(manta_coll_gpu *gpu, mt_status st, manta_error *e)
 }
 
 /* Tells all members `own`, and compares theirs with rank 0's. */
-static manta_status compare(manta_coll_gpu *gpu, const struct intent *own, manta_error *e)
+static manta_status compare(struct gpu *gpu, const struct intent *own, manta_error *e)
 {
     struct coll_link *link = coll_member_link(gpu->coll);
     struct intent     all[MT_GROUP_MEMBERS_MAX];
@@ -95,7 +97,7 @@ static manta_status compare(manta_coll_gpu *gpu, const struct intent *own, manta
 
 /* ---- membership ---- */
 
-static struct sgd_nccl_config config_of(manta_coll_gpu *gpu)
+static struct sgd_nccl_config config_of(struct gpu *gpu)
 {
     return (struct sgd_nccl_config){.rank = manta_coll_rank(gpu->coll),
                                     .size = manta_coll_size(gpu->coll),
@@ -106,7 +108,7 @@ static struct sgd_nccl_config config_of(manta_coll_gpu *gpu)
                                     .wait_ms = gpu->opts.timeout_ms ? (uint32_t)gpu->opts.timeout_ms : MT_COLL_WAIT_MS};
 }
 
-static void communicator_leave(manta_coll_gpu *gpu)
+static void communicator_leave(struct gpu *gpu)
 {
     struct sgd_nccl *comm = gpu->comm;
     if (gpu->state != GPU_IN)
@@ -117,7 +119,7 @@ static void communicator_leave(manta_coll_gpu *gpu)
 
 /* What joining came to here, then whether all others have come as far: NCCL tells some of them that they are in a communicator
  * that it has refused to others. */
-static manta_status joined(manta_coll_gpu *gpu, mt_status st, manta_error *e)
+static manta_status joined(struct gpu *gpu, mt_status st, manta_error *e)
 {
     struct coll_link *link = coll_member_link(gpu->coll);
     struct coll_call  call = {.kind = COLL_BARRIER};
@@ -134,7 +136,7 @@ static manta_status joined(manta_coll_gpu *gpu, mt_status st, manta_error *e)
 
 /* Rank 0's id of NCCL goes to all, and all join by it. Whether each is able to is compared first, so that no one is left
  * waiting inside NCCL. */
-static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
+static manta_status communicator_make(struct gpu *gpu, manta_error *e)
 {
     struct coll_link      *link = coll_member_link(gpu->coll);
     struct sgd_nccl_config config = config_of(gpu);
@@ -158,32 +160,7 @@ static manta_status communicator_make(manta_coll_gpu *gpu, manta_error *e)
     return joined(gpu, st, e);
 }
 
-manta_coll_gpu *manta_coll_gpu_join(manta_coll *coll, const manta_coll_gpu_opts *opts, manta_error *e)
-{
-    if (!coll) {
-        (void)coll_null(e, "gpu_join", "coll");
-        return NULL;
-    }
-    if (opts && MT_RESERVED_IS_USED(opts)) {
-        sgd_fail(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_coll_gpu_join");
-        return NULL;
-    }
-    manta_coll_gpu *gpu = calloc(1, sizeof *gpu);
-    if (!gpu) {
-        sgd_fail(e, MANTA_ENOMEM, "no memory for a communicator");
-        return NULL;
-    }
-    gpu->coll = coll;
-    if (opts)
-        gpu->opts = *opts;
-    if (communicator_make(gpu, e) != MANTA_OK) {
-        manta_coll_gpu_leave(gpu);
-        return NULL;
-    }
-    return gpu;
-}
-
-void manta_coll_gpu_leave(manta_coll_gpu *gpu)
+static void gpu_free(struct gpu *gpu)
 {
     if (!gpu)
         return;
@@ -191,8 +168,47 @@ void manta_coll_gpu_leave(manta_coll_gpu *gpu)
     free(gpu);
 }
 
+manta_coll_gpu *manta_coll_gpu_join(manta_coll *coll, const manta_coll_gpu_opts *opts, manta_error *e)
+{
+    manta_coll_gpu *handle = NULL;
+    if (!coll_handle_of(MT_HANDLE_MEMBER, coll, "gpu_join", NULL, e))
+        return NULL;
+    if (opts && MT_RESERVED_IS_USED(opts)) {
+        sgd_fail(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_coll_gpu_join");
+        return NULL;
+    }
+    struct gpu *gpu = calloc(1, sizeof *gpu);
+    if (!gpu) {
+        sgd_fail(e, MANTA_ENOMEM, "no memory for a communicator");
+        return NULL;
+    }
+    gpu->coll = coll;
+    if (opts)
+        gpu->opts = *opts;
+    if (communicator_make(gpu, e) == MANTA_OK)
+        handle = coll_handle_new(MT_HANDLE_GPU, gpu, e);
+    if (!handle)
+        gpu_free(gpu);
+    return handle;
+}
+
+void manta_coll_gpu_leave(manta_coll_gpu *handle)
+{
+    gpu_free(coll_handle_close(MT_HANDLE_GPU, handle));
+}
+
+/* Where manta_coll_gpu_CALL enters. NULL: there is no such communicator, or its member has left. */
+static struct gpu *enter(const manta_coll_gpu *handle, const char *call, manta_status *out_code, manta_error *e)
+{
+    char        name[32];
+    struct gpu *gpu;
+    snprintf(name, sizeof name, "gpu_%s", call);
+    gpu = coll_handle_of(MT_HANDLE_GPU, handle, name, out_code, e);
+    return gpu && coll_handle_of(MT_HANDLE_MEMBER, gpu->coll, name, out_code, e) ? gpu : NULL;
+}
+
 /* The ranks of before that are not among `alive`. */
-static int dead_list(const manta_coll_gpu *gpu, uint64_t alive, int dead[MT_GROUP_MEMBERS_MAX])
+static int dead_list(const struct gpu *gpu, uint64_t alive, int dead[MT_GROUP_MEMBERS_MAX])
 {
     int count = 0;
     for (uint32_t r = 0; r < gpu->before[1]; r++)
@@ -202,7 +218,7 @@ static int dead_list(const manta_coll_gpu *gpu, uint64_t alive, int dead[MT_GROU
 }
 
 /* Whether every member says so: they must take the same way. */
-static manta_status everyone(manta_coll_gpu *gpu, bool own, bool *out_all, manta_error *e)
+static manta_status everyone(struct gpu *gpu, bool own, bool *out_all, manta_error *e)
 {
     struct coll_link *link = coll_member_link(gpu->coll);
     uint8_t           word = own;
@@ -214,7 +230,7 @@ static manta_status everyone(manta_coll_gpu *gpu, bool own, bool *out_all, manta
 
 /* Out of the former communicator, where each survivor's is whole: by a wait that a death has ended it no longer is. A shrink
  * that fails ends the generation, for others may be in the middle of theirs. */
-static manta_status shrink(manta_coll_gpu *gpu, uint64_t alive, bool *out_done, manta_error *e)
+static manta_status shrink(struct gpu *gpu, uint64_t alive, bool *out_done, manta_error *e)
 {
     int          dead[MT_GROUP_MEMBERS_MAX], count = dead_list(gpu, alive, dead);
     int          rank = manta_coll_rank(gpu->coll), size = manta_coll_size(gpu->coll);
@@ -227,12 +243,14 @@ static manta_status shrink(manta_coll_gpu *gpu, uint64_t alive, bool *out_done, 
     return joined(gpu, gpu->nccl->shrink(gpu->comm, dead, count, rank, size), e);
 }
 
-manta_status manta_coll_gpu_renew(manta_coll_gpu *gpu, uint64_t alive, manta_error *e)
+manta_status manta_coll_gpu_renew(manta_coll_gpu *handle, uint64_t alive, manta_error *e)
 {
-    bool is_done = false;
+    bool         is_done = false;
+    manta_status code;
+    struct gpu  *gpu = enter(handle, "renew", &code, e);
     if (!gpu)
-        return coll_null(e, "gpu_renew", "gpu");
-    manta_status code = alive ? shrink(gpu, alive, &is_done, e) : MANTA_OK;
+        return code;
+    code = alive ? shrink(gpu, alive, &is_done, e) : MANTA_OK;
     if (is_done || code != MANTA_OK)
         return code;
     communicator_leave(gpu);
@@ -252,10 +270,12 @@ static const enum sgd_nccl_kind kinds[COLL_KINDS] = {
     [COLL_ALL_GATHER] = SGD_NCCL_ALL_GATHER, [COLL_BROADCAST] = SGD_NCCL_BROADCAST,
     [COLL_REDUCE] = SGD_NCCL_REDUCE,         [COLL_ALL_TO_ALL] = SGD_NCCL_ALL_TO_ALL};
 
-static manta_status run(manta_coll_gpu *gpu, const struct coll_call *call, void *stream, manta_error *e)
+static manta_status run(const manta_coll_gpu *handle, const struct coll_call *call, void *stream, manta_error *e)
 {
+    manta_status code;
+    struct gpu  *gpu = enter(handle, coll_kind_name(call->kind), &code, e);
     if (!gpu)
-        return sgd_fail(e, MANTA_EINVAL, "manta_coll_gpu_%s: gpu is NULL", coll_kind_name(call->kind));
+        return code;
     struct intent        own = {.head = coll_head_of(call)};
     struct sgd_nccl_call order = {.kind = kinds[call->kind],
                                   .type = call->type,
@@ -270,7 +290,7 @@ static manta_status run(manta_coll_gpu *gpu, const struct coll_call *call, void 
     if ((unsigned)call->type >= COLL_TYPES || (unsigned)call->op >= COLL_OPS ||
         call->root >= (uint32_t)manta_coll_size(gpu->coll) || (call->count && (!call->in || !call->out)))
         return sgd_fail(e, MANTA_EINVAL, "%s on a GPU: type, operation, root or buffer", coll_kind_name(call->kind));
-    manta_status code = compare(gpu, &own, e);
+    code = compare(gpu, &own, e);
     if (code != MANTA_OK)
         return code;
     gpu->text[0] = 0;
@@ -325,10 +345,12 @@ manta_status manta_coll_gpu_all_to_all(manta_coll_gpu *gpu, const void *in, void
     return run(gpu, &call, stream, e);
 }
 
-manta_status manta_coll_gpu_wait(manta_coll_gpu *gpu, void *stream, manta_error *e)
+manta_status manta_coll_gpu_wait(manta_coll_gpu *handle, void *stream, manta_error *e)
 {
+    manta_status code;
+    struct gpu  *gpu = enter(handle, "wait", &code, e);
     if (!gpu)
-        return coll_null(e, "gpu_wait", "gpu");
+        return code;
     if (gpu->state != GPU_IN)
         return sgd_fail(e, MANTA_EINVAL, "the last error has ended this communicator; see manta_coll_gpu_renew");
     gpu->text[0] = 0;

@@ -26,7 +26,4 @@ static_assert(sizeof(struct coll_id) <= sizeof(manta_coll_id), "travels as plain
 /* EINVAL: these bytes are no group's. */
 manta_status coll_id_read(const manta_coll_id *bytes, struct coll_id *out, manta_error *e);
 
-/* For a public call, manta_coll_CALL, whose argument is NULL: EINVAL, naming both. */
-manta_status coll_null(manta_error *e, const char *call, const char *argument);
-
 #endif

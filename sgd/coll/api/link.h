@@ -40,7 +40,7 @@ void         coll_link_abort(struct coll_link *link);
 /* The last error in words, into *e (which may be NULL); gives `code` back. */
 manta_status coll_link_fail(const struct coll_link *link, manta_status code, manta_error *e);
 
-/* member.c: a member's link, once what it has started is done. */
-struct coll_link *coll_member_link(manta_coll *coll);
+/* member.c: a member's link, once what it has started is done. NULL: it has left. */
+struct coll_link *coll_member_link(const manta_coll *handle);
 
 #endif

@@ -5,41 +5,46 @@
  * Owns:   the link. Thread: one at a time per manta_coll, but for manta_coll_abort.
  */
 #include "sgd/coll/api/async.h"
+#include "sgd/coll/api/handle.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct manta_coll {
+struct member {
     struct coll_link  link;
     struct coll_jobs *jobs;   /* NULL: no call was ever started */
     void             *bucket; /* for calls that are made here */
 };
 
+static struct member *look(const manta_coll *handle)
+{
+    return coll_handle_look(MT_HANDLE_MEMBER, handle);
+}
+
 /* The link is this thread's again: what was started is done. */
-static struct coll_link *link_take(manta_coll *coll)
+static struct coll_link *link_take(struct member *m)
 {
-    if (coll->jobs)
-        coll_jobs_drain(coll->jobs);
-    return &coll->link;
+    if (m->jobs)
+        coll_jobs_drain(m->jobs);
+    return &m->link;
 }
 
-/* The same where manta_coll_CALL enters. NULL: there is no member, and *e says so. */
-static struct coll_link *enter(manta_coll *coll, const char *call, manta_error *e)
+/* The same where manta_coll_CALL enters. NULL: there is no such member, and *out_code and *e say so. */
+static struct coll_link *enter(const manta_coll *handle, const char *call, manta_status *out_code, manta_error *e)
 {
-    if (coll)
-        return link_take(coll);
-    (void)coll_null(e, call, "coll");
-    return NULL;
+    struct member *m = coll_handle_of(MT_HANDLE_MEMBER, handle, call, out_code, e);
+    return m ? link_take(m) : NULL;
 }
 
-struct coll_link *coll_member_link(manta_coll *coll)
+struct coll_link *coll_member_link(const manta_coll *handle)
 {
-    return link_take(coll);
+    struct member *m = look(handle);
+    return m ? link_take(m) : NULL;
 }
 
 /* ---- membership ---- */
 
-static manta_status join(manta_coll *coll, const manta_coll_id *bytes, int rank, manta_error *e)
+static manta_status join(struct member *m, const manta_coll_id *bytes, int rank, manta_error *e)
 {
     struct coll_id id;
     manta_status   code = coll_id_read(bytes, &id, e);
@@ -48,65 +53,76 @@ static manta_status join(manta_coll *coll, const manta_coll_id *bytes, int rank,
     if (rank < 0 || (uint32_t)rank >= id.members)
         return sgd_fail(e, MANTA_EINVAL, "rank %d: generation %u of group \"%s\" has %u members", rank, id.generation, id.name,
                         id.members);
-    return coll_link_fail(&coll->link, coll_link_open(&coll->link, &id, (uint32_t)rank), e);
+    return coll_link_fail(&m->link, coll_link_open(&m->link, &id, (uint32_t)rank), e);
+}
+
+static void member_free(struct member *m)
+{
+    if (!m)
+        return;
+    coll_jobs_free(m->jobs);
+    coll_link_close(&m->link);
+    free(m->bucket);
+    free(m);
 }
 
 manta_coll *manta_coll_join(const manta_coll_id *id, int rank, manta_error *e)
 {
-    manta_coll *coll = calloc(1, sizeof *coll);
-    if (!coll) {
+    struct member *m = calloc(1, sizeof *m);
+    manta_coll    *handle = NULL;
+    if (!m) {
         sgd_fail(e, MANTA_ENOMEM, "no memory for a member of a group");
         return NULL;
     }
-    if (join(coll, id, rank, e) != MANTA_OK) {
-        manta_coll_leave(coll);
-        return NULL;
-    }
-    return coll;
+    if (join(m, id, rank, e) == MANTA_OK)
+        handle = coll_handle_new(MT_HANDLE_MEMBER, m, e);
+    if (!handle)
+        member_free(m);
+    return handle;
 }
 
-void manta_coll_leave(manta_coll *coll)
+void manta_coll_leave(manta_coll *handle)
 {
-    if (!coll)
-        return;
-    coll_jobs_free(coll->jobs);
-    coll_link_close(&coll->link);
-    free(coll->bucket);
-    free(coll);
+    member_free(coll_handle_close(MT_HANDLE_MEMBER, handle));
 }
 
-int manta_coll_rank(const manta_coll *coll)
+int manta_coll_rank(const manta_coll *handle)
 {
-    return coll ? (int)coll->link.rank : -1;
+    const struct member *m = look(handle);
+    return m ? (int)m->link.rank : -1;
 }
 
-int manta_coll_size(const manta_coll *coll)
+int manta_coll_size(const manta_coll *handle)
 {
-    return coll ? (int)coll->link.id.members : 0;
+    const struct member *m = look(handle);
+    return m ? (int)m->link.id.members : 0;
 }
 
-int manta_coll_generation(const manta_coll *coll)
+int manta_coll_generation(const manta_coll *handle)
 {
-    return coll ? (int)coll->link.id.generation : 0;
+    const struct member *m = look(handle);
+    return m ? (int)m->link.id.generation : 0;
 }
 
-void manta_coll_abort(manta_coll *coll)
+void manta_coll_abort(manta_coll *handle)
 {
-    if (coll)
-        coll_link_abort(&coll->link);
+    struct member *m = look(handle);
+    if (m)
+        coll_link_abort(&m->link);
 }
 
 /* ---- generations ---- */
 
 manta_status manta_coll_agree(manta_coll *coll, uint64_t *flags, uint64_t *out_alive, manta_error *e)
 {
-    struct coll_link    *link = enter(coll, "agree", e);
+    manta_status         code;
+    struct coll_link    *link = enter(coll, "agree", &code, e);
     struct coll_decision d;
     if (!link)
-        return MANTA_EINVAL;
+        return code;
     if (!flags)
         return coll_null(e, "agree", "flags");
-    manta_status code = coll_link_decide(link, *flags, &d);
+    code = coll_link_decide(link, *flags, &d);
     if (code == MANTA_OK) {
         *flags = d.flags;
         if (out_alive)
@@ -117,13 +133,14 @@ manta_status manta_coll_agree(manta_coll *coll, uint64_t *flags, uint64_t *out_a
 
 manta_status manta_coll_shrink(manta_coll *coll, manta_error *e)
 {
-    struct coll_link    *link = enter(coll, "shrink", e);
+    manta_status         code;
+    struct coll_link    *link = enter(coll, "shrink", &code, e);
     struct coll_decision d;
     int8_t               from[MT_GROUP_MEMBERS_MAX];
     uint32_t             members = 0, rank = 0;
     if (!link)
-        return MANTA_EINVAL;
-    manta_status code = coll_link_decide(link, 0, &d);
+        return code;
+    code = coll_link_decide(link, 0, &d);
 
     for (uint32_t r = 0; code == MANTA_OK && r < link->id.members; r++) {
         if (!(d.alive >> r & 1))
@@ -138,9 +155,11 @@ manta_status manta_coll_shrink(manta_coll *coll, manta_error *e)
 
 manta_status manta_coll_regroup(manta_coll *coll, const manta_coll_id *bytes, int rank, manta_error *e)
 {
-    struct coll_link *link = enter(coll, "regroup", e);
+    manta_status      code;
+    struct coll_link *link = enter(coll, "regroup", &code, e);
     struct coll_id    id;
-    manta_status      code = link ? coll_id_read(bytes, &id, e) : MANTA_EINVAL;
+    if (link)
+        code = coll_id_read(bytes, &id, e);
     if (code != MANTA_OK)
         return code;
     if (id.group != link->id.group)
@@ -150,12 +169,11 @@ manta_status manta_coll_regroup(manta_coll *coll, const manta_coll_id *bytes, in
 
 void *manta_coll_alloc(manta_coll *coll, size_t size, manta_error *e)
 {
-    if (!coll) {
-        (void)coll_null(e, "alloc", "coll");
+    struct member *m = coll_handle_of(MT_HANDLE_MEMBER, coll, "alloc", NULL, e);
+    if (!m)
         return NULL;
-    }
-    const struct coll_id *id = &coll->link.id;
-    void                 *memory = id->is_tcp ? NULL : coll_shm_alloc(&coll->link.shm, size);
+    const struct coll_id *id = &m->link.id;
+    void                 *memory = id->is_tcp ? NULL : coll_shm_alloc(&m->link.shm, size);
     if (!memory)
         sgd_fail(e, MANTA_ENOMEM, "group \"%s\" has a heap of %llu bytes for %u members: no room for %zu more", id->name,
                  (unsigned long long)id->plan.heap_size, id->members, size);
@@ -164,30 +182,30 @@ void *manta_coll_alloc(manta_coll *coll, size_t size, manta_error *e)
 
 manta_status manta_coll_register(manta_coll *coll, void *data, size_t size, manta_error *e)
 {
-    struct coll_link *link = enter(coll, "register", e);
-    return link ? coll_link_fail(link, coll_link_register(link, data, size), e) : MANTA_EINVAL;
+    manta_status      code;
+    struct coll_link *link = enter(coll, "register", &code, e);
+    return link ? coll_link_fail(link, coll_link_register(link, data, size), e) : code;
 }
 
 manta_status manta_coll_unregister(manta_coll *coll, void *data, manta_error *e)
 {
-    struct coll_link *link = enter(coll, "unregister", e);
-    return link ? coll_link_fail(link, coll_link_unregister(link, data), e) : MANTA_EINVAL;
+    manta_status      code;
+    struct coll_link *link = enter(coll, "unregister", &code, e);
+    return link ? coll_link_fail(link, coll_link_unregister(link, data), e) : code;
 }
 
 /* ---- calls ---- */
 
-static manta_status job_check(const manta_coll *coll, const struct coll_job *job, manta_error *e)
+static manta_status job_check(const struct member *m, const struct coll_job *job, manta_error *e)
 {
     const struct coll_call *call = &job->call;
     const char             *name = coll_kind_name(call->kind);
-    if (!coll)
-        return coll_null(e, name, "coll");
-    bool needs_out = call->kind != COLL_REDUCE || call->root == coll->link.rank;
+    bool                    needs_out = call->kind != COLL_REDUCE || call->root == m->link.rank;
     if ((unsigned)call->type >= COLL_TYPES || (unsigned)call->op >= COLL_OPS)
         return sgd_fail(e, MANTA_EINVAL, "%s: type %d or operation %d is none of ours", name, (int)call->type, (int)call->op);
-    if (call->root >= coll->link.id.members)
-        return sgd_fail(e, MANTA_EINVAL, "%s: root %d, and group \"%s\" has %u members", name, (int)call->root, coll->link.id.name,
-                        coll->link.id.members);
+    if (call->root >= m->link.id.members)
+        return sgd_fail(e, MANTA_EINVAL, "%s: root %d, and group \"%s\" has %u members", name, (int)call->root, m->link.id.name,
+                        m->link.id.members);
     if (job->tensor_count > MT_TENSORS_MAX || (job->tensor_count && !job->tensors))
         return sgd_fail(e, MANTA_EINVAL, "%s: %zu tensors, or no list of them", name, job->tensor_count);
     for (size_t i = 0; i < (job->tensors ? job->tensor_count : 1); i++) {
@@ -198,24 +216,28 @@ static manta_status job_check(const manta_coll *coll, const struct coll_job *job
     return MANTA_OK;
 }
 
-static manta_coll_request *start(manta_coll *coll, const struct coll_job *job, manta_error *e)
+static manta_coll_request *start(const manta_coll *coll, const struct coll_job *job, manta_error *e)
 {
-    if (job_check(coll, job, e) != MANTA_OK)
+    struct member *m = coll_handle_of(MT_HANDLE_MEMBER, coll, coll_kind_name(job->call.kind), NULL, e);
+    if (!m || job_check(m, job, e) != MANTA_OK)
         return NULL;
-    if (!coll->jobs)
-        coll->jobs = coll_jobs_new(&coll->link);
-    manta_coll_request *request = coll->jobs ? coll_jobs_add(coll->jobs, job) : NULL;
+    if (!m->jobs)
+        m->jobs = coll_jobs_new(&m->link);
+    manta_coll_request *request = m->jobs ? coll_jobs_add(m->jobs, job) : NULL;
     if (!request)
-        sgd_fail(e, coll->jobs ? MANTA_EAGAIN : MANTA_ENOMEM, "%d calls are started and not done, or no memory", MT_COLL_QUEUE_MAX);
+        sgd_fail(e, m->jobs ? MANTA_EAGAIN : MANTA_ENOMEM, "%d calls are started and not done, or no memory", MT_COLL_QUEUE_MAX);
     return request;
 }
 
-static manta_status run(manta_coll *coll, const struct coll_job *job, manta_error *e)
+static manta_status run(const manta_coll *coll, const struct coll_job *job, manta_error *e)
 {
-    manta_status code = job_check(coll, job, e);
+    manta_status   code;
+    struct member *m = coll_handle_of(MT_HANDLE_MEMBER, coll, coll_kind_name(job->call.kind), &code, e);
+    if (m)
+        code = job_check(m, job, e);
     if (code != MANTA_OK)
         return code;
-    return coll_link_fail(&coll->link, coll_job_run(link_take(coll), job, &coll->bucket), e);
+    return coll_link_fail(&m->link, coll_job_run(link_take(m), job, &m->bucket), e);
 }
 
 static struct coll_job reduction(enum coll_kind kind, const void *in, void *out, size_t count, manta_coll_type type,
@@ -336,19 +358,22 @@ static manta_status exchange(manta_coll *coll, const char *name, const struct co
                              manta_error *e)
 {
     const struct coll_message *both[2] = {out, in};
-    if (!coll)
-        return coll_null(e, name, "coll");
+    manta_status               code;
+    struct member             *member = coll_handle_of(MT_HANDLE_MEMBER, coll, name, &code, e);
+    if (!member)
+        return code;
+    struct coll_link *link = &member->link;
     for (int i = 0; i < 2; i++) {
         const struct coll_message *m = both[i];
         if (!m->data && !m->count && m->peer == MT_GROUP_MEMBERS_MAX)
             continue;
         if ((unsigned)m->type >= COLL_TYPES || m->count > SIZE_MAX / 8 || (m->count && !m->data))
             return sgd_fail(e, MANTA_EINVAL, "a message of %zu of type %d, or no buffer", m->count, (int)m->type);
-        if (m->peer >= coll->link.id.members || m->peer == coll->link.rank)
+        if (m->peer >= link->id.members || m->peer == link->rank)
             return sgd_fail(e, MANTA_EINVAL, "a message between rank %u and rank %d of group \"%s\", which has %u members",
-                            coll->link.rank, (int)m->peer, coll->link.id.name, coll->link.id.members);
+                            link->rank, (int)m->peer, link->id.name, link->id.members);
     }
-    return coll_link_fail(&coll->link, coll_link_exchange(link_take(coll), out, in), e);
+    return coll_link_fail(link, coll_link_exchange(link_take(member), out, in), e);
 }
 
 static const struct coll_message nothing = {.peer = MT_GROUP_MEMBERS_MAX};

@@ -140,6 +140,178 @@ static void communicators_of_nothing(void)
     CHECK_NULL(e, "manta_coll_gpu_wait", "gpu is NULL");
     manta_coll_gpu_leave(NULL);
 }
+/* A group of one, whose member is the driver. */
+static manta_coll_group *group_of_one(void)
+{
+    manta_error       e;
+    manta_coll_group *group = manta_coll_group_new(&(manta_coll_opts){.size = 1, .heap_bytes = 1 << 20}, &e);
+    CHECK(group);
+    return group;
+}
+static manta_coll *member_of(manta_coll_group *group)
+{
+    manta_error   e;
+    manta_coll_id id;
+    manta_coll_group_id(group, &id);
+    manta_coll *coll = manta_coll_join(&id, 0, &e);
+    CHECK(coll);
+    return coll;
+}
+static void works(manta_coll *coll)
+{
+    manta_error e;
+    float       x[4] = {1, 2, 3, 4};
+    CHECK_CODE(manta_coll_all_reduce(coll, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, &e), MANTA_OK, &e);
+    CHECK(x[3] == 4);
+    CHECK_EQ(manta_coll_rank(coll), 0);
+}
+/* Each call with a group that is none says so. */
+static void no_group(manta_coll_group *group, manta_status why)
+{
+    manta_error   e;
+    manta_coll_id id;
+    manta_coll_group_id(group, &id);
+    CHECK(!manta_coll_join(&id, 0, &e));
+    CHECK_EQ(e.code, MANTA_EINVAL);
+    CHECK_CODE(manta_coll_group_next(group, 1, &id, &e), why, &e);
+    CHECK_CODE(manta_coll_group_watch(group, 0, NULL, &e), why, &e);
+    CHECK_SAYS(e.message, "manta_coll_group_watch");
+    CHECK_SAYS(e.message, "group was freed before");
+    manta_coll_group_abort(group);
+    manta_coll_group_free(group);
+}
+static void group_kept(void)
+{
+    manta_coll_group *freed = group_of_one(), *group;
+    manta_coll       *coll;
+    manta_coll_group_free(freed);
+    no_group(freed, MANTA_EHANDLE);
+    for (int i = 0; i < 100; i++) { /* its memory and its place are others' by now */
+        group = group_of_one();
+        CHECK(group != freed);
+        coll = member_of(group);
+        no_group(freed, MANTA_EHANDLE);
+        works(coll);
+        no_group((manta_coll_group *)coll, MANTA_EHANDLE);
+        manta_coll_leave(coll);
+        manta_coll_group_free(group);
+    }
+    goes_on();
+}
+static void no_member(manta_coll *coll)
+{
+    manta_error       e;
+    float             x[4] = {0};
+    uint64_t          flags = 0;
+    manta_coll_id     id = {{0}};
+    manta_coll_tensor tensor = {x, x, 4};
+    CHECK_CODE(manta_coll_agree(coll, &flags, NULL, &e), MANTA_EHANDLE, &e);
+    CHECK_CODE(manta_coll_shrink(coll, &e), MANTA_EHANDLE, &e);
+    CHECK_CODE(manta_coll_regroup(coll, &id, 0, &e), MANTA_EHANDLE, &e);
+    CHECK(!manta_coll_alloc(coll, 64, &e));
+    CHECK_EQ(e.code, MANTA_EHANDLE);
+    CHECK_CODE(manta_coll_register(coll, x, 4096, &e), MANTA_EHANDLE, &e);
+    CHECK_CODE(manta_coll_unregister(coll, x, &e), MANTA_EHANDLE, &e);
+    CHECK_CODE(manta_coll_all_reduce(coll, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, &e), MANTA_EHANDLE, &e);
+    CHECK_SAYS(e.message, "coll has left before");
+    CHECK_CODE(manta_coll_all_reduce_many(coll, &tensor, 1, MANTA_COLL_F32, MANTA_COLL_SUM, &e), MANTA_EHANDLE, &e);
+    CHECK_CODE(manta_coll_barrier(coll, &e), MANTA_EHANDLE, &e);
+    CHECK_CODE(manta_coll_send(coll, x, 4, MANTA_COLL_F32, 0, &e), MANTA_EHANDLE, &e);
+    CHECK_SAYS(e.message, "manta_coll_send");
+    CHECK(!manta_coll_all_reduce_start(coll, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, &e));
+    CHECK_EQ(e.code, MANTA_EHANDLE);
+    CHECK(!manta_coll_gpu_join(coll, NULL, &e));
+    CHECK_EQ(e.code, MANTA_EHANDLE);
+    CHECK_EQ(manta_coll_rank(coll), -1);
+    CHECK_EQ(manta_coll_size(coll), 0);
+    CHECK_EQ(manta_coll_generation(coll), 0);
+    manta_coll_abort(coll);
+    manta_coll_leave(coll);
+}
+static void member_kept(void)
+{
+    manta_coll_group *group = group_of_one();
+    manta_coll       *left = member_of(group), *coll;
+    manta_coll_leave(left);
+    no_member(left);
+    manta_coll_group_free(group);
+    for (int i = 0; i < 100; i++) {
+        group = group_of_one();
+        coll = member_of(group);
+        CHECK(coll != left);
+        no_member(left);
+        no_member((manta_coll *)group);
+        works(coll);
+        manta_coll_leave(coll);
+        manta_coll_group_free(group);
+    }
+    goes_on();
+}
+static void request_kept(void)
+{
+    manta_error         e;
+    float               x[4] = {1, 2, 3, 4};
+    manta_coll_group   *group = group_of_one();
+    manta_coll         *coll = member_of(group);
+    manta_coll_request *first = manta_coll_all_reduce_start(coll, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, &e), *next = NULL;
+    CHECK_CODE(manta_coll_wait(first, MANTA_FOREVER, &e), MANTA_OK, &e);
+    for (int i = 0; i < 1000; i++) {
+        next = manta_coll_all_reduce_start(coll, x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, &e);
+        CHECK(next && next != first);
+        CHECK_CODE(manta_coll_wait(first, MANTA_FOREVER, &e), MANTA_EHANDLE, &e);
+        CHECK_SAYS(e.message, "waited for before");
+        CHECK(manta_coll_test(first));
+        CHECK_CODE(manta_coll_wait((manta_coll_request *)coll, 0, &e), MANTA_EHANDLE, &e);
+        if (i < 999)
+            CHECK_CODE(manta_coll_wait(next, MANTA_FOREVER, &e), MANTA_OK, &e);
+    }
+    manta_coll_leave(coll); /* and `next` goes with it */
+    CHECK_CODE(manta_coll_wait(next, MANTA_FOREVER, &e), MANTA_EHANDLE, &e);
+    CHECK(manta_coll_test(next));
+    manta_coll_group_free(group);
+    goes_on();
+}
+static void collectives_of_rubbish(void)
+{
+    static char thing[64];
+    manta_error e;
+    uintptr_t   numbers[] = {1, 8, 0xffffffff, (uintptr_t)thing, 0xdeadbeefdeadbeef, 0x1b0000000, UINTPTR_MAX};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        no_group((manta_coll_group *)numbers[i], MANTA_EHANDLE);
+        no_member((manta_coll *)numbers[i]);
+        CHECK_CODE(manta_coll_wait((manta_coll_request *)numbers[i], MANTA_FOREVER, &e), MANTA_EHANDLE, &e);
+        CHECK_CODE(manta_coll_gpu_wait((manta_coll_gpu *)numbers[i], NULL, &e), MANTA_EHANDLE, &e);
+        CHECK_CODE(manta_coll_gpu_renew((manta_coll_gpu *)numbers[i], 0, &e), MANTA_EHANDLE, &e);
+        CHECK_CODE(manta_coll_gpu_broadcast((manta_coll_gpu *)numbers[i], thing, 4, MANTA_COLL_F32, 0, NULL, &e), MANTA_EHANDLE,
+                   &e);
+        CHECK_SAYS(e.message, "manta_coll_gpu_broadcast");
+        manta_coll_gpu_leave((manta_coll_gpu *)numbers[i]);
+    }
+    goes_on();
+}
+/* What its parent has: the group's memory is shared with the parent's, so no call may touch it. */
+static void child_has_a_group(void *arg)
+{
+    manta_error        e;
+    float              x[4] = {0};
+    manta_coll_group **group = arg;
+    CHECK_CODE(manta_coll_all_reduce((manta_coll *)group[1], x, x, 4, MANTA_COLL_F32, MANTA_COLL_SUM, &e), MANTA_EFORKED, &e);
+    CHECK_CODE(manta_coll_group_watch(group[0], 0, NULL, &e), MANTA_EFORKED, &e);
+    manta_coll_abort((manta_coll *)group[1]);
+    manta_coll_leave((manta_coll *)group[1]);
+    manta_coll_group_abort(group[0]);
+    manta_coll_group_free(group[0]);
+}
+static void group_of_the_parent(void)
+{
+    manta_coll_group *group = group_of_one();
+    manta_coll       *coll = member_of(group);
+    in_a_child(child_has_a_group, (manta_coll_group *[]){group, (manta_coll_group *)coll});
+    works(coll);
+    manta_coll_leave(coll);
+    manta_coll_group_free(group);
+    goes_on();
+}
 static void child_makes_a_group(void *arg)
 {
     manta_error e;
@@ -223,6 +395,17 @@ static void operator_kept(void)
     CHECK(kept);
     nothing_is_done(kept, MANTA_EHANDLE);
 }
+/* And another one is there by now: it is not taken for that. */
+static void operator_kept_beside_another(void)
+{
+    manta_error e;
+    manta_sgd  *before;
+    for (int i = 0; i < 100; i++) {
+        before = kept;
+        (void)manta_sgd_check("keeps", &(manta_sgd_opts){.seed = 1}, &e);
+        CHECK(kept && kept != before);
+    }
+}
 static void operator_of_rubbish(void)
 {
     static char thing[64];
@@ -252,6 +435,18 @@ static manta_status tries(manta_trial *t)
 }
 MANTA_TRIAL(tries);
 
+/* That of the trial before, in the same process: it is over. */
+static manta_status keeps_trial(manta_trial *t)
+{
+    static manta_trial *before;
+    bool                is_told = !before || (before != t && manta_trial_fail(before, "x") == MANTA_EHANDLE &&
+                               manta_trial_report(before, 1, "loss", -2.0) == MANTA_TRIAL_STOP && manta_trial_number(before) == 0);
+    before = t;
+    (void)manta_trial_report(t, 1, "loss", is_told ? 1.0 : -1.0);
+    return MANTA_OK;
+}
+MANTA_TRIAL(keeps_trial);
+
 static manta_sweep_opts sweep_opts(void)
 {
     static const manta_sweep_axis space[] = {{.kind = MANTA_SWEEP_AXIS_UNIFORM, .name = "x", .low = 0, .high = 1},
@@ -273,6 +468,20 @@ static void sweep_of_nothing(void)
     CHECK(manta_sweep_tell("/nowhere", "x", 77, 0, &e) != MANTA_OK);
     goes_on();
 }
+static void trial_kept(void)
+{
+    manta_error        e;
+    manta_sweep_result result;
+    manta_sweep_opts   opts = sweep_opts();
+    char               storage[] = "/tmp/manta-misuse-XXXXXX";
+    CHECK(mkdtemp(storage));
+    opts.storage = storage;
+    opts.trials = 40;
+    CHECK_CODE(manta_sweep_run("keeps_trial", &opts, &result, &e), MANTA_OK, &e);
+    CHECK_EQ(result.completed, 40);
+    CHECK(result.best == 1.0);
+    CHECK(folder_remove(storage));
+}
 /* Seen once and freed twice, and looked at in between. */
 static void view_kept(void)
 {
@@ -293,6 +502,14 @@ static void view_kept(void)
     CHECK(strstr(e.message, "manta_sweep_export") && strstr(e.message, "freed before"));
     CHECK_EQ(manta_sweep_importance(view, NULL, &weight, 1, &e), -1);
     CHECK_EQ(e.code, MANTA_EHANDLE);
+    for (int i = 0; i < 100; i++) { /* others come and go where it stood */
+        manta_sweep_view *other = manta_sweep_look(storage, "misused", &e);
+        CHECK(other && other != view);
+        manta_sweep_view_free(view);
+        CHECK_CODE(manta_sweep_export(view, "csv", stderr, &e), MANTA_EHANDLE, &e);
+        CHECK_EQ(other->count, 1);
+        manta_sweep_view_free(other);
+    }
     CHECK_CODE(manta_sweep_export(second, "csv", stderr, &e), MANTA_OK, &e);
     manta_sweep_view_free(second);
     CHECK(folder_remove(storage));
@@ -421,6 +638,13 @@ int main(int argc, char **argv)
         CASE(communicators_of_nothing, .no_init = true),
         CASE(operator_of_nothing, .no_init = true),
         CASE(collectives_in_a_fork),
+        CASE(group_kept),
+        CASE(member_kept),
+        CASE(request_kept),
+        CASE(collectives_of_rubbish),
+        CASE(group_of_the_parent),
+        CASE(operator_kept_beside_another, .no_init = true),
+        CASE(trial_kept),
         CASE(operator_kept, .no_init = true),
         CASE(operator_of_rubbish, .no_init = true),
         CASE(training_of_nothing),
