@@ -312,6 +312,20 @@ static void queued_behind(void)
     still_fine();
 }
 
+/* That their worker waits inside a task, for ever, on both CPUs: nothing would be sent there, and nothing else granted. */
+static void blocked_for_ever(void)
+{
+    enum { BLOCKED_AT = 4, WORD = 4 };
+    for (int round = 0; round < 3; round++) {
+        manta_ref *refs[8];
+        for (int i = 0; i < 8; i++)
+            refs[i] = write_into_lane_remote(&once, 0, BLOCKED_AT, WORD);
+        for (int i = 0; i < 8; i++)
+            settled(refs[i], 0, BLOCKED_AT);
+        still_fine();
+    }
+}
+
 /* For a while, again and again, into the pages in which processes sleep and count what came by their sockets. */
 MANTA_TASK(int64_t, hold_parks, (uint64_t, number), (int64_t, ms))
 {
@@ -389,6 +403,7 @@ int main(int argc, char **argv)
         {"written_over", written_over, TWO_CPUS},
         {"written_over_in_part", written_over_in_part, TWO_CPUS},
         {"queued_behind", queued_behind, TWO_CPUS},
+        {"blocked_for_ever", blocked_for_ever, TWO_CPUS},
         {"parks_held", parks_held, TWO_CPUS},
         {"borrowers_actor", borrowers_actor, TWO_CPUS},
         {0},

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* ---- several results ---- */
@@ -493,6 +494,34 @@ static void map_bytes(void)
     CHECK_SAYS(e.message, "item 0");
 }
 
+/* Its worker has room for the next chunk's record, and not for its results. */
+static manta_status shrinks(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    unsigned long pages = 0;
+    FILE         *statm = fopen("/proc/self/statm", "re");
+    (void)argc;
+    if (!statm || fscanf(statm, "%lu", &pages) != 1)
+        return manta_fail(c, 1, "statm");
+    fclose(statm);
+    struct rlimit limit = {.rlim_cur = pages * 4096 + (uint64_t)argv[0].l, .rlim_max = RLIM_INFINITY};
+    return manta_return_i64(c, setrlimit(RLIMIT_AS, &limit));
+}
+MANTA_REGISTER(shrinks, "l>l");
+
+static void map_no_memory(void)
+{
+    enum { ITEMS = 64, SIZE = 1 << 20, ROOM = 16 << 20 };
+    manta_error e;
+    char       *items = calloc(ITEMS, 1), *back = malloc((size_t)ITEMS * SIZE), text[] = "abcde", turned[5];
+    CHECK_I64(manta_call("shrinks", NULL, MANTA_ARGS(manta_i64(ROOM))), 0);
+    CHECK_CODE(manta_map("reverse", NULL, items, ITEMS, 1, ITEMS, back, SIZE, &e), MANTA_ENOMEM, &e);
+    CHECK_SAYS(e.message, "no memory for 64 results");
+    CHECK_CODE(manta_map("reverse", NULL, text, 1, 5, 1, turned, 5, &e), MANTA_OK, &e);
+    CHECK(memcmp(turned, "edcba", 5) == 0);
+    free(items);
+    free(back);
+}
+
 static void map_fails(void)
 {
     manta_error e;
@@ -557,6 +586,7 @@ int main(int argc, char **argv)
         {.name = "map", .run = map, .opts = {.num_cpus = 2}},
         {.name = "map_void", .run = map_void, .opts = {.num_cpus = 2}},
         {.name = "map_bytes", .run = map_bytes},
+        {.name = "map_no_memory", .run = map_no_memory},
         {.name = "map_fails", .run = map_fails, .opts = {.num_cpus = 2}},
         {.name = "map_dies", .run = map_dies, .opts = {.num_cpus = 2}},
         {.name = "map_wrong", .run = map_wrong},

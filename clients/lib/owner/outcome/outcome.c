@@ -150,14 +150,26 @@ static bool claim_makes_sense(const struct own_lane *lane, const struct own_task
     return state != LANE_PENDING || !is_all_read;
 }
 
-/* A task that wrote over the lane it came by may have lost those behind it, and live on: nobody would ever speak of them. */
+/* Nobody waits inside a task where none runs: the worker takes that word back before it tells the task's outcome. That of an actor
+ * says it to all callers. */
+static bool says_blocked_alone(const struct own_lane *lane)
+{
+    return !lane->actor && lane->state == OWN_LANE_OPEN && shm_load32(&lane_header_of(lane->memory)->worker_blocked);
+}
+
+/* A task that wrote over the lane it came by may have lost those behind it, and live on: nobody would ever speak of them. Or it has
+ * said for ever that its worker waits inside a task: no other one would be sent there, and its CPU would be nobody's. */
 void own_lane_look(struct own *own, struct own_lane *lane)
 {
     uint64_t since = lane->looked_ns > lane->progress_ns ? lane->looked_ns : lane->progress_ns;
     uint32_t left = lane->inflight;
-    if (MT_LIKELY(!left || own->now_ns < since + MT_LIB_CLAIMS_NS) || lane->state == OWN_LANE_BROKEN)
+    if (MT_LIKELY(own->now_ns < since + MT_LIB_CLAIMS_NS) || lane->state == OWN_LANE_BROKEN)
         return;
     lane->looked_ns = own->now_ns;
+    if (!left && says_blocked_alone(lane)) {
+        lane_break(own, lane);
+        return;
+    }
     /* Calls of an actor may wait in its process after they were read. */
     bool is_all_read = !lane->actor && lane->forward.published == lane->forward.head &&
                        shm_load64_acquire(&lane_header_of(lane->memory)->forward.tail) == lane->forward.head;
