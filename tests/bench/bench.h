@@ -41,6 +41,7 @@ enum bench_floor {
     FLOOR_GEMM,      /* GFLOP/s: a product of 1024 x 1024 floats, one core (train/models.c measures it) */
     FLOOR_POTRF,     /* GFLOP/s: OpenBLAS' own Cholesky, a thread for each CPU (cpus/cholesky.c measures it) */
     FLOOR_VIEWS,     /* MB: each node's entry once to each node (cluster/main.c measures it) */
+    FLOOR_TLS,       /* GB/s: one TLS connection of a group's, one way (cluster/coll.c measures it) */
     FLOOR_REDIS,     /* commits/s: redis-benchmark with the same script (head/main.c measures it) */
     FLOOR_COUNT
 };

@@ -50,6 +50,7 @@ const struct bench_floor_text bench_floor_texts[FLOOR_COUNT] = {
     [FLOOR_GRPC] = {"grpc_stream", "1/s"},
     [FLOOR_POTRF] = {"openblas", "GFLOP/s"},
     [FLOOR_VIEWS] = {"views_once", "MB"},
+    [FLOOR_TLS] = {"tls_stream", "GB/s"},
     [FLOOR_REDIS] = {"redis_bench", "commits/s"},
     [FLOOR_GEMM] = {"gemm", "GFLOP/s"},
 };
@@ -416,6 +417,7 @@ double bench_floor(struct bench *b, enum bench_floor which)
     case FLOOR_FORK: return *floor = fork_time();
     case FLOOR_GRPC: return *floor = bench_grpc_floor(b);
     case FLOOR_POTRF:
+    case FLOOR_TLS:
     case FLOOR_VIEWS:
     case FLOOR_REDIS:
     case FLOOR_GEMM:

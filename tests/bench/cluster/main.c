@@ -6,13 +6,14 @@
  *
  *   join_1k, join_10k   so many nodes join, 100 each second, say each second that they live, and stay for 5 s: bytes that the head
  *                       sends to them.  .b: its CPU, percent of one, until the last has joined.  .c: the same while they stay.
+ *   coll_tls            all-reduce of 64 MiB between two processes as between machines.  .b: of 64 bytes.  .both: see coll.c
  *
- * The head's core runs in this process on virtual time, with stand-ins for the nodes and a store that confirms at once: what gRPC
+ * In join_N the head's core runs in this process on virtual time, with stand-ins for the nodes and a store that confirms at once: what gRPC
  * and the disk cost comes on top. The floor is each node's entry once to each node. Every node's view is checked in the end.
  *
  * Thread: the main one.
  */
-#include "tests/bench/bench.h"
+#include "tests/bench/cluster/coll.h"
 
 #include "core/base/limits/raylet.h"
 #include "core/proto/manta.pb-c.h"
@@ -220,12 +221,27 @@ static bool join_case(const char *id, uint32_t nodes)
     return ok;
 }
 
+static bool join_1k(void)
+{
+    return join_case("join_1k", 1000);
+}
+
+static bool join_10k(void)
+{
+    return join_case("join_10k", NODES_MAX);
+}
+
+static bool coll_tls(void)
+{
+    return bench_coll_tls(&bench);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *id;
-        uint32_t    nodes;
-    } cases[] = {{"join_1k", 1000}, {"join_10k", NODES_MAX}};
+        bool (*run)(void);
+    } cases[] = {{"join_1k", join_1k}, {"join_10k", join_10k}, {"coll_tls", coll_tls}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
     for (int o; (o = getopt(argc, argv, "c:o:")) != -1;) {
@@ -239,12 +255,12 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         is_known |= !only || strcmp(only, cases[i].id) == 0;
     if (!is_known) {
-        fprintf(stderr, "usage: manta bench --cluster [-c join_1k|join_10k] [-o table|json]\n");
+        fprintf(stderr, "usage: manta bench --cluster [-c join_1k|join_10k|coll_tls] [-o table|json]\n");
         return 2;
     }
     bench_print_head(&bench);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!only || strcmp(only, cases[i].id) == 0)
-            ok = join_case(cases[i].id, cases[i].nodes) && ok;
+            ok = cases[i].run() && ok;
     return ok ? 0 : 1;
 }
