@@ -8,8 +8,9 @@
  *                       sends to them.  .b: its CPU, percent of one, until the last has joined.  .c: the same while they stay.
  *   coll_tls            all-reduce of 64 MiB between two processes as between machines.  .b: of 64 bytes.  .both: see coll.c
  *
- * In join_N the head's core runs in this process on virtual time, with stand-ins for the nodes and a store that confirms at once: what gRPC
- * and the disk cost comes on top. The floor is each node's entry once to each node. Every node's view is checked in the end.
+ * In join_N the head's core runs in this process on virtual time, with stand-ins for the nodes and a store that confirms at
+ * once: what gRPC and the disk cost comes on top. The floor is each node's entry once to each node. Every node's view is checked
+ * in the end.
  *
  * Thread: the main one.
  */
