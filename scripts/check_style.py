@@ -4,7 +4,8 @@
 # check_style.py [ROOT] - the rules of the house that a machine can check; ctest runs it as unit.house.style.
 #
 #   layers    an include crosses folders only along the edges of cmake/MantaLayers.cmake
-#   rooms     inside a module an include goes to its own room or to one that stands before it (ROOMS); no folder is crowded
+#   rooms     inside a module an include goes to its own room or to one that stands before it (ROOMS), and there not to its
+#             private.h; no folder is crowded
 #   doors     a library's header is included only behind its door (DOORS)
 #   sizes     no function over 70 lines, no file over 800, no line over 132 columns (aim at 110)
 #   states    a state changes in its machine's *_set_state alone (MACHINES)
@@ -104,6 +105,7 @@ PUBLIC_HEADERS = {
 SEAMS = {
     ("core/lane/shm.h", "tests/unit/lane/check.h"),  # the test build's scheduling points (docs/ARCHITECTURE.md)
 }
+SECRETS = "core/io/private.h"  # a door: private files. Any other private.h is its room's own
 
 # Header of a library -> (where it may be included, in how many files of one folder at most).
 MANY = 1000
@@ -306,6 +308,8 @@ def check_rooms(tree):
             if here and there and here[0] == there[0] and there[1] > here[1]:
                 rooms = ROOMS[here[0]]
                 tree.report(name, number, f"room '{rooms[here[1]]}' may not look up into '{rooms[there[1]]}' (ROOMS)")
+            if here and path.endswith("/private.h") and (name, path) not in SEAMS and path != SECRETS and path.rpartition("/")[0] != name.rpartition("/")[0]:
+                tree.report(name, number, f"{path} is its room's own: include a door")
     for folder, names in crowds.items():
         if len(names) > FOLDER_FILES_MAX:
             tree.report(folder, 1, f"{len(names)} files of C in one folder, at most {FOLDER_FILES_MAX}: cut it into rooms")

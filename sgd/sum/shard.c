@@ -6,7 +6,7 @@
  */
 #include "sgd/sum/shard.h"
 
-#include "sgd/coll/tcp/private.h"
+#include "sgd/coll/tcp/move.h"
 
 /* The bytes of a node's shards in a vector that has `unit` bytes for a block and `size` in all. */
 static size_t node_begin(const struct sgd_group *group, uint32_t node, size_t unit, size_t size)

@@ -6,7 +6,7 @@
  */
 #include "sgd/sum/wide.h"
 
-#include "sgd/coll/tcp/private.h"
+#include "sgd/coll/tcp/move.h"
 #include "sgd/sum/shard.h"
 
 #include <stdio.h>

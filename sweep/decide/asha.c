@@ -15,9 +15,9 @@
  * Owns:    the rungs, with sorted values.
  * Thread:  one at a time.
  */
-#include "sweep/sample/private.h"
+#include "sweep/sample/method.h"
 #include "sweep/decide/private.h"
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 #include <math.h>
 

@@ -15,9 +15,9 @@
  * Owns:    each member's point and pending copy.
  * Thread:  one at a time.
  */
-#include "sweep/sample/private.h"
+#include "sweep/sample/method.h"
 #include "sweep/decide/private.h"
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 #include <math.h>
 

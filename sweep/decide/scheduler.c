@@ -8,7 +8,7 @@
  */
 #include "sweep/space/options.h"
 #include "sweep/decide/private.h"
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 #include <math.h>
 

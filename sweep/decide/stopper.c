@@ -9,7 +9,7 @@
 
 #include "core/ds/map.h"
 #include "sweep/space/options.h"
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 #include <math.h>
 

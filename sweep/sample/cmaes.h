@@ -6,7 +6,7 @@
 #define SWP_CMAES_H
 
 #include "sweep/space/axis.h"
-#include "sweep/sample/private.h"
+#include "sweep/sample/method.h"
 
 struct swp_cmaes {
     struct swp_axis *axes;

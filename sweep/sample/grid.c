@@ -9,8 +9,8 @@
  * Owns:    its cursor.
  * Thread:  one at a time.
  */
-#include "sweep/sample/private.h"
-#include "sweep/space/private.h"
+#include "sweep/sample/method.h"
+#include "sweep/space/layout.h"
 
 struct grid {
     uint64_t next;   /* no point before it is left */

@@ -4,7 +4,7 @@
  *
  * Owns: nothing. Thread: one at a time.
  */
-#include "sweep/sample/private.h"
+#include "sweep/sample/method.h"
 
 mt_status swp_sampler_draw_random(struct swp_sampler *s, uint64_t trial, struct swp_point *point)
 {

@@ -11,7 +11,7 @@
  */
 #include "sweep/sample/sobol.h"
 
-#include "sweep/sample/private.h"
+#include "sweep/sample/method.h"
 #include "sweep/sample/sobol_table.h"
 
 enum { BITS = SWP_SOBOL_BITS };

@@ -4,7 +4,7 @@
  *
  * Owns: nothing. Thread: any. Each refusal names what is wrong and what would do.
  */
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 #include <math.h>
 

@@ -10,7 +10,7 @@
  */
 #include "core/sha/sha256.h"
 #include "core/text/json.h"
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 /* ---- writing ---- */
 

@@ -5,7 +5,7 @@
 #include "sweep/space/options.h"
 
 #include "core/text/json.h"
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * Owns:    its copies of everything that the definition pointed to, in space->owned.
  * Thread:  any; immutable once made.
  */
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 static const char *const kind_texts[SWP_KIND_COUNT] = {
 #define X(name, text) [SWP_##name] = text,

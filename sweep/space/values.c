@@ -5,7 +5,7 @@
  * Owns: nothing. Thread: any.
  */
 #include "sweep/math/normal.h"
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 #include <math.h>
 #include <stdarg.h>

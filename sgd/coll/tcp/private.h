@@ -1,37 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * private.h - what ops.c needs of tcp.c beside the public calls.
+ * private.h - what ops.c and join.c need of tcp.c beside the public calls.
  */
 #ifndef SGD_COLL_TCP_PRIVATE_H
 #define SGD_COLL_TCP_PRIVATE_H
 
-#include "sgd/coll/tcp/tcp.h"
+#include "sgd/coll/tcp/move.h"
 
 #include <stdatomic.h>
-#include <sys/uio.h>
 
-/* Bytes to one member: a head, then what one place or several hold; and from it, into one place or several. */
-struct coll_flow {
-    uint32_t            peer;
-    const void         *out[2];
-    size_t              out_size[2], out_done;
-    const struct iovec *outs; /* NULL: out[1] is one place. Else out_size[1] bytes, from these one after the other */
-    void               *in;
-    const struct iovec *ins; /* NULL: `in` is one place */
-    size_t              in_size, in_done;
-};
-
-/* Moves all of them at the same time; returns when all are done. */
-MT_MUST_USE mt_status coll_tcp_move(struct coll_tcp *g, struct coll_flow *flows, uint32_t count);
-/* The same, but returns as soon as all that they receive is there; what they send goes on with the next call. */
-MT_MUST_USE mt_status coll_tcp_move_in(struct coll_tcp *g, struct coll_flow *flows, uint32_t count);
-void                  coll_tcp_set_state(struct coll_tcp *g, enum coll_tcp_state next);
-/* OK while the generation lives. EINVAL: none was joined. */
-MT_MUST_USE mt_status coll_tcp_alive(struct coll_tcp *g);
-/* Ends the generation and tells everybody; the second with the text as it stands, for members that disagree. */
+void coll_tcp_set_state(struct coll_tcp *g, enum coll_tcp_state next);
+/* Ends the generation and tells everybody. */
 mt_status coll_tcp_end(struct coll_tcp *g, enum mt_code reason, uint32_t rank);
 /* Looks whether the generation has ended otherwise; the user is a struct coll_tcp. */
 MT_MUST_USE mt_status coll_tcp_outside_look(void *user);
-mt_status             coll_tcp_end_with(struct coll_tcp *g, uint32_t rank);
 
 #endif

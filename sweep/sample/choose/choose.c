@@ -7,8 +7,8 @@
  * Always:  a trial has at most one row; what failed has changed nothing.
  */
 #include "sweep/space/options.h"
-#include "sweep/sample/private.h"
-#include "sweep/space/private.h"
+#include "sweep/sample/method.h"
+#include "sweep/space/layout.h"
 
 #include <math.h>
 

@@ -14,7 +14,7 @@
  */
 #include "sweep/sample/gp/gp.h"
 
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 #include <math.h>
 

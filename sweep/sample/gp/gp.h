@@ -10,7 +10,7 @@
 
 #include "sweep/space/axis.h"
 #include "sweep/sample/gp/loops.h"
-#include "sweep/sample/private.h"
+#include "sweep/sample/method.h"
 #include "sweep/sample/sobol.h"
 
 enum { SWP_GP_SAMPLES = 2048 }; /* among which starts are chosen */

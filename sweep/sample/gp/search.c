@@ -12,7 +12,7 @@
 #include "sweep/sample/gp/gp.h"
 #include "sweep/math/lbfgs.h"
 #include "sweep/math/normal.h"
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 #include <math.h>
 

@@ -13,7 +13,7 @@
 #include "sweep/sample/tpe/tpe.h"
 
 #include "sweep/math/normal.h"
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 #include <math.h>
 

@@ -10,7 +10,7 @@
 #define SWP_TPE_H
 
 #include "sweep/space/axis.h"
-#include "sweep/sample/private.h"
+#include "sweep/sample/method.h"
 #include "sweep/sample/tpe/loops.h"
 
 enum { SWP_TPE_GOOD_MAX = 25, SWP_TPE_GOOD_ROOM = 32 /* a multiple of the lanes */ };

@@ -92,6 +92,15 @@ FAULTS = {
         },
         "sgd/data/x.c:5: room 'data' may not look up into 'run'",
     ),
+    "what is a room's own": (
+        {
+            "sgd/data/README.md": "toy",
+            "sgd/run/README.md": "toy",
+            "sgd/run/x.c": source("x.c", '#include "sgd/data/private.h"'),
+            "sgd/data/private.h": source("private.h", ""),
+        },
+        "sgd/run/x.c:5: sgd/data/private.h is its room's own: include a door",
+    ),
     "crowded folder": ({f"core/base/x{i}.c": source(f"x{i}.c", "") for i in range(23)}, "core/base:1: 25 files of C in one folder"),
     "test that never runs": (
         {"tests/README.md": "toy", "tests/unit/CMakeLists.txt": f"# {SPDX}\n", "tests/unit/x_test.c": source("x_test.c", "")},

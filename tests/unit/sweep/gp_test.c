@@ -10,7 +10,7 @@
 
 #include "sweep/sample/gp/gp.h"
 #include "sweep/math/lbfgs.h"
-#include "sweep/space/private.h"
+#include "sweep/space/layout.h"
 
 enum { ROWS = 24, DIMS = 6 };
 static const double theta[DIMS + 2] = {0.3, -0.2, 0.1, 0.5, -0.4, 0.2, 0.7, -2.0};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * private.h - what choose/ keeps for every kind, and what each kind (a method) adds.
+ * method.h - door: what choose/ keeps for every kind, and what each kind (a method) adds.
  *
  * A row is made for each point that was suggested, restored or known, in that order; a method keeps what it needs of the point
  * under the row's number.
  */
-#ifndef SWP_SAMPLER_PRIVATE_H
-#define SWP_SAMPLER_PRIVATE_H
+#ifndef SWP_SAMPLER_METHOD_H
+#define SWP_SAMPLER_METHOD_H
 
 #include "core/ds/map.h"
 #include "core/ds/vec.h"

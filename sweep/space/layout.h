@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * private.h - how a space stands in memory; for the files of this folder.
+ * layout.h - door: how a space stands in memory; for samplers and schedulers, which look at each parameter.
  */
-#ifndef SWP_SPACE_PRIVATE_H
-#define SWP_SPACE_PRIVATE_H
+#ifndef SWP_SPACE_LAYOUT_H
+#define SWP_SPACE_LAYOUT_H
 
 #include "core/ds/vec.h"
 #include "sweep/space/space.h"
