@@ -75,6 +75,17 @@ void                own_failure_set(struct own_failure *f, int32_t code, const c
 void                own_failure_freed(struct own_failure *f); /* by manta_free_now */
 
 /* ---- what goes out: out.c ---- */
+/* What a lane is told of a task that was sent by it: which one, without a payload. */
+static inline struct lane_record own_task_record(const struct own *own, const struct own_task *task, uint16_t kind)
+{
+    return (struct lane_record){.length = LANE_RECORD_SIZE,
+                                .kind = kind,
+                                .epoch = own->epoch,
+                                .sequence = task->sequence,
+                                .id = task->id,
+                                .attempt = task->attempt,
+                                .slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1))};
+}
 /* Appends one record for the up ring. */
 void      own_out_record(struct own_out *out, uint16_t kind, uint32_t epoch, mt_id id, const void *payload, size_t size);
 void      own_out_death(struct own *own, const struct own_death *news);

@@ -118,13 +118,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
 
 static void revoke_remote(struct own *own, struct own_lane *lane, struct own_task *task)
 {
-    struct lane_record record = {.length = LANE_RECORD_SIZE,
-                                 .kind = LANE_REVOKE,
-                                 .epoch = own->epoch,
-                                 .sequence = task->sequence,
-                                 .id = task->id,
-                                 .attempt = task->attempt,
-                                 .slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1))};
+    struct lane_record record = own_task_record(own, task, LANE_REVOKE);
     if (task->is_asked_back || !lane_ring_push(&lane->forward, &record, NULL))
         return;
     task->is_asked_back = true; /* the answer is LANE_RETURNED, or its outcome */

@@ -76,13 +76,7 @@ void own_cancel_tick(struct own *own, struct own_lane *lane)
 
 static bool tell_remote(struct own *own, struct own_lane *lane, const struct own_task *task)
 {
-    struct lane_record record = {.length = LANE_RECORD_SIZE,
-                                 .kind = LANE_CANCEL,
-                                 .epoch = own->epoch,
-                                 .sequence = task->sequence,
-                                 .id = task->id,
-                                 .attempt = task->attempt,
-                                 .slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1))};
+    struct lane_record record = own_task_record(own, task, LANE_CANCEL);
     if (!lane_ring_push(&lane->forward, &record, NULL))
         return false;
     own_lane_publish(own, lane);

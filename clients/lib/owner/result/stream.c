@@ -95,17 +95,10 @@ bool own_stream_take(struct own_stream *stream)
 
 static void credit(struct own *own, struct own_lane *lane, struct own_task *task, uint64_t used)
 {
-    uint32_t           slot = (uint32_t)(task->sequence & (LANE_SLOTS - 1));
-    struct lane_record record = {.length = LANE_RECORD_SIZE,
-                                 .kind = LANE_ACK,
-                                 .epoch = own->epoch,
-                                 .sequence = task->sequence,
-                                 .id = task->id,
-                                 .attempt = task->attempt,
-                                 .slot = slot,
-                                 .aux = used};
+    struct lane_record record = own_task_record(own, task, LANE_ACK);
+    record.aux = used;
     if (!lane->is_remote) {
-        lane_credit_set(lane->memory, slot, task->sequence, used);
+        lane_credit_set(lane->memory, record.slot, task->sequence, used);
         if (lane_park_must_wake(lane->peer))
             own_wake(own, lane->peer);
     } else if (lane_ring_push(&lane->forward, &record, NULL)) {
