@@ -19,20 +19,6 @@ static void write_float(void *numbers, size_t index, double value)
     ((float *)numbers)[index] = (float)value;
 }
 
-static struct k_queries queries_of(const struct k_attention *a)
-{
-    return (struct k_queries){.qkv = a->qkv,
-                              .out = a->out,
-                              .lse = a->lse,
-                              .batch = a->batch,
-                              .time = a->time,
-                              .heads = a->heads,
-                              .width = a->width,
-                              .read = read_float,
-                              .write = write_float,
-                              .user = a};
-}
-
 static void query_backward(const struct k_query *q)
 {
     const struct k_attention *a = q->all->user;
@@ -53,7 +39,7 @@ static void query_backward(const struct k_query *q)
 
 mt_status k_attention_forward_reference(struct k_stream *stream, const struct k_attention *attention)
 {
-    struct k_queries all = queries_of(attention);
+    struct k_queries all = K_QUERIES(attention, read_float, write_float);
     (void)stream;
     k_queries_each(&all, k_query_forward);
     return mt_ok();
@@ -61,7 +47,7 @@ mt_status k_attention_forward_reference(struct k_stream *stream, const struct k_
 
 mt_status k_attention_backward_reference(struct k_stream *stream, const struct k_attention *attention)
 {
-    struct k_queries all = queries_of(attention);
+    struct k_queries all = K_QUERIES(attention, read_float, write_float);
     (void)stream;
     memset(attention->dqkv, 0, attention->batch * attention->time * 3 * attention->width * sizeof(float));
     k_queries_each(&all, query_backward);

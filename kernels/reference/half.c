@@ -168,20 +168,6 @@ static void write_half(void *numbers, size_t index, double value)
     ((k_half *)numbers)[index] = half_of(value);
 }
 
-static struct k_queries queries_of(const struct k_half_attention *a)
-{
-    return (struct k_queries){.qkv = a->qkv,
-                              .out = a->out,
-                              .lse = a->lse,
-                              .batch = a->batch,
-                              .time = a->time,
-                              .heads = a->heads,
-                              .width = a->width,
-                              .read = read_half,
-                              .write = write_half,
-                              .user = a};
-}
-
 /* Of one pair: its probability, and the gradient of its score. */
 static double pair_backward(const struct k_query *q, size_t key, double *out_p)
 {
@@ -226,7 +212,7 @@ static void position_backward(const struct k_query *q)
 
 static mt_status attention_forward(struct k_stream *stream, const struct k_half_attention *attention)
 {
-    struct k_queries all = queries_of(attention);
+    struct k_queries all = K_QUERIES(attention, read_half, write_half);
     (void)stream;
     k_queries_each(&all, k_query_forward);
     return mt_ok();
@@ -234,7 +220,7 @@ static mt_status attention_forward(struct k_stream *stream, const struct k_half_
 
 static mt_status attention_backward(struct k_stream *stream, const struct k_half_attention *attention)
 {
-    struct k_queries all = queries_of(attention);
+    struct k_queries all = K_QUERIES(attention, read_half, write_half);
     (void)stream;
     if (attention->width / attention->heads > HEAD_MAX)
         return mt_error(MT_EINVAL, 0, "attention: a head is wider than 256");

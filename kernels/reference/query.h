@@ -21,6 +21,13 @@ struct k_queries {
     const void *user; /* the caller's */
 };
 
+/* Those of a struct k_attention or k_half_attention, which name their parts alike. */
+#define K_QUERIES(of, reads, writes) \
+    { \
+        .qkv = (of)->qkv, .out = (of)->out, .lse = (of)->lse, .batch = (of)->batch, .time = (of)->time, .heads = (of)->heads, \
+        .width = (of)->width, .read = (reads), .write = (writes), .user = (of) \
+    }
+
 struct k_query {
     const struct k_queries *all;
     size_t                  width, sample, head, at; /* width: of a head */

@@ -186,6 +186,7 @@ static mt_status backward(struct cnn *cnn, const float *params, const struct sgd
     return mt_ok();
 }
 
+/* `grads` NULL: none are wanted, and nothing is dropped. */
 static mt_status cnn_gradient(struct sgd_model *model, const float *params, const struct sgd_batch *batch, float scale,
                               float *grads, float metrics[SGD_METRICS])
 {
@@ -195,24 +196,19 @@ static mt_status cnn_gradient(struct sgd_model *model, const float *params, cons
 
     MT_TRY(sgd_batch_check(model, batch, cnn->fc[1].out));
     MT_TRY(sgd_stage_in(&cnn->stage, batch, &in));
-    MT_TRY(forward(cnn, params, &in, true, &xent));
+    MT_TRY(forward(cnn, params, &in, grads != NULL, &xent));
     xent.scale = scale;
-    MT_TRY(cnn->ops->xent_backward(NULL, &xent));
-    MT_TRY(backward(cnn, params, &in, grads));
+    if (grads) {
+        MT_TRY(cnn->ops->xent_backward(NULL, &xent));
+        MT_TRY(backward(cnn, params, &in, grads));
+    }
     return sgd_class_metrics(&cnn->stage, &xent, batch->labels, metrics);
 }
 
 static mt_status cnn_evaluate(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
                               float metrics[SGD_METRICS])
 {
-    struct cnn      *cnn = cnn_of(model);
-    struct sgd_batch in;
-    struct k_xent    xent;
-
-    MT_TRY(sgd_batch_check(model, batch, cnn->fc[1].out));
-    MT_TRY(sgd_stage_in(&cnn->stage, batch, &in));
-    MT_TRY(forward(cnn, params, &in, false, &xent));
-    return sgd_class_metrics(&cnn->stage, &xent, batch->labels, metrics);
+    return cnn_gradient(model, params, batch, 0, NULL, metrics);
 }
 
 /* ---- begin and end ---- */

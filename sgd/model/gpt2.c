@@ -377,6 +377,7 @@ static mt_status backward(struct gpt2 *gpt2, const float *params, size_t rows, f
     return gpt2->ops->embed_backward(NULL, &embed);
 }
 
+/* `grads` NULL: none are wanted. */
 static mt_status gpt2_gradient(struct sgd_model *model, const float *params, const struct sgd_batch *batch, float scale,
                                float *grads, float metrics[SGD_METRICS])
 {
@@ -386,18 +387,13 @@ static mt_status gpt2_gradient(struct sgd_model *model, const float *params, con
     MT_TRY(tokens_take(gpt2, batch));
     MT_TRY(forward(gpt2, params, rows));
     MT_TRY(head(gpt2, params, rows, scale / (float)gpt2->shape.context, grads, metrics));
-    return backward(gpt2, params, rows, grads);
+    return grads ? backward(gpt2, params, rows, grads) : mt_ok();
 }
 
 static mt_status gpt2_evaluate(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
                                float metrics[SGD_METRICS])
 {
-    struct gpt2 *gpt2 = gpt2_of(model);
-    size_t       rows = (size_t)batch->count * gpt2->shape.context;
-
-    MT_TRY(tokens_take(gpt2, batch));
-    MT_TRY(forward(gpt2, params, rows));
-    return head(gpt2, params, rows, 1.0f, NULL, metrics);
+    return gpt2_gradient(model, params, batch, 1.0f, NULL, metrics);
 }
 
 /* ---- begin and end ---- */

@@ -316,6 +316,7 @@ static mt_status metrics_take(struct half *h, size_t rows, float metrics[SGD_MET
     return mt_ok();
 }
 
+/* `grads` NULL: none are wanted. */
 static mt_status half_gradient(struct sgd_model *model, const float *params, const struct sgd_batch *batch, float scale,
                                float *grads, float metrics[SGD_METRICS])
 {
@@ -324,19 +325,15 @@ static mt_status half_gradient(struct sgd_model *model, const float *params, con
     MT_TRY(tokens_take(h, batch));
     MT_TRY(forward(h, params, rows));
     MT_TRY(head(h, rows, scale / (float)h->shape.context, grads));
-    MT_TRY(backward(h, params, rows, grads));
+    if (grads)
+        MT_TRY(backward(h, params, rows, grads));
     return metrics_take(h, rows, metrics);
 }
 
 static mt_status half_evaluate(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
                                float metrics[SGD_METRICS])
 {
-    struct half *h = half_of(model);
-    size_t       rows = (size_t)batch->count * h->shape.context;
-    MT_TRY(tokens_take(h, batch));
-    MT_TRY(forward(h, params, rows));
-    MT_TRY(head(h, rows, 1.0f, NULL));
-    return metrics_take(h, rows, metrics);
+    return half_gradient(model, params, batch, 1.0f, NULL, metrics);
 }
 
 /* ---- begin and end ---- */

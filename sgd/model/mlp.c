@@ -92,6 +92,7 @@ static uint32_t classes_of(const struct mlp *mlp)
     return mlp->layers[mlp->layers_count - 1].out;
 }
 
+/* `grads` NULL: none are wanted. */
 static mt_status mlp_gradient(struct sgd_model *model, const float *params, const struct sgd_batch *batch, float scale,
                               float *grads, float metrics[SGD_METRICS])
 {
@@ -103,22 +104,17 @@ static mt_status mlp_gradient(struct sgd_model *model, const float *params, cons
     MT_TRY(sgd_stage_in(&mlp->stage, batch, &in));
     MT_TRY(forward(mlp, params, &in, &xent));
     xent.scale = scale;
-    MT_TRY(mlp->ops->xent_backward(NULL, &xent));
-    MT_TRY(backward(mlp, params, &in, grads));
+    if (grads) {
+        MT_TRY(mlp->ops->xent_backward(NULL, &xent));
+        MT_TRY(backward(mlp, params, &in, grads));
+    }
     return sgd_class_metrics(&mlp->stage, &xent, batch->labels, metrics);
 }
 
 static mt_status mlp_evaluate(struct sgd_model *model, const float *params, const struct sgd_batch *batch,
                               float metrics[SGD_METRICS])
 {
-    struct mlp      *mlp = mlp_of(model);
-    struct sgd_batch in;
-    struct k_xent    xent;
-
-    MT_TRY(sgd_batch_check(model, batch, classes_of(mlp)));
-    MT_TRY(sgd_stage_in(&mlp->stage, batch, &in));
-    MT_TRY(forward(mlp, params, &in, &xent));
-    return sgd_class_metrics(&mlp->stage, &xent, batch->labels, metrics);
+    return mlp_gradient(model, params, batch, 0, NULL, metrics);
 }
 
 static void mlp_free(struct sgd_model *model)
