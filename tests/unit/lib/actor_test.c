@@ -186,6 +186,86 @@ static void a_dropped_strict_actor_goes_on_with_its_calls(void **state)
     }
 }
 
+/* Another process's, whose handle came here as an argument. */
+static void caller_is_granted(const struct own_actor *actor, int lane)
+{
+    struct ctl_grant   grant = {.lease = 1 + (uint64_t)lane, .peer = WORKER, .peer_node = 1};
+    const void        *payload = &grant;
+    struct lane_record record = {.length = LANE_RECORD_SIZE + sizeof grant, .kind = CTL_GRANT, .id = own_id_next(&own)};
+    lanes[lane] = calloc(1, LANE_BYTES);
+    assert_int_equal(own_request_new(&own, record.id, actor->id, OWN_REQUEST_LANE).code, MT_OK);
+    assert_int_equal(own_control(&own, &record, payload, lanes[lane], &parks[lane]).code, MT_OK);
+    assert_non_null(actor->lane);
+}
+/* How often that was said since the last time. */
+static int said(enum ctl_kind kind)
+{
+    int count = 0;
+    for (size_t at = 0; at < own.out.up.size;) {
+        struct lane_record record;
+        memcpy(&record, own.out.up.data + at, sizeof record);
+        count += record.kind == kind;
+        at += lane_record_padded(record.length);
+    }
+    own.out.up.size = 0;
+    return count;
+}
+
+static void who_lets_go_twice_leaves_both_lanes(void **state)
+{
+    (void)state;
+    struct own_actor_wire wire = {.id = {WORKER + 1, 1}, .owner = WORKER + 1, .owner_node = 1, .name = "a"};
+    own_init(&own, PROCESS, 1, 1, 1);
+    struct own_actor *actor = own_actor_borrow(&own, &wire);
+    assert_non_null(actor);
+    for (int lane = 0; lane < LANES; lane++) {
+        caller_is_granted(actor, lane);
+        own_actor_drop(&own, actor);
+        (void)said(CTL_LANE_DROP);
+        own_actor_tick(&own);
+        assert_int_equal(said(CTL_LANE_DROP), 1);
+        own_actor_tick(&own);
+        assert_int_equal(said(CTL_LANE_DROP), 0); /* once is enough */
+        if (lane + 1 < LANES)
+            assert_ptr_equal(own_actor_borrow(&own, &wire), actor); /* held again before its lane has ended */
+        ended(lane, MT_OK);
+        assert_null(own_check(&own));
+    }
+    own_actor_tick(&own);
+    assert_int_equal(own.actors.count, 0);
+    own_fini(&own);
+    for (int i = 0; i < LANES; i++) {
+        free(lanes[i]);
+        lanes[i] = NULL;
+    }
+}
+
+/* Whose kind the worker has written over: the call is not done, and not forgotten either. */
+static void a_record_of_no_kind_ends_its_lane(void **state)
+{
+    (void)state;
+    static struct lane_producer back;
+    struct own_actor           *actor = begin();
+    granted(0);
+    done(0, 1);
+    struct own_ref    *ref = called(actor, NULL);
+    struct own_lane   *lane = actor->lane;
+    struct lane_record record = {.length = LANE_RECORD_SIZE, .kind = 0x7777, .sequence = 2, .id = lane->tasks[2]->id, .slot = 2};
+    lane_producer_init(&back, &lane_header_of(lanes[0])->back, lane_back_of(lanes[0]));
+    back.head = back.published = lane->back.tail;
+    assert_true(lane_ring_push(&back, &record, NULL));
+    lane_ring_publish(&back);
+    own_poll(&own);
+    assert_int_equal(lane->state, OWN_LANE_BROKEN);
+    assert_int_equal(ref->state, OWN_REF_PENDING);
+    assert_int_equal(lane->inflight, 1);
+    assert_null(own_check(&own));
+    ended(0, MT_EWORKER_DIED);
+    assert_int_equal(ref->state, OWN_REF_FAILED);
+    own_ref_drop(&own, ref);
+    end(actor);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +273,8 @@ int main(void)
         cmocka_unit_test(nothing_is_sent_on_a_lane_that_ends),
         cmocka_unit_test(an_actor_that_was_refused_stays_dead),
         cmocka_unit_test(a_dropped_strict_actor_goes_on_with_its_calls),
+        cmocka_unit_test(who_lets_go_twice_leaves_both_lanes),
+        cmocka_unit_test(a_record_of_no_kind_ends_its_lane),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

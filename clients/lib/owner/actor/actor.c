@@ -387,6 +387,7 @@ void own_actor_lane_ended(struct own *own, struct own_actor *actor, const struct
     if (!actor->is_mine) {
         if (actor->state != OWN_ACTOR_DEAD)
             own_actor_set_state(actor, OWN_ACTOR_STARTING);
+        actor->is_ending = false; /* the lane that was to be left is: whoever holds it again leaves the next one too */
         actor->incarnation += why->code != 0;
         take_next_lane(own, actor);
         own_actor_pump(own, actor);

@@ -113,6 +113,8 @@ mt_status own_lane_outcome(struct own *own, struct own_lane *lane, const struct 
         return own_stream_item(own, task, record, payload, size);
     if (record->kind == LANE_REFS)
         return own_task_declares(own, task, payload, size);
+    if (record->kind != LANE_RETURNED && record->kind != LANE_DONE)
+        return mt_error(MT_EPROTO, 0, "unknown record from a worker"); /* the task stays on the lane, whose end settles it */
     own_lane_clear(lane, task);
     if (record->kind == LANE_RETURNED) {
         if (task->is_ahead)
@@ -120,8 +122,6 @@ mt_status own_lane_outcome(struct own *own, struct own_lane *lane, const struct 
         own_task_back(own, task);
         return mt_ok();
     }
-    if (record->kind != LANE_DONE)
-        return mt_error(MT_EPROTO, 0, "unknown record from a worker");
     took = (uint64_t)1 << ((record->flags >> 8) & 63);
     if (task->cls)
         task->cls->task_ns = (task->cls->task_ns * 7 + took) / 8;
