@@ -62,6 +62,7 @@ AREAS = (
     (r"memory", r"^integration\.tasks\."),
     (r"raylet/", r"^integration\.(tasks|actors)\."),
     (r"objectstore/", r"^integration\.objects\."),
+    (r"lib/api/detached", r"^integration\.cluster\.detached"),
     (r"cancel", r"^integration\.cancel\."),
     (r"inline", r"^integration\.inline\."),
     (r"lineage|probe", r"^integration\.cluster\.lost_"),
