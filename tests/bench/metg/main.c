@@ -2,8 +2,9 @@
  *
  * main.c - manta-bench-metg: the smallest task that is still worth it, METG(50 %) of Task Bench (Slaughter et al., SC'20).
  *
- *   manta bench --metg [-p pattern] [-f tasks|actors|peers] [-w width] [-r rounds] [-n] [-o table|json]
+ *   manta bench --metg [-p pattern] [-f tasks|actors|peers] [-w width] [-r rounds] [-n] [-k us] [-o table|json]
  *                        -n: over two nodes, a head and two raylets of one CPU each on this machine
+ *                        -k: tasks of this size alone, `rounds` graphs: the mean granularity. For profiles
  *
  * A row is the median of some rounds (sweep.h); 0: no size reaches one half. The driver has no core of its own. Every number that
  * a task takes is checked.
@@ -30,6 +31,7 @@ enum { FORMS = sizeof forms / sizeof forms[0] };
 struct choice {
     const char *pattern, *form;
     int         width, rounds;
+    double      size_us; /* 0: the series that finds METG */
     bool        two_nodes;
 };
 
@@ -78,6 +80,20 @@ static double graph_once(void *arg, int64_t iterations)
     return r->form->run(&r->m);
 }
 
+/* The median granularity of graphs with tasks of one size; < 0: failed. */
+static double size_alone(struct metg_sweep *s, const struct choice *choice, double *out_sd)
+{
+    double granularity[METG_ROUNDS_MAX], efficiency, squares = 0;
+    for (int i = 0; i < choice->rounds; i++)
+        if (!metg_point(s, choice->size_us, &granularity[i], &efficiency))
+            return -1;
+    qsort(granularity, (size_t)choice->rounds, sizeof granularity[0], metg_by_value);
+    for (int i = 0; i < choice->rounds; i++)
+        squares += (granularity[i] - granularity[choice->rounds / 2]) * (granularity[i] - granularity[choice->rounds / 2]);
+    *out_sd = sqrt(squares / choice->rounds);
+    return granularity[choice->rounds / 2];
+}
+
 static bool row_run(const struct choice *choice, const uint32_t nodes[2], enum graph_pattern pattern, const struct metg_form *form,
                     int width, const double rates[])
 {
@@ -86,8 +102,11 @@ static bool row_run(const struct choice *choice, const uint32_t nodes[2], enum g
     struct row        r = {{.b = &bench, .pattern = pattern, .width = width, .nodes = {nodes[0], nodes[1]}}, form};
     struct metg_sweep s = {.run = graph_once, .arg = &r, .width = width, .cores = cores, .rate = rates[cores]};
     struct bench_row  row = {.id = id, .unit = "us", .floor = FLOOR_RING_RTT, .floor_value = bench_floor(&bench, FLOOR_RING_RTT)};
-    snprintf(id, sizeof id, "metg.%s%s.%s.%d", choice->two_nodes ? "remote." : "", form->name, graph_names[pattern], width);
-    row.value = form->begin(&r.m) ? metg_median(&s, choice->rounds, &row.sd) : -1;
+    snprintf(id, sizeof id, "%s.%s%s.%s.%d", choice->size_us > 0 ? "step" : "metg", choice->two_nodes ? "remote." : "", form->name,
+             graph_names[pattern], width);
+    row.value = !form->begin(&r.m)    ? -1
+                : choice->size_us > 0 ? size_alone(&s, choice, &row.sd)
+                                      : metg_median(&s, choice->rounds, &row.sd);
     row.n = s.tasks;
     form->end(&r.m);
     if (row.value < 0)
@@ -148,7 +167,7 @@ static int on_two_nodes(int argc, char **argv)
 
 static bool options_read(struct choice *choice, int argc, char **argv)
 {
-    for (int o; (o = getopt(argc, argv, "p:f:w:r:na:o:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "p:f:w:r:k:na:o:")) != -1;) {
         if (o == 'p')
             choice->pattern = optarg;
         else if (o == 'f')
@@ -157,6 +176,8 @@ static bool options_read(struct choice *choice, int argc, char **argv)
             choice->width = (int)strtol(optarg, NULL, 10);
         else if (o == 'r')
             choice->rounds = (int)strtol(optarg, NULL, 10);
+        else if (o == 'k')
+            choice->size_us = strtod(optarg, NULL);
         else if (o == 'n')
             choice->two_nodes = true;
         else if (o == 'a')
@@ -177,7 +198,7 @@ int main(int argc, char **argv)
     manta_error   e;
     if (!options_read(&choice, argc, argv)) {
         fprintf(stderr, "usage: manta bench --metg [-p pattern] [-f tasks|actors|peers] [-w 2|4|16] [-r rounds] [-n]\n"
-                        "                          [-o table|json]\n");
+                        "                          [-k us] [-o table|json]\n");
         return 2;
     }
     if (readlink("/proc/self/exe", bench.program, sizeof bench.program - 1) <= 0)
