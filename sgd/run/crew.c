@@ -176,6 +176,14 @@ void sgd_crew_kill(struct sgd_hand *hand, const char *why)
     manta_actor_kill(hand->actor, false);
 }
 
+void sgd_crew_leave_behind(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, const char *why)
+{
+    manta_error e = {.code = MANTA_ENODE_DIED, .pid = hand->info.pid};
+    snprintf(e.message, sizeof e.message, "%s", why);
+    sgd_crew_kill(hand, why);
+    die(crew, hand, tell, &e);
+}
+
 void sgd_crew_ping(struct sgd_crew *crew)
 {
     int64_t now = mt_now_ns();

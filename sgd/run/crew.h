@@ -80,6 +80,9 @@ int sgd_crew_count_at(const struct sgd_crew *crew, int place);
 void sgd_crew_unplaced_drop(struct sgd_crew *crew, int place);
 /* Kills a hand that is of no use any more. Its death is told as any other, with this reason. */
 void sgd_crew_kill(struct sgd_hand *hand, const char *why);
+/* The same for one on a node that can't be reached: its death is told now, although it may live. It has a region of its own there,
+ * and the secret of a generation that is over, so it can do no harm to the next one. */
+void sgd_crew_leave_behind(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, const char *why);
 
 /* Ends those of a place that leaves, unless they are in a call: these are to come back first. */
 void sgd_crew_leave(struct sgd_crew *crew, int place);

@@ -63,7 +63,7 @@ static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
 {
     struct sgd_recovering *r = &fit->recovering;
     struct sgd_place      *place = &fit->places.of[hand->place];
-    bool                   is_leaving = hand->death.code == MANTA_EPREEMPTED || place->state == SGD_PLACE_LEAVING;
+    bool                   is_leaving = hand->death.code == MANTA_EPREEMPTED || place->state == SGD_PLACE_LEAVING || place->is_away;
     if (hand->is_unfit) {
         sgd_place_bar(&fit->places, place);
         sgd_fit_tell_node(fit, place->node, hand->death.message);
@@ -156,6 +156,19 @@ static void node_pass(void *user, uint32_t node, const char *why)
     sgd_fit_tell_node(user, node, why);
 }
 
+/* Whoever is on a lost place is lost. */
+static void place_leave(struct sgd_fit *fit, int index)
+{
+    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++) {
+        if (hand->place != index || (hand->state != SGD_HAND_STARTING && hand->state != SGD_HAND_READY))
+            continue;
+        if (fit->places.of[index].is_away)
+            sgd_crew_leave_behind(&fit->crew, hand, on_news, "its node is silent, so the run goes on without it");
+        else
+            sgd_crew_kill(hand, "its node does not answer any more");
+    }
+}
+
 /* Of the other nodes: what their posts say; who was on a lost one is lost; a new one takes those who wait for CPUs. */
 static void places_keep(struct sgd_fit *fit)
 {
@@ -167,9 +180,8 @@ static void places_keep(struct sgd_fit *fit)
         struct sgd_place *place = &fit->places.of[i];
         if (lost >> i & 1 && place->why[0])
             sgd_fit_tell_node_failed(fit, place);
-        for (struct sgd_hand *hand = fit->crew.hands; lost >> i & 1 && hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-            if (hand->place == i && (hand->state == SGD_HAND_STARTING || hand->state == SGD_HAND_READY))
-                sgd_crew_kill(hand, "its node does not answer any more");
+        if (lost >> i & 1)
+            place_leave(fit, i);
         if (place->state == SGD_PLACE_LEAVING)
             sgd_crew_leave(&fit->crew, i);
         if ((place->state == SGD_PLACE_LOST || place->state == SGD_PLACE_LEAVING) && sgd_crew_count_at(&fit->crew, i) == 0)

@@ -347,10 +347,13 @@ static const char *why_not(const struct sgd_places *places, const manta_node_inf
     return out;
 }
 
-static void drained_leave(struct sgd_places *places, const manta_node_info *node)
+static void node_take(struct sgd_places *places, const manta_node_info *node)
 {
     int i = place_find(places, node->node);
-    if (!node->draining || i < 1)
+    if (i < 1)
+        return;
+    places->of[i].is_suspect = !node->alive && !node->draining;
+    if (!node->draining)
         return;
     if (places->of[i].state == SGD_PLACE_OPENING || places->of[i].state == SGD_PLACE_OPEN)
         sgd_place_set_state(&places->of[i], SGD_PLACE_LEAVING);
@@ -371,7 +374,7 @@ void sgd_places_look_for(struct sgd_places *places, sgd_places_pass *pass, void 
         return;
     manta_node_info *nodes = nodes_list(&all);
     for (int i = 0; i < all; i++)
-        drained_leave(places, &nodes[i]);
+        node_take(places, &nodes[i]);
     int count = count_of(places);
     for (int i = 0; i < all && count < places->max; i++)
         if (place_find(places, nodes[i].node) < 0 && !why_not(places, &nodes[i], why)) {
@@ -445,6 +448,12 @@ static bool answers(const struct sgd_place *place)
     return place->state == SGD_PLACE_OPEN || place->state == SGD_PLACE_LEAVING;
 }
 
+static int64_t patience_ns(const struct sgd_place *place)
+{
+    int ms = place->state == SGD_PLACE_OPENING ? MT_TRAIN_START_MS : place->is_suspect ? MT_TRAIN_AWAY_MS : MT_TRAIN_RETURN_MS;
+    return ms * 1000000ll;
+}
+
 uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user)
 {
     uint64_t lost = 0;
@@ -453,8 +462,8 @@ uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, str
         struct sgd_place *place = &places->of[i];
         if (place->state != SGD_PLACE_OPENING && !answers(place))
             continue;
-        bool is_late = place->asked && now - place->asked_ns >
-                                           (place->state == SGD_PLACE_OPENING ? MT_TRAIN_START_MS : MT_TRAIN_RETURN_MS) * 1000000ll;
+        bool is_late = place->asked && now - place->asked_ns > patience_ns(place);
+        place->is_away = is_late && place->is_suspect;
         if (is_late || (place->asked && !place_read(places, place, 0, tell, user))) {
             manta_actor_kill(place->post, false);
             sgd_place_set_state(place, SGD_PLACE_LOST);

@@ -70,6 +70,8 @@ struct sgd_place {
     manta_ref            *asked; /* a look that is not answered yet */
     int64_t               asked_ns, opened_ns;
     bool                  is_behind;    /* its last answer was full */
+    bool                  is_suspect;   /* the head has not heard of its node for a while, when it was last asked */
+    bool                  is_away;      /* LOST: the link to it is silent; whoever is there may live, and can't be asked */
     int                   room, most;   /* workers for which it had CPUs and GPUs free when it was found, and has them at all */
     uint32_t              first, count; /* ranks of the present generation */
     char                  why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */

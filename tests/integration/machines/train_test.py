@@ -6,6 +6,7 @@ weights    the same weights on two machines as on one; data that is only on the 
 passed     nodes are passed over: one that has too few CPUs, one that lacks a mapped file; the reason is told, once for each
 drained    a machine is drained: its worker leaves after a step, no failure is counted, the weights are those of a calm run
 planned    machines come and are drained, 1 -> 3 -> 1: no failure, no step lost, the weights of a calm run; prints each change's pause
+silent     the link to a machine is cut: the training goes on without it, no failure is counted
 killed     all processes of a machine are killed: the training goes on with the other, and ends with the weights of a calm run
 """
 import json
@@ -139,6 +140,23 @@ def killed(net):
     out = run.end()
     print(re.search("recovered in.*", out).group(0))
     assert len(nodes_of(out)) == 2 and weights_of(out) == want and "1 restarts" in out, out[-3000:]
+    net.stop()
+
+
+def silent(net):
+    net.start()
+    want = calm(net, **LONG)
+    run = Run(net, extra="failure: {max_failures: 0}", **LONG)
+    run.says("step=[0-9]+ loss")
+    begun = time.monotonic()
+    net.cut(1)
+    run.says("recovered in")
+    print(f"until the next step: {time.monotonic() - begun:.3f} s")
+    net.mend(1)
+    out = run.end()
+    print(re.search("recovered in.*", out).group(0))
+    assert weights_of(out) == want and "0 restarts" in out and "0 steps lost" in out, out[-3000:]
+    wait_until(lambda: net.states().get("m1") == "ALIVE", "the machine is there again")
     net.stop()
 
 
