@@ -44,6 +44,8 @@ FOLDER_MODULES = {
     "core/proto": ["proto"],
     "core/rpc": ["rpc"],
     "scheduler/policy": ["policy"],
+    "scheduler/scaler": ["scaler"],
+    "scheduler/provider": ["provider"],
     "scheduler/head": ["head_core", "head_leader", "head"],
     "raylet": ["raylet_core", "raylet_files", "raylet_base", "raylet_store", "raylet"],
     "objectstore": ["os_client", "os_system", "os_server", "os_transfer"],
@@ -66,7 +68,7 @@ ROOMS = {
         "lib/shell/inline", "lib/shell/link", "lib/shell/wait", "lib/shell/env", "lib/shell/values", "lib/shell/helper",
         "lib/shell/run", "lib/shell/here", "lib/shell/serve", "lib/shell/zygote", "lib/shell/program", "lib/api", "lib/start",
         "control", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/look", "cli/jobs", "cli/events",
-        "cli/settings", "cli/train", "cli/sweep", "cli",
+        "cli/settings", "cli/scale", "cli/train", "cli/sweep", "cli",
     ],
     "core": ["base", "sha", "ds", "text", "sys", "tls", "lane", "wire", "proto", "db", "redis", "io", "io/tls", "io/framed", "rpc"],
     "kernels": [".", "reference", "cpu", "cuda", "choose"],
@@ -77,8 +79,8 @@ ROOMS = {
         "shell/links", "shell/jobs", "shell/look", "shell/procs", "shell", ".",
     ],
     "scheduler": [
-        "policy", "head/core/kit", "head/core/nodes", "head/core/names", "head/core/groups", "head/core/wants", "head/core/jobs",
-        "head/core/calls", "head/core/attached", "head/core", "head/store", "head/shell", "head",
+        "policy", "scaler", "head/core/kit", "head/core/nodes", "head/core/names", "head/core/groups", "head/core/wants", "head/core/jobs",
+        "head/core/calls", "head/core/attached", "head/core/scale", "head/core", "head/store", "head/shell/provider", "head/shell", "head", "provider",
     ],
     "sgd": [
         ".", "ground", "tree", "coll/math", "coll", "coll/shm", "coll/tcp", "coll/gpu", "coll/api", "sum",

@@ -7,6 +7,7 @@
 #include "clients/cli/daemons/daemons.h"
 #include "clients/cli/jobs/jobs.h"
 #include "clients/cli/look/look.h"
+#include "clients/cli/scale/scale.h"
 #include "clients/cli/table/table.h"
 #include "core/text/near.h"
 
@@ -56,6 +57,14 @@ static const struct verb verbs[] = {
      BIT(DIR) | BIT(PURGE), PLAIN},
     {"drain", "NODE", "let a node leave: nothing new is placed there, and its raylet ends when it is empty", cli_drain,
      PLACE | BIT(DEADLINE) | BIT(REASON), PLAIN},
+    {"up", "FILE", "nodes are started and given back as FILE says; starts the head where none runs", cli_up,
+     PLACE | BIT(DIR) | BIT(STATE) | BIT(DRY_RUN), PLAIN},
+    {"down", "", "end the nodes that `manta up` lets come, and let no more come", cli_down, PLACE | BIT(TIMEOUT_S), PLAIN},
+    {"scale status", "", "what can be started, and each instance", cli_scale_look, PLACE | BIT(OUTPUT), PLAIN},
+    {"scale explain", "", "why each thing that waits does, and why each node is kept", cli_scale_look, PLACE | BIT(OUTPUT), PLAIN},
+    {"scale history", "", "what was decided, the newest first", cli_scale_look, PLACE | BIT(OUTPUT), PLAIN},
+    {"scale request", "NAME", "room that is to be there, used or not, until --count 0", cli_scale_request,
+     PLACE | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(LABELS) | BIT(COUNT), PLAIN},
     {"status", "", "nodes, resources and what waits for them", cli_status, PLACE | BIT(OUTPUT), PLAIN},
     {"submit", "[--] COMMAND [ARGUMENT...]", "run a command, or a .so, in the cluster as a job", cli_submit,
      PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(METADATA) | BIT(RETRIES) | BIT(TIME_S) | BIT(NUM_CPUS) | BIT(NUM_GPUS) |

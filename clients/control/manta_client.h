@@ -223,6 +223,65 @@ MANTA_API manta_status manta_state_each(manta_client *client, const manta_look *
  * most. ENOENT (no such node), EEXIST (it is being drained already), EINVAL (it is dead or has left; the limit), ECONN. */
 MANTA_API manta_status manta_node_drain(manta_client *client, uint32_t node, int64_t limit_ms, const char *reason, manta_error *e);
 
+/* ---- nodes that are started and given back by themselves ---------------------------------------------------------- */
+
+typedef struct manta_scale_resource {
+    const char *name;   /* CPU, GPU, memory (bytes), or your own */
+    double      amount; /* to the thousandth */
+} manta_scale_resource;
+typedef struct manta_scale_setting { /* for the provider alone */
+    const char *name, *value;
+} manta_scale_setting;
+
+typedef struct manta_scale_type { /* a kind of node that can be started */
+    const char                 *name;
+    const manta_scale_resource *resources; /* what such a node has */
+    size_t                      resource_count;
+    const char                 *labels;   /* "key=value,..."; NULL: none. Each node has manta.type=NAME too */
+    uint32_t                    min, max; /* nodes of it: never fewer, never more */
+    int64_t                     idle_ms;  /* one that nobody uses is given back after that, and after twice the time that one takes
+                                             to come; 0: at once */
+    int64_t                     boot_ms;  /* one that has not joined by then is given up; 0: 300 s */
+    double                      price;    /* any unit, the same for all; 0: not said */
+    const manta_scale_setting  *settings;
+    size_t                      setting_count;
+    uint64_t                    reserved[8];
+} manta_scale_type;
+
+typedef struct manta_scale_cluster {
+    const char                *provider; /* local, command, or the path of a program (docs/design/scaler.md) */
+    const manta_scale_setting *settings;
+    size_t                     setting_count;
+    const manta_scale_type    *types;
+    size_t                     type_count;
+    uint32_t                   max; /* nodes in all that the head has started; 0: no bound */
+    uint64_t                   reserved[8];
+} manta_scale_cluster;
+
+typedef struct manta_scale_row { /* for people */
+    char what[96];
+    char text[416];
+} manta_scale_row;
+
+/* Says what the head may start from now on. It takes the place of what was said before: nodes of types that are left out are given
+ * back when they are idle, nodes that run keep what they have. The same again changes nothing. `is_dry`: only tells what would
+ * change. Rows: what changes, by type. Everything is copied. All four block for the client's timeout at most, on any thread; a list
+ * of rows is given back by free(), and out_rows may be NULL. EINVAL (what is wrong is in the message; also another provider while
+ * nodes of the first run), EAGAIN, EDISK_FULL, ECONN (call it again). */
+MANTA_API manta_status manta_scale_up(manta_client *client, const manta_scale_cluster *cluster, bool is_dry,
+                                      manta_scale_row **out_rows, size_t *out_count, manta_error *e);
+/* All nodes that the head has started are to go: what runs there may end within 30 s. Returns when that is stored; manta_scale_look
+ * tells how many are left. OK where there are none. ECONN. */
+MANTA_API manta_status manta_scale_down(manta_client *client, manta_error *e);
+/* Room for `count` of such a shape is to be there, whether it is used or not, until the same name is given with count 0. It counts
+ * what nodes have in all, and not what is free. EINVAL, ENOENT (no cluster file), EAGAIN (too many), ECONN. */
+MANTA_API manta_status manta_scale_request(manta_client *client, const char *name, const manta_scale_resource *resources,
+                                           size_t resource_count, const char *labels, uint32_t count, manta_error *e);
+/* "status": types and instances; "explain": why each thing that waits does, and why each node is kept; "history": what was decided,
+ * the newest first. *out_instances (may be NULL): started things that are not gone. EINVAL (no such word), ECONN, ENOMEM. */
+MANTA_API manta_status manta_scale_look(manta_client *client, const char *what, manta_scale_row **out_rows, size_t *out_count,
+                                        uint32_t *out_instances, manta_error *e);
+
 /* Ends the whole cluster: every raylet with its workers, then the head. State and logs stay on the head's disk. */
 MANTA_API manta_status manta_cluster_stop(manta_client *client, const char *reason, manta_error *e);
 

@@ -62,6 +62,10 @@ enum mt_plant_number {
     MT_PLANT_STORE_UNFENCED = 62,  /* the store takes commits of a leader that was followed by another */
     MT_PLANT_STORE_UNORDERED = 63, /* the store takes a commit wherever it stands */
     MT_PLANT_STORE_REWRITTEN = 64, /* a leader that has rewritten its store takes the commit under way for done */
+    MT_PLANT_SCALE_UNSTORED = 66,  /* an instance is ordered before its record is stored */
+    MT_PLANT_SCALE_FLAPS = 67,     /* an idle node is given back, also where a gang that waits for others has its place there */
+    MT_PLANT_SCALE_ZOMBIE = 68,    /* what runs at the provider and nobody knows is left there */
+    MT_PLANT_SCALE_TWICE = 69,     /* what is being started does not count as room */
     MT_PLANT_STORE_DROPPED = 65,   /* a leader keeps records that were dropped, and writes them again */
 };
 

@@ -276,7 +276,8 @@ int main(int argc, char **argv)
         sigaddset(&ours, *number);
     sigprocmask(SIG_BLOCK, &ours, NULL);
     signal(SIGPIPE, SIG_IGN);
-    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    if (strcmp(k.name, "manta-head") != 0) /* what a head has started are nodes: they outlive it */
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     k.signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
     k.asked_by = fcntl(READY_FD, F_DUPFD_CLOEXEC, READY_FD + 1);
     close(READY_FD);

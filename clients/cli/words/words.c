@@ -57,6 +57,8 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_LIFETIME] = {"lifetime", 0, "SECONDS", "this machine goes so long from now: the node leaves before that by itself"},
     [CLI_OPT_NOTICE_FILE] = {"notice-file", 0, "FILE",
                              "the machine goes soon when this appears: the node leaves (docs/design/drain.md)"},
+    [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, "only say what would be done"},
+    [CLI_OPT_COUNT] = {"count", 0, "N", "so many of it; 0: none any more. Default: 1"},
     [CLI_OPT_DRAIN_LIMIT] = {"drain-limit", 0, "SECONDS", "what runs on the node when it leaves may go on so long; default: 30"},
     [CLI_OPT_PURGE] = {"purge", 0, NULL, "remove the logs too, also those of clusters that were stopped before"},
     [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},

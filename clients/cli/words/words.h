@@ -63,6 +63,8 @@ enum cli_option {
     CLI_OPT_LIFETIME,
     CLI_OPT_NOTICE_FILE,
     CLI_OPT_DRAIN_LIMIT,
+    CLI_OPT_DRY_RUN,
+    CLI_OPT_COUNT,
     CLI_OPT_HELP,
     CLI_OPTIONS,
 };

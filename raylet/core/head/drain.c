@@ -75,6 +75,12 @@ uint64_t rlt_drain_hash(const struct rlt *r)
            h.bundles + 1;
 }
 
+uint32_t rlt_drain_here(const struct rlt *r)
+{
+    struct here h = look(r);
+    return h.tasks + h.actors + h.jobs + h.wardens + h.drivers + h.bundles;
+}
+
 void rlt_drain_waits(const struct rlt *r, char *out_text, size_t size)
 {
     const struct here h = look(r);

@@ -16,6 +16,7 @@
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/nodes/view.h"
+#include "scheduler/head/core/scale/scale.h"
 #include "scheduler/head/core/wants/wants.h"
 
 mt_status head_new(const struct head_config *config, struct head **out_head)
@@ -80,6 +81,7 @@ void head_free(struct head *h)
     free_jobs(h);
     head_queries_fini(h);
     head_groups_fini(h);
+    head_scale_fini(h);
     MT_MAP_EACH(&h->streams, entry)
         free(entry->value.ptr);
     mt_map_fini(&h->streams);
@@ -141,6 +143,8 @@ static void plan_next(struct head *h, struct head_actions *out)
         next = wait->key;
     if (h->open_groups.count && h->groups_due_ms < next)
         next = h->groups_due_ms;
+    if (h->scale.core && h->scale.actions.next_ms < next)
+        next = h->scale.actions.next_ms;
     out->next_ms = next > h->now_ms ? next : h->now_ms;
 }
 
@@ -156,6 +160,7 @@ mt_status head_start(struct head *h, uint64_t now_ms, struct head_actions *out)
     MT_TRY(sort_jobs(h));
     head_record_meta(h);
     head_attempts_loaded(h);
+    head_scale_started(h);
     plan_next(h, out);
     head_out_end(h);
     return h->broken;
@@ -181,6 +186,7 @@ static void tick(struct head *h)
         head_attempts_round(h);
         head_bundles_round(h);
         head_wants_round(h);
+        head_scale_round(h);
     }
     head_jobs_tick_waits(h);
     head_queries_tick(h);
@@ -196,7 +202,13 @@ static void take_event(struct head *h, const struct head_event *event)
     case HEAD_EV_STREAM_OPENED: head_nodes_opened(h, event->stream.number); break;
     case HEAD_EV_STREAM_MESSAGE: head_attached_message(h, event->message.stream, event->message.bytes, event->message.size); break;
     case HEAD_EV_STREAM_CLOSED: head_nodes_closed(h, event->stream.number); break;
-    case HEAD_EV_CALL: head_calls_take(h, event); break;
+    case HEAD_EV_CALL:
+        if (event->call.method == HEAD_SCALE)
+            head_scale_call(h, event);
+        else
+            head_calls_take(h, event);
+        break;
+    case HEAD_EV_PROVIDED: head_scale_provided(h, &event->provided); break;
     case HEAD_EV_CALL_GONE: head_calls_gone(h, event->call_gone.number); break;
     case HEAD_EV_ROOM:
         h->room = event->room.is;

@@ -172,7 +172,7 @@ void head_shell_resume_streams(struct shell *sh)
 #define UNARY(X)                                                                                                        \
     X(Submit, HEAD_SUBMIT) X(GetJob, HEAD_GET_JOB) X(WaitJob, HEAD_WAIT_JOB) X(ListJobs, HEAD_LIST_JOBS)                \
     X(StopJob, HEAD_STOP_JOB) X(HasBlobs, HEAD_HAS_BLOBS) X(ListNodes, HEAD_LIST_NODES) X(Shutdown, HEAD_SHUTDOWN)  \
-    X(Query, HEAD_QUERY) X(DeleteJob, HEAD_DELETE_JOB) X(DrainNode, HEAD_DRAIN_NODE)
+    X(Query, HEAD_QUERY) X(DeleteJob, HEAD_DELETE_JOB) X(DrainNode, HEAD_DRAIN_NODE) X(Scale, HEAD_SCALE)
 /* clang-format on */
 
 #define X(name, method) \

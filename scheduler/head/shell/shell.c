@@ -26,6 +26,22 @@
 
 static void announce(struct shell *sh);
 
+static void provided(void *user, const struct head_provided *answer)
+{
+    struct head_event event = {.kind = HEAD_EV_PROVIDED, .provided = *answer};
+    head_shell_step(user, &event);
+}
+
+static void provide(struct shell *sh, const struct head_action *action)
+{
+    if (!sh->provider)
+        sh->provider = head_provider_new(sh->loop, head_cluster(sh->head), sh->address_file, provided, sh);
+    if (sh->provider)
+        head_provider_order(sh->provider, action);
+    else
+        head_shell_end(sh, mt_error(MT_ENOMEM, 0, "make the provider's part"));
+}
+
 static void act(struct shell *sh, struct head_action *action)
 {
     switch (action->kind) {
@@ -38,6 +54,7 @@ static void act(struct shell *sh, struct head_action *action)
     case HEAD_ACT_LOG_DROP: head_shell_log_drop(sh, action->job.id); break;
     case HEAD_ACT_JOB_ENDED: head_shell_feed_wake(sh, action->job.id); break;
     case HEAD_ACT_BLOB_DROP: head_shell_blob_drop(sh, action->blob_drop.sha256); break;
+    case HEAD_ACT_PROVIDE: provide(sh, action); break;
     case HEAD_ACT_EXIT: head_shell_end(sh, action->exit.status); break;
     }
 }
@@ -296,6 +313,8 @@ static void stop(struct shell *sh)
     head_shell_store_finish(sh);
     if (sh->head)
         carry_out(sh);
+    head_provider_free(sh->provider);
+    sh->provider = NULL;
     if (sh->server)
         rpc_server_close(sh->server);
     if (sh->files)

@@ -20,6 +20,7 @@
 #include "core/rpc/rpc.h"
 #include "scheduler/head/core/core.h"
 #include "scheduler/head/shell/options.h"
+#include "scheduler/head/shell/provider/provider.h"
 #include "scheduler/head/store/store.h"
 
 enum { SHELL_PATH_SIZE = MT_PATH_BYTES_MAX };
@@ -65,6 +66,8 @@ struct shell {
     bool                   is_tight; /* it may soon be another */
     struct io_timer        room_timer;
     MT_VEC(struct head_action) batches;
+
+    struct head_provider *provider; /* of nodes; made when there is one */
 
     struct io_worker *files;
     uint64_t          log_bytes; /* on the way to the disk */

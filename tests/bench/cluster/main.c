@@ -7,6 +7,7 @@
  *   join_1k, join_10k   so many nodes join, 100 each second, say each second that they live, and stay for 5 s: bytes that the head
  *                       sends to them.  .b: its CPU, percent of one, until the last has joined.  .c: the same while they stay.
  *   coll_tls            all-reduce of 64 MiB between two processes as between machines.  .b: of 64 bytes.  .both: see coll.c
+ *   decide, pack        what a decision about new nodes costs, and how many it buys (scale.c)
  *
  * In join_N the head's core runs in this process on virtual time, with stand-ins for the nodes and a store that confirms at
  * once: what gRPC and the disk cost comes on top. The floor is each node's entry once to each node. Every node's view is checked
@@ -15,6 +16,7 @@
  * Thread: the main one.
  */
 #include "tests/bench/cluster/coll.h"
+#include "tests/bench/cluster/scale.h"
 
 #include "core/base/limits/raylet.h"
 #include "core/proto/manta.pb-c.h"
@@ -237,12 +239,22 @@ static bool coll_tls(void)
     return bench_coll_tls(&bench);
 }
 
+static bool decide(void)
+{
+    return scale_decide(&bench);
+}
+
+static bool pack(void)
+{
+    return scale_pack(&bench);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *id;
         bool (*run)(void);
-    } cases[] = {{"join_1k", join_1k}, {"join_10k", join_10k}, {"coll_tls", coll_tls}};
+    } cases[] = {{"join_1k", join_1k}, {"join_10k", join_10k}, {"coll_tls", coll_tls}, {"decide", decide}, {"pack", pack}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
     for (int o; (o = getopt(argc, argv, "c:o:")) != -1;) {
@@ -256,7 +268,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         is_known |= !only || strcmp(only, cases[i].id) == 0;
     if (!is_known) {
-        fprintf(stderr, "usage: manta bench --cluster [-c join_1k|join_10k|coll_tls] [-o table|json]\n");
+        fprintf(stderr, "usage: manta bench --cluster [-c join_1k|join_10k|coll_tls|decide|pack] [-o table|json]\n");
         return 2;
     }
     bench_print_head(&bench);

@@ -123,6 +123,10 @@ static void carry_out_one(struct rig *rig, struct head_action *action)
         rig->has_exited = true;
         rig->exit_status = action->exit.status;
         break;
+    case HEAD_ACT_PROVIDE:
+        if (rig->provide)
+            rig->provide(rig, action);
+        break;
     case HEAD_ACT_LOG_DROP:
     case HEAD_ACT_BLOB_DROP: break;
     }
@@ -324,6 +328,8 @@ void rig_register(struct rig *rig, struct rig_node *node)
     r.epoch = node->epoch;
     r.name = "host";
     r.address = "127.0.0.1:1";
+    if (node->labels)
+        r.labels = node->labels;
     r.total = total;
     r.n_total = 1;
     m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REGISTER;

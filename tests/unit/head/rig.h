@@ -68,9 +68,10 @@ struct rig {
     uint64_t       batches;  /* since the rig was made */
     uint64_t       crash_at; /* this batch, counted from 1 */
     enum rig_crash crash;
-    bool           has_crashed; /* the head is gone: nothing happens until rig_restart */
-    bool           has_exited;
-    mt_status      exit_status;
+    bool           has_crashed;                                         /* the head is gone: nothing happens until rig_restart */
+    void (*provide)(struct rig *rig, const struct head_action *action); /* HEAD_ACT_PROVIDE; may not step the head. NULL: nobody */
+    bool      has_exited;
+    mt_status exit_status;
 };
 
 struct rig *rig_new(void);
@@ -107,7 +108,8 @@ bool                   rig_was_closed(struct rig *rig, uint64_t stream);
 struct rig_node {
     uint64_t stream, boot, version;
     uint32_t node, epoch;
-    int64_t  cpus; /* thousandths, in all and free */
+    int64_t  cpus;   /* thousandths, in all and free */
+    char    *labels; /* NULL: none */
 };
 /* Opens a stream and registers; takes over number and epoch where the answer has come. */
 void rig_register(struct rig *rig, struct rig_node *node);

@@ -21,6 +21,7 @@ static void take_places(struct node *n, const Manta__V1__Report *report)
     n->place.counts_places = report->workers_max > 0;
     n->places_reported = report->places;
     n->is_stuck = report->is_stuck;
+    n->here = report->here;
     if (n->place.state != POLICY_ALIVE || was_full == is_full)
         return;
     n->reason[0] = '\0';

@@ -104,6 +104,7 @@ static const ProtobufCMessageDescriptor *request_type(enum head_method method)
     case HEAD_SHUTDOWN: return &manta__v1__shutdown_request__descriptor;
     case HEAD_QUERY: return &manta__v1__query_request__descriptor;
     case HEAD_DRAIN_NODE: return &manta__v1__drain_request__descriptor;
+    case HEAD_SCALE: break; /* ../scale takes it */
     }
     return NULL;
 }
@@ -126,6 +127,7 @@ static void dispatch(struct head *h, uint64_t call, enum head_method method, con
     case HEAD_SHUTDOWN: shut_down(h, call, (const Manta__V1__ShutdownRequest *)request); break;
     case HEAD_DRAIN_NODE: head_drain_call(h, call, (const Manta__V1__DrainRequest *)request); break;
     case HEAD_QUERY: head_queries_take(h, call, (const Manta__V1__QueryRequest *)request); break;
+    case HEAD_SCALE: break;
     }
 }
 

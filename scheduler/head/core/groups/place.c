@@ -15,9 +15,14 @@ static void describe_hopeless(struct head *h, struct group *g, struct policy_nod
     char                  text[HEAD_TEXT_SIZE];
     g->why[0] = '\0';
     if (head_in_grace(h) || !policy_any_may_come((const struct policy_node *const *)living, count))
-        return; /* while all nodes leave nobody knows what the next one will have */
-    for (uint32_t i = 0; i < g->bundle_count; i++)
+        return;             /* while all nodes leave nobody knows what the next one will have */
+    bool could_come = true; /* all of its bundles, on nodes that could be started */
+    for (uint32_t i = 0; i < g->bundle_count; i++) {
         bundles[i] = (struct policy_bundle){&g->bundles[i].request, 0};
+        could_come = could_come && head_nodes_could_come(h, &g->bundles[i].request);
+    }
+    if (could_come)
+        return;
     switch (policy_group_is_hopeless(living, count, g->strategy, bundles, g->bundle_count, &which, &sum)) {
     case POLICY_COULD: break;
     case POLICY_BUNDLE_FITS_NOWHERE:

@@ -81,6 +81,10 @@ static void cannot_start(struct head *h, struct job *job, struct policy_node **l
         snprintf(job->reason, sizeof job->reason, "waits for free resources");
         return;
     }
+    if (head_nodes_could_come(h, &job->request)) {
+        snprintf(job->reason, sizeof job->reason, "waits for a node that is to be started (manta scale explain)");
+        return;
+    }
     policy_explain(nodes, count, &job->request, (const char *const *)h->kinds.data, text, sizeof text);
     snprintf(job->reason, sizeof job->reason, "%s", text);
     if (policy_any_may_come(nodes, count) && job->attempt == 0 && !head_in_grace(h))

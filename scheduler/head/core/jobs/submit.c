@@ -17,7 +17,8 @@ static bool can_ever_start(struct head *h, const struct policy_request *request,
         return true;
     HEAD_TRY(h, head_nodes_living(h, &living, &count));
     const struct policy_node *const *nodes = (const struct policy_node *const *)living;
-    bool can = !living || !policy_any_may_come(nodes, count) || policy_is_feasible(nodes, count, request);
+    bool can = !living || !policy_any_may_come(nodes, count) || policy_is_feasible(nodes, count, request) ||
+               head_nodes_could_come(h, request);
     if (!can)
         policy_explain(nodes, count, request, (const char *const *)h->kinds.data, text, text_size);
     free(living);

@@ -56,6 +56,8 @@ void head_out_log_append(struct head *h, struct job *job, const uint8_t *text, s
 void head_out_job(struct head *h, enum head_action_kind kind, const char *job); /* after the store */
 void head_out_blob_drop(struct head *h, const struct blob *blob);               /* after the store */
 void head_out_exit(struct head *h, mt_status st, bool after_store);
+/* After the store. `line` is copied; NULL: none. */
+void head_out_provide(struct head *h, enum head_provide_op op, uint64_t number, uint32_t limit_ms, const void *line, size_t size);
 
 struct head_bytes *head_bytes_pack(const ProtobufCMessage *message); /* NULL: no memory */
 void               head_bytes_unref(struct head_bytes *bytes);

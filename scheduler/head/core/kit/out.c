@@ -59,6 +59,7 @@ static void action_fini(struct head_action *action)
     case HEAD_ACT_SEND: head_bytes_unref(action->send.bytes); break;
     case HEAD_ACT_REPLY: head_bytes_unref(action->reply.bytes); break;
     case HEAD_ACT_LOG_APPEND: head_bytes_unref(action->log_append.bytes); break;
+    case HEAD_ACT_PROVIDE: head_bytes_unref(action->provide.line); break;
     case HEAD_ACT_STORE:
         if (action->store.records)
             head_records_free(action->store.records, action->store.count);
@@ -289,4 +290,15 @@ void head_out_exit(struct head *h, mt_status st, bool after_store)
 {
     struct head_action action = {.kind = HEAD_ACT_EXIT, .exit = {st}};
     push(h, &action, after_store);
+}
+
+void head_out_provide(struct head *h, enum head_provide_op op, uint64_t number, uint32_t limit_ms, const void *line, size_t size)
+{
+    struct head_action action = {.kind = HEAD_ACT_PROVIDE, .provide = {.op = op, .number = number, .limit_ms = limit_ms}};
+    action.provide.line = line ? bytes_copy(line, size) : NULL;
+    if (line && !action.provide.line) {
+        head_broken(h, mt_error(MT_ENOMEM, 0, "copy an order to the provider"));
+        return;
+    }
+    push(h, &action, true);
 }

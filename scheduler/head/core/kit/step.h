@@ -33,6 +33,24 @@ enum head_method { /* requests and replies are those of service Head, packed */
                    HEAD_QUERY,
                    HEAD_DELETE_JOB,
                    HEAD_DRAIN_NODE,
+                   HEAD_SCALE,
+};
+
+enum head_scale_op { /* of ScaleRequest */
+                     HEAD_SCALE_UP = 1,
+                     HEAD_SCALE_DOWN,
+                     HEAD_SCALE_STATUS,
+                     HEAD_SCALE_EXPLAIN,
+                     HEAD_SCALE_HISTORY,
+                     HEAD_SCALE_WANT,
+};
+
+enum head_provide_op {                        /* what a provider of nodes is asked */
+                       HEAD_PROVIDE_OPEN = 1, /* which one, and its settings; before all else, and again when they change */
+                       HEAD_PROVIDE_CLOSE,    /* nobody needs it any more; no answer */
+                       HEAD_PROVIDE_LIST,
+                       HEAD_PROVIDE_LAUNCH,
+                       HEAD_PROVIDE_TERMINATE,
 };
 
 enum head_event_kind {                         /* what each brings with it: the member of that name in struct head_event */
@@ -46,6 +64,16 @@ enum head_event_kind {                         /* what each brings with it: the 
                        HEAD_EV_ROOM,        /* what the store can still take */
                        HEAD_EV_LOG_WRITTEN, /* the log file of the job has that many bytes now */
                        HEAD_EV_BLOB_ADDED,  /* a verified blob is in its place */
+                       HEAD_EV_PROVIDED,    /* the answer to HEAD_ACT_PROVIDE, or that none came in time */
+};
+
+struct head_provided { /* borrowed for the step */
+    enum head_provide_op op;
+    uint64_t             number;  /* as in the action */
+    int                  outcome; /* enum scl_outcome; of LIST anything but SCL_DONE is no listing */
+    const char          *handle, *text;
+    const void          *listed; /* of LIST: struct scl_listed, so many */
+    size_t               count;
 };
 
 /* While there is little room nothing new is taken in (jobs, names, groups: EDISK_FULL), and what is there goes on. While there is
@@ -98,6 +126,7 @@ struct head_event {
             const uint8_t *sha256; /* HEAD_SHA_SIZE bytes */
             uint64_t       size;
         } blob_added;
+        struct head_provided provided;
     };
 };
 
@@ -112,11 +141,19 @@ enum head_action_kind {                    /* what each is about: the member of 
                         HEAD_ACT_LOG_DROP,   /* job: its log file goes */
                         HEAD_ACT_JOB_ENDED,  /* job: followers end when they have sent the whole log */
                         HEAD_ACT_BLOB_DROP,  /* the blob goes */
+                        HEAD_ACT_PROVIDE,    /* ask the provider of nodes; answer with HEAD_EV_PROVIDED (OPEN and CLOSE: without) */
                         HEAD_ACT_EXIT, /* end the daemon once everything before this is out; not success: the store has failed */
 };
 
 /* The tables of the store. Values are messages of scheduler/head/core/kit/store.proto. */
-enum head_table { HEAD_TABLE_META = 1, HEAD_TABLE_NODES = 2, HEAD_TABLE_NAMES = 3, HEAD_TABLE_JOBS = 4, HEAD_TABLE_GROUPS = 5 };
+enum head_table {
+    HEAD_TABLE_META = 1,
+    HEAD_TABLE_NODES = 2,
+    HEAD_TABLE_NAMES = 3,
+    HEAD_TABLE_JOBS = 4,
+    HEAD_TABLE_GROUPS = 5,
+    HEAD_TABLE_SCALE = 6
+};
 
 struct head_record { /* one change of a batch */
     enum head_table table;
@@ -168,6 +205,13 @@ struct head_action {
             uint8_t sha256[HEAD_SHA_SIZE];
         } blob_drop;
         struct {
+            enum head_provide_op op;
+            uint64_t             number;   /* of the instance; of LIST the listing's */
+            uint32_t             limit_ms; /* for the answer */
+            struct head_bytes   *line;     /* the request as the provider reads it, without the end of the line; of OPEN the
+                                            provider's name stands before it, and a NUL between them. CLOSE: NULL */
+        } provide;
+        struct {
             mt_status status;
         } exit;
     };
@@ -207,7 +251,8 @@ struct head_config {
     X(job_submitted) X(job_repeat) X(job_started) X(job_resent) X(job_retried) X(job_ended) X(job_deleted)            \
     X(job_fenced) X(job_preempted)                                                                                     \
     X(group_made) X(group_placed) X(group_refused) X(group_lost) X(group_removed) X(group_pressed)                     \
-    X(bundle_stale)                                                                                                    \
+    X(bundle_stale) X(scale_launched) X(scale_drained)                                                                 \
+                                                                                                      \
     X(no_room) X(log_repeat) X(log_gap) X(log_limit) X(blob_dropped) X(malformed)
 /* clang-format on */
 struct head_counters {

@@ -22,6 +22,7 @@
 #include "scheduler/head/core/kit/index.h"
 #include "scheduler/head/core/kit/step.h"
 #include "scheduler/policy/policy.h"
+#include "scheduler/scaler/scaler.h"
 
 enum { HEAD_SCHEMA = 1, HEAD_NAME_SIZE = 64 /* as in the local protocol, its end included */ };
 
@@ -82,6 +83,7 @@ struct node {
     MT_VEC(struct promise) promises;
     uint32_t places_reported; /* processes that it may still start */
     bool     is_stuck;        /* none, and none comes back by itself */
+    uint32_t here;            /* leases, actors, drivers ... that are on it, by its word */
     MT_VEC(struct want) wants;
     MT_VEC(uint64_t) voids; /* leases of strict actors there that were given up, in this epoch; oldest first */
     struct {
@@ -260,6 +262,14 @@ struct head {
     struct head_index blobs;
     uint64_t          blob_bytes;
     uint64_t          blob_sweep_ms;
+
+    struct {
+        struct scl             *core; /* NULL: no cluster file was ever given */
+        Manta__V1__ScaleConfig *config;
+        MT_VEC(Manta__V1__ScaleWant *) wants;
+        struct scl_actions actions;
+        uint64_t           demands_hash, stored_next; /* what was last told and stored */
+    } scale;
 
     /* output commit (out.c) */
     uint64_t next_token;

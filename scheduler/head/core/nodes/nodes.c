@@ -288,3 +288,8 @@ mt_status head_nodes_load(struct head *h, const Manta__Store__NodeRecord *r)
         h->nodes_living++;
     return h->broken;
 }
+
+bool head_nodes_could_come(const struct head *h, const struct policy_request *request)
+{
+    return h->scale.core && scl_could_hold(h->scale.core, request);
+}

@@ -22,6 +22,8 @@ struct stream *head_nodes_stream_find(const struct head *h, uint64_t number);
 /* Every node that is not dead, in order of numbers given. The caller frees the list; the nodes are borrowed. */
 MT_MUST_USE mt_status head_nodes_living(struct head *h, struct policy_node ***out_nodes, uint32_t *out_count);
 void                  head_nodes_free(struct node *n);
+/* Whether a node that could be started could hold it: then it waits for one. */
+bool head_nodes_could_come(const struct head *h, const struct policy_request *request);
 
 void head_nodes_set_state(struct head *h, struct node *n, enum policy_state state, const char *why);
 /* It is heard: ALIVE, or DRAINING where that was asked for. */

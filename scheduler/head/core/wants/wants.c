@@ -223,7 +223,7 @@ static void serve(struct head *h, struct node *n, struct want *w, struct policy_
                          "raylet, its limit of descriptors), and actors hold all of them");
         else if (w->placed == 0)
             press(h, w, living, count);
-    } else if (!w->is_refused && !head_in_grace(h) && is_hopeless(living, count, w)) {
+    } else if (!w->is_refused && !head_in_grace(h) && is_hopeless(living, count, w) && !head_nodes_could_come(h, &w->request)) {
         explain(h, n, w, living, count);
     }
 }

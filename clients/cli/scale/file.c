@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * file.c - the cluster file: what can be started, and by whom. Each fault is said with its line and key.
+ *
+ * Owns: nothing. Thread: main.
+ */
+#include "clients/cli/scale/private.h"
+
+#include "clients/cli/settings/settings.h"
+#include "core/base/limits/scaler.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *plain(const struct settings_at *at, const settings_value *value)
+{
+    const char *text = settings_text(value);
+    if (!text)
+        settings_fail(at, "must be a plain value");
+    else if (strlen(text) >= SCALE_TEXT_SIZE)
+        settings_fail(at, "is longer than %d bytes", SCALE_TEXT_SIZE - 1);
+    return text && strlen(text) < SCALE_TEXT_SIZE ? text : NULL;
+}
+
+static bool unknown(const struct settings_at *at, const char *keys)
+{
+    return settings_fail(at, "no such key; there are %s", keys);
+}
+
+/* ---- values ---- */
+
+static bool count_read(const struct settings_at *at, const settings_value *value, uint32_t *out)
+{
+    const char *text = plain(at, value);
+    int64_t     n;
+    if (!text || !settings_whole(at, text, &n))
+        return false;
+    if (n < 0 || n > MT_SCL_INSTANCES_MAX)
+        return settings_fail(at, "is a number from 0 to %d, not %lld", MT_SCL_INSTANCES_MAX, (long long)n);
+    *out = (uint32_t)n;
+    return true;
+}
+
+static bool seconds_read(const struct settings_at *at, const settings_value *value, double *out)
+{
+    const char *text = plain(at, value);
+    if (!text || !settings_number(at, text, out))
+        return false;
+    return *out >= 0 && *out <= 1e9 ? true : settings_fail(at, "is a time in seconds, not %s", text);
+}
+
+/* A number, or bytes as 4GiB, 512MiB, 10KiB. */
+static bool amount_read(const struct settings_at *at, const char *text, double *out)
+{
+    static const struct {
+        const char *unit;
+        double      bytes;
+    } units[] = {{"KiB", 1024}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1024.0 * (1 << 30)}};
+    char  *end;
+    double number = strtod(text, &end), times = 1;
+    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++)
+        if (strcmp(end, units[i].unit) == 0) {
+            times = units[i].bytes;
+            end += 3;
+        }
+    if (end == text || *end || !(number >= 0) || number * times > 1e15)
+        return settings_fail(at, "\"%.60s\" is no amount: a number, or bytes as 4GiB", text);
+    *out = number * times;
+    return true;
+}
+
+/* ---- pairs ---- */
+
+static bool pair_add(const struct settings_at *at, const char *text, struct scale_pairs *p)
+{
+    if (p->count == SCALE_PAIRS_MAX)
+        return settings_fail(at, "there are more than %d", SCALE_PAIRS_MAX);
+    if (strlen(at->name) >= sizeof p->names[0])
+        return settings_fail(at, "is longer than %zu bytes", sizeof p->names[0] - 1);
+    snprintf(p->names[p->count], sizeof p->names[0], "%s", at->name);
+    snprintf(p->values[p->count], sizeof p->values[0], "%s", text);
+    p->settings[p->count] = (manta_scale_setting){p->names[p->count], p->values[p->count]};
+    p->count++;
+    return true;
+}
+
+static bool resource_read(const struct settings_at *at, const settings_value *value, void *user)
+{
+    struct scale_pairs *p = user;
+    const char         *text = plain(at, value);
+    double              amount = 0;
+    if (!text || !amount_read(at, text, &amount) || !pair_add(at, text, p))
+        return false;
+    p->resources[p->count - 1] = (manta_scale_resource){p->names[p->count - 1], amount};
+    return true;
+}
+
+static bool setting_read(const struct settings_at *at, const settings_value *value, void *user)
+{
+    const char *text = plain(at, value);
+    return text && pair_add(at, text, user);
+}
+
+/* ---- one type ---- */
+
+struct type_reading {
+    manta_scale_type  *type;
+    struct scale_type *text;
+};
+
+static bool type_key(const struct settings_at *at, const settings_value *value, void *user)
+{
+    struct type_reading *r = user;
+    char                 section[160];
+    snprintf(section, sizeof section, "%.90s.%.60s", at->section, at->name);
+    if (strcmp(at->name, "resources") == 0)
+        return settings_walk(at, value, section, resource_read, &r->text->resources);
+    if (strcmp(at->name, "settings") == 0)
+        return settings_walk(at, value, section, setting_read, &r->text->settings);
+    if (strcmp(at->name, "min") == 0)
+        return count_read(at, value, &r->type->min);
+    if (strcmp(at->name, "max") == 0)
+        return count_read(at, value, &r->type->max);
+    if (strcmp(at->name, "idle_s") == 0)
+        return seconds_read(at, value, &r->text->idle_s);
+    if (strcmp(at->name, "boot_s") == 0)
+        return seconds_read(at, value, &r->text->boot_s);
+    const char *text = plain(at, value);
+    if (!text)
+        return false;
+    if (strcmp(at->name, "price") == 0)
+        return settings_number(at, text, &r->type->price) && (r->type->price >= 0 || settings_fail(at, "is less than nothing"));
+    if (strcmp(at->name, "labels") != 0)
+        return unknown(at, "resources, labels, min, max, idle_s, boot_s, price and settings");
+    snprintf(r->text->labels, sizeof r->text->labels, "%s", text);
+    return strlen(text) < sizeof r->text->labels || settings_fail(at, "is longer than 255 bytes");
+}
+
+static bool type_read(const struct settings_at *at, const settings_value *value, void *user)
+{
+    struct scale_file  *f = user;
+    char                section[100];
+    struct type_reading r = {&f->types[f->cluster.type_count], &f->texts[f->cluster.type_count]};
+    if (f->cluster.type_count == SCALE_TYPES_MAX)
+        return settings_fail(at, "there are more than %d types", SCALE_TYPES_MAX);
+    if (strlen(at->name) >= sizeof r.text->name)
+        return settings_fail(at, "is longer than %zu bytes", sizeof r.text->name - 1);
+    snprintf(section, sizeof section, "%.30s.%.60s", at->section, at->name);
+    snprintf(r.text->name, sizeof r.text->name, "%s", at->name);
+    r.text->idle_s = r.text->boot_s = -1;
+    r.type->max = UINT32_MAX;
+    if (!settings_walk(at, value, section, type_key, &r))
+        return false;
+    if (r.type->max == UINT32_MAX)
+        return settings_fail(at, "has no max: how many of it there may be");
+    if (r.type->max < r.type->min)
+        return settings_fail(at, "its max (%u) is less than its min (%u)", r.type->max, r.type->min);
+    if (r.text->resources.count == 0)
+        return settings_fail(at, "has no resources: what such a node has, as {CPU: 4}");
+    f->cluster.type_count++;
+    return true;
+}
+
+/* ---- the file ---- */
+
+static bool provider_key(const struct settings_at *at, const settings_value *value, void *user)
+{
+    struct scale_file *f = user;
+    const char        *text = plain(at, value);
+    if (!text)
+        return false;
+    if (strcmp(at->name, "kind") != 0)
+        return pair_add(at, text, &f->settings);
+    snprintf(f->provider, sizeof f->provider, "%s", text);
+    return true;
+}
+
+static bool head_key(const struct settings_at *at, const settings_value *value, void *user)
+{
+    struct scale_file *f = user;
+    const char        *text = plain(at, value);
+    double             cpus;
+    if (strcmp(at->name, "cpus") != 0)
+        return unknown(at, "cpus");
+    if (!text || !settings_number(at, text, &cpus) || (cpus < 0 && !settings_fail(at, "is less than nothing")))
+        return false;
+    snprintf(f->head_cpus, sizeof f->head_cpus, "%.30s", text);
+    return true;
+}
+
+static bool top_key(const struct settings_at *at, const settings_value *value, void *user)
+{
+    struct scale_file *f = user;
+    if (strcmp(at->name, "provider") == 0)
+        return settings_walk(at, value, "provider", provider_key, f);
+    if (strcmp(at->name, "head") == 0)
+        return settings_walk(at, value, "head", head_key, f);
+    if (strcmp(at->name, "types") == 0)
+        return settings_walk(at, value, "types", type_read, f);
+    if (strcmp(at->name, "max") == 0)
+        return count_read(at, value, &f->cluster.max);
+    if (strcmp(at->name, "idle_s") == 0)
+        return seconds_read(at, value, &f->idle_s);
+    if (strcmp(at->name, "boot_s") == 0)
+        return seconds_read(at, value, &f->boot_s);
+    return unknown(at, "provider, head, types, max, idle_s and boot_s");
+}
+
+static bool top_read(const struct settings_at *at, const settings_value *value, void *user)
+{
+    struct scale_file *f = user;
+    if (!value)
+        return settings_fail(at, "the file is empty");
+    if (!settings_walk(at, value, "", top_key, f))
+        return false;
+    if (!f->provider[0])
+        return settings_fail(at, "provider.kind is missing: local, command, or the path of a program");
+    return f->cluster.type_count > 0 || settings_fail(at, "types is missing: what can be started");
+}
+
+static void types_finish(struct scale_file *f)
+{
+    for (size_t i = 0; i < f->cluster.type_count; i++) {
+        manta_scale_type  *t = &f->types[i];
+        struct scale_type *text = &f->texts[i];
+        t->name = text->name;
+        t->labels = text->labels;
+        t->resources = text->resources.resources;
+        t->resource_count = text->resources.count;
+        t->settings = text->settings.settings;
+        t->setting_count = text->settings.count;
+        t->idle_ms = (int64_t)((text->idle_s < 0 ? f->idle_s : text->idle_s) * 1000);
+        t->boot_ms = (int64_t)((text->boot_s < 0 ? f->boot_s : text->boot_s) * 1000);
+    }
+}
+
+bool scale_file_read(const char *file, struct scale_file *f)
+{
+    struct settings settings = {0};
+    f->idle_s = MT_SCL_IDLE_MS / 1000;
+    f->boot_s = MT_SCL_BOOT_MS / 1000;
+    if (!settings_read(&settings, file, "cluster file", top_read, f)) {
+        cli_fail("%s", settings.error);
+        return false;
+    }
+    types_finish(f);
+    f->cluster.provider = f->provider;
+    f->cluster.settings = f->settings.settings;
+    f->cluster.setting_count = f->settings.count;
+    f->cluster.types = f->types;
+    return true;
+}

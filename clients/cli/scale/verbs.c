@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verbs.c - `manta up`, `down`, and `scale status|explain|history|request`.
+ *
+ * Owns: nothing. Thread: main.
+ */
+#include "clients/cli/scale/private.h"
+
+#include "clients/cli/daemons/daemons.h"
+#include "clients/cli/table/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DOWN_S = 120, LOOK_MS = 200, LIST_MAX = 32 };
+
+static struct scale_file file; /* large */
+
+/* ---- up ---- */
+
+/* No cluster of this user's runs here: its head is started. */
+static int head_start(const struct cli_args *args)
+{
+    static struct cli_folder folder;
+    static struct cli_args   start;
+    if (args->values[CLI_OPT_ADDRESS])
+        return CLI_OK;
+    if (!cli_folder_open(args, false, &folder))
+        return CLI_FAILED;
+    if (folder.exists && cli_daemon_is_there(&folder.daemons[CLI_DAEMON_HEAD]))
+        return CLI_OK;
+    if (args->values[CLI_OPT_DRY_RUN])
+        return cli_fail("no cluster runs in %s: `manta up` without --dry-run would start its head", folder.path);
+    start = *args;
+    start.values[CLI_OPT_HEAD] = "";
+    if (file.head_cpus[0])
+        start.values[CLI_OPT_NUM_CPUS] = file.head_cpus;
+    return cli_start(&start);
+}
+
+static int up(const struct cli_args *args, manta_client *client)
+{
+    manta_error      e;
+    manta_scale_row *rows;
+    size_t           count;
+    bool             is_dry = args->values[CLI_OPT_DRY_RUN];
+    if (manta_scale_up(client, &file.cluster, is_dry, &rows, &count, &e) != MANTA_OK)
+        return cli_fail("%s: %s", args->rest[0], e.message);
+    for (size_t i = 0; i < count; i++)
+        printf("%s%-16s %s\n", is_dry ? "would: " : "", rows[i].what, rows[i].text);
+    if (count == 0)
+        printf("nothing %s\n", is_dry ? "would change" : "has changed");
+    else if (!is_dry)
+        printf("nodes are started when something waits for them; `manta scale status` shows them\n");
+    free(rows);
+    return CLI_OK;
+}
+
+int cli_up(const struct cli_args *args)
+{
+    if (args->rest_count != 1)
+        return cli_usage(args, "wants one cluster file");
+    if (!scale_file_read(args->rest[0], &file))
+        return CLI_FAILED;
+    int st = head_start(args);
+    return st == CLI_OK ? cli_with_client(args, up) : st;
+}
+
+/* ---- down ---- */
+
+static int down(const struct cli_args *args, manta_client *client)
+{
+    manta_error     e;
+    uint32_t        left = 1;
+    double          seconds = DOWN_S;
+    struct timespec pause = {0, LOOK_MS * 1000000};
+    if (!cli_number(args, CLI_OPT_TIMEOUT_S, 0, &seconds))
+        return CLI_USAGE;
+    if (manta_scale_down(client, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    for (uint64_t end = ctl_now_ms() + (uint64_t)(seconds * 1000); left > 0;) {
+        if (manta_scale_look(client, "status", NULL, NULL, &left, &e) != MANTA_OK)
+            return cli_fail("%s", e.message);
+        if (left > 0 && ctl_now_ms() >= end)
+            return cli_fail("%u nodes are still being ended (manta scale status)", left);
+        if (left > 0)
+            nanosleep(&pause, NULL);
+    }
+    printf("no node is left that the cluster has started; `manta stop` ends the head\n");
+    return CLI_OK;
+}
+
+int cli_down(const struct cli_args *args)
+{
+    return cli_with_client(args, down);
+}
+
+/* ---- scale ---- */
+
+static int look(const struct cli_args *args, manta_client *client)
+{
+    manta_error      e;
+    manta_scale_row *rows;
+    size_t           count;
+    if (manta_scale_look(client, strchr(args->verb, ' ') + 1, &rows, &count, NULL, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    json_t *list = cli_output_is_json(args) ? json_array() : NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (list)
+            json_array_append_new(list, json_pack("{s:s,s:s}", "what", rows[i].what, "text", rows[i].text));
+        else
+            printf("%-24s %s\n", rows[i].what, rows[i].text);
+    }
+    if (count == 0 && !list)
+        printf("nothing; `manta up FILE` says what may be started\n");
+    free(rows);
+    return list ? cli_print_json(list) : CLI_OK;
+}
+
+int cli_scale_look(const struct cli_args *args)
+{
+    return cli_with_client(args, look);
+}
+
+/* "NAME=N,..." behind the two that have options. -1: that was printed. */
+static int resources_read(const struct cli_args *args, char *text, manta_scale_resource *out)
+{
+    int    n = 0;
+    double cpus = 0, gpus = 0;
+    char  *end;
+    if (!cli_number(args, CLI_OPT_NUM_CPUS, 0, &cpus) || !cli_number(args, CLI_OPT_NUM_GPUS, 0, &gpus))
+        return -1;
+    if (args->values[CLI_OPT_NUM_CPUS])
+        out[n++] = (manta_scale_resource){"CPU", cpus};
+    if (args->values[CLI_OPT_NUM_GPUS])
+        out[n++] = (manta_scale_resource){"GPU", gpus};
+    for (char *one; text && (one = strsep(&text, ",")) && n < LIST_MAX;) {
+        char *value = strchr(one, '=');
+        if (!value || value == one)
+            return cli_usage(args, "--resources: NAME=N,... is wanted"), -1;
+        *value++ = '\0';
+        out[n++] = (manta_scale_resource){one, strtod(value, &end)};
+        if (end == value || *end)
+            return cli_usage(args, "--resources: \"%s\" is no amount", value), -1;
+    }
+    return n;
+}
+
+static int request(const struct cli_args *args, manta_client *client)
+{
+    manta_scale_resource list[LIST_MAX];
+    manta_error          e;
+    double               count = 1;
+    char                *text = args->values[CLI_OPT_RESOURCES] ? strdup(args->values[CLI_OPT_RESOURCES]) : NULL;
+    int                  n = resources_read(args, text, list), st = CLI_OK;
+    if (n < 0 || !cli_number(args, CLI_OPT_COUNT, 0, &count))
+        st = CLI_USAGE;
+    else if (manta_scale_request(client, args->rest[0], list, (size_t)n, args->values[CLI_OPT_LABELS], (uint32_t)count, &e) !=
+             MANTA_OK)
+        st = cli_fail("%s", e.message);
+    free(text);
+    return st;
+}
+
+int cli_scale_request(const struct cli_args *args)
+{
+    if (args->rest_count != 1)
+        return cli_usage(args, "wants one name for the request");
+    return cli_with_client(args, request);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * scaler.h - limits of clusters that grow and shrink by themselves.
+ */
+#ifndef MT_LIMITS_SCALER_H
+#define MT_LIMITS_SCALER_H
+
+enum {
+    MT_SCL_TYPES_MAX = 64,
+    MT_SCL_INSTANCES_MAX = 16384, /* at a time, in all states */
+    MT_SCL_DEMANDS_MAX = 4096,    /* different ones that are looked at; the rest waits */
+    MT_SCL_NAME_SIZE = 64,        /* of a type, a handle, a demand; the end included */
+    MT_SCL_WHY_SIZE = 256,
+    MT_SCL_LAUNCHING_MAX = 64,           /* at the provider at a time; the others wait as WANTED */
+    MT_SCL_LIST_MS = 10 * 1000,          /* between two listings */
+    MT_SCL_LIST_SOON_MS = 500,           /* ... where something is in doubt */
+    MT_SCL_STRANGER_LISTINGS = 2,        /* good ones that show what nobody knows, before it is ended */
+    MT_SCL_MISSING_LISTINGS = 3,         /* good ones without what is known, before that is gone */
+    MT_SCL_AGAIN_MS = 5 * 1000,          /* TERMINATE is said again while a listing shows it */
+    MT_SCL_BACK_OFF_MS = 1000,           /* a type that failed is not launched again for so long, ... */
+    MT_SCL_BACK_OFF_MS_MAX = 300 * 1000, /* ... twice as long each time, at most */
+    MT_SCL_LAUNCH_MS = 60 * 1000,        /* the provider has so long for its answer to a launch ... */
+    MT_SCL_ANSWER_MS = 30 * 1000,        /* ... and to all else */
+    MT_SCL_DOWN_MS = 30 * 1000,          /* what runs on a node may end within that when the cluster goes down */
+    MT_SCL_HISTORY = 100,                /* decisions that are kept for people */
+    MT_SCL_REQUESTS_MAX = 1024,
+    MT_SCL_SETTINGS_MAX = 64,    /* for the provider */
+    MT_SCL_BOOT_MS = 300 * 1000, /* defaults of a type */
+    MT_SCL_IDLE_MS = 60 * 1000,
+    MT_SCL_LINE_MAX = 4 * 1024 * 1024, /* of a provider's answer, in bytes */
+};
+
+#endif

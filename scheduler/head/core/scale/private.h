@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * private.h - what the files of this room call of one another: scale.c < orders.c < round.c, calls.c.
+ */
+#ifndef HEAD_SCALE_PRIVATE_H
+#define HEAD_SCALE_PRIVATE_H
+
+#include "scheduler/head/core/scale/scale.h"
+
+/* EINVAL: what is wrong with it is in `text`. Else it counts from now on; stored where `stores`. */
+MT_MUST_USE mt_status head_scale_configure(struct head *h, const Manta__V1__ScaleConfig *config, bool stores, char *text,
+                                           size_t size);
+void                  head_scale_store_want(struct head *h, const char *name, const Manta__V1__ScaleWant *want);
+Manta__V1__ScaleWant *head_scale_want_find(const struct head *h, const char *name);
+void                  head_scale_want_put(struct head *h, const Manta__V1__ScaleWant *want); /* count 0: it goes */
+/* All has gone down: nothing is left of the configuration. */
+void head_scale_forget(struct head *h);
+/* One event into the scaler, and what follows from it. */
+void head_scale_step(struct head *h, struct scl_event *event);
+/* The provider is to be this one, with these settings. */
+void head_scale_open(struct head *h);
+/* The instance that a node's labels name, and its handle (room for MT_SCL_NAME_SIZE); 0: none of this cluster. */
+uint64_t head_scale_instance_of(const struct head *h, const char *labels, char *out_handle);
+
+#endif

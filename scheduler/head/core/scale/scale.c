@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * scale.c - the configuration of what can be started, requests for room, and their records.
+ *
+ * Owns: h->scale. Always: a record is stored before anybody hears of it.
+ */
+#include "scheduler/head/core/scale/private.h"
+
+#include "core/text/labels.h"
+
+#include <ctype.h>
+
+/* ---- copies ---- */
+
+/* A copy of a message; NULL: no memory, which is noted. */
+static void *copy_of(struct head *h, const ProtobufCMessage *message)
+{
+    size_t   size = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = malloc(size + 1);
+    void    *copy = NULL;
+    if (bytes) {
+        protobuf_c_message_pack(message, bytes);
+        copy = protobuf_c_message_unpack(message->descriptor, NULL, size, bytes);
+    }
+    free(bytes);
+    if (!copy)
+        head_broken(h, mt_error(MT_ENOMEM, 0, "copy a message"));
+    return copy;
+}
+
+/* ---- is it sound ---- */
+
+static bool is_name(const char *name)
+{
+    size_t size = strlen(name);
+    for (const char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c) && *c != '-' && *c != '_' && *c != '.')
+            return false;
+    return size > 0 && size < MT_SCL_NAME_SIZE - 1;
+}
+
+static mt_status refuse(char *text, size_t size, const char *type, const char *why)
+{
+    snprintf(text, size, "%s%s%s%s", type[0] ? "types." : "", type, type[0] ? ": " : "", why);
+    return mt_error(MT_EINVAL, 0, "read a cluster file");
+}
+
+static mt_status type_read(struct head *h, const Manta__V1__ScaleType *from, struct scl_type *out, char *text, size_t size)
+{
+    struct policy_request has = {0};
+    char                  why[200];
+    if (!is_name(from->name))
+        return refuse(text, size, from->name, "a name is made of letters, digits, '.', '_' and '-', 62 at most");
+    if (from->max < from->min)
+        return refuse(text, size, from->name, "its maximum is less than its minimum");
+    if (head_resources_to_request(h, from->resources, from->n_resources, &has, why, sizeof why).code)
+        return refuse(text, size, from->name, why);
+    snprintf(out->name, sizeof out->name, "%s", from->name);
+    int used = snprintf(out->place.labels, sizeof out->place.labels, "%s%smanta.type=%s", from->labels, from->labels[0] ? "," : "",
+                        from->name);
+    if (used < 0 || (size_t)used >= sizeof out->place.labels || mt_labels_check(out->place.labels, why, sizeof why).code)
+        return refuse(text, size, from->name, used < MT_LABELS_BYTES_MAX ? why : "its labels are too long");
+    out->place.resource_count = has.amount_count;
+    for (uint32_t i = 0; i < has.amount_count; i++)
+        out->place.resources[i] = (struct policy_resource){has.amounts[i].kind, has.amounts[i].amount, has.amounts[i].amount};
+    out->min = from->min;
+    out->max = from->max;
+    out->idle_ms = from->idle_ms;
+    out->boot_ms = from->boot_ms ? from->boot_ms : MT_SCL_BOOT_MS;
+    out->price = from->price_milli;
+    return mt_ok();
+}
+
+static mt_status config_read(struct head *h, const Manta__V1__ScaleConfig *from, struct scl_type *types, struct scl_config *out,
+                             char *text, size_t size)
+{
+    uint64_t least = 0;
+    *out = (struct scl_config){.types = types, .count = (uint32_t)from->n_types, .max = from->max, .is_down = from->is_down};
+    if (!from->provider[0])
+        return refuse(text, size, "", "provider: which one (local, command, or the path of a program)");
+    if (from->n_types == 0 || from->n_types > MT_SCL_TYPES_MAX)
+        return refuse(text, size, "", from->n_types ? "types: more than 64" : "types: there are none");
+    for (uint32_t t = 0; t < from->n_types; t++) {
+        MT_TRY(type_read(h, from->types[t], &types[t], text, size));
+        for (uint32_t before = 0; before < t; before++)
+            if (strcmp(types[before].name, types[t].name) == 0)
+                return refuse(text, size, types[t].name, "stands there twice");
+        least += types[t].min;
+    }
+    if (from->max && least > from->max)
+        return refuse(text, size, "", "max: the minimums of its types together are more");
+    return mt_ok();
+}
+
+/* ---- records ---- */
+
+static void store(struct head *h, const char *key, const Manta__Store__ScaleRecord *record)
+{
+    head_record_change(h, HEAD_TABLE_SCALE, key, strlen(key), record ? &record->base : NULL);
+}
+
+mt_status head_scale_configure(struct head *h, const Manta__V1__ScaleConfig *config, bool stores, char *text, size_t size)
+{
+    struct scl_type        *types = calloc(MT_SCL_TYPES_MAX, sizeof *types);
+    Manta__V1__ScaleConfig *copy = copy_of(h, &config->base);
+    struct scl_config       read;
+    mt_status st = types && copy ? config_read(h, config, types, &read, text, size) : mt_error(MT_ENOMEM, 0, "configure");
+    if (st.code == 0 && !h->scale.core)
+        st = scl_new(h->now_ms, &h->scale.core);
+    if (st.code == 0)
+        st = scl_configure(h->scale.core, &read);
+    free(types);
+    if (st.code) {
+        if (copy)
+            manta__v1__scale_config__free_unpacked(copy, NULL);
+        return st;
+    }
+    if (h->scale.config)
+        manta__v1__scale_config__free_unpacked(h->scale.config, NULL);
+    h->scale.config = copy;
+    h->is_capacity_changed = true;
+    if (stores) {
+        Manta__Store__ScaleRecord record = MANTA__STORE__SCALE_RECORD__INIT;
+        record.config = copy;
+        store(h, "config", &record);
+    }
+    return mt_ok();
+}
+
+void head_scale_forget(struct head *h)
+{
+    store(h, "config", NULL);
+    while (h->scale.wants.count)
+        head_scale_want_put(h, &(Manta__V1__ScaleWant){.base = PROTOBUF_C_MESSAGE_INIT(&manta__v1__scale_want__descriptor),
+                                                       .name = h->scale.wants.data[0]->name});
+    head_out_provide(h, HEAD_PROVIDE_CLOSE, 0, 0, NULL, 0);
+    uint64_t next = scl_next_number(h->scale.core);
+    scl_free(h->scale.core);
+    manta__v1__scale_config__free_unpacked(h->scale.config, NULL);
+    h->scale.core = NULL;
+    h->scale.config = NULL;
+    h->scale.demands_hash = 0;
+    h->scale.stored_next = next; /* numbers go on from there */
+}
+
+Manta__V1__ScaleWant *head_scale_want_find(const struct head *h, const char *name)
+{
+    for (size_t i = 0; i < h->scale.wants.count; i++)
+        if (strcmp(h->scale.wants.data[i]->name, name) == 0)
+            return h->scale.wants.data[i];
+    return NULL;
+}
+
+void head_scale_store_want(struct head *h, const char *name, const Manta__V1__ScaleWant *want)
+{
+    Manta__Store__ScaleRecord record = MANTA__STORE__SCALE_RECORD__INIT;
+    char                      key[MT_SCL_NAME_SIZE + 2];
+    record.want = (Manta__V1__ScaleWant *)want;
+    snprintf(key, sizeof key, "w%s", name);
+    store(h, key, want ? &record : NULL);
+}
+
+void head_scale_want_put(struct head *h, const Manta__V1__ScaleWant *want)
+{
+    Manta__V1__ScaleWant *old = head_scale_want_find(h, want->name), *copy = want->count ? copy_of(h, &want->base) : NULL;
+    if (want->count && !copy)
+        return;
+    head_scale_store_want(h, want->name, copy);
+    for (size_t i = 0; i < h->scale.wants.count && old; i++)
+        if (h->scale.wants.data[i] == old) {
+            mt_vec_remove(&h->scale.wants, i);
+            manta__v1__scale_want__free_unpacked(old, NULL);
+            break;
+        }
+    if (copy && mt_vec_push(&h->scale.wants, copy).code != 0) {
+        manta__v1__scale_want__free_unpacked(copy, NULL);
+        head_broken(h, mt_error(MT_ENOMEM, 0, "keep a request"));
+    }
+}
+
+static mt_status instance_load(struct head *h, const Manta__Store__ScaleInstance *from)
+{
+    struct scl_instance i = {.number = from->number, .state = (enum scl_state)from->state, .node = from->node};
+    if (from->state >= SCL_STATE_COUNT || from->state == SCL_GONE || from->number == 0)
+        return mt_error(MT_ECORRUPT, 0, "an instance in the store has a state that there is not");
+    snprintf(i.type, sizeof i.type, "%s", from->type);
+    snprintf(i.handle, sizeof i.handle, "%s", from->handle);
+    snprintf(i.why, sizeof i.why, "%s", from->why);
+    return scl_load(h->scale.core, &i);
+}
+
+mt_status head_scale_load(struct head *h, const Manta__Store__ScaleRecord *record)
+{
+    char text[HEAD_TEXT_SIZE];
+    if (!h->scale.core)
+        MT_TRY(scl_new(h->now_ms, &h->scale.core));
+    if (record->config && head_scale_configure(h, record->config, false, text, sizeof text).code)
+        return mt_error(MT_ECORRUPT, 0, "the cluster file in the store can't be read");
+    if (record->instance)
+        return instance_load(h, record->instance);
+    if (record->next_number > h->scale.stored_next)
+        h->scale.stored_next = record->next_number;
+    if (record->want) {
+        Manta__V1__ScaleWant *copy = copy_of(h, &record->want->base);
+        return copy ? mt_vec_push(&h->scale.wants, copy) : h->broken;
+    }
+    return mt_ok();
+}
+
+void head_scale_fini(struct head *h)
+{
+    scl_free(h->scale.core);
+    if (h->scale.config)
+        manta__v1__scale_config__free_unpacked(h->scale.config, NULL);
+    for (size_t i = 0; i < h->scale.wants.count; i++)
+        manta__v1__scale_want__free_unpacked(h->scale.wants.data[i], NULL);
+    mt_vec_fini(&h->scale.wants);
+    mt_vec_fini(&h->scale.actions.list);
+}
+
+/* ---- tags ---- */
+
+static bool label_of(const char *labels, const char *key, char *out, size_t size)
+{
+    size_t length = strlen(key);
+    for (const char *at = labels; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, key, length) == 0 && at[length] == '=') {
+            snprintf(out, size, "%.*s", (int)strcspn(at + length + 1, ","), at + length + 1);
+            return true;
+        }
+    return false;
+}
+
+uint64_t head_scale_instance_of(const struct head *h, const char *labels, char *out_handle)
+{
+    char   tag[HEAD_CLUSTER_SIZE + 32];
+    size_t length = strlen(h->config.cluster);
+    out_handle[0] = '\0';
+    if (!label_of(labels, "manta.instance", tag, sizeof tag) || strncmp(tag, h->config.cluster, length) != 0 || tag[length] != '-')
+        return 0;
+    (void)label_of(labels, "manta.handle", out_handle, MT_SCL_NAME_SIZE);
+    return strtoull(tag + length + 1, NULL, 10);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * local.c - nodes that are raylets on this machine: for tests, to try things out, and for a large machine that others use too.
+ *
+ * What runs is read from /proc: a raylet whose command line has our labels is ours, whoever started it. So nothing has to be
+ * remembered, and no crash between starting a process and noting it leaves one that nobody knows.
+ */
+#include "scheduler/provider/provider.h"
+
+#include "core/sys/child.h"
+#include "core/sys/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { COMMAND_SIZE = 16384, ENDING_MAX = 1024 };
+
+/* ---- what runs ---- */
+
+/* The value of a label in a text of labels; false: it has none of that name. */
+static bool label(const char *labels, const char *key, char *out)
+{
+    size_t length = strlen(key);
+    for (const char *at = labels; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, key, length) == 0 && at[length] == '=') {
+            snprintf(out, TEXT_SIZE, "%.*s", (int)strcspn(at + length + 1, ","), at + length + 1);
+            return true;
+        }
+    return false;
+}
+
+/* Of a raylet of ours: its id and handle. */
+static bool is_ours(const struct cluster *cluster, pid_t pid, char *out_id, char *out_handle)
+{
+    char   path[64], command[COMMAND_SIZE];
+    size_t length = strlen(cluster->id);
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+    ssize_t size = mt_file_read(path, command, sizeof command);
+    if (size <= 0)
+        return false;
+    const char *program = strrchr(command, '/') ? strrchr(command, '/') + 1 : command;
+    if (strcmp(program, "manta-raylet") != 0)
+        return false;
+    for (const char *at = command; at < command + size; at += strlen(at) + 1)
+        if (strcmp(at, "--labels") == 0 && at + 9 < command + size && label(at + 9, "manta.instance", out_id) &&
+            strncmp(out_id, cluster->id, length) == 0 && out_id[length] == '-')
+            return label(at + 9, "manta.handle", out_handle);
+    return false;
+}
+
+static void each(const struct cluster *cluster, void (*fn)(void *user, pid_t pid, const char *id, const char *handle), void *user)
+{
+    DIR *proc = opendir("/proc");
+    char id[TEXT_SIZE], handle[TEXT_SIZE];
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+    for (struct dirent *entry; proc && (entry = readdir(proc));) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: no process */
+        if (pid > 0 && is_ours(cluster, pid, id, handle))
+            fn(user, pid, id, handle);
+    }
+    if (proc)
+        closedir(proc);
+}
+
+static void list_one(void *user, pid_t pid, const char *id, const char *handle)
+{
+    (void)pid;
+    said_list(user, id, handle);
+}
+
+static bool list(const struct cluster *cluster, struct said *said)
+{
+    if (!cluster->id[0])
+        return snprintf(said->text, sizeof said->text, "not configured"), false;
+    each(cluster, list_one, said);
+    return true;
+}
+
+/* ---- launch ---- */
+
+struct found {
+    const char *id, *handle; /* handle "": any */
+    char        has[TEXT_SIZE];
+    int         signal;
+    bool        is_there;
+};
+
+static void find_one(void *user, pid_t pid, const char *id, const char *handle)
+{
+    struct found *f = user;
+    if (strcmp(id, f->id) != 0 || (f->handle[0] && strcmp(f->handle, handle) != 0))
+        return;
+    f->is_there = true;
+    snprintf(f->has, sizeof f->has, "%s", handle);
+    if (f->signal)
+        kill(pid, f->signal);
+}
+
+static bool make_folders(const struct cluster *cluster, const struct request *r, char *out, size_t size, struct said *said)
+{
+    char        copy[FILE_SIZE];
+    const char *folder = pairs_find(&cluster->settings, "folder");
+    snprintf(copy, sizeof copy, "%s", cluster->head_file);
+    char *slash = strrchr(copy, '/');
+    if (slash)
+        *slash = '\0';
+    int n = folder ? snprintf(out, size, "%s", folder) : snprintf(out, size, "%s/nodes", slash ? copy : ".");
+    if (n > 0 && (size_t)n < size - 64 && mkdir(out, 0700) != 0 && errno != EEXIST) {
+        snprintf(said->text, sizeof said->text, "%.150s: %s", out, strerror(errno));
+        return false;
+    }
+    const char *dash = strrchr(r->id, '-');
+    snprintf(out + n, size - (size_t)n, "/%s", dash ? dash + 1 : r->id);
+    return true;
+}
+
+/* "K=V,..." of the resources that have no option of their own. */
+static void others(const struct request *r, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < r->resources.count && used < size; i++) {
+        const struct pair *p = &r->resources.items[i];
+        if (strcmp(p->name, "CPU") != 0 && strcmp(p->name, "GPU") != 0 && strcmp(p->name, "memory") != 0)
+            used += (size_t)snprintf(out + used, size - used, "%s%s=%s", used ? "," : "", p->name, p->value);
+    }
+}
+
+static bool start(char *const argv[], const char *log_file, struct said *said)
+{
+    pid_t pid;
+    int   log = open(log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (log < 0)
+        return snprintf(said->text, sizeof said->text, "%.150s: %s", log_file, strerror(errno)), false;
+    struct mt_child_opts o = {.program = argv[0],
+                              .argv = argv,
+                              .env = environ,
+                              .dir = "/",
+                              .session = MT_CHILD_SESSION,
+                              .resets_signals = true,
+                              .fds = {{MT_CHILD_NULL, 0}, {log, 1}, {log, 2}},
+                              .fd_count = 3};
+    mt_status            st = mt_child_start(&o, &pid);
+    close(log);
+    if (st.code)
+        snprintf(said->text, sizeof said->text, "%.150s: %s", argv[0], strerror(st.sys));
+    return st.code == 0;
+}
+
+static bool program(char *out)
+{
+    ssize_t n = readlink("/proc/self/exe", out, FILE_SIZE - 32);
+    out[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(out, '/');
+    return slash && snprintf(slash + 1, 32, "manta-raylet") > 0;
+}
+
+static bool launch(const struct cluster *cluster, const struct request *r, struct said *said)
+{
+    static char  path[FILE_SIZE], dir[FILE_SIZE], log[FILE_SIZE + 16], more[4096], labels[TEXT_SIZE * 2 + 96];
+    const char  *argv[32], *cpus = pairs_find(&r->resources, "CPU"), *gpus = pairs_find(&r->resources, "GPU");
+    const char  *memory = pairs_find(&r->resources, "memory"), *store = pairs_find(&r->settings, "store_memory");
+    struct found f = {.id = r->id, .handle = ""};
+    uint64_t     random = 0;
+    int          n = 0;
+    each(cluster, find_one, &f);
+    if (f.is_there) { /* asked twice: there is one */
+        snprintf(said->handle, sizeof said->handle, "%s", f.has);
+        return true;
+    }
+    if (!program(path) || !make_folders(cluster, r, dir, sizeof dir, said))
+        return false;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return snprintf(said->text, sizeof said->text, "no random numbers"), false;
+    snprintf(said->handle, sizeof said->handle, "%016llx", (unsigned long long)random);
+    snprintf(labels, sizeof labels, "%s,manta.handle=%.60s", r->labels, said->handle);
+    snprintf(log, sizeof log, "%s.log", dir);
+    others(r, more, sizeof more);
+    const char *fixed[] = {path,          "--dir", dir,          "--head-file",     cluster->head_file, "--labels",       labels,
+                           "--node-name", r->id,   "--num-cpus", cpus ? cpus : "0", "--num-gpus",       gpus ? gpus : "0"};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        argv[n++] = fixed[i];
+    if (memory)
+        argv[n++] = "--memory", argv[n++] = memory;
+    if (store)
+        argv[n++] = "--store-memory", argv[n++] = store;
+    if (more[0])
+        argv[n++] = "--resources", argv[n++] = more;
+    argv[n] = NULL;
+    return start((char *const *)(uintptr_t)argv, log, said);
+}
+
+/* ---- terminate ---- */
+
+/* The first time SIGINT, by which a raylet ends at once and well; when it is asked again for the same, SIGKILL. */
+static bool terminate(const struct cluster *cluster, const struct request *r, struct said *said)
+{
+    static char  asked[ENDING_MAX][TEXT_SIZE];
+    static int   next;
+    bool         is_again = false;
+    struct found f = {.id = r->id, .handle = r->handle, .signal = SIGINT};
+    (void)said;
+    for (int i = 0; i < ENDING_MAX; i++)
+        is_again = is_again || strcmp(asked[i], r->id) == 0;
+    if (is_again)
+        f.signal = SIGKILL;
+    else
+        snprintf(asked[next++ % ENDING_MAX], TEXT_SIZE, "%s", r->id);
+    each(cluster, find_one, &f);
+    return true;
+}
+
+const struct provider provider_local = {list, launch, terminate};

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c - manta-provider: starts and ends nodes for the head, which speaks to it in lines of JSON (docs/design/scaler.md).
+ *
+ *   manta-provider local      raylets on this machine, each a process of its own that outlives the head
+ *   manta-provider command    three scripts of the user's: list, launch, terminate
+ *
+ * Owns: nothing that outlives main, but the nodes. Thread: main. A request is carried out when it comes, one after another.
+ */
+#include "scheduler/provider/provider.h"
+
+#include "core/text/json.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct cluster cluster; /* as the head has said */
+
+/* ---- a request, read ---- */
+
+static mt_status text(struct mt_json *json, mt_buf *scratch, char *out, size_t size)
+{
+    MT_TRY(mt_json_text(json, scratch));
+    snprintf(out, size, "%s", (const char *)scratch->data);
+    return strlen((const char *)scratch->data) < size ? mt_ok() : mt_error(MT_EINVAL, 0, "a text is too long");
+}
+
+/* An object of texts or numbers, as "name" and what stands behind the colon. */
+static mt_status pairs(struct mt_json *json, mt_buf *scratch, struct pairs *out)
+{
+    bool      first = true;
+    mt_status st = mt_ok();
+    out->count = 0;
+    MT_TRY(mt_json_take(json, '{'));
+    while (mt_json_more(json, '}', &first, &st)) {
+        struct mt_literal literal;
+        struct pair      *p = &out->items[out->count];
+        if (out->count == PAIRS_MAX)
+            return mt_error(MT_EINVAL, 0, "too many settings");
+        MT_TRY(text(json, scratch, p->name, sizeof p->name));
+        MT_TRY(mt_json_take(json, ':'));
+        MT_TRY(mt_json_literal(json, scratch, &literal));
+        if (literal.kind == MT_LITERAL_TEXT)
+            snprintf(p->value, sizeof p->value, "%s", literal.text);
+        else if (literal.kind == MT_LITERAL_REAL)
+            snprintf(p->value, sizeof p->value, "%g", literal.real);
+        else
+            snprintf(p->value, sizeof p->value, "%lld", (long long)literal.integer);
+        out->count++;
+    }
+    return st;
+}
+
+static mt_status member(struct mt_json *json, mt_buf *scratch, const char *name, struct request *r)
+{
+    const struct {
+        const char *name;
+        char       *out;
+        size_t      size;
+    } texts[] = {{"op", r->op, sizeof r->op},
+                 {"id", r->id, sizeof r->id},
+                 {"type", r->type, sizeof r->type},
+                 {"labels", r->labels, sizeof r->labels},
+                 {"handle", r->handle, sizeof r->handle},
+                 {"cluster", cluster.id, sizeof cluster.id},
+                 {"head_file", cluster.head_file, sizeof cluster.head_file}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(texts[i].name, name) == 0)
+            return text(json, scratch, texts[i].out, texts[i].size);
+    if (strcmp(name, "number") == 0)
+        return mt_json_u64(json, &r->number);
+    if (strcmp(name, "resources") == 0)
+        return pairs(json, scratch, &r->resources);
+    if (strcmp(name, "settings") == 0)
+        return pairs(json, scratch, strcmp(r->op, "configure") == 0 ? &cluster.settings : &r->settings);
+    return mt_json_skip(json); /* of a newer head */
+}
+
+static mt_status request_read(mt_view line, mt_buf *scratch, struct request *out)
+{
+    struct mt_json json = mt_json_of(line);
+    char           name[32];
+    bool           first = true;
+    mt_status      st = mt_ok();
+    memset(out, 0, sizeof *out);
+    MT_TRY(mt_json_take(&json, '{'));
+    while (mt_json_more(&json, '}', &first, &st)) {
+        MT_TRY(text(&json, scratch, name, sizeof name));
+        MT_TRY(mt_json_take(&json, ':'));
+        MT_TRY(member(&json, scratch, name, out));
+    }
+    return st;
+}
+
+const char *pairs_find(const struct pairs *pairs, const char *name)
+{
+    for (size_t i = 0; i < pairs->count; i++)
+        if (strcmp(pairs->items[i].name, name) == 0)
+            return pairs->items[i].value;
+    return NULL;
+}
+
+/* ---- answers ---- */
+
+static void answer(const struct request *r, bool is_ok, const struct said *said)
+{
+    mt_buf    line = {0};
+    mt_status st = mt_buf_printf(&line, "{\"op\":\"%s\",\"number\":%llu,\"ok\":%s,\"text\":", r->op, (unsigned long long)r->number,
+                                 is_ok ? "true" : "false");
+    if (st.code == 0)
+        st = mt_json_put_text(&line, said->text);
+    if (st.code == 0)
+        st = mt_buf_printf(&line, ",\"handle\":");
+    if (st.code == 0)
+        st = mt_json_put_text(&line, said->handle);
+    if (st.code == 0 && strcmp(r->op, "list") == 0)
+        st = mt_buf_printf(&line, ",\"instances\":[%.*s]", (int)said->listed.size, (const char *)said->listed.data);
+    if (st.code == 0)
+        st = mt_buf_printf(&line, "}\n");
+    if (st.code != 0 || fwrite(line.data, 1, line.size, stdout) != line.size || fflush(stdout) != 0)
+        exit(1); /* the head starts another */
+    mt_buf_fini(&line);
+}
+
+void said_list(struct said *said, const char *id, const char *handle)
+{
+    mt_status st = mt_buf_printf(&said->listed, "%s{\"id\":", said->listed.size ? "," : "");
+    if (st.code == 0)
+        st = mt_json_put_text(&said->listed, id);
+    if (st.code == 0)
+        st = mt_buf_printf(&said->listed, ",\"handle\":");
+    if (st.code == 0)
+        st = mt_json_put_text(&said->listed, handle);
+    if (st.code == 0)
+        st = mt_buf_printf(&said->listed, "}");
+    if (st.code)
+        exit(1);
+}
+
+static void take(const struct provider *p, mt_view line)
+{
+    static struct request r;
+    struct said           said = {0};
+    mt_buf                scratch = {0};
+    mt_status             st = request_read(line, &scratch, &r);
+    mt_buf_fini(&scratch);
+    if (st.code)
+        fprintf(stderr, "manta-provider: a line that can't be read: %s: %.*s\n", st.what, line.size < 200 ? (int)line.size : 200,
+                (const char *)line.data);
+    else if (strcmp(r.op, "launch") == 0)
+        answer(&r, p->launch(&cluster, &r, &said), &said);
+    else if (strcmp(r.op, "terminate") == 0)
+        answer(&r, p->terminate(&cluster, &r, &said), &said);
+    else if (strcmp(r.op, "list") == 0)
+        answer(&r, p->list(&cluster, &said), &said);
+    mt_buf_fini(&said.listed);
+}
+
+int main(int argc, char **argv)
+{
+    const struct provider *p = argc != 2                         ? NULL
+                               : strcmp(argv[1], "local") == 0   ? &provider_local
+                               : strcmp(argv[1], "command") == 0 ? &provider_command
+                                                                 : NULL;
+    char                  *line = NULL;
+    size_t                 room = 0;
+    if (!p) {
+        fprintf(stderr,
+                "usage: manta-provider local|command\n  the head starts it (manta up); lines of JSON: docs/design/scaler.md\n");
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    for (ssize_t n; (n = getline(&line, &room, stdin)) > 0;)
+        take(p, mt_view_of(line, (size_t)n));
+    free(line);
+    return 0;
+}

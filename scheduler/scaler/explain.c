@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * explain.c - for people: what there is, why a demand is not met, why a node is kept, and what was decided.
+ */
+#include "scheduler/scaler/private.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { ROW_SIZE = 512 };
+
+static uint64_t age_s(const struct scl *s, uint64_t since_ms)
+{
+    return (s->now_ms - since_ms) / 1000;
+}
+
+void scl_status_each(const struct scl *s, scl_row_fn *fn, void *user)
+{
+    char text[ROW_SIZE], name[32];
+    for (uint32_t t = 0; t < s->config.count; t++) {
+        const struct type_state *st = &s->state[t];
+        snprintf(text, sizeof text, "%u of %u..%u nodes%s%.150s", st->live, s->types[t].min, s->types[t].max,
+                 st->back_ms > s->now_ms ? "; could not be started: " : "", st->back_ms > s->now_ms ? st->why : "");
+        fn(user, s->types[t].name, text);
+    }
+    MT_MAP_EACH(&s->instances, entry) {
+        const struct scl_instance *i = entry->value.ptr;
+        char                       node[32] = "";
+        if (i->node)
+            snprintf(node, sizeof node, ", node %u", i->node);
+        snprintf(name, sizeof name, "instance %" PRIu64, i->number);
+        snprintf(text, sizeof text, "%s %s%s, for %" PRIu64 " s%s%s", i->type, scl_state_text(i->state), node,
+                 age_s(s, i->since_ms), i->why[0] ? ": " : "", i->why);
+        fn(user, name, text);
+    }
+}
+
+/* ---- demands ---- */
+
+static void explain_demand(const char *const *kinds, const struct held_demand *d, scl_row_fn *fn, void *user)
+{
+    static const char *const words[] = {"waiting", "group", "request"};
+    char                     what[MT_SCL_NAME_SIZE + 16], text[ROW_SIZE], shape[MT_SCL_NAME_SIZE * 2];
+    size_t                   used;
+    scl_shape_text(kinds, d->requests, shape, sizeof shape);
+    snprintf(what, sizeof what, "%s%s%s", words[d->demand.kind], d->demand.name[0] ? " " : "", d->demand.name);
+    used = (size_t)snprintf(text, sizeof text, "%u x %s: ", d->demand.count, shape);
+    if (d->unmet)
+        snprintf(text + used, sizeof text - used, "%u unmet: %s", d->unmet, d->why);
+    else if (d->coming + d->started)
+        snprintf(text + used, sizeof text - used, "%u wait for nodes that are being started", d->coming + d->started);
+    else if (d->demand.kind == SCL_REQUEST)
+        snprintf(text + used, sizeof text - used, "the nodes that there are have it");
+    else
+        snprintf(text + used, sizeof text - used, "fits on nodes that there are, and is being placed");
+    fn(user, what, text);
+}
+
+/* ---- nodes ---- */
+
+static void explain_node(const struct scl *s, const struct scl_known *n, scl_row_fn *fn, void *user)
+{
+    const struct scl_instance *i = scl_find(s, n->instance);
+    char                       what[32], text[ROW_SIZE];
+    bool                       has_type = i && i->type_index != SCL_NO_TYPE;
+    const char                *type = i ? i->type : "";
+    snprintf(what, sizeof what, "node %u", n->place.id);
+    if (!i || i->node != n->place.id)
+        snprintf(text, sizeof text, "kept: the scaler has not started it");
+    else if (i->state == SCL_DRAINING)
+        snprintf(text, sizeof text, "leaves: %s", i->why);
+    else if (n->is_busy)
+        snprintf(text, sizeof text, "kept: it is in use");
+    else if (n->kept == KEPT_NEEDED)
+        snprintf(text, sizeof text, "kept: something that waits, or was requested, has its place there");
+    else if (n->kept == KEPT_MIN && has_type)
+        snprintf(text, sizeof text, "kept: the minimum of type %s is %u", type, s->types[i->type_index].min);
+    else if (has_type) {
+        uint64_t said = s->types[i->type_index].idle_ms, least = 2 * s->state[i->type_index].boot_ms;
+        snprintf(text, sizeof text, "kept: idle for %" PRIu64 " s of %" PRIu64 " s%s", age_s(s, n->idle_ms),
+                 (said > least ? said : least) / 1000, said > least ? "" : " (twice as long as a node of its type takes to come)");
+    } else
+        snprintf(text, sizeof text, "leaves soon: its type %s is not in the configuration any more", type);
+    fn(user, what, text);
+}
+
+void scl_explain_each(const struct scl *s, const char *const *kinds, scl_row_fn *fn, void *user)
+{
+    for (size_t d = 0; d < s->demands.count; d++)
+        explain_demand(kinds, &s->demands.data[d], fn, user);
+    MT_MAP_EACH(&s->nodes, entry)
+        explain_node(s, entry->value.ptr, fn, user);
+}
+
+void scl_history_each(const struct scl *s, scl_row_fn *fn, void *user)
+{
+    uint64_t kept = s->decisions < MT_SCL_HISTORY ? s->decisions : MT_SCL_HISTORY;
+    char     when[32];
+    for (uint64_t back = 1; back <= kept; back++) {
+        const struct decision *d = &s->history[(s->decisions - back) % MT_SCL_HISTORY];
+        snprintf(when, sizeof when, "%" PRIu64 " s ago", age_s(s, d->at_ms));
+        fn(user, when, d->text);
+    }
+}

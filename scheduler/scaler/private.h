@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * private.h - what the files of this room share: instance.c < pack.c < decide.c, listing.c < scaler.c; explain.c.
+ */
+#ifndef SCL_PRIVATE_H
+#define SCL_PRIVATE_H
+
+#include "core/ds/map.h"
+#include "scheduler/scaler/scaler.h"
+
+enum { SCL_NO_TYPE = MT_SCL_TYPES_MAX };
+
+struct type_state { /* beside its scl_type */
+    uint32_t live;  /* instances that are, or are to become, nodes */
+    uint32_t launching;
+    uint32_t failures; /* in a row */
+    uint64_t back_ms;  /* not launched before */
+    uint64_t boot_ms;  /* the longest of late, from the order until it joined; 0: none yet */
+    char     why[MT_SCL_WHY_SIZE];
+};
+
+enum why_kept { /* of a node that is idle */
+                KEPT_NOT,
+                KEPT_YOUNG, /* its idle limit has not passed */
+                KEPT_NEEDED,
+                KEPT_MIN,
+};
+struct scl_known {            /* a node */
+    struct policy_node place; /* a copy; what is free moves it between buckets */
+    uint64_t           instance, idle_ms /* since then; 0: busy */;
+    uint32_t           bucket; /* of the last packing */
+    bool               is_busy;
+    enum why_kept      kept;
+    char               handle[MT_SCL_NAME_SIZE];
+};
+
+struct held_demand { /* a copy of a demand, and what the last packing said of it */
+    struct scl_demand      demand;
+    struct policy_request *requests;
+    uint32_t              *held;
+    uint32_t               here, coming, started; /* placed on nodes that are there, that come, that were just decided on */
+    uint32_t               unmet;
+    char                   why[MT_SCL_WHY_SIZE]; /* of what is unmet */
+};
+
+struct stranger {
+    uint64_t number;
+    char     handle[MT_SCL_NAME_SIZE];
+    uint32_t seen; /* good listings in a row */
+    uint64_t sequence;
+};
+
+struct decision {
+    uint64_t at_ms;
+    char     text[MT_SCL_WHY_SIZE + 96];
+};
+
+struct scl {
+    struct scl_config config;
+    struct scl_type   types[MT_SCL_TYPES_MAX];
+    struct type_state state[MT_SCL_TYPES_MAX];
+    uint64_t          next_number, given, now_ms; /* numbers below `given` were ours to give */
+    mt_map            instances;                  /* number -> struct scl_instance */
+    mt_map            nodes;                      /* node -> struct scl_known */
+    MT_VEC(struct held_demand) demands;
+    MT_VEC(struct stranger) strangers;
+    uint64_t            list_sequence, list_ms; /* the last LIST; when the next one is due */
+    bool                is_listing, is_dirty;   /* LIST is out; something has changed since the last packing */
+    uint64_t            due_ms;                 /* a timer of an instance or a node */
+    const char *const  *kinds;                  /* during a step */
+    uint32_t            live;
+    struct decision     history[MT_SCL_HISTORY];
+    uint64_t            decisions;
+    mt_status           broken;
+    struct scl_actions *out;
+};
+
+#define SCL_TRY(s, expr) \
+    do { \
+        mt_status scl_try_st_ = (expr); \
+        if (scl_try_st_.code != 0 && (s)->broken.code == 0) \
+            (s)->broken = scl_try_st_; \
+    } while (0)
+
+/* ---- instance.c ---- */
+
+struct scl_instance *scl_find(const struct scl *s, uint64_t number);
+/* Changes the state, counts, and stores it; where GONE it is freed. */
+void scl_set_state(struct scl *s, struct scl_instance *i, enum scl_state to, const char *why);
+/* A new one, WANTED. NULL: no memory, or too many. */
+struct scl_instance *scl_instance_new(struct scl *s, uint32_t type, const char *why);
+void                 scl_store(struct scl *s, const struct scl_instance *i);
+void                 scl_act(struct scl *s, enum scl_action_kind kind, const struct scl_instance *i);
+void                 scl_launch(struct scl *s, struct scl_instance *i);    /* WANTED -> LAUNCHING */
+void                 scl_terminate(struct scl *s, struct scl_instance *i); /* says it (again) */
+void                 scl_drain_order(struct scl *s, const struct scl_instance *i);
+void                 scl_list_soon(struct scl *s);
+void                 scl_note(struct scl *s, const char *format, ...) MT_PRINTF(2, 3); /* a decision, for people */
+void                 scl_type_failed(struct scl *s, uint32_t type, const char *why);
+void                 scl_due(struct scl *s, uint64_t at_ms);
+bool                 scl_is_live(enum scl_state state);
+bool                 scl_is_coming(const struct scl *s, const struct scl_instance *i); /* room that will be there */
+
+/* ---- pack.c: all demands into what is there, comes, and can be had ---- */
+
+struct plan {
+    uint32_t start[MT_SCL_TYPES_MAX]; /* new instances of each type */
+    uint32_t coming_needed[MT_SCL_TYPES_MAX];
+    MT_VEC(uint32_t) needed; /* of each bucket of nodes: so many are used by the plan */
+    char cause[MT_SCL_TYPES_MAX][MT_SCL_WHY_SIZE];
+};
+void scl_pack(struct scl *s, struct plan *out);
+void scl_plan_fini(struct plan *plan);
+void scl_shape_text(const char *const *kinds, const struct policy_request *r, char *out, size_t size);
+
+/* ---- decide.c, listing.c ---- */
+
+void scl_decide(struct scl *s);
+void scl_listed(struct scl *s, const struct scl_event *event);
+
+#endif

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# scale_test.py BIN CASE... - clusters that grow and shrink by themselves: `manta up`, `down` and `scale`, with real raylets.
+# Every case has a runtime folder of its own, and fails where it leaves a process or a file.
+import os
+import pathlib
+import signal
+import sys
+import textwrap
+
+from cli_test import BIN, equal, has, run_case, wait_until
+from keeper_test import kill_and_wait
+
+LOCAL = """\
+    provider: {kind: local}
+    head: {cpus: 0}
+    idle_s: 0.5
+    types:
+      small:
+        resources: {CPU: 2, crane: 1}
+        labels: zone=a
+        min: 0
+        max: 3
+      large:
+        resources: {CPU: 4}
+        min: 0
+        max: 1
+"""
+
+
+def up(p, text=LOCAL, *words, **more):
+    file = p.root / "cluster.yaml"
+    file.write_text(textwrap.dedent(text))
+    return p.manta("up", *words, file, **more)
+
+
+def down(p):
+    has("no node is left", p.manta("down"))
+    equal(raylets(p), [])
+    p.manta("stop")
+
+
+def raylets(p):
+    """Those that the cluster has started, by pid."""
+    found = []
+    for pid in p.processes():
+        try:
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"manta-raylet") and any(b"manta.instance=" in word for word in words):
+            found.append(pid)
+    return found
+
+
+def instances(p):
+    return [row for row in p.json("scale", "status") if row["what"].startswith("instance")]
+
+
+def shrinks(p):
+    wait_until(lambda: not instances(p) and not raylets(p), "the cluster goes back to nothing")
+
+
+def grows_and_shrinks(p):
+    """From no node to what waits and back; a demand that nothing can hold is refused, one that waits is explained."""
+    has("0 to 3 nodes", up(p))
+    equal(up(p), "nothing has changed\n")
+    equal(p.manta("submit", "-f", "--num-cpus", "2", "--", "echo", "one"), "one\n")
+    has("start 1 of type small", p.manta("scale", "history"))
+    jobs = [p.manta("submit", "--num-cpus", "2", "--", "sh", "-c", f"while [ ! -e {p.root}/go ]; do sleep 0.05; done").strip()
+            for _ in range(4)]
+    wait_until(lambda: sum(p.json("job", "status", job)["state"] == "RUNNING" for job in jobs) == 4, "four jobs run at once")
+    waits = p.manta("submit", "--num-cpus", "4", "--", "true").strip()
+    wait_until(lambda: "4" in p.manta("scale", "explain"), "it is explained")
+    (p.root / "go").touch()
+    for job in [*jobs, waits]:
+        p.manta("job", "wait", job)
+    shrinks(p)
+    p.manta("submit", "--num-cpus", "64", "--", "true", want=1)
+    down(p)
+
+
+def request(p):
+    """Room that somebody asked for stays until it is no longer asked for."""
+    up(p)
+    p.manta("scale", "request", "mine", "--num-cpus", "1", "--count", "4")
+    wait_until(lambda: len([row for row in instances(p) if "JOINED" in row["text"]]) >= 1, "nodes come")
+    has("request mine", p.manta("scale", "explain"))
+    wait_until(lambda: "the nodes that there are have it" in p.manta("scale", "explain"), "it is met")
+    p.manta("scale", "request", "mine", "--count", "0")
+    shrinks(p)
+    down(p)
+
+
+def head_dies(p):
+    """What runs is found again by the next head, which goes on with it and starts nothing twice."""
+    up(p, LOCAL, "--state", p.root / "state")
+    job = p.manta("submit", "--num-cpus", "2", "--", "sh", "-c", f"while [ ! -e {p.root}/go ]; do sleep 0.05; done").strip()
+    wait_until(lambda: p.json("job", "status", job)["state"] == "RUNNING", "the job runs")
+    before = raylets(p)
+    kill_and_wait(p, "head")
+    wait_until(lambda: [row for row in instances(p) if "JOINED" in row["text"]], "the next head knows the instance")
+    equal(raylets(p), before)
+    (p.root / "go").touch()
+    p.manta("job", "wait", job)
+    shrinks(p)
+    down(p)
+
+
+def node_dies(p):
+    """A node that was killed is not missed for long: another one comes for what ran there."""
+    up(p)
+    job = p.manta("submit", "--num-cpus", "2", "--retries", "1", "--", "sh", "-c",
+                  f"while [ ! -e {p.root}/go ]; do sleep 0.05; done").strip()
+    wait_until(lambda: p.json("job", "status", job)["state"] == "RUNNING", "the job runs")
+    for pid in raylets(p):
+        os.kill(pid, signal.SIGKILL)
+    (p.root / "go").touch()
+    p.manta("job", "wait", job)
+    shrinks(p)
+    down(p)
+
+
+def commands(p):
+    """Three scripts of the user's; one that fails is told of, and waited for longer each time."""
+    script = p.root / "nodes.py"
+    script.write_text(textwrap.dedent(f"""\
+        import os, pathlib, subprocess, sys
+        at = pathlib.Path("{p.root}/mine")
+        at.mkdir(exist_ok=True)
+        if sys.argv[1] == "launch":
+            if pathlib.Path("{p.root}/broken").exists():
+                sys.exit("no quota is left")
+            log = open(at / "log", "a")
+            it = subprocess.Popen(["{BIN}/manta-raylet", "--dir", str(at / os.environ["MANTA_ID"][-4:]), "--num-cpus", "2",
+                                   "--head-file", os.environ["MANTA_HEAD_FILE"], "--labels", os.environ["MANTA_LABELS"]],
+                                  stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            (at / f"{{os.environ['MANTA_ID']}}.pid").write_text(str(it.pid))
+            print(it.pid)
+        for file in at.glob("*.pid"):
+            pid = int(file.read_text())
+            try:
+                state = pathlib.Path(f"/proc/{{pid}}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            except OSError:
+                state = "Z"
+            if state == "Z":
+                file.unlink()
+            elif sys.argv[1] == "list":
+                print(file.stem, pid)
+            elif sys.argv[1] == "terminate" and file.stem == os.environ["MANTA_ID"]:
+                os.kill(pid, 2)
+        """))
+    (p.root / "broken").touch()
+    up(p, f"""\
+        provider:
+          kind: command
+          list: exec {sys.executable} {script} list
+          launch: exec {sys.executable} {script} launch
+          terminate: exec {sys.executable} {script} terminate
+        head: {{cpus: 0}}
+        types:
+          any: {{resources: {{CPU: 2}}, max: 2, idle_s: 0.2}}
+        """)
+    job = p.manta("submit", "--num-cpus", "1", "--", "true").strip()
+    wait_until(lambda: "no quota is left" in p.manta("scale", "explain"), "the reason is told")
+    (p.root / "broken").unlink()
+    p.manta("job", "wait", job)
+    shrinks(p)
+    down(p)
+
+
+def bad_files(p):
+    """Each fault with its file, line and key; nothing is done."""
+    for text, line, word in (("types: {a: {resources: {CPU: 1}, max: 1}}\n", 1, "provider.kind is missing"),
+                             ("provider: {kind: local}\n", 1, "types is missing"),
+                             ("provider: {kind: local}\nspeed: 3\n", 2, "speed: no such key"),
+                             ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 1}\n    min: 3\n    max: 1\n", 3,
+                              "its max (1) is less than its min (3)"),
+                             ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: lots}\n    max: 1\n", 4, "is no amount"),
+                             ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 1}\n    max: -1\n", 5, "is a number from 0"),
+                             ("provider: [\n", 2, "")):
+        up(p, text, want=1)
+        has(f"cluster.yaml:{line}: ", p.errors)
+        has(word, p.errors)
+    equal(p.processes(), [])
+    up(p)
+    up(p, "provider: {kind: local}\ntypes: {'a b': {resources: {CPU: 1}, max: 1}}\n", want=1)
+    has("types.a b", p.errors)
+    p.manta("scale", "request", "x", "--resources", "=", want=2)
+    down(p)
+    p.manta("scale", "request", "x", "--num-cpus", "1", want=1)
+
+
+if __name__ == "__main__":
+    results = [run_case(name, globals()) for name in sys.argv[2:]]
+    sys.exit(0 if all(results) else 1)

@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c - sim_scaler: the scaler's core against a provider that lies, nodes that come late or never, and a head that is killed
+ *          at its store writes. Virtual time, one seed a run; what breaks is printed with its seed.
+ *
+ *   sim_scaler [--seeds A-B] [--plant N] [--first] [--trace]
+ *
+ * Owns: the world. Thread: one.
+ *
+ * What must hold:
+ *   E1  an instance has its record before the provider is asked, whatever happens between
+ *   E2  never more instances of a type than its maximum
+ *   E3  when the faults end: nothing runs without a record, nothing twice, no record without what it is about
+ *   E4  what waits and could run does run in the end
+ *   E5  where nothing fails: no node is started that nothing ever runs on, also where a boot is longer than the idle limit
+ *   E7  where nothing waits any more, no more than the minimum is left
+ *   E6  after `down` nothing runs, and no record is left; nothing that ran ended before its time but by a death
+ */
+#include "core/base/plant.h"
+#include "scheduler/scaler/scaler.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    THINGS_MAX = 4096,
+    JOBS_MAX = 64,
+    RECORDS_MAX = 1024,
+    GANG_MAX = 3,
+    STEP_MS = 100,
+    FAULTS_END_MS = 90 * 1000,
+    JOBS_END_MS = 400 * 1000,
+    DOWN_MS = 460 * 1000,
+    END_MS = 640 * 1000,
+};
+
+struct thing {                          /* at the provider */
+    uint64_t number, joins_ms, dies_ms; /* 0: never */
+    char     handle[16];
+    uint32_t type, node; /* node 0: has not joined */
+    bool     runs, was_used, is_draining, was_drained;
+    uint64_t kill_ms;
+    int64_t  cpus, gpus;
+};
+struct job {
+    bool     is_there, has_run;
+    uint32_t bundles, places[GANG_MAX]; /* of things + 1; 0: nowhere */
+    int64_t  cpus;
+    uint64_t ends_ms; /* 0: has not begun */
+    uint64_t takes_ms;
+};
+struct answer { /* on its way from the provider */
+    bool                is_on;
+    enum scl_event_kind kind;
+    uint64_t            at_ms, number, sequence;
+    enum scl_outcome    outcome;
+    char                handle[16];
+};
+
+enum { ANSWERS_MAX = 512 };
+struct world {
+    uint64_t            seed, now;
+    mt_rng              rng;
+    struct scl         *scl;
+    struct scl_actions  actions;
+    struct scl_instance records[RECORDS_MAX];
+    uint32_t            record_count;
+    uint64_t            stored_next;
+    struct thing        things[THINGS_MAX];
+    uint32_t            thing_count, next_node;
+    struct job          jobs[JOBS_MAX];
+    uint32_t            job_count;
+    struct answer       answers[ANSWERS_MAX];
+    struct scl_type     types[2];
+    uint32_t            type_count;
+    bool                is_calm, is_down, wants_tell;
+    uint32_t            refuses, twice, loses, never, dies, bad_lists, slow, kills; /* percent */
+    uint32_t            crash_in;                                                   /* store writes; 0: not planned */
+    bool                is_after, has_crashed;
+    uint64_t            boot_ms, launches, crashes, drains;
+    const char         *breach;
+    char                text[200];
+};
+
+#ifdef MANTA_PLANTS
+int mt_plant;
+#endif
+static const char *const kinds[] = {"CPU", "GPU"};
+static bool              is_traced;
+
+static bool chance(struct world *w, uint32_t percent)
+{
+    return mt_rng_below(&w->rng, 100) < percent;
+}
+
+static void breach(struct world *w, const char *what, uint64_t a, uint64_t b)
+{
+    if (w->breach)
+        return;
+    snprintf(w->text, sizeof w->text, "%s (%" PRIu64 ", %" PRIu64 ") at %" PRIu64 " ms", what, a, b, w->now);
+    w->breach = w->text;
+}
+
+static void note(const struct world *w, const char *what, uint64_t a, uint64_t b)
+{
+    if (is_traced)
+        printf("%7" PRIu64 " %-28s %" PRIu64 " %" PRIu64 "\n", w->now, what, a, b);
+}
+
+/* ---- the store ---- */
+
+static struct scl_instance *record_find(struct world *w, uint64_t number)
+{
+    for (uint32_t i = 0; i < w->record_count; i++)
+        if (w->records[i].number == number)
+            return &w->records[i];
+    return NULL;
+}
+
+static void record_write(struct world *w, const struct scl_instance *i)
+{
+    struct scl_instance *at = record_find(w, i->number);
+    w->stored_next = scl_next_number(w->scl) > w->stored_next ? scl_next_number(w->scl) : w->stored_next;
+    if (i->state == SCL_GONE) {
+        if (at)
+            *at = w->records[--w->record_count];
+        return;
+    }
+    if (!at && w->record_count == RECORDS_MAX)
+        abort();
+    if (!at)
+        at = &w->records[w->record_count++];
+    *at = *i;
+}
+
+static uint32_t type_of(const struct world *w, const char *name)
+{
+    for (uint32_t t = 0; t < w->type_count; t++)
+        if (strcmp(w->types[t].name, name) == 0)
+            return t;
+    abort();
+}
+
+/* ---- the provider ---- */
+
+static void answer_later(struct world *w, enum scl_event_kind kind, uint64_t number, uint64_t sequence, enum scl_outcome outcome,
+                         const char *handle, uint64_t after_ms)
+{
+    for (int i = 0; i < ANSWERS_MAX; i++)
+        if (!w->answers[i].is_on) {
+            w->answers[i] = (struct answer){true, kind, w->now + after_ms, number, sequence, outcome, ""};
+            snprintf(w->answers[i].handle, sizeof w->answers[i].handle, "%s", handle);
+            return;
+        }
+    abort();
+}
+
+static struct thing *thing_start(struct world *w, uint64_t number, uint32_t type)
+{
+    if (w->thing_count == THINGS_MAX)
+        abort();
+    struct thing *t = &w->things[w->thing_count++];
+    *t = (struct thing){.number = number, .type = type, .runs = true};
+    snprintf(t->handle, sizeof t->handle, "h%u", w->thing_count);
+    t->joins_ms = w->now + w->boot_ms / 2 + mt_rng_below(&w->rng, w->boot_ms);
+    if (w->now < FAULTS_END_MS && chance(w, w->never))
+        t->joins_ms = 0;
+    if (w->now < FAULTS_END_MS && chance(w, w->dies))
+        t->dies_ms = w->now + mt_rng_below(&w->rng, 2 * w->boot_ms);
+    t->cpus = w->types[type].place.resources[0].total;
+    t->gpus = w->types[type].place.resources[1].total;
+    return t;
+}
+
+static void launch(struct world *w, const struct scl_instance *i)
+{
+    struct scl_instance *record = record_find(w, i->number);
+    bool                 is_bad = w->now < FAULTS_END_MS;
+    uint64_t             after = STEP_MS + (is_bad && chance(w, w->slow) ? mt_rng_below(&w->rng, 20000) : 0);
+    struct thing        *t = NULL;
+    note(w, "launch", i->number, 0);
+    w->launches++;
+    if (!record || record->state != SCL_LAUNCHING)
+        breach(w, "E1: an instance is launched that has no record of it", i->number, 0);
+    for (uint32_t k = 0; k < w->thing_count; k++)
+        if (w->things[k].runs && w->things[k].number == i->number)
+            t = &w->things[k]; /* the same again: no second one */
+    if (!t && is_bad && chance(w, w->refuses)) {
+        answer_later(w, SCL_EV_LAUNCHED, i->number, 0, SCL_REFUSED, "", after);
+        return;
+    }
+    if (!t)
+        t = thing_start(w, i->number, type_of(w, i->type));
+    if (is_bad && chance(w, w->twice))
+        (void)thing_start(w, i->number, t->type);
+    bool is_lost = is_bad && chance(w, w->loses);
+    answer_later(w, SCL_EV_LAUNCHED, i->number, 0, is_lost ? SCL_UNKNOWN : SCL_DONE, is_lost ? "" : t->handle,
+                 is_lost ? 60000 : after);
+}
+
+static void thing_end(struct world *w, struct thing *t)
+{
+    note(w, "ends", t->number, t->node);
+    t->runs = false;
+    if (t->node && w->scl) {
+        struct scl_event e = {.kind = SCL_EV_NODE_GONE, .now_ms = w->now, .kinds = kinds, .gone = {t->node}};
+        if (scl_step(w->scl, &e, &w->actions).code)
+            abort();
+    }
+    uint32_t me = (uint32_t)(t - w->things) + 1;
+    for (uint32_t j = 0; j < w->job_count; j++)
+        for (uint32_t b = 0; b < w->jobs[j].bundles; b++)
+            if (w->jobs[j].is_there && w->jobs[j].places[b] == me) {
+                if (t->was_drained && !w->is_down && !(t->dies_ms && w->now >= t->dies_ms))
+                    breach(w, "E6: a node that was in use was given back", t->node, j);
+                w->jobs[j].places[b] = 0;
+                w->jobs[j].ends_ms = 0;
+            }
+}
+
+static void terminate(struct world *w, const struct scl_instance *i)
+{
+    note(w, "terminate", i->number, 0);
+    for (uint32_t k = 0; k < w->thing_count; k++) {
+        struct thing *t = &w->things[k];
+        if (t->runs && t->number == i->number && (!i->handle[0] || strcmp(i->handle, t->handle) == 0) && !t->kill_ms)
+            t->kill_ms = w->now + STEP_MS;
+    }
+    answer_later(w, SCL_EV_TERMINATED, i->number, 0, SCL_DONE, "", STEP_MS);
+}
+
+static void drain(struct world *w, const struct scl_action *a)
+{
+    w->drains++;
+    note(w, "drain", a->instance.number, a->instance.node);
+    for (uint32_t k = 0; k < w->thing_count; k++)
+        if (w->things[k].runs && w->things[k].node == a->instance.node) {
+            w->things[k].is_draining = true;
+            w->things[k].was_drained = strncmp(a->instance.why, "idle", 4) == 0;
+            if (w->is_down)
+                w->things[k].kill_ms = w->now + a->limit_ms;
+            w->wants_tell = true;
+        }
+}
+
+/* ---- the head: carries out what the core says, and is killed at a store write ---- */
+
+static void check_maximum(struct world *w)
+{
+    for (uint32_t t = 0; t < w->type_count; t++) {
+        uint32_t live = 0;
+        for (uint32_t i = 0; i < w->record_count; i++)
+            live += strcmp(w->records[i].type, w->types[t].name) == 0 && w->records[i].state <= SCL_JOINED;
+        if (live > w->types[t].max)
+            breach(w, "E2: more instances than the maximum", live, w->types[t].max);
+    }
+}
+
+/* False: the head was killed here. */
+static bool write_survives(struct world *w, const struct scl_instance *i)
+{
+    bool is_last = w->crash_in && --w->crash_in == 0;
+    if (!is_last || w->is_after)
+        record_write(w, i);
+    check_maximum(w);
+    return !is_last;
+}
+
+static void carry_out(struct world *w)
+{
+    for (size_t k = 0; k < w->actions.list.count && !w->has_crashed; k++) {
+        const struct scl_action a = w->actions.list.data[k];
+        switch (a.kind) {
+        case SCL_ACT_STORE: w->has_crashed = !write_survives(w, &a.instance); break;
+        case SCL_ACT_LAUNCH: launch(w, &a.instance); break;
+        case SCL_ACT_TERMINATE: terminate(w, &a.instance); break;
+        case SCL_ACT_DRAIN: drain(w, &a); break;
+        case SCL_ACT_LIST:
+            answer_later(w, SCL_EV_LISTED, 0, a.sequence,
+                         w->now < FAULTS_END_MS && chance(w, w->bad_lists) ? SCL_UNKNOWN : SCL_DONE, "", STEP_MS);
+            break;
+        }
+    }
+    w->actions.list.count = 0;
+}
+
+static void feed(struct world *w, struct scl_event *e)
+{
+    e->now_ms = w->now;
+    e->kinds = kinds;
+    if (scl_step(w->scl, e, &w->actions).code)
+        abort();
+    const char *why = scl_check(w->scl);
+    if (why)
+        breach(w, why, 0, 0);
+    carry_out(w);
+}
+
+static void configure(struct world *w)
+{
+    struct scl_config c = {.types = w->types, .count = w->type_count, .is_down = w->is_down};
+    if (scl_configure(w->scl, &c).code)
+        abort();
+}
+
+static void head_start(struct world *w)
+{
+    scl_free(w->scl);
+    w->actions.list.count = 0;
+    memset(w->answers, 0, sizeof w->answers); /* its provider's program ends with it */
+    if (scl_new(w->now, &w->scl).code)
+        abort();
+    configure(w);
+    for (uint32_t i = 0; i < w->record_count; i++)
+        if (scl_load(w->scl, &w->records[i]).code)
+            abort();
+    scl_load_next(w->scl, w->stored_next);
+    w->has_crashed = false;
+    w->wants_tell = true;
+    w->crashes++;
+    note(w, "head starts", w->crashes, w->record_count);
+    w->crash_in = w->kills && w->now < FAULTS_END_MS ? 1 + (uint32_t)mt_rng_below(&w->rng, 40) : 0;
+    w->is_after = chance(w, 50);
+}
+
+/* ---- the cluster ---- */
+
+static void tell_node(struct world *w, struct thing *t)
+{
+    struct policy_node node = w->types[t->type].place;
+    node.id = t->node;
+    node.state = t->is_draining ? POLICY_DRAINING : POLICY_ALIVE;
+    node.resources[0].free = t->cpus;
+    node.resources[1].free = t->gpus;
+    struct scl_event e = {.kind = SCL_EV_NODE};
+    e.node = (struct scl_node){&node, t->cpus < node.resources[0].total, t->number, t->handle};
+    feed(w, &e);
+}
+
+static void tell(struct world *w)
+{
+    static struct scl_demand     demands[JOBS_MAX];
+    static struct policy_request requests[JOBS_MAX * GANG_MAX];
+    static uint32_t              held[JOBS_MAX * GANG_MAX];
+    uint32_t                     n = 0, r = 0, h = 0;
+    memset(demands, 0, sizeof demands);
+    memset(requests, 0, sizeof requests);
+    for (uint32_t k = 0; k < w->thing_count && !w->has_crashed; k++)
+        if (w->things[k].runs && w->things[k].node)
+            tell_node(w, &w->things[k]);
+    for (uint32_t j = 0; j < w->job_count; j++) {
+        struct job *job = &w->jobs[j];
+        uint32_t    missing = 0;
+        for (uint32_t b = 0; job->is_there && b < job->bundles; b++)
+            missing += job->places[b] == 0;
+        if (!missing)
+            continue;
+        demands[n] = (struct scl_demand){.kind = job->bundles > 1 ? SCL_GANG : SCL_LEASES,
+                                         .count = missing,
+                                         .strategy = POLICY_GROUP_STRICT_SPREAD,
+                                         .requests = &requests[r],
+                                         .held = &held[h]};
+        for (uint32_t b = 0; b < job->bundles; b++) {
+            if (job->places[b]) {
+                held[h++] = w->things[job->places[b] - 1].node;
+                demands[n].held_count++;
+                continue;
+            }
+            requests[r].amount_count = 1;
+            requests[r++].amounts[0] = (struct policy_amount){0, job->cpus};
+        }
+        n++;
+    }
+    if (w->has_crashed)
+        return;
+    struct scl_event e = {.kind = SCL_EV_DEMANDS, .demands = {demands, n}};
+    feed(w, &e);
+    w->wants_tell = false;
+}
+
+static bool holds(const struct job *job, uint32_t place)
+{
+    for (uint32_t b = 0; b < job->bundles; b++)
+        if (job->places[b] == place)
+            return true;
+    return false;
+}
+
+/* All that it lacks, or nothing. */
+static void place(struct world *w, struct job *job)
+{
+    uint32_t was[GANG_MAX];
+    memcpy(was, job->places, sizeof was);
+    for (uint32_t b = 0; b < job->bundles; b++)
+        for (uint32_t k = 0; k < w->thing_count && !job->places[b]; k++)
+            if (w->things[k].runs && w->things[k].node && !w->things[k].is_draining && w->things[k].cpus >= job->cpus &&
+                (job->bundles == 1 || !holds(job, k + 1)))
+                job->places[b] = k + 1;
+    if (holds(job, 0)) {
+        memcpy(job->places, was, sizeof was);
+        return;
+    }
+    for (uint32_t b = 0; b < job->bundles; b++)
+        if (!was[b]) {
+            w->things[job->places[b] - 1].cpus -= job->cpus;
+            w->things[job->places[b] - 1].was_used = true;
+        }
+    job->ends_ms = w->now + job->takes_ms;
+    job->has_run = true;
+    w->wants_tell = true;
+}
+
+static void jobs_run(struct world *w)
+{
+    for (uint32_t j = 0; j < w->job_count; j++) {
+        struct job *job = &w->jobs[j];
+        if (!job->is_there)
+            continue;
+        if (holds(job, 0))
+            place(w, job);
+        else if (job->ends_ms && w->now >= job->ends_ms) {
+            for (uint32_t b = 0; b < job->bundles; b++)
+                w->things[job->places[b] - 1].cpus += job->cpus;
+            job->is_there = false;
+            w->wants_tell = true;
+        }
+    }
+}
+
+static void job_new(struct world *w)
+{
+    struct job *job = &w->jobs[w->job_count++];
+    *job = (struct job){.is_there = true, .bundles = 1};
+    job->cpus = 1000 * (int64_t)(1 + mt_rng_below(&w->rng, 2));
+    if (chance(w, 20))
+        job->bundles = 2 + (uint32_t)mt_rng_below(&w->rng, GANG_MAX - 1);
+    if (w->is_calm && job->bundles > 1)
+        job->cpus = 2000; /* whole nodes */
+    if (!w->is_calm && chance(w, 20))
+        job->cpus = 6000;
+    job->takes_ms = w->is_calm ? FAULTS_END_MS + 60000 - w->now : 1000 + mt_rng_below(&w->rng, 30000);
+    w->wants_tell = true;
+    note(w, "job", job->bundles, (uint64_t)job->cpus);
+}
+
+static void things_run(struct world *w)
+{
+    for (uint32_t k = 0; k < w->thing_count; k++) {
+        struct thing *t = &w->things[k];
+        uint32_t      me = k + 1;
+        if (!t->runs)
+            continue;
+        bool is_used = false;
+        for (uint32_t j = 0; j < w->job_count; j++)
+            is_used = is_used || (w->jobs[j].is_there && holds(&w->jobs[j], me));
+        if (!t->node && t->joins_ms && w->now >= t->joins_ms && !t->kill_ms) {
+            t->node = ++w->next_node;
+            note(w, "joins", t->number, t->node);
+            w->wants_tell = true;
+        }
+        if ((t->kill_ms && w->now >= t->kill_ms) || (t->dies_ms && w->now >= t->dies_ms) || (t->is_draining && !is_used)) {
+            if (w->is_calm && !t->was_used && !w->is_down)
+                breach(w, "E5: a node was started that nothing ran on", t->number, t->node);
+            thing_end(w, t);
+            w->wants_tell = true;
+        }
+    }
+}
+
+static void answers_give(struct world *w)
+{
+    static struct scl_listed list[THINGS_MAX];
+    for (int i = 0; i < ANSWERS_MAX && !w->has_crashed; i++) {
+        struct answer *a = &w->answers[i];
+        if (!a->is_on || w->now < a->at_ms)
+            continue;
+        struct scl_event e = {.kind = a->kind};
+        struct answer    said = *a;
+        a->is_on = false;
+        if (said.kind == SCL_EV_LISTED) {
+            e.listed.sequence = said.sequence;
+            e.listed.is_good = said.outcome == SCL_DONE;
+            e.listed.items = list;
+            for (uint32_t k = 0; k < w->thing_count; k++)
+                if (w->things[k].runs) {
+                    list[e.listed.count].instance = w->things[k].number;
+                    snprintf(list[e.listed.count++].handle, sizeof list->handle, "%s", w->things[k].handle);
+                }
+        } else {
+            e.answer.instance = said.number;
+            e.answer.outcome = said.outcome;
+            e.answer.handle = said.handle;
+            e.answer.text = "a fault of the simulation";
+        }
+        feed(w, &e);
+    }
+}
+
+/* ---- what must hold at the end ---- */
+
+static void check_settled(struct world *w)
+{
+    for (uint32_t k = 0; k < w->thing_count; k++) {
+        const struct thing *t = &w->things[k];
+        if (t->runs && !record_find(w, t->number))
+            breach(w, "E3: it runs without a record", t->number, t->node);
+        for (uint32_t o = 0; o < k; o++)
+            if (t->runs && w->things[o].runs && w->things[o].number == t->number)
+                breach(w, "E3: it runs twice", t->number, t->node);
+    }
+    for (uint32_t i = 0; i < w->record_count; i++) {
+        bool runs = false;
+        for (uint32_t k = 0; k < w->thing_count; k++)
+            runs = runs || (w->things[k].runs && w->things[k].number == w->records[i].number);
+        if (!runs)
+            breach(w, "E3: a record is about nothing", w->records[i].number, w->records[i].state);
+    }
+    for (uint32_t t = 0; t < w->type_count; t++) {
+        uint32_t runs = 0;
+        for (uint32_t k = 0; k < w->thing_count; k++)
+            runs += w->things[k].runs && w->things[k].type == t;
+        if (runs > w->types[t].min)
+            breach(w, "E7: nobody uses it and it is not given back", runs, w->types[t].min);
+    }
+    for (uint32_t j = 0; j < w->job_count; j++)
+        if (w->jobs[j].is_there)
+            breach(w, "E4: it could run and does not", j, w->jobs[j].bundles);
+}
+
+static void check_down(struct world *w)
+{
+    for (uint32_t k = 0; k < w->thing_count; k++)
+        if (w->things[k].runs)
+            breach(w, "E6: it runs after all went down", w->things[k].number, w->things[k].node);
+    if (w->record_count)
+        breach(w, "E6: a record is left after all went down", w->records[0].number, w->records[0].state);
+    if (!scl_is_down(w->scl) && !w->breach)
+        breach(w, "E6: it is not down", 0, 0);
+}
+
+/* ---- one run ---- */
+
+static void type_make(struct world *w, const char *name, int64_t cpus, int64_t gpus, uint32_t min, uint32_t max)
+{
+    struct scl_type *t = &w->types[w->type_count++];
+    *t = (struct scl_type){.min = min, .max = max, .boot_ms = 60000};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->idle_ms = 500 + mt_rng_below(&w->rng, 8000);
+    t->place.resource_count = 2;
+    t->place.resources[0] = (struct policy_resource){0, cpus * 1000, cpus * 1000};
+    t->place.resources[1] = (struct policy_resource){1, gpus * 1000, gpus * 1000};
+}
+
+static void world_make(struct world *w, uint64_t seed)
+{
+    *w = (struct world){.seed = seed, .rng = {seed * 0x9e3779b97f4a7c15u}, .now = 1000};
+    w->is_calm = seed % 4 == 0;
+    w->boot_ms = 500 + mt_rng_below(&w->rng, 15000);
+    if (w->is_calm) {
+        type_make(w, "small", 2, 0, 0, 30);
+    } else {
+        type_make(w, "small", 2, 0, (uint32_t)mt_rng_below(&w->rng, 2), 8);
+        type_make(w, "big", 8, 1, 0, 6);
+        w->refuses = (uint32_t)mt_rng_below(&w->rng, 30);
+        w->twice = (uint32_t)mt_rng_below(&w->rng, 20);
+        w->loses = (uint32_t)mt_rng_below(&w->rng, 20);
+        w->never = (uint32_t)mt_rng_below(&w->rng, 20);
+        w->dies = (uint32_t)mt_rng_below(&w->rng, 20);
+        w->bad_lists = (uint32_t)mt_rng_below(&w->rng, 50);
+        w->slow = (uint32_t)mt_rng_below(&w->rng, 40);
+        w->kills = chance(w, 70);
+    }
+    head_start(w);
+}
+
+static void step(struct world *w)
+{
+    struct scl_event tick = {.kind = SCL_EV_TICK};
+    w->now += STEP_MS;
+    if (w->now < FAULTS_END_MS && w->job_count < JOBS_MAX && chance(w, w->is_calm ? 2 : 4))
+        job_new(w);
+    if (w->now / STEP_MS == DOWN_MS / STEP_MS) {
+        w->is_down = true;
+        configure(w);
+    }
+    things_run(w);
+    jobs_run(w);
+    answers_give(w);
+    if (w->wants_tell && !w->has_crashed)
+        tell(w);
+    if (!w->has_crashed)
+        feed(w, &tick);
+    if (w->has_crashed)
+        head_start(w);
+    if (w->now / STEP_MS == JOBS_END_MS / STEP_MS)
+        check_settled(w);
+}
+
+static bool run(uint64_t seed, struct world *w)
+{
+    world_make(w, seed);
+    while (w->now < END_MS && !w->breach)
+        step(w);
+    if (!w->breach)
+        check_down(w);
+    if (w->breach)
+        printf("seed %" PRIu64 ": %s\n", seed, w->breach);
+    scl_free(w->scl);
+    mt_vec_fini(&w->actions.list);
+    return !w->breach;
+}
+
+int main(int argc, char **argv)
+{
+    static struct world w;
+    uint64_t            first = 1, last = 100, failed = 0, launches = 0, crashes = 0, drains = 0;
+    bool                is_first = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc && sscanf(argv[i + 1], "%" SCNu64 "-%" SCNu64, &first, &last) == 2)
+            i++;
+#ifdef MANTA_PLANTS
+        else if (strcmp(argv[i], "--plant") == 0 && i + 1 < argc)
+            mt_plant = (int)strtol(argv[++i], NULL, 10);
+#endif
+        else if (strcmp(argv[i], "--first") == 0)
+            is_first = true;
+        else if (strcmp(argv[i], "--trace") == 0)
+            is_traced = true;
+        else
+            return fprintf(stderr, "usage: sim_scaler [--seeds A-B] [--plant N] [--first] [--trace]\n"), 2;
+    }
+    for (uint64_t seed = first; seed <= last && !(is_first && failed); seed++) {
+        failed += !run(seed, &w);
+        launches += w.launches;
+        crashes += w.crashes - 1;
+        drains += w.drains;
+    }
+    printf("%s: seeds %" PRIu64 "-%" PRIu64 ", %" PRIu64 " failed; %" PRIu64 " launches, %" PRIu64 " drains, %" PRIu64
+           " heads killed\n",
+           failed ? "FAILED" : "ok", first, last, failed, launches, drains, crashes);
+    return failed ? 1 : 0;
+}
