@@ -8,6 +8,8 @@
 #include "core/base/limits/scaler.h"
 #include "scheduler/scaler/scaler.h"
 
+#include <stdio.h>
+
 enum { THINGS = 64 };
 
 static struct { /* the provider */
