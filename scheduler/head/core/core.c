@@ -130,6 +130,14 @@ static uint64_t walk_due_ms(const struct head *h)
     return h->walked_ms + h->nodes_living / MT_HEAD_WALK_NODES;
 }
 
+/* The scaler is looked at where all nodes are, and not before they had time to register. */
+static uint64_t scale_due_ms(const struct head *h)
+{
+    uint64_t due = h->scale.actions.next_ms, walk = walk_due_ms(h), grace = h->start_ms + h->config.grace_ms;
+    due = due > walk ? due : walk;
+    return due > grace ? due : grace;
+}
+
 static void plan_next(struct head *h, struct head_actions *out)
 {
     uint64_t      next = h->now_ms + MT_HEAD_TICK_MS;
@@ -143,8 +151,8 @@ static void plan_next(struct head *h, struct head_actions *out)
         next = wait->key;
     if (h->open_groups.count && h->groups_due_ms < next)
         next = h->groups_due_ms;
-    if (h->scale.core && h->scale.actions.next_ms < next)
-        next = h->scale.actions.next_ms;
+    if (h->scale.core && scale_due_ms(h) < next)
+        next = scale_due_ms(h);
     out->next_ms = next > h->now_ms ? next : h->now_ms;
 }
 

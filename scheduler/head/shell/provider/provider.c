@@ -10,6 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/sys/child.h"
+#include "core/text/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -210,7 +211,9 @@ static bool watch_start(struct head_provider *p, int to, int from)
 
 static mt_status say_hello(struct head_provider *p)
 {
-    MT_TRY(mt_buf_printf(&p->out, "{\"op\":\"hello\",\"number\":0,\"version\":1,\"head_file\":\"%s\"}\n", p->head_file));
+    MT_TRY(mt_buf_printf(&p->out, "{\"op\":\"hello\",\"number\":0,\"version\":1,\"head_file\":"));
+    MT_TRY(mt_json_put_text(&p->out, p->head_file));
+    MT_TRY(mt_buf_printf(&p->out, "}\n"));
     return mt_buf_append(&p->out, p->configure.data, p->configure.size);
 }
 
