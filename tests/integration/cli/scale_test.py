@@ -9,7 +9,7 @@ import signal
 import sys
 import textwrap
 
-from cli_test import BIN, equal, has, run_case, wait_until
+from cli_test import BIN, check, equal, has, run_case, wait_until
 from keeper_test import kill_and_wait
 
 LOCAL = """\
@@ -168,6 +168,41 @@ def commands(p):
     p.manta("job", "wait", job)
     shrinks(p)
     down(p)
+
+
+def strange_provider(p):
+    """A program of the user's that prints what nobody asked for, floods, and ends: the head goes on, and says what is wrong."""
+    script = p.root / "strange"
+    script.write_text(textwrap.dedent(f"""\
+        #!{sys.executable}
+        import json, os, sys
+        seen = {str(p.root / "seen")!r}
+        turn = len(open(seen).read()) if os.path.exists(seen) else 0
+        open(seen, "a").write("x")
+        for line in sys.stdin:
+            asked = json.loads(line)
+            if asked["op"] != "launch" and asked["op"] != "list":
+                continue
+            if turn == 0:
+                sys.exit(3)
+            if turn == 1:
+                print("x" * 8000000, flush=True)
+            for told in ("", "garbage", "[]", "{{}}", '{{"op":7}}', '{{"op":"launch","number":-1}}', '{{"op":"list","number":9999,"ok":true}}',
+                         '{{"op":"list","number":%d,"ok":true,"instances":[{{"id":"other-1"}},{{"id":7}}]}}' % asked["number"], "\\x00"):
+                print(told, flush=True)
+            print(json.dumps({{"op": asked["op"], "number": asked["number"], "ok": False, "text": "no, " + "x" * 1000}}), flush=True)
+        """))
+    script.chmod(0o700)
+    up(p, LOCAL.replace("kind: local", f"kind: {script}"))
+    job = p.manta("submit", "--num-cpus", "2", "--", "true").strip()
+    wait_until(lambda: "no, xxx" in p.manta("scale", "explain"), "its reason is told")
+    check((p.root / "seen").read_text() >= "xxx", "it was not started again")
+    equal(p.json("job", "status", job)["state"], "PENDING")
+    p.manta("job", "stop", job)
+    log = (p.folder / "head.log").read_text()
+    has("provider_garbage", log)
+    has("it floods", log)
+    p.manta("stop")
 
 
 def bad_files(p):
