@@ -100,7 +100,7 @@ void scl_listed(struct scl *s, const struct scl_event *event)
     if (sequence != s->list_sequence)
         return; /* of an earlier one that was given up */
     s->is_listing = false;
-    s->list_ms = s->now_ms + MT_SCL_LIST_MS;
+    s->list_ms = s->now_ms + (event->listed.is_good ? MT_SCL_LIST_MS : MT_SCL_AGAIN_MS);
     if (!event->listed.is_good)
         return;
     MT_MAP_EACH(&s->instances, entry)

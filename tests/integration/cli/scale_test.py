@@ -188,9 +188,9 @@ def strange_provider(p):
             if turn == 1:
                 print("x" * 8000000, flush=True)
             for told in ("", "garbage", "[]", "{{}}", '{{"op":7}}', '{{"op":"launch","number":-1}}', '{{"op":"list","number":9999,"ok":true}}',
-                         '{{"op":"list","number":%d,"ok":true,"instances":[{{"id":"other-1"}},{{"id":7}}]}}' % asked["number"], "\\x00"):
+                         '{{"op":"list","number":%d,"ok":true,"instances":[{{"id":7}}]}}' % asked["number"], "\\x00"):
                 print(told, flush=True)
-            print(json.dumps({{"op": asked["op"], "number": asked["number"], "ok": False, "text": "no, " + "x" * 1000}}), flush=True)
+            print(json.dumps({{"op": asked["op"], "number": asked["number"], "ok": asked["op"] == "list", "text": "no, " + "x" * 1000}}), flush=True)
         """))
     script.chmod(0o700)
     up(p, LOCAL.replace("kind: local", f"kind: {script}"))
