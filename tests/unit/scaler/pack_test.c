@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pack_test.c - what the scaler starts for which demands, what it keeps, and the reasons that it tells: where the obstacle that a
+ *               reason names is taken away, the demand is met.
+ */
+#include "scheduler/scaler/scaler.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const kinds[] = {"CPU", "GPU"};
+
+enum { TYPES = 4, DEMANDS = 8 };
+static struct {
+    struct scl           *scl;
+    struct scl_actions    out;
+    struct scl_type       types[TYPES];
+    struct scl_config     config;
+    struct scl_demand     demands[DEMANDS];
+    struct policy_request requests[DEMANDS][4];
+    uint32_t              demand_count;
+    uint64_t              now_ms;
+    char                  told[4096];
+} w;
+
+static struct policy_node place(int64_t cpus, int64_t gpus, const char *labels)
+{
+    struct policy_node n = {.state = POLICY_ALIVE, .resource_count = 2};
+    n.resources[0] = (struct policy_resource){0, cpus * 1000, cpus * 1000};
+    n.resources[1] = (struct policy_resource){1, gpus * 1000, gpus * 1000};
+    snprintf(n.labels, sizeof n.labels, "%s", labels);
+    return n;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&w, 0, sizeof w);
+    w.now_ms = 1000;
+    w.config.types = w.types;
+    return scl_new(w.now_ms, &w.scl).code;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    assert_null(scl_check(w.scl));
+    scl_free(w.scl);
+    mt_vec_fini(&w.out.list);
+    return 0;
+}
+
+static struct scl_type *type(const char *name, int64_t cpus, int64_t gpus, const char *labels, uint32_t max)
+{
+    struct scl_type *t = &w.types[w.config.count++];
+    *t = (struct scl_type){.max = max, .idle_ms = 1000, .boot_ms = 60000, .place = place(cpus, gpus, labels)};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    return t;
+}
+
+static void step(struct scl_event e)
+{
+    e.now_ms = w.now_ms;
+    e.kinds = kinds;
+    assert_int_equal(scl_step(w.scl, &e, &w.out).code, 0);
+}
+
+static struct scl_demand *demand(enum scl_demand_kind kind, uint32_t count, int64_t cpus, int64_t gpus, const char *labels)
+{
+    struct scl_demand *d = &w.demands[w.demand_count];
+    *d = (struct scl_demand){.kind = kind, .count = count, .requests = w.requests[w.demand_count]};
+    for (int b = 0; b < 4; b++) {
+        struct policy_request *r = &w.requests[w.demand_count][b];
+        *r = (struct policy_request){.amount_count = gpus ? 2 : 1, .amounts = {{0, cpus * 1000}, {1, gpus * 1000}}};
+        snprintf(r->labels, sizeof r->labels, "%s", labels);
+    }
+    w.demand_count++;
+    return d;
+}
+
+static uint32_t started(const char *name)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < w.out.list.count; i++)
+        n += w.out.list.data[i].kind == SCL_ACT_LAUNCH && strcmp(w.out.list.data[i].instance.type, name) == 0;
+    return n;
+}
+
+static void decide(void)
+{
+    assert_int_equal(scl_configure(w.scl, &w.config).code, 0);
+    step((struct scl_event){.kind = SCL_EV_DEMANDS, .demands = {w.demands, w.demand_count}});
+    w.out.list.count = 0;
+    step((struct scl_event){.kind = SCL_EV_TICK});
+}
+
+static void tell(void *user, const char *what, const char *text)
+{
+    (void)user;
+    size_t used = strlen(w.told);
+    snprintf(w.told + used, sizeof w.told - used, "%s: %s\n", what, text);
+}
+
+#define assert_told(words) \
+    do { \
+        w.told[0] = '\0'; \
+        scl_explain_each(w.scl, kinds, tell, NULL); \
+        if (!strstr(w.told, words)) \
+            fail_msg("\"%s\" is not in:\n%s", words, w.told); \
+    } while (0)
+
+static void node(uint32_t id, int64_t cpus, int64_t free_cpus, uint64_t instance)
+{
+    struct policy_node n = place(cpus, 0, "");
+    n.id = id;
+    n.resources[0].free = free_cpus * 1000;
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, free_cpus < cpus, instance, ""}});
+}
+
+static void shapes_are_packed(void **state)
+{
+    (void)state;
+    type("small", 4, 0, "", 100);
+    demand(SCL_LEASES, 10, 2, 0, "");
+    demand(SCL_LEASES, 3, 4, 0, "");
+    decide();
+    assert_int_equal(started("small"), 8);
+    w.out.list.count = 0;
+    step((struct scl_event){.kind = SCL_EV_DEMANDS, .demands = {w.demands, w.demand_count}}); /* told again while they boot */
+    step((struct scl_event){.kind = SCL_EV_TICK});
+    assert_int_equal(started("small"), 0);
+    assert_told("wait for nodes that are being started");
+}
+
+static void what_is_free_is_used_first(void **state)
+{
+    (void)state;
+    type("small", 4, 0, "", 100);
+    demand(SCL_LEASES, 4, 2, 0, "");
+    node(1, 4, 2, 0);
+    node(2, 4, 4, 0);
+    decide();
+    assert_int_equal(started("small"), 1);
+}
+
+static void gangs_are_whole_or_nothing(void **state)
+{
+    (void)state;
+    type("small", 4, 0, "", 2);
+    demand(SCL_GANG, 3, 1, 0, "")->strategy = POLICY_GROUP_STRICT_SPREAD;
+    decide();
+    assert_int_equal(started("small"), 0);
+    assert_told("type small has"); /* its maximum */
+    w.types[0].max = 3;            /* the obstacle is taken away */
+    decide();
+    assert_int_equal(started("small"), 3);
+}
+
+static void a_strict_gang_is_on_one_node(void **state)
+{
+    (void)state;
+    type("small", 4, 0, "", 10);
+    type("large", 8, 0, "", 10);
+    demand(SCL_GANG, 3, 2, 0, "")->strategy = POLICY_GROUP_STRICT_PACK;
+    decide();
+    assert_int_equal(started("small"), 0);
+    assert_int_equal(started("large"), 1);
+}
+
+/* Two of three stand: only the third is looked for, and not where the others are. */
+static void a_broken_gang_lacks_what_it_lacks(void **state)
+{
+    (void)state;
+    static const uint32_t held[] = {1, 2};
+    struct scl_demand    *d;
+    type("small", 4, 0, "", 10);
+    node(1, 4, 3, 0);
+    node(2, 4, 3, 0);
+    d = demand(SCL_GANG, 1, 1, 0, "");
+    d->strategy = POLICY_GROUP_STRICT_SPREAD;
+    d->held = held;
+    d->held_count = 2;
+    decide();
+    assert_int_equal(started("small"), 1);
+}
+
+static void requests_count_what_nodes_have(void **state)
+{
+    (void)state;
+    type("small", 4, 0, "", 10);
+    node(1, 4, 0, 0); /* all in use */
+    demand(SCL_REQUEST, 8, 1, 0, "");
+    decide();
+    assert_int_equal(started("small"), 1);
+}
+
+static void the_best_type_is_taken(void **state)
+{
+    (void)state;
+    type("gpu", 4, 1, "zone=a", 10);
+    type("dear", 4, 0, "zone=a", 10)->price = 3000;
+    type("cheap", 4, 0, "zone=b", 10)->price = 1000;
+    demand(SCL_LEASES, 1, 4, 0, "");
+    decide();
+    assert_int_equal(started("cheap"), 1);
+    w.demand_count = 0;
+    demand(SCL_LEASES, 1, 3, 0, "zone=a;zone=b"); /* in this order; what comes already is only the second choice */
+    demand(SCL_LEASES, 1, 4, 1, "");
+    demand(SCL_LEASES, 1, 4, 0, "");
+    decide();
+    assert_int_equal(started("gpu"), 1);
+}
+
+static void the_minimum_stands(void **state)
+{
+    (void)state;
+    type("small", 4, 0, "", 10)->min = 2;
+    decide();
+    assert_int_equal(started("small"), 2);
+    decide();
+    assert_int_equal(started("small"), 0);
+}
+
+static void what_can_never_be_is_said(void **state)
+{
+    (void)state;
+    type("small", 4, 0, "", 10);
+    demand(SCL_LEASES, 1, 64, 0, "");
+    decide();
+    assert_told("no node type can ever hold it");
+    assert_false(scl_could_hold(w.scl, &w.requests[0][0]));
+    type("huge", 64, 0, "", 1);
+    decide();
+    assert_int_equal(started("huge"), 1);
+    assert_true(scl_could_hold(w.scl, &w.requests[0][0]));
+}
+
+static void a_refused_type_is_waited_for(void **state)
+{
+    (void)state;
+    type("small", 4, 0, "", 10);
+    demand(SCL_LEASES, 1, 4, 0, "");
+    decide();
+    step((struct scl_event){.kind = SCL_EV_LAUNCHED, .answer = {1, SCL_REFUSED, "", "no quota"}});
+    w.out.list.count = 0;
+    step((struct scl_event){.kind = SCL_EV_TICK});
+    assert_int_equal(started("small"), 0);
+    assert_told("no quota");
+    w.now_ms += 2 * MT_SCL_BACK_OFF_MS;
+    step((struct scl_event){.kind = SCL_EV_TICK});
+    assert_int_equal(started("small"), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(shapes_are_packed, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_free_is_used_first, begin, end),
+        cmocka_unit_test_setup_teardown(gangs_are_whole_or_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(a_strict_gang_is_on_one_node, begin, end),
+        cmocka_unit_test_setup_teardown(a_broken_gang_lacks_what_it_lacks, begin, end),
+        cmocka_unit_test_setup_teardown(requests_count_what_nodes_have, begin, end),
+        cmocka_unit_test_setup_teardown(the_best_type_is_taken, begin, end),
+        cmocka_unit_test_setup_teardown(the_minimum_stands, begin, end),
+        cmocka_unit_test_setup_teardown(what_can_never_be_is_said, begin, end),
+        cmocka_unit_test_setup_teardown(a_refused_type_is_waited_for, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
