@@ -96,14 +96,6 @@ static mt_status request_read(mt_view line, mt_buf *scratch, struct request *out
     return st;
 }
 
-const char *pairs_find(const struct pairs *pairs, const char *name)
-{
-    for (size_t i = 0; i < pairs->count; i++)
-        if (strcmp(pairs->items[i].name, name) == 0)
-            return pairs->items[i].value;
-    return NULL;
-}
-
 /* ---- answers ---- */
 
 static void answer(const struct request *r, bool is_ok, const struct said *said)
@@ -124,21 +116,6 @@ static void answer(const struct request *r, bool is_ok, const struct said *said)
     if (st.code != 0 || fwrite(line.data, 1, line.size, stdout) != line.size || fflush(stdout) != 0)
         exit(1); /* the head starts another */
     mt_buf_fini(&line);
-}
-
-void said_list(struct said *said, const char *id, const char *handle)
-{
-    mt_status st = mt_buf_printf(&said->listed, "%s{\"id\":", said->listed.size ? "," : "");
-    if (st.code == 0)
-        st = mt_json_put_text(&said->listed, id);
-    if (st.code == 0)
-        st = mt_buf_printf(&said->listed, ",\"handle\":");
-    if (st.code == 0)
-        st = mt_json_put_text(&said->listed, handle);
-    if (st.code == 0)
-        st = mt_buf_printf(&said->listed, "}");
-    if (st.code)
-        exit(1);
 }
 
 static void take(const struct provider *p, mt_view line)

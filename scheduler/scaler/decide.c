@@ -149,7 +149,7 @@ static uint64_t idle_limit(const struct scl *s, const struct scl_instance *i)
     if (i->type_index == SCL_NO_TYPE)
         return 0;
     uint64_t said = s->types[i->type_index].idle_ms, least = 2 * s->state[i->type_index].boot_ms;
-    return said > least ? said : least;
+    return said > least || MT_PLANT(MT_PLANT_SCALE_FLAPS) ? said : least;
 }
 
 static void drain(struct scl *s, struct scl_instance *i, const char *why)

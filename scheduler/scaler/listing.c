@@ -81,6 +81,8 @@ static void is_missing(struct scl *s, struct scl_instance *i)
 {
     bool has_node = i->node && mt_map_ptr(&s->nodes, mt_map_key(i->node));
     i->missing++;
+    if (i->is_unknown)
+        scl_list_soon(s);
     if (i->state == SCL_LAUNCHING && i->is_unknown && i->missing >= MT_SCL_STRANGER_LISTINGS) {
         scl_type_failed(s, i->type_index, "the provider did not answer");
         scl_set_state(s, i, SCL_FAILED, "the provider did not answer, and does not list it");

@@ -312,6 +312,14 @@ static void place_gang(struct pack *p, struct held_demand *d, uint32_t gang)
 
 /* ---- why something is unmet ---- */
 
+bool scl_could_hold(const struct scl *s, const struct policy_request *request)
+{
+    for (uint32_t t = 0; t < s->config.count && !s->config.is_down; t++)
+        if (s->types[t].max > 0 && request->policy != POLICY_NODE && policy_fits_total(&s->types[t].place, request))
+            return true;
+    return false;
+}
+
 void scl_shape_text(const char *const *kinds, const struct policy_request *r, char *out, size_t size)
 {
     size_t used = (size_t)snprintf(out, size, "{");
@@ -365,6 +373,9 @@ static void explain_unmet(struct scl *s, struct held_demand *d, const struct pla
             snprintf(d->why, sizeof d->why, "type %.40s has its maximum of %u nodes", s->types[t].name, s->types[t].max);
         else if (is_full)
             snprintf(d->why, sizeof d->why, "the cluster has its maximum of %u nodes", s->config.max);
+        else if (d->demand.kind == SCL_GANG && s->types[t].max - st->live - plan->start[t] < d->demand.count)
+            snprintf(d->why, sizeof d->why, "all or none: of type %.40s only %u more nodes may be had (its maximum is %u)",
+                     s->types[t].name, s->types[t].max - st->live - plan->start[t], s->types[t].max);
         else
             snprintf(d->why, sizeof d->why, "all or none: not all of its bundles can be had at once");
         return;

@@ -89,14 +89,6 @@ mt_status scl_configure(struct scl *s, const struct scl_config *config)
     return mt_ok();
 }
 
-bool scl_could_hold(const struct scl *s, const struct policy_request *request)
-{
-    for (uint32_t t = 0; t < s->config.count && !s->config.is_down; t++)
-        if (s->types[t].max > 0 && request->policy != POLICY_NODE && policy_fits_total(&s->types[t].place, request))
-            return true;
-    return false;
-}
-
 bool scl_is_down(const struct scl *s)
 {
     return s->config.is_down && s->instances.count == 0;

@@ -154,8 +154,8 @@ static void gangs_are_whole_or_nothing(void **state)
     demand(SCL_GANG, 3, 1, 0, "")->strategy = POLICY_GROUP_STRICT_SPREAD;
     decide();
     assert_int_equal(started("small"), 0);
-    assert_told("type small has"); /* its maximum */
-    w.types[0].max = 3;            /* the obstacle is taken away */
+    assert_told("of type small only 2 more");
+    w.types[0].max = 3; /* the obstacle is taken away */
     decide();
     assert_int_equal(started("small"), 3);
 }

@@ -10,7 +10,6 @@
 /* EINVAL: what is wrong with it is in `text`. Else it counts from now on; stored where `stores`. */
 MT_MUST_USE mt_status head_scale_configure(struct head *h, const Manta__V1__ScaleConfig *config, bool stores, char *text,
                                            size_t size);
-void                  head_scale_store_want(struct head *h, const char *name, const Manta__V1__ScaleWant *want);
 Manta__V1__ScaleWant *head_scale_want_find(const struct head *h, const char *name);
 void                  head_scale_want_put(struct head *h, const Manta__V1__ScaleWant *want); /* count 0: it goes */
 /* All has gone down: nothing is left of the configuration. */

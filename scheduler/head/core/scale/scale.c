@@ -151,7 +151,7 @@ Manta__V1__ScaleWant *head_scale_want_find(const struct head *h, const char *nam
     return NULL;
 }
 
-void head_scale_store_want(struct head *h, const char *name, const Manta__V1__ScaleWant *want)
+static void store_want(struct head *h, const char *name, const Manta__V1__ScaleWant *want)
 {
     Manta__Store__ScaleRecord record = MANTA__STORE__SCALE_RECORD__INIT;
     char                      key[MT_SCL_NAME_SIZE + 2];
@@ -165,7 +165,7 @@ void head_scale_want_put(struct head *h, const Manta__V1__ScaleWant *want)
     Manta__V1__ScaleWant *old = head_scale_want_find(h, want->name), *copy = want->count ? copy_of(h, &want->base) : NULL;
     if (want->count && !copy)
         return;
-    head_scale_store_want(h, want->name, copy);
+    store_want(h, want->name, copy);
     for (size_t i = 0; i < h->scale.wants.count && old; i++)
         if (h->scale.wants.data[i] == old) {
             mt_vec_remove(&h->scale.wants, i);

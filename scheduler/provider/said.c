@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * said.c - settings by name, and the list that an answer brings. Thread: main; owns nothing.
+ */
+#include "scheduler/provider/provider.h"
+
+#include "core/text/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *pairs_find(const struct pairs *pairs, const char *name)
+{
+    for (size_t i = 0; i < pairs->count; i++)
+        if (strcmp(pairs->items[i].name, name) == 0)
+            return pairs->items[i].value;
+    return NULL;
+}
+
+void said_list(struct said *said, const char *id, const char *handle)
+{
+    mt_status st = mt_buf_printf(&said->listed, "%s{\"id\":", said->listed.size ? "," : "");
+    if (st.code == 0)
+        st = mt_json_put_text(&said->listed, id);
+    if (st.code == 0)
+        st = mt_buf_printf(&said->listed, ",\"handle\":");
+    if (st.code == 0)
+        st = mt_json_put_text(&said->listed, handle);
+    if (st.code == 0)
+        st = mt_buf_printf(&said->listed, "}");
+    if (st.code)
+        exit(1);
+}
