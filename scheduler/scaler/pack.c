@@ -287,7 +287,8 @@ static void place_gang(struct pack *p, struct held_demand *d, uint32_t gang)
         SCL_TRY(p->s, mt_error(MT_ENOMEM, 0, "pack a gang"));
         return;
     }
-    memcpy(copy, p->slots.data, count * sizeof *copy);
+    if (count)
+        memcpy(copy, p->slots.data, count * sizeof *copy);
     bool is_apart = d->demand.strategy == POLICY_GROUP_STRICT_SPREAD;
     if (d->demand.strategy == POLICY_GROUP_STRICT_PACK) {
         struct policy_request sum;
@@ -300,7 +301,8 @@ static void place_gang(struct pack *p, struct held_demand *d, uint32_t gang)
             place(p, d, &d->requests[b], 1, is_apart ? gang : 0);
     }
     if (d->unmet) {
-        memcpy(p->slots.data, copy, count * sizeof *copy); /* a vector never shrinks: there is room */
+        if (count)
+            memcpy(p->slots.data, copy, count * sizeof *copy); /* a vector never shrinks: there is room */
         p->slots.count = count;
         *p->plan = was;
         p->planned = planned;
