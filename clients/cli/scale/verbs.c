@@ -99,12 +99,21 @@ int cli_down(const struct cli_args *args)
 
 /* ---- scale ---- */
 
+/* Where a view has no rows. */
+static const char *nothing_of(const char *view)
+{
+    return strcmp(view, "status") == 0    ? "no node may be started; `manta up FILE` says which ones may"
+           : strcmp(view, "history") == 0 ? "nothing was started or ended yet"
+                                          : "nothing waits for a node, and none is kept";
+}
+
 static int look(const struct cli_args *args, manta_client *client)
 {
+    const char      *view = strchr(args->verb, ' ') + 1;
     manta_error      e;
     manta_scale_row *rows;
     size_t           count;
-    if (manta_scale_look(client, strchr(args->verb, ' ') + 1, &rows, &count, NULL, &e) != MANTA_OK)
+    if (manta_scale_look(client, view, &rows, &count, NULL, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     json_t *list = cli_output_is_json(args) ? json_array() : NULL;
     for (size_t i = 0; i < count; i++) {
@@ -114,7 +123,7 @@ static int look(const struct cli_args *args, manta_client *client)
             printf("%-24s %s\n", rows[i].what, rows[i].text);
     }
     if (count == 0 && !list)
-        printf("nothing; `manta up FILE` says what may be started\n");
+        printf("%s\n", nothing_of(view));
     free(rows);
     return list ? cli_print_json(list) : CLI_OK;
 }
