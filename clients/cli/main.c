@@ -51,12 +51,13 @@ static int run_program(const struct cli_args *args);
 static const struct verb verbs[] = {
     {"start", "", "start a cluster on this machine (--head), or add a node to one (--join, --address)", cli_start,
      BIT(HEAD) | PLACE | BIT(JOIN) | BIT(BIND) | BIT(TLS_DIR) | BIT(DIR) | BIT(STATE) | BIT(LOGS) | BIT(STORE) | BIT(STORE_AUTH) |
-         BIT(STORE_MAY_LOSE) | BIT(PORT) | NODE,
+         BIT(STORE_MAY_LOSE) | BIT(STANDBY) | BIT(PORT) | NODE,
      PLAIN},
     {"stop", "", "end what `manta start` has started, and remove its files; the last logs are kept", cli_stop,
      BIT(DIR) | BIT(PURGE), PLAIN},
     {"drain", "NODE", "let a node leave: nothing new is placed there, and its raylet ends when it is empty", cli_drain,
      PLACE | BIT(DEADLINE) | BIT(REASON), PLAIN},
+    {"head step-down", "", "let a head that stands by lead; the one that leads stands by then", cli_step_down, PLACE, PLAIN},
     {"up", "FILE", "nodes are started and given back as FILE says; starts the head where none runs", cli_up,
      PLACE | BIT(DIR) | BIT(STATE) | BIT(DRY_RUN), PLAIN},
     {"down", "", "end the nodes that `manta up` lets come, and let no more come", cli_down, PLACE | BIT(TIMEOUT_S), PLAIN},

@@ -9,6 +9,7 @@
 
 #include "core/base/reserved.h"
 #include "core/ds/handles.h"
+#include "core/text/address.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static manta_status hello(struct ctl_client *c, manta_error *e);
 
 bool ctl_may_retry(mt_status st)
 {
-    return st.code == MT_ECONN || st.code == MT_ETIMEDOUT || st.code == MT_EAGAIN;
+    return st.code == MT_ECONN || st.code == MT_ETIMEDOUT || st.code == MT_EAGAIN || st.code == MT_ENOTLEADER;
 }
 
 static mt_status open_channel(struct ctl_client *c)
@@ -29,11 +30,12 @@ static mt_status open_channel(struct ctl_client *c)
     return rpc_channel_open(c->rpc, &config, &c->channel);
 }
 
-/* A head that was started again may have another port: its address file says so. */
-void ctl_reconnect(struct ctl_client *c)
+/* A head that was started again may have another port: its address file says so. And another may lead by now. */
+void ctl_reconnect(struct ctl_client *c, int32_t code, const char *detail)
 {
     struct rpc_channel *old = c->channel;
-    if (!ctl_place_refresh(&c->place)) {
+    bool                is_reached = code == MT_EAGAIN; /* it leads, and says so itself */
+    if (!ctl_place_refresh(&c->place) && (is_reached || !ctl_place_turn(&c->place, code, detail))) {
         rpc_channel_kick(old);
         return;
     }
@@ -61,12 +63,23 @@ static manta_status call_failed(const struct ctl_client *c, mt_status st, const 
                         "the head at %s shows a certificate that does not fit %.200s: it is another "
                         "cluster's, or not the head; copy the head's join file",
                         c->place.address, c->place.tls_file);
+    if (st.code == MT_ENOTLEADER)
+        return ctl_fail(e, st.code, MANTA_NOT_DONE,
+                        "the head at %s stands by, and knows of none that leads: wait, or look at its log", c->place.address);
     if (ctl_may_retry(st))
         return ctl_fail(e, st.code == MT_EAGAIN ? MT_EAGAIN : MT_ECONN, MANTA_UNKNOWN,
                         "the head at %s does not answer (%s): is it running? Calling again with the same ids is safe",
                         c->place.address, detail[0] ? detail : mt_code_text(st.code));
     return ctl_fail(e, st.code, MANTA_NOT_DONE, "the head at %s refuses: %s", c->place.address,
                     detail[0] ? detail : mt_code_text(st.code));
+}
+
+/* Of several heads one may stand still with its port open: the first tries are short, so that the others are asked too. What waits
+ * for long at the head (each_ms says so) is not asked again for that. */
+static uint32_t one_try_ms(const struct ctl_client *c, unsigned silent, uint32_t each_ms)
+{
+    uint32_t limit = silent < 3 ? (uint32_t)MT_CTL_TRY_MS << silent : each_ms;
+    return mt_address_count(c->place.heads) > 1 && each_ms <= MT_CALL_MS && limit < each_ms ? limit : each_ms;
 }
 
 manta_status ctl_call(struct ctl_client *c, const char *method, const ProtobufCMessage *request,
@@ -76,17 +89,19 @@ manta_status ctl_call(struct ctl_client *c, const char *method, const ProtobufCM
     mt_buf    bytes = {0}, reply = {0};
     char      detail[MT_ERROR_BYTES_MAX] = "";
     uint64_t  end = ctl_now_ms() + (uint64_t)patience_ms;
+    unsigned  silent = 0; /* tries that nobody answered */
     mt_status st = rpc_pack(request, &bytes);
     if (st.code != 0)
         return ctl_fail(e, st.code, MANTA_NOT_DONE, "the request is larger than %d MiB: fewer files or arguments",
                         MT_CONTROL_BYTES_MAX >> 20);
     for (unsigned n = 0;; n++) {
         uint64_t now = ctl_now_ms(), left = end > now ? end - now : 1;
-        st = rpc_call_blocking(c->channel, method, mt_buf_view(&bytes), left < each_ms ? (uint32_t)left : each_ms, 0, &reply,
-                               detail);
+        uint32_t limit = one_try_ms(c, silent, each_ms);
+        st = rpc_call_blocking(c->channel, method, mt_buf_view(&bytes), left < limit ? (uint32_t)left : limit, 0, &reply, detail);
         if (!ctl_may_retry(st) || ctl_now_ms() >= end || (st.code && is_foreign_certificate(c, detail)))
             break;
-        ctl_reconnect(c);
+        silent += st.code == MT_ETIMEDOUT;
+        ctl_reconnect(c, st.code, detail);
         ctl_pause(n);
     }
     mt_buf_fini(&bytes);

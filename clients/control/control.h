@@ -19,14 +19,16 @@
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
 
-enum { CTL_PATH_SIZE = MT_PATH_BYTES_MAX, CTL_ADDRESS_SIZE = MT_NAME_BYTES_MAX };
+enum { CTL_PATH_SIZE = MT_PATH_BYTES_MAX, CTL_ADDRESS_SIZE = MT_NAME_BYTES_MAX, CTL_HEADS_SIZE = MT_HEADS_MAX * CTL_ADDRESS_SIZE };
 
-struct ctl_place {                    /* where a cluster is */
-    char address[CTL_ADDRESS_SIZE];   /* host:port */
-    char token_file[CTL_PATH_SIZE];   /* "" while unknown */
-    char tls_file[CTL_PATH_SIZE];     /* "": in clear */
-    bool is_insecure;                 /* in clear beyond this machine too */
-    char address_file[CTL_PATH_SIZE]; /* head.addr, read again when nobody answers; "": the address was given */
+struct ctl_place {                       /* where a cluster is */
+    char address[CTL_ADDRESS_SIZE];      /* host:port: the head that is spoken to */
+    char heads[CTL_HEADS_SIZE];          /* all that are known: "host:port,..."; "": only that one */
+    char token_file[CTL_PATH_SIZE];      /* "" while unknown */
+    char tls_file[CTL_PATH_SIZE];        /* "": in clear */
+    bool is_insecure;                    /* in clear beyond this machine too */
+    char file_address[CTL_ADDRESS_SIZE]; /* that head.addr named last */
+    char address_file[CTL_PATH_SIZE];    /* head.addr, read again when nobody answers; "": the address was given */
 };
 
 /* What a manta_client names: that is a number (core/ds/handles.h). */
@@ -56,6 +58,9 @@ manta_status ctl_place_find(const manta_client_opts *opts, struct ctl_place *out
 bool ctl_runtime_folder(char *out, size_t size);
 /* Reads head.addr again; true where the address has changed. */
 bool ctl_place_refresh(struct ctl_place *place);
+/* After a call that did not reach a leader: where to go next. `detail` is its text, which may name the leader. True where that is
+ * another address. */
+bool ctl_place_turn(struct ctl_place *place, int32_t code, const char *detail);
 
 /* ---- client.c ---- */
 
@@ -74,8 +79,8 @@ manta_status ctl_call(struct ctl_client *client, const char *method, const Proto
  * asked must be answered. */
 struct rpc_asked *ctl_ask(struct ctl_client *client, const char *method, const ProtobufCMessage *request, uint32_t each_ms);
 ProtobufCMessage *ctl_answer(struct rpc_asked *take_asked, const ProtobufCMessageDescriptor *reply_type);
-/* After a lost connection: looks whether the head has moved. */
-void ctl_reconnect(struct ctl_client *client);
+/* After a call that failed so: looks whether the head has moved, or another leads. */
+void ctl_reconnect(struct ctl_client *client, int32_t code, const char *detail);
 /* Whether a failure may pass by itself. */
 bool ctl_may_retry(mt_status st);
 

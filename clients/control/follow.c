@@ -92,7 +92,7 @@ static manta_status follow_from(struct ctl_client *c, const char *id, uint64_t o
         st = check_end(&f, &is_end, e);
         idle = f.offset > before ? 0 : idle;
         if (st == MANTA_OK && !is_end) {
-            ctl_reconnect(c);
+            ctl_reconnect(c, end.code, detail);
             ctl_pause(idle);
         }
     }

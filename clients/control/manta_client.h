@@ -160,14 +160,20 @@ typedef struct manta_cluster_info {
     char     address[128]; /* of the head */
     uint64_t head_epoch;   /* how often the head was started */
     bool     runs_as_root;
-    bool     has_tls;     /* this client speaks TLS to it */
-    bool     is_insecure; /* it is reached from other machines in clear */
-    uint64_t reserved[32];
+    bool     has_tls;       /* this client speaks TLS to it */
+    bool     is_insecure;   /* it is reached from other machines in clear */
+    uint64_t standby_count; /* heads that stand by */
+    char     standbys[160]; /* their addresses, as many as fit: "host:port,..." */
+    uint64_t reserved[11];
 } manta_cluster_info;
 
 /* Give *out_nodes back by free(); out_cluster may be NULL. */
 MANTA_API manta_status manta_nodes_list(manta_client *client, manta_cluster_node **out_nodes, size_t *out_count,
                                         manta_cluster_info *out_cluster, manta_error *e);
+
+/* Another head, which stands by, is to lead; `reason` is for people (NULL: none). Returns when the one that leads has taken note:
+ * it acknowledges nothing more then. The next call finds the new one. ENOENT: no head stands by. */
+MANTA_API manta_status manta_cluster_step_down(manta_client *client, const char *reason, manta_error *e);
 
 /* ---- state ------------------------------------------------------------------------------------------------------ */
 

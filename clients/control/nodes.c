@@ -4,6 +4,7 @@
  */
 #include "clients/control/control.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,14 @@ static void node_copy(const Manta__V1__Node *from, manta_cluster_node *out)
     }
 }
 
+static void standbys_copy(const Manta__V1__ListNodesReply *reply, manta_cluster_info *out)
+{
+    size_t at = 0, size = sizeof out->standbys;
+    out->standby_count = reply->n_heads > 1 ? reply->n_heads - 1 : 0;
+    for (size_t i = 1; i < reply->n_heads && at + strlen(reply->heads[i]) + 1 < size; i++)
+        at += (size_t)snprintf(out->standbys + at, size - at, "%s%s", at ? "," : "", reply->heads[i]);
+}
+
 manta_status ctl_nodes_list(struct ctl_client *c, manta_cluster_node **out_nodes, size_t *out_count,
                             manta_cluster_info *out_cluster, manta_error *e)
 {
@@ -62,6 +71,7 @@ manta_status ctl_nodes_list(struct ctl_client *c, manta_cluster_node **out_nodes
         out_cluster->runs_as_root = reply->runs_as_root;
         out_cluster->is_insecure = reply->is_insecure;
         out_cluster->has_tls = c->tls != NULL;
+        standbys_copy(reply, out_cluster);
     }
     rpc_unpack_free(message);
     return nodes ? MANTA_OK : ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for the list of nodes");
@@ -117,4 +127,36 @@ manta_status manta_cluster_stop(manta_client *client, const char *reason, manta_
     struct ctl_client *c;
     manta_status       st = ctl_enter(client, "manta_cluster_stop", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, cluster_stop(c, reason, e));
+}
+
+/* Tried again after a lost answer it finds the next head, which is not meant. */
+static manta_status step_down(struct ctl_client *c, const char *reason, manta_error *e)
+{
+    manta_cluster_info  info;
+    manta_cluster_node *nodes;
+    size_t              count;
+    manta_status        found = ctl_nodes_list(c, &nodes, &count, &info, e);
+    if (found != MANTA_OK)
+        return found;
+    free(nodes);
+    Manta__V1__StepDownRequest request = MANTA__V1__STEP_DOWN_REQUEST__INIT;
+    ProtobufCMessage          *message;
+    request.reason = (char *)(reason ? reason : "");
+    request.head_epoch = info.head_epoch;
+    manta_status st = ctl_call(c, "/manta.v1.Head/StepDown", &request.base, &manta__v1__step_down_reply__descriptor, c->timeout_ms,
+                               MT_CALL_MS, &message, e);
+    if (st != MANTA_OK)
+        return st;
+    const Manta__V1__StepDownReply *reply = (const Manta__V1__StepDownReply *)message;
+    if (reply->code && reply->code != MT_EFENCED)
+        st = ctl_fail(e, reply->code, MANTA_NOT_DONE, "%s", reply->text);
+    rpc_unpack_free(message);
+    return st;
+}
+
+manta_status manta_cluster_step_down(manta_client *client, const char *reason, manta_error *e)
+{
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_cluster_step_down", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, step_down(c, reason, e));
 }

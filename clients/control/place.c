@@ -6,11 +6,13 @@
  *     127.0.0.1:6380
  *     token_file=/run/manta/token
  *     tls_file=/run/manta/tls/node.pem     where it speaks TLS; insecure=1 where it speaks in clear beyond loopback
+ *     heads=127.0.0.1:6380,127.0.0.1:6381   all that are there, where there are several
  *     pid=123
  */
 #include "clients/control/control.h"
 
 #include "core/sys/file.h"
+#include "core/text/address.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,6 +82,8 @@ static bool read_address_file(struct ctl_place *place)
     if (is_fine) {
         memcpy(place->address, text, length);
         place->address[length] = '\0';
+        place->heads[0] = '\0';
+        (void)find_line(text, "heads=", place->heads, sizeof place->heads);
         find_secrets(text, place);
     }
     free(text);
@@ -88,20 +92,42 @@ static bool read_address_file(struct ctl_place *place)
 
 bool ctl_place_refresh(struct ctl_place *place)
 {
-    char before[CTL_ADDRESS_SIZE];
-    if (!place->address_file[0])
+    struct ctl_place now = *place;
+    if (!place->address_file[0] || !read_address_file(&now))
         return false;
-    memcpy(before, place->address, sizeof before);
-    return read_address_file(place) && strcmp(before, place->address) != 0;
+    bool has_moved = strcmp(now.address, place->file_address) != 0;
+    memcpy(place->heads, now.heads, sizeof place->heads);
+    memcpy(place->file_address, now.address, sizeof place->file_address);
+    if (has_moved)
+        memcpy(place->address, now.address, sizeof place->address);
+    return has_moved;
+}
+
+bool ctl_place_turn(struct ctl_place *place, int32_t code, const char *detail)
+{
+    static const char key[] = "leader=";
+    char              next[CTL_ADDRESS_SIZE] = "";
+    size_t            count = mt_address_count(place->heads);
+    if (code == MT_ENOTLEADER && strncmp(detail, key, sizeof key - 1) == 0)
+        (void)copy(next, sizeof next, detail + sizeof key - 1);
+    if (!next[0] && count > 1) {
+        size_t at = mt_address_find(place->heads, place->address);
+        (void)mt_address_at(place->heads, at == SIZE_MAX ? 0 : (at + 1) % count, next, sizeof next);
+    }
+    if (!next[0] || strcmp(next, place->address) == 0)
+        return false;
+    memcpy(place->address, next, sizeof next);
+    return true;
 }
 
 /* `text` is host:port or a runtime folder. */
 static manta_status use(struct ctl_place *place, const char *text, const char *from, manta_error *e)
 {
     if (!is_folder_name(text)) {
-        if (!strchr(text, ':') || !copy(place->address, sizeof place->address, text))
+        if (!strchr(text, ':') || !copy(place->heads, sizeof place->heads, text) ||
+            !mt_address_at(text, 0, place->address, sizeof place->address))
             return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE,
-                            "address \"%.200s\" (%s): give host:port, or the head's runtime "
+                            "address \"%.200s\" (%s): give host:port (of several heads: with commas), or the head's runtime "
                             "folder",
                             text, from);
         return MANTA_OK;
@@ -109,8 +135,10 @@ static manta_status use(struct ctl_place *place, const char *text, const char *f
     if (snprintf(place->address_file, sizeof place->address_file, "%s/head.addr", text) >= CTL_PATH_SIZE)
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "address (%s): the path is too long", from);
     errno = 0;
-    if (read_address_file(place))
+    if (read_address_file(place)) {
+        memcpy(place->file_address, place->address, sizeof place->file_address);
         return MANTA_OK;
+    }
     if (errno && errno != ENOENT) /* EACCES, ENOTDIR, ...: one may run there all the same */
         return ctl_fail(e, errno == EACCES ? MT_EAUTH : MT_ECONN, MANTA_NOT_DONE, "%.200s/head.addr (%s) can't be read: %s", text,
                         from, strerror(errno));

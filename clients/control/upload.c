@@ -192,7 +192,7 @@ static manta_status put(struct ctl_client *c, const struct ctl_file *file, manta
         st = put_try(c, file, text);
         if (!ctl_may_retry(st) || ctl_now_ms() >= end)
             break;
-        ctl_reconnect(c);
+        ctl_reconnect(c, st.code, text);
         ctl_pause(n);
     }
     if (st.code == MT_ECORRUPT)

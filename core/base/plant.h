@@ -67,6 +67,12 @@ enum mt_plant_number {
     MT_PLANT_SCALE_ZOMBIE = 68,    /* what runs at the provider and nobody knows is left there */
     MT_PLANT_SCALE_TWICE = 69,     /* what is being started does not count as room */
     MT_PLANT_STORE_DROPPED = 65,   /* a leader keeps records that were dropped, and writes them again */
+    MT_PLANT_STANDBY_OLDER = 80,   /* a head that stands by takes the lead of a store that has forgotten a leader it saw */
+    MT_PLANT_LEADER_DEAF = 81,     /* a leader takes no notice of it that another was given the lead */
+    MT_PLANT_FENCE_STAYS = 82,     /* the store gives a new leader the fence of the one before */
+    MT_PLANT_STANDBY_HASTY = 83,   /* a head that stands by claims the lead of one whose lock stands */
+    MT_PLANT_HANDED_CLAIMS = 84,   /* a head that has stepped down claims the lead again at once */
+    MT_PLANT_STANDBY_DOUBTS = 85,  /* a head that stands by claims the lead of one that it hears, where the lock is forgotten */
 };
 
 #ifdef MANTA_PLANTS

@@ -47,6 +47,7 @@
     X(EDISK_FULL, 44, "the disk is full")                                                            \
     X(EOOM, 46, "the node was short of memory and stopped the task")                                 \
     X(ECONN, 45, "the connection is down")                                                           \
+    X(ENOTLEADER, 47, "another head leads the cluster")                                              \
     /* drop this peer */                                                                             \
     X(EPROTO, 60, "a peer broke the protocol")                                                       \
     X(EAUTH, 61, "the token is missing or wrong")                                                    \

@@ -38,6 +38,7 @@
     X(EUNSUPPORTED, UNIMPLEMENTED)       \
     X(EINTERNAL, INTERNAL)               \
     X(ECONN, UNAVAILABLE)                \
+    X(ENOTLEADER, FAILED_PRECONDITION)   \
     X(ECORRUPT, DATA_LOSS)               \
     X(ECONN, UNKNOWN) /* without our header: gRPC itself, say of a channel that was closed */
 /* clang-format on */

@@ -72,6 +72,7 @@ bool cli_address_towards(const char *address, char out[CTL_ADDRESS_SIZE]);
 /* ---- verbs ---- */
 int cli_start(const struct cli_args *args);
 int cli_stop(const struct cli_args *args);
+int cli_step_down(const struct cli_args *args);
 int cli_drain(const struct cli_args *args); /* drain.c: any node of the cluster, by its number or name */
 
 #endif

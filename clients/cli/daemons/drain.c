@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * drain.c - `manta drain`: lets a node leave. Returns when the head has taken it; `manta status` shows how far it is.
+ * `manta head step-down`: another head is to lead; returns when one does.
  *
  * Owns: nothing. Thread: main.
  */
@@ -60,4 +61,34 @@ static int drain(const struct cli_args *args, manta_client *client)
 int cli_drain(const struct cli_args *args)
 {
     return cli_with_client(args, drain);
+}
+
+static int step_down(const struct cli_args *args, manta_client *client)
+{
+    manta_error         e;
+    manta_cluster_info  before, after;
+    manta_cluster_node *nodes;
+    size_t              count;
+    (void)args;
+    if (manta_nodes_list(client, &nodes, &count, &before, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    free(nodes);
+    uint64_t begun = ctl_now_ms();
+    if (manta_cluster_step_down(client, "manta head step-down", &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    do {
+        if (manta_nodes_list(client, &nodes, &count, &after, &e) != MANTA_OK)
+            return cli_fail("%s has stepped down, and no other head answers: %s", before.address, e.message);
+        free(nodes);
+    } while (after.head_epoch == before.head_epoch && ctl_now_ms() - begun < MT_CTL_PATIENCE_MS);
+    if (after.head_epoch == before.head_epoch)
+        return cli_fail("%s still leads", before.address);
+    printf("%s leads now (epoch %llu), after %llu ms; %s stands by\n", after.address, (unsigned long long)after.head_epoch,
+           (unsigned long long)(ctl_now_ms() - begun), before.address);
+    return CLI_OK;
+}
+
+int cli_step_down(const struct cli_args *args)
+{
+    return cli_with_client(args, step_down);
 }

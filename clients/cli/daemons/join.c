@@ -27,13 +27,15 @@ static mt_status write_file(const struct cli_folder *f, const char *name, mt_vie
 
 static mt_status write_files(const struct cli_folder *f, const struct io_join *join)
 {
-    char token[IO_TOKEN_HEX + 2], address[3 * CLI_PATH_SIZE];
+    char token[IO_TOKEN_HEX + 2], first[CTL_ADDRESS_SIZE] = "", address[3 * CLI_PATH_SIZE];
     snprintf(token, sizeof token, "%s\n", join->token.hex);
     mt_status st = write_file(f, "token", mt_view_text(token));
     explicit_bzero(token, sizeof token);
     if (st.code == 0)
         st = write_file(f, "tls.pem", join->certificates);
-    snprintf(address, sizeof address, "%s\ntoken_file=%s/token\ntls_file=%s/tls.pem\n", join->address, f->path, f->path);
+    (void)mt_address_at(join->address, 0, first, sizeof first);
+    snprintf(address, sizeof address, "%s\ntoken_file=%s/token\ntls_file=%s/tls.pem\nheads=%s\n", first, f->path, f->path,
+             join->address);
     return st.code == 0 ? write_file(f, "head.addr", mt_view_text(address)) : st;
 }
 

@@ -45,7 +45,10 @@ static bool check(const struct cli_args *args)
     char   text[2 * MT_LABELS_BYTES_MAX];
     if (is_head + is_join + has_address != 1)
         return cli_usage(args, "say one of --head (a new cluster), --join FILE and --address PLACE (a node for a cluster)"), false;
-    if (!has_address && (args->values[CLI_OPT_TOKEN_FILE] || args->values[CLI_OPT_TLS_FILE]))
+    bool is_standby = args->values[CLI_OPT_STANDBY];
+    if (is_standby && (!is_head || !args->values[CLI_OPT_STORE]))
+        return cli_usage(args, "--standby goes with --head and the --store that the heads share"), false;
+    if (!has_address && !is_standby && (args->values[CLI_OPT_TOKEN_FILE] || args->values[CLI_OPT_TLS_FILE]))
         return cli_usage(args, "--token-file and --tls-file go with --address; a new head makes its own"), false;
     if (args->values[CLI_OPT_INSECURE] && (is_join || args->values[CLI_OPT_TLS_FILE] || args->values[CLI_OPT_TLS_DIR]))
         return cli_usage(args, "--insecure is a cluster without certificates"), false;
@@ -108,7 +111,7 @@ static const char *listen_text(const char *host, const char *port, char *out, si
 static bool start_head(const struct cli_args *args, struct cli_folder *f)
 {
     char             listen[160], log_file[CLI_PATH_SIZE], file[CLI_PATH_SIZE], state[CLI_PATH_SIZE], tls[CLI_PATH_SIZE];
-    char             logs[CLI_PATH_SIZE], auth[CLI_PATH_SIZE], record[CLI_PATH_SIZE];
+    char             logs[CLI_PATH_SIZE], auth[CLI_PATH_SIZE], token[CLI_PATH_SIZE], record[CLI_PATH_SIZE];
     const char      *host = args->values[CLI_OPT_BIND], *port = args->values[CLI_OPT_PORT];
     struct arguments a = {{0}, 0};
     cli_folder_file(f, "head.log", log_file);
@@ -123,6 +126,8 @@ static bool start_head(const struct cli_args *args, struct cli_folder *f)
     add(&a, "--store", args->values[CLI_OPT_STORE]);
     add(&a, "--store-auth", absolute(args->values[CLI_OPT_STORE_AUTH], auth));
     add(&a, "--store-may-lose", args->values[CLI_OPT_STORE_MAY_LOSE]);
+    add(&a, "--standby", args->values[CLI_OPT_STANDBY]);
+    add(&a, "--token-file", absolute(args->values[CLI_OPT_TOKEN_FILE], token));
     unlink(file); /* of one that was killed */
     cli_folder_record(f, CLI_DAEMON_HEAD, record);
     return cli_daemon_start(a.list, log_file, record, &f->daemons[CLI_DAEMON_HEAD]);
@@ -242,12 +247,14 @@ static void print_started(const struct cli_args *args, const struct cli_folder *
         address[strcspn(address, "\n")] = '\0';
     if (file)
         fclose(file);
-    printf(args->values[CLI_OPT_HEAD] ? "A Manta cluster runs on this machine.\n" : "This machine has joined the cluster.\n");
+    printf(args->values[CLI_OPT_STANDBY] ? "A head stands by on this machine.\n"
+           : args->values[CLI_OPT_HEAD]  ? "A Manta cluster runs on this machine.\n"
+                                         : "This machine has joined the cluster.\n");
     if (address[0])
         printf("  head     %s (pid %d)\n", address, f->daemons[CLI_DAEMON_HEAD].daemon.pid);
     printf("  raylet   pid %d\n  folder   %s (logs: head.log, raylet.log)\n", f->daemons[CLI_DAEMON_RAYLET].daemon.pid, f->path);
     cli_folder_file(f, "join", path);
-    if (args->values[CLI_OPT_HEAD] && access(path, F_OK) == 0)
+    if (args->values[CLI_OPT_HEAD] && !args->values[CLI_OPT_STANDBY] && access(path, F_OK) == 0)
         printf("  TLS      other machines join by `manta start --join FILE` with a copy of\n           %s (keep it secret)\n",
                path);
     if (args->values[CLI_OPT_INSECURE] && host[0] && !io_is_loopback(host))

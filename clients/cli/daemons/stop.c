@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -77,12 +78,31 @@ static void send_all(const struct targets *t, int number)
             syscall(SYS_pidfd_send_signal, t->list[i].fd, number, NULL, 0);
 }
 
+/* The cluster ends with its last head. Where others stand by, or lead, only what runs here ends, and one of them leads. */
+static bool is_last_head(manta_client *client, const struct cli_folder *f)
+{
+    manta_cluster_info  info;
+    manta_cluster_node *nodes;
+    size_t              count;
+    char                path[CLI_PATH_SIZE], own[CTL_ADDRESS_SIZE] = "";
+    cli_folder_file(f, "head.addr", path);
+    FILE *file = fopen(path, "re");
+    if (file && fgets(own, sizeof own, file))
+        own[strcspn(own, "\n")] = '\0';
+    if (file)
+        fclose(file);
+    if (manta_nodes_list(client, &nodes, &count, &info, NULL) != MANTA_OK)
+        return false;
+    free(nodes);
+    return strcmp(info.address, own) == 0 && !info.standbys[0];
+}
+
 static bool ask_head(const struct cli_folder *f)
 {
     manta_client_opts opts = {.address = f->path, .timeout_ms = ASK_MS};
     manta_error       e;
     manta_client     *client = cli_process_is_alive(&f->daemons[CLI_DAEMON_HEAD].daemon) ? manta_client_open(&opts, &e) : NULL;
-    bool              is_asked = client && manta_cluster_stop(client, "manta stop", &e) == MANTA_OK;
+    bool              is_asked = client && is_last_head(client, f) && manta_cluster_stop(client, "manta stop", &e) == MANTA_OK;
     manta_client_close(client);
     return is_asked;
 }

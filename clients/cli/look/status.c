@@ -199,6 +199,8 @@ static void print_overview(const struct cli_args *args, const struct overview *o
     cli_daemons_print(args, stdout);
     printf("Head %s (epoch %llu)%s.\n", o->cluster.address, (unsigned long long)o->cluster.head_epoch,
            o->cluster.has_tls ? ", TLS" : "");
+    if (o->cluster.standbys[0])
+        printf("Standing by: %s.\n", o->cluster.standbys);
     if (o->cluster.is_insecure)
         printf("WARNING: this cluster is reached over the network without TLS (--insecure): its token and all data travel in "
                "clear.\n");
@@ -242,6 +244,7 @@ static json_t *overview_json(const struct cli_args *args, const struct overview 
     json_object_set_new(all, "cluster", json_string(o->cluster.cluster));
     json_object_set_new(all, "address", json_string(o->cluster.address));
     json_object_set_new(all, "head_epoch", json_integer((json_int_t)o->cluster.head_epoch));
+    json_object_set_new(all, "standbys", json_string(o->cluster.standbys));
     json_object_set_new(all, "tls", json_boolean(o->cluster.has_tls));
     json_object_set_new(all, "insecure", json_boolean(o->cluster.is_insecure));
     json_object_set_new(all, "runs_as_root", json_boolean(o->cluster.runs_as_root));

@@ -12,8 +12,8 @@
 
 const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_HEAD] = {"head", 0, NULL, "start the head too, not only a raylet"},
-    [CLI_OPT_ADDRESS] = {"address", 0, "PLACE", "the head: HOST:PORT, or its runtime folder"},
-    [CLI_OPT_TOKEN_FILE] = {"token-file", 0, "FILE", "the cluster's token, where PLACE is HOST:PORT"},
+    [CLI_OPT_ADDRESS] = {"address", 0, "PLACE", "the head: HOST:PORT (of several: with commas), or its runtime folder"},
+    [CLI_OPT_TOKEN_FILE] = {"token-file", 0, "FILE", "the cluster's token, where PLACE is HOST:PORT, or of a head that stands by"},
     [CLI_OPT_DIR] = {"dir", 0, "DIR", "runtime folder; default: MANTA_ADDRESS, else this user's"},
     [CLI_OPT_STATE] = {"state", 0, "DIR", "what survives `manta stop`: jobs, logs, files; default: nothing does"},
     [CLI_OPT_PORT] = {"port", 0, "PORT", "of the head; default: a free one"},
@@ -42,7 +42,7 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_LIMIT] = {"limit", 0, "N", "at most so many; default: 100 (memory: 1000, timeline: 100000)"},
     [CLI_OPT_TIMEOUT_S] = {"timeout-s", 0, "SECONDS", "wait no longer"},
     [CLI_OPT_TLS_FILE] = {"tls-file", 0, "FILE", "a node's certificate, where PLACE is HOST:PORT on another machine"},
-    [CLI_OPT_TLS_DIR] = {"tls-dir", 0, "DIR", "certificates of your own for a new cluster: head.pem and node.pem"},
+    [CLI_OPT_TLS_DIR] = {"tls-dir", 0, "DIR", "certificates: your own for a new cluster, the leader's of one that stands by"},
     [CLI_OPT_INSECURE] = {"insecure", 0, NULL, "no TLS beyond this machine: token and data travel in clear"},
     [CLI_OPT_BIND] = {"bind", 0, "ADDR",
                       "this machine's address for others (turns TLS on); default: loopback, a fitting one with --join"},
@@ -52,6 +52,7 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
                        "keep what survives in Redis: redis://HOST:PORT/0?cluster=NAME, redis+unix:///PATH?cluster=NAME"},
     [CLI_OPT_STORE_AUTH] = {"store-auth", 0, "FILE", "the password of that Redis (mode 0600)"},
     [CLI_OPT_STORE_MAY_LOSE] = {"store-may-lose", 0, NULL, "take a Redis that may lose what it has acknowledged"},
+    [CLI_OPT_STANDBY] = {"standby", 0, NULL, "with --head and --store: another head leads; lead when it is gone"},
     [CLI_OPT_DEADLINE] = {"deadline", 0, "SECONDS", "what runs there then is stopped, and runs again elsewhere; default: 30"},
     [CLI_OPT_REASON] = {"reason", 0, "TEXT", "why, for people"},
     [CLI_OPT_LIFETIME] = {"lifetime", 0, "SECONDS", "this machine goes so long from now: the node leaves before that by itself"},

@@ -49,16 +49,37 @@ static void on_assert(const char *expr, const char *file, int line)
     lib_break(MT_EINTERNAL, text);
 }
 
-/* Programs speak to the raylet of their own machine. One that names a head means the node of that head's cluster here: the
- * one in the user's runtime folder, where it is one. */
-static bool folder_of_head(const char *host_port, char *out, size_t size)
+/* "HOST:PORT,..." and a line of the same kind have one in common. */
+static bool shares_address(const char *list, const char *line)
 {
-    char  path[512], line[256] = "";
+    for (const char *at = list; *at; at += *at == ',') {
+        size_t size = strcspn(at, ",");
+        for (const char *of = line; *of && *of != '\n'; of += *of == ',') {
+            size_t other = strcspn(of, ",\r\n");
+            if (size == other && size > 0 && strncmp(at, of, size) == 0)
+                return true;
+            of += other;
+            of += *of == '\r';
+        }
+        at += size;
+    }
+    return false;
+}
+
+/* Programs speak to the raylet of their own machine. One that names heads means the node of their cluster here: the one in the
+ * user's runtime folder, where it is one. Its file names a head in its first line, and in another one all that were there. */
+static bool folder_of_head(const char *heads, char *out, size_t size)
+{
+    static const char key[] = "heads=";
+    char              path[512], line[1280] = "";
+    bool              is_it = false, is_first = true;
     FILE *file = lib_runtime_folder(out, size).code || snprintf(path, sizeof path, "%s/head.addr", out) >= (int)sizeof path
                      ? NULL
                      : fopen(path, "re");
-    bool  is_it = file && fgets(line, sizeof line, file) && strcspn(line, "\r\n") == strlen(host_port) &&
-                 strncmp(line, host_port, strlen(host_port)) == 0;
+    for (; file && !is_it && fgets(line, sizeof line, file); is_first = false) {
+        bool is_list = strncmp(line, key, sizeof key - 1) == 0;
+        is_it = (is_first || is_list) && shares_address(heads, is_list ? line + sizeof key - 1 : line);
+    }
     if (file)
         fclose(file);
     return is_it;

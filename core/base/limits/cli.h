@@ -23,6 +23,7 @@ enum {
 
     /* Control client. */
     MT_CTL_PATIENCE_MS = 30 * 1000, /* default patience with a head that is away */
+    MT_CTL_TRY_MS = 1000,           /* the first try at one of several heads; the next ones twice as long each */
     MT_CTL_HELLO_MS = 5 * 1000,     /* opening fails sooner: a wrong address should not cost half a minute */
     MT_CTL_RETRY_MS_MIN = 50,       /* pause between tries, doubled up to ... */
     MT_CTL_RETRY_MS_MAX = 1000,

@@ -52,6 +52,14 @@ enum {
     MT_HEAD_FULL_MS = 200,                      /* the same, and between two tries to store, while it is full */
     MT_HEAD_STORE_LOOK_MS = 300,                /* a store on a server is looked at, and its lock renewed, so often */
     MT_HEAD_STORE_AWAY_MS = 5000,               /* a store that was not reached for so long: who asks is refused, with the reason */
+    MT_HEAD_HEADS_MS = 1000,                    /* a node hears at least so often which heads there are, where there are several */
+    MT_HEADS_MAX = 8,                           /* one that leads, and those that stand by */
+    MT_HEAD_STANDBY_LOOK_MS = 100,              /* one that stands by looks at the store so often */
+    MT_HEAD_STANDBY_SOON_MS = 10,               /* ... and so often, while the leader's connection is lost */
+    MT_HEAD_STANDBY_DIAL_MS = 200,              /* ... and waits so long for the leader's machine to refuse it */
+    MT_HEAD_BEAT_MS = 500,                      /* a leader tells them so often that it leads ... */
+    MT_HEAD_HEARD_MS = 1500,                    /* ... and is left its lead for so long, though the store has forgotten its lock */
+    MT_HEAD_HANDED_MS = 3000,                   /* one that has stepped down leaves the lead to the others for so long */
     MT_HEAD_STORE_SPARE_BYTES = 8 * 1024 * 1024, /* of a server's memory, left for changes of what is there */
     MT_HEAD_FILE_JOBS_MAX = 65536,               /* on the files' thread */
     MT_HEAD_PIECE_BYTES = 128 * 1024,            /* of a log or a blob: read and sent at a time */

@@ -3,7 +3,7 @@
  * join.h - the file that lets another machine join a cluster: where the head is, the token, and a node's certificate with its key.
  *
  *     manta-join 1
- *     address=10.0.0.1:6380
+ *     address=10.0.0.1:6380                 or of several heads, with commas
  *     token=<64 hexadecimal digits>
  *     -----BEGIN CERTIFICATE-----            as tls.h reads it
  *     ...
@@ -16,7 +16,7 @@
 #include "core/base/buf.h"
 #include "core/io/token.h"
 
-enum { IO_JOIN_ADDRESS_SIZE = 128 };
+enum { IO_JOIN_ADDRESS_SIZE = 1024 };
 
 struct io_join {
     char            address[IO_JOIN_ADDRESS_SIZE];

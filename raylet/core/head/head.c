@@ -32,6 +32,7 @@ static void register_send(struct rlt *r)
     g->data_address = rlt_keep_text(r, r->config.data_address);
     g->cluster = rlt_keep_text(r, r->head.cluster);
     g->labels = rlt_keep_text(r, r->config.labels);
+    g->head_epoch = r->head.epoch;
     g->n_total = r->ledger.count;
     g->total = rlt_resources_make(r, r->ledger.total, r->ledger.count);
     m->register_ = g;
@@ -41,11 +42,17 @@ static void register_send(struct rlt *r)
 bool rlt_head_gave_up(const struct rlt *r, const Manta__V1__HeadToNode *m)
 {
     const Manta__V1__Registered *g = m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED ? m->registered : NULL;
-    return g && !g->code && r->node && r->node == g->node && r->epoch != g->epoch;
+    return g && !g->code && g->head_epoch >= r->head.epoch && r->node && r->node == g->node && r->epoch != g->epoch;
 }
 
 static void registered(struct rlt *r, const Manta__V1__Registered *g)
 {
+    if (g->head_epoch < r->head.epoch) {
+        mt_log(MT_LOG_WARN, "old_head", "epoch=%llu seen=%llu: another head has taken the lead", (unsigned long long)g->head_epoch,
+               (unsigned long long)r->head.epoch);
+        return; /* what it says on this stream is not heard: nothing is registered */
+    }
+    r->head.epoch = g->head_epoch;
     if (g->code) {
         mt_log(MT_LOG_ERROR, "register_refused", "code=%s text=\"%.300s\"", mt_code_name(g->code), g->text);
         if (g->code == MT_EAGAIN)

@@ -55,6 +55,7 @@ struct rlt_head {
     bool             is_registered; /* ... and the head has answered */
     bool             is_ready;      /* RLT_A_READY was said */
     char             cluster[CTL_NAME_SIZE];
+    uint64_t         epoch;        /* the highest that a head had: what an older one says has no effect */
     uint64_t         heard_at;     /* its last message. One that is out of reach behind an open stream says nothing */
     uint64_t         view_version; /* r->nodes is what the head's table was at that one ... */
     bool             is_view_new;  /* ... or will be, when it has told of all of them */

@@ -3,10 +3,12 @@
  * head.c - finding the head, and the one stream to it.
  *
  * Owns: gRPC's runtime, the channel to the head, the attach stream, and a copy of the token. Thread: the loop.
- * Always: at most one stream; after it has ended another is tried every MT_RLT_HEAD_RETRY_MS, for ever.
+ * Always: at most one stream; after it has ended another is tried, for ever: to the head that leads, as one that does not says,
+ * else to each of the list in turn, and after all of them every MT_RLT_HEAD_RETRY_MS.
  *
  * gRPC is loaded only when there is a head's address: a private cluster runs its first tasks before that.
  */
+#include "core/base/limits/head.h"
 #include "core/base/limits/net.h"
 #include "core/base/limits/raylet.h"
 #include "raylet/shell/links/links.h"
@@ -14,15 +16,18 @@
 #include "core/base/log.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
+#include "core/text/address.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
     HEAD_FILE_SIZE = 8192,
+    HEADS_SIZE = MT_HEADS_MAX * RLT_ADDRESS_SIZE,
 };
 
 struct sh_head {
@@ -34,7 +39,13 @@ struct sh_head {
     struct io_timer           timer; /* the next look at the file, or the next attempt to attach */
     struct io_token           token; /* sh->token, once it is read */
     uint64_t                  give_up_ms;
-    char                      address[RLT_ADDRESS_SIZE];
+    char                      address[RLT_ADDRESS_SIZE];      /* that is spoken to */
+    char                      file_address[RLT_ADDRESS_SIZE]; /* that its file named */
+    char                      heads[HEADS_SIZE];              /* all that are known: "HOST:PORT,..."; "": only that one */
+    bool                      has_moved;                      /* the channel is to another address */
+    uint32_t                  turned;                         /* heads that were tried since one answered */
+    uint64_t                  heard_ms;                       /* when it last said something */
+    struct io_timer           silence; /* where there are several: the next look whether this one says anything */
 };
 
 /* ---- the address and the token ------------------------------------------------------------------------------------ */
@@ -70,6 +81,7 @@ static bool address_file_read(struct sh_head *h, const char *path)
         return false;
     text[size] = 0;
     char *end = strchr(text, '\n'), *token = value_of(text, "token_file"), *tls = value_of(text, "tls_file");
+    char *heads = value_of(text, "heads");
     if (!end || end - text >= RLT_ADDRESS_SIZE)
         return false;
     *end = 0;
@@ -82,7 +94,11 @@ static bool address_file_read(struct sh_head *h, const char *path)
         mt_log_status(MT_LOG_ERROR, "token_or_certificate_unreadable", st);
         return false;
     }
-    memcpy(h->address, text, sizeof h->address);
+    if (heads)
+        snprintf(h->heads, sizeof h->heads, "%.*s", (int)strcspn(heads, "\n"), heads);
+    memcpy(h->file_address, text, sizeof h->file_address);
+    if (!h->address[0])
+        memcpy(h->address, h->file_address, sizeof h->address);
     return true;
 }
 
@@ -100,6 +116,59 @@ struct rpc_channel *sh_head_channel(const struct sh *sh)
 
 static void attach(struct sh_head *h);
 
+/* The head says which others there are. */
+static void heads_take(struct sh_head *h, char *const *heads, size_t count)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count && i < MT_HEADS_MAX && at < sizeof h->heads; i++)
+        at += (size_t)snprintf(h->heads + at, sizeof h->heads - at, "%s%s", i ? "," : "", heads[i]);
+    if (count > 1 && !io_timer_is_started(&h->silence))
+        io_timer_start(h->sh->loop, &h->silence, MT_RLT_HEAD_LEFT_MS / 4);
+}
+
+static void heads_hear(struct sh_head *h, const Manta__V1__HeadToNode *m)
+{
+    h->heard_ms = io_now_ms();
+    h->turned = 0;
+    if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED && m->registered->code == 0)
+        heads_take(h, m->registered->heads, m->registered->n_heads);
+    else if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_HEADS)
+        heads_take(h, m->heads->heads, m->heads->n_heads);
+}
+
+/* One that is stopped, or out of reach behind an open stream, may have been followed by another. */
+static void silence_due(struct io_timer *timer)
+{
+    struct sh_head *h = mt_container_of(timer, struct sh_head, silence);
+    if (mt_address_count(h->heads) < 2)
+        return;
+    io_timer_start(h->sh->loop, &h->silence, MT_RLT_HEAD_LEFT_MS / 4);
+    if (!h->stream || io_now_ms() - h->heard_ms < MT_RLT_HEAD_LEFT_MS)
+        return;
+    mt_log(MT_LOG_WARN, "head_silent", "address=%s ms=%llu", h->address, (unsigned long long)(io_now_ms() - h->heard_ms));
+    rpc_stream_cancel(h->stream);
+}
+
+/* Where to go next: to whom a head has named as the leader, else to the next of the list. True: that is another address. */
+static bool head_turn(struct sh_head *h, const struct rpc_result *result)
+{
+    static const char key[] = "leader=";
+    char              next[RLT_ADDRESS_SIZE] = "";
+    size_t            count = mt_address_count(h->heads);
+    if (result->status.code == MT_ENOTLEADER && strncmp(result->detail, key, sizeof key - 1) == 0)
+        snprintf(next, sizeof next, "%.*s", (int)sizeof next - 1, result->detail + sizeof key - 1);
+    if (!next[0] && count > 1) {
+        size_t at = mt_address_find(h->heads, h->address);
+        (void)mt_address_at(h->heads, at == SIZE_MAX ? 0 : (at + 1) % count, next, sizeof next);
+    }
+    h->turned++;
+    if (!next[0] || strcmp(next, h->address) == 0)
+        return false;
+    mt_log(MT_LOG_INFO, "head_next", "from=%s to=%s code=%s", h->address, next, mt_code_name(result->status.code));
+    memcpy(h->address, next, sizeof h->address);
+    return true;
+}
+
 static void message_free(void *message)
 {
     rpc_unpack_free(message);
@@ -116,6 +185,7 @@ static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream
         rpc_stream_cancel(stream);
         return;
     }
+    heads_hear(h, (const Manta__V1__HeadToNode *)m);
     sh_event(&e, RLT_EV_HEAD);
     e.head.message = (const Manta__V1__HeadToNode *)m;
     sh_keep_this(h->sh, m, message_free);
@@ -146,8 +216,11 @@ static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     rpc_stream_free(stream);
     sh_event(&e, RLT_EV_HEAD_DOWN);
     sh_post(h->sh, &e);
-    if (!h->sh->is_exiting)
-        io_timer_start(h->sh->loop, &h->timer, MT_RLT_HEAD_RETRY_MS);
+    if (h->sh->is_exiting)
+        return;
+    h->has_moved |= head_turn(h, result);
+    bool is_soon = h->has_moved && h->turned <= MT_HEADS_MAX;
+    io_timer_start(h->sh->loop, &h->timer, is_soon ? MT_RLT_HEAD_TURN_MS : MT_RLT_HEAD_RETRY_MS);
 }
 
 static void attach(struct sh_head *h)
@@ -156,6 +229,7 @@ static void attach(struct sh_head *h)
     struct rlt_event         e;
     h->handler.message = stream_message;
     h->handler.closed = stream_closed;
+    h->heard_ms = io_now_ms();
     rpc_channel_kick(h->channel);
     if (rpc_stream_open(h->channel, &config, &h->handler, &h->stream).code) {
         h->stream = NULL;
@@ -214,12 +288,17 @@ static mt_status connect_head(struct sh_head *h)
 static mt_status attach_again(struct sh_head *h)
 {
     char old[RLT_ADDRESS_SIZE];
-    memcpy(old, h->address, sizeof old);
-    if (!h->sh->options.head_file || !address_file_read(h, h->sh->options.head_file) || strcmp(old, h->address) == 0) {
+    memcpy(old, h->file_address, sizeof old);
+    if (h->sh->options.head_file && address_file_read(h, h->sh->options.head_file) && strcmp(old, h->file_address) != 0) {
+        mt_log(MT_LOG_INFO, "head_moved", "from=%s to=%s", h->address, h->file_address);
+        h->has_moved = strcmp(h->address, h->file_address) != 0;
+        memcpy(h->address, h->file_address, sizeof h->address);
+    }
+    if (!h->has_moved) {
         attach(h);
         return mt_ok();
     }
-    mt_log(MT_LOG_INFO, "head_moved", "from=%s to=%s", old, h->address);
+    h->has_moved = false;
     rpc_channel_close(h->channel);
     h->channel = NULL;
     return connect_head(h);
@@ -255,9 +334,11 @@ mt_status sh_head_find(struct sh *sh)
         return mt_error(MT_ENOMEM, 0, "head");
     h->sh = sh;
     h->timer.fire = timer_fired;
+    h->silence.fire = silence_due;
     h->give_up_ms = io_now_ms() + MT_RLT_HEAD_FILE_MS;
     MT_TRY(secrets_read(h, o->token_file, o->tls_file));
-    if (o->head && snprintf(h->address, sizeof h->address, "%s", o->head) >= (int)sizeof h->address)
+    if (o->head && (snprintf(h->heads, sizeof h->heads, "%s", o->head) >= (int)sizeof h->heads ||
+                    !mt_address_at(h->heads, 0, h->address, sizeof h->address)))
         return mt_error(MT_EINVAL, 0, "--head: the address is too long");
     if (h->address[0] || !o->head_file || o->driver_fd >= 0)
         return mt_ok();
@@ -292,6 +373,7 @@ void sh_head_stop(struct sh *sh)
     if (!h)
         return;
     io_timer_stop(&h->timer);
+    io_timer_stop(&h->silence);
     if (h->stream)
         rpc_stream_free(h->stream);
     if (h->channel)

@@ -162,7 +162,7 @@ mt_status head_start(struct head *h, uint64_t now_ms, struct head_actions *out)
     head_out_begin(h, out);
     h->is_started = true;
     h->now_ms = h->start_ms = now_ms;
-    h->epoch++;
+    h->epoch = h->epoch + 1 > h->config.epoch_min ? h->epoch + 1 : h->config.epoch_min;
     MT_MAP_EACH(&h->nodes, entry)
         ((struct node *)entry->value.ptr)->heard_ms = now_ms; /* each has HEAD_DEAD_MS to come back */
     MT_TRY(sort_jobs(h));
@@ -200,6 +200,7 @@ static void tick(struct head *h)
     head_queries_tick(h);
     head_view_tick(h);
     head_blobs_tick(h);
+    head_attached_heads_tick(h);
     head_jobs_prune(h);
 }
 
@@ -224,6 +225,7 @@ static void take_event(struct head *h, const struct head_event *event)
         break;
     case HEAD_EV_STORED: break; /* taken first, see head_step */
     case HEAD_EV_LOG_WRITTEN: head_jobs_log_written(h, event->log_written.job, event->log_written.size); break;
+    case HEAD_EV_HEADS: head_attached_heads(h, event->heads.addresses, event->heads.count); break;
     case HEAD_EV_BLOB_ADDED: head_blobs_add(h, event->blob_added.sha256, event->blob_added.size); break;
     }
 }

@@ -23,6 +23,9 @@ static const char usage[] =
     "  --store URL          keep that state in Redis instead: redis://HOST:PORT/0?cluster=NAME, redis+unix:///PATH?cluster=NAME\n"
     "  --store-auth FILE    its password (mode 0600), read at each connection\n"
     "  --store-may-lose     take a server that may lose what it has acknowledged (not \"appendfsync always\")\n"
+    "  --standby            another head leads the cluster of that store: stand by, and lead when it is gone. Wants the cluster's "
+    "token,\n"
+    "                       and beyond loopback the files of its --tls-dir\n"
     "  --cluster ID         refuse the state of any other cluster\n"
     "  --blob-bytes N       space for uploaded files; default: no bound\n"
     "  --ready-fd N         one line with the address is written there when the head serves\n"
@@ -43,6 +46,7 @@ enum option_number {
     OPT_STORE,
     OPT_STORE_AUTH,
     OPT_STORE_MAY_LOSE,
+    OPT_STANDBY,
     OPT_HELP
 };
 
@@ -61,6 +65,7 @@ static const struct option option_table[] = {
     {"store", 1, NULL, OPT_STORE},
     {"store-auth", 1, NULL, OPT_STORE_AUTH},
     {"store-may-lose", 0, NULL, OPT_STORE_MAY_LOSE},
+    {"standby", 0, NULL, OPT_STANDBY},
     {"help", 0, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -100,6 +105,7 @@ static bool take(struct head_options *o, int option, const char *value)
     case OPT_STORE: o->store = value; return true;
     case OPT_STORE_AUTH: o->store_auth = value; return true;
     case OPT_STORE_MAY_LOSE: return o->store_may_lose = true;
+    case OPT_STANDBY: return o->is_standby = true;
     case OPT_READY: return number(value, 1 << 20, &n) && (o->ready_fd = (int)n, true);
     case OPT_WATCH: return number(value, 1 << 20, &n) && (o->watch_fd = (int)n, true);
     default: return false;
@@ -127,6 +133,10 @@ mt_status head_options_read(int argc, char **argv, struct head_options *out)
     }
     if (out->store && out->watch_fd >= 0) {
         fputs("manta-head: --store is for a cluster that outlives its driver\n", stderr);
+        return mt_error(MT_EINVAL, 0, "options");
+    }
+    if (out->is_standby && !out->store) {
+        fputs("manta-head: --standby wants the --store that the heads share\n", stderr);
         return mt_error(MT_EINVAL, 0, "options");
     }
     if (!out->store && (out->store_auth || out->store_may_lose)) {

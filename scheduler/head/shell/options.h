@@ -21,6 +21,7 @@ struct head_options {
     char        host[64];
     uint16_t    port;
     bool        is_insecure;    /* no TLS beyond loopback */
+    bool        is_standby;     /* another head leads: stand by */
     bool        store_may_lose; /* take one that may lose what it acknowledges */
     int         ready_fd;       /* -1: none */
     int         watch_fd;       /* -1: none; else a private cluster */

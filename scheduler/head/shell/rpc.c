@@ -7,12 +7,14 @@
  */
 #include "core/rpc/codec.h"
 #include "scheduler/head/core/core.h"
-#include "scheduler/head/shell/shell.h"
+#include "scheduler/head/shell/heads.h"
 
 #include "core/base/log.h"
 #include "core/proto/manta.pb-c.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct call {
     struct rpc_gone  gone;
@@ -29,12 +31,15 @@ struct attach {
     bool                      is_paused, is_forgotten; /* forgotten: the core has ended it */
 };
 
+struct sent_on { /* a stream that is for the leader */
+    struct rpc_stream_handler handler;
+    struct shell             *sh;
+};
+
 static struct shell *shell_of(struct rpc_service *service)
 {
     return mt_container_of(service, struct shell, service);
 }
-
-/* ---- calls ---- */
 
 static void call_gone(struct rpc_gone *gone)
 {
@@ -48,11 +53,60 @@ static void call_gone(struct rpc_gone *gone)
     head_shell_step(sh, &event);
 }
 
+/* ---- another head leads ---- */
+
+/* Where it is, as far as is known; "leader=" while somebody is about to lead. */
+static const char *leader_text(const struct shell *sh, char out[HEAD_PLACE_SIZE + 8])
+{
+    const struct head_role *role = sh->role;
+    bool                    is_known = role->state == HEAD_STANDBY && role->seen.holder[0] && role->seen.at.run != role->gone_run;
+    snprintf(out, HEAD_PLACE_SIZE + 8, "leader=%s", is_known && strcmp(role->seen.place, sh->address) != 0 ? role->seen.place : "");
+    return out;
+}
+
+static void sent_on_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
+{
+    char text[HEAD_PLACE_SIZE + 8];
+    (void)message;
+    rpc_stream_finish(stream, mt_error(MT_ENOTLEADER, 0, "another head leads"),
+                      leader_text(mt_container_of(handler, struct sent_on, handler)->sh, text));
+}
+
+static void sent_on_ended(struct rpc_stream_handler *handler, struct rpc_stream *stream)
+{
+    sent_on_message(handler, stream, mt_view_of(NULL, 0));
+}
+
+static void sent_on_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
+{
+    (void)result;
+    rpc_stream_free(stream);
+    free(mt_container_of(handler, struct sent_on, handler));
+}
+
+/* By its first message it is told where the leader is. */
+static struct rpc_stream_handler *send_on(struct shell *sh, struct rpc_stream *stream)
+{
+    struct sent_on *s = calloc(1, sizeof *s);
+    (void)stream;
+    if (!s)
+        return NULL;
+    *s = (struct sent_on){{sent_on_message, NULL, sent_on_ended, sent_on_closed}, sh};
+    return &s->handler;
+}
+
+/* ---- calls ---- */
+
 static void take_call(struct rpc_service *service, struct rpc_call *call, mt_view request, enum head_method method)
 {
     struct shell *sh = shell_of(service);
-    struct call  *c = calloc(1, sizeof *c);
-    uint64_t      number = ++sh->next_number;
+    char          leader[HEAD_PLACE_SIZE + 8];
+    if (!sh->head) {
+        rpc_call_fail(call, mt_error(MT_ENOTLEADER, 0, "another head leads"), leader_text(sh, leader));
+        return;
+    }
+    struct call *c = calloc(1, sizeof *c);
+    uint64_t     number = ++sh->next_number;
     if (!c || mt_map_put_ptr(&sh->calls, mt_map_key(number), c).code != 0) {
         free(c);
         rpc_call_fail(call, mt_error(MT_ENOMEM, 0, "take a call"), "the head is out of memory: try again");
@@ -183,14 +237,36 @@ void head_shell_resume_streams(struct shell *sh)
 UNARY(X)
 #undef X
 
+static void unary_StepDown(struct rpc_service *service, struct rpc_call *call, mt_view request)
+{
+    char leader[HEAD_PLACE_SIZE + 8];
+    if (shell_of(service)->is_stored)
+        head_shell_step_down(service, call, request);
+    else
+        rpc_call_fail(call, mt_error(MT_ENOTLEADER, 0, "another head leads"), leader_text(shell_of(service), leader));
+}
+
+/* X(name, who takes the stream where this head leads) */
+#define STREAMS(X) \
+    X(FollowJob, head_shell_follow) \
+    X(PutBlob, head_shell_put_blob) X(GetBlob, head_shell_get_blob) X(StandBy, head_shell_standby_came) X(Attach, take_attach)
+
+#define X(name, take) \
+    static struct rpc_stream_handler *stream_##name(struct rpc_service *service, struct rpc_stream *stream) \
+    { \
+        return shell_of(service)->head ? take(service, stream) : send_on(shell_of(service), stream); \
+    }
+STREAMS(X)
+#undef X
+
 static const struct rpc_method methods[] = {
 #define X(name, method) {"/manta.v1.Head/" #name, 0, unary_##name, NULL},
     UNARY(X)
 #undef X
-        {"/manta.v1.Head/FollowJob", 0, NULL, head_shell_follow},
-    {"/manta.v1.Head/PutBlob", 0, NULL, head_shell_put_blob},
-    {"/manta.v1.Head/GetBlob", 0, NULL, head_shell_get_blob},
-    {"/manta.v1.Head/Attach", 0, NULL, take_attach},
+#define X(name, take) {"/manta.v1.Head/" #name, 0, NULL, stream_##name},
+        STREAMS(X)
+#undef X
+            {"/manta.v1.Head/StepDown", 0, unary_StepDown, NULL},
     RPC_HEALTH,
 };
 

@@ -5,7 +5,7 @@
  * Owns:    struct shell and what main made for it.
  * Thread:  the main loop's.
  */
-#include "scheduler/head/shell/shell.h"
+#include "scheduler/head/shell/heads.h"
 
 #include "core/sys/file.h"
 #include "core/sys/folder.h"
@@ -25,6 +25,8 @@
 /* ---- actions ---- */
 
 static void announce(struct shell *sh);
+static void take_over(struct shell *sh);
+static void write_heads(struct shell *sh);
 
 static void provided(void *user, const struct head_provided *answer)
 {
@@ -55,7 +57,11 @@ static void act(struct shell *sh, struct head_action *action)
     case HEAD_ACT_JOB_ENDED: head_shell_feed_wake(sh, action->job.id); break;
     case HEAD_ACT_BLOB_DROP: head_shell_blob_drop(sh, action->blob_drop.sha256); break;
     case HEAD_ACT_PROVIDE: provide(sh, action); break;
-    case HEAD_ACT_EXIT: head_shell_end(sh, action->exit.status); break;
+    case HEAD_ACT_EXIT:
+        if (action->exit.status.code == 0)
+            head_shell_heads_shutdown(sh); /* the cluster ends */
+        head_shell_end(sh, action->exit.status);
+        break;
     }
 }
 
@@ -63,6 +69,10 @@ static void act(struct shell *sh, struct head_action *action)
  * when the list grows, so each is worked on as a copy that is put back. */
 static void carry_out(struct shell *sh)
 {
+    if (sh->doubt_ms) { /* this process stood still, and another head may lead: nothing leaves before the store has answered */
+        head_shell_store_ask(sh);
+        return;
+    }
     if (sh->is_stored && !sh->is_ready && !sh->is_ending)
         announce(sh); /* the new epoch is stored: from now on we speak for the cluster */
     for (size_t i = 0; i < sh->actions.count; i++) {
@@ -82,13 +92,21 @@ static void carry_out(struct shell *sh)
 
 static void round_ends(struct io_tick *tick)
 {
-    carry_out(mt_container_of(tick, struct shell, round));
+    struct shell *sh = mt_container_of(tick, struct shell, round);
+    if (sh->claimed && !sh->is_ending)
+        take_over(sh);
+    if (sh->head)
+        carry_out(sh);
+    if (sh->is_heads_new && sh->is_ready && !sh->is_ending)
+        write_heads(sh);
 }
 
 static void tick(struct io_timer *timer)
 {
+    struct shell     *sh = mt_container_of(timer, struct shell, timer);
     struct head_event event = {.kind = HEAD_EV_TICK};
-    head_shell_step(mt_container_of(timer, struct shell, timer), &event);
+    head_shell_step(sh, &event);
+    head_shell_heads_beat(sh);
 }
 
 static void end_by_signal(struct io_signal *signal, int number)
@@ -124,14 +142,14 @@ static void watched(struct io_watch *watch, unsigned events)
 
 static mt_status write_address(struct shell *sh)
 {
-    char next[SHELL_PATH_SIZE + 8], tls[SHELL_PATH_SIZE + 32], text[2 * SHELL_PATH_SIZE + 256], address[96];
+    char next[SHELL_PATH_SIZE + 8], tls[SHELL_PATH_SIZE + 32], heads[MT_HEADS_MAX * HEAD_PLACE_SIZE];
+    char text[2 * SHELL_PATH_SIZE + sizeof heads + 256];
     snprintf(next, sizeof next, "%s.new", sh->address_file);
-    bool is_v6 = strchr(sh->options.host, ':') != NULL;
-    snprintf(address, sizeof address, "%s%s%s:%u", is_v6 ? "[" : "", sh->options.host, is_v6 ? "]" : "",
-             rpc_server_port(sh->server));
     head_shell_tls_line(sh, tls, sizeof tls);
-    MT_TRY(head_shell_tls_announce(sh, address));
-    int  size = snprintf(text, sizeof text, "%s\ntoken_file=%s\n%spid=%d\n", address, sh->token_file, tls, getpid());
+    head_shell_heads_line(sh, heads, sizeof heads);
+    MT_TRY(head_shell_tls_announce(sh));
+    int  size = snprintf(text, sizeof text, "%s\ntoken_file=%s\n%sheads=%s\npid=%d\n", sh->address, sh->token_file, tls, heads,
+                         getpid());
     int  fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     bool is_fine = fd >= 0 && write(fd, text, (size_t)size) == size;
     if (fd >= 0)
@@ -141,24 +159,38 @@ static mt_status write_address(struct shell *sh)
     return mt_error(MT_ESYS, errno, "write the head's address");
 }
 
-static void announce(struct shell *sh)
+static void write_heads(struct shell *sh)
+{
+    sh->is_heads_new = false;
+    mt_status st = write_address(sh);
+    if (st.code)
+        mt_log_status(MT_LOG_WARN, "write_heads", st); /* they are found by the older list, or by asking */
+}
+
+/* Whoever started this head is told that it answers. */
+static void say_ready(struct shell *sh)
 {
     char line[96];
+    int  size = snprintf(line, sizeof line, "%s:%u\n", sh->options.host, rpc_server_port(sh->server));
+    if (sh->options.ready_fd < 0)
+        return;
+    if (write(sh->options.ready_fd, line, (size_t)size) != size)
+        mt_log(MT_LOG_WARN, "ready_fd", "nobody reads it");
+    close(sh->options.ready_fd);
+    sh->options.ready_fd = -1;
+}
+
+static void announce(struct shell *sh)
+{
     sh->is_ready = true;
     mt_status st = write_address(sh);
     if (st.code != 0) {
         head_shell_end(sh, head_shell_complain(st, "can't write", sh->address_file));
         return;
     }
-    int size = snprintf(line, sizeof line, "%s:%u\n", sh->options.host, rpc_server_port(sh->server));
-    mt_log(MT_LOG_INFO, "head_up", "address=%.*s cluster=%s epoch=%llu", size - 1, line, head_cluster(sh->head),
+    mt_log(MT_LOG_INFO, "head_up", "address=%s cluster=%s epoch=%llu", sh->address, head_cluster(sh->head),
            (unsigned long long)head_epoch(sh->head));
-    if (sh->options.ready_fd >= 0) {
-        if (write(sh->options.ready_fd, line, (size_t)size) != size)
-            mt_log(MT_LOG_WARN, "ready_fd", "nobody reads it");
-        close(sh->options.ready_fd);
-        sh->options.ready_fd = -1;
-    }
+    say_ready(sh);
 }
 
 /* ---- making the parts ---- */
@@ -202,7 +234,9 @@ static mt_status make_paths(struct shell *sh)
 static mt_status make_token(struct shell *sh)
 {
     mt_status st = io_token_read(sh->token_file, &sh->token);
-    if (st.code == MT_ENOENT) {
+    if (st.code == MT_ENOENT && sh->standby) {
+        st = mt_error(MT_ENOENT, 0, "one that stands by wants the cluster's token: a copy of the leader's file, mode 0600");
+    } else if (st.code == MT_ENOENT) {
         st = io_token_make(sh->token_file, &sh->token);
         sh->has_made_token = st.code == 0;
         if (st.code == MT_EEXIST) /* somebody was quicker */
@@ -262,7 +296,12 @@ static mt_status make_server(struct shell *sh)
         return head_shell_complain(st, "can't start", "gRPC");
     head_shell_rpc_init(sh);
     st = open_server(sh);
-    return st.code == 0 ? st : head_shell_complain(st, "can't listen on", sh->options.host);
+    if (st.code)
+        return head_shell_complain(st, "can't listen on", sh->options.host);
+    bool is_v6 = strchr(sh->options.host, ':') != NULL;
+    snprintf(sh->address, sizeof sh->address, "%s%s%s:%u", is_v6 ? "[" : "", sh->options.host, is_v6 ? "]" : "",
+             rpc_server_port(sh->server));
+    return st;
 }
 
 static mt_status watch_world(struct shell *sh)
@@ -278,24 +317,79 @@ static mt_status watch_world(struct shell *sh)
     return sh->is_private ? io_watch_start(sh->loop, &sh->watch, sh->options.watch_fd, IO_READABLE) : mt_ok();
 }
 
+static mt_status open_files(struct shell *sh)
+{
+    sh->owns_state = true;
+    mt_status st = head_shell_files_open(sh);
+    return st.code == 0 ? st : head_shell_complain(st, "state folder", sh->state);
+}
+
+/* By which others speak to this head, whether it leads or stands by. */
+static mt_status open_doors(struct shell *sh)
+{
+    MT_TRY(make_token(sh));
+    MT_TRY(head_shell_tls_open(sh));
+    MT_TRY(make_server(sh));
+    mt_status st = watch_world(sh);
+    return st.code == 0 ? st : head_shell_complain(st, "can't watch", "signals and --watch-fd");
+}
+
+static mt_status lead(struct shell *sh)
+{
+    snprintf(sh->store->place, sizeof sh->store->place, "%s", sh->address);
+    MT_TRY(head_start(sh->head, io_now_ms(), &sh->actions));
+    head_shell_heads_tell(sh);
+    carry_out(sh);
+    return mt_ok();
+}
+
+static mt_status stand_by(struct shell *sh)
+{
+    MT_TRY(head_shell_standby_open(sh));
+    MT_TRY(open_doors(sh));
+    sh->is_ready = true; /* it answers, by saying who leads */
+    mt_status st = write_address(sh);
+    if (st.code != 0)
+        return head_shell_complain(st, "can't write", sh->address_file);
+    head_shell_standby_begin(sh);
+    say_ready(sh);
+    return mt_ok();
+}
+
 static mt_status start(struct shell *sh)
 {
     MT_TRY(make_paths(sh));
     MT_TRY(io_loop_new(&sh->loop));
-    MT_TRY(head_shell_store_open(sh));
-    sh->owns_state = true;
-    mt_status st = head_shell_files_open(sh);
+    if (sh->options.is_standby)
+        return stand_by(sh);
+    mt_status st = head_shell_store_open(sh);
+    if (st.code == MT_ENOTLEADER && head_shell_has_led(sh))
+        return stand_by(sh); /* another took over while this one was dead */
+    MT_TRY(st);
+    head_role_init(sh->role, true);
+    snprintf(sh->cluster, sizeof sh->cluster, "%s", head_cluster(sh->head));
+    MT_TRY(open_files(sh));
+    MT_TRY(open_doors(sh));
+    return lead(sh);
+}
+
+/* The store has given this head the lead. */
+static void take_over(struct shell *sh)
+{
+    struct head_store *store = sh->claimed;
+    uint64_t           begun = io_now_ms();
+    sh->claimed = NULL;
+    sh->is_ready = false; /* until the epoch is stored */
+    head_shell_standby_end(sh);
+    mt_status st = head_shell_store_take(sh, store);
+    if (st.code == 0)
+        st = open_files(sh);
+    if (st.code == 0)
+        st = lead(sh);
+    mt_log(MT_LOG_INFO, "took_over", "fence=%llu code=%s in_ms=%llu", (unsigned long long)store->fence, mt_code_name(st.code),
+           (unsigned long long)(io_now_ms() - begun));
     if (st.code != 0)
-        return head_shell_complain(st, "state folder", sh->state);
-    MT_TRY(make_token(sh));
-    MT_TRY(head_shell_tls_open(sh));
-    MT_TRY(make_server(sh));
-    st = watch_world(sh);
-    if (st.code != 0)
-        return head_shell_complain(st, "can't watch", "signals and --watch-fd");
-    MT_TRY(head_start(sh->head, io_now_ms(), &sh->actions));
-    carry_out(sh);
-    return mt_ok();
+        head_shell_end(sh, st);
 }
 
 /* ---- the end ---- */
@@ -311,10 +405,14 @@ static void stop(struct shell *sh)
     io_signal_stop(&sh->on_term);
     io_signal_stop(&sh->on_int);
     head_shell_store_finish(sh);
-    if (sh->head)
-        carry_out(sh);
+    if (sh->head && sh->end_status.code == 0 && sh->doubt_ms == 0)
+        carry_out(sh); /* else another may lead: what is noted was not for us to say */
+    head_actions_clear(&sh->actions);
     head_provider_free(sh->provider);
     sh->provider = NULL;
+    if (sh->claimed)
+        sh->claimed->ops->close(sh->claimed);
+    head_shell_standby_end(sh);
     if (sh->server)
         rpc_server_close(sh->server);
     if (sh->files)
@@ -337,9 +435,9 @@ static void stop(struct shell *sh)
 /* The runtime folder is left as it was found. */
 static void remove_files(struct shell *sh)
 {
-    if (sh->is_ready)
+    if (sh->is_ready && !sh->is_going_on)
         unlink(sh->address_file);
-    if (sh->is_ready && sh->tls)
+    if (sh->is_ready && !sh->is_going_on && sh->tls)
         unlink(sh->join_file);
     if (!sh->is_private || !sh->owns_state)
         return;
@@ -348,12 +446,22 @@ static void remove_files(struct shell *sh)
         unlink(sh->token_file);
 }
 
-int head_run(const struct head_options *options)
+/* Whether another head leads now that this one has stepped down, or was followed: then this one stands by for that. */
+static bool is_followed(const struct shell *sh)
+{
+    return sh->role->state == HEAD_HANDING ||
+           (sh->options.is_standby && sh->role->state == HEAD_LEADING && sh->end_status.code == MT_EFENCED);
+}
+
+/* One life, from the start of all parts to their end. False: this head goes on, as one that stands by. */
+static bool live(struct head_options *options, struct head_role *role, int *out_exit)
 {
     struct shell *sh = calloc(1, sizeof *sh);
+    *out_exit = 1;
     if (!sh)
-        return 1;
+        return true;
     sh->options = *options;
+    sh->role = role;
     sh->is_private = options->watch_fd >= 0;
     sh->folder_hold = -1;
     sh->runs_as_root = geteuid() == 0;
@@ -364,10 +472,29 @@ int head_run(const struct head_options *options)
         if (st.code != 0)
             fprintf(stderr, "manta-head: ends: %s: %s\n", mt_code_text(st.code), st.what);
     }
+    uint64_t run = sh->store ? sh->store->run : 0;
+    sh->is_going_on = is_followed(sh);
+    if (sh->is_going_on)
+        head_role_followed(role, run, io_now_ms());
     stop(sh);
     remove_files(sh);
+    options->is_standby |= sh->is_going_on;
+    options->ready_fd = -1;
+    *out_exit = st.code == 0 ? 0 : 1;
+    bool is_over = !sh->is_going_on;
     if (sh->folder_hold >= 0)
         mt_folder_leave(sh->options.dir, sh->folder_hold, sh->is_driver_gone ? MT_FOLDER_LEAVE_MS : 0);
     free(sh);
-    return st.code == 0 ? 0 : 1;
+    return is_over;
+}
+
+int head_run(const struct head_options *options)
+{
+    struct head_options own = *options;
+    struct head_role    role;
+    int                 status;
+    head_role_init(&role, false);
+    while (!live(&own, &role, &status)) {
+    }
+    return status;
 }

@@ -4,6 +4,8 @@
  *
  * Thread: the main loop's. Two more only work for it: the store's (commits) and the files' (logs, uploaded files).
  *
+ * One that stands by has no core: standby.c watches the leader, and calls are sent on to it.
+ *
  *   rpc server --calls, streams--> shell --events--> core --actions--> shell --+--> replies, streams
  *        store thread <--batches---'  ^---------------------STORED-------------+--> store thread
  *        files thread <--logs, blobs--'
@@ -21,6 +23,7 @@
 #include "scheduler/head/core/core.h"
 #include "scheduler/head/shell/options.h"
 #include "scheduler/head/shell/provider/provider.h"
+#include "scheduler/head/store/role.h"
 #include "scheduler/head/store/store.h"
 
 enum { SHELL_PATH_SIZE = MT_PATH_BYTES_MAX };
@@ -41,13 +44,28 @@ struct shell {
     struct io_timer     timer;
     struct io_signal    on_term, on_int;
     struct io_watch     watch;
-    struct head        *head;
+    struct head        *head;    /* NULL: another head leads */
     struct head_actions actions; /* noted, and carried out at the end of the loop's round */
     struct io_tick      round;
     uint64_t            timer_ms;  /* when `timer` is due */
     bool                is_stored; /* the new epoch */
     bool                is_ready, is_ending;
+    bool                is_going_on;              /* as one that stands by */
+    char                address[HEAD_PLACE_SIZE]; /* of this head, for others */
+    char                cluster[HEAD_CLUSTER_SIZE];
+    uint64_t            stepped_ms; /* the last step was then ... */
+    uint64_t            doubt_ms;   /* ... and it stood still until then: nothing leaves before the store was asked; 0: no */
     mt_status           end_status;
+
+    /* standby.c, heads.c: which of several heads leads */
+    struct head_role  *role;
+    struct standby    *standby;  /* NULL: this one leads */
+    struct head_store *claimed;  /* its lead is ours: to be led at the end of the round */
+    struct stander    *standers; /* list of those that stand by */
+    char               heads[MT_HEADS_MAX][HEAD_PLACE_SIZE];
+    uint32_t           head_count;
+    uint64_t           beat_ms;
+    bool               is_heads_new; /* the files that name them are to be written */
 
     mt_map   attached; /* stream number -> struct attach */
     mt_map   calls;    /* call number -> struct call */
@@ -59,6 +77,7 @@ struct shell {
     struct commit         *commit; /* under way, or waiting for room; NULL: none */
     struct io_job          look;   /* at the room on the disk */
     bool                   is_looking;
+    uint64_t               look_ms; /* it began then */
     mt_status              looked;  /* of that look */
     struct head_store_room seen;    /* by it */
     uint64_t               away_ms; /* since then the store is not reached; 0: it is */
@@ -98,7 +117,7 @@ MT_MUST_USE mt_status head_shell_tls_open(struct shell *sh);
 /* The line of head.addr that says how this head is spoken to; "" in clear on loopback. */
 void head_shell_tls_line(const struct shell *sh, char *out, size_t size);
 /* Writes the join file; without TLS there is none. */
-MT_MUST_USE mt_status head_shell_tls_announce(struct shell *sh, const char *address);
+MT_MUST_USE mt_status head_shell_tls_announce(struct shell *sh);
 
 /* ---- rpc.c: calls and attached raylets ---- */
 
@@ -113,10 +132,16 @@ void head_shell_resume_streams(struct shell *sh);
 
 /* Opens the store, loads the core from it. On failure prints why. */
 MT_MUST_USE mt_status head_shell_store_open(struct shell *sh);
+/* Whether a store was led from this state folder. */
+bool head_shell_has_led(const struct shell *sh);
+/* The same of a store whose lead was claimed. */
+MT_MUST_USE mt_status head_shell_store_take(struct shell *sh, struct head_store *take_store);
+/* Asks the store whether this head still leads, and clears `doubt_ms` by the answer. */
+void head_shell_store_ask(struct shell *sh);
 /* Takes the batch out of the action. */
 void head_shell_store_batch(struct shell *sh, struct head_action *action);
 /* The commit under way is carried through, with all that follows from it; no other begins. Before anything
- * that replies or writes files is closed. Blocks (disk). */
+ * that replies or writes files is closed; then the lead is let go. Blocks (disk). */
 void head_shell_store_finish(struct shell *sh);
 void head_shell_store_close(struct shell *sh);
 

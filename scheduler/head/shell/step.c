@@ -7,7 +7,7 @@
  *
  * Thread:  the main loop's.
  */
-#include "scheduler/head/shell/shell.h"
+#include "scheduler/head/shell/heads.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,13 +33,26 @@ void head_shell_step(struct shell *sh, struct head_event *event)
 {
     if (sh->is_ending && event->kind != HEAD_EV_STORED)
         return;
+    if (!sh->head)
+        return;
     event->now_ms = io_now_ms();
+    if (sh->options.store && sh->stepped_ms && event->now_ms - sh->stepped_ms > MT_HEAD_PAUSE_MS)
+        sh->doubt_ms = event->now_ms; /* another may lead by now */
+    sh->stepped_ms = event->now_ms;
     event->wall_ms = wall_ms();
     mt_status st = head_step(sh->head, event, &sh->actions);
     if (st.code != 0)
         head_shell_end(sh, st);
     else if (event->kind == HEAD_EV_STORED && event->stored.status.code == 0)
         sh->is_stored = true;
+}
+
+void head_shell_heads_line(const struct shell *sh, char *out, size_t size)
+{
+    size_t at = (size_t)snprintf(out, size, "%s", sh->address);
+    for (uint32_t i = 0; i < sh->head_count; i++)
+        if (strcmp(sh->heads[i], sh->address) != 0 && at < size)
+            at += (size_t)snprintf(out + at, size - at, ",%s", sh->heads[i]);
 }
 
 bool head_shell_has_noted(const struct shell *sh)

@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 struct commit {
     struct io_job            job;
@@ -25,7 +26,8 @@ struct commit {
     size_t                   count;
     mt_status                status;
     bool                     is_waiting; /* for room, or for the store */
-    struct head_store_room   seen;       /* after it */
+    uint64_t                 begun_ms;
+    struct head_store_room   seen; /* after it */
     mt_status                looked;
 };
 
@@ -81,10 +83,19 @@ static void store_lost(struct shell *sh, mt_status st)
     head_shell_end(sh, st);
 }
 
+/* The store has answered to what was asked then, and not by the name of another leader. One that does not answer takes nothing from
+ * anybody: what is known goes on to be told. */
+static void trusted(struct shell *sh, uint64_t asked_ms)
+{
+    if (sh->doubt_ms && asked_ms >= sh->doubt_ms)
+        sh->doubt_ms = 0;
+}
+
 static void look_done(struct io_job *job)
 {
     struct shell *sh = mt_container_of(job, struct shell, look);
     sh->is_looking = false;
+    trusted(sh, sh->look_ms);
     if (sh->looked.code == MT_EAGAIN)
         store_away(sh);
     else if (sh->looked.code != 0 && sh->looked.code != MT_EDISK_FULL)
@@ -96,10 +107,17 @@ static void look_done(struct io_job *job)
 
 static void look(struct shell *sh)
 {
+    sh->look_ms = io_now_ms();
     sh->look = (struct io_job){.work = look_work, .done = look_done};
     sh->is_looking = !sh->is_looking && io_worker_submit(sh->store_worker, &sh->look).code == 0;
     if (!sh->is_looking)
         room_later(sh);
+}
+
+void head_shell_store_ask(struct shell *sh)
+{
+    if (!sh->is_looking && !sh->commit)
+        look(sh);
 }
 
 static void room_due(struct io_timer *timer)
@@ -157,6 +175,8 @@ static void commit_done(struct io_job *job)
 {
     struct commit *c = mt_container_of(job, struct commit, job);
     struct shell  *sh = c->sh;
+    if (c->status.code == 0 || c->status.code == MT_EAGAIN)
+        trusted(sh, c->begun_ms);
     if ((c->status.code == MT_EDISK_FULL || c->status.code == MT_EAGAIN) && sh->is_ready) {
         commit_waits(sh, c->status);
         return;
@@ -180,6 +200,7 @@ static void commit_done(struct io_job *job)
 static void commit_submit(struct shell *sh)
 {
     sh->commit->is_waiting = false;
+    sh->commit->begun_ms = io_now_ms();
     mt_status st = io_worker_submit(sh->store_worker, &sh->commit->job);
     if (st.code != 0)
         head_shell_end(sh, st);
@@ -254,47 +275,71 @@ static mt_status make_core(struct shell *sh)
                                  .blob_bytes_max = sh->options.blob_bytes_max,
                                  .runs_as_root = sh->runs_as_root,
                                  .is_insecure = sh->options.is_insecure && !io_is_loopback(sh->options.host),
+                                 .epoch_min = sh->store->fence,
                                  .first_node = sh->is_private ? 2 : 1};
     MT_TRY(mt_random_bytes(&config.seed, sizeof config.seed));
     memcpy(config.cluster, sh->store->cluster, sizeof config.cluster);
     return head_new(&config, &sh->head);
 }
 
+/* The mark of a store that was led from this folder. */
+bool head_shell_has_led(const struct shell *sh)
+{
+    char        path[SHELL_PATH_SIZE];
+    struct stat info;
+    head_shell_path(sh, "", HEAD_STORE_MARK, path);
+    return stat(path, &info) == 0 && info.st_size > 0;
+}
+
 static mt_status open_kind(struct shell *sh, const char *cluster, char *text)
 {
     const struct head_options *o = &sh->options;
-    struct head_store_redis    redis = {o->store, o->store_auth, sh->state, cluster, o->cluster != NULL, o->store_may_lose};
+    struct head_store_redis    redis = {.url = o->store,
+                                        .auth_file = o->store_auth,
+                                        .dir = sh->state,
+                                        .cluster = cluster,
+                                        .must_match = o->cluster != NULL,
+                                        .may_lose = o->store_may_lose};
     return o->store ? head_store_redis_open(&redis, text, &sh->store)
                     : head_store_sqlite_open(sh->state, cluster, o->cluster != NULL, !sh->is_private, text, &sh->store);
 }
 
-mt_status head_shell_store_open(struct shell *sh)
+mt_status head_shell_store_take(struct shell *sh, struct head_store *take_store)
 {
-    char          text[HEAD_STORE_TEXT_SIZE] = "", cluster[HEAD_CLUSTER_SIZE];
     struct loader loader = {.reader.record = load_record, .sh = sh};
-    const char   *wanted = sh->options.cluster;
-    MT_TRY(new_cluster_id(cluster));
-    mt_status st = open_kind(sh, wanted ? wanted : cluster, text);
-    if (st.code == 0)
-        st = make_core(sh);
+    sh->store = take_store;
+    snprintf(sh->store->place, sizeof sh->store->place, "%s", sh->address);
+    mt_status st = make_core(sh);
     if (st.code == 0 && (st = sh->store->ops->load(sh->store, &loader.reader)).code != 0)
-        snprintf(text, sizeof text, "%s", sh->store->text[0] ? sh->store->text : st.what);
-    if (st.code == 0)
+        fprintf(stderr, "manta-head: %s\n", sh->store->text[0] ? sh->store->text : st.what);
+    if (st.code == 0 && !sh->store_worker)
         st = io_worker_new(sh->loop, MT_HEAD_COMMITS_MAX, &sh->store_worker);
     sh->room_timer.fire = room_due;
     if (st.code == 0)
         room_later(sh);
-    if (st.code != 0)
-        fprintf(stderr, "manta-head: %s\n", text[0] ? text : st.what);
     return st;
 }
 
+mt_status head_shell_store_open(struct shell *sh)
+{
+    char        text[HEAD_STORE_TEXT_SIZE] = "", cluster[HEAD_CLUSTER_SIZE];
+    const char *wanted = sh->options.cluster;
+    MT_TRY(new_cluster_id(cluster));
+    mt_status st = open_kind(sh, wanted ? wanted : cluster, text);
+    if (st.code == 0)
+        return head_shell_store_take(sh, sh->store);
+    if (st.code != MT_ENOTLEADER || !head_shell_has_led(sh))
+        fprintf(stderr, "manta-head: %s\n", text[0] ? text : st.what);
+    return st;
+}
 void head_shell_store_finish(struct shell *sh)
 {
     io_timer_stop(&sh->room_timer);
     if (sh->store_worker)
         io_worker_free(sh->store_worker);
     sh->store_worker = NULL;
+    if (sh->store && sh->store->ops->leave)
+        sh->store->ops->leave(sh->store);
 }
 
 void head_shell_store_close(struct shell *sh)

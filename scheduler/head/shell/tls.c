@@ -11,7 +11,7 @@
 #include "core/io/listener.h"
 #include "core/io/private.h"
 #include "core/io/tls/tls.h"
-#include "scheduler/head/shell/shell.h"
+#include "scheduler/head/shell/heads.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ mt_status head_shell_tls_open(struct shell *sh)
                                    sh->options.host);
     if (!wants_tls(sh))
         return mt_ok();
-    mt_status st = io_tls_make(sh->tls_dir, head_cluster(sh->head));
+    mt_status st = sh->standby ? mt_ok() : io_tls_make(sh->tls_dir, sh->cluster); /* who stands by was given the cluster's */
     if (st.code)
         return head_shell_complain(st, "certificates in", sh->tls_dir);
     snprintf(path, sizeof path, "%s/head.pem", sh->tls_dir);
@@ -48,7 +48,7 @@ void head_shell_tls_line(const struct shell *sh, char *out, size_t size)
         snprintf(out, size, "%s", io_is_loopback(sh->options.host) ? "" : "insecure=1\n");
 }
 
-mt_status head_shell_tls_announce(struct shell *sh, const char *address)
+mt_status head_shell_tls_announce(struct shell *sh)
 {
     char           path[SHELL_PATH_SIZE + 16];
     struct io_join join = {.token = sh->token};
@@ -56,7 +56,7 @@ mt_status head_shell_tls_announce(struct shell *sh, const char *address)
     if (!sh->tls)
         return mt_ok();
     snprintf(path, sizeof path, "%s/node.pem", sh->tls_dir);
-    snprintf(join.address, sizeof join.address, "%s", address);
+    head_shell_heads_line(sh, join.address, sizeof join.address);
     mt_status st = io_private_read(path, MT_TLS_FILE_BYTES_MAX, &certificates);
     join.certificates = mt_buf_view(&certificates);
     if (!st.code)

@@ -11,7 +11,7 @@
 #include "scheduler/head/core/kit/step.h"
 #include "scheduler/head/store/shelf.h"
 
-enum { HEAD_PAST = 1024 };
+enum { HEAD_PAST = 1024, HEAD_PLACE_SIZE = 128 };
 
 struct head_position {
     uint64_t fence;  /* goes up with each new leader */
@@ -21,7 +21,9 @@ struct head_position {
 };
 
 enum head_ask_kind {
-    HEAD_ASK_LEAD = 1, /* take the next fence, if nobody else leads; makes a new place where `may_make` */
+    HEAD_ASK_LOOK = 1, /* how it stands; changes nothing */
+    HEAD_ASK_LEAD,     /* take the next fence, if nobody else leads, or only the run `was.run`, which is known to be dead; makes a
+                          new place where `may_make` */
     HEAD_ASK_LOAD,     /* all records, and the last commits (HEAD_PAST of them) */
     HEAD_ASK_KEEP,     /* renew the lock; is everything where we left it? */
     HEAD_ASK_APPLY,    /* the changes, on top of `was`; done already where the position is `at` */
@@ -34,6 +36,7 @@ struct head_ask {
     const char              *cluster;     /* LEAD: the one that it must be, or "" */
     const char              *new_cluster; /* LEAD: the id of a new place */
     bool                     may_make;
+    const char              *place;   /* where this head is spoken to: those that look are told */
     struct head_position     at, was; /* was.run 0: an empty place */
     const struct head_item  *changes; /* APPLY */
     const struct head_shelf *all;     /* REWRITE */
@@ -65,7 +68,8 @@ struct head_said {
     enum head_word       word;
     struct head_position at; /* after it */
     char                 cluster[HEAD_CLUSTER_SIZE];
-    char                 holder[64]; /* of the lock */
+    char                 holder[64];             /* of the lock; "": it has run out, or was let go */
+    char                 place[HEAD_PLACE_SIZE]; /* of the last leader */
 };
 
 #endif

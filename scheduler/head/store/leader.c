@@ -107,7 +107,7 @@ mt_status head_leader_begin(struct head_leader *l, const struct head_record *con
 
 void head_leader_ask(const struct head_leader *l, struct head_ask *out)
 {
-    *out = (struct head_ask){.kind = HEAD_ASK_KEEP, .cluster = l->cluster, .at = l->at, .was = l->at};
+    *out = (struct head_ask){.kind = HEAD_ASK_KEEP, .cluster = l->cluster, .place = l->place, .at = l->at, .was = l->at};
     if (l->is_rewriting) {
         out->kind = HEAD_ASK_REWRITE;
         out->was = l->seen;
@@ -173,7 +173,13 @@ enum head_verdict head_leader_told(struct head_leader *l, const struct head_said
     case HEAD_WORD_OLDER:
     case HEAD_WORD_BEHIND: return elsewhere(l, said);
     case HEAD_WORD_MOVED: l->is_rewriting = false; return HEAD_AGAIN; /* look anew */
-    case HEAD_WORD_FENCED: return HEAD_FENCED;
+    case HEAD_WORD_FENCED:
+        if (MT_PLANT(MT_PLANT_LEADER_DEAF)) {
+            if (is_begun(l))
+                commit_done(l);
+            return HEAD_DONE;
+        }
+        return HEAD_FENCED;
     case HEAD_WORD_NONE:
     case HEAD_WORD_FOREIGN:
     case HEAD_WORD_SCHEMA:

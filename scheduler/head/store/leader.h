@@ -22,9 +22,10 @@ enum head_verdict { HEAD_DONE = 1, HEAD_AGAIN, HEAD_FENCED, HEAD_STOPPED };
 
 struct head_leader {
     char                 cluster[HEAD_CLUSTER_SIZE];
-    struct head_position at;    /* the last commit that is done */
-    struct head_shelf    shelf; /* all records as of then */
-    struct head_position next;  /* of what was begun; seq 0: nothing */
+    char                 place[HEAD_PLACE_SIZE]; /* of this head, as it tells the store */
+    struct head_position at;                     /* the last commit that is done */
+    struct head_shelf    shelf;                  /* all records as of then */
+    struct head_position next;                   /* of what was begun; seq 0: nothing */
     struct head_item    *changes;
     bool                 is_rewriting;
     struct head_position seen; /* where it stood then; run 0: empty */

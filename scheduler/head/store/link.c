@@ -136,7 +136,7 @@ static mt_status pack_records(view_list *args, const struct head_ask *ask)
 static mt_status pack(const struct head_link *link, const struct head_ask *ask, struct numbers n[2], view_list *args)
 {
     static const char *const ops[] = {
-        [HEAD_ASK_LEAD] = "LEAD",   [HEAD_ASK_LOAD] = "LOAD",       [HEAD_ASK_KEEP] = "KEEP",
+        [HEAD_ASK_LOOK] = "LOOK",   [HEAD_ASK_LEAD] = "LEAD",       [HEAD_ASK_LOAD] = "LOAD",   [HEAD_ASK_KEEP] = "KEEP",
         [HEAD_ASK_APPLY] = "APPLY", [HEAD_ASK_REWRITE] = "REWRITE", [HEAD_ASK_LEAVE] = "LEAVE",
     };
     static char ttl[] = "2000";
@@ -165,7 +165,8 @@ static mt_status pack(const struct head_link *link, const struct head_ask *ask, 
                                  n[1].digest,
                                  link->me,
                                  ttl,
-                                 ask->new_cluster ? ask->new_cluster : ""};
+                                 ask->new_cluster ? ask->new_cluster : "",
+                                 ask->place ? ask->place : ""};
     MT_TRY(mt_vec_reserve(args, sizeof fixed / sizeof *fixed));
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         MT_TRY(mt_vec_push(args, mt_view_text(fixed[i])));
@@ -202,14 +203,15 @@ static mt_status unpack(struct head_link *link, const struct rds_reply *reply, s
     said->at.seq = read_number(rds_item(reply, 4), 10);
     said->at.digest = read_number(rds_item(reply, 5), 16);
     snprintf(said->holder, sizeof said->holder, "%s", (const char *)rds_text(rds_item(reply, 6)).data);
-    if (said->word == HEAD_WORD_NONE || rds_count(reply) < 7) {
+    snprintf(said->place, sizeof said->place, "%s", (const char *)rds_text(rds_item(reply, 7)).data);
+    if (said->word == HEAD_WORD_NONE || rds_count(reply) < 8) {
         snprintf(link->rds.text, sizeof link->rds.text, "it gave an answer that no script of ours gives");
         return told(link, mt_error(MT_EPROTO, 0, "read an answer of the store"), "");
     }
-    const struct rds_reply *records = rds_item(reply, 7);
+    const struct rds_reply *records = rds_item(reply, 8);
     for (size_t i = 0; reader && i + 1 < rds_count(records); i += 2)
         MT_TRY(reader->record(reader, rds_text(rds_item(records, i)), rds_text(rds_item(records, i + 1))));
-    const struct rds_reply *past = rds_item(reply, 8);
+    const struct rds_reply *past = rds_item(reply, 9);
     for (size_t i = 0; reader && i < rds_count(past); i++) {
         char    *digest;
         uint64_t seq = strtoull((const char *)rds_text(rds_item(past, i)).data, &digest, 10);

@@ -51,8 +51,10 @@ struct redis_store {
 static mt_status                   redis_load(struct head_store *store, struct head_store_reader *reader);
 static mt_status                   redis_apply(struct head_store *store, const struct head_store_batch *batches, size_t count);
 static mt_status                   redis_look(struct head_store *store, struct head_store_room *out);
+static void                        redis_leave(struct head_store *store);
 static void                        redis_close(struct head_store *store);
-static const struct head_store_ops redis_ops = {redis_load, redis_apply, redis_look, redis_close, MT_HEAD_STORE_LOOK_MS};
+static const struct head_store_ops redis_ops = {redis_load,  redis_apply, redis_look,
+                                                redis_leave, redis_close, MT_HEAD_STORE_LOOK_MS};
 
 /* ---- failures ---- */
 
@@ -149,7 +151,7 @@ static mt_status lead_refused(struct redis_store *s, const struct head_said *sai
     case HEAD_WORD_BUSY:
         snprintf(text, sizeof text, "another head leads it, on %.60s",
                  strchr(said->holder, '@') ? strchr(said->holder, '@') + 1 : "?");
-        return refuse(s, MT_EEXIST, text, "stop that one, or give this cluster another name");
+        return refuse(s, MT_ENOTLEADER, text, "stand by for it (--standby), stop that one, or give this cluster another name");
     case HEAD_WORD_EMPTY:
         return refuse(s, MT_ECORRUPT, "the store is empty, and this folder's cluster was in it",
                       "restore it, or choose another --state to begin with an empty cluster");
@@ -185,8 +187,10 @@ static mt_status lead(struct redis_store *s, const struct head_store_redis *opti
     struct head_ask  ask = {.kind = HEAD_ASK_LEAD,
                             .cluster = ours,
                             .new_cluster = options->cluster,
-                            .may_make = s->mark.fence == 0,
-                            .at = {.fence = s->mark.fence}};
+                            .place = options->place,
+                            .may_make = s->mark.fence == 0 && !options->is_follower,
+                            .at = {.fence = s->mark.fence > options->seen ? s->mark.fence : options->seen},
+                            .was = {.run = options->dead_run}};
     MT_TRY(mt_random_bytes(&ask.at.run, sizeof ask.at.run));
     ask.at.run |= 1;
     MT_TRY(ask_patiently(s, &ask, &said));
@@ -194,6 +198,8 @@ static mt_status lead(struct redis_store *s, const struct head_store_redis *opti
         return lead_refused(s, &said, ours);
     MT_TRY(head_leader_init(&s->leader, &said));
     s->leads = true;
+    s->store.fence = said.at.fence;
+    s->store.run = said.at.run;
     memcpy(s->store.cluster, said.cluster, sizeof s->store.cluster);
     return mark_write(s);
 }
@@ -236,13 +242,21 @@ mt_status head_store_redis_open(const struct head_store_redis *options, char *te
     return mt_ok();
 }
 
-static void redis_close(struct head_store *store)
+static void redis_leave(struct head_store *store)
 {
     struct redis_store *s = mt_container_of(store, struct redis_store, store);
     struct head_ask     ask = {.kind = HEAD_ASK_LEAVE, .at = s->leader.at, .was = s->leader.at};
     struct head_said    said;
     if (s->leads && s->broken.code == 0 && s->link.rds.fd >= 0) /* else the lock ends by itself */
         (void)head_link_ask(&s->link, &ask, &said, NULL).code;
+    s->broken = mt_error(MT_EFENCED, 0, "the lead was let go");
+}
+
+static void redis_close(struct head_store *store)
+{
+    struct redis_store *s = mt_container_of(store, struct redis_store, store);
+    if (s->leads && s->broken.code == 0)
+        redis_leave(store);
     rds_hang_up(&s->link.rds);
     if (s->leads)
         head_leader_fini(&s->leader);
@@ -351,8 +365,10 @@ static mt_status settle(struct redis_store *s)
     struct head_ask  ask;
     struct head_said said;
     bool             has_redialled = false;
+    int64_t          begun_ms = mt_now_ms(); /* this head may stand still while the answer is under way */
     if (s->broken.code != 0)
         return s->broken;
+    memcpy(s->leader.place, s->store.place, sizeof s->leader.place);
     for (int i = 0; i < ASKS_MAX; i++) {
         head_leader_ask(&s->leader, &ask);
         mt_status st = head_link_ask(&s->link, &ask, &said, NULL);
@@ -365,7 +381,7 @@ static mt_status settle(struct redis_store *s)
         enum head_verdict verdict = head_leader_told(&s->leader, &said);
         say_rewritten(s);
         if (verdict == HEAD_DONE) {
-            s->settled_ms = mt_now_ms();
+            s->settled_ms = begun_ms;
             return mt_ok();
         }
         if (verdict == HEAD_STOPPED)
@@ -396,12 +412,13 @@ static mt_status redis_apply(struct head_store *store, const struct head_store_b
 static mt_status redis_look(struct head_store *store, struct head_store_room *out)
 {
     struct redis_store *s = mt_container_of(store, struct redis_store, store);
-    if (mt_now_ms() - s->looked_ms >= MT_HEAD_STORE_LOOK_MS / 2) {
+    int64_t             begun_ms = mt_now_ms();
+    if (begun_ms - s->looked_ms >= MT_HEAD_STORE_LOOK_MS / 2) {
         if (mt_now_ms() - s->settled_ms >= MT_HEAD_STORE_LOOK_MS / 2)
             MT_TRY(settle(s));
         uint64_t room = head_link_room(&s->link);
         s->room = (struct head_store_room){room >= MT_HEAD_STORE_SPARE_BYTES, room / MT_HEAD_RESERVE_COPIES};
-        s->looked_ms = mt_now_ms();
+        s->looked_ms = begun_ms;
     }
     *out = s->room;
     return mt_ok();

@@ -2,7 +2,7 @@
  *
  * script.c - what Redis runs for each request of a leading head: all or nothing, since nothing else runs meanwhile.
  *
- *   manta:{NAME}:head     hash   schema, cluster, fence, run, seq, digest, count (of the records)
+ *   manta:{NAME}:head     hash   schema, cluster, fence, run, seq, digest, count (of the records), place (the leader's address)
  *   manta:{NAME}:records  hash   a field a record (shelf.h)
  *   manta:{NAME}:past     list   seq:digest of the last commits, the newest first
  *   manta:{NAME}:lock     text   who leads, as long as it says so: it keeps others waiting, and protects nothing. The fence does.
@@ -15,14 +15,16 @@ const char head_store_script[] =
     "local H, R, L, P = KEYS[1], KEYS[2], KEYS[3], KEYS[4]\n"
     "local op, schema, cluster, fence, run, seq, digest = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]\n"
     "local w_fence, w_run, w_seq, w_digest, me, ttl, made = ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]\n"
-    "local FIRST = 15\n"
-    "local at = redis.call('HMGET', H, 'schema', 'cluster', 'fence', 'run', 'seq', 'digest', 'count')\n"
+    "local place = ARGV[15]\n"
+    "local FIRST = 16\n"
+    "local at = redis.call('HMGET', H, 'schema', 'cluster', 'fence', 'run', 'seq', 'digest', 'count', 'place')\n"
     "local holder = redis.call('GET', L) or ''\n"
     "local function say(word)\n"
-    "  return {word, at[2] or '', at[3] or '0', at[4] or '', at[5] or '0', at[6] or '', holder}\n"
+    "  return {word, at[2] or '', at[3] or '0', at[4] or '', at[5] or '0', at[6] or '', holder, at[8] or ''}\n"
     "end\n"
     "local function hold()\n"
     "  if holder == me then redis.call('PEXPIRE', L, ttl) else redis.call('SET', L, me, 'PX', ttl); holder = me end\n"
+    "  if place ~= (at[8] or '') then redis.call('HSET', H, 'place', place); at[8] = place end\n"
     "end\n"
     "local function stand(f, r, s, d)\n"
     "  redis.call('HSET', H, 'fence', f, 'run', r, 'seq', s, 'digest', d, 'count', redis.call('HLEN', R))\n"
@@ -43,9 +45,10 @@ const char head_store_script[] =
     "if not at[2] and (count > 0 or redis.call('EXISTS', H) == 1) then return say('FOREIGN') end\n"
     "if at[2] and at[1] ~= schema then return say('SCHEMA') end\n"
     "if at[2] and cluster ~= '' and at[2] ~= cluster then return say('OTHER') end\n"
+    "if op == 'LOOK' then return say(at[2] and 'OK' or 'EMPTY') end\n"
     "if op == 'LEAD' then\n"
     "  if at[4] == run then return say('OK') end\n" /* the answer was lost */
-    "  if holder ~= '' and holder ~= me then return say('BUSY') end\n"
+    "  if holder ~= '' and holder ~= me and (w_run == '' or at[4] ~= w_run) then return say('BUSY') end\n"
     "  if not at[2] then\n"
     "    if seq == '0' then return say('EMPTY') end\n"
     "    redis.call('HSET', H, 'schema', schema, 'cluster', made)\n"
@@ -72,7 +75,7 @@ const char head_store_script[] =
     "if count ~= tonumber(at[7]) then return say('BROKEN') end\n"
     "if op == 'LOAD' then\n"
     "  local said = say('OK')\n"
-    "  said[8], said[9] = redis.call('HGETALL', R), redis.call('LRANGE', P, 0, -1)\n"
+    "  said[9], said[10] = redis.call('HGETALL', R), redis.call('LRANGE', P, 0, -1)\n"
     "  return said\n"
     "end\n"
     "if at[5] == seq and at[6] == digest then\n" /* done already */

@@ -8,6 +8,7 @@
 #define HEAD_STORE_H
 
 #include "scheduler/head/core/core.h"
+#include "scheduler/head/store/ask.h"
 
 enum { HEAD_STORE_TEXT_SIZE = 768, HEAD_STORE_PATH_SIZE = 4096 };
 #define HEAD_STORE_FILE "state.db" /* in the state folder: SQLite's */
@@ -21,6 +22,9 @@ struct head_store_batch {
 struct head_store {
     const struct head_store_ops *ops;
     char                         cluster[HEAD_CLUSTER_SIZE]; /* whose state this is */
+    uint64_t                     run;                        /* drawn for this lead */
+    uint64_t                     fence;                  /* of this lead: the head's epoch is at least that; 0: no other can lead */
+    char                         place[HEAD_PLACE_SIZE]; /* where this head is spoken to: set by the caller, for those that look */
     char                         text[HEAD_STORE_TEXT_SIZE]; /* after a failure: what, where, and what to do */
 };
 
@@ -46,6 +50,8 @@ struct head_store_ops {
     /* What there is room for, and whether the store is there at all. It also keeps what the store needs: space set aside, a
      * lock. Failures as of `apply`. */
     mt_status (*look)(struct head_store *store, struct head_store_room *out);
+    /* Lets the lead go, so that another head need not wait for its end: nothing is applied any more. NULL: nobody waits. */
+    void (*leave)(struct head_store *store);
     /* Frees it. */
     void (*close)(struct head_store *store);
     uint32_t look_ms; /* `look` is due so often */
@@ -65,11 +71,24 @@ struct head_store_redis {
     const char *dir;       /* the state folder, as above: it remembers what was led from here */
     const char *cluster;   /* id of a new store */
     bool        must_match;
-    bool        may_lose; /* take a server that may lose what it acknowledges */
+    bool        may_lose;    /* take a server that may lose what it acknowledges */
+    const char *place;       /* of this head, as in struct head_store; NULL: not known yet */
+    bool        is_follower; /* the store is there already, and never made; `seen` was found by looking */
+    uint64_t    seen;        /* the highest fence there */
+    uint64_t    dead_run;    /* its lock is no reason to wait; 0: none */
 };
 /* Takes the lead of a store in Redis; makes one where nothing is, unless this folder's cluster was there. Waits up to 10 s
  * for a server that reads its file. Failures as above, and EINVAL (the address), ECONN, EAGAIN, EDEVICE (it may lose what it
  * acknowledges). */
 MT_MUST_USE mt_status head_store_redis_open(const struct head_store_redis *options, char *text, struct head_store **out_store);
+
+/* ---- watch.c: a store that another head leads ---- */
+
+struct head_watch;
+/* Connects at the first look. EINVAL (the address), ENOMEM; `text` as above. Of the options: url, auth_file, may_lose. */
+MT_MUST_USE mt_status head_watch_open(const struct head_store_redis *options, char *text, struct head_watch **out_watch);
+/* How it stands; nothing changes there. Failures of head_link_ask, `text` says why. Blocks as long as that. */
+MT_MUST_USE mt_status head_watch_look(struct head_watch *watch, struct head_said *out, char *text);
+void                  head_watch_close(struct head_watch *watch);
 
 #endif

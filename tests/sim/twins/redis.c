@@ -19,8 +19,17 @@ static void take(struct twin_redis *r, const struct head_item *change)
     head_shelf_take(&r->records, copy);
 }
 
+static void hold(struct twin_redis *r)
+{
+    if (!r->has_lock)
+        return;
+    snprintf(r->holder, sizeof r->holder, "%s", r->me);
+    r->held_until = r->now + TWIN_LOCK_MS;
+}
+
 static void stand(struct twin_redis *r, const struct head_position *at)
 {
+    hold(r);
     r->at = *at;
     r->past[at->seq % HEAD_PAST].seq = at->seq;
     r->past[at->seq % HEAD_PAST].digest = at->digest;
@@ -29,9 +38,11 @@ static void stand(struct twin_redis *r, const struct head_position *at)
 
 static enum head_word lead(struct twin_redis *r, const struct head_ask *ask)
 {
-    struct head_position next = {r->at.fence + 1, ask->at.run, r->at.seq, r->at.digest};
+    struct head_position next = {r->at.fence + !MT_PLANT(MT_PLANT_FENCE_STAYS), ask->at.run, r->at.seq, r->at.digest};
     if (r->is_there && r->at.run == ask->at.run)
         return HEAD_WORD_OK;
+    if (r->has_lock && r->holder[0] && strcmp(r->holder, r->me) != 0 && (ask->was.run == 0 || ask->was.run != r->at.run))
+        return HEAD_WORD_BUSY;
     if (!r->is_there && !ask->may_make)
         return HEAD_WORD_EMPTY;
     if (r->is_there && r->at.fence < ask->at.fence)
@@ -67,6 +78,8 @@ static enum head_word apply(struct twin_redis *r, const struct head_ask *ask)
         return r->at.fence < ask->at.fence ? HEAD_WORD_OLDER : HEAD_WORD_FENCED;
     if (r->count != r->records.count)
         return HEAD_WORD_BROKEN;
+    if (ask->kind != HEAD_ASK_LOAD && r->at.seq == ask->at.seq && r->at.digest == ask->at.digest)
+        hold(r);
     if (ask->kind == HEAD_ASK_LOAD || (r->at.seq == ask->at.seq && r->at.digest == ask->at.digest))
         return HEAD_WORD_OK;
     bool is_next = r->at.seq == ask->was.seq && r->at.digest == ask->was.digest;
@@ -81,18 +94,25 @@ static enum head_word apply(struct twin_redis *r, const struct head_ask *ask)
 void twin_redis_do(struct twin_redis *r, const struct head_ask *ask, struct head_said *said)
 {
     memset(said, 0, sizeof *said);
+    if (r->has_lock && r->now >= r->held_until)
+        r->holder[0] = '\0';
+    if (ask->kind == HEAD_ASK_LEAVE && r->has_lock && strcmp(r->holder, r->me) == 0)
+        r->holder[0] = '\0';
     if (ask->kind == HEAD_ASK_LEAVE)
         said->word = HEAD_WORD_OK;
     else if (!r->is_there && r->records.count > 0)
         said->word = HEAD_WORD_FOREIGN;
     else if (r->is_there && ask->cluster && ask->cluster[0] && strcmp(ask->cluster, r->cluster) != 0)
         said->word = HEAD_WORD_OTHER;
+    else if (ask->kind == HEAD_ASK_LOOK)
+        said->word = r->is_there ? HEAD_WORD_OK : HEAD_WORD_EMPTY;
     else if (ask->kind == HEAD_ASK_LEAD)
         said->word = lead(r, ask);
     else
         said->word = ask->kind == HEAD_ASK_REWRITE ? rewrite(r, ask) : apply(r, ask);
     said->at = r->at;
     memcpy(said->cluster, r->cluster, sizeof said->cluster);
+    snprintf(said->holder, sizeof said->holder, "%s", r->holder);
 }
 
 void twin_redis_clear(struct twin_redis *r)
@@ -111,4 +131,8 @@ void twin_redis_copy(struct twin_redis *to, const struct twin_redis *from)
     to->at = from->at;
     memcpy(to->past, from->past, sizeof to->past);
     to->count = from->count;
+    to->has_lock = from->has_lock;
+    memcpy(to->holder, from->holder, sizeof to->holder);
+    to->held_until = from->held_until;
+    to->now = from->now;
 }

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * redis.h - the twin of scheduler/head/store/script.c: what Redis does for each request of a leading head, in plain memory. A test
- * holds the two against each other (unit.head.redis.twin). The lock is left out: there is one head.
+ * holds the two against each other (unit.head.redis.twin). The lock is left out where there is one head.
  */
 #ifndef SIM_TWIN_REDIS_H
 #define SIM_TWIN_REDIS_H
 
 #include "scheduler/head/store/ask.h"
 
+enum { TWIN_LOCK_MS = 2000 };
+
 struct twin_redis {
     bool                 is_there;
     char                 cluster[HEAD_CLUSTER_SIZE];
     struct head_position at;
+    bool                 has_lock;   /* there are several heads: */
+    char                 holder[64]; /* of the lock; "": nobody */
+    char                 me[64];     /* who asks now, as in the lock */
+    uint64_t             now;        /* ms: the server's own clock */
+    uint64_t             held_until;
     uint64_t             count; /* of the records, as the head's key has it */
     struct head_shelf    records;
     struct {

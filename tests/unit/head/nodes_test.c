@@ -51,6 +51,60 @@ static void numbers_are_new_and_a_reconnect_keeps_the_epoch(void **unused)
     rig_free(rig);
 }
 
+/* A head over an older copy of its store: the raylet has heard what that copy does not know. */
+static void a_raylet_that_has_heard_a_newer_head_is_refused(void **unused)
+{
+    (void)unused;
+    struct rig           *rig = rig_new();
+    Manta__V1__Register   g = MANTA__V1__REGISTER__INIT;
+    Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
+    struct rig_node       a = {.boot = 11, .cpus = 4000};
+    g.version_min = g.version_max = 1;
+    g.boot = 12;
+    g.head_epoch = head_epoch(rig->head) + 1;
+    m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REGISTER;
+    m.register_ = &g;
+    uint64_t stream = rig_open(rig);
+    rig_say(rig, stream, &m);
+    assert_int_equal(rig_last(rig, stream, MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED)->registered->code, MT_EAGAIN);
+    assert_true(rig_was_closed(rig, stream));
+    rig_register(rig, &a);
+    assert_int_equal(a.node, 1);
+    rig_free(rig);
+}
+
+static void the_epoch_is_the_fence_of_the_store(void **unused)
+{
+    (void)unused;
+    struct rig *rig = rig_new();
+    assert_int_equal(head_epoch(rig->head), 1);
+    rig->config.epoch_min = 7; /* leads were taken, and their heads died before they stored anything */
+    rig_restart(rig);
+    assert_int_equal(head_epoch(rig->head), 7);
+    rig_restart(rig); /* a store that has no fence, or has forgotten it: never the same one twice */
+    assert_int_equal(head_epoch(rig->head), 8);
+    rig_free(rig);
+}
+
+static void the_nodes_are_told_which_heads_there_are(void **unused)
+{
+    (void)unused;
+    struct rig       *rig = rig_new();
+    struct rig_node   a = {.boot = 11, .cpus = 4000}, b = {.boot = 12, .cpus = 4000};
+    const char *const two[] = {"10.0.0.1:1", "10.0.0.2:1"};
+    rig_register(rig, &a);
+    struct head_event event = {.kind = HEAD_EV_HEADS, .heads = {two, 2}};
+    rig_event(rig, &event);
+    const Manta__V1__HeadsNews *news = rig_last(rig, a.stream, MANTA__V1__HEAD_TO_NODE__KIND_HEADS)->heads;
+    assert_int_equal(news->n_heads, 2);
+    assert_string_equal(news->heads[1], two[1]);
+    rig_register(rig, &b);
+    const Manta__V1__Registered *answer = rig_last(rig, b.stream, MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED)->registered;
+    assert_int_equal(answer->n_heads, 2);
+    assert_string_equal(answer->heads[0], two[0]);
+    rig_free(rig);
+}
+
 static void silence_makes_suspect_then_dead_and_the_dead_get_a_new_epoch(void **unused)
 {
     (void)unused;
@@ -459,6 +513,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_new_and_a_reconnect_keeps_the_epoch),
+        cmocka_unit_test(a_raylet_that_has_heard_a_newer_head_is_refused),
+        cmocka_unit_test(the_epoch_is_the_fence_of_the_store),
+        cmocka_unit_test(the_nodes_are_told_which_heads_there_are),
         cmocka_unit_test(silence_makes_suspect_then_dead_and_the_dead_get_a_new_epoch),
         cmocka_unit_test(a_paused_head_blames_nobody),
         cmocka_unit_test(refusals),

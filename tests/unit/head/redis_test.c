@@ -268,14 +268,14 @@ static void two_clusters_of_one_name_are_told_apart(void **state)
     snprintf(other, sizeof other, "%s/other", w->server.dir);
     assert_int_equal(mkdir(other, 0700), 0);
     struct head_store_redis with = {.dir = other, .cluster = "you", .url = w->server.url};
-    refused(w, with, MT_EEXIST, "another head leads it");
+    refused(w, with, MT_ENOTLEADER, "another head leads it");
     store->ops->close(store);
     with.must_match = true;
     refused(w, with, MT_EFENCED, "belongs to cluster me");
     with.must_match = false;
     assert_int_equal(open_with(w, with, &store).code, MT_OK); /* a head on another machine goes on with it */
     assert_string_equal(store->cluster, "me");
-    refused(w, (struct head_store_redis){0}, MT_EEXIST, "another head leads it");
+    refused(w, (struct head_store_redis){0}, MT_ENOTLEADER, "another head leads it");
     (void)text;
     store->ops->close(store);
 }
@@ -301,7 +301,7 @@ static void a_head_that_was_followed_has_no_effect(void **state)
     struct head_store_room room;
     assert_int_equal(old->ops->look(old, &room).code, MT_EFENCED);
     old->ops->close(old); /* does not take the other's lock away */
-    refused(w, (struct head_store_redis){0}, MT_EEXIST, "another head leads it");
+    refused(w, (struct head_store_redis){0}, MT_ENOTLEADER, "another head leads it");
     new->ops->close(new);
     assert_string_equal(found(w, "a").value, "one");
 }

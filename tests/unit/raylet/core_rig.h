@@ -207,18 +207,24 @@ static inline void head_says(Manta__V1__HeadToNode *m)
     step((struct rlt_event){.kind = RLT_EV_HEAD, .head = {.message = m}});
 }
 
-static inline void registered(uint32_t node, uint32_t epoch)
+static inline void registered_by(uint64_t head_epoch, uint32_t node, uint32_t epoch)
 {
     Manta__V1__Registered g = MANTA__V1__REGISTERED__INIT;
     Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
     step((struct rlt_event){.kind = RLT_EV_HEAD_UP});
     assert_int_equal(action(RLT_A_HEAD_SEND, 0)->head_send.message->kind_case, MANTA__V1__NODE_TO_HEAD__KIND_REGISTER);
+    g.head_epoch = head_epoch;
     g.node = node;
     g.epoch = epoch;
     g.cluster = "c";
     m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED;
     m.registered = &g;
     head_says(&m);
+}
+
+static inline void registered(uint32_t node, uint32_t epoch)
+{
+    registered_by(0, node, epoch);
 }
 
 #endif

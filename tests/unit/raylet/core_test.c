@@ -456,6 +456,36 @@ static void a_node_that_was_given_up_ends_its_work_and_joins_anew(void **state)
     assert_int_equal(s.fenced, 1);
 }
 
+/* It was stopped while another took over, and has given this node up since: nobody here hears it. */
+static void a_head_of_an_older_epoch_has_no_effect(void **state)
+{
+    Manta__V1__HeadShutdown down = MANTA__V1__HEAD_SHUTDOWN__INIT;
+    Manta__V1__HeadToNode   m = MANTA__V1__HEAD_TO_NODE__INIT;
+    struct rlt_stats        s;
+    (void)state;
+    begin(true);
+    registered_by(5, 7, 3);
+    job_begins();
+    step((struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
+    define(1, 1000, 0);
+    demand(1, 1);
+    granted_lease();
+    registered_by(4, 7, 4); /* of another node epoch: all that runs here would end */
+    assert_null(action(RLT_A_KILL, 0));
+    rlt_stats(r, &s);
+    assert_int_equal(s.epoch, 3);
+    m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_SHUTDOWN;
+    m.shutdown = &down;
+    down.reason = "an older head";
+    head_says(&m);
+    assert_null(action(RLT_A_KILL, 0));
+    step((struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
+    registered_by(6, 7, 3);
+    assert_null(action(RLT_A_KILL, 0));
+    rlt_stats(r, &s);
+    assert_int_equal(s.fenced, 0);
+}
+
 static void a_name_is_asked_for_again_until_it_is_answered(void **state)
 {
     struct {
@@ -515,6 +545,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_greeting_that_is_wrong_is_refused, end),
+        cmocka_unit_test_teardown(a_head_of_an_older_epoch_has_no_effect, end),
         cmocka_unit_test(a_private_raylet_ends_with_its_driver),
         cmocka_unit_test_teardown(a_zygote_that_dies_three_times_is_enough, end),
         cmocka_unit_test_teardown(a_zygote_that_is_killed_while_it_forks_is_started_again, end),

@@ -12,6 +12,11 @@ void head_attached_message(struct head *h, uint64_t number, const uint8_t *bytes
 /* Time has passed: who is silent is suspect, then dead. */
 void head_attached_tick(struct head *h);
 
+/* These heads there are, this one first: the nodes are told. */
+void head_attached_heads(struct head *h, const char *const *addresses, uint32_t count);
+/* Where there are several, each node hears the leader each second, since one that is silent is left for another. */
+void head_attached_heads_tick(struct head *h);
+
 /* Between the files of this room. */
 void head_attached_register(struct head *h, struct stream *s, const Manta__V1__Register *r);
 /* All that the node's processes were doing is over: its jobs are started elsewhere, its names are free. */

@@ -43,6 +43,8 @@ static void welcome(struct head *h, struct stream *s, const struct node *n)
     answer.epoch = n->epoch;
     answer.cluster = h->config.cluster;
     answer.head_epoch = h->epoch;
+    answer.heads = h->head_list;
+    answer.n_heads = h->head_count;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED;
     message.registered = &answer;
     head_out_send(h, s, &message, true);
@@ -60,6 +62,10 @@ static const char *register_check(const struct head *h, const Manta__V1__Registe
         *out_code = MT_EFENCED;
         snprintf(text, text_size, "the raylet belongs to cluster %.36s, this head to %s: restart the raylet", r->cluster,
                  h->config.cluster);
+    } else if (r->head_epoch > h->epoch) {
+        *out_code = MT_EAGAIN;
+        snprintf(text, text_size, "the raylet has heard a head of epoch %llu, and this one's is %llu: its store is an older copy",
+                 (unsigned long long)r->head_epoch, (unsigned long long)h->epoch);
     } else if (r->boot == 0) {
         *out_code = MT_EPROTO;
         snprintf(text, text_size, "the raylet's boot number is 0");

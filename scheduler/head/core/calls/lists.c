@@ -61,6 +61,8 @@ void head_calls_list_nodes(struct head *h, uint64_t call)
         reply.head_epoch = h->epoch;
         reply.runs_as_root = h->config.runs_as_root;
         reply.is_insecure = h->config.is_insecure;
+        reply.heads = h->head_list;
+        reply.n_heads = h->head_count;
         head_out_reply(h, call, HEAD_LIST_NODES, &reply.base);
     } else {
         head_broken(h, mt_error(MT_ENOMEM, 0, "list the nodes"));

@@ -64,6 +64,7 @@ enum head_event_kind {                         /* what each brings with it: the 
                        HEAD_EV_ROOM,        /* what the store can still take */
                        HEAD_EV_LOG_WRITTEN, /* the log file of the job has that many bytes now */
                        HEAD_EV_BLOB_ADDED,  /* a verified blob is in its place */
+                       HEAD_EV_HEADS,       /* which heads there are: told to raylets and clients */
                        HEAD_EV_PROVIDED,    /* the answer to HEAD_ACT_PROVIDE, or that none came in time */
 };
 
@@ -127,6 +128,10 @@ struct head_event {
             uint64_t       size;
         } blob_added;
         struct head_provided provided;
+        struct {
+            const char *const *addresses; /* this one first; at most MT_HEADS_MAX count */
+            uint32_t           count;
+        } heads;
     };
 };
 
@@ -236,6 +241,7 @@ struct head_config {
     char     cluster[HEAD_CLUSTER_SIZE]; /* for a new store; a stored cluster id wins */
     uint64_t seed;                       /* ties between equal nodes are broken by it */
     uint64_t now_ms;
+    uint64_t epoch_min;                 /* this start's epoch is at least that: the fence of its store; 0: one more than the last */
     uint32_t first_node;                /* number of the first newcomer; 0: 1. Numbers below it are for raylets that ask for them */
     uint64_t grace_ms;                  /* 0: MT_HEAD_GRACE_MS */
     uint64_t blob_bytes_max;            /* 0: no bound */

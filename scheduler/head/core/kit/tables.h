@@ -221,6 +221,11 @@ struct head {
     uint64_t             room_bytes; /* of one change, while there is enough room */
     mt_status            broken;     /* the first failure of the head itself in this step */
 
+    char     heads[MT_HEADS_MAX][MT_NAME_BYTES_MAX]; /* addresses: this one's first, then of those that stand by */
+    char    *head_list[MT_HEADS_MAX];                /* the same, for messages */
+    uint32_t head_count;
+    uint64_t heads_told_ms;
+
     mt_map streams;        /* number -> struct stream */
     mt_map nodes;          /* number -> struct node */
     MT_VEC(uint32_t) dead; /* numbers, in order of death */

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heads.c - see heads.h.
+ *
+ *   redis-server (appendfsync always) <-- head 0, head 1 <-- raylet <-- this driver (placement groups)    this client (jobs)
+ *
+ * A group of one bundle is reserved by the head on the raylet, in two phases: so the time from the leader's death until a new group
+ * stands has all of it: the death noticed, the lead claimed, the store loaded, the epoch stored, the raylet's redial, and the
+ * reservation itself.
+ *
+ * Owns: the children, and a folder that goes with them. Thread: the main one.
+ */
+#include "tests/bench/cluster/heads.h"
+
+#include "clients/control/manta_client.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { HEADS = 2, KILLS = 10, HANDOVERS = 10, JOBS_MAX = 20000, PATH = 256, PATIENCE_MS = 20000 };
+
+struct rig {
+    char  dir[64], bin[PATH], list[160], token[PATH], url[PATH + 64];
+    char  address[HEADS][64];
+    pid_t redis, head[HEADS], raylet;
+};
+
+static double now_ms(void)
+{
+    return (double)bench_now_ns() / 1e6;
+}
+
+/* ---- children ---- */
+
+/* Starts a program; its descriptor 3 is `ready` where that is not negative. */
+static pid_t spawn(const struct rig *r, const char *log, int ready, char *const *argv)
+{
+    char  path[PATH + 64];
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    snprintf(path, sizeof path, "%s/%s", r->dir, log);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    dup2(fd, 1);
+    dup2(fd, 2);
+    if (ready >= 0)
+        dup2(ready, 3);
+    execvp(argv[0], argv);
+    _exit(127);
+}
+
+/* Waits for the first line on its descriptor 3. */
+static pid_t spawn_ready(const struct rig *r, const char *log, char *const *argv, char *line, size_t size)
+{
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) != 0)
+        return -1;
+    pid_t         pid = spawn(r, log, ready[1], argv);
+    struct pollfd wait = {ready[0], POLLIN, 0};
+    close(ready[1]);
+    ssize_t n = poll(&wait, 1, PATIENCE_MS) == 1 ? read(ready[0], line, size - 1) : -1;
+    close(ready[0]);
+    line[n > 0 ? n : 0] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    if (n > 0)
+        return pid;
+    fprintf(stderr, "%s does not start: see %s/%s\n", argv[0], r->dir, log);
+    return -1;
+}
+
+static void end_child(pid_t *pid, int signal_number)
+{
+    if (*pid <= 0)
+        return;
+    kill(*pid, signal_number);
+    waitpid(*pid, NULL, 0);
+    *pid = 0;
+}
+
+static bool start_head(struct rig *r, int i, bool is_standby)
+{
+    char  program[PATH + 32], dir[PATH], log[32];
+    char *argv[] = {
+        program, "--dir", dir, "--ready-fd", "3", "--store", r->url, "--token-file", r->token, is_standby ? "--standby" : NULL,
+        NULL};
+    snprintf(program, sizeof program, "%s/manta-head", r->bin);
+    snprintf(dir, sizeof dir, "%s/head%d", r->dir, i);
+    snprintf(log, sizeof log, "head%d.log", i);
+    r->head[i] = spawn_ready(r, log, argv, r->address[i], sizeof r->address[i]);
+    snprintf(r->list, sizeof r->list, "%s,%s", r->address[0], r->address[1]);
+    return r->head[i] > 0;
+}
+
+static bool start_raylet(struct rig *r)
+{
+    char  program[PATH + 32], dir[PATH], line[128];
+    char *argv[] = {program,  "--dir",      dir, "--ready-fd",     "3",        "--head", r->list, "--token-file",
+                    r->token, "--num-cpus", "4", "--store-memory", "67108864", NULL};
+    snprintf(program, sizeof program, "%s/manta-raylet", r->bin);
+    snprintf(dir, sizeof dir, "%s/node", r->dir);
+    r->raylet = spawn_ready(r, "raylet.log", argv, line, sizeof line);
+    return r->raylet > 0;
+}
+
+static bool start_redis(struct rig *r)
+{
+    char        socket[PATH], dir[PATH];
+    struct stat st;
+    char       *argv[] = {"redis-server", "--port",        "0",      "--unixsocket", socket, "--dir", dir, "--appendonly",
+                          "yes",          "--appendfsync", "always", "--save",       "",     NULL};
+    snprintf(dir, sizeof dir, "%s", r->dir);
+    snprintf(socket, sizeof socket, "%s/redis.sock", r->dir);
+    snprintf(r->url, sizeof r->url, "redis+unix://%s?cluster=bench", socket);
+    r->redis = spawn(r, "redis.log", -1, argv);
+    for (int i = 0; i < 200 && stat(socket, &st) != 0; i++)
+        bench_sleep_us(20000);
+    return stat(socket, &st) == 0 || (fprintf(stderr, "redis-server does not start: see %s/redis.log\n", r->dir), false);
+}
+
+/* ---- asking ---- */
+
+static manta_client *client_of(const struct rig *r)
+{
+    manta_client_opts opts = {.address = r->list, .token_file = r->token, .timeout_ms = PATIENCE_MS};
+    manta_error       e;
+    manta_client     *c = NULL;
+    for (double end = now_ms() + PATIENCE_MS; !c && now_ms() < end;)
+        c = manta_client_open(&opts, &e);
+    if (!c)
+        bench_say(&e, "no head answers");
+    return c;
+}
+
+/* The head that leads, where another one stands by; waits for that. -1: none. */
+static int leader_of(const struct rig *r, manta_client *c)
+{
+    manta_cluster_info  info;
+    manta_cluster_node *nodes;
+    size_t              count;
+    manta_error         e;
+    for (double end = now_ms() + PATIENCE_MS; now_ms() < end; bench_sleep_us(10000)) {
+        if (manta_nodes_list(c, &nodes, &count, &info, &e) != MANTA_OK)
+            continue;
+        free(nodes);
+        if (info.standbys[0])
+            return strcmp(info.address, r->address[1]) == 0;
+    }
+    fprintf(stderr, "no head stands by\n");
+    return -1;
+}
+
+static bool reserve(void)
+{
+    manta_error        e;
+    const manta_bundle bundle = {.num_cpus = 0.001};
+    manta_pg          *pg = manta_pg_new(&bundle, 1, NULL, &e);
+    bool               ok = pg && manta_pg_wait(pg, PATIENCE_MS, &e) == MANTA_OK;
+    if (!ok)
+        bench_say(&e, "a placement group does not stand");
+    if (pg && manta_pg_remove(pg, &e) != MANTA_OK)
+        ok = false;
+    manta_pg_free(pg);
+    return ok;
+}
+
+static bool submit(manta_client *c, int number, manta_error *e)
+{
+    char              id[32];
+    const char *const argv[] = {"true", NULL};
+    manta_job         job = {.id = id, .argv = argv, .cpus = 3}; /* one at a time, and a CPU is left for the groups */
+    snprintf(id, sizeof id, "job-%d", number);
+    return manta_job_submit(c, &job, e) == MANTA_OK;
+}
+
+static int lost_of(const struct rig *r, int count)
+{
+    manta_client  *c = client_of(r);
+    manta_job_info info;
+    manta_error    e;
+    char           id[32];
+    int            lost = 0;
+    for (int i = 0; i < count && c; i++) {
+        snprintf(id, sizeof id, "job-%d", i);
+        lost += manta_job_get(c, id, &info, &e) != MANTA_OK;
+    }
+    manta_client_close(c);
+    return c ? lost : count;
+}
+
+/* ---- the rows ---- */
+
+static void print(struct bench *b, const char *id, const char *unit, double value, uint64_t n)
+{
+    struct bench_row row = {.id = id, .unit = unit, .value = value, .n = n};
+    bench_print_row(b, &row);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+static void rig_end(struct rig *r, bool is_fine)
+{
+    end_child(&r->raylet, SIGKILL);
+    for (int i = 0; i < HEADS; i++)
+        end_child(&r->head[i], SIGKILL);
+    end_child(&r->redis, SIGKILL);
+    if (is_fine)
+        nftw(r->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static bool rig_begin(struct rig *r)
+{
+    memset(r, 0, sizeof *r);
+    snprintf(r->dir, sizeof r->dir, "/tmp/manta-heads-XXXXXX");
+    ssize_t n = readlink("/proc/self/exe", r->bin, sizeof r->bin - 1);
+    if (n <= 0 || !mkdtemp(r->dir))
+        return false;
+    *strrchr(r->bin, '/') = '\0';
+    snprintf(r->token, sizeof r->token, "%s/token", r->dir);
+    return start_redis(r) && start_head(r, 0, false) && start_head(r, 1, true) && start_raylet(r);
+}
+
+static bool kill_leaders(struct bench *b, struct rig *r, manta_client *c)
+{
+    manta_error e;
+    double      longest = 0, sum = 0;
+    int         jobs = 0;
+    for (int i = 0; i < KILLS; i++) {
+        int at = leader_of(r, c);
+        if (at < 0 || !reserve())
+            return false;
+        for (double end = now_ms() + 50; now_ms() < end && jobs < JOBS_MAX; jobs++)
+            if (!submit(c, jobs, &e))
+                return bench_say(&e, "a job");
+        double begun = now_ms();
+        end_child(&r->head[at], SIGKILL);
+        if (!reserve())
+            return false;
+        double took = now_ms() - begun;
+        longest = took > longest ? took : longest;
+        sum += took;
+        if (!start_head(r, at, true))
+            return false;
+    }
+    int lost = lost_of(r, jobs);
+    print(b, "ha_redis", "ms", longest, KILLS);
+    print(b, "ha_redis.b", "ms", sum / KILLS, KILLS);
+    print(b, "ha_redis.lost", "", lost, (uint64_t)jobs);
+    return lost == 0;
+}
+
+static bool hand_over(struct bench *b, struct rig *r, manta_client *c)
+{
+    manta_client *other = client_of(r);
+    manta_error   e;
+    double        longest = 0;
+    int           jobs = 0;
+    bool          ok = other != NULL;
+    for (int i = 0; i < HANDOVERS && ok; i++) {
+        ok = leader_of(r, c) >= 0;
+        double begun = now_ms(), asked = 0;
+        while (ok && now_ms() < begun + 600 && jobs < JOBS_MAX) {
+            double from = now_ms();
+            ok = submit(c, jobs++, &e) || bench_say(&e, "a job");
+            longest = now_ms() - from > longest ? now_ms() - from : longest;
+            if (asked == 0 && now_ms() > begun + 200) {
+                asked = now_ms();
+                ok = ok && (manta_cluster_step_down(other, "bench", &e) == MANTA_OK || bench_say(&e, "step down"));
+            }
+        }
+    }
+    int lost = ok ? lost_of(r, jobs) : 0;
+    print(b, "handover", "ms", longest, HANDOVERS);
+    print(b, "handover.lost", "", lost, (uint64_t)jobs);
+    manta_client_close(other);
+    return ok && lost == 0;
+}
+
+static bool with_rig(struct bench *b, bool (*run)(struct bench *b, struct rig *r, manta_client *c), bool wants_driver)
+{
+    struct rig      r;
+    manta_error     e;
+    char            node[PATH];
+    int             argc = 1;
+    char           *words[] = {"bench", NULL}, **argv = words;
+    manta_init_opts opts = {.address = node};
+    bool            ok = rig_begin(&r);
+    snprintf(node, sizeof node, "%s/node", r.dir);
+    bool is_driver = ok && wants_driver && manta_init(&argc, &argv, &opts, &e) == MANTA_OK;
+    if (ok && wants_driver && !is_driver)
+        ok = bench_say(&e, "manta_init");
+    manta_client *c = ok ? client_of(&r) : NULL;
+    ok = c && run(b, &r, c);
+    manta_client_close(c);
+    if (is_driver)
+        (void)manta_shutdown();
+    rig_end(&r, ok);
+    return ok;
+}
+
+bool bench_ha_redis(struct bench *b)
+{
+    return with_rig(b, kill_leaders, true);
+}
+
+bool bench_handover(struct bench *b)
+{
+    return with_rig(b, hand_over, false);
+}
