@@ -80,7 +80,7 @@ ROOMS = {
     ],
     "scheduler": [
         "policy", "scaler", "head/core/kit", "head/core/nodes", "head/core/names", "head/core/groups", "head/core/wants", "head/core/jobs",
-        "head/core/calls", "head/core/attached", "head/core/scale", "head/core", "head/store", "head/shell/provider", "head/shell", "head", "provider",
+        "head/core/calls", "head/core/attached", "head/core/scale", "head/core", "head/store", "head/copy", "head/shell/provider", "head/shell", "head", "provider",
     ],
     "sgd": [
         ".", "ground", "tree", "coll/math", "coll", "coll/shm", "coll/tcp", "coll/gpu", "coll/api", "sum",

@@ -24,6 +24,7 @@
 #define BIT(name) (UINT64_C(1) << CLI_OPT_##name)
 #define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE) | BIT(TLS_FILE) | BIT(INSECURE))
 #define LOOK      (PLACE | BIT(OUTPUT) | BIT(FILTER) | BIT(LIMIT))
+#define STORE_OF  (BIT(STATE) | BIT(STORE) | BIT(STORE_AUTH) | BIT(STORE_MAY_LOSE))
 #define NODE \
     (BIT(NODE_NAME) | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(STORE_MEMORY) | BIT(JOB_MEMORY) | BIT(JOB_USERS) | \
      BIT(MAX_BLOCKED) | BIT(MAX_WORKERS) | BIT(LABELS) | BIT(JOB_PIDS) | BIT(CGROUP) | BIT(LIFETIME) | BIT(NOTICE_FILE) | \
@@ -58,6 +59,13 @@ static const struct verb verbs[] = {
     {"drain", "NODE", "let a node leave: nothing new is placed there, and its raylet ends when it is empty", cli_drain,
      PLACE | BIT(DEADLINE) | BIT(REASON), PLAIN},
     {"head step-down", "", "let a head that stands by lead; the one that leads stands by then", cli_step_down, PLACE, PLAIN},
+    {"head backup", "FILE",
+     "write the head's state into a new file: of the one that runs, or with --state, --store of one that does not", cli_head_backup,
+     PLACE | STORE_OF, PLAIN},
+    {"head restore", "FILE", "make a head's state from such a file, in --state, or with --store in Redis", cli_head_restore,
+     STORE_OF | BIT(REPLACE), PLAIN},
+    {"head check", "FILE", "is such a file whole? With --state or --store: does nothing differ from what is there?", cli_head_check,
+     STORE_OF, PLAIN},
     {"up", "FILE", "nodes are started and given back as FILE says; starts the head where none runs", cli_up,
      PLACE | BIT(DIR) | BIT(STATE) | BIT(DRY_RUN), PLAIN},
     {"down", "", "end the nodes that `manta up` lets come, and let no more come", cli_down, PLACE | BIT(TIMEOUT_S), PLAIN},

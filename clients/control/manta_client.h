@@ -175,6 +175,11 @@ MANTA_API manta_status manta_nodes_list(manta_client *client, manta_cluster_node
  * it acknowledges nothing more then. The next call finds the new one. ENOENT: no head stands by. */
 MANTA_API manta_status manta_cluster_step_down(manta_client *client, const char *reason, manta_error *e);
 
+/* Writes the head's state, as of one commit, into a new file of mode 0600, while the cluster goes on: jobs, names, groups,
+ * nodes; no secrets, no uploaded files, no output of jobs. `manta head restore` makes a head's state of it. EEXIST: there is
+ * such a file; EDISK_FULL, ESYS: it can't be written, and there is none. Blocks for as long as the state takes to come. */
+MANTA_API manta_status manta_cluster_backup(manta_client *client, const char *file, manta_error *e);
+
 /* ---- state ------------------------------------------------------------------------------------------------------ */
 
 typedef struct manta_look {

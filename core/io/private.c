@@ -75,7 +75,8 @@ static mt_status content_write(int fd, mt_view content)
     if (!err && fsync(fd) == 0)
         return mt_ok();
     err = err ? err : errno;
-    return mt_error(err == ENOSPC || err == EDQUOT ? MT_EDISK_FULL : MT_ESYS, err, "write a private file");
+    bool is_full = err == ENOSPC || err == EDQUOT || err == EFBIG; /* the disk, a quota, or a limit of file sizes */
+    return mt_error(is_full ? MT_EDISK_FULL : MT_ESYS, err, "write a private file");
 }
 
 /* One that is replaced gets another name first: whoever reads it sees the old content or the new one. */

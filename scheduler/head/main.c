@@ -33,6 +33,10 @@ int main(int argc, char **argv)
     st = head_options_read(argc, argv, &options);
     if (st.code != 0)
         return st.code == MT_ENOENT ? 0 : 2;
+    if (options.copy.verb) {
+        umask(077);
+        return head_copy_run(&options.copy);
+    }
     io_close_inherited((const int[]){options.ready_fd, options.watch_fd}, 2);
     mt_assert_set_hook(failed_check);
     mt_log_set_sink(mt_log_to_stderr);

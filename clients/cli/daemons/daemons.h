@@ -73,6 +73,9 @@ bool cli_address_towards(const char *address, char out[CTL_ADDRESS_SIZE]);
 int cli_start(const struct cli_args *args);
 int cli_stop(const struct cli_args *args);
 int cli_step_down(const struct cli_args *args);
+int cli_head_backup(const struct cli_args *args); /* backup.c */
+int cli_head_restore(const struct cli_args *args);
+int cli_head_check(const struct cli_args *args);
 int cli_drain(const struct cli_args *args); /* drain.c: any node of the cluster, by its number or name */
 
 #endif

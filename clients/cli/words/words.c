@@ -52,6 +52,7 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
                        "keep what survives in Redis: redis://HOST:PORT/0?cluster=NAME, redis+unix:///PATH?cluster=NAME"},
     [CLI_OPT_STORE_AUTH] = {"store-auth", 0, "FILE", "the password of that Redis (mode 0600)"},
     [CLI_OPT_STORE_MAY_LOSE] = {"store-may-lose", 0, NULL, "take a Redis that may lose what it has acknowledged"},
+    [CLI_OPT_REPLACE] = {"replace", 0, NULL, "what the state folder has is kept beside, as state.db.old"},
     [CLI_OPT_STANDBY] = {"standby", 0, NULL, "with --head and --store: another head leads; lead when it is gone"},
     [CLI_OPT_DEADLINE] = {"deadline", 0, "SECONDS", "what runs there then is stopped, and runs again elsewhere; default: 30"},
     [CLI_OPT_REASON] = {"reason", 0, "TEXT", "why, for people"},

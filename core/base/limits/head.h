@@ -66,6 +66,7 @@ enum {
     MT_HEAD_LOG_AHEAD_BYTES = 16 * 1024 * 1024,  /* of log on the way to the disk: then raylets are not read from */
     MT_HEAD_UPLOADS_MAX = 64,                    /* at a time */
     MT_HEAD_UPLOAD_MS = 60 * 1000,               /* a client that sends nothing for so long is cut off */
+    MT_HEAD_BACKUPS_MAX = 2,                     /* at a time: each is in memory once more */
     MT_HEAD_FEEDS_MAX = 1024,                    /* followers and downloads at a time */
 
     MT_HEAD_QUERIES_MAX = 1024,     /* that wait for their nodes' answers */

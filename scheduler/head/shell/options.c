@@ -29,6 +29,10 @@ static const char usage[] =
     "  --cluster ID         refuse the state of any other cluster\n"
     "  --blob-bytes N       space for uploaded files; default: no bound\n"
     "  --ready-fd N         one line with the address is written there when the head serves\n"
+    "  --backup FILE        no head: write the state of --state, or of --store, into a new file\n"
+    "  --restore FILE       no head: make that state from the file; what is there is refused\n"
+    "  --replace            with --restore: keep what --state has beside, as state.db.old\n"
+    "  --check FILE         no head: is the file whole? And with --state or --store: does nothing differ?\n"
     "  --watch-fd N         a private cluster: when this descriptor's other end closes, the head ends and removes its files\n";
 
 enum option_number {
@@ -47,6 +51,10 @@ enum option_number {
     OPT_STORE_AUTH,
     OPT_STORE_MAY_LOSE,
     OPT_STANDBY,
+    OPT_BACKUP,
+    OPT_RESTORE,
+    OPT_REPLACE,
+    OPT_CHECK,
     OPT_HELP
 };
 
@@ -66,6 +74,10 @@ static const struct option option_table[] = {
     {"store-auth", 1, NULL, OPT_STORE_AUTH},
     {"store-may-lose", 0, NULL, OPT_STORE_MAY_LOSE},
     {"standby", 0, NULL, OPT_STANDBY},
+    {"backup", 1, NULL, OPT_BACKUP},
+    {"restore", 1, NULL, OPT_RESTORE},
+    {"replace", 0, NULL, OPT_REPLACE},
+    {"check", 1, NULL, OPT_CHECK},
     {"help", 0, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -89,6 +101,14 @@ static bool read_listen(struct head_options *o, const char *text)
     return true;
 }
 
+static bool take_copy(struct head_options *o, enum head_copy_verb verb, const char *file)
+{
+    bool is_first = o->copy.verb == HEAD_COPY_NONE;
+    o->copy.verb = verb;
+    o->copy.file = file;
+    return is_first;
+}
+
 static bool take(struct head_options *o, int option, const char *value)
 {
     unsigned long long n = 0;
@@ -106,10 +126,34 @@ static bool take(struct head_options *o, int option, const char *value)
     case OPT_STORE_AUTH: o->store_auth = value; return true;
     case OPT_STORE_MAY_LOSE: return o->store_may_lose = true;
     case OPT_STANDBY: return o->is_standby = true;
+    case OPT_BACKUP: return take_copy(o, HEAD_COPY_BACKUP, value);
+    case OPT_RESTORE: return take_copy(o, HEAD_COPY_RESTORE, value);
+    case OPT_CHECK: return take_copy(o, HEAD_COPY_CHECK, value);
+    case OPT_REPLACE: return o->copy.may_replace = true;
     case OPT_READY: return number(value, 1 << 20, &n) && (o->ready_fd = (int)n, true);
     case OPT_WATCH: return number(value, 1 << 20, &n) && (o->watch_fd = (int)n, true);
     default: return false;
     }
+}
+
+/* What can't be meant; NULL: nothing. */
+static const char *contradiction(const struct head_options *o)
+{
+    if (o->tls_dir && o->is_insecure)
+        return "--tls-dir and --insecure say opposite things";
+    if (o->store && o->watch_fd >= 0)
+        return "--store is for a cluster that outlives its driver";
+    if (o->is_standby && !o->store)
+        return "--standby wants the --store that the heads share";
+    if (!o->store && (o->store_auth || o->store_may_lose))
+        return "--store-auth and --store-may-lose go with --store";
+    if (o->copy.verb == HEAD_COPY_BACKUP && !o->state && !o->store)
+        return "--backup wants --state or --store: whose state is meant";
+    if (o->copy.verb == HEAD_COPY_RESTORE && !o->state)
+        return "--restore wants --state: the folder of the head that is to go on with it";
+    if (o->copy.may_replace && o->copy.verb != HEAD_COPY_RESTORE)
+        return "--replace goes with --restore";
+    return NULL;
 }
 
 mt_status head_options_read(int argc, char **argv, struct head_options *out)
@@ -127,23 +171,18 @@ mt_status head_options_read(int argc, char **argv, struct head_options *out)
             return mt_error(MT_EINVAL, 0, "options");
         }
     }
-    if (out->tls_dir && out->is_insecure) {
-        fputs("manta-head: --tls-dir and --insecure say opposite things\n", stderr);
+    const char *wrong = contradiction(out);
+    if (wrong) {
+        fprintf(stderr, "manta-head: %s\n", wrong);
         return mt_error(MT_EINVAL, 0, "options");
     }
-    if (out->store && out->watch_fd >= 0) {
-        fputs("manta-head: --store is for a cluster that outlives its driver\n", stderr);
-        return mt_error(MT_EINVAL, 0, "options");
-    }
-    if (out->is_standby && !out->store) {
-        fputs("manta-head: --standby wants the --store that the heads share\n", stderr);
-        return mt_error(MT_EINVAL, 0, "options");
-    }
-    if (!out->store && (out->store_auth || out->store_may_lose)) {
-        fputs("manta-head: --store-auth and --store-may-lose go with --store\n", stderr);
-        return mt_error(MT_EINVAL, 0, "options");
-    }
-    if (optind == argc && out->dir)
+    if (out->copy.verb)
+        out->copy.store = (struct head_store_redis){.url = out->store,
+                                                    .auth_file = out->store_auth,
+                                                    .may_lose = out->store_may_lose,
+                                                    .cluster = out->cluster,
+                                                    .dir = out->state};
+    if (optind == argc && (out->dir || out->copy.verb))
         return mt_ok();
     fprintf(stderr, optind < argc ? "manta-head: unexpected argument \"%s\"\n" : "manta-head: --dir is missing%s\n",
             optind < argc ? argv[optind] : "");

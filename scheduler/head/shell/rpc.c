@@ -7,6 +7,7 @@
  */
 #include "core/rpc/codec.h"
 #include "scheduler/head/core/core.h"
+#include "scheduler/head/shell/backup.h"
 #include "scheduler/head/shell/heads.h"
 
 #include "core/base/log.h"
@@ -249,7 +250,8 @@ static void unary_StepDown(struct rpc_service *service, struct rpc_call *call, m
 /* X(name, who takes the stream where this head leads) */
 #define STREAMS(X) \
     X(FollowJob, head_shell_follow) \
-    X(PutBlob, head_shell_put_blob) X(GetBlob, head_shell_get_blob) X(StandBy, head_shell_standby_came) X(Attach, take_attach)
+    X(PutBlob, head_shell_put_blob) \
+    X(GetBlob, head_shell_get_blob) X(Backup, head_shell_backup) X(StandBy, head_shell_standby_came) X(Attach, take_attach)
 
 #define X(name, take) \
     static struct rpc_stream_handler *stream_##name(struct rpc_service *service, struct rpc_stream *stream) \

@@ -91,7 +91,7 @@ struct shell {
     struct io_worker *files;
     uint64_t          log_bytes; /* on the way to the disk */
     uint64_t          next_upload;
-    uint32_t          uploads, feed_count;
+    uint32_t          uploads, feed_count, backups;
     struct feed      *feeds; /* list of followers and downloads */
 };
 

@@ -14,12 +14,31 @@
 
 typedef MT_VEC(mt_view) view_list;
 
-void head_link_init(struct head_link *link)
+mt_status head_link_open(struct head_link *link, const char *url, const char *auth_file, bool may_lose)
 {
     static const char *const names[] = {"head", "records", "lock", "past"};
+    char                     text[RDS_TEXT_SIZE] = "";
     link->rds = RDS_NONE;
+    link->auth_file = auth_file;
+    link->may_lose = may_lose;
+    mt_status st = rds_place_read(url, &link->place, text);
+    if (st.code != 0)
+        snprintf(link->text, sizeof link->text, "--store: %s", text);
     for (size_t i = 0; i < 4; i++) /* the braces: one slot of a Redis Cluster has all of them */
         snprintf(link->keys[i], sizeof link->keys[i], "manta:{%s}:%s", link->place.cluster, names[i]);
+    return st;
+}
+
+const char *head_word_text(enum head_word word)
+{
+    switch (word) {
+#define X(name, text) \
+    case HEAD_WORD_##name: return text;
+        HEAD_WORDS(X)
+#undef X
+    case HEAD_WORD_NONE: break;
+    }
+    return "it gave no answer";
 }
 
 static mt_status told(struct head_link *link, mt_status st, const char *advice)

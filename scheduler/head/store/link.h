@@ -36,6 +36,9 @@ MT_MUST_USE mt_status head_link_ask(struct head_link *link, const struct head_as
                                     struct head_link_reader *reader);
 /* Bytes until the server's maxmemory; UINT64_MAX: it has none, or does not say. */
 uint64_t head_link_room(struct head_link *link);
-void     head_link_init(struct head_link *link);
+/* Reads the address; connects at the first question. EINVAL and others of rds_place_read, with `link->text`. */
+MT_MUST_USE mt_status head_link_open(struct head_link *link, const char *url, const char *auth_file, bool may_lose);
+/* What an answer means, for people. */
+const char *head_word_text(enum head_word word);
 
 #endif

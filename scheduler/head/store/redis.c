@@ -49,26 +49,15 @@ struct redis_store {
 };
 
 static mt_status                   redis_load(struct head_store *store, struct head_store_reader *reader);
+static mt_status                   redis_each(struct head_store *store, struct head_store_reader *reader);
 static mt_status                   redis_apply(struct head_store *store, const struct head_store_batch *batches, size_t count);
 static mt_status                   redis_look(struct head_store *store, struct head_store_room *out);
 static void                        redis_leave(struct head_store *store);
 static void                        redis_close(struct head_store *store);
-static const struct head_store_ops redis_ops = {redis_load,  redis_apply, redis_look,
+static const struct head_store_ops redis_ops = {redis_load,  redis_each,  redis_apply,          redis_look,
                                                 redis_leave, redis_close, MT_HEAD_STORE_LOOK_MS};
 
 /* ---- failures ---- */
-
-static const char *word_text(enum head_word word)
-{
-    switch (word) {
-#define X(name, text) \
-    case HEAD_WORD_##name: return text;
-        HEAD_WORDS(X)
-#undef X
-    case HEAD_WORD_NONE: break;
-    }
-    return "it gave no answer";
-}
 
 static mt_status refuse(struct redis_store *s, int32_t code, const char *said, const char *advice)
 {
@@ -158,13 +147,13 @@ static mt_status lead_refused(struct redis_store *s, const struct head_said *sai
     case HEAD_WORD_OLDER:
         return refuse(s, MT_ECORRUPT, "the store is older than what this folder's head has led",
                       "restore a newer one, or remove the file \"" HEAD_STORE_MARK "\" of the state folder to go on with this one");
-    case HEAD_WORD_BROKEN: return refuse(s, MT_ECORRUPT, word_text(said->word), "restore it from a copy");
-    case HEAD_WORD_FOREIGN: return refuse(s, MT_EFENCED, word_text(said->word), "give this cluster another name");
-    case HEAD_WORD_SCHEMA: return refuse(s, MT_EVERSION, word_text(said->word), "use the release that wrote it");
+    case HEAD_WORD_BROKEN: return refuse(s, MT_ECORRUPT, head_word_text(said->word), "restore it from a copy");
+    case HEAD_WORD_FOREIGN: return refuse(s, MT_EFENCED, head_word_text(said->word), "give this cluster another name");
+    case HEAD_WORD_SCHEMA: return refuse(s, MT_EVERSION, head_word_text(said->word), "use the release that wrote it");
     case HEAD_WORD_OTHER:
         snprintf(text, sizeof text, "it belongs to cluster %s, not to %.39s", said->cluster, ours);
         return refuse(s, MT_EFENCED, text, "give this cluster another name, or choose another --state");
-    default: return refuse(s, MT_EINTERNAL, word_text(said->word), "");
+    default: return refuse(s, MT_EINTERNAL, head_word_text(said->word), "");
     }
 }
 
@@ -206,18 +195,12 @@ static mt_status lead(struct redis_store *s, const struct head_store_redis *opti
 
 static mt_status opened(struct redis_store *s, const struct head_store_redis *options)
 {
-    char      text[RDS_TEXT_SIZE] = "";
-    mt_status st = rds_place_read(options->url, &s->link.place, text);
-    if (st.code != 0) {
-        snprintf(s->store.text, sizeof s->store.text, "--store: %s", text);
-        return st;
-    }
+    mt_status st = head_link_open(&s->link, options->url, options->auth_file, options->may_lose);
+    if (st.code != 0)
+        return told(s, st);
     st = io_check_private_dir(options->dir);
     if (st.code != 0)
         return mark_refuse(s, options->dir, st.code, "the state folder must be this user's own, mode 0700");
-    s->link.auth_file = options->auth_file;
-    s->link.may_lose = options->may_lose;
-    head_link_init(&s->link);
     MT_TRY(mark_read(s, options->dir));
     MT_TRY(draw_holder(s));
     return lead(s, options);
@@ -289,13 +272,6 @@ static void fill_past(struct head_link_reader *reader, uint64_t seq, uint64_t di
     head_leader_past(&mt_container_of(reader, struct filler, reader)->s->leader, seq, digest);
 }
 
-static int by_field(const void *a, const void *b)
-{
-    mt_view x = (*(const struct head_item *const *)a)->field, y = (*(const struct head_item *const *)b)->field;
-    int     way = memcmp(x.data, y.data, x.size < y.size ? x.size : y.size);
-    return way ? way : (x.size > y.size) - (x.size < y.size);
-}
-
 static mt_status give(struct redis_store *s, const struct head_item *item, struct head_store_reader *reader)
 {
     struct head_record r;
@@ -308,15 +284,10 @@ static mt_status give(struct redis_store *s, const struct head_item *item, struc
 /* By table and key, as SQLite gives them. */
 static mt_status give_all(struct redis_store *s, struct head_store_reader *reader)
 {
-    size_t                   count = 0;
-    const struct head_item **all = calloc(s->leader.shelf.count + 1, sizeof *all);
-    if (!all)
-        return mt_error(MT_ENOMEM, 0, "load the head's store");
-    for (const struct head_item *item = NULL; (item = head_shelf_next(&s->leader.shelf, item));)
-        all[count++] = item;
-    qsort(all, count, sizeof *all, by_field);
+    const struct head_item **all;
+    MT_TRY(head_shelf_sorted(&s->leader.shelf, &all));
     mt_status st = mt_ok();
-    for (size_t i = 0; i < count && st.code == 0; i++)
+    for (size_t i = 0; all[i] && st.code == 0; i++)
         st = give(s, all[i], reader);
     free(all);
     return st;
@@ -331,7 +302,7 @@ static mt_status redis_load(struct head_store *store, struct head_store_reader *
     head_shelf_fini(&s->leader.shelf); /* of a load that broke off */
     MT_TRY(told(s, head_link_ask(&s->link, &ask, &said, &f.reader)));
     if (said.word != HEAD_WORD_OK)
-        return refuse(s, MT_EFENCED, word_text(said.word), "start the head again");
+        return refuse(s, MT_EFENCED, head_word_text(said.word), "start the head again");
     return give_all(s, reader);
 }
 
@@ -339,7 +310,7 @@ static mt_status redis_load(struct head_store *store, struct head_store_reader *
 
 static mt_status stopped(struct redis_store *s, const struct head_said *said)
 {
-    return refuse(s, MT_EAGAIN, word_text(said->word),
+    return refuse(s, MT_EAGAIN, head_word_text(said->word),
                   "the head acknowledges nothing more: restore what it had, or stop the head to go on with what is there");
 }
 
@@ -387,7 +358,7 @@ static mt_status settle(struct redis_store *s)
         if (verdict == HEAD_STOPPED)
             return stopped(s, &said);
         if (verdict == HEAD_FENCED)
-            return s->broken = refuse(s, MT_EFENCED, word_text(said.word), "this head has ended");
+            return s->broken = refuse(s, MT_EFENCED, head_word_text(said.word), "this head has ended");
     }
     return refuse(s, MT_EAGAIN, "it stands elsewhere each time it is looked at", "");
 }
@@ -406,6 +377,14 @@ static mt_status redis_apply(struct head_store *store, const struct head_store_b
     if (st.code != 0)
         return later(s, st); /* no memory: nothing was begun */
     return settle(s);
+}
+
+/* After the store has said that this head leads: a copy of what another one's commits have followed is of no use. */
+static mt_status redis_each(struct head_store *store, struct head_store_reader *reader)
+{
+    struct redis_store *s = mt_container_of(store, struct redis_store, store);
+    MT_TRY(settle(s));
+    return give_all(s, reader);
 }
 
 /* A commit has renewed the lock too: looking behind each one would cost as much as the commit. */

@@ -143,3 +143,23 @@ void head_shelf_fini(struct head_shelf *shelf)
     mt_map_fini(&shelf->map);
     shelf->count = 0;
 }
+
+static int by_field(const void *a, const void *b)
+{
+    mt_view x = (*(const struct head_item *const *)a)->field, y = (*(const struct head_item *const *)b)->field;
+    int     way = memcmp(x.data, y.data, x.size < y.size ? x.size : y.size);
+    return way ? way : (x.size > y.size) - (x.size < y.size);
+}
+
+mt_status head_shelf_sorted(const struct head_shelf *shelf, const struct head_item ***out_items)
+{
+    size_t                   count = 0;
+    const struct head_item **all = calloc(shelf->count + 1, sizeof *all);
+    if (!all)
+        return mt_error(MT_ENOMEM, 0, "sort the records");
+    for (const struct head_item *item = NULL; (item = head_shelf_next(shelf, item));)
+        all[count++] = item;
+    qsort(all, count, sizeof *all, by_field);
+    *out_items = all;
+    return mt_ok();
+}

@@ -38,7 +38,8 @@ static mt_status                   sqlite_load(struct head_store *store, struct 
 static mt_status                   sqlite_apply(struct head_store *store, const struct head_store_batch *batches, size_t count);
 static mt_status                   sqlite_look(struct head_store *store, struct head_store_room *out);
 static void                        sqlite_close(struct head_store *store);
-static const struct head_store_ops sqlite_ops = {sqlite_load, sqlite_apply, sqlite_look, NULL, sqlite_close, MT_HEAD_ROOM_MS};
+static const struct head_store_ops sqlite_ops = {sqlite_load, sqlite_load,  sqlite_apply,   sqlite_look,
+                                                 NULL,        sqlite_close, MT_HEAD_ROOM_MS};
 
 /* ---- failures ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store.h - where the head keeps what it has acknowledged. Two kinds of store: sqlite.c, redis.c; tests have their own.
+ * store.h - where the head keeps what it has acknowledged. Two kinds of store: sqlite.c, redis.c.
  *
  * Thread: one at a time. All calls block, on the disk or on a server, so the daemon calls `apply` and `look` on its store's thread.
  */
@@ -28,7 +28,7 @@ struct head_store {
     char                         text[HEAD_STORE_TEXT_SIZE]; /* after a failure: what, where, and what to do */
 };
 
-/* Gets one record; what it returns ends the load where it is not success. */
+/* Gets one record, borrowed; what it returns ends the load where it is not success. */
 struct head_store_reader {
     mt_status (*record)(struct head_store_reader *reader, enum head_table table, const uint8_t *key, size_t key_size,
                         const uint8_t *value, size_t value_size);
@@ -42,6 +42,8 @@ struct head_store_room {
 struct head_store_ops {
     /* Gives every record once. ECORRUPT where one has changed since it was written. */
     mt_status (*load)(struct head_store *store, struct head_store_reader *reader);
+    /* Gives every record as of the last commit, by table and key, while the store is in use. Failures of `load`, and of `look`. */
+    mt_status (*each)(struct head_store *store, struct head_store_reader *reader);
     /* Makes all batches durable, in order, in one commit: all or nothing.
      * EDISK_FULL: nothing was done. EAGAIN: the store can't be reached, or is not ours to write now; nobody knows whether
      * it has the commit. After either the same batches are to be given again, until it succeeds, and no others before.
@@ -90,5 +92,18 @@ MT_MUST_USE mt_status head_watch_open(const struct head_store_redis *options, ch
 /* How it stands; nothing changes there. Failures of head_link_ask, `text` says why. Blocks as long as that. */
 MT_MUST_USE mt_status head_watch_look(struct head_watch *watch, struct head_said *out, char *text);
 void                  head_watch_close(struct head_watch *watch);
+
+/* ---- whole.c: a store as a whole, which no head of this process leads ---- */
+
+/* Here and below: the store in Redis of `url`, or where that is NULL, SQLite's in `dir`. `text` as above. */
+/* Fills `cluster` in, then gives all records by table and key, as of one commit; nothing changes there. SQLite's must be in use
+ * by nobody, one in Redis may be. ENOENT: there is no store; else failures of opening one. Of the options: url, auth_file, dir,
+ * may_lose. */
+MT_MUST_USE mt_status head_store_read(const struct head_store_redis *options, char cluster[HEAD_CLUSTER_SIZE],
+                                      struct head_store_reader *reader, char *text);
+/* Makes a store of these records, by one commit: all of it, or nothing that a head takes for a store. `epoch`: the one that they
+ * have. EEXIST: something is there. Of the options: those, and cluster. */
+MT_MUST_USE mt_status head_store_fill(const struct head_store_redis *options, uint64_t epoch,
+                                      const struct head_store_batch *records, char *text);
 
 #endif

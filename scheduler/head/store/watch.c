@@ -14,19 +14,15 @@ struct head_watch {
 
 mt_status head_watch_open(const struct head_store_redis *options, char *text, struct head_watch **out_watch)
 {
-    char               why[RDS_TEXT_SIZE] = "";
     struct head_watch *w = calloc(1, sizeof *w);
     if (!w)
         return mt_error(MT_ENOMEM, 0, "watch the head's store");
-    mt_status st = rds_place_read(options->url, &w->link.place, why);
+    mt_status st = head_link_open(&w->link, options->url, options->auth_file, options->may_lose);
     if (st.code != 0) {
-        snprintf(text, HEAD_STORE_TEXT_SIZE, "--store: %s", why);
+        snprintf(text, HEAD_STORE_TEXT_SIZE, "%s", w->link.text);
         free(w);
         return st;
     }
-    w->link.auth_file = options->auth_file;
-    w->link.may_lose = options->may_lose;
-    head_link_init(&w->link);
     *out_watch = w;
     return mt_ok();
 }

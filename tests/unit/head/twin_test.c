@@ -158,11 +158,8 @@ static void the_twin_is_as_redis(void **unused)
     (void)unused;
     memset(leaders, 0, sizeof leaders);
     redis_server_new(&w.server, (const char *const[]){"--appendonly", "no", NULL});
-    char text[RDS_TEXT_SIZE];
-    assert_int_equal(rds_place_read(w.server.url, &w.link.place, text).code, MT_OK);
-    w.link.may_lose = true;
+    assert_int_equal(head_link_open(&w.link, w.server.url, NULL, true).code, MT_OK);
     snprintf(w.link.me, sizeof w.link.me, "me@here"); /* both of them: the lock is left out */
-    head_link_init(&w.link);
     w.rng.state = 1;
     for (int i = 0; i < STEPS; i++) {
         go_on(&w, &leaders[mt_rng_below(&w.rng, 40) == 0]);
