@@ -89,6 +89,36 @@ enum {
     LANE_VALUE_ASKED = 2,  /* an argument whose bytes are a lane_asked; of another type than 'r' the worker asks for the value */
     LANE_VALUE_EDGE = 4,   /* an argument of a task with LANE_TASK_AHEAD: the bytes are a lane_edge, the value comes by its cell */
 };
+/* A letter that values have. */
+static inline bool lane_type_is_known(uint8_t type)
+{
+    switch (type) {
+    case 'l':
+    case 'u':
+    case 'd':
+    case 'b':
+    case 's':
+    case 'y':
+    case 'r':
+    case 'A':
+    case 'v': return true;
+    default: return false;
+    }
+}
+/* Whether so many bytes can be a value of that type: no number has three, and no text is without its NUL. */
+static inline bool lane_size_fits(uint8_t type, uint64_t size)
+{
+    switch (type) {
+    case 'l':
+    case 'u':
+    case 'd': return size == 8;
+    case 'b': return size == 1;
+    case 's': return size >= 1;
+    case 'v': return size == 0;
+    default: return lane_type_is_known(type);
+    }
+}
+
 /* A ref in short, where the arguments of a task would not fit into a record otherwise. */
 struct lane_asked {
     mt_id    id;

@@ -112,22 +112,26 @@ uint32_t wrk_board_asked(const struct wrk *wrk)
     return 0;
 }
 
+void wrk_boards_wanted(struct wrk *wrk)
+{
+    wrk->asks_board = false;
+    for (size_t i = 0; i < wrk->lanes.count; i++)
+        wrk->asks_board |= wrk->lanes.data[i]->board_asked != 0;
+}
+
 void wrk_board_open(struct wrk *wrk, uint32_t board, void *memory, uint32_t count)
 {
     struct wrk_lane *lane = NULL;
-    wrk->asks_board = false;
-    for (size_t i = 0; i < wrk->lanes.count; i++) {
-        if (!lane && wrk->lanes.data[i]->board_asked == board)
+    for (size_t i = 0; i < wrk->lanes.count && !lane; i++)
+        if (wrk->lanes.data[i]->board_asked == board)
             lane = wrk->lanes.data[i];
-        else
-            wrk->asks_board |= wrk->lanes.data[i]->board_asked != 0;
-    }
     if (!lane) { /* it has ended meanwhile */
         if (memory)
             (void)mt_vec_push(&wrk->boards_gone, (struct wrk_board){board, memory}).code;
         return;
     }
     lane->board_asked = 0;
+    wrk_boards_wanted(wrk);
     lane->board = board;
     lane->cells = memory;
     lane->cell_count = memory ? count : 0;

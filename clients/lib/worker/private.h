@@ -16,6 +16,8 @@ enum lane_cell_state wrk_ahead_state(struct wrk *wrk, struct wrk_lane *lane, con
 bool wrk_lane_waits_ahead(struct wrk *wrk, struct wrk_lane *lane);
 /* Takes the cell of a record with LANE_TASK_FEEDS from the end of its payload. */
 void wrk_feeds(struct wrk *wrk, struct wrk_run *run);
+/* Sets wrk->asks_board anew: a lane has come to its board, or has gone. */
+void wrk_boards_wanted(struct wrk *wrk);
 
 /* ---- wrk.c ---- */
 

@@ -135,6 +135,7 @@ static void lane_forget(struct wrk *wrk, struct wrk_lane *lane)
     if (lane->cells) /* without memory for the note it stays mapped */
         (void)mt_vec_push(&wrk->boards_gone, (struct wrk_board){lane->board, lane->cells}).code;
     free(lane);
+    wrk_boards_wanted(wrk); /* not what only this one wanted */
 }
 
 static bool report(struct wrk *wrk, struct wrk_lane *lane, uint16_t kind, const struct lane_record *of)

@@ -298,6 +298,49 @@ MANTA_TASK(int64_t, write_into_lane, (int64_t, how), (int64_t, at), (int64_t, si
         scribble(from[i] + at, (size_t)size, (uint64_t)how, &seed);
     return count;
 }
+/* Only the letters that say what the arguments are of the tasks behind it. */
+static const int64_t MARK = 0x5a17ed0fca11ab1e;
+MANTA_TASK(int64_t, change_letters, (int64_t, to))
+{
+    uint8_t *from[64];
+    size_t   sizes[64];
+    int64_t  changed = 0, mark = MARK;
+    int      count = shared_mappings("manta-lane", from, sizes, 64);
+    test_sleep_ms(20);
+    for (int i = 0; i < count; i++)
+        for (size_t at = 8; at + 8 <= sizes[i]; at += 8)
+            if (memcmp(from[i] + at, &mark, 8) == 0 && from[i][at - 8] == 'l') {
+                from[i][at - 8] = (uint8_t)to;
+                changed++;
+            }
+    return changed;
+}
+/* A letter that there is makes an argument of another type; one that there is not was written over, and its task says that. */
+static void letters_changed(void)
+{
+    enum { BEHIND = 10 };
+    static const char to[] = {'?', 0, 'd'};
+    for (size_t i = 0; i < sizeof to; i++) {
+        manta_ref   *refs[BEHIND], *first = change_letters_remote(&once, to[i]);
+        int64_t      changed, failed = 0, x;
+        manta_error  e;
+        manta_status want = to[i] == 'd' ? MANTA_ETYPE : MANTA_EPROTO;
+        for (int k = 0; k < BEHIND; k++)
+            refs[k] = add_remote(NULL, MARK, k);
+        CHECK_EQ(manta_get_i64(first, TEST_WAIT_MS, &changed, &e), MANTA_OK);
+        manta_free(first);
+        for (int k = 0; k < BEHIND; k++) {
+            manta_status code = manta_get_i64(refs[k], TEST_WAIT_MS, &x, &e);
+            if (code != MANTA_OK && code != want)
+                test_fail(__FILE__, __LINE__, "letter %d: code %d: %s", to[i], code, e.message);
+            CHECK(code || x == MARK + k);
+            failed += code == want;
+            manta_free(refs[k]);
+        }
+        CHECK(changed > 0 && failed == changed);
+    }
+    still_fine();
+}
 static void queued_behind(void)
 {
     enum { BEHIND = 30, CLAIMS_AT = 4096, RING_AT = 12288, PAGE = 4096 };
@@ -402,6 +445,7 @@ int main(int argc, char **argv)
         {"signal_masks", signal_masks, TWO_CPUS},
         {"written_over", written_over, TWO_CPUS},
         {"written_over_in_part", written_over_in_part, TWO_CPUS},
+        {"letters_changed", letters_changed, {.num_cpus = 1}, false, 0},
         {"queued_behind", queued_behind, TWO_CPUS},
         {"blocked_for_ever", blocked_for_ever, TWO_CPUS},
         {"parks_held", parks_held, TWO_CPUS},

@@ -417,7 +417,7 @@ bool sim_write_publish(struct sim_proc *p, struct sim_writing *w, struct sim_val
     sim_value_fill(v, w->data, v->size / 2, v->size);
     if (sim_proc_step(p))
         return false; /* written, never published */
-    os_client_publish(&p->objects.client, w->place, w->data, v->id, owner_node, v->size, 'l', out);
+    os_client_publish(&p->objects.client, w->place, w->data, v->id, owner_node, v->size, 'y', out);
     sim_value_published(v, p->own.node, sim_node_serial(p->n));
     p->s->counters.value_put++;
     return !sim_proc_step(p);

@@ -448,6 +448,33 @@ static void a_worker_without_the_board_gives_back(void **state)
     end(w);
 }
 
+/* Both lanes end before the memory of the cells that they name is mapped: nobody needs it any more, and the workers may sleep. */
+static void a_board_that_no_lane_wants_is_no_work(void **state)
+{
+    struct world *w = begin(0);
+    (void)state;
+    assert_true(wrk_next(&w->workers[0], &w->runs[0]));  /* its result would go to a cell */
+    assert_false(wrk_next(&w->workers[1], &w->runs[1])); /* its argument would come from one */
+    ends_shown(w, 0, 0, 42, 8, false);
+    for (int i = 0; i < 2; i++) {
+        struct wrk *wrk = &w->workers[i];
+        assert_int_equal(wrk_board_asked(wrk), BOARD);
+        assert_true(wrk_has_work(wrk));
+        shm_store32_release(&lane_header_of(w->lanes[i])->recall, 1);
+        assert_false(wrk_next(wrk, &w->runs[i]));
+        assert_int_equal(wrk->lanes.count, 0);
+        assert_int_equal(wrk_board_asked(wrk), 0);
+        assert_false(wrk_has_work(wrk));
+        wrk_board_open(wrk, BOARD, NULL, 0); /* the answer to a question asked before: for nobody */
+        assert_false(wrk_has_work(wrk));
+    }
+    polled(w);
+    assert_int_equal(value_of(w->maker), 42);
+    lease_ends(w, 0, MT_OK);
+    lease_ends(w, 1, MT_OK);
+    end(w);
+}
+
 /* A lane on which nothing moves gets its tasks taken back: what its first one waits for may wait for one behind it. */
 static void a_lane_that_stands_still_is_emptied(void **state)
 {
@@ -516,6 +543,7 @@ int main(void)
         cmocka_unit_test(a_consumer_is_recalled),
         cmocka_unit_test(a_maker_is_recalled_before_it_runs),
         cmocka_unit_test(a_worker_without_the_board_gives_back),
+        cmocka_unit_test(a_board_that_no_lane_wants_is_no_work),
         cmocka_unit_test(a_lane_that_stands_still_is_emptied),
         cmocka_unit_test(lanes_that_wait_for_each_other_do_not_stand_still),
     };

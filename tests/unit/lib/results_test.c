@@ -127,6 +127,47 @@ static void a_value_with_a_wrong_form_fails_the_task(void **state)
     }
 }
 
+/* Bytes of a value's head that a worker has written over: what is no value is the worker's fault, and not one of another type. */
+static void a_letter_that_is_none_breaks_the_lane(void **state)
+{
+    struct {
+        struct lane_value head;
+        struct lane_ref   place;
+    } far = {{.type = 'y', .flags = LANE_VALUE_SHARED, .size = sizeof(struct lane_ref)}, {.node = 1, .size = 9000, .type = '?'}};
+    struct value inside[] = {int_value(1), int_value(1), int_value(1), int_value(1), int_value(1), int_value(1)};
+    (void)state;
+    inside[0].head.type = '?';
+    inside[1].head.type = 0;
+    inside[2].head.size = 7;
+    inside[3].head.flags = LANE_VALUE_EDGE;
+    inside[4].head = (struct lane_value){.type = 's'};
+    inside[5].head = (struct lane_value){.type = 'b', .size = 8};
+    for (size_t i = 0; i < 2 * (sizeof inside / sizeof inside[0] + 1); i++) {
+        bool          is_item = i % 2, is_far = i / 2 == sizeof inside / sizeof inside[0];
+        struct world *w = begin(1, is_item ? 4 : 0);
+        say(w, is_item ? LANE_ITEM : LANE_DONE, 0, is_far ? (void *)&far : &inside[i / 2], is_far ? sizeof far : sizeof inside[0]);
+        assert_true(is_broken(w));
+        if (!is_item) {
+            assert_int_equal(w->ref->state, OWN_REF_FAILED);
+            assert_int_equal(w->ref->value.failure->code, MT_EPROTO);
+        }
+        end(w);
+    }
+}
+
+/* A text ends where its size says, whatever its worker left there. */
+static void a_text_without_its_end_gets_one(void **state)
+{
+    (void)state;
+    struct world *w = begin(1, 0);
+    struct value  v = int_value(0x6161616161616161);
+    v.head.type = 's';
+    say(w, LANE_DONE, 0, &v, sizeof v);
+    assert_false(is_broken(w));
+    assert_string_equal((const char *)own_ref_bytes(w->ref), "aaaaaaa");
+    end(w);
+}
+
 static void items_come_in_turn(void **state)
 {
     (void)state;
@@ -158,7 +199,7 @@ static void items_of_a_second_attempt_are_taken_once(void **state)
     struct {
         struct lane_value head;
         struct lane_ref   place;
-    } large = {{.type = 'y', .flags = LANE_VALUE_SHARED, .size = sizeof(struct lane_ref)}, {.node = 1, .size = 9000}};
+    } large = {{.type = 'y', .flags = LANE_VALUE_SHARED, .size = sizeof(struct lane_ref)}, {.node = 1, .size = 9000, .type = 'y'}};
     struct own_item item;
     (void)state;
     struct world *w = begin(1, 4);
@@ -246,6 +287,8 @@ int main(void)
         cmocka_unit_test(each_ref_gets_its_value),
         cmocka_unit_test(values_that_are_not_all_there_set_none),
         cmocka_unit_test(a_value_with_a_wrong_form_fails_the_task),
+        cmocka_unit_test(a_letter_that_is_none_breaks_the_lane),
+        cmocka_unit_test(a_text_without_its_end_gets_one),
         cmocka_unit_test(items_come_in_turn),
         cmocka_unit_test(items_of_a_second_attempt_are_taken_once),
         cmocka_unit_test(items_that_break_the_rules_end_the_lane),

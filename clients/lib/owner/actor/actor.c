@@ -307,8 +307,9 @@ mt_status own_actor_says(struct own *own, struct own_actor *actor, const struct 
     if (size < sizeof value)
         return mt_error(MT_EPROTO, 0, "a snapshot that is too short");
     shm_read(&value, payload, sizeof value);
-    if (value.size > size - sizeof value || (value.flags & LANE_VALUE_SHARED && value.size != sizeof place))
+    if (value.size > size - sizeof value)
         return mt_error(MT_EPROTO, 0, "a snapshot that runs past its record");
+    MT_TRY(own_value_check(&value, payload + sizeof value));
     ref = own_ref_new(own, own_id_next(own));
     if (!ref)
         return mt_ok(); /* the older one stands */

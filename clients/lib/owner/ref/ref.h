@@ -31,6 +31,8 @@ void own_refs_adopt(struct own *own);
 void own_refs_fini(struct own *own);
 
 /* ---- the value: value.c ---- */
+/* MT_EPROTO: a worker wrote what can't be a value of its type. `bytes` stand behind the head, all value->size of them. */
+mt_status own_value_check(const struct lane_value *value, const uint8_t *bytes);
 /* The value is there, and all who wait for it are told: tasks and actors among them are posted. `data` is copied. */
 void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, const void *data, uint32_t size);
 void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_ref *place);

@@ -10,6 +10,22 @@
 
 #include <stdio.h>
 
+mt_status own_value_check(const struct lane_value *value, const uint8_t *bytes)
+{
+    struct lane_ref place = {.type = value->type, .size = value->size};
+    if (value->ref_count)
+        return mt_error(MT_EPROTO, 0, "a result with refs behind it, which are to come before it");
+    if (value->flags & ~LANE_VALUE_SHARED)
+        return mt_error(MT_EPROTO, 0, "a result that is to come from elsewhere");
+    if (value->flags && value->size != sizeof place)
+        return mt_error(MT_EPROTO, 0, "a place that is not one");
+    if (value->flags)
+        shm_read(&place, bytes, sizeof place);
+    if (!lane_size_fits(place.type, place.size))
+        return mt_error(MT_EPROTO, 0, "a result that no type has");
+    return mt_ok();
+}
+
 void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out)
 {
     if (ref->state == OWN_REF_PLACE && (ref->again == OWN_AGAIN_NOT || ref->again == OWN_AGAIN_MOVED)) {
@@ -131,6 +147,8 @@ void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, cons
     }
     if (size)
         memcpy(to, data, size);
+    if (type == 's' && size)
+        to[size - 1] = 0; /* whoever made it: a text ends */
     ref->type = type;
     ref->size = (uint16_t)size;
     own_ref_set_state(ref, OWN_REF_INLINE);

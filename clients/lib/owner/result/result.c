@@ -126,11 +126,7 @@ static mt_status value_read(const uint8_t *at, size_t size, struct lane_value *o
     *out_padded = sizeof *out + (((size_t)out->size + 7) & ~(size_t)7);
     if (*out_padded > size)
         return mt_error(MT_EPROTO, 0, "a result that runs past its record");
-    if (out->ref_count)
-        return mt_error(MT_EPROTO, 0, "a result with refs behind it, which are to come before it");
-    if (out->flags & LANE_VALUE_SHARED && out->size != sizeof(struct lane_ref))
-        return mt_error(MT_EPROTO, 0, "a place that is not one");
-    return mt_ok();
+    return own_value_check(out, at + sizeof *out);
 }
 
 static void value_set(struct own *own, const struct own_task *task, struct own_ref *ref, const struct lane_value *value,

@@ -156,8 +156,9 @@ mt_status own_stream_item(struct own *own, struct own_task *task, const struct l
     if (!stream || size < sizeof value)
         return mt_error(MT_EPROTO, 0, "an item of a task that is no generator");
     shm_read(&value, payload, sizeof value);
-    if (item_padded(&value) > size || value.ref_count || (value.flags & LANE_VALUE_SHARED && value.size != sizeof(struct lane_ref)))
-        return mt_error(MT_EPROTO, 0, "an item that is malformed");
+    if (item_padded(&value) > size)
+        return mt_error(MT_EPROTO, 0, "an item that runs past its record");
+    MT_TRY(own_value_check(&value, payload + sizeof value));
     if (record->aux > stream->arrived + stream->ahead ||
         (!own_stream_runs_again(stream) && (record->aux > stream->arrived || record->aux >= stream->acked + stream->ahead)))
         return mt_error(MT_EPROTO, 0, "an item out of turn, or beyond its generator's credit");

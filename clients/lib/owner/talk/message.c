@@ -118,21 +118,28 @@ static void value_came(struct own *own, const struct ctl_message *from, const ui
     struct own_msg_value head;
     struct own_ref      *ref;
     struct own_failure   f = {.code = MT_OK};
+    bool                 is_bad = false;
     if (size < sizeof head)
         return;
     memcpy(&head, bytes, sizeof head);
     bytes += sizeof head;
+    if (head.kind == OWN_VALUE_PLACE || head.kind == OWN_VALUE_INLINE)
+        is_bad = !lane_size_fits(head.ref.type, head.kind == OWN_VALUE_PLACE ? head.ref.size : head.size);
     if (head.ref.id.process != from->process || head.size > size - sizeof head)
         return;
     if (head.kind == OWN_VALUE_FAILURE && head.size == OWN_FAILURE_WIRE)
         memcpy(&f, bytes, OWN_FAILURE_WIRE);
+    else if (is_bad)
+        own_failure_set(&f, MT_EPROTO, "its owner sent a value that no type has");
     else if (head.kind != OWN_VALUE_PLACE)
         own_failure_set(&f, MT_EOBJ_LOST, "the value is no longer in the store, its owner says");
     doubts_over(own, &head.ref, f.code ? &f : NULL);
     ref = mt_map_ptr(&own->refs, head.ref.id);
     if (!ref || !(ref->flags & OWN_REF_BORROWED))
         return;
-    if (head.kind == OWN_VALUE_PLACE && ref->state == OWN_REF_PLACE)
+    if (is_bad)
+        own_ref_set_failed(own, ref, &f);
+    else if (head.kind == OWN_VALUE_PLACE && ref->state == OWN_REF_PLACE)
         own_ref_moved(own, ref, &head.ref);
     else if (head.kind == OWN_VALUE_PLACE)
         own_ref_set_place(own, ref, &head.ref);

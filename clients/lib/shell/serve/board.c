@@ -26,6 +26,7 @@ void lib_board_serve(void)
     struct ctl_segment  want = {.segment = number}, got = {.segment = number};
     struct lib_request *request = calloc(1, sizeof *request);
     void               *memory = NULL;
+    wrk_flush(&lib.wrk); /* the answer may take its time */
     if (request && lib_call(request, CTL_REGION_WANT, &want, sizeof want, MT_LIB_REQUEST_MS, NULL) == MANTA_OK)
         memory = lib_board_map(request, &got);
     free(request);

@@ -65,11 +65,9 @@ static void worker_loop(void)
     struct wrk_run   run;
     uint64_t         now = lib_now_ns();
     uint32_t         since_pump = 0;
-    bool             has_looked = false; /* comes_soon found something, and it was nothing to run */
     lib_lock();
     for (;;) {
         if (wrk_next(&lib.wrk, &run)) {
-            has_looked = false;
             if (lib.wrk.out.wake_count)
                 lib_act();
             lib_run(&c, &run, NULL, &now);
@@ -88,12 +86,8 @@ static void worker_loop(void)
         } else if (wrk_save_begin(&lib.wrk)) {
             lib_actor_save_leaving();
             continue;
-        } else if (!has_looked && comes_soon(&now)) {
-            has_looked = true;
+        } else if (comes_soon(&now)) {
             continue;
-        } else {
-            has_looked = false;
-            wrk_flush(&lib.wrk); /* what is there may be no task: a board that is asked for, say */
         }
         since_pump = 0;
         lib_pump();
