@@ -68,11 +68,27 @@ static void look_at(struct scl *s, struct scl_instance *i)
     }
 }
 
+static void count_coming(struct scl *s)
+{
+    for (uint32_t t = 0; t < s->config.count; t++)
+        s->state[t].coming = 0;
+    MT_MAP_EACH(&s->instances, entry) {
+        const struct scl_instance *i = entry->value.ptr;
+        if (scl_is_coming(s, i) && !(MT_PLANT(MT_PLANT_SCALE_TWICE) && i->state == SCL_BOOTING))
+            s->state[i->type_index].coming++;
+    }
+}
+
+/* Only where an instance has changed, or a limit is reached. */
 static void look_at_all(struct scl *s)
 {
+    if (!s->is_changed && s->now_ms < s->due_ms)
+        return;
+    s->is_changed = false;
     s->due_ms = UINT64_MAX;
     MT_MAP_EACH(&s->instances, entry)
         look_at(s, entry->value.ptr);
+    count_coming(s);
     for (uint32_t t = 0; t < s->config.count; t++)
         if (s->state[t].back_ms > s->now_ms) {
             scl_due(s, s->state[t].back_ms);
@@ -92,9 +108,12 @@ static uint32_t launching(const struct scl *s)
     return n;
 }
 
-static void start(struct scl *s, const struct plan *plan)
+/* Those that were decided on before. */
+static void launch_wanted(struct scl *s)
 {
     uint32_t busy = launching(s);
+    if (busy == MT_SCL_LAUNCHING_MAX || s->wanted == 0)
+        return;
     MT_MAP_EACH(&s->instances, entry) {
         struct scl_instance *i = entry->value.ptr;
         if (i->state == SCL_WANTED && i->type_index != SCL_NO_TYPE && busy < MT_SCL_LAUNCHING_MAX &&
@@ -103,6 +122,12 @@ static void start(struct scl *s, const struct plan *plan)
             busy++;
         }
     }
+}
+
+static void start(struct scl *s, const struct plan *plan)
+{
+    launch_wanted(s);
+    uint32_t busy = launching(s);
     for (uint32_t t = 0; t < s->config.count; t++) {
         if (plan->start[t])
             scl_note(s, "start %u of type %s: %s", plan->start[t], s->types[t].name, plan->cause[t]);
@@ -121,23 +146,19 @@ static void start(struct scl *s, const struct plan *plan)
 /* One that the provider has not been asked for yet, and nobody needs any more. Whether there was one. */
 static bool give_up(struct scl *s, const struct plan *plan)
 {
-    uint32_t coming[MT_SCL_TYPES_MAX] = {0};
-    MT_MAP_EACH(&s->instances, entry) {
-        const struct scl_instance *i = entry->value.ptr;
-        if (scl_is_coming(s, i))
-            coming[i->type_index]++;
-    }
+    if (s->wanted == 0)
+        return false;
     MT_MAP_EACH(&s->instances, entry) {
         struct scl_instance *i = entry->value.ptr;
         uint32_t             t = i->type_index;
         if (i->state != SCL_WANTED)
             continue;
-        if (t == SCL_NO_TYPE || s->config.is_down || (coming[t] > plan->coming_needed[t] && s->state[t].live > s->types[t].min)) {
-            if (t != SCL_NO_TYPE)
-                coming[t]--;
-            scl_set_state(s, i, SCL_GONE, "nobody needs it any more");
-            return true; /* the map has changed: the next one comes in the next step */
-        }
+        bool is_needed = t != SCL_NO_TYPE && !s->config.is_down &&
+                         (s->state[t].coming <= plan->coming_needed[t] || s->state[t].live <= s->types[t].min);
+        if (is_needed)
+            continue;
+        scl_set_state(s, i, SCL_GONE, "nobody needs it any more");
+        return true; /* the map has changed: the next one comes in the next step */
     }
     return false;
 }
@@ -157,25 +178,31 @@ static void drain(struct scl *s, struct scl_instance *i, const char *why)
     scl_note(s, "drain node %u (instance %" PRIu64 ", %s): %s", i->node, i->number, i->type, why);
     scl_set_state(s, i, SCL_DRAINING, why);
     struct scl_known *n = mt_map_ptr(&s->nodes, mt_map_key(i->node));
-    if (n)
+    if (n) {
         n->place.state = POLICY_DRAINING;
+        scl_node_unsort(s, n);
+    }
     scl_drain_order(s, i);
 }
 
-static bool is_needed(struct plan *plan, const struct scl_known *n)
+/* Takes one of the places that the plan uses of nodes like `n`. */
+static bool use_up(const struct scl_known *n)
 {
-    if (n->bucket >= plan->needed.count || plan->needed.data[n->bucket] == 0 || MT_PLANT(MT_PLANT_SCALE_FLAPS))
+    struct scl_bucket *b = n->bucket;
+    uint32_t           needed = b->requested > b->waited_for ? b->requested : b->waited_for;
+    if (needed == 0 || MT_PLANT(MT_PLANT_SCALE_FLAPS))
         return false;
-    plan->needed.data[n->bucket]--;
+    b->requested -= b->requested > 0;
+    b->waited_for -= b->waited_for > 0;
     return true;
 }
 
-static void maybe_drain(struct scl *s, struct plan *plan, struct scl_known *n, struct scl_instance *i)
+static void maybe_drain(struct scl *s, struct scl_known *n, struct scl_instance *i)
 {
     uint64_t limit = idle_limit(s, i), idle = s->now_ms - n->idle_ms;
     char     why[64];
     n->kept = KEPT_NOT;
-    if (is_needed(plan, n)) {
+    if (use_up(n)) {
         n->kept = KEPT_NEEDED;
     } else if (idle < limit) {
         n->kept = KEPT_YOUNG;
@@ -188,19 +215,19 @@ static void maybe_drain(struct scl *s, struct plan *plan, struct scl_known *n, s
     }
 }
 
-static void shrink(struct scl *s, struct plan *plan)
+static void shrink(struct scl *s)
 {
     for (int ours = 0; ours < 2; ours++) /* what can't be given back is used first */
-        MT_MAP_EACH(&s->nodes, entry) {
+        MT_MAP_EACH(&s->idle, entry) {
             struct scl_known    *n = entry->value.ptr;
             struct scl_instance *i = scl_find(s, n->instance);
             bool                 is_ours = i && i->state == SCL_JOINED && i->node == n->place.id;
-            if (n->is_busy || n->place.state != POLICY_ALIVE || is_ours != (ours == 1))
+            if (is_ours != (ours == 1))
                 continue;
             if (is_ours)
-                maybe_drain(s, plan, n, i);
+                maybe_drain(s, n, i);
             else
-                (void)is_needed(plan, n);
+                (void)use_up(n);
         }
 }
 
@@ -235,11 +262,10 @@ void scl_decide(struct scl *s)
         struct plan plan = {0};
         scl_pack(s, &plan);
         start(s, &plan);
-        shrink(s, &plan);
+        shrink(s);
         if (s->config.is_down)
             go_down(s);
         s->is_dirty = give_up(s, &plan); /* all else that has just changed is in the plan */
-        scl_plan_fini(&plan);
     }
     list(s);
 }

@@ -148,6 +148,7 @@ static void count(struct scl *s, const struct scl_instance *i, int by)
     struct type_state *t = i->type_index == SCL_NO_TYPE ? NULL : &s->state[i->type_index];
     uint32_t           add = (uint32_t)by;
     s->live += scl_is_live(i->state) ? add : 0;
+    s->wanted += i->state == SCL_WANTED ? add : 0;
     if (t) {
         t->live += scl_is_live(i->state) ? add : 0;
         t->launching += i->state == SCL_LAUNCHING ? add : 0;
@@ -164,7 +165,7 @@ void scl_set_state(struct scl *s, struct scl_instance *i, enum scl_state to, con
     i->missing = 0;
     if (why != i->why)
         snprintf(i->why, sizeof i->why, "%s", why);
-    s->is_dirty = true;
+    s->is_dirty = s->is_changed = true;
     scl_store(s, i);
     if (to != SCL_GONE)
         return;
@@ -187,6 +188,7 @@ struct scl_instance *scl_instance_new(struct scl *s, uint32_t type, const char *
         return NULL;
     }
     s->given = s->next_number;
+    s->is_changed = true;
     count(s, i, +1);
     return i;
 }
@@ -218,6 +220,7 @@ mt_status scl_load(struct scl *s, const struct scl_instance *record)
         free(i);
     else
         count(s, i, +1);
+    s->is_changed = true;
     return st;
 }
 

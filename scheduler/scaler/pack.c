@@ -5,11 +5,14 @@
  *
  * Order: what somebody has requested (against all that nodes have), gangs, leases; the large ones first. A slot that is in use
  * already comes before one that is idle, then what comes, then new nodes. So what is idle stays so, and can be given back.
+ *
+ * New nodes for leases are filled with several shapes that go well together: a node is filled once, and bought as often as there
+ * is enough of each of its shapes. What is taken next is what leaves the least, by the squares of what would be left of each
+ * resource, weighed by what all that waits wants of it (the norm-based greedy of Panigrahy, Talwar, Uyeda, Wieder, "Heuristics for
+ * Vector Bin Packing", 2011).
  */
 #include "scheduler/scaler/private.h"
 
-#include "core/base/hash.h"
-#include "core/base/plant.h"
 #include "core/text/labels.h"
 
 #include <inttypes.h>
@@ -22,15 +25,24 @@ struct slot {
     const struct policy_node *like; /* total, labels */
     int64_t                   free[POLICY_RESOURCES_MAX];
     uint32_t                  count;
-    enum slot_kind            kind;
-    uint32_t                  bucket, type; /* of nodes that are there; of those that are not */
-    uint32_t                  gang;         /* a strict gang has a bundle there, by its place in the list + 1 */
+    struct scl_bucket        *bucket; /* of nodes that are there */
+    uint32_t                  type;   /* of those that are not */
+    uint32_t                  gang;   /* a strict gang has a bundle there, by its place in the list + 1 */
     bool                      is_used;
+};
+
+struct shape { /* leases of one demand that wait for new nodes */
+    struct held_demand *demand;
+    uint32_t            type;                        /* that is best for them alone; SCL_NO_TYPE: none can be had */
+    uint32_t            times;                       /* on a node that is being filled */
+    bool                is_able;                     /* a node of the type that is being filled can hold one */
+    double              share[POLICY_RESOURCES_MAX]; /* of each of that node's resources that one takes */
 };
 
 struct pack {
     struct scl *s;
-    MT_VEC(struct slot) slots;
+    MT_VEC(struct slot) slots[SLOT_KINDS];
+    MT_VEC(struct shape) shapes;
     struct plan *plan;
     uint32_t     planned; /* new nodes in all */
 };
@@ -62,47 +74,50 @@ static void take(struct slot *slot, const struct policy_request *r, uint32_t tim
 }
 
 /* Cuts `nodes` of a slot's off; the rest is a slot of its own. */
-static void cut(struct pack *p, size_t at, uint32_t nodes)
+static void cut(struct pack *p, enum slot_kind kind, size_t at, uint32_t nodes)
 {
-    struct slot rest = p->slots.data[at];
+    struct slot rest = p->slots[kind].data[at];
     if (nodes == rest.count)
         return;
     rest.count -= nodes;
-    p->slots.data[at].count = nodes;
-    SCL_TRY(p->s, mt_vec_push(&p->slots, rest));
+    p->slots[kind].data[at].count = nodes;
+    SCL_TRY(p->s, mt_vec_push(&p->slots[kind], rest));
 }
 
 /* Up to `wanted` of it into one slot's nodes. */
-static uint32_t fill(struct pack *p, size_t at, const struct policy_request *r, uint32_t wanted)
+static uint32_t fill(struct pack *p, enum slot_kind kind, size_t at, const struct policy_request *r, uint32_t wanted)
 {
-    uint32_t each = fits(&p->slots.data[at], r, wanted);
+    uint32_t each = fits(&p->slots[kind].data[at], r, wanted);
     if (each == 0)
         return 0;
-    uint32_t whole = wanted / each, nodes = p->slots.data[at].count;
+    uint32_t whole = wanted / each, nodes = p->slots[kind].data[at].count;
     nodes = whole < nodes ? whole : nodes;
-    cut(p, at, nodes);
-    take(&p->slots.data[at], r, each);
+    cut(p, kind, at, nodes);
+    take(&p->slots[kind].data[at], r, each);
     return nodes * each;
 }
 
-/* Into all slots of one kind. `gang`: not where that has a bundle already, and each on a node of its own. */
+/* One, on a node where the gang has none yet. */
+static uint32_t fill_apart(struct pack *p, enum slot_kind kind, size_t at, const struct policy_request *r, uint32_t gang)
+{
+    if (p->slots[kind].data[at].gang == gang || !fits(&p->slots[kind].data[at], r, 1))
+        return 0;
+    cut(p, kind, at, 1);
+    take(&p->slots[kind].data[at], r, 1);
+    p->slots[kind].data[at].gang = gang;
+    return 1;
+}
+
+/* Into all slots of one kind. `gang`: each on a node of its own. */
 static uint32_t fill_kind(struct pack *p, enum slot_kind kind, const struct policy_request *r, uint32_t wanted, uint32_t gang)
 {
     uint32_t placed = 0;
-    for (size_t at = 0; at < p->slots.count && placed < wanted; at++) {
-        if (p->slots.data[at].kind != kind || (gang && p->slots.data[at].gang == gang))
-            continue;
-        if (gang) {
-            if (!fits(&p->slots.data[at], r, 1))
-                continue;
-            cut(p, at, 1);
-            take(&p->slots.data[at], r, 1);
-            p->slots.data[at].gang = gang;
-            placed++;
-            continue;
-        }
-        for (uint32_t n; placed < wanted && (n = fill(p, at, r, wanted - placed)) > 0;)
-            placed += n;
+    for (size_t at = 0; at < p->slots[kind].count && placed < wanted; at++) {
+        if (gang)
+            placed += fill_apart(p, kind, at, r, gang);
+        else
+            for (uint32_t n; placed < wanted && (n = fill(p, kind, at, r, wanted - placed)) > 0;)
+                placed += n;
     }
     return placed;
 }
@@ -153,9 +168,9 @@ static bool is_better(const struct offer *a, const struct offer *b)
     return a->price != b->price ? a->price < b->price : a->use > b->use;
 }
 
-static struct slot slot_of_type(const struct scl *s, uint32_t type, enum slot_kind kind, uint32_t count)
+static struct slot slot_of_type(const struct scl *s, uint32_t type, uint32_t count)
 {
-    struct slot slot = {.like = &s->types[type].place, .count = count, .kind = kind, .type = type};
+    struct slot slot = {.like = &s->types[type].place, .count = count, .type = type};
     for (uint32_t i = 0; i < slot.like->resource_count; i++)
         slot.free[i] = slot.like->resources[i].total;
     return slot;
@@ -178,8 +193,10 @@ static uint32_t type_best(struct pack *p, const struct policy_request *r, uint32
     struct offer      best = {0};
     uint32_t          found = SCL_NO_TYPE;
     for (uint32_t t = 0; t < s->config.count; t++) {
-        struct slot  slot = slot_of_type(s, t, SLOT_NEW, 1);
-        uint32_t     each = room_of(p, t) ? fits(&slot, r, wanted) : 0;
+        if (room_of(p, t) == 0)
+            continue;
+        struct slot  slot = slot_of_type(s, t, 1);
+        uint32_t     each = fits(&slot, r, wanted);
         struct offer offer = {.alternative = r->labels[0] ? mt_selector_match(r->labels, slot.like->labels) : 1};
         if (each == 0)
             continue;
@@ -196,12 +213,12 @@ static uint32_t type_best(struct pack *p, const struct policy_request *r, uint32
 
 static void start(struct pack *p, uint32_t type, uint32_t count, const char *cause)
 {
-    struct slot slot = slot_of_type(p->s, type, SLOT_NEW, count);
+    struct slot slot = slot_of_type(p->s, type, count);
     if (p->plan->start[type] == 0)
         snprintf(p->plan->cause[type], sizeof p->plan->cause[type], "%s", cause);
     p->plan->start[type] += count;
     p->planned += count;
-    SCL_TRY(p->s, mt_vec_push(&p->slots, slot));
+    SCL_TRY(p->s, mt_vec_push(&p->slots[SLOT_NEW], slot));
 }
 
 static uint32_t fill_new(struct pack *p, const struct policy_request *r, uint32_t wanted, uint32_t gang, const char *cause)
@@ -211,7 +228,7 @@ static uint32_t fill_new(struct pack *p, const struct policy_request *r, uint32_
         uint32_t left = wanted - placed, type = type_best(p, r, gang ? 1 : left);
         if (type == SCL_NO_TYPE)
             break;
-        struct slot slot = slot_of_type(p->s, type, SLOT_NEW, 1);
+        struct slot slot = slot_of_type(p->s, type, 1);
         uint32_t    each = gang ? 1 : fits(&slot, r, left), count = left / each, room = room_of(p, type);
         start(p, type, count < room ? count : room, cause);
         placed += fill_kind(p, SLOT_NEW, r, left, gang);
@@ -228,20 +245,27 @@ static void say_cause(const struct scl *s, const struct held_demand *d, char *ou
     snprintf(out, size, "%s%s%u x %.100s", d->demand.name, d->demand.name[0] ? ": " : "", d->demand.count, shape);
 }
 
+/* On what is there or comes. How many have no place yet. */
+static uint32_t place_there(struct pack *p, struct held_demand *d, const struct policy_request *r, uint32_t wanted, uint32_t gang)
+{
+    uint32_t here = fill_kind(p, SLOT_BUSY, r, wanted, gang);
+    here += fill_kind(p, SLOT_IDLE, r, wanted - here, gang);
+    uint32_t coming = fill_kind(p, SLOT_COMING, r, wanted - here, gang);
+    d->here += here;
+    d->coming += coming;
+    return wanted - here - coming;
+}
+
 static void place(struct pack *p, struct held_demand *d, const struct policy_request *r, uint32_t wanted, uint32_t gang)
 {
     char     cause[MT_SCL_WHY_SIZE];
-    uint32_t here = fill_kind(p, SLOT_BUSY, r, wanted, gang);
-    here += fill_kind(p, SLOT_IDLE, r, wanted - here, gang);
-    uint32_t coming = fill_kind(p, SLOT_COMING, r, wanted - here, gang), started = 0;
-    if (here + coming < wanted) {
+    uint32_t left = place_there(p, d, r, wanted, gang), started = 0;
+    if (left) {
         say_cause(p->s, d, cause, sizeof cause);
-        started = fill_new(p, r, wanted - here - coming, gang, cause);
+        started = fill_new(p, r, left, gang, cause);
     }
-    d->here += here;
-    d->coming += coming;
     d->started += started;
-    d->unmet += wanted - here - coming - started;
+    d->unmet += left - started;
 }
 
 /* The nodes where its other bundles stand hold no second one of a strict gang. */
@@ -249,12 +273,13 @@ static void mark_held(struct pack *p, const struct held_demand *d, uint32_t gang
 {
     for (uint32_t i = 0; i < d->demand.held_count; i++) {
         const struct scl_known *n = mt_map_ptr(&p->s->nodes, mt_map_key(d->held[i]));
-        for (size_t at = 0; n && at < p->slots.count; at++) {
-            struct slot *slot = &p->slots.data[at];
-            if (slot->kind > SLOT_IDLE || slot->bucket != n->bucket || slot->gang == gang)
+        enum slot_kind          kind = n && !n->is_busy ? SLOT_IDLE : SLOT_BUSY;
+        for (size_t at = 0; n && at < p->slots[kind].count; at++) {
+            const struct slot *slot = &p->slots[kind].data[at];
+            if (slot->bucket != n->bucket || slot->gang == gang)
                 continue;
-            cut(p, at, 1);
-            p->slots.data[at].gang = gang;
+            cut(p, kind, at, 1);
+            p->slots[kind].data[at].gang = gang;
             break;
         }
     }
@@ -276,40 +301,191 @@ static void sum_up(const struct held_demand *d, struct policy_request *out)
         }
 }
 
+/* What a gang that can't be whole gives back. */
+struct saved {
+    struct slot *data[SLOT_KINDS];
+    size_t       count[SLOT_KINDS];
+    struct plan  plan;
+    uint32_t     planned;
+};
+
+static void save(struct pack *p, struct saved *out)
+{
+    out->plan = *p->plan;
+    out->planned = p->planned;
+    for (int kind = 0; kind < SLOT_KINDS; kind++) {
+        size_t count = out->count[kind] = p->slots[kind].count;
+        out->data[kind] = malloc((count + 1) * sizeof *out->data[kind]);
+        if (!out->data[kind])
+            SCL_TRY(p->s, mt_error(MT_ENOMEM, 0, "pack a gang"));
+        else if (count)
+            memcpy(out->data[kind], p->slots[kind].data, count * sizeof *out->data[kind]);
+    }
+}
+
+static void put_back(struct pack *p, const struct saved *was)
+{
+    *p->plan = was->plan;
+    p->planned = was->planned;
+    for (int kind = 0; kind < SLOT_KINDS; kind++) {
+        size_t count = p->slots[kind].count = was->count[kind];
+        if (count) /* a vector never shrinks: there is room */
+            memcpy(p->slots[kind].data, was->data[kind], count * sizeof *was->data[kind]);
+    }
+}
+
 /* All of its bundles or none. What was planned for a gang that can't be whole is taken back. */
 static void place_gang(struct pack *p, struct held_demand *d, uint32_t gang)
 {
-    struct plan  was = *p->plan; /* its vector is not touched here */
-    uint32_t     planned = p->planned;
-    size_t       count = p->slots.count;
-    struct slot *copy = malloc((count + 1) * sizeof *copy);
-    if (!copy) {
-        SCL_TRY(p->s, mt_error(MT_ENOMEM, 0, "pack a gang"));
-        return;
-    }
-    if (count)
-        memcpy(copy, p->slots.data, count * sizeof *copy);
-    bool is_apart = d->demand.strategy == POLICY_GROUP_STRICT_SPREAD;
+    struct saved          was;
+    struct policy_request sum;
+    bool                  is_apart = d->demand.strategy == POLICY_GROUP_STRICT_SPREAD;
+    save(p, &was);
+    if (is_apart)
+        mark_held(p, d, gang);
     if (d->demand.strategy == POLICY_GROUP_STRICT_PACK) {
-        struct policy_request sum;
         sum_up(d, &sum);
         place(p, d, &sum, 1, 0);
     } else {
-        if (is_apart)
-            mark_held(p, d, gang);
         for (uint32_t b = 0; b < d->demand.count && d->unmet == 0; b++)
             place(p, d, &d->requests[b], 1, is_apart ? gang : 0);
     }
-    if (d->unmet) {
-        if (count)
-            memcpy(p->slots.data, copy, count * sizeof *copy); /* a vector never shrinks: there is room */
-        p->slots.count = count;
-        *p->plan = was;
-        p->planned = planned;
+    if (d->unmet && p->s->broken.code == 0) {
+        put_back(p, &was);
         d->here = d->coming = d->started = 0;
         d->unmet = d->demand.count;
     }
-    free(copy);
+    for (int kind = 0; kind < SLOT_KINDS; kind++)
+        free(was.data[kind]);
+}
+
+/* ---- leases on new nodes: several shapes on one ---- */
+
+/* What one of each shape takes of a node of `type`, and which can be there at all. */
+static void measure(struct pack *p, uint32_t type)
+{
+    const struct policy_node *node = &p->s->types[type].place;
+    struct slot               empty = slot_of_type(p->s, type, 1);
+    for (size_t i = 0; i < p->shapes.count; i++) {
+        struct shape                *shape = &p->shapes.data[i];
+        const struct policy_request *r = shape->demand->requests;
+        shape->times = 0;
+        shape->is_able = shape->demand->unmet > 0 && fits(&empty, r, 1) > 0;
+        for (uint32_t at = 0; shape->is_able && at < node->resource_count; at++) {
+            shape->share[at] = 0;
+            for (uint32_t k = 0; k < r->amount_count; k++)
+                if (r->amounts[k].kind == node->resources[at].kind && r->amounts[k].amount > 0)
+                    shape->share[at] = (double)r->amounts[k].amount / (double)node->resources[at].total;
+        }
+    }
+}
+
+/* A resource that is wanted more is dearer. */
+static void weigh(const struct pack *p, uint32_t resources, double *weight)
+{
+    memset(weight, 0, POLICY_RESOURCES_MAX * sizeof *weight);
+    for (size_t i = 0; i < p->shapes.count; i++)
+        for (uint32_t at = 0; p->shapes.data[i].is_able && at < resources; at++)
+            weight[at] += p->shapes.data[i].share[at] * p->shapes.data[i].demand->unmet;
+}
+
+static uint32_t times_more(const struct shape *shape, const struct slot *node)
+{
+    return shape->is_able ? fits(node, shape->demand->requests, shape->demand->unmet - shape->times) : 0;
+}
+
+/* Of the shapes for which this type is the best (or, `any`, of all) the one that leaves the least. */
+static struct shape *goes_best(struct pack *p, const struct slot *node, const double *weight, uint32_t type, bool any)
+{
+    struct shape *best = NULL;
+    double        least = 0, left[POLICY_RESOURCES_MAX];
+    for (uint32_t at = 0; at < node->like->resource_count; at++)
+        left[at] = node->like->resources[at].total > 0 ? (double)node->free[at] / (double)node->like->resources[at].total : 0;
+    for (size_t i = 0; i < p->shapes.count; i++) {
+        struct shape *shape = &p->shapes.data[i];
+        double        sum = 0;
+        if ((!any && shape->type != type) || !times_more(shape, node))
+            continue;
+        for (uint32_t at = 0; at < node->like->resource_count; at++)
+            sum += weight[at] * (left[at] - shape->share[at]) * (left[at] - shape->share[at]);
+        if (!best || sum < least) {
+            best = shape;
+            least = sum;
+        }
+    }
+    return best;
+}
+
+/* One node of `type` is filled, the first shape by one of `lead` at least. */
+static void fill_one(struct pack *p, struct slot *node, struct shape *lead, uint32_t type)
+{
+    double weight[POLICY_RESOURCES_MAX];
+    measure(p, type);
+    weigh(p, node->like->resource_count, weight);
+    for (struct shape *shape = lead; shape;) {
+        uint32_t most = times_more(shape, node), times = shape == lead && most <= 4 ? 1 : (most + 3) / 4;
+        take(node, shape->demand->requests, times);
+        shape->times += times;
+        shape = goes_best(p, node, weight, type, false);
+        if (!shape)
+            shape = goes_best(p, node, weight, type, true);
+    }
+}
+
+/* Nodes for some of what `lead` lacks, and what else has room there. */
+static void buy(struct pack *p, struct shape *lead)
+{
+    char        cause[MT_SCL_WHY_SIZE];
+    uint32_t    type = lead->type, nodes = room_of(p, type);
+    struct slot node = slot_of_type(p->s, type, 1);
+    fill_one(p, &node, lead, type);
+    for (size_t i = 0; i < p->shapes.count; i++) {
+        const struct shape *shape = &p->shapes.data[i];
+        uint32_t            most = shape->times ? shape->demand->unmet / shape->times : nodes;
+        nodes = most < nodes ? most : nodes;
+    }
+    say_cause(p->s, lead->demand, cause, sizeof cause);
+    start(p, type, nodes, cause);
+    for (size_t i = 0; i < p->shapes.count; i++) {
+        struct shape *shape = &p->shapes.data[i];
+        shape->demand->started += shape->times * nodes;
+        shape->demand->unmet -= shape->times * nodes;
+    }
+    node.count = nodes;
+    p->slots[SLOT_NEW].data[p->slots[SLOT_NEW].count - 1] = node;
+}
+
+static bool choose_types(struct pack *p)
+{
+    bool has = false;
+    for (size_t i = 0; i < p->shapes.count; i++) {
+        struct shape *shape = &p->shapes.data[i];
+        uint32_t      left = shape->demand->unmet;
+        shape->type = left ? type_best(p, shape->demand->requests, left) : SCL_NO_TYPE;
+        has = has || shape->type != SCL_NO_TYPE;
+    }
+    return has;
+}
+
+static void pack_leases(struct pack *p)
+{
+    struct scl *s = p->s;
+    for (size_t i = 0; i < s->demands.count; i++) {
+        struct held_demand *d = &s->demands.data[i];
+        if (d->demand.kind != SCL_LEASES)
+            continue;
+        uint32_t left = place_there(p, d, d->requests, d->demand.count, 0);
+        d->started = fill_kind(p, SLOT_NEW, d->requests, left, 0);
+        d->unmet = left - d->started;
+        if (d->unmet)
+            SCL_TRY(s, mt_vec_push(&p->shapes, (struct shape){.demand = d}));
+    }
+    while (s->broken.code == 0 && choose_types(p))
+        for (size_t i = 0; i < p->shapes.count && s->broken.code == 0; i++) {
+            struct shape *lead = &p->shapes.data[i];
+            while (lead->type != SCL_NO_TYPE && lead->demand->unmet && room_of(p, lead->type) && s->broken.code == 0)
+                buy(p, lead);
+        }
 }
 
 /* ---- why something is unmet ---- */
@@ -387,153 +563,115 @@ static void explain_unmet(struct scl *s, struct held_demand *d, const struct pla
 
 /* ---- all of it ---- */
 
-static uint64_t bucket_key(const struct scl_known *n)
-{
-    uint64_t hash = mt_hash_bytes(MT_HASH_START, n->place.labels, strlen(n->place.labels));
-    for (uint32_t i = 0; i < n->place.resource_count; i++) {
-        const struct policy_resource *r = &n->place.resources[i];
-        int64_t                       words[3] = {r->kind, r->total, r->free};
-        hash = mt_hash_bytes(hash, words, sizeof words);
-    }
-    return hash ^ (n->is_busy ? 0x9e3779b97f4a7c15u : 0);
-}
-
-/* One slot for all nodes that are equal. */
+/* One slot for all nodes that are equal. Requests count what those have in all. */
 static void add_nodes(struct pack *p, bool wants_totals)
 {
-    mt_map buckets = {0};
-    MT_MAP_EACH(&p->s->nodes, entry) {
-        struct scl_known *n = entry->value.ptr;
-        if (n->place.state != POLICY_ALIVE)
-            continue;
-        mt_id         key = {bucket_key(n), n->is_busy};
-        mt_map_entry *found = mt_map_find(&buckets, key);
-        if (found) {
-            n->bucket = (uint32_t)found->value.num;
-            p->slots.data[n->bucket].count++;
-            continue;
+    MT_MAP_EACH(&p->s->buckets, entry) {
+        struct scl_bucket *b = entry->value.ptr;
+        struct slot        slot = {.like = &b->like, .count = b->count, .bucket = b};
+        for (uint32_t i = 0; i < b->like.resource_count; i++)
+            slot.free[i] = wants_totals ? b->like.resources[i].total : b->like.resources[i].free;
+        SCL_TRY(p->s, mt_vec_push(&p->slots[b->is_busy ? SLOT_BUSY : SLOT_IDLE], slot));
+    }
+}
+
+static void add_types(struct pack *p)
+{
+    struct scl *s = p->s;
+    for (uint32_t t = 0; t < s->config.count; t++) {
+        if (s->state[t].coming)
+            SCL_TRY(s, mt_vec_push(&p->slots[SLOT_COMING], slot_of_type(s, t, s->state[t].coming)));
+        if (p->plan->start[t])
+            SCL_TRY(s, mt_vec_push(&p->slots[SLOT_NEW], slot_of_type(s, t, p->plan->start[t])));
+    }
+}
+
+/* What this packing uses of what is there and comes. */
+static void note_use(struct pack *p, bool is_requested)
+{
+    uint32_t coming[MT_SCL_TYPES_MAX] = {0};
+    for (int kind = SLOT_BUSY; kind <= SLOT_IDLE; kind++)
+        for (size_t at = 0; at < p->slots[kind].count; at++) {
+            const struct slot *slot = &p->slots[kind].data[at];
+            uint32_t          *used = is_requested ? &slot->bucket->requested : &slot->bucket->waited_for;
+            *used += slot->is_used ? slot->count : 0;
         }
-        n->bucket = (uint32_t)p->slots.count;
-        struct slot slot = {.like = &n->place, .count = 1, .kind = n->is_busy ? SLOT_BUSY : SLOT_IDLE, .bucket = n->bucket};
-        for (uint32_t i = 0; i < n->place.resource_count; i++)
-            slot.free[i] = wants_totals ? n->place.resources[i].total : n->place.resources[i].free;
-        SCL_TRY(p->s, mt_vec_push(&p->slots, slot));
-        SCL_TRY(p->s, mt_map_put_num(&buckets, key, n->bucket));
+    for (size_t at = 0; at < p->slots[SLOT_COMING].count; at++) {
+        const struct slot *slot = &p->slots[SLOT_COMING].data[at];
+        coming[slot->type] += slot->is_used ? slot->count : 0;
     }
-    mt_map_fini(&buckets);
+    for (uint32_t t = 0; t < p->s->config.count; t++)
+        p->plan->coming_needed[t] = coming[t] > p->plan->coming_needed[t] ? coming[t] : p->plan->coming_needed[t];
 }
 
-static void add_coming(struct pack *p)
+static void slots_clear(struct pack *p)
 {
-    uint32_t count[MT_SCL_TYPES_MAX] = {0};
-    MT_MAP_EACH(&p->s->instances, entry) {
-        const struct scl_instance *i = entry->value.ptr;
-        if (scl_is_coming(p->s, i) && !(MT_PLANT(MT_PLANT_SCALE_TWICE) && i->state == SCL_BOOTING))
-            count[i->type_index]++;
-    }
-    for (uint32_t t = 0; t < p->s->config.count; t++) {
-        struct slot slot = slot_of_type(p->s, t, SLOT_COMING, count[t]);
-        if (count[t])
-            SCL_TRY(p->s, mt_vec_push(&p->slots, slot));
-    }
+    for (int kind = 0; kind < SLOT_KINDS; kind++)
+        p->slots[kind].count = 0;
 }
 
-/* What this packing uses of what is there, beside what an earlier one uses. */
-static void note_use(struct pack *p, uint32_t *coming)
+static void pack_minima(struct scl *s, struct pack *p)
 {
-    for (size_t at = 0; at < p->slots.count; at++) {
-        const struct slot *slot = &p->slots.data[at];
-        if (!slot->is_used)
-            continue;
-        if (slot->kind == SLOT_COMING)
-            coming[slot->type] += slot->count;
-        while (slot->kind <= SLOT_IDLE && p->plan->needed.count <= slot->bucket && p->s->broken.code == 0)
-            SCL_TRY(p->s, mt_vec_push(&p->plan->needed, 0));
-        if (slot->kind <= SLOT_IDLE && slot->bucket < p->plan->needed.count)
-            p->plan->needed.data[slot->bucket] += slot->count;
-    }
-}
-
-/* Requests count what nodes have in all; the minimum of each type comes with them. */
-static void pack_requests(struct scl *s, struct pack *p)
-{
-    bool has = false;
     for (uint32_t t = 0; t < s->config.count; t++) {
         uint32_t want = s->types[t].min > s->state[t].live ? s->types[t].min - s->state[t].live : 0, room = room_of(p, t);
         if (want && room)
             start(p, t, want < room ? want : room, "the minimum of its type");
     }
+    slots_clear(p);
+}
+
+static bool has_requests(const struct scl *s)
+{
     for (size_t i = 0; i < s->demands.count; i++)
-        has = has || s->demands.data[i].demand.kind == SCL_REQUEST;
-    if (!has)
+        if (s->demands.data[i].demand.kind == SCL_REQUEST)
+            return true;
+    return false;
+}
+
+static void pack_requests(struct scl *s, struct pack *p)
+{
+    if (!has_requests(s))
         return;
     add_nodes(p, true);
-    add_coming(p);
+    add_types(p);
     for (size_t i = 0; i < s->demands.count; i++)
         if (s->demands.data[i].demand.kind == SCL_REQUEST)
             place(p, &s->demands.data[i], s->demands.data[i].requests, s->demands.data[i].demand.count, 0);
-    note_use(p, p->plan->coming_needed);
+    note_use(p, true);
+    slots_clear(p);
 }
 
+/* The same nodes once more, by what is free. */
 static void pack_waiting(struct scl *s, struct pack *p)
 {
-    uint32_t coming[MT_SCL_TYPES_MAX] = {0};
     add_nodes(p, false);
-    add_coming(p);
-    for (uint32_t t = 0; t < s->config.count; t++) {
-        struct slot slot = slot_of_type(s, t, SLOT_NEW, p->plan->start[t]);
-        if (slot.count)
-            SCL_TRY(s, mt_vec_push(&p->slots, slot));
-    }
+    add_types(p);
     for (size_t i = 0; i < s->demands.count; i++)
         if (s->demands.data[i].demand.kind == SCL_GANG)
             place_gang(p, &s->demands.data[i], (uint32_t)i + 1);
-    for (size_t i = 0; i < s->demands.count; i++)
-        if (s->demands.data[i].demand.kind == SCL_LEASES)
-            place(p, &s->demands.data[i], s->demands.data[i].requests, s->demands.data[i].demand.count, 0);
-    note_use(p, coming);
-    for (uint32_t t = 0; t < s->config.count; t++)
-        p->plan->coming_needed[t] = coming[t] > p->plan->coming_needed[t] ? coming[t] : p->plan->coming_needed[t];
+    pack_leases(p);
+    note_use(p, false);
 }
 
 void scl_pack(struct scl *s, struct plan *out)
 {
     struct pack p = {.s = s, .plan = out};
+    MT_MAP_EACH(&s->buckets, entry) {
+        struct scl_bucket *b = entry->value.ptr;
+        b->requested = b->waited_for = 0;
+    }
     for (size_t i = 0; i < s->demands.count; i++) {
         struct held_demand *d = &s->demands.data[i];
         d->here = d->coming = d->started = d->unmet = 0;
         d->why[0] = '\0';
     }
+    pack_minima(s, &p);
     pack_requests(s, &p);
-    p.slots.count = 0; /* the same nodes again, by what is free: buckets have other numbers */
-    MT_VEC(uint32_t) by_totals = {out->needed.data, out->needed.count, out->needed.capacity};
-    MT_VEC(uint32_t) first = {0}; /* bucket by totals of each node, in the map's order */
-    MT_MAP_EACH(&s->nodes, entry)
-        SCL_TRY(s, mt_vec_push(&first, ((struct scl_known *)entry->value.ptr)->bucket));
-    memset(&out->needed, 0, sizeof out->needed);
     pack_waiting(s, &p);
-    /* a node that a request needs is needed, whatever bucket it stands in now */
-    size_t k = 0;
-    MT_MAP_EACH(&s->nodes, entry) {
-        const struct scl_known *n = entry->value.ptr;
-        uint32_t                was = k < first.count ? first.data[k++] : UINT32_MAX;
-        if (was >= by_totals.count || by_totals.data[was] == 0 || n->place.state != POLICY_ALIVE)
-            continue;
-        by_totals.data[was]--;
-        while (out->needed.count <= n->bucket && s->broken.code == 0)
-            SCL_TRY(s, mt_vec_push(&out->needed, 0));
-        if (n->bucket < out->needed.count)
-            out->needed.data[n->bucket]++;
-    }
-    mt_vec_fini(&by_totals);
-    mt_vec_fini(&first);
     for (size_t i = 0; i < s->demands.count; i++)
         if (s->demands.data[i].unmet)
             explain_unmet(s, &s->demands.data[i], out, p.planned);
-    mt_vec_fini(&p.slots);
-}
-
-void scl_plan_fini(struct plan *plan)
-{
-    mt_vec_fini(&plan->needed);
+    for (int kind = 0; kind < SLOT_KINDS; kind++)
+        mt_vec_fini(&p.slots[kind]);
+    mt_vec_fini(&p.shapes);
 }

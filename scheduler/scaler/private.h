@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * private.h - what the files of this room share: instance.c < pack.c < decide.c, listing.c < scaler.c; explain.c.
+ * private.h - what the files of this room share: bucket.c, instance.c < pack.c < decide.c, listing.c < scaler.c; explain.c.
  */
 #ifndef SCL_PRIVATE_H
 #define SCL_PRIVATE_H
@@ -13,6 +13,7 @@ enum { SCL_NO_TYPE = MT_SCL_TYPES_MAX };
 struct type_state { /* beside its scl_type */
     uint32_t live;  /* instances that are, or are to become, nodes */
     uint32_t launching;
+    uint32_t coming;   /* room that will be there, when instances were last looked at */
     uint32_t failures; /* in a row */
     uint64_t back_ms;  /* not launched before */
     uint64_t boot_ms;  /* the longest of late, from the order until it joined; 0: none yet */
@@ -25,10 +26,17 @@ enum why_kept { /* of a node that is idle */
                 KEPT_NEEDED,
                 KEPT_MIN,
 };
-struct scl_known {            /* a node */
-    struct policy_node place; /* a copy; what is free moves it between buckets */
+struct scl_bucket { /* nodes that are equal: a packing looks at one of them */
+    mt_id              key;
+    struct policy_node like;
+    uint32_t           count;
+    uint32_t           requested, waited_for; /* so many of them are used by the last packing: of requests, of all else */
+    bool               is_busy;
+};
+struct scl_known {             /* a node */
+    struct scl_bucket *bucket; /* NULL: it leaves, or is not reached */
+    struct policy_node place;  /* a copy */
     uint64_t           instance, idle_ms /* since then; 0: busy */;
-    uint32_t           bucket; /* of the last packing */
     bool               is_busy;
     enum why_kept      kept;
     char               handle[MT_SCL_NAME_SIZE];
@@ -62,13 +70,16 @@ struct scl {
     uint64_t          next_number, given, now_ms; /* numbers below `given` were ours to give */
     mt_map            instances;                  /* number -> struct scl_instance */
     mt_map            nodes;                      /* node -> struct scl_known */
+    mt_map            idle;                       /* ... those of them that nobody uses */
+    mt_map            buckets;                    /* key -> struct scl_bucket */
     MT_VEC(struct held_demand) demands;
     MT_VEC(struct stranger) strangers;
     uint64_t            list_sequence, list_ms; /* the last LIST; when the next one is due */
     bool                is_listing, is_dirty;   /* LIST is out; something has changed since the last packing */
+    bool                is_changed;             /* ... of instances, or of which nodes there are */
     uint64_t            due_ms;                 /* a timer of an instance or a node */
     const char *const  *kinds;                  /* during a step */
-    uint32_t            live;
+    uint32_t            live, wanted;           /* instances */
     struct decision     history[MT_SCL_HISTORY];
     uint64_t            decisions;
     mt_status           broken;
@@ -81,6 +92,12 @@ struct scl {
         if (scl_try_st_.code != 0 && (s)->broken.code == 0) \
             (s)->broken = scl_try_st_; \
     } while (0)
+
+/* ---- bucket.c ---- */
+
+/* `n` is new, or has changed: it stands in its bucket, and among the idle ones if it is. */
+void scl_node_sort(struct scl *s, struct scl_known *n);
+void scl_node_unsort(struct scl *s, struct scl_known *n); /* it is in none any more */
 
 /* ---- instance.c ---- */
 
@@ -106,11 +123,9 @@ bool                 scl_is_coming(const struct scl *s, const struct scl_instanc
 struct plan {
     uint32_t start[MT_SCL_TYPES_MAX]; /* new instances of each type */
     uint32_t coming_needed[MT_SCL_TYPES_MAX];
-    MT_VEC(uint32_t) needed; /* of each bucket of nodes: so many are used by the plan */
-    char cause[MT_SCL_TYPES_MAX][MT_SCL_WHY_SIZE];
+    char     cause[MT_SCL_TYPES_MAX][MT_SCL_WHY_SIZE];
 };
-void scl_pack(struct scl *s, struct plan *out);
-void scl_plan_fini(struct plan *plan);
+void scl_pack(struct scl *s, struct plan *out); /* notes in each bucket how many of its nodes are used */
 void scl_shape_text(const char *const *kinds, const struct policy_request *r, char *out, size_t size);
 
 /* ---- decide.c, listing.c ---- */

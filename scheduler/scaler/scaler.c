@@ -44,7 +44,11 @@ void scl_free(struct scl *s)
     mt_map_fini(&s->instances);
     MT_MAP_EACH(&s->nodes, entry)
         free(entry->value.ptr);
+    MT_MAP_EACH(&s->buckets, entry)
+        free(entry->value.ptr);
     mt_map_fini(&s->nodes);
+    mt_map_fini(&s->idle);
+    mt_map_fini(&s->buckets);
     free(s);
 }
 
@@ -84,7 +88,7 @@ mt_status scl_configure(struct scl *s, const struct scl_config *config)
         s->state[i->type_index].live += scl_is_live(i->state);
         s->state[i->type_index].launching += i->state == SCL_LAUNCHING;
     }
-    s->is_dirty = true;
+    s->is_dirty = s->is_changed = true;
     s->list_ms = s->now_ms;
     return mt_ok();
 }
@@ -226,6 +230,7 @@ static void take_node(struct scl *s, const struct scl_node *news)
             SCL_TRY(s, st);
             return;
         }
+        s->is_changed = true;
     }
     n->place = *news->place;
     n->is_busy = news->is_busy;
@@ -233,6 +238,7 @@ static void take_node(struct scl *s, const struct scl_node *news)
     snprintf(n->handle, sizeof n->handle, "%s", news->handle ? news->handle : "");
     n->idle_ms = news->is_busy ? 0 : n->idle_ms ? n->idle_ms : s->now_ms;
     s->is_dirty = true;
+    scl_node_sort(s, n);
     node_meets_instance(s, n);
 }
 
@@ -242,9 +248,10 @@ static void take_gone(struct scl *s, uint32_t node)
     if (!n)
         return;
     struct scl_instance *i = scl_find(s, n->instance);
+    scl_node_unsort(s, n);
     mt_map_remove(&s->nodes, mt_map_key(node));
     free(n);
-    s->is_dirty = true;
+    s->is_dirty = s->is_changed = true;
     if (!i || i->node != node || (i->state != SCL_JOINED && i->state != SCL_DRAINING))
         return;
     if (i->state == SCL_JOINED)
@@ -293,8 +300,14 @@ mt_status scl_step(struct scl *s, const struct scl_event *event, struct scl_acti
     case SCL_EV_DEMANDS: take_demands(s, event); break;
     case SCL_EV_NODE: take_node(s, &event->node); break;
     case SCL_EV_NODE_GONE: take_gone(s, event->gone.node); break;
-    case SCL_EV_LISTED: scl_listed(s, event); break;
-    case SCL_EV_LAUNCHED: take_launched(s, event); break;
+    case SCL_EV_LISTED:
+        scl_listed(s, event);
+        s->is_changed = true;
+        break;
+    case SCL_EV_LAUNCHED:
+        take_launched(s, event);
+        s->is_changed = true;
+        break;
     case SCL_EV_TERMINATED: scl_list_soon(s); break;
     }
     out->next_ms = s->is_dirty ? s->now_ms : s->due_ms;
@@ -309,7 +322,23 @@ mt_status scl_step(struct scl *s, const struct scl_event *event, struct scl_acti
 
 const char *scl_check(const struct scl *s)
 {
-    uint32_t live = 0;
+    uint32_t live = 0, sorted = 0, alive = 0;
+    MT_MAP_EACH(&s->buckets, entry) {
+        const struct scl_bucket *b = entry->value.ptr;
+        sorted += b->count;
+        if (b->count == 0)
+            return "a bucket holds no node";
+    }
+    MT_MAP_EACH(&s->nodes, entry) {
+        const struct scl_known *n = entry->value.ptr;
+        alive += n->place.state == POLICY_ALIVE;
+        if ((n->place.state == POLICY_ALIVE) != (n->bucket != NULL))
+            return "a node that is alive stands in no bucket, or one that is not in one";
+        if ((n->place.state == POLICY_ALIVE && !n->is_busy) != (mt_map_ptr(&s->idle, entry->key) == n))
+            return "a node is idle and not known as such, or the other way round";
+    }
+    if (sorted != alive)
+        return "the count of nodes in buckets is wrong";
     MT_MAP_EACH(&s->instances, entry) {
         const struct scl_instance *i = entry->value.ptr;
         live += scl_is_live(i->state);

@@ -4,6 +4,7 @@
  *
  *   decide      10,000 nodes, 50 types, 1,000,000 that wait in 100 shapes: one decision from nothing
  *   decide.b    one more where one node has changed          decide.c   a decision about 1 M of one shape / about 1 k of it
+ *   decide.d    the former alone, in us
  *   pack        nodes bought / the bound below, on average over 1,000 draws of 100 shapes.   .b: the worst of them
  *
  * The bound of a draw: of each resource, what all want together / what a node has, the largest of them, rounded up. No plan needs
@@ -20,7 +21,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { NODES = 10000, TYPES = 50, SHAPES = 100, EACH = 10000, ROUNDS = 5, DRAWS = 1000, BOUND_MIN = 200 };
+enum { NODES = 10000, TYPES = 50, SHAPES = 100, EACH = 10000, ROUNDS = 5, EVENTS = 10, DRAWS = 1000, BOUND_MIN = 200 };
 
 static const char *const kinds[] = {"CPU", "memory", "GPU"};
 
@@ -129,9 +130,9 @@ bool scale_decide(struct bench *bench)
             return false;
         r->rng.state = 7;
         for (uint32_t i = 1; i <= NODES; i++)
-            node_tell(r, i, (int64_t)mt_rng_below(&r->rng, 8));
+            node_tell(r, i, i <= EVENTS ? 0 : (int64_t)mt_rng_below(&r->rng, 8));
         whole = least(whole, decide_once(r, SHAPES, EACH));
-        for (uint32_t i = 1; i <= 10; i++) {
+        for (uint32_t i = 1; i <= EVENTS; i++) {
             r->now_ms += 10;
             double begun = now_s();
             node_tell(r, i, 1 + i % 4);
@@ -145,8 +146,9 @@ bool scale_decide(struct bench *bench)
         free(r);
     }
     print(bench, "decide", "ms", whole * 1e3, ROUNDS);
-    print(bench, "decide.b", "us", event * 1e6, ROUNDS * 10);
+    print(bench, "decide.b", "us", event * 1e6, ROUNDS * EVENTS);
     print(bench, "decide.c", "x", many / few, ROUNDS);
+    print(bench, "decide.d", "us", many * 1e6, ROUNDS);
     return ok;
 }
 

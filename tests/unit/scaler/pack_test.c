@@ -147,6 +147,54 @@ static void what_is_free_is_used_first(void **state)
     assert_int_equal(started("small"), 1);
 }
 
+/* One of each fills a node's CPUs and GPUs; two of the first kind fill the CPUs and leave the GPUs. */
+static void shapes_that_go_together_share_nodes(void **state)
+{
+    (void)state;
+    type("gpus", 10, 10, "", 100);
+    demand(SCL_LEASES, 20, 5, 1, "");
+    demand(SCL_LEASES, 10, 1, 4, "");
+    decide();
+    assert_in_range(started("gpus"), 11, 13);
+}
+
+/* A node is filled with what it suits first; a shape that has a better type of its own only takes what is left over. */
+static void no_dearer_type_is_bought_for_company(void **state)
+{
+    (void)state;
+    type("gpus", 8, 4, "", 100)->price = 10000;
+    type("plain", 8, 0, "", 100)->price = 1000;
+    demand(SCL_LEASES, 8, 2, 1, "");
+    demand(SCL_LEASES, 40, 4, 0, "");
+    decide();
+    assert_int_equal(started("gpus"), 2);
+    assert_int_equal(started("plain"), 20);
+}
+
+static void count_one(void *user, const struct scl_instance *i)
+{
+    *(uint32_t *)user += i->state == SCL_WANTED || i->state == SCL_LAUNCHING;
+}
+
+/* More than the provider is asked for at a time: the others wait for their turn, and are wanted as long as what they are for. */
+static void what_waits_for_its_turn_is_not_given_up(void **state)
+{
+    (void)state;
+    uint32_t count = 0;
+    type("small", 4, 0, "", 1000);
+    demand(SCL_LEASES, 3 * MT_SCL_LAUNCHING_MAX, 4, 0, "");
+    decide();
+    for (int round = 0; round < 5; round++) {
+        w.out.list.count = 0;
+        w.now_ms += 10;
+        step((struct scl_event){.kind = SCL_EV_TICK});
+        for (size_t i = 0; i < w.out.list.count; i++)
+            assert_int_equal(w.out.list.data[i].kind, SCL_ACT_LIST);
+    }
+    scl_instances_each(w.scl, count_one, &count);
+    assert_int_equal(count, 3 * MT_SCL_LAUNCHING_MAX);
+}
+
 static void gangs_are_whole_or_nothing(void **state)
 {
     (void)state;
@@ -260,6 +308,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(shapes_are_packed, begin, end),
         cmocka_unit_test_setup_teardown(what_is_free_is_used_first, begin, end),
+        cmocka_unit_test_setup_teardown(shapes_that_go_together_share_nodes, begin, end),
+        cmocka_unit_test_setup_teardown(no_dearer_type_is_bought_for_company, begin, end),
+        cmocka_unit_test_setup_teardown(what_waits_for_its_turn_is_not_given_up, begin, end),
         cmocka_unit_test_setup_teardown(gangs_are_whole_or_nothing, begin, end),
         cmocka_unit_test_setup_teardown(a_strict_gang_is_on_one_node, begin, end),
         cmocka_unit_test_setup_teardown(a_broken_gang_lacks_what_it_lacks, begin, end),

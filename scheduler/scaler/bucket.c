@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bucket.c - nodes that are equal in all that a packing looks at stand in one bucket, and those that nobody uses in a list, so that
+ *            a decision looks at kinds of nodes and not at each of them.
+ *
+ * Always: an alive node stands in the bucket of its key, any other in none; a bucket without a node is freed.
+ */
+#include "scheduler/scaler/private.h"
+
+#include "core/base/hash.h"
+
+#include <stdlib.h>
+
+static mt_id key_of(const struct scl_known *n)
+{
+    uint64_t hash = mt_hash_bytes(MT_HASH_START, n->place.labels, strlen(n->place.labels));
+    for (uint32_t i = 0; i < n->place.resource_count; i++) {
+        const struct policy_resource *r = &n->place.resources[i];
+        int64_t                       words[3] = {r->kind, r->total, r->free};
+        hash = mt_hash_bytes(hash, words, sizeof words);
+    }
+    return (mt_id){hash, 1 + n->is_busy};
+}
+
+static struct scl_bucket *bucket_of(struct scl *s, const struct scl_known *n)
+{
+    mt_id              key = key_of(n);
+    struct scl_bucket *b = mt_map_ptr(&s->buckets, key);
+    if (b)
+        return b;
+    b = calloc(1, sizeof *b);
+    mt_status st = b ? mt_map_put_ptr(&s->buckets, key, b) : mt_error(MT_ENOMEM, 0, "sort a node");
+    if (st.code) {
+        free(b);
+        SCL_TRY(s, st);
+        return NULL;
+    }
+    b->key = key;
+    b->like = n->place;
+    b->is_busy = n->is_busy;
+    return b;
+}
+
+static void let_go(struct scl *s, struct scl_bucket *b)
+{
+    if (!b || --b->count > 0)
+        return;
+    mt_map_remove(&s->buckets, b->key);
+    free(b);
+}
+
+void scl_node_sort(struct scl *s, struct scl_known *n)
+{
+    bool               is_alive = n->place.state == POLICY_ALIVE;
+    struct scl_bucket *was = n->bucket;
+    n->bucket = is_alive ? bucket_of(s, n) : NULL;
+    if (n->bucket)
+        n->bucket->count++;
+    let_go(s, was);
+    if (is_alive && !n->is_busy)
+        SCL_TRY(s, mt_map_put_ptr(&s->idle, mt_map_key(n->place.id), n));
+    else
+        mt_map_remove(&s->idle, mt_map_key(n->place.id));
+}
+
+void scl_node_unsort(struct scl *s, struct scl_known *n)
+{
+    let_go(s, n->bucket);
+    n->bucket = NULL;
+    mt_map_remove(&s->idle, mt_map_key(n->place.id));
+}
