@@ -24,6 +24,12 @@ bool cli_program_find(const char *name, char out[CLI_PATH_SIZE]);
  * not become ready; both have ended, and the reason is printed. */
 bool cli_daemon_start(char *const argv[], const char *log_file, const char *record, struct cli_record *out);
 
+/* ---- drain.c ---- */
+
+/* All nodes that the cluster has started are to go; waits for it so long. False: it could not be asked, *e says why. *out_left: how
+ * many are not gone. */
+bool cli_nodes_end(manta_client *client, uint64_t limit_ms, uint32_t *out_left, manta_error *e);
+
 /* ---- folder.c: the runtime folder ---- */
 
 enum cli_daemon { CLI_DAEMON_HEAD, CLI_DAEMON_RAYLET, CLI_DAEMONS };

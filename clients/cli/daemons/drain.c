@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * drain.c - `manta drain`: lets a node leave. Returns when the head has taken it; `manta status` shows how far it is.
- * `manta head step-down`: another head is to lead; returns when one does.
+ * `manta head step-down`: another head is to lead; returns when one does. And the end of all nodes that the cluster has started.
  *
  * Owns: nothing. Thread: main.
  */
@@ -10,6 +10,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+enum { LOOK_MS = 100 };
 
 /* By its number, or by a name that only one node has; 0: neither, and that was printed. */
 static uint32_t node_of(manta_client *client, const char *word)
@@ -61,6 +64,21 @@ static int drain(const struct cli_args *args, manta_client *client)
 int cli_drain(const struct cli_args *args)
 {
     return cli_with_client(args, drain);
+}
+
+bool cli_nodes_end(manta_client *client, uint64_t limit_ms, uint32_t *out_left, manta_error *e)
+{
+    struct timespec pause = {0, LOOK_MS * 1000000};
+    uint64_t        end = ctl_now_ms() + limit_ms;
+    *out_left = UINT32_MAX; /* nobody knows */
+    if (manta_scale_down(client, e) != MANTA_OK)
+        return false;
+    while (manta_scale_look(client, "status", NULL, NULL, out_left, e) == MANTA_OK) {
+        if (*out_left == 0 || ctl_now_ms() >= end)
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
 }
 
 static int step_down(const struct cli_args *args, manta_client *client)

@@ -7,6 +7,7 @@
  */
 #include "clients/cli/daemons/daemons.h"
 
+#include "core/base/limits/scaler.h"
 #include "core/sys/cgroup.h"
 
 #include <errno.h>
@@ -97,12 +98,34 @@ static bool is_last_head(manta_client *client, const struct cli_folder *f)
     return strcmp(info.address, own) == 0 && !info.standbys[0];
 }
 
+/* A machine that a provider has started would go on, and cost money, where only its raylet ended. */
+static void end_started_nodes(manta_client *client)
+{
+    manta_error e;
+    uint32_t    left = 0;
+    if (manta_scale_look(client, "status", NULL, NULL, &left, &e) != MANTA_OK || left == 0)
+        return;
+    printf("Ending the %u node%s that the cluster has started; what runs there has %d s.\n", left, left == 1 ? "" : "s",
+           MT_SCL_DOWN_MS / 1000);
+    fflush(stdout);
+    if (!cli_nodes_end(client, MT_CLI_NODES_MS, &left, &e))
+        fprintf(stderr, "manta: the nodes that the cluster has started could not be ended: %s\n", e.message);
+    else if (left)
+        fprintf(stderr,
+                "manta: %u node%s that the cluster has started may still run at the provider; `manta start --head` in the same "
+                "folder goes on to end them\n",
+                left, left == 1 ? "" : "s");
+}
+
 static bool ask_head(const struct cli_folder *f)
 {
     manta_client_opts opts = {.address = f->path, .timeout_ms = ASK_MS};
     manta_error       e;
     manta_client     *client = cli_process_is_alive(&f->daemons[CLI_DAEMON_HEAD].daemon) ? manta_client_open(&opts, &e) : NULL;
-    bool              is_asked = client && is_last_head(client, f) && manta_cluster_stop(client, "manta stop", &e) == MANTA_OK;
+    bool              is_last = client && is_last_head(client, f);
+    if (is_last)
+        end_started_nodes(client);
+    bool is_asked = is_last && manta_cluster_stop(client, "manta stop", &e) == MANTA_OK;
     manta_client_close(client);
     return is_asked;
 }

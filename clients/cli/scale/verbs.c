@@ -12,9 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { DOWN_S = 120, LOOK_MS = 200, LIST_MAX = 32 };
+enum { DOWN_S = 120, LIST_MAX = 32 };
 
 static struct scale_file file; /* large */
 
@@ -72,22 +71,15 @@ int cli_up(const struct cli_args *args)
 
 static int down(const struct cli_args *args, manta_client *client)
 {
-    manta_error     e;
-    uint32_t        left = 1;
-    double          seconds = DOWN_S;
-    struct timespec pause = {0, LOOK_MS * 1000000};
+    manta_error e;
+    uint32_t    left;
+    double      seconds = DOWN_S;
     if (!cli_number(args, CLI_OPT_TIMEOUT_S, 0, &seconds))
         return CLI_USAGE;
-    if (manta_scale_down(client, &e) != MANTA_OK)
+    if (!cli_nodes_end(client, (uint64_t)(seconds * 1000), &left, &e))
         return cli_fail("%s", e.message);
-    for (uint64_t end = ctl_now_ms() + (uint64_t)(seconds * 1000); left > 0;) {
-        if (manta_scale_look(client, "status", NULL, NULL, &left, &e) != MANTA_OK)
-            return cli_fail("%s", e.message);
-        if (left > 0 && ctl_now_ms() >= end)
-            return cli_fail("%u nodes are still being ended (manta scale status)", left);
-        if (left > 0)
-            nanosleep(&pause, NULL);
-    }
+    if (left > 0)
+        return cli_fail("%u nodes are still being ended (manta scale status)", left);
     printf("no node is left that the cluster has started; `manta stop` ends the head\n");
     return CLI_OK;
 }

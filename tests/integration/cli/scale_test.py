@@ -122,8 +122,8 @@ def node_dies(p):
     down(p)
 
 
-def commands(p):
-    """Three scripts of the user's; one that fails is told of, and waited for longer each time."""
+def machines_of(p, idle_s):
+    """Three scripts of the user's for machines: one runs a raylet, and goes on after that."""
     script = p.root / "nodes.py"
     script.write_text(textwrap.dedent(f"""\
         import os, pathlib, subprocess, sys
@@ -133,8 +133,10 @@ def commands(p):
             if pathlib.Path("{p.root}/broken").exists():
                 sys.exit("no quota is left")
             log = open(at / "log", "a")
-            it = subprocess.Popen(["{BIN}/manta-raylet", "--dir", str(at / os.environ["MANTA_ID"][-4:]), "--num-cpus", "2",
-                                   "--head-file", os.environ["MANTA_HEAD_FILE"], "--labels", os.environ["MANTA_LABELS"]],
+            machine = "import subprocess, sys, time; subprocess.call(sys.argv[1:]); time.sleep(1000)"
+            raylet = ["{BIN}/manta-raylet", "--dir", str(at / os.environ["MANTA_ID"][-4:]), "--num-cpus", "2",
+                      "--head-file", os.environ["MANTA_HEAD_FILE"], "--labels", os.environ["MANTA_LABELS"]]
+            it = subprocess.Popen([sys.executable, "-c", machine, *raylet],
                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
             (at / f"{{os.environ['MANTA_ID']}}.pid").write_text(str(it.pid))
             print(it.pid)
@@ -151,8 +153,7 @@ def commands(p):
             elif sys.argv[1] == "terminate" and file.stem == os.environ["MANTA_ID"]:
                 os.kill(pid, 2)
         """))
-    (p.root / "broken").touch()
-    up(p, f"""\
+    return f"""\
         provider:
           kind: command
           list: exec {sys.executable} {script} list
@@ -160,14 +161,29 @@ def commands(p):
           terminate: exec {sys.executable} {script} terminate
         head: {{cpus: 0}}
         types:
-          any: {{resources: {{CPU: 2}}, max: 2, idle_s: 0.2}}
-        """)
+          any: {{resources: {{CPU: 2}}, max: 2, idle_s: {idle_s}}}
+        """
+
+
+def commands(p):
+    """Three scripts of the user's; one that fails is told of, and waited for longer each time."""
+    (p.root / "broken").touch()
+    up(p, machines_of(p, 0.2))
     job = p.manta("submit", "--num-cpus", "1", "--", "true").strip()
     wait_until(lambda: "no quota is left" in p.manta("scale", "explain"), "the reason is told")
     (p.root / "broken").unlink()
     p.manta("job", "wait", job)
     shrinks(p)
     down(p)
+
+
+def stop_ends_machines(p):
+    """`manta stop` without `manta down`: no machine is left at the provider, where only the raylets would end."""
+    up(p, machines_of(p, 600))
+    p.manta("submit", "-f", "--num-cpus", "1", "--", "true")
+    equal(len(list((p.root / "mine").glob("*.pid"))), 1)
+    has("Ending the 1 node that the cluster has started", p.manta("stop"))
+    equal(p.processes(), [])
 
 
 def strange_provider(p):
