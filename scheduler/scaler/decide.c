@@ -200,19 +200,15 @@ static bool use_up(const struct scl_known *n)
 static void maybe_drain(struct scl *s, struct scl_known *n, struct scl_instance *i)
 {
     uint64_t limit = idle_limit(s, i), idle = s->now_ms - n->idle_ms;
+    bool     is_min = i->type_index != SCL_NO_TYPE && s->state[i->type_index].live <= s->types[i->type_index].min;
     char     why[64];
-    n->kept = KEPT_NOT;
-    if (use_up(n)) {
-        n->kept = KEPT_NEEDED;
-    } else if (idle < limit) {
-        n->kept = KEPT_YOUNG;
+    n->kept = (use_up(n) ? KEPT_NEEDED : 0) | (is_min ? KEPT_MIN : 0) | (idle < limit ? KEPT_YOUNG : 0);
+    if (n->kept & KEPT_YOUNG)
         scl_due(s, n->idle_ms + limit);
-    } else if (i->type_index != SCL_NO_TYPE && s->state[i->type_index].live <= s->types[i->type_index].min) {
-        n->kept = KEPT_MIN;
-    } else {
-        snprintf(why, sizeof why, "idle for %" PRIu64 " s", idle / 1000);
-        drain(s, i, why);
-    }
+    if (n->kept)
+        return;
+    snprintf(why, sizeof why, "idle for %" PRIu64 " s", idle / 1000);
+    drain(s, i, why);
 }
 
 static void shrink(struct scl *s)
@@ -261,6 +257,7 @@ void scl_decide(struct scl *s)
     if (s->is_dirty && s->broken.code == 0) {
         struct plan plan = {0};
         scl_pack(s, &plan);
+        scl_say_why(s, &plan);
         start(s, &plan);
         shrink(s);
         if (s->config.is_down)

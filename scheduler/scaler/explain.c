@@ -58,12 +58,23 @@ static void explain_demand(const char *const *kinds, const struct held_demand *d
 
 /* ---- nodes ---- */
 
+static void explain_idle(const struct scl *s, const struct scl_known *n, const struct scl_instance *i, char *out, size_t size)
+{
+    uint64_t said = s->types[i->type_index].idle_ms, least = 2 * s->state[i->type_index].boot_ms;
+    size_t   used = (size_t)snprintf(out, size, "kept: ");
+    if (n->kept & KEPT_NEEDED)
+        used += (size_t)snprintf(out + used, size - used, "something that waits, or was requested, has its place there, and ");
+    if (n->kept & KEPT_MIN)
+        used += (size_t)snprintf(out + used, size - used, "the minimum of type %.60s is %u, and ", i->type,
+                                 s->types[i->type_index].min);
+    snprintf(out + used, size - used, "idle for %" PRIu64 " s of %" PRIu64 " s%s", age_s(s, n->idle_ms),
+             (said > least ? said : least) / 1000, said > least ? "" : " (twice as long as a node of its type takes to come)");
+}
+
 static void explain_node(const struct scl *s, const struct scl_known *n, scl_row_fn *fn, void *user)
 {
     const struct scl_instance *i = scl_find(s, n->instance);
     char                       what[32], text[ROW_SIZE];
-    bool                       has_type = i && i->type_index != SCL_NO_TYPE;
-    const char                *type = i ? i->type : "";
     snprintf(what, sizeof what, "node %u", n->place.id);
     if (!i || i->node != n->place.id)
         snprintf(text, sizeof text, "kept: the scaler has not started it");
@@ -71,16 +82,10 @@ static void explain_node(const struct scl *s, const struct scl_known *n, scl_row
         snprintf(text, sizeof text, "leaves: %s", i->why);
     else if (n->is_busy)
         snprintf(text, sizeof text, "kept: it is in use");
-    else if (n->kept == KEPT_NEEDED)
-        snprintf(text, sizeof text, "kept: something that waits, or was requested, has its place there");
-    else if (n->kept == KEPT_MIN && has_type)
-        snprintf(text, sizeof text, "kept: the minimum of type %s is %u", type, s->types[i->type_index].min);
-    else if (has_type) {
-        uint64_t said = s->types[i->type_index].idle_ms, least = 2 * s->state[i->type_index].boot_ms;
-        snprintf(text, sizeof text, "kept: idle for %" PRIu64 " s of %" PRIu64 " s%s", age_s(s, n->idle_ms),
-                 (said > least ? said : least) / 1000, said > least ? "" : " (twice as long as a node of its type takes to come)");
-    } else
-        snprintf(text, sizeof text, "leaves soon: its type %s is not in the configuration any more", type);
+    else if (i->type_index != SCL_NO_TYPE)
+        explain_idle(s, n, i, text, sizeof text);
+    else
+        snprintf(text, sizeof text, "leaves soon: its type %s is not in the configuration any more", i->type);
     fn(user, what, text);
 }
 

@@ -44,7 +44,6 @@ struct pack {
     MT_VEC(struct slot) slots[SLOT_KINDS];
     MT_VEC(struct shape) shapes;
     struct plan *plan;
-    uint32_t     planned; /* new nodes in all */
 };
 
 /* ---- what a slot can take ---- */
@@ -53,6 +52,8 @@ static uint32_t fits(const struct slot *slot, const struct policy_request *r, ui
 {
     for (uint32_t i = 0; i < r->amount_count; i++) {
         uint32_t at = 0;
+        if (r->amounts[i].amount == 0)
+            continue;
         while (at < slot->like->resource_count && slot->like->resources[at].kind != r->amounts[i].kind)
             at++;
         int64_t room = at < slot->like->resource_count ? slot->free[at] : 0;
@@ -176,10 +177,16 @@ static struct slot slot_of_type(const struct scl *s, uint32_t type, uint32_t cou
     return slot;
 }
 
+uint32_t scl_fit_new(const struct scl *s, uint32_t type, const struct policy_request *r, uint32_t most)
+{
+    struct slot slot = slot_of_type(s, type, 1);
+    return fits(&slot, r, most);
+}
+
 static uint32_t room_of(const struct pack *p, uint32_t type)
 {
     const struct scl *s = p->s;
-    uint32_t          has = s->state[type].live + p->plan->start[type], all = s->live + p->planned;
+    uint32_t          has = s->state[type].live + p->plan->start[type], all = s->live + p->plan->all;
     uint32_t          room = has < s->types[type].max ? s->types[type].max - has : 0;
     uint32_t          left = !s->config.max ? UINT32_MAX : all < s->config.max ? s->config.max - all : 0;
     if (s->config.is_down || s->now_ms < s->state[type].back_ms)
@@ -217,7 +224,7 @@ static void start(struct pack *p, uint32_t type, uint32_t count, const char *cau
     if (p->plan->start[type] == 0)
         snprintf(p->plan->cause[type], sizeof p->plan->cause[type], "%s", cause);
     p->plan->start[type] += count;
-    p->planned += count;
+    p->plan->all += count;
     SCL_TRY(p->s, mt_vec_push(&p->slots[SLOT_NEW], slot));
 }
 
@@ -237,6 +244,22 @@ static uint32_t fill_new(struct pack *p, const struct policy_request *r, uint32_
 }
 
 /* ---- one demand ---- */
+
+void scl_shape_text(const char *const *kinds, const struct policy_request *r, char *out, size_t size)
+{
+    size_t used = (size_t)snprintf(out, size, "{");
+    for (uint32_t i = 0; i < r->amount_count && used < size; i++) {
+        const char *name = kinds[r->amounts[i].kind];
+        if (strcmp(name, "memory") == 0)
+            used += (size_t)snprintf(out + used, size - used, "%smemory: %" PRId64, i ? ", " : "", r->amounts[i].amount);
+        else
+            used += (size_t)snprintf(out + used, size - used, "%s%s: %g", i ? ", " : "", name, (double)r->amounts[i].amount / 1000);
+    }
+    if (used < size && r->labels[0])
+        used += (size_t)snprintf(out + used, size - used, "%slabels: %.40s", r->amount_count ? ", " : "", r->labels);
+    if (used < size)
+        snprintf(out + used, size - used, "}");
+}
 
 static void say_cause(const struct scl *s, const struct held_demand *d, char *out, size_t size)
 {
@@ -285,7 +308,7 @@ static void mark_held(struct pack *p, const struct held_demand *d, uint32_t gang
     }
 }
 
-static void sum_up(const struct held_demand *d, struct policy_request *out)
+void scl_gang_sum(const struct held_demand *d, struct policy_request *out)
 {
     *out = d->requests[0];
     for (uint32_t b = 1; b < d->demand.count; b++)
@@ -306,13 +329,11 @@ struct saved {
     struct slot *data[SLOT_KINDS];
     size_t       count[SLOT_KINDS];
     struct plan  plan;
-    uint32_t     planned;
 };
 
 static void save(struct pack *p, struct saved *out)
 {
     out->plan = *p->plan;
-    out->planned = p->planned;
     for (int kind = 0; kind < SLOT_KINDS; kind++) {
         size_t count = out->count[kind] = p->slots[kind].count;
         out->data[kind] = malloc((count + 1) * sizeof *out->data[kind]);
@@ -326,7 +347,6 @@ static void save(struct pack *p, struct saved *out)
 static void put_back(struct pack *p, const struct saved *was)
 {
     *p->plan = was->plan;
-    p->planned = was->planned;
     for (int kind = 0; kind < SLOT_KINDS; kind++) {
         size_t count = p->slots[kind].count = was->count[kind];
         if (count) /* a vector never shrinks: there is room */
@@ -344,7 +364,7 @@ static void place_gang(struct pack *p, struct held_demand *d, uint32_t gang)
     if (is_apart)
         mark_held(p, d, gang);
     if (d->demand.strategy == POLICY_GROUP_STRICT_PACK) {
-        sum_up(d, &sum);
+        scl_gang_sum(d, &sum);
         place(p, d, &sum, 1, 0);
     } else {
         for (uint32_t b = 0; b < d->demand.count && d->unmet == 0; b++)
@@ -488,79 +508,6 @@ static void pack_leases(struct pack *p)
         }
 }
 
-/* ---- why something is unmet ---- */
-
-bool scl_could_hold(const struct scl *s, const struct policy_request *request)
-{
-    for (uint32_t t = 0; t < s->config.count && !s->config.is_down; t++)
-        if (s->types[t].max > 0 && request->policy != POLICY_NODE && policy_fits_total(&s->types[t].place, request))
-            return true;
-    return false;
-}
-
-void scl_shape_text(const char *const *kinds, const struct policy_request *r, char *out, size_t size)
-{
-    size_t used = (size_t)snprintf(out, size, "{");
-    for (uint32_t i = 0; i < r->amount_count && used < size; i++) {
-        const char *name = kinds[r->amounts[i].kind];
-        if (strcmp(name, "memory") == 0)
-            used += (size_t)snprintf(out + used, size - used, "%smemory: %" PRId64, i ? ", " : "", r->amounts[i].amount);
-        else
-            used += (size_t)snprintf(out + used, size - used, "%s%s: %g", i ? ", " : "", name, (double)r->amounts[i].amount / 1000);
-    }
-    if (used < size && r->labels[0])
-        used += (size_t)snprintf(out + used, size - used, "%slabels: %.40s", r->amount_count ? ", " : "", r->labels);
-    if (used < size)
-        snprintf(out + used, size - used, "}");
-}
-
-static void explain_none(struct scl *s, const struct policy_request *r, char *out, size_t size)
-{
-    const struct policy_node *places[MT_SCL_TYPES_MAX];
-    char                      text[160];
-    for (uint32_t t = 0; t < s->config.count; t++)
-        places[t] = &s->types[t].place;
-    if (s->config.count == 0) {
-        snprintf(out, size, "nothing can be started: the cluster has no node types");
-        return;
-    }
-    policy_explain(places, s->config.count, r, s->kinds, text, sizeof text);
-    snprintf(out, size, "no node type can ever hold it: %s", text);
-}
-
-/* The first obstacle of the type that would be nearest. */
-static void explain_unmet(struct scl *s, struct held_demand *d, const struct plan *plan, uint32_t planned)
-{
-    struct policy_request sum = d->requests[0];
-    if (d->demand.kind == SCL_GANG && d->demand.strategy == POLICY_GROUP_STRICT_PACK)
-        sum_up(d, &sum);
-    for (uint32_t b = 0; d->demand.kind == SCL_GANG && d->demand.strategy != POLICY_GROUP_STRICT_PACK && b < d->demand.count; b++)
-        if (!scl_could_hold(s, &d->requests[b]))
-            sum = d->requests[b];
-    bool is_full = s->config.max && s->live + planned >= s->config.max;
-    for (uint32_t t = 0; t < s->config.count; t++) {
-        const struct type_state *st = &s->state[t];
-        if (!policy_fits_total(&s->types[t].place, &sum))
-            continue;
-        if (s->config.is_down)
-            snprintf(d->why, sizeof d->why, "the cluster goes down");
-        else if (s->now_ms < st->back_ms)
-            snprintf(d->why, sizeof d->why, "type %.40s could not be started (%.90s); next try in %" PRIu64 " s", s->types[t].name,
-                     st->why, (st->back_ms - s->now_ms + 999) / 1000);
-        else if (st->live + plan->start[t] >= s->types[t].max)
-            snprintf(d->why, sizeof d->why, "type %.40s has its maximum of %u nodes", s->types[t].name, s->types[t].max);
-        else if (is_full)
-            snprintf(d->why, sizeof d->why, "the cluster has its maximum of %u nodes", s->config.max);
-        else if (d->demand.kind == SCL_GANG && s->types[t].max - st->live - plan->start[t] < d->demand.count)
-            snprintf(d->why, sizeof d->why, "all or none: of type %.40s only %u more nodes may be had (its maximum is %u)",
-                     s->types[t].name, s->types[t].max - st->live - plan->start[t], s->types[t].max);
-        else
-            snprintf(d->why, sizeof d->why, "all or none: not all of its bundles can be had at once");
-        return;
-    }
-    explain_none(s, &sum, d->why, sizeof d->why);
-}
-
 /* ---- all of it ---- */
 
 /* One slot for all nodes that are equal. Requests count what those have in all. */
@@ -668,9 +615,6 @@ void scl_pack(struct scl *s, struct plan *out)
     pack_minima(s, &p);
     pack_requests(s, &p);
     pack_waiting(s, &p);
-    for (size_t i = 0; i < s->demands.count; i++)
-        if (s->demands.data[i].unmet)
-            explain_unmet(s, &s->demands.data[i], out, p.planned);
     for (int kind = 0; kind < SLOT_KINDS; kind++)
         mt_vec_fini(&p.slots[kind]);
     mt_vec_fini(&p.shapes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * private.h - what the files of this room share: bucket.c, instance.c < pack.c < decide.c, listing.c < scaler.c; explain.c.
+ * private.h - what the files of this room share: bucket.c, instance.c < pack.c < why.c < decide.c, listing.c < scaler.c; explain.c.
  */
 #ifndef SCL_PRIVATE_H
 #define SCL_PRIVATE_H
@@ -20,11 +20,10 @@ struct type_state { /* beside its scl_type */
     char     why[MT_SCL_WHY_SIZE];
 };
 
-enum why_kept { /* of a node that is idle */
-                KEPT_NOT,
-                KEPT_YOUNG, /* its idle limit has not passed */
-                KEPT_NEEDED,
-                KEPT_MIN,
+enum { /* why a node that is idle is kept: all that holds */
+       KEPT_NEEDED = 1,
+       KEPT_MIN = 2,
+       KEPT_YOUNG = 4, /* its idle limit has not passed */
 };
 struct scl_bucket { /* nodes that are equal: a packing looks at one of them */
     mt_id              key;
@@ -38,7 +37,7 @@ struct scl_known {             /* a node */
     struct policy_node place;  /* a copy */
     uint64_t           instance, idle_ms /* since then; 0: busy */;
     bool               is_busy;
-    enum why_kept      kept;
+    unsigned           kept;
     char               handle[MT_SCL_NAME_SIZE];
 };
 
@@ -122,11 +121,19 @@ bool                 scl_is_coming(const struct scl *s, const struct scl_instanc
 
 struct plan {
     uint32_t start[MT_SCL_TYPES_MAX]; /* new instances of each type */
+    uint32_t all;                     /* ... of all types */
     uint32_t coming_needed[MT_SCL_TYPES_MAX];
     char     cause[MT_SCL_TYPES_MAX][MT_SCL_WHY_SIZE];
 };
 void scl_pack(struct scl *s, struct plan *out); /* notes in each bucket how many of its nodes are used */
-void scl_shape_text(const char *const *kinds, const struct policy_request *r, char *out, size_t size);
+/* So many of it, `most` at most, fit on a new node of `type`. */
+uint32_t scl_fit_new(const struct scl *s, uint32_t type, const struct policy_request *r, uint32_t most);
+void     scl_gang_sum(const struct held_demand *d, struct policy_request *out); /* all bundles that it lacks as one request */
+void     scl_shape_text(const char *const *kinds, const struct policy_request *r, char *out, size_t size);
+
+/* ---- why.c: each unmet demand gets the reason ---- */
+
+void scl_say_why(struct scl *s, const struct plan *plan);
 
 /* ---- decide.c, listing.c ---- */
 

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * why.c - why a demand is not met: all that stands between it and new nodes of the type that is nearest, which is the one with the
+ *         fewest obstacles. Where all that is named is taken away, it is placed (tests/unit/scaler/why_test.c).
+ */
+#include "scheduler/scaler/private.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum obstacle {
+    TYPE_FAILED = 1, /* could not be started; is tried again later */
+    TYPE_FULL = 2,   /* has, or would have, more nodes than its maximum */
+    CLUSTER_FULL = 4,
+};
+
+struct reason {
+    char  *out;
+    size_t size, used;
+    bool   has_any;
+};
+
+static void say(struct reason *r, const char *format, ...) MT_PRINTF(2, 3);
+static void say(struct reason *r, const char *format, ...)
+{
+    va_list args;
+    if (r->has_any && r->used < r->size)
+        r->used += (size_t)snprintf(r->out + r->used, r->size - r->used, ", and ");
+    r->has_any = true;
+    va_start(args, format);
+    if (r->used < r->size)
+        r->used += (size_t)vsnprintf(r->out + r->used, r->size - r->used, format, args);
+    va_end(args);
+}
+
+/* ---- what can ever be ---- */
+
+bool scl_could_hold(const struct scl *s, const struct policy_request *request)
+{
+    for (uint32_t t = 0; t < s->config.count && !s->config.is_down; t++)
+        if (s->types[t].max > 0 && request->policy != POLICY_NODE && policy_fits_total(&s->types[t].place, request))
+            return true;
+    return false;
+}
+
+static void say_never(const struct scl *s, const struct policy_request *r, struct reason *out)
+{
+    const struct policy_node *places[MT_SCL_TYPES_MAX];
+    char                      text[160];
+    for (uint32_t t = 0; t < s->config.count; t++)
+        places[t] = &s->types[t].place;
+    if (s->config.count == 0) {
+        say(out, "nothing can be started: the cluster has no node types");
+        return;
+    }
+    policy_explain(places, s->config.count, r, s->kinds, text, sizeof text);
+    say(out, "no node type can ever hold it: %s", text);
+}
+
+/* ---- what stands in the way ---- */
+
+static uint32_t left_of(uint32_t maximum, uint32_t has)
+{
+    return has < maximum ? maximum - has : 0;
+}
+
+static uint32_t type_left(const struct scl *s, const struct plan *plan, uint32_t t)
+{
+    return left_of(s->types[t].max, s->state[t].live + plan->start[t]);
+}
+
+static uint32_t cluster_left(const struct scl *s, const struct plan *plan)
+{
+    return s->config.max ? left_of(s->config.max, s->live + plan->all) : UINT32_MAX;
+}
+
+/* Between a demand and `nodes` new ones of `type`. */
+static unsigned obstacles(const struct scl *s, const struct plan *plan, uint32_t type, uint32_t nodes)
+{
+    return (s->now_ms < s->state[type].back_ms ? TYPE_FAILED : 0) | (nodes > type_left(s, plan, type) ? TYPE_FULL : 0) |
+           (nodes > cluster_left(s, plan) ? CLUSTER_FULL : 0);
+}
+
+/* So many new nodes of `type` hold `count` of it; 0: none can. */
+static uint32_t nodes_for(const struct scl *s, uint32_t type, const struct policy_request *r, uint32_t count)
+{
+    uint32_t each = policy_fits_total(&s->types[type].place, r) ? scl_fit_new(s, type, r, count) : 0;
+    return each ? (count + each - 1) / each : 0;
+}
+
+static uint32_t nearest(const struct scl *s, const struct plan *plan, const struct policy_request *r, uint32_t count)
+{
+    uint32_t best = SCL_NO_TYPE;
+    int      least = 0;
+    for (uint32_t t = 0; t < s->config.count; t++) {
+        uint32_t nodes = nodes_for(s, t, r, count);
+        int      between = nodes ? __builtin_popcount(obstacles(s, plan, t, nodes)) : 0;
+        if (nodes && (best == SCL_NO_TYPE || between < least)) {
+            best = t;
+            least = between;
+        }
+    }
+    return best;
+}
+
+static void say_type(const struct scl *s, const struct plan *plan, uint32_t t, unsigned between, struct reason *out)
+{
+    const struct type_state *st = &s->state[t];
+    uint32_t                 left = type_left(s, plan, t);
+    if (between & TYPE_FAILED)
+        say(out, "type %.40s could not be started (%.90s); next try in %" PRIu64 " s", s->types[t].name, st->why,
+            (st->back_ms - s->now_ms + 999) / 1000);
+    if (between & TYPE_FULL && left == 0)
+        say(out, "type %.40s has its maximum of %u nodes", s->types[t].name, s->types[t].max);
+    else if (between & TYPE_FULL)
+        say(out, "of type %.40s only %u more nodes may be had (its maximum is %u)", s->types[t].name, left, s->types[t].max);
+}
+
+static void say_cluster(const struct scl *s, const struct plan *plan, struct reason *out)
+{
+    uint32_t left = cluster_left(s, plan);
+    if (left == 0)
+        say(out, "the cluster has its maximum of %u nodes", s->config.max);
+    else
+        say(out, "the cluster may have only %u more nodes (its maximum is %u)", left, s->config.max);
+}
+
+/* How many new nodes of each type it takes, each part of it on the nearest. NULL, or the part that no type can hold. */
+static const struct policy_request *lay_out(const struct scl *s, const struct held_demand *d, const struct plan *plan,
+                                            struct policy_request *sum, uint32_t *nodes)
+{
+    bool     is_gang = d->demand.kind == SCL_GANG, is_one = is_gang && d->demand.strategy == POLICY_GROUP_STRICT_PACK;
+    uint32_t parts = is_gang && !is_one ? d->demand.count : 1, count = is_gang ? 1 : d->unmet;
+    if (is_one)
+        scl_gang_sum(d, sum);
+    for (uint32_t b = 0; b < parts; b++) {
+        const struct policy_request *r = is_one ? sum : &d->requests[b];
+        uint32_t                     type = nearest(s, plan, r, count);
+        if (type == SCL_NO_TYPE)
+            return r;
+        nodes[type] += nodes_for(s, type, r, count);
+    }
+    return NULL;
+}
+
+static void explain(struct scl *s, struct held_demand *d, const struct plan *plan)
+{
+    struct policy_request        sum;
+    uint32_t                     nodes[MT_SCL_TYPES_MAX] = {0}, all = 0;
+    struct reason                out = {.out = d->why, .size = sizeof d->why};
+    const struct policy_request *never = lay_out(s, d, plan, &sum, nodes);
+    if (s->config.is_down)
+        say(&out, "the cluster goes down");
+    if (never) {
+        say_never(s, never, &out);
+        return;
+    }
+    if (!s->config.is_down && d->demand.kind == SCL_GANG && d->demand.count > 1)
+        out.used = (size_t)snprintf(d->why, sizeof d->why, "all or none: ");
+    for (uint32_t t = 0; t < s->config.count; t++) {
+        all += nodes[t];
+        say_type(s, plan, t, nodes[t] ? obstacles(s, plan, t, nodes[t]) : 0, &out);
+    }
+    if (all > cluster_left(s, plan))
+        say_cluster(s, plan, &out);
+    if (!out.has_any)
+        say(&out, "not all of its bundles can be had at once");
+}
+
+void scl_say_why(struct scl *s, const struct plan *plan)
+{
+    for (size_t i = 0; i < s->demands.count; i++)
+        if (s->demands.data[i].unmet)
+            explain(s, &s->demands.data[i], plan);
+}
