@@ -258,8 +258,10 @@ static void step(struct pump *p, struct rlt_event *event)
     event->random = draw(p);
     rlt_actions_reset(&p->actions);
     rlt_step(p->sh.core, event, &p->actions);
-    if (event->kind == RLT_EV_HEAD)
-        sh_pulls_registered(&p->sh); /* it may have been the head's welcome */
+    if (event->kind == RLT_EV_HEAD) { /* it may have been the head's welcome */
+        sh_pulls_registered(&p->sh);
+        sh_peers_registered(&p->sh);
+    }
     for (size_t i = 0; i < p->actions.count; i++)
         carry_out(&p->sh, &p->actions.data[i]);
     sh_lanes_given(&p->sh);

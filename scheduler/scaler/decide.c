@@ -165,11 +165,17 @@ static bool give_up(struct scl *s, const struct plan *plan)
 
 /* ---- less ---- */
 
+uint64_t scl_idle_least(const struct scl *s, uint32_t type)
+{
+    uint64_t twice = 2 * s->state[type].boot_ms;
+    return twice > MT_SCL_IDLE_MS_MIN ? twice : MT_SCL_IDLE_MS_MIN;
+}
+
 static uint64_t idle_limit(const struct scl *s, const struct scl_instance *i)
 {
     if (i->type_index == SCL_NO_TYPE)
         return 0;
-    uint64_t said = s->types[i->type_index].idle_ms, least = 2 * s->state[i->type_index].boot_ms;
+    uint64_t said = s->types[i->type_index].idle_ms, least = scl_idle_least(s, i->type_index);
     return said > least || MT_PLANT(MT_PLANT_SCALE_FLAPS) ? said : least;
 }
 

@@ -60,7 +60,7 @@ static void explain_demand(const char *const *kinds, const struct held_demand *d
 
 static void explain_idle(const struct scl *s, const struct scl_known *n, const struct scl_instance *i, char *out, size_t size)
 {
-    uint64_t said = s->types[i->type_index].idle_ms, least = 2 * s->state[i->type_index].boot_ms;
+    uint64_t said = s->types[i->type_index].idle_ms, least = scl_idle_least(s, i->type_index);
     size_t   used = (size_t)snprintf(out, size, "kept: ");
     if (n->kept & KEPT_NEEDED)
         used += (size_t)snprintf(out + used, size - used, "something that waits, or was requested, has its place there, and ");
@@ -68,7 +68,8 @@ static void explain_idle(const struct scl *s, const struct scl_known *n, const s
         used += (size_t)snprintf(out + used, size - used, "the minimum of type %.60s is %u, and ", i->type,
                                  s->types[i->type_index].min);
     snprintf(out + used, size - used, "idle for %" PRIu64 " s of %" PRIu64 " s%s", age_s(s, n->idle_ms),
-             (said > least ? said : least) / 1000, said > least ? "" : " (twice as long as a node of its type takes to come)");
+             (said > least ? said : least) / 1000,
+             said > least ? "" : " (twice as long as a node of its type takes to come, at least 2 s)");
 }
 
 static void explain_node(const struct scl *s, const struct scl_known *n, scl_row_fn *fn, void *user)

@@ -137,7 +137,8 @@ void scl_say_why(struct scl *s, const struct plan *plan);
 
 /* ---- decide.c, listing.c ---- */
 
-void scl_decide(struct scl *s);
-void scl_listed(struct scl *s, const struct scl_event *event);
+void     scl_decide(struct scl *s);
+uint64_t scl_idle_least(const struct scl *s, uint32_t type); /* whatever was said of the type */
+void     scl_listed(struct scl *s, const struct scl_event *event);
 
 #endif

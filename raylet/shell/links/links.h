@@ -24,11 +24,13 @@ struct rpc_channel   *sh_head_channel(const struct sh *sh);
 /* Takes --listen apart, before anything listens. EINVAL. */
 MT_MUST_USE mt_status sh_listen_read(struct sh *sh);
 MT_MUST_USE mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
-void                  sh_peers_stop(struct sh *sh);
-void                  sh_peer_dial(struct sh *sh, const struct rlt_a_peer_dial *a);
-void                  sh_peer_send(struct sh *sh, const struct rlt_a_peer_send *a);
-void                  sh_peers_flush(struct sh *sh); /* at the end of a round: what was sent goes out */
-void sh_peers_flush_here(struct sh *sh);             /* the same on another thread than the loop's, which goes on with the rest */
+/* The head has spoken: once it has given this node its number, peers that wait in the backlog are let in. */
+void sh_peers_registered(struct sh *sh);
+void sh_peers_stop(struct sh *sh);
+void sh_peer_dial(struct sh *sh, const struct rlt_a_peer_dial *a);
+void sh_peer_send(struct sh *sh, const struct rlt_a_peer_send *a);
+void sh_peers_flush(struct sh *sh);      /* at the end of a round: what was sent goes out */
+void sh_peers_flush_here(struct sh *sh); /* the same on another thread than the loop's, which goes on with the rest */
 void sh_peer_close(struct sh *sh, uint64_t stream);
 void sh_file_read(struct sh *sh, const struct rlt_a_file_read *a);
 void sh_file_drop(struct sh *sh, const struct peer_file *file);

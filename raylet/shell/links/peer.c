@@ -56,8 +56,9 @@ struct sh_peers {
     struct io_framed framed;
     struct io_msg    rest; /* tells the loop that the switch thread could not send all */
     bool             is_rest_posted;
-    mt_map           streams;  /* number -> sh_stream */
-    mt_map           archives; /* job and environment -> sh_archive */
+    bool             is_registered; /* this node has its number: peers are let in */
+    mt_map           streams;       /* number -> sh_stream */
+    mt_map           archives;      /* job and environment -> sh_archive */
     uint64_t         next_stream;
 };
 
@@ -392,8 +393,21 @@ mt_status sh_peers_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
     peers->framed.message_max = FRAME_BYTES_MAX;
     peers->framed.queue_max = STREAM_QUEUE_BYTES;
     MT_TRY(io_framed_open(&peers->framed, sh->loop, sh->listen_host, port, sh->token));
+    /* The head tells others of this node as it tells this node its number, and they dial at once. Who comes first would be refused,
+     * and come again only after half a second. */
+    io_listener_pause(&peers->framed.listener);
     snprintf(address, RLT_ADDRESS_SIZE, "%.50s:%u", sh->listen_shown, peers->framed.port);
     return mt_ok();
+}
+
+void sh_peers_registered(struct sh *sh)
+{
+    uint32_t node, epoch;
+    rlt_self(sh->core, &node, &epoch);
+    if (!sh->peers || sh->peers->is_registered || !node)
+        return;
+    sh->peers->is_registered = true;
+    io_listener_resume(&sh->peers->framed.listener);
 }
 
 void sh_peers_stop(struct sh *sh)

@@ -13,79 +13,24 @@
 #include "tests/bench/cluster/heads.h"
 
 #include "clients/control/manta_client.h"
+#include "tests/bench/cluster/rig.h"
 
-#include <fcntl.h>
-#include <ftw.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { HEADS = 2, KILLS = 10, HANDOVERS = 10, JOBS_MAX = 20000, PATH = 256, PATIENCE_MS = 20000 };
+enum { HEADS = 2, KILLS = 10, HANDOVERS = 10, JOBS_MAX = 20000, PATH = RIG_PATH };
 
 struct rig {
-    char  dir[64], bin[PATH], list[160], token[PATH], url[PATH + 64];
-    char  address[HEADS][64];
-    pid_t redis, head[HEADS], raylet;
+    struct rig_folder folder;
+    char              list[160], token[PATH], url[PATH + 64];
+    char              address[HEADS][64];
+    pid_t             redis, head[HEADS], raylet;
 };
 
-static double now_ms(void)
-{
-    return (double)bench_now_ns() / 1e6;
-}
-
 /* ---- children ---- */
-
-/* Starts a program; its descriptor 3 is `ready` where that is not negative. */
-static pid_t spawn(const struct rig *r, const char *log, int ready, char *const *argv)
-{
-    char  path[PATH + 64];
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    snprintf(path, sizeof path, "%s/%s", r->dir, log);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    dup2(fd, 1);
-    dup2(fd, 2);
-    if (ready >= 0)
-        dup2(ready, 3);
-    execvp(argv[0], argv);
-    _exit(127);
-}
-
-/* Waits for the first line on its descriptor 3. */
-static pid_t spawn_ready(const struct rig *r, const char *log, char *const *argv, char *line, size_t size)
-{
-    int ready[2];
-    if (pipe2(ready, O_CLOEXEC) != 0)
-        return -1;
-    pid_t         pid = spawn(r, log, ready[1], argv);
-    struct pollfd wait = {ready[0], POLLIN, 0};
-    close(ready[1]);
-    ssize_t n = poll(&wait, 1, PATIENCE_MS) == 1 ? read(ready[0], line, size - 1) : -1;
-    close(ready[0]);
-    line[n > 0 ? n : 0] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-    if (n > 0)
-        return pid;
-    fprintf(stderr, "%s does not start: see %s/%s\n", argv[0], r->dir, log);
-    return -1;
-}
-
-static void end_child(pid_t *pid, int signal_number)
-{
-    if (*pid <= 0)
-        return;
-    kill(*pid, signal_number);
-    waitpid(*pid, NULL, 0);
-    *pid = 0;
-}
 
 static bool start_head(struct rig *r, int i, bool is_standby)
 {
@@ -93,10 +38,10 @@ static bool start_head(struct rig *r, int i, bool is_standby)
     char *argv[] = {
         program, "--dir", dir, "--ready-fd", "3", "--store", r->url, "--token-file", r->token, is_standby ? "--standby" : NULL,
         NULL};
-    snprintf(program, sizeof program, "%s/manta-head", r->bin);
-    snprintf(dir, sizeof dir, "%s/head%d", r->dir, i);
+    snprintf(program, sizeof program, "%s/manta-head", r->folder.bin);
+    snprintf(dir, sizeof dir, "%s/head%d", r->folder.dir, i);
     snprintf(log, sizeof log, "head%d.log", i);
-    r->head[i] = spawn_ready(r, log, argv, r->address[i], sizeof r->address[i]);
+    r->head[i] = rig_spawn_ready(&r->folder, log, argv, r->address[i], sizeof r->address[i]);
     snprintf(r->list, sizeof r->list, "%s,%s", r->address[0], r->address[1]);
     return r->head[i] > 0;
 }
@@ -106,9 +51,9 @@ static bool start_raylet(struct rig *r)
     char  program[PATH + 32], dir[PATH], line[128];
     char *argv[] = {program,  "--dir",      dir, "--ready-fd",     "3",        "--head", r->list, "--token-file",
                     r->token, "--num-cpus", "4", "--store-memory", "67108864", NULL};
-    snprintf(program, sizeof program, "%s/manta-raylet", r->bin);
-    snprintf(dir, sizeof dir, "%s/node", r->dir);
-    r->raylet = spawn_ready(r, "raylet.log", argv, line, sizeof line);
+    snprintf(program, sizeof program, "%s/manta-raylet", r->folder.bin);
+    snprintf(dir, sizeof dir, "%s/node", r->folder.dir);
+    r->raylet = rig_spawn_ready(&r->folder, "raylet.log", argv, line, sizeof line);
     return r->raylet > 0;
 }
 
@@ -118,23 +63,23 @@ static bool start_redis(struct rig *r)
     struct stat st;
     char       *argv[] = {"redis-server", "--port",        "0",      "--unixsocket", socket, "--dir", dir, "--appendonly",
                           "yes",          "--appendfsync", "always", "--save",       "",     NULL};
-    snprintf(dir, sizeof dir, "%s", r->dir);
-    snprintf(socket, sizeof socket, "%s/redis.sock", r->dir);
+    snprintf(dir, sizeof dir, "%s", r->folder.dir);
+    snprintf(socket, sizeof socket, "%s/redis.sock", r->folder.dir);
     snprintf(r->url, sizeof r->url, "redis+unix://%s?cluster=bench", socket);
-    r->redis = spawn(r, "redis.log", -1, argv);
+    r->redis = rig_spawn(&r->folder, "redis.log", -1, argv);
     for (int i = 0; i < 200 && stat(socket, &st) != 0; i++)
         bench_sleep_us(20000);
-    return stat(socket, &st) == 0 || (fprintf(stderr, "redis-server does not start: see %s/redis.log\n", r->dir), false);
+    return stat(socket, &st) == 0 || (fprintf(stderr, "redis-server does not start: see %s/redis.log\n", r->folder.dir), false);
 }
 
 /* ---- asking ---- */
 
 static manta_client *client_of(const struct rig *r)
 {
-    manta_client_opts opts = {.address = r->list, .token_file = r->token, .timeout_ms = PATIENCE_MS};
+    manta_client_opts opts = {.address = r->list, .token_file = r->token, .timeout_ms = RIG_PATIENCE_MS};
     manta_error       e;
     manta_client     *c = NULL;
-    for (double end = now_ms() + PATIENCE_MS; !c && now_ms() < end;)
+    for (double end = rig_now_ms() + RIG_PATIENCE_MS; !c && rig_now_ms() < end;)
         c = manta_client_open(&opts, &e);
     if (!c)
         bench_say(&e, "no head answers");
@@ -148,7 +93,7 @@ static int leader_of(const struct rig *r, manta_client *c)
     manta_cluster_node *nodes;
     size_t              count;
     manta_error         e;
-    for (double end = now_ms() + PATIENCE_MS; now_ms() < end; bench_sleep_us(10000)) {
+    for (double end = rig_now_ms() + RIG_PATIENCE_MS; rig_now_ms() < end; bench_sleep_us(10000)) {
         if (manta_nodes_list(c, &nodes, &count, &info, &e) != MANTA_OK)
             continue;
         free(nodes);
@@ -164,7 +109,7 @@ static bool reserve(void)
     manta_error        e;
     const manta_bundle bundle = {.num_cpus = 0.001};
     manta_pg          *pg = manta_pg_new(&bundle, 1, NULL, &e);
-    bool               ok = pg && manta_pg_wait(pg, PATIENCE_MS, &e) == MANTA_OK;
+    bool               ok = pg && manta_pg_wait(pg, RIG_PATIENCE_MS, &e) == MANTA_OK;
     if (!ok)
         bench_say(&e, "a placement group does not stand");
     if (pg && manta_pg_remove(pg, &e) != MANTA_OK)
@@ -205,31 +150,22 @@ static void print(struct bench *b, const char *id, const char *unit, double valu
     bench_print_row(b, &row);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+static void heads_end(struct rig *r, bool is_fine)
 {
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
-static void rig_end(struct rig *r, bool is_fine)
-{
-    end_child(&r->raylet, SIGKILL);
+    rig_end(&r->raylet, SIGKILL);
     for (int i = 0; i < HEADS; i++)
-        end_child(&r->head[i], SIGKILL);
-    end_child(&r->redis, SIGKILL);
+        rig_end(&r->head[i], SIGKILL);
+    rig_end(&r->redis, SIGKILL);
     if (is_fine)
-        nftw(r->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        rig_folder_remove(&r->folder);
 }
 
-static bool rig_begin(struct rig *r)
+static bool heads_begin(struct rig *r)
 {
     memset(r, 0, sizeof *r);
-    snprintf(r->dir, sizeof r->dir, "/tmp/manta-heads-XXXXXX");
-    ssize_t n = readlink("/proc/self/exe", r->bin, sizeof r->bin - 1);
-    if (n <= 0 || !mkdtemp(r->dir))
+    if (!rig_folder_make(&r->folder))
         return false;
-    *strrchr(r->bin, '/') = '\0';
-    snprintf(r->token, sizeof r->token, "%s/token", r->dir);
+    snprintf(r->token, sizeof r->token, "%s/token", r->folder.dir);
     return start_redis(r) && start_head(r, 0, false) && start_head(r, 1, true) && start_raylet(r);
 }
 
@@ -242,14 +178,14 @@ static bool kill_leaders(struct bench *b, struct rig *r, manta_client *c)
         int at = leader_of(r, c);
         if (at < 0 || !reserve())
             return false;
-        for (double end = now_ms() + 50; now_ms() < end && jobs < JOBS_MAX; jobs++)
+        for (double end = rig_now_ms() + 50; rig_now_ms() < end && jobs < JOBS_MAX; jobs++)
             if (!submit(c, jobs, &e))
                 return bench_say(&e, "a job");
-        double begun = now_ms();
-        end_child(&r->head[at], SIGKILL);
+        double begun = rig_now_ms();
+        rig_end(&r->head[at], SIGKILL);
         if (!reserve())
             return false;
-        double took = now_ms() - begun;
+        double took = rig_now_ms() - begun;
         longest = took > longest ? took : longest;
         sum += took;
         if (!start_head(r, at, true))
@@ -271,13 +207,13 @@ static bool hand_over(struct bench *b, struct rig *r, manta_client *c)
     bool          ok = other != NULL;
     for (int i = 0; i < HANDOVERS && ok; i++) {
         ok = leader_of(r, c) >= 0;
-        double begun = now_ms(), asked = 0;
-        while (ok && now_ms() < begun + 600 && jobs < JOBS_MAX) {
-            double from = now_ms();
+        double begun = rig_now_ms(), asked = 0;
+        while (ok && rig_now_ms() < begun + 600 && jobs < JOBS_MAX) {
+            double from = rig_now_ms();
             ok = submit(c, jobs++, &e) || bench_say(&e, "a job");
-            longest = now_ms() - from > longest ? now_ms() - from : longest;
-            if (asked == 0 && now_ms() > begun + 200) {
-                asked = now_ms();
+            longest = rig_now_ms() - from > longest ? rig_now_ms() - from : longest;
+            if (asked == 0 && rig_now_ms() > begun + 200) {
+                asked = rig_now_ms();
                 ok = ok && (manta_cluster_step_down(other, "bench", &e) == MANTA_OK || bench_say(&e, "step down"));
             }
         }
@@ -297,8 +233,8 @@ static bool with_rig(struct bench *b, bool (*run)(struct bench *b, struct rig *r
     int             argc = 1;
     char           *words[] = {"bench", NULL}, **argv = words;
     manta_init_opts opts = {.address = node};
-    bool            ok = rig_begin(&r);
-    snprintf(node, sizeof node, "%s/node", r.dir);
+    bool            ok = heads_begin(&r);
+    snprintf(node, sizeof node, "%s/node", r.folder.dir);
     bool is_driver = ok && wants_driver && manta_init(&argc, &argv, &opts, &e) == MANTA_OK;
     if (ok && wants_driver && !is_driver)
         ok = bench_say(&e, "manta_init");
@@ -307,7 +243,7 @@ static bool with_rig(struct bench *b, bool (*run)(struct bench *b, struct rig *r
     manta_client_close(c);
     if (is_driver)
         (void)manta_shutdown();
-    rig_end(&r, ok);
+    heads_end(&r, ok);
     return ok;
 }
 

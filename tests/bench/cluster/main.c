@@ -10,6 +10,8 @@
  *                       .lost: jobs that were acknowledged before, and are unknown after
  *   handover            the longest wait of a call under load while the lead is handed over.  .lost: as above
  *   coll_tls            all-reduce of 64 MiB between two processes as between machines.  .b: of 64 bytes.  .both: see coll.c
+ *   scale_local         from the submit of a task until it has run on a node that is started for it: the median.  .b: from the
+ *                       start of a raylet by hand until it is a node.  .c: the ratio
  *   decide, pack        what a decision about new nodes costs, and how many it buys (scale.c)
  *
  * In join_N the head's core runs in this process on virtual time, with stand-ins for the nodes and a store that confirms at
@@ -19,6 +21,7 @@
  * Thread: the main one.
  */
 #include "tests/bench/cluster/coll.h"
+#include "tests/bench/cluster/grow.h"
 #include "tests/bench/cluster/heads.h"
 #include "tests/bench/cluster/scale.h"
 
@@ -253,6 +256,11 @@ static bool handover(void)
     return bench_handover(&bench);
 }
 
+static bool scale_local(void)
+{
+    return bench_scale_local(&bench);
+}
+
 static bool decide(void)
 {
     return scale_decide(&bench);
@@ -269,10 +277,10 @@ int main(int argc, char **argv)
         const char *id;
         bool (*run)(void);
     } cases[] = {{"join_1k", join_1k}, {"join_10k", join_10k}, {"coll_tls", coll_tls}, {"decide", decide},
-                 {"pack", pack},       {"ha_redis", ha_redis}, {"handover", handover}};
+                 {"pack", pack},       {"ha_redis", ha_redis}, {"handover", handover}, {"scale_local", scale_local}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
-    if (getenv("MANTA_ROLE")) /* the driver of ha_redis: its raylet keeps a process of this program ready */
+    if (getenv("MANTA_ROLE")) /* the driver of ha_redis or scale_local: its raylet keeps a process of this program ready */
         return manta_init(&argc, &argv, NULL, NULL) == MANTA_OK ? 0 : 1;
     for (int o; (o = getopt(argc, argv, "c:o:")) != -1;) {
         if (o == 'c')
@@ -285,8 +293,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         is_known |= !only || strcmp(only, cases[i].id) == 0;
     if (!is_known) {
-        fprintf(stderr,
-                "usage: manta bench --cluster [-c join_1k|join_10k|coll_tls|decide|pack|ha_redis|handover] [-o table|json]\n");
+        fprintf(stderr, "usage: manta bench --cluster [-c join_1k|join_10k|coll_tls|decide|pack|ha_redis|handover|scale_local] [-o "
+                        "table|json]\n");
         return 2;
     }
     bench_print_head(&bench);

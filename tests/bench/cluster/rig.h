@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rig.h - a folder, and daemons of this machine that end with this process: what rows with real processes stand on.
+ *
+ * Thread: the main one.
+ */
+#ifndef BENCH_CLUSTER_RIG_H
+#define BENCH_CLUSTER_RIG_H
+
+#include "tests/bench/bench.h"
+
+enum { RIG_PATH = 256, RIG_PATIENCE_MS = 20000 };
+
+struct rig_folder {
+    char dir[64], bin[RIG_PATH]; /* made for this run; where this program and the daemons lie */
+};
+
+double rig_now_ms(void);
+bool   rig_folder_make(struct rig_folder *f);
+void   rig_folder_remove(const struct rig_folder *f);
+/* Starts a program, its output in the file `log` of the folder; its descriptor 3 is `ready` where that is not negative. It dies
+ * with this process. */
+pid_t rig_spawn(const struct rig_folder *f, const char *log, int ready, char *const *argv);
+/* ... and waits for the first line on its descriptor 3. -1: none came, and that was said. */
+pid_t rig_spawn_ready(const struct rig_folder *f, const char *log, char *const *argv, char *line, size_t size);
+void  rig_end(pid_t *pid, int signal_number); /* and waits for it; 0: nothing */
+
+#endif
