@@ -23,13 +23,14 @@
 #include <unistd.h>
 
 struct rpc_conn {
-    struct rpc_conn  *next, **link; /* link: what points here */
-    struct rpc_conns *conns;
-    struct io_watch   watch;
-    int               twin_fd, grpc_fd;
-    uint64_t          since_ms;
-    struct io_origin  from;
-    bool              is_trusted, is_told; /* is_told: the listener knows its address */
+    struct rpc_conn     *next, **link; /* link: what points here */
+    struct rpc_conns    *conns;
+    struct io_watch      watch;
+    int                  twin_fd, grpc_fd;
+    uint64_t             since_ms;
+    struct io_origin     from;
+    struct io_gate_peer *peer;                /* NULL: in clear */
+    bool                 is_trusted, is_told; /* is_told: the listener knows its address */
 };
 
 /* What every client of HTTP/2 says first; gRPC's own answer to anything else costs it a whole connection. */
@@ -92,15 +93,16 @@ void rpc_conns_close(struct rpc_conns *conns)
 
 static void conns_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
 {
-    struct rpc_conns *conns = mt_container_of(listener, struct rpc_conns, listener);
-    char              first[PREFACE_BYTES];
+    struct rpc_conns    *conns = mt_container_of(listener, struct rpc_conns, listener);
+    struct io_gate_peer *who = NULL;
+    char                 first[PREFACE_BYTES];
     if (!conns->gate && (recv(fd, first, sizeof first, MSG_PEEK) != PREFACE_BYTES || memcmp(first, preface, PREFACE_BYTES) != 0)) {
         conns->dropped++;
         close(fd);
         io_listener_release(listener);
         return;
     }
-    if (conns->gate && io_gate_take(conns->gate, fd, &fd).code) {
+    if (conns->gate && io_gate_take(conns->gate, fd, &fd, &who).code) {
         listener->count.refused_fds++;
         io_listener_release(listener);
         return;
@@ -118,6 +120,7 @@ static void conns_accepted(struct io_listener *listener, int fd, const struct io
         if (twin_fd >= 0)
             close(twin_fd);
         close(fd);
+        io_gate_peer_free(who);
         listener->count.refused_fds++;
         io_listener_release(listener);
         return;
@@ -127,6 +130,7 @@ static void conns_accepted(struct io_listener *listener, int fd, const struct io
     conn->grpc_fd = fd;
     conn->since_ms = io_now_ms(); /* not since accept: it may have waited for a place here */
     conn->from = peer->from;
+    conn->peer = who;
     pthread_mutex_lock(&conns->lock);
     conn_link(&conns->fresh, conn);
     conns->is_held_up = atomic_fetch_add(&conns->unauthenticated, 1) + 1 >= conns->unauthenticated_max;
@@ -166,21 +170,55 @@ static void conns_sweep(struct io_timer *timer)
         io_timer_start(conns->rpc->loop, timer, MT_CONN_SWEEP_MS);
 }
 
-void rpc_conns_trust(struct rpc_conns *conns, grpc_call *call)
+/* gRPC's own number of the connection: "fd:7" for those given by descriptor. -1: it says none. */
+static int fd_of(grpc_call *call)
 {
-    if (atomic_load(&conns->unauthenticated) == 0)
-        return;
     int   fd = -1;
-    char *peer = grpc_call_get_peer(call); /* "fd:7" for connections given by descriptor */
+    char *peer = grpc_call_get_peer(call);
     if (peer && sscanf(peer, "fd:%d", &fd) != 1)
         fd = -1;
     gpr_free(peer);
+    return fd;
+}
 
-    bool is_news = false;
+bool rpc_conns_peer(struct rpc_conns *conns, grpc_call *call, struct io_tls_who *out)
+{
+    int  fd = conns->gate ? fd_of(call) : -1;
+    bool is_known = false;
+    if (fd < 0)
+        return false;
+    pthread_mutex_lock(&conns->lock);
+    struct rpc_conn *conn = conns->fresh; /* of two with one number the newest is the call's, or the call is over */
+    while (conn && conn->grpc_fd != fd)
+        conn = conn->next;
+    for (struct rpc_conn *other = conns->trusted; other && !conn; other = other->next)
+        conn = other->grpc_fd == fd ? other : NULL;
+    is_known = conn && io_gate_peer_who(conn->peer, out);
+    pthread_mutex_unlock(&conns->lock);
+    return is_known;
+}
+
+/* With a ticket only open methods are called, whoever has the token: its holder has still to become a node. */
+static bool has_only_a_ticket(const struct rpc_conn *conn)
+{
+    struct io_tls_who who;
+    return io_gate_peer_who(conn->peer, &who) && who.role == IO_TLS_TICKET;
+}
+
+bool rpc_conns_trust(struct rpc_conns *conns, grpc_call *call)
+{
+    if (atomic_load(&conns->unauthenticated) == 0)
+        return true;
+    int fd = fd_of(call);
+
+    bool is_news = false, is_taken = true;
     pthread_mutex_lock(&conns->lock);
     for (struct rpc_conn *conn = conns->fresh; conn; conn = conn->next) {
         if (conn->grpc_fd != fd)
             continue;
+        is_taken = !has_only_a_ticket(conn);
+        if (!is_taken)
+            break;
         conn_unlink(conn);
         conn->is_trusted = true;
         conn_link(&conns->trusted, conn);
@@ -192,6 +230,7 @@ void rpc_conns_trust(struct rpc_conns *conns, grpc_call *call)
     pthread_mutex_unlock(&conns->lock);
     if (is_news)
         io_loop_post(conns->rpc->loop, &conns->resume);
+    return is_taken;
 }
 
 static void conns_resume(struct io_msg *msg)
@@ -235,6 +274,7 @@ static void conn_free(struct rpc_conn *conn)
     pthread_mutex_unlock(&conns->lock);
     io_watch_stop(&conn->watch);
     close(conn->twin_fd);
+    io_gate_peer_free(conn->peer);
     free(conn);
     io_listener_release(&conns->listener);
     conns_use_room(conns);

@@ -94,7 +94,8 @@ void rpc_detail_copy(char *out, const void *text, size_t size);
 
 struct rpc_stream *rpc_stream_new(struct rpc *rpc, struct rpc_scope *scope, grpc_call *call, bool is_client, bool is_direct);
 /* Server side, once the handler is known: starts sending and receiving. */
-void rpc_stream_accept(struct rpc_stream *stream, struct rpc_stream_handler *handler);
+void       rpc_stream_accept(struct rpc_stream *stream, struct rpc_stream_handler *handler);
+grpc_call *rpc_stream_call(const struct rpc_stream *stream);
 /* Gives up the owner's reference without cancelling: a stream without handler runs to its end by itself. */
 void rpc_stream_let_go(struct rpc_stream *stream);
 
@@ -122,7 +123,9 @@ mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *
 void rpc_conns_stop(struct rpc_conns *conns);
 /* After gRPC's server has ended. */
 void rpc_conns_close(struct rpc_conns *conns);
-/* This call had the token, so its connection may stay. Rpc thread. */
-void rpc_conns_trust(struct rpc_conns *conns, grpc_call *call);
+/* This call had the token, so its connection may stay. False: it shows a ticket only, and stays a stranger's. Rpc thread. */
+bool rpc_conns_trust(struct rpc_conns *conns, grpc_call *call);
+/* Whom the other end of this call has shown to be. False: in clear, or it is gone. Any thread. */
+bool rpc_conns_peer(struct rpc_conns *conns, grpc_call *call, struct io_tls_who *out);
 
 #endif

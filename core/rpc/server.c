@@ -10,6 +10,7 @@
  * Owns:    every rpc_call until it is answered and gRPC has let go; streams are their handlers'.
  * Thread:  arrivals on the rpc thread; handlers on the loop (streams with RPC_DIRECT: on the rpc thread).
  */
+#include "core/rpc/peer.h"
 #include "core/rpc/runtime.h"
 
 #include <stdlib.h>
@@ -216,6 +217,22 @@ void rpc_server_stats(struct rpc_server *server, struct rpc_server_stats *out)
     out->refused_tls = server->conns.gate ? io_gate_refused(server->conns.gate) : 0;
 }
 
+bool rpc_call_peer(const struct rpc_call *call, struct io_tls_who *out)
+{
+    return rpc_conns_peer(&call->server->conns, call->live.call, out);
+}
+
+bool rpc_stream_peer(struct rpc_server *server, const struct rpc_stream *stream, struct io_tls_who *out)
+{
+    return rpc_conns_peer(&server->conns, rpc_stream_call(stream), out);
+}
+
+void rpc_server_drop_revoked(struct rpc_server *server)
+{
+    if (server->conns.gate)
+        io_gate_drop_revoked(server->conns.gate);
+}
+
 static grpc_server *server_create(void)
 {
     static const struct {
@@ -327,9 +344,7 @@ static int32_t arrival_check(struct rpc_server *server, const struct rpc_method 
                              const grpc_metadata_array *headers, const char **out_text)
 {
     bool is_open = method && method->flags & RPC_METHOD_OPEN;
-    bool is_trusted = has_token(server, headers);
-    if (is_trusted)
-        rpc_conns_trust(&server->conns, call);
+    bool is_trusted = has_token(server, headers) && rpc_conns_trust(&server->conns, call);
     if (!is_trusted && !is_open) {
         atomic_fetch_add(&server->count_token, 1);
         *out_text = "the cluster token is missing or wrong";

@@ -519,6 +519,11 @@ static bool stream_deliver_one_locked(struct rpc_stream *stream)
 
 /* ---- life ---- */
 
+grpc_call *rpc_stream_call(const struct rpc_stream *stream)
+{
+    return stream->live.call;
+}
+
 void rpc_stream_let_go(struct rpc_stream *stream)
 {
     stream_unref(stream);

@@ -13,11 +13,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
     static const char right[] = "manta-join 1\naddress=10.0.0.1:6380\ntoken="
                                 "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n-----BEGIN ";
+    static const char ticket[] = "manta-join 2\naddress=10.0.0.1:6380\ncheck=0011223344556677\n-----BEGIN ";
     struct io_join    join;
     mt_buf            text = {0}, again = {0};
     /* A right beginning of a length that the input says, so that what follows is reached; the whole of it stands for itself. */
-    size_t begin = size ? input[0] % sizeof right : 0;
-    if (mt_buf_append(&text, right, begin).code || (size && mt_buf_append(&text, input + 1, size - 1).code))
+    bool   is_ticket = size && input[0] >= 128;
+    size_t begin = !size ? 0 : is_ticket ? input[0] % sizeof ticket : input[0] % sizeof right;
+    if (mt_buf_append(&text, is_ticket ? ticket : right, begin).code || (size && mt_buf_append(&text, input + 1, size - 1).code))
         abort();
     mt_status st = io_join_read(mt_buf_view(&text), &join);
     if (!st.code && (io_join_write(&join, &again).code || !mt_view_equal(mt_buf_view(&text), mt_buf_view(&again))))

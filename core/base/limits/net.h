@@ -26,12 +26,27 @@ enum {
     MT_TOKEN_BYTES = 32,                    /* the cluster token: 256 bits */
 
     /* TLS. */
-    MT_TLS_DAYS = 3650,                /* that a certificate of the cluster's authority is valid, and that one itself */
-    MT_TLS_FILE_BYTES_MAX = 64 * 1024, /* of a file with certificates, or for joining a cluster */
-    MT_TLS_PIECE_BYTES = 64 * 1024,    /* decrypted or encrypted before other connections get their turn */
-    MT_TLS_AHEAD_BYTES = 128 * 1024,   /* read by one system call; held only while some of it is there */
-    MT_TLS_FLUSH_MS = 200,             /* from the end of one side until what it sent last has reached the other */
-    MT_TLS_STRANGER_MS_MIN = 300,      /* as MT_CONN_STRANGER_MS_MIN: a handshake takes round trips over a real network */
+    MT_TLS_AUTHORITY_DAYS = 3650,            /* that the cluster's authority is valid */
+    MT_TLS_VALID_S = 7 * 24 * 60 * 60,       /* ... and a certificate that it signs */
+    MT_TLS_RENEW_S = 24 * 60 * 60,           /* when it is so old there is another: so the head may be away for days */
+    MT_TLS_LOOK_MS = 10 * 60 * 1000,         /* between two looks at its age */
+    MT_TLS_AGAIN_MS = 1000,                  /* between two tries to get another */
+    MT_TLS_SLACK_S = 24 * 60 * 60,           /* a certificate begins so much before now: clocks differ */
+    MT_TLS_REQUEST_BYTES_MAX = 4 * 1024,     /* of a request for a certificate */
+    MT_REVOKED_MAX = 1024,                   /* nodes whose certificates are refused, until these have ended */
+    MT_REVOKED_CUT_MS = 200,                 /* from a revocation until the connections to the head end: the node may hear why */
+    MT_TICKET_MS = 10 * 60 * 1000,           /* a ticket to join with, unless it is said otherwise */
+    MT_TICKET_MS_MAX = 2000000000,           /* 23 days: it fits an int */
+    MT_TICKET_USES_MAX = 1000,               /* of one ticket */
+    MT_TICKETS_MAX = 256,                    /* that the head keeps; those that have ended give way ... */
+    MT_TICKET_KEPT_MS = 24 * 60 * 60 * 1000, /* ... or go so long after their end: until then it tells their bearers why not */
+    MT_JOIN_USES = 1000,                     /* the ticket in the head's join file lets so many join, ... */
+    MT_JOIN_MS = 2000000000,                 /* ... for 23 days */
+    MT_TLS_FILE_BYTES_MAX = 64 * 1024,       /* of a file with certificates, or for joining a cluster */
+    MT_TLS_PIECE_BYTES = 64 * 1024,          /* decrypted or encrypted before other connections get their turn */
+    MT_TLS_AHEAD_BYTES = 128 * 1024,         /* read by one system call; held only while some of it is there */
+    MT_TLS_FLUSH_MS = 200,                   /* from the end of one side until what it sent last has reached the other */
+    MT_TLS_STRANGER_MS_MIN = 300,            /* as MT_CONN_STRANGER_MS_MIN: a handshake takes round trips over a real network */
 
     /* Loops and listeners. */
     MT_LOOP_BATCH_MAX = 1024,   /* messages run before descriptors and timers get their turn again */

@@ -137,6 +137,13 @@ void io_framed_cancel(struct io_framed_conn *conn)
     shutdown(conn->fd, SHUT_RDWR); /* which its watch tells of */
 }
 
+void io_framed_drop_revoked(struct io_framed *framed)
+{
+    for (struct io_framed_conn *conn = framed->conns; conn; conn = conn->next)
+        if (conn->tls && io_tls_is_revoked(framed->tls, conn->tls))
+            io_framed_cancel(conn);
+}
+
 static void stranger_over(struct io_stranger *stranger)
 {
     struct io_framed_conn *conn = mt_container_of(stranger, struct io_framed_conn, stranger);

@@ -74,6 +74,8 @@ void io_framed_flush(struct io_framed *framed);
 bool io_framed_flush_here(struct io_framed *framed);
 /* Ends it; `ended` follows, from the loop. */
 void io_framed_cancel(struct io_framed_conn *conn);
+/* Ends the connections of those whose certificates are refused by now (io_tls_revoke); `ended` follows, from the loop. */
+void io_framed_drop_revoked(struct io_framed *framed);
 /* Ends it without `ended`. */
 void io_framed_end(struct io_framed_conn *conn);
 

@@ -40,17 +40,25 @@ static const uint32_t    link_next[] = {
 };
 static const struct mt_machine link_machine = MT_MACHINE("TLS gate's link", link_names, link_next);
 
+/* The link's, and that of whoever has the plain end. */
+struct io_gate_peer {
+    atomic_uint       refs;
+    atomic_bool       is_known; /* `who` is written before, and not again */
+    struct io_tls_who who;
+};
+
 struct link {
-    struct link     *next, *back;
-    struct io_gate  *gate;
-    struct io_msg    msg; /* brings it to the gate's thread */
-    struct tls_conn *tls;
-    struct io_watch  tls_watch, plain_watch;
-    enum link_state  state;
-    struct io_timer  flush;   /* runs while FLUSHING */
-    struct rest      in, out; /* from TLS to plain, and back */
-    int              tls_fd, plain_fd;
-    bool             tls_ended, plain_ended; /* nothing more comes from there */
+    struct link         *next, *back;
+    struct io_gate      *gate;
+    struct io_msg        msg; /* brings it to the gate's thread */
+    struct tls_conn     *tls;
+    struct io_gate_peer *peer;
+    struct io_watch      tls_watch, plain_watch;
+    enum link_state      state;
+    struct io_timer      flush;   /* runs while FLUSHING */
+    struct rest          in, out; /* from TLS to plain, and back */
+    int                  tls_fd, plain_fd;
+    bool                 tls_ended, plain_ended; /* nothing more comes from there */
 };
 
 struct io_gate {
@@ -58,8 +66,8 @@ struct io_gate {
     struct io_loop      *loop;
     pthread_t            thread;
     struct link         *links;
-    struct io_msg        stop;
-    atomic_bool          is_stopping;
+    struct io_msg        stop, drop;
+    atomic_bool          is_stopping, is_drop_posted;
     atomic_ullong        refused;
     uint64_t             told_ms; /* when a refusal was logged last */
     uint8_t              piece[MT_TLS_PIECE_BYTES];
@@ -72,6 +80,7 @@ static void link_pump(struct link *l);
 static void tls_ready(struct io_watch *watch, unsigned events);
 static void plain_ready(struct io_watch *watch, unsigned events);
 static void flush_over(struct io_timer *timer);
+static void drop_revoked(struct io_msg *msg);
 
 /* ---- life ---- */
 
@@ -99,6 +108,7 @@ mt_status io_gate_new(const struct io_tls *tls, struct io_gate **out_gate)
         return mt_error(MT_ENOMEM, 0, "TLS gate");
     gate->tls = tls;
     gate->stop.run = gate_stop;
+    gate->drop.run = drop_revoked;
     mt_status st = io_loop_new(&gate->loop);
     if (st.code) {
         free(gate);
@@ -133,16 +143,42 @@ uint64_t io_gate_refused(const struct io_gate *gate)
     return atomic_load(&gate->refused);
 }
 
-mt_status io_gate_take(struct io_gate *gate, int take_fd, int *out_fd)
+bool io_gate_peer_who(const struct io_gate_peer *peer, struct io_tls_who *out)
 {
-    int          ends[2];
-    struct link *l = calloc(1, sizeof *l);
-    if (!l || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-        mt_status st = l ? mt_error(MT_ESYS, errno, "TLS gate: socketpair") : mt_error(MT_ENOMEM, 0, "TLS gate");
+    if (!peer || !atomic_load(&peer->is_known))
+        return false;
+    *out = peer->who;
+    return true;
+}
+
+void io_gate_peer_free(struct io_gate_peer *peer)
+{
+    if (peer && atomic_fetch_sub(&peer->refs, 1) == 1)
+        free(peer);
+}
+
+void io_gate_drop_revoked(struct io_gate *gate)
+{
+    if (!atomic_exchange(&gate->is_drop_posted, true))
+        io_loop_post(gate->loop, &gate->drop);
+}
+
+mt_status io_gate_take(struct io_gate *gate, int take_fd, int *out_fd, struct io_gate_peer **out_peer)
+{
+    int                  ends[2];
+    struct link         *l = calloc(1, sizeof *l);
+    struct io_gate_peer *peer = calloc(1, sizeof *peer);
+    if (!l || !peer || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+        mt_status st = l && peer ? mt_error(MT_ESYS, errno, "TLS gate: socketpair") : mt_error(MT_ENOMEM, 0, "TLS gate");
         close(take_fd);
+        free(peer);
         free(l);
         return st;
     }
+    atomic_init(&peer->refs, out_peer ? 2 : 1);
+    if (out_peer)
+        *out_peer = peer;
+    l->peer = peer;
     l->gate = gate;
     l->msg.run = link_begin;
     l->tls_fd = take_fd;
@@ -173,6 +209,8 @@ static void link_set_state(struct link *l, enum link_state next)
 {
     MT_TRANSITION(&link_machine, l->state, next);
     MT_ASSERT(tls_is_up(l->tls) || next != LINK_OPEN); /* no byte is handed on before */
+    if (next == LINK_OPEN && io_tls_peer(l->tls, &l->peer->who))
+        atomic_store(&l->peer->is_known, true);
     if (next == LINK_FLUSHING)
         io_timer_start(l->gate->loop, &l->flush, MT_TLS_FLUSH_MS);
     l->state = next;
@@ -204,7 +242,20 @@ static void link_end(struct link *l)
         l->next->back = l->back;
     free(l->in.data);
     free(l->out.data);
+    io_gate_peer_free(l->peer);
     free(l);
+}
+
+static void drop_revoked(struct io_msg *msg)
+{
+    struct io_gate *gate = mt_container_of(msg, struct io_gate, drop);
+    struct link    *next;
+    atomic_store(&gate->is_drop_posted, false); /* before the look: who is revoked later posts again */
+    for (struct link *l = gate->links; l; l = next) {
+        next = l->next;
+        if (io_tls_is_revoked(gate->tls, l->tls))
+            link_end(l);
+    }
 }
 
 /* ---- bytes ---- */

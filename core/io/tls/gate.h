@@ -19,9 +19,16 @@ MT_MUST_USE mt_status io_gate_new(const struct io_tls *tls, struct io_gate **out
 /* Ends every connection, after what was sent through it as far as that does not wait; then the thread. Blocks until that is
  * done. The thread that made it. NULL is allowed. */
 void io_gate_free(struct io_gate *gate);
-/* Takes an accepted socket, also when it fails, and gives the plain end: non-blocking, close-on-exec, the caller's.
- * ENOMEM, ESYS (no descriptors). Any thread. */
-MT_MUST_USE mt_status io_gate_take(struct io_gate *gate, int take_fd, int *out_fd);
+/* Takes an accepted socket, also when it fails, and gives the plain end: non-blocking, close-on-exec, the caller's; and what will
+ * know the peer (NULL: nobody asks). ENOMEM, ESYS (no descriptors). Any thread. */
+struct io_gate_peer;
+MT_MUST_USE mt_status io_gate_take(struct io_gate *gate, int take_fd, int *out_fd, struct io_gate_peer **out_peer);
+/* Whom the peer has shown to be: always, once a byte of his has come out of the plain end. Outlives the connection; the caller's
+ * to free, NULL is allowed. Any thread. */
+bool io_gate_peer_who(const struct io_gate_peer *peer, struct io_tls_who *out);
+void io_gate_peer_free(struct io_gate_peer *peer);
+/* Ends the connections of those who were revoked (io_tls_revoke) since they came. Any thread. */
+void io_gate_drop_revoked(struct io_gate *gate);
 /* Connections so far whose peer has not shown that it is a node of this cluster. Any thread. */
 uint64_t io_gate_refused(const struct io_gate *gate);
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * join.h - the file that lets another machine join a cluster: where the head is, the token, and a node's certificate with its key.
+ * join.h - the file that lets another machine join a cluster: where the head is, and what to show it.
  *
- *     manta-join 1
- *     address=10.0.0.1:6380                 or of several heads, with commas
- *     token=<64 hexadecimal digits>
- *     -----BEGIN CERTIFICATE-----            as tls.h reads it
- *     ...
+ *     manta-join 2                                manta-join 1
+ *     address=10.0.0.1:6380                       address=10.0.0.1:6380
+ *     check=<16 hexadecimal digits>               token=<64 hexadecimal digits>
+ *     -----BEGIN CERTIFICATE-----                 -----BEGIN CERTIFICATE-----         as tls.h reads them
+ *     ...                                         ...
  *
- * Whoever holds it may do everything in the cluster. Pure; any thread.
+ * The first holds a ticket: a certificate that the head exchanges for one of the machine's own, as often and as long as the ticket
+ * is good. An address may be that of several heads, with commas. The check finds what was altered on the way; against a forger it is the certificate that counts. The second is that of a
+ * cluster whose certificates are the user's own: it holds the token and a node's certificate, so whoever has it may do everything.
+ * Pure; any thread.
  */
 #ifndef MT_IO_JOIN_H
 #define MT_IO_JOIN_H
@@ -20,6 +23,7 @@ enum { IO_JOIN_ADDRESS_SIZE = 1024 };
 
 struct io_join {
     char            address[IO_JOIN_ADDRESS_SIZE];
+    bool            is_ticket; /* else `token` is set */
     struct io_token token;
     mt_view         certificates; /* points into the text */
 };

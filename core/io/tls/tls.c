@@ -2,7 +2,8 @@
  *
  * tls.c - see tls.h.
  *
- * Owns:    one OpenSSL context per identity. Thread: any.
+ * Owns:    one OpenSSL context per identity; a renewed one has another, and the old one lives as long as its connections.
+ * Thread:  any.
  * Always:  a peer without a certificate of our authority, cluster and the wanted role gets no byte of ours but alerts, and
  *          none of its bytes is handed on. No session is resumed, so each connection is checked by itself.
  */
@@ -18,19 +19,32 @@
 #include <openssl/x509v3.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-static const char *const role_names[] = {[IO_TLS_HEAD] = "head", [IO_TLS_NODE] = "node"};
-
-struct io_tls {
-    SSL_CTX         *ctx;
-    enum io_tls_role role;
-    char             cluster[IO_TLS_CLUSTER_SIZE];
-    mt_buf           authority, certificate, key; /* PEM, ended by NUL */
+/* Who is refused, and until when he would be refused anyway. */
+struct refused {
+    uint64_t id;
+    int64_t  until_s;
+};
+struct refusals {
+    pthread_mutex_t lock; /* of this, and of `ctx` */
+    struct refused *list; /* MT_REVOKED_MAX of them; NULL: nobody was refused yet */
+    size_t          count;
 };
 
+struct io_tls {
+    SSL_CTX          *ctx;
+    struct io_tls_who self;
+    char              cluster[IO_TLS_CLUSTER_SIZE];
+    mt_buf            authority, certificate, key; /* PEM, ended by NUL */
+    struct refusals  *refusals;                    /* apart: a constant io_tls refuses more as time goes */
+};
+
+static int       verify(int is_good, X509_STORE_CTX *check);
 static mt_status identity_read(BIO *text, struct io_tls *tls);
 static mt_status identity_check(struct io_tls *tls);
 static mt_status name_read(const X509 *certificate, struct io_tls *tls);
@@ -40,31 +54,64 @@ static int       choose_h2(SSL *ssl, const unsigned char **out, unsigned char *o
 
 /* ---- who we are ---- */
 
-static mt_status context_new(SSL_CTX **out)
+static mt_status context_new(struct refusals *refusals, SSL_CTX **out)
 {
     SSL_CTX *ctx;
     MT_TRY(tls_context_new(&ctx));
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, verify);
     SSL_CTX_set_verify_depth(ctx, 2);
     SSL_CTX_set_alpn_select_cb(ctx, choose_h2, NULL);
+    SSL_CTX_set_app_data(ctx, refusals);
     *out = ctx;
     return mt_ok();
 }
 
-mt_status io_tls_load(const char *path, struct io_tls **out)
+static struct refusals *refusals_new(void)
 {
-    mt_buf text = {0};
-    MT_TRY(io_private_read(path, MT_TLS_FILE_BYTES_MAX, &text));
-    struct io_tls *tls = calloc(1, sizeof *tls);
-    BIO           *bio = BIO_new_mem_buf(text.data, (int)text.size);
-    mt_status      st = tls && bio ? context_new(&tls->ctx) : mt_error(MT_ENOMEM, 0, "TLS identity");
+    struct refusals *r = calloc(1, sizeof *r);
+    if (r)
+        pthread_mutex_init(&r->lock, NULL);
+    return r;
+}
+
+static void refusals_free(struct refusals *r)
+{
+    if (!r)
+        return;
+    pthread_mutex_destroy(&r->lock);
+    free(r->list);
+    free(r);
+}
+
+/* All of an identity but whom it refuses. */
+static void identity_fini(struct io_tls *tls)
+{
+    SSL_CTX_free(tls->ctx);
+    mt_buf_fini(&tls->authority);
+    mt_buf_fini(&tls->certificate);
+    io_private_wipe(&tls->key);
+}
+
+/* Fills *tls, which has its refusals. */
+static mt_status identity_parse(mt_view text, struct io_tls *tls)
+{
+    BIO      *bio = text.size <= MT_TLS_FILE_BYTES_MAX ? BIO_new_mem_buf(text.data, (int)text.size) : NULL;
+    mt_status st = bio ? context_new(tls->refusals, &tls->ctx) : mt_error(MT_ENOMEM, 0, "TLS identity");
     if (!st.code)
         st = identity_read(bio, tls);
     if (!st.code)
         st = identity_check(tls);
     BIO_free(bio);
-    io_private_wipe(&text);
     ERR_clear_error();
+    return st;
+}
+
+mt_status io_tls_parse(mt_view text, struct io_tls **out)
+{
+    struct io_tls *tls = calloc(1, sizeof *tls);
+    if (tls)
+        tls->refusals = refusals_new();
+    mt_status st = tls && tls->refusals ? identity_parse(text, tls) : mt_error(MT_ENOMEM, 0, "TLS identity");
     if (st.code)
         io_tls_free(tls);
     else
@@ -72,25 +119,49 @@ mt_status io_tls_load(const char *path, struct io_tls **out)
     return st;
 }
 
+mt_status io_tls_load(const char *path, struct io_tls **out)
+{
+    mt_buf text = {0};
+    MT_TRY(io_private_read(path, MT_TLS_FILE_BYTES_MAX, &text));
+    mt_status st = io_tls_parse(mt_buf_view(&text), out);
+    io_private_wipe(&text);
+    return st;
+}
+
+mt_status io_tls_renew(struct io_tls *tls, mt_view text)
+{
+    struct io_tls next = {.refusals = tls->refusals}, old = *tls;
+    mt_status     st = identity_parse(text, &next);
+    if (!st.code && (next.self.role != tls->self.role || next.self.id != tls->self.id || strcmp(next.cluster, tls->cluster)))
+        st = mt_error(MT_EINVAL, 0, "the new certificate is another's");
+    if (st.code) {
+        identity_fini(&next);
+        return st;
+    }
+    pthread_mutex_lock(&tls->refusals->lock);
+    *tls = next;
+    pthread_mutex_unlock(&tls->refusals->lock);
+    identity_fini(&old);
+    return st;
+}
+
 void io_tls_free(struct io_tls *tls)
 {
     if (!tls)
         return;
-    SSL_CTX_free(tls->ctx);
-    mt_buf_fini(&tls->authority);
-    mt_buf_fini(&tls->certificate);
-    io_private_wipe(&tls->key);
+    identity_fini(tls);
+    refusals_free(tls->refusals);
     free(tls);
 }
 
 enum io_tls_role io_tls_role_of(const struct io_tls *tls)
 {
-    return tls->role;
+    return tls->self.role;
 }
 
-void io_tls_name(const char *cluster, enum io_tls_role role, char out[IO_TLS_NAME_SIZE])
+struct io_tls_who io_tls_self(const struct io_tls *tls)
 {
-    snprintf(out, IO_TLS_NAME_SIZE, "%s.%s.manta", role_names[role], cluster);
+    return tls->self;
 }
 
 void io_tls_peer_name(const struct io_tls *tls, enum io_tls_role role, char out[IO_TLS_NAME_SIZE])
@@ -170,25 +241,13 @@ static mt_status identity_check(struct io_tls *tls)
     return mt_error(MT_EAUTH, 0, "its certificate is not signed by the authority that is in it");
 }
 
-/* "head.CLUSTER.manta": the first DNS name of that form. */
 static mt_status name_read(const X509 *certificate, struct io_tls *tls)
 {
-    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-    bool           is_found = false;
-    for (int i = 0; !is_found && i < sk_GENERAL_NAME_num(names); i++) {
-        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-        char                role[8], end[8], text[IO_TLS_NAME_SIZE];
-        if (name->type != GEN_DNS || ASN1_STRING_length(name->d.dNSName) >= (int)sizeof text)
-            continue;
-        snprintf(text, sizeof text, "%.*s", ASN1_STRING_length(name->d.dNSName),
-                 (const char *)ASN1_STRING_get0_data(name->d.dNSName));
-        if (sscanf(text, "%7[a-z].%63[a-zA-Z0-9-].%7s", role, tls->cluster, end) != 3 || strcmp(end, "manta"))
-            continue;
-        is_found = !strcmp(role, role_names[IO_TLS_HEAD]) || !strcmp(role, role_names[IO_TLS_NODE]);
-        tls->role = strcmp(role, role_names[IO_TLS_HEAD]) ? IO_TLS_NODE : IO_TLS_HEAD;
-    }
-    GENERAL_NAMES_free(names);
-    return is_found ? mt_ok() : mt_error(MT_EAUTH, 0, "its certificate names neither head.CLUSTER.manta nor node.CLUSTER.manta");
+    tls->self.id = io_tls_id_of(certificate);
+    tls->self.ends_s = io_tls_end_of(certificate);
+    return io_tls_name_of(certificate, &tls->self.role, tls->cluster)
+               ? mt_ok()
+               : mt_error(MT_EAUTH, 0, "its certificate names neither head.CLUSTER.manta nor node.CLUSTER.manta");
 }
 
 /* Appends; ended by a NUL that does not count. */
@@ -220,12 +279,83 @@ static int choose_h2(SSL *ssl, const unsigned char **out, unsigned char *out_siz
     return SSL_TLSEXT_ERR_OK;
 }
 
+/* ---- whom we refuse ---- */
+
+static bool is_refused(struct refusals *r, uint64_t id)
+{
+    bool is_found = false;
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < r->count && !is_found; i++)
+        is_found = r->list[i].id == id;
+    pthread_mutex_unlock(&r->lock);
+    return is_found;
+}
+
+/* OpenSSL has looked at signature, time and name; we at the list. */
+static int verify(int is_good, X509_STORE_CTX *check)
+{
+    SSL *ssl = X509_STORE_CTX_get_ex_data(check, SSL_get_ex_data_X509_STORE_CTX_idx());
+    if (!is_good || X509_STORE_CTX_get_error_depth(check) != 0 ||
+        !is_refused(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)), io_tls_id_of(X509_STORE_CTX_get_current_cert(check))))
+        return is_good;
+    X509_STORE_CTX_set_error(check, X509_V_ERR_CERT_REVOKED);
+    return 0;
+}
+
+static void refusals_prune(struct refusals *r, int64_t now_s)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->count; i++)
+        if (r->list[i].until_s > now_s)
+            r->list[kept++] = r->list[i];
+    r->count = kept;
+}
+
+mt_status io_tls_revoke(struct io_tls *tls, uint64_t id, int64_t until_s)
+{
+    struct refusals *r = tls->refusals;
+    mt_status        st = mt_ok();
+    if (is_refused(r, id))
+        return st;
+    pthread_mutex_lock(&r->lock);
+    refusals_prune(r, (int64_t)time(NULL));
+    if (!r->list)
+        r->list = calloc(MT_REVOKED_MAX, sizeof *r->list);
+    if (!r->list)
+        st = mt_error(MT_ENOMEM, 0, "revoke a certificate");
+    else if (r->count == MT_REVOKED_MAX)
+        st = mt_error(MT_EAGAIN, 0, "too many certificates are revoked");
+    else
+        r->list[r->count++] = (struct refused){id, until_s};
+    pthread_mutex_unlock(&r->lock);
+    return st;
+}
+
+bool io_tls_is_revoked(const struct io_tls *tls, const struct tls_conn *conn)
+{
+    struct io_tls_who who;
+    return io_tls_peer(conn, &who) && is_refused(tls->refusals, who.id);
+}
+
+bool io_tls_peer(const struct tls_conn *conn, struct io_tls_who *out)
+{
+    char        cluster[IO_TLS_CLUSTER_SIZE];
+    const X509 *certificate = tls_is_up(conn) ? SSL_get0_peer_certificate(tls_conn_ssl(conn)) : NULL;
+    if (!certificate || !io_tls_name_of(certificate, &out->role, cluster))
+        return false;
+    out->id = io_tls_id_of(certificate);
+    out->ends_s = io_tls_end_of(certificate);
+    return true;
+}
+
 /* ---- sockets ---- */
 
 static mt_status conn_new(const struct io_tls *tls, int fd, enum io_tls_role peer, struct tls_conn **out)
 {
     char name[IO_TLS_NAME_SIZE];
-    SSL *ssl = SSL_new(tls->ctx);
+    pthread_mutex_lock(&tls->refusals->lock);
+    SSL *ssl = SSL_new(tls->ctx); /* which keeps the context */
+    pthread_mutex_unlock(&tls->refusals->lock);
     io_tls_peer_name(tls, peer, name);
     if (ssl && SSL_set1_host(ssl, name) != 1) {
         SSL_free(ssl);
@@ -238,7 +368,13 @@ static mt_status conn_new(const struct io_tls *tls, int fd, enum io_tls_role pee
 
 mt_status io_tls_accept(const struct io_tls *tls, int fd, struct tls_conn **out)
 {
+    char ticket[IO_TLS_NAME_SIZE];
     MT_TRY(conn_new(tls, fd, IO_TLS_NODE, out));
+    io_tls_peer_name(tls, IO_TLS_TICKET, ticket);
+    if (tls->self.role == IO_TLS_HEAD && SSL_add1_host(tls_conn_ssl(*out), ticket) != 1) {
+        tls_end(*out);
+        return mt_error(MT_ENOMEM, 0, "TLS connection");
+    }
     SSL_set_accept_state(tls_conn_ssl(*out));
     return mt_ok();
 }

@@ -292,7 +292,7 @@ static void gate_open(struct gate_case *g)
     int fds[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     assert_ok(io_gate_new(head, &g->gate));
-    assert_ok(io_gate_take(g->gate, fds[0], &g->plain));
+    assert_ok(io_gate_take(g->gate, fds[0], &g->plain, NULL));
     g->peer = fds[1];
 }
 
@@ -425,7 +425,7 @@ static void join_files(void **state)
     assert_true(mt_view_equal(again.certificates, join.certificates));
     for (size_t size = 0; size + 10 < text.size; size++)
         assert_true(io_join_read(mt_view_of(text.data, size), &again).code != MT_OK || size > text.size - 8);
-    text.data[11] = '2';
+    text.data[11] = '3';
     assert_code(io_join_read(mt_buf_view(&text), &again), MT_EVERSION);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_code(io_join_read(mt_view_text(wrong[i]), &again), MT_EPROTO);
