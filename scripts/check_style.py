@@ -67,7 +67,7 @@ ROOMS = {
         "lib/shell/names", "lib/shell/context", "lib/shell/output", "lib/shell/due", "lib/shell/segments", "lib/shell/lease",
         "lib/shell/inline", "lib/shell/link", "lib/shell/wait", "lib/shell/env", "lib/shell/values", "lib/shell/helper",
         "lib/shell/run", "lib/shell/here", "lib/shell/serve", "lib/shell/zygote", "lib/shell/program", "lib/api", "lib/start",
-        "control", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/look", "cli/jobs", "cli/events",
+        "control", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/tokens", "cli/look", "cli/jobs", "cli/events",
         "cli/settings", "cli/scale", "cli/train", "cli/sweep", "cli",
     ],
     "core": ["base", "sha", "ds", "text", "sys", "tls", "lane", "wire", "proto", "db", "redis", "io", "io/tls", "io/framed", "rpc"],
@@ -79,8 +79,9 @@ ROOMS = {
         "shell/links", "shell/jobs", "shell/look", "shell/procs", "shell", ".",
     ],
     "scheduler": [
-        "policy", "scaler", "head/core/kit", "head/core/nodes", "head/core/names", "head/core/groups", "head/core/wants", "head/core/jobs",
-        "head/core/calls", "head/core/attached", "head/core/scale", "head/core", "head/store", "head/copy", "head/shell/provider", "head/shell", "head", "provider",
+        "policy", "scaler", "head/core/kit", "head/core/nodes", "head/core/trust", "head/core/names", "head/core/groups", "head/core/wants",
+        "head/core/jobs", "head/core/calls", "head/core/attached", "head/core/scale", "head/core", "head/store", "head/copy", "head/shell/provider", "head/shell",
+        "head", "provider",
     ],
     "sgd": [
         ".", "ground", "tree", "coll/math", "coll", "coll/shm", "coll/tcp", "coll/gpu", "coll/api", "sum",

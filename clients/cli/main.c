@@ -9,6 +9,7 @@
 #include "clients/cli/look/look.h"
 #include "clients/cli/scale/scale.h"
 #include "clients/cli/table/table.h"
+#include "clients/cli/tokens/tokens.h"
 #include "core/text/near.h"
 
 #include <errno.h>
@@ -74,6 +75,12 @@ static const struct verb verbs[] = {
     {"scale history", "", "what was decided, the newest first", cli_scale_look, PLACE | BIT(OUTPUT), PLAIN},
     {"scale request", "NAME", "room that is to be there, used or not, until --count 0", cli_scale_request,
      PLACE | BIT(NUM_CPUS) | BIT(NUM_GPUS) | BIT(RESOURCES) | BIT(LABELS) | BIT(COUNT), PLAIN},
+    {"token create", "", "print a ticket that another machine joins with, once", cli_token_create,
+     PLACE | BIT(NAME) | BIT(USES) | BIT(VALID_S), PLAIN},
+    {"token list", "", "the tickets, and who has used them", cli_token_list, PLACE | BIT(OUTPUT), PLAIN},
+    {"token revoke", "ID", "nobody joins with that ticket any more", cli_token_revoke, PLACE, PLAIN},
+    {"node revoke", "NODE", "shut a node out: its certificate is refused everywhere from now on", cli_node_revoke,
+     PLACE | BIT(REASON), PLAIN},
     {"status", "", "nodes, resources and what waits for them", cli_status, PLACE | BIT(OUTPUT), PLAIN},
     {"submit", "[--] COMMAND [ARGUMENT...]", "run a command, or a .so, in the cluster as a job", cli_submit,
      PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(METADATA) | BIT(RETRIES) | BIT(TIME_S) | BIT(NUM_CPUS) | BIT(NUM_GPUS) |

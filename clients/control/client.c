@@ -45,10 +45,9 @@ void ctl_reconnect(struct ctl_client *c, int32_t code, const char *detail)
         c->channel = old;
 }
 
-/* gRPC's own words: it calls this a lost connection, and would try for ever. */
-static bool is_foreign_certificate(const struct ctl_client *c, const char *detail)
+bool ctl_is_foreign_certificate(const char *detail)
 {
-    return c->tls && (strstr(detail, "certificate verify failed") || strstr(detail, "Hostname Verification Check failed"));
+    return strstr(detail, "certificate verify failed") || strstr(detail, "Hostname Verification Check failed");
 }
 
 static manta_status call_failed(const struct ctl_client *c, mt_status st, const char *detail, manta_error *e)
@@ -58,7 +57,7 @@ static manta_status call_failed(const struct ctl_client *c, mt_status st, const 
                         "the head at %s refuses the token in %.200s: it is another cluster's; copy "
                         "the head's token file",
                         c->place.address, c->place.token_file);
-    if (st.code == MT_ECONN && is_foreign_certificate(c, detail))
+    if (st.code == MT_ECONN && ctl_is_foreign_certificate(detail))
         return ctl_fail(e, MT_EAUTH, MANTA_NOT_DONE,
                         "the head at %s shows a certificate that does not fit %.200s: it is another "
                         "cluster's, or not the head; copy the head's join file",
@@ -98,7 +97,7 @@ manta_status ctl_call(struct ctl_client *c, const char *method, const ProtobufCM
         uint64_t now = ctl_now_ms(), left = end > now ? end - now : 1;
         uint32_t limit = one_try_ms(c, silent, each_ms);
         st = rpc_call_blocking(c->channel, method, mt_buf_view(&bytes), left < limit ? (uint32_t)left : limit, 0, &reply, detail);
-        if (!ctl_may_retry(st) || ctl_now_ms() >= end || (st.code && is_foreign_certificate(c, detail)))
+        if (!ctl_may_retry(st) || ctl_now_ms() >= end || (st.code && ctl_is_foreign_certificate(detail)))
             break;
         silent += st.code == MT_ETIMEDOUT;
         ctl_reconnect(c, st.code, detail);

@@ -83,6 +83,8 @@ ProtobufCMessage *ctl_answer(struct rpc_asked *take_asked, const ProtobufCMessag
 void ctl_reconnect(struct ctl_client *client, int32_t code, const char *detail);
 /* Whether a failure may pass by itself. */
 bool ctl_may_retry(mt_status st);
+/* gRPC's own words for a peer that is not who it should be: it calls this a lost connection, and would try for ever. */
+bool ctl_is_foreign_certificate(const char *detail);
 
 /* ---- jobs.c ---- */
 

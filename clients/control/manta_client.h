@@ -151,8 +151,9 @@ typedef struct manta_cluster_node {
     manta_node_resource resources[MANTA_NODE_RESOURCES];
     uint64_t            drain_left_ms; /* draining: until its limit; what runs on then is stopped */
     bool                has_left;
-    char                waits[167]; /* draining: what it still waits for, for people; "": nothing, or not known yet */
-    uint64_t            reserved[10];
+    char                waits[167];     /* draining: what it still waits for, for people; "": nothing, or not known yet */
+    uint64_t            certificate_ms; /* wall clock, since 1970: when its certificate ends; 0: it has none of its own */
+    uint64_t            reserved[9];
 } manta_cluster_node;
 
 typedef struct manta_cluster_info {
@@ -292,6 +293,42 @@ MANTA_API manta_status manta_scale_request(manta_client *client, const char *nam
  * the newest first. *out_instances (may be NULL): started things that are not gone. EINVAL (no such word), ECONN, ENOMEM. */
 MANTA_API manta_status manta_scale_look(manta_client *client, const char *what, manta_scale_row **out_rows, size_t *out_count,
                                         uint32_t *out_instances, manta_error *e);
+
+/* The node may not belong to the cluster any more: its certificate is refused from now on by the head, and within a second by every
+ * node that the head reaches; its connections there end, it is DEAD, and what it ran begins again elsewhere. Durable. It comes back
+ * with a new ticket only. `reason` is for people; NULL is allowed. Blocks for the client's timeout at most. ENOENT (no such node),
+ * EUNSUPPORTED (it has no certificate of its own), EINVAL (it is the head's own), EAGAIN (too many), ECONN. */
+MANTA_API manta_status manta_node_revoke(manta_client *client, uint32_t node, const char *reason, manta_error *e);
+
+/* ---- tickets: with one of them another machine joins (manta start --join FILE) ---------------------------------- */
+
+typedef struct manta_ticket {
+    char     id[17]; /* hexadecimal; opens nothing by itself */
+    bool     is_revoked;
+    char     name[64];
+    uint32_t uses, used;       /* so many may join; so many have */
+    uint64_t made_ms, ends_ms; /* wall clock, since 1970; by the head's clock */
+    uint64_t last_ms;          /* of its last use; 0: none */
+    char     last[64];         /* the machine that used it last */
+    uint64_t reserved[8];
+} manta_ticket;
+
+typedef struct manta_ticket_opts {
+    const char *name;     /* for people; NULL: none */
+    uint32_t    uses;     /* 0: one; at most 1000 */
+    uint64_t    valid_ms; /* 0: ten minutes; at most 23 days */
+    uint64_t    reserved[8];
+} manta_ticket_opts;
+
+/* Makes a ticket. *out_join is the text that the other machine needs, a secret: hand it over by standard input or in a file of mode
+ * 0600; free() gives it back. `opts` and out_ticket may be NULL. Blocks for the client's timeout at most. EINVAL, EUNSUPPORTED (the
+ * cluster speaks in clear, or its certificates are the user's own), EAGAIN (too many tickets), ECONN, ENOMEM. */
+MANTA_API manta_status manta_ticket_create(manta_client *client, const manta_ticket_opts *opts, char **out_join,
+                                           manta_ticket *out_ticket, manta_error *e);
+/* Those that are good, and those that were not long ago; give *out_tickets back by free(). ECONN, ENOMEM. */
+MANTA_API manta_status manta_tickets_list(manta_client *client, manta_ticket **out_tickets, size_t *out_count, manta_error *e);
+/* Nobody joins with it any more; who has stays. Said again, it does nothing. EINVAL (that is no id), ENOENT, ECONN. */
+MANTA_API manta_status manta_ticket_revoke(manta_client *client, const char *id, manta_error *e);
 
 /* Ends the whole cluster: every raylet with its workers, then the head. State and logs stay on the head's disk. */
 MANTA_API manta_status manta_cluster_stop(manta_client *client, const char *reason, manta_error *e);

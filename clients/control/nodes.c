@@ -20,6 +20,7 @@ static void node_copy(const Manta__V1__Node *from, manta_cluster_node *out)
     out->state = (int)from->state;
     out->has_left = from->has_left;
     out->drain_left_ms = from->left_ms;
+    out->certificate_ms = from->certificate_ms;
     snprintf(out->waits, sizeof out->waits, "%s", from->waits);
     snprintf(out->name, sizeof out->name, "%s", from->name);
     snprintf(out->address, sizeof out->address, "%s", from->address);

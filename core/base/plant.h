@@ -73,6 +73,9 @@ enum mt_plant_number {
     MT_PLANT_STANDBY_HASTY = 83,   /* a head that stands by claims the lead of one whose lock stands */
     MT_PLANT_HANDED_CLAIMS = 84,   /* a head that has stepped down claims the lead again at once */
     MT_PLANT_STANDBY_DOUBTS = 85,  /* a head that stands by claims the lead of one that it hears, where the lock is forgotten */
+    MT_PLANT_TICKET_UNSTORED = 90, /* a head that is restarted has forgotten that a ticket was used */
+    MT_PLANT_REVOKE_UNSTORED = 91, /* ... that a node was revoked */
+    MT_PLANT_REVOKED_MISSED = 92,  /* a node that is brought up to date is not told whom to refuse */
 };
 
 #ifdef MANTA_PLANTS

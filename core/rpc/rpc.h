@@ -54,12 +54,13 @@ struct rpc_service;
 struct rpc_stream_handler;
 
 enum {
-    RPC_METHOD_OPEN = 4, /* needs no token: must say nothing about the cluster (health, version) */
+    RPC_METHOD_OPEN = 4,   /* needs no token: must say nothing about the cluster (health, version) */
+    RPC_METHOD_TICKET = 8, /* needs none of whoever shows a ticket (core/io/tls/tls.h) */
 };
 /* One line of a service's table: `unary` or `stream` is set. */
 struct rpc_method {
     const char *name;  /* "/manta.v1.Head/Submit" */
-    unsigned    flags; /* RPC_METHOD_OPEN; RPC_DIRECT for streams */
+    unsigned    flags; /* RPC_METHOD_OPEN, RPC_METHOD_TICKET; RPC_DIRECT for streams */
     /* Answers by rpc_call_reply or rpc_call_fail, now or later. `request` is valid until then. */
     void (*unary)(struct rpc_service *service, struct rpc_call *call, mt_view request);
     /* Takes the stream by giving the handler of its events, embedded in what the caller keeps for it; or refuses it by

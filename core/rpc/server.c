@@ -339,11 +339,18 @@ static void arrival_caught(struct rpc_op *op, bool ok)
     atomic_fetch_sub(&server->armed, 1);
 }
 
+static bool needs_no_token(struct rpc_server *server, const struct rpc_method *method, grpc_call *call)
+{
+    struct io_tls_who who;
+    return method->flags & RPC_METHOD_OPEN ||
+           (method->flags & RPC_METHOD_TICKET && rpc_conns_peer(&server->conns, call, &who) && who.role == IO_TLS_TICKET);
+}
+
 /* The one place where a call is let in. 0, or why not. */
 static int32_t arrival_check(struct rpc_server *server, const struct rpc_method *method, grpc_call *call,
                              const grpc_metadata_array *headers, const char **out_text)
 {
-    bool is_open = method && method->flags & RPC_METHOD_OPEN;
+    bool is_open = method && needs_no_token(server, method, call);
     bool is_trusted = has_token(server, headers) && rpc_conns_trust(&server->conns, call);
     if (!is_trusted && !is_open) {
         atomic_fetch_add(&server->count_token, 1);

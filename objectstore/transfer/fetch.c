@@ -134,6 +134,18 @@ static bool idle_take(struct os_transfer *transfer, struct os_fetch *fetch)
     return true;
 }
 
+void os_fetches_drop_revoked(struct os_transfer *transfer)
+{
+    for (struct os_idle *idle = transfer->idle, *next; idle; idle = next) {
+        next = idle->next;
+        if (idle->tls && io_tls_is_revoked(transfer->tls, idle->tls))
+            idle_close(idle);
+    }
+    for (struct os_fetch *fetch = transfer->fetches; fetch; fetch = fetch->next)
+        if (fetch->tls && io_tls_is_revoked(transfer->tls, fetch->tls))
+            shutdown(fetch->fd, SHUT_RDWR); /* it ends as it would if the peer had gone */
+}
+
 void os_transfer_idle_close(struct os_transfer *transfer)
 {
     while (transfer->idle)

@@ -106,6 +106,16 @@ void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
     }
 }
 
+void os_transfer_drop_revoked(struct os_transfer *transfer)
+{
+    for (struct os_transfer_conn *conn = transfer->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (conn->tls && io_tls_is_revoked(transfer->tls, conn->tls))
+            conn_end(conn);
+    }
+    os_fetches_drop_revoked(transfer);
+}
+
 static void conn_accepted(struct io_listener *listener, int fd, const struct io_peer *peer)
 {
     struct os_transfer      *transfer = mt_container_of(listener, struct os_transfer, listener);

@@ -56,6 +56,10 @@ MT_MUST_USE mt_status os_transfer_open(struct os_transfer *transfer, struct io_l
 void os_transfer_close(struct os_transfer *transfer);
 /* Ends the connections that carry nothing: the next fetches make new ones. */
 void os_transfer_idle_close(struct os_transfer *transfer);
+/* Ends the connections of those whose certificates are refused by now (io_tls_revoke); fetches from them are done with ECONN. */
+void os_transfer_drop_revoked(struct os_transfer *transfer);
+/* Between the files here: those that are to other nodes. */
+void os_fetches_drop_revoked(struct os_transfer *transfer);
 /* Ends the connections that an object of this job is being sent on: its segments are about to be closed. */
 void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job);
 

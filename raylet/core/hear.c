@@ -132,6 +132,11 @@ void rlt_hear_view(struct rlt *r, const Manta__V1__View *view)
     for (size_t i = 0; i < view->n_gone; i++)
         if (view->gone[i] != r->node)
             forget(r, view->gone[i]);
+    for (size_t i = 0; i < view->n_revoked; i++) { /* also what is known: the shell takes each once */
+        struct rlt_action *a = rlt_act(r->out, RLT_A_REVOKED);
+        a->revoked.id = view->revoked[i]->id;
+        a->revoked.until_ms = view->revoked[i]->until_ms;
+    }
     if (r->head.is_view_new && view->version == view->latest)
         view_is_whole(r);
 }

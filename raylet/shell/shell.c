@@ -180,6 +180,15 @@ static void do_ready(struct sh *sh)
     sh->options.ready_fd = -1;
 }
 
+static void do_revoked(struct sh *sh, uint64_t id, uint64_t until_ms)
+{
+    mt_status st = sh->tls ? io_tls_revoke(sh->tls, id, (int64_t)(until_ms / 1000)) : mt_ok();
+    if (st.code)
+        mt_log_status(MT_LOG_ERROR, "revoke", st);
+    sh_peers_drop_revoked(sh);
+    sh_pulls_drop_revoked(sh);
+}
+
 /* No default: the compiler finds a kind that is missing. */
 static void carry_out(struct sh *sh, const struct rlt_action *a)
 {
@@ -210,6 +219,7 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_PEER_DIAL: sh_peer_dial(sh, &a->peer_dial); break;
     case RLT_A_PEER_SEND: sh_peer_send(sh, &a->peer_send); break;
     case RLT_A_PEER_CLOSE: sh_peer_close(sh, a->peer_close.stream); break;
+    case RLT_A_REVOKED: do_revoked(sh, a->revoked.id, a->revoked.until_ms); break;
     case RLT_A_FILE_READ: sh_file_read(sh, &a->file_read); break;
     case RLT_A_FILE_WRITE: (a->file_write.file.env ? sh_archive_write : sh_cache_write)(sh, &a->file_write); break;
     case RLT_A_FILE_DROP: sh_file_drop(sh, &a->file_drop.file); break;
@@ -453,6 +463,7 @@ static void folders_stop(struct sh *sh)
 
 static void ports_stop(struct sh *sh)
 {
+    sh_certificate_stop(sh);
     sh_peers_stop(sh);
     sh_head_stop(sh);
     sh_pulls_stop(sh);
@@ -481,6 +492,7 @@ static mt_status start(struct pump *p)
     MT_TRY(open_socket(p));
     MT_TRY(adopt_driver(sh));
     timer_fired(&p->timer);
+    sh_certificate_start(sh);
     return sh_head_start(sh);
 }
 

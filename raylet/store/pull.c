@@ -466,6 +466,12 @@ void sh_pulls_job_unserve(struct sh *sh, uint32_t job)
         os_transfer_job_gone(&sh->pulls->transfer, job);
 }
 
+void sh_pulls_drop_revoked(struct sh *sh)
+{
+    if (sh->pulls)
+        os_transfer_drop_revoked(&sh->pulls->transfer);
+}
+
 /* Whether a process of another job waits for it. */
 static bool is_wanted_beside(const struct pull *pull, uint32_t job)
 {

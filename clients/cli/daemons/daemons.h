@@ -75,6 +75,9 @@ bool cli_join_prepare(const char *file, const struct cli_folder *folder);
 /* The address of this machine that the head at host:port is spoken to from; "": loopback. False: the reason is printed. */
 bool cli_address_towards(const char *address, char out[CTL_ADDRESS_SIZE]);
 
+/* drain.c: a node by its number, or by a name that only one has; 0: neither, and that was printed */
+uint32_t cli_node_of(manta_client *client, const char *word);
+
 /* ---- verbs ---- */
 int cli_start(const struct cli_args *args);
 int cli_stop(const struct cli_args *args);

@@ -14,8 +14,7 @@
 
 enum { LOOK_MS = 100 };
 
-/* By its number, or by a name that only one node has; 0: neither, and that was printed. */
-static uint32_t node_of(manta_client *client, const char *word)
+uint32_t cli_node_of(manta_client *client, const char *word)
 {
     char               *end;
     manta_error         e;
@@ -52,7 +51,7 @@ static int drain(const struct cli_args *args, manta_client *client)
         return cli_usage(args, "wants one node: its number or its name");
     if (!cli_number(args, CLI_OPT_DEADLINE, 0, &seconds))
         return CLI_USAGE;
-    uint32_t node = node_of(client, args->rest[0]);
+    uint32_t node = cli_node_of(client, args->rest[0]);
     if (!node)
         return CLI_FAILED;
     if (manta_node_drain(client, node, seconds < 0 ? -1 : (int64_t)(seconds * 1000), args->values[CLI_OPT_REASON], &e) != MANTA_OK)

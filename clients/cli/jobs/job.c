@@ -15,17 +15,6 @@
 
 /* ---- how a job looks ---- */
 
-static json_t *time_of(uint64_t ms)
-{
-    char      text[32];
-    time_t    s = (time_t)(ms / 1000);
-    struct tm tm;
-    if (!ms || !gmtime_r(&s, &tm))
-        return json_null();
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    return json_string(text);
-}
-
 static json_t *seconds_of(const manta_job_info *job)
 {
     struct timespec now;
@@ -59,9 +48,9 @@ static json_t *json_of(const manta_job_info *job)
     json_object_set_new(o, "pid", job->pid ? json_integer(job->pid) : json_null());
     json_object_set_new(o, "attempt", json_integer(job->attempt));
     json_object_set_new(o, "exit_code", job->ended_ms ? json_integer(job->exit_code) : json_null());
-    json_object_set_new(o, "submitted", time_of(job->submitted_ms));
-    json_object_set_new(o, "started", time_of(job->started_ms));
-    json_object_set_new(o, "ended", time_of(job->ended_ms));
+    json_object_set_new(o, "submitted", cli_time_json(job->submitted_ms));
+    json_object_set_new(o, "started", cli_time_json(job->started_ms));
+    json_object_set_new(o, "ended", cli_time_json(job->ended_ms));
     json_object_set_new(o, "log_bytes", json_integer((json_int_t)job->log_size));
     json_object_set_new(o, "metadata", metadata_of(job));
     json_object_set_new(o, "reason", json_string(job->reason));

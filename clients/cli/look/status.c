@@ -159,6 +159,21 @@ static bool has_draining(const struct overview *o)
     return any;
 }
 
+/* Each node's own, where there are some. */
+static void print_certificates(const struct overview *o)
+{
+    bool is_any = false;
+    for (size_t i = 0; i < o->node_count; i++) {
+        const manta_cluster_node *node = &o->nodes[i];
+        if (node->state == MANTA_NODE_DEAD || !node->certificate_ms)
+            continue;
+        json_t *ends = cli_time_json(node->certificate_ms);
+        printf("%s %u %s: until %s\n", is_any ? "" : "Certificates:\n", node->node, node->name, json_string_value(ends));
+        json_decref(ends);
+        is_any = true;
+    }
+}
+
 static void print_demands(const struct overview *o)
 {
     bool is_any = false;
@@ -192,6 +207,7 @@ static void print_overview(const struct cli_args *args, const struct overview *o
     if (has_draining(o))
         print_nodes(o, MANTA_NODE_DRAINING, "Draining", "no draining nodes");
     print_nodes(o, MANTA_NODE_DEAD, "Recent failures", "no failures");
+    print_certificates(o);
     printf("\nResources\n" RULE);
     print_usage(o);
     print_demands(o);
@@ -229,6 +245,7 @@ static json_t *node_json(const manta_cluster_node *node)
     json_object_set_new(o, "reason", json_string(node->reason));
     json_object_set_new(o, "waits", json_string(node->waits));
     json_object_set_new(o, "labels", json_string(node->labels));
+    json_object_set_new(o, "certificate_ends", cli_time_json(node->certificate_ms));
     return o;
 }
 
@@ -276,9 +293,12 @@ static int status(const struct cli_args *args, manta_client *client)
 /* ---- list nodes, healthcheck ---- */
 
 static const struct cli_column columns[] = {
-    {"node", "NODE", false},      {"name", "NAME", false},      {"state", "STATE", false},   {"resources", "FREE", false},
-    {"epoch", "EPOCH", true},     {"address", "ADDRESS", true}, {"labels", "LABELS", false}, {"reason", "REASON", false},
-    {"waits", "WAITS FOR", true}, {NULL, NULL, false},
+    {"node", "NODE", false},      {"name", "NAME", false},
+    {"state", "STATE", false},    {"resources", "FREE", false},
+    {"epoch", "EPOCH", true},     {"address", "ADDRESS", true},
+    {"labels", "LABELS", false},  {"reason", "REASON", false},
+    {"waits", "WAITS FOR", true}, {"certificate_ends", "CERTIFICATE ENDS", true},
+    {NULL, NULL, false},
 };
 
 /* "CPU 1/2  memory 3/4": for the table. */

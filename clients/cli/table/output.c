@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { CELL_SIZE = 640, COLUMNS_MAX = 16 };
@@ -168,4 +169,15 @@ int cli_print_json(json_t *take_value)
     putchar('\n');
     json_decref(take_value);
     return CLI_OK;
+}
+
+json_t *cli_time_json(uint64_t ms)
+{
+    char      text[32];
+    time_t    s = (time_t)(ms / 1000);
+    struct tm tm;
+    if (!ms || !gmtime_r(&s, &tm))
+        return json_null();
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    return json_string(text);
 }

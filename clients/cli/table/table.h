@@ -24,6 +24,8 @@ int cli_print_rows(const struct cli_args *args, const struct cli_column *columns
 /* Takes out of `rows` what --filter and --limit leave out: for what no node has filtered. `key_row`: one row, which has the
  * keys; NULL: there is none. False: a filter names none of them, and that is printed. */
 bool cli_filter_rows(const struct cli_args *args, const json_t *key_row, json_t *rows);
+/* A moment of the wall clock, in ms since 1970, as text; 0: null. */
+json_t *cli_time_json(uint64_t ms);
 /* Prints as JSON and drops the reference. Returns CLI_OK. */
 int cli_print_json(json_t *take_value);
 

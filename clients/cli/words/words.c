@@ -46,7 +46,9 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_INSECURE] = {"insecure", 0, NULL, "no TLS beyond this machine: token and data travel in clear"},
     [CLI_OPT_BIND] = {"bind", 0, "ADDR",
                       "this machine's address for others (turns TLS on); default: loopback, a fitting one with --join"},
-    [CLI_OPT_JOIN] = {"join", 0, "FILE", "the cluster to join: a copy of the file that its head has written"},
+    [CLI_OPT_JOIN] =
+        {"join", 0, "FILE",
+         "the cluster to join: a ticket (manta token create), or a copy of the head's join file; \"-\": standard input"},
     [CLI_OPT_LOGS] = {"logs", 0, "DIR", "where the head keeps jobs' output; default: in the state folder"},
     [CLI_OPT_STORE] = {"store", 0, "URL",
                        "keep what survives in Redis: redis://HOST:PORT/0?cluster=NAME, redis+unix:///PATH?cluster=NAME"},
@@ -62,6 +64,8 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, "only say what would be done"},
     [CLI_OPT_COUNT] = {"count", 0, "N", "so many of it; 0: none any more. Default: 1"},
     [CLI_OPT_DRAIN_LIMIT] = {"drain-limit", 0, "SECONDS", "what runs on the node when it leaves may go on so long; default: 30"},
+    [CLI_OPT_USES] = {"uses", 0, "N", "so many machines may join with the ticket; default: 1"},
+    [CLI_OPT_VALID_S] = {"valid-s", 0, "SECONDS", "how long it is good; default: 600"},
     [CLI_OPT_PURGE] = {"purge", 0, NULL, "remove the logs too, also those of clusters that were stopped before"},
     [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},
 };

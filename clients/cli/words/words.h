@@ -67,6 +67,8 @@ enum cli_option {
     CLI_OPT_DRAIN_LIMIT,
     CLI_OPT_DRY_RUN,
     CLI_OPT_COUNT,
+    CLI_OPT_USES,
+    CLI_OPT_VALID_S,
     CLI_OPT_HELP,
     CLI_OPTIONS,
 };

@@ -8,9 +8,11 @@
  *     -----BEGIN CERTIFICATE-----                 -----BEGIN CERTIFICATE-----         as tls.h reads them
  *     ...                                         ...
  *
- * The first holds a ticket: a certificate that the head exchanges for one of the machine's own, as often and as long as the ticket
- * is good. An address may be that of several heads, with commas. The check finds what was altered on the way; against a forger it is the certificate that counts. The second is that of a
- * cluster whose certificates are the user's own: it holds the token and a node's certificate, so whoever has it may do everything.
+ * The address may be a list of several heads', with commas. The first holds a ticket: a certificate that the head exchanges for
+ * one of the machine's own, as often and as long as the ticket is good. The check finds what was altered on the way; against a
+ * forger it is the certificate that counts. The second is that of a cluster whose certificates are the user's own: it holds the
+ * token and a node's certificate, so whoever has it may do everything.
+ *
  * Pure; any thread.
  */
 #ifndef MT_IO_JOIN_H

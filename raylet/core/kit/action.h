@@ -44,6 +44,7 @@ enum rlt_action_kind {
     RLT_A_PEER_DIAL,
     RLT_A_PEER_SEND,
     RLT_A_PEER_CLOSE, /* no event follows */
+    RLT_A_REVOKED,    /* whoever shows a certificate of that number is refused, and cut off */
 
     /* files and programs of jobs */
     RLT_A_FILE_READ,    /* at most RLT_FILE_CHUNK from there on: answered by FILE_BYTES */
@@ -131,6 +132,9 @@ struct rlt_action {
         struct {
             uint64_t stream;
         } peer_close;
+        struct {
+            uint64_t id, until_ms; /* wall clock */
+        } revoked;
         struct rlt_a_file_read  file_read;
         struct rlt_a_file_write file_write;
         struct {

@@ -24,14 +24,15 @@
 struct io_bound;
 struct io_tls;
 struct io_token;
-struct sh_cache;  /* programs of other nodes */
-struct sh_copies; /* of values of other nodes */
-struct sh_envs;   /* unpacked files of runtime environments */
-struct sh_cgroup; /* what holds all that jobs start here */
-struct sh_head;   /* the way to the head */
-struct sh_looks;  /* questions that wait for processes */
-struct sh_output; /* what a worker prints */
-struct sh_peers;  /* the other raylets */
+struct sh_cache;       /* programs of other nodes */
+struct sh_copies;      /* of values of other nodes */
+struct sh_envs;        /* unpacked files of runtime environments */
+struct sh_certificate; /* ours, and the next one */
+struct sh_cgroup;      /* what holds all that jobs start here */
+struct sh_head;        /* the way to the head */
+struct sh_looks;       /* questions that wait for processes */
+struct sh_output;      /* what a worker prints */
+struct sh_peers;       /* the other raylets */
 struct sh_program_upload;
 struct sh_pulls;    /* objects between nodes */
 struct sh_quotas;   /* who waits for its job's share of the store */
@@ -90,10 +91,11 @@ struct sh {
     struct sh_copies *copies; /* NULL: this node is alone */
     struct sh_quotas *quotas;
 
-    struct sh_head           *head;    /* links/; NULL: no head, no token */
-    struct sh_peers          *peers;   /* NULL: this node is alone */
-    struct sh_program_upload *uploads; /* that are under way */
-    struct sh_cache          *cache;   /* NULL until the first program */
+    struct sh_head           *head;        /* links/; NULL: no head, no token */
+    struct sh_certificate    *certificate; /* NULL: in clear */
+    struct sh_peers          *peers;       /* NULL: this node is alone */
+    struct sh_program_upload *uploads;     /* that are under way */
+    struct sh_cache          *cache;       /* NULL until the first program */
 
     struct sh_cgroup *group; /* jobs/ */
     struct sh_envs   *envs;  /* NULL until the first */

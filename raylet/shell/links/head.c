@@ -46,6 +46,8 @@ struct sh_head {
     uint32_t                  turned;                         /* heads that were tried since one answered */
     uint64_t                  heard_ms;                       /* when it last said something */
     struct io_timer           silence; /* where there are several: the next look whether this one says anything */
+    char                      tls_file[MT_PATH_BYTES_MAX];
+    bool                      is_certified; /* since the channel was made: it still shows the certificate before */
 };
 
 /* ---- the address and the token ------------------------------------------------------------------------------------ */
@@ -66,7 +68,11 @@ static mt_status secrets_read(struct sh_head *h, const char *token_file, const c
         MT_TRY(io_token_read(token_file, &h->token));
         h->sh->token = &h->token;
     }
-    return tls_file && !h->sh->tls ? io_tls_load(tls_file, &h->sh->tls) : mt_ok();
+    if (!tls_file || h->sh->tls)
+        return mt_ok();
+    if (snprintf(h->tls_file, sizeof h->tls_file, "%s", tls_file) >= (int)sizeof h->tls_file)
+        return mt_error(MT_EINVAL, 0, "the path of the TLS file is too long");
+    return io_tls_load(tls_file, &h->sh->tls);
 }
 
 /* "host:port\n", then lines of name=value. False: not there yet. */
@@ -105,6 +111,16 @@ static bool address_file_read(struct sh_head *h, const char *path)
 const char *sh_head_address(const struct sh *sh)
 {
     return sh->head ? sh->head->address : "";
+}
+
+const char *sh_head_tls_file(const struct sh *sh)
+{
+    return sh->head ? sh->head->tls_file : "";
+}
+
+void sh_head_certified(struct sh *sh)
+{
+    sh->head->is_certified = true;
 }
 
 struct rpc_channel *sh_head_channel(const struct sh *sh)
@@ -280,6 +296,7 @@ static mt_status connect_head(struct sh_head *h)
     if (!h->rpc)
         MT_TRY(rpc_new(h->sh->loop, &h->rpc));
     MT_TRY(rpc_channel_open(h->rpc, &config, &h->channel));
+    h->is_certified = false;
     attach(h);
     return mt_ok();
 }
@@ -294,7 +311,7 @@ static mt_status attach_again(struct sh_head *h)
         h->has_moved = strcmp(h->address, h->file_address) != 0;
         memcpy(h->address, h->file_address, sizeof h->address);
     }
-    if (!h->has_moved) {
+    if (!h->has_moved && !h->is_certified) {
         attach(h);
         return mt_ok();
     }

@@ -19,6 +19,12 @@ void                  sh_head_stop(struct sh *sh);
 void                  sh_head_send(struct sh *sh, const Manta__V1__NodeToHead *message);
 const char           *sh_head_address(const struct sh *sh);
 struct rpc_channel   *sh_head_channel(const struct sh *sh);
+const char           *sh_head_tls_file(const struct sh *sh); /* "": none */
+void                  sh_head_certified(struct sh *sh);      /* the next connection shows the new certificate */
+
+/* certificate.c: ours ends soon, and the head gives another for the next key, over the connection that is there */
+void sh_certificate_start(struct sh *sh);
+void sh_certificate_stop(struct sh *sh); /* before the head */
 
 /* peer.c */
 /* Takes --listen apart, before anything listens. EINVAL. */
@@ -32,6 +38,7 @@ void sh_peer_send(struct sh *sh, const struct rlt_a_peer_send *a);
 void sh_peers_flush(struct sh *sh);      /* at the end of a round: what was sent goes out */
 void sh_peers_flush_here(struct sh *sh); /* the same on another thread than the loop's, which goes on with the rest */
 void sh_peer_close(struct sh *sh, uint64_t stream);
+void sh_peers_drop_revoked(struct sh *sh); /* whose certificates are refused by now */
 void sh_file_read(struct sh *sh, const struct rlt_a_file_read *a);
 void sh_file_drop(struct sh *sh, const struct peer_file *file);
 void sh_archive_write(struct sh *sh, const struct rlt_a_file_write *a); /* FILE_WRITE of an environment's archive */

@@ -259,6 +259,12 @@ void sh_peers_flush_here(struct sh *sh)
     io_loop_post(sh->loop, &peers->rest);
 }
 
+void sh_peers_drop_revoked(struct sh *sh)
+{
+    if (sh->peers)
+        io_framed_drop_revoked(&sh->peers->framed);
+}
+
 void sh_peer_close(struct sh *sh, uint64_t stream)
 {
     struct sh_stream *s = stream_find(sh, stream);

@@ -10,6 +10,7 @@
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/nodes/view.h"
+#include "scheduler/head/core/trust/trust.h"
 #include "core/base/limits/net.h"
 
 static uint64_t mix_number(uint64_t hash, uint64_t number)
@@ -218,6 +219,23 @@ static const char *check_out(const struct head *h)
 
 /* ---- bounds ---- */
 
+/* ---- trust ---- */
+
+static const char *check_trust(const struct head *h)
+{
+    MT_MAP_EACH(&h->tickets, entry) {
+        const struct ticket *t = entry->value.ptr;
+        if (t->used.count > t->uses)
+            return "a ticket was used more often than it was made for";
+    }
+    MT_MAP_EACH(&h->nodes, entry) {
+        const struct node *n = entry->value.ptr;
+        if (n->member && n->place.state != POLICY_DEAD && head_revoked_has(h, n->member))
+            return "a node that was revoked is not dead";
+    }
+    return NULL;
+}
+
 static const char *check_bounds(const struct head *h)
 {
     const struct {
@@ -232,6 +250,8 @@ static const char *check_bounds(const struct head *h)
         {h->wait_calls.count, MT_HEAD_WAITS_MAX, "more wait for jobs than may"},
         {h->groups.count, MT_HEAD_GROUPS_MAX, "there are more placement groups than may be"},
         {h->group_waits, MT_HEAD_GROUP_WAITS_MAX, "more wait for placement groups than may"},
+        {h->tickets.count, MT_TICKETS_MAX, "there are more tickets than may be"},
+        {h->revoked.count, MT_REVOKED_MAX, "more nodes are revoked than may be"},
         {h->queries.count, MT_HEAD_QUERIES_MAX, "there are more queries than may be"},
     };
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
@@ -242,8 +262,8 @@ static const char *check_bounds(const struct head *h)
 
 const char *head_check(const struct head *h)
 {
-    const char *(*const checks[])(const struct head *) = {check_nodes, check_view,  check_jobs, head_groups_check,
-                                                          check_names, check_blobs, check_out,  check_bounds};
+    const char *(*const checks[])(const struct head *) = {check_nodes, check_view,  check_jobs, head_groups_check, check_names,
+                                                          check_blobs, check_trust, check_out,  check_bounds};
     const char *breach = NULL;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !breach; i++)
         breach = checks[i](h);

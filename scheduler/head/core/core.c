@@ -17,6 +17,7 @@
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/nodes/view.h"
 #include "scheduler/head/core/scale/scale.h"
+#include "scheduler/head/core/trust/trust.h"
 #include "scheduler/head/core/wants/wants.h"
 
 mt_status head_new(const struct head_config *config, struct head **out_head)
@@ -80,6 +81,7 @@ void head_free(struct head *h)
     free_names(h);
     free_jobs(h);
     head_queries_fini(h);
+    head_tickets_fini(h);
     head_groups_fini(h);
     head_scale_fini(h);
     MT_MAP_EACH(&h->streams, entry)
@@ -169,6 +171,7 @@ mt_status head_start(struct head *h, uint64_t now_ms, struct head_actions *out)
     head_record_meta(h);
     head_attempts_loaded(h);
     head_scale_started(h);
+    head_revoked_tell(h);
     plan_next(h, out);
     head_out_end(h);
     return h->broken;
@@ -198,6 +201,7 @@ static void tick(struct head *h)
     }
     head_jobs_tick_waits(h);
     head_queries_tick(h);
+    head_revoked_tick(h);
     head_view_tick(h);
     head_blobs_tick(h);
     head_attached_heads_tick(h);
@@ -208,12 +212,14 @@ static void take_event(struct head *h, const struct head_event *event)
 {
     switch (event->kind) {
     case HEAD_EV_TICK: break;
-    case HEAD_EV_STREAM_OPENED: head_nodes_opened(h, event->stream.number); break;
+    case HEAD_EV_STREAM_OPENED: head_nodes_opened(h, event->stream.number, &event->stream.peer); break;
     case HEAD_EV_STREAM_MESSAGE: head_attached_message(h, event->message.stream, event->message.bytes, event->message.size); break;
     case HEAD_EV_STREAM_CLOSED: head_nodes_closed(h, event->stream.number); break;
     case HEAD_EV_CALL:
         if (event->call.method == HEAD_SCALE)
             head_scale_call(h, event);
+        else if (event->call.method == HEAD_REVOKE_NODE) /* it ends a node, for all tables */
+            head_attached_call(h, event);
         else
             head_calls_take(h, event);
         break;
@@ -250,6 +256,11 @@ mt_status head_step(struct head *h, const struct head_event *event, struct head_
     plan_next(h, out);
     head_out_end(h);
     return h->broken;
+}
+
+void head_own_member(struct head *h, uint64_t member)
+{
+    h->config.own_member = member;
 }
 
 uint64_t head_epoch(const struct head *h)

@@ -30,6 +30,9 @@ MT_MUST_USE mt_status head_load_log(struct head *head, const char *job, uint64_t
 /* A blob found on disk. */
 MT_MUST_USE mt_status head_load_blob(struct head *head, const uint8_t sha256[HEAD_SHA_SIZE], uint64_t size);
 
+/* For whom the certificate beside the head was made: that one can't be revoked. Before head_start. */
+void head_own_member(struct head *head, uint64_t member);
+
 /* After all loads, once: takes the next head epoch, which is stored before anything else leaves the head. */
 MT_MUST_USE mt_status head_start(struct head *head, uint64_t now_ms, struct head_actions *out);
 

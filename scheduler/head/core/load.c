@@ -11,6 +11,7 @@
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/nodes/view.h"
 #include "scheduler/head/core/scale/scale.h"
+#include "scheduler/head/core/trust/trust.h"
 
 static mt_status meta_load(struct head *h, const Manta__Store__Meta *meta)
 {
@@ -36,6 +37,8 @@ static mt_status record_load(struct head *h, enum head_table table, const Protob
     case HEAD_TABLE_JOBS: return head_jobs_load(h, message);
     case HEAD_TABLE_GROUPS: return head_groups_load(h, message);
     case HEAD_TABLE_SCALE: return head_scale_load(h, message);
+    case HEAD_TABLE_TICKETS: return head_tickets_load(h, message);
+    case HEAD_TABLE_REVOKED: return head_revoked_load(h, message);
     }
     return mt_error(MT_EVERSION, 0, "the store has a table that this head does not know");
 }
@@ -53,6 +56,8 @@ mt_status head_load(struct head *h, enum head_table table, const uint8_t *key, s
         [HEAD_TABLE_JOBS] = {&manta__store__job_record__descriptor, "read a job from the store"},
         [HEAD_TABLE_GROUPS] = {&manta__store__group_record__descriptor, "read a placement group from the store"},
         [HEAD_TABLE_SCALE] = {&manta__store__scale_record__descriptor, "read a record of the scaler from the store"},
+        [HEAD_TABLE_TICKETS] = {&manta__v1__ticket__descriptor, "read a ticket from the store"},
+        [HEAD_TABLE_REVOKED] = {&manta__store__revoked_record__descriptor, "read a revocation from the store"},
     };
     (void)key;
     (void)key_size;

@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"
+#include "core/rpc/peer.h"
 #include "scheduler/head/shell/heads.h"
 
 #include <stdio.h>
@@ -112,6 +113,14 @@ static void stander_closed(struct rpc_stream_handler *handler, struct rpc_stream
         head_shell_heads_tell(sh);
 }
 
+/* Nodes and people have the token too, and what stands by is told to all: so it is who shows the certificate of the node beside the
+ * heads. */
+static bool is_head(const struct shell *sh, const struct rpc_stream *stream)
+{
+    struct io_tls_who who;
+    return !sh->own_member || (rpc_stream_peer(sh->server, stream, &who) && who.id == sh->own_member);
+}
+
 struct rpc_stream_handler *head_shell_standby_came(struct rpc_service *service, struct rpc_stream *stream)
 {
     struct shell    *sh = mt_container_of(service, struct shell, service);
@@ -119,7 +128,7 @@ struct rpc_stream_handler *head_shell_standby_came(struct rpc_service *service, 
     uint32_t         count = 1;
     for (; *end; end = &(*end)->next)
         count++;
-    struct stander *s = count < MT_HEADS_MAX ? calloc(1, sizeof *s) : NULL;
+    struct stander *s = count < MT_HEADS_MAX && is_head(sh, stream) ? calloc(1, sizeof *s) : NULL;
     if (!s)
         return NULL;
     *s = (struct stander){{stander_message, NULL, stander_ended, stander_closed}, sh, stream, NULL, ""};

@@ -8,9 +8,12 @@
 #include "core/rpc/codec.h"
 #include "scheduler/head/core/core.h"
 #include "scheduler/head/shell/backup.h"
+#include "scheduler/head/shell/certify.h"
 #include "scheduler/head/shell/heads.h"
+#include "core/rpc/peer.h"
 
 #include "core/base/log.h"
+#include "core/io/private.h"
 #include "core/proto/manta.pb-c.h"
 
 #include <stdio.h>
@@ -22,6 +25,7 @@ struct call {
     struct shell    *sh;
     struct rpc_call *call;
     uint64_t         number;
+    bool             has_ticket; /* and no more */
 };
 
 struct attach {
@@ -98,6 +102,28 @@ static struct rpc_stream_handler *send_on(struct shell *sh, struct rpc_stream *s
 
 /* ---- calls ---- */
 
+static void refuse_signed(struct rpc_call *call, enum head_method method, mt_status st)
+{
+    mt_buf    reply = {0};
+    mt_status packed = head_shell_certify_refusal(method, st, &reply);
+    if (packed.code)
+        rpc_call_fail(call, packed, NULL);
+    else
+        rpc_call_reply(call, mt_buf_view(&reply));
+    mt_buf_fini(&reply);
+}
+
+static void reply_signed(struct shell *sh, const struct call *c, const struct head_action *action)
+{
+    mt_buf    reply = {0};
+    mt_status st = head_shell_certify(sh, action, c->has_ticket, &reply);
+    if (st.code)
+        rpc_call_fail(c->call, st, st.what);
+    else
+        rpc_call_reply(c->call, mt_buf_view(&reply));
+    io_private_wipe(&reply);
+}
+
 static void take_call(struct rpc_service *service, struct rpc_call *call, mt_view request, enum head_method method)
 {
     struct shell *sh = shell_of(service);
@@ -106,15 +132,22 @@ static void take_call(struct rpc_service *service, struct rpc_call *call, mt_vie
         rpc_call_fail(call, mt_error(MT_ENOTLEADER, 0, "another head leads"), leader_text(sh, leader));
         return;
     }
-    struct call *c = calloc(1, sizeof *c);
-    uint64_t     number = ++sh->next_number;
+    uint64_t     asks, number = ++sh->next_number;
+    mt_status    st = head_shell_certify_check(sh, method, request, &asks);
+    struct call *c = st.code ? NULL : calloc(1, sizeof *c);
+    if (st.code) {
+        refuse_signed(call, method, st);
+        return;
+    }
     if (!c || mt_map_put_ptr(&sh->calls, mt_map_key(number), c).code != 0) {
         free(c);
         rpc_call_fail(call, mt_error(MT_ENOMEM, 0, "take a call"), "the head is out of memory: try again");
         return;
     }
-    *c = (struct call){{call_gone}, sh, call, number};
-    struct head_event event = {.kind = HEAD_EV_CALL, .call = {number, method, request.data, request.size}};
+    struct io_tls_who who;
+    struct head_peer  peer = head_shell_peer(rpc_call_peer(call, &who) ? &who : NULL);
+    *c = (struct call){{call_gone}, sh, call, number, peer.kind == HEAD_PEER_TICKET};
+    struct head_event event = {.kind = HEAD_EV_CALL, .call = {number, method, request.data, request.size, peer, asks}};
     head_shell_step(sh, &event);
     rpc_call_on_gone(call,
                      &c->gone); /* told at once where the caller has left already: so after the step, which reads the request */
@@ -125,10 +158,12 @@ void head_shell_reply(struct shell *sh, const struct head_action *action)
     bool         is_reply = action->kind == HEAD_ACT_REPLY;
     uint64_t     number = is_reply ? action->reply.call : action->refuse.call;
     struct call *c = mt_map_ptr(&sh->calls, mt_map_key(number));
-    if (!c)
-        return; /* the caller has left */
+    if (head_shell_join_take(sh, action) || !c)
+        return; /* our own question, or the caller has left */
     mt_map_remove(&sh->calls, mt_map_key(number));
-    if (is_reply)
+    if (is_reply && (action->reply.method == HEAD_CERTIFY || action->reply.method == HEAD_CREATE_TICKET))
+        reply_signed(sh, c, action);
+    else if (is_reply)
         rpc_call_reply(c->call, (mt_view){action->reply.bytes->data, action->reply.bytes->size});
     else
         rpc_call_fail(c->call, action->refuse.status, action->refuse.status.what);
@@ -164,7 +199,7 @@ static void attach_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     (void)result;
     mt_map_remove(&sh->attached, mt_map_key(a->number));
     rpc_stream_free(stream);
-    struct head_event event = {.kind = HEAD_EV_STREAM_CLOSED, .stream = {a->number}};
+    struct head_event event = {.kind = HEAD_EV_STREAM_CLOSED, .stream = {.number = a->number}};
     bool              is_news = !a->is_forgotten;
     free(a);
     if (is_news)
@@ -182,7 +217,9 @@ static struct rpc_stream_handler *take_attach(struct rpc_service *service, struc
     }
     *a = (struct attach){{attach_message, NULL, attach_ended, attach_closed}, sh, stream, number, false, false};
     rpc_stream_set_queue(stream, 4 * MT_STREAM_QUEUE_BYTES); /* a large cluster's view is megabytes */
-    struct head_event event = {.kind = HEAD_EV_STREAM_OPENED, .stream = {number}};
+    struct io_tls_who who;
+    struct head_event event = {.kind = HEAD_EV_STREAM_OPENED,
+                               .stream = {number, head_shell_peer(rpc_stream_peer(sh->server, stream, &who) ? &who : NULL)}};
     head_shell_step(sh, &event);
     return &a->handler;
 }
@@ -227,7 +264,9 @@ void head_shell_resume_streams(struct shell *sh)
 #define UNARY(X)                                                                                                        \
     X(Submit, HEAD_SUBMIT) X(GetJob, HEAD_GET_JOB) X(WaitJob, HEAD_WAIT_JOB) X(ListJobs, HEAD_LIST_JOBS)                \
     X(StopJob, HEAD_STOP_JOB) X(HasBlobs, HEAD_HAS_BLOBS) X(ListNodes, HEAD_LIST_NODES) X(Shutdown, HEAD_SHUTDOWN)  \
-    X(Query, HEAD_QUERY) X(DeleteJob, HEAD_DELETE_JOB) X(DrainNode, HEAD_DRAIN_NODE) X(Scale, HEAD_SCALE)
+    X(Query, HEAD_QUERY) X(DeleteJob, HEAD_DELETE_JOB) X(DrainNode, HEAD_DRAIN_NODE) X(Scale, HEAD_SCALE)               \
+    X(CreateTicket, HEAD_CREATE_TICKET) X(ListTickets, HEAD_LIST_TICKETS) X(RevokeTicket, HEAD_REVOKE_TICKET)            \
+    X(RevokeNode, HEAD_REVOKE_NODE)
 /* clang-format on */
 
 #define X(name, method) \
@@ -261,6 +300,12 @@ static void unary_StepDown(struct rpc_service *service, struct rpc_call *call, m
 STREAMS(X)
 #undef X
 
+/* Who asks shows his certificate: a ticket has no token yet. */
+static void unary_Certify(struct rpc_service *service, struct rpc_call *call, mt_view request)
+{
+    take_call(service, call, request, HEAD_CERTIFY);
+}
+
 static const struct rpc_method methods[] = {
 #define X(name, method) {"/manta.v1.Head/" #name, 0, unary_##name, NULL},
     UNARY(X)
@@ -269,6 +314,7 @@ static const struct rpc_method methods[] = {
         STREAMS(X)
 #undef X
             {"/manta.v1.Head/StepDown", 0, unary_StepDown, NULL},
+    {"/manta.v1.Head/Certify", RPC_METHOD_TICKET, unary_Certify, NULL},
     RPC_HEALTH,
 };
 

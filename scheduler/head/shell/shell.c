@@ -5,6 +5,7 @@
  * Owns:    struct shell and what main made for it.
  * Thread:  the main loop's.
  */
+#include "scheduler/head/shell/certify.h"
 #include "scheduler/head/shell/heads.h"
 
 #include "core/sys/file.h"
@@ -57,6 +58,7 @@ static void act(struct shell *sh, struct head_action *action)
     case HEAD_ACT_JOB_ENDED: head_shell_feed_wake(sh, action->job.id); break;
     case HEAD_ACT_BLOB_DROP: head_shell_blob_drop(sh, action->blob_drop.sha256); break;
     case HEAD_ACT_PROVIDE: provide(sh, action); break;
+    case HEAD_ACT_REVOKED: head_shell_revoked(sh, action->revoked.id, action->revoked.until_ms); break;
     case HEAD_ACT_EXIT:
         if (action->exit.status.code == 0)
             head_shell_heads_shutdown(sh); /* the cluster ends */
@@ -73,14 +75,14 @@ static void carry_out(struct shell *sh)
         head_shell_store_ask(sh);
         return;
     }
-    if (sh->is_stored && !sh->is_ready && !sh->is_ending)
-        announce(sh); /* the new epoch is stored: from now on we speak for the cluster */
+    announce(sh);
     for (size_t i = 0; i < sh->actions.count; i++) {
         struct head_action action = sh->actions.items[i];
         act(sh, &action);
         sh->actions.items[i] = action;
     }
     head_actions_clear(&sh->actions);
+    announce(sh); /* perhaps the ticket for the join file was among them */
     if (sh->is_ending)
         return;
     uint64_t now = io_now_ms(), next = sh->actions.next_ms;
@@ -147,7 +149,7 @@ static mt_status write_address(struct shell *sh)
     snprintf(next, sizeof next, "%s.new", sh->address_file);
     head_shell_tls_line(sh, tls, sizeof tls);
     head_shell_heads_line(sh, heads, sizeof heads);
-    MT_TRY(head_shell_tls_announce(sh));
+    MT_TRY(head_shell_join_write(sh));
     int  size = snprintf(text, sizeof text, "%s\ntoken_file=%s\n%sheads=%s\npid=%d\n", sh->address, sh->token_file, tls, heads,
                          getpid());
     int  fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -180,8 +182,15 @@ static void say_ready(struct shell *sh)
     sh->options.ready_fd = -1;
 }
 
+/* Once the new epoch is stored, and the ticket of the join file: from then on we speak for the cluster. */
 static void announce(struct shell *sh)
 {
+    if (!sh->is_stored || sh->is_ready || sh->is_ending)
+        return;
+    if (sh->join == SHELL_JOIN_NONE)
+        head_shell_join_begin(sh);
+    if (sh->join != SHELL_JOIN_DONE)
+        return;
     sh->is_ready = true;
     mt_status st = write_address(sh);
     if (st.code != 0) {
@@ -337,6 +346,7 @@ static mt_status open_doors(struct shell *sh)
 static mt_status lead(struct shell *sh)
 {
     snprintf(sh->store->place, sizeof sh->store->place, "%s", sh->address);
+    head_own_member(sh->head, sh->own_member);
     MT_TRY(head_start(sh->head, io_now_ms(), &sh->actions));
     head_shell_heads_tell(sh);
     carry_out(sh);
@@ -426,9 +436,9 @@ static void stop(struct shell *sh)
     mt_map_fini(&sh->attached);
     head_actions_fini(&sh->actions);
     head_free(sh->head);
+    head_shell_tls_close(sh);
     if (sh->loop)
         io_loop_free(sh->loop);
-    io_tls_free(sh->tls);
     io_token_wipe(&sh->token);
 }
 

@@ -19,6 +19,8 @@
 #include "core/sha/sha256.h"
 #include "core/ds/vec.h"
 #include "core/io/io.h"
+#include "core/io/tls/issue.h"
+#include "core/io/tls/join.h"
 #include "core/rpc/rpc.h"
 #include "scheduler/head/core/core.h"
 #include "scheduler/head/shell/options.h"
@@ -29,13 +31,20 @@
 enum { SHELL_PATH_SIZE = MT_PATH_BYTES_MAX };
 
 struct shell {
-    struct head_options options;
-    char                state[SHELL_PATH_SIZE], address_file[SHELL_PATH_SIZE], token_file[SHELL_PATH_SIZE];
-    int                 folder_hold;    /* a private cluster's runtime folder (core/sys/folder.h); -1: none */
-    bool                is_driver_gone; /* a private cluster's: the raylet is gone too, or about to */
-    bool                has_made_token, owns_state, is_private, runs_as_root;
-    struct io_token     token;
-    struct io_tls      *tls; /* NULL: in clear */
+    struct head_options      options;
+    char                     state[SHELL_PATH_SIZE], address_file[SHELL_PATH_SIZE], token_file[SHELL_PATH_SIZE];
+    int                      folder_hold;    /* a private cluster's runtime folder (core/sys/folder.h); -1: none */
+    bool                     is_driver_gone; /* a private cluster's: the raylet is gone too, or about to */
+    bool                     has_made_token, owns_state, is_private, runs_as_root;
+    struct io_token          token;
+    struct io_tls           *tls;       /* NULL: in clear */
+    struct io_tls_authority *authority; /* NULL: in clear, or with certificates that nobody here can sign */
+    struct io_timer          renew;     /* looks whether our own certificates are old */
+    uint32_t                 renewals;  /* such looks so far */
+    struct io_timer          cut;       /* who was revoked is cut off soon: first he may hear it */
+    enum shell_join { SHELL_JOIN_NONE, SHELL_JOIN_ASKED, SHELL_JOIN_DONE } join; /* of the ticket in the join file */
+    uint64_t            join_call, join_ticket; /* join_ticket: of the file that lies there; 0: none */
+    uint64_t            own_member;             /* whom the node's certificate beside the head names; 0: nobody */
     char                tls_dir[SHELL_PATH_SIZE], join_file[SHELL_PATH_SIZE];
     struct io_loop     *loop;
     struct rpc         *rpc;
@@ -109,15 +118,6 @@ mt_status head_shell_complain(mt_status st, const char *what, const char *which)
 int head_shell_mkdir(const struct shell *sh, const char *path);
 /* <state>/<folder>/<name> */
 void head_shell_path(const struct shell *sh, const char *folder, const char *name, char out[SHELL_PATH_SIZE]);
-
-/* ---- tls.c: certificates, and the file that others join with ---- */
-
-/* Makes and loads what TLS needs, where TLS is to be. On failure prints why. Blocks (disk); before anything is served. */
-MT_MUST_USE mt_status head_shell_tls_open(struct shell *sh);
-/* The line of head.addr that says how this head is spoken to; "" in clear on loopback. */
-void head_shell_tls_line(const struct shell *sh, char *out, size_t size);
-/* Writes the join file; without TLS there is none. */
-MT_MUST_USE mt_status head_shell_tls_announce(struct shell *sh);
 
 /* ---- rpc.c: calls and attached raylets ---- */
 

@@ -12,6 +12,7 @@
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"
 #include "core/text/address.h"
+#include "scheduler/head/shell/certify.h"
 #include "scheduler/head/shell/heads.h"
 
 #include <errno.h>
@@ -44,6 +45,7 @@ struct standby {
     struct rpc_stream        *stream;
     struct rpc_stream_handler handler;
     char                      dialled[HEAD_PLACE_SIZE];
+    uint32_t                  renewals;     /* of our certificates, when the channel was opened */
     bool                      was_up;       /* it has said something on this stream */
     bool                      asks_machine; /* it was up, and is not: looks ask its machine too */
 };
@@ -125,18 +127,30 @@ static mt_status say_hello(struct standby *b)
     return st;
 }
 
-/* To the place that the store names; it is dialled again with each look, as long as nobody answers there. */
+static mt_status open_channel(struct standby *b, const char *place)
+{
+    struct shell  *sh = b->sh;
+    struct io_tls *node;
+    MT_TRY(head_shell_tls_node(sh, &node));
+    struct rpc_channel_config config = {
+        .target = place, .token = &sh->token, .tls = node, .peer = IO_TLS_HEAD, .is_insecure = sh->options.is_insecure};
+    mt_status st = rpc_channel_open(sh->rpc, &config, &b->channel);
+    io_tls_free(node);
+    b->renewals = sh->renewals;
+    return st;
+}
+
+/* To the place that the store names; it is dialled again with each look, as long as nobody answers there. A channel shows what was
+ * in the file when it was opened, for ever. */
 static void dial(struct standby *b)
 {
-    struct shell             *sh = b->sh;
-    const char               *place = sh->role->seen.place;
-    struct rpc_channel_config config = {
-        .target = place, .token = &sh->token, .tls = sh->tls, .peer = IO_TLS_HEAD, .is_insecure = sh->options.is_insecure};
-    if (strcmp(place, b->dialled) != 0)
+    struct shell *sh = b->sh;
+    const char   *place = sh->role->seen.place;
+    if (strcmp(place, b->dialled) != 0 || (!b->stream && b->renewals != sh->renewals))
         hang_up(b);
     if (b->stream || !place[0] || strcmp(place, sh->address) == 0)
         return;
-    mt_status st = b->channel ? mt_ok() : rpc_channel_open(sh->rpc, &config, &b->channel);
+    mt_status st = b->channel ? mt_ok() : open_channel(b, place);
     if (!st.code) {
         snprintf(b->dialled, sizeof b->dialled, "%s", place);
         st = say_hello(b);

@@ -177,7 +177,7 @@ static void commit_done(struct io_job *job)
     struct shell  *sh = c->sh;
     if (c->status.code == 0 || c->status.code == MT_EAGAIN)
         trusted(sh, c->begun_ms);
-    if ((c->status.code == MT_EDISK_FULL || c->status.code == MT_EAGAIN) && sh->is_ready) {
+    if ((c->status.code == MT_EDISK_FULL || c->status.code == MT_EAGAIN) && sh->is_stored) {
         commit_waits(sh, c->status);
         return;
     }

@@ -84,9 +84,12 @@ class Pair(machines.Machines):
         equal(out.split("\n")[:4], [f"tasks {sum(range(50)) * 1000 + 50 * other}", "actor 100", f"value there {MIB << 20}",
                                     f"value here {MIB << 20}"])
 
-    def stop(self):
+    def stop(self, server=None):
         self[1].manta("stop", "--purge")
         self[0].manta("stop", "--purge")
+        if server:
+            server.terminate()
+            server.wait(CALL_S)
         for m in self:
             wait_until(lambda: not m.processes(), f"all processes of machine {m.number} end")
             equal([str(path) for path in m.path("/tmp/run").rglob("*")], [], "is left over")
@@ -223,10 +226,10 @@ def ports_of(pid):
     return found
 
 
-def dialled(p, port, code):
-    """Runs `code`, which gets a connected socket s, on the second machine."""
-    text = f"import socket, ssl\ns = socket.create_connection(({ADDRESS[0]!r}, {port}), 10)\ns.settimeout(20)\n{code}"
-    return p[1].run(sys.executable, "-c", text)
+def dialled(p, port, code, to=0):
+    """Runs `code`, which gets a connected socket s, on the other machine."""
+    text = f"import socket, ssl\ns = socket.create_connection(({ADDRESS[to]!r}, {port}), 10)\ns.settimeout(20)\n{code}"
+    return p[1 - to].run(sys.executable, "-c", text)
 
 
 GARBAGE = "s.sendall(bytes(range(256)) * 4)\n"
@@ -239,13 +242,22 @@ IS_ENDED = ("try:\n while s.recv(4096):\n  pass\nexcept TimeoutError:\n raise Sy
 
 
 def rogue_certificate(p):
-    """Another cluster's, which says the same names."""
+    """Another cluster's, which says the same names: its join file, and its node's certificate."""
     m, other = p[1], pathlib.Path("/tmp/rogue")
     m.path(other).mkdir(mode=0o700)
     m.manta("start", "--head", "--bind", ADDRESS[1], "--dir", other / "run", "--num-cpus", 1)
-    join = m.read(other / "run/join")
+    join, node = m.read(other / "run/join"), m.read(other / "run/tls/node.pem")
     m.manta("stop", "--dir", other / "run")
-    return join
+    return join, node
+
+
+def checked(text):
+    """A join file with the check that fits it: as a forger would."""
+    first, address, _, rest = text.split("\n", 3)
+    value = 0xcbf29ce484222325
+    for byte in (address.removeprefix("address=") + "\0" + rest).encode():
+        value = (value ^ byte) * 0x100000001b3 % 2**64
+    return f"{first}\n{address}\ncheck={value:016x}\n{rest}"
 
 
 def private_file(machine, path, text):
@@ -260,8 +272,9 @@ def strangers(p):
     p.start_head()
     p.join()
     ours = p[0].read(p[0].folder / "join")
-    rogue = rogue_certificate(p)
-    pem = private_file(p[1], "/tmp/rogue.pem", rogue[rogue.index("-----BEGIN"):])
+    rogue, rogue_node = rogue_certificate(p)
+    pem = private_file(p[1], "/tmp/rogue.pem", rogue_node)
+    ticket = private_file(p[1], "/tmp/ticket.pem", ours[ours.index("-----BEGIN"):])
     head, raylet = (ports_of(p[0].daemon(name)) for name in ("head", "raylet"))
     equal((len(head), len(raylet)), (1, 2), "listeners")
     for port in head | raylet:
@@ -269,6 +282,8 @@ def strangers(p):
         dialled(p, port, PLAINTEXT + IS_ENDED)
         dialled(p, port, CONTEXT + WRAP + IS_ENDED)
         dialled(p, port, CONTEXT + f"c.load_cert_chain({str(pem)!r})\n" + WRAP + IS_ENDED)
+        if port in raylet:  # which takes no ticket
+            dialled(p, port, CONTEXT + f"c.load_cert_chain({str(ticket)!r})\n" + WRAP + IS_ENDED)
         dialled(p, port, CONTEXT + f"c.load_cert_chain({str(pem)!r})\nc.maximum_version = ssl.TLSVersion.TLSv1_2\n" + WRAP + IS_ENDED)
     for name in ("head", "raylet"):
         told = [int(n) for n in re.findall(r"tls_refused.*so_far=(\d+)", p[0].read(p[0].folder / f"{name}.log"))]
@@ -280,8 +295,8 @@ def strangers(p):
 
 def bad_clients(p, ours, rogue):
     m, address = p[1], re.search("address=(.*)", ours).group(1)
-    token = private_file(m, "/tmp/token", re.search("token=(.*)", ours).group(1) + "\n")
-    good = private_file(m, "/tmp/node.pem", ours[ours.index("-----BEGIN"):])
+    token = private_file(m, "/tmp/token", m.read(m.folder / "token"))
+    good = private_file(m, "/tmp/node.pem", m.read(m.folder / "tls.pem"))
     wrong = private_file(m, "/tmp/wrong", secrets.token_hex(32) + "\n")
     short = {"MANTA_TLS_FILE": good}
     has("m1", m.manta("status", "--address", address, "--token-file", token, env=short))
@@ -292,11 +307,15 @@ def bad_clients(p, ours, rogue):
     m.manta("status", "--address", address, "--token-file", token, "--tls-file", "/tmp/rogue.pem", want=1)
     has("another cluster's", m.errors)
     m.manta("status", "--address", address, "--token-file", token, "--insecure", want=1)
+    m.manta("status", "--address", address, "--token-file", token, "--tls-file", "/tmp/ticket.pem", want=1)
+    has("refuses the token", m.errors)  # a ticket opens nothing but the way to a certificate
     m.path(good).chmod(0o644)
     m.manta("status", "--address", address, "--token-file", token, "--tls-file", good, want=1)
     has("0600", m.errors)
     mixed = ours[:ours.index("-----BEGIN")] + rogue[rogue.index("-----BEGIN"):]
-    for text, word in ((mixed, "another cluster's"), ("hello\n", "manta-join 1"), (ours[:-200], ""), (ours.replace("-join 1", "-join 2"), "version")):
+    shared = f"manta-join 1\naddress={address}\ntoken={m.read(token).strip()}\n{m.read('/tmp/rogue.pem')}"
+    for text, word in ((mixed, "altered"), (checked(mixed), "another cluster's"), (shared, "another cluster's"), ("hello\n", "manta-join 1"),
+                       (ours[:-200], "altered"), (ours.replace("-join 2", "-join 3"), "version")):
         folder = "/tmp/second"
         m.manta("start", "--join", private_file(m, "/tmp/bad", text), "--dir", folder, want=1)
         has(word, m.errors)
@@ -305,6 +324,272 @@ def bad_clients(p, ours, rogue):
     m.manta("start", "--join", "/tmp/bad", "--dir", "/tmp/second", want=1)
     has("0600", m.errors)
     shutil.rmtree(m.path("/tmp/second"), ignore_errors=True)
+
+
+# ---- tickets, and certificates of one node ----
+def ticket(p, *words):
+    return p[0].manta("token", "create", *words)
+
+
+def use(m, text, *words, want=0, folder="/tmp/run/manta"):
+    """By standard input: it lies in no file of that machine."""
+    m.path("/tmp/pipe").write_text(text)
+    try:
+        return m.run("sh", "-c", 'exec "$@" < /tmp/pipe', "sh", m.programs / "manta", "start", "--join", "-", "--num-cpus", 1, "--dir",
+                     folder, *words, want=want)
+    finally:
+        m.path("/tmp/pipe").unlink()
+
+
+def states(p):
+    return {t["name"]: t["state"] for t in p[0].json("token", "list")}
+
+
+def kill_head(p):
+    pid = p[0].daemon("head")
+    os.kill(pid, signal.SIGKILL)
+    check(has_gone(pid, WAIT_S), "the head does not die")
+    wait_until(lambda: p[0].daemon("head") not in (0, pid), "its keeper starts it again")
+
+
+def refused(m, text, word):
+    use(m, text, folder="/tmp/second", want=1)
+    has(word, m.errors)
+    check(not m.path("/tmp/second").exists(), "a start that failed has left its folder")
+
+
+def tickets(p):
+    """Good once; late, altered, revoked, used, another cluster's: refused with what to do; and of two at once one wins."""
+    other, _ = rogue_certificate(p)
+    p.start_head()
+    p.listen()
+    first = ticket(p, "--name", "first")
+    has("This machine has joined", use(p[1], first, "--node-name", "m1"))
+    key = p[1].read(p[1].folder / "tls.pem").split("-----")[-3].strip()
+    for pem in ("head.pem", "node.pem", "ca.pem"):
+        check(key not in p[0].read(p[0].folder / "tls" / pem), "the node's key is not its own")
+    p.work(0)
+    equal(p.heard(p.token, p.mark, key.split()[0]), [], "stood on the wire in clear")
+    refused(p[1], first, "was used already")
+    kill_head(p)
+    refused(p[1], first, "was used already")
+    late = ticket(p, "--name", "late", "--valid-s", 1)
+    wait_until(lambda: states(p)["late"] == "ENDED", "the ticket ends")
+    refused(p[1], late, "ended")
+    gone = ticket(p, "--name", "gone")
+    p[0].manta("token", "revoke", next(t["id"] for t in p[0].json("token", "list") if t["name"] == "gone"))
+    refused(p[1], gone, "was revoked")
+    kill_head(p)
+    refused(p[1], gone, "was revoked")
+    good = ticket(p, "--name", "good")
+    for at in (30, len(good) // 2, len(good) - 60):
+        refused(p[1], good[:at] + chr(ord(good[at]) ^ 1) + good[at + 1:], "")
+    mixed = good[:good.index("-----BEGIN")] + other[other.index("-----BEGIN"):]
+    refused(p[1], checked(mixed), "another cluster's")
+    private_file(p[0], "/tmp/t", good)
+    private_file(p[1], "/tmp/t", good)
+    both = [m.start(m.programs / "manta", "start", "--join", "/tmp/t", "--num-cpus", 1, "--dir", "/tmp/both", stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE) for m in p]
+    errors = [process.communicate(timeout=CALL_S)[1] for process in both]
+    equal(sorted(process.returncode for process in both), [0, 1], errors)
+    has("was used already", errors[0] + errors[1])
+    p[0 if both[0].returncode == 0 else 1].manta("stop", "--dir", "/tmp/both")
+    equal(states(p), {"join file": "GOOD", "first": "USED", "late": "ENDED", "gone": "REVOKED", "good": "USED"})
+    p[1].manta("token", "create", "--uses", 0, want=2)
+    p[0].manta("token", "revoke", "1234", want=1)
+    has("no such ticket", p[0].errors)
+    p.stop()
+
+
+def shown(p, name, to=0):
+    """Whether the head of a machine, and the raylet beside it, take a connection with this file from the other machine."""
+    code = (CONTEXT + f"c.load_cert_chain({str(name)!r})\n" + "s = c.wrap_socket(s)\ns.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n' + bytes(9))\n"
+            "s.settimeout(1)\ntry:\n print(len(s.recv(1)))\nexcept TimeoutError:\n print(1)\nexcept OSError:\n print(0)\n")
+    ports = ports_of(p[to].daemon("head")) | ports_of(p[to].daemon("raylet"))
+    return [int(dialled(p, port, code, to)) for port in sorted(ports)]
+
+
+def connected(p):
+    """Connections of daemons of the first machine with the second."""
+    wanted = "".join(f"{int(part):02X}" for part in reversed(ADDRESS[1].split(".")))
+    return [line for line in pathlib.Path(f"/proc/{p[0].daemon('raylet')}/net/tcp").read_text().splitlines()[1:]
+            if line.split()[2].startswith(wanted) and line.split()[3] == "01"]
+
+
+def revoked(p):
+    """A node that does not obey: it is stopped when it is shut out. Its connections end, its certificate opens no port; and it comes
+    back with a new ticket only."""
+    p.start_head()
+    p.join()
+    p.work(0)
+    pem = private_file(p[1], "/tmp/kept.pem", p[1].read(p[1].folder / "tls.pem"))
+    equal(shown(p, pem), [1, 1, 1])
+    check(connected(p), "the two are not connected")
+    raylet = p[1].daemon("raylet")
+    os.kill(raylet, signal.SIGSTOP)
+    has("revoked", p[0].manta("node", "revoke", "m1", "--reason", "lost"))
+    wait_until(lambda: shown(p, pem) == [0, 0, 0], "the certificate is refused")
+    wait_until(lambda: not connected(p), "its connections end")
+    has("revoked: lost", p[0].manta("status"))
+    p[1].manta("status", want=1)
+    os.kill(raylet, signal.SIGCONT)
+    check(has_gone(raylet, WAIT_S), "its raylet does not end")
+    kill_head(p)
+    equal(shown(p, pem)[0:1], [0])
+    wait_until(lambda: shown(p, pem) == [0, 0, 0], "it is refused after the head's restart")
+    p[0].manta("node", "revoke", "m0", want=1)
+    has("manta stop", p[0].errors)
+    p[0].manta("node", "revoke", "77", want=1)
+    has("no node 77", p[0].errors)
+    p[1].manta("stop")
+    p.join("--dir", "/tmp/run/manta")
+    p[1].path(pem).unlink()
+    wait_until(lambda: [n["state"] for n in p[0].json("list", "nodes") if n["name"] == "m1"].count("ALIVE") == 1, "it is back")
+    p[1].manta("status")
+    p.stop()
+
+
+def signed(p, *words, folder=pathlib.Path("/tmp/run/manta")):
+    """A certificate of the number and key of a node on the second machine, by the first one's authority."""
+    tool = shutil.which("openssl")
+    if not tool:
+        raise machines.Unavailable("no tool openssl")
+    work, pem = p[0].path("/tmp"), p[1].path(folder / "tls.pem")
+    serial = subprocess.check_output([tool, "x509", "-in", pem, "-noout", "-serial"], text=True).split("=")[1].strip()
+    cluster = p[0].manta("status", "-o", "json")
+    name = f"node.{json.loads(cluster)['cluster']}.manta"
+    ca = p[0].path(p[0].folder / "tls/ca.pem")
+    (work / "e").write_text(f"subjectAltName=DNS:{name}\nextendedKeyUsage=serverAuth,clientAuth\n")
+    subprocess.check_call([tool, "req", "-new", "-key", pem, "-subj", "/CN=n", "-out", work / "r"], stderr=subprocess.DEVNULL)
+    subprocess.check_call([tool, "x509", "-req", "-in", work / "r", "-CA", ca, "-CAkey", ca, "-set_serial", "0x" + serial, "-extfile",
+                           work / "e", "-out", work / "c", *words], stderr=subprocess.DEVNULL)
+    key = subprocess.check_output([tool, "pkey", "-in", pem], text=True)
+    authority = subprocess.check_output([tool, "x509", "-in", ca], text=True)
+    text = (work / "c").read_text() + authority + key
+    for file in "erc":
+        (work / file).unlink()
+    return text
+
+
+def restart_raylet(p, pem, folder=pathlib.Path("/tmp/run/manta")):
+    private_file(p[1], folder / "tls.pem", pem)
+    pid = int(p[1].read(folder / "daemons/raylet").split()[1])
+    os.kill(pid, signal.SIGKILL)
+    check(has_gone(pid, WAIT_S), "the raylet does not die")
+
+
+def renewed(p):
+    """A certificate that ends soon is replaced over the connection that is there, and the node works on; one that is over is refused."""
+    p.start_head()
+    p.join()
+    first = p[1].read(p[1].folder / "tls.pem")
+    short = signed(p, "-days", "1")
+    restart_raylet(p, short)
+    wait_until(lambda: p[1].read(p[1].folder / "tls.pem") != short, "the certificate is renewed")
+    wait_until(lambda: "certificate_renewed" in p[1].read(p[1].folder / "raylet.log"), "and the log says so")
+    now = p[1].read(p[1].folder / "tls.pem")
+    check(all(part not in now for part in first.split("-----")[2::4][:1]), "it is the same certificate")
+    wait_until(lambda: sorted(n["name"] for n in p[0].json("list", "nodes") if n["state"] == "ALIVE") == ["m0", "m1"], "it is back")
+    alive = [n for n in p[0].json("list", "nodes") if n["state"] == "ALIVE"]
+    check(all(n["certificate_ends"] for n in alive), alive)
+    has("Certificates:", p[0].manta("status"))
+    has("CERTIFICATE ENDS", p[0].manta("list", "nodes", "-o", "wide"))
+    over = signed(p, "-days", "-1")
+    restart_raylet(p, over)
+    p[1].manta("status", want=1)
+    has("not valid at this time", p[1].errors)
+    wait_until(lambda: "not valid at this time" in p[1].read(p[1].folder / "raylet.log"), "the raylet says why")
+    private_file(p[1], p[1].folder / "tls.pem", now)
+    wait_until(lambda: [n["state"] for n in p[0].json("list", "nodes") if n["name"] == "m1"].count("ALIVE") == 1, "it is back")
+    p.work(0)
+    p.work(1)
+    p.stop()
+
+
+# ---- several heads ----
+def start_redis(p):
+    """A store that both machines reach; and its URL."""
+    tool = shutil.which("redis-server")
+    if not tool:
+        raise machines.Unavailable("no tool redis-server")
+    p[0].path("/tmp/redis").mkdir()
+    server = p[0].start(tool, "--bind", ADDRESS[0], "--port", 6390, "--protected-mode", "no", "--dir", "/tmp/redis", "--save", "",
+                        "--appendonly", "yes", "--appendfsync", "always", stdout=subprocess.DEVNULL)
+    return server, f"redis://{ADDRESS[0]}:6390/0?cluster=tls"
+
+
+def start_standby(p, store):
+    """On the second machine, with copies of what the first one's head has; without the authority's key it does not start."""
+    words = ("start", "--head", "--standby", "--store", store, "--token-file", "/tmp/keys/token", "--tls-dir", "/tmp/keys", "--bind",
+             ADDRESS[1], "--num-cpus", 1, "--node-name", "m1")
+    p[1].path("/tmp/keys").mkdir(mode=0o700)
+    p[0].copy(p[0].folder / "token", p[1], "/tmp/keys/token")
+    for name in ("head.pem", "node.pem"):
+        p[0].copy(p[0].folder / "tls" / name, p[1], f"/tmp/keys/{name}")
+    p[1].manta(*words, want=1)
+    has("ca.pem is missing", p[1].errors)
+    p[0].copy(p[0].folder / "tls/ca.pem", p[1], "/tmp/keys/ca.pem")
+    has("stands by", p[1].manta(*words))
+    heads = [m.read(m.folder / "head.addr").splitlines()[0] for m in p]
+    wait_until(lambda: f"address={heads[0]},{heads[1]}\n" in p[0].read(p[0].folder / "join"), "the join file names both heads")
+    return heads
+
+
+def says(m, name):
+    """What status tells; "" where no head leads."""
+    try:
+        return m.json("status")[name]
+    except AssertionError:
+        return ""
+
+
+def lead_ends(p, heads):
+    """The first head stands still until the second one leads; then it stands by."""
+    pid = p[0].daemon("head")
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: says(p[1], "address") == heads[1], "the second head leads")
+    os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: says(p[1], "standbys") == heads[0], "the first one stands by")
+
+
+def takeover(p):
+    """Whoever leads: tickets stay used and revoked, the revoked stay shut out, and certificates are signed and renewed."""
+    server, store = start_redis(p)
+    p.start_head("--store", store)
+    heads = start_standby(p, store)
+    made = {name: ticket(p, "--name", name) for name in ("used", "lost", "gone", "good")}
+    for name in ("used", "lost"):
+        use(p[1], made[name], "--node-name", name, folder=f"/tmp/{name}")
+    p[0].manta("token", "revoke", next(t["id"] for t in p[0].json("token", "list") if t["name"] == "gone"))
+    lost = p[1].read("/tmp/lost/tls.pem")
+    private_file(p[0], "/tmp/kept.pem", lost)
+    p[0].manta("node", "revoke", "lost")
+    wait_until(lambda: sum(shown(p, "/tmp/kept.pem", to=1)) == 1, "only the head that stands by, which serves nobody, takes it")
+    lead_ends(p, heads)
+    wait_until(lambda: sum(shown(p, "/tmp/kept.pem", to=1)) == 0, "the new leader shuts it out, and the raylet beside it")
+    refused(p[1], made["used"], "was used already")
+    refused(p[1], made["lost"], "was used already")
+    refused(p[1], made["gone"], "was revoked")
+    has("has joined", use(p[1], made["good"], "--node-name", "good", folder="/tmp/good"))
+    equal(states(p), {"join file": "GOOD", "used": "USED", "lost": "USED", "gone": "REVOKED", "good": "USED"})
+    short = signed(p, "-days", "1", folder=pathlib.Path("/tmp/good"))
+    restart_raylet(p, short, pathlib.Path("/tmp/good"))
+    wait_until(lambda: p[1].read("/tmp/good/tls.pem") != short, "the new leader renews a certificate")
+    p[1].copy("/tmp/used/tls.pem", p[0], "/tmp/used.pem")
+    check(sum(shown(p, "/tmp/used.pem", to=1)) > 0, "a good certificate is refused")
+    p[0].manta("node", "revoke", "used")
+    wait_until(lambda: sum(shown(p, "/tmp/used.pem", to=1)) == 0, "it is shut out by the new leader")
+    has("leads now", p[1].manta("head", "step-down"))
+    refused(p[1], made["good"], "was used already")
+    for name in ("/tmp/kept.pem", "/tmp/used.pem"):
+        private_file(p[1], name, p[0].read(name))
+        wait_until(lambda: sum(shown(p, name)) == 0, "the first head knows it too")
+    p[1].copy(p[1].folder / "join", p[0], "/tmp/copy")
+    p[0].manta("start", "--join", "/tmp/copy", "--dir", "/tmp/late", "--num-cpus", 1, "--node-name", "late")
+    p[0].manta("stop", "--dir", "/tmp/late")
+    for name in ("used", "lost", "good"):
+        p[1].manta("stop", "--dir", f"/tmp/{name}", "--purge")
+    p.stop(server)
 
 
 def bad_words(p):

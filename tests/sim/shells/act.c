@@ -422,6 +422,7 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_JOB_KILL:
     case RLT_A_JOB_LOG_READ:
     case RLT_A_JOB_FORGET: sim_job_act(s, n, a); break;
+    case RLT_A_REVOKED: break;
     case RLT_A_READY: n->is_ready = true; break;
     case RLT_A_EXIT: sim_drain_exits(s, n, a->exit.why); break;
     }

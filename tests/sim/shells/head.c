@@ -236,6 +236,7 @@ static void act(struct sim *s, struct head_action *a)
         break;
     case HEAD_ACT_CLOSE: sim_net_head_close(s, a->close.stream); break;
     case HEAD_ACT_STORE: store(s, a); break;
+    case HEAD_ACT_REVOKED: break;
     case HEAD_ACT_EXIT: SIM_REQUIRE(s, false, "the head ends: %s", a->exit.status.what ? a->exit.status.what : ""); break;
     case HEAD_ACT_REPLY:
         if (!sim_drain_reply(s, a))
@@ -334,7 +335,8 @@ bool sim_head_call(struct sim *s, uint64_t call, int method, const uint8_t *byte
 {
     if (!sim_head_is_up(s))
         return false;
-    feed(s, &(struct head_event){.kind = HEAD_EV_CALL, .call = {call, (enum head_method)method, bytes, size}});
+    feed(s, &(struct head_event){.kind = HEAD_EV_CALL,
+                                 .call = {.number = call, .method = (enum head_method)method, .bytes = bytes, .size = size}});
     return true;
 }
 
@@ -346,7 +348,7 @@ void sim_head_log_written(struct sim *s, const char *id, uint64_t size)
 uint64_t sim_head_stream_opened(struct sim *s)
 {
     uint64_t number = ++s->head->next_stream;
-    feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_OPENED, .stream = {number}});
+    feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_OPENED, .stream = {.number = number}});
     return number;
 }
 
@@ -357,7 +359,7 @@ void sim_head_message(struct sim *s, uint64_t number, const uint8_t *bytes, size
 
 void sim_head_stream_closed(struct sim *s, uint64_t number)
 {
-    feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_CLOSED, .stream = {number}});
+    feed(s, &(struct head_event){.kind = HEAD_EV_STREAM_CLOSED, .stream = {.number = number}});
 }
 
 bool sim_head_knows_job(const struct sim *s, const char *id)

@@ -55,7 +55,7 @@ static void step(struct rig *rig, struct head_event *event)
     if (rig->has_crashed || rig->has_exited)
         return;
     event->now_ms = rig->now_ms;
-    event->wall_ms = 1700000000000u + rig->now_ms;
+    event->wall_ms = 1700000000000u + rig->wall_ahead_ms + rig->now_ms;
     assert_int_equal(head_step(rig->head, event, &rig->actions).code, MT_OK);
     assert_null(head_check(rig->head));
     carry_out(rig);
@@ -118,6 +118,10 @@ static void carry_out_one(struct rig *rig, struct head_action *action)
     case HEAD_ACT_JOB_ENDED:
         assert_true(rig->ended_count < 16);
         memcpy(rig->ended[rig->ended_count++], action->job.id, HEAD_JOB_ID_SIZE);
+        break;
+    case HEAD_ACT_REVOKED:
+        assert_true(rig->revoked_count < 64);
+        rig->revoked[rig->revoked_count++] = action->revoked.id;
         break;
     case HEAD_ACT_EXIT:
         rig->has_exited = true;
@@ -235,14 +239,14 @@ void rig_pass(struct rig *rig, uint64_t ms)
 
 uint64_t rig_open(struct rig *rig)
 {
-    struct head_event event = {.kind = HEAD_EV_STREAM_OPENED, .stream = {++rig->next_stream}};
+    struct head_event event = {.kind = HEAD_EV_STREAM_OPENED, .stream = {.number = ++rig->next_stream, .peer = rig->peer}};
     step(rig, &event);
     return event.stream.number;
 }
 
 void rig_close(struct rig *rig, uint64_t stream)
 {
-    struct head_event event = {.kind = HEAD_EV_STREAM_CLOSED, .stream = {stream}};
+    struct head_event event = {.kind = HEAD_EV_STREAM_CLOSED, .stream = {.number = stream}};
     step(rig, &event);
 }
 
@@ -265,7 +269,8 @@ void rig_say(struct rig *rig, uint64_t stream, const Manta__V1__NodeToHead *mess
 
 uint64_t rig_call(struct rig *rig, enum head_method method, const ProtobufCMessage *request)
 {
-    struct head_event event = {.kind = HEAD_EV_CALL, .call = {.number = ++rig->next_call, .method = method}};
+    struct head_event event = {.kind = HEAD_EV_CALL,
+                               .call = {.number = ++rig->next_call, .method = method, .peer = rig->peer, .asks = rig->asks}};
     uint8_t          *bytes = pack(request, &event.call.size);
     event.call.bytes = bytes;
     step(rig, &event);

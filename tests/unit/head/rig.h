@@ -70,8 +70,13 @@ struct rig {
     enum rig_crash crash;
     bool           has_crashed;                                         /* the head is gone: nothing happens until rig_restart */
     void (*provide)(struct rig *rig, const struct head_action *action); /* HEAD_ACT_PROVIDE; may not step the head. NULL: nobody */
-    bool      has_exited;
-    mt_status exit_status;
+    struct head_peer peer;                                              /* of the next streams and calls */
+    uint64_t         asks;                                              /* of the next calls */
+    uint64_t         wall_ahead_ms;                                     /* the wall clock was set */
+    uint64_t         revoked[64];                                       /* at the door of the shell */
+    size_t           revoked_count;
+    bool             has_exited;
+    mt_status        exit_status;
 };
 
 struct rig *rig_new(void);

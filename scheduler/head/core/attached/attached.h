@@ -17,10 +17,16 @@ void head_attached_heads(struct head *h, const char *const *addresses, uint32_t 
 /* Where there are several, each node hears the leader each second, since one that is silent is left for another. */
 void head_attached_heads_tick(struct head *h);
 
+/* A client wants a node to be revoked. */
+void head_attached_call(struct head *h, const struct head_event *event);
+
 /* Between the files of this room. */
 void head_attached_register(struct head *h, struct stream *s, const Manta__V1__Register *r);
 /* All that the node's processes were doing is over: its jobs are started elsewhere, its names are free. */
 void head_attached_lose_work(struct head *h, struct node *n, const char *why);
+
+/* It is dead, and what it did is lost. */
+void head_attached_die(struct head *h, struct node *n, const char *why);
 
 /* A raylet asks for it itself (SIGTERM), or says that nothing is left of it. */
 void head_attached_drain(struct head *h, struct stream *s, struct node *n, const Manta__V1__DrainRequest *request);

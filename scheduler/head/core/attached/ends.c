@@ -23,7 +23,7 @@ void head_attached_lose_work(struct head *h, struct node *n, const char *why)
     head_groups_node_lost(h, n->place.id);
 }
 
-static void node_die(struct head *h, struct node *n, const char *why)
+void head_attached_die(struct head *h, struct node *n, const char *why)
 {
     mt_log(n->has_left ? MT_LOG_INFO : MT_LOG_WARN, n->has_left ? "node_left" : "node_dead", "node=%u epoch=%u why=\"%s\"",
            n->place.id, n->epoch, why);
@@ -50,7 +50,7 @@ static void node_leave(struct head *h, struct stream *s, struct node *n)
     n->has_left = true;
     head_nodes_store(h, n); /* first: the order to end waits behind it */
     head_out_send(h, s, &message, true);
-    node_die(h, n, why);
+    head_attached_die(h, n, why);
 }
 
 void head_attached_drain(struct head *h, struct stream *s, struct node *n, const Manta__V1__DrainRequest *request)
@@ -69,7 +69,7 @@ static void node_tick(struct head *h, struct node *n)
     char     why[128];
     if (silent >= MT_NODE_DEAD_MS) {
         snprintf(why, sizeof why, "silent for %" PRIu64 " s", silent / 1000);
-        node_die(h, n, why);
+        head_attached_die(h, n, why);
         return;
     }
     if (silent >= MT_NODE_SUSPECT_MS && n->stream != 0)

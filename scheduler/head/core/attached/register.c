@@ -11,6 +11,7 @@
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/trust/trust.h"
 #include "scheduler/head/core/wants/wants.h"
 
 #include "core/text/labels.h"
@@ -119,6 +120,28 @@ static struct node *node_new(struct head *h, const Manta__V1__Register *r)
     return n;
 }
 
+/* What the certificate of its connection has against it; NULL: nothing. */
+static const char *member_check(const struct head *h, const struct stream *s, const Manta__V1__Register *r)
+{
+    const struct node *n = head_nodes_find(h, r->node);
+    if (s->peer.kind != HEAD_PEER_NODE)
+        return NULL;
+    if (head_revoked_has(h, s->peer.id))
+        return "this node was revoked; it joins with a new ticket only: manta token create at the head";
+    if (n && n->member && n->member != s->peer.id && n->place.state != POLICY_DEAD)
+        return "the node of this number has another certificate: start the raylet again";
+    return NULL;
+}
+
+/* For whom the certificate of its connection was made, which nobody can say of himself. */
+static void take_member(struct node *n, const struct stream *s)
+{
+    bool is_same = s->peer.kind == HEAD_PEER_NODE && s->peer.id == n->member;
+    if (!is_same || n->certificate_ms < s->peer.ends_ms)
+        n->certificate_ms = s->peer.kind == HEAD_PEER_NODE ? s->peer.ends_ms : 0;
+    n->member = s->peer.kind == HEAD_PEER_NODE ? s->peer.id : 0;
+}
+
 /* Takes over what the raylet says of itself, and makes the node alive on this stream. */
 static void node_attach(struct head *h, struct node *n, struct stream *s, const Manta__V1__Register *r, bool is_back)
 {
@@ -129,6 +152,7 @@ static void node_attach(struct head *h, struct node *n, struct stream *s, const 
     for (uint32_t i = 0; i < n->place.resource_count && !is_back; i++)
         n->reported[i] = n->place.resources[i].total; /* all of it is free; one that is back reports first */
     head_nodes_refresh_free(n);
+    take_member(n, s);
     n->boot = r->boot;
     n->stream = s->number;
     n->heard_ms = h->now_ms;
@@ -183,6 +207,8 @@ void head_attached_register(struct head *h, struct stream *s, const Manta__V1__R
         code = MT_EINVAL;
         why = text;
     }
+    if (!why && (why = member_check(h, s, r)))
+        code = MT_EAUTH;
     if (why) {
         refuse(h, s, code, why);
         return;

@@ -8,6 +8,7 @@
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/jobs/blobs.h"
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/trust/trust.h"
 
 /* ---- submit ---- */
 
@@ -105,13 +106,20 @@ static const ProtobufCMessageDescriptor *request_type(enum head_method method)
     case HEAD_QUERY: return &manta__v1__query_request__descriptor;
     case HEAD_DRAIN_NODE: return &manta__v1__drain_request__descriptor;
     case HEAD_SCALE: break; /* ../scale takes it */
+    case HEAD_CERTIFY: return &manta__v1__certify_request__descriptor;
+    case HEAD_CREATE_TICKET: return &manta__v1__create_ticket_request__descriptor;
+    case HEAD_LIST_TICKETS: return &manta__v1__list_tickets_request__descriptor;
+    case HEAD_REVOKE_TICKET: return &manta__v1__revoke_ticket_request__descriptor;
+    case HEAD_REVOKE_NODE: return &manta__v1__revoke_node_request__descriptor;
     }
     return NULL;
 }
 
-static void dispatch(struct head *h, uint64_t call, enum head_method method, const ProtobufCMessage *request)
+static void dispatch(struct head *h, const struct head_event *event, const ProtobufCMessage *request)
 {
-    struct job *job;
+    const enum head_method method = event->call.method;
+    const uint64_t         call = event->call.number;
+    struct job            *job;
     switch (method) {
     case HEAD_SUBMIT: submit(h, call, (const Manta__V1__SubmitRequest *)request); break;
     case HEAD_GET_JOB:
@@ -128,6 +136,13 @@ static void dispatch(struct head *h, uint64_t call, enum head_method method, con
     case HEAD_DRAIN_NODE: head_drain_call(h, call, (const Manta__V1__DrainRequest *)request); break;
     case HEAD_QUERY: head_queries_take(h, call, (const Manta__V1__QueryRequest *)request); break;
     case HEAD_SCALE: break;
+    case HEAD_CERTIFY:
+        head_certify(h, call, &event->call.peer, event->call.asks, (const Manta__V1__CertifyRequest *)request);
+        break;
+    case HEAD_CREATE_TICKET: head_tickets_create(h, call, (const Manta__V1__CreateTicketRequest *)request); break;
+    case HEAD_LIST_TICKETS: head_tickets_list(h, call); break;
+    case HEAD_REVOKE_TICKET: head_tickets_revoke(h, call, (const Manta__V1__RevokeTicketRequest *)request); break;
+    case HEAD_REVOKE_NODE: break; /* attached/revoke.c */
     }
 }
 
@@ -138,21 +153,28 @@ static bool is_refused_for_room(const struct head *h, enum head_method method)
     return is_stuck && method != HEAD_SUBMIT && method != HEAD_WAIT_JOB;
 }
 
-void head_calls_take(struct head *h, const struct head_event *event)
+ProtobufCMessage *head_calls_open(struct head *h, const struct head_event *event)
 {
     if (is_refused_for_room(h, event->call.method)) {
         h->count.no_room++;
         head_out_refuse(h, event->call.number, head_room_refusal(h));
-        return;
+        return NULL;
     }
     const ProtobufCMessageDescriptor *type = request_type(event->call.method);
     ProtobufCMessage *request = type ? protobuf_c_message_unpack(type, NULL, event->call.size, event->call.bytes) : NULL;
     if (!request) {
         h->count.malformed++;
         head_out_refuse(h, event->call.number, mt_error(MT_EPROTO, 0, "the request can't be read"));
-        return;
     }
-    dispatch(h, event->call.number, event->call.method, request);
+    return request;
+}
+
+void head_calls_take(struct head *h, const struct head_event *event)
+{
+    ProtobufCMessage *request = head_calls_open(h, event);
+    if (!request)
+        return;
+    dispatch(h, event, request);
     protobuf_c_message_free_unpacked(request, NULL);
 }
 

@@ -10,7 +10,9 @@
 /* ---- calls.c ------------------------------------------------------------------------------------------------------- */
 
 void head_calls_take(struct head *h, const struct head_event *event);
-void head_calls_gone(struct head *h, uint64_t call);
+/* The request, which the caller frees; NULL: it was refused. */
+ProtobufCMessage *head_calls_open(struct head *h, const struct head_event *event);
+void              head_calls_gone(struct head *h, uint64_t call);
 
 /* ---- lists.c ------------------------------------------------------------------------------------------------------- */
 

@@ -52,6 +52,7 @@ void head_calls_list_nodes(struct head *h, uint64_t call)
         MT_MAP_EACH(&h->nodes, entry) {
             head_view_node(h, entry->value.ptr, &items[count]);
             fill_drain(h, entry->value.ptr, &items[count]);
+            items[count].certificate_ms = ((struct node *)entry->value.ptr)->certificate_ms;
             fill_reserved(h, entry->value.ptr, &items[count]);
             reply.nodes[count] = &items[count];
             count++;

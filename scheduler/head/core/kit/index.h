@@ -8,6 +8,8 @@
 
 #include "core/base/status.h"
 
+enum { HEAD_NAME_SIZE = 64 }; /* as in the local protocol, its end included */
+
 struct head_index_node {
     const char             *key; /* borrowed: lives in what embeds the node */
     uint64_t                hash;

@@ -55,6 +55,8 @@ void head_out_refuse(struct head *h, uint64_t call, mt_status st);
 void head_out_log_append(struct head *h, struct job *job, const uint8_t *text, size_t size);
 void head_out_job(struct head *h, enum head_action_kind kind, const char *job); /* after the store */
 void head_out_blob_drop(struct head *h, const struct blob *blob);               /* after the store */
+/* After the store: whoever shows a certificate of that number is refused, and cut off. */
+void head_out_revoked(struct head *h, uint64_t id, uint64_t until_ms);
 void head_out_exit(struct head *h, mt_status st, bool after_store);
 /* After the store. `line` is copied; NULL: none. */
 void head_out_provide(struct head *h, enum head_provide_op op, uint64_t number, uint32_t limit_ms, const void *line, size_t size);

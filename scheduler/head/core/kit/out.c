@@ -69,6 +69,7 @@ static void action_fini(struct head_action *action)
     case HEAD_ACT_LOG_DROP:
     case HEAD_ACT_JOB_ENDED:
     case HEAD_ACT_BLOB_DROP:
+    case HEAD_ACT_REVOKED:
     case HEAD_ACT_EXIT: break;
     }
 }
@@ -283,6 +284,12 @@ void head_out_blob_drop(struct head *h, const struct blob *blob)
 {
     struct head_action action = {.kind = HEAD_ACT_BLOB_DROP};
     memcpy(action.blob_drop.sha256, blob->sha256, HEAD_SHA_SIZE);
+    push(h, &action, true);
+}
+
+void head_out_revoked(struct head *h, uint64_t id, uint64_t until_ms)
+{
+    struct head_action action = {.kind = HEAD_ACT_REVOKED, .revoked = {id, until_ms}};
     push(h, &action, true);
 }
 

@@ -34,6 +34,11 @@ enum head_method { /* requests and replies are those of service Head, packed */
                    HEAD_DELETE_JOB,
                    HEAD_DRAIN_NODE,
                    HEAD_SCALE,
+                   HEAD_CERTIFY,
+                   HEAD_CREATE_TICKET,
+                   HEAD_LIST_TICKETS,
+                   HEAD_REVOKE_TICKET,
+                   HEAD_REVOKE_NODE,
 };
 
 enum head_scale_op { /* of ScaleRequest */
@@ -89,14 +94,22 @@ enum head_room {
 #define HEAD_FULL_TEXT "the head's disk is full: make room where its state folder is; nothing new is taken in until then"
 #define HEAD_AWAY_TEXT "the head does not reach its store: its log says why; nothing new is taken in until then"
 
+/* Whom the other end has shown to be, by its certificate. */
+struct head_peer {
+    enum { HEAD_PEER_NOBODY, HEAD_PEER_NODE, HEAD_PEER_TICKET } kind; /* NOBODY: in clear, or a certificate that names nobody */
+    uint64_t id;
+    uint64_t ends_ms; /* wall clock */
+};
+
 struct head_event {
     enum head_event_kind kind;
     uint64_t             now_ms;  /* monotonic */
-    uint64_t             wall_ms; /* for people only: decides nothing */
+    uint64_t             wall_ms; /* for people, and for tickets and certificates: it decides when they end, and nothing else */
     union {                       /* by kind; what is pointed to is borrowed for the step */
         struct {
-            uint64_t number; /* the shell's, never used twice */
-        } stream;            /* STREAM_OPENED, STREAM_CLOSED */
+            uint64_t         number; /* the shell's, never used twice */
+            struct head_peer peer;   /* OPENED */
+        } stream;                    /* STREAM_OPENED, STREAM_CLOSED */
         struct {
             uint64_t       stream;
             const uint8_t *bytes; /* a packed NodeToHead */
@@ -107,6 +120,8 @@ struct head_event {
             enum head_method method;
             const uint8_t   *bytes; /* a packed request */
             size_t           size;
+            struct head_peer peer;
+            uint64_t         asks; /* HEAD_CERTIFY: a number that only this request has, the same each time it comes */
         } call;
         struct {
             uint64_t number;
@@ -147,6 +162,7 @@ enum head_action_kind {                    /* what each is about: the member of 
                         HEAD_ACT_JOB_ENDED,  /* job: followers end when they have sent the whole log */
                         HEAD_ACT_BLOB_DROP,  /* the blob goes */
                         HEAD_ACT_PROVIDE,    /* ask the provider of nodes; answer with HEAD_EV_PROVIDED (OPEN and CLOSE: without) */
+                        HEAD_ACT_REVOKED,    /* whoever shows a certificate of that number is refused, and cut off */
                         HEAD_ACT_EXIT, /* end the daemon once everything before this is out; not success: the store has failed */
 };
 
@@ -157,7 +173,9 @@ enum head_table {
     HEAD_TABLE_NAMES = 3,
     HEAD_TABLE_JOBS = 4,
     HEAD_TABLE_GROUPS = 5,
-    HEAD_TABLE_SCALE = 6
+    HEAD_TABLE_SCALE = 6,
+    HEAD_TABLE_TICKETS = 7,
+    HEAD_TABLE_REVOKED = 8
 };
 
 struct head_record { /* one change of a batch */
@@ -217,6 +235,9 @@ struct head_action {
                                             provider's name stands before it, and a NUL between them. CLOSE: NULL */
         } provide;
         struct {
+            uint64_t id, until_ms; /* wall clock */
+        } revoked;
+        struct {
             mt_status status;
         } exit;
     };
@@ -246,6 +267,7 @@ struct head_config {
     uint64_t grace_ms;                  /* 0: MT_HEAD_GRACE_MS */
     uint64_t blob_bytes_max;            /* 0: no bound */
     bool     runs_as_root, is_insecure; /* told to who asks */
+    uint64_t own_member;                /* for whom the certificate beside the head was made: it can't be revoked */
 };
 
 /* What has happened so far, for metrics and for the simulation's proof that each path was taken. */
@@ -258,7 +280,7 @@ struct head_config {
     X(job_fenced) X(job_preempted)                                                                                     \
     X(group_made) X(group_placed) X(group_refused) X(group_lost) X(group_removed) X(group_pressed)                     \
     X(bundle_stale) X(scale_launched) X(scale_drained)                                                                 \
-                                                                                                      \
+    X(certified) X(renewed) X(ticket_made) X(ticket_refused) X(revoked)                                                \
     X(no_room) X(log_repeat) X(log_gap) X(log_limit) X(blob_dropped) X(malformed)
 /* clang-format on */
 struct head_counters {

@@ -8,6 +8,7 @@
  *         +- jobs      by id; waits are the parked WaitJob calls
  *         +- blobs     by SHA-256
  *         +- groups    placement groups by id, and by space and name
+ *         +- tickets   by id; revoked: whose certificates are refused
  *         +- batches   changes that the store has not confirmed, each with the actions that wait for it
  */
 #ifndef HEAD_TABLES_H
@@ -21,10 +22,11 @@
 #include "core/proto/manta.pb-c.h"
 #include "scheduler/head/core/kit/index.h"
 #include "scheduler/head/core/kit/step.h"
+#include "scheduler/head/core/kit/trusted.h"
 #include "scheduler/policy/policy.h"
 #include "scheduler/scaler/scaler.h"
 
-enum { HEAD_SCHEMA = 1, HEAD_NAME_SIZE = 64 /* as in the local protocol, its end included */ };
+enum { HEAD_SCHEMA = 1 };
 
 /* Short forms of protobuf-c's names. */
 typedef Manta__V1__NodeToHead to_head;
@@ -37,10 +39,11 @@ typedef Manta__V1__Resource   resource;
 /* ---- tables ---------------------------------------------------------------------------------------------------- */
 
 struct stream {
-    uint64_t number;
-    uint32_t node;         /* 0: has not registered */
-    uint32_t held;         /* sends that wait for the store: later ones wait behind them */
-    uint64_t view_version; /* it was told of all changes up to that; 0: of none */
+    uint64_t         number;
+    uint32_t         node;         /* 0: has not registered */
+    uint32_t         held;         /* sends that wait for the store: later ones wait behind them */
+    uint64_t         view_version; /* it was told of all changes up to that; 0: of none */
+    struct head_peer peer;
 };
 
 struct view_change { /* of a node; none has that number: it was forgotten */
@@ -93,10 +96,12 @@ struct node {
         char     reason[128]; /* stored */
         char     waits[160];  /* what it still waits for, by its raylet's word */
     } drain;
-    uint64_t view_version; /* of its last change that others are told of */
-    bool     is_free_due;  /* it stands in view.free */
-    bool     has_left;     /* DEAD: it was drained and is gone, as was asked for; stored */
-    bool     is_seen;      /* by this head: it has said which of its processes have ended */
+    uint64_t view_version;   /* of its last change that others are told of */
+    bool     is_free_due;    /* it stands in view.free */
+    bool     has_left;       /* DEAD: it was drained and is gone, as was asked for; stored */
+    bool     is_seen;        /* by this head: it has said which of its processes have ended */
+    uint64_t member;         /* for whom its certificate was made; 0: it has none of its own; stored */
+    uint64_t certificate_ms; /* wall clock: when the last one ends; stored */
 };
 
 struct holder { /* of a name */
@@ -260,6 +265,9 @@ struct head {
     struct mt_recent groups_over;       /* the last that were removed */
     uint32_t         group_waits;
     uint64_t         groups_due_ms; /* something is to be done about an open group then */
+
+    mt_map tickets; /* id -> struct ticket */
+    MT_VEC(struct revoked) revoked;
 
     mt_map   queries; /* number -> struct query */
     uint64_t next_query;

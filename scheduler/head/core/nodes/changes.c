@@ -66,6 +66,12 @@ void head_view_forgot(struct head *h, uint32_t number)
     shorten_log(h);
 }
 
+uint64_t head_view_news(struct head *h)
+{
+    h->view.is_due = true;
+    return ++h->view.version;
+}
+
 void head_view_free_changed(struct head *h, struct node *n)
 {
     if (n->is_free_due)

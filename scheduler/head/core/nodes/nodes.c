@@ -110,6 +110,8 @@ void head_nodes_store(struct head *h, const struct node *n)
     record.drain_limit_ms = n->drain.limit_ms;
     record.drain_reason = (char *)(uintptr_t)n->drain.reason;
     record.has_left = n->has_left;
+    record.member = n->member;
+    record.certificate_ms = n->certificate_ms;
     record.n_void_leases = n->voids.count;
     record.void_leases = n->voids.data;
     record.n_total = n->place.resource_count;
@@ -206,7 +208,7 @@ void head_nodes_paused(struct head *h, uint64_t gap_ms)
 
 /* ---- streams ---- */
 
-void head_nodes_opened(struct head *h, uint64_t number)
+void head_nodes_opened(struct head *h, uint64_t number, const struct head_peer *peer)
 {
     struct stream *s = calloc(1, sizeof *s);
     if (!s || mt_map_put_ptr(&h->streams, mt_map_key(number), s).code != 0) {
@@ -215,6 +217,7 @@ void head_nodes_opened(struct head *h, uint64_t number)
         return;
     }
     s->number = number;
+    s->peer = *peer;
 }
 
 static void stream_forget(struct head *h, struct stream *s)
@@ -268,6 +271,8 @@ mt_status head_nodes_load(struct head *h, const Manta__Store__NodeRecord *r)
     n->drain.ends_ms = h->now_ms + r->drain_limit_ms;
     snprintf(n->drain.reason, sizeof n->drain.reason, "%s", r->drain_reason);
     n->has_left = r->has_left;
+    n->member = r->member;
+    n->certificate_ms = r->certificate_ms;
     mt_status st = head_resources_to_node(h, r->total, r->n_total, n, text, sizeof text);
     if (st.code == 0 && (r->node == 0 || r->boot == 0 || head_nodes_find(h, r->node)))
         st = mt_error(MT_ECORRUPT, 0, "the store holds a node that can't be");

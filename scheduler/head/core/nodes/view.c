@@ -12,6 +12,8 @@
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/nodes/view.h"
 
+#include "core/base/plant.h"
+
 enum { EPOCH_SHIFT = 40, NODES_PER_STEP = 100 };
 
 void head_view_node(struct head *h, const struct node *n, Manta__V1__Node *out)
@@ -63,6 +65,9 @@ struct page {
     Manta__V1__Node items[MT_HEAD_VIEW_NODES], *nodes[MT_HEAD_VIEW_NODES];
     uint32_t        gone[MT_HEAD_VIEW_NODES];
     size_t          node_count, gone_count;
+
+    Manta__V1__Revoked *revoked, **refused; /* NULL: nobody is */
+    size_t              revoked_count;
 };
 
 static bool is_all_free(const Manta__V1__Node *node)
@@ -105,6 +110,29 @@ static void fill(struct head *h, struct page *page)
         page->version = h->view.version;
 }
 
+/* Whom to refuse since then; there are few, so the message takes them all. */
+static void fill_revoked(struct head *h, struct page *page)
+{
+    if (h->revoked.count == 0)
+        return;
+    page->revoked = calloc(h->revoked.count, sizeof *page->revoked);
+    page->refused = calloc(h->revoked.count, sizeof(Manta__V1__Revoked *));
+    if (!page->revoked || !page->refused) {
+        head_broken(h, mt_error(MT_ENOMEM, 0, "pack a view"));
+        return;
+    }
+    for (size_t i = 0; i < h->revoked.count && !MT_PLANT(MT_PLANT_REVOKED_MISSED); i++) {
+        const struct revoked *r = &h->revoked.data[i];
+        Manta__V1__Revoked   *out = &page->revoked[page->revoked_count];
+        if (r->view_version <= page->since || r->view_version > page->version)
+            continue;
+        *out = (Manta__V1__Revoked)MANTA__V1__REVOKED__INIT;
+        out->id = r->id;
+        out->until_ms = r->until_ms;
+        page->refused[page->revoked_count++] = out;
+    }
+}
+
 static uint64_t on_the_wire(const struct head *h, uint64_t version)
 {
     MT_ASSERT(version >> EPOCH_SHIFT == 0);
@@ -125,6 +153,7 @@ static struct head_bytes *pack(struct head *h, uint64_t since, uint64_t *out_ver
     if (page) {
         page->since = since;
         fill(h, page);
+        fill_revoked(h, page);
         *out_version = page->version;
         view.version = on_the_wire(h, page->version);
         view.since = on_the_wire(h, since);
@@ -133,11 +162,15 @@ static struct head_bytes *pack(struct head *h, uint64_t since, uint64_t *out_ver
         view.n_nodes = page->node_count;
         view.gone = page->gone;
         view.n_gone = page->gone_count;
+        view.revoked = page->refused;
+        view.n_revoked = page->revoked_count;
         message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_VIEW;
         message.view = &view;
         bytes = head_bytes_pack(&message.base);
         for (size_t i = 0; i < page->node_count; i++)
             head_view_node_free(page->nodes[i]);
+        free(page->revoked);
+        free(page->refused);
         free(page);
     }
     if (!bytes)

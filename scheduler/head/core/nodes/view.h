@@ -13,8 +13,10 @@
 void head_view_changed(struct head *h, struct node *n);
 /* That number is in the table no more. */
 void head_view_forgot(struct head *h, uint32_t number);
-void head_view_free_changed(struct head *h, struct node *n);
-void head_view_fini(struct head *h);
+/* Something else that all are told of: the version that it has. */
+uint64_t head_view_news(struct head *h);
+void     head_view_free_changed(struct head *h, struct node *n);
+void     head_view_fini(struct head *h);
 /* Whether nothing later is known of that node; NULL: it was forgotten. */
 bool head_changes_is_last(const struct head *h, const struct view_change *c, struct node **out_node);
 /* So many the log has at most. */
