@@ -58,7 +58,7 @@ static void fill(const struct sgd_feed *feed, const struct sgd_feed_at *at, cons
 static void advance(const struct sgd_feed *feed, struct sgd_feed_at *at)
 {
     const struct sgd_lane *lane = &feed->lane;
-    uint32_t               done = lane->is_down ? lane->last - at->v : at->v + 1 - lane->first; /* with this one */
+    uint32_t               done = sgd_lane_before(lane, at->v) + 1;
     if (done >= sgd_lane_length(lane)) {
         done = 0;
         at->samples += sgd_sampler_step_size(&feed->sampler);
@@ -107,7 +107,7 @@ static void *feed_main(void *arg)
 void sgd_feed_share(struct sgd_feed *feed, struct sgd_lane lane)
 {
     pthread_mutex_lock(&feed->lock);
-    if (feed->lane.first != lane.first || feed->lane.last != lane.last || feed->lane.is_down != lane.is_down) {
+    if (feed->lane.first != lane.first || feed->lane.last != lane.last || feed->lane.turn != lane.turn) {
         feed->lane = lane;
         feed->next_take.v = UINT32_MAX; /* whatever is taken next begins anew */
     }

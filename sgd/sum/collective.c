@@ -52,13 +52,12 @@ static size_t addends_find(struct sgd_group *group, struct sgd_piece piece)
     size_t count = 0;
     for (uint32_t l = 0; l < group->lanes_count; l++) {
         const struct sgd_group_lane *at = &group->lanes[l];
-        struct sgd_piece             left[SGD_PIECES_MAX];
+        struct sgd_left              left[SGD_PIECES_MAX];
         uint32_t                     slots = sgd_lane_left(&at->lane, left);
-        for (uint32_t i = 0; i < slots; i++) {
-            uint32_t slot = at->lane.is_down ? slots - 1 - i : i; /* in the order of virtual ranks */
-            if (left[slot].first >= piece.first && left[slot].first - piece.first < 1u << piece.level)
-                group->addends[count++] = (struct sgd_addend){left[slot], group->slots + (at->slot + slot) * group->stride};
-        }
+        for (uint32_t i = 0; i < slots; i++)
+            if (left[i].piece.first >= piece.first && left[i].piece.first - piece.first < 1u << piece.level)
+                group->addends[count++] = (struct sgd_addend){left[i].piece,
+                                                              group->slots + (at->slot + left[i].buffer) * group->stride};
     }
     return count;
 }

@@ -207,8 +207,8 @@ static void pieces_find(struct sgd_device_sum *s, const struct sgd_group *group)
     s->part_count = 0;
     s->is_even = true;
     for (uint32_t r = 0; r < group->members; r++) {
-        uint32_t first = (uint32_t)((uint64_t)group->plan.vranks * r / group->members);
-        uint32_t last = (uint32_t)((uint64_t)group->plan.vranks * (r + 1) / group->members);
+        uint32_t first = sgd_share_first(group->plan.vranks, group->members, r);
+        uint32_t last = sgd_share_first(group->plan.vranks, group->members, r + 1);
         uint32_t count = sgd_pieces_of(first, last, pieces);
         if (r == group->rank)
             s->first = s->part_count, s->own = count;

@@ -56,9 +56,14 @@ static bool are_buddies(struct sgd_piece a, struct sgd_piece b)
     return a.level == b.level && a.first >> (a.level + 1) == b.first >> (b.level + 1);
 }
 
-bool sgd_device_tree_is_down(const struct sgd_device_tree *tree)
+void sgd_device_tree_rising(const struct sgd_device_tree *tree, const float *out[SGD_TREE_BUFFERS])
 {
-    return tree->pieces > 1 && tree->piece[tree->pieces - 1].first < tree->piece[0].first;
+    for (uint32_t i = 0; i < tree->pieces; i++) {
+        uint32_t below = 0;
+        for (uint32_t k = 0; k < tree->pieces; k++)
+            below += tree->piece[k].first < tree->piece[i].first;
+        out[below] = tree->sums[i];
+    }
 }
 
 mt_status sgd_device_tree_add(struct sgd_device_tree *tree, uint32_t vrank)

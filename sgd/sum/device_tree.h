@@ -35,8 +35,8 @@ void sgd_device_tree_clear(struct sgd_device_tree *tree);
 MT_MUST_USE mt_status sgd_device_tree_room(struct sgd_device_tree *tree, float **out_room);
 /* What stands in the room is that virtual rank's; they come as a lane has them (tree/tree.h). EDEVICE. */
 MT_MUST_USE mt_status sgd_device_tree_add(struct sgd_device_tree *tree, uint32_t vrank);
-/* The last piece is the one with the lowest virtual ranks. */
-bool sgd_device_tree_is_down(const struct sgd_device_tree *tree);
+/* The sums of its pieces, in the order of virtual ranks. */
+void sgd_device_tree_rising(const struct sgd_device_tree *tree, const float *out[SGD_TREE_BUFFERS]);
 /* Of all virtual ranks, from 0 on: joins what is left. The sum stays until the next clear. EDEVICE. */
 MT_MUST_USE mt_status sgd_device_tree_end(struct sgd_device_tree *tree, float **out_sum);
 

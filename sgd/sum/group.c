@@ -155,8 +155,8 @@ static mt_status shm_join(struct sgd_group *group, const struct sgd_group_config
 
 static void vranks_of(const struct sgd_group *group, uint32_t rank, uint32_t *out_first, uint32_t *out_last)
 {
-    *out_first = (uint32_t)((uint64_t)group->plan.vranks * rank / group->members);
-    *out_last = (uint32_t)((uint64_t)group->plan.vranks * (rank + 1) / group->members);
+    *out_first = sgd_share_first(group->plan.vranks, group->members, rank);
+    *out_last = sgd_share_first(group->plan.vranks, group->members, rank + 1);
 }
 
 static uint32_t lanes_of(const struct sgd_group *group, uint32_t rank)

@@ -19,7 +19,7 @@ enum { LINE = 16 };
 
 static uint32_t vrank_of(const struct sgd_group *group, uint32_t rank)
 {
-    return (uint32_t)((uint64_t)group->plan.vranks * rank / group->members);
+    return sgd_share_first(group->plan.vranks, group->members, rank);
 }
 
 uint32_t sgd_group_pieces(const struct sgd_group *group, uint32_t node, struct sgd_piece out[SGD_PIECES_MAX])

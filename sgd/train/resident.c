@@ -231,8 +231,7 @@ static mt_status pieces_sum(struct sgd_trainer *trainer, struct sgd_group *group
     const float         *pieces[SGD_TREE_BUFFERS];
     if (r->sums == ALONE)
         return sgd_resident_note(trainer, sgd_device_tree_end(&r->tree, out_sum));
-    for (uint32_t i = 0; i < r->tree.pieces; i++) /* in rising order */
-        pieces[i] = r->tree.sums[sgd_device_tree_is_down(&r->tree) ? r->tree.pieces - 1 - i : i];
+    sgd_device_tree_rising(&r->tree, pieces);
     MT_TRY(sgd_resident_room(trainer, out_sum));
     return sgd_device_sum_run(r->exchange, group, pieces, r->tree.pieces, floats_of(trainer), *out_sum);
 }

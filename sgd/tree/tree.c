@@ -27,44 +27,73 @@ uint32_t sgd_pieces_of(uint32_t first, uint32_t last, struct sgd_piece out[SGD_P
 
 /* ---- lanes ---- */
 
-static uint32_t lane_pieces(const struct sgd_lane *lane, uint32_t done, struct sgd_piece out[SGD_PIECES_MAX])
+/* Of those that are computed upwards, when `done` of the lane are. */
+static uint32_t up_of(const struct sgd_lane *lane, uint32_t done)
 {
-    return lane->is_down ? sgd_pieces_of(lane->last - done, lane->last, out) : sgd_pieces_of(lane->first, lane->first + done, out);
+    uint32_t all = lane->last - lane->turn;
+    return done < all ? done : all;
 }
 
 uint32_t sgd_lane_height(const struct sgd_lane *lane, uint32_t done)
 {
     struct sgd_piece pieces[SGD_PIECES_MAX];
-    return lane_pieces(lane, done, pieces);
+    uint32_t         up = up_of(lane, done);
+    return sgd_pieces_of(lane->turn, lane->turn + up, pieces) + sgd_pieces_of(lane->turn - (done - up), lane->turn, pieces);
 }
 
-uint32_t sgd_lane_buffers(const struct sgd_lane *lane)
+/* Of pieces that are computed from number `turn` on, then those before it: while the last gradient of one with 2^l is computed, l
+ * sums of it wait, and one for each of the pieces before it. */
+static uint32_t buffers_of(const struct sgd_piece *pieces, uint32_t count, uint32_t turn)
 {
     uint32_t most = 0;
-    for (uint32_t done = 0; done < sgd_lane_length(lane); done++) {
-        uint32_t height = sgd_lane_height(lane, done);
-        most = height > most ? height : most;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t waiting = i + pieces[i < count - turn ? turn + i : count - 1 - i].level;
+        most = waiting > most ? waiting : most;
     }
     return most + 1;
 }
 
-struct sgd_lane sgd_lane_of(uint32_t first, uint32_t last, uint32_t index, uint32_t count)
+uint32_t sgd_lane_buffers(const struct sgd_lane *lane)
 {
-    uint64_t        floor = last - first;
-    struct sgd_lane up = {first + (uint32_t)(floor * index / count), first + (uint32_t)(floor * (index + 1) / count), false};
-    struct sgd_lane down = {up.first, up.last, true};
-    return sgd_lane_buffers(&down) < sgd_lane_buffers(&up) ? down : up;
+    struct sgd_piece pieces[SGD_PIECES_MAX];
+    uint32_t         count = sgd_pieces_of(lane->first, lane->last, pieces), turn = 0;
+    while (turn < count && pieces[turn].first < lane->turn)
+        turn++;
+    return buffers_of(pieces, count, turn);
 }
 
-uint32_t sgd_lane_left(const struct sgd_lane *lane, struct sgd_piece out[SGD_PIECES_MAX])
+struct sgd_lane sgd_lane_of(uint32_t first, uint32_t last, uint32_t index, uint32_t count)
 {
-    uint32_t count = lane_pieces(lane, sgd_lane_length(lane) - 1, out);
-    for (uint32_t i = 0; lane->is_down && i < count / 2; i++) { /* the bottom of the stack first */
-        struct sgd_piece other = out[count - 1 - i];
-        out[count - 1 - i] = out[i];
-        out[i] = other;
+    struct sgd_piece pieces[SGD_PIECES_MAX];
+    uint32_t         least = UINT32_MAX;
+    struct sgd_lane  lane = {first + sgd_share_first(last - first, count, index),
+                             first + sgd_share_first(last - first, count, index + 1), 0};
+    uint32_t         all = sgd_pieces_of(lane.first, lane.last, pieces);
+    for (uint32_t turn = 0; turn <= all; turn++) {
+        uint32_t buffers = buffers_of(pieces, all, turn);
+        if (buffers >= least)
+            continue;
+        least = buffers;
+        lane.turn = turn < all ? pieces[turn].first : lane.last;
     }
-    out[count++] = (struct sgd_piece){sgd_lane_vrank(lane, sgd_lane_length(lane) - 1), 0};
+    return lane;
+}
+
+uint32_t sgd_lane_left(const struct sgd_lane *lane, struct sgd_left out[SGD_PIECES_MAX])
+{
+    struct sgd_piece up[SGD_PIECES_MAX], down[SGD_PIECES_MAX];
+    uint32_t         done = sgd_lane_length(lane) - 1, ups = up_of(lane, done), count = 0;
+    uint32_t         up_count = sgd_pieces_of(lane->turn, lane->turn + ups, up);
+    uint32_t         down_count = sgd_pieces_of(lane->turn - (done - ups), lane->turn, down);
+    struct sgd_left  last = {{sgd_lane_vrank(lane, done), 0}, up_count + down_count};
+    if (last.piece.first < lane->turn)
+        out[count++] = last;
+    for (uint32_t i = 0; i < down_count; i++) /* the lowest one came last */
+        out[count++] = (struct sgd_left){down[i], up_count + down_count - 1 - i};
+    for (uint32_t i = 0; i < up_count; i++)
+        out[count++] = (struct sgd_left){up[i], i};
+    if (last.piece.first >= lane->turn)
+        out[count++] = last;
     return count;
 }
 
@@ -84,7 +113,7 @@ uint32_t sgd_tree_buffers(uint32_t vranks, uint32_t members, uint32_t lanes)
     for (uint32_t m = 1; m <= members && m <= vranks; m++) {
         uint32_t buffers = 0;
         for (uint32_t r = 0; r < m; r++)
-            buffers += share_buffers((uint32_t)((uint64_t)vranks * r / m), (uint32_t)((uint64_t)vranks * (r + 1) / m), lanes);
+            buffers += share_buffers(sgd_share_first(vranks, m, r), sgd_share_first(vranks, m, r + 1), lanes);
         most = buffers > most ? buffers : most;
     }
     return most;

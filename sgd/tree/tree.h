@@ -33,13 +33,23 @@ struct sgd_range {
 /* The pieces of the virtual ranks first <= vrank < last, in order. */
 uint32_t sgd_pieces_of(uint32_t first, uint32_t last, struct sgd_piece out[SGD_PIECES_MAX]);
 
+/* ---- shares ---- */
+
+/* The first virtual rank of one of `count` shares of so many; the next share's first is its end. The first shares have one more
+ * where they can't be equal: so they begin at virtual ranks that need few buffers (docs/design/training.md). */
+static inline uint32_t sgd_share_first(uint32_t vranks, uint32_t count, uint32_t index)
+{
+    uint32_t more = vranks % count;
+    return vranks / count * index + (index < more ? index : more);
+}
+
 /* ---- lanes ---- */
 
-/* Virtual ranks that one device computes one after the other: upwards, or downwards where that needs fewer
- * buffers. */
+/* Virtual ranks that one device computes one after the other: upwards from `turn`, then downwards from there. So the large
+ * pieces come first, on both sides, and fewer sums wait beside them. */
 struct sgd_lane {
     uint32_t first, last;
-    bool     is_down;
+    uint32_t turn; /* between two pieces, or at an end */
 };
 
 /* The lane number `index` of `count` that share the virtual ranks first <= vrank < last; each has one at
@@ -51,10 +61,14 @@ static inline uint32_t sgd_lane_length(const struct sgd_lane *lane)
     return lane->last - lane->first;
 }
 
-/* The virtual rank that is computed after `done` others. */
+/* The virtual rank that is computed after `done` others, and how many are computed before one. */
 static inline uint32_t sgd_lane_vrank(const struct sgd_lane *lane, uint32_t done)
 {
-    return lane->is_down ? lane->last - 1 - done : lane->first + done;
+    return done < lane->last - lane->turn ? lane->turn + done : lane->last - 1 - done;
+}
+static inline uint32_t sgd_lane_before(const struct sgd_lane *lane, uint32_t vrank)
+{
+    return vrank >= lane->turn ? vrank - lane->turn : lane->last - 1 - vrank;
 }
 
 /* Pieces on the stack when `done` virtual ranks are summed up: also the buffer into which the next one goes.
@@ -62,9 +76,15 @@ static inline uint32_t sgd_lane_vrank(const struct sgd_lane *lane, uint32_t done
 uint32_t sgd_lane_height(const struct sgd_lane *lane, uint32_t done);
 /* Buffers that the lane needs. With a power of two of aligned virtual ranks log2 of it and one. */
 uint32_t sgd_lane_buffers(const struct sgd_lane *lane);
-/* What stands in its buffers when all are computed and the last one is not summed up yet; returns how many.
- */
-uint32_t sgd_lane_left(const struct sgd_lane *lane, struct sgd_piece out[SGD_PIECES_MAX]);
+
+/* A piece, and in which of its lane's buffers its sum stands. */
+struct sgd_left {
+    struct sgd_piece piece;
+    uint32_t         buffer;
+};
+/* What stands in its buffers when all are computed and the last one is not summed up yet, in the order of virtual ranks; returns
+ * how many. */
+uint32_t sgd_lane_left(const struct sgd_lane *lane, struct sgd_left out[SGD_PIECES_MAX]);
 
 /* The most buffers that a group needs, of 1 to `members` members, each with so many lanes (fewer where it has
  * fewer virtual ranks). */

@@ -275,7 +275,7 @@ static void the_feed_gives_what_the_sampler_says(void **state)
         for (int step = 0; step < 400; step++) {
             uint32_t first = step / 50 % 2 ? 1 : 0, last = step / 100 % 2 ? 2 : VRANKS; /* other shares of the ranks */
             samples = step % 37 == 36 ? samples - VRANKS * MICRO : samples;             /* a step is repeated */
-            struct sgd_lane lane = {first, last, step / 200 % 2};
+            struct sgd_lane lane = {first, last, step / 200 % 2 ? last : first};
             sgd_feed_share(&feed, lane);
             for (uint32_t done = 0; done < sgd_lane_length(&lane); done++) {
                 uint32_t                  v = sgd_lane_vrank(&lane, done);

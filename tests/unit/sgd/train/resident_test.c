@@ -359,7 +359,8 @@ mt_status __wrap_sgd_device_sum_ready(struct sgd_device_sum *s, struct sgd_group
 /* The largest aligned runs of a member's virtual ranks, and how many. */
 static uint32_t runs_of(const struct sgd_group *group, uint32_t rank, uint32_t level[SGD_PIECES_MAX])
 {
-    uint32_t at = group->plan.vranks * rank / group->members, last = group->plan.vranks * (rank + 1) / group->members, count = 0;
+    uint32_t at = sgd_share_first(group->plan.vranks, group->members, rank), count = 0;
+    uint32_t last = sgd_share_first(group->plan.vranks, group->members, rank + 1);
     while (at < last) {
         uint32_t l = 0;
         while (at % (2u << l) == 0 && at + (2u << l) <= last)
