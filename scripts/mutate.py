@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # Folder -> its unit tests, whether the simulation links it, and all integration tests that run its code.
 FOLDERS = {
-    "scheduler/": (r"^unit\.(head|policy)\.", True, r"^integration\.(cluster|head|cli|watch|keeper|tls)\."),
+    "scheduler/": (r"^unit\.(head|policy|scaler)\.", True, r"^integration\.(cluster|head|cli|scale|watch|keeper|tls)\."),
     "raylet/": (r"^unit\.raylet\.", True,
                 r"^integration\.(tasks|actors|objects|results|cluster|cli|cancel|env|watch|keeper|tls|install)\."),
     "objectstore/": (r"^unit\.objectstore\.", True, r"^integration\.(objects|results|cluster|tasks|tls)\."),
@@ -41,14 +41,18 @@ FOLDERS = {
 LEFT_OUT = re.compile(r"gpu|nccl|device|resident|avx|table\.h|page|export|look|track|timeline|zygote|main\.c")
 # The first that matches the path: the area of the integration tests that uses the file most.
 AREAS = (
-    (r"sgd/(coll|sum)/|sgd/run/control", r"^integration\.sgd\.coll"),
+    (r"sgd/(coll|sum)/|sgd/run/control", r"^integration\.sgd\.(sums_across|driver_is|no_nccl|started_and|members_disagree|a_member_killed|"
+     r"killed_before|bad_groups|survivors|across_nodes|disagree_and|shared_memory)"),
+    (r"sgd/run/place", r"^integration\.sgd\.(hang|a_worker|a_stuck|any_number|across)"),
     (r"sgd/run/(worker|setup)", r"^integration\.sgd\.(learns|resumes|driver_killed|train_(files|tracking))"),
     (r"sgd/train/step", r"^integration\.sgd\.(wide_overlap|learns|adamw|momentum)"),
     (r"sgd/", r"^integration\.sgd\.(any_number|a_worker|learns|resumes|adamw|momentum|every_record|train_(files|models)|driver_killed)"),
     (r"scheduler/.*(group|bundle)|api/pg|leases/bundle", r"^integration\.cluster\.pg_"),
     (r"scheduler/head/(shell|store|core/(jobs|calls))", r"^integration\.(head\.daemon|cli\.)"),
+    (r"scheduler/(scaler|provider)", r"^integration\.scale\."),
     (r"scheduler/", r"^integration\.(head\.daemon|cluster\.(labels|detached|near))"),
-    (r"raylet/(core/(links|fetch|jobs/(program|source))|files|shell/(links/peer|cache))|lease/strict", r"^integration\.cluster\.(far|labels|strict|lost)"),
+    (r"raylet/(core/(links|fetch|jobs/(program|source))|files|shell/(links/peer|cache))|lease/strict", r"^integration\.cluster\.(labels|strict|lost)"),
+    (r"raylet/shell/procs/spawn", r"^integration\.(cluster\.users_|tasks\.)"),
     (r"raylet/shell/links/upload", r"^integration\.cluster\.detached"),
     (r"raylet/store/(room|spill|restore)", r"^integration\.objects\.spill_"),
     (r"raylet/shell/conn/(output|events)|lib/shell/output", r"^integration\.watch\."),
@@ -252,6 +256,8 @@ class Copy:
 
     def stage(self, pattern):
         """Builds and runs tests; the first that fails twice, None where none does."""
+        if not any(re.search(pattern, name) for name in self.tests):
+            sys.exit(f"mutate: no test is called {pattern}: see AREAS")
         if not self.call(["ninja", *self.programs_of(pattern)]):
             return "the build"
         failed = self.run_tests(pattern, "--stop-on-failure", "--repeat", "until-pass:2")

@@ -172,9 +172,13 @@ static mt_status program_start(struct swp_ask *a, const char *command)
         return fail(a, MT_EINVAL, "exec: names no program");
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return mt_error(MT_ESYS, errno, "make a pair of sockets");
-    struct mt_child_opts o = {
-        .argv = words, .env = environ, .dies_with_parent = true, .fds = {{pair[1], 0}, {pair[1], 1}}, .fd_count = 2};
-    mt_status st = mt_child_start(&o, &a->pid);
+    struct mt_child_opts o = {.argv = words,
+                              .env = environ,
+                              .session = MT_CHILD_GROUP,
+                              .dies_with_parent = true,
+                              .fds = {{pair[1], 0}, {pair[1], 1}},
+                              .fd_count = 2};
+    mt_status            st = mt_child_start(&o, &a->pid);
     close(pair[1]);
     a->to_fd = a->from_fd = pair[0];
     return st.code ? fail(a, st.code, st.code == MT_ENOENT ? "there is no such program" : strerror(st.sys)) : st;
@@ -200,7 +204,7 @@ mt_status swp_ask_new(const char *command, const struct swp_space *space, bool m
     return st;
 }
 
-/* Its standard input ends; one that does not heed that is killed. */
+/* Its standard input ends; one that does not heed that is killed, and what it has started with it. */
 void swp_ask_free(struct swp_ask *a)
 {
     if (!a)
@@ -209,7 +213,7 @@ void swp_ask_free(struct swp_ask *a)
         close(a->to_fd);
     for (int i = 0; a->pid && i < MT_SWEEP_ASK_LEAVE_MS && waitpid(a->pid, NULL, WNOHANG) == 0; i++) {
         if (i == MT_SWEEP_ASK_LEAVE_MS - 1) {
-            kill(a->pid, SIGKILL);
+            kill(-a->pid, SIGKILL);
             while (waitpid(a->pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         }

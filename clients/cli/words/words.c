@@ -104,7 +104,7 @@ bool cli_number(const struct cli_args *args, enum cli_option option, double leas
         return true;
     double value = strtod(text, &end);
     if (end == text || *end || !(value >= least) || value > 1e15) {
-        cli_usage(args, "--%s \"%s\": a number of at least %g is wanted", cli_options[option].name, text, least);
+        cli_usage(args, "--%s \"%s\": a number of at least %.15g is wanted", cli_options[option].name, text, least);
         return false;
     }
     *out = value;

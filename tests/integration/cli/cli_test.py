@@ -141,6 +141,8 @@ def words(p):
     p.manta("start", want=2)
     p.manta("start", "--head", "--address", "127.0.0.1:1", want=2)
     p.manta("start", "--head", "--num-cpus", "many", want=2)
+    p.manta("start", "--head", "--store-memory", "64MB", want=2)
+    has("--store-memory \"64MB\": a number of at least 1048576 is wanted", p.errors)
     p.manta("start", "--head", "--labels", "zone", want=2)
     has("labels \"zone\": can't be read", p.errors)
     p.manta("start", "--head", "--max-blocked-workers", "0", want=2)

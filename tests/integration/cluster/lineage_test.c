@@ -195,6 +195,8 @@ static void lost_argument(void)
     for (int i = 0; i < 3; i++)
         lost_wait_made(refs[i] = make(lost_victim(&n), 50 + i, i, 0));
     CHECK_EQ(kill(n.head, SIGSTOP), 0);
+    if (getenv("TEST_AWAY_S")) /* the row lost_arg: the head has been away for so long */
+        test_sleep_ms(1000 * (int)strtol(getenv("TEST_AWAY_S"), NULL, 10));
     nodes_kill(&n.raylets[1]);
     for (int i = 0; i < 3; i++) {
         int64_t         since = test_now_ms();

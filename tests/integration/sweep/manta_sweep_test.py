@@ -402,6 +402,24 @@ def ask():
     assert "no such program" in manta(write("lost.yaml", nowhere), status=1)
     mute = path.read_text().replace("name: ask", "name: mute").replace(str(sampler), "-c pass")
     assert "the program that samples" in manta(write("mute.yaml", mute), status=1)
+    # One that has a child, and heeds neither the end of its input nor anything else: both are gone when the sweep is.
+    deaf = write("deaf.py", "import pathlib, subprocess, time\n"
+                 f"child = subprocess.Popen(['sleep', '600'])\npathlib.Path('{BASE}/child').write_text(str(child.pid))\n" + SAMPLER +
+                 "time.sleep(600)\n")
+    assert "7 trials" in manta(write("deaf.yaml", path.read_text().replace("name: ask", "name: deaf").replace(str(sampler), str(deaf))), "--quiet")
+    child = int(pathlib.Path(BASE, "child").read_text())
+    until = time.monotonic() + 60
+    while is_alive(child):
+        assert time.monotonic() < until, f"process {child}, which the sampler has started, lives on"
+        time.sleep(0.01)
+
+
+def is_alive(pid):
+    """An orphan whose new parent does not wait for it is as good as gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def bad_files():

@@ -486,6 +486,12 @@ static void another_space(void)
     o = options(5);
     o.seed = 4;
     expect("quick", &o, MANTA_EINVAL, "seed");
+    o = options(5);
+    o.name = "in_order";
+    o.ordered = true;
+    CHECK_CODE(manta_sweep_run("quick", &o, &r, &e), MANTA_OK, &e);
+    o.concurrency++; /* other trials would have been seen at each draw */
+    expect("quick", &o, MANTA_EINVAL, "concurrency of an ordered sweep");
     storage_clear();
 }
 

@@ -482,6 +482,8 @@ static void a_lane_that_stands_still_is_emptied(void **state)
     (void)state;
     assert_false(takes(w, 1));
     assert_true(takes(w, 0)); /* and runs for long */
+    own_tick(&w->own, w->own.now_ns + MS);
+    assert_true(w->taker->task->is_ahead); /* not at once */
     for (int i = 0; i <= OWN_EDGE_STUCK_TICKS; i++)
         own_tick(&w->own, w->own.now_ns + MS);
     sound(w);
