@@ -9,6 +9,9 @@
  *   ha_redis            a leader is killed until a placement group stands by the head that stood by: the longest.  .b: the mean.
  *                       .lost: jobs that were acknowledged before, and are unknown after
  *   handover            the longest wait of a call under load while the lead is handed over.  .lost: as above
+ *   tickets             tickets that were used, late, revoked or another cluster's, and were accepted all the same.  .b: from the
+ *                       revocation of a node until no port takes its certificate, the longest.  .exchange: a ticket for a
+ *                       certificate
  *   coll_tls            all-reduce of 64 MiB between two processes as between machines.  .b: of 64 bytes.  .both: see coll.c
  *   scale_local         from the submit of a task until it has run on a node that is started for it: the median.  .b: from the
  *                       start of a raylet by hand until it is a node.  .c: the ratio
@@ -24,6 +27,7 @@
 #include "tests/bench/cluster/grow.h"
 #include "tests/bench/cluster/heads.h"
 #include "tests/bench/cluster/scale.h"
+#include "tests/bench/cluster/tickets.h"
 
 #include "core/base/limits/raylet.h"
 #include "core/proto/manta.pb-c.h"
@@ -261,6 +265,11 @@ static bool scale_local(void)
     return bench_scale_local(&bench);
 }
 
+static bool tickets(void)
+{
+    return bench_tickets(&bench);
+}
+
 static bool decide(void)
 {
     return scale_decide(&bench);
@@ -276,8 +285,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *id;
         bool (*run)(void);
-    } cases[] = {{"join_1k", join_1k}, {"join_10k", join_10k}, {"coll_tls", coll_tls}, {"decide", decide},
-                 {"pack", pack},       {"ha_redis", ha_redis}, {"handover", handover}, {"scale_local", scale_local}};
+    } cases[] = {{"join_1k", join_1k},   {"join_10k", join_10k}, {"coll_tls", coll_tls},
+                 {"decide", decide},     {"pack", pack},         {"ha_redis", ha_redis},
+                 {"handover", handover}, {"tickets", tickets},   {"scale_local", scale_local}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
     if (getenv("MANTA_ROLE")) /* the driver of ha_redis or scale_local: its raylet keeps a process of this program ready */
@@ -293,8 +303,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         is_known |= !only || strcmp(only, cases[i].id) == 0;
     if (!is_known) {
-        fprintf(stderr, "usage: manta bench --cluster [-c join_1k|join_10k|coll_tls|decide|pack|ha_redis|handover|scale_local] [-o "
-                        "table|json]\n");
+        fprintf(stderr,
+                "usage: manta bench --cluster [-c join_1k|join_10k|coll_tls|decide|pack|ha_redis|handover|tickets|scale_local] [-o "
+                "table|json]\n");
         return 2;
     }
     bench_print_head(&bench);
