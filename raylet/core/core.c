@@ -59,6 +59,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
     r->head.report.kind = RLT_TIMER_REPORT;
     r->head.patience.kind = RLT_TIMER_PATIENCE;
     r->drain.timer.kind = RLT_TIMER_DRAIN;
+    r->orphan.kind = RLT_TIMER_ORPHAN;
     r->alone.kind = RLT_TIMER_ALONE; /* the others are of kind RLT_TIMER_LOOK */
     return r;
 }
@@ -132,7 +133,8 @@ static void fire(struct rlt *r, struct rlt_timer *t)
     case RLT_TIMER_STREAM: rlt_stream_drop(r, mt_container_of(t, struct rlt_stream, timer)); break; /* has not said who it is */
     case RLT_TIMER_REPORT: break; /* rlt_head_changed, at the end of the step, does it */
     case RLT_TIMER_PATIENCE: rlt_head_patience(r); break;
-    case RLT_TIMER_DRAIN: break; /* rlt_drain_round, at the end of the step, does it */
+    case RLT_TIMER_DRAIN: break;  /* rlt_drain_round, at the end of the step, does it */
+    case RLT_TIMER_ORPHAN: break; /* likewise rlt_orphan_round */
     case RLT_TIMER_ALONE: rlt_alone_timer(r); break;
     case RLT_TIMER_SUBMITTED: rlt_submit_timer(r, mt_container_of(t, struct rlt_submitted, timer)); break;
     }
@@ -308,6 +310,7 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
     handle(r, e);
     drain(r);
     rlt_schedule(r);
+    rlt_orphan_round(r);
     rlt_drain_round(r);
     rlt_pool_tell_crowd(r);
     rlt_head_changed(r);

@@ -408,6 +408,7 @@ static mt_status core_make(struct sh *sh, const char *address, const char *data_
     sh_cpus_read(&config.cpus);
     config.blocked_max = sh->options.blocked_max;
     config.jobs_apart = sh->options.users.count > 1;
+    config.orphan_ms = sh->options.orphan_ms;
     config.workers_max = workers_max(sh);
     config.resource_count = sh->options.resource_count;
     memcpy(config.total, sh->options.resources, sizeof config.total);

@@ -172,6 +172,7 @@ static bool launch(const struct cluster *cluster, const struct request *r, struc
     static char  path[FILE_SIZE], dir[FILE_SIZE], log[FILE_SIZE + 16], more[4096], labels[TEXT_SIZE * 2 + 96];
     const char  *argv[32], *cpus = pairs_find(&r->resources, "CPU"), *gpus = pairs_find(&r->resources, "GPU");
     const char  *memory = pairs_find(&r->resources, "memory"), *store = pairs_find(&r->settings, "store_memory");
+    const char  *orphan = pairs_find(&r->settings, "orphan_after");
     struct found f = {.id = r->id, .handle = ""};
     uint64_t     random = 0;
     int          n = 0;
@@ -196,6 +197,8 @@ static bool launch(const struct cluster *cluster, const struct request *r, struc
         argv[n++] = "--memory", argv[n++] = memory;
     if (store)
         argv[n++] = "--store-memory", argv[n++] = store;
+    if (orphan)
+        argv[n++] = "--orphan-after", argv[n++] = orphan;
     if (more[0])
         argv[n++] = "--resources", argv[n++] = more;
     argv[n] = NULL;

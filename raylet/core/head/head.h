@@ -53,4 +53,8 @@ void rlt_submit_fini(struct rlt *r);
 void rlt_drain_event(struct rlt *r, const struct rlt_event *e); /* RLT_EV_SHUTDOWN, RLT_EV_NOTICE */
 void rlt_drain_round(struct rlt *r);                            /* at the end of each step */
 
+/* ---- orphan.c: no head is there any more ---- */
+
+void rlt_orphan_round(struct rlt *r); /* at the end of each step, before the drain's */
+
 #endif

@@ -30,6 +30,7 @@ struct rlt_config {
     uint32_t            resource_count;
     struct ctl_resource total[MT_RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
     struct rlt_pins     cpus;                        /* of the machine; none: nobody is bound to any */
+    uint64_t            orphan_ms;                   /* without a head and without work, it leaves after that; 0: never */
     uint32_t            workers_max;                 /* processes forked on this node at a time; 0: the default */
     uint32_t            blocked_max; /* workers that have lent their CPUs at a time; more run tasks of their own. 0: the default */
     uint32_t            idle_workers_max; /* per job, kept warm; 0: CPUs + 2 */

@@ -84,6 +84,7 @@ struct rlt {
     bool                is_stopping, had_keeper;
     struct rlt_head     head;
     struct rlt_drain    drain;
+    struct rlt_timer    orphan;  /* no head was heard for so long that this node leaves */
     mt_map              peers;   /* node -> rlt_peer */
     mt_map              streams; /* number -> rlt_stream */
     uint64_t            next_stream;

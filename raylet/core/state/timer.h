@@ -19,6 +19,7 @@ enum rlt_timer_kind {
     RLT_TIMER_ALONE,
     RLT_TIMER_SUBMITTED,
     RLT_TIMER_DRAIN,
+    RLT_TIMER_ORPHAN,
 };
 
 struct rlt_timer {

@@ -46,6 +46,9 @@ static const char usage[] =
     "  --until T              seconds since 1970: this machine goes then, and the node leaves --drain-limit before it\n"
     "  --notice-file FILE     the machine goes when this appears: a number of seconds, or a time as 2026-11-23T18:00:00Z, in\n"
     "                         any text; else --drain-limit from then\n"
+    "  --orphan-after S       a node that reaches no head for so long, and where nothing runs, leaves; 0: never. Default: 3600 "
+    "for\n"
+    "                         one that its cluster has started (label manta.instance), else never\n"
     "  --idle-workers N       warm workers kept per job\n"
     "  --max-workers N        processes of tasks and actors; default: 10240, or what the descriptors allow\n"
     "  --max-blocked-workers N  that wait inside a task while others are started in their place; then a task that waits\n"
@@ -82,6 +85,7 @@ enum option_number {
     OPT_INSECURE,
     OPT_DRAIN,
     OPT_UNTIL,
+    OPT_ORPHAN,
     OPT_NOTICE,
 };
 
@@ -109,6 +113,7 @@ static const struct option option_table[] = {
     {"max-blocked-workers", 1, NULL, OPT_BLOCKED},
     {"drain-limit", 1, NULL, OPT_DRAIN},
     {"until", 1, NULL, OPT_UNTIL},
+    {"orphan-after", 1, NULL, OPT_ORPHAN},
     {"notice-file", 1, NULL, OPT_NOTICE},
     {"tls-file", 1, NULL, OPT_TLS_FILE},
     {"insecure", 0, NULL, OPT_INSECURE},
@@ -183,7 +188,7 @@ static mt_status users_read(const char *text, struct rlt_users *out)
 }
 
 struct amounts {
-    double cpus, gpus, memory, store, job, spill, idle, workers, blocked, pids, drain, until;
+    double cpus, gpus, memory, store, job, spill, idle, workers, blocked, pids, drain, until, orphan;
 };
 
 static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, const char *value)
@@ -219,6 +224,7 @@ static mt_status read_one(struct rlt_options *o, struct amounts *a, int which, c
         break;
     case OPT_DRAIN: good = number(value, 0, MT_DRAIN_MS_MAX / 1000, &a->drain); break;
     case OPT_UNTIL: good = number(value, 1, 1e11, &a->until); break;
+    case OPT_ORPHAN: good = number(value, 0, 1e8, &a->orphan); break;
     case OPT_NOTICE: o->notice_file = value; break;
     case OPT_WORKERS: good = number(value, 1, MT_RLT_PROCS_MAX, &a->workers); break;
     case OPT_BLOCKED: good = number(value, 1, MT_RLT_PROCS_MAX, &a->blocked); break;
@@ -248,6 +254,7 @@ static void amounts_default(struct amounts *a)
     a->job = 0;
     a->drain = MT_DRAIN_MS / 1000;
     a->idle = a->workers = a->blocked = a->pids = a->until = 0;
+    a->orphan = -1;
 }
 
 mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
@@ -283,6 +290,8 @@ mt_status rlt_options_read(int argc, char **argv, struct rlt_options *out)
     out->blocked_max = (uint32_t)a.blocked;
     out->drain_ms = (uint64_t)(a.drain * 1000);
     out->until_ms = (uint64_t)(a.until * 1000);
+    bool is_started = strstr(out->labels, "manta.instance=") != NULL;
+    out->orphan_ms = a.orphan >= 0 ? (uint64_t)(a.orphan * 1000) : is_started ? MT_RLT_ORPHAN_MS : 0;
     MT_TRY(add_resource(out, "CPU", 3, (int64_t)(a.cpus * 1000)));
     MT_TRY(add_resource(out, "GPU", 3, (int64_t)a.gpus * 1000));
     return add_resource(out, "memory", 6, (int64_t)a.memory);

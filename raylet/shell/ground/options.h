@@ -30,6 +30,7 @@ struct rlt_options {
     uint32_t            blocked_max; /* 0: the default */
     uint64_t            drain_ms;    /* after SIGTERM, for what runs here; 0: it ends at once */
     uint64_t            until_ms;    /* since 1970: this machine goes then; 0: nobody knows */
+    uint64_t            orphan_ms;   /* without a head and without work, the node leaves after that; 0: never */
     const char         *notice_file; /* its appearance says that the machine goes; NULL: nobody will write one */
     uint32_t            workers_max;
     uint64_t            store_bytes;

@@ -165,6 +165,16 @@ def machines_of(p, idle_s):
         """
 
 
+def cluster_gone(p):
+    """Its head and keeper are killed, and nobody starts them again: an idle node that they have started does not stay for ever."""
+    up(p, LOCAL.replace("idle_s: 0.5", "idle_s: 600").replace("labels: zone=a", "settings: {orphan_after: 1}"))
+    p.manta("submit", "-f", "--num-cpus", "2", "--", "true")
+    equal(len(raylets(p)), 1)
+    p.kill("head")
+    wait_until(lambda: not raylets(p), "the node leaves")
+    p.manta("stop")
+
+
 def commands(p):
     """Three scripts of the user's; one that fails is told of, and waited for longer each time."""
     (p.root / "broken").touch()

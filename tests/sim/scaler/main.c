@@ -559,7 +559,8 @@ static void world_make(struct world *w, uint64_t seed)
     w->is_calm = seed % 4 == 0;
     w->boot_ms = 500 + mt_rng_below(&w->rng, 15000);
     if (w->is_calm) {
-        type_make(w, "small", 2, 0, 0, 30);
+        type_make(w, "small", 2, 0, 0,
+                  JOBS_MAX * GANG_MAX); /* room for all: else what waits may have taken the room of what comes */
     } else {
         type_make(w, "small", 2, 0, (uint32_t)mt_rng_below(&w->rng, 2), 8);
         type_make(w, "big", 8, 1, 0, 6);

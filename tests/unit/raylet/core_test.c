@@ -486,6 +486,46 @@ static void a_head_of_an_older_epoch_has_no_effect(void **state)
     assert_int_equal(s.fenced, 0);
 }
 
+/* Whoever has started it may be gone for good; but what runs here may end. */
+static void a_node_without_head_and_work_leaves(void **state)
+{
+    struct rlt_stats s;
+    (void)state;
+    begin_as((struct rlt_config){.has_head = true, .orphan_ms = 60000});
+    registered(7, 3);
+    driver_begins();
+    step((struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
+    now += 61000 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    rlt_stats(r, &s);
+    assert_false(s.is_leaving);
+    step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = DRIVER}});
+    for (int i = 0; i < 100 && !s.is_leaving; i++) {
+        now += 100 * MS;
+        step((struct rlt_event){.kind = RLT_EV_TICK});
+        rlt_stats(r, &s);
+    }
+    assert_true(s.is_leaving);
+}
+
+/* ... and a head that comes back in time finds it. */
+static void a_node_whose_head_comes_back_stays(void **state)
+{
+    struct rlt_stats s;
+    (void)state;
+    begin_as((struct rlt_config){.has_head = true, .orphan_ms = 60000});
+    registered(7, 3);
+    step((struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
+    now += 50000 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    registered(7, 3);
+    step((struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
+    now += 50000 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    rlt_stats(r, &s);
+    assert_false(s.is_leaving);
+}
+
 static void a_name_is_asked_for_again_until_it_is_answered(void **state)
 {
     struct {
@@ -562,6 +602,8 @@ int main(void)
         cmocka_unit_test_teardown(what_waits_is_reported_and_only_the_right_answer_counts, end),
         cmocka_unit_test_teardown(a_change_is_told_once_more_before_long, end),
         cmocka_unit_test_teardown(a_node_that_was_given_up_ends_its_work_and_joins_anew, end),
+        cmocka_unit_test_teardown(a_node_without_head_and_work_leaves, end),
+        cmocka_unit_test_teardown(a_node_whose_head_comes_back_stays, end),
         cmocka_unit_test_teardown(a_name_is_asked_for_again_until_it_is_answered, end),
         cmocka_unit_test_teardown(what_waits_is_shown_with_what_it_wants, end),
     };
