@@ -38,7 +38,7 @@ enum mt_plant_number {
     MT_PLANT_HOLD_UNTOLD = 27,     /* an owner does not note that a worker kept a ref after its task */
     MT_PLANT_PROBE_BELIEVED = 28,  /* whoever waits hands a probe on, also where what it follows has ended */
     MT_PLANT_BUNDLE_LEAKS = 29,    /* a prepared bundle that is returned does not give its resources back */
-    MT_PLANT_POOL_OF_NOBODY = 30,  /* leases are granted from the pool of a group that was removed */
+    MT_PLANT_POOL_OF_NOBODY = 30,  /* leases are granted from the pool of a removed placement group */
     MT_PLANT_LINEAGE_UNHELD = 31,  /* what only a task that may run again needs as an argument is let go */
     MT_PLANT_AGAIN_UNCOUNTED = 32, /* a run for a value that was lost costs no retry */
     MT_PLANT_DELETE_UNSTORED = 33, /* a job that was deleted stays in the head's store */
@@ -66,6 +66,7 @@ enum mt_plant_number {
     MT_PLANT_SCALE_FLAPS = 67,     /* an idle node is given back, also where a gang that waits for others has its place there */
     MT_PLANT_SCALE_ZOMBIE = 68,    /* what runs at the provider and nobody knows is left there */
     MT_PLANT_SCALE_TWICE = 69,     /* what is being started does not count as room */
+    MT_PLANT_SWITCH_PASSES = 100,  /* a record goes past those that wait for room in their ring */
     MT_PLANT_STORE_DROPPED = 65,   /* a leader keeps records that were dropped, and writes them again */
     MT_PLANT_STANDBY_OLDER = 80,   /* a head that stands by takes the lead of a store that has forgotten a leader it saw */
     MT_PLANT_LEADER_DEAF = 81,     /* a leader takes no notice of it that another was given the lead */

@@ -8,6 +8,7 @@
 #include "raylet/switch/switch.h"
 
 #include "core/base/buf.h"
+#include "core/base/plant.h"
 #include "core/ds/map.h"
 
 #include <stdlib.h>
@@ -144,7 +145,7 @@ static mt_status push_or_keep(struct lane_producer *ring, mt_buf *backlog, size_
 {
     static const uint8_t zeroes[64];
     size_t               padding = lane_record_padded(record->length) - record->length;
-    if (backlog_flush(ring, backlog, done) && lane_ring_push(ring, record, payload))
+    if ((backlog_flush(ring, backlog, done) || MT_PLANT(MT_PLANT_SWITCH_PASSES)) && lane_ring_push(ring, record, payload))
         return mt_ok();
     MT_TRY(mt_buf_reserve(backlog, record->length + padding));
     MT_TRY(mt_buf_append(backlog, record, LANE_RECORD_SIZE));

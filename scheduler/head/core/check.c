@@ -3,6 +3,7 @@
  * check.c - what must always hold in the head's tables, and a hash of them: for the simulation and tests.
  */
 #include "core/base/hash.h"
+#include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/core.h"
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/blobs.h"
@@ -262,8 +263,9 @@ static const char *check_bounds(const struct head *h)
 
 const char *head_check(const struct head *h)
 {
-    const char *(*const checks[])(const struct head *) = {check_nodes, check_view,  check_jobs, head_groups_check, check_names,
-                                                          check_blobs, check_trust, check_out,  check_bounds};
+    const char *(*const checks[])(const struct head *) = {check_nodes,        check_view,  check_jobs,  head_groups_check,
+                                                          head_queries_check, check_names, check_blobs, check_trust,
+                                                          check_out,          check_bounds};
     const char *breach = NULL;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !breach; i++)
         breach = checks[i](h);

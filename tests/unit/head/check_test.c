@@ -5,6 +5,7 @@
 #include "tests/unit/base/says.h"
 #include "tests/unit/head/rig.h"
 
+#include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/groups/internal.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/names/names.h"
@@ -280,6 +281,48 @@ static void what_leaves_was_counted(void **unused)
     rig_free(s.rig);
 }
 
+static const char *said_of_answer(struct head *h, const struct node *n, Manta__V1__QueryAnswer *answer)
+{
+    return SAYS(head_queries_answer(h, n, answer));
+}
+
+/* A query that waits is there once, under its number and for its call: so it is answered once. */
+static void a_query_is_answered_once(void **unused)
+{
+    (void)unused;
+    struct scene            s = scene_new();
+    struct head            *h = s.rig->head;
+    Manta__V1__QueryRequest request = MANTA__V1__QUERY_REQUEST__INIT;
+    Manta__V1__QueryAnswer  answer = MANTA__V1__QUERY_ANSWER__INIT;
+    Manta__V1__QueryReply   reply = MANTA__V1__QUERY_REPLY__INIT;
+    mt_id                   key = mt_map_key(1), wrong = mt_map_key(2);
+    request.node = s.alive.node;
+    request.kind = "tasks";
+    answer.number = 2;
+    answer.reply = &reply;
+    uint64_t call = rig_call(s.rig, HEAD_QUERY, &request.base);
+    void    *query = mt_map_ptr(&h->queries, key);
+    assert_non_null(query);
+    assert_null(head_check(h));
+    assert_int_equal(mt_map_put_ptr(&h->queries, wrong, query).code, MT_OK); /* it would be answered, and freed, twice */
+    assert_string_equal(head_check(h), "a query does not stand under its number");
+    assert_true(mt_map_remove(&h->queries, key));
+    assert_string_equal(said_of_answer(h, node_of(&s), &answer), "mt_map_ptr(&h->queries, mt_map_key(q->number)) == q");
+    assert_true(mt_map_remove(&h->queries, wrong));
+    assert_int_equal(mt_map_put_ptr(&h->queries, key, query).code, MT_OK);
+    h->next_query = 0;
+    assert_string_equal(head_check(h), "a query has a number that was not given out");
+    h->next_query = 1;
+    head_out_begin(h, &s.rig->actions);
+    head_queries_take(h, call, &request); /* the same call asks once more */
+    head_out_end(h);
+    assert_string_equal(head_check(h), "a call has two queries: it would be answered twice");
+    head_queries_call_gone(h, call);
+    assert_int_equal(h->queries.count, 0);
+    assert_null(head_check(h));
+    rig_free(s.rig);
+}
+
 /* ---- states ---- */
 
 static void jump(const char *expr, const char *file, int line)
@@ -309,6 +352,7 @@ int main(void)
         cmocka_unit_test(what_a_group_gave_up_in_part), cmocka_unit_test(what_is_in_no_batch),
         cmocka_unit_test(batches_keep_their_order),     cmocka_unit_test(what_is_no_transition_is_refused),
         cmocka_unit_test(more_changes_than_may_be),     cmocka_unit_test(what_leaves_was_counted),
+        cmocka_unit_test(a_query_is_answered_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,10 @@
  *
  * stream_test.c - streams both ways: order, back-pressure, ends, and what is told when they break.
  */
+#include "tests/unit/base/says.h"
 #include "tests/unit/rpc/echo.h"
+
+#include "core/rpc/runtime.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -10,6 +13,7 @@
 static struct echo_server echo;
 static struct echo_client client;
 static pthread_t          test_thread;
+static atomic_int         ops_done;
 
 static int setup(void **state)
 {
@@ -284,13 +288,9 @@ static void a_paused_stream_that_is_lost_is_closed_all_the_same(void **state)
     echo_start(&echo);
 }
 
-static void the_send_queue_is_bounded_in_bytes(void **state)
+/* A channel to a socket at which nobody answers. */
+static struct rpc_channel *deaf_channel(int *out_deaf)
 {
-    struct pump pump;
-    char        bytes[1000] = {0};
-    unsigned    sent = 0;
-    (void)state;
-    /* Nobody answers there, so nothing leaves the queue but what gRPC takes for itself. */
     int                deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in at = {.sin_family = AF_INET};
     socklen_t          size = sizeof at;
@@ -298,8 +298,19 @@ static void the_send_queue_is_bounded_in_bytes(void **state)
     assert_int_equal(bind(deaf, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(listen(deaf, 1), 0);
     assert_int_equal(getsockname(deaf, (struct sockaddr *)&at, &size), 0);
+    *out_deaf = deaf;
+    return client_channel(&client, ntohs(at.sin_port), &echo.token);
+}
+
+static void the_send_queue_is_bounded_in_bytes(void **state)
+{
+    struct pump pump;
+    char        bytes[1000] = {0};
+    unsigned    sent = 0;
+    (void)state;
+    int                 deaf;
     struct rpc_channel *with = client.channel;
-    client.channel = client_channel(&client, ntohs(at.sin_port), &echo.token);
+    client.channel = deaf_channel(&deaf); /* nothing leaves the queue but what gRPC takes for itself */
     pump_start(&pump, "/test.Echo/Stream", 0, 100, RPC_WAIT_READY);
     rpc_stream_set_queue(pump.stream, 10000);
     while (rpc_stream_send(pump.stream, mt_view_of(bytes, sizeof bytes)).code == MT_OK)
@@ -312,6 +323,44 @@ static void the_send_queue_is_bounded_in_bytes(void **state)
     pump_wait(&pump);
     rpc_channel_close(client.channel);
     client.channel = with;
+    close(deaf);
+}
+
+static void op_done(struct rpc_op *op, bool ok)
+{
+    (void)op, (void)ok;
+    atomic_fetch_add(&ops_done, 1);
+}
+
+/* A second send or receive beside one that is under way is a bug of ours, and is named where it begins. */
+static void one_send_and_one_receive_at_a_time(void **state)
+{
+    struct rpc_op       tags[5] = {{op_done}, {op_done}, {op_done}, {op_done}, {op_done}};
+    grpc_byte_buffer   *message = rpc_bytes_copy(mt_view_text("x")), *got = NULL;
+    grpc_metadata       header;
+    grpc_slice          method = grpc_slice_from_static_string("/test.Echo/Stream");
+    int                 deaf;
+    struct rpc_channel *to = deaf_channel(&deaf); /* so all that is begun stays under way */
+    grpc_call          *call = grpc_channel_create_call(to->channel, NULL, GRPC_PROPAGATE_DEFAULTS, client.rpc->queue, method, NULL,
+                                                        rpc_deadline(0), NULL);
+    grpc_op             open = rpc_send_headers(to, RPC_WAIT_READY, &header), send = {.op = GRPC_OP_SEND_MESSAGE};
+    grpc_op             receive = {.op = GRPC_OP_RECV_MESSAGE};
+    (void)state;
+    send.data.send_message.send_message = message;
+    receive.data.recv_message.recv_message = &got;
+    atomic_store(&ops_done, 0);
+    assert_string_equal(SAYS(rpc_start(call, &open, 1, &tags[0])), "");
+    assert_string_equal(SAYS(rpc_start(call, &send, 1, &tags[1])), "");
+    assert_string_equal(SAYS(rpc_start(call, &send, 1, &tags[2])), "err == GRPC_CALL_OK");
+    assert_string_equal(SAYS(rpc_start(call, &receive, 1, &tags[3])), "");
+    assert_string_equal(SAYS(rpc_start(call, &receive, 1, &tags[4])), "err == GRPC_CALL_OK");
+    grpc_call_cancel(call, NULL);
+    for (int i = 0; i < 10000 && atomic_load(&ops_done) < 3; i++)
+        usleep(1000);
+    assert_int_equal(atomic_load(&ops_done), 3);
+    grpc_call_unref(call);
+    grpc_byte_buffer_destroy(message);
+    rpc_channel_close(to);
     close(deaf);
 }
 
@@ -405,6 +454,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_paused_stream_holds_the_peer_up, setup, teardown),
         cmocka_unit_test_setup_teardown(a_paused_stream_that_is_lost_is_closed_all_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(the_send_queue_is_bounded_in_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_send_and_one_receive_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_needs_no_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(a_direct_client_stream_runs_without_a_loop, setup, teardown),
     };

@@ -116,14 +116,16 @@ static bool has_work(void *arg)
            (lib.wrk.is_over && !lib.wrk.calls_running);
 }
 
-static void serve(uint64_t *now)
+static void serve(const manta_ctx *c, uint64_t *now)
 {
+    MT_ASSERT(pool.server == c && !pool.is_waiting);
     lib_pump();
     lib_act();
     pool.is_waiting = true;
     if (!wrk_has_work(&lib.wrk) || lib.wrk.is_exiting)
         lib_wait(has_work, NULL, INT64_MAX);
     pool.is_waiting = false;
+    MT_ASSERT(pool.server == c); /* nobody takes over from one that waits */
     *now = lib_now_ns();
 }
 
@@ -187,7 +189,7 @@ MT_NORETURN static void thread_serve(manta_ctx *c)
         if (!pool.server)
             pool.server = c;
         if (pool.server == c)
-            serve(&now);
+            serve(c, &now);
         else
             rest(c);
         now = lib_now_ns();

@@ -45,12 +45,18 @@ void lib_tick(uint64_t now)
     check_raylet();
 }
 
+static bool leads(void)
+{
+    return lib.is_led && pthread_equal(lib.leader, pthread_self());
+}
+
 /* Sleeps in the park page until something comes, at most until the deadline. Nothing may have come since `bell`: what
  * the caller waits for, in memory that the pump does not look at, is looked at once more. The helper (no `ready`) is not the one
  * whom the end of the run concerns: it would come back at once, again and again, with the lock that the run needs to end. */
 void lib_park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
 {
-    int64_t  limit = MT_LIB_SLEEP_NS;
+    int64_t limit = MT_LIB_SLEEP_NS;
+    MT_ASSERT(!ready || leads());
     uint32_t bell = lane_park_prepare(lib.park);
     if (lib.role == LIB_WORKER && ready && !lib_running)
         wrk_watch_ahead(&lib.wrk); /* whoever fills what our next task waits for has us woken */
@@ -68,8 +74,9 @@ void lib_park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now)
     if (limit > 0)
         shm_futex_wait(&lib.park->bell, bell, limit);
     lib_lock();
+    MT_ASSERT(!ready || leads()); /* still: nobody else takes it */
     /* Both the helper and a leader may sleep here: one that leaves must not call the other awake. */
-    if (!lib.is_led || pthread_equal(lib.leader, pthread_self()))
+    if (!lib.is_led || leads())
         lane_park_cancel(lib.park);
 }
 
@@ -242,7 +249,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
     while (!(is_ready = ready(arg)) && !lib.broken && !lib_thread.in_callback) {
         if (deadline_ns != INT64_MAX && (int64_t)lib_now_ns() >= deadline_ns)
             break;
-        if (lib.is_led && !pthread_equal(lib.leader, pthread_self())) {
+        if (lib.is_led && !leads()) {
             follow_once(deadline_ns, &spin);
             continue;
         }
@@ -250,7 +257,7 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
         lib.leader = pthread_self();
         lead_once(ready, arg, deadline_ns, &spin);
     }
-    if (lib.is_led && pthread_equal(lib.leader, pthread_self())) {
+    if (leads()) {
         shm_store32(&lib.park->state, LANE_BUSY);
         lead_end();
     }

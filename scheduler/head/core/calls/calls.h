@@ -26,8 +26,9 @@ void head_queries_take(struct head *h, uint64_t call, const Manta__V1__QueryRequ
 void head_queries_answer(struct head *h, const struct node *n, Manta__V1__QueryAnswer *answer);
 void head_queries_call_gone(struct head *h, uint64_t call);
 /* Answers those whose node is gone or silent. */
-void head_queries_tick(struct head *h);
-void head_queries_fini(struct head *h);
+void        head_queries_tick(struct head *h);
+void        head_queries_fini(struct head *h);
+const char *head_queries_check(const struct head *h); /* for head_check */
 
 /* ---- drain.c: a node is to leave ---- */
 

@@ -20,16 +20,26 @@ struct query {
     uint64_t due_ms;
 };
 
-static void refuse(struct head *h, uint64_t call, int32_t code, const char *text)
+static Manta__V1__QueryReply refusal(int32_t code, const char *text)
 {
     Manta__V1__QueryReply reply = MANTA__V1__QUERY_REPLY__INIT;
     reply.code = code;
     reply.text = (char *)text;
+    return reply;
+}
+
+static void refuse(struct head *h, uint64_t call, int32_t code, const char *text)
+{
+    Manta__V1__QueryReply reply = refusal(code, text);
     head_out_reply(h, call, HEAD_QUERY, &reply.base);
 }
 
-static void query_free(struct head *h, struct query *q)
+/* The only way to answer one that waits; NULL: its caller is gone. */
+static void query_end(struct head *h, struct query *q, const Manta__V1__QueryReply *reply)
 {
+    MT_ASSERT(mt_map_ptr(&h->queries, mt_map_key(q->number)) == q);
+    if (reply)
+        head_out_reply(h, q->call, HEAD_QUERY, &reply->base);
     mt_map_remove(&h->queries, mt_map_key(q->number));
     free(q);
 }
@@ -80,8 +90,7 @@ void head_queries_answer(struct head *h, const struct node *n, Manta__V1__QueryA
     struct query *q = mt_map_ptr(&h->queries, mt_map_key(answer->number));
     if (!q || q->node != n->place.id || !answer->reply)
         return; /* it came too late */
-    head_out_reply(h, q->call, HEAD_QUERY, &answer->reply->base);
-    query_free(h, q);
+    query_end(h, q, answer->reply);
 }
 
 void head_queries_call_gone(struct head *h, uint64_t call)
@@ -89,7 +98,7 @@ void head_queries_call_gone(struct head *h, uint64_t call)
     MT_MAP_EACH(&h->queries, entry) {
         struct query *q = entry->value.ptr;
         if (q->call == call)
-            query_free(h, q);
+            query_end(h, q, NULL);
     }
 }
 
@@ -103,9 +112,26 @@ void head_queries_tick(struct head *h)
         if (!is_gone && h->now_ms < q->due_ms)
             continue;
         snprintf(text, sizeof text, "node %u %s", q->node, is_gone ? "has gone" : "has not answered");
-        refuse(h, q->call, is_gone ? MT_ENODE_DIED : MT_ETIMEDOUT, text);
-        query_free(h, q);
+        Manta__V1__QueryReply reply = refusal(is_gone ? MT_ENODE_DIED : MT_ETIMEDOUT, text);
+        query_end(h, q, &reply);
     }
+}
+
+const char *head_queries_check(const struct head *h)
+{
+    MT_MAP_EACH(&h->queries, entry) {
+        const struct query *q = entry->value.ptr;
+        if (!mt_id_equal(entry->key, mt_map_key(q->number)))
+            return "a query does not stand under its number";
+        if (q->number > h->next_query)
+            return "a query has a number that was not given out";
+        MT_MAP_EACH(&h->queries, other) {
+            const struct query *o = other->value.ptr;
+            if (o != q && o->call == q->call)
+                return "a call has two queries: it would be answered twice";
+        }
+    }
+    return NULL;
 }
 
 void head_queries_fini(struct head *h)
