@@ -63,7 +63,7 @@ ROOMS = {
     "clients": [
         "lib", "lib/owner/state", "lib/owner/kit", "lib/owner/edge", "lib/owner/ref", "lib/owner/result", "lib/owner/task", "lib/owner/lane",
         "lib/owner/call", "lib/owner/actor", "lib/owner/lineage", "lib/owner/outcome", "lib/owner/talk", "lib/owner", "lib/worker",
-        "lib/shell/abi", "lib/shell/lock", "lib/shell/socket", "lib/shell/state", "lib/shell/handles",
+        "lib/shell/abi", "lib/shell/socket", "lib/shell/state", "lib/shell/handles",
         "lib/shell/names", "lib/shell/context", "lib/shell/output", "lib/shell/due", "lib/shell/segments", "lib/shell/lease",
         "lib/shell/inline", "lib/shell/link", "lib/shell/wait", "lib/shell/env", "lib/shell/values", "lib/shell/helper",
         "lib/shell/run", "lib/shell/here", "lib/shell/serve", "lib/shell/zygote", "lib/shell/program", "lib/api", "lib/start",
@@ -441,11 +441,31 @@ def check_readmes(tree):
             tree.report(f"{folder}/README.md", 1, "missing: what the folder is for, its objects, thread, invariants")
 
 
+MAP_WORD = re.compile(r"\]\(\.\./([\w/]+)\)|\b(\w+\.c)\b|`(\w+)`")
+
+
+def check_map(tree):
+    """Where docs/ARCHITECTURE.md says that something is decided, there is such a function: folder, file of it, name."""
+    name, is_map = "docs/ARCHITECTURE.md", False
+    if name not in tree.files:
+        return
+    for number, line in enumerate((tree.root / name).read_text().splitlines(), 1):
+        is_map |= line.startswith("## Where is it decided")
+        folder = file = ""
+        for link, source, function in MAP_WORD.findall("|".join(line.split("|")[2:])) if is_map and line.startswith("| ") else ():
+            if link:
+                folder, file = link, ""
+            elif source:
+                file = f"{folder}/{source}"
+            elif not any(re.match(rf"[a-z].*\b{function}\(", code) for code in tree.code.get(file, ())):
+                tree.report(name, number, f"no function {function} in {file or folder or 'any file named before it'}")
+
+
 def main(arguments):
     root = pathlib.Path(arguments[0]).resolve() if arguments else pathlib.Path(__file__).resolve().parent.parent
     tree = Tree(root)
     for check in (check_layers, check_rooms, check_doors, check_sizes, check_states, check_bans, check_heads, check_tests, check_format,
-                  check_packages, check_readmes):
+                  check_packages, check_readmes, check_map):
         check(tree)
     for finding in tree.findings:
         print(finding)

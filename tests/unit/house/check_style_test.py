@@ -122,6 +122,10 @@ FAULTS = {
         {"docs/README.md": "toy", "scripts/README.md": "toy", "scripts/packages.txt": "# all\nzlib1g-dev # data\n", "docs/design/dependencies.md": "nothing"},
         "scripts/packages.txt:2: zlib1g-dev: has no row in docs/design/dependencies.md",
     ),
+    "map to a function that has gone": (
+        {"docs/README.md": "toy", "docs/ARCHITECTURE.md": "## Where is it decided\n\n| who | [core/base](../core/base) id.c `f`, then `g` |\n"},
+        "docs/ARCHITECTURE.md:3: no function g in core/base/id.c",
+    ),
     "no readme": ({"sweep/x.c": source("x.c", "")}, "sweep/README.md:1: missing"),
 }
 

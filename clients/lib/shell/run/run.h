@@ -18,7 +18,7 @@ struct lib_actor {
 
 /* The actor that this worker is, if it is one. */
 extern struct lib_actor lib_actor_here;
-uint32_t                lib_actor_concurrency(void); /* of its default group, as its creator asked */
+uint32_t                lib_actor_concurrency(void); /* of its default concurrency group, as its creator asked */
 
 struct lib_outcome { /* as LANE_DONE says it */
     manta_status code;

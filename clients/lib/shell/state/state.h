@@ -10,7 +10,7 @@
 
 #include "clients/lib/manta.h"
 #include "clients/lib/owner/own.h"
-#include "clients/lib/shell/lock/lock.h"
+#include "clients/lib/shell/state/lock.h"
 #include "clients/lib/worker/wrk.h"
 #include "core/base/rng.h"
 #include "core/wire/event.h"

@@ -7,7 +7,7 @@
  *
  * Owns:   the lock. Thread: any.
  */
-#include "clients/lib/shell/lock/lock.h"
+#include "clients/lib/shell/state/lock.h"
 
 #include "core/base/status.h"
 

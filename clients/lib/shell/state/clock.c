@@ -4,7 +4,7 @@
  *
  * Owns:   nothing. Thread: any.
  */
-#include "clients/lib/shell/lock/lock.h"
+#include "clients/lib/shell/state/lock.h"
 
 #include <time.h>
 
