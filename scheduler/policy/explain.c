@@ -51,14 +51,6 @@ static const char *amount_text(const char *name, int64_t amount, char *out)
     return out;
 }
 
-static int64_t total_of(const struct policy_node *node, uint32_t kind)
-{
-    for (uint32_t i = 0; i < node->resource_count; i++)
-        if (node->resources[i].kind == kind)
-            return node->resources[i].total;
-    return 0;
-}
-
 static bool is_asked(const struct policy_node *node, const struct policy_request *request)
 {
     return policy_may_come(node->state) && (request->policy != POLICY_NODE || node->id == request->node);
@@ -90,8 +82,8 @@ static uint32_t explain_amounts(struct text *t, const struct policy_node *const 
         int64_t                     largest = 0;
         uint32_t                    where = 0;
         for (uint32_t j = 0; j < node_count; j++)
-            if (counts(nodes[j], request) && total_of(nodes[j], a->kind) > largest) {
-                largest = total_of(nodes[j], a->kind);
+            if (counts(nodes[j], request) && policy_total(nodes[j], a->kind) > largest) {
+                largest = policy_total(nodes[j], a->kind);
                 where = nodes[j]->id;
             }
         if (a->amount <= largest)

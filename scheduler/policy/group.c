@@ -23,14 +23,6 @@ struct order { /* bundles that are to be placed, the largest first */
     uint32_t count;
 };
 
-static int64_t total_of(const struct policy_node *node, uint32_t kind)
-{
-    for (uint32_t i = 0; i < node->resource_count; i++)
-        if (node->resources[i].kind == kind)
-            return node->resources[i].total;
-    return 0;
-}
-
 /* How much of the largest node a bundle is, in millionths of its scarcest resource. */
 static int64_t weight_of(struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request)
 {
@@ -38,7 +30,7 @@ static int64_t weight_of(struct policy_node *const *nodes, uint32_t node_count, 
     for (uint32_t i = 0; i < request->amount_count; i++) {
         int64_t largest = 0;
         for (uint32_t n = 0; n < node_count; n++) {
-            int64_t total = total_of(nodes[n], request->amounts[i].kind);
+            int64_t total = policy_total(nodes[n], request->amounts[i].kind);
             largest = total > largest ? total : largest;
         }
         int64_t share = largest <= 0 ? USE_FULL : (int64_t)((mt_u128)request->amounts[i].amount * USE_FULL / (mt_u128)largest);
@@ -310,7 +302,7 @@ static bool fits_cluster(struct policy_node *const *nodes, uint32_t node_count, 
     for (uint32_t i = 0; i < sum->amount_count; i++) {
         int64_t all = 0;
         for (uint32_t n = 0; n < node_count; n++)
-            all += policy_may_come(nodes[n]->state) ? total_of(nodes[n], sum->amounts[i].kind) : 0;
+            all += policy_may_come(nodes[n]->state) ? policy_total(nodes[n], sum->amounts[i].kind) : 0;
         if (all < sum->amounts[i].amount)
             return false;
     }

@@ -34,6 +34,12 @@ static unsigned alternative(const struct policy_node *node, const struct policy_
     return request->labels[0] ? mt_selector_match(request->labels, node->labels) : 1;
 }
 
+int64_t policy_total(const struct policy_node *node, uint32_t kind)
+{
+    const struct policy_resource *have = find(node, kind);
+    return have ? have->total : 0;
+}
+
 bool policy_fits_total(const struct policy_node *node, const struct policy_request *request)
 {
     if (!alternative(node, request))

@@ -63,6 +63,8 @@ struct policy_request {
                                                          that have room the earlier ones come first. "": any */
 };
 
+/* How much of a resource the node has in all; 0: it has none. */
+int64_t policy_total(const struct policy_node *node, uint32_t kind);
 /* Whether one lease fits into what the node has in all (its labels included), or has free. */
 bool policy_fits_total(const struct policy_node *node, const struct policy_request *request);
 bool policy_fits_free(const struct policy_node *node, const struct policy_request *request);
@@ -106,8 +108,8 @@ struct policy_bundle {
 bool policy_place_group(struct policy_node *const *nodes, uint32_t node_count, enum policy_strategy strategy,
                         struct policy_bundle *bundles, uint32_t bundle_count, mt_rng *rng);
 
-/* Whether nodes that neither are dead nor drain could hold the whole group with everything free, as far as is quickly told: each
- * bundle on some node, all of them together, and what the strategy wants. Says no only where there is certainly no way. */
+/* Whether nodes that neither are dead nor drain could hold the whole placement group with everything free, as far as is quickly
+ * told: each bundle on some node, all of them together, and what the strategy wants. Says no only where there is no way. */
 enum policy_hopeless {
     POLICY_COULD = 0,
     POLICY_BUNDLE_FITS_NOWHERE = 1, /* *out_bundle: the first */
