@@ -10,8 +10,8 @@
  *   a call that fails fills *e (which may be NULL) and returns its code;
  *   submitting returns a manta_ref always; where it has failed, the ref holds the error, and manta_get tells it;
  *   every call may be made from any thread; those that may block say so, and each of them has a limit;
- *   a handle that was freed before, or never was one, is EHANDLE and touches nothing (also from what frees it; NULL is OK);
- *   no call is async-signal-safe (EDEADLK where one has interrupted another), none is a forked child's (EFORKED): manta_error.h;
+ *   a handle that was freed before, or never was one, gives EHANDLE, and nothing is touched; NULL may be freed;
+ *   no call is async-signal-safe: it gives EDEADLK where it has interrupted another. None works in a forked child: EFORKED;
  *   the library prints nothing, installs no signal handler in a driver, and never ends the process.
  */
 #ifndef MANTA_H
@@ -460,8 +460,8 @@ typedef struct manta_method {
     manta_status (*run)(manta_ctx *c, void *self, int argc, const manta_arg *argv);
 } manta_method;
 
-/* Calls that may run at a time beside each other, on threads of the actor's process. A method belongs to the group that
- * stands behind its signature ("l>l@io"), else to the default one, which max_concurrency bounds. */
+/* How many calls of some methods may run at a time, on threads of the actor's process. A method belongs to the concurrency group
+ * named behind its signature ("l>l@io"). Without a name it belongs to the default one, which max_concurrency bounds. */
 typedef struct manta_concurrency_group {
     const char *name;
     int         limit; /* 1 to 1024 */
@@ -516,8 +516,8 @@ typedef struct manta_actor_opts {
                                                alive. Its process is stopped while its node cannot reach the head for more
                                                than 4 s, and goes on afterwards; after the loss of a node the next incarnation
                                                begins 5 s later than others, and only with the head's word */
-    const manta_pg         *pg;        /* these three as in manta_task_opts; it ends with the group (EPG_REMOVED), whatever */
-    int                     bundle;    /* its max_restarts */
+    const manta_pg         *pg;                 /* these three as in manta_task_opts; it ends with its placement group */
+    int                     bundle;             /* (EPG_REMOVED), whatever its max_restarts */
     bool     pg_capture, for_all_jobs; /* the latter with --job-users A-B: other jobs too find it by name, call it, may end it */
     uint64_t reserved[16];
 } manta_actor_opts;
@@ -538,13 +538,13 @@ MANTA_API manta_actor *manta_actor_new(const char *type, const manta_actor_opts 
  * EACTOR_DIED (with outcome MANTA_UNKNOWN where the call may have run), ENOFUNC, ETYPE, ETASK, EAGAIN (max_pending_calls).
  * A program that has not the actor's class names the method and gives arguments of its types: the actor's process checks them,
  * and the call runs in the default concurrency group.
- * With concurrency groups the order is kept in each group; with more than one call at a time it is the order in which
+ * With concurrency groups the order is kept in each of them; with more than one call at a time it is the order in which
  * they begin. */
 MANTA_API manta_ref *manta_actor_call(manta_actor *actor, const char *method, int argc, const manta_arg *argv);
-/* The same in another concurrency group than the method's own, or with retries of its own. EINVAL: no such group; max_retries
- * is none. */
+/* The same in another concurrency group than the method's own, or with retries of its own. EINVAL: the actor has
+ * no such concurrency group; max_retries is none. */
 typedef struct manta_actor_call_opts {
-    const char *group;          /* NULL: the method's; "": the default one */
+    const char *group;          /* concurrency group; NULL: the method's; "": the default one */
     int         max_retries;    /* of this call; 0: the actor's max_task_retries; else as in manta_task_opts */
     bool        retry_on_error; /* also when the method itself reports an error; calls made after it may run in between */
     uint64_t    reserved[4];
@@ -613,15 +613,15 @@ typedef struct manta_env manta_env;
 MANTA_API manta_env   *manta_env_new(const manta_runtime_env *env, manta_error *e);
 MANTA_API manta_status manta_env_free(manta_env *env);
 
-/* ---- groups of actors ------------------------------------------------------------------------------------------- */
+/* ---- actor groups ----------------------------------------------------------------------------------------------- */
 
-/* Several actors as one. A group belongs to one thread at a time; its actors are as any other. */
+/* Several actors as one. An actor group belongs to one thread at a time; its members are actors as any other. */
 typedef struct manta_group manta_group;
 /* Makes `count` actors (1 to 4096), all with the same arguments; opts->name must be NULL. NULL: *e says why (EINVAL, ENOMEM).
  * Does not block; an actor that can't be made tells it by its calls. Freed with manta_group_free, and its actors with it. */
 MANTA_API manta_group *manta_group_new(const char *type, const manta_actor_opts *opts, int count, int argc, const manta_arg *argv,
                                        manta_error *e);
-/* A group of actors that are there; their handles stay the caller's. */
+/* An actor group of actors that are there; their handles stay the caller's. */
 MANTA_API manta_group *manta_group_of(manta_actor *const *actors, int count, manta_error *e);
 MANTA_API manta_status manta_group_free(manta_group *group);
 MANTA_API int          manta_group_size(const manta_group *group);
@@ -637,13 +637,13 @@ MANTA_API manta_status manta_group_gather(manta_group *group, const char *method
  * items. Blocks until the last item is handed out. On failure (EINVAL, ENOMEM, ECONN) refs that were not made are NULL. */
 MANTA_API manta_status manta_group_map(manta_group *group, const char *method, const manta_arg *items, size_t count,
                                        manta_ref **out, manta_error *e);
-/* manta_actor_end for every member; waits for all, at most timeout_ms. One that is dead has ended. Blocks. */
+/* manta_actor_end for every member; waits for all, at most timeout_ms. A dead member counts as ended. Blocks. */
 MANTA_API manta_status manta_group_end(manta_group *group, int64_t timeout_ms, manta_error *e);
 /* Waits until what the members have begun between them has come to its end: no member runs a call or has one waiting, and none
  * waits for a task or call of its own. So nothing more will happen unless somebody outside calls. This process's calls to members
- * from before count, too, and so do callbacks that are due in members. Not known are threads that a member's function has started,
- * and calls that tasks or actors outside of the group make. Members are asked in rounds, behind the calls that wait there; two
- * rounds without any change are the end. It says nothing of whether calls have failed. Blocks, at most timeout_ms.
+ * from before count, too, and so do callbacks that are due in members. Threads that a member's function has started are not known,
+ * nor are calls that tasks or other actors make. Members are asked in rounds, behind the calls that wait there; two rounds without
+ * any change are the end. It says nothing of whether calls have failed. Blocks, at most timeout_ms.
  * ETIMEDOUT (*e names a member that works), EACTOR_DIED, ECONN, EINVAL, ENOMEM. Inside a member: EDEADLK, or with
  * max_concurrency ETIMEDOUT, since that member works. */
 MANTA_API manta_status manta_group_quiet(manta_group *group, int64_t timeout_ms, manta_error *e);
@@ -655,7 +655,7 @@ MANTA_API void         manta_group_unwatch(manta_group *group);
 
 /* ---- placement groups -------------------------------------------------------------------------------------------- */
 
-/* Amounts reserved together on nodes of the cluster, for the tasks and actors that name the group. */
+/* Amounts reserved together on nodes of the cluster, for the tasks and actors that name the placement group. */
 typedef struct manta_bundle { /* one part, which stands on one node; at least one amount is not 0 */
     double                num_cpus;
     double                num_gpus;
@@ -671,33 +671,34 @@ enum {
     MANTA_PG_STRICT_SPREAD = 3 /* each on a node of its own */
 };
 typedef struct manta_pg_opts {
-    int         strategy;   /* MANTA_PG_PACK ...; the strict ones are kept to or the group waits */
+    int         strategy;   /* MANTA_PG_PACK ...; the strict ones are kept to, or nothing is reserved yet */
     const char *name;       /* found by manta_pg_find; NULL: none */
     const char *name_space; /* of the name; NULL: the job's */
     bool        detached;   /* it stays when its job ends, until it is removed; it needs a name. EUNSUPPORTED where each job has a
-                               user of its own (--job-users): groups are the job's alone there, and so are their names */
+                               user of its own (--job-users): placement groups and their names are the job's alone there */
     uint64_t    reserved[8];
 } manta_pg_opts;
 
-/* Makes a group of 1 to 128 bundles; all are reserved, or none. Does not wait until it stands, nor, without a name, until the
- * cluster has noted it; with one it blocks for that, up to 10 s. It goes with its job. When a node dies, its bundles are placed
- * anew by the same strategy, and so are the actors and tasks that were there, as their restarts and retries say. NULL: *e says
- * why: EINVAL (no bundle, an empty one, an amount that is none, strategy, name); of a named one also EEXIST, EAGAIN (the
- * cluster has 4,096 groups; else manta_pg_wait is EPG_REMOVED), ETIMEDOUT. Freed with manta_pg_free, which removes nothing. */
+/* Makes a placement group of 1 to 128 bundles; all are reserved, or none. Does not wait until they are. With a name it blocks
+ * until the cluster has noted it, up to 10 s; without one it does not. It goes with its job. When a node dies, its bundles are
+ * placed anew by the same strategy, and so are the actors and tasks that were there, as their restarts and retries say.
+ * NULL: *e says why: EINVAL (no bundle, an empty one, an amount that is none, strategy, name); of a named one also EEXIST, EAGAIN
+ * (the cluster has 4,096 of them; without a name manta_pg_wait is EPG_REMOVED then), ETIMEDOUT. Freed with manta_pg_free, which
+ * removes nothing. */
 MANTA_API manta_pg *manta_pg_new(const manta_bundle *bundles, int count, const manta_pg_opts *opts, manta_error *e);
 /* Waits until every bundle is reserved, at most timeout_ms. Tasks need not wait: theirs begin when it stands. ETIMEDOUT;
- * EUNSCHEDULABLE: the nodes that there are can never hold it (the group stays, and is placed if others come);
+ * EUNSCHEDULABLE: the nodes that there are can never hold it (it stays, and is placed if others come);
  * EPG_REMOVED. Blocks; inside a task the CPU is given back meanwhile. */
 MANTA_API manta_status manta_pg_wait(manta_pg *pg, int64_t timeout_ms, manta_error *e);
-/* Another handle on a named group. NULL: ENOENT, ETIMEDOUT. name_space NULL: the job's. Blocks up to 10 s. */
+/* Another handle on a named placement group. NULL: ENOENT, ETIMEDOUT. name_space NULL: the job's. Blocks up to 10 s. */
 MANTA_API manta_pg *manta_pg_find(const char *name_space, const char *name, manta_error *e);
-/* The group that the running task or actor is in. NULL: ENOENT where it is in none. Blocks up to 10 s. */
+/* The placement group that the running task or actor is in. NULL: ENOENT where it is in none. Blocks up to 10 s. */
 MANTA_API manta_pg *manta_pg_current(manta_error *e);
 MANTA_API int       manta_pg_count(const manta_pg *pg); /* of its bundles */
 /* Where the bundles stand now: up to `max` nodes in order, 0 for one that is not reserved. Returns how many bundles there are,
  * or -code. Blocks up to 10 s. */
 MANTA_API int manta_pg_nodes(const manta_pg *pg, uint32_t *out, int max, manta_error *e);
-/* Gives everything back: tasks and actors of the group end with EPG_REMOVED, without retry or restart, and so does what is
+/* Gives everything back: its tasks and actors end with EPG_REMOVED, without retry or restart, and so does what is
  * submitted to it afterwards. Done again, nothing happens. Does not wait: without the head it is done when that is back. */
 MANTA_API manta_status manta_pg_remove(manta_pg *pg, manta_error *e);
 MANTA_API manta_status manta_pg_free(manta_pg *pg);

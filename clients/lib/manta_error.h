@@ -24,7 +24,7 @@ enum { MANTA_FOREVER = -1 }; /* a timeout_ms: no limit of the caller's own (deat
  *   No call is async-signal-safe. A signal handler that has interrupted a call of Manta gets MANTA_EDEADLK from another one. A
  *   handler that has interrupted malloc is not detected. Let handlers set a flag, or write to a pipe. */
 
-/* 0 is success. The groups say what the caller does next. */
+/* 0 is success. The headings say what the caller does next. */
 typedef int manta_status;
 enum {
     MANTA_OK = 0,

@@ -27,29 +27,29 @@ static mt_status text_member(mt_buf *out, const char *name, const char *text)
     return mt_json_put_text(out, text);
 }
 
-static mt_status track_members(mt_buf *out, int64_t group, int64_t track)
+static mt_status track_members(mt_buf *out, int64_t set, int64_t track)
 {
-    return mt_buf_printf(out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64, group, track);
+    return mt_buf_printf(out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64, set, track);
 }
 
-static mt_status name_event(struct mt_trace *t, const char *what, int64_t group, int64_t track, const char *name)
+static mt_status name_event(struct mt_trace *t, const char *what, int64_t set, int64_t track, const char *name)
 {
     MT_TRY(event_begin(t, "M"));
     MT_TRY(text_member(&t->out, "name", what));
-    MT_TRY(track_members(&t->out, group, track));
+    MT_TRY(track_members(&t->out, set, track));
     MT_TRY(mt_buf_printf(&t->out, ",\"args\":{\"name\":"));
     MT_TRY(mt_json_put_text(&t->out, name));
     return mt_buf_append(&t->out, "}}", 2);
 }
 
-mt_status mt_trace_name_group(struct mt_trace *t, int64_t group, const char *name)
+mt_status mt_trace_name_set(struct mt_trace *t, int64_t set, const char *name)
 {
-    return name_event(t, "process_name", group, 0, name);
+    return name_event(t, "process_name", set, 0, name);
 }
 
-mt_status mt_trace_name_track(struct mt_trace *t, int64_t group, int64_t track, const char *name)
+mt_status mt_trace_name_track(struct mt_trace *t, int64_t set, int64_t track, const char *name)
 {
-    return name_event(t, "thread_name", group, track, name);
+    return name_event(t, "thread_name", set, track, name);
 }
 
 static mt_status args_members(mt_buf *out, const struct mt_trace_slice *slice)
@@ -69,7 +69,7 @@ mt_status mt_trace_slice(struct mt_trace *t, const struct mt_trace_slice *slice)
     MT_TRY(text_member(&t->out, "cat", slice->category));
     MT_TRY(text_member(&t->out, "name", slice->name));
     MT_TRY(mt_buf_printf(&t->out, ",\"ts\":%.3f,\"dur\":%.3f", slice->begin_us, slice->length_us));
-    MT_TRY(track_members(&t->out, slice->group, slice->track));
+    MT_TRY(track_members(&t->out, slice->set, slice->track));
     if (slice->args_count)
         MT_TRY(args_members(&t->out, slice));
     return mt_buf_append(&t->out, "}", 1);
@@ -84,6 +84,6 @@ mt_status mt_trace_arrow(struct mt_trace *t, const struct mt_trace_slice *at, co
     MT_TRY(text_member(&t->out, "name", at->name));
     MT_TRY(text_member(&t->out, "id", id));
     MT_TRY(mt_buf_printf(&t->out, ",\"ts\":%.3f", at->begin_us));
-    MT_TRY(track_members(&t->out, at->group, at->track));
+    MT_TRY(track_members(&t->out, at->set, at->track));
     return mt_buf_append(&t->out, "}", 1);
 }

@@ -44,7 +44,7 @@ struct os_headroom {
     uint64_t kept;     /* bytes of the store that are not for the one who asks, unless it can't do without them */
 };
 
-/* Reads limit and usage of the tightest group that this process is in: v2 memory.max or v1 memory.limit_in_bytes, up
+/* Reads limit and usage of the tightest control group that this process is in: v2 memory.max or v1 memory.limit_in_bytes, up
  * to the root, `mount` being where they are mounted ("/sys/fs/cgroup"). No limit is UINT64_MAX. Blocks briefly on files
  * of the kernel. ESYS only where /proc/self/cgroup cannot be read. */
 MT_MUST_USE mt_status os_cgroup_read(const char *mount, uint64_t *out_limit, uint64_t *out_usage);

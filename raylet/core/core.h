@@ -5,9 +5,9 @@
  * The core makes no system call, has no thread, clock, random source or global of its own; the shell (raylet/main.c)
  * and the simulation drive the very same objects. It never touches shared memory either: lanes, parks, regions and
  * connections are numbers to it. What moves records is the switch (switch.h), a second state machine: the driver
- * hands it the actions of the RLT_A_SW_ group and feeds the events it answers with back in.
+ * hands it the RLT_A_SW_ actions and feeds the events it answers with back in.
  *
- *            events                        actions                     RLT_A_SW_ group
+ *            events                        actions                     RLT_A_SW_ actions
  *   shell ------------> rlt_step (core) ------------> shell, head, peers ------------> switch
  *     ^                                                                                  |
  *     '------------------------- RLT_EV_UP, _DRAINED, _OUT ... --------------------------'

@@ -32,7 +32,7 @@ void       sw_free(struct sw *sw);
 /* A process has been welcomed: its control lane and park page, mapped until sw has forgotten it (PROC_DRAINED). */
 MT_MUST_USE mt_status sw_process_add(struct sw *sw, uint64_t conn, void *lane, struct lane_park *park);
 
-/* Carries out one action of the RLT_A_SW_ group. `lane` is the memory of its lane for SW_LANE_OPEN (else it is not
+/* Carries out one RLT_A_SW_ action. `lane` is the memory of its lane for SW_LANE_OPEN (else it is not
  * looked at); it stays mapped until LANE_CLOSED. True: there is something for sw_poll to do now. */
 bool sw_act(struct sw *sw, const struct rlt_action *action, void *lane, struct sw_out *out);
 

@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The run is one group; a rank's threads lie below one another. */
-enum { GROUP = 1, TRACK_RECOVERIES = 0, TRACKS_A_RANK = 32, HEAD_BYTES = 256 };
+/* The run is one set of tracks; a rank's threads lie below one another. */
+enum { SET = 1, TRACK_RECOVERIES = 0, TRACKS_A_RANK = 32, HEAD_BYTES = 256 };
 #define ZERO_MEMBER "\"begunAtUnixNs\": "
 
 static int64_t real_ns(void)
@@ -68,8 +68,8 @@ static mt_status file_begin(struct sgd_timeline *t, const char *run)
     snprintf(other, sizeof other, ZERO_MEMBER "%lld, ", (long long)real_ns());
     MT_TRY(ftruncate(t->fd, 0) == 0 ? mt_ok() : sgd_file_error(errno, "empty the timeline"));
     MT_TRY(mt_trace_begin(&t->text, other));
-    MT_TRY(mt_trace_name_group(&t->text, GROUP, run));
-    return mt_trace_name_track(&t->text, GROUP, TRACK_RECOVERIES, "recoveries");
+    MT_TRY(mt_trace_name_set(&t->text, SET, run));
+    return mt_trace_name_track(&t->text, SET, TRACK_RECOVERIES, "recoveries");
 }
 
 manta_status sgd_timeline_open(struct sgd_timeline *t, const char *path, const char *run, manta_error *e)
@@ -147,7 +147,7 @@ static void track_name(struct sgd_timeline *t, uint32_t rank, enum sgd_trace_tra
         snprintf(text, sizeof text, "rank %u%s", rank, of[track]);
     else
         snprintf(text, sizeof text, "rank %u: device %u", rank, track - SGD_TRACK_DEVICE + 1);
-    take(t, mt_trace_name_track(&t->text, GROUP, number, text));
+    take(t, mt_trace_name_track(&t->text, SET, number, text));
 }
 
 void sgd_timeline_span(struct sgd_timeline *t, const struct sgd_span *span, enum sgd_trace_track track, int64_t shift_ns,
@@ -158,7 +158,7 @@ void sgd_timeline_span(struct sgd_timeline *t, const struct sgd_span *span, enum
                                    .name = sgd_span_name(span->kind),
                                    .begin_us = micros(t, span->begin_ns + shift_ns),
                                    .length_us = span->end_ns > span->begin_ns ? (double)(span->end_ns - span->begin_ns) * 1e-3 : 0,
-                                   .group = GROUP,
+                                   .set = SET,
                                    .track = (int64_t)(span->rank + 1) * TRACKS_A_RANK + track,
                                    .args = args};
     if (t->fd < 0 || t->events >= MT_TRAIN_TIMELINE_EVENTS || span->rank >= MT_GROUP_MEMBERS_MAX)
@@ -200,7 +200,7 @@ static void phase(struct sgd_timeline *t, const char *name, int64_t *at_ns, doub
                                    .name = name,
                                    .begin_us = micros(t, *at_ns),
                                    .length_us = seconds * 1e6,
-                                   .group = GROUP,
+                                   .set = SET,
                                    .track = TRACK_RECOVERIES};
     *at_ns += (int64_t)(seconds * 1e9);
     take(t, mt_trace_slice(&t->text, &slice));
@@ -215,7 +215,7 @@ void sgd_timeline_recovery(struct sgd_timeline *t, const manta_sgd_recovery *r, 
     struct mt_trace_slice whole = {.category = "recovery",
                                    .name = "recovery",
                                    .begin_us = micros(t, at),
-                                   .group = GROUP,
+                                   .set = SET,
                                    .track = TRACK_RECOVERIES,
                                    .args = args,
                                    .args_count = 2};

@@ -9,7 +9,7 @@
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
-#include "tests/bench/cases/groups.h"
+#include "tests/bench/cases/families.h"
 
 #include <manta.h>
 
@@ -86,7 +86,7 @@ struct bench_case {
 
 /* The tables; each ends with id NULL. */
 #define X(name) extern const struct bench_case bench_##name##_cases[];
-BENCH_GROUPS(X)
+BENCH_FAMILIES(X)
 #undef X
 
 /* ---- measure.c ---- */

@@ -62,7 +62,7 @@ static void name_tracks(struct trace *t)
             continue;
         json_object_set_new(seen, node, json_true());
         snprintf(text, sizeof text, "node %s", node);
-        flush(t, mt_trace_name_group(&t->text, of, text));
+        flush(t, mt_trace_name_set(&t->text, of, text));
     }
     json_decref(seen);
 }
@@ -88,7 +88,7 @@ static void print_arrow(struct trace *t, size_t row, const struct mt_trace_slice
     char                  id[96], text[160];
     struct mt_trace_slice from = {.category = "submit", .name = text, .begin_us = submitted, .length_us = SUBMIT_US};
     struct mt_trace_slice to = *slice;
-    if (!track_of(t, cli_cell(t->tasks, row, "owner"), &from.group, &from.track))
+    if (!track_of(t, cli_cell(t->tasks, row, "owner"), &from.set, &from.track))
         return;
     snprintf(id, sizeof id, "%s/%s", cli_cell(t->tasks, row, "task"), cli_cell(t->tasks, row, "attempt"));
     snprintf(text, sizeof text, "submit %s", slice->name);
@@ -113,7 +113,7 @@ static void print_task(struct trace *t, size_t row, uint64_t now_ns)
                                    .name = cli_cell(t->tasks, row, "name"),
                                    .begin_us = micros(t, started),
                                    .length_us = until > started ? (double)(until - started) / 1000 : 0,
-                                   .group = (int64_t)number(t->tasks, row, "node"),
+                                   .set = (int64_t)number(t->tasks, row, "node"),
                                    .track = (int64_t)number(t->tasks, row, "pid"),
                                    .args = args,
                                    .args_count = (int)(sizeof columns / sizeof *columns)};

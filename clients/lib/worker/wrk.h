@@ -152,11 +152,12 @@ bool wrk_save_begin(struct wrk *wrk);
 void wrk_saved(struct wrk *wrk);
 
 /* ---- concurrent actors: calls.c ---- */
-/* From now on calls are taken by wrk_call_next, wrk_next brings none. `limits` of the default group and the named ones. */
+/* From now on calls are taken by wrk_call_next, wrk_next brings none. `limits`: of the default concurrency group, then of those
+ * with a name. */
 void wrk_calls_start(struct wrk *wrk, const uint32_t *limits, uint32_t count);
 /* A call that may begin now, claimed; NULL: none. It is given back by wrk_call_done. */
 struct wrk_call *wrk_call_next(struct wrk *wrk);
-/* Whether calls stand in the queues of named groups. */
+/* Whether calls stand in the queues of named concurrency groups. */
 bool wrk_other_groups_wait(const struct wrk *wrk);
 /* Whether a call that was taken out of its ring may begin now. */
 bool wrk_call_waits(const struct wrk *wrk);

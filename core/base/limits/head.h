@@ -73,9 +73,9 @@ enum {
     MT_HEAD_QUERY_MS = 10 * 1000,   /* ... at most so long */
     MT_HEAD_GROUPS_MAX = 4096,      /* placement groups in one cluster */
     MT_HEAD_GROUP_WAITS_MAX = 1024, /* parked requests that wait for one of them */
-    MT_HEAD_GROUP_AGAIN_MS = 50,    /* a group that found no room, or was refused, is tried again after this */
+    MT_HEAD_GROUP_AGAIN_MS = 50,    /* a placement group that found no room, or was refused, is tried again after this */
     MT_HEAD_GROUP_RESEND_MS = 1000, /* an order about bundles that was not answered is said again */
-    MT_HEAD_GROUPS_OVER_MAX = 1024, /* remembered ids of groups that were removed */
+    MT_HEAD_GROUPS_OVER_MAX = 1024, /* remembered ids of placement groups that were removed */
     MT_GROUP_BUNDLES_MAX = 128,     /* of one placement group ... */
     MT_GROUP_RESOURCES_MAX = 384,   /* ... with so many resources in all: they fit into a record */
 };

@@ -59,7 +59,7 @@ enum {
     MT_LIB_IDLE_NAP_NS = 50 * 1000 * 1000,    /* the helper of a worker that has nothing to do looks so often */
     MT_LIB_CONCURRENCY_MAX = 1024,            /* calls at a time of one actor, or of one of its concurrency groups */
     MT_ACTOR_GROUPS_MAX = 8,                  /* named concurrency groups of an actor type */
-    MT_LIB_GROUP_MAX = 4096,                  /* actors of a group */
+    MT_LIB_GROUP_MAX = 4096,                  /* actors of an actor group */
     MT_LIB_QUICK_NS = 20 * 1000,              /* a method that took less is run by the thread that serves the actor */
     MT_LIB_WATCH_NS = 1000 * 1000,            /* such a call that takes longer is left alone: another thread serves */
     MT_LIB_POOL_ACTIVE_NS = 50 * 1000 * 1000, /* somebody watches for so long after the last quick call */

@@ -48,7 +48,7 @@ struct rlt_lease {
     mt_id              request; /* of CTL_LANE_WANT */
     struct rlt_hold    hold;
     struct rlt_bundle *bundle;   /* out of whose pool that is; NULL: of the node itself */
-    bool               captures; /* what its tasks submit belongs to the group of `bundle` */
+    bool               captures; /* what its tasks submit belongs to the placement group of `bundle` */
     bool               has_lane;
     bool               is_strict;      /* its worker, of this node, runs as long as the head extends it */
     bool               is_restartable; /* of an actor: it may begin again elsewhere */

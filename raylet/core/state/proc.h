@@ -38,11 +38,11 @@ struct rlt_proc {
     bool                is_lacking; /* a zygote or worker for which the node had no memory or descriptors; `crash` says what */
     bool                is_keeper;  /* the driver that a private raylet is for: it ends with it, greeted or not */
     int32_t             status;
-    char               *crash;   /* what it wrote when it died; NULL: nothing */
-    char               *stopped; /* why it is being stopped: the node is short of memory, its group was removed; NULL: it is not */
-    int32_t             stopped_code;
-    struct rlt_timer    timer; /* greeting, dying or leaving */
-    struct rlt_job     *job;
+    char               *crash; /* what it wrote when it died; NULL: nothing */
+    char   *stopped; /* why it is being stopped: the node is short of memory, its placement group was removed; NULL: it is not */
+    int32_t stopped_code;
+    struct rlt_timer timer; /* greeting, dying or leaving */
+    struct rlt_job  *job;
 
     struct rlt_list classes;                     /* rlt_class.in_owner */
     uint32_t        class_count, class_sweep_at; /* at that count, actors' classes that are over are looked for */

@@ -53,7 +53,7 @@ struct sh_conn {
     struct sh_ring   *ring;    /* of its events; NULL: none */
     uint64_t          process; /* in the object store; 0: not (yet) */
     uint32_t          job;
-    uint64_t          part; /* of a zygote: its part of the group; 0: none */
+    uint64_t          part; /* of a zygote: its part of the control group; 0: none */
     struct sh_said   *said; /* of a zygote; NULL: it is not listened to */
 };
 

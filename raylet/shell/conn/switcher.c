@@ -27,7 +27,7 @@ enum {
     SWITCHER_SLEEP_MS = 1000, /* looks around at least this often, should a wake-up be lost */
 };
 
-/* From the loop: an action of the RLT_A_SW_ group, or a process to add. */
+/* From the loop: an RLT_A_SW_ action, or a process to add. */
 struct sh_order {
     struct sh_order  *next;
     struct lane_park *park; /* of the process to add; NULL: it is an action */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define X(name) bench_##name##_cases,
-static const struct bench_case *const tables[] = {BENCH_GROUPS(X)};
+static const struct bench_case *const tables[] = {BENCH_FAMILIES(X)};
 #undef X
 enum { TABLES = sizeof tables / sizeof tables[0] };
 

@@ -13,7 +13,7 @@ enum bundle_verb { BUNDLE_PREPARE = 1, BUNDLE_COMMIT = 2, BUNDLE_RETURN = 3 };
 /* ---- table.c ------------------------------------------------------------------------------------------------------- */
 
 struct group *head_groups_find(const struct head *h, mt_id id); /* NULL: removed, or never there */
-/* `apart_job`: of the group that is this job's alone; 0: of those that are for all jobs. */
+/* `apart_job`: of the placement group that is this job's alone; 0: of those that are for all jobs. */
 struct group *head_groups_find_name(const struct head *h, uint64_t apart_job, const char *space, const char *name);
 /* ENOMEM, and nothing is changed. */
 MT_MUST_USE mt_status head_groups_add(struct head *h, mt_id id, uint64_t apart_job, const char *space, const char *name,

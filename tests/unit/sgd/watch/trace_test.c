@@ -117,7 +117,7 @@ static void trace_has_commas_between(void **state)
     struct mt_trace       t = {.has_events = false};
     struct mt_trace_arg   args[] = {{"why", "so", 0}, {"n", NULL, -3}};
     struct mt_trace_slice slice = {
-        .category = "c", .name = "n", .begin_us = 1.5, .length_us = 0.25, .group = 1, .track = 2, .args = args, .args_count = 2};
+        .category = "c", .name = "n", .begin_us = 1.5, .length_us = 0.25, .set = 1, .track = 2, .args = args, .args_count = 2};
     (void)state;
     assert_int_equal(mt_trace_begin(&t, "\"x\": 1, ").code, MT_OK);
     assert_int_equal(mt_trace_name_track(&t, 1, 2, "row").code, MT_OK);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * groups.h - the groups of cases, in the order in which they run: X(name) for each cases_<name>.c (floor: floors.c).
+ * families.h - the families of cases, in the order in which they run: X(name) for each cases_<name>.c (floor: floors.c).
  *
- * A new group is one file, cases_<name>.c with `const struct bench_case bench_<name>_cases[]`, and one line here.
+ * A new family is one file, cases_<name>.c with `const struct bench_case bench_<name>_cases[]`, and one line here.
  */
-#ifndef BENCH_GROUPS_H
-#define BENCH_GROUPS_H
+#ifndef BENCH_FAMILIES_H
+#define BENCH_FAMILIES_H
 
 /* clang-format off */
-#define BENCH_GROUPS(X) \
+#define BENCH_FAMILIES(X) \
     X(floor)            \
     X(cluster)          \
     X(task)             \
