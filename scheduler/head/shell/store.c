@@ -25,7 +25,7 @@ struct commit {
     uint64_t                *tokens;
     size_t                   count;
     mt_status                status;
-    bool                     is_waiting; /* for room, or for the store */
+    bool                     is_waiting; /* for room, or for the store; else it is under way */
     uint64_t                 begun_ms;
     struct head_store_room   seen; /* after it */
     mt_status                looked;
@@ -175,6 +175,7 @@ static void commit_done(struct io_job *job)
 {
     struct commit *c = mt_container_of(job, struct commit, job);
     struct shell  *sh = c->sh;
+    MT_ASSERT(sh->commit == c && !c->is_waiting); /* the only one, and under way */
     if (c->status.code == 0 || c->status.code == MT_EAGAIN)
         trusted(sh, c->begun_ms);
     if ((c->status.code == MT_EDISK_FULL || c->status.code == MT_EAGAIN) && sh->is_stored) {
@@ -199,6 +200,7 @@ static void commit_done(struct io_job *job)
 
 static void commit_submit(struct shell *sh)
 {
+    MT_ASSERT(sh->commit->is_waiting);
     sh->commit->is_waiting = false;
     sh->commit->begun_ms = io_now_ms();
     mt_status st = io_worker_submit(sh->store_worker, &sh->commit->job);
@@ -225,6 +227,7 @@ static void commit_begin(struct shell *sh)
     c->job = (struct io_job){.work = commit_work, .done = commit_done};
     c->sh = sh;
     c->count = count;
+    c->is_waiting = true;
     for (size_t i = 0; i < count; i++) {
         c->batches[i] = (struct head_store_batch){sh->batches.data[i].store.records, sh->batches.data[i].store.count};
         c->tokens[i] = sh->batches.data[i].store.token;
