@@ -29,11 +29,11 @@
  * of the caller's so.
  *
  * A manta_coll belongs to one thread at a time. Every call blocks unless it says otherwise, and no longer than the limit
- * after the last member came. The calls return the codes of manta_error.h; *e (which may be NULL) says more. A group, member,
- * request or communicator that is NULL: EINVAL, naming the call. One that was freed, has left or was waited for before, also
- * where others have its memory by now, or that never was one: EHANDLE. One that a forked child has of its parent: EFORKED. Who
- * returns no code does nothing then, and gives NULL, 0, rank -1, an id of no group, or that a request is done. Freeing one while
- * another thread is inside a call with it is not told.
+ * after the last member came. The calls return the codes of manta_error.h; *e (which may be NULL) says more, and names the call.
+ * Of a group, member, request or communicator: NULL is EINVAL. One that was freed, has left, was waited for before, or never was
+ * one is EHANDLE, also where others have its memory by now. One that a forked child has of its parent is EFORKED. A call that
+ * returns no code does nothing then. It gives NULL, 0, rank -1, an id of no group, or says that a request is done. Freeing one
+ * while another thread is inside a call with it is not detected.
  */
 #ifndef MANTA_COLLECTIVE_H
 #define MANTA_COLLECTIVE_H

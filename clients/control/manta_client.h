@@ -6,8 +6,8 @@
  * Conventions, as in manta.h: pointers in are borrowed for the call; a call that fails fills *e (which may be NULL) and
  * returns its code; e->outcome says whether what was asked for has happened. A client that is NULL is EINVAL, one that was
  * closed or never was one EHANDLE. Every call may block; while the head is away, calls wait and try again up to the client's
- * timeout. A client is for one thread at a time: a call beside another thread's is EAGAIN and does nothing; make one for each. A
- * callback may call with the client that it was called for.
+ * timeout. A client is for one thread at a time: a call beside another thread's is EAGAIN and does nothing. Make a client for each
+ * thread. A callback may call with the client that it was called for.
  * The library prints nothing and never ends the process; it starts threads of its own, so don't fork without exec: in
  * a child of a process that has made clients every call is EFORKED.
  */
@@ -44,8 +44,8 @@ typedef struct manta_client_opts {
  * NULL and *e: ENOENT (no cluster is named anywhere), ECONN (nobody answers there), EAUTH (the token, or the certificates),
  * EUNSUPPORTED (another machine, and no TLS file), EINVAL, ENOMEM. */
 MANTA_API manta_client *manta_client_open(const manta_client_opts *opts, manta_error *e);
-/* What is no client (any more) changes nothing. One that is closed while a call with it is under way, by a callback or another
- * thread, goes when that call ends. */
+/* Closing what is no client, or no more, changes nothing. A client that is closed while a call with it is under way (by a callback,
+ * or by another thread) goes when that call ends. */
 MANTA_API void manta_client_close(manta_client *client);
 
 /* ---- jobs ------------------------------------------------------------------------------------------------------- */

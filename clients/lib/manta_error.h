@@ -74,8 +74,8 @@ enum {
 };
 
 /* Whether what was asked for has happened. NOT_DONE is a promise: it did not begin, and never will, so asking again does not do
- * it twice. UNKNOWN: it may have happened, or may go on; a get that gave up waiting (ETIMEDOUT) says so, and one whose outcome
- * was lost with the raylet of this node (ECONN).
+ * it twice. UNKNOWN: it may have happened, or may go on. A get says UNKNOWN where it gave up waiting (ETIMEDOUT), and where the
+ * outcome was lost with the raylet of this node (ECONN).
  *
  * A driver's job ends with that raylet: every later call fails with ECONN, except that values which are in this process can still
  * be read. Each submit after the first 64 waits 10 ms before it fails, so a loop that tries again does not fill a core. To go on,
