@@ -10,7 +10,9 @@
 
 enum { URL_SIZE = 512, DATABASE_MAX = 65535 };
 
-#define FORM "redis://HOST:PORT/0?cluster=NAME, or redis+unix:///PATH?cluster=NAME"
+#define FORM \
+    "redis://HOST:PORT/0?cluster=NAME, redis+unix:///PATH?cluster=NAME, or " \
+    "redis+sentinel://HOST:PORT,HOST:PORT/MASTER?cluster=NAME"
 
 static mt_status refuse(char *text, int32_t code, const char *said)
 {
@@ -71,14 +73,10 @@ static mt_status read_user(char **at, struct rds_place *out, char *text)
     return mt_ok();
 }
 
-static mt_status read_host(char *at, struct rds_place *out, char *text)
+/* HOST[:PORT]; a host with colons stands in brackets. */
+static bool read_server(char *at, unsigned port, char host[RDS_HOST_SIZE], char out_port[8])
 {
-    char *slash = strchr(at, '/'), *colon;
-    if (slash)
-        *slash++ = '\0';
-    if (slash && *slash && !number(slash, DATABASE_MAX, &out->database))
-        return refuse(text, MT_EINVAL, "behind the \"/\" stands the number of a database: write " FORM);
-    char *close = at[0] == '[' ? strchr(at, ']') : NULL;
+    char *colon, *close = at[0] == '[' ? strchr(at, ']') : NULL;
     if (close) { /* an address of IPv6 */
         *close++ = '\0';
         at++;
@@ -86,18 +84,51 @@ static mt_status read_host(char *at, struct rds_place *out, char *text)
     } else if ((colon = strrchr(at, ':'))) {
         *colon = '\0';
     }
-    unsigned port = 6379;
-    if (at[0] == '\0' || strlen(at) >= sizeof out->host || (colon && !number(colon + 1, 65535, &port)) || port == 0)
+    if (at[0] == '\0' || strlen(at) >= RDS_HOST_SIZE || (colon && !number(colon + 1, 65535, &port)) || port == 0)
+        return false;
+    snprintf(host, RDS_HOST_SIZE, "%s", at);
+    snprintf(out_port, 8, "%hu", (unsigned short)port);
+    return true;
+}
+
+static mt_status read_host(char *at, struct rds_place *out, char *text)
+{
+    char *slash = strchr(at, '/');
+    if (slash)
+        *slash++ = '\0';
+    if (slash && *slash && !number(slash, DATABASE_MAX, &out->database))
+        return refuse(text, MT_EINVAL, "behind the \"/\" stands the number of a database: write " FORM);
+    if (!read_server(at, 6379, out->host, out->port))
         return refuse(text, MT_EINVAL, "that is no host and port: write " FORM);
-    snprintf(out->host, sizeof out->host, "%s", at);
-    snprintf(out->port, sizeof out->port, "%u", port);
-    bool is_v6 = strchr(at, ':') != NULL;
-    snprintf(out->shown, sizeof out->shown, "redis://%s%.160s%s:%u/%u", is_v6 ? "[" : "", at, is_v6 ? "]" : "", port,
+    bool is_v6 = strchr(out->host, ':') != NULL;
+    snprintf(out->shown, sizeof out->shown, "redis://%s%.160s%s:%s/%u", is_v6 ? "[" : "", out->host, is_v6 ? "]" : "", out->port,
              out->database);
     return mt_ok();
 }
 
-static mt_status read_path(const char *at, struct rds_place *out, char *text)
+static mt_status read_sentinels(char *at, struct rds_place *out, char *text)
+{
+    char *slash = strchr(at, '/');
+    snprintf(out->shown, sizeof out->shown, "redis+sentinel://%.200s", at);
+    if (slash)
+        *slash++ = '\0';
+    if (!slash || !is_name(slash))
+        return refuse(text, MT_EINVAL, "behind the \"/\" stands the name that the Sentinels call the master by: write " FORM);
+    snprintf(out->master, sizeof out->master, "%s", slash);
+    for (char *next; at; at = next) {
+        next = strchr(at, ',');
+        if (next)
+            *next++ = '\0';
+        if (out->sentinel_count == RDS_SENTINELS_MAX)
+            return refuse(text, MT_EINVAL, "at most 9 Sentinels can be named");
+        struct rds_sentinel *s = &out->sentinels[out->sentinel_count++];
+        if (!read_server(at, 26379, s->host, s->port))
+            return refuse(text, MT_EINVAL, "between the commas stands the host and port of a Sentinel: write " FORM);
+    }
+    return mt_ok();
+}
+
+static mt_status read_path(char *at, struct rds_place *out, char *text)
 {
     if (at[0] != '/' || strlen(at) >= sizeof out->path)
         return refuse(text, MT_EINVAL, "the socket's path begins with \"/\" and has at most 103 bytes: write " FORM);
@@ -115,19 +146,22 @@ mt_status rds_place_read(const char *url, struct rds_place *out, char *text)
         return refuse(
             text, MT_EUNSUPPORTED,
             "TLS to Redis goes through stunnel on this machine: let it listen on a socket, and name that by redis+unix://");
-    if (strncmp(url, "redis+sentinel://", 17) == 0)
-        return refuse(text, MT_EUNSUPPORTED,
-                      "Sentinel is not spoken yet: name the primary by redis://, with a name that follows it");
     if (snprintf(copy, sizeof copy, "%s", url) >= (int)sizeof copy)
         return refuse(text, MT_EINVAL, "the address is too long");
-    bool is_unix = strncmp(copy, "redis+unix://", 13) == 0;
-    if (!is_unix && strncmp(copy, "redis://", 8) != 0)
+    static const struct {
+        const char *scheme;
+        mt_status (*read)(char *at, struct rds_place *out, char *text);
+    } kinds[] = {{"redis://", read_host}, {"redis+unix://", read_path}, {"redis+sentinel://", read_sentinels}};
+    size_t kind = 0, count = sizeof kinds / sizeof *kinds;
+    while (kind < count && strncmp(copy, kinds[kind].scheme, strlen(kinds[kind].scheme)) != 0)
+        kind++;
+    if (kind == count)
         return refuse(text, MT_EINVAL, "that is no address of a Redis server: write " FORM);
-    at = copy + (is_unix ? 13 : 8);
+    at = copy + strlen(kinds[kind].scheme);
     MT_TRY(read_user(&at, out, text)); /* first: a password may hold anything */
     char *query = strchr(at, '?');
     if (query)
         *query++ = '\0';
     MT_TRY(read_query(query, out, text));
-    return is_unix ? read_path(at, out, text) : read_host(at, out, text);
+    return kinds[kind].read(at, out, text);
 }

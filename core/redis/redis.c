@@ -3,6 +3,7 @@
  * redis.c - see redis.h. hiredis writes requests and reads replies; its own sockets have a limit for each read, not for a call.
  */
 #include "core/base/clock.h"
+#include "core/redis/lookup.h"
 #include "core/redis/redis.h"
 #include "core/sys/file.h"
 
@@ -237,10 +238,10 @@ static mt_status connect_unix(struct rds *r, const struct rds_place *place, int6
 /* The name is looked up each time: it may lead elsewhere by now. */
 static mt_status connect_tcp(struct rds *r, const struct rds_place *place, int64_t end)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found, *at;
-    int             rc = getaddrinfo(place->host, place->port, &hints, &found);
-    if (rc != 0)
-        return failed(r, MT_ECONN, 0, rc == EAI_SYSTEM ? strerror(errno) : "the name of the Redis server leads nowhere");
+    struct addrinfo *found, *at;
+    mt_status        st = rds_lookup(place->host, place->port, (int)(end - mt_now_ms()), &found);
+    if (st.code != 0)
+        return failed(r, st.code == MT_ETIMEDOUT ? st.code : MT_ECONN, st.sys, st.what);
     for (at = found; at && !connects(r, at->ai_addr, at->ai_addrlen, end); at = at->ai_next) {
     }
     int sys = errno;
@@ -290,7 +291,7 @@ static mt_status greet(struct rds *r, const struct rds_place *place, const char 
     return say(r, (mt_view[]){mt_view_text("SELECT"), mt_view_text(database)}, 2, end);
 }
 
-mt_status rds_dial(struct rds *r, const struct rds_place *place, const char *auth_file, int limit_ms)
+mt_status rds_dial_server(struct rds *r, const struct rds_place *place, const char *auth_file, int limit_ms)
 {
     int64_t end = mt_now_ms() + limit_ms;
     rds_hang_up(r);

@@ -38,10 +38,14 @@ struct rds {
 };
 #define RDS_NONE ((struct rds){.fd = -1})
 
-/* Looks the name up, connects, and shows the password of `auth_file` (NULL: none; one line, mode 0600), which is read anew
- * each time.
- * A connection that is there is closed first. Blocks at most `limit_ms`, and as long as the resolver takes. */
+enum { RDS_SENTINEL_SHARE = 4 }; /* of the limit: as long as one Sentinel is waited for */
+
+/* Connects to the server, or to the one that the Sentinels name, and that says itself that it is the master; names are looked up
+ * each time. It is shown the password of `auth_file` (NULL: none; one line, mode 0600), which is read anew each time. A connection
+ * that is there is closed first. Blocks at most `limit_ms`. */
 MT_MUST_USE mt_status rds_dial(struct rds *r, const struct rds_place *place, const char *auth_file, int limit_ms);
+/* The same of a server alone. */
+MT_MUST_USE mt_status rds_dial_server(struct rds *r, const struct rds_place *place, const char *auth_file, int limit_ms);
 void                  rds_hang_up(struct rds *r);
 
 /* One command, and its reply, which is the caller's; an error as a reply is a failure. Blocks at most `limit_ms`. */

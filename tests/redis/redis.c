@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,6 +42,17 @@ static int dial(const char *path)
 }
 
 /* ---- the server ---- */
+
+int redis_free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t          size = sizeof a;
+    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)(const void *)&a, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)(void *)&a, &size), 0);
+    close(fd);
+    return ntohs(a.sin_port);
+}
 
 static void child(const struct redis_server *r, const char *const *more)
 {

@@ -51,7 +51,8 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
          "the cluster to join: a ticket (manta token create), or a copy of the head's join file; \"-\": standard input"},
     [CLI_OPT_LOGS] = {"logs", 0, "DIR", "where the head keeps jobs' output; default: in the state folder"},
     [CLI_OPT_STORE] = {"store", 0, "URL",
-                       "keep what survives in Redis: redis://HOST:PORT/0?cluster=NAME, redis+unix:///PATH?cluster=NAME"},
+                       "keep what survives in Redis: redis://HOST:PORT/0?cluster=NAME, redis+unix:///PATH?cluster=NAME, "
+                       "redis+sentinel://HOST:PORT,HOST:PORT/MASTER?cluster=NAME"},
     [CLI_OPT_STORE_AUTH] = {"store-auth", 0, "FILE", "the password of that Redis (mode 0600)"},
     [CLI_OPT_STORE_MAY_LOSE] = {"store-may-lose", 0, NULL, "take a Redis that may lose what it has acknowledged"},
     [CLI_OPT_REPLACE] = {"replace", 0, NULL, "what the state folder has is kept beside, as state.db.old"},

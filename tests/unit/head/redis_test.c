@@ -5,12 +5,14 @@
  */
 #include "scheduler/head/store/store.h"
 
+#include "core/redis/lookup.h"
 #include "core/redis/redis.h"
 #include "tests/redis/redis.h"
 
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,6 +27,24 @@ int mt_plant;
 #endif
 
 enum { PATIENCE_MS = 20000, TRY_MS = 50 };
+
+/* The resolver: as it is; or for names, nobody answers; every name is this machine; no name leads anywhere. */
+enum { NAMES_REAL, NAMES_HANG, NAMES_HERE, NAMES_NONE };
+static _Atomic int names;
+
+__attribute__((visibility("default"))) int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                                                       struct addrinfo **out)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    void *found = dlsym(RTLD_NEXT, "getaddrinfo");
+    memcpy(&real, &found, sizeof real);
+    bool is_number = (hints->ai_flags & AI_NUMERICHOST) != 0;
+    while (!is_number && names == NAMES_HANG)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    if (!is_number && names == NAMES_NONE)
+        return EAI_NONAME;
+    return real(!is_number && names == NAMES_HERE ? "127.0.0.1" : host, port, hints, out);
+}
 
 struct world {
     struct redis_server server;
@@ -92,6 +112,19 @@ static mt_status put(struct head_store *store, const char *key, const char *valu
                             value ? strlen(value) + 1 : 0};
     struct head_store_batch batch = {&r, 1};
     return store->ops->apply(store, &batch, 1);
+}
+
+/* Not taken, and in the end for this reason; at first it may only be that the connection is gone, or that the server loads. */
+static void put_is_refused(struct head_store *store, const char *key, const char *value, const char *why)
+{
+    bool is_said = false;
+    for (int i = 0; i < 500 && !is_said; i++) {
+        assert_int_equal(put(store, key, value).code, MT_EAGAIN);
+        is_said = strstr(store->text, why) != NULL;
+        if (!is_said)
+            nap(20);
+    }
+    assert_true(is_said);
 }
 
 /* As the shell does: the same again, until it is in. */
@@ -168,6 +201,14 @@ static void addresses_are_read_and_wrong_ones_explained(void **unused)
         {"redis+unix://x?cluster=a", "", "", "begins with", 0, MT_EINVAL},
         {"http://db1", "", "", "no address of a Redis server", 0, MT_EINVAL},
         {"rediss://db1", "", "", "stunnel", 0, MT_EUNSUPPORTED},
+        {"redis+sentinel://a,b:7,[fd00::1]:8/main?cluster=a&db=2", "", "", "", 2, MT_OK},
+        {"redis+sentinel://ann@a/main?cluster=a", "", "", "", 0, MT_OK},
+        {"redis+sentinel://a,b?cluster=a", "", "", "call the master by", 0, MT_EINVAL},
+        {"redis+sentinel://a,b/?cluster=a", "", "", "call the master by", 0, MT_EINVAL},
+        {"redis+sentinel://a,,b/main?cluster=a", "", "", "between the commas", 0, MT_EINVAL},
+        {"redis+sentinel://a,b:0/main?cluster=a", "", "", "between the commas", 0, MT_EINVAL},
+        {"redis+sentinel://a,a,a,a,a,a,a,a,a,a/main?cluster=a", "", "", "at most 9", 0, MT_EINVAL},
+        {"redis+sentinel://ann:hush@a/main?cluster=a", "", "", "--store-auth", 0, MT_EINVAL},
         {"redis://:hush@db1:7000/0?cluster=a", "", "", "--store-auth", 0, MT_EINVAL},
         {"redis://ann:hu/s?h@db1:7000/0?cluster=a", "", "", "--store-auth", 0, MT_EINVAL},
         {"redis+unix://ann:hush@/tmp/x?cluster=a", "", "", "--store-auth", 0, MT_EINVAL},
@@ -184,12 +225,63 @@ static void addresses_are_read_and_wrong_ones_explained(void **unused)
     }
 }
 
+static void sentinels_are_read(void **unused)
+{
+    struct rds_place place;
+    char             text[RDS_TEXT_SIZE];
+    (void)unused;
+    assert_int_equal(rds_place_read("redis+sentinel://a,b:7,[fd00::1]:8/main?cluster=c", &place, text).code, MT_OK);
+    assert_int_equal(place.sentinel_count, 3);
+    assert_string_equal(place.sentinels[0].host, "a");
+    assert_string_equal(place.sentinels[0].port, "26379");
+    assert_string_equal(place.sentinels[1].port, "7");
+    assert_string_equal(place.sentinels[2].host, "fd00::1");
+    assert_string_equal(place.sentinels[2].port, "8");
+    assert_string_equal(place.master, "main");
+    assert_string_equal(place.shown, "redis+sentinel://a,b:7,[fd00::1]:8/main");
+}
+
 static void who_is_not_there_is_named(void **state)
 {
     struct world *w = *state;
     refused(w, (struct head_store_redis){.url = "redis+unix:///nowhere/redis.sock?cluster=a"}, MT_ECONN, "/nowhere/redis.sock");
     refused(w, (struct head_store_redis){.url = "redis://127.0.0.1:1/0?cluster=a"}, MT_ECONN, "Connection refused");
     refused(w, (struct head_store_redis){.url = "redis://no-such-name.invalid/0?cluster=a"}, MT_ECONN, "leads nowhere");
+}
+
+/* A resolver that hangs holds nobody for longer than the limit of a call, and only so many threads. */
+static void a_name_that_stops_resolving_is_waited_for(void **state)
+{
+    struct world      *w = *state;
+    struct head_store *store = NULL;
+    struct addrinfo   *where;
+    struct finder      f = {.reader.record = find_record, .key = "-"};
+    char               url[128];
+    redis_server_kill(&w->server, SIGKILL);
+    w->server.port = redis_free_port();
+    redis_server_start(&w->server, NULL);
+    snprintf(url, sizeof url, "redis://store.test:%d/0?cluster=test", w->server.port);
+    names = NAMES_HERE;
+    assert_int_equal(open_with(w, (struct head_store_redis){.url = url}, &store).code, MT_OK);
+    assert_int_equal(store->ops->load(store, &f.reader).code, MT_OK);
+    assert_int_equal(put(store, "a", "one").code, MT_OK);
+    names = NAMES_HANG;
+    assert_int_equal(put(store, "a", "two").code, MT_OK); /* the connection is there */
+    redis_server_kill(&w->server, SIGKILL);
+    redis_server_start(&w->server, NULL);
+    put_is_refused(store, "a", "three", "not looked up in time"); /* and the resolver still hangs */
+    for (int i = 0; i < RDS_LOOKUPS_MAX; i++)
+        assert_int_equal(rds_lookup("store.test", "1", 10, &where).code, MT_ETIMEDOUT);
+    put_is_refused(store, "a", "three", "still being looked up");
+    assert_int_equal(rds_lookup("127.0.0.1", "1", 10, &where).code, MT_OK); /* a number is no name */
+    freeaddrinfo(where);
+    names = NAMES_NONE;
+    put_is_refused(store, "a", "three", "leads nowhere");
+    names = NAMES_HERE;
+    put_at_last(store, "a", "three");
+    store->ops->close(store);
+    names = NAMES_REAL;
+    assert_string_equal(found(w, "a").value, "three"); /* by its socket */
 }
 
 /* ---- servers that are refused ---- */
@@ -437,19 +529,6 @@ static void a_server_without_memory_is_full_and_no_more(void **state)
     assert_int_equal(found(w, "a").count, 2);
 }
 
-/* Not taken, and in the end for this reason; at first it may only be that the connection is gone, or that the server loads. */
-static void put_is_refused(struct head_store *store, const char *key, const char *value, const char *why)
-{
-    bool is_said = false;
-    for (int i = 0; i < 500 && !is_said; i++) {
-        assert_int_equal(put(store, key, value).code, MT_EAGAIN);
-        is_said = strstr(store->text, why) != NULL;
-        if (!is_said)
-            nap(20);
-    }
-    assert_true(is_said);
-}
-
 static void a_replica_and_a_restarted_server_are_waited_for(void **state)
 {
     struct world      *w = *state;
@@ -470,6 +549,23 @@ static void a_replica_and_a_restarted_server_are_waited_for(void **state)
     put_at_last(store, "d", "four");
     store->ops->close(store);
     assert_int_equal(found(w, "d").count, 4);
+}
+
+/* As that of a large store does. */
+static void a_server_that_reads_its_file_is_waited_for(void **state)
+{
+    struct world      *w = *state;
+    struct head_store *store = open_and_load(w);
+    for (int i = 0; i < 400; i++)
+        assert_int_equal(put(store, "a", i % 2 ? "one" : "two").code, MT_OK);
+    redis_server_kill(&w->server, SIGKILL);
+    redis_server_start(&w->server,
+                       (const char *const[]){"--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024", NULL});
+    put_is_refused(store, "a", "three", "LOADING");
+    REDIS_DO(&w->server, "CONFIG", "SET", "key-load-delay", "0");
+    put_at_last(store, "a", "three");
+    store->ops->close(store);
+    assert_string_equal(found(w, "a").value, "three");
 }
 
 /* ---- a store that forgets ---- */
@@ -583,7 +679,9 @@ int main(int argc, char **argv)
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_read_and_wrong_ones_explained),
+        cmocka_unit_test(sentinels_are_read),
         WITH(who_is_not_there_is_named),
+        WITH(a_name_that_stops_resolving_is_waited_for),
         WITH(a_server_that_may_lose_what_it_acknowledged_is_refused),
         WITH(a_password_comes_from_a_private_file),
         WITH(what_stands_there_already_is_not_written_over),
@@ -597,6 +695,7 @@ int main(int argc, char **argv)
         WITH(a_script_that_was_forgotten_is_given_again),
         WITH(a_server_without_memory_is_full_and_no_more),
         WITH(a_replica_and_a_restarted_server_are_waited_for),
+        WITH(a_server_that_reads_its_file_is_waited_for),
         WITH(a_store_that_was_emptied_under_a_living_head_is_filled_again),
         WITH(what_the_store_forgot_it_is_given_again),
         WITH(a_lead_that_the_store_forgot_is_taken_again),
