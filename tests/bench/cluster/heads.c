@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { HEADS = 2, KILLS = 10, HANDOVERS = 10, JOBS_MAX = 20000, PATH = RIG_PATH };
+enum { HEADS = 2, KILLS = 10, HANDOVERS = 10, JOBS_MAX = 20000, PATH = RIG_PATH, BLACKOUT_MS = 60000 };
 
 struct rig {
     struct rig_folder folder;
@@ -225,6 +225,37 @@ static bool hand_over(struct bench *b, struct rig *r, manta_client *c)
     return ok && lost == 0;
 }
 
+/* Tasks, and calls of an actor, done in that time, each second; < 0: one failed. */
+static double work_for(struct bench *b, manta_actor *actor, double ms)
+{
+    double begun = rig_now_ms(), done = 0;
+    while (rig_now_ms() < begun + ms) {
+        int64_t x = b->next++;
+        if (bench_tasks(b, NULL, BENCH_BATCH) < 0 ||
+            !bench_value(manta_actor_call(actor, "mix", MANTA_ARGS(manta_i64(x))), bench_mix(x)))
+            return -1;
+        done += BENCH_BATCH + 1;
+    }
+    return done / (rig_now_ms() - begun) * 1000;
+}
+
+/* Nobody leads, and nobody comes. Then a head does, and the node is its. */
+static bool black_out(struct bench *b, struct rig *r, manta_client *c)
+{
+    manta_actor *actor = manta_actor_new("bench_actor", NULL, MANTA_NO_ARGS);
+    double       before = work_for(b, actor, BLACKOUT_MS / 12) < 0 ? -1 : work_for(b, actor, BLACKOUT_MS / 6), during = -1;
+    if (before > 0 && leader_of(r, c) >= 0) {
+        for (int i = 0; i < HEADS; i++)
+            rig_end(&r->head[i], SIGKILL);
+        during = work_for(b, actor, BLACKOUT_MS);
+    }
+    manta_actor_free(actor);
+    print(b, "blackout_head", "", before > 0 && during > 0 ? during / before : 0, 1);
+    print(b, "blackout_head.b", "tasks/s", during > 0 ? during : 0, 1);
+    print(b, "blackout_head.failures", "", during < 0, 1);
+    return during > 0 && start_head(r, 0, false) && reserve();
+}
+
 static bool with_rig(struct bench *b, bool (*run)(struct bench *b, struct rig *r, manta_client *c), bool wants_driver)
 {
     struct rig      r;
@@ -255,4 +286,9 @@ bool bench_ha_redis(struct bench *b)
 bool bench_handover(struct bench *b)
 {
     return with_rig(b, hand_over, false);
+}
+
+bool bench_blackout(struct bench *b)
+{
+    return with_rig(b, black_out, true);
 }

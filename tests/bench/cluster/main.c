@@ -12,6 +12,8 @@
  *   tickets             tickets that were used, late, revoked or another cluster's, and were accepted all the same.  .b: from the
  *                       revocation of a node until no port takes its certificate, the longest.  .exchange: a ticket for a
  *                       certificate
+ *   blackout_head       tasks, and calls of an actor, while no head lives for 60 s: their rate as a part of that before.
+ *                       .b: the rate.  .failures: of them
  *   coll_tls            all-reduce of 64 MiB between two processes as between machines.  .b: of 64 bytes.  .both: see coll.c
  *   scale_local         from the submit of a task until it has run on a node that is started for it: the median.  .b: from the
  *                       start of a raylet by hand until it is a node.  .c: the ratio
@@ -270,6 +272,11 @@ static bool tickets(void)
     return bench_tickets(&bench);
 }
 
+static bool blackout_head(void)
+{
+    return bench_blackout(&bench);
+}
+
 static bool decide(void)
 {
     return scale_decide(&bench);
@@ -285,9 +292,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *id;
         bool (*run)(void);
-    } cases[] = {{"join_1k", join_1k},   {"join_10k", join_10k}, {"coll_tls", coll_tls},
-                 {"decide", decide},     {"pack", pack},         {"ha_redis", ha_redis},
-                 {"handover", handover}, {"tickets", tickets},   {"scale_local", scale_local}};
+    } cases[] = {{"join_1k", join_1k}, {"join_10k", join_10k},      {"coll_tls", coll_tls}, {"decide", decide},
+                 {"pack", pack},       {"ha_redis", ha_redis},      {"handover", handover}, {"blackout_head", blackout_head},
+                 {"tickets", tickets}, {"scale_local", scale_local}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
     if (getenv("MANTA_ROLE")) /* the driver of ha_redis or scale_local: its raylet keeps a process of this program ready */
@@ -304,8 +311,8 @@ int main(int argc, char **argv)
         is_known |= !only || strcmp(only, cases[i].id) == 0;
     if (!is_known) {
         fprintf(stderr,
-                "usage: manta bench --cluster [-c join_1k|join_10k|coll_tls|decide|pack|ha_redis|handover|tickets|scale_local] [-o "
-                "table|json]\n");
+                "usage: manta bench --cluster [-c join_1k|join_10k|coll_tls|decide|pack|ha_redis|handover|blackout_head|tickets|"
+                "scale_local] [-o table|json]\n");
         return 2;
     }
     bench_print_head(&bench);

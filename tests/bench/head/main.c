@@ -134,6 +134,7 @@ static double redis_benchmark(const struct redis_server *server, const char *sha
                                          "me@here",
                                          "2000",
                                          "",
+                                         "",
                                          "job-__rand_int__",
                                          value,
                                          NULL};
