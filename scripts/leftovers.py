@@ -62,9 +62,14 @@ def is_runtime_folder(path, folder):
     return path.parent == pathlib.Path(folder) and path.name == "manta" and path.is_dir() and not any(paths_below(path))
 
 
+def is_compiler_cache(path):
+    """Where tests compile, ccache keeps its own files in the runtime folder that it is told."""
+    return "ccache-tmp" in path.parts
+
+
 def our_files(folders):
     return {f"{path}": f"file {path}" for folder in folders for path in paths_below(folder)
-            if not is_runtime_folder(path, folder)}
+            if not is_runtime_folder(path, folder) and not is_compiler_cache(path)}
 
 
 def new_since(before, folders):
