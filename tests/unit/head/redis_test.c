@@ -551,16 +551,16 @@ static void a_replica_and_a_restarted_server_are_waited_for(void **state)
     assert_int_equal(found(w, "d").count, 4);
 }
 
-/* As that of a large store does. */
+/* As that of a large store does. It answers once in 1,024 commands of the file. */
 static void a_server_that_reads_its_file_is_waited_for(void **state)
 {
     struct world      *w = *state;
     struct head_store *store = open_and_load(w);
-    for (int i = 0; i < 400; i++)
+    for (int i = 0; i < 1000; i++)
         assert_int_equal(put(store, "a", i % 2 ? "one" : "two").code, MT_OK);
     redis_server_kill(&w->server, SIGKILL);
     redis_server_start(&w->server,
-                       (const char *const[]){"--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024", NULL});
+                       (const char *const[]){"--key-load-delay", "300", "--loading-process-events-interval-bytes", "1024", NULL});
     put_is_refused(store, "a", "three", "LOADING");
     REDIS_DO(&w->server, "CONFIG", "SET", "key-load-delay", "0");
     put_at_last(store, "a", "three");
