@@ -257,14 +257,7 @@ struct filler {
 
 static mt_status fill(struct head_link_reader *reader, mt_view field, mt_view value)
 {
-    struct filler    *f = mt_container_of(reader, struct filler, reader);
-    struct head_item *item = head_item_new(field, value);
-    mt_status         st = item ? head_shelf_reserve(&f->s->leader.shelf, 1) : mt_error(MT_ENOMEM, 0, "load the head's store");
-    if (st.code == 0)
-        head_shelf_take(&f->s->leader.shelf, item);
-    else
-        free(item);
-    return st;
+    return head_shelf_put(&mt_container_of(reader, struct filler, reader)->s->leader.shelf, head_item_new(field, value));
 }
 
 static void fill_past(struct head_link_reader *reader, uint64_t seq, uint64_t digest)

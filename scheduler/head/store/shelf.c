@@ -124,6 +124,16 @@ void head_shelf_take(struct head_shelf *shelf, struct head_item *item)
     shelf->count++;
 }
 
+mt_status head_shelf_put(struct head_shelf *shelf, struct head_item *take_item)
+{
+    mt_status st = take_item ? head_shelf_reserve(shelf, 1) : mt_error(MT_ENOMEM, 0, "keep a record of the head");
+    if (st.code == 0)
+        head_shelf_take(shelf, take_item);
+    else
+        free(take_item);
+    return st;
+}
+
 struct head_item *head_shelf_next(const struct head_shelf *shelf, const struct head_item *item)
 {
     if (item && item->next)

@@ -34,7 +34,9 @@ MT_MUST_USE mt_status head_item_unpack(mt_view field, mt_view value, struct head
 MT_MUST_USE mt_status head_shelf_reserve(struct head_shelf *shelf, uint32_t extra);
 /* Takes the item: its record is as it says now, or gone. Room was made. */
 void head_shelf_take(struct head_shelf *shelf, struct head_item *item);
-void head_shelf_fini(struct head_shelf *shelf);
+/* Makes room and takes the item; NULL, where there was no memory for it, is ENOMEM. It is taken in any case. */
+MT_MUST_USE mt_status head_shelf_put(struct head_shelf *shelf, struct head_item *take_item);
+void                  head_shelf_fini(struct head_shelf *shelf);
 /* All of them by table and key, then NULL; the list is the caller's to free, the items are not. ENOMEM. */
 MT_MUST_USE mt_status head_shelf_sorted(const struct head_shelf *shelf, const struct head_item ***out_items);
 /* The next one, in no particular order; NULL: the first, and at the end. */

@@ -101,14 +101,7 @@ struct filler {
 
 static mt_status fill(struct head_link_reader *reader, mt_view field, mt_view value)
 {
-    struct head_shelf *shelf = &mt_container_of(reader, struct filler, reader)->shelf;
-    struct head_item  *item = head_item_new(field, value);
-    mt_status          st = item ? head_shelf_reserve(shelf, 1) : mt_error(MT_ENOMEM, 0, "read the head's store");
-    if (st.code == 0)
-        head_shelf_take(shelf, item);
-    else
-        free(item);
-    return st;
+    return head_shelf_put(&mt_container_of(reader, struct filler, reader)->shelf, head_item_new(field, value));
 }
 
 static void past_nothing(struct head_link_reader *reader, uint64_t seq, uint64_t digest)
@@ -168,15 +161,8 @@ static mt_status redis_read(const struct head_store_redis *o, char cluster[HEAD_
 
 static mt_status pack(const struct head_store_batch *records, struct head_shelf *out)
 {
-    for (size_t i = 0; i < records->count; i++) {
-        struct head_item *item = head_item_pack(&records->records[i]);
-        mt_status         st = item ? head_shelf_reserve(out, 1) : mt_error(MT_ENOMEM, 0, "make a store");
-        if (st.code != 0) {
-            free(item);
-            return st;
-        }
-        head_shelf_take(out, item);
-    }
+    for (size_t i = 0; i < records->count; i++)
+        MT_TRY(head_shelf_put(out, head_item_pack(&records->records[i])));
     return mt_ok();
 }
 
