@@ -143,24 +143,28 @@ static void start(struct scl *s, const struct plan *plan)
     }
 }
 
-/* One that the provider has not been asked for yet, and nobody needs any more. Whether there was one. */
+/* Those that the provider has not been asked for yet, and nobody needs any more. Whether there were any: there is more room
+ * then. */
 static bool give_up(struct scl *s, const struct plan *plan)
 {
+    bool has = false;
     if (s->wanted == 0)
         return false;
     MT_MAP_EACH(&s->instances, entry) {
         struct scl_instance *i = entry->value.ptr;
-        uint32_t             t = i->type_index;
+        struct type_state   *type = i->type_index == SCL_NO_TYPE ? NULL : &s->state[i->type_index];
         if (i->state != SCL_WANTED)
             continue;
-        bool is_needed = t != SCL_NO_TYPE && !s->config.is_down &&
-                         (s->state[t].coming <= plan->coming_needed[t] || s->state[t].live <= s->types[t].min);
+        bool is_needed = type && !s->config.is_down &&
+                         (type->coming <= plan->coming_needed[i->type_index] || type->live <= s->types[i->type_index].min);
         if (is_needed)
             continue;
+        if (type)
+            type->coming--;
         scl_set_state(s, i, SCL_GONE, "nobody needs it any more");
-        return true; /* the map has changed: the next one comes in the next step */
+        has = true;
     }
-    return false;
+    return has;
 }
 
 /* ---- less ---- */
