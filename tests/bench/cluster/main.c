@@ -41,8 +41,6 @@
 #include <string.h>
 #include <time.h>
 
-static struct bench bench;
-
 enum { NODES_MAX = 10000, JOIN_MS = 10, STAY_MS = 5000, VIEWS = 64 };
 
 struct stand_in {
@@ -197,17 +195,17 @@ static void pass(struct cluster *c)
     step(c, (struct head_event){.kind = HEAD_EV_TICK});
 }
 
-static void print(const char *id, const char *suffix, const char *unit, double value, double floor, uint64_t n)
+static void print(struct bench *b, const char *id, const char *suffix, const char *unit, double value, double floor, uint64_t n)
 {
     char             text[64];
     struct bench_row row = {.id = text, .unit = unit, .value = value, .n = n};
     row.floor = floor > 0 ? FLOOR_VIEWS : FLOOR_NONE;
     row.floor_value = floor;
     snprintf(text, sizeof text, "%s%s", id, suffix);
-    bench_print_row(&bench, &row);
+    bench_print_row(b, &row);
 }
 
-static bool join_case(const char *id, uint32_t nodes)
+static bool join_case(struct bench *b, const char *id, uint32_t nodes)
 {
     struct cluster    *c = calloc(1, sizeof *c);
     struct head_config config = {.cluster = "bench", .seed = 1, .now_ms = 1000};
@@ -227,9 +225,9 @@ static bool join_case(const char *id, uint32_t nodes)
         c->is_wrong |= c->nodes[i].known < nodes || c->nodes[i].version != c->nodes[0].version;
     if (c->is_wrong)
         fprintf(stderr, "%s: a node does not know all others\n", id);
-    print(id, "", "MB", c->bytes / 1e6, c->last_bytes * nodes / 1e6, nodes);
-    print(id, ".b", "%", 100 * joined_s / seconds, 0, nodes);
-    print(id, ".c", "%", 100 * (c->cpu_s - joined_s) / (STAY_MS / 1000.0), 0, nodes);
+    print(b, id, "", "MB", c->bytes / 1e6, c->last_bytes * nodes / 1e6, nodes);
+    print(b, id, ".b", "%", 100 * joined_s / seconds, 0, nodes);
+    print(b, id, ".c", "%", 100 * (c->cpu_s - joined_s) / (STAY_MS / 1000.0), 0, nodes);
     bool ok = !c->is_wrong;
     head_free(c->head);
     head_actions_fini(&c->actions);
@@ -237,64 +235,27 @@ static bool join_case(const char *id, uint32_t nodes)
     return ok;
 }
 
-static bool join_1k(void)
+static bool join_1k(struct bench *b)
 {
-    return join_case("join_1k", 1000);
+    return join_case(b, "join_1k", 1000);
 }
 
-static bool join_10k(void)
+static bool join_10k(struct bench *b)
 {
-    return join_case("join_10k", NODES_MAX);
-}
-
-static bool coll_tls(void)
-{
-    return bench_coll_tls(&bench);
-}
-
-static bool ha_redis(void)
-{
-    return bench_ha_redis(&bench);
-}
-
-static bool handover(void)
-{
-    return bench_handover(&bench);
-}
-
-static bool scale_local(void)
-{
-    return bench_scale_local(&bench);
-}
-
-static bool tickets(void)
-{
-    return bench_tickets(&bench);
-}
-
-static bool blackout_head(void)
-{
-    return bench_blackout(&bench);
-}
-
-static bool decide(void)
-{
-    return scale_decide(&bench);
-}
-
-static bool pack(void)
-{
-    return scale_pack(&bench);
+    return join_case(b, "join_10k", NODES_MAX);
 }
 
 int main(int argc, char **argv)
 {
+    static struct bench bench;
     static const struct {
         const char *id;
-        bool (*run)(void);
-    } cases[] = {{"join_1k", join_1k}, {"join_10k", join_10k},      {"coll_tls", coll_tls}, {"decide", decide},
-                 {"pack", pack},       {"ha_redis", ha_redis},      {"handover", handover}, {"blackout_head", blackout_head},
-                 {"tickets", tickets}, {"scale_local", scale_local}};
+        bool (*run)(struct bench *b);
+    } cases[] = {{"join_1k", join_1k},         {"join_10k", join_10k},
+                 {"coll_tls", bench_coll_tls}, {"decide", scale_decide},
+                 {"pack", scale_pack},         {"ha_redis", bench_ha_redis},
+                 {"handover", bench_handover}, {"blackout_head", bench_blackout},
+                 {"tickets", bench_tickets},   {"scale_local", bench_scale_local}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
     if (getenv("MANTA_ROLE")) /* the driver of ha_redis or scale_local: its raylet keeps a process of this program ready */
@@ -310,14 +271,15 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         is_known |= !only || strcmp(only, cases[i].id) == 0;
     if (!is_known) {
-        fprintf(stderr,
-                "usage: manta bench --cluster [-c join_1k|join_10k|coll_tls|decide|pack|ha_redis|handover|blackout_head|tickets|"
-                "scale_local] [-o table|json]\n");
+        fprintf(stderr, "usage: manta bench --cluster [-c CASE] [-o table|json]; CASE is");
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            fprintf(stderr, " %s", cases[i].id);
+        fprintf(stderr, "\n");
         return 2;
     }
     bench_print_head(&bench);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!only || strcmp(only, cases[i].id) == 0)
-            ok = cases[i].run() && ok;
+            ok = cases[i].run(&bench) && ok;
     return ok ? 0 : 1;
 }
