@@ -20,7 +20,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define KIND(name) MANTA__V1__HEAD_TO_NODE__KIND_##name
@@ -570,13 +569,6 @@ static void check_jobs(const struct daemon *d, int accepted)
     manta_client_close(c);
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* To the daemon it is as if its disk were full where its files reach so far. */
 static void file_size_limit(const struct daemon *d, rlim_t bytes)
 {
@@ -615,12 +607,12 @@ static void a_full_disk_refuses_what_is_new_and_keeps_what_is_there(void **unuse
         assert_non_null(strstr(e.message, "disk is full"));
     }
     assert_false(daemon_is_over(&d));
-    int64_t begun = now_ms();
+    int64_t begun = mt_now_ms();
     file_size_limit(&d, RLIM_INFINITY);
-    while ((code = submit_large(&d, "new", &e)) != MANTA_OK && now_ms() - begun < RIG_PATIENCE_MS)
+    while ((code = submit_large(&d, "new", &e)) != MANTA_OK && mt_now_ms() - begun < RIG_PATIENCE_MS)
         ;
     assert_int_equal(code, MANTA_OK);
-    print_message("on again %d ms after relief\n", (int)(now_ms() - begun));
+    print_message("on again %d ms after relief\n", (int)(mt_now_ms() - begun));
     check_jobs(&d, ACCEPTED + 1);
     manta_client_close(c);
     assert_int_equal(daemon_end(&d, SIGTERM), 0);

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { JOBS_MAX = 100000 };
@@ -49,27 +48,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static void nap(int ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
-}
-
 static bool log_says(const struct world *w, const char *text)
 {
-    static char said[1 << 20];
-    FILE       *file = fopen(w->log, "re");
-    assert_non_null(file);
-    size_t size = fread(said, 1, sizeof said - 1, file);
-    fclose(file);
-    said[size] = '\0';
-    return strstr(said, text) != NULL;
+    return rig_file_says(w->log, text);
 }
 
 static void start(struct world *w)
@@ -98,9 +79,9 @@ static void submit_at_last(const struct world *w, const char *id)
 {
     manta_error  e;
     manta_status code;
-    int64_t      end = now_ms() + RIG_PATIENCE_MS;
-    while ((code = submit(w, id, 2000, &e)) != MANTA_OK && now_ms() < end)
-        nap(20);
+    int64_t      end = mt_now_ms() + RIG_PATIENCE_MS;
+    while ((code = submit(w, id, 2000, &e)) != MANTA_OK && mt_now_ms() < end)
+        mt_sleep_ms(20);
     if (code != MANTA_OK)
         fail_msg("%s: %s", id, e.message);
 }
@@ -128,18 +109,18 @@ static void a_dead_redis_is_waited_for(void **state)
     check_job(w, "before"); /* reads go on */
     assert_int_equal(submit(w, "during", 500, &e), MANTA_ECONN);
     assert_int_equal(e.outcome, MANTA_UNKNOWN);
-    begun = now_ms(); /* after a while in words, and at once */
-    while (submit(w, "new", 500, &e) != MANTA_EAGAIN && now_ms() - begun < RIG_PATIENCE_MS)
-        nap(50);
+    begun = mt_now_ms(); /* after a while in words, and at once */
+    while (submit(w, "new", 500, &e) != MANTA_EAGAIN && mt_now_ms() - begun < RIG_PATIENCE_MS)
+        mt_sleep_ms(50);
     assert_int_equal(e.code, MANTA_EAGAIN);
     assert_int_equal(e.outcome, MANTA_NOT_DONE);
     assert_non_null(strstr(e.message, "does not reach its store"));
     assert_false(daemon_is_over(&w->head));
     assert_true(log_says(w, "store_away"));
     redis_server_start(&w->redis, NULL);
-    begun = now_ms();
+    begun = mt_now_ms();
     submit_at_last(w, "new");
-    print_message("on again %d ms after Redis\n", (int)(now_ms() - begun));
+    print_message("on again %d ms after Redis\n", (int)(mt_now_ms() - begun));
     submit_at_last(w, "during");
     assert_true(log_says(w, "store_back"));
     assert_int_equal(daemon_end(&w->head, SIGKILL), SIGKILL);
@@ -158,7 +139,7 @@ static void a_redis_that_was_emptied_is_filled_again(void **state)
     submit_at_last(w, "two");
     REDIS_DO(&w->redis, "FLUSHALL");
     for (int i = 0; i < 200 && strcmp(said, ":1\r\n") != 0; i++) {
-        nap(20);
+        mt_sleep_ms(20);
         REDIS_SAY(&w->redis, said, "EXISTS", "manta:{test}:records");
     }
     assert_string_equal(said, ":1\r\n");
@@ -179,7 +160,7 @@ static void a_head_that_was_followed_ends(void **state)
     daemon_init(&other);
     assert_false(daemon_start(&other, w->more, NULL)); /* not while the first one leads */
     assert_int_equal(kill(w->head.pid, SIGSTOP), 0);
-    nap(2200);
+    mt_sleep_ms(2200);
     assert_true(daemon_start(&other, w->more, NULL));
     assert_int_equal(kill(w->head.pid, SIGCONT), 0);
     int status = daemon_wait(&w->head);
@@ -199,13 +180,13 @@ static void nothing_acknowledged_is_lost_in_kills(void **state)
     char          id[32];
     start(w);
     for (int i = 0; i < kills; i++) {
-        int64_t       until = now_ms() + 30 + i * 37 % 90;
+        int64_t       until = mt_now_ms() + 30 + i * 37 % 90;
         manta_client *c = open_client(w, 1000, &e);
-        for (bool is_killed = false; c && next < JOBS_MAX && (!is_killed || now_ms() < until + 60); next++) {
+        for (bool is_killed = false; c && next < JOBS_MAX && (!is_killed || mt_now_ms() < until + 60); next++) {
             snprintf(id, sizeof id, "job-%d", next);
             manta_job job = {.id = id, .argv = (const char *const[]){"x", NULL}};
             accepted[next] = manta_job_submit(c, &job, &e) == MANTA_OK;
-            if (!is_killed && now_ms() >= until) {
+            if (!is_killed && mt_now_ms() >= until) {
                 is_killed = true;
                 if (i % 2)
                     redis_server_kill(&w->redis, SIGKILL);

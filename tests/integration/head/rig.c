@@ -90,7 +90,7 @@ int daemon_wait(struct daemon *d)
             d->pid = 0;
             return status;
         }
-        nanosleep(&(struct timespec){0, 10 * 1000 * 1000}, NULL);
+        mt_sleep_ms(10);
     }
     fail_msg("manta-head does not end");
     return status;
@@ -115,6 +115,17 @@ void daemon_fini(struct daemon *d)
     if (d->pid > 0)
         daemon_end(d, SIGKILL);
     remove_tree(d->folder);
+}
+
+bool rig_file_says(const char *path, const char *text)
+{
+    static char said[1 << 20];
+    FILE       *file = fopen(path, "re");
+    assert_non_null(file);
+    size_t size = fread(said, 1, sizeof said - 1, file);
+    fclose(file);
+    said[size] = '\0';
+    return strstr(said, text) != NULL;
 }
 
 /* ---- the raylet ---- */

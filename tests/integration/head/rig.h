@@ -5,6 +5,7 @@
 #ifndef TESTS_INTEGRATION_HEAD_RIG_H
 #define TESTS_INTEGRATION_HEAD_RIG_H
 
+#include "core/base/clock.h"
 #include "core/io/token.h"
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"
@@ -37,6 +38,9 @@ int daemon_wait(struct daemon *d);
 bool daemon_is_over(const struct daemon *d);
 /* Ends what runs, removes all that the head may leave; fails where something unknown is left. */
 void daemon_fini(struct daemon *d);
+
+/* Whether `text` stands in the file's first MiB. */
+bool rig_file_says(const char *path, const char *text);
 
 struct fake_raylet {
     struct rpc_stream_handler handler;

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BEFORE = 20 };
@@ -44,11 +43,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static void nap(int ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
-}
-
 static void start(struct world *w)
 {
     if (!daemon_start(&w->head, w->more, NULL))
@@ -75,7 +69,7 @@ static void submit(struct world *w, int count)
         manta_job    job = {.id = id, .argv = (const char *const[]){"x", NULL}};
         manta_status code = MANTA_EAGAIN;
         snprintf(id, sizeof id, "job-%d", w->jobs);
-        for (int i = 0; i < 100 && (code == MANTA_EAGAIN || code == MANTA_ECONN); i++, nap(code ? 100 : 0))
+        for (int i = 0; i < 100 && (code == MANTA_EAGAIN || code == MANTA_ECONN); i++, mt_sleep_ms(code ? 100 : 0))
             code = manta_job_submit(c, &job, &e);
         if (code != MANTA_OK)
             fail_msg("%s: %s", id, e.message);
@@ -88,7 +82,7 @@ static void all_is_at_the_master(struct world *w)
 {
     char said[64] = "";
     long has = 0;
-    for (int i = 0; i < 1000 && has < w->jobs; i++, nap(20)) {
+    for (int i = 0; i < 1000 && has < w->jobs; i++, mt_sleep_ms(20)) {
         REDIS_SAY(&w->redis.servers[w->redis.master], said, "HLEN", "manta:{test}:records");
         has = said[0] == ':' ? strtol(said + 1, NULL, 10) - 1 : 0; /* one is the head's own */
     }

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { JOBS_MAX = 100000, HEADS = 2 };
@@ -26,18 +25,6 @@ struct world {
     char                logs[HEADS][128], token[160], list[200], token_file[160];
 };
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static void nap(int ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
-}
-
 static int number_of(const char *name, int otherwise)
 {
     const char *given = getenv(name);
@@ -46,13 +33,7 @@ static int number_of(const char *name, int otherwise)
 
 static bool log_says(const struct world *w, int head, const char *text)
 {
-    static char said[1 << 20];
-    FILE       *file = fopen(w->logs[head], "re");
-    assert_non_null(file);
-    size_t size = fread(said, 1, sizeof said - 1, file);
-    fclose(file);
-    said[size] = '\0';
-    return strstr(said, text) != NULL;
+    return rig_file_says(w->logs[head], text);
 }
 
 static void start(struct world *w, int head, bool is_standby)
@@ -77,7 +58,7 @@ static int leader(const struct world *w, uint64_t *epoch, char standbys[160])
     manta_cluster_node *nodes;
     size_t              count;
     manta_client       *c = NULL;
-    for (int64_t end = now_ms() + RIG_PATIENCE_MS; !c && now_ms() < end;)
+    for (int64_t end = mt_now_ms() + RIG_PATIENCE_MS; !c && mt_now_ms() < end;)
         c = open_client(w, NULL, 10000, &e);
     if (!c || manta_nodes_list(c, &nodes, &count, &info, &e))
         fail_msg("nobody leads: %s", e.message);
@@ -93,10 +74,10 @@ static int leader(const struct world *w, uint64_t *epoch, char standbys[160])
 static void wait_standby(const struct world *w)
 {
     char    standbys[160] = "";
-    int64_t end = now_ms() + RIG_PATIENCE_MS;
-    while (!standbys[0] && now_ms() < end) {
+    int64_t end = mt_now_ms() + RIG_PATIENCE_MS;
+    while (!standbys[0] && mt_now_ms() < end) {
         leader(w, NULL, standbys);
-        nap(20);
+        mt_sleep_ms(20);
     }
     assert_string_not_equal(standbys, "");
 }
@@ -174,10 +155,10 @@ static void a_killed_leader_is_followed_at_once(void **state)
     leader(w, &before, NULL);
     manta_client *c = open_client(w, NULL, 15000, &e);
     submit(w, c, "one");
-    int64_t begun = now_ms();
+    int64_t begun = mt_now_ms();
     assert_int_equal(daemon_end(&w->heads[0], SIGKILL), SIGKILL);
     submit(w, c, "two"); /* the same client */
-    print_message("acknowledged again after %d ms\n", (int)(now_ms() - begun));
+    print_message("acknowledged again after %d ms\n", (int)(mt_now_ms() - begun));
     manta_client_close(c);
     assert_int_equal(leader(w, &after, NULL), 1);
     assert_int_equal(after, before + 1);
@@ -220,13 +201,13 @@ static void a_leader_that_was_stopped_has_no_effect(void **state)
     submit(w, c, "one");
     (void)raylet_next(&raylet, MANTA__V1__HEAD_TO_NODE__KIND_START_JOB); /* nothing of it is still on its way */
     assert_int_equal(kill(w->heads[0].pid, SIGSTOP), 0);
-    int64_t begun = now_ms();
+    int64_t begun = mt_now_ms();
     submit(w, c, "two");
-    print_message("acknowledged again %d ms after its stop\n", (int)(now_ms() - begun));
+    print_message("acknowledged again %d ms after its stop\n", (int)(mt_now_ms() - begun));
     assert_int_equal(leader(w, &after, NULL), 1);
     assert_int_equal(after, before + 1);
-    if (now_ms() - begun < stopped_ms)
-        nap(stopped_ms - (int)(now_ms() - begun));
+    if (mt_now_ms() - begun < stopped_ms)
+        mt_sleep_ms(stopped_ms - (int)(mt_now_ms() - begun));
     size_t heard = raylet.count;
     assert_int_equal(kill(w->heads[0].pid, SIGCONT), 0);
     /* Asked while it wakes up, it says nothing: by its own tables there is no such job. */
@@ -258,10 +239,10 @@ static void the_lead_is_handed_over(void **state)
     leader(w, &first, NULL);
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < 40; k++) {
-            int64_t begun = now_ms();
+            int64_t begun = mt_now_ms();
             snprintf(id, sizeof id, "job-%d", next++);
             submit(w, c, id);
-            longest = now_ms() - begun > longest ? now_ms() - begun : longest;
+            longest = mt_now_ms() - begun > longest ? mt_now_ms() - begun : longest;
             if (k == 20 && manta_cluster_step_down(other, "a test", &e) != MANTA_OK)
                 fail_msg("%s", e.message);
         }
@@ -286,10 +267,10 @@ static void nobody_hands_over_to_nobody(void **state)
     manta_error   e;
     assert_int_equal(daemon_end(&w->heads[1], SIGTERM), 0);
     manta_client *c = open_client(w, w->heads[0].address, 5000, &e);
-    int64_t       end = now_ms() + RIG_PATIENCE_MS;
+    int64_t       end = mt_now_ms() + RIG_PATIENCE_MS;
     manta_status  code;
-    while ((code = manta_cluster_step_down(c, NULL, &e)) != MANTA_ENOENT && now_ms() < end)
-        nap(20);
+    while ((code = manta_cluster_step_down(c, NULL, &e)) != MANTA_ENOENT && mt_now_ms() < end)
+        mt_sleep_ms(20);
     assert_int_equal(code, MANTA_ENOENT);
     assert_non_null(strstr(e.message, "--standby"));
     manta_client_close(c);
@@ -307,18 +288,18 @@ static void nothing_acknowledged_is_lost_in_kills(void **state)
     manta_error   e;
     char          id[32];
     for (int i = 0; i < kills; i++) {
-        int64_t       until = now_ms() + 30 + i * 37 % 90, killed = 0;
+        int64_t       until = mt_now_ms() + 30 + i * 37 % 90, killed = 0;
         int           at = leader(w, NULL, NULL);
         manta_client *c = open_client(w, NULL, 15000, &e);
-        while (c && next < JOBS_MAX && (!killed || now_ms() < killed + 60)) {
+        while (c && next < JOBS_MAX && (!killed || mt_now_ms() < killed + 60)) {
             snprintf(id, sizeof id, "job-%d", next);
             manta_job job = {.id = id, .argv = (const char *const[]){"x", NULL}};
-            int64_t   begun = now_ms();
+            int64_t   begun = mt_now_ms();
             accepted[next++] = manta_job_submit(c, &job, &e) == MANTA_OK;
-            longest = now_ms() - begun > longest ? now_ms() - begun : longest;
-            if (killed || now_ms() < until)
+            longest = mt_now_ms() - begun > longest ? mt_now_ms() - begun : longest;
+            if (killed || mt_now_ms() < until)
                 continue;
-            killed = now_ms();
+            killed = mt_now_ms();
             if (i % 3 == 2) {
                 redis_server_kill(&w->redis, SIGKILL);
                 redis_server_start(&w->redis, NULL);

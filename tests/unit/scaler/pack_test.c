@@ -3,7 +3,7 @@
  * pack_test.c - what the scaler starts for which demands, what it keeps, and the reasons that it tells: where the obstacle that a
  *               reason names is taken away, the demand is met.
  */
-#include "scheduler/scaler/scaler.h"
+#include "tests/unit/scaler/rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,6 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char *const kinds[] = {"CPU", "GPU"};
 
 enum { TYPES = 4, DEMANDS = 8 };
 static struct {
@@ -26,15 +24,6 @@ static struct {
     uint64_t              now_ms;
     char                  told[4096];
 } w;
-
-static struct policy_node place(int64_t cpus, int64_t gpus, const char *labels)
-{
-    struct policy_node n = {.state = POLICY_ALIVE, .resource_count = 2};
-    n.resources[0] = (struct policy_resource){0, cpus * 1000, cpus * 1000};
-    n.resources[1] = (struct policy_resource){1, gpus * 1000, gpus * 1000};
-    snprintf(n.labels, sizeof n.labels, "%s", labels);
-    return n;
-}
 
 static int begin(void **state)
 {

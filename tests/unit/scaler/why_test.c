@@ -4,7 +4,7 @@
  *              that a reason names is taken away, the demand is placed, and the node leaves.
  */
 #include "core/base/rng.h"
-#include "scheduler/scaler/scaler.h"
+#include "tests/unit/scaler/rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const kinds[] = {"CPU", "GPU"};
 
 enum {
     SEEDS = 3000,
@@ -56,15 +54,6 @@ static void step(struct scl_event e)
     w.out.list.count = 0;
     assert_int_equal(scl_step(w.scl, &e, &w.out).code, 0);
     assert_null(scl_check(w.scl));
-}
-
-static struct policy_node place(int64_t cpus, int64_t gpus, const char *labels)
-{
-    struct policy_node n = {.state = POLICY_ALIVE, .resource_count = 2};
-    n.resources[0] = (struct policy_resource){0, cpus * 1000, cpus * 1000};
-    n.resources[1] = (struct policy_resource){1, gpus * 1000, gpus * 1000};
-    snprintf(n.labels, sizeof n.labels, "%s", labels);
-    return n;
 }
 
 static void draw_types(void)
