@@ -57,6 +57,9 @@ enum mt_plant_number {
     MT_PLANT_OVER_CPUS = 40,       /* a lease is not asked back where more tasks run than there are CPUs */
     MT_PLANT_NOTICE_UNHEARD = 47,  /* a node that leaves already goes on until the later end, though its machine goes sooner */
     MT_PLANT_VIEW_MISSES = 48,     /* a node takes no note of it that another is suspect */
+    MT_PLANT_DRAIN_UNADOPTED = 49, /* a node that leaves offers its values to nobody */
+    MT_PLANT_ADOPT_UNTOLD = 50,    /* a value counts as adopted although its owner was not told */
+    MT_PLANT_ADOPT_AGES = 51,      /* what was adopted goes by age, like any copy */
     MT_PLANT_STORE_FORGETS = 60,   /* a leader takes no notice of it that its store has forgotten commits */
     MT_PLANT_STORE_TAKES_ALL = 61, /* a leader writes over whatever stands in its store */
     MT_PLANT_STORE_UNFENCED = 62,  /* the store takes commits of a leader that was followed by another */

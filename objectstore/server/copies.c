@@ -49,6 +49,30 @@ mt_status os_store_copy_find(const struct os_store *store, mt_id id, struct lane
     return mt_ok();
 }
 
+mt_status os_store_copy_keep(struct os_store *store, mt_id id, bool is_kept)
+{
+    struct os_copy *copy = *copy_link(store, id);
+    if (!copy)
+        return mt_error(MT_ENOENT, 0, "object store: no copy here");
+    copy->is_kept = is_kept;
+    return mt_ok();
+}
+
+bool os_store_copy_is_kept(const struct os_store *store, mt_id id)
+{
+    const struct os_copy *copy = store->copies[mt_id_hash(id) % STORE_BUCKETS];
+    while (copy && !mt_id_equal(copy->ref.id, id))
+        copy = copy->next;
+    return copy && copy->is_kept;
+}
+
+void os_copy_place_gone(struct os_store *store, mt_id id, uint64_t place)
+{
+    struct os_copy **link = store->copy_count ? copy_link(store, id) : NULL;
+    if (link && *link && os_place_word((*link)->ref.segment, (*link)->ref.offset) == place)
+        copy_delete(store, link);
+}
+
 void os_copy_remove(struct os_store *store, mt_id id)
 {
     struct os_copy **link = copy_link(store, id);

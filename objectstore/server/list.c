@@ -15,6 +15,7 @@ static const uint16_t class_sizes[OS_CLASSES + 1] = OS_CLASS_SIZES;
 enum { HEADERS_PER_LIST = 64 * 1024 }; /* places looked at for one piece */
 
 struct listing {
+    const struct os_store   *store;
     const struct os_segment *segment;
     struct os_seen          *out;
     uint32_t                 room, count, left;
@@ -26,14 +27,17 @@ static void list_place(struct listing *l, uint64_t offset)
     l->left--;
     if (!os_object_read(l->segment, offset, &object))
         return;
-    l->out[l->count++] = (struct os_seen){.id = object.id,
-                                          .size = object.size,
-                                          .writer = l->segment->writer,
-                                          .segment = l->segment->number,
-                                          .job = l->segment->job,
-                                          .owner_node = object.owner_node,
-                                          .offset = offset,
-                                          .type = object.type};
+    l->out[l->count++] = (struct os_seen){
+        .id = object.id,
+        .size = object.size,
+        .writer = l->segment->writer,
+        .segment = l->segment->number,
+        .job = l->segment->job,
+        .owner_node = object.owner_node,
+        .generation = object.generation,
+        .offset = offset,
+        .type = object.type,
+        .is_copy = os_store_is_copy(l->store, object.id, os_place_word(l->segment->number, offset))};
 }
 
 static bool is_done(const struct listing *l)
@@ -63,7 +67,7 @@ static uint64_t list_segment(struct listing *l, uint64_t offset)
 
 uint32_t os_store_look(const struct os_store *store, uint32_t *segment, uint64_t *offset, struct os_seen *out, uint32_t room)
 {
-    struct listing l = {.out = out, .room = room, .left = HEADERS_PER_LIST};
+    struct listing l = {.store = store, .out = out, .room = room, .left = HEADERS_PER_LIST};
     for (const struct os_segment *s = store->first; s; s = s->next) {
         if (s->number < *segment || os_segment_is_warm(s))
             continue;

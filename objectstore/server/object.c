@@ -77,7 +77,9 @@ mt_status os_store_dead(struct os_store *store, uint64_t from, const struct lane
                    (from == segment->writer && !os_store_find_process(store, ref->id.process));
     if (!may_say)
         return mt_error(MT_EPROTO, 0, "object store: only its owner may say that an object is dead");
-    return os_object_kill(store, segment, ref->offset, false);
+    MT_TRY(os_object_kill(store, segment, ref->offset, false));
+    os_copy_place_gone(store, ref->id, os_place_word(ref->segment, ref->offset));
+    return mt_ok();
 }
 
 bool os_store_outlives(const struct os_store *store, mt_id id, uint32_t owner_node, uint32_t job, uint32_t node)
@@ -90,6 +92,8 @@ mt_status os_store_copy_dead(struct os_store *store, mt_id id)
 {
     struct lane_ref copy;
     MT_TRY(os_store_copy_find(store, id, &copy));
+    if (os_store_copy_is_kept(store, id))
+        return mt_error(MT_ENOENT, 0, "object store: it is the value");
     MT_TRY(os_store_dead(store, 0, &copy));
     os_copy_remove(store, id);
     return mt_ok();
@@ -99,7 +103,7 @@ bool os_store_is_copy(const struct os_store *store, mt_id id, uint64_t place)
 {
     struct lane_ref copy;
     return store->copy_count > 0 && os_store_copy_find(store, id, &copy).code == MT_OK &&
-           os_place_word(copy.segment, copy.offset) == place;
+           os_place_word(copy.segment, copy.offset) == place && !os_store_copy_is_kept(store, id);
 }
 
 /* --- walking

@@ -219,7 +219,9 @@ mt_status os_store_take(struct os_store *store, const struct lane_ref *victim)
     }
     segment->is_thinned = true;
     store->taken_total++;
-    return os_object_kill(store, segment, victim->offset, true);
+    MT_TRY(os_object_kill(store, segment, victim->offset, true));
+    os_copy_place_gone(store, victim->id, os_place_word(victim->segment, victim->offset));
+    return mt_ok();
 }
 
 /* --- withheld places ------------------------------------------------------------------------------------------ */

@@ -157,7 +157,11 @@ MT_MUST_USE mt_status os_store_tick(struct os_store *store, int64_t now_ms, stru
 MT_MUST_USE mt_status os_store_copy_add(struct os_store *store, const struct lane_ref *ref);
 /* The copy's ref. ENOENT. */
 MT_MUST_USE mt_status os_store_copy_find(const struct os_store *store, mt_id id, struct lane_ref *out);
-/* The object is dead: forgets the copy and its place. ENOENT. */
+/* The copy becomes the value, whose owner is to know it by its place: it is not given up, may go to disk, and dies by its place
+ * alone. It is found by its id until then, by those who know the former place. Or it becomes a copy again. ENOENT. */
+MT_MUST_USE mt_status os_store_copy_keep(struct os_store *store, mt_id id, bool is_kept);
+bool                  os_store_copy_is_kept(const struct os_store *store, mt_id id);
+/* The object is dead: forgets the copy and its place. ENOENT: there is none, or it is kept. */
 MT_MUST_USE mt_status os_store_copy_dead(struct os_store *store, mt_id id);
 
 /* --- for people who look ------------------------------------------------------------------------------------ */
@@ -166,9 +170,10 @@ struct os_seen {
     mt_id    id;
     uint64_t size, offset;
     uint64_t writer; /* process; 0: it has ended */
-    uint32_t segment, job, owner_node;
+    uint32_t segment, job, owner_node, generation;
     uint8_t  type;
-    uint32_t pins; /* for the caller's use */
+    bool     is_copy; /* of a value of another node, or of the disk */
+    uint32_t pins;    /* for the caller's use */
     char     pinned_by[104];
 };
 /* Some of the living objects, at most `room`, from (*segment, *offset) on; returns how many. Looks at a bounded number of

@@ -53,6 +53,7 @@ struct os_dead_list {
 struct os_copy {
     struct os_copy *next;
     struct lane_ref ref;
+    bool            is_kept; /* no copy any more: the value, whose former place goes */
 };
 
 struct os_store {
@@ -129,6 +130,8 @@ mt_status os_store_close_over(struct os_store *store, struct os_actions *actions
 bool os_store_is_copy(const struct os_store *store, mt_id id, uint64_t place);
 
 void os_copy_remove(struct os_store *store, mt_id id);
+/* What stood there is dead, or on disk. */
+void os_copy_place_gone(struct os_store *store, mt_id id, uint64_t place);
 /* Copies of dead owners are forgotten; their places are found by the walk. */
 void os_store_copies_forget(struct os_store *store, uint64_t owner, uint32_t owner_node, uint32_t job);
 

@@ -277,6 +277,8 @@ static void handle(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_PEER_CLOSED: rlt_hear_closed(r, &e->peer_closed); break;
     case RLT_EV_PEER_FRAME: rlt_hear_frame(r, &e->peer_frame); break;
     case RLT_EV_PEER_DOUBT: rlt_peer_meet(r, e->peer_doubt.node); break;
+    case RLT_EV_MOVED: rlt_moved_say(r, &e->moved); break;
+    case RLT_EV_LEFT: rlt_drain_left(r, &e->left); break;
     case RLT_EV_FILE_BYTES: rlt_fetch_bytes(r, &e->file_bytes); break;
     case RLT_EV_FILE_READY: (e->file_ready.file.env ? rlt_env_file_ready : rlt_program_file_ready)(r, &e->file_ready); break;
     case RLT_EV_PROGRAM_LISTED: program_listed(r, &e->program_listed); break;

@@ -55,6 +55,10 @@ uint64_t rlt_deadline(const struct rlt *r);
 bool rlt_head_is_heard(const struct rlt *r, uint64_t since_ms);
 /* Whether the last link to a node was given up, and nothing has been heard from it since: to this node it is dead. */
 bool rlt_node_is_given_up(const struct rlt *r, uint32_t node);
+/* The next node, by number after `after` and then from the first one on, that may take a value which this node has and can't keep:
+ * alive, not leaving, within reach. 0: there is none. */
+uint32_t rlt_adopter_after(const struct rlt *r, uint32_t after);
+bool     rlt_may_adopt(const struct rlt *r, uint32_t node);
 /* Where the data socket of another node is, as the head last said. ENOENT: no such node (yet). ENODE_DIED: by the head's
  * word, or it was given up here and is not heard by the head either. */
 MT_MUST_USE mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE]);

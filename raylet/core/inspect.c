@@ -186,6 +186,7 @@ void rlt_stats(const struct rlt *r, struct rlt_stats *out)
         out->lanes += l->has_lane;
     }
     out->is_leaving = r->drain.is_on;
+    out->values_stuck = r->drain.values_stuck;
     out->is_limit_over = r->drain.is_over;
     out->is_leave_over = r->drain.is_over && r->now >= r->drain.leave_by;
     out->resource_count = r->ledger.count;
@@ -206,6 +207,25 @@ uint32_t rlt_bundles_each(const struct rlt *r, struct rlt_bundle_view *out, uint
         count++;
     }
     return count;
+}
+
+bool rlt_may_adopt(const struct rlt *r, uint32_t node)
+{
+    return node != r->node && rlt_node_is_there(r, rlt_node_find(r, node));
+}
+
+uint32_t rlt_adopter_after(const struct rlt *r, uint32_t after)
+{
+    uint32_t next = 0, first = 0;
+    MT_MAP_EACH(&r->nodes, entry) {
+        const struct rlt_node *n = entry->value.ptr;
+        if (n->node == r->node || !rlt_node_is_there(r, n))
+            continue;
+        first = !first || n->node < first ? n->node : first;
+        if (n->node > after && (!next || n->node < next))
+            next = n->node;
+    }
+    return next ? next : first;
 }
 
 bool rlt_head_is_heard(const struct rlt *r, uint64_t since_ms)

@@ -88,6 +88,11 @@ static bool up_sized(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_reco
             return false;
         rlt_object_dead(r, p, e->payload);
         return true;
+    case CTL_MOVED:
+        if (!has_size(e, sizeof(struct ctl_moved)))
+            return false;
+        rlt_moved_up(r, p, e->payload);
+        return true;
     default:
         if (!has_size(e, sizeof(struct ctl_request)))
             return false;
@@ -114,6 +119,7 @@ void rlt_up_record(struct rlt *r, const struct rlt_ev_record *e)
     case CTL_CLASS:
     case CTL_MESSAGE:
     case CTL_OBJECT_DEAD:
+    case CTL_MOVED:
     case CTL_REQUEST:
         if (!up_sized(r, p, e))
             rlt_proc_gone(r, p);

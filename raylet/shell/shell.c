@@ -233,6 +233,8 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_OWNER_GONE: sh_store_owner_gone(sh, a->owner_gone.process); break;
     case RLT_A_OWNERS_GONE: sh_store_owners_gone(sh, a->owners_gone.node); break;
     case RLT_A_JOB_OVER: sh_store_job_over(sh, a->job_over.job); break;
+    case RLT_A_LEAVE: sh_store_leave(sh); break;
+    case RLT_A_MOVED: sh_store_moved(sh, &a->moved); break;
     case RLT_A_JOB_START: sh_job_start(sh, &a->job_start); break;
     case RLT_A_JOB_KILL: sh_job_kill(sh, &a->job_kill); break;
     case RLT_A_JOB_LOG_READ: sh_job_log_read(sh, &a->job_log_read); break;

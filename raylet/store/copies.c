@@ -26,6 +26,20 @@ void sh_copy_used(struct sh *sh, mt_id id)
         io_timer_start(p->sh->loop, &p->timer, MT_SEGMENT_WARM_MS);
 }
 
+mt_status sh_copy_keep(struct sh *sh, mt_id id)
+{
+    MT_TRY(os_store_copy_keep(sh_store_of(sh), id, !MT_PLANT(MT_PLANT_ADOPT_AGES)));
+    if (!MT_PLANT(MT_PLANT_ADOPT_AGES))
+        mt_map_remove(&sh->copies->all, id);
+    return mt_ok();
+}
+
+void sh_copy_ages(struct sh *sh, mt_id id)
+{
+    if (os_store_copy_keep(sh_store_of(sh), id, false).code == 0)
+        sh_copy_used(sh, id);
+}
+
 static void copies_drop(struct sh_copies *p, uint64_t unused_ms)
 {
     uint64_t now = io_now_ms();

@@ -68,6 +68,9 @@ MT_MUST_USE mt_status sh_copies_start(struct sh *sh);
 void                  sh_copies_stop(struct sh *sh);
 void                  sh_copy_used(struct sh *sh, mt_id id);
 void                  sh_copy_forget(struct sh *sh, mt_id id);
+/* It is the value now, or a copy again that goes by age. ENOENT. */
+MT_MUST_USE mt_status sh_copy_keep(struct sh *sh, mt_id id);
+void                  sh_copy_ages(struct sh *sh, mt_id id);
 void                  sh_copies_shed(struct sh *sh); /* gives every copy up that is not being read */
 
 /* room.c */
@@ -85,5 +88,8 @@ void sh_pulls_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* what 
 void sh_pulls_job_unserve(struct sh *sh, uint32_t job); /* its values are not sent any more through what it has here */
 void sh_pulls_job_over(struct sh *sh, uint32_t job);
 void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
+/* This node itself wants a value of another one. `here`: its copy, or NULL where `st` says why there is none. */
+typedef void (*sh_pull_done_fn)(struct sh *sh, mt_id id, const struct lane_ref *here, mt_status st);
+void sh_pull_for(struct sh *sh, const struct lane_ref *ref, sh_pull_done_fn done); /* `done` may be called before it returns */
 
 #endif

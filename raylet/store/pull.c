@@ -44,8 +44,9 @@ enum {
 };
 
 struct waiter {
-    uint64_t conn;
-    mt_id    request;
+    uint64_t        conn; /* of a process; 0: this node itself wants it */
+    mt_id           request;
+    sh_pull_done_fn done; /* conn 0 */
 };
 
 struct source {
@@ -151,7 +152,9 @@ static void pull_end(struct pull *pull, const struct lane_ref *here, mt_status s
         mt_log_status(MT_LOG_INFO, "pull_failed", st);
     for (size_t i = 0; i < pull->waiters.count; i++) {
         const struct waiter *w = &pull->waiters.data[i];
-        if (st.code)
+        if (!w->conn)
+            w->done(sh, pull->ref.id, here, st);
+        else if (st.code)
             sh_store_refuse(sh, w->conn, w->request, st, text);
         else
             sh_store_send_down(sh, w->conn, CTL_HERE, w->request, here, sizeof *here);
@@ -417,16 +420,32 @@ static bool has_copy(struct sh_pulls *p, const struct lane_ref *ref, struct lane
 {
     if (os_store_copy_find(sh_store_of(p->sh), ref->id, here).code)
         return false;
-    if (here->attempt >= ref->attempt)
+    if (here->attempt >= ref->attempt || os_store_copy_is_kept(sh_store_of(p->sh), ref->id))
         return true;
     sh_copy_forget(p->sh, ref->id);
     return false;
 }
 
+void sh_pull_for(struct sh *sh, const struct lane_ref *ref, sh_pull_done_fn done)
+{
+    struct sh_pulls *p = sh->pulls;
+    struct waiter    w = {.request = ref->id, .done = done};
+    struct lane_ref  here = {0};
+    struct pull     *pull = mt_map_ptr(&p->all, ref->id);
+    mt_status        st;
+    if (has_copy(p, ref, &here)) {
+        done(sh, ref->id, &here, mt_ok());
+        return;
+    }
+    st = pull ? pull_join(pull, ref, &w) : pull_new(p, ref, &w);
+    if (st.code)
+        done(sh, ref->id, NULL, st);
+}
+
 void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref)
 {
     struct sh_pulls *p = sh->pulls;
-    struct waiter    w = {c->conn, request};
+    struct waiter    w = {.conn = c->conn, .request = request};
     struct lane_ref  here = *ref;
     struct pull     *pull;
     mt_status        st = mt_ok();
@@ -515,8 +534,10 @@ void sh_pulls_job_over(struct sh *sh, uint32_t job)
 
 void sh_pulls_registered(struct sh *sh)
 {
-    if (sh->pulls)
-        rlt_self(sh->core, &sh->pulls->transfer.node, &sh->pulls->transfer.epoch);
+    if (!sh->pulls)
+        return;
+    rlt_self(sh->core, &sh->pulls->transfer.node, &sh->pulls->transfer.epoch);
+    sh->node = sh->pulls->transfer.node; /* values may be adopted here before the first process comes */
 }
 
 /* ---- start and end ---- */

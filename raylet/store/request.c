@@ -10,7 +10,7 @@
 #include "raylet/store/quota.h"
 #include "core/base/log.h"
 #include "core/base/plant.h"
-#include "raylet/store/spill.h"
+#include "raylet/store/adopt.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -173,6 +173,7 @@ void sh_store_goodbye(struct sh_conn *c)
         mt_log(MT_LOG_WARN, "store_process_gone", "");
     sh_spill_owner_gone(c->sh, c->process, 0);
     sh_pulls_owner_gone(c->sh, c->process, 0);
+    sh_take_owner_gone(c->sh, c->process, 0);
     sh_spill_conn_gone(c->sh, c->conn);
     sh_quota_conn_gone(c->sh, c->conn);
     c->process = 0;
@@ -208,6 +209,7 @@ void sh_store_owner_gone(struct sh *sh, uint64_t process)
         return;
     sh_spill_owner_gone(sh, process, 0);
     sh_pulls_owner_gone(sh, process, 0);
+    sh_take_owner_gone(sh, process, 0);
     settle(sh, os_store_owner_gone(sh->store->store, process));
 }
 
@@ -218,7 +220,25 @@ void sh_store_owners_gone(struct sh *sh, uint32_t node)
     sh_pulls_node_lost(sh, node);
     sh_spill_owner_gone(sh, 0, node);
     sh_pulls_owner_gone(sh, 0, node);
+    sh_take_owner_gone(sh, 0, node);
+    sh_leave_node_lost(sh, node);
     settle(sh, os_store_node_gone(sh->store->store, node));
+}
+
+void sh_store_leave(struct sh *sh)
+{
+    if (sh->store)
+        sh_leave_begin(sh);
+}
+
+void sh_store_moved(struct sh *sh, const struct rlt_moved *m)
+{
+    if (!sh->store || !sh->pulls)
+        return;
+    if (m->kind == PEER_ADOPTED)
+        sh_leave_heard(sh, m);
+    else
+        sh_take_heard(sh, m);
 }
 
 void sh_store_job_over(struct sh *sh, uint32_t number)
@@ -242,6 +262,8 @@ void sh_store_stop(struct sh *sh)
     if (!sh->store)
         return;
     sh_quotas_stop(sh);
+    sh_take_stop(sh);
+    sh_leave_stop(sh);
     sh_spill_stop(sh);
     sh_store_close(sh);
 }

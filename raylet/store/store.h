@@ -22,6 +22,8 @@ void                  sh_store_goodbye(struct sh_conn *c);
 void sh_store_object_dead(struct sh *sh, const struct lane_ref *ref);
 void sh_store_owner_gone(struct sh *sh, uint64_t process);
 void sh_store_owners_gone(struct sh *sh, uint32_t node);
+void sh_store_leave(struct sh *sh);                                     /* other nodes are to adopt what only this one has */
+void sh_store_moved(struct sh *sh, const struct rlt_moved *m);          /* a word of another node about that */
 void sh_store_job_over(struct sh *sh, uint32_t number);                 /* as in refs */
 bool sh_store_record(struct sh *sh, const struct rlt_ev_record *event); /* false: it is for the core */
 

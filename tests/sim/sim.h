@@ -87,7 +87,8 @@ struct sim_proc;
     X(room_refused) X(pull_begun) X(pull_served) X(pull_refused) X(pull_cut) X(pull_broken) X(pull_doubted) \
     X(spilled) X(restored) \
     /* nodes that leave */ \
-    X(drain_asked) X(drain_told) X(drain_refused) X(drain_left) X(drain_limit) X(drain_noticed) X(drain_sooner) X(view_compared)
+    X(drain_asked) X(drain_told) X(drain_refused) X(drain_left) X(drain_limit) X(drain_noticed) X(drain_sooner) \
+    X(value_adopted) X(value_not_adopted) X(view_compared)
 /* clang-format on */
 
 struct sim_counters {

@@ -174,6 +174,15 @@ static bool take(void *to, size_t size, const uint8_t *payload, size_t have)
     return true;
 }
 
+static bool adopted(struct own *own, const uint8_t *payload, size_t size)
+{
+    struct ctl_moved word;
+    bool             fits = take(&word, sizeof word, payload, size);
+    if (fits)
+        own_ref_adopted(own, &word);
+    return fits;
+}
+
 static mt_status control(struct own *own, const struct lane_record *record, const uint8_t *payload, void *memory,
                          struct lane_park *park)
 {
@@ -227,6 +236,7 @@ static mt_status control(struct own *own, const struct lane_record *record, cons
         if (fits)
             own_bounced(own, &in.bounce);
         break;
+    case CTL_MOVED: fits = adopted(own, payload, size); break;
     case CTL_DEATH:
         fits = take(&in, sizeof in.death, payload, size);
         if (fits)

@@ -57,6 +57,8 @@ enum ctl_kind {
 
     CTL_SEGMENT_ASK = 98, /* ring   down  ctl_segment: give it back, if nothing of yours stands in it (CTL_SEGMENT_BACK) */
 
+    CTL_MOVED = 99, /* ring   both  ctl_moved: down, to the owner of a value that is at another place now; up, its answer */
+
     CTL_MESSAGE = 100,     /* ring    both  ctl_message, then bytes: process to process, through the raylets */
     CTL_BOUNCE = 101,      /* ring    down  ctl_bounce: a message could not be delivered; id is the message's */
     CTL_MONITOR = 102,     /* ring    up    ctl_monitor: tell me when it dies (at once, if it is dead already) */

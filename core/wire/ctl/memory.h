@@ -12,6 +12,12 @@ struct ctl_segment {
     uint32_t flags;
     uint64_t size;
 };
+/* A value's place has changed: the node of the first one is to go, the copy at the second one has become the value. */
+struct ctl_moved {
+    struct lane_ref from, to; /* `from` as that node knows it: `attempt` and `flags` are the owner's to say */
+    int32_t         code;     /* of an answer. EAGAIN: the owner does not know (yet) that the value is at `from` */
+    uint32_t        reserved;
+};
 struct ctl_space {
     uint32_t segment;
     uint32_t generation; /* of the next object at that place */

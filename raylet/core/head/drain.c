@@ -29,18 +29,21 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { SAY_AGAIN_MS = 500, ALONE_MS = 1000 };
+enum { SAY_AGAIN_MS = 500, ALONE_MS = 1000, LOOK_AGAIN_MS = 50 };
 
 /* ---- what is here -------------------------------------------------------------------------------------------------- */
 
 struct here {
     uint32_t tasks, actors, jobs, wardens, drivers, bundles;
     uint32_t unheard; /* nodes that have not taken in all that this one said: how a task ended, for one */
+    uint32_t values;  /* on their way to other nodes */
 };
 
 static struct here look(const struct rlt *r)
 {
-    struct here h = {.bundles = r->bundle_count, .unheard = MT_PLANT(MT_PLANT_DRAIN_UNHEARD) ? 0 : rlt_peers_unheard(r)};
+    struct here h = {.bundles = r->bundle_count,
+                     .values = r->drain.values_left,
+                     .unheard = MT_PLANT(MT_PLANT_DRAIN_UNHEARD) ? 0 : rlt_peers_unheard(r)};
     for (const struct rlt_list *link = r->all_leases.next; link != &r->all_leases; link = link->next) {
         const struct rlt_lease *l = mt_container_of((struct rlt_list *)(uintptr_t)link, struct rlt_lease, in_all);
         bool                    is_here = l->worker_node == r->node && l->kind != LEASE_CALLER;
@@ -59,11 +62,17 @@ static struct here look(const struct rlt *r)
     return h;
 }
 
-static bool is_empty(const struct here *h)
+/* Nothing is left here that could make a value. */
+static bool is_quiet(const struct here *h)
+{
+    return h->tasks + h->actors + h->jobs + h->wardens + h->drivers + h->bundles == 0;
+}
+
+static bool is_empty(const struct rlt *r, const struct here *h)
 {
     if (MT_PLANT(MT_PLANT_DRAIN_EARLY))
         return h->jobs + h->wardens + h->drivers == 0;
-    return h->tasks + h->actors + h->jobs + h->wardens + h->drivers + h->bundles + h->unheard == 0;
+    return is_quiet(h) && h->unheard == 0 && r->drain.is_clear;
 }
 
 uint64_t rlt_drain_hash(const struct rlt *r)
@@ -72,7 +81,7 @@ uint64_t rlt_drain_hash(const struct rlt *r)
         return 0;
     struct here h = look(r);
     return ((uint64_t)h.tasks << 40) + ((uint64_t)h.actors << 20) + ((uint64_t)h.jobs << 10) + ((uint64_t)h.drivers << 50) +
-           h.bundles + 1;
+           h.bundles + ((uint64_t)(h.values != 0) << 60) + ((uint64_t)(r->drain.values_stuck != 0) << 61) + 1;
 }
 
 uint32_t rlt_drain_here(const struct rlt *r)
@@ -93,7 +102,10 @@ void rlt_drain_waits(const struct rlt *r, char *out_text, size_t size)
                  {h.wardens, "detached actor's warden", "detached actors' wardens"},
                  {h.drivers, "driver", "drivers"},
                  {h.bundles, "bundle of a placement group", "bundles of placement groups"},
-                 {h.unheard, "node to hear its last words", "nodes to hear its last words"}};
+                 {h.values, "value that others are to have", "values that others are to have"},
+                 {h.unheard, "node to hear its last words", "nodes to hear its last words"},
+                 {r->drain.values_stuck, "value for which no other node has room, which it does not wait for",
+                  "values for which no other node has room, which it does not wait for"}};
     size_t used = 0;
     out_text[0] = '\0';
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && used < size; i++)
@@ -215,10 +227,43 @@ static void stop_all(struct rlt *r)
     rlt_submit_preempt(r, false, why);
 }
 
+void rlt_drain_left(struct rlt *r, const struct rlt_ev_left *e)
+{
+    struct rlt_drain *d = &r->drain;
+    if (e->stuck > d->values_stuck)
+        mt_log(MT_LOG_WARN, "values_stuck", "values=%u why=\"no other node has room for them: they are lost with this one\"",
+               e->stuck);
+    d->values_left = e->left;
+    d->values_stuck = e->stuck;
+    if (!e->is_over)
+        return;
+    d->is_looking = false;
+    d->is_clear = d->is_last_look && e->left == 0;
+    d->look_at = r->now + LOOK_AGAIN_MS * RLT_MS;
+}
+
+/* When the next look is due. What ran here may have left a value until it ended, so the look that counts begins after that. */
+static uint64_t values_round(struct rlt *r, const struct here *h)
+{
+    struct rlt_drain *d = &r->drain;
+    bool              is_last = is_quiet(h);
+    d->is_clear &= is_last;
+    d->is_clear |= is_last && MT_PLANT(MT_PLANT_DRAIN_UNADOPTED);
+    d->is_last_look &= is_last;
+    if (d->is_looking || d->is_clear || MT_PLANT(MT_PLANT_DRAIN_UNADOPTED))
+        return UINT64_MAX;
+    if (r->now < d->look_at && is_last == d->is_last_look)
+        return d->look_at;
+    d->is_looking = true;
+    d->is_last_look = is_last;
+    rlt_act(r->out, RLT_A_LEAVE);
+    return UINT64_MAX;
+}
+
 void rlt_drain_round(struct rlt *r)
 {
     struct rlt_drain *d = &r->drain;
-    uint64_t          due;
+    uint64_t          due, look_at;
     if (!d->is_on || r->is_stopping)
         return;
     if (!d->is_over && r->now >= d->ends) {
@@ -230,14 +275,15 @@ void rlt_drain_round(struct rlt *r)
     struct here h = look(r);
     if (h.wardens && !(h.tasks + h.actors + h.jobs)) /* last: what they answer for may have run here */
         rlt_submit_preempt(r, true, d->reason);
-    bool is_alone = is_empty(&h) && !r->head.is_registered;
+    look_at = values_round(r, &h);
+    bool is_alone = is_empty(r, &h) && !r->head.is_registered;
     d->alone_by = !is_alone ? 0 : d->alone_by ? d->alone_by : r->now + ALONE_MS * RLT_MS;
     if ((d->is_over && r->now >= d->leave_by + MT_DRAIN_LEAVE_MS * RLT_MS) || (is_alone && r->now >= d->alone_by)) {
         rlt_shut_down(r, "drained; the head has not answered");
         return;
     }
     due = !d->is_over ? d->ends : r->now < d->leave_by ? d->leave_by : d->leave_by + MT_DRAIN_LEAVE_MS * RLT_MS;
-    if (r->head.is_registered && (is_empty(&h) || (d->is_over && r->now >= d->leave_by))) {
+    if (r->head.is_registered && (is_empty(r, &h) || (d->is_over && r->now >= d->leave_by))) {
         if (!d->said_at || r->now - d->said_at >= SAY_AGAIN_MS * RLT_MS) {
             d->said_at = r->now;
             say(r, true);
@@ -245,5 +291,6 @@ void rlt_drain_round(struct rlt *r)
         due = d->said_at + SAY_AGAIN_MS * RLT_MS < due ? d->said_at + SAY_AGAIN_MS * RLT_MS : due;
     }
     due = is_alone && d->alone_by < due ? d->alone_by : due;
+    due = look_at < due ? look_at : due;
     rlt_timer_set(r, &d->timer, due);
 }

@@ -50,8 +50,9 @@ void rlt_submit_fini(struct rlt *r);
 
 /* ---- drain.c: this node is to leave ---- */
 
-void rlt_drain_event(struct rlt *r, const struct rlt_event *e); /* RLT_EV_SHUTDOWN, RLT_EV_NOTICE */
-void rlt_drain_round(struct rlt *r);                            /* at the end of each step */
+void rlt_drain_event(struct rlt *r, const struct rlt_event *e);  /* RLT_EV_SHUTDOWN, RLT_EV_NOTICE */
+void rlt_drain_left(struct rlt *r, const struct rlt_ev_left *e); /* what became of this node's values */
+void rlt_drain_round(struct rlt *r);                             /* at the end of each step */
 
 /* ---- orphan.c: no head is there any more ---- */
 

@@ -63,6 +63,8 @@ enum rlt_action_kind {
     RLT_A_OWNER_GONE,  /* an owner is dead; said again when a worker of its has ended */
     RLT_A_OWNERS_GONE, /* all owners on that node are */
     RLT_A_JOB_OVER,    /* the job has ended, and every process of it here */
+    RLT_A_LEAVE,       /* other nodes are to adopt the values that only this one has: answered by LEFT */
+    RLT_A_MOVED,       /* another node says a word of adoption */
 
     /* submitted jobs */
     RLT_A_JOB_START,    /* fetch blobs, unpack, run */
@@ -162,6 +164,7 @@ struct rlt_action {
         struct {
             uint32_t job; /* as in refs */
         } job_over;
+        struct rlt_moved          moved;
         struct rlt_a_job_start    job_start;
         struct rlt_a_job_kill     job_kill;
         struct rlt_a_job_log_read job_log_read;

@@ -43,6 +43,7 @@ struct rlt_stats {
     uint32_t leases_here; /* whose workers are of this node */
     bool     is_leaving, is_limit_over;
     bool     is_leave_over; /* what it waits for after the limit has had its time too */
+    uint32_t values_stuck;  /* that only this node has, which leaves, and that no other can take */
     uint32_t ends_unheard;  /* nodes that have not acknowledged the end of a lease */
     uint32_t peers;
     uint64_t grants, recalls, ended, worker_deaths, memory_stops, bounced, refused_grants, granted_alone, replayed_frames, fenced;

@@ -45,6 +45,10 @@ enum rlt_event_kind {
     RLT_EV_PEER_FRAME,
     RLT_EV_PEER_DOUBT, /* nobody answers at the node's data socket. Is it there? */
 
+    /* the object store */
+    RLT_EV_MOVED, /* a word of adoption, for another node */
+    RLT_EV_LEFT,  /* of LEAVE: how far it is, or that all there was is looked after */
+
     /* programs of jobs, moved between nodes */
     RLT_EV_FILE_BYTES,     /* answer to FILE_READ */
     RLT_EV_FILE_READY,     /* FILE_WRITE had the last byte and the hash is right; or it was refused */
@@ -154,6 +158,12 @@ struct rlt_ev_memory {
     size_t          once_count;
 };
 
+struct rlt_ev_left {
+    bool     is_over; /* all that was there when LEAVE was said has been adopted, or is counted here */
+    uint32_t left;    /* values under way; when it is over: those that are to be looked at again */
+    uint32_t stuck;   /* values that no other node can take */
+};
+
 struct rlt_event {
     enum rlt_event_kind kind;
     uint64_t            now;    /* ns, monotonic */
@@ -211,6 +221,8 @@ struct rlt_event {
         struct {
             uint32_t node;
         } peer_doubt;
+        struct rlt_moved             moved;
+        struct rlt_ev_left           left;
         struct rlt_ev_file_bytes     file_bytes;
         struct rlt_ev_file_ready     file_ready;
         struct rlt_ev_program_listed program_listed;

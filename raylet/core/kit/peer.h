@@ -31,6 +31,10 @@ enum peer_kind {
     PEER_JOB_END = 223,     /* peer_job: its driver has ended */
     PEER_OBJECT_DEAD = 224, /* lane_ref, to the node where the value is */
     PEER_OWNER_GONE = 225,  /* peer_owner, to all: a process that had leases elsewhere is dead, and all that it owned */
+    PEER_ADOPT = 226,       /* ctl_moved, from a node that leaves: keep the value at `from`, which is mine */
+    PEER_ADOPTED = 227,     /* ctl_moved, the answer: its owner knows that it is here now; or a code */
+    PEER_MOVED = 228,       /* ctl_moved, to the owner's node, whose raylet or owner answers: */
+    PEER_MOVED_HEARD = 229, /* ctl_moved */
 };
 
 struct peer_lease_req {
@@ -87,6 +91,13 @@ struct peer_owner {
 };
 struct peer_job {
     uint64_t job;
+};
+
+/* A word of adoption between the object stores of two nodes; in an event `node` is who shall hear it, in an action who said it. */
+struct rlt_moved {
+    uint32_t         node;
+    enum peer_kind   kind; /* PEER_ADOPT to PEER_MOVED_HEARD */
+    struct ctl_moved word;
 };
 
 /* What one node fetches from another (fetch/fetch.h). */

@@ -46,4 +46,10 @@ void rlt_object_record(struct rlt *r, struct rlt_peer *p, const struct lane_reco
 void rlt_object_owner_gone(struct rlt *r, const struct rlt_proc *owner);
 void rlt_object_lease_over(struct rlt *r, const struct rlt_lease *l); /* its worker writes no more for its owner */
 
+/* ---- adopt.c: of values that other nodes adopt from one that leaves ---- */
+
+void rlt_moved_say(struct rlt *r, const struct rlt_moved *m);                           /* from this node's store */
+void rlt_moved_up(struct rlt *r, const struct rlt_proc *owner, const uint8_t *payload); /* an owner's answer */
+void rlt_moved_record(struct rlt *r, const struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload);
+
 #endif

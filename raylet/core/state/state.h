@@ -35,6 +35,13 @@ struct rlt_drain {
     uint64_t         said_at;  /* that nothing is here any more; 0: not yet */
     char             reason[128];
     struct rlt_timer timer;
+
+    /* values that only this node has, and that others are to adopt */
+    bool     is_looking;   /* LEAVE was said, and what became of it is not known yet */
+    bool     is_last_look; /* ... when nothing else was here any more */
+    bool     is_clear;     /* after such a look nothing was left that somebody can hold */
+    uint64_t look_at;      /* the next one */
+    uint32_t values_left, values_stuck;
 };
 
 struct rlt {

@@ -26,6 +26,8 @@ struct io_tls;
 struct io_token;
 struct sh_cache;       /* programs of other nodes */
 struct sh_copies;      /* of values of other nodes */
+struct sh_takes;       /* values of nodes that leave, on their way to this one */
+struct sh_leave;       /* values of this one, on their way to others */
 struct sh_envs;        /* unpacked files of runtime environments */
 struct sh_certificate; /* ours, and the next one */
 struct sh_cgroup;      /* what holds all that jobs start here */
@@ -90,6 +92,8 @@ struct sh {
     struct sh_pulls  *pulls;  /* NULL: this node is alone */
     struct sh_copies *copies; /* NULL: this node is alone */
     struct sh_quotas *quotas;
+    struct sh_takes  *takes; /* NULL until the first value is adopted here */
+    struct sh_leave  *leave; /* NULL until this node leaves */
 
     struct sh_head           *head;        /* links/; NULL: no head, no token */
     struct sh_certificate    *certificate; /* NULL: in clear */

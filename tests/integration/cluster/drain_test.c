@@ -284,13 +284,13 @@ static void drain_actors(void)
 
 /* Its state of that moment goes with it, though no snapshot was ever due: of an actor with one call at a time, and of one with
  * many. */
-static void drain_saves(void)
+static void saves(size_t size)
 {
     nodes_start(&nodes, 2, "4");
     manta_actor_opts opts = {.num_cpus = 1, .node = nodes.ids[1], .node_soft = true, .max_restarts = 1, .max_task_retries = 3};
-    manta_actor     *one = manta_actor_new("counter", &opts, MANTA_ARGS(manta_u64(sizeof(struct counter))));
+    manta_actor     *one = manta_actor_new("counter", &opts, MANTA_ARGS(manta_u64(size)));
     opts.max_concurrency = 4;
-    manta_actor *many = manta_actor_new("counter", &opts, MANTA_ARGS(manta_u64(sizeof(struct counter))));
+    manta_actor *many = manta_actor_new("counter", &opts, MANTA_ARGS(manta_u64(size)));
     CHECK_I64(manta_actor_call(one, "where", MANTA_NO_ARGS), nodes.ids[1]);
     CHECK_I64(manta_actor_call(many, "where", MANTA_NO_ARGS), nodes.ids[1]);
     for (int i = 1; i <= 20; i++) {
@@ -306,6 +306,17 @@ static void drain_saves(void)
     manta_actor_free(one);
     manta_actor_free(many);
     nodes_stop(&nodes);
+}
+
+static void drain_saves(void)
+{
+    saves(sizeof(struct counter));
+}
+
+/* The snapshot stands in the store of the node that leaves. */
+static void drain_saves_large(void)
+{
+    saves(COUNTER_BYTES);
 }
 
 enum { NAPS = 300, NAP_MS_MAX = 100 };
@@ -558,6 +569,7 @@ int main(int argc, char **argv)
         {.name = "drain_unheard", .run = drain_unheard, .no_init = true},
         {.name = "drain_actors", .run = drain_actors, .no_init = true},
         {.name = "drain_saves", .run = drain_saves, .no_init = true},
+        {.name = "drain_saves_large", .run = drain_saves_large, .no_init = true},
         {.name = "drain_last", .run = drain_last, .no_init = true},
         {.name = "drain_group", .run = drain_group, .no_init = true},
         {.name = "drain_busy", .run = drain_busy, .no_init = true},

@@ -5,6 +5,8 @@
  * I15  what was acknowledged stands: the head never again counts that node, in that epoch, as alive; a raylet ends only when
  *      nothing runs there any more, or its limit has passed; one whose machine goes has ended what is there by then,
  *      however long it might have taken by an earlier word; what was stopped at the limit and may run again does (oracle.c)
+ * I18  a node that leaves before its limit has no value whose owner lives on another node and looks for it here, unless no
+ *      other node could take it
  *
  * Owns: struct sim_drains. Thread: one.
  */
@@ -16,6 +18,7 @@
 #include "scheduler/head/core/core.h"
 #include "tests/sim/shells/node.h"
 #include "tests/sim/shells/proc.h"
+#include "tests/sim/shells/store.h"
 #include "tests/sim/twins/net.h"
 
 #include <stdlib.h>
@@ -47,6 +50,13 @@ static uint64_t notice_between(struct sim *s, uint64_t low, uint64_t high)
     return low + mt_rng_below(&s->drains->notice_rng, high - low + 1);
 }
 
+static void look(struct sim *s, struct sim_event *e)
+{
+    (void)e;
+    sim_values_check_adopted(s);
+    sim_after(s, 500 * SIM_MS, "look at adopted values", look, 0);
+}
+
 void sim_drains_start(struct sim *s)
 {
     struct sim_drains *d = s->drains = sim_alloc(sizeof *d);
@@ -61,6 +71,7 @@ void sim_drains_start(struct sim *s)
         sim_after(s, notice_between(s, 200, 2000) * SIM_MS, "notice", next_notice, 0);
     }
     sim_after(s, 300 * SIM_MS, "stop last try", stop_last_try, 0);
+    sim_after(s, 500 * SIM_MS, "look at adopted values", look, 0);
 }
 
 void sim_drains_free(struct sim *s)
@@ -232,6 +243,28 @@ void sim_drain_seen(struct sim *s, uint32_t node, uint32_t epoch, bool is_alive)
                 "I15: node %u, epoch %u was to leave, that was acknowledged, and the head counts it as alive", node, epoch);
 }
 
+/* Somebody elsewhere owns a value that stands here, and would look for it here. */
+static void require_adopted(struct sim *s, const struct sim_node *n, const struct rlt_stats *st)
+{
+    uint32_t number, epoch;
+    rlt_self(n->core, &number, &epoch);
+    MT_MAP_EACH(&s->procs, at) {
+        struct sim_proc *owner = at->value.ptr;
+        if (owner->n == n || owner->own.process == 0 || owner->objects.is_disowned)
+            continue;
+        MT_MAP_EACH(&owner->own.refs, entry) {
+            const struct own_ref  *ref = entry->value.ptr;
+            const struct lane_ref *place = ref->state == OWN_REF_PLACE ? own_ref_place(&owner->own, ref) : NULL;
+            if (!place || ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED) || !own_ref_has_place(ref) || place->node != number ||
+                !sim_store_holds(n, place))
+                continue;
+            s->counters.value_not_adopted++;
+            SIM_REQUIRE(s, st->values_stuck, "I18: node %d leaves with the value %llx.%llu, whose owner lives on node %u", n->index,
+                        (unsigned long long)ref->id.process, (unsigned long long)mt_id_counter(ref->id), owner->own.node);
+        }
+    }
+}
+
 static void back(struct sim *s, struct sim_event *e)
 {
     sim_node_start(s, s->nodes[e->arg]);
@@ -247,6 +280,8 @@ void sim_drain_exits(struct sim *s, struct sim_node *n, const char *why)
                 "I15: node %d leaves before its limit, and %u leases are there", n->index, st.leases_here);
     SIM_REQUIRE(s, is_signal || st.is_leave_over || st.ends_unheard == 0,
                 "I15: node %d leaves, and %u nodes have not heard how what they had there ended", n->index, st.ends_unheard);
+    if (!is_signal && !st.is_limit_over)
+        require_adopted(s, n, &st);
     s->counters.drain_left += st.is_leaving;
     sim_note(s, "leaves", (uint64_t)n->index, st.is_limit_over);
     n->is_restarting = true;

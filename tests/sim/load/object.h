@@ -66,6 +66,10 @@ void sim_value_unpinned(struct sim *s, struct sim_reading *r);
 /* A place is about to be written, or handed back to its writer: nobody pins it. */
 void sim_values_written(struct sim *s, uint64_t raylet, const struct os_place *place, uint64_t size);
 void sim_values_hand_back(struct sim *s, uint64_t raylet, uint32_t segment, uint64_t offset);
+/* A node says that it has adopted a value: its owner knows so, and it is there. */
+void sim_value_adopted(struct sim *s, const struct sim_node *n, const struct ctl_moved *word);
+/* What was adopted is where its owner looks for it, as long as that node lives. */
+void sim_values_check_adopted(struct sim *s);
 /* A read has failed: whether it may have. */
 void sim_value_lost(struct sim *s, const struct sim_reading *r);
 

@@ -8,6 +8,7 @@
 
 #include "tests/sim/shells/node.h"
 #include "tests/sim/shells/proc.h"
+#include "tests/sim/shells/store.h"
 
 enum { STEP_SMALL = 64, STEP_LARGE = 1024, SMALL = 16 * 1024, TROUBLE_S = 30 };
 
@@ -209,6 +210,54 @@ static bool may_be_lost(struct sim *s, const struct sim_proc *owner, mt_id id)
         id = t->argument;
     }
     return false;
+}
+
+/* ---- values of nodes that leave ----------------------------------------------------------------------------------- */
+
+void sim_value_adopted(struct sim *s, const struct sim_node *n, const struct ctl_moved *word)
+{
+    const struct sim_proc *owner = living(s, word->from.id.process);
+    const struct own_ref  *ref = owner ? mt_map_ptr(&owner->own.refs, word->from.id) : NULL;
+    struct sim_value      *v = sim_value_of(s, word->from.id);
+    SIM_REQUIRE(s, v, "I18: a value is adopted that nobody wrote");
+    SIM_REQUIRE(s,
+                !ref || ref->state != OWN_REF_PLACE || !own_ref_has_place(ref) ||
+                    own_ref_place((struct own *)&owner->own, ref)->node != word->from.node || owner->objects.is_disowned,
+                "I18: the value %llx.%llu counts as adopted, and its owner looks for it at its former place",
+                (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id));
+    sim_value_published(v, n->sh->node, n->serial);
+    s->counters.value_adopted++;
+}
+
+/* The node with that number, if its raylet is the one that counts as a home of the value. */
+static struct sim_node *home_of(struct sim *s, const struct sim_value *v, uint32_t node)
+{
+    for (uint32_t i = v->written > SIM_WRITERS_MAX ? v->written - SIM_WRITERS_MAX : 0; i < v->written; i++)
+        if (v->node[i % SIM_WRITERS_MAX] == node)
+            return sim_node_of(s, v->raylet[i % SIM_WRITERS_MAX]);
+    return NULL;
+}
+
+void sim_values_check_adopted(struct sim *s)
+{
+    MT_MAP_EACH(&s->procs, at) {
+        struct sim_proc *owner = at->value.ptr;
+        if (!owner->own.process || owner->objects.is_disowned)
+            continue;
+        MT_MAP_EACH(&owner->own.refs, entry) {
+            const struct own_ref   *ref = entry->value.ptr;
+            const struct sim_value *v = sim_value_of(s, ref->id);
+            if (!v || ref->state != OWN_REF_PLACE || ref->again != OWN_AGAIN_MOVED ||
+                ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED))
+                continue;
+            const struct lane_ref *place = own_ref_place(&owner->own, ref);
+            const struct sim_node *n = home_of(s, v, place->node);
+            bool is_apart = !n || has_lost(n, owner->own.node) || has_lost(owner->n, place->node) || n->sh->node != place->node;
+            SIM_REQUIRE(s, is_apart || sim_store_holds(n, place),
+                        "I18: the value %llx.%llu is not on node %u, where its owner looks for it",
+                        (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), place->node);
+        }
+    }
 }
 
 /* Some node holds the owner's dead, or did: it can't fetch what stands there. */

@@ -417,6 +417,8 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
         break;
     case RLT_A_OBJECT_DEAD:
     case RLT_A_OWNER_GONE:
+    case RLT_A_LEAVE:
+    case RLT_A_MOVED:
     case RLT_A_JOB_OVER: sim_store_told(n, a); break;
     case RLT_A_JOB_START:
     case RLT_A_JOB_KILL:

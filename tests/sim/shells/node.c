@@ -127,6 +127,8 @@ static void keep(struct sim_pending *p)
     case RLT_EV_HEAD_DOWN:
     case RLT_EV_PEER_OPEN:
     case RLT_EV_PEER_CLOSED:
+    case RLT_EV_MOVED:
+    case RLT_EV_LEFT:
     case RLT_EV_PEER_DOUBT: break;
     case RLT_EV_HEAD: /* both come packed: sim_node_packed */
     case RLT_EV_PEER_FRAME: break;

@@ -8,6 +8,7 @@
 #include "tests/sim/shells/store.h"
 
 #include "core/io/token.h"
+#include "objectstore/server/spill.h"
 #include "objectstore/server/table.h"
 #include "raylet/store/spill.h"
 #include "tests/sim/load/object.h"
@@ -63,9 +64,28 @@ static void doubt_fired(struct sim *s, struct sim_event *e)
         sim_node_step(s, n, &(struct rlt_event){.kind = RLT_EV_PEER_DOUBT, .peer_doubt = {.node = (uint32_t)e->arg}});
 }
 
+static void word_fired(struct sim *s, struct sim_event *e)
+{
+    struct sim_node *n = sim_node_of(s, e->target);
+    struct rlt_event event;
+    memcpy(&event, e->bytes, sizeof event);
+    if (n)
+        sim_node_step(s, n, &event);
+}
+
 void sh_post(struct sh *sh, const struct rlt_event *event)
 {
     struct sim_node *n = sh->loop->n;
+    if (sh->is_exiting)
+        return;
+    if (event->kind == RLT_EV_MOVED || event->kind == RLT_EV_LEFT) {
+        if (event->kind == RLT_EV_MOVED && event->moved.kind == PEER_ADOPTED && event->moved.word.code == MT_OK)
+            sim_value_adopted(n->s, n, &event->moved.word);
+        struct sim_event *e = sim_after(n->s, 0, "adoption", word_fired, n->serial);
+        e->bytes = sim_alloc(e->size = sizeof *event);
+        memcpy(e->bytes, event, sizeof *event);
+        return;
+    }
     SIM_REQUIRE(n->s, event->kind == RLT_EV_PEER_DOUBT, "the store tells the core what this file does not know");
     n->s->counters.pull_doubted++;
     sim_after(n->s, 0, "doubt", doubt_fired, n->serial)->arg = event->peer_doubt.node; /* the store has the turn now */
@@ -198,9 +218,19 @@ void sim_store_told(struct sim_node *n, const struct rlt_action *a)
         sh_store_owner_gone(n->sh, a->owner_gone.process);
     else if (a->kind == RLT_A_OWNERS_GONE)
         sh_store_owners_gone(n->sh, a->owners_gone.node);
+    else if (a->kind == RLT_A_LEAVE)
+        sh_store_leave(n->sh);
+    else if (a->kind == RLT_A_MOVED)
+        sh_store_moved(n->sh, &a->moved);
     else
         sh_store_job_over(n->sh, a->job_over.job);
     sim_leave(n->loop);
+}
+
+bool sim_store_holds(const struct sim_node *n, const struct lane_ref *place)
+{
+    return n->sh && n->sh->store &&
+           (os_store_lives(sh_store_of(n->sh), place) || (n->sh->spill && spilled_find(n->sh->spill, place)));
 }
 
 void sim_store_registered(struct sim_node *n)

@@ -17,6 +17,7 @@ void sim_store_goodbye(struct sim_node *n, uint64_t conn); /* the process is rea
 bool sim_store_record(struct sim_node *n, const struct rlt_event *e); /* false: it is for the core */
 void sim_store_told(struct sim_node *n, const struct rlt_action *a);
 void sim_store_registered(struct sim_node *n);
+bool sim_store_holds(const struct sim_node *n, const struct lane_ref *place); /* in memory or on disk */
 /* Living values of that job in memory; one of them in *out_first. */
 uint32_t sim_store_living(const struct sim_node *n, uint32_t job, mt_id *out_first);
 /* After all work: nothing is left but what the raylet keeps warm for itself. Returns how many descriptors that has. */

@@ -316,8 +316,8 @@ static void a_death_is_told_after_what_the_dead_had_said(void **state)
 static void short_records_end_only_who_sent_them(void **state)
 {
     (void)state;
-    enum ctl_kind kinds[] = {CTL_CLASS,   CTL_DEMAND,  CTL_DRAINED,     CTL_KILL,        CTL_LANE_WANT,     CTL_MESSAGE,
-                             CTL_MONITOR, CTL_REQUEST, CTL_REGION_WANT, CTL_OBJECT_DEAD, (enum ctl_kind)199};
+    enum ctl_kind kinds[] = {CTL_CLASS,   CTL_DEMAND,  CTL_DRAINED,     CTL_KILL,        CTL_LANE_WANT, CTL_MESSAGE,
+                             CTL_MONITOR, CTL_REQUEST, CTL_REGION_WANT, CTL_OBJECT_DEAD, CTL_MOVED,     (enum ctl_kind)199};
     begin(false);
     job_begins();
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

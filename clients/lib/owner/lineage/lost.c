@@ -36,6 +36,31 @@ enum own_lost own_ref_lost(struct own *own, struct own_ref *ref, const struct la
     return OWN_LOST_FAILED;
 }
 
+/* Which run has made it only its owner knows: the word is about the place. */
+static bool is_at(struct own *own, const struct own_ref *ref, const struct lane_ref *from)
+{
+    struct lane_ref place = *from;
+    if (ref->state != OWN_REF_PLACE || ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED) || !own_ref_has_place(ref))
+        return false;
+    place.attempt = own_ref_place(own, ref)->attempt;
+    return own_place_is(&place, own_ref_place(own, ref));
+}
+
+void own_ref_adopted(struct own *own, const struct ctl_moved *word)
+{
+    struct ctl_moved answer = *word;
+    struct own_ref  *ref = mt_map_ptr(&own->refs, word->from.id);
+    answer.code = MT_EAGAIN;
+    if (ref && is_at(own, ref, &word->from)) {
+        answer.code = MT_OK;
+        answer.to.attempt = own_ref_place(own, ref)->attempt;
+        answer.to.flags = own_ref_place(own, ref)->flags;
+        own_ref_moved(own, ref, &answer.to);
+        ref->flags |= OWN_REF_ESCAPED;
+    }
+    own_send(own, CTL_MOVED, own_id_next(own), &answer, sizeof answer);
+}
+
 /* ---- a reader wants to know ---- */
 
 /* Our own value: it is being made again, or where is it? */

@@ -26,6 +26,17 @@ mt_status own_value_check(const struct lane_value *value, const uint8_t *bytes)
     return mt_ok();
 }
 
+/* From now on it is found by its id. */
+static void name(struct own *own, struct own_ref *ref)
+{
+    if (ref->flags & OWN_REF_NAMED)
+        return;
+    if (mt_map_put_ptr(&own->refs, ref->id, ref).code)
+        own->out.is_starved = true;
+    else
+        ref->flags |= OWN_REF_NAMED;
+}
+
 void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out)
 {
     if (ref->state == OWN_REF_PLACE && (ref->again == OWN_AGAIN_NOT || ref->again == OWN_AGAIN_MOVED)) {
@@ -38,12 +49,7 @@ void own_ref_wire(struct own *own, struct own_ref *ref, struct lane_ref *out)
     out->owner_node = own_ref_owner_node(own, ref);
     out->job = own->job;
     out->type = ref->type;
-    if (ref->flags & OWN_REF_NAMED)
-        return;
-    if (mt_map_put_ptr(&own->refs, ref->id, ref).code)
-        own->out.is_starved = true;
-    else
-        ref->flags |= OWN_REF_NAMED;
+    name(own, ref);
 }
 
 void own_ref_ask(struct own *own, struct own_ref *ref)
@@ -164,6 +170,8 @@ void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_r
     ref->value.place.owner_node = owner_node;
     ref->type = place->type;
     own_ref_set_state(ref, OWN_REF_PLACE);
+    if (place->node != own->node)
+        name(own, ref); /* that node may leave, and say where the value is then */
     wake(own, ref);
 }
 
@@ -215,6 +223,7 @@ void own_lineage_value(struct own *own, struct own_ref *ref, const struct lane_v
     } else if (is_place) {
         own_ref_moved(own, ref, place);
         ref->flags |= OWN_REF_ESCAPED;
+        name(own, ref);
         wake(own, ref);
     } else {
         struct own_failure f;

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * adopt_test.c - values that only a node has which leaves: others adopt them, and who knew the old place is sent on.
+ *
+ * No function here may run twice (MANTA_NO_RETRY, no max_task_retries), so nothing that is lost could be made again. Word 0 of the
+ * board counts runs.
+ *
+ * Thread: the driver's main one.
+ */
+#include "tests/integration/cluster/lost.h"
+
+#include <manta_client.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+enum { MANY = 200, MANY_BYTES = 8 * 1024, LARGE_BYTES = 20 << 20 };
+
+/* (seed, bytes, board) */
+static manta_status sized(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    size_t size = argv[1].u;
+    char  *data = malloc(size);
+    (void)argc;
+    if (!data)
+        return manta_fail(c, 1, "no memory");
+    atomic_fetch_add(&test_board_map(argv[2].u)->words[0], 1);
+    nodes_fill(data, size, argv[0].l);
+    manta_status code = manta_return_bytes(c, data, size);
+    free(data);
+    return code;
+}
+MANTA_REGISTER(sized, "luu>y");
+
+/* (ref, seed, board): says in word 10 that it has begun; when word 11 says so, reads the value. */
+static manta_status borrowed(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    struct test_board *board = test_board_map(argv[2].u);
+    manta_error        e;
+    manta_view         view;
+    (void)argc;
+    atomic_fetch_add(&board->words[10], 1);
+    if (!test_board_wait(&board->words[11], 1))
+        return manta_fail(c, 1, "nobody came");
+    if (manta_get(argv[0].r, TEST_WAIT_MS, &view, &e) != MANTA_OK)
+        return manta_fail(c, e.code, "%s", e.message);
+    int64_t got = nodes_is_filled(view.data, view.size, argv[1].l) ? argv[1].l : -1;
+    manta_release(&view);
+    return manta_return_i64(c, got);
+}
+MANTA_REGISTER(borrowed, "rlu>l");
+
+static manta_status maker_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    (void)c, (void)argc, (void)argv;
+    *self = NULL;
+    return MANTA_OK;
+}
+static manta_status maker_make(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self;
+    return sized(c, argc, argv);
+}
+MANTA_ACTOR(maker, "", maker_new, NULL, {"make", "luu>y", maker_make});
+
+static struct nodes nodes;
+
+static manta_cluster_node node(uint32_t id)
+{
+    manta_error         e;
+    manta_cluster_node *all, found = {0};
+    size_t              count;
+    manta_client       *c = manta_client_open(&(manta_client_opts){.address = nodes.folder}, &e);
+    CHECK(c);
+    CHECK_CODE(manta_nodes_list(c, &all, &count, NULL, &e), MANTA_OK, &e);
+    for (size_t i = 0; i < count; i++)
+        if (all[i].node == id)
+            found = all[i];
+    free(all);
+    manta_client_close(c);
+    return found;
+}
+
+/* Asks it to leave, and waits until it has, by itself. */
+static void leave(int i, int64_t limit_ms)
+{
+    manta_error   e;
+    int           status = 1;
+    int64_t       until = test_now_ms() + TEST_WAIT_MS;
+    manta_client *c = manta_client_open(&(manta_client_opts){.address = nodes.folder}, &e);
+    CHECK(c);
+    CHECK_CODE(manta_node_drain(c, nodes.ids[i], limit_ms, "a test", &e), MANTA_OK, &e);
+    manta_client_close(c);
+    while (waitpid(nodes.raylets[i], &status, WNOHANG) == 0) {
+        CHECK(test_now_ms() < until);
+        test_sleep_ms(2);
+    }
+    CHECK_EQ(status, 0);
+    nodes.raylets[i] = 0;
+    CHECK(node(nodes.ids[i]).has_left);
+}
+
+static manta_ref *make(int i, int64_t seed, uint64_t size)
+{
+    manta_task_opts there = {AT(i), .max_retries = MANTA_NO_RETRY};
+    return manta_call("sized", &there, MANTA_ARGS(manta_i64(seed), manta_u64(size), manta_u64(lost_board_number)));
+}
+
+static void check_value(manta_ref *ref, int64_t seed, size_t size)
+{
+    manta_error e;
+    manta_view  view;
+    CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_EQ(view.size, size);
+    CHECK(nodes_is_filled(view.data, view.size, seed));
+    manta_release(&view);
+}
+
+static manta_ref *borrow(int i, manta_ref *ref, int64_t seed)
+{
+    manta_ref *r = manta_call("borrowed", &(manta_task_opts){AT(i)},
+                              MANTA_ARGS(manta_ref_arg(ref), manta_i64(seed), manta_u64(lost_board_number)));
+    CHECK(test_board_wait(&lost_board->words[10], 1));
+    return r;
+}
+
+/* Many small ones, a large one, an actor's; one that nobody reads; and a borrower that knows the old place alone. */
+static void adopt_results(void)
+{
+    manta_ref *many[MANY];
+    lost_begin(&nodes, 3);
+    nodes_wait_alive(3);
+    for (int i = 0; i < MANY; i++)
+        many[i] = make(1, i, MANY_BYTES);
+    manta_ref   *large = make(1, 1000, LARGE_BYTES), *unread = make(1, 1001, MANY_BYTES);
+    manta_actor *actor = manta_actor_new("maker", &(manta_actor_opts){AT(1)}, MANTA_NO_ARGS);
+    manta_ref   *made = manta_actor_call(actor, "make", MANTA_ARGS(manta_i64(1002), manta_u64(SIZE), manta_u64(lost_board_number)));
+    for (int i = 0; i < MANY; i++)
+        lost_wait_made(many[i]);
+    lost_wait_made(large), lost_wait_made(unread), lost_wait_made(made);
+    manta_ref *borrower = borrow(2, large, 1000);
+    manta_actor_free(actor);
+    leave(1, 60000);
+    lost_board->words[11] = 1;
+    CHECK_I64(borrower, 1000);
+    for (int i = 0; i < MANY; i++)
+        check_value(many[i], i, MANY_BYTES);
+    check_value(large, 1000, LARGE_BYTES);
+    check_value(made, 1002, SIZE);
+    CHECK_EQ(lost_board->words[0], MANY + 3);
+    for (int i = 0; i < MANY; i++)
+        manta_free(many[i]);
+    manta_free(large), manta_free(unread), manta_free(made);
+    nodes_stop(&nodes);
+}
+
+/* What stands on disk there moves as well. */
+static void adopt_spilled(void)
+{
+    enum { VALUES = 12, BYTES = 4 << 20 };
+    manta_ref *refs[VALUES];
+    nodes_start_spilling(&nodes, 2, "8", 24);
+    lost_board = test_board_new(&lost_board_number);
+    for (int i = 0; i < VALUES; i++) {
+        refs[i] = make(1, i, BYTES);
+        lost_wait_made(refs[i]);
+    }
+    leave(1, 60000);
+    for (int i = 0; i < VALUES; i++) {
+        check_value(refs[i], i, BYTES);
+        manta_free(refs[i]);
+    }
+    CHECK_EQ(lost_board->words[0], VALUES);
+    nodes_stop(&nodes);
+}
+
+/* No other node has room, so it is not waited for: the node leaves, and the value is lost with it. */
+static void adopt_no_room(void)
+{
+    enum { BYTES = 12 << 20 };
+    nodes_start_store(&nodes, 2, "8", 16);
+    lost_board = test_board_new(&lost_board_number);
+    manta_ref *ref = make(1, 1, BYTES), *small = make(1, 2, SIZE);
+    lost_wait_made(ref), lost_wait_made(small);
+    char *mine = malloc(BYTES);
+    CHECK(mine);
+    nodes_fill(mine, BYTES, 3);
+    manta_ref *full = manta_put(mine, BYTES);
+    CHECK(full);
+    free(mine);
+    leave(1, 120000);
+    lost_check_gone(ref, "can't be made again");
+    check_value(small, 2, SIZE);
+    manta_free(ref), manta_free(small), manta_free(full);
+    nodes_stop(&nodes);
+}
+
+/* From node to node: to a third one where the owner's has no room, and home when there is some. */
+static void adopt_twice(void)
+{
+    enum { BYTES = 12 << 20 };
+    nodes_start_store(&nodes, 3, "8", 16);
+    nodes_wait_alive(3);
+    lost_board = test_board_new(&lost_board_number);
+    char *mine = malloc(BYTES);
+    CHECK(mine);
+    nodes_fill(mine, BYTES, 3);
+    manta_ref *full = manta_put(mine, BYTES);
+    CHECK(full);
+    free(mine);
+    manta_ref *ref = make(1, 1, BYTES);
+    lost_wait_made(ref);
+    leave(1, 120000);
+    manta_free(full);
+    leave(2, 120000);
+    check_value(ref, 1, BYTES);
+    CHECK_EQ(lost_board->words[0], 1);
+    manta_free(ref);
+    nodes_stop(&nodes);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        {.name = "adopt_results", .run = adopt_results, .no_init = true},
+        {.name = "adopt_spilled", .run = adopt_spilled, .no_init = true},
+        {.name = "adopt_no_room", .run = adopt_no_room, .no_init = true},
+        {.name = "adopt_twice", .run = adopt_twice, .no_init = true},
+        {0},
+    };
+    return test_main(argc, argv, cases);
+}
