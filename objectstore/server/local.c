@@ -128,6 +128,13 @@ static void give_segment_back(struct os_local *local, uint32_t segment)
     MT_ASSERT(st.code == MT_OK || st.code == MT_ENOMEM);
 }
 
+void os_local_surrender(struct os_local *local, uint32_t segment)
+{
+    struct os_trim trim;
+    if (os_client_surrender(&local->client, segment, &trim).code == MT_OK)
+        give_segment_back(local, segment);
+}
+
 void os_local_trim(struct os_local *local, bool now)
 {
     struct os_trim trim;

@@ -38,6 +38,9 @@ MT_MUST_USE mt_status os_local_alloc(struct os_local *local, uint64_t size, cons
 /* Gives back what has been free for a round of OS_TRIM_ROUND_MS, or (`now`) everything that is free. */
 void os_local_trim(struct os_local *local, bool now);
 
+/* One of its segments, where nothing stands in it any more (OS_ASK_BACK). */
+void os_local_surrender(struct os_local *local, uint32_t segment);
+
 /* Before os_backing_close of any segment of the job (OS_CLOSE). */
 void os_local_forget(struct os_local *local, uint32_t segment);
 

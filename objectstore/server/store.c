@@ -174,7 +174,7 @@ static uint64_t job_bytes(const struct os_store *store, uint32_t job)
 mt_status os_store_job_ask_back(const struct os_store *store, uint32_t job, struct os_actions *actions)
 {
     for (const struct os_segment *segment = store->first; segment; segment = segment->next) {
-        if (segment->job != job || segment->writer == 0)
+        if ((job && segment->job != job) || segment->writer == 0)
             continue;
         MT_TRY(os_actions_reserve(actions, 1));
         actions->data[actions->count++] = (struct os_action){

@@ -120,11 +120,11 @@ struct os_grant {
     uint32_t segment;     /* not 0: a warm segment, `process` is its writer now */
     uint64_t create_size; /* else: the size to make */
 };
+/* Asks the writers of a job's segments (0: of all) for those in which nothing stands (OS_ASK_BACK). */
+MT_MUST_USE mt_status os_store_job_ask_back(const struct os_store *store, uint32_t job, struct os_actions *actions);
 /* Process `process` asks for a segment of at least `size` bytes (0: its next). May close warm ones to make room.
  * ESTORE_FULL: over the store's or the cgroup's limit, or (sys EDQUOT) over its job's; `text` (OS_TEXT_SIZE) says the
  * figures. ENOENT: no process. */
-/* Asks the writers of a job's segments for those in which nothing stands (OS_ASK_BACK). */
-MT_MUST_USE mt_status os_store_job_ask_back(const struct os_store *store, uint32_t job, struct os_actions *actions);
 MT_MUST_USE mt_status os_store_want(struct os_store *store, uint64_t process, uint64_t size, const struct os_headroom *room,
                                     struct os_grant *out, char *text, struct os_actions *actions);
 /* The shell made it, of the size that os_store_want said. ENOENT: the process is gone. ENOMEM, EAGAIN: no number left.

@@ -25,10 +25,12 @@ enum {
     NODES_MAX = 16, /* that are asked to take one value */
     AGAIN_MAX = 20, /* looks that find an owner not knowing the value; then it is what a dead worker left */
     TELL_MS = 100,
+    STUCK_AGAIN_MS = 1000, /* a look so much later asks all nodes again: they may have room by then */
 };
 
 /* FOUND --offered--> OFFERED --adopted, or dead--> (none)
- *   ^ '--no other node--> STUCK   | |  '--its owner does not know it (yet)--> AGAIN --next look--> FOUND
+ *   ^ '--no other node--> STUCK --a look STUCK_AGAIN_MS later--> FOUND
+ *   |                             | |  '--its owner does not know it (yet)--> AGAIN --next look--> FOUND
  *   '--refused, or that node died-' '--its owner is gone--> NOBODYS                '--too often--> NOBODYS */
 #define BIT(state) MT_STATE(LEAVE_##state)
 enum leave_state { LEAVE_FOUND = 0, LEAVE_OFFERED = 1, LEAVE_AGAIN = 2, LEAVE_STUCK = 3, LEAVE_NOBODYS = 4 };
@@ -40,7 +42,7 @@ static const char *const       state_names[] = {[LEAVE_FOUND] = "FOUND",
 static const uint32_t          state_next[] = {[LEAVE_FOUND] = BIT(OFFERED) | BIT(STUCK),
                                                [LEAVE_OFFERED] = BIT(FOUND) | BIT(AGAIN) | BIT(NOBODYS),
                                                [LEAVE_AGAIN] = BIT(FOUND) | BIT(NOBODYS),
-                                               [LEAVE_STUCK] = 0,
+                                               [LEAVE_STUCK] = BIT(FOUND),
                                                [LEAVE_NOBODYS] = 0};
 static const struct mt_machine machine = MT_MACHINE("value that leaves", state_names, state_next);
 
@@ -51,7 +53,8 @@ struct leave {
     uint32_t         node;  /* OFFERED: to it; else the last one that was asked */
     uint32_t         asked; /* nodes */
     uint32_t         again;
-    uint64_t         look; /* that has seen it last */
+    uint64_t         stuck_ms; /* STUCK: since */
+    uint64_t         look;     /* that has seen it last */
 };
 
 struct sh_leave {
@@ -66,6 +69,8 @@ struct sh_leave {
     uint64_t        offset;
     uint32_t        offers, next_node, count[LEAVE_NOBODYS + 1];
     uint64_t        offered_bytes, moved, moved_bytes, told_ms;
+    mt_map          full;    /* node -> bytes of the smallest value for which it had no room ... */
+    uint64_t        full_ms; /* ... since then: forgotten by a look STUCK_AGAIN_MS later */
 };
 
 static void leave_set_state(struct sh_leave *s, struct leave *v, enum leave_state to)
@@ -114,16 +119,35 @@ static uint32_t node_choose(struct sh_leave *s, struct leave *v)
     return node;
 }
 
+static bool is_full_for(const struct sh_leave *s, uint32_t node, const struct leave *v)
+{
+    const mt_map_entry *full = mt_map_find(&s->full, mt_map_key(node));
+    return full && v->ref.size >= full->value.num;
+}
+
+/* Without memory it is asked once for each value. */
+static void note_full(struct sh_leave *s, const struct leave *v)
+{
+    if (s->full.count == 0)
+        s->full_ms = io_now_ms();
+    if (!is_full_for(s, v->node, v))
+        (void)mt_map_put_num(&s->full, mt_map_key(v->node), v->ref.size).code;
+}
+
 static void offer(struct sh_leave *s, struct leave *v)
 {
     struct rlt_event e;
-    uint32_t         node = node_choose(s, v);
-    if (!node) {
-        leave_set_state(s, v, LEAVE_STUCK);
-        return;
-    }
-    v->node = node;
-    v->asked++;
+    uint32_t         node;
+    do {
+        node = node_choose(s, v);
+        if (!node) {
+            v->stuck_ms = io_now_ms();
+            leave_set_state(s, v, LEAVE_STUCK);
+            return;
+        }
+        v->node = node;
+        v->asked++;
+    } while (is_full_for(s, node, v));
     leave_set_state(s, v, LEAVE_OFFERED);
     sh_event(&e, RLT_EV_MOVED);
     e.moved.node = node;
@@ -152,6 +176,9 @@ static void found(struct sh_leave *s, const struct lane_ref *ref)
     } else if (v->state == LEAVE_AGAIN && v->look != s->look) {
         v->asked = 0;
         leave_set_state(s, v, ++v->again > AGAIN_MAX ? LEAVE_NOBODYS : LEAVE_FOUND);
+    } else if (v->state == LEAVE_STUCK && io_now_ms() - v->stuck_ms >= STUCK_AGAIN_MS) {
+        v->asked = 0;
+        leave_set_state(s, v, LEAVE_FOUND);
     }
     v->look = s->look;
 }
@@ -258,6 +285,8 @@ void sh_leave_begin(struct sh *sh)
         return;
     s->is_on = true;
     s->is_seen = false;
+    if (io_now_ms() - s->full_ms >= STUCK_AGAIN_MS)
+        mt_map_fini(&s->full);
     s->look++;
     s->segment = 1;
     s->offset = 0;
@@ -291,7 +320,10 @@ void sh_leave_heard(struct sh *sh, const struct rlt_moved *m)
     case MT_EAGAIN: leave_set_state(s, v, LEAVE_AGAIN); break;
     case MT_EOWNER_DIED: leave_set_state(s, v, LEAVE_NOBODYS); break;
     case MT_EOBJ_LOST: leave_forget(s, v); break; /* it died meanwhile */
-    default: leave_set_state(s, v, LEAVE_FOUND);
+    default:
+        if (m->word.code == MT_ESTORE_FULL)
+            note_full(s, v);
+        leave_set_state(s, v, LEAVE_FOUND);
     }
     go_on(s);
 }
@@ -318,6 +350,7 @@ void sh_leave_stop(struct sh *sh)
     MT_MAP_EACH(&s->all, entry)
         free(entry->value.ptr);
     mt_map_fini(&s->all);
+    mt_map_fini(&s->full);
     free(s);
     sh->leave = NULL;
 }

@@ -22,8 +22,9 @@ struct sh_store {
     struct os_actions     actions;
     struct io_timer       timer;
     uint64_t              trimmed_ms;
-    mt_map                jobs; /* short number -> sh_store_job */
-    uint32_t              held; /* writes to disk that read from segments */
+    uint64_t              asked_ms; /* every process for what is empty of its segments; 0: not yet */
+    mt_map                jobs;     /* short number -> sh_store_job */
+    uint32_t              held;     /* writes to disk that read from segments */
     struct os_cgroup_look group;
     uint64_t              resident;  /* bytes of the segments, when `group` was read */
     MT_VEC(struct os_action) closes; /* segments that a write still reads from */
@@ -58,7 +59,7 @@ struct sh_conn       *sh_store_conn_of(const struct sh *sh, uint64_t process);
 void                  sh_store_refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const char *text);
 void                  sh_store_give(struct sh *sh, uint64_t conn, mt_id id, const struct os_segment_view *view, bool is_writer);
 uint32_t              sh_store_victims(struct sh *sh, uint64_t bytes, struct lane_ref *out, uint32_t max);
-void                  sh_store_ask_back(struct sh *sh, uint32_t job); /* whatever is empty of a job's segments */
+void                  sh_store_ask_back(struct sh *sh, uint32_t job); /* whatever is empty of a job's segments; 0: of all */
 /* Segments that are closed between the two stay until the last release: a thread reads from them. */
 void sh_store_hold(struct sh *sh);
 void sh_store_release(struct sh *sh);

@@ -38,6 +38,7 @@ enum {
     PULLS_MAX = 4096,        /* queued ones included */
     PULL_WAITERS_MAX = 4096, /* of one object */
     PULL_RETRY_MS = 100,
+    PULL_ROOM_MS = 300, /* a full store, where nothing goes to disk, has what the processes here give back by then */
     PULL_DOUBT_MS = 2,  /* before the first retry of a source that can't be reached; with it the source's raylet is looked for */
     SERVED_MAX = 65536, /* objects remembered as fetched by others; beyond, every death is told */
     PULL_UNKNOWN_MS = MT_NODE_SUSPECT_MS, /* a node of which the head, which said something since, has not told us yet */
@@ -69,6 +70,7 @@ struct pull {
     struct os_place  place;
     void            *data;
     uint64_t         failing_since; /* ms; 0: it is not */
+    uint64_t         full_since;    /* ms: the store had no room for it; 0: it had */
     uint32_t         damaged;       /* how often it came so */
     bool             is_under_way;
     MT_VEC(struct waiter) waiters;
@@ -230,12 +232,20 @@ static mt_status pull_start(struct pull *pull, char *text)
     return st;
 }
 
+/* Values are on their way to disk, or processes may be giving back what is empty of their segments (room.c asks them). */
+static bool may_get_room(struct pull *pull, uint64_t now)
+{
+    if (!pull->full_since)
+        pull->full_since = now;
+    return sh_spill_is_making_room(pull->pulls->sh, pull->ref.size) || now - pull->full_since < PULL_ROOM_MS;
+}
+
 static bool may_try_again(struct pull *pull, mt_status st)
 {
     uint64_t now = io_now_ms();
     if (st.code == MT_ECORRUPT && !pull->pulls->is_stopping)
         return ++pull->damaged < MT_OBJECT_DAMAGED_MAX;
-    bool is_full = st.code == MT_ESTORE_FULL && sh_spill_is_making_room(pull->pulls->sh, pull->ref.size);
+    bool is_full = st.code == MT_ESTORE_FULL && may_get_room(pull, now);
     if ((st.code != MT_ECONN && st.code != MT_ENOENT && st.code != MT_EAGAIN && !is_full) || pull->pulls->is_stopping ||
         (st.code == MT_ECONN && rlt_node_is_given_up(pull->pulls->sh->core, pull->ref.node)))
         return false;

@@ -11,6 +11,7 @@
 #include <errno.h>
 
 enum {
+    ASK_MS = 100,               /* at most so often processes are asked for what is empty of their segments */
     CGROUP_RESERVE_PERCENT = 6, /* at least: values alone never make the node so short that tasks are stopped */
     CGROUP_RESERVE_MIB = 64,    /* kept free for everything that is not the store */
 };
@@ -43,6 +44,16 @@ static bool shed(struct sh_store *s, uint64_t bytes)
     return any;
 }
 
+/* A process keeps some segments for what it writes next, and in a small store these may be all there is. */
+static void ask_all(struct sh_store *s)
+{
+    uint64_t now = io_now_ms();
+    if (s->asked_ms && now - s->asked_ms < ASK_MS)
+        return;
+    s->asked_ms = now;
+    sh_store_ask_back(s->sh, 0);
+}
+
 mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t size, struct os_place *place, void **data,
                                char *text)
 {
@@ -58,6 +69,8 @@ mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t s
         st = os_local_alloc(local, size, &room, place, data, text, &sh->store->actions);
         sh_store_carry_out(sh->store);
     }
+    if (st.code == MT_ESTORE_FULL && st.sys != EDQUOT)
+        ask_all(sh->store);
     return st;
 }
 
@@ -77,6 +90,8 @@ static mt_status find_room(struct sh_store *s, uint64_t process, uint64_t size, 
         st = os_store_want(s->store, process, size, &room, grant, text, &s->actions);
         sh_store_carry_out(s);
     }
+    if (st.code == MT_ESTORE_FULL && st.sys != EDQUOT)
+        ask_all(s);
     return st;
 }
 

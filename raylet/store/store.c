@@ -65,6 +65,15 @@ static void local_space_back(struct sh_store *s, const struct os_action *a)
     }
 }
 
+static void local_asked(struct sh_store *s, const struct os_action *a)
+{
+    MT_MAP_EACH(&s->jobs, entry) {
+        struct sh_store_job *job = entry->value.ptr;
+        if (job->has_local && job->local.client.process == a->process)
+            os_local_surrender(&job->local, a->segment);
+    }
+}
+
 static void locals_forget(struct sh_store *s, uint32_t segment)
 {
     MT_MAP_EACH(&s->jobs, entry) {
@@ -94,6 +103,8 @@ void sh_store_carry_out(struct sh_store *s)
             struct ctl_segment segment = {.segment = a->segment};
             if (c)
                 sh_store_send_down(s->sh, c->conn, CTL_SEGMENT_ASK, (mt_id){0, 0}, &segment, sizeof segment);
+            else
+                local_asked(s, a);
         } else if (a->kind == OS_SPACE_BACK) {
             struct sh_conn  *c = sh_store_conn_of(s->sh, a->process);
             struct ctl_space space = {.segment = a->segment, .generation = a->generation, .offset = a->offset};
