@@ -38,12 +38,14 @@ static void peer_lost(struct rlt *r, struct rlt_peer *p, const char *why)
 {
     if (!p->has_link)
         return;
+    if (rlt_node_is_drained(r, p->node))
+        why = "it was drained, and is gone";
     mt_log(p->is_given_up ? MT_LOG_DEBUG : MT_LOG_WARN, "peer_lost", "node=%u epoch=%u why=\"%s\"", p->node, p->epoch, why);
     struct rlt_link link = rlt_peer_unlink(r, p);
+    rlt_monitors_node_lost(r, p->node, why); /* first: a message that comes back does not say why */
     bounce_unsent(r, &link);
     link_fini(&link);
     rlt_remote_node_lost(r, p->node, why);
-    rlt_monitors_node_lost(r, p->node, why);
     rlt_jobs_node_lost(r, p->node);
     rlt_shunned_node_lost(r, p->node);
     rlt_env_node_lost(r, p->node);

@@ -8,6 +8,7 @@
 #include "objectstore/server/local.h"
 #include "objectstore/system/memory.h"
 #include "raylet/core/kit/list.h"
+#include "raylet/store/copies.h"
 #include "raylet/store/store.h"
 
 struct sh_store_job {
@@ -63,16 +64,6 @@ void                  sh_store_ask_back(struct sh *sh, uint32_t job); /* whateve
 /* Segments that are closed between the two stay until the last release: a thread reads from them. */
 void sh_store_hold(struct sh *sh);
 void sh_store_release(struct sh *sh);
-
-/* copies.c */
-MT_MUST_USE mt_status sh_copies_start(struct sh *sh);
-void                  sh_copies_stop(struct sh *sh);
-void                  sh_copy_used(struct sh *sh, mt_id id);
-void                  sh_copy_forget(struct sh *sh, mt_id id);
-/* It is the value now, or a copy again that goes by age. ENOENT. */
-MT_MUST_USE mt_status sh_copy_keep(struct sh *sh, mt_id id);
-void                  sh_copy_ages(struct sh *sh, mt_id id);
-void                  sh_copies_shed(struct sh *sh); /* gives every copy up that is not being read */
 
 /* room.c */
 MT_MUST_USE mt_status sh_store_local_alloc(struct sh *sh, struct os_local *local, uint64_t size, struct os_place *place,

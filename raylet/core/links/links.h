@@ -27,6 +27,8 @@ void rlt_peers_fini(struct rlt *r);
 struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v); /* what the head's View says of one; NULL: of none */
 void             rlt_node_forget(struct rlt *r, uint32_t node);          /* the head lists it no more; it stays dead */
 void             rlt_node_hint(struct rlt *r, const Manta__V1__NodeFree *v);
+/* It is DRAINING by the head's last word, or was so when it went. */
+bool rlt_node_is_drained(const struct rlt *r, uint32_t node);
 /* Alive by the head's last word, and not given up here since; `n` may be NULL. */
 bool rlt_node_is_there(const struct rlt *r, const struct rlt_node *n);
 void rlt_nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t after);

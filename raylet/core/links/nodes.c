@@ -17,6 +17,12 @@ bool rlt_node_is_there(const struct rlt *r, const struct rlt_node *n)
     return n && n->state == NODE_ALIVE && !rlt_peer_is_given_up(r, n->node);
 }
 
+bool rlt_node_is_drained(const struct rlt *r, uint32_t node)
+{
+    const struct rlt_node *n = rlt_node_find(r, node);
+    return n && n->is_drained;
+}
+
 static uint32_t take_resources(struct ctl_resource *out, Manta__V1__Resource **from, size_t count)
 {
     uint32_t n = 0;
@@ -32,6 +38,7 @@ static void node_set_state(struct rlt_node *n, uint32_t said)
 {
     if (!MT_PLANT(MT_PLANT_VIEW_MISSES) || said != NODE_SUSPECT)
         n->state = (enum rlt_node_state)said;
+    n->is_drained = n->state == NODE_DRAINING || (n->state == NODE_DEAD && n->is_drained);
 }
 
 struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v)

@@ -95,7 +95,8 @@ void rlt_monitor_add(struct rlt *r, struct rlt_proc *watcher, mt_id id, const st
     if (wanted->node == r->node) {
         monitor_check(r, m);
     } else if (!rlt_peer_send(r, wanted->node, PEER_MONITOR, id, wanted, sizeof *wanted)) {
-        snprintf(death.text, sizeof death.text, "node %u is not in the cluster", wanted->node);
+        snprintf(death.text, sizeof death.text, "node %u %s", wanted->node,
+                 rlt_node_is_drained(r, wanted->node) ? "was drained, and is gone" : "is not in the cluster");
         monitor_fire(r, m, &death);
     }
 }

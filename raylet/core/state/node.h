@@ -40,7 +40,8 @@ enum rlt_node_state { NODE_ALIVE = 1, NODE_SUSPECT, NODE_DEAD, NODE_DRAINING };
 struct rlt_node {
     uint32_t            node, epoch;
     enum rlt_node_state state;
-    bool                is_told; /* since the head began to tell of all nodes anew */
+    bool                is_drained; /* it is DRAINING, or was when it went */
+    bool                is_told;    /* since the head began to tell of all nodes anew */
     char                name[CTL_NAME_SIZE], address[CTL_NAME_SIZE], data_address[CTL_NAME_SIZE];
     char                labels[MT_LABELS_BYTES_MAX];
     uint32_t            total_count, free_count;

@@ -49,6 +49,19 @@ static manta_status borrowed(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(borrowed, "rlu>l");
 
+/* (bytes): a ref to a value that the worker owns. */
+static manta_status owned(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    char *data = calloc(1, argv[0].u);
+    (void)argc;
+    manta_ref   *ref = data ? manta_put(data, argv[0].u) : NULL;
+    manta_status code = ref ? manta_return_refs(c, "x", 1, &ref, 1) : manta_fail(c, 1, "no memory");
+    free(data);
+    manta_free(ref);
+    return code;
+}
+MANTA_REGISTER(owned, "u>y");
+
 static manta_status maker_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
 {
     (void)c, (void)argc, (void)argv;
@@ -218,6 +231,27 @@ static void adopt_twice(void)
     nodes_stop(&nodes);
 }
 
+/* Who owns a value does not move: it goes with the node of its owner, and whoever asks for it hears why. */
+static void adopt_not_owners(void)
+{
+    manta_error e;
+    manta_view  view;
+    manta_ref  *inner[1];
+    lost_begin(&nodes, 3);
+    nodes_wait_alive(3);
+    manta_ref *outer = manta_call("owned", &(manta_task_opts){AT(1), .max_retries = MANTA_NO_RETRY},
+                                  MANTA_ARGS(manta_u64(MANY_BYTES)));
+    CHECK_CODE(manta_get(outer, TEST_WAIT_MS, &view, &e), MANTA_OK, &e);
+    CHECK_EQ(manta_view_refs(&view, inner, 1, &e), 1);
+    manta_release(&view);
+    leave(1, 60000);
+    CHECK_CODE(manta_get(inner[0], TEST_WAIT_MS, &view, &e), MANTA_ENODE_DIED, &e);
+    CHECK_SAYS(e.message, "the process that owned this value is gone");
+    CHECK_SAYS(e.message, "was drained, and is gone");
+    manta_free(inner[0]), manta_free(outer);
+    nodes_stop(&nodes);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -225,6 +259,7 @@ int main(int argc, char **argv)
         {.name = "adopt_spilled", .run = adopt_spilled, .no_init = true},
         {.name = "adopt_no_room", .run = adopt_no_room, .no_init = true},
         {.name = "adopt_twice", .run = adopt_twice, .no_init = true},
+        {.name = "adopt_not_owners", .run = adopt_not_owners, .no_init = true},
         {0},
     };
     return test_main(argc, argv, cases);
