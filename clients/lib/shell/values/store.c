@@ -170,9 +170,8 @@ static bool is_known_lost(const struct own_ref *mine)
 manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
 {
     struct lane_ref asked = *ref;
-    manta_error     local;
+    manta_error     why; /* of one try: *e is the caller's, and stays as it is where the value is found in the end */
     manta_status    code;
-    e = e ? e : &local;
     if (!mine && asked.id.process == lib.own.process)
         mine = mt_map_ptr(&lib.own.refs, asked.id);
     if (mine && mine->flags & OWN_REF_BORROWED)
@@ -181,12 +180,14 @@ manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const voi
         own_ref_hold(mine); /* the lock is released while we wait */
     do {
         *ref = asked;
-        code = is_known_lost(mine) ? lib_error(e, MANTA_EOBJ_LOST, "it was lost before") : pin(ref, data, deadline_ns, e);
+        code = is_known_lost(mine) ? lib_error(&why, MANTA_EOBJ_LOST, "it was lost before") : pin(ref, data, deadline_ns, &why);
         if (code == MANTA_OK || !is_loss(code, deadline_ns) || !lib_may_wait() || lib.inlined)
             break;
-        code = ask_again(mine, &asked, code, deadline_ns, e);
+        code = ask_again(mine, &asked, code, deadline_ns, &why);
     } while (code == MANTA_OK);
     if (mine)
         own_ref_drop(&lib.own, mine);
+    if (code && e)
+        *e = why;
     return code;
 }
