@@ -14,6 +14,8 @@
  *                       certificate
  *   blackout_head       tasks, and calls of an actor, while no head lives for 60 s: their rate as a part of that before.
  *                       .b: the rate.  .failures: of them
+ *   drain               a node leaves under load: tasks that failed.  .again: runs again.  .b: time until it has gone, beyond
+ *                       its longest task.  .c: bytes a second that others adopt, against a plain pull of the same values
  *   coll_tls            all-reduce of 64 MiB between two processes as between machines.  .b: of 64 bytes.  .both: see coll.c
  *   scale_local         from the submit of a task until it has run on a node that is started for it: the median.  .b: from the
  *                       start of a raylet by hand until it is a node.  .c: the ratio
@@ -26,6 +28,7 @@
  * Thread: the main one.
  */
 #include "tests/bench/cluster/coll.h"
+#include "tests/bench/cluster/drain.h"
 #include "tests/bench/cluster/grow.h"
 #include "tests/bench/cluster/heads.h"
 #include "tests/bench/cluster/scale.h"
@@ -255,7 +258,8 @@ int main(int argc, char **argv)
                  {"coll_tls", bench_coll_tls}, {"decide", scale_decide},
                  {"pack", scale_pack},         {"ha_redis", bench_ha_redis},
                  {"handover", bench_handover}, {"blackout_head", bench_blackout},
-                 {"tickets", bench_tickets},   {"scale_local", bench_scale_local}};
+                 {"tickets", bench_tickets},   {"scale_local", bench_scale_local},
+                 {"drain", bench_drain}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
     if (getenv("MANTA_ROLE")) /* the driver of ha_redis or scale_local: its raylet keeps a process of this program ready */
