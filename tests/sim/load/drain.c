@@ -258,7 +258,6 @@ static void require_adopted(struct sim *s, const struct sim_node *n, const struc
             if (!place || ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED) || !own_ref_has_place(ref) || place->node != number ||
                 !sim_store_holds(n, place))
                 continue;
-            s->counters.value_not_adopted++;
             SIM_REQUIRE(s, st->values_stuck, "I18: node %d leaves with the value %llx.%llu, whose owner lives on node %u", n->index,
                         (unsigned long long)ref->id.process, (unsigned long long)mt_id_counter(ref->id), owner->own.node);
         }
