@@ -73,14 +73,21 @@ static void add_line(struct sh_output *o, const char *line, size_t size)
     o->size += size + 1;
 }
 
+/* At once, for the next line that says how much it was may never come. */
+static void say_dropping(struct sh_output *o)
+{
+    char text[80];
+    int  n = snprintf(text, sizeof text, "[lines are dropped: a worker may print %d KiB in a second]", MT_RLT_OUTPUT_BYTES >> 10);
+    add_line(o, text, (size_t)n);
+}
+
 static void say_dropped(struct sh_output *o)
 {
-    char text[160];
+    char text[80];
     int  n;
     if (!o->dropped)
         return;
-    n = snprintf(text, sizeof text, "[%llu bytes were dropped: a worker may print %d KiB in a second]",
-                 (unsigned long long)o->dropped, MT_RLT_OUTPUT_BYTES >> 10);
+    n = snprintf(text, sizeof text, "[%llu bytes were dropped]", (unsigned long long)o->dropped);
     o->dropped = 0;
     add_line(o, text, (size_t)n);
 }
@@ -94,6 +101,8 @@ static void take_line(struct sh_output *o, const char *line, size_t size)
         o->passed = 0;
     }
     if (o->passed + size + 1 > MT_RLT_OUTPUT_BYTES) {
+        if (!o->dropped)
+            say_dropping(o);
         o->dropped += size + 1;
         return;
     }
