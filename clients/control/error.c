@@ -13,6 +13,11 @@
 MT_CODES(X)
 #undef X
 
+const char *manta_status_name(manta_status code)
+{
+    return mt_code_name(code);
+}
+
 manta_status ctl_fail(manta_error *e, int32_t code, int outcome, const char *format, ...)
 {
     if (e) {

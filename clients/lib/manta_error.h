@@ -21,8 +21,9 @@ enum { MANTA_FOREVER = -1 }; /* a timeout_ms: no limit of the caller's own (deat
  *   of another kind or process, or never was one gives MANTA_EHANDLE, and nothing is touched. A number is used again only after
  *   2^32 further handles in its place; until then a freed handle is never taken for a new one.
  *   After fork (or clone) every call in the child gives MANTA_EFORKED, and nothing of the parent is touched. The child may exec.
- *   No call is async-signal-safe. A signal handler that has interrupted a call of Manta gets MANTA_EDEADLK from another one. A
- *   handler that has interrupted malloc is not detected. Let handlers set a flag, or write to a pipe. */
+ *   No call but manta_status_name is async-signal-safe. A signal handler that has interrupted a call of Manta gets
+ *   MANTA_EDEADLK from another one. A handler that has interrupted malloc is not detected. Let handlers set a flag, or write to a
+ *   pipe. */
 
 /* 0 is success. The headings say what the caller does next. */
 typedef int manta_status;
@@ -73,6 +74,10 @@ enum {
     MANTA_EUNSUPPORTED = 83
 };
 
+/* "ETIMEDOUT" for MANTA_ETIMEDOUT, as the command line prints it; "UNKNOWN" for a number that is no code. Static, never NULL. Any
+ * thread, at any time; async-signal-safe. */
+MANTA_API const char *manta_status_name(manta_status code);
+
 /* Whether what was asked for has happened. NOT_DONE is a promise: it did not begin, and never will, so asking again does not do
  * it twice. UNKNOWN: it may have happened, or may go on. A get says UNKNOWN where it gave up waiting (ETIMEDOUT), and where the
  * outcome was lost with the raylet of this node (ECONN).
@@ -115,7 +120,7 @@ typedef void (*manta_error_fn)(void *user, const manta_error *first, uint64_t co
  * manta_perror(&e);` ends main with it. */
 static inline int manta_perror(const manta_error *e)
 {
-    fprintf(stderr, "manta: error %d: %s\n", e->code, e->message);
+    fprintf(stderr, "manta: %s (%d): %s\n", manta_status_name(e->code), e->code, e->message);
     if (e->function[0] || e->node[0])
         fprintf(stderr, "manta:   in %s, node %s, pid %d, attempt %d, task %s\n", e->function, e->node, e->pid, e->attempt,
                 e->task);

@@ -307,6 +307,8 @@ static void allowed_before_init(void)
     manta_arg   args[] = {manta_i64(1), manta_u64(2), manta_f64(3), manta_bool(true), manta_str("x"), manta_bytes_of("x", 1)};
     CHECK(args[5].y.size == 1);
     CHECK(!manta_is_initialized());
+    CHECK(!strcmp(manta_status_name(MANTA_EHANDLE), "EHANDLE"));
+    CHECK(!strcmp(manta_status_name(-7), "UNKNOWN"));
     for (int i = 0; i < 2; i++) {
         manta_ref *failed = manta_call("add", NULL, 2, args);
         CHECK_EQ(manta_get(failed, 0, &none, &e), MANTA_EINVAL);

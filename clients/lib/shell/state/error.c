@@ -74,6 +74,11 @@ manta_status lib_error_broken(manta_error *e)
     return code;
 }
 
+const char *manta_status_name(manta_status code)
+{
+    return mt_code_name(code);
+}
+
 void lib_refused_pause(void)
 {
     const struct timespec pause = {.tv_nsec = MT_LIB_REFUSED_NAP_NS};
