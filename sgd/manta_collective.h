@@ -213,7 +213,8 @@ MANTA_API manta_status manta_coll_wait(manta_coll_request *request, int64_t time
 /* ---- messages between two ---------------------------------------------------------------------------------------- */
 
 /* To another member, in order. The receiver expects the same type and count: else all members get EINVAL. Up to 64 KiB may be
- * on the way to a member that does not receive yet; more waits for it. */
+ * on the way to a member that does not receive yet; more waits for it. In a group of more than 8 members over TCP the first message
+ * from one member to another waits until the other is in a call of the group. */
 MANTA_API manta_status manta_coll_send(manta_coll *coll, const void *data, size_t count, manta_coll_type type, int to,
                                        manta_error *e);
 MANTA_API manta_status manta_coll_receive(manta_coll *coll, void *data, size_t count, manta_coll_type type, int from,

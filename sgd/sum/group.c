@@ -236,6 +236,7 @@ static mt_status tcp_join(struct sgd_group *group, const struct sgd_group_config
                                 .is_aborted = is_over_here,
                                 .user = group,
                                 .ask_ms = MT_GROUP_ASK_MS,
+                                .direct_max = MT_GROUP_MEMBERS_MAX, /* wide.c sends pieces to every other node */
                                 .door = config->door,
                                 .pace = config->pace,
                                 .is_crowded = true};

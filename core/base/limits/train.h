@@ -19,12 +19,14 @@ enum {
     MT_COLL_SEND_BYTES = 208 * 1024,        /* on the way to a member over TCP; the kernel doubles it */
     MT_COLL_PEEK_MS = 1000,                 /* from the end of a member's memory to the news of its death */
     MT_COLL_BUCKET_BYTES = 4 * 1024 * 1024, /* small tensors that are sent as one */
+    MT_COLL_DIRECT_MAX = 8,                 /* members over TCP of which each two are connected; more have few others each */
     MT_COLL_QUEUE_MAX = 1024,               /* asynchronous collectives of one member that are not finished */
     MT_COLL_ASK_MS = 100,                   /* a member that waits on TCP asks this often whether its group was aborted */
     MT_NCCL_ABORT_MS = 5000,                /* a communicator of NCCL that takes longer to end hangs, and is left behind */
     MT_NCCL_WARM_MS = 30 * 1000,            /* for a communicator of one, before a worker has a rank */
     MT_NCCL_NEWS_MS = 2000,                 /* from NCCL's failure to the news of the death that it comes from */
     MT_NCCL_YIELD_MS = 2,                   /* a wait for a device yields so long, then sleeps between two looks */
+    MT_COLL_DIAL_MS = 2,                    /* who makes a connection for a message looks so often who wants one with it */
     MT_COLL_STRANGERS_MAX = 32,             /* connections that have not shown a group's secret */
     MT_TENSOR_DIMS_MAX = 8,
     MT_TENSORS_MAX = 16384,                         /* of one model or file */

@@ -104,6 +104,28 @@ static void block_reduce(const struct tree *t, enum coll_op op, uint32_t inputs,
         memmove(out, result, t->n * types[t->type].size);
 }
 
+enum coll_type coll_partial_type(enum coll_type type)
+{
+    return types[type].half < 0 ? type : COLL_F32;
+}
+
+void coll_widen(const struct coll_loops *loops, enum coll_type type, void *out, const void *in, size_t count)
+{
+    MT_ASSERT(types[type].half >= 0);
+    loops->widen[types[type].half](out, in, count);
+}
+
+void coll_partial_end(const struct coll_loops *loops, enum coll_type type, enum coll_op op, void *partial, uint32_t inputs,
+                      size_t count, void *out)
+{
+    if (op == COLL_MEAN)
+        loops->divide[types[type].lane](partial, count, inputs);
+    if (types[type].half >= 0)
+        loops->narrow[types[type].half](out, partial, count);
+    else if (out != partial)
+        memcpy(out, partial, count * types[type].size);
+}
+
 /* Past the caches where whole lines are written. */
 static void copy_past(const struct coll_loops *loops, void *to, const void *from, size_t size)
 {

@@ -63,6 +63,14 @@ void coll_reduce(const struct coll_loops *loops, enum coll_type type, enum coll_
 /* The same into each of out[0 .. outs-1], past the caches. Each may be one of the inputs, exactly. */
 void coll_reduce_past(const struct coll_loops *loops, enum coll_type type, enum coll_op op, const void *const *in, uint32_t inputs,
                       size_t count, void *const *out, uint32_t outs);
+/* In which type a part of a reduction is kept until it is complete: float32 for the floats of 16 bits, which are rounded once. */
+enum coll_type coll_partial_type(enum coll_type type);
+/* One of these as float32. */
+void coll_widen(const struct coll_loops *loops, enum coll_type type, void *out, const void *in, size_t count);
+/* A complete sum of `inputs`, of the partial type, as the result is: divided where it is a mean, and rounded. `partial` is written,
+ * and may be `out` where both types are one. */
+void coll_partial_end(const struct coll_loops *loops, enum coll_type type, enum coll_op op, void *partial, uint32_t inputs,
+                      size_t count, void *out);
 /* What this thread has streamed comes before what it writes next, for every reader. */
 void coll_copies_end(void);
 /* memcpy, or past the caches. */

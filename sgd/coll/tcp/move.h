@@ -11,7 +11,7 @@
 
 /* Bytes to one member: a head, then what one place or several hold; and from it, into one place or several. */
 struct coll_flow {
-    uint32_t            peer;
+    uint32_t            peer, channel; /* 0: COLL_DATA */
     const void         *out[2];
     size_t              out_size[2], out_done;
     const struct iovec *outs; /* NULL: out[1] is one place. Else out_size[1] bytes, from these one after the other */

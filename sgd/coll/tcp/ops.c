@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ops.c - the collective calls and messages over TCP, made of flows between every two members.
+ * ops.c - the collective calls, where every two members are connected, and messages.
  *
  * Owns: nothing but copies for an all-to-all and a reduce-scatter in place. Thread: one at a time per struct coll_tcp.
  */
-#include "sgd/coll/tcp/private.h"
+#include "sgd/coll/tcp/few.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,15 +34,11 @@ static size_t slice_begin(const struct run *r, uint32_t rank)
 
 /* ---- heads ---- */
 
-/* Heads of all, to all; `tail` goes behind this member's. */
-static mt_status heads_exchange(struct run *r, const void *tail, size_t tail_size)
+/* This member's head, with `tail` behind it, to everyone; theirs from them. */
+static mt_status heads_send(struct coll_tcp *g, struct coll_head heads[MT_GROUP_MEMBERS_MAX], const void *tail, size_t tail_size)
 {
-    struct coll_tcp *g = r->g;
-    struct coll_head heads[MT_GROUP_MEMBERS_MAX];
     struct coll_flow flows[MT_GROUP_MEMBERS_MAX];
     uint32_t         count = 0;
-
-    heads[g->config.rank] = coll_head_of(r->call);
     for (uint32_t m = 0; m < g->config.members; m++) {
         if (m == g->config.rank)
             continue;
@@ -52,9 +48,16 @@ static mt_status heads_exchange(struct run *r, const void *tail, size_t tail_siz
         flows[count].in = &heads[m], flows[count].in_size = sizeof heads[0];
         count++;
     }
-    if (count == 0)
-        return mt_ok();
-    MT_TRY(coll_tcp_move(g, flows, count));
+    return coll_tcp_move(g, flows, count);
+}
+
+/* Heads of all, to all; `tail` goes behind this member's where all are connected. */
+static mt_status heads_exchange(struct run *r, const void *tail, size_t tail_size)
+{
+    struct coll_tcp *g = r->g;
+    struct coll_head heads[MT_GROUP_MEMBERS_MAX];
+    heads[g->config.rank] = coll_head_of(r->call);
+    MT_TRY(g->is_few ? coll_few_heads(g, heads) : heads_send(g, heads, tail, tail_size));
     for (uint32_t m = 1; m < g->config.members; m++)
         if (!coll_head_equals(&heads[0], &heads[m])) {
             coll_head_explain(g->text, g->name, 0, &heads[0], m, &heads[m]);
@@ -181,16 +184,17 @@ static mt_status sum_large(struct run *r)
 static mt_status copy_parts(struct run *r, const char *in, bool has_in_parts)
 {
     struct coll_tcp *g = r->g;
-    struct coll_flow flows[MT_GROUP_MEMBERS_MAX];
+    struct coll_flow flows[2 * MT_GROUP_MEMBERS_MAX];
     uint32_t         count = 0, me = g->config.rank;
     char            *out = r->call->out;
     for (uint32_t m = 0; m < g->config.members; m++) {
         if (m == me)
             continue;
+        flows[count] = (struct coll_flow){.peer = m, .channel = coll_tcp_way_from(g, m)};
+        flows[count].in = out + m * r->part, flows[count++].in_size = r->part;
         flows[count] = flow_to(m);
         flows[count].out[0] = has_in_parts ? in + m * r->part : in, flows[count].out_size[0] = r->part;
-        flows[count].in = out + m * r->part, flows[count].in_size = r->part;
-        count++;
+        MT_TRY(coll_tcp_way_to(g, m, &flows[count++].channel));
     }
     if (r->part && out + me * r->part != (has_in_parts ? in + me * r->part : in))
         memcpy(out + me * r->part, has_in_parts ? in + me * r->part : in, r->part);
@@ -245,9 +249,11 @@ mt_status coll_tcp_run(struct coll_tcp *g, const struct coll_call *call)
             alone(&r);
         return mt_ok();
     }
-    if (call->kind == COLL_ALL_REDUCE && r.part <= SMALL_BYTES)
+    if (call->kind == COLL_ALL_REDUCE && !g->is_few && r.part <= SMALL_BYTES)
         return sum_small(&r);
     MT_TRY(heads_exchange(&r, NULL, 0));
+    if (g->is_few && call->kind != COLL_ALL_TO_ALL)
+        return coll_few_run(g, call);
     switch (call->kind) {
     case COLL_ALL_REDUCE: return sum_large(&r);
     case COLL_REDUCE: return reduce_parts(&r, call->out);
@@ -279,13 +285,15 @@ mt_status coll_tcp_exchange(struct coll_tcp *g, const struct coll_message *send,
     MT_TRY(coll_tcp_alive(g));
     if (send->peer < g->config.members) {
         flows[count] = flow_to(send->peer);
+        MT_TRY(coll_tcp_way_to(g, send->peer, &flows[count].channel));
         flows[count].out[0] = &out, flows[count].out_size[0] = sizeof out;
         flows[count].out[1] = send->data, flows[count].out_size[1] = send->count * coll_type_size(send->type);
         count++;
     }
     if (receive->peer < g->config.members) {
         struct coll_flow *here = &flows[count++];
-        *here = (struct coll_flow){.peer = receive->peer, .in = &in, .in_size = sizeof in};
+        *here = (struct coll_flow){
+            .peer = receive->peer, .channel = coll_tcp_way_from(g, receive->peer), .in = &in, .in_size = sizeof in};
         MT_TRY(coll_tcp_move_in(g, flows, count));
         if (in.type != (uint8_t)receive->type || in.count != receive->count)
             return other_message(g, &in, receive);

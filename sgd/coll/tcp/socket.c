@@ -11,7 +11,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -190,16 +189,23 @@ static bool stranger_step(struct coll_door *door, int i)
     return true;
 }
 
-mt_status coll_door_accept(struct coll_door *door, int wait_ms, struct coll_socket *out, uint32_t *out_rank, uint32_t *out_channel)
+uint32_t coll_door_polls(const struct coll_door *door, struct pollfd out[COLL_DOOR_POLLS])
 {
-    struct pollfd p[MT_COLL_STRANGERS_MAX + 1] = {{.fd = door->listener, .events = POLLIN}};
-    nfds_t        count = 1;
-
-    *out = (struct coll_socket){.fd = -1};
+    uint32_t count = 1;
+    out[0] = (struct pollfd){.fd = door->listener, .events = POLLIN};
     for (int i = 0; i < MT_COLL_STRANGERS_MAX; i++)
         if (door->strangers[i].socket.fd > 0)
-            p[count++] = (struct pollfd){.fd = door->strangers[i].socket.fd,
-                                         .events = coll_socket_events(&door->strangers[i].socket, false, true)};
+            out[count++] = (struct pollfd){.fd = door->strangers[i].socket.fd,
+                                           .events = coll_socket_events(&door->strangers[i].socket, false, true)};
+    return count;
+}
+
+mt_status coll_door_accept(struct coll_door *door, int wait_ms, struct coll_socket *out, uint32_t *out_rank, uint32_t *out_channel)
+{
+    struct pollfd p[COLL_DOOR_POLLS];
+    nfds_t        count = coll_door_polls(door, p);
+
+    *out = (struct coll_socket){.fd = -1};
     if (poll(p, count, wait_ms) < 0 && errno != EINTR)
         return mt_error(MT_ESYS, errno, "group: wait for members");
     for (int i = 0; i < MT_COLL_STRANGERS_MAX; i++) {

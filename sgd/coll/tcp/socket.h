@@ -19,10 +19,11 @@
 #include "core/base/status.h"
 #include "core/tls/psk.h"
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { COLL_SECRET_BYTES = TLS_SECRET_BYTES, COLL_DATA = 0, COLL_CONTROL = 1, COLL_CHANNELS = 2 };
+enum { COLL_SECRET_BYTES = TLS_SECRET_BYTES, COLL_DATA = 0, COLL_CONTROL = 1, COLL_MESSAGES = 2, COLL_CHANNELS = 3 };
 
 /* Where a member is reached: an IPv6 address, or an IPv4 one mapped into it (::ffff:a.b.c.d). All zeros: on loopback, in clear. */
 struct coll_at {
@@ -65,6 +66,9 @@ MT_MUST_USE mt_status coll_at_read(const char *host, struct coll_at *out);
 /* A listener at this address, on a port that the kernel chooses: at->port. It lets nobody in until coll_door_await. */
 MT_MUST_USE mt_status coll_door_open(struct coll_door *door, struct coll_at *at);
 void                  coll_door_close(struct coll_door *door);
+/* What to wait for until coll_door_accept can go on; returns how many. */
+enum { COLL_DOOR_POLLS = MT_COLL_STRANGERS_MAX + 1 };
+uint32_t coll_door_polls(const struct coll_door *door, struct pollfd out[COLL_DOOR_POLLS]);
 /* From now on other members are let in, who want the member `rank`. */
 void coll_door_await(struct coll_door *door, const struct coll_hello *mine, uint32_t rank);
 /* Waits at most wait_ms for one that has shown the secret; out->fd < 0: none did. The caller owns it then. */

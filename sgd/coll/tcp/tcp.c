@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcp.c - connections between every two members; moving bytes over several at a time; how a generation ends.
+ * tcp.c - moving bytes over several at a time; how a generation ends.
  *
  * Owns: the listener while a generation is joined, the connections, the scratch.
  */
@@ -108,10 +108,23 @@ static mt_status control_read(struct coll_tcp *g, uint32_t rank)
     return over(g, mt_error((int32_t)f.reason, 0, "the group was aborted"));
 }
 
+/* No control connection leads there: who is near hears what has become of it. */
+static mt_status lost_far(struct coll_tcp *g, uint32_t rank)
+{
+    for (int64_t until = mt_now_ms() + GRACE_MS; mt_now_ms() < until; mt_sleep_ms(1)) {
+        MT_TRY(coll_tcp_outside_look(g));
+        MT_TRY(coll_tcp_look(g));
+    }
+    g->dead |= 1ull << rank;
+    return coll_tcp_end(g, MT_EWORKER_DIED, rank);
+}
+
 /* A data connection broke: its control connection says why, now or very soon. */
-static mt_status lost(struct coll_tcp *g, uint32_t rank)
+mt_status coll_tcp_lost(struct coll_tcp *g, uint32_t rank)
 {
     struct pollfd p = {.fd = g->peers[rank].sockets[COLL_CONTROL].fd, .events = POLLIN};
+    if (!coll_tcp_is_near(g, rank))
+        return lost_far(g, rank);
     if (p.fd >= 0 && poll(&p, 1, GRACE_MS) == 1)
         MT_TRY(control_read(g, rank));
     if (g->peers[rank].sockets[COLL_CONTROL].fd < 0)
@@ -204,21 +217,21 @@ static char *next_in(const struct coll_flow *f, size_t *out_size)
 
 static mt_status flow_step(struct coll_tcp *g, struct coll_flow *f, bool *moved_any, bool *is_sent, bool *is_received)
 {
-    struct coll_socket *socket = &g->peers[f->peer].sockets[COLL_DATA];
+    struct coll_socket *socket = &g->peers[f->peer].sockets[f->channel];
     size_t              moved = 0, size, out_total = f->out_size[0] + f->out_size[1];
     if (f->out_done < out_total) {
         const char *from = next_out(f, &size);
         size = pace_allows(g, size);
         if (size && coll_socket_send(socket, from, size, &moved).code != MT_OK)
-            return lost(g, f->peer);
+            return coll_tcp_lost(g, f->peer);
         pace_count(g, moved);
         f->out_done += moved;
         *moved_any = *moved_any || moved;
     }
-    if (f->in_done < f->in_size) {
+    if (f->in_done < f->in_size && socket->fd >= 0) { /* messages: whoever sends them makes the connection */
         char *to = next_in(f, &size);
         if (coll_socket_receive(socket, to, size, &moved).code != MT_OK)
-            return lost(g, f->peer);
+            return coll_tcp_lost(g, f->peer);
         f->in_done += moved;
         *moved_any = *moved_any || moved;
     }
@@ -236,10 +249,31 @@ static void pause_paced(const struct coll_tcp *g)
     nanosleep(&t, NULL);
 }
 
+bool coll_tcp_admit(struct coll_tcp *g, struct coll_socket *socket, uint32_t rank, uint32_t channel)
+{
+    bool is_wanted = channel == COLL_MESSAGES ? !coll_tcp_is_near(g, rank) : rank > g->config.rank && coll_tcp_is_near(g, rank);
+    if (!is_wanted || rank == g->config.rank || g->peers[rank].sockets[channel].fd >= 0) {
+        coll_socket_close(socket);
+        return false;
+    }
+    g->peers[rank].sockets[channel] = *socket;
+    return true;
+}
+
+mt_status coll_tcp_strangers_take(struct coll_tcp *g)
+{
+    struct coll_socket socket;
+    uint32_t           rank, channel;
+    MT_TRY(coll_door_accept(coll_tcp_door(g), 0, &socket, &rank, &channel));
+    if (socket.fd >= 0)
+        (void)coll_tcp_admit(g, &socket, rank, channel);
+    return mt_ok();
+}
+
 /* Sleeps until a connection can go on, or a control connection speaks. */
 static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, uint32_t count, uint64_t until_ns)
 {
-    struct pollfd p[2 * MT_GROUP_MEMBERS_MAX];
+    struct pollfd p[3 * MT_GROUP_MEMBERS_MAX + COLL_DOOR_POLLS];
     nfds_t        n = 0;
     uint32_t      late = flows[0].peer;
 
@@ -250,9 +284,12 @@ static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, u
         if (!sends && !takes)
             continue;
         late = flows[i].peer;
-        p[n++] = (struct pollfd){.fd = g->peers[late].sockets[COLL_DATA].fd,
-                                 .events = coll_socket_events(&g->peers[late].sockets[COLL_DATA], sends, takes)};
+        const struct coll_socket *socket = &g->peers[late].sockets[flows[i].channel];
+        p[n++] = (struct pollfd){.fd = socket->fd, .events = coll_socket_events(socket, sends, takes)};
     }
+    nfds_t door = n;
+    if (g->is_few)
+        n += coll_door_polls(coll_tcp_door(g), p + n);
     bool is_paced = g->config.pace && g->paced_ns > (uint64_t)mt_now_ns();
     if (is_paced)
         pause_paced(g);
@@ -261,6 +298,9 @@ static mt_status flows_wait(struct coll_tcp *g, const struct coll_flow *flows, u
     for (uint32_t r = 0; r < g->config.members; r++)
         if (p[r].revents)
             MT_TRY(control_read(g, r));
+    for (nfds_t i = door; i < n; i++)
+        if (p[i].revents)
+            return coll_tcp_strangers_take(g);
     if ((uint64_t)mt_now_ns() >= until_ns)
         return coll_tcp_end(g, MT_ETIMEDOUT, late);
     return coll_tcp_outside_look(g);
@@ -305,7 +345,7 @@ void coll_tcp_fini(struct coll_tcp *g)
     if (g->state != COLL_TCP_OVER)
         farewell_send(g, MT_OK, g->config.rank);
     for (uint32_t r = 0; r < MT_GROUP_MEMBERS_MAX; r++)
-        for (int channel = 0; channel < COLL_CHANNELS; channel++)
+        for (int channel = 0; channel < COLL_SOCKETS; channel++)
             coll_socket_close(&g->peers[r].sockets[channel]);
     free(g->scratch);
     g->scratch = NULL;

@@ -9,5 +9,7 @@
 
 /* Prints the rows; blocks for some seconds. False: one failed, and why was said on stderr. */
 bool bench_coll_tls(struct bench *b);
+/* Sums of up to 64 members, each taken as a machine of its own. */
+bool bench_coll_many(struct bench *b);
 
 #endif

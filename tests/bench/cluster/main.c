@@ -17,6 +17,9 @@
  *   drain               a node leaves under load: tasks that failed.  .again: runs again.  .b: time until it has gone, beyond
  *                       its longest task.  .c: bytes a second that others adopt, against a plain pull of the same values
  *   coll_tls            all-reduce of 64 MiB between two processes as between machines.  .b: of 64 bytes.  .both: see coll.c
+ *   coll_many           sums of 4 MiB by 2, 3, 5, 8 and 64 members, each as a machine of its own: connections of the member that
+ *                       has most.  .b: members whose bits are not the tree's.  .c: bytes sent over 2 (p - 1) / p of the vector, of
+ *                       the member that sends most.  .d: a member of 64 is killed until the last of the others knows, the longest
  *   scale_local         from the submit of a task until it has run on a node that is started for it: the median.  .b: from the
  *                       start of a raylet by hand until it is a node.  .c: the ratio
  *   decide, pack        what a decision about new nodes costs, and how many it buys (scale.c)
@@ -254,11 +257,17 @@ int main(int argc, char **argv)
     static const struct {
         const char *id;
         bool (*run)(struct bench *b);
-    } cases[] = {{"join_1k", join_1k},         {"join_10k", join_10k},
-                 {"coll_tls", bench_coll_tls}, {"decide", scale_decide},
-                 {"pack", scale_pack},         {"ha_redis", bench_ha_redis},
-                 {"handover", bench_handover}, {"blackout_head", bench_blackout},
-                 {"tickets", bench_tickets},   {"scale_local", bench_scale_local},
+    } cases[] = {{"join_1k", join_1k},
+                 {"join_10k", join_10k},
+                 {"coll_tls", bench_coll_tls},
+                 {"coll_many", bench_coll_many},
+                 {"decide", scale_decide},
+                 {"pack", scale_pack},
+                 {"ha_redis", bench_ha_redis},
+                 {"handover", bench_handover},
+                 {"blackout_head", bench_blackout},
+                 {"tickets", bench_tickets},
+                 {"scale_local", bench_scale_local},
                  {"drain", bench_drain}};
     const char *only = NULL;
     bool        ok = true, is_known = false;

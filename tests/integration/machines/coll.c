@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * coll.c - coll NODE: a group over TCP with members on this node and on another machine's. Sums, an agreement, a death, a shrink,
- * a growth by a new member; prints what each member found.
+ * coll.c - coll NODE MEMBERS: a group over TCP with members on this node and on another machine's. Sums, an agreement, a death,
+ * a shrink, a growth by a new member; prints what each member found.
  */
 #include <manta.h>
 #include <manta_collective.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 60000, SIZE = 4, FLOATS = 300000 };
+enum { WAIT_MS = 60000, FLOATS = 300000 };
 
 static manta_status member_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
 {
@@ -28,7 +28,7 @@ static void member_free(void *self)
     manta_coll_leave(self);
 }
 
-/* "CODE RANK/SIZE SUM": each gives its rank + 1 times the place. */
+/* "CODE RANK/size SUM": each gives its rank + 1 times the place. */
 static manta_status member_sum(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     manta_error e = {0};
@@ -93,7 +93,7 @@ static manta_actor *hire(const manta_coll_id *id, int rank, uint32_t node)
 /* What all of them say, line by line. */
 static void say(manta_actor **members, int count, const char *method)
 {
-    manta_ref  *refs[SIZE];
+    manta_ref  *refs[MANTA_COLL_MEMBERS_MAX];
     manta_error e;
     for (int r = 0; r < count; r++)
         refs[r] = manta_actor_call(members[r], method, MANTA_NO_ARGS);
@@ -110,35 +110,36 @@ int main(int argc, char **argv)
 {
     manta_error   e;
     manta_coll_id id;
-    manta_actor  *members[SIZE];
+    manta_actor  *members[MANTA_COLL_MEMBERS_MAX];
     must(manta_init(&argc, &argv, NULL, &e) == MANTA_OK, &e, "init");
-    if (argc != 2)
+    int size = argc == 3 ? (int)strtol(argv[2], NULL, 10) : 0;
+    if (size < 2 || size > MANTA_COLL_MEMBERS_MAX)
         return 2;
     uint32_t          there = (uint32_t)strtoul(argv[1], NULL, 10);
     manta_coll_group *group = manta_coll_group_new(
-        &(manta_coll_opts){.size = SIZE, .transport = MANTA_COLL_TCP, .timeout_ms = WAIT_MS / 2}, &e);
+        &(manta_coll_opts){.size = size, .transport = MANTA_COLL_TCP, .timeout_ms = WAIT_MS / 2}, &e);
     must(group, &e, "group");
     manta_coll_group_id(group, &id);
-    for (int r = 0; r < SIZE; r++)
+    for (int r = 0; r < size; r++)
         members[r] = hire(&id, r, r % 2 ? there : manta_node());
-    say(members, SIZE, "sum");
-    manta_free(manta_actor_call(members[SIZE - 1], "die", MANTA_NO_ARGS)); /* one of the other machine */
-    say(members, SIZE - 1, "sum");
-    say(members, SIZE - 1, "shrink");
-    say(members, SIZE - 1, "sum");
-    must(manta_coll_group_next(group, SIZE, &id, &e) == MANTA_OK, &e, "next");
-    manta_ref *moved[SIZE - 1];
-    for (int r = 0; r < SIZE - 1; r++)
+    say(members, size, "sum");
+    manta_free(manta_actor_call(members[size - 1], "die", MANTA_NO_ARGS)); /* one of the other machine */
+    say(members, size - 1, "sum");
+    say(members, size - 1, "shrink");
+    say(members, size - 1, "sum");
+    must(manta_coll_group_next(group, size, &id, &e) == MANTA_OK, &e, "next");
+    manta_ref *moved[MANTA_COLL_MEMBERS_MAX];
+    for (int r = 0; r < size - 1; r++)
         moved[r] = manta_actor_call(members[r], "regroup", MANTA_ARGS(manta_bytes_of(&id, sizeof id), manta_i64(r)));
-    manta_actor_free(members[SIZE - 1]);
-    members[SIZE - 1] = hire(&id, SIZE - 1, there);
-    for (int r = 0; r < SIZE - 1; r++) {
+    manta_actor_free(members[size - 1]);
+    members[size - 1] = hire(&id, size - 1, there);
+    for (int r = 0; r < size - 1; r++) {
         int64_t value;
         must(manta_get_i64(moved[r], WAIT_MS, &value, &e) == MANTA_OK, &e, "regroup");
         manta_free(moved[r]);
     }
-    say(members, SIZE, "sum");
-    for (int r = 0; r < SIZE; r++)
+    say(members, size, "sum");
+    for (int r = 0; r < size; r++)
         manta_actor_free(members[r]);
     manta_coll_group_free(group);
     return manta_shutdown();

@@ -124,11 +124,14 @@ def collectives(net):
     a, b = net
     start(net)
     there = next(n["node"] for n in a.json("list", "nodes") if n["name"] == "m1")
-    lines = a.run(COLL, there, env={"MANTA_ADDRESS": str(a.folder)}).splitlines()
-    all_of = [f"sum 0 {r}/4 10" for r in range(4)]
-    assert lines[:4] == all_of and lines[-4:] == all_of, lines
-    assert all("rank 3 died" in line for line in lines[4:7]), lines
-    assert lines[7:10] == [f"shrink 0 {r}/3 " for r in range(3)] and lines[10:13] == [f"sum 0 {r}/3 6" for r in range(3)], lines
+    for size in (4, 12):  # each connected with each, and with few others
+        lines = a.run(COLL, there, size, env={"MANTA_ADDRESS": str(a.folder)}).splitlines()
+        few = size - 1
+        all_of = [f"sum 0 {r}/{size} {size * (size + 1) // 2}" for r in range(size)]
+        assert lines[:size] == all_of and lines[-size:] == all_of, lines
+        lines = lines[size:-size]
+        assert all(f"rank {few} died" in line for line in lines[:few]), lines
+        assert lines[few:] == [f"shrink 0 {r}/{few} " for r in range(few)] + [f"sum 0 {r}/{few} {few * size // 2}" for r in range(few)], lines
     for m in (b, a):
         m.manta("stop", "--purge")
 

@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-enum { MEMBERS_MAX = 5 };
+enum { MEMBERS_MAX = 16 };
 static const unsigned char secret[COLL_SECRET_BYTES] = "a secret of thirty-two bytes....";
 
 /* Where members tell each other their ports. */
@@ -33,7 +33,8 @@ struct meeting {
     pid_t          pids[MEMBERS_MAX];
 };
 
-static bool has_tls; /* of the tests that follow */
+static bool     has_tls;    /* of the tests that follow */
+static uint32_t direct_max; /* 1: few connections, however many members */
 
 typedef int (*life_fn)(struct meeting *meeting, struct coll_tcp *g, uint32_t rank);
 
@@ -46,6 +47,7 @@ static struct coll_tcp_config config_of(const struct meeting *meeting, uint32_t 
                                     .wait_limit_ms = meeting->wait_ms,
                                     .name = "test",
                                     .secret = secret,
+                                    .direct_max = direct_max,
                                     .at.is_far = has_tls};
 }
 
@@ -181,7 +183,7 @@ static void hears_of_it_late(void **state)
 
 static int life_work(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
 {
-    static char in[1 << 20], out[1 << 20];
+    static char in[1 << 21], out[1 << 21]; /* a part for each of nine */
     mt_rng      rng = {11};
     (void)rank;
     for (;;) {
@@ -327,7 +329,7 @@ static void strangers(void **state)
     refused(&door, &bad, sizeof bad, false);
     bad = good, bad.rank = 3;
     refused(&door, &bad, sizeof bad, false);
-    bad = good, bad.channel = 2;
+    bad = good, bad.channel = COLL_CHANNELS;
     refused(&door, &bad, sizeof bad, false);
     int silent[MT_COLL_STRANGERS_MAX + 5]; /* more than there is room for */
     for (int i = 0; i < MT_COLL_STRANGERS_MAX + 5; i++) {
@@ -509,6 +511,168 @@ static int tls_off(void **state)
     return 0;
 }
 
+/* ---- few connections ---- */
+
+static int few_on(void **state)
+{
+    (void)state;
+    direct_max = 1;
+    return 0;
+}
+
+static int few_off(void **state)
+{
+    (void)state;
+    direct_max = 0;
+    has_tls = false;
+    return 0;
+}
+
+static int few_tls_on(void **state)
+{
+    return few_on(state) + tls_on(state);
+}
+
+/* Every call among members of which no two thirds are connected. */
+static void few_every_call(void **state)
+{
+    (void)state;
+    run_all(6, life_every_call);
+}
+
+static int life_some_calls(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
+{
+    struct coll_tested  tested = {g, run_tcp, exchange_tcp, rank, meeting->members, g->text};
+    static const size_t counts[] = {0, 1, 700, 20011, 300007};
+    for (uint32_t round = 0; round < sizeof counts / sizeof *counts; round++)
+        for (int kind = COLL_BARRIER; kind < COLL_KINDS; kind++)
+            if (coll_check_call(&tested, (enum coll_kind)kind, COLL_I32, COLL_SUM, counts[round], round, round % 2))
+                return 2;
+    return 0;
+}
+
+static void few_of_any_number(void **state)
+{
+    (void)state;
+    for (uint32_t members = 2; members <= 9; members++)
+        run_all(members, life_some_calls);
+    run_all(13, life_some_calls);
+    run_all(16, life_some_calls);
+}
+
+/* Numbers whose sum has other bits in each order of additions. */
+static void rough(float *to, size_t count, uint32_t rank)
+{
+    mt_rng rng = {rank + 1};
+    for (size_t i = 0; i < count; i++)
+        to[i] = ((float)mt_rng_below(&rng, 2000001) - 1e6f) * (mt_rng_below(&rng, 3) ? 1e-3f : 1e3f);
+}
+
+/* The tree over all inputs, which every member knows here, against what comes of the calls. */
+static int bits_compare(struct meeting *meeting, struct coll_tcp *g, uint32_t rank, enum coll_type type, enum coll_op op)
+{
+    enum { COUNT = 40009 };
+    uint32_t         p = meeting->members;
+    size_t           size = coll_type_size(type), scattered = COUNT / p;
+    char            *all[MEMBERS_MAX], *tree = malloc(COUNT * size), *got = malloc(COUNT * size);
+    float           *room = malloc(COUNT * sizeof *room);
+    int              bad = 0;
+    struct coll_call call = {.kind = COLL_ALL_REDUCE, .type = type, .op = op, .count = COUNT, .out = got};
+    for (uint32_t m = 0; m < p; m++) {
+        all[m] = malloc(COUNT * sizeof(float));
+        rough(room, COUNT, m);
+        if (type == COLL_F32)
+            memcpy(all[m], room, COUNT * size);
+        else
+            coll_partial_end(g->loops, type, COLL_SUM, room, 1, COUNT, all[m]);
+    }
+    coll_reduce(g->loops, type, op, (const void *const *)all, p, COUNT, tree, false, NULL);
+    call.in = all[rank];
+    bad |= coll_tcp_run(g, &call).code || memcmp(got, tree, COUNT * size);
+    call.count = 100;
+    bad |= coll_tcp_run(g, &call).code || memcmp(got, tree, 100 * size);
+    call.kind = COLL_REDUCE_SCATTER, call.count = scattered;
+    bad |= coll_tcp_run(g, &call).code || memcmp(got, tree + rank * scattered * size, scattered * size);
+    for (uint32_t m = 0; m < p; m++)
+        free(all[m]);
+    free(tree), free(got), free(room);
+    return bad;
+}
+
+static int life_bits(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
+{
+    return bits_compare(meeting, g, rank, COLL_F32, COLL_SUM) || bits_compare(meeting, g, rank, COLL_F32, COLL_MEAN) ||
+                   bits_compare(meeting, g, rank, COLL_BF16, COLL_MEAN) || bits_compare(meeting, g, rank, COLL_F16, COLL_SUM)
+               ? 2
+               : 0;
+}
+
+static void few_have_the_bits_of_the_tree(void **state)
+{
+    (void)state;
+    for (uint32_t members = 2; members <= 9; members++)
+        run_all(members, life_bits);
+    run_all(11, life_bits);
+    run_all(16, life_bits);
+}
+
+static void few_messages(void **state)
+{
+    (void)state;
+    run_all(3, life_messages);
+    run_all(6, life_messages);
+}
+
+/* Rank 4 knows of rank 3's connections nothing: what ends it goes from member to member. */
+static void few_disagree(void **state)
+{
+    (void)state;
+    run_all(6, life_disagree);
+}
+
+static int life_far_death(struct meeting *meeting, struct coll_tcp *g, uint32_t rank)
+{
+    struct coll_call barrier = {.kind = COLL_BARRIER};
+    while (meeting->joined < (int)meeting->members)
+        pause_us(200);
+    if (rank == 1)
+        _exit(7);
+    mt_status st = coll_tcp_run(g, &barrier);
+    return st.code == MT_EWORKER_DIED && g->dead == 2 && strstr(g->text, "rank 1 died") ? 0 : 1;
+}
+
+static void few_hear_of_a_death(void **state)
+{
+    (void)state;
+    struct meeting *meeting = meeting_new(16, 20000);
+    for (uint32_t rank = 0; rank < 16; rank++)
+        hire(meeting, rank, life_far_death);
+    for (uint32_t rank = 0; rank < 16; rank++)
+        assert_int_equal(end_of(meeting, rank), rank == 1 ? 7 : 0);
+    munmap(meeting, sizeof *meeting);
+}
+
+/* One that is killed anywhere; of more than three most are not connected with it. */
+static void few_killed_anywhere(void **state)
+{
+    (void)state;
+    mt_rng      rng = {6};
+    const char *rounds = getenv("COLL_ROUNDS");
+    for (int round = 0; round < (rounds ? (int)strtol(rounds, NULL, 10) : 30); round++) {
+        uint32_t        members = 4 + (uint32_t)round % 6;
+        struct meeting *meeting = meeting_new(members, 20000);
+        for (uint32_t rank = 0; rank < members; rank++)
+            hire(meeting, rank, life_work);
+        while (meeting->joined < (int)members)
+            pause_us(200);
+        pause_us(mt_rng_below(&rng, 20000));
+        kill(meeting->pids[1], SIGKILL);
+        for (uint32_t rank = 0; rank < members; rank++)
+            assert_int_equal(end_of(meeting, rank), rank == 1 ? 1000 + SIGKILL : 0);
+        munmap(meeting, sizeof *meeting);
+    }
+}
+
 static int listener_that_refuses(uint16_t *port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -558,6 +722,14 @@ int main(void)
         OVER_TLS(killed_anywhere),
         OVER_TLS(stopped),
         OVER_TLS(nobody_answers),
+#define WITH_FEW(test) {#test, test, few_on, few_off, NULL}, {"tls_" #test, test, few_tls_on, few_off, NULL}
+        WITH_FEW(few_every_call),
+        WITH_FEW(few_of_any_number),
+        WITH_FEW(few_have_the_bits_of_the_tree),
+        WITH_FEW(few_messages),
+        WITH_FEW(few_disagree),
+        WITH_FEW(few_hear_of_a_death),
+        WITH_FEW(few_killed_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
