@@ -221,7 +221,9 @@ static bool config_set(const struct settings_at *at, const char *text)
     while (i < job->count && (strncmp(job->config[i].pair, name, size) != 0 || job->config[i].pair[size] != '='))
         i++;
     if (i < job->count && at->line)
-        return settings_fail(at, "stands there twice");
+        return settings_fail(at,
+                             "is the operator's \"%s\", which stands in line %d already; the keys of model and data are one list",
+                             name, job->config[i].line);
     if (i == JOB_CONFIG_MAX)
         return settings_fail(at, "too many values");
     char *pair = malloc(size + strlen(text) + 2);

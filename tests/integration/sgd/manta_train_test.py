@@ -555,6 +555,7 @@ def bad_files(folder):
     refused(folder, good.replace("adamw", "adam"), "optimizer.kind:", "momentum adamw")
     refused(folder, good.replace("batch: 64", "batch: [64]"), "bad.yaml:8: run.batch:", "plain value")
     refused(folder, good + "seed: 6\n", "bad.yaml:13: seed: stands there twice")
+    refused(folder, good.replace("data: {", "data: {hidden: 3, "), 'bad.yaml:5: data.hidden: is the operator\'s "hidden"', "in line 4")
     refused(folder, good + "scaling: {max_workers: 0}\n", "scaling.max_workers: 0: must be at least 1")
     refused(folder, good + "scaling: 2\n", "bad.yaml:13: scaling: must have keys")
     refused(folder, good + "run: [", "bad.yaml:")
