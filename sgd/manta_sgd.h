@@ -217,7 +217,8 @@ enum {
     MANTA_SGD_STRAGGLER,   /* a worker takes much longer for its share than the others: rank, pid */
     MANTA_SGD_HUNG,        /* a worker made no progress and is killed; MANTA_SGD_LOST follows: rank, pid */
     MANTA_SGD_LOG_FAILED,  /* the timeline or the tracking can't be written any more, and ends; the run goes on: text */
-    MANTA_SGD_NODE_FAILED  /* a node has no workers of this run, for now or at all, and others have: text says why; once a node */
+    MANTA_SGD_NODE_FAILED, /* a node has no workers of this run, for now or at all, and others have: text says why; once a node */
+    MANTA_SGD_WAITING      /* for 2 s there have been fewer workers than the run needs: text says how many there are */
 };
 
 /* What happened. Valid during the call. */

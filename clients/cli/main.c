@@ -250,9 +250,24 @@ static int show_help(const struct cli_args *args)
     return CLI_OK;
 }
 
+/* These programs are drivers: told nothing, they would bring a cluster of their own, and not use the one that `manta status` shows.
+ * (MANTA_ADDRESS= asks for a private one.) */
+static bool address_of_this_machine(void)
+{
+    struct cli_args   nothing = {0};
+    struct cli_folder folder;
+    if (getenv("MANTA_ADDRESS"))
+        return true;
+    if (!cli_folder_open(&nothing, false, &folder))
+        return false;
+    return !cli_daemon_is_there(&folder.daemons[CLI_DAEMON_RAYLET]) || setenv("MANTA_ADDRESS", folder.path, 1) == 0;
+}
+
 static int run_program(const struct cli_args *args)
 {
     char name[64], path[CLI_PATH_SIZE];
+    if (!address_of_this_machine())
+        return CLI_FAILED;
     snprintf(name, sizeof name, "manta-%s", args->verb);
     if (!cli_program_find(name, path))
         return cli_fail("`manta %s` needs the program %s beside this one, and it is not installed", args->verb, name);

@@ -258,10 +258,13 @@ static bool pause_look(struct sgd_fit *fit)
 static manta_status gather(struct sgd_fit *fit, manta_error *e)
 {
     manta_status code = MANTA_OK;
+    bool         is_told = false;
     fit->gather_ns = mt_now_ns();
     for (int64_t now = fit->gather_ns; code == MANTA_OK; now = mt_now_ns()) {
         if (pause_look(fit))
-            return sgd_fail(e, MANTA_ECANCELLED, "paused while no worker had the state: the newest checkpoint stands");
+            return sgd_fail(e, MANTA_ECANCELLED,
+                            fit->has_begun ? "paused while no worker had the state: the newest checkpoint stands"
+                                           : "paused before its first step");
         fit->failures += fit->has_death; /* somebody died between two generations */
         fit->has_death = false;
         if (!may_go_on(fit, fit->failures))
@@ -271,6 +274,10 @@ static manta_status gather(struct sgd_fit *fit, manta_error *e)
             break;
         if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || now - fit->gather_ns > MT_TRAIN_START_MS * 1000000ll)
             return gather_failed(fit, e);
+        bool is_long = now - fit->gather_ns > MT_TRAIN_WAITING_MS * 1000000ll;
+        if (is_long && !is_told)
+            sgd_fit_tell_waiting(fit);
+        is_told = is_long;
         sgd_crew_ping(&fit->crew);
         code = sgd_crew_look(&fit->crew, MT_TRAIN_LOOK_MS, on_news, e);
     }

@@ -92,6 +92,7 @@ bool sgd_generation_has_stepped(const struct sgd_fit *fit);
 
 /* fit_report.c: what the user is told. */
 void sgd_fit_tell_resized(struct sgd_fit *fit);
+void sgd_fit_tell_waiting(struct sgd_fit *fit);
 /* `why` begins with "hung". */
 void sgd_fit_tell_hung(struct sgd_fit *fit, const struct sgd_hand *hand, const char *why);
 void sgd_fit_tell_straggler(struct sgd_fit *fit, const struct sgd_hand *hand);

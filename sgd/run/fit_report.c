@@ -98,6 +98,17 @@ void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand)
     emit(fit, &event, text);
 }
 
+void sgd_fit_tell_waiting(struct sgd_fit *fit)
+{
+    char            text[SGD_TEXT_BYTES];
+    int             ready, count = sgd_crew_count(&fit->crew, &ready);
+    manta_sgd_event event = {.kind = MANTA_SGD_WAITING, .rank = -1, .step = -1};
+    snprintf(text, sizeof text,
+             "waits for workers: %d of at least %d are ready, %d start or have no room yet (%g CPUs, %g GPUs each)", ready,
+             fit->min, count - ready, fit->opts->scaling.cpus, fit->setup.gpus);
+    emit(fit, &event, text);
+}
+
 void sgd_fit_tell_resized(struct sgd_fit *fit)
 {
     char            text[SGD_TEXT_BYTES];

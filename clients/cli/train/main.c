@@ -6,9 +6,10 @@
  *
  * As the command of a sweep's trial (MANTA_TRIAL is set) it prints the metrics of each validation as such a trial should.
  *
- * It is a driver like any other program's: it uses the cluster that MANTA_ADDRESS names, else brings its own, and its workers
- * are processes of this same program. Exit status: 0 done, 1 failed, 2 wrong words or a wrong file, 143 paused by SIGTERM: the
- * present step is saved, and the same command goes on. (A detached run goes on by itself.)
+ * It is a driver like any other program's: it uses the cluster that MANTA_ADDRESS names (`manta train` names this machine's,
+ * where one runs), else brings its own, and its workers are processes of this same program. Exit status: 0 done, 1 failed, 2 wrong
+ * words or a wrong file, 143 paused by SIGTERM: the present step is saved, and the same command goes on. (A detached run goes on by
+ * itself.)
  *
  * Thread: the main one.
  */

@@ -12,6 +12,7 @@ timeline       a Chrome trace of a run whose worker is killed: whole, nested, wi
 tracking       parameters, metrics and artifacts of a run whose driver is killed; of one that fails; of a detached one
 full_disk      a disk that is full before a checkpoint, or in the middle of one: the older one stays, and a later run goes on from it
 bad_files      unknown sections and keys, wrong types, and what the operator refuses: file, line and key are named
+waits          for room in this machine's cluster, and says so; a node that joins brings it
 interrupted    SIGTERM leaves a checkpoint; after it and after SIGKILL the same command goes on, and no step is logged twice
 emulated       a job that asks for a GPU, on the emulated one (tests/gpu/CMakeLists.txt names it in the environment)
 tensorboard    the event file, read back by the tensorboard package (run by tensorboard_test.sh, which has it)
@@ -60,6 +61,10 @@ def data_make(folder):
 
 
 RUNS = []  # what each run said: a case that fails tells it all
+
+
+def manta(folder, *words):
+    subprocess.run([BIN / "manta", *words], check=True, capture_output=True, timeout=CALL_S, cwd=folder)
 
 
 def train(folder, *words):
@@ -307,20 +312,34 @@ def tracking(folder):
 def tracking_detached(folder):
     """It is written where the run is driven: its driver's death costs nothing."""
     words = ("job.yaml", "--set", "run.name=far", "--set", "run.detached=true")
-    started = subprocess.run([BIN / "manta", "start", "--head", "--num-cpus", "2"], check=True, capture_output=True, text=True,
-                             timeout=CALL_S, cwd=folder)
+    manta(folder, "start", "--head", "--num-cpus", "2")
     try:
-        os.environ["MANTA_ADDRESS"] = next(w for w in started.stdout.split() if w.startswith("MANTA_ADDRESS=")).split("=")[1]
         with begin(folder, *words) as run:
             read_until(run, "step=10 ")
             run.kill()
         code, _, err = train(folder, *words)
         assert code == 0, err
     finally:
-        os.environ.pop("MANTA_ADDRESS", None)
-        subprocess.run([BIN / "manta", "stop"], check=True, capture_output=True, timeout=CALL_S, cwd=folder)
+        manta(folder, "stop")
     status, _, rows, _ = tracked(folder, "far")
     assert status["status"] == "finished" and [row["step"] for row in rows if "train/loss" in row] == list(range(5, 3001, 5)), status
+
+
+def waits(folder):
+    """It runs in this machine's cluster, says that a worker has no room there, and goes on when a node brings it."""
+    data_make(folder)
+    (folder / "job.yaml").write_text(job_text(folder) + "scaling: {min_workers: 2, max_workers: 2, cpus: 1, nodes: 2}\n")
+    second = ("--dir", folder / "second")
+    manta(folder, "start", "--head", "--num-cpus", "1")
+    try:
+        with begin(folder, "job.yaml") as run:
+            read_until(run, "waits for workers: 1 of at least 2 are ready")
+            manta(folder, "start", "--address", folder / "manta", "--num-cpus", "1", *second)
+            read_until(run, "weights=")
+            assert run.wait(timeout=CALL_S) == 0
+    finally:
+        manta(folder, "stop", *second)
+        manta(folder, "stop")
 
 
 def models(folder):
@@ -744,7 +763,7 @@ def tensorboard(folder):
 
 
 def main():
-    cases = (files, models, shards, devices, tables, bad_tables, timeline, tracking, full_disk, bad_files, interrupted, emulated, tensorboard)
+    cases = (files, models, waits, shards, devices, tables, bad_tables, timeline, tracking, full_disk, bad_files, interrupted, emulated, tensorboard)
     case = {c.__name__: c for c in cases}[sys.argv[2]]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
