@@ -53,6 +53,11 @@ enum mt_plant_number {
     MT_PLANT_CELL_UNSETTLED = 43,  /* an owner does not fill the cell that a dead worker has left empty */
     MT_PLANT_AHEAD_KEPT = 44,      /* what was sent ahead stays there when what it waits for has failed, or is cancelled */
     MT_PLANT_CELL_REUSED = 45,     /* an owner hands a cell out again when its maker has ended, whoever still reads it */
+    MT_PLANT_CELL_UNTOLD = 110,    /* whoever fills a cell at which somebody sleeps tells nobody */
+    MT_PLANT_CELL_UNWATCHED = 111, /* a worker sleeps, and its cell does not say so */
+    MT_PLANT_CELL_UNCOUNTED = 112, /* an owner does not count a task that names a cell */
+    MT_PLANT_CELL_KEPT = 113,      /* ... counts one for ever that has named it */
+    MT_PLANT_AHEAD_PASSES = 114,   /* a maker that comes back leaves those that wait for it where they are */
     MT_PLANT_WAIT_UNCOUNTED = 35,  /* who waited for a value on disk, and was refused, is still counted */
     MT_PLANT_OVER_CPUS = 40,       /* a lease is not asked back where more tasks run than there are CPUs */
     MT_PLANT_NOTICE_UNHEARD = 47,  /* a node that leaves already goes on until the later end, though its machine goes sooner */

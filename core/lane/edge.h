@@ -65,7 +65,8 @@ static inline void lane_cell_open(struct lane_cell *cell, uint64_t generation)
 /* Consumer's worker, before it sleeps: whoever fills the cell tells the owner at once. */
 static inline void lane_cell_watch(struct lane_cell *cell, uint64_t generation)
 {
-    shm_cas64(&cell->word, lane_cell_word(generation, LANE_CELL_EMPTY), lane_cell_word(generation, LANE_CELL_WATCHED));
+    if (!MT_PLANT(MT_PLANT_CELL_UNWATCHED))
+        shm_cas64(&cell->word, lane_cell_word(generation, LANE_CELL_EMPTY), lane_cell_word(generation, LANE_CELL_WATCHED));
 }
 static inline bool lane_cell_fits(const void *payload, size_t size)
 {
@@ -92,7 +93,7 @@ static inline bool lane_cell_fill(struct lane_cell *cell, uint64_t generation, b
             shm_store64_release(&cell->word, filled);
         shm_write(cell->value, payload, sizeof value + value.size);
     }
-    return !shm_cas64(&cell->word, empty, filled) && shm_cas64(&cell->word, watched, filled);
+    return !shm_cas64(&cell->word, empty, filled) && shm_cas64(&cell->word, watched, filled) && !MT_PLANT(MT_PLANT_CELL_UNTOLD);
 }
 
 #endif

@@ -17,6 +17,7 @@ enum { EDGE_AREA = 4096, GENERATION = 5, WORDS = 6 };
 struct edge_model {
     struct check_case      c;
     bool                   cancels; /* the owner gives the first task up while it runs */
+    bool                   watches; /* process 2 marks its cell before it sleeps, and process 1 shows its outcome late elsewhere */
     struct lane_cell       cell;
     shm_u64                first, second; /* claims */
     struct lane_park       park;          /* of process 2 */
@@ -66,7 +67,9 @@ static void edge_first(struct edge_model *m)
         lane_cell_fill(&m->cell, GENERATION, true, &v, sizeof v);
     check_require(lane_ring_push(&p, &r, &v), "the back ring is full");
     lane_claim_finish(&m->first, 1, 0);
-    lane_cell_fill(&m->cell, GENERATION, true, &v, sizeof v);
+    bool is_awaited = lane_cell_fill(&m->cell, GENERATION, true, &v, sizeof v) || !m->watches;
+    while (!is_awaited && !m->c.killed[2] && shm_load64_acquire(&m->second) == lane_claim_word(1, 0, LANE_PENDING))
+        shm_pause();
     lane_ring_publish(&p);
 }
 
@@ -99,6 +102,8 @@ static void edge_second(struct edge_model *m)
 {
     while (!edge_look(m)) {
         uint32_t bell = lane_park_prepare(&m->park);
+        if (m->watches)
+            lane_cell_watch(&m->cell, GENERATION);
         if (edge_look(m)) {
             lane_park_cancel(&m->park);
             return;
@@ -199,29 +204,34 @@ static void edge_finish(struct check_case *c)
         check_require(m->ran || m->is_taken, "a task has neither run nor come back");
 }
 
-static struct check_result edge_explore(bool cancels, uint32_t kill_mask, int preemptions)
+static struct check_result edge_explore(bool cancels, bool watches, uint32_t kill_mask, int preemptions)
 {
     static struct edge_model m;
     struct check_plan        plan = {preemptions, 1000000, 50000, 3};
     m = (struct edge_model){
         .c = {.processes = 3, .kill_mask = kill_mask, .reset = edge_reset, .body = edge_body, .finish = edge_finish},
-        .cancels = cancels};
+        .cancels = cancels,
+        .watches = watches};
     return check_run(&m.c, &plan, check_tracing);
 }
 
 void check_edge_holds(void **state)
 {
     (void)state;
-    check_expect_holds(edge_explore(false, 0, 2));
-    check_expect_holds(edge_explore(true, 0, 2));
+    for (int watches = 0; watches <= 1; watches++) {
+        check_expect_holds(edge_explore(false, watches, 0, 2));
+        check_expect_holds(edge_explore(true, watches, 0, 2));
+    }
 }
 
 void check_edge_killed(void **state)
 {
     (void)state;
-    for (uint32_t who = 1; who <= 4; who *= 2)
-        check_expect_holds(edge_explore(false, who, 1));
-    check_expect_holds(edge_explore(false, 2, 2));
+    for (int watches = 0; watches <= 1; watches++) {
+        for (uint32_t who = 1; who <= 4; who *= 2)
+            check_expect_holds(edge_explore(false, watches, who, 1));
+        check_expect_holds(edge_explore(false, watches, 2, 2));
+    }
 }
 
 void check_edge_planted(void **state)
@@ -229,15 +239,14 @@ void check_edge_planted(void **state)
     static const struct {
         int      plant;
         uint32_t kill_mask;
-    } bugs[] = {{MT_PLANT_CELL_EARLY, 0},
-                {MT_PLANT_CELL_BEFORE, 2},
-                {MT_PLANT_CELL_UNSETTLED, 2},
-                {MT_PLANT_CELL_REUSED, 0},
-                {MT_PLANT_PARK_NO_FENCE, 0}};
+        bool     watches;
+    } bugs[] = {{MT_PLANT_CELL_EARLY, 0, false},   {MT_PLANT_CELL_BEFORE, 2, false},   {MT_PLANT_CELL_UNSETTLED, 2, false},
+                {MT_PLANT_CELL_REUSED, 0, false},  {MT_PLANT_PARK_NO_FENCE, 0, false}, {MT_PLANT_CELL_UNTOLD, 0, true},
+                {MT_PLANT_CELL_UNWATCHED, 0, true}};
     (void)state;
     for (size_t i = 0; i < sizeof bugs / sizeof bugs[0]; i++) {
         mt_plant = bugs[i].plant;
-        struct check_result r = edge_explore(false, bugs[i].kill_mask, 2);
+        struct check_result r = edge_explore(false, bugs[i].watches, bugs[i].kill_mask, 2);
         mt_plant = MT_PLANT_NONE;
         check_expect_caught(r, NULL);
     }

@@ -86,7 +86,7 @@ struct lane_edge own_cell_name(const struct own *own, const struct own_task *tas
 
 struct lane_edge own_edge_name(struct own *own, const struct own_task *maker)
 {
-    own->edges.cells[maker->cell - 1].users++;
+    own->edges.cells[maker->cell - 1].users += !MT_PLANT(MT_PLANT_CELL_UNCOUNTED);
     return own_cell_name(own, maker);
 }
 

@@ -10,20 +10,27 @@
 
 #include <stdio.h>
 
+static mt_status size_check(uint8_t type, uint64_t size)
+{
+    return lane_size_fits(type, size) ? mt_ok() : mt_error(MT_EPROTO, 0, "a result that no type has");
+}
+
+static mt_status place_check(const uint8_t *bytes, size_t size)
+{
+    struct lane_ref place;
+    if (size != sizeof place)
+        return mt_error(MT_EPROTO, 0, "a place that is not one");
+    shm_read(&place, bytes, sizeof place);
+    return size_check(place.type, place.size);
+}
+
 mt_status own_value_check(const struct lane_value *value, const uint8_t *bytes)
 {
-    struct lane_ref place = {.type = value->type, .size = value->size};
-    if (value->ref_count)
+    if (MT_UNLIKELY(value->ref_count))
         return mt_error(MT_EPROTO, 0, "a result with refs behind it, which are to come before it");
-    if (value->flags & ~LANE_VALUE_SHARED)
+    if (MT_UNLIKELY(value->flags & ~LANE_VALUE_SHARED))
         return mt_error(MT_EPROTO, 0, "a result that is to come from elsewhere");
-    if (value->flags && value->size != sizeof place)
-        return mt_error(MT_EPROTO, 0, "a place that is not one");
-    if (value->flags)
-        shm_read(&place, bytes, sizeof place);
-    if (!lane_size_fits(place.type, place.size))
-        return mt_error(MT_EPROTO, 0, "a result that no type has");
-    return mt_ok();
+    return value->flags ? place_check(bytes, value->size) : size_check(value->type, value->size);
 }
 
 /* From now on it is found by its id. */

@@ -145,7 +145,8 @@ mt_status own_task_encode(struct own *own, struct own_task *task, const struct o
 /* What it names is used no more. */
 static void ahead_end(struct own *own, struct own_task *task)
 {
-    own_edges_drop(own, task);
+    if (!MT_PLANT(MT_PLANT_CELL_KEPT))
+        own_edges_drop(own, task);
     task->is_ahead = false;
     task->cls->ahead_count--;
     own->edges.ahead_count--;
@@ -346,7 +347,8 @@ void own_task_unahead(struct own *own, struct own_task *task)
 /* From its lane to its queue. What waits for it comes back too, since it may be sent again behind that. True: it waits itself. */
 static bool came_back(struct own *own, struct own_task *task)
 {
-    own_ahead_over(own);
+    if (!MT_PLANT(MT_PLANT_AHEAD_PASSES))
+        own_ahead_over(own);
     if (!task->is_ahead) {
         own_cell_drop(own, task);
         return false;

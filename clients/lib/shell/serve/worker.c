@@ -90,8 +90,8 @@ static void worker_loop(void)
             continue;
         }
         since_pump = 0;
+        wrk_flush(&lib.wrk); /* first: who waits for it need not wait for the rest as well */
         lib_pump();
-        lib_act();
         if (may_leave()) {
             lib_unlock();
             lib_leave(0);
@@ -99,8 +99,6 @@ static void worker_loop(void)
         if (MT_UNLIKELY(lib.wrk.asks_board || lib.wrk.boards_gone.count))
             lib_board_serve();
         if (!wrk_has_work(&lib.wrk)) {
-            wrk_flush(&lib.wrk);
-            lib_act();
             lib_wait(has_work, NULL, INT64_MAX);
             now = lib_now_ns();
         }
