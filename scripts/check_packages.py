@@ -15,6 +15,8 @@ USERS = {
     "g++": (SCRIPTS, r"c\+\+|g\+\+|CXX"),
     "gcc": (SCRIPTS, r"LANGUAGES C\b"),
     "git": (SCRIPTS, r"\bgit (clone|archive|ls-files|status|rev-parse)|\"git\""),
+    "openssh-client": (SCRIPTS, r"ssh-keygen"),
+    "openssh-server": (SCRIPTS, r"\bsshd\b"),
     "iproute2": (SCRIPTS, r"\bip (netns|link)|\"ip\", "),
     "libclang-rt-14-dev": (SCRIPTS, r"-fsanitize=fuzzer"),
     "libcmocka-dev": (SOURCES, r"#include <cmocka\.h>"),

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -28,34 +29,21 @@ enum { COMMAND_SIZE = 16384, ENDING_MAX = 1024 };
 
 /* ---- what runs ---- */
 
-/* The value of a label in a text of labels; false: it has none of that name. */
-static bool label(const char *labels, const char *key, char *out)
-{
-    size_t length = strlen(key);
-    for (const char *at = labels; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, key, length) == 0 && at[length] == '=') {
-            snprintf(out, TEXT_SIZE, "%.*s", (int)strcspn(at + length + 1, ","), at + length + 1);
-            return true;
-        }
-    return false;
-}
-
 /* Of a raylet of ours: its id and handle. */
 static bool is_ours(const struct cluster *cluster, pid_t pid, char *out_id, char *out_handle)
 {
-    char   path[64], command[COMMAND_SIZE];
-    size_t length = strlen(cluster->id);
+    char path[64], command[COMMAND_SIZE];
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
     ssize_t size = mt_file_read(path, command, sizeof command);
     if (size <= 0)
         return false;
     const char *program = strrchr(command, '/') ? strrchr(command, '/') + 1 : command;
-    if (strcmp(program, "manta-raylet") != 0)
+    if (strcmp(program, "manta-raylet") != 0 && strcmp(program, "manta") != 0) /* that one becomes it */
         return false;
     for (const char *at = command; at < command + size; at += strlen(at) + 1)
-        if (strcmp(at, "--labels") == 0 && at + 9 < command + size && label(at + 9, "manta.instance", out_id) &&
-            strncmp(out_id, cluster->id, length) == 0 && out_id[length] == '-')
-            return label(at + 9, "manta.handle", out_handle);
+        if (strcmp(at, "--labels") == 0 && at + 9 < command + size && labels_find(at + 9, "manta.instance", out_id) &&
+            cluster_has(cluster, out_id))
+            return labels_find(at + 9, "manta.handle", out_handle);
     return false;
 }
 
@@ -126,83 +114,74 @@ static bool make_folders(const struct cluster *cluster, const struct request *r,
     return true;
 }
 
-/* "K=V,..." of the resources that have no option of their own. */
-static void others(const struct request *r, char *out, size_t size)
+/* A descriptor from which it can be read; -1: there is none, and errno says why. */
+static int readable(const char *secret)
 {
-    size_t used = 0;
-    out[0] = '\0';
-    for (size_t i = 0; i < r->resources.count && used < size; i++) {
-        const struct pair *p = &r->resources.items[i];
-        if (strcmp(p->name, "CPU") != 0 && strcmp(p->name, "GPU") != 0 && strcmp(p->name, "memory") != 0)
-            used += (size_t)snprintf(out + used, size - used, "%s%s=%s", used ? "," : "", p->name, p->value);
-    }
+    size_t size = strlen(secret);
+    int    fd = memfd_create("manta-join", MFD_CLOEXEC);
+    if (fd >= 0 && write(fd, secret, size) == (ssize_t)size && lseek(fd, 0, SEEK_SET) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
 }
 
-static bool start(char *const argv[], const char *log_file, struct said *said)
+static bool start(const struct options *options, int input, const char *log_file, struct said *said)
 {
     pid_t pid;
     int   log = open(log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (log < 0)
         return snprintf(said->text, sizeof said->text, "%.150s: %s", log_file, strerror(errno)), false;
-    struct mt_child_opts o = {.program = argv[0],
-                              .argv = argv,
+    struct mt_child_opts o = {.program = options->argv[0],
+                              .argv = (char *const *)(uintptr_t)options->argv,
                               .env = environ,
                               .dir = "/",
                               .session = MT_CHILD_SESSION,
                               .resets_signals = true,
-                              .fds = {{MT_CHILD_NULL, 0}, {log, 1}, {log, 2}},
+                              .fds = {{input, 0}, {log, 1}, {log, 2}},
                               .fd_count = 3};
     mt_status            st = mt_child_start(&o, &pid);
     close(log);
     if (st.code)
-        snprintf(said->text, sizeof said->text, "%.150s: %s", argv[0], strerror(st.sys));
+        snprintf(said->text, sizeof said->text, "%.150s: %s", options->argv[0], strerror(st.sys));
     return st.code == 0;
-}
-
-static bool program(char *out)
-{
-    ssize_t n = readlink("/proc/self/exe", out, FILE_SIZE - 32);
-    out[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(out, '/');
-    return slash && snprintf(slash + 1, 32, "manta-raylet") > 0;
 }
 
 static bool launch(const struct cluster *cluster, const struct request *r, struct said *said)
 {
-    static char  path[FILE_SIZE], dir[FILE_SIZE], log[FILE_SIZE + 16], more[4096], labels[TEXT_SIZE * 2 + 96];
-    const char  *argv[32], *cpus = pairs_find(&r->resources, "CPU"), *gpus = pairs_find(&r->resources, "GPU");
-    const char  *memory = pairs_find(&r->resources, "memory"), *store = pairs_find(&r->settings, "store_memory");
-    const char  *orphan = pairs_find(&r->settings, "orphan_after");
-    struct found f = {.id = r->id, .handle = ""};
-    uint64_t     random = 0;
-    int          n = 0;
+    static char    path[FILE_SIZE], dir[FILE_SIZE], log[FILE_SIZE + 16];
+    struct options o = {.count = 0};
+    struct found   f = {.id = r->id, .handle = ""};
+    uint64_t       random = 0;
+    int            input = MT_CHILD_NULL;
     each(cluster, find_one, &f);
     if (f.is_there) { /* asked twice: there is one */
         snprintf(said->handle, sizeof said->handle, "%s", f.has);
         return true;
     }
-    if (!program(path) || !make_folders(cluster, r, dir, sizeof dir, said))
+    if (!program_beside(r->join[0] ? "manta" : "manta-raylet", path) || !make_folders(cluster, r, dir, sizeof dir, said))
         return false;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return snprintf(said->text, sizeof said->text, "no random numbers"), false;
     snprintf(said->handle, sizeof said->handle, "%016llx", (unsigned long long)random);
-    snprintf(labels, sizeof labels, "%s,manta.handle=%.60s", r->labels, said->handle);
     snprintf(log, sizeof log, "%s.log", dir);
-    others(r, more, sizeof more);
-    const char *fixed[] = {path,          "--dir", dir,          "--head-file",     cluster->head_file, "--labels",       labels,
-                           "--node-name", r->id,   "--num-cpus", cpus ? cpus : "0", "--num-gpus",       gpus ? gpus : "0"};
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        argv[n++] = fixed[i];
-    if (memory)
-        argv[n++] = "--memory", argv[n++] = memory;
-    if (store)
-        argv[n++] = "--store-memory", argv[n++] = store;
-    if (orphan)
-        argv[n++] = "--orphan-after", argv[n++] = orphan;
-    if (more[0])
-        argv[n++] = "--resources", argv[n++] = more;
-    argv[n] = NULL;
-    return start((char *const *)(uintptr_t)argv, log, said);
+    o.argv[o.count++] = path;
+    if (r->join[0]) {
+        o.argv[o.count++] = "start";
+        o.argv[o.count++] = "--foreground";
+        option_add(&o, "--join", "-");
+        input = readable(r->join);
+        if (input < 0)
+            return snprintf(said->text, sizeof said->text, "a ticket can't be handed over: %s", strerror(errno)), false;
+    } else {
+        option_add(&o, "--head-file", cluster->head_file);
+    }
+    option_add(&o, "--dir", dir);
+    options_of(r, said->handle, &o);
+    bool is_fine = start(&o, input, log, said);
+    if (input >= 0)
+        close(input);
+    return is_fine;
 }
 
 /* ---- terminate ---- */

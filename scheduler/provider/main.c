@@ -4,6 +4,7 @@
  *
  *   manta-provider local      raylets on this machine, each a process of its own that outlives the head
  *   manta-provider command    three scripts of the user's: list, launch, terminate
+ *   manta-provider ssh        raylets on other machines, by ssh
  *
  * Owns: nothing that outlives main, but the nodes. Thread: main. A request is carried out when it comes, one after another.
  */
@@ -66,6 +67,7 @@ static mt_status member(struct mt_json *json, mt_buf *scratch, const char *name,
                  {"type", r->type, sizeof r->type},
                  {"labels", r->labels, sizeof r->labels},
                  {"handle", r->handle, sizeof r->handle},
+                 {"join", r->join, sizeof r->join},
                  {"cluster", cluster.id, sizeof cluster.id},
                  {"head_file", cluster.head_file, sizeof cluster.head_file}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -124,6 +126,8 @@ static void take(const struct provider *p, mt_view line)
     struct said           said = {0};
     mt_buf                scratch = {0};
     mt_status             st = request_read(line, &scratch, &r);
+    if (scratch.size)
+        explicit_bzero(scratch.data, scratch.size); /* a ticket was there */
     mt_buf_fini(&scratch);
     if (st.code)
         fprintf(stderr, "manta-provider: a line that can't be read: %s: %.*s\n", st.what, line.size < 200 ? (int)line.size : 200,
@@ -135,24 +139,31 @@ static void take(const struct provider *p, mt_view line)
     else if (strcmp(r.op, "list") == 0)
         answer(&r, p->list(&cluster, &said), &said);
     mt_buf_fini(&said.listed);
+    explicit_bzero(r.join, sizeof r.join);
 }
 
 int main(int argc, char **argv)
 {
-    const struct provider *p = argc != 2                         ? NULL
-                               : strcmp(argv[1], "local") == 0   ? &provider_local
-                               : strcmp(argv[1], "command") == 0 ? &provider_command
-                                                                 : NULL;
-    char                  *line = NULL;
-    size_t                 room = 0;
+    static const struct {
+        const char            *name;
+        const struct provider *provider;
+    } kinds[] = {{"local", &provider_local}, {"command", &provider_command}, {"ssh", &provider_ssh}};
+    const struct provider *p = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && argc == 2; i++)
+        if (strcmp(argv[1], kinds[i].name) == 0)
+            p = kinds[i].provider;
+    char  *line = NULL;
+    size_t room = 0;
     if (!p) {
         fprintf(stderr,
-                "usage: manta-provider local|command\n  the head starts it (manta up); lines of JSON: docs/design/scaler.md\n");
+                "usage: manta-provider local|command|ssh\n  the head starts it (manta up); lines of JSON: docs/design/scaler.md\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
-    for (ssize_t n; (n = getline(&line, &room, stdin)) > 0;)
+    for (ssize_t n; (n = getline(&line, &room, stdin)) > 0;) {
         take(p, mt_view_of(line, (size_t)n));
+        explicit_bzero(line, (size_t)n); /* a ticket may be in it */
+    }
     free(line);
     return 0;
 }

@@ -8,8 +8,18 @@
 #include "core/base/buf.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
-enum { PAIRS_MAX = 64, PAIR_NAME_SIZE = 64, PAIR_VALUE_SIZE = 1024, TEXT_SIZE = 256, FILE_SIZE = 4096 };
+enum {
+    PAIRS_MAX = 64,
+    PAIR_NAME_SIZE = 64,
+    PAIR_VALUE_SIZE = 1024,
+    TEXT_SIZE = 256,
+    FILE_SIZE = 4096,
+    JOIN_SIZE = 16384,
+    LAUNCH_LIMIT_MS = 55000, /* the head waits 60 s for a launch, ... */
+    OTHER_LIMIT_MS = 25000,  /* ... and 30 s for all else */
+};
 
 struct pair {
     char name[PAIR_NAME_SIZE], value[PAIR_VALUE_SIZE];
@@ -27,6 +37,7 @@ struct cluster { /* what the head has said of itself */
 };
 struct request {
     char         op[32], id[TEXT_SIZE], type[TEXT_SIZE], labels[TEXT_SIZE * 2], handle[TEXT_SIZE];
+    char         join[JOIN_SIZE]; /* a secret: what the instance joins with; "": the head's file is enough */
     uint64_t     number;
     struct pairs resources, settings; /* of the type */
 };
@@ -36,12 +47,51 @@ struct said { /* the answer */
 };
 void said_list(struct said *said, const char *id, const char *handle);
 
+/* The value of a label in a text of labels, as far as TEXT_SIZE goes; false: it has none of that name. */
+bool labels_find(const char *labels, const char *key, char *out);
+/* Whether an id is one of this cluster's. */
+bool cluster_has(const struct cluster *cluster, const char *id);
+
+/* ---- options.c: the command line of a raylet ---- */
+
+struct options {
+    const char *argv[40];
+    size_t      count;
+    char        labels[TEXT_SIZE * 2 + 96], others[FILE_SIZE]; /* what argv points to */
+};
+void option_add(struct options *o, const char *name, const char *value); /* value NULL: not said */
+/* What the request says of the node: --labels (with the handle), --node-name, what it has. `out` borrows from `r`. */
+void options_of(const struct request *r, const char *handle, struct options *out);
+/* The program `name` beside this one; false: nobody knows where that is. */
+bool program_beside(const char *name, char out[FILE_SIZE]);
+
+/* ---- child.c: programs that are asked ---- */
+
+struct child {
+    const char *const *argv; /* the program is looked for in PATH */
+    const char        *input;
+    mt_buf             out, wrong; /* what it has printed, ended by a NUL; children_free */
+    int                status;     /* its exit status; < 0: it could not be run, was killed, or took too long */
+    bool               is_late;
+    /* inner: */
+    pid_t  pid;
+    int    to, from[2], ends;
+    size_t given;
+};
+/* Runs all of them at once, and waits until each has ended; who has not by then is killed. */
+void children_run(struct child *children, size_t count, int limit_ms);
+void children_free(struct child *children, size_t count);
+/* Why it is not well: the last line that it has said, or how it has ended. */
+void child_why(const struct child *child, char out[TEXT_SIZE]);
+
+/* ---- the providers ---- */
+
 /* Each true, or false with the reason in said->text. */
 struct provider {
     bool (*list)(const struct cluster *cluster, struct said *said);
     bool (*launch)(const struct cluster *cluster, const struct request *r, struct said *said);
     bool (*terminate)(const struct cluster *cluster, const struct request *r, struct said *said);
 };
-extern const struct provider provider_local, provider_command;
+extern const struct provider provider_local, provider_command, provider_ssh;
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * said.c - settings by name, and the list that an answer brings. Thread: main; owns nothing.
+ * said.c - settings and labels by name, and the list that an answer brings. Thread: main; owns nothing.
  */
 #include "scheduler/provider/provider.h"
 
 #include "core/text/json.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,23 @@ const char *pairs_find(const struct pairs *pairs, const char *name)
         if (strcmp(pairs->items[i].name, name) == 0)
             return pairs->items[i].value;
     return NULL;
+}
+
+bool labels_find(const char *labels, const char *key, char *out)
+{
+    size_t length = strlen(key);
+    for (const char *at = labels; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, key, length) == 0 && at[length] == '=') {
+            snprintf(out, TEXT_SIZE, "%.*s", (int)strcspn(at + length + 1, ","), at + length + 1);
+            return true;
+        }
+    return false;
+}
+
+bool cluster_has(const struct cluster *cluster, const char *id)
+{
+    size_t length = strlen(cluster->id);
+    return length > 0 && strncmp(id, cluster->id, length) == 0 && id[length] == '-';
 }
 
 void said_list(struct said *said, const char *id, const char *handle)

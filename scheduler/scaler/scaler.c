@@ -73,7 +73,8 @@ mt_status scl_configure(struct scl *s, const struct scl_config *config)
         uint32_t before = type_find(s->types, s->config.count, config->types[t].name);
         if (before != SCL_NO_TYPE)
             s->state[t] = was[before];
-        s->state[t].live = s->state[t].launching = 0;
+        s->state[t].live = s->state[t].launching = s->state[t].failures = 0;
+        s->state[t].back_ms = 0; /* whoever says it again may have mended what failed */
     }
     s->config = *config;
     s->config.types = s->types;

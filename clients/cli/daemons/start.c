@@ -45,6 +45,8 @@ static bool check(const struct cli_args *args)
     char   text[2 * MT_LABELS_BYTES_MAX];
     if (is_head + is_join + has_address != 1)
         return cli_usage(args, "say one of --head (a new cluster), --join FILE and --address PLACE (a node for a cluster)"), false;
+    if (is_head && args->values[CLI_OPT_FOREGROUND])
+        return cli_usage(args, "--foreground goes with --join or --address: two daemons can't take one process's place"), false;
     bool is_standby = args->values[CLI_OPT_STANDBY];
     if (is_standby && (!is_head || !args->values[CLI_OPT_STORE]))
         return cli_usage(args, "--standby goes with --head and the --store that the heads share"), false;
@@ -65,7 +67,8 @@ static bool check(const struct cli_args *args)
            cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_PORT, 0, &number) &&
            cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number) && cli_number(args, CLI_OPT_MAX_WORKERS, 1, &number) &&
            cli_number(args, CLI_OPT_LIFETIME, 1, &number) && cli_number(args, CLI_OPT_DRAIN_LIMIT, 0, &number) &&
-           cli_number(args, CLI_OPT_JOB_PIDS, MT_RLT_JOB_PIDS_MIN, &number);
+           cli_number(args, CLI_OPT_JOB_PIDS, MT_RLT_JOB_PIDS_MIN, &number) && cli_number(args, CLI_OPT_MEMORY, 1, &number) &&
+           cli_number(args, CLI_OPT_ORPHAN_AFTER, 0, &number);
 }
 
 /* One `manta start` at a time; the lock goes with the process. */
@@ -143,6 +146,17 @@ static const char *until_text(const struct cli_args *args, char *out, size_t siz
     return out;
 }
 
+/* Returns only where it can't. */
+static bool become(char **argv)
+{
+    char program[CLI_PATH_SIZE];
+    if (!cli_program_find(argv[0], program))
+        return cli_fail("the program %s is not beside this one", argv[0]), false;
+    fflush(NULL);
+    execv(program, argv);
+    return cli_fail("%s: %s", program, strerror(errno)), false;
+}
+
 /* `host`: of this machine, for others; "": loopback. */
 static bool start_raylet(const struct cli_args *args, struct cli_folder *f, const char *host)
 {
@@ -180,6 +194,10 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f, cons
     add(&a, "--notice-file", absolute(args->values[CLI_OPT_NOTICE_FILE], notice));
     add(&a, "--drain-limit", args->values[CLI_OPT_DRAIN_LIMIT]);
     add(&a, "--cgroup", args->values[CLI_OPT_CGROUP]);
+    add(&a, "--memory", args->values[CLI_OPT_MEMORY]);
+    add(&a, "--orphan-after", args->values[CLI_OPT_ORPHAN_AFTER]);
+    if (args->values[CLI_OPT_FOREGROUND])
+        return become(a.list);
     cli_folder_record(f, CLI_DAEMON_RAYLET, record);
     return cli_daemon_start(a.list, log_file, record, &f->daemons[CLI_DAEMON_RAYLET]);
 }

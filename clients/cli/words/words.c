@@ -65,6 +65,12 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_DRY_RUN] = {"dry-run", 0, NULL, "only say what would be done"},
     [CLI_OPT_COUNT] = {"count", 0, "N", "so many of it; 0: none any more. Default: 1"},
     [CLI_OPT_DRAIN_LIMIT] = {"drain-limit", 0, "SECONDS", "what runs on the node when it leaves may go on so long; default: 30"},
+    [CLI_OPT_MEMORY] = {"memory", 0, "BYTES", "of the node; default: the machine's"},
+    [CLI_OPT_ORPHAN_AFTER] = {"orphan-after", 0, "SECONDS",
+                              "a node that reaches no head for so long, and where nothing runs, leaves"},
+    [CLI_OPT_FOREGROUND] =
+        {"foreground", 0, NULL,
+         "the raylet takes this process's place, for whoever watches over it himself: a batch script, a provider"},
     [CLI_OPT_USES] = {"uses", 0, "N", "so many machines may join with the ticket; default: 1"},
     [CLI_OPT_VALID_S] = {"valid-s", 0, "SECONDS", "how long it is good; default: 600"},
     [CLI_OPT_PURGE] = {"purge", 0, NULL, "remove the logs too, also those of clusters that were stopped before"},

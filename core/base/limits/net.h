@@ -33,12 +33,12 @@ enum {
     MT_TLS_AGAIN_MS = 1000,                  /* between two tries to get another */
     MT_TLS_SLACK_S = 24 * 60 * 60,           /* a certificate begins so much before now: clocks differ */
     MT_TLS_REQUEST_BYTES_MAX = 4 * 1024,     /* of a request for a certificate */
-    MT_REVOKED_MAX = 1024,                   /* nodes whose certificates are refused, until these have ended */
+    MT_REVOKED_MAX = 16384,                  /* nodes whose certificates are refused, until these have ended */
     MT_REVOKED_CUT_MS = 200,                 /* from a revocation until the connections to the head end: the node may hear why */
     MT_TICKET_MS = 10 * 60 * 1000,           /* a ticket to join with, unless it is said otherwise */
     MT_TICKET_MS_MAX = 2000000000,           /* 23 days: it fits an int */
     MT_TICKET_USES_MAX = 1000,               /* of one ticket */
-    MT_TICKETS_MAX = 256,                    /* that the head keeps; those that have ended give way ... */
+    MT_TICKETS_MAX = 256,                    /* that people have made; those that have ended give way ... */
     MT_TICKET_KEPT_MS = 24 * 60 * 60 * 1000, /* ... or go so long after their end: until then it tells their bearers why not */
     MT_JOIN_USES = 1000,                     /* the ticket in the head's join file lets so many join, ... */
     MT_JOIN_MS = 2000000000,                 /* ... for 23 days */

@@ -251,7 +251,7 @@ static const char *check_bounds(const struct head *h)
         {h->wait_calls.count, MT_HEAD_WAITS_MAX, "more wait for jobs than may"},
         {h->groups.count, MT_HEAD_GROUPS_MAX, "there are more placement groups than may be"},
         {h->group_waits, MT_HEAD_GROUP_WAITS_MAX, "more wait for placement groups than may"},
-        {h->tickets.count, MT_TICKETS_MAX, "there are more tickets than may be"},
+        {h->tickets.count, MT_TICKETS_MAX + MT_SCL_INSTANCES_MAX, "there are more tickets than may be"},
         {h->revoked.count, MT_REVOKED_MAX, "more nodes are revoked than may be"},
         {h->queries.count, MT_HEAD_QUERIES_MAX, "there are more queries than may be"},
     };

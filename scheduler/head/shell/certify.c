@@ -103,21 +103,29 @@ static mt_status certificate_fill(struct shell *sh, bool has_ticket, Manta__V1__
     return st;
 }
 
-static mt_status ticket_fill(struct shell *sh, Manta__V1__CreateTicketReply *reply)
+mt_status head_shell_ticket(struct shell *sh, const struct head_ticket *ticket, mt_buf *out)
 {
     struct io_join join = {.is_ticket = true};
-    mt_buf         certificates = {0}, text = {0};
+    mt_buf         certificates = {0};
     /* The core's clock counts: it tells the bearer why his ticket is not good any more. So the certificate ends later. */
     struct io_tls_grant grant = {.role = IO_TLS_TICKET,
-                                 .id = reply->ticket->id,
-                                 .from_s = (int64_t)(reply->ticket->made_ms / 1000) - MT_TLS_SLACK_S,
-                                 .until_s = (int64_t)(reply->ticket->ends_ms / 1000) + MT_TLS_SLACK_S};
+                                 .id = ticket->id,
+                                 .from_s = (int64_t)(ticket->made_ms / 1000) - MT_TLS_SLACK_S,
+                                 .until_s = (int64_t)(ticket->ends_ms / 1000) + MT_TLS_SLACK_S};
     head_shell_heads_line(sh, join.address, sizeof join.address);
     mt_status st = io_tls_issue(sh->authority, &grant, &certificates);
     join.certificates = mt_buf_view(&certificates);
     if (!st.code)
-        st = io_join_write(&join, &text);
+        st = io_join_write(&join, out);
     io_private_wipe(&certificates);
+    return st;
+}
+
+static mt_status ticket_fill(struct shell *sh, Manta__V1__CreateTicketReply *reply)
+{
+    struct head_ticket ticket = {reply->ticket->id, reply->ticket->made_ms, reply->ticket->ends_ms};
+    mt_buf             text = {0};
+    mt_status          st = head_shell_ticket(sh, &ticket, &text);
     if (st.code) {
         io_private_wipe(&text);
         return st;

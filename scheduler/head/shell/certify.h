@@ -33,6 +33,8 @@ struct head_peer head_shell_peer(const struct io_tls_who *who);
 MT_MUST_USE mt_status head_shell_certify_check(struct shell *sh, enum head_method method, mt_view request, uint64_t *out_asks);
 /* The reply to one that was refused so. */
 MT_MUST_USE mt_status head_shell_certify_refusal(enum head_method method, mt_status why, mt_buf *out);
+/* Appends the ticket as its bearer needs it, a secret: the text of core/io/tls/join.h. Wipe it. */
+MT_MUST_USE mt_status head_shell_ticket(struct shell *sh, const struct head_ticket *ticket, mt_buf *out);
 /* The core's reply to such a request, with what it lacks: `has_ticket`: of who asks. */
 MT_MUST_USE mt_status head_shell_certify(struct shell *sh, const struct head_action *reply, bool has_ticket, mt_buf *out);
 /* Whoever shows a certificate of that number is refused from now on. */

@@ -8,6 +8,7 @@
 #include "scheduler/head/shell/certify.h"
 #include "scheduler/head/shell/heads.h"
 
+#include "core/io/private.h"
 #include "core/sys/file.h"
 #include "core/sys/folder.h"
 #include "core/base/log.h"
@@ -39,9 +40,14 @@ static void provide(struct shell *sh, const struct head_action *action)
 {
     if (!sh->provider)
         sh->provider = head_provider_new(sh->loop, head_cluster(sh->head), sh->address_file, provided, sh);
+    mt_buf    join = {0};
+    mt_status st = action->provide.ticket.id ? head_shell_ticket(sh, &action->provide.ticket, &join) : mt_ok();
+    if (st.code)
+        mt_log_status(MT_LOG_ERROR, "no_ticket_for_instance", st); /* it will not join, and is told of as such */
     if (sh->provider)
-        head_provider_order(sh->provider, action);
-    else
+        head_provider_order(sh->provider, action, mt_buf_view(&join));
+    io_private_wipe(&join);
+    if (!sh->provider)
         head_shell_end(sh, mt_error(MT_ENOMEM, 0, "make the provider's part"));
 }
 

@@ -3,8 +3,10 @@
 #
 # scale_test.py BIN CASE... - clusters that grow and shrink by themselves: `manta up`, `down` and `scale`, with real raylets.
 # Every case has a runtime folder of its own, and fails where it leaves a process or a file.
+import json
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import textwrap
@@ -185,6 +187,55 @@ def commands(p):
     p.manta("job", "wait", job)
     shrinks(p)
     down(p)
+
+
+def tickets(p):
+    """With TLS each instance joins by a ticket of its own. What it has then is refused from when it is given back, and nobody can use a
+    ticket twice, another's, or one of an instance that is gone."""
+    p.manta("start", "--head", "--num-cpus", "0", "--tls-dir", p.folder / "tls")
+    address = (p.folder / "head.addr").read_text().split()[0]
+    script = p.root / "launch"  # as `local` does, but for a copy of the ticket
+    script.write_text(textwrap.dedent(f"""\
+        #!/bin/sh
+        umask 077
+        cat > "{p.root}/$MANTA_ID.ticket"
+        {BIN}/manta start --foreground --join "{p.root}/$MANTA_ID.ticket" --dir "{p.folder}/nodes/$MANTA_ID" --num-cpus 2 \\
+            --labels "$MANTA_LABELS" >> "{p.root}/raylet.log" 2>&1 &
+        echo $!
+        """))
+    list_ = r"for p in $(grep -als 'manta[.]instance='$MANTA_CLUSTER- /proc/[0-9]*/cmdline); do p=${p#/proc/}; p=${p%/cmdline}; " \
+            r"tr '\0' '\n' < /proc/$p/cmdline | sed -n \"s/.*manta.instance=\([^,]*\).*/\1 $p/p\"; done"
+    file = {"provider": {"kind": "command", "launch": f"sh {script}", "list": list_, "terminate": "kill -INT $MANTA_HANDLE"},
+            "types": {"small": {"resources": {"CPU": 2}, "max": 2, "idle_s": 0.5}}}
+    for kind in ("command", "local"):
+        if kind == "local":
+            file["provider"] = {"kind": "local"}
+        up(p, json.dumps(file))
+        hold = p.root / kind
+        job = p.manta("submit", "--num-cpus", "2", "--", "sh", "-c", f"while [ ! -e {hold} ]; do sleep 0.05; done").strip()
+        wait_until(lambda: p.json("job", "status", job)["state"] == "RUNNING", "the job runs")
+        mine = max((p.folder / "nodes").glob("*/tls.pem"), key=lambda path: path.stat().st_mtime).parent
+        kept = p.root / f"kept.{kind}"
+        kept.mkdir()
+        for name in ("tls.pem", "token"):
+            shutil.copy(mine / name, kept)
+        place = ("--address", address, "--token-file", kept / "token", "--tls-file", kept / "tls.pem")
+        p.manta("status", *place)
+        other = ("start", "--foreground", "--dir", p.root / "other", "--join")
+        if kind == "command":
+            ticket = next(p.root.glob("*.ticket"))
+            p.manta(*other, ticket, want=1)
+            has("was used already", p.errors)
+        hold.touch()
+        p.manta("job", "wait", job)
+        shrinks(p)
+        if kind == "command":
+            p.manta(*other, ticket, want=1)
+            has("does not know this ticket", p.errors)
+        else:
+            p.manta("status", *place, want=1)
+        p.manta("down")
+    p.manta("stop")
 
 
 def stop_ends_machines(p):

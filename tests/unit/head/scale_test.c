@@ -12,8 +12,8 @@
 
 enum { THINGS = 64 };
 
-static struct { /* the provider */
-    uint64_t runs[THINGS], started, listing, answers[THINGS];
+static struct {                                                       /* the provider */
+    uint64_t runs[THINGS], started, listing, answers[THINGS], ticket; /* of the last launch */
     size_t   count, answer_count;
     bool     is_listing;
 } provider;
@@ -46,6 +46,7 @@ static void provide(struct rig *rig, const struct head_action *action)
         provider.runs[provider.count++] = number;
         provider.answers[provider.answer_count++] = number;
         provider.started++;
+        provider.ticket = action->provide.ticket.id;
         break;
     case HEAD_PROVIDE_TERMINATE:
         for (size_t i = 0; i < provider.count; i++)
@@ -138,7 +139,7 @@ static int32_t code_of(struct rig *rig, uint64_t call)
     return code;
 }
 
-static void submit(struct rig *rig)
+static void submit(struct rig *rig, char *id)
 {
     Manta__V1__SubmitRequest r = MANTA__V1__SUBMIT_REQUEST__INIT;
     Manta__V1__JobSpec       spec = MANTA__V1__JOB_SPEC__INIT;
@@ -146,7 +147,7 @@ static void submit(struct rig *rig)
     char                    *argv[] = {"x"};
     cpu.name = "CPU";
     cpu.milli = 2000;
-    spec.id = "job";
+    spec.id = id;
     spec.argv = argv;
     spec.n_argv = 1;
     spec.resources = has;
@@ -172,7 +173,7 @@ static void what_waits_gets_a_node(void **state)
     assert_int_equal(code_of(rig, scale(rig, HEAD_SCALE_UP, 2, true)), MT_OK);
     assert_int_equal(records(rig), 0);
     assert_int_equal(code_of(rig, scale(rig, HEAD_SCALE_UP, 2, false)), MT_OK);
-    submit(rig);
+    submit(rig, "job");
     pass(rig, 2000);
     assert_int_equal(provider.started, 1);
     struct rig_node node = {.boot = 7, .cpus = 2000, .labels = "manta.type=small,manta.instance=test-cluster-1,manta.handle=h"};
@@ -206,10 +207,10 @@ static void a_killed_head_leaves_no_stranger(void **state)
                 rig_restart(rig);
                 scale(rig, HEAD_SCALE_UP, 2, false);
             }
-            submit(rig);
+            submit(rig, "job");
             if (rig->has_crashed) {
                 rig_restart(rig);
-                submit(rig);
+                submit(rig, "job");
             }
             pass(rig, 40000);
             assert_int_equal(provider.count, 1); /* it boots; the job waits for it */
@@ -222,6 +223,64 @@ static void a_killed_head_leaves_no_stranger(void **state)
             assert_int_equal(records(rig), 0);
             rig_free(rig);
         }
+}
+
+static int use(struct rig *rig, uint64_t ticket, uint64_t asks)
+{
+    Manta__V1__CertifyRequest r = MANTA__V1__CERTIFY_REQUEST__INIT;
+    r.name = "machine";
+    rig->peer = (struct head_peer){.kind = HEAD_PEER_TICKET, .id = ticket};
+    rig->asks = asks;
+    uint64_t                 call = rig_call(rig, HEAD_CERTIFY, &r.base);
+    Manta__V1__CertifyReply *reply = rig_reply_to(rig, call, &manta__v1__certify_reply__descriptor);
+    int                      code = reply->code;
+    rig->peer = (struct head_peer){0};
+    rig->asks = 0;
+    manta__v1__certify_reply__free_unpacked(reply, NULL);
+    return code;
+}
+
+/* Each instance has a ticket for itself, good for one machine, as long as it is wanted; then who has used it is shut out. All that
+ * holds for the next head too, which is started again between all steps. */
+static void an_instance_joins_by_its_ticket(void **state)
+{
+    enum { OWN = 11, MACHINE = 1001, ANOTHER = 1003 };
+    (void)state;
+    struct rig *rig = begin();
+    head_own_member(rig->head, OWN);
+    rig_pass(rig, 3000);
+    assert_int_equal(code_of(rig, scale(rig, HEAD_SCALE_UP, 2, false)), MT_OK);
+    submit(rig, "job");
+    pass(rig, 1000);
+    uint64_t ticket = provider.ticket;
+    assert_true(ticket != 0);
+    rig_restart(rig);
+    head_own_member(rig->head, OWN);
+    assert_int_equal(use(rig, ticket, MACHINE), MT_OK);
+    assert_int_equal(use(rig, ticket, MACHINE), MT_OK); /* its answer was lost */
+    rig_restart(rig);
+    head_own_member(rig->head, OWN);
+    assert_int_equal(use(rig, ticket, ANOTHER), MT_EEXIST);
+    assert_int_equal(use(rig, ticket ^ 2, ANOTHER), MT_ENOENT);
+    struct rig_node node = {.boot = 7, .cpus = 2000, .labels = "manta.type=small,manta.instance=test-cluster-1,manta.handle=h"};
+    rig->peer = (struct head_peer){HEAD_PEER_NODE, MACHINE, 1700000000000u + rig->now_ms + 1000000};
+    rig_register(rig, &node);
+    rig->peer = (struct head_peer){0};
+    pass(rig, 3000);
+    assert_int_equal(rig->revoked_count, 0);
+    rig_close(rig, node.stream); /* it is dead after a while, and given back */
+    provider.ticket = 0;
+    pass(rig, 60000);
+    assert_int_equal(rig->revoked_count, 1);
+    assert_true(rig->revoked[0] == MACHINE);
+    assert_int_equal(use(rig, ticket, ANOTHER), MT_ENOENT);
+    submit(rig, "another");
+    pass(rig, 2000);
+    assert_true(provider.ticket != 0 && provider.ticket != ticket);
+    rig->revoked_count = 0;
+    rig_restart(rig);
+    assert_int_equal(rig->revoked_count, 1);
+    rig_free(rig);
 }
 
 static void bad_input_is_refused(void **state)
@@ -252,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_waits_gets_a_node),
         cmocka_unit_test(a_killed_head_leaves_no_stranger),
+        cmocka_unit_test(an_instance_joins_by_its_ticket),
         cmocka_unit_test(bad_input_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

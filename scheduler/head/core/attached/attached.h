@@ -17,6 +17,8 @@ void head_attached_heads(struct head *h, const char *const *addresses, uint32_t 
 /* Where there are several, each node hears the leader each second, since one that is silent is left for another. */
 void head_attached_heads_tick(struct head *h);
 
+/* All nodes that have shown the certificates of this number, which were just revoked, are told to end, and are dead. */
+void head_attached_shut_out(struct head *h, uint64_t member, const char *reason);
 /* A client wants a node to be revoked. */
 void head_attached_call(struct head *h, const struct head_event *event);
 

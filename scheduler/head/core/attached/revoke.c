@@ -58,12 +58,10 @@ static struct node *find_living(const struct head *h, uint64_t member)
     return NULL;
 }
 
-static void revoke(struct head *h, const struct node *n, const char *reason)
+void head_attached_shut_out(struct head *h, uint64_t member, const char *reason)
 {
-    uint64_t member = n->member;
-    char     why[160];
+    char why[160];
     snprintf(why, sizeof why, "its certificate was revoked%s%.100s", reason[0] ? ": " : "", reason);
-    mt_log(MT_LOG_WARN, "node_revoked", "node=%u id=%016" PRIx64 " reason=\"%.100s\"", n->place.id, member, reason);
     for (struct node *other = find_living(h, member); other; other = find_living(h, member))
         end_node(h, other, why);
 }
@@ -74,13 +72,13 @@ static void revoke_call(struct head *h, uint64_t call, const Manta__V1__RevokeNo
     char                   text[HEAD_TEXT_SIZE] = "";
     struct node           *n = head_nodes_find(h, request->node);
     reply.code = refusal(h, n, request, text, sizeof text);
-    if (!reply.code && !head_revoked_add(h, n, request->reason)) {
+    if (!reply.code && !head_revoked_add(h, n->member, n->place.id, n->certificate_ms, request->reason)) {
         snprintf(text, sizeof text, "too many are revoked already: a new cluster has a new authority");
         reply.code = MT_EAGAIN;
     }
     reply.text = text;
     if (!reply.code)
-        revoke(h, n, request->reason);
+        head_attached_shut_out(h, n->member, request->reason);
     head_out_reply(h, call, HEAD_REVOKE_NODE, &reply.base);
 }
 

@@ -6,6 +6,7 @@
 #ifndef HEAD_KIT_H
 #define HEAD_KIT_H
 
+#include "core/base/buf.h"
 #include "core/base/log.h"
 #include "scheduler/head/core/kit/tables.h"
 
@@ -58,8 +59,9 @@ void head_out_blob_drop(struct head *h, const struct blob *blob);               
 /* After the store: whoever shows a certificate of that number is refused, and cut off. */
 void head_out_revoked(struct head *h, uint64_t id, uint64_t until_ms);
 void head_out_exit(struct head *h, mt_status st, bool after_store);
-/* After the store. `line` is copied; NULL: none. */
-void head_out_provide(struct head *h, enum head_provide_op op, uint64_t number, uint32_t limit_ms, const void *line, size_t size);
+/* After the store. `line` and `ticket` are copied; without data, NULL: none. */
+void head_out_provide(struct head *h, enum head_provide_op op, uint64_t number, uint32_t limit_ms, mt_view line,
+                      const struct head_ticket *ticket);
 
 struct head_bytes *head_bytes_pack(const ProtobufCMessage *message); /* NULL: no memory */
 void               head_bytes_unref(struct head_bytes *bytes);

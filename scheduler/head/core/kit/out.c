@@ -299,11 +299,14 @@ void head_out_exit(struct head *h, mt_status st, bool after_store)
     push(h, &action, after_store);
 }
 
-void head_out_provide(struct head *h, enum head_provide_op op, uint64_t number, uint32_t limit_ms, const void *line, size_t size)
+void head_out_provide(struct head *h, enum head_provide_op op, uint64_t number, uint32_t limit_ms, mt_view line,
+                      const struct head_ticket *ticket)
 {
     struct head_action action = {.kind = HEAD_ACT_PROVIDE, .provide = {.op = op, .number = number, .limit_ms = limit_ms}};
-    action.provide.line = line ? bytes_copy(line, size) : NULL;
-    if (line && !action.provide.line) {
+    action.provide.line = line.data ? bytes_copy(line.data, line.size) : NULL;
+    if (ticket)
+        action.provide.ticket = *ticket;
+    if (line.data && !action.provide.line) {
         head_broken(h, mt_error(MT_ENOMEM, 0, "copy an order to the provider"));
         return;
     }

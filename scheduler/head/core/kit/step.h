@@ -58,6 +58,10 @@ enum head_provide_op {                        /* what a provider of nodes is ask
                        HEAD_PROVIDE_TERMINATE,
 };
 
+struct head_ticket {               /* what a ticket says */
+    uint64_t id, made_ms, ends_ms; /* wall clock */
+};
+
 enum head_event_kind {                         /* what each brings with it: the member of that name in struct head_event */
                        HEAD_EV_TICK = 1,       /* time has passed */
                        HEAD_EV_STREAM_OPENED,  /* a raylet has attached */
@@ -233,6 +237,7 @@ struct head_action {
             uint32_t             limit_ms; /* for the answer */
             struct head_bytes   *line;     /* the request as the provider reads it, without the end of the line; of OPEN the
                                             provider's name stands before it, and a NUL between them. CLOSE: NULL */
+            struct head_ticket   ticket;   /* of LAUNCH: signed, it goes with the line; id 0: none is needed */
         } provide;
         struct {
             uint64_t id, until_ms; /* wall clock */

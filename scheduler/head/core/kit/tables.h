@@ -280,6 +280,7 @@ struct head {
         struct scl             *core; /* NULL: no cluster file was ever given */
         Manta__V1__ScaleConfig *config;
         MT_VEC(Manta__V1__ScaleWant *) wants;
+        MT_VEC(uint64_t) ended; /* instances that are not wanted any more, since who they are was last shut out */
         struct scl_actions actions;
         uint64_t           demands_hash, stored_next; /* what was last told and stored */
     } scale;

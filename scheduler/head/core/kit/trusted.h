@@ -16,6 +16,7 @@ struct ticket_use {
 };
 struct ticket {
     uint64_t id, made_ms, ends_ms; /* wall clock */
+    uint64_t instance;             /* that joins with it (scheduler/scaler); 0: whoever has it */
     uint32_t uses;
     bool     is_revoked;
     char     name[HEAD_NAME_SIZE];

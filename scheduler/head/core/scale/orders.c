@@ -4,17 +4,19 @@
  *            (docs/design/scaler.md has the protocol).
  */
 #include "scheduler/head/core/scale/private.h"
+#include "scheduler/head/core/attached/attached.h"
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/nodes/nodes.h"
+#include "scheduler/head/core/trust/trust.h"
 #include "core/base/limits/net.h"
 #include "core/text/json.h"
 
 #include <inttypes.h>
 
-static void send(struct head *h, enum head_provide_op op, uint64_t number, mt_buf *line)
+static void send(struct head *h, enum head_provide_op op, uint64_t number, mt_buf *line, const struct head_ticket *ticket)
 {
     uint32_t limit = op == HEAD_PROVIDE_LAUNCH ? MT_SCL_LAUNCH_MS : MT_SCL_ANSWER_MS;
-    head_out_provide(h, op, number, limit, line->data, line->size);
+    head_out_provide(h, op, number, limit, mt_buf_view(line), ticket);
     mt_buf_fini(line);
 }
 
@@ -42,7 +44,7 @@ void head_scale_open(struct head *h)
     put(h, &line, "{\"op\":\"configure\",\"number\":0,\"cluster\":", h->config.cluster);
     put_settings(h, &line, c->settings, c->n_settings);
     HEAD_TRY(h, mt_buf_printf(&line, "}"));
-    send(h, HEAD_PROVIDE_OPEN, 0, &line);
+    send(h, HEAD_PROVIDE_OPEN, 0, &line, NULL);
 }
 
 static const Manta__V1__ScaleType *type_of(const struct head *h, const char *name)
@@ -81,7 +83,8 @@ static void launch(struct head *h, const struct scl_instance *i)
     HEAD_TRY(h, mt_buf_printf(&line, "}"));
     put_settings(h, &line, type->settings, type->n_settings);
     HEAD_TRY(h, mt_buf_printf(&line, "}"));
-    send(h, HEAD_PROVIDE_LAUNCH, i->number, &line);
+    struct head_ticket ticket = head_tickets_of_instance(h, i->number);
+    send(h, HEAD_PROVIDE_LAUNCH, i->number, &line, &ticket);
 }
 
 static void terminate(struct head *h, const struct scl_instance *i)
@@ -93,14 +96,14 @@ static void terminate(struct head *h, const struct scl_instance *i)
     put(h, &line, ",\"id\":", id);
     put(h, &line, ",\"handle\":", i->handle);
     HEAD_TRY(h, mt_buf_printf(&line, "}"));
-    send(h, HEAD_PROVIDE_TERMINATE, i->number, &line);
+    send(h, HEAD_PROVIDE_TERMINATE, i->number, &line, NULL);
 }
 
 static void list(struct head *h, uint64_t sequence)
 {
     mt_buf line = {0};
     HEAD_TRY(h, mt_buf_printf(&line, "{\"op\":\"list\",\"number\":%" PRIu64 "}", sequence));
-    send(h, HEAD_PROVIDE_LIST, sequence, &line);
+    send(h, HEAD_PROVIDE_LIST, sequence, &line, NULL);
 }
 
 /* ---- records ---- */
@@ -129,6 +132,18 @@ static void store(struct head *h, const struct scl_instance *i)
     if (scl_next_number(h->scale.core) != h->scale.stored_next)
         store_next(h);
     head_record_change(h, HEAD_TABLE_SCALE, key, sizeof key, i->state == SCL_GONE ? NULL : &record.base);
+    if (i->state == SCL_STOPPING || i->state == SCL_GONE)
+        HEAD_TRY(h, mt_vec_push(&h->scale.ended, i->number));
+}
+
+void head_scale_shut_out(struct head *h)
+{
+    for (size_t i = 0; i < h->scale.ended.count; i++) {
+        uint64_t member = head_tickets_end_instance(h, h->scale.ended.data[i]);
+        if (member)
+            head_attached_shut_out(h, member, "it was given back");
+    }
+    h->scale.ended.count = 0;
 }
 
 static void drain(struct head *h, const struct scl_action *a)
@@ -186,4 +201,5 @@ void head_scale_provided(struct head *h, const struct head_provided *a)
     default: return;
     }
     head_scale_step(h, &event);
+    head_scale_shut_out(h);
 }

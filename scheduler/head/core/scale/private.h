@@ -16,6 +16,9 @@ void                  head_scale_want_put(struct head *h, const Manta__V1__Scale
 void head_scale_forget(struct head *h);
 /* One event into the scaler, and what follows from it. */
 void head_scale_step(struct head *h, struct scl_event *event);
+/* Nobody joins any more as an instance that was ended since, and who has is refused everywhere. Nodes may die and be forgotten, so
+ * not while they are walked. */
+void head_scale_shut_out(struct head *h);
 /* The provider is to be this one, with these settings. */
 void head_scale_open(struct head *h);
 /* The instance that a node's labels name, and its handle (room for MT_SCL_NAME_SIZE); 0: none of this cluster. */

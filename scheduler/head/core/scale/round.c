@@ -157,6 +157,7 @@ void head_scale_round(struct head *h)
         tell_node(h, entry->value.ptr);
     tell_demands(h);
     head_scale_step(h, &tick);
+    head_scale_shut_out(h);
     if (scl_is_down(h->scale.core))
         head_scale_forget(h);
 }

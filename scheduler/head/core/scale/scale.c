@@ -77,7 +77,7 @@ static mt_status config_read(struct head *h, const Manta__V1__ScaleConfig *from,
     uint64_t least = 0;
     *out = (struct scl_config){.types = types, .count = (uint32_t)from->n_types, .max = from->max, .is_down = from->is_down};
     if (!from->provider[0])
-        return refuse(text, size, "", "provider: which one (local, command, or the path of a program)");
+        return refuse(text, size, "", "provider: which one (local, command, ssh, or the path of a program)");
     if (from->n_types == 0 || from->n_types > MT_SCL_TYPES_MAX)
         return refuse(text, size, "", from->n_types ? "types: more than 64" : "types: there are none");
     for (uint32_t t = 0; t < from->n_types; t++) {
@@ -133,7 +133,7 @@ void head_scale_forget(struct head *h)
     while (h->scale.wants.count)
         head_scale_want_put(h, &(Manta__V1__ScaleWant){.base = PROTOBUF_C_MESSAGE_INIT(&manta__v1__scale_want__descriptor),
                                                        .name = h->scale.wants.data[0]->name});
-    head_out_provide(h, HEAD_PROVIDE_CLOSE, 0, 0, NULL, 0);
+    head_out_provide(h, HEAD_PROVIDE_CLOSE, 0, 0, (mt_view){0}, NULL);
     uint64_t next = scl_next_number(h->scale.core);
     scl_free(h->scale.core);
     manta__v1__scale_config__free_unpacked(h->scale.config, NULL);
@@ -215,6 +215,7 @@ void head_scale_fini(struct head *h)
     for (size_t i = 0; i < h->scale.wants.count; i++)
         manta__v1__scale_want__free_unpacked(h->scale.wants.data[i], NULL);
     mt_vec_fini(&h->scale.wants);
+    mt_vec_fini(&h->scale.ended);
     mt_vec_fini(&h->scale.actions.list);
 }
 

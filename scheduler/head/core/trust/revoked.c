@@ -8,6 +8,14 @@
 #include "core/base/plant.h"
 #include "scheduler/head/core/nodes/view.h"
 
+#include <inttypes.h>
+
+void head_trust_key(uint64_t id, uint8_t key[8])
+{
+    for (int i = 0; i < 8; i++)
+        key[i] = (uint8_t)(id >> (56 - 8 * i));
+}
+
 bool head_revoked_has(const struct head *h, uint64_t member)
 {
     for (size_t i = 0; i < h->revoked.count; i++)
@@ -16,20 +24,21 @@ bool head_revoked_has(const struct head *h, uint64_t member)
     return false;
 }
 
-bool head_revoked_add(struct head *h, const struct node *n, const char *reason)
+bool head_revoked_add(struct head *h, uint64_t member, uint32_t node, uint64_t ends_ms, const char *reason)
 {
     Manta__Store__RevokedRecord record = MANTA__STORE__REVOKED_RECORD__INIT;
-    struct revoked              r = {.id = n->member, .node = n->place.id};
+    struct revoked              r = {.id = member, .node = node};
     uint8_t                     key[8];
-    if (head_revoked_has(h, n->member))
+    if (head_revoked_has(h, member))
         return true;
     if (h->revoked.count >= MT_REVOKED_MAX)
         return false;
-    r.until_ms = (n->certificate_ms > h->wall_ms ? n->certificate_ms : h->wall_ms) + INT64_C(1000) * MT_TLS_SLACK_S;
+    r.until_ms = (ends_ms > h->wall_ms ? ends_ms : h->wall_ms) + INT64_C(1000) * MT_TLS_SLACK_S;
     snprintf(r.reason, sizeof r.reason, "%s", reason);
     r.view_version = head_view_news(h);
     HEAD_TRY(h, mt_vec_push(&h->revoked, r));
     h->count.revoked++;
+    mt_log(MT_LOG_INFO, "node_revoked", "node=%u id=%016" PRIx64 " reason=\"%.100s\"", node, member, reason);
     record.id = r.id;
     record.until_ms = r.until_ms;
     record.node = r.node;

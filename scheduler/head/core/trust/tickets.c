@@ -7,6 +7,7 @@
  */
 #include "scheduler/head/core/trust/trust.h"
 
+#include "core/base/hash.h"
 #include "core/base/limits/net.h"
 #include "core/base/plant.h"
 
@@ -15,12 +16,6 @@
 static struct ticket *find(const struct head *h, uint64_t id)
 {
     return mt_map_ptr(&h->tickets, mt_map_key(id));
-}
-
-void head_trust_key(uint64_t id, uint8_t key[8])
-{
-    for (int i = 0; i < 8; i++)
-        key[i] = (uint8_t)(id >> (56 - 8 * i));
 }
 
 static bool has_ended(const struct head *h, const struct ticket *t)
@@ -45,6 +40,7 @@ static bool ticket_fill(const struct ticket *t, Manta__V1__Ticket *out)
     out->ends_ms = t->ends_ms;
     out->uses = t->uses;
     out->is_revoked = t->is_revoked;
+    out->instance = t->instance;
     out->name = (char *)(uintptr_t)t->name;
     out->used[0] = uses; /* also where there is none: it is freed by that */
     for (size_t i = 0; i < t->used.count; i++) {
@@ -94,22 +90,29 @@ static void forget(struct head *h, struct ticket *t)
     ticket_free(t);
 }
 
-/* Room for one more: those that ended long ago go; where that is not enough, the one that ended first. */
+/* Room for one more: those that ended long ago go; where that is not enough, the one that ended first. Those of instances go with
+ * them. */
 static bool make_room(struct head *h)
 {
     struct ticket *first = NULL;
+    size_t         count = 0;
     MT_MAP_EACH(&h->tickets, entry) {
         struct ticket *t = entry->value.ptr;
+        if (t->instance)
+            continue;
         if (h->wall_ms >= t->ends_ms + MT_TICKET_KEPT_MS) {
             forget(h, t);
             continue;
         }
+        count++;
         if ((has_ended(h, t) || t->is_revoked) && (!first || t->ends_ms < first->ends_ms))
             first = t;
     }
-    if (h->tickets.count >= MT_TICKETS_MAX && first)
+    if (count < MT_TICKETS_MAX)
+        return true;
+    if (first)
         forget(h, first);
-    return h->tickets.count < MT_TICKETS_MAX;
+    return first;
 }
 
 void head_tickets_fini(struct head *h)
@@ -125,7 +128,12 @@ mt_status head_tickets_load(struct head *h, const Manta__V1__Ticket *r)
     struct ticket *t = calloc(1, sizeof *t);
     if (!t)
         return mt_error(MT_ENOMEM, 0, "load a ticket");
-    *t = (struct ticket){.id = r->id, .made_ms = r->made_ms, .ends_ms = r->ends_ms, .uses = r->uses, .is_revoked = r->is_revoked};
+    *t = (struct ticket){.id = r->id,
+                         .made_ms = r->made_ms,
+                         .ends_ms = r->ends_ms,
+                         .uses = r->uses,
+                         .is_revoked = r->is_revoked,
+                         .instance = r->instance};
     snprintf(t->name, sizeof t->name, "%s", r->name);
     mt_status st = r->id && r->n_used <= MT_TICKET_USES_MAX && !find(h, r->id)
                        ? mt_map_put_ptr(&h->tickets, mt_map_key(r->id), t)
@@ -167,19 +175,47 @@ static int32_t refusal(struct head *h, const Manta__V1__CreateTicketRequest *r, 
     return MT_OK;
 }
 
-static struct ticket *make(struct head *h, const Manta__V1__CreateTicketRequest *r)
+static struct ticket *make(struct head *h, uint64_t id, uint32_t uses, uint64_t valid_ms, uint64_t instance, const char *name)
 {
     struct ticket *t = calloc(1, sizeof *t);
-    if (!t || mt_map_put_ptr(&h->tickets, mt_map_key(r->id), t).code) {
+    if (!t || mt_map_put_ptr(&h->tickets, mt_map_key(id), t).code) {
         free(t);
         head_broken(h, mt_error(MT_ENOMEM, 0, "make a ticket"));
         return NULL;
     }
-    *t = (struct ticket){.id = r->id, .made_ms = h->wall_ms, .ends_ms = h->wall_ms + r->valid_ms, .uses = r->uses};
-    snprintf(t->name, sizeof t->name, "%s", r->name);
+    *t = (struct ticket){.id = id, .made_ms = h->wall_ms, .ends_ms = h->wall_ms + valid_ms, .uses = uses, .instance = instance};
+    snprintf(t->name, sizeof t->name, "%s", name);
     h->count.ticket_made++;
     store(h, t);
     return t;
+}
+
+/* It is no secret: the certificate is what proves a ticket. */
+static uint64_t id_of_instance(uint64_t instance)
+{
+    return mt_hash_bytes(mt_hash_bytes(MT_HASH_START, "instance", 8), &instance, sizeof instance) | 1;
+}
+
+struct head_ticket head_tickets_of_instance(struct head *h, uint64_t instance)
+{
+    char           name[40];
+    struct ticket *t = NULL;
+    snprintf(name, sizeof name, "instance %" PRIu64, instance);
+    if (h->config.own_member && !find(h, id_of_instance(instance)))
+        t = make(h, id_of_instance(instance), 1, MT_TICKET_MS_MAX, instance, name);
+    return t ? (struct head_ticket){t->id, t->made_ms, t->ends_ms} : (struct head_ticket){0};
+}
+
+uint64_t head_tickets_end_instance(struct head *h, uint64_t instance)
+{
+    struct ticket *t = find(h, id_of_instance(instance));
+    uint64_t       member = t && t->used.count ? t->used.data[0].member : 0;
+    if (!t || t->instance != instance)
+        return 0;
+    if (member && !head_revoked_add(h, member, 0, h->wall_ms + INT64_C(1000) * MT_TLS_VALID_S, "its instance was given back"))
+        mt_log(MT_LOG_ERROR, "not_revoked", "instance=%" PRIu64 " id=%016" PRIx64 " why=\"too many are\"", instance, member);
+    forget(h, t);
+    return member;
 }
 
 /* The same id is the same ticket, however often it is asked for, as long as somebody can still join with it. */
@@ -196,7 +232,7 @@ void head_tickets_create(struct head *h, uint64_t call, const Manta__V1__CreateT
     if (!t)
         reply.code = refusal(h, request, text, sizeof text);
     if (!t && !reply.code)
-        t = make(h, request);
+        t = make(h, request->id, request->uses, request->valid_ms, 0, request->name);
     reply.text = text;
     if (t && ticket_fill(t, &ticket))
         reply.ticket = &ticket;
@@ -212,6 +248,8 @@ void head_tickets_list(struct head *h, uint64_t call)
     bool is_fine = items && reply.tickets;
     if (is_fine)
         MT_MAP_EACH(&h->tickets, entry) {
+            if (((const struct ticket *)entry->value.ptr)->instance)
+                continue; /* `manta scale status` has them */
             reply.tickets[reply.n_tickets] = &items[reply.n_tickets];
             is_fine = is_fine && ticket_fill(entry->value.ptr, &items[reply.n_tickets]);
             reply.n_tickets++;

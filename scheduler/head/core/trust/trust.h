@@ -14,6 +14,11 @@ void head_tickets_list(struct head *h, uint64_t call);
 void head_tickets_revoke(struct head *h, uint64_t call, const Manta__V1__RevokeTicketRequest *request);
 /* Takes a use, or finds the one that `member` has taken. MT_OK, or why not, in words. */
 int32_t head_tickets_use(struct head *h, uint64_t id, uint64_t member, const char *name, char *text, size_t size);
+/* A new ticket for one machine, which the instance of that number joins with; id 0: this cluster has none. */
+struct head_ticket head_tickets_of_instance(struct head *h, uint64_t instance);
+/* The instance is not wanted any more: its ticket goes, and the certificates of who has used it are revoked. Returns who that is;
+ * 0: nobody. */
+uint64_t head_tickets_end_instance(struct head *h, uint64_t instance);
 
 MT_MUST_USE mt_status head_tickets_load(struct head *h, const Manta__V1__Ticket *record);
 void                  head_tickets_fini(struct head *h);
@@ -27,8 +32,9 @@ void head_certify(struct head *h, uint64_t call, const struct head_peer *peer, u
 /* ---- revoked.c ----------------------------------------------------------------------------------------------------- */
 
 bool head_revoked_has(const struct head *h, uint64_t member);
-/* Stored, and told to all nodes with the next changes. False: too many are. */
-bool head_revoked_add(struct head *h, const struct node *n, const char *reason);
+/* Stored, and told to all nodes with the next changes. `ends_ms`: of its last certificate; `node`: 0 where it is none. False: too
+ * many are. */
+bool head_revoked_add(struct head *h, uint64_t member, uint32_t node, uint64_t ends_ms, const char *reason);
 /* Tells the shell of all: it refuses them at the door. */
 void head_revoked_tell(struct head *h);
 /* Those whose certificates have ended by themselves go. */

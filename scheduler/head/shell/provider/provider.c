@@ -9,6 +9,7 @@
 #include "scheduler/head/shell/provider/private.h"
 
 #include "core/base/log.h"
+#include "core/io/private.h"
 #include "core/sys/child.h"
 #include "core/text/json.h"
 
@@ -95,7 +96,8 @@ static void end(struct head_provider *p, const char *why)
     if (mt_vec_push(&p->ended, p->pid).code != 0)
         (void)waitpid(p->pid, NULL, WNOHANG);
     p->pid = 0;
-    p->in.size = p->out.size = p->out_at = 0;
+    io_private_wipe(&p->out); /* tickets may be among it */
+    p->in.size = p->out_at = 0;
     reap(p);
     give_all(p, why);
 }
@@ -126,6 +128,8 @@ static void flush(struct head_provider *p)
         }
         p->out_at += (size_t)n;
     }
+    if (p->out.size)
+        explicit_bzero(p->out.data, p->out.size); /* tickets may have been among it */
     p->out.size = p->out_at = 0;
     if (p->pid)
         io_watch_set(&p->writes, 0);
@@ -318,7 +322,26 @@ static void configure(struct head_provider *p, const struct head_bytes *bytes)
         flush(p);
 }
 
-void head_provider_order(struct head_provider *p, const struct head_action *action)
+/* A request, with the ticket as its last member. */
+static mt_status line_add(struct head_provider *p, mt_view line, mt_view join)
+{
+    mt_buf text = {0};
+    if (join.size == 0) {
+        MT_TRY(mt_buf_append(&p->out, line.data, line.size));
+        return mt_buf_append(&p->out, "\n", 1);
+    }
+    MT_TRY(mt_buf_append(&p->out, line.data, line.size - 1));
+    MT_TRY(mt_buf_printf(&p->out, ",\"join\":"));
+    mt_status st = mt_buf_append(&text, join.data, join.size);
+    if (st.code == 0)
+        st = mt_buf_terminate(&text);
+    if (st.code == 0)
+        st = mt_json_put_text(&p->out, (const char *)text.data);
+    io_private_wipe(&text);
+    return st.code ? st : mt_buf_printf(&p->out, "}\n");
+}
+
+void head_provider_order(struct head_provider *p, const struct head_action *action, mt_view join)
 {
     uint64_t     now = io_now_ms();
     struct asked a = {action->provide.op, action->provide.number, now, now + action->provide.limit_ms};
@@ -336,9 +359,8 @@ void head_provider_order(struct head_provider *p, const struct head_action *acti
         why = p->started_ms && now - p->started_ms < RESTART_MS ? "the provider has just ended: see the head's log" : run(p);
     if (!why && p->out.size - p->out_at > OUT_MAX)
         why = "the provider reads nothing";
-    if (!why &&
-        (mt_vec_push(&p->asked, a).code || mt_buf_append(&p->out, action->provide.line->data, action->provide.line->size).code ||
-         mt_buf_append(&p->out, "\n", 1).code))
+    if (!why && (mt_vec_push(&p->asked, a).code ||
+                 line_add(p, mt_view_of(action->provide.line->data, action->provide.line->size), join).code))
         why = "the head is out of memory";
     if (why) {
         give(p, &a, SCL_REFUSED, NULL, why); /* it was never asked */
@@ -360,7 +382,7 @@ void head_provider_free(struct head_provider *p)
     mt_vec_fini(&p->asked);
     mt_vec_fini(&p->ended);
     mt_buf_fini(&p->in);
-    mt_buf_fini(&p->out);
+    io_private_wipe(&p->out);
     mt_buf_fini(&p->configure);
     free(p);
 }

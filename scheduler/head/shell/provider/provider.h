@@ -20,8 +20,8 @@ struct head_provider;
  * inside head_provider_order. NULL: no memory. */
 struct head_provider *head_provider_new(struct io_loop *loop, const char *cluster, const char *head_file,
                                         void (*answered)(void *user, const struct head_provided *answer), void *user);
-/* Of HEAD_ACT_PROVIDE. */
-void head_provider_order(struct head_provider *p, const struct head_action *action);
+/* Of HEAD_ACT_PROVIDE. `join`: what the instance joins with, a secret; empty: it needs none. */
+void head_provider_order(struct head_provider *p, const struct head_action *action, mt_view join);
 /* The program ends; what it has started runs on. */
 void head_provider_free(struct head_provider *p);
 

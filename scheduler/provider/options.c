@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options.c - the command line of a raylet: what a request says of the node, in words that `manta start` and manta-raylet share.
+ *
+ * Owns: nothing. Thread: main.
+ */
+#include "scheduler/provider/provider.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void option_add(struct options *o, const char *name, const char *value)
+{
+    if (!value || o->count + 3 > sizeof o->argv / sizeof *o->argv)
+        return;
+    o->argv[o->count++] = name;
+    o->argv[o->count++] = value;
+    o->argv[o->count] = NULL;
+}
+
+/* "K=V,..." of the resources that have no option of their own. */
+static void others(const struct request *r, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < r->resources.count && used < size; i++) {
+        const struct pair *p = &r->resources.items[i];
+        if (strcmp(p->name, "CPU") != 0 && strcmp(p->name, "GPU") != 0 && strcmp(p->name, "memory") != 0)
+            used += (size_t)snprintf(out + used, size - used, "%s%s=%s", used ? "," : "", p->name, p->value);
+    }
+}
+
+void options_of(const struct request *r, const char *handle, struct options *o)
+{
+    const char *cpus = pairs_find(&r->resources, "CPU"), *gpus = pairs_find(&r->resources, "GPU");
+    snprintf(o->labels, sizeof o->labels, "%s%s%.60s", r->labels, handle[0] ? ",manta.handle=" : "", handle);
+    others(r, o->others, sizeof o->others);
+    option_add(o, "--labels", o->labels);
+    option_add(o, "--node-name", r->id);
+    option_add(o, "--num-cpus", cpus ? cpus : "0");
+    option_add(o, "--num-gpus", gpus ? gpus : "0");
+    option_add(o, "--memory", pairs_find(&r->resources, "memory"));
+    option_add(o, "--store-memory", pairs_find(&r->settings, "store_memory"));
+    option_add(o, "--orphan-after", pairs_find(&r->settings, "orphan_after"));
+    option_add(o, "--resources", o->others[0] ? o->others : NULL);
+}
+
+bool program_beside(const char *name, char out[FILE_SIZE])
+{
+    ssize_t n = readlink("/proc/self/exe", out, FILE_SIZE - 32);
+    out[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(out, '/');
+    return slash && snprintf(slash + 1, 32, "%s", name) > 0;
+}
