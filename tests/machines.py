@@ -99,8 +99,8 @@ class Machine:
 
     def start(self, *words, env=None, **options):
         """A process on it; the caller's."""
-        return subprocess.Popen(self.inside("env", "-C", "/tmp", *words), env=self.environment(env), stdin=subprocess.DEVNULL,
-                                text=True, **options)
+        return subprocess.Popen(self.inside("env", "-C", "/tmp", *words), env=self.environment(env), text=True,
+                                **{"stdin": subprocess.DEVNULL} | options)
 
     def run(self, *words, want=0, env=None):
         """What a command prints; it must end with `want`. Its errors stand in .errors."""
