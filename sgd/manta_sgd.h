@@ -274,9 +274,10 @@ typedef struct manta_sgd_opts {
         double   gpus;        /* that each worker reserves; its CUDA_VISIBLE_DEVICES names them. 0.5: two workers share one. 0:
                                what the operator's setup says (manta_sgd_gpus; the built-in ones: one where config device is
                                "cuda", else none); negative: none, and all workers of a node see the same devices */
-        int      nodes;       /* over which the workers are spread, the driver's first; 0: 1. Fewer will do: as many as there are.
+        int      nodes;       /* over which the workers are spread, the driver's first; 0: 1. Fewer will do, down to min_nodes.
                                A node that dies takes its workers along, and the run goes on with the others' */
-        uint64_t reserved[8];
+        int64_t  min_nodes;   /* with workers on fewer nodes the run waits, as with fewer than min_workers; 0: 1 */
+        uint64_t reserved[7];
     } scaling;
     struct {
         const char *name;      /* 1 to 127 of A-Z a-z 0-9 . _ -; NULL: "train" */

@@ -191,6 +191,26 @@ static void places_keep(struct sgd_fit *fit)
     }
 }
 
+/* How many more nodes the run wants, by those where somebody has a rank, is ready, or is at least on the way. */
+enum sgd_here { HERE, HERE_READY, HERE_WITH_RANK };
+static int nodes_missing(const struct sgd_fit *fit, enum sgd_here how, uint64_t *out_places)
+{
+    *out_places = 0;
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->state == SGD_HAND_READY ? how != HERE_WITH_RANK || hand->rank != SGD_NO_RANK
+                                          : hand->state == SGD_HAND_STARTING && how == HERE)
+            *out_places |= 1ull << hand->place;
+    return fit->min_nodes - __builtin_popcountll(*out_places);
+}
+
+/* While the run has too few nodes, its last workers are for those that have none. */
+static bool may_hire(const struct sgd_fit *fit, int place, int count, int wanted)
+{
+    uint64_t places;
+    int      missing = nodes_missing(fit, HERE, &places);
+    return missing > 0 && places >> place & 1 ? fit->max - count > missing : count < wanted || missing > 0;
+}
+
 /* Buries the dead and hires, until there are as many as there should be; spares when there is time for them. Workers that
  * can't be placed wait for their turn. */
 static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
@@ -203,9 +223,9 @@ static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures + fit->has_death))
         return MANTA_OK; /* without them, or the run ends once all are back */
     places_keep(fit);
-    for (int count = sgd_crew_count(&fit->crew, &ready), index; count < wanted; count++) {
+    for (int count = sgd_crew_count(&fit->crew, &ready), index;; count++) {
         const struct sgd_place *place = place_choose(fit, &index);
-        if (!place)
+        if (!place || !may_hire(fit, index, count, wanted))
             break;
         if (!sgd_crew_hire(&fit->crew, index, place->node, place->region, place->host))
             return sgd_fail(e, MANTA_EINTERNAL, "no place for a worker");
@@ -226,9 +246,12 @@ static int64_t backoff_ns(const struct sgd_fit *fit)
 /* Whether those who are ready can begin: all that there may be; or enough, and this is no time to wait for more. */
 static bool is_gathered(const struct sgd_fit *fit, int64_t now)
 {
-    int ready;
+    int      ready;
+    uint64_t places;
     (void)sgd_crew_count(&fit->crew, &ready);
     if (now - fit->gather_ns < backoff_ns(fit))
+        return false;
+    if (nodes_missing(fit, HERE_READY, &places) > 0)
         return false;
     if (ready >= fit->max)
         return true;
@@ -237,8 +260,13 @@ static bool is_gathered(const struct sgd_fit *fit, int64_t now)
 
 static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
 {
+    uint64_t places;
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX)
         return give_up(fit, e);
+    int missing = nodes_missing(fit, HERE_READY, &places);
+    if (missing > 0)
+        return sgd_fail(e, MANTA_ETIMEDOUT, "nodes on which a worker is ready: %d after %d s; scaling.min_nodes is %d",
+                        fit->min_nodes - missing, MT_TRAIN_START_MS / 1000, fit->min_nodes);
     return sgd_fail(e, MANTA_ETIMEDOUT,
                     "a worker has not started within %d s: has node %u%s %g free CPUs and %g GPUs for each of %d workers?",
                     MT_TRAIN_START_MS / 1000, manta_node(), fit->places.max > 1 ? ", or another," : "", fit->opts->scaling.cpus,
@@ -298,6 +326,17 @@ static void ranks_sort(struct sgd_fit *fit, int members)
     MT_ASSERT(next == members); /* ranks have no gaps */
 }
 
+/* A spare for the next rank: on a node without a member as long as the run has too few of these. */
+static struct sgd_hand *spare_choose(struct sgd_fit *fit)
+{
+    uint64_t places;
+    int      missing = nodes_missing(fit, HERE_WITH_RANK, &places);
+    for (struct sgd_hand *hand = fit->crew.hands; missing > 0 && hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->state == SGD_HAND_READY && hand->rank == SGD_NO_RANK && !(places >> hand->place & 1))
+            return hand;
+    return sgd_crew_spare(&fit->crew);
+}
+
 /* Ranks stay with those who have them, as far as that goes, and have no gaps. */
 static int ranks_give(struct sgd_fit *fit)
 {
@@ -309,7 +348,7 @@ static int ranks_give(struct sgd_fit *fit)
             hand->rank = SGD_NO_RANK;
     for (int rank = 0; rank < members; rank++)
         if (!sgd_crew_of_rank(&fit->crew, rank))
-            sgd_crew_spare(&fit->crew)->rank = rank;
+            spare_choose(fit)->rank = rank;
     ranks_sort(fit, members);
     return members;
 }
@@ -614,6 +653,7 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
     if (code != MANTA_OK)
         goto done;
     sgd_setup_workers(fit->opts, &fit->min, &fit->max);
+    fit->min_nodes = sgd_setup_nodes_min(fit->opts);
     fit->watch.hang_after_ns = (int64_t)(fit->opts->failure.hang_after * 1e9);
     fit->crew = (struct sgd_crew){.run = &fit->setup.run,
                                   .op = name,

@@ -51,9 +51,10 @@ struct sgd_fit {
     struct sgd_setup        setup;
     struct sgd_crew         crew;
     struct sgd_places       places;
-    struct sgd_order        order;    /* of the present generation, but for the rank */
-    int                     min, max; /* workers of a generation */
-    int                     workers;  /* of the present one */
+    struct sgd_order        order;     /* of the present generation, but for the rank */
+    int                     min, max;  /* workers of a generation */
+    int                     min_nodes; /* that they are on */
+    int                     workers;   /* of the present one */
     uint32_t                generation;
     enum sgd_generation     state;     /* of the present one */
     bool                    has_left;  /* somebody of this generation did, since its node was drained: no failure */

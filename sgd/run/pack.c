@@ -41,6 +41,7 @@ static const struct field fields[] = {
     FIELD(scaling.cpus),
     FIELD(scaling.gpus),
     FIELD(scaling.nodes),
+    FIELD(scaling.min_nodes),
     FIELD(run.epochs),
     FIELD(run.batch),
     FIELD(run.shards),

@@ -48,6 +48,11 @@ int sgd_setup_nodes(const manta_sgd_opts *o)
     return or_default(o->scaling.nodes, 1);
 }
 
+int sgd_setup_nodes_min(const manta_sgd_opts *o)
+{
+    return o->scaling.min_nodes ? (int)o->scaling.min_nodes : 1;
+}
+
 /* How many workers there are at least and at most. */
 void sgd_setup_workers(const manta_sgd_opts *o, int *out_min, int *out_max)
 {
@@ -95,6 +100,7 @@ void sgd_opts_resolve(const manta_sgd_opts *opts, manta_sgd_opts *out)
     *o = *opts;
     sgd_setup_workers(opts, &o->scaling.min_workers, &o->scaling.max_workers);
     o->scaling.nodes = sgd_setup_nodes(opts);
+    o->scaling.min_nodes = sgd_setup_nodes_min(opts);
     o->run.name = o->run.name ? o->run.name : "train";
     o->run.epochs = or_default(o->run.epochs, 1);
     o->run.batch = or_default(o->run.batch, BATCH_DEFAULT);
@@ -130,6 +136,10 @@ static manta_status scaling_check(const manta_sgd_opts *o, manta_error *e)
                         min, max, shards, MT_GROUP_MEMBERS_MAX);
     if (o->scaling.nodes < 0 || o->scaling.nodes > MT_GROUP_MEMBERS_MAX)
         return sgd_fail(e, MANTA_EINVAL, "scaling.nodes is %d: 1 to %d", o->scaling.nodes, MT_GROUP_MEMBERS_MAX);
+    int most = o->scaling.nodes < max ? o->scaling.nodes : max;
+    if (o->scaling.min_nodes < 0 || o->scaling.min_nodes > most)
+        return sgd_fail(e, MANTA_EINVAL, "scaling.min_nodes is %lld: 1 to scaling.nodes (%d), each with one of max_workers (%d)",
+                        (long long)o->scaling.min_nodes, o->scaling.nodes, max);
     if (o->scaling.spares < 0 || o->scaling.spares > MT_TRAIN_SPARES_MAX)
         return sgd_fail(e, MANTA_EINVAL, "scaling.spares is %d: 0 to %d", o->scaling.spares, MT_TRAIN_SPARES_MAX);
     if (!(o->scaling.cpus >= 0 && o->scaling.cpus <= MT_CPUS_MAX))

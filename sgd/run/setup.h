@@ -27,8 +27,9 @@ struct sgd_setup {
 manta_status sgd_setup_init(struct sgd_setup *setup, const char *name, const manta_sgd_opts *opts, manta_error *e);
 void         sgd_setup_fini(struct sgd_setup *setup);
 
-/* On how many nodes the workers may be. */
+/* On how many nodes the workers may be, and on how many they must be. */
 int sgd_setup_nodes(const manta_sgd_opts *o);
+int sgd_setup_nodes_min(const manta_sgd_opts *o);
 
 /* How many workers there are at least and at most, by the options. */
 void sgd_setup_workers(const manta_sgd_opts *o, int *out_min, int *out_max);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum type { INT, UPTO, INT64, REAL, BOOL, TEXT, WORD };
+enum type { INT, RANGE, INT64, REAL, BOOL, TEXT, WORD };
 
 struct key {
     const char *section, *name;
@@ -41,7 +41,7 @@ static const struct key keys[] = {
     KEY(scaling, spares, INT, 0, "loaded processes that wait to replace one that dies; 0"),
     KEY(scaling, cpus, REAL, 0, "that each worker reserves, and computes with; 0: none are reserved, those of the node are shared"),
     KEY(scaling, gpus, REAL, -1, "that each worker reserves; 0: what the model wants (device: cuda wants one); -1: none"),
-    KEY(scaling, nodes, UPTO, 1, "over which workers are spread; fewer will do, so 1:4 says the same as 4; 1: the driver's"),
+    KEY(scaling, nodes, RANGE, 1, "over which workers are spread; 2:4: with fewer than 2 the run waits; 4 is 1:4; 1: the driver's"),
     KEY(run, name, TEXT, 0, "under which it is found again; \"train\""),
     KEY(run, storage, TEXT, 0, "a folder for checkpoints, in storage/name; none. A run that has some there goes on"),
     KEY(run, epochs, INT, 1, "1"),
@@ -112,8 +112,8 @@ static const struct {
 
 void job_keys_print(FILE *to)
 {
-    static const char *const types[] = {[INT] = "whole number", [UPTO] = "whole number, 1:N", [INT64] = "whole number",
-                                        [REAL] = "number",      [BOOL] = "true, false",       [TEXT] = "text"};
+    static const char *const types[] = {[INT] = "whole number", [RANGE] = "whole number, M:N", [INT64] = "whole number",
+                                        [REAL] = "number",      [BOOL] = "true, false",        [TEXT] = "text"};
     for (int k = 0; k < KEYS; k++) {
         char name[64];
         snprintf(name, sizeof name, "%s%s%s", keys[k].section, keys[k].section[0] ? "." : "", keys[k].name);
@@ -151,11 +151,8 @@ static char *keep(struct job *job, const char *text)
 
 static bool integer_set(const struct settings_at *at, const struct key *key, const char *text)
 {
-    int64_t     value;
-    const char *colon = key->type == UPTO ? strchr(text, ':') : NULL;
-    if (colon && strncmp(text, "1:", 2) != 0)
-        return settings_fail(at, "\"%.60s\" does not begin with 1: fewer nodes always do; scaling.min_workers holds workers", text);
-    if (!settings_whole(at, colon ? colon + 1 : text, &value))
+    int64_t value;
+    if (!settings_whole(at, text, &value))
         return false;
     if (key->type != INT64 && value != (int)value)
         return settings_fail(at, "\"%.60s\" is not a whole number", text);
@@ -165,6 +162,21 @@ static bool integer_set(const struct settings_at *at, const struct key *key, con
         *(int *)((char *)job_of(at) + key->offset) = (int)value;
     else
         *(int64_t *)((char *)job_of(at) + key->offset) = value;
+    return true;
+}
+
+/* "4", or "2:4": at least and at most. */
+static bool range_set(const struct settings_at *at, const struct key *key, const char *text)
+{
+    char        least[24];
+    const char *colon = strchr(text, ':');
+    int64_t     min = 0;
+    snprintf(least, sizeof least, "%.*s", colon ? (int)(colon - text) : 0, text);
+    if (!integer_set(at, key, colon ? colon + 1 : text) || (colon && !settings_whole(at, least, &min)))
+        return false;
+    if (colon && (min < key->min || min > *(int *)((char *)job_of(at) + key->offset)))
+        return settings_fail(at, "\"%.60s\" is no range: at least and at most, as 2:4", text);
+    job_of(at)->opts.scaling.min_nodes = min;
     return true;
 }
 
@@ -247,8 +259,8 @@ static bool value_set(const struct settings_at *at, const char *text)
 {
     struct job *job = job_of(at);
     static bool (*const setters[])(const struct settings_at *, const struct key *, const char *) = {
-        [INT] = integer_set, [UPTO] = integer_set, [INT64] = integer_set, [REAL] = real_set,
-        [BOOL] = bool_set,   [TEXT] = text_set,    [WORD] = word_set};
+        [INT] = integer_set, [RANGE] = range_set, [INT64] = integer_set, [REAL] = real_set,
+        [BOOL] = bool_set,   [TEXT] = text_set,   [WORD] = word_set};
     for (int k = 0; k < KEYS; k++) {
         if (strcmp(keys[k].section, at->section) != 0 || strcmp(keys[k].name, at->name) != 0)
             continue;

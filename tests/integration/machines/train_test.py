@@ -6,6 +6,7 @@ weights    the same weights on two machines as on one; data that is only on the 
 passed     nodes are passed over: one that has too few CPUs, one that lacks a mapped file; the reason is told, once for each
 drained    a machine is drained: its worker leaves after a step, no failure is counted, the weights are those of a calm run
 planned    machines come and are drained, 1 -> 3 -> 1: no failure, no step lost, the weights of a calm run; prints each change's pause
+least      nodes 2:3: it does not begin on one machine, grows with the third, and waits when one of two leaves until another comes
 silent     the link to a machine is cut: the training goes on without it, no failure is counted
 killed     all processes of a machine are killed: the training goes on with the other, and ends with the weights of a calm run
 """
@@ -88,27 +89,33 @@ def calm(net, **more):
     return weights_of(net.train("calm", 1, **more))
 
 
+def actors(net):
+    """Workers that are there."""
+    return [a for a in net[0].json("list", "actors") if a["type"] == "manta_sgd_worker" and a["state"] == "ALIVE"]
+
+
 class Run:
     """A training while it runs."""
 
-    def __init__(self, net, **more):
+    def __init__(self, net, name="run", **more):
         self.net = net
-        net[0].path("/tmp/run.yaml").write_text(net.settings(more.pop("nodes", 2), **more))
-        self.out = net[0].path("/tmp/run.out").open("w")
-        self.process = net[0].start(BIN / "manta", "train", "/tmp/run.yaml", stdout=self.out, stderr=self.out,
+        self.name = name
+        net[0].path(f"/tmp/{name}.yaml").write_text(net.settings(more.pop("nodes", 2), **more))
+        self.out = net[0].path(f"/tmp/{name}.out").open("w")
+        self.process = net[0].start(BIN / "manta", "train", f"/tmp/{name}.yaml", stdout=self.out, stderr=self.out,
                                     env={"MANTA_ADDRESS": str(net[0].folder)})
 
     def text(self):
-        return self.net[0].read("/tmp/run.out")
+        return self.net[0].read(f"/tmp/{self.name}.out")
 
     def says(self, pattern):
         wait_until(lambda: re.search(pattern, self.text()) or self.process.poll() is not None, f"{pattern!r} is said")
         assert re.search(pattern, self.text()), f"{pattern!r} is not in: {self.text()[-3000:]}"
 
-    def end(self):
+    def end(self, want=0):
         status = self.process.wait(machines.CALL_S)
         self.out.close()
-        assert status == 0, self.text()[-3000:]
+        assert status == want, self.text()[-3000:]
         return self.text()
 
 
@@ -188,6 +195,28 @@ def planned(net):
     net.stop()
 
 
+def least(net):
+    """Workers that reserve nothing: one machine had room for all three."""
+    net.start(joined=1)
+    model = LONG | {"min": 1, "max": 3}
+    want = calm(net, **model)
+    never = Run(net, name="never", nodes="3:3", **model)
+    run = Run(net, nodes="2:3", extra="failure: {max_failures: 0}", **model)
+    wait_until(lambda: len(actors(net)) == 2 + 1, "the last worker of the one, and two of the other, are kept for machines to come")
+    assert "loss" not in run.text(), run.text()
+    net.join(net[1])
+    run.says("worker rank=1 ")
+    net[0].manta("drain", "m1", "--deadline", 30)
+    wait_until(lambda: net.states().get("m1") in ("LEFT", "DEAD", None), "the drained node leaves")
+    net.join(net[2])
+    run.says("step=[0-9]+ loss")
+    out = run.end()
+    assert weights_of(out) == want and "0 restarts" in out and "0 steps lost" in out, out[-3000:]
+    assert len(nodes_of(out)) == 3, out
+    assert "scaling.min_nodes is 3" in never.end(want=1), never.text()
+    net.stop()
+
+
 def npy(values, shape, kind):
     head = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {shape}, }}"
     head += " " * (63 - (10 + len(head)) % 64) + "\n"
@@ -217,4 +246,4 @@ def passed(net):
 
 if __name__ == "__main__":
     BIN = pathlib.Path(sys.argv[1]).resolve()
-    sys.exit(machines.main({name: globals()[name] for name in sys.argv[2:]}, lambda: Cluster(3 if "planned" in sys.argv else 2)))
+    sys.exit(machines.main({name: globals()[name] for name in sys.argv[2:]}, lambda: Cluster(3 if {"planned", "least"} & set(sys.argv) else 2)))

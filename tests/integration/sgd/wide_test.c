@@ -369,7 +369,10 @@ static void wide_bad(void)
     opts = (manta_sgd_opts){.scaling.nodes = -1};
     CHECK_CODE(manta_sgd_fit("plane", &opts, NULL, &e), MANTA_EINVAL, &e);
     CHECK_SAYS(e.message, "scaling.nodes");
-    opts.scaling.nodes = 65;
+    opts = (manta_sgd_opts){.scaling = {.max_workers = 2, .nodes = 2, .min_nodes = 3}};
+    CHECK_CODE(manta_sgd_fit("plane", &opts, NULL, &e), MANTA_EINVAL, &e);
+    CHECK_SAYS(e.message, "scaling.min_nodes is 3");
+    opts = (manta_sgd_opts){.scaling.nodes = 65};
     CHECK_CODE(manta_sgd_fit("plane", &opts, NULL, &e), MANTA_EINVAL, &e);
 }
 
