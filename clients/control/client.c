@@ -78,7 +78,7 @@ static manta_status call_failed(const struct ctl_client *c, mt_status st, const 
 static uint32_t one_try_ms(const struct ctl_client *c, unsigned silent, uint32_t each_ms)
 {
     uint32_t limit = silent < 3 ? (uint32_t)MT_CTL_TRY_MS << silent : each_ms;
-    return mt_address_count(c->place.heads) > 1 && each_ms <= MT_CALL_MS && limit < each_ms ? limit : each_ms;
+    return ctl_place_has_others(&c->place) && each_ms <= MT_CALL_MS && limit < each_ms ? limit : each_ms;
 }
 
 manta_status ctl_call(struct ctl_client *c, const char *method, const ProtobufCMessage *request,

@@ -58,6 +58,8 @@ manta_status ctl_place_find(const manta_client_opts *opts, struct ctl_place *out
 bool ctl_runtime_folder(char *out, size_t size);
 /* Reads head.addr again; true where the address has changed. */
 bool ctl_place_refresh(struct ctl_place *place);
+/* Whether another address than the present one is known. */
+bool ctl_place_has_others(const struct ctl_place *place);
 /* After a call that did not reach a leader: where to go next. `detail` is its text, which may name the leader. True where that is
  * another address. */
 bool ctl_place_turn(struct ctl_place *place, int32_t code, const char *detail);

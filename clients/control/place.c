@@ -103,6 +103,13 @@ bool ctl_place_refresh(struct ctl_place *place)
     return has_moved;
 }
 
+/* A head that stands by may have sent us on to one that its list does not have (any more). */
+bool ctl_place_has_others(const struct ctl_place *place)
+{
+    size_t count = mt_address_count(place->heads);
+    return count > 1 || (count == 1 && mt_address_find(place->heads, place->address) == SIZE_MAX);
+}
+
 bool ctl_place_turn(struct ctl_place *place, int32_t code, const char *detail)
 {
     static const char key[] = "leader=";
@@ -110,7 +117,7 @@ bool ctl_place_turn(struct ctl_place *place, int32_t code, const char *detail)
     size_t            count = mt_address_count(place->heads);
     if (code == MT_ENOTLEADER && strncmp(detail, key, sizeof key - 1) == 0)
         (void)copy(next, sizeof next, detail + sizeof key - 1);
-    if (!next[0] && count > 1) {
+    if (!next[0] && ctl_place_has_others(place)) {
         size_t at = mt_address_find(place->heads, place->address);
         (void)mt_address_at(place->heads, at == SIZE_MAX ? 0 : (at + 1) % count, next, sizeof next);
     }

@@ -191,8 +191,8 @@ static void a_leader_that_was_stopped_has_no_effect(void **state)
     manta_job_info     info;
     struct fake_raylet raylet;
     uint64_t           before, after;
-    int                stopped_ms = number_of("MANTA_STOPPED_MS", 3500);
-    char               path[160];
+    int                stopped_ms = number_of("MANTA_STOPPED_MS", 3500), orders = 0;
+    char               path[160], was[256], is[256];
     leader(w, &before, NULL);
     snprintf(path, sizeof path, "%s/token", w->heads[0].run); /* where the rig looks for it */
     copy_secret(w->token_file, path);
@@ -209,6 +209,7 @@ static void a_leader_that_was_stopped_has_no_effect(void **state)
     if (mt_now_ms() - begun < stopped_ms)
         mt_sleep_ms(stopped_ms - (int)(mt_now_ms() - begun));
     size_t heard = raylet.count;
+    REDIS_SAY(&w->redis, was, "HMGET", "manta:{test}:head", "fence", "run", "place");
     assert_int_equal(kill(w->heads[0].pid, SIGCONT), 0);
     /* Asked while it wakes up, it says nothing: by its own tables there is no such job. */
     assert_non_null(old);
@@ -217,12 +218,34 @@ static void a_leader_that_was_stopped_has_no_effect(void **state)
     int status = daemon_wait(&w->heads[0]);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
     assert_true(log_says(w, 0, "another head has taken the lead"));
-    for (size_t i = heard; i < raylet.count; i++) /* no order to its raylets; a hint may have been on its way */
-        assert_int_equal(raylet.messages[i]->kind_case, MANTA__V1__HEAD_TO_NODE__KIND_FREE);
+    REDIS_SAY(&w->redis, is, "HMGET", "manta:{test}:head", "fence", "run", "place");
+    assert_string_equal(is, was);
+    for (size_t i = heard; i < raylet.count; i++) /* a hint may have been on its way */
+        orders += raylet.messages[i]->kind_case != MANTA__V1__HEAD_TO_NODE__KIND_FREE;
+    assert_int_equal(orders, 0);
+    print_message("stopped for %d ms; effects at store, raylet and client: 0\n", stopped_ms);
     raylet_close(&raylet);
     manta_client_close(c);
     check_job(w, "one");
     check_job(w, "two");
+    start(w, 0, true);
+    wait_standby(w);
+}
+
+/* The one that stands by knows no other leader, and sends on to the one that says nothing. */
+static void a_leader_that_stands_still_keeps_nobody_from_the_next(void **state)
+{
+    struct world *w = *state;
+    manta_error   e;
+    leader(w, NULL, NULL);
+    assert_int_equal(kill(w->heads[0].pid, SIGSTOP), 0);
+    manta_client *c = open_client(w, w->heads[1].address, 15000, &e);
+    if (!c)
+        fail_msg("%s", e.message);
+    submit(w, c, "one");
+    manta_client_close(c);
+    assert_int_equal(kill(w->heads[0].pid, SIGKILL), 0);
+    (void)daemon_wait(&w->heads[0]);
     start(w, 0, true);
     wait_standby(w);
 }
@@ -360,6 +383,7 @@ int main(void)
         WITH(who_asks_one_that_stands_by_is_sent_on),
         WITH(a_killed_leader_is_followed_at_once),
         WITH(a_leader_that_was_stopped_has_no_effect),
+        WITH(a_leader_that_stands_still_keeps_nobody_from_the_next),
         WITH(the_lead_is_handed_over),
         WITH(nobody_hands_over_to_nobody),
         WITH(nothing_acknowledged_is_lost_in_kills),
