@@ -529,6 +529,34 @@ static void a_server_without_memory_is_full_and_no_more(void **state)
     assert_int_equal(found(w, "a").count, 2);
 }
 
+static void save_ends_with(const struct redis_server *server, const char *status)
+{
+    char said[4096] = "";
+    REDIS_DO(server, "BGSAVE");
+    for (int i = 0; i < 1000 && !strstr(said, status); i++, nap(10))
+        REDIS_SAY(server, said, "INFO", "persistence");
+    assert_non_null(strstr(said, status));
+}
+
+/* MISCONF: its snapshots fail (a folder stands where the file belongs), so it takes no writes. */
+static void a_server_that_cannot_save_is_waited_for(void **state)
+{
+    struct world      *w = *state;
+    struct head_store *store = open_and_load(w);
+    char               path[96];
+    assert_int_equal(put(store, "a", "one").code, MT_OK);
+    snprintf(path, sizeof path, "%s/dump.rdb", w->server.dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    REDIS_DO(&w->server, "CONFIG", "SET", "save", "3600 1000000");
+    save_ends_with(&w->server, "rdb_last_bgsave_status:err");
+    put_is_refused(store, "b", "two", "MISCONF");
+    assert_int_equal(rmdir(path), 0);
+    save_ends_with(&w->server, "rdb_last_bgsave_status:ok");
+    put_at_last(store, "b", "two");
+    store->ops->close(store);
+    assert_int_equal(found(w, "a").count, 2);
+}
+
 static void a_replica_and_a_restarted_server_are_waited_for(void **state)
 {
     struct world      *w = *state;
@@ -694,6 +722,7 @@ int main(int argc, char **argv)
         WITH(what_a_server_says_for_a_while_is_waited_out),
         WITH(a_script_that_was_forgotten_is_given_again),
         WITH(a_server_without_memory_is_full_and_no_more),
+        WITH(a_server_that_cannot_save_is_waited_for),
         WITH(a_replica_and_a_restarted_server_are_waited_for),
         WITH(a_server_that_reads_its_file_is_waited_for),
         WITH(a_store_that_was_emptied_under_a_living_head_is_filled_again),
