@@ -102,19 +102,45 @@ grpc_metadata rpc_code_header(int32_t code)
     return header;
 }
 
+grpc_metadata rpc_wire_header(void)
+{
+    char          text[16];
+    grpc_metadata header = {0};
+    snprintf(text, sizeof text, "%u-%u", mt_release.wire.min, mt_release.wire.max);
+    header.key = grpc_slice_from_static_string(RPC_WIRE_HEADER);
+    header.value = grpc_slice_from_copied_string(text); /* short: inlined */
+    return header;
+}
+
+/* The text of a header of that name, of at most 15 bytes; false: it is another one, or longer. */
+static bool short_header(const grpc_metadata *header, const char *name, char text[16])
+{
+    size_t size = GRPC_SLICE_LENGTH(header->value);
+    if (grpc_slice_str_cmp(header->key, name) || size > 15)
+        return false;
+    memcpy(text, GRPC_SLICE_START_PTR(header->value), size);
+    text[size] = '\0';
+    return true;
+}
+
+struct mt_versions rpc_wire_of(const grpc_metadata_array *headers)
+{
+    struct mt_versions wire = {MT_WIRE_FIRST, MT_WIRE_FIRST};
+    char               text[16];
+    for (size_t i = 0; i < headers->count; i++)
+        if (short_header(&headers->metadata[i], RPC_WIRE_HEADER, text) && sscanf(text, "%5hu-%5hu", &wire.min, &wire.max) != 2)
+            wire = (struct mt_versions){0, 0};
+    return wire;
+}
+
 mt_status rpc_status_from_grpc(grpc_status_code code, const grpc_metadata_array *trailing)
 {
     static const char *const what = "rpc";
+    char                     text[16];
     if (code == GRPC_STATUS_OK)
         return mt_ok();
     for (size_t i = 0; i < trailing->count; i++) {
-        char       text[16];
-        grpc_slice value = trailing->metadata[i].value;
-        if (grpc_slice_str_cmp(trailing->metadata[i].key, RPC_CODE_HEADER) || GRPC_SLICE_LENGTH(value) >= sizeof text)
-            continue;
-        memcpy(text, GRPC_SLICE_START_PTR(value), GRPC_SLICE_LENGTH(value));
-        text[GRPC_SLICE_LENGTH(value)] = '\0';
-        long number = strtol(text, NULL, 10);
+        long number = short_header(&trailing->metadata[i], RPC_CODE_HEADER, text) ? strtol(text, NULL, 10) : 0;
         if (number > 0 && number < INT32_MAX)
             return mt_error((int32_t)number, (int)code, what);
     }

@@ -148,18 +148,19 @@ static grpc_channel *channel_create(const char *target, const struct rpc_channel
     return channel;
 }
 
-grpc_op rpc_send_headers(const struct rpc_channel *channel, unsigned flags, grpc_metadata *storage)
+grpc_op rpc_send_headers(const struct rpc_channel *channel, unsigned flags, grpc_metadata storage[RPC_HEADERS])
 {
     grpc_op op = {.op = GRPC_OP_SEND_INITIAL_METADATA};
     if (flags & RPC_WAIT_READY)
         op.flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
-    memset(storage, 0, sizeof *storage);
+    memset(storage, 0, RPC_HEADERS * sizeof *storage);
+    storage[0] = rpc_wire_header();
     if (channel->has_token) {
-        storage->key = grpc_slice_from_static_string("authorization");
-        storage->value = channel->authorization;
-        op.data.send_initial_metadata.count = 1;
-        op.data.send_initial_metadata.metadata = storage;
+        storage[1].key = grpc_slice_from_static_string("authorization");
+        storage[1].value = channel->authorization;
     }
+    op.data.send_initial_metadata.count = channel->has_token ? 2 : 1;
+    op.data.send_initial_metadata.metadata = storage;
     return op;
 }
 
@@ -188,8 +189,8 @@ mt_status rpc_unary_start(struct rpc_channel *channel, struct rpc_unary *unary, 
     grpc_slice_unref(name);
     rpc_live_add(&channel->rpc->clients, &impl->live, call);
 
-    grpc_metadata header;
-    grpc_op       ops[6] = {rpc_send_headers(channel, flags, &header)};
+    grpc_metadata headers[RPC_HEADERS];
+    grpc_op       ops[6] = {rpc_send_headers(channel, flags, headers)};
     ops[1].op = GRPC_OP_SEND_MESSAGE;
     ops[1].data.send_message.send_message = impl->request;
     ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
@@ -223,6 +224,17 @@ static void unary_complete(struct rpc_op *op, bool ok)
         io_loop_post(impl->rpc->loop, &impl->msg);
 }
 
+/* An answer of a release that speaks otherwise is none. */
+static mt_status wire_check(const grpc_metadata_array *trailing, char *text, size_t size)
+{
+    struct mt_versions theirs = rpc_wire_of(trailing), ours = mt_release.wire;
+    if (mt_versions_common(theirs, ours))
+        return mt_ok();
+    snprintf(text, size, "the other end speaks versions %u to %u, this program (release %s) speaks %u to %u: use the same release",
+             theirs.min, theirs.max, mt_release.name, ours.min, ours.max);
+    return mt_error(MT_EVERSION, 0, "rpc");
+}
+
 static void unary_done(struct io_msg *msg)
 {
     struct rpc_unary_impl *impl = mt_container_of(msg, struct rpc_unary_impl, msg);
@@ -237,6 +249,8 @@ static void unary_done(struct io_msg *msg)
         result.status = mt_error(MT_ECONN, (int)impl->code, "the server let go of the call"); /* it ends, or is gone */
     if (!result.status.code && (!reply.bytes || reply.is_compressed))
         result.status = mt_error(MT_EPROTO, 0, "a reply without a plain message");
+    if (!result.status.code)
+        result.status = wire_check(&impl->trailing, detail, sizeof detail);
     unary->impl = NULL;
     unary->done(unary, &result, reply.view); /* unary may be gone after this line */
 

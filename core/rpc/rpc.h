@@ -7,8 +7,8 @@
  * itself (data plane, and programs without a loop). Payloads are bytes; codec.h packs protobuf messages into them.
  *
  * Views that we hand to a callback are valid until it returns, unless said otherwise; views that are handed to us are
- * copied before the call returns. Every call carries the cluster token; every server checks it in one place before any
- * handler.
+ * copied before the call returns. Every call carries the cluster token, and the versions that the caller speaks
+ * (core/base/release.h); every server checks both in one place before any handler (EAUTH, EVERSION).
  */
 #ifndef MT_RPC_RPC_H
 #define MT_RPC_RPC_H
@@ -54,8 +54,9 @@ struct rpc_service;
 struct rpc_stream_handler;
 
 enum {
-    RPC_METHOD_OPEN = 4,   /* needs no token: must say nothing about the cluster (health, version) */
-    RPC_METHOD_TICKET = 8, /* needs none of whoever shows a ticket (core/io/tls/tls.h) */
+    RPC_METHOD_OPEN = 4,    /* needs no token: must say nothing about the cluster (health, version) */
+    RPC_METHOD_TICKET = 8,  /* needs none of whoever shows a ticket (core/io/tls/tls.h) */
+    RPC_METHOD_GREETS = 16, /* its first message says which versions are spoken: who hears it refuses another one */
 };
 /* One line of a service's table: `unary` or `stream` is set. */
 struct rpc_method {

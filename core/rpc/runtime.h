@@ -5,6 +5,7 @@
 #ifndef MT_RPC_RUNTIME_H
 #define MT_RPC_RUNTIME_H
 
+#include "core/base/release.h"
 #include "core/io/tls/gate.h"
 #include "core/io/io.h"
 #include "core/io/listener.h"
@@ -65,8 +66,9 @@ struct rpc_channel {
     bool          has_token;
     grpc_slice    authorization; /* "Bearer ..." */
 };
+enum { RPC_HEADERS = 2 };
 /* The first op of a client call; `storage` must live until the batch is started. */
-grpc_op rpc_send_headers(const struct rpc_channel *channel, unsigned flags, grpc_metadata *storage);
+grpc_op rpc_send_headers(const struct rpc_channel *channel, unsigned flags, grpc_metadata storage[RPC_HEADERS]);
 
 /* ---- bytes.c: byte buffers and statuses ---- */
 
@@ -85,6 +87,11 @@ grpc_status_code rpc_status_to_grpc(int32_t code);
 /* The exact code travels in a trailing header beside gRPC's coarser one. */
 #define RPC_CODE_HEADER "manta-code"
 grpc_metadata rpc_code_header(int32_t code);
+/* "MIN-MAX": the versions that this end speaks (core/base/release.h); of an answer in its trailing headers. */
+#define RPC_WIRE_HEADER "manta-wire"
+grpc_metadata rpc_wire_header(void);
+/* What the other end speaks: MT_WIRE_FIRST where it does not say. */
+struct mt_versions rpc_wire_of(const grpc_metadata_array *headers);
 /* The status of a finished client call. */
 mt_status rpc_status_from_grpc(grpc_status_code code, const grpc_metadata_array *trailing);
 /* Copies a status text, cut to MT_ERROR_BYTES_MAX, unprintable bytes replaced. */

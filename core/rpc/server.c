@@ -13,6 +13,7 @@
 #include "core/rpc/peer.h"
 #include "core/rpc/runtime.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,7 +86,7 @@ static bool         server_has_replied(void *what);
 static bool         server_is_over(void *what);
 static void         arrival_caught(struct rpc_op *op, bool ok);
 static int32_t      arrival_check(struct rpc_server *server, const struct rpc_method *method, grpc_call *call,
-                                  const grpc_metadata_array *headers, const char **out_text);
+                                  const grpc_metadata_array *headers, char text[MT_ERROR_BYTES_MAX]);
 static bool         has_token(const struct rpc_server *server, const grpc_metadata_array *headers);
 static void         refuse(struct rpc_server *server, grpc_call *call, int32_t code, const char *text);
 static void         refused(struct rpc_op *op, bool ok);
@@ -314,13 +315,13 @@ static void arrival_caught(struct rpc_op *op, bool ok)
     struct rpc_server       *server = arrival->server;
     const struct rpc_method *method = arrival->method;
     grpc_call               *call = arrival->call;
-    const char              *text = NULL;
+    char                     text[MT_ERROR_BYTES_MAX];
 
     if (!ok) { /* the server is ending */
         atomic_fetch_sub(&server->armed, 1);
         return;
     }
-    int32_t code = arrival_check(server, method, call, &arrival->headers, &text);
+    int32_t code = arrival_check(server, method, call, &arrival->headers, text);
     grpc_metadata_array_destroy(&arrival->headers);
     grpc_metadata_array_init(&arrival->headers);
     if (!method) {
@@ -348,27 +349,34 @@ static bool needs_no_token(struct rpc_server *server, const struct rpc_method *m
 
 /* The one place where a call is let in. 0, or why not. */
 static int32_t arrival_check(struct rpc_server *server, const struct rpc_method *method, grpc_call *call,
-                             const grpc_metadata_array *headers, const char **out_text)
+                             const grpc_metadata_array *headers, char text[MT_ERROR_BYTES_MAX])
 {
-    bool is_open = method && needs_no_token(server, method, call);
-    bool is_trusted = has_token(server, headers) && rpc_conns_trust(&server->conns, call);
+    struct mt_versions theirs = rpc_wire_of(headers), ours = mt_release.wire;
+    bool               is_open = method && needs_no_token(server, method, call);
+    bool               is_trusted = has_token(server, headers) && rpc_conns_trust(&server->conns, call);
     if (!is_trusted && !is_open) {
         atomic_fetch_add(&server->count_token, 1);
-        *out_text = "the cluster token is missing or wrong";
+        snprintf(text, MT_ERROR_BYTES_MAX, "the cluster token is missing or wrong");
         return MT_EAUTH;
     }
     if (!method) {
         atomic_fetch_add(&server->count_unknown, 1);
-        *out_text = "no such method";
+        snprintf(text, MT_ERROR_BYTES_MAX, "no such method");
         return MT_EUNSUPPORTED;
+    }
+    if (!mt_versions_common(theirs, ours) && !(method->flags & (RPC_METHOD_OPEN | RPC_METHOD_GREETS))) {
+        snprintf(text, MT_ERROR_BYTES_MAX,
+                 "the caller speaks versions %u to %u, this end (release %s) speaks %u to %u: use the same release", theirs.min,
+                 theirs.max, mt_release.name, ours.min, ours.max);
+        return MT_EVERSION;
     }
     if (atomic_load(&server->scope.count) >= server->calls_max) {
         atomic_fetch_add(&server->count_busy, 1);
-        *out_text = "too many calls at a time";
+        snprintf(text, MT_ERROR_BYTES_MAX, "too many calls at a time");
         return MT_EAGAIN;
     }
     if (atomic_load(&server->is_closing)) {
-        *out_text = "the server is stopping";
+        snprintf(text, MT_ERROR_BYTES_MAX, "the server is stopping");
         return MT_ECONN;
     }
     atomic_fetch_add(&server->count_calls, 1);
@@ -401,7 +409,7 @@ static void refuse(struct rpc_server *server, grpc_call *call, int32_t code, con
         grpc_call_unref(call);
         return;
     }
-    grpc_slice    detail = grpc_slice_from_static_string(text);
+    grpc_slice    detail = grpc_slice_from_copied_string(text);
     grpc_metadata header = rpc_code_header(code);
     grpc_op       ops[3] = {
               {.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_SEND_STATUS_FROM_SERVER}, {.op = GRPC_OP_RECV_CLOSE_ON_SERVER}};
@@ -413,6 +421,7 @@ static void refuse(struct rpc_server *server, grpc_call *call, int32_t code, con
     refusal->op.run = refused;
     rpc_live_add(&server->scope, &refusal->live, call);
     rpc_start(call, ops, 3, &refusal->op);
+    grpc_slice_unref(detail);
 }
 
 static void refused(struct rpc_op *op, bool ok)
@@ -556,13 +565,13 @@ static void call_answer(struct rpc_call *call, mt_view reply, int32_t code, cons
         return;
     rpc_detail_copy(text, detail, strlen(detail));
     grpc_slice    detail_slice = grpc_slice_from_copied_string(text);
-    grpc_metadata header = rpc_code_header(code);
+    grpc_metadata headers[2] = {rpc_wire_header(), rpc_code_header(code)};
     grpc_op       ops[3] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_SEND_STATUS_FROM_SERVER}};
     size_t        count = 2;
     ops[1].data.send_status_from_server.status = rpc_status_to_grpc(code);
     ops[1].data.send_status_from_server.status_details = &detail_slice;
-    ops[1].data.send_status_from_server.trailing_metadata = &header;
-    ops[1].data.send_status_from_server.trailing_metadata_count = code ? 1 : 0;
+    ops[1].data.send_status_from_server.trailing_metadata = headers;
+    ops[1].data.send_status_from_server.trailing_metadata_count = code ? 2 : 1;
     if (!code) {
         call->reply = rpc_bytes_copy(reply);
         ops[count].op = GRPC_OP_SEND_MESSAGE;

@@ -123,8 +123,8 @@ mt_status rpc_stream_open(struct rpc_channel *channel, const struct rpc_stream_c
     stream->handler = handler;
     *out_stream = stream; /* before the first batch: with RPC_DIRECT callbacks may come at once */
 
-    grpc_metadata header;
-    grpc_op       open[2] = {rpc_send_headers(channel, config->flags, &header)};
+    grpc_metadata headers[RPC_HEADERS];
+    grpc_op       open[2] = {rpc_send_headers(channel, config->flags, headers)};
     open[1].op = GRPC_OP_RECV_INITIAL_METADATA;
     open[1].data.recv_initial_metadata.recv_initial_metadata = &stream->initial;
     grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};

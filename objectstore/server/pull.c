@@ -154,7 +154,7 @@ static mt_status serve_hello(struct os_serve *serve, const struct io_token *toke
         return mt_error(MT_EAUTH, 0, "object socket: wrong token");
     if (hello->magic != OS_WIRE_MAGIC)
         return mt_error(MT_EPROTO, 0, "object socket: no greeting");
-    if (hello->version != OS_WIRE_VERSION)
+    if (!mt_versions_common(mt_release.wire, (struct mt_versions){hello->version_min, hello->version_max}))
         return mt_error(MT_EVERSION, 0, "object socket");
     serve->fenced = hello->to_node != node || (hello->to_epoch != 0 && hello->to_epoch != epoch);
     memset(serve->hello.token, 0, sizeof serve->hello.token);

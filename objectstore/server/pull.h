@@ -17,6 +17,7 @@
 #ifndef OS_PULL_H
 #define OS_PULL_H
 
+#include "core/base/release.h"
 #include "core/io/token.h"
 #include "core/lane/record.h"
 
@@ -24,15 +25,13 @@
 
 enum {
     OS_WIRE_MAGIC = 0x6a626f6d, /* "mobj" */
-    OS_WIRE_VERSION = 2,
-    OS_WIRE_CODES = 128, /* codes are below */
-    OS_PULL_AHEAD = 4,   /* chunks asked for and not yet received */
+    OS_WIRE_CODES = 128,        /* codes are below */
+    OS_PULL_AHEAD = 4,          /* chunks asked for and not yet received */
 };
 
 struct os_wire_hello {
     uint32_t magic;
-    uint16_t version;
-    uint16_t reserved;
+    uint16_t version_max, version_min; /* spoken by the puller */
     uint32_t from_node, from_epoch;
     uint32_t to_node, to_epoch; /* the source as the puller knows it; another epoch is another raylet: EFENCED */
     uint8_t  token[IO_TOKEN_HEX];

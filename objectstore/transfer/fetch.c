@@ -180,7 +180,8 @@ static mt_status connect_anew(struct os_transfer *transfer, struct os_fetch *fet
         return st;
     }
     struct os_wire_hello hello = {.magic = OS_WIRE_MAGIC,
-                                  .version = OS_WIRE_VERSION,
+                                  .version_max = mt_release.wire.max,
+                                  .version_min = mt_release.wire.min,
                                   .from_node = transfer->node,
                                   .from_epoch = transfer->epoch,
                                   .to_node = fetch->to_node,

@@ -83,8 +83,8 @@ static void raylet_hello(struct raylet *f, struct input *in, uint64_t conn)
 {
     static _Alignas(8) uint8_t bytes[sizeof(struct ctl_hello) + 8];
     struct ctl_hello           hello = {.magic = CTL_MAGIC,
-                                        .version_min = CTL_VERSION,
-                                        .version_max = CTL_VERSION,
+                                        .version_min = mt_release.wire.min,
+                                        .version_max = mt_release.wire.max,
                                         .role = (uint32_t)take(in, 1) % 4,
                                         .process = conn + 1000,
                                         .job = 1 + take(in, 1) % 3};

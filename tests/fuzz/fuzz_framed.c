@@ -52,9 +52,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
     uint8_t how = *at++;
     io_framed_reader_init(&r, MESSAGE_MAX, how & 1);
     if ((how & 3) == 3) { /* an honest greeting */
-        struct io_framed_hello hello = {.magic = IO_FRAMED_MAGIC, .version = IO_FRAMED_VERSION};
-        void                  *to;
-        size_t                 room;
+        struct io_framed_hello hello = {
+            .magic = IO_FRAMED_MAGIC, .version_max = mt_release.wire.max, .version_min = mt_release.wire.min};
+        void  *to;
+        size_t room;
         memcpy(hello.token, token.hex, sizeof hello.token);
         if (io_framed_room(&r, &to, &room).code || room != sizeof hello)
             abort();

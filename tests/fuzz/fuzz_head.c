@@ -5,6 +5,7 @@
  * The input is a program of steps: messages whose fields are small numbers, so that they meet what exists, and raw bytes. A
  * malformed message closes its stream or refuses its call; the invariants hold after every step.
  */
+#include "core/base/release.h"
 #include "core/proto/manta.pb-c.h"
 #include "scheduler/head/core/core.h"
 
@@ -90,7 +91,7 @@ static void say(struct fuzz *f, uint64_t stream)
     switch (m.kind_case = (Manta__V1__NodeToHead__KindCase)(1 + take(f, 1) % 5)) {
     case MANTA__V1__NODE_TO_HEAD__KIND_REGISTER:
         m.register_ = &r;
-        r.version_min = 1, r.version_max = (uint32_t)take(f, 1) % 3;
+        r.version_min = mt_release.wire.min, r.version_max = r.version_min - 1 + (uint32_t)take(f, 1) % 3;
         r.boot = take(f, 1), r.node = (uint32_t)take(f, 1) % 4, r.epoch = (uint32_t)take(f, 1) % 3;
         r.name = take_text(f), r.address = take_text(f), r.total = &total, r.n_total = 1;
         break;

@@ -197,8 +197,12 @@ static void fuzz_source(struct input *in)
         }
         os_serve_room(&serve, &at, &room);
         if (room == sizeof serve.hello && take(in, 1) % 2) {
-            struct os_wire_hello hello = {
-                .magic = OS_WIRE_MAGIC, .version = OS_WIRE_VERSION, .from_node = 2, .to_node = 1, .to_epoch = 1};
+            struct os_wire_hello hello = {.magic = OS_WIRE_MAGIC,
+                                          .version_max = mt_release.wire.max,
+                                          .version_min = mt_release.wire.min,
+                                          .from_node = 2,
+                                          .to_node = 1,
+                                          .to_epoch = 1};
             memcpy(hello.token, token.hex, sizeof hello.token);
             memcpy(at, &hello, sizeof hello);
             if (os_serve_received(&serve, sizeof hello, &token, 1, 1).code)

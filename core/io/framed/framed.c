@@ -125,6 +125,8 @@ static void conn_over(struct io_framed_conn *conn, mt_status st)
         mt_log(MT_LOG_INFO, "dial_tls", "why=\"%s\"", tls_why(conn->tls));
     else if (!handler && st.code == MT_EAUTH)
         tell_refused(conn, "token_refused", "the token is another cluster's");
+    else if (!handler && st.code == MT_EVERSION)
+        tell_refused(conn, "version_refused", "it speaks no version that this release does");
     else if (!handler)
         conn->framed->count.dropped++;
     io_framed_end(conn);
@@ -406,7 +408,8 @@ static void conn_accepted(struct io_listener *listener, int fd, const struct io_
 
 static mt_status greet(struct io_framed_conn *conn)
 {
-    struct io_framed_hello hello = {.magic = IO_FRAMED_MAGIC, .version = IO_FRAMED_VERSION};
+    struct io_framed_hello hello = {
+        .magic = IO_FRAMED_MAGIC, .version_max = mt_release.wire.max, .version_min = mt_release.wire.min};
     memcpy(hello.token, conn->framed->token.hex, sizeof hello.token);
     mt_status st = mt_buf_append(&conn->out, &hello, sizeof hello);
     explicit_bzero(&hello, sizeof hello);

@@ -83,7 +83,7 @@ static mt_status greeting(struct io_framed_reader *r, const struct io_token *tok
         return mt_error(MT_EAUTH, 0, "connection of a peer: wrong token");
     if (r->hello.magic != IO_FRAMED_MAGIC)
         return mt_error(MT_EPROTO, 0, "connection of a peer: no greeting");
-    if (r->hello.version != IO_FRAMED_VERSION)
+    if (!mt_versions_common(mt_release.wire, (struct mt_versions){r->hello.version_min, r->hello.version_max}))
         return mt_error(MT_EVERSION, 0, "connection of a peer");
     memset(r->hello.token, 0, sizeof r->hello.token);
     reader_set_state(r, IO_FRAMED_MESSAGES);

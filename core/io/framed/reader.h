@@ -2,7 +2,7 @@
  *
  * reader.h - what comes by a framed connection, taken apart: the greeting, then messages.
  *
- *     dials:    hello {magic, version, token}, then messages      accepted: messages
+ *     dials:    hello {magic, versions, token}, then messages      accepted: messages
  *     message:  its length (4 bytes), then so many bytes
  *
  * All little-endian, no padding. Pure: no I/O, no clock. What is not right ends the connection, never more.
@@ -11,19 +11,18 @@
 #define MT_IO_FRAMED_READER_H
 
 #include "core/base/buf.h"
+#include "core/base/release.h"
 #include "core/io/token.h"
 
 enum {
-    IO_FRAMED_MAGIC = 0x6b6e6c6d, /* "mlnk" */
-    IO_FRAMED_VERSION = 1,
+    IO_FRAMED_MAGIC = 0x6b6e6c6d,       /* "mlnk" */
     IO_FRAMED_HEAD = 4,                 /* bytes of a length */
     IO_FRAMED_AHEAD_BYTES = 128 * 1024, /* read by one call, unless a message is longer */
 };
 
 struct io_framed_hello {
     uint32_t magic;
-    uint16_t version;
-    uint16_t reserved;
+    uint16_t version_max, version_min; /* spoken by who dials */
     uint8_t  token[IO_TOKEN_HEX];
 };
 static_assert(sizeof(struct io_framed_hello) == 72, "the greeting has no padding");

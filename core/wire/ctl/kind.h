@@ -5,11 +5,11 @@
 #ifndef CTL_KIND_H
 #define CTL_KIND_H
 
+#include "core/base/release.h"
 #include "core/lane/record.h"
 
 enum {
     CTL_MAGIC = 0x61746e6d, /* "mnta" */
-    CTL_VERSION = 2,        /* of this header; the handshake carries the range that a side speaks */
     CTL_NAME_SIZE = 64,
     CTL_TEXT_SIZE = 512,
     CTL_HELLO_STRINGS_MAX = 128 * 1024, /* argv, environment and working directory of a driver */

@@ -23,7 +23,8 @@ static void register_send(struct rlt *r)
     static const Manta__V1__Register empty = MANTA__V1__REGISTER__INIT;
     Manta__V1__NodeToHead           *m = rlt_to_head(r, MANTA__V1__NODE_TO_HEAD__KIND_REGISTER);
     Manta__V1__Register             *g = rlt_keep(r->out, &empty, sizeof empty);
-    g->version_min = g->version_max = 1;
+    g->version_min = mt_release.wire.min;
+    g->version_max = mt_release.wire.max;
     g->boot = r->config.boot;
     g->node = r->node;
     g->epoch = r->epoch;
@@ -55,8 +56,8 @@ static void registered(struct rlt *r, const Manta__V1__Registered *g)
     r->head.epoch = g->head_epoch;
     if (g->code) {
         mt_log(MT_LOG_ERROR, "register_refused", "code=%s text=\"%.300s\"", mt_code_name(g->code), g->text);
-        if (g->code == MT_EAGAIN)
-            return; /* the head ends the stream; the next one asks again */
+        if (g->code == MT_EAGAIN || (g->code == MT_EVERSION && r->head.is_ready))
+            return; /* the head ends the stream; the next one asks again. One of another release does not end what runs here */
         char why[CTL_TEXT_SIZE];
         snprintf(why, sizeof why, "the head refused this node: %.300s", g->text);
         rlt_shut_down(r, why);

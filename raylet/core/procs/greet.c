@@ -16,7 +16,7 @@
 
 static void welcome_send(struct rlt *r, struct rlt_proc *p, mt_id id, int32_t code, const char *text)
 {
-    struct ctl_welcome w = {.magic = CTL_MAGIC, .version = CTL_VERSION, .code = code, .node = r->node, .epoch = r->epoch};
+    struct ctl_welcome w = {.magic = CTL_MAGIC, .version = (uint16_t)p->version, .code = code, .node = r->node, .epoch = r->epoch};
     w.job = p->job ? p->job->number : 0;
     memcpy(w.node_name, r->config.node_name, sizeof w.node_name);
     memcpy(w.address, r->config.head_address, sizeof w.address);
@@ -86,10 +86,12 @@ static bool proc_hello(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_so
         hello_refuse(r, p, e->record.id, MT_EAGAIN, "the raylet has not joined its cluster yet");
         return false;
     }
-    if (h.version_min > CTL_VERSION || h.version_max < CTL_VERSION) {
+    p->version = mt_versions_common(mt_release.wire, (struct mt_versions){h.version_min, h.version_max});
+    if (!p->version) {
         char text[CTL_TEXT_SIZE];
-        snprintf(text, sizeof text, "the raylet speaks version %d, the program speaks %u to %u", CTL_VERSION, h.version_min,
-                 h.version_max);
+        snprintf(text, sizeof text,
+                 "the raylet speaks versions %u to %u, the program speaks %u to %u: take libmanta of the same release",
+                 mt_release.wire.min, mt_release.wire.max, h.version_min, h.version_max);
         hello_refuse(r, p, e->record.id, MT_EVERSION, text);
         return false;
     }

@@ -25,7 +25,8 @@ struct rlt_proc {
     uint64_t            conn;
     uint64_t            process; /* 0 before CTL_HELLO */
     enum rlt_proc_state state;
-    uint32_t            role; /* enum ctl_role; 0 before CTL_HELLO */
+    uint32_t            role;    /* enum ctl_role; 0 before CTL_HELLO */
+    uint32_t            version; /* spoken with it; 0 before CTL_HELLO */
     int32_t             pid;
     bool                is_child; /* zygote or worker: a wait status will come */
     bool                has_status;

@@ -15,11 +15,12 @@
 
 static mt_status meta_load(struct head *h, const Manta__Store__Meta *meta)
 {
-    if (meta->schema > HEAD_SCHEMA)
+    if (meta->schema > mt_release.schema.max)
         return mt_error(MT_EVERSION, 0, "the store was written by a newer head");
     if (meta->cluster[0] == '\0' || strlen(meta->cluster) >= HEAD_CLUSTER_SIZE)
         return mt_error(MT_ECORRUPT, 0, "the store names no cluster");
     snprintf(h->config.cluster, sizeof h->config.cluster, "%s", meta->cluster);
+    h->schema = meta->schema;
     h->epoch = meta->head_epoch;
     h->next_node = meta->next_node > h->next_node ? meta->next_node : h->next_node;
     h->next_order = meta->next_order > h->next_order ? meta->next_order : h->next_order;

@@ -286,13 +286,16 @@ static void unary_StepDown(struct rpc_service *service, struct rpc_call *call, m
         rpc_call_fail(call, mt_error(MT_ENOTLEADER, 0, "another head leads"), leader_text(shell_of(service), leader));
 }
 
-/* X(name, who takes the stream where this head leads) */
+/* X(name, who takes the stream where this head leads, flags) */
 #define STREAMS(X) \
-    X(FollowJob, head_shell_follow) \
-    X(PutBlob, head_shell_put_blob) \
-    X(GetBlob, head_shell_get_blob) X(Backup, head_shell_backup) X(StandBy, head_shell_standby_came) X(Attach, take_attach)
+    X(FollowJob, head_shell_follow, 0) \
+    X(PutBlob, head_shell_put_blob, 0) \
+    X(GetBlob, head_shell_get_blob, 0) \
+    X(Backup, head_shell_backup, 0) \
+    X(StandBy, head_shell_standby_came, 0) \
+    X(Attach, take_attach, RPC_METHOD_GREETS)
 
-#define X(name, take) \
+#define X(name, take, flags) \
     static struct rpc_stream_handler *stream_##name(struct rpc_service *service, struct rpc_stream *stream) \
     { \
         return shell_of(service)->head ? take(service, stream) : send_on(shell_of(service), stream); \
@@ -310,7 +313,7 @@ static const struct rpc_method methods[] = {
 #define X(name, method) {"/manta.v1.Head/" #name, 0, unary_##name, NULL},
     UNARY(X)
 #undef X
-#define X(name, take) {"/manta.v1.Head/" #name, 0, NULL, stream_##name},
+#define X(name, take, flags) {"/manta.v1.Head/" #name, flags, NULL, stream_##name},
         STREAMS(X)
 #undef X
             {"/manta.v1.Head/StepDown", 0, unary_StepDown, NULL},

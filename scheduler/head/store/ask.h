@@ -9,6 +9,7 @@
 #define HEAD_ASK_H
 
 #include "scheduler/head/core/kit/step.h"
+#include "scheduler/head/store/schema.h"
 #include "scheduler/head/store/shelf.h"
 
 enum { HEAD_PAST = 1024, HEAD_PLACE_SIZE = 128 };
@@ -68,8 +69,10 @@ struct head_said {
     enum head_word       word;
     struct head_position at; /* after it */
     char                 cluster[HEAD_CLUSTER_SIZE];
-    char                 holder[64];             /* of the lock; "": it has run out, or was let go */
-    char                 place[HEAD_PLACE_SIZE]; /* of the last leader */
+    char                 holder[64];                 /* of the lock; "": it has run out, or was let go */
+    char                 place[HEAD_PLACE_SIZE];     /* of the last leader */
+    uint32_t             schema;                     /* that who reads it must know */
+    char                 release[HEAD_RELEASE_SIZE]; /* of who wrote it last */
 };
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "scheduler/head/store/link.h"
 
+#include "core/base/release.h"
 #include "core/ds/vec.h"
 #include "scheduler/head/store/script.h"
 
@@ -21,6 +22,7 @@ mt_status head_link_open(struct head_link *link, const char *url, const char *au
     link->rds = RDS_NONE;
     link->auth_file = auth_file;
     link->may_lose = may_lose;
+    link->schema = head_schema_after(0);
     mt_status st = rds_place_read(url, &link->place, text);
     if (st.code != 0)
         snprintf(link->text, sizeof link->text, "--store: %s", text);
@@ -159,11 +161,15 @@ static mt_status pack(const struct head_link *link, const struct head_ask *ask, 
         [HEAD_ASK_APPLY] = "APPLY", [HEAD_ASK_REWRITE] = "REWRITE", [HEAD_ASK_LEAVE] = "LEAVE",
     };
     static char ttl[] = "2000";
+    char        schema[12], oldest[8], newest[8];
     static_assert(HEAD_LOCK_MS == 2000, "as ttl says");
     write_numbers(&n[0], &ask->at);
     write_numbers(&n[1], &ask->was);
     if (ask->kind == HEAD_ASK_LEAD)
         snprintf(n[0].seq, sizeof n[0].seq, "%d", ask->may_make);
+    snprintf(schema, sizeof schema, "%u", link->schema);
+    snprintf(oldest, sizeof oldest, "%u", mt_release.schema.min);
+    snprintf(newest, sizeof newest, "%u", mt_release.schema.max);
     const char *const fixed[] = {"EVALSHA",
                                  link->sha,
                                  "4",
@@ -172,7 +178,7 @@ static mt_status pack(const struct head_link *link, const struct head_ask *ask, 
                                  link->keys[2],
                                  link->keys[3],
                                  ops[ask->kind],
-                                 "1",
+                                 schema,
                                  ask->cluster ? ask->cluster : "",
                                  n[0].fence,
                                  n[0].run,
@@ -185,7 +191,10 @@ static mt_status pack(const struct head_link *link, const struct head_ask *ask, 
                                  link->me,
                                  ttl,
                                  ask->new_cluster ? ask->new_cluster : "",
-                                 ask->place ? ask->place : ""};
+                                 ask->place ? ask->place : "",
+                                 oldest,
+                                 newest,
+                                 mt_release.name};
     MT_TRY(mt_vec_reserve(args, sizeof fixed / sizeof *fixed));
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         MT_TRY(mt_vec_push(args, mt_view_text(fixed[i])));
@@ -223,14 +232,19 @@ static mt_status unpack(struct head_link *link, const struct rds_reply *reply, s
     said->at.digest = read_number(rds_item(reply, 5), 16);
     snprintf(said->holder, sizeof said->holder, "%s", (const char *)rds_text(rds_item(reply, 6)).data);
     snprintf(said->place, sizeof said->place, "%s", (const char *)rds_text(rds_item(reply, 7)).data);
-    if (said->word == HEAD_WORD_NONE || rds_count(reply) < 8) {
+    said->schema = (uint32_t)read_number(rds_item(reply, 8), 10);
+    snprintf(said->release, sizeof said->release, "%s", (const char *)rds_text(rds_item(reply, 9)).data);
+    if (said->word == HEAD_WORD_NONE || rds_count(reply) < 10) {
         snprintf(link->rds.text, sizeof link->rds.text, "it gave an answer that no script of ours gives");
         return told(link, mt_error(MT_EPROTO, 0, "read an answer of the store"), "");
     }
-    const struct rds_reply *records = rds_item(reply, 8);
+    if (said->word == HEAD_WORD_SCHEMA)
+        return head_schema_check(link->place.shown, said->schema, said->release, link->text, sizeof link->text);
+    link->schema = head_schema_after(said->schema);
+    const struct rds_reply *records = rds_item(reply, 10);
     for (size_t i = 0; reader && i + 1 < rds_count(records); i += 2)
         MT_TRY(reader->record(reader, rds_text(rds_item(records, i)), rds_text(rds_item(records, i + 1))));
-    const struct rds_reply *past = rds_item(reply, 9);
+    const struct rds_reply *past = rds_item(reply, 11);
     for (size_t i = 0; reader && i < rds_count(past); i++) {
         char    *digest;
         uint64_t seq = strtoull((const char *)rds_text(rds_item(past, i)).data, &digest, 10);

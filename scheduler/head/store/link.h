@@ -18,6 +18,7 @@ struct head_link {
     const char      *auth_file; /* NULL: none */
     bool             may_lose;
     struct rds       rds;
+    uint32_t         schema; /* of the store, after a write of ours */
     char             me[64]; /* in the lock */
     char             sha[48];
     char             keys[4][128];

@@ -149,7 +149,6 @@ static mt_status lead_refused(struct redis_store *s, const struct head_said *sai
                       "restore a newer one, or remove the file \"" HEAD_STORE_MARK "\" of the state folder to go on with this one");
     case HEAD_WORD_BROKEN: return refuse(s, MT_ECORRUPT, head_word_text(said->word), "restore it from a copy");
     case HEAD_WORD_FOREIGN: return refuse(s, MT_EFENCED, head_word_text(said->word), "give this cluster another name");
-    case HEAD_WORD_SCHEMA: return refuse(s, MT_EVERSION, head_word_text(said->word), "use the release that wrote it");
     case HEAD_WORD_OTHER:
         snprintf(text, sizeof text, "it belongs to cluster %s, not to %.39s", said->cluster, ours);
         return refuse(s, MT_EFENCED, text, "give this cluster another name, or choose another --state");

@@ -2,7 +2,7 @@
  *
  * sqlite.c - the head's store in one SQLite file: write-ahead log, full synchronisation, one table of records.
  *
- *   state.db   store(key, value)                        schema, cluster
+ *   state.db   store(key, value)                        schema, cluster, release
  *              kv(tbl, key, value, version, sum)        one row a record; sum covers table, key and value
  *
  * Owns:    the database, and by an exclusive lock the state folder: a second head is refused as long as this one lives.
@@ -10,8 +10,10 @@
  */
 #include "core/base/hash.h"
 #include "core/base/plant.h"
+#include "core/base/release.h"
 #include "core/db/db.h"
 #include "core/io/private.h"
+#include "scheduler/head/store/schema.h"
 #include "scheduler/head/store/store.h"
 
 #include <errno.h>
@@ -23,14 +25,16 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { SCHEMA = 1, VALUE_VERSION = 1, PATH_SIZE = HEAD_STORE_PATH_SIZE, CHECKPOINT_PAGES = 1000 };
+enum { VALUE_VERSION = 1, PATH_SIZE = HEAD_STORE_PATH_SIZE, CHECKPOINT_PAGES = 1000 };
 
 struct sqlite_store {
     struct head_store store;
     struct db         db;
     struct db_query   put, drop;
-    uint64_t          log_end; /* with what is set aside behind it */
-    mt_status         broken;  /* the failure after which nothing is applied */
+    uint32_t          needs;     /* the schema that its readers must know */
+    bool              is_signed; /* by this release */
+    uint64_t          log_end;   /* with what is set aside behind it */
+    mt_status         broken;    /* the failure after which nothing is applied */
     char              path[PATH_SIZE];
 };
 
@@ -132,11 +136,22 @@ static mt_status setting(struct sqlite_store *s, const char *key, char *out, siz
 static mt_status name_cluster(struct sqlite_store *s, const char *cluster)
 {
     struct db_query q;
+    MT_TRY(db_prepare(&s->db, &q, "INSERT INTO store VALUES('cluster', ?1)", "name the cluster"));
+    db_bind_text(&q, 1, cluster);
+    mt_status st = db_do(&q);
+    db_finish(&q);
+    return st;
+}
+
+/* Who has written here, and which schema its readers must know: in the commit that begins with it. */
+static mt_status sign(struct sqlite_store *s)
+{
+    struct db_query q;
     char            schema[16];
-    snprintf(schema, sizeof schema, "%d", SCHEMA);
-    MT_TRY(db_prepare(&s->db, &q, "INSERT INTO store VALUES('schema', ?1), ('cluster', ?2)", "name the cluster"));
+    snprintf(schema, sizeof schema, "%u", head_schema_after(s->needs));
+    MT_TRY(db_prepare(&s->db, &q, "INSERT OR REPLACE INTO store VALUES('schema', ?1), ('release', ?2)", "sign the store"));
     db_bind_text(&q, 1, schema);
-    db_bind_text(&q, 2, cluster);
+    db_bind_text(&q, 2, mt_release.name);
     mt_status st = db_do(&q);
     db_finish(&q);
     return st;
@@ -151,21 +166,18 @@ static mt_status set_up(struct sqlite_store *s, const char *cluster)
                   " version INTEGER NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY(tbl, key)) WITHOUT ROWID;",
                   "make the tables"));
     MT_TRY(name_cluster(s, cluster));
+    MT_TRY(sign(s));
     return db_commit(&s->db);
 }
 
 static mt_status check_owner(struct sqlite_store *s, const char *cluster, bool must_match)
 {
-    char schema[16];
+    char schema[16], release[HEAD_RELEASE_SIZE];
     MT_TRY(setting(s, "schema", schema, sizeof schema));
+    MT_TRY(setting(s, "release", release, sizeof release));
     MT_TRY(setting(s, "cluster", s->store.cluster, sizeof s->store.cluster));
-    if (strcmp(schema, "1") != 0) {
-        snprintf(s->store.text, sizeof s->store.text,
-                 "%.300s has format %.8s, this head knows %d: use the release that "
-                 "wrote it",
-                 s->path, schema, SCHEMA);
-        return mt_error(MT_EVERSION, 0, "open the head's store");
-    }
+    s->needs = (uint32_t)strtoul(schema, NULL, 10);
+    MT_TRY(head_schema_check(s->path, s->needs, release, s->store.text, sizeof s->store.text));
     if (must_match && strcmp(cluster, s->store.cluster) != 0) {
         snprintf(s->store.text, sizeof s->store.text, "%.300s belongs to cluster %s, not to %.36s: choose another --state", s->path,
                  s->store.cluster, cluster);
@@ -290,10 +302,14 @@ static mt_status change(struct sqlite_store *s, const struct head_record *r)
 static mt_status apply(struct sqlite_store *s, const struct head_store_batch *batches, size_t count)
 {
     MT_TRY(db_begin(&s->db));
+    if (!s->is_signed)
+        MT_TRY(sign(s));
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < batches[i].count; j++)
             MT_TRY(change(s, &batches[i].records[j]));
-    return db_commit(&s->db);
+    MT_TRY(db_commit(&s->db));
+    s->is_signed = true;
+    return mt_ok();
 }
 
 /* A log that has grown long is copied into the database and begins anew: that may be all the room that is missing. */

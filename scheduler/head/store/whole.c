@@ -85,11 +85,13 @@ static mt_status ask(struct head_link *link, const struct head_ask *question, st
 
 static mt_status word_refused(const struct head_link *link, enum head_word word, char *text)
 {
-    static const int32_t codes[] = {
-        [HEAD_WORD_EMPTY] = MT_ENOENT,  [HEAD_WORD_FOREIGN] = MT_EFENCED, [HEAD_WORD_SCHEMA] = MT_EVERSION,
-        [HEAD_WORD_OTHER] = MT_EFENCED, [HEAD_WORD_FENCED] = MT_EAGAIN,   [HEAD_WORD_BROKEN] = MT_ECORRUPT};
-    int32_t code = (size_t)word < sizeof codes / sizeof *codes && codes[word] ? codes[word] : MT_EINTERNAL;
-    char    where[HEAD_LINK_TEXT_SIZE];
+    static const int32_t codes[] = {[HEAD_WORD_EMPTY] = MT_ENOENT,
+                                    [HEAD_WORD_FOREIGN] = MT_EFENCED,
+                                    [HEAD_WORD_OTHER] = MT_EFENCED,
+                                    [HEAD_WORD_FENCED] = MT_EAGAIN,
+                                    [HEAD_WORD_BROKEN] = MT_ECORRUPT};
+    int32_t              code = (size_t)word < sizeof codes / sizeof *codes && codes[word] ? codes[word] : MT_EINTERNAL;
+    char                 where[HEAD_LINK_TEXT_SIZE];
     snprintf(where, sizeof where, "%.200s, cluster name \"%s\"", link->place.shown, link->place.cluster);
     return refuse(text, code, where, head_word_text(word));
 }
@@ -172,10 +174,8 @@ static mt_status rewrite(struct head_link *link, const struct head_ask *all, cha
     struct head_said said;
     MT_TRY(ask(link, all, &said, NULL, text));
     if (said.word != HEAD_WORD_OK && said.at.run != all->at.run)
-        return word_refused(link, said.word, text).code == MT_EVERSION
-                   ? mt_error(MT_EVERSION, 0, "make a store")
-                   : refuse(text, MT_EEXIST, link->place.shown,
-                            "something is there already under this cluster's name: give the cluster another name");
+        return refuse(text, MT_EEXIST, link->place.shown,
+                      "something is there already under this cluster's name: give the cluster another name");
     struct head_ask go = {.kind = HEAD_ASK_LEAVE, .at = all->at, .was = all->at};
     return ask(link, &go, &said, NULL, text); /* so that the head that comes need not wait */
 }

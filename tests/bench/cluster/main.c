@@ -38,6 +38,7 @@
 #include "tests/bench/cluster/tickets.h"
 
 #include "core/base/limits/raylet.h"
+#include "core/base/release.h"
 #include "core/proto/manta.pb-c.h"
 #include "scheduler/head/core/core.h"
 
@@ -164,7 +165,7 @@ static void join(struct cluster *c)
     snprintf(address, sizeof address, "10.0.%u.%u:40001", c->count / 256, c->count % 256);
     snprintf(data, sizeof data, "10.0.%u.%u:40002", c->count / 256, c->count % 256);
     resources(items, list);
-    r.version_min = r.version_max = 1;
+    r.version_min = r.version_max = mt_release.wire.max;
     r.boot = stream;
     r.name = name;
     r.address = address;

@@ -135,6 +135,9 @@ static double redis_benchmark(const struct redis_server *server, const char *sha
                                          "2000",
                                          "",
                                          "",
+                                         "1",
+                                         "1",
+                                         "bench",
                                          "job-__rand_int__",
                                          value,
                                          NULL};

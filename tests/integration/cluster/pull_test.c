@@ -643,7 +643,8 @@ static void greet(const struct nodes *n, struct greeting *g)
     CHECK_EQ(fread(g->hello.token, 1, sizeof g->hello.token, f), sizeof g->hello.token);
     fclose(f);
     g->hello.magic = g->request.magic = OS_WIRE_MAGIC;
-    g->hello.version = OS_WIRE_VERSION;
+    g->hello.version_min = MT_WIRE_FIRST;
+    g->hello.version_max = UINT16_MAX;
     g->hello.to_node = n->ids[1];
     g->request.ref = (struct lane_ref){.id = {1, 2}, .node = n->ids[1], .segment = 1, .offset = 4096, .size = 100, .job = 77};
     g->request.size = 100;
@@ -690,7 +691,7 @@ static void pull_garbage(void)
     memset(g.hello.token, 0, sizeof g.hello.token);
     CHECK_EQ(say(port, &g, sizeof g, NULL), 0);
     greet(&n, &g);
-    g.hello.version = 99;
+    g.hello.version_min = UINT16_MAX;
     CHECK_EQ(say(port, &g, sizeof g, NULL), 0);
     greet(&n, &g);
     g.hello.to_epoch = 999; /* means another raylet */

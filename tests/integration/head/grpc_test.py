@@ -59,7 +59,7 @@ class Head:
 
 
 def bearer(token):
-    return (("authorization", f"Bearer {token}"),)
+    return ("authorization", f"Bearer {token}"), ("manta-wire", "2-2")
 
 
 def all_methods():

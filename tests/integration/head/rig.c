@@ -209,7 +209,7 @@ static void attach(struct fake_raylet *r, const struct daemon *d)
     Manta__V1__Resource   cpu = MANTA__V1__RESOURCE__INIT, *total[] = {&cpu};
     cpu.name = (char *)"CPU";
     cpu.milli = 4000;
-    reg.version_min = reg.version_max = 1;
+    reg.version_min = reg.version_max = mt_release.wire.max;
     reg.boot = r->boot;
     reg.node = r->node;
     reg.epoch = r->epoch;

@@ -6,6 +6,7 @@
 #define TESTS_INTEGRATION_HEAD_RIG_H
 
 #include "core/base/clock.h"
+#include "core/base/release.h"
 #include "core/io/token.h"
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"

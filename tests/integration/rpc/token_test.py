@@ -61,7 +61,7 @@ class Server:
 
 
 def bearer(token):
-    return (("authorization", f"Bearer {token}"),)
+    return ("authorization", f"Bearer {token}"), ("manta-wire", "2-2")
 
 
 class TokenTest(unittest.TestCase):
@@ -119,6 +119,11 @@ class TokenTest(unittest.TestCase):
                 wanted = grpc.StatusCode.OK if is_open else grpc.StatusCode.UNAUTHENTICATED
                 with self.subTest(what=what, method=name):
                     self.assertEqual(self.code_of(name, is_stream, metadata), wanted)
+        for what, versions in {"before versions": (), "newer": (("manta-wire", "1000-1001"),), "none": (("manta-wire", "x"),)}.items():
+            for name, is_open, is_stream in server.methods:
+                wanted = grpc.StatusCode.OK if is_open else grpc.StatusCode.FAILED_PRECONDITION
+                with self.subTest(what=what, method=name):
+                    self.assertEqual(self.code_of(name, is_stream, bearer(token)[:1] + versions), wanted)
         for name, _, is_stream in server.methods:
             with self.subTest(method=name):
                 self.assertNotEqual(self.code_of(name, is_stream, bearer(token)), grpc.StatusCode.UNAUTHENTICATED)

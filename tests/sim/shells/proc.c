@@ -256,8 +256,8 @@ static void say_hello(struct sim_proc *p)
 {
     static const char  strings[] = "driver\0/home";
     struct ctl_hello   hello = {.magic = CTL_MAGIC,
-                                .version_min = CTL_VERSION,
-                                .version_max = CTL_VERSION,
+                                .version_min = mt_release.wire.min,
+                                .version_max = mt_release.wire.max,
                                 .role = p->role,
                                 .process = p->process,
                                 .job = p->job,

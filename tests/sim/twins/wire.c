@@ -350,7 +350,8 @@ static void dial_arrives(struct sim *s, struct sim_event *e)
     io_timer_start(to->loop, &w->timer, MT_HANDSHAKE_MS);
     sim_leave(to->loop);
     struct os_wire_hello hello = {.magic = OS_WIRE_MAGIC,
-                                  .version = OS_WIRE_VERSION,
+                                  .version_max = mt_release.wire.max,
+                                  .version_min = mt_release.wire.min,
                                   .from_node = loop->transfer->node,
                                   .from_epoch = loop->transfer->epoch,
                                   .to_node = (uint32_t)e->arg,

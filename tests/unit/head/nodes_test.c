@@ -59,7 +59,7 @@ static void a_raylet_that_has_heard_a_newer_head_is_refused(void **unused)
     Manta__V1__Register   g = MANTA__V1__REGISTER__INIT;
     Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
     struct rig_node       a = {.boot = 11, .cpus = 4000};
-    g.version_min = g.version_max = 1;
+    g.version_min = g.version_max = mt_release.wire.max;
     g.boot = 12;
     g.head_epoch = head_epoch(rig->head) + 1;
     m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REGISTER;
@@ -149,13 +149,17 @@ static void refusals(void **unused)
     Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
     m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REGISTER;
     m.register_ = &r;
-    r.version_min = r.version_max = 2;
+    r.version_min = r.version_max = mt_release.wire.max + 1U; /* a newer release, which does not speak ours any more */
     r.boot = 5;
     uint64_t s = rig_open(rig);
     rig_say(rig, s, &m);
     assert_int_equal(rig_last(rig, s, KIND(REGISTERED))->registered->code, MT_EVERSION);
     assert_true(rig_was_closed(rig, s));
-    r.version_min = 1;
+    r.version_min = r.version_max = MT_WIRE_FIRST; /* 0.1.0 */
+    s = rig_open(rig);
+    rig_say(rig, s, &m);
+    assert_int_equal(rig_last(rig, s, KIND(REGISTERED))->registered->code, MT_EVERSION);
+    r.version_max = mt_release.wire.max + 1U;
     r.cluster = "another";
     s = rig_open(rig);
     rig_say(rig, s, &m);

@@ -346,7 +346,7 @@ static void what_stands_there_already_is_not_written_over(void **state)
     assert_non_null(strstr(said, "thing"));
     REDIS_DO(&w->server, "DEL", "manta:{test}:records");
     REDIS_DO(&w->server, "HSET", "manta:{test}:head", "schema", "9", "cluster", "me");
-    refused(w, (struct head_store_redis){0}, MT_EVERSION, "the release that wrote it");
+    refused(w, (struct head_store_redis){0}, MT_EVERSION, "has schema 9");
 }
 
 /* ---- one leader ---- */

@@ -327,7 +327,7 @@ void rig_register(struct rig *rig, struct rig_node *node)
     Manta__V1__Resource   cpu = MANTA__V1__RESOURCE__INIT, *total[] = {&cpu};
     cpu.name = "CPU";
     cpu.milli = node->cpus;
-    r.version_min = r.version_max = 1;
+    r.version_min = r.version_max = mt_release.wire.max;
     r.boot = node->boot;
     r.node = node->node;
     r.epoch = node->epoch;

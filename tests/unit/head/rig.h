@@ -6,6 +6,7 @@
 #ifndef TESTS_UNIT_HEAD_RIG_H
 #define TESTS_UNIT_HEAD_RIG_H
 
+#include "core/base/release.h"
 #include "core/proto/manta.pb-c.h"
 #include "scheduler/head/core/core.h"
 

@@ -339,7 +339,8 @@ static void strangers(void **state)
         uint8_t garbage[400];
         for (size_t b = 0; b < sizeof garbage; b++)
             garbage[b] = (uint8_t)mt_rng_next(&rng);
-        struct io_framed_hello hello = {.magic = IO_FRAMED_MAGIC, .version = IO_FRAMED_VERSION + (i % 4 == 1)};
+        struct io_framed_hello hello = {.magic = IO_FRAMED_MAGIC};
+        hello.version_min = hello.version_max = (uint16_t)(mt_release.wire.max + (i % 4 == 1));
         memset(hello.token, i % 4 == 2 ? 'c' : 'a', sizeof hello.token);
         if (i % 2)
             memcpy(garbage, &hello, i % 4 == 3 ? sizeof hello - 1 : sizeof hello);

@@ -27,7 +27,7 @@ static struct io_token token_of(char c)
 
 static struct os_wire_hello hello_of(const struct io_token *token, uint32_t to_epoch)
 {
-    struct os_wire_hello hello = {OS_WIRE_MAGIC, OS_WIRE_VERSION, 0, FROM, 1, TO, to_epoch, {0}};
+    struct os_wire_hello hello = {OS_WIRE_MAGIC, mt_release.wire.max, mt_release.wire.min, FROM, 1, TO, to_epoch, {0}};
     memcpy(hello.token, token->hex, sizeof hello.token);
     return hello;
 }
@@ -154,14 +154,21 @@ static void bad_greetings(void **state)
     struct os_wire_hello good = hello_of(&right, EPOCH), bad;
     struct os_serve      serve;
     size_t               used;
-    for (size_t bit = 0; bit < 48 + 64 * 8; bit++) {
-        size_t at = bit < 48 ? bit / 8 : offsetof(struct os_wire_hello, token) + (bit - 48) / 8;
+    enum { MAGIC_BITS = 32 };
+    for (size_t bit = 0; bit < MAGIC_BITS + 64 * 8; bit++) {
+        size_t at = bit < MAGIC_BITS ? bit / 8 : offsetof(struct os_wire_hello, token) + (bit - MAGIC_BITS) / 8;
         bad = good;
         ((uint8_t *)&bad)[at] ^= (uint8_t)(1u << bit % 8);
         os_serve_start(&serve);
         mt_status st = feed(&serve, &bad, sizeof bad, &rng, &used);
-        assert_true(st.code == MT_EAUTH || st.code == MT_EPROTO || st.code == MT_EVERSION);
-        assert_int_equal(st.code == MT_EAUTH, bit >= 48);
+        assert_int_equal(st.code, bit >= MAGIC_BITS ? MT_EAUTH : MT_EPROTO);
+    }
+    const uint16_t strange[][2] = {{0, 0}, {0, mt_release.wire.min - 1}, {mt_release.wire.max + 1, UINT16_MAX}, {UINT16_MAX, 0}};
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) { /* no version of ours is among them */
+        bad = good;
+        bad.version_min = strange[i][0], bad.version_max = strange[i][1];
+        os_serve_start(&serve);
+        assert_int_equal(feed(&serve, &bad, sizeof bad, &rng, &used).code, MT_EVERSION);
     }
     bad = hello_of(&wrong, EPOCH);
     os_serve_start(&serve);

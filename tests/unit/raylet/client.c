@@ -363,7 +363,7 @@ static void serve_as_worker(int fd, uint64_t job)
     static struct client         c;
     static struct client_message m;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (client_hello(&c, fd, CTL_WORKER, job, CTL_VERSION))
+    if (client_hello(&c, fd, CTL_WORKER, job, mt_release.wire.max))
         _exit(3);
     for (;;) {
         char byte;
@@ -404,7 +404,7 @@ void client_serve_as_zygote(int fd)
     if (strcmp(getenv("TEST_ZYGOTE"), "dies") == 0)
         _exit(7);
     uint64_t job = strtoull(getenv("MANTA_JOB") ? getenv("MANTA_JOB") : "0", NULL, 16);
-    if (client_hello(&z, fd, CTL_ZYGOTE, job, CTL_VERSION))
+    if (client_hello(&z, fd, CTL_ZYGOTE, job, mt_release.wire.max))
         _exit(3);
     for (;;) {
         if (poll(&p, 1, 2) < 0 && errno != EINTR)

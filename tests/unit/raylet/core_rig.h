@@ -106,8 +106,8 @@ struct greeting {
 static inline struct greeting greeting(enum ctl_role role, uint64_t process)
 {
     struct greeting g = {.hello = {.magic = CTL_MAGIC,
-                                   .version_min = CTL_VERSION,
-                                   .version_max = CTL_VERSION,
+                                   .version_min = mt_release.wire.min,
+                                   .version_max = mt_release.wire.max,
                                    .role = role,
                                    .process = process,
                                    .job = JOB}};

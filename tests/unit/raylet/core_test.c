@@ -17,8 +17,8 @@ static void a_greeting_that_is_wrong_is_refused(void **state)
     begin(false);
     for (int i = 0; i < 8; i++)
         bad[i] = greeting(CTL_DRIVER, 100);
-    bad[0].hello.version_min = CTL_VERSION + 1, bad[0].hello.version_max = 9;
-    bad[1].hello.version_max = CTL_VERSION - 1;
+    bad[0].hello.version_min = mt_release.wire.max + 1, bad[0].hello.version_max = 9;
+    bad[1].hello.version_max = mt_release.wire.min - 1;
     bad[2].hello.process = 0;
     bad[3].hello.job = 0;
     bad[4].hello.strings_size = 10; /* one short */

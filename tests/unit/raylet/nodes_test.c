@@ -104,7 +104,7 @@ static int setup(void **state)
         snprintf(f->path[i], sizeof f->path[i], "%s/raylet.sock", f->node_dir[i]);
         start_raylet(f, i);
     }
-    assert_int_equal(client_hello(&f->c, client_connect(f->path[0]), CTL_DRIVER, 0x77, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&f->c, client_connect(f->path[0]), CTL_DRIVER, 0x77, mt_release.wire.max), 0);
     wait_for_nodes(&f->c, 2);
     *state = f;
     return 0;
@@ -271,7 +271,7 @@ static void an_actor_there_is_called_from_here(void **state)
     demand(c, 1, 1);
     struct client_lane *own = grant(c, &g);
     assert_int_equal(call(own, TASK_DOUBLE, 3), 6);
-    assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, mt_release.wire.max), 0);
     struct ctl_lane_want want = {.process = g.peer, .node = g.peer_node, .incarnation = 4};
     mt_id                id = client_up(&d, CTL_LANE_WANT, &want, sizeof want);
     struct client_lane  *lane = grant(&d, &g2);
@@ -291,7 +291,7 @@ static void messages_go_from_node_to_node(void **state)
 {
     struct fixture *f = *state;
     struct client  *c = &f->c, d;
-    assert_int_equal(client_hello(&d, client_connect(f->path[1]), CTL_DRIVER, 0x78, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&d, client_connect(f->path[1]), CTL_DRIVER, 0x78, mt_release.wire.max), 0);
     struct {
         struct ctl_message m;
         char               text[8];
@@ -371,7 +371,7 @@ static void leases_are_had_without_the_head(void **state)
     demand(c, 1, 1);
     assert_int_equal(ended(c)->code, MT_OK);
     start_head(f);
-    assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, mt_release.wire.max), 0);
     define_class(&d, 1, "gold", 0);
     demand(&d, 1, 1);
     assert_int_equal(call(grant(&d, &g), TASK_DOUBLE, 6), 12); /* there are two, and `c` has one */
@@ -384,7 +384,7 @@ static void an_owner_that_dies_gives_back_what_it_held_there(void **state)
     struct fixture  *f = *state;
     struct client    d;
     struct ctl_grant g;
-    assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&d, client_connect(f->path[0]), CTL_DRIVER, 0x78, mt_release.wire.max), 0);
     define_class(&d, 1, "gold", 0);
     demand(&d, 1, 2);
     pid_t worker = (pid_t)call(grant(&d, &g), TASK_PID, 0);

@@ -145,7 +145,7 @@ static void driver_leases_runs_tasks_and_gives_back(void **state)
     struct client  c;
     (void)state;
     start(&f, true, "2");
-    assert_int_equal(client_hello(&c, f.private_fd, CTL_DRIVER, 77, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&c, f.private_fd, CTL_DRIVER, 77, mt_release.wire.max), 0);
     assert_int_equal(c.welcome.node, 1);
     assert_int_not_equal(c.welcome.job, 0);
     define_class(&c, 1, "CPU", 1000, 0);
@@ -171,7 +171,7 @@ static void crash_and_kill_are_told_with_signal_and_backtrace(void **state)
     struct client  c;
     (void)state;
     start(&f, false, "2");
-    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, mt_release.wire.max), 0);
     define_class(&c, 1, "CPU", 1000, 0);
     demand(&c, 1, 1);
     struct client_lane *lane = grant(&c);
@@ -205,7 +205,7 @@ static void impossible_requests_are_answered(void **state)
     struct client  c;
     (void)state;
     start(&f, false, "2");
-    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, mt_release.wire.max), 0);
     struct {
         const char *name;
         int64_t     milli;
@@ -237,7 +237,7 @@ static void a_blocked_worker_lends_its_cpu(void **state)
     struct client  c;
     (void)state;
     start(&f, false, "1");
-    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, mt_release.wire.max), 0);
     define_class(&c, 1, "CPU", 1000, 0);
     define_class(&c, 2, "CPU", 1000, 0);
     demand(&c, 1, 1);
@@ -256,7 +256,7 @@ static void a_slice_is_recalled_for_those_who_wait(void **state)
     struct client  c;
     (void)state;
     start(&f, false, "1");
-    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, mt_release.wire.max), 0);
     define_class(&c, 1, "CPU", 1000, 0);
     define_class(&c, 2, "CPU", 1000, 0);
     demand(&c, 1, 1);
@@ -276,8 +276,8 @@ static void an_actor_is_called_by_others_and_dies_with_its_level(void **state)
     struct client  c, d;
     (void)state;
     start(&f, false, "2");
-    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
-    assert_int_equal(client_hello(&d, client_connect(f.path), CTL_DRIVER, 78, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, mt_release.wire.max), 0);
+    assert_int_equal(client_hello(&d, client_connect(f.path), CTL_DRIVER, 78, mt_release.wire.max), 0);
     define_class(&c, 1, "CPU", 1000, CTL_CLASS_ACTOR);
     demand(&c, 1, 1);
     grant(&c);
@@ -304,8 +304,8 @@ static void messages_regions_and_names(void **state)
     struct client  c, d;
     (void)state;
     start(&f, false, "1");
-    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
-    assert_int_equal(client_hello(&d, client_connect(f.path), CTL_DRIVER, 78, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, mt_release.wire.max), 0);
+    assert_int_equal(client_hello(&d, client_connect(f.path), CTL_DRIVER, 78, mt_release.wire.max), 0);
     struct {
         struct ctl_message m;
         char               text[8];
@@ -365,8 +365,8 @@ static void broken_peers_are_dropped_and_others_stay(void **state)
     char           bytes[512];
     (void)state;
     start(&f, false, "1");
-    assert_int_equal(client_hello(&good, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
-    assert_int_equal(client_hello(&bad, client_connect(f.path), CTL_DRIVER, 78, CTL_VERSION + 5), MT_EVERSION);
+    assert_int_equal(client_hello(&good, client_connect(f.path), CTL_DRIVER, 77, mt_release.wire.max), 0);
+    assert_int_equal(client_hello(&bad, client_connect(f.path), CTL_DRIVER, 78, mt_release.wire.max + 5), MT_EVERSION);
     assert_non_null(strstr(bad.welcome.text, "version"));
     client_close(&bad);
     memset(bytes, 0xa5, sizeof bytes);
@@ -383,7 +383,7 @@ static void broken_peers_are_dropped_and_others_stay(void **state)
     close(fd);
 
     for (int kind = 0; kind < 3; kind++) { /* a greeted process that then breaks the rules of its ring */
-        assert_int_equal(client_hello(&bad, client_connect(f.path), CTL_DRIVER, 80 + kind, CTL_VERSION), 0);
+        assert_int_equal(client_hello(&bad, client_connect(f.path), CTL_DRIVER, 80 + kind, mt_release.wire.max), 0);
         struct lane_record r = {.length = kind == 0   ? 99999
                                           : kind == 1 ? LANE_RECORD_SIZE
                                                       : LANE_RECORD_SIZE + 8,
@@ -410,7 +410,7 @@ static void a_program_that_cannot_start_is_reported(void **state)
     (void)state;
     start(&f, false, "1");
     client_zygote_dies = true; /* its greeting asks the zygote to */
-    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, mt_release.wire.max), 0);
     client_zygote_dies = false;
     define_class(&c, 1, "CPU", 1000, 0);
     demand(&c, 1, 1);
@@ -428,7 +428,7 @@ static void workers_die_with_their_raylet(void **state)
     struct client  c;
     (void)state;
     start(&f, false, "1");
-    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, CTL_VERSION), 0);
+    assert_int_equal(client_hello(&c, client_connect(f.path), CTL_DRIVER, 77, mt_release.wire.max), 0);
     define_class(&c, 1, "CPU", 1000, 0);
     demand(&c, 1, 1);
     pid_t worker = (pid_t)call(grant(&c), TASK_PID, 0);

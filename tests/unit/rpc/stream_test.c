@@ -337,13 +337,13 @@ static void one_send_and_one_receive_at_a_time(void **state)
 {
     struct rpc_op       tags[5] = {{op_done}, {op_done}, {op_done}, {op_done}, {op_done}};
     grpc_byte_buffer   *message = rpc_bytes_copy(mt_view_text("x")), *got = NULL;
-    grpc_metadata       header;
+    grpc_metadata       headers[RPC_HEADERS];
     grpc_slice          method = grpc_slice_from_static_string("/test.Echo/Stream");
     int                 deaf;
     struct rpc_channel *to = deaf_channel(&deaf); /* so all that is begun stays under way */
     grpc_call          *call = grpc_channel_create_call(to->channel, NULL, GRPC_PROPAGATE_DEFAULTS, client.rpc->queue, method, NULL,
                                                         rpc_deadline(0), NULL);
-    grpc_op             open = rpc_send_headers(to, RPC_WAIT_READY, &header), send = {.op = GRPC_OP_SEND_MESSAGE};
+    grpc_op             open = rpc_send_headers(to, RPC_WAIT_READY, headers), send = {.op = GRPC_OP_SEND_MESSAGE};
     grpc_op             receive = {.op = GRPC_OP_RECV_MESSAGE};
     (void)state;
     send.data.send_message.send_message = message;

@@ -66,8 +66,8 @@ mt_status lib_hello(int fd, enum ctl_role role, uint64_t process, uint64_t job, 
 {
     struct ctl_hello hello = {.flags = role == CTL_DRIVER && lib.output.is_wanted ? CTL_HELLO_LOGS : 0,
                               .magic = CTL_MAGIC,
-                              .version_min = CTL_VERSION,
-                              .version_max = CTL_VERSION,
+                              .version_min = mt_release.wire.min,
+                              .version_max = mt_release.wire.max,
                               .role = role,
                               .process = process,
                               .job = job};

@@ -17,8 +17,6 @@
 #include "core/text/labels.h"
 #include "core/base/limits/net.h"
 
-enum { VERSION = 1 /* of NodeToHead and HeadToNode that this head speaks */ };
-
 static void refuse(struct head *h, struct stream *s, int32_t code, const char *text)
 {
     Manta__V1__Registered answer = MANTA__V1__REGISTERED__INIT;
@@ -39,7 +37,7 @@ static void welcome(struct head *h, struct stream *s, const struct node *n)
 {
     Manta__V1__Registered answer = MANTA__V1__REGISTERED__INIT;
     to_node               message = MANTA__V1__HEAD_TO_NODE__INIT;
-    answer.version = VERSION;
+    answer.version = mt_versions_common(mt_release.wire, n->wire);
     answer.node = n->place.id;
     answer.epoch = n->epoch;
     answer.cluster = h->config.cluster;
@@ -51,14 +49,40 @@ static void welcome(struct head *h, struct stream *s, const struct node *n)
     head_out_send(h, s, &message, true);
 }
 
+static struct mt_versions spoken(const Manta__V1__Register *r)
+{
+    uint32_t max = r->version_max < UINT16_MAX ? r->version_max : UINT16_MAX;
+    return (struct mt_versions){r->version_min <= max ? (uint16_t)r->version_min : UINT16_MAX, (uint16_t)max};
+}
+
+/* With the head, and with each node that is there: any two of them may have to speak to each other. True: not with one of them. */
+static bool versions_check(const struct head *h, const Manta__V1__Register *r, char *text, size_t size)
+{
+    struct mt_versions wire = spoken(r), ours = mt_release.wire;
+    if (!mt_versions_common(wire, ours)) {
+        snprintf(
+            text, size,
+            "the raylet speaks versions %u to %u, this head (release %s) speaks %u to %u: use the same release, or the one before",
+            wire.min, wire.max, mt_release.name, ours.min, ours.max);
+        return true;
+    }
+    MT_MAP_EACH(&h->nodes, entry) {
+        const struct node *n = entry->value.ptr;
+        if (n->stream == 0 || n->place.id == r->node || n->boot == r->boot || mt_versions_common(wire, n->wire))
+            continue;
+        snprintf(text, size, "the raylet speaks versions %u to %u, node %u (%.64s) speaks %u to %u: drain that one first", wire.min,
+                 wire.max, n->place.id, n->name, n->wire.min, n->wire.max);
+        return true;
+    }
+    return false;
+}
+
 /* Why not, or NULL. */
 static const char *register_check(const struct head *h, const Manta__V1__Register *r, int32_t *out_code, char *text,
                                   size_t text_size)
 {
-    if (r->version_min > VERSION || r->version_max < VERSION) {
+    if (versions_check(h, r, text, text_size)) {
         *out_code = MT_EVERSION;
-        snprintf(text, text_size, "the raylet speaks versions %u to %u, this head speaks %d: use the same release", r->version_min,
-                 r->version_max, VERSION);
     } else if (r->cluster[0] != '\0' && strcmp(r->cluster, h->config.cluster) != 0) {
         *out_code = MT_EFENCED;
         snprintf(text, text_size, "the raylet belongs to cluster %.36s, this head to %s: restart the raylet", r->cluster,
@@ -145,6 +169,7 @@ static void take_member(struct node *n, const struct stream *s)
 /* Takes over what the raylet says of itself, and makes the node alive on this stream. */
 static void node_attach(struct head *h, struct node *n, struct stream *s, const Manta__V1__Register *r, bool is_back)
 {
+    n->wire = spoken(r);
     head_replace_text(h, &n->name, r->name);
     head_replace_text(h, &n->address, r->address);
     head_replace_text(h, &n->data_address, r->data_address);
@@ -223,5 +248,6 @@ void head_attached_register(struct head *h, struct stream *s, const Manta__V1__R
     memcpy(n->place.resources, probe.place.resources, sizeof probe.place.resources);
     n->place.resource_count = probe.place.resource_count;
     node_attach(h, n, s, r, is_back);
-    mt_log(MT_LOG_INFO, "node_registered", "node=%u epoch=%u name=%s address=%s", n->place.id, n->epoch, n->name, n->address);
+    mt_log(MT_LOG_INFO, "node_registered", "node=%u epoch=%u name=%s address=%s version=%u", n->place.id, n->epoch, n->name,
+           n->address, mt_versions_common(mt_release.wire, n->wire));
 }

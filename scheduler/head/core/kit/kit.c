@@ -70,7 +70,7 @@ void head_record_change(struct head *h, enum head_table table, const void *key, 
 void head_record_meta(struct head *h)
 {
     Manta__Store__Meta meta = MANTA__STORE__META__INIT;
-    meta.schema = HEAD_SCHEMA;
+    meta.schema = h->schema > mt_release.schema_needs ? h->schema : mt_release.schema_needs;
     meta.cluster = h->config.cluster;
     meta.head_epoch = h->epoch;
     meta.next_node = h->next_node;

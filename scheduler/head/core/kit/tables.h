@@ -14,6 +14,7 @@
 #ifndef HEAD_TABLES_H
 #define HEAD_TABLES_H
 
+#include "core/base/release.h"
 #include "core/base/rng.h"
 #include "core/ds/heap.h"
 #include "core/ds/map.h"
@@ -25,8 +26,6 @@
 #include "scheduler/head/core/kit/trusted.h"
 #include "scheduler/policy/policy.h"
 #include "scheduler/scaler/scaler.h"
-
-enum { HEAD_SCHEMA = 1 };
 
 /* Short forms of protobuf-c's names. */
 typedef Manta__V1__NodeToHead to_head;
@@ -80,6 +79,7 @@ struct node {
     uint64_t           report_version;
     bool               has_reported; /* on this stream */
     char              *name, *address, *data_address;
+    struct mt_versions wire; /* the versions that it speaks */
     char               reason[160];
     struct policy_node place; /* number, state, total, and free less what was promised */
     int64_t            reported[POLICY_RESOURCES_MAX];
@@ -217,6 +217,7 @@ struct head {
     struct head_counters count;
     mt_rng               rng;
     uint64_t             epoch;
+    uint32_t             schema; /* of the store, as it was loaded */
     uint32_t             next_node;
     uint64_t             next_order;
     uint64_t             start_ms, now_ms, wall_ms;
