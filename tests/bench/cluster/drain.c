@@ -67,7 +67,6 @@ MANTA_REGISTER(drain_make, "ll>y");
 
 struct drain {
     struct rig_folder folder;
-    char              head_file[RIG_PATH];
     pid_t             head, raylet[2];
 };
 
@@ -78,27 +77,17 @@ static void folder_of(const struct drain *d, int i, char out[RIG_PATH])
 
 static bool raylet(struct drain *d, int i)
 {
-    char  program[RIG_PATH + 32], dir[RIG_PATH], log[32], labels[16], line[128];
-    char *argv[] = {program, "--dir",    dir,    "--ready-fd",     "3",          "--head-file", d->head_file, "--num-cpus",
-                    "2",     "--labels", labels, "--store-memory", "1073741824", NULL};
-    folder_of(d, i, dir);
-    snprintf(program, sizeof program, "%s/manta-raylet", d->folder.bin);
-    snprintf(log, sizeof log, "raylet%d.log", i);
+    char name[16], labels[16];
+    snprintf(name, sizeof name, "node%d", i);
     snprintf(labels, sizeof labels, "zone=z%d", i);
-    d->raylet[i] = rig_spawn_ready(&d->folder, log, argv, line, sizeof line);
+    d->raylet[i] = rig_raylet(&d->folder, &(struct rig_raylet){.name = name, .cpus = "2", .labels = labels, .store = "1073741824"},
+                              -1);
     return d->raylet[i] > 0;
 }
 
 static bool start(struct drain *d)
 {
-    char  program[RIG_PATH + 32], line[128];
-    char *argv[] = {program, "--dir", d->folder.dir, "--ready-fd", "3", NULL};
-    if (!rig_folder_make(&d->folder))
-        return false;
-    snprintf(program, sizeof program, "%s/manta-head", d->folder.bin);
-    snprintf(d->head_file, sizeof d->head_file, "%.63s/head.addr", d->folder.dir);
-    d->head = rig_spawn_ready(&d->folder, "head.log", argv, line, sizeof line);
-    return d->head > 0 && raylet(d, 0) && raylet(d, 1);
+    return rig_folder_make(&d->folder) && (d->head = rig_head(&d->folder)) > 0 && raylet(d, 0) && raylet(d, 1);
 }
 
 static void print(struct bench *b, const char *id, const char *unit, double value, uint64_t n)

@@ -19,37 +19,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 11, PATH = RIG_PATH };
+enum { ROUNDS = 11 };
 
 struct grow {
     struct rig_folder folder;
-    char              node[PATH], raylet[PATH + 32], head_file[PATH];
+    char              node[RIG_PATH];
     pid_t             head, home;
     manta_client     *client;
 };
 
-static pid_t raylet(struct grow *g, const char *name, char *cpus)
-{
-    char  dir[PATH], log[64], line[128];
-    char *argv[] = {g->raylet,    "--dir",      dir,  "--ready-fd",     "3",        "--head-file",
-                    g->head_file, "--num-cpus", cpus, "--store-memory", "67108864", NULL};
-    snprintf(dir, sizeof dir, "%s/%s", g->folder.dir, name);
-    snprintf(log, sizeof log, "%s.log", name);
-    return rig_spawn_ready(&g->folder, log, argv, line, sizeof line);
-}
-
 static bool start(struct grow *g)
 {
-    char  program[PATH + 32], line[128];
-    char *argv[] = {program, "--dir", g->folder.dir, "--ready-fd", "3", NULL};
     if (!rig_folder_make(&g->folder))
         return false;
-    snprintf(program, sizeof program, "%s/manta-head", g->folder.bin);
-    snprintf(g->raylet, sizeof g->raylet, "%s/manta-raylet", g->folder.bin);
-    snprintf(g->head_file, sizeof g->head_file, "%s/head.addr", g->folder.dir);
     snprintf(g->node, sizeof g->node, "%s/home", g->folder.dir);
-    g->head = rig_spawn_ready(&g->folder, "head.log", argv, line, sizeof line);
-    g->home = g->head > 0 ? raylet(g, "home", "0") : -1;
+    g->head = rig_head(&g->folder);
+    g->home = g->head > 0 ? rig_raylet(&g->folder, &(struct rig_raylet){.name = "home", .cpus = "0"}, -1) : -1;
     return g->home > 0;
 }
 
@@ -99,7 +84,7 @@ static double by_hand(struct grow *g, int i)
     char   name[32];
     double begun = rig_now_ms();
     snprintf(name, sizeof name, "hand%d", i);
-    pid_t  pid = raylet(g, name, "1");
+    pid_t  pid = rig_raylet(&g->folder, &(struct rig_raylet){.name = name}, -1);
     double took = rig_now_ms() - begun;
     bool   ok = pid > 0;
     rig_end(&pid, SIGINT);

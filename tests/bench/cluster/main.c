@@ -20,6 +20,8 @@
  *   coll_many           sums of 4 MiB by 2, 3, 5, 8 and 64 members, each as a machine of its own: connections of the member that
  *                       has most.  .b: members whose bits are not the tree's.  .c: bytes sent over 2 (p - 1) / p of the vector, of
  *                       the member that sends most.  .d: a member of 64 is killed until the last of the others knows, the longest
+ *   real_500            500 real raylets of this machine start at once: until the last has joined.  .b: 20,000 tasks of 20 ms
+ *                       spread over them.  .c: the same again.  .wrong: results
  *   scale_local         from the submit of a task until it has run on a node that is started for it: the median.  .b: from the
  *                       start of a raylet by hand until it is a node.  .c: the ratio
  *   decide, pack        what a decision about new nodes costs, and how many it buys (scale.c)
@@ -34,6 +36,7 @@
 #include "tests/bench/cluster/drain.h"
 #include "tests/bench/cluster/grow.h"
 #include "tests/bench/cluster/heads.h"
+#include "tests/bench/cluster/real.h"
 #include "tests/bench/cluster/scale.h"
 #include "tests/bench/cluster/tickets.h"
 
@@ -269,7 +272,8 @@ int main(int argc, char **argv)
                  {"blackout_head", bench_blackout},
                  {"tickets", bench_tickets},
                  {"scale_local", bench_scale_local},
-                 {"drain", bench_drain}};
+                 {"drain", bench_drain},
+                 {"real_500", bench_real_500}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
     if (getenv("MANTA_ROLE")) /* the driver of ha_redis or scale_local: its raylet keeps a process of this program ready */

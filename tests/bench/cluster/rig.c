@@ -84,6 +84,29 @@ pid_t rig_spawn_ready(const struct rig_folder *f, const char *log, char *const *
     return -1;
 }
 
+pid_t rig_head(const struct rig_folder *f)
+{
+    char  program[RIG_PATH + 32], line[128];
+    char *argv[] = {program, "--dir", (char *)(uintptr_t)f->dir, "--ready-fd", "3", NULL};
+    snprintf(program, sizeof program, "%s/manta-head", f->bin);
+    return rig_spawn_ready(f, "head.log", argv, line, sizeof line);
+}
+
+pid_t rig_raylet(const struct rig_folder *f, const struct rig_raylet *of, int ready)
+{
+    char        program[RIG_PATH + 32], dir[RIG_PATH], head[RIG_PATH], log[64], line[128];
+    const char *cpus = of->cpus ? of->cpus : "1", *store = of->store ? of->store : "67108864",
+               *labels = of->labels ? of->labels : "";
+    const char *argv[] = {program, "--dir",          dir,   "--ready-fd", "3",    "--head-file", head, "--num-cpus",
+                          cpus,    "--store-memory", store, "--labels",   labels, NULL};
+    snprintf(program, sizeof program, "%s/manta-raylet", f->bin);
+    snprintf(dir, sizeof dir, "%s/%s", f->dir, of->name);
+    snprintf(head, sizeof head, "%s/head.addr", f->dir);
+    snprintf(log, sizeof log, "%s.log", of->name);
+    char *const *words = (char *const *)(uintptr_t)argv;
+    return ready < 0 ? rig_spawn_ready(f, log, words, line, sizeof line) : rig_spawn(f, log, ready, words);
+}
+
 void rig_end(pid_t *pid, int signal_number)
 {
     if (*pid <= 0)

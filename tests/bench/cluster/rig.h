@@ -23,6 +23,16 @@ void   rig_folder_remove(const struct rig_folder *f);
 pid_t rig_spawn(const struct rig_folder *f, const char *log, int ready, char *const *argv);
 /* ... and waits for the first line on its descriptor 3. -1: none came, and that was said. */
 pid_t rig_spawn_ready(const struct rig_folder *f, const char *log, char *const *argv, char *line, size_t size);
+/* A head in the folder. -1: it does not start, and that was said. */
+pid_t rig_head(const struct rig_folder *f);
+struct rig_raylet {
+    const char *name;   /* of its folder in the folder, and of its log */
+    const char *cpus;   /* NULL: 1 */
+    const char *labels; /* NULL: none */
+    const char *store;  /* bytes of its store; NULL: 64 MiB */
+};
+/* A raylet of that head. With `ready` >= 0 it says there that it has joined, and nobody waits for it. -1: as above. */
+pid_t rig_raylet(const struct rig_folder *f, const struct rig_raylet *of, int ready);
 void  rig_end(pid_t *pid, int signal_number); /* and waits for it; 0: nothing */
 
 #endif
