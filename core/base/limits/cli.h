@@ -26,7 +26,7 @@ enum {
     MT_CTL_PATIENCE_MS = 30 * 1000, /* default patience with a head that is away */
     MT_CTL_TRY_MS = 1000,           /* the first try at one of several heads; the next ones twice as long each */
     MT_CTL_HELLO_MS = 5 * 1000,     /* opening fails sooner: a wrong address should not cost half a minute */
-    MT_CTL_RETRY_MS_MIN = 50,       /* pause between tries, doubled up to ... */
+    MT_CTL_RETRY_MS_MIN = 10,       /* pause between tries, doubled up to ... */
     MT_CTL_RETRY_MS_MAX = 1000,
     MT_CTL_WAIT_MS = 10 * 1000,   /* one WaitJob; repeated */
     MT_CTL_UPLOAD_MS = 60 * 1000, /* an upload that gets nothing through for so long is begun again */
