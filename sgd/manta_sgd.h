@@ -139,9 +139,10 @@ typedef struct manta_sgd_data_opts {
 } manta_sgd_data_opts;
 
 /* In setup: names the data, once to train with and once at most to validate with. A file of records or an array is mapped, not
- * read: it may be larger than memory and must not change; a thread of the worker's own reads ahead. ENOENT; ECORRUPT: not whole
- * records, a damaged file, a label out of range; EUNSUPPORTED; EINVAL; ENOMEM; ESYS. The message says which line and column, or
- * which record and byte, and where `path`, `labels` or `label_name` came from manta_sgd_conf_str, under which name. */
+ * read: it may be larger than memory and must not change; a thread of the worker's own reads ahead. A node that has no such file
+ * gets it from the driver's, once. ENOENT; ECORRUPT: not whole records, a damaged file, a label out of range; EUNSUPPORTED;
+ * EINVAL; ENOMEM; ESYS. The message says which line and column, or which record and byte, and where `path`, `labels` or
+ * `label_name` came from manta_sgd_conf_str, under which name. */
 MANTA_API manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_sgd_data_opts *opts);
 
 typedef struct manta_sgd_data_shape {

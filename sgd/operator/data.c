@@ -72,6 +72,24 @@ static mt_status csv_load(manta_sgd *t, const char **of, int which, const manta_
     return mt_ok();
 }
 
+/* Where a mapped file is on this node. */
+static const char *path_here(const manta_sgd *t, const char *path)
+{
+    for (uint32_t i = 0; path && t->moved && i < t->moved->count; i++)
+        if (strcmp(t->moved->from[i], path) == 0)
+            return t->moved->to[i];
+    return path;
+}
+
+/* So that nodes which lack it can get it. One whose name is too long stays the driver's alone. */
+static void mapped_note(manta_sgd *t, const char *path)
+{
+    if (!t->is_driver || !t->is_spread || !path || strlen(path) >= SGD_MAPPED_BYTES || t->mapped_count == SGD_MAPPED_MAX)
+        return;
+    t->mapped[t->mapped_count] = strdup(path);
+    t->mapped_count += t->mapped[t->mapped_count] != NULL;
+}
+
 /* The data of one format, from the path *of. An error says which of the texts that were given it is about (*of), and in `where`
  * at which place of the file, if it knows. */
 static mt_status source_load(manta_sgd *t, const char **of, const manta_sgd_data_opts *opts, char where[SGD_WHERE_BYTES],
@@ -80,12 +98,13 @@ static mt_status source_load(manta_sgd *t, const char **of, const manta_sgd_data
     const char *path = *of;
     int         which = opts->validate ? 1 : 0;
     switch (opts->format) {
-    case MANTA_SGD_RECORDS: return sgd_dataset_map(path, (uint64_t)opts->record, (uint64_t)opts->skip, &source->set);
+    case MANTA_SGD_RECORDS: return sgd_dataset_map(path_here(t, path), (uint64_t)opts->record, (uint64_t)opts->skip, &source->set);
     case MANTA_SGD_IDX: return idx_load(t, path, which, source);
     case MANTA_SGD_TOKENS: return tokens_load(t, path, which, (uint32_t)opts->record, source);
     case MANTA_SGD_CSV: return csv_load(t, of, which, opts, where, source);
     case MANTA_SGD_NPY:
-        return sgd_npy_map(path, opts->labels, opts->classes > 0 ? (uint32_t)opts->classes : 0, of, where, &source->set);
+        return sgd_npy_map(path_here(t, path), path_here(t, opts->labels), opts->classes > 0 ? (uint32_t)opts->classes : 0, of,
+                           where, &source->set);
     default: return mt_error(MT_EINVAL, 0, "data: unknown format");
     }
 }
@@ -137,10 +156,15 @@ manta_status manta_sgd_data(manta_sgd *t, const char *path, const manta_sgd_data
         source->set.owned_records = source->set.owned_labels = source->set.mapped = NULL;
         return MANTA_OK;
     }
-    mt_status st = source_load(t, &path, opts, where, &loaded);
+    const char *of = path;
+    mt_status   st = source_load(t, &of, opts, where, &loaded);
     if (st.code != 0)
-        return data_refuse(t, st, path, opts->format, where);
+        return data_refuse(t, st, of, opts->format, where);
     *source = loaded;
+    if (opts->format == MANTA_SGD_RECORDS || opts->format == MANTA_SGD_NPY)
+        mapped_note(t, path);
+    if (opts->format == MANTA_SGD_NPY)
+        mapped_note(t, opts->labels);
     return MANTA_OK;
 }
 

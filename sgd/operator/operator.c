@@ -417,6 +417,7 @@ mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_
     t->is_strict = opts->is_strict;
     t->lent = opts->lent;
     t->lent_size = opts->lent_size;
+    t->moved = opts->moved;
     t->device = opts->device;
     t->devices = opts->devices ? opts->devices : 1;
     t->first = opts->first;
@@ -439,6 +440,8 @@ void sgd_operator_close(manta_sgd *t)
     sgd_operator_data_drop(t);
     sgd_params_fini(&t->model.params);
     free(t->bindings);
+    for (uint32_t i = 0; i < t->mapped_count; i++)
+        free(t->mapped[i]);
     for (struct sgd_chunk *chunk = t->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
         free(chunk);

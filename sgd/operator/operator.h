@@ -18,7 +18,13 @@
 #include "sgd/model/model.h"
 #include "sgd/train/trainer.h"
 
-enum { SGD_OPERATOR_TEXT = 384, SGD_METRIC_NAMES = SGD_VALUES };
+enum { SGD_OPERATOR_TEXT = 384, SGD_METRIC_NAMES = SGD_VALUES, SGD_MAPPED_MAX = 4, SGD_MAPPED_BYTES = 1024 };
+
+/* Mapped files that are not on this node under their own names, and where they are. */
+struct sgd_moved {
+    uint32_t count;
+    char     from[SGD_MAPPED_MAX][SGD_MAPPED_BYTES], to[SGD_MAPPED_MAX][SGD_MAPPED_BYTES];
+};
 
 /* A pair of the user's pointers, and where in the flat buffer they lead. */
 struct sgd_binding {
@@ -50,6 +56,9 @@ struct manta_sgd {
     const char               *config; /* "NAME=value" with their ends, then an empty one; borrowed */
     const void               *lent;   /* a worker's view of lent data, borrowed; NULL: this is the driver */
     size_t                    lent_size;
+    const struct sgd_moved   *moved;                  /* borrowed; NULL: none is */
+    char                     *mapped[SGD_MAPPED_MAX]; /* a driver's, of a run over several nodes: files that it has mapped */
+    uint32_t                  mapped_count;
     bool                      shares_cpus;                       /* sgd_operator_shares */
     bool                      is_in_setup, is_driver, is_spread; /* is_spread: workers may be on other nodes than the driver */
     uint32_t                  device, devices, devices_max;      /* which of how many; what setup allows, 0: any */
@@ -68,14 +77,15 @@ struct manta_sgd {
 };
 
 struct sgd_operator_opts {
-    const char *name, *config;
-    uint64_t    seed;
-    uint32_t    micro_batch;
-    bool        is_driver, is_spread, is_strict; /* is_spread: a driver's, workers may be on other nodes */
-    const void *lent;
-    size_t      lent_size;
-    uint32_t    device, devices; /* 0 devices: 1 */
-    manta_sgd  *first;           /* of a device after the first: device 0's operator, which is closed after this one */
+    const char             *name, *config;
+    uint64_t                seed;
+    uint32_t                micro_batch;
+    bool                    is_driver, is_spread, is_strict; /* is_spread: a driver's, workers may be on other nodes */
+    const void             *lent;
+    size_t                  lent_size;
+    const struct sgd_moved *moved;           /* as in struct manta_sgd */
+    uint32_t                device, devices; /* 0 devices: 1 */
+    manta_sgd              *first;           /* of a device after the first: device 0's operator, which is closed after this one */
 };
 
 /* Makes the operator and runs its setup. On failure `text` says why: EINVAL (there is none of that name, or what it named

@@ -663,12 +663,15 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
                                   .gpus = fit->setup.gpus};
     sgd_places_init(&fit->places, sgd_setup_nodes(fit->opts), &fit->setup.region, fit->opts->scaling.cpus, fit->setup.gpus);
     fit->crew.has_home = fit->places.of[0].state == SGD_PLACE_OPEN;
+    fit->mapped = sgd_files_offer(fit->setup.run.group, fit->setup.op);
+    fit->setup.run.has_files = fit->mapped != NULL;
     code = sgd_fit_logs_open(fit, name, &error);
     if (code == MANTA_OK)
         code = fit_run(fit, &error);
     sgd_fit_logs_end(fit, code, &error);
     sgd_crew_dismiss(&fit->crew);
     sgd_places_fini(&fit->places);
+    manta_actor_free(fit->mapped);
     sgd_setup_fini(&fit->setup);
     fit->result.wall_s = (double)(mt_now_ns() - start) * 1e-9;
     if (out_result)

@@ -19,6 +19,7 @@
 
 #include "sgd/watch/board.h"
 #include "sgd/run/crew.h"
+#include "sgd/run/files.h"
 #include "sgd/run/place.h"
 #include "sgd/run/setup.h"
 #include "sgd/run/timeline.h"
@@ -51,6 +52,7 @@ struct sgd_fit {
     struct sgd_setup        setup;
     struct sgd_crew         crew;
     struct sgd_places       places;
+    manta_actor            *mapped;    /* gives mapped files to nodes that lack them; NULL: none */
     struct sgd_order        order;     /* of the present generation, but for the rank */
     int                     min, max;  /* workers of a generation */
     int                     min_nodes; /* that they are on */

@@ -48,6 +48,7 @@ struct sgd_run {
     bool                  zero, zero_backup; /* the optimizer's state is sharded (zero.h) */
     bool                  is_wide;           /* workers may be on several nodes; then this is their group's name */
     uint64_t              group;
+    bool                  has_files; /* that a node may lack: files.h */
     double                min_delta;
     uint32_t              workers_max;                  /* that may train together */
     uint32_t              devices;                      /* of each worker: instances of the operator, each with a thread */

@@ -9,6 +9,7 @@
 #include "sgd/ground/checksum.h"
 #include "sgd/model/device.h"
 #include "sgd/operator/operator.h"
+#include "sgd/run/files.h"
 #include "sgd/run/run.h"
 #include "sgd/train/saver.h"
 
@@ -28,6 +29,7 @@ struct worker {
     struct sgd_run        run;
     char                 *config;
     struct lent_data      lent;
+    struct sgd_moved      moved;
     manta_region          region;
     struct sgd_board     *board;
     struct coll_door      door; /* where workers may be on several nodes */
@@ -97,6 +99,7 @@ static mt_status operators_open(struct worker *w, const char *name)
                                      .micro_batch = run->micro_batch,
                                      .lent = w->lent.view.data,
                                      .lent_size = w->lent.view.size,
+                                     .moved = &w->moved,
                                      .devices = run->devices};
     w->others = calloc(run->devices, sizeof *w->others);
     w->models = calloc(run->devices, sizeof *w->models);
@@ -185,6 +188,8 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
     MT_TRY(door_open(w, argv[6].y.data));
     MT_TRY(config_take(w, &argv[2]));
     MT_TRY(lent_take(w, argv[3].r, e));
+    if (w->run.has_files)
+        MT_TRY(sgd_files_take(w->run.group, &w->moved, w->text));
     if (manta_region_open(0, argv[4].u, &w->region, e) != MANTA_OK)
         return mt_error(e->code, 0, e->message);
     w->board = sgd_board_of(w->region.data);

@@ -41,6 +41,9 @@ enum {
     MT_CHECKPOINTS_MAX = 4096,                   /* in one folder */
     MT_CHECKPOINTS_NAMED_MAX = 16,               /* passed over by a load and named in its report; more are counted */
     MT_DATA_FILE_MIB_MAX = 8 * 1024,             /* of one data file, unpacked */
+    MT_TRAIN_DATA_MIB_MAX = 64 * 1024,           /* of other machines' data files that a node keeps for a user */
+    MT_TRAIN_PIECE_BYTES = 4 * 1024 * 1024,      /* of such a file, that travel at a time */
+    MT_TRAIN_DATA_MS = 10 * 60 * 1000,           /* for its sum, for a piece of it, for another process that fetches one */
     MT_TRAIN_LOOK_MS = 50,                       /* how often a driver looks at its workers' progress */
     MT_TRAIN_NODES_MS = 1000,                    /* how often a run that wants more nodes asks for them */
     MT_TRAIN_NODES_MAX = 256,                    /* nodes of a cluster that it looks at */

@@ -3,14 +3,17 @@
 """train_test.py BIN CASE... - trainings over machines (tests/machines.py); data and checkpoints lie on the first alone.
 
 weights    the same weights on two machines as on one; data that is only on the first goes to the second
-passed     nodes are passed over: one that has too few CPUs, one that lacks a mapped file; the reason is told, once for each
+passed     nodes are passed over: one that has too few CPUs, one that can't get a mapped file; the reason is told, once for each
+fetched    mapped files come by their SHA-256 to a machine that lacks them, once; a link that is cut meanwhile costs no failure
 drained    a machine is drained: its worker leaves after a step, no failure is counted, the weights are those of a calm run
 planned    machines come and are drained, 1 -> 3 -> 1: no failure, no step lost, the weights of a calm run; prints each change's pause
 least      nodes 2:3: it does not begin on one machine, grows with the third, and waits when one of two leaves until another comes
 silent     the link to a machine is cut: the training goes on without it, no failure is counted
 killed     all processes of a machine are killed: the training goes on with the other, and ends with the weights of a calm run
 """
+import hashlib
 import json
+import os
 import pathlib
 import re
 import struct
@@ -23,6 +26,7 @@ from machines import wait_until  # noqa: E402
 
 RECORDS = 4096
 RANK_0 = 32  # its row in a timeline
+KEPT = f"/tmp/manta-data-{os.getuid()}"
 
 
 class Cluster(machines.Machines):
@@ -223,24 +227,64 @@ def npy(values, shape, kind):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + values
 
 
+def tables(net, width=2):
+    """Records that are mapped, on the first machine alone, and the settings for them."""
+    values = b"".join(struct.pack(f"<{width}f", *([i % 7, i % 5] * (width // 2))) for i in range(RECORDS))
+    net[0].path("/tmp/data.npy").write_bytes(npy(values, (RECORDS, width), "f4"))
+    net[0].path("/tmp/labels.npy").write_bytes(npy(bytes(i % 2 for i in range(RECORDS)), (RECORDS,), "u1"))
+    return {"data": "/tmp/data.npy", "label": "labels: /tmp/labels.npy", "min": 1}
+
+
+def kept(machine):
+    """Other machines' files that it keeps, by their sum; each is what its name says."""
+    files = sorted(f for f in machine.path(KEPT).iterdir() if len(f.name) == 64)
+    assert all(hashlib.sha256(f.read_bytes()).hexdigest() == f.name for f in files), files
+    return [f.name for f in files]
+
+
 def passed(net):
     net.start()
-    values = b"".join(struct.pack("<2f", i % 7, i % 5) for i in range(RECORDS))
-    net[0].path("/tmp/data.npy").write_bytes(npy(values, (RECORDS, 2), "f4"))
-    net[0].path("/tmp/labels.npy").write_bytes(npy(bytes(i % 2 for i in range(RECORDS)), (RECORDS,), "u1"))
-    more = {"data": "/tmp/data.npy", "label": "labels: /tmp/labels.npy", "min": 1} | LONG
+    more = tables(net) | LONG
+    net[1].path(KEPT).mkdir(mode=0o755)  # anybody could write there
+    net[1].path(KEPT).chmod(0o755)
     out = net.train("lacks", 2, **more)
     other = {n["name"]: n["node"] for n in net[0].json("list", "nodes")}["m1"]
     lines = [line for line in out.splitlines() if f"node {other} has no workers of this run" in line]
-    assert len(lines) == 1 and "/tmp/data.npy" in lines[0] and other not in nodes_of(out) and "0 restarts" in out, out
+    assert len(lines) == 1 and "/tmp/data.npy" in lines[0] and "not this user's alone" in lines[0], out
+    assert other not in nodes_of(out) and "0 restarts" in out, out
     for name in ("data.npy", "labels.npy"):
         net[0].copy(f"/tmp/{name}", net[1], f"/tmp/{name}", 0o644)
-    assert len(nodes_of(net.train("has", 2, **more))) == 2
+    assert len(nodes_of(net.train("has", 2, **more))) == 2 and not kept(net[1])
     net[1].manta("stop")
     net.join(net[1], cpus=1)
     out = net.train("small", 2, cpus=2, max=1, min=1, **LONG)
     lines = [line for line in out.splitlines() if "has no workers of this run" in line]
     assert len(lines) == 1 and "a worker reserves 2 CPUs" in lines[0], out
+    net.stop()
+
+
+def fetched(net):
+    """Mapped files come to the machine that lacks them, once; over a link that is cut meanwhile, when it is mended."""
+    net.start()
+    more = tables(net) | {"min": 2}
+    want = weights_of(net.train("one", 1, **more))
+    for _ in range(2):
+        out = net.train("two", "2:2", **more)
+        assert weights_of(out) == want and len(nodes_of(out)) == 2, out
+        assert len(kept(net[1])) == 2, kept(net[1])
+    more = tables(net, 256) | LONG
+    want = weights_of(net.train("wide", 1, **more))
+    net.limit(0, "20mbit")
+    run = Run(net, extra="failure: {max_failures: 0}", nodes="1:2", **more)
+    wait_until(lambda: net[1].path(KEPT + "/part").exists(), "a file is on its way")
+    net.cut(1)
+    out = run.end()
+    assert weights_of(out) == want and "0 restarts" in out and len(nodes_of(out)) == 1, out[-3000:]
+    net.mend(1)
+    net.limit(0, None)
+    wait_until(lambda: net.states().get("m1") == "ALIVE", "the machine is there again")
+    out = net.train("again", "2:2", **more | {"min": 2})
+    assert weights_of(out) == want and len(nodes_of(out)) == 2 and len(kept(net[1])) == 3, out
     net.stop()
 
 
