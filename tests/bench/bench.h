@@ -43,6 +43,8 @@ enum bench_floor {
     FLOOR_VIEWS,     /* MB: each node's entry once to each node (cluster/main.c measures it) */
     FLOOR_TLS,       /* GB/s: one TLS connection of a group's, one way (cluster/coll.c measures it) */
     FLOOR_REDIS,     /* commits/s: redis-benchmark with the same script (head/main.c measures it) */
+    FLOOR_BARE,      /* us: METG of bare processes that share a page (metg/bare.c) */
+    FLOOR_BARE_TCP,  /* us: the same of two nodes with TCP between; the better one of yielding and asleep */
     FLOOR_COUNT
 };
 
@@ -118,6 +120,8 @@ extern const struct bench_floor_text {
     const char *id, *unit;
 } bench_floor_texts[FLOOR_COUNT];
 
+/* Both ends of a connection over loopback, without Nagle's delay. False: errno says why. */
+bool bench_tcp_pair(int out[2]);
 /* Moves a process (0: the calling thread) to the first or the last core that it may use now. */
 void bench_core_choose(int pid, bool last);
 

@@ -53,6 +53,8 @@ const struct bench_floor_text bench_floor_texts[FLOOR_COUNT] = {
     [FLOOR_TLS] = {"tls_stream", "GB/s"},
     [FLOOR_REDIS] = {"redis_bench", "commits/s"},
     [FLOOR_GEMM] = {"gemm", "GFLOP/s"},
+    [FLOOR_BARE] = {"bare_metg", "us"},
+    [FLOOR_BARE_TCP] = {"bare_tcp", "us"},
 };
 
 struct pair { /* shared */
@@ -84,7 +86,7 @@ void bench_core_choose(int pid, bool last)
     sched_setaffinity(pid, sizeof one, &one);
 }
 
-static bool tcp_pair(int out[2])
+bool bench_tcp_pair(int out[2])
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t          size = sizeof at;
@@ -104,7 +106,7 @@ static double pair_run(bool (*other)(struct pair *), double (*mine)(struct pair 
 {
     struct pair *pair = pair_new();
     cpu_set_t    before;
-    if (!pair || !tcp_pair(pair->sockets) || sched_getaffinity(0, sizeof before, &before) != 0)
+    if (!pair || !bench_tcp_pair(pair->sockets) || sched_getaffinity(0, sizeof before, &before) != 0)
         return 0;
     double result = 0;
     pid_t  child = fork();
@@ -421,6 +423,8 @@ double bench_floor(struct bench *b, enum bench_floor which)
     case FLOOR_VIEWS:
     case FLOOR_REDIS:
     case FLOOR_GEMM:
+    case FLOOR_BARE:
+    case FLOOR_BARE_TCP:
     case FLOOR_NONE:
     case FLOOR_COUNT: break;
     }

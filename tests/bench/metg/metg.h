@@ -30,6 +30,14 @@ extern const struct metg_form metg_tasks;  /* a task with refs for each place of
 extern const struct metg_form metg_actors; /* an actor for each place; the driver calls it with refs of the others' results */
 extern const struct metg_form metg_peers;  /* an actor for each place; each sends its number to the actors that need it */
 
+/* bare.c: the same graph by bare processes; an argument of struct metg_sweep's run. */
+struct metg_bare {
+    enum graph_pattern pattern;
+    int                width, cores;
+    bool               two_nodes, sleeps; /* two nodes: width 2, where each needs both */
+};
+double metg_bare_run(void *arg, int64_t iterations);
+
 /* A graph's shape in one argument. */
 int64_t metg_shape(const struct metg *m);
 enum { METG_STEP_SHIFT = 16 }; /* (step, place) in one argument */
