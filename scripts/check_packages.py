@@ -17,6 +17,8 @@ USERS = {
     "git": (SCRIPTS, r"\bgit (clone|archive|ls-files|status|rev-parse)|\"git\""),
     "openssh-client": (SCRIPTS, r"ssh-keygen"),
     "openssh-server": (SCRIPTS, r"\bsshd\b"),
+    "slurm-wlm": (SCRIPTS, r"\bslurmctld\b"),
+    "munge": (SCRIPTS, r"\bmunged\b"),
     "iproute2": (SCRIPTS, r"\bip (netns|link)|\"ip\", "),
     "libclang-rt-14-dev": (SCRIPTS, r"-fsanitize=fuzzer"),
     "libcmocka-dev": (SOURCES, r"#include <cmocka\.h>"),

@@ -5,6 +5,7 @@
  *   manta-provider local      raylets on this machine, each a process of its own that outlives the head
  *   manta-provider command    three scripts of the user's: list, launch, terminate
  *   manta-provider ssh        raylets on other machines, by ssh
+ *   manta-provider slurm      batch jobs of Slurm
  *
  * Owns: nothing that outlives main, but the nodes. Thread: main. A request is carried out when it comes, one after another.
  */
@@ -75,6 +76,8 @@ static mt_status member(struct mt_json *json, mt_buf *scratch, const char *name,
             return text(json, scratch, texts[i].out, texts[i].size);
     if (strcmp(name, "number") == 0)
         return mt_json_u64(json, &r->number);
+    if (strcmp(name, "boot_s") == 0)
+        return mt_json_u64(json, &r->boot_s);
     if (strcmp(name, "resources") == 0)
         return pairs(json, scratch, &r->resources);
     if (strcmp(name, "settings") == 0)
@@ -147,7 +150,7 @@ int main(int argc, char **argv)
     static const struct {
         const char            *name;
         const struct provider *provider;
-    } kinds[] = {{"local", &provider_local}, {"command", &provider_command}, {"ssh", &provider_ssh}};
+    } kinds[] = {{"local", &provider_local}, {"command", &provider_command}, {"ssh", &provider_ssh}, {"slurm", &provider_slurm}};
     const struct provider *p = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && argc == 2; i++)
         if (strcmp(argv[1], kinds[i].name) == 0)
@@ -155,8 +158,8 @@ int main(int argc, char **argv)
     char  *line = NULL;
     size_t room = 0;
     if (!p) {
-        fprintf(stderr,
-                "usage: manta-provider local|command|ssh\n  the head starts it (manta up); lines of JSON: docs/design/scaler.md\n");
+        fprintf(stderr, "usage: manta-provider local|command|ssh|slurm\n  the head starts it (manta up); lines of JSON: "
+                        "docs/design/scaler.md\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);

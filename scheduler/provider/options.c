@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * options.c - the command line of a raylet: what a request says of the node, in words that `manta start` and manta-raylet share.
+ * options.c - scripts of sh, and the command line of a raylet: what a request says of the node, in words that `manta start` and
+ *             manta-raylet share.
  *
  * Owns: nothing. Thread: main.
  */
 #include "scheduler/provider/provider.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +19,30 @@ void option_add(struct options *o, const char *name, const char *value)
     o->argv[o->count++] = name;
     o->argv[o->count++] = value;
     o->argv[o->count] = NULL;
+}
+
+void script_add(mt_buf *script, const char *text)
+{
+    if (mt_buf_append(script, text, strlen(text)).code)
+        exit(1); /* the head starts another */
+}
+
+void script_add_word(mt_buf *script, const char *word)
+{
+    script_add(script, "'");
+    for (const char *c = word; *c; c++) {
+        char one[2] = {*c, '\0'};
+        script_add(script, *c == '\'' ? "'\\''" : one);
+    }
+    script_add(script, "'");
+}
+
+void script_add_options(mt_buf *script, const struct options *o)
+{
+    for (size_t i = 0; i < o->count; i++) {
+        script_add(script, " ");
+        script_add_word(script, o->argv[i]);
+    }
 }
 
 /* "K=V,..." of the resources that have no option of their own. */

@@ -37,22 +37,22 @@ struct cluster { /* what the head has said of itself */
 };
 struct request {
     char         op[32], id[TEXT_SIZE], type[TEXT_SIZE], labels[TEXT_SIZE * 2], handle[TEXT_SIZE];
-    char         join[JOIN_SIZE]; /* a secret: what the instance joins with; "": the head's file is enough */
-    uint64_t     number;
+    char         join[JOIN_SIZE];     /* a secret: what the instance joins with; "": the head's file is enough */
+    uint64_t     number, boot_s;      /* boot_s: of the type; 0: not said */
     struct pairs resources, settings; /* of the type */
 };
 struct said { /* the answer */
     char   text[TEXT_SIZE], handle[TEXT_SIZE];
     mt_buf listed;
 };
-void said_list(struct said *said, const char *id, const char *handle);
+void said_list(struct said *said, const char *id, const char *handle, bool is_waiting);
 
 /* The value of a label in a text of labels, as far as TEXT_SIZE goes; false: it has none of that name. */
 bool labels_find(const char *labels, const char *key, char *out);
 /* Whether an id is one of this cluster's. */
 bool cluster_has(const struct cluster *cluster, const char *id);
 
-/* ---- options.c: the command line of a raylet ---- */
+/* ---- options.c: the command line of a raylet, and scripts of sh ---- */
 
 struct options {
     const char *argv[40];
@@ -62,6 +62,9 @@ struct options {
 void option_add(struct options *o, const char *name, const char *value); /* value NULL: not said */
 /* What the request says of the node: --labels (with the handle), --node-name, what it has. `out` borrows from `r`. */
 void options_of(const struct request *r, const char *handle, struct options *out);
+void script_add(mt_buf *script, const char *text);
+void script_add_word(mt_buf *script, const char *word); /* quoted */
+void script_add_options(mt_buf *script, const struct options *o);
 /* The program `name` beside this one; false: nobody knows where that is. */
 bool program_beside(const char *name, char out[FILE_SIZE]);
 
@@ -92,6 +95,6 @@ struct provider {
     bool (*launch)(const struct cluster *cluster, const struct request *r, struct said *said);
     bool (*terminate)(const struct cluster *cluster, const struct request *r, struct said *said);
 };
-extern const struct provider provider_local, provider_command, provider_ssh;
+extern const struct provider provider_local, provider_command, provider_ssh, provider_slurm;
 
 #endif

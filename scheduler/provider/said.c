@@ -35,7 +35,7 @@ bool cluster_has(const struct cluster *cluster, const char *id)
     return length > 0 && strncmp(id, cluster->id, length) == 0 && id[length] == '-';
 }
 
-void said_list(struct said *said, const char *id, const char *handle)
+void said_list(struct said *said, const char *id, const char *handle, bool is_waiting)
 {
     mt_status st = mt_buf_printf(&said->listed, "%s{\"id\":", said->listed.size ? "," : "");
     if (st.code == 0)
@@ -45,7 +45,7 @@ void said_list(struct said *said, const char *id, const char *handle)
     if (st.code == 0)
         st = mt_json_put_text(&said->listed, handle);
     if (st.code == 0)
-        st = mt_buf_printf(&said->listed, "}");
+        st = mt_buf_printf(&said->listed, "%s}", is_waiting ? ",\"waits\":true" : "");
     if (st.code)
         exit(1);
 }

@@ -126,29 +126,12 @@ static void words_of(const struct cluster *cluster, const struct host *h, struct
     call->child.argv = call->words;
 }
 
-static void add(mt_buf *script, const char *text)
-{
-    if (mt_buf_append(script, text, strlen(text)).code)
-        exit(1);
-}
-
-/* As one word of sh. */
-static void add_word(mt_buf *script, const char *word)
-{
-    add(script, " '");
-    for (const char *c = word; *c; c++) {
-        char one[2] = {*c, '\0'};
-        add(script, *c == '\'' ? "'\\''" : one);
-    }
-    add(script, "'");
-}
-
 static void add_set(mt_buf *script, const char *name, const char *value)
 {
-    add(script, name);
-    add(script, "=$(printf %s");
-    add_word(script, value);
-    add(script, ")\n");
+    script_add(script, name);
+    script_add(script, "=");
+    script_add_word(script, value);
+    script_add(script, "\n");
 }
 
 /* `mine TAG`: the processes with an instance of that tag in their labels. The pattern does not match itself. */
@@ -166,16 +149,16 @@ static void script_begin(const struct cluster *cluster, const char *tag, mt_buf 
     const char *folder = pairs_find(&cluster->settings, "folder");
     add_set(script, "folder", folder ? folder : "");
     add_set(script, "tag", tag);
-    add(script, functions);
+    script_add(script, functions);
 }
 
 static void script_list(const struct cluster *cluster, mt_buf *script)
 {
     script_begin(cluster, cluster->id, script);
-    add(script, "for p in $(mine \"$tag-\"); do\n"
-                "  tr '\\0,' '\\n\\n' < /proc/$p/cmdline | sed -n 's/.*manta[.]instance=//p'\n"
-                "done\n"
-                "exit 0\n");
+    script_add(script, "for p in $(mine \"$tag-\"); do\n"
+                       "  tr '\\0,' '\\n\\n' < /proc/$p/cmdline | sed -n 's/.*manta[.]instance=//p'\n"
+                       "done\n"
+                       "exit 0\n");
 }
 
 static void script_launch(const struct cluster *cluster, const struct request *r, const struct host *h, mt_buf *script)
@@ -189,33 +172,32 @@ static void script_launch(const struct cluster *cluster, const struct request *r
         (void)program_beside("manta", prefix);
     script_begin(cluster, r->id, script);
     add_set(script, "manta", prefix);
-    add(script, "[ -x \"$manta\" ] || { echo \"there is no program $manta\" >&2; exit 1; }\n"
-                "mkdir -p \"$folder\" && [ -O \"$folder\" ] || { echo \"$folder is another user's\" >&2; exit 1; }\n"
-                "[ -z \"$(mine \"$tag,\")\" ] || exit 0\n"
-                "[ -z \"$(mine \"${tag%-*}-\")\" ] || exit 75\n"
-                "setsid \"$manta\" start --foreground --join - --dir \"$folder/${tag##*-}\"");
+    script_add(script, "[ -x \"$manta\" ] || { echo \"there is no program $manta\" >&2; exit 1; }\n"
+                       "mkdir -p \"$folder\" && [ -O \"$folder\" ] || { echo \"$folder is another user's\" >&2; exit 1; }\n"
+                       "[ -z \"$(mine \"$tag,\")\" ] || exit 0\n"
+                       "[ -z \"$(mine \"${tag%-*}-\")\" ] || exit 75\n"
+                       "setsid \"$manta\" start --foreground --join - --dir \"$folder/${tag##*-}\"");
     handle_of(h, handle);
     options_of(r, handle, &options);
-    for (size_t i = 0; i < options.count; i++)
-        add_word(script, options.argv[i]);
-    add(script, " >> \"$folder/${tag##*-}.log\" 2>&1 << 'END OF THE TICKET' &\n");
-    add(script, r->join);
-    add(script, "END OF THE TICKET\nexit 0\n"); /* it ends with a line */
+    script_add_options(script, &options);
+    script_add(script, " >> \"$folder/${tag##*-}.log\" 2>&1 << 'END OF THE TICKET' &\n");
+    script_add(script, r->join);
+    script_add(script, "END OF THE TICKET\nexit 0\n"); /* it ends with a line */
 }
 
 /* The first time SIGINT, by which a raylet ends at once and well; when it is asked again for the same, SIGKILL. */
 static void script_terminate(const struct cluster *cluster, const struct request *r, mt_buf *script)
 {
     script_begin(cluster, r->id, script);
-    add(script, "signal=INT\n"
-                "mark=$folder/${tag##*-}.ending\n"
-                "[ ! -e \"$mark\" ] || signal=KILL\n"
-                "for p in $(mine \"$tag,\"); do touch \"$mark\"; kill -$signal $p; done\n"
-                "for i in 1 2 3 4 5 6 7 8 9 10; do\n"
-                "  [ -n \"$(mine \"$tag,\")\" ] || { rm -rf \"$folder/${tag##*-}\" \"$mark\"; break; }\n"
-                "  sleep 0.1\n"
-                "done\n"
-                "exit 0\n");
+    script_add(script, "signal=INT\n"
+                       "mark=$folder/${tag##*-}.ending\n"
+                       "[ ! -e \"$mark\" ] || signal=KILL\n"
+                       "for p in $(mine \"$tag,\"); do touch \"$mark\"; kill -$signal $p; done\n"
+                       "for i in 1 2 3 4 5 6 7 8 9 10; do\n"
+                       "  [ -n \"$(mine \"$tag,\")\" ] || { rm -rf \"$folder/${tag##*-}\" \"$mark\"; break; }\n"
+                       "  sleep 0.1\n"
+                       "done\n"
+                       "exit 0\n");
 }
 
 /* ---- asking ---- */
@@ -249,7 +231,7 @@ static void list_take(struct host *h, struct child *child, struct said *said)
     for (char *line; (line = strsep(&rest, "\n"));)
         if (line[0]) {
             h->is_busy = true;
-            said_list(said, line, handle);
+            said_list(said, line, handle, false);
         }
 }
 

@@ -60,10 +60,12 @@ static void take_item(struct scl *s, const struct scl_listed *item, uint64_t seq
     }
     if (!i->handle[0])
         snprintf(i->handle, sizeof i->handle, "%s", item->handle);
-    if (!item->handle[0] || strcmp(i->handle, item->handle) == 0)
+    if (!item->handle[0] || strcmp(i->handle, item->handle) == 0) {
         i->is_listed = true;
-    else
+        i->is_waiting = item->is_waiting;
+    } else {
         stranger(s, item, sequence);
+    }
 }
 
 static void is_there(struct scl *s, struct scl_instance *i)
@@ -71,6 +73,8 @@ static void is_there(struct scl *s, struct scl_instance *i)
     i->missing = 0;
     if (i->state == SCL_LAUNCHING) {
         scl_set_state(s, i, SCL_BOOTING, i->why);
+    } else if (i->state == SCL_BOOTING && i->is_waiting) { /* the time that it has to boot begins with its job */
+        i->since_ms = i->launched_ms = s->now_ms;
     } else if (i->state == SCL_FAILED) {
         scl_set_state(s, i, SCL_STOPPING, "it was started after all");
         scl_terminate(s, i);

@@ -43,6 +43,7 @@ struct scl_instance {
     uint64_t launched_ms;           /* 0: by a head before this one */
     uint64_t list_floor;            /* listings before that one say nothing about it */
     uint32_t missing;               /* good listings in a row without it */
+    bool     is_waiting;            /* in a queue, by the last good listing */
     bool     is_listed, is_unknown; /* in the last good listing; nobody knows whether the order to launch it arrived */
 };
 const char *scl_state_text(enum scl_state state);
@@ -88,6 +89,7 @@ struct scl_node { /* a node of the cluster, ours or not */
 struct scl_listed { /* one running thing at the provider with this cluster's tag */
     uint64_t instance;
     char     handle[MT_SCL_NAME_SIZE];
+    bool     is_waiting; /* in a queue: it does not boot yet */
 };
 
 enum scl_event_kind {

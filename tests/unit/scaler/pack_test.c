@@ -292,6 +292,43 @@ static void a_refused_type_is_waited_for(void **state)
     assert_int_equal(started("small"), 1);
 }
 
+/* One listing is asked for and answered, where one is due. Returns whether anything was to be ended. */
+static bool list(uint64_t number, bool is_waiting)
+{
+    bool ends = false, is_asked = false;
+    step((struct scl_event){.kind = SCL_EV_TICK});
+    struct scl_listed item = {.instance = number, .handle = "h", .is_waiting = is_waiting};
+    struct scl_event  e = {.kind = SCL_EV_LISTED, .listed = {.is_good = true, .items = &item, .count = 1}};
+    for (size_t i = 0; i < w.out.list.count; i++) {
+        ends = ends || w.out.list.data[i].kind == SCL_ACT_TERMINATE;
+        is_asked = is_asked || w.out.list.data[i].kind == SCL_ACT_LIST;
+        if (w.out.list.data[i].kind == SCL_ACT_LIST)
+            e.listed.sequence = w.out.list.data[i].sequence;
+    }
+    w.out.list.count = 0;
+    if (is_asked)
+        step(e);
+    return ends;
+}
+
+/* The time that a job has to boot begins when it leaves its queue. */
+static void what_waits_in_a_queue_does_not_boot(void **state)
+{
+    (void)state;
+    type("job", 2, 0, "", 1);
+    demand(SCL_LEASES, 1, 1, 0, "");
+    decide();
+    step((struct scl_event){.kind = SCL_EV_LAUNCHED, .answer = {.instance = 1, .outcome = SCL_DONE, .handle = "h", .text = ""}});
+    for (int s = 0; s < 600; s++, w.now_ms += 1000)
+        assert_false(list(1, true));
+    for (int s = 0; s < 45; s++, w.now_ms += 1000)
+        assert_false(list(1, false));
+    bool ends = false;
+    for (int s = 0; s < 30; s++, w.now_ms += 1000)
+        ends = list(1, false) || ends;
+    assert_true(ends);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +345,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_minimum_stands, begin, end),
         cmocka_unit_test_setup_teardown(what_can_never_be_is_said, begin, end),
         cmocka_unit_test_setup_teardown(a_refused_type_is_waited_for, begin, end),
+        cmocka_unit_test_setup_teardown(what_waits_in_a_queue_does_not_boot, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,6 +81,7 @@ static void launch(struct head *h, const struct scl_instance *i)
                                       type->resources[r]->milli % 1000));
     }
     HEAD_TRY(h, mt_buf_printf(&line, "}"));
+    HEAD_TRY(h, mt_buf_printf(&line, ",\"boot_s\":%" PRIu64, type->boot_ms / 1000));
     put_settings(h, &line, type->settings, type->n_settings);
     HEAD_TRY(h, mt_buf_printf(&line, "}"));
     struct head_ticket ticket = head_tickets_of_instance(h, i->number);

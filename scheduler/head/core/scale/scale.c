@@ -77,7 +77,7 @@ static mt_status config_read(struct head *h, const Manta__V1__ScaleConfig *from,
     uint64_t least = 0;
     *out = (struct scl_config){.types = types, .count = (uint32_t)from->n_types, .max = from->max, .is_down = from->is_down};
     if (!from->provider[0])
-        return refuse(text, size, "", "provider: which one (local, command, ssh, or the path of a program)");
+        return refuse(text, size, "", "provider: which one (local, command, ssh, slurm, or the path of a program)");
     if (from->n_types == 0 || from->n_types > MT_SCL_TYPES_MAX)
         return refuse(text, size, "", from->n_types ? "types: more than 64" : "types: there are none");
     for (uint32_t t = 0; t < from->n_types; t++) {

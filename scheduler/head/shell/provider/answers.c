@@ -18,10 +18,19 @@ static mt_status text(struct mt_json *json, mt_buf *scratch, char *out, size_t s
     return mt_ok();
 }
 
-/* What it has with another cluster's tag is none of ours. */
-static mt_status item_keep(struct provider_answer *out, const char *id, const char *handle, const char *cluster)
+/* False: false, or nothing that says so. */
+static mt_status truth(struct mt_json *json, mt_buf *scratch, bool *out)
 {
-    struct scl_listed item = {0};
+    struct mt_literal literal;
+    MT_TRY(mt_json_literal(json, scratch, &literal));
+    *out = literal.kind == MT_LITERAL_BOOL && literal.integer;
+    return mt_ok();
+}
+
+/* What it has with another cluster's tag is none of ours. */
+static mt_status item_keep(struct provider_answer *out, const char *id, const char *handle, bool waits, const char *cluster)
+{
+    struct scl_listed item = {.is_waiting = waits};
     size_t            length = strlen(cluster);
     char             *end;
     if (strncmp(id, cluster, length) != 0 || id[length] != '-')
@@ -36,7 +45,7 @@ static mt_status item_keep(struct provider_answer *out, const char *id, const ch
 static mt_status item_read(struct mt_json *json, mt_buf *scratch, const char *cluster, struct provider_answer *out)
 {
     char      id[HEAD_CLUSTER_SIZE + 32] = "", handle[MT_SCL_NAME_SIZE] = "", name[16];
-    bool      first = true;
+    bool      first = true, waits = false;
     mt_status st = mt_ok();
     MT_TRY(mt_json_take(json, '{'));
     while (mt_json_more(json, '}', &first, &st)) {
@@ -46,10 +55,12 @@ static mt_status item_read(struct mt_json *json, mt_buf *scratch, const char *cl
             MT_TRY(text(json, scratch, id, sizeof id));
         else if (strcmp(name, "handle") == 0)
             MT_TRY(text(json, scratch, handle, sizeof handle));
+        else if (strcmp(name, "waits") == 0)
+            MT_TRY(truth(json, scratch, &waits));
         else
             MT_TRY(mt_json_skip(json));
     }
-    return st.code ? st : item_keep(out, id, handle, cluster);
+    return st.code ? st : item_keep(out, id, handle, waits, cluster);
 }
 
 static mt_status list_read(struct mt_json *json, mt_buf *scratch, const char *cluster, struct provider_answer *out)
@@ -65,7 +76,6 @@ static mt_status list_read(struct mt_json *json, mt_buf *scratch, const char *cl
 static mt_status member_read(struct mt_json *json, mt_buf *scratch, const char *cluster, const char *name,
                              struct provider_answer *out)
 {
-    struct mt_literal literal;
     if (strcmp(name, "op") == 0)
         return text(json, scratch, out->op, sizeof out->op);
     if (strcmp(name, "handle") == 0)
@@ -78,9 +88,7 @@ static mt_status member_read(struct mt_json *json, mt_buf *scratch, const char *
         return list_read(json, scratch, cluster, out);
     if (strcmp(name, "ok") != 0)
         return mt_json_skip(json);
-    MT_TRY(mt_json_literal(json, scratch, &literal));
-    out->is_ok = literal.kind == MT_LITERAL_BOOL && literal.integer;
-    return mt_ok();
+    return truth(json, scratch, &out->is_ok);
 }
 
 static mt_status object_read(struct mt_json *json, mt_buf *scratch, const char *cluster, struct provider_answer *out)

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""slurm_test.py BIN CASE... - nodes that are batch jobs of Slurm: a real slurmctld and two slurmd, on a machine of tests/machines.py.
+
+grows     what waits gets jobs, each with a ticket of its own; a third waits in Slurm's queue, within the backlog; all goes again
+refused   why nothing is started: Slurm would never run it, no time limit or one that is too short, the backlog, no controller
+"""
+import os
+import pathlib
+import shutil
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import machines  # noqa: E402
+from machines import Unavailable, wait_until  # noqa: E402
+
+NODES = 2
+CONFIG = """\
+ClusterName=test
+SlurmctldHost={host}({address})
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=/tmp/slurm/munge.socket
+CredType=cred/munge
+StateSaveLocation=/tmp/slurm/state
+SlurmdSpoolDir=/tmp/slurm/%n
+SlurmctldPidFile=/tmp/slurm/ctld.pid
+SlurmdPidFile=/tmp/slurm/%n.pid
+SlurmctldLogFile=/tmp/slurm/ctld.log
+SlurmdLogFile=/tmp/slurm/%n.log
+SlurmctldPort=6817
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+KillWait=5
+SchedulerParameters=sched_min_interval=0,bf_interval=1
+NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr={address} Port=[17001-1700{nodes}] CPUs=2 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def tool(name):
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin")
+
+
+class Slurm(machines.Machines):
+    def __init__(self):
+        missing = [name for name in ("slurmctld", "slurmd", "munged", "sbatch") if not tool(name)]
+        if missing:
+            raise Unavailable(f"no {missing[0]} here (slurm-wlm, munge)")
+        super().__init__(1, BIN)
+        self.m = self[0]
+        self.env = {"SLURM_CONF": "/tmp/slurm/slurm.conf"}
+        folder = self.m.path("/tmp/slurm")
+        for name in ("", "state", *(f"n{n + 1}" for n in range(NODES))):
+            (folder / name).mkdir(mode=0o755)
+        (folder / "slurm.conf").write_text(CONFIG.format(host=os.uname().nodename, address=self.m.address, nodes=NODES))
+        (folder / "munge.key").write_bytes(os.urandom(128))
+        (folder / "munge.key").chmod(0o400)
+        at = "/tmp/slurm/munge"
+        self.daemon("munged", "-F", "--force", f"--key-file={at}.key", f"--socket={at}.socket", f"--pid-file={at}.pid", f"--log-file={at}.log",
+                    f"--seed-file={at}.seed")
+        wait_until(lambda: (folder / "munge.socket").exists(), "munged listens")
+        self.control = self.daemon("slurmctld", "-D")
+        for n in range(NODES):
+            self.daemon("slurmd", "-D", "-N", f"n{n + 1}")
+        wait_until(lambda: self.m.run("sinfo", "-h", "-o", "%T %D", env=self.env).strip() == f"idle {NODES}", "Slurm's nodes are idle")
+
+    def daemon(self, name, *words):
+        with open(self.m.path(f"/tmp/slurm/{name}.out.log"), "a", encoding="utf-8") as log:
+            return self.m.start(tool(name), *words, env=self.env, stdout=log, stderr=log)
+
+    def up(self, provider="", kind="", start=True, boot_s=30):
+        self.m.path("/tmp/home/cluster.yaml").write_text(f"""\
+provider: {{kind: slurm, time_limit: "2"{provider}}}
+types:
+  job: {{resources: {{CPU: 2}}, max: 3, idle_s: 0.5, boot_s: {boot_s}, settings: {{store_memory: 67108864{kind}}}}}
+""")
+        if start:
+            self.m.manta("start", "--head", "--num-cpus", 0, "--bind", self.m.address, env=self.env)
+        self.m.manta("up", "/tmp/home/cluster.yaml")
+
+    def submit(self):
+        return self.m.manta("submit", "--num-cpus", 2, "--", "sh", "-c", "while [ ! -e /tmp/home/go ]; do sleep 0.05; done").strip()
+
+    def states(self):
+        return sorted(self.m.run("squeue", "-h", "-o", "%T", env=self.env).split())
+
+    def explains(self, word):
+        wait_until(lambda: word in self.m.manta("scale", "explain"), f"it is explained: {word}", 40)
+
+    def end(self):
+        self.m.manta("down")
+        assert self.states() in ([], ["COMPLETING"]), self.states()
+        self.m.manta("stop")
+
+
+def grows(net):
+    net.up()
+    jobs = [net.submit() for _ in range(3)]
+    wait_until(lambda: sum(net.m.json("job", "status", job)["state"] == "RUNNING" for job in jobs) == NODES, "two jobs run")
+    wait_until(lambda: net.states() == ["PENDING", "RUNNING", "RUNNING"], "the third waits")
+    ends = [float(word) for pid in net.m.processes() for word in after(pid, b"--until")]
+    assert len(ends) == 2, "each node knows its end"
+    assert len(list(net.m.path("/tmp/run/manta/nodes").glob("*.join"))) == 1, "who has begun has taken its ticket away"
+    net.m.path("/tmp/home/go").touch()
+    for job in jobs:
+        net.m.manta("job", "wait", job)
+    wait_until(lambda: not [r for r in net.m.json("scale", "status") if r["what"].startswith("instance")], "all is given back")
+    wait_until(lambda: not list(net.m.path("/tmp").glob("manta-job-*")), "no key is left on a node")
+    net.end()
+
+
+def after(pid, word):
+    words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return [words[i + 1] for i, one in enumerate(words) if one == word]
+
+
+def refused(net):
+    net.up(kind=", options: --partition=nowhere")
+    job = net.submit()
+    net.explains("Invalid partition name specified")
+    net.up(kind=", time_limit: soon", start=False)
+    net.explains("no time_limit as sbatch takes it")
+    net.up(start=False, boot_s=300)
+    net.explains("its time_limit (2) is shorter than its boot_s (300)")
+    net.up(provider=", backlog: 0", start=False)
+    net.explains("0 jobs wait in Slurm's queue already (backlog)")
+    net.control.kill()
+    net.control.wait()
+    net.up(start=False)
+    net.explains("Unable to contact slurm controller")
+    net.daemon("slurmctld", "-D")
+    wait_until(lambda: net.states() == [], "it is back")
+    net.up(start=False)
+    net.m.path("/tmp/home/go").touch()
+    net.m.manta("job", "wait", job)
+    net.end()
+
+
+if __name__ == "__main__":
+    BIN = pathlib.Path(sys.argv[1])
+    sys.exit(machines.main({name: globals()[name] for name in sys.argv[2:]}, Slurm))
