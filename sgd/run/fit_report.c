@@ -103,8 +103,11 @@ void sgd_fit_tell_waiting(struct sgd_fit *fit)
     char            text[SGD_TEXT_BYTES];
     int             ready, count = sgd_crew_count(&fit->crew, &ready);
     manta_sgd_event event = {.kind = MANTA_SGD_WAITING, .rank = -1, .step = -1};
+    char            nodes[48] = "";
+    if (fit->min_nodes > 1)
+        snprintf(nodes, sizeof nodes, ", on at least %d nodes", fit->min_nodes);
     snprintf(text, sizeof text,
-             "waits for workers: %d of at least %d are ready, %d start or have no room yet (%g CPUs, %g GPUs each)", ready,
+             "waits for workers%s: %d of at least %d are ready, %d start or have no room yet (%g CPUs, %g GPUs each)", nodes, ready,
              fit->min, count - ready, fit->opts->scaling.cpus, fit->setup.gpus);
     emit(fit, &event, text);
 }

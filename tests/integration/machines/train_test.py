@@ -207,6 +207,7 @@ def least(net):
     never = Run(net, name="never", nodes="3:3", **model)
     run = Run(net, nodes="2:3", extra="failure: {max_failures: 0}", **model)
     wait_until(lambda: len(actors(net)) == 2 + 1, "the last worker of the one, and two of the other, are kept for machines to come")
+    run.says("waits for workers, on at least 2 nodes: ")
     assert "loss" not in run.text(), run.text()
     net.join(net[1])
     run.says("worker rank=1 ")
