@@ -144,6 +144,12 @@ static void write_numbers(struct numbers *n, const struct head_position *at)
         snprintf(n->run, sizeof n->run, "%016" PRIx64, at->run);
 }
 
+/* What the arguments of a request point at. */
+struct texts {
+    struct numbers at, was;
+    char           schema[12], oldest[8], newest[8];
+};
+
 static mt_status pack_records(view_list *args, const struct head_ask *ask)
 {
     const struct head_item *item = ask->kind == HEAD_ASK_APPLY ? ask->changes : ask->all ? head_shelf_next(ask->all, NULL) : NULL;
@@ -154,22 +160,21 @@ static mt_status pack_records(view_list *args, const struct head_ask *ask)
     return mt_ok();
 }
 
-static mt_status pack(const struct head_link *link, const struct head_ask *ask, struct numbers n[2], view_list *args)
+static mt_status pack(const struct head_link *link, const struct head_ask *ask, struct texts *t, view_list *args)
 {
     static const char *const ops[] = {
         [HEAD_ASK_LOOK] = "LOOK",   [HEAD_ASK_LEAD] = "LEAD",       [HEAD_ASK_LOAD] = "LOAD",   [HEAD_ASK_KEEP] = "KEEP",
         [HEAD_ASK_APPLY] = "APPLY", [HEAD_ASK_REWRITE] = "REWRITE", [HEAD_ASK_LEAVE] = "LEAVE",
     };
     static char ttl[] = "2000";
-    char        schema[12], oldest[8], newest[8];
     static_assert(HEAD_LOCK_MS == 2000, "as ttl says");
-    write_numbers(&n[0], &ask->at);
-    write_numbers(&n[1], &ask->was);
+    write_numbers(&t->at, &ask->at);
+    write_numbers(&t->was, &ask->was);
     if (ask->kind == HEAD_ASK_LEAD)
-        snprintf(n[0].seq, sizeof n[0].seq, "%d", ask->may_make);
-    snprintf(schema, sizeof schema, "%u", link->schema);
-    snprintf(oldest, sizeof oldest, "%u", mt_release.schema.min);
-    snprintf(newest, sizeof newest, "%u", mt_release.schema.max);
+        snprintf(t->at.seq, sizeof t->at.seq, "%d", ask->may_make);
+    snprintf(t->schema, sizeof t->schema, "%u", link->schema);
+    snprintf(t->oldest, sizeof t->oldest, "%u", mt_release.schema.min);
+    snprintf(t->newest, sizeof t->newest, "%u", mt_release.schema.max);
     const char *const fixed[] = {"EVALSHA",
                                  link->sha,
                                  "4",
@@ -178,22 +183,22 @@ static mt_status pack(const struct head_link *link, const struct head_ask *ask, 
                                  link->keys[2],
                                  link->keys[3],
                                  ops[ask->kind],
-                                 schema,
+                                 t->schema,
                                  ask->cluster ? ask->cluster : "",
-                                 n[0].fence,
-                                 n[0].run,
-                                 n[0].seq,
-                                 n[0].digest,
-                                 n[1].fence,
-                                 n[1].run,
-                                 n[1].seq,
-                                 n[1].digest,
+                                 t->at.fence,
+                                 t->at.run,
+                                 t->at.seq,
+                                 t->at.digest,
+                                 t->was.fence,
+                                 t->was.run,
+                                 t->was.seq,
+                                 t->was.digest,
                                  link->me,
                                  ttl,
                                  ask->new_cluster ? ask->new_cluster : "",
                                  ask->place ? ask->place : "",
-                                 oldest,
-                                 newest,
+                                 t->oldest,
+                                 t->newest,
                                  mt_release.name};
     MT_TRY(mt_vec_reserve(args, sizeof fixed / sizeof *fixed));
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
@@ -256,14 +261,14 @@ static mt_status unpack(struct head_link *link, const struct rds_reply *reply, s
 
 mt_status head_link_ask(struct head_link *link, const struct head_ask *ask, struct head_said *said, struct head_link_reader *reader)
 {
-    struct numbers    n[2];
+    struct texts      texts;
     view_list         args = {0};
     struct rds_reply *reply = NULL;
     bool              is_long = ask->kind == HEAD_ASK_LOAD || ask->kind == HEAD_ASK_REWRITE;
     link->text[0] = '\0';
     if (link->rds.fd < 0)
         MT_TRY(dial(link));
-    mt_status st = pack(link, ask, n, &args);
+    mt_status st = pack(link, ask, &texts, &args);
     if (st.code == 0)
         st = rds_call(&link->rds, args.data, args.count, is_long ? HEAD_LINK_LOAD_MS : HEAD_LINK_MS, &reply);
     if (st.code == MT_ENOENT && load_script(link).code == 0) /* the server has begun anew behind a proxy, or SCRIPT FLUSH */

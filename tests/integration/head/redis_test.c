@@ -182,10 +182,13 @@ static void nothing_acknowledged_is_lost_in_kills(void **state)
     for (int i = 0; i < kills; i++) {
         int64_t       until = mt_now_ms() + 30 + i * 37 % 90;
         manta_client *c = open_client(w, 1000, &e);
+        int           fresh = 0;
         for (bool is_killed = false; c && next < JOBS_MAX && (!is_killed || mt_now_ms() < until + 60); next++) {
             snprintf(id, sizeof id, "job-%d", next);
             manta_job job = {.id = id, .argv = (const char *const[]){"x", NULL}};
             accepted[next] = manta_job_submit(c, &job, &e) == MANTA_OK;
+            fresh += accepted[next];
+            mt_sleep_ms(kills / 50); /* a head keeps 10,000 jobs, and they are to last for all kills */
             if (!is_killed && mt_now_ms() >= until) {
                 is_killed = true;
                 if (i % 2)
@@ -197,6 +200,7 @@ static void nothing_acknowledged_is_lost_in_kills(void **state)
             }
         }
         manta_client_close(c);
+        assert_true(fresh > 0);
         if (i % 2)
             redis_server_start(&w->redis, NULL);
         else

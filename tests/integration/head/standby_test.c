@@ -312,7 +312,7 @@ static void nothing_acknowledged_is_lost_in_kills(void **state)
     char          id[32];
     for (int i = 0; i < kills; i++) {
         int64_t       until = mt_now_ms() + 30 + i * 37 % 90, killed = 0;
-        int           at = leader(w, NULL, NULL);
+        int           at = leader(w, NULL, NULL), since = 0; /* acknowledged after the kill */
         manta_client *c = open_client(w, NULL, 15000, &e);
         while (c && next < JOBS_MAX && (!killed || mt_now_ms() < killed + 60)) {
             snprintf(id, sizeof id, "job-%d", next);
@@ -320,6 +320,8 @@ static void nothing_acknowledged_is_lost_in_kills(void **state)
             int64_t   begun = mt_now_ms();
             accepted[next++] = manta_job_submit(c, &job, &e) == MANTA_OK;
             longest = mt_now_ms() - begun > longest ? mt_now_ms() - begun : longest;
+            since += killed && accepted[next - 1];
+            mt_sleep_ms(kills / 50); /* a head keeps 10,000 jobs, and they are to last for all kills */
             if (killed || mt_now_ms() < until)
                 continue;
             killed = mt_now_ms();
@@ -331,6 +333,7 @@ static void nothing_acknowledged_is_lost_in_kills(void **state)
             }
         }
         manta_client_close(c);
+        assert_true(since > 0);
         if (i % 3 != 2)
             start(w, at, true);
         wait_standby(w);
