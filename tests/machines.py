@@ -255,6 +255,17 @@ def wait_until(condition, text, seconds=20 * SLOWER):
         time.sleep(0.02)
 
 
+def median_ms(rounds, action, before=lambda: None):
+    """Of so many rounds of it, each after `before`."""
+    taken = []
+    for _ in range(rounds):
+        before()
+        begun = time.monotonic()
+        action()
+        taken.append((time.monotonic() - begun) * 1000)
+    return sorted(taken)[rounds // 2]
+
+
 def main(cases, make):
     """Runs each case (name -> function of machines) on machines of its own, which `make` makes. Returns the test's exit status."""
     worst = 0

@@ -3,6 +3,7 @@
 """slurm_test.py BIN CASE... - nodes that are batch jobs of Slurm: a real slurmctld and two slurmd, on a machine of tests/machines.py.
 
 grows     what waits gets jobs, each with a ticket of its own; a third waits in Slurm's queue, within the backlog; all goes again
+measure   not in ctest: what a node by Slurm takes, beside sbatch until its script runs
 refused   why nothing is started: Slurm would never run it, no time limit or one that is too short, the backlog, no controller
 """
 import os
@@ -38,6 +39,8 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
 KillWait=5
+MessageTimeout=2
+TCPTimeout=1
 SchedulerParameters=sched_min_interval=0,bf_interval=1
 NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr={address} Port=[17001-1700{nodes}] CPUs=2 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -140,6 +143,25 @@ def refused(net):
     net.up(start=False)
     net.m.path("/tmp/home/go").touch()
     net.m.manta("job", "wait", job)
+    net.end()
+
+
+def measure(net):
+    """Not a test: from the submit of a job until it has run on a node that was started for it, beside sbatch until its script runs."""
+    net.up()
+    job = ("submit", "--follow", "--num-cpus", 2, "--", "true")
+    mark = net.m.path("/tmp/home/mark")
+
+    def batch():
+        net.m.run("sbatch", "--output=/dev/null", "--wrap=touch /tmp/home/mark", env=net.env)
+        wait_until(mark.exists, "its script runs")
+
+    def quiet():
+        mark.unlink(missing_ok=True)
+        wait_until(lambda: net.states() == [] and "instance" not in net.m.manta("scale", "status"), "idle")
+
+    whole = machines.median_ms(5, lambda: net.m.manta(*job), quiet)
+    print(f"scale_slurm {whole:.0f} ms, sbatch until its script runs {machines.median_ms(5, batch, quiet):.0f} ms")
     net.end()
 
 

@@ -3,6 +3,7 @@
 """ssh_test.py BIN CASE... - nodes that a cluster starts by ssh: machines of tests/machines.py, a real sshd on each but the first.
 
 grows     what waits gets nodes on the hosts, each with a ticket of its own; all goes again. A host is down, another has an old node
+measure   not in ctest: what a node by ssh takes, beside `ssh true`
 refused   why nothing is started: host down, key refused, the host's key changed, no program there. Each is told, and mended
 """
 import pathlib
@@ -125,6 +126,19 @@ def refused(net):
     net.up(host, start=False)
     let_go([host])
     net.head.manta("job", "wait", job)
+    net.head.manta("down")
+    net.head.manta("stop")
+
+
+def measure(net):
+    """Not a test: from the submit of a job until it has run on a node that was started for it, beside `ssh true`."""
+    host = net[1]
+    net.up(host)
+    job = ("submit", "--follow", "--num-cpus", 2, "--", "true")
+    whole = machines.median_ms(5, lambda: net.head.manta(*job), lambda: wait_until(lambda: not net.instances() and net.is_clean(host), "idle"))
+    floor = machines.median_ms(5, lambda: net.head.run("ssh", "-o", "BatchMode=yes", "-o", "UserKnownHostsFile=/tmp/home/known", "-i",
+                                                       "/tmp/home/key", host.address, "true"))
+    print(f"scale_ssh {whole:.0f} ms, ssh true {floor:.0f} ms")
     net.head.manta("down")
     net.head.manta("stop")
 
