@@ -33,9 +33,10 @@ class Hosts(machines.Machines):
         self.know()
 
     def serve(self, host, port=22):
-        """Its sshd, with processes and a /run of its own: a host sees only what runs there."""
+        """Its sshd, with processes, a /run and a home of its own: a host sees only what runs there, and a login runs nobody's .bashrc,
+        which would be killed half way with the machine."""
         shutil.copy(f"{self.key}.pub", host.path("/tmp/home/authorized"))
-        words = (f"mount -t proc proc /proc && mkdir -p /tmp/sshd && mount --bind /tmp/sshd /run && mkdir -p -m 0755 /run/sshd && exec {SSHD} -D -e -f /dev/null -p {port}"
+        words = (f"mount -t proc proc /proc && mkdir -p /tmp/sshd && mount --bind /tmp/sshd /run && mount --bind /tmp/home ~root && mkdir -p -m 0755 /run/sshd && exec {SSHD} -D -e -f /dev/null -p {port}"
                  " -h /tmp/home/hostkey -o AuthorizedKeysFile=/tmp/home/authorized -o StrictModes=no -o UsePAM=no -o PidFile=none"
                  " -o PermitRootLogin=prohibit-password -o MaxStartups=100")
         with open(host.path("/tmp/sshd.log"), "a", encoding="utf-8") as log:
