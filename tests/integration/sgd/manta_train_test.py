@@ -97,7 +97,7 @@ def weights_of(output):
 def all_keys(folder):
     """Each key that --keys tells is one that a file may have, with a value of the type that it tells."""
     run = subprocess.run([BIN / "manta", "train", "--keys"], capture_output=True, text=True, timeout=CALL_S, check=True)
-    values = {"whole number": "1", "whole number, 1:N": "1:2", "number": "1", "true, false": "true", "text": "x"}
+    values = {"whole number": "1", "whole number, M:N": "1:2", "number": "1", "true, false": "true", "text": "x"}
     options, operators = run.stdout.split("\nof the operators:\n")
     keys = {line.split()[0]: line[27:48].strip() for line in options.splitlines()}
     for name in ("mlp", "cnn", "gpt2"):  # each says what it asks for when it is given something else
