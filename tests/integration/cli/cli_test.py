@@ -99,8 +99,8 @@ class Place:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def wait_until(condition, text):
-    end = time.monotonic() + WAIT_S
+def wait_until(condition, text, seconds=None):
+    end = time.monotonic() + (seconds or WAIT_S)
     while not condition():
         check(time.monotonic() < end, f"this did not happen: {text}")
         time.sleep(0.02)

@@ -282,6 +282,33 @@ def strange_provider(p):
     p.manta("stop")
 
 
+def hung_provider(p):
+    """One that reads and says nothing is killed when its time is over, and started again: what waited for it goes on."""
+    script = p.root / "hung"
+    script.write_text(textwrap.dedent(f"""\
+        #!{sys.executable}
+        import json, os, signal, sys, time
+        pids = {str(p.root / "pids")!r}
+        is_first = not os.path.exists(pids)
+        print(os.getpid(), file=open(pids, "a"), flush=True)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while is_first:
+            time.sleep(1)
+        for line in sys.stdin:
+            asked = json.loads(line)
+            print(json.dumps({{"op": asked["op"], "number": asked["number"], "ok": asked["op"] == "list", "text": "it is awake"}}), flush=True)
+        """))
+    script.chmod(0o700)
+    up(p, LOCAL.replace("kind: local", f"kind: {script}"))
+    p.manta("submit", "--num-cpus", "2", "--", "true")
+    wait_until(lambda: (p.root / "pids").exists() and (p.root / "pids").read_text().count("\n") == 2, "it is started again", seconds=100)
+    wait_until(lambda: "it is awake" in p.manta("scale", "explain"), "the second one is asked")
+    pids = (p.root / "pids").read_text().split()
+    check(not pathlib.Path(f"/proc/{pids[0]}").exists(), "the first one lives")
+    has("it did not answer anything in time", (p.folder / "head.log").read_text())
+    p.manta("stop")
+
+
 def bad_files(p):
     """Each fault with its file, line and key; nothing is done."""
     for text, line, word in (("types: {a: {resources: {CPU: 1}, max: 1}}\n", 1, "provider.kind is missing"),
