@@ -13,6 +13,7 @@
 # Machines share no file that anybody writes: the tree of programs is there to read, and that is all. What a machine has in /tmp is
 # seen from outside as `machine.path("/tmp/...")`. Wires and losses are a bridge's and iproute2's, no other program is needed.
 # Where namespaces can't be made (not root, no iproute2, a sandbox) Machines raises Unavailable with the reason: skip with 77 then.
+import contextlib
 import json
 import os
 import pathlib
@@ -142,6 +143,14 @@ class Machine:
                     found.append(int(entry.name))
             except OSError:
                 continue
+        return found
+
+    def commands(self):
+        """The words of each of its processes, but of those that end meanwhile."""
+        found = []
+        for pid in self.processes():
+            with contextlib.suppress(OSError):
+                found.append(pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0"))
         return found
 
     def die(self):

@@ -3,6 +3,7 @@
 #
 # systemd_test.py BIN CASE - the units of deploy/systemd: systemd-analyze finds nothing to say about them; and a systemd of our
 # own (a user's manager, in mounts and below a control group of its own) runs them while their daemons are killed.
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -182,7 +183,11 @@ def has_node(m, manta):
 
 
 def processes_called(name, m):
-    return [pid for pid in m.processes() if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name]
+    found = []
+    for pid in m.processes():
+        with contextlib.suppress(OSError):  # it has ended
+            found += [pid] if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name else []
+    return found
 
 
 if __name__ == "__main__":

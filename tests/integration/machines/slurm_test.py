@@ -3,6 +3,7 @@
 """slurm_test.py BIN CASE... - nodes that are batch jobs of Slurm: a real slurmctld and two slurmd, on a machine of tests/machines.py.
 
 grows     what waits gets jobs, each with a ticket of its own; a third waits in Slurm's queue, within the backlog; all goes again
+allocation  deploy/slurm/manta.sbatch: a cluster in one job, a command on it, nothing left; it ends as the command does
 measure   not in ctest: what a node by Slurm takes, beside sbatch until its script runs
 refused   why nothing is started: Slurm would never run it, no time limit or one that is too short, the backlog, no controller
 """
@@ -16,6 +17,7 @@ import machines  # noqa: E402
 from machines import Unavailable, wait_until  # noqa: E402
 
 NODES = 2
+SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "deploy/slurm/manta.sbatch"
 CONFIG = """\
 ClusterName=test
 SlurmctldHost={host}({address})
@@ -108,7 +110,7 @@ def grows(net):
     jobs = [net.submit() for _ in range(3)]
     wait_until(lambda: sum(net.m.json("job", "status", job)["state"] == "RUNNING" for job in jobs) == NODES, "two jobs run")
     wait_until(lambda: net.states() == ["PENDING", "RUNNING", "RUNNING"], "the third waits")
-    ends = [float(word) for pid in net.m.processes() for word in after(pid, b"--until")]
+    ends = [words[i + 1] for words in net.m.commands() for i, word in enumerate(words) if word == "--until"]
     assert len(ends) == 2, "each node knows its end"
     assert len(list(net.m.path("/tmp/run/manta/nodes").glob("*.join"))) == 1, "who has begun has taken its ticket away"
     net.m.path("/tmp/home/go").touch()
@@ -119,9 +121,16 @@ def grows(net):
     net.end()
 
 
-def after(pid, word):
-    words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return [words[i + 1] for i, one in enumerate(words) if one == word]
+def allocation(net):
+    """The batch script of deploy/: both nodes run a task of the command's."""
+    shutil.copy(SCRIPT, net.m.path("/tmp/home/manta.sbatch"))
+    env = net.env | {"MANTA_PREFIX": str(BIN.parent), "MANTA_BIND": net.m.address}
+    words = ("sbatch", "--wait", "--nodes=2", "--exclusive", "--time=5", "--output=/tmp/home/out", "/tmp/home/manta.sbatch")
+    net.m.run(*words, "sh", "-c", "manta list nodes && manta submit --follow --num-cpus 2 -- echo ran && exit 7", env=env, want=7)
+    out = net.m.read("/tmp/home/out")
+    assert out.count(" ALIVE ") == 2 and "\nran\n" in out, out
+    wait_until(lambda: not list(net.m.path("/tmp").glob("manta-job-*")), "no file is left")
+    wait_until(lambda: not [words for words in net.m.commands() if "manta-" in words[0]], "no process is left")
 
 
 def refused(net):
