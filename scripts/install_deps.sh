@@ -33,3 +33,11 @@ export DEBIAN_FRONTEND=noninteractive
 "${as_root[@]}" apt-get update -q </dev/null
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
+
+# Tests start servers of their own. What Debian has started with a package that was not there before is nobody's wish.
+declare -A services=([openssh-server]=ssh [redis-server]=redis-server [munge]=munge [slurm-wlm]="slurmctld slurmd")
+for package in "${missing[@]}"; do
+    [ -d /run/systemd/system ] || break
+    # shellcheck disable=SC2086 # several names
+    [ -z "${services[$package]:-}" ] || "${as_root[@]}" systemctl disable --now ${services[$package]} </dev/null || true
+done
