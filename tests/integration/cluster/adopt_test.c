@@ -7,11 +7,10 @@
  *
  * Thread: the driver's main one.
  */
+#include "tests/integration/cluster/leaving.h"
 #include "tests/integration/cluster/lost.h"
 
-#include <manta_client.h>
 #include <stdio.h>
-#include <sys/wait.h>
 
 enum { MANY = 200, MANY_BYTES = 8 * 1024, LARGE_BYTES = 20 << 20 };
 
@@ -30,24 +29,6 @@ static manta_status sized(manta_ctx *c, int argc, const manta_arg *argv)
     return code;
 }
 MANTA_REGISTER(sized, "luu>y");
-
-/* (ref, seed, board): says in word 10 that it has begun; when word 11 says so, reads the value. */
-static manta_status borrowed(manta_ctx *c, int argc, const manta_arg *argv)
-{
-    struct test_board *board = test_board_map(argv[2].u);
-    manta_error        e;
-    manta_view         view;
-    (void)argc;
-    atomic_fetch_add(&board->words[10], 1);
-    if (!test_board_wait(&board->words[11], 1))
-        return manta_fail(c, 1, "nobody came");
-    if (manta_get(argv[0].r, TEST_WAIT_MS, &view, &e) != MANTA_OK)
-        return manta_fail(c, e.code, "%s", e.message);
-    int64_t got = nodes_is_filled(view.data, view.size, argv[1].l) ? argv[1].l : -1;
-    manta_release(&view);
-    return manta_return_i64(c, got);
-}
-MANTA_REGISTER(borrowed, "rlu>l");
 
 /* (bytes): a ref to a value that the worker owns. */
 static manta_status owned(manta_ctx *c, int argc, const manta_arg *argv)
@@ -77,39 +58,14 @@ MANTA_ACTOR(maker, "", maker_new, NULL, {"make", "luu>y", maker_make});
 
 static struct nodes nodes;
 
-static manta_cluster_node node(uint32_t id)
-{
-    manta_error         e;
-    manta_cluster_node *all, found = {0};
-    size_t              count;
-    manta_client       *c = manta_client_open(&(manta_client_opts){.address = nodes.folder}, &e);
-    CHECK(c);
-    CHECK_CODE(manta_nodes_list(c, &all, &count, NULL, &e), MANTA_OK, &e);
-    for (size_t i = 0; i < count; i++)
-        if (all[i].node == id)
-            found = all[i];
-    free(all);
-    manta_client_close(c);
-    return found;
-}
-
 /* Asks it to leave, and waits until it has, by itself. */
 static void leave(int i, int64_t limit_ms)
 {
     manta_error   e;
-    int           status = 1;
-    int64_t       until = test_now_ms() + TEST_WAIT_MS;
-    manta_client *c = manta_client_open(&(manta_client_opts){.address = nodes.folder}, &e);
-    CHECK(c);
+    manta_client *c = leaving_client(&nodes);
     CHECK_CODE(manta_node_drain(c, nodes.ids[i], limit_ms, "a test", &e), MANTA_OK, &e);
     manta_client_close(c);
-    while (waitpid(nodes.raylets[i], &status, WNOHANG) == 0) {
-        CHECK(test_now_ms() < until);
-        test_sleep_ms(2);
-    }
-    CHECK_EQ(status, 0);
-    nodes.raylets[i] = 0;
-    CHECK(node(nodes.ids[i]).has_left);
+    leaving_wait(&nodes, i);
 }
 
 static manta_ref *make(int i, int64_t seed, uint64_t size)
@@ -128,14 +84,6 @@ static void check_value(manta_ref *ref, int64_t seed, size_t size)
     manta_release(&view);
 }
 
-static manta_ref *borrow(int i, manta_ref *ref, int64_t seed)
-{
-    manta_ref *r = manta_call("borrowed", &(manta_task_opts){AT(i)},
-                              MANTA_ARGS(manta_ref_arg(ref), manta_i64(seed), manta_u64(lost_board_number)));
-    CHECK(test_board_wait(&lost_board->words[10], 1));
-    return r;
-}
-
 /* Many small ones, a large one, an actor's; one that nobody reads; and a borrower that knows the old place alone. */
 static void adopt_results(void)
 {
@@ -150,7 +98,7 @@ static void adopt_results(void)
     for (int i = 0; i < MANY; i++)
         lost_wait_made(many[i]);
     lost_wait_made(large), lost_wait_made(unread), lost_wait_made(made);
-    manta_ref *borrower = borrow(2, large, 1000);
+    manta_ref *borrower = lost_borrow(2, large, 1000, LARGE_BYTES);
     manta_actor_free(actor);
     leave(1, 60000);
     lost_board->words[11] = 1;

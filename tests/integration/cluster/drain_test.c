@@ -5,9 +5,8 @@
  *
  * Thread: the driver's main one.
  */
-#include "tests/integration/cluster/nodes.h"
+#include "tests/integration/cluster/leaving.h"
 
-#include <manta_client.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,58 +97,15 @@ MANTA_ACTOR_TYPE(counter, .signature = "u", .create = counter_new, .destroy = fr
                  .methods = {{"add", ">l", counter_add}, {"where", ">l", counter_where}});
 
 static struct nodes nodes;
-static int64_t      left_at; /* when the last one had */
-
-static manta_client *client(void)
-{
-    manta_error   e;
-    manta_client *c = manta_client_open(&(manta_client_opts){.address = nodes.folder}, &e);
-    if (!c)
-        test_fail(__FILE__, __LINE__, "no client: %s", e.message);
-    return c;
-}
 
 static void drain(int i, int64_t limit_ms, manta_status wanted, const char *says)
 {
     manta_error   e = {0};
-    manta_client *c = client();
+    manta_client *c = leaving_client(&nodes);
     CHECK_CODE(manta_node_drain(c, nodes.ids[i], limit_ms, "a test", &e), wanted, &e);
     if (says)
         CHECK_SAYS(e.message, says);
     manta_client_close(c);
-}
-
-static manta_cluster_node node(uint32_t id)
-{
-    manta_error         e;
-    manta_cluster_node *all, found = {0};
-    size_t              count;
-    manta_client       *c = client();
-    CHECK_CODE(manta_nodes_list(c, &all, &count, NULL, &e), MANTA_OK, &e);
-    for (size_t i = 0; i < count; i++)
-        if (all[i].node == id)
-            found = all[i];
-    free(all);
-    manta_client_close(c);
-    return found;
-}
-
-/* It ends by itself, with status 0, and the head says that it has left. */
-static void leaves(int i)
-{
-    int     status = 1;
-    int64_t limit = test_now_ms() + TEST_WAIT_MS;
-    while (waitpid(nodes.raylets[i], &status, WNOHANG) == 0) {
-        CHECK(test_now_ms() < limit);
-        test_sleep_ms(2);
-    }
-    left_at = test_now_ms();
-    CHECK_EQ(status, 0);
-    nodes.raylets[i] = 0;
-    manta_cluster_node n = node(nodes.ids[i]);
-    CHECK_EQ(n.state, MANTA_NODE_DEAD);
-    CHECK(n.has_left);
-    CHECK_SAYS(n.reason, "drained");
 }
 
 static manta_task_opts soft(int i)
@@ -161,7 +117,7 @@ static void waits_for(int i, const char *what)
 {
     int64_t limit = test_now_ms() + TEST_WAIT_MS;
     for (;;) {
-        manta_cluster_node n = node(nodes.ids[i]);
+        manta_cluster_node n = leaving_node(&nodes, i);
         CHECK_EQ(n.state, MANTA_NODE_DRAINING);
         if (strstr(n.waits, what))
             break;
@@ -174,7 +130,7 @@ static void waits_for(int i, const char *what)
 static void drains(int i)
 {
     int64_t limit = test_now_ms() + TEST_WAIT_MS;
-    while (node(nodes.ids[i]).state != MANTA_NODE_DRAINING) {
+    while (leaving_node(&nodes, i).state != MANTA_NODE_DRAINING) {
         CHECK(test_now_ms() < limit);
         test_sleep_ms(5);
     }
@@ -211,7 +167,7 @@ static void drain_tasks(void)
         CHECK_I64(manta_call("where", &there, MANTA_NO_ARGS), nodes.ids[0]);
     board->words[0] = 1;
     CHECK_I64(one, nodes.ids[1]);
-    leaves(1);
+    leaving_wait(&nodes, 1);
     CHECK_EQ(board->words[1], 1);
     drain(1, 1000, MANTA_EINVAL, "has left");
     nodes_stop(&nodes);
@@ -238,7 +194,7 @@ static void drain_limit(void)
     CHECK_SAYS(e.message, "its node was to leave (a test)");
     CHECK(test_now_ms() - began >= 300);
     CHECK(test_board_wait(&board->words[1], 3)); /* a, on the other node */
-    leaves(1);
+    leaving_wait(&nodes, 1);
     board->words[0] = 1;
     CHECK_I64(a, nodes.ids[0]);
     nodes_stop(&nodes);
@@ -260,7 +216,7 @@ static void drain_unheard(void)
     waits_for(1, "1 node to hear its last words");
     CHECK_EQ(kill(nodes.raylets[0], SIGCONT), 0);
     CHECK_FAILS(r, MANTA_EPREEMPTED, &e);
-    leaves(1);
+    leaving_wait(&nodes, 1);
     nodes_stop(&nodes);
 }
 
@@ -274,7 +230,7 @@ static void drain_actors(void)
     CHECK_I64(manta_actor_call(moves, "where", MANTA_NO_ARGS), nodes.ids[1]);
     int64_t began = test_now_ms();
     CHECK_EQ(kill(nodes.raylets[1], SIGTERM), 0);
-    leaves(1);
+    leaving_wait(&nodes, 1);
     CHECK(test_now_ms() - began < 10000);
     CHECK_I64(manta_actor_call(moves, "where", MANTA_NO_ARGS), nodes.ids[0]);
     (void)e;
@@ -298,7 +254,7 @@ static void saves(size_t size)
         CHECK_I64(manta_actor_call(many, "add", MANTA_NO_ARGS), i);
     }
     drain(1, 60000, MANTA_OK, NULL);
-    leaves(1);
+    leaving_wait(&nodes, 1);
     CHECK_I64(manta_actor_call(one, "where", MANTA_NO_ARGS), nodes.ids[0]);
     CHECK_I64(manta_actor_call(one, "add", MANTA_NO_ARGS), 21);
     CHECK_I64(manta_actor_call(many, "where", MANTA_NO_ARGS), nodes.ids[0]);
@@ -342,7 +298,7 @@ static void leave_asked(void)
 {
     int64_t began = test_now_ms();
     drain(1, 30000, MANTA_OK, NULL);
-    leaves(1);
+    int64_t left_at = leaving_wait(&nodes, 1);
     printf("a busy node has left %lld ms after it was asked; its longest task took %d\n", (long long)(left_at - began), NAP_MS_MAX);
 }
 
@@ -350,7 +306,7 @@ static void leave_noticed(void)
 {
     int64_t began = test_now_ms();
     notice(nodes.option_value, "5");
-    leaves(1);
+    int64_t left_at = leaving_wait(&nodes, 1);
     printf("a busy node has left %lld ms after a notice of 5 s\n", (long long)(left_at - began));
     CHECK(left_at - began < 5000);
 }
@@ -438,8 +394,8 @@ static void drain_group(void)
     char *argv[] = {program, "drain", "--address", nodes.folder, "--deadline", "20", "--reason", "to be mended", name, NULL};
     CHECK_EQ(test_program(argv, said, sizeof said), 0);
     CHECK_SAYS(said, "is being drained");
-    leaves(leaver);
-    CHECK_SAYS(node(nodes.ids[leaver]).reason, "to be mended");
+    leaving_wait(&nodes, leaver);
+    CHECK_SAYS(leaving_node(&nodes, leaver).reason, "to be mended");
     for (int b = 1; b <= 2; b++) {
         manta_task_opts in = {.num_cpus = 1, .pg = pg, .bundle = b};
         manta_ref      *r = manta_call("where", &in, MANTA_NO_ARGS);
@@ -472,7 +428,7 @@ static void drain_head_dies(void)
     manta_task_opts there = soft(1);
     manta_ref      *one = manta_call("held", &there, MANTA_ARGS(manta_u64(number)));
     CHECK(test_board_wait(&board->words[1], 1));
-    manta_client *c = client();
+    manta_client *c = leaving_client(&nodes);
     CHECK_CODE(manta_nodes_list(c, &all, &count, &cluster, &e), MANTA_OK, &e);
     free(all);
     manta_client_close(c);
@@ -480,15 +436,15 @@ static void drain_head_dies(void)
     nodes_kill(&nodes.head);
     nodes_start_head(&nodes, cluster.address);
     int64_t limit = test_now_ms() + TEST_WAIT_MS;
-    while (node(nodes.ids[1]).state != MANTA_NODE_DRAINING) {
+    while (leaving_node(&nodes, 1).state != MANTA_NODE_DRAINING) {
         CHECK(test_now_ms() < limit);
-        CHECK(node(nodes.ids[1]).state != MANTA_NODE_ALIVE);
+        CHECK(leaving_node(&nodes, 1).state != MANTA_NODE_ALIVE);
         test_sleep_ms(5);
     }
     waits_for(1, "1 lease of tasks");
     board->words[0] = 1;
     CHECK_I64(one, nodes.ids[1]);
-    leaves(1);
+    leaving_wait(&nodes, 1);
     nodes_stop(&nodes);
 }
 
@@ -511,7 +467,7 @@ static void drain_notice(void)
     notice(path, "2\n");
     CHECK(test_board_wait(&board->words[1], 2)); /* on the other node */
     CHECK(test_now_ms() - began >= 1500);
-    leaves(1);
+    leaving_wait(&nodes, 1);
     CHECK(test_now_ms() - began < 30000);
     board->words[0] = 1;
     CHECK_I64(one, nodes.ids[0]);
@@ -533,10 +489,10 @@ static void drain_notice_words(void)
     notice(path, "");
     drains(1);
     waits_for(1, "1 lease of tasks");
-    CHECK_SAYS(node(nodes.ids[1]).reason, "its machine goes");
+    CHECK_SAYS(leaving_node(&nodes, 1).reason, "its machine goes");
     board->words[0] = 1;
     CHECK_I64(one, nodes.ids[1]);
-    leaves(1);
+    leaving_wait(&nodes, 1);
     CHECK_EQ(unlink(path), 0);
     time_t soon = time(NULL) + 2;
     strftime(text, sizeof text, "{\"action\": \"terminate\", \"time\": \"%Y-%m-%dT%H:%M:%SZ\"}", gmtime(&soon));
@@ -556,8 +512,8 @@ static void drain_lifetime(void)
     char until[40];
     snprintf(until, sizeof until, "%lld", (long long)time(NULL) + 4);
     nodes_start_as(&nodes, &(struct nodes){.count = 2, .option = "--until", .option_value = until}, "2", 256);
-    leaves(1);
-    CHECK_SAYS(node(nodes.ids[1]).reason, "its lifetime ends");
+    leaving_wait(&nodes, 1);
+    CHECK_SAYS(leaving_node(&nodes, 1).reason, "its lifetime ends");
     nodes_stop(&nodes);
 }
 

@@ -51,24 +51,6 @@ static manta_status checked(manta_ctx *c, int argc, const manta_arg *argv)
     return manta_return_i64(c, lost_seen(argv[0].y.data, argv[0].y.size, argv[1].l));
 }
 MANTA_REGISTER(checked, "yl>l");
-/* (ref, seed, board): says in word 10 that it has begun; when word 11 says so, reads the value. */
-static manta_status borrowed(manta_ctx *c, int argc, const manta_arg *argv)
-{
-    struct test_board *board = test_board_map(argv[2].u);
-    manta_error        e;
-    manta_view         view;
-    (void)argc;
-    atomic_fetch_add(&board->words[10], 1);
-    if (!test_board_wait(&board->words[11], 1))
-        return manta_fail(c, 1, "nobody came");
-    if (manta_get(argv[0].r, TEST_WAIT_MS, &view, &e) != MANTA_OK)
-        return manta_fail(c, e.code, "%s", e.message);
-    int64_t got = lost_seen(view.data, view.size, argv[1].l);
-    manta_release(&view);
-    return manta_return_i64(c, got);
-}
-MANTA_REGISTER(borrowed, "rlu>l");
-
 static manta_status nothing(manta_ctx *c, int argc, const manta_arg *argv)
 {
     (void)argc;
@@ -166,9 +148,7 @@ static void lost_dependent(void)
     CHECK_I64(manta_call("meet", &(manta_task_opts){AT(2)}, MANTA_ARGS(manta_i64(1))), 1);
     manta_ref *ref = make(lost_victim(&n), 8, 0, 0);
     lost_wait_made(ref);
-    manta_ref *borrower = manta_call("borrowed", &(manta_task_opts){AT(2)},
-                                     MANTA_ARGS(manta_ref_arg(ref), manta_i64(8), manta_u64(lost_board_number)));
-    CHECK(test_board_wait(&lost_board->words[10], 1));
+    manta_ref *borrower = lost_borrow(2, ref, 8, SIZE);
     lost_kill(&n);
     manta_ref *looks[3];
     for (int i = 0; i < 3; i++)

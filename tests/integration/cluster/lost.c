@@ -25,6 +25,33 @@ int64_t lost_seen(const char *data, size_t size, int64_t seed)
     return size == SIZE && nodes_is_filled(data, size, seed) ? seed : -1;
 }
 
+/* (ref, seed, size, board): says in word 10 that it has begun; when word 11 says so, reads the value. */
+static manta_status lost_borrowed(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    struct test_board *board = test_board_map(argv[3].u);
+    manta_error        e;
+    manta_view         view;
+    (void)argc;
+    atomic_fetch_add(&board->words[10], 1);
+    if (!test_board_wait(&board->words[11], 1))
+        return manta_fail(c, 1, "nobody came");
+    if (manta_get(argv[0].r, TEST_WAIT_MS, &view, &e) != MANTA_OK)
+        return manta_fail(c, e.code, "%s", e.message);
+    int64_t got = view.size == argv[2].u && nodes_is_filled(view.data, view.size, argv[1].l) ? argv[1].l : -1;
+    manta_release(&view);
+    return manta_return_i64(c, got);
+}
+MANTA_REGISTER(lost_borrowed, "rluu>l");
+
+manta_ref *lost_borrow(int i, manta_ref *ref, int64_t seed, uint64_t size)
+{
+    manta_ref *borrower = manta_call(
+        "lost_borrowed", &(manta_task_opts){AT(i)},
+        MANTA_ARGS(manta_ref_arg(ref), manta_i64(seed), manta_u64(size), manta_u64(lost_board_number)));
+    CHECK(test_board_wait(&lost_board->words[10], 1));
+    return borrower;
+}
+
 void lost_begin(struct nodes *n, int count)
 {
     nodes_start(n, count, "8"); /* room for all on the node that they prefer */

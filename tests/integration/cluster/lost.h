@@ -26,8 +26,10 @@ const char *lost_victim(const struct nodes *n);
 /* Kills it; brings it back, as another incarnation. */
 void lost_kill(struct nodes *n);
 void lost_bring_back(struct nodes *n);
-void lost_wait_made(manta_ref *ref); /* and leaves no copy here */
-void lost_check_value(manta_ref *ref, int64_t seed);
-void lost_check_gone(manta_ref *ref, const char *says);
+/* A task on node i that has begun, and holds the ref; it reads the value when word 11 is 1, and gives its seed, or -1. */
+manta_ref *lost_borrow(int i, manta_ref *ref, int64_t seed, uint64_t size);
+void       lost_wait_made(manta_ref *ref); /* and leaves no copy here */
+void       lost_check_value(manta_ref *ref, int64_t seed);
+void       lost_check_gone(manta_ref *ref, const char *says);
 
 #endif
