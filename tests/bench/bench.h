@@ -202,5 +202,7 @@ bool bench_rtt_remote(struct bench *b, struct bench_row *row, bool is_call);
 /* ---- output.c ---- */
 void bench_print_head(const struct bench *b);
 void bench_print_row(const struct bench *b, const struct bench_row *row);
+/* A row without floor and deviation; `n`: what was counted. */
+void bench_print_value(const struct bench *b, const char *id, const char *unit, double value, uint64_t n);
 
 #endif

@@ -62,3 +62,8 @@ void bench_print_row(const struct bench *b, const struct bench_row *row)
     printf("\n");
     fflush(stdout);
 }
+
+void bench_print_value(const struct bench *b, const char *id, const char *unit, double value, uint64_t n)
+{
+    bench_print_row(b, &(struct bench_row){.id = id, .unit = unit, .value = value, .n = n});
+}

@@ -90,12 +90,6 @@ static bool start(struct drain *d)
     return rig_folder_make(&d->folder) && (d->head = rig_head(&d->folder)) > 0 && raylet(d, 0) && raylet(d, 1);
 }
 
-static void print(struct bench *b, const char *id, const char *unit, double value, uint64_t n)
-{
-    struct bench_row row = {.id = id, .unit = unit, .value = value, .n = n};
-    bench_print_row(b, &row);
-}
-
 /* The living node of raylet 1. 0: none. */
 static uint32_t node_1(manta_client *c)
 {
@@ -153,9 +147,9 @@ static bool under_load(struct bench *b, struct drain *d, manta_client *c)
     }
     if (took < 0 || stat(path, &st) != 0)
         return false;
-    print(b, "drain", "", failed, TASKS);
-    print(b, "drain.again", "", (double)st.st_size - TASKS, TASKS);
-    print(b, "drain.b", "ms", took - LONGEST_MS, TASKS);
+    bench_print_value(b, "drain", "", failed, TASKS);
+    bench_print_value(b, "drain.again", "", (double)st.st_size - TASKS, TASKS);
+    bench_print_value(b, "drain.b", "ms", took - LONGEST_MS, TASKS);
     return failed == 0;
 }
 
@@ -208,9 +202,9 @@ static bool with_values(struct bench *b, struct drain *d, manta_client *c)
         pulled += i ? pull : 0;
         adopted += i ? adopt : 0;
     }
-    print(b, "drain.c", "x", pulled / adopted, ROUNDS);
-    print(b, "drain.c.pull", "GB/s", (double)ROUNDS * VALUES * VALUE_BYTES / pulled / 1e6, ROUNDS);
-    print(b, "drain.c.adopt", "GB/s", (double)ROUNDS * VALUES * VALUE_BYTES / adopted / 1e6, ROUNDS);
+    bench_print_value(b, "drain.c", "x", pulled / adopted, ROUNDS);
+    bench_print_value(b, "drain.c.pull", "GB/s", (double)ROUNDS * VALUES * VALUE_BYTES / pulled / 1e6, ROUNDS);
+    bench_print_value(b, "drain.c.adopt", "GB/s", (double)ROUNDS * VALUES * VALUE_BYTES / adopted / 1e6, ROUNDS);
     return true;
 }
 

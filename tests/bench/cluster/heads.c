@@ -144,12 +144,6 @@ static int lost_of(const struct rig *r, int count)
 
 /* ---- the rows ---- */
 
-static void print(struct bench *b, const char *id, const char *unit, double value, uint64_t n)
-{
-    struct bench_row row = {.id = id, .unit = unit, .value = value, .n = n};
-    bench_print_row(b, &row);
-}
-
 static void heads_end(struct rig *r, bool is_fine)
 {
     rig_end(&r->raylet, SIGKILL);
@@ -192,9 +186,9 @@ static bool kill_leaders(struct bench *b, struct rig *r, manta_client *c)
             return false;
     }
     int lost = lost_of(r, jobs);
-    print(b, "ha_redis", "ms", longest, KILLS);
-    print(b, "ha_redis.b", "ms", sum / KILLS, KILLS);
-    print(b, "ha_redis.lost", "", lost, (uint64_t)jobs);
+    bench_print_value(b, "ha_redis", "ms", longest, KILLS);
+    bench_print_value(b, "ha_redis.b", "ms", sum / KILLS, KILLS);
+    bench_print_value(b, "ha_redis.lost", "", lost, (uint64_t)jobs);
     return lost == 0;
 }
 
@@ -219,8 +213,8 @@ static bool hand_over(struct bench *b, struct rig *r, manta_client *c)
         }
     }
     int lost = ok ? lost_of(r, jobs) : 0;
-    print(b, "handover", "ms", longest, HANDOVERS);
-    print(b, "handover.lost", "", lost, (uint64_t)jobs);
+    bench_print_value(b, "handover", "ms", longest, HANDOVERS);
+    bench_print_value(b, "handover.lost", "", lost, (uint64_t)jobs);
     manta_client_close(other);
     return ok && lost == 0;
 }
@@ -250,9 +244,9 @@ static bool black_out(struct bench *b, struct rig *r, manta_client *c)
         during = work_for(b, actor, BLACKOUT_MS);
     }
     manta_actor_free(actor);
-    print(b, "blackout_head", "", before > 0 && during > 0 ? during / before : 0, 1);
-    print(b, "blackout_head.b", "tasks/s", during > 0 ? during : 0, 1);
-    print(b, "blackout_head.failures", "", during < 0, 1);
+    bench_print_value(b, "blackout_head", "", before > 0 && during > 0 ? during / before : 0, 1);
+    bench_print_value(b, "blackout_head.b", "tasks/s", during > 0 ? during : 0, 1);
+    bench_print_value(b, "blackout_head.failures", "", during < 0, 1);
     return during > 0 && start_head(r, 0, false) && reserve();
 }
 

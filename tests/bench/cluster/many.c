@@ -225,11 +225,6 @@ static bool death_measure(uint32_t killed, struct found *found)
     return ok;
 }
 
-static void row(struct bench *b, const char *id, const char *unit, double value, uint64_t n)
-{
-    bench_print_row(b, &(struct bench_row){.id = id, .unit = unit, .value = value, .n = n});
-}
-
 bool bench_coll_many(struct bench *b)
 {
     static const uint32_t sizes[] = {2, 3, 5, 8, MEMBERS};
@@ -240,9 +235,9 @@ bool bench_coll_many(struct bench *b)
     for (uint32_t i = 0; i < DEATHS; i++)
         if (!death_measure((i * 29 + 1) % MEMBERS, &found))
             return false;
-    row(b, "coll_many", "connections", found.connections, MEMBERS);
-    row(b, "coll_many.b", "members", found.wrong, 2 + 3 + 5 + 8 + MEMBERS);
-    row(b, "coll_many.c", "x", found.bytes, sizeof sizes / sizeof *sizes);
-    row(b, "coll_many.d", "ms", found.abort_ms, DEATHS);
+    bench_print_value(b, "coll_many", "connections", found.connections, MEMBERS);
+    bench_print_value(b, "coll_many.b", "members", found.wrong, 2 + 3 + 5 + 8 + MEMBERS);
+    bench_print_value(b, "coll_many.c", "x", found.bytes, sizeof sizes / sizeof *sizes);
+    bench_print_value(b, "coll_many.d", "ms", found.abort_ms, DEATHS);
     return true;
 }

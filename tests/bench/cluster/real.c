@@ -91,12 +91,6 @@ static double spread(int *out_wrong)
     return rig_now_ms() - begun;
 }
 
-static void print(struct bench *b, const char *id, const char *unit, double value, uint64_t n)
-{
-    struct bench_row row = {.id = id, .unit = unit, .value = value, .n = n};
-    bench_print_row(b, &row);
-}
-
 static bool measure(struct bench *b, struct real *r, const char *home)
 {
     manta_error     e;
@@ -106,10 +100,10 @@ static bool measure(struct bench *b, struct real *r, const char *home)
     double          joined = join(r);
     if (joined < 0 || (manta_init(&argc, &argv, &opts, &e) != MANTA_OK && !bench_say(&e, "manta_init")))
         return false;
-    print(b, "real_500", "s", joined / 1e3, NODES);
-    print(b, "real_500.b", "s", spread(&wrong) / 1e3, TASKS);
-    print(b, "real_500.c", "s", spread(&wrong) / 1e3, TASKS);
-    print(b, "real_500.wrong", "", wrong, 2 * TASKS);
+    bench_print_value(b, "real_500", "s", joined / 1e3, NODES);
+    bench_print_value(b, "real_500.b", "s", spread(&wrong) / 1e3, TASKS);
+    bench_print_value(b, "real_500.c", "s", spread(&wrong) / 1e3, TASKS);
+    bench_print_value(b, "real_500.wrong", "", wrong, 2 * TASKS);
     (void)manta_shutdown();
     return wrong == 0;
 }

@@ -108,12 +108,6 @@ static double decide_once(struct rig *r, uint32_t shapes, uint32_t count)
     return now_s() - begun;
 }
 
-static void print(struct bench *bench, const char *id, const char *unit, double value, uint64_t n)
-{
-    struct bench_row row = {.id = id, .unit = unit, .value = value, .n = n, .floor = FLOOR_NONE};
-    bench_print_row(bench, &row);
-}
-
 static double least(double a, double b)
 {
     return a == 0 || b < a ? b : a;
@@ -145,10 +139,10 @@ bool scale_decide(struct bench *bench)
         rig_end(r);
         free(r);
     }
-    print(bench, "decide", "ms", whole * 1e3, ROUNDS);
-    print(bench, "decide.b", "us", event * 1e6, ROUNDS * EVENTS);
-    print(bench, "decide.c", "x", many / few, ROUNDS);
-    print(bench, "decide.d", "us", many * 1e6, ROUNDS);
+    bench_print_value(bench, "decide", "ms", whole * 1e3, ROUNDS);
+    bench_print_value(bench, "decide.b", "us", event * 1e6, ROUNDS * EVENTS);
+    bench_print_value(bench, "decide.c", "x", many / few, ROUNDS);
+    bench_print_value(bench, "decide.d", "us", many * 1e6, ROUNDS);
     return ok;
 }
 
@@ -191,7 +185,7 @@ bool scale_pack(struct bench *bench)
         rig_end(r);
         free(r);
     }
-    print(bench, "pack", "x", sum / DRAWS, DRAWS);
-    print(bench, "pack.b", "x", worst, DRAWS);
+    bench_print_value(bench, "pack", "x", sum / DRAWS, DRAWS);
+    bench_print_value(bench, "pack.b", "x", worst, DRAWS);
     return ok;
 }

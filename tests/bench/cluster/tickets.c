@@ -270,12 +270,6 @@ static bool revoke_nodes(struct rig *r, double *out_longest)
 
 /* ---- the rows ---- */
 
-static void print(struct bench *b, const char *id, const char *unit, double value, int n)
-{
-    struct bench_row row = {.id = id, .unit = unit, .value = value, .n = (uint64_t)n};
-    bench_print_row(b, &row);
-}
-
 bool bench_tickets(struct bench *b)
 {
     struct rig r = {0};
@@ -283,9 +277,9 @@ bool bench_tickets(struct bench *b)
     bool       ok = rig_folder_make(&r.folder) && !rpc_new(NULL, &r.rpc).code && start_head(&r, 0) && start_head(&r, 1) &&
               bad_tickets(&r) && revoke_nodes(&r, &longest);
     if (ok) {
-        print(b, "tickets", "", r.accepted, r.tried);
-        print(b, "tickets.b", "ms", longest, SHUT_OUT);
-        print(b, "tickets.exchange", "ms", r.exchange_ms / r.exchanged, r.exchanged);
+        bench_print_value(b, "tickets", "", r.accepted, r.tried);
+        bench_print_value(b, "tickets.b", "ms", longest, SHUT_OUT);
+        bench_print_value(b, "tickets.exchange", "ms", r.exchange_ms / r.exchanged, r.exchanged);
     }
     rig_end(&r.stays, SIGKILL);
     for (int i = 0; i < HEADS; i++) {
