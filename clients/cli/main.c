@@ -52,8 +52,8 @@ static int run_program(const struct cli_args *args);
 
 static const struct verb verbs[] = {
     {"start", "", "start a cluster on this machine (--head), or add a node to one (--join, --address)", cli_start,
-     BIT(HEAD) | PLACE | BIT(JOIN) | BIT(BIND) | BIT(TLS_DIR) | BIT(DIR) | BIT(STATE) | BIT(LOGS) | BIT(STORE) | BIT(STORE_AUTH) |
-         BIT(STORE_MAY_LOSE) | BIT(STANDBY) | BIT(PORT) | NODE,
+     BIT(HEAD) | PLACE | BIT(JOIN) | BIT(BIND) | BIT(TLS_DIR) | BIT(DIR) | BIT(STATE) | BIT(LOGS) | BIT(LOG_MAX) | BIT(STORE) |
+         BIT(STORE_AUTH) | BIT(STORE_MAY_LOSE) | BIT(STANDBY) | BIT(PORT) | NODE,
      PLAIN},
     {"stop", "", "end what `manta start` has started, and remove its files; the last logs are kept", cli_stop,
      BIT(DIR) | BIT(PURGE), PLAIN},

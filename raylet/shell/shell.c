@@ -161,9 +161,11 @@ static void do_lane_open(struct sh *sh, const struct rlt_action *a)
     sh_switcher_act(sh, a, lane ? lane->memory : NULL);
 }
 
-static void do_exit(struct sh *sh, const char *why)
+static void do_exit(struct sh *sh, enum mt_code code, const char *why)
 {
     mt_log(MT_LOG_INFO, "raylet_leaves", "why=\"%s\"", why);
+    if (code)
+        sh->refused = mt_error(code, 0, "the head refused this node");
     sh->is_exiting = true;
     io_loop_stop(sh->loop);
 }
@@ -240,7 +242,7 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_JOB_LOG_READ: sh_job_log_read(sh, &a->job_log_read); break;
     case RLT_A_JOB_FORGET: sh_job_forget(sh, a->job_forget.id); break;
     case RLT_A_READY: do_ready(sh); break;
-    case RLT_A_EXIT: do_exit(sh, a->exit.why); break;
+    case RLT_A_EXIT: do_exit(sh, a->exit.code, a->exit.why); break;
     }
 }
 

@@ -20,9 +20,9 @@ int cli_process_open(const struct cli_process *process);
 /* Path of the program `name` in this program's own folder; false: it is not there. */
 bool cli_program_find(const char *name, char out[CLI_PATH_SIZE]);
 /* Starts a daemon and its keeper, each in a session of its own, their output in `log_file`, and waits for the line that the
- * daemon writes to --ready-fd (which is added to argv). `record`: the file that then says who they are. False: the daemon did
- * not become ready; both have ended, and the reason is printed. */
-bool cli_daemon_start(char *const argv[], const char *log_file, const char *record, struct cli_record *out);
+ * daemon writes to --ready-fd (which is added to argv). `log_max`: bytes; NULL: as many as usual. `record`: the file that then says
+ * who they are. False: the daemon did not become ready; both have ended, and the reason is printed. */
+bool cli_daemon_start(char *const argv[], const char *log_file, const char *log_max, const char *record, struct cli_record *out);
 
 /* ---- drain.c ---- */
 

@@ -23,7 +23,7 @@
 
 extern char **environ;
 
-enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 68 };
+enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 69 };
 
 bool cli_process_is_alive(const struct cli_process *process)
 {
@@ -136,12 +136,13 @@ static void give_up(pid_t keeper, const char *record)
     unlink(record);
 }
 
-bool cli_daemon_start(char *const argv[], const char *log_file, const char *record, struct cli_record *out)
+bool cli_daemon_start(char *const argv[], const char *log_file, const char *log_max, const char *record, struct cli_record *out)
 {
-    char    text[512], keeper[CLI_PATH_SIZE], program[CLI_PATH_SIZE];
-    char   *all[ARGUMENTS_MAX + 1] = {keeper, (char *)(uintptr_t)record, program};
+    char    text[512], keeper[CLI_PATH_SIZE], program[CLI_PATH_SIZE], usual[24];
+    char   *all[ARGUMENTS_MAX + 1] = {keeper, (char *)(uintptr_t)record, log_max ? (char *)(uintptr_t)log_max : usual, program};
     ssize_t size = 0;
-    int     ends[2], n = 3;
+    int     ends[2], n = 4;
+    snprintf(usual, sizeof usual, "%d", MT_CLI_LOG_BYTES_MAX);
     if (!cli_program_find("manta-keeper", keeper) || !cli_program_find(argv[0], program))
         return cli_fail("the program %s, or manta-keeper, is not beside this one", argv[0]), false;
     for (int i = 1; argv[i] && n < ARGUMENTS_MAX - 2; i++)

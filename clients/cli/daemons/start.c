@@ -56,6 +56,8 @@ static bool check(const struct cli_args *args)
         return cli_usage(args, "--insecure is a cluster without certificates"), false;
     if (!is_head && args->values[CLI_OPT_TLS_DIR])
         return cli_usage(args, "--tls-dir goes with --head"), false;
+    if (args->values[CLI_OPT_FOREGROUND] && args->values[CLI_OPT_LOG_MAX])
+        return cli_usage(args, "--log-max is of the log that `manta start` makes: with --foreground the output is yours"), false;
     if (!is_head && (args->values[CLI_OPT_STATE] || args->values[CLI_OPT_LOGS] || args->values[CLI_OPT_PORT]))
         return cli_usage(args, "--state, --logs and --port go with --head"), false;
     bool has_store_words = args->values[CLI_OPT_STORE_AUTH] || args->values[CLI_OPT_STORE_MAY_LOSE];
@@ -68,7 +70,7 @@ static bool check(const struct cli_args *args)
            cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number) && cli_number(args, CLI_OPT_MAX_WORKERS, 1, &number) &&
            cli_number(args, CLI_OPT_LIFETIME, 1, &number) && cli_number(args, CLI_OPT_DRAIN_LIMIT, 0, &number) &&
            cli_number(args, CLI_OPT_JOB_PIDS, MT_RLT_JOB_PIDS_MIN, &number) && cli_number(args, CLI_OPT_MEMORY, 1, &number) &&
-           cli_number(args, CLI_OPT_ORPHAN_AFTER, 0, &number);
+           cli_number(args, CLI_OPT_ORPHAN_AFTER, 0, &number) && cli_number(args, CLI_OPT_LOG_MAX, MT_CLI_LOG_BYTES_MIN, &number);
 }
 
 /* One `manta start` at a time; the lock goes with the process. */
@@ -133,7 +135,7 @@ static bool start_head(const struct cli_args *args, struct cli_folder *f)
     add(&a, "--token-file", absolute(args->values[CLI_OPT_TOKEN_FILE], token));
     unlink(file); /* of one that was killed */
     cli_folder_record(f, CLI_DAEMON_HEAD, record);
-    return cli_daemon_start(a.list, log_file, record, &f->daemons[CLI_DAEMON_HEAD]);
+    return cli_daemon_start(a.list, log_file, args->values[CLI_OPT_LOG_MAX], record, &f->daemons[CLI_DAEMON_HEAD]);
 }
 
 /* A raylet that its keeper starts again must not live longer for that: it is told the time, not how long. NULL: nobody knows. */
@@ -199,7 +201,7 @@ static bool start_raylet(const struct cli_args *args, struct cli_folder *f, cons
     if (args->values[CLI_OPT_FOREGROUND])
         return become(a.list);
     cli_folder_record(f, CLI_DAEMON_RAYLET, record);
-    return cli_daemon_start(a.list, log_file, record, &f->daemons[CLI_DAEMON_RAYLET]);
+    return cli_daemon_start(a.list, log_file, args->values[CLI_OPT_LOG_MAX], record, &f->daemons[CLI_DAEMON_RAYLET]);
 }
 
 /* Refuses a wrong address, token or certificate in one sentence, before a raylet tries for ever; and finds by which address

@@ -40,4 +40,9 @@ int cli_record_write(const char *file, const struct cli_record *record);
 /* How long to wait before the next start of a daemon that died after `lived_ms`; `before_ms`: the pause before that, 0: none. */
 int cli_keeper_pause_ms(int before_ms, int64_t lived_ms);
 
+/* A log over `max` bytes begins anew: what it held is then FILE.1, in place of what stood there. `fd`: of the log, opened to
+ * append; what is no file, or has been renamed, stays. A line that somebody writes in that very moment may be lost. 0 or an errno:
+ * the log goes on as it was. */
+int cli_log_turn(int fd, uint64_t max);
+
 #endif

@@ -2,8 +2,9 @@
  *
  * main.c - manta-keeper: starts a daemon, and starts it again when it dies.
  *
- * usage: manta-keeper RECORD PROGRAM ARGUMENT... - started by `manta start`, its output the daemon's log. ARGUMENT... tells the
- * daemon to say on descriptor 3 that it is ready; the keeper's own descriptor 3 is for who waits for the first such line.
+ * usage: manta-keeper RECORD LOG_MAX PROGRAM ARGUMENT... - started by `manta start`, its output the daemon's log, of at most
+ * LOG_MAX bytes (log.c). ARGUMENT... tells the daemon to say on descriptor 3 that it is ready; the keeper's own descriptor 3 is
+ * for who waits for the first such line.
  *
  *     STARTS --ready--> UP --died--> SWEEPS --no child left--> PAUSES --time--> STARTS
  *        |               |                    |
@@ -62,6 +63,9 @@ struct keeper {
     pid_t             child;                      /* 0: none */
     int64_t           begun_ms, due_ms, swept_ms; /* when it was started; will be; and since when its leavings are ended */
     int               pause_ms;
+    uint64_t          log_max;
+    int64_t           log_due_ms; /* when its size is looked at */
+    int               log_err;    /* of the last look */
 };
 
 static void save(struct keeper *k)
@@ -231,10 +235,21 @@ static void told(struct keeper *k, int number)
 
 /* ---- the loop ---- */
 
+static void look_at_log(struct keeper *k)
+{
+    if (mt_now_ms() < k->log_due_ms)
+        return;
+    k->log_due_ms = mt_now_ms() + MT_CLI_LOG_LOOK_MS;
+    int err = cli_log_turn(STDERR_FILENO, k->log_max);
+    if (err && err != k->log_err) /* once: a disk stays full for long */
+        mt_log(MT_LOG_WARN, "keeper_log", "errno=%d: the log stays as it is", err);
+    k->log_err = err;
+}
+
 static int patience_ms(const struct keeper *k)
 {
-    int64_t left = k->due_ms - mt_now_ms();
-    return k->state == SWEEPS ? SWEEP_TICK_MS : k->state != PAUSES ? -1 : left > 0 ? (int)left : 0;
+    int64_t due_ms = k->state == PAUSES && k->due_ms < k->log_due_ms ? k->due_ms : k->log_due_ms, left = due_ms - mt_now_ms();
+    return k->state == SWEEPS ? SWEEP_TICK_MS : left > 0 ? (int)left : 0;
 }
 
 static void run(struct keeper *k)
@@ -249,6 +264,7 @@ static void run(struct keeper *k)
         if ((p[0].revents & POLLIN) && read(k->signals, &info, sizeof info) == sizeof info)
             told(k, (int)info.ssi_signo);
         reap(k);
+        look_at_log(k);
         if (k->state == PAUSES && mt_now_ms() >= k->due_ms) {
             k->record.restarts++;
             start(k);
@@ -260,16 +276,17 @@ int main(int argc, char **argv)
 {
     static struct keeper k;
     sigset_t             ours;
-    if (argc < 3) {
-        fprintf(stderr, "usage: manta-keeper RECORD PROGRAM ARGUMENT... (`manta start` starts it)\n");
+    if (argc < 4) {
+        fprintf(stderr, "usage: manta-keeper RECORD LOG_MAX PROGRAM ARGUMENT... (`manta start` starts it)\n");
         return 2;
     }
     mt_log_set_sink(mt_log_to_stderr);
-    if (argc > 3 && strcmp(argv[1], BECOME) == 0)
+    if (strcmp(argv[1], BECOME) == 0)
         return become(argv[2], argv + 3);
     k.file = argv[1];
-    k.argv = argv + 2;
-    k.name = strrchr(argv[2], '/') ? strrchr(argv[2], '/') + 1 : argv[2];
+    k.log_max = strtoull(argv[2], NULL, 10);
+    k.argv = argv + 3;
+    k.name = strrchr(argv[3], '/') ? strrchr(argv[3], '/') + 1 : argv[3];
     k.record.keeper = (struct cli_process){getpid(), mt_process_start(getpid())};
     sigemptyset(&ours);
     for (const int *number = (const int[]){SIGCHLD, SIGTERM, SIGINT, SIGHUP, CLI_KEEPER_LAST, 0}; *number; number++)

@@ -50,6 +50,8 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
         {"join", 0, "FILE",
          "the cluster to join: a ticket (manta token create), or a copy of the head's join file; \"-\": standard input"},
     [CLI_OPT_LOGS] = {"logs", 0, "DIR", "where the head keeps jobs' output; default: in the state folder"},
+    [CLI_OPT_LOG_MAX] = {"log-max", 0, "BYTES",
+                         "of each daemon's own log; what is older stands in NAME.log.1 until that is full again; default: 64 MiB"},
     [CLI_OPT_STORE] = {"store", 0, "URL",
                        "keep what survives in Redis: redis://HOST:PORT/0?cluster=NAME, redis+unix:///PATH?cluster=NAME, "
                        "redis+sentinel://HOST:PORT,HOST:PORT/MASTER?cluster=NAME"},

@@ -55,6 +55,7 @@ enum cli_option {
     CLI_OPT_JOIN,
     CLI_OPT_PURGE,
     CLI_OPT_LOGS,
+    CLI_OPT_LOG_MAX,
     CLI_OPT_STORE,
     CLI_OPT_STORE_AUTH,
     CLI_OPT_STORE_MAY_LOSE,

@@ -18,9 +18,12 @@ enum {
     MT_CLI_KEEPER_CALM_MS = 60 * 1000,  /* one that lived for so long has no pauses behind it */
     MT_CLI_KEEPER_SWEEP_MS = 10 * 1000, /* for a dead raylet's reaper to finish (2 * MT_RLT_GROUP_END_MS), before SIGKILL */
     MT_CLI_LOG_ROOM_BYTES = 64 * 1024,  /* with less room for its log a daemon that does not start may have said nothing */
-    MT_CLI_LOGS_KEPT = 4,               /* of each daemon, after `manta stop` ... */
-    MT_CLI_LOG_KEPT_BYTES = 1 << 20,    /* ... of each so much, its end */
-    MT_CLI_LIST_MAX = 256,              /* --file, --env: of each */
+    MT_CLI_LOG_BYTES_MAX = 64 << 20,    /* default of --log-max: what a daemon's log has beyond it is kept beside it, once */
+    MT_CLI_LOG_BYTES_MIN = 64 << 10,
+    MT_CLI_LOG_LOOK_MS = 5 * 1000,   /* between two looks at its size */
+    MT_CLI_LOGS_KEPT = 4,            /* of each daemon, after `manta stop` ... */
+    MT_CLI_LOG_KEPT_BYTES = 1 << 20, /* ... of each so much, its end */
+    MT_CLI_LIST_MAX = 256,           /* --file, --env: of each */
 
     /* Control client. */
     MT_CTL_PATIENCE_MS = 30 * 1000, /* default patience with a head that is away */

@@ -60,7 +60,7 @@ static void registered(struct rlt *r, const Manta__V1__Registered *g)
             return; /* the head ends the stream; the next one asks again. One of another release does not end what runs here */
         char why[CTL_TEXT_SIZE];
         snprintf(why, sizeof why, "the head refused this node: %.300s", g->text);
-        rlt_shut_down(r, why);
+        rlt_leave(r, r->head.is_ready ? MT_OK : (enum mt_code)g->code, why); /* one that was ready had its time */
         return;
     }
     if (r->node && r->node != g->node) {

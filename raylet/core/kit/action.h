@@ -172,7 +172,8 @@ struct rlt_action {
             const char *id;
         } job_forget;
         struct {
-            const char *why;
+            enum mt_code code; /* MT_OK: in order */
+            const char  *why;
         } exit;
     };
 };

@@ -6,12 +6,19 @@
  */
 #include "raylet/core/state/state.h"
 
-void rlt_shut_down(struct rlt *r, const char *why)
+void rlt_leave(struct rlt *r, enum mt_code code, const char *why)
 {
     if (r->is_stopping)
         return;
     r->is_stopping = true;
-    rlt_act(r->out, RLT_A_EXIT)->exit.why = rlt_keep(r->out, why ? why : "asked to", strlen(why ? why : "asked to") + 1);
+    struct rlt_action *a = rlt_act(r->out, RLT_A_EXIT);
+    a->exit.code = code;
+    a->exit.why = rlt_keep(r->out, why ? why : "asked to", strlen(why ? why : "asked to") + 1);
+}
+
+void rlt_shut_down(struct rlt *r, const char *why)
+{
+    rlt_leave(r, MT_OK, why);
 }
 
 void rlt_reply_bytes(struct rlt *r, uint64_t conn, mt_id id, const void *bytes, size_t size)

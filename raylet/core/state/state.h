@@ -123,7 +123,9 @@ bool rlt_is_away(const struct rlt *r);
 
 /* ---- saying (say.c) ---- */
 
-void rlt_shut_down(struct rlt *r, const char *why);
+/* The raylet ends, once. With a code it was refused, and its exit status says so. */
+void rlt_leave(struct rlt *r, enum mt_code code, const char *why);
+void rlt_shut_down(struct rlt *r, const char *why); /* in order */
 /* CTL_REPLY with bytes behind it. */
 void  rlt_reply_bytes(struct rlt *r, uint64_t conn, mt_id id, const void *bytes, size_t size);
 char *rlt_keep_text(struct rlt *r, const char *text);

@@ -177,6 +177,26 @@ def pauses(p):
     p.manta("stop")
 
 
+def log_is_bounded(p):
+    """What a daemon's log has over its limit moves to one file beside it; daemon and keeper go on in the first, nothing in between is
+    lost, and `manta stop` takes both."""
+    p.manta("start", "--head", "--num-cpus", "1", "--log-max", 65535, want=2)
+    has("--log-max", p.errors)
+    p.manta("start", "--head", "--num-cpus", "1", "--log-max", 65536)
+    log, older = p.folder / "raylet.log", p.folder / "raylet.log.1"
+    for part in ("first", "second"):
+        before = log.read_text()
+        lines = "".join(f"{part} {i} {'x' * 60}\n" for i in range(1000))
+        with open(log, "a") as out:
+            out.write(lines)
+        wait_until(lambda: older.exists() and f"{part} 999 " in older.read_text() and log.stat().st_size < 65536, "it begins anew")
+        check(older.read_text().startswith(before + lines), "lines are lost, or stand in another order")
+    equal(older.stat().st_mode & 0o777, 0o600)
+    kill_and_wait(p, "raylet")
+    has("daemon_died daemon=manta-raylet", log.read_text())
+    has("Nothing is left", p.manta("stop"))
+
+
 if __name__ == "__main__":
     results = [run_case(name, globals()) for name in sys.argv[2:]]
     sys.exit(0 if all(results) else 1)

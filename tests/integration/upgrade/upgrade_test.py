@@ -139,6 +139,17 @@ def under_load(p):
     redis.end()
 
 
+def raylet(p, release, name, at):
+    """The daemon itself, which `manta start` would not have begun: it is refused, ends with 1, and says why."""
+    folder(p, name).mkdir(mode=0o700)
+    done = subprocess.run([release / "manta-raylet", "--dir", folder(p, name) / "direct", "--head", address(p, at), "--token-file",
+                           folder(p, at) / "token", "--num-cpus", "1", "--store-memory", str(1 << 26)], env=p.env, cwd=p.root,
+                          timeout=CALL_S, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    shutil.rmtree(folder(p, name))
+    equal(done.returncode, 1)
+    return done.stdout + done.stderr
+
+
 def strangers(p):
     """Who has no version in common is refused in words, by whoever hears him first, and nobody who is there suffers."""
     start(p, NEXT, "m0", "--head")
@@ -146,6 +157,7 @@ def strangers(p):
     text = start(p, AFTER, "m2", "--address", folder(p, "m0"), want=1)
     has("the raylet speaks versions 3 to 4, node 2 (m1) speaks 2 to 2: drain that one first", text + log(p, "m2", "raylet"))
     shutil.rmtree(folder(p, "m2"))  # it is kept for people
+    has("m1) speaks 2 to 2: drain that one first", raylet(p, AFTER, "m2", "m0"))
     manta(p, NEXT, "stop", "--dir", folder(p, "m1"))
     start(p, AFTER, "m3", "--address", folder(p, "m0"))
     manta(p, AFTER, "stop", "--dir", folder(p, "m3"))
@@ -198,16 +210,6 @@ def store(p):
         once(p, BIN, "m6", want=1))
     equal(sign(p), {"schema": "4", "release": "after"})
     once(p, AFTER, "m7")
-
-
-def raylet(p, release, name, at):
-    """The daemon itself, which `manta start` would not have begun: how it ends."""
-    folder(p, name).mkdir(mode=0o700)
-    done = subprocess.run([release / "manta-raylet", "--dir", folder(p, name) / "direct", "--head", address(p, at), "--token-file",
-                           folder(p, at) / "token", "--num-cpus", "1", "--store-memory", str(1 << 26)], env=p.env, cwd=p.root,
-                          timeout=CALL_S, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    shutil.rmtree(folder(p, name))
-    return done.stdout + done.stderr
 
 
 def before_ranges(p):
