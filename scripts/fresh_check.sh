@@ -32,12 +32,14 @@ fi
 command -v debootstrap >/dev/null || apt-get install -q -y --no-install-recommends debootstrap </dev/null
 
 suite=bookworm
-root=$(mktemp -d "${TMPDIR:-/var/tmp}/manta-fresh.XXXXXX")
+private=$(mktemp -d "${TMPDIR:-/var/tmp}/manta-fresh.XXXXXX")
+root=$private/root # every user in there may enter it, nobody else's out here
+mkdir -m 0755 "$root"
 finish() {
     if [ $keep = yes ]; then
         echo "fresh_check: kept $root"
     else
-        rm -rf --one-file-system "$root"
+        rm -rf --one-file-system "$private"
     fi
 }
 trap finish EXIT
@@ -53,12 +55,10 @@ mirror=$(find_mirror || true)
 mirror=${mirror:-http://deb.debian.org/debian}
 
 echo "fresh_check: Debian $suite from $mirror in $root"
-debootstrap --variant=minbase --include=ca-certificates "$suite" "$root" "$mirror" >"$root.log" 2>&1 || {
-    tail -20 "$root.log" >&2
-    rm -f "$root.log"
+debootstrap --variant=minbase --include=ca-certificates "$suite" "$root" "$mirror" >"$private/log" 2>&1 || {
+    tail -20 "$private/log" >&2
     exit 1
 }
-rm -f "$root.log"
 
 # How this machine reaches the network: proxy, certificates, names; nothing else of it.
 apt-config dump | grep -E '^Acquire::(http|https)::' >"$root/etc/apt/apt.conf.d/99host" || true
