@@ -52,6 +52,7 @@ FOLDER_MODULES = {
     "kernels": ["kernels"],
     "clients/lib": ["lib_core", "lib"],
     "clients/control": ["control"],
+    "clients/gang": ["gang"],
     "clients/cli": ["cli"],
     "sgd": ["sgd"],
     "sweep": ["sweep"],
@@ -67,8 +68,8 @@ ROOMS = {
         "lib/shell/names", "lib/shell/context", "lib/shell/output", "lib/shell/due", "lib/shell/segments", "lib/shell/lease",
         "lib/shell/inline", "lib/shell/link", "lib/shell/wait", "lib/shell/env", "lib/shell/values", "lib/shell/helper",
         "lib/shell/run", "lib/shell/here", "lib/shell/serve", "lib/shell/zygote", "lib/shell/program", "lib/api", "lib/start",
-        "control", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/tokens", "cli/look", "cli/jobs", "cli/events",
-        "cli/settings", "cli/scale", "cli/train", "cli/sweep", "cli",
+        "control", "gang", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/tokens", "cli/look", "cli/jobs", "cli/events",
+        "cli/settings", "cli/scale", "cli/train", "cli/sweep", "cli/run", "cli",
     ],
     "core": ["base", "sha", "ds", "text", "sys", "tls", "lane", "wire", "proto", "db", "redis", "io", "io/tls", "io/framed", "rpc"],
     "kernels": [".", "reference", "cpu", "cuda", "choose"],
@@ -95,8 +96,8 @@ ROOMS = {
 
 # Public header -> the modules besides its own, and the folders, that may include it.
 PUBLIC_HEADERS = {
-    "manta_error.h": ["lib_core", "lib", "control", "cli", "sgd", "sweep", "examples"],
-    "manta.h": ["lib_core", "lib", "control", "cli", "sgd", "sweep", "examples"],
+    "manta_error.h": ["lib_core", "lib", "control", "gang", "cli", "sgd", "sweep", "examples"],
+    "manta.h": ["lib_core", "lib", "control", "gang", "cli", "sgd", "sweep", "examples"],
     "manta_task.h": ["lib_core", "lib"],
     "manta_client.h": ["control", "cli", "examples"],
     "manta_collective.h": ["sgd", "cli", "examples"],
@@ -160,7 +161,7 @@ CONFINED = {"fork": ("clients/lib/", "tests/"), "vfork": ()}
 # makes it something else: a text, by its allocation.
 MACHINES = (
     "clients/lib/owner/", "core/", "objectstore/", "raylet/core/", "raylet/store/", "scheduler/head/core/", "sgd/coll/",
-    "sgd/run/", "sgd/train/saver", "sweep/decide/", "sweep/run/",
+    "sgd/run/", "sgd/train/saver", "sweep/decide/", "sweep/run/", "clients/gang/",
 )
 STATE_SET = re.compile(r"(?:->|(?<!rng)\.)state\s*=(?!=)\s*(?!NULL)\w[\w.]*;")
 

@@ -117,6 +117,7 @@ static const struct verb verbs[] = {
     {"healthcheck", "", "exits with 0 where the head answers and a node is alive", cli_healthcheck, PLACE, PLAIN},
     {"bench", "[OPTION...]", "measure this machine (manta-bench)", run_program, 0, PROGRAM},
     {"train", "[OPTION...]", "train a model (manta-train)", run_program, 0, PROGRAM},
+    {"run", "[OPTION...] [--] COMMAND [ARGUMENT...]", "run any program as a gang of ranks (manta-run)", run_program, 0, PROGRAM},
     {"sweep", "[OPTION...]", "search for hyperparameters (manta-sweep)", run_program, 0, PROGRAM},
     {"version", "", "which version this is", show_version, 0, PLAIN},
     {"help", "[VERB]", "show this, or the options of a verb", show_help, 0, PLAIN},

@@ -85,6 +85,9 @@ enum mt_plant_number {
     MT_PLANT_TICKET_UNSTORED = 90, /* a head that is restarted has forgotten that a ticket was used */
     MT_PLANT_REVOKE_UNSTORED = 91, /* ... that a node was revoked */
     MT_PLANT_REVOKED_MISSED = 92,  /* a node that is brought up to date is not told whom to refuse */
+    MT_PLANT_GANG_PART = 120,      /* ranks of a gang are started before all have room */
+    MT_PLANT_GANG_KILLED_IS_ENDED = 121, /* a rank that was sent SIGKILL counts as ended */
+    MT_PLANT_GANG_UNCOUNTED = 122,       /* what begins again after a failure costs no restart */
 };
 
 #ifdef MANTA_PLANTS

@@ -4,6 +4,7 @@
  */
 #include "core/base/limits/cli.h"
 #include "core/base/limits/env.h"
+#include "core/base/limits/gang.h"
 #include "core/base/limits/head.h"
 #include "core/base/limits/lib.h"
 #include "core/base/limits/net.h"

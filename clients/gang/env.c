@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * env.c - who is where in a gang, and what each rank is told of it in the words of its framework. See plan.h.
+ *
+ * Owns: the lists of a layout.
+ */
+#include "clients/gang/plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- the layout ---- */
+
+mt_status gng_layout_make(struct gng_layout *out, const struct gng_place *of, int count)
+{
+    int rank = 0;
+    *out = (struct gng_layout){.of = calloc((size_t)count, sizeof *out->of), .member = calloc((size_t)count, sizeof(int))};
+    if (!out->of || !out->member) {
+        gng_layout_fini(out);
+        return mt_error(MT_ENOMEM, 0, "give out ranks");
+    }
+    memcpy(out->of, of, (size_t)count * sizeof *of);
+    for (int i = 0; i < count; i++)
+        out->of[i].rank = -1;
+    out->count = count;
+    for (int first = 0; first < count; first++) {
+        int local = 0;
+        if (out->of[first].rank >= 0)
+            continue;
+        for (int i = first; i < count; i++) {
+            if (out->of[i].seat.node != out->of[first].seat.node || out->of[i].rank >= 0)
+                continue;
+            out->of[i].node_rank = out->nodes;
+            out->of[i].local_rank = local++;
+            out->member[rank] = i;
+            out->of[i].rank = rank++;
+        }
+        out->nodes++;
+    }
+    return mt_ok();
+}
+
+void gng_layout_fini(struct gng_layout *layout)
+{
+    free(layout->of);
+    free(layout->member);
+    *layout = (struct gng_layout){0};
+}
+
+int gng_layout_local(const struct gng_layout *layout, int member)
+{
+    int n = 0;
+    for (int i = 0; i < layout->count; i++)
+        n += layout->of[i].seat.node == layout->of[member].seat.node;
+    return n;
+}
+
+/* ---- texts ---- */
+
+static mt_status text_put(mt_buf *out, const char *format, ...) MT_PRINTF(2, 3);
+static mt_status text_put(mt_buf *out, const char *format, ...)
+{
+    char    text[512];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return n < 0 || (size_t)n >= sizeof text ? mt_error(MT_EINVAL, 0, "name a rank") : mt_buf_append(out, text, (size_t)n + 1);
+}
+
+static const char *address_of(const struct gng_layout *l, int member)
+{
+    const char *address = l->of[member].address;
+    return l->nodes > 1 && address[0] ? address : "127.0.0.1";
+}
+
+/* A program of torch takes the device of its local rank: so each rank sees those of all ranks of its node, in their order. */
+static mt_status devices_put(mt_buf *out, const struct gng_layout *l, int member)
+{
+    bool is_first = true;
+    MT_TRY(mt_buf_printf(out, "CUDA_VISIBLE_DEVICES="));
+    for (int rank = 0; rank < l->count; rank++) {
+        const struct gng_place *p = &l->of[l->member[rank]];
+        if (p->seat.node != l->of[member].seat.node || !p->seat.devices[0])
+            continue;
+        MT_TRY(mt_buf_printf(out, "%s%s", is_first ? "" : ",", p->seat.devices));
+        is_first = false;
+    }
+    return mt_buf_append(out, "", 1);
+}
+
+/* ---- frameworks ---- */
+
+/* As torchrun sets them (torch/distributed/elastic/agent/server/local_elastic_agent.py). Rank 0 serves the store itself. */
+static mt_status torch_put(mt_buf *out, const struct gng_plan *plan, const struct gng_layout *l, int member, const char *run_id,
+                           int restarts)
+{
+    const struct gng_place *p = &l->of[member];
+    int                     local = gng_layout_local(l, member);
+    MT_TRY(text_put(out, "RANK=%d", p->rank));
+    MT_TRY(text_put(out, "WORLD_SIZE=%d", l->count));
+    MT_TRY(text_put(out, "LOCAL_RANK=%d", p->local_rank));
+    MT_TRY(text_put(out, "LOCAL_WORLD_SIZE=%d", local));
+    MT_TRY(text_put(out, "GROUP_RANK=%d", p->node_rank));
+    MT_TRY(text_put(out, "GROUP_WORLD_SIZE=%d", l->nodes));
+    MT_TRY(text_put(out, "ROLE_NAME=default"));
+    MT_TRY(text_put(out, "ROLE_RANK=%d", p->rank));
+    MT_TRY(text_put(out, "ROLE_WORLD_SIZE=%d", l->count));
+    MT_TRY(text_put(out, "MASTER_ADDR=%s", address_of(l, l->member[0])));
+    MT_TRY(text_put(out, "MASTER_PORT=%d", l->of[l->member[0]].seat.port));
+    MT_TRY(text_put(out, "TORCHELASTIC_RESTART_COUNT=%d", restarts));
+    MT_TRY(text_put(out, "TORCHELASTIC_MAX_RESTARTS=%d", plan->max_restarts));
+    MT_TRY(text_put(out, "TORCHELASTIC_RUN_ID=%s", run_id));
+    MT_TRY(text_put(out, "TORCHELASTIC_USE_AGENT_STORE=False"));
+    MT_TRY(text_put(out, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
+    if (local > 1)
+        MT_TRY(text_put(out, "OMP_NUM_THREADS=%d", plan->cpus >= 2 ? (int)plan->cpus : 1));
+    return l->of[member].seat.devices[0] ? devices_put(out, l, member) : mt_ok();
+}
+
+/* All are workers; the first of them is the chief by being the first, as MultiWorkerMirroredStrategy has it. */
+static mt_status tf_put(mt_buf *out, const struct gng_layout *l, int member)
+{
+    MT_TRY(mt_buf_printf(out, "TF_CONFIG={\"cluster\":{\"worker\":["));
+    for (int rank = 0; rank < l->count; rank++) {
+        const char *address = address_of(l, l->member[rank]);
+        bool        is_v6 = strchr(address, ':') != NULL;
+        MT_TRY(mt_buf_printf(out, "%s\"%s%s%s:%d\"", rank ? "," : "", is_v6 ? "[" : "", address, is_v6 ? "]" : "",
+                             l->of[l->member[rank]].seat.port));
+    }
+    MT_TRY(mt_buf_printf(out, "]},\"task\":{\"type\":\"worker\",\"index\":%d}}", l->of[member].rank));
+    return mt_buf_append(out, "", 1);
+}
+
+/* Of every gang. */
+static mt_status own_put(mt_buf *out, const struct gng_layout *l, int member, const char *run_id, int restarts)
+{
+    MT_TRY(text_put(out, "MANTA_GANG=%s", run_id));
+    MT_TRY(text_put(out, "MANTA_GANG_RANK=%d", l->of[member].rank));
+    MT_TRY(text_put(out, "MANTA_GANG_SIZE=%d", l->count));
+    MT_TRY(text_put(out, "MANTA_GANG_LOCAL_RANK=%d", l->of[member].local_rank));
+    MT_TRY(text_put(out, "MANTA_GANG_LOCAL_SIZE=%d", gng_layout_local(l, member)));
+    MT_TRY(text_put(out, "MANTA_GANG_NODE=%d", l->of[member].node_rank));
+    MT_TRY(text_put(out, "MANTA_GANG_NODES=%d", l->nodes));
+    return text_put(out, "MANTA_GANG_RESTARTS=%d", restarts);
+}
+
+mt_status gng_env_put(mt_buf *out, const struct gng_plan *plan, const struct gng_layout *layout, int member, const char *run_id,
+                      int restarts)
+{
+    MT_TRY(own_put(out, layout, member, run_id, restarts));
+    switch (plan->as) {
+    case GNG_AS_TORCH: MT_TRY(torch_put(out, plan, layout, member, run_id, restarts)); break;
+    case GNG_AS_TF: MT_TRY(tf_put(out, layout, member)); break;
+    case GNG_AS_NONE: break;
+    }
+    for (const char *const *e = plan->env; e && *e; e++) /* the user's words are the last */
+        MT_TRY(mt_buf_append(out, *e, strlen(*e) + 1));
+    return mt_ok();
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan.c - the size of a gang, by what was said of it. See plan.h.
+ */
+#include "clients/gang/plan.h"
+
+#include <stdio.h>
+
+static const char *const as_words[] = {[GNG_AS_NONE] = "none", [GNG_AS_TORCH] = "torch", [GNG_AS_TF] = "tf"};
+
+bool gng_as_of(const char *word, enum gng_as *out)
+{
+    for (size_t i = 0; i < sizeof as_words / sizeof *as_words; i++)
+        if (strcmp(word, as_words[i]) == 0) {
+            *out = (enum gng_as)i;
+            return true;
+        }
+    return false;
+}
+
+const char *gng_as_words(void)
+{
+    return "torch, tf or none is wanted";
+}
+
+static bool nodes_fit(struct gng_plan *p, char *why, size_t size)
+{
+    if (!p->per_node && p->ranks && p->ranks % p->nodes_max != 0) {
+        snprintf(why, size, "%d ranks can't be divided among %d nodes: say --per-node", p->ranks, p->nodes_max);
+        return false;
+    }
+    if (!p->per_node)
+        p->per_node = p->ranks ? p->ranks / p->nodes_max : 1;
+    if (p->ranks && p->ranks != p->nodes_max * p->per_node) {
+        snprintf(why, size, "-n %d is not --nodes %d times --per-node %d: leave -n out", p->ranks, p->nodes_max, p->per_node);
+        return false;
+    }
+    p->ranks = p->nodes_max * p->per_node;
+    return true;
+}
+
+bool gng_plan_check(struct gng_plan *p, char *why, size_t size)
+{
+    if (p->per_node && !p->nodes_max && p->ranks % p->per_node != 0) {
+        snprintf(why, size, "-n %d is no multiple of --per-node %d", p->ranks, p->per_node);
+        return false;
+    }
+    if (p->per_node && !p->nodes_max)
+        p->nodes_min = p->nodes_max = p->ranks ? p->ranks / p->per_node : 1;
+    if (p->nodes_max && !nodes_fit(p, why, size))
+        return false;
+    p->ranks = p->ranks ? p->ranks : 1;
+    if (p->ranks > MT_GANG_RANKS_MAX) {
+        snprintf(why, size, "%d ranks are more than %d", p->ranks, MT_GANG_RANKS_MAX);
+        return false;
+    }
+    if (gng_plan_reserves(p) && (p->nodes_max ? p->nodes_max : p->ranks) > MT_GANG_BUNDLES_MAX) {
+        snprintf(why, size, "%d %s can't be reserved together, at most %d: say --nodes and --per-node, or --cpus 0",
+                 p->nodes_max ? p->nodes_max : p->ranks, p->nodes_max ? "nodes" : "ranks", MT_GANG_BUNDLES_MAX);
+        return false;
+    }
+    return true;
+}

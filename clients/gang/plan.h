@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plan.h - what a gang is to be: how many ranks, where, as what; and the environment of each rank. Pure; any thread.
+ */
+#ifndef GNG_PLAN_H
+#define GNG_PLAN_H
+
+#include "clients/gang/wire.h"
+
+#include <stdbool.h>
+
+enum gng_as { GNG_AS_NONE, GNG_AS_TORCH, GNG_AS_TF };
+
+struct gng_plan {
+    int                ranks;                /* at most; 0: by the nodes */
+    int                nodes_min, nodes_max; /* 0: anywhere */
+    int                per_node;             /* ranks on a node; 0: as many as fit */
+    double             cpus, gpus;           /* of each rank */
+    enum gng_as        as;
+    int                max_restarts;              /* -1: without limit */
+    int64_t            term_ms, wait_ms, hang_ms; /* see limits/gang.h; wait_ms -1: without limit; hang_ms 0: nobody looks */
+    const char        *name;                      /* for people, and torch's run id; NULL: drawn */
+    const char        *output_dir;                /* NULL: to standard output and error, with the rank in front */
+    const char *const *env;                       /* NAME=VALUE, ends with NULL; may be NULL */
+    const char *const *files;                     /* likewise */
+    char *const       *argv;                      /* ends with NULL */
+};
+
+/* Completes what follows from what was said, and judges it. False: *why says what is wrong and what to do. */
+bool gng_plan_check(struct gng_plan *plan, char *why, size_t size);
+
+/* "torch", ... -> *out. False: there is no such word. */
+bool        gng_as_of(const char *word, enum gng_as *out);
+const char *gng_as_words(void); /* all of them, for people */
+
+static inline bool gng_plan_reserves(const struct gng_plan *plan)
+{
+    return plan->cpus > 0 || plan->gpus > 0;
+}
+
+/* ---- who is where ---- */
+
+struct gng_place {
+    int             rank, local_rank, node_rank; /* node_rank: torch's GROUP_RANK */
+    struct gng_seat seat;
+    char            address[64]; /* of its node's machine; "": it is reached from nowhere else */
+    char            name[64];    /* of its node */
+};
+
+struct gng_layout {
+    struct gng_place *of;     /* by member */
+    int              *member; /* by rank */
+    int               count, nodes;
+};
+
+/* Gives out ranks, those of one node behind each other; rank 0 is member 0's. `of` has `count` seats; ENOMEM. */
+MT_MUST_USE mt_status gng_layout_make(struct gng_layout *out, const struct gng_place *of, int count);
+void                  gng_layout_fini(struct gng_layout *layout);
+/* Ranks on the node of that member. */
+int gng_layout_local(const struct gng_layout *layout, int member);
+
+/* The variables of a member's rank: texts "NAME=VALUE", each with its end, one after the other. */
+MT_MUST_USE mt_status gng_env_put(mt_buf *out, const struct gng_plan *plan, const struct gng_layout *layout, int member,
+                                  const char *run_id, int restarts);
+
+#endif

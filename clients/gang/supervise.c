@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * supervise.c - the actor that supervises one rank: what it is told, what it says, and its thread, which serves the rank.
+ *
+ * Owns: the rank, a port, and the news that the driver has not fetched. Thread: methods on libmanta's; the rank on a thread of its
+ * own, which meets them at one mutex.
+ */
+#include "clients/gang/supervise.h"
+
+#include "clients/gang/port.h"
+#include "clients/gang/rank.h"
+
+#include <manta.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+struct supervisor {
+    pthread_t       thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t  news_come;
+    mt_buf          told, news; /* under the mutex */
+    bool            is_leaving;
+    int             wake; /* the thread: something was told, or fetched */
+    struct gng_port port; /* of the last `ready` */
+    struct gng_rank rank; /* the thread's own */
+};
+
+static void wake(const struct supervisor *s)
+{
+    uint64_t one = 1;
+    (void)!write(s->wake, &one, sizeof one);
+}
+
+/* ---- the thread ---- */
+
+static mt_status word_take(struct supervisor *s, const struct gng_wire *m, mt_buf *news)
+{
+    if (m->kind == GNG_WIRE_START && !gng_rank_runs(&s->rank))
+        return gng_rank_start(&s->rank, m->attempt, m->bytes, -1, news);
+    if (m->kind == GNG_WIRE_SIGNAL && m->attempt == s->rank.attempt)
+        gng_rank_signal(&s->rank, (int)m->number);
+    return mt_ok();
+}
+
+static mt_status told_take(struct supervisor *s, mt_view told, mt_buf *news)
+{
+    mt_reader       r = mt_reader_of(told);
+    struct gng_wire m;
+    mt_status       st = mt_ok();
+    while (st.code == 0 && gng_wire_take(&r, &m))
+        st = word_take(s, &m, news);
+    return st;
+}
+
+/* Moves what was told to us, and what we have to say to the driver. *out_full: no more is to be read from the rank now. */
+static bool exchange(struct supervisor *s, mt_buf *told, mt_buf *news, bool *out_full)
+{
+    pthread_mutex_lock(&s->mutex);
+    bool was_empty = s->news.size == 0;
+    bool ok = news->size == 0 || mt_buf_append(&s->news, news->data, news->size).code == 0;
+    if (ok)
+        news->size = 0;
+    if (was_empty && s->news.size)
+        pthread_cond_signal(&s->news_come);
+    *out_full = s->news.size >= MT_GANG_NEWS_BYTES || !ok;
+    mt_buf_fini(told);
+    *told = mt_buf_move(&s->told);
+    bool is_leaving = s->is_leaving;
+    pthread_mutex_unlock(&s->mutex);
+    return !is_leaving;
+}
+
+static void *serve(void *user)
+{
+    struct supervisor *s = user;
+    mt_buf             told = {0}, news = {0};
+    bool               is_full = false;
+    while (exchange(s, &told, &news, &is_full)) {
+        mt_status st = told_take(s, mt_buf_view(&told), &news);
+        if (st.code == 0 && news.size == 0) {
+            struct gng_rank *r = &s->rank;
+            struct pollfd    fds[4] = {{s->wake, POLLIN, 0}, {r->control, POLLIN, 0}, {r->out, POLLIN, 0}, {r->err, POLLIN, 0}};
+            uint64_t         count;
+            if (is_full) /* the rank waits until the driver has fetched what it printed */
+                fds[1].fd = fds[2].fd = fds[3].fd = -1;
+            poll(fds, 4, -1);
+            if (fds[0].revents)
+                (void)!read(s->wake, &count, sizeof count);
+            for (int i = 3; i > 0 && st.code == 0; i--) /* its end last */
+                if (fds[i].revents)
+                    st = gng_rank_read(r, fds[i].fd, &news);
+        }
+        if (st.code)
+            abort(); /* no memory: the driver hears of it by this process's death */
+    }
+    mt_buf_fini(&told);
+    mt_buf_fini(&news);
+    return NULL;
+}
+
+/* ---- methods ---- */
+
+static manta_status supervisor_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    struct supervisor *s = calloc(1, sizeof *s);
+    (void)argc, (void)argv;
+    if (!s)
+        return manta_fail(c, MANTA_ENOMEM, "no memory for a rank");
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_cond_init(&s->news_come, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    s->port = (struct gng_port){0, -1};
+    gng_rank_init(&s->rank);
+    s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* what a killed shepherd leaves is ours to end */
+    if (s->wake < 0 || pthread_create(&s->thread, NULL, serve, s) != 0) {
+        manta_status code = manta_fail(c, MANTA_ESYS, "no thread for a rank: %s", strerror(errno));
+        if (s->wake >= 0)
+            close(s->wake);
+        free(s);
+        return code;
+    }
+    *self = s;
+    return MANTA_OK;
+}
+
+static void supervisor_free(void *self)
+{
+    struct supervisor *s = self;
+    pthread_mutex_lock(&s->mutex);
+    s->is_leaving = true;
+    pthread_mutex_unlock(&s->mutex);
+    wake(s);
+    pthread_join(s->thread, NULL);
+    gng_port_drop(&s->port);
+    mt_buf_fini(&s->told);
+    mt_buf_fini(&s->news);
+    close(s->wake);
+    if (s->rank.control >= 0)
+        close(s->rank.control); /* with which the rank ends */
+    free(s);
+}
+
+static manta_status supervisor_ready(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct supervisor *s = self;
+    struct gng_seat    seat = {.node = manta_node()};
+    const char        *devices = getenv("CUDA_VISIBLE_DEVICES");
+    (void)argc;
+    gng_port_drop(&s->port);
+    if (argv[0].b) {
+        mt_status st = gng_port_take(&s->port);
+        if (st.code)
+            return manta_fail(c, st.code, "no port between %d and those of the kernel is free on this node", MT_GANG_PORT_MIN);
+    }
+    seat.port = s->port.number;
+    snprintf(seat.devices, sizeof seat.devices, "%s", devices ? devices : "");
+    return manta_return_bytes(c, &seat, sizeof seat);
+}
+
+static manta_status supervisor_tell(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct supervisor *s = self;
+    (void)argc;
+    pthread_mutex_lock(&s->mutex);
+    mt_status st = mt_buf_append(&s->told, argv[0].y.data, argv[0].y.size);
+    pthread_mutex_unlock(&s->mutex);
+    wake(s);
+    return st.code ? manta_fail(c, MANTA_ENOMEM, "no memory for what the driver says") : MANTA_OK;
+}
+
+static manta_status supervisor_poll(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct supervisor *s = self;
+    struct timespec    until;
+    (void)argc, (void)argv;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += MT_GANG_POLL_MS / 1000;
+    pthread_mutex_lock(&s->mutex);
+    while (s->news.size == 0 && pthread_cond_timedwait(&s->news_come, &s->mutex, &until) == 0)
+        ;
+    mt_buf news = mt_buf_move(&s->news);
+    pthread_mutex_unlock(&s->mutex);
+    if (news.size >= MT_GANG_NEWS_BYTES)
+        wake(s);
+    manta_status code = manta_return_bytes(c, news.data ? (const void *)news.data : "", news.size);
+    mt_buf_fini(&news);
+    return code;
+}
+
+MANTA_ACTOR_TYPE(manta_gang_supervisor, .signature = "", .create = supervisor_new, .destroy = supervisor_free,
+                 .methods = {{"ready", "b>y@io", supervisor_ready},
+                             {"tell", "y>v@io", supervisor_tell},
+                             {"poll", ">y@news", supervisor_poll}},
+                 .groups = {{"io", 1}, {"news", 1}});

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gang.h - limits of gangs: programs that `manta run` starts together, a rank each.
+ */
+#ifndef MT_LIMITS_GANG_H
+#define MT_LIMITS_GANG_H
+
+enum {
+    MT_GANG_RANKS_MAX = 1024,
+    MT_GANG_BUNDLES_MAX = 128,        /* of what it reserves: as a placement group has at most */
+    MT_GANG_NEWS_BYTES = 1024 * 1024, /* of a rank's output that wait for the driver; then the rank waits */
+    MT_GANG_PART_BYTES = 64 * 1024,   /* read from a rank at a time; a longer line is cut there */
+    MT_GANG_POLL_MS = 1000,           /* a supervisor without news says so this often */
+    MT_GANG_TICK_MS = 50,             /* the driver looks so often for signals and limits */
+    MT_GANG_LOOK_MS = 1000,           /* ... and for nodes that come and leave */
+    MT_GANG_WHY_MS = 2000,            /* ranks that wait longer for room are told of */
+    MT_GANG_TERM_MS = 10 * 1000,      /* from SIGTERM to SIGKILL, if not said */
+    MT_GANG_LEAVE_MS = 5 * 1000,      /* from SIGKILL until a supervisor that says nothing is given up */
+    MT_GANG_READY_MS = 60 * 1000,     /* for all supervisors to be there */
+    MT_GANG_HIRES_MAX = 3,            /* so often in a row in vain */
+    MT_GANG_WAIT_MS = 300 * 1000,     /* for nodes to come again, where too few are left */
+    MT_GANG_FIT_MS = 2000,            /* for room that was seen free to be reserved */
+    MT_GANG_SETTLE_MS = 1000,         /* for nodes to tell what is free again, before it begins again with fewer */
+    MT_GANG_GROW_MS = 5000,           /* room for more ranks must have been there so long */
+    MT_GANG_NODES_MAX = 1024,
+    MT_GANG_TAIL_BYTES = 2048, /* of what a rank that failed printed last */
+    MT_GANG_TAIL_LINES = 10,
+    MT_GANG_PORT_MIN = 10000, /* from here to where the kernel's own choice begins */
+    MT_GANG_PORT_TRIES = 4096,
+    MT_GANG_NAME_BYTES_MAX = 64, /* its end included */
+};
+
+#endif

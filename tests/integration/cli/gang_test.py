@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# gang_test.py BIN CASE... - `manta run`: programs as supervised gangs, in clusters of their own and in one that is there. Every case
+# has a runtime folder of its own, and fails where it leaves a process or a file.
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+from cli_test import BIN, CALL_S, WAIT_S, check, equal, has, kill, run_case, wait_until
+from gone import has_gone
+
+
+def gang(p, *words, want=0, **more):
+    """Runs one in a private cluster; what it prints, and in p.errors what it says."""
+    return p.manta("run", *words, want=want, env={"MANTA_ADDRESS": ""} | more.pop("env", {}), **more)
+
+
+def begin(p, *words, env=None):
+    """One that runs beside the test, in a process group of its own. Standard output and error are one stream."""
+    return subprocess.Popen([BIN / "manta", "run", *words], env=p.env | {"MANTA_ADDRESS": ""} | (env or {}), text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+
+
+def end(run, want):
+    out, _ = run.communicate(timeout=CALL_S)
+    equal(run.returncode, want, f"of a gang: {out}")
+    return out
+
+
+def line_of(run, word):
+    """Reads on until a line that has the word."""
+    seen = ""
+    for line in run.stdout:
+        seen += line
+        if word in line:
+            return line
+    raise AssertionError(f"{word!r} is not in: {seen}")
+
+
+def variables(text):
+    """[{name: value} by rank] of what `env` printed in each."""
+    ranks = {}
+    for line in text.splitlines():
+        if match := re.fullmatch(r"\[(\d+)\] ([A-Z_]+)=(.*)", line):
+            ranks.setdefault(int(match[1]), {})[match[2]] = match[3]
+    return [ranks[rank] for rank in sorted(ranks)]
+
+
+# ---- cases ----
+def gang_words(p):
+    has("usage: manta run", p.manta("run", "--help"))
+    has("usage: manta run", p.manta("help", "run"))
+    for words, said in ((["-n", "0", "true"], "-n 0: a number from 1"), (["-n", "2"], "the command is missing"),
+                        (["--nope", "true"], "--nope is not understood"), (["--as", "mpi", "true"], "--as mpi: torch"),
+                        (["--nodes", "3:2", "true"], "MIN or MIN:MAX"), (["--env", "X", "true"], "NAME=VALUE is wanted"),
+                        (["-n", "5", "--nodes", "2", "true"], "5 ranks can't be divided among 2 nodes"),
+                        (["-n", "5", "--per-node", "2", "true"], "no multiple"), (["-n", "200", "true"], "--cpus 0"),
+                        (["-n", "3", "--nodes", "2", "--per-node", "2", "true"], "leave -n out")):
+        gang(p, *words, want=2)
+        has(said, p.errors)
+
+
+def gang_output(p):
+    data = p.root / "data"
+    (data / "inner").mkdir(parents=True)
+    (data / "inner/file").write_text("brought\n")
+    (p.root / "single").write_text("alone\n")
+    out = gang(p, "-n", "3", "--cpus", "0", "--env", "WORD=a b", "--files", data, "--files", p.root / "single", "--", "sh", "-c",
+               "echo $MANTA_GANG_RANK of $MANTA_GANG_SIZE; cat inner/file single; printf '%s' \"$WORD\"; echo e$MANTA_GANG_RANK >&2")
+    equal(sorted(out.splitlines()), sorted(f"[{r}] {text}" for r in range(3) for text in (f"{r} of 3", "brought", "alone", "a b")))
+    equal(sorted(p.errors.splitlines()), [f"[{r}] e{r}" for r in range(3)])
+    many = gang(p, "-n", "2", "--cpus", "0", "--", "seq", "1", "100000").splitlines()  # more than fits into the supervisor
+    for rank in range(2):
+        equal([line for line in many if line.startswith(f"[{rank}]")], [f"[{rank}] {n}" for n in range(1, 100001)])
+    equal(gang(p, "-n", "2", "--cpus", "0", "--output-dir", p.root / "out", "--", "sh", "-c", "echo $MANTA_GANG_RANK; echo bad >&2"), "")
+    equal({f.name: f.read_text() for f in (p.root / "out").iterdir()},
+          {"rank-0.out": "0\n", "rank-0.err": "bad\n", "rank-1.out": "1\n", "rank-1.err": "bad\n"})
+
+
+def gang_torch(p):
+    ranks = variables(gang(p, "-n", "2", "--as", "torch", "--max-restarts", "3", "--name", "mine", "--", "env"))
+    port = int(ranks[0]["MASTER_PORT"])
+    low = int(open("/proc/sys/net/ipv4/ip_local_port_range").read().split()[0])
+    check(10000 <= port < max(low, 10001), f"port {port}")
+    for rank, got in enumerate(ranks):
+        wanted = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0, "ROLE_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2,
+                  "GROUP_WORLD_SIZE": 1, "ROLE_WORLD_SIZE": 2, "ROLE_NAME": "default", "MASTER_ADDR": "127.0.0.1",
+                  "MASTER_PORT": port, "TORCHELASTIC_RESTART_COUNT": 0, "TORCHELASTIC_MAX_RESTARTS": 3,
+                  "TORCHELASTIC_RUN_ID": "mine", "TORCHELASTIC_USE_AGENT_STORE": "False", "OMP_NUM_THREADS": "1"}
+        equal({name: got.get(name) for name in wanted}, {name: str(value) for name, value in wanted.items()})
+    ranks = variables(gang(p, "-n", "2", "--cpus", "0", "--as", "tf", "--", "env"))
+    check('"index":1' in ranks[1]["TF_CONFIG"] and ranks[0]["TF_CONFIG"].count("127.0.0.1:") == 2, ranks)
+
+
+def gang_fails(p):
+    gang(p, "-n", "3", "--cpus", "0", "--", "sh", "-c", "[ $MANTA_GANG_RANK = 1 ] || exec sleep 1000; echo oh dear; exit 7", want=7)
+    check(re.search(r"rank 1 \(pid \d+\) on node \S+ ended with status 7\nits last lines:\noh dear\n$", p.errors), p.errors)
+    gang(p, "-n", "2", "--cpus", "0", "--", "sh", "-c", "kill -SEGV $$", want=128 + signal.SIGSEGV)
+    has("was killed by signal 11 (Segmentation fault)", p.errors)
+    gang(p, "-n", "2", "--cpus", "0", "--", "there-is-no-such-program", want=127)
+    check(re.search(r"on node \S+ could not be started: No such file or directory: there-is-no-such-program", p.errors), p.errors)
+    # One that ends early with 0 is no failure: the others go on.
+    out = gang(p, "-n", "2", "--cpus", "0", "--", "sh", "-c", "[ $MANTA_GANG_RANK = 1 ] || exit 0; sleep 0.2; echo late")
+    equal(out, "[1] late\n")
+
+
+def gang_restarts(p):
+    """All begin again, so often, with another count; the next attempt begins when nothing of the last is left."""
+    mark = p.root / "mark"
+    script = (f"echo run $MANTA_GANG_RESTARTS; [ $MANTA_GANG_RANK = 0 ] || {{ mkdir {mark} || echo overlap; trap 'rmdir {mark}' EXIT;"
+              f" trap 'exit 1' TERM; sleep 1000 & wait; }}; sleep 0.3; [ $MANTA_GANG_RESTARTS = 2 ] && exit 5; kill -9 $$")
+    out = gang(p, "-n", "2", "--cpus", "0", "--max-restarts", "2", "--", "sh", "-c", script, want=5)
+    equal(sorted(out.splitlines()), sorted(f"[{rank}] run {n}" for rank in range(2) for n in range(3)))
+    has("begins again (restart 2 of 2)", p.errors)
+    # A supervisor that is killed takes its rank along, and the gang begins again.
+    run = begin(p, "-n", "2", "--max-restarts", "1", "--", "sh", "-c",
+                "echo up $MANTA_GANG_RESTARTS $PPID $$; [ $MANTA_GANG_RESTARTS = 1 ] || { setsid sleep 1000 & sleep 1000; }")
+    shepherd, rank = map(int, line_of(run, "up 0").split()[-2:])
+    supervisor = int(open(f"/proc/{shepherd}/stat").read().rpartition(")")[2].split()[1])
+    kill(supervisor)
+    check(has_gone(rank, WAIT_S), "the rank outlives its supervisor")
+    has("up 1", end(run, 0))
+    # So does a killed shepherd.
+    run = begin(p, "-n", "1", "--", "sh", "-c", "echo up $PPID; setsid sleep 1000 & sleep 1000")
+    kill(int(line_of(run, "up").split()[-1]))
+    has("the process that held it was killed", end(run, 128 + signal.SIGKILL))
+
+
+def gang_ends(p):
+    # Children that it leaves, also in a session of their own, end with the rank.
+    gang(p, "-n", "2", "--cpus", "0", "--", "sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 0")
+    equal(p.processes(), [])
+    # Who ignores SIGTERM is killed after the limit.
+    gang(p, "-n", "2", "--cpus", "0", "--kill-after", "0.2", "--", "sh", "-c",
+         "[ $MANTA_GANG_RANK = 1 ] && { sleep 0.2; exit 3; }; trap '' TERM; while :; do sleep 1000; done", want=3)
+    # Signals are passed on; after SIGTERM the ranks may end by themselves.
+    for number, want in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        run = begin(p, "-n", "2", "--cpus", "0", "--", "sh", "-c",
+                    "trap 'echo got INT; exit 0' INT; trap 'echo got TERM; exit 0' TERM; echo up; while :; do sleep 0.02; done")
+        line_of(run, "up"), line_of(run, "up")
+        run.send_signal(number)
+        out = end(run, want)
+        equal(out.count("got " + number.name[3:]), 2, out)
+    run = begin(p, "--cpus", "0", "--", "sh", "-c", "trap 'echo got USR1; exit 0' USR1; echo up; while :; do sleep 0.02; done")
+    line_of(run, "up")
+    run.send_signal(signal.SIGUSR1)
+    has("got USR1", end(run, 0))
+    # A second Ctrl-C does not wait.
+    run = begin(p, "--cpus", "0", "--kill-after", "1000", "--", "sh", "-c", "trap 'echo no' INT; echo up; while :; do sleep 0.02; done")
+    line_of(run, "up")
+    run.send_signal(signal.SIGINT)
+    line_of(run, "no")
+    run.send_signal(signal.SIGINT)
+    end(run, 130)
+    # The driver's death leaves nothing.
+    run = begin(p, "-n", "2", "--cpus", "0", "--", "sh", "-c", "setsid sleep 1000 & echo up; sleep 1000")
+    line_of(run, "up")
+    run.kill()
+    run.communicate(timeout=CALL_S)
+    wait_until(lambda: not p.processes(), "all ends with the driver")
+
+
+def gang_room(p):
+    gang(p, "-n", "64", "--", "true", want=1)
+    check("there is no room for 64 ranks" in p.errors and "--cpus 0 reserves nothing" in p.errors, p.errors)
+    p.manta("start", "--head", "--num-cpus", "2", "--node-name", "n1")
+    here = {"MANTA_ADDRESS": str(p.folder)}
+    first = begin(p, "-n", "2", "--", "sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.02; done", env=here)
+    line_of(first, "up")
+    p.run("manta", "run", "-n", "1", "--wait", "0.3", "--", "true", want=1)
+    has("there is no room for 1 rank", p.errors)
+    second = begin(p, "-n", "2", "--", "echo", "mine now", env=here)
+    has("waits for room for 2 ranks of 1 CPU each; free now: n1 0 of 2 CPUs", line_of(second, "waits"))
+    first.send_signal(signal.SIGTERM)
+    end(first, 143)
+    has("mine now", end(second, 0))
+    equal(p.manta("submit", "-f", "--", BIN / "manta", "run", "-n", "2", "--", "sh", "-c", "echo inside $MANTA_GANG_RANK").count("inside"), 2)
+    p.manta("stop")
+
+
+def gang_nodes(p):
+    """Two nodes: one rank on each; one dies, one is drained, and the gang begins again on what is left."""
+    p.manta("start", "--head", "--num-cpus", "1", "--node-name", "n1")
+    for name in ("n2", "n3"):
+        p.manta("start", "--address", p.folder, "--dir", p.base / name, "--node-name", name, "--num-cpus", "1")
+    here = {"MANTA_ADDRESS": str(p.folder)}
+    ranks = variables(p.manta("run", "--nodes", "3", "--as", "torch", "--", "env"))
+    equal([(r["GROUP_RANK"], r["LOCAL_RANK"], r["GROUP_WORLD_SIZE"], r["WORLD_SIZE"]) for r in ranks],
+          [(str(rank), "0", "3", "3") for rank in range(3)])
+    script = "echo up $MANTA_GANG_SIZE $MANTA_GANG_RESTARTS; [ $MANTA_GANG_SIZE = 1 ] || exec sleep 1000"
+    run = begin(p, "--nodes", "1:3", "--max-restarts", "1", "--", "sh", "-c", script, env=here)
+    for _ in range(3):
+        line_of(run, "up 3 0")
+    for which in ("keeper", "daemon"):
+        kill(p.daemons(p.base / "n3", which=which)["raylet"])
+    line_of(run, "begins again (restart 1 of 1)")
+    for _ in range(2):
+        line_of(run, "up 2 1")
+    p.manta("drain", "n2", "--deadline", "30")
+    has("up 1 1", line_of(run, "up 1"))  # a drain costs no restart
+    end(run, 0)
+    p.manta("stop")
+    p.manta("stop", "--dir", p.base / "n2", "--purge")
+    p.manta("stop", "--dir", p.base / "n3", "--purge")
+    shutil.rmtree(p.base / "n3")  # a raylet that was killed leaves the programs that it has fetched
+
+
+def tidied(case):
+    """A private cluster leaves the empty folder in which its own was."""
+
+    def run(p):
+        case(p)
+        if p.folder.is_dir() and not any(p.folder.iterdir()):
+            p.folder.rmdir()
+
+    return run
+
+
+if __name__ == "__main__":
+    results = [run_case(name, {name: tidied(globals()[name])}) for name in sys.argv[2:]]
+    sys.exit(0 if all(results) else 1)
