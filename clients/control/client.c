@@ -52,6 +52,8 @@ bool ctl_is_foreign_certificate(const char *detail)
 
 static manta_status call_failed(const struct ctl_client *c, mt_status st, const char *detail, manta_error *e)
 {
+    if (st.code == MT_EAUTH && strncmp(detail, "the token", 9) == 0) /* a named one: it is known, and not good for that */
+        return ctl_fail(e, st.code, MANTA_NOT_DONE, "the head at %s refuses: %s", c->place.address, detail);
     if (st.code == MT_EAUTH)
         return ctl_fail(e, st.code, MANTA_NOT_DONE,
                         "the head at %s refuses the token in %.200s: it is another cluster's; copy "

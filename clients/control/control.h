@@ -134,4 +134,9 @@ manta_rows *ctl_told_end(struct ctl_told *told);
 /* Uploads what the head does not have. */
 manta_status ctl_upload(struct ctl_client *client, const struct ctl_files *files, manta_error *e);
 
+/* ---- tickets.c ---- */
+
+/* A call that is answered by a RevokeReply. */
+manta_status ctl_revoke(struct ctl_client *c, const char *method, const ProtobufCMessage *request, manta_error *e);
+
 #endif

@@ -42,6 +42,7 @@ static void info_copy(const Manta__V1__JobInfo *from, manta_job_info *out)
     text_copy(out->id, sizeof out->id, from->id);
     text_copy(out->name, sizeof out->name, from->name);
     text_copy(out->state, sizeof out->state, from->state);
+    text_copy(out->user, sizeof out->user, from->user);
     text_copy(out->reason, sizeof out->reason, from->reason);
     out->exit_code = from->exit_code;
     out->attempt = from->attempt;

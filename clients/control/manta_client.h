@@ -81,7 +81,9 @@ typedef struct manta_job_info {
     uint64_t log_size;
     char     metadata[MANTA_JOB_METADATA];    /* lines "key=value", as they were given */
     char     actor_space[64], actor_name[64]; /* the detached actor that the cluster keeps by this job; "": none */
-    uint64_t reserved[64];
+    char user[64]; /* whose it is: the name of the token that it was submitted with, "admin" for the cluster's own; "": the job of
+                          a detached actor, or of an older head */
+    uint64_t reserved[56];
 } manta_job_info;
 
 typedef struct manta_log { /* borrowed for the callback */
@@ -329,6 +331,43 @@ MANTA_API manta_status manta_ticket_create(manta_client *client, const manta_tic
 MANTA_API manta_status manta_tickets_list(manta_client *client, manta_ticket **out_tickets, size_t *out_count, manta_error *e);
 /* Nobody joins with it any more; who has stays. Said again, it does nothing. EINVAL (that is no id), ENOENT, ECONN. */
 MANTA_API manta_status manta_ticket_revoke(manta_client *client, const char *id, manta_error *e);
+
+/* ---- named tokens: who asks, and what he may ask ---------------------------------------------------------------------- */
+
+/* Each right contains those before it. The cluster's own token has the last. */
+enum {
+    MANTA_TOKEN_READ = 1,   /* lists, states, logs */
+    MANTA_TOKEN_SUBMIT = 2, /* jobs; to stop and delete those that this token's name has submitted */
+    MANTA_TOKEN_ADMIN = 3   /* everything: nodes, tickets, tokens, other people's jobs, the cluster's end */
+};
+
+typedef struct manta_token {
+    char     name[64];
+    int      right;
+    bool     is_revoked, is_ended;
+    uint64_t made_ms, ends_ms; /* wall clock, since 1970, by the head's clock; ends_ms 0: it has no end */
+    uint64_t reserved[8];
+} manta_token;
+
+typedef struct manta_token_opts {
+    const char *name;     /* 1 to 63 letters, digits, or . _ - @, the first of them no sign but _ */
+    int         right;    /* MANTA_TOKEN_READ, ... */
+    uint64_t    valid_ms; /* 0: until it is revoked */
+    uint64_t    reserved[8];
+} manta_token_opts;
+
+/* Makes a token. *out_text is its text with the end of its line, a secret: write it into a file of mode 0600 (token_file of
+ * manta_client_opts); free() gives it back. The head keeps its hash alone, so a lost one can't be shown again: revoke it, and make
+ * another. out_token may be NULL. Blocks for the client's timeout at most. EINVAL (the name, the right), EEXIST (a token of this
+ * name is good), EAGAIN (too many), EAUTH (this client's token is not good for admin), EDISK_FULL, ECONN (revoke the name, then
+ * call again), ENOMEM. */
+MANTA_API manta_status manta_token_create(manta_client *client, const manta_token_opts *opts, char **out_text,
+                                          manta_token *out_token, manta_error *e);
+/* Those that are good, and those that were; give *out_tokens back by free(). EAUTH, ECONN, ENOMEM. */
+MANTA_API manta_status manta_tokens_list(manta_client *client, manta_token **out_tokens, size_t *out_count, manta_error *e);
+/* Nobody is let in with it any more, at any head, from when this returns: what its bearers follow or wait for ends. Its jobs go on.
+ * Said again, it does nothing. ENOENT, EINVAL (the cluster's own), EAUTH, ECONN. */
+MANTA_API manta_status manta_token_revoke(manta_client *client, const char *name, manta_error *e);
 
 /* Ends the whole cluster: every raylet with its workers, then the head. State and logs stay on the head's disk. */
 MANTA_API manta_status manta_cluster_stop(manta_client *client, const char *reason, manta_error *e);

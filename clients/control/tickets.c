@@ -107,7 +107,7 @@ manta_status manta_tickets_list(manta_client *client, manta_ticket **out_tickets
 
 /* ---- revoked ---- */
 
-static manta_status revoke(struct ctl_client *c, const char *method, const ProtobufCMessage *request, manta_error *e)
+manta_status ctl_revoke(struct ctl_client *c, const char *method, const ProtobufCMessage *request, manta_error *e)
 {
     ProtobufCMessage *message;
     manta_status st = ctl_call(c, method, request, &manta__v1__revoke_reply__descriptor, c->timeout_ms, MT_CALL_MS, &message, e);
@@ -129,7 +129,7 @@ static manta_status ticket_revoke(struct ctl_client *c, const char *id, manta_er
         request.id = strtoull(id, &end, 16);
     if (!end || errno || request.id == 0)
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "\"%.40s\" is no id of a ticket: manta token list shows them", id ? id : "");
-    return revoke(c, "/manta.v1.Head/RevokeTicket", &request.base, e);
+    return ctl_revoke(c, "/manta.v1.Head/RevokeTicket", &request.base, e);
 }
 
 manta_status manta_ticket_revoke(manta_client *client, const char *id, manta_error *e)
@@ -146,5 +146,5 @@ manta_status manta_node_revoke(manta_client *client, uint32_t node, const char *
     manta_status                 st = ctl_enter(client, "manta_node_revoke", &c, e);
     request.node = node;
     request.reason = (char *)(uintptr_t)(reason ? reason : "");
-    return st != MANTA_OK ? st : ctl_leave(client, revoke(c, "/manta.v1.Head/RevokeNode", &request.base, e));
+    return st != MANTA_OK ? st : ctl_leave(client, ctl_revoke(c, "/manta.v1.Head/RevokeNode", &request.base, e));
 }

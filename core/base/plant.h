@@ -84,6 +84,8 @@ enum mt_plant_number {
     MT_PLANT_STANDBY_DOUBTS = 85,  /* a head that stands by claims the lead of one that it hears, where the lock is forgotten */
     MT_PLANT_TICKET_UNSTORED = 90, /* a head that is restarted has forgotten that a ticket was used */
     MT_PLANT_REVOKE_UNSTORED = 91, /* ... that a node was revoked */
+    MT_PLANT_TOKEN_UNSTORED = 101, /* a head that is restarted has forgotten that a named token was revoked */
+    MT_PLANT_TOKEN_ANYBODY = 102,  /* whoever may submit jobs may stop those of others */
     MT_PLANT_REVOKED_MISSED = 92,  /* a node that is brought up to date is not told whom to refuse */
     MT_PLANT_GANG_PART = 120,      /* ranks of a gang are started before all have room */
     MT_PLANT_GANG_KILLED_IS_ENDED = 121, /* a rank that was sent SIGKILL counts as ended */

@@ -16,6 +16,7 @@
 #include "core/base/buf.h"
 #include "core/base/limits/net.h"
 #include "core/base/limits/text.h"
+#include "core/base/rights.h"
 #include "core/base/status.h"
 #include "core/io/tls/tls.h"
 #include "core/io/token.h"
@@ -67,6 +68,7 @@ struct rpc_method {
     /* Takes the stream by giving the handler of its events, embedded in what the caller keeps for it; or refuses it by
      * NULL (the client gets MT_EAGAIN). */
     struct rpc_stream_handler *(*stream)(struct rpc_service *service, struct rpc_stream *stream);
+    enum mt_right needs; /* what a token must be good for; NOTHING: everything, as the cluster's own */
 };
 /* Embedded in the daemon's own struct, so handlers find it. Borrowed until the server is closed. */
 struct rpc_service {
@@ -79,6 +81,8 @@ struct rpc_server_config {
     const struct io_token *token;
     const struct io_tls   *tls;         /* borrowed until the server is closed; NULL: in clear, ... */
     bool                   is_insecure; /* ... and even then beyond loopback */
+    bool                   has_tokens; /* named ones too (peer.h); until they are told, who shows another than the cluster's is sent
+                                           on (MT_ENOTLEADER) */
     /* 0 takes the default, of core/base/limits/ */
     uint32_t connections_max, unauthenticated_max, first_call_ms, calls_max;
 };

@@ -33,6 +33,7 @@ struct rpc_live {
     struct rpc_scope *scope;
     grpc_call        *call;
     atomic_bool       is_cancelled; /* by this side */
+    uint64_t          token;        /* of whoever made it (peer.h); 0: the cluster's own, or a call of ours */
 };
 struct rpc_scope {
     pthread_mutex_t  lock;
@@ -41,7 +42,7 @@ struct rpc_scope {
 };
 void rpc_scope_init(struct rpc_scope *scope);
 void rpc_scope_fini(struct rpc_scope *scope);
-/* Adds a call; the scope does not own it. */
+/* Adds a call, whose live->token is set; the scope does not own it. */
 void rpc_live_add(struct rpc_scope *scope, struct rpc_live *live, grpc_call *call);
 /* Removes it and gives gRPC's call back. Any thread. */
 void rpc_live_end(struct rpc_live *live);
@@ -99,7 +100,8 @@ void rpc_detail_copy(char *out, const void *text, size_t size);
 
 /* ---- stream.c ---- */
 
-struct rpc_stream *rpc_stream_new(struct rpc *rpc, struct rpc_scope *scope, grpc_call *call, bool is_client, bool is_direct);
+struct rpc_stream *rpc_stream_new(struct rpc *rpc, struct rpc_scope *scope, grpc_call *call, bool is_client, bool is_direct,
+                                  uint64_t token);
 /* Server side, once the handler is known: starts sending and receiving. */
 void       rpc_stream_accept(struct rpc_stream *stream, struct rpc_stream_handler *handler);
 grpc_call *rpc_stream_call(const struct rpc_stream *stream);

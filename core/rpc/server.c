@@ -10,8 +10,7 @@
  * Owns:    every rpc_call until it is answered and gRPC has let go; streams are their handlers'.
  * Thread:  arrivals on the rpc thread; handlers on the loop (streams with RPC_DIRECT: on the rpc thread).
  */
-#include "core/rpc/peer.h"
-#include "core/rpc/runtime.h"
+#include "core/rpc/tokens.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +33,7 @@ struct rpc_server {
     grpc_server        *grpc;
     struct io_token     token;
     struct rpc_conns    conns;
+    struct rpc_tokens   tokens;
     struct rpc_scope    scope; /* calls and streams */
     struct rpc_op       down_op;
     atomic_bool         is_down; /* gRPC's server has ended */
@@ -86,11 +86,11 @@ static bool         server_has_replied(void *what);
 static bool         server_is_over(void *what);
 static void         arrival_caught(struct rpc_op *op, bool ok);
 static int32_t      arrival_check(struct rpc_server *server, const struct rpc_method *method, grpc_call *call,
-                                  const grpc_metadata_array *headers, char text[MT_ERROR_BYTES_MAX]);
-static bool         has_token(const struct rpc_server *server, const grpc_metadata_array *headers);
+                                  const grpc_metadata_array *headers, uint64_t *out_token, char text[MT_ERROR_BYTES_MAX]);
+static int32_t      who_asks(struct rpc_server *server, const grpc_metadata_array *headers, struct rpc_token *out);
 static void         refuse(struct rpc_server *server, grpc_call *call, int32_t code, const char *text);
 static void         refused(struct rpc_op *op, bool ok);
-static void         call_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call);
+static void         call_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call, uint64_t token);
 static void         call_received(struct rpc_op *op, bool ok);
 static void         call_handle(struct io_msg *msg);
 static void         call_closed(struct rpc_op *op, bool ok);
@@ -99,7 +99,7 @@ static bool         call_take(struct rpc_call *call);
 static void         call_answer(struct rpc_call *call, mt_view reply, int32_t code, const char *detail);
 static void         call_replied(struct rpc_op *op, bool ok);
 static void         call_unref(struct rpc_call *call);
-static void         stream_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call);
+static void         stream_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call, uint64_t token);
 static void         stream_handle(struct io_msg *msg);
 
 /* ---- life of a server ---- */
@@ -141,6 +141,7 @@ mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *service, const st
         return st;
     }
     rpc_scope_init(&server->scope);
+    rpc_tokens_init(&server->tokens, !config->has_tokens);
     pthread_mutex_init(&server->lock, NULL);
     grpc_server_start(server->grpc);
     for (size_t i = 0; i < server->arrivals_count; i++)
@@ -183,6 +184,7 @@ void rpc_server_close(struct rpc_server *server)
         grpc_call_details_destroy(&server->arrivals[i].details);
     }
     rpc_scope_fini(&server->scope);
+    rpc_tokens_fini(&server->tokens);
     pthread_mutex_destroy(&server->lock);
     io_token_wipe(&server->token);
     free(server);
@@ -226,6 +228,18 @@ bool rpc_call_peer(const struct rpc_call *call, struct io_tls_who *out)
 bool rpc_stream_peer(struct rpc_server *server, const struct rpc_stream *stream, struct io_tls_who *out)
 {
     return rpc_conns_peer(&server->conns, rpc_stream_call(stream), out);
+}
+
+mt_status rpc_server_tokens(struct rpc_server *server, const struct rpc_token *list, size_t count)
+{
+    MT_TRY(rpc_tokens_set(&server->tokens, list, count));
+    rpc_tokens_cut(&server->tokens, &server->scope);
+    return mt_ok();
+}
+
+uint64_t rpc_call_token(const struct rpc_call *call)
+{
+    return call->live.token;
 }
 
 void rpc_server_drop_revoked(struct rpc_server *server)
@@ -316,12 +330,13 @@ static void arrival_caught(struct rpc_op *op, bool ok)
     const struct rpc_method *method = arrival->method;
     grpc_call               *call = arrival->call;
     char                     text[MT_ERROR_BYTES_MAX];
+    uint64_t                 token = 0, version = rpc_tokens_version(&server->tokens);
 
     if (!ok) { /* the server is ending */
         atomic_fetch_sub(&server->armed, 1);
         return;
     }
-    int32_t code = arrival_check(server, method, call, &arrival->headers, text);
+    int32_t code = arrival_check(server, method, call, &arrival->headers, &token, text);
     grpc_metadata_array_destroy(&arrival->headers);
     grpc_metadata_array_init(&arrival->headers);
     if (!method) {
@@ -333,9 +348,11 @@ static void arrival_caught(struct rpc_op *op, bool ok)
     if (code)
         refuse(server, call, code, text);
     else if (method->unary)
-        call_start(server, method, call);
+        call_start(server, method, call, token);
     else
-        stream_start(server, method, call);
+        stream_start(server, method, call, token);
+    if (token && version != rpc_tokens_version(&server->tokens))
+        rpc_tokens_cut(&server->tokens, &server->scope); /* the list changed between the look at it and now */
     server_arm(arrival);
     atomic_fetch_sub(&server->armed, 1);
 }
@@ -347,22 +364,49 @@ static bool needs_no_token(struct rpc_server *server, const struct rpc_method *m
            (method->flags & RPC_METHOD_TICKET && rpc_conns_peer(&server->conns, call, &who) && who.role == IO_TLS_TICKET);
 }
 
+/* Why this bearer is not let in at all. */
+static int32_t refuse_bearer(int32_t code, const struct rpc_token *who, char text[MT_ERROR_BYTES_MAX])
+{
+    if (code == MT_ENOTLEADER)
+        snprintf(text, MT_ERROR_BYTES_MAX, "leader="); /* ask another head, or this one again */
+    else if (code || who->right)
+        snprintf(text, MT_ERROR_BYTES_MAX, "the cluster token is missing or wrong");
+    else
+        snprintf(text, MT_ERROR_BYTES_MAX, "the token \"%s\" %s", who->name, who->is_ended ? "has ended" : "was revoked");
+    return code ? code : MT_EAUTH;
+}
+
+static bool may(const struct rpc_method *method, const struct rpc_token *who, char text[MT_ERROR_BYTES_MAX])
+{
+    enum mt_right needs = method->needs ? method->needs : MT_MAY_ADMIN;
+    if (who->right >= needs)
+        return true;
+    snprintf(text, MT_ERROR_BYTES_MAX, "the token \"%s\" is good for %s; this needs %s", who->name, mt_right_text(who->right),
+             mt_right_text(needs));
+    return false;
+}
+
 /* The one place where a call is let in. 0, or why not. */
 static int32_t arrival_check(struct rpc_server *server, const struct rpc_method *method, grpc_call *call,
-                             const grpc_metadata_array *headers, char text[MT_ERROR_BYTES_MAX])
+                             const grpc_metadata_array *headers, uint64_t *out_token, char text[MT_ERROR_BYTES_MAX])
 {
     struct mt_versions theirs = rpc_wire_of(headers), ours = mt_release.wire;
+    struct rpc_token   who = {0};
+    int32_t            code = who_asks(server, headers, &who);
     bool               is_open = method && needs_no_token(server, method, call);
-    bool               is_trusted = has_token(server, headers) && rpc_conns_trust(&server->conns, call);
+    bool               is_trusted = !code && who.right && rpc_conns_trust(&server->conns, call);
     if (!is_trusted && !is_open) {
         atomic_fetch_add(&server->count_token, 1);
-        snprintf(text, MT_ERROR_BYTES_MAX, "the cluster token is missing or wrong");
-        return MT_EAUTH;
+        return refuse_bearer(code, &who, text);
     }
     if (!method) {
         atomic_fetch_add(&server->count_unknown, 1);
         snprintf(text, MT_ERROR_BYTES_MAX, "no such method");
         return MT_EUNSUPPORTED;
+    }
+    if (!is_open && !may(method, &who, text)) {
+        atomic_fetch_add(&server->count_token, 1);
+        return MT_EAUTH;
     }
     if (!mt_versions_common(theirs, ours) && !(method->flags & (RPC_METHOD_OPEN | RPC_METHOD_GREETS))) {
         snprintf(text, MT_ERROR_BYTES_MAX,
@@ -380,25 +424,32 @@ static int32_t arrival_check(struct rpc_server *server, const struct rpc_method 
         return MT_ECONN;
     }
     atomic_fetch_add(&server->count_calls, 1);
+    *out_token = is_trusted ? who.number : 0;
     return MT_OK;
 }
 
-/* Exactly one authorization header, with our token. */
-static bool has_token(const struct rpc_server *server, const grpc_metadata_array *headers)
+/* Exactly one authorization header, with the cluster's token, or a named one (*out: NOTHING where it is refused). EAUTH; ENOTLEADER
+ * where nobody knows yet. */
+static int32_t who_asks(struct rpc_server *server, const grpc_metadata_array *headers, struct rpc_token *out)
 {
     static const char scheme[] = "Bearer ";
     enum { SCHEME = sizeof scheme - 1 };
-    unsigned found = 0, good = 0;
+    const char *text = NULL;
+    size_t      size = 0;
+    unsigned    found = 0;
     for (size_t i = 0; i < headers->count; i++) {
         if (grpc_slice_str_cmp(headers->metadata[i].key, "authorization"))
             continue;
-        grpc_slice  value = headers->metadata[i].value;
-        const char *text = (const char *)GRPC_SLICE_START_PTR(value);
-        size_t      size = GRPC_SLICE_LENGTH(value);
+        text = (const char *)GRPC_SLICE_START_PTR(headers->metadata[i].value);
+        size = GRPC_SLICE_LENGTH(headers->metadata[i].value);
         found++;
-        good += size > SCHEME && memcmp(text, scheme, SCHEME) == 0 && io_token_equal(&server->token, text + SCHEME, size - SCHEME);
     }
-    return found == 1 && good == 1;
+    if (found != 1 || size != SCHEME + IO_TOKEN_HEX || memcmp(text, scheme, SCHEME) != 0)
+        return MT_EAUTH;
+    if (!io_token_equal(&server->token, text + SCHEME, size - SCHEME))
+        return rpc_tokens_find(&server->tokens, text + SCHEME, size - SCHEME, out);
+    *out = (struct rpc_token){.right = MT_MAY_ADMIN, .name = MT_ADMIN_NAME};
+    return MT_OK;
 }
 
 static void refuse(struct rpc_server *server, grpc_call *call, int32_t code, const char *text)
@@ -434,7 +485,7 @@ static void refused(struct rpc_op *op, bool ok)
 
 /* ---- unary calls ---- */
 
-static void call_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *grpc)
+static void call_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *grpc, uint64_t token)
 {
     struct rpc_call *call = calloc(1, sizeof *call);
     if (!call) {
@@ -449,6 +500,7 @@ static void call_start(struct rpc_server *server, const struct rpc_method *metho
     call->request_msg.run = call_handle;
     call->gone_msg.run = call_tell_gone;
     atomic_init(&call->refs, 3); /* the answer, the request, the close */
+    call->live.token = token;
     rpc_live_add(&server->scope, &call->live, grpc);
     pthread_mutex_lock(&server->lock);
     call->next = server->unanswered;
@@ -603,11 +655,11 @@ static void call_unref(struct rpc_call *call)
 
 /* ---- streams ---- */
 
-static void stream_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call)
+static void stream_start(struct rpc_server *server, const struct rpc_method *method, grpc_call *call, uint64_t token)
 {
     bool               is_direct = method->flags & RPC_DIRECT;
     struct opening    *opening = calloc(1, sizeof *opening);
-    struct rpc_stream *stream = opening ? rpc_stream_new(server->rpc, &server->scope, call, false, is_direct) : NULL;
+    struct rpc_stream *stream = opening ? rpc_stream_new(server->rpc, &server->scope, call, false, is_direct, token) : NULL;
     if (!stream) {
         free(opening);
         refuse(server, call, MT_ENOMEM, "out of memory");

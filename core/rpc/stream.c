@@ -77,13 +77,15 @@ static void         fifo_push(struct fifo *fifo, struct node *node);
 static struct node *fifo_pop(struct fifo *fifo);
 static void         node_free(struct node *node);
 
-struct rpc_stream *rpc_stream_new(struct rpc *rpc, struct rpc_scope *scope, grpc_call *call, bool is_client, bool is_direct)
+struct rpc_stream *rpc_stream_new(struct rpc *rpc, struct rpc_scope *scope, grpc_call *call, bool is_client, bool is_direct,
+                                  uint64_t token)
 {
     struct rpc_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return NULL;
     stream->rpc = rpc;
     stream->is_client = is_client;
+    stream->live.token = token;
     stream->is_direct = is_direct;
     atomic_init(&stream->refs, 2);
     atomic_init(&stream->call_refs, 1);
@@ -115,7 +117,7 @@ mt_status rpc_stream_open(struct rpc_channel *channel, const struct rpc_stream_c
     grpc_call *call = grpc_channel_create_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, channel->rpc->queue, name, NULL,
                                                rpc_deadline(config->timeout_ms), NULL);
     grpc_slice_unref(name);
-    struct rpc_stream *stream = rpc_stream_new(channel->rpc, &channel->rpc->clients, call, true, is_direct);
+    struct rpc_stream *stream = rpc_stream_new(channel->rpc, &channel->rpc->clients, call, true, is_direct, 0);
     if (!stream) {
         grpc_call_unref(call);
         return mt_error(MT_ENOMEM, 0, "stream");

@@ -42,6 +42,7 @@ static json_t *json_of(const manta_job_info *job)
     json_t *o = json_object();
     json_object_set_new(o, "id", json_string(job->id));
     json_object_set_new(o, "name", json_string(job->name));
+    json_object_set_new(o, "user", json_string(job->user));
     json_object_set_new(o, "state", json_string(job->state));
     json_object_set_new(o, "seconds", seconds_of(job));
     json_object_set_new(o, "node", job->node ? json_integer(job->node) : json_null());
@@ -58,21 +59,10 @@ static json_t *json_of(const manta_job_info *job)
 }
 
 static const struct cli_column columns[] = {
-    {"id", "ID", false},
-    {"name", "NAME", false},
-    {"state", "STATE", false},
-    {"seconds", "SECONDS", false},
-    {"node", "NODE", false},
-    {"pid", "PID", true},
-    {"attempt", "ATTEMPT", true},
-    {"exit_code", "EXIT", false},
-    {"submitted", "SUBMITTED", true},
-    {"started", "STARTED", true},
-    {"ended", "ENDED", true},
-    {"log_bytes", "LOG", true},
-    {"metadata", "METADATA", true},
-    {"reason", "REASON", false},
-    {NULL, NULL, false},
+    {"id", "ID", false},           {"name", "NAME", false},          {"user", "USER", false},      {"state", "STATE", false},
+    {"seconds", "SECONDS", false}, {"node", "NODE", false},          {"pid", "PID", true},         {"attempt", "ATTEMPT", true},
+    {"exit_code", "EXIT", false},  {"submitted", "SUBMITTED", true}, {"started", "STARTED", true}, {"ended", "ENDED", true},
+    {"log_bytes", "LOG", true},    {"metadata", "METADATA", true},   {"reason", "REASON", false},  {NULL, NULL, false},
 };
 
 /* ---- following ---- */

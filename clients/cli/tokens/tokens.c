@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tokens.c - `manta token create|list|revoke`: the tickets that other machines join with. `manta node revoke`: a node that may not
- * belong to the cluster any more.
+ * tokens.c - `manta token create|list|revoke`: the tickets that other machines join with (named.c: tokens). `manta node revoke`: a
+ * node that may not belong to the cluster any more.
  *
  * A ticket is a secret: it goes to standard output, where a pipe takes it to the other machine, and never into argv.
  * Owns: nothing. Thread: main.
@@ -9,7 +9,7 @@
 #include "clients/cli/tokens/tokens.h"
 
 #include "clients/cli/daemons/daemons.h"
-#include "clients/cli/table/table.h"
+#include "clients/cli/tokens/private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,10 @@ static int create(const struct cli_args *args, manta_client *client)
     manta_ticket_opts opts = {.name = args->values[CLI_OPT_NAME]};
     double            uses = 1, valid_s = MT_TICKET_MS / 1000.0;
     char             *join = NULL;
+    if (args->rest_count > 0)
+        return cli_named_create(args, client);
+    if (args->values[CLI_OPT_RIGHTS])
+        return cli_usage(args, "--rights is of a token with a name: manta token create NAME --rights ...");
     if (!cli_number(args, CLI_OPT_USES, 1, &uses) || !cli_number(args, CLI_OPT_VALID_S, 1, &valid_s))
         return CLI_USAGE;
     opts.uses = uses > UINT32_MAX ? UINT32_MAX : (uint32_t)uses;
@@ -46,8 +50,9 @@ int cli_token_create(const struct cli_args *args)
 /* ---- the list ---- */
 
 static const struct cli_column columns[] = {
-    {"id", "ID", false},     {"name", "NAME", false}, {"state", "STATE", false}, {"uses", "USED", false},
-    {"ends", "ENDS", false}, {"made", "MADE", true},  {"last", "LAST BY", true}, {NULL, NULL, false},
+    {"kind", "KIND", false},     {"id", "ID", false},     {"name", "NAME", false}, {"state", "STATE", false},
+    {"rights", "RIGHTS", false}, {"uses", "USED", false}, {"ends", "ENDS", false}, {"made", "MADE", true},
+    {"last", "LAST BY", true},   {NULL, NULL, false},
 };
 
 static const char *state_of(const manta_ticket *t)
@@ -63,8 +68,9 @@ static json_t *ticket_json(const manta_ticket *t)
 {
     char uses[32];
     snprintf(uses, sizeof uses, "%u/%u", t->used, t->uses);
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "id", t->id, "name", t->name, "state", state_of(t), "uses", uses,
-                     "ends", cli_time_json(t->ends_ms), "made", cli_time_json(t->made_ms), "last", t->last);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "kind", "ticket", "id", t->id, "name", t->name, "state",
+                     state_of(t), "uses", uses, "ends", cli_time_json(t->ends_ms), "made", cli_time_json(t->made_ms), "last",
+                     t->last);
 }
 
 static int list(const struct cli_args *args, manta_client *client)
@@ -78,6 +84,10 @@ static int list(const struct cli_args *args, manta_client *client)
     for (size_t i = 0; i < count; i++)
         json_array_append_new(rows, ticket_json(&tickets[i]));
     free(tickets);
+    if (!cli_named_rows(client, rows, &e)) {
+        json_decref(rows);
+        return cli_fail("%s", e.message);
+    }
     return cli_print_rows(args, columns, rows);
 }
 
@@ -88,11 +98,23 @@ int cli_token_list(const struct cli_args *args)
 
 /* ---- revoked ---- */
 
+/* No token has such a name. */
+static bool is_ticket(const char *word)
+{
+    return strlen(word) == 16 && strspn(word, "0123456789abcdefABCDEF") == 16;
+}
+
 static int token_revoke(const struct cli_args *args, manta_client *client)
 {
     manta_error e;
     if (args->rest_count != 1)
-        return cli_usage(args, "wants one ticket: its id (manta token list)");
+        return cli_usage(args, "wants one token: its name; or a ticket: its id (manta token list)");
+    if (!is_ticket(args->rest[0])) {
+        if (manta_token_revoke(client, args->rest[0], &e) != MANTA_OK)
+            return cli_fail("%s", e.message);
+        printf("nobody is let in with token %s any more\n", args->rest[0]);
+        return CLI_OK;
+    }
     if (manta_ticket_revoke(client, args->rest[0], &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     printf("nobody joins with ticket %s any more\n", args->rest[0]);

@@ -74,7 +74,8 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
         {"foreground", 0, NULL,
          "the raylet takes this process's place, for whoever watches over it himself: a batch script, a provider"},
     [CLI_OPT_USES] = {"uses", 0, "N", "so many machines may join with the ticket; default: 1"},
-    [CLI_OPT_VALID_S] = {"valid-s", 0, "SECONDS", "how long it is good; default: 600"},
+    [CLI_OPT_VALID_S] = {"valid-s", 0, "SECONDS", "how long it is good; default: a ticket 600, a token until it is revoked"},
+    [CLI_OPT_RIGHTS] = {"rights", 0, "RIGHT", "what the token is good for: read, submit (jobs, its own), admin (everything)"},
     [CLI_OPT_PURGE] = {"purge", 0, NULL, "remove the logs too, also those of clusters that were stopped before"},
     [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},
 };

@@ -73,6 +73,7 @@ enum cli_option {
     CLI_OPT_COUNT,
     CLI_OPT_USES,
     CLI_OPT_VALID_S,
+    CLI_OPT_RIGHTS,
     CLI_OPT_HELP,
     CLI_OPTIONS,
 };

@@ -37,6 +37,7 @@ enum {
     MT_REVOKED_CUT_MS = 200,                 /* from a revocation until the connections to the head end: the node may hear why */
     MT_TICKET_MS = 10 * 60 * 1000,           /* a ticket to join with, unless it is said otherwise */
     MT_TICKET_MS_MAX = 2000000000,           /* 23 days: it fits an int */
+    MT_TOKENS_MAX = 1024,                    /* named ones; those that are revoked or have ended give way to new ones */
     MT_TICKET_USES_MAX = 1000,               /* of one ticket */
     MT_TICKETS_MAX = 256,                    /* that people have made; those that have ended give way ... */
     MT_TICKET_KEPT_MS = 24 * 60 * 60 * 1000, /* ... or go so long after their end: until then it tells their bearers why not */

@@ -327,6 +327,30 @@ static mt_status check(const struct head_copy_order *o, struct whole *w)
     return st;
 }
 
+/* What such a file can't know is said to whoever lets it speak again. */
+struct doors {
+    struct head_store_reader reader;
+    bool                     has_any;
+};
+
+static mt_status look_for_doors(struct head_store_reader *reader, enum head_table table, const uint8_t *key, size_t key_size,
+                                const uint8_t *value, size_t value_size)
+{
+    (void)key, (void)key_size, (void)value, (void)value_size;
+    mt_container_of(reader, struct doors, reader)->has_any |= table == HEAD_TABLE_TOKENS || table == HEAD_TABLE_TICKETS;
+    return mt_ok();
+}
+
+static void warn_of_doors(const struct whole *w)
+{
+    struct doors          doors = {.reader.record = look_for_doors};
+    struct head_copy_info info;
+    if (head_copy_read(mt_buf_view(&w->bytes), &info, &doors.reader).code == 0 && doors.has_any)
+        fprintf(stderr,
+                "manta-head: tokens, tickets and nodes that were revoked since this backup are let in again: look at `manta token "
+                "list`, and revoke them once more\n");
+}
+
 int head_copy_run(const struct head_copy_order *o)
 {
     static mt_status (*const verbs[])(const struct head_copy_order *, struct whole *) = {
@@ -339,6 +363,8 @@ int head_copy_run(const struct head_copy_order *o)
                w.info.count, mt_sha256_hex(w.info.digest, hex));
     else
         fprintf(stderr, "manta-head: %s: %s\n", mt_code_name(st.code), said[0] ? said : st.what);
+    if (st.code == 0 && o->verb == HEAD_COPY_RESTORE)
+        warn_of_doors(&w);
     mt_buf_fini(&w.bytes);
     return st.code == 0 && fflush(stdout) == 0 ? 0 : 1;
 }

@@ -82,6 +82,7 @@ void head_free(struct head *h)
     free_jobs(h);
     head_queries_fini(h);
     head_tickets_fini(h);
+    head_tokens_fini(h);
     head_groups_fini(h);
     head_scale_fini(h);
     MT_MAP_EACH(&h->streams, entry)
@@ -172,6 +173,7 @@ mt_status head_start(struct head *h, uint64_t now_ms, struct head_actions *out)
     head_attempts_loaded(h);
     head_scale_started(h);
     head_revoked_tell(h);
+    head_tokens_tell(h);
     plan_next(h, out);
     head_out_end(h);
     return h->broken;
@@ -202,6 +204,7 @@ static void tick(struct head *h)
     head_jobs_tick_waits(h);
     head_queries_tick(h);
     head_revoked_tick(h);
+    head_tokens_tick(h);
     head_view_tick(h);
     head_blobs_tick(h);
     head_attached_heads_tick(h);

@@ -40,6 +40,7 @@ static mt_status record_load(struct head *h, enum head_table table, const Protob
     case HEAD_TABLE_SCALE: return head_scale_load(h, message);
     case HEAD_TABLE_TICKETS: return head_tickets_load(h, message);
     case HEAD_TABLE_REVOKED: return head_revoked_load(h, message);
+    case HEAD_TABLE_TOKENS: return head_tokens_load(h, message);
     }
     return mt_error(MT_EVERSION, 0, "the store has a table that this head does not know");
 }
@@ -59,6 +60,7 @@ mt_status head_load(struct head *h, enum head_table table, const uint8_t *key, s
         [HEAD_TABLE_SCALE] = {&manta__store__scale_record__descriptor, "read a record of the scaler from the store"},
         [HEAD_TABLE_TICKETS] = {&manta__v1__ticket__descriptor, "read a ticket from the store"},
         [HEAD_TABLE_REVOKED] = {&manta__store__revoked_record__descriptor, "read a revocation from the store"},
+        [HEAD_TABLE_TOKENS] = {&manta__v1__token__descriptor, "read a named token from the store"},
     };
     (void)key;
     (void)key_size;

@@ -156,6 +156,30 @@ mt_status head_shell_certify(struct shell *sh, const struct head_action *action,
     return pack(message, out);
 }
 
+/* ---- named tokens ---- */
+
+void head_shell_let_in(struct shell *sh, const struct head_token *items, size_t count)
+{
+    struct rpc_token  *list = calloc(count + 1, sizeof *list);
+    struct head_token *copy = calloc(count + 1, sizeof *copy);
+    for (size_t i = 0; list && copy && i < count; i++) {
+        copy[i] = items[i];
+        list[i] = (struct rpc_token){.number = items[i].number, .right = items[i].right, .is_ended = items[i].is_ended};
+        memcpy(list[i].name, items[i].name, sizeof list[i].name);
+        memcpy(list[i].sha256, items[i].sha256, sizeof list[i].sha256);
+    }
+    mt_status st = list && copy ? rpc_server_tokens(sh->server, list, count) : mt_error(MT_ENOMEM, 0, "let named tokens in");
+    free(list);
+    if (st.code) { /* one that is revoked must not stay in */
+        free(copy);
+        head_shell_end(sh, st);
+        return;
+    }
+    free(sh->tokens);
+    sh->tokens = copy;
+    sh->token_count = count;
+}
+
 /* ---- the revoked ---- */
 
 static void cut_off(struct io_timer *timer)

@@ -40,4 +40,7 @@ MT_MUST_USE mt_status head_shell_certify(struct shell *sh, const struct head_act
 /* Whoever shows a certificate of that number is refused from now on. */
 void head_shell_revoked(struct shell *sh, uint64_t id, uint64_t until_ms);
 
+/* These named tokens are let in at the door, and no others; a copy is kept for heads that come to stand by. */
+void head_shell_let_in(struct shell *sh, const struct head_token *items, size_t count);
+
 #endif

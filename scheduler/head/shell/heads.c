@@ -8,6 +8,7 @@
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/peer.h"
+#include "scheduler/head/shell/certify.h"
 #include "scheduler/head/shell/heads.h"
 
 #include <stdio.h>
@@ -22,19 +23,57 @@ struct stander {
     char                      address[HEAD_PLACE_SIZE]; /* "": has not said yet */
 };
 
-static void send_news(const struct stander *s, bool is_shutdown)
+/* `out` has room for all, and ends with as many pointers to them. */
+static void tokens_fill(const struct shell *sh, Manta__V1__Token *out, Manta__V1__Token **list)
+{
+    for (size_t i = 0; i < sh->token_count; i++) {
+        const struct head_token *t = &sh->tokens[i];
+        list[i] = &out[i];
+        out[i] = (Manta__V1__Token)MANTA__V1__TOKEN__INIT;
+        out[i].name = (char *)(uintptr_t)t->name;
+        out[i].right = t->right;
+        out[i].is_ended = t->is_ended;
+        out[i].sha256 = (ProtobufCBinaryData){HEAD_SHA_SIZE, (uint8_t *)(uintptr_t)t->sha256};
+    }
+}
+
+static bool send_packed(const struct stander *s, Manta__V1__HeadsNews *news, bool has_tokens)
+{
+    Manta__V1__TokenList tokens = MANTA__V1__TOKEN_LIST__INIT;
+    Manta__V1__Token    *items = calloc(s->sh->token_count + 1, sizeof *items);
+    mt_buf               bytes = {0};
+    tokens.tokens = calloc(s->sh->token_count + 1, sizeof(Manta__V1__Token *));
+    bool is_sent = items && tokens.tokens;
+    if (is_sent && has_tokens) {
+        tokens_fill(s->sh, items, tokens.tokens);
+        tokens.n_tokens = s->sh->token_count;
+        news->tokens = &tokens;
+    }
+    is_sent = is_sent && !rpc_pack(&news->base, &bytes).code && !rpc_stream_send(s->stream, mt_buf_view(&bytes)).code;
+    mt_buf_fini(&bytes);
+    free(items);
+    free(tokens.tokens);
+    return is_sent;
+}
+
+static void send_news(const struct stander *s, bool is_shutdown, bool has_tokens)
 {
     Manta__V1__HeadsNews news = MANTA__V1__HEADS_NEWS__INIT;
     char                *list[MT_HEADS_MAX];
-    mt_buf               bytes = {0};
     for (uint32_t i = 0; i < s->sh->head_count; i++)
         list[i] = s->sh->heads[i];
     news.heads = list;
     news.n_heads = s->sh->head_count;
     news.shutdown = is_shutdown;
-    if (rpc_pack(&news.base, &bytes).code || rpc_stream_send(s->stream, mt_buf_view(&bytes)).code)
+    if (!send_packed(s, &news, has_tokens))
         rpc_stream_cancel(s->stream); /* it comes back, and is told anew */
-    mt_buf_fini(&bytes);
+}
+
+void head_shell_tokens(struct shell *sh, const struct head_token *items, size_t count)
+{
+    head_shell_let_in(sh, items, count);
+    for (const struct stander *s = sh->standers; s; s = s->next)
+        send_news(s, false, true);
 }
 
 void head_shell_heads_set(struct shell *sh, const char *const *addresses, size_t count)
@@ -55,7 +94,7 @@ void head_shell_heads_tell(struct shell *sh)
             list[event.heads.count++] = s->address;
     head_shell_heads_set(sh, list, event.heads.count);
     for (const struct stander *s = sh->standers; s; s = s->next)
-        send_news(s, false);
+        send_news(s, false, true);
     head_shell_step(sh, &event);
 }
 
@@ -66,13 +105,13 @@ void head_shell_heads_beat(struct shell *sh)
         return;
     sh->beat_ms = now;
     for (const struct stander *s = sh->standers; s; s = s->next)
-        send_news(s, false);
+        send_news(s, false, false);
 }
 
 void head_shell_heads_shutdown(struct shell *sh)
 {
     for (const struct stander *s = sh->standers; s; s = s->next)
-        send_news(s, true);
+        send_news(s, true, false);
 }
 
 /* ---- StandBy ---- */

@@ -14,6 +14,8 @@ void head_shell_heads_set(struct shell *sh, const char *const *addresses, size_t
 void head_shell_heads_line(const struct shell *sh, char *out, size_t size);
 /* Puts the list together, and tells it: those that stand by, the core and so the nodes, the files. */
 void head_shell_heads_tell(struct shell *sh);
+/* The named tokens that are let in from now on: here, and where heads stand by. */
+void head_shell_tokens(struct shell *sh, const struct head_token *items, size_t count);
 void head_shell_heads_shutdown(struct shell *sh);
 /* Due often: those that stand by hear now and then that this one leads, as long as its store says so. */
 void                       head_shell_heads_beat(struct shell *sh);

@@ -147,7 +147,8 @@ static void take_call(struct rpc_service *service, struct rpc_call *call, mt_vie
     struct io_tls_who who;
     struct head_peer  peer = head_shell_peer(rpc_call_peer(call, &who) ? &who : NULL);
     *c = (struct call){{call_gone}, sh, call, number, peer.kind == HEAD_PEER_TICKET};
-    struct head_event event = {.kind = HEAD_EV_CALL, .call = {number, method, request.data, request.size, peer, asks}};
+    struct head_event event = {.kind = HEAD_EV_CALL,
+                               .call = {number, method, rpc_call_token(call), request.data, request.size, peer, asks}};
     head_shell_step(sh, &event);
     rpc_call_on_gone(call,
                      &c->gone); /* told at once where the caller has left already: so after the step, which reads the request */
@@ -259,22 +260,12 @@ void head_shell_resume_streams(struct shell *sh)
 
 /* ---- the table ---- */
 
-/* X(name, method of the core) */
-/* clang-format off */
-#define UNARY(X)                                                                                                        \
-    X(Submit, HEAD_SUBMIT) X(GetJob, HEAD_GET_JOB) X(WaitJob, HEAD_WAIT_JOB) X(ListJobs, HEAD_LIST_JOBS)                \
-    X(StopJob, HEAD_STOP_JOB) X(HasBlobs, HEAD_HAS_BLOBS) X(ListNodes, HEAD_LIST_NODES) X(Shutdown, HEAD_SHUTDOWN)  \
-    X(Query, HEAD_QUERY) X(DeleteJob, HEAD_DELETE_JOB) X(DrainNode, HEAD_DRAIN_NODE) X(Scale, HEAD_SCALE)               \
-    X(CreateTicket, HEAD_CREATE_TICKET) X(ListTickets, HEAD_LIST_TICKETS) X(RevokeTicket, HEAD_REVOKE_TICKET)            \
-    X(RevokeNode, HEAD_REVOKE_NODE)
-/* clang-format on */
-
-#define X(name, method) \
+#define X(name, method, right) \
     static void unary_##name(struct rpc_service *service, struct rpc_call *call, mt_view request) \
     { \
-        take_call(service, call, request, method); \
+        take_call(service, call, request, HEAD_##method); \
     }
-UNARY(X)
+HEAD_METHODS(X)
 #undef X
 
 static void unary_StepDown(struct rpc_service *service, struct rpc_call *call, mt_view request)
@@ -286,16 +277,16 @@ static void unary_StepDown(struct rpc_service *service, struct rpc_call *call, m
         rpc_call_fail(call, mt_error(MT_ENOTLEADER, 0, "another head leads"), leader_text(shell_of(service), leader));
 }
 
-/* X(name, who takes the stream where this head leads, flags) */
+/* X(name, who takes the stream where this head leads, flags, what a token must be good for) */
 #define STREAMS(X) \
-    X(FollowJob, head_shell_follow, 0) \
-    X(PutBlob, head_shell_put_blob, 0) \
-    X(GetBlob, head_shell_get_blob, 0) \
-    X(Backup, head_shell_backup, 0) \
-    X(StandBy, head_shell_standby_came, 0) \
-    X(Attach, take_attach, RPC_METHOD_GREETS)
+    X(FollowJob, head_shell_follow, 0, MT_MAY_READ) \
+    X(PutBlob, head_shell_put_blob, 0, MT_MAY_SUBMIT) \
+    X(GetBlob, head_shell_get_blob, 0, MT_MAY_ADMIN) \
+    X(Backup, head_shell_backup, 0, MT_MAY_ADMIN) \
+    X(StandBy, head_shell_standby_came, 0, MT_MAY_ADMIN) \
+    X(Attach, take_attach, RPC_METHOD_GREETS, MT_MAY_ADMIN)
 
-#define X(name, take, flags) \
+#define X(name, take, flags, right) \
     static struct rpc_stream_handler *stream_##name(struct rpc_service *service, struct rpc_stream *stream) \
     { \
         return shell_of(service)->head ? take(service, stream) : send_on(shell_of(service), stream); \
@@ -310,14 +301,14 @@ static void unary_Certify(struct rpc_service *service, struct rpc_call *call, mt
 }
 
 static const struct rpc_method methods[] = {
-#define X(name, method) {"/manta.v1.Head/" #name, 0, unary_##name, NULL},
-    UNARY(X)
+#define X(name, method, right) {"/manta.v1.Head/" #name, 0, unary_##name, NULL, right},
+    HEAD_METHODS(X)
 #undef X
-#define X(name, take, flags) {"/manta.v1.Head/" #name, flags, NULL, stream_##name},
+#define X(name, take, flags, right) {"/manta.v1.Head/" #name, flags, NULL, stream_##name, right},
         STREAMS(X)
 #undef X
-            {"/manta.v1.Head/StepDown", 0, unary_StepDown, NULL},
-    {"/manta.v1.Head/Certify", RPC_METHOD_TICKET, unary_Certify, NULL},
+            {"/manta.v1.Head/StepDown", 0, unary_StepDown, NULL, MT_MAY_ADMIN},
+    {"/manta.v1.Head/Certify", RPC_METHOD_TICKET, unary_Certify, NULL, MT_MAY_ADMIN},
     RPC_HEALTH,
 };
 

@@ -64,6 +64,7 @@ static void act(struct shell *sh, struct head_action *action)
     case HEAD_ACT_JOB_ENDED: head_shell_feed_wake(sh, action->job.id); break;
     case HEAD_ACT_BLOB_DROP: head_shell_blob_drop(sh, action->blob_drop.sha256); break;
     case HEAD_ACT_PROVIDE: provide(sh, action); break;
+    case HEAD_ACT_TOKENS: head_shell_tokens(sh, action->tokens.items, action->tokens.count); break;
     case HEAD_ACT_REVOKED: head_shell_revoked(sh, action->revoked.id, action->revoked.until_ms); break;
     case HEAD_ACT_EXIT:
         if (action->exit.status.code == 0)
@@ -293,7 +294,8 @@ static mt_status open_server(struct shell *sh)
                                        .port = sh->options.port,
                                        .token = &sh->token,
                                        .tls = sh->tls,
-                                       .is_insecure = sh->options.is_insecure};
+                                       .is_insecure = sh->options.is_insecure,
+                                       .has_tokens = true};
     if (config.port == 0 && (config.port = last_port(sh)) != 0) {
         if (rpc_server_open(sh->rpc, &sh->service, &config, &sh->server).code == 0)
             return mt_ok();
@@ -442,6 +444,7 @@ static void stop(struct shell *sh)
     mt_map_fini(&sh->attached);
     head_actions_fini(&sh->actions);
     head_free(sh->head);
+    free(sh->tokens);
     head_shell_tls_close(sh);
     if (sh->loop)
         io_loop_free(sh->loop);

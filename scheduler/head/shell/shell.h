@@ -75,6 +75,8 @@ struct shell {
     uint32_t           head_count;
     uint64_t           beat_ms;
     bool               is_heads_new; /* the files that name them are to be written */
+    struct head_token *tokens;       /* that are let in beside the cluster's own */
+    size_t             token_count;
 
     mt_map   attached; /* stream number -> struct attach */
     mt_map   calls;    /* call number -> struct call */

@@ -68,6 +68,26 @@ static struct head_store_redis store_options(const struct shell *sh)
 
 /* ---- the stream to the leader ---- */
 
+/* The leader lets them in; here they are told who leads. */
+static void hear_tokens(struct shell *sh, const Manta__V1__TokenList *list)
+{
+    struct head_token *items = list ? calloc(list->n_tokens + 1, sizeof *items) : NULL;
+    size_t             count = 0;
+    if (!items)
+        return;
+    for (size_t i = 0; i < list->n_tokens; i++) {
+        const Manta__V1__Token *t = list->tokens[i];
+        if (t->sha256.len != HEAD_SHA_SIZE || t->right > MT_MAY_ADMIN)
+            continue;
+        struct head_token *to = &items[count++];
+        *to = (struct head_token){head_token_number(t->sha256.data), (enum mt_right)t->right, t->is_ended, "", {0}};
+        snprintf(to->name, sizeof to->name, "%s", t->name);
+        memcpy(to->sha256, t->sha256.data, HEAD_SHA_SIZE);
+    }
+    head_shell_let_in(sh, items, count);
+    free(items);
+}
+
 static void leader_said(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
 {
     struct standby   *b = mt_container_of(handler, struct standby, handler);
@@ -80,6 +100,7 @@ static void leader_said(struct rpc_stream_handler *handler, struct rpc_stream *s
     head_role_heard(b->sh->role, io_now_ms());
     b->asks_machine = false;
     head_shell_heads_set(b->sh, (const char *const *)news->heads, news->n_heads);
+    hear_tokens(b->sh, news->tokens);
     if (news->shutdown)
         head_shell_end(b->sh, mt_ok());
     rpc_unpack_free(m);

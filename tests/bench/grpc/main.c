@@ -88,9 +88,9 @@ static struct rpc_stream_handler *serve_sink(struct rpc_service *service, struct
 }
 
 static const struct rpc_method methods[] = {
-    {"/bench/Echo", 0, serve_echo, NULL},
-    {"/bench/Sink", 0, NULL, serve_sink},
-    {"/bench/Direct", RPC_DIRECT, NULL, serve_sink},
+    {"/bench/Echo", 0, serve_echo, NULL, MT_MAY_NOTHING},
+    {"/bench/Sink", 0, NULL, serve_sink, MT_MAY_NOTHING},
+    {"/bench/Direct", RPC_DIRECT, NULL, serve_sink, MT_MAY_NOTHING},
 };
 
 /* In a process of its own, until its parent kills it. The port goes through `out`. */

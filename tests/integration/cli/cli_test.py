@@ -251,7 +251,50 @@ def submit(p):
     has("add up to 140", p.manta("job", "logs", job))
     has("add up to 140", p.manta("job", "logs", "--follow", job))
     equal([j["name"] for j in p.json("job", "list")], ["./hello", "hi"])
-    check(re.search(rf"^{job} +./hello +SUCCEEDED ", p.manta("job", "list"), re.M), "job list")
+    check(re.search(rf"^{job} +./hello +admin +SUCCEEDED ", p.manta("job", "list"), re.M), "job list")
+    p.manta("stop")
+
+
+def named_tokens(p):
+    """Who has a token of his own does what it is good for, and his name stands at what he did."""
+    p.manta("start", "--head", "--num-cpus", "2")
+    files = {name: p.root / f"{name}.token" for name in ("ann", "bob", "eve")}
+    p.manta("token", "create", "ann", files["ann"], "--rights", "submit")
+    equal(files["ann"].stat().st_mode & 0o777, 0o600)
+    p.manta("token", "create", "ann", files["eve"], "--rights", "read", want=1)  # two of one name
+    has("there is a token of this name that is good", p.errors)
+    p.manta("token", "create", "eve", files["ann"], "--rights", "read", want=1)  # nothing is written over
+    has("there is such a file already", p.errors)
+    files["bob"].touch(mode=0o600)
+    files["bob"].write_text(p.manta("token", "create", "bob", "--rights", "read"))
+    for words in (["x"], ["x", "--rights", "all"], ["--rights", "read"], ["x", "--rights", "read", "--uses", "2"]):
+        p.manta("token", "create", *words, want=2)
+    for name in ("a b", "admin", "0123456789abcdef", "-x", "\u00e9"):
+        p.manta("token", "create", "--rights", "read", "--", name, want=1)
+    ann, bob = ({"MANTA_TOKEN_FILE": str(files[name])} for name in ("ann", "bob"))
+    job = p.manta("submit", "--", "/bin/sleep", 600, env=ann).strip()
+    other = p.manta("submit", "--", "/bin/sleep", 600).strip()
+    has(job, p.manta("job", "list", env=bob))
+    equal({j["id"]: j["user"] for j in p.json("job", "list")}, {job: "ann", other: "admin"})
+    p.manta("submit", "--", "/bin/true", env=bob, want=1)
+    has('the token "bob" is good for read; this needs submit', p.errors)
+    for words in (["stop", job], ["delete", job]):
+        p.manta("job", *words, env=bob, want=1)
+    p.manta("job", "stop", other, env=ann, want=1)
+    has(f'job {other} is not of "ann" but of "admin"', p.errors)
+    p.manta("token", "list", env=ann, want=1)
+    p.manta("drain", 1, env=ann, want=1)
+    p.manta("job", "stop", job, env=ann)
+    secrets = [files[name].read_bytes().strip() for name in ("ann", "bob")]
+    p.manta("token", "revoke", "ann")
+    p.manta("job", "list", env=ann, want=1)
+    has('the token "ann" was revoked', p.errors)
+    equal({t["name"]: (t["state"], t["rights"]) for t in p.json("token", "list")},
+          {"ann": ("REVOKED", "submit"), "bob": ("GOOD", "read"), "eve": ("REVOKED", "read")})
+    p.manta("token", "revoke", "nobody", want=1)
+    for path in p.folder.rglob("*"):  # logs, and what the head keeps
+        if path.is_file():
+            check(not any(secret in path.read_bytes() for secret in secrets), f"a token stands in {path}")
     p.manta("stop")
 
 

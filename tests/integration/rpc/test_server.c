@@ -113,10 +113,10 @@ static struct rpc_stream_handler *echo_chat(struct rpc_service *service, struct 
 }
 
 static const struct rpc_method methods[] = {
-    {"/manta.test.Echo/Say", 0, echo_say, NULL},
-    {"/manta.test.Echo/Fail", 0, echo_fail, NULL},
-    {"/manta.test.Echo/Chat", 0, NULL, echo_chat},
-    {"/grpc.health.v1.Health/Check", RPC_METHOD_OPEN, health_check, NULL},
+    {"/manta.test.Echo/Say", 0, echo_say, NULL, MT_MAY_NOTHING},
+    {"/manta.test.Echo/Fail", 0, echo_fail, NULL, MT_MAY_NOTHING},
+    {"/manta.test.Echo/Chat", 0, NULL, echo_chat, MT_MAY_NOTHING},
+    {"/grpc.health.v1.Health/Check", RPC_METHOD_OPEN, health_check, NULL, MT_MAY_NOTHING},
 };
 enum { METHODS = sizeof methods / sizeof methods[0] };
 

@@ -396,7 +396,7 @@ def tickets(p):
     p[0 if both[0].returncode == 0 else 1].manta("stop", "--dir", "/tmp/both")
     equal(states(p), {"join file": "GOOD", "first": "USED", "late": "ENDED", "gone": "REVOKED", "good": "USED"})
     p[1].manta("token", "create", "--uses", 0, want=2)
-    p[0].manta("token", "revoke", "1234", want=1)
+    p[0].manta("token", "revoke", "0000000000001234", want=1)
     has("no such ticket", p[0].errors)
     p.stop()
 

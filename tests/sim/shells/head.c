@@ -236,7 +236,8 @@ static void act(struct sim *s, struct head_action *a)
         break;
     case HEAD_ACT_CLOSE: sim_net_head_close(s, a->close.stream); break;
     case HEAD_ACT_STORE: store(s, a); break;
-    case HEAD_ACT_REVOKED: break;
+    case HEAD_ACT_REVOKED:
+    case HEAD_ACT_TOKENS: break;
     case HEAD_ACT_EXIT: SIM_REQUIRE(s, false, "the head ends: %s", a->exit.status.what ? a->exit.status.what : ""); break;
     case HEAD_ACT_REPLY:
         if (!sim_drain_reply(s, a))

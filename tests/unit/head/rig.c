@@ -119,6 +119,11 @@ static void carry_out_one(struct rig *rig, struct head_action *action)
         assert_true(rig->ended_count < 16);
         memcpy(rig->ended[rig->ended_count++], action->job.id, HEAD_JOB_ID_SIZE);
         break;
+    case HEAD_ACT_TOKENS:
+        assert_true(action->tokens.count <= RIG_TOKENS);
+        memcpy(rig->tokens, action->tokens.items, action->tokens.count * sizeof rig->tokens[0]);
+        rig->token_count = action->tokens.count;
+        break;
     case HEAD_ACT_REVOKED:
         assert_true(rig->revoked_count < 64);
         rig->revoked[rig->revoked_count++] = action->revoked.id;
@@ -269,9 +274,10 @@ void rig_say(struct rig *rig, uint64_t stream, const Manta__V1__NodeToHead *mess
 
 uint64_t rig_call(struct rig *rig, enum head_method method, const ProtobufCMessage *request)
 {
-    struct head_event event = {.kind = HEAD_EV_CALL,
-                               .call = {.number = ++rig->next_call, .method = method, .peer = rig->peer, .asks = rig->asks}};
-    uint8_t          *bytes = pack(request, &event.call.size);
+    struct head_event event = {
+        .kind = HEAD_EV_CALL,
+        .call = {.number = ++rig->next_call, .method = method, .peer = rig->peer, .asks = rig->asks, .token = rig->token}};
+    uint8_t *bytes = pack(request, &event.call.size);
     event.call.bytes = bytes;
     step(rig, &event);
     free(bytes);

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RIG_SENT = 16384, RIG_RECORDS = 4096, RIG_REPLIES = 512, RIG_LOGS = 8, RIG_LOG_SIZE = 4096 };
+enum { RIG_SENT = 16384, RIG_RECORDS = 4096, RIG_REPLIES = 512, RIG_LOGS = 8, RIG_LOG_SIZE = 4096, RIG_TOKENS = 1024 };
 
 struct rig_record {
     enum head_table table;
@@ -71,13 +71,15 @@ struct rig {
     enum rig_crash crash;
     bool           has_crashed;                                         /* the head is gone: nothing happens until rig_restart */
     void (*provide)(struct rig *rig, const struct head_action *action); /* HEAD_ACT_PROVIDE; may not step the head. NULL: nobody */
-    struct head_peer peer;                                              /* of the next streams and calls */
-    uint64_t         asks;                                              /* of the next calls */
-    uint64_t         wall_ahead_ms;                                     /* the wall clock was set */
-    uint64_t         revoked[64];                                       /* at the door of the shell */
-    size_t           revoked_count;
-    bool             has_exited;
-    mt_status        exit_status;
+    struct head_peer  peer;                                             /* of the next streams and calls */
+    uint64_t          asks, token;                                      /* of the next calls */
+    struct head_token tokens[RIG_TOKENS];                               /* that the door of the shell lets in */
+    size_t            token_count;
+    uint64_t          wall_ahead_ms; /* the wall clock was set */
+    uint64_t          revoked[64];   /* at the door of the shell */
+    size_t            revoked_count;
+    bool              has_exited;
+    mt_status         exit_status;
 };
 
 struct rig *rig_new(void);

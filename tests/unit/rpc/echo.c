@@ -192,12 +192,17 @@ static struct rpc_stream_handler *echo_count(struct rpc_service *service, struct
 }
 
 static const struct rpc_method methods[] = {
-    {"/test.Echo/Unary", 0, echo_unary, NULL},     {"/test.Echo/Never", 0, echo_never, NULL},
-    {"/test.Echo/Forget", 0, echo_forget, NULL},   {"/test.Echo/Later", 0, echo_later, NULL},
-    {"/test.Echo/Fail", 0, echo_fail, NULL},       {"/test.Echo/Open", RPC_METHOD_OPEN, echo_unary, NULL},
-    {"/test.Echo/Stream", 0, NULL, echo_stream},   {"/test.Echo/Direct", RPC_DIRECT, NULL, echo_direct},
-    {"/test.Echo/Count", 0, NULL, echo_count},     {"/test.Echo/Sink", 0, NULL, echo_sink},
-    {"/test.Echo/Refused", 0, NULL, echo_refused},
+    {"/test.Echo/Unary", 0, echo_unary, NULL, MT_MAY_NOTHING},
+    {"/test.Echo/Never", 0, echo_never, NULL, MT_MAY_NOTHING},
+    {"/test.Echo/Forget", 0, echo_forget, NULL, MT_MAY_NOTHING},
+    {"/test.Echo/Later", 0, echo_later, NULL, MT_MAY_NOTHING},
+    {"/test.Echo/Fail", 0, echo_fail, NULL, MT_MAY_NOTHING},
+    {"/test.Echo/Open", RPC_METHOD_OPEN, echo_unary, NULL, MT_MAY_NOTHING},
+    {"/test.Echo/Stream", 0, NULL, echo_stream, MT_MAY_NOTHING},
+    {"/test.Echo/Direct", RPC_DIRECT, NULL, echo_direct, MT_MAY_NOTHING},
+    {"/test.Echo/Count", 0, NULL, echo_count, MT_MAY_NOTHING},
+    {"/test.Echo/Sink", 0, NULL, echo_sink, MT_MAY_NOTHING},
+    {"/test.Echo/Refused", 0, NULL, echo_refused, MT_MAY_NOTHING},
 };
 
 /* ---- the server's thread ---- */

@@ -10,13 +10,15 @@
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/trust/trust.h"
 
+#include "core/base/plant.h"
+
 /* ---- submit ---- */
 
-static void submit_new(struct head *h, uint64_t call, const job_spec *spec)
+static void submit_new(struct head *h, uint64_t call, const struct head_who *who, const job_spec *spec)
 {
     char        text[HEAD_TEXT_SIZE] = "";
     struct job *job;
-    int32_t     code = spec->actor ? MT_EINVAL : head_jobs_submit(h, spec, &job, text, sizeof text);
+    int32_t     code = spec->actor ? MT_EINVAL : head_jobs_submit(h, spec, who->name, &job, text, sizeof text);
     if (spec->actor)
         snprintf(text, sizeof text, "a job for an actor is made by manta_actor_new");
     if (code == MT_OK)
@@ -27,8 +29,8 @@ static void submit_new(struct head *h, uint64_t call, const job_spec *spec)
         head_jobs_reply_error(h, call, HEAD_SUBMIT, code, text);
 }
 
-/* The same id with the same content is the same job, however often it comes. */
-static void submit(struct head *h, uint64_t call, const Manta__V1__SubmitRequest *request)
+/* The same id with the same content from the same user is the same job, however often it comes. */
+static void submit(struct head *h, uint64_t call, const struct head_who *who, const Manta__V1__SubmitRequest *request)
 {
     if (!request->spec) {
         head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EINVAL, "the request has no job");
@@ -36,8 +38,8 @@ static void submit(struct head *h, uint64_t call, const Manta__V1__SubmitRequest
     }
     struct job *job = head_jobs_find(h, request->spec->id);
     if (!job) {
-        submit_new(h, call, request->spec);
-    } else if (head_spec_equal(job->spec, request->spec)) {
+        submit_new(h, call, who, request->spec);
+    } else if (head_spec_equal(job->spec, request->spec) && strcmp(job->user, who->name) == 0) {
         h->count.job_repeat++;
         head_jobs_reply(h, call, HEAD_SUBMIT, job);
     } else {
@@ -47,19 +49,34 @@ static void submit(struct head *h, uint64_t call, const Manta__V1__SubmitRequest
 
 /* ---- the rest ---- */
 
-static void stop_job(struct head *h, uint64_t call, const Manta__V1__JobRequest *request)
+/* The job, if there is one, and he may do something with it; NULL: the call was told why not. */
+static struct job *find_own(struct head *h, uint64_t call, enum head_method method, const struct head_who *who, const char *id)
 {
-    struct job *job = head_jobs_find_or_error(h, call, HEAD_STOP_JOB, request->id);
+    char        text[HEAD_TEXT_SIZE];
+    struct job *job = head_jobs_find_or_error(h, call, method, id);
+    if (!job || who->right >= MT_MAY_ADMIN || strcmp(job->user, who->name) == 0 || MT_PLANT(MT_PLANT_TOKEN_ANYBODY))
+        return job;
+    snprintf(text, sizeof text,
+             "job %.64s is not of \"%s\" but of \"%s\": a token that is good for submit has to do with its own jobs", id, who->name,
+             job->user[0] ? job->user : "the cluster");
+    h->count.token_refused++;
+    head_jobs_reply_error(h, call, method, MT_EAUTH, text);
+    return NULL;
+}
+
+static void stop_job(struct head *h, uint64_t call, const struct head_who *who, const Manta__V1__JobRequest *request)
+{
+    struct job *job = find_own(h, call, HEAD_STOP_JOB, who, request->id);
     if (!job)
         return;
     head_attempts_stop(h, job, "stopped on request");
     head_jobs_reply(h, call, HEAD_STOP_JOB, job);
 }
 
-static void delete_job(struct head *h, uint64_t call, const Manta__V1__JobRequest *request)
+static void delete_job(struct head *h, uint64_t call, const struct head_who *who, const Manta__V1__JobRequest *request)
 {
     char        text[HEAD_TEXT_SIZE];
-    struct job *job = head_jobs_find_or_error(h, call, HEAD_DELETE_JOB, request->id);
+    struct job *job = find_own(h, call, HEAD_DELETE_JOB, who, request->id);
     if (!job)
         return;
     if (!head_jobs_has_ended(job)) {
@@ -111,6 +128,10 @@ static const ProtobufCMessageDescriptor *request_type(enum head_method method)
     case HEAD_LIST_TICKETS: return &manta__v1__list_tickets_request__descriptor;
     case HEAD_REVOKE_TICKET: return &manta__v1__revoke_ticket_request__descriptor;
     case HEAD_REVOKE_NODE: return &manta__v1__revoke_node_request__descriptor;
+    case HEAD_CREATE_TOKEN: return &manta__v1__create_token_request__descriptor;
+    case HEAD_LIST_TOKENS: return &manta__v1__list_tokens_request__descriptor;
+    case HEAD_REVOKE_TOKEN: return &manta__v1__revoke_token_request__descriptor;
+    case HEAD_NO_METHOD: break;
     }
     return NULL;
 }
@@ -120,16 +141,18 @@ static void dispatch(struct head *h, const struct head_event *event, const Proto
     const enum head_method method = event->call.method;
     const uint64_t         call = event->call.number;
     struct job            *job;
+    struct head_who        who;
+    (void)head_tokens_who(h, event->call.token, &who); /* head_calls_open has asked */
     switch (method) {
-    case HEAD_SUBMIT: submit(h, call, (const Manta__V1__SubmitRequest *)request); break;
+    case HEAD_SUBMIT: submit(h, call, &who, (const Manta__V1__SubmitRequest *)request); break;
     case HEAD_GET_JOB:
         if ((job = head_jobs_find_or_error(h, call, method, ((const Manta__V1__JobRequest *)request)->id)))
             head_jobs_reply(h, call, method, job);
         break;
     case HEAD_WAIT_JOB: head_jobs_wait(h, call, (const Manta__V1__WaitJobRequest *)request); break;
     case HEAD_LIST_JOBS: head_calls_list_jobs(h, call); break;
-    case HEAD_STOP_JOB: stop_job(h, call, (const Manta__V1__JobRequest *)request); break;
-    case HEAD_DELETE_JOB: delete_job(h, call, (const Manta__V1__JobRequest *)request); break;
+    case HEAD_STOP_JOB: stop_job(h, call, &who, (const Manta__V1__JobRequest *)request); break;
+    case HEAD_DELETE_JOB: delete_job(h, call, &who, (const Manta__V1__JobRequest *)request); break;
     case HEAD_HAS_BLOBS: head_blobs_has(h, call, (const Manta__V1__HasBlobsRequest *)request); break;
     case HEAD_LIST_NODES: head_calls_list_nodes(h, call); break;
     case HEAD_SHUTDOWN: shut_down(h, call, (const Manta__V1__ShutdownRequest *)request); break;
@@ -142,7 +165,11 @@ static void dispatch(struct head *h, const struct head_event *event, const Proto
     case HEAD_CREATE_TICKET: head_tickets_create(h, call, (const Manta__V1__CreateTicketRequest *)request); break;
     case HEAD_LIST_TICKETS: head_tickets_list(h, call); break;
     case HEAD_REVOKE_TICKET: head_tickets_revoke(h, call, (const Manta__V1__RevokeTicketRequest *)request); break;
+    case HEAD_CREATE_TOKEN: head_tokens_create(h, call, (const Manta__V1__CreateTokenRequest *)request); break;
+    case HEAD_LIST_TOKENS: head_tokens_list(h, call); break;
+    case HEAD_REVOKE_TOKEN: head_tokens_revoke(h, call, (const Manta__V1__RevokeTokenRequest *)request); break;
     case HEAD_REVOKE_NODE: break; /* attached/revoke.c */
+    case HEAD_NO_METHOD: break;
     }
 }
 
@@ -153,8 +180,32 @@ static bool is_refused_for_room(const struct head *h, enum head_method method)
     return is_stuck && method != HEAD_SUBMIT && method != HEAD_WAIT_JOB;
 }
 
+static enum mt_right needs(enum head_method method)
+{
+    static const uint8_t rights[] = {
+#define X(name, method, right) [HEAD_##method] = right,
+        HEAD_METHODS(X)
+#undef X
+    };
+    return method == HEAD_CERTIFY ? MT_MAY_NOTHING : method < sizeof rights ? (enum mt_right)rights[method] : MT_MAY_ADMIN;
+}
+
+bool head_calls_may(struct head *h, const struct head_event *event, enum mt_right right)
+{
+    struct head_who who;
+    bool            is_good = head_tokens_who(h, event->call.token, &who);
+    if (is_good && who.right >= right)
+        return true;
+    h->count.token_refused++;
+    head_out_refuse(h, event->call.number,
+                    mt_error(MT_EAUTH, 0, is_good ? "the token is not good for that" : "the token was revoked, or has ended"));
+    return false;
+}
+
 ProtobufCMessage *head_calls_open(struct head *h, const struct head_event *event)
 {
+    if (!head_calls_may(h, event, needs(event->call.method)))
+        return NULL;
     if (is_refused_for_room(h, event->call.method)) {
         h->count.no_room++;
         head_out_refuse(h, event->call.number, head_room_refusal(h));

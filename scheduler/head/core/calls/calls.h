@@ -12,7 +12,9 @@
 void head_calls_take(struct head *h, const struct head_event *event);
 /* The request, which the caller frees; NULL: it was refused. */
 ProtobufCMessage *head_calls_open(struct head *h, const struct head_event *event);
-void              head_calls_gone(struct head *h, uint64_t call);
+/* Whether the caller's token is good for that; false: he was refused. */
+bool head_calls_may(struct head *h, const struct head_event *event, enum mt_right right);
+void head_calls_gone(struct head *h, uint64_t call);
 
 /* ---- lists.c ------------------------------------------------------------------------------------------------------- */
 

@@ -113,6 +113,7 @@ void head_jobs_store(struct head *h, const struct job *job)
     record.pid = job->pid;
     record.order = job->order;
     record.log_base = job->log_base;
+    record.user = (char *)job->user;
     head_record_change(h, HEAD_TABLE_JOBS, job->spec->id, strlen(job->spec->id), &record.base);
 }
 
@@ -138,6 +139,7 @@ mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *r)
     job->pid = r->pid;
     job->order = r->order;
     job->log_base = r->log_base;
+    snprintf(job->user, sizeof job->user, "%s", r->user);
     if (head_jobs_has_ended(job))
         h->jobs_ended++;
     else

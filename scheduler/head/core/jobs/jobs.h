@@ -53,8 +53,9 @@ void head_attempts_stop(struct head *h, struct job *job, const char *why);
 
 /* ---- submit.c, actors.c -------------------------------------------------------------------------------------------- */
 
-/* Takes a job in, or says why not. */
-MT_MUST_USE int32_t head_jobs_submit(struct head *h, const job_spec *spec, struct job **out_job, char *text, size_t text_size);
+/* Takes a job in, or says why not. `user`: the name of the token that it came with; "": nobody's. */
+MT_MUST_USE int32_t head_jobs_submit(struct head *h, const job_spec *spec, const char *user, struct job **out_job, char *text,
+                                     size_t text_size);
 void                head_actors_request(struct head *h, struct stream *s, const Manta__V1__ActorRequest *request);
 /* A request about a name, which may be a detached actor's. */
 void head_actors_name(struct head *h, struct stream *s, const Manta__V1__NameRequest *request);

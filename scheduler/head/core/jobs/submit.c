@@ -50,7 +50,7 @@ static int32_t submit_check(struct head *h, const job_spec *spec, char *text, si
     return MT_OK;
 }
 
-int32_t head_jobs_submit(struct head *h, const job_spec *spec, struct job **out_job, char *text, size_t text_size)
+int32_t head_jobs_submit(struct head *h, const job_spec *spec, const char *user, struct job **out_job, char *text, size_t text_size)
 {
     job_spec   *copy = NULL;
     struct job *job = NULL;
@@ -64,6 +64,7 @@ int32_t head_jobs_submit(struct head *h, const job_spec *spec, struct job **out_
         head_broken(h, st);
         return st.code;
     }
+    snprintf(job->user, sizeof job->user, "%s", user);
     job->submitted_ms = h->wall_ms;
     job->order = h->next_order++;
     snprintf(job->reason, sizeof job->reason, "submitted");

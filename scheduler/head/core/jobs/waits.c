@@ -14,6 +14,7 @@ void head_jobs_info(const struct job *job, job_info *out)
     *out = (job_info)MANTA__V1__JOB_INFO__INIT;
     out->id = job->spec->id;
     out->name = job->spec->name;
+    out->user = (char *)job->user;
     out->state = (char *)head_jobs_state_text(job->state);
     out->reason = (char *)job->reason;
     out->exit_code = job->exit_code;

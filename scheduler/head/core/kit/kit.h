@@ -58,6 +58,8 @@ void head_out_job(struct head *h, enum head_action_kind kind, const char *job); 
 void head_out_blob_drop(struct head *h, const struct blob *blob);               /* after the store */
 /* After the store: whoever shows a certificate of that number is refused, and cut off. */
 void head_out_revoked(struct head *h, uint64_t id, uint64_t until_ms);
+/* After the store: these named tokens are let in, and no others. */
+void head_out_tokens(struct head *h, struct head_token *take_items, size_t count);
 void head_out_exit(struct head *h, mt_status st, bool after_store);
 /* After the store. `line` and `ticket` are copied; without data, NULL: none. */
 void head_out_provide(struct head *h, enum head_provide_op op, uint64_t number, uint32_t limit_ms, mt_view line,

@@ -60,6 +60,7 @@ static void action_fini(struct head_action *action)
     case HEAD_ACT_REPLY: head_bytes_unref(action->reply.bytes); break;
     case HEAD_ACT_LOG_APPEND: head_bytes_unref(action->log_append.bytes); break;
     case HEAD_ACT_PROVIDE: head_bytes_unref(action->provide.line); break;
+    case HEAD_ACT_TOKENS: free(action->tokens.items); break;
     case HEAD_ACT_STORE:
         if (action->store.records)
             head_records_free(action->store.records, action->store.count);
@@ -290,6 +291,12 @@ void head_out_blob_drop(struct head *h, const struct blob *blob)
 void head_out_revoked(struct head *h, uint64_t id, uint64_t until_ms)
 {
     struct head_action action = {.kind = HEAD_ACT_REVOKED, .revoked = {id, until_ms}};
+    push(h, &action, true);
+}
+
+void head_out_tokens(struct head *h, struct head_token *take_items, size_t count)
+{
+    struct head_action action = {.kind = HEAD_ACT_TOKENS, .tokens = {take_items, count}};
     push(h, &action, true);
 }
 

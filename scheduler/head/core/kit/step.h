@@ -5,61 +5,20 @@
 #ifndef HEAD_STEP_H
 #define HEAD_STEP_H
 
-#include "core/base/limits/head.h"
-#include "core/base/limits/text.h"
 #include "core/base/status.h"
+#include "scheduler/head/core/kit/asked.h"
 
 #include <stdbool.h>
 
 struct head;
 
-enum { /* limits: core/base/limits/head.h */
-       HEAD_SHA_SIZE = 32,
-       HEAD_JOB_ID_SIZE = 64, /* [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63 bytes: it is also a file name */
-       HEAD_CLUSTER_SIZE = 40,
-       HEAD_TEXT_SIZE = MT_ERROR_BYTES_MAX,
-};
-
 /* ---- what goes in ---------------------------------------------------------------------------------------------- */
-enum head_method { /* requests and replies are those of service Head, packed */
-                   HEAD_SUBMIT = 1,
-                   HEAD_GET_JOB,
-                   HEAD_WAIT_JOB,
-                   HEAD_LIST_JOBS,
-                   HEAD_STOP_JOB,
-                   HEAD_HAS_BLOBS,
-                   HEAD_LIST_NODES,
-                   HEAD_SHUTDOWN,
-                   HEAD_QUERY,
-                   HEAD_DELETE_JOB,
-                   HEAD_DRAIN_NODE,
-                   HEAD_SCALE,
-                   HEAD_CERTIFY,
-                   HEAD_CREATE_TICKET,
-                   HEAD_LIST_TICKETS,
-                   HEAD_REVOKE_TICKET,
-                   HEAD_REVOKE_NODE,
-};
-
-enum head_scale_op { /* of ScaleRequest */
-                     HEAD_SCALE_UP = 1,
-                     HEAD_SCALE_DOWN,
-                     HEAD_SCALE_STATUS,
-                     HEAD_SCALE_EXPLAIN,
-                     HEAD_SCALE_HISTORY,
-                     HEAD_SCALE_WANT,
-};
-
 enum head_provide_op {                        /* what a provider of nodes is asked */
                        HEAD_PROVIDE_OPEN = 1, /* which one, and its settings; before all else, and again when they change */
                        HEAD_PROVIDE_CLOSE,    /* nobody needs it any more; no answer */
                        HEAD_PROVIDE_LIST,
                        HEAD_PROVIDE_LAUNCH,
                        HEAD_PROVIDE_TERMINATE,
-};
-
-struct head_ticket {               /* what a ticket says */
-    uint64_t id, made_ms, ends_ms; /* wall clock */
 };
 
 enum head_event_kind {                         /* what each brings with it: the member of that name in struct head_event */
@@ -98,13 +57,6 @@ enum head_room {
 #define HEAD_FULL_TEXT "the head's disk is full: make room where its state folder is; nothing new is taken in until then"
 #define HEAD_AWAY_TEXT "the head does not reach its store: its log says why; nothing new is taken in until then"
 
-/* Whom the other end has shown to be, by its certificate. */
-struct head_peer {
-    enum { HEAD_PEER_NOBODY, HEAD_PEER_NODE, HEAD_PEER_TICKET } kind; /* NOBODY: in clear, or a certificate that names nobody */
-    uint64_t id;
-    uint64_t ends_ms; /* wall clock */
-};
-
 struct head_event {
     enum head_event_kind kind;
     uint64_t             now_ms;  /* monotonic */
@@ -122,6 +74,7 @@ struct head_event {
         struct {
             uint64_t         number; /* the shell's, never used twice */
             enum head_method method;
+            uint64_t         token; /* the number of the caller's; 0: the cluster's own, or none was needed */
             const uint8_t   *bytes; /* a packed request */
             size_t           size;
             struct head_peer peer;
@@ -167,7 +120,8 @@ enum head_action_kind {                    /* what each is about: the member of 
                         HEAD_ACT_BLOB_DROP,  /* the blob goes */
                         HEAD_ACT_PROVIDE,    /* ask the provider of nodes; answer with HEAD_EV_PROVIDED (OPEN and CLOSE: without) */
                         HEAD_ACT_REVOKED,    /* whoever shows a certificate of that number is refused, and cut off */
-                        HEAD_ACT_EXIT, /* end the daemon once everything before this is out; not success: the store has failed */
+                        HEAD_ACT_TOKENS, /* these named tokens are let in from now on, and no others; who has another is cut off */
+                        HEAD_ACT_EXIT,   /* end the daemon once everything before this is out; not success: the store has failed */
 };
 
 /* The tables of the store. Values are messages of scheduler/head/core/kit/store.proto. */
@@ -179,7 +133,8 @@ enum head_table {
     HEAD_TABLE_GROUPS = 5,
     HEAD_TABLE_SCALE = 6,
     HEAD_TABLE_TICKETS = 7,
-    HEAD_TABLE_REVOKED = 8
+    HEAD_TABLE_REVOKED = 8,
+    HEAD_TABLE_TOKENS = 9
 };
 
 struct head_record { /* one change of a batch */
@@ -243,6 +198,10 @@ struct head_action {
             uint64_t id, until_ms; /* wall clock */
         } revoked;
         struct {
+            struct head_token *items;
+            size_t             count;
+        } tokens;
+        struct {
             mt_status status;
         } exit;
     };
@@ -286,6 +245,7 @@ struct head_config {
     X(group_made) X(group_placed) X(group_refused) X(group_lost) X(group_removed) X(group_pressed)                     \
     X(bundle_stale) X(scale_launched) X(scale_drained)                                                                 \
     X(certified) X(renewed) X(ticket_made) X(ticket_refused) X(revoked)                                                \
+    X(token_made) X(token_refused)                                                                                     \
     X(no_room) X(log_repeat) X(log_gap) X(log_limit) X(blob_dropped) X(malformed)
 /* clang-format on */
 struct head_counters {

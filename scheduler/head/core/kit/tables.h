@@ -8,7 +8,7 @@
  *         +- jobs      by id; waits are the parked WaitJob calls
  *         +- blobs     by SHA-256
  *         +- groups    placement groups by id, and by space and name
- *         +- tickets   by id; revoked: whose certificates are refused
+ *         +- tickets   by id; revoked: whose certificates are refused; tokens by name
  *         +- batches   changes that the store has not confirmed, each with the actions that wait for it
  */
 #ifndef HEAD_TABLES_H
@@ -135,6 +135,7 @@ enum job_state {
 struct job {
     struct head_index_node at;
     job_spec              *spec;
+    char                   user[HEAD_NAME_SIZE]; /* whose token it was submitted with; "": a warden's */
     struct policy_request  request;
     enum job_state         state;
     char                   reason[HEAD_TEXT_SIZE];
@@ -269,6 +270,7 @@ struct head {
 
     mt_map tickets; /* id -> struct ticket */
     MT_VEC(struct revoked) revoked;
+    struct head_index tokens; /* by name */
 
     mt_map   queries; /* number -> struct query */
     uint64_t next_query;

@@ -9,6 +9,7 @@
 
 #include "core/ds/vec.h"
 #include "scheduler/head/core/kit/index.h"
+#include "scheduler/head/core/kit/asked.h"
 
 struct ticket_use {
     uint64_t member, at_ms;
@@ -27,6 +28,17 @@ struct revoked {
     uint64_t view_version; /* told to the nodes as the change of that version */
     uint32_t node;
     char     reason[128];
+};
+
+struct token { /* a named one beside the cluster's own */
+    struct head_index_node at;
+    uint64_t               number;
+    enum mt_right          right; /* as it was made */
+    bool                   is_revoked;
+    bool                   is_over;          /* its end has come, and the door was told */
+    uint64_t               made_ms, ends_ms; /* wall clock; ends_ms 0: it has no end */
+    char                   name[HEAD_NAME_SIZE];
+    uint8_t                sha256[HEAD_SHA_SIZE];
 };
 
 #endif

@@ -2,6 +2,7 @@
  *
  * calls.c - what clients ask of the scaler: a cluster file, its end, requests for room, and what is and why.
  */
+#include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/scale/private.h"
 
 #include "core/text/labels.h"
@@ -190,6 +191,11 @@ void head_scale_call(struct head *h, const struct head_event *event)
     if (!request) {
         h->count.malformed++;
         head_out_refuse(h, event->call.number, mt_error(MT_EPROTO, 0, "the request can't be read"));
+        return;
+    }
+    bool is_look = request->op == HEAD_SCALE_STATUS || request->op == HEAD_SCALE_EXPLAIN || request->op == HEAD_SCALE_HISTORY;
+    if (!head_calls_may(h, event, is_look ? MT_MAY_READ : MT_MAY_ADMIN)) {
+        manta__v1__scale_request__free_unpacked(request, NULL);
         return;
     }
     if (h->room == HEAD_ROOM_NONE || (h->room == HEAD_ROOM_AWAY && h->batches.count > 0)) { /* the reply would wait for the store */

@@ -23,6 +23,25 @@ uint64_t head_tickets_end_instance(struct head *h, uint64_t instance);
 MT_MUST_USE mt_status head_tickets_load(struct head *h, const Manta__V1__Ticket *record);
 void                  head_tickets_fini(struct head *h);
 
+/* ---- tokens.c ------------------------------------------------------------------------------------------------------ */
+
+/* Who made a call. */
+struct head_who {
+    const char   *name; /* borrowed for the step */
+    enum mt_right right;
+};
+/* False: the token was revoked, or has ended, since the call came in. Number 0: the cluster's own. */
+bool head_tokens_who(const struct head *h, uint64_t number, struct head_who *out);
+void head_tokens_create(struct head *h, uint64_t call, const Manta__V1__CreateTokenRequest *request);
+void head_tokens_list(struct head *h, uint64_t call);
+void head_tokens_revoke(struct head *h, uint64_t call, const Manta__V1__RevokeTokenRequest *request);
+/* Tells the shell whom it lets in. */
+void head_tokens_tell(struct head *h);
+/* Those whose end has come are let in no more. */
+void                  head_tokens_tick(struct head *h);
+MT_MUST_USE mt_status head_tokens_load(struct head *h, const Manta__V1__Token *record);
+void                  head_tokens_fini(struct head *h);
+
 /* ---- certify.c ----------------------------------------------------------------------------------------------------- */
 
 /* `asks`: a number that only this request has. */
