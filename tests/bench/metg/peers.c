@@ -138,11 +138,7 @@ static manta_status peer_input(manta_ctx *c, void *self, int argc, const manta_a
 static manta_status peer_begin(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     struct peer *p = self;
-    (void)c, (void)argc;
-    p->pattern = (enum graph_pattern)(argv[0].l >> METG_STEP_SHIFT);
-    p->width = (int)(argv[0].l & 0xffff);
-    p->iterations = argv[1].l;
-    p->wrong = 0;
+    (void)c, (void)argc, (void)argv;
     if (p->pattern == GRAPH_TRIVIAL) {
         for (int step = 1; step <= GRAPH_STEPS; step++)
             send(p->others[(p->place + 1) % p->width], "input", manta_i64((int64_t)step << METG_STEP_SHIFT | p->place),
@@ -153,18 +149,22 @@ static manta_status peer_begin(manta_ctx *c, void *self, int argc, const manta_a
     return MANTA_OK;
 }
 
-/* Before the next graph, in all actors before any begins. */
-static manta_status peer_reset(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+/* Before the next graph, in all actors before any begins: the number of one that has begun may come before one's own beginning. */
+static manta_status peer_know_graph(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
     struct peer *p = self;
-    (void)argc, (void)argv;
+    (void)argc;
+    p->pattern = (enum graph_pattern)(argv[0].l >> METG_STEP_SHIFT);
+    p->width = (int)(argv[0].l & 0xffff);
+    p->iterations = argv[1].l;
     p->step = 0;
+    p->wrong = 0;
     for (int i = 0; i < GRAPH_STEPS; i++)
         p->came[i] = 0;
     return manta_return_i64(c, 0);
 }
-MANTA_ACTOR(metg_peer, "lA", peer_new, peer_free, {"know", "lA>", peer_know}, {"reset", ">l", peer_reset},
-            {"begin", "ll>", peer_begin}, {"input", "ll>", peer_input});
+MANTA_ACTOR(metg_peer, "lA", peer_new, peer_free, {"know", "lA>", peer_know}, {"graph", "ll>l", peer_know_graph},
+            {"begin", ">", peer_begin}, {"input", "ll>", peer_input});
 
 /* ---- the driver ---- */
 static manta_actor *peers[GRAPH_WIDTH_MAX], *end;
@@ -181,12 +181,12 @@ static bool peers_begin(struct metg *m)
     return true;
 }
 
-static bool peers_reset(struct metg *m)
+static bool peers_know_graph(struct metg *m)
 {
     manta_ref *done[GRAPH_WIDTH_MAX];
     bool       ok = true;
     for (int i = 0; i < m->width; i++)
-        done[i] = manta_actor_call(peers[i], "reset", MANTA_NO_ARGS);
+        done[i] = manta_actor_call(peers[i], "graph", MANTA_ARGS(manta_i64(metg_shape(m)), manta_i64(m->iterations)));
     for (int i = 0; i < m->width; i++)
         ok = bench_value(done[i], 0) && ok;
     return ok;
@@ -194,12 +194,12 @@ static bool peers_reset(struct metg *m)
 
 static double peers_run(struct metg *m)
 {
-    if (!peers_reset(m))
+    if (!peers_know_graph(m))
         return -1;
     uint64_t   start = bench_now_ns();
     manta_ref *ended = manta_actor_call(end, "wait", MANTA_ARGS(manta_i64(m->width)));
     for (int i = 0; i < m->width; i++)
-        send(peers[i], "begin", manta_i64(metg_shape(m)), manta_i64(m->iterations));
+        manta_free(manta_actor_call(peers[i], "begin", MANTA_NO_ARGS));
     bool ok = bench_value(ended, 0);
     return ok ? (double)(bench_now_ns() - start) * 1e-9 : -1;
 }
