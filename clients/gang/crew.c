@@ -4,7 +4,7 @@
  */
 #include "clients/gang/crew.h"
 
-#include "clients/gang/supervise.h"
+#include "clients/gang/rank/supervise.h"
 #include "core/base/clock.h"
 
 #include <stdlib.h>

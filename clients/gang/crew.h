@@ -9,7 +9,7 @@
 #ifndef GNG_CREW_H
 #define GNG_CREW_H
 
-#include "clients/gang/wire.h"
+#include "clients/gang/plan/wire.h"
 
 #include <manta.h>
 

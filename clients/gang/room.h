@@ -11,7 +11,7 @@
 #define GNG_ROOM_H
 
 #include "clients/gang/crew.h"
-#include "clients/gang/plan.h"
+#include "clients/gang/plan/plan.h"
 
 struct gng_room {
     const struct gng_plan *plan;

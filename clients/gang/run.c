@@ -4,7 +4,7 @@
  */
 #include "clients/gang/run.h"
 
-#include "clients/gang/gang.h"
+#include "clients/gang/plan/gang.h"
 #include "clients/gang/output.h"
 #include "clients/gang/room.h"
 #include "core/base/clock.h"
@@ -21,8 +21,11 @@
 const int gng_signals[GNG_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 struct seen { /* of a member */
-    int     pid;
-    int64_t ended; /* as in GNG_WIRE_ENDED */
+    int    pid;
+    bool   has_ended;
+    char   fault[256]; /* its end is a fault of PMI, whatever its status */
+    bool   has_fence;  /* of the first rank of a node: all ranks there wait */
+    mt_buf fence;      /* ... what they have put */
 };
 
 struct run {
@@ -111,22 +114,109 @@ static void last_lines_tell(const struct run *r)
         fprintf(stderr, "its last lines:\n%s", tail);
 }
 
+/* ---- PMI: what the ranks of one node have put goes to those of the others ---- */
+
+static void fences_forget(struct run *r)
+{
+    for (int i = 0; i < r->crew.count; i++) {
+        mt_buf_fini(&r->seen[i].fence);
+        r->seen[i] = (struct seen){0};
+    }
+}
+
+static bool is_first_of_node(const struct run *r, int member)
+{
+    return r->layout.of[member].local_rank == 0;
+}
+
+static mt_status fence_pass(struct run *r, int member)
+{
+    mt_buf    puts = {0};
+    mt_status st = mt_ok();
+    for (int i = 0; i < r->crew.count && st.code == 0; i++)
+        if (i != member && r->seen[i].fence.size)
+            st = mt_buf_append(&puts, r->seen[i].fence.data, r->seen[i].fence.size);
+    if (st.code == 0)
+        st = gng_crew_write(&r->crew, member,
+                            &(struct gng_wire){.kind = GNG_WIRE_FENCED, .attempt = r->gang.attempt, .bytes = mt_buf_view(&puts)});
+    mt_buf_fini(&puts);
+    return st;
+}
+
+static mt_status fault_step(struct run *r, int member, const char *text, int code);
+
+/* Do all nodes wait? One whose ranks have all ended keeps the others waiting for ever. */
+static mt_status fences_look(struct run *r)
+{
+    int waiting = 0, over = -1;
+    for (int i = 0; i < r->crew.count; i++) {
+        waiting += r->seen[i].has_fence;
+        if (is_first_of_node(r, i) && !r->seen[i].has_fence && r->seen[i].has_ended)
+            over = i;
+    }
+    if (waiting && over >= 0)
+        return fault_step(r, over, "ended before MPI_Init or after MPI_Finalize, and others wait for it in MPI", -1);
+    if (waiting < r->layout.nodes)
+        return mt_ok();
+    for (int i = 0; i < r->crew.count; i++)
+        if (is_first_of_node(r, i))
+            MT_TRY(fence_pass(r, i));
+    for (int i = 0; i < r->crew.count; i++) {
+        r->seen[i].has_fence = false;
+        r->seen[i].fence.size = 0;
+    }
+    return mt_ok();
+}
+
+static mt_status fence_take(struct run *r, int member, mt_view puts)
+{
+    r->seen[member].has_fence = true;
+    MT_TRY(mt_buf_append(&r->seen[member].fence, puts.data, puts.size));
+    return fences_look(r);
+}
+
 /* ---- news ---- */
+
+static mt_status fault_step(struct run *r, int member, const char *text, int code)
+{
+    if (r->gang.state == GNG_RUNNING) {
+        failure_note(r, member, text);
+        r->status = code >= 0 ? code : 1;
+    }
+    return step(r, (struct gng_event){.kind = GNG_EV_FAULT, .member = member});
+}
+
+static mt_status fault_take(struct run *r, const struct gng_wire *word)
+{
+    struct gng_fault f = gng_fault_of(word->number);
+    char             text[256];
+    if (f.rank < 0 || f.rank >= r->layout.count)
+        return mt_ok();
+    int member = r->layout.member[f.rank];
+    snprintf(text, sizeof text, "%.*s", (int)word->bytes.size, word->bytes.size ? (const char *)word->bytes.data : "");
+    if (!f.is_end || r->seen[member].has_ended)
+        return fault_step(r, member, text, f.code);
+    memcpy(r->seen[member].fault, text, sizeof text); /* until its supervisor has said how it ended */
+    return mt_ok();
+}
 
 static mt_status ended_take(struct run *r, int member, const struct gng_wire *word)
 {
     char text[256], words[512];
     bool is_first = r->gang.state == GNG_RUNNING && word->number != 0 && word->attempt == r->gang.attempt;
     snprintf(text, sizeof text, "%.*s", (int)word->bytes.size, word->bytes.size ? (const char *)word->bytes.data : "");
-    r->seen[member].ended = word->number;
+    r->seen[member].has_ended = true;
     MT_TRY(gng_output_end(&r->output, r->layout.of[member].rank));
+    if (word->number == 0 && r->seen[member].fault[0])
+        MT_TRY(fault_step(r, member, r->seen[member].fault, -1));
     if (is_first) {
         r->status = how(word->number, text, words, sizeof words);
         if (word->number < 0)
             snprintf(words + strlen(words), sizeof words - strlen(words), ": %.200s", r->plan->argv[0]);
         failure_note(r, member, words);
     }
-    return step(r, (struct gng_event){.kind = GNG_EV_ENDED, .ended = {member, word->attempt, word->number != 0}});
+    MT_TRY(step(r, (struct gng_event){.kind = GNG_EV_ENDED, .ended = {member, word->attempt, word->number != 0}}));
+    return r->plan->as == GNG_AS_PMI1 ? fences_look(r) : mt_ok();
 }
 
 static mt_status word_take(struct run *r, int member, const struct gng_wire *word)
@@ -138,6 +228,8 @@ static mt_status word_take(struct run *r, int member, const struct gng_wire *wor
     case GNG_WIRE_ERR: return gng_output_take(&r->output, r->layout.of[member].rank, word->kind == GNG_WIRE_ERR, word->bytes);
     case GNG_WIRE_STARTED: r->seen[member].pid = (int)word->number; return mt_ok();
     case GNG_WIRE_ENDED: return ended_take(r, member, word);
+    case GNG_WIRE_FENCE: return fence_take(r, member, word->bytes);
+    case GNG_WIRE_FAULT: return fault_take(r, word);
     default: return mt_ok();
     }
 }
@@ -184,24 +276,33 @@ static mt_status hire(struct run *r)
     return gng_crew_hire(&r->crew, r->room.berths, count, p->cpus, p->gpus, r->env, wants_port(p));
 }
 
-/* What a START carries: rank.h. */
-static mt_status start_put(const struct run *r, int member, mt_buf *out)
+/* What a START says. */
+static mt_status start_put(const struct run *r, int member, mt_view mapping, mt_buf *out)
 {
-    mt_buf    env = {0}, argv = {0};
-    uint32_t  env_count = 0, argc = 0;
-    mt_status st = gng_env_put(&env, r->plan, &r->layout, member, r->run_id, r->gang.restarts);
-    for (size_t i = 0; i < env.size; i++)
-        env_count += env.data[i] == 0;
-    for (char *const *a = r->plan->argv; *a && st.code == 0; a++, argc++)
-        st = mt_buf_append(&argv, *a, strlen(*a) + 1);
-    mt_writer w = mt_writer_to_buf(out, SIZE_MAX);
-    mt_writer_u32(&w, env_count);
-    mt_writer_u32(&w, argc);
-    mt_writer_bytes(&w, env.data, env.size);
-    mt_writer_bytes(&w, argv.data, argv.size);
-    mt_buf_fini(&env);
-    mt_buf_fini(&argv);
-    return st.code ? st : w.status;
+    const struct gng_layout *l = &r->layout;
+    const struct gng_place  *p = &l->of[member];
+    int                      first = p->rank - p->local_rank;
+    const char              *pmi = l->of[l->member[first]].seat.pmi;
+    mt_buf                   texts = {0};
+    struct gng_start         s = {.rank = (uint32_t)p->rank,
+                                  .first = (uint32_t)first,
+                                  .local = (uint32_t)gng_layout_local(l, member),
+                                  .size = (uint32_t)l->count,
+                                  .hang_ms = (uint32_t)r->plan->hang_ms};
+    mt_status                st = gng_env_put(&texts, r->plan, l, member, r->run_id, r->gang.restarts);
+    for (size_t i = 0; i < texts.size; i++)
+        s.env_count += texts.data[i] == 0;
+    for (char *const *a = r->plan->argv; *a && st.code == 0; a++, s.argc++)
+        st = mt_buf_append(&texts, *a, strlen(*a) + 1);
+    s.texts = mt_buf_view(&texts);
+    if (r->plan->as == GNG_AS_PMI1) {
+        s.pmi = mt_view_text(pmi);
+        s.mapping = mapping;
+    }
+    if (st.code == 0)
+        st = gng_start_put(out, &s);
+    mt_buf_fini(&texts);
+    return st;
 }
 
 static mt_status start(struct run *r)
@@ -211,20 +312,21 @@ static mt_status start(struct run *r)
         const manta_node_info *node = gng_nodes_find(&r->nodes, r->places[i].seat.node);
         snprintf(r->places[i].address, sizeof r->places[i].address, "%s", node ? node->address : "");
         snprintf(r->places[i].name, sizeof r->places[i].name, "%s", node ? node->name : "?");
-        r->seen[i] = (struct seen){0};
     }
     gng_layout_fini(&r->layout);
     MT_TRY(gng_layout_make(&r->layout, r->places, r->crew.count));
-    mt_buf    bytes = {0};
-    mt_status st = mt_ok();
+    fences_forget(r);
+    mt_buf    bytes = {0}, mapping = {0};
+    mt_status st = gng_mapping_put(&mapping, &r->layout);
     for (int i = 0; i < r->crew.count && st.code == 0; i++) {
         bytes.size = 0;
-        st = start_put(r, i, &bytes);
+        st = start_put(r, i, mt_buf_view(&mapping), &bytes);
         if (st.code == 0)
             st = gng_crew_write(
                 &r->crew, i, &(struct gng_wire){.kind = GNG_WIRE_START, .attempt = r->gang.attempt, .bytes = mt_buf_view(&bytes)});
     }
     mt_buf_fini(&bytes);
+    mt_buf_fini(&mapping);
     r->room_since_ns = 0;
     return st;
 }
@@ -269,6 +371,7 @@ static mt_status action_do(struct run *r, const struct gng_action *a)
         return gng_crew_write(&r->crew, a->member,
                               &(struct gng_wire){.kind = GNG_WIRE_SIGNAL, .attempt = r->gang.attempt, .number = a->number});
     case GNG_DO_DISMISS:
+        fences_forget(r);
         gng_crew_dismiss(&r->crew);
         gng_room_drop(&r->room);
         return mt_ok();
@@ -408,6 +511,7 @@ int gng_run(const struct gng_plan *plan, volatile sig_atomic_t *pending)
         tell("%s: %s", st.what, st.sys ? strerror(st.sys) : mt_code_text(st.code));
         r.status = 1;
     }
+    fences_forget(&r);
     gng_crew_dismiss(&r.crew);
     gng_room_drop(&r.room);
     gng_layout_fini(&r.layout);

@@ -7,7 +7,7 @@
 #ifndef GNG_RUN_H
 #define GNG_RUN_H
 
-#include "clients/gang/plan.h"
+#include "clients/gang/plan/plan.h"
 
 #include <signal.h>
 

@@ -6,6 +6,7 @@
 
 #include "core/sys/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -145,6 +146,36 @@ mt_status mt_child_start(const struct mt_child_opts *opts, pid_t *out_pid)
         return mt_error(sys == ENOENT ? MT_ENOENT : MT_ESYS, sys, "start a program");
     *out_pid = pid;
     return mt_ok();
+}
+
+/* Adds the children of all threads of a process. */
+static size_t children_add(pid_t pid, pid_t *tree, size_t count, size_t max)
+{
+    char           path[300];
+    struct dirent *entry;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    while (tasks && (entry = readdir(tasks))) {
+        int child;
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, entry->d_name);
+        FILE *children = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
+        while (children && count < max && fscanf(children, "%d", &child) == 1)
+            tree[count++] = child;
+        if (children)
+            fclose(children);
+    }
+    if (tasks)
+        closedir(tasks);
+    return count;
+}
+
+size_t mt_process_tree(pid_t root, pid_t *tree, size_t max)
+{
+    size_t count = 1;
+    tree[0] = root;
+    for (size_t i = 0; i < count; i++)
+        count = children_add(tree[i], tree, count, max);
+    return count;
 }
 
 static bool is_called(pid_t pid, const char *name)

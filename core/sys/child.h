@@ -53,6 +53,10 @@ static inline void mt_child_give(struct mt_child_opts *opts, int fd, int as)
  * MT_ENOENT: there is no such program, or folder; MT_ESYS: why it can't be run; MT_ENOMEM. */
 MT_MUST_USE mt_status mt_child_start(const struct mt_child_opts *opts, pid_t *out_pid);
 
+/* A process and all that it has started, as far as they are its children still: at most `max`. How many. Those that begin or end
+ * meanwhile may be missed. */
+size_t mt_process_tree(pid_t root, pid_t *tree, size_t max);
+
 /* SIGKILL to every child of this process's first thread (where a subreaper's orphans are too), but to those whose program
  * is called `spared` (at most 15 letters; NULL: to all). The caller is the only one who reaps them. */
 void mt_children_kill(const char *spared);

@@ -11,7 +11,6 @@
 #include "sweep/trial/metrics.h"
 #include "sweep/trial/trial.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -262,36 +261,13 @@ static bool fd_read(struct command *c, int fd)
 
 /* ---- the program ---- */
 
-/* Adds the children of all threads of a process. */
-static int children_add(pid_t pid, pid_t *tree, int count)
-{
-    char           path[300];
-    struct dirent *entry;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *tasks = opendir(path);
-    while (tasks && (entry = readdir(tasks))) {
-        int child;
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, entry->d_name);
-        FILE *children = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
-        while (children && count < TREE_MAX && fscanf(children, "%d", &child) == 1)
-            tree[count++] = child;
-        if (children)
-            fclose(children);
-    }
-    if (tasks)
-        closedir(tasks);
-    return count;
-}
-
 /* A shell dies of a signal without a word to the program that it waits for: so each of them gets it. The program itself first,
  * lest a script goes on with its next line. */
 static void tree_signal(pid_t root, int number)
 {
-    pid_t tree[TREE_MAX] = {root};
-    int   count = 1;
-    for (int i = 0; i < count; i++)
-        count = children_add(tree[i], tree, count);
-    for (int i = 0; i < count; i++)
+    pid_t  tree[TREE_MAX];
+    size_t count = mt_process_tree(root, tree, TREE_MAX);
+    for (size_t i = 0; i < count; i++)
         kill(tree[i], number);
 }
 

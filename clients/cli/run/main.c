@@ -8,7 +8,7 @@
  * Thread: the main one.
  */
 #include "clients/gang/run.h"
-#include "clients/gang/shepherd.h"
+#include "clients/gang/rank/shepherd.h"
 #include "core/base/limits/cli.h"
 
 #include <manta.h>
@@ -32,23 +32,25 @@ static void on_signal(int number)
 
 static int usage(FILE *to, int status)
 {
-    fprintf(to, "usage: manta run [OPTION...] [--] COMMAND [ARGUMENT...]\n"
-                "  run a command as a gang: all ranks are started together, or none; supervised, and ended together\n"
-                "  -n, --ranks N           how many ranks (1)\n"
-                "      --nodes MIN[:MAX]   on so many nodes; with a range the gang begins again when nodes come and go\n"
-                "      --per-node N        ranks on each of them\n"
-                "      --cpus C            CPUs that each rank has for itself (1); 0: nothing is reserved\n"
-                "      --gpus G            likewise (0)\n"
-                "      --as WORD           which variables tell a rank who it is: torch, tf, or none (MANTA_GANG_... alone)\n"
-                "      --max-restarts R    all begin again so often when one fails (0); -1: without limit\n"
-                "      --kill-after S      from SIGTERM to SIGKILL, of ranks that are to end (10)\n"
-                "      --wait S            for room, at most; it is waited for without limit if not said\n"
-                "      --env NAME=VALUE    a variable for all ranks; may be given again\n"
-                "      --files PATH        a file for the ranks' current folder, or the folder itself; may be given again\n"
-                "      --output-dir DIR    rank-N.out and rank-N.err are written there, and nothing here\n"
-                "      --name NAME         for people, and as TORCHELASTIC_RUN_ID\n\n"
-                "Lines of the ranks come with \"[RANK] \" in front. Ctrl-C and SIGTERM are passed on to all ranks.\n"
-                "The exit status is that of the rank that failed first; 128 + N where signal N ended it.\n");
+    fprintf(to,
+            "usage: manta run [OPTION...] [--] COMMAND [ARGUMENT...]\n"
+            "  run a command as a gang: all ranks are started together, or none; supervised, and ended together\n"
+            "  -n, --ranks N           how many ranks (1)\n"
+            "      --nodes MIN[:MAX]   on so many nodes; with a range the gang begins again when nodes come and go\n"
+            "      --per-node N        ranks on each of them\n"
+            "      --cpus C            CPUs that each rank has for itself (1); 0: nothing is reserved\n"
+            "      --gpus G            likewise (0)\n"
+            "      --as WORD           which variables tell a rank who it is: torch, tf, pmi1 (MPICH) or none\n"
+            "      --max-restarts R    all begin again so often when one fails (0); -1: without limit\n"
+            "      --kill-after S      from SIGTERM to SIGKILL, of ranks that are to end (10)\n"
+            "      --hang-after S      a rank that neither prints nor computes for so long has failed; nobody looks if not said\n"
+            "      --wait S            for room, at most; it is waited for without limit if not said\n"
+            "      --env NAME=VALUE    a variable for all ranks; may be given again\n"
+            "      --files PATH        a file for the ranks' current folder, or the folder itself; may be given again\n"
+            "      --output-dir DIR    rank-N.out and rank-N.err are written there, and nothing here\n"
+            "      --name NAME         for people, and as TORCHELASTIC_RUN_ID\n\n"
+            "Lines of the ranks come with \"[RANK] \" in front. Ctrl-C and SIGTERM are passed on to all ranks.\n"
+            "The exit status is that of the rank that failed first; 128 + N where signal N ended it.\n");
     return status;
 }
 
@@ -76,6 +78,7 @@ enum word {
     AS,
     RESTARTS,
     KILL_AFTER,
+    HANG_AFTER,
     WAIT,
     ENV,
     FILES,
@@ -92,6 +95,7 @@ static const struct option table[] = {{"ranks", 1, NULL, RANKS},
                                       {"max-restarts", 1, NULL, RESTARTS},
                                       {"kill-after", 1, NULL, KILL_AFTER},
                                       {"wait", 1, NULL, WAIT},
+                                      {"hang-after", 1, NULL, HANG_AFTER},
                                       {"env", 1, NULL, ENV},
                                       {"files", 1, NULL, FILES},
                                       {"output-dir", 1, NULL, OUTPUT_DIR},
@@ -166,6 +170,7 @@ static bool word_take(struct gng_plan *p, struct lists *l, int word, const char 
     case AS: return gng_as_of(text, &p->as);
     case RESTARTS: return whole(text, -1, 1000000, &p->max_restarts);
     case KILL_AFTER: return seconds(text, &p->term_ms);
+    case HANG_AFTER: return seconds(text, &p->hang_ms) && p->hang_ms > 0 && p->hang_ms < INT32_MAX;
     case WAIT: return seconds(text, &p->wait_ms);
     case ENV: return strchr(text, '=') && text[0] != '=' && list_add(l->env, &l->env_count, text);
     case FILES: return list_add(l->files, &l->file_count, text);

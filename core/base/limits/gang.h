@@ -23,9 +23,16 @@ enum {
     MT_GANG_SETTLE_MS = 1000,         /* for nodes to tell what is free again, before it begins again with fewer */
     MT_GANG_GROW_MS = 5000,           /* room for more ranks must have been there so long */
     MT_GANG_NODES_MAX = 1024,
+    MT_GANG_TREE_MAX = 1024,   /* processes of a rank that are looked at */
+    MT_GANG_IDLE_PERCENT = 1,  /* of a CPU: a rank that takes less, and prints nothing, does nothing */
     MT_GANG_TAIL_BYTES = 2048, /* of what a rank that failed printed last */
     MT_GANG_TAIL_LINES = 10,
-    MT_GANG_PORT_MIN = 10000, /* from here to where the kernel's own choice begins */
+    MT_GANG_PMI_LINE_BYTES = 4096, /* of PMI-1; its client has as much */
+    MT_GANG_PMI_KEY_BYTES = 64,    /* its end included, as in MPICH */
+    MT_GANG_PMI_VALUE_BYTES = 1024,
+    MT_GANG_PMI_NAME_BYTES = 256,
+    MT_GANG_PMI_KEYS_MAX = 256 * 1024, /* of a gang */
+    MT_GANG_PORT_MIN = 10000,          /* from here to where the kernel's own choice begins */
     MT_GANG_PORT_TRIES = 4096,
     MT_GANG_NAME_BYTES_MAX = 64, /* its end included */
 };

@@ -209,6 +209,109 @@ def gang_nodes(p):
     shutil.rmtree(p.base / "n3")  # a raylet that was killed leaves the programs that it has fetched
 
 
+def gang_hangs(p):
+    """One stands still, also what it has started; one that computes, or prints, does not count as hung."""
+    gang(p, "-n", "3", "--cpus", "0", "--hang-after", "0.6", "--kill-after", "0.1", "--", "python3", "-c", """if True:
+        import os, time
+        rank = int(os.environ["MANTA_GANG_RANK"])
+        while rank == 0:
+            pass
+        while rank == 1:
+            print("here", flush=True)
+            time.sleep(0.1)
+        os.system("sleep 1000")""", want=1)
+    check(re.search(r"rank 2 \(pid \d+\) on node \S+ has neither printed nor computed anything for 0.6 s", p.errors), p.errors)
+
+
+PMI = """
+import os, socket, sys
+rank, size = int(os.environ["PMI_RANK"]), int(os.environ["PMI_SIZE"])
+pmi = socket.socket(fileno=int(os.environ["PMI_FD"])).makefile("rw")
+def ask(text):
+    pmi.write(text + "\\n")
+    pmi.flush()
+    return pmi.readline().strip()
+def has(word, text):
+    assert word in text, text
+def barrier():
+    has("barrier_out", ask("cmd=barrier_in"))
+if sys.argv[1] == "rubbish" and rank == 1:
+    ask("rubbish")
+if sys.argv[1] == "abort" and rank == 1:
+    ask("cmd=abort exitcode=9")
+has("rc=0", ask("cmd=init pmi_version=1 pmi_subversion=1"))
+if sys.argv[1] == "leave" and rank == 1:
+    sys.exit(0)
+has("rc=0", ask(f"cmd=put kvsname=manta key=k{rank} value=v{rank}"))
+has("rc=-1", ask(f"cmd=put kvsname=manta key=k{rank} value=again"))
+has("rc=-1", ask("cmd=put kvsname=manta key=long value=" + "x" * 2000))
+barrier()
+for other in range(size):
+    has(f"value=v{other}", ask(f"cmd=get kvsname=manta key=k{other}"))
+has("rc=0", ask(f"cmd=put kvsname=manta key=late{rank} value={rank}"))
+barrier()
+has(f"value={size - 1}", ask(f"cmd=get kvsname=manta key=late{size - 1}"))
+print(ask("cmd=get kvsname=manta key=PMI_process_mapping").rpartition("value=")[2])
+has("finalize_ack", ask("cmd=finalize"))
+"""
+
+
+def gang_pmi(p):
+    client = p.root / "pmi.py"
+    client.write_text(PMI)
+    words = ["--cpus", "0", "--as", "pmi1", "--kill-after", "0.2", "--", "python3", client]
+    has("[1] (vector,(0,1,3))", gang(p, "-n", "3", *words, "good"))
+    for how, want, said in (("rubbish", 1, 'said on its PMI connection what is no PMI-1 here: "rubbish"'), ("abort", 9, "called MPI_Abort"),
+                            ("leave", 1, "ended without MPI_Finalize")):
+        gang(p, "-n", "2", *words, how, want=want)
+        check(re.search(r"rank 1 \(pid \d+\) on node \S+ " + re.escape(said), p.errors), p.errors)
+    gang(p, "-n", "2", "--cpus", "0", "--as", "pmi1", "--", "sh", "-c", f"[ $PMI_RANK = 1 ] || exec python3 {client} good", want=1)
+    has("ended before MPI_Init", p.errors)
+    gang(p, "--nodes", "1:2", *words, "good", want=2)
+    has("programs of MPI have a fixed number of ranks", p.errors)
+    # Two nodes: each has a server, and the keys go from one to the other.
+    p.manta("start", "--head", "--num-cpus", "1", "--node-name", "n1")
+    p.manta("start", "--address", p.folder, "--dir", p.base / "n2", "--node-name", "n2", "--num-cpus", "1")
+    equal(p.manta("run", "--nodes", "2", "--per-node", "2", *words, "good").count("(vector,(0,2,2))"), 4)
+    p.manta("run", "--nodes", "2", "--cpus", "0", "--as", "pmi1", "--", "sh", "-c", f"[ $PMI_RANK = 1 ] || exec python3 {client} good", want=1)
+    has("rank 1", p.errors)
+    has("others wait for it in MPI", p.errors)
+    p.manta("stop", "--dir", p.base / "n2", "--purge")
+    p.manta("stop")
+
+
+MPI = """
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    int rank, size, sum;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("%d of %d: %d\\n", rank, size, sum);
+    if (argc > 1 && rank == 1)
+        MPI_Abort(MPI_COMM_WORLD, 7);
+    return MPI_Finalize();
+}
+"""
+
+
+def gang_mpi(p):
+    """A program of MPICH, unchanged."""
+    compiler = shutil.which("mpicc.mpich")
+    if not compiler:
+        print("MPICH is not installed")
+        sys.exit(77)
+    (p.root / "hello.c").write_text(MPI)
+    subprocess.run([compiler, "-o", "hello", "hello.c"], cwd=p.root, check=True)
+    words = ["--cpus", "0", "--as", "pmi1", "--", p.root / "hello"]
+    equal(sorted(gang(p, "-n", "4", *words).splitlines()), [f"[{rank}] {rank} of 4: 6" for rank in range(4)])
+    gang(p, "-n", "2", *words, "abort", want=7)
+    has("called MPI_Abort", p.errors)
+
+
 def tidied(case):
     """A private cluster leaves the empty folder in which its own was."""
 

@@ -3,7 +3,7 @@
  * gang_test.c - the state machine of a gang in a world on virtual time, where ranks fail, ignore signals and go silent, and nodes
  * leave: what must always hold, and that planted bugs break it.
  */
-#include "clients/gang/gang.h"
+#include "clients/gang/plan/gang.h"
 
 #include "core/base/plant.h"
 #include "core/base/rng.h"

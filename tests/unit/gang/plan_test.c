@@ -2,7 +2,7 @@
  *
  * plan_test.c - how many ranks are wanted where, which rank is whose, and what each is told.
  */
-#include "clients/gang/plan.h"
+#include "clients/gang/plan/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

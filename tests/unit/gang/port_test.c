@@ -3,7 +3,7 @@
  * port_test.c - ports of gangs: none twice, none that the kernel gives out, and none on which somebody listens. In a network of its
  * own, where three ports are left.
  */
-#include "clients/gang/port.h"
+#include "clients/gang/rank/port.h"
 
 #include "core/base/limits/gang.h"
 

@@ -5,11 +5,11 @@
 #ifndef GNG_PLAN_H
 #define GNG_PLAN_H
 
-#include "clients/gang/wire.h"
+#include "clients/gang/plan/wire.h"
 
 #include <stdbool.h>
 
-enum gng_as { GNG_AS_NONE, GNG_AS_TORCH, GNG_AS_TF };
+enum gng_as { GNG_AS_NONE, GNG_AS_TORCH, GNG_AS_TF, GNG_AS_PMI1 };
 
 struct gng_plan {
     int                ranks;                /* at most; 0: by the nodes */
@@ -59,6 +59,8 @@ void                  gng_layout_fini(struct gng_layout *layout);
 /* Ranks on the node of that member. */
 int gng_layout_local(const struct gng_layout *layout, int member);
 
+/* PMI_process_mapping: which ranks share a node. */
+MT_MUST_USE mt_status gng_mapping_put(mt_buf *out, const struct gng_layout *layout);
 /* The variables of a member's rank: texts "NAME=VALUE", each with its end, one after the other. */
 MT_MUST_USE mt_status gng_env_put(mt_buf *out, const struct gng_plan *plan, const struct gng_layout *layout, int member,
                                   const char *run_id, int restarts);

@@ -55,6 +55,7 @@ enum gng_event_kind {
     GNG_EV_READY,   /* a member */
     GNG_EV_GONE,    /* a member */
     GNG_EV_ENDED,   /* a member's rank */
+    GNG_EV_FAULT,   /* a member's rank has done what it may not, whether it runs on or not */
     GNG_EV_LEAVING, /* a member's node is drained */
     GNG_EV_GROW,    /* there is room for more ranks than run */
     GNG_EV_SIGNAL,  /* the user's, to be passed on */
@@ -65,7 +66,7 @@ struct gng_event {
     int64_t             now_ns;
     union {
         int count;  /* ROOM */
-        int member; /* READY, GONE, LEAVING */
+        int member; /* READY, GONE, FAULT, LEAVING */
         int number; /* SIGNAL */
         struct {
             int      member;

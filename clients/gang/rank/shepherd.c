@@ -2,7 +2,7 @@
  *
  * shepherd.c - see shepherd.h. Owns: the rank and all that it starts. Thread: main, the only one.
  */
-#include "clients/gang/shepherd.h"
+#include "clients/gang/rank/shepherd.h"
 
 #include "core/base/clock.h"
 #include "core/base/limits/gang.h"

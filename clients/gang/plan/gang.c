@@ -2,7 +2,7 @@
  *
  * gang.c - see gang.h. Owns: the members and the list of actions.
  */
-#include "clients/gang/gang.h"
+#include "clients/gang/plan/gang.h"
 
 #include "core/base/machine.h"
 #include "core/base/plant.h"
@@ -278,8 +278,9 @@ static mt_status on_never(struct gng_gang *g)
 
 mt_status gng_step(struct gng_gang *g, const struct gng_event *ev)
 {
-    bool names_member = ev->kind == GNG_EV_READY || ev->kind == GNG_EV_GONE || ev->kind == GNG_EV_LEAVING;
-    int  member = ev->kind == GNG_EV_ENDED ? ev->ended.member : names_member ? ev->member : 0;
+    bool names_member = ev->kind == GNG_EV_READY || ev->kind == GNG_EV_GONE || ev->kind == GNG_EV_LEAVING ||
+                        ev->kind == GNG_EV_FAULT;
+    int member = ev->kind == GNG_EV_ENDED ? ev->ended.member : names_member ? ev->member : 0;
     if ((names_member || ev->kind == GNG_EV_ENDED) && (member < 0 || member >= g->count))
         return mt_ok();
     switch (ev->kind) {
@@ -288,6 +289,7 @@ mt_status gng_step(struct gng_gang *g, const struct gng_event *ev)
     case GNG_EV_READY: return on_ready(g, member);
     case GNG_EV_GONE: return on_gone(g, member, ev->now_ns);
     case GNG_EV_ENDED: return on_ended(g, ev);
+    case GNG_EV_FAULT: return g->state == GNG_RUNNING ? failed(g, member, ev->now_ns) : mt_ok();
     case GNG_EV_LEAVING:
         g->members[member].is_leaving = true;
         return g->state == GNG_RUNNING ? stop(g, GNG_CAUSE_LEAVING, SIGTERM, ev->now_ns) : mt_ok();

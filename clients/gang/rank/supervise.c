@@ -5,10 +5,11 @@
  * Owns: the rank, a port, and the news that the driver has not fetched. Thread: methods on libmanta's; the rank on a thread of its
  * own, which meets them at one mutex.
  */
-#include "clients/gang/supervise.h"
+#include "clients/gang/rank/supervise.h"
 
-#include "clients/gang/port.h"
-#include "clients/gang/rank.h"
+#include "clients/gang/rank/port.h"
+#include "clients/gang/rank/rank.h"
+#include "clients/gang/pmi/server.h"
 
 #include <manta.h>
 
@@ -23,14 +24,16 @@
 #include <unistd.h>
 
 struct supervisor {
-    pthread_t       thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t  news_come;
-    mt_buf          told, news; /* under the mutex */
-    bool            is_leaving;
-    int             wake; /* the thread: something was told, or fetched */
-    struct gng_port port; /* of the last `ready` */
-    struct gng_rank rank; /* the thread's own */
+    pthread_t         thread;
+    pthread_mutex_t   mutex;
+    pthread_cond_t    news_come;
+    mt_buf            told, news; /* under the mutex */
+    bool              is_leaving;
+    int               wake; /* the thread: something was told, or fetched */
+    struct gng_port   port; /* of the last `ready` */
+    struct gng_rank   rank; /* these are the thread's own */
+    struct gng_server server;
+    struct pollfd     fds[MT_GANG_RANKS_MAX + 5];
 };
 
 static void wake(const struct supervisor *s)
@@ -41,10 +44,27 @@ static void wake(const struct supervisor *s)
 
 /* ---- the thread ---- */
 
+static mt_status start_take(struct supervisor *s, const struct gng_wire *m, mt_buf *news)
+{
+    struct gng_start start;
+    int              pmi = -1;
+    MT_TRY(gng_start_take(m->bytes, &start));
+    if (start.pmi.size && start.rank == start.first)
+        MT_TRY(gng_server_begin(&s->server, m->attempt, &start));
+    if (start.pmi.size && (pmi = gng_server_connect(start.pmi, m->attempt, start.rank)) < 0)
+        return gng_wire_put(news, &(struct gng_wire){.kind = GNG_WIRE_ENDED,
+                                                     .attempt = m->attempt,
+                                                     .number = pmi,
+                                                     .bytes = mt_view_text("nobody serves PMI on its node")});
+    return gng_rank_start(&s->rank, m->attempt, &start, pmi, news);
+}
+
 static mt_status word_take(struct supervisor *s, const struct gng_wire *m, mt_buf *news)
 {
     if (m->kind == GNG_WIRE_START && !gng_rank_runs(&s->rank))
-        return gng_rank_start(&s->rank, m->attempt, m->bytes, -1, news);
+        return start_take(s, m, news);
+    if (m->kind == GNG_WIRE_FENCED && m->attempt == s->server.attempt)
+        return gng_server_fenced(&s->server, m->bytes, news);
     if (m->kind == GNG_WIRE_SIGNAL && m->attempt == s->rank.attempt)
         gng_rank_signal(&s->rank, (int)m->number);
     return mt_ok();
@@ -78,6 +98,29 @@ static bool exchange(struct supervisor *s, mt_buf *told, mt_buf *news, bool *out
     return !is_leaving;
 }
 
+/* Waits for something, and reads what there is. */
+static mt_status wait_and_read(struct supervisor *s, bool is_full, mt_buf *news)
+{
+    struct gng_rank *r = &s->rank;
+    struct pollfd   *fds = s->fds;
+    uint64_t         count;
+    fds[0] = (struct pollfd){s->wake, POLLIN, 0};
+    fds[1] = (struct pollfd){r->control, POLLIN, 0};
+    fds[2] = (struct pollfd){r->out, POLLIN, 0};
+    fds[3] = (struct pollfd){r->err, POLLIN, 0};
+    if (is_full) /* the rank waits until the driver has fetched what it printed */
+        fds[1].fd = fds[2].fd = fds[3].fd = -1;
+    int served = gng_server_fds(&s->server, fds + 4);
+    poll(fds, (nfds_t)served + 4, gng_rank_wait_ms(r));
+    if (fds[0].revents)
+        (void)!read(s->wake, &count, sizeof count);
+    for (int i = 3; i > 0; i--) /* its end last */
+        if (fds[i].revents)
+            MT_TRY(gng_rank_read(r, fds[i].fd, news));
+    MT_TRY(gng_server_serve(&s->server, fds + 4, served, news));
+    return gng_rank_look(r, news);
+}
+
 static void *serve(void *user)
 {
     struct supervisor *s = user;
@@ -85,19 +128,8 @@ static void *serve(void *user)
     bool               is_full = false;
     while (exchange(s, &told, &news, &is_full)) {
         mt_status st = told_take(s, mt_buf_view(&told), &news);
-        if (st.code == 0 && news.size == 0) {
-            struct gng_rank *r = &s->rank;
-            struct pollfd    fds[4] = {{s->wake, POLLIN, 0}, {r->control, POLLIN, 0}, {r->out, POLLIN, 0}, {r->err, POLLIN, 0}};
-            uint64_t         count;
-            if (is_full) /* the rank waits until the driver has fetched what it printed */
-                fds[1].fd = fds[2].fd = fds[3].fd = -1;
-            poll(fds, 4, -1);
-            if (fds[0].revents)
-                (void)!read(s->wake, &count, sizeof count);
-            for (int i = 3; i > 0 && st.code == 0; i--) /* its end last */
-                if (fds[i].revents)
-                    st = gng_rank_read(r, fds[i].fd, &news);
-        }
+        if (st.code == 0 && news.size == 0)
+            st = wait_and_read(s, is_full, &news);
         if (st.code)
             abort(); /* no memory: the driver hears of it by this process's death */
     }
@@ -123,11 +155,13 @@ static manta_status supervisor_new(manta_ctx *c, void **self, int argc, const ma
     s->port = (struct gng_port){0, -1};
     gng_rank_init(&s->rank);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    mt_status st = gng_server_open(&s->server);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* what a killed shepherd leaves is ours to end */
-    if (s->wake < 0 || pthread_create(&s->thread, NULL, serve, s) != 0) {
+    if (s->wake < 0 || st.code || pthread_create(&s->thread, NULL, serve, s) != 0) {
         manta_status code = manta_fail(c, MANTA_ESYS, "no thread for a rank: %s", strerror(errno));
         if (s->wake >= 0)
             close(s->wake);
+        gng_server_close(&s->server);
         free(s);
         return code;
     }
@@ -144,6 +178,7 @@ static void supervisor_free(void *self)
     wake(s);
     pthread_join(s->thread, NULL);
     gng_port_drop(&s->port);
+    gng_server_close(&s->server);
     mt_buf_fini(&s->told);
     mt_buf_fini(&s->news);
     close(s->wake);
@@ -166,6 +201,7 @@ static manta_status supervisor_ready(manta_ctx *c, void *self, int argc, const m
     }
     seat.port = s->port.number;
     snprintf(seat.devices, sizeof seat.devices, "%s", devices ? devices : "");
+    snprintf(seat.pmi, sizeof seat.pmi, "%s", s->server.name);
     return manta_return_bytes(c, &seat, sizeof seat);
 }
 

@@ -2,7 +2,7 @@
  *
  * port.c - see port.h. Owns: the socket that keeps a port.
  */
-#include "clients/gang/port.h"
+#include "clients/gang/rank/port.h"
 
 #include "core/base/clock.h"
 #include "core/base/limits/gang.h"

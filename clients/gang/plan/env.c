@@ -4,7 +4,7 @@
  *
  * Owns: the lists of a layout.
  */
-#include "clients/gang/plan.h"
+#include "clients/gang/plan/plan.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -133,6 +133,29 @@ static mt_status tf_put(mt_buf *out, const struct gng_layout *l, int member)
     return mt_buf_append(out, "", 1);
 }
 
+/* As mpiexec.hydra sets them; PMI_FD is the shepherd's to say. */
+static mt_status pmi_put(mt_buf *out, const struct gng_layout *l, int member)
+{
+    MT_TRY(text_put(out, "PMI_RANK=%d", l->of[member].rank));
+    MT_TRY(text_put(out, "PMI_SIZE=%d", l->count));
+    MT_TRY(text_put(out, "MPI_LOCALRANKID=%d", l->of[member].local_rank));
+    return text_put(out, "MPI_LOCALNRANKS=%d", gng_layout_local(l, member));
+}
+
+mt_status gng_mapping_put(mt_buf *out, const struct gng_layout *l)
+{
+    MT_TRY(mt_buf_printf(out, "(vector"));
+    for (int rank = 0, node = 0; rank < l->count;) { /* nodes behind each other with as many ranks each are one block */
+        int local = gng_layout_local(l, l->member[rank]), nodes = 1;
+        rank += local;
+        while (rank < l->count && gng_layout_local(l, l->member[rank]) == local)
+            nodes++, rank += local;
+        MT_TRY(mt_buf_printf(out, ",(%d,%d,%d)", node, nodes, local));
+        node += nodes;
+    }
+    return mt_buf_printf(out, ")");
+}
+
 /* Of every gang. */
 static mt_status own_put(mt_buf *out, const struct gng_layout *l, int member, const char *run_id, int restarts)
 {
@@ -153,6 +176,7 @@ mt_status gng_env_put(mt_buf *out, const struct gng_plan *plan, const struct gng
     switch (plan->as) {
     case GNG_AS_TORCH: MT_TRY(torch_put(out, plan, layout, member, run_id, restarts)); break;
     case GNG_AS_TF: MT_TRY(tf_put(out, layout, member)); break;
+    case GNG_AS_PMI1: MT_TRY(pmi_put(out, layout, member)); break;
     case GNG_AS_NONE: break;
     }
     for (const char *const *e = plan->env; e && *e; e++) /* the user's words are the last */

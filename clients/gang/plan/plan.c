@@ -2,11 +2,12 @@
  *
  * plan.c - the size of a gang, by what was said of it. See plan.h.
  */
-#include "clients/gang/plan.h"
+#include "clients/gang/plan/plan.h"
 
 #include <stdio.h>
 
-static const char *const as_words[] = {[GNG_AS_NONE] = "none", [GNG_AS_TORCH] = "torch", [GNG_AS_TF] = "tf"};
+static const char *const as_words[] = {
+    [GNG_AS_NONE] = "none", [GNG_AS_TORCH] = "torch", [GNG_AS_TF] = "tf", [GNG_AS_PMI1] = "pmi1"};
 
 bool gng_as_of(const char *word, enum gng_as *out)
 {
@@ -20,7 +21,7 @@ bool gng_as_of(const char *word, enum gng_as *out)
 
 const char *gng_as_words(void)
 {
-    return "torch, tf or none is wanted";
+    return "torch, tf, pmi1 or none is wanted";
 }
 
 static bool nodes_fit(struct gng_plan *p, char *why, size_t size)
@@ -57,6 +58,11 @@ bool gng_plan_check(struct gng_plan *p, char *why, size_t size)
     if (gng_plan_reserves(p) && (p->nodes_max ? p->nodes_max : p->ranks) > MT_GANG_BUNDLES_MAX) {
         snprintf(why, size, "%d %s can't be reserved together, at most %d: say --nodes and --per-node, or --cpus 0",
                  p->nodes_max ? p->nodes_max : p->ranks, p->nodes_max ? "nodes" : "ranks", MT_GANG_BUNDLES_MAX);
+        return false;
+    }
+    if (p->as == GNG_AS_PMI1 && p->nodes_min != p->nodes_max) {
+        snprintf(why, size, "programs of MPI have a fixed number of ranks: --nodes %d:%d is for another --as", p->nodes_min,
+                 p->nodes_max);
         return false;
     }
     return true;

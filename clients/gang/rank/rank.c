@@ -2,12 +2,13 @@
  *
  * rank.c - see rank.h. Owns: the shepherd, which is this program once more, and the descriptors.
  */
-#include "clients/gang/rank.h"
+#include "clients/gang/rank/rank.h"
 
-#include "clients/gang/shepherd.h"
+#include "clients/gang/rank/shepherd.h"
 #include "core/base/clock.h"
 #include "core/ds/vec.h"
 #include "core/sys/child.h"
+#include "core/sys/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,21 +61,20 @@ static mt_status env_set(struct words *w, char *variable)
     return mt_vec_push(&w->env, variable);
 }
 
-static mt_status words_make(struct words *w, mt_view start, bool has_pmi)
+static mt_status words_make(struct words *w, const struct gng_start *start, bool has_pmi)
 {
-    mt_reader   r = mt_reader_of(start);
-    uint32_t    env = mt_reader_u32(&r), argc = mt_reader_u32(&r);
     static char name[] = GNG_SHEPHERD_NAME, pmi[] = GNG_SHEPHERD_PMI "=4";
+    mt_reader   r = mt_reader_of(start->texts);
     MT_TRY(mt_vec_push(&w->argv, name));
     for (char **e = environ; *e; e++)
         if (strncmp(*e, "MANTA_ROLE", 10) != 0 && strncmp(*e, "MANTA_GANG", 10) != 0 && strncmp(*e, "PMI_", 4) != 0)
             MT_TRY(mt_vec_push(&w->env, *e));
-    for (uint32_t i = 0; i < env + argc; i++) {
-        const uint8_t *end = memchr(r.at, 0, r.left);
+    for (uint32_t i = 0; i < start->env_count + start->argc; i++) {
+        const uint8_t *end = r.left ? memchr(r.at, 0, r.left) : NULL;
         if (!end)
             return mt_error(MT_EPROTO, 0, "read a rank's words");
         char *text = (char *)mt_reader_bytes(&r, (size_t)(end - r.at) + 1).data;
-        MT_TRY(i < env ? env_set(w, text) : mt_vec_push(&w->argv, text));
+        MT_TRY(i < start->env_count ? env_set(w, text) : mt_vec_push(&w->argv, text));
     }
     if (has_pmi)
         MT_TRY(env_set(w, pmi));
@@ -116,11 +116,14 @@ static mt_status say(const struct gng_rank *r, mt_buf *news, enum gng_wire_kind 
     return gng_wire_put(news, &(struct gng_wire){.kind = kind, .attempt = r->attempt, .number = number, .bytes = bytes});
 }
 
-mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, mt_view start, int pmi, mt_buf *news)
+mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_start *start, int pmi, mt_buf *news)
 {
     struct words w = {0};
     gng_rank_init(r);
     r->attempt = attempt;
+    r->number = start->rank;
+    r->hang_ms = start->hang_ms;
+    r->mark_ns = mt_now_ns();
     mt_status st = words_make(&w, start, pmi >= 0);
     if (st.code == 0)
         st = shepherd_start(r, &w, pmi);
@@ -156,6 +159,7 @@ static bool pipe_read(struct gng_rank *r, int *fd, bool is_last, mt_buf *news, m
             fd_close(fd);
             return false;
         }
+        r->mark_ns = mt_now_ns();
         *st = say(r, news, fd == &r->out ? GNG_WIRE_OUT : GNG_WIRE_ERR, 0, mt_view_of(bytes, (size_t)n));
     } while (is_last && st->code == 0);
     return true;
@@ -219,4 +223,54 @@ mt_status gng_rank_read(struct gng_rank *r, int fd, mt_buf *news)
     else if (fd == r->err)
         (void)pipe_read(r, &r->err, false, news, &st);
     return st;
+}
+
+/* ---- ranks that do nothing ---- */
+
+/* CPU time of a process and of its children that have ended. */
+static int64_t process_cpu_ms(pid_t pid)
+{
+    char          path[64], text[512] = "";
+    unsigned long of[4] = {0}; /* ticks: user, system, and those of ended children */
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    ssize_t     size = mt_file_read(path, text, sizeof text);
+    const char *behind = strrchr(text, ')'); /* a name may be anything */
+    if (size <= 0 || !behind ||
+        sscanf(behind, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu", &of[0], &of[1], &of[2], &of[3]) != 4)
+        return 0;
+    return (int64_t)((of[0] + of[1] + of[2] + of[3]) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
+}
+
+static int64_t tree_cpu_ms(pid_t root)
+{
+    pid_t   tree[MT_GANG_TREE_MAX];
+    size_t  count = mt_process_tree(root, tree, MT_GANG_TREE_MAX);
+    int64_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += process_cpu_ms(tree[i]);
+    return sum;
+}
+
+int gng_rank_wait_ms(const struct gng_rank *r)
+{
+    int wait_ms = (int)(r->hang_ms / 4);
+    return !r->shepherd || !r->hang_ms ? -1 : wait_ms < MT_GANG_TICK_MS ? MT_GANG_TICK_MS : wait_ms;
+}
+
+mt_status gng_rank_look(struct gng_rank *r, mt_buf *news)
+{
+    struct gng_fault f = {(int)r->number, -1, false};
+    char             text[96];
+    if (!r->shepherd || !r->hang_ms)
+        return mt_ok();
+    int64_t now_ns = mt_now_ns(), idle_ms = (now_ns - r->mark_ns) / 1000000, cpu_ms = tree_cpu_ms(r->shepherd);
+    if ((cpu_ms - r->cpu_ms) * 100 > idle_ms * MT_GANG_IDLE_PERCENT) {
+        r->mark_ns = now_ns;
+        r->cpu_ms = cpu_ms;
+    } else if (idle_ms > r->hang_ms) {
+        snprintf(text, sizeof text, "has neither printed nor computed anything for %g s", r->hang_ms / 1e3);
+        r->hang_ms = 0;
+        return say(r, news, GNG_WIRE_FAULT, gng_fault_number(f), mt_view_text(text));
+    }
+    return mt_ok();
 }

@@ -7,7 +7,7 @@
 #ifndef GNG_RANK_H
 #define GNG_RANK_H
 
-#include "clients/gang/wire.h"
+#include "clients/gang/plan/wire.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -16,16 +16,21 @@ struct gng_rank {
     uint32_t attempt;
     pid_t    shepherd; /* 0: none */
     int      control, out, err;
-    bool     is_told; /* its end */
+    uint32_t number;          /* its rank */
+    uint32_t hang_ms;         /* 0: nobody looks */
+    int64_t  mark_ns, cpu_ms; /* when it last did something, and the CPU time that it had taken then */
 };
 
 void gng_rank_init(struct gng_rank *r);
-/* `start`: count of variables, count of words (u32 each), then these texts, each with its end. `pmi`: its connection, given away;
- * -1: none. What it says goes to `news`, also that it could not be started. ENOMEM. */
-MT_MUST_USE mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, mt_view start, int pmi, mt_buf *news);
+/* `pmi`: its connection, given away; -1: none. What it says goes to `news`, also that it could not be started. ENOMEM. */
+MT_MUST_USE mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_start *start, int pmi, mt_buf *news);
 void                  gng_rank_signal(const struct gng_rank *r, int number);
 /* Reads what is there to be read of `fd`, one of its three, and puts it into `news`. */
 MT_MUST_USE mt_status gng_rank_read(struct gng_rank *r, int fd, mt_buf *news);
+/* How long to wait for something to read before gng_rank_look, in ms; -1: without limit. */
+int gng_rank_wait_ms(const struct gng_rank *r);
+/* Does it do nothing for too long? Then that is its fault, once, in `news`. */
+MT_MUST_USE mt_status gng_rank_look(struct gng_rank *r, mt_buf *news);
 bool                  gng_rank_runs(const struct gng_rank *r);
 
 #endif

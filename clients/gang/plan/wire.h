@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wire.h - what the driver of a gang and its supervisors say to each other: words one after the other in the bytes of actor calls.
+ *
+ *   ready(wants a port) -> struct gng_seat      where the supervisor is
+ *   tell(words)         driver to supervisor:   START, SIGNAL, and of PMI: FENCED
+ *   poll -> words       supervisor to driver:   OUT, ERR, STARTED, ENDED, and of PMI: FENCE, FAULT; waits until there is something
+ *
+ * Both ends are of one program. Little-endian; a reader asks once, at the end.
+ */
+#ifndef GNG_WIRE_H
+#define GNG_WIRE_H
+
+#include "core/base/buf.h"
+#include "core/base/limits/gang.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum gng_wire_kind {
+    GNG_WIRE_START = 1, /* number: the attempt; bytes: gng_start_put */
+    GNG_WIRE_SIGNAL,    /* number: which */
+    GNG_WIRE_OUT,       /* bytes that it has printed */
+    GNG_WIRE_ERR,
+    GNG_WIRE_FENCE,   /* of PMI, from the first rank of each node: what its ranks have put; all of them wait */
+    GNG_WIRE_FENCED,  /* to it: what those of the other nodes have put */
+    GNG_WIRE_FAULT,   /* of PMI: gng_fault_number; bytes: what is wrong */
+    GNG_WIRE_STARTED, /* number: pid */
+    GNG_WIRE_ENDED,   /* number: as waitpid gives it, or -errno: it could not be started; bytes: what is to be said of it, or "" */
+};
+
+struct gng_wire {
+    uint8_t  kind;
+    uint32_t attempt; /* that it belongs to; words of another one change nothing */
+    int64_t  number;
+    mt_view  bytes; /* borrowed */
+};
+
+/* What a supervisor says of itself. */
+struct gng_seat {
+    uint32_t node;
+    int32_t  port;         /* 0: none was wanted */
+    char     devices[256]; /* CUDA_VISIBLE_DEVICES of its lease */
+    char     pmi[48];      /* the name of the socket where it would serve PMI */
+};
+
+/* What a START says. */
+struct gng_start {
+    uint32_t rank, first, local, size; /* the rank; its node has ranks first .. first + local - 1, of size */
+    mt_view  pmi, mapping;             /* where PMI is served, and PMI_process_mapping; empty: no PMI */
+    uint32_t hang_ms;                  /* a rank that does nothing for so long is at fault; 0: nobody looks */
+    uint32_t env_count, argc;
+    mt_view  texts; /* the variables, then the words, each with its end */
+};
+
+static inline mt_status gng_start_put(mt_buf *buf, const struct gng_start *s)
+{
+    mt_writer w = mt_writer_to_buf(buf, SIZE_MAX);
+    mt_writer_u32(&w, s->rank);
+    mt_writer_u32(&w, s->first);
+    mt_writer_u32(&w, s->local);
+    mt_writer_u32(&w, s->size);
+    mt_writer_blob(&w, s->pmi);
+    mt_writer_blob(&w, s->mapping);
+    mt_writer_u32(&w, s->hang_ms);
+    mt_writer_u32(&w, s->env_count);
+    mt_writer_u32(&w, s->argc);
+    mt_writer_blob(&w, s->texts);
+    return w.status;
+}
+
+static inline mt_status gng_start_take(mt_view bytes, struct gng_start *out)
+{
+    mt_reader r = mt_reader_of(bytes);
+    out->rank = mt_reader_u32(&r);
+    out->first = mt_reader_u32(&r);
+    out->local = mt_reader_u32(&r);
+    out->size = mt_reader_u32(&r);
+    out->pmi = mt_reader_blob(&r, UINT32_MAX);
+    out->mapping = mt_reader_blob(&r, UINT32_MAX);
+    out->hang_ms = mt_reader_u32(&r);
+    out->env_count = mt_reader_u32(&r);
+    out->argc = mt_reader_u32(&r);
+    out->texts = mt_reader_blob(&r, UINT32_MAX);
+    return mt_reader_end(&r);
+}
+
+/* A FAULT's number: whose, the exit status that it asks for (-1: none), and whether its end is what is wrong. */
+struct gng_fault {
+    int  rank, code;
+    bool is_end;
+};
+static inline int64_t gng_fault_number(struct gng_fault f)
+{
+    return (int64_t)f.rank * 1024 + (f.code + 1) * 2 + f.is_end;
+}
+static inline struct gng_fault gng_fault_of(int64_t number)
+{
+    struct gng_fault f = {(int)(number / 1024), (int)(number % 1024 / 2) - 1, number % 2 != 0};
+    return f;
+}
+
+static inline mt_status gng_wire_put(mt_buf *buf, const struct gng_wire *m)
+{
+    mt_writer w = mt_writer_to_buf(buf, SIZE_MAX);
+    mt_writer_u8(&w, m->kind);
+    mt_writer_u32(&w, m->attempt);
+    mt_writer_u64(&w, (uint64_t)m->number);
+    mt_writer_blob(&w, m->bytes);
+    return w.status;
+}
+
+/* The next word; false at the end, or where it is cut off. */
+static inline bool gng_wire_take(mt_reader *r, struct gng_wire *out)
+{
+    if (r->left == 0 || r->failed)
+        return false;
+    out->kind = mt_reader_u8(r);
+    out->attempt = mt_reader_u32(r);
+    out->number = (int64_t)mt_reader_u64(r);
+    out->bytes = mt_reader_blob(r, UINT32_MAX);
+    return !r->failed;
+}
+
+#endif
