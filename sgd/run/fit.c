@@ -444,6 +444,7 @@ static manta_status orders_give(struct sgd_fit *fit, manta_error *e)
     fit->workers = ranks_give(fit);
     fit->generation++;
     fit->has_death = fit->has_left = false;
+    fit->leave_ns = 0;
     manta_status code = net_fill(fit, e);
     if (code != MANTA_OK)
         return code;
@@ -505,27 +506,37 @@ static void hung_kill(struct sgd_fit *fit)
     }
 }
 
-/* More can work than do: the generation ends at its present step, and the next one has them. */
-static void grow_maybe(struct sgd_fit *fit)
+/* More can work than do. */
+static bool is_growth_due(struct sgd_fit *fit)
 {
-    if (fit->workers < fit->max && fit->state == SGD_GEN_GOING && sgd_crew_spare(&fit->crew)) {
+    return fit->workers < fit->max && sgd_crew_spare(&fit->crew);
+}
+
+/* A node is drained: the next generation is made of the others. */
+static bool is_leave_due(const struct sgd_fit *fit)
+{
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->train && fit->places.of[hand->place].state == SGD_PLACE_LEAVING)
+            return true;
+    return false;
+}
+
+/* All members come back after one and the same step, so none is computed twice. Where a node is to leave and that step takes long,
+ * it is left. */
+static void change_maybe(struct sgd_fit *fit)
+{
+    int patience_ms = is_leave_due(fit) ? MT_TRAIN_LEAVE_MS : MT_TRAIN_START_MS;
+    if (fit->state != SGD_GEN_GOING)
+        return;
+    if (fit->leave_ns && mt_now_ns() - fit->leave_ns > patience_ms * 1000000ll) {
         members_recall(fit, MT_EAGAIN, 0);
         sgd_generation_resize(fit);
+    } else if (!fit->leave_ns && (is_growth_due(fit) || is_leave_due(fit))) {
+        fit->leave_ns = mt_now_ns();
+        sgd_places_leave(&fit->places, fit->generation);
     } else if (fit->workers == fit->max) {
         places_tell(fit);
     }
-}
-
-/* A node is drained: its members leave when the present step is done, and the next generation is made of the others. */
-static void leave_maybe(struct sgd_fit *fit)
-{
-    bool is_due = false;
-    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        is_due |= hand->train && fit->places.of[hand->place].state == SGD_PLACE_LEAVING;
-    if (!is_due || fit->state != SGD_GEN_GOING)
-        return;
-    members_recall(fit, MT_EAGAIN, 0);
-    sgd_generation_resize(fit);
 }
 
 /* Returns when each member is back or dead. */
@@ -544,11 +555,12 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
         } else {
             hung_kill(fit);
             sgd_crew_ping(&fit->crew);
-            grow_maybe(fit);
-            leave_maybe(fit);
+            change_maybe(fit);
         }
     }
-    if (sgd_generation_lives(fit))
+    if (fit->leave_ns && fit->state == SGD_GEN_GOING)
+        sgd_generation_resize(fit);
+    else if (sgd_generation_lives(fit))
         sgd_generation_over(fit);
     fit->recovering.back_ns = mt_now_ns();
     return code;

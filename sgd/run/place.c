@@ -138,6 +138,8 @@ static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg
         sgd_board_stop(board, (enum sgd_board_stop)word.stop);
     if (word.kind == SGD_POST_ABORT && word.generation && word.reason)
         sgd_group_abort(group_of(region->data), word.generation, (enum mt_code)word.reason, word.rank);
+    if (word.kind == SGD_POST_LEAVE)
+        sgd_board_leave(board, word.generation);
     for (uint32_t i = 0; i < word.count && word.first + i < MT_GROUP_MEMBERS_MAX; i++)
         news.seen[i] = sgd_place_pulse(region->data, word.first + i, i);
     news.cursor = word.cursor;
@@ -489,13 +491,24 @@ void sgd_places_drain(struct sgd_places *places, void (*tell)(void *user, struct
     }
 }
 
+static void say_to_all(const struct sgd_places *places, const struct sgd_post_word *word)
+{
+    for (int i = 1; i < SGD_PLACES_MAX; i++)
+        if (answers(&places->of[i]))
+            manta_free(say(&places->of[i], word));
+}
+
 void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_code reason, uint32_t rank)
 {
     struct sgd_post_word word = {.kind = SGD_POST_ABORT, .generation = generation, .reason = (uint32_t)reason, .rank = rank};
     sgd_group_abort(group_of(places->here->data), generation, reason, rank);
-    for (int i = 1; i < SGD_PLACES_MAX; i++)
-        if (answers(&places->of[i]))
-            manta_free(say(&places->of[i], &word));
+    say_to_all(places, &word);
+}
+
+void sgd_places_leave(struct sgd_places *places, uint32_t generation)
+{
+    sgd_board_leave(sgd_board_of(places->here->data), generation);
+    say_to_all(places, &(struct sgd_post_word){.kind = SGD_POST_LEAVE, .generation = generation});
 }
 
 void sgd_place_last_words(const struct sgd_place *place, uint32_t index, char *out, size_t size)

@@ -35,10 +35,10 @@ enum sgd_place_state {
 };
 
 /* What the post is told, and what it answers. Both travel as bytes between processes of one executable. */
-enum sgd_post_kind { SGD_POST_LOOK, SGD_POST_ABORT };
+enum sgd_post_kind { SGD_POST_LOOK, SGD_POST_ABORT, SGD_POST_LEAVE };
 struct sgd_post_word {
     uint32_t kind, stop;               /* enum sgd_board_stop */
-    uint32_t generation, reason, rank; /* ABORT */
+    uint32_t generation, reason, rank; /* ABORT, and the first LEAVE */
     uint32_t first, count;             /* LOOK: the ranks that are on this node */
     uint32_t reserved;
     uint64_t cursor; /* LOOK: of the board */
@@ -112,6 +112,9 @@ void sgd_places_drain(struct sgd_places *places, void (*tell)(void *user, struct
 
 /* Ends a generation everywhere. Does not wait. */
 void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_code reason, uint32_t rank);
+
+/* Asks all members of a generation to come back after their present step. Does not wait. */
+void sgd_places_leave(struct sgd_places *places, uint32_t generation);
 
 /* A lost place, of which no worker is left. */
 void sgd_place_close(struct sgd_place *place);

@@ -463,6 +463,12 @@ static void step_show(struct task *t, int64_t *mark)
     *mark = now;
 }
 
+/* The generation is over after this step, and the run is not. */
+static bool is_leaving(const struct worker *w)
+{
+    return w->trainer.is_leave_asked && !w->trainer.is_pause_asked && w->trainer.state->step < w->trainer.steps_total;
+}
+
 static mt_status steps(struct task *t)
 {
     int64_t         mark = mt_now_ns();
@@ -485,6 +491,7 @@ static mt_status steps(struct task *t)
         enum sgd_board_stop stop = t->rank == 0 ? sgd_board_stopped(w->board) : SGD_BOARD_GOES_ON;
         w->trainer.wants_stop = stop == SGD_BOARD_STOPS;
         w->trainer.wants_pause = stop == SGD_BOARD_PAUSES;
+        w->trainer.wants_leave = t->rank == 0 && sgd_board_leaves(w->board) == t->generation;
         sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STEP, w->trainer.state->step + 1);
         MT_TRY(sgd_train_step(&w->trainer, &t->group, &result));
         sgd_trace_close(w->trace, SGD_TRACK_MAIN);
@@ -496,7 +503,7 @@ static mt_status steps(struct task *t)
             progress(t, &result);
         if (w->run.folder[0] && w->run.zero && !sgd_trainer_is_open(&w->trainer))
             shard_save_maybe(t, false);
-        if (w->trainer.is_pause_asked && w->trainer.state->step < w->trainer.steps_total)
+        if ((w->trainer.is_pause_asked && w->trainer.state->step < w->trainer.steps_total) || is_leaving(w))
             break;
     }
     if (is_first && t->rank == 0)
@@ -575,7 +582,10 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
     MT_TRY(state_get(t));
     sgd_trace_close(w->trace, SGD_TRACK_MAIN);
     MT_TRY(steps(t));
-    return finish(t, out);
+    if (!is_leaving(w))
+        return finish(t, out);
+    sgd_saver_give_up(&w->saver); /* of a state in shards: who has another part may be about to end */
+    return mt_ok();
 }
 
 /* Whether another member's device has ended the generation. */
@@ -617,7 +627,8 @@ static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta
     atomic_store(&t.pulse->pid, getpid());
     t.w->trainer.pulse = t.pulse;
     t.w->trainer.fault[0] = 0;
-    t.w->trainer.is_culprit = t.w->trainer.gave_up = t.w->trainer.is_pause_asked = false;
+    t.w->trainer.is_culprit = t.w->trainer.gave_up = false;
+    t.w->trainer.is_pause_asked = t.w->trainer.is_leave_asked = false;
     sgd_trace_rank(t.w->trace, t.rank);
     mt_status st = generation_run(&t, &out);
     sgd_trace_unwind(t.w->trace, SGD_TRACK_MAIN);

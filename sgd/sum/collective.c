@@ -6,6 +6,7 @@
  */
 #include "sgd/sum/collective.h"
 
+#include "sgd/coll/tcp/move.h"
 #include "sgd/sum/wide.h"
 
 #include <string.h>
@@ -178,6 +179,89 @@ mt_status sgd_group_broadcast(struct sgd_group *group, uint32_t root, void *data
     return sgd_group_meet(group);
 }
 
+/* ---- to those who lack it ---- */
+
+/* Who passes it on. Of the leaders that have it the first sends it to those nodes where nobody does. */
+struct passing {
+    struct sgd_group *group;
+    uint64_t          holders;     /* bit r: rank r has it */
+    uint32_t          first, last; /* ranks of this node */
+    uint32_t          sender;      /* node; net.nodes: no leader has it */
+};
+
+static uint64_t ranks_mask(uint32_t first, uint32_t last)
+{
+    return (last == 64 ? UINT64_MAX : (UINT64_C(1) << last) - 1) & ~((UINT64_C(1) << first) - 1);
+}
+
+static uint64_t holders_of_node(const struct passing *p, uint32_t node)
+{
+    const struct sgd_group *group = p->group;
+    return p->holders &
+           (group->is_wide ? ranks_mask(group->net.first[node], group->net.first[node + 1]) : ranks_mask(0, group->members));
+}
+
+static struct passing passing_of(struct sgd_group *group, uint64_t holders)
+{
+    struct passing p = {.group = group, .holders = holders, .last = group->members};
+    if (!group->is_wide)
+        return p;
+    p.first = group->net.first[group->net.node];
+    p.last = group->net.first[group->net.node + 1];
+    while (p.sender < group->net.nodes && !(holders >> group->net.first[p.sender] & 1))
+        p.sender++;
+    return p;
+}
+
+/* Between leaders, from where it stands to where it belongs. */
+static mt_status leaders_pass(const struct passing *p, void *data, size_t size)
+{
+    struct sgd_group *group = p->group;
+    struct coll_flow  flows[MT_GROUP_MEMBERS_MAX];
+    uint32_t          count = 0;
+    for (uint32_t n = 0; n < group->net.nodes && group->net.node == p->sender; n++)
+        if (!holders_of_node(p, n))
+            flows[count++] = (struct coll_flow){.peer = n, .out = {data}, .out_size = {size}};
+    if (!holders_of_node(p, group->net.node))
+        flows[count++] = (struct coll_flow){.peer = p->sender, .in = data, .in_size = size};
+    return count ? coll_tcp_move(&group->tcp, flows, count) : mt_ok();
+}
+
+/* On one node, by way of the slots: from the first that has it by now. */
+static mt_status members_pass(const struct passing *p, void *data, size_t size)
+{
+    struct sgd_group *group = p->group;
+    uint64_t          here = holders_of_node(p, group->is_wide ? group->net.node : 0);
+    uint32_t          from = here ? (uint32_t)__builtin_ctzll(here) : p->first;
+    bool              lacks = group->rank != from && !(p->holders >> group->rank & 1);
+    size_t            chunk_max = group->slots_count * group->stride * sizeof(float);
+    if (p->last - p->first == (uint32_t)__builtin_popcountll(here | UINT64_C(1) << from))
+        return mt_ok(); /* nobody lacks it */
+    for (size_t done = 0, chunk; done < size; done += chunk) {
+        chunk = size - done < chunk_max ? size - done : chunk_max;
+        MT_TRY(sgd_group_meet(group));
+        if (group->rank == from)
+            memcpy(group->slots, (char *)data + done, chunk);
+        MT_TRY(sgd_group_meet(group));
+        if (lacks)
+            memcpy((char *)data + done, group->slots, chunk);
+    }
+    return sgd_group_meet(group); /* so that the slots may be written again */
+}
+
+mt_status sgd_group_pass(struct sgd_group *group, uint64_t holders, void *data, size_t size)
+{
+    struct passing p = passing_of(group, holders);
+    if (group->is_wide && p.sender == group->net.nodes) {
+        uint32_t root = (uint32_t)__builtin_ctzll(holders);
+        bool     keeps = holders >> group->rank & 1 && group->rank != root;
+        return sgd_group_broadcast(group, root, keeps ? NULL : data, size);
+    }
+    if (group->is_leader)
+        MT_TRY(sgd_group_led(group, leaders_pass(&p, data, size)));
+    return members_pass(&p, data, size);
+}
+
 /* ---- agreement ---- */
 
 /* The votes of all nodes into this one's. */
@@ -203,7 +287,9 @@ static void vote_count(uint64_t vote, uint32_t rank, struct sgd_agreement *resul
     if (!result->has_state || vote - 1 > result->step_max) {
         result->step_max = vote - 1;
         result->root = rank;
+        result->furthest = 0;
     }
+    result->furthest |= vote - 1 == result->step_max ? UINT64_C(1) << rank : 0;
     result->has_state = true;
 }
 

@@ -26,6 +26,11 @@ MT_MUST_USE mt_status sgd_group_reduce_ranges(struct sgd_group *group, const str
  * overwritten. */
 MT_MUST_USE mt_status sgd_group_broadcast(struct sgd_group *group, uint32_t root, void *data, size_t size);
 
+/* Copies `size` bytes from those members that have them (bit r of `holders`: rank r; one at least, the same in all members) to
+ * those that lack them. Each node that has them serves its own members; of the others each gets them once, by its leader. After an
+ * error the data of those that lack them may be partly overwritten; that of holders never is. */
+MT_MUST_USE mt_status sgd_group_pass(struct sgd_group *group, uint64_t holders, void *data, size_t size);
+
 /* Gives all members a number of each. */
 MT_MUST_USE mt_status sgd_group_exchange(struct sgd_group *group, uint64_t mine, uint64_t out_all[MT_GROUP_MEMBERS_MAX]);
 
@@ -35,6 +40,7 @@ struct sgd_agreement {
     bool     is_equal;           /* all members have a state, of the same step */
     uint64_t step_min, step_max; /* over those that have a state */
     uint32_t root;               /* the lowest rank whose state is of step_max: from whom the others take it */
+    uint64_t furthest;           /* bit r: rank r's is */
 };
 
 /* Tells the others whether this member has a state and of which completed step (below 2^64 - 1), and gives

@@ -115,4 +115,5 @@ void sgd_step_count(struct sgd_trainer *trainer, const struct sgd_result *result
         state->progress.stop = SGD_STOPPING;
     trainer->is_save_asked = flags[SGD_FLAG_SAVE] > 0;
     trainer->is_pause_asked = flags[SGD_FLAG_PAUSE] > 0;
+    trainer->is_leave_asked = flags[SGD_FLAG_LEAVE] > 0;
 }

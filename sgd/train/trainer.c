@@ -235,15 +235,14 @@ mt_status sgd_trainer_begin(struct sgd_trainer *trainer)
 
 /* ---- the same state for all ---- */
 
-/* From `root`, into the state of whoever wants it. */
-static mt_status state_spread(struct sgd_trainer *trainer, struct sgd_group *group, uint32_t root, bool is_receiver)
+/* From those that have it, into the state of whoever wants it. */
+static mt_status state_pass(struct sgd_trainer *trainer, struct sgd_group *group, uint64_t holders, bool is_receiver)
 {
-    bool is_root = group->rank == root;
-    if (is_root)
-        MT_TRY(sgd_resident_pull(trainer));
     if (is_receiver)
         sgd_trainer_settle(trainer);
-    return sgd_group_broadcast(group, root, is_receiver || is_root ? trainer->state : NULL, trainer->state_size);
+    else
+        MT_TRY(sgd_resident_pull(trainer)); /* others may get it from here */
+    return sgd_group_pass(group, holders, trainer->state, trainer->state_size);
 }
 
 static mt_status whole_sync(struct sgd_trainer *trainer, struct sgd_group *group)
@@ -260,7 +259,7 @@ static mt_status whole_sync(struct sgd_trainer *trainer, struct sgd_group *group
      * abort in the middle leaves a receiver with half of each. */
     bool is_receiver = !trainer->has_state || mine != agreement.step_max;
     trainer->has_state = !is_receiver;
-    MT_TRY(state_spread(trainer, group, agreement.root, is_receiver));
+    MT_TRY(state_pass(trainer, group, agreement.furthest, is_receiver));
     if (is_receiver)
         sgd_resident_changed(trainer);
     trainer->has_state = true;

@@ -122,7 +122,9 @@ struct sgd_trainer {
     bool                      wants_stop;                    /* this worker asks all to stop after the next step */
     bool                      wants_save;                    /* and this to save after it */
     bool                      wants_pause;                   /* and to leave then, for another run of this to go on */
+    bool                      wants_leave;                   /* and to leave then, for the next generation */
     bool                      is_save_asked, is_pause_asked; /* somebody did, in the last step */
+    bool                      is_leave_asked;
     struct sgd_zero           zero;
     char                      fault[SGD_FAULT_BYTES]; /* of the last ETASK or EINVAL: what, in which step and virtual rank */
     bool                      is_culprit;             /* it came from this worker's own virtual ranks */
@@ -153,8 +155,8 @@ struct sgd_result {
 MT_MUST_USE mt_status sgd_trainer_init(struct sgd_trainer *trainer, const struct sgd_trainer_config *config);
 void                  sgd_trainer_fini(struct sgd_trainer *trainer);
 
-/* Floats of a virtual rank's slot: gradient, metrics, whether to stop, to save, to pause. */
-enum { SGD_FLAG_STOP, SGD_FLAG_SAVE, SGD_FLAG_PAUSE, SGD_FLAGS };
+/* Floats of a virtual rank's slot: gradient, metrics, whether to stop, to save, to pause, to leave. */
+enum { SGD_FLAG_STOP, SGD_FLAG_SAVE, SGD_FLAG_PAUSE, SGD_FLAG_LEAVE, SGD_FLAGS };
 static inline size_t sgd_trainer_slot(const struct sgd_model *model)
 {
     return model->params.floats + SGD_METRICS + model->extra_metrics + SGD_FLAGS;

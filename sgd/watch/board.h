@@ -92,5 +92,9 @@ struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place);
 enum sgd_board_stop { SGD_BOARD_GOES_ON, SGD_BOARD_STOPS, SGD_BOARD_PAUSES };
 void                sgd_board_stop(struct sgd_board *board, enum sgd_board_stop how);
 enum sgd_board_stop sgd_board_stopped(const struct sgd_board *board);
+/* The driver's: asks the members of a generation to come back after their present step, all after the same one, since another is to
+ * take over. 0: of none. */
+void     sgd_board_leave(struct sgd_board *board, uint32_t generation);
+uint32_t sgd_board_leaves(const struct sgd_board *board);
 
 #endif

@@ -52,6 +52,7 @@ enum {
     MT_TRAIN_PART_FLOATS = 16 * 1024,            /* the least of a sum or an update that is worth handing to another thread */
     MT_TRAIN_BUCKET_BYTES = 1024 * 1024,         /* of gradients that are summed at a time, while others are computed */
     MT_TRAIN_MORE_MS = 5,                        /* a driver waits for more of a board that it has not seen the end of */
+    MT_TRAIN_LEAVE_MS = 2 * 1000,                /* a generation that changes has so long to end its step; then the step is left */
     MT_TRAIN_AWAY_MS = 3 * 1000,                 /* a suspect node's post does not answer for so long: the run goes on without it */
     MT_TRAIN_WORDS_MS = 200,                     /* another node may take to say what a dead worker printed last */
     MT_TRAIN_PING_MS = 200,                      /* how often it asks its idle spares whether they live */

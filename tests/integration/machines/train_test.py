@@ -171,11 +171,20 @@ def silent(net):
     net.stop()
 
 
-def between_steps(text):
-    """Milliseconds between the ends of rank 0's steps, by a run's timeline."""
+def steps_of(text):
+    """Beginning and end of each of rank 0's steps in ms, by a run's timeline; of one that was made again, of the last time."""
     spans = [json.loads(line.rstrip(",")) for line in text.splitlines() if line.startswith('{"ph":"X"')]
-    ends = sorted(s["ts"] + s["dur"] for s in spans if s["name"] == "step" and s["tid"] == RANK_0)
-    return sorted((later - sooner) / 1e3 for sooner, later in zip(ends, ends[1:]))
+    made = {s["args"]["step"]: (s["ts"] / 1e3, (s["ts"] + s["dur"]) / 1e3) for s in spans if s["name"] == "step" and s["tid"] == RANK_0}
+    return [made[step] for step in sorted(made)]
+
+
+def changes_tell(steps, count):
+    """The longest times in which no step was under way that counts; beside each the step behind it, and how long later ones take."""
+    pauses = sorted(range(1, len(steps)), key=lambda i: steps[i - 1][1] - steps[i][0])[:count]
+    for i in sorted(pauses):
+        later = sorted(end - begin for begin, end in steps[i + 1:i + 12])
+        print(f"pause {steps[i][0] - steps[i - 1][1]:.1f} ms, before a step of {steps[i][1] - steps[i][0]:.1f} ms; "
+              f"a step later {later[len(later) // 2]:.1f} ms")
 
 
 def planned(net):
@@ -192,8 +201,8 @@ def planned(net):
         net[0].manta("drain", m.name, "--deadline", 30)
         wait_until(lambda m=m: net.states().get(m.name) in ("LEFT", "DEAD", None), "the drained node leaves")
     assert run.process.poll() is None, "the run has ended before the last change"
-    out, steps = run.end(), between_steps(net[0].read("/tmp/timeline.json"))
-    print(f"between two steps, ms: median {steps[len(steps) // 2]:.1f}; the longest {', '.join(f'{ms:.1f}' for ms in steps[-8:])}")
+    out = run.end()
+    changes_tell(steps_of(net[0].read("/tmp/timeline.json")), 4)
     assert weights_of(out) == want and "0 restarts" in out and "0 steps lost" in out, out[-3000:]
     assert len(nodes_of(out)) == 3, out
     net.stop()

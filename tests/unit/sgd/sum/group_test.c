@@ -75,13 +75,41 @@ static void a_broadcast_reaches_all(void **state)
     crew_fini(&crew);
 }
 
+/* From whoever has it to whoever lacks it, in every way. */
+static mt_status pass_work(struct crew *crew, uint32_t rank, struct crew_order order)
+{
+    enum { COUNT = 3 * VRANKS * FLOATS + 17 };
+    static uint32_t  data[COUNT];
+    struct sgd_group group;
+    MT_TRY(crew_join(crew, &group, rank, order));
+    for (uint64_t holders = 1; holders < 1u << order.members; holders++) {
+        for (uint32_t i = 0; i < COUNT; i++)
+            data[i] = holders >> rank & 1 ? i * 31 + (uint32_t)holders : 0;
+        MT_TRY(sgd_group_pass(&group, holders, data, sizeof data));
+        for (uint32_t i = 0; i < COUNT; i++)
+            if (data[i] != i * 31 + (uint32_t)holders)
+                return mt_error(MT_EINTERNAL, 0, "what was passed on differs");
+        MT_TRY(reduce_round(&group, (uint32_t)holders % ROUNDS)); /* the slots may be used again at once */
+    }
+    return mt_ok();
+}
+
+static void who_lacks_something_gets_it(void **state)
+{
+    struct crew crew;
+    (void)state;
+    crew_init(&crew, plan, pass_work);
+    crew_run(&crew, 3);
+    crew_fini(&crew);
+}
+
 static mt_status agree_case(struct sgd_group *group, const uint64_t votes[3], struct sgd_agreement want)
 {
     struct sgd_agreement got;
     uint64_t             vote = votes[group->rank];
     MT_TRY(sgd_group_agree(group, vote != UINT64_MAX, vote != UINT64_MAX ? vote : 0, &got));
     bool is_same = got.has_state == want.has_state && got.is_equal == want.is_equal && got.root == want.root &&
-                   got.step_min == want.step_min && got.step_max == want.step_max;
+                   got.step_min == want.step_min && got.step_max == want.step_max && got.furthest == want.furthest;
     return is_same ? mt_ok() : mt_error(MT_EINTERNAL, 0, "another agreement");
 }
 
@@ -90,11 +118,11 @@ static mt_status agree_work(struct crew *crew, uint32_t rank, struct crew_order 
     const uint64_t   none = UINT64_MAX;
     struct sgd_group group;
     MT_TRY(crew_join(crew, &group, rank, order));
-    MT_TRY(agree_case(&group, (uint64_t[]){5, 5, 5}, (struct sgd_agreement){true, true, 5, 5, 0}));
-    MT_TRY(agree_case(&group, (uint64_t[]){5, 6, 6}, (struct sgd_agreement){true, false, 5, 6, 1}));
-    MT_TRY(agree_case(&group, (uint64_t[]){none, 0, 0}, (struct sgd_agreement){true, false, 0, 0, 1}));
-    MT_TRY(agree_case(&group, (uint64_t[]){none, 3, 9}, (struct sgd_agreement){true, false, 3, 9, 2}));
-    return agree_case(&group, (uint64_t[]){none, none, none}, (struct sgd_agreement){false, false, 0, 0, 0});
+    MT_TRY(agree_case(&group, (uint64_t[]){5, 5, 5}, (struct sgd_agreement){true, true, 5, 5, 0, 7}));
+    MT_TRY(agree_case(&group, (uint64_t[]){5, 6, 6}, (struct sgd_agreement){true, false, 5, 6, 1, 6}));
+    MT_TRY(agree_case(&group, (uint64_t[]){none, 0, 0}, (struct sgd_agreement){true, false, 0, 0, 1, 6}));
+    MT_TRY(agree_case(&group, (uint64_t[]){none, 3, 9}, (struct sgd_agreement){true, false, 3, 9, 2, 4}));
+    return agree_case(&group, (uint64_t[]){none, none, none}, (struct sgd_agreement){false, false, 0, 0, 0, 0});
 }
 
 static void members_agree_on_who_is_furthest(void **state)
@@ -340,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sum_has_the_same_bits_for_any_number_of_workers),
         cmocka_unit_test(a_broadcast_reaches_all),
+        cmocka_unit_test(who_lacks_something_gets_it),
         cmocka_unit_test(members_agree_on_who_is_furthest),
         cmocka_unit_test(survivors_return_and_go_on_with_a_replacement),
         cmocka_unit_test(a_kill_at_any_instant_needs_no_repair),

@@ -287,6 +287,30 @@ static void a_broadcast_and_an_agreement_cross(void **state)
     run_all(8, 3, first, life_broadcast);
 }
 
+/* Whoever has it, leaders or not, on every node or on one. */
+static mt_status life_pass(struct world *w, struct sgd_group *group)
+{
+    enum { COUNT = 3 * 8 * FLOATS + 17 };
+    static uint32_t data[COUNT];
+    for (uint64_t holders = 1; holders < 1u << w->members; holders++) {
+        for (uint32_t i = 0; i < COUNT; i++)
+            data[i] = holders >> group->rank & 1 ? i * 31 + (uint32_t)holders : 0;
+        MT_TRY(sgd_group_pass(group, holders, data, sizeof data));
+        for (uint32_t i = 0; i < COUNT; i++)
+            if (data[i] != i * 31 + (uint32_t)holders)
+                return mt_error(MT_EINTERNAL, 0, "what was passed on differs");
+        MT_TRY(reduce_round(group, (uint32_t)holders % ROUNDS));
+    }
+    return mt_ok();
+}
+
+static void who_lacks_something_gets_it(void **state)
+{
+    static const uint8_t first[] = {0, 2, 3, 5};
+    (void)state;
+    run_all(8, 3, first, life_pass);
+}
+
 /* ---- the end of a generation ---- */
 
 static mt_status life_until_over(struct world *w, struct sgd_group *group)
@@ -401,6 +425,7 @@ int main(void)
         cmocka_unit_test(a_shard_gets_its_sum_and_reaches_all),
         cmocka_unit_test(a_sum_has_the_bits_of_one_process),
         cmocka_unit_test(a_broadcast_and_an_agreement_cross),
+        cmocka_unit_test(who_lacks_something_gets_it),
         cmocka_unit_test(a_death_on_one_node_ends_all),
         cmocka_unit_test(an_abort_on_one_node_ends_all),
         cmocka_unit_test(other_ranges_are_an_error),
