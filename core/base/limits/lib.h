@@ -22,7 +22,8 @@ enum {
     /* Library. */
     MT_LIB_SPIN_NS = 50 * 1000,      /* polling before sleeping: about two futex round trips */
     MT_LIB_PAUSE_NS = 5 * 1000,      /* of which so long without yielding */
-    MT_LIB_CROWDED_NS = 30 * 1000,   /* a yield that takes longer gave the core to others: sleep instead */
+    MT_LIB_AWAY_NS = 300 * 1000,     /* the same where others ran on this core for most of it */
+    MT_LIB_CROWDED_NS = 200 * 1000,  /* a yield that takes longer gave the core to one who needs it: sleep instead */
     MT_LIB_YIELDED_NS = 2000,        /* a yield that takes less let nobody in, though somebody wanted */
     MT_LIB_EDGE_NS = 10 * 1000,      /* a worker looks so long whether what its next task needs comes from another worker */
     MT_LIB_EDGE_PAUSE_NS = 2 * 1000, /* of which so long without yielding */

@@ -122,6 +122,7 @@ struct spin {
     uint64_t began_ns;    /* the first look that found nothing */
     uint64_t idle_since;  /* when a look first found nothing; 0: something has come since */
     uint64_t looked_ns;   /* the last look */
+    uint64_t away_ns;     /* since idle_since, in yields that let others run */
     bool     has_yielded; /* after it */
 };
 
@@ -155,21 +156,23 @@ void lib_note_cpu(void)
  * only after a time slice: sleep at once. The same where the last yield let others run for long: who yields on a crowded
  * core waits for their time slices, who sleeps is let in when he is woken. A task that sleeps must say BLOCKED first, which
  * costs its lanes their order of work: it always waits out the whole time. Where all of them run elsewhere there is nobody
- * to let in at first. */
+ * to let in at first. The time in which yields let others run costs nobody anything: but for a task it does not count as waited. */
 enum spin_how { SPIN_PAUSE, SPIN_YIELD, SPIN_NOT };
-static enum spin_how spin_how(const struct spin *spin, uint64_t now, bool is_task)
+static enum spin_how spin_how(struct spin *spin, uint64_t now, bool is_task)
 {
     lib_note_cpu();
     unsigned where = lib.role == LIB_WORKER && !lib_running ? wrk_where_fed(&lib.wrk, lib.cpu)
                                                             : own_where_served(&lib.own, lib.cpu);
-    uint64_t took = now - spin->looked_ns;
+    uint64_t took = now - spin->looked_ns, idle = now - spin->idle_since;
     bool     is_useless = where & OWN_HERE && spin->has_yielded && took < MT_LIB_YIELDED_NS;
     bool     is_crowded = where == OWN_HERE || took >= MT_LIB_CROWDED_NS || is_useless;
+    if (spin->has_yielded && took >= MT_LIB_YIELDED_NS && !is_task)
+        spin->away_ns += took;
     if (lib.own.edges.ahead_count && !is_task)
         return SPIN_NOT; /* workers need nothing of us for a while, and they need the CPUs */
-    if (now - spin->idle_since >= MT_LIB_SPIN_NS || (is_crowded && !is_task))
+    if (idle - spin->away_ns >= MT_LIB_SPIN_NS || idle >= MT_LIB_AWAY_NS || (is_crowded && !is_task))
         return SPIN_NOT;
-    return where & OWN_HERE || now - spin->idle_since >= MT_LIB_PAUSE_NS ? SPIN_YIELD : SPIN_PAUSE;
+    return where & OWN_HERE || idle >= MT_LIB_PAUSE_NS ? SPIN_YIELD : SPIN_PAUSE;
 }
 
 /* An answer of the raylet is there in microseconds, but for room in a full store, or a value from far away. Whoever lent its CPU
