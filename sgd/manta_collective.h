@@ -66,8 +66,10 @@ typedef enum manta_coll_op {
 /* ---- the creator's side ---------------------------------------------------------------------------------------- */
 
 typedef enum manta_coll_transport {
-    MANTA_COLL_SHM, /* members on the creator's node, over shared memory */
-    MANTA_COLL_TCP  /* members on any node: in clear on loopback, between machines TLS with the secret of the group */
+    MANTA_COLL_SHM,  /* members on the creator's node, over shared memory */
+    MANTA_COLL_TCP,  /* members on any node: in clear on loopback, between machines TLS with the secret of the group */
+    MANTA_COLL_LOCAL /* members on the creator's machine, processes of its user, over shared memory: without a cluster and without
+                      * manta_init; manta_coll_group_watch alone needs those */
 } manta_coll_transport;
 
 typedef struct manta_coll_opts {
@@ -81,7 +83,8 @@ typedef struct manta_coll_opts {
 } manta_coll_opts;
 
 /* What a member needs to join: plain bytes, to be passed as an argument or in a struct of one's own,
- * within the job. It holds a secret: do not print it. */
+ * within the job. It holds a secret: do not print it. (That of a group with MANTA_COLL_LOCAL may go to any process of this user
+ * on this machine, while its creator lives. It need not be hidden: it's the kernel that keeps other users out.) */
 typedef struct manta_coll_id {
     unsigned char bytes[256];
 } manta_coll_id;
@@ -89,8 +92,8 @@ typedef struct manta_coll_id {
 /* A group, as its creator has it. */
 typedef struct manta_coll_group manta_coll_group;
 
-/* Makes a group. NULL: *e says why (EINVAL, ENOMEM, ECONN). Blocks for
- * one round trip to the raylet. Freed with manta_coll_group_free. */
+/* Makes a group. NULL: *e says why (EINVAL, ENOMEM, ECONN, ESYS). Blocks for one round trip to the raylet (not with
+ * MANTA_COLL_LOCAL). Freed with manta_coll_group_free. */
 MANTA_API manta_coll_group *manta_coll_group_new(const manta_coll_opts *opts, manta_error *e);
 /* The present generation. Over TCP it asks, up to 10 s. */
 MANTA_API void manta_coll_group_id(manta_coll_group *group, manta_coll_id *out);
@@ -100,6 +103,10 @@ MANTA_API manta_status manta_coll_group_next(manta_coll_group *group, int size, 
 /* When this actor dies, the present generation is aborted at once with EWORKER_DIED for its rank (`rank` is the one it is
  * about to join by). Until manta_coll_group_free. As manta_actor_watch. EINVAL, EAGAIN (4 * size_max are watched), ENOMEM. */
 MANTA_API manta_status manta_coll_group_watch(manta_coll_group *group, int rank, manta_actor *actor, manta_error *e);
+/* The same told by a creator that has learned of a death itself, as a parent does: the process is dead. `rank` is
+ * the one by which it was about to join the latest generation that this group has named; a member is known by its process.
+ * EINVAL. Does not block. */
+MANTA_API manta_status manta_coll_group_died(manta_coll_group *group, int rank, int pid, manta_error *e);
 /* Ends the present generation for everybody: ECANCELLED. Does not block. */
 MANTA_API void manta_coll_group_abort(manta_coll_group *group);
 /* Aborts, and lets go. The members keep what they have until they leave. NULL is allowed. */
@@ -111,7 +118,8 @@ MANTA_API void manta_coll_group_free(manta_coll_group *group);
 typedef struct manta_coll manta_coll;
 
 /* Joins the generation of `id` as `rank`, and waits until all its members have. NULL: *e says why (EINVAL, ETIMEDOUT,
- * EWORKER_DIED, EFENCED: a later generation exists or the rank is taken, ENOMEM, ECONN). */
+ * EWORKER_DIED, EFENCED: a later generation exists or the rank is taken, ENOMEM, ECONN. With MANTA_COLL_LOCAL: EAUTH, it is not
+ * this user's; EFENCED, its creator has gone). */
 MANTA_API manta_coll *manta_coll_join(const manta_coll_id *id, int rank, manta_error *e);
 /* Leaves the group. Does not wait for the others. A call of another member that needs this one waits until its limit: abort first,
  * if such a call may be under way. NULL is allowed. */

@@ -22,12 +22,13 @@ struct watched {
 };
 
 struct group {
-    pthread_mutex_t lock;
-    struct coll_id  id;     /* of the latest generation that was named here */
-    manta_region    region; /* shared memory */
-    manta_actor    *meet;   /* TCP */
-    struct watched *watched;
-    size_t          watched_count, watched_max;
+    pthread_mutex_t   lock;
+    struct coll_id    id;     /* of the latest generation that was named here */
+    manta_region      region; /* shared memory, of the raylet's where there is no `local` */
+    struct coll_local local;  /* the same of this process's own */
+    manta_actor      *meet;   /* TCP */
+    struct watched   *watched;
+    size_t            watched_count, watched_max;
 };
 
 manta_status coll_id_read(const manta_coll_id *bytes, struct coll_id *out, manta_error *e)
@@ -62,7 +63,7 @@ static manta_status opts_check(const manta_coll_opts *o, manta_error *e)
                         MANTA_COLL_MEMBERS_MAX);
     if (o->name && strlen(o->name) >= COLL_NAME_BYTES)
         return sgd_fail(e, MANTA_EINVAL, "the name of a group has at most %d bytes", COLL_NAME_BYTES - 1);
-    if (o->transport != MANTA_COLL_SHM && o->transport != MANTA_COLL_TCP)
+    if ((unsigned)o->transport > MANTA_COLL_LOCAL)
         return sgd_fail(e, MANTA_EINVAL, "transport %d is none of ours", (int)o->transport);
     if (o->transport == MANTA_COLL_TCP && o->heap_bytes)
         return sgd_fail(e, MANTA_EINVAL, "heap_bytes: a group over TCP shares no memory");
@@ -91,17 +92,35 @@ static void meet_open(struct group *group)
     generation_tell(group);
 }
 
+static manta_status memory_make(struct group *group, size_t size, manta_error *e)
+{
+    manta_status code = MANTA_OK;
+    if (group->id.is_local) {
+        mt_status st = coll_local_new(group->id.group, size, &group->local, &group->id.place);
+        group->region = (manta_region){.data = group->local.data, .size = size};
+        code = st.code ? sgd_fail(e, st.code, "%s", st.what) : MANTA_OK;
+    } else {
+        code = manta_region_open(size, 0, &group->region, e);
+        group->id.region = group->region.number;
+    }
+    if (code == MANTA_OK)
+        coll_shm_lay(group->region.data, &group->id.plan);
+    return code;
+}
+
 static manta_status group_fill(struct group *group, const manta_coll_opts *o, manta_error *e)
 {
     size_t size;
+    bool   is_local = o->transport == MANTA_COLL_LOCAL;
     group->id = (struct coll_id){
         .magic = COLL_ID_MAGIC,
-        .node = manta_node(),
+        .node = is_local ? 0 : manta_node(),
         .plan = {.members_max = (uint32_t)(o->size_max ? o->size_max : o->size), .heap_size = (uint64_t)o->heap_bytes},
         .generation = 1,
         .members = (uint32_t)o->size,
         .wait_limit_ms = (uint32_t)o->timeout_ms,
-        .is_tcp = o->transport == MANTA_COLL_TCP};
+        .is_tcp = o->transport == MANTA_COLL_TCP,
+        .is_local = is_local};
     snprintf(group->id.name, sizeof group->id.name, "%s", o->name ? o->name : "group");
     mt_status st = mt_random_bytes(group->id.secret, sizeof group->id.secret);
     if (st.code == MT_OK)
@@ -118,11 +137,7 @@ static manta_status group_fill(struct group *group, const manta_coll_opts *o, ma
         meet_open(group);
         return MANTA_OK;
     }
-    manta_status code = manta_region_open(size, 0, &group->region, e);
-    if (code == MANTA_OK)
-        coll_shm_lay(group->region.data, &group->id.plan);
-    group->id.region = group->region.number;
-    return code;
+    return memory_make(group, size, e);
 }
 
 /* The latest generation: of those named here, and those that members formed by themselves. */
@@ -163,8 +178,10 @@ static void group_free(struct group *group)
             manta_unwatch(group->watched[i].watch);
     if (group->region.data) {
         group_abort(group);
-        manta_region_close(&group->region);
+        if (!group->id.is_local)
+            manta_region_close(&group->region);
     }
+    coll_local_close(&group->local);
     manta_actor_free(group->meet);
     pthread_mutex_destroy(&group->lock);
     free(group->watched);
@@ -232,28 +249,45 @@ manta_status manta_coll_group_next(manta_coll_group *handle, int size, manta_col
 
 /* ---- deaths ---- */
 
-static void on_death(void *user, const manta_death *death)
+/* A process has died that was about to join `hint` as `hint_rank`. */
+static void died(struct group *group, int pid, uint32_t hint, uint32_t hint_rank)
 {
-    struct watched *w = user;
-    struct group   *group = w->group;
-    uint32_t        generation, members, rank;
-
+    uint32_t generation, members, rank;
     if (group->id.is_tcp) {
-        meet_tell(group, (struct coll_meet_word){.kind = COLL_MEET_DEAD,
-                                                 .rank = w->rank,
-                                                 .hint = w->generation,
-                                                 .pid = (uint32_t)death->pid,
-                                                 .members = UINT32_MAX});
+        meet_tell(group, (struct coll_meet_word){
+                             .kind = COLL_MEET_DEAD, .rank = hint_rank, .hint = hint, .pid = (uint32_t)pid, .members = UINT32_MAX});
         return;
     }
     pthread_mutex_lock(&group->lock);
     latest(group, &generation, &members);
-    rank = coll_shm_rank_of(group->region.data, generation, death->pid);
-    if (rank >= members && w->generation == generation)
-        rank = w->rank; /* it died before it had joined */
+    rank = coll_shm_rank_of(group->region.data, generation, pid);
+    if (rank >= members && hint == generation)
+        rank = hint_rank; /* it died before it had joined */
     pthread_mutex_unlock(&group->lock);
     if (rank < members)
         coll_shm_died(group->region.data, generation, rank);
+}
+
+static void on_death(void *user, const manta_death *death)
+{
+    struct watched *w = user;
+    died(w->group, death->pid, w->generation, w->rank);
+}
+
+manta_status manta_coll_group_died(manta_coll_group *handle, int rank, int pid, manta_error *e)
+{
+    manta_status  code;
+    struct group *group = coll_handle_of(MT_HANDLE_GROUP, handle, "group_died", &code, e);
+    if (!group)
+        return code;
+    pthread_mutex_lock(&group->lock);
+    uint32_t generation = group->id.generation, members = group->id.members;
+    pthread_mutex_unlock(&group->lock);
+    if (pid <= 0 || rank < 0 || (uint32_t)rank >= members)
+        return sgd_fail(e, MANTA_EINVAL, "rank %d, process %d: group \"%s\" has %u members, and processes are numbered from 1",
+                        rank, pid, group->id.name, members);
+    died(group, pid, generation, (uint32_t)rank);
+    return MANTA_OK;
 }
 
 manta_status manta_coll_group_watch(manta_coll_group *handle, int rank, manta_actor *actor, manta_error *e)

@@ -143,15 +143,30 @@ static manta_status tcp_join(struct coll_link *link)
 
 /* ---- joining ---- */
 
-static manta_status shm_open_link(struct coll_link *link)
+static manta_status memory_open(struct coll_link *link)
 {
     const struct coll_id *id = &link->id;
+    if (id->is_local) {
+        char      text[COLL_TEXT_BYTES] = "";
+        size_t    size = 0;
+        mt_status st = coll_shm_size(&id->plan, &size);
+        if (st.code == MT_OK)
+            st = coll_local_open(&id->place, id->group, size, &link->local, text);
+        link->region = (manta_region){.data = link->local.data, .size = size};
+        return took(link, st, text);
+    }
     if (id->node != manta_node())
         return sgd_fail(&link->e, MANTA_EINVAL,
                         "group \"%s\" is one of node %u, over its shared memory, and this is node %u: make it with "
                         "transport MANTA_COLL_TCP",
                         id->name, id->node, manta_node());
-    manta_status code = manta_region_open(0, id->region, &link->region, &link->e);
+    return manta_region_open(0, id->region, &link->region, &link->e);
+}
+
+static manta_status shm_open_link(struct coll_link *link)
+{
+    const struct coll_id *id = &link->id;
+    manta_status          code = memory_open(link);
     if (code != MANTA_OK)
         return code;
     struct coll_shm_config config = {.region = link->region.data,
@@ -194,7 +209,9 @@ manta_status coll_link_open(struct coll_link *link, const struct coll_id *id, ui
 void coll_link_close(struct coll_link *link)
 {
     coll_shm_fini(&link->shm);
-    manta_region_close(&link->region);
+    if (!link->id.is_local)
+        manta_region_close(&link->region);
+    coll_local_close(&link->local);
     coll_tcp_fini(&link->tcp);
     manta_free(link->asked);
     manta_actor_free(link->meet);

@@ -11,16 +11,17 @@
 #include "sgd/coll/tcp/tcp.h"
 
 struct coll_link {
-    struct coll_id  id; /* of the generation that it is in, or tried to join */
-    uint32_t        rank;
-    manta_region    region; /* shared memory */
-    struct coll_shm shm;
-    manta_actor    *meet;  /* TCP: where members find each other */
-    struct coll_at  at;    /* TCP: where this member listens */
-    manta_ref      *asked; /* a question to it that is not answered yet */
-    uint32_t        round; /* of agreements in this generation */
-    struct coll_tcp tcp;
-    manta_error     e; /* of the last failure that has a text of its own */
+    struct coll_id    id; /* of the generation that it is in, or tried to join */
+    uint32_t          rank;
+    manta_region      region; /* shared memory, of the raylet's where there is no `local` */
+    struct coll_local local;
+    struct coll_shm   shm;
+    manta_actor      *meet;  /* TCP: where members find each other */
+    struct coll_at    at;    /* TCP: where this member listens */
+    manta_ref        *asked; /* a question to it that is not answered yet */
+    uint32_t          round; /* of agreements in this generation */
+    struct coll_tcp   tcp;
+    manta_error       e; /* of the last failure that has a text of its own */
 };
 
 /* Joins the generation of `id`. An error leaves a link that is given back with coll_link_close. */

@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# coll_test.py BUILD_FOLDER - the collectives from Python, without torch and without a cluster: processes that share nothing but a user.
+#
+# Members are this file again: coll_test.py BUILD_FOLDER member ID RANK WHAT. Each prints "ok", or the error that it got.
+import array
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import unittest
+
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+os.environ["MANTA_HOME"] = str(BUILD)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "clients" / "python"))
+from manta_torch import coll  # noqa: E402
+
+SIZE, LIMIT_S, NOBODY = 3, 60, 65534
+LARGE = 300_000  # elements: more than a mail
+
+
+def at(data):
+    return coll.address(data)
+
+
+# ---- what members do ----
+
+
+def reductions(member):
+    rank = member.rank()
+    for letter, kind in (("f", coll.F32), ("d", coll.F64), ("i", coll.I32), ("q", coll.I64), ("B", coll.U8)):
+        for count in (1, 1000, LARGE):
+            for op, want in ((coll.SUM, 1 + 2 + 3), (coll.MEAN, 2), (coll.MAX, 3), (coll.MIN, 1)):
+                data, out = array.array(letter, [rank + 1]) * count, array.array(letter, [0]) * count
+                member.all_reduce(at(data), at(data), count, kind, op)
+                assert data == array.array(letter, [want]) * count, ("all_reduce", letter, count, op)
+                data = array.array(letter, [rank + 1]) * count
+                member.reduce(at(data), at(out) if rank == 1 else None, count, kind, op, 1)
+                assert out == array.array(letter, [want if rank == 1 else 0]) * count, ("reduce", letter, count, op)
+        parts, mine = array.array(letter, [rank] * 5 + [rank + 1] * 5 + [rank + 2] * 5), array.array(letter, [0] * 5)
+        member.reduce_scatter(at(parts), at(mine), 5, kind, coll.SUM)
+        assert mine == array.array(letter, [3 + 3 * rank] * 5), ("reduce_scatter", letter)
+
+
+def moves(member):
+    rank, size = member.rank(), member.size()
+    for count in (1, 4096, LARGE):
+        mine, everyone = array.array("i", [rank]) * count, array.array("i", [9]) * (count * size)
+        member.all_gather(at(mine), at(everyone), count, coll.I32)
+        assert everyone == sum((array.array("i", [r]) * count for r in range(size)), array.array("i")), "all_gather"
+        for root in range(size):
+            data = array.array("i", [rank * 10]) * count
+            member.broadcast(at(data), count, coll.I32, root)
+            assert data == array.array("i", [root * 10]) * count, "broadcast"
+        there = sum((array.array("i", [rank * 10 + r]) * count for r in range(size)), array.array("i"))
+        here = array.array("i", [9]) * (count * size)
+        member.all_to_all(at(there), at(here), count, coll.I32)
+        assert here == sum((array.array("i", [r * 10 + rank]) * count for r in range(size)), array.array("i")), "all_to_all"
+        member.barrier()
+
+
+def messages(member):
+    rank, size = member.rank(), member.size()
+    for count in (1, LARGE):
+        data = array.array("d", [rank]) * count
+        if rank == 0:
+            member.send(at(data), count, coll.F64, 1)
+            member.receive(at(data), count, coll.F64, size - 1)
+        else:
+            member.receive(at(data), count, coll.F64, rank - 1)
+            member.send(at(data), count, coll.F64, (rank + 1) % size)
+        assert data == array.array("d", [0]) * count, "a ring of messages"
+
+
+def disagree(member):
+    data = array.array("f", [0]) * 8
+    member.all_reduce(at(data), at(data), 7 if member.rank() == 1 else 8, coll.F32, coll.SUM)
+
+
+def bad_calls(member):
+    data = array.array("f", [0]) * 8
+    for call in (
+        lambda: member.all_reduce(at(data), at(data), 8, 77, coll.SUM),
+        lambda: member.all_reduce(None, at(data), 8, coll.F32, coll.SUM),
+        lambda: member.broadcast(at(data), 8, coll.F32, 3),
+        lambda: member.send(at(data), 8, coll.F32, member.rank()),
+    ):
+        try:
+            call()
+            raise AssertionError("was taken")
+        except coll.BadArgument:
+            pass
+    member.barrier()  # nobody else was told of any of that
+
+
+def die(member):
+    member.barrier()
+    if member.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    data = array.array("f", [0]) * LARGE
+    while True:
+        member.all_reduce(at(data), at(data), LARGE, coll.F32, coll.SUM)
+
+
+def go_on(member):
+    """After a death in the first generation, in the next one: its id comes by standard input."""
+    try:
+        die(member)
+    except coll.MemberDied:
+        print("died", flush=True)
+    member.regroup(bytes.fromhex(sys.stdin.readline()), member.rank())
+    reductions(member)
+
+
+def act(id_text, rank, what):
+    if what == "as_nobody":
+        coll.library()
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    try:
+        member = coll.Member(bytes.fromhex(id_text), int(rank))
+        globals()[what](member)
+        print("ok", flush=True)
+        member.leave()
+    except coll.MantaError as error:
+        print(error, flush=True)
+
+
+# ---- the tests ----
+
+
+class Coll(unittest.TestCase):
+    def setUp(self):
+        self.children = []
+
+    def tearDown(self):
+        for child in self.children:
+            child.kill()
+            child.wait()
+            child.stdin.close()
+            child.stdout.close()
+
+    def start(self, id_bytes, rank, what, **options):
+        command = [sys.executable, __file__, str(BUILD), "member", id_bytes.hex(), str(rank), what]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+        self.children.append(child)
+        return child
+
+    def run_all(self, what, size=SIZE, **options):
+        group = coll.Group(size, timeout_ms=LIMIT_S * 1000)
+        children = [self.start(group.id(), rank, what, **options) for rank in range(size)]
+        said = [child.communicate(timeout=LIMIT_S)[0] for child in children]
+        group.free()
+        return said
+
+    def test_reductions(self):
+        self.assertEqual(self.run_all("reductions"), ["ok\n"] * SIZE)
+
+    def test_moves_and_messages(self):
+        self.assertEqual(self.run_all("moves"), ["ok\n"] * SIZE)
+        self.assertEqual(self.run_all("messages"), ["ok\n"] * SIZE)
+
+    def test_members_disagree(self):
+        for said in self.run_all("disagree"):
+            self.assertIn("EINVAL", said)
+            self.assertIn("rank 1 called all_reduce(7 float32, sum)", said)
+
+    def test_bad_calls(self):
+        self.assertEqual(self.run_all("bad_calls"), ["ok\n"] * SIZE)
+
+    def test_a_death_ends_the_others_calls(self):
+        said = self.run_all("die")
+        for rank in (0, 2):
+            self.assertIn("EWORKER_DIED", said[rank])
+            self.assertIn("rank 1 died", said[rank])
+
+    def test_a_replacement_joins_the_survivors(self):
+        group = coll.Group(SIZE, timeout_ms=LIMIT_S * 1000)
+        first = [self.start(group.id(), rank, "go_on") for rank in range(SIZE)]
+        first[1].wait(LIMIT_S)
+        group.died(1, first[1].pid)
+        for rank in (0, 2):
+            self.assertEqual(first[rank].stdout.readline(), "died\n")
+        following = group.next(SIZE)
+        replacement = self.start(following, 1, "reductions")
+        for rank in (0, 2):
+            first[rank].stdin.write(following.hex() + "\n")
+            first[rank].stdin.flush()
+        said = [first[rank].communicate(timeout=LIMIT_S)[0] for rank in (0, 2)]
+        said.append(replacement.communicate(timeout=LIMIT_S)[0])
+        self.assertEqual(said, ["ok\n"] * SIZE)
+        group.free()
+
+    def test_the_creator_tells_a_death_before_the_joining(self):
+        group = coll.Group(2, timeout_ms=LIMIT_S * 1000)
+        waiting = self.start(group.id(), 0, "moves")
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        group.died(1, gone.pid)
+        self.assertIn("EWORKER_DIED", waiting.communicate(timeout=LIMIT_S)[0])
+        for rank, pid in ((-1, 5), (2, 5), (0, 0)):
+            self.assertRaises(coll.BadArgument, group.died, rank, pid)
+        group.free()
+
+    # ---- ids that are none ----
+
+    def test_bad_ids(self):
+        group = coll.Group(2, timeout_ms=LIMIT_S * 1000)
+        whole = group.id()
+        self.assertRaises(coll.BadArgument, coll.Member, whole[:-1], 0)
+        self.assertRaises(coll.BadArgument, coll.Member, bytes(len(whole)), 0)
+        self.assertRaises(coll.BadArgument, coll.Member, whole, 2)
+        self.assertRaises(coll.BadArgument, coll.Group, 0)
+        self.assertRaises(coll.BadArgument, coll.Group, coll.MEMBERS_MAX + 1)
+        self.assertRaises(coll.BadArgument, coll.Group, 2, transport=7)
+        group.free()
+
+    def place_of(self, id_bytes):
+        """Where the id says whose memory it is: this process's number, and its descriptor behind it."""
+        for found in range(0, len(id_bytes) - 8, 4):
+            pid, fd = struct.unpack_from("=II", id_bytes, found)
+            if pid == os.getpid() and os.path.exists(f"/proc/self/fd/{fd}"):
+                if "manta-coll" in os.readlink(f"/proc/self/fd/{fd}"):
+                    return found, fd
+        self.fail("an id without a place")
+
+    def test_an_id_that_was_changed_leads_nowhere(self):
+        group, other = coll.Group(2), coll.Group(2)
+        whole = bytearray(group.id())
+        found, fd = self.place_of(bytes(whole))
+        _, other_fd = self.place_of(other.id())
+        for pid, there in ((os.getpid(), other_fd), (os.getpid(), 0)):
+            struct.pack_into("=II", whole, found, pid, there)
+            with self.assertRaises(coll.MantaError) as caught:
+                coll.Member(whole, 0)
+            self.assertEqual(caught.exception.name, "EAUTH", caught.exception)
+        struct.pack_into("=II", whole, found, 2**22 - 1, fd)  # nobody's
+        self.assertRaises(coll.Fenced, coll.Member, whole, 0)
+        struct.pack_into("=II", whole, found, os.getpid(), fd)
+        whole[found - 8] ^= 1
+        with self.assertRaises(coll.BadArgument) as caught:
+            coll.Member(whole, 0)
+        self.assertIn("another machine", str(caught.exception))
+        group.free()
+        other.free()
+
+    @unittest.skipIf(os.geteuid() != 0, "not root: there is no other user to try")
+    def test_another_user_gets_nothing(self):
+        group = coll.Group(2, timeout_ms=LIMIT_S * 1000)
+        child = self.start(group.id(), 0, "as_nobody")
+        self.assertIn("EAUTH", child.communicate(timeout=LIMIT_S)[0])
+        group.free()
+
+
+if __name__ == "__main__":
+    if sys.argv[2:3] == ["member"]:
+        act(*sys.argv[3:6])
+    else:
+        unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
