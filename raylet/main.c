@@ -37,20 +37,25 @@ static void cloexec(int fd)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* The program beside this one that runs a job which is a shared object; NULL: argv[0] is a program itself. */
+/* The path of a program of ours, which lies beside this one; as it is where that is not known. */
+static const char *beside(const char *program, char *path, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", path, size - 1);
+    if (n <= 0)
+        return program;
+    path[n] = 0;
+    char  *slash = strrchr(path, '/');
+    size_t at = slash ? (size_t)(slash + 1 - path) : 0;
+    return (size_t)snprintf(path + at, size - at, "%s", program) < size - at ? path : program;
+}
+
+/* Who runs a job that is a shared object, or the gangs' own driver; NULL: argv[0] is a program as any other. */
 static const char *host_of(const char *program, char *path, size_t size)
 {
     const char *dot = strrchr(program, '.');
-    ssize_t     n;
-    if (!dot || strcmp(dot, ".so"))
-        return NULL;
-    n = readlink("/proc/self/exe", path, size - sizeof "manta-so");
-    if (n <= 0)
-        return "manta-so";
-    path[n] = 0;
-    char *slash = strrchr(path, '/');
-    memcpy(slash ? slash + 1 : path, "manta-so", sizeof "manta-so");
-    return path;
+    if (dot && strcmp(dot, ".so") == 0)
+        return beside("manta-so", path, size);
+    return strcmp(program, "manta-run") == 0 ? beside(program, path, size) : NULL;
 }
 
 /* manta-raylet [--run-as UID GID SOCKET | --run] PARENT PROGRAM ARGUMENT...: how the raylet starts the driver of a submitted
@@ -63,8 +68,9 @@ static int run_program(char **argv)
     char        path[4096];
     const char *host = host_of(argv[1], path, sizeof path);
     if (host) {
-        argv[0] = path;
-        execv(host, argv);
+        bool is_so = strcmp(argv[1], "manta-run") != 0; /* which gets the object as its first word */
+        argv[is_so ? 0 : 1] = (char *)(uintptr_t)host;
+        execv(host, is_so ? argv : argv + 1);
         fprintf(stderr, "manta: cannot run %s: %s\n", host, strerrordesc_np(errno));
         return 126;
     }

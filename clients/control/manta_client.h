@@ -125,6 +125,33 @@ MANTA_API manta_status manta_job_delete(manta_client *client, const char *id, ma
 /* The newest first; give *out_jobs back by free(). */
 MANTA_API manta_status manta_job_list(manta_client *client, manta_job_info **out_jobs, size_t *out_count, manta_error *e);
 
+/* ---- gangs: any program as supervised ranks (docs/gangs.md) ------------------------------------------------------ */
+
+/* One that runs by itself: a job whose driver is `manta run`. The calls behind manta_gang_submit are those of its job, and fail as
+ * those do. All block for the client's timeout at most, but follow and wait. */
+typedef struct manta_gang {
+    const char        *name;    /* 1 to 58 letters, without spaces or slashes */
+    const char *const *options; /* as of `manta run`: "-n", "4", "--as", "torch"; ends with NULL; may be NULL */
+    const char *const *argv;    /* the program and its arguments; ends with NULL */
+    const char *const *files;   /* copied to the current folder of all ranks, as those of a job; ends with NULL; may be NULL */
+    const char *const *env;     /* NAME=value, of driver and ranks; ends with NULL; may be NULL */
+    uint32_t           retries; /* begun again so often when the driver or its node fails: all ranks then */
+    uint64_t           reserved[8];
+} manta_gang;
+
+/* Returns once the cluster has stored it. One of that name that has ended is forgotten, with its log. EINVAL, EEXIST (one of that
+ * name has not ended), and those of manta_job_submit. */
+MANTA_API manta_status manta_gang_submit(manta_client *client, const manta_gang *gang, manta_error *e);
+/* The same as manta_job_get, _follow, _wait and _stop. Told to stop, ranks get SIGTERM, and about 5 s. EINVAL: that is no name. */
+MANTA_API manta_status manta_gang_get(manta_client *client, const char *name, manta_job_info *out_info, manta_error *e);
+MANTA_API manta_status manta_gang_follow(manta_client *client, const char *name, int (*line)(void *user, const manta_log *log),
+                                         void *user, manta_error *e);
+MANTA_API manta_status manta_gang_wait(manta_client *client, const char *name, int64_t timeout_ms, manta_job_info *out_info,
+                                       manta_error *e);
+MANTA_API manta_status manta_gang_stop(manta_client *client, const char *name, manta_error *e);
+/* The newest first; `name` is the gang's. Give *out_jobs back by free(). */
+MANTA_API manta_status manta_gang_list(manta_client *client, manta_job_info **out_jobs, size_t *out_count, manta_error *e);
+
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */
 
 enum {

@@ -14,6 +14,10 @@ int cli_job_logs(const struct cli_args *args);
 int cli_job_wait(const struct cli_args *args);
 int cli_job_stop(const struct cli_args *args);
 int cli_job_delete(const struct cli_args *args);
+int cli_gang_submit(const struct cli_args *args);
+int cli_gang_follow(const struct cli_args *args);
+int cli_gang_stop(const struct cli_args *args);
+int cli_gang_list(const struct cli_args *args);
 int cli_actor_kill(const struct cli_args *args);
 
 #endif

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static volatile sig_atomic_t pending[GNG_SIGNALS];
 
@@ -83,7 +84,8 @@ enum word {
     ENV,
     FILES,
     OUTPUT_DIR,
-    NAME
+    NAME,
+    DETACH
 };
 
 static const struct option table[] = {{"ranks", 1, NULL, RANKS},
@@ -100,12 +102,14 @@ static const struct option table[] = {{"ranks", 1, NULL, RANKS},
                                       {"files", 1, NULL, FILES},
                                       {"output-dir", 1, NULL, OUTPUT_DIR},
                                       {"name", 1, NULL, NAME},
+                                      {"detach", 0, NULL, DETACH},
                                       {"help", 0, NULL, HELP},
                                       {0}};
 
 struct lists {
     const char *env[MT_CLI_LIST_MAX + 1], *files[MT_CLI_LIST_MAX + 1];
     int         env_count, file_count;
+    bool        is_detached;
 };
 
 static bool whole(const char *text, long least, long most, int *out)
@@ -175,6 +179,7 @@ static bool word_take(struct gng_plan *p, struct lists *l, int word, const char 
     case ENV: return strchr(text, '=') && text[0] != '=' && list_add(l->env, &l->env_count, text);
     case FILES: return list_add(l->files, &l->file_count, text);
     case OUTPUT_DIR: p->output_dir = text; return true;
+    case DETACH: return l->is_detached = true;
     default: p->name = text; return text[0] && strlen(text) < MT_GANG_NAME_BYTES_MAX;
     }
 }
@@ -215,6 +220,43 @@ static int words_read(struct gng_plan *p, struct lists *l, int argc, char **argv
     return gng_plan_check(p, why, sizeof why) ? -1 : wrong("%s", why);
 }
 
+/* The program `manta` beside this one submits it: manta gang submit --name NAME --file FILE... -- WORD... -- COMMAND... */
+static int detach(const struct gng_plan *p, const struct lists *l, char **argv)
+{
+    char        path[4096];
+    const char *words[2 * MT_CLI_LIST_MAX + 1024];
+    size_t      n = 0, most = sizeof words / sizeof *words - 2;
+    ssize_t     size = readlink("/proc/self/exe", path, sizeof path - 16);
+    if (!p->name)
+        return wrong("--detach: --name is missing");
+    path[size < 0 ? 0 : size] = 0;
+    char *slash = strrchr(path, '/');
+    snprintf(slash ? slash + 1 : path, 16, "manta");
+    const char *first[] = {"manta", "gang", "submit", "--name", p->name};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        words[n++] = first[i];
+    for (int i = 0; i < l->file_count; i++) {
+        words[n++] = "--file";
+        words[n++] = l->files[i];
+    }
+    words[n++] = "--";
+    for (char **w = argv + 1; *w && n < most; w++) {
+        if (strcmp(*w, "--detach") == 0 && w < p->argv)
+            continue;
+        if (w == p->argv && strcmp(words[n - 1], "--") != 0)
+            words[n++] = "--";
+        if (w < p->argv && (strcmp(*w, "--files") == 0 || strcmp(*w, "--name") == 0))
+            w++; /* it was given above, with its value */
+        else if (!(w < p->argv && (strncmp(*w, "--files=", 8) == 0 || strncmp(*w, "--name=", 7) == 0)))
+            words[n++] = *w;
+    }
+    words[n] = NULL;
+    if (n >= most)
+        return wrong("more than %zu words", most);
+    execv(path, (char **)(uintptr_t)words);
+    return wrong("cannot run %s: %s", path, strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
     static struct lists lists;
@@ -226,6 +268,8 @@ int main(int argc, char **argv)
     int status = getenv("MANTA_ROLE") ? -1 : words_read(&plan, &lists, argc, argv);
     if (status >= 0)
         return status;
+    if (lists.is_detached)
+        return detach(&plan, &lists, argv);
     manta_init_opts opts = {.log_to_driver = -1};
     if (manta_init(&argc, &argv, &opts, &e))
         return manta_perror(&e), 1;

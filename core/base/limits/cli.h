@@ -23,6 +23,7 @@ enum {
     MT_CLI_LOG_LOOK_MS = 5 * 1000,   /* between two looks at its size */
     MT_CLI_LOGS_KEPT = 4,            /* of each daemon, after `manta stop` ... */
     MT_CLI_LOG_KEPT_BYTES = 1 << 20, /* ... of each so much, its end */
+    MT_CLI_GANG_STOP_MS = 30 * 1000, /* for a gang that was told to stop */
     MT_CLI_LIST_MAX = 256,           /* --file, --env: of each */
 
     /* Control client. */

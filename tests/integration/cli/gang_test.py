@@ -209,6 +209,30 @@ def gang_nodes(p):
     shutil.rmtree(p.base / "n3")  # a raylet that was killed leaves the programs that it has fetched
 
 
+def gang_detached(p):
+    p.manta("start", "--head", "--num-cpus", "2")
+    (p.root / "word").write_text("brought\n")
+    script = "cat word; echo up $MANTA_GANG_RANK; trap 'echo told $MANTA_GANG_RANK; exit 0' TERM; while :; do sleep 0.02; done"
+    words = ["run", "--detach", "--name", "mine", "-n", "2", "--files", p.root / "word", "--", "sh", "-c", script]
+    p.manta("run", "--detach", "true", want=2)
+    has("--name is missing", p.errors)
+    p.manta(*words)
+    p.manta(*words, want=1)
+    has("a gang named mine is there already", p.errors)
+    equal([(row["name"], row["state"]) for row in p.json("gang", "list")][0][0], "mine")
+    wait_until(lambda: p.manta("job", "logs", "gang-mine").count("up") == 2, "the gang runs")
+    p.manta("gang", "stop", "mine")
+    out = p.manta("gang", "follow", "mine", want=143)
+    equal((out.count("brought"), out.count("told")), (2, 2), out)
+    p.manta("gang", "stop", "nobody", want=1)
+    p.manta("gang", "submit", "--name", "a b", "--", "true", want=1)
+    has("the name of a gang", p.errors)
+    p.manta("gang", "submit", "--name", "mine", "--", "-n", "2", "--", "sh", "-c", "exit $MANTA_GANG_RANK")  # the name is free again
+    p.manta("gang", "follow", "mine", want=1)
+    has("rank 1", p.manta("job", "logs", "gang-mine"))
+    p.manta("stop")
+
+
 def gang_hangs(p):
     """One stands still, also what it has started; one that computes, or prints, does not count as hung."""
     gang(p, "-n", "3", "--cpus", "0", "--hang-after", "0.6", "--kill-after", "0.1", "--", "python3", "-c", """if True:
