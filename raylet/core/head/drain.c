@@ -145,17 +145,6 @@ static void begin(struct rlt *r, uint64_t limit_ms, const char *reason)
     r->is_dirty = true; /* who waits here is to be told of to the head */
 }
 
-/* A signal; limit 0: at once. */
-static void told(struct rlt *r, uint64_t limit_ms, const char *why)
-{
-    if (limit_ms == 0 || r->drain.is_on || r->is_stopping || !r->head.is_registered || r->config.is_private) {
-        rlt_shut_down(r, why);
-        return;
-    }
-    begin(r, limit_ms, why);
-    say(r, false);
-}
-
 /* The head need not be there: it hears of it when it is back. Of several ends the first one counts. */
 static void noticed(struct rlt *r, uint64_t limit_ms, const char *why)
 {
@@ -173,6 +162,17 @@ static void noticed(struct rlt *r, uint64_t limit_ms, const char *why)
     }
     if (r->head.is_registered)
         say(r, false);
+}
+
+/* A signal; limit 0: at once, and so is a second one. The first may find a node that leaves already, as where its pod is ended. */
+static void told(struct rlt *r, uint64_t limit_ms, const char *why)
+{
+    if (limit_ms == 0 || r->drain.was_told || r->is_stopping || !r->head.is_registered || r->config.is_private) {
+        rlt_shut_down(r, why);
+        return;
+    }
+    r->drain.was_told = true;
+    noticed(r, limit_ms, why);
 }
 
 void rlt_drain_event(struct rlt *r, const struct rlt_event *e)

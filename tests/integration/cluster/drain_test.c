@@ -344,7 +344,8 @@ static void drain_busy_killed(void)
     nodes_stop(&nodes);
 }
 
-/* One that may not restart lives until the limit, and a second SIGTERM ends the node at once. What only it can hold is told why. */
+/* One that may not restart lives until the limit; where the node leaves already SIGTERM does not cut that short, and a second one
+ * ends the node at once. What only it can hold is told why. */
 static void drain_last(void)
 {
     nodes_start(&nodes, 2, "2");
@@ -353,6 +354,8 @@ static void drain_last(void)
     manta_error      e;
     manta_actor     *stays = manta_actor_new("place", &opts, MANTA_NO_ARGS);
     CHECK_I64(manta_actor_call(stays, "where", MANTA_NO_ARGS), nodes.ids[1]);
+    drain(1, 60000, MANTA_OK, NULL);
+    waits_for(1, "1 actor");
     CHECK_EQ(kill(nodes.raylets[1], SIGTERM), 0);
     waits_for(1, "1 actor");
     CHECK_FAILS(manta_call("where", &only, MANTA_NO_ARGS), MANTA_EUNSCHEDULABLE, &e);
