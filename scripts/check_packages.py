@@ -18,6 +18,7 @@ USERS = {
     "openssh-client": (SCRIPTS, r"ssh-keygen"),
     "openssh-server": (SCRIPTS, r"\bsshd\b"),
     "slurm-wlm": (SCRIPTS, r"\bslurmctld\b"),
+    "kubernetes-client": (SCRIPTS, r"\"kubectl\""),
     "munge": (SCRIPTS, r"\bmunged\b"),
     "iproute2": (SCRIPTS, r"\bip (netns|link)|\"ip\", "),
     "libclang-rt-14-dev": (SCRIPTS, r"-fsanitize=fuzzer"),
@@ -55,7 +56,7 @@ def check_packages(tree):
         return
     page = (tree.root / PAGE).read_text() if PAGE in tree.files else ""
     for number, line in enumerate((tree.root / LIST).read_text().splitlines(), 1):
-        package = line.partition("#")[0].strip()
+        package = line.partition("#")[0].partition("|")[0].strip()
         if not package:
             continue
         if package not in USERS:

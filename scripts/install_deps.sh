@@ -8,10 +8,16 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 missing=()
-for package in $(sed 's/#.*//' scripts/packages.txt); do
-    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
-    [ "$state" = installed ] || missing+=("$package")
-done
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+while read -r package others; do
+    [ -n "$package" ] || continue
+    for name in "$package" ${others//|/ }; do
+        ! is_installed "$name" || continue 2
+    done
+    missing+=("$package")
+done < <(sed 's/#.*//' scripts/packages.txt)
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 if ! command -v apt-get >/dev/null; then

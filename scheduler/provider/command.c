@@ -59,7 +59,7 @@ static bool list(const struct cluster *cluster, struct said *said)
         if (handle)
             *handle++ = '\0';
         if (line[0])
-            said_list(said, line, handle ? handle : "", false);
+            said_list(said, line, handle ? handle : "", false, "");
     }
     children_free(&child, 1);
     return is_fine;

@@ -65,7 +65,7 @@ static void each(const struct cluster *cluster, void (*fn)(void *user, pid_t pid
 static void list_one(void *user, pid_t pid, const char *id, const char *handle)
 {
     (void)pid;
-    said_list(user, id, handle, false);
+    said_list(user, id, handle, false, "");
 }
 
 static bool list(const struct cluster *cluster, struct said *said)

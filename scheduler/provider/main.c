@@ -6,6 +6,7 @@
  *   manta-provider command    three scripts of the user's: list, launch, terminate
  *   manta-provider ssh        raylets on other machines, by ssh
  *   manta-provider slurm      batch jobs of Slurm
+ *   manta-provider kubernetes  pods
  *
  * Owns: nothing that outlives main, but the nodes. Thread: main. A request is carried out when it comes, one after another.
  */
@@ -150,7 +151,11 @@ int main(int argc, char **argv)
     static const struct {
         const char            *name;
         const struct provider *provider;
-    } kinds[] = {{"local", &provider_local}, {"command", &provider_command}, {"ssh", &provider_ssh}, {"slurm", &provider_slurm}};
+    } kinds[] = {{"local", &provider_local},
+                 {"command", &provider_command},
+                 {"ssh", &provider_ssh},
+                 {"slurm", &provider_slurm},
+                 {"kubernetes", &provider_kubernetes}};
     const struct provider *p = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && argc == 2; i++)
         if (strcmp(argv[1], kinds[i].name) == 0)
@@ -158,7 +163,7 @@ int main(int argc, char **argv)
     char  *line = NULL;
     size_t room = 0;
     if (!p) {
-        fprintf(stderr, "usage: manta-provider local|command|ssh|slurm\n  the head starts it (manta up); lines of JSON: "
+        fprintf(stderr, "usage: manta-provider local|command|ssh|slurm|kubernetes\n  the head starts it (manta up); lines of JSON: "
                         "docs/design/scaler.md\n");
         return 2;
     }

@@ -45,8 +45,11 @@ struct said { /* the answer */
     char   text[TEXT_SIZE], handle[TEXT_SIZE];
     mt_buf listed;
 };
-void said_list(struct said *said, const char *id, const char *handle, bool is_waiting);
+/* `failed`: why it will never be a node; "": nothing of that. */
+void said_list(struct said *said, const char *id, const char *handle, bool is_waiting, const char *failed);
 
+/* A setting of the type, else of the provider; NULL: neither has it. */
+const char *setting_find(const struct cluster *cluster, const struct request *r, const char *name);
 /* The value of a label in a text of labels, as far as TEXT_SIZE goes; false: it has none of that name. */
 bool labels_find(const char *labels, const char *key, char *out);
 /* Whether an id is one of this cluster's. */
@@ -95,6 +98,6 @@ struct provider {
     bool (*launch)(const struct cluster *cluster, const struct request *r, struct said *said);
     bool (*terminate)(const struct cluster *cluster, const struct request *r, struct said *said);
 };
-extern const struct provider provider_local, provider_command, provider_ssh, provider_slurm;
+extern const struct provider provider_local, provider_command, provider_ssh, provider_slurm, provider_kubernetes;
 
 #endif

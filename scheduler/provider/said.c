@@ -18,6 +18,12 @@ const char *pairs_find(const struct pairs *pairs, const char *name)
     return NULL;
 }
 
+const char *setting_find(const struct cluster *cluster, const struct request *r, const char *name)
+{
+    const char *of_type = pairs_find(&r->settings, name);
+    return of_type ? of_type : pairs_find(&cluster->settings, name);
+}
+
 bool labels_find(const char *labels, const char *key, char *out)
 {
     size_t length = strlen(key);
@@ -35,7 +41,7 @@ bool cluster_has(const struct cluster *cluster, const char *id)
     return length > 0 && strncmp(id, cluster->id, length) == 0 && id[length] == '-';
 }
 
-void said_list(struct said *said, const char *id, const char *handle, bool is_waiting)
+void said_list(struct said *said, const char *id, const char *handle, bool is_waiting, const char *failed)
 {
     mt_status st = mt_buf_printf(&said->listed, "%s{\"id\":", said->listed.size ? "," : "");
     if (st.code == 0)
@@ -44,6 +50,10 @@ void said_list(struct said *said, const char *id, const char *handle, bool is_wa
         st = mt_buf_printf(&said->listed, ",\"handle\":");
     if (st.code == 0)
         st = mt_json_put_text(&said->listed, handle);
+    if (st.code == 0 && failed[0])
+        st = mt_buf_printf(&said->listed, ",\"failed\":");
+    if (st.code == 0 && failed[0])
+        st = mt_json_put_text(&said->listed, failed);
     if (st.code == 0)
         st = mt_buf_printf(&said->listed, "%s}", is_waiting ? ",\"waits\":true" : "");
     if (st.code)

@@ -38,12 +38,6 @@ struct sbatch { /* its command line */
     char        options[PAIR_VALUE_SIZE];
 };
 
-static const char *setting(const struct cluster *cluster, const struct request *r, const char *name)
-{
-    const char *of_type = pairs_find(&r->settings, name);
-    return of_type ? of_type : pairs_find(&cluster->settings, name);
-}
-
 /* ---- what there is ---- */
 
 struct job {
@@ -74,7 +68,7 @@ static bool is_waiting(const struct job *job)
 
 static void list_one(void *user, const struct job *job)
 {
-    said_list(user, job->name, job->id, is_waiting(job));
+    said_list(user, job->name, job->id, is_waiting(job), "");
 }
 
 static bool list(const struct cluster *cluster, struct said *said)
@@ -145,7 +139,7 @@ static MT_PRINTF(2, 3) void word_made(struct sbatch *b, const char *format, ...)
 static void describe(const struct cluster *cluster, const struct request *r, const char *folder, struct sbatch *b)
 {
     const char *cpus = pairs_find(&r->resources, "CPU"), *gpus = pairs_find(&r->resources, "GPU");
-    const char *memory = pairs_find(&r->resources, "memory"), *options = setting(cluster, r, "options");
+    const char *memory = pairs_find(&r->resources, "memory"), *options = setting_find(cluster, r, "options");
     word(b, "sbatch");
     word(b, "--parsable");
     word(b, "--nodes=1");
@@ -155,7 +149,7 @@ static void describe(const struct cluster *cluster, const struct request *r, con
     word(b, "--chdir=/");
     word_made(b, "--job-name=%s", r->id);
     word_made(b, "--output=%.900s/%s.log", folder, strrchr(r->id, '-') + 1);
-    word_made(b, "--time=%s", setting(cluster, r, "time_limit"));
+    word_made(b, "--time=%s", setting_find(cluster, r, "time_limit"));
     word_made(b, "--cpus-per-task=%.0f", cpus && strtod(cpus, NULL) > 1 ? ceil(strtod(cpus, NULL)) : 1);
     if (memory)
         word_made(b, "--mem=%.0fM", ceil(strtod(memory, NULL) / (1 << 20)));
@@ -173,7 +167,7 @@ static void script(const struct cluster *cluster, const struct request *r, const
 {
     struct options options = {.count = 0};
     char           prefix[FILE_SIZE] = "";
-    const char    *named = setting(cluster, r, "prefix"), *folder = setting(cluster, r, "node_folder");
+    const char    *named = setting_find(cluster, r, "prefix"), *folder = setting_find(cluster, r, "node_folder");
     if (named)
         snprintf(prefix, sizeof prefix, "%s/bin/manta", named);
     else
@@ -184,7 +178,7 @@ static void script(const struct cluster *cluster, const struct request *r, const
     script_add_word(out, ticket);
     script_add(out, "\ndir=");
     script_add_word(out, folder ? folder : "/tmp");
-    if (mt_buf_printf(out, "/manta-job-$SLURM_JOB_ID\nlimit=%ld\n", seconds_of(setting(cluster, r, "time_limit"))).code)
+    if (mt_buf_printf(out, "/manta-job-$SLURM_JOB_ID\nlimit=%ld\n", seconds_of(setting_find(cluster, r, "time_limit"))).code)
         exit(1);
     script_add(out, "[ -z \"$SLURM_JOB_END_TIME\" ] || limit=$((SLURM_JOB_END_TIME - $(date +%s)))\n"
                     "exec 3< \"$ticket\" || exit 1\n"
@@ -273,7 +267,7 @@ static bool is_possible(struct sbatch *b, const struct request *r, const char *t
 /* Why it is not to be asked for; true: nothing is against it. */
 static bool check(const struct cluster *cluster, const struct request *r, struct said *said)
 {
-    const char *limit = setting(cluster, r, "time_limit");
+    const char *limit = setting_find(cluster, r, "time_limit");
     if (!r->join[0])
         snprintf(said->text, sizeof said->text,
                  "this cluster speaks in clear: start its head with --bind, so that it gives tickets");
@@ -293,7 +287,7 @@ static bool launch(const struct cluster *cluster, const struct request *r, struc
     static char          folder[FILE_SIZE], ticket[FILE_SIZE + TEXT_SIZE + 16];
     static struct sbatch b;
     struct seen          seen = {.id = r->id};
-    const char          *most = setting(cluster, r, "backlog");
+    const char          *most = setting_find(cluster, r, "backlog");
     mt_buf               text = {0};
     if (!cluster_has(cluster, r->id) || !check(cluster, r, said) || !folder_make(cluster, folder, sizeof folder, said) ||
         !jobs_each(cluster, see, &seen, said))

@@ -231,7 +231,7 @@ static void list_take(struct host *h, struct child *child, struct said *said)
     for (char *line; (line = strsep(&rest, "\n"));)
         if (line[0]) {
             h->is_busy = true;
-            said_list(said, line, handle, false);
+            said_list(said, line, handle, false, "");
         }
 }
 

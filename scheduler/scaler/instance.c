@@ -9,6 +9,7 @@
  *
  *   WANTED --needed no more--> GONE            LAUNCHING --all go down--> STOPPING      FAILED --is listed after all--> STOPPING
  *   BOOTING --never joins--> STOPPING          BOOTING --three listings without it--> FAILED
+ *   LAUNCHING, BOOTING --listed as failed--> STOPPING
  *   JOINED --its node died--> STOPPING         FAILED --registers after all--> JOINED
  *   JOINED --three listings without it, and no node--> GONE      DRAINING --the same--> GONE
  *

@@ -81,6 +81,27 @@ static void is_there(struct scl *s, struct scl_instance *i)
     }
 }
 
+/* The provider still has it, and knows that nothing will come of it. Where its node lives the node counts. */
+static void has_failed(struct scl *s, struct scl_instance *i, const char *why)
+{
+    bool is_coming = i->state == SCL_LAUNCHING || i->state == SCL_BOOTING;
+    bool is_bereft = (i->state == SCL_JOINED || i->state == SCL_DRAINING) && !mt_map_ptr(&s->nodes, mt_map_key(i->node));
+    if ((!is_coming && !is_bereft) || MT_PLANT(MT_PLANT_SCALE_FAILED))
+        return;
+    if (is_coming)
+        scl_type_failed(s, i->type_index, why);
+    scl_note(s, "end instance %" PRIu64 " (%s): %.150s", i->number, i->type, why);
+    scl_set_state(s, i, SCL_STOPPING, why);
+    scl_terminate(s, i);
+}
+
+static void take_failed(struct scl *s, const struct scl_listed *item, uint64_t sequence)
+{
+    struct scl_instance *i = item->failed[0] ? scl_find(s, item->instance) : NULL;
+    if (i && i->is_listed && sequence >= i->list_floor && (!item->handle[0] || strcmp(i->handle, item->handle) == 0))
+        has_failed(s, i, item->failed);
+}
+
 static void is_missing(struct scl *s, struct scl_instance *i)
 {
     bool has_node = i->node && mt_map_ptr(&s->nodes, mt_map_key(i->node));
@@ -113,6 +134,8 @@ void scl_listed(struct scl *s, const struct scl_event *event)
         ((struct scl_instance *)entry->value.ptr)->is_listed = false;
     for (size_t k = 0; k < event->listed.count; k++)
         take_item(s, &event->listed.items[k], sequence);
+    for (size_t k = 0; k < event->listed.count; k++)
+        take_failed(s, &event->listed.items[k], sequence);
     for (size_t k = s->strangers.count; k-- > 0;)
         if (s->strangers.data[k].sequence != sequence)
             mt_vec_remove_swap(&s->strangers, k);

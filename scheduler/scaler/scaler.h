@@ -89,7 +89,8 @@ struct scl_node { /* a node of the cluster, ours or not */
 struct scl_listed { /* one running thing at the provider with this cluster's tag */
     uint64_t instance;
     char     handle[MT_SCL_NAME_SIZE];
-    bool     is_waiting; /* in a queue: it does not boot yet */
+    bool     is_waiting;              /* in a queue: it does not boot yet */
+    char     failed[MT_SCL_WHY_SIZE]; /* why it will never be a node, or has ended; "": nothing of that */
 };
 
 enum scl_event_kind {

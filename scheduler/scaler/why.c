@@ -109,7 +109,7 @@ static void say_type(const struct scl *s, const struct plan *plan, uint32_t t, u
     const struct type_state *st = &s->state[t];
     uint32_t                 left = type_left(s, plan, t);
     if (between & TYPE_FAILED)
-        say(out, "type %.40s could not be started (%.90s); next try in %" PRIu64 " s", s->types[t].name, st->why,
+        say(out, "type %.40s could not be started (%.150s); next try in %" PRIu64 " s", s->types[t].name, st->why,
             (st->back_ms - s->now_ms + 999) / 1000);
     if (between & TYPE_FULL && left == 0)
         say(out, "type %.40s has its maximum of %u nodes", s->types[t].name, s->types[t].max);

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
     static const char      right[] = "{\"op\":\"list\",\"number\":7,\"ok\":true,\"text\":\"\",\"handle\":\"h\",\"instances\":["
-                                     "{\"id\":\"c-1\",\"handle\":\"h\",\"waits\":true},{\"id\":\"c-2\"}]}";
+                                     "{\"id\":\"c-1\",\"handle\":\"h\",\"waits\":true},{\"id\":\"c-2\",\"failed\":\"no\"}]}";
     struct provider_answer answer;
     mt_buf                 line = {0};
     /* A right beginning of a length that the input says, so that what follows is reached. */
@@ -27,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
         !memchr(answer.text, 0, sizeof answer.text))
         abort();
     for (size_t i = 0; i < answer.listed.count; i++)
-        if (answer.listed.data[i].instance == 0 || !memchr(answer.listed.data[i].handle, 0, sizeof answer.listed.data[i].handle))
+        if (answer.listed.data[i].instance == 0 || !memchr(answer.listed.data[i].handle, 0, sizeof answer.listed.data[i].handle) ||
+            !memchr(answer.listed.data[i].failed, 0, sizeof answer.listed.data[i].failed))
             abort();
     mt_vec_fini(&answer.listed);
     mt_buf_fini(&line);

@@ -216,7 +216,7 @@ static bool top_read(const struct settings_at *at, const settings_value *value, 
     if (!settings_walk(at, value, "", top_key, f))
         return false;
     if (!f->provider[0])
-        return settings_fail(at, "provider.kind is missing: local, command, ssh, slurm, or the path of a program");
+        return settings_fail(at, "provider.kind is missing: local, ssh, slurm, kubernetes, command, or the path of a program");
     return f->cluster.type_count > 0 || settings_fail(at, "types is missing: what can be started");
 }
 

@@ -14,6 +14,7 @@
  *   E4  what waits and could run does run in the end
  *   E5  where nothing fails: no node is started that nothing ever runs on, also where a boot is longer than the idle limit
  *   E7  where nothing waits any more, no more than the minimum is left
+ *   E8  what the provider says will never be a node is not waited for
  *   E6  after `down` nothing runs, and no record is left; nothing that ran ended before its time but by a death
  */
 #include "core/base/plant.h"
@@ -40,7 +41,8 @@ struct thing {                          /* at the provider */
     uint64_t number, joins_ms, dies_ms; /* 0: never */
     char     handle[16];
     uint32_t type, node; /* node 0: has not joined */
-    bool     runs, was_used, is_draining, was_drained;
+    bool     runs, was_used, is_draining, was_drained, has_failed;
+    uint32_t shown_failed; /* in so many good listings */
     uint64_t kill_ms;
     int64_t  cpus, gpus;
 };
@@ -76,8 +78,8 @@ struct world {
     struct scl_type     types[2];
     uint32_t            type_count;
     bool                is_calm, is_down, wants_tell;
-    uint32_t            refuses, twice, loses, never, dies, bad_lists, slow, kills; /* percent */
-    uint32_t            crash_in;                                                   /* store writes; 0: not planned */
+    uint32_t            refuses, twice, loses, never, fails, dies, bad_lists, slow, kills; /* percent */
+    uint32_t            crash_in;                                                          /* store writes; 0: not planned */
     bool                is_after, has_crashed;
     uint64_t            boot_ms, launches, crashes, drains;
     const char         *breach;
@@ -167,6 +169,8 @@ static struct thing *thing_start(struct world *w, uint64_t number, uint32_t type
     t->joins_ms = w->now + w->boot_ms / 2 + mt_rng_below(&w->rng, w->boot_ms);
     if (w->now < FAULTS_END_MS && chance(w, w->never))
         t->joins_ms = 0;
+    if (!t->joins_ms && chance(w, w->fails))
+        t->has_failed = true; /* as a container whose image is not there */
     if (w->now < FAULTS_END_MS && chance(w, w->dies))
         t->dies_ms = w->now + mt_rng_below(&w->rng, 2 * w->boot_ms);
     t->cpus = w->types[type].place.resources[0].total;
@@ -469,6 +473,18 @@ static void things_run(struct world *w)
     }
 }
 
+static struct scl_listed show(struct world *w, struct thing *t)
+{
+    const struct scl_instance *record = record_find(w, t->number);
+    struct scl_listed          item = {.instance = t->number};
+    snprintf(item.handle, sizeof item.handle, "%s", t->handle);
+    if (t->has_failed)
+        snprintf(item.failed, sizeof item.failed, "its image is not there");
+    if (t->has_failed && t->shown_failed++ >= 3 && record && record->state == SCL_BOOTING && strcmp(record->handle, t->handle) == 0)
+        breach(w, "E8: it is waited for although it has failed", t->number, t->shown_failed);
+    return item;
+}
+
 static void answers_give(struct world *w)
 {
     static struct scl_listed list[THINGS_MAX];
@@ -484,10 +500,8 @@ static void answers_give(struct world *w)
             e.listed.is_good = said.outcome == SCL_DONE;
             e.listed.items = list;
             for (uint32_t k = 0; k < w->thing_count; k++)
-                if (w->things[k].runs) {
-                    list[e.listed.count].instance = w->things[k].number;
-                    snprintf(list[e.listed.count++].handle, sizeof list->handle, "%s", w->things[k].handle);
-                }
+                if (w->things[k].runs)
+                    list[e.listed.count++] = show(w, &w->things[k]);
         } else {
             e.answer.instance = said.number;
             e.answer.outcome = said.outcome;
@@ -568,6 +582,7 @@ static void world_make(struct world *w, uint64_t seed)
         w->twice = (uint32_t)mt_rng_below(&w->rng, 20);
         w->loses = (uint32_t)mt_rng_below(&w->rng, 20);
         w->never = (uint32_t)mt_rng_below(&w->rng, 20);
+        w->fails = 50;
         w->dies = (uint32_t)mt_rng_below(&w->rng, 20);
         w->bad_lists = (uint32_t)mt_rng_below(&w->rng, 50);
         w->slow = (uint32_t)mt_rng_below(&w->rng, 40);

@@ -293,12 +293,13 @@ static void a_refused_type_is_waited_for(void **state)
 }
 
 /* One listing is asked for and answered, where one is due. Returns whether anything was to be ended. */
-static bool list(uint64_t number, bool is_waiting)
+static bool list(uint64_t number, bool is_waiting, const char *failed)
 {
     bool ends = false, is_asked = false;
     step((struct scl_event){.kind = SCL_EV_TICK});
     struct scl_listed item = {.instance = number, .handle = "h", .is_waiting = is_waiting};
     struct scl_event  e = {.kind = SCL_EV_LISTED, .listed = {.is_good = true, .items = &item, .count = 1}};
+    snprintf(item.failed, sizeof item.failed, "%s", failed);
     for (size_t i = 0; i < w.out.list.count; i++) {
         ends = ends || w.out.list.data[i].kind == SCL_ACT_TERMINATE;
         is_asked = is_asked || w.out.list.data[i].kind == SCL_ACT_LIST;
@@ -320,13 +321,33 @@ static void what_waits_in_a_queue_does_not_boot(void **state)
     decide();
     step((struct scl_event){.kind = SCL_EV_LAUNCHED, .answer = {.instance = 1, .outcome = SCL_DONE, .handle = "h", .text = ""}});
     for (int s = 0; s < 600; s++, w.now_ms += 1000)
-        assert_false(list(1, true));
+        assert_false(list(1, true, ""));
     for (int s = 0; s < 45; s++, w.now_ms += 1000)
-        assert_false(list(1, false));
+        assert_false(list(1, false, ""));
     bool ends = false;
     for (int s = 0; s < 30; s++, w.now_ms += 1000)
-        ends = list(1, false) || ends;
+        ends = list(1, false, "") || ends;
     assert_true(ends);
+}
+
+/* What has failed by the provider's word is ended before its time to boot is over; the reason is told. */
+static void what_the_provider_calls_failed_is_ended(void **state)
+{
+    (void)state;
+    type("pod", 2, 0, "", 1);
+    demand(SCL_LEASES, 1, 1, 0, "");
+    decide();
+    step((struct scl_event){.kind = SCL_EV_LAUNCHED, .answer = {.instance = 1, .outcome = SCL_DONE, .handle = "h", .text = ""}});
+    bool ends = false;
+    for (int s = 0; s < 40 && !ends; s++) {
+        w.now_ms += 1000;
+        assert_false(list(1, false, "no such image"));
+        for (size_t i = 0; i < w.out.list.count; i++) /* of that listing */
+            ends = ends || w.out.list.data[i].kind == SCL_ACT_TERMINATE;
+    }
+    assert_true(ends);
+    step((struct scl_event){.kind = SCL_EV_TICK});
+    assert_told("no such image");
 }
 
 int main(void)
@@ -337,6 +358,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(shapes_that_go_together_share_nodes, begin, end),
         cmocka_unit_test_setup_teardown(no_dearer_type_is_bought_for_company, begin, end),
         cmocka_unit_test_setup_teardown(what_waits_for_its_turn_is_not_given_up, begin, end),
+        cmocka_unit_test_setup_teardown(what_the_provider_calls_failed_is_ended, begin, end),
         cmocka_unit_test_setup_teardown(gangs_are_whole_or_nothing, begin, end),
         cmocka_unit_test_setup_teardown(a_strict_gang_is_on_one_node, begin, end),
         cmocka_unit_test_setup_teardown(a_broken_gang_lacks_what_it_lacks, begin, end),

@@ -28,25 +28,24 @@ static mt_status truth(struct mt_json *json, mt_buf *scratch, bool *out)
 }
 
 /* What it has with another cluster's tag is none of ours. */
-static mt_status item_keep(struct provider_answer *out, const char *id, const char *handle, bool waits, const char *cluster)
+static mt_status item_keep(struct provider_answer *out, struct scl_listed item, const char *id, const char *cluster)
 {
-    struct scl_listed item = {.is_waiting = waits};
-    size_t            length = strlen(cluster);
-    char             *end;
+    size_t length = strlen(cluster);
+    char  *end;
     if (strncmp(id, cluster, length) != 0 || id[length] != '-')
         return mt_ok();
     item.instance = strtoull(id + length + 1, &end, 10);
     if (*end || end == id + length + 1 || item.instance == 0)
         return mt_ok();
-    snprintf(item.handle, sizeof item.handle, "%s", handle);
     return out->listed.count < 2 * MT_SCL_INSTANCES_MAX ? mt_vec_push(&out->listed, item) : mt_error(MT_ECORRUPT, 0, "too many");
 }
 
 static mt_status item_read(struct mt_json *json, mt_buf *scratch, const char *cluster, struct provider_answer *out)
 {
-    char      id[HEAD_CLUSTER_SIZE + 32] = "", handle[MT_SCL_NAME_SIZE] = "", name[16];
-    bool      first = true, waits = false;
-    mt_status st = mt_ok();
+    char              id[HEAD_CLUSTER_SIZE + 32] = "", name[16];
+    struct scl_listed item = {0};
+    bool              first = true;
+    mt_status         st = mt_ok();
     MT_TRY(mt_json_take(json, '{'));
     while (mt_json_more(json, '}', &first, &st)) {
         MT_TRY(text(json, scratch, name, sizeof name));
@@ -54,13 +53,15 @@ static mt_status item_read(struct mt_json *json, mt_buf *scratch, const char *cl
         if (strcmp(name, "id") == 0)
             MT_TRY(text(json, scratch, id, sizeof id));
         else if (strcmp(name, "handle") == 0)
-            MT_TRY(text(json, scratch, handle, sizeof handle));
+            MT_TRY(text(json, scratch, item.handle, sizeof item.handle));
         else if (strcmp(name, "waits") == 0)
-            MT_TRY(truth(json, scratch, &waits));
+            MT_TRY(truth(json, scratch, &item.is_waiting));
+        else if (strcmp(name, "failed") == 0)
+            MT_TRY(text(json, scratch, item.failed, sizeof item.failed));
         else
             MT_TRY(mt_json_skip(json));
     }
-    return st.code ? st : item_keep(out, id, handle, waits, cluster);
+    return st.code ? st : item_keep(out, item, id, cluster);
 }
 
 static mt_status list_read(struct mt_json *json, mt_buf *scratch, const char *cluster, struct provider_answer *out)
