@@ -331,6 +331,45 @@ def bad_files(p):
     p.manta("scale", "request", "x", "--num-cpus", "1", want=1)
 
 
+def changed(p):
+    """The file under a running cluster: bounds count at once, what runs keeps what it has, and another provider waits for the end of it."""
+    one = LOCAL[:LOCAL.index("      large:")].replace("max: 3", "max: 1")
+    hold = ("submit", "--num-cpus", "2", "--", "sh", "-c", f"while [ ! -e {p.root}/go ]; do sleep 0.05; done")
+    up(p, one)
+    jobs = [p.manta(*hold).strip()]
+    wait_until(lambda: p.json("job", "status", jobs[0])["state"] == "RUNNING", "the first runs")
+    jobs.append(p.manta(*hold).strip())
+    wait_until(lambda: "type small has its maximum of 1 nodes" in p.manta("scale", "explain"), "the bound is told")
+    before = raylets(p)
+    up(p, one.replace("max: 1", "max: 2").replace("CPU: 2", "CPU: 3"))
+    wait_until(lambda: p.json("job", "status", jobs[1])["state"] == "RUNNING", "a wider bound counts at once")
+    check(set(before) <= set(raylets(p)), "a node that runs was ended")
+    equal(sorted(row["total"]["CPU"] for row in p.json("list", "nodes") if "small" in row["labels"]), [2, 3])
+    up(p, one.replace("kind: local", "kind: command"), want=1)
+    has("and nodes of it run: manta down first", p.errors)
+    up(p, LOCAL[:LOCAL.index("      small:")] + LOCAL[LOCAL.index("      large:"):])  # what runs there goes on
+    equal([p.json("job", "status", job)["state"] for job in jobs], ["RUNNING", "RUNNING"])
+    (p.root / "go").touch()
+    for job in jobs:
+        p.manta("job", "wait", job)
+    shrinks(p)
+    down(p)
+
+
+def down_without_head(p):
+    """`down` while the head is away says so, and does nothing; with the next head it ends all."""
+    up(p, LOCAL.replace("idle_s: 0.5", "idle_s: 600"))
+    p.manta("submit", "-f", "--num-cpus", "2", "--", "true")
+    before = raylets(p)
+    equal(len(before), 1)
+    p.kill("head")
+    p.manta("down", want=1)
+    check("head" in p.errors, p.errors)
+    equal(raylets(p), before)
+    p.manta("start", "--head")
+    down(p)
+
+
 if __name__ == "__main__":
     results = [run_case(name, globals()) for name in sys.argv[2:]]
     sys.exit(0 if all(results) else 1)

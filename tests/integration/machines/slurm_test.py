@@ -4,6 +4,7 @@
 
 grows     what waits gets jobs, each with a ticket of its own; a third waits in Slurm's queue, within the backlog; all goes again
 allocation  deploy/slurm/manta.sbatch: a cluster in one job, a command on it, nothing left; it ends as the command does
+walltime  not in ctest, since Slurm's shortest limit is a minute: a node leaves before its job's end, and what ran there goes on elsewhere
 measure   not in ctest: what a node by Slurm takes, beside sbatch until its script runs
 refused   why nothing is started: Slurm would never run it, no time limit or one that is too short, the backlog, no controller
 """
@@ -150,6 +151,20 @@ def refused(net):
     net.daemon("slurmctld", "-D")
     wait_until(lambda: net.states() == [], "it is back")
     net.up(start=False)
+    net.m.path("/tmp/home/go").touch()
+    net.m.manta("job", "wait", job)
+    net.end()
+
+
+def walltime(net):
+    net.up(kind=', time_limit: "1"')
+    job = net.submit()
+    wait_until(lambda: net.m.json("job", "status", job)["state"] == "RUNNING", "it runs")
+    before = net.m.json("job", "status", job)["node"]
+    wait_until(lambda: net.m.json("job", "status", job)["node"] not in (before, None), "it runs on another node", 120)
+    row = next(row for row in net.m.json("list", "nodes") if row["node"] == before)
+    assert row["state"] == "LEFT", row
+    assert "Time limit exhausted" not in net.m.read("/tmp/slurm/ctld.log"), "Slurm has ended it"
     net.m.path("/tmp/home/go").touch()
     net.m.manta("job", "wait", job)
     net.end()
