@@ -24,6 +24,13 @@
  *                       spread over them.  .c: the same again.  .wrong: results
  *   scale_local         from the submit of a task until it has run on a node that is started for it: the median.  .b: from the
  *                       start of a raylet by hand until it is a node.  .c: the ratio
+ *   gang_1000           `manta run -n 4 --cpus 0 -- true`, one after another, a second.  .b: 64 at once.  .floor: a shell that
+ *                       starts four `true` and waits
+ *   gang_mpi            `manta run -n 4 --cpus 0 --as pmi1` of a program of MPICH that begins and ends.  .floor: mpiexec.hydra of
+ *                       the same.  .b: a barrier of PMI-1 at 64 ranks.  .b.floor: the same under mpiexec.hydra
+ *   gang_recover        a rank of two is killed until both are up again, the median.  .max.  .floor: a shell that prints a line
+ *   gang_chaos          20 kills of a rank, of which 5 with a node, 2 with the head: times that the gang did not come back within
+ *                       60 s.  .left: processes of it that outlive it.  .b: the longest recovery
  *   decide, pack        what a decision about new nodes costs, and how many it buys (scale.c)
  *
  * In join_N the head's core runs in this process on virtual time, with stand-ins for the nodes and a store that confirms at
@@ -34,6 +41,7 @@
  */
 #include "tests/bench/cluster/coll.h"
 #include "tests/bench/cluster/drain.h"
+#include "tests/bench/cluster/gang.h"
 #include "tests/bench/cluster/grow.h"
 #include "tests/bench/cluster/heads.h"
 #include "tests/bench/cluster/real.h"
@@ -273,11 +281,17 @@ int main(int argc, char **argv)
                  {"tickets", bench_tickets},
                  {"scale_local", bench_scale_local},
                  {"drain", bench_drain},
-                 {"real_500", bench_real_500}};
+                 {"real_500", bench_real_500},
+                 {"gang_1000", bench_gang_1000},
+                 {"gang_mpi", bench_gang_mpi},
+                 {"gang_recover", bench_gang_recover},
+                 {"gang_chaos", bench_gang_chaos}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
     if (getenv("MANTA_ROLE")) /* the driver of ha_redis or scale_local: its raylet keeps a process of this program ready */
         return manta_init(&argc, &argv, NULL, NULL) == MANTA_OK ? 0 : 1;
+    if (argc == 2 && strcmp(argv[1], "--pmi-barriers") == 0) /* a rank of gang_mpi */
+        return bench_gang_barriers(200);
     for (int o; (o = getopt(argc, argv, "c:o:")) != -1;) {
         if (o == 'c')
             only = optarg;
