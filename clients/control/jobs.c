@@ -43,6 +43,12 @@ static void info_copy(const Manta__V1__JobInfo *from, manta_job_info *out)
     text_copy(out->name, sizeof out->name, from->name);
     text_copy(out->state, sizeof out->state, from->state);
     text_copy(out->user, sizeof out->user, from->user);
+    out->priority = from->priority;
+    out->array_index = from->array_index;
+    out->array_count = from->array_count;
+    out->is_held = from->is_held;
+    out->place = from->place;
+    text_copy(out->array_id, sizeof out->array_id, from->array_id);
     text_copy(out->reason, sizeof out->reason, from->reason);
     out->exit_code = from->exit_code;
     out->attempt = from->attempt;
@@ -91,6 +97,7 @@ struct draft { /* a request, and what it points to */
     Manta__V1__JobSpec       spec;
     Manta__V1__Resource      resources[RESOURCES], *resource_list[RESOURCES];
     Manta__V1__JobFile      *files, **file_list;
+    Manta__V1__JobAfter     *after, **after_list;
 };
 
 static void draft_resource(struct draft *d, const char *name, double amount, double unit)
@@ -125,6 +132,35 @@ static bool draft_files(struct draft *d, const struct ctl_files *files)
     return true;
 }
 
+/* In the order of their kinds. */
+static const char *const after_words[] = {"afterok:", "afterany:", "afternotok:"};
+
+static uint32_t after_kind(const char *text)
+{
+    for (uint32_t i = 0; i < sizeof after_words / sizeof *after_words; i++)
+        if (strncmp(text, after_words[i], strlen(after_words[i])) == 0 && text[strlen(after_words[i])])
+            return i + 1;
+    return 0;
+}
+
+static bool draft_after(struct draft *d, const char *const *after)
+{
+    size_t count = count_of(after);
+    d->after = calloc(count + 1, sizeof *d->after);
+    d->after_list = calloc(count + 1, sizeof(Manta__V1__JobAfter *));
+    if (!d->after || !d->after_list)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        Manta__V1__JobAfter *to = d->after_list[i] = &d->after[i];
+        *to = (Manta__V1__JobAfter)MANTA__V1__JOB_AFTER__INIT;
+        to->kind = after_kind(after[i]);
+        to->id = (char *)(uintptr_t)(strchr(after[i], ':') + 1);
+    }
+    d->spec.after = d->after_list;
+    d->spec.n_after = count;
+    return true;
+}
+
 static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_files *files)
 {
     memset(d, 0, sizeof *d);
@@ -145,7 +181,10 @@ static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_f
     draft_resource(d, "CPU", job->cpus, 1000);
     draft_resource(d, "GPU", job->gpus, 1000);
     draft_resource(d, "memory", (double)job->memory, 1);
-    return draft_files(d, files);
+    d->spec.priority = job->priority;
+    d->spec.array_count = job->array;
+    d->spec.is_held = job->hold;
+    return draft_files(d, files) && draft_after(d, job->after);
 }
 
 static manta_status check_job(const manta_job *job, manta_error *e)
@@ -160,6 +199,11 @@ static manta_status check_job(const manta_job *job, manta_error *e)
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, MT_RESERVED_TEXT, "manta_job_submit");
     if (job->time_s < 0 || job->cpus < 0 || job->gpus < 0 || job->memory < 0)
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s: time, cpus, gpus and memory can't be negative", job->id);
+    for (size_t i = 0; job->after && job->after[i]; i++)
+        if (!after_kind(job->after[i]))
+            return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE,
+                            "job %.64s waits for \"%.80s\": afterok:ID, afterany:ID or afternotok:ID is wanted", job->id,
+                            job->after[i]);
     return MANTA_OK;
 }
 
@@ -180,6 +224,8 @@ static manta_status job_submit(struct ctl_client *c, const manta_job *job, manta
     }
     free(draft.files);
     free(draft.file_list);
+    free(draft.after);
+    free(draft.after_list);
     ctl_files_fini(&files);
     return st;
 }
@@ -221,6 +267,25 @@ manta_status manta_job_stop(manta_client *client, const char *id, manta_error *e
     struct ctl_client *c;
     manta_status       st = ctl_enter(client, "manta_job_stop", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, job_stop(c, id, e));
+}
+
+static manta_status job_verb(manta_client *client, const char *id, const char *name, const char *method, manta_error *e)
+{
+    Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
+    struct ctl_client    *c;
+    manta_status          st = ctl_enter(client, name, &c, e);
+    request.id = (char *)(uintptr_t)id;
+    return st != MANTA_OK ? st : ctl_leave(client, job_call(c, method, &request.base, MT_CALL_MS, NULL, e));
+}
+
+manta_status manta_job_hold(manta_client *client, const char *id, manta_error *e)
+{
+    return job_verb(client, id, "manta_job_hold", "/manta.v1.Head/HoldJob", e);
+}
+
+manta_status manta_job_release(manta_client *client, const char *id, manta_error *e)
+{
+    return job_verb(client, id, "manta_job_release", "/manta.v1.Head/ReleaseJob", e);
 }
 
 static manta_status job_delete(struct ctl_client *c, const char *id, manta_error *e)

@@ -63,7 +63,14 @@ typedef struct manta_job {
     int64_t            memory;     /* bytes */
     const char *const *metadata;   /* "key=value", for people and programs that list jobs; ends with NULL. Keys without spaces, none
                                       twice; values of one line; at most MANTA_JOB_METADATA bytes in all */
-    uint64_t           reserved[16];
+    int32_t            priority;   /* the higher, the sooner it is looked at; -1000 to 1000, above 0 for an admin's token only */
+    uint32_t           array;      /* so many jobs ID.0, ID.1, ... are made of it, each with an end and a log of its own, and with
+                                    MANTA_ARRAY_INDEX, _COUNT and _ID in its environment; 0: one job, ID */
+    const char *const *after;      /* "afterok:ID", "afterany:ID", "afternotok:ID" (a job or an array): it starts when all of them
+                                    hold, and fails when one can't any more; ends with NULL */
+    bool               hold;       /* it does not start before manta_job_release */
+    uint8_t            reserved_hold[7];
+    uint64_t           reserved[13];
 } manta_job;
 
 enum { MANTA_JOB_METADATA = 1024 };
@@ -83,7 +90,13 @@ typedef struct manta_job_info {
     char     actor_space[64], actor_name[64]; /* the detached actor that the cluster keeps by this job; "": none */
     char user[64]; /* whose it is: the name of the token that it was submitted with, "admin" for the cluster's own; "": the job of
                           a detached actor, or of an older head */
-    uint64_t reserved[56];
+    int32_t  priority;
+    uint32_t array_index, array_count; /* of one job of an array */
+    bool     is_held;
+    uint8_t  reserved_held[3];
+    char     array_id[64]; /* "": it is of none */
+    uint64_t place;        /* in the order in which jobs were submitted */
+    uint64_t reserved[45];
 } manta_job_info;
 
 typedef struct manta_log { /* borrowed for the callback */
@@ -119,6 +132,10 @@ MANTA_API manta_status manta_job_get(manta_client *client, const char *id, manta
 /* Asks the cluster to end the job, and does not wait for that (manta_job_wait does). A job that has ended stays as it is. ENOENT,
  * ECONN. */
 MANTA_API manta_status manta_job_stop(manta_client *client, const char *id, manta_error *e);
+/* A job, or those of an array, that have not started: they do not start (hold), or may (release). Said again, it does nothing.
+ * EINVAL: the job has started, or has ended. ENOENT, EAUTH (another user's), ECONN. */
+MANTA_API manta_status manta_job_hold(manta_client *client, const char *id, manta_error *e);
+MANTA_API manta_status manta_job_release(manta_client *client, const char *id, manta_error *e);
 /* Deletes a job that has ended: its record, its log, and its uploaded files that no other job needs. EINVAL: the job has not ended;
  * stop it first. ENOENT: there is no such job. ECONN (outcome MANTA_UNKNOWN: call it again). */
 MANTA_API manta_status manta_job_delete(manta_client *client, const char *id, manta_error *e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * explain.c - why no node can ever hold a request, in one sentence for people.
+ * explain.c - why no node can ever hold a request, or none can now, in one sentence for people.
  */
 #include "scheduler/policy/policy.h"
 
@@ -139,6 +139,41 @@ static void explain_others(struct text *t, const struct policy_node *const *node
             names[request->amounts[i].kind]);
     }
     add(t, ", though each fits on some node");
+}
+
+/* How much is free of it on an alive node that could hold the request. */
+static int64_t free_of(const struct policy_node *node, uint32_t kind, const struct policy_request *request)
+{
+    if (node->state != POLICY_ALIVE || !counts(node, request) || !policy_fits_total(node, request))
+        return -1;
+    for (uint32_t i = 0; i < node->resource_count; i++)
+        if (node->resources[i].kind == kind)
+            return node->resources[i].free > 0 ? node->resources[i].free : 0;
+    return 0;
+}
+
+void policy_lacks(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,
+                  const char *const *names, char *out_text, size_t size)
+{
+    struct text t = {out_text, size, 0};
+    out_text[0] = '\0';
+    for (uint32_t i = 0; i < request->amount_count; i++) {
+        const struct policy_amount *a = &request->amounts[i];
+        int64_t                     most = -1;
+        uint32_t                    where = 0;
+        for (uint32_t j = 0; j < node_count; j++)
+            if (free_of(nodes[j], a->kind, request) > most) {
+                most = free_of(nodes[j], a->kind, request);
+                where = nodes[j]->id;
+            }
+        if (where == 0 || a->amount <= most)
+            continue;
+        char wants[AMOUNT_TEXT_SIZE], has[AMOUNT_TEXT_SIZE];
+        add(&t, "waits for free %s: wants %s, and node %u, which has most, has %s", names[a->kind],
+            amount_text(names[a->kind], a->amount, wants), where, amount_text(names[a->kind], most, has));
+        return;
+    }
+    add(&t, "waits for free resources: no single node has all of it free");
 }
 
 void policy_explain(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,

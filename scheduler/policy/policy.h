@@ -125,5 +125,8 @@ enum policy_hopeless policy_group_is_hopeless(struct policy_node *const *nodes, 
  * Writes a NUL-terminated text of at most `size` bytes; meaningful after policy_is_feasible has said no. */
 void policy_explain(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,
                     const char *const *names, char *out_text, size_t size);
+/* Likewise, why not now: meaningful where a node could hold it, and none has it free. */
+void policy_lacks(const struct policy_node *const *nodes, uint32_t node_count, const struct policy_request *request,
+                  const char *const *names, char *out_text, size_t size);
 
 #endif

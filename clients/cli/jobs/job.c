@@ -52,11 +52,20 @@ static json_t *json_of(const manta_job_info *job)
     json_object_set_new(o, "submitted", cli_time_json(job->submitted_ms));
     json_object_set_new(o, "started", cli_time_json(job->started_ms));
     json_object_set_new(o, "ended", cli_time_json(job->ended_ms));
+    json_object_set_new(o, "priority", json_integer(job->priority));
+    json_object_set_new(o, "array", job->array_id[0] ? json_string(job->array_id) : json_null());
+    json_object_set_new(o, "held", json_boolean(job->is_held));
     json_object_set_new(o, "log_bytes", json_integer((json_int_t)job->log_size));
     json_object_set_new(o, "metadata", metadata_of(job));
     json_object_set_new(o, "reason", json_string(job->reason));
     return o;
 }
+
+static const struct cli_column queue_columns[] = {
+    {"id", "ID", false},         {"name", "NAME", false},       {"user", "USER", false}, {"priority", "PRIORITY", false},
+    {"state", "STATE", false},   {"seconds", "SECONDS", false}, {"node", "NODE", false}, {"submitted", "SUBMITTED", true},
+    {"reason", "REASON", false}, {NULL, NULL, false},
+};
 
 static const struct cli_column columns[] = {
     {"id", "ID", false},           {"name", "NAME", false},          {"user", "USER", false},      {"state", "STATE", false},
@@ -112,14 +121,56 @@ static int add_object(const struct cli_args *args, const char **files)
     return CLI_OK;
 }
 
+struct after {
+    char        text[MT_CLI_LIST_MAX][128];
+    const char *list[MT_CLI_LIST_MAX + 1];
+};
+
+/* "afterok:A:B,afterany:C" as "afterok:A", "afterok:B", "afterany:C": as users of Slurm write it. */
+static bool split_after(const struct cli_args *args, struct after *out)
+{
+    size_t count = 0;
+    for (const char *at = args->values[CLI_OPT_DEPENDENCY]; at && *at; at += *at == ',') {
+        size_t kind = strcspn(at, ":,"), size = strcspn(at, ",");
+        for (const char *id = at + kind; id < at + size;) {
+            size_t length = strcspn(++id, ":,");
+            if (count == MT_CLI_LIST_MAX)
+                return cli_usage(args, "--dependency names more than %d jobs", MT_CLI_LIST_MAX), false;
+            snprintf(out->text[count], sizeof out->text[count], "%.*s:%.*s", (int)kind, at, (int)length, id);
+            out->list[count] = out->text[count];
+            count++;
+            id += length;
+        }
+        if (kind == size)
+            return cli_usage(args, "--dependency \"%.*s\": KIND:ID is wanted", (int)size, at), false;
+        at += size;
+    }
+    out->list[count] = NULL;
+    return true;
+}
+
+/* May be below 0. */
+static bool priority_of(const struct cli_args *args, int32_t *out)
+{
+    double value = 0;
+    bool   is_fine = cli_number(args, CLI_OPT_PRIORITY, -1e9, &value) && value <= 1e9;
+    *out = is_fine ? (int32_t)value : 0;
+    return is_fine;
+}
+
 static int submit(const struct cli_args *args, manta_client *client)
 {
-    double      cpus = 0, gpus = 0, retries = 0, time_s = 0;
-    const char *files[MT_CLI_LIST_MAX + 2];
-    manta_error e;
+    static struct after after;
+    double              cpus = 0, gpus = 0, retries = 0, time_s = 0, array = 0;
+    int32_t             priority;
+    const char         *files[MT_CLI_LIST_MAX + 2];
+    manta_error         e;
     if (!cli_number(args, CLI_OPT_NUM_CPUS, 0, &cpus) || !cli_number(args, CLI_OPT_NUM_GPUS, 0, &gpus) ||
-        !cli_number(args, CLI_OPT_RETRIES, 0, &retries) || !cli_number(args, CLI_OPT_TIME_S, 0, &time_s))
+        !cli_number(args, CLI_OPT_RETRIES, 0, &retries) || !cli_number(args, CLI_OPT_TIME_S, 0, &time_s) ||
+        !cli_number(args, CLI_OPT_ARRAY, 1, &array) || !priority_of(args, &priority) || !split_after(args, &after))
         return CLI_USAGE;
+    if (array > 0 && args->values[CLI_OPT_FOLLOW])
+        return cli_usage(args, "an array has a log for each of its jobs: manta job logs --follow ID.INDEX");
     if (add_object(args, files) != CLI_OK)
         return CLI_FAILED;
     manta_job job = {.id = manta_job_new_id(),
@@ -131,7 +182,11 @@ static int submit(const struct cli_args *args, manta_client *client)
                      .time_s = (int64_t)time_s,
                      .retries = (uint32_t)retries,
                      .cpus = cpus,
-                     .gpus = gpus};
+                     .gpus = gpus,
+                     .priority = priority,
+                     .array = array > UINT32_MAX ? UINT32_MAX : (uint32_t)array,
+                     .after = after.list,
+                     .hold = args->values[CLI_OPT_HOLD] != NULL};
     if (manta_job_submit(client, &job, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     if (args->values[CLI_OPT_FOLLOW]) {
@@ -158,6 +213,40 @@ static int list(const struct cli_args *args, manta_client *client)
         return CLI_USAGE;
     }
     return cli_print_rows(args, columns, rows);
+}
+
+/* Those that run, the oldest first; then those that wait, in their turn. */
+static int by_turn(const void *a, const void *b)
+{
+    const manta_job_info *x = a, *y = b;
+    bool                  xw = x->state[0] == 'P', yw = y->state[0] == 'P';
+    if (xw != yw)
+        return xw - yw;
+    if (xw && x->priority != y->priority)
+        return x->priority > y->priority ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static int queue(const struct cli_args *args, manta_client *client)
+{
+    manta_error     e;
+    manta_job_info *jobs;
+    size_t          count, waiting = 0;
+    if (manta_job_list(client, &jobs, &count, &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    json_t *rows = json_array();
+    for (size_t i = 0; i < count; i++)
+        if (!jobs[i].ended_ms)
+            jobs[waiting++] = jobs[i];
+    qsort(jobs, waiting, sizeof *jobs, by_turn);
+    for (size_t i = 0; i < waiting; i++)
+        json_array_append_new(rows, json_of(&jobs[i]));
+    free(jobs);
+    if (!cli_filter_rows(args, json_array_get(rows, 0), rows)) {
+        json_decref(rows);
+        return CLI_USAGE;
+    }
+    return cli_print_rows(args, queue_columns, rows);
 }
 
 static int status(const struct cli_args *args, manta_client *client)
@@ -218,12 +307,27 @@ static int delete_job(const struct cli_args *args, manta_client *client)
     return CLI_OK;
 }
 
+static int hold(const struct cli_args *args, manta_client *client)
+{
+    manta_error e;
+    bool        is_hold = strcmp(args->verb, "job hold") == 0;
+    if ((is_hold ? manta_job_hold : manta_job_release)(client, args->rest[0], &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    printf("%s: %s\n", args->rest[0], is_hold ? "held" : "released");
+    return CLI_OK;
+}
+
 static int stop(const struct cli_args *args, manta_client *client)
 {
     manta_error    e;
     manta_job_info job;
-    if (manta_job_stop(client, args->rest[0], &e) != MANTA_OK ||
-        manta_job_wait(client, args->rest[0], MT_CLI_START_MS, &job, &e) != MANTA_OK)
+    if (manta_job_stop(client, args->rest[0], &e) != MANTA_OK)
+        return cli_fail("%s", e.message);
+    if (manta_job_get(client, args->rest[0], &job, &e) == MANTA_ENOENT) { /* an array: its jobs end each in its own time */
+        printf("%s: its jobs are stopped\n", args->rest[0]);
+        return CLI_OK;
+    }
+    if (manta_job_wait(client, args->rest[0], MT_CLI_START_MS, &job, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     printf("%s: %s\n", job.id, job.state);
     return CLI_OK;
@@ -275,6 +379,14 @@ int cli_job_wait(const struct cli_args *args)
 int cli_job_stop(const struct cli_args *args)
 {
     return cli_with_client(args, stop);
+}
+int cli_job_hold(const struct cli_args *args)
+{
+    return cli_with_client(args, hold);
+}
+int cli_queue(const struct cli_args *args)
+{
+    return cli_with_client(args, queue);
 }
 int cli_job_delete(const struct cli_args *args)
 {

@@ -13,6 +13,8 @@ int cli_job_status(const struct cli_args *args);
 int cli_job_logs(const struct cli_args *args);
 int cli_job_wait(const struct cli_args *args);
 int cli_job_stop(const struct cli_args *args);
+int cli_job_hold(const struct cli_args *args); /* and release */
+int cli_queue(const struct cli_args *args);
 int cli_job_delete(const struct cli_args *args);
 int cli_gang_submit(const struct cli_args *args);
 int cli_gang_follow(const struct cli_args *args);

@@ -74,6 +74,10 @@ enum cli_option {
     CLI_OPT_USES,
     CLI_OPT_VALID_S,
     CLI_OPT_RIGHTS,
+    CLI_OPT_PRIORITY,
+    CLI_OPT_ARRAY,
+    CLI_OPT_DEPENDENCY,
+    CLI_OPT_HOLD,
     CLI_OPT_HELP,
     CLI_OPTIONS,
 };

@@ -31,6 +31,8 @@ enum {
     MT_HEAD_JOBS_ACTIVE_MAX = 10000, /* that have not ended */
     MT_HEAD_JOBS_ENDED_MAX = 2000,   /* that are still listed, with their logs; the oldest go first */
     MT_HEAD_JOB_ARGS_MAX = 4096,
+    MT_HEAD_JOB_AFTER_MAX = 64,      /* jobs and arrays that one waits for: bits of a word */
+    MT_HEAD_JOB_PRIORITY_MAX = 1000, /* and the least is as far below 0 */
     MT_HEAD_JOB_FILES_MAX = 4096,
     MT_HEAD_JOB_RETRY_MS = 500,                    /* before a failed or refused driver is started again */
     MT_HEAD_JOB_LOG_BYTES_MAX = 256 * 1024 * 1024, /* what comes after is dropped, and the log says so */

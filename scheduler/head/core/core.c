@@ -13,6 +13,7 @@
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/blobs.h"
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/nodes/view.h"
@@ -65,6 +66,7 @@ static void free_jobs(struct head *h)
     while (h->jobs.first)
         head_jobs_free(h, mt_container_of(h->jobs.first, struct job, at));
     head_index_fini(&h->jobs);
+    head_queue_fini(h);
     while (h->blobs.first) {
         struct blob *blob = mt_container_of(h->blobs.first, struct blob, at);
         head_index_remove(&h->blobs, &blob->at);
@@ -171,6 +173,7 @@ mt_status head_start(struct head *h, uint64_t now_ms, struct head_actions *out)
     MT_TRY(sort_jobs(h));
     head_record_meta(h);
     head_attempts_loaded(h);
+    head_queue_settle(h);
     head_scale_started(h);
     head_revoked_tell(h);
     head_tokens_tell(h);
@@ -192,11 +195,13 @@ static void stored(struct head *h, uint64_t token, mt_status st)
 
 static void tick(struct head *h)
 {
+    head_queue_settle(h);
     h->is_walk_owed = h->now_ms < walk_due_ms(h);
     if (!h->is_walk_owed) {
         h->walked_ms = h->now_ms;
         head_attached_tick(h);
         head_attempts_round(h);
+        head_queue_settle(h); /* what could never start has ended */
         head_bundles_round(h);
         head_wants_round(h);
         head_scale_round(h);

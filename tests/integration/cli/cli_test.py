@@ -298,6 +298,55 @@ def named_tokens(p):
     p.manta("stop")
 
 
+def queue(p):
+    """Jobs that wait: in their turn, for each other, and each says why."""
+    p.manta("start", "--head", "--num-cpus", "2")
+    one = ("--num-cpus", 2)
+    first = p.manta("submit", *one, "--name", "first", "--", "/bin/sh", "-c", f"while test ! -e {p.root}/go; do sleep 0.05; done").strip()
+    wait_until(lambda: p.json("job", "status", first)["state"] == "RUNNING", "the first job runs")
+    log = p.root / "order"
+    say = ("/bin/sh", "-c", f'echo "$0" >> {log}')
+    low = p.manta("submit", *one, "--priority", -5, "--", *say, "low").strip()
+    mid = p.manta("submit", *one, "--", *say, "mid").strip()
+    high = p.manta("submit", *one, "--priority", 5, "--", *say, "high").strip()
+    after = p.manta("submit", "--dependency", f"afterok:{first}:{high},afterany:{low}", "--", *say, "after").strip()
+    held = p.manta("submit", "--hold", "--", *say, "held").strip()
+    array = p.manta("submit", "--dependency", f"afterok:{first}", "--array", 3, "--", "/bin/sh", "-c",
+                    "echo I am $MANTA_ARRAY_INDEX of $MANTA_ARRAY_COUNT; exit $MANTA_ARRAY_INDEX").strip()
+    cleanup = p.manta("submit", "--dependency", f"afternotok:{array}", "--", *say, "cleanup").strip()
+    never = p.manta("submit", "--dependency", f"afterok:{array}", "--", *say, "never").strip()
+    rows = p.json("queue")
+    equal([r["id"] for r in rows],
+          [first, high, mid, after, held] + [f"{array}.{i}" for i in range(3)] + [cleanup, never, low], "in the queue")
+    why = {r["id"]: r["reason"] for r in rows}
+    equal(why[high], "waits for free CPU: wants 2, and node 1, which has most, has 0")
+    equal(why[after], f"waits until {first} succeeds")
+    equal(why[held], f"is held: manta job release {held}")
+    equal(why[cleanup], f"waits until {array} fails")
+    has(f"waits until {first} succeeds", p.manta("queue"))
+    for words, text in ((["--dependency", "afterok:nobody"], "there is no such job"), (["--array", 1000000], "at most 10000 jobs"),
+                        (["--dependency", "later:x"], "afterok:ID, afterany:ID or afternotok:ID is wanted"),
+                        (["--priority", 1001], "-1000 to 1000"), (["--dependency", f"afterok:{held}", "--array", 9999], "smaller array")):
+        p.manta("submit", *words, "--", "/bin/true", want=1)
+        has(text, p.errors)
+    for words in (["--dependency", "afterok"], ["--array", 0], ["--array", 2, "--follow"], ["--priority", "high"]):
+        p.manta("submit", *words, "--", "/bin/true", want=2)
+    (p.root / "go").touch()
+    for job, want in ((after, 0), (cleanup, 0), (f"{array}.2", 2), (never, 1)):
+        p.manta("job", "wait", job, want=want)
+    has("has not succeeded", p.json("job", "status", never)["reason"])
+    equal(p.manta("job", "logs", f"{array}.1"), "I am 1 of 3\n")
+    order = log.read_text().split()
+    equal([word for word in order if word in ("high", "mid", "low")], ["high", "mid", "low"])
+    check("held" not in order and "never" not in order and order.index("after") > order.index("low"), str(order))
+    equal([r["id"] for r in p.json("queue")], [held])
+    p.manta("job", "release", held)
+    p.manta("job", "wait", held)
+    p.manta("job", "hold", held, want=1)
+    has("only one that waits is held", p.errors)
+    p.manta("stop")
+
+
 def output_of_jobs(p):
     p.manta("start", "--head", "--num-cpus", "1")
     out = p.manta("submit", "-f", "--env", "A=1 2", "--env", "B=", "--", "sh", "-c", 'echo "[$A][$B]"; echo err >&2; exit 7',

@@ -337,7 +337,7 @@ static void what_is_no_transition_is_refused(void **unused)
     (void)unused;
     struct scene s = scene_new();
     mt_assert_set_hook(jump);
-    expect_assert_failure(head_jobs_set_state(head_jobs_find(s.rig->head, "ended"), JOB_RUNNING));
+    expect_assert_failure(head_jobs_set_state(s.rig->head, head_jobs_find(s.rig->head, "ended"), JOB_RUNNING));
     expect_assert_failure(head_bundles_set_state(bundle_of(&s), BUNDLE_COMMITTED));
     expect_assert_failure(head_nodes_set_state(s.rig->head, head_nodes_find(s.rig->head, s.dead.node), POLICY_SUSPECT, ""));
     mt_assert_set_hook(NULL);

@@ -116,7 +116,7 @@ static void carry_out_one(struct rig *rig, struct head_action *action)
     case HEAD_ACT_STORE: take_batch(rig, action); break;
     case HEAD_ACT_LOG_APPEND: log_append(rig, action); break;
     case HEAD_ACT_JOB_ENDED:
-        assert_true(rig->ended_count < 16);
+        assert_true(rig->ended_count < RIG_ENDED);
         memcpy(rig->ended[rig->ended_count++], action->job.id, HEAD_JOB_ID_SIZE);
         break;
     case HEAD_ACT_TOKENS:

@@ -16,7 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RIG_SENT = 16384, RIG_RECORDS = 4096, RIG_REPLIES = 512, RIG_LOGS = 8, RIG_LOG_SIZE = 4096, RIG_TOKENS = 1024 };
+enum {
+    RIG_SENT = 16384,
+    RIG_RECORDS = 4096,
+    RIG_REPLIES = 8192,
+    RIG_LOGS = 8,
+    RIG_LOG_SIZE = 4096,
+    RIG_TOKENS = 1024,
+    RIG_ENDED = 8192
+};
 
 struct rig_record {
     enum head_table table;
@@ -64,7 +72,7 @@ struct rig {
     } logs[RIG_LOGS];
     uint64_t       closed[64];
     size_t         closed_count;
-    char           ended[16][HEAD_JOB_ID_SIZE];
+    char           ended[RIG_ENDED][HEAD_JOB_ID_SIZE];
     size_t         ended_count;
     uint64_t       batches;  /* since the rig was made */
     uint64_t       crash_at; /* this batch, counted from 1 */

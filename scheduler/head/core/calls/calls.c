@@ -8,6 +8,7 @@
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/jobs/blobs.h"
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/trust/trust.h"
 
 #include "core/base/plant.h"
@@ -18,9 +19,7 @@ static void submit_new(struct head *h, uint64_t call, const struct head_who *who
 {
     char        text[HEAD_TEXT_SIZE] = "";
     struct job *job;
-    int32_t     code = spec->actor ? MT_EINVAL : head_jobs_submit(h, spec, who->name, &job, text, sizeof text);
-    if (spec->actor)
-        snprintf(text, sizeof text, "a job for an actor is made by manta_actor_new");
+    int32_t     code = head_jobs_submit(h, spec, who->name, &job, text, sizeof text);
     if (code == MT_OK)
         head_jobs_reply(h, call, HEAD_SUBMIT, job);
     else if (code == MT_EDISK_FULL || (code == MT_EAGAIN && h->room == HEAD_ROOM_AWAY))
@@ -29,17 +28,57 @@ static void submit_new(struct head *h, uint64_t call, const struct head_who *who
         head_jobs_reply_error(h, call, HEAD_SUBMIT, code, text);
 }
 
+/* Whether it is what was submitted before: of an array its first job is looked at. */
+static bool is_again(const struct job *job, const struct head_who *who, const job_spec *spec)
+{
+    job_spec *first = NULL;
+    bool      is_same = strcmp(job->user, who->name) == 0;
+    if (is_same && spec->array_count)
+        is_same = !head_array_spec(spec, 0, &first).code && head_spec_equal(job->spec, first);
+    else if (is_same)
+        is_same = head_spec_equal(job->spec, spec);
+    if (first)
+        manta__v1__job_spec__free_unpacked(first, NULL);
+    return is_same;
+}
+
+static struct job *find_submitted(struct head *h, const job_spec *spec)
+{
+    char        id[HEAD_JOB_ID_SIZE + 16];
+    struct job *job = head_jobs_find(h, spec->id);
+    snprintf(id, sizeof id, "%.64s.0", spec->id);
+    return job || !spec->array_count ? job : head_jobs_find(h, id);
+}
+
+/* Why a client may not submit such a job, whatever the cluster has; NULL: nothing is against it. */
+static const char *client_refusal(const job_spec *spec)
+{
+    if (spec->actor)
+        return "a job for an actor is made by manta_actor_new";
+    if (spec->array_id[0] || spec->array_index)
+        return "a job of an array is made by submitting the array: array_count";
+    if (spec->array_count && strlen(spec->id) > HEAD_JOB_ID_SIZE - 8)
+        return "the id of an array has at most 56 bytes: its jobs have an index more";
+    return NULL;
+}
+
 /* The same id with the same content from the same user is the same job, however often it comes. */
 static void submit(struct head *h, uint64_t call, const struct head_who *who, const Manta__V1__SubmitRequest *request)
 {
-    if (!request->spec) {
+    const job_spec *spec = request->spec;
+    if (!spec) {
         head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EINVAL, "the request has no job");
         return;
     }
-    struct job *job = head_jobs_find(h, request->spec->id);
-    if (!job) {
-        submit_new(h, call, who, request->spec);
-    } else if (head_spec_equal(job->spec, request->spec) && strcmp(job->user, who->name) == 0) {
+    struct job *job = find_submitted(h, spec);
+    const char *why = client_refusal(spec);
+    if (why) {
+        head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EINVAL, why);
+    } else if (!job && spec->priority > 0 && who->right < MT_MAY_ADMIN) {
+        head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EAUTH, "a priority above 0 is for admin to give: 0 or less is yours");
+    } else if (!job) {
+        submit_new(h, call, who, spec);
+    } else if (is_again(job, who, spec)) {
         h->count.job_repeat++;
         head_jobs_reply(h, call, HEAD_SUBMIT, job);
     } else {
@@ -64,8 +103,60 @@ static struct job *find_own(struct head *h, uint64_t call, enum head_method meth
     return NULL;
 }
 
+/* What is asked of a job, or of all jobs of an array. */
+struct each {
+    const struct head_who *who;
+    enum head_method       method;
+    struct job            *first; /* that it was done to */
+};
+
+static void do_to(struct head *h, struct job *job, void *user)
+{
+    struct each *each = user;
+    if (each->who->right < MT_MAY_ADMIN && strcmp(job->user, each->who->name) != 0)
+        return;
+    each->first = each->first ? each->first : job;
+    if (each->method == HEAD_STOP_JOB)
+        head_attempts_stop(h, job, "stopped on request");
+    else if (job->state == JOB_PENDING)
+        head_queue_hold(h, job, each->method == HEAD_HOLD_JOB);
+}
+
+/* True: it was an array, and the call is answered. */
+static bool to_array(struct head *h, uint64_t call, enum head_method method, const struct head_who *who, const char *id)
+{
+    struct each each = {who, method, NULL};
+    if (head_jobs_find(h, id) || head_array_each(h, id, do_to, &each) == 0)
+        return false;
+    if (each.first)
+        head_jobs_reply(h, call, method, each.first);
+    else
+        head_jobs_reply_error(h, call, method, MT_EAUTH,
+                              "the array is another user's: a token that is good for submit has to do with "
+                              "its own jobs");
+    return true;
+}
+
+static void hold_job(struct head *h, uint64_t call, enum head_method method, const struct head_who *who, const char *id)
+{
+    char        text[HEAD_TEXT_SIZE];
+    struct job *job = to_array(h, call, method, who, id) ? NULL : find_own(h, call, method, who, id);
+    if (!job)
+        return;
+    if (job->state != JOB_PENDING) {
+        snprintf(text, sizeof text, "job %.64s is %s: only one that waits is held or released", id,
+                 head_jobs_state_text(job->state));
+        head_jobs_reply_error(h, call, method, MT_EINVAL, text);
+        return;
+    }
+    head_queue_hold(h, job, method == HEAD_HOLD_JOB);
+    head_jobs_reply(h, call, method, job);
+}
+
 static void stop_job(struct head *h, uint64_t call, const struct head_who *who, const Manta__V1__JobRequest *request)
 {
+    if (to_array(h, call, HEAD_STOP_JOB, who, request->id))
+        return;
     struct job *job = find_own(h, call, HEAD_STOP_JOB, who, request->id);
     if (!job)
         return;
@@ -114,6 +205,8 @@ static const ProtobufCMessageDescriptor *request_type(enum head_method method)
     case HEAD_SUBMIT: return &manta__v1__submit_request__descriptor;
     case HEAD_GET_JOB:
     case HEAD_STOP_JOB:
+    case HEAD_HOLD_JOB:
+    case HEAD_RELEASE_JOB:
     case HEAD_DELETE_JOB: return &manta__v1__job_request__descriptor;
     case HEAD_WAIT_JOB: return &manta__v1__wait_job_request__descriptor;
     case HEAD_LIST_JOBS: return &manta__v1__list_jobs_request__descriptor;
@@ -152,6 +245,8 @@ static void dispatch(struct head *h, const struct head_event *event, const Proto
     case HEAD_WAIT_JOB: head_jobs_wait(h, call, (const Manta__V1__WaitJobRequest *)request); break;
     case HEAD_LIST_JOBS: head_calls_list_jobs(h, call); break;
     case HEAD_STOP_JOB: stop_job(h, call, &who, (const Manta__V1__JobRequest *)request); break;
+    case HEAD_HOLD_JOB:
+    case HEAD_RELEASE_JOB: hold_job(h, call, method, &who, ((const Manta__V1__JobRequest *)request)->id); break;
     case HEAD_DELETE_JOB: delete_job(h, call, &who, (const Manta__V1__JobRequest *)request); break;
     case HEAD_HAS_BLOBS: head_blobs_has(h, call, (const Manta__V1__HasBlobsRequest *)request); break;
     case HEAD_LIST_NODES: head_calls_list_nodes(h, call); break;

@@ -11,6 +11,7 @@
  */
 
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
@@ -64,7 +65,7 @@ static void start_on(struct head *h, struct job *job, uint32_t number)
     job->pid = 0;
     job->log_base = (int64_t)job->log_size;
     snprintf(job->reason, sizeof job->reason, "starting on node %u (%.100s)", number, n->name);
-    head_jobs_set_state(job, JOB_STARTING);
+    head_jobs_set_state(h, job, JOB_STARTING);
     mt_log(MT_LOG_INFO, "job_starting", "job=%s attempt=%u node=%u", job->spec->id, job->attempt, number);
     h->count.job_started++;
     head_nodes_promise(h, n, &job->request, 1);
@@ -78,7 +79,8 @@ static void cannot_start(struct head *h, struct job *job, struct policy_node **l
     const struct policy_node *const *nodes = (const struct policy_node *const *)living;
     char                             text[HEAD_TEXT_SIZE - 64];
     if (count > 0 && policy_is_feasible(nodes, count, &job->request)) {
-        snprintf(job->reason, sizeof job->reason, "waits for free resources");
+        policy_lacks(nodes, count, &job->request, (const char *const *)h->kinds.data, text, sizeof text);
+        snprintf(job->reason, sizeof job->reason, "%s", text);
         return;
     }
     if (head_nodes_could_come(h, &job->request)) {
@@ -91,22 +93,31 @@ static void cannot_start(struct head *h, struct job *job, struct policy_node **l
         head_jobs_end(h, job, JOB_FAILED, 1, text);
 }
 
+/* The sooner one's turn is, the sooner it is looked at; one that finds no room keeps nobody behind it from starting. */
 void head_attempts_round(struct head *h)
 {
     struct policy_node **living = NULL;
-    uint32_t             count = 0, number;
-    for (struct head_index_node *at = h->jobs.first; at && h->jobs_active > 0; at = at->next) {
-        struct job *job = mt_container_of(at, struct job, at);
-        if (job->state != JOB_PENDING || h->now_ms < job->retry_ms)
+    const struct job    *full = NULL; /* the last that found no room: the same again finds none either */
+    uint32_t             living_count = 0, number;
+    size_t               count;
+    struct job *const   *queue = head_queue(h, &count);
+    for (size_t i = 0; i < count; i++) { /* the list stays as it is until the next round asks for it */
+        struct job *job = queue[i];
+        if (job->state != JOB_PENDING || h->now_ms < job->retry_ms || !head_queue_may_start(h, job))
             continue;
         if (!living)
-            HEAD_TRY(h, head_nodes_living(h, &living, &count));
+            HEAD_TRY(h, head_nodes_living(h, &living, &living_count));
         if (!living)
             return;
-        if (policy_place(living, count, &job->request, 1, &h->rng, &number) == 1)
+        bool is_full = full && memcmp(&full->request, &job->request, sizeof job->request) == 0;
+        if (is_full && full->state == JOB_PENDING)
+            memcpy(job->reason, full->reason, sizeof job->reason);
+        else if (!is_full && policy_place(living, living_count, &job->request, 1, &h->rng, &number) == 1)
             start_on(h, job, number);
         else
-            cannot_start(h, job, living, count);
+            cannot_start(h, job, living, living_count);
+        if (!is_full && job->state != JOB_STARTING)
+            full = job;
     }
     free(living);
 }
@@ -124,7 +135,7 @@ static void back_to_pending(struct head *h, struct job *job)
     job->node = 0;
     job->pid = 0;
     job->retry_ms = h->now_ms + retry_after_ms(job);
-    head_jobs_set_state(job, JOB_PENDING);
+    head_jobs_set_state(h, job, JOB_PENDING);
     head_jobs_store(h, job);
 }
 
@@ -236,7 +247,7 @@ static bool says(const Manta__V1__JobState *state, const char *word)
 static void take_running(struct head *h, struct stream *s, struct job *job, const Manta__V1__JobState *state)
 {
     if (job->state == JOB_STARTING) {
-        head_jobs_set_state(job, JOB_RUNNING);
+        head_jobs_set_state(h, job, JOB_RUNNING);
         job->pid = state->pid;
         job->started_ms = h->wall_ms;
         if (!job->stop_requested)

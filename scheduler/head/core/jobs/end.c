@@ -22,7 +22,7 @@ void head_jobs_end(struct head *h, struct job *job, enum job_state how, int32_t 
     job->exit_code = exit_code;
     job->ended_ms = h->wall_ms;
     job->pid = 0;
-    head_jobs_set_state(job, how);
+    head_jobs_set_state(h, job, how);
     mt_log(MT_LOG_INFO, "job_ended", "job=%s state=%s attempt=%u reason=\"%s\"", job->spec->id, head_jobs_state_text(how),
            job->attempt, text);
     h->count.job_ended++;
@@ -32,6 +32,7 @@ void head_jobs_end(struct head *h, struct job *job, enum job_state how, int32_t 
     head_jobs_store(h, job);
     head_jobs_answer_waits(h, job);
     head_out_job(h, HEAD_ACT_JOB_ENDED, job->spec->id);
+    HEAD_TRY(h, mt_vec_push(&h->settles, job)); /* head_queue_settle, in this step */
 }
 
 static void unstore(struct head *h, const char *id)

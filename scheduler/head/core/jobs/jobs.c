@@ -59,15 +59,17 @@ static void job_check(const struct job *job)
     MT_ASSERT(job->state != JOB_PENDING || job->node == 0);
 }
 
-void head_jobs_set_state(struct job *job, enum job_state next)
+void head_jobs_set_state(struct head *h, struct job *job, enum job_state next)
 {
     MT_TRANSITION(&job_machine, job->state, next);
+    h->is_queue_old |= job->state == JOB_PENDING || next == JOB_PENDING;
     job->state = next;
     job_check(job);
 }
 
 void head_jobs_free(struct head *h, struct job *job)
 {
+    h->is_queue_old = true;
     head_index_remove(&h->jobs, &job->at);
     manta__v1__job_spec__free_unpacked(job->spec, NULL);
     free(job);
@@ -90,6 +92,7 @@ mt_status head_jobs_add(struct head *h, job_spec *take_spec, enum job_state born
         return st;
     }
     job->spec = take_spec;
+    h->is_queue_old = true;
     *out_job = job;
     return mt_ok();
 }
@@ -114,6 +117,8 @@ void head_jobs_store(struct head *h, const struct job *job)
     record.order = job->order;
     record.log_base = job->log_base;
     record.user = (char *)job->user;
+    record.is_held = job->is_held;
+    record.after_met = job->after_met;
     head_record_change(h, HEAD_TABLE_JOBS, job->spec->id, strlen(job->spec->id), &record.base);
 }
 
@@ -140,6 +145,8 @@ mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *r)
     job->order = r->order;
     job->log_base = r->log_base;
     snprintf(job->user, sizeof job->user, "%s", r->user);
+    job->is_held = r->is_held;
+    job->after_met = r->after_met;
     if (head_jobs_has_ended(job))
         h->jobs_ended++;
     else

@@ -2,7 +2,8 @@
  *
  * jobs.h - door: jobs, their attempts on nodes, their logs and files, and detached actors, each a job of its own.
  *
- * The files form a list: spec.c, jobs.c < waits.c, blobs.c, log.c < end.c, submit.c < attempts.c < actors.c.
+ * The files form a list: spec.c, jobs.c < waits.c, blobs.c, log.c, array.c < end.c < queue.c (queue.h) < submit.c < attempts.c <
+ * actors.c.
  */
 #ifndef HEAD_JOBS_H
 #define HEAD_JOBS_H
@@ -14,7 +15,7 @@
 struct job           *head_jobs_find(const struct head *h, const char *id);
 const char           *head_jobs_state_text(enum job_state state);
 bool                  head_jobs_has_ended(const struct job *job);
-void                  head_jobs_set_state(struct job *job, enum job_state next);
+void                  head_jobs_set_state(struct head *h, struct job *job, enum job_state next);
 void                  head_jobs_free(struct head *h, struct job *job);
 MT_MUST_USE mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *record);
 

@@ -6,6 +6,7 @@
 
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/private.h"
+#include "scheduler/policy/queue.h"
 
 enum { TEXT_MAX = 128 * 1024 /* what Linux allows for one argument */, PATH_MAX_BYTES = 1024, MODES = 0777 };
 
@@ -78,6 +79,24 @@ static const char *check_metadata(const job_spec *spec)
     return bytes > MT_HEAD_JOB_METADATA_BYTES ? "metadata: all entries have at most 1024 bytes" : NULL;
 }
 
+static const char *check_turn(const job_spec *spec)
+{
+    if (spec->priority > MT_HEAD_JOB_PRIORITY_MAX || spec->priority < -MT_HEAD_JOB_PRIORITY_MAX)
+        return "priority: is -1000 to 1000";
+    if (spec->n_after > MT_HEAD_JOB_AFTER_MAX)
+        return "waits for at most 64 others; a job of their own may wait for more";
+    for (size_t i = 0; i < spec->n_after; i++) {
+        const Manta__V1__JobAfter *after = spec->after[i];
+        if (after->kind < POLICY_AFTER_OK || after->kind > POLICY_AFTER_NOT_OK)
+            return "waits for others by afterok, afterany or afternotok";
+        if (strcmp(after->id, spec->id) == 0 || (spec->array_id[0] && strcmp(after->id, spec->array_id) == 0))
+            return "can't wait for itself";
+    }
+    if (spec->array_count > MT_HEAD_JOBS_ACTIVE_MAX)
+        return "an array has at most 10000 jobs";
+    return NULL;
+}
+
 static mt_status wrong(char *text, size_t text_size, const char *what, const char *which, const char *rule)
 {
     snprintf(text, text_size, "%s \"%.200s\": %s", what, which, rule);
@@ -92,6 +111,8 @@ mt_status head_spec_check(const job_spec *spec, char *text, size_t text_size)
     if ((rule = check_argv(spec)))
         return wrong(text, text_size, "job", spec->id, rule);
     if ((rule = check_metadata(spec)))
+        return wrong(text, text_size, "job", spec->id, rule);
+    if ((rule = check_turn(spec)))
         return wrong(text, text_size, "job", spec->id, rule);
     if (strlen(spec->name) >= MT_NAME_BYTES_MAX)
         return wrong(text, text_size, "job name", spec->name, "has less than 128 bytes");

@@ -4,6 +4,7 @@
  */
 
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 #include "scheduler/head/core/jobs/blobs.h"
 #include "scheduler/head/core/nodes/nodes.h"
@@ -43,28 +44,38 @@ static int32_t submit_check(struct head *h, const job_spec *spec, char *text, si
         snprintf(text, text_size, "the content of file %.200s is not here: upload it, then submit again", missing->path);
         return MT_ENOENT;
     }
-    if (h->jobs_active >= MT_HEAD_JOBS_ACTIVE_MAX) {
-        snprintf(text, text_size, "the cluster has %d jobs that have not ended: try again later", MT_HEAD_JOBS_ACTIVE_MAX);
+    return MT_OK;
+}
+
+/* What `after` asks of others, and room for as many jobs as it is. */
+static int32_t check_many(struct head *h, const job_spec *spec, uint32_t count, uint64_t *out_met, char *text, size_t text_size)
+{
+    int32_t code = head_queue_after(h, spec, out_met, text, text_size);
+    if (code)
+        return code;
+    if (count > MT_HEAD_JOBS_ACTIVE_MAX - h->jobs_active) {
+        snprintf(text, text_size, "the cluster has %u jobs that have not ended, and takes %d: %s", h->jobs_active,
+                 MT_HEAD_JOBS_ACTIVE_MAX, count > 1 ? "a smaller array, or try again later" : "try again later");
         return MT_EAGAIN;
+    }
+    if (!head_has_room(h, count * (protobuf_c_message_get_packed_size(&spec->base) + 256))) {
+        snprintf(text, text_size, "%s", head_room_refusal(h).what);
+        return head_room_refusal(h).code;
     }
     return MT_OK;
 }
 
-int32_t head_jobs_submit(struct head *h, const job_spec *spec, const char *user, struct job **out_job, char *text, size_t text_size)
+static struct job *take(struct head *h, job_spec *take_spec, const char *user, uint64_t after_met)
 {
-    job_spec   *copy = NULL;
     struct job *job = NULL;
-    int32_t     code = submit_check(h, spec, text, text_size);
-    if (code != MT_OK)
-        return code;
-    mt_status st = head_spec_copy(spec, &copy);
-    if (st.code == 0)
-        st = head_jobs_add(h, copy, JOB_PENDING, &job);
-    if (st.code != 0) {
+    mt_status   st = head_jobs_add(h, take_spec, JOB_PENDING, &job);
+    if (st.code) {
         head_broken(h, st);
-        return st.code;
+        return NULL;
     }
     snprintf(job->user, sizeof job->user, "%s", user);
+    job->is_held = job->spec->is_held;
+    job->after_met = after_met;
     job->submitted_ms = h->wall_ms;
     job->order = h->next_order++;
     snprintf(job->reason, sizeof job->reason, "submitted");
@@ -72,6 +83,29 @@ int32_t head_jobs_submit(struct head *h, const job_spec *spec, const char *user,
     h->count.job_submitted++;
     head_blobs_need(h, job->spec, 1);
     head_jobs_store(h, job);
-    *out_job = job;
+    return job;
+}
+
+int32_t head_jobs_submit(struct head *h, const job_spec *spec, const char *user, struct job **out_job, char *text, size_t text_size)
+{
+    uint32_t count = spec->array_count ? spec->array_count : 1;
+    uint64_t after_met = 0;
+    int32_t  code = submit_check(h, spec, text, text_size);
+    if (code == MT_OK)
+        code = check_many(h, spec, count, &after_met, text, text_size);
+    if (code != MT_OK)
+        return code;
+    *out_job = NULL;
+    for (uint32_t i = 0; i < count; i++) { /* one batch: all of them, or none */
+        job_spec   *copy = NULL;
+        mt_status   st = spec->array_count ? head_array_spec(spec, i, &copy) : head_spec_copy(spec, &copy);
+        struct job *job = st.code ? NULL : take(h, copy, user, after_met);
+        if (st.code)
+            head_broken(h, st);
+        if (!job)
+            return MT_ENOMEM;
+        if (i == 0)
+            *out_job = job;
+    }
     return MT_OK;
 }

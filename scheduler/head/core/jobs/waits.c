@@ -7,6 +7,7 @@
  */
 
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 
 void head_jobs_info(const struct job *job, job_info *out)
@@ -15,6 +16,12 @@ void head_jobs_info(const struct job *job, job_info *out)
     out->id = job->spec->id;
     out->name = job->spec->name;
     out->user = (char *)job->user;
+    out->priority = job->spec->priority;
+    out->array_id = job->spec->array_id;
+    out->array_index = job->spec->array_index;
+    out->array_count = job->spec->array_count;
+    out->is_held = job->is_held;
+    out->place = job->order;
     out->state = (char *)head_jobs_state_text(job->state);
     out->reason = (char *)job->reason;
     out->exit_code = job->exit_code;
@@ -56,7 +63,10 @@ struct job *head_jobs_find_or_error(struct head *h, uint64_t call, enum head_met
 {
     char        text[HEAD_TEXT_SIZE];
     struct job *job = head_jobs_find(h, id);
-    if (!job) {
+    if (!job && head_array_each(h, id, NULL, NULL) > 0) {
+        snprintf(text, sizeof text, "%.64s is an array: its jobs are %.64s.0, %.64s.1, ...", id, id, id);
+        head_jobs_reply_error(h, call, method, MT_ENOENT, text);
+    } else if (!job) {
         snprintf(text, sizeof text, "no job has the id %.64s; ended jobs are listed for a while only", id);
         head_jobs_reply_error(h, call, method, MT_ENOENT, text);
     }

@@ -26,6 +26,7 @@ enum { /* limits: core/base/limits/head.h */
     X(Submit, SUBMIT, MT_MAY_SUBMIT) X(GetJob, GET_JOB, MT_MAY_READ) X(WaitJob, WAIT_JOB, MT_MAY_READ)                 \
     X(ListJobs, LIST_JOBS, MT_MAY_READ) X(StopJob, STOP_JOB, MT_MAY_SUBMIT) X(HasBlobs, HAS_BLOBS, MT_MAY_READ)        \
     X(ListNodes, LIST_NODES, MT_MAY_READ) X(Shutdown, SHUTDOWN, MT_MAY_ADMIN) X(Query, QUERY, MT_MAY_READ)             \
+    X(HoldJob, HOLD_JOB, MT_MAY_SUBMIT) X(ReleaseJob, RELEASE_JOB, MT_MAY_SUBMIT)                                      \
     X(DeleteJob, DELETE_JOB, MT_MAY_SUBMIT) X(DrainNode, DRAIN_NODE, MT_MAY_ADMIN) X(Scale, SCALE, MT_MAY_READ)        \
     X(CreateTicket, CREATE_TICKET, MT_MAY_ADMIN) X(ListTickets, LIST_TICKETS, MT_MAY_ADMIN)                            \
     X(RevokeTicket, REVOKE_TICKET, MT_MAY_ADMIN) X(RevokeNode, REVOKE_NODE, MT_MAY_ADMIN)                              \

@@ -22,6 +22,7 @@
 #include "core/ds/vec.h"
 #include "core/proto/manta.pb-c.h"
 #include "scheduler/head/core/kit/index.h"
+#include "scheduler/head/core/kit/job.h"
 #include "scheduler/head/core/kit/step.h"
 #include "scheduler/head/core/kit/trusted.h"
 #include "scheduler/policy/policy.h"
@@ -30,9 +31,6 @@
 /* Short forms of protobuf-c's names. */
 typedef Manta__V1__NodeToHead to_head;
 typedef Manta__V1__HeadToNode to_node;
-typedef Manta__V1__JobInfo    job_info;
-typedef Manta__V1__JobReply   job_reply;
-typedef Manta__V1__JobSpec    job_spec;
 typedef Manta__V1__Resource   resource;
 
 /* ---- tables ---------------------------------------------------------------------------------------------------- */
@@ -117,53 +115,6 @@ struct name {
     char                  *key;  /* space, 0x1f, name */
     const char            *name; /* inside key */
     struct holder          holder;
-};
-
-/* X(name, text on the wire) */
-/* clang-format off */
-#define JOB_STATES(X) \
-    X(PENDING, "PENDING") X(STARTING, "PENDING") X(RUNNING, "RUNNING") \
-    X(STOPPED, "STOPPED") X(SUCCEEDED, "SUCCEEDED") X(FAILED, "FAILED")
-/* clang-format on */
-enum job_state {
-#define X(name, text) JOB_##name,
-    JOB_STATES(X)
-#undef X
-        JOB_STATE_COUNT
-};
-
-struct job {
-    struct head_index_node at;
-    job_spec              *spec;
-    char                   user[HEAD_NAME_SIZE]; /* whose token it was submitted with; "": a warden's */
-    struct policy_request  request;
-    enum job_state         state;
-    char                   reason[HEAD_TEXT_SIZE];
-    int32_t                exit_code, pid;
-    uint32_t               attempt, node, failures;
-    bool                   stop_requested;
-    uint64_t               submitted_ms, started_ms, ended_ms; /* wall clock */
-    uint64_t               order;
-    uint64_t               retry_ms; /* monotonic: not started before; not stored */
-    uint64_t               log_size;
-    int64_t                log_base;
-    bool                   log_is_full;
-    uint32_t               waits; /* parked WaitJob calls */
-};
-
-struct wait {
-    mt_heap_node due;
-    uint64_t     call;
-    struct job  *job;
-};
-
-struct blob {
-    struct head_index_node at;
-    char                   hex[2 * HEAD_SHA_SIZE + 1];
-    uint8_t                sha256[HEAD_SHA_SIZE];
-    uint64_t               size;
-    uint64_t               used_ms;
-    uint32_t               needed_by; /* jobs that have not ended */
 };
 
 enum bundle_state {
@@ -259,8 +210,10 @@ struct head {
 
     struct head_index jobs;
     uint32_t          jobs_active, jobs_ended;
-    mt_heap           waits;
-    mt_map            wait_calls; /* call -> struct wait */
+    MT_VEC(struct job *) queue, settles; /* those PENDING, in their turn; those that have ended in this step (jobs/queue.c) */
+    bool    is_queue_old;                /* one that is PENDING came, or went */
+    mt_heap waits;
+    mt_map  wait_calls; /* call -> struct wait */
 
     struct head_index groups, group_names;
     MT_VEC(struct group *) open_groups; /* in order of creation */
