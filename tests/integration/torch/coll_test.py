@@ -5,9 +5,11 @@
 #
 # Members are this file again: coll_test.py BUILD_FOLDER member ID RANK WHAT. Each prints "ok", or the error that it got.
 import array
+import json
 import os
 import pathlib
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -115,6 +117,29 @@ def go_on(member):
     reductions(member)
 
 
+def supervised(deaths):
+    """A rank of `python -m manta_torch`, as manta_torch.survive is one: rank 1 dies in so many generations."""
+    lines = socket.socket(fileno=int(os.environ["MANTA_TORCH_FD"])).makefile("rwb")
+    lines.write(b'{"ready": 1}\n')
+    lines.flush()
+    member = None
+    while True:
+        told = json.loads(lines.readline())
+        place = bytes.fromhex(told["id"]), told["rank"]
+        try:
+            if member:
+                member.regroup(*place)
+            else:
+                member = coll.Member(*place)
+            if told["generation"] <= int(deaths):
+                die(member)
+            reductions(member)
+            print(f"ok {told['rank']} of generation {told['generation']}\n", end="", flush=True)
+            return member.barrier()
+        except coll.MemberDied as error:
+            print(f"{error}\n", end="", flush=True)
+
+
 def act(id_text, rank, what):
     if what == "as_nobody":
         coll.library()
@@ -204,6 +229,26 @@ class Coll(unittest.TestCase):
             self.assertRaises(coll.BadArgument, group.died, rank, pid)
         group.free()
 
+    # ---- the supervisor, which needs no torch ----
+
+    def supervise(self, deaths, *options):
+        command = [sys.executable, "-m", "manta_torch", "--nproc", str(SIZE), *options, __file__, str(BUILD), "supervised", str(deaths)]
+        env = {**os.environ, "PYTHONPATH": str(pathlib.Path(coll.__file__).parents[1])}
+        return subprocess.run(command, env=env, timeout=LIMIT_S, capture_output=True, text=True, check=False)
+
+    def test_supervisor_replaces(self):
+        for options in ([], ["--spares", "1"]):
+            done = self.supervise(2, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for rank in range(SIZE):
+                self.assertIn(f"ok {rank} of generation 3\n", done.stdout)
+            self.assertEqual(done.stderr.count("rank 1 (process"), 2, done.stderr)
+
+    def test_supervisor_has_no_replacement_left(self):
+        done = self.supervise(2, "--max-restarts", "1")
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
+        self.assertIn("no further replacement is allowed", done.stderr)
+
     # ---- ids that are none ----
 
     def test_bad_ids(self):
@@ -257,5 +302,7 @@ class Coll(unittest.TestCase):
 if __name__ == "__main__":
     if sys.argv[2:3] == ["member"]:
         act(*sys.argv[3:6])
+    elif sys.argv[2:3] == ["supervised"]:
+        supervised(sys.argv[3])
     else:
         unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)

@@ -27,5 +27,5 @@ def python_with_torch():
 
 def environment(build):
     """What a program with manta_torch needs where nothing is installed."""
-    here = {"MANTA_HOME": str(build), "PYTHONPATH": str(TREE / "clients" / "python"), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    return {**os.environ, **here}
+    here = {"MANTA_HOME": str(build), "PYTHONPATH": str(TREE / "clients" / "python")}
+    return {**os.environ, **here, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# survive_test.py BUILD_FOLDER - ranks of `python -m manta_torch` that are killed: the others go on, and the weights are those of a run
+# in which nobody was.
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import where  # noqa: E402
+
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+RANKS, LIMIT_S, STEPS = 3, 240, 30
+SCRIPT = str(pathlib.Path(__file__).resolve().with_name("survivor.py"))
+SAME = """
+import sys, torch
+one, two = (torch.load(path) for path in sys.argv[1:])
+sys.exit(not all(torch.equal(one[name], two[name]) for name in one if "running" not in name))
+"""  # running means are a rank's own, of its own records
+
+
+class Survive(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def start(self, folder, kills, *options, loaded=0):
+        folder = os.path.join(self.folder, folder)
+        os.mkdir(folder)
+        command = [PYTHON, "-m", "manta_torch", "--nproc", str(RANKS), *options, SCRIPT, folder, kills, str(loaded)]
+        env = where.environment(BUILD)
+        run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.terminate)
+        return folder, run
+
+    def run_whole(self, *how, **more):
+        folder, run = self.start(*how, **more)
+        said = run.communicate(timeout=LIMIT_S)[0]
+        self.assertEqual(run.returncode, 0, said)
+        return folder, said
+
+    def assert_same(self, one, two):
+        for rank in range(RANKS):
+            paths = [os.path.join(folder, f"{rank}.pt") for folder in (one, two)]
+            same = subprocess.run([PYTHON, "-c", SAME, *paths], check=False, timeout=LIMIT_S)
+            self.assertEqual(same.returncode, 0, f"the weights of rank {rank}")
+
+    def test_kills_change_nothing(self):
+        """At the beginning of a step, in a backward pass, behind the optimizer; rank 0, two at once; a spare, then a new process."""
+        calm, _ = self.run_whole("calm", "")
+        killed, said = self.run_whole("killed", "1@3,0@7,2@11,0@20,1@20", "--spares", "1", loaded=RANKS + 1)
+        self.assertEqual(said.count("ended with -9"), 5, said)
+        self.assert_same(calm, killed)
+        with open(os.path.join(killed, "events"), encoding="ascii") as file:
+            events = file.read()
+        spare = re.search(r"step 1 4 (\d+)", events)[1]
+        self.assertLess(events.index(f"loaded {spare} "), events.index("kill 1 3"), "it was there before")
+        survivor = re.search(r"step 2 28 (\d+)", events)[1]  # killed at 11, never after: one process from there on
+        self.assertEqual(len(re.findall(rf"step 2 \d+ {survivor}\n", events)), STEPS - 12, events)
+
+    def test_no_replacement_is_left(self):
+        _, run = self.start("none", "1@3", "--max-restarts", "0")
+        said = run.communicate(timeout=LIMIT_S)[0]
+        self.assertEqual(run.returncode, 128 + 9, said)
+        self.assertIn("no further replacement is allowed", said)
+
+    def test_a_step_that_fails_by_itself(self):
+        _, run = self.start("raise", "raise", "--max-restarts", "1")
+        said = run.communicate(timeout=LIMIT_S)[0]
+        self.assertEqual(run.returncode, 1, said)
+        self.assertIn("ValueError: a step of the user's fails", said)
+
+    def test_bad_input(self):
+        alone = "import manta_torch\ntry: manta_torch.init()\nexcept manta_torch.BadArgument as error: print(error)\n"
+        alone += "try: manta_torch.survive(None, None, None, 1)\nexcept manta_torch.BadArgument as error: print(error)"
+        env = where.environment(BUILD)
+        said = subprocess.run([PYTHON, "-c", alone], env=env, capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
+        self.assertIn("has no supervisor", said)
+        self.assertIn("manta_torch.init comes first", said)
+        for options in (["--nproc", "0"], ["--nproc", "65"], ["--spares", "-1"], []):
+            command = [PYTHON, "-m", "manta_torch", *options, *["x.py"][: len(options)]]
+            self.assertEqual(subprocess.run(command, env=env, capture_output=True, check=False).returncode, 2, options)
+
+    def test_the_supervisor_is_ended(self):
+        folder, run = self.start("ended", "")
+        while not os.path.exists(os.path.join(folder, "events")):
+            self.assertIsNone(run.poll())
+        run.send_signal(signal.SIGTERM)
+        run.communicate(timeout=LIMIT_S)
+        self.assertEqual(run.returncode, 128 + signal.SIGTERM)
+        with open(os.path.join(folder, "events"), encoding="ascii") as file:
+            for pid in re.findall(r"loaded (\d+)", file.read()):
+                self.assertFalse(os.path.exists(f"/proc/{pid}"), "a rank is left over")
+
+
+if __name__ == "__main__":
+    PYTHON = where.python_with_torch()
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
