@@ -47,6 +47,7 @@ struct worker {
     int64_t               reported_ns; /* when the last report of progress was, and how long records had been waited for */
     uint64_t              reported_wait_ns;
     bool                  is_save_due;      /* one was, and the last still ran */
+    bool                  is_keeper;        /* this worker saved in the last generation */
     uint64_t              offered_step;     /* of a state in shards: whose part this worker writes, or wrote last */
     double                sums[SGD_VALUES]; /* of the metrics since the last line of progress */
     uint32_t              steps;
@@ -60,6 +61,7 @@ struct task {
     struct sgd_order  order;
     uint32_t          generation, rank;
     struct sgd_pulse *pulse;
+    bool              loads, saves; /* checkpoints; of a state in shards rank 0 does, and the others their parts */
 };
 
 /* ---- loading ---- */
@@ -279,61 +281,131 @@ static mt_status all_damaged(struct task *t, const struct sgd_checkpoint_report 
     return mt_error(MT_ECORRUPT, 0, "no checkpoint is whole");
 }
 
-/* Rank 0, when no member has a state: the newest valid checkpoint, else the beginning. */
-static mt_status state_make(struct task *t)
+/* Who keeps checkpoints. Where the nodes do not see one folder, each has its own, and the first member of a second node saves as
+ * rank 0 does: so either machine may be lost. Who comes to that anew saves at once. Of several that see one folder the lowest rank
+ * loads. */
+static mt_status keepers_choose(struct task *t)
 {
-    struct worker               *w = t->w;
-    struct sgd_checkpoint_report report = {0};
-    struct sgd_note              note = {.kind = SGD_NOTE_BEGUN};
-    mt_status                    st = mt_error(MT_ENOENT, 0, NULL);
-
-    sgd_trainer_does(&w->trainer, SGD_DOES_LOAD);
-    if (w->run.folder[0])
-        st = sgd_trainer_resume(&w->trainer, w->run.folder, &report);
-    post_skipped(t, &report);
-    if (st.code == MT_ENOENT && report.skipped_count && !w->run.restart_damaged)
-        return all_damaged(t, &report);
-    if (st.code == MT_ENOENT) {
-        MT_TRY(sgd_trainer_begin(&w->trainer));
-        snprintf(note.begun.how, sizeof note.begun.how, "begun from seed %llu", (unsigned long long)w->run.seed);
-    } else {
-        MT_TRY(st);
-        w->saved_step = w->trainer.state->step;
-        snprintf(note.begun.how, sizeof note.begun.how, "resumed from a checkpoint");
+    struct worker *w = t->w;
+    uint64_t       marks[MT_GROUP_MEMBERS_MAX], mine = 0;
+    uint32_t       buddy = 0;
+    t->loads = t->saves = t->rank == 0;
+    if (w->run.folder[0] && !w->run.zero && t->group.is_wide) {
+        if (t->group.is_leader && sgd_checkpoint_folder_mark(w->run.folder, &mine).code)
+            mine = 0; /* it can keep none */
+        MT_TRY(sgd_group_exchange(&t->group, mine, marks));
+        while (buddy < t->order.members && (!marks[buddy] || marks[buddy] == marks[0]))
+            buddy++;
+        t->loads = t->loads || mine != 0;
+        for (uint32_t r = 0; r < t->rank; r++)
+            t->loads = t->loads && marks[r] != mine;
+        t->saves = t->saves || t->rank == buddy;
+        w->is_save_due = w->is_save_due || (t->saves && !w->is_keeper && t->generation > 1);
     }
-    const char *why = sgd_resident_why_by_slots(w->trainer.resident);
-    size_t      used = strlen(note.begun.how);
+    w->is_keeper = t->saves;
+    return mt_ok();
+}
+
+enum { FOUND_NOTHING, FOUND_STATE, FOUND_DAMAGED };
+
+/* Another machine's checkpoints are of no use for this run: that is told, and is no reason not to begin. */
+static void post_unfit(struct task *t, mt_status why)
+{
+    struct sgd_note note = {.kind = SGD_NOTE_SKIPPED};
+    char            text[SGD_TEXT_BYTES], *fault = t->w->trainer.fault;
+    snprintf(note.skipped.which, sizeof note.skipped.which, "those of node %u: %.180s", manta_node(),
+             fault[0] ? fault : sgd_status_text(why, text));
+    fault[0] = 0;
+    post(t, &note);
+}
+
+/* The newest valid checkpoint of this member's folder. */
+static mt_status state_load(struct task *t, struct sgd_checkpoint_report *report, uint64_t *out_found)
+{
+    struct worker *w = t->w;
+    *out_found = FOUND_NOTHING;
+    if (!w->run.folder[0] || !t->loads)
+        return mt_ok();
+    sgd_trainer_does(&w->trainer, SGD_DOES_LOAD);
+    mt_status st = sgd_trainer_resume(&w->trainer, w->run.folder, report);
+    post_skipped(t, report);
+    if (st.code == MT_OK)
+        w->saved_step = w->trainer.state->step;
+    else if (st.code != MT_ENOENT && t->rank == 0)
+        return st;
+    else if (st.code != MT_ENOENT)
+        post_unfit(t, st);
+    if (st.code == MT_OK)
+        *out_found = FOUND_STATE;
+    else if (st.code == MT_ENOENT && report->skipped_count && !w->run.restart_damaged)
+        *out_found = FOUND_DAMAGED;
+    return mt_ok();
+}
+
+static void post_begun(struct task *t, bool is_found)
+{
+    struct worker  *w = t->w;
+    struct sgd_note note = {.kind = SGD_NOTE_BEGUN};
+    const char     *why = sgd_resident_why_by_slots(w->trainer.resident);
+    if (!is_found)
+        snprintf(note.begun.how, sizeof note.begun.how, "begun from seed %llu", (unsigned long long)w->run.seed);
+    else
+        snprintf(note.begun.how, sizeof note.begun.how, "resumed from a checkpoint%s",
+                 w->saved_step == w->trainer.state->step ? "" : " of another machine");
+    size_t used = strlen(note.begun.how);
     if (why)
         snprintf(note.begun.how + used, sizeof note.begun.how - used, "; gradients of several GPUs go through the host: %.120s",
                  why);
     post(t, &note);
+}
+
+/* When no member has a state: the newest valid checkpoint of all folders, else the beginning. */
+static mt_status state_make(struct task *t)
+{
+    struct sgd_checkpoint_report report = {0};
+    uint64_t                     found[MT_GROUP_MEMBERS_MAX], mine;
+    bool                         is_found = false, is_damaged = false;
+    t->w->saved_step = UINT64_MAX;
+    MT_TRY(state_load(t, &report, &mine));
+    MT_TRY(sgd_group_exchange(&t->group, mine, found));
+    for (uint32_t r = 0; r < t->order.members; r++) {
+        is_found = is_found || found[r] == FOUND_STATE;
+        is_damaged = is_damaged || found[r] == FOUND_DAMAGED;
+    }
+    if (!is_found && mine == FOUND_DAMAGED)
+        return all_damaged(t, &report);
+    if (!is_found && !is_damaged && t->rank == 0)
+        MT_TRY(sgd_trainer_begin(&t->w->trainer));
+    MT_TRY(sgd_trainer_sync(&t->w->trainer, &t->group)); /* whose checkpoints are damaged ends the generation meanwhile */
+    if (t->rank == 0)
+        post_begun(t, is_found);
     return mt_ok();
 }
 
 static mt_status state_get(struct task *t)
 {
     mt_status st = sgd_trainer_sync(&t->w->trainer, &t->group);
-    if (st.code != MT_ENOENT)
-        return st;
-    if (t->rank == 0)
-        MT_TRY(state_make(t));
-    return sgd_trainer_sync(&t->w->trainer, &t->group);
+    return st.code == MT_ENOENT ? state_make(t) : st;
 }
 
 /* ---- steps ---- */
 
-/* Rank 0's: of a checkpoint, whoever wrote parts of it. */
+/* Of a checkpoint, whoever wrote parts of it, rank 0 tells what came of it; of its double on another machine, whoever keeps that
+ * tells what failed. */
 static void saved_note(struct task *t, uint64_t step, mt_status result)
 {
-    if (t->rank != 0)
-        return;
     struct sgd_note note = {.kind = result.code ? SGD_NOTE_SAVE_FAILED : SGD_NOTE_SAVED, .step = step};
-    char            text[SGD_TEXT_BYTES];
+    char            text[SGD_TEXT_BYTES], where[48] = "";
+    if (!t->saves)
+        return;
+    if (t->rank != 0)
+        snprintf(where, sizeof where, "on node %u, the second of two: ", manta_node());
     if (result.code)
-        snprintf(note.save_failed.why, sizeof note.save_failed.why, "%.180s", sgd_status_text(result, text));
+        snprintf(note.save_failed.why, sizeof note.save_failed.why, "%s%.160s", where, sgd_status_text(result, text));
     else
         t->w->saved_step = step;
-    post(t, &note);
+    if (result.code || t->rank == 0)
+        post(t, &note);
 }
 
 static uint64_t save_generation(const struct task *t)
@@ -405,6 +477,15 @@ static void checkpoint_maybe(struct task *t, bool best)
     w->saved_ns = w->is_save_due ? w->saved_ns : mt_now_ns();
 }
 
+static void save_maybe(struct task *t, bool best)
+{
+    const struct worker *w = t->w;
+    if (w->run.folder[0] && w->run.zero)
+        shard_save_maybe(t, best);
+    else if (w->run.folder[0] && t->saves)
+        checkpoint_maybe(t, best);
+}
+
 /* Of the time since the last report, or since the training began here. */
 static float wait_share(struct worker *w)
 {
@@ -429,8 +510,6 @@ static void progress(struct task *t, const struct sgd_result *result)
         memset(w->sums, 0, sizeof w->sums);
         w->steps = 0;
     }
-    if (w->run.folder[0] && !w->run.zero && !sgd_trainer_is_open(&w->trainer))
-        checkpoint_maybe(t, false);
 }
 
 /* An epoch has ended: all validate, and rank 0 tells it. What is to be saved of its last step is saved now: who goes on from there
@@ -443,14 +522,10 @@ static mt_status epoch_close(struct task *t)
     sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_VALIDATE, 0);
     MT_TRY(sgd_trainer_close(&w->trainer, &t->group, &result));
     sgd_trace_close(w->trace, SGD_TRACK_MAIN);
-    if (w->run.folder[0] && w->run.zero)
-        shard_save_maybe(t, w->run.keep.best > 0);
-    if (t->rank != 0)
-        return mt_ok();
     memcpy(note.closed.values, result.values, sizeof note.closed.values);
-    post(t, &note);
-    if (w->run.folder[0] && !w->run.zero)
-        checkpoint_maybe(t, w->run.keep.best > 0);
+    if (t->rank == 0)
+        post(t, &note);
+    save_maybe(t, w->run.keep.best > 0);
     return mt_ok();
 }
 
@@ -480,7 +555,7 @@ static mt_status steps(struct task *t)
     (void)wait_share(w);
     if (atomic_load(&t->pulse->steps) > w->trainer.state->step) /* steps were lost */
         atomic_store(&t->pulse->steps, w->trainer.state->step);
-    if (t->rank == 0 && w->run.folder[0])
+    if (t->saves && w->run.folder[0])
         sgd_saver_start(&w->saver);
     for (;;) {
         struct sgd_result result;
@@ -501,8 +576,8 @@ static mt_status steps(struct task *t)
         is_first = false;
         if (t->rank == 0)
             progress(t, &result);
-        if (w->run.folder[0] && w->run.zero && !sgd_trainer_is_open(&w->trainer))
-            shard_save_maybe(t, false);
+        if (!sgd_trainer_is_open(&w->trainer))
+            save_maybe(t, false);
         if ((w->trainer.is_pause_asked && w->trainer.state->step < w->trainer.steps_total) || is_leaving(w))
             break;
     }
@@ -538,7 +613,7 @@ static mt_status finish(struct task *t, struct sgd_outcome *out)
     const struct sgd_trainer  *trainer = &t->w->trainer;
     const struct sgd_progress *progress = &trainer->state->progress;
     float                      values[SGD_VALUES];
-    mt_status                  saved = t->rank == 0 || t->w->run.zero ? last_save(t) : mt_ok();
+    mt_status                  saved = t->saves || t->w->run.zero ? last_save(t) : mt_ok();
 
     out->optimizer_bytes = sgd_zero_bytes(trainer);
     if (t->rank != 0)
@@ -579,6 +654,7 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
     MT_TRY(sgd_group_join(&t->group, &config));
     sgd_trainer_does(&w->trainer, SGD_DOES_STATE);
     sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STATE, 0);
+    MT_TRY(keepers_choose(t));
     MT_TRY(state_get(t));
     sgd_trace_close(w->trace, SGD_TRACK_MAIN);
     MT_TRY(steps(t));

@@ -63,6 +63,10 @@ struct sgd_checkpoint_report {
     } skipped[MT_CHECKPOINTS_NAMED_MAX];
 };
 
+/* A number that says which folder this is: the same on all machines that see it, another for each folder, and for a copy of one.
+ * Makes the folder, and its parent, where they are missing. Never 0. EDISK_FULL, ESYS, ENOENT: no parent of the parent. */
+MT_MUST_USE mt_status sgd_checkpoint_folder_mark(const char *folder, uint64_t *out_mark);
+
 /* Saves into `folder` (made if its parent exists), then removes those of the checkpoints up to this step that `keep`
  * does not name. Tensors' offsets are set. Replaces a checkpoint of the same step, unless a later generation wrote that:
  * EFENCED. EDISK_FULL, ESYS: nothing is visible that was not there before; except when only the last sync of the parent

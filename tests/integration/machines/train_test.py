@@ -7,6 +7,8 @@ passed     nodes are passed over: one that has too few CPUs, one that can't get 
 fetched    mapped files come by their SHA-256 to a machine that lacks them, once; a link that is cut meanwhile costs no failure
 drained    a machine is drained: its worker leaves after a step, no failure is counted, the weights are those of a calm run
 planned    machines come and are drained, 1 -> 3 -> 1: no failure, no step lost, the weights of a calm run; prints each change's pause
+doubled    no folder that several machines see: each checkpoint stands on two; the driver's machine, with all that it has, is lost, and
+           the same command on a third goes on from the other's
 least      nodes 2:3: it does not begin on one machine, grows with the third, and waits when one of two leaves until another comes
 silent     the link to a machine is cut: the training goes on without it, no failure is counted
 killed     all processes of a machine are killed: the training goes on with the other, and ends with the weights of a calm run
@@ -101,16 +103,16 @@ def actors(net):
 class Run:
     """A training while it runs."""
 
-    def __init__(self, net, name="run", **more):
-        self.net = net
+    def __init__(self, net, name="run", on=0, **more):
+        self.on = net[on]
         self.name = name
-        net[0].path(f"/tmp/{name}.yaml").write_text(net.settings(more.pop("nodes", 2), **more))
-        self.out = net[0].path(f"/tmp/{name}.out").open("w")
-        self.process = net[0].start(BIN / "manta", "train", f"/tmp/{name}.yaml", stdout=self.out, stderr=self.out,
-                                    env={"MANTA_ADDRESS": str(net[0].folder)})
+        self.on.path(f"/tmp/{name}.yaml").write_text(net.settings(more.pop("nodes", 2), **more))
+        self.out = self.on.path(f"/tmp/{name}.out").open("w")
+        self.process = self.on.start(BIN / "manta", "train", f"/tmp/{name}.yaml", stdout=self.out, stderr=self.out,
+                                     env={"MANTA_ADDRESS": str(self.on.folder)})
 
     def text(self):
-        return self.net[0].read(f"/tmp/{self.name}.out")
+        return self.on.read(f"/tmp/{self.name}.out")
 
     def says(self, pattern):
         wait_until(lambda: re.search(pattern, self.text()) or self.process.poll() is not None, f"{pattern!r} is said")
@@ -231,6 +233,38 @@ def least(net):
     net.stop()
 
 
+def saved(machine):
+    """Steps of its whole checkpoints, and what the newest one's tensors are."""
+    folder = machine.path("/tmp/storage/run")
+    names = sorted(f.name for f in folder.glob("step-*")) if folder.exists() else []
+    return [int(n[5:]) for n in names], (folder / names[-1] / "model.safetensors").read_bytes() if names else b""
+
+
+def doubled(net):
+    """The head's machine is not the driver's, so the cluster outlives that."""
+    net.start()
+    net[0].copy("/tmp/data.csv", net[1], "/tmp/data.csv")
+    want = calm(net, **LONG)
+    more = LONG | {"run": ", name: run, storage: /tmp/storage", "nodes": "2:2", "extra": "checkpoint: {every_steps: 500}"}
+    run = Run(net, on=1, **more)
+    run.says("step=[0-9]+ loss")
+    wait_until(lambda: saved(net[1])[0] and any(saved(m)[0] for m in (net[0], net[2])), "a checkpoint stands on two machines")
+    second, third = (net[0], net[2]) if saved(net[0])[0] else (net[2], net[0])
+    assert not saved(third)[0]
+    net[1].die()
+    run.process.wait(machines.CALL_S)
+    steps = saved(second)[0]
+    if third.number:
+        net[0].copy("/tmp/data.csv", third, "/tmp/data.csv")
+    wait_until(lambda: net.states().get("m1") != "ALIVE", "the lost machine is known to be lost")
+    again = Run(net, name="again", on=third.number, **more)
+    out = again.end()
+    begun = re.search("resumed from a checkpoint of another machine.* step=([0-9]+)", out)
+    assert begun and int(begun.group(1)) >= steps[-1] > 0 and weights_of(out) == want, out[-3000:]
+    assert saved(second) == saved(third) and len(saved(third)[0]) == 2, (saved(second)[0], saved(third)[0])
+    net.stop()
+
+
 def npy(values, shape, kind):
     head = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {shape}, }}"
     head += " " * (63 - (10 + len(head)) % 64) + "\n"
@@ -300,4 +334,4 @@ def fetched(net):
 
 if __name__ == "__main__":
     BIN = pathlib.Path(sys.argv[1]).resolve()
-    sys.exit(machines.main({name: globals()[name] for name in sys.argv[2:]}, lambda: Cluster(3 if {"planned", "least"} & set(sys.argv) else 2)))
+    sys.exit(machines.main({name: globals()[name] for name in sys.argv[2:]}, lambda: Cluster(3 if {"planned", "least", "doubled"} & set(sys.argv) else 2)))
