@@ -174,7 +174,7 @@ static void records_in(struct rlt *r, struct rlt_peer *p, const Manta__V1__Frame
             rlt_message_record(r, p, &record, payload);
         else if (record.kind == PEER_OBJECT_DEAD || record.kind == PEER_OWNER_GONE)
             rlt_object_record(r, p, &record, payload);
-        else if (record.kind >= PEER_ADOPT && record.kind <= PEER_MOVED_HEARD)
+        else if (record.kind >= PEER_ADOPT && record.kind <= PEER_COPY)
             rlt_moved_record(r, p, &record, payload);
         else if (record.kind >= PEER_MONITOR && record.kind <= PEER_DEATH)
             rlt_monitor_record(r, p, &record, payload);

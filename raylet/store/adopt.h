@@ -7,8 +7,8 @@
 
 #include "raylet/store/spill.h"
 
-/* take.c: values of nodes that leave, adopted here */
-void sh_take_heard(struct sh *sh, const struct rlt_moved *m);          /* PEER_ADOPT, PEER_MOVED_HEARD */
+/* take.c: values adopted here */
+void sh_take_heard(struct sh *sh, const struct rlt_moved *m);          /* PEER_ADOPT, PEER_SEEK, PEER_MOVED_HEARD */
 void sh_take_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* either may be 0 */
 void sh_take_stop(struct sh *sh);
 

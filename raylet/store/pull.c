@@ -19,6 +19,7 @@
  * when the value's node says that the object is dead (it tells all nodes, once somebody has fetched it), when nobody has
  * asked for it in a while, and when the store is full.
  */
+#include "raylet/store/known.h"
 #include "raylet/store/spill.h"
 
 #include "core/text/address.h"
@@ -301,6 +302,8 @@ static void pull_done(struct os_fetch *fetch, mt_status st)
             (void)os_store_dead(sh_store_of(p->sh), 0, &here).code; /* else nobody would free it */
         else
             sh_copy_used(p->sh, pull->ref.id);
+        if (st.code == 0)
+            sh_known_fetched(p->sh, &pull->ref);
         pull_end(pull, &here, st, NULL);
     }
     source_pump(s);
@@ -569,8 +572,11 @@ mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
     p->transfer.bound = sh->bound;
     st = sh_copies_start(sh);
     if (st.code == 0)
+        st = sh_known_start(sh);
+    if (st.code == 0)
         st = os_transfer_open(&p->transfer, sh->loop, sh->listen_host, 0, sh->token);
     if (st.code) {
+        sh_known_stop(sh);
         sh_copies_stop(sh);
         free(p);
         return st;
@@ -594,6 +600,7 @@ void sh_pulls_stop(struct sh *sh)
     mt_map_fini(&p->all);
     mt_map_fini(&p->sources);
     mt_map_fini(&p->served);
+    sh_known_stop(sh);
     sh_copies_stop(sh);
     free(p);
     sh->pulls = NULL;

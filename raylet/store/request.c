@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/plant.h"
 #include "raylet/store/adopt.h"
+#include "raylet/store/known.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -104,12 +105,24 @@ static bool object_record(struct sh_store *s, struct sh_conn *c, const struct rl
         sh_pull_request(s->sh, c, e->record.id, &ref);
         return true;
     }
+    if (ref.id.process == c->process)
+        sh_known_dead(s->sh, &ref);
     if (ref.node == s->sh->node) {
         dead(s, c->process, &ref);
         return ref.id.process != c->process || !sh_pull_was_served(s->sh, ref.id); /* else others may have copies */
     }
     copy_dead(s, c, &ref);
     return false; /* the core knows the way to its node, and to other copies */
+}
+
+static void seek(struct sh *sh, const struct sh_conn *c, const struct rlt_ev_record *e)
+{
+    struct ctl_moved word;
+    if (e->record.length < LANE_RECORD_SIZE + sizeof word)
+        return;
+    memcpy(&word, e->payload, sizeof word);
+    if (word.from.id.process == c->process)
+        sh_known_seek(sh, &word.from);
 }
 
 bool sh_store_record(struct sh *sh, const struct rlt_ev_record *e)
@@ -120,10 +133,14 @@ bool sh_store_record(struct sh *sh, const struct rlt_ev_record *e)
     struct ctl_segment segment = {0};
 
     if ((e->record.kind < CTL_SEGMENT_WANT || e->record.kind > CTL_OBJECT_DEAD) && e->record.kind != CTL_SEGMENT_BACK &&
-        e->record.kind != CTL_PULL)
+        e->record.kind != CTL_PULL && e->record.kind != CTL_SEEK)
         return false;
     if (!c || !c->process)
         return true;
+    if (e->record.kind == CTL_SEEK) {
+        seek(sh, c, e);
+        return true;
+    }
     if (e->record.kind == CTL_OBJECT_DEAD || e->record.kind == CTL_PULL)
         return object_record(s, c, e);
     if (size < sizeof segment)
@@ -174,6 +191,7 @@ void sh_store_goodbye(struct sh_conn *c)
     sh_spill_owner_gone(c->sh, c->process, 0);
     sh_pulls_owner_gone(c->sh, c->process, 0);
     sh_take_owner_gone(c->sh, c->process, 0);
+    sh_known_owner_gone(c->sh, c->process);
     sh_spill_conn_gone(c->sh, c->conn);
     sh_quota_conn_gone(c->sh, c->conn);
     c->process = 0;
@@ -222,6 +240,7 @@ void sh_store_owners_gone(struct sh *sh, uint32_t node)
     sh_pulls_owner_gone(sh, 0, node);
     sh_take_owner_gone(sh, 0, node);
     sh_leave_node_lost(sh, node);
+    sh_known_node_lost(sh, node);
     settle(sh, os_store_node_gone(sh->store->store, node));
 }
 
@@ -237,6 +256,10 @@ void sh_store_moved(struct sh *sh, const struct rlt_moved *m)
         return;
     if (m->kind == PEER_ADOPTED)
         sh_leave_heard(sh, m);
+    else if (m->kind == PEER_COPY)
+        sh_known_copy(sh, m->node, &m->word.from);
+    else if (m->kind == PEER_SOUGHT || m->kind == PEER_MOVED)
+        sh_known_heard(sh, m);
     else
         sh_take_heard(sh, m);
 }

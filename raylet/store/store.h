@@ -35,6 +35,8 @@ void                  sh_pulls_drop_revoked(struct sh *sh); /* connections of th
 
 /* spilled.c: what of its invariants does not hold; NULL: all do */
 const char *sh_spill_check(const struct sh *sh);
+/* known.c: likewise */
+const char *sh_known_check(const struct sh *sh);
 /* values on disk by place (os_place_word), those after `after`, at most `room`; bytes, as they are stored there */
 uint32_t sh_spill_look(const struct sh *sh, uint64_t after, struct os_seen *out, uint32_t room);
 uint64_t sh_spill_bytes(const struct sh *sh);

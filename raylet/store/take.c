@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * take.c - values of nodes that leave, adopted here: fetched, kept, and their owners told.
+ * take.c - values adopted here: of nodes that leave, which are fetched, and of nodes that are gone, where a copy is here. They are
+ * kept, and their owners told.
  *
  * Owns: struct sh_takes. Thread: the loop only.
- * Always: the node that leaves is answered once for each time that it asks. What is answered with success is kept here as any
- * value is, and its owner knows so; what is answered otherwise goes by age, as a copy.
+ * Always: who asks (the node that leaves; the owner's) is answered once for each time that it asks. What is answered with success
+ * is kept here as any value is, and its owner knows so; what is answered otherwise goes by age, as a copy.
  *
  * The copy is kept before the owner hears of it, for from then on its readers come here. An owner that does not know the value
  * at its former place (it has let it go, or the word that the task has ended is still on its way) says EAGAIN.
@@ -32,7 +33,8 @@ static const struct mt_machine machine = MT_MACHINE("value adopted", state_names
 
 struct take {
     enum take_state  state;
-    uint32_t         asker; /* the node that leaves */
+    uint32_t         asker;     /* the node that leaves; or its owner's, ... */
+    bool             is_sought; /* ... since the value is lost: what is to be kept is a copy */
     struct ctl_moved word;
 };
 
@@ -64,7 +66,7 @@ static struct take *take_of(const struct sh *sh, mt_id id)
 
 static void take_over(struct sh *sh, struct take *t, int32_t code)
 {
-    say(sh, t->asker, PEER_ADOPTED, &t->word, code);
+    say(sh, t->asker, t->is_sought ? PEER_SOUGHT : PEER_ADOPTED, &t->word, code);
     take_set_state(t, TAKE_OVER);
     mt_map_remove(&sh->takes->all, t->word.from.id);
     free(t);
@@ -120,6 +122,7 @@ static void asked(struct sh *sh, uint32_t asker, const struct ctl_moved *word)
     struct take *t = take_of(sh, word->from.id);
     if (t && is_same_place(&t->word.from, &word->from)) {
         t->asker = asker;
+        t->is_sought = false;
         if (t->state == TAKE_TELLING)
             owner_tell(sh, t);
         return;
@@ -135,6 +138,27 @@ static void asked(struct sh *sh, uint32_t asker, const struct ctl_moved *word)
     }
     take_set_state(t, TAKE_FETCHING);
     sh_pull_for(sh, &t->word.from, fetched); /* t may be gone after */
+}
+
+/* The value is lost: what is here of it becomes the value. */
+static void sought(struct sh *sh, uint32_t asker, const struct ctl_moved *word)
+{
+    struct take    *t = take_of(sh, word->from.id);
+    struct lane_ref here;
+    bool is_here = os_store_copy_find(sh_store_of(sh), word->from.id, &here).code == 0 && here.attempt == word->from.attempt;
+    if (t && is_same_place(&t->word.from, &word->from)) { /* its node was about to leave */
+        t->asker = asker;
+        t->is_sought = true;
+        return;
+    }
+    t = t || !is_here ? NULL : take_new(sh, asker, word);
+    if (!t) {
+        say(sh, asker, PEER_SOUGHT, word, MT_ENOENT);
+        return;
+    }
+    t->is_sought = true;
+    take_set_state(t, TAKE_FETCHING);
+    fetched(sh, word->from.id, &here, mt_ok());
 }
 
 static void heard(struct sh *sh, const struct ctl_moved *word)
@@ -155,6 +179,8 @@ void sh_take_heard(struct sh *sh, const struct rlt_moved *m)
 {
     if (m->kind == PEER_ADOPT)
         asked(sh, m->node, &m->word);
+    else if (m->kind == PEER_SEEK)
+        sought(sh, m->node, &m->word);
     else
         heard(sh, &m->word);
 }

@@ -156,6 +156,34 @@ static bool kill_keeper(struct sim *s)
     return true;
 }
 
+/* A node that is asked for a copy dies just then, or is slow to answer. */
+static void sought(struct sim *s, struct sim_event *e)
+{
+    struct sim_node *n = sim_node_of(s, e->target);
+    if (!n || s->is_healed || n->spared_until > s->now)
+        return;
+    s->counters.fault_total++;
+    if (sim_chance(s, 100000)) {
+        s->counters.kill_raylet++;
+        sim_node_crash(s, n);
+    } else {
+        s->counters.pause_raylet++;
+        sim_node_pause(s, n, sim_between(s, 20 * SIM_MS, 400 * SIM_MS));
+    }
+}
+
+void sim_fault_sought(struct sim *s, uint32_t node)
+{
+    s->counters.copy_sought++;
+    for (int i = 0; i < s->config.nodes; i++) {
+        uint32_t number = 0, epoch;
+        if (sim_node_is_up(s->nodes[i]))
+            rlt_self(s->nodes[i]->core, &number, &epoch);
+        if (number == node && sim_chance(s, 300000))
+            sim_after(s, sim_between(s, 1, 2 * SIM_MS), "sought", sought, s->nodes[i]->serial);
+    }
+}
+
 /* It will die in the middle of one of its next turns. */
 static void plan_crash(struct sim *s)
 {

@@ -103,5 +103,6 @@ void sim_oracle_finish(struct sim *s);
 /* load/work.c, fault.c */
 void sim_work_start(struct sim *s);
 void sim_fault_start(struct sim *s);
+void sim_fault_sought(struct sim *s, uint32_t node); /* that node is asked for a copy */
 
 #endif

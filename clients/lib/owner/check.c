@@ -195,6 +195,17 @@ static void check_tasks(struct found *f)
     hold(f, f->waiting_outside == 0, "an actor miscounts its calls that are in no queue");
 }
 
+/* A copy is sought of what stood on another node, and its loss is known until then. */
+static void check_sought(struct found *f, const struct own_ref *ref)
+{
+    const struct own_extra *extra = ref->flags & OWN_REF_EXTRA ? mt_map_ptr(&f->own->extras, ref->id) : NULL;
+    bool                    is_sought = ref->again == OWN_AGAIN_SOUGHT;
+    hold(f, !is_sought || !(ref->flags & OWN_REF_BORROWED), "a copy is sought of a value that another process owns");
+    hold(f, !is_sought || ref->flags & OWN_REF_NAMED, "a copy is sought, and its word would not find the ref");
+    hold(f, !ref->again || !extra || !extra->lost == !(is_sought || ref->again == OWN_AGAIN_LOST),
+         "a ref says why its value is lost, and it is not, or the other way round");
+}
+
 static void check_refs(struct found *f)
 {
     const struct own_ref *refs = f->own->ref_memory.base;
@@ -206,6 +217,7 @@ static void check_refs(struct found *f)
         hold(f, ref->handles == 0 || ref->holds > 0, "the user has a handle on a ref, and no hold");
         hold(f, ref->state != OWN_REF_FAILED || ref->value.failure, "a ref failed, and does not say why");
         hold(f, ref->again == OWN_AGAIN_NOT || ref->state == OWN_REF_PLACE, "a value is made again that was not in the store");
+        check_sought(f, ref);
         for (const struct own_waiter *w = ref->waiters; w; w = w->next)
             f->waiters += w->kind == OWN_WAITS_TASK;
     }

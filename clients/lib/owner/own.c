@@ -174,12 +174,14 @@ static bool take(void *to, size_t size, const uint8_t *payload, size_t have)
     return true;
 }
 
-static bool adopted(struct own *own, const uint8_t *payload, size_t size)
+static bool moved(struct own *own, uint16_t kind, const uint8_t *payload, size_t size)
 {
     struct ctl_moved word;
     bool             fits = take(&word, sizeof word, payload, size);
-    if (fits)
+    if (fits && kind == CTL_MOVED)
         own_ref_adopted(own, &word);
+    else if (fits)
+        own_ref_not_found(own, &word);
     return fits;
 }
 
@@ -236,7 +238,8 @@ static mt_status control(struct own *own, const struct lane_record *record, cons
         if (fits)
             own_bounced(own, &in.bounce);
         break;
-    case CTL_MOVED: fits = adopted(own, payload, size); break;
+    case CTL_MOVED:
+    case CTL_SEEK: fits = moved(own, record->kind, payload, size); break;
     case CTL_DEATH:
         fits = take(&in, sizeof in.death, payload, size);
         if (fits)

@@ -59,6 +59,10 @@ enum ctl_kind {
 
     CTL_MOVED = 99, /* ring   both  ctl_moved: down, to the owner of a value that is at another place now; up, its answer */
 
+    CTL_SEEK =
+        111, /* ring   both  ctl_moved: up, its owner can't have the value at `from`: other nodes may have copies; answered by
+                                           CTL_MOVED, or down, by this: none has */
+
     CTL_MESSAGE = 100,     /* ring    both  ctl_message, then bytes: process to process, through the raylets */
     CTL_BOUNCE = 101,      /* ring    down  ctl_bounce: a message could not be delivered; id is the message's */
     CTL_MONITOR = 102,     /* ring    up    ctl_monitor: tell me when it dies (at once, if it is dead already) */

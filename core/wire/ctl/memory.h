@@ -12,9 +12,9 @@ struct ctl_segment {
     uint32_t flags;
     uint64_t size;
 };
-/* A value's place has changed: the node of the first one is to go, the copy at the second one has become the value. */
+/* A value's place has changed: the node of the first one is to go, or is gone, the copy at the second one has become the value. */
 struct ctl_moved {
-    struct lane_ref from, to; /* `from` as that node knows it: `attempt` and `flags` are the owner's to say */
+    struct lane_ref from, to; /* `from` as that node knows it: `attempt` (0) and `flags` are the owner's to say */
     int32_t         code;     /* of an answer. EAGAIN: the owner does not know (yet) that the value is at `from` */
     uint32_t        reserved;
 };

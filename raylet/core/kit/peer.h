@@ -35,6 +35,9 @@ enum peer_kind {
     PEER_ADOPTED = 227,     /* ctl_moved, the answer: its owner knows that it is here now; or a code */
     PEER_MOVED = 228,       /* ctl_moved, to the owner's node, whose raylet or owner answers: */
     PEER_MOVED_HEARD = 229, /* ctl_moved */
+    PEER_SEEK = 230,        /* ctl_moved, from the owner's node: the value at `from` is lost, a copy of yours is to be the value */
+    PEER_SOUGHT = 231,      /* ctl_moved, the answer: its owner knows that it is here now; or a code */
+    PEER_COPY = 232,        /* ctl_moved, to the owner's node: I have a copy of what stands at `from` */
 };
 
 struct peer_lease_req {
@@ -96,7 +99,7 @@ struct peer_job {
 /* A word of adoption between the object stores of two nodes; in an event `node` is who shall hear it, in an action who said it. */
 struct rlt_moved {
     uint32_t         node;
-    enum peer_kind   kind; /* PEER_ADOPT to PEER_MOVED_HEARD */
+    enum peer_kind   kind; /* PEER_ADOPT to PEER_COPY */
     struct ctl_moved word;
 };
 

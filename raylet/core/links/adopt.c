@@ -11,6 +11,9 @@
  *                                                 <-- MOVED_HEARD {code}   <--- CTL_MOVED
  *   ADOPTED {code} <-------------- (any code but 0: not kept)
  *   its own is dead
+ *
+ * A value whose node is gone: the owner's node says SEEK to one that has a copy, which keeps it, goes on as above, and says SOUGHT.
+ * Who has copies the owner's node knows by COPY (raylet/store/known.c).
  */
 #include "raylet/core/links/links.h"
 
@@ -54,14 +57,19 @@ void rlt_moved_say(struct rlt *r, const struct rlt_moved *m)
         to_store(r, m->node, PEER_MOVED_HEARD, &m->word, MT_EOWNER_DIED);
     else if (m->kind == PEER_ADOPT)
         to_store(r, m->node, PEER_ADOPTED, &m->word, MT_ENODE_DIED);
+    else if (m->kind == PEER_SEEK)
+        to_store(r, m->node, PEER_SOUGHT, &m->word, MT_ENODE_DIED);
 }
 
 void rlt_moved_up(struct rlt *r, const struct rlt_proc *owner, const uint8_t *payload)
 {
     struct ctl_moved m;
     memcpy(&m, payload, sizeof m);
-    if (m.from.id.process == owner->process)
-        (void)say(r, m.to.node, PEER_MOVED_HEARD, &m, m.code); /* a node that is gone has no use for it */
+    if (m.from.id.process != owner->process)
+        return;
+    if (m.code == MT_OK)
+        to_store(r, r->node, PEER_MOVED, &m, MT_OK);
+    (void)say(r, m.to.node, PEER_MOVED_HEARD, &m, m.code); /* a node that is gone has no use for it */
 }
 
 void rlt_moved_record(struct rlt *r, const struct rlt_peer *p, const struct lane_record *record, const uint8_t *payload)
@@ -79,6 +87,18 @@ void rlt_moved_record(struct rlt *r, const struct rlt_peer *p, const struct lane
         else
             to_store(r, p->node, PEER_ADOPT, &m, MT_OK);
         break;
+    case PEER_SEEK:
+        if (m.from.owner_node != p->node) /* only its owner knows that it is lost */
+            (void)say(r, p->node, PEER_SOUGHT, &m, MT_EPROTO);
+        else if (r->drain.is_on || r->is_stopping)
+            (void)say(r, p->node, PEER_SOUGHT, &m, MT_EUNSCHEDULABLE);
+        else
+            to_store(r, p->node, PEER_SEEK, &m, MT_OK);
+        break;
+    case PEER_COPY:
+        if (m.from.owner_node == r->node && rlt_proc_of_process(r, m.from.id.process))
+            to_store(r, p->node, PEER_COPY, &m, MT_OK);
+        break;
     case PEER_MOVED:
         if (m.to.node == p->node && m.from.owner_node == r->node)
             tell_owner(r, &m);
@@ -87,6 +107,6 @@ void rlt_moved_record(struct rlt *r, const struct rlt_peer *p, const struct lane
         if (m.from.owner_node == p->node)
             to_store(r, p->node, PEER_MOVED_HEARD, &m, m.code);
         break;
-    default: to_store(r, p->node, PEER_ADOPTED, &m, m.code);
+    default: to_store(r, p->node, (enum peer_kind)record->kind, &m, m.code);
     }
 }

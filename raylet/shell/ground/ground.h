@@ -26,6 +26,7 @@ struct io_tls;
 struct io_token;
 struct sh_cache;       /* programs of other nodes */
 struct sh_copies;      /* of values of other nodes */
+struct sh_known;       /* copies that other nodes have of values of owners here */
 struct sh_takes;       /* values of nodes that leave, on their way to this one */
 struct sh_leave;       /* values of this one, on their way to others */
 struct sh_envs;        /* unpacked files of runtime environments */
@@ -91,6 +92,7 @@ struct sh {
     struct sh_spill  *spill;
     struct sh_pulls  *pulls;  /* NULL: this node is alone */
     struct sh_copies *copies; /* NULL: this node is alone */
+    struct sh_known  *known;  /* likewise */
     struct sh_quotas *quotas;
     struct sh_takes  *takes; /* NULL until the first value is adopted here */
     struct sh_leave  *leave; /* NULL until this node leaves */

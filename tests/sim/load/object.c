@@ -327,7 +327,7 @@ bool sim_read_go(struct sim_reading *r)
             count_found(r);
             read_from(r, &r->doubt.place);
         }
-        if (mt_id_is_zero(r->ask) && r->mine && (r->mine->again == OWN_AGAIN_RUNS || r->mine->again == OWN_AGAIN_LOST)) {
+        if (mt_id_is_zero(r->ask) && r->mine && (own_ref_is_sought(r->mine) || r->mine->again == OWN_AGAIN_LOST)) {
             read_over(r, MT_EOBJ_LOST);
             continue;
         }

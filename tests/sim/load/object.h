@@ -70,6 +70,8 @@ void sim_values_hand_back(struct sim *s, uint64_t raylet, uint32_t segment, uint
 void sim_value_adopted(struct sim *s, const struct sim_node *n, const struct ctl_moved *word);
 /* What was adopted is where its owner looks for it, as long as that node lives. */
 void sim_values_check_adopted(struct sim *s);
+/* A node has fetched what stood at `ref`: soon its owner's node is to know. */
+void sim_copy_made(struct sim *s, const struct sim_node *n, const struct lane_ref *ref);
 /* A read has failed: whether it may have. */
 void sim_value_lost(struct sim *s, const struct sim_reading *r);
 

@@ -9,6 +9,9 @@
 #include "tests/sim/shells/node.h"
 #include "tests/sim/shells/proc.h"
 #include "tests/sim/shells/store.h"
+#include "tests/sim/twins/net.h"
+
+#include "raylet/store/known.h"
 
 enum { STEP_SMALL = 64, STEP_LARGE = 1024, SMALL = 16 * 1024, TROUBLE_S = 30 };
 
@@ -258,6 +261,52 @@ void sim_values_check_adopted(struct sim *s)
                         (unsigned long long)v->id.process, (unsigned long long)mt_id_counter(v->id), place->node);
         }
     }
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------- */
+
+struct copy {
+    uint64_t        raylet;
+    uint64_t        made_at;
+    struct lane_ref ref;
+};
+
+/* Neither stood still, and nothing was in the way between them. */
+static bool is_quiet_since(struct sim *s, const struct sim_node *a, const struct sim_node *b, uint64_t since)
+{
+    return a->paused_until <= since && b->paused_until <= since && sim_net_cut_until(s, a->index, b->index) <= since &&
+           sim_net_cut_until(s, b->index, a->index) <= since && !has_lost(a, b->sh->node) && !has_lost(b, a->sh->node);
+}
+
+static void copy_check(struct sim *s, struct sim_event *e)
+{
+    struct copy c;
+    memcpy(&c, e->bytes, sizeof c);
+    const struct sim_node  *n = sim_node_of(s, c.raylet);
+    const struct sim_proc  *owner = living(s, c.ref.id.process);
+    const struct own_ref   *ref = owner && !owner->objects.is_disowned ? mt_map_ptr(&owner->own.refs, c.ref.id) : NULL;
+    const struct sim_value *v = sim_value_of(s, c.ref.id);
+    struct lane_ref         here;
+    if (!n || !ref || v->is_freed || v->is_dropped || ref->state != OWN_REF_PLACE || !own_ref_has_place(ref) ||
+        !own_place_is(own_ref_place((struct own *)&owner->own, ref), &c.ref) || has_lost(owner->n, c.ref.node))
+        return;
+    if (os_store_copy_find(sh_store_of(n->sh), c.ref.id, &here).code || here.attempt != c.ref.attempt ||
+        !is_quiet_since(s, n, owner->n, c.made_at))
+        return;
+    s->counters.copy_checked++;
+    SIM_REQUIRE(s, sh_known_has(owner->n->sh, c.ref.id), "I19: node %u has a copy of %llx.%llu, and its owner's node does not know",
+                n->sh->node, (unsigned long long)c.ref.id.process, (unsigned long long)mt_id_counter(c.ref.id));
+}
+
+void sim_copy_made(struct sim *s, const struct sim_node *n, const struct lane_ref *ref)
+{
+    struct copy       c = {.raylet = n->serial, .made_at = s->now, .ref = *ref};
+    struct sim_event *e;
+    if (ref->node == ref->owner_node)
+        return; /* it is lost only with its owner */
+    e = sim_after(s, 2 * SIM_S, "copy", copy_check, 0);
+    e->bytes = sim_alloc(e->size = sizeof c);
+    memcpy(e->bytes, &c, sizeof c);
 }
 
 /* Some node holds the owner's dead, or did: it can't fetch what stands there. */

@@ -10,8 +10,10 @@
 #include "core/io/token.h"
 #include "objectstore/server/spill.h"
 #include "objectstore/server/table.h"
+#include "raylet/store/known.h"
 #include "raylet/store/spill.h"
 #include "tests/sim/load/object.h"
+#include "tests/sim/oracle.h"
 
 /* ---- what the store asks the rest of the shell for ---------------------------------------------------------------- */
 
@@ -79,8 +81,13 @@ void sh_post(struct sh *sh, const struct rlt_event *event)
     if (sh->is_exiting)
         return;
     if (event->kind == RLT_EV_MOVED || event->kind == RLT_EV_LEFT) {
-        if (event->kind == RLT_EV_MOVED && event->moved.kind == PEER_ADOPTED && event->moved.word.code == MT_OK)
+        bool is_answer = event->kind == RLT_EV_MOVED && event->moved.word.code == MT_OK;
+        if (is_answer && (event->moved.kind == PEER_ADOPTED || event->moved.kind == PEER_SOUGHT))
             sim_value_adopted(n->s, n, &event->moved.word);
+        n->s->counters.value_rescued += is_answer && event->moved.kind == PEER_SOUGHT;
+        n->s->counters.copy_told += event->kind == RLT_EV_MOVED && event->moved.kind == PEER_COPY;
+        if (event->kind == RLT_EV_MOVED && event->moved.kind == PEER_SEEK)
+            sim_fault_sought(n->s, event->moved.node);
         struct sim_event *e = sim_after(n->s, 0, "adoption", word_fired, n->serial);
         e->bytes = sim_alloc(e->size = sizeof *event);
         memcpy(e->bytes, event, sizeof *event);
@@ -109,6 +116,7 @@ static void check(struct io_loop *loop)
     for (size_t i = 0; i < sh->store->closes.count; i++)
         closing += sh->store->closes.data[i].size;
     const char *breach = sh_spill_check(sh);
+    breach = breach ? breach : sh_known_check(sh);
     SIM_REQUIRE(s, !breach, "I7: node %d: %s", loop->n->index, breach);
     SIM_REQUIRE(s, bytes == store->bytes_reserved && bytes + closing == sim_memory_bytes(loop->n),
                 "I7: node %d counts %llu bytes of segments, and holds %llu", loop->n->index,
@@ -203,6 +211,7 @@ bool sim_store_record(struct sim_node *n, const struct rlt_event *e)
 {
     if (e->kind != RLT_EV_UP)
         return false;
+    n->s->counters.copy_asked += e->up.record.kind == CTL_SEEK;
     sim_enter(n->loop);
     bool is_ours = sh_store_record(n->sh, &e->up);
     sim_leave(n->loop);

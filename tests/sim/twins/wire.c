@@ -11,6 +11,7 @@
 #include "tests/sim/twins/io.h"
 
 #include "objectstore/transfer/transfer.h"
+#include "tests/sim/load/object.h"
 #include "tests/sim/twins/net.h"
 
 enum { PIECE_MAX = 40000, PORT = 7001 };
@@ -290,6 +291,8 @@ static void fetch_bytes(struct wire *w, const uint8_t *bytes, size_t size)
         size -= room;
         st = os_pull_received(&fetch->pull, room, (int64_t)io_now_ms());
     }
+    if (st.code == MT_OK && fetch->pull.done)
+        sim_copy_made(w->s, loop_of(w, 0)->n, &fetch->pull.ref);
     if (st.code || fetch->pull.done)
         fetch_end(fetch, st);
     else

@@ -101,11 +101,38 @@ static bool answer(struct world *w, uint32_t count)
     return true;
 }
 
+/* The raylet: no other node has a copy of what is sought, and of what is sought then. */
+static void no_copies(struct world *w)
+{
+    for (size_t at = 0; at < w->own.out.up.size;) {
+        struct lane_record record, answer = {.length = LANE_RECORD_SIZE + sizeof(struct ctl_moved), .kind = CTL_SEEK};
+        struct ctl_moved   word;
+        memcpy(&record, w->own.out.up.data + at, sizeof record);
+        memcpy(&word, w->own.out.up.data + at + LANE_RECORD_SIZE, record.kind == CTL_SEEK ? sizeof word : 0);
+        at += lane_record_padded(record.length);
+        if (record.kind == CTL_SEEK)
+            assert_int_equal(own_control(&w->own, &answer, (const uint8_t *)&word, NULL, NULL).code, MT_OK);
+    }
+    w->own.out.up.size = 0;
+}
+
+/* A thread of this process misses the value. */
+static enum own_lost miss(struct world *w, struct own_ref *ref, int32_t code, struct own_failure *why)
+{
+    struct own_doubt doubt;
+    struct lane_ref  at = *own_ref_place(&w->own, ref);
+    own_doubt_begin(&w->own, &doubt, ref, &at, code, "it is gone");
+    no_copies(w);
+    bool is_over = own_doubt_is_over(&w->own, &doubt);
+    own_doubt_end(&w->own, &doubt);
+    *why = doubt.why;
+    return !is_over ? OWN_LOST_WAIT : doubt.why.code ? OWN_LOST_FAILED : OWN_LOST_MOVED;
+}
+
 static enum own_lost lose(struct world *w, struct own_ref *ref, int32_t code)
 {
     static struct own_failure why;
-    struct lane_ref           at = *own_ref_place(&w->own, ref);
-    return own_ref_lost(&w->own, ref, &at, code, "it is gone", &why);
+    return miss(w, ref, code, &why);
 }
 
 static struct own_ref *put(struct world *w)
@@ -265,7 +292,7 @@ static void the_oldest_is_given_up(void **state)
         assert_true(w->own.kept_bytes <= w->own.kept_max);
     }
     assert_true(w->own.kept.count >= 4);
-    assert_int_equal(own_ref_lost(&w->own, refs[0], own_ref_place(&w->own, refs[0]), MT_ENODE_DIED, "", &why), OWN_LOST_FAILED);
+    assert_int_equal(miss(w, refs[0], MT_ENODE_DIED, &why), OWN_LOST_FAILED);
     assert_int_equal(why.code, MT_EOBJ_LOST);
     assert_non_null(strstr(why.message, "lineage_bytes"));
     assert_int_equal(lose(w, refs[COUNT - 1], MT_ENODE_DIED), OWN_LOST_WAIT);
@@ -274,26 +301,54 @@ static void the_oldest_is_given_up(void **state)
     end(w);
 }
 
-/* It could run again, but for an argument that died with the same node. */
+/* Its task runs again, and finds that an argument is gone which nothing makes again: whoever asks for that hears why, as often. */
 static void what_hangs_from_a_value_lost_for_good_is_told_why(void **state)
 {
     (void)state;
     struct world      *w = begin();
-    struct own_failure why = {0};
+    struct own_failure why = {0}, again = {0};
     struct own_ref    *once = submit(w, NULL, 0, NULL);
     assert_true(answer(w, 1));
     struct own_ref *ref = submit(w, once, 3, NULL);
     assert_true(answer(w, 1));
-    assert_int_equal(own_ref_lost(&w->own, ref, own_ref_place(&w->own, ref), MT_ENODE_DIED, "", &why), OWN_LOST_FAILED);
+    assert_int_equal(lose(w, ref, MT_ENODE_DIED), OWN_LOST_WAIT);
+    assert_int_equal(miss(w, once, MT_ENODE_DIED, &why), OWN_LOST_FAILED); /* the worker asks for it */
     assert_int_equal(why.code, MT_EOBJ_LOST);
     assert_non_null(strstr(why.message, "MANTA_NO_RETRY"));
-    struct own_failure again = {0};
-    assert_int_equal(own_ref_lost(&w->own, ref, NULL, MT_ENODE_DIED, "", &again),
-                     OWN_LOST_FAILED); /* as often as it is asked for */
+    assert_int_equal(miss(w, once, MT_ENODE_DIED, &again), OWN_LOST_FAILED);
     assert_int_equal(again.code, why.code);
     assert_string_equal(again.message, why.message);
+    assert_true(answer(w, 1));
     own_ref_drop(&w->own, ref);
     own_ref_drop(&w->own, once);
+    end(w);
+}
+
+/* Another node has a copy: that is the value, no task runs again, and the former place is free. A word of another run changes
+ * nothing. */
+static void a_copy_becomes_the_value(void **state)
+{
+    (void)state;
+    struct world      *w = begin();
+    struct own_ref    *ref = chain(w, 1);
+    struct ctl_moved   word = {.from = *own_ref_place(&w->own, ref), .to = {.node = 9, .segment = 4, .offset = 128, .type = 'y'}};
+    struct lane_record record = {.length = LANE_RECORD_SIZE + sizeof word, .kind = CTL_MOVED};
+    struct own_failure why;
+    assert_int_equal(own_ref_lost(&w->own, ref, &word.from, MT_ENODE_DIED, "", &why), OWN_LOST_WAIT);
+    assert_int_equal(ref->again, OWN_AGAIN_SOUGHT);
+    word.from.attempt = 7;
+    assert_int_equal(own_control(&w->own, &record, (const uint8_t *)&word, NULL, NULL).code, MT_OK);
+    assert_int_equal(ref->again, OWN_AGAIN_SOUGHT);
+    word.from.attempt = 0;
+    assert_int_equal(own_control(&w->own, &record, (const uint8_t *)&word, NULL, NULL).code, MT_OK);
+    assert_int_equal(ref->again, OWN_AGAIN_MOVED);
+    assert_int_equal(own_ref_place(&w->own, ref)->node, 9);
+    assert_int_equal(w->places_freed, 1);
+    assert_int_equal(w->own.again_count, 0);
+    no_copies(w); /* a late answer */
+    assert_int_equal(ref->again, OWN_AGAIN_MOVED);
+    own_ref_drop(&w->own, ref);
+    assert_int_equal(w->places_freed, 2);
     end(w);
 }
 
@@ -304,6 +359,7 @@ int main(void)
         cmocka_unit_test(a_lost_chain_is_made_again), cmocka_unit_test(an_old_loss_costs_no_run),
         cmocka_unit_test(what_is_there_stays),        cmocka_unit_test(an_argument_that_was_put_stays_as_long_as_it_may_be_needed),
         cmocka_unit_test(the_oldest_is_given_up),     cmocka_unit_test(what_hangs_from_a_value_lost_for_good_is_told_why),
+        cmocka_unit_test(a_copy_becomes_the_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

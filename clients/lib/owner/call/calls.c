@@ -7,6 +7,7 @@
  *         order. With `any_order` a call stands in a queue only once its arguments are ready.
  */
 #include "clients/lib/owner/call/call.h"
+#include "clients/lib/owner/ref/kept.h"
 
 #include <stdio.h>
 
@@ -63,7 +64,7 @@ static bool lineage_waits(struct own *own, struct own_task *call)
     call->waiting_for++; /* calls that are put before it now must not let it pass */
     for (uint32_t i = 0; i < call->arg_count; i++) {
         struct own_ref *ref = call->args[i].ref;
-        if (ref && is_known_lost(own, ref))
+        if (ref && is_known_lost(own, ref) && !own_lineage_seek(own, ref, MT_ENODE_DIED, "its node is gone"))
             own_lineage_lose(own, ref, own_ref_place(own, ref)->node);
         any |= ref && call->args[i].type != 'r' && !own_ref_is_there(ref);
     }

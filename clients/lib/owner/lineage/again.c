@@ -179,6 +179,8 @@ static bool arguments_again(struct own *own, struct own_task *task, uint32_t nod
         if (ref->flags & OWN_REF_FREED) {
             own_failure_freed(out);
             all = false;
+        } else if (is_lost && own_lineage_seek(own, ref, MT_ENODE_DIED, text)) {
+            continue; /* the run waits for it */
         } else if (is_lost && ref->task) {
             own_lineage_lose(own, ref, node);
         } else if (is_lost) {

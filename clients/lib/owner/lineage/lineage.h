@@ -34,9 +34,11 @@ enum own_lost { OWN_LOST_WAIT = 1, OWN_LOST_MOVED = 2, OWN_LOST_FAILED = 3 };
 enum own_lost own_ref_lost(struct own *own, struct own_ref *ref, const struct lane_ref *at, int32_t code, const char *text,
                            struct own_failure *out);
 
-/* Another node has adopted a value of ours, since the one that had it leaves: its place is that one, unless the value was not known
- * there (any more). Answers. */
+/* Another node has adopted a value of ours, since the one that had it leaves or is gone: its place is that one, unless the value
+ * was not known there (any more). Answers. */
 void own_ref_adopted(struct own *own, const struct ctl_moved *word);
+/* The same of one that is sought: no node has a copy. */
+void own_ref_not_found(struct own *own, const struct ctl_moved *word);
 
 /* ---- the reader: lost.c ---- */
 /* A value is not where it should be: where is it? On the stack of whoever wants to know. */

@@ -5,18 +5,56 @@
  * Thread: the caller's, under the owner lock.
  */
 #include "clients/lib/owner/lineage/lineage.h"
+#include "clients/lib/owner/ref/kept.h"
 
 #include <stdio.h>
+
+static bool is_node_gone(int32_t code)
+{
+    return code == MT_ENODE_DIED || code == MT_ETIMEDOUT;
+}
+
+/* ---- other nodes may have copies ---- */
+
+/* Our own threads that want to know of it. */
+static void doubts_fail(struct own *own, const struct own_ref *ref, const struct own_failure *why)
+{
+    for (struct own_doubt *doubt = own->doubts; doubt; doubt = doubt->next) {
+        if (doubt->mine != ref || doubt->is_over)
+            continue;
+        doubt->why = *why;
+        doubt->is_over = true;
+    }
+}
+
+void own_ref_not_found(struct own *own, const struct ctl_moved *word)
+{
+    struct own_ref    *ref = mt_map_ptr(&own->refs, word->from.id);
+    struct own_failure why, heard;
+    uint32_t           node;
+    if (!ref || ref->again != OWN_AGAIN_SOUGHT || !own_place_is(&word->from, own_ref_place(own, ref)))
+        return;
+    heard = *own_extra_of(own, ref)->lost;
+    node = is_node_gone(heard.code) ? word->from.node : 0;
+    if (ref->task) {
+        own_lineage_lose(own, ref, node);
+        return;
+    }
+    own_lineage_failure(own, ref, heard.code, heard.message, &why);
+    doubts_fail(own, ref, &why);
+    own_lineage_nowhere(own, ref, &why);
+}
+
+/* ---- a value was not to be had ---- */
 
 enum own_lost own_ref_lost(struct own *own, struct own_ref *ref, const struct lane_ref *at, int32_t code, const char *text,
                            struct own_failure *out)
 {
-    bool is_node_gone = code == MT_ENODE_DIED || code == MT_ETIMEDOUT;
     if (ref->flags & OWN_REF_FREED) {
         own_failure_freed(out);
         return OWN_LOST_FAILED;
     }
-    if (ref->state == OWN_REF_PENDING || ref->again == OWN_AGAIN_RUNS)
+    if (ref->state == OWN_REF_PENDING || own_ref_is_sought(ref))
         return OWN_LOST_WAIT;
     if (ref->state == OWN_REF_FAILED || ref->again == OWN_AGAIN_LOST) {
         *out = ref->state == OWN_REF_FAILED ? *ref->value.failure : *own_extra_of(own, ref)->lost;
@@ -24,11 +62,13 @@ enum own_lost own_ref_lost(struct own *own, struct own_ref *ref, const struct la
     }
     if (at && ref->state == OWN_REF_PLACE && ref->again != OWN_AGAIN_GONE && !own_place_is(at, own_ref_place(own, ref)))
         return OWN_LOST_MOVED;
+    if (at && own_lineage_seek(own, ref, code, text))
+        return OWN_LOST_WAIT;
     if (!ref->task || ref->state != OWN_REF_PLACE) {
         own_lineage_failure(own, ref, code, text, out);
         return OWN_LOST_FAILED;
     }
-    own_lineage_lose(own, ref, at && is_node_gone ? at->node : 0);
+    own_lineage_lose(own, ref, at && is_node_gone(code) ? at->node : 0);
     own_settle(own);
     if (ref->again != OWN_AGAIN_LOST)
         return OWN_LOST_WAIT;
@@ -36,13 +76,15 @@ enum own_lost own_ref_lost(struct own *own, struct own_ref *ref, const struct la
     return OWN_LOST_FAILED;
 }
 
-/* Which run has made it only its owner knows: the word is about the place. */
+/* Of a node that leaves: which run has made it only its owner knows, so the word is about the place. */
 static bool is_at(struct own *own, const struct own_ref *ref, const struct lane_ref *from)
 {
     struct lane_ref place = *from;
-    if (ref->state != OWN_REF_PLACE || ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED) || !own_ref_has_place(ref))
+    if (ref->state != OWN_REF_PLACE || ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED) ||
+        (!own_ref_has_place(ref) && ref->again != OWN_AGAIN_SOUGHT))
         return false;
-    place.attempt = own_ref_place(own, ref)->attempt;
+    if (!place.attempt)
+        place.attempt = own_ref_place(own, ref)->attempt;
     return own_place_is(&place, own_ref_place(own, ref));
 }
 
@@ -50,15 +92,20 @@ void own_ref_adopted(struct own *own, const struct ctl_moved *word)
 {
     struct ctl_moved answer = *word;
     struct own_ref  *ref = mt_map_ptr(&own->refs, word->from.id);
-    answer.code = MT_EAGAIN;
-    if (ref && is_at(own, ref, &word->from)) {
-        answer.code = MT_OK;
-        answer.to.attempt = own_ref_place(own, ref)->attempt;
-        answer.to.flags = own_ref_place(own, ref)->flags;
-        own_ref_moved(own, ref, &answer.to);
-        ref->flags |= OWN_REF_ESCAPED;
+    bool             is_taken = ref && is_at(own, ref, &word->from), was_sought = is_taken && ref->again == OWN_AGAIN_SOUGHT;
+    struct lane_ref  before;
+    answer.code = is_taken ? MT_OK : MT_EAGAIN;
+    if (is_taken) {
+        before = *own_ref_place(own, ref);
+        answer.to.attempt = before.attempt;
+        answer.to.flags = before.flags;
+        own_lineage_found(own, ref, &answer.to);
     }
     own_send(own, CTL_MOVED, own_id_next(own), &answer, sizeof answer);
+    if (was_sought && own->free_place)
+        own->free_place(own, &before, true); /* its node may live, and others not reach it */
+    if (was_sought)
+        own_ref_unheld(own, ref);
 }
 
 /* ---- a reader wants to know ---- */

@@ -13,6 +13,14 @@
 
 /* One result of a task that is to run again: `is_it` is lost, and so is what stood on `node` (0: none). True: it is awaited. */
 bool own_lineage_mark(struct own *own, struct own_ref *ref, bool is_it, uint32_t node);
+/* A value of ours is lost: our raylet asks the nodes that have copies, and it is sought until one has it, or own_ref_not_found.
+ * False: no other node is to be asked. */
+bool own_lineage_seek(struct own *own, struct own_ref *ref, int32_t code, const char *text);
+/* It was sought, and is here now; or it was not, and its place is another one. */
+void own_lineage_found(struct own *own, struct own_ref *ref, const struct lane_ref *place);
+/* It was sought, no node has a copy, and no task can make it: who waits for it hears why. It is where it was, should that node come
+ * back. */
+void own_lineage_nowhere(struct own *own, struct own_ref *ref, const struct own_failure *why);
 /* What a run brings for a ref that had a value, or failed, before. */
 void own_lineage_value(struct own *own, struct own_ref *ref, const struct lane_value *value, const struct lane_ref *place);
 void own_lineage_failed(struct own *own, struct own_ref *ref, const struct own_failure *why);

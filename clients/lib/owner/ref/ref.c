@@ -78,7 +78,7 @@ static inline void memory_free(struct own *own, struct own_ref *ref)
 
 void own_ref_value_free(struct own *own, struct own_ref *ref)
 {
-    bool is_there = ref->again == OWN_AGAIN_NOT || ref->again == OWN_AGAIN_MOVED;
+    bool is_there = own_ref_has_place(ref) || ref->again == OWN_AGAIN_SOUGHT; /* what nobody can reach may still stand there */
     if (MT_UNLIKELY(ref->is_counted))
         own->kept_bytes -= ref->value.place.size;
     ref->is_counted = 0;

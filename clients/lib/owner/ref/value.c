@@ -84,7 +84,7 @@ static void answer_process(struct own *own, struct own_ref *ref, uint64_t proces
     } else if (ref->state == OWN_REF_INLINE) {
         answer.size = ref->size;
         bytes = own_ref_bytes(ref);
-    } else if (ref->state == OWN_REF_PLACE && ref->again != OWN_AGAIN_LOST) {
+    } else if (ref->state == OWN_REF_PLACE && ref->again != OWN_AGAIN_LOST && ref->again != OWN_AGAIN_SOUGHT) {
         answer.kind = OWN_VALUE_PLACE;
     } else {
         answer.kind = OWN_VALUE_FAILURE;
@@ -209,12 +209,61 @@ void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter 
 
 /* ---- values that were lost, and come again ---- */
 
+static void heard_drop(struct own *own, struct own_ref *ref)
+{
+    struct own_extra *extra = ref->again == OWN_AGAIN_SOUGHT ? own_extra_of(own, ref) : NULL;
+    if (!extra)
+        return;
+    own_failure_free(own, extra->lost);
+    extra->lost = NULL;
+}
+
+bool own_lineage_seek(struct own *own, struct own_ref *ref, int32_t code, const char *text)
+{
+    struct ctl_moved   word = {.code = code};
+    struct own_extra  *extra;
+    struct own_failure heard;
+    if (ref->state != OWN_REF_PLACE || !own_ref_has_place(ref) || ref->flags & (OWN_REF_BORROWED | OWN_REF_FREED) ||
+        code == MT_ECORRUPT || own_ref_place(own, ref)->node == own->node)
+        return false;
+    extra = own_extra_get(own, ref);
+    if (!extra)
+        return false;
+    own_failure_set(&heard, code, "%s", text);
+    extra->lost = own_failure_new(own, &heard);
+    word.from = *own_ref_place(own, ref);
+    own_send(own, CTL_SEEK, own_id_next(own), &word, sizeof word);
+    own_ref_set_again(ref, OWN_AGAIN_SOUGHT);
+    return true;
+}
+
+void own_lineage_found(struct own *own, struct own_ref *ref, const struct lane_ref *place)
+{
+    bool was_sought = ref->again == OWN_AGAIN_SOUGHT;
+    heard_drop(own, ref);
+    own_ref_moved(own, ref, place);
+    ref->flags |= OWN_REF_ESCAPED;
+    if (was_sought)
+        wake(own, ref);
+}
+
+void own_lineage_nowhere(struct own *own, struct own_ref *ref, const struct own_failure *why)
+{
+    struct own_extra *extra = own_extra_of(own, ref);
+    own_failure_free(own, extra->lost);
+    extra->lost = own_failure_new(own, why);
+    wake(own, ref); /* processes hear why; tasks find out by themselves */
+    heard_drop(own, ref);
+    own_ref_set_again(ref, extra->moved.node ? OWN_AGAIN_MOVED : OWN_AGAIN_NOT);
+}
+
 bool own_lineage_mark(struct own *own, struct own_ref *ref, bool is_it, uint32_t node)
 {
-    bool was_there = own_ref_has_place(ref);
+    bool was_there = own_ref_has_place(ref) || ref->again == OWN_AGAIN_SOUGHT;
     if (ref->state != OWN_REF_PLACE || ref->flags & OWN_REF_FREED ||
         (!is_it && !(was_there && node && own_ref_place(own, ref)->node == node)))
         return false;
+    heard_drop(own, ref);
     own_ref_set_again(ref, OWN_AGAIN_RUNS);
     if (was_there && own->free_place)
         own->free_place(own, own_ref_place(own, ref), true);

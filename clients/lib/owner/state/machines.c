@@ -30,19 +30,20 @@ const struct mt_machine own_ref_machine = MT_MACHINE("ref", ref_names, ref_next)
  *    |              '----the run failed------> LOST
  *    '--let go; can be made again--> GONE --needed after all--> RUNS        MOVED --let go--> GONE
  *
+ *   NOT, MOVED --lost, others may have copies--> SOUGHT --one has: it is the value now--> MOVED
+ *                                                  '--none has--> RUNS; without a task what it was, and who waits is told
+ *
  *   any --another ref, or another job--> NOT            NOT, MOVED --another process has made it again--> MOVED
  */
-static const char *const again_names[] = {[OWN_AGAIN_NOT] = "NOT",
-                                          [OWN_AGAIN_RUNS] = "RUNS",
-                                          [OWN_AGAIN_MOVED] = "MOVED",
-                                          [OWN_AGAIN_LOST] = "LOST",
-                                          [OWN_AGAIN_GONE] = "GONE"};
+static const char *const again_names[] = {[OWN_AGAIN_NOT] = "NOT",   [OWN_AGAIN_RUNS] = "RUNS", [OWN_AGAIN_MOVED] = "MOVED",
+                                          [OWN_AGAIN_LOST] = "LOST", [OWN_AGAIN_GONE] = "GONE", [OWN_AGAIN_SOUGHT] = "SOUGHT"};
 static const uint32_t    again_next[] = {
-       [OWN_AGAIN_NOT] = BIT(AGAIN_NOT) | BIT(AGAIN_RUNS) | BIT(AGAIN_MOVED) | BIT(AGAIN_GONE),
+       [OWN_AGAIN_NOT] = BIT(AGAIN_NOT) | BIT(AGAIN_RUNS) | BIT(AGAIN_MOVED) | BIT(AGAIN_GONE) | BIT(AGAIN_SOUGHT),
        [OWN_AGAIN_RUNS] = BIT(AGAIN_NOT) | BIT(AGAIN_MOVED) | BIT(AGAIN_LOST) | BIT(AGAIN_GONE),
-       [OWN_AGAIN_MOVED] = BIT(AGAIN_NOT) | BIT(AGAIN_RUNS) | BIT(AGAIN_MOVED) | BIT(AGAIN_GONE),
+       [OWN_AGAIN_MOVED] = BIT(AGAIN_NOT) | BIT(AGAIN_RUNS) | BIT(AGAIN_MOVED) | BIT(AGAIN_GONE) | BIT(AGAIN_SOUGHT),
        [OWN_AGAIN_LOST] = BIT(AGAIN_NOT),
        [OWN_AGAIN_GONE] = BIT(AGAIN_NOT) | BIT(AGAIN_RUNS),
+       [OWN_AGAIN_SOUGHT] = BIT(AGAIN_NOT) | BIT(AGAIN_MOVED) | BIT(AGAIN_RUNS),
 };
 const struct mt_machine own_again_machine = MT_MACHINE("ref made again", again_names, again_next);
 

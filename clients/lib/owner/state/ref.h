@@ -46,10 +46,11 @@ enum {
 /* A value in the store that was lost: lineage.c. */
 enum own_ref_again {
     OWN_AGAIN_NOT = 0,
-    OWN_AGAIN_RUNS = 1,  /* its task runs again */
-    OWN_AGAIN_MOVED = 2, /* it is at own_extra.moved now */
-    OWN_AGAIN_LOST = 3,  /* for good: own_extra.lost says why */
-    OWN_AGAIN_GONE = 4,  /* let go: only tasks that may run again need it, and it can be made again itself */
+    OWN_AGAIN_RUNS = 1,   /* its task runs again */
+    OWN_AGAIN_MOVED = 2,  /* it is at own_extra.moved now */
+    OWN_AGAIN_LOST = 3,   /* for good: own_extra.lost says why */
+    OWN_AGAIN_GONE = 4,   /* let go: only tasks that may run again need it, and it can be made again itself */
+    OWN_AGAIN_SOUGHT = 5, /* its raylet asks the nodes that have copies; own_extra.lost says what was heard of its loss */
 };
 enum own_why_not { /* a lost value can't be made again */
                    OWN_WHY_NO_TASK = 0,
@@ -138,10 +139,15 @@ static inline bool own_ref_is_ready(const struct own_ref *ref)
 {
     return ref->state != OWN_REF_PENDING;
 }
+/* It was lost, and may come again: nobody knows yet where it will be. */
+static inline bool own_ref_is_sought(const struct own_ref *ref)
+{
+    return ref->again == OWN_AGAIN_RUNS || ref->again == OWN_AGAIN_SOUGHT;
+}
 /* Ready, and neither lost nor let go since. */
 static inline bool own_ref_is_there(const struct own_ref *ref)
 {
-    return ref->state != OWN_REF_PENDING && ref->again != OWN_AGAIN_RUNS && ref->again != OWN_AGAIN_GONE;
+    return ref->state != OWN_REF_PENDING && !own_ref_is_sought(ref) && ref->again != OWN_AGAIN_GONE;
 }
 /* Of one with a place: its value is there, neither lost nor let go. */
 static inline bool own_ref_has_place(const struct own_ref *ref)
@@ -163,7 +169,7 @@ struct own_extra {
     bool                is_asking; /* ... and was asked to */
     struct own_waiter  *on_free;
     struct lane_ref     moved; /* node 0: it was not */
-    struct own_failure *lost;
+    struct own_failure *lost;  /* AGAIN_LOST: for good; AGAIN_SOUGHT: what who missed it has said; else NULL */
 };
 
 static inline bool own_place_is(const struct lane_ref *a, const struct lane_ref *b)

@@ -164,7 +164,7 @@ static manta_status ask_again(struct own_ref *mine, struct lane_ref *at, manta_s
 
 static bool is_known_lost(const struct own_ref *mine)
 {
-    return mine && (mine->again == OWN_AGAIN_RUNS || mine->again == OWN_AGAIN_LOST);
+    return mine && (own_ref_is_sought(mine) || mine->again == OWN_AGAIN_LOST);
 }
 
 manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
