@@ -22,7 +22,7 @@ LIBRARIES = ["manta", "manta_client", "manta_sgd", "manta_sweep"]
 FAMILIES = {
     "manta.h": """register entry method concurrency function resource task call return fail attempt runtime cancel is get release
         wait put create seal drop buffer dup free progress next generator yield map view ready on event actor death node unwatch
-        env group bundle pg region nodes init shutdown bytes arg i64 u64 f64 bool data str ref ctx
+        env group bundle pg region nodes wish init shutdown bytes arg i64 u64 f64 bool data str ref ctx
         ACTOR TASK REGISTER PG ARGS NO WITHOUT RETURNS INLINE""",
     "manta_task.h": "TASK",
     "manta.hpp": "HPP FUNCTION GENERATOR METHOD CLASS",

@@ -723,6 +723,20 @@ MANTA_API int manta_nodes(manta_node_info *out, int max, manta_error *e);
 /* The node this process runs on. */
 MANTA_API uint32_t manta_node(void);
 
+/* What this process would use beyond what it has. worth: by which share its work gets quicker with one more: 1: twice as quick;
+ * 1000: it stands without. The wish that is worth most is met first. */
+typedef struct manta_wish {
+    const char           *name, *labels; /* name: 1 to 63 letters, to change it by; labels: as in manta_task_opts; NULL: any */
+    double                num_cpus, num_gpus, worth;
+    int64_t               memory; /* bytes */
+    const manta_resource *resources;
+    int                   resource_count, count; /* count: so many of these; 0: none any more */
+    uint64_t              reserved[8];
+} manta_wish;
+/* Tells the cluster, which may start nodes for it (manta up) once it has stood for a second and all that waits has its place.
+ * manta_nodes shows what has come. It goes with this process, which has 16 at most. Blocks up to 5 s. EINVAL (name, count, worth,
+ * labels, resources), and as manta_nodes. */
+MANTA_API manta_status manta_wish_tell(const manta_wish *wish, manta_error *e);
 /* Memory that all who know its number may write: for collectives. Freed when every member has dropped it or died. */
 typedef struct manta_region {
     void    *data;

@@ -75,6 +75,7 @@ static void free_proc(struct rlt_proc *p)
     RLT_LIST_EACH(&p->classes, link)
         free(mt_container_of(link, struct rlt_class, in_owner));
     mt_vec_fini(&p->files);
+    mt_vec_fini(&p->wishes);
     free(p->crash);
     free(p->stopped);
     free(p);

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { ROW_SIZE = 512 };
+enum { ROW_SIZE = 512, STANDS_WITHOUT = 1000 * 1000 };
 
 static uint64_t age_s(const struct scl *s, uint64_t since_ms)
 {
@@ -39,12 +39,17 @@ void scl_status_each(const struct scl *s, scl_row_fn *fn, void *user)
 
 static void explain_demand(const char *const *kinds, const struct held_demand *d, scl_row_fn *fn, void *user)
 {
-    static const char *const words[] = {"waiting", "group", "request"};
+    static const char *const words[] = {"waiting", "group", "request", "wish"};
     char                     what[MT_SCL_NAME_SIZE + 16], text[ROW_SIZE], shape[MT_SCL_NAME_SIZE * 2];
     size_t                   used;
     scl_shape_text(kinds, d->requests, shape, sizeof shape);
     snprintf(what, sizeof what, "%s%s%s", words[d->demand.kind], d->demand.name[0] ? " " : "", d->demand.name);
     used = (size_t)snprintf(text, sizeof text, "%u x %s: ", d->demand.count, shape);
+    if (d->demand.kind == SCL_WISH && d->demand.worth >= STANDS_WITHOUT)
+        used += (size_t)snprintf(text + used, sizeof text - used, "its work stands without; ");
+    else if (d->demand.kind == SCL_WISH)
+        used += (size_t)snprintf(text + used, sizeof text - used, "its work gets quicker by %.3g %% with one more; ",
+                                 (double)d->demand.worth / 10);
     if (d->unmet)
         snprintf(text + used, sizeof text - used, "%u unmet: %s", d->unmet, d->why);
     else if (d->coming + d->started)

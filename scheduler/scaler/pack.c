@@ -3,7 +3,8 @@
  * pack.c - puts all demands into what is free, what comes, and what can be had. Nodes that are equal are one slot with a count,
  *          and a demand of many is divided into slots: it costs demands times (slots + types), however many tasks there are.
  *
- * Order: what somebody has requested (against all that nodes have), gangs, leases; the large ones first. A slot that is in use
+ * Order: what somebody has requested (against all that nodes have), gangs, leases, each the large ones first; then wishes, what is
+ * worth most first. A slot that is in use
  * already comes before one that is idle, then what comes, then new nodes. So what is idle stays so, and can be given back.
  *
  * New nodes for leases are filled with several shapes that go well together: a node is filled once, and bought as often as there
@@ -13,6 +14,7 @@
  */
 #include "scheduler/scaler/private.h"
 
+#include "core/base/plant.h"
 #include "core/text/labels.h"
 
 #include <inttypes.h>
@@ -508,6 +510,64 @@ static void pack_leases(struct pack *p)
         }
 }
 
+/* ---- wishes ---- */
+
+/* On what is there, comes, or is started for others. How many have no place. */
+static uint32_t wishes_place(struct pack *p)
+{
+    uint32_t lacking = 0;
+    for (size_t i = 0; i < p->s->demands.count; i++) {
+        struct held_demand *d = &p->s->demands.data[i];
+        if (d->demand.kind != SCL_WISH)
+            continue;
+        d->unmet = place_there(p, d, d->requests, d->demand.count, 0);
+        d->started = fill_kind(p, SLOT_NEW, d->requests, d->unmet, 0);
+        d->unmet -= d->started;
+        lacking += d->unmet;
+    }
+    return lacking;
+}
+
+static void wishes_buy(struct pack *p, uint32_t most)
+{
+    char cause[MT_SCL_WHY_SIZE];
+    for (size_t i = 0; i < p->s->demands.count && most > 0; i++) {
+        struct held_demand *d = &p->s->demands.data[i];
+        uint32_t            wanted = d->unmet < most ? d->unmet : most;
+        if (d->demand.kind != SCL_WISH || wanted == 0)
+            continue;
+        say_cause(p->s, d, cause, sizeof cause);
+        uint32_t started = fill_new(p, d->requests, wanted, 0, cause);
+        d->started += started;
+        d->unmet -= started;
+        most -= wanted;
+    }
+}
+
+/* They come last. Nodes are started only for as many as have had no place all the time for a while, in which nothing else had nodes
+ * started: who takes what it wished for says so on another way than the node that it takes, and it may have been the place of
+ * somebody else. */
+static void pack_wishes(struct pack *p)
+{
+    struct scl *s = p->s;
+    uint32_t    lacking = wishes_place(p), bought = p->plan->all;
+    if (MT_PLANT(MT_PLANT_WISH_HASTY))
+        wishes_buy(p, lacking);
+    if (!lacking || !s->wish_ms || bought) {
+        s->wish_ms = lacking ? s->now_ms : 0;
+        s->wish_least = lacking;
+    } else if (lacking < s->wish_least) {
+        s->wish_least = lacking;
+    }
+    if (s->wish_ms && s->now_ms - s->wish_ms >= MT_SCL_WISH_MS) {
+        wishes_buy(p, s->wish_least);
+        s->wish_ms = p->plan->all > bought ? s->now_ms : s->wish_ms;
+        s->wish_least = lacking;
+    }
+    if (s->wish_ms && s->now_ms - s->wish_ms < MT_SCL_WISH_MS)
+        scl_due(s, s->wish_ms + MT_SCL_WISH_MS);
+}
+
 /* ---- all of it ---- */
 
 /* One slot for all nodes that are equal. Requests count what those have in all. */
@@ -597,7 +657,11 @@ static void pack_waiting(struct scl *s, struct pack *p)
         if (s->demands.data[i].demand.kind == SCL_GANG)
             place_gang(p, &s->demands.data[i], (uint32_t)i + 1);
     pack_leases(p);
-    note_use(p, false);
+    if (MT_PLANT(MT_PLANT_WISH_UNKEPT))
+        note_use(p, false);
+    pack_wishes(p);
+    if (!MT_PLANT(MT_PLANT_WISH_UNKEPT))
+        note_use(p, false);
 }
 
 void scl_pack(struct scl *s, struct plan *out)

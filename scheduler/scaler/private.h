@@ -76,6 +76,8 @@ struct scl {
     uint64_t            list_sequence, list_ms; /* the last LIST; when the next one is due */
     bool                is_listing, is_dirty;   /* LIST is out; something has changed since the last packing */
     bool                is_changed;             /* ... of instances, or of which nodes there are */
+    uint64_t            wish_ms;                /* since when some wish has had no place; 0: all have one */
+    uint32_t            wish_least;             /* ... so many, at all times since then */
     uint64_t            due_ms;                 /* a timer of an instance or a node */
     const char *const  *kinds;                  /* during a step */
     uint32_t            live, wanted;           /* instances */

@@ -113,6 +113,8 @@ static int64_t size_of(const struct policy_request *r)
 static int large_first(const void *a, const void *b)
 {
     const struct held_demand *x = a, *y = b;
+    if (x->demand.worth != y->demand.worth) /* of wishes */
+        return x->demand.worth > y->demand.worth ? -1 : 1;
     if (x->requests->amount_count != y->requests->amount_count)
         return x->requests->amount_count > y->requests->amount_count ? -1 : 1;
     int64_t sx = size_of(x->requests), sy = size_of(y->requests);

@@ -68,10 +68,12 @@ enum scl_demand_kind {
     SCL_LEASES,  /* `count` leases of one request wait */
     SCL_GANG,    /* the bundles of a placement group that stand nowhere: all of them or none */
     SCL_REQUEST, /* somebody wants room for so many in all, used or not */
+    SCL_WISH,    /* somebody would use so many more, but goes on without them */
 };
 struct scl_demand {
     enum scl_demand_kind         kind;
     uint32_t                     count;
+    uint32_t                     worth;    /* of a wish: by how many thousandths its work gets quicker with one more */
     enum policy_strategy         strategy; /* of a gang */
     const uint32_t              *held;     /* nodes where the gang's other bundles stand */
     uint32_t                     held_count;

@@ -164,7 +164,9 @@ static void explain(struct scl *s, struct held_demand *d, const struct plan *pla
     }
     if (all > cluster_left(s, plan))
         say_cluster(s, plan, &out);
-    if (!out.has_any)
+    if (!out.has_any && d->demand.kind == SCL_WISH)
+        say(&out, "a node is started for it once it has stood for %d s", MT_SCL_WISH_MS / 1000);
+    else if (!out.has_any)
         say(&out, "not all of its bundles can be had at once");
 }
 

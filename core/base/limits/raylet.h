@@ -18,6 +18,7 @@ enum {
     MT_RLT_IDLE_MS = 10000,        /* a warm worker beyond the bound goes after this */
     MT_RLT_SPARE_MS = 50,          /* no warm worker for so long: fork one ahead of the next lease */
     MT_RLT_WORKERS_MAX = 10240,    /* processes forked on this node, if it does not say; its descriptors may allow fewer */
+    MT_RLT_WISHES_MAX = 16,        /* of a process: what it would use beyond what it has */
     MT_RLT_PLACES_SAID = 1024,     /* of those that may still be forked the head is told no more */
     MT_RLT_TWO_WORKERS_FDS = 3, /* descriptors that a raylet keeps for two workers: their sockets, what one of 16 has for their park
                                       pages, what one that starts has for a moment */

@@ -24,6 +24,7 @@ enum {
     MT_SCL_DOWN_MS = 30 * 1000,          /* what runs on a node may end within that when the cluster goes down */
     MT_SCL_HISTORY = 100,                /* decisions that are kept for people */
     MT_SCL_REQUESTS_MAX = 1024,
+    MT_SCL_WISH_MS = 1000, /* so long a wish has no place before a node is started for it: what its owner took is told by then */
     MT_SCL_IDLE_MS_MIN = 2000,   /* longer than a promise of the head: what was placed there is there by then, or waits again */
     MT_SCL_BOOT_MS = 300 * 1000, /* defaults of a type */
     MT_SCL_IDLE_MS = 60 * 1000,

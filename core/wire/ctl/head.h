@@ -16,10 +16,20 @@ enum ctl_op {
     CTL_OP_ACTOR_NEW = 8, /* ctl_detached, then `size` bytes for its warden: a detached actor; EEXIST */
     CTL_OP_ACTOR = 9,     /* ctl_actor, of a detached one; to WHERE the reply brings a ctl_name */
     CTL_OP_GROUP = 10,    /* ctl_group, then its bundles (NEW); to FIND the reply brings the same */
+    CTL_OP_WISH = 11,     /* ctl_wish; the raylet answers, and tells the head with its next report */
 };
 struct ctl_request {
     uint32_t op;    /* enum ctl_op */
     uint32_t after; /* CTL_OP_NODES: the last node of the answer before; 0: from the beginning */
+};
+struct ctl_wish { /* what a process would use beyond what it has. One of the same name takes its place; count 0: it is taken back */
+    char                name[CTL_NAME_SIZE];
+    uint32_t            count;
+    uint32_t            worth_milli; /* by how many thousandths what it does gets quicker with one more */
+    uint32_t            resource_count;
+    uint32_t            reserved;
+    struct ctl_resource resources[CTL_RESOURCES];
+    char                labels[MT_LABELS_BYTES_MAX]; /* selector; "": any node */
 };
 struct ctl_reply {
     int32_t  code;

@@ -29,6 +29,11 @@ void                  rlt_name_answered(struct rlt *r, const Manta__V1__NameRepl
 void rlt_group_ask(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
 void rlt_group_answered(struct rlt *r, const Manta__V1__GroupReply *reply);
 
+/* ---- wish.c ---- */
+
+void rlt_wish(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_wishes_report(struct rlt *r, Manta__V1__Report *report);
+
 /* ---- detach.c ---- */
 
 void rlt_detach_go(struct rlt *r, struct rlt_asked *asked); /* there is a head: its program may be sent there */

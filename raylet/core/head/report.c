@@ -34,6 +34,7 @@ static uint64_t report_hash(const struct rlt *r, uint32_t *out_wants)
     hash_in(&hash, rlt_strict_hash(r));
     hash_in(&hash, rlt_drain_hash(r));
     hash_in(&hash, r->bundle_changes);
+    hash_in(&hash, r->head.wish_changes);
     hash_in(&hash, r->ledger.changes); /* taken and given back since: the head lets go of what it had reserved */
     for (struct rlt_list *link = r->waiting.next; link != &r->waiting; link = link->next) {
         const struct rlt_class *c = mt_container_of(link, struct rlt_class, in_waiting);
@@ -96,6 +97,7 @@ static void report_send(struct rlt *r, uint32_t want_count)
     }
     rlt_strict_report(r, report);
     rlt_bundles_report(r, report);
+    rlt_wishes_report(r, report);
     rlt_alone_reported(r, report->n_wants ? report->version : 0);
     m->report = report;
     rlt_head_send(r, m);

@@ -91,6 +91,8 @@ static void proc_end(struct rlt *r, struct rlt_proc *p)
     }
     rlt_program_files_close(r, p->files.data, p->files.count);
     mt_vec_fini(&p->files);
+    r->head.wish_changes += p->wishes.count > 0;
+    mt_vec_fini(&p->wishes);
     free(p->crash);
     free(p->stopped);
     free(p);

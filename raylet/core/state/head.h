@@ -64,6 +64,7 @@ struct rlt_head {
     bool             is_change_reported; /* the last report brought something new */
     uint64_t         reported_hash;      /* of what the last report said: unchanged ones wait for the next sign of life */
     struct rlt_timer report;
+    uint64_t         wish_changes;
     struct rlt_timer patience; /* the oldest request that is not answered */
     mt_map           asked;    /* id -> rlt_asked */
     struct rlt_list  all_asked;

@@ -61,6 +61,7 @@ struct rlt_proc {
     bool              was_dirty; /* has served an actor or held a GPU: not given to others */
 
     rlt_program_files files; /* of a driver that has not greeted yet */
+    MT_VEC(struct ctl_wish) wishes;
 };
 
 struct rlt_monitor {

@@ -13,6 +13,7 @@
  *   E3  when the faults end: nothing runs without a record, nothing twice, no record without what it is about
  *   E4  what waits and could run does run in the end
  *   E5  where nothing fails: no node is started that nothing ever runs on, also where a boot is longer than the idle limit
+ *   E9  what is wished for, and can be had, comes
  *   E7  where nothing waits any more, no more than the minimum is left
  *   E8  what the provider says will never be a node is not waited for
  *   E6  after `down` nothing runs, and no record is left; nothing that ran ended before its time but by a death
@@ -30,6 +31,8 @@ enum {
     JOBS_MAX = 64,
     RECORDS_MAX = 1024,
     GANG_MAX = 3,
+    WISHERS_MAX = 4,
+    UNITS_MAX = 6,
     STEP_MS = 100,
     FAULTS_END_MS = 90 * 1000,
     JOBS_END_MS = 400 * 1000,
@@ -53,6 +56,13 @@ struct job {
     uint64_t ends_ms; /* 0: has not begun */
     uint64_t takes_ms;
 };
+/* A training: has some units, wishes for more, and takes a free one now and then. That a unit is taken shows at its node at once,
+ * and its own word of what it still wishes for comes a little later. */
+struct wisher {
+    bool     is_there;
+    uint32_t most, has, told, places[UNITS_MAX]; /* of things + 1 */
+    uint64_t ends_ms, late_ms;                   /* late_ms: its word is on the way until then; 0: it has come */
+};
 struct answer { /* on its way from the provider */
     bool                is_on;
     enum scl_event_kind kind;
@@ -74,6 +84,8 @@ struct world {
     uint32_t            thing_count, next_node;
     struct job          jobs[JOBS_MAX];
     uint32_t            job_count;
+    struct wisher       wishers[WISHERS_MAX];
+    uint32_t            wisher_count;
     struct answer       answers[ANSWERS_MAX];
     struct scl_type     types[2];
     uint32_t            type_count;
@@ -204,6 +216,25 @@ static void launch(struct world *w, const struct scl_instance *i)
                  is_lost ? 60000 : after);
 }
 
+static void units_lost(struct world *w, uint32_t thing)
+{
+    for (uint32_t i = 0; i < w->wisher_count; i++)
+        for (uint32_t u = 0; u < UNITS_MAX; u++)
+            if (w->wishers[i].places[u] == thing) {
+                w->wishers[i].places[u] = 0;
+                w->wishers[i].has--;
+            }
+}
+
+static bool units_on(const struct world *w, uint32_t thing)
+{
+    for (uint32_t i = 0; i < w->wisher_count; i++)
+        for (uint32_t u = 0; u < UNITS_MAX; u++)
+            if (w->wishers[i].places[u] == thing)
+                return true;
+    return false;
+}
+
 static void thing_end(struct world *w, struct thing *t)
 {
     note(w, "ends", t->number, t->node);
@@ -214,6 +245,9 @@ static void thing_end(struct world *w, struct thing *t)
             abort();
     }
     uint32_t me = (uint32_t)(t - w->things) + 1;
+    if (units_on(w, me) && t->was_drained && !w->is_down && !(t->dies_ms && w->now >= t->dies_ms))
+        breach(w, "E6: a node that was in use was given back", t->node, 0);
+    units_lost(w, me);
     for (uint32_t j = 0; j < w->job_count; j++)
         for (uint32_t b = 0; b < w->jobs[j].bundles; b++)
             if (w->jobs[j].is_there && w->jobs[j].places[b] == me) {
@@ -345,8 +379,8 @@ static void tell_node(struct world *w, struct thing *t)
 
 static void tell(struct world *w)
 {
-    static struct scl_demand     demands[JOBS_MAX];
-    static struct policy_request requests[JOBS_MAX * GANG_MAX];
+    static struct scl_demand     demands[JOBS_MAX + WISHERS_MAX];
+    static struct policy_request requests[JOBS_MAX * GANG_MAX + WISHERS_MAX];
     static uint32_t              held[JOBS_MAX * GANG_MAX];
     uint32_t                     n = 0, r = 0, h = 0;
     memset(demands, 0, sizeof demands);
@@ -376,6 +410,15 @@ static void tell(struct world *w)
             requests[r++].amounts[0] = (struct policy_amount){0, job->cpus};
         }
         n++;
+    }
+    for (uint32_t i = 0; i < w->wisher_count; i++) {
+        const struct wisher *one = &w->wishers[i];
+        if (!one->is_there || one->told == 0)
+            continue;
+        demands[n++] = (struct scl_demand){
+            .kind = SCL_WISH, .count = one->told, .worth = 1000 / (one->has + 1), .requests = &requests[r], .held = held};
+        requests[r].amount_count = 1;
+        requests[r++].amounts[0] = (struct policy_amount){0, 2000};
     }
     if (w->has_crashed)
         return;
@@ -433,6 +476,68 @@ static void jobs_run(struct world *w)
     }
 }
 
+static void unit_take(struct world *w, struct wisher *one)
+{
+    for (uint32_t k = 0; k < w->thing_count; k++) {
+        struct thing *t = &w->things[k];
+        if (!t->runs || !t->node || t->is_draining || t->cpus < 2000)
+            continue;
+        uint32_t u = 0;
+        while (one->places[u])
+            u++;
+        one->places[u] = k + 1;
+        one->has++;
+        one->late_ms = w->now + 3 * STEP_MS; /* its node says so now, its own word comes later */
+        t->cpus -= 2000;
+        t->was_used = true;
+        w->wants_tell = true;
+        return;
+    }
+}
+
+static void wishers_run(struct world *w)
+{
+    for (uint32_t i = 0; i < w->wisher_count; i++) {
+        struct wisher *one = &w->wishers[i];
+        if (!one->is_there)
+            continue;
+        if (w->now >= one->ends_ms) {
+            for (uint32_t u = 0; u < UNITS_MAX; u++)
+                if (one->places[u])
+                    w->things[one->places[u] - 1].cpus += 2000;
+            *one = (struct wisher){0};
+            w->wants_tell = true;
+            continue;
+        }
+        if (one->late_ms && w->now >= one->late_ms)
+            one->late_ms = 0;
+        if (!one->late_ms && one->told != one->most - one->has) {
+            one->told = one->most - one->has;
+            w->wants_tell = true;
+        }
+        if (one->has < one->most && mt_rng_below(&w->rng, 100) < (w->is_calm ? 5 : 10)) /* it looks now and then */
+            unit_take(w, one);
+    }
+}
+
+static void wisher_new(struct world *w)
+{
+    struct wisher *one = &w->wishers[w->wisher_count++];
+    *one = (struct wisher){.is_there = true, .most = 1 + (uint32_t)mt_rng_below(&w->rng, UNITS_MAX)};
+    one->ends_ms = w->is_calm ? FAULTS_END_MS + 60000 : FAULTS_END_MS + mt_rng_below(&w->rng, 60000);
+    one->told = one->most;
+    w->wants_tell = true;
+    note(w, "wisher", one->most, one->ends_ms);
+}
+
+/* In a calm world there is room for all, and a boot takes no longer than this. */
+static void check_wishes(struct world *w)
+{
+    for (uint32_t i = 0; i < w->wisher_count; i++)
+        if (w->is_calm && w->wishers[i].is_there && w->wishers[i].has < w->wishers[i].most)
+            breach(w, "E9: it is wished for and does not come", i, w->wishers[i].has);
+}
+
 static void job_new(struct world *w)
 {
     struct job *job = &w->jobs[w->job_count++];
@@ -456,7 +561,7 @@ static void things_run(struct world *w)
         uint32_t      me = k + 1;
         if (!t->runs)
             continue;
-        bool is_used = false;
+        bool is_used = units_on(w, me);
         for (uint32_t j = 0; j < w->job_count; j++)
             is_used = is_used || (w->jobs[j].is_there && holds(&w->jobs[j], me));
         if (!t->node && t->joins_ms && w->now >= t->joins_ms && !t->kill_ms) {
@@ -601,7 +706,12 @@ static void step(struct world *w)
         w->is_down = true;
         configure(w);
     }
+    if (w->now < FAULTS_END_MS && w->wisher_count < WISHERS_MAX && chance(w, 1))
+        wisher_new(w);
+    if (w->now / STEP_MS == (FAULTS_END_MS + 55000) / STEP_MS)
+        check_wishes(w);
     things_run(w);
+    wishers_run(w);
     jobs_run(w);
     answers_give(w);
     if (w->wants_tell && !w->has_crashed)

@@ -109,6 +109,8 @@ static manta_status answer_request(struct lib_request *r, const uint8_t *payload
         r->size += sizeof node;
         return MANTA_OK;
     }
+    if (ask.op == CTL_OP_WISH)
+        return MANTA_OK;
     if (ask.op != CTL_OP_NAME_GET)
         return MANTA_EUNSUPPORTED;
     memcpy(&name, payload + sizeof ask, sizeof name);

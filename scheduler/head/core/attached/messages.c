@@ -59,6 +59,7 @@ static void take_report(struct head *h, struct stream *s, struct node *n, const 
     head_nodes_refresh_free(n);
     h->is_capacity_changed = true;
     head_wants_report(h, n, report->wants, report->n_wants);
+    head_wants_wishes(h, n, report->wishes, report->n_wishes);
     n->is_seen = true;
     head_bundles_report(h, n, report);
     if (n->drain.is_on)

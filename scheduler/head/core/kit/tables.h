@@ -25,6 +25,7 @@
 #include "scheduler/head/core/kit/job.h"
 #include "scheduler/head/core/kit/step.h"
 #include "scheduler/head/core/kit/trusted.h"
+#include "scheduler/head/core/kit/want.h"
 #include "scheduler/policy/policy.h"
 #include "scheduler/scaler/scaler.h"
 
@@ -54,21 +55,6 @@ struct promise {
     struct policy_request request;
 };
 
-struct want {
-    uint64_t              owner, job, version;
-    uint32_t              class_id;
-    uint32_t              wanted;
-    uint32_t              placed;     /* of them answered ... */
-    uint64_t              placed_ms;  /* ... then */
-    uint32_t              held;       /* leases of the class, by its node's word */
-    uint64_t              since_ms;   /* it was first seen, or last answered: who has waited longest is served first */
-    uint64_t              pressed_ms; /* a busy node was last asked to make room for it */
-    bool                  is_refused; /* the owner was told that no node can ever hold it */
-    mt_id                 group;      /* its leases are in the pool of this placement group; zero: of none */
-    uint32_t              bundle;     /* from 1; 0: any */
-    struct policy_request request;
-};
-
 struct node {
     uint32_t           epoch;
     uint64_t           boot;
@@ -86,6 +72,7 @@ struct node {
     bool     is_stuck;        /* none, and none comes back by itself */
     uint32_t here;            /* leases, actors, drivers ... that are on it, by its word */
     MT_VEC(struct want) wants;
+    MT_VEC(struct node_wish) wishes;
     MT_VEC(uint64_t) voids; /* leases of strict actors there that were given up, in this epoch; oldest first */
     struct {
         bool     is_on;       /* stored; the node is DRAINING, or SUSPECT and will be */

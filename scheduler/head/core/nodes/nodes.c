@@ -59,6 +59,7 @@ void head_nodes_free(struct node *n)
     free(n->data_address);
     mt_vec_fini(&n->promises);
     mt_vec_fini(&n->wants);
+    mt_vec_fini(&n->wishes);
     mt_vec_fini(&n->voids);
     free(n);
 }

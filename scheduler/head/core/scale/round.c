@@ -92,10 +92,20 @@ static void tell_want(struct head *h, struct telling *t, const Manta__V1__ScaleW
     HEAD_TRY(h, mt_vec_push(&t->demands, fresh));
 }
 
+static void tell_wish(struct head *h, struct telling *t, const struct node_wish *wish)
+{
+    struct told fresh = {.demand = {.kind = SCL_WISH, .count = wish->count, .worth = wish->worth}, .first = t->requests.count};
+    snprintf(fresh.demand.name, sizeof fresh.demand.name, "%s", wish->name);
+    HEAD_TRY(h, mt_vec_push(&t->requests, wish->request));
+    HEAD_TRY(h, mt_vec_push(&t->demands, fresh));
+}
+
 static void collect(struct head *h, struct telling *t)
 {
     MT_MAP_EACH(&h->nodes, entry) {
         const struct node *n = entry->value.ptr;
+        for (size_t i = 0; n->stream != 0 && i < n->wishes.count; i++)
+            tell_wish(h, t, &n->wishes.data[i]);
         for (size_t i = 0; n->stream != 0 && i < n->wants.count; i++)
             if (!n->wants.data[i].group.process && n->wants.data[i].wanted > n->wants.data[i].placed)
                 tell_shape(h, t, &n->wants.data[i].request, n->wants.data[i].wanted - n->wants.data[i].placed);
@@ -115,7 +125,7 @@ static uint64_t hash_all(const struct telling *t)
 {
     uint64_t hash = mt_hash_bytes(MT_HASH_START, t->held.data, t->held.count * sizeof *t->held.data);
     for (size_t i = 0; i < t->demands.count; i++) {
-        uint32_t words[2] = {t->demands.data[i].demand.kind, t->demands.data[i].demand.count};
+        uint32_t words[3] = {t->demands.data[i].demand.kind, t->demands.data[i].demand.count, t->demands.data[i].demand.worth};
         hash = mt_hash_bytes(hash, words, sizeof words);
     }
     for (size_t i = 0; i < t->requests.count; i++)

@@ -98,6 +98,19 @@ void head_wants_report(struct head *h, struct node *n, Manta__V1__Want *const *w
     memcpy(&n->wants, &next, sizeof next);
 }
 
+void head_wants_wishes(struct head *h, struct node *n, Manta__V1__Wish *const *wishes, size_t count)
+{
+    char text[HEAD_TEXT_SIZE];
+    n->wishes.count = 0;
+    for (size_t i = 0; i < count && i < MT_HEAD_WANTS_MAX; i++) {
+        struct node_wish w = {.owner = wishes[i]->owner, .count = wishes[i]->count, .worth = wishes[i]->worth_milli};
+        snprintf(w.name, sizeof w.name, "%s", wishes[i]->name);
+        snprintf(w.request.labels, sizeof w.request.labels, "%s", wishes[i]->labels);
+        if (head_resources_to_request(h, wishes[i]->resources, wishes[i]->n_resources, &w.request, text, sizeof text).code == 0)
+            HEAD_TRY(h, mt_vec_push(&n->wishes, w)); /* its raylet has refused what is none */
+    }
+}
+
 static void send_place(struct head *h, struct node *n, const struct want *w, uint32_t *nodes, uint32_t count)
 {
     Manta__V1__Place place = MANTA__V1__PLACE__INIT;
