@@ -14,10 +14,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-mt_status swp_crew_init(struct swp_crew *crew, int count, const char *trial, const manta_sweep_opts *o, const char *folder)
+mt_status swp_crew_init(struct swp_crew *crew, int count, int most, const char *trial, const manta_sweep_opts *o,
+                        const char *folder)
 {
-    size_t n = (size_t)count;
-    *crew = (struct swp_crew){.count = count, .trial = trial};
+    size_t n = (size_t)most;
+    *crew = (struct swp_crew){.count = count, .most = most, .trial = trial};
     crew->opts = (manta_actor_opts){.num_cpus = o->cpus < 0   ? 0
                                                 : o->cpus > 0 ? o->cpus
                                                               : 1,
@@ -178,6 +179,8 @@ static mt_status seat_look(struct swp_crew *crew, int slot, swp_crew_fn fn, void
         st = polled(seat, &ev, &view, fn, user);
     } else {
         seat->is_up = true;
+        if (view.size == sizeof(uint64_t))
+            seat->node = (uint32_t)(*(const uint64_t *)view.data);
         seat->run = manta_actor_call(seat->actor, "run", MANTA_NO_ARGS);
         ev.kind = SWP_EV_SLOT_UP;
         st = fn(user, &ev, (mt_view){0});
@@ -234,16 +237,71 @@ static double resource_of(const manta_sweep_opts *o, const manta_node_info *node
     return isfinite(room) ? room : floor(node->cpus);
 }
 
-int swp_crew_room(const manta_sweep_opts *o, manta_error *e)
+/* free() it. */
+static manta_node_info *nodes_list(int *out_count, manta_error *e)
 {
     enum { NODES = 256 };
     manta_node_info *nodes = calloc(NODES, sizeof *nodes);
-    double           room = 0;
-    int              count = manta_nodes(nodes, nodes ? NODES : 0, e);
-    for (int i = 0; i < count && i < NODES; i++)
+    *out_count = manta_nodes(nodes, nodes ? NODES : 0, e);
+    *out_count = *out_count < NODES ? *out_count : NODES;
+    return nodes;
+}
+
+static int room_of(const manta_sweep_opts *o, const manta_node_info *nodes, int count)
+{
+    double room = 0;
+    for (int i = 0; nodes && i < count; i++)
         room += nodes[i].alive ? resource_of(o, &nodes[i]) : 0;
+    return count < 0 ? count : room < 1 ? 1 : room > MT_SWEEP_SLOTS_MAX ? MT_SWEEP_SLOTS_MAX : (int)room;
+}
+
+int swp_crew_room(const manta_sweep_opts *o, manta_error *e)
+{
+    int              count;
+    manta_node_info *nodes = nodes_list(&count, e);
+    int              room = room_of(o, nodes, count);
     free(nodes);
-    if (count < 0)
-        return count;
-    return room < 1 ? 1 : room > MT_SWEEP_SLOTS_MAX ? MT_SWEEP_SLOTS_MAX : (int)room;
+    return room;
+}
+
+static bool is_leaving(const manta_node_info *nodes, int count, uint32_t node)
+{
+    for (int i = 0; i < count; i++)
+        if (nodes[i].node == node)
+            return nodes[i].draining;
+    return false;
+}
+
+int swp_crew_nodes(const struct swp_crew *crew, const manta_sweep_opts *o, swp_crew_fn fn, void *user, mt_status *out)
+{
+    int              count;
+    manta_error      e;
+    manta_node_info *nodes = nodes_list(&count, &e);
+    int              room = room_of(o, nodes, count);
+    *out = mt_ok();
+    for (int i = 0; nodes && count > 0 && i < crew->count && out->code == 0; i++) {
+        struct swp_event ev = {.kind = SWP_EV_LEAVE, .slot = i, .trial = -1, .now_ns = mt_now_ns()};
+        if (crew->seats[i].is_up && is_leaving(nodes, count, crew->seats[i].node))
+            *out = fn(user, &ev, (mt_view){0});
+    }
+    free(nodes);
+    return room;
+}
+
+void swp_crew_wish(struct swp_crew *crew, const char *name, int count, int room)
+{
+    manta_wish wish = {.name = name,
+                       .num_cpus = crew->opts.num_cpus,
+                       .num_gpus = crew->opts.num_gpus,
+                       .memory = crew->opts.memory,
+                       .resources = crew->opts.resources,
+                       .resource_count = crew->opts.resource_count,
+                       .count = count < MT_SWEEP_SLOTS_MAX - room ? count : MT_SWEEP_SLOTS_MAX - room,
+                       .worth = 1.0 / room};
+    if (wish.count == crew->wished && room == crew->wished_room)
+        return;
+    if (manta_wish_tell(&wish, NULL) == MANTA_OK) { /* else again, with the next look */
+        crew->wished = wish.count;
+        crew->wished_room = room;
+    }
 }

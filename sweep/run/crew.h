@@ -19,13 +19,14 @@ struct swp_seat {
     manta_ref   *run;
     mt_buf       words; /* to be told */
     bool         is_up;
+    uint32_t     node;      /* where it is; 0: not known yet */
     unsigned     hires;     /* so often; the number of its file of ends */
     int64_t      killed_ns; /* 0: it was not */
 };
 
 struct swp_crew {
     struct swp_seat *seats;
-    int              count;
+    int              count, most; /* most: `count` may grow to that */
     const char      *trial;
     mt_buf           setup;
     char             ends[MT_PATH_BYTES_MAX + 64]; /* what names of files of ends begin with */
@@ -34,10 +35,11 @@ struct swp_crew {
     manta_ref      **refs; /* of swp_crew_look: as many as seats */
     int             *whose;
     unsigned char   *is_there;
+    int              wished, wished_room;      /* what the cluster was told */
     char             text[MT_ERROR_BYTES_MAX]; /* for people, why swp_crew_look failed; else "" */
 };
 
-MT_MUST_USE mt_status swp_crew_init(struct swp_crew *crew, int count, const char *trial, const manta_sweep_opts *opts,
+MT_MUST_USE mt_status swp_crew_init(struct swp_crew *crew, int count, int most, const char *trial, const manta_sweep_opts *opts,
                                     const char *folder);
 /* Kills who is left, and frees all. */
 void swp_crew_fini(struct swp_crew *crew);
@@ -59,5 +61,9 @@ MT_MUST_USE mt_status swp_crew_look(struct swp_crew *crew, int wait_ms, swp_crew
 /* How many such trials the cluster has room for, at least 1; < 0 is -code, and *e is what libmanta says (this is a forked child,
  * manta_init was not called, ...). Blocks up to 5 s. */
 int swp_crew_room(const manta_sweep_opts *opts, manta_error *e);
+/* The same now; and each seat on a node that leaves is told to `fn` as SWP_EV_LEAVE. */
+int swp_crew_nodes(const struct swp_crew *crew, const manta_sweep_opts *opts, swp_crew_fn fn, void *user, mt_status *out);
+/* Tells the cluster that so many more trials could run, where that has changed; `room`: so many run now, at most. */
+void swp_crew_wish(struct swp_crew *crew, const char *name, int count, int room);
 
 #endif

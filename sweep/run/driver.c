@@ -59,16 +59,6 @@ static struct swp_trial *trial_at(struct swp_driver *d, int64_t number)
     return &d->trials.data[number];
 }
 
-static mt_status slot_kill(struct swp_driver *d, int index, const char *why)
-{
-    struct swp_slot *slot = &d->slots[index];
-    if (slot->state == SWP_SLOT_NONE || slot->state == SWP_SLOT_DYING)
-        return mt_ok();
-    swp_slot_set_state(d, index, SWP_SLOT_DYING);
-    slot->killed = why;
-    return order(d, &(struct swp_order){.kind = SWP_ORDER_KILL, .slot = index});
-}
-
 /* Takes a trial out of its slot's queue, wherever it stands there. */
 static void slot_drop(struct swp_driver *d, int64_t number)
 {
@@ -235,21 +225,30 @@ static mt_status on_finished(struct swp_driver *d, const struct swp_event *ev)
     return attempt_end(d, ev->trial, ev->finished.code, ev->finished.why ? ev->finished.why : "", ev->finished.is_final);
 }
 
+/* Nobody has decided on its end. */
+static bool may_wait_again(const struct swp_driver *d, int64_t number)
+{
+    const struct swp_trial *t = &d->trials.data[number];
+    return t->verdict == SWP_CONTINUE && !t->is_bad && !d->is_over;
+}
+
 static mt_status on_slot_down(struct swp_driver *d, const struct swp_event *ev)
 {
     struct swp_slot *slot = &d->slots[ev->slot];
     const char      *why = slot->killed ? slot->killed : ev->down.text;
     bool             was_up = slot->state == SWP_SLOT_UP || slot->count > 0, is_ours = slot->killed != NULL;
+    bool             is_preempted = ev->down.code == MT_EPREEMPTED && !is_ours;
     swp_slot_set_state(d, ev->slot, SWP_SLOT_NONE);
     slot->killed = NULL;
-    slot->is_returning = false;
-    slot->bad_starts = was_up ? 0 : slot->bad_starts + 1;
+    d->leaving -= slot->is_leaving;
+    slot->is_returning = slot->is_leaving = false;
+    slot->bad_starts = was_up || is_preempted ? 0 : slot->bad_starts + 1;
     while (slot->count > 1) { /* had not begun */
         int64_t number = slot->queue[slot->count - 1];
         slot_drop(d, number);
         MT_TRY(wait_again(d, number));
     }
-    if (slot->count == 1 && d->state == SWP_DRIVER_LEAVING) {
+    if (slot->count == 1 && (d->state == SWP_DRIVER_LEAVING || (is_preempted && may_wait_again(d, slot->queue[0])))) {
         int64_t number = slot->queue[0];
         slot_drop(d, number);
         MT_TRY(wait_again(d, number));
@@ -385,9 +384,9 @@ static mt_status on_tick(struct swp_driver *d)
         if (slot->state != SWP_SLOT_UP || slot->count == 0)
             continue;
         if (d->config.trial_s > 0 && (double)(d->now_ns - slot->began_ns) > d->config.trial_s * 1e9)
-            MT_TRY(slot_kill(d, i, "it ran past its deadline (trial_timeout_s) and was killed"));
+            MT_TRY(swp_slot_kill(d, i, "it ran past its deadline (trial_timeout_s) and was killed"));
         else if (d->config.silent_s > 0 && (double)(d->now_ns - slot->heard_ns) > d->config.silent_s * 1e9)
-            MT_TRY(slot_kill(d, i, "it reported nothing for too long (silent_timeout_s) and was killed"));
+            MT_TRY(swp_slot_kill(d, i, "it reported nothing for too long (silent_timeout_s) and was killed"));
         else if (d->config.stopper)
             MT_TRY(time_look(d, slot));
     }
@@ -422,6 +421,7 @@ static mt_status on_event(struct swp_driver *d, const struct swp_event *ev)
             return mt_ok();
         swp_slot_set_state(d, ev->slot, SWP_SLOT_UP);
         d->slots[ev->slot].bad_starts = 0;
+        d->slots[ev->slot].began_ns = d->now_ns;
         return mt_ok();
     case SWP_EV_SLOT_DOWN: return d->slots[ev->slot].state == SWP_SLOT_NONE ? mt_ok() : on_slot_down(d, ev);
     case SWP_EV_REPORT: return is_fresh(d, ev) ? on_report(d, ev) : mt_ok();
@@ -441,6 +441,8 @@ static mt_status on_event(struct swp_driver *d, const struct swp_event *ev)
     case SWP_EV_CLONED: return on_cloned(d, ev);
     case SWP_EV_CONTROL: return on_control(d, ev->control.what, ev->control.value);
     case SWP_EV_ROOM: d->is_full = !ev->room.is_there; return mt_ok();
+    case SWP_EV_NODES: swp_slots_room(d, ev->nodes.room); return mt_ok();
+    case SWP_EV_LEAVE: return swp_slot_leaves(d, ev->slot);
     case SWP_EV_HOLD: on_hold(d, ev->hold.begins); return mt_ok();
     case SWP_EV_BROKEN:
         give_up(d, mt_error(ev->broken.code, 0, "write the journal"), ev->broken.text);
@@ -452,20 +454,14 @@ static mt_status on_event(struct swp_driver *d, const struct swp_event *ev)
 
 /* ---- what goes out ---- */
 
-/* Trials that wait or run. */
-static int64_t in_flight(const struct swp_driver *d)
-{
-    return (int64_t)(d->ready.count - d->ready_head) + (int64_t)d->running;
-}
-
 /* How many may be in flight: where a scheduler pauses and resumes, a place is a slot; else points are drawn ahead, so that no
  * trial waits for the disk. One at a time is what a user asks for whose every draw is to see all results. */
 static int64_t capacity(const struct swp_driver *d)
 {
     const struct swp_driver_config *c = &d->config;
-    if (swp_scheduler_needs_saves(c->scheduler) || (c->is_adaptive && c->slots == 1))
-        return c->slots;
-    return c->slots + (c->is_adaptive ? 1 + c->slots / 4 : MT_SWEEP_STOCK);
+    if (swp_scheduler_needs_saves(c->scheduler) || (c->is_adaptive && d->room == 1))
+        return d->room;
+    return d->room + (c->is_adaptive ? 1 + d->room / 4 : MT_SWEEP_STOCK);
 }
 
 static mt_status suggest(struct swp_driver *d, bool *out_done)
@@ -499,7 +495,7 @@ static mt_status suggest(struct swp_driver *d, bool *out_done)
 /* One step of the scheduler. *out_more: there may be another. */
 static mt_status schedule_one(struct swp_driver *d, bool *out_more)
 {
-    struct swp_action a = swp_scheduler_next(d->config.scheduler, in_flight(d) < capacity(d) && !d->is_paused);
+    struct swp_action a = swp_scheduler_next(d->config.scheduler, swp_driver_in_flight(d) < capacity(d) && !d->is_paused);
     bool              is_ours = a.kind == SWP_RESUME || a.kind == SWP_DROP || a.kind == SWP_CLONE;
     *out_more = false;
     if (is_ours && (a.trial >= d->trials.count || trial_at(d, (int64_t)a.trial)->state != SWP_TRIAL_PAUSED))
@@ -576,7 +572,7 @@ static mt_status dispatch(struct swp_driver *d)
     for (int level = 0; level < deepest; level++)
         for (int i = 0; i < d->config.slots; i++) {
             struct swp_slot *slot = &d->slots[i];
-            if (slot->state != SWP_SLOT_UP || slot->count > level || slot->is_returning)
+            if (slot->state != SWP_SLOT_UP || slot->count > level || slot->is_returning || slot->is_leaving)
                 continue;
             int64_t number = ready_take(d);
             if (number < 0)
@@ -592,7 +588,7 @@ static mt_status balance(struct swp_driver *d)
     int idle = 0, fullest = -1;
     for (int i = 0; i < d->config.slots; i++) {
         const struct swp_slot *slot = &d->slots[i];
-        if (slot->state != SWP_SLOT_UP || slot->is_returning)
+        if (slot->state != SWP_SLOT_UP || slot->is_returning || slot->is_leaving)
             continue;
         idle += slot->count == 0;
         if (slot->count > 1 && (fullest < 0 || slot->count > d->slots[fullest].count))
@@ -602,18 +598,6 @@ static mt_status balance(struct swp_driver *d)
         return mt_ok();
     d->slots[fullest].is_returning = true;
     return order(d, &(struct swp_order){.kind = SWP_ORDER_RETURN, .slot = fullest});
-}
-
-static mt_status hire(struct swp_driver *d)
-{
-    int64_t wanted = in_flight(d);
-    for (int i = 0; i < d->config.slots && d->live < wanted; i++) {
-        if (d->slots[i].state != SWP_SLOT_NONE)
-            continue;
-        swp_slot_set_state(d, i, SWP_SLOT_STARTING);
-        MT_TRY(order(d, &(struct swp_order){.kind = SWP_ORDER_HIRE, .slot = i}));
-    }
-    return mt_ok();
 }
 
 static void failures_look(struct swp_driver *d)
@@ -631,7 +615,7 @@ static bool has_work(const struct swp_driver *d)
 {
     if (d->is_over)
         return d->running > 0 || d->ending.count > 0 || d->is_cloning;
-    return in_flight(d) > 0 || d->ending.count > 0 || d->is_cloning || d->trials.count < swp_driver_limit(d);
+    return swp_driver_in_flight(d) > 0 || d->ending.count > 0 || d->is_cloning || d->trials.count < swp_driver_limit(d);
 }
 
 /* Nothing runs, nothing can be begun, and yet trials are paused: nothing will ever wake them. */
@@ -661,12 +645,13 @@ static mt_status go_on(struct swp_driver *d)
     while (more)
         MT_TRY(schedule_one(d, &more));
     if (!d->is_over)
-        MT_TRY(hire(d));
+        MT_TRY(swp_slots_hire(d));
     if (!d->is_paused && !d->is_over && !d->is_full) { /* on a full disk a trial would most likely fail */
         MT_TRY(dispatch(d));
         if (d->ready_head == d->ready.count)
             MT_TRY(balance(d));
     }
+    MT_TRY(swp_slots_let_go(d));
     if (!has_work(d) && d->paused && !d->is_paused)
         MT_TRY(drop_paused(d));
     failures_look(d);
@@ -682,7 +667,7 @@ static mt_status advance(struct swp_driver *d)
     if (d->state != SWP_DRIVER_LEAVING)
         return mt_ok();
     for (int i = 0; i < d->config.slots; i++)
-        MT_TRY(slot_kill(d, i, "the sweep ends"));
+        MT_TRY(swp_slot_kill(d, i, "the sweep ends"));
     if (d->live > 0 || (d->durable < d->seq && !d->error.code))
         return mt_ok();
     swp_driver_set_state(d, SWP_DRIVER_DONE);
@@ -720,8 +705,10 @@ struct swp_source swp_source_of(struct swp_sampler *sampler)
 
 mt_status swp_driver_init(struct swp_driver *d, const struct swp_driver_config *config)
 {
-    *d = (struct swp_driver){.config = *config, .asked_limit = config->limit, .asked_time_s = config->time_s, .best_trial = -1};
-    d->slots = calloc((size_t)config->slots, sizeof *d->slots);
+    int most = config->slots_max > config->slots ? config->slots_max : config->slots;
+    *d = (struct swp_driver){
+        .config = *config, .asked_limit = config->limit, .asked_time_s = config->time_s, .best_trial = -1, .room = config->slots};
+    d->slots = calloc((size_t)most, sizeof *d->slots);
     return d->slots ? mt_ok() : mt_error(MT_ENOMEM, 0, "make the slots");
 }
 

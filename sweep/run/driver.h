@@ -24,6 +24,10 @@
  * (becomes what a later run of this trial loads) behind the report that follows it, so that a trial which goes on from it has
  * all reports up to there in the journal; those that it repeats are dropped.
  *
+ * Slots follow the work and the nodes (slots.c). One that has had nothing for a while, and is not needed, is let go, so that its
+ * node may be given back; one whose node leaves ends what it runs, and another one is hired elsewhere. A trial that was ended since
+ * its node left waits again: that is no failure of it.
+ *
  * A process may die between the return of a trial's function and the news of it. What it has noted of that (ends.h) is folded in:
  * from a slot that died before its SLOT_DOWN, from a driver that died between the replay and swp_driver_open.
  *
@@ -52,6 +56,8 @@ enum swp_event_kind {
     SWP_EV_CONTROL,   /* control */
     SWP_EV_ROOM,      /* room */
     SWP_EV_HOLD,      /* hold */
+    SWP_EV_NODES,     /* nodes: how many slots the cluster has room for; only where the sweep follows that */
+    SWP_EV_LEAVE,     /* the slot's node is to leave: what it runs may end, and nothing else begins there */
     SWP_EV_BROKEN,    /* broken: the journal takes nothing any more */
 };
 struct swp_event {
@@ -95,6 +101,9 @@ struct swp_event {
         struct {
             bool begins; /* so much waits for the disk that nothing is taken from trials; their time stands still until it ends */
         } hold;
+        struct {
+            int room;
+        } nodes;
         struct {
             int32_t     code;
             const char *text;
@@ -155,9 +164,9 @@ struct swp_slot {
     enum swp_slot_state state;
     int64_t             queue[MT_SWEEP_AHEAD_MAX]; /* the first one runs */
     int                 count;
-    bool                is_returning;
+    bool                is_returning, is_leaving;
     int                 bad_starts;         /* deaths in a row before it was up */
-    int64_t             began_ns, heard_ns; /* of the trial that runs */
+    int64_t             began_ns, heard_ns; /* of the trial that runs; without one: since when there has been none */
     const char         *killed;             /* why we kill it; NULL: we don't */
 };
 
@@ -181,7 +190,8 @@ struct swp_driver_config {
     bool                    has_limits;                        /* trial or sweep stoppers, so that reports matter */
     uint64_t                limit;                             /* trials, not counting dropped ones; UINT64_MAX: none */
     uint64_t                points;                            /* that the source has */
-    int                     slots, window; /* window: with is_ordered, trial k is drawn when those before k - window have ended */
+    int                     slots, slots_max;                  /* slots_max: what `slots` may grow to; 0: it does not */
+    int                     window; /* window: with is_ordered, trial k is drawn when those before k - window have ended */
     int                     retries;
     double                  time_s, trial_s, silent_s; /* 0: none */
 };
@@ -215,6 +225,8 @@ struct swp_driver {
     bool                  is_paused, is_full, is_held, wants_over, is_over, is_time_up;
     int64_t               held_ns;      /* is_held: since when */
     double                asked_time_s; /* by this driver; 0: no limit */
+    int                   room;         /* slots that may be live, beside those whose node leaves */
+    int                   leaving;      /* so many are those */
     int                   live, up;     /* slots that are not NONE; that are UP */
     mt_status             error;        /* why it ends before it is done */
     char                  text[MT_ERROR_BYTES_MAX], message[MT_ERROR_BYTES_MAX], first_failure[MT_ERROR_BYTES_MAX];
@@ -233,6 +245,8 @@ MT_MUST_USE mt_status swp_driver_fold(struct swp_driver *d, const struct swp_lef
 /* One event; then what it leads to is in d->orders. A failure ends the sweep: ENOMEM, EINTERNAL. */
 MT_MUST_USE mt_status swp_driver_step(struct swp_driver *d, const struct swp_event *event);
 
+/* Trials that have no slot, and would begin if there were more of them; as far as that is known, INT_MAX at most. */
+int swp_driver_waiting(const struct swp_driver *d);
 /* How many trials there are in all, as far as is known, those that were dropped among them; UINT64_MAX: no limit. */
 uint64_t swp_driver_limit(const struct swp_driver *d);
 /* Records that were made and are not durable yet. */
@@ -245,6 +259,14 @@ static inline bool swp_driver_waits_for_disk(const struct swp_driver *d)
 void swp_trial_set_state(struct swp_driver *d, int64_t number, enum swp_trial_state next);
 void swp_slot_set_state(struct swp_driver *d, int index, enum swp_slot_state next);
 void swp_driver_set_state(struct swp_driver *d, enum swp_driver_state next);
+
+/* slots.c: kills one; one's node leaves; so many may be live from now on; hires and lets go, as there is work. */
+MT_MUST_USE mt_status swp_slot_kill(struct swp_driver *d, int index, const char *why);
+MT_MUST_USE mt_status swp_slot_leaves(struct swp_driver *d, int index);
+void                  swp_slots_room(struct swp_driver *d, int room);
+MT_MUST_USE mt_status swp_slots_hire(struct swp_driver *d);
+MT_MUST_USE mt_status swp_slots_let_go(struct swp_driver *d);
+int64_t               swp_driver_in_flight(const struct swp_driver *d); /* trials that wait or run */
 
 /* apply.c: changes what lasts, as the record says. `point`: of SUGGEST and CLONE; NULL: read it from the text. */
 MT_MUST_USE mt_status swp_driver_apply(struct swp_driver *d, const struct swp_record *record, const struct swp_point *point);

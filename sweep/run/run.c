@@ -28,8 +28,9 @@ struct run {
     struct swp_news         news;
     bool                    has_states; /* some trial may have one on the disk */
     bool                    is_done, is_broken;
-    int64_t                 began_ns, ticked_ns, shown_ns;
-    int64_t                 stop_ns; /* when it was told to stop; 0: it was not */
+    int64_t                 began_ns, ticked_ns, shown_ns, nodes_ns;
+    char                    wish[MT_SWEEP_NAME_BYTES_MAX]; /* the name of what it would use beyond the nodes that there are */
+    int64_t                 stop_ns;                       /* when it was told to stop; 0: it was not */
     uint64_t                ended_before;
 };
 
@@ -212,6 +213,26 @@ static mt_status news_look(struct run *r)
     return step(r, &ev);
 }
 
+/* Where the user has named no number, there are as many slots as the nodes have room for, and for what waits beyond that the
+ * cluster may grow. What is wished for goes down before a slot is hired on what has come. */
+static mt_status nodes_look(struct run *r, int64_t now_ns)
+{
+    mt_status st;
+    if (r->driver.state != SWP_DRIVER_OPEN || now_ns - r->nodes_ns < MT_SWEEP_NODES_MS * 1000000ll)
+        return mt_ok();
+    r->nodes_ns = now_ns;
+    int room = swp_crew_nodes(&r->crew, r->opts, on_news_of_crew, r, &st);
+    if (st.code || room < 0 || !r->plan.config.slots_max)
+        return st;
+    int waiting = swp_driver_waiting(&r->driver), live = r->driver.live - r->driver.leaving, more = room > live ? room - live : 0;
+    swp_crew_wish(&r->crew, r->wish, waiting > more ? waiting - more : 0, room);
+    if (room == r->driver.room && r->driver.leaving == 0)
+        return mt_ok();
+    st = step(r, &(struct swp_event){.kind = SWP_EV_NODES, .now_ns = now_ns, .trial = -1, .nodes = {room}});
+    r->crew.count = r->driver.config.slots;
+    return st;
+}
+
 /* ---- what is shown ---- */
 
 /* The trials that run. Returns how many. */
@@ -285,6 +306,8 @@ static mt_status loop(struct run *r)
         int64_t now = mt_now_ns();
         if (st.code == 0)
             st = news_look(r);
+        if (st.code == 0)
+            st = nodes_look(r, now);
         if (st.code == 0 && now - r->ticked_ns > MT_SWEEP_TICK_MS * 1000000ll) {
             r->ticked_ns = now;
             st = step(r, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = now});
@@ -383,7 +406,11 @@ static void result_fill(const struct run *r, manta_sweep_result *out)
 
 static manta_status sweep(struct run *r, manta_sweep_result *out, manta_error *e)
 {
-    mt_status st = swp_crew_init(&r->crew, r->plan.config.slots, r->plan.trial, r->opts, r->plan.folder);
+    const struct swp_driver_config *c = &r->plan.config;
+    const char                     *last = strrchr(r->plan.folder, '/');
+    snprintf(r->wish, sizeof r->wish, "sweep %.50s", last ? last + 1 : r->plan.folder);
+    mt_status st = swp_crew_init(&r->crew, c->slots, c->slots_max ? c->slots_max : c->slots, r->plan.trial, r->opts,
+                                 r->plan.folder);
     if (st.code == 0)
         st = driver_left(r);
     if (st.code == 0)
@@ -399,6 +426,8 @@ static manta_status sweep(struct run *r, manta_sweep_result *out, manta_error *e
         st = r->driver.error;
     if (st.code == 0)
         swp_ends_clear(r->plan.folder);
+    if (c->slots_max)
+        swp_crew_wish(&r->crew, r->wish, 0, r->driver.room);
     result_fill(r, out);
     if (st.code == 0 && out->failed > 0 && out->completed + out->stopped == 0) {
         st = mt_error(MT_ETASK, 0, "all failed");
@@ -430,6 +459,7 @@ manta_status manta_sweep_run(const char *trial, const manta_sweep_opts *opts, ma
     if (code == MANTA_OK) { /* asked in any case: a libmanta that can't be used says so here, before there is a journal */
         int room = swp_crew_room(r->opts, e);
         r->plan.config.slots = r->opts->concurrency ? r->opts->concurrency : room;
+        r->plan.config.slots_max = r->opts->concurrency ? 0 : MT_SWEEP_SLOTS_MAX;
         code = room < 0 ? -room : journal_take(r, e);
     }
     if (code == MANTA_OK)

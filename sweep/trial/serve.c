@@ -304,12 +304,12 @@ static manta_status slot_poll(manta_ctx *c, void *self, int argc, const manta_ar
 
 static manta_status slot_ready(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
-    (void)c, (void)self, (void)argc, (void)argv;
-    return MANTA_OK;
+    (void)self, (void)argc, (void)argv;
+    return manta_return_u64(c, manta_node());
 }
 
 MANTA_ACTOR_TYPE(manta_sweep_slot, .signature = "yssr", .create = slot_new, .destroy = slot_free,
-                 .methods = {{"ready", ">v@io", slot_ready},
+                 .methods = {{"ready", ">u@io", slot_ready},
                              {"run", ">v", slot_run},
                              {"tell", "y>v@io", slot_tell},
                              {"poll", ">y@news", slot_poll}},

@@ -30,7 +30,7 @@ struct job {
     enum swp_decision decision;
 };
 struct process {
-    bool       is_hired, is_up, is_dying;
+    bool       is_hired, is_up, is_dying, is_leaving;
     struct job jobs[MT_SWEEP_AHEAD_MAX];
     int        count;
 };
@@ -56,6 +56,7 @@ struct world {
     mt_rng                rng;
     int64_t               now_ns;
     bool                  has_faults, is_ordered, is_alone; /* alone: one slot */
+    bool                  is_elastic;                       /* slots follow the nodes, which come and go */
     uint64_t              told;                             /* ends that the sampler has */
     struct swp_source     under;
     const char           *sampler, *scheduler;
@@ -74,7 +75,7 @@ struct world {
     double values[MADE];
     int    outcomes[MADE];
     bool   is_done;
-    int    crashes, deaths;
+    int    crashes, deaths, preempted;
 };
 
 static bool chance(struct world *w, uint64_t in)
@@ -144,7 +145,8 @@ static void driver_make(struct world *w)
                                        .is_ordered = w->is_ordered,
                                        .limit = TRIALS,
                                        .points = UINT64_MAX,
-                                       .slots = w->is_alone ? 1 : SLOTS,
+                                       .slots = w->is_alone || w->is_elastic ? 1 : SLOTS,
+                                       .slots_max = w->is_elastic ? SLOTS : 0,
                                        .window = w->is_alone ? 1 : 2 * SLOTS,
                                        .retries = 1000};
     w->under = config.source;
@@ -200,6 +202,7 @@ static void start_check(struct world *w, const struct swp_order *o)
 {
     struct process *p = &w->processes[o->slot];
     assert_true(p->is_up && p->count < MT_SWEEP_AHEAD_MAX);
+    assert_false(p->is_leaving); /* nothing begins where the node leaves */
     assert_true(is_durable(w, SWP_REC_SUGGEST, o->trial));
     assert_int_equal(w->ends[o->trial], 0);
     for (int i = 0; i < SLOTS; i++)
@@ -339,11 +342,29 @@ static void job_step(struct world *w, int slot)
     give(w, ev);
 }
 
+/* Its node leaves; what runs there may end, unless its time is up before that. No attempt is counted for it. */
+static void process_leave(struct world *w, int slot)
+{
+    struct process *p = &w->processes[slot];
+    int64_t         trial = p->count ? p->jobs[0].trial : -1;
+    uint32_t        failures = trial < 0 ? 0 : w->driver.trials.data[trial].failures;
+    p->is_leaving = true;
+    give(w, (struct swp_event){.kind = SWP_EV_LEAVE, .slot = slot, .trial = -1});
+    if (!chance(w, 2) || p->is_dying || !p->is_hired)
+        return;
+    w->preempted++;
+    *p = (struct process){0};
+    give(w, (struct swp_event){.kind = SWP_EV_SLOT_DOWN, .slot = slot, .trial = -1, .down = {MT_EPREEMPTED, "its node left"}});
+    assert_true(trial < 0 || w->driver.trials.data[trial].failures == failures);
+}
+
 static void process_step(struct world *w, int slot)
 {
     struct process *p = &w->processes[slot];
     if (!p->is_hired)
         return;
+    if (p->is_up && !p->is_leaving && chance(w, 200))
+        process_leave(w, slot);
     if (p->is_dying || chance(w, 300)) {
         process_die(w, slot);
     } else if (!p->is_up) {
@@ -389,6 +410,8 @@ static void world_step(struct world *w)
 {
     uint64_t who = mt_rng_below(&w->rng, SLOTS + 2);
     w->now_ns += 1 + (int64_t)mt_rng_below(&w->rng, 30 * 1000 * 1000);
+    if (w->is_elastic && mt_rng_below(&w->rng, 50) == 0)
+        give(w, (struct swp_event){.kind = SWP_EV_NODES, .trial = -1, .nodes = {(int)mt_rng_below(&w->rng, SLOTS + 2)}});
     if (chance(w, 400))
         crash(w);
     else if (who < SLOTS)
@@ -425,14 +448,16 @@ static void world_fini(struct world *w)
 static void faults(const char *sampler, const char *scheduler, bool is_ordered, bool is_equal)
 {
     static struct world calm, wild;
-    int                 crashes = 0, deaths = 0;
+    int                 crashes = 0, deaths = 0, preempted = 0;
     calm = (struct world){.sampler = sampler, .scheduler = scheduler, .is_ordered = is_ordered};
     world_run(&calm, 1);
     for (uint64_t seed = 2; seed < 60; seed++) {
         wild = (struct world){.sampler = sampler, .scheduler = scheduler, .is_ordered = is_ordered, .has_faults = true};
+        wild.is_elastic = seed % 2 == 0;
         world_run(&wild, seed);
         crashes += wild.crashes;
         deaths += wild.deaths;
+        preempted += wild.preempted;
         for (int i = 0; i < TRIALS && is_equal; i++) {
             assert_string_equal(wild.driver.trials.data[i].params, calm.driver.trials.data[i].params);
             assert_true(wild.values[i] == calm.values[i] && wild.outcomes[i] == calm.outcomes[i]);
@@ -440,7 +465,7 @@ static void faults(const char *sampler, const char *scheduler, bool is_ordered, 
         world_fini(&wild);
     }
     world_fini(&calm);
-    assert_true(crashes > 20 && deaths > 20);
+    assert_true(crashes > 20 && deaths > 20 && preempted > 5);
 }
 
 /* The driver's next life, with all that is on the disk. */
@@ -485,6 +510,35 @@ static void one_at_a_time_sees_all(void **state)
         world_run(&w, seed);
         world_fini(&w);
     }
+}
+
+/* What is not needed is let go, also a process that still waits for room; a pause lets go of all; what waits is told. */
+static void slots_follow(void **state)
+{
+    static struct world w;
+    (void)state;
+    w = (struct world){.sampler = "random", .scheduler = "fifo", .is_elastic = true};
+    world_begin(&w, 8);
+    assert_int_equal(w.driver.live, 1);
+    assert_int_equal(swp_driver_waiting(&w.driver), TRIALS - 1);
+    give(&w, (struct swp_event){.kind = SWP_EV_NODES, .trial = -1, .nodes = {100}});
+    assert_int_equal(w.driver.live, SLOTS);
+    give(&w, (struct swp_event){.kind = SWP_EV_CONTROL, .trial = -1, .control = {SWP_CONTROL_PAUSE, 0}});
+    assert_int_equal(swp_driver_waiting(&w.driver), 0);
+    w.now_ns += 2 * MT_SWEEP_IDLE_MS * 1000000ll;
+    give(&w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
+    for (int i = 0; i < SLOTS; i++) {
+        assert_true(w.processes[i].is_dying);
+        process_die(&w, i);
+    }
+    assert_int_equal(w.driver.live, 0);
+    give(&w, (struct swp_event){.kind = SWP_EV_CONTROL, .trial = -1, .control = {SWP_CONTROL_GO, 0}});
+    assert_int_equal(w.driver.live, SLOTS);
+    give(&w, (struct swp_event){.kind = SWP_EV_NODES, .trial = -1, .nodes = {1}});
+    w.now_ns += 2 * MT_SWEEP_IDLE_MS * 1000000ll;
+    give(&w, (struct swp_event){.kind = SWP_EV_TICK, .trial = -1});
+    assert_int_equal(w.processes[0].is_dying + w.processes[1].is_dying + w.processes[2].is_dying, SLOTS - 1);
+    world_fini(&w);
 }
 
 /* Time is up: what has no value waits, and is what the next driver, which has no limit of time, begins with. */
@@ -670,6 +724,7 @@ int main(void)
         cmocka_unit_test(hyperband),
         cmocka_unit_test(pbt),
         cmocka_unit_test(fewer_and_more),
+        cmocka_unit_test(slots_follow),
         cmocka_unit_test(time_is_up),
         cmocka_unit_test(one_at_a_time_sees_all),
         cmocka_unit_test(a_state_follows_only_what_its_table_says),
