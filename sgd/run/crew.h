@@ -76,6 +76,7 @@ struct sgd_hand *sgd_crew_spare(struct sgd_crew *crew);
 int sgd_crew_count(const struct sgd_crew *crew, int *out_ready);
 /* The same of one place. */
 int sgd_crew_count_at(const struct sgd_crew *crew, int place);
+int sgd_crew_ready_at(const struct sgd_crew *crew, int place);
 /* Dismisses those on other places that wait for CPUs since long, so that they can be hired for this one. */
 void sgd_crew_unplaced_drop(struct sgd_crew *crew, int place);
 /* Kills a hand that is of no use any more. Its death is told as any other, with this reason. */

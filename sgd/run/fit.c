@@ -169,12 +169,28 @@ static void place_leave(struct sgd_fit *fit, int index)
     }
 }
 
+/* How many more nodes the run wants, by those where somebody has a rank, is ready, or is at least on the way. */
+enum sgd_here { HERE, HERE_READY, HERE_WITH_RANK };
+static int nodes_missing(const struct sgd_fit *fit, enum sgd_here how, uint64_t *out_places)
+{
+    *out_places = 0;
+    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
+        if (hand->state == SGD_HAND_READY ? how != HERE_WITH_RANK || hand->rank != SGD_NO_RANK
+                                          : hand->state == SGD_HAND_STARTING && how == HERE)
+            *out_places |= 1ull << hand->place;
+    return fit->min_nodes - __builtin_popcountll(*out_places);
+}
+
 /* Of the other nodes: what their posts say; who was on a lost one is lost; a new one takes those who wait for CPUs. */
 static void places_keep(struct sgd_fit *fit)
 {
     if (fit->places.max == 1)
         return;
-    sgd_places_look_for(&fit->places, node_pass, fit);
+    int      ready;
+    uint64_t with_ready;
+    (void)sgd_crew_count(&fit->crew, &ready);
+    bool is_complete = ready >= fit->max + fit->opts->scaling.spares && nodes_missing(fit, HERE_READY, &with_ready) <= 0;
+    sgd_places_look_for(&fit->places, !is_complete, node_pass, fit);
     uint64_t lost = sgd_places_look(&fit->places, note_take, fit);
     for (int i = 1; i < SGD_PLACES_MAX; i++) {
         struct sgd_place *place = &fit->places.of[i];
@@ -186,21 +202,11 @@ static void places_keep(struct sgd_fit *fit)
             sgd_crew_leave(&fit->crew, i);
         if ((place->state == SGD_PLACE_LOST || place->state == SGD_PLACE_LEAVING) && sgd_crew_count_at(&fit->crew, i) == 0)
             sgd_place_close(place);
-        if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0)
+        if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0 && !is_complete)
             sgd_crew_unplaced_drop(&fit->crew, i);
+        else if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0)
+            sgd_place_close(place); /* its node may be given back */
     }
-}
-
-/* How many more nodes the run wants, by those where somebody has a rank, is ready, or is at least on the way. */
-enum sgd_here { HERE, HERE_READY, HERE_WITH_RANK };
-static int nodes_missing(const struct sgd_fit *fit, enum sgd_here how, uint64_t *out_places)
-{
-    *out_places = 0;
-    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        if (hand->state == SGD_HAND_READY ? how != HERE_WITH_RANK || hand->rank != SGD_NO_RANK
-                                          : hand->state == SGD_HAND_STARTING && how == HERE)
-            *out_places |= 1ull << hand->place;
-    return fit->min_nodes - __builtin_popcountll(*out_places);
 }
 
 /* While the run has too few nodes, its last workers are for those that have none. */
@@ -223,6 +229,7 @@ static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures + fit->has_death))
         return MANTA_OK; /* without them, or the run ends once all are back */
     places_keep(fit);
+    sgd_fit_wish(fit, steps_done(fit)); /* before somebody is hired on what has come */
     for (int count = sgd_crew_count(&fit->crew, &ready), index;; count++) {
         const struct sgd_place *place = place_choose(fit, &index);
         if (!place || !may_hire(fit, index, count, wanted))
@@ -681,6 +688,7 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
     if (code == MANTA_OK)
         code = fit_run(fit, &error);
     sgd_fit_logs_end(fit, code, &error);
+    sgd_fit_wish_end(fit);
     sgd_crew_dismiss(&fit->crew);
     sgd_places_fini(&fit->places);
     manta_actor_free(fit->mapped);

@@ -47,6 +47,16 @@ struct sgd_recovering {
     int64_t  going_ns, synced_ns;
 };
 
+/* What the run would use beyond what it has (elastic.c). */
+struct sgd_elastic {
+    double   rate[MT_GROUP_MEMBERS_MAX + 1]; /* samples per second with so many workers, as measured last; 0: not yet */
+    uint32_t generation;                     /* that the present window is of; it began then: */
+    uint64_t from_step;
+    int64_t  from_ns;
+    int      told;  /* so many more workers */
+    double   worth; /* each; as told */
+};
+
 struct sgd_fit {
     const manta_sgd_opts   *opts;
     struct sgd_setup        setup;
@@ -76,6 +86,7 @@ struct sgd_fit {
     uint64_t                reported_step;              /* of the last report of progress, and when */
     int64_t                 reported_ns;
     struct sgd_recovering   recovering;
+    struct sgd_elastic      elastic;
     struct sgd_timeline     timeline;
     struct sgd_track        hook, files; /* what they are told is the same */
     struct sgd_track_files *tracking;
@@ -93,6 +104,11 @@ void sgd_generation_over(struct sgd_fit *fit);    /* it is to end, or has; again
 /* Nothing ends it yet; it has made a step. */
 bool sgd_generation_lives(const struct sgd_fit *fit);
 bool sgd_generation_has_stepped(const struct sgd_fit *fit);
+
+/* elastic.c: tells the cluster how many more workers the run would use, and what one is worth, where that has changed. step: the
+ * last one that is done. */
+void sgd_fit_wish(struct sgd_fit *fit, uint64_t step);
+void sgd_fit_wish_end(struct sgd_fit *fit); /* it is over */
 
 /* fit_report.c: what the user is told. */
 void sgd_fit_tell_resized(struct sgd_fit *fit);

@@ -313,7 +313,7 @@ static void place_add(struct sgd_places *places, const manta_node_info *node)
     ask(places, place);
 }
 
-static int count_of(const struct sgd_places *places)
+int sgd_places_count(const struct sgd_places *places)
 {
     int count = 0;
     for (int i = 0; i < SGD_PLACES_MAX; i++)
@@ -368,7 +368,7 @@ void sgd_place_bar(struct sgd_places *places, struct sgd_place *place)
         sgd_place_set_state(place, SGD_PLACE_LEAVING);
 }
 
-void sgd_places_look_for(struct sgd_places *places, sgd_places_pass *pass, void *user)
+void sgd_places_look_for(struct sgd_places *places, bool wants_more, sgd_places_pass *pass, void *user)
 {
     char why[SGD_PLACE_WHY_BYTES];
     int  all;
@@ -377,7 +377,7 @@ void sgd_places_look_for(struct sgd_places *places, sgd_places_pass *pass, void 
     manta_node_info *nodes = nodes_list(&all);
     for (int i = 0; i < all; i++)
         node_take(places, &nodes[i]);
-    int count = count_of(places);
+    int count = wants_more ? sgd_places_count(places) : places->max;
     for (int i = 0; i < all && count < places->max; i++)
         if (place_find(places, nodes[i].node) < 0 && !why_not(places, &nodes[i], why)) {
             place_add(places, &nodes[i]);

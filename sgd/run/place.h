@@ -98,9 +98,11 @@ void sgd_places_fini(struct sgd_places *places);
 
 /* Called with a node that is passed over, and why. */
 typedef void sgd_places_pass(void *user, uint32_t node, const char *why);
-/* Once a second at most, asks the cluster: places whose nodes are drained are LEAVING from then on; while there are fewer than
- * the run wants, what has room is opened, and of the others `pass` is told, once for each. Blocks as manta_nodes does. */
-void sgd_places_look_for(struct sgd_places *places, sgd_places_pass *pass, void *user);
+/* Each MT_TRAIN_NODES_MS at most, asks the cluster: places whose nodes are drained are LEAVING from then on; while there are fewer
+ * than the run wants, and it `wants_more`, what has room is opened, and of the others `pass` is told, once for each. Blocks as
+ * manta_nodes does. */
+void sgd_places_look_for(struct sgd_places *places, bool wants_more, sgd_places_pass *pass, void *user);
+int  sgd_places_count(const struct sgd_places *places); /* where workers are, or may be */
 /* No worker can be there: nobody else is sent there in this run. */
 void sgd_place_bar(struct sgd_places *places, struct sgd_place *place);
 

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# elastic_test.py BIN CASE... - trainings and sweeps on a cluster that grows and shrinks by itself, with real raylets.
+# Every case has a runtime folder of its own, and fails where it leaves a process or a file.
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import textwrap
+
+from cli_test import BIN, SLOWER, check, equal, has, run_case, wait_until
+from scale_test import down, instances, raylets, shrinks, up
+
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+CLUSTER = """\
+    provider: {kind: local}
+    head: {cpus: 0}
+    idle_s: 0.5
+    types:
+      small: {resources: {CPU: 1}, max: 4, settings: {store_memory: 134217728}}
+"""
+
+
+def joined(p):
+    return [row for row in instances(p) if "JOINED" in row["text"]]
+
+
+def begin(p, *words):
+    """A job of the cluster, and its number."""
+    return p.manta("submit", *words).strip()
+
+
+def ends_well(p, job):
+    p.manta("job", "wait", job)
+    state = p.json("job", "status", job)["state"]
+    log = p.manta("job", "logs", job)
+    equal(state, "SUCCEEDED", log)
+    return log
+
+
+# ---- sweeps
+
+
+def sweep_write(p, trials, more=""):
+    """Each trial says that it begins and that it ends, and waits in between while a file is there."""
+    script = p.root / "trial.sh"
+    script.write_text(textwrap.dedent(f"""\
+        echo "begin $MANTA_TRIAL $MANTA_TRIAL_ATTEMPT" >> {p.root}/runs
+        while [ -e {p.root}/hold ]; do sleep 0.05; done
+        echo "end $MANTA_TRIAL" >> {p.root}/runs
+        echo "loss=$MANTA_TRIAL"
+        """))
+    file = p.root / "sweep.yaml"
+    file.write_text(textwrap.dedent(f"""\
+        name: elastic
+        metric: loss
+        trials: {trials}
+        storage: {p.root}/sweeps
+        {more}
+        trial: {{command: [sh, {script}]}}
+        space: {{x: {{type: uniform, low: 0, high: 1}}}}
+        sampler: random
+        """))
+    (p.root / "runs").touch()
+    return file
+
+
+def lines(p, word):
+    return [line for line in (p.root / "runs").read_text().splitlines() if line.split()[0] == word]
+
+
+def all_once(p, trials):
+    """Nothing was lost and nothing was run twice to its end; no trial has cost a retry."""
+    equal(sorted(int(line.split()[1]) for line in lines(p, "end")), list(range(trials)))
+    check(all(line.endswith(" 0") for line in lines(p, "begin")), lines(p, "begin"))
+
+
+def sweep_follows(p):
+    """A sweep that names no concurrency: nodes come for the trials that wait, up to the maximum, and go when fewer are left than they have
+    room for, while the last ones still run."""
+    up(p, CLUSTER)
+    (p.root / "hold").touch()
+    job = begin(p, "--", BIN / "manta", "sweep", sweep_write(p, 24))
+    wait_until(lambda: len(joined(p)) == 4 and len(lines(p, "begin")) >= 4, "four nodes come, and trials run on them")
+    text = p.manta("scale", "explain")
+    has("wish sweep elastic", text)
+    has("type small has its maximum of 4 nodes", text)
+    (p.root / "hold").unlink()
+    ends_well(p, job)
+    all_once(p, 24)
+    shrinks(p)
+    has("sweep elastic", p.manta("scale", "history"))
+    down(p)
+
+
+def sweep_lets_go(p):
+    """Nodes whose trials have ended go back while others still run; where the user names a number, its slots are demand too."""
+    up(p, CLUSTER)
+    (p.root / "hold").touch()
+    file = sweep_write(p, 4, "concurrency: 4")
+    script = p.root / "trial.sh"
+    script.write_text(script.read_text().replace("/hold ]", "/hold$MANTA_TRIAL ]"))
+    (p.root / "hold0").touch()
+    for trial in range(1, 4):
+        (p.root / f"hold{trial}").touch()
+    job = begin(p, "--", BIN / "manta", "sweep", file)
+    wait_until(lambda: len(lines(p, "begin")) == 4, "all four run")
+    for trial in range(1, 4):
+        (p.root / f"hold{trial}").unlink()
+    wait_until(lambda: len(joined(p)) == 1 and len(raylets(p)) == 1, "three nodes go back")
+    equal(p.json("job", "status", job)["state"], "RUNNING")
+    (p.root / "hold0").unlink()
+    ends_well(p, job)
+    all_once(p, 4)
+    shrinks(p)
+    down(p)
+
+
+def sweep_drained(p):
+    """A node is taken away: its trial ends there, nothing new begins there, and another node takes what waits. One whose time is up before its
+    trial's is no failure of that trial."""
+    up(p, CLUSTER.replace("max: 4", "max: 2"))
+    (p.root / "hold").touch()
+    job = begin(p, "--", BIN / "manta", "sweep", sweep_write(p, 8, "retries: 0"))
+    wait_until(lambda: len(lines(p, "begin")) == 2, "two trials run")
+    first, second = (int(row["text"].split("node ")[1].split(",")[0]) for row in joined(p))
+    p.manta("drain", first, "--deadline", "60")
+    p.manta("drain", second, "--deadline", "0.5")
+    wait_until(lambda: len(lines(p, "begin")) >= 3, "what was ended there begins again on another node")
+    (p.root / "hold").unlink()
+    ends_well(p, job)
+    all_once(p, 8)
+    shrinks(p)
+    down(p)
+
+
+# ---- trainings
+
+
+def pictures_write(folder):
+    source = random.Random(3)
+    for prefix, count in (("train", 640), ("t10k", 64)):
+        data, labels = source.randbytes(count * 784), bytes(source.randrange(10) for _ in range(count))
+        for name, dims, values in ((f"{prefix}-images-idx3-ubyte.gz", (count, 28, 28), data),
+                                   (f"{prefix}-labels-idx1-ubyte.gz", (count,), labels)):
+            (folder / name).write_bytes(struct.pack(">BBBB", 0, 0, 8, len(dims)) + struct.pack(f">{len(dims)}I", *dims) + values)
+
+
+def train(p, *words):
+    return (BIN / "manta", "train", SOURCE / "examples" / "elastic_training.yaml", "--set", f"data.path={p.root}", *words)
+
+
+def weights_of(log):
+    return log.split("weights=")[1].split()[0]
+
+
+def training_grows(p):
+    """The example's file: begins with one worker on the first node that comes, grows, gives a node back that is taken, and has the weights of
+    a run with one worker. When it is over all nodes go back."""
+    pictures_write(p.root)
+    more = ("--set", "run.epochs=600", "--set", "run.validate_epochs=600", "--set", "run.log_steps=1000", "--set",
+            "run.shards=4")
+    up(p, CLUSTER.replace("max: 4", "max: 2"))
+    job = begin(p, "--", *train(p, *more))
+    alone = subprocess.Popen([*train(p, *more), "--set", "scaling.nodes=1", "--set", "scaling.max_workers=1", "--quiet"], text=True,
+                             stdout=subprocess.PIPE, env={k: v for k, v in p.env.items() if k != "XDG_RUNTIME_DIR"})
+    wait_until(lambda: "workers=2" in p.manta("job", "logs", job), "it grows")
+    has("training train", p.manta("scale", "history"))
+    node = p.manta("job", "logs", job).split("worker rank=1 ")[1].split("node=")[1].split()[0]
+    p.manta("drain", node, "--deadline", "60")
+    wait_until(lambda: "workers=1" in p.manta("job", "logs", job), "it shrinks")
+    log = ends_well(p, job)
+    has(" 0 restarts", log)
+    has(" 0 steps lost", log)
+    equal(weights_of(log), weights_of(alone.communicate(timeout=60 * SLOWER)[0]))
+    shrinks(p)
+    down(p)
+
+
+if __name__ == "__main__":
+    results = [run_case(name, globals()) for name in sys.argv[2:]]
+    sys.exit(0 if all(results) else 1)
