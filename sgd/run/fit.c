@@ -69,6 +69,10 @@ static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
         sgd_fit_tell_node(fit, place->node, hand->death.message);
         return;
     }
+    if (hand->place != 0 && !hand->was_ready && hand->death.code == MANTA_EUNSCHEDULABLE) { /* its node leaves, or has left */
+        fit->places.looked_ns = 0;
+        return;
+    }
     if (hand->rank != SGD_NO_RANK) {
         generation_abort(fit, MT_EWORKER_DIED, hand->rank);
         if (!r->is_open)

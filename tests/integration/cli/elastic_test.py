@@ -160,7 +160,7 @@ def training_grows(p):
     """The example's file: begins with one worker on the first node that comes, grows, gives a node back that is taken, and has the weights of
     a run with one worker. When it is over all nodes go back."""
     pictures_write(p.root)
-    more = ("--set", "run.epochs=600", "--set", "run.validate_epochs=600", "--set", "run.log_steps=1000", "--set",
+    more = ("--set", "run.epochs=350", "--set", "run.validate_epochs=350", "--set", "run.log_steps=1000", "--set",
             "run.shards=4")
     up(p, CLUSTER.replace("max: 4", "max: 2"))
     job = begin(p, "--", *train(p, *more))
