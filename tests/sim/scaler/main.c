@@ -45,7 +45,7 @@ struct thing {                          /* at the provider */
     char     handle[16];
     uint32_t type, node; /* node 0: has not joined */
     bool     runs, was_used, is_draining, was_drained, has_failed;
-    uint32_t shown_failed; /* in so many good listings */
+    uint32_t shown_failed; /* in so many good listings in a row, to one head, while it counted as booting */
     uint64_t kill_ms;
     int64_t  cpus, gpus;
 };
@@ -355,6 +355,8 @@ static void head_start(struct world *w)
         if (scl_load(w->scl, &w->records[i]).code)
             abort();
     scl_load_next(w->scl, w->stored_next);
+    for (uint32_t k = 0; k < w->thing_count; k++)
+        w->things[k].shown_failed = 0;
     w->has_crashed = false;
     w->wants_tell = true;
     w->crashes++;
@@ -578,14 +580,17 @@ static void things_run(struct world *w)
     }
 }
 
-static struct scl_listed show(struct world *w, struct thing *t)
+static struct scl_listed show(struct world *w, struct thing *t, bool is_good)
 {
     const struct scl_instance *record = record_find(w, t->number);
     struct scl_listed          item = {.instance = t->number};
     snprintf(item.handle, sizeof item.handle, "%s", t->handle);
     if (t->has_failed)
         snprintf(item.failed, sizeof item.failed, "its image is not there");
-    if (t->has_failed && t->shown_failed++ >= 3 && record && record->state == SCL_BOOTING && strcmp(record->handle, t->handle) == 0)
+    bool boots = record && record->state == SCL_BOOTING && strcmp(record->handle, t->handle) == 0;
+    /* A bad listing says nothing, and neither does one that began before the launch was answered. */
+    t->shown_failed = t->has_failed && boots ? t->shown_failed + is_good : 0;
+    if (t->shown_failed > 3)
         breach(w, "E8: it is waited for although it has failed", t->number, t->shown_failed);
     return item;
 }
@@ -606,7 +611,7 @@ static void answers_give(struct world *w)
             e.listed.items = list;
             for (uint32_t k = 0; k < w->thing_count; k++)
                 if (w->things[k].runs)
-                    list[e.listed.count++] = show(w, &w->things[k]);
+                    list[e.listed.count++] = show(w, &w->things[k], e.listed.is_good);
         } else {
             e.answer.instance = said.number;
             e.answer.outcome = said.outcome;
