@@ -3,6 +3,7 @@
 #
 # cli_test.py BIN CASE... - the program `manta` as its users type it. Every case has a runtime folder of its own, and
 # fails where it leaves a process or a file.
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -95,7 +96,8 @@ class Place:
 
     def close(self):
         for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may end while it is looked at
+                os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.root, ignore_errors=True)
 
 

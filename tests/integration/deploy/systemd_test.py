@@ -121,7 +121,8 @@ class Manager:
         self.process.kill()
         self.process.wait()
         for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)  # of our own groups
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)  # of our own groups
         for group in self.groups:
             for path in sorted([*group.rglob("*/"), group], reverse=True):
                 wait_until(lambda: not path.exists() or removed(path), f"{path} is empty")
