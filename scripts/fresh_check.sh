@@ -85,7 +85,11 @@ inside() {
         mount --rbind /sys "$root/sys"
         mount --rbind /dev "$root/dev"
         mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
-        exec chroot "$root" /usr/bin/env -i -C /manta "$@"
+        mkdir -p "$root/before"
+        cd "$root"
+        pivot_root . before # not chroot: tests enter namespaces that they have made, and come out at the real root
+        umount -l before
+        exec /usr/bin/env -i -C /manta "$@"
     ' inside "$root" "${environment[@]}" "$@" </dev/null
 }
 

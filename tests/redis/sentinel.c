@@ -76,7 +76,7 @@ static void sentinel_start(struct redis_sentinels *s, int which)
     assert_true(one->pid >= 0);
     if (one->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execlp("redis-sentinel", "redis-sentinel", conf, (char *)NULL);
+        execlp("redis-server", "redis-server", conf, "--sentinel", (char *)NULL); /* Debian packs redis-sentinel by itself */
         _exit(127);
     }
     for (int waited = 0; access(one->socket, F_OK) != 0; waited += STEP_MS, nap(STEP_MS))
