@@ -212,7 +212,7 @@ class Cluster:
                 "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{self.server.server_port}",
                                                         "certificate-authority": str(self.folder / "ca.pem")}}],
                 "users": [{"name": "u", "user": user}],
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "work"}}]}
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "team"}}]}
 
     def close(self):
         for pod in list(self.objects["pods"].values()):
@@ -240,7 +240,7 @@ class Cluster:
                 raise Refused(409, "AlreadyExists", f'{kind} "{name}" already exists')
             if kind == "pods" and len(self.objects[kind]) >= self.quota:
                 raise Refused(403, "Forbidden", f'pods "{name}" is forbidden: exceeded quota: small, requested: pods=1, used: pods={self.quota}')
-            o["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": now(), "namespace": "work"}
+            o["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": now(), "namespace": "team"}
             self.objects[kind][name] = o
         if kind == "pods":
             o |= {"status": {"phase": "Pending"}, "_": Pod(self, o)}
@@ -299,7 +299,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refused(401, "Unauthorized", "Unauthorized")
         if self.discovery(url.path):
             return 200, self.discovery(url.path)
-        at = re.fullmatch(r"/api/v1/namespaces/work/(pods|secrets)(?:/([a-z0-9.-]+))?", url.path)
+        at = re.fullmatch(r"/api/v1/namespaces/team/(pods|secrets)(?:/([a-z0-9.-]+))?", url.path)
         if not at:
             raise Refused(404, "NotFound", f"the server could not find the requested resource {url.path}")
         kind, name = at[1], at[2]

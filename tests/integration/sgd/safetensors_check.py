@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # safetensors_check.py TOOL - reads our files with the safetensors package from PyPI and its files with ours.
-# safetensors_test.sh runs it where the package is installed.
+# in_venv.sh runs it where the package is installed.
 import json
 import os
 import subprocess
