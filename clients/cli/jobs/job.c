@@ -197,6 +197,19 @@ static int submit(const struct cli_args *args, manta_client *client)
     return CLI_OK;
 }
 
+static int print_jobs(const struct cli_args *args, const struct cli_column *which, manta_job_info *take_jobs, size_t count)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(rows, json_of(&take_jobs[i]));
+    free(take_jobs);
+    if (!cli_filter_rows(args, json_array_get(rows, 0), rows)) {
+        json_decref(rows);
+        return CLI_USAGE;
+    }
+    return cli_print_rows(args, which, rows);
+}
+
 static int list(const struct cli_args *args, manta_client *client)
 {
     manta_error     e;
@@ -204,15 +217,7 @@ static int list(const struct cli_args *args, manta_client *client)
     size_t          count;
     if (manta_job_list(client, &jobs, &count, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
-    json_t *rows = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(rows, json_of(&jobs[i]));
-    free(jobs);
-    if (!cli_filter_rows(args, json_array_get(rows, 0), rows)) {
-        json_decref(rows);
-        return CLI_USAGE;
-    }
-    return cli_print_rows(args, columns, rows);
+    return print_jobs(args, columns, jobs, count);
 }
 
 /* Those that run, the oldest first; then those that wait, in their turn. */
@@ -234,19 +239,11 @@ static int queue(const struct cli_args *args, manta_client *client)
     size_t          count, waiting = 0;
     if (manta_job_list(client, &jobs, &count, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
-    json_t *rows = json_array();
     for (size_t i = 0; i < count; i++)
         if (!jobs[i].ended_ms)
             jobs[waiting++] = jobs[i];
     qsort(jobs, waiting, sizeof *jobs, by_turn);
-    for (size_t i = 0; i < waiting; i++)
-        json_array_append_new(rows, json_of(&jobs[i]));
-    free(jobs);
-    if (!cli_filter_rows(args, json_array_get(rows, 0), rows)) {
-        json_decref(rows);
-        return CLI_USAGE;
-    }
-    return cli_print_rows(args, queue_columns, rows);
+    return print_jobs(args, queue_columns, jobs, waiting);
 }
 
 static int status(const struct cli_args *args, manta_client *client)
