@@ -197,21 +197,20 @@ static enum gng_room_is pg_look(struct gng_room *room, const struct gng_nodes *n
                  code == MANTA_EUNSCHEDULABLE ? "; fewer -n or --cpus may fit, and --cpus 0 reserves nothing" : "");
 }
 
-enum gng_room_is gng_room_look(struct gng_room *room)
+enum gng_room_is gng_room_look(struct gng_room *room, struct gng_nodes *nodes)
 {
-    static struct gng_nodes nodes; /* of the one driver of this process */
-    const struct gng_plan  *p = room->plan;
-    int64_t                 waited_ms = (mt_now_ns() - room->began_ns) / 1000000, most_ms = p->wait_ms;
-    bool                    wants_nodes = p->nodes_max || waited_ms > MT_GANG_WHY_MS;
+    const struct gng_plan *p = room->plan;
+    int64_t                waited_ms = (mt_now_ns() - room->began_ns) / 1000000, most_ms = p->wait_ms;
+    bool                   wants_nodes = p->nodes_max || waited_ms > MT_GANG_WHY_MS;
     if (wants_nodes)
-        gng_nodes_look(&nodes);
-    enum gng_room_is is = gng_plan_reserves(p) ? pg_look(room, &nodes) : bare_look(room, &nodes);
+        gng_nodes_look(nodes);
+    enum gng_room_is is = gng_plan_reserves(p) ? pg_look(room, nodes) : bare_look(room, nodes);
     if (is != GNG_ROOM_WAITS)
         return is;
     if (!gng_plan_reserves(p))
         mt_sleep_ms(MT_GANG_TICK_MS);
     if (wants_nodes)
-        why_tell(room, &nodes);
+        why_tell(room, nodes);
     if (most_ms < 0 && room->was_there)
         most_ms = MT_GANG_WAIT_MS;
     return most_ms >= 0 && waited_ms > most_ms ? GNG_ROOM_NEVER : GNG_ROOM_WAITS;

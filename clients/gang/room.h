@@ -25,18 +25,20 @@ struct gng_room {
     char                   why[1024]; /* for people: why it waits, or why it never can be */
 };
 
-enum gng_room_is { GNG_ROOM_WAITS, GNG_ROOM_THERE, GNG_ROOM_NEVER };
-
-void             gng_room_begin(struct gng_room *room);
-enum gng_room_is gng_room_look(struct gng_room *room);
-/* Gives it back. */
-void gng_room_drop(struct gng_room *room);
-
 /* What is known of the cluster now. */
 struct gng_nodes {
     manta_node_info *of;
     int              count;
 };
+
+enum gng_room_is { GNG_ROOM_WAITS, GNG_ROOM_THERE, GNG_ROOM_NEVER };
+
+void gng_room_begin(struct gng_room *room);
+/* `nodes`: the driver's list of them, looked at anew where it matters. */
+enum gng_room_is gng_room_look(struct gng_room *room, struct gng_nodes *nodes);
+/* Gives it back. */
+void gng_room_drop(struct gng_room *room);
+
 void                   gng_nodes_look(struct gng_nodes *nodes);
 const manta_node_info *gng_nodes_find(const struct gng_nodes *nodes, uint32_t node);
 /* How many nodes beside those of `used` have room for as many ranks as one is to have. */

@@ -431,7 +431,7 @@ static mt_status nodes_take(struct run *r)
 
 static mt_status room_take(struct run *r)
 {
-    enum gng_room_is is = gng_room_look(&r->room);
+    enum gng_room_is is = gng_room_look(&r->room, &r->nodes);
     if (is == GNG_ROOM_THERE)
         return step(r, (struct gng_event){.kind = GNG_EV_ROOM, .count = r->room.count});
     if (is == GNG_ROOM_NEVER) {
