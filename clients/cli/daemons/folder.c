@@ -22,7 +22,7 @@ const char *const cli_daemon_names[CLI_DAEMONS] = {[CLI_DAEMON_HEAD] = "head", [
 static const char *const our_files[] = {"head.addr",  "head.addr.new", "token",      "raylet.sock",  "head.log",
                                         "head.log.1", "head.log.new",  "raylet.log", "raylet.log.1", "raylet.log.new",
                                         "group",      "join",          "tls.pem"};
-static const char *const our_folders[] = {"daemons", "state", "jobs", "env", "tls", "nodes"};
+static const char *const our_folders[] = {"daemons", "state", "jobs", "env", "programs", "tls", "nodes"};
 
 void cli_folder_file(const struct cli_folder *folder, const char *name, char out[CLI_PATH_SIZE])
 {
@@ -174,6 +174,15 @@ void cli_logs_purge(const struct cli_folder *f)
 
 static int left_over;
 
+/* A raylet keeps its programs in folders that nobody may write to. */
+static int open_up(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)at;
+    if (type == FTW_D || type == FTW_DNR)
+        (void)!chmod(path, 0700);
+    return 0;
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
     (void)st, (void)type, (void)at;
@@ -195,8 +204,10 @@ int cli_folder_clean(const struct cli_folder *f)
     }
     for (size_t i = 0; i < sizeof our_folders / sizeof our_folders[0]; i++) {
         cli_folder_file(f, our_folders[i], path);
-        if (lstat(path, &st) == 0)
-            nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        if (lstat(path, &st) != 0)
+            continue;
+        nftw(path, open_up, 16, FTW_PHYS);
+        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     }
     rmdir(f->path);
     return left_over;

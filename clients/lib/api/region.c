@@ -51,17 +51,7 @@ manta_status manta_region_open(size_t size, uint64_t number, manta_region *out, 
     memset(out, 0, sizeof *out);
     if ((size == 0) == (number == 0) || number > UINT32_MAX)
         return lib_error(e, MANTA_EINVAL, "a region needs a size, or the number of one that exists");
-    request = malloc(sizeof *request);
-    if (!request)
-        return lib_error(e, MANTA_ENOMEM, "no memory for a request");
-    if ((code = lib_enter(e)) != MANTA_OK) {
-        free(request);
-        return code;
-    }
-    code = lib_check(e);
-    if (code == MANTA_OK)
-        code = lib_call(request, CTL_REGION_WANT, &ask, sizeof ask, MT_LIB_REQUEST_MS, e);
-    lib_unlock();
+    code = lib_ask(CTL_REGION_WANT, &ask, sizeof ask, &request, e);
     if (code == MANTA_OK && (request->size < sizeof got || request->fd_count != 1))
         code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no region");
     if (code == MANTA_OK) {

@@ -48,21 +48,10 @@ static manta_status fill(const manta_wish *from, struct ctl_wish *out, manta_err
 manta_status manta_wish_tell(const manta_wish *wish, manta_error *e)
 {
     struct wish_ask     ask = {.request = {.op = CTL_OP_WISH}};
-    struct lib_request *request;
+    struct lib_request *request = NULL;
     manta_status        code = fill(wish, &ask.wish, e);
-    if (code != MANTA_OK)
-        return code;
-    request = malloc(sizeof *request);
-    if (!request)
-        return lib_error(e, MANTA_ENOMEM, "no memory for a request");
-    if ((code = lib_enter(e)) != MANTA_OK) {
-        free(request);
-        return code;
-    }
-    code = lib_check(e);
     if (code == MANTA_OK)
-        code = lib_call(request, CTL_REQUEST, &ask, sizeof ask, MT_LIB_REQUEST_MS, e);
-    lib_unlock();
+        code = lib_ask(CTL_REQUEST, &ask, sizeof ask, &request, e);
     free(request);
     return code;
 }

@@ -107,6 +107,11 @@ def keepers_killed(p):
     p.manta("start", "--head", want=1)
     has("already", p.errors)
     has("Stopped: 2 daemons", p.manta("stop"))
+    p.manta("start", "--head", "--num-cpus", "1")
+    kill(p.daemons(which="keeper")["raylet"])
+    kill(p.daemons()["raylet"])  # what it had fetched for its jobs lies in its folder still
+    p.manta("stop", "--purge")
+    equal(list(p.base.rglob("*")), [])
 
 
 def told_to_end(p):

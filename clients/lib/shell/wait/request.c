@@ -10,6 +10,7 @@
 #include "clients/lib/shell/state/state.h"
 #include "clients/lib/shell/wait/wait.h"
 
+#include <stdlib.h>
 #include <sys/socket.h>
 
 static bool request_is_done(void *arg)
@@ -55,6 +56,26 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
     if (lib_running)
         lib_running->is_asking = false;
     lib_running = running;
+    return code;
+}
+
+manta_status lib_ask(uint16_t kind, const void *payload, size_t size, struct lib_request **out, manta_error *e)
+{
+    *out = NULL;
+    struct lib_request *request = malloc(sizeof *request);
+    if (!request)
+        return lib_error(e, MANTA_ENOMEM, "no memory for a request");
+    manta_status code = lib_enter(e);
+    if (code == MANTA_OK) {
+        code = lib_check(e);
+        if (code == MANTA_OK)
+            code = lib_call(request, kind, payload, size, MT_LIB_REQUEST_MS, e);
+        lib_unlock();
+    }
+    if (code == MANTA_OK)
+        *out = request;
+    else
+        free(request);
     return code;
 }
 

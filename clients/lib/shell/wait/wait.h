@@ -41,7 +41,9 @@ manta_status lib_call_begin(struct lib_request *request, manta_error *e);
 /* Sends a request and waits for its answer. EPROTO, ETIMEDOUT, or the code of a CTL_REPLY (text then in *e). */
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size, int64_t timeout_ms,
                       manta_error *e);
-/* Its two halves, for who does something else meanwhile; or the answer is wanted no more. Not inline. */
+/* The same from a public call, without the lock, any thread. *out: the answer, the caller frees it; NULL: the code says why. */
+manta_status lib_ask(uint16_t kind, const void *payload, size_t size, struct lib_request **out, manta_error *e);
+/* The two halves of lib_call, for who does something else meanwhile; or the answer is wanted no more. Not inline. */
 manta_status lib_call_send(struct lib_request *request, uint16_t kind, const void *payload, size_t size, manta_error *e);
 manta_status lib_call_await(struct lib_request *request, int64_t timeout_ms, manta_error *e);
 void         lib_call_forget(const struct lib_request *request);
