@@ -94,7 +94,7 @@ static void outputs_leave(void)
 static mt_status rank_start(char **argv, pid_t *out_pid)
 {
     struct mt_child_opts o = {
-        .argv = argv, .env = environ, .session = MT_CHILD_GROUP, .dies_with_parent = true, .resets_signals = true};
+        .argv = argv, .env = environ, .session = MT_CHILD_SESSION, .dies_with_parent = true, .resets_signals = true};
     if (getenv(GNG_SHEPHERD_PMI))
         mt_child_give(&o, GNG_SHEPHERD_PMI_FD, GNG_SHEPHERD_PMI_FD);
     return mt_child_start(&o, out_pid);

@@ -2,7 +2,7 @@
  *
  * shepherd.h - a process that does nothing but hold one rank: it starts the program, passes signals on, and leaves nothing behind.
  *
- *   supervisor (an actor) <--socket--> shepherd --starts--> the rank, in a process group of its own
+ *   supervisor (an actor) <--socket--> shepherd --starts--> the rank, in a session of its own
  *
  * It is the subreaper of all that the rank starts, so also of what has left the rank's process group or session. When the rank
  * has ended, what it left is killed; then its end is told. When the supervisor is gone (the end of the socket), all is killed.

@@ -27,7 +27,8 @@
  *   gang_1000           `manta run -n 4 --cpus 0 -- true`, one after another, a second.  .b: 64 at once.  .floor: a shell that
  *                       starts four `true` and waits
  *   gang_mpi            `manta run -n 4 --cpus 0 --as pmi1` of a program of MPICH that begins and ends.  .floor: mpiexec.hydra of
- *                       the same.  .b: a barrier of PMI-1 at 64 ranks.  .b.floor: the same under mpiexec.hydra
+ *                       the same, in turn.  .b: a barrier of PMI-1 at 64 ranks.  .b.floor: the same under mpiexec.hydra.  .c: of
+ *                       `true` instead, what the launcher costs.  .c.floor: likewise mpiexec.hydra
  *   gang_recover        a rank of two is killed until both are up again, the median.  .max.  .floor: a shell that prints a line
  *   gang_chaos          20 kills of a rank, of which 5 with a node, 2 with the head: times that the gang did not come back within
  *                       60 s.  .left: processes of it that outlive it.  .b: the longest recovery

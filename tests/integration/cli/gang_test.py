@@ -70,8 +70,10 @@ def gang_output(p):
     (data / "inner/file").write_text("brought\n")
     (p.root / "single").write_text("alone\n")
     out = gang(p, "-n", "3", "--cpus", "0", "--env", "WORD=a b", "--files", data, "--files", p.root / "single", "--", "sh", "-c",
-               "echo $MANTA_GANG_RANK of $MANTA_GANG_SIZE; cat inner/file single; printf '%s' \"$WORD\"; echo e$MANTA_GANG_RANK >&2")
-    equal(sorted(out.splitlines()), sorted(f"[{r}] {text}" for r in range(3) for text in (f"{r} of 3", "brought", "alone", "a b")))
+               "echo $MANTA_GANG_RANK of $MANTA_GANG_SIZE; cat inner/file single; [ $(cut -d' ' -f6 /proc/$$/stat) = $$ ] && echo leads;"
+               " printf '%s' \"$WORD\"; echo e$MANTA_GANG_RANK >&2")
+    equal(sorted(out.splitlines()), sorted(f"[{r}] {text}" for r in range(3) for text in (f"{r} of 3", "brought", "alone", "leads",
+                                                                                              "a b")))
     equal(sorted(p.errors.splitlines()), [f"[{r}] e{r}" for r in range(3)])
     many = gang(p, "-n", "2", "--cpus", "0", "--", "seq", "1", "100000").splitlines()  # more than fits into the supervisor
     for rank in range(2):
