@@ -103,11 +103,11 @@ class Machine:
         return subprocess.Popen(self.inside("env", "-C", "/tmp", *words), env=self.environment(env), text=True,
                                 **{"stdin": subprocess.DEVNULL} | options)
 
-    def run(self, *words, want=0, env=None):
-        """What a command prints; it must end with `want`. Its errors stand in .errors."""
+    def run(self, *words, want=0, env=None, seconds=CALL_S):
+        """What a command prints; it must end with `want`, within the time. Its errors stand in .errors."""
         process = self.start(*words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
-            out, self.errors = process.communicate(timeout=CALL_S)
+            out, self.errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             out, self.errors = process.communicate()

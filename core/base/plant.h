@@ -61,6 +61,7 @@ enum mt_plant_number {
     MT_PLANT_WAIT_UNCOUNTED = 35,  /* who waited for a value on disk, and was refused, is still counted */
     MT_PLANT_OVER_CPUS = 40,       /* a lease is not asked back where more tasks run than there are CPUs */
     MT_PLANT_NOTICE_UNHEARD = 47,  /* a node that leaves already goes on until the later end, though its machine goes sooner */
+    MT_PLANT_SIGNAL_GAP = 71,      /* a node that is told to leave between two heads ends at once */
     MT_PLANT_VIEW_MISSES = 48,     /* a node takes no note of it that another is suspect */
     MT_PLANT_DRAIN_UNADOPTED = 49, /* a node that leaves offers its values to nobody */
     MT_PLANT_ADOPT_UNTOLD = 50,    /* a value counts as adopted although its owner was not told */

@@ -189,6 +189,8 @@ void rlt_stats(const struct rlt *r, struct rlt_stats *out)
     out->values_stuck = r->drain.values_stuck;
     out->is_limit_over = r->drain.is_over;
     out->is_leave_over = r->drain.is_over && r->now >= r->drain.leave_by;
+    out->is_told = r->drain.was_told;
+    out->unheard_ms = r->head.heard_at ? (r->now - r->head.heard_at) / RLT_MS : UINT64_MAX;
     out->resource_count = r->ledger.count;
     for (uint32_t i = 0; i < r->ledger.count; i++) {
         out->total[i] = r->ledger.total[i].milli;

@@ -70,6 +70,7 @@ enum {
     MT_RLT_GPUS_MAX = 16,            /* devices on one node */
     MT_RLT_HEAD_TURN_MS = 20,        /* between one head that does not lead, or is gone, and the next of the list */
     MT_RLT_HEAD_LEFT_MS = 2500,      /* a head that has said nothing for so long is left for another, where there is one */
+    MT_RLT_HEAD_GAP_MS = 5000,       /* a node that is told to leave between two heads waits so long for the next one */
     MT_RLT_HEAD_RETRY_MS = 250,      /* between two attempts to attach */
     MT_RLT_HEAD_FILE_POLL_MS = 5,    /* while waiting for the file with its address */
     MT_RLT_HEAD_FILE_MS = 60 * 1000, /* ... at most; then a private cluster goes on without, another raylet gives up */

@@ -164,14 +164,22 @@ static void noticed(struct rlt *r, uint64_t limit_ms, const char *why)
         say(r, false);
 }
 
+/* It has a head, or had one so lately that the next one may come yet: one that hands over is replaced within a second. */
+static bool may_have_head(const struct rlt *r)
+{
+    uint64_t gap = MT_PLANT(MT_PLANT_SIGNAL_GAP) ? 0 : MT_RLT_HEAD_GAP_MS * RLT_MS;
+    return r->head.is_registered || (r->head.heard_at && r->now - r->head.heard_at < gap);
+}
+
 /* A signal; limit 0: at once, and so is a second one. The first may find a node that leaves already, as where its pod is ended. */
 static void told(struct rlt *r, uint64_t limit_ms, const char *why)
 {
-    if (limit_ms == 0 || r->drain.was_told || r->is_stopping || !r->head.is_registered || r->config.is_private) {
+    if (limit_ms == 0 || r->drain.was_told || r->is_stopping || !may_have_head(r) || r->config.is_private) {
         rlt_shut_down(r, why);
         return;
     }
     r->drain.was_told = true;
+    r->drain.head_by = r->head.is_registered ? 0 : r->now + MT_RLT_HEAD_GAP_MS * RLT_MS;
     noticed(r, limit_ms, why);
 }
 
@@ -266,6 +274,11 @@ void rlt_drain_round(struct rlt *r)
     uint64_t          due, look_at;
     if (!d->is_on || r->is_stopping)
         return;
+    d->head_by = r->head.is_registered ? 0 : d->head_by;
+    if (d->head_by && r->now >= d->head_by) {
+        rlt_shut_down(r, "terminated; no head has come");
+        return;
+    }
     if (!d->is_over && r->now >= d->ends) {
         d->is_over = true;
         d->leave_by = r->now + MT_DRAIN_LEAVE_MS * RLT_MS;
@@ -292,5 +305,6 @@ void rlt_drain_round(struct rlt *r)
     }
     due = is_alone && d->alone_by < due ? d->alone_by : due;
     due = look_at < due ? look_at : due;
+    due = d->head_by && d->head_by < due ? d->head_by : due;
     rlt_timer_set(r, &d->timer, due);
 }

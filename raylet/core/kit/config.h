@@ -43,6 +43,8 @@ struct rlt_stats {
     uint32_t leases_here; /* whose workers are of this node */
     bool     is_leaving, is_limit_over;
     bool     is_leave_over; /* what it waits for after the limit has had its time too */
+    bool     is_told;       /* to leave, by a signal; the next one ends it at once */
+    uint64_t unheard_ms;    /* since its head has said something; UINT64_MAX: it never has */
     uint32_t values_stuck;  /* that only this node has, which leaves, and that no other can take */
     uint32_t ends_unheard;  /* nodes that have not acknowledged the end of a lease */
     uint32_t peers;

@@ -30,6 +30,7 @@ struct rlt_drain {
     bool             is_on;
     bool             is_over;  /* its limit has passed: what was here was stopped */
     bool             was_told; /* by a signal; the next one ends it at once */
+    uint64_t         head_by;  /* told while it had no head: it ends at once where none comes until then; 0: one is there */
     uint64_t         ends;     /* when it will, or ... */
     uint64_t         leave_by; /* ... until when what was stopped may take */
     uint64_t         alone_by; /* empty, and no head to tell: it goes then; 0: not so */

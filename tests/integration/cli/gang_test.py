@@ -208,7 +208,6 @@ def gang_nodes(p):
     p.manta("stop")
     p.manta("stop", "--dir", p.base / "n2", "--purge")
     p.manta("stop", "--dir", p.base / "n3", "--purge")
-    shutil.rmtree(p.base / "n3")  # a raylet that was killed leaves the programs that it has fetched
 
 
 def gang_detached(p):

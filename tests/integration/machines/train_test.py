@@ -27,6 +27,7 @@ import machines  # noqa: E402
 from machines import wait_until  # noqa: E402
 
 RECORDS = 4096
+TRAIN_S = 2 * machines.CALL_S  # a training of some seconds, beside others on two CPUs
 RANK_0 = 32  # its row in a timeline
 KEPT = f"/tmp/manta-data-{os.getuid()}"
 
@@ -65,7 +66,8 @@ seed: 1
 
     def train(self, name, nodes, want=0, **more):
         self[0].path(f"/tmp/{name}.yaml").write_text(self.settings(nodes, **more))
-        return self[0].run(BIN / "manta", "train", f"/tmp/{name}.yaml", want=want, env={"MANTA_ADDRESS": str(self[0].folder)})
+        return self[0].run(BIN / "manta", "train", f"/tmp/{name}.yaml", want=want, env={"MANTA_ADDRESS": str(self[0].folder)},
+                           seconds=TRAIN_S)
 
     def stop(self):
         for m in reversed(list(self)):
@@ -119,7 +121,7 @@ class Run:
         assert re.search(pattern, self.text()), f"{pattern!r} is not in: {self.text()[-3000:]}"
 
     def end(self, want=0):
-        status = self.process.wait(machines.CALL_S)
+        status = self.process.wait(TRAIN_S)
         self.out.close()
         assert status == want, self.text()[-3000:]
         return self.text()
@@ -252,7 +254,7 @@ def doubled(net):
     second, third = (net[0], net[2]) if saved(net[0])[0] else (net[2], net[0])
     assert not saved(third)[0]
     net[1].die()
-    run.process.wait(machines.CALL_S)
+    run.process.wait(TRAIN_S)
     steps = saved(second)[0]
     if third.number:
         net[0].copy("/tmp/data.csv", third, "/tmp/data.csv")

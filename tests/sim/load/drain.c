@@ -4,7 +4,7 @@
  *
  * I15  what was acknowledged stands: the head never again counts that node, in that epoch, as alive; a raylet ends only when
  *      nothing runs there any more, or its limit has passed; one whose machine goes has ended what is there by then,
- *      however long it might have taken by an earlier word; what was stopped at the limit and may run again does (oracle.c)
+ *      however long it might have taken by an earlier word; a first signal between two heads lets it wait for the next; what was stopped at the limit and may run again does (oracle.c)
  * I18  a node that leaves before its limit has no value whose owner lives on another node and looks for it here, unless no
  *      other node could take it
  *
@@ -273,8 +273,10 @@ void sim_drain_exits(struct sim *s, struct sim_node *n, const char *why)
 {
     struct rlt_stats st;
     rlt_stats(n->core, &st);
-    bool is_signal = !strcmp(why, "terminated"); /* a second one, or without a head: at once */
+    bool is_signal = !strncmp(why, "terminated", strlen("terminated")); /* a second one, or without a head */
     SIM_REQUIRE(s, st.is_leaving || is_signal, "node %d exits: %s", n->index, why);
+    SIM_REQUIRE(s, !is_signal || st.is_told || st.unheard_ms >= MT_RLT_HEAD_GAP_MS,
+                "I15: node %d ends at its first signal, and has heard its head %d ms before", n->index, (int)st.unheard_ms);
     SIM_REQUIRE(s, is_signal || st.is_limit_over || st.leases_here == 0,
                 "I15: node %d leaves before its limit, and %u leases are there", n->index, st.leases_here);
     SIM_REQUIRE(s, is_signal || st.is_leave_over || st.ends_unheard == 0,

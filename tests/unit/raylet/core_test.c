@@ -508,6 +508,39 @@ static void a_node_without_head_and_work_leaves(void **state)
     assert_true(s.is_leaving);
 }
 
+/* A machine's daemons are stopped while one head hands over to the next. */
+static void a_node_told_to_leave_between_two_heads_waits_for_the_next(void **state)
+{
+    struct rlt_stats s;
+    struct rlt_event told = {.kind = RLT_EV_SHUTDOWN, .shutdown = {"terminated", 30000}};
+    (void)state;
+    for (int comes = 0; comes < 2; comes++) {
+        begin(true);
+        registered(7, 3);
+        job_begins();
+        now += 1000 * MS;
+        step((struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
+        now += 2000 * MS;
+        step(told);
+        assert_null(action(RLT_A_EXIT, 0));
+        rlt_stats(r, &s);
+        assert_true(s.is_leaving);
+        if (comes)
+            registered(7, 3);
+        now += 5000 * MS;
+        step((struct rlt_event){.kind = RLT_EV_TICK});
+        assert_true((action(RLT_A_EXIT, 0) == NULL) == comes);
+        end(state);
+    }
+    begin(true);
+    registered(7, 3);
+    job_begins();
+    step((struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
+    now += 6000 * MS;
+    step(told); /* nobody has replaced it */
+    assert_non_null(action(RLT_A_EXIT, 0));
+}
+
 /* ... and a head that comes back in time finds it. */
 static void a_node_whose_head_comes_back_stays(void **state)
 {
@@ -604,6 +637,7 @@ int main(void)
         cmocka_unit_test_teardown(a_node_that_was_given_up_ends_its_work_and_joins_anew, end),
         cmocka_unit_test_teardown(a_node_without_head_and_work_leaves, end),
         cmocka_unit_test_teardown(a_node_whose_head_comes_back_stays, end),
+        cmocka_unit_test_teardown(a_node_told_to_leave_between_two_heads_waits_for_the_next, end),
         cmocka_unit_test_teardown(a_name_is_asked_for_again_until_it_is_answered, end),
         cmocka_unit_test_teardown(what_waits_is_shown_with_what_it_wants, end),
     };
