@@ -88,6 +88,8 @@ static const struct verb verbs[] = {
      PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(METADATA) | BIT(RETRIES) | BIT(TIME_S) | BIT(NUM_CPUS) | BIT(NUM_GPUS) |
          BIT(FOLLOW) | BIT(PRIORITY) | BIT(ARRAY) | BIT(DEPENDENCY) | BIT(HOLD),
      COMMAND},
+    {"exec", "NODE [--] COMMAND [ARGUMENT...]", "run a command on a node, with its output and its end; signals go to it", cli_exec,
+     PLACE | BIT(ENV) | BIT(TIME_S), COMMAND},
     {"queue", "", "jobs that run or wait, in their turn, and why each of them waits", cli_queue, LOOK, PLAIN},
     {"job list", "", "all jobs, the newest first", cli_job_list, PLACE | BIT(OUTPUT), PLAIN},
     {"job status", "ID", "how a job stands", cli_job_status, PLACE | BIT(OUTPUT), PLAIN},

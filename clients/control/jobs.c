@@ -184,6 +184,7 @@ static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_f
     d->spec.priority = job->priority;
     d->spec.array_count = job->array;
     d->spec.is_held = job->hold;
+    d->spec.node = job->node;
     return draft_files(d, files) && draft_after(d, job->after);
 }
 
@@ -267,6 +268,16 @@ manta_status manta_job_stop(manta_client *client, const char *id, manta_error *e
     struct ctl_client *c;
     manta_status       st = ctl_enter(client, "manta_job_stop", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, job_stop(c, id, e));
+}
+
+manta_status manta_job_signal(manta_client *client, const char *id, int signal, manta_error *e)
+{
+    Manta__V1__SignalJobRequest request = MANTA__V1__SIGNAL_JOB_REQUEST__INIT;
+    struct ctl_client          *c;
+    manta_status                st = ctl_enter(client, "manta_job_signal", &c, e);
+    request.id = (char *)(uintptr_t)id;
+    request.signal = signal;
+    return st != MANTA_OK ? st : ctl_leave(client, job_call(c, "/manta.v1.Head/SignalJob", &request.base, MT_CALL_MS, NULL, e));
 }
 
 static manta_status job_verb(manta_client *client, const char *id, const char *name, const char *method, manta_error *e)

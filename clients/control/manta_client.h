@@ -69,7 +69,8 @@ typedef struct manta_job {
     const char *const *after;      /* "afterok:ID", "afterany:ID", "afternotok:ID" (a job or an array): it starts when all of them
                                     hold, and fails when one can't any more; ends with NULL */
     bool               hold;       /* it does not start before manta_job_release */
-    uint8_t            reserved_hold[7];
+    uint8_t            reserved_hold[3];
+    uint32_t           node; /* there or nowhere, for an admin's token only; 0: anywhere */
     uint64_t           reserved[13];
 } manta_job;
 
@@ -111,8 +112,8 @@ typedef struct manta_log { /* borrowed for the callback */
 MANTA_API const char *manta_job_new_id(void);
 
 /* Uploads the files that the cluster does not have (by SHA-256), then submits. Returns once the cluster has stored the job.
- * Calling it again with the same job is safe. EINVAL, ENOENT (a file), EEXIST (another job has the id), EUNSCHEDULABLE
- * (no node can hold the driver), EAGAIN, EDISK_FULL, ECONN (outcome MANTA_UNKNOWN: call it again). */
+ * Calling it again with the same job is safe. EINVAL, ENOENT (a file; the job's node), EAUTH, EEXIST (another job has the id),
+ * EUNSCHEDULABLE (no node can hold the driver), EAGAIN, EDISK_FULL, ECONN (outcome MANTA_UNKNOWN: call it again). */
 MANTA_API manta_status manta_job_submit(manta_client *client, const manta_job *job, manta_error *e);
 
 /* Gives the job's log from its beginning, and what comes, until the job has ended; goes on by itself, exactly where it
@@ -132,6 +133,10 @@ MANTA_API manta_status manta_job_get(manta_client *client, const char *id, manta
 /* Asks the cluster to end the job, and does not wait for that (manta_job_wait does). A job that has ended stays as it is. ENOENT,
  * ECONN. */
 MANTA_API manta_status manta_job_stop(manta_client *client, const char *id, manta_error *e);
+/* The processes of the job's driver get that signal (SIGINT, SIGUSR1, ...), and what they make of it is theirs: this is no
+ * manta_job_stop. Returns when the head has passed it on; it may come twice, or not at all, where a connection is lost meanwhile.
+ * EINVAL: the job does not run, or that is no signal. ENOENT, EAUTH (another user's), ECONN. */
+MANTA_API manta_status manta_job_signal(manta_client *client, const char *id, int signal, manta_error *e);
 /* A job, or those of an array, that have not started: they do not start (hold), or may (release). Said again, it does nothing.
  * EINVAL: the job has started, or has ended. ENOENT, EAUTH (another user's), ECONN. */
 MANTA_API manta_status manta_job_hold(manta_client *client, const char *id, manta_error *e);

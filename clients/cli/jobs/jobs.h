@@ -8,6 +8,7 @@
 #include "clients/cli/words/words.h"
 
 int cli_submit(const struct cli_args *args);
+int cli_exec(const struct cli_args *args);
 int cli_job_list(const struct cli_args *args);
 int cli_job_status(const struct cli_args *args);
 int cli_job_logs(const struct cli_args *args);

@@ -40,6 +40,7 @@ enum {
     MT_HEAD_WAIT_MS_MAX = 60 * 1000,               /* a longer one is answered after this */
     MT_HEAD_LIST_BYTES_MAX = 3 * 1024 * 1024,      /* of a list of jobs; the newest first */
     MT_HEAD_BLOBS_MAX = 100000,
+    MT_HEAD_JOB_SIGNAL_MAX = 64,           /* signals have such numbers */
     MT_HEAD_JOB_METADATA_BYTES = 1024,     /* of a job, a byte for the end of each entry included */
     MT_HEAD_BLOB_KEEP_MS = 60 * 60 * 1000, /* an unneeded one is kept so long after its last use */
     MT_HEAD_BLOB_SWEEP_MS = 10 * 1000,

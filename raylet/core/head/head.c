@@ -154,6 +154,7 @@ void rlt_head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
     case MANTA__V1__HEAD_TO_NODE__KIND_NAME: rlt_name_answered(r, m->name); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_START_JOB:
     case MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB:
+    case MANTA__V1__HEAD_TO_NODE__KIND_SIGNAL_JOB:
     case MANTA__V1__HEAD_TO_NODE__KIND_JOB_ACK:
     case MANTA__V1__HEAD_TO_NODE__KIND_LOG_ACK: rlt_submit_order(r, m); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_SHUTDOWN: rlt_shut_down(r, m->shutdown->reason); break;

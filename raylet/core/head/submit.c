@@ -15,6 +15,7 @@
 #include "core/base/machine.h"
 
 #include "core/base/hash.h"
+#include "core/base/limits/head.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -244,6 +245,14 @@ static void job_stop_ordered(struct rlt *r, const Manta__V1__StopJobOrder *stop)
         state_send(r, stop->id, stop->attempt, "STOPPED", 1, 0, "it does not run here");
 }
 
+static void job_signal_ordered(struct rlt *r, const Manta__V1__SignalJobOrder *order)
+{
+    struct rlt_submitted *job = submitted_find(r, order->id);
+    if (job && job->attempt == order->attempt && job->state == JOB_RUNNING && order->signal >= 1 &&
+        order->signal <= MT_HEAD_JOB_SIGNAL_MAX)
+        job_kill(r, job, order->signal);
+}
+
 static void log_acked(struct rlt *r, const Manta__V1__LogAck *ack)
 {
     struct rlt_submitted *job = submitted_find(r, ack->id);
@@ -260,6 +269,7 @@ void rlt_submit_order(struct rlt *r, const Manta__V1__HeadToNode *m)
     switch (m->kind_case) {
     case MANTA__V1__HEAD_TO_NODE__KIND_START_JOB: job_start(r, m->start_job); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB: job_stop_ordered(r, m->stop_job); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_SIGNAL_JOB: job_signal_ordered(r, m->signal_job); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_JOB_ACK: job_acked(r, m->job_ack); break;
     default: log_acked(r, m->log_ack);
     }

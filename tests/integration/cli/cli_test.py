@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -347,6 +348,74 @@ def queue(p):
     p.manta("job", "hold", held, want=1)
     has("only one that waits is held", p.errors)
     p.manta("stop")
+
+
+def exec_on_a_node(p):
+    """A command on the node that is named: its output, its end, signals to it; and nothing of it is left."""
+    p.manta("start", "--head", "--num-cpus", "1", "--node-name", "first")
+    p.manta("start", "--address", p.folder, "--dir", p.base / "two", "--num-cpus", "1", "--node-name", "second")
+    wait_until(lambda: sum(n["state"] == "ALIVE" for n in p.json("list", "nodes")) == 2, "two nodes")
+    number = {n["name"]: str(n["node"]) for n in p.json("list", "nodes")}
+    holder = p.manta("submit", "--num-cpus", 1, "--", "/bin/sleep", 600).strip()  # a full node is no obstacle
+    for name, folder in ("first", p.folder), ("second", p.base / "two"):
+        equal(p.manta("exec", name, "--", "sh", "-c", "echo $MANTA_ADDRESS; echo err >&2"), f"{folder}\nerr\n")
+    equal(p.manta("exec", "--env", "A=1 2", number["second"], "sh", "-c", 'echo "$A"; exit 7', want=7), "1 2\n")
+    equal(p.errors, "")
+    p.manta("exec", "second", "--", "sh", "-c", "kill -9 $$", want=137)
+    has("node second: killed by signal 9", p.errors)
+    p.manta("exec", "--time-s", 1, "second", "--", "sleep", "600", want=143)
+    has("its time limit of 1000 ms has passed", p.errors)
+    equal(len(p.manta("exec", "second", "--", "sh", "-c", "yes | head -n 30000").split()), 30000)
+    has("no-such-program", p.manta("exec", "second", "--", "no-such-program", want=127))
+    for node, text in ("third", "third: no node has this number or name"), ("77", "there is no node 77"):
+        p.manta("exec", node, "--", "true", want=1)
+        has(text, p.errors)
+    for words in (["second"], ["second", "--"], ["--time-s", "soon", "second", "--", "true"], []):
+        p.manta("exec", *words, want=2)
+    signals_to_it(p)
+    ann = p.root / "ann.token"
+    p.manta("token", "create", "ann", ann, "--rights", "submit")
+    p.manta("exec", "second", "--", "true", want=1, env={"MANTA_TOKEN_FILE": str(ann)})
+    has("needs a token that is good for admin", p.errors)
+    equal([j["id"] for j in p.json("job", "list")], [holder])
+    p.manta("job", "stop", holder)
+    waits = p.manta("submit", "--", "sleep", "600").strip()
+    wait_until(lambda: p.json("job", "status", waits)["state"] == "RUNNING", "a job runs")
+    leaves = {v: k for k, v in number.items()}[str(p.json("job", "status", waits)["node"])]
+    p.manta("drain", leaves)
+    p.manta("exec", leaves, "--", "true", want=1)
+    has("is being drained: nothing new begins there", p.errors)
+    p.manta("job", "stop", waits)
+    wait_until(lambda: any(n["state"] != "ALIVE" and n["state"] != "DRAINING" for n in p.json("list", "nodes")), "it has left")
+    p.manta("exec", number[leaves], "--", "true", want=1)
+    has(f"node {number[leaves]} has gone", p.errors)
+    p.manta("stop", "--dir", p.base / "two")
+    p.manta("stop")
+
+
+def signals_to_it(p):
+    """Ctrl-C, and others; and the end of whoever reads what it prints."""
+    script = """import os, signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: os.write(1, b"got int\\n"))
+signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b"got usr1\\n"))
+signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"bye\\n"), sys.exit(5)))
+os.write(1, b"ready\\n")
+while True:
+    time.sleep(10)
+"""
+    it = subprocess.Popen([BIN / "manta", "exec", "second", "--", sys.executable, "-c", script], env=p.env, stdout=subprocess.PIPE,
+                          text=True)
+    for sent, line in ((None, "ready"), (signal.SIGINT, "got int"), (signal.SIGUSR1, "got usr1"), (signal.SIGTERM, "bye")):
+        if sent:
+            it.send_signal(sent)
+        check(select.select([it.stdout], [], [], WAIT_S)[0], f"it does not say {line}")
+        equal(it.stdout.readline(), line + "\n")
+    equal(it.wait(WAIT_S), 5)
+    it = subprocess.Popen([BIN / "manta", "exec", "second", "--", "yes"], env=p.env, stdout=subprocess.PIPE)
+    it.stdout.read(10)
+    it.stdout.close()
+    it.wait(WAIT_S)
+    check(it.returncode != 0, "a command that nobody reads goes on")
 
 
 def output_of_jobs(p):

@@ -17,7 +17,7 @@ struct asked { /* a submission; 0 and NULL: as of a plain job */
     uint32_t    array;
     bool        is_held;
     int64_t     cpus; /* thousandths; 0: 1000 */
-    uint32_t    retries;
+    uint32_t    retries, node;
 };
 
 static uint64_t ask(struct rig *rig, const struct asked *a)
@@ -46,6 +46,7 @@ static uint64_t ask(struct rig *rig, const struct asked *a)
     spec.array_count = a->array;
     spec.is_held = a->is_held;
     spec.retries = a->retries;
+    spec.node = a->node;
     r.spec = &spec;
     return rig_call(rig, HEAD_SUBMIT, &r.base);
 }
@@ -300,6 +301,44 @@ static void an_array_comes_whole_or_not_at_all(void **unused)
     }
 }
 
+/* ---- a node that is named ---- */
+
+static int signal_job(struct rig *rig, const char *id, int32_t number)
+{
+    Manta__V1__SignalJobRequest r = MANTA__V1__SIGNAL_JOB_REQUEST__INIT;
+    r.id = (char *)(uintptr_t)id;
+    r.signal = number;
+    return code_of(rig, rig_call(rig, HEAD_SIGNAL_JOB, &r.base), NULL);
+}
+
+/* It is there that it starts, also through a new start of the head, and fails where the node can't take it any more. */
+static void one_that_names_its_node_runs_there_or_nowhere(void **unused)
+{
+    (void)unused;
+    struct rig_node a, b = {.boot = 12, .cpus = 1000};
+    struct rig     *rig = rig_with(&a, 2000);
+    rig_register(rig, &b);
+    assert_int_equal(SUBMIT(rig, .id = "on", .node = b.node), MT_OK);
+    assert_true(was_started(rig, &b, "on"));
+    assert_int_equal(SUBMIT(rig, .id = "next", .node = b.node), MT_OK); /* its CPU is taken there, and one is free on a */
+    rig_restart(rig);
+    rig_register(rig, &a);
+    rig_register(rig, &b);
+    pass(rig, &b, 0);
+    is(rig, "next", "PENDING", NULL);
+    assert_false(was_started(rig, &a, "next"));
+    assert_int_equal(signal_job(rig, "next", 2), MT_EINVAL); /* it does not run */
+    rig_job_state(rig, &b, "on", 1, "RUNNING", 0, "");
+    assert_int_equal(signal_job(rig, "on", 65), MT_EINVAL);
+    assert_int_equal(signal_job(rig, "on", 2), MT_OK);
+    assert_int_equal(rig_last(rig, b.stream, KIND(SIGNAL_JOB))->signal_job->signal, 2);
+    is(rig, "on", "RUNNING", NULL);
+    rig_drain(rig, &b);
+    pass(rig, &a, 2000);
+    is(rig, "next", "FAILED", "is being drained");
+    rig_free(rig);
+}
+
 /* ---- what is refused ---- */
 
 static void senseless_jobs_are_refused(void **unused)
@@ -315,6 +354,7 @@ static void senseless_jobs_are_refused(void **unused)
         {{.id = "x", .after = {"4first"}}, MT_EINVAL, "afterok, afterany or afternotok"},
         {{.id = "x", .array = 1000000}, MT_EINVAL, "at most 10000 jobs"},
         {{.id = "x", .array = 10000}, MT_EAGAIN, "a smaller array"},
+        {{.id = "x", .node = 9}, MT_ENOENT, "there is no node 9"},
         {{.id = "x", .priority = 1001}, MT_EINVAL, "-1000 to 1000"},
         {{.id = "x", .priority = -1001}, MT_EINVAL, "-1000 to 1000"},
         {{.id = "a2345678901234567890123456789012345678901234567890123456789", .array = 2}, MT_EINVAL, "at most 56 bytes"},
@@ -339,6 +379,7 @@ static void senseless_jobs_are_refused(void **unused)
     (void)rig_call(rig, HEAD_CREATE_TOKEN, &r.base);
     rig->token = head_token_number(sum);
     assert_int_equal(SUBMIT(rig, .id = "y", .priority = 1), MT_EAUTH); /* not hers to give */
+    assert_int_equal(SUBMIT(rig, .id = "y", .node = 1), MT_EAUTH);     /* nor where something runs */
     assert_int_equal(SUBMIT(rig, .id = "y", .priority = -1), MT_OK);
     assert_int_equal(do_job(rig, HEAD_HOLD_JOB, "first"), MT_EAUTH);
     rig->token = 0;
@@ -565,6 +606,7 @@ int main(void)
         cmocka_unit_test(a_long_chain_ends_as_one),
         cmocka_unit_test(an_array_is_many_jobs),
         cmocka_unit_test(an_array_comes_whole_or_not_at_all),
+        cmocka_unit_test(one_that_names_its_node_runs_there_or_nowhere),
         cmocka_unit_test(senseless_jobs_are_refused),
         cmocka_unit_test(none_is_lost_early_or_twice_under_kills),
     };

@@ -76,6 +76,9 @@ static void submit(struct head *h, uint64_t call, const struct head_who *who, co
         head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EINVAL, why);
     } else if (!job && spec->priority > 0 && who->right < MT_MAY_ADMIN) {
         head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EAUTH, "a priority above 0 is for admin to give: 0 or less is yours");
+    } else if (!job && spec->node && who->right < MT_MAY_ADMIN) {
+        head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EAUTH,
+                              "a job with a node that it names (manta exec) needs a token that is good for admin");
     } else if (!job) {
         submit_new(h, call, who, spec);
     } else if (is_again(job, who, spec)) {
@@ -164,6 +167,24 @@ static void stop_job(struct head *h, uint64_t call, const struct head_who *who, 
     head_jobs_reply(h, call, HEAD_STOP_JOB, job);
 }
 
+static void signal_job(struct head *h, uint64_t call, const struct head_who *who, const Manta__V1__SignalJobRequest *request)
+{
+    char        text[HEAD_TEXT_SIZE];
+    struct job *job = find_own(h, call, HEAD_SIGNAL_JOB, who, request->id);
+    if (!job)
+        return;
+    if (request->signal < 1 || request->signal > MT_HEAD_JOB_SIGNAL_MAX) {
+        snprintf(text, sizeof text, "there is no signal %d: 1 to %d are signals", request->signal, MT_HEAD_JOB_SIGNAL_MAX);
+        head_jobs_reply_error(h, call, HEAD_SIGNAL_JOB, MT_EINVAL, text);
+    } else if (!head_attempts_signal(h, job, request->signal)) {
+        snprintf(text, sizeof text, "job %.64s is %s: only one that runs takes a signal", request->id,
+                 head_jobs_state_text(job->state));
+        head_jobs_reply_error(h, call, HEAD_SIGNAL_JOB, MT_EINVAL, text);
+    } else {
+        head_jobs_reply(h, call, HEAD_SIGNAL_JOB, job);
+    }
+}
+
 static void delete_job(struct head *h, uint64_t call, const struct head_who *who, const Manta__V1__JobRequest *request)
 {
     char        text[HEAD_TEXT_SIZE];
@@ -208,6 +229,7 @@ static const ProtobufCMessageDescriptor *request_type(enum head_method method)
     case HEAD_HOLD_JOB:
     case HEAD_RELEASE_JOB:
     case HEAD_DELETE_JOB: return &manta__v1__job_request__descriptor;
+    case HEAD_SIGNAL_JOB: return &manta__v1__signal_job_request__descriptor;
     case HEAD_WAIT_JOB: return &manta__v1__wait_job_request__descriptor;
     case HEAD_LIST_JOBS: return &manta__v1__list_jobs_request__descriptor;
     case HEAD_HAS_BLOBS: return &manta__v1__has_blobs_request__descriptor;
@@ -245,6 +267,7 @@ static void dispatch(struct head *h, const struct head_event *event, const Proto
     case HEAD_WAIT_JOB: head_jobs_wait(h, call, (const Manta__V1__WaitJobRequest *)request); break;
     case HEAD_LIST_JOBS: head_calls_list_jobs(h, call); break;
     case HEAD_STOP_JOB: stop_job(h, call, &who, (const Manta__V1__JobRequest *)request); break;
+    case HEAD_SIGNAL_JOB: signal_job(h, call, &who, (const Manta__V1__SignalJobRequest *)request); break;
     case HEAD_HOLD_JOB:
     case HEAD_RELEASE_JOB: hold_job(h, call, method, &who, ((const Manta__V1__JobRequest *)request)->id); break;
     case HEAD_DELETE_JOB: delete_job(h, call, &who, (const Manta__V1__JobRequest *)request); break;

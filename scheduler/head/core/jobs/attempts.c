@@ -78,6 +78,10 @@ static void cannot_start(struct head *h, struct job *job, struct policy_node **l
 {
     const struct policy_node *const *nodes = (const struct policy_node *const *)living;
     char                             text[HEAD_TEXT_SIZE - 64];
+    if (job->spec->node && head_jobs_node_check(h, job->spec, text, sizeof text) != MT_OK) {
+        head_jobs_end(h, job, JOB_FAILED, 1, text);
+        return;
+    }
     if (count > 0 && policy_is_feasible(nodes, count, &job->request)) {
         policy_lacks(nodes, count, &job->request, (const char *const *)h->kinds.data, text, sizeof text);
         snprintf(job->reason, sizeof job->reason, "%s", text);
@@ -235,6 +239,22 @@ void head_attempts_stop(struct head *h, struct job *job, const char *why)
     struct node *n = head_nodes_find(h, job->node);
     if (n)
         send_stop(h, head_nodes_stream(h, n), job->spec->id, job->attempt, why);
+}
+
+bool head_attempts_signal(struct head *h, const struct job *job, int32_t signal)
+{
+    Manta__V1__SignalJobOrder order = MANTA__V1__SIGNAL_JOB_ORDER__INIT;
+    to_node                   message = MANTA__V1__HEAD_TO_NODE__INIT;
+    const struct node        *n = head_nodes_find(h, job->node);
+    if (job->state != JOB_RUNNING || !n)
+        return false;
+    order.id = job->spec->id;
+    order.attempt = job->attempt;
+    order.signal = signal;
+    message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_SIGNAL_JOB;
+    message.signal_job = &order;
+    head_out_send(h, head_nodes_stream(h, n), &message, true);
+    return true;
 }
 
 /* ---- what raylets say ---- */

@@ -12,6 +12,7 @@
  */
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/private.h"
+#include "scheduler/head/core/nodes/nodes.h"
 
 #include "core/base/machine.h"
 
@@ -82,7 +83,7 @@ mt_status head_jobs_add(struct head *h, job_spec *take_spec, enum job_state born
     mt_status   st = job ? mt_ok() : mt_error(MT_ENOMEM, 0, "add a job");
     if (st.code == 0) {
         *job = (struct job){.state = born};
-        st = head_resources_to_request(h, take_spec->resources, take_spec->n_resources, &job->request, text, sizeof text);
+        st = head_spec_request(h, take_spec, &job->request, text, sizeof text);
     }
     if (st.code == 0)
         st = head_index_add(&h->jobs, &job->at, take_spec->id);
@@ -95,6 +96,20 @@ mt_status head_jobs_add(struct head *h, job_spec *take_spec, enum job_state born
     h->is_queue_old = true;
     *out_job = job;
     return mt_ok();
+}
+
+int32_t head_jobs_node_check(const struct head *h, const job_spec *spec, char *text, size_t text_size)
+{
+    const struct node *n = head_nodes_find(h, spec->node);
+    if (!n || n->place.state == POLICY_DEAD) {
+        snprintf(text, text_size, n ? "node %u has gone (manta list nodes)" : "there is no node %u (manta list nodes)", spec->node);
+        return MT_ENOENT;
+    }
+    if (n->place.state == POLICY_DRAINING) {
+        snprintf(text, text_size, "node %u (%.100s) is being drained: nothing new begins there", spec->node, n->name);
+        return MT_EINVAL;
+    }
+    return MT_OK;
 }
 
 /* ---- the store ---- */

@@ -51,6 +51,8 @@ void head_attempts_loaded(struct head *h);
 /* `was_planned`: it was drained, which costs no retry. */
 void head_attempts_node_lost(struct head *h, uint32_t node, bool was_planned, const char *why);
 void head_attempts_stop(struct head *h, struct job *job, const char *why);
+/* Its processes get that signal, at most once. False: it does not run. */
+bool head_attempts_signal(struct head *h, const struct job *job, int32_t signal);
 
 /* ---- submit.c, actors.c -------------------------------------------------------------------------------------------- */
 

@@ -12,6 +12,8 @@
 /* `born`: PENDING, or as the store has it. */
 MT_MUST_USE mt_status head_jobs_add(struct head *h, job_spec *take_spec, enum job_state born, struct job **out_job);
 void                  head_jobs_store(struct head *h, const struct job *job);
+/* Of one that names its node: ENOENT (it is not there), EINVAL (it is to leave), with a text; or MT_OK. */
+int32_t head_jobs_node_check(const struct head *h, const job_spec *spec, char *text, size_t text_size);
 
 /* ---- waits.c ---- */
 
@@ -30,6 +32,9 @@ void head_attempts_log_ack(struct head *h, struct job *job, uint64_t written);
 
 /* EINVAL with a text that says what is wrong. */
 MT_MUST_USE mt_status head_spec_check(const job_spec *spec, char *text, size_t text_size);
+/* What its driver needs: resources, and the node that it names. EINVAL likewise. */
+MT_MUST_USE mt_status head_spec_request(struct head *h, const job_spec *spec, struct policy_request *out, char *text,
+                                        size_t text_size);
 MT_MUST_USE mt_status head_spec_copy(const job_spec *spec, job_spec **out_spec);
 
 #endif

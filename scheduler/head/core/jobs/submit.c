@@ -31,9 +31,11 @@ static int32_t submit_check(struct head *h, const job_spec *spec, char *text, si
 {
     struct policy_request     request = {0};
     const Manta__V1__JobFile *missing;
-    if (head_spec_check(spec, text, text_size).code != 0 ||
-        head_resources_to_request(h, spec->resources, spec->n_resources, &request, text, text_size).code != 0)
+    if (head_spec_check(spec, text, text_size).code != 0 || head_spec_request(h, spec, &request, text, text_size).code != 0)
         return MT_EINVAL;
+    int32_t code = spec->node ? head_jobs_node_check(h, spec, text, text_size) : MT_OK;
+    if (code != MT_OK)
+        return code;
     if (!can_ever_start(h, &request, text, text_size))
         return MT_EUNSCHEDULABLE;
     if (!head_has_room(h, protobuf_c_message_get_packed_size(&spec->base))) {
