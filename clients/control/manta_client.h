@@ -308,7 +308,11 @@ typedef struct manta_scale_type { /* a kind of node that can be started */
     double                      price;    /* any unit, the same for all; 0: not said */
     const manta_scale_setting  *settings;
     size_t                      setting_count;
-    uint64_t                    reserved[8];
+    const char *const          *zones; /* it can be had in each of these; each node has zone=ZONE too */
+    size_t                      zone_count;
+    bool                        is_spread; /* the next node goes to the zone with the fewest; else to the first that can be had */
+    bool                        is_spot;   /* the provider may take a node away again at any time; its label: manta.spot=true */
+    uint64_t                    reserved[5];
 } manta_scale_type;
 
 typedef struct manta_scale_cluster {
@@ -317,8 +321,9 @@ typedef struct manta_scale_cluster {
     size_t                     setting_count;
     const manta_scale_type    *types;
     size_t                     type_count;
-    uint32_t                   max; /* nodes in all that the head has started; 0: no bound */
-    uint64_t                   reserved[8];
+    uint32_t                   max;           /* nodes in all that the head has started; 0: no bound */
+    uint64_t                   on_demand_min; /* of those at least so many are no spot nodes, as long as there are spot nodes */
+    uint64_t                   reserved[7];
 } manta_scale_cluster;
 
 typedef struct manta_scale_row { /* for people */

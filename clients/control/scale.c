@@ -76,6 +76,10 @@ static void type_make(struct making *m, const manta_scale_type *from, Manta__V1_
     out->price_milli = thousandths(from->price);
     out->settings = settings_make(m, from->settings, from->setting_count);
     out->n_settings = from->setting_count;
+    out->zones = (char **)(uintptr_t)from->zones;
+    out->n_zones = from->zone_count;
+    out->is_spread = from->is_spread;
+    out->is_spot = from->is_spot;
 }
 
 static bool config_make(struct making *m, const manta_scale_cluster *from, Manta__V1__ScaleConfig *out)
@@ -87,6 +91,7 @@ static bool config_make(struct making *m, const manta_scale_cluster *from, Manta
     out->settings = settings_make(m, from->settings, from->setting_count);
     out->n_settings = from->setting_count;
     out->max = from->max;
+    out->on_demand_min = from->on_demand_min < UINT32_MAX ? (uint32_t)from->on_demand_min : UINT32_MAX;
     for (size_t i = 0; i < from->type_count && types && out->types; i++) {
         type_make(m, &from->types[i], &types[i]);
         out->types[out->n_types++] = &types[i];

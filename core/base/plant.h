@@ -93,6 +93,8 @@ enum mt_plant_number {
     MT_PLANT_TOKEN_UNSTORED = 101, /* a head that is restarted has forgotten that a named token was revoked */
     MT_PLANT_TOKEN_ANYBODY = 102,  /* whoever may submit jobs may stop those of others */
     MT_PLANT_REVOKED_MISSED = 92,  /* a node that is brought up to date is not told whom to refuse */
+    MT_PLANT_SPOT_FLOOR = 150,     /* spot nodes are started also where there are fewer others than there must be */
+    MT_PLANT_SPOT_AGAIN = 151,     /* a type of which a node was taken away just now is chosen again */
     MT_PLANT_GANG_PART = 120,      /* ranks of a gang are started before all have room */
     MT_PLANT_GANG_KILLED_IS_ENDED = 121, /* a rank that was sent SIGKILL counts as ended */
     MT_PLANT_GANG_UNCOUNTED = 122,       /* what begins again after a failure costs no restart */

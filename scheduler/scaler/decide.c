@@ -90,6 +90,9 @@ static void look_at_all(struct scl *s)
         look_at(s, entry->value.ptr);
     count_coming(s);
     for (uint32_t t = 0; t < s->config.count; t++)
+        if (s->state[t].avoid_ms > s->now_ms)
+            scl_due(s, s->state[t].avoid_ms);
+    for (uint32_t t = 0; t < s->config.count; t++)
         if (s->state[t].back_ms > s->now_ms) {
             scl_due(s, s->state[t].back_ms);
         } else if (s->state[t].back_ms) {
@@ -130,7 +133,7 @@ static void start(struct scl *s, const struct plan *plan)
     uint32_t busy = launching(s);
     for (uint32_t t = 0; t < s->config.count; t++) {
         if (plan->start[t])
-            scl_note(s, "start %u of type %s: %s", plan->start[t], s->types[t].name, plan->cause[t]);
+            scl_note(s, "start %u of type %s: %s", plan->start[t], s->state[t].text, plan->cause[t]);
         for (uint32_t n = 0; n < plan->start[t]; n++) {
             struct scl_instance *i = scl_instance_new(s, t, plan->cause[t]);
             if (!i)
@@ -141,6 +144,19 @@ static void start(struct scl *s, const struct plan *plan)
                 scl_store(s, i);
         }
     }
+}
+
+/* Its type has no more than its minimum. */
+static bool is_least(const struct scl *s, const struct scl_instance *i)
+{
+    return i->type_index != SCL_NO_TYPE && s->state[s->state[i->type_index].first].all <= s->types[i->type_index].min;
+}
+
+/* Without it there would be fewer than there must be of those that are no spot nodes. */
+static bool is_floor(const struct scl *s, const struct scl_instance *i)
+{
+    return i->type_index != SCL_NO_TYPE && !s->types[i->type_index].is_spot && s->live_spot > 0 &&
+           s->live_on_demand <= s->config.on_demand_min;
 }
 
 /* Those that the provider has not been asked for yet, and nobody needs any more. Whether there were any: there is more room
@@ -155,8 +171,7 @@ static bool give_up(struct scl *s, const struct plan *plan)
         struct type_state   *type = i->type_index == SCL_NO_TYPE ? NULL : &s->state[i->type_index];
         if (i->state != SCL_WANTED)
             continue;
-        bool is_needed = type && !s->config.is_down &&
-                         (type->coming <= plan->coming_needed[i->type_index] || type->live <= s->types[i->type_index].min);
+        bool is_needed = type && !s->config.is_down && (type->coming <= plan->coming_needed[i->type_index] || is_least(s, i));
         if (is_needed)
             continue;
         if (type)
@@ -210,9 +225,9 @@ static bool use_up(const struct scl_known *n)
 static void maybe_drain(struct scl *s, struct scl_known *n, struct scl_instance *i)
 {
     uint64_t limit = idle_limit(s, i), idle = s->now_ms - n->idle_ms;
-    bool     is_min = i->type_index != SCL_NO_TYPE && s->state[i->type_index].live <= s->types[i->type_index].min;
     char     why[64];
-    n->kept = (use_up(n) ? KEPT_NEEDED : 0) | (is_min ? KEPT_MIN : 0) | (idle < limit ? KEPT_YOUNG : 0);
+    n->kept = (use_up(n) ? KEPT_NEEDED : 0) | (is_least(s, i) ? KEPT_MIN : 0) | (idle < limit ? KEPT_YOUNG : 0) |
+              (is_floor(s, i) ? KEPT_FLOOR : 0);
     if (n->kept & KEPT_YOUNG)
         scl_due(s, n->idle_ms + limit);
     if (n->kept)

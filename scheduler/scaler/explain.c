@@ -14,23 +14,32 @@ static uint64_t age_s(const struct scl *s, uint64_t since_ms)
     return (s->now_ms - since_ms) / 1000;
 }
 
+static void status_type(const struct scl *s, uint32_t t, scl_row_fn *fn, void *user)
+{
+    const struct type_state *st = &s->state[t];
+    bool                     failed = st->back_ms > s->now_ms, is_avoided = st->avoid_ms > s->now_ms;
+    char                     text[ROW_SIZE];
+    int used = snprintf(text, sizeof text, "%u of %u..%u nodes%s%s%.150s", st->live, s->types[t].min, s->types[t].max,
+                        s->types[t].is_spot ? ", spot" : "", failed ? "; could not be started: " : "", failed ? st->why : "");
+    if (is_avoided)
+        snprintf(text + used, sizeof text - (size_t)used, "; others come first for %" PRIu64 " s: %.150s",
+                 (st->avoid_ms - s->now_ms + 999) / 1000, st->taken);
+    fn(user, st->text, text);
+}
+
 void scl_status_each(const struct scl *s, scl_row_fn *fn, void *user)
 {
     char text[ROW_SIZE], name[32];
-    for (uint32_t t = 0; t < s->config.count; t++) {
-        const struct type_state *st = &s->state[t];
-        snprintf(text, sizeof text, "%u of %u..%u nodes%s%.150s", st->live, s->types[t].min, s->types[t].max,
-                 st->back_ms > s->now_ms ? "; could not be started: " : "", st->back_ms > s->now_ms ? st->why : "");
-        fn(user, s->types[t].name, text);
-    }
+    for (uint32_t t = 0; t < s->config.count; t++)
+        status_type(s, t, fn, user);
     MT_MAP_EACH(&s->instances, entry) {
         const struct scl_instance *i = entry->value.ptr;
         char                       node[32] = "";
         if (i->node)
             snprintf(node, sizeof node, ", node %u", i->node);
         snprintf(name, sizeof name, "instance %" PRIu64, i->number);
-        snprintf(text, sizeof text, "%s %s%s, for %" PRIu64 " s%s%s", i->type, scl_state_text(i->state), node,
-                 age_s(s, i->since_ms), i->why[0] ? ": " : "", i->why);
+        snprintf(text, sizeof text, "%s%s%s %s%s, for %" PRIu64 " s%s%s", i->type, i->zone[0] ? " in zone " : "", i->zone,
+                 scl_state_text(i->state), node, age_s(s, i->since_ms), i->why[0] ? ": " : "", i->why);
         fn(user, name, text);
     }
 }
@@ -72,6 +81,10 @@ static void explain_idle(const struct scl *s, const struct scl_known *n, const s
     if (n->kept & KEPT_MIN)
         used += (size_t)snprintf(out + used, size - used, "the minimum of type %.60s is %u, and ", i->type,
                                  s->types[i->type_index].min);
+    if (n->kept & KEPT_FLOOR)
+        used += (size_t)snprintf(out + used, size - used,
+                                 "%u nodes at least are no spot nodes while there are such (on_demand_min), and ",
+                                 s->config.on_demand_min);
     snprintf(out + used, size - used, "idle for %" PRIu64 " s of %" PRIu64 " s%s", age_s(s, n->idle_ms),
              (said > least ? said : least) / 1000,
              said > least ? "" : " (twice as long as a node of its type takes to come, at least 2 s)");
@@ -91,7 +104,8 @@ static void explain_node(const struct scl *s, const struct scl_known *n, scl_row
     else if (i->type_index != SCL_NO_TYPE)
         explain_idle(s, n, i, text, sizeof text);
     else
-        snprintf(text, sizeof text, "leaves soon: its type %s is not in the configuration any more", i->type);
+        snprintf(text, sizeof text, "leaves soon: its type %s%s%s is not in the configuration any more", i->type,
+                 i->zone[0] ? " in zone " : "", i->zone);
     fn(user, what, text);
 }
 

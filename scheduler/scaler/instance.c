@@ -21,6 +21,7 @@
 #include "core/base/machine.h"
 #include "core/base/plant.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -47,6 +48,14 @@ const char *scl_state_text(enum scl_state state)
 bool scl_is_live(enum scl_state state)
 {
     return state == SCL_WANTED || state == SCL_LAUNCHING || state == SCL_BOOTING || state == SCL_JOINED;
+}
+
+uint32_t scl_type_find(const struct scl_type *types, uint32_t count, const char *name, const char *zone)
+{
+    for (uint32_t t = 0; t < count; t++)
+        if (strcmp(types[t].name, name) == 0 && strcmp(types[t].zone, zone) == 0)
+            return t;
+    return SCL_NO_TYPE;
 }
 
 bool scl_is_coming(const struct scl *s, const struct scl_instance *i)
@@ -142,6 +151,24 @@ void scl_type_failed(struct scl *s, uint32_t type, const char *why)
     s->is_dirty = true;
 }
 
+void scl_type_avoid(struct scl *s, uint32_t type, const char *why)
+{
+    struct type_state *t = type == SCL_NO_TYPE ? NULL : &s->state[type];
+    if (!t || !s->types[type].is_spot || MT_PLANT(MT_PLANT_SPOT_AGAIN))
+        return;
+    bool is_new = s->now_ms >= t->avoid_ms; /* of several that are taken at once, the first counts */
+    if (is_new && t->avoid_ms && s->now_ms < t->avoid_ms + t->avoid_span_ms)
+        t->avoid_span_ms = 2 * t->avoid_span_ms < MT_SCL_AVOID_MS_MAX ? 2 * t->avoid_span_ms : MT_SCL_AVOID_MS_MAX;
+    else if (is_new)
+        t->avoid_span_ms = MT_SCL_AVOID_MS;
+    t->avoid_ms = s->now_ms + t->avoid_span_ms;
+    snprintf(t->taken, sizeof t->taken, "%s", why);
+    scl_due(s, t->avoid_ms);
+    s->is_dirty = true;
+    if (is_new)
+        scl_note(s, "avoid type %s for %" PRIu64 " s: %.150s", t->text, t->avoid_span_ms / 1000, why);
+}
+
 /* ---- the table ---- */
 
 static void count(struct scl *s, const struct scl_instance *i, int by)
@@ -153,6 +180,8 @@ static void count(struct scl *s, const struct scl_instance *i, int by)
     if (t) {
         t->live += scl_is_live(i->state) ? add : 0;
         t->launching += i->state == SCL_LAUNCHING ? add : 0;
+        s->state[t->first].all += scl_is_live(i->state) ? add : 0;
+        *(s->types[i->type_index].is_spot ? &s->live_spot : &s->live_on_demand) += scl_is_live(i->state) ? add : 0;
     }
 }
 
@@ -181,6 +210,7 @@ struct scl_instance *scl_instance_new(struct scl *s, uint32_t type, const char *
         return NULL;
     *i = (struct scl_instance){.number = s->next_number++, .state = SCL_WANTED, .type_index = type, .since_ms = s->now_ms};
     snprintf(i->type, sizeof i->type, "%s", s->types[type].name);
+    snprintf(i->zone, sizeof i->zone, "%s", s->types[type].zone);
     snprintf(i->why, sizeof i->why, "%s", why);
     mt_status st = mt_map_put_ptr(&s->instances, mt_map_key(i->number), i);
     if (st.code) {
@@ -208,11 +238,8 @@ mt_status scl_load(struct scl *s, const struct scl_instance *record)
     if (!i)
         return mt_error(MT_ENOMEM, 0, "load an instance");
     *i = *record;
-    i->type_index = SCL_NO_TYPE;
+    i->type_index = scl_type_find(s->types, s->config.count, i->type, i->zone);
     i->is_unknown = i->state == SCL_LAUNCHING;
-    for (uint32_t t = 0; t < s->config.count; t++)
-        if (strcmp(s->types[t].name, i->type) == 0)
-            i->type_index = t;
     i->since_ms = i->asked_ms = s->now_ms;
     i->list_floor = s->list_sequence + 1;
     scl_load_next(s, i->number + 1);

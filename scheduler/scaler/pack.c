@@ -129,9 +129,12 @@ static uint32_t fill_kind(struct pack *p, enum slot_kind kind, const struct poli
 
 struct offer {
     unsigned alternative; /* of the selector; the first is the best */
+    bool     is_loose;    /* a spot node, where there are fewer others than there must be */
+    bool     is_avoided;  /* one of it was taken away just now */
     bool     wastes_gpu;
-    int64_t  price; /* of one of it, times 1000 */
-    int64_t  use;   /* the largest share of the node that is used, in thousandths */
+    int64_t  price;  /* of one of it, times 1000 */
+    int64_t  use;    /* the largest share of the node that is used, in thousandths */
+    uint32_t beside; /* nodes of the type in that zone already, where it is spread */
 };
 
 static bool has_gpu(const struct scl *s, const struct policy_node *n)
@@ -166,9 +169,15 @@ static bool is_better(const struct offer *a, const struct offer *b)
 {
     if (a->alternative != b->alternative)
         return a->alternative < b->alternative;
+    if (a->is_loose != b->is_loose)
+        return b->is_loose;
+    if (a->is_avoided != b->is_avoided)
+        return b->is_avoided;
     if (a->wastes_gpu != b->wastes_gpu)
         return b->wastes_gpu;
-    return a->price != b->price ? a->price < b->price : a->use > b->use;
+    if (a->price != b->price)
+        return a->price < b->price;
+    return a->use != b->use ? a->use > b->use : a->beside < b->beside;
 }
 
 static struct slot slot_of_type(const struct scl *s, uint32_t type, uint32_t count)
@@ -188,12 +197,49 @@ uint32_t scl_fit_new(const struct scl *s, uint32_t type, const struct policy_req
 static uint32_t room_of(const struct pack *p, uint32_t type)
 {
     const struct scl *s = p->s;
-    uint32_t          has = s->state[type].live + p->plan->start[type], all = s->live + p->plan->all;
+    uint32_t          first = s->state[type].first, has = s->state[first].all + p->plan->zones[first];
+    uint32_t          all = s->live + p->plan->all;
     uint32_t          room = has < s->types[type].max ? s->types[type].max - has : 0;
     uint32_t          left = !s->config.max ? UINT32_MAX : all < s->config.max ? s->config.max - all : 0;
     if (s->config.is_down || s->now_ms < s->state[type].back_ms)
         return 0;
     return room < left ? room : left;
+}
+
+/* Nodes that are no spot nodes still have to come before such. */
+static uint32_t floor_left(const struct pack *p)
+{
+    uint32_t has = p->s->live_on_demand + p->plan->on_demand;
+    return has < p->s->config.on_demand_min && !MT_PLANT(MT_PLANT_SPOT_FLOOR) ? p->s->config.on_demand_min - has : 0;
+}
+
+static uint32_t beside(const struct pack *p, uint32_t type)
+{
+    return p->s->types[type].is_spread ? p->s->state[type].live + p->plan->start[type] : 0;
+}
+
+/* Of `nodes` so many at a time: after them another zone may be better. */
+static uint32_t spread_at_once(const struct pack *p, uint32_t type, uint32_t nodes)
+{
+    const struct scl *s = p->s;
+    uint32_t          others = 0, least = UINT32_MAX, mine = beside(p, type);
+    for (uint32_t z = s->state[type].first; z < s->config.count && s->state[z].first == s->state[type].first; z++)
+        if (z != type && room_of(p, z) && s->now_ms >= s->state[z].avoid_ms) {
+            least = beside(p, z) < least ? beside(p, z) : least;
+            others++;
+        }
+    uint32_t some = others && least > mine ? least - mine : (nodes + others) / (others + 1);
+    return some < nodes ? some : nodes;
+}
+
+/* ... or another type. */
+static uint32_t at_once(const struct pack *p, uint32_t type, uint32_t nodes)
+{
+    uint32_t left = floor_left(p), room = room_of(p, type);
+    if (left && left < room && !p->s->types[type].is_spot)
+        room = left;
+    nodes = nodes < room ? nodes : room;
+    return nodes && p->s->types[type].is_spread ? spread_at_once(p, type, nodes) : nodes;
 }
 
 static uint32_t type_best(struct pack *p, const struct policy_request *r, uint32_t wanted)
@@ -212,6 +258,9 @@ static uint32_t type_best(struct pack *p, const struct policy_request *r, uint32
         offer.wastes_gpu = has_gpu(s, slot.like) && !wants_gpu(s, r);
         offer.price = (s->types[t].price ? s->types[t].price : 1000) * 1000 / each;
         offer.use = use_of(slot.like, r, each);
+        offer.is_loose = s->types[t].is_spot && floor_left(p) > 0;
+        offer.is_avoided = s->now_ms < s->state[t].avoid_ms;
+        offer.beside = beside(p, t);
         if (found == SCL_NO_TYPE || is_better(&offer, &best)) {
             best = offer;
             found = t;
@@ -226,7 +275,9 @@ static void start(struct pack *p, uint32_t type, uint32_t count, const char *cau
     if (p->plan->start[type] == 0)
         snprintf(p->plan->cause[type], sizeof p->plan->cause[type], "%s", cause);
     p->plan->start[type] += count;
+    p->plan->zones[p->s->state[type].first] += count;
     p->plan->all += count;
+    p->plan->on_demand += p->s->types[type].is_spot ? 0 : count;
     SCL_TRY(p->s, mt_vec_push(&p->slots[SLOT_NEW], slot));
 }
 
@@ -238,8 +289,8 @@ static uint32_t fill_new(struct pack *p, const struct policy_request *r, uint32_
         if (type == SCL_NO_TYPE)
             break;
         struct slot slot = slot_of_type(p->s, type, 1);
-        uint32_t    each = gang ? 1 : fits(&slot, r, left), count = left / each, room = room_of(p, type);
-        start(p, type, count < room ? count : room, cause);
+        uint32_t    each = gang ? 1 : fits(&slot, r, left);
+        start(p, type, at_once(p, type, left / each), cause);
         placed += fill_kind(p, SLOT_NEW, r, left, gang);
     }
     return placed;
@@ -458,7 +509,7 @@ static void fill_one(struct pack *p, struct slot *node, struct shape *lead, uint
 static void buy(struct pack *p, struct shape *lead)
 {
     char        cause[MT_SCL_WHY_SIZE];
-    uint32_t    type = lead->type, nodes = room_of(p, type);
+    uint32_t    type = lead->type, nodes = UINT32_MAX;
     struct slot node = slot_of_type(p->s, type, 1);
     fill_one(p, &node, lead, type);
     for (size_t i = 0; i < p->shapes.count; i++) {
@@ -466,6 +517,7 @@ static void buy(struct pack *p, struct shape *lead)
         uint32_t            most = shape->times ? shape->demand->unmet / shape->times : nodes;
         nodes = most < nodes ? most : nodes;
     }
+    nodes = at_once(p, type, nodes);
     say_cause(p->s, lead->demand, cause, sizeof cause);
     start(p, type, nodes, cause);
     for (size_t i = 0; i < p->shapes.count; i++) {
@@ -489,6 +541,20 @@ static bool choose_types(struct pack *p)
     return has;
 }
 
+/* Until another type may be better than those that were chosen. */
+static void buy_some(struct pack *p)
+{
+    bool has_floor = floor_left(p) > 0;
+    for (size_t i = 0; i < p->shapes.count; i++) {
+        struct shape *lead = &p->shapes.data[i];
+        while (lead->type != SCL_NO_TYPE && lead->demand->unmet && room_of(p, lead->type) && p->s->broken.code == 0) {
+            buy(p, lead);
+            if (p->s->types[lead->type].is_spread || has_floor != (floor_left(p) > 0))
+                return;
+        }
+    }
+}
+
 static void pack_leases(struct pack *p)
 {
     struct scl *s = p->s;
@@ -503,19 +569,16 @@ static void pack_leases(struct pack *p)
             SCL_TRY(s, mt_vec_push(&p->shapes, (struct shape){.demand = d}));
     }
     while (s->broken.code == 0 && choose_types(p))
-        for (size_t i = 0; i < p->shapes.count && s->broken.code == 0; i++) {
-            struct shape *lead = &p->shapes.data[i];
-            while (lead->type != SCL_NO_TYPE && lead->demand->unmet && room_of(p, lead->type) && s->broken.code == 0)
-                buy(p, lead);
-        }
+        buy_some(p);
 }
 
 /* ---- wishes ---- */
 
 /* On what is there, comes, or is started for others. How many have no place. */
-static uint32_t wishes_place(struct pack *p)
+static uint32_t wishes_place(struct pack *p, uint32_t *out_here)
 {
     uint32_t lacking = 0;
+    *out_here = 0;
     for (size_t i = 0; i < p->s->demands.count; i++) {
         struct held_demand *d = &p->s->demands.data[i];
         if (d->demand.kind != SCL_WISH)
@@ -524,6 +587,7 @@ static uint32_t wishes_place(struct pack *p)
         d->started = fill_kind(p, SLOT_NEW, d->requests, d->unmet, 0);
         d->unmet -= d->started;
         lacking += d->unmet;
+        *out_here += d->here;
     }
     return lacking;
 }
@@ -544,24 +608,31 @@ static void wishes_buy(struct pack *p, uint32_t most)
     }
 }
 
+static void wishes_watch(struct scl *s, uint32_t lacking, uint32_t here)
+{
+    s->wish_ms = lacking ? s->now_ms : 0;
+    s->wish_least = lacking;
+    s->wish_here = here;
+}
+
 /* They come last. Nodes are started only for as many as have had no place all the time for a while, in which nothing else had nodes
  * started: who takes what it wished for says so on another way than the node that it takes, and it may have been the place of
- * somebody else. */
+ * somebody else. What was taken in that time may be what is still wished for. */
 static void pack_wishes(struct pack *p)
 {
     struct scl *s = p->s;
-    uint32_t    lacking = wishes_place(p), bought = p->plan->all;
+    uint32_t    here, lacking = wishes_place(p, &here), bought = p->plan->all;
     if (MT_PLANT(MT_PLANT_WISH_HASTY))
         wishes_buy(p, lacking);
-    if (!lacking || !s->wish_ms || bought) {
-        s->wish_ms = lacking ? s->now_ms : 0;
-        s->wish_least = lacking;
-    } else if (lacking < s->wish_least) {
-        s->wish_least = lacking;
-    }
+    if (!lacking || !s->wish_ms || bought)
+        wishes_watch(s, lacking, here);
+    s->wish_least = lacking < s->wish_least ? lacking : s->wish_least;
+    s->wish_here = here > s->wish_here ? here : s->wish_here;
     if (s->wish_ms && s->now_ms - s->wish_ms >= MT_SCL_WISH_MS) {
-        wishes_buy(p, s->wish_least);
-        s->wish_ms = p->plan->all > bought ? s->now_ms : s->wish_ms;
+        uint32_t taken = s->wish_here - here, sure = lacking > taken ? lacking - taken : 0;
+        wishes_buy(p, sure < s->wish_least ? sure : s->wish_least);
+        if (p->plan->all > bought || taken)
+            wishes_watch(s, lacking, here);
         s->wish_least = lacking;
     }
     if (s->wish_ms && s->now_ms - s->wish_ms < MT_SCL_WISH_MS)
@@ -617,12 +688,27 @@ static void slots_clear(struct pack *p)
         p->slots[kind].count = 0;
 }
 
+/* Of a type's zones; SCL_NO_TYPE: none can be had. */
+static uint32_t zone_best(const struct pack *p, uint32_t t)
+{
+    const struct scl *s = p->s;
+    uint32_t          best = SCL_NO_TYPE, least = 0;
+    for (uint32_t z = s->state[t].first; z < s->config.count && s->state[z].first == s->state[t].first; z++) {
+        uint32_t has = s->now_ms < s->state[z].avoid_ms ? UINT32_MAX : beside(p, z);
+        if (room_of(p, z) && (best == SCL_NO_TYPE || has < least)) {
+            best = z;
+            least = has;
+        }
+    }
+    return best;
+}
+
 static void pack_minima(struct scl *s, struct pack *p)
 {
     for (uint32_t t = 0; t < s->config.count; t++) {
-        uint32_t want = s->types[t].min > s->state[t].live ? s->types[t].min - s->state[t].live : 0, room = room_of(p, t);
-        if (want && room)
-            start(p, t, want < room ? want : room, "the minimum of its type");
+        uint32_t first = s->state[t].first, has = s->state[first].all, zone;
+        while (has + p->plan->zones[first] < s->types[t].min && (zone = zone_best(p, t)) != SCL_NO_TYPE)
+            start(p, zone, at_once(p, zone, s->types[t].min - has - p->plan->zones[first]), "the minimum of its type");
     }
     slots_clear(p);
 }

@@ -16,14 +16,21 @@ struct type_state { /* beside its scl_type */
     uint32_t coming;   /* room that will be there, when instances were last looked at */
     uint32_t failures; /* in a row */
     uint64_t back_ms;  /* not launched before */
-    uint64_t boot_ms;  /* the longest of late, from the order until it joined; 0: none yet */
+    uint64_t avoid_ms; /* others come first until then: the provider took one away */
+    uint64_t avoid_span_ms;
+    uint64_t boot_ms; /* the longest of late, from the order until it joined; 0: none yet */
     char     why[MT_SCL_WHY_SIZE];
+    char     taken[MT_SCL_WHY_SIZE];     /* why it is avoided */
+    char     text[2 * MT_SCL_NAME_SIZE]; /* its name and zone, for people */
+    uint32_t first;                      /* the first type of the same name: what is counted for all zones is counted there */
+    uint32_t all;                        /* live ones in all zones */
 };
 
 enum { /* why a node that is idle is kept: all that holds */
        KEPT_NEEDED = 1,
        KEPT_MIN = 2,
        KEPT_YOUNG = 4, /* its idle limit has not passed */
+       KEPT_FLOOR = 8, /* no fewer nodes that are no spot nodes, as long as there are such */
 };
 struct scl_bucket { /* nodes that are equal: a packing looks at one of them */
     mt_id              key;
@@ -78,9 +85,12 @@ struct scl {
     bool                is_changed;             /* ... of instances, or of which nodes there are */
     uint64_t            wish_ms;                /* since when some wish has had no place; 0: all have one */
     uint32_t            wish_least;             /* ... so many, at all times since then */
+    uint32_t            wish_here;              /* the most that had a place on nodes that are there, since then */
     uint64_t            due_ms;                 /* a timer of an instance or a node */
     const char *const  *kinds;                  /* during a step */
     uint32_t            live, wanted;           /* instances */
+    uint32_t            live_spot;              /* ... those of live that the provider may take away, */
+    uint32_t            live_on_demand;         /* ... and those that it may not */
     struct decision     history[MT_SCL_HISTORY];
     uint64_t            decisions;
     mt_status           broken;
@@ -115,15 +125,21 @@ void                 scl_drain_order(struct scl *s, const struct scl_instance *i
 void                 scl_list_soon(struct scl *s);
 void                 scl_note(struct scl *s, const char *format, ...) MT_PRINTF(2, 3); /* a decision, for people */
 void                 scl_type_failed(struct scl *s, uint32_t type, const char *why);
-void                 scl_due(struct scl *s, uint64_t at_ms);
-bool                 scl_is_live(enum scl_state state);
-bool                 scl_is_coming(const struct scl *s, const struct scl_instance *i); /* room that will be there */
+/* One of a type that may be taken away was: for a while others come first. */
+void scl_type_avoid(struct scl *s, uint32_t type, const char *why);
+void scl_due(struct scl *s, uint64_t at_ms);
+/* SCL_NO_TYPE: there is none. */
+uint32_t scl_type_find(const struct scl_type *types, uint32_t count, const char *name, const char *zone);
+bool     scl_is_live(enum scl_state state);
+bool     scl_is_coming(const struct scl *s, const struct scl_instance *i); /* room that will be there */
 
 /* ---- pack.c: all demands into what is there, comes, and can be had ---- */
 
 struct plan {
     uint32_t start[MT_SCL_TYPES_MAX]; /* new instances of each type */
-    uint32_t all;                     /* ... of all types */
+    uint32_t all;                     /* ... of all types, */
+    uint32_t on_demand;               /* ... of those that are no spot nodes, */
+    uint32_t zones[MT_SCL_TYPES_MAX]; /* ... of all zones of a type, by its first */
     uint32_t coming_needed[MT_SCL_TYPES_MAX];
     char     cause[MT_SCL_TYPES_MAX][MT_SCL_WHY_SIZE];
 };

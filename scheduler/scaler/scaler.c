@@ -54,12 +54,30 @@ void scl_free(struct scl *s)
 
 /* ---- configuration ---- */
 
-static uint32_t type_find(const struct scl_type *types, uint32_t count, const char *name)
+static void count_all(struct scl *s)
 {
-    for (uint32_t t = 0; t < count; t++)
-        if (strcmp(types[t].name, name) == 0)
-            return t;
-    return SCL_NO_TYPE;
+    s->live_spot = s->live_on_demand = 0;
+    MT_MAP_EACH(&s->instances, entry) {
+        struct scl_instance *i = entry->value.ptr;
+        bool                 is_live = scl_is_live(i->state);
+        i->type_index = scl_type_find(s->types, s->config.count, i->type, i->zone);
+        if (i->type_index == SCL_NO_TYPE)
+            continue;
+        s->state[i->type_index].live += is_live;
+        s->state[i->type_index].launching += i->state == SCL_LAUNCHING;
+        s->state[s->state[i->type_index].first].all += is_live;
+        *(s->types[i->type_index].is_spot ? &s->live_spot : &s->live_on_demand) += is_live;
+    }
+}
+
+static void type_name(struct scl *s, uint32_t t)
+{
+    struct type_state *state = &s->state[t];
+    state->first = t;
+    while (state->first > 0 && strcmp(s->types[state->first - 1].name, s->types[t].name) == 0)
+        state->first--;
+    snprintf(state->text, sizeof state->text, "%.50s%s%.50s", s->types[t].name, s->types[t].zone[0] ? " in zone " : "",
+             s->types[t].zone);
 }
 
 mt_status scl_configure(struct scl *s, const struct scl_config *config)
@@ -70,25 +88,20 @@ mt_status scl_configure(struct scl *s, const struct scl_config *config)
     memcpy(was, s->state, sizeof was);
     memset(s->state, 0, sizeof s->state);
     for (uint32_t t = 0; t < config->count; t++) { /* what was learnt of a type stays */
-        uint32_t before = type_find(s->types, s->config.count, config->types[t].name);
+        uint32_t before = scl_type_find(s->types, s->config.count, config->types[t].name, config->types[t].zone);
         if (before != SCL_NO_TYPE)
             s->state[t] = was[before];
-        s->state[t].live = s->state[t].launching = s->state[t].failures = 0;
+        s->state[t].live = s->state[t].all = s->state[t].launching = s->state[t].failures = 0;
         s->state[t].back_ms = 0; /* whoever says it again may have mended what failed */
     }
     s->config = *config;
     s->config.types = s->types;
     memmove(s->types, config->types, config->count * sizeof *s->types);
-    for (uint32_t t = 0; t < config->count; t++)
+    for (uint32_t t = 0; t < config->count; t++) {
         s->types[t].place.state = POLICY_ALIVE;
-    MT_MAP_EACH(&s->instances, entry) {
-        struct scl_instance *i = entry->value.ptr;
-        i->type_index = type_find(s->types, config->count, i->type);
-        if (i->type_index == SCL_NO_TYPE)
-            continue;
-        s->state[i->type_index].live += scl_is_live(i->state);
-        s->state[i->type_index].launching += i->state == SCL_LAUNCHING;
+        type_name(s, t);
     }
+    count_all(s);
     s->is_dirty = s->is_changed = true;
     s->list_ms = s->now_ms;
     return mt_ok();
@@ -192,7 +205,17 @@ static void send_away(struct scl *s, const struct scl_known *n)
     scl_drain_order(s, &who);
 }
 
-static void node_meets_instance(struct scl *s, const struct scl_known *n)
+/* Its node leaves, and not by us: the provider takes it away, its time ends, or somebody wants it so. */
+static void told_to_leave(struct scl *s, struct scl_instance *i, const char *leaves)
+{
+    char why[MT_SCL_WHY_SIZE];
+    snprintf(why, sizeof why, "its node %u leaves: %.150s", i->node, leaves && leaves[0] ? leaves : "it was told to");
+    scl_note(s, "instance %" PRIu64 " (%s): %s", i->number, i->type, why);
+    scl_type_avoid(s, i->type_index, why);
+    scl_set_state(s, i, SCL_DRAINING, why);
+}
+
+static void node_meets_instance(struct scl *s, const struct scl_known *n, const char *leaves)
 {
     struct scl_instance *i = scl_find(s, n->instance);
     if (!i) {
@@ -201,6 +224,8 @@ static void node_meets_instance(struct scl *s, const struct scl_known *n)
     } else if (i->node == n->place.id) {
         if (i->state == SCL_DRAINING && n->place.state == POLICY_ALIVE)
             scl_drain_order(s, i); /* the order was lost with a head, or the raylet has begun anew */
+        else if (i->state == SCL_JOINED && n->place.state == POLICY_DRAINING)
+            told_to_leave(s, i, leaves);
     } else if (i->state == SCL_LAUNCHING || i->state == SCL_BOOTING || i->state == SCL_FAILED) {
         joined(s, i, n);
     } else if (i->state == SCL_JOINED && !mt_map_ptr(&s->nodes, mt_map_key(i->node)) && is_same_handle(i, n)) {
@@ -242,11 +267,12 @@ static void take_node(struct scl *s, const struct scl_node *news)
     n->idle_ms = news->is_busy ? 0 : n->idle_ms ? n->idle_ms : s->now_ms;
     s->is_dirty = true;
     scl_node_sort(s, n);
-    node_meets_instance(s, n);
+    node_meets_instance(s, n, news->leaves);
 }
 
 static void take_gone(struct scl *s, uint32_t node)
 {
+    char              why[64];
     struct scl_known *n = mt_map_ptr(&s->nodes, mt_map_key(node));
     if (!n)
         return;
@@ -257,8 +283,11 @@ static void take_gone(struct scl *s, uint32_t node)
     s->is_dirty = s->is_changed = true;
     if (!i || i->node != node || (i->state != SCL_JOINED && i->state != SCL_DRAINING))
         return;
-    if (i->state == SCL_JOINED)
+    if (i->state == SCL_JOINED) {
         scl_note(s, "end instance %" PRIu64 " (%s): its node %u died", i->number, i->type, node);
+        snprintf(why, sizeof why, "its node %u was taken away", node);
+        scl_type_avoid(s, i->type_index, why);
+    }
     scl_set_state(s, i, SCL_STOPPING, i->state == SCL_DRAINING ? i->why : "its node died");
     scl_terminate(s, i);
 }
@@ -354,8 +383,10 @@ const char *scl_check(const struct scl *s)
     }
     if (live != s->live)
         return "the count of instances is wrong";
+    if (live < s->live_spot + s->live_on_demand)
+        return "the count of spot nodes is wrong";
     for (uint32_t t = 0; t < s->config.count; t++)
-        if (s->state[t].live > s->types[t].max && s->decisions == 0)
+        if (s->state[t].first == t && s->state[t].all > s->types[t].max && s->decisions == 0)
             return "a type has more nodes than its maximum";
     return NULL;
 }

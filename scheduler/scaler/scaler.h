@@ -35,9 +35,9 @@ struct scl_instance {
     uint64_t       number; /* never given twice in a cluster */
     enum scl_state state;
     uint32_t       node; /* 0: none yet */
-    char           type[MT_SCL_NAME_SIZE], handle[MT_SCL_NAME_SIZE], why[MT_SCL_WHY_SIZE];
+    char           type[MT_SCL_NAME_SIZE], zone[MT_SCL_NAME_SIZE], handle[MT_SCL_NAME_SIZE], why[MT_SCL_WHY_SIZE];
     /* not stored: */
-    uint32_t type_index;            /* MT_SCL_TYPES_MAX: the configuration has it no more */
+    uint32_t type_index;            /* MT_SCL_TYPES_MAX: the configuration has it, or its zone, no more */
     uint64_t since_ms;              /* in this state */
     uint64_t asked_ms;              /* the provider was last asked about it */
     uint64_t launched_ms;           /* 0: by a head before this one */
@@ -50,18 +50,21 @@ const char *scl_state_text(enum scl_state state);
 
 /* ---- what goes in -------------------------------------------------------------------------------------------------- */
 
-struct scl_type { /* of nodes that can be launched */
-    char               name[MT_SCL_NAME_SIZE];
-    struct policy_node place; /* total and free: what such a node has; labels */
-    uint32_t           min, max;
+struct scl_type { /* of nodes that can be launched; one that can be had in several zones is one for each, of the same name */
+    char               name[MT_SCL_NAME_SIZE], zone[MT_SCL_NAME_SIZE]; /* "": the provider's choice */
+    struct policy_node place;                                          /* total and free: what such a node has; labels */
+    uint32_t           min, max;                                       /* of all of its zones together */
+    bool               is_spot;                                        /* the provider may take it away again at any time */
+    bool               is_spread;        /* the next one goes to the zone with the fewest; else to the first that can be had */
     uint64_t           idle_ms, boot_ms; /* given back after that; must have joined in that */
     int64_t            price;            /* any unit, the same for all; 0: not said */
 };
 struct scl_config {
     const struct scl_type *types; /* copied */
     uint32_t               count;
-    uint32_t               max;     /* nodes of ours in all; 0: no bound */
-    bool                   is_down; /* all are to go */
+    uint32_t               max;           /* nodes of ours in all; 0: no bound */
+    uint32_t               on_demand_min; /* of ours so many at least are no spot nodes, as long as there are spot nodes */
+    bool                   is_down;       /* all are to go */
 };
 
 enum scl_demand_kind {
@@ -86,6 +89,7 @@ struct scl_node { /* a node of the cluster, ours or not */
     bool                      is_busy;  /* leases, actors, bundles, drivers or values are there */
     uint64_t                  instance; /* by its label; 0: not one of this cluster's */
     const char               *handle;   /* by its label; "": not said */
+    const char               *leaves;   /* DRAINING: why; NULL: not said */
 };
 
 struct scl_listed { /* one running thing at the provider with this cluster's tag */

@@ -67,7 +67,7 @@ static uint32_t left_of(uint32_t maximum, uint32_t has)
 
 static uint32_t type_left(const struct scl *s, const struct plan *plan, uint32_t t)
 {
-    return left_of(s->types[t].max, s->state[t].live + plan->start[t]);
+    return left_of(s->types[t].max, s->state[s->state[t].first].all + plan->zones[s->state[t].first]);
 }
 
 static uint32_t cluster_left(const struct scl *s, const struct plan *plan)
@@ -104,16 +104,21 @@ static uint32_t nearest(const struct scl *s, const struct plan *plan, const stru
     return best;
 }
 
-static void say_type(const struct scl *s, const struct plan *plan, uint32_t t, unsigned between, struct reason *out)
+static void say_failed(const struct scl *s, uint32_t t, struct reason *out)
 {
     const struct type_state *st = &s->state[t];
-    uint32_t                 left = type_left(s, plan, t);
-    if (between & TYPE_FAILED)
-        say(out, "type %.40s could not be started (%.150s); next try in %" PRIu64 " s", s->types[t].name, st->why,
+    if (s->now_ms < st->back_ms)
+        say(out, "type %.80s could not be started (%.150s); next try in %" PRIu64 " s", st->text, st->why,
             (st->back_ms - s->now_ms + 999) / 1000);
-    if (between & TYPE_FULL && left == 0)
+}
+
+/* `nodes` more, in all of its zones together. */
+static void say_full(const struct scl *s, const struct plan *plan, uint32_t t, uint32_t nodes, struct reason *out)
+{
+    uint32_t left = type_left(s, plan, t);
+    if (nodes > left && left == 0)
         say(out, "type %.40s has its maximum of %u nodes", s->types[t].name, s->types[t].max);
-    else if (between & TYPE_FULL)
+    else if (nodes > left)
         say(out, "of type %.40s only %u more nodes may be had (its maximum is %u)", s->types[t].name, left, s->types[t].max);
 }
 
@@ -147,7 +152,7 @@ static const struct policy_request *lay_out(const struct scl *s, const struct he
 static void explain(struct scl *s, struct held_demand *d, const struct plan *plan)
 {
     struct policy_request        sum;
-    uint32_t                     nodes[MT_SCL_TYPES_MAX] = {0}, all = 0;
+    uint32_t                     nodes[MT_SCL_TYPES_MAX] = {0}, zones[MT_SCL_TYPES_MAX] = {0}, all = 0;
     struct reason                out = {.out = d->why, .size = sizeof d->why};
     const struct policy_request *never = lay_out(s, d, plan, &sum, nodes);
     if (s->config.is_down)
@@ -160,8 +165,12 @@ static void explain(struct scl *s, struct held_demand *d, const struct plan *pla
         out.used = (size_t)snprintf(d->why, sizeof d->why, "all or none: ");
     for (uint32_t t = 0; t < s->config.count; t++) {
         all += nodes[t];
-        say_type(s, plan, t, nodes[t] ? obstacles(s, plan, t, nodes[t]) : 0, &out);
+        zones[s->state[t].first] += nodes[t];
+        if (nodes[t])
+            say_failed(s, t, &out);
     }
+    for (uint32_t t = 0; t < s->config.count; t++)
+        say_full(s, plan, t, zones[t], &out);
     if (all > cluster_left(s, plan))
         say_cluster(s, plan, &out);
     if (!out.has_any && d->demand.kind == SCL_WISH)

@@ -103,12 +103,46 @@ static bool setting_read(const struct settings_at *at, const settings_value *val
     return text && pair_add(at, text, user);
 }
 
-/* ---- one type ---- */
+/* ---- zones ---- */
 
 struct type_reading {
     manta_scale_type  *type;
     struct scale_type *text;
 };
+
+static bool zone_add(const struct settings_at *at, const settings_value *value, struct type_reading *r)
+{
+    const char *text = value ? plain(at, value) : NULL;
+    size_t      count = r->type->zone_count;
+    if (!text)
+        return false;
+    if (!text[0] || strlen(text) >= sizeof r->text->zones[0] ||
+        strspn(text, "abcdefghijklmnopqrstuvwxyz"
+                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") < strlen(text))
+        return settings_fail(at, "\"%.60s\" is no name of a zone: letters, digits, '.', '_', '-' and '/', 63 at most", text);
+    for (size_t z = 0; z < count; z++)
+        if (strcmp(r->text->zones[z], text) == 0)
+            return settings_fail(at, "%s stands there twice", text);
+    if (count == MT_SCL_ZONES_MAX)
+        return settings_fail(at, "there are more than %d", MT_SCL_ZONES_MAX);
+    snprintf(r->text->zones[count], sizeof r->text->zones[0], "%s", text);
+    r->text->zone_list[count] = r->text->zones[count];
+    r->type->zone_count++;
+    return true;
+}
+
+/* One, or a list of them. */
+static bool zones_read(const struct settings_at *at, const settings_value *value, struct type_reading *r)
+{
+    if (!settings_is_list(value))
+        return zone_add(at, value, r);
+    for (size_t i = 0; i < settings_count(value); i++)
+        if (!zone_add(at, settings_item(at, value, i), r))
+            return false;
+    return r->type->zone_count > 0 || settings_fail(at, "there are none");
+}
+
+/* ---- one type ---- */
 
 static bool type_key(const struct settings_at *at, const settings_value *value, void *user)
 {
@@ -127,13 +161,19 @@ static bool type_key(const struct settings_at *at, const settings_value *value, 
         return seconds_read(at, value, &r->text->idle_s);
     if (strcmp(at->name, "boot_s") == 0)
         return seconds_read(at, value, &r->text->boot_s);
+    if (strcmp(at->name, "zones") == 0)
+        return zones_read(at, value, r);
     const char *text = plain(at, value);
     if (!text)
         return false;
+    if (strcmp(at->name, "spot") == 0)
+        return settings_bool(at, text, &r->type->is_spot);
+    if (strcmp(at->name, "spread") == 0)
+        return settings_bool(at, text, &r->type->is_spread);
     if (strcmp(at->name, "price") == 0)
         return settings_number(at, text, &r->type->price) && (r->type->price >= 0 || settings_fail(at, "is less than nothing"));
     if (strcmp(at->name, "labels") != 0)
-        return unknown(at, "resources, labels, min, max, idle_s, boot_s, price and settings");
+        return unknown(at, "resources, labels, min, max, idle_s, boot_s, price, spot, zones, spread and settings");
     snprintf(r->text->labels, sizeof r->text->labels, "%s", text);
     return strlen(text) < sizeof r->text->labels || settings_fail(at, "is longer than 255 bytes");
 }
@@ -159,6 +199,8 @@ static bool type_read(const struct settings_at *at, const settings_value *value,
         return settings_fail(at, "its max (%u) is less than its min (%u)", r.type->max, r.type->min);
     if (r.text->resources.count == 0)
         return settings_fail(at, "has no resources: what such a node has, as {CPU: 4}");
+    if (r.type->is_spread && r.type->zone_count == 0)
+        return settings_fail(at, "is to be spread, and has no zones");
     f->cluster.type_count++;
     return true;
 }
@@ -190,6 +232,30 @@ static bool head_key(const struct settings_at *at, const settings_value *value, 
     return true;
 }
 
+static bool floor_read(const struct settings_at *at, const settings_value *value, struct scale_file *f)
+{
+    uint32_t count = 0;
+    if (!count_read(at, value, &count))
+        return false;
+    f->cluster.on_demand_min = count;
+    f->floor_line = at->line;
+    return true;
+}
+
+/* What only the whole file tells. */
+static bool floor_check(const struct settings_at *at, const struct scale_file *f)
+{
+    struct settings_at here = {at->settings, "", "on_demand_min", f->floor_line};
+    bool               has_other = false;
+    for (size_t t = 0; t < f->cluster.type_count; t++)
+        has_other = has_other || !f->types[t].is_spot;
+    if (f->cluster.on_demand_min && !has_other)
+        return settings_fail(&here, "all types are spot: there must be one that is not");
+    if (f->cluster.max && f->cluster.on_demand_min > f->cluster.max)
+        return settings_fail(&here, "(%u) is more than max (%u)", (unsigned)f->cluster.on_demand_min, f->cluster.max);
+    return true;
+}
+
 static bool top_key(const struct settings_at *at, const settings_value *value, void *user)
 {
     struct scale_file *f = user;
@@ -201,11 +267,13 @@ static bool top_key(const struct settings_at *at, const settings_value *value, v
         return settings_walk(at, value, "types", type_read, f);
     if (strcmp(at->name, "max") == 0)
         return count_read(at, value, &f->cluster.max);
+    if (strcmp(at->name, "on_demand_min") == 0)
+        return floor_read(at, value, f);
     if (strcmp(at->name, "idle_s") == 0)
         return seconds_read(at, value, &f->idle_s);
     if (strcmp(at->name, "boot_s") == 0)
         return seconds_read(at, value, &f->boot_s);
-    return unknown(at, "provider, head, types, max, idle_s and boot_s");
+    return unknown(at, "provider, head, types, max, on_demand_min, idle_s and boot_s");
 }
 
 static bool top_read(const struct settings_at *at, const settings_value *value, void *user)
@@ -217,7 +285,9 @@ static bool top_read(const struct settings_at *at, const settings_value *value, 
         return false;
     if (!f->provider[0])
         return settings_fail(at, "provider.kind is missing: local, ssh, slurm, kubernetes, command, or the path of a program");
-    return f->cluster.type_count > 0 || settings_fail(at, "types is missing: what can be started");
+    if (f->cluster.type_count == 0)
+        return settings_fail(at, "types is missing: what can be started");
+    return floor_check(at, f);
 }
 
 static void types_finish(struct scale_file *f)
@@ -229,6 +299,7 @@ static void types_finish(struct scale_file *f)
         t->labels = text->labels;
         t->resources = text->resources.resources;
         t->resource_count = text->resources.count;
+        t->zones = text->zone_list;
         t->settings = text->settings.settings;
         t->setting_count = text->settings.count;
         t->idle_ms = (int64_t)((text->idle_s < 0 ? f->idle_s : text->idle_s) * 1000);

@@ -6,6 +6,7 @@
 #define CLI_SCALE_PRIVATE_H
 
 #include "clients/cli/scale/scale.h"
+#include "core/base/limits/scaler.h"
 
 enum { SCALE_TYPES_MAX = 64, SCALE_PAIRS_MAX = 32, SCALE_TEXT_SIZE = 1024 };
 
@@ -19,12 +20,15 @@ struct scale_type {
     char               name[64], labels[256];
     struct scale_pairs resources, settings;
     double             idle_s, boot_s; /* < 0: not said */
+    char               zones[MT_SCL_ZONES_MAX][64];
+    const char        *zone_list[MT_SCL_ZONES_MAX]; /* of zones[] */
 };
 struct scale_file {
     manta_scale_cluster cluster;
     char                provider[SCALE_TEXT_SIZE], head_cpus[32]; /* "": not said */
     struct scale_pairs  settings;
     double              idle_s, boot_s; /* of types that say nothing */
+    int                 floor_line;     /* of on_demand_min */
     manta_scale_type    types[SCALE_TYPES_MAX];
     struct scale_type   texts[SCALE_TYPES_MAX]; /* of types[] */
 };

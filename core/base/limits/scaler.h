@@ -19,6 +19,9 @@ enum {
     MT_SCL_AGAIN_MS = 5 * 1000,          /* TERMINATE is said again while a listing shows it */
     MT_SCL_BACK_OFF_MS = 1000,           /* a type that failed is not launched again for so long, ... */
     MT_SCL_BACK_OFF_MS_MAX = 300 * 1000, /* ... twice as long each time, at most */
+    MT_SCL_AVOID_MS = 60 * 1000,         /* a spot type of which a node was taken away comes after others for so long, ... */
+    MT_SCL_AVOID_MS_MAX = 900 * 1000,    /* ... twice as long where that happens again soon, at most */
+    MT_SCL_ZONES_MAX = 16,               /* of a type */
     MT_SCL_LAUNCH_MS = 60 * 1000,        /* the provider has so long for its answer to a launch ... */
     MT_SCL_ANSWER_MS = 30 * 1000,        /* ... and to all else */
     MT_SCL_DOWN_MS = 30 * 1000,          /* what runs on a node may end within that when the cluster goes down */

@@ -318,6 +318,16 @@ def bad_files(p):
                               "its max (1) is less than its min (3)"),
                              ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: lots}\n    max: 1\n", 4, "is no amount"),
                              ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 1}\n    max: -1\n", 5, "is a number from 0"),
+                             ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 1}\n    max: 1\n    spot: perhaps\n", 6, "types.a.spot"),
+                             ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 1}\n    max: 1\n    zones: [a, b, a]\n", 6,
+                              "a stands there twice"),
+                             ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 1}\n    max: 1\n    zones: []\n", 6, "there are none"),
+                             ("provider: {kind: local}\ntypes:\n  a:\n    resources: {CPU: 1}\n    max: 1\n    spread: true\n", 3,
+                              "is to be spread, and has no zones"),
+                             ("provider: {kind: local}\non_demand_min: 1\ntypes: {a: {resources: {CPU: 1}, max: 1, spot: true}}\n", 2,
+                              "on_demand_min: all types are spot"),
+                             ("provider: {kind: local}\nmax: 1\non_demand_min: 2\ntypes: {a: {resources: {CPU: 1}, max: 3}}\n", 3,
+                              "on_demand_min: (2) is more than max (1)"),
                              ("provider: [\n", 2, "")):
         up(p, text, want=1)
         has(f"cluster.yaml:{line}: ", p.errors)
@@ -353,6 +363,42 @@ def changed(p):
     for job in jobs:
         p.manta("job", "wait", job)
     shrinks(p)
+    down(p)
+
+
+def spot(p):
+    """Spot nodes are started beyond the floor of others, in the first zone; where one is told to leave, its job goes on in the next zone."""
+    up(p, """\
+        provider: {kind: local}
+        head: {cpus: 0}
+        idle_s: 600
+        on_demand_min: 1
+        types:
+          safe: {resources: {CPU: 1}, max: 3, price: 1}
+          cheap: {resources: {CPU: 1}, max: 3, price: 0.3, spot: true, zones: [a, b]}
+        """)
+    p.manta("scale", "request", "safely", "--num-cpus", "1", "--labels", "!manta.spot")
+    hold = ("submit", "--num-cpus", "1", "--", "sh", "-c", f"while [ ! -e {p.root}/go ]; do sleep 0.05; done")
+    jobs = [p.manta(*hold).strip() for _ in range(2)]
+
+    def labels():
+        return sorted(row["labels"].partition(",manta.instance")[0] for row in p.json("list", "nodes")
+                      if row["state"] == "ALIVE" and "manta.instance" in row["labels"])
+
+    def all_run():
+        return all(p.json("job", "status", job)["state"] == "RUNNING" for job in jobs)
+
+    wait_until(all_run, "both run")
+    equal(labels(), ["manta.type=cheap,manta.spot=true,zone=a", "manta.type=safe"])
+    node = next(row["node"] for row in p.json("list", "nodes") if "zone=a" in row["labels"])
+    p.manta("drain", node, "--deadline", "0.2", "--reason", "the provider takes it away")
+    wait_until(lambda: "manta.type=cheap,manta.spot=true,zone=b" in labels() and all_run(), "it runs in the other zone")
+    has("others come first", p.manta("scale", "status"))
+    has("the provider takes it away", p.manta("scale", "history"))
+    (p.root / "go").touch()
+    for job in jobs:
+        p.manta("job", "wait", job)
+    wait_until(lambda: "1 nodes at least are no spot nodes" in p.manta("scale", "explain"), "the floor is told")
     down(p)
 
 

@@ -14,89 +14,14 @@
  *   E4  what waits and could run does run in the end
  *   E5  where nothing fails: no node is started that nothing ever runs on, also where a boot is longer than the idle limit
  *   E9  what is wished for, and can be had, comes
+ *   E10 where nothing fails: no spot node without so many others as there must be
+ *   E11 a zone that has taken a node away just now is not chosen where another can be had
  *   E7  where nothing waits any more, no more than the minimum is left
  *   E8  what the provider says will never be a node is not waited for
  *   E6  after `down` nothing runs, and no record is left; nothing that ran ended before its time but by a death
  */
 #include "core/base/plant.h"
-#include "scheduler/scaler/scaler.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum {
-    THINGS_MAX = 4096,
-    JOBS_MAX = 64,
-    RECORDS_MAX = 1024,
-    GANG_MAX = 3,
-    WISHERS_MAX = 4,
-    UNITS_MAX = 6,
-    STEP_MS = 100,
-    FAULTS_END_MS = 90 * 1000,
-    JOBS_END_MS = 400 * 1000,
-    DOWN_MS = 460 * 1000,
-    END_MS = 640 * 1000,
-};
-
-struct thing {                          /* at the provider */
-    uint64_t number, joins_ms, dies_ms; /* 0: never */
-    char     handle[16];
-    uint32_t type, node; /* node 0: has not joined */
-    bool     runs, was_used, is_draining, was_drained, has_failed;
-    uint32_t shown_failed; /* in so many good listings in a row, to one head, while it counted as booting */
-    uint64_t kill_ms;
-    int64_t  cpus, gpus;
-};
-struct job {
-    bool     is_there, has_run;
-    uint32_t bundles, places[GANG_MAX]; /* of things + 1; 0: nowhere */
-    int64_t  cpus;
-    uint64_t ends_ms; /* 0: has not begun */
-    uint64_t takes_ms;
-};
-/* A training: has some units, wishes for more, and takes a free one now and then. That a unit is taken shows at its node at once,
- * and its own word of what it still wishes for comes a little later. */
-struct wisher {
-    bool     is_there;
-    uint32_t most, has, told, places[UNITS_MAX]; /* of things + 1 */
-    uint64_t ends_ms, late_ms;                   /* late_ms: its word is on the way until then; 0: it has come */
-};
-struct answer { /* on its way from the provider */
-    bool                is_on;
-    enum scl_event_kind kind;
-    uint64_t            at_ms, number, sequence;
-    enum scl_outcome    outcome;
-    char                handle[16];
-};
-
-enum { ANSWERS_MAX = 512 };
-struct world {
-    uint64_t            seed, now;
-    mt_rng              rng;
-    struct scl         *scl;
-    struct scl_actions  actions;
-    struct scl_instance records[RECORDS_MAX];
-    uint32_t            record_count;
-    uint64_t            stored_next;
-    struct thing        things[THINGS_MAX];
-    uint32_t            thing_count, next_node;
-    struct job          jobs[JOBS_MAX];
-    uint32_t            job_count;
-    struct wisher       wishers[WISHERS_MAX];
-    uint32_t            wisher_count;
-    struct answer       answers[ANSWERS_MAX];
-    struct scl_type     types[2];
-    uint32_t            type_count;
-    bool                is_calm, is_down, wants_tell;
-    uint32_t            refuses, twice, loses, never, fails, dies, bad_lists, slow, kills; /* percent */
-    uint32_t            crash_in;                                                          /* store writes; 0: not planned */
-    bool                is_after, has_crashed;
-    uint64_t            boot_ms, launches, crashes, drains;
-    const char         *breach;
-    char                text[200];
-};
+#include "tests/sim/scaler/world.h"
 
 #ifdef MANTA_PLANTS
 int mt_plant;
@@ -104,12 +29,7 @@ int mt_plant;
 static const char *const kinds[] = {"CPU", "GPU"};
 static bool              is_traced;
 
-static bool chance(struct world *w, uint32_t percent)
-{
-    return mt_rng_below(&w->rng, 100) < percent;
-}
-
-static void breach(struct world *w, const char *what, uint64_t a, uint64_t b)
+void breach(struct world *w, const char *what, uint64_t a, uint64_t b)
 {
     if (w->breach)
         return;
@@ -117,7 +37,7 @@ static void breach(struct world *w, const char *what, uint64_t a, uint64_t b)
     w->breach = w->text;
 }
 
-static void note(const struct world *w, const char *what, uint64_t a, uint64_t b)
+void note(const struct world *w, const char *what, uint64_t a, uint64_t b)
 {
     if (is_traced)
         printf("%7" PRIu64 " %-28s %" PRIu64 " %" PRIu64 "\n", w->now, what, a, b);
@@ -149,10 +69,10 @@ static void record_write(struct world *w, const struct scl_instance *i)
     *at = *i;
 }
 
-static uint32_t type_of(const struct world *w, const char *name)
+static uint32_t type_of(const struct world *w, const struct scl_instance *i)
 {
     for (uint32_t t = 0; t < w->type_count; t++)
-        if (strcmp(w->types[t].name, name) == 0)
+        if (strcmp(w->types[t].name, i->type) == 0 && strcmp(w->types[t].zone, i->zone) == 0)
             return t;
     abort();
 }
@@ -190,10 +110,20 @@ static struct thing *thing_start(struct world *w, uint64_t number, uint32_t type
     return t;
 }
 
+/* Where nothing but outages fails: another zone that has had none is as good, and has as much room. */
+static void check_zone(struct world *w, uint32_t type)
+{
+    bool is_fresh = w->taken_ms[type] > w->head_ms && w->now - w->taken_ms[type] < MT_SCL_AVOID_MS / 2;
+    for (uint32_t o = 0; o < w->type_count; o++)
+        if (is_fresh && w->has_outages_only && o != type && strcmp(w->types[o].name, w->types[type].name) == 0 && !w->out_until[o])
+            breach(w, "E11: started where one was taken away just now", type, w->taken_ms[type]);
+}
+
 static void launch(struct world *w, const struct scl_instance *i)
 {
     struct scl_instance *record = record_find(w, i->number);
-    bool                 is_bad = w->now < FAULTS_END_MS;
+    uint32_t             type = type_of(w, i);
+    bool                 is_bad = w->now < FAULTS_END_MS, is_out = w->now < w->out_until[type];
     uint64_t             after = STEP_MS + (is_bad && chance(w, w->slow) ? mt_rng_below(&w->rng, 20000) : 0);
     struct thing        *t = NULL;
     note(w, "launch", i->number, 0);
@@ -203,36 +133,18 @@ static void launch(struct world *w, const struct scl_instance *i)
     for (uint32_t k = 0; k < w->thing_count; k++)
         if (w->things[k].runs && w->things[k].number == i->number)
             t = &w->things[k]; /* the same again: no second one */
-    if (!t && is_bad && chance(w, w->refuses)) {
+    check_zone(w, type);
+    if (!t && is_bad && (is_out || chance(w, w->refuses))) {
         answer_later(w, SCL_EV_LAUNCHED, i->number, 0, SCL_REFUSED, "", after);
         return;
     }
     if (!t)
-        t = thing_start(w, i->number, type_of(w, i->type));
+        t = thing_start(w, i->number, type);
     if (is_bad && chance(w, w->twice))
         (void)thing_start(w, i->number, t->type);
     bool is_lost = is_bad && chance(w, w->loses);
     answer_later(w, SCL_EV_LAUNCHED, i->number, 0, is_lost ? SCL_UNKNOWN : SCL_DONE, is_lost ? "" : t->handle,
                  is_lost ? 60000 : after);
-}
-
-static void units_lost(struct world *w, uint32_t thing)
-{
-    for (uint32_t i = 0; i < w->wisher_count; i++)
-        for (uint32_t u = 0; u < UNITS_MAX; u++)
-            if (w->wishers[i].places[u] == thing) {
-                w->wishers[i].places[u] = 0;
-                w->wishers[i].has--;
-            }
-}
-
-static bool units_on(const struct world *w, uint32_t thing)
-{
-    for (uint32_t i = 0; i < w->wisher_count; i++)
-        for (uint32_t u = 0; u < UNITS_MAX; u++)
-            if (w->wishers[i].places[u] == thing)
-                return true;
-    return false;
 }
 
 static void thing_end(struct world *w, struct thing *t)
@@ -245,9 +157,9 @@ static void thing_end(struct world *w, struct thing *t)
             abort();
     }
     uint32_t me = (uint32_t)(t - w->things) + 1;
-    if (units_on(w, me) && t->was_drained && !w->is_down && !(t->dies_ms && w->now >= t->dies_ms))
+    if (load_wishers_on(w, me) && t->was_drained && !w->is_down && !(t->dies_ms && w->now >= t->dies_ms))
         breach(w, "E6: a node that was in use was given back", t->node, 0);
-    units_lost(w, me);
+    load_wishers_lose(w, me);
     for (uint32_t j = 0; j < w->job_count; j++)
         for (uint32_t b = 0; b < w->jobs[j].bundles; b++)
             if (w->jobs[j].is_there && w->jobs[j].places[b] == me) {
@@ -296,6 +208,16 @@ static void check_maximum(struct world *w)
     }
 }
 
+static void check_floor(struct world *w)
+{
+    uint32_t spot = 0, others = 0;
+    for (uint32_t i = 0; i < w->record_count; i++)
+        if (w->records[i].state <= SCL_JOINED)
+            *(w->types[type_of(w, &w->records[i])].is_spot ? &spot : &others) += 1;
+    if (spot > 0 && others < w->floor)
+        breach(w, "E10: spot nodes, and fewer others than there must be", others, w->floor);
+}
+
 /* False: the head was killed here. */
 static bool write_survives(struct world *w, const struct scl_instance *i)
 {
@@ -322,6 +244,8 @@ static void carry_out(struct world *w)
         }
     }
     w->actions.list.count = 0;
+    if (w->is_calm && !w->is_down)
+        check_floor(w);
 }
 
 static void feed(struct world *w, struct scl_event *e)
@@ -338,7 +262,7 @@ static void feed(struct world *w, struct scl_event *e)
 
 static void configure(struct world *w)
 {
-    struct scl_config c = {.types = w->types, .count = w->type_count, .is_down = w->is_down};
+    struct scl_config c = {.types = w->types, .count = w->type_count, .on_demand_min = w->floor, .is_down = w->is_down};
     if (scl_configure(w->scl, &c).code)
         abort();
 }
@@ -360,6 +284,7 @@ static void head_start(struct world *w)
     w->has_crashed = false;
     w->wants_tell = true;
     w->crashes++;
+    w->head_ms = w->now;
     note(w, "head starts", w->crashes, w->record_count);
     w->crash_in = w->kills && w->now < FAULTS_END_MS ? 1 + (uint32_t)mt_rng_below(&w->rng, 40) : 0;
     w->is_after = chance(w, 50);
@@ -375,7 +300,7 @@ static void tell_node(struct world *w, struct thing *t)
     node.resources[0].free = t->cpus;
     node.resources[1].free = t->gpus;
     struct scl_event e = {.kind = SCL_EV_NODE};
-    e.node = (struct scl_node){&node, t->cpus < node.resources[0].total, t->number, t->handle};
+    e.node = (struct scl_node){&node, t->cpus < node.resources[0].total, t->number, t->handle, NULL};
     feed(w, &e);
 }
 
@@ -429,133 +354,6 @@ static void tell(struct world *w)
     w->wants_tell = false;
 }
 
-static bool holds(const struct job *job, uint32_t place)
-{
-    for (uint32_t b = 0; b < job->bundles; b++)
-        if (job->places[b] == place)
-            return true;
-    return false;
-}
-
-/* All that it lacks, or nothing. */
-static void place(struct world *w, struct job *job)
-{
-    uint32_t was[GANG_MAX];
-    memcpy(was, job->places, sizeof was);
-    for (uint32_t b = 0; b < job->bundles; b++)
-        for (uint32_t k = 0; k < w->thing_count && !job->places[b]; k++)
-            if (w->things[k].runs && w->things[k].node && !w->things[k].is_draining && w->things[k].cpus >= job->cpus &&
-                (job->bundles == 1 || !holds(job, k + 1)))
-                job->places[b] = k + 1;
-    if (holds(job, 0)) {
-        memcpy(job->places, was, sizeof was);
-        return;
-    }
-    for (uint32_t b = 0; b < job->bundles; b++)
-        if (!was[b]) {
-            w->things[job->places[b] - 1].cpus -= job->cpus;
-            w->things[job->places[b] - 1].was_used = true;
-        }
-    job->ends_ms = w->now + job->takes_ms;
-    job->has_run = true;
-    w->wants_tell = true;
-}
-
-static void jobs_run(struct world *w)
-{
-    for (uint32_t j = 0; j < w->job_count; j++) {
-        struct job *job = &w->jobs[j];
-        if (!job->is_there)
-            continue;
-        if (holds(job, 0))
-            place(w, job);
-        else if (job->ends_ms && w->now >= job->ends_ms) {
-            for (uint32_t b = 0; b < job->bundles; b++)
-                w->things[job->places[b] - 1].cpus += job->cpus;
-            job->is_there = false;
-            w->wants_tell = true;
-        }
-    }
-}
-
-static void unit_take(struct world *w, struct wisher *one)
-{
-    for (uint32_t k = 0; k < w->thing_count; k++) {
-        struct thing *t = &w->things[k];
-        if (!t->runs || !t->node || t->is_draining || t->cpus < 2000)
-            continue;
-        uint32_t u = 0;
-        while (one->places[u])
-            u++;
-        one->places[u] = k + 1;
-        one->has++;
-        one->late_ms = w->now + 3 * STEP_MS; /* its node says so now, its own word comes later */
-        t->cpus -= 2000;
-        t->was_used = true;
-        w->wants_tell = true;
-        return;
-    }
-}
-
-static void wishers_run(struct world *w)
-{
-    for (uint32_t i = 0; i < w->wisher_count; i++) {
-        struct wisher *one = &w->wishers[i];
-        if (!one->is_there)
-            continue;
-        if (w->now >= one->ends_ms) {
-            for (uint32_t u = 0; u < UNITS_MAX; u++)
-                if (one->places[u])
-                    w->things[one->places[u] - 1].cpus += 2000;
-            *one = (struct wisher){0};
-            w->wants_tell = true;
-            continue;
-        }
-        if (one->late_ms && w->now >= one->late_ms)
-            one->late_ms = 0;
-        if (!one->late_ms && one->told != one->most - one->has) {
-            one->told = one->most - one->has;
-            w->wants_tell = true;
-        }
-        if (one->has < one->most && mt_rng_below(&w->rng, 100) < (w->is_calm ? 5 : 10)) /* it looks now and then */
-            unit_take(w, one);
-    }
-}
-
-static void wisher_new(struct world *w)
-{
-    struct wisher *one = &w->wishers[w->wisher_count++];
-    *one = (struct wisher){.is_there = true, .most = 1 + (uint32_t)mt_rng_below(&w->rng, UNITS_MAX)};
-    one->ends_ms = w->is_calm ? FAULTS_END_MS + 60000 : FAULTS_END_MS + mt_rng_below(&w->rng, 60000);
-    one->told = one->most;
-    w->wants_tell = true;
-    note(w, "wisher", one->most, one->ends_ms);
-}
-
-/* In a calm world there is room for all, and a boot takes no longer than this. */
-static void check_wishes(struct world *w)
-{
-    for (uint32_t i = 0; i < w->wisher_count; i++)
-        if (w->is_calm && w->wishers[i].is_there && w->wishers[i].has < w->wishers[i].most)
-            breach(w, "E9: it is wished for and does not come", i, w->wishers[i].has);
-}
-
-static void job_new(struct world *w)
-{
-    struct job *job = &w->jobs[w->job_count++];
-    *job = (struct job){.is_there = true, .bundles = 1};
-    job->cpus = 1000 * (int64_t)(1 + mt_rng_below(&w->rng, 2));
-    if (chance(w, 20))
-        job->bundles = 2 + (uint32_t)mt_rng_below(&w->rng, GANG_MAX - 1);
-    if (w->is_calm && job->bundles > 1)
-        job->cpus = 2000; /* whole nodes */
-    if (!w->is_calm && chance(w, 20))
-        job->cpus = 6000;
-    job->takes_ms = w->is_calm ? FAULTS_END_MS + 60000 - w->now : 1000 + mt_rng_below(&w->rng, 30000);
-    w->wants_tell = true;
-    note(w, "job", job->bundles, (uint64_t)job->cpus);
-}
-
 static void things_run(struct world *w)
 {
     for (uint32_t k = 0; k < w->thing_count; k++) {
@@ -563,9 +361,7 @@ static void things_run(struct world *w)
         uint32_t      me = k + 1;
         if (!t->runs)
             continue;
-        bool is_used = units_on(w, me);
-        for (uint32_t j = 0; j < w->job_count; j++)
-            is_used = is_used || (w->jobs[j].is_there && holds(&w->jobs[j], me));
+        bool is_used = load_is_on(w, me);
         if (!t->node && t->joins_ms && w->now >= t->joins_ms && !t->kill_ms) {
             t->node = ++w->next_node;
             note(w, "joins", t->number, t->node);
@@ -578,6 +374,31 @@ static void things_run(struct world *w)
             w->wants_tell = true;
         }
     }
+}
+
+/* All of a zone that are there go, with a notice or without, and none can be had for a while. */
+static void zone_goes(struct world *w, uint32_t type)
+{
+    w->out_until[type] = w->now + 2000 + mt_rng_below(&w->rng, 20000);
+    note(w, "zone goes", type, w->out_until[type]);
+    for (uint32_t k = 0; k < w->thing_count; k++) {
+        struct thing *t = &w->things[k];
+        bool          is_noticed = chance(w, 50);
+        if (!t->runs || t->type != type)
+            continue;
+        if (t->node && !t->is_draining && !w->is_down)
+            w->taken_ms[type] = w->now;
+        t->dies_ms = w->now + (is_noticed ? 1000 + mt_rng_below(&w->rng, 4000) : 0);
+        t->is_draining = t->is_draining || (is_noticed && t->node);
+        w->wants_tell = true;
+    }
+}
+
+static void zones_run(struct world *w)
+{
+    for (uint32_t t = 0; t < w->type_count; t++)
+        if (w->types[t].is_spot && w->now < FAULTS_END_MS && w->now >= w->out_until[t] && mt_rng_below(&w->rng, 1000) < w->outages)
+            zone_goes(w, t);
 }
 
 static struct scl_listed show(struct world *w, struct thing *t, bool is_good)
@@ -644,7 +465,7 @@ static void check_settled(struct world *w)
     for (uint32_t t = 0; t < w->type_count; t++) {
         uint32_t runs = 0;
         for (uint32_t k = 0; k < w->thing_count; k++)
-            runs += w->things[k].runs && w->things[k].type == t;
+            runs += w->things[k].runs && strcmp(w->types[w->things[k].type].name, w->types[t].name) == 0;
         if (runs > w->types[t].min)
             breach(w, "E7: nobody uses it and it is not given back", runs, w->types[t].min);
     }
@@ -677,14 +498,36 @@ static void type_make(struct world *w, const char *name, int64_t cpus, int64_t g
     t->place.resources[1] = (struct policy_resource){1, gpus * 1000, gpus * 1000};
 }
 
+/* Cheap, in two zones, and taken away again. */
+static void spot_make(struct world *w, uint32_t max)
+{
+    bool     is_spread = chance(w, 50);
+    uint64_t idle_ms = 500 + mt_rng_below(&w->rng, 8000);
+    for (int z = 0; z < 2; z++) {
+        type_make(w, "spot", 2, 0, 0, max);
+        struct scl_type *t = &w->types[w->type_count - 1];
+        t->is_spot = true;
+        t->is_spread = is_spread;
+        t->price = 300;
+        t->idle_ms = idle_ms;
+        snprintf(t->zone, sizeof t->zone, "%c", 'a' + z);
+    }
+    w->floor = (uint32_t)mt_rng_below(&w->rng, 4);
+    w->outages = w->is_calm ? 0 : w->has_outages_only ? 2 : (uint32_t)mt_rng_below(&w->rng, 12);
+}
+
 static void world_make(struct world *w, uint64_t seed)
 {
-    *w = (struct world){.seed = seed, .rng = {seed * 0x9e3779b97f4a7c15u}, .now = 1000};
+    *w = (struct world){.seed = seed, .rng = {seed * 0xd1342543de82ef95u}, .now = 1000};
     w->is_calm = seed % 4 == 0;
     w->boot_ms = 500 + mt_rng_below(&w->rng, 15000);
     if (w->is_calm) {
         type_make(w, "small", 2, 0, 0,
                   JOBS_MAX * GANG_MAX); /* room for all: else what waits may have taken the room of what comes */
+    } else if (seed % 12 == 6) {
+        w->has_outages_only = true;
+        type_make(w, "small", 2, 0, 0, 8);
+        type_make(w, "big", 8, 1, 0, 6);
     } else {
         type_make(w, "small", 2, 0, (uint32_t)mt_rng_below(&w->rng, 2), 8);
         type_make(w, "big", 8, 1, 0, 6);
@@ -698,6 +541,8 @@ static void world_make(struct world *w, uint64_t seed)
         w->slow = (uint32_t)mt_rng_below(&w->rng, 40);
         w->kills = chance(w, 70);
     }
+    if (seed % 3 == 0)
+        spot_make(w, w->is_calm ? JOBS_MAX * GANG_MAX : 8);
     head_start(w);
 }
 
@@ -714,10 +559,10 @@ static void step(struct world *w)
     if (w->now < FAULTS_END_MS && w->wisher_count < WISHERS_MAX && chance(w, 1))
         wisher_new(w);
     if (w->now / STEP_MS == (FAULTS_END_MS + 55000) / STEP_MS)
-        check_wishes(w);
+        load_check(w);
+    zones_run(w);
     things_run(w);
-    wishers_run(w);
-    jobs_run(w);
+    load_run(w);
     answers_give(w);
     if (w->wants_tell && !w->has_crashed)
         tell(w);

@@ -107,7 +107,7 @@ static void node(uint32_t id, int64_t cpus, int64_t free_cpus, uint64_t instance
     struct policy_node n = place(cpus, 0, "");
     n.id = id;
     n.resources[0].free = free_cpus * 1000;
-    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, free_cpus < cpus, instance, ""}});
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, free_cpus < cpus, instance, "", NULL}});
 }
 
 static void shapes_are_packed(void **state)
@@ -350,6 +350,121 @@ static void what_the_provider_calls_failed_is_ended(void **state)
     assert_told("no such image");
 }
 
+/* ---- spot nodes, zones ---- */
+
+static struct scl_type *spot(const char *zone, uint32_t max)
+{
+    struct scl_type *t = type("spot", 4, 0, "", max);
+    t->price = 300;
+    t->is_spot = true;
+    snprintf(t->zone, sizeof t->zone, "%s", zone);
+    return t;
+}
+
+static uint32_t started_in(const char *zone)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < w.out.list.count; i++)
+        n += w.out.list.data[i].kind == SCL_ACT_LAUNCH && strcmp(w.out.list.data[i].instance.zone, zone) == 0;
+    return n;
+}
+
+/* As what was launched; idle. */
+static void joins(uint64_t instance, uint32_t id, enum policy_state state)
+{
+    struct policy_node n = place(4, 0, "");
+    n.id = id;
+    n.state = state;
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, false, instance, "", "a notice"}});
+}
+
+static void so_many_nodes_are_no_spot_nodes(void **state)
+{
+    (void)state;
+    spot("", 10);
+    type("safe", 4, 0, "", 10)->price = 1000;
+    w.config.on_demand_min = 2;
+    demand(SCL_LEASES, 6, 4, 0, "");
+    decide();
+    assert_int_equal(started("safe"), 2);
+    assert_int_equal(started("spot"), 4);
+    for (uint64_t i = 1; i <= 6; i++)
+        joins(i, (uint32_t)i, POLICY_ALIVE);
+    w.demand_count = 0;
+    decide();
+    assert_told("2 nodes at least are no spot nodes while there are such (on_demand_min)");
+}
+
+static void spot_nodes_stand_in_for_what_cannot_be_had(void **state)
+{
+    (void)state;
+    spot("", 10);
+    type("safe", 4, 0, "", 1)->price = 1000;
+    w.config.on_demand_min = 2;
+    demand(SCL_LEASES, 4, 4, 0, "");
+    decide();
+    assert_int_equal(started("safe"), 1);
+    assert_int_equal(started("spot"), 3);
+}
+
+static void a_zone_that_took_a_node_away_comes_last_for_a_while(void **state)
+{
+    (void)state;
+    spot("a", 10);
+    spot("b", 10);
+    demand(SCL_LEASES, 1, 4, 0, "");
+    decide();
+    assert_int_equal(started_in("a"), 1);
+    joins(1, 1, POLICY_ALIVE);
+    joins(1, 1, POLICY_DRAINING); /* by the provider's notice: another is started at once */
+    decide();
+    assert_int_equal(started_in("b"), 1);
+    joins(2, 2, POLICY_ALIVE);
+    step((struct scl_event){.kind = SCL_EV_NODE_GONE, .gone = {2}}); /* without one */
+    type("safe", 4, 0, "", 10)->price = 1000;
+    decide();
+    assert_int_equal(started("safe"), 1);
+    w.now_ms += MT_SCL_AVOID_MS + 1;
+    w.demands[0].count = 2;
+    decide();
+    assert_int_equal(started_in("a"), 1);
+}
+
+static void a_zone_that_refuses_is_passed_over(void **state)
+{
+    (void)state;
+    spot("a", 10);
+    spot("b", 10);
+    demand(SCL_LEASES, 1, 4, 0, "");
+    decide();
+    step((struct scl_event){.kind = SCL_EV_LAUNCHED, .answer = {1, SCL_REFUSED, "", "no capacity"}});
+    w.out.list.count = 0;
+    step((struct scl_event){.kind = SCL_EV_TICK});
+    assert_int_equal(started_in("b"), 1);
+    step((struct scl_event){.kind = SCL_EV_LAUNCHED, .answer = {2, SCL_REFUSED, "", "no capacity"}});
+    w.out.list.count = 0;
+    step((struct scl_event){.kind = SCL_EV_TICK});
+    assert_told("type spot in zone a could not be started (no capacity)");
+}
+
+static void nodes_are_spread_over_zones(void **state)
+{
+    (void)state;
+    spot("a", 10)->is_spread = true;
+    spot("b", 10)->is_spread = true;
+    spot("c", 10)->is_spread = true;
+    demand(SCL_LEASES, 7, 4, 0, "");
+    w.types[0].min = w.types[1].min = w.types[2].min = 4; /* of all zones together */
+    decide();
+    assert_in_range(started_in("a"), 2, 3);
+    assert_in_range(started_in("b"), 2, 3);
+    assert_in_range(started_in("c"), 2, 3);
+    w.demands[0].count = 20;
+    decide();
+    assert_int_equal(started("spot"), 3); /* the maximum is of all zones */
+    assert_told("type spot has its maximum of 10 nodes");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +483,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_can_never_be_is_said, begin, end),
         cmocka_unit_test_setup_teardown(a_refused_type_is_waited_for, begin, end),
         cmocka_unit_test_setup_teardown(what_waits_in_a_queue_does_not_boot, begin, end),
+        cmocka_unit_test_setup_teardown(so_many_nodes_are_no_spot_nodes, begin, end),
+        cmocka_unit_test_setup_teardown(spot_nodes_stand_in_for_what_cannot_be_had, begin, end),
+        cmocka_unit_test_setup_teardown(a_zone_that_took_a_node_away_comes_last_for_a_while, begin, end),
+        cmocka_unit_test_setup_teardown(a_zone_that_refuses_is_passed_over, begin, end),
+        cmocka_unit_test_setup_teardown(nodes_are_spread_over_zones, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 
 enum {
     SEEDS = 3000,
-    TYPES_MAX = 4,
+    TYPES_MAX = 6, /* zones of one are types of their own */
     DEMANDS_MAX = 8,
     NODES_MAX = 8,
     BUNDLES_MAX = 4,
@@ -65,9 +65,19 @@ static void draw_types(void)
         type->max = below(6);
         type->min = type->max && !below(4) ? 1 : 0;
         type->place = place(1 << below(4), below(2) * below(4), below(2) ? "zone=a" : "zone=b");
+        type->is_spot = !below(3);
         snprintf(type->name, sizeof type->name, "type%u", t);
+        if (t && !below(3)) {
+            struct scl_type *other = type - 1;
+            bool             is_first = !other->zone[0];
+            *type = *other;
+            type->is_spread = below(2);
+            snprintf(other->zone, sizeof other->zone, "%s", is_first ? "one" : type->zone);
+            snprintf(type->zone, sizeof type->zone, "%c", 'a' + (char)t);
+        }
     }
     w.config = (struct scl_config){.types = w.types, .count = count, .max = below(2) * (1 + below(6)), .is_down = !below(20)};
+    w.config.on_demand_min = below(2) * below(4);
 }
 
 static void draw_demands(void)
@@ -90,7 +100,7 @@ static void draw_demands(void)
 
 static void tell_node(uint32_t k)
 {
-    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&w.nodes[k], w.is_busy[k], 0, ""}});
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&w.nodes[k], w.is_busy[k], 0, "", NULL}});
 }
 
 static void draw_nodes(void)
@@ -111,10 +121,11 @@ static void history(void)
     step((struct scl_event){.kind = SCL_EV_TICK});
     uint32_t launched = 0, node = FIRST_OURS;
     uint64_t numbers[64];
-    char     types[64][MT_SCL_NAME_SIZE];
+    char     types[64][MT_SCL_NAME_SIZE], zones[64][MT_SCL_NAME_SIZE];
     for (size_t i = 0; i < w.out.list.count; i++)
         if (w.out.list.data[i].kind == SCL_ACT_LAUNCH && launched < 64) {
             snprintf(types[launched], sizeof types[0], "%s", w.out.list.data[i].instance.type);
+            snprintf(zones[launched], sizeof zones[0], "%s", w.out.list.data[i].instance.zone);
             numbers[launched++] = w.out.list.data[i].instance.number;
         }
     for (uint32_t i = 0; i < launched; i++) {
@@ -127,13 +138,13 @@ static void history(void)
             step(e);
         if (fate == 1 || fate == 2) {
             for (uint32_t t = 0; t < w.config.count; t++)
-                if (strcmp(w.types[t].name, types[i]) == 0) {
+                if (strcmp(w.types[t].name, types[i]) == 0 && strcmp(w.types[t].zone, zones[i]) == 0) {
                     struct policy_node n = w.types[t].place;
                     n.id = node++;
                     n.state = POLICY_ALIVE;
                     bool is_busy = below(2);
                     n.resources[0].free = is_busy ? 0 : n.resources[0].total;
-                    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, is_busy, numbers[i], ""}});
+                    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, is_busy, numbers[i], "", NULL}});
                 }
         }
     }
@@ -152,7 +163,7 @@ static void tell_demands(int only) /* -1: all; else the others only where they a
 static void world(uint64_t seed)
 {
     w.seed = seed;
-    w.rng.state = seed * 0x9e3779b97f4a7c15u;
+    w.rng.state = seed * 0xd1342543de82ef95u;
     w.now_ms = 1000;
     draw_types();
     draw_demands();
@@ -305,6 +316,8 @@ static bool let_go(const char *text)
         return false;
     for (uint32_t t = 0; strstr(text, "the minimum of type") && t < w.config.count; t++)
         w.types[t].min = 0;
+    if (strstr(text, "(on_demand_min)"))
+        w.config.on_demand_min = 0;
     assert_int_equal(scl_configure(w.scl, &w.config).code, 0);
     if (strstr(text, "something that waits"))
         step((struct scl_event){.kind = SCL_EV_DEMANDS});

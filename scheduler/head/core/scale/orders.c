@@ -59,7 +59,7 @@ static void launch(struct head *h, const struct scl_instance *i)
 {
     const Manta__V1__ScaleType *type = type_of(h, i->type);
     mt_buf                      line = {0};
-    char                        text[MT_LABELS_BYTES_MAX + MT_NAME_BYTES_MAX];
+    char                        own[MT_LABELS_BYTES_MAX] = "", text[MT_LABELS_BYTES_MAX + MT_NAME_BYTES_MAX] = "";
     if (!type)
         return; /* its type has just been removed: no listing will have it */
     h->count.scale_launched++;
@@ -67,9 +67,11 @@ static void launch(struct head *h, const struct scl_instance *i)
     HEAD_TRY(h, mt_buf_printf(&line, "{\"op\":\"launch\",\"number\":%" PRIu64, i->number));
     put(h, &line, ",\"id\":", text);
     put(h, &line, ",\"type\":", i->type);
-    snprintf(text, sizeof text, "%s%smanta.type=%s,manta.instance=%s-%" PRIu64, type->labels, type->labels[0] ? "," : "", i->type,
-             h->config.cluster, i->number);
+    if (head_scale_labels(type, i->zone, own, sizeof own))
+        snprintf(text, sizeof text, "%s,manta.instance=%s-%" PRIu64, own, h->config.cluster, i->number);
     put(h, &line, ",\"labels\":", text);
+    put(h, &line, ",\"zone\":", i->zone);
+    HEAD_TRY(h, mt_buf_printf(&line, ",\"spot\":%s", type->is_spot ? "true" : "false"));
     HEAD_TRY(h, mt_buf_printf(&line, ",\"resources\":{"));
     for (size_t r = 0; r < type->n_resources; r++) {
         bool is_bytes = strcmp(type->resources[r]->name, "memory") == 0;
@@ -129,6 +131,7 @@ static void store(struct head *h, const struct scl_instance *i)
     instance.node = i->node;
     instance.handle = (char *)i->handle;
     instance.why = (char *)i->why;
+    instance.zone = (char *)i->zone;
     record.instance = &instance;
     if (scl_next_number(h->scale.core) != h->scale.stored_next)
         store_next(h);

@@ -12,6 +12,8 @@ MT_MUST_USE mt_status head_scale_configure(struct head *h, const Manta__V1__Scal
                                            size_t size);
 Manta__V1__ScaleWant *head_scale_want_find(const struct head *h, const char *name);
 void                  head_scale_want_put(struct head *h, const Manta__V1__ScaleWant *want); /* count 0: it goes */
+/* Those of a node of a type. False: they are longer than `size`. */
+bool head_scale_labels(const Manta__V1__ScaleType *type, const char *zone, char *out, size_t size);
 /* All has gone down: nothing is left of the configuration. */
 void head_scale_forget(struct head *h);
 /* One event into the scaler, and what follows from it. */

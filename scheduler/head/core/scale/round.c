@@ -33,6 +33,7 @@ static void tell_node(struct head *h, const struct node *n)
         event.node.is_busy = !n->has_reported || n->here > 0 || n->promises.count > 0 || n->wants.count > 0;
         event.node.instance = head_scale_instance_of(h, n->place.labels, handle);
         event.node.handle = handle;
+        event.node.leaves = n->drain.is_on ? n->drain.reason : NULL;
     }
     head_scale_step(h, &event);
 }

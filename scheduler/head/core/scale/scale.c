@@ -45,7 +45,15 @@ static mt_status refuse(char *text, size_t size, const char *type, const char *w
     return mt_error(MT_EINVAL, 0, "read a cluster file");
 }
 
-static mt_status type_read(struct head *h, const Manta__V1__ScaleType *from, struct scl_type *out, char *text, size_t size)
+bool head_scale_labels(const Manta__V1__ScaleType *type, const char *zone, char *out, size_t size)
+{
+    int used = snprintf(out, size, "%s%smanta.type=%s%s%s%s", type->labels, type->labels[0] ? "," : "", type->name,
+                        type->is_spot ? ",manta.spot=true" : "", zone[0] ? ",zone=" : "", zone);
+    return used >= 0 && (size_t)used < size;
+}
+
+static mt_status type_read(struct head *h, const Manta__V1__ScaleType *from, const char *zone, struct scl_type *out, char *text,
+                           size_t size)
 {
     struct policy_request has = {0};
     char                  why[200];
@@ -56,10 +64,13 @@ static mt_status type_read(struct head *h, const Manta__V1__ScaleType *from, str
     if (head_resources_to_request(h, from->resources, from->n_resources, &has, why, sizeof why).code)
         return refuse(text, size, from->name, why);
     snprintf(out->name, sizeof out->name, "%s", from->name);
-    int used = snprintf(out->place.labels, sizeof out->place.labels, "%s%smanta.type=%s", from->labels, from->labels[0] ? "," : "",
-                        from->name);
-    if (used < 0 || (size_t)used >= sizeof out->place.labels || mt_labels_check(out->place.labels, why, sizeof why).code)
-        return refuse(text, size, from->name, used < MT_LABELS_BYTES_MAX ? why : "its labels are too long");
+    if (strlen(zone) >= sizeof out->zone - 1)
+        return refuse(text, size, from->name, "the name of a zone has 62 letters at most");
+    snprintf(out->zone, sizeof out->zone, "%s", zone);
+    if (!head_scale_labels(from, zone, out->place.labels, sizeof out->place.labels))
+        return refuse(text, size, from->name, "its labels are too long");
+    if (mt_labels_check(out->place.labels, why, sizeof why).code)
+        return refuse(text, size, from->name, why);
     out->place.resource_count = has.amount_count;
     for (uint32_t i = 0; i < has.amount_count; i++)
         out->place.resources[i] = (struct policy_resource){has.amounts[i].kind, has.amounts[i].amount, has.amounts[i].amount};
@@ -68,6 +79,26 @@ static mt_status type_read(struct head *h, const Manta__V1__ScaleType *from, str
     out->idle_ms = from->idle_ms;
     out->boot_ms = from->boot_ms ? from->boot_ms : MT_SCL_BOOT_MS;
     out->price = from->price_milli;
+    out->is_spot = from->is_spot;
+    out->is_spread = from->is_spread;
+    return mt_ok();
+}
+
+/* One type of the scaler for each of its zones. */
+static mt_status zones_read(struct head *h, const Manta__V1__ScaleType *from, struct scl_type *types, uint32_t *count, char *text,
+                            size_t size)
+{
+    uint32_t zones = from->n_zones ? (uint32_t)from->n_zones : 1;
+    if (zones > MT_SCL_TYPES_MAX - *count)
+        return refuse(text, size, "", "types: there are more than 64, each zone of each counted");
+    for (uint32_t z = 0; z < zones; z++) {
+        if (from->n_zones && !from->zones[z][0])
+            return refuse(text, size, from->name, "a zone has no name");
+        for (uint32_t before = 0; before < z; before++)
+            if (strcmp(from->zones[before], from->zones[z]) == 0)
+                return refuse(text, size, from->name, "a zone stands there twice");
+        MT_TRY(type_read(h, from, from->n_zones ? from->zones[z] : "", &types[(*count)++], text, size));
+    }
     return mt_ok();
 }
 
@@ -75,18 +106,24 @@ static mt_status config_read(struct head *h, const Manta__V1__ScaleConfig *from,
                              char *text, size_t size)
 {
     uint64_t least = 0;
-    *out = (struct scl_config){.types = types, .count = (uint32_t)from->n_types, .max = from->max, .is_down = from->is_down};
+    bool     has_other = false;
+    *out = (struct scl_config){.types = types, .max = from->max, .on_demand_min = from->on_demand_min, .is_down = from->is_down};
     if (!from->provider[0])
         return refuse(text, size, "", "provider: which one (local, command, ssh, slurm, or the path of a program)");
     if (from->n_types == 0 || from->n_types > MT_SCL_TYPES_MAX)
-        return refuse(text, size, "", from->n_types ? "types: more than 64" : "types: there are none");
+        return refuse(text, size, "", from->n_types ? "types: there are more than 64" : "types: there are none");
     for (uint32_t t = 0; t < from->n_types; t++) {
-        MT_TRY(type_read(h, from->types[t], &types[t], text, size));
         for (uint32_t before = 0; before < t; before++)
-            if (strcmp(types[before].name, types[t].name) == 0)
-                return refuse(text, size, types[t].name, "stands there twice");
-        least += types[t].min;
+            if (strcmp(from->types[before]->name, from->types[t]->name) == 0)
+                return refuse(text, size, from->types[t]->name, "stands there twice");
+        MT_TRY(zones_read(h, from->types[t], types, &out->count, text, size));
+        least += from->types[t]->min;
+        has_other = has_other || !from->types[t]->is_spot;
     }
+    if (from->on_demand_min && !has_other)
+        return refuse(text, size, "", "on_demand_min: all of its types are spot");
+    if (from->max && from->on_demand_min > from->max)
+        return refuse(text, size, "", "on_demand_min: is more than max");
     if (from->max && least > from->max)
         return refuse(text, size, "", "max: the minimums of its types together are more");
     return mt_ok();
@@ -186,6 +223,7 @@ static mt_status instance_load(struct head *h, const Manta__Store__ScaleInstance
     snprintf(i.type, sizeof i.type, "%s", from->type);
     snprintf(i.handle, sizeof i.handle, "%s", from->handle);
     snprintf(i.why, sizeof i.why, "%s", from->why);
+    snprintf(i.zone, sizeof i.zone, "%s", from->zone);
     return scl_load(h->scale.core, &i);
 }
 
