@@ -4,7 +4,8 @@
  *
  * I15  what was acknowledged stands: the head never again counts that node, in that epoch, as alive; a raylet ends only when
  *      nothing runs there any more, or its limit has passed; one whose machine goes has ended what is there by then,
- *      however long it might have taken by an earlier word; a first signal between two heads lets it wait for the next; what was stopped at the limit and may run again does (oracle.c)
+ *      however long it might have taken by an earlier word; between two heads a first signal lets it wait for the next one;
+ *      what was stopped at the limit and may run again does (oracle.c)
  * I18  a node that leaves before its limit has no value whose owner lives on another node and looks for it here, unless no
  *      other node could take it
  *
