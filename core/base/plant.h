@@ -80,6 +80,9 @@ enum mt_plant_number {
     MT_PLANT_SCALE_FAILED = 70,    /* what the provider says will never be a node is waited for */
     MT_PLANT_WISH_HASTY = 93,      /* a node is started for a wish at once, also while who wished takes what has just come */
     MT_PLANT_WISH_UNKEPT = 94,     /* a node that came for a wish is idle before it is taken */
+    MT_PLANT_NEXT_EARLY = 95,      /* who is back from a generation joins the next one while others are still in it */
+    MT_PLANT_NEXT_FORGOTTEN = 96,  /* the next generation is formed while somebody is still in one that was given up */
+    MT_PLANT_NEXT_KEPT = 97,       /* a death leaves the next generation's orders where they are */
     MT_PLANT_SWITCH_PASSES = 100,  /* a record goes past those that wait for room in their ring */
     MT_PLANT_STORE_DROPPED = 65,   /* a leader keeps records that were dropped, and writes them again */
     MT_PLANT_STANDBY_OLDER = 80,   /* a head that stands by takes the lead of a store that has forgotten a leader it saw */

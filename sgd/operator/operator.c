@@ -448,3 +448,26 @@ void sgd_operator_close(manta_sgd *t)
     }
     sgd_operator_free(t);
 }
+
+mt_status sgd_operators_open(struct sgd_operator_opts *opts, char text[SGD_OPERATOR_TEXT], manta_sgd ***out,
+                             struct sgd_model ***out_models)
+{
+    *out = calloc(opts->devices, sizeof **out);
+    *out_models = calloc(opts->devices, sizeof **out_models);
+    mt_status st = *out && *out_models ? sgd_operator_open(opts, text, &(*out)[0]) : mt_error(MT_ENOMEM, 0, "worker");
+    for (uint32_t d = 1; d < opts->devices && st.code == 0; d++) {
+        opts->first = (*out)[0];
+        opts->device = d;
+        st = sgd_operator_open(opts, text, &(*out)[d]);
+        (*out_models)[d - 1] = st.code ? NULL : &(*out)[d]->model;
+    }
+    return st;
+}
+
+void sgd_operators_close(manta_sgd **of, struct sgd_model **models, uint32_t devices)
+{
+    for (uint32_t d = devices; of && d-- > 0;) /* the others borrow from the first */
+        sgd_operator_close(of[d]);
+    free(of);
+    free(models);
+}

@@ -92,6 +92,10 @@ struct sgd_operator_opts {
  * does not go together, or that device 0's setup named something else), or what setup gave. */
 MT_MUST_USE mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_OPERATOR_TEXT], manta_sgd **out);
 void                  sgd_operator_close(manta_sgd *t);
+/* An instance for each device of opts->devices, and the models of all but the first. Also after an error they are given back. */
+MT_MUST_USE mt_status sgd_operators_open(struct sgd_operator_opts *opts, char text[SGD_OPERATOR_TEXT], manta_sgd ***out,
+                                         struct sgd_model ***out_models);
+void                  sgd_operators_close(manta_sgd **of, struct sgd_model **models, uint32_t devices);
 
 /* Index of a metric among values (0: loss, 1: accuracy, then the operator's own); -1: none of that name. */
 int sgd_operator_metric(const manta_sgd *t, const char *name);

@@ -30,8 +30,8 @@ static const struct mt_machine hand_machine = MT_MACHINE("hand", hand_names, han
 static void sgd_hand_set_state(struct sgd_hand *hand, enum sgd_hand_state next)
 {
     MT_TRANSITION(&hand_machine, hand->state, next);
-    MT_ASSERT(next == SGD_HAND_FREE || hand->actor);                    /* a process */
-    MT_ASSERT(next != SGD_HAND_DEAD || (!hand->ready && !hand->train)); /* of the dead nothing is awaited */
+    MT_ASSERT(next == SGD_HAND_FREE || hand->actor);                                                     /* a process */
+    MT_ASSERT(next != SGD_HAND_DEAD || (!hand->ready && !hand->train && !hand->connect && !hand->next)); /* of the dead */
     hand->state = next;
 }
 
@@ -44,7 +44,8 @@ struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, 
         return NULL;
     /* The region is that node's. */
     manta_actor_opts opts = {.num_cpus = crew->cpus, .num_gpus = crew->gpus, .node = node};
-    *hand = (struct sgd_hand){.rank = SGD_NO_RANK, .place = place, .told_rank = SGD_UNTOLD, .hired_ns = mt_now_ns()};
+    *hand = (struct sgd_hand){
+        .rank = SGD_NO_RANK, .next_rank = SGD_NO_RANK, .place = place, .told_rank = SGD_UNTOLD, .hired_ns = mt_now_ns()};
     hand->actor = manta_actor_new(SGD_WORKER_TYPE, &opts,
                                   MANTA_ARGS(manta_bytes_of(crew->run, sizeof *crew->run), manta_str(crew->op), crew->config,
                                              manta_ref_arg(crew->lent), manta_u64(region),
@@ -59,6 +60,29 @@ void sgd_crew_order(struct sgd_hand *hand, const struct sgd_order *order)
     MT_ASSERT(!hand->train && hand->rank != SGD_NO_RANK);
     hand->has_outcome = false;
     hand->train = manta_actor_call(hand->actor, "train", MANTA_ARGS(manta_bytes_of(order, sizeof *order)));
+}
+
+void sgd_crew_connect(struct sgd_hand *hand, const struct sgd_order *order)
+{
+    MT_ASSERT(!hand->connect && !hand->next && hand->next_rank != SGD_NO_RANK);
+    hand->has_failed = false;
+    hand->connect = manta_actor_call(hand->actor, "connect", MANTA_ARGS(manta_bytes_of(order, sizeof *order)));
+}
+
+void sgd_crew_order_next(struct sgd_hand *hand, const struct sgd_order *order)
+{
+    MT_ASSERT(!hand->connect && !hand->next && hand->next_rank != SGD_NO_RANK);
+    hand->next = manta_actor_call(hand->actor, "train", MANTA_ARGS(manta_bytes_of(order, sizeof *order)));
+}
+
+void sgd_crew_next_take(struct sgd_hand *hand)
+{
+    MT_ASSERT(!hand->train && !hand->connect && (hand->next == NULL) == (hand->next_rank == SGD_NO_RANK));
+    hand->train = hand->next;
+    hand->rank = hand->next_rank;
+    hand->next = NULL;
+    hand->next_rank = SGD_NO_RANK;
+    hand->has_outcome = false;
 }
 
 /* ---- news ---- */
@@ -87,14 +111,20 @@ static bool is_death(const struct sgd_hand *hand, manta_status code)
            (hand->place != 0 && (code == MANTA_EUNSCHEDULABLE || code == MANTA_EOBJ_LOST || code == MANTA_ECONN));
 }
 
+static void refs_free(struct sgd_hand *hand)
+{
+    manta_ref *refs[] = {hand->ready, hand->train, hand->connect, hand->next};
+    for (size_t i = 0; i < sizeof refs / sizeof *refs; i++)
+        manta_free(refs[i]);
+    hand->ready = hand->train = hand->connect = hand->next = NULL;
+}
+
 static void die(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, const manta_error *e)
 {
     hand->death = *e;
     if (hand->state == SGD_HAND_KILLED)
         snprintf(hand->death.message, sizeof hand->death.message, "%s", hand->why);
-    manta_free(hand->ready);
-    manta_free(hand->train);
-    hand->ready = hand->train = NULL;
+    refs_free(hand);
     sgd_hand_set_state(hand, SGD_HAND_DEAD);
     tell(crew, hand, SGD_NEWS_DEAD);
 }
@@ -131,31 +161,69 @@ static manta_status take_train(struct sgd_crew *crew, struct sgd_hand *hand, sgd
     return code;
 }
 
-static manta_status hand_look(struct sgd_crew *crew, struct sgd_hand *hand, bool ready, bool train, sgd_crew_tell *tell,
+static manta_status take_connect(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, manta_error *e)
+{
+    int64_t      answer = MANTA_EINTERNAL;
+    manta_status code = answer_take(&hand->connect, &answer, sizeof answer, e);
+    hand->has_failed = code != MANTA_OK || answer != MANTA_OK;
+    if (is_death(hand, code))
+        die(crew, hand, tell, e);
+    return MANTA_OK; /* without it the change is made in another way */
+}
+
+/* Of orders that wait behind others a death is of interest, and that they have failed; dropped, that they are over. Else the answer
+ * stays where it is until they are the present ones. */
+static manta_status take_next(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, manta_error *e)
+{
+    manta_view   view = {0};
+    manta_status code = manta_get(hand->next, 0, &view, e);
+    bool         is_ok = code == MANTA_OK && view.size == sizeof(struct sgd_outcome) &&
+                 ((const struct sgd_outcome *)view.data)->code == MANTA_OK;
+    manta_release(&view);
+    hand->has_failed = hand->has_failed || !is_ok;
+    if (is_death(hand, code)) {
+        die(crew, hand, tell, e);
+    } else if (crew->is_next_dropped) {
+        manta_free(hand->next);
+        hand->next = NULL;
+    }
+    return MANTA_OK;
+}
+
+static manta_status hand_look(struct sgd_crew *crew, struct sgd_hand *hand, const manta_ref *ref, sgd_crew_tell *tell,
                               manta_error *e)
 {
-    if (ready && hand->ready) {
-        manta_status code = take_ready(crew, hand, tell, e);
-        if (code != MANTA_OK)
-            return code;
-    }
-    return train && hand->train ? take_train(crew, hand, tell, e) : MANTA_OK;
+    if (ref == hand->ready)
+        return take_ready(crew, hand, tell, e);
+    if (ref == hand->connect)
+        return take_connect(crew, hand, tell, e);
+    if (ref == hand->train)
+        return take_train(crew, hand, tell, e);
+    return ref == hand->next ? take_next(crew, hand, tell, e) : MANTA_OK;
+}
+
+/* What news of a hand may come by; of the dead nothing. Orders that wait behind others can't be over before these. */
+static size_t refs_of(const struct sgd_crew *crew, struct sgd_hand *hand, manta_ref **refs, struct sgd_hand **whose)
+{
+    manta_ref *next = hand->has_failed && !crew->is_next_dropped ? NULL : hand->next;
+    manta_ref *all[SGD_HAND_REFS] = {hand->ready, hand->connect, hand->train ? hand->train : next};
+    size_t     count = 0;
+    for (size_t i = 0; i < SGD_HAND_REFS; i++)
+        if (all[i])
+            refs[count] = all[i], whose[count++] = hand;
+    return count;
 }
 
 manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, sgd_crew_tell *tell, manta_error *e)
 {
-    manta_ref       *refs[2 * SGD_HANDS_MAX];
-    struct sgd_hand *whose[2 * SGD_HANDS_MAX];
-    unsigned char    is_there[2 * SGD_HANDS_MAX] = {0};
+    manta_ref       *refs[SGD_HAND_REFS * SGD_HANDS_MAX];
+    struct sgd_hand *whose[SGD_HAND_REFS * SGD_HANDS_MAX];
+    unsigned char    is_there[SGD_HAND_REFS * SGD_HANDS_MAX] = {0};
     size_t           count = 0;
     manta_status     code = MANTA_OK;
 
-    for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
-        if (hand->ready)
-            refs[count] = hand->ready, whose[count++] = hand;
-        if (hand->train)
-            refs[count] = hand->train, whose[count++] = hand;
-    }
+    for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++)
+        count += refs_of(crew, hand, refs + count, whose + count);
     if (count == 0)
         return MANTA_OK;
     int n = manta_wait(refs, count, 1, wait_ms, is_there, e);
@@ -163,7 +231,7 @@ manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, sgd_crew_tell *te
         return -n;
     for (size_t i = 0; i < count && code == MANTA_OK; i++)
         if (is_there[i])
-            code = hand_look(crew, whose[i], refs[i] == whose[i]->ready, refs[i] == whose[i]->train, tell, e);
+            code = hand_look(crew, whose[i], refs[i], tell, e);
     return code;
 }
 
@@ -188,7 +256,7 @@ void sgd_crew_ping(struct sgd_crew *crew)
 {
     int64_t now = mt_now_ns();
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
-        if (hand->state != SGD_HAND_READY || hand->rank != SGD_NO_RANK)
+        if (hand->state != SGD_HAND_READY || hand->rank != SGD_NO_RANK || hand->next)
             continue;
         if (hand->ready && now - hand->pinged_ns > MT_TRAIN_RETURN_MS * 1000000ll)
             sgd_crew_kill(hand, "a spare, killed since it gave no sign of life");
@@ -266,7 +334,8 @@ void sgd_crew_unplaced_drop(struct sgd_crew *crew, int place)
 void sgd_crew_leave(struct sgd_crew *crew, int place)
 {
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
-        if (hand->place != place || hand->train || (hand->state != SGD_HAND_STARTING && hand->state != SGD_HAND_READY))
+        if (hand->place != place || hand->train || hand->connect || hand->next ||
+            (hand->state != SGD_HAND_STARTING && hand->state != SGD_HAND_READY))
             continue;
         manta_actor_kill(hand->actor, false);
         sgd_crew_bury(hand);
@@ -275,8 +344,7 @@ void sgd_crew_leave(struct sgd_crew *crew, int place)
 
 void sgd_crew_bury(struct sgd_hand *hand)
 {
-    manta_free(hand->ready);
-    manta_free(hand->train);
+    refs_free(hand);
     manta_actor_free(hand->actor);
     sgd_hand_set_state(hand, SGD_HAND_FREE);
     *hand = (struct sgd_hand){0};
@@ -287,7 +355,7 @@ void sgd_crew_dismiss(struct sgd_crew *crew)
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
         if (hand->state == SGD_HAND_FREE)
             continue;
-        if (hand->train || hand->state == SGD_HAND_STARTING)
+        if (hand->train || hand->connect || hand->next || hand->state == SGD_HAND_STARTING)
             manta_actor_kill(hand->actor, false);
         sgd_crew_bury(hand);
     }

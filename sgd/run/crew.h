@@ -17,7 +17,7 @@
 #include "sgd/watch/board.h"
 #include "sgd/run/run.h"
 
-enum { SGD_NO_RANK = -1, SGD_UNTOLD = -2, SGD_WHY_BYTES = 160 };
+enum { SGD_NO_RANK = -1, SGD_UNTOLD = -2, SGD_WHY_BYTES = 160, SGD_HAND_REFS = 3 };
 
 enum sgd_hand_state { SGD_HAND_FREE, SGD_HAND_STARTING, SGD_HAND_READY, SGD_HAND_KILLED, SGD_HAND_DEAD };
 
@@ -26,17 +26,21 @@ struct sgd_hand {
     manta_actor        *actor;
     manta_ref          *ready; /* its answer is awaited; also of a ping */
     manta_ref          *train; /* the same of a generation */
-    int                 rank;  /* SGD_NO_RANK: a spare */
-    int                 place; /* of the run's nodes */
-    struct sgd_ready    info;  /* once READY */
-    int64_t             hired_ns, pinged_ns;
-    struct sgd_outcome  outcome; /* of its last `train` */
-    bool                has_outcome;
-    bool                was_ready;
-    bool                is_unfit;           /* DEAD: it could not be made where it was to be */
-    int                 told_rank;          /* of which the user knows; SGD_UNTOLD: nothing */
-    char                why[SGD_WHY_BYTES]; /* KILLED: what is told in place of the signal */
-    manta_error         death;              /* DEAD: why */
+    manta_ref          *connect,
+        *next;               /* of one that is made ready beside it: of its connections; of its orders, which wait behind `train` */
+    int                rank; /* SGD_NO_RANK: a spare */
+    int                next_rank;  /* in the generation that is made ready */
+    bool               has_failed; /* to connect for it, or in it */
+    int                place;      /* of the run's nodes */
+    struct sgd_ready   info;       /* once READY */
+    int64_t            hired_ns, pinged_ns;
+    struct sgd_outcome outcome; /* of its last `train` */
+    bool               has_outcome;
+    bool               was_ready;
+    bool               is_unfit;           /* DEAD: it could not be made where it was to be */
+    int                told_rank;          /* of which the user knows; SGD_UNTOLD: nothing */
+    char               why[SGD_WHY_BYTES]; /* KILLED: what is told in place of the signal */
+    manta_error        death;              /* DEAD: why */
 };
 
 struct sgd_crew {
@@ -44,8 +48,9 @@ struct sgd_crew {
     const char           *op;  /* name of the operator */
     manta_arg             config;
     manta_ref            *lent;
-    double                cpus, gpus; /* that each worker reserves */
-    bool                  has_home;   /* workers can be at place 0: an error of creation elsewhere is that node's own */
+    double                cpus, gpus;      /* that each worker reserves */
+    bool                  is_next_dropped; /* what comes of the orders that wait behind others is nobody's */
+    bool                  has_home;        /* workers can be at place 0: an error of creation elsewhere is that node's own */
     struct sgd_hand       hands[SGD_HANDS_MAX];
 };
 
@@ -60,6 +65,12 @@ struct sgd_hand *sgd_crew_hire(struct sgd_crew *crew, int place, uint32_t node, 
 /* Gives a hand orders for a generation; its answer comes as SGD_NEWS_BACK. */
 void sgd_crew_order(struct sgd_hand *hand, const struct sgd_order *order);
 
+/* Has it connect for a generation that is made ready; its answer is in has_failed, once there is no `connect` any more. */
+void sgd_crew_connect(struct sgd_hand *hand, const struct sgd_order *order);
+/* Gives it that generation's orders, which it begins when it is back from its present ones. */
+void sgd_crew_order_next(struct sgd_hand *hand, const struct sgd_order *order);
+/* That generation is the present one. */
+void sgd_crew_next_take(struct sgd_hand *hand);
 /* Waits up to `wait_ms` until there is news of a hand, and calls `tell` for each. A failure that is not a death (a type
  * that does not exist, no node that could ever run it, an error of its creation) ends the look with its code in *e.
  * Returns 0 or that code. */

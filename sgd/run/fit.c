@@ -7,7 +7,6 @@
  */
 #include "sgd/run/fit.h"
 
-#include "core/base/rng.h"
 #include "sgd/run/detach.h"
 #include "sgd/sum/group.h"
 
@@ -38,8 +37,9 @@ static uint64_t steps_done(struct sgd_fit *fit)
 /* Its members come back as soon as they look. */
 static void members_recall(struct sgd_fit *fit, enum mt_code reason, int rank)
 {
+    bool has_next = fit->next.state == SGD_NEXT_ORDERED; /* its end is the present one's as well */
     fit->furthest = steps_done(fit);
-    sgd_places_abort(&fit->places, fit->generation, reason, rank < 0 ? 0 : (uint32_t)rank);
+    sgd_places_abort(&fit->places, has_next ? fit->next.generation : fit->generation, reason, rank < 0 ? 0 : (uint32_t)rank);
 }
 
 static void generation_abort(struct sgd_fit *fit, enum mt_code reason, int rank)
@@ -173,18 +173,6 @@ static void place_leave(struct sgd_fit *fit, int index)
     }
 }
 
-/* How many more nodes the run wants, by those where somebody has a rank, is ready, or is at least on the way. */
-enum sgd_here { HERE, HERE_READY, HERE_WITH_RANK };
-static int nodes_missing(const struct sgd_fit *fit, enum sgd_here how, uint64_t *out_places)
-{
-    *out_places = 0;
-    for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        if (hand->state == SGD_HAND_READY ? how != HERE_WITH_RANK || hand->rank != SGD_NO_RANK
-                                          : hand->state == SGD_HAND_STARTING && how == HERE)
-            *out_places |= 1ull << hand->place;
-    return fit->min_nodes - __builtin_popcountll(*out_places);
-}
-
 /* Of the other nodes: what their posts say; who was on a lost one is lost; a new one takes those who wait for CPUs. */
 static void places_keep(struct sgd_fit *fit)
 {
@@ -193,7 +181,7 @@ static void places_keep(struct sgd_fit *fit)
     int      ready;
     uint64_t with_ready;
     (void)sgd_crew_count(&fit->crew, &ready);
-    bool is_complete = ready >= fit->max + fit->opts->scaling.spares && nodes_missing(fit, HERE_READY, &with_ready) <= 0;
+    bool is_complete = ready >= fit->max + fit->opts->scaling.spares && sgd_nodes_missing(fit, SGD_HERE_READY, &with_ready) <= 0;
     sgd_places_look_for(&fit->places, !is_complete, node_pass, fit);
     uint64_t lost = sgd_places_look(&fit->places, note_take, fit);
     for (int i = 1; i < SGD_PLACES_MAX; i++) {
@@ -217,7 +205,7 @@ static void places_keep(struct sgd_fit *fit)
 static bool may_hire(const struct sgd_fit *fit, int place, int count, int wanted)
 {
     uint64_t places;
-    int      missing = nodes_missing(fit, HERE, &places);
+    int      missing = sgd_nodes_missing(fit, SGD_HERE, &places);
     return missing > 0 && places >> place & 1 ? fit->max - count > missing : count < wanted || missing > 0;
 }
 
@@ -262,7 +250,7 @@ static bool is_gathered(const struct sgd_fit *fit, int64_t now)
     (void)sgd_crew_count(&fit->crew, &ready);
     if (now - fit->gather_ns < backoff_ns(fit))
         return false;
-    if (nodes_missing(fit, HERE_READY, &places) > 0)
+    if (sgd_nodes_missing(fit, SGD_HERE_READY, &places) > 0)
         return false;
     if (ready >= fit->max)
         return true;
@@ -274,7 +262,7 @@ static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
     uint64_t places;
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX)
         return give_up(fit, e);
-    int missing = nodes_missing(fit, HERE_READY, &places);
+    int missing = sgd_nodes_missing(fit, SGD_HERE_READY, &places);
     if (missing > 0)
         return sgd_fail(e, MANTA_ETIMEDOUT, "nodes on which a worker is ready: %d after %d s; scaling.min_nodes is %d",
                         fit->min_nodes - missing, MT_TRAIN_START_MS / 1000, fit->min_nodes);
@@ -323,47 +311,6 @@ static manta_status gather(struct sgd_fit *fit, manta_error *e)
     return code;
 }
 
-/* Members are numbered node by node; on a node they keep their order. */
-static void ranks_sort(struct sgd_fit *fit, int members)
-{
-    struct sgd_hand *by_rank[MT_GROUP_MEMBERS_MAX];
-    int              next = 0;
-    for (int rank = 0; rank < members; rank++)
-        by_rank[rank] = sgd_crew_of_rank(&fit->crew, rank);
-    for (int place = 0; place < SGD_PLACES_MAX; place++)
-        for (int rank = 0; rank < members; rank++)
-            if (by_rank[rank]->place == place)
-                by_rank[rank]->rank = next++;
-    MT_ASSERT(next == members); /* ranks have no gaps */
-}
-
-/* A spare for the next rank: on a node without a member as long as the run has too few of these. */
-static struct sgd_hand *spare_choose(struct sgd_fit *fit)
-{
-    uint64_t places;
-    int      missing = nodes_missing(fit, HERE_WITH_RANK, &places);
-    for (struct sgd_hand *hand = fit->crew.hands; missing > 0 && hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        if (hand->state == SGD_HAND_READY && hand->rank == SGD_NO_RANK && !(places >> hand->place & 1))
-            return hand;
-    return sgd_crew_spare(&fit->crew);
-}
-
-/* Ranks stay with those who have them, as far as that goes, and have no gaps. */
-static int ranks_give(struct sgd_fit *fit)
-{
-    int ready, members;
-    (void)sgd_crew_count(&fit->crew, &ready);
-    members = ready < fit->max ? ready : fit->max;
-    for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
-        if (hand->rank >= members || hand->state == SGD_HAND_KILLED)
-            hand->rank = SGD_NO_RANK;
-    for (int rank = 0; rank < members; rank++)
-        if (!sgd_crew_of_rank(&fit->crew, rank))
-            spare_choose(fit)->rank = rank;
-    ranks_sort(fit, members);
-    return members;
-}
-
 /* ---- a generation ---- */
 
 static void places_tell(struct sgd_fit *fit)
@@ -401,44 +348,6 @@ static const char *doing_name(uint32_t doing)
     return doing < SGD_DOINGS_COUNT ? names[doing] : "something unknown";
 }
 
-/* Which ranks are on which node, by whom these nodes are reached, and a secret that only members of this generation learn. */
-static manta_status net_fill(struct sgd_fit *fit, manta_error *e)
-{
-    struct sgd_order     *order = &fit->order;
-    struct sgd_group_net *net = &order->net;
-    int                   last = -1;
-    *order = (struct sgd_order){.generation = fit->generation, .members = (uint32_t)fit->workers};
-    for (int i = 0; i < SGD_PLACES_MAX; i++)
-        fit->places.of[i].count = 0;
-    for (uint32_t rank = 0; rank < (uint32_t)fit->workers; rank++) {
-        const struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, (int)rank);
-        struct sgd_place      *place = &fit->places.of[hand->place];
-        MT_ASSERT(hand->place >= last && net->nodes <= MT_GROUP_MEMBERS_MAX); /* node by node */
-        if (hand->place != last) {
-            last = hand->place;
-            place->first = rank;
-            net->at[net->nodes] = hand->info.at;
-            net->first[net->nodes++] = (uint8_t)rank;
-        }
-        place->count++;
-    }
-    net->first[net->nodes] = (uint8_t)fit->workers;
-    net->group = fit->setup.run.group;
-    order->is_wide = net->nodes > 1;
-    mt_status st = order->is_wide ? mt_random_bytes(net->secret, sizeof net->secret) : mt_ok();
-    return st.code ? sgd_fail(e, st.code, "no secret for the workers' connections: %s", st.what) : MANTA_OK;
-}
-
-static void order_give(struct sgd_fit *fit, int rank)
-{
-    struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, rank);
-    struct sgd_order order = fit->order;
-    order.rank = (uint32_t)rank;
-    while (order.rank >= order.net.first[order.net.node + 1])
-        order.net.node++;
-    sgd_crew_order(hand, &order);
-}
-
 static bool is_anybody_out(const struct sgd_fit *fit)
 {
     for (const struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
@@ -447,28 +356,42 @@ static bool is_anybody_out(const struct sgd_fit *fit)
     return false;
 }
 
+static manta_status order_next(struct sgd_fit *fit, manta_error *e)
+{
+    struct sgd_hand *by_rank[MT_GROUP_MEMBERS_MAX];
+    for (int rank = 0; rank < fit->workers; rank++)
+        by_rank[rank] = sgd_crew_of_rank(&fit->crew, rank);
+    fit->generation = ++fit->generations;
+    return sgd_order_make(fit, fit->generation, by_rank, fit->workers, &fit->order, e);
+}
+
 static manta_status orders_give(struct sgd_fit *fit, manta_error *e)
 {
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
     int                   before = fit->workers;
+    bool                  is_ahead = fit->next.state == SGD_NEXT_ORDERED; /* its members are at it */
     MT_ASSERT(!is_anybody_out(fit)); /* it could write into the memory of the next generation */
-    fit->workers = ranks_give(fit);
-    fit->generation++;
+    fit->workers = is_ahead ? sgd_fit_next_take(fit) : sgd_ranks_give(fit);
     fit->has_death = fit->has_left = false;
     fit->leave_ns = 0;
-    manta_status code = net_fill(fit, e);
+    manta_status code = is_ahead ? MANTA_OK : order_next(fit, e);
     if (code != MANTA_OK)
         return code;
+    sgd_ranks_place(fit);
     sgd_generation_ordered(fit);
     pulses_read(fit, seen); /* before they have orders: they may make many steps until we look again */
-    for (int rank = 0; rank < fit->workers; rank++)
-        order_give(fit, rank);
+    for (int rank = 0; rank < fit->workers && !is_ahead; rank++) {
+        struct sgd_order order = sgd_order_of(&fit->order, rank);
+        sgd_crew_order(sgd_crew_of_rank(&fit->crew, rank), &order);
+    }
+    if (is_ahead && fit->has_next_stepped)
+        sgd_generation_stepped(fit);
     fit->recovering.placed_ns = mt_now_ns();
     sgd_watch_begin(&fit->watch, fit->recovering.placed_ns, (uint32_t)fit->workers, seen);
     places_tell(fit);
     if (before && before != fit->workers) {
         fit->result.resizes++;
-        sgd_fit_tell_resized(fit);
+        sgd_fit_tell_resized(fit, is_ahead);
     }
     return MANTA_OK;
 }
@@ -532,8 +455,8 @@ static bool is_leave_due(const struct sgd_fit *fit)
     return false;
 }
 
-/* All members come back after one and the same step, so none is computed twice. Where a node is to leave and that step takes long,
- * it is left. */
+/* All members come back after one and the same step, so none is computed twice; if that can be, when the next generation is ready
+ * beside them. Where a node is to leave and that step takes long, it is left. */
 static void change_maybe(struct sgd_fit *fit)
 {
     int patience_ms = is_leave_due(fit) ? MT_TRAIN_LEAVE_MS : MT_TRAIN_START_MS;
@@ -542,7 +465,11 @@ static void change_maybe(struct sgd_fit *fit)
     if (fit->leave_ns && mt_now_ns() - fit->leave_ns > patience_ms * 1000000ll) {
         members_recall(fit, MT_EAGAIN, 0);
         sgd_generation_resize(fit);
-    } else if (!fit->leave_ns && (is_growth_due(fit) || is_leave_due(fit))) {
+    } else if (!fit->leave_ns && fit->next.state == SGD_NEXT_NONE && (is_growth_due(fit) || is_leave_due(fit))) {
+        if (fit->next_tried != fit->generation)
+            sgd_fit_next_begin(fit);
+        if (fit->next.state != SGD_NEXT_NONE)
+            return;
         fit->leave_ns = mt_now_ns();
         sgd_places_leave(&fit->places, fit->generation);
     } else if (fit->workers == fit->max) {
@@ -554,7 +481,8 @@ static void change_maybe(struct sgd_fit *fit)
 static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
 {
     manta_status code = MANTA_OK;
-    while (code == MANTA_OK && is_anybody_out(fit)) {
+    bool         has_next = false;
+    while (code == MANTA_OK && (is_anybody_out(fit) || has_next)) {
         (void)pause_look(fit);
         code = sgd_crew_look(&fit->crew, MT_TRAIN_LOOK_MS, on_news, e);
         sgd_fit_read_notes(fit);
@@ -568,6 +496,7 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
             sgd_crew_ping(&fit->crew);
             change_maybe(fit);
         }
+        has_next = sgd_fit_next_look(fit);
     }
     if (fit->leave_ns && fit->state == SGD_GEN_GOING)
         sgd_generation_resize(fit);
@@ -642,7 +571,7 @@ static manta_status fit_run(struct sgd_fit *fit, manta_error *e)
     bool         again = true;
 
     while (code == MANTA_OK && again) {
-        code = gather(fit, e);
+        code = fit->next.state == SGD_NEXT_ORDERED ? MANTA_OK : gather(fit, e);
         if (code != MANTA_OK)
             break;
         code = orders_give(fit, e);
@@ -654,7 +583,7 @@ static manta_status fit_run(struct sgd_fit *fit, manta_error *e)
     sgd_fit_read_notes(fit);
     sgd_places_drain(&fit->places, note_take, fit);
     (void)sgd_fit_read_spans(fit, NULL);
-    if (fit->generation && code != MANTA_OK)
+    if (fit->generation && (code != MANTA_OK || fit->next.state == SGD_NEXT_ORDERED))
         generation_abort(fit, MT_ECANCELLED, 0); /* who is still at it comes back instead of waiting for the others */
     return code;
 }

@@ -19,11 +19,12 @@
 
 #include "sgd/watch/board.h"
 #include "sgd/run/crew.h"
-#include "sgd/run/files.h"
+#include "sgd/operator/files.h"
 #include "sgd/run/place.h"
 #include "sgd/run/setup.h"
 #include "sgd/run/timeline.h"
 #include "sgd/run/track.h"
+#include "sgd/watch/next.h"
 #include "sgd/watch/watch.h"
 
 /* A generation of workers, from its orders until the next one's. Drawn and held in generation.c. */
@@ -62,19 +63,24 @@ struct sgd_fit {
     struct sgd_setup        setup;
     struct sgd_crew         crew;
     struct sgd_places       places;
-    manta_actor            *mapped;    /* gives mapped files to nodes that lack them; NULL: none */
-    struct sgd_order        order;     /* of the present generation, but for the rank */
-    int                     min, max;  /* workers of a generation */
-    int                     min_nodes; /* that they are on */
-    int                     workers;   /* of the present one */
-    uint32_t                generation;
-    enum sgd_generation     state;     /* of the present one */
-    bool                    has_left;  /* somebody of this generation did, since its node was drained: no failure */
-    bool                    has_death; /* since failures were counted */
-    int                     failures;  /* generations in which somebody died */
-    int                     in_a_row;  /* of these, since a step was completed */
-    int64_t                 gather_ns; /* since when the next generation is gathered */
-    int64_t                 leave_ns;  /* when the present one was asked to come back after its step; 0: it was not */
+    manta_actor            *mapped;                  /* gives mapped files to nodes that lack them; NULL: none */
+    struct sgd_order        order;                   /* of the present generation, but for the rank */
+    int                     min, max;                /* workers of a generation */
+    int                     min_nodes;               /* that they are on */
+    int                     workers;                 /* of the present one */
+    uint32_t                generation, generations; /* the present one; the last number that was used */
+    struct sgd_next         next;                    /* made ready beside it */
+    struct sgd_order        next_order;              /* of it, but for the rank */
+    bool                    has_next_stepped;
+    int64_t                 next_dropped_ns;
+    uint32_t                next_tried; /* the generation beside which one was made ready in vain; the change is made after it */
+    enum sgd_generation     state;      /* of the present one */
+    bool                    has_left;   /* somebody of this generation did, since its node was drained: no failure */
+    bool                    has_death;  /* since failures were counted */
+    int                     failures;   /* generations in which somebody died */
+    int                     in_a_row;   /* of these, since a step was completed */
+    int64_t                 gather_ns;  /* since when the next generation is gathered */
+    int64_t                 leave_ns;   /* when the present one was asked to come back after its step; 0: it was not */
     struct sgd_watch        watch;
     int64_t                 straggler_ns;  /* when the last one was told */
     int                     failed_starts; /* that died before they had started, in a row */
@@ -105,13 +111,34 @@ void sgd_generation_over(struct sgd_fit *fit);    /* it is to end, or has; again
 bool sgd_generation_lives(const struct sgd_fit *fit);
 bool sgd_generation_has_stepped(const struct sgd_fit *fit);
 
+/* ranks.c: who has which rank. How many more nodes the run wants, by those where somebody has a rank, is ready, or is at least
+ * on the way. */
+enum sgd_here { SGD_HERE, SGD_HERE_READY, SGD_HERE_WITH_RANK };
+int sgd_nodes_missing(const struct sgd_fit *fit, enum sgd_here how, uint64_t *out_places);
+/* Ranks stay with those who have them, as far as that goes, and have no gaps. Returns how many there are. */
+int sgd_ranks_give(struct sgd_fit *fit);
+/* The same for a generation that is made ready, in next_rank. */
+int sgd_ranks_plan(struct sgd_fit *fit);
+/* Which ranks are on which place, by those of the present generation. */
+void sgd_ranks_place(struct sgd_fit *fit);
+/* Which ranks are on which node, by whom these nodes are reached, and a secret that only members of this generation learn; and what
+ * one rank is told of it. */
+manta_status     sgd_order_make(struct sgd_fit *fit, uint32_t generation, struct sgd_hand *const *by_rank, int members,
+                                struct sgd_order *order, manta_error *e);
+struct sgd_order sgd_order_of(const struct sgd_order *order, int rank);
+
+/* ahead.c: the next generation, made ready beside the present one. */
+void sgd_fit_next_begin(struct sgd_fit *fit); /* where one can be: of all that stay, and of those that are ready */
+bool sgd_fit_next_look(struct sgd_fit *fit);  /* does what is due; true: it is to be waited for, also where nobody is at work */
+int  sgd_fit_next_take(struct sgd_fit *fit);  /* ORDERED: it is the present one, of so many workers */
+
 /* elastic.c: tells the cluster how many more workers the run would use, and what one is worth, where that has changed. step: the
  * last one that is done. */
 void sgd_fit_wish(struct sgd_fit *fit, uint64_t step);
 void sgd_fit_wish_end(struct sgd_fit *fit); /* it is over */
 
 /* fit_report.c: what the user is told. */
-void sgd_fit_tell_resized(struct sgd_fit *fit);
+void sgd_fit_tell_resized(struct sgd_fit *fit, bool was_ready); /* beside the generation before */
 void sgd_fit_tell_waiting(struct sgd_fit *fit);
 /* `why` begins with "hung". */
 void sgd_fit_tell_hung(struct sgd_fit *fit, const struct sgd_hand *hand, const char *why);

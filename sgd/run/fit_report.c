@@ -112,11 +112,11 @@ void sgd_fit_tell_waiting(struct sgd_fit *fit)
     emit(fit, &event, text);
 }
 
-void sgd_fit_tell_resized(struct sgd_fit *fit)
+void sgd_fit_tell_resized(struct sgd_fit *fit, bool was_ready)
 {
     char            text[SGD_TEXT_BYTES];
     manta_sgd_event event = {.kind = MANTA_SGD_RESIZED, .rank = -1, .step = -1};
-    snprintf(text, sizeof text, "workers=%d", fit->workers);
+    snprintf(text, sizeof text, "workers=%d%s", fit->workers, was_ready ? " made ready beside the last ones" : "");
     emit(fit, &event, text);
 }
 
@@ -281,6 +281,8 @@ static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
 /* A step was completed: this one tells it first, or another where that was overwritten. */
 static void note_going(struct sgd_fit *fit, const struct sgd_note *note)
 {
+    if (fit->next.state == SGD_NEXT_ORDERED && note->generation == fit->next.generation)
+        fit->has_next_stepped = true; /* not everybody's word that the one before is over has come yet */
     if (note->generation != fit->generation || sgd_generation_has_stepped(fit))
         return;
     sgd_generation_stepped(fit);

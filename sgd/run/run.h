@@ -5,8 +5,9 @@
  *   actor "manta_sgd_worker" (run, operator's name, its config, lent data, region, its place, its node's address)
  *                                               loads everything; holds no rank
  *       ready ()                                -> sgd_ready
+ *       connect (sgd_order)                     -> 0 or a code: makes ready for these orders, beside a `train` of others
  *       train (sgd_order)                       -> sgd_outcome: joins, gets the state, steps until the run is done or
- *                                                  the generation is over
+ *                                                  the generation is over; may wait behind the one that it follows (next.h)
  *
  * Lent data is one object (operator.h). The region holds a board (board.h), then the group (group.h).
  * All of these structs travel as bytes between processes of one executable.
@@ -67,12 +68,15 @@ struct sgd_ready {
 struct sgd_order {
     uint32_t             generation, rank, members;
     uint32_t             is_wide; /* over several nodes: `net` is set */
-    struct sgd_group_net net;     /* its secret is of this generation alone, and not to be printed */
+    uint32_t             after;   /* begun when this generation was left after a step; 0: at once. Its ranks on this node: */
+    uint32_t             after_first, after_last; /* from, to before; equal: none */
+    struct sgd_group_net net;                     /* its secret is of this generation alone, and not to be printed */
 };
 
 struct sgd_outcome {
     int32_t  code, sys;      /* OK: the run is done */
     uint32_t is_culprit;     /* `code` is of this worker's own making */
+    uint32_t has_left;       /* after a step, as all were asked to */
     uint32_t is_finisher;    /* rank 0 of a run that is done: what follows is set */
     uint32_t stopped;        /* as in manta_sgd_result */
     int32_t  save_code;      /* of the last checkpoint */

@@ -3,15 +3,20 @@
  * worker.c - the actor that trains: loads data and model once, then serves one generation after another.
  *
  * Owns:   its mapping of the region, its view of lent data, an operator for each device, the trainer and the saver.
- * Thread: the actor's; the saver has its own, and the trainer one for each device after the first.
+ * Thread: one of its own, to which the actor's bring what is to be done: an operator belongs to the thread that opened it, and
+ *         the actor's may be any. Connections for the next generation are made on one of these beside it; the saver has its
+ *         own, and the trainer one for each device after the first.
  */
 #include "sgd/watch/board.h"
 #include "sgd/ground/checksum.h"
+#include "sgd/ground/own.h"
 #include "sgd/model/device.h"
 #include "sgd/operator/operator.h"
-#include "sgd/run/files.h"
+#include "sgd/operator/files.h"
 #include "sgd/run/run.h"
+#include "sgd/sum/ahead.h"
 #include "sgd/train/saver.h"
+#include "sgd/watch/next.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,10 +38,13 @@ struct worker {
     manta_region          region;
     struct sgd_board     *board;
     struct coll_door      door; /* where workers may be on several nodes */
+    struct sgd_own        own;  /* the thread */
+    struct sgd_ahead      ahead;
+    bool                  has_ahead;
     const struct k_ops   *ops;
+    manta_sgd           **ops_of;     /* of each device */
     manta_sgd            *op;         /* device 0's */
-    manta_sgd           **others;     /* those of the devices after it */
-    struct sgd_model    **models;     /* of `others`, as the trainer has them */
+    struct sgd_model    **models;     /* of the devices after it, as the trainer has them */
     struct sgd_model     *lent_model; /* device 0's, on a GPU, for a state that is kept in the host's memory; NULL: it is not */
     struct sgd_trainer    trainer;
     struct sgd_saver      saver; /* without a folder: not begun */
@@ -56,12 +64,13 @@ struct worker {
 
 /* One call of `train`. */
 struct task {
-    struct worker    *w;
-    struct sgd_group  group;
-    struct sgd_order  order;
-    uint32_t          generation, rank;
-    struct sgd_pulse *pulse;
-    bool              loads, saves; /* checkpoints; of a state in shards rank 0 does, and the others their parts */
+    struct worker     *w;
+    struct sgd_group   group;
+    struct sgd_order   order;
+    uint32_t           generation, rank;
+    struct sgd_pulse  *pulse;
+    bool               loads, saves; /* checkpoints; of a state in shards rank 0 does, and the others their parts */
+    struct sgd_outcome out;
 };
 
 /* ---- loading ---- */
@@ -103,25 +112,9 @@ static mt_status operators_open(struct worker *w, const char *name)
                                      .lent_size = w->lent.view.size,
                                      .moved = &w->moved,
                                      .devices = run->devices};
-    w->others = calloc(run->devices, sizeof *w->others);
-    w->models = calloc(run->devices, sizeof *w->models);
-    mt_status st = w->others && w->models ? sgd_operator_open(&opts, w->text, &w->op) : mt_error(MT_ENOMEM, 0, "worker");
-    opts.first = w->op;
-    for (uint32_t d = 1; d < run->devices && st.code == 0; d++) {
-        opts.device = d;
-        st = sgd_operator_open(&opts, w->text, &w->others[d - 1]);
-        w->models[d - 1] = st.code ? NULL : &w->others[d - 1]->model;
-    }
+    mt_status                st = sgd_operators_open(&opts, w->text, &w->ops_of, &w->models);
+    w->op = w->ops_of ? w->ops_of[0] : NULL;
     return st.code && w->text[0] ? mt_error(st.code, 0, w->text) : st;
-}
-
-static void operators_close(struct worker *w)
-{
-    for (uint32_t d = 1; w->others && d < w->run.devices; d++)
-        sgd_operator_close(w->others[d - 1]);
-    sgd_operator_close(w->op);
-    free(w->others);
-    free(w->models);
 }
 
 /* A state in shards is kept in the host's memory, whatever the model works in. */
@@ -166,7 +159,7 @@ static mt_status operator_load(struct worker *w, const char *name)
     MT_TRY(sgd_trainer_init(&w->trainer, &config));
     w->op->step = &w->trainer.state->step;
     for (uint32_t d = 1; d < run->devices; d++)
-        w->others[d - 1]->step = w->op->step;
+        w->ops_of[d]->step = w->op->step;
     w->trainer.trace = w->trace;
     return run->folder[0] ? sgd_saver_init(&w->saver, &w->trainer, run->folder, &run->keep) : mt_ok();
 }
@@ -187,6 +180,8 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
         return mt_error(MT_EVERSION, 0, "worker: the run's description is of another build");
     memcpy(&w->run, argv[0].y.data, sizeof w->run);
     MT_TRY(k_ops_choose(&(struct k_config){.kind = K_CPU}, &w->ops));
+    MT_TRY(sgd_ahead_init(&w->ahead));
+    w->has_ahead = true;
     MT_TRY(door_open(w, argv[6].y.data));
     MT_TRY(config_take(w, &argv[2]));
     MT_TRY(lent_take(w, argv[3].r, e));
@@ -202,34 +197,59 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
     return operator_load(w, argv[1].y.data);
 }
 
-static void worker_free(void *self)
+static void unload(void *self)
 {
     struct worker *w = self;
     sgd_saver_fini(&w->saver);
+    if (w->has_ahead)
+        sgd_ahead_fini(&w->ahead);
     if (w->ready.at.port)
         coll_door_close(&w->door);
     sgd_trainer_fini(&w->trainer);
     if (w->lent_model)
         w->lent_model->ops->free(w->lent_model);
-    operators_close(w);
+    sgd_operators_close(w->ops_of, w->models, w->run.devices);
     manta_region_close(&w->region);
     manta_release(&w->lent.view);
     manta_free(w->lent.ref);
     free(w->config);
+}
+
+static void worker_free(void *self)
+{
+    struct worker *w = self;
+    if (w->own.is_begun)
+        sgd_own_call(&w->own, unload, w);
+    sgd_own_end(&w->own);
     free(w);
+}
+
+struct loading {
+    struct worker   *w;
+    const manta_arg *argv;
+    manta_error      e;
+    mt_status        st;
+};
+
+static void load_call(void *user)
+{
+    struct loading *l = user;
+    l->st = load(l->w, l->argv, &l->e);
 }
 
 static manta_status worker_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
 {
     struct worker *w = calloc(1, sizeof *w);
-    manta_error    e;
+    struct loading l = {.w = w, .argv = argv};
     (void)argc;
     if (!w)
         return fail(c, mt_error(MT_ENOMEM, 0, "worker"));
     w->ready = (struct sgd_ready){.pid = (int32_t)getpid(), .began_ns = mt_now_ns()};
-    mt_status st = load(w, argv, &e);
-    if (st.code != 0) {
-        (void)fail(c, st);
+    l.st = sgd_own_start(&w->own);
+    if (l.st.code == 0)
+        sgd_own_call(&w->own, load_call, &l);
+    if (l.st.code != 0) {
+        (void)fail(c, l.st);
         worker_free(w);
         return MANTA_ETASK;
     }
@@ -637,18 +657,25 @@ static mt_status finish(struct task *t, struct sgd_outcome *out)
 
 /* ---- a generation ---- */
 
-static mt_status generation_run(struct task *t, struct sgd_outcome *out)
+static struct sgd_group_config group_config(struct worker *w, const struct sgd_order *order)
 {
-    struct worker          *w = t->w;
     struct sgd_group_config config = {.region = (char *)w->region.data + SGD_BOARD_SIZE,
                                       .region_size = w->region.size - SGD_BOARD_SIZE - sgd_trace_size(w->run.trace),
                                       .plan = sgd_trainer_plan(&w->trainer),
-                                      .generation = t->generation,
-                                      .rank = t->rank,
-                                      .members = t->order.members,
-                                      .net = t->order.is_wide ? &t->order.net : NULL,
+                                      .generation = order->generation,
+                                      .rank = order->rank,
+                                      .members = order->members,
+                                      .net = order->is_wide ? &order->net : NULL,
                                       .door = &w->door};
     config.plan.is_wide = w->run.is_wide;
+    return config;
+}
+
+static mt_status generation_run(struct task *t, struct sgd_outcome *out)
+{
+    struct worker          *w = t->w;
+    struct sgd_group_config config = group_config(w, &t->order);
+    config.made = sgd_ahead_take(&w->ahead, t->generation);
     w->offered_step = UINT64_MAX; /* what was offered in another generation is of no use to the others of this one */
     sgd_trainer_does(&w->trainer, SGD_DOES_JOIN);
     MT_TRY(sgd_group_join(&t->group, &config));
@@ -661,75 +688,92 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
     if (!is_leaving(w))
         return finish(t, out);
     sgd_saver_give_up(&w->saver); /* of a state in shards: who has another part may be about to end */
+    out->has_left = 1;
     return mt_ok();
 }
 
-/* Whether another member's device has ended the generation. */
-static bool is_of_another(const struct task *t)
+/* It has this rank from now on. */
+static mt_status rank_take(struct task *t)
 {
-    struct coll_abort why = coll_shm_why((char *)t->w->region.data + SGD_BOARD_SIZE);
-    return why.generation >= t->generation && why.reason == MT_EDEVICE && why.rank != t->rank;
+    struct worker *w = t->w;
+    t->generation = t->order.generation;
+    t->rank = t->order.rank < MT_GROUP_MEMBERS_MAX ? t->order.rank : 0;
+    t->pulse = sgd_board_pulse(w->board, t->rank);
+    w->trainer.pulse = t->pulse;
+    w->trainer.fault[0] = 0;
+    w->trainer.is_culprit = w->trainer.gave_up = false;
+    w->trainer.is_pause_asked = w->trainer.is_leave_asked = false;
+    MT_TRY(sgd_board_out_await(w->board, t->order.after, t->order.after_first, t->order.after_last, t->generation, t->pulse));
+    atomic_store(&t->pulse->calls, 0); /* what the last one of this rank left */
+    atomic_store(&t->pulse->pid, getpid());
+    sgd_trace_rank(w->trace, t->rank);
+    return mt_ok();
 }
 
-/* Errors of a GPU, or of NCCL on it, stay with the process that had one. So it dies, and is replaced; to the others it is a death
- * like any other. */
-static mt_status device_failed(const struct task *t, mt_status st)
+/* One call of `train`, on the thread that the operator belongs to. */
+static void train_call(void *user)
 {
-    const struct sgd_resident *resident = t->w->trainer.resident;
-    char                       text[SGD_TEXT_BYTES];
-    bool                       is_broken = sgd_resident_is_broken(resident);
-    if (!resident || (st.code != MT_EDEVICE && !is_broken))
-        return st;
-    if (!is_broken && is_of_another(t))
-        return mt_error(MT_EWORKER_DIED, 0, "another worker's GPU has failed");
-    fprintf(stderr, "worker of rank %u: its GPU has failed: %s\n", t->rank, sgd_status_text(st, text));
-    _exit(1);
+    struct task       *t = user;
+    struct sgd_outcome out = {0};
+    char               text[SGD_TEXT_BYTES];
+    mt_status          st = rank_take(t);
+    if (st.code == MT_OK)
+        st = generation_run(t, &out);
+    sgd_trace_unwind(t->w->trace, SGD_TRACK_MAIN);
+    if (st.code != 0) {
+        void *group = (char *)t->w->region.data + SGD_BOARD_SIZE;
+        st = sgd_resident_failed(t->w->trainer.resident, group, t->generation, t->rank, st);
+        sgd_saver_give_up(&t->w->saver);
+        bool has_fault = t->w->trainer.fault[0] != 0;
+        bool was_first = t->w->trainer.gave_up || coll_shm_why(group).generation < t->generation;
+        out.is_culprit = has_fault ? t->w->trainer.is_culprit : was_first;
+        /* Where the reason is this worker's own, the others must not wait for it. */
+        sgd_group_abort(group, t->generation, (enum mt_code)st.code, t->rank);
+        out.code = st.code;
+        out.sys = st.sys;
+        snprintf(out.text, sizeof out.text, "%s", has_fault ? t->w->trainer.fault : sgd_status_text(st, text));
+    }
+    sgd_trainer_leave(&t->w->trainer);
+    if (st.code != 0) /* leaving may have shown it */
+        (void)sgd_resident_failed(t->w->trainer.resident, (char *)t->w->region.data + SGD_BOARD_SIZE, t->generation, t->rank, st);
+    sgd_group_leave(&t->group);
+    out.step = t->w->trainer.has_state ? t->w->trainer.state->step : 0;
+    if (st.code == MT_OK && out.has_left)
+        atomic_store(&t->pulse->out, t->generation);
+    t->out = out;
 }
 
 static manta_status worker_train(manta_ctx *c, void *self, int argc, const manta_arg *argv)
 {
-    struct task        t = {.w = self};
-    struct sgd_outcome out = {0};
-    char               text[SGD_TEXT_BYTES];
+    struct task t = {.w = self};
     (void)argc;
-
     if (argv[0].y.size != sizeof t.order)
         return manta_fail(c, MANTA_EPROTO, "worker: orders of another build");
     memcpy(&t.order, argv[0].y.data, sizeof t.order);
-    t.generation = t.order.generation;
-    t.rank = t.order.rank < MT_GROUP_MEMBERS_MAX ? t.order.rank : 0;
-    t.pulse = sgd_board_pulse(t.w->board, t.rank);
-    atomic_store(&t.pulse->calls, 0); /* what the last one of this rank left */
-    atomic_store(&t.pulse->pid, getpid());
-    t.w->trainer.pulse = t.pulse;
-    t.w->trainer.fault[0] = 0;
-    t.w->trainer.is_culprit = t.w->trainer.gave_up = false;
-    t.w->trainer.is_pause_asked = t.w->trainer.is_leave_asked = false;
-    sgd_trace_rank(t.w->trace, t.rank);
-    mt_status st = generation_run(&t, &out);
-    sgd_trace_unwind(t.w->trace, SGD_TRACK_MAIN);
-    if (st.code != 0) {
-        st = device_failed(&t, st);
-        sgd_saver_give_up(&t.w->saver);
-        void *group = (char *)t.w->region.data + SGD_BOARD_SIZE;
-        bool  has_fault = t.w->trainer.fault[0] != 0;
-        bool  was_first = t.w->trainer.gave_up || coll_shm_why(group).generation < t.generation;
-        out.is_culprit = has_fault ? t.w->trainer.is_culprit : was_first;
-        /* Where the reason is this worker's own, the others must not wait for it. */
-        sgd_group_abort(group, t.generation, (enum mt_code)st.code, t.rank);
-        out.code = st.code;
-        out.sys = st.sys;
-        snprintf(out.text, sizeof out.text, "%s", has_fault ? t.w->trainer.fault : sgd_status_text(st, text));
-    }
-    sgd_trainer_leave(&t.w->trainer);
-    if (st.code != 0)
-        (void)device_failed(&t, st); /* leaving may have shown it */
-    sgd_group_leave(&t.group);
-    out.step = t.w->trainer.has_state ? t.w->trainer.state->step : 0;
-    return manta_return_bytes(c, &out, sizeof out);
+    sgd_own_call(&t.w->own, train_call, &t);
+    return manta_return_bytes(c, &t.out, sizeof t.out);
 }
 
-MANTA_ACTOR(manta_sgd_worker, "ysyruus", worker_new, worker_free, {"ready", ">y", worker_ready}, {"train", "y>y", worker_train});
+/* On a thread of its own, beside a generation that computes. */
+static manta_status worker_connect(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    struct worker   *w = self;
+    struct sgd_order order;
+    (void)argc;
+    if (argv[0].y.size != sizeof order)
+        return manta_fail(c, MANTA_EPROTO, "worker: orders of another build");
+    memcpy(&order, argv[0].y.data, sizeof order);
+    struct sgd_group_config config = group_config(w, &order);
+    config.wait_limit_ms = MT_TRAIN_CONNECT_MS;
+    int64_t code = sgd_ahead_make(&w->ahead, &config, order.after).code;
+    return manta_return_bytes(c, &code, sizeof code);
+}
+
+MANTA_ACTOR_TYPE(manta_sgd_worker, .signature = "ysyruus", .create = worker_new, .destroy = worker_free,
+                 .methods = {{"ready", ">y", worker_ready},
+                             {"train", "y>y", worker_train},
+                             {"connect", "y>y@ahead", worker_connect}},
+                 .groups = {{"ahead", 1}});
 
 /* What a BLAS library reads when it is loaded, which is before this: it counts for the processes that the driver has
  * started. A zygote with threads could not fork, and a worker with more than one computes other bits. */

@@ -7,9 +7,11 @@
 #include "sgd/sum/group.h"
 
 #include "sgd/sum/shard.h"
+#include "sgd/sum/wide.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { FLOATS_PER_LINE = 16, VOTES_BYTES = 4096 };
 static_assert(MT_GROUP_MEMBERS_MAX * sizeof(uint64_t) <= VOTES_BYTES, "a vote of each member");
@@ -122,6 +124,19 @@ static mt_status config_check(const struct sgd_group_config *config)
     return mt_ok();
 }
 
+/* Where everything is in the region's heap. */
+static void heap_lay(struct sgd_group *group)
+{
+    char *heap = coll_shm_heap(&group->shm);
+    group->votes = (uint64_t *)(void *)heap;
+    group->sum = (float *)(void *)(heap + VOTES_BYTES);
+    group->slots = group->sum + group->stride;
+    group->slots_count = slots_max(&group->plan);
+    group->partials = group->slots + group->slots_count * group->stride;
+    group->fresh = group->plan.is_sharded ? group->partials + partials_max(&group->plan) * group->stride : NULL;
+    group->squares = group->plan.is_sharded ? (double *)(void *)(group->fresh + group->stride) : NULL;
+}
+
 static mt_status shm_join(struct sgd_group *group, const struct sgd_group_config *config)
 {
     const struct sgd_group_net *net = config->net;
@@ -140,14 +155,7 @@ static mt_status shm_join(struct sgd_group *group, const struct sgd_group_config
         return mt_error(MT_EINVAL, 0, "group: region too small or not aligned");
     coll_shm_lay(config->region, &c.plan);
     MT_TRY(coll_shm_join(&group->shm, &c));
-    char *heap = coll_shm_heap(&group->shm);
-    group->votes = (uint64_t *)(void *)heap;
-    group->sum = (float *)(void *)(heap + VOTES_BYTES);
-    group->slots = group->sum + group->stride;
-    group->slots_count = slots_max(&config->plan);
-    group->partials = group->slots + group->slots_count * group->stride;
-    group->fresh = config->plan.is_sharded ? group->partials + partials_max(&config->plan) * group->stride : NULL;
-    group->squares = config->plan.is_sharded ? (double *)(void *)(group->fresh + group->stride) : NULL;
+    heap_lay(group);
     return mt_ok();
 }
 
@@ -224,23 +232,43 @@ static bool is_over_here(void *user, enum mt_code *reason, uint32_t *rank)
     return why.generation >= group->generation;
 }
 
+struct coll_tcp_config sgd_group_tcp_config(const struct sgd_group_config *config)
+{
+    return (struct coll_tcp_config){.group = config->net->group,
+                                    .generation = config->generation,
+                                    .rank = config->net->node,
+                                    .members = config->net->nodes,
+                                    .wait_limit_ms = config->wait_limit_ms,
+                                    .name = "training",
+                                    .secret = config->net->secret,
+                                    .ask_ms = MT_GROUP_ASK_MS,
+                                    .direct_max = MT_GROUP_MEMBERS_MAX, /* wide.c sends pieces to every other node */
+                                    .door = config->door,
+                                    .pace = config->pace,
+                                    .is_crowded = true};
+}
+
+/* Who is asked for an end is this group from now on. */
+static void made_take(struct sgd_group *group, const struct sgd_group_config *config)
+{
+    group->tcp = config->made->tcp;
+    group->scratch = config->made->scratch;
+    group->scratch_floats = config->made->scratch_floats;
+    *config->made = (struct sgd_group_made){0};
+    group->tcp.config = sgd_group_tcp_config(config);
+    group->tcp.config.wait_limit_ms = config->wait_limit_ms ? config->wait_limit_ms : MT_GROUP_WAIT_MS;
+    group->tcp.config.secret = group->net.secret;
+    group->tcp.config.is_aborted = is_over_here;
+    group->tcp.config.user = group;
+}
+
 static mt_status tcp_join(struct sgd_group *group, const struct sgd_group_config *config)
 {
-    struct coll_tcp_config c = {.group = group->net.group,
-                                .generation = config->generation,
-                                .rank = group->net.node,
-                                .members = group->net.nodes,
-                                .wait_limit_ms = config->wait_limit_ms,
-                                .name = "training",
-                                .secret = group->net.secret,
-                                .is_aborted = is_over_here,
-                                .user = group,
-                                .ask_ms = MT_GROUP_ASK_MS,
-                                .direct_max = MT_GROUP_MEMBERS_MAX, /* wide.c sends pieces to every other node */
-                                .door = config->door,
-                                .pace = config->pace,
-                                .is_crowded = true};
+    struct coll_tcp_config c = sgd_group_tcp_config(config);
     struct coll_at         at;
+    c.secret = group->net.secret;
+    c.is_aborted = is_over_here;
+    c.user = group;
     MT_TRY(coll_tcp_open(&group->tcp, &c, &at));
     mt_status st = coll_tcp_join(&group->tcp, group->net.at);
     if (st.code == MT_ECONN || st.code == MT_EAUTH) /* it is not there any more */
@@ -248,10 +276,8 @@ static mt_status tcp_join(struct sgd_group *group, const struct sgd_group_config
     return st;
 }
 
-mt_status sgd_group_join(struct sgd_group *group, const struct sgd_group_config *config)
+static void group_describe(struct sgd_group *group, const struct sgd_group_config *config)
 {
-    memset(group, 0, sizeof *group);
-    MT_TRY(config_check(config));
     group->plan = config->plan;
     group->stride = slot_stride(&config->plan);
     group->generation = config->generation;
@@ -261,13 +287,70 @@ mt_status sgd_group_join(struct sgd_group *group, const struct sgd_group_config 
     if (config->net)
         group->net = *config->net;
     group->is_leader = group->is_wide && config->rank == group->net.first[group->net.node];
+}
+
+mt_status sgd_group_join(struct sgd_group *group, const struct sgd_group_config *config)
+{
+    memset(group, 0, sizeof *group);
+    MT_TRY(config_check(config));
+    group_describe(group, config);
+    bool is_connected = config->made && config->made->tcp.state == COLL_TCP_JOINED;
+    MT_ASSERT(!is_connected || group->is_leader);
+    if (is_connected)
+        made_take(group, config);
     MT_TRY(shm_join(group, config));
     MT_TRY(lanes_lay(group));
-    if (group->is_leader)
+    if (group->is_leader && !is_connected)
         MT_TRY(sgd_group_led(group, tcp_join(group, config)));
     uint64_t shards = config->plan.is_sharded * 2u + config->plan.is_mirrored, lanes = lanes_max(&config->plan);
     return barrier_of(group, hash_add(hash_add(hash_add(1 + shards + 4 * lanes, config->members), config->plan.slot_floats),
                                       config->plan.fingerprint));
+}
+
+/* ---- ahead of a generation ---- */
+
+/* What can't be touched now is touched later. */
+static void pages_touch(void *at, size_t size)
+{
+    enum { PAGE = 4096 };
+#ifdef MADV_POPULATE_WRITE
+    uintptr_t begin = (uintptr_t)at & ~(uintptr_t)(PAGE - 1), end = ((uintptr_t)at + size + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+    (void)madvise((void *)begin, end - begin, MADV_POPULATE_WRITE);
+#else
+    (void)at, (void)size;
+#endif
+}
+
+mt_status sgd_group_touch(const struct sgd_group_config *config, bool is_leader, struct sgd_group_made *made)
+{
+    struct sgd_group group = {0};
+    struct sgd_piece pieces[SGD_PIECES_MAX];
+    size_t           vector;
+    MT_TRY(config_check(config));
+    group_describe(&group, config);
+    group.shm.shared = config->region;
+    group.shm.members = config->net ? (uint32_t)(group.net.first[group.net.node + 1] - group.net.first[group.net.node])
+                                    : config->members;
+    MT_TRY(plan_cut(&config->plan, &group.shm.plan));
+    heap_lay(&group);
+    mt_status st = lanes_lay(&group);
+    vector = group.stride * sizeof(float);
+    if (st.code == MT_OK) {
+        const struct sgd_group_lane *last = &group.lanes[group.own + lanes_of(&group, group.rank) - 1];
+        pages_touch(group.sum, vector);
+        pages_touch(sgd_group_bottom(&group), (last->slot + sgd_lane_buffers(&last->lane) - group.lanes[group.own].slot) * vector);
+        if (group.is_wide)
+            pages_touch(group.partials, sgd_group_pieces(&group, group.net.node, pieces) * vector);
+    }
+    if (st.code == MT_OK && is_leader)
+        st = sgd_group_scratch(&group);
+    if (st.code == MT_OK && is_leader)
+        pages_touch(group.scratch, group.scratch_floats * sizeof(float));
+    made->scratch = group.scratch;
+    made->scratch_floats = group.scratch_floats;
+    free(group.lanes);
+    free(group.addends);
+    return st;
 }
 
 void sgd_group_leave(struct sgd_group *group)

@@ -64,6 +64,13 @@ struct sgd_group_net {
     unsigned char  secret[COLL_SECRET_BYTES];
 };
 
+/* What a leader needs, made before its generation begins. */
+struct sgd_group_made {
+    struct coll_tcp tcp; /* CLOSED: none is needed */
+    float          *scratch;
+    size_t          scratch_floats;
+};
+
 struct sgd_group_config {
     void                       *region; /* kept as long as the group is used; 64-byte aligned; zeroed when new */
     size_t                      region_size;
@@ -73,6 +80,7 @@ struct sgd_group_config {
     uint32_t                    wait_limit_ms; /* 0: MT_GROUP_WAIT_MS */
     const struct sgd_group_net *net;           /* NULL: all are on this node. Else the region is that of this node's members */
     struct coll_door           *door;          /* of this member, open; with `net` */
+    struct sgd_group_made      *made;          /* for this generation, ahead of it; NULL: nothing. Taken over */
     uint64_t                    pace;          /* bytes a second that a leader sends at most; 0: as many as it can */
 };
 
@@ -110,6 +118,11 @@ MT_MUST_USE mt_status sgd_group_region_size(const struct sgd_group_plan *plan, s
  * region is too small or laid out for another plan, or members disagree on plan or size (then all of them get
  * it). Also after an error the struct is given back with sgd_group_leave. */
 MT_MUST_USE mt_status sgd_group_join(struct sgd_group *group, const struct sgd_group_config *config);
+/* How its leader is connected, but for who is asked whether it was aborted. */
+struct coll_tcp_config sgd_group_tcp_config(const struct sgd_group_config *config);
+/* Touches the pages that this member would touch for the first time in that generation; their content stays, so others may use
+ * them now. A leader's scratch is made, and the caller owns it. */
+MT_MUST_USE mt_status sgd_group_touch(const struct sgd_group_config *config, bool is_leader, struct sgd_group_made *made);
 /* Does not wait. Where the generation was aborted on this node, the others learn it. */
 void sgd_group_leave(struct sgd_group *group);
 

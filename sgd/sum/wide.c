@@ -283,6 +283,15 @@ static mt_status nodes_sum(struct sum *s)
     return slices_gather(s, slice);
 }
 
+mt_status sgd_group_scratch(struct sgd_group *group)
+{
+    struct sgd_range all = {0, group->plan.slot_floats};
+    struct sum       s = {.group = group, .ranges = &all, .count = 1};
+    mt_status        st = sum_begin(&s);
+    free(s.places);
+    return st;
+}
+
 mt_status sgd_group_sum_nodes(struct sgd_group *group, const struct sgd_range *ranges, size_t count, uint64_t shape)
 {
     struct sum s = {.group = group, .ranges = ranges, .count = count, .shape = shape};

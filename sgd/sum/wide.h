@@ -17,6 +17,9 @@ uint32_t sgd_group_pieces(const struct sgd_group *group, uint32_t node, struct s
 /* Where this node's sum of its i-th piece stands. */
 float *sgd_group_partial(const struct sgd_group *group, uint32_t index);
 
+/* A leader's: room for what a sum of everything brings. */
+MT_MUST_USE mt_status sgd_group_scratch(struct sgd_group *group);
+
 /* A leader's: from the sums of its node's pieces to group->sum, in these ranges, on every node. `shape` is compared first. */
 MT_MUST_USE mt_status sgd_group_sum_nodes(struct sgd_group *group, const struct sgd_range *ranges, size_t count, uint64_t shape);
 

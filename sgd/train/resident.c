@@ -6,12 +6,15 @@
  */
 #include "sgd/train/resident.h"
 
+#include "sgd/ground/text.h"
 #include "sgd/sum/device_sum.h"
 #include "sgd/sum/device_tree.h"
 #include "sgd/train/trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct sgd_resident {
     const struct k_ops *ops;
@@ -293,4 +296,24 @@ mt_status sgd_resident_update(struct sgd_trainer *trainer, float rate, float par
         st = sgd_optimizer_update(&trainer->config.optimizer, r->ops, rate, trainer->state->step, gradient, floats, r->floats,
                                   moments);
     return sgd_resident_note(trainer, st);
+}
+
+/* Whether another member's device has ended the generation. */
+static bool is_of_another(const void *group, uint32_t generation, uint32_t rank)
+{
+    struct coll_abort why = coll_shm_why(group);
+    return why.generation >= generation && why.reason == MT_EDEVICE && why.rank != rank;
+}
+
+mt_status sgd_resident_failed(const struct sgd_resident *resident, const void *group, uint32_t generation, uint32_t rank,
+                              mt_status st)
+{
+    char text[SGD_TEXT_BYTES];
+    bool is_broken = sgd_resident_is_broken(resident);
+    if (!resident || (st.code != MT_EDEVICE && !is_broken))
+        return st;
+    if (!is_broken && is_of_another(group, generation, rank))
+        return mt_error(MT_EWORKER_DIED, 0, "another worker's GPU has failed");
+    fprintf(stderr, "worker of rank %u: its GPU has failed: %s\n", rank, sgd_status_text(st, text));
+    _exit(1);
 }

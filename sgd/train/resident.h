@@ -37,6 +37,10 @@ void sgd_resident_free(struct sgd_resident *resident);
 mt_status sgd_resident_note(const struct sgd_trainer *trainer, mt_status st);
 /* The device has failed, or NCCL hangs on it: this process is of no more use. NULL is allowed. */
 bool sgd_resident_is_broken(const struct sgd_resident *resident);
+/* What a generation's error comes to: errors of a GPU, or of NCCL on it, stay with the process that had one, so it dies here, and
+ * is replaced. To the others (`group`: the region that tells them) it is a death like any other. Else: the error. */
+mt_status sgd_resident_failed(const struct sgd_resident *resident, const void *group, uint32_t generation, uint32_t rank,
+                              mt_status st);
 
 /* ---- the mirror; without a resident there is nothing to do ---- */
 

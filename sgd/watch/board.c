@@ -6,7 +6,10 @@
  */
 #include "sgd/watch/board.h"
 
+#include "sgd/watch/next.h"
+
 #include <string.h>
+#include <time.h>
 
 enum { NOTES = 2048 };
 
@@ -89,4 +92,25 @@ bool sgd_board_next(const struct sgd_board *board, uint64_t *cursor, struct sgd_
         ++*cursor;
         return true;
     }
+}
+
+mt_status sgd_board_out_await(struct sgd_board *board, uint32_t after, uint32_t first, uint32_t last, uint32_t mine,
+                              struct sgd_pulse *pulse)
+{
+    const struct timespec pause = {0, 50 * 1000};
+    int64_t               until_ns = mt_now_ns() + MT_GROUP_WAIT_MS * 1000000ll;
+    for (uint32_t rank = first; rank < last;) {
+        struct coll_abort why = coll_shm_why((char *)board + SGD_BOARD_SIZE);
+        if (sgd_next_is_out(after, atomic_load(&sgd_board_pulse(board, rank)->out))) {
+            rank++;
+            continue;
+        }
+        if (why.generation >= mine)
+            return mt_error(why.reason, 0, "the generation was ended before it began");
+        if (mt_now_ns() > until_ns)
+            return mt_error(MT_ETIMEDOUT, 0, "a member of the generation before does not come back");
+        sgd_pulse_beat(pulse);
+        nanosleep(&pause, NULL);
+    }
+    return mt_ok();
 }

@@ -96,5 +96,9 @@ enum sgd_board_stop sgd_board_stopped(const struct sgd_board *board);
  * take over. 0: of none. */
 void     sgd_board_leave(struct sgd_board *board, uint32_t generation);
 uint32_t sgd_board_leaves(const struct sgd_board *board);
+/* A worker's: waits until these ranks (from, to before) of generation `after` say on their pulses that they look at nothing of it
+ * any more, and gives signs of life of its own. An error: the reason for which generation `mine` was ended meanwhile; ETIMEDOUT. */
+MT_MUST_USE mt_status sgd_board_out_await(struct sgd_board *board, uint32_t after, uint32_t first, uint32_t last, uint32_t mine,
+                                          struct sgd_pulse *pulse);
 
 #endif

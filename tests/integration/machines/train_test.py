@@ -175,19 +175,28 @@ def silent(net):
     net.stop()
 
 
-def steps_of(text):
-    """Beginning and end of each of rank 0's steps in ms, by a run's timeline; of one that was made again, of the last time."""
+def spans_of(text):
+    """What rank 0 did, by a run's timeline."""
     spans = [json.loads(line.rstrip(",")) for line in text.splitlines() if line.startswith('{"ph":"X"')]
-    made = {s["args"]["step"]: (s["ts"] / 1e3, (s["ts"] + s["dur"]) / 1e3) for s in spans if s["name"] == "step" and s["tid"] == RANK_0}
+    return [s for s in spans if s["tid"] == RANK_0]
+
+
+def steps_of(spans):
+    """Beginning and end of each step in ms; of one that was made again, of the last time."""
+    made = {s["args"]["step"]: (s["ts"] / 1e3, (s["ts"] + s["dur"]) / 1e3) for s in spans if s["name"] == "step"}
     return [made[step] for step in sorted(made)]
 
 
-def changes_tell(steps, count):
-    """The longest times in which no step was under way that counts; beside each the step behind it, and how long later ones take."""
+def changes_tell(spans, count):
+    """The longest times in which no step was under way that counts, and how much of each the state took; beside each the step behind
+    it, and how long later ones take."""
+    steps = steps_of(spans)
+    states = [(s["ts"] / 1e3, s["dur"] / 1e3) for s in spans if s["name"] == "state"]
     pauses = sorted(range(1, len(steps)), key=lambda i: steps[i - 1][1] - steps[i][0])[:count]
     for i in sorted(pauses):
         later = sorted(end - begin for begin, end in steps[i + 1:i + 12])
-        print(f"pause {steps[i][0] - steps[i - 1][1]:.1f} ms, before a step of {steps[i][1] - steps[i][0]:.1f} ms; "
+        state = sum(took for begun, took in states if steps[i - 1][1] <= begun <= steps[i][0])
+        print(f"pause {steps[i][0] - steps[i - 1][1]:.1f} ms, {state:.1f} of it for the state, before a step of {steps[i][1] - steps[i][0]:.1f} ms; "
               f"a step later {later[len(later) // 2]:.1f} ms")
 
 
@@ -206,9 +215,10 @@ def planned(net):
         wait_until(lambda m=m: net.states().get(m.name) in ("LEFT", "DEAD", None), "the drained node leaves")
     assert run.process.poll() is None, "the run has ended before the last change"
     out = run.end()
-    changes_tell(steps_of(net[0].read("/tmp/timeline.json")), 4)
+    changes_tell(spans_of(net[0].read("/tmp/timeline.json")), 4)
     assert weights_of(out) == want and "0 restarts" in out and "0 steps lost" in out, out[-3000:]
     assert len(nodes_of(out)) == 3, out
+    assert len(re.findall("workers=[0-9] made ready beside the last ones", out)) >= 4, out[-3000:]
     net.stop()
 
 

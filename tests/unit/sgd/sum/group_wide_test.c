@@ -5,6 +5,8 @@
  */
 #include "tests/unit/sgd/crew.h"
 
+#include "core/base/clock.h"
+#include "sgd/sum/ahead.h"
 #include "sgd/sum/shard.h"
 
 #include <stdatomic.h>
@@ -419,6 +421,85 @@ static void bad_nodes_are_refused(void **state)
     world_free(w);
 }
 
+/* ---- made ready beside another generation ---- */
+
+struct beside {
+    struct sgd_ahead        ahead;
+    struct sgd_group_config config;
+    struct sgd_group_net    net;
+    struct coll_door        door;
+    mt_status               made;
+};
+
+static void *beside_make(void *user)
+{
+    struct beside *b = user;
+    b->made = sgd_ahead_make(&b->ahead, &b->config, 1);
+    return NULL;
+}
+
+/* Sums go on while the next generation's members connect; then it has the same bits, over what was connected. */
+static mt_status life_beside(struct world *w, struct sgd_group *group)
+{
+    struct beside *b = calloc(1, sizeof *b);
+    pthread_t      thread;
+    bool           is_leader = group->is_leader;
+    b->net = group->net;
+    b->door = w->doors[b->net.node];
+    memcpy(b->net.secret, "another secret, of the next one.", COLL_SECRET_BYTES);
+    if (w->other == group->rank)
+        b->net.secret[0] ^= 1;
+    b->config = (struct sgd_group_config){.region = w->regions[b->net.node],
+                                          .region_size = w->size,
+                                          .plan = w->plan,
+                                          .generation = 2,
+                                          .rank = group->rank,
+                                          .members = w->members,
+                                          .wait_limit_ms = w->other < w->members ? 500 : WAIT_MS,
+                                          .net = &b->net,
+                                          .door = &b->door};
+    MT_TRY(sgd_ahead_init(&b->ahead));
+    if (pthread_create(&thread, NULL, beside_make, b) != 0)
+        return mt_error(MT_ESYS, 0, "no thread");
+    mt_status st = life_sums(w, group);
+    pthread_join(thread, NULL);
+    if (st.code == MT_OK && w->other < w->members) { /* a member has another secret: all come back with an error */
+        st = is_leader && b->made.code == MT_OK ? mt_error(MT_EINTERNAL, 0, "connected by another secret") : life_sums(w, group);
+    } else if (st.code == MT_OK && b->made.code == MT_OK) {
+        atomic_fetch_add(&w->going, 1);
+        while (atomic_load(&w->going) < w->members) /* until nobody looks at the first one any more */
+            mt_sleep_ms(1);
+        sgd_group_leave(group);
+        b->config.made = sgd_ahead_take(&b->ahead, 2);
+        bool was_connected = b->config.made && b->config.made->tcp.state == COLL_TCP_JOINED;
+        st = sgd_group_join(group, &b->config);
+        st = st.code ? st : life_sums(w, group);
+        if (st.code == MT_OK && was_connected != is_leader)
+            st = mt_error(MT_EINTERNAL, 0, "a leader was not connected, or another member was");
+    } else {
+        st = st.code ? st : b->made;
+    }
+    sgd_ahead_fini(&b->ahead);
+    sgd_group_leave(group); /* its network's configuration is this call's */
+    free(b);
+    return st;
+}
+
+static void the_next_generation_connects_beside_the_present_one(void **state)
+{
+    static const uint8_t three[] = {0, 2, 3, 5};
+    (void)state;
+    for (uint32_t other = 2; other <= 5; other += 3) { /* rank 2 leads a node; 5 is nobody */
+        struct world *w = world_new(13, 3, three);
+        w->other = other;
+        for (uint32_t rank = 0; rank < w->members; rank++)
+            hire(w, rank, life_beside);
+        for (uint32_t rank = 0; rank < w->members; rank++)
+            assert_int_equal(end_of(w, rank), MT_OK);
+        world_free(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +511,7 @@ int main(void)
         cmocka_unit_test(an_abort_on_one_node_ends_all),
         cmocka_unit_test(other_ranges_are_an_error),
         cmocka_unit_test(bad_nodes_are_refused),
+        cmocka_unit_test(the_next_generation_connects_beside_the_present_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
  *
  * Owns: the actor's list; a worker's calls while it asks. Thread: the actor's; the worker's.
  */
-#include "sgd/run/files.h"
+#include "sgd/operator/files.h"
 
 #include "core/base/limits/net.h"
 #include "sgd/ground/fail.h"

@@ -10,8 +10,8 @@
  * A worker asks before its operator opens. What is there under its own name is taken as it is; what is not comes by its SHA-256
  * into the node's folder of such files (../data/kept.h), once for all workers and runs.
  */
-#ifndef SGD_RUN_FILES_H
-#define SGD_RUN_FILES_H
+#ifndef SGD_FILES_H
+#define SGD_FILES_H
 
 #include "core/base/status.h"
 #include "sgd/data/kept.h"
