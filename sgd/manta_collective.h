@@ -139,6 +139,40 @@ MANTA_API manta_status manta_coll_shrink(manta_coll *coll, manta_error *e);
 /* Moves this member to a later generation of the same group, as `rank` of it, and waits until all its members have joined. The
  * creator of the generation chooses the ranks; new members call manta_coll_join. Errors as of manta_coll_join. */
 MANTA_API manta_status manta_coll_regroup(manta_coll *coll, const manta_coll_id *id, int rank, manta_error *e);
+/* ---- members that meet by themselves ---- */
+
+/* Members without a creator, a cluster or manta_init, on any machines: each listens, and says by some means of its own where; all
+ * know a secret that nobody else does. They talk over TCP: in clear on loopback, else TLS 1.3 keyed by the secret, so who hears or
+ * changes the wire learns nothing and changes nothing, and who has no secret is no member (EAUTH at whoever dials it; others wait
+ * until their limit). Deaths are seen by the members. manta_coll_agree, _shrink and _regroup are EUNSUPPORTED: generations are
+ * named by whoever tells the members of each other. */
+enum { MANTA_COLL_SECRET_BYTES = 32 };
+
+/* Where a member listens: no secret. The same in every release of the library that has this call. */
+typedef struct manta_coll_address {
+    unsigned char bytes[32];
+} manta_coll_address;
+
+typedef struct manta_coll_peers {
+    const char               *name;       /* for error texts, at most 31 bytes; NULL: "group" */
+    uint64_t                  group;      /* the same in all members, another one for each group */
+    int                       generation; /* from 1; larger than any before of this group */
+    int                       size, rank; /* 1 to MANTA_COLL_MEMBERS_MAX; 0 to size - 1 */
+    const manta_coll_address *addresses;  /* of all members, in the order of ranks */
+    const unsigned char      *secret;     /* MANTA_COLL_SECRET_BYTES. A new one keeps out who was a member before */
+    int64_t                   timeout_ms; /* longest wait for a member, in the joining and in any call; 0: 60 s */
+    uint64_t                  reserved[8];
+} manta_coll_peers;
+
+/* A member that listens and is in no generation yet (rank -1, size 0). `host`: by which address the others reach this
+ * machine, as 10.0.0.1 or fd00::1; "" and any of loopback: loopback. Does not block. NULL: EINVAL (no address), ESYS (not this
+ * machine's), ENOMEM. Left by manta_coll_leave. */
+MANTA_API manta_coll *manta_coll_listen(const char *host, manta_coll_address *out, manta_error *e);
+/* Joins a generation with the others, and waits until all have; from an earlier one, whether that has ended or not. Everything is
+ * copied. EINVAL, EAUTH (another member has another secret), EWORKER_DIED (one is not there any more), ETIMEDOUT. After an
+ * error it may be called again, with a later generation. */
+MANTA_API manta_status manta_coll_meet(manta_coll *coll, const manta_coll_peers *peers, manta_error *e);
+
 /* Ends the generation for everybody: ECANCELLED, naming this rank. From any thread; does not block. */
 MANTA_API void manta_coll_abort(manta_coll *coll);
 

@@ -10,7 +10,7 @@ import os
 F32, F64, BF16, F16, I32, I64, U8 = range(7)
 SUM, MEAN, MAX, MIN = range(4)
 SHM, TCP, LOCAL = range(3)
-ID_BYTES = 256
+ID_BYTES, ADDRESS_BYTES, SECRET_BYTES = 256, 32, 32
 MEMBERS_MAX = 64
 
 
@@ -60,7 +60,13 @@ class Unsupported(MantaError):
     code, name = 83, "EUNSUPPORTED"
 
 
-KINDS = {kind.code: kind for kind in (BadArgument, MemberDied, TimedOut, Aborted, Fenced, Unsupported)}
+class Refused(MantaError):
+    """Another member has another secret."""
+
+    code, name = 61, "EAUTH"
+
+
+KINDS = {kind.code: kind for kind in (BadArgument, MemberDied, TimedOut, Aborted, Fenced, Unsupported, Refused)}
 
 
 class _Error(ctypes.Structure):
@@ -79,12 +85,21 @@ class _Opts(ctypes.Structure):
     ]  # fmt: skip
 
 
+class _Peers(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("group", ctypes.c_uint64), ("generation", ctypes.c_int), ("size", ctypes.c_int),
+        ("rank", ctypes.c_int), ("addresses", ctypes.c_char_p), ("secret", ctypes.c_char_p), ("timeout_ms", ctypes.c_int64),
+        ("reserved", ctypes.c_uint64 * 8),
+    ]  # fmt: skip
+
+
 _ID = ctypes.c_char * ID_BYTES
 _P, _I, _S = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 # What each call returns, and takes before its manta_error; the handle comes first.
 _CALLS = {
     "group_new": (_P, [_P]), "group_next": (_I, [_P, _I, _P]), "group_died": (_I, [_P, _I, _I]),
     "join": (_P, [_P, _I]), "regroup": (_I, [_P, _P, _I]), "agree": (_I, [_P, _P, _P]), "shrink": (_I, [_P]),
+    "listen": (_P, [ctypes.c_char_p, _P]), "meet": (_I, [_P, _P]),
     "all_reduce": (_I, [_P, _P, _P, _S, _I, _I]), "reduce": (_I, [_P, _P, _P, _S, _I, _I, _I]),
     "reduce_scatter": (_I, [_P, _P, _P, _S, _I, _I]), "all_gather": (_I, [_P, _P, _P, _S, _I]),
     "broadcast": (_I, [_P, _P, _S, _I, _I]), "all_to_all": (_I, [_P, _P, _P, _S, _I]), "barrier": (_I, [_P]),
@@ -190,6 +205,23 @@ class Member:
 
     def __init__(self, id_bytes, rank):
         self._handle = _call("join", _id_of(id_bytes), rank)
+
+    @classmethod
+    def listen(cls, host):
+        """A member that is to meet the others by itself, and where it listens: bytes for them."""
+        member, out = cls.__new__(cls), ctypes.create_string_buffer(ADDRESS_BYTES)
+        member._handle = _call("listen", host.encode(), out)
+        return member, out.raw
+
+    def meet(self, secret, group, generation, rank, addresses, name="torch", timeout_ms=0):
+        """Joins a generation of those who listen at `addresses`, in the order of ranks."""
+        if len(secret) != SECRET_BYTES or any(len(address) != ADDRESS_BYTES for address in addresses):
+            raise BadArgument(f"a secret has {SECRET_BYTES} bytes, and an address {ADDRESS_BYTES}")
+        peers = _Peers(
+            name=name.encode(), group=group, generation=generation, size=len(addresses), rank=rank, addresses=b"".join(addresses),
+            secret=secret, timeout_ms=timeout_ms,
+        )  # fmt: skip
+        _call("meet", self._handle, ctypes.byref(peers))
 
     def rank(self):
         return library().manta_coll_rank(self._handle)

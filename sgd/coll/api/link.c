@@ -141,6 +141,47 @@ static manta_status tcp_join(struct coll_link *link)
     return code == MANTA_OK ? took(link, coll_tcp_join(&link->tcp, news.at), link->tcp.text) : code;
 }
 
+/* ---- members that meet by themselves ---- */
+
+manta_status coll_link_listen(struct coll_link *link, const char *host)
+{
+    memset(link, 0, sizeof *link);
+    link->id.is_tcp = link->is_by_itself = true;
+    link->rank = MT_GROUP_MEMBERS_MAX;
+    link->door.listener = -1;
+    manta_status code = took(link, coll_at_read(host, &link->at), "");
+    return code == MANTA_OK ? took(link, coll_door_open(&link->door, &link->at), "") : code;
+}
+
+manta_status coll_link_meet(struct coll_link *link, const struct coll_id *id, uint32_t rank, const struct coll_at *at)
+{
+    struct coll_at own;
+    coll_tcp_fini(&link->tcp);
+    link->id = *id;
+    link->rank = rank;
+    struct coll_tcp_config config = {.group = id->group,
+                                     .generation = id->generation,
+                                     .rank = rank,
+                                     .members = id->members,
+                                     .wait_limit_ms = id->wait_limit_ms,
+                                     .name = link->id.name,
+                                     .secret = link->id.secret,
+                                     .door = &link->door};
+    manta_status           code = took(link, coll_tcp_open(&link->tcp, &config, &own), "");
+    if (code != MANTA_OK)
+        return code;
+    mt_status st = coll_tcp_join(&link->tcp, at);
+    if (st.code == MT_ECONN)
+        st = mt_error(MT_EWORKER_DIED, st.sys, "a member is not there any more");
+    return took(link, st, link->tcp.text);
+}
+
+static manta_status named_elsewhere(struct coll_link *link)
+{
+    return sgd_fail(&link->e, MANTA_EUNSUPPORTED, "group \"%s\": its members meet by themselves, so nobody holds their votes",
+                    link->id.name);
+}
+
 /* ---- joining ---- */
 
 static manta_status memory_open(struct coll_link *link)
@@ -213,12 +254,17 @@ void coll_link_close(struct coll_link *link)
         manta_region_close(&link->region);
     coll_local_close(&link->local);
     coll_tcp_fini(&link->tcp);
+    if (link->is_by_itself)
+        coll_door_close(&link->door);
+    explicit_bzero(link->id.secret, sizeof link->id.secret);
     manta_free(link->asked);
     manta_actor_free(link->meet);
 }
 
 manta_status coll_link_move(struct coll_link *link, uint32_t generation, uint32_t rank, uint32_t members, const int8_t *from)
 {
+    if (link->is_by_itself)
+        return named_elsewhere(link);
     if (generation <= link->id.generation || members == 0 || members > link->id.plan.members_max || rank >= members)
         return sgd_fail(&link->e, MANTA_EINVAL, "group \"%s\": generation %u (after %u), rank %u of %u members (at most %u)",
                         link->id.name, generation, link->id.generation, rank, members, link->id.plan.members_max);
@@ -265,6 +311,8 @@ manta_status coll_link_decide(struct coll_link *link, uint64_t flags, struct col
 {
     struct coll_meet_word word = word_of(link, COLL_MEET_VOTE);
     struct coll_meet_news news;
+    if (link->is_by_itself)
+        return named_elsewhere(link);
     if (!link->id.is_tcp)
         return took(link, coll_shm_decide(&link->shm, flags, out), link->shm.text);
     word.round = ++link->round;
@@ -284,6 +332,8 @@ void coll_link_abort(struct coll_link *link)
         return;
     }
     atomic_store(&link->tcp.is_cancelled, true);
+    if (link->is_by_itself)
+        return;
     struct coll_meet_word word = word_of(link, COLL_MEET_ABORT);
     word.reason = MT_ECANCELLED;
     manta_free(manta_actor_call(link->meet, "say", MANTA_ARGS(manta_bytes_of(&word, sizeof word))));

@@ -21,8 +21,14 @@ struct coll_link {
     manta_ref        *asked; /* a question to it that is not answered yet */
     uint32_t          round; /* of agreements in this generation */
     struct coll_tcp   tcp;
+    struct coll_door  door; /* of one that meets the others by itself */
+    bool              is_by_itself;
     manta_error       e; /* of the last failure that has a text of its own */
 };
+
+/* One that listens, and joins a generation by coll_link_meet: of members that meet by themselves. */
+manta_status coll_link_listen(struct coll_link *link, const char *host);
+manta_status coll_link_meet(struct coll_link *link, const struct coll_id *id, uint32_t rank, const struct coll_at *at);
 
 /* Joins the generation of `id`. An error leaves a link that is given back with coll_link_close. */
 manta_status coll_link_open(struct coll_link *link, const struct coll_id *id, uint32_t rank);

@@ -7,6 +7,9 @@
 #include "sgd/coll/api/async.h"
 #include "sgd/coll/api/handle.h"
 
+#include "core/base/reserved.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +84,81 @@ manta_coll *manta_coll_join(const manta_coll_id *id, int rank, manta_error *e)
     return handle;
 }
 
+/* ---- members that meet by themselves ---- */
+
+static_assert((int)MANTA_COLL_SECRET_BYTES == (int)COLL_SECRET_BYTES, "one secret");
+static_assert(sizeof(struct coll_at) <= sizeof(manta_coll_address), "travels as plain bytes");
+
+manta_coll *manta_coll_listen(const char *host, manta_coll_address *out, manta_error *e)
+{
+    struct member *m = NULL;
+    manta_coll    *handle = NULL;
+    if (!host || !out) {
+        coll_null(e, "listen", host ? "out" : "host");
+        return NULL;
+    }
+    m = calloc(1, sizeof *m);
+    if (!m) {
+        sgd_fail(e, MANTA_ENOMEM, "no memory for a member of a group");
+        return NULL;
+    }
+    if (coll_link_fail(&m->link, coll_link_listen(&m->link, host), e) == MANTA_OK)
+        handle = coll_handle_new(MT_HANDLE_MEMBER, m, e);
+    if (!handle) {
+        member_free(m);
+        return NULL;
+    }
+    memset(out, 0, sizeof *out);
+    memcpy(out->bytes, &m->link.at, sizeof m->link.at);
+    return handle;
+}
+
+static manta_status peers_check(const struct coll_link *link, const manta_coll_peers *p, manta_error *e)
+{
+    if (!p)
+        return coll_null(e, "meet", "peers");
+    if (!p->addresses || !p->secret)
+        return coll_null(e, "meet", p->secret ? "peers->addresses" : "peers->secret");
+    if (MT_RESERVED_IS_USED(p))
+        return sgd_fail(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_coll_meet");
+    if (!link->is_by_itself)
+        return sgd_fail(e, MANTA_EINVAL, "manta_coll_meet: this member has joined by a manta_coll_id; manta_coll_listen makes one");
+    if (p->size < 1 || p->size > MANTA_COLL_MEMBERS_MAX || p->rank < 0 || p->rank >= p->size)
+        return sgd_fail(e, MANTA_EINVAL, "rank %d of %d members: a group has 1 to %d, and ranks are from 0", p->rank, p->size,
+                        MANTA_COLL_MEMBERS_MAX);
+    if (p->generation < 1 || (uint32_t)p->generation <= link->id.generation)
+        return sgd_fail(e, MANTA_EINVAL, "generation %d: the last one was %u", p->generation, link->id.generation);
+    if ((p->name && strlen(p->name) >= COLL_NAME_BYTES) || p->timeout_ms < 0 || p->timeout_ms > INT32_MAX)
+        return sgd_fail(e, MANTA_EINVAL, "name has more than %d bytes, or timeout_ms is out of range", COLL_NAME_BYTES - 1);
+    if (memcmp(p->addresses[p->rank].bytes, &link->at, sizeof link->at) != 0)
+        return sgd_fail(e, MANTA_EINVAL, "addresses[%d], of this rank, is not what manta_coll_listen gave", p->rank);
+    return MANTA_OK;
+}
+
+manta_status manta_coll_meet(manta_coll *coll, const manta_coll_peers *peers, manta_error *e)
+{
+    struct coll_at    at[MT_GROUP_MEMBERS_MAX];
+    manta_status      code;
+    struct coll_link *link = enter(coll, "meet", &code, e);
+    code = link ? peers_check(link, peers, e) : code;
+    if (code != MANTA_OK)
+        return code;
+    struct coll_id id = {.magic = COLL_ID_MAGIC,
+                         .group = peers->group,
+                         .plan = {.members_max = (uint32_t)peers->size},
+                         .generation = (uint32_t)peers->generation,
+                         .members = (uint32_t)peers->size,
+                         .wait_limit_ms = (uint32_t)peers->timeout_ms,
+                         .is_tcp = 1};
+    snprintf(id.name, sizeof id.name, "%s", peers->name ? peers->name : "group");
+    memcpy(id.secret, peers->secret, sizeof id.secret);
+    for (int r = 0; r < peers->size; r++)
+        memcpy(&at[r], peers->addresses[r].bytes, sizeof at[r]);
+    code = coll_link_fail(link, coll_link_meet(link, &id, (uint32_t)peers->rank, at), e);
+    explicit_bzero(&id, sizeof id);
+    return code;
+}
+
 void manta_coll_leave(manta_coll *handle)
 {
     member_free(coll_handle_close(MT_HANDLE_MEMBER, handle));
@@ -89,7 +167,7 @@ void manta_coll_leave(manta_coll *handle)
 int manta_coll_rank(const manta_coll *handle)
 {
     const struct member *m = look(handle);
-    return m ? (int)m->link.rank : -1;
+    return m && m->link.rank < MT_GROUP_MEMBERS_MAX ? (int)m->link.rank : -1;
 }
 
 int manta_coll_size(const manta_coll *handle)

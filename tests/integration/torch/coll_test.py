@@ -3,7 +3,8 @@
 #
 # coll_test.py BUILD_FOLDER - the collectives from Python, without torch and without a cluster: processes that share nothing but a user.
 #
-# Members are this file again: coll_test.py BUILD_FOLDER member ID RANK WHAT. Each prints "ok", or the error that it got.
+# Members are this file again: coll_test.py BUILD_FOLDER member ID RANK WHAT. Each prints "ok", or the error that it got. One that meets the
+# others by itself is coll_test.py BUILD_FOLDER peer HOST WHAT: it prints where it listens, and is told the rest by standard input.
 import array
 import json
 import os
@@ -153,6 +154,22 @@ def act(id_text, rank, what):
         print(error, flush=True)
 
 
+def peer(host, what):
+    """Each line of standard input is a generation: its number, rank, addresses and secret."""
+    member, address = coll.Member.listen(host)
+    print(address.hex(), flush=True)
+    for line in sys.stdin:
+        told = json.loads(line)
+        try:
+            addresses = [bytes.fromhex(one) for one in told["addresses"]]
+            member.meet(bytes.fromhex(told["secret"]), 7, told["generation"], told["rank"], addresses, "peers", told["limit_ms"])
+            globals()[what if told["generation"] == 1 else "moves"](member)
+            print("ok", flush=True)
+        except coll.MantaError as error:
+            print(error, flush=True)
+    member.leave()
+
+
 # ---- the tests ----
 
 
@@ -229,6 +246,61 @@ class Coll(unittest.TestCase):
             self.assertRaises(coll.BadArgument, group.died, rank, pid)
         group.free()
 
+    # ---- members that meet by themselves ----
+
+    def peers(self, what, size=SIZE, host="127.0.0.1"):
+        command = [sys.executable, __file__, str(BUILD), "peer", host, what]
+        made = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(size)]
+        self.children += made
+        return [(child, child.stdout.readline().strip()) for child in made]
+
+    def meet(self, peers, generation=1, other=None, limit_ms=LIMIT_S * 1000):
+        """What each says of a generation; rank `other` has another secret."""
+        for rank, (child, _) in enumerate(peers):
+            secret = bytes(coll.SECRET_BYTES) if rank == other else b"x" * coll.SECRET_BYTES
+            told = {"generation": generation, "rank": rank, "addresses": [address for _, address in peers], "secret": secret.hex(),
+                    "limit_ms": limit_ms}
+            child.stdin.write(json.dumps(told) + "\n")
+            child.stdin.flush()
+        return [child.stdout.readline() for child, _ in peers]
+
+    def test_peers_meet_by_themselves(self):
+        for what in ("reductions", "moves", "messages"):
+            self.assertEqual(self.meet(self.peers(what)), ["ok\n"] * SIZE, what)
+        self.assertEqual(self.meet(self.peers("moves", 10)), ["ok\n"] * 10)  # not each connected with each
+
+    def test_a_peer_dies_and_is_replaced(self):
+        peers = self.peers("die")
+        said = self.meet(peers)
+        for rank in (0, 2):
+            self.assertIn("EWORKER_DIED", said[rank])
+            self.assertIn("rank 1 died", said[rank])
+        peers[1] = self.peers("moves", 1)[0]
+        self.assertEqual(self.meet(peers, 2), ["ok\n"] * SIZE)
+
+    def test_a_peer_with_another_secret_is_refused(self):
+        said = self.meet(self.peers("moves"), other=0, limit_ms=2000)
+        self.assertTrue(all("EAUTH" in text or "ETIMEDOUT" in text or "EWORKER_DIED" in text for text in said), said)
+
+    def test_peers_are_told_what_is_wrong(self):
+        for host in ("nowhere", "10.0.0", "256.1.1.1"):
+            self.assertRaises(coll.BadArgument, coll.Member.listen, host)
+        with self.assertRaises(coll.MantaError) as caught:
+            coll.Member.listen("192.0.2.1")  # nobody's
+        self.assertEqual(caught.exception.name, "ESYS", caught.exception)
+        member, address = coll.Member.listen("")
+        secret = b"x" * coll.SECRET_BYTES
+        self.assertEqual((member.rank(), member.size()), (-1, 0))
+        self.assertRaises(coll.MantaError, member.barrier)
+        for rank, generation, addresses in ((1, 1, [address]), (0, 0, [address]), (0, 1, [bytes(32)]), (0, 1, [])):
+            self.assertRaises(coll.BadArgument, member.meet, secret, 1, generation, rank, addresses)
+        member.meet(secret, 1, 3, 0, [address])
+        member.barrier()
+        self.assertRaises(coll.BadArgument, member.meet, secret, 1, 3, 0, [address])
+        self.assertRaises(coll.Unsupported, member.shrink)
+        self.assertRaises(coll.Unsupported, member.agree, 1)
+        member.leave()
+
     # ---- the supervisor, which needs no torch ----
 
     def supervise(self, deaths, *options):
@@ -302,6 +374,8 @@ class Coll(unittest.TestCase):
 if __name__ == "__main__":
     if sys.argv[2:3] == ["member"]:
         act(*sys.argv[3:6])
+    elif sys.argv[2:3] == ["peer"]:
+        peer(*sys.argv[3:5])
     elif sys.argv[2:3] == ["supervised"]:
         supervised(sys.argv[3])
     else:

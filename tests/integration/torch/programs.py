@@ -3,6 +3,7 @@
 # programs.py NAME [ARGUMENT...] - what the ranks of torch_test.py run, under torchrun. Each ends with "ok RANK".
 import copy
 import datetime
+import hashlib
 import math
 import os
 import signal
@@ -167,6 +168,17 @@ def data_parallel():
     mean = [torch.zeros(64) for _ in range(size)]
     dist.all_gather(mean, normed.module[1].running_mean)  # of the last step: broadcast before each
     dist.barrier()
+
+
+def weights():
+    """What DDP has learned, bit by bit."""
+    rank, size = rank_and_size()
+    model = plain()
+    parallel = DistributedDataParallel(model, bucket_cap_mb=0.002)
+    rows = slice(24 // size * rank, 24 // size * (rank + 1))
+    steps(parallel, torch.optim.SGD(parallel.parameters(), 0.1, momentum=0.9), rows)
+    learned = b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())
+    print(f"weights {hashlib.sha256(learned).hexdigest()}\n", end="")
 
 
 def expect(kind, word, call):

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""machines_test.py BUILD_FOLDER CASE... - ranks on two machines (tests/machines.py).
+
+coll     without torch: members that meet by themselves, over TLS; one with another secret, and one who is cut off
+torchrun  ranks that torchrun starts: collectives, messages, and weights that are bit by bit those of one machine; what is wrong is told
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import machines  # noqa: E402
+import where  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+PORT, EACH = 29500, 2  # ranks of a machine
+
+
+# ---- without torch ----
+
+
+def peers(net, what):
+    """One on each machine, and where it listens."""
+    made = [m.start(sys.executable, HERE / "coll_test.py", BUILD, "peer", m.address, what, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            for m in net]
+    return [(child, child.stdout.readline().strip()) for child in made]
+
+
+def meet(found, generation, other=None, limit_ms=60_000):
+    for rank, (child, _) in enumerate(found):
+        told = {"generation": generation, "rank": rank, "addresses": [at for _, at in found], "limit_ms": limit_ms,
+                "secret": (b"y" if rank == other else b"x").hex() * 32}
+        child.stdin.write(json.dumps(told) + "\n")
+        child.stdin.flush()
+    return [child.stdout.readline() for child, _ in found]
+
+
+def coll(net):
+    for what in ("moves", "messages"):
+        found = peers(net, what)
+        assert meet(found, 1) == ["ok\n"] * len(found), what
+    said = meet(found, 2, other=1, limit_ms=2000)
+    assert "EAUTH" in said[1] and "another secret" in said[1] and "ETIMEDOUT" in said[0], said
+    assert meet(found, 3) == ["ok\n"] * len(found), "with one secret again"
+    net.cut(1)
+    said = meet(found, 4, limit_ms=1000)
+    assert all("ETIMEDOUT" in text for text in said), said
+    net.mend(1)
+
+
+# ---- with torch ----
+
+
+def torchrun(net, program, secrets, **env):
+    """What each machine's ranks print."""
+    started = []
+    for m, secret in zip(net, secrets, strict=True):
+        m.path("/tmp/secret").write_text(secret)
+        m.path("/tmp/secret").chmod(0o600)
+        words = ["--nnodes", len(secrets), "--nproc-per-node", EACH, "--node-rank", m.number, "--master-addr", net[0].address,
+                 "--master-port", PORT, HERE / "programs.py", program]
+        here = where.environment(BUILD) | {"MANTA_TORCH_SECRET": "/tmp/secret"} | env
+        started.append(m.start(PYTHON, "-m", "torch.distributed.run", *words, env=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+    return [child.communicate(timeout=machines.CALL_S * 3)[0] for child in started]
+
+
+def one_machine(program):
+    words = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(2 * EACH), HERE / "programs.py", program]
+    return subprocess.run(words, env=where.environment(BUILD), capture_output=True, text=True, check=True, timeout=machines.CALL_S * 3).stdout
+
+
+def digests(text):
+    return re.findall("weights ([0-9a-f]{64})", text)
+
+
+def with_torchrun(net):
+    same = ["s" * 40, "s" * 40]
+    want = set(digests(one_machine("weights")))
+    assert len(want) == 1, want
+    said = torchrun(net, "weights", same)
+    assert [digests(text) for text in said] == [list(want) * EACH] * 2, said
+    for program in ("collectives", "messages"):
+        said = torchrun(net, program, same)
+        assert all(f"ok {rank}\n" in said[rank // EACH] for rank in range(2 * EACH)), (program, said)
+    said = torchrun(net, "weights", ["s" * 40, "short"])
+    assert any("a secret has 32 to" in text for text in said), said
+
+
+if __name__ == "__main__":
+    BUILD = pathlib.Path(sys.argv[1]).resolve()
+    PYTHON = where.python_with_torch() if "torchrun" in sys.argv else None
+    sys.exit(machines.main({name: {"coll": coll, "torchrun": with_torchrun}[name] for name in sys.argv[2:]},
+                           lambda: machines.Machines(2, BUILD / "bin")))
