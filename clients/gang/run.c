@@ -298,6 +298,7 @@ static mt_status start_put(const struct run *r, int member, mt_view mapping, mt_
     if (r->plan->as == GNG_AS_PMI1) {
         s.pmi = mt_view_text(pmi);
         s.mapping = mapping;
+        s.space = mt_view_text(l->of[l->member[0]].seat.pmi); /* drawn */
     }
     if (st.code == 0)
         st = gng_start_put(out, &s);

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
     static const char init[] = "cmd=init pmi_version=1 pmi_subversion=1\n";
     struct gng_pmi    p;
     int               first = size && input[0] & 1 ? 0 : 2; /* all ranks are here, or others are elsewhere */
-    if (gng_pmi_init(&p, first, 3, first ? 5 : 3, "(vector,(0,1,3))").code)
+    if (gng_pmi_init(&p, first, 3, first ? 5 : 3, "(vector,(0,1,3))", "s").code)
         abort();
     for (size_t at = 1; at + 2 < size;) {
         int    rank = first + input[at] % 3;

@@ -48,6 +48,7 @@ struct gng_seat {
 struct gng_start {
     uint32_t rank, first, local, size; /* the rank; its node has ranks first .. first + local - 1, of size */
     mt_view  pmi, mapping;             /* where PMI is served, and PMI_process_mapping; empty: no PMI */
+    mt_view  space;                    /* likewise: what its key-value space is named after, the same for all ranks */
     uint32_t hang_ms;                  /* a rank that does nothing for so long is at fault; 0: nobody looks */
     uint32_t env_count, argc;
     mt_view  texts; /* the variables, then the words, each with its end */
@@ -62,6 +63,7 @@ static inline mt_status gng_start_put(mt_buf *buf, const struct gng_start *s)
     mt_writer_u32(&w, s->size);
     mt_writer_blob(&w, s->pmi);
     mt_writer_blob(&w, s->mapping);
+    mt_writer_blob(&w, s->space);
     mt_writer_u32(&w, s->hang_ms);
     mt_writer_u32(&w, s->env_count);
     mt_writer_u32(&w, s->argc);
@@ -78,6 +80,7 @@ static inline mt_status gng_start_take(mt_view bytes, struct gng_start *out)
     out->size = mt_reader_u32(&r);
     out->pmi = mt_reader_blob(&r, UINT32_MAX);
     out->mapping = mt_reader_blob(&r, UINT32_MAX);
+    out->space = mt_reader_blob(&r, UINT32_MAX);
     out->hang_ms = mt_reader_u32(&r);
     out->env_count = mt_reader_u32(&r);
     out->argc = mt_reader_u32(&r);

@@ -27,11 +27,12 @@ static void rank_set_state(struct gng_pmi_rank *r, enum gng_pmi_rank_state to)
     r->state = to;
 }
 
-mt_status gng_pmi_init(struct gng_pmi *p, int first, int local, int size, const char *mapping)
+mt_status gng_pmi_init(struct gng_pmi *p, int first, int local, int size, const char *mapping, const char *space)
 {
     *p = (struct gng_pmi){
         .first = first, .local = local, .size = size, .is_alone = local == size, .fault_rank = -1, .fault_code = -1};
     snprintf(p->mapping, sizeof p->mapping, "%s", mapping);
+    snprintf(p->space, sizeof p->space, "%s", space);
     p->ranks = calloc((size_t)local, sizeof *p->ranks);
     return p->ranks ? mt_ok() : mt_error(MT_ENOMEM, 0, "serve PMI");
 }
@@ -215,7 +216,7 @@ static bool inside_take(struct gng_pmi *p, struct gng_pmi_rank *r, const char *w
     else if (strcmp(word, "get_appnum") == 0)
         *st = mt_buf_printf(&r->out, "cmd=appnum appnum=0\n");
     else if (strcmp(word, "get_my_kvsname") == 0)
-        *st = mt_buf_printf(&r->out, "cmd=my_kvsname kvsname=manta\n");
+        *st = mt_buf_printf(&r->out, "cmd=my_kvsname kvsname=%s\n", p->space);
     else if (strcmp(word, "get_universe_size") == 0)
         *st = mt_buf_printf(&r->out, "cmd=universe_size size=%d\n", p->size);
     else if (strcmp(word, "publish_name") == 0 || strcmp(word, "unpublish_name") == 0 || strcmp(word, "lookup_name") == 0)

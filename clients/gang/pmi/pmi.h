@@ -46,7 +46,7 @@ struct gng_pmi {
     uint32_t buckets[GNG_PMI_BUCKETS];
     size_t   told;     /* pairs that other nodes have */
     bool     is_alone; /* all ranks are here: a barrier needs nobody else */
-    char     mapping[512];
+    char     mapping[512], space[96];
     /* What has come of it, for the caller, who clears it. */
     bool   wants_fence;
     mt_buf fence;      /* with wants_fence: "key\0value\0", ... */
@@ -56,8 +56,9 @@ struct gng_pmi {
     char   fault[256];
 };
 
-/* `mapping`: PMI_process_mapping, which ranks share a node. ENOMEM. */
-MT_MUST_USE mt_status gng_pmi_init(struct gng_pmi *p, int first, int local, int size, const char *mapping);
+/* `mapping`: PMI_process_mapping, which ranks share a node. `space`: the name of the key-value space, the same on all nodes, and in
+   no other run: programs name shared memory after it. ENOMEM. */
+MT_MUST_USE mt_status gng_pmi_init(struct gng_pmi *p, int first, int local, int size, const char *mapping, const char *space);
 void                  gng_pmi_fini(struct gng_pmi *p);
 /* Bytes of a rank; answers are put into its `out`. ENOMEM; what is wrong with them is a fault. */
 MT_MUST_USE mt_status gng_pmi_take(struct gng_pmi *p, int rank, mt_view bytes);

@@ -60,9 +60,10 @@ void gng_server_close(struct gng_server *s)
 
 mt_status gng_server_begin(struct gng_server *s, uint32_t attempt, const struct gng_start *start)
 {
-    char mapping[sizeof s->pmi.mapping];
+    char mapping[sizeof s->pmi.mapping], space[sizeof s->pmi.space];
     conns_close(s);
     snprintf(mapping, sizeof mapping, "%.*s", (int)start->mapping.size, (const char *)start->mapping.data);
+    snprintf(space, sizeof space, "%.*s-%u", (int)start->space.size, (const char *)start->space.data, (unsigned)attempt);
     s->conns = malloc(start->local * sizeof *s->conns);
     if (!s->conns)
         return mt_error(MT_ENOMEM, 0, "serve PMI");
@@ -70,7 +71,7 @@ mt_status gng_server_begin(struct gng_server *s, uint32_t attempt, const struct 
         s->conns[i] = -1;
     s->attempt = attempt;
     s->is_on = true;
-    return gng_pmi_init(&s->pmi, (int)start->first, (int)start->local, (int)start->size, mapping);
+    return gng_pmi_init(&s->pmi, (int)start->first, (int)start->local, (int)start->size, mapping, space);
 }
 
 int gng_server_fds(const struct gng_server *s, struct pollfd *fds)

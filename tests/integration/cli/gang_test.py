@@ -276,6 +276,9 @@ for other in range(size):
 has("rc=0", ask(f"cmd=put kvsname=manta key=late{rank} value={rank}"))
 barrier()
 has(f"value={size - 1}", ask(f"cmd=get kvsname=manta key=late{size - 1}"))
+print(ask("cmd=get_my_kvsname"))
+if sys.argv[1] == "again" and os.environ["MANTA_GANG_RESTARTS"] == "0":
+    os.kill(os.getpid(), 9)
 print(ask("cmd=get kvsname=manta key=PMI_process_mapping").rpartition("value=")[2])
 has("finalize_ack", ask("cmd=finalize"))
 """
@@ -286,6 +289,9 @@ def gang_pmi(p):
     client.write_text(PMI)
     words = ["--cpus", "0", "--as", "pmi1", "--kill-after", "0.2", "--", "python3", client]
     has("[1] (vector,(0,1,3))", gang(p, "-n", "3", *words, "good"))
+    # Shared memory is named after it: what a killed attempt leaves is not met by the next one, nor by another gang.
+    names = re.findall(r"kvsname=(\S+)", gang(p, "-n", "2", "--max-restarts", "1", *words, "again"))
+    check(len(names) in (3, 4) and len(set(names)) == 2, names)
     for how, want, said in (("rubbish", 1, 'said on its PMI connection what is no PMI-1 here: "rubbish"'), ("abort", 9, "called MPI_Abort"),
                             ("leave", 1, "ended without MPI_Finalize")):
         gang(p, "-n", "2", *words, how, want=want)

@@ -21,7 +21,7 @@ static void says(struct gng_pmi *p, int rank, const char *line, const char *answ
 
 static void begin(struct gng_pmi *p, int first, int local, int size)
 {
-    assert_int_equal(gng_pmi_init(p, first, local, size, "(vector,(0,1,2))").code, 0);
+    assert_int_equal(gng_pmi_init(p, first, local, size, "(vector,(0,1,2))", "space-1").code, 0);
     for (int i = first; i < first + local; i++)
         says(p, i, "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
 }
@@ -32,6 +32,7 @@ static void puts_and_gets(void **state)
     struct gng_pmi p;
     char           line[MT_GANG_PMI_LINE_BYTES];
     begin(&p, 0, 2, 2);
+    says(&p, 0, "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=space-1\n");
     says(&p, 0, "cmd=get_maxes\n", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n");
     says(&p, 0, "cmd=get kvsname=manta key=PMI_process_mapping\n", "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))\n");
     says(&p, 0, "cmd=put kvsname=manta key=a value=x=1\n", "cmd=put_result rc=0 msg=success\n");
@@ -77,7 +78,7 @@ static void two_nodes(void **state)
 static void faulty(const char *lines, int code, const char *why)
 {
     struct gng_pmi p;
-    assert_int_equal(gng_pmi_init(&p, 3, 1, 1, "").code, 0);
+    assert_int_equal(gng_pmi_init(&p, 3, 1, 1, "", "space-1").code, 0);
     assert_int_equal(gng_pmi_take(&p, 3, mt_view_text(lines)).code, 0);
     assert_int_equal(gng_pmi_end(&p, 3).code, 0);
     assert_int_equal(p.fault_rank, 3);
@@ -106,7 +107,7 @@ static void one_never_comes(void **state)
 {
     (void)state;
     struct gng_pmi p;
-    assert_int_equal(gng_pmi_init(&p, 0, 2, 2, "").code, 0);
+    assert_int_equal(gng_pmi_init(&p, 0, 2, 2, "", "space-1").code, 0);
     assert_int_equal(gng_pmi_end(&p, 1).code, 0);
     assert_int_equal(p.fault_rank, -1); /* it may be no program of MPI, and the other neither */
     assert_int_equal(gng_pmi_take(&p, 0, mt_view_text("cmd=init pmi_version=1\ncmd=barrier_in\n")).code, 0);
