@@ -146,9 +146,9 @@ class ProcessGroupManta(dist.ProcessGroup):
     def _awaited_(self, opts):
         return not getattr(opts, "asyncOp", True)
 
-    def regroup(self, id_bytes, rank):
-        """Goes on in a later generation of the same size; nothing of the last one is under way."""
-        self._lane_.start(lambda: self._member_.regroup(id_bytes, rank), [], is_awaited=True).wait()
+    def regroup(self, enter):
+        """Goes on in a later generation of the same size, which enter() joins; nothing of the last one is under way."""
+        self._lane_.start(enter, [], is_awaited=True).wait()
         self.failure = None
 
     # ---- reductions ----

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# supervisor.py - starts ranks, and another process for each that dies. Needs Python alone, so it is there at once and small.
+# supervisor.py - starts the ranks of a program on this machine, and another process for each that dies. Needs no torch.
 #
 # It creates the group and names its generations. To each child it has a socket (MANTA_TORCH_FD in the child's environment)
 # with lines of JSON: the child says {"ready": pid} once it can join, then hears {"id", "rank", "size", "generation"}, one such line for each
-# generation. A spare says it too, and hears nothing until somebody has died.
+# generation. A spare says it too, and hears nothing until somebody has died. On several machines (nodes.py) the child says where it
+# listens as well, and hears {"peers", "key", ...} instead of the id.
 #
 #   STARTED --ready--> READY --a place is free--> MEMBER --exit 0--> gone, done
 #      '------------------'-------------------------'-----else-----> gone, replaced
@@ -26,49 +27,93 @@ SPARE_S = 1  # from a death to the start of another spare: loading torch would t
 
 
 class Child:
+    """A process of this machine."""
+
+    node = number = 0
+
     def __init__(self, command, env):
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
         with theirs:
             env = {**os.environ, **env, "MANTA_TORCH_FD": str(theirs.fileno())}
             self.process = subprocess.Popen(command, env=env, pass_fds=[theirs.fileno()])
-        self.pid_fd = os.pidfd_open(self.process.pid)
-        self.is_ready, self.rank = False, None
+        self.pid = self.process.pid
+        self.pid_fd = os.pidfd_open(self.pid)
+        self.is_ready, self.rank, self.address = False, None, None
+
+    def hear(self):
+        """What it says first; None: it has closed its end, and its exit tells more."""
+        try:
+            return json.loads(self.socket.recv(4096) or "null")
+        except (OSError, ValueError):
+            return None
+
+    def tell(self, line):
+        try:
+            self.socket.sendall(json.dumps(line).encode() + b"\n")
+        except OSError:
+            pass  # it is dying: the selector says so next
 
     def close(self):
         self.socket.close()
         os.close(self.pid_fd)
 
 
+def stop_all(children):
+    for child in children:
+        child.process.terminate()
+    until = time.monotonic() + END_S
+    for child in children:
+        try:
+            child.process.wait(max(0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            child.process.kill()
+            child.process.wait()
+
+
 class Supervisor:
     """`size` ranks that run `command`, `spares` more that wait, and at most `restarts` replacements."""
 
     def __init__(self, command, size, spares=0, restarts=10, timeout_ms=60_000, say=None):
-        self.command, self.size, self.spares, self.restarts = command, size, spares, restarts
+        self.command, self.size, self.spares, self.restarts, self.timeout_ms = command, size, spares, restarts, timeout_ms
         self.say = say or (lambda text: print(f"manta_torch: {text}", file=sys.stderr, flush=True))
-        self.group = coll.Group(size, coll.LOCAL, "torch", timeout_ms)
-        self.generation, self.is_broken, self.done, self.code = 0, True, 0, 0
+        self.group = None
+        self.generation, self.is_broken, self.is_begun, self.done, self.code = 0, True, False, 0, 0
         self.children, self.selector = [], selectors.DefaultSelector()
         self.owed = []  # when spares are to be started
 
-    def start(self):
-        child = Child(self.command, {"WORLD_SIZE": str(self.size), "LOCAL_WORLD_SIZE": str(self.size)})
+    def sizes(self):
+        return {"WORLD_SIZE": str(self.size), "LOCAL_WORLD_SIZE": str(self.size)}
+
+    def start(self, node=None):
+        """Another process, on the machine where one has died."""
+        self.start_here(self.sizes())
+
+    def start_here(self, env):
+        child = Child(self.command, env)
         self.selector.register(child.pid_fd, selectors.EVENT_READ, (self.ended, child))
         self.selector.register(child.socket, selectors.EVENT_READ, (self.heard, child))
         self.children.append(child)
+
+    def begin(self):
+        self.is_begun = True
+        for _ in range(self.size + self.spares):
+            self.start()
+
+    def look(self, seconds):
+        for key, _ in self.selector.select(seconds):
+            call, child = key.data
+            if not isinstance(child, Child) or child in self.children:
+                call(child)
 
     def run(self):
         """Until all ranks have ended well, or one can't be replaced. Gives the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda caught, _: sys.exit(128 + caught))
         try:
-            for _ in range(self.size + self.spares):
-                self.start()
+            self.begin()
             while self.done < self.size and not self.code:
-                for key, _ in self.selector.select(max(0, self.owed[0] - time.monotonic()) if self.owed else None):
-                    call, child = key.data
-                    if child in self.children:
-                        call(child)
+                self.look(max(0, self.owed[0] - time.monotonic()) if self.owed else None)
                 while self.owed and self.owed[0] <= time.monotonic():
                     self.owed.pop(0)
                     self.start()
@@ -77,25 +122,16 @@ class Supervisor:
         return self.code
 
     def stop(self):
-        for child in self.children:
-            child.process.terminate()
-        until = time.monotonic() + END_S
-        for child in self.children:
-            try:
-                child.process.wait(max(0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                child.process.kill()
-                child.process.wait()
-        self.group.free()
+        stop_all([child for child in self.children if isinstance(child, Child)])
+        if self.group:
+            self.group.free()
 
     def heard(self, child):
-        """It is ready, or has closed its end: then its exit tells more."""
-        try:
-            child.is_ready = bool(child.socket.recv(4096))
-        except OSError:
-            pass
+        line = child.hear()
         self.selector.unregister(child.socket)
-        self.form()
+        if line:
+            child.is_ready, child.address = True, line.get("address")
+            self.form()
 
     def ended(self, child):
         code = child.process.wait()
@@ -104,6 +140,9 @@ class Supervisor:
             if file in self.selector.get_map():
                 self.selector.unregister(file)
         child.close()
+        self.gone(child, code)
+
+    def gone(self, child, code):
         if child.rank is not None and code == 0:
             self.done += 1
             return
@@ -116,8 +155,9 @@ class Supervisor:
     def replace(self, child, code):
         who = "a spare" if child.rank is None else f"rank {child.rank}"
         if child.rank is not None:
-            self.group.died(child.rank, child.process.pid)
             self.is_broken = True
+            if self.group:
+                self.group.died(child.rank, child.pid)
         if self.restarts == 0:
             self.code = code if code > 0 else 128 - code if code < 0 else 1
             self.say(f"{who} ended with {code}, and no further replacement is allowed")
@@ -127,13 +167,13 @@ class Supervisor:
         if has_spare:
             self.owed.append(time.monotonic() + SPARE_S)
         else:
-            self.start()
+            self.start(child.node)
         self.form()
         then = "a spare takes its place" if has_spare else "started again"
-        self.say(f"{who} (process {child.process.pid}) ended with {code}: {then}")
+        self.say(f"{who} (process {child.pid}) ended with {code}: {then}")
 
     def waiting(self):
-        return [child for child in self.children if child.is_ready and child.rank is None]
+        return sorted((child for child in self.children if child.is_ready and child.rank is None), key=lambda child: child.node)
 
     def form(self):
         """The next generation, once there is somebody for each place."""
@@ -144,12 +184,19 @@ class Supervisor:
             return
         for rank, child in zip(free, waiting):
             members[rank], child.rank = child, rank
-        id_bytes = self.group.next(self.size) if self.generation else self.group.id()
         self.generation += 1
         self.is_broken = False
-        for rank, child in members.items():
-            line = {"id": id_bytes.hex(), "rank": rank, "size": self.size, "generation": self.generation}
-            try:
-                child.socket.sendall(json.dumps(line).encode() + b"\n")
-            except OSError:
-                pass  # it is dying: the selector says so next
+        for child in members.values():
+            self.tell(child, self.line_for(child, members))
+
+    def line_for(self, child, _members):
+        """What a member hears of the generation."""
+        if self.group is None:
+            self.group = coll.Group(self.size, coll.LOCAL, "torch", self.timeout_ms)
+            self.named = 1, self.group.id()
+        if self.named[0] != self.generation:
+            self.named = self.generation, self.group.next(self.size)
+        return {"id": self.named[1].hex(), "rank": child.rank, "size": self.size, "generation": self.generation}
+
+    def tell(self, child, line):
+        child.tell(line)

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import socket
+import threading
 
 import torch
 import torch.distributed as dist
@@ -29,7 +30,7 @@ _ranks = None
 
 
 class Ranks:
-    """This process's line to its supervisor."""
+    """This process's line to its supervisor, and its end of the group."""
 
     def __init__(self):
         fd = os.environ.get("MANTA_TORCH_FD")
@@ -37,22 +38,48 @@ class Ranks:
             raise coll.BadArgument("this process has no supervisor: start the script with `python -m manta_torch --nproc N SCRIPT`")
         self.lines = socket.socket(fileno=int(fd)).makefile("rwb")
         os.set_inheritable(int(fd), False)
-        self.generation = 0
+        self.generation, self.member, self.told, self.news = 0, None, None, threading.Condition()
+        address, host = None, os.environ.get("MANTA_TORCH_PEERS")
+        if host:
+            self.member, address = coll.Member.listen(host)
+        self.lines.write(json.dumps({"ready": os.getpid(), "address": address and address.hex()}).encode() + b"\n")
+        self.lines.flush()
+        threading.Thread(target=self._hear, args=(bool(host),), daemon=True).start()
+
+    def _hear(self, has_peers):
+        """A later generation ends this one also where its members wait for somebody who is not there to tell them."""
+        for line in self.lines:
+            told = json.loads(line)
+            if has_peers:
+                self.member.abort()  # first: who hears of the next one may be in it at once
+            with self.news:
+                self.told = told
+                self.news.notify_all()
+        with self.news:
+            self.told = None
+            self.lines.close()
+            self.news.notify_all()
 
     def next(self):
         """Waits until a generation is formed with a place for this process."""
-        while True:
-            line = self.lines.readline()
-            if not line:
+        with self.news:
+            self.news.wait_for(lambda: self.lines.closed or (self.told and self.told["generation"] > self.generation))
+            if self.lines.closed:
                 raise coll.MantaError("the supervisor has gone", 45, "ECONN")
-            told = json.loads(line)
-            if told["generation"] > self.generation:
-                self.generation = told["generation"]
-                return bytes.fromhex(told["id"]), told["rank"], told["size"]
+            self.generation = self.told["generation"]
+            return self.told
 
-    def ready(self):
-        self.lines.write(json.dumps({"ready": os.getpid()}).encode() + b"\n")
-        self.lines.flush()
+    def enter(self, told):
+        """Joins that generation."""
+        rank = told["rank"]
+        if "peers" in told:
+            peers = [bytes.fromhex(peer) for peer in told["peers"]]
+            key = bytes.fromhex(told["key"])
+            self.member.meet(key, told["group"], told["generation"], rank, peers, "torch", told["timeout_ms"])
+        elif self.member:
+            self.member.regroup(bytes.fromhex(told["id"]), rank)
+        else:
+            self.member = coll.Member(bytes.fromhex(told["id"]), rank)
 
 
 def init():
@@ -61,28 +88,29 @@ def init():
     if _ranks:
         raise coll.BadArgument("manta_torch.init was called before in this process")
     _ranks = Ranks()
-    _ranks.ready()
-    id_bytes, rank, size = _ranks.next()
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size))
-    _Given.rank, _Given.id = rank, id_bytes
+    _Given.told = told = _ranks.next()
+    rank, size = told["rank"], told["size"]
+    local = {"LOCAL_RANK": told.get("local_rank", rank), "LOCAL_WORLD_SIZE": told.get("local_size", size)}
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), **{name: str(value) for name, value in local.items()})
     dist.init_process_group("manta_survive", store=dist.HashStore(), rank=rank, world_size=size)
 
 
 class _Given:
     """The place that init() has got, for the group that torch makes of it."""
 
-    rank = id = None
+    told = None
 
 
 def _create(store, rank, size, timeout):
-    if _Given.id is None:
+    if _Given.told is None:
         raise coll.Unsupported("a further group, where ranks are replaced: only the default one goes on after a death")
-    id_bytes, _Given.id = _Given.id, None
+    told, _Given.told = _Given.told, None
     while True:
         try:
-            return ProcessGroupManta(store, rank, size, datetime.timedelta(seconds=CALL_S), "", (None, coll.Member(id_bytes, rank)))
+            _ranks.enter(told)
+            return ProcessGroupManta(store, rank, size, datetime.timedelta(seconds=CALL_S), "", (None, _ranks.member))
         except ENDINGS:  # while they met
-            id_bytes, rank, size = _ranks.next()
+            told = _ranks.next()
 
 
 def register():
@@ -182,8 +210,8 @@ def _is_ending(error):
 
 
 def _go_on():
-    id_bytes, rank, _ = _ranks.next()
-    dist.distributed_c10d._get_default_group().regroup(id_bytes, rank)
+    told = _ranks.next()
+    dist.distributed_c10d._get_default_group().regroup(lambda: _ranks.enter(told))
 
 
 def survive(step, model, optimizer, steps, others=None, wrap=DistributedDataParallel):

@@ -14,12 +14,13 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 os.environ["MANTA_HOME"] = str(BUILD)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "clients" / "python"))
-from manta_torch import coll  # noqa: E402
+from manta_torch import coll, net  # noqa: E402
 
 SIZE, LIMIT_S, NOBODY = 3, 60, 65534
 LARGE = 300_000  # elements: more than a mail
@@ -121,20 +122,24 @@ def go_on(member):
 def supervised(deaths):
     """A rank of `python -m manta_torch`, as manta_torch.survive is one: rank 1 dies in so many generations."""
     lines = socket.socket(fileno=int(os.environ["MANTA_TORCH_FD"])).makefile("rwb")
-    lines.write(b'{"ready": 1}\n')
+    member = address = None
+    if "MANTA_TORCH_PEERS" in os.environ:
+        member, address = coll.Member.listen(os.environ["MANTA_TORCH_PEERS"])
+    lines.write(json.dumps({"ready": os.getpid(), "address": address and address.hex()}).encode() + b"\n")
     lines.flush()
-    member = None
     while True:
         told = json.loads(lines.readline())
-        place = bytes.fromhex(told["id"]), told["rank"]
         try:
-            if member:
-                member.regroup(*place)
+            if "peers" in told:
+                addresses = [bytes.fromhex(peer) for peer in told["peers"]]
+                member.meet(bytes.fromhex(told["key"]), told["group"], told["generation"], told["rank"], addresses)
+            elif member:
+                member.regroup(bytes.fromhex(told["id"]), told["rank"])
             else:
-                member = coll.Member(*place)
+                member = coll.Member(bytes.fromhex(told["id"]), told["rank"])
             if told["generation"] <= int(deaths):
                 die(member)
-            reductions(member)
+            (reductions if told["size"] == SIZE else moves)(member)
             print(f"ok {told['rank']} of generation {told['generation']}\n", end="", flush=True)
             return member.barrier()
         except coll.MemberDied as error:
@@ -173,11 +178,25 @@ def peer(host, what):
 # ---- the tests ----
 
 
+class Plain:
+    """A socket that is none of TCP's."""
+
+    def __init__(self, sock):
+        self.sock = sock
+
+    def __getattr__(self, name):
+        return getattr(self.sock, name)
+
+    def setsockopt(self, *_):
+        pass
+
+
 class Coll(unittest.TestCase):
     def setUp(self):
-        self.children = []
+        self.children, self.folder = [], tempfile.TemporaryDirectory()
 
     def tearDown(self):
+        self.folder.cleanup()
         for child in self.children:
             child.kill()
             child.wait()
@@ -320,6 +339,84 @@ class Coll(unittest.TestCase):
         done = self.supervise(2, "--max-restarts", "1")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
         self.assertIn("no further replacement is allowed", done.stderr)
+
+    # ---- supervisors of two machines, here both on loopback ----
+
+    def secret(self, text, mode=0o600):
+        path = os.path.join(self.folder.name, f"secret-{len(os.listdir(self.folder.name))}")
+        with open(path, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.write(text)
+        return path
+
+    def on_two(self, deaths, secrets, *options):
+        """What `python -m manta_torch` says on each, and its exit code; rank 1 dies in so many generations."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            place = f"127.0.0.1:{free.getsockname()[1]}"
+        started = []
+        for node, path in enumerate(secrets):
+            command = [sys.executable, "-m", "manta_torch", "--nproc", "2", "--nnodes", "2", "--node-rank", str(node), "--rdzv", place,
+                       *options, __file__, str(BUILD), "supervised", str(deaths)]
+            env = {**os.environ, "PYTHONPATH": str(pathlib.Path(coll.__file__).parents[1]), "MANTA_TORCH_SECRET": path}
+            child = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.children.append(child)
+            started.append(child)
+        return started
+
+    def test_ranks_of_two_machines_are_replaced(self):
+        secret = self.secret("s" * 40)
+        first, second = self.on_two(2, [secret, secret])
+        said, other = first.communicate(timeout=LIMIT_S)[0], second.communicate(timeout=LIMIT_S)[0]
+        self.assertEqual((first.returncode, second.returncode), (0, 0), said + other)
+        self.assertEqual(said.count("rank 1 (process"), 2, said)
+        for rank, where in enumerate((said, said, other, other)):
+            self.assertIn(f"ok {rank} of generation 3\n", where)
+
+    def test_a_machine_that_is_lost(self):
+        """Its ranks begin again on the other one."""
+        secret = self.secret("s" * 40)
+        first, second = self.on_two(1, [secret, secret])
+        while "EWORKER_DIED" not in second.stdout.readline():  # all have met
+            self.assertIsNone(second.poll())
+        second.kill()
+        said = first.communicate(timeout=LIMIT_S)[0]
+        self.assertEqual(first.returncode, 0, said)
+        self.assertIn("machine 1 is lost", said)
+        self.assertTrue(all(f"ok {rank} of generation" in said for rank in range(2)), said)
+
+    def test_another_secret_or_none(self):
+        first, second = self.on_two(0, [self.secret("s" * 40), self.secret("t" * 40)])
+        said = second.communicate(timeout=LIMIT_S)[0]
+        self.assertEqual(second.returncode, 1, said)
+        self.assertRegex(said, "another secret|it has gone")
+        first.terminate()
+        self.assertIn("was refused", first.communicate(timeout=LIMIT_S)[0])
+        for text, mode, word in (("s" * 31, 0o600, "32 to"), ("s" * 40, 0o644, "no private file")):
+            _, bad = self.on_two(0, [self.secret("s" * 40), self.secret(text, mode)])
+            self.assertIn(word, bad.communicate(timeout=LIMIT_S)[0])
+            self.assertEqual(bad.returncode, 1)
+
+    def test_lines_are_signed(self):
+        """What is changed, repeated or sent back is not believed."""
+        for spoil in (lambda line: line.replace(b"1", b"2", 1), lambda line: line + line, lambda line: b"no message\n"):
+            ends = socket.socketpair(socket.AF_UNIX)
+            heard, between = [], socket.socketpair(socket.AF_UNIX)
+            one = net.Link(Plain(ends[0]), b"s" * 40, True, lambda _, message: None)
+            two = net.Link(Plain(between[1]), b"s" * 40, False, lambda _, message: heard.append(message))
+            between[0].sendall(ends[1].recv(4096))  # the dialler's number, to the listener, and its own back
+            ends[1].sendall(between[0].recv(4096))
+            two.readable()
+            one.readable()
+            one.say(value=1)
+            line = ends[1].recv(4096)
+            between[0].sendall(line)
+            two.readable()
+            self.assertEqual(heard, [{"value": 1}])
+            one.say(value=1)
+            between[0].sendall(spoil(ends[1].recv(4096)))
+            self.assertRaises(net.Lost, two.readable)
+            self.assertLessEqual(len(heard), 2)
+            for end in (*ends, *between):
+                end.close()
 
     # ---- ids that are none ----
 

@@ -3,6 +3,7 @@
 """machines_test.py BUILD_FOLDER CASE... - ranks on two machines (tests/machines.py).
 
 coll     without torch: members that meet by themselves, over TLS; one with another secret, and one who is cut off
+survive  `python -m manta_torch` on both: ranks are killed, then a machine; the weights are those of a calm run on one
 torchrun  ranks that torchrun starts: collectives, messages, and weights that are bit by bit those of one machine; what is wrong is told
 """
 import json
@@ -18,6 +19,11 @@ import where  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 PORT, EACH = 29500, 2  # ranks of a machine
+SAME = """
+import sys, torch
+one, two = (torch.load(path) for path in sys.argv[1:])
+sys.exit(not all(torch.equal(one[name], two[name]) for name in one if "running" not in name))
+"""
 
 
 # ---- without torch ----
@@ -90,8 +96,52 @@ def with_torchrun(net):
     assert any("a secret has 32 to" in text for text in said), said
 
 
+def supervised(net, name, kills):
+    """`python -m manta_torch` on each machine, and the folder of each run's files."""
+    started = []
+    for m in net:
+        m.path("/tmp/secret").write_text("s" * 40)
+        m.path("/tmp/secret").chmod(0o600)
+        m.path(f"/tmp/{name}").mkdir()
+        words = ["--nproc", EACH, "--nnodes", 2, "--node-rank", m.number, "--rdzv", f"{net[0].address}:{PORT + 1}",
+                 HERE / "survivor.py", f"/tmp/{name}", kills]
+        here = where.environment(BUILD) | {"MANTA_TORCH_SECRET": "/tmp/secret"}
+        started.append(m.start(PYTHON, "-m", "manta_torch", *words, env=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+    return started
+
+
+def ends(started):
+    said = [child.communicate(timeout=machines.CALL_S * 3)[0] for child in started]
+    return said, [child.returncode for child in started]
+
+
+def same_weights(net, name, ranks_on):
+    """Of each rank, with those of a run on one machine in which nobody died."""
+    for rank, m in enumerate(ranks_on):
+        paths = [str(net[0].path("/tmp/calm") / f"{rank}.pt"), str(m.path(f"/tmp/{name}") / f"{rank}.pt")]
+        same = subprocess.run([PYTHON, "-c", SAME, *paths], check=False, timeout=machines.CALL_S * 3)
+        assert same.returncode == 0, f"the weights of rank {rank}"
+
+
+def survive(net):
+    m0, m1 = net
+    m0.path("/tmp/calm").mkdir()
+    m0.run(PYTHON, "-m", "manta_torch", "--nproc", 2 * EACH, HERE / "survivor.py", "/tmp/calm", "", env=where.environment(BUILD))
+    said, codes = ends(supervised(net, "killed", "1@3,3@7,0@11"))
+    assert codes == [0, 0] and said[0].count("ended with -9") == 3, (codes, said)
+    same_weights(net, "killed", [m0, m0, m1, m1])
+    started = supervised(net, "lost", "hold@12")
+    machines.wait_until(lambda: m0.path("/tmp/lost/events").exists() and m0.read("/tmp/lost/events").count("hold") == EACH, "all are there",
+                        machines.CALL_S * 2)
+    m1.die()
+    m0.path("/tmp/lost/go").touch()
+    said, codes = ends(started)
+    assert codes[0] == 0 and "machine 1 is lost" in said[0], (codes, said)
+    same_weights(net, "lost", [m0] * 4)
+
+
 if __name__ == "__main__":
     BUILD = pathlib.Path(sys.argv[1]).resolve()
-    PYTHON = where.python_with_torch() if "torchrun" in sys.argv else None
-    sys.exit(machines.main({name: {"coll": coll, "torchrun": with_torchrun}[name] for name in sys.argv[2:]},
+    PYTHON = where.python_with_torch() if {"torchrun", "survive"} & set(sys.argv) else None
+    sys.exit(machines.main({name: {"coll": coll, "survive": survive, "torchrun": with_torchrun}[name] for name in sys.argv[2:]},
                            lambda: machines.Machines(2, BUILD / "bin")))

@@ -2,7 +2,7 @@
 #
 # survivor.py FOLDER KILLS [LOADED] - trains by manta_torch.survive, and writes the weights that it ends with into FOLDER/RANK.pt. KILLS is a list
 # as "1@4,0@7": in that step the rank kills itself, once: at its beginning, in the backward pass, or behind the optimizer, as the step's
-# remainder by 3 says. "raise" instead: a step fails by itself. LOADED: no kill before so many
+# remainder by 3 says. "hold@9": before that step all wait until FOLDER/go is there. "raise" instead: a step fails by itself. LOADED: no kill before so many
 # processes have loaded torch. FOLDER/events gets what happened when.
 import os
 import signal
@@ -16,7 +16,7 @@ import torch  # noqa: E402
 import manta_torch  # noqa: E402
 
 FOLDER, STEPS = sys.argv[1], 30
-KILLS = [tuple(map(int, kill.split("@"))) for kill in sys.argv[2].split(",") if "@" in kill]
+KILLS = [tuple(map(int, kill.split("@"))) for kill in sys.argv[2].split(",") if "@" in kill and kill[0].isdigit()]
 
 
 class Sampler:
@@ -59,7 +59,12 @@ def main():
     rank = torch.distributed.get_rank()
 
     def step(parallel, number):
-        data = torch.randn(24, 20, generator=sampler.random)[rank * 8 : rank * 8 + 8]
+        rows = 24 // torch.distributed.get_world_size()
+        data = torch.randn(24, 20, generator=sampler.random)[rank * rows : (rank + 1) * rows]
+        if f"hold@{number}" in sys.argv[2]:
+            note(f"hold {rank}")
+            while not os.path.exists(f"{FOLDER}/go"):
+                time.sleep(0.01)
         if sys.argv[2] == "raise" and rank == 1:
             raise ValueError("a step of the user's fails")
         kill_if(rank, number, 0)
