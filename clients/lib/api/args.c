@@ -159,6 +159,14 @@ static int choose_large(const char *signature, int argc, const manta_arg *argv, 
     return count;
 }
 
+static bool has_bytes(int argc, const manta_arg *argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (argv[i].type == 's' || argv[i].type == 'y')
+            return true;
+    return false;
+}
+
 bool lib_may_spill(int argc, const manta_arg *argv)
 {
     bool is_large[MANTA_ARGS_MAX];
@@ -170,7 +178,7 @@ const manta_arg *lib_spill(struct lib_spilled *s, const char *signature, int arg
     bool is_large[MANTA_ARGS_MAX];
     s->count = 0;
     s->args = NULL;
-    if (!argv || argc < 0 || argc > MANTA_ARGS_MAX || choose_large(signature, argc, argv, is_large) == 0)
+    if (!argv || argc < 0 || argc > MANTA_ARGS_MAX || !has_bytes(argc, argv) || choose_large(signature, argc, argv, is_large) == 0)
         return argv;
     s->args = malloc((size_t)argc * (sizeof *s->args + sizeof *s->puts));
     if (!s->args)

@@ -15,7 +15,8 @@
 static bool add_resource(struct own_class_spec *spec, const char *name, double amount, double unit, struct own_failure *f)
 {
     struct ctl_resource *to = &spec->resources[spec->resource_count];
-    if (!name || !name[0] || strlen(name) >= sizeof to->name) {
+    size_t               length = name ? strlen(name) : 0;
+    if (length == 0 || length >= sizeof to->name) {
         own_failure_set(f, MT_EINVAL, "a resource's name has 1 to %d letters", (int)sizeof to->name - 1);
         return false;
     }
@@ -28,7 +29,7 @@ static bool add_resource(struct own_class_spec *spec, const char *name, double a
         own_failure_set(f, MT_EINVAL, "a task needs at most %d kinds of resource", CTL_RESOURCES);
         return false;
     }
-    snprintf(to->name, sizeof to->name, "%s", name);
+    memcpy(to->name, name, length + 1);
     to->milli = (int64_t)(amount * unit + 0.5);
     spec->resource_count++;
     return true;

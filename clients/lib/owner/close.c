@@ -47,7 +47,7 @@ static void settle(struct own *own, struct own_ref *ref, const struct settling *
         next = w->next;
         if (w->kind == OWN_WAITS_CALLBACK)
             ref->holds--; /* a callback that never runs */
-        free(w);
+        own_waiter_free(w);
     }
     if (ref->state == OWN_REF_PENDING)
         why = may_ask && ref->task && own_task_withdraw(ref->task) ? with->not_done : with->unknown;
@@ -105,12 +105,8 @@ static void task_end(struct own *own, struct own_task *task)
 {
     struct own_results *r = task->results;
     bool                has_holds = task->state != OWN_KEPT && task->state != OWN_RERUN && task->state != OWN_GIVEN_UP;
-    for (uint16_t i = 0; i < task->arg_count; i++) {
-        if (!task->args[i].ref)
-            free((void *)(uintptr_t)task->args[i].data);
-        else if (has_holds)
-            unhold(&task->args[i].ref, 1);
-    }
+    for (uint16_t i = 0; i < task->arg_count && has_holds; i++)
+        unhold(&task->args[i].ref, 1);
     free(task->args);
     if (has_holds)
         unhold(&task->ref, 1);

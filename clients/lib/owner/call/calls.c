@@ -74,7 +74,7 @@ static bool lineage_waits(struct own *own, struct own_task *call)
     own->queued_bytes -= call->blob_size;
     if (call->blob_size)
         own_task_unencode(own, call); /* with the places of the lost ones */
-    (void)own_task_wait(own, call);   /* without memory its worker finds out */
+    own_task_wait(own, call);
     if (call->waiting_for && call->state == OWN_QUEUED)
         own_task_set_state(call, OWN_WAITING);
     return call->waiting_for > 0;

@@ -26,28 +26,43 @@ static struct own_task *task_new(struct own *own)
     return task;
 }
 
+/* Of its arguments, a waiter for each reference among them, and the bytes of the values. */
+static size_t args_size(const struct own_call *call)
+{
+    size_t size = (size_t)call->argc * sizeof(struct own_arg);
+    for (int i = 0; i < call->argc; i++)
+        size += call->args[i].ref ? sizeof(struct own_waiter) : (call->args[i].size + 7) & ~(size_t)7;
+    return size;
+}
+
+/* Behind each other in one block: a task with eight arguments paid nine calls of malloc before, a third of its owner's time. */
 static bool copy_args(struct own *own, struct own_task *task, const struct own_call *call)
 {
-    task->args = calloc((size_t)call->argc, sizeof *task->args);
-    if (!task->args)
+    size_t          size = args_size(call);
+    struct own_arg *args = mt_spare_take(&own->spare, size);
+    uint8_t        *at = (uint8_t *)(args + call->argc);
+    if (!args)
         return false;
-    for (int i = 0; i < call->argc; i++) {
-        struct own_arg *to = &task->args[i];
-        *to = call->args[i];
-        task->arg_count++;
-        if (to->ref) {
-            own_ref_hold(to->ref);
-        } else if (to->size) {
-            void *copy = malloc(to->size);
-            to->data = copy;
-            if (!copy)
-                return false;
-            memcpy(copy, call->args[i].data, to->size);
-        } else {
-            to->data = NULL;
-        }
+    task->args = args;
+    task->args_size = (uint32_t)size;
+    task->arg_count = (uint16_t)call->argc;
+    for (int i = 0; i < call->argc; i++) { /* waiters first: own_task_wait finds them so */
+        const struct own_arg *from = &call->args[i];
+        args[i] = (struct own_arg){.type = from->type, .ref = from->ref};
+        if (!from->ref)
+            continue;
+        own_ref_hold(from->ref);
+        at += sizeof(struct own_waiter);
     }
-    (void)own;
+    for (int i = 0; i < call->argc; i++) {
+        const struct own_arg *from = &call->args[i];
+        if (from->ref || !from->size)
+            continue;
+        memcpy(at, from->data, from->size);
+        args[i].data = at;
+        args[i].size = from->size;
+        at += (from->size + 7) & ~(size_t)7;
+    }
     return true;
 }
 
@@ -114,7 +129,9 @@ struct own_ref *own_task_submit(struct own *own, const struct own_call *call)
     for (int i = 0; i < call->argc; i++)
         has_refs |= call->args[i].ref != NULL;
     if (has_refs) {
-        if (!copy_args(own, task, call) || !own_task_wait(own, task))
+        if (copy_args(own, task, call))
+            own_task_wait(own, task);
+        else
             st = mt_error(MT_ENOMEM, 0, "task arguments");
     } else {
         st = own_task_encode(own, task, call->args, call->argc);

@@ -14,6 +14,12 @@ static inline mt_id own_id_next(struct own *own)
     return mt_id_make(own->process, ++own->counter, 0);
 }
 
+static inline void own_waiter_free(struct own_waiter *waiter)
+{
+    if (waiter->kind != OWN_WAITS_TASK)
+        free(waiter);
+}
+
 /* ---- queues of tasks ---- */
 /* `before` NULL: at the end. */
 static inline void own_queue_insert(struct own_queue *q, struct own_task *task, struct own_task *before)

@@ -23,7 +23,6 @@ static void arguments_let_go(struct own *own, struct own_task *task)
         task->args[i].ref = NULL;
         if (!ref)
             continue;
-        task->args[i].data = NULL;
         ref->kept_by--;
         own_ref_unheld(own, ref);
     }
@@ -212,10 +211,11 @@ void own_lineage_again(struct own *own, struct own_task *task)
         own_ref_hold(own_result_at(task, i));
     if (!arguments_again(own, task, node, &f)) {
         own_task_fail(own, task, &f);
-    } else if (!own_task_wait(own, task)) {
-        own_failure_set(&f, MT_ENOMEM, "no memory to run %s again", task->name);
-        own_task_fail(own, task, &f);
-    } else if (task->actor) {
+        return;
+    }
+    if (task->arg_count)
+        own_task_wait(own, task);
+    if (task->actor) {
         own_actor_add_again(own, task->actor, task);
     } else if (!task->waiting_for && own_task_ready(own, task)) {
         own_class_push(own, task->cls, task);

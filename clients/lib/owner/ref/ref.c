@@ -108,7 +108,7 @@ static void waiters_free(struct own_ref *ref)
     while (ref->waiters) {
         struct own_waiter *waiter = ref->waiters;
         ref->waiters = waiter->next;
-        free(waiter);
+        own_waiter_free(waiter);
     }
 }
 

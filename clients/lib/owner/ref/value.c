@@ -136,7 +136,7 @@ static void wake(struct own *own, struct own_ref *ref)
         case OWN_WAITS_PROCESS: answer_process(own, ref, waiter->of.asker.process, waiter->of.asker.node); break;
         }
         if (waiter->kind != OWN_WAITS_CALLBACK) /* the shell has that one */
-            free(waiter);
+            own_waiter_free(waiter);
         waiter = next;
     }
 }

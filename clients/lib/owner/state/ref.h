@@ -67,7 +67,8 @@ enum own_waits {
     OWN_WAITS_PROCESS = 2,  /* another process */
     OWN_WAITS_CALLBACK = 3, /* the user's function */
 };
-struct own_waiter { /* who wants to know when a ref is ready, or where an actor is */
+/* Who wants to know when a ref is ready, or where an actor is. One of a task stands behind its arguments, others are malloc's. */
+struct own_waiter {
     struct own_waiter *next;
     enum own_waits     kind;
     union {

@@ -63,7 +63,8 @@ struct own_task {
     uint32_t        parent;       /* own->run.number of the task that submitted it; 0: none */
     int32_t         retries_left; /* < 0: without limit */
     uint32_t        blob_size;
-    struct own_arg *args; /* only where refs are among them */
+    uint32_t        args_size;
+    struct own_arg *args; /* only where refs are among them; then an own_waiter for each ref, then bytes: one block */
     uint8_t        *blob; /* payload of the record */
     uint8_t         small[OWN_BLOB_SMALL];
 };

@@ -35,7 +35,7 @@ static uint8_t *blob_medium(struct own *own)
 
 uint8_t *own_blob_new(struct own *own, struct own_task *task, size_t size)
 {
-    return size <= OWN_BLOB_SMALL ? task->small : size <= OWN_BLOB_MEDIUM ? blob_medium(own) : malloc(size);
+    return size <= OWN_BLOB_SMALL ? task->small : size <= OWN_BLOB_MEDIUM ? blob_medium(own) : mt_spare_take(&own->spare, size);
 }
 
 void own_blob_free(struct own *own, struct own_task *task)
@@ -46,7 +46,7 @@ void own_blob_free(struct own *own, struct own_task *task)
         memcpy(task->blob, &own->free_blobs, sizeof own->free_blobs);
         own->free_blobs = task->blob;
     } else {
-        free(task->blob);
+        mt_spare_give(&own->spare, task->blob, task->blob_size);
     }
     task->blob = task->small;
 }
@@ -167,24 +167,21 @@ void own_task_unencode(struct own *own, struct own_task *task)
 
 /* ---- arguments that wait ---- */
 
-bool own_task_wait(struct own *own, struct own_task *task)
+void own_task_wait(struct own *own, struct own_task *task)
 {
+    struct own_waiter *waiter = (struct own_waiter *)(task->args + task->arg_count);
     for (uint16_t i = 0; i < task->arg_count; i++) {
-        struct own_ref    *ref = task->args[i].ref;
-        struct own_waiter *waiter;
-        if (!ref || task->args[i].type == 'r' || own_ref_is_there(ref))
+        struct own_ref *ref = task->args[i].ref;
+        if (!ref)
             continue;
-        waiter = calloc(1, sizeof *waiter);
-        if (!waiter)
-            return false;
-        waiter->kind = OWN_WAITS_TASK;
-        waiter->of.task = task;
-        waiter->next = ref->waiters;
-        ref->waiters = waiter;
-        task->waiting_for++;
-        own_ref_ask(own, ref);
+        if (task->args[i].type != 'r' && !own_ref_is_there(ref)) {
+            *waiter = (struct own_waiter){.next = ref->waiters, .kind = OWN_WAITS_TASK, .of.task = task};
+            ref->waiters = waiter;
+            task->waiting_for++;
+            own_ref_ask(own, ref);
+        }
+        waiter++;
     }
-    return true;
 }
 
 static const struct own_failure *failed_argument(struct own *own, const struct own_task *task)
@@ -213,13 +210,10 @@ void own_task_name(const struct own_task *task, char *out, size_t room)
 
 static void args_free(struct own *own, struct own_task *task)
 {
-    for (uint16_t i = 0; i < task->arg_count; i++) {
+    for (uint16_t i = 0; i < task->arg_count; i++)
         if (task->args[i].ref)
             own_ref_unhold(own, task->args[i].ref);
-        else
-            free((void *)(uintptr_t)task->args[i].data);
-    }
-    free(task->args);
+    mt_spare_give(&own->spare, task->args, task->args_size);
     task->args = NULL;
     task->arg_count = 0;
 }
@@ -231,12 +225,10 @@ static void stop_waiting(struct own_task *task)
         struct own_waiter **link = task->args[i].ref ? &task->args[i].ref->waiters : NULL;
         while (link && *link) {
             struct own_waiter *waiter = *link;
-            if (waiter->kind == OWN_WAITS_TASK && waiter->of.task == task) {
+            if (waiter->kind == OWN_WAITS_TASK && waiter->of.task == task)
                 *link = waiter->next;
-                free(waiter);
-            } else {
+            else
                 link = &waiter->next;
-            }
         }
     }
     task->waiting_for = 0;

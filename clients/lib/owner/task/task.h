@@ -16,8 +16,8 @@ void      own_blob_free(struct own *own, struct own_task *task);
 mt_status own_task_encode(struct own *own, struct own_task *task, const struct own_arg *args, int argc);
 /* Its arguments are encoded anew before it is sent again. */
 void own_task_unencode(struct own *own, struct own_task *task);
-/* Notes the task with each argument whose value is still to come. False: no memory. */
-bool own_task_wait(struct own *own, struct own_task *task);
+/* Notes the task with each argument whose value is still to come; it waits for none yet. */
+void own_task_wait(struct own *own, struct own_task *task);
 /* Its arguments are there: encodes them. False: one of them failed, and so did the task, which is gone. */
 bool               own_task_encode_ready(struct own *own, struct own_task *task);
 static inline bool own_task_ready(struct own *own, struct own_task *task)
