@@ -20,12 +20,6 @@ static bool argument(const manta_arg *from, char wanted, struct own_arg *to, str
     if (from->type != wanted)
         return false;
     switch (wanted) {
-    case 'l':
-    case 'u':
-    case 'd':
-        to->data = &from->l;
-        to->size = 8;
-        return true;
     case 'b':
         to->data = &from->b;
         to->size = 1;
@@ -113,6 +107,10 @@ bool lib_args(const char *name, const char *signature, int argc, const manta_arg
     }
     for (int i = 0; i < argc; i++) {
         char wanted = i < fixed ? signature[i] : argv[i].type == 'r' ? '*' : argv[i].type; /* a reference: as its value */
+        if (MT_LIKELY(argv[i].type == wanted && (wanted == 'l' || wanted == 'u' || wanted == 'd'))) {
+            out->args[i] = (struct own_arg){.type = wanted, .data = &argv[i].l, .size = 8};
+            continue;
+        }
         if (!arg_handle(name, i + 1, &argv[i], f))
             return false;
         if (argument(&argv[i], wanted, &out->args[i], &wires[i]))

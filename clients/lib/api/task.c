@@ -82,11 +82,19 @@ static bool has_room(void *arg)
     return lib.own.queued_bytes < MT_LIB_QUEUED_BYTES_MAX;
 }
 
+/* Nothing that makes it another class than without options. */
+static bool is_plain(const manta_task_opts *o)
+{
+    return !o || (o->num_cpus == 0 && o->num_gpus == 0 && !o->memory && !o->resources && !o->resource_count && !o->no_cpu &&
+                  !o->pin && !o->node && !o->spread && !o->labels && !o->pg && !o->bundle && !o->pg_capture && !o->env);
+}
+
 static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opts, struct own_failure *f)
 {
     struct own_class_spec spec;
     struct own_class     *cls;
-    if (!opts && lib_of_entry(entry)->cache)
+    bool                  is_usual = is_plain(opts) && !lib.captured.process; /* a group may go */
+    if (is_usual && lib_of_entry(entry)->cache)
         return lib_of_entry(entry)->cache;
     if (!task_spec(&spec, entry->name, opts, f))
         return NULL;
@@ -94,7 +102,7 @@ static struct own_class *class_of(manta_entry *entry, const manta_task_opts *opt
     cls = own_class_get(&lib.own, &spec, (mt_id){0, 0});
     if (!cls)
         own_failure_set(f, MT_ENOMEM, "no memory for a scheduling class");
-    if (!opts && !spec.pg.process) /* of a group it may go */
+    if (is_usual)
         lib_of_entry(entry)->cache = cls;
     return cls;
 }

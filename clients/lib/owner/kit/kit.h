@@ -14,6 +14,15 @@ static inline mt_id own_id_next(struct own *own)
     return mt_id_make(own->process, ++own->counter, 0);
 }
 
+/* Most values are numbers. */
+static inline void own_copy(void *to, const void *from, size_t size)
+{
+    if (MT_LIKELY(size == 8))
+        memcpy(to, from, 8);
+    else if (size)
+        memcpy(to, from, size);
+}
+
 static inline void own_waiter_free(struct own_waiter *waiter)
 {
     if (waiter->kind != OWN_WAITS_TASK)

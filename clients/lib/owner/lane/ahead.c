@@ -36,10 +36,15 @@ static bool has_enough(const struct own_class *cls)
     return sent >= cls->ahead_count + cls->lane_count * OWN_EDGE_READY;
 }
 
+/* Whether any of the class may. */
+static bool class_may(const struct own *own, const struct own_class *cls)
+{
+    return own->edges.memory && !own->edges.is_over && !cls->edge_pause && is_short(own, cls) && !has_enough(cls);
+}
+
 static bool may_go(const struct own *own, const struct own_task *task)
 {
-    if (!own->edges.memory || own->edges.is_over || !own_ahead_is_plain(task) || task->cls->edge_pause ||
-        !is_short(own, task->cls) || has_enough(task->cls) || task->arg_count > OWN_EDGE_ARGS)
+    if (!class_may(own, task->cls) || !own_ahead_is_plain(task) || task->arg_count > OWN_EDGE_ARGS)
         return false;
     for (uint32_t i = 0; i < task->arg_count; i++) {
         const struct own_ref *ref = task->args[i].ref;
@@ -82,7 +87,7 @@ bool own_ahead_submitted(struct own *own, struct own_task *task)
 
 void own_ahead_next(struct own *own, const struct own_task *maker)
 {
-    if (!maker->cell)
+    if (!maker->cell || !class_may(own, maker->cls))
         return;
     for (struct own_waiter *w = maker->ref->waiters; w; w = w->next) {
         struct own_task *task = w->kind == OWN_WAITS_TASK ? w->of.task : NULL;

@@ -87,8 +87,7 @@ static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg, 
         bytes = own_ref_bytes(arg->ref);
     }
     memcpy(*at, &value, sizeof value);
-    if (value.size)
-        memcpy(*at + sizeof value, bytes, value.size);
+    own_copy(*at + sizeof value, bytes, value.size);
     *at += sizeof value + ((value.size + 7u) & ~7u);
 }
 
