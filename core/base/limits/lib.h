@@ -17,7 +17,7 @@ enum {
     MT_STASH_SMALL_BYTES = 128,
     MT_STASH_LARGE = 3,
     MT_STASH_LARGE_BYTES = 9 * 1024,
-    MT_SPARE_BYTES_MAX = 2 * 1024 * 1024, /* of freed inline values, kept for the next ones */
+    MT_SPARE_BYTES_MAX = 8 * 1024 * 1024, /* of freed inline values and arguments, kept for the next ones: those of 16,000 tasks */
 
     /* Library. */
     MT_LIB_SPIN_NS = 50 * 1000,      /* polling before sleeping: about two futex round trips */
