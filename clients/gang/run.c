@@ -317,6 +317,9 @@ static mt_status start(struct run *r)
     gng_layout_fini(&r->layout);
     MT_TRY(gng_layout_make(&r->layout, r->places, r->crew.count));
     fences_forget(r);
+    for (int i = 0; i < r->layout.count; i++)
+        if (gng_role_serves(r->plan, r->layout.of[i].rank, r->layout.count))
+            gng_serves(&r->gang, i);
     mt_buf    bytes = {0}, mapping = {0};
     mt_status st = gng_mapping_put(&mapping, &r->layout);
     for (int i = 0; i < r->crew.count && st.code == 0; i++) {
@@ -329,6 +332,21 @@ static mt_status start(struct run *r)
     mt_buf_fini(&bytes);
     mt_buf_fini(&mapping);
     r->room_since_ns = 0;
+    return st;
+}
+
+/* One rank alone: it hears what the others have heard, and a higher count of restarts. */
+static mt_status renew(struct run *r, int member)
+{
+    mt_buf bytes = {0};
+    tell("%s; it is started again, the others go on (restart %d)", r->failure, r->gang.restarts);
+    mt_buf_fini(&r->seen[member].fence);
+    r->seen[member] = (struct seen){0};
+    mt_status st = start_put(r, member, (mt_view){0}, &bytes);
+    if (st.code == 0)
+        st = gng_crew_write(&r->crew, member,
+                            &(struct gng_wire){.kind = GNG_WIRE_START, .attempt = r->gang.attempt, .bytes = mt_buf_view(&bytes)});
+    mt_buf_fini(&bytes);
     return st;
 }
 
@@ -371,6 +389,7 @@ static mt_status action_do(struct run *r, const struct gng_action *a)
     case GNG_DO_SIGNAL:
         return gng_crew_write(&r->crew, a->member,
                               &(struct gng_wire){.kind = GNG_WIRE_SIGNAL, .attempt = r->gang.attempt, .number = a->number});
+    case GNG_DO_RENEW: return renew(r, a->member);
     case GNG_DO_DISMISS:
         fences_forget(r);
         gng_crew_dismiss(&r->crew);
@@ -501,6 +520,7 @@ int gng_run(const struct gng_plan *plan, volatile sig_atomic_t *pending)
     struct run r = {.plan = plan, .room = {.plan = plan}, .failed_rank = -1};
     run_id_make(&r);
     gng_init(&r.gang, plan->max_restarts, plan->term_ms * 1000000);
+    r.gang.renews = plan->renews;
     mt_status st = gng_output_open(&r.output, plan->output_dir, plan->ranks);
     if (st.code == 0 && !env_make(&r))
         r.is_done = true, r.status = 1;

@@ -101,6 +101,8 @@ enum mt_plant_number {
     MT_PLANT_GANG_PART = 120,      /* ranks of a gang are started before all have room */
     MT_PLANT_GANG_KILLED_IS_ENDED = 121, /* a rank that was sent SIGKILL counts as ended */
     MT_PLANT_GANG_UNCOUNTED = 122,       /* what begins again after a failure costs no restart */
+    MT_PLANT_GANG_RENEWED_TWICE = 123,   /* a rank that is at fault is started again before it has ended */
+    MT_PLANT_GANG_SERVES_ON = 124,       /* parameter servers go on when the others have ended */
 };
 
 #ifdef MANTA_PLANTS

@@ -42,7 +42,9 @@ static int usage(FILE *to, int status)
             "      --cpus C            CPUs that each rank has for itself (1); 0: nothing is reserved\n"
             "      --gpus G            likewise (0)\n"
             "      --as WORD           which variables tell a rank who it is: torch, tf, pmi1 (MPICH) or none\n"
+            "      --roles ROLE:N,...  of --as tf: chief:1, ps:N, evaluator:1; the other ranks are workers\n"
             "      --max-restarts R    all begin again so often when one fails (0); -1: without limit\n"
+            "      --restart-rank      a rank that fails is started again alone, so often; for programs that can take that\n"
             "      --kill-after S      from SIGTERM to SIGKILL, of ranks that are to end (10)\n"
             "      --hang-after S      a rank that neither prints nor computes for so long has failed; nobody looks if not said\n"
             "      --wait S            for room, at most; it is waited for without limit if not said\n"
@@ -77,6 +79,8 @@ enum word {
     CPUS,
     GPUS,
     AS,
+    ROLES,
+    RESTART_RANK,
     RESTARTS,
     KILL_AFTER,
     HANG_AFTER,
@@ -94,7 +98,9 @@ static const struct option table[] = {{"ranks", 1, NULL, RANKS},
                                       {"cpus", 1, NULL, CPUS},
                                       {"gpus", 1, NULL, GPUS},
                                       {"as", 1, NULL, AS},
+                                      {"roles", 1, NULL, ROLES},
                                       {"max-restarts", 1, NULL, RESTARTS},
+                                      {"restart-rank", 0, NULL, RESTART_RANK},
                                       {"kill-after", 1, NULL, KILL_AFTER},
                                       {"wait", 1, NULL, WAIT},
                                       {"hang-after", 1, NULL, HANG_AFTER},
@@ -172,6 +178,8 @@ static bool word_take(struct gng_plan *p, struct lists *l, int word, const char 
     case CPUS: return amount(text, 1e6, &p->cpus);
     case GPUS: return amount(text, 1e6, &p->gpus);
     case AS: return gng_as_of(text, &p->as);
+    case ROLES: return gng_roles_of(text, p);
+    case RESTART_RANK: return p->renews = true;
     case RESTARTS: return whole(text, -1, 1000000, &p->max_restarts);
     case KILL_AFTER: return seconds(text, &p->term_ms);
     case HANG_AFTER: return seconds(text, &p->hang_ms) && p->hang_ms > 0 && p->hang_ms < INT32_MAX;
@@ -191,6 +199,7 @@ static const char *wanted(int word)
     case PER_NODE: return "a number from 1 to 1024 is wanted";
     case NODES: return "MIN or MIN:MAX is wanted, from 1 to 1024";
     case AS: return gng_as_words();
+    case ROLES: return "chief:1, ps:N and evaluator:1 are wanted, those that are needed, with commas";
     case RESTARTS: return "a number is wanted, -1 for no limit";
     case ENV: return "NAME=VALUE is wanted, at most 256 times";
     case FILES: return "it was given too often";

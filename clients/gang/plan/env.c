@@ -119,17 +119,51 @@ static mt_status torch_put(mt_buf *out, const struct gng_plan *plan, const struc
     return l->of[member].seat.devices[0] ? devices_put(out, l, member) : mt_ok();
 }
 
-/* All are workers; the first of them is the chief by being the first, as MultiWorkerMirroredStrategy has it. */
-static mt_status tf_put(mt_buf *out, const struct gng_layout *l, int member)
+/* Ranks in this order: the chief, workers, parameter servers, the evaluator, who is no part of the cluster. */
+enum role { CHIEF, WORKER, SERVER, EVALUATOR, ROLES };
+static const char *const role_words[] = {[CHIEF] = "chief", [WORKER] = "worker", [SERVER] = "ps", [EVALUATOR] = "evaluator"};
+
+/* The first rank of a role. */
+static int role_first(const struct gng_plan *plan, enum role role, int size)
 {
-    MT_TRY(mt_buf_printf(out, "TF_CONFIG={\"cluster\":{\"worker\":["));
-    for (int rank = 0; rank < l->count; rank++) {
+    int first[ROLES + 1] = {0, plan->chiefs, size - plan->evaluators - plan->servers, size - plan->evaluators, size};
+    return first[role];
+}
+
+static enum role role_of(const struct gng_plan *plan, int rank, int size)
+{
+    enum role role = EVALUATOR;
+    while (role > CHIEF && rank < role_first(plan, role, size))
+        role--;
+    return role;
+}
+
+bool gng_role_serves(const struct gng_plan *plan, int rank, int size)
+{
+    return plan->as == GNG_AS_TF && plan->servers && role_of(plan, rank, size) != (plan->chiefs ? CHIEF : WORKER);
+}
+
+/* Where no chief is named, worker 0 is the chief, as MultiWorkerMirroredStrategy has it. */
+static mt_status tf_put(mt_buf *out, const struct gng_plan *plan, const struct gng_layout *l, int member)
+{
+    int       mine = l->of[member].rank;
+    enum role role = role_of(plan, mine, l->count);
+    bool      is_first = true;
+    MT_TRY(mt_buf_printf(out, "TF_CONFIG={\"cluster\":{"));
+    for (int rank = 0; rank < role_first(plan, EVALUATOR, l->count); rank++) {
         const char *address = address_of(l, l->member[rank]);
         bool        is_v6 = strchr(address, ':') != NULL;
-        MT_TRY(mt_buf_printf(out, "%s\"%s%s%s:%d\"", rank ? "," : "", is_v6 ? "[" : "", address, is_v6 ? "]" : "",
-                             l->of[l->member[rank]].seat.port));
+        enum role   of = role_of(plan, rank, l->count);
+        if (rank == role_first(plan, of, l->count)) {
+            MT_TRY(mt_buf_printf(out, "%s\"%s\":[", is_first ? "" : "],", role_words[of]));
+            is_first = false;
+        } else {
+            MT_TRY(mt_buf_printf(out, ","));
+        }
+        MT_TRY(mt_buf_printf(out, "\"%s%s%s:%d\"", is_v6 ? "[" : "", address, is_v6 ? "]" : "", l->of[l->member[rank]].seat.port));
     }
-    MT_TRY(mt_buf_printf(out, "]},\"task\":{\"type\":\"worker\",\"index\":%d}}", l->of[member].rank));
+    MT_TRY(mt_buf_printf(out, "]},\"task\":{\"type\":\"%s\",\"index\":%d}}", role_words[role],
+                         mine - role_first(plan, role, l->count)));
     return mt_buf_append(out, "", 1);
 }
 
@@ -175,7 +209,7 @@ mt_status gng_env_put(mt_buf *out, const struct gng_plan *plan, const struct gng
     MT_TRY(own_put(out, layout, member, run_id, restarts));
     switch (plan->as) {
     case GNG_AS_TORCH: MT_TRY(torch_put(out, plan, layout, member, run_id, restarts)); break;
-    case GNG_AS_TF: MT_TRY(tf_put(out, layout, member)); break;
+    case GNG_AS_TF: MT_TRY(tf_put(out, plan, layout, member)); break;
     case GNG_AS_PMI1: MT_TRY(pmi_put(out, layout, member)); break;
     case GNG_AS_NONE: break;
     }

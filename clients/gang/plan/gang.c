@@ -36,12 +36,12 @@ static const char *const member_names[] = {[GNG_MEMBER_HIRED] = "HIRED",
                                            [GNG_MEMBER_RUNNING] = "RUNNING",
                                            [GNG_MEMBER_ENDED] = "ENDED",
                                            [GNG_MEMBER_GONE] = "GONE"};
-/* HIRED --> READY --> RUNNING --> ENDED --asked again--> HIRED; any --> GONE */
+/* HIRED --> READY --> RUNNING --> ENDED --asked again--> HIRED; ENDED --alone--> RUNNING; any --> GONE */
 static const uint32_t member_next[] = {
     [GNG_MEMBER_HIRED] = MT_STATE(GNG_MEMBER_READY) | MT_STATE(GNG_MEMBER_GONE),
     [GNG_MEMBER_READY] = MT_STATE(GNG_MEMBER_RUNNING) | MT_STATE(GNG_MEMBER_GONE),
     [GNG_MEMBER_RUNNING] = MT_STATE(GNG_MEMBER_ENDED) | MT_STATE(GNG_MEMBER_GONE),
-    [GNG_MEMBER_ENDED] = MT_STATE(GNG_MEMBER_HIRED) | MT_STATE(GNG_MEMBER_GONE),
+    [GNG_MEMBER_ENDED] = MT_STATE(GNG_MEMBER_HIRED) | MT_STATE(GNG_MEMBER_RUNNING) | MT_STATE(GNG_MEMBER_GONE),
     [GNG_MEMBER_GONE] = 0,
 };
 static const struct mt_machine member_machine = MT_MACHINE("member", member_names, member_next);
@@ -106,10 +106,14 @@ static mt_status signal_running(struct gng_gang *g, int number)
     return mt_ok();
 }
 
+static bool has_tries(const struct gng_gang *g)
+{
+    return g->restarts < g->max_restarts || g->max_restarts < 0;
+}
+
 static bool may_restart(const struct gng_gang *g)
 {
-    return g->cause == GNG_CAUSE_LEAVING || g->cause == GNG_CAUSE_GROWING ||
-           (g->cause == GNG_CAUSE_FAILED && (g->restarts < g->max_restarts || g->max_restarts < 0));
+    return g->cause == GNG_CAUSE_LEAVING || g->cause == GNG_CAUSE_GROWING || (g->cause == GNG_CAUSE_FAILED && has_tries(g));
 }
 
 static mt_status begin_again(struct gng_gang *g, int64_t now_ns)
@@ -200,7 +204,7 @@ static mt_status on_ready(struct gng_gang *g, int member)
     if (count_of(g, GNG_MEMBER_READY) < g->count && !MT_PLANT(MT_PLANT_GANG_PART))
         return mt_ok();
     for (int i = 0; i < g->count; i++) {
-        g->members[i].is_failed = false;
+        g->members[i].is_failed = g->members[i].serves = false;
         if (g->members[i].state == GNG_MEMBER_READY)
             member_set_state(&g->members[i], GNG_MEMBER_RUNNING);
     }
@@ -219,6 +223,45 @@ static mt_status failed(struct gng_gang *g, int member, int64_t now_ns)
         return end_look(g, now_ns);
     g->first_failed = member;
     return stop(g, GNG_CAUSE_FAILED, SIGTERM, now_ns);
+}
+
+/* ---- one rank alone ---- */
+
+void gng_serves(struct gng_gang *g, int member)
+{
+    g->members[member].serves = true;
+}
+
+static bool may_renew(const struct gng_gang *g)
+{
+    return g->renews && g->state == GNG_RUNNING && has_tries(g);
+}
+
+static mt_status renew(struct gng_gang *g, int member)
+{
+    g->restarts++;
+    if (g->members[member].state == GNG_MEMBER_ENDED)
+        member_set_state(&g->members[member], GNG_MEMBER_RUNNING);
+    return mt_vec_push(&g->actions, (struct gng_action){.kind = GNG_DO_RENEW, .member = member});
+}
+
+/* It is at fault, and may run on: its end follows, and is a failure. */
+static mt_status on_fault(struct gng_gang *g, int member, int64_t now_ns)
+{
+    if (!may_renew(g))
+        return g->state == GNG_RUNNING ? failed(g, member, now_ns) : mt_ok();
+    if (MT_PLANT(MT_PLANT_GANG_RENEWED_TWICE))
+        return renew(g, member);
+    return mt_vec_push(&g->actions, (struct gng_action){.kind = GNG_DO_SIGNAL, .member = member, .number = SIGKILL});
+}
+
+/* Only ranks that serve run, and nobody is left who needs them? */
+static bool serves_nobody(const struct gng_gang *g)
+{
+    int serving = 0;
+    for (int i = 0; i < g->count; i++)
+        serving += g->members[i].state == GNG_MEMBER_RUNNING && g->members[i].serves;
+    return serving > 0 && serving == count_of(g, GNG_MEMBER_RUNNING) && !MT_PLANT(MT_PLANT_GANG_SERVES_ON);
 }
 
 static mt_status on_gone(struct gng_gang *g, int member, int64_t now_ns)
@@ -241,7 +284,11 @@ static mt_status on_ended(struct gng_gang *g, const struct gng_event *ev)
     if (m->state != GNG_MEMBER_RUNNING || ev->ended.attempt != g->attempt)
         return mt_ok();
     member_set_state(m, GNG_MEMBER_ENDED);
-    return ev->ended.is_failed ? failed(g, ev->ended.member, ev->now_ns) : end_look(g, ev->now_ns);
+    if (ev->ended.is_failed)
+        return may_renew(g) ? renew(g, ev->ended.member) : failed(g, ev->ended.member, ev->now_ns);
+    if (g->state == GNG_RUNNING && serves_nobody(g))
+        return stop(g, GNG_CAUSE_NONE, SIGTERM, ev->now_ns);
+    return end_look(g, ev->now_ns);
 }
 
 static mt_status on_signal(struct gng_gang *g, int number, int64_t now_ns)
@@ -289,7 +336,7 @@ mt_status gng_step(struct gng_gang *g, const struct gng_event *ev)
     case GNG_EV_READY: return on_ready(g, member);
     case GNG_EV_GONE: return on_gone(g, member, ev->now_ns);
     case GNG_EV_ENDED: return on_ended(g, ev);
-    case GNG_EV_FAULT: return g->state == GNG_RUNNING ? failed(g, member, ev->now_ns) : mt_ok();
+    case GNG_EV_FAULT: return on_fault(g, member, ev->now_ns);
     case GNG_EV_LEAVING:
         g->members[member].is_leaving = true;
         return g->state == GNG_RUNNING ? stop(g, GNG_CAUSE_LEAVING, SIGTERM, ev->now_ns) : mt_ok();

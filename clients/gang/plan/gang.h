@@ -8,6 +8,9 @@
  *     |                                      '-- all are there -- STOPPING --no more tries, or a signal--> DONE
  *     '----------------- somebody is gone, or another size is wanted --'
  *
+ * RUNNING also ends when all ranks but those that serve have ended with 0: then these are ended, and it is DONE. With `renews` a
+ * rank that fails is started again alone, in RUNNING, while there are tries; one whose supervisor is gone is not.
+ *
  * In each state but RUNNING and RESERVING a limit ends the wait (gng_step with GNG_EV_TICK). From any state a signal that ends the
  * gang leads to DONE.
  *
@@ -38,6 +41,7 @@ struct gng_member {
     enum gng_member_state state;
     bool                  is_leaving; /* its node is drained */
     bool                  is_failed;  /* its rank ended, and not with 0 */
+    bool                  serves;     /* its rank serves others, and is ended when they have: a parameter server */
 };
 
 /* Why a gang stops before its ranks have ended by themselves. */
@@ -82,13 +86,14 @@ enum gng_action_kind {
     GNG_DO_GATHER,  /* ask those that are there where they are */
     GNG_DO_START,   /* the ranks of all members */
     GNG_DO_SIGNAL,  /* a member's rank */
+    GNG_DO_RENEW,   /* start a member's rank again, the others go on */
     GNG_DO_DISMISS, /* kill all supervisors, give the room back */
     GNG_DO_AGAIN,   /* for people: it begins again */
     GNG_DO_DONE,
 };
 struct gng_action {
     enum gng_action_kind kind;
-    int                  member, number; /* SIGNAL */
+    int                  member, number; /* SIGNAL, RENEW: only the member */
 };
 
 struct gng_gang {
@@ -97,6 +102,7 @@ struct gng_gang {
     struct gng_member *members;
     int                count;
     int                max_restarts, restarts; /* those that failures cost */
+    bool               renews;                 /* the caller's: a rank that fails is started again alone */
     int64_t            term_ns;                /* from SIGTERM to SIGKILL */
     uint32_t           attempt;                /* of all starts, from 1; 0: none yet */
     int                hires;                  /* in a row that came to nothing */
@@ -111,6 +117,8 @@ struct gng_gang {
 /* It begins with RESERVING; the caller does what `actions` say and empties them. */
 void gng_init(struct gng_gang *g, int max_restarts, int64_t term_ns);
 void gng_fini(struct gng_gang *g);
+/* That member's rank serves the others, in the attempt that GNG_DO_START has just begun. */
+void gng_serves(struct gng_gang *g, int member);
 /* Takes an event. ENOMEM: the gang can't go on. Words about members that are not there, or of another attempt, change nothing. */
 MT_MUST_USE mt_status gng_step(struct gng_gang *g, const struct gng_event *ev);
 

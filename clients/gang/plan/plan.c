@@ -5,6 +5,7 @@
 #include "clients/gang/plan/plan.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static const char *const as_words[] = {
     [GNG_AS_NONE] = "none", [GNG_AS_TORCH] = "torch", [GNG_AS_TF] = "tf", [GNG_AS_PMI1] = "pmi1"};
@@ -22,6 +23,46 @@ bool gng_as_of(const char *word, enum gng_as *out)
 const char *gng_as_words(void)
 {
     return "torch, tf, pmi1 or none is wanted";
+}
+
+/* "1" behind "ps:"; *at moves behind it. */
+static bool role_take(const char **at, const char *name, int most, int *out)
+{
+    size_t size = strlen(name);
+    char  *end;
+    if (strncmp(*at, name, size) != 0 || (*at)[size] != ':' || *out)
+        return false;
+    long count = strtol(*at + size + 1, &end, 10);
+    if (end == *at + size + 1 || count < 1 || count > most)
+        return false;
+    *out = (int)count;
+    *at = end;
+    return true;
+}
+
+bool gng_roles_of(const char *text, struct gng_plan *p)
+{
+    for (;; text++) {
+        if (!role_take(&text, "chief", 1, &p->chiefs) && !role_take(&text, "ps", MT_GANG_RANKS_MAX, &p->servers) &&
+            !role_take(&text, "evaluator", 1, &p->evaluators))
+            return false;
+        if (*text != ',')
+            return *text == 0;
+    }
+}
+
+static bool roles_fit(const struct gng_plan *p, char *why, size_t size)
+{
+    int named = p->chiefs + p->servers + p->evaluators, least = p->nodes_max ? p->nodes_min * p->per_node : p->ranks;
+    if (named && p->as != GNG_AS_TF) {
+        snprintf(why, size, "--roles are those of TF_CONFIG: say --as tf");
+        return false;
+    }
+    if (named && named + (p->chiefs == 0) > least) {
+        snprintf(why, size, "of %d rank%s --roles leave no %s", least, least == 1 ? "" : "s", p->chiefs ? "chief" : "worker");
+        return false;
+    }
+    return true;
 }
 
 static bool nodes_fit(struct gng_plan *p, char *why, size_t size)
@@ -60,6 +101,14 @@ bool gng_plan_check(struct gng_plan *p, char *why, size_t size)
                  p->nodes_max ? p->nodes_max : p->ranks, p->nodes_max ? "nodes" : "ranks", MT_GANG_BUNDLES_MAX);
         return false;
     }
+    if (p->renews && (p->as == GNG_AS_PMI1 || !p->max_restarts)) {
+        snprintf(why, size,
+                 p->max_restarts ? "programs of MPI can't take a rank that is started again alone: leave --restart-rank out"
+                                 : "--restart-rank: how often is missing, --max-restarts");
+        return false;
+    }
+    if (!roles_fit(p, why, size))
+        return false;
     if (p->as == GNG_AS_PMI1 && p->nodes_min != p->nodes_max) {
         snprintf(why, size, "programs of MPI have a fixed number of ranks: --nodes %d:%d is for another --as", p->nodes_min,
                  p->nodes_max);

@@ -17,13 +17,15 @@ struct gng_plan {
     int                per_node;             /* ranks on a node; 0: as many as fit */
     double             cpus, gpus;           /* of each rank */
     enum gng_as        as;
-    int                max_restarts;              /* -1: without limit */
-    int64_t            term_ms, wait_ms, hang_ms; /* see limits/gang.h; wait_ms -1: without limit; hang_ms 0: nobody looks */
-    const char        *name;                      /* for people, and torch's run id; NULL: drawn */
-    const char        *output_dir;                /* NULL: to standard output and error, with the rank in front */
-    const char *const *env;                       /* NAME=VALUE, ends with NULL; may be NULL */
-    const char *const *files;                     /* likewise */
-    char *const       *argv;                      /* ends with NULL */
+    int                chiefs, servers, evaluators; /* of TF_CONFIG; the other ranks are workers */
+    bool               renews;                      /* a rank that fails is started again alone */
+    int                max_restarts;                /* -1: without limit */
+    int64_t            term_ms, wait_ms, hang_ms;   /* see limits/gang.h; wait_ms -1: without limit; hang_ms 0: nobody looks */
+    const char        *name;                        /* for people, and torch's run id; NULL: drawn */
+    const char        *output_dir;                  /* NULL: to standard output and error, with the rank in front */
+    const char *const *env;                         /* NAME=VALUE, ends with NULL; may be NULL */
+    const char *const *files;                       /* likewise */
+    char *const       *argv;                        /* ends with NULL */
 };
 
 /* Completes what follows from what was said, and judges it. False: *why says what is wrong and what to do. */
@@ -32,6 +34,10 @@ bool gng_plan_check(struct gng_plan *plan, char *why, size_t size);
 /* "torch", ... -> *out. False: there is no such word. */
 bool        gng_as_of(const char *word, enum gng_as *out);
 const char *gng_as_words(void); /* all of them, for people */
+/* "chief:1,ps:2,evaluator:1", each of them if it is wanted. False: it is not understood. */
+bool gng_roles_of(const char *text, struct gng_plan *plan);
+/* A rank that runs until the others have ended: with parameter servers all but the chief, or without one all but the workers. */
+bool gng_role_serves(const struct gng_plan *plan, int rank, int size);
 
 static inline bool gng_plan_reserves(const struct gng_plan *plan)
 {

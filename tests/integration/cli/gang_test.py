@@ -59,7 +59,10 @@ def gang_words(p):
                         (["--nodes", "3:2", "true"], "MIN or MIN:MAX"), (["--env", "X", "true"], "NAME=VALUE is wanted"),
                         (["-n", "5", "--nodes", "2", "true"], "5 ranks can't be divided among 2 nodes"),
                         (["-n", "5", "--per-node", "2", "true"], "no multiple"), (["-n", "200", "true"], "--cpus 0"),
-                        (["-n", "3", "--nodes", "2", "--per-node", "2", "true"], "leave -n out")):
+                        (["-n", "3", "--nodes", "2", "--per-node", "2", "true"], "leave -n out"),
+                        (["--restart-rank", "true"], "how often is missing"), (["--roles", "ps:1", "true"], "say --as tf"),
+                        (["--as", "tf", "--roles", "ps", "true"], "--roles ps: chief:1, ps:N"),
+                        (["-n", "2", "--as", "tf", "--roles", "ps:2", "true"], "of 2 ranks --roles leave no worker")):
         gang(p, *words, want=2)
         has(said, p.errors)
 
@@ -96,6 +99,10 @@ def gang_torch(p):
         equal({name: got.get(name) for name in wanted}, {name: str(value) for name, value in wanted.items()})
     ranks = variables(gang(p, "-n", "2", "--cpus", "0", "--as", "tf", "--", "env"))
     check('"index":1' in ranks[1]["TF_CONFIG"] and ranks[0]["TF_CONFIG"].count("127.0.0.1:") == 2, ranks)
+    # Workers and parameter servers that wait for ever are ended when the chief has ended.
+    out = gang(p, "-n", "3", "--cpus", "0", "--as", "tf", "--roles", "chief:1,ps:1", "--", "sh", "-c", """
+        case $TF_CONFIG in *'"type":"chief"'*) echo chief;; *) trap 'echo ended; exit 0' TERM; while :; do sleep 0.02; done;; esac""")
+    has("[0] chief", out)
 
 
 def gang_fails(p):
@@ -118,6 +125,15 @@ def gang_restarts(p):
     out = gang(p, "-n", "2", "--cpus", "0", "--max-restarts", "2", "--", "sh", "-c", script, want=5)
     equal(sorted(out.splitlines()), sorted(f"[{rank}] run {n}" for rank in range(2) for n in range(3)))
     has("begins again (restart 2 of 2)", p.errors)
+    # With --restart-rank only the one that fails, so often.
+    flag = p.root / "flag"
+    script = (f"[ $MANTA_GANG_RANK = 1 ] && {{ [ $MANTA_GANG_RESTARTS = 2 ] || kill -9 $$; touch {flag}; exit; }};"
+              f" echo begins; while [ ! -e {flag} ]; do sleep 0.02; done; echo goes on")
+    words = ["-n", "2", "--cpus", "0", "--restart-rank", "--max-restarts"]
+    equal(gang(p, *words, "2", "--", "sh", "-c", script), "[0] begins\n[0] goes on\n")
+    has("is started again, the others go on (restart 2)", p.errors)
+    flag.unlink()
+    equal(gang(p, *words, "1", "--", "sh", "-c", script, want=128 + signal.SIGKILL), "[0] begins\n")
     # A supervisor that is killed takes its rank along, and the gang begins again.
     run = begin(p, "-n", "2", "--max-restarts", "1", "--", "sh", "-c",
                 "echo up $MANTA_GANG_RESTARTS $PPID $$; [ $MANTA_GANG_RESTARTS = 1 ] || { setsid sleep 1000 & sleep 1000; }")

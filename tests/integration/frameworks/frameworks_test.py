@@ -28,35 +28,37 @@ def python_with(venv, module):
 
 
 class Result:
-    def __init__(self, out):
+    def __init__(self, out, ranks):
+        """`ranks`: how many say something."""
+
         def of(word):
             return {int(rank): text for rank, text in re.findall(rf"^\[(\d+)\] {word} (.*)$", out, re.M)}
 
         self.sums, self.begun = of("sum"), {rank: int(text) for rank, text in of("begun").items()}
         self.losses = {rank: [float(x) for x in text.split()] for rank, text in of("loss").items()}
-        equal((len(self.sums), len(set(self.sums.values()))), (RANKS, 1), f"ranks, weights: {out}")
+        equal((len(self.sums), len(set(self.sums.values()))), (ranks, 1), f"ranks, weights: {out}")
 
 
-def trained(p, kind, python, program, folder, dies):
+def trained(p, options, python, program, folder, dies, ranks):
     """`folder`: of its checkpoints."""
     folder.mkdir()
     env = p.env | {"MANTA_ADDRESS": "", "TORCH_EXTENSIONS_DIR": str(python.parents[1] / "extensions"), "OMP_NUM_THREADS": "1"}
-    words = ["-n", RANKS, "--cpus", 0, "--max-restarts", 1, "--as", kind, "--env", f"TEST_DIES={dies}", "--", python, HERE / "programs" / program]
+    words = [*options, "--cpus", 0, "--max-restarts", 1, "--env", f"TEST_DIES={dies}", "--", python, HERE / "programs" / program]
     done = subprocess.run([sys.argv[1] + "/manta", "run", *map(str, words), str(folder)], env=env, timeout=LIMIT_S, text=True, check=False,
                           stdin=subprocess.DEVNULL, capture_output=True)
     equal(done.returncode, 0, done.stdout[-3000:] + done.stderr[-3000:])
     p.errors = done.stderr
-    return Result(done.stdout)
+    return Result(done.stdout, ranks)
 
 
-def learns_and_survives(p, kind, venv, module, program):
-    python = python_with(venv, module)
-    calm = trained(p, kind, python, program, p.root / "calm", "")
+def learns_and_survives(p, kind, venv, module, program, more=("-n", RANKS), ranks=RANKS, victim=1):
+    python, options = python_with(venv, module), ["--as", kind, *more]
+    calm = trained(p, options, python, program, p.root / "calm", "", ranks)
     check("begins again" not in p.errors, p.errors)
     equal(set(calm.begun.values()), {0})
     check(all(last < 0.6 * first for first, last in calm.losses.values()), calm.losses)
-    hurt = trained(p, kind, python, program, p.root / "hurt", "1")
-    has("rank 1 (pid ", p.errors)
+    hurt = trained(p, options, python, program, p.root / "hurt", "1", ranks)
+    has(f"rank {victim} (pid ", p.errors)
     check(re.search(r"was killed by signal 9 \(Killed\).*; the gang begins again \(restart 1 of 1\)", p.errors), p.errors)
     check(set(hurt.begun.values()) <= {6, 7}, f"it has begun at {hurt.begun}")  # from a checkpoint
     equal(hurt.sums, calm.sums, "weights after the death of a rank")
@@ -84,6 +86,11 @@ def mpi4py(p):
 
 def tensorflow(p):
     learns_and_survives(p, "tf", "tf", "tensorflow", "mirrored.py")
+
+
+def tensorflow_servers(p):
+    """The chief alone says something; the worker and the parameter server are ended when it has ended."""
+    learns_and_survives(p, "tf", "tf", "tensorflow", "server.py", ["-n", 3, "--roles", "chief:1,ps:1"], ranks=1, victim=0)
 
 
 def tidied(case):

@@ -94,6 +94,10 @@ static void all_start(struct world *w)
         w->silent[i] = chance(w, 3);
         if (chance(w, 60))
             ends_later(w, i, 20000, chance(w, 30));
+        if (i > 0 && chance(w, 20))
+            gng_serves(&w->gang, i);
+        if (chance(w, 4))
+            later(w, 20000, true, (struct gng_event){.kind = GNG_EV_FAULT, .member = i});
         if (chance(w, 4))
             later(w, 20000, true, (struct gng_event){.kind = GNG_EV_LEAVING, .member = i});
         if (chance(w, 4))
@@ -101,6 +105,32 @@ static void all_start(struct world *w)
     }
     if (chance(w, 5))
         later(w, 20000, true, (struct gng_event){.kind = GNG_EV_GROW});
+}
+
+static void counted(struct world *w)
+{
+    if (++w->counted > w->max_restarts)
+        breaks(w, "it begins again more often than it may");
+}
+
+static void one_starts(struct world *w, int i)
+{
+    if (w->runs[i])
+        breaks(w, "a rank is started while it runs");
+    w->runs[i] = w->gang.attempt;
+    if (chance(w, 60))
+        ends_later(w, i, 20000, chance(w, 30));
+    counted(w);
+}
+
+/* Those that serve do not keep a gang whose other ranks have ended. */
+static void servers_look(struct world *w)
+{
+    int serving = 0;
+    for (int i = 0; i < w->gang.count; i++)
+        serving += w->runs[i] && w->gang.members[i].serves;
+    if (w->gang.state == GNG_RUNNING && serving && serving == running(w))
+        breaks(w, "only servers run, and it goes on");
 }
 
 static void action_do(struct world *w, const struct gng_action *a)
@@ -121,14 +151,14 @@ static void action_do(struct world *w, const struct gng_action *a)
         if (w->runs[a->member] && (a->number == SIGKILL || chance(w, 70)))
             ends_later(w, a->member, 500, chance(w, 80));
         break;
+    case GNG_DO_RENEW: one_starts(w, a->member); break;
     case GNG_DO_DISMISS:
         memset(w->runs, 0, sizeof w->runs);
         w->life++;
         break;
     case GNG_DO_AGAIN:
-        w->counted += w->gang.cause == GNG_CAUSE_FAILED;
-        if (w->counted > w->max_restarts)
-            breaks(w, "it begins again more often than it may");
+        if (w->gang.cause == GNG_CAUSE_FAILED)
+            counted(w);
         break;
     case GNG_DO_DONE:
         w->is_done = true;
@@ -153,6 +183,7 @@ static void event_take(struct world *w, struct gng_event ev)
         action_do(w, &a);
     }
     w->gang.actions.count = 0;
+    servers_look(w);
 }
 
 /* Takes the next thing that is due, or lets some time pass. */
@@ -180,6 +211,7 @@ static void world_run(struct world *w, uint64_t seed)
     *w = (struct world){.rng = {seed}, .life = 1};
     w->max_restarts = (int)mt_rng_below(&w->rng, 4);
     gng_init(&w->gang, w->max_restarts, 10000 * MS);
+    w->gang.renews = chance(w, 40);
     action_do(w, &(struct gng_action){.kind = GNG_DO_RESERVE});
     w->gang.actions.count = 0;
     while (!w->is_done && !w->broken[0] && w->now < LATE_S * 1000 * MS) {
@@ -225,6 +257,8 @@ static void plants_are_caught(void **state)
     caught(MT_PLANT_GANG_PART, "a rank is started before all are ready");
     caught(MT_PLANT_GANG_KILLED_IS_ENDED, "ranks are started while others run");
     caught(MT_PLANT_GANG_UNCOUNTED, "it begins again more often than it may");
+    caught(MT_PLANT_GANG_RENEWED_TWICE, "a rank is started while it runs");
+    caught(MT_PLANT_GANG_SERVES_ON, "only servers run, and it goes on");
 }
 
 int main(void)

@@ -6,6 +6,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -111,9 +112,39 @@ static void tf_words(void **state)
     gng_layout_fini(&l);
 }
 
+static void tf_roles(void **state)
+{
+    (void)state;
+    struct gng_layout l = layout_of_two();
+    char              why[256] = "";
+    struct gng_plan   p = {.as = GNG_AS_TF, .cpus = 1, .ranks = 4};
+    const char *const wrong[] = {"", "chief:2", "ps:0", "ps", "ps:1,", "worker:1", "ps:1,ps:1", "ps:1 "};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(gng_roles_of(wrong[i], &(struct gng_plan){0}));
+    assert_true(gng_roles_of("ps:1,evaluator:1,chief:1", &p) && gng_plan_check(&p, why, sizeof why));
+    const char *const wanted[] = {"{\"type\":\"chief\",\"index\":0}", "{\"type\":\"worker\",\"index\":0}",
+                                  "{\"type\":\"ps\",\"index\":0}", "{\"type\":\"evaluator\",\"index\":0}"};
+    for (int rank = 0; rank < 4; rank++) {
+        mt_buf env = {0};
+        char   text[512];
+        assert_int_equal(gng_env_put(&env, &p, &l, l.member[rank], "x", 0).code, 0);
+        snprintf(text, sizeof text,
+                 "TF_CONFIG={\"cluster\":{\"chief\":[\"10.0.0.7:11000\"],\"worker\":[\"10.0.0.7:11002\"],"
+                 "\"ps\":[\"10.0.0.9:11001\"]},\"task\":%s}",
+                 wanted[rank]);
+        if (!says(&env, text))
+            fail_msg("rank %d is not told %s", rank, text);
+        assert_int_equal(gng_role_serves(&p, rank, 4), rank != 0);
+        mt_buf_fini(&env);
+    }
+    p = (struct gng_plan){.as = GNG_AS_TF, .cpus = 1, .ranks = 2};
+    assert_true(gng_roles_of("ps:2", &p) && !gng_plan_check(&p, why, sizeof why) && strstr(why, "leave no worker"));
+    gng_layout_fini(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sizes), cmocka_unit_test(ranks), cmocka_unit_test(torch_words),
-                                       cmocka_unit_test(tf_words)};
+                                       cmocka_unit_test(tf_words), cmocka_unit_test(tf_roles)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
