@@ -13,6 +13,7 @@
 
 #include "core/base/limits/object.h"
 #include "core/base/machine.h"
+#include "core/base/plant.h"
 #include "objectstore/layout/sum.h"
 
 #include <string.h>
@@ -22,17 +23,19 @@
 
 void os_pull_start(struct os_pull *pull, const struct lane_ref *ref, void *data, int64_t now_ms)
 {
-    *pull = (struct os_pull){.ref = *ref, .data = data, .progress_ms = now_ms};
+    *pull = (struct os_pull){
+        .ref = *ref, .data = data, .progress_ms = now_ms, .chunk = MT_OBJECT_CHUNK_BYTES, .patience_ms = MT_OBJECT_FETCH_MS};
 }
 
-static uint64_t next_chunk(uint64_t size, uint64_t from)
+static uint64_t next_chunk(const struct os_pull *pull, uint64_t from)
 {
-    return size - from < MT_OBJECT_CHUNK_BYTES ? size : from + MT_OBJECT_CHUNK_BYTES;
+    return pull->ref.size - from < pull->chunk ? pull->ref.size : from + pull->chunk;
 }
 
 static void pull_holds(const struct os_pull *pull)
 {
     MT_ASSERT(pull->received <= pull->asked && pull->asked <= pull->ref.size);
+    MT_ASSERT(pull->good <= pull->received);
     MT_ASSERT(pull->serial_asked - pull->serial_got <= OS_PULL_AHEAD);
 }
 
@@ -41,12 +44,18 @@ void os_pull_go_on(struct os_pull *pull, uint32_t serial)
     pull->serial_first = pull->serial_asked = pull->serial_got = serial;
 }
 
+void os_pull_resume(struct os_pull *pull, uint64_t have)
+{
+    pull->asked = pull->received = pull->good = pull->chunk_end = have;
+    pull_holds(pull);
+}
+
 bool os_pull_request(struct os_pull *pull, struct os_wire_request *out)
 {
     bool all = pull->asked == pull->ref.size && pull->serial_asked != pull->serial_first; /* an empty value is asked for once */
     if (all || pull->serial_asked - pull->serial_got >= OS_PULL_AHEAD)
         return false;
-    uint64_t end = next_chunk(pull->ref.size, pull->asked);
+    uint64_t end = next_chunk(pull, pull->asked);
     *out = (struct os_wire_request){
         .magic = OS_WIRE_MAGIC, .serial = pull->serial_asked++, .ref = pull->ref, .offset = pull->asked, .size = end - pull->asked};
     pull->asked = end;
@@ -69,11 +78,12 @@ void os_pull_room(struct os_pull *pull, void **out_at, size_t *out_size)
 static mt_status pull_head(struct os_pull *pull)
 {
     const struct os_wire_reply *head = &pull->head;
-    uint64_t                    end = next_chunk(pull->ref.size, pull->received);
+    uint64_t                    end = next_chunk(pull, pull->received);
     if (head->magic != OS_WIRE_MAGIC || head->serial != pull->serial_got || pull->serial_got == pull->serial_asked)
         return mt_error(MT_EPROTO, 0, "pull: not a reply to what was asked");
     if (head->code < 0 || head->code >= OS_WIRE_CODES)
         return mt_error(MT_EPROTO, 0, "pull: no such code");
+    pull->elsewhere = head->code == MT_EAGAIN && head->flags & OS_WIRE_ELSEWHERE ? (uint32_t)head->offset : 0;
     if (head->code != MT_OK)
         return mt_error(head->code, 0, "pull: refused by the source");
     if (head->offset != pull->received || head->size != end - pull->received)
@@ -102,6 +112,7 @@ mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms)
         pull->in_body = false;
         pull->head_have = 0;
         pull->serial_got++;
+        pull->good = pull->received;
         pull->done = pull->received == pull->ref.size;
         pull_holds(pull);
     }
@@ -110,9 +121,9 @@ mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms)
 
 mt_status os_pull_check(const struct os_pull *pull, int64_t now_ms)
 {
-    if (now_ms - pull->progress_ms < MT_OBJECT_FETCH_MS)
+    if (now_ms - pull->progress_ms < (int64_t)pull->patience_ms)
         return mt_ok();
-    return mt_error(MT_ETIMEDOUT, 0, "pull: nothing came from the source for 10 s");
+    return mt_error(MT_ETIMEDOUT, 0, "pull: nothing came from the source for too long");
 }
 
 /* --- the source ----------------------------------------------------------------------------------------------- */
@@ -203,9 +214,21 @@ void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
         serve->reply.flags = OS_WIRE_SUMMED;
         serve->reply.value_sum = serve->value_sum;
     }
+    if (code == MT_EAGAIN && serve->elsewhere) {
+        serve->reply.flags = OS_WIRE_ELSEWHERE;
+        serve->reply.offset = serve->elsewhere;
+    }
     serve->refused = !good;
     serve->sent = 0;
     serve_set_state(serve, OS_SERVE_REPLY);
+}
+
+bool os_serve_answer_part(struct os_serve *serve, const void *value, uint64_t have)
+{
+    if (serve->request.offset + serve->request.size > have && !MT_PLANT(MT_PLANT_PART_EARLY))
+        return false;
+    os_serve_answer(serve, MT_OK, value);
+    return true;
 }
 
 int os_serve_out(const struct os_serve *serve, struct iovec out[2])

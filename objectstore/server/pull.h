@@ -47,12 +47,16 @@ struct os_wire_reply {
     uint32_t magic;
     uint32_t serial;
     int32_t  code;         /* enum mt_code; not 0: no bytes follow, and nothing after it */
-    uint32_t flags;        /* OS_WIRE_SUMMED */
+    uint32_t flags;        /* OS_WIRE_SUMMED, OS_WIRE_ELSEWHERE */
     uint64_t offset, size; /* as asked */
     uint64_t sum;          /* os_sum of the bytes that follow */
     uint64_t value_sum;    /* of the whole value, where its writer has made one */
 };
-enum { OS_WIRE_SUMMED = 1 };
+enum {
+    OS_WIRE_SUMMED = 1,
+    OS_WIRE_ELSEWHERE =
+        2, /* with EAGAIN: the node `offset` has the value, or is about to; ask there. An older puller asks again here */
+};
 static_assert(sizeof(struct os_wire_hello) == 88 && sizeof(struct os_wire_request) == 80 && sizeof(struct os_wire_reply) == 48,
               "the wire format has no padding");
 
@@ -63,7 +67,11 @@ struct os_pull {
     uint8_t             *data;     /* where the value goes; the caller's */
     uint64_t             asked;    /* bytes of the value */
     uint64_t             received; /* bytes of the value */
+    uint64_t             good;     /* ... that are what was sent */
     uint64_t             chunk_end;
+    uint32_t             chunk; /* bytes asked for at a time */
+    uint32_t             patience_ms;
+    uint32_t             elsewhere; /* refused with EAGAIN: the node to ask; 0: none was named */
     uint32_t             serial_first, serial_asked, serial_got;
     uint32_t             head_have; /* bytes of `head` that are there */
     bool                 in_body, done;
@@ -75,6 +83,8 @@ struct os_pull {
 void os_pull_start(struct os_pull *pull, const struct lane_ref *ref, void *data, int64_t now_ms);
 /* Right after start: the connection has carried requests before, the next one has this serial. */
 void os_pull_go_on(struct os_pull *pull, uint32_t serial);
+/* Right after start: the first `have` bytes, less than all and whole chunks, are there. */
+void os_pull_resume(struct os_pull *pull, uint64_t have);
 /* The next request to send; false while enough are under way, or all is asked for. */
 bool os_pull_request(struct os_pull *pull, struct os_wire_request *out);
 /* Where the next bytes of the connection go, and at most how many. Not after `done`. */
@@ -83,7 +93,7 @@ void os_pull_room(struct os_pull *pull, void **out_at, size_t *out_size);
  * EPROTO: the source broke the rules; or the code with which
  * it refused (EOBJ_LOST, EFENCED, ...). Then the pull has failed. */
 MT_MUST_USE mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms);
-/* ETIMEDOUT: nothing has come for MT_OBJECT_FETCH_MS. */
+/* ETIMEDOUT: nothing has come for patience_ms, which is MT_OBJECT_FETCH_MS unless the caller sets it after start. */
 MT_MUST_USE mt_status os_pull_check(const struct os_pull *pull, int64_t now_ms);
 
 /* --- the source ----------------------------------------------------------------------------------------------- */
@@ -101,6 +111,7 @@ struct os_serve {
     struct os_wire_reply   reply;
     bool                   is_summed; /* set by the caller before answer: the value has a sum of its own, ... */
     uint64_t               value_sum; /* ... this one */
+    uint32_t               elsewhere; /* ... with EAGAIN: the node to ask; 0: none */
     const uint8_t         *body;
     uint64_t               sent; /* bytes of reply and body */
 };
@@ -114,6 +125,8 @@ MT_MUST_USE mt_status os_serve_received(struct os_serve *serve, size_t size, con
                                         uint32_t epoch);
 /* The value (its start, pinned until the reply is sent), or why not. */
 void os_serve_answer(struct os_serve *serve, int32_t code, const void *value);
+/* The same of a value whose first `have` bytes are there. False: what is asked for is not, and nothing is answered yet. */
+bool os_serve_answer_part(struct os_serve *serve, const void *value, uint64_t have);
 /* What is to be sent now: one or two pieces. */
 int os_serve_out(const struct os_serve *serve, struct iovec out[2]);
 /* `size` bytes are sent. False: that was the end of a refusal, close the connection. */

@@ -195,6 +195,21 @@ static mt_status connect_anew(struct os_transfer *transfer, struct os_fetch *fet
     return mt_ok();
 }
 
+void os_fetch_begin(struct os_transfer *transfer, struct os_fetch *fetch, const struct lane_ref *ref, void *data)
+{
+    os_pull_start(&fetch->pull, ref, data, (int64_t)io_now_ms());
+    fetch->pull.chunk = os_transfer_chunk(transfer);
+    os_pull_resume(&fetch->pull, fetch->have);
+    if (fetch->patience_ms)
+        fetch->pull.patience_ms = fetch->patience_ms;
+}
+
+/* Four looks within its patience. */
+static void tick_later(struct os_fetch *fetch)
+{
+    io_timer_start(fetch->transfer->loop, &fetch->timer, fetch->pull.patience_ms / 4);
+}
+
 mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host, uint16_t port, uint32_t to_node,
                          uint32_t to_epoch, const struct lane_ref *ref, void *data)
 {
@@ -207,14 +222,14 @@ mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, c
     fetch->to_node = to_node;
     fetch->to_epoch = to_epoch;
     fetch->watch.ready = fetch_ready;
-    fetch->faulted = 0;
-    os_pull_start(&fetch->pull, ref, data, (int64_t)io_now_ms());
+    fetch->faulted = fetch->have;
+    os_fetch_begin(transfer, fetch, ref, data);
     fetch->is_reused = idle_take(transfer, fetch);
     if (!fetch->is_reused)
         MT_TRY(connect_anew(transfer, fetch));
     fetch->transfer = transfer;
     fetch->timer.fire = fetch_tick;
-    io_timer_start(transfer->loop, &fetch->timer, MT_OBJECT_FETCH_MS / 4);
+    tick_later(fetch);
     fetch->previous = NULL;
     fetch->next = transfer->fetches;
     if (fetch->next)
@@ -261,7 +276,7 @@ static bool is_begun_anew(struct os_fetch *fetch, mt_status st)
     close(fetch->fd);
     fetch->tls = NULL;
     fetch->is_reused = false;
-    os_pull_start(pull, &ref, pull->data, (int64_t)io_now_ms());
+    os_fetch_begin(fetch->transfer, fetch, &ref, pull->data);
     if (connect_anew(fetch->transfer, fetch).code == MT_OK)
         return true;
     fetch->fd = -1; /* closed already */
@@ -284,7 +299,7 @@ static void fetch_tick(struct io_timer *timer)
     if (st.code != MT_OK)
         fetch_end(fetch, st);
     else
-        io_timer_start(fetch->transfer->loop, timer, MT_OBJECT_FETCH_MS / 4);
+        tick_later(fetch);
 }
 
 /* The connection has failed, here or at its other end. */
@@ -339,6 +354,8 @@ static mt_status fetch_read(struct os_fetch *fetch)
         turn += (uint64_t)got;
         fetch->transfer->count.bytes_received += (uint64_t)got;
         MT_TRY(os_pull_received(&fetch->pull, (size_t)got, (int64_t)io_now_ms()));
+        if (fetch->part)
+            os_part_grow(fetch->part, &fetch->pull);
     }
     return mt_ok();
 }

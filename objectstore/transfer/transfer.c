@@ -5,7 +5,7 @@
  * Owns:    the listener and every incoming connection, with its pin.
  * Thread:  the loop's.
  * Always:  a connection has shown the token before it costs more than its own struct; it holds at most one
- * pin, of the object of its last request.
+ * pin, of the object of its last request, or is at one part, whose memory stays until os_part_close.
  */
 #include "objectstore/transfer/transfer.h"
 
@@ -26,8 +26,8 @@ struct os_transfer_conn {
     struct io_watch          watch;
     struct io_timer          timer;
     struct lane_ref          pinned; /* zero id: nothing */
-    struct lane_ref          held;   /* what stands for it here */
-    const void              *value;  /* of what is pinned */
+    struct os_pinned         pin;    /* what stands for it here, unless ... */
+    const struct os_part    *part;   /* ... it is still on its way here */
     int                      fd;
     struct tls_conn         *tls; /* NULL: in clear */
     struct io_stranger       stranger;
@@ -61,9 +61,10 @@ mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, c
 
 static void conn_unpin(struct os_transfer_conn *conn)
 {
-    if (!mt_id_is_zero(conn->pinned.id))
-        conn->transfer->unpin(conn->transfer, &conn->held);
+    if (!mt_id_is_zero(conn->pinned.id) && !conn->part)
+        conn->transfer->unpin(conn->transfer, &conn->pin.held, conn->serve.hello.from_node);
     conn->pinned = (struct lane_ref){0};
+    conn->part = NULL;
 }
 
 static void conn_end(struct os_transfer_conn *conn)
@@ -164,26 +165,64 @@ static void stranger_over(struct io_stranger *stranger)
     conn_end(conn);
 }
 
+static struct os_part *part_of(const struct os_transfer *transfer, const struct lane_ref *ref)
+{
+    struct os_part *part = ref->node == transfer->node ? NULL : transfer->parts;
+    while (part && memcmp(&part->ref, ref, sizeof *ref) != 0)
+        part = part->next;
+    return part;
+}
+
+/* The value that is asked for; a conn that has one, pinned or a part, keeps it until another is asked for. */
+static mt_status conn_pin(struct os_transfer_conn *conn, const struct lane_ref *ref)
+{
+    struct os_transfer *transfer = conn->transfer;
+    conn_unpin(conn);
+    conn->serve.elsewhere = 0;
+    if (mt_id_is_zero(ref->id))
+        return mt_error(MT_EOBJ_LOST, 0, "object socket: no id");
+    conn->part = part_of(transfer, ref);
+    if (!conn->part) {
+        conn->pin = (struct os_pinned){0};
+        mt_status st = transfer->pin(transfer, ref, conn->serve.hello.from_node, &conn->pin);
+        conn->serve.elsewhere = conn->pin.elsewhere;
+        if (st.code)
+            return st;
+    }
+    conn->pinned = *ref;
+    return mt_ok();
+}
+
+static void answer_whole(struct os_transfer_conn *conn)
+{
+    struct os_object header;
+    shm_read(&header, (const struct os_object *)conn->pin.data - 1, sizeof header);
+    conn->serve.is_summed = header.flags & OS_OBJECT_SUMMED;
+    conn->serve.value_sum = header.sum;
+    os_serve_answer(&conn->serve, MT_OK, conn->pin.data);
+}
+
+/* What has not come yet is answered when it has. */
+static void answer_part(struct os_transfer_conn *conn)
+{
+    const struct os_part *part = conn->part;
+    conn->serve.is_summed = part->is_summed;
+    conn->serve.value_sum = part->value_sum;
+    if (!os_serve_answer_part(&conn->serve, part->data, part->have))
+        io_timer_start(conn->transfer->loop, &conn->timer, MT_OBJECT_FETCH_MS);
+}
+
 /* A request is there: finds its object, which may be the one of the request before. */
 static void conn_answer(struct os_transfer_conn *conn)
 {
-    struct os_transfer    *transfer = conn->transfer;
     const struct lane_ref *ref = &conn->serve.request.ref;
-    mt_status              st = mt_ok();
-    if (memcmp(&conn->pinned, ref, sizeof *ref) != 0) {
-        conn_unpin(conn);
-        st = mt_id_is_zero(ref->id) ? mt_error(MT_EOBJ_LOST, 0, "object socket: no id")
-                                    : transfer->pin(transfer, ref, &conn->held, &conn->value);
-        if (st.code == MT_OK)
-            conn->pinned = *ref;
-    }
-    if (st.code == MT_OK) {
-        struct os_object header;
-        shm_read(&header, (const struct os_object *)conn->value - 1, sizeof header);
-        conn->serve.is_summed = header.flags & OS_OBJECT_SUMMED;
-        conn->serve.value_sum = header.sum;
-    }
-    os_serve_answer(&conn->serve, st.code, conn->value);
+    mt_status              st = memcmp(&conn->pinned, ref, sizeof *ref) != 0 ? conn_pin(conn, ref) : mt_ok();
+    if (st.code)
+        os_serve_answer(&conn->serve, st.code, NULL);
+    else if (conn->part)
+        answer_part(conn);
+    else
+        answer_whole(conn);
 }
 
 /* Reads what is there. False: the connection has ended. */
@@ -254,6 +293,16 @@ static bool conn_write(struct os_transfer_conn *conn)
     return true;
 }
 
+/* Nothing is read while a request waits for its answer. */
+static void conn_watch(struct os_transfer_conn *conn)
+{
+    unsigned wanted = conn->serve.state == OS_SERVE_REPLY   ? IO_WRITABLE
+                      : conn->serve.state == OS_SERVE_ASKED ? 0
+                      : conn->tls                           ? io_tls_wants(conn->tls) /* a handshake writes too */
+                                                            : IO_READABLE;
+    io_watch_set(&conn->watch, wanted | IO_HANGUP);
+}
+
 static void conn_ready(struct io_watch *watch, unsigned events)
 {
     struct os_transfer_conn *conn = mt_container_of(watch, struct os_transfer_conn, watch);
@@ -267,6 +316,58 @@ static void conn_ready(struct io_watch *watch, unsigned events)
         conn_end(conn);
         return;
     }
-    unsigned reading = conn->tls ? io_tls_wants(conn->tls) : IO_READABLE; /* a handshake writes too */
-    io_watch_set(watch, (conn->serve.state == OS_SERVE_REPLY ? IO_WRITABLE : reading) | IO_HANGUP);
+    conn_watch(conn);
+}
+
+/* ---- what is on its way here ---- */
+
+void os_part_open(struct os_transfer *transfer, struct os_part *part, const struct lane_ref *ref, const void *data)
+{
+    *part = (struct os_part){.transfer = transfer, .ref = *ref, .data = data, .next = transfer->parts, .link = &transfer->parts};
+    if (part->next)
+        part->next->link = &part->next;
+    transfer->parts = part;
+}
+
+void os_part_grow(struct os_part *part, const struct os_pull *pull)
+{
+    if (pull->good <= part->have)
+        return;
+    part->have = pull->good;
+    part->is_summed = pull->head.flags & OS_WIRE_SUMMED;
+    part->value_sum = pull->head.value_sum;
+    for (struct os_transfer_conn *conn = part->transfer->conns; conn; conn = conn->next)
+        if (conn->part == part && conn->serve.state == OS_SERVE_ASKED) {
+            answer_part(conn);
+            conn_watch(conn);
+        }
+}
+
+/* The value is whole, and pinned from now on. False: it is not to be had. */
+static bool goes_on_whole(struct os_transfer_conn *conn)
+{
+    struct os_transfer *transfer = conn->transfer;
+    const uint8_t      *data = conn->part->data;
+    conn->pin = (struct os_pinned){0};
+    if (transfer->pin(transfer, &conn->pinned, conn->serve.hello.from_node, &conn->pin).code)
+        return false;
+    conn->part = NULL;
+    if (conn->pin.data != data)
+        return false; /* a reply under way is of the memory that goes */
+    if (conn->serve.state == OS_SERVE_ASKED)
+        answer_whole(conn);
+    conn_watch(conn);
+    return true;
+}
+
+void os_part_close(struct os_part *part, bool is_whole)
+{
+    for (struct os_transfer_conn *conn = part->transfer->conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (conn->part == part && !(is_whole && goes_on_whole(conn)))
+            conn_end(conn);
+    }
+    *part->link = part->next;
+    if (part->next)
+        part->next->link = part->link;
 }

@@ -19,14 +19,24 @@
 
 enum { OS_HOST_SIZE = 64 };
 
+/* What a node is sent. */
+struct os_pinned {
+    struct lane_ref held; /* what stands for the value here: itself or a copy */
+    const void     *data;
+    uint32_t        elsewhere; /* with EAGAIN: the node to ask; 0: here again, soon */
+};
+
+struct os_part;
+
 struct os_transfer {
-    /* Set by the caller before open. pin: the value of an object here, unchanging until as many unpins of *out_held, which
-     * is `ref` or a copy of it. EAGAIN: the puller is to ask again soon. */
-    mt_status (*pin)(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *out_held, const void **out_data);
-    void (*unpin)(struct os_transfer *transfer, const struct lane_ref *ref);
+    /* Set by the caller before open. pin: the value of an object here, for `node`, unchanging until as many unpins of
+     * out->held. EAGAIN: the puller is to ask again soon, here or elsewhere. */
+    mt_status (*pin)(struct os_transfer *transfer, const struct lane_ref *ref, uint32_t node, struct os_pinned *out);
+    void (*unpin)(struct os_transfer *transfer, const struct lane_ref *held, uint32_t node);
     const struct io_tls *tls;         /* borrowed until close; NULL: in clear, ... */
     bool                 is_insecure; /* ... and even then beyond loopback */
     struct io_bound     *bound;       /* borrowed until close: as io_listener's */
+    uint32_t             chunk_bytes; /* that are asked for at a time; 0: MT_OBJECT_CHUNK_BYTES */
     /* Set by the caller, may change: 0 until the head has registered this node. */
     uint32_t node, epoch;
 
@@ -42,6 +52,7 @@ struct os_transfer {
     struct io_listener       listener;
     struct io_token          token;
     struct os_transfer_conn *conns;
+    struct os_part          *parts;
     struct os_fetch         *fetches;
     struct os_idle          *idle;      /* connections to other nodes that carry nothing now */
     struct io_strangers      strangers; /* connections that have sent a greeting and not shown the token */
@@ -49,6 +60,10 @@ struct os_transfer {
     uint32_t                 fetch_count;
 };
 
+static inline uint32_t os_transfer_chunk(const struct os_transfer *transfer)
+{
+    return transfer->chunk_bytes ? transfer->chunk_bytes : MT_OBJECT_CHUNK_BYTES;
+}
 /* Listens on host:port (port 0: a free one). Errors as io_listener_open_tcp. */
 MT_MUST_USE mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host, uint16_t port,
                                        const struct io_token *token);
@@ -63,10 +78,31 @@ void os_fetches_drop_revoked(struct os_transfer *transfer);
 /* Ends the connections that an object of this job is being sent on: its segments are about to be closed. */
 void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job);
 
+/* A value on its way here: other nodes that ask for it are sent what has come, and wait for the rest. The caller's. */
+struct os_part {
+    /* private */
+    struct os_part     *next, **link; /* link: what points here */
+    struct os_transfer *transfer;
+    struct lane_ref     ref; /* where it comes from in the end */
+    const uint8_t      *data;
+    uint64_t            have; /* bytes that are what was sent */
+    bool                is_summed;
+    uint64_t            value_sum;
+};
+void os_part_open(struct os_transfer *transfer, struct os_part *part, const struct lane_ref *ref, const void *data);
+/* More of it is there: whoever waits for that gets it. */
+void os_part_grow(struct os_part *part, const struct os_pull *pull);
+/* Before its memory goes: those who are sent it are cut off. `is_whole`: they go on, if the transfer's pin finds it by now. */
+void os_part_close(struct os_part *part, bool is_whole);
+
 /* One object on its way here. Starts zeroed, stays in place until `done`, which runs once, never inside start. */
 struct os_fetch {
     void (*done)(struct os_fetch *fetch, mt_status st); /* the memory may be freed there */
-    uint64_t cold; /* set by the caller: bytes of the data that may have no pages yet; they are made chunk by chunk */
+    /* Set by the caller. */
+    uint64_t        cold;        /* bytes of the data that may have no pages yet; they are made chunk by chunk */
+    uint64_t        have;        /* bytes, whole chunks, that are there from a fetch before */
+    struct os_part *part;        /* that grows with it; NULL: none */
+    uint32_t        patience_ms; /* without a byte it ends after so long; 0: MT_OBJECT_FETCH_MS */
 
     /* private */
     struct os_transfer *transfer;
@@ -84,6 +120,8 @@ struct os_fetch {
     uint32_t            out_size, out_sent;
     uint8_t             out[sizeof(struct os_wire_hello) + OS_PULL_AHEAD * sizeof(struct os_wire_request)];
 };
+/* A pull as the fetch's caller wants it, from its first byte. */
+void os_fetch_begin(struct os_transfer *transfer, struct os_fetch *fetch, const struct lane_ref *ref, void *data);
 /* Fetches `ref` from the raylet at host:port (a number, or "localhost"), which the head knows as to_node, to_epoch (0:
  * any), into `data` (ref->size bytes, valid until done). `done` says ECONN, EFENCED, EOBJ_LOST, ETIMEDOUT, EPROTO.
  * EAGAIN: MT_OS_FETCHES_MAX are under way. EINVAL: no address. ESYS. On failure `done` does not run. */

@@ -11,6 +11,7 @@
  * offered to its owner's node first, for there it needs no lineage any more; then to the others in turn.
  */
 #include "raylet/store/adopt.h"
+#include "raylet/store/serve.h"
 
 #include "core/base/log.h"
 #include "core/base/machine.h"
@@ -305,7 +306,7 @@ static void moved(struct sh_leave *s, struct leave *v)
     leave_forget(s, v);
     (void)os_store_dead(sh_store_of(sh), 0, &ref).code; /* it may be on disk alone */
     sh_spill_dead(sh, &ref);
-    (void)sh_pull_was_served(sh, ref.id);
+    (void)sh_serving_was(sh, ref.id);
     sh_store_settle(sh);
 }
 

@@ -74,10 +74,7 @@ mt_status sh_store_want_now(struct sh *sh, uint64_t conn, mt_id request, uint64_
 bool sh_store_could_fit(const struct sh *sh, uint64_t size);
 
 /* pull.c */
-bool sh_pull_was_served(struct sh *sh, mt_id id); /* and forgets it: the object is dead */
 void sh_pulls_node_lost(struct sh *sh, uint32_t node);
-void sh_pulls_owner_gone(struct sh *sh, uint64_t owner, uint32_t node); /* what it owned is not remembered as fetched any more */
-void sh_pulls_job_unserve(struct sh *sh, uint32_t job); /* its values are not sent any more through what it has here */
 void sh_pulls_job_over(struct sh *sh, uint32_t job);
 void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, const struct lane_ref *ref);
 /* This node itself wants a value of another one. `here`: its copy, or NULL where `st` says why there is none. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pull.c - objects between nodes: serves what other raylets ask for, and brings copies of what is elsewhere.
+ * pull.c - objects between nodes: brings copies of what is elsewhere (what others ask for: serve.c).
  *
- * Owns: the data socket, and every pull. Thread: the loop only.
+ * Owns: every pull. Thread: the loop only.
  * Always: one pull an object, whatever the number of processes that wait for it; each of them is answered once.
  *
  *   CTL_PULL -> a copy is here: CTL_HERE
@@ -15,11 +15,19 @@
  *                               (sh_pulls_node_lost), at the latest after MT_OBJECT_FETCH_MS; the value is
  *                               on its way from disk there; or something is on its way to disk here; or it came damaged
  *
+ * A pull begins at its home, the node where the value stands. Home may name another node that has it, or is sent it just now
+ * (objectstore/server/tree.h): then it goes on there, behind the chunks that have come, and so it comes back when that one has not
+ * got it, breaks off or is silent. What has come is sent on meanwhile (os_part).
+ *
+ *   at home --EAGAIN, and a node--> at a relay --whole--> a copy
+ *      ^--any other end, MT_OBJECT_RELAY_MS---'
+ *
  * When a source is silent, dead or out of reach, all that waits for it fails: no queue outlives its limit. A copy goes
  * when the value's node says that the object is dead (it tells all nodes, once somebody has fetched it), when nobody has
  * asked for it in a while, and when the store is full.
  */
 #include "raylet/store/known.h"
+#include "raylet/store/serve.h"
 #include "raylet/store/spill.h"
 
 #include "core/text/address.h"
@@ -41,7 +49,6 @@ enum {
     PULL_RETRY_MS = 100,
     PULL_ROOM_MS = 300, /* a full store, where nothing goes to disk, has what the processes here give back by then */
     PULL_DOUBT_MS = 2,  /* before the first retry of a source that can't be reached; with it the source's raylet is looked for */
-    SERVED_MAX = 65536, /* objects remembered as fetched by others; beyond, every death is told */
     PULL_UNKNOWN_MS = MT_NODE_SUSPECT_MS, /* a node of which the head, which said something since, has not told us yet */
 };
 
@@ -63,13 +70,14 @@ struct source {
 
 struct pull {
     struct os_fetch  fetch;
+    struct os_part   part; /* open while there is a place */
     struct sh_pulls *pulls;
-    struct source   *source;
+    struct source   *source; /* where it is fetched from, or waits for its turn: at home, which is ref.node, or at a relay */
     struct rlt_list  in_source;
     struct os_local *local;
-    struct lane_ref  ref; /* at its source */
+    struct lane_ref  ref; /* at home */
     struct os_place  place;
-    void            *data;
+    void            *data;          /* NULL: it has no place yet */
     uint64_t         failing_since; /* ms; 0: it is not */
     uint64_t         full_since;    /* ms: the store had no room for it; 0: it had */
     uint32_t         damaged;       /* how often it came so */
@@ -78,54 +86,11 @@ struct pull {
 };
 
 struct sh_pulls {
-    struct sh         *sh;
-    struct os_transfer transfer;
-    bool               is_stopping;
-    mt_map             all;     /* object id -> pull */
-    mt_map             sources; /* node -> source */
-    mt_map             served;  /* object id -> owner's node, job: another node has fetched it, and may keep a copy */
+    struct sh *sh;
+    bool       is_stopping;
+    mt_map     all;     /* object id -> pull */
+    mt_map     sources; /* node -> source */
 };
-
-/* ---- the source ---- */
-
-static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *held, const void **out_data)
-{
-    struct sh_pulls *p = mt_container_of(transfer, struct sh_pulls, transfer);
-    struct os_local *local = sh_store_local(p->sh, ref->job);
-    mt_status        st;
-    if (!local)
-        return mt_error(MT_ENOMEM, 0, "to serve a value");
-    *held = *ref;
-    st = os_local_pin(local, ref, out_data);
-    if (st.code == MT_EOBJ_LOST || st.code == MT_ENOENT) { /* it may be on disk */
-        MT_TRY(sh_spill_serve(p->sh, ref, held));
-        st = os_local_pin(local, held, out_data);
-    }
-    if (st.code == 0 && p->served.count < SERVED_MAX) /* without memory its copies go by age */
-        (void)mt_map_put_num(&p->served, ref->id, (uint64_t)ref->owner_node << 32 | ref->job).code;
-    return st.code == MT_ENOENT ? mt_error(MT_EOBJ_LOST, 0, "its segment is gone") : st;
-}
-
-static void unpin(struct os_transfer *transfer, const struct lane_ref *ref)
-{
-    struct sh_pulls *p = mt_container_of(transfer, struct sh_pulls, transfer);
-    os_local_unpin(sh_store_local(p->sh, ref->job), ref); /* it is there as long as the connection */
-}
-
-bool sh_pull_was_served(struct sh *sh, mt_id id)
-{
-    struct sh_pulls *p = sh->pulls;
-    return p && (mt_map_remove(&p->served, id) || p->served.count >= SERVED_MAX);
-}
-
-void sh_pulls_owner_gone(struct sh *sh, uint64_t owner, uint32_t node)
-{
-    if (!sh->pulls)
-        return;
-    MT_MAP_EACH(&sh->pulls->served, entry)
-        if ((owner && entry->key.process == owner) || (node && entry->value.num >> 32 == node))
-            mt_map_remove(&sh->pulls->served, entry->key);
-}
 
 /* ---- the end of a pull ---- */
 
@@ -143,6 +108,9 @@ static void pull_leaves_way(struct pull *pull)
 
 static void place_give_back(struct pull *pull)
 {
+    if (!pull->data)
+        return;
+    os_part_close(&pull->part, false);
     (void)os_client_free(&pull->local->client, pull->place.segment, pull->place.offset, pull->place.generation).code;
     pull->data = NULL;
 }
@@ -162,6 +130,7 @@ static void pull_end(struct pull *pull, const struct lane_ref *here, mt_status s
         else
             sh_store_send_down(sh, w->conn, CTL_HERE, w->request, here, sizeof *here);
     }
+    place_give_back(pull);
     pull_leaves_way(pull);
     rlt_list_out(&pull->in_source);
     mt_map_remove(&pull->pulls->all, pull->ref.id);
@@ -171,10 +140,8 @@ static void pull_end(struct pull *pull, const struct lane_ref *here, mt_status s
 
 static void pull_cancel(struct pull *pull, mt_status st)
 {
-    if (pull->is_under_way) {
+    if (pull->is_under_way)
         os_fetch_cancel(&pull->fetch);
-        place_give_back(pull);
-    }
     pull_end(pull, NULL, st, NULL);
 }
 
@@ -185,21 +152,61 @@ static void source_forget(struct source *s)
     free(s);
 }
 
+/* ---- its way ---- */
+
+static struct source *source_get(struct sh_pulls *p, uint32_t node);
+static void           pull_done(struct os_fetch *fetch, mt_status st);
+static void           source_pump(struct source *s);
+
+static bool is_at_home(const struct pull *pull)
+{
+    return pull->source->node == pull->ref.node;
+}
+
+/* In another turn of the loop: nobody here is surprised by what ends there. */
+static void source_pump_later(struct source *s)
+{
+    if (!io_timer_is_started(&s->pause))
+        io_timer_start(s->pulls->sh->loop, &s->pause, 0);
+}
+
+/* It goes on at another node. */
+static void pull_move(struct pull *pull, uint32_t node)
+{
+    struct source *to = source_get(pull->pulls, node);
+    if (!to) {
+        pull_cancel(pull, mt_error(MT_ENOMEM, 0, "pull"));
+        return;
+    }
+    if (pull->is_under_way)
+        os_fetch_cancel(&pull->fetch);
+    pull_leaves_way(pull);
+    rlt_list_out(&pull->in_source);
+    rlt_list_append(&to->queue, &pull->in_source);
+    pull->source = to;
+    pull->failing_since = 0;
+    source_pump_later(to);
+}
+
+/* Nothing comes from its source any more. */
+static void pull_loses_source(struct pull *pull, mt_status st)
+{
+    if (is_at_home(pull))
+        pull_cancel(pull, st);
+    else
+        pull_move(pull, pull->ref.node);
+}
+
 /* All that waits for this source, and `under_way` what comes from it: for a source that nothing comes from. */
 static void source_fail(struct source *s, bool under_way, mt_status st)
 {
     RLT_LIST_EACH(&s->queue, link)
-        pull_cancel(mt_container_of(link, struct pull, in_source), st);
+        pull_loses_source(mt_container_of(link, struct pull, in_source), st);
     if (!under_way)
         return;
     RLT_LIST_EACH(&s->under_way, at)
-        pull_cancel(mt_container_of(at, struct pull, in_source), st);
+        pull_loses_source(mt_container_of(at, struct pull, in_source), st);
 }
-
-/* ---- its way ---- */
-
-static void pull_done(struct os_fetch *fetch, mt_status st);
-static void source_pump(struct source *s);
 
 static mt_status place_find(struct pull *pull, char *text)
 {
@@ -209,6 +216,8 @@ static mt_status place_find(struct pull *pull, char *text)
     if (!pull->local)
         return mt_error(MT_ENOMEM, 0, "a copy of a value of another node");
     st = sh_store_local_alloc(sh, pull->local, pull->ref.size, &pull->place, &pull->data, text);
+    if (st.code == 0)
+        os_part_open(&sh->serving->transfer, &pull->part, &pull->ref, pull->data);
     return st.code == MT_EINVAL ? mt_error(MT_ESTORE_FULL, 0, "the value is larger than any segment") : st;
 }
 
@@ -218,19 +227,19 @@ static mt_status pull_start(struct pull *pull, char *text)
     char             address[RLT_ADDRESS_SIZE], host[RLT_ADDRESS_SIZE];
     const char      *port;
     uint32_t         epoch;
-    mt_status        st;
-    MT_TRY(rlt_node_data_address(p->sh->core, pull->ref.node, &epoch, address));
+    MT_TRY(rlt_node_data_address(p->sh->core, pull->source->node, &epoch, address));
     if (!mt_address_split(address, host, sizeof host, &port))
         return mt_error(MT_EPROTO, 0, "the address of a data socket");
-    MT_TRY(place_find(pull, text));
+    if (!pull->data)
+        MT_TRY(place_find(pull, text));
     memset(&pull->fetch, 0, sizeof pull->fetch);
     pull->fetch.done = pull_done;
     pull->fetch.cold = pull->place.cold;
-    st = os_fetch_start(&p->transfer, &pull->fetch, host, (uint16_t)strtoul(port, NULL, 10), pull->ref.node, epoch, &pull->ref,
-                        pull->data);
-    if (st.code)
-        place_give_back(pull);
-    return st;
+    pull->fetch.have = pull->part.have;
+    pull->fetch.part = &pull->part;
+    pull->fetch.patience_ms = is_at_home(pull) ? MT_OBJECT_FETCH_MS : MT_OBJECT_RELAY_MS;
+    return os_fetch_start(&p->sh->serving->transfer, &pull->fetch, host, (uint16_t)strtoul(port, NULL, 10), pull->source->node,
+                          epoch, &pull->ref, pull->data);
 }
 
 /* Values are on their way to disk, or processes may be giving back what is empty of their segments (room.c asks them). */
@@ -256,11 +265,15 @@ static bool may_try_again(struct pull *pull, mt_status st)
     return now - pull->failing_since < (is_unknown ? (uint64_t)PULL_UNKNOWN_MS : (uint64_t)MT_OBJECT_FETCH_MS);
 }
 
-/* It could not begin, or broke off: later again, or never. */
+/* It could not begin, or broke off: elsewhere, later again, or never. */
 static void pull_failed(struct pull *pull, mt_status st, const char *text)
 {
     struct source *s = pull->source;
     bool           is_first = !pull->failing_since;
+    if (!is_at_home(pull) && st.code != MT_ESTORE_FULL) {
+        pull_move(pull, pull->ref.node);
+        return;
+    }
     if (may_try_again(pull, st)) {
         s->is_doubted |= st.code == MT_ECONN;
         pull_leaves_way(pull);
@@ -282,28 +295,39 @@ static void pull_failed(struct pull *pull, mt_status st, const char *text)
         source_fail(s, false, st);
 }
 
+/* It is whole: a copy from now on, also for those who are being sent it. */
+static mt_status pull_publish(struct pull *pull, struct lane_ref *here)
+{
+    struct sh *sh = pull->pulls->sh;
+    pull->place.is_summed = pull->fetch.pull.head.flags & OS_WIRE_SUMMED;
+    pull->place.sum = pull->fetch.pull.head.value_sum;
+    os_client_publish(&pull->local->client, pull->place, pull->data, pull->ref.id, pull->ref.owner_node, pull->ref.size,
+                      pull->ref.type, here);
+    here->attempt = pull->ref.attempt;
+    mt_status st = os_store_copy_add(sh_store_of(sh), here);
+    os_part_close(&pull->part, st.code == 0);
+    pull->data = NULL;
+    if (st.code) {
+        (void)os_store_dead(sh_store_of(sh), 0, here).code; /* else nobody would free it */
+        return st;
+    }
+    sh_copy_used(sh, pull->ref.id);
+    sh_known_fetched(sh, &pull->ref);
+    return st;
+}
+
 static void pull_done(struct os_fetch *fetch, mt_status st)
 {
-    struct pull     *pull = mt_container_of(fetch, struct pull, fetch);
-    struct sh_pulls *p = pull->pulls;
-    struct source   *s = pull->source;
-    struct lane_ref  here;
-    if (st.code && !MT_PLANT(MT_PLANT_PULL_SHORT)) {
-        place_give_back(pull);
+    struct pull    *pull = mt_container_of(fetch, struct pull, fetch);
+    struct source  *s = pull->source;
+    struct lane_ref here;
+    uint32_t        elsewhere = st.code == MT_EAGAIN ? fetch->pull.elsewhere : 0;
+    if (elsewhere && is_at_home(pull) && elsewhere != pull->pulls->sh->node) {
+        pull_move(pull, elsewhere);
+    } else if (st.code && !MT_PLANT(MT_PLANT_PULL_SHORT)) {
         pull_failed(pull, st, NULL);
     } else {
-        pull->place.is_summed = fetch->pull.head.flags & OS_WIRE_SUMMED;
-        pull->place.sum = fetch->pull.head.value_sum;
-        os_client_publish(&pull->local->client, pull->place, pull->data, pull->ref.id, pull->ref.owner_node, pull->ref.size,
-                          pull->ref.type, &here);
-        here.attempt = pull->ref.attempt;
-        st = os_store_copy_add(sh_store_of(p->sh), &here);
-        if (st.code)
-            (void)os_store_dead(sh_store_of(p->sh), 0, &here).code; /* else nobody would free it */
-        else
-            sh_copy_used(p->sh, pull->ref.id);
-        if (st.code == 0)
-            sh_known_fetched(p->sh, &pull->ref);
+        st = pull_publish(pull, &here);
         pull_end(pull, &here, st, NULL);
     }
     source_pump(s);
@@ -405,10 +429,10 @@ static mt_status pull_redirect(struct pull *pull, const struct lane_ref *ref)
     struct source *before = pull->source, *s = source_get(pull->pulls, ref->node);
     if (!s)
         return mt_error(MT_ENOMEM, 0, "pull");
-    if (pull->is_under_way) {
+    if (pull->is_under_way)
         os_fetch_cancel(&pull->fetch);
-        place_give_back(pull);
-    }
+    place_give_back(pull);
+    memset(&pull->part, 0, sizeof pull->part);
     pull_leaves_way(pull);
     rlt_list_out(&pull->in_source);
     pull->ref = *ref;
@@ -481,6 +505,12 @@ void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, cons
         sh_store_refuse(sh, c->conn, request, st, NULL);
 }
 
+uint32_t sh_pull_from(const struct sh *sh, const struct lane_ref *ref)
+{
+    const struct pull *pull = sh->pulls ? mt_map_ptr(&sh->pulls->all, ref->id) : NULL;
+    return pull && pull->is_under_way && pull->ref.node == ref->node && pull->ref.attempt == ref->attempt ? pull->source->node : 0;
+}
+
 /* ---- news ---- */
 
 void sh_pulls_node_lost(struct sh *sh, uint32_t node)
@@ -490,18 +520,6 @@ void sh_pulls_node_lost(struct sh *sh, uint32_t node)
         return;
     source_fail(s, true, mt_error(MT_ENODE_DIED, 0, "the node that had the value is dead"));
     source_forget(s);
-}
-
-void sh_pulls_job_unserve(struct sh *sh, uint32_t job)
-{
-    if (sh->pulls)
-        os_transfer_job_gone(&sh->pulls->transfer, job);
-}
-
-void sh_pulls_drop_revoked(struct sh *sh)
-{
-    if (sh->pulls)
-        os_transfer_drop_revoked(&sh->pulls->transfer);
 }
 
 /* Whether a process of another job waits for it. */
@@ -518,10 +536,12 @@ static bool is_wanted_beside(const struct pull *pull, uint32_t job)
 /* From its first byte, into memory that is not of a job which is over. */
 static void pull_again(struct pull *pull)
 {
-    if (!pull->is_under_way)
+    if (!pull->data)
         return;
-    os_fetch_cancel(&pull->fetch);
+    if (pull->is_under_way)
+        os_fetch_cancel(&pull->fetch);
     place_give_back(pull);
+    memset(&pull->part, 0, sizeof pull->part);
     pull_leaves_way(pull);
     rlt_list_prepend(&pull->source->queue, &pull->in_source);
 }
@@ -539,18 +559,7 @@ void sh_pulls_job_over(struct sh *sh, uint32_t job)
             pull_cancel(pull, mt_error(MT_ECANCELLED, 0, "its job is over"));
     }
     MT_MAP_EACH(&p->sources, entry)
-        source_pump(entry->value.ptr);
-    MT_MAP_EACH(&p->served, entry)
-        if ((uint32_t)entry->value.num == job)
-            mt_map_remove(&p->served, entry->key);
-}
-
-void sh_pulls_registered(struct sh *sh)
-{
-    if (!sh->pulls)
-        return;
-    rlt_self(sh->core, &sh->pulls->transfer.node, &sh->pulls->transfer.epoch);
-    sh->node = sh->pulls->transfer.node; /* values may be adopted here before the first process comes */
+        source_pump_later(entry->value.ptr);
 }
 
 /* ---- start and end ---- */
@@ -565,23 +574,17 @@ mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE])
     if (!p)
         return mt_error(MT_ENOMEM, 0, "data socket");
     p->sh = sh;
-    p->transfer.pin = pin;
-    p->transfer.unpin = unpin;
-    p->transfer.tls = sh->tls;
-    p->transfer.is_insecure = sh->options.is_insecure;
-    p->transfer.bound = sh->bound;
     st = sh_copies_start(sh);
     if (st.code == 0)
         st = sh_known_start(sh);
     if (st.code == 0)
-        st = os_transfer_open(&p->transfer, sh->loop, sh->listen_host, 0, sh->token);
+        st = sh_serving_start(sh, address);
     if (st.code) {
         sh_known_stop(sh);
         sh_copies_stop(sh);
         free(p);
         return st;
     }
-    snprintf(address, RLT_ADDRESS_SIZE, "%.50s:%u", sh->listen_shown, p->transfer.port);
     sh->pulls = p;
     return mt_ok();
 }
@@ -596,10 +599,9 @@ void sh_pulls_stop(struct sh *sh)
         pull_cancel(entry->value.ptr, mt_error(MT_ECANCELLED, 0, "this node ends"));
     MT_MAP_EACH(&p->sources, entry)
         source_forget(entry->value.ptr);
-    os_transfer_close(&p->transfer);
+    sh_serving_stop(sh);
     mt_map_fini(&p->all);
     mt_map_fini(&p->sources);
-    mt_map_fini(&p->served);
     sh_known_stop(sh);
     sh_copies_stop(sh);
     free(p);

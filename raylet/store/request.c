@@ -12,6 +12,7 @@
 #include "core/base/plant.h"
 #include "raylet/store/adopt.h"
 #include "raylet/store/known.h"
+#include "raylet/store/serve.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -109,7 +110,7 @@ static bool object_record(struct sh_store *s, struct sh_conn *c, const struct rl
         sh_known_dead(s->sh, &ref);
     if (ref.node == s->sh->node) {
         dead(s, c->process, &ref);
-        return ref.id.process != c->process || !sh_pull_was_served(s->sh, ref.id); /* else others may have copies */
+        return ref.id.process != c->process || !sh_serving_was(s->sh, ref.id); /* else others may have copies */
     }
     copy_dead(s, c, &ref);
     return false; /* the core knows the way to its node, and to other copies */
@@ -163,9 +164,10 @@ static void job_end(struct sh *sh, uint32_t number)
     if (!job)
         return;
     if (!job->is_over) {
-        sh_pulls_job_unserve(sh, number);
+        sh_serving_job_unserve(sh, number);
         job->is_over = true;
         sh_pulls_job_over(sh, number);
+        sh_serving_job_over(sh, number);
     }
     sh_spill_job_finish(sh, number);
 }
@@ -189,7 +191,7 @@ void sh_store_goodbye(struct sh_conn *c)
     if (os_store_process_gone(s->store, c->process).code)
         mt_log(MT_LOG_WARN, "store_process_gone", "");
     sh_spill_owner_gone(c->sh, c->process, 0);
-    sh_pulls_owner_gone(c->sh, c->process, 0);
+    sh_serving_owner_gone(c->sh, c->process, 0);
     sh_take_owner_gone(c->sh, c->process, 0);
     sh_known_owner_gone(c->sh, c->process);
     sh_spill_conn_gone(c->sh, c->conn);
@@ -216,7 +218,7 @@ void sh_store_object_dead(struct sh *sh, const struct lane_ref *ref)
         st = os_store_copy_dead(sh->store->store, ref->id);
     if (ref->node == sh->node) {
         sh_spill_dead(sh, ref);
-        (void)sh_pull_was_served(sh, ref->id); /* copies elsewhere go by age */
+        (void)sh_serving_was(sh, ref->id); /* copies elsewhere go by age */
     }
     settle(sh, st);
 }
@@ -226,7 +228,7 @@ void sh_store_owner_gone(struct sh *sh, uint64_t process)
     if (!sh->store)
         return;
     sh_spill_owner_gone(sh, process, 0);
-    sh_pulls_owner_gone(sh, process, 0);
+    sh_serving_owner_gone(sh, process, 0);
     sh_take_owner_gone(sh, process, 0);
     settle(sh, os_store_owner_gone(sh->store->store, process));
 }
@@ -235,9 +237,10 @@ void sh_store_owners_gone(struct sh *sh, uint32_t node)
 {
     if (!sh->store)
         return;
+    sh_serving_node_lost(sh, node);
     sh_pulls_node_lost(sh, node);
     sh_spill_owner_gone(sh, 0, node);
-    sh_pulls_owner_gone(sh, 0, node);
+    sh_serving_owner_gone(sh, 0, node);
     sh_take_owner_gone(sh, 0, node);
     sh_leave_node_lost(sh, node);
     sh_known_node_lost(sh, node);

@@ -30,8 +30,11 @@ bool sh_store_record(struct sh *sh, const struct rlt_ev_record *event); /* false
 /* pull.c */
 MT_MUST_USE mt_status sh_pulls_start(struct sh *sh, char address[RLT_ADDRESS_SIZE]);
 void                  sh_pulls_stop(struct sh *sh);
-void                  sh_pulls_registered(struct sh *sh);
-void                  sh_pulls_drop_revoked(struct sh *sh); /* connections of those whose certificates are refused by now */
+/* The node that this one fetches the value from just now; 0: from none. */
+uint32_t sh_pull_from(const struct sh *sh, const struct lane_ref *ref);
+/* serve.c */
+void sh_pulls_registered(struct sh *sh);
+void sh_pulls_drop_revoked(struct sh *sh); /* connections of those whose certificates are refused by now */
 
 /* spilled.c: what of its invariants does not hold; NULL: all do */
 const char *sh_spill_check(const struct sh *sh);

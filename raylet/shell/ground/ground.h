@@ -38,6 +38,7 @@ struct sh_output;      /* what a worker prints */
 struct sh_peers;       /* the other raylets */
 struct sh_program_upload;
 struct sh_pulls;    /* objects between nodes */
+struct sh_serving;  /* likewise */
 struct sh_quotas;   /* who waits for its job's share of the store */
 struct sh_ring;     /* what a worker has run */
 struct sh_spill;    /* objects on disk */
@@ -88,14 +89,15 @@ struct sh {
     MT_VEC(struct sh_ring *) rings; /* in order of number */
     struct sh_output *outputs;      /* of workers whose drivers want it */
 
-    struct sh_store  *store; /* raylet/store/ */
-    struct sh_spill  *spill;
-    struct sh_pulls  *pulls;  /* NULL: this node is alone */
-    struct sh_copies *copies; /* NULL: this node is alone */
-    struct sh_known  *known;  /* likewise */
-    struct sh_quotas *quotas;
-    struct sh_takes  *takes; /* NULL until the first value is adopted here */
-    struct sh_leave  *leave; /* NULL until this node leaves */
+    struct sh_store   *store; /* raylet/store/ */
+    struct sh_spill   *spill;
+    struct sh_pulls   *pulls;   /* NULL: this node is alone */
+    struct sh_serving *serving; /* likewise */
+    struct sh_copies  *copies;  /* NULL: this node is alone */
+    struct sh_known   *known;   /* likewise */
+    struct sh_quotas  *quotas;
+    struct sh_takes   *takes; /* NULL until the first value is adopted here */
+    struct sh_leave   *leave; /* NULL until this node leaves */
 
     struct sh_head           *head;        /* links/; NULL: no head, no token */
     struct sh_certificate    *certificate; /* NULL: in clear */

@@ -16,6 +16,7 @@
  *                       .b: the rate.  .failures: of them
  *   drain               a node leaves under load: tasks that failed.  .again: runs again.  .b: time until it has gone, beyond
  *                       its longest task.  .c: bytes a second that others adopt, against a plain pull of the same values
+ *   broadcast           256 MiB read on three nodes at a time, against one node.  .one: of that one
  *   coll_tls            all-reduce of 64 MiB between two processes as between machines.  .b: of 64 bytes.  .both: see coll.c
  *   coll_many           sums of 4 MiB by 2, 3, 5, 8 and 64 members, each as a machine of its own: connections of the member that
  *                       has most.  .b: members whose bits are not the tree's.  .c: bytes sent over 2 (p - 1) / p of the vector, of
@@ -40,6 +41,7 @@
  *
  * Thread: the main one.
  */
+#include "tests/bench/cluster/broadcast.h"
 #include "tests/bench/cluster/coll.h"
 #include "tests/bench/cluster/drain.h"
 #include "tests/bench/cluster/gang.h"
@@ -282,6 +284,7 @@ int main(int argc, char **argv)
                  {"tickets", bench_tickets},
                  {"scale_local", bench_scale_local},
                  {"drain", bench_drain},
+                 {"broadcast", bench_broadcast},
                  {"real_500", bench_real_500},
                  {"gang_1000", bench_gang_1000},
                  {"gang_mpi", bench_gang_mpi},

@@ -10,6 +10,7 @@
 #include "tests/sim/shells/proc.h"
 
 #include "core/base/limits/raylet.h"
+#include "objectstore/server/tree.h"
 #include "tests/sim/load/job.h"
 #include "tests/sim/shells/store.h"
 
@@ -243,6 +244,25 @@ static void op_with_ref(struct sim_proc *p, int fn)
         c->items.data[c->items.count - 1].read_at = p->s->now + sim_between(p->s, 0, 3 * SIM_S);
         if (held)
             sim_hold_drop(p, held);
+    }
+}
+
+/* A large value that tasks on all nodes want at a time: they send it on to each other. */
+static void op_broadcast(struct sim_proc *p)
+{
+    struct own_ref *ref = NULL;
+    for (int i = 0; i < 6 && !ref; i++) {
+        ref = sim_hold_any(p);
+        if (ref && sim_value_of(p->s, ref->id)->size < OS_TREE_CHUNKS_MIN * SIM_CHUNK)
+            ref = NULL;
+    }
+    for (int i = ref ? 2 * p->s->config.nodes : 0; i > 0; i--) {
+        int64_t          x = random_x(p->s) & -2;
+        struct own_arg   args[2] = {{.type = 'l', .data = &x, .size = sizeof x}, {.type = 'l', .ref = ref}};
+        struct sim_task *task;
+        struct own_ref  *result = sim_submit(p, SIM_FN_VALUE, args, 2, NULL, random_retries(p->s), &task);
+        task->argument = ref->id;
+        add_item(p, result, task);
     }
 }
 
@@ -498,7 +518,7 @@ static void do_op(struct sim_proc *p)
     case 33:
     case 34:
     case 35: sim_group_op(p); break;
-    case 36:
+    case 36: op_broadcast(p); break;
     case 37:
     case 38:
     case 39: op_graph(p); break;

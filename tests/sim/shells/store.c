@@ -155,6 +155,7 @@ void sim_store_start(struct sim *s, struct sim_node *n)
     sh->token = s->config.has_head ? &token : NULL;
     sh->options.store_bytes = s->config.is_short ? SIM_STORE_SHORT : SIM_STORE_BYTES;
     sh->options.spill_dir = s->config.is_short ? "disk" : "";
+    sh->options.chunk_bytes = SIM_CHUNK;
     sh->peers = (struct sh_peers *)(void *)sh; /* that there are some: never looked into */
     sim_enter(n->loop);
     if (sh_pulls_start(sh, address).code || sh_store_start(sh).code)

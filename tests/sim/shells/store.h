@@ -8,7 +8,7 @@
 #include "raylet/store/store.h"
 #include "tests/sim/twins/io.h"
 
-enum { SIM_STORE_BYTES = 256 << 20, SIM_STORE_SHORT = 5 << 20 };
+enum { SIM_STORE_BYTES = 256 << 20, SIM_STORE_SHORT = 5 << 20, SIM_CHUNK = 1024 };
 
 void sim_store_start(struct sim *s, struct sim_node *n);
 void sim_store_stop(struct sim_node *n);

@@ -11,6 +11,7 @@
 #include "tests/sim/twins/io.h"
 
 #include "objectstore/transfer/transfer.h"
+#include "raylet/store/store.h"
 #include "tests/sim/load/object.h"
 #include "tests/sim/twins/net.h"
 
@@ -31,10 +32,12 @@ struct wire {
     struct os_fetch *fetch;
     struct os_serve  serve;
     struct io_timer  timer;
-    struct lane_ref  pinned, held; /* of the source; zero id: nothing */
-    const void      *value;
+    struct lane_ref  pinned; /* of the source; zero id: nothing */
+    struct os_pinned pin;    /* ... unless it is a part */
+    struct os_part  *part;
     mt_buf           in; /* of the source: arrived, and not read while it answers */
     bool             is_sending;
+    uint64_t         pace; /* ns at most between two pieces */
 };
 
 static void wire_free(struct wire *w)
@@ -77,9 +80,10 @@ static uint64_t way(struct wire *w, int to)
 
 static void unpin(struct wire *w, struct io_loop *loop)
 {
-    if (!mt_id_is_zero(w->pinned.id))
-        loop->transfer->unpin(loop->transfer, &w->held);
+    if (!mt_id_is_zero(w->pinned.id) && !w->part)
+        loop->transfer->unpin(loop->transfer, &w->pin.held, w->serve.hello.from_node);
     w->pinned = (struct lane_ref){0};
+    w->part = NULL;
 }
 
 /* This end closes; the other hears of it. */
@@ -187,26 +191,59 @@ static void send_bytes(struct wire *w, int to, const uint8_t *bytes, size_t size
 
 static void source_sends(struct sim *s, struct sim_event *e);
 
+static struct os_part *part_of(const struct os_transfer *transfer, const struct lane_ref *ref)
+{
+    struct os_part *part = ref->node == transfer->node ? NULL : transfer->parts;
+    while (part && memcmp(&part->ref, ref, sizeof *ref) != 0)
+        part = part->next;
+    return part;
+}
+
+static mt_status source_pin(struct wire *w, struct os_transfer *transfer, const struct lane_ref *ref)
+{
+    unpin(w, transfer->loop);
+    w->serve.elsewhere = 0;
+    if (mt_id_is_zero(ref->id))
+        return mt_error(MT_EOBJ_LOST, 0, "object socket: no id");
+    w->part = part_of(transfer, ref);
+    if (!w->part) {
+        w->pin = (struct os_pinned){0};
+        mt_status st = transfer->pin(transfer, ref, w->serve.hello.from_node, &w->pin);
+        w->serve.elsewhere = w->pin.elsewhere;
+        w->s->counters.pull_relayed += w->pin.elsewhere != 0;
+        if (st.code)
+            return st;
+    }
+    w->pinned = *ref;
+    return mt_ok();
+}
+
 static void source_answer(struct wire *w, struct os_transfer *transfer)
 {
     const struct lane_ref *ref = &w->serve.request.ref;
-    mt_status              st = mt_ok();
-    if (memcmp(&w->pinned, ref, sizeof *ref) != 0) {
-        unpin(w, transfer->loop);
-        st = mt_id_is_zero(ref->id) ? mt_error(MT_EOBJ_LOST, 0, "object socket: no id")
-                                    : transfer->pin(transfer, ref, &w->held, &w->value);
-        if (st.code == MT_OK)
-            w->pinned = *ref;
-    }
+    mt_status              st = memcmp(&w->pinned, ref, sizeof *ref) != 0 ? source_pin(w, transfer, ref) : mt_ok();
     w->s->counters.pull_served += st.code == MT_OK;
     w->s->counters.pull_refused += st.code != MT_OK;
-    os_serve_answer(&w->serve, st.code, w->value);
+    if (st.code || !w->part)
+        os_serve_answer(&w->serve, st.code, w->pin.data);
+    else if (os_serve_answer_part(&w->serve, w->part->data, w->part->have))
+        w->s->counters.pull_part++;
+    else
+        w->s->counters.pull_part_waits++;
+}
+
+static void sends_soon(struct wire *w)
+{
+    if (w->is_sending || w->serve.state != OS_SERVE_REPLY)
+        return;
+    w->is_sending = true;
+    sim_after(w->s, sim_between(w->s, SIM_US, w->pace), "data sends", source_sends, w->number);
 }
 
 /* Reads what has come, up to the next request. False: the connection is over. */
 static bool source_reads(struct wire *w, struct os_transfer *transfer)
 {
-    while (w->serve.state != OS_SERVE_REPLY) {
+    while (w->serve.state != OS_SERVE_REPLY && w->serve.state != OS_SERVE_ASKED) {
         void  *at;
         size_t room;
         os_serve_room(&w->serve, &at, &room);
@@ -221,13 +258,10 @@ static bool source_reads(struct wire *w, struct os_transfer *transfer)
             return false;
         if (w->serve.state == OS_SERVE_ASKED)
             source_answer(w, transfer);
-        if (w->serve.state == OS_SERVE_REPLY)
+        if (w->serve.state == OS_SERVE_REPLY || w->serve.state == OS_SERVE_ASKED)
             io_timer_start(transfer->loop, &w->timer, MT_OBJECT_FETCH_MS);
     }
-    if (!w->is_sending) {
-        w->is_sending = true;
-        sim_after(w->s, sim_between(w->s, SIM_US, 50 * SIM_US), "data sends", source_sends, w->number);
-    }
+    sends_soon(w);
     return true;
 }
 
@@ -290,6 +324,8 @@ static void fetch_bytes(struct wire *w, const uint8_t *bytes, size_t size)
         bytes += room;
         size -= room;
         st = os_pull_received(&fetch->pull, room, (int64_t)io_now_ms());
+        if (st.code == MT_OK && fetch->part)
+            os_part_grow(fetch->part, &fetch->pull);
     }
     if (st.code == MT_OK && fetch->pull.done)
         sim_copy_made(w->s, loop_of(w, 0)->n, &fetch->pull.ref);
@@ -306,7 +342,7 @@ static void fetch_tick(struct io_timer *timer)
     if (st.code != MT_OK)
         fetch_end(fetch, st);
     else
-        io_timer_start(fetch->transfer->loop, timer, MT_OBJECT_FETCH_MS / 4);
+        io_timer_start(fetch->transfer->loop, timer, fetch->pull.patience_ms / 4);
 }
 
 static void bytes_arrive(struct sim *s, struct sim_event *e)
@@ -402,6 +438,78 @@ void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
     }
 }
 
+void os_fetch_begin(struct os_transfer *transfer, struct os_fetch *fetch, const struct lane_ref *ref, void *data)
+{
+    os_pull_start(&fetch->pull, ref, data, (int64_t)io_now_ms());
+    fetch->pull.chunk = os_transfer_chunk(transfer);
+    os_pull_resume(&fetch->pull, fetch->have);
+    if (fetch->patience_ms)
+        fetch->pull.patience_ms = fetch->patience_ms;
+}
+
+/* I20: whoever fetches a value does not, over whatever nodes, fetch it from itself. */
+static void require_no_circle(struct sim *s, const struct io_loop *loop, uint32_t from, const struct lane_ref *ref)
+{
+    for (int hops = 0; from && from != ref->node; hops++) {
+        const struct sim_node *n = NULL;
+        for (int i = 0; i < s->config.nodes; i++)
+            if (s->nodes[i]->serial && s->nodes[i]->sh && s->nodes[i]->sh->node == from)
+                n = s->nodes[i];
+        SIM_REQUIRE(s, n != loop->n && hops < SIM_NODES_MAX, "I20: node %d waits for a value that it is itself to send on",
+                    loop->n->index);
+        from = n ? sh_pull_from(n->sh, ref) : 0;
+    }
+}
+
+/* ---- values on their way here ------------------------------------------------------------------------------------- */
+
+void os_part_open(struct os_transfer *transfer, struct os_part *part, const struct lane_ref *ref, const void *data)
+{
+    *part = (struct os_part){.transfer = transfer, .ref = *ref, .data = data, .next = transfer->parts, .link = &transfer->parts};
+    if (part->next)
+        part->next->link = &part->next;
+    transfer->parts = part;
+}
+
+void os_part_grow(struct os_part *part, const struct os_pull *pull)
+{
+    struct sim *s = part->transfer->loop->s;
+    if (pull->good <= part->have)
+        return;
+    part->have = pull->good;
+    MT_MAP_EACH(&s->wires, entry) {
+        struct wire *w = entry->value.ptr;
+        if (w->part == part && w->serve.state == OS_SERVE_ASKED && os_serve_answer_part(&w->serve, part->data, part->have)) {
+            s->counters.pull_part++;
+            sends_soon(w);
+        }
+    }
+}
+
+void os_part_close(struct os_part *part, bool is_whole)
+{
+    struct os_transfer *transfer = part->transfer;
+    MT_MAP_EACH(&transfer->loop->s->wires, entry) {
+        struct wire *w = entry->value.ptr;
+        if (w->part != part)
+            continue;
+        w->pin = (struct os_pinned){0};
+        bool is_pinned = is_whole && transfer->pin(transfer, &w->pinned, w->serve.hello.from_node, &w->pin).code == MT_OK;
+        if (!is_pinned || w->pin.data != part->data) {
+            w->part = is_pinned ? NULL : part;
+            end_close(w, 1);
+            continue;
+        }
+        w->part = NULL;
+        if (w->serve.state == OS_SERVE_ASKED)
+            os_serve_answer(&w->serve, MT_OK, w->pin.data);
+        sends_soon(w);
+    }
+    *part->link = part->next;
+    if (part->next)
+        part->next->link = part->link;
+}
+
 mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host, uint16_t port, uint32_t to_node,
                          uint32_t to_epoch, const struct lane_ref *ref, void *data)
 {
@@ -417,15 +525,18 @@ mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, c
     w->s = s;
     w->number = sim_serial(s);
     w->fetch = fetch;
+    w->pace = sim_chance(s, 300000) ? 8 * SIM_MS : 50 * SIM_US; /* on a slow one others come while it lasts */
     w->ends[0] = (struct wire_end){.place = transfer->loop->n->index, .serial = transfer->loop->serial, .is_open = true};
     w->ends[1] = (struct wire_end){.place = place};
     if (mt_map_put_ptr(&s->wires, mt_map_key(w->number), w).code)
         abort();
     fetch->transfer = transfer;
     fetch->fd = (int)w->number;
-    os_pull_start(&fetch->pull, ref, data, (int64_t)io_now_ms());
+    require_no_circle(s, transfer->loop, to_node, ref);
+    os_fetch_begin(transfer, fetch, ref, data);
+    s->counters.pull_resumed += fetch->have > 0;
     fetch->timer = (struct io_timer){.fire = fetch_tick};
-    io_timer_start(transfer->loop, &fetch->timer, MT_OBJECT_FETCH_MS / 4);
+    io_timer_start(transfer->loop, &fetch->timer, fetch->pull.patience_ms / 4);
     transfer->fetch_count++;
     s->counters.pull_begun++;
     e = sim_after(s, way(w, 1), "data dial", dial_arrives, w->number);

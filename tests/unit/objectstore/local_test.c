@@ -131,14 +131,16 @@ struct raylet {
     struct os_local    local;
 };
 
-static mt_status raylet_pin(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *held, const void **out)
+static mt_status raylet_pin(struct os_transfer *transfer, const struct lane_ref *ref, uint32_t node, struct os_pinned *out)
 {
-    *held = *ref;
-    return os_local_pin(&mt_container_of(transfer, struct raylet, transfer)->local, ref, out);
+    (void)node;
+    out->held = *ref;
+    return os_local_pin(&mt_container_of(transfer, struct raylet, transfer)->local, ref, &out->data);
 }
 
-static void raylet_unpin(struct os_transfer *transfer, const struct lane_ref *ref)
+static void raylet_unpin(struct os_transfer *transfer, const struct lane_ref *ref, uint32_t node)
 {
+    (void)node;
     os_local_unpin(&mt_container_of(transfer, struct raylet, transfer)->local, ref);
 }
 

@@ -30,6 +30,8 @@ struct node_end {
     int                pins;
     int                stop_at; /* pins: the loop stops there */
     int32_t            refuse;  /* code */
+    uint32_t           elsewhere;
+    const uint8_t     *whole; /* what a pin finds instead of `value` */
 };
 
 struct net {
@@ -54,22 +56,30 @@ static void expect_ok(mt_status st)
         fail_msg("%s: %s (errno %d)", mt_code_name(st.code), st.what, st.sys);
 }
 
-static mt_status node_pin(struct os_transfer *transfer, const struct lane_ref *ref, struct lane_ref *held, const void **out)
+static mt_status node_pin(struct os_transfer *transfer, const struct lane_ref *ref, uint32_t node, struct os_pinned *out)
 {
     struct node_end *end = mt_container_of(transfer, struct node_end, transfer);
-    *held = *ref;
+    out->held = *ref;
+    out->elsewhere = end->elsewhere;
+    (void)node;
     if (end->refuse)
         return mt_error(end->refuse, 0, "test");
     if (++end->pins == end->stop_at)
         io_loop_stop(transfer->loop);
-    *out = end->value;
+    out->data = end->whole ? end->whole : end->value;
     return mt_ok();
 }
 
-static void node_unpin(struct os_transfer *transfer, const struct lane_ref *ref)
+static void node_unpin(struct os_transfer *transfer, const struct lane_ref *ref, uint32_t node)
 {
     (void)ref;
+    (void)node;
     mt_container_of(transfer, struct node_end, transfer)->pins--;
+}
+
+static void stop_loop(struct io_timer *timer)
+{
+    io_loop_stop(mt_container_of(timer, struct net, pause)->loop);
 }
 
 static void guard_fired(struct io_timer *timer)
@@ -200,9 +210,149 @@ static void refusals(void **state)
     os_transfer_close(&net.source.transfer);
     int32_t code = fetch_one(&net, port, SOURCE_EPOCH, 100000); /* nobody listens any more */
     assert_int_equal(code, MT_ECONN);
-    struct test_fetch t;
+    struct test_fetch t = {0};
     struct lane_ref   ref = {.id = {1, 1}};
     assert_int_equal(os_fetch_start(&net.puller.transfer, &t.fetch, "no such host", 1, 1, 1, &ref, NULL).code, MT_EINVAL);
+    net_close(&net);
+}
+
+/* ---- values that are on their way ---- */
+
+enum { CHUNK = MT_OBJECT_CHUNK_BYTES, PART_SIZE = 4 * CHUNK + 99, THIRD = 9 };
+
+/* A node that has the first `have` bytes of a value of another node, and one that fetches it from there. */
+struct sender {
+    struct net        net;
+    struct os_part    part;
+    struct os_pull    pull; /* how far it is */
+    uint8_t          *data; /* of the relay */
+    struct lane_ref   ref;
+    struct test_fetch t;
+    struct io_timer   grow;
+    int               steps;
+};
+
+/* One more chunk is there; in the end all is. */
+static void sender_grows(struct io_timer *timer)
+{
+    struct sender *r = mt_container_of(timer, struct sender, grow);
+    assert_false(r->t.done); /* it waits for what is not there */
+    assert_true(r->t.fetch.pull.good <= r->pull.good);
+    uint64_t from = r->pull.good, size = PART_SIZE - from < CHUNK ? PART_SIZE - from : CHUNK;
+    memcpy(r->data + from, r->net.puller.value + from, size);
+    r->pull.good += size;
+    os_part_grow(&r->part, &r->pull);
+    if (--r->steps)
+        io_timer_start(r->net.loop, &r->grow, 5);
+    else
+        io_loop_stop(r->net.loop);
+}
+
+static void sender_open(struct sender *r, int steps)
+{
+    *r = (struct sender){.steps = steps};
+    net_open(&r->net);
+    uint8_t *object = calloc(1, OS_HEADER_SIZE + PART_SIZE);
+    assert_non_null(object);
+    r->data = object + OS_HEADER_SIZE;
+    r->ref = (struct lane_ref){.id = {1, 5}, .node = THIRD, .segment = 1, .size = PART_SIZE, .job = 1};
+    os_part_open(&r->net.source.transfer, &r->part, &r->ref, r->data);
+    r->grow.fire = sender_grows;
+    io_timer_start(r->net.loop, &r->grow, 5);
+    r->t = (struct test_fetch){.net = &r->net, .data = calloc(1, PART_SIZE), .fetch = {.done = fetched}};
+    expect_ok(os_fetch_start(&r->net.puller.transfer, &r->t.fetch, "127.0.0.1", r->net.source.transfer.port, SOURCE, SOURCE_EPOCH,
+                             &r->ref, r->t.data));
+    r->net.left = 1;
+    io_loop_run(r->net.loop);
+}
+
+static void sender_close(struct sender *r)
+{
+    io_timer_stop(&r->grow);
+    net_close(&r->net);
+    free(r->data - OS_HEADER_SIZE);
+    free(r->t.data);
+}
+
+/* What a node has of a value it sends on, chunk by chunk, and the rest when the value is whole there. */
+static void sent_on_while_it_comes(void **state)
+{
+    (void)state;
+    struct sender r;
+    sender_open(&r, 5);
+    r.net.source.whole = r.data;
+    os_part_close(&r.part, true);
+    run(&r.net);
+    expect_ok(r.t.st);
+    assert_memory_equal(r.t.data, r.net.source.value, PART_SIZE);
+    r.net.source.whole = NULL;
+    sender_close(&r);
+}
+
+/* It does not come to that node: who fetches it there hears so, and goes on elsewhere behind what has come. */
+static void a_part_that_ends(void **state)
+{
+    (void)state;
+    struct sender r;
+    sender_open(&r, 3);
+    while (r.t.fetch.pull.good < 2 * CHUNK) {
+        io_timer_start(r.net.loop, &r.net.pause, 1);
+        r.net.pause.fire = stop_loop;
+        io_loop_run(r.net.loop);
+    }
+    os_part_close(&r.part, false);
+    run(&r.net);
+    assert_int_equal(r.t.st.code, MT_ECONN);
+    uint64_t have = r.t.fetch.pull.good;
+    assert_true(have >= 2 * CHUNK && have < PART_SIZE);
+    uint64_t before = r.net.puller.transfer.count.bytes_received;
+    r.t.fetch = (struct os_fetch){.done = fetched, .have = have};
+    r.ref.node = SOURCE;
+    r.t.done = 0;
+    expect_ok(os_fetch_start(&r.net.puller.transfer, &r.t.fetch, "127.0.0.1", r.net.source.transfer.port, SOURCE, SOURCE_EPOCH,
+                             &r.ref, r.t.data));
+    r.net.left = 1;
+    run(&r.net);
+    expect_ok(r.t.st);
+    assert_memory_equal(r.t.data, r.net.source.value, PART_SIZE);
+    assert_true(r.net.puller.transfer.count.bytes_received - before < PART_SIZE - have + 1000); /* not from its first byte */
+    sender_close(&r);
+}
+
+/* A node that waits for another one that gets nothing has had enough before that one has. */
+static void a_relay_that_is_silent(void **state)
+{
+    (void)state;
+    struct net        net;
+    struct test_fetch t;
+    struct os_part    part;
+    net_open(&net);
+    struct lane_ref ref = {.id = {1, 5}, .node = THIRD, .segment = 1, .size = PART_SIZE, .job = 1};
+    t = (struct test_fetch){.net = &net, .data = calloc(1, PART_SIZE), .fetch = {.done = fetched, .patience_ms = 100}};
+    os_part_open(&net.source.transfer, &part, &ref, net.source.value);
+    expect_ok(
+        os_fetch_start(&net.puller.transfer, &t.fetch, "127.0.0.1", net.source.transfer.port, SOURCE, SOURCE_EPOCH, &ref, t.data));
+    net.left = 1;
+    run(&net);
+    assert_int_equal(t.st.code, MT_ETIMEDOUT);
+    os_part_close(&part, false);
+    free(t.data);
+    net_close(&net);
+}
+
+static void a_node_is_named(void **state)
+{
+    (void)state;
+    struct net        net;
+    struct test_fetch t;
+    net_open(&net);
+    net.source.refuse = MT_EAGAIN;
+    net.source.elsewhere = 1234;
+    expect_ok(start(&net, &t, net.source.transfer.port, SOURCE_EPOCH, 100000));
+    run(&net);
+    assert_int_equal(t.st.code, MT_EAGAIN);
+    assert_int_equal(t.fetch.pull.elsewhere, 1234);
+    free(t.data);
     net_close(&net);
 }
 
@@ -437,6 +587,10 @@ int main(void)
         cmocka_unit_test(too_many_strangers),
         cmocka_unit_test(connections_are_kept),
         cmocka_unit_test(gone_behind_the_last_byte),
+        cmocka_unit_test(sent_on_while_it_comes),
+        cmocka_unit_test(a_part_that_ends),
+        cmocka_unit_test(a_relay_that_is_silent),
+        cmocka_unit_test(a_node_is_named),
     };
     const struct CMUnitTest only_tls[] = {cmocka_unit_test(only_certificates_of_the_cluster)};
     int                     failed = cmocka_run_group_tests_name("in clear", tests, NULL, NULL);
