@@ -19,7 +19,7 @@ enum {
     MT_OS_TICK_MS = 20,                    /* how often places that were still pinned are looked at again */
     MT_OS_TRANSFER_CONNECTIONS_MAX = 1024, /* incoming */
     MT_OS_IDLE_MS = 5 * 1000,              /* a connection to another node's data socket is kept so long after its last value; */
-    MT_OS_IDLE_PEER_MAX = 4,               /* ... so many of one node, */
+    MT_OS_IDLE_PEER_MAX = 8,               /* ... so many of one node: as many as carry its values at a time, */
     MT_OS_IDLE_MAX = 128,                  /* ... and of all */
     MT_OS_FETCHES_MAX = 256,               /* outgoing */
 

@@ -238,10 +238,33 @@ static bool room_for(struct lib_arguments *a, uint32_t count)
     return true;
 }
 
+/* The next argument stands in the store: what follows it and is on other nodes is fetched meanwhile, all at a time. */
+static void pull_ahead(const struct wrk_run *run, size_t at, uint32_t left)
+{
+    struct lane_value value;
+    struct lane_ref   ref;
+    lib_lock();
+    for (; left && at + sizeof value <= run->size; left--) {
+        memcpy(&value, run->payload + at, sizeof value);
+        at += sizeof value;
+        if (value.size > run->size - at)
+            break; /* it is told when its turn comes */
+        if (value.flags & LANE_VALUE_SHARED && value.size == sizeof ref) {
+            memcpy(&ref, run->payload + at, sizeof ref);
+            lib_store_pull_ahead(&ref);
+        }
+        at += ((size_t)value.size + 7) & ~(size_t)7;
+        if (at > run->size)
+            break;
+    }
+    lib_unlock();
+}
+
 bool lib_arguments_take(struct lib_arguments *a, const char *signature, const struct wrk_run *run, manta_error *e)
 {
     uint32_t count = 0;
     size_t   at = 8;
+    bool     is_ahead = false;
     if (run->size >= 8)
         memcpy(&count, run->payload, sizeof count);
     if (count > MANTA_ARGS_MAX)
@@ -268,6 +291,10 @@ bool lib_arguments_take(struct lib_arguments *a, const char *signature, const st
         if (MT_UNLIKELY(value.flags & LANE_VALUE_EDGE) &&
             (value.size != sizeof(struct lane_edge) || !wrk_edge_value(run, bytes, &value, &bytes)))
             return lib_error(e, MANTA_EPROTO, "argument %d has not come", a->count + 1), false;
+        if (MT_UNLIKELY(value.flags & LANE_VALUE_SHARED && !is_ahead && a->count + 1 < (int)count)) {
+            pull_ahead(run, at + padded, count - (uint32_t)a->count - 1);
+            is_ahead = true;
+        }
         if (!take_argument(a, wanted, &value, bytes, e))
             return false;
         at += padded;

@@ -90,6 +90,12 @@ static manta_status pull(struct lane_ref *ref, int64_t deadline_ns, manta_error 
     return code;
 }
 
+void lib_store_pull_ahead(const struct lane_ref *ref)
+{
+    if (ref->node != lib.own.node && !lib.inlined)
+        own_send(&lib.own, CTL_PULL, own_id_next(&lib.own), ref, sizeof *ref); /* nobody waits for this answer */
+}
+
 /* It is pinned, so it stays while the lock is released: a GiB takes 0.1 s. */
 static manta_status verify(const struct lane_ref *ref, const void *data, manta_error *e)
 {
