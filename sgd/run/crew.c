@@ -132,9 +132,10 @@ static void die(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tel
 static manta_status take_ready(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, manta_error *e)
 {
     manta_status code = answer_take(&hand->ready, &hand->info, sizeof hand->info, e);
-    hand->is_unfit = code != MANTA_OK && hand->state == SGD_HAND_STARTING && hand->place != 0 && crew->has_home &&
-                     !is_death(hand, code);
-    if (is_death(hand, code) || hand->is_unfit) {
+    bool         was_unfit = hand->is_unfit; /* and was killed for that */
+    hand->is_unfit = was_unfit || (code != MANTA_OK && hand->state == SGD_HAND_STARTING && hand->place != 0 && crew->has_home &&
+                                   !is_death(hand, code));
+    if (is_death(hand, code) || (hand->is_unfit && !was_unfit)) {
         die(crew, hand, tell, e);
         return MANTA_OK;
     }
@@ -267,6 +268,44 @@ void sgd_crew_ping(struct sgd_crew *crew)
     }
 }
 
+/* ---- types of CPUs ---- */
+
+/* Whose type the run takes: of this node's workers the first that is ready, as long as there may be one. */
+static const struct sgd_hand *cpu_choose(const struct sgd_crew *crew)
+{
+    const struct sgd_hand *chosen = NULL;
+    for (const struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
+        if (hand->place == 0 && hand->state == SGD_HAND_READY)
+            return hand;
+        chosen = hand->state == SGD_HAND_READY && !chosen ? hand : chosen;
+    }
+    return sgd_crew_count_at(crew, 0) ? NULL : chosen;
+}
+
+bool sgd_crew_fits(const struct sgd_crew *crew, const struct sgd_hand *hand)
+{
+    return !hand->info.cpu[0] || strcmp(hand->info.cpu, crew->cpu) == 0;
+}
+
+void sgd_crew_cpu_settle(struct sgd_crew *crew)
+{
+    const struct sgd_hand *chosen = crew->cpu[0] ? NULL : cpu_choose(crew);
+    char                   why[SGD_WHY_BYTES];
+    if (chosen)
+        snprintf(crew->cpu, sizeof crew->cpu, "%s", chosen->info.cpu[0] ? chosen->info.cpu : "GPU");
+    for (struct sgd_hand *hand = crew->hands; crew->cpu[0] && hand < crew->hands + SGD_HANDS_MAX; hand++) {
+        if (hand->state != SGD_HAND_READY || hand->place == 0 || sgd_crew_fits(crew, hand))
+            continue;
+        snprintf(why, sizeof why,
+                 "its CPU gives other bits (%s) than the run's (%s); the run's OPENBLAS_CORETYPE may make them alike",
+                 hand->info.cpu, crew->cpu);
+        hand->is_unfit = true;
+        if (!hand->ready) /* by which its death is heard of */
+            hand->ready = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS);
+        sgd_crew_kill(hand, why);
+    }
+}
+
 /* ---- who is there ---- */
 
 struct sgd_hand *sgd_crew_of_rank(struct sgd_crew *crew, int rank)
@@ -280,7 +319,7 @@ struct sgd_hand *sgd_crew_of_rank(struct sgd_crew *crew, int rank)
 struct sgd_hand *sgd_crew_spare(struct sgd_crew *crew)
 {
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++)
-        if (hand->state == SGD_HAND_READY && hand->rank == SGD_NO_RANK)
+        if (hand->state == SGD_HAND_READY && hand->rank == SGD_NO_RANK && sgd_crew_fits(crew, hand))
             return hand;
     return NULL;
 }

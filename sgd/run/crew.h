@@ -48,9 +48,10 @@ struct sgd_crew {
     const char           *op;  /* name of the operator */
     manta_arg             config;
     manta_ref            *lent;
-    double                cpus, gpus;      /* that each worker reserves */
-    bool                  is_next_dropped; /* what comes of the orders that wait behind others is nobody's */
-    bool                  has_home;        /* workers can be at place 0: an error of creation elsewhere is that node's own */
+    double                cpus, gpus;         /* that each worker reserves */
+    bool                  is_next_dropped;    /* what comes of the orders that wait behind others is nobody's */
+    char                  cpu[SGD_CPU_BYTES]; /* of all that have ranks; "": nobody has one yet */
+    bool                  has_home;           /* workers can be at place 0: an error of creation elsewhere is that node's own */
     struct sgd_hand       hands[SGD_HANDS_MAX];
 };
 
@@ -81,7 +82,7 @@ void sgd_crew_ping(struct sgd_crew *crew);
 
 /* The hand that holds a rank, or NULL. */
 struct sgd_hand *sgd_crew_of_rank(struct sgd_crew *crew, int rank);
-/* A READY one without a rank; NULL: none. */
+/* A READY one without a rank, that could have one; NULL: none. */
 struct sgd_hand *sgd_crew_spare(struct sgd_crew *crew);
 /* How many are there, READY or on their way; of these, how many are READY. */
 int sgd_crew_count(const struct sgd_crew *crew, int *out_ready);
@@ -95,6 +96,11 @@ void sgd_crew_kill(struct sgd_hand *hand, const char *why);
 /* The same for one on a node that can't be reached: its death is told now, although it may live. It has a region of its own there,
  * and the secret of a generation that is over, so it can do no harm to the next one. */
 void sgd_crew_leave_behind(struct sgd_crew *crew, struct sgd_hand *hand, sgd_crew_tell *tell, const char *why);
+
+/* Once somebody is ready, says on which type of CPU the run is: that of this node, if workers are here. Those of another type are
+ * unfit: their results have other bits. On other nodes they are killed; here they get no rank (sgd_crew_fits). */
+void sgd_crew_cpu_settle(struct sgd_crew *crew);
+bool sgd_crew_fits(const struct sgd_crew *crew, const struct sgd_hand *hand);
 
 /* Ends those of a place that leaves, unless they are in a call: these are to come back first. */
 void sgd_crew_leave(struct sgd_crew *crew, int place);

@@ -221,6 +221,7 @@ static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures + fit->has_death))
         return MANTA_OK; /* without them, or the run ends once all are back */
     places_keep(fit);
+    sgd_crew_cpu_settle(&fit->crew);
     sgd_fit_wish(fit, steps_done(fit)); /* before somebody is hired on what has come */
     for (int count = sgd_crew_count(&fit->crew, &ready), index;; count++) {
         const struct sgd_place *place = place_choose(fit, &index);
@@ -248,7 +249,7 @@ static bool is_gathered(const struct sgd_fit *fit, int64_t now)
     int      ready;
     uint64_t places;
     (void)sgd_crew_count(&fit->crew, &ready);
-    if (now - fit->gather_ns < backoff_ns(fit))
+    if (now - fit->gather_ns < backoff_ns(fit) || !fit->crew.cpu[0])
         return false;
     if (sgd_nodes_missing(fit, SGD_HERE_READY, &places) > 0)
         return false;

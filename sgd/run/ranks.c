@@ -21,7 +21,7 @@ int sgd_nodes_missing(const struct sgd_fit *fit, enum sgd_here how, uint64_t *ou
 /* Its process is there, and may stay. */
 static bool can_have_rank(const struct sgd_fit *fit, const struct sgd_hand *hand)
 {
-    return hand->state == SGD_HAND_READY && fit->places.of[hand->place].state == SGD_PLACE_OPEN;
+    return hand->state == SGD_HAND_READY && fit->places.of[hand->place].state == SGD_PLACE_OPEN && sgd_crew_fits(&fit->crew, hand);
 }
 
 /* Members are numbered node by node; on a node they keep their order. */

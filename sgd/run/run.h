@@ -32,7 +32,7 @@
 
 #define SGD_WORKER_TYPE "manta_sgd_worker"
 
-enum { SGD_FOLDER_BYTES_MAX = 2048 };
+enum { SGD_FOLDER_BYTES_MAX = 2048, SGD_CPU_BYTES = 48 };
 
 /* The options of a run that its workers need, checked, with the defaults in place. */
 struct sgd_run {
@@ -62,6 +62,7 @@ struct sgd_ready {
     int32_t        pid;
     uint32_t       reserved;
     struct coll_at at;                  /* of its door, where workers may be on several nodes */
+    char           cpu[SGD_CPU_BYTES];  /* what the bits of its results depend on; "": they come of a GPU */
     int64_t        began_ns, loaded_ns; /* its creation, CLOCK_MONOTONIC */
 };
 

@@ -161,6 +161,8 @@ static mt_status operator_load(struct worker *w, const char *name)
     for (uint32_t d = 1; d < run->devices; d++)
         w->ops_of[d]->step = w->op->step;
     w->trainer.trace = w->trace;
+    if (!w->op->model.device)
+        snprintf(w->ready.cpu, sizeof w->ready.cpu, "%s %s", w->ops->name, k_blas_core());
     return run->folder[0] ? sgd_saver_init(&w->saver, &w->trainer, run->folder, &run->keep) : mt_ok();
 }
 

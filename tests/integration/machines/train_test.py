@@ -4,6 +4,7 @@
 
 weights    the same weights on two machines as on one; data that is only on the first goes to the second
 passed     nodes are passed over: one that has too few CPUs, one that can't get a mapped file; the reason is told, once for each
+types      a member of another CPU type: its node is passed over and the reason told
 fetched    mapped files come by their SHA-256 to a machine that lacks them, once; a link that is cut meanwhile costs no failure
 drained    a machine is drained: its worker leaves after a step, no failure is counted, the weights are those of a calm run
 planned    machines come and are drained, 1 -> 3 -> 1: no failure, no step lost, the weights of a calm run; prints each change's pause
@@ -316,6 +317,20 @@ def passed(net):
     out = net.train("small", 2, cpus=2, max=1, min=1, **LONG)
     lines = [line for line in out.splitlines() if "has no workers of this run" in line]
     assert len(lines) == 1 and "a worker reserves 2 CPUs" in lines[0], out
+    net.stop()
+
+
+def types(net):
+    net.start(joined=1)
+    some = {"epochs": 400, "validate": 200, "min": 1}
+    want = calm(net, **some)
+    preload = BIN.parent / "lib" / "other_cpu.so"
+    net[1].run("sh", "-ec", f"cp -a /etc /tmp/etc; echo {preload} >/tmp/etc/ld.so.preload; mount --bind /tmp/etc /etc")
+    net.join(net[1])
+    out = net.train("two", "1:2", **some)
+    lines = [line for line in out.splitlines() if "has no workers of this run" in line]
+    assert len(lines) == 1 and "its CPU gives other bits" in lines[0] and "Prescott" in lines[0], out[-3000:]
+    assert len(nodes_of(out)) == 1 and weights_of(out) == want and "0 restarts" in out, out[-3000:]
     net.stop()
 
 
