@@ -185,6 +185,7 @@ static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_f
     d->spec.array_count = job->array;
     d->spec.is_held = job->hold;
     d->spec.node = job->node;
+    d->spec.is_preemptible = job->preemptible;
     return draft_files(d, files) && draft_after(d, job->after);
 }
 
@@ -379,4 +380,153 @@ manta_status manta_job_list(manta_client *client, manta_job_info **out_jobs, siz
     struct ctl_client *c;
     manta_status       st = ctl_enter(client, "manta_job_list", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, job_list(c, out_jobs, out_count, e));
+}
+
+/* ---- arrays ---- */
+
+static void array_copy(const Manta__V1__ArrayInfo *from, manta_array_info *out)
+{
+    memset(out, 0, sizeof *out);
+    text_copy(out->id, sizeof out->id, from->id);
+    text_copy(out->name, sizeof out->name, from->name);
+    text_copy(out->user, sizeof out->user, from->user);
+    out->count = from->count;
+    out->pending = from->pending;
+    out->running = from->running;
+    out->succeeded = from->succeeded;
+    out->failed = from->failed;
+    out->stopped = from->stopped;
+    out->first_failed = from->first_failed;
+}
+
+static manta_status array_call(struct ctl_client *c, const char *method, const ProtobufCMessage *request, uint32_t each_ms,
+                               manta_array_info *out_info, manta_error *e)
+{
+    ProtobufCMessage *message;
+    manta_status      st = ctl_call(c, method, request, &manta__v1__job_reply__descriptor, c->timeout_ms, each_ms, &message, e);
+    if (st != MANTA_OK)
+        return st;
+    const Manta__V1__JobReply *reply = (const Manta__V1__JobReply *)message;
+    if (reply->code != MT_OK)
+        st = ctl_fail(e, reply->code, MANTA_NOT_DONE, "%s", reply->text);
+    else if (!reply->array)
+        st = ctl_fail(e, MT_EUNSUPPORTED, MANTA_NOT_DONE, "the head at %s is of an older release, which can't sum up an array",
+                      c->place.address);
+    else
+        array_copy(reply->array, out_info);
+    rpc_unpack_free(message);
+    return st;
+}
+
+static manta_status array_get(struct ctl_client *c, const char *id, manta_array_info *out_info, manta_error *e)
+{
+    Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
+    request.id = (char *)(uintptr_t)id;
+    request.is_array = true;
+    return array_call(c, "/manta.v1.Head/GetJob", &request.base, MT_CALL_MS, out_info, e);
+}
+
+manta_status manta_array_get(manta_client *client, const char *id, manta_array_info *out_info, manta_error *e)
+{
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_array_get", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, array_get(c, id, out_info, e));
+}
+
+static manta_status array_wait(struct ctl_client *c, const char *id, int64_t timeout_ms, manta_array_info *out_info, manta_error *e)
+{
+    Manta__V1__WaitJobRequest request = MANTA__V1__WAIT_JOB_REQUEST__INIT;
+    manta_array_info          info;
+    uint64_t                  begin = ctl_now_ms();
+    request.id = (char *)(uintptr_t)id;
+    request.is_array = true;
+    for (;;) {
+        uint64_t passed = ctl_now_ms() - begin;
+        uint64_t left = timeout_ms < 0 ? MT_CTL_WAIT_MS : (uint64_t)timeout_ms > passed ? (uint64_t)timeout_ms - passed : 0;
+        request.wait_ms = left < MT_CTL_WAIT_MS ? (uint32_t)left : MT_CTL_WAIT_MS;
+        manta_status st = array_call(c, "/manta.v1.Head/WaitJob", &request.base, MT_CTL_WAIT_MS + MT_CALL_MS, &info, e);
+        if (st == MANTA_ECONN && (timeout_ms < 0 || left > 0))
+            continue; /* the caller's limit counts, not ours */
+        if (st != MANTA_OK)
+            return st;
+        if (out_info)
+            *out_info = info;
+        if (info.pending + info.running == 0)
+            return MANTA_OK;
+        if (left == 0)
+            return ctl_fail(e, MT_ETIMEDOUT, MANTA_NOT_DONE, "array %.64s has %u jobs that have not ended after %" PRId64 " ms", id,
+                            info.pending + info.running, timeout_ms);
+    }
+}
+
+manta_status manta_array_wait(manta_client *client, const char *id, int64_t timeout_ms, manta_array_info *out_info, manta_error *e)
+{
+    struct ctl_client *c;
+    manta_status       st = ctl_enter(client, "manta_array_wait", &c, e);
+    return st != MANTA_OK ? st : ctl_leave(client, array_wait(c, id, timeout_ms, out_info, e));
+}
+
+/* ---- the queue: page by page ---- */
+
+struct queue {
+    manta_job_info *jobs;
+    size_t          count, total;
+};
+
+static manta_status queue_page(struct ctl_client *c, size_t skip, size_t limit, struct queue *out, manta_error *e)
+{
+    Manta__V1__ListJobsRequest request = MANTA__V1__LIST_JOBS_REQUEST__INIT;
+    ProtobufCMessage          *message;
+    request.queue = true;
+    request.skip = skip;
+    request.limit = limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX;
+    manta_status st = ctl_call(c, "/manta.v1.Head/ListJobs", &request.base, &manta__v1__list_jobs_reply__descriptor, c->timeout_ms,
+                               MT_CALL_MS, &message, e);
+    if (st != MANTA_OK)
+        return st;
+    const Manta__V1__ListJobsReply *reply = (const Manta__V1__ListJobsReply *)message;
+    manta_job_info                 *jobs = realloc(out->jobs, (out->count + reply->n_jobs + 1) * sizeof *jobs);
+    if (reply->total < reply->n_jobs)
+        st = ctl_fail(e, MT_EUNSUPPORTED, MANTA_NOT_DONE, "the head at %s is of an older release, which can't list its queue",
+                      c->place.address);
+    else if (!jobs)
+        st = ctl_fail(e, MT_ENOMEM, MANTA_NOT_DONE, "no memory for the queue");
+    for (size_t i = 0; st == MANTA_OK && i < reply->n_jobs; i++)
+        info_copy(reply->jobs[i], &jobs[out->count + i]);
+    out->jobs = jobs ? jobs : out->jobs;
+    out->count += st == MANTA_OK ? reply->n_jobs : 0;
+    out->total = reply->total;
+    rpc_unpack_free(message);
+    return st;
+}
+
+static manta_status job_queue(struct ctl_client *c, size_t skip, size_t limit, struct queue *out, manta_error *e)
+{
+    manta_status st;
+    size_t       before;
+    do {
+        before = out->count;
+        st = queue_page(c, skip + out->count, limit - out->count, out, e);
+    } while (st == MANTA_OK && out->count > before && out->count < limit && skip + out->count < out->total);
+    return st;
+}
+
+manta_status manta_job_queue(manta_client *client, size_t skip, size_t limit, manta_job_info **out_jobs, size_t *out_count,
+                             size_t *out_total, manta_error *e)
+{
+    struct ctl_client *c;
+    struct queue       found = {0};
+    manta_status       st = ctl_enter(client, "manta_job_queue", &c, e);
+    if (st != MANTA_OK)
+        return st;
+    st = job_queue(c, skip, limit ? limit : 1, &found, e);
+    if (st != MANTA_OK) {
+        free(found.jobs);
+        return ctl_leave(client, st);
+    }
+    *out_jobs = found.jobs;
+    *out_count = found.count;
+    if (out_total)
+        *out_total = found.total;
+    return ctl_leave(client, st);
 }

@@ -69,7 +69,10 @@ typedef struct manta_job {
     const char *const *after;      /* "afterok:ID", "afterany:ID", "afternotok:ID" (a job or an array): it starts when all of them
                                     hold, and fails when one can't any more; ends with NULL */
     bool               hold;       /* it does not start before manta_job_release */
-    uint8_t            reserved_hold[3];
+    bool               preemptible; /* while it runs, one of higher priority that finds no room may send it away: SIGTERM, 30 s,
+                                    SIGKILL; it begins again when there is room, and that costs no retry. One of a priority
+                                    below 0 is always */
+    uint8_t            reserved_hold[2];
     uint32_t           node; /* there or nowhere, for an admin's token only; 0: anywhere */
     uint64_t           reserved[13];
 } manta_job;
@@ -144,6 +147,25 @@ MANTA_API manta_status manta_job_release(manta_client *client, const char *id, m
 /* Deletes a job that has ended: its record, its log, and its uploaded files that no other job needs. EINVAL: the job has not ended;
  * stop it first. ENOENT: there is no such job. ECONN (outcome MANTA_UNKNOWN: call it again). */
 MANTA_API manta_status manta_job_delete(manta_client *client, const char *id, manta_error *e);
+typedef struct manta_array_info {
+    char     id[64], name[128], user[64];
+    uint32_t count;                                        /* of its jobs, as it was submitted */
+    uint32_t pending, running, succeeded, failed, stopped; /* of the rest, which have ended, nothing is known any more */
+    uint32_t first_failed;                                 /* index of the first of those that have failed or were stopped */
+    uint64_t reserved[16];
+} manta_array_info;
+
+/* How the jobs of an array stand now. ENOENT: there is no such array. ECONN. */
+MANTA_API manta_status manta_array_get(manta_client *client, const char *id, manta_array_info *out_info, manta_error *e);
+/* Waits until all jobs of the array have ended; else as manta_job_wait. ETIMEDOUT (*out_info says how they stand; may be NULL),
+ * ENOENT, ECONN. */
+MANTA_API manta_status manta_array_wait(manta_client *client, const char *id, int64_t timeout_ms, manta_array_info *out_info,
+                                        manta_error *e);
+/* Jobs that have not ended, as `manta queue` shows them: those that run, the oldest first, then those that wait, in their turn,
+ * each with the reason why; without metadata. At most `limit` of them, after the first `skip`; *out_total (may be NULL): how many
+ * there are in all. Give *out_jobs back by free(). EUNSUPPORTED: the head is of an older release. ENOMEM, ECONN. */
+MANTA_API manta_status manta_job_queue(manta_client *client, size_t skip, size_t limit, manta_job_info **out_jobs,
+                                       size_t *out_count, size_t *out_total, manta_error *e);
 /* The newest first; give *out_jobs back by free(). */
 MANTA_API manta_status manta_job_list(manta_client *client, manta_job_info **out_jobs, size_t *out_count, manta_error *e);
 

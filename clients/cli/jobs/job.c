@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { QUEUE_ROWS = 100 };
+
 /* ---- how a job looks ---- */
 
 static json_t *seconds_of(const manta_job_info *job)
@@ -186,7 +188,8 @@ static int submit(const struct cli_args *args, manta_client *client)
                      .priority = priority,
                      .array = array > UINT32_MAX ? UINT32_MAX : (uint32_t)array,
                      .after = after.list,
-                     .hold = args->values[CLI_OPT_HOLD] != NULL};
+                     .hold = args->values[CLI_OPT_HOLD] != NULL,
+                     .preemptible = args->values[CLI_OPT_PREEMPTIBLE] != NULL};
     if (manta_job_submit(client, &job, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     if (args->values[CLI_OPT_FOLLOW]) {
@@ -220,38 +223,70 @@ static int list(const struct cli_args *args, manta_client *client)
     return print_jobs(args, columns, jobs, count);
 }
 
-/* Those that run, the oldest first; then those that wait, in their turn. */
-static int by_turn(const void *a, const void *b)
-{
-    const manta_job_info *x = a, *y = b;
-    bool                  xw = x->state[0] == 'P', yw = y->state[0] == 'P';
-    if (xw != yw)
-        return xw - yw;
-    if (xw && x->priority != y->priority)
-        return x->priority > y->priority ? -1 : 1;
-    return x->place < y->place ? -1 : x->place > y->place;
-}
-
 static int queue(const struct cli_args *args, manta_client *client)
 {
+    double          limit = QUEUE_ROWS;
     manta_error     e;
     manta_job_info *jobs;
-    size_t          count, waiting = 0;
-    if (manta_job_list(client, &jobs, &count, &e) != MANTA_OK)
+    size_t          count, total;
+    if (!cli_number(args, CLI_OPT_LIMIT, 1, &limit))
+        return CLI_USAGE;
+    if (manta_job_queue(client, 0, args->filter_count ? SIZE_MAX : (size_t)limit, &jobs, &count, &total, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
-    for (size_t i = 0; i < count; i++)
-        if (!jobs[i].ended_ms)
-            jobs[waiting++] = jobs[i];
-    qsort(jobs, waiting, sizeof *jobs, by_turn);
-    return print_jobs(args, queue_columns, jobs, waiting);
+    if (count < total)
+        fprintf(stderr, "manta: the first %zu of %zu jobs: --limit\n", count, total);
+    return print_jobs(args, queue_columns, jobs, count);
 }
+
+/* ---- arrays, summed up ---- */
+
+static const struct cli_column array_columns[] = {
+    {"id", "ID", false},           {"name", "NAME", false},          {"user", "USER", true},     {"jobs", "JOBS", false},
+    {"pending", "PENDING", false}, {"running", "RUNNING", false},    {"ok", "SUCCEEDED", false}, {"failed", "FAILED", false},
+    {"stopped", "STOPPED", false}, {"forgotten", "FORGOTTEN", true}, {NULL, NULL, false},
+};
+
+static json_t *json_of_array(const manta_array_info *a)
+{
+    uint32_t known = a->pending + a->running + a->succeeded + a->failed + a->stopped;
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", a->id, "name", a->name, "user", a->user, "jobs",
+                     (json_int_t)a->count, "pending", (json_int_t)a->pending, "running", (json_int_t)a->running, "ok",
+                     (json_int_t)a->succeeded, "failed", (json_int_t)a->failed, "stopped", (json_int_t)a->stopped, "forgotten",
+                     (json_int_t)(a->count > known ? a->count - known : 0));
+}
+
+static int print_array(const struct cli_args *args, const manta_array_info *a)
+{
+    if (cli_output_is_json(args))
+        return cli_print_json(json_of_array(a));
+    json_t *rows = json_array();
+    json_array_append_new(rows, json_of_array(a));
+    return cli_print_rows(args, array_columns, rows);
+}
+
+/* 0: all have succeeded. */
+static int array_ended(const manta_array_info *a)
+{
+    fprintf(stderr, "manta: array %s: of %u jobs %u have succeeded, %u failed, %u were stopped\n", a->id, a->count, a->succeeded,
+            a->failed, a->stopped);
+    if (a->failed + a->stopped == 0)
+        return CLI_OK;
+    fprintf(stderr, "manta: the first that did not: manta job logs %s.%u\n", a->id, a->first_failed);
+    return CLI_FAILED;
+}
+
+/* ---- one job ---- */
 
 static int status(const struct cli_args *args, manta_client *client)
 {
-    manta_error    e;
-    manta_job_info job;
-    if (manta_job_get(client, args->rest[0], &job, &e) != MANTA_OK)
+    manta_error      e, of_array;
+    manta_job_info   job;
+    manta_array_info array;
+    if (manta_job_get(client, args->rest[0], &job, &e) != MANTA_OK) {
+        if (e.code == MANTA_ENOENT && manta_array_get(client, args->rest[0], &array, &of_array) == MANTA_OK)
+            return print_array(args, &array);
         return cli_fail("%s", e.message);
+    }
     if (cli_output_is_json(args))
         return cli_print_json(json_of(&job));
     json_t *rows = json_array();
@@ -286,12 +321,17 @@ static int logs(const struct cli_args *args, manta_client *client)
 
 static int wait_for(const struct cli_args *args, manta_client *client)
 {
-    double         limit = -1;
-    manta_error    e;
-    manta_job_info job;
+    double           limit = -1;
+    manta_error      e, of_array;
+    manta_job_info   job;
+    manta_array_info array;
+    const char      *id = args->rest[0];
     if (!cli_number(args, CLI_OPT_TIMEOUT_S, 0, &limit))
         return CLI_USAGE;
-    manta_status code = manta_job_wait(client, args->rest[0], limit < 0 ? MANTA_FOREVER : (int64_t)(limit * 1000), &job, &e);
+    int64_t      limit_ms = limit < 0 ? MANTA_FOREVER : (int64_t)(limit * 1000);
+    manta_status code = manta_job_wait(client, id, limit_ms, &job, &e);
+    if (code == MANTA_ENOENT && manta_array_get(client, id, &array, &of_array) == MANTA_OK)
+        return manta_array_wait(client, id, limit_ms, &array, &e) == MANTA_OK ? array_ended(&array) : cli_fail("%s", e.message);
     return code == MANTA_OK ? ended(&job) : cli_fail("%s", e.message);
 }
 

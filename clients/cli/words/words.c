@@ -79,6 +79,7 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_ARRAY] = {"array", 0, "N", "N jobs ID.0, ID.1, ...: each finds its number in MANTA_ARRAY_INDEX"},
     [CLI_OPT_DEPENDENCY] = {"dependency", 0, "KIND:ID[:ID...],...",
                             "start it when others have ended: afterok, afterany or afternotok; an ID may be an array's"},
+    [CLI_OPT_PREEMPTIBLE] = {"preemptible", 0, NULL, "a job of higher priority may send it away while it runs; it begins again"},
     [CLI_OPT_HOLD] = {"hold", 0, NULL, "do not start it before `manta job release`"},
     [CLI_OPT_RIGHTS] = {"rights", 0, "RIGHT", "what the token is good for: read, submit (jobs, its own), admin (everything)"},
     [CLI_OPT_PURGE] = {"purge", 0, NULL, "remove the logs too, also those of clusters that were stopped before"},

@@ -78,6 +78,7 @@ enum cli_option {
     CLI_OPT_ARRAY,
     CLI_OPT_DEPENDENCY,
     CLI_OPT_HOLD,
+    CLI_OPT_PREEMPTIBLE,
     CLI_OPT_HELP,
     CLI_OPTIONS,
 };

@@ -122,14 +122,20 @@ static void job_kill(struct rlt *r, const struct rlt_submitted *job, int signal)
     a->signal = signal;
 }
 
-static void job_stop(struct rlt *r, struct rlt_submitted *job, const char *why)
+/* SIGTERM, and SIGKILL after `kill_ms`. */
+static void job_stop_in(struct rlt *r, struct rlt_submitted *job, const char *why, uint64_t kill_ms)
 {
     if (job->state == JOB_ENDED || job->is_stopping)
         return;
     job->is_stopping = true;
     snprintf(job->reason, sizeof job->reason, "%s", why);
     job_kill(r, job, SIGTERM);
-    rlt_timer_set(r, &job->timer, r->now + MT_RLT_JOB_STOP_MS * RLT_MS);
+    rlt_timer_set(r, &job->timer, r->now + kill_ms * RLT_MS);
+}
+
+static void job_stop(struct rlt *r, struct rlt_submitted *job, const char *why)
+{
+    job_stop_in(r, job, why, MT_RLT_JOB_STOP_MS);
 }
 
 void rlt_submit_timer(struct rlt *r, struct rlt_submitted *job)
@@ -239,10 +245,16 @@ static void job_acked(struct rlt *r, const Manta__V1__JobStateAck *ack)
 static void job_stop_ordered(struct rlt *r, const Manta__V1__StopJobOrder *stop)
 {
     struct rlt_submitted *job = submitted_find(r, stop->id);
-    if (job && job->attempt == stop->attempt)
+    if (job && job->attempt == stop->attempt && stop->preempt_ms) {
+        job->is_preempted |= !job->is_stopping; /* who was told to stop before, stops */
+        job_stop_in(r, job, stop->reason, stop->preempt_ms);
+    } else if (job && job->attempt == stop->attempt) {
+        if (job->is_preempted && job->is_stopping && job->state != JOB_ENDED) /* no more waiting for it */
+            rlt_timer_set(r, &job->timer, r->now + MT_RLT_JOB_STOP_MS * RLT_MS);
         job_stop(r, job, stop->reason[0] ? stop->reason : "stopped on request");
-    else
+    } else {
         state_send(r, stop->id, stop->attempt, "STOPPED", 1, 0, "it does not run here");
+    }
 }
 
 static void job_signal_ordered(struct rlt *r, const Manta__V1__SignalJobOrder *order)

@@ -37,7 +37,7 @@ struct rlt_submitted {
     enum rlt_submitted_state state;
     bool                     is_stopping; /* by order of the head, or its time is up */
     bool                     is_timed_out;
-    bool                     is_preempted; /* ended since the node leaves: it begins again elsewhere */
+    bool                     is_preempted; /* ended since the node leaves, or for another job: it begins again */
     bool                     is_warden;    /* of a detached actor that may restart */
     bool                     is_reading;   /* a piece of the log is on its way from the shell */
     int32_t                  pid, exit_code;

@@ -8,6 +8,7 @@
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/blobs.h"
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/nodes/view.h"
@@ -148,7 +149,9 @@ static const char *check_job(const struct head *h, const struct job *job)
 
 static const char *check_jobs(const struct head *h)
 {
-    uint32_t    active = 0, ended = 0, waits = 0;
+    uint32_t active = 0, ended = 0, waits = 0;
+    for (const struct head_index_node *at = h->arrays.first; at; at = at->next)
+        waits += mt_container_of(at, struct array, at)->waits;
     const char *breach = NULL;
     for (const struct head_index_node *at = h->jobs.first; at && !breach; at = at->next) {
         const struct job *job = mt_container_of(at, struct job, at);
@@ -158,6 +161,8 @@ static const char *check_jobs(const struct head *h)
     }
     if (!breach && (active != h->jobs_active || ended != h->jobs_ended))
         breach = "the counts of jobs are wrong";
+    if (!breach)
+        breach = head_turns_check(h);
     if (!breach && (waits != h->wait_calls.count || waits != h->waits.nodes.count))
         breach = "the count of those who wait for jobs is wrong";
     return breach;
@@ -247,7 +252,7 @@ static const char *check_bounds(const struct head *h)
         {h->dead.count, MT_HEAD_NODES_DEAD_MAX, "more dead nodes are kept than may be"},
         {h->kinds.count, MT_HEAD_KINDS_MAX, "there are more kinds of resources than may be"},
         {h->names.count, MT_HEAD_NAMES_MAX, "there are more names than may be"},
-        {h->jobs_active, MT_HEAD_JOBS_ACTIVE_MAX, "there are more jobs than may be"},
+        {h->jobs_active, h->config.jobs_max, "there are more jobs than may be"},
         {h->wait_calls.count, MT_HEAD_WAITS_MAX, "more wait for jobs than may"},
         {h->groups.count, MT_HEAD_GROUPS_MAX, "there are more placement groups than may be"},
         {h->group_waits, MT_HEAD_GROUP_WAITS_MAX, "more wait for placement groups than may"},

@@ -30,6 +30,8 @@ mt_status head_new(const struct head_config *config, struct head **out_head)
     h->room_bytes = UINT64_MAX;
     if (h->config.grace_ms == 0)
         h->config.grace_ms = MT_HEAD_GRACE_MS;
+    if (h->config.jobs_max == 0)
+        h->config.jobs_max = MT_HEAD_JOBS_ACTIVE_MAX;
     h->rng.state = config->seed;
     h->next_node = config->first_node ? config->first_node : 1;
     h->now_ms = h->start_ms = config->now_ms;
@@ -66,7 +68,10 @@ static void free_jobs(struct head *h)
     while (h->jobs.first)
         head_jobs_free(h, mt_container_of(h->jobs.first, struct job, at));
     head_index_fini(&h->jobs);
-    head_queue_fini(h);
+    head_index_fini(&h->arrays);
+    head_index_fini(&h->awaited);
+    head_turns_fini(h);
+    mt_vec_fini(&h->settles);
     while (h->blobs.first) {
         struct blob *blob = mt_container_of(h->blobs.first, struct blob, at);
         head_index_remove(&h->blobs, &blob->at);

@@ -33,6 +33,9 @@
  *   gang_recover        a rank of two is killed until both are up again, the median.  .max.  .floor: a shell that prints a line
  *   gang_chaos          20 kills of a rank, of which 5 with a node, 2 with the head: times that the gang did not come back within
  *                       60 s.  .left: processes of it that outlive it.  .b: the longest recovery
+ *   queue_100k          100,000 jobs wait: the head's decision when one ends, the median.  .max.  .floor: while one waits.
+ *                       .submit: of an array of 10,000.  .memory: of the head.  .page: 100 rows of the queue.  .cli: `manta queue`,
+ *                       beside `manta version`
  *   decide, pack        what a decision about new nodes costs, and how many it buys (scale.c)
  *
  * In join_N the head's core runs in this process on virtual time, with stand-ins for the nodes and a store that confirms at
@@ -47,6 +50,7 @@
 #include "tests/bench/cluster/gang.h"
 #include "tests/bench/cluster/grow.h"
 #include "tests/bench/cluster/heads.h"
+#include "tests/bench/cluster/queue.h"
 #include "tests/bench/cluster/real.h"
 #include "tests/bench/cluster/scale.h"
 #include "tests/bench/cluster/tickets.h"
@@ -289,7 +293,8 @@ int main(int argc, char **argv)
                  {"gang_1000", bench_gang_1000},
                  {"gang_mpi", bench_gang_mpi},
                  {"gang_recover", bench_gang_recover},
-                 {"gang_chaos", bench_gang_chaos}};
+                 {"gang_chaos", bench_gang_chaos},
+                 {"queue_100k", bench_queue_100k}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
     if (getenv("MANTA_ROLE")) /* the driver of ha_redis or scale_local: its raylet keeps a process of this program ready */

@@ -322,14 +322,18 @@ def queue(p):
     equal([r["id"] for r in rows],
           [first, high, mid, after, held] + [f"{array}.{i}" for i in range(3)] + [cleanup, never, low], "in the queue")
     why = {r["id"]: r["reason"] for r in rows}
-    equal(why[high], "waits for free CPU: wants 2, and node 1, which has most, has 0")
+    equal(why[high], f"reserved: starts when job {first} ends; that has no time limit (--time-s)")
+    equal(why[mid], "waits for free CPU: wants 2, and node 1, which has most, has 0")
     equal(why[after], f"waits until {first} succeeds")
     equal(why[held], f"is held: manta job release {held}")
     equal(why[cleanup], f"waits until {array} fails")
     has(f"waits until {first} succeeds", p.manta("queue"))
+    equal([r["id"] for r in p.json("queue", "--limit", 3)], [first, high, mid])
+    has("the first 3 of 11 jobs", p.errors)
+    equal([r["id"] for r in p.json("queue", "--filter", f"array={array}", "--limit", 2)], [f"{array}.0", f"{array}.1"])
     for words, text in ((["--dependency", "afterok:nobody"], "there is no such job"), (["--array", 1000000], "at most 10000 jobs"),
                         (["--dependency", "later:x"], "afterok:ID, afterany:ID or afternotok:ID is wanted"),
-                        (["--priority", 1001], "-1000 to 1000"), (["--dependency", f"afterok:{held}", "--array", 9999], "smaller array")):
+                        (["--priority", 1001], "-1000 to 1000")):
         p.manta("submit", *words, "--", "/bin/true", want=1)
         has(text, p.errors)
     for words in (["--dependency", "afterok"], ["--array", 0], ["--array", 2, "--follow"], ["--priority", "high"]):
@@ -338,6 +342,12 @@ def queue(p):
     for job, want in ((after, 0), (cleanup, 0), (f"{array}.2", 2), (never, 1)):
         p.manta("job", "wait", job, want=want)
     has("has not succeeded", p.json("job", "status", never)["reason"])
+    p.manta("job", "wait", array, want=1)
+    has("of 3 jobs 1 have succeeded, 2 failed, 0 were stopped", p.errors)
+    has(f"manta job logs {array}.1", p.errors)
+    sums = p.json("job", "status", array)
+    equal([sums[key] for key in ("jobs", "pending", "running", "ok", "failed", "forgotten")], [3, 0, 0, 1, 2, 0])
+    has("SUCCEEDED", p.manta("job", "status", array))
     equal(p.manta("job", "logs", f"{array}.1"), "I am 1 of 3\n")
     order = log.read_text().split()
     equal([word for word in order if word in ("high", "mid", "low")], ["high", "mid", "low"])
@@ -347,6 +357,12 @@ def queue(p):
     p.manta("job", "wait", held)
     p.manta("job", "hold", held, want=1)
     has("only one that waits is held", p.errors)
+    low = p.manta("submit", *one, "--preemptible", "--", "/bin/sh", "-c", f"echo began >> {p.root}/low; sleep 60").strip()
+    wait_until(lambda: (p.root / "low").exists(), "the preemptible job runs")
+    urgent = p.manta("submit", *one, "--priority", 1, "--", "/bin/sh", "-c", f"test $(wc -l < {p.root}/low) = 1").strip()
+    p.manta("job", "wait", urgent)
+    wait_until(lambda: (p.root / "low").read_text() == "began\n" * 2, "it begins again, without a retry")
+    p.manta("job", "stop", low)
     p.manta("stop")
 
 

@@ -8,6 +8,7 @@
 #include "core/ds/heap.h"
 #include "core/ds/map.h"
 #include "core/ds/recent.h"
+#include "core/ds/sorted.h"
 #include "core/ds/spare.h"
 #include "core/ds/stash.h"
 #include "core/base/rng.h"
@@ -287,6 +288,36 @@ static void freed_blocks_come_again_by_size_and_up_to_a_bound(void **state)
 }
 
 /* Each rule that a container's file names is broken once, and the check says so. */
+static void sorted_numbers_come_in_order(void **state)
+{
+    enum { ROOM = 500, STEPS = 40000 };
+    static mt_sorted_node nodes[ROOM];
+    bool                  is_in[ROOM] = {false};
+    mt_sorted             sorted = {0};
+    size_t                count = 0;
+    mt_rng                rng = {7};
+    (void)state;
+    assert_null(mt_sorted_first(&sorted));
+    assert_null(mt_sorted_after(&sorted, 0));
+    for (int step = 0; step < STEPS; step++) {
+        size_t i = mt_rng_below(&rng, ROOM), next = mt_rng_below(&rng, ROOM), first = 0;
+        if (is_in[i])
+            mt_sorted_remove(&sorted, &nodes[i]);
+        else
+            mt_sorted_add(&sorted, &nodes[i], 3 * i);
+        is_in[i] = !is_in[i];
+        count += is_in[i] ? 1 : (size_t)-1;
+        assert_int_equal(sorted.count, count);
+        uint64_t from = 3 * next + mt_rng_below(&rng, 3); /* of one that is in it, or not, or of none */
+        for (next++; next < ROOM && !is_in[next];)
+            next++;
+        while (first < ROOM && !is_in[first])
+            first++;
+        assert_ptr_equal(mt_sorted_after(&sorted, from), next < ROOM ? &nodes[next] : NULL);
+        assert_ptr_equal(mt_sorted_first(&sorted), first < ROOM ? &nodes[first] : NULL);
+    }
+}
+
 static void breaches_are_told(void **state)
 {
     (void)state;
@@ -333,6 +364,7 @@ int main(void)
         cmocka_unit_test(a_stash_keeps_its_blocks_while_malloc_gives),
         cmocka_unit_test(a_heap_gives_the_smallest_and_the_oldest_first),
         cmocka_unit_test(a_finished_heap_lets_its_nodes_go),
+        cmocka_unit_test(sorted_numbers_come_in_order),
         cmocka_unit_test(breaches_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@
 
 enum {
     RIG_SENT = 16384,
-    RIG_RECORDS = 4096,
+    RIG_RECORDS = 16384,
     RIG_REPLIES = 8192,
     RIG_LOGS = 8,
     RIG_LOG_SIZE = 4096,

@@ -255,17 +255,13 @@ static void dispatch(struct head *h, const struct head_event *event, const Proto
 {
     const enum head_method method = event->call.method;
     const uint64_t         call = event->call.number;
-    struct job            *job;
     struct head_who        who;
     (void)head_tokens_who(h, event->call.token, &who); /* head_calls_open has asked */
     switch (method) {
     case HEAD_SUBMIT: submit(h, call, &who, (const Manta__V1__SubmitRequest *)request); break;
-    case HEAD_GET_JOB:
-        if ((job = head_jobs_find_or_error(h, call, method, ((const Manta__V1__JobRequest *)request)->id)))
-            head_jobs_reply(h, call, method, job);
-        break;
+    case HEAD_GET_JOB: head_jobs_get(h, call, (const Manta__V1__JobRequest *)request); break;
     case HEAD_WAIT_JOB: head_jobs_wait(h, call, (const Manta__V1__WaitJobRequest *)request); break;
-    case HEAD_LIST_JOBS: head_calls_list_jobs(h, call); break;
+    case HEAD_LIST_JOBS: head_calls_list_jobs(h, call, (const Manta__V1__ListJobsRequest *)request); break;
     case HEAD_STOP_JOB: stop_job(h, call, &who, (const Manta__V1__JobRequest *)request); break;
     case HEAD_SIGNAL_JOB: signal_job(h, call, &who, (const Manta__V1__SignalJobRequest *)request); break;
     case HEAD_HOLD_JOB:

@@ -20,7 +20,7 @@ void head_calls_gone(struct head *h, uint64_t call);
 
 void head_calls_list_nodes(struct head *h, uint64_t call);
 /* The newest first, as many as fit into one message. */
-void head_calls_list_jobs(struct head *h, uint64_t call);
+void head_calls_list_jobs(struct head *h, uint64_t call, const Manta__V1__ListJobsRequest *request);
 
 /* ---- queries.c: what clients ask of nodes -------------------------------------------------------------------------- */
 

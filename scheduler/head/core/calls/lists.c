@@ -6,6 +6,7 @@
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/nodes/view.h"
 
@@ -74,25 +75,86 @@ void head_calls_list_nodes(struct head *h, uint64_t call)
     free(reply.nodes);
 }
 
-/* The newest first, as many as fit into one message. */
-void head_calls_list_jobs(struct head *h, uint64_t call)
+/* ---- jobs ---- */
+
+struct page { /* as many as fit into one message */
+    struct row {
+        job_info info;
+        char     reason[HEAD_TEXT_SIZE];
+    } * rows;
+    size_t count, limit, capacity, size;
+    bool   is_short; /* without what only a closer look wants */
+};
+
+static bool page_grow(struct head *h, struct page *p)
+{
+    size_t      capacity = p->capacity ? p->capacity * 2 : 64;
+    struct row *rows = realloc(p->rows, capacity * sizeof *rows);
+    if (!rows) {
+        head_broken(h, mt_error(MT_ENOMEM, 0, "list jobs"));
+        return false;
+    }
+    p->rows = rows;
+    p->capacity = capacity;
+    return true;
+}
+
+/* False: the page is full. */
+static bool page_add(struct head *h, struct job *job, void *user)
+{
+    struct page *p = user;
+    if (p->count == p->limit || (p->count == p->capacity && !page_grow(h, p)))
+        return false;
+    struct row *row = &p->rows[p->count];
+    char        text[HEAD_TEXT_SIZE];
+    head_jobs_info(job, &row->info, text, sizeof text);
+    snprintf(row->reason, sizeof row->reason, "%s", row->info.reason);
+    if (p->is_short)
+        row->info.n_argv = row->info.n_metadata = 0;
+    p->size += manta__v1__job_info__get_packed_size(&row->info) + 8 + strlen(row->info.reason);
+    p->count += p->size <= MT_HEAD_LIST_BYTES_MAX;
+    return p->size <= MT_HEAD_LIST_BYTES_MAX;
+}
+
+static void page_reply(struct head *h, uint64_t call, const struct page *p, uint64_t total)
 {
     Manta__V1__ListJobsReply reply = MANTA__V1__LIST_JOBS_REPLY__INIT;
-    job_info                *items = calloc(h->jobs.count + 1, sizeof *items);
-    size_t                   size = 0;
-    reply.jobs = calloc(h->jobs.count + 1, sizeof(job_info *));
-    if (!items || !reply.jobs)
-        head_broken(h, mt_error(MT_ENOMEM, 0, "list the jobs"));
-    for (struct head_index_node *at = h->jobs.last; at && h->broken.code == 0; at = at->prev) {
-        job_info *info = &items[reply.n_jobs];
-        head_jobs_info(mt_container_of(at, struct job, at), info);
-        size += manta__v1__job_info__get_packed_size(info) + 8;
-        if (size > MT_HEAD_LIST_BYTES_MAX)
-            break;
-        reply.jobs[reply.n_jobs++] = info;
+    reply.jobs = calloc(p->count + 1, sizeof(job_info *));
+    reply.total = total;
+    if (!reply.jobs)
+        head_broken(h, mt_error(MT_ENOMEM, 0, "list jobs"));
+    for (size_t i = 0; reply.jobs && i < p->count; i++) {
+        p->rows[i].info.reason = p->rows[i].reason; /* the rows stay where they are from here on */
+        reply.jobs[reply.n_jobs++] = &p->rows[i].info;
     }
     if (h->broken.code == 0)
         head_out_reply(h, call, HEAD_LIST_JOBS, &reply.base);
-    free(items);
     free(reply.jobs);
+}
+
+static void page_of_queue(struct head *h, struct page *p, size_t skip)
+{
+    bool has_room = true;
+    p->is_short = true;
+    for (struct job *job = head_turns_first(&h->placed); job && has_room; job = head_turns_after(&h->placed, job))
+        if (skip)
+            skip--;
+        else
+            has_room = page_add(h, job, p);
+    if (has_room && p->count < p->limit)
+        head_turns_each(h, skip, page_add, p);
+}
+
+void head_calls_list_jobs(struct head *h, uint64_t call, const Manta__V1__ListJobsRequest *request)
+{
+    struct page p = {.limit = request->limit ? request->limit : SIZE_MAX};
+    if (request->queue) {
+        page_of_queue(h, &p, request->skip);
+    } else {
+        for (struct head_index_node *at = h->jobs.last; at; at = at->prev)
+            if (!page_add(h, mt_container_of(at, struct job, at), &p))
+                break;
+    }
+    page_reply(h, call, &p, h->jobs_active);
+    free(p.rows);
 }

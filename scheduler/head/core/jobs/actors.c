@@ -93,7 +93,7 @@ static void where(struct head *h, struct stream *s, const Manta__V1__ActorReques
         reply(h, s, r, MT_OK, "", holder);
         return;
     }
-    snprintf(text, sizeof text, "%s", job->reason);
+    snprintf(text, sizeof text, "%s", job->reason ? job->reason : "");
     reply(h, s, r, MT_EACTOR_DIED, text, NULL);
 }
 

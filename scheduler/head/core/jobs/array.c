@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * array.c - arrays: one submission that becomes many jobs, each with an index, a log and an end of its own. The array itself is
- * nothing but their common name.
+ * nothing but their common name, and how many of them are in which state.
+ *
+ * Owns:    h->arrays.
+ * Always:  an array is there as long as one of its jobs is.
  */
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
@@ -9,48 +12,76 @@
 
 #include <stdlib.h>
 
+const struct array *head_array_find(const struct head *h, const char *id)
+{
+    struct head_index_node *at = head_index_find(&h->arrays, id);
+    return at ? mt_container_of(at, struct array, at) : NULL;
+}
+
+void head_array_enter(struct head *h, struct job *job)
+{
+    struct array *a = (struct array *)(uintptr_t)head_array_find(h, job->spec->array_id);
+    if (job->spec->array_id[0] == '\0')
+        return;
+    if (!a) {
+        if (!(a = calloc(1, sizeof *a))) {
+            head_broken(h, mt_error(MT_ENOMEM, 0, "make an array"));
+            return;
+        }
+        snprintf(a->id, sizeof a->id, "%s", job->spec->array_id);
+        HEAD_TRY(h, head_index_add(&h->arrays, &a->at, a->id));
+    }
+    job->array = a;
+    a->in[job->state]++;
+    mt_sorted_add(&a->jobs, &job->in_array, job->order);
+}
+
+void head_array_leave(struct head *h, struct job *job)
+{
+    struct array *a = job->array;
+    if (!a)
+        return;
+    job->array = NULL;
+    a->in[job->state]--;
+    mt_sorted_remove(&a->jobs, &job->in_array);
+    if (a->jobs.count)
+        return;
+    head_index_remove(&h->arrays, &a->at);
+    free(a);
+}
+
 size_t head_array_each(struct head *h, const char *id, void (*fn)(struct head *h, struct job *job, void *user), void *user)
 {
-    size_t count = 0;
-    for (struct head_index_node *at = h->jobs.first, *next; at; at = next) {
-        struct job *job = mt_container_of(at, struct job, at);
-        next = at->next;
-        if (strcmp(job->spec->array_id, id) != 0)
-            continue;
-        count++;
-        if (fn)
-            fn(h, job, user);
+    const struct array *a = head_array_find(h, id);
+    const size_t        count = a ? a->jobs.count : 0;
+    mt_sorted_node     *at = a ? mt_sorted_first(&a->jobs) : NULL;
+    for (size_t i = 0; i < count; i++) { /* none leaves by what is done to it: an ended one is still there */
+        fn(h, mt_container_of(at, struct job, in_array), user);
+        at = mt_sorted_after(&a->jobs, at->key);
     }
     return count;
 }
 
-static char *line(const char *name, const char *value)
+void head_array_env(struct head *h, const job_spec *spec, struct head_array_env *out)
 {
-    size_t size = strlen(name) + strlen(value) + 2;
-    char  *text = malloc(size);
-    if (text)
-        snprintf(text, size, "%s=%s", name, value);
-    return text;
-}
-
-/* What each job of an array is told. A name that the user has set himself comes first, and so counts. */
-static bool add_env(job_spec *spec, const char *array_id, uint32_t index, uint32_t count)
-{
-    char   index_text[16], count_text[16];
-    char **env = realloc(spec->env, (spec->n_env + 3) * sizeof(char *));
-    if (!env)
-        return false;
-    snprintf(index_text, sizeof index_text, "%u", index);
-    snprintf(count_text, sizeof count_text, "%u", count);
-    spec->env = env;
-    const char *const lines[3][2] = {
-        {"MANTA_ARRAY_ID", array_id}, {"MANTA_ARRAY_INDEX", index_text}, {"MANTA_ARRAY_COUNT", count_text}};
-    for (int i = 0; i < 3; i++)
-        if (!(env[spec->n_env] = line(lines[i][0], lines[i][1])))
-            return false;
-        else
-            spec->n_env++;
-    return true;
+    const size_t count = spec->n_env;
+    out->spec = *spec;
+    out->env = NULL;
+    if (!spec->array_id[0])
+        return;
+    if (!(out->env = calloc(count + 3, sizeof(char *)))) {
+        head_broken(h, mt_error(MT_ENOMEM, 0, "start a job of an array"));
+        return;
+    }
+    if (count)
+        memcpy(out->env, spec->env, count * sizeof(char *));
+    snprintf(out->lines[0], sizeof out->lines[0], "MANTA_ARRAY_ID=%s", spec->array_id);
+    snprintf(out->lines[1], sizeof out->lines[1], "MANTA_ARRAY_INDEX=%u", spec->array_index);
+    snprintf(out->lines[2], sizeof out->lines[2], "MANTA_ARRAY_COUNT=%u", spec->array_count);
+    for (size_t i = 0; i < 3; i++)
+        out->env[count + i] = out->lines[i];
+    out->spec.env = out->env;
+    out->spec.n_env = count + 3;
 }
 
 /* Texts of protobuf-c that are empty are not the heap's. */
@@ -72,7 +103,7 @@ mt_status head_array_spec(const job_spec *array, uint32_t index, job_spec **out_
     MT_TRY(head_spec_copy(array, &spec));
     snprintf(id, sizeof id, "%s.%u", array->id, index);
     spec->array_index = index;
-    if (!set_text(&spec->array_id, array->id) || !set_text(&spec->id, id) || !add_env(spec, array->id, index, array->array_count)) {
+    if (!set_text(&spec->array_id, array->id) || !set_text(&spec->id, id)) {
         manta__v1__job_spec__free_unpacked(spec, NULL);
         return mt_error(MT_ENOMEM, 0, "make a job of an array");
     }

@@ -16,28 +16,35 @@
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
 #include "core/base/limits/net.h"
+#include "core/base/plant.h"
+#include "scheduler/policy/preempt.h"
 
 /* ---- messages to the raylet ---- */
 
 static void send_start(struct head *h, const struct node *n, const struct job *job)
 {
-    Manta__V1__StartJob start = MANTA__V1__START_JOB__INIT;
-    to_node             message = MANTA__V1__HEAD_TO_NODE__INIT;
-    start.spec = job->spec;
+    Manta__V1__StartJob   start = MANTA__V1__START_JOB__INIT;
+    to_node               message = MANTA__V1__HEAD_TO_NODE__INIT;
+    struct head_array_env told;
+    head_array_env(h, job->spec, &told);
+    start.spec = &told.spec;
     start.attempt = job->attempt;
     start.failures = job->failures;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_START_JOB;
     message.start_job = &start;
     head_out_send(h, head_nodes_stream(h, n), &message, true);
+    free(told.env);
 }
 
-static void send_stop(struct head *h, struct stream *s, const char *id, uint32_t attempt, const char *why)
+/* `preempt_ms`: so long from SIGTERM to SIGKILL, and it begins again; 0: it stops for good. */
+static void send_stop(struct head *h, struct stream *s, const char *id, uint32_t attempt, const char *why, uint32_t preempt_ms)
 {
     Manta__V1__StopJobOrder stop = MANTA__V1__STOP_JOB_ORDER__INIT;
     to_node                 message = MANTA__V1__HEAD_TO_NODE__INIT;
     stop.id = (char *)id;
     stop.attempt = attempt;
     stop.reason = (char *)why;
+    stop.preempt_ms = preempt_ms;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB;
     message.stop_job = &stop;
     head_out_send(h, s, &message, true);
@@ -63,67 +70,165 @@ static void start_on(struct head *h, struct job *job, uint32_t number)
     job->attempt++;
     job->node = number;
     job->pid = 0;
+    job->preempt_ms = 0;
     job->log_base = (int64_t)job->log_size;
-    snprintf(job->reason, sizeof job->reason, "starting on node %u (%.100s)", number, n->name);
+    head_jobs_say(h, job, "starting on node %u (%.100s)", number, n->name);
     head_jobs_set_state(h, job, JOB_STARTING);
     mt_log(MT_LOG_INFO, "job_starting", "job=%s attempt=%u node=%u", job->spec->id, job->attempt, number);
     h->count.job_started++;
-    head_nodes_promise(h, n, &job->request, 1);
+    head_nodes_promise_job(h, n, &job->bucket->request, job->order);
     head_jobs_store(h, job);
     send_start(h, n, job);
 }
 
-/* Why it is not started now. A job that never started and that no node can ever hold ends here. */
-static void cannot_start(struct head *h, struct job *job, struct policy_node **living, uint32_t count)
+/* Jobs that no node can ever hold end here, if they never started, or whatever they did. False: none that is ready is left, nor
+ * maybe the bucket. */
+static bool end_hopeless(struct head *h, struct bucket *b, const char *why, bool is_all)
 {
-    const struct policy_node *const *nodes = (const struct policy_node *const *)living;
-    char                             text[HEAD_TEXT_SIZE - 64];
-    if (job->spec->node && head_jobs_node_check(h, job->spec, text, sizeof text) != MT_OK) {
-        head_jobs_end(h, job, JOB_FAILED, 1, text);
-        return;
+    size_t left = b->ready.count;
+    for (struct job *job = head_turns_first(&b->ready), *next; job; job = next) {
+        next = head_turns_after(&b->ready, job);
+        if (job->attempt > 0 && !is_all)
+            continue;
+        left--;
+        head_jobs_end(h, job, JOB_FAILED, 1, why); /* the last one takes the bucket with it */
     }
-    if (count > 0 && policy_is_feasible(nodes, count, &job->request)) {
-        policy_lacks(nodes, count, &job->request, (const char *const *)h->kinds.data, text, sizeof text);
-        snprintf(job->reason, sizeof job->reason, "%s", text);
-        return;
-    }
-    if (head_nodes_could_come(h, &job->request)) {
-        snprintf(job->reason, sizeof job->reason, "waits for a node that is to be started (manta scale explain)");
-        return;
-    }
-    policy_explain(nodes, count, &job->request, (const char *const *)h->kinds.data, text, sizeof text);
-    snprintf(job->reason, sizeof job->reason, "%s", text);
-    if (policy_any_may_come(nodes, count) && job->attempt == 0 && !head_in_grace(h))
-        head_jobs_end(h, job, JOB_FAILED, 1, text);
+    return left > 0;
 }
 
-/* The sooner one's turn is, the sooner it is looked at; one that finds no room keeps nobody behind it from starting. */
+/* Why the first of them is not started now. False: it has ended, and all others with it. */
+static bool cannot_start(struct head *h, struct bucket *b, struct policy_node **living, uint32_t count)
+{
+    const struct policy_node *const *nodes = (const struct policy_node *const *)living;
+    char                             text[HEAD_TEXT_SIZE];
+    const job_spec                  *first = head_turns_first(&b->ready)->spec;
+    if (first->node && head_jobs_node_check(h, first, text, sizeof text) != MT_OK)
+        return end_hopeless(h, b, text, true);
+    if (count > 0 && policy_is_feasible(nodes, count, &b->request)) {
+        policy_lacks(nodes, count, &b->request, (const char *const *)h->kinds.data, b->why, sizeof b->why);
+        return true;
+    }
+    if (head_nodes_could_come(h, &b->request)) {
+        snprintf(b->why, sizeof b->why, "waits for a node that is to be started (manta scale explain)");
+        return true;
+    }
+    policy_explain(nodes, count, &b->request, (const char *const *)h->kinds.data, text, sizeof text);
+    memcpy(b->why, text, sizeof b->why);
+    return !policy_any_may_come(nodes, count) || head_in_grace(h) || end_hopeless(h, b, text, false);
+}
+
+/* ---- making room ---- */
+
+static bool may_be_sent_away(const struct job *job, int32_t for_priority)
+{
+    return job->spec->priority < for_priority && (job->spec->is_preemptible || job->spec->priority < 0) && !job->preempt_ms &&
+           !job->stop_requested && !job->spec->actor;
+}
+
+static void send_away(struct head *h, struct job *job, const struct job *for_whom)
+{
+    const struct node *n = head_nodes_find(h, job->node);
+    char               why[HEAD_TEXT_SIZE];
+    snprintf(why, sizeof why, "it makes room for job %.64s of priority %d", for_whom->spec->id, for_whom->spec->priority);
+    head_jobs_say(h, job, "is being preempted: %s", why);
+    job->preempt_ms = h->now_ms + MT_HEAD_PREEMPT_MS;
+    mt_log(MT_LOG_INFO, "job_preempt", "job=%s attempt=%u for=%s", job->spec->id, job->attempt, for_whom->spec->id);
+    if (n)
+        send_stop(h, head_nodes_stream(h, n), job->spec->id, job->attempt, why, MT_HEAD_PREEMPT_MS);
+}
+
+struct victims {
+    struct policy_victim *items;
+    struct job          **jobs;
+    uint32_t              count;
+    bool                  is_any_leaving;
+};
+
+static void victims_collect(struct head *h, int32_t for_priority, struct victims *v)
+{
+    v->items = calloc(h->placed.count + 1, sizeof *v->items);
+    v->jobs = calloc(h->placed.count + 1, sizeof(struct job *));
+    if (!v->items || !v->jobs) {
+        head_broken(h, mt_error(MT_ENOMEM, 0, "preempt jobs"));
+        return;
+    }
+    for (struct job *at = head_turns_first(&h->placed); at; at = head_turns_after(&h->placed, at)) {
+        v->is_any_leaving |= at->preempt_ms != 0;
+        if (!may_be_sent_away(at, for_priority))
+            continue;
+        v->items[v->count] = (struct policy_victim){.node = at->node,
+                                                    .priority = at->spec->priority,
+                                                    .began_ms = at->state == JOB_RUNNING ? at->started_ms : h->wall_ms,
+                                                    .request = &at->bucket->request};
+        v->jobs[v->count++] = at;
+    }
+}
+
+/* The first that finds no room, and has a higher priority than some that run, makes them leave where that helps. Nobody else is
+ * asked until they have gone: room is reserved by their ends then. */
+static bool preempt(struct head *h, struct head_reserve *r, struct bucket *b)
+{
+    const struct job *job = head_turns_first(&b->ready);
+    struct victims    v = {0};
+    victims_collect(h, job->spec->priority, &v);
+    bool is_done = v.count && !v.is_any_leaving && policy_preempt(r->nodes, r->count, &b->request, v.items, v.count);
+    for (uint32_t i = 0; is_done && i < v.count; i++)
+        if (v.items[i].is_chosen)
+            send_away(h, v.jobs[i], job);
+    free(v.items);
+    free(v.jobs);
+    return is_done;
+}
+
+/* Whether what others were asked for is on its way to it, or it will have its room as soon without. */
+static bool is_served_soon(const struct head *h, const struct head_reserve *r)
+{
+    return r->is_on && r->at.at_ms != POLICY_UNKNOWN_MS && r->at.at_ms <= h->now_ms + MT_HEAD_PREEMPT_MS;
+}
+
+/* ---- one after the other ---- */
+
+/* Whether the first of the bucket has been started. */
+static bool try_start(struct head *h, struct head_reserve *r, struct bucket *b)
+{
+    uint32_t number;
+    b->promised = 0;
+    if (!b->is_full && head_reserve_place(h, r, b, &number)) {
+        start_on(h, head_turns_first(&b->ready), number);
+        return true;
+    }
+    if (!b->is_full && !head_reserve_keeps_back(r, b) && !cannot_start(h, b, r->nodes, r->count))
+        return false;
+    b->is_full = !head_in_grace(h); /* until then it is looked at again */
+    bool is_first = !r->is_on;
+    if (head_reserve_job(h, r, b) && is_served_soon(h, r))
+        return false;
+    if (is_first && !head_in_grace(h) && preempt(h, r, b)) {
+        r->is_on = false; /* with those who leave it is sooner */
+        head_reserve_job(h, r, b);
+    }
+    return false;
+}
+
+/* The sooner one's turn is, the sooner it is looked at. One that finds no room keeps nobody behind it from starting but those of
+ * its bucket, which would find none either, and those who would delay it where room is reserved for it. */
 void head_attempts_round(struct head *h)
 {
-    struct policy_node **living = NULL;
-    const struct job    *full = NULL; /* the last that found no room: the same again finds none either */
-    uint32_t             living_count = 0, number;
-    size_t               count;
-    struct job *const   *queue = head_queue(h, &count);
-    for (size_t i = 0; i < count; i++) { /* the list stays as it is until the next round asks for it */
-        struct job *job = queue[i];
-        if (job->state != JOB_PENDING || h->now_ms < job->retry_ms || !head_queue_may_start(h, job))
-            continue;
-        if (!living)
-            HEAD_TRY(h, head_nodes_living(h, &living, &living_count));
-        if (!living)
-            return;
-        bool is_full = full && memcmp(&full->request, &job->request, sizeof job->request) == 0;
-        if (is_full && full->state == JOB_PENDING)
-            memcpy(job->reason, full->reason, sizeof job->reason);
-        else if (!is_full && policy_place(living, living_count, &job->request, 1, &h->rng, &number) == 1)
-            start_on(h, job, number);
+    struct head_reserve r = {0};
+    size_t              count;
+    struct bucket     **open = head_turns_open(h, &count);
+    if (count)
+        HEAD_TRY(h, head_nodes_living(h, &r.nodes, &r.count));
+    if (r.nodes)
+        head_reserve_group(h, &r);
+    for (size_t i = 0; i < count && r.nodes;) {
+        if (try_start(h, &r, open[i]))
+            i += head_turns_again(open + i, count - i);
         else
-            cannot_start(h, job, living, living_count);
-        if (!is_full && job->state != JOB_STARTING)
-            full = job;
+            i++;
     }
-    free(living);
+    free(r.nodes);
+    head_reserve_fini(&r);
 }
 
 /* ---- ends of attempts ---- */
@@ -134,10 +239,17 @@ static uint64_t retry_after_ms(const struct job *job)
     return job->spec->actor && job->spec->actor->strict ? MT_STRICT_WAIT_MS : MT_HEAD_JOB_RETRY_MS;
 }
 
+static void pause(struct head *h, struct job *job)
+{
+    job->retry_ms = h->now_ms + retry_after_ms(job);
+    head_turns_move(h, job);
+}
+
 static void back_to_pending(struct head *h, struct job *job)
 {
     job->node = 0;
     job->pid = 0;
+    job->preempt_ms = 0;
     job->retry_ms = h->now_ms + retry_after_ms(job);
     head_jobs_set_state(h, job, JOB_PENDING);
     head_jobs_store(h, job);
@@ -145,7 +257,6 @@ static void back_to_pending(struct head *h, struct job *job)
 
 static void attempt_failed(struct head *h, struct job *job, int32_t exit_code, const char *why)
 {
-    char reason[HEAD_TEXT_SIZE];
     if (job->stop_requested) {
         head_jobs_end(h, job, JOB_STOPPED, exit_code, "stopped on request");
         return;
@@ -156,23 +267,22 @@ static void attempt_failed(struct head *h, struct job *job, int32_t exit_code, c
     }
     job->failures++;
     h->count.job_retried++;
-    snprintf(reason, sizeof reason, "attempt %u failed: %.300s; starting again (retry %u of %u)", job->attempt, why, job->failures,
-             job->spec->retries);
-    memcpy(job->reason, reason, sizeof reason);
+    head_jobs_say(h, job, "attempt %u failed: %.300s; starting again (retry %u of %u)", job->attempt, why, job->failures,
+                  job->spec->retries);
     job->exit_code = exit_code;
     mt_log(MT_LOG_WARN, "job_retry", "job=%s attempt=%u why=\"%.300s\"", job->spec->id, job->attempt, why);
     back_to_pending(h, job);
 }
 
-/* Its node was drained: it begins again elsewhere, and no retry is counted. But of a warden: the number of its failures is that of
- * the actor's incarnation, which must go up. */
+/* Its node was drained, or it made room for another: it begins again elsewhere, and no retry is counted. But of a warden: the
+ * number of its failures is that of the actor's incarnation, which must go up. */
 static void attempt_preempted(struct head *h, struct job *job, const char *why)
 {
-    if (job->stop_requested || job->spec->actor) {
+    if (job->stop_requested || job->spec->actor || MT_PLANT(MT_PLANT_PREEMPT_COUNTED)) {
         attempt_failed(h, job, 1, why);
         return;
     }
-    snprintf(job->reason, sizeof job->reason, "attempt %u was preempted: %.300s; starting again", job->attempt, why);
+    head_jobs_say(h, job, "attempt %u was preempted: %.300s; starting again", job->attempt, why);
     h->count.job_preempted++;
     mt_log(MT_LOG_INFO, "job_preempted", "job=%s attempt=%u why=\"%.300s\"", job->spec->id, job->attempt, why);
     back_to_pending(h, job);
@@ -181,9 +291,9 @@ static void attempt_preempted(struct head *h, struct job *job, const char *why)
 void head_attempts_node_lost(struct head *h, uint32_t node, bool was_planned, const char *why)
 {
     char text[256];
-    for (struct head_index_node *at = h->jobs.first; at; at = at->next) {
-        struct job *job = mt_container_of(at, struct job, at);
-        if (job->node != node || (job->state != JOB_STARTING && job->state != JOB_RUNNING))
+    for (struct job *job = head_turns_first(&h->placed), *next; job; job = next) {
+        next = head_turns_after(&h->placed, job);
+        if (job->node != node)
             continue;
         snprintf(text, sizeof text, "node %u %s (%.160s)", node, was_planned ? "has left" : "was lost", why);
         if (was_planned)
@@ -199,10 +309,11 @@ void head_attempts_loaded(struct head *h)
     for (struct head_index_node *at = h->jobs.first; at; at = at->next) {
         struct job        *job = mt_container_of(at, struct job, at);
         const struct node *n = head_nodes_find(h, job->node);
+        head_turns_move(h, job); /* others of its array have been loaded after it */
         if ((job->state == JOB_STARTING || job->state == JOB_RUNNING) && (!n || n->place.state == POLICY_DEAD))
             attempt_failed(h, job, 0, "its node is not known any more");
         else if (job->state == JOB_PENDING && job->attempt > 0)
-            job->retry_ms = h->now_ms + retry_after_ms(job);
+            pause(h, job);
     }
 }
 
@@ -210,13 +321,14 @@ void head_attempts_loaded(struct head *h)
 void head_attempts_node_registered(struct head *h, struct node *n)
 {
     struct stream *s = head_nodes_stream(h, n);
-    for (struct head_index_node *at = h->jobs.first; at; at = at->next) {
-        struct job *job = mt_container_of(at, struct job, at);
-        if (job->node != n->place.id || (job->state != JOB_STARTING && job->state != JOB_RUNNING))
+    for (struct job *job = head_turns_first(&h->placed); job; job = head_turns_after(&h->placed, job)) {
+        if (job->node != n->place.id)
             continue;
         h->count.job_resent++;
         if (job->stop_requested)
-            send_stop(h, s, job->spec->id, job->attempt, "stopped on request");
+            send_stop(h, s, job->spec->id, job->attempt, "stopped on request", 0);
+        else if (job->preempt_ms)
+            send_stop(h, s, job->spec->id, job->attempt, "it makes room for another", MT_HEAD_PREEMPT_MS);
         else if (job->state == JOB_STARTING)
             send_start(h, n, job);
         head_attempts_log_ack(h, job, job->log_size);
@@ -234,11 +346,11 @@ void head_attempts_stop(struct head *h, struct job *job, const char *why)
         head_jobs_end(h, job, JOB_STOPPED, 1, why);
         return;
     }
-    snprintf(job->reason, sizeof job->reason, "%s%.300s", job->spec->actor ? "" : "stopping: ", why);
+    head_jobs_say(h, job, "%s%.300s", job->spec->actor ? "" : "stopping: ", why);
     head_jobs_store(h, job);
     struct node *n = head_nodes_find(h, job->node);
     if (n)
-        send_stop(h, head_nodes_stream(h, n), job->spec->id, job->attempt, why);
+        send_stop(h, head_nodes_stream(h, n), job->spec->id, job->attempt, why, 0);
 }
 
 bool head_attempts_signal(struct head *h, const struct job *job, int32_t signal)
@@ -270,16 +382,19 @@ static void take_running(struct head *h, struct stream *s, struct job *job, cons
         head_jobs_set_state(h, job, JOB_RUNNING);
         job->pid = state->pid;
         job->started_ms = h->wall_ms;
-        if (!job->stop_requested)
-            job->reason[0] = '\0';
+        if (!job->stop_requested && !job->preempt_ms)
+            head_jobs_say(h, job, "%s", "");
         head_jobs_store(h, job);
     }
     if (job->stop_requested)
-        send_stop(h, s, job->spec->id, job->attempt, "stopped on request");
+        send_stop(h, s, job->spec->id, job->attempt, "stopped on request", 0);
 }
 
 static void take_current(struct head *h, struct stream *s, struct job *job, const Manta__V1__JobState *state)
 {
+    struct node *n = head_nodes_find(h, job->node);
+    if (n && !says(state, "RUNNING") && !says(state, "PENDING"))
+        head_nodes_job_ended(h, n, &job->bucket->request, job->order);
     if (says(state, "RUNNING"))
         take_running(h, s, job, state);
     else if (says(state, "SUCCEEDED"))
@@ -288,12 +403,14 @@ static void take_current(struct head *h, struct stream *s, struct job *job, cons
         attempt_failed(h, job, state->exit_code, state->reason);
     else if (says(state, "PREEMPTED"))
         attempt_preempted(h, job, state->reason);
+    else if (says(state, "STOPPED") && job->preempt_ms && !job->stop_requested) /* by a raylet of an older release */
+        attempt_preempted(h, job, state->reason);
     else if (says(state, "STOPPED"))
         head_jobs_end(h, job, JOB_STOPPED, state->exit_code ? state->exit_code : 1, state->reason);
     else if (says(state, "PENDING") && job->stop_requested)
         head_jobs_end(h, job, JOB_STOPPED, 1, "stopped on request");
     else if (says(state, "PENDING") && job->state == JOB_STARTING) {
-        snprintf(job->reason, sizeof job->reason, "node %u had no room: %.300s", job->node, state->reason);
+        head_jobs_say(h, job, "node %u had no room: %.300s", job->node, state->reason);
         back_to_pending(h, job);
     }
 }
@@ -307,7 +424,7 @@ void head_attempts_state(struct head *h, struct stream *s, const Manta__V1__JobS
     } else {
         h->count.job_fenced++;
         if (says(state, "RUNNING"))
-            send_stop(h, s, state->id, state->attempt, "this attempt was given up");
+            send_stop(h, s, state->id, state->attempt, "this attempt was given up", 0);
     }
     send_ack(h, s, state);
 }

@@ -6,6 +6,7 @@
  */
 
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 #include "scheduler/head/core/jobs/blobs.h"
 #include "scheduler/head/core/names/names.h"
@@ -15,10 +16,10 @@
 void head_jobs_end(struct head *h, struct job *job, enum job_state how, int32_t exit_code, const char *reason)
 {
     char text[HEAD_TEXT_SIZE]; /* `reason` may be the job's own */
-    snprintf(text, sizeof text, "%s", job->spec->actor && job->stop_requested && job->reason[0] ? job->reason : reason);
+    snprintf(text, sizeof text, "%s", job->spec->actor && job->stop_requested && job->reason ? job->reason : reason);
     if (job->spec->actor)
         head_names_drop_detached(h, job->spec->actor);
-    memcpy(job->reason, text, sizeof text);
+    head_jobs_say(h, job, "%s", text);
     job->exit_code = exit_code;
     job->ended_ms = h->wall_ms;
     job->pid = 0;
@@ -53,10 +54,8 @@ void head_jobs_forget(struct head *h, struct job *job)
 /* Ended jobs are listed for a while, the newest ones. */
 void head_jobs_prune(struct head *h)
 {
-    for (struct head_index_node *at = h->jobs.first, *next; at && h->jobs_ended > MT_HEAD_JOBS_ENDED_MAX; at = next) {
-        struct job *job = mt_container_of(at, struct job, at);
-        next = at->next;
-        if (head_jobs_has_ended(job))
-            head_jobs_forget(h, job);
-    }
+    while (h->ended.count > MT_HEAD_JOBS_ENDED_MAX)
+        head_jobs_forget(h, head_turns_first(&h->ended));
+    while (h->kept.count > MT_HEAD_JOBS_KEPT_MAX)
+        head_jobs_forget(h, head_turns_first(&h->kept));
 }

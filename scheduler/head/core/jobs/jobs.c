@@ -11,10 +11,13 @@
  *                                               '--------------------'
  */
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 #include "scheduler/head/core/nodes/nodes.h"
 
 #include "core/base/machine.h"
+
+#include <stdarg.h>
 
 #define ENDED (MT_STATE(JOB_STOPPED) | MT_STATE(JOB_SUCCEEDED) | MT_STATE(JOB_FAILED))
 static const char *const job_names[] = {
@@ -42,11 +45,6 @@ const char *head_jobs_state_text(enum job_state state)
     return texts[state];
 }
 
-bool head_jobs_has_ended(const struct job *job)
-{
-    return MT_STATE(job->state) & ENDED;
-}
-
 struct job *head_jobs_find(const struct head *h, const char *id)
 {
     struct head_index_node *at = head_index_find(&h->jobs, id);
@@ -63,39 +61,64 @@ static void job_check(const struct job *job)
 void head_jobs_set_state(struct head *h, struct job *job, enum job_state next)
 {
     MT_TRANSITION(&job_machine, job->state, next);
-    h->is_queue_old |= job->state == JOB_PENDING || next == JOB_PENDING;
+    if (job->array) {
+        job->array->in[job->state]--;
+        job->array->in[next]++;
+    }
     job->state = next;
     job_check(job);
+    if (head_jobs_has_ended(job))
+        head_after_leave(h, job);
+    head_turns_move(h, job);
+    if (job->array && head_jobs_has_ended(job) && !head_array_active(job->array))
+        head_turns_array_ended(h, job->array);
 }
 
 void head_jobs_free(struct head *h, struct job *job)
 {
-    h->is_queue_old = true;
+    head_after_leave(h, job);
+    head_array_leave(h, job);
+    head_turns_leave(h, job);
     head_index_remove(&h->jobs, &job->at);
     manta__v1__job_spec__free_unpacked(job->spec, NULL);
+    free(job->reason);
     free(job);
 }
 
 mt_status head_jobs_add(struct head *h, job_spec *take_spec, enum job_state born, struct job **out_job)
 {
-    char        text[HEAD_TEXT_SIZE];
     struct job *job = calloc(1, sizeof *job);
     mt_status   st = job ? mt_ok() : mt_error(MT_ENOMEM, 0, "add a job");
     if (st.code == 0) {
         *job = (struct job){.state = born};
-        st = head_spec_request(h, take_spec, &job->request, text, sizeof text);
-    }
-    if (st.code == 0)
         st = head_index_add(&h->jobs, &job->at, take_spec->id);
+    }
     if (st.code != 0) {
         manta__v1__job_spec__free_unpacked(take_spec, NULL);
         free(job);
         return st;
     }
     job->spec = take_spec;
-    h->is_queue_old = true;
     *out_job = job;
     return mt_ok();
+}
+
+void head_jobs_enter(struct head *h, struct job *job)
+{
+    head_array_enter(h, job);
+    head_after_enter(h, job);
+    head_turns_enter(h, job);
+}
+
+void head_jobs_say(struct head *h, struct job *job, const char *format, ...)
+{
+    char    text[HEAD_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    free(job->reason);
+    job->reason = text[0] ? head_strdup(h, text) : NULL;
 }
 
 int32_t head_jobs_node_check(const struct head *h, const job_spec *spec, char *text, size_t text_size)
@@ -119,7 +142,7 @@ void head_jobs_store(struct head *h, const struct job *job)
     Manta__Store__JobRecord record = MANTA__STORE__JOB_RECORD__INIT;
     record.spec = job->spec;
     record.state = job->state;
-    record.reason = (char *)job->reason;
+    record.reason = job->reason ? job->reason : (char *)protobuf_c_empty_string;
     record.exit_code = job->exit_code;
     record.attempt = job->attempt;
     record.node = job->node;
@@ -147,7 +170,7 @@ mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *r)
         return mt_error(MT_ECORRUPT, 0, "the store holds a job that can't be");
     MT_TRY(head_spec_copy(r->spec, &spec));
     MT_TRY(head_jobs_add(h, spec, (enum job_state)r->state, &job));
-    snprintf(job->reason, sizeof job->reason, "%s", r->reason);
+    head_jobs_say(h, job, "%s", r->reason);
     job->exit_code = r->exit_code;
     job->attempt = r->attempt;
     job->node = r->node;
@@ -166,7 +189,8 @@ mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *r)
         h->jobs_ended++;
     else
         h->jobs_active++;
+    head_jobs_enter(h, job);
     if (r->order >= h->next_order)
         h->next_order = r->order + 1;
-    return mt_ok();
+    return h->broken;
 }

@@ -2,30 +2,36 @@
  *
  * jobs.h - door: jobs, their attempts on nodes, their logs and files, and detached actors, each a job of its own.
  *
- * The files form a list: spec.c, jobs.c < waits.c, blobs.c, log.c, array.c < end.c < queue.c (queue.h) < submit.c < attempts.c <
- * actors.c.
+ * The files form a list: spec.c, array.c, after.c, turns.c (queue.h) < jobs.c < waits.c, blobs.c, log.c < end.c < queue.c
+ * (queue.h) < submit.c < attempts.c < actors.c.
  */
 #ifndef HEAD_JOBS_H
 #define HEAD_JOBS_H
 
 #include "scheduler/head/core/kit/kit.h"
 
+static inline bool head_jobs_has_ended(const struct job *job)
+{
+    return job->state >= JOB_STOPPED;
+}
+
 /* ---- jobs.c: the table --------------------------------------------------------------------------------------------- */
 
 struct job           *head_jobs_find(const struct head *h, const char *id);
 const char           *head_jobs_state_text(enum job_state state);
-bool                  head_jobs_has_ended(const struct job *job);
 void                  head_jobs_set_state(struct head *h, struct job *job, enum job_state next);
 void                  head_jobs_free(struct head *h, struct job *job);
 MT_MUST_USE mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *record);
 
 /* ---- waits.c: what clients are told of a job ----------------------------------------------------------------------- */
 
-void head_jobs_info(const struct job *job, job_info *out);
+/* Borrows the job, and `text` for its reason. */
+void head_jobs_info(const struct job *job, job_info *out, char *text, size_t size);
 void head_jobs_reply(struct head *h, uint64_t call, enum head_method method, const struct job *job);
 void head_jobs_reply_error(struct head *h, uint64_t call, enum head_method method, int32_t code, const char *text);
 /* NULL: there is none, and the call has been told so. */
 struct job *head_jobs_find_or_error(struct head *h, uint64_t call, enum head_method method, const char *id);
+void        head_jobs_get(struct head *h, uint64_t call, const Manta__V1__JobRequest *request); /* a job, or an array */
 void        head_jobs_wait(struct head *h, uint64_t call, const Manta__V1__WaitJobRequest *request);
 void        head_jobs_call_gone(struct head *h, uint64_t call);
 void        head_jobs_tick_waits(struct head *h);

@@ -92,7 +92,7 @@ static const char *check_turn(const job_spec *spec)
         if (strcmp(after->id, spec->id) == 0 || (spec->array_id[0] && strcmp(after->id, spec->array_id) == 0))
             return "can't wait for itself";
     }
-    if (spec->array_count > MT_HEAD_JOBS_ACTIVE_MAX)
+    if (spec->array_count > MT_HEAD_ARRAY_MAX)
         return "an array has at most 10000 jobs";
     return NULL;
 }

@@ -55,9 +55,9 @@ static int32_t check_many(struct head *h, const job_spec *spec, uint32_t count, 
     int32_t code = head_queue_after(h, spec, out_met, text, text_size);
     if (code)
         return code;
-    if (count > MT_HEAD_JOBS_ACTIVE_MAX - h->jobs_active) {
-        snprintf(text, text_size, "the cluster has %u jobs that have not ended, and takes %d: %s", h->jobs_active,
-                 MT_HEAD_JOBS_ACTIVE_MAX, count > 1 ? "a smaller array, or try again later" : "try again later");
+    if (h->jobs_active + count > h->config.jobs_max) {
+        snprintf(text, text_size, "the cluster has %u jobs that have not ended, and takes %u: %s", h->jobs_active,
+                 h->config.jobs_max, count > 1 ? "a smaller array, or try again later" : "try again later");
         return MT_EAGAIN;
     }
     if (!head_has_room(h, count * (protobuf_c_message_get_packed_size(&spec->base) + 256))) {
@@ -80,7 +80,7 @@ static struct job *take(struct head *h, job_spec *take_spec, const char *user, u
     job->after_met = after_met;
     job->submitted_ms = h->wall_ms;
     job->order = h->next_order++;
-    snprintf(job->reason, sizeof job->reason, "submitted");
+    head_jobs_enter(h, job);
     h->jobs_active++;
     h->count.job_submitted++;
     head_blobs_need(h, job->spec, 1);

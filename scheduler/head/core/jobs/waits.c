@@ -10,7 +10,7 @@
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 
-void head_jobs_info(const struct job *job, job_info *out)
+void head_jobs_info(const struct job *job, job_info *out, char *text, size_t size)
 {
     *out = (job_info)MANTA__V1__JOB_INFO__INIT;
     out->id = job->spec->id;
@@ -23,7 +23,7 @@ void head_jobs_info(const struct job *job, job_info *out)
     out->is_held = job->is_held;
     out->place = job->order;
     out->state = (char *)head_jobs_state_text(job->state);
-    out->reason = (char *)job->reason;
+    out->reason = (char *)(uintptr_t)head_turns_why(job, text, size);
     out->exit_code = job->exit_code;
     out->attempt = job->attempt;
     out->node = job->node;
@@ -46,7 +46,8 @@ void head_jobs_reply(struct head *h, uint64_t call, enum head_method method, con
 {
     job_reply reply = MANTA__V1__JOB_REPLY__INIT;
     job_info  info;
-    head_jobs_info(job, &info);
+    char      text[HEAD_TEXT_SIZE];
+    head_jobs_info(job, &info, text, sizeof text);
     reply.job = &info;
     head_out_reply(h, call, method, &reply.base);
 }
@@ -59,11 +60,66 @@ void head_jobs_reply_error(struct head *h, uint64_t call, enum head_method metho
     head_out_reply(h, call, method, &reply.base);
 }
 
+static void array_info(struct array *a, Manta__V1__ArrayInfo *out)
+{
+    const struct job *first = mt_container_of(mt_sorted_first(&a->jobs), struct job, in_array);
+    *out = (Manta__V1__ArrayInfo)MANTA__V1__ARRAY_INFO__INIT;
+    out->id = a->id;
+    out->name = first->spec->name;
+    out->user = (char *)(uintptr_t)first->user;
+    out->count = first->spec->array_count;
+    out->pending = a->in[JOB_PENDING] + a->in[JOB_STARTING];
+    out->running = a->in[JOB_RUNNING];
+    out->succeeded = a->in[JOB_SUCCEEDED];
+    out->failed = a->in[JOB_FAILED];
+    out->stopped = a->in[JOB_STOPPED];
+    if (out->failed + out->stopped == 0)
+        return;
+    for (mt_sorted_node *at = mt_sorted_first(&a->jobs); at; at = mt_sorted_after(&a->jobs, at->key)) {
+        const struct job *job = mt_container_of(at, struct job, in_array);
+        if (job->state == JOB_FAILED || job->state == JOB_STOPPED) {
+            out->first_failed = job->spec->array_index;
+            return;
+        }
+    }
+}
+
+static void reply_array(struct head *h, uint64_t call, enum head_method method, struct array *a)
+{
+    job_reply            reply = MANTA__V1__JOB_REPLY__INIT;
+    Manta__V1__ArrayInfo info;
+    array_info(a, &info);
+    reply.array = &info;
+    head_out_reply(h, call, method, &reply.base);
+}
+
+/* NULL: there is none, and the call has been told so. */
+static struct array *array_or_error(struct head *h, uint64_t call, enum head_method method, const char *id)
+{
+    char          text[HEAD_TEXT_SIZE];
+    struct array *a = (struct array *)(uintptr_t)head_array_find(h, id);
+    if (!a) {
+        snprintf(text, sizeof text, "no array has the id %.64s; ended jobs are listed for a while only", id);
+        head_jobs_reply_error(h, call, method, MT_ENOENT, text);
+    }
+    return a;
+}
+
+void head_jobs_get(struct head *h, uint64_t call, const Manta__V1__JobRequest *request)
+{
+    const struct job *job = request->is_array ? NULL : head_jobs_find_or_error(h, call, HEAD_GET_JOB, request->id);
+    struct array     *a = request->is_array ? array_or_error(h, call, HEAD_GET_JOB, request->id) : NULL;
+    if (a)
+        reply_array(h, call, HEAD_GET_JOB, a);
+    else if (job)
+        head_jobs_reply(h, call, HEAD_GET_JOB, job);
+}
+
 struct job *head_jobs_find_or_error(struct head *h, uint64_t call, enum head_method method, const char *id)
 {
     char        text[HEAD_TEXT_SIZE];
     struct job *job = head_jobs_find(h, id);
-    if (!job && head_array_each(h, id, NULL, NULL) > 0) {
+    if (!job && head_array_find(h, id)) {
         snprintf(text, sizeof text, "%.64s is an array: its jobs are %.64s.0, %.64s.1, ...", id, id, id);
         head_jobs_reply_error(h, call, method, MT_ENOENT, text);
     } else if (!job) {
@@ -79,17 +135,29 @@ static void wait_free(struct head *h, struct wait *w)
 {
     mt_heap_remove(&h->waits, &w->due);
     mt_map_remove(&h->wait_calls, mt_map_key(w->call));
-    w->job->waits--;
+    if (w->job)
+        w->job->waits--;
+    else
+        w->array->waits--;
     free(w);
+}
+
+static void answer_now(struct head *h, uint64_t call, const struct job *job, struct array *array)
+{
+    if (job)
+        head_jobs_reply(h, call, HEAD_WAIT_JOB, job);
+    else
+        reply_array(h, call, HEAD_WAIT_JOB, array);
 }
 
 void head_jobs_wait(struct head *h, uint64_t call, const Manta__V1__WaitJobRequest *request)
 {
-    struct job *job = head_jobs_find_or_error(h, call, HEAD_WAIT_JOB, request->id);
-    if (!job)
+    struct array *array = request->is_array ? array_or_error(h, call, HEAD_WAIT_JOB, request->id) : NULL;
+    struct job   *job = request->is_array ? NULL : head_jobs_find_or_error(h, call, HEAD_WAIT_JOB, request->id);
+    if (!job && !array)
         return;
-    if (head_jobs_has_ended(job) || request->wait_ms == 0) {
-        head_jobs_reply(h, call, HEAD_WAIT_JOB, job);
+    if ((job ? head_jobs_has_ended(job) : !head_array_active(array)) || request->wait_ms == 0) {
+        answer_now(h, call, job, array);
         return;
     }
     if (h->wait_calls.count >= MT_HEAD_WAITS_MAX) {
@@ -105,7 +173,8 @@ void head_jobs_wait(struct head *h, uint64_t call, const Manta__V1__WaitJobReque
     }
     w->call = call;
     w->job = job;
-    job->waits++;
+    w->array = array;
+    *(job ? &job->waits : &array->waits) += 1;
     HEAD_TRY(h, mt_heap_push(&h->waits, &w->due, h->now_ms + ms));
 }
 
@@ -118,17 +187,18 @@ void head_jobs_call_gone(struct head *h, uint64_t call)
 
 static void wait_answer(struct head *h, struct wait *w)
 {
-    head_jobs_reply(h, w->call, HEAD_WAIT_JOB, w->job);
+    answer_now(h, w->call, w->job, w->array);
     wait_free(h, w);
 }
 
 void head_jobs_answer_waits(struct head *h, struct job *job)
 {
-    if (job->waits == 0)
+    bool has_array_ended = job->array && job->array->waits && !head_array_active(job->array);
+    if (job->waits == 0 && !has_array_ended)
         return;
     MT_MAP_EACH(&h->wait_calls, entry) {
         struct wait *w = entry->value.ptr;
-        if (w->job == job)
+        if (w->job == job || (has_array_ended && w->array == job->array))
             wait_answer(h, w);
     }
 }

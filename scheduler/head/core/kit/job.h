@@ -6,6 +6,7 @@
 #define HEAD_JOB_H
 
 #include "core/ds/heap.h"
+#include "core/ds/sorted.h"
 #include "core/proto/manta.pb-c.h"
 #include "scheduler/head/core/kit/asked.h"
 #include "scheduler/head/core/kit/index.h"
@@ -28,31 +29,72 @@ enum job_state {
         JOB_STATE_COUNT
 };
 
+/* Jobs that have not ended of one user and one priority, and that want the same: those of them that wait are judged once. */
+struct bucket {
+    struct head_index_node at;
+    char                  *key;
+    int32_t                priority;
+    struct policy_request  request;
+    mt_sorted              ready, parked; /* those that wait, by order: for room alone, and for something else before */
+    uint32_t               members;       /* all */
+    bool                   is_full;       /* its first was tried, and found no room in what is free now */
+    uint64_t               promised;      /* order of its job for which room is reserved, + 1; 0: of none */
+    char                   promise[HEAD_TEXT_SIZE];
+    char                   why[HEAD_TEXT_SIZE]; /* why not; "": none was tried yet */
+};
+
+struct array {
+    struct head_index_node at;
+    char                   id[HEAD_JOB_ID_SIZE];
+    mt_sorted              jobs; /* that are there, by order, so by index */
+    uint32_t               in[JOB_STATE_COUNT];
+    uint32_t               waits; /* parked WaitJob calls */
+};
+
+struct awaited { /* what jobs wait for: an end of a job, or those of an array */
+    struct head_index_node at;
+    char                   key[HEAD_JOB_ID_SIZE + 16]; /* kind and id */
+    mt_sorted              waiters;
+};
+struct waiter { /* for spec->after[i] of the job */
+    mt_sorted_node  node;
+    struct awaited *of; /* NULL: it holds */
+    struct job     *job;
+};
+
 struct job {
     struct head_index_node at;
     job_spec              *spec;
     char                   user[HEAD_NAME_SIZE]; /* whose token it was submitted with; "": a warden's */
-    struct policy_request  request;
     enum job_state         state;
-    char                   reason[HEAD_TEXT_SIZE];
+    char                  *reason; /* of its last attempt, or its end; NULL: none. Of one that waits: head_turns_why */
     int32_t                exit_code, pid;
     uint32_t               attempt, node, failures;
     bool                   stop_requested;
     uint64_t               submitted_ms, started_ms, ended_ms; /* wall clock */
     uint64_t               order;
-    uint64_t               retry_ms; /* monotonic: not started before; not stored */
+    uint64_t               preempt_ms; /* monotonic: sent away by then; 0: it was not; not stored */
+    uint64_t               retry_ms;   /* monotonic: not started before; not stored */
     uint64_t               log_size;
     int64_t                log_base;
     bool                   log_is_full;
+    bool                   is_held;
     uint32_t               waits;     /* parked WaitJob calls */
     uint64_t               after_met; /* bit i: spec->after[i] holds */
-    bool                   is_held;
+    struct bucket         *bucket;    /* NULL: it has ended */
+    mt_sorted             *line;      /* in which it stands (jobs/turns.c) */
+    mt_sorted_node         in_line;   /* by order */
+    mt_heap_node           retry;     /* in h->retries */
+    struct array          *array;     /* NULL: of none */
+    mt_sorted_node         in_array;  /* by order */
+    struct waiter         *waiters;   /* one for each it waits for; NULL: for nobody */
 };
 
 struct wait {
-    mt_heap_node due;
-    uint64_t     call;
-    struct job  *job;
+    mt_heap_node  due;
+    uint64_t      call;
+    struct job   *job; /* one of them */
+    struct array *array;
 };
 
 struct blob {

@@ -230,6 +230,7 @@ struct head_config {
     uint32_t first_node;                /* number of the first newcomer; 0: 1. Numbers below it are for raylets that ask for them */
     uint64_t grace_ms;                  /* 0: MT_HEAD_GRACE_MS */
     uint64_t blob_bytes_max;            /* 0: no bound */
+    uint32_t jobs_max;                  /* that have not ended; 0: MT_HEAD_JOBS_ACTIVE_MAX */
     bool     runs_as_root, is_insecure; /* told to who asks */
     uint64_t own_member;                /* for whom the certificate beside the head was made: it can't be revoked */
 };

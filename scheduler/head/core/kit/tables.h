@@ -5,7 +5,8 @@
  *   head -+- streams   one per attached raylet; knows its node once that has registered
  *         +- nodes     by number; each holds what it has, what was promised, and its wants
  *         +- names     by space and name
- *         +- jobs      by id; waits are the parked WaitJob calls
+ *         +- jobs      by id; buckets: those that want the same; arrays; awaited: what they wait for
+ *         |            waits: the parked WaitJob calls
  *         +- blobs     by SHA-256
  *         +- groups    placement groups by id, and by space and name
  *         +- tickets   by id; revoked: whose certificates are refused; tokens by name
@@ -51,6 +52,7 @@ struct view_change { /* of a node; none has that number: it was forgotten */
 
 struct promise {
     uint64_t              at_ms;
+    uint64_t              job; /* order of the one whose driver it is for, + 1; 0: of none */
     uint32_t              count;
     struct policy_request request;
 };
@@ -197,8 +199,12 @@ struct head {
 
     struct head_index jobs;
     uint32_t          jobs_active, jobs_ended;
-    MT_VEC(struct job *) queue, settles; /* those PENDING, in their turn; those that have ended in this step (jobs/queue.c) */
-    bool    is_queue_old;                /* one that is PENDING came, or went */
+    struct head_index buckets, arrays, awaited;
+    mt_sorted         placed, ended; /* jobs STARTING and RUNNING, and those that have ended and may be forgotten, by order */
+    mt_sorted         kept;          /* ... those that have ended of arrays that have not */
+    mt_heap           retries;       /* those that are not started before a time */
+    MT_VEC(struct bucket *) open;    /* scratch of jobs/turns.c */
+    MT_VEC(struct job *) settles;    /* those that have ended in this step (jobs/queue.c) */
     mt_heap waits;
     mt_map  wait_calls; /* call -> struct wait */
 

@@ -51,6 +51,9 @@ MT_MUST_USE mt_status head_nodes_load(struct head *h, const Manta__Store__NodeRe
 void head_nodes_refresh_free(struct node *n);
 void head_nodes_expire_promises(struct head *h, struct node *n, uint64_t age_ms);
 void head_nodes_promise(struct head *h, struct node *n, const struct policy_request *request, uint32_t count);
+/* For the driver of a job, whose end is told: what it had is free at once, and not with the next report. */
+void head_nodes_promise_job(struct head *h, struct node *n, const struct policy_request *request, uint64_t order);
+void head_nodes_job_ended(struct head *h, struct node *n, const struct policy_request *request, uint64_t order);
 /* The node has said that it took what was promised: its next report contains it, and the promise is over. */
 void head_nodes_taken(struct head *h, struct node *n, const struct policy_request *request);
 /* The node is to make room for that. */

@@ -42,6 +42,33 @@ void head_nodes_promise(struct head *h, struct node *n, const struct policy_requ
     head_view_free_changed(h, n);
 }
 
+void head_nodes_promise_job(struct head *h, struct node *n, const struct policy_request *request, uint64_t order)
+{
+    head_nodes_promise(h, n, request, 1);
+    if (n->promises.count)
+        n->promises.data[n->promises.count - 1].job = order + 1;
+}
+
+/* No report has it yet: then it is the promise that goes. Else the last one has. */
+void head_nodes_job_ended(struct head *h, struct node *n, const struct policy_request *request, uint64_t order)
+{
+    size_t at = 0;
+    while (at < n->promises.count && n->promises.data[at].job != order + 1)
+        at++;
+    if (at < n->promises.count)
+        mt_vec_remove(&n->promises, at);
+    else
+        for (uint32_t k = 0; k < request->amount_count; k++)
+            for (uint32_t j = 0; j < n->place.resource_count; j++)
+                if (n->place.resources[j].kind == request->amounts[k].kind) {
+                    int64_t free = n->reported[j] + request->amounts[k].amount, total = n->place.resources[j].total;
+                    n->reported[j] = free < total ? free : total;
+                }
+    head_nodes_refresh_free(n);
+    h->is_capacity_changed = true;
+    head_view_free_changed(h, n);
+}
+
 void head_nodes_taken(struct head *h, struct node *n, const struct policy_request *request)
 {
     for (size_t i = 0; i < n->promises.count; i++) {

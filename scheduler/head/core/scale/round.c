@@ -111,10 +111,9 @@ static void collect(struct head *h, struct telling *t)
             if (!n->wants.data[i].group.process && n->wants.data[i].wanted > n->wants.data[i].placed)
                 tell_shape(h, t, &n->wants.data[i].request, n->wants.data[i].wanted - n->wants.data[i].placed);
     }
-    for (struct head_index_node *at = h->jobs.first; at && h->jobs_active > 0; at = at->next) {
-        const struct job *job = mt_container_of(at, struct job, at);
-        if (job->state == JOB_PENDING && h->now_ms >= job->retry_ms)
-            tell_shape(h, t, &job->request, 1);
+    for (struct head_index_node *at = h->buckets.first; at; at = at->next) {
+        const struct bucket *b = mt_container_of(at, struct bucket, at);
+        tell_shape(h, t, &b->request, (uint32_t)b->ready.count);
     }
     for (size_t i = 0; i < h->open_groups.count; i++)
         tell_gang(h, t, h->open_groups.data[i]);
