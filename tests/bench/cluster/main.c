@@ -36,6 +36,9 @@
  *   queue_100k          100,000 jobs wait: the head's decision when one ends, the median.  .max.  .floor: while one waits.
  *                       .submit: of an array of 10,000.  .memory: of the head.  .page: 100 rows of the queue.  .cli: `manta queue`,
  *                       beside `manta version`
+ *   jobs                from the submit of a job until its driver runs, the median.  .floor: the same program by hand.  .noop: jobs
+ *                       that do nothing, 64 CPUs.  .array: the same on two CPUs.  .floor: xargs -P2.  .submit: durable submits of
+ *                       64 clients.  .floor: fsync of one file
  *   decide, pack        what a decision about new nodes costs, and how many it buys (scale.c)
  *
  * In join_N the head's core runs in this process on virtual time, with stand-ins for the nodes and a store that confirms at
@@ -50,6 +53,7 @@
 #include "tests/bench/cluster/gang.h"
 #include "tests/bench/cluster/grow.h"
 #include "tests/bench/cluster/heads.h"
+#include "tests/bench/cluster/jobs.h"
 #include "tests/bench/cluster/queue.h"
 #include "tests/bench/cluster/real.h"
 #include "tests/bench/cluster/scale.h"
@@ -294,7 +298,8 @@ int main(int argc, char **argv)
                  {"gang_mpi", bench_gang_mpi},
                  {"gang_recover", bench_gang_recover},
                  {"gang_chaos", bench_gang_chaos},
-                 {"queue_100k", bench_queue_100k}};
+                 {"queue_100k", bench_queue_100k},
+                 {"jobs", bench_jobs}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
     if (getenv("MANTA_ROLE")) /* the driver of ha_redis or scale_local: its raylet keeps a process of this program ready */
