@@ -25,6 +25,9 @@ static bool fits_after(const struct question *q, uint32_t ended)
     for (uint32_t n = 0; n < q->node_count; n++) {
         *q->shadow[n] = *q->nodes[n];
         q->shadow[n]->counts_places = false;
+        for (uint32_t i = 0; i < q->shadow[n]->resource_count; i++) /* below 0: promised to what is in the report already */
+            if (q->shadow[n]->resources[i].free < 0)
+                q->shadow[n]->resources[i].free = 0;
     }
     for (uint32_t i = 0; i < ended; i++)
         for (uint32_t n = 0; n < q->node_count; n++)

@@ -79,6 +79,11 @@ static void a_promise_is_for_the_first_end_that_is_enough(void **unused)
     assert_false(policy_ends_before(&r, 1)); /* it may be any moment */
     assert_false(reserve(&w, releases, 1, &large, 1, &r));
     assert_false(reserve(&w, releases, 0, &bundle, 1, &r));
+    w.nodes[0].resources[0].free = -2000; /* what runs there was promised, and is in its report, for a moment */
+    w.nodes[1].resources[0].free = 0;
+    assert_true(reserve(&w, releases, 3, &bundle, 1, &r));
+    assert_int_equal(r.at_ms, 200);
+    w.nodes[0].resources[0].free = w.nodes[1].resources[0].free = 1000;
     w.nodes[0].state = POLICY_DRAINING;
     assert_true(reserve(&w, releases, 4, &bundle, 1, &r));
     assert_int_equal(r.at_ms, 200);
