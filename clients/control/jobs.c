@@ -384,7 +384,7 @@ manta_status manta_job_list(manta_client *client, manta_job_info **out_jobs, siz
 
 /* ---- arrays ---- */
 
-static void array_copy(const Manta__V1__ArrayInfo *from, manta_array_info *out)
+static void array_copy(const Manta__V1__ArrayInfo *from, manta_job_array_info *out)
 {
     memset(out, 0, sizeof *out);
     text_copy(out->id, sizeof out->id, from->id);
@@ -400,7 +400,7 @@ static void array_copy(const Manta__V1__ArrayInfo *from, manta_array_info *out)
 }
 
 static manta_status array_call(struct ctl_client *c, const char *method, const ProtobufCMessage *request, uint32_t each_ms,
-                               manta_array_info *out_info, manta_error *e)
+                               manta_job_array_info *out_info, manta_error *e)
 {
     ProtobufCMessage *message;
     manta_status      st = ctl_call(c, method, request, &manta__v1__job_reply__descriptor, c->timeout_ms, each_ms, &message, e);
@@ -418,7 +418,7 @@ static manta_status array_call(struct ctl_client *c, const char *method, const P
     return st;
 }
 
-static manta_status array_get(struct ctl_client *c, const char *id, manta_array_info *out_info, manta_error *e)
+static manta_status array_get(struct ctl_client *c, const char *id, manta_job_array_info *out_info, manta_error *e)
 {
     Manta__V1__JobRequest request = MANTA__V1__JOB_REQUEST__INIT;
     request.id = (char *)(uintptr_t)id;
@@ -426,17 +426,18 @@ static manta_status array_get(struct ctl_client *c, const char *id, manta_array_
     return array_call(c, "/manta.v1.Head/GetJob", &request.base, MT_CALL_MS, out_info, e);
 }
 
-manta_status manta_array_get(manta_client *client, const char *id, manta_array_info *out_info, manta_error *e)
+manta_status manta_job_array_get(manta_client *client, const char *id, manta_job_array_info *out_info, manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_array_get", &c, e);
+    manta_status       st = ctl_enter(client, "manta_job_array_get", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, array_get(c, id, out_info, e));
 }
 
-static manta_status array_wait(struct ctl_client *c, const char *id, int64_t timeout_ms, manta_array_info *out_info, manta_error *e)
+static manta_status array_wait(struct ctl_client *c, const char *id, int64_t timeout_ms, manta_job_array_info *out_info,
+                               manta_error *e)
 {
     Manta__V1__WaitJobRequest request = MANTA__V1__WAIT_JOB_REQUEST__INIT;
-    manta_array_info          info;
+    manta_job_array_info      info;
     uint64_t                  begin = ctl_now_ms();
     request.id = (char *)(uintptr_t)id;
     request.is_array = true;
@@ -459,10 +460,11 @@ static manta_status array_wait(struct ctl_client *c, const char *id, int64_t tim
     }
 }
 
-manta_status manta_array_wait(manta_client *client, const char *id, int64_t timeout_ms, manta_array_info *out_info, manta_error *e)
+manta_status manta_job_array_wait(manta_client *client, const char *id, int64_t timeout_ms, manta_job_array_info *out_info,
+                                  manta_error *e)
 {
     struct ctl_client *c;
-    manta_status       st = ctl_enter(client, "manta_array_wait", &c, e);
+    manta_status       st = ctl_enter(client, "manta_job_array_wait", &c, e);
     return st != MANTA_OK ? st : ctl_leave(client, array_wait(c, id, timeout_ms, out_info, e));
 }
 

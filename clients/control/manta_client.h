@@ -147,20 +147,20 @@ MANTA_API manta_status manta_job_release(manta_client *client, const char *id, m
 /* Deletes a job that has ended: its record, its log, and its uploaded files that no other job needs. EINVAL: the job has not ended;
  * stop it first. ENOENT: there is no such job. ECONN (outcome MANTA_UNKNOWN: call it again). */
 MANTA_API manta_status manta_job_delete(manta_client *client, const char *id, manta_error *e);
-typedef struct manta_array_info {
+typedef struct manta_job_array_info {
     char     id[64], name[128], user[64];
     uint32_t count;                                        /* of its jobs, as it was submitted */
     uint32_t pending, running, succeeded, failed, stopped; /* of the rest, which have ended, nothing is known any more */
     uint32_t first_failed;                                 /* index of the first of those that have failed or were stopped */
     uint64_t reserved[16];
-} manta_array_info;
+} manta_job_array_info;
 
 /* How the jobs of an array stand now. ENOENT: there is no such array. ECONN. */
-MANTA_API manta_status manta_array_get(manta_client *client, const char *id, manta_array_info *out_info, manta_error *e);
+MANTA_API manta_status manta_job_array_get(manta_client *client, const char *id, manta_job_array_info *out_info, manta_error *e);
 /* Waits until all jobs of the array have ended; else as manta_job_wait. ETIMEDOUT (*out_info says how they stand; may be NULL),
  * ENOENT, ECONN. */
-MANTA_API manta_status manta_array_wait(manta_client *client, const char *id, int64_t timeout_ms, manta_array_info *out_info,
-                                        manta_error *e);
+MANTA_API manta_status manta_job_array_wait(manta_client *client, const char *id, int64_t timeout_ms,
+                                            manta_job_array_info *out_info, manta_error *e);
 /* Jobs that have not ended, as `manta queue` shows them: those that run, the oldest first, then those that wait, in their turn,
  * each with the reason why; without metadata. At most `limit` of them, after the first `skip`; *out_total (may be NULL): how many
  * there are in all. Give *out_jobs back by free(). EUNSUPPORTED: the head is of an older release. ENOMEM, ECONN. */

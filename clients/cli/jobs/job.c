@@ -246,7 +246,7 @@ static const struct cli_column array_columns[] = {
     {"stopped", "STOPPED", false}, {"forgotten", "FORGOTTEN", true}, {NULL, NULL, false},
 };
 
-static json_t *json_of_array(const manta_array_info *a)
+static json_t *json_of_array(const manta_job_array_info *a)
 {
     uint32_t known = a->pending + a->running + a->succeeded + a->failed + a->stopped;
     return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", a->id, "name", a->name, "user", a->user, "jobs",
@@ -255,7 +255,7 @@ static json_t *json_of_array(const manta_array_info *a)
                      (json_int_t)(a->count > known ? a->count - known : 0));
 }
 
-static int print_array(const struct cli_args *args, const manta_array_info *a)
+static int print_array(const struct cli_args *args, const manta_job_array_info *a)
 {
     if (cli_output_is_json(args))
         return cli_print_json(json_of_array(a));
@@ -265,7 +265,7 @@ static int print_array(const struct cli_args *args, const manta_array_info *a)
 }
 
 /* 0: all have succeeded. */
-static int array_ended(const manta_array_info *a)
+static int array_ended(const manta_job_array_info *a)
 {
     fprintf(stderr, "manta: array %s: of %u jobs %u have succeeded, %u failed, %u were stopped\n", a->id, a->count, a->succeeded,
             a->failed, a->stopped);
@@ -279,11 +279,11 @@ static int array_ended(const manta_array_info *a)
 
 static int status(const struct cli_args *args, manta_client *client)
 {
-    manta_error      e, of_array;
-    manta_job_info   job;
-    manta_array_info array;
+    manta_error          e, of_array;
+    manta_job_info       job;
+    manta_job_array_info array;
     if (manta_job_get(client, args->rest[0], &job, &e) != MANTA_OK) {
-        if (e.code == MANTA_ENOENT && manta_array_get(client, args->rest[0], &array, &of_array) == MANTA_OK)
+        if (e.code == MANTA_ENOENT && manta_job_array_get(client, args->rest[0], &array, &of_array) == MANTA_OK)
             return print_array(args, &array);
         return cli_fail("%s", e.message);
     }
@@ -321,17 +321,17 @@ static int logs(const struct cli_args *args, manta_client *client)
 
 static int wait_for(const struct cli_args *args, manta_client *client)
 {
-    double           limit = -1;
-    manta_error      e, of_array;
-    manta_job_info   job;
-    manta_array_info array;
-    const char      *id = args->rest[0];
+    double               limit = -1;
+    manta_error          e, of_array;
+    manta_job_info       job;
+    manta_job_array_info array;
+    const char          *id = args->rest[0];
     if (!cli_number(args, CLI_OPT_TIMEOUT_S, 0, &limit))
         return CLI_USAGE;
     int64_t      limit_ms = limit < 0 ? MANTA_FOREVER : (int64_t)(limit * 1000);
     manta_status code = manta_job_wait(client, id, limit_ms, &job, &e);
-    if (code == MANTA_ENOENT && manta_array_get(client, id, &array, &of_array) == MANTA_OK)
-        return manta_array_wait(client, id, limit_ms, &array, &e) == MANTA_OK ? array_ended(&array) : cli_fail("%s", e.message);
+    if (code == MANTA_ENOENT && manta_job_array_get(client, id, &array, &of_array) == MANTA_OK)
+        return manta_job_array_wait(client, id, limit_ms, &array, &e) == MANTA_OK ? array_ended(&array) : cli_fail("%s", e.message);
     return code == MANTA_OK ? ended(&job) : cli_fail("%s", e.message);
 }
 

@@ -104,10 +104,11 @@ static double array_s(struct jobs *j, uint32_t count)
 {
     static const char *const argv[] = {"/bin/true", NULL};
     manta_job                job = {.id = manta_job_new_id(), .argv = argv, .cpus = 1, .array = count};
-    manta_array_info         info;
+    manta_job_array_info     info;
     manta_error              e;
     double                   from = rig_now_ms();
-    if (manta_job_submit(j->client, &job, &e) != MANTA_OK || manta_array_wait(j->client, job.id, WAIT_MS, &info, &e) != MANTA_OK) {
+    if (manta_job_submit(j->client, &job, &e) != MANTA_OK ||
+        manta_job_array_wait(j->client, job.id, WAIT_MS, &info, &e) != MANTA_OK) {
         bench_say(&e, "jobs: array");
         return -1;
     }
