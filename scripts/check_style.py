@@ -68,20 +68,20 @@ ROOMS = {
         "lib/shell/names", "lib/shell/context", "lib/shell/output", "lib/shell/due", "lib/shell/segments", "lib/shell/lease",
         "lib/shell/inline", "lib/shell/link", "lib/shell/wait", "lib/shell/env", "lib/shell/values", "lib/shell/helper",
         "lib/shell/run", "lib/shell/here", "lib/shell/serve", "lib/shell/zygote", "lib/shell/program", "lib/api", "lib/start",
-        "control", "gang/plan", "gang/pmi", "gang/rank", "gang", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/tokens", "cli/look", "cli/jobs", "cli/events",
+        "control", "gang/plan", "gang/pmi", "gang/rank", "gang", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/tokens", "cli/look", "cli/jobs", "cli/account", "cli/events",
         "cli/settings", "cli/scale", "cli/train", "cli/sweep", "cli/run", "cli",
     ],
     "core": ["base", "sha", "ds", "text", "sys", "tls", "lane", "wire", "proto", "db", "redis", "io", "io/tls", "io/framed", "rpc"],
     "kernels": [".", "reference", "cpu", "cuda", "choose"],
     "objectstore": ["layout", "client", "system", "server", "transfer"],
     "raylet": [
-        "files", "core/kit", "core/state", "core/links", "core/fetch", "core/pool", "core/jobs", "core/leases", "core/schedule",
+        "files", "core/kit", "core/state", "core/usage", "core/links", "core/fetch", "core/pool", "core/jobs", "core/leases", "core/schedule",
         "core/head", "core/procs", "core", "switch", "shell/ground", "shell/conn", "store", "shell/said", "shell/cache",
         "shell/links", "shell/jobs", "shell/look", "shell/procs", "shell", ".",
     ],
     "scheduler": [
         "policy", "scaler", "head/core/kit", "head/core/nodes", "head/core/trust", "head/core/names", "head/core/groups", "head/core/wants",
-        "head/core/jobs", "head/core/calls", "head/core/attached", "head/core/scale", "head/core", "head/store", "head/copy", "head/shell/provider", "head/shell",
+        "head/core/account", "head/core/jobs", "head/core/calls", "head/core/attached", "head/core/scale", "head/core", "head/store", "head/copy", "head/shell/provider", "head/shell",
         "head", "provider",
     ],
     "sgd": [

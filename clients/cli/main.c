@@ -4,6 +4,7 @@
  *
  * Owns: nothing that outlives main. Thread: main.
  */
+#include "clients/cli/account/account.h"
 #include "clients/cli/daemons/daemons.h"
 #include "clients/cli/jobs/jobs.h"
 #include "clients/cli/look/look.h"
@@ -22,7 +23,9 @@
 
 /* ---- the tables ---- */
 
-#define BIT(name) (UINT64_C(1) << CLI_OPT_##name)
+typedef unsigned __int128 bits; /* of options */
+static_assert(CLI_OPTIONS <= 8 * sizeof(bits), "each option has a bit");
+#define BIT(name) ((bits)1 << CLI_OPT_##name)
 #define PLACE     (BIT(ADDRESS) | BIT(TOKEN_FILE) | BIT(TLS_FILE) | BIT(INSECURE))
 #define LOOK      (PLACE | BIT(OUTPUT) | BIT(FILTER) | BIT(LIMIT))
 #define STORE_OF  (BIT(STATE) | BIT(STORE) | BIT(STORE_AUTH) | BIT(STORE_MAY_LOSE))
@@ -42,7 +45,7 @@ struct verb {
     const char *rest; /* what stands behind the options */
     const char *help;
     int (*run)(const struct cli_args *args);
-    uint64_t       options;
+    bits           options;
     enum verb_kind kind;
 };
 
@@ -90,6 +93,8 @@ static const struct verb verbs[] = {
      COMMAND},
     {"exec", "NODE [--] COMMAND [ARGUMENT...]", "run a command on a node, with its output and its end; signals go to it", cli_exec,
      PLACE | BIT(ENV) | BIT(TIME_S), COMMAND},
+    {"account", "", "what users have spent: what their jobs had reserved, times how long", cli_account,
+     PLACE | BIT(OUTPUT) | BIT(USER) | BIT(SINCE) | BIT(BY), PLAIN},
     {"queue", "", "jobs that run or wait, in their turn, and why each of them waits", cli_queue, LOOK, PLAIN},
     {"job list", "", "all jobs, the newest first", cli_job_list, PLACE | BIT(OUTPUT), PLAIN},
     {"job status", "ID", "how a job stands, or an array: how many of its jobs are in which state", cli_job_status,
@@ -156,7 +161,7 @@ static void print_verb(FILE *out, const struct verb *verb)
             verb->rest, verb->help);
     for (int i = 0; i < CLI_OPTIONS; i++) {
         char left[64];
-        if (!(verb->options & UINT64_C(1) << i))
+        if (!(verb->options & (bits)1 << i))
             continue;
         snprintf(left, sizeof left, "--%s%s%s", cli_options[i].name, cli_options[i].value ? " " : "",
                  cli_options[i].value ? cli_options[i].value : "");
@@ -210,7 +215,7 @@ static void suggest_option(const struct verb *verb, const char *given)
         return;
     snprintf(word, sizeof word, "%.*s", (int)strcspn(given + 2, "="), given + 2);
     for (int i = 0; i < CLI_OPTIONS; i++)
-        if ((verb->options | BIT(HELP)) & UINT64_C(1) << i)
+        if ((verb->options | BIT(HELP)) & (bits)1 << i)
             near_look(&n, cli_options[i].name);
     if (n.best && strcmp(n.best, word) != 0)
         fprintf(stderr, "manta %s: did you mean --%s?\n", verb->name, n.best);
@@ -330,7 +335,7 @@ static void getopt_tables(const struct verb *verb, struct option *out_long, char
     if (verb->kind == COMMAND)
         out_short[s++] = '+'; /* the command's own options are none of ours */
     for (int i = 0; i < CLI_OPTIONS; i++) {
-        if (!((verb->options | BIT(HELP)) & UINT64_C(1) << i))
+        if (!((verb->options | BIT(HELP)) & (bits)1 << i))
             continue;
         out_long[n++] = (struct option){cli_options[i].name, cli_options[i].value != NULL, NULL, 256 + i};
         if (cli_options[i].letter)
@@ -357,7 +362,7 @@ static void warn_of_options(const struct verb *verb, int count, char *const *wor
         const char *word = words[at];
         size_t      size = strcspn(word, "=");
         for (int i = 0; i < CLI_OPTIONS; i++)
-            if (strncmp(word, "--", 2) == 0 && (verb->options & UINT64_C(1) << i) && strlen(cli_options[i].name) == size - 2 &&
+            if (strncmp(word, "--", 2) == 0 && (verb->options & (bits)1 << i) && strlen(cli_options[i].name) == size - 2 &&
                 strncmp(word + 2, cli_options[i].name, size - 2) == 0)
                 fprintf(stderr, "manta: %.*s stands behind the command and goes to it; for `manta %s` it belongs before\n",
                         (int)size, word, verb->name);

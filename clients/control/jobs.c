@@ -3,6 +3,7 @@
  * jobs.c - submit, look, wait, stop, list. (follow.c: logs.)
  */
 #include "clients/control/control.h"
+#include "clients/control/spent.h"
 #include "core/base/reserved.h"
 #include "core/base/rng.h"
 
@@ -58,6 +59,7 @@ static void info_copy(const Manta__V1__JobInfo *from, manta_job_info *out)
     out->started_ms = from->started_ms;
     out->ended_ms = from->ended_ms;
     out->log_size = from->log_size;
+    ctl_spent_copy(from->spent, &out->cpu_s, &out->gpu_s, &out->memory_gib_s, &out->cost);
     metadata_copy(from, out);
     text_copy(out->actor_space, sizeof out->actor_space, from->actor_space);
     text_copy(out->actor_name, sizeof out->actor_name, from->actor_name);

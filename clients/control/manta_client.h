@@ -98,9 +98,12 @@ typedef struct manta_job_info {
     uint32_t array_index, array_count; /* of one job of an array */
     bool     is_held;
     uint8_t  reserved_held[3];
-    char     array_id[64]; /* "": it is of none */
-    uint64_t place;        /* in the order in which jobs were submitted */
-    uint64_t reserved[45];
+    char     array_id[64];             /* "": it is of none */
+    uint64_t place;                    /* in the order in which jobs were submitted */
+    double cpu_s, gpu_s, memory_gib_s; /* what was reserved for it and for its tasks, actors and groups, times how long, by all its
+                                          attempts: CPU-seconds, GPU-seconds, GiB-seconds. Of one that runs up to 10 s old */
+    double cost; /* in the unit of the node types' prices, which are those of an hour; 0 where they have none */
+    uint64_t reserved[41];
 } manta_job_info;
 
 typedef struct manta_log { /* borrowed for the callback */
@@ -444,6 +447,30 @@ MANTA_API manta_status manta_tokens_list(manta_client *client, manta_token **out
 /* Nobody is let in with it any more, at any head, from when this returns: what its bearers follow or wait for ends. Its jobs go on.
  * Said again, it does nothing. ENOENT, EINVAL (the cluster's own), EAUTH, ECONN. */
 MANTA_API manta_status manta_token_revoke(manta_client *client, const char *name, manta_error *e);
+
+/* ---- accounts: what users have spent -------------------------------------------------------------------------------- */
+
+typedef struct manta_account {
+    char     user[64];                   /* as manta_job_info; "": nobody of whom anything is known */
+    uint64_t day_ms;                     /* when the day began (UTC, since 1970); 0: of all days that were asked for */
+    double   cpu_s, gpu_s, memory_gib_s; /* as manta_job_info; also of jobs that are deleted by now */
+    double   cost;
+    uint64_t reserved[8];
+} manta_account;
+
+typedef struct manta_account_opts {
+    const char *user;  /* NULL: all */
+    uint64_t since_ms; /* from the day (UTC) of that time on, since 1970; 0: all there is. The last 400 days of each user with any
+                             are told apart; what was before is in the sum of all alone */
+    bool     by_day;   /* a row for each user and day, oldest first */
+    uint8_t  reserved_by_day[7];
+    uint64_t reserved[8];
+} manta_account_opts;
+
+/* What users have spent. Give *out_rows back by free(). opts may be NULL. Blocks for the client's timeout at most. EINVAL (a
+ * reserved field), ECONN, EAUTH, ENOMEM. A user that has spent nothing has no row. */
+MANTA_API manta_status manta_account_list(manta_client *client, const manta_account_opts *opts, manta_account **out_rows,
+                                          size_t *out_count, manta_error *e);
 
 /* Ends the whole cluster: every raylet with its workers, then the head. State and logs stay on the head's disk. */
 MANTA_API manta_status manta_cluster_stop(manta_client *client, const char *reason, manta_error *e);

@@ -100,6 +100,7 @@ enum mt_plant_number {
     MT_PLANT_REVOKED_MISSED = 92,  /* a node that is brought up to date is not told whom to refuse */
     MT_PLANT_SPOT_FLOOR = 150,     /* spot nodes are started also where there are fewer others than there must be */
     MT_PLANT_SPOT_AGAIN = 151,     /* a type of which a node was taken away just now is chosen again */
+    MT_PLANT_ACCOUNT_TWICE = 130,  /* a head that is restarted counts again what a node has said before */
     MT_PLANT_GANG_PART = 120,      /* ranks of a gang are started before all have room */
     MT_PLANT_GANG_KILLED_IS_ENDED = 121, /* a rank that was sent SIGKILL counts as ended */
     MT_PLANT_GANG_UNCOUNTED = 122,       /* what begins again after a failure costs no restart */

@@ -4,7 +4,7 @@
  *
  *   wire 2    what has come since 0.1.0: raylets speak over sockets of their own (they did by gRPC), lists travel as differences,
  *             nodes are drained, raylets know several heads
- *   schema 2  tables for the scaler, tickets, named tokens and revocations; the records of schema 1 are read as they are
+ *   schema 2  tables for the scaler, tickets, named tokens, revocations and accounts; the records of schema 1 are read as they are
  */
 #include "core/base/release.h"
 

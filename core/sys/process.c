@@ -46,6 +46,22 @@ enum mt_process_is mt_process_is(pid_t pid, uint64_t start)
     return now && now == start ? MT_PROCESS_LIVES : MT_PROCESS_ENDED;
 }
 
+void mt_process_line(pid_t pid, pid_t *out, size_t count)
+{
+    memset(out, 0, count * sizeof *out);
+    for (size_t i = 0; i + 1 < count && pid > 1; i += 2) {
+        char path[64], text[1024];
+        int  parent = 0, group = 0;
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+        out[i] = out[i + 1] = pid;
+        const char *end = mt_file_read(path, text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
+        if (!end || sscanf(end + 1, " %*c %d %d", &parent, &group) != 2)
+            return;
+        out[i + 1] = group ? group : pid;
+        pid = parent;
+    }
+}
+
 /* The descriptor is of whoever had the number then. That is the one that is meant where it has the number still, for a number
  * that was given on never comes back to the same process. */
 int mt_process_signal(pid_t pid, uint64_t start, int number)

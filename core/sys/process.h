@@ -7,6 +7,7 @@
 #ifndef MT_SYS_PROCESS_H
 #define MT_SYS_PROCESS_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -20,6 +21,9 @@ enum mt_process_is {
 };
 /* Of the process with that number and start. */
 enum mt_process_is mt_process_is(pid_t pid, uint64_t start);
+
+/* Where it comes from: it, its process group, its parent, that one's group, up to the first process; 0 behind the last. */
+void mt_process_line(pid_t pid, pid_t *out, size_t count);
 
 /* Sends a signal to that very process. 0 or an errno: ESRCH where it has ended. */
 int mt_process_signal(pid_t pid, uint64_t start, int number);

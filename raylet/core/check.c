@@ -7,6 +7,7 @@
 #include "raylet/core/core.h"
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/leases/bundles.h"
+#include "raylet/core/usage/usage.h"
 
 /* A lease that may begin something while its node has fewer CPUs than tasks that run. One that has just been granted may. */
 static bool keeps_too_many(const struct rlt *r, int cpu)
@@ -21,6 +22,22 @@ static bool keeps_too_many(const struct rlt *r, int cpu)
             lacks -= amount;
     }
     return lacks > 0 && kept > 0;
+}
+
+/* Who pays for what is leased. Bundles of a head that does not say whose they are are nobody's. */
+static const char *check_usage(const struct rlt *r)
+{
+    int64_t held[MT_RLT_RESOURCES_MAX];
+    rlt_usage_held(r, held);
+    for (const struct rlt_list *link = r->bundles.next; link != &r->bundles; link = link->next) {
+        const struct rlt_bundle *b = mt_container_of(link, const struct rlt_bundle, in_all);
+        for (uint32_t i = 0; i < r->ledger.count && !b->job; i++)
+            held[i] += b->hold.amount[i];
+    }
+    for (uint32_t i = 0; i < r->ledger.count && r->config.has_head && !r->config.is_private; i++)
+        if (held[i] != r->ledger.leased[i])
+            return "what jobs are charged for is what the ledger has leased";
+    return NULL;
 }
 
 static const char *check_resources(const struct rlt *r)
@@ -49,7 +66,7 @@ static const char *check_resources(const struct rlt *r)
         if (leased[i] != r->ledger.leased[i])
             return "what the leases hold is what the ledger has leased";
     }
-    return NULL;
+    return check_usage(r);
 }
 
 static bool is_in(const struct rlt_list *link)

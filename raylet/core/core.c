@@ -18,6 +18,7 @@
 #include "raylet/core/procs/procs.h"
 #include "raylet/core/schedule/schedule.h"
 #include "raylet/core/step.h"
+#include "raylet/core/usage/usage.h"
 
 #include "core/base/log.h"
 
@@ -60,6 +61,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
     r->head.patience.kind = RLT_TIMER_PATIENCE;
     r->drain.timer.kind = RLT_TIMER_DRAIN;
     r->orphan.kind = RLT_TIMER_ORPHAN;
+    r->usage.timer.kind = RLT_TIMER_USAGE;
     r->alone.kind = RLT_TIMER_ALONE; /* the others are of kind RLT_TIMER_LOOK */
     return r;
 }
@@ -106,6 +108,7 @@ void rlt_free(struct rlt *r)
     rlt_names_fini(r);
     rlt_head_fini(r);
     rlt_submit_fini(r);
+    rlt_usage_fini(r);
     rlt_peers_fini(r);
     rlt_nodes_fini(r);
     mt_map_fini(&r->conns);
@@ -137,6 +140,7 @@ static void fire(struct rlt *r, struct rlt_timer *t)
     case RLT_TIMER_DRAIN: break;  /* rlt_drain_round, at the end of the step, does it */
     case RLT_TIMER_ORPHAN: break; /* likewise rlt_orphan_round */
     case RLT_TIMER_ALONE: rlt_alone_timer(r); break;
+    case RLT_TIMER_USAGE: rlt_usage_timer(r); break;
     case RLT_TIMER_SUBMITTED: rlt_submit_timer(r, mt_container_of(t, struct rlt_submitted, timer)); break;
     }
 }
@@ -256,7 +260,7 @@ static void handle(struct rlt *r, const struct rlt_event *e)
 {
     switch (e->kind) {
     case RLT_EV_TICK: break;
-    case RLT_EV_ACCEPTED: rlt_proc_accepted(r, e->accepted.conn, e->accepted.pid); break;
+    case RLT_EV_ACCEPTED: rlt_proc_accepted(r, e->accepted.conn, e->accepted.pid, e->accepted.line); break;
     case RLT_EV_SOCKET: proc_event(r, e, e->socket.conn); break;
     case RLT_EV_CLOSED: proc_event(r, e, e->closed.conn); break;
     case RLT_EV_EXITED: proc_event(r, e, e->exited.conn); break;

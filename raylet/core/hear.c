@@ -13,6 +13,7 @@
 #include "raylet/core/procs/procs.h"
 #include "raylet/core/schedule/schedule.h"
 #include "raylet/core/step.h"
+#include "raylet/core/usage/usage.h"
 
 #include "core/base/log.h"
 #include "core/base/limits/net.h"
@@ -65,6 +66,7 @@ void rlt_rejoin(struct rlt *r, const char *why)
 {
     mt_log(MT_LOG_WARN, "rejoin", "node=%u epoch=%u why=\"%s\"", r->node, r->epoch, why);
     r->stats.fenced++;
+    rlt_usage_given_up(r);
     rlt_bundles_drop_all(r, why);
     rlt_submit_kill_all(r);
     peers_lose_all(r, why);

@@ -58,6 +58,10 @@ static json_t *json_of(const manta_job_info *job)
     json_object_set_new(o, "array", job->array_id[0] ? json_string(job->array_id) : json_null());
     json_object_set_new(o, "held", json_boolean(job->is_held));
     json_object_set_new(o, "log_bytes", json_integer((json_int_t)job->log_size));
+    json_object_set_new(o, "cpu_s", json_real(job->cpu_s));
+    json_object_set_new(o, "gpu_s", json_real(job->gpu_s));
+    json_object_set_new(o, "memory_gib_s", json_real(job->memory_gib_s));
+    json_object_set_new(o, "cost", json_real(job->cost));
     json_object_set_new(o, "metadata", metadata_of(job));
     json_object_set_new(o, "reason", json_string(job->reason));
     return o;
@@ -70,10 +74,25 @@ static const struct cli_column queue_columns[] = {
 };
 
 static const struct cli_column columns[] = {
-    {"id", "ID", false},           {"name", "NAME", false},          {"user", "USER", false},      {"state", "STATE", false},
-    {"seconds", "SECONDS", false}, {"node", "NODE", false},          {"pid", "PID", true},         {"attempt", "ATTEMPT", true},
-    {"exit_code", "EXIT", false},  {"submitted", "SUBMITTED", true}, {"started", "STARTED", true}, {"ended", "ENDED", true},
-    {"log_bytes", "LOG", true},    {"metadata", "METADATA", true},   {"reason", "REASON", false},  {NULL, NULL, false},
+    {"id", "ID", false},
+    {"name", "NAME", false},
+    {"user", "USER", false},
+    {"state", "STATE", false},
+    {"seconds", "SECONDS", false},
+    {"node", "NODE", false},
+    {"pid", "PID", true},
+    {"attempt", "ATTEMPT", true},
+    {"exit_code", "EXIT", false},
+    {"submitted", "SUBMITTED", true},
+    {"started", "STARTED", true},
+    {"ended", "ENDED", true},
+    {"log_bytes", "LOG", true},
+    {"cpu_s", "CPU_S", true},
+    {"gpu_s", "GPU_S", true},
+    {"cost", "COST", true},
+    {"metadata", "METADATA", true},
+    {"reason", "REASON", false},
+    {NULL, NULL, false},
 };
 
 /* ---- following ---- */

@@ -82,6 +82,9 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_PREEMPTIBLE] = {"preemptible", 0, NULL, "a job of higher priority may send it away while it runs; it begins again"},
     [CLI_OPT_HOLD] = {"hold", 0, NULL, "do not start it before `manta job release`"},
     [CLI_OPT_RIGHTS] = {"rights", 0, "RIGHT", "what the token is good for: read, submit (jobs, its own), admin (everything)"},
+    [CLI_OPT_USER] = {"user", 0, "NAME", "of that user alone"},
+    [CLI_OPT_SINCE] = {"since", 0, "DAY", "from that day on (2026-11-28, UTC), or of the last so many (7d)"},
+    [CLI_OPT_BY] = {"by", 0, "day", "a row for each day"},
     [CLI_OPT_PURGE] = {"purge", 0, NULL, "remove the logs too, also those of clusters that were stopped before"},
     [CLI_OPT_HELP] = {"help", 'h', NULL, "show this"},
 };

@@ -79,6 +79,9 @@ enum cli_option {
     CLI_OPT_DEPENDENCY,
     CLI_OPT_HOLD,
     CLI_OPT_PREEMPTIBLE,
+    CLI_OPT_USER,
+    CLI_OPT_SINCE,
+    CLI_OPT_BY,
     CLI_OPT_HELP,
     CLI_OPTIONS,
 };

@@ -46,6 +46,11 @@ enum {
     MT_RLT_REPORT_MS = 50,          /* between two reports of changes */
     MT_RLT_ORPHAN_MS = 3600 * 1000, /* a node that its cluster has started leaves when it is without head and work for so long */
     MT_RLT_BEAT_MS = 1000,          /* a report without a change, as a sign of life */
+    MT_RLT_USAGE_MS = 10 * 1000,    /* what jobs hold is told to the head each ... */
+    MT_RLT_USAGE_SOON_MS = 50,      /* ... and so long after one has given up its last here */
+    MT_RLT_USAGE_NEWS_MS = 500,     /* ... or since a driver came: whose it is */
+    MT_RLT_USAGE_AGAIN_MS = 1000,   /* it is said again until the head acknowledges it */
+    MT_RLT_USAGE_UNANSWERED = 4,    /* ... and no more is said while so many are not: it grows in the next */
     MT_RLT_SUBMITTED_MAX = 64,      /* drivers of submitted jobs on one node */
     MT_RLT_JOB_STOP_MS = 5000,      /* from SIGTERM to SIGKILL of a driver */
     MT_RLT_JOB_AGAIN_MS = 1000,     /* the end of a job is said again until the head acknowledges it */

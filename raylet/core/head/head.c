@@ -10,6 +10,7 @@
 #include "raylet/core/head/private.h"
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/schedule/schedule.h"
+#include "raylet/core/usage/usage.h"
 
 #include "core/base/log.h"
 
@@ -85,6 +86,7 @@ static void registered(struct rlt *r, const Manta__V1__Registered *g)
         rlt_gone_send(r, r->head.gone[i], 0);
     for (uint32_t i = 0; i < r->head.jobs_gone_count && i < MT_RLT_JOBS_GONE; i++)
         rlt_gone_send(r, 0, r->head.jobs_gone[i]);
+    rlt_usage_registered(r);
     rlt_submit_registered(r);
     rlt_drain_registered(r);
 }
@@ -151,6 +153,7 @@ void rlt_head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
     case MANTA__V1__HEAD_TO_NODE__KIND_GROUP: rlt_group_answered(r, m->group); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_BUNDLE: rlt_bundle_order(r, m->bundle); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_DRAIN: rlt_drain_order(r, m->drain); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_USAGE: rlt_usage_acked(r, m->usage); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_NAME: rlt_name_answered(r, m->name); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_START_JOB:
     case MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB:

@@ -47,6 +47,8 @@ void rlt_submit_event(struct rlt *r, const struct rlt_event *e); /* RLT_EV_JOB_ 
 void rlt_submit_timer(struct rlt *r, struct rlt_submitted *job);
 void rlt_submit_kill_all(struct rlt *r);
 void rlt_submit_fini(struct rlt *r);
+/* The job whose first process that is; "": none. Lives as long as it. */
+const char *rlt_submit_of(const struct rlt *r, int32_t pid);
 
 /* ---- drain.c: this node is to leave ---- */
 

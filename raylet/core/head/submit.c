@@ -11,6 +11,7 @@
  */
 #include "raylet/core/head/head.h"
 #include "raylet/core/head/private.h"
+#include "raylet/core/usage/usage.h"
 
 #include "core/base/machine.h"
 
@@ -167,6 +168,9 @@ static void job_end(struct rlt *r, struct rlt_submitted *job, const char *word, 
                 : job->is_timed_out                      ? "FAILED"
                                                          : word;
     job->exit_code = code;
+    rlt_usage_change(r, rlt_usage_number(job->id), &job->hold, RLT_USAGE_GIVES);
+    rlt_usage_over(r, rlt_usage_number(job->id));
+    rlt_usage_timer(r); /* before the word of its end: then what it has cost is known with that */
     rlt_ledger_give(&r->ledger, &job->hold);
     r->is_dirty = true;
     rlt_timer_clear(r, &job->timer);
@@ -217,6 +221,8 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     job->time_ms = spec->time_ms;
     job->is_warden = spec->actor && spec->retries;
     job->hold = hold;
+    rlt_usage_known(r, rlt_usage_number(job->id), job->id);
+    rlt_usage_change(r, rlt_usage_number(job->id), &hold, RLT_USAGE_TAKES);
     job->word = "RUNNING";
     job->timer.kind = RLT_TIMER_SUBMITTED;
     rlt_map_put(&r->submitted, id_key(job->id), job);
@@ -295,6 +301,16 @@ static void job_started(struct rlt *r, const char *id, int32_t pid)
     submitted_set_state(job, JOB_RUNNING);
     job->pid = pid;
     state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
+}
+
+const char *rlt_submit_of(const struct rlt *r, int32_t pid)
+{
+    MT_MAP_EACH(&r->submitted, entry) {
+        const struct rlt_submitted *job = entry->value.ptr;
+        if (job->state == JOB_RUNNING && job->pid == pid)
+            return job->id;
+    }
+    return "";
 }
 
 static void job_failed(struct rlt *r, const char *id, const char *why) /* NULL: not known */

@@ -8,6 +8,7 @@
 #include "raylet/core/jobs/jobs.h"
 #include "raylet/core/jobs/private.h"
 #include "raylet/core/pool/pool.h"
+#include "raylet/core/usage/usage.h"
 
 void rlt_job_begin(struct rlt *r, struct rlt_job *job)
 {
@@ -24,6 +25,7 @@ void rlt_job_free_if_empty(struct rlt *r, struct rlt_job *job)
     rlt_program_job_free(r, job);
     rlt_env_job_free(r, job);
     rlt_act(r->out, RLT_A_JOB_OVER)->job_over.job = job->number;
+    rlt_usage_over(r, job->job);
     rlt_job_free(r, job);
 }
 

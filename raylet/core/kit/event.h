@@ -13,6 +13,8 @@
 /* Connections and streams that the shell accepts have numbers below; those that the core asks for are above. */
 #define RLT_CONN_OURS (UINT64_C(1) << 32)
 
+enum { RLT_LINE_MAX = 24 };
+
 /* What each is about: the member of that name in struct rlt_event. */
 enum rlt_event_kind {
     RLT_EV_TICK = 1,      /* time has passed */
@@ -172,6 +174,7 @@ struct rlt_event {
         struct {
             uint64_t conn;
             int32_t  pid;
+            int32_t  line[RLT_LINE_MAX]; /* it, its process group, its parent, that one's group, and so on; 0 behind the last */
         } accepted;
         struct rlt_ev_socket socket;
         struct {

@@ -14,6 +14,7 @@
 #include "raylet/core/leases/bundles.h"
 #include "raylet/core/leases/parts.h"
 #include "raylet/core/pool/pool.h"
+#include "raylet/core/usage/usage.h"
 
 #include "core/base/machine.h"
 #include "core/base/plant.h"
@@ -45,11 +46,18 @@ struct rlt_bundle *rlt_bundle_find(struct rlt *r, mt_id group, uint32_t index)
     return NULL;
 }
 
+static void bundle_give(struct rlt *r, struct rlt_bundle *b)
+{
+    rlt_usage_change(r, b->job, &b->hold, RLT_USAGE_GIVES);
+    rlt_usage_over(r, b->job);
+    rlt_ledger_give(&r->ledger, &b->hold);
+}
+
 void rlt_bundle_free(struct rlt *r, struct rlt_bundle *b)
 {
     MT_ASSERT(b->lease_count == 0);
     if (!MT_PLANT(MT_PLANT_BUNDLE_LEAKS) || b->state != BUNDLE_PREPARED)
-        rlt_ledger_give(&r->ledger, &b->hold);
+        bundle_give(r, b);
     rlt_list_out(&b->in_all);
     r->bundle_count--;
     r->bundle_changes++;
@@ -70,6 +78,24 @@ struct rlt_ledger *rlt_lease_ledger(struct rlt *r, const struct rlt_lease *l)
     return l->bundle ? &l->bundle->pool : &r->ledger;
 }
 
+/* The job that pays for what it holds; 0: nobody does, or who has reserved the bundle. */
+static uint64_t payer_of(const struct rlt_lease *l)
+{
+    return l->job ? rlt_job_base(l->job)->job : 0;
+}
+
+void rlt_lease_lend_cpu(struct rlt *r, struct rlt_lease *l, bool is_lent)
+{
+    if (!l->bundle)
+        rlt_usage_change(r, payer_of(l), &l->hold, RLT_USAGE_GIVES);
+    if (is_lent)
+        rlt_ledger_lend_cpu(rlt_lease_ledger(r, l), &l->hold);
+    else
+        rlt_ledger_retake_cpu(rlt_lease_ledger(r, l), &l->hold);
+    if (!l->bundle)
+        rlt_usage_change(r, payer_of(l), &l->hold, RLT_USAGE_TAKES);
+}
+
 bool rlt_class_could_now(const struct rlt *r, const struct ctl_class *def)
 {
     if (rlt_pool_places(r) <= 0)
@@ -87,8 +113,12 @@ bool rlt_class_could_now(const struct rlt *r, const struct ctl_class *def)
 bool rlt_lease_take(struct rlt *r, const struct ctl_class *def, struct rlt_lease *l)
 {
     l->captures = def->flags & CTL_CLASS_CAPTURE;
-    if (!ctl_class_is_grouped(def))
-        return rlt_ledger_take(&r->ledger, def->resources, def->resource_count, &l->hold);
+    if (!ctl_class_is_grouped(def)) {
+        if (!rlt_ledger_take(&r->ledger, def->resources, def->resource_count, &l->hold))
+            return false;
+        rlt_usage_change(r, payer_of(l), &l->hold, RLT_USAGE_TAKES);
+        return true;
+    }
     for (struct rlt_list *link = r->bundles.next; link != &r->bundles; link = link->next) {
         struct rlt_bundle *b = rlt_bundle_of(link);
         if (!rlt_bundle_is_for(b, def) || !rlt_ledger_take(&b->pool, def->resources, def->resource_count, &l->hold))
@@ -104,6 +134,8 @@ bool rlt_lease_take(struct rlt *r, const struct ctl_class *def, struct rlt_lease
 void rlt_lease_give(struct rlt *r, struct rlt_lease *l)
 {
     struct rlt_bundle *b = l->bundle;
+    if (!b)
+        rlt_usage_change(r, payer_of(l), &l->hold, RLT_USAGE_GIVES);
     rlt_ledger_give(rlt_lease_ledger(r, l), &l->hold);
     if (!b)
         return;

@@ -328,9 +328,6 @@ void rlt_worker_blocked(struct rlt *r, struct rlt_proc *worker, bool is_blocked)
     if (!worker->lease || worker->is_blocked == is_blocked)
         return;
     worker->is_blocked = is_blocked;
-    if (is_blocked)
-        rlt_ledger_lend_cpu(rlt_lease_ledger(r, worker->lease), &worker->lease->hold);
-    else
-        rlt_ledger_retake_cpu(rlt_lease_ledger(r, worker->lease), &worker->lease->hold);
+    rlt_lease_lend_cpu(r, worker->lease, is_blocked);
     r->is_dirty = true;
 }

@@ -9,6 +9,7 @@
 #include "raylet/core/jobs/jobs.h"
 #include "raylet/core/pool/pool.h"
 #include "raylet/core/procs/procs.h"
+#include "raylet/core/usage/usage.h"
 #include "core/base/limits/env.h"
 
 #include <stdio.h>
@@ -51,6 +52,7 @@ static const char *hello_driver(struct rlt *r, struct rlt_proc *p, const struct 
     p->job->hello_size = (uint32_t)size;
     memcpy(p->job->hello, e->payload, size);
     rlt_program_greeted(r, p->job, e->fd);
+    rlt_usage_known(r, h->job, rlt_submit_of(r, p->leader));
     return NULL;
 }
 

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid)
+void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid, const int32_t line[RLT_LINE_MAX])
 {
     if (r->conns.count >= MT_RLT_PROCS_MAX || r->is_stopping) {
         rlt_act(r->out, RLT_A_CLOSE)->close.conn = conn;
@@ -26,6 +26,8 @@ void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid)
     }
     struct rlt_proc *p = rlt_proc_new(r, conn);
     p->pid = pid;
+    for (int i = 0; i < RLT_LINE_MAX && line[i] && !p->leader; i++)
+        p->leader = rlt_submit_of(r, line[i])[0] ? line[i] : 0;
     p->is_keeper = r->config.is_private && !r->had_keeper; /* the first is the one whose socket the raylet was started with */
     r->had_keeper = true;
 }

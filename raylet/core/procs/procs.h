@@ -14,7 +14,7 @@ void rlt_proc_socket(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_sock
 
 /* ---- process.c ---- */
 
-void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid);
+void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid, const int32_t line[RLT_LINE_MAX]);
 void rlt_proc_gone(struct rlt *r, struct rlt_proc *p);                   /* its end is known, or it must go */
 void rlt_proc_status(struct rlt *r, struct rlt_proc *p, int32_t status); /* it has been reaped; p may be gone after */
 void rlt_proc_drained(struct rlt *r, struct rlt_proc *p, const char *crash);

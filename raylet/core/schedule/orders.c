@@ -9,6 +9,7 @@
 #include "raylet/core/leases/leases.h"
 #include "raylet/core/leases/bundles.h"
 #include "raylet/core/schedule/schedule.h"
+#include "raylet/core/usage/usage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +91,7 @@ static void give_back(struct rlt *r, struct rlt_bundle *b, int32_t code, const c
 }
 
 /* False: no room, or what it asks for makes no sense; `text` says which. */
-static bool prepare_one(struct rlt *r, mt_id group, const Manta__V1__Bundle *from, char *text, size_t size)
+static bool prepare_one(struct rlt *r, mt_id group, uint64_t job, const Manta__V1__Bundle *from, char *text, size_t size)
 {
     struct ctl_resource want[CTL_RESOURCES];
     struct rlt_bundle  *b = rlt_bundle_find(r, group, from->index);
@@ -116,6 +117,8 @@ static bool prepare_one(struct rlt *r, mt_id group, const Manta__V1__Bundle *fro
     b->index = from->index;
     b->version = from->version;
     b->hold = hold;
+    b->job = job;
+    rlt_usage_change(r, job, &hold, RLT_USAGE_TAKES);
     rlt_ledger_pool(&b->pool, &r->ledger, &b->hold);
     rlt_list_init(&b->in_all);
     rlt_list_append(&r->bundles, &b->in_all);
@@ -129,7 +132,7 @@ static void prepare(struct rlt *r, mt_id group, const Manta__V1__BundleOrder *or
     char text[CTL_TEXT_SIZE] = "";
     rlt_timer_clear(r, &r->guest_over); /* the room may have been made for this */
     for (size_t i = 0; i < order->n_bundles; i++) {
-        if (prepare_one(r, group, order->bundles[i], text, sizeof text))
+        if (prepare_one(r, group, order->job, order->bundles[i], text, sizeof text))
             continue;
         for (size_t k = 0; k < i; k++) { /* all or none */
             struct rlt_bundle *b = rlt_bundle_find(r, group, order->bundles[k]->index);

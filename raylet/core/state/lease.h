@@ -69,6 +69,7 @@ struct rlt_bundle {
     uint32_t              index;
     uint64_t              version; /* of its placement, by the head */
     enum rlt_bundle_state state;
+    uint64_t              job;  /* whose group it is; 0: not said */
     struct rlt_hold       hold; /* taken from the node ... */
     struct rlt_ledger     pool; /* ... for these leases alone */
     uint32_t              lease_count;

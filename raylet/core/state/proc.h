@@ -28,6 +28,7 @@ struct rlt_proc {
     uint32_t            role;    /* enum ctl_role; 0 before CTL_HELLO */
     uint32_t            version; /* spoken with it; 0 before CTL_HELLO */
     int32_t             pid;
+    int32_t             leader;   /* the first process of the submitted job that it comes from; 0: of none */
     bool                is_child; /* zygote or worker: a wait status will come */
     bool                has_status;
     bool                is_drained;

@@ -25,6 +25,33 @@
 
 #define RLT_MS UINT64_C(1000000)
 
+/* What one job holds here (usage/usage.c). Sums are in thousandths of what the head is told. */
+struct rlt_usage {
+    uint64_t job;
+    bool     is_known; /* its driver is here: `id` is the submitted job's, "" of one that was started by hand */
+    bool     is_news;  /* ... and the head was not told yet */
+    bool     is_over;
+    char     id[CTL_NAME_SIZE];
+    int64_t  held[MT_RLT_RESOURCES_MAX]; /* by index of the ledger */
+    uint64_t since_us;                   /* all before is counted */
+    uint64_t cpu, gpu, memory, node;     /* not said yet */
+};
+struct rlt_usage_said { /* one message that is not acknowledged */
+    uint64_t number;
+    size_t   count;
+    struct {
+        Manta__V1__UsageOf of;
+        char               id[CTL_NAME_SIZE];
+    } items[];
+};
+struct rlt_usages {
+    mt_map                 jobs; /* number -> rlt_usage */
+    struct rlt_timer       timer;
+    uint64_t               said, said_at;                       /* number of the last message; when one was last said */
+    struct rlt_usage_said *unanswered[MT_RLT_USAGE_UNANSWERED]; /* oldest first */
+    uint32_t               unanswered_count;
+};
+
 /* This node is to leave (head/drain.c). Nothing new is granted from then on. */
 struct rlt_drain {
     bool             is_on;
@@ -93,6 +120,7 @@ struct rlt {
     bool                is_stopping, had_keeper;
     struct rlt_head     head;
     struct rlt_drain    drain;
+    struct rlt_usages   usage;
     struct rlt_timer    orphan;  /* no head was heard for so long that this node leaves */
     mt_map              peers;   /* node -> rlt_peer */
     mt_map              streams; /* number -> rlt_stream */

@@ -20,6 +20,7 @@ enum rlt_timer_kind {
     RLT_TIMER_SUBMITTED,
     RLT_TIMER_DRAIN,
     RLT_TIMER_ORPHAN,
+    RLT_TIMER_USAGE,
 };
 
 struct rlt_timer {

@@ -375,6 +375,7 @@ void sh_conn_accepted(struct io_listener *listener, int fd, const struct io_peer
     sh_event(&e, RLT_EV_ACCEPTED);
     e.accepted.conn = c->conn;
     e.accepted.pid = peer->pid;
+    mt_process_line(peer->pid, e.accepted.line, RLT_LINE_MAX);
     sh_post(sh, &e);
     /* told by its pidfd too: its socket may live on in a child */
     sh_conn_watch_pid(c, (int)syscall(SYS_pidfd_open, peer->pid, 0), peer->pid);

@@ -8,6 +8,7 @@
  */
 
 #include "scheduler/head/core/core.h"
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/attached/attached.h"
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/groups/groups.h"
@@ -90,6 +91,7 @@ void head_free(struct head *h)
     head_queries_fini(h);
     head_tickets_fini(h);
     head_tokens_fini(h);
+    head_account_fini(h);
     head_groups_fini(h);
     head_scale_fini(h);
     MT_MAP_EACH(&h->streams, entry)

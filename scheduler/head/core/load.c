@@ -3,6 +3,7 @@
  * load.c - before the start: what the store and the folders have. After it: what the shell asks of the tables.
  */
 
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/core.h"
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/blobs.h"
@@ -41,6 +42,7 @@ static mt_status record_load(struct head *h, enum head_table table, const Protob
     case HEAD_TABLE_TICKETS: return head_tickets_load(h, message);
     case HEAD_TABLE_REVOKED: return head_revoked_load(h, message);
     case HEAD_TABLE_TOKENS: return head_tokens_load(h, message);
+    case HEAD_TABLE_ACCOUNT: return head_account_load(h, message);
     }
     return mt_error(MT_EVERSION, 0, "the store has a table that this head does not know");
 }
@@ -61,6 +63,7 @@ mt_status head_load(struct head *h, enum head_table table, const uint8_t *key, s
         [HEAD_TABLE_TICKETS] = {&manta__v1__ticket__descriptor, "read a ticket from the store"},
         [HEAD_TABLE_REVOKED] = {&manta__store__revoked_record__descriptor, "read a revocation from the store"},
         [HEAD_TABLE_TOKENS] = {&manta__v1__token__descriptor, "read a named token from the store"},
+        [HEAD_TABLE_ACCOUNT] = {&manta__store__account_record__descriptor, "read an account from the store"},
     };
     (void)key;
     (void)key_size;

@@ -434,6 +434,44 @@ while True:
     check(it.returncode != 0, "a command that nobody reads goes on")
 
 
+
+
+def account(p):
+    """What a job had reserved is told as somebody counts who watches its processes, whoever of head and driver is killed meanwhile."""
+    state = p.root / "state"
+    p.manta("start", "--head", "--num-cpus", "2", "--state", state)
+    p.manta("token", "create", "ann", p.root / "ann.token", "--rights", "submit")
+    ann = {"MANTA_TOKEN_FILE": str(p.root / "ann.token")}
+    job = p.manta("submit", "--num-cpus", "0.5", "--retries", 1, "--file", "hello", "--", "/bin/sh", "-c",
+                  f"echo $$ > {p.root}/pid; test $MANTA_JOB_ATTEMPT = 2 && ./hello; exec sleep 2", env=ann).strip()
+    held = 0
+    for attempt in (1, 2):  # the first is killed while no head is there
+        wait_until(lambda: (p.root / "pid").exists() and (p.root / "pid").read_text().strip(), "an attempt runs")
+        pid, began = int((p.root / "pid").read_text()), time.monotonic()
+        if attempt == 1:
+            (p.root / "pid").unlink()
+            p.kill("head")
+            time.sleep(0.5)
+            kill(pid)
+        else:
+            check(has_gone(pid, WAIT_S), "the second attempt ends")
+        held += 0.5 * (time.monotonic() - began)
+        if attempt == 1:
+            p.manta("start", "--head", "--state", state)
+    p.manta("job", "wait", job)
+    info = p.json("job", "status", job)
+    check(held - 0.1 < info["cpu_s"] < held + 6, f"{info['cpu_s']} CPU-seconds told, {held} seen, and what ./hello's tasks had")
+    equal((info["attempt"], info["gpu_s"], info["cost"]), (2, 0, 0))
+    p.manta("job", "delete", job)
+    rows = {row["user"]: row for row in p.json("account", "--since", "1d")}
+    check(rows["ann"]["cpu_s"] >= info["cpu_s"], f"ann's {rows['ann']} has not {info}")
+    equal([row["user"] for row in p.json("account", "--user", "ann", "--by", "day")], ["ann"])
+    for words in (["--since", "tomorrow"], ["--by", "week"], ["--since", "2026-13-01"]):
+        p.manta("account", *words, want=2)
+    has("ann", p.manta("account"))
+    p.manta("stop")
+
+
 def output_of_jobs(p):
     p.manta("start", "--head", "--num-cpus", "1")
     out = p.manta("submit", "-f", "--env", "A=1 2", "--env", "B=", "--", "sh", "-c", 'echo "[$A][$B]"; echo err >&2; exit 7',

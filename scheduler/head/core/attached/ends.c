@@ -3,6 +3,7 @@
  * ends.c - a node dies, or its raylet was restarted: what ran there is over, for every table.
  */
 
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/attached/attached.h"
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/groups/groups.h"
@@ -18,6 +19,7 @@ void head_attached_lose_work(struct head *h, struct node *n, const char *why)
 {
     n->wants.count = 0;
     n->promises.count = 0;
+    head_account_node_lost(h, n);
     head_attempts_node_lost(h, n->place.id, n->has_left, why);
     head_names_node_dead(h, n->place.id);
     head_groups_node_lost(h, n->place.id);

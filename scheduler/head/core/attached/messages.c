@@ -3,6 +3,7 @@
  * messages.c - what attached raylets say, each word given to the room that it concerns.
  */
 
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/attached/attached.h"
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/groups/groups.h"
@@ -84,6 +85,7 @@ static void take_message(struct head *h, struct stream *s, struct node *n, const
     case MANTA__V1__NODE_TO_HEAD__KIND_ACTOR: head_actors_request(h, s, m->actor); break;
     case MANTA__V1__NODE_TO_HEAD__KIND_GROUP: head_groups_request(h, s, m->group); break;
     case MANTA__V1__NODE_TO_HEAD__KIND_BUNDLE: head_bundles_answer(h, n, m->bundle); break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_USAGE: head_account_usage(h, s, n, m->usage); break;
     case MANTA__V1__NODE_TO_HEAD__KIND_DRAIN: head_attached_drain(h, s, n, m->drain); break;
     case MANTA__V1__NODE_TO_HEAD__KIND_ANSWER: head_queries_answer(h, n, m->answer); break;
     default: break; /* of a newer raylet: not for us */

@@ -5,6 +5,7 @@
  * Always:  each call gets exactly one reply or refusal, unless its caller has left.
  */
 
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/jobs/blobs.h"
 #include "scheduler/head/core/jobs/jobs.h"
@@ -246,6 +247,7 @@ static const ProtobufCMessageDescriptor *request_type(enum head_method method)
     case HEAD_CREATE_TOKEN: return &manta__v1__create_token_request__descriptor;
     case HEAD_LIST_TOKENS: return &manta__v1__list_tokens_request__descriptor;
     case HEAD_REVOKE_TOKEN: return &manta__v1__revoke_token_request__descriptor;
+    case HEAD_ACCOUNT: return &manta__v1__account_request__descriptor;
     case HEAD_NO_METHOD: break;
     }
     return NULL;
@@ -282,6 +284,7 @@ static void dispatch(struct head *h, const struct head_event *event, const Proto
     case HEAD_CREATE_TOKEN: head_tokens_create(h, call, (const Manta__V1__CreateTokenRequest *)request); break;
     case HEAD_LIST_TOKENS: head_tokens_list(h, call); break;
     case HEAD_REVOKE_TOKEN: head_tokens_revoke(h, call, (const Manta__V1__RevokeTokenRequest *)request); break;
+    case HEAD_ACCOUNT: head_account_call(h, call, (const Manta__V1__AccountRequest *)request); break;
     case HEAD_REVOKE_NODE: break; /* attached/revoke.c */
     case HEAD_NO_METHOD: break;
     }

@@ -78,18 +78,15 @@ void head_calls_list_nodes(struct head *h, uint64_t call)
 /* ---- jobs ---- */
 
 struct page { /* as many as fit into one message */
-    struct row {
-        job_info info;
-        char     reason[HEAD_TEXT_SIZE];
-    } * rows;
-    size_t count, limit, capacity, size;
-    bool   is_short; /* without what only a closer look wants */
+    struct head_job_info *rows;
+    size_t                count, limit, capacity, size;
+    bool                  is_short; /* without what only a closer look wants */
 };
 
 static bool page_grow(struct head *h, struct page *p)
 {
-    size_t      capacity = p->capacity ? p->capacity * 2 : 64;
-    struct row *rows = realloc(p->rows, capacity * sizeof *rows);
+    size_t                capacity = p->capacity ? p->capacity * 2 : 64;
+    struct head_job_info *rows = realloc(p->rows, capacity * sizeof *rows);
     if (!rows) {
         head_broken(h, mt_error(MT_ENOMEM, 0, "list jobs"));
         return false;
@@ -105,13 +102,11 @@ static bool page_add(struct head *h, struct job *job, void *user)
     struct page *p = user;
     if (p->count == p->limit || (p->count == p->capacity && !page_grow(h, p)))
         return false;
-    struct row *row = &p->rows[p->count];
-    char        text[HEAD_TEXT_SIZE];
-    head_jobs_info(job, &row->info, text, sizeof text);
-    snprintf(row->reason, sizeof row->reason, "%s", row->info.reason);
+    struct head_job_info *row = &p->rows[p->count];
+    head_jobs_info(h, job, row);
     if (p->is_short)
         row->info.n_argv = row->info.n_metadata = 0;
-    p->size += manta__v1__job_info__get_packed_size(&row->info) + 8 + strlen(row->info.reason);
+    p->size += manta__v1__job_info__get_packed_size(&row->info) + 8;
     p->count += p->size <= MT_HEAD_LIST_BYTES_MAX;
     return p->size <= MT_HEAD_LIST_BYTES_MAX;
 }
@@ -124,7 +119,7 @@ static void page_reply(struct head *h, uint64_t call, const struct page *p, uint
     if (!reply.jobs)
         head_broken(h, mt_error(MT_ENOMEM, 0, "list jobs"));
     for (size_t i = 0; reply.jobs && i < p->count; i++) {
-        p->rows[i].info.reason = p->rows[i].reason; /* the rows stay where they are from here on */
+        head_jobs_info_moved(&p->rows[i]); /* they stay where they are from here on */
         reply.jobs[reply.n_jobs++] = &p->rows[i].info;
     }
     if (h->broken.code == 0)

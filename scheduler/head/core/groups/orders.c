@@ -44,6 +44,7 @@ void head_bundles_order(struct head *h, struct group *g, uint32_t number, enum b
         bundles[i].n_resources = verb == BUNDLE_PREPARE ? bundles[i].n_resources : 0;
         named[o.n_bundles++] = &bundles[i];
     }
+    o.job = g->job;
     o.removed = removed != NULL;
     o.reason = removed ? (char *)(uintptr_t)removed : o.reason;
     if (o.n_bundles > 0)

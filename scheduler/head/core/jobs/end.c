@@ -5,6 +5,7 @@
  * Always:  an ended job has neither waiters nor blobs.
  */
 
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
@@ -46,6 +47,7 @@ void head_jobs_forget(struct head *h, struct job *job)
     MT_ASSERT(head_jobs_has_ended(job) && job->waits == 0);
     if (!MT_PLANT(MT_PLANT_DELETE_UNSTORED))
         unstore(h, job->spec->id);
+    head_account_forget(h, job->spec->id);
     head_out_job(h, HEAD_ACT_LOG_DROP, job->spec->id);
     h->jobs_ended--;
     head_jobs_free(h, job);

@@ -25,8 +25,15 @@ MT_MUST_USE mt_status head_jobs_load(struct head *h, const Manta__Store__JobReco
 
 /* ---- waits.c: what clients are told of a job ----------------------------------------------------------------------- */
 
-/* Borrows the job, and `text` for its reason. */
-void head_jobs_info(const struct job *job, job_info *out, char *text, size_t size);
+struct head_job_info {
+    job_info         info;
+    Manta__V1__Spent spent; /* info.spent, where it has spent anything */
+    char             reason[HEAD_TEXT_SIZE];
+};
+/* Borrows the job; the rest of what it points to is in *out itself ... */
+void head_jobs_info(const struct head *h, const struct job *job, struct head_job_info *out);
+/* ... which has been moved. */
+void head_jobs_info_moved(struct head_job_info *info);
 void head_jobs_reply(struct head *h, uint64_t call, enum head_method method, const struct job *job);
 void head_jobs_reply_error(struct head *h, uint64_t call, enum head_method method, int32_t code, const char *text);
 /* NULL: there is none, and the call has been told so. */

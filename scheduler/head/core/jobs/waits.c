@@ -6,13 +6,19 @@
  * Always:  nobody waits for a job that has ended.
  */
 
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 
-void head_jobs_info(const struct job *job, job_info *out, char *text, size_t size)
+void head_jobs_info(const struct head *h, const struct job *job, struct head_job_info *to)
 {
+    job_info   *out = &to->info;
+    const char *why = head_turns_why(job, to->reason, sizeof to->reason);
+    if (why != to->reason)
+        snprintf(to->reason, sizeof to->reason, "%s", why);
     *out = (job_info)MANTA__V1__JOB_INFO__INIT;
+    out->spent = head_account_of_job(h, job->spec->id, &to->spent);
     out->id = job->spec->id;
     out->name = job->spec->name;
     out->user = (char *)job->user;
@@ -23,7 +29,7 @@ void head_jobs_info(const struct job *job, job_info *out, char *text, size_t siz
     out->is_held = job->is_held;
     out->place = job->order;
     out->state = (char *)head_jobs_state_text(job->state);
-    out->reason = (char *)(uintptr_t)head_turns_why(job, text, size);
+    out->reason = to->reason;
     out->exit_code = job->exit_code;
     out->attempt = job->attempt;
     out->node = job->node;
@@ -42,13 +48,18 @@ void head_jobs_info(const struct job *job, job_info *out, char *text, size_t siz
     }
 }
 
+void head_jobs_info_moved(struct head_job_info *info)
+{
+    info->info.reason = info->reason;
+    info->info.spent = info->info.spent ? &info->spent : NULL;
+}
+
 void head_jobs_reply(struct head *h, uint64_t call, enum head_method method, const struct job *job)
 {
-    job_reply reply = MANTA__V1__JOB_REPLY__INIT;
-    job_info  info;
-    char      text[HEAD_TEXT_SIZE];
-    head_jobs_info(job, &info, text, sizeof text);
-    reply.job = &info;
+    job_reply            reply = MANTA__V1__JOB_REPLY__INIT;
+    struct head_job_info to;
+    head_jobs_info(h, job, &to);
+    reply.job = &to.info;
     head_out_reply(h, call, method, &reply.base);
 }
 

@@ -31,7 +31,8 @@ enum { /* limits: core/base/limits/head.h */
     X(CreateTicket, CREATE_TICKET, MT_MAY_ADMIN) X(ListTickets, LIST_TICKETS, MT_MAY_ADMIN)                            \
     X(RevokeTicket, REVOKE_TICKET, MT_MAY_ADMIN) X(RevokeNode, REVOKE_NODE, MT_MAY_ADMIN)                              \
     X(CreateToken, CREATE_TOKEN, MT_MAY_ADMIN) X(ListTokens, LIST_TOKENS, MT_MAY_ADMIN)                                \
-    X(RevokeToken, REVOKE_TOKEN, MT_MAY_ADMIN) X(SignalJob, SIGNAL_JOB, MT_MAY_SUBMIT)
+    X(RevokeToken, REVOKE_TOKEN, MT_MAY_ADMIN) X(SignalJob, SIGNAL_JOB, MT_MAY_SUBMIT)                    \
+    X(Account, ACCOUNT, MT_MAY_READ)
 /* clang-format on */
 enum head_method {
     HEAD_NO_METHOD,

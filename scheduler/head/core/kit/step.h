@@ -134,7 +134,8 @@ enum head_table {
     HEAD_TABLE_SCALE = 6,
     HEAD_TABLE_TICKETS = 7,
     HEAD_TABLE_REVOKED = 8,
-    HEAD_TABLE_TOKENS = 9
+    HEAD_TABLE_TOKENS = 9,
+    HEAD_TABLE_ACCOUNT = 10
 };
 
 struct head_record { /* one change of a batch */

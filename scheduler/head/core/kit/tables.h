@@ -10,6 +10,7 @@
  *         +- blobs     by SHA-256
  *         +- groups    placement groups by id, and by space and name
  *         +- tickets   by id; revoked: whose certificates are refused; tokens by name
+ *         +- account   what users and jobs have spent, by user, day and job; how far each node's word is counted
  *         +- batches   changes that the store has not confirmed, each with the actions that wait for it
  */
 #ifndef HEAD_TABLES_H
@@ -22,6 +23,7 @@
 #include "core/ds/recent.h"
 #include "core/ds/vec.h"
 #include "core/proto/manta.pb-c.h"
+#include "scheduler/head/core/kit/account.h"
 #include "scheduler/head/core/kit/index.h"
 #include "scheduler/head/core/kit/job.h"
 #include "scheduler/head/core/kit/step.h"
@@ -62,6 +64,7 @@ struct node {
     uint64_t           boot;
     uint64_t           stream; /* 0: none */
     uint64_t           heard_ms;
+    uint64_t           closed_ms; /* its last stream ended by itself */
     uint64_t           report_version;
     bool               has_reported; /* on this stream */
     char              *name, *address, *data_address;
@@ -217,6 +220,8 @@ struct head {
     mt_map tickets; /* id -> struct ticket */
     MT_VEC(struct revoked) revoked;
     struct head_index tokens; /* by name */
+
+    struct head_account account;
 
     mt_map   queries; /* number -> struct query */
     uint64_t next_query;

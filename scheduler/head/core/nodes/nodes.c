@@ -246,6 +246,7 @@ void head_nodes_closed(struct head *h, uint64_t number)
     struct node *n = s->node ? head_nodes_find(h, s->node) : NULL;
     if (n && n->stream == number) {
         n->stream = 0;
+        n->closed_ms = h->now_ms;
         head_nodes_suspect(h, n, "its connection closed");
     }
     stream_forget(h, s);
