@@ -434,8 +434,6 @@ while True:
     check(it.returncode != 0, "a command that nobody reads goes on")
 
 
-
-
 def account(p):
     """What a job had reserved is told as somebody counts who watches its processes, whoever of head and driver is killed meanwhile."""
     state = p.root / "state"

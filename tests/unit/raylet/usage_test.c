@@ -15,7 +15,7 @@ static uint64_t last;
 
 static uint64_t held_us, looked_at, leased_milli; /* by the ledger: CPU-microseconds */
 
-/* Counts what the ledger has leased, and keeps by its number what of the last step's actions was said: said again it is the same. */
+/* Counts what the ledger has leased, and keeps by its number what was said in the last step: said again it is the same. */
 static void look(void)
 {
     struct rlt_stats s;
