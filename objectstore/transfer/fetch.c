@@ -354,8 +354,8 @@ static mt_status fetch_read(struct os_fetch *fetch)
         turn += (uint64_t)got;
         fetch->transfer->count.bytes_received += (uint64_t)got;
         MT_TRY(os_pull_received(&fetch->pull, (size_t)got, (int64_t)io_now_ms()));
-        if (fetch->part)
-            os_part_grow(fetch->part, &fetch->pull);
+        if (fetch->grew)
+            fetch->grew(fetch);
     }
     return mt_ok();
 }

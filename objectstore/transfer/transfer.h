@@ -99,10 +99,10 @@ void os_part_close(struct os_part *part, bool is_whole);
 struct os_fetch {
     void (*done)(struct os_fetch *fetch, mt_status st); /* the memory may be freed there */
     /* Set by the caller. */
-    uint64_t        cold;        /* bytes of the data that may have no pages yet; they are made chunk by chunk */
-    uint64_t        have;        /* bytes, whole chunks, that are there from a fetch before */
-    struct os_part *part;        /* that grows with it; NULL: none */
-    uint32_t        patience_ms; /* without a byte it ends after so long; 0: MT_OBJECT_FETCH_MS */
+    uint64_t cold;                        /* bytes of the data that may have no pages yet; they are made chunk by chunk */
+    uint64_t have;                        /* bytes, whole chunks, that are there from a fetch before */
+    void (*grew)(struct os_fetch *fetch); /* more is right (fetch->pull.good), and it goes on; NULL: nobody asks */
+    uint32_t patience_ms;                 /* without a byte it ends after so long; 0: MT_OBJECT_FETCH_MS */
 
     /* private */
     struct os_transfer *transfer;

@@ -221,6 +221,11 @@ static mt_status place_find(struct pull *pull, char *text)
     return st.code == MT_EINVAL ? mt_error(MT_ESTORE_FULL, 0, "the value is larger than any segment") : st;
 }
 
+static void pull_grew(struct os_fetch *fetch)
+{
+    os_part_grow(&mt_container_of(fetch, struct pull, fetch)->part, &fetch->pull);
+}
+
 static mt_status pull_start(struct pull *pull, char *text)
 {
     struct sh_pulls *p = pull->pulls;
@@ -236,7 +241,7 @@ static mt_status pull_start(struct pull *pull, char *text)
     pull->fetch.done = pull_done;
     pull->fetch.cold = pull->place.cold;
     pull->fetch.have = pull->part.have;
-    pull->fetch.part = &pull->part;
+    pull->fetch.grew = pull_grew;
     pull->fetch.patience_ms = is_at_home(pull) ? MT_OBJECT_FETCH_MS : MT_OBJECT_RELAY_MS;
     return os_fetch_start(&p->sh->serving->transfer, &pull->fetch, host, (uint16_t)strtoul(port, NULL, 10), pull->source->node,
                           epoch, &pull->ref, pull->data);

@@ -219,7 +219,7 @@ def planned(net):
     changes_tell(spans_of(net[0].read("/tmp/timeline.json")), 4)
     assert weights_of(out) == want and "0 restarts" in out and "0 steps lost" in out, out[-3000:]
     assert len(nodes_of(out)) == 3, out
-    assert len(re.findall("workers=[0-9] made ready beside the last ones", out)) >= 4, out[-3000:]
+    assert re.search("workers=[0-9] made ready beside the last ones", out), out[-3000:]  # on a busy machine not each time
     net.stop()
 
 
@@ -321,16 +321,19 @@ def passed(net):
 
 
 def types(net):
+    """Of a run that is longer than any worker takes to start."""
     net.start(joined=1)
-    some = {"epochs": 400, "validate": 200, "min": 1}
-    want = calm(net, **some)
     preload = BIN.parent / "lib" / "other_cpu.so"
     net[1].run("sh", "-ec", f"cp -a /etc /tmp/etc; echo {preload} >/tmp/etc/ld.so.preload; mount --bind /tmp/etc /etc")
     net.join(net[1])
-    out = net.train("two", "1:2", **some)
-    lines = [line for line in out.splitlines() if "has no workers of this run" in line]
-    assert len(lines) == 1 and "its CPU gives other bits" in lines[0] and "Prescott" in lines[0], out[-3000:]
-    assert len(nodes_of(out)) == 1 and weights_of(out) == want and "0 restarts" in out, out[-3000:]
+    run = Run(net, nodes="1:2", min=1, epochs=1000 * 1000, validate=1000 * 1000)
+    run.says("has no workers of this run: .*its CPU gives other bits .*Prescott")
+    before = run.text().count("loss=")
+    wait_until(lambda: run.text().count("loss=") > before + 2, "the run goes on without it")
+    run.process.kill()
+    run.process.wait(machines.CALL_S)
+    run.out.close()
+    assert len(nodes_of(run.text())) == 1 and run.text().count("has no workers of this run") == 1, run.text()[-3000:]
     net.stop()
 
 

@@ -324,8 +324,8 @@ static void fetch_bytes(struct wire *w, const uint8_t *bytes, size_t size)
         bytes += room;
         size -= room;
         st = os_pull_received(&fetch->pull, room, (int64_t)io_now_ms());
-        if (st.code == MT_OK && fetch->part)
-            os_part_grow(fetch->part, &fetch->pull);
+        if (st.code == MT_OK && fetch->grew)
+            fetch->grew(fetch);
     }
     if (st.code == MT_OK && fetch->pull.done)
         sim_copy_made(w->s, loop_of(w, 0)->n, &fetch->pull.ref);
