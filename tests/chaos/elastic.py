@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# elastic.py BIN LOAD [chaos|idle] [--seconds N] [--rounds N] [--seed S] [-o json] - a cluster that grows and shrinks by itself, under
+# sleeping tasks, with nodes of the provider "command", of whose launches a fifth fail.
+#
+#   chaos   a node is taken each 20 s (every second time with a notice of 2 s), the head is killed each 60 s (at least once). Judged by
+#           the ledger (ledger.py); and the seconds that tasks which ended well have slept, as a part of the CPU seconds of the nodes that
+#           were there, from the start of each node's process to its end
+#   idle    in each round values are made on nodes that then go back because they are idle; then they are read
+#
+# Exit status 1 where something was lost, done twice, wrong, or is left over.
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("bin")
+arguments.add_argument("load", type=pathlib.Path)
+arguments.add_argument("what", nargs="?", choices=["chaos", "idle"], default="chaos")
+arguments.add_argument("--seconds", type=int, default=60)
+arguments.add_argument("--rounds", type=int, default=100)
+arguments.add_argument("--seed", type=int, default=1)
+arguments.add_argument("--preempt-s", type=float, default=20)
+arguments.add_argument("--head-s", type=float, default=60)
+arguments.add_argument("--verbose", action="store_true")
+arguments.add_argument("-o", dest="output", choices=["table", "json"], default="table")
+ARGS = arguments.parse_args()
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "integration/cli")]
+sys.argv[1:] = [ARGS.bin]
+import ledger  # noqa: E402
+from cli_test import BIN, check, run_case, wait_until  # noqa: E402
+
+CPUS, NODES, NAP_MS, FAIL_SHARE, NOTICE_S = 2, 4, 200, 0.2, 2
+
+# What the provider "command" calls: a process of its own for each machine, and the files of those that are there.
+MACHINES = """\
+    import os, pathlib, random, signal, subprocess, sys
+    at = pathlib.Path("{root}/machines")
+    at.mkdir(exist_ok=True)
+    here = os.environ.get("MANTA_ID", "")
+    if sys.argv[1] == "launch" and not (at / (here + ".pid")).exists():
+        if random.random() < {fail}:
+            sys.exit("no quota is left")
+        log = open(at / "log", "a")
+        it = subprocess.Popen(["{bin}/manta-raylet", "--dir", str(at / here[-6:]), "--num-cpus", "{cpus}", "--store-memory", "67108864",
+                               "--head-file", os.environ["MANTA_HEAD_FILE"], "--labels", os.environ["MANTA_LABELS"]],
+                              stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        (at / (here + ".new")).write_text(str(it.pid))
+        (at / (here + ".new")).rename(at / (here + ".pid"))
+        print(it.pid)
+    for file in at.glob("*.pid"):
+        pid = int(file.read_text())
+        try:
+            state = pathlib.Path("/proc/%d/stat" % pid).read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            state = "Z"
+        if state == "Z":
+            file.unlink()
+        elif sys.argv[1] == "list":
+            print(file.stem, pid)
+        elif sys.argv[1] == "terminate" and file.stem == here:
+            os.kill(pid, signal.SIGINT)
+    """
+
+
+def cluster_file(p):
+    script = p.root / "machines.py"
+    fail = FAIL_SHARE if ARGS.what == "chaos" else 0
+    script.write_text(textwrap.dedent(MACHINES).format(root=p.root, bin=BIN, cpus=CPUS, fail=fail))
+    words = f"exec {sys.executable} {script}"
+    file = p.root / "cluster.yaml"
+    file.write_text(textwrap.dedent(f"""\
+        provider:
+          kind: command
+          list: {words} list
+          launch: {words} launch
+          terminate: {words} terminate
+        head: {{cpus: 0}}
+        types:
+          any: {{resources: {{CPU: {CPUS}}}, max: {NODES}, idle_s: 0.2, boot_s: 20}}
+        """))
+    return file
+
+
+class Machines:
+    """Those that are there, and the CPU seconds of all that were."""
+
+    def __init__(self, p):
+        self.at, self.seen, self.seconds, self.taken = p.root / "machines", {}, 0, set()
+
+    def look(self):
+        now, here = time.monotonic(), {}
+        for file in self.at.glob("*.pid"):
+            try:
+                pid = int(file.read_text())
+                fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            except (OSError, ValueError):
+                continue
+            if fields[0] != "Z":
+                here[file.stem, pid] = self.seen.get((file.stem, pid), now)
+        for key in self.seen:
+            if key in here and key not in self.taken:
+                self.seconds += (now - self.last) * CPUS
+        self.seen, self.last = here, now
+        return here
+
+    def take(self, rng, notice):
+        """One of them is gone without a word, or is told that it will be."""
+        fit = sorted(key for key in self.look() if key not in self.taken)
+        if not fit:
+            return None
+        key = rng.choice(fit)
+        os.kill(key[1], signal.SIGTERM if notice else signal.SIGKILL)
+        if notice:
+            self.taken.add(key)
+        return key
+
+
+def load_start(p, *words):
+    return subprocess.Popen([ARGS.load, p.folder, p.root / "ledger", *map(str, words)], env=p.env, stdin=subprocess.DEVNULL)
+
+
+def chaos(p):
+    rng, told = random.Random(ARGS.seed), []
+    p.manta("up", cluster_file(p), "--state", p.root / "state")
+    machines, load = Machines(p), load_start(p, "naps", ARGS.seconds, NAP_MS, 2 * CPUS * NODES)
+    begun = time.monotonic()
+    events = [(at, "node") for at in each(ARGS.preempt_s)] + [(at, "head") for at in each(ARGS.head_s)]
+    kills, due, count = collections.Counter(), [], 0
+    for at, what in sorted(events):
+        while time.monotonic() - begun < at and load.poll() is None:
+            machines.look()
+            for end, key in [one for one in due if one[0] <= time.monotonic()]:
+                due.remove((end, key))
+                kill(key[1])
+            time.sleep(0.02)
+        if what == "head":
+            kill(p.daemons()["head"])
+        else:
+            count += 1
+            key = machines.take(rng, count % 2 == 0)
+            if key and count % 2 == 0:
+                due.append((time.monotonic() + NOTICE_S, key))
+            what = what if key else "nothing"
+        kills[what] += 1
+        if ARGS.verbose:
+            print(f"{time.monotonic() - begun:7.2f} {what} {count}", file=sys.stderr, flush=True)
+    while load.poll() is None and time.monotonic() - begun < ARGS.seconds + 90:
+        machines.look()
+        for _, key in due:
+            kill(key[1])
+        due.clear()
+        time.sleep(0.02)
+    seconds = machines.seconds
+    status = load.poll()
+    told += [] if status == 0 else [f"the driver ended with {status}"]
+    finish(p, told, kills, seconds)
+
+
+def each(period):
+    """Once in each period, at its middle; at least once."""
+    count = max(1, round(ARGS.seconds / period))
+    return [(i + 0.5) * ARGS.seconds / count for i in range(count)]
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def idle(p):
+    p.manta("up", cluster_file(p))
+    load = load_start(p, "idle", ARGS.rounds, 15000, 2 * NODES)
+    machines, gone, before = Machines(p), set(), set()
+    while load.poll() is None:
+        here = set(machines.look())
+        gone |= before - here
+        before = here
+        time.sleep(0.02)
+    finish(p, [] if load.returncode == 0 else [f"the driver ended with {load.returncode}"], {"nodes given back": len(gone)}, 0)
+
+
+def finish(p, told, kills, seconds):
+    calls = ledger.calls_of(ledger.read(p.root / "ledger"))
+    judge = ledger.Judge(calls, [0], [])
+    slept = sum(NAP_MS / 1000 for c in calls.values() if c.outcome and c.outcome.code == 0)
+    p.manta("down")
+    p.manta("stop")
+    bad = {"lost": len(judge.lost), "duplicated": len(judge.duplicated), "wrong": len(judge.wrong)}
+    rows = [(f"{ARGS.what}_elastic" if ARGS.what == "chaos" else "idle_safe", "", sum(bad.values()))]
+    rows += [(rows[0][0], f".{name}", value) for name, value in bad.items()]
+    if seconds:
+        rows.append((rows[0][0], ".work", slept / seconds))
+    rows += [(rows[0][0], f".{name.replace(' ', '_')}", value) for name, value in kills.items()]
+    rows.append((rows[0][0], ".calls", len(calls)))
+    for name, suffix, value in rows:
+        print(json.dumps({"id": name + suffix, "value": round(value, 4)}) if ARGS.output == "json" else f"{name + suffix:28} {value:.4g}",
+              flush=True)
+    for call, why in (judge.lost + judge.duplicated + judge.wrong)[:20]:
+        told.append(f"{call.key:x}: {why}")
+    check(not told, "; ".join(told))
+
+
+if __name__ == "__main__":
+    sys.exit(0 if run_case(ARGS.what, {"chaos": chaos, "idle": idle}) else 1)
