@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# elastic.py BIN LOAD [chaos|idle] [--seconds N] [--rounds N] [--seed S] [-o json] - a cluster that grows and shrinks by itself, under
-# sleeping tasks, with nodes of the provider "command", of whose launches a fifth fail.
+# elastic.py BIN LOAD [chaos|idle|sweep] [--seconds N] [--trials N] [--rounds N] [--seed S] [-o json] - a cluster that grows and shrinks by
+# itself, with nodes of the provider "command": under sleeping tasks while a fifth of the launches fail, in rounds, or under a sweep.
 #
 #   chaos   a node is taken each 20 s (every second time with a notice of 2 s), the head is killed each 60 s (at least once). Judged by
 #           the ledger (ledger.py); and the seconds that tasks which ended well have slept, as a part of the CPU seconds of the nodes that
 #           were there, from the start of each node's process to its end
+#   sweep   trials of a second each over 1, then up to 8, then 2 nodes with a CPU each: how often each has run to its end, and which part of
+#           the CPU seconds of the nodes no trial ran, as long as some had not begun
 #   idle    in each round values are made on nodes that then go back because they are idle; then they are read
 #
 # Exit status 1 where something was lost, done twice, wrong, or is left over.
@@ -25,9 +27,10 @@ import time
 arguments = argparse.ArgumentParser()
 arguments.add_argument("bin")
 arguments.add_argument("load", type=pathlib.Path)
-arguments.add_argument("what", nargs="?", choices=["chaos", "idle"], default="chaos")
+arguments.add_argument("what", nargs="?", choices=["chaos", "idle", "sweep"], default="chaos")
 arguments.add_argument("--seconds", type=int, default=60)
 arguments.add_argument("--rounds", type=int, default=100)
+arguments.add_argument("--trials", type=int, default=1000)
 arguments.add_argument("--seed", type=int, default=1)
 arguments.add_argument("--preempt-s", type=float, default=20)
 arguments.add_argument("--head-s", type=float, default=60)
@@ -40,7 +43,8 @@ sys.argv[1:] = [ARGS.bin]
 import ledger  # noqa: E402
 from cli_test import BIN, check, run_case, wait_until  # noqa: E402
 
-CPUS, NODES, NAP_MS, FAIL_SHARE, NOTICE_S = 2, 4, 200, 0.2, 2
+CPUS, NODES = (1, 8) if ARGS.what == "sweep" else (2, 4)
+NAP_MS, FAIL_SHARE, NOTICE_S = 200, 0.2, 2
 
 # What the provider "command" calls: a process of its own for each machine, and the files of those that are there.
 MACHINES = """\
@@ -73,7 +77,7 @@ MACHINES = """\
     """
 
 
-def cluster_file(p):
+def cluster_file(p, nodes=NODES):
     script = p.root / "machines.py"
     fail = FAIL_SHARE if ARGS.what == "chaos" else 0
     script.write_text(textwrap.dedent(MACHINES).format(root=p.root, bin=BIN, cpus=CPUS, fail=fail))
@@ -87,7 +91,7 @@ def cluster_file(p):
           terminate: {words} terminate
         head: {{cpus: 0}}
         types:
-          any: {{resources: {{CPU: {CPUS}}}, max: {NODES}, idle_s: 0.2, boot_s: 20}}
+          any: {{resources: {{CPU: {CPUS}}}, max: {nodes}, idle_s: 0.2, boot_s: 20}}
         """))
     return file
 
@@ -189,7 +193,71 @@ def idle(p):
         gone |= before - here
         before = here
         time.sleep(0.02)
-    finish(p, [] if load.returncode == 0 else [f"the driver ended with {load.returncode}"], {"nodes given back": len(gone)}, 0)
+    told = [] if load.returncode == 0 else [f"the driver ended with {load.returncode}"]
+    told += [] if len(gone) >= ARGS.rounds else [f"{len(gone)} nodes were given back in {ARGS.rounds} rounds"]
+    finish(p, told, {"nodes given back": len(gone)}, 0)
+
+
+def trials_write(p):
+    script = p.root / "trial.sh"
+    script.write_text(textwrap.dedent(f"""\
+        echo "begin $MANTA_TRIAL $(date +%s%N)" >> {p.root}/runs
+        sleep 1
+        echo "end $MANTA_TRIAL $(date +%s%N)" >> {p.root}/runs
+        echo "loss=$MANTA_TRIAL"
+        """))
+    file = p.root / "sweep.yaml"
+    file.write_text(textwrap.dedent(f"""\
+        name: elastic
+        metric: loss
+        trials: {ARGS.trials}
+        storage: {p.root}/sweeps
+        trial: {{command: [sh, {script}]}}
+        space: {{x: {{type: uniform, low: 0, high: 1}}}}
+        sampler: random
+        """))
+    (p.root / "runs").touch()
+    return file
+
+
+def sweep(p):
+    p.manta("up", cluster_file(p, 1))
+    job = p.manta("submit", "--", BIN / "manta", "sweep", trials_write(p)).strip()
+    machines, runs, phase, waiting = Machines(p), p.root / "runs", 0, 0
+    while p.json("job", "status", job)["state"] in ("PENDING", "RUNNING"):
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            machines.look()
+            time.sleep(0.02)
+        begun = runs.read_text().count("begin")
+        if phase == 0 and begun >= ARGS.trials // 100:
+            phase = 1
+            p.manta("up", cluster_file(p, NODES))
+        if phase == 1 and begun >= ARGS.trials * 7 // 10:
+            phase = 2
+            p.manta("up", cluster_file(p, 2))
+            for key in sorted(machines.look())[2:]:
+                node = next(n["node"] for n in p.json("list", "nodes") if key[0] in n["labels"])
+                p.manta("drain", node, "--deadline", "60")
+        if begun < ARGS.trials:
+            waiting, waited_at = machines.seconds, time.time_ns()
+    times = {word: collections.defaultdict(list) for word in ("begin", "end")}
+    for word, trial, at in (line.split() for line in runs.read_text().splitlines()):
+        times[word][int(trial)].append(int(at))
+    ran = sum(max(0, min(end[-1], waited_at) - times["begin"][trial][-1]) for trial, end in times["end"].items()) / 1e9
+    lost = [trial for trial in range(ARGS.trials) if len(times["end"][trial]) != 1]
+    state = p.json("job", "status", job)["state"]
+    p.manta("down")
+    p.manta("stop")
+    rows = [("", len(lost)), (".idle", 1 - ran / waiting), (".again", sum(len(b) - 1 for b in times["begin"].values())),
+            (".cpu_s", waiting)]
+    for suffix, value in rows:
+        say("sweep_elastic" + suffix, value)
+    check(state == "SUCCEEDED" and not lost, f"{state}; ended not once: {lost[:20]}")
+
+
+def say(name, value):
+    print(json.dumps({"id": name, "value": round(value, 4)}) if ARGS.output == "json" else f"{name:28} {value:.4g}", flush=True)
 
 
 def finish(p, told, kills, seconds):
@@ -206,12 +274,11 @@ def finish(p, told, kills, seconds):
     rows += [(rows[0][0], f".{name.replace(' ', '_')}", value) for name, value in kills.items()]
     rows.append((rows[0][0], ".calls", len(calls)))
     for name, suffix, value in rows:
-        print(json.dumps({"id": name + suffix, "value": round(value, 4)}) if ARGS.output == "json" else f"{name + suffix:28} {value:.4g}",
-              flush=True)
+        say(name + suffix, value)
     for call, why in (judge.lost + judge.duplicated + judge.wrong)[:20]:
         told.append(f"{call.key:x}: {why}")
     check(not told, "; ".join(told))
 
 
 if __name__ == "__main__":
-    sys.exit(0 if run_case(ARGS.what, {"chaos": chaos, "idle": idle}) else 1)
+    sys.exit(0 if run_case(ARGS.what, {"chaos": chaos, "idle": idle, "sweep": sweep}) else 1)

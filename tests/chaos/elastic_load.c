@@ -101,13 +101,13 @@ static void read_value(uint64_t key, manta_ref *ref)
         manta_release(&view);
 }
 
-/* Until the nodes of the values have gone: at most one is left beside the driver's, where the actor is. */
+/* Until the nodes of the values have gone: the driver's is left, where the actor is too. */
 static void await_gone(int64_t ms)
 {
     manta_node_info nodes[16];
     manta_error     e;
     uint64_t        end = chaos_now_ns() + (uint64_t)ms * 1000000;
-    for (int alive = 16; alive > 2 && chaos_now_ns() < end; chaos_sleep_us(50000)) {
+    for (int alive = 16; alive > 1 && chaos_now_ns() < end; chaos_sleep_us(50000)) {
         int count = manta_nodes(nodes, 16, &e);
         alive = count < 0 ? 16 : 0;
         for (int i = 0; i < count && i < 16; i++)
