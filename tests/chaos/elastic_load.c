@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 60 * 1000, RETRIES = 50, WIDTH_MAX = 256, VALUE_BYTES = 100000 };
+enum { PATIENCE_MS = 60 * 1000, RETRIES = 50, WIDTH_MAX = 256, VALUE_BYTES = 100000, NODES_MAX = 2048 };
 
 static const char *ledger;
 static int         failures;
@@ -104,13 +104,13 @@ static void read_value(uint64_t key, manta_ref *ref)
 /* Until the nodes of the values have gone: the driver's is left, where the actor is too. */
 static void await_gone(int64_t ms)
 {
-    manta_node_info nodes[16];
-    manta_error     e;
-    uint64_t        end = chaos_now_ns() + (uint64_t)ms * 1000000;
-    for (int alive = 16; alive > 1 && chaos_now_ns() < end; chaos_sleep_us(50000)) {
-        int count = manta_nodes(nodes, 16, &e);
-        alive = count < 0 ? 16 : 0;
-        for (int i = 0; i < count && i < 16; i++)
+    static manta_node_info nodes[NODES_MAX]; /* those that have gone lately are told, too */
+    manta_error            e;
+    uint64_t               end = chaos_now_ns() + (uint64_t)ms * 1000000;
+    for (int alive = NODES_MAX; alive != 1 && chaos_now_ns() < end; chaos_sleep_us(50000)) {
+        int count = manta_nodes(nodes, NODES_MAX, &e);
+        alive = 0;
+        for (int i = 0; i < count && i < NODES_MAX; i++)
             alive += nodes[i].alive;
     }
 }
