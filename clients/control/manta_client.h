@@ -348,7 +348,9 @@ typedef struct manta_scale_cluster {
     size_t                     type_count;
     uint32_t                   max;           /* nodes in all that the head has started; 0: no bound */
     uint64_t                   on_demand_min; /* of those at least so many are no spot nodes, as long as there are spot nodes */
-    uint64_t                   reserved[7];
+    int64_t  consolidate_ms; /* a node of which half at most is used, and by tasks alone, goes after that, if as much is
+                                                  free twice on others of its type; 0: 600 s; < 0: never */
+    uint64_t reserved[6];
 } manta_scale_cluster;
 
 typedef struct manta_scale_row { /* for people */

@@ -4,6 +4,8 @@
  */
 #include "clients/control/control.h"
 
+#include "core/base/limits/scaler.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +93,9 @@ static bool config_make(struct making *m, const manta_scale_cluster *from, Manta
     out->settings = settings_make(m, from->settings, from->setting_count);
     out->n_settings = from->setting_count;
     out->max = from->max;
+    out->consolidate_ms = from->consolidate_ms == 0  ? MT_SCL_CONSOLIDATE_MS
+                          : from->consolidate_ms > 0 ? (uint64_t)from->consolidate_ms
+                                                     : 0;
     out->on_demand_min = from->on_demand_min < UINT32_MAX ? (uint32_t)from->on_demand_min : UINT32_MAX;
     for (size_t i = 0; i < from->type_count && types && out->types; i++) {
         type_make(m, &from->types[i], &types[i]);

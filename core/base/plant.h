@@ -101,6 +101,9 @@ enum mt_plant_number {
     MT_PLANT_SPOT_FLOOR = 150,     /* spot nodes are started also where there are fewer others than there must be */
     MT_PLANT_SPOT_AGAIN = 151,     /* a type of which a node was taken away just now is chosen again */
     MT_PLANT_ACCOUNT_TWICE = 130,  /* a head that is restarted counts again what a node has said before */
+    MT_PLANT_SPARE_TIGHT = 152,    /* a node that is little used goes, also where its work has no room on others */
+    MT_PLANT_SPARE_FIXED = 153,    /* ... also where something is on it that can't move */
+    MT_PLANT_PACE_CALM = 154,      /* a job with a deadline waits for a spot node for ever */
     MT_PLANT_GANG_PART = 120,      /* ranks of a gang are started before all have room */
     MT_PLANT_GANG_KILLED_IS_ENDED = 121, /* a rank that was sent SIGKILL counts as ended */
     MT_PLANT_GANG_UNCOUNTED = 122,       /* what begins again after a failure costs no restart */

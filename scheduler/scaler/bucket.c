@@ -8,6 +8,7 @@
 #include "scheduler/scaler/private.h"
 
 #include "core/base/hash.h"
+#include "core/base/plant.h"
 
 #include <stdlib.h>
 
@@ -49,6 +50,32 @@ static void let_go(struct scl *s, struct scl_bucket *b)
     free(b);
 }
 
+int64_t scl_use_of_node(const struct policy_node *n)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < n->resource_count; i++)
+        if (n->resources[i].total > 0) {
+            int64_t share = (n->resources[i].total - n->resources[i].free) * 1000 / n->resources[i].total;
+            most = share > most ? share : most;
+        }
+    return most;
+}
+
+/* Little used: by half at most. */
+static void sort_slack(struct scl *s, struct scl_known *n)
+{
+    bool is_slack = n->bucket && n->instance && (!n->is_busy || n->can_move || MT_PLANT(MT_PLANT_SPARE_FIXED)) &&
+                    scl_use_of_node(&n->place) <= MT_SCL_LITTLE;
+    if (!is_slack) {
+        n->slack_ms = n->spare_ms = 0;
+        mt_map_remove(&s->slack, mt_map_key(n->place.id));
+    } else if (!n->slack_ms) {
+        n->slack_ms = s->now_ms;
+        s->slack_due_ms = 0; /* when it is due is found out */
+        SCL_TRY(s, mt_map_put_ptr(&s->slack, mt_map_key(n->place.id), n));
+    }
+}
+
 void scl_node_sort(struct scl *s, struct scl_known *n)
 {
     bool               is_alive = n->place.state == POLICY_ALIVE;
@@ -61,11 +88,14 @@ void scl_node_sort(struct scl *s, struct scl_known *n)
         SCL_TRY(s, mt_map_put_ptr(&s->idle, mt_map_key(n->place.id), n));
     else
         mt_map_remove(&s->idle, mt_map_key(n->place.id));
+    sort_slack(s, n);
 }
 
 void scl_node_unsort(struct scl *s, struct scl_known *n)
 {
     let_go(s, n->bucket);
     n->bucket = NULL;
+    n->slack_ms = 0;
     mt_map_remove(&s->idle, mt_map_key(n->place.id));
+    mt_map_remove(&s->slack, mt_map_key(n->place.id));
 }

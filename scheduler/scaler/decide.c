@@ -146,19 +146,6 @@ static void start(struct scl *s, const struct plan *plan)
     }
 }
 
-/* Its type has no more than its minimum. */
-static bool is_least(const struct scl *s, const struct scl_instance *i)
-{
-    return i->type_index != SCL_NO_TYPE && s->state[s->state[i->type_index].first].all <= s->types[i->type_index].min;
-}
-
-/* Without it there would be fewer than there must be of those that are no spot nodes. */
-static bool is_floor(const struct scl *s, const struct scl_instance *i)
-{
-    return i->type_index != SCL_NO_TYPE && !s->types[i->type_index].is_spot && s->live_spot > 0 &&
-           s->live_on_demand <= s->config.on_demand_min;
-}
-
 /* Those that the provider has not been asked for yet, and nobody needs any more. Whether there were any: there is more room
  * then. */
 static bool give_up(struct scl *s, const struct plan *plan)
@@ -171,7 +158,7 @@ static bool give_up(struct scl *s, const struct plan *plan)
         struct type_state   *type = i->type_index == SCL_NO_TYPE ? NULL : &s->state[i->type_index];
         if (i->state != SCL_WANTED)
             continue;
-        bool is_needed = type && !s->config.is_down && (type->coming <= plan->coming_needed[i->type_index] || is_least(s, i));
+        bool is_needed = type && !s->config.is_down && (type->coming <= plan->coming_needed[i->type_index] || scl_is_least(s, i));
         if (is_needed)
             continue;
         if (type)
@@ -183,12 +170,6 @@ static bool give_up(struct scl *s, const struct plan *plan)
 }
 
 /* ---- less ---- */
-
-uint64_t scl_idle_least(const struct scl *s, uint32_t type)
-{
-    uint64_t twice = 2 * s->state[type].boot_ms;
-    return twice > MT_SCL_IDLE_MS_MIN ? twice : MT_SCL_IDLE_MS_MIN;
-}
 
 static uint64_t idle_limit(const struct scl *s, const struct scl_instance *i)
 {
@@ -226,8 +207,8 @@ static void maybe_drain(struct scl *s, struct scl_known *n, struct scl_instance 
 {
     uint64_t limit = idle_limit(s, i), idle = s->now_ms - n->idle_ms;
     char     why[64];
-    n->kept = (use_up(n) ? KEPT_NEEDED : 0) | (is_least(s, i) ? KEPT_MIN : 0) | (idle < limit ? KEPT_YOUNG : 0) |
-              (is_floor(s, i) ? KEPT_FLOOR : 0);
+    n->kept = (use_up(n) ? KEPT_NEEDED : 0) | (scl_is_least(s, i) ? KEPT_MIN : 0) | (idle < limit ? KEPT_YOUNG : 0) |
+              (scl_is_floor(s, i) ? KEPT_FLOOR : 0);
     if (n->kept & KEPT_YOUNG)
         scl_due(s, n->idle_ms + limit);
     if (n->kept)
@@ -250,6 +231,30 @@ static void shrink(struct scl *s)
             else
                 (void)use_up(n);
         }
+}
+
+/* What runs there ends in peace, and comes elsewhere from now on. */
+static void drain_spare(struct scl *s, uint32_t node)
+{
+    struct scl_known    *n = node ? mt_map_ptr(&s->nodes, mt_map_key(node)) : NULL;
+    struct scl_instance *i = n ? scl_find(s, n->instance) : NULL;
+    char                 why[96];
+    if (!i || i->state != SCL_JOINED)
+        return;
+    snprintf(why, sizeof why, "little used for %" PRIu64 " s, and its work fits on others", (s->now_ms - n->slack_ms) / 1000);
+    drain(s, i, why);
+    i->is_moved = true;
+}
+
+/* Its job goes on elsewhere: on a spot node that is there, or later. */
+static void drain_paced(struct scl *s, uint32_t node)
+{
+    struct scl_known    *n = mt_map_ptr(&s->nodes, mt_map_key(node));
+    struct scl_instance *i = n ? scl_find(s, n->instance) : NULL;
+    if (!i || i->state != SCL_JOINED)
+        return;
+    i->drain_ms = MT_SCL_PACE_STOP_MS;
+    drain(s, i, "its job has time to spare, and goes on on a spot node");
 }
 
 static void go_down(struct scl *s)
@@ -285,6 +290,9 @@ void scl_decide(struct scl *s)
         scl_say_why(s, &plan);
         start(s, &plan);
         shrink(s);
+        drain_spare(s, plan.spare);
+        for (uint32_t k = 0; k < plan.leave_count; k++)
+            drain_paced(s, plan.leaves[k]);
         if (s->config.is_down)
             go_down(s);
         s->is_dirty = give_up(s, &plan); /* all else that has just changed is in the plan */

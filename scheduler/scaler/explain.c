@@ -59,7 +59,11 @@ static void explain_demand(const char *const *kinds, const struct held_demand *d
     else if (d->demand.kind == SCL_WISH)
         used += (size_t)snprintf(text + used, sizeof text - used, "its work gets quicker by %.3g %% with one more; ",
                                  (double)d->demand.worth / 10);
-    if (d->unmet)
+    if (d->demand.pace && d->choice.wants == SCL_WANTS_NOTHING)
+        snprintf(text + used, sizeof text - used, "runs on node %u, and stays there", d->pace.node);
+    else if (d->demand.pace && d->choice.place == SCL_ON_SURE)
+        snprintf(text + used, sizeof text - used, "runs on node %u, and goes to a spot node when one is there", d->pace.node);
+    else if (d->unmet)
         snprintf(text + used, sizeof text - used, "%u unmet: %s", d->unmet, d->why);
     else if (d->coming + d->started)
         snprintf(text + used, sizeof text - used, "%u wait for nodes that are being started", d->coming + d->started);
@@ -99,6 +103,11 @@ static void explain_node(const struct scl *s, const struct scl_known *n, scl_row
         snprintf(text, sizeof text, "kept: the scaler has not started it");
     else if (i->state == SCL_DRAINING)
         snprintf(text, sizeof text, "leaves: %s", i->why);
+    else if (n->is_busy && n->slack_ms && s->config.consolidate_ms && i->type_index != SCL_NO_TYPE)
+        snprintf(text, sizeof text,
+                 "kept: it is in use, but little, for %" PRIu64 " s of %" PRIu64
+                 " s; then it is given back if its work has room twice on others",
+                 age_s(s, n->slack_ms), scl_spare_limit(s, i->type_index) / 1000);
     else if (n->is_busy)
         snprintf(text, sizeof text, "kept: it is in use");
     else if (i->type_index != SCL_NO_TYPE)

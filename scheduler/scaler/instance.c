@@ -85,6 +85,32 @@ void scl_note(struct scl *s, const char *format, ...)
     va_end(args);
 }
 
+/* ---- limits ---- */
+
+uint64_t scl_idle_least(const struct scl *s, uint32_t type)
+{
+    uint64_t twice = 2 * s->state[type].boot_ms;
+    return twice > MT_SCL_IDLE_MS_MIN ? twice : MT_SCL_IDLE_MS_MIN;
+}
+
+uint64_t scl_spare_limit(const struct scl *s, uint32_t type)
+{
+    uint64_t idle = s->types[type].idle_ms, least = scl_idle_least(s, type);
+    least = idle > least ? idle : least; /* what is idle is given back by then */
+    return s->config.consolidate_ms > least ? s->config.consolidate_ms : least;
+}
+
+bool scl_is_least(const struct scl *s, const struct scl_instance *i)
+{
+    return i->type_index != SCL_NO_TYPE && s->state[s->state[i->type_index].first].all <= s->types[i->type_index].min;
+}
+
+bool scl_is_floor(const struct scl *s, const struct scl_instance *i)
+{
+    return i->type_index != SCL_NO_TYPE && !s->types[i->type_index].is_spot && s->live_spot > 0 &&
+           s->live_on_demand <= s->config.on_demand_min;
+}
+
 /* ---- what is ordered ---- */
 
 void scl_act(struct scl *s, enum scl_action_kind kind, const struct scl_instance *i)
@@ -119,7 +145,7 @@ void scl_terminate(struct scl *s, struct scl_instance *i)
 void scl_drain_order(struct scl *s, const struct scl_instance *i)
 {
     struct scl_action action = {.kind = SCL_ACT_DRAIN, .instance = *i};
-    action.limit_ms = s->config.is_down ? MT_SCL_DOWN_MS : MT_DRAIN_MS_MAX;
+    action.limit_ms = s->config.is_down ? MT_SCL_DOWN_MS : i->drain_ms ? i->drain_ms : MT_DRAIN_MS_MAX;
     SCL_TRY(s, mt_vec_push(&s->out->list, action));
 }
 

@@ -43,13 +43,24 @@ struct scl_known {             /* a node */
     struct scl_bucket *bucket; /* NULL: it leaves, or is not reached */
     struct policy_node place;  /* a copy */
     uint64_t           instance, idle_ms /* since then; 0: busy */;
-    bool               is_busy;
+    uint64_t           slack_ms, spare_ms; /* since then it is little used (0: it is not), and its work fits elsewhere */
+    bool               is_busy, can_move;
     unsigned           kept;
     char               handle[MT_SCL_NAME_SIZE];
 };
 
+enum scl_place { SCL_NOWHERE, SCL_ON_SPOT, SCL_ON_SURE };
+enum scl_wants { SCL_WANTS_ANY, SCL_WANTS_SPOT, SCL_WANTS_SURE, SCL_WANTS_NOTHING };
+struct scl_pace_choice {
+    enum scl_place place; /* where it is */
+    enum scl_wants wants;
+    bool           leaves;  /* at once: it is ahead */
+    uint64_t       late_ms; /* from then on it must have a sure node; 0: it must now */
+};
 struct held_demand { /* a copy of a demand, and what the last packing said of it */
     struct scl_demand      demand;
+    struct scl_pace        pace; /* where demand.pace is not NULL */
+    struct scl_pace_choice choice;
     struct policy_request *requests;
     uint32_t              *held;
     uint32_t               here, coming, started; /* placed on nodes that are there, that come, that were just decided on */
@@ -77,20 +88,24 @@ struct scl {
     mt_map            instances;                  /* number -> struct scl_instance */
     mt_map            nodes;                      /* node -> struct scl_known */
     mt_map            idle;                       /* ... those of them that nobody uses */
+    mt_map            slack;                      /* ... that are little used, and whose work can move */
     mt_map            buckets;                    /* key -> struct scl_bucket */
     MT_VEC(struct held_demand) demands;
     MT_VEC(struct stranger) strangers;
-    uint64_t            list_sequence, list_ms; /* the last LIST; when the next one is due */
-    bool                is_listing, is_dirty;   /* LIST is out; something has changed since the last packing */
-    bool                is_changed;             /* ... of instances, or of which nodes there are */
-    uint64_t            wish_ms;                /* since when some wish has had no place; 0: all have one */
-    uint32_t            wish_least;             /* ... so many, at all times since then */
-    uint32_t            wish_here;              /* the most that had a place on nodes that are there, since then */
-    uint64_t            due_ms;                 /* a timer of an instance or a node */
-    const char *const  *kinds;                  /* during a step */
-    uint32_t            live, wanted;           /* instances */
-    uint32_t            live_spot;              /* ... those of live that the provider may take away, */
-    uint32_t            live_on_demand;         /* ... and those that it may not */
+    uint64_t list_sequence, list_ms;                      /* the last LIST; when the next one is due */
+    bool     is_listing, is_dirty;                        /* LIST is out; something has changed since the last packing */
+    bool     is_changed;                                  /* ... of instances, or of which nodes there are */
+    uint64_t wish_ms;                                     /* since when some wish has had no place; 0: all have one */
+    uint32_t wish_least;                                  /* ... so many, at all times since then */
+    uint32_t wish_here;                                   /* the most that had a place on nodes that are there, since then */
+    uint64_t spot_there_ms, spot_away_ms, spot_looked_ms; /* spot nodes could be had so long, and could not; seen last then */
+    bool     spot_was_there, spot_was_refused;            /* ... as it was then */
+    uint64_t slack_due_ms;                                /* one of `slack` may be given back then, at the earliest */
+    uint64_t due_ms;                                      /* a timer of an instance or a node */
+    const char *const  *kinds;                            /* during a step */
+    uint32_t            live, wanted;                     /* instances */
+    uint32_t            live_spot;                        /* ... those of live that the provider may take away, */
+    uint32_t            live_on_demand;                   /* ... and those that it may not */
     struct decision     history[MT_SCL_HISTORY];
     uint64_t            decisions;
     mt_status           broken;
@@ -107,8 +122,9 @@ struct scl {
 /* ---- bucket.c ---- */
 
 /* `n` is new, or has changed: it stands in its bucket, and among the idle ones if it is. */
-void scl_node_sort(struct scl *s, struct scl_known *n);
-void scl_node_unsort(struct scl *s, struct scl_known *n); /* it is in none any more */
+void    scl_node_sort(struct scl *s, struct scl_known *n);
+void    scl_node_unsort(struct scl *s, struct scl_known *n); /* it is in none any more */
+int64_t scl_use_of_node(const struct policy_node *n);        /* the largest share of a resource that is used, in thousandths */
 
 /* ---- instance.c ---- */
 
@@ -133,6 +149,12 @@ uint32_t scl_type_find(const struct scl_type *types, uint32_t count, const char 
 bool     scl_is_live(enum scl_state state);
 bool     scl_is_coming(const struct scl *s, const struct scl_instance *i); /* room that will be there */
 
+bool scl_is_least(const struct scl *s, const struct scl_instance *i); /* its type has no more than its minimum */
+/* Without it there would be fewer than there must be of those that are no spot nodes. */
+bool     scl_is_floor(const struct scl *s, const struct scl_instance *i);
+uint64_t scl_spare_limit(const struct scl *s, uint32_t type); /* so long it is little used before it is given back */
+uint64_t scl_idle_least(const struct scl *s, uint32_t type);  /* whatever was said of the type */
+
 /* ---- pack.c: all demands into what is there, comes, and can be had ---- */
 
 struct plan {
@@ -141,6 +163,8 @@ struct plan {
     uint32_t on_demand;               /* ... of those that are no spot nodes, */
     uint32_t zones[MT_SCL_TYPES_MAX]; /* ... of all zones of a type, by its first */
     uint32_t coming_needed[MT_SCL_TYPES_MAX];
+    uint32_t leaves[MT_SCL_PACED_MAX], leave_count; /* nodes of jobs that go on elsewhere */
+    uint32_t spare;                                 /* a node whose work fits elsewhere; 0: none */
     char     cause[MT_SCL_TYPES_MAX][MT_SCL_WHY_SIZE];
 };
 void scl_pack(struct scl *s, struct plan *out); /* notes in each bucket how many of its nodes are used */
@@ -155,8 +179,7 @@ void scl_say_why(struct scl *s, const struct plan *plan);
 
 /* ---- decide.c, listing.c ---- */
 
-void     scl_decide(struct scl *s);
-uint64_t scl_idle_least(const struct scl *s, uint32_t type); /* whatever was said of the type */
-void     scl_listed(struct scl *s, const struct scl_event *event);
+void scl_decide(struct scl *s);
+void scl_listed(struct scl *s, const struct scl_event *event);
 
 #endif

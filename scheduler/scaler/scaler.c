@@ -48,6 +48,7 @@ void scl_free(struct scl *s)
         free(entry->value.ptr);
     mt_map_fini(&s->nodes);
     mt_map_fini(&s->idle);
+    mt_map_fini(&s->slack);
     mt_map_fini(&s->buckets);
     free(s);
 }
@@ -103,6 +104,7 @@ mt_status scl_configure(struct scl *s, const struct scl_config *config)
     }
     count_all(s);
     s->is_dirty = s->is_changed = true;
+    s->slack_due_ms = 0;
     s->list_ms = s->now_ms;
     return mt_ok();
 }
@@ -146,6 +148,8 @@ static mt_status demand_copy(struct scl *s, const struct scl_demand *from)
         free(d.held);
         return st;
     }
+    if (from->pace)
+        s->demands.data[s->demands.count - 1].pace = *from->pace;
     memcpy(d.requests, from->requests, requests * sizeof *d.requests);
     if (from->held_count)
         memcpy(d.held, from->held, from->held_count * sizeof *d.held);
@@ -236,19 +240,35 @@ static void node_meets_instance(struct scl *s, const struct scl_known *n, const 
     }
 }
 
-static bool is_equal(const struct scl_known *n, const struct scl_node *news)
+/* Without those that only one node has: equal nodes are to stand in one bucket. */
+static void labels_of(const struct scl_node *news, char *out, size_t size)
+{
+    size_t used = 0;
+    for (const char *at = news->place->labels; *at;) {
+        size_t length = strcspn(at, ",");
+        bool   is_own = strncmp(at, "manta.instance=", 15) == 0 || strncmp(at, "manta.handle=", 13) == 0;
+        if (!is_own && used + length + 2 < size)
+            used += (size_t)snprintf(out + used, size - used, "%s%.*s", used ? "," : "", (int)length, at);
+        at += length + (at[length] == ',');
+    }
+    out[used] = '\0';
+}
+
+static bool is_equal(const struct scl_known *n, const struct scl_node *news, const char *labels)
 {
     const struct policy_node *a = &n->place, *b = news->place;
-    return n->is_busy == news->is_busy && n->instance == news->instance && a->state == b->state &&
+    return n->is_busy == news->is_busy && n->can_move == news->can_move && n->instance == news->instance && a->state == b->state &&
            a->resource_count == b->resource_count &&
-           memcmp(a->resources, b->resources, a->resource_count * sizeof *a->resources) == 0 && strcmp(a->labels, b->labels) == 0;
+           memcmp(a->resources, b->resources, a->resource_count * sizeof *a->resources) == 0 && strcmp(a->labels, labels) == 0;
 }
 
 static void take_node(struct scl *s, const struct scl_node *news)
 {
     mt_id             key = mt_map_key(news->place->id);
+    char              labels[MT_LABELS_BYTES_MAX];
     struct scl_known *n = mt_map_ptr(&s->nodes, key);
-    if (n && is_equal(n, news))
+    labels_of(news, labels, sizeof labels);
+    if (n && is_equal(n, news, labels))
         return;
     if (!n) {
         n = calloc(1, sizeof *n);
@@ -261,7 +281,9 @@ static void take_node(struct scl *s, const struct scl_node *news)
         s->is_changed = true;
     }
     n->place = *news->place;
+    snprintf(n->place.labels, sizeof n->place.labels, "%s", labels);
     n->is_busy = news->is_busy;
+    n->can_move = news->can_move;
     n->instance = news->instance;
     snprintf(n->handle, sizeof n->handle, "%s", news->handle ? news->handle : "");
     n->idle_ms = news->is_busy ? 0 : n->idle_ms ? n->idle_ms : s->now_ms;

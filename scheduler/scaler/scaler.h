@@ -44,6 +44,8 @@ struct scl_instance {
     uint64_t list_floor;            /* listings before that one say nothing about it */
     uint32_t missing;               /* good listings in a row without it */
     bool     is_waiting;            /* in a queue, by the last good listing */
+    uint64_t drain_ms;              /* DRAINING: within that; 0: in peace */
+    bool     is_moved;              /* DRAINING: its work fits elsewhere */
     bool     is_listed, is_unknown; /* in the last good listing; nobody knows whether the order to launch it arrived */
 };
 const char *scl_state_text(enum scl_state state);
@@ -62,9 +64,10 @@ struct scl_type { /* of nodes that can be launched; one that can be had in sever
 struct scl_config {
     const struct scl_type *types; /* copied */
     uint32_t               count;
-    uint32_t               max;           /* nodes of ours in all; 0: no bound */
-    uint32_t               on_demand_min; /* of ours so many at least are no spot nodes, as long as there are spot nodes */
-    bool                   is_down;       /* all are to go */
+    uint32_t               max;            /* nodes of ours in all; 0: no bound */
+    uint64_t               consolidate_ms; /* a node that is little used for so long goes, if its work fits on others; 0: never */
+    uint32_t               on_demand_min;  /* of ours so many at least are no spot nodes, as long as there are spot nodes */
+    bool                   is_down;        /* all are to go */
 };
 
 enum scl_demand_kind {
@@ -72,6 +75,11 @@ enum scl_demand_kind {
     SCL_GANG,    /* the bundles of a placement group that stand nowhere: all of them or none */
     SCL_REQUEST, /* somebody wants room for so many in all, used or not */
     SCL_WISH,    /* somebody would use so many more, but goes on without them */
+};
+struct scl_pace {                  /* of one job that must end in time, and goes on where it was when it is started elsewhere */
+    uint64_t deadline_ms, left_ms; /* it must have ended by then; so long it still runs */
+    uint64_t change_ms;            /* so long it takes on a node until it goes on */
+    uint32_t node;                 /* where it runs; 0: nowhere */
 };
 struct scl_demand {
     enum scl_demand_kind         kind;
@@ -82,11 +90,13 @@ struct scl_demand {
     uint32_t                     held_count;
     char                         name[MT_SCL_NAME_SIZE]; /* for people; "": none */
     const struct policy_request *requests;               /* one; of a gang `count` of them */
+    const struct scl_pace       *pace;                   /* of LEASES of one job: told until it has ended. NULL: none */
 };
 
 struct scl_node { /* a node of the cluster, ours or not */
     const struct policy_node *place;
     bool                      is_busy;  /* leases, actors, bundles, drivers or values are there */
+    bool                      can_move; /* ... all of which end soon, and can be elsewhere next time */
     uint64_t                  instance; /* by its label; 0: not one of this cluster's */
     const char               *handle;   /* by its label; "": not said */
     const char               *leaves;   /* DRAINING: why; NULL: not said */

@@ -3,7 +3,7 @@
  * why.c - why a demand is not met: all that stands between it and new nodes of the type that is nearest, which is the one with the
  *         fewest obstacles. Where all that is named is taken away, it is placed (tests/unit/scaler/why_test.c).
  */
-#include "scheduler/scaler/private.h"
+#include "scheduler/scaler/pack.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -139,8 +139,10 @@ static const struct policy_request *lay_out(const struct scl *s, const struct he
     uint32_t parts = is_gang && !is_one ? d->demand.count : 1, count = is_gang ? 1 : d->unmet;
     if (is_one)
         scl_gang_sum(d, sum);
+    if (d->demand.pace)
+        scl_pace_request(d->requests, d->choice.wants, sum);
     for (uint32_t b = 0; b < parts; b++) {
-        const struct policy_request *r = is_one ? sum : &d->requests[b];
+        const struct policy_request *r = is_one || d->demand.pace ? sum : &d->requests[b];
         uint32_t                     type = nearest(s, plan, r, count);
         if (type == SCL_NO_TYPE)
             return r;
@@ -173,6 +175,8 @@ static void explain(struct scl *s, struct held_demand *d, const struct plan *pla
         say_full(s, plan, t, zones[t], &out);
     if (all > cluster_left(s, plan))
         say_cluster(s, plan, &out);
+    if (d->demand.pace && d->choice.wants == SCL_WANTS_SPOT)
+        say(&out, "it has time until %" PRIu64 " s from now, and waits for a spot node", (d->choice.late_ms - s->now_ms) / 1000);
     if (!out.has_any && d->demand.kind == SCL_WISH)
         say(&out, "a node is started for it once it has stood for %d s", MT_SCL_WISH_MS / 1000);
     else if (!out.has_any)

@@ -269,11 +269,13 @@ static bool top_key(const struct settings_at *at, const settings_value *value, v
         return count_read(at, value, &f->cluster.max);
     if (strcmp(at->name, "on_demand_min") == 0)
         return floor_read(at, value, f);
+    if (strcmp(at->name, "consolidate_s") == 0)
+        return seconds_read(at, value, &f->consolidate_s);
     if (strcmp(at->name, "idle_s") == 0)
         return seconds_read(at, value, &f->idle_s);
     if (strcmp(at->name, "boot_s") == 0)
         return seconds_read(at, value, &f->boot_s);
-    return unknown(at, "provider, head, types, max, on_demand_min, idle_s and boot_s");
+    return unknown(at, "provider, head, types, max, on_demand_min, consolidate_s, idle_s and boot_s");
 }
 
 static bool top_read(const struct settings_at *at, const settings_value *value, void *user)
@@ -312,11 +314,13 @@ bool scale_file_read(const char *file, struct scale_file *f)
     struct settings settings = {0};
     f->idle_s = MT_SCL_IDLE_MS / 1000;
     f->boot_s = MT_SCL_BOOT_MS / 1000;
+    f->consolidate_s = MT_SCL_CONSOLIDATE_MS / 1000;
     if (!settings_read(&settings, file, "cluster file", top_read, f)) {
         cli_fail("%s", settings.error);
         return false;
     }
     types_finish(f);
+    f->cluster.consolidate_ms = f->consolidate_s > 0 ? (int64_t)(f->consolidate_s * 1000) : -1;
     f->cluster.provider = f->provider;
     f->cluster.settings = f->settings.settings;
     f->cluster.setting_count = f->settings.count;

@@ -28,7 +28,8 @@ struct scale_file {
     char                provider[SCALE_TEXT_SIZE], head_cpus[32]; /* "": not said */
     struct scale_pairs  settings;
     double              idle_s, boot_s; /* of types that say nothing */
-    int                 floor_line;     /* of on_demand_min */
+    double              consolidate_s;
+    int                 floor_line; /* of on_demand_min */
     manta_scale_type    types[SCALE_TYPES_MAX];
     struct scale_type   texts[SCALE_TYPES_MAX]; /* of types[] */
 };

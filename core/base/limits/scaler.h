@@ -21,9 +21,15 @@ enum {
     MT_SCL_BACK_OFF_MS_MAX = 300 * 1000, /* ... twice as long each time, at most */
     MT_SCL_AVOID_MS = 60 * 1000,         /* a spot type of which a node was taken away comes after others for so long, ... */
     MT_SCL_AVOID_MS_MAX = 900 * 1000,    /* ... twice as long where that happens again soon, at most */
+    MT_SCL_PACED_MAX = 64,               /* jobs that leave their nodes in one decision */
     MT_SCL_ZONES_MAX = 16,               /* of a type */
     MT_SCL_LAUNCH_MS = 60 * 1000,        /* the provider has so long for its answer to a launch ... */
     MT_SCL_ANSWER_MS = 30 * 1000,        /* ... and to all else */
+    MT_SCL_CONSOLIDATE_MS = 600 * 1000,  /* default of consolidate_s */
+    MT_SCL_SPARE_MS = 15 * 1000,         /* that a node's work fits elsewhere is looked at again after that, before it goes */
+    MT_SCL_LITTLE = 500,                 /* of a node's resources, in thousandths, that are used: little */
+    MT_SCL_PACE_LATE_MS = 30 * 1000,     /* beyond what a change of place takes: until somebody has noticed that it must be */
+    MT_SCL_PACE_STOP_MS = 10 * 1000,     /* a job that goes on elsewhere may end within that */
     MT_SCL_DOWN_MS = 30 * 1000,          /* what runs on a node may end within that when the cluster goes down */
     MT_SCL_HISTORY = 100,                /* decisions that are kept for people */
     MT_SCL_REQUESTS_MAX = 1024,

@@ -84,9 +84,10 @@ uint64_t rlt_drain_hash(const struct rlt *r)
            h.bundles + ((uint64_t)(h.values != 0) << 60) + ((uint64_t)(r->drain.values_stuck != 0) << 61) + 1;
 }
 
-uint32_t rlt_drain_here(const struct rlt *r)
+uint32_t rlt_drain_here(const struct rlt *r, uint32_t *out_tasks)
 {
     struct here h = look(r);
+    *out_tasks = h.tasks;
     return h.tasks + h.actors + h.jobs + h.wardens + h.drivers + h.bundles;
 }
 

@@ -14,6 +14,7 @@
 
 void rlt_orphan_round(struct rlt *r)
 {
+    uint32_t tasks;
     uint64_t limit = r->config.orphan_ms * RLT_MS, heard = r->head.heard_at > r->started_at ? r->head.heard_at : r->started_at;
     if (!limit || r->config.is_private || r->drain.is_on || r->is_stopping)
         return;
@@ -21,7 +22,7 @@ void rlt_orphan_round(struct rlt *r)
         rlt_timer_clear(r, &r->orphan);
     } else if (r->now < heard + limit) {
         rlt_timer_set(r, &r->orphan, heard + limit);
-    } else if (rlt_drain_here(r) == 0) {
+    } else if (rlt_drain_here(r, &tasks) == 0) {
         struct rlt_event e = {.kind = RLT_EV_NOTICE};
         char             why[96];
         snprintf(why, sizeof why, "no head was reached for %" PRIu64 " s, and nothing runs here", r->config.orphan_ms / 1000);

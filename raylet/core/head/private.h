@@ -52,6 +52,7 @@ void rlt_drain_registered(struct rlt *r);
 /* What is still here: for people, and a number that changes with it. */
 void     rlt_drain_waits(const struct rlt *r, char *out_text, size_t size);
 uint64_t rlt_drain_hash(const struct rlt *r);
-uint32_t rlt_drain_here(const struct rlt *r); /* how many leases, actors, jobs, drivers and bundles would be missed */
+/* How many leases, actors, jobs, drivers and bundles would be missed; leases of tasks among them. */
+uint32_t rlt_drain_here(const struct rlt *r, uint32_t *out_tasks);
 
 #endif

@@ -123,6 +123,7 @@ void wisher_new(struct world *w)
     one->ends_ms = w->is_calm ? FAULTS_END_MS + 60000 : FAULTS_END_MS + mt_rng_below(&w->rng, 60000);
     one->told = one->most;
     w->wants_tell = true;
+    w->arrived += 2000 * one->most;
     note(w, "wisher", one->most, one->ends_ms);
 }
 
@@ -147,7 +148,16 @@ void job_new(struct world *w)
         job->cpus = 6000;
     job->takes_ms = w->is_calm ? FAULTS_END_MS + 60000 - w->now : 1000 + mt_rng_below(&w->rng, 30000);
     w->wants_tell = true;
+    w->arrived += job->cpus * job->bundles;
     note(w, "job", job->bundles, (uint64_t)job->cpus);
+}
+
+bool load_can_move(const struct world *w, uint32_t place)
+{
+    bool can = !load_wishers_on(w, place);
+    for (uint32_t j = 0; j < w->job_count; j++)
+        can = can && !(w->jobs[j].is_there && w->jobs[j].bundles > 1 && holds(&w->jobs[j], place));
+    return can;
 }
 
 void load_run(struct world *w)

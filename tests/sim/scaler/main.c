@@ -15,6 +15,8 @@
  *   E5  where nothing fails: no node is started that nothing ever runs on, also where a boot is longer than the idle limit
  *   E9  what is wished for, and can be had, comes
  *   E10 where nothing fails: no spot node without so many others as there must be
+ *   E12 where nothing fails: no node is started again for the work of one that was given back while it was little used
+ *   E13 only what can move is on a node that is given back while it is in use
  *   E11 a zone that has taken a node away just now is not chosen where another can be had
  *   E7  where nothing waits any more, no more than the minimum is left
  *   E8  what the provider says will never be a node is not waited for
@@ -134,6 +136,8 @@ static void launch(struct world *w, const struct scl_instance *i)
         if (w->things[k].runs && w->things[k].number == i->number)
             t = &w->things[k]; /* the same again: no second one */
     check_zone(w, type);
+    if (w->is_calm && w->spared_ms && w->now - w->spared_ms < 2 * w->consolidate_ms && w->arrived <= w->spared)
+        breach(w, "E12: one was given back, and is started again", i->number, w->spared_ms);
     if (!t && is_bad && (is_out || chance(w, w->refuses))) {
         answer_later(w, SCL_EV_LAUNCHED, i->number, 0, SCL_REFUSED, "", after);
         return;
@@ -181,6 +185,18 @@ static void terminate(struct world *w, const struct scl_instance *i)
     answer_later(w, SCL_EV_TERMINATED, i->number, 0, SCL_DONE, "", STEP_MS);
 }
 
+/* A node in use is given back. */
+static void spared(struct world *w, uint32_t place)
+{
+    const struct thing *t = &w->things[place - 1];
+    if (!load_can_move(w, place))
+        breach(w, "E13: what can't move is on a node that is given back", t->number, t->node);
+    w->spared = w->types[t->type].place.resources[0].total - t->cpus;
+    w->spared_ms = w->now;
+    w->arrived = 0;
+    w->spares++;
+}
+
 static void drain(struct world *w, const struct scl_action *a)
 {
     w->drains++;
@@ -189,6 +205,8 @@ static void drain(struct world *w, const struct scl_action *a)
         if (w->things[k].runs && w->things[k].node == a->instance.node) {
             w->things[k].is_draining = true;
             w->things[k].was_drained = strncmp(a->instance.why, "idle", 4) == 0;
+            if (strncmp(a->instance.why, "little", 6) == 0)
+                spared(w, k + 1);
             if (w->is_down)
                 w->things[k].kill_ms = w->now + a->limit_ms;
             w->wants_tell = true;
@@ -262,7 +280,11 @@ static void feed(struct world *w, struct scl_event *e)
 
 static void configure(struct world *w)
 {
-    struct scl_config c = {.types = w->types, .count = w->type_count, .on_demand_min = w->floor, .is_down = w->is_down};
+    struct scl_config c = {.types = w->types,
+                           .count = w->type_count,
+                           .on_demand_min = w->floor,
+                           .is_down = w->is_down,
+                           .consolidate_ms = w->consolidate_ms};
     if (scl_configure(w->scl, &c).code)
         abort();
 }
@@ -300,7 +322,11 @@ static void tell_node(struct world *w, struct thing *t)
     node.resources[0].free = t->cpus;
     node.resources[1].free = t->gpus;
     struct scl_event e = {.kind = SCL_EV_NODE};
-    e.node = (struct scl_node){&node, t->cpus < node.resources[0].total, t->number, t->handle, NULL};
+    e.node.place = &node;
+    e.node.is_busy = t->cpus < node.resources[0].total;
+    e.node.can_move = load_can_move(w, (uint32_t)(t - w->things) + 1);
+    e.node.instance = t->number;
+    e.node.handle = t->handle;
     feed(w, &e);
 }
 
@@ -541,6 +567,8 @@ static void world_make(struct world *w, uint64_t seed)
         w->slow = (uint32_t)mt_rng_below(&w->rng, 40);
         w->kills = chance(w, 70);
     }
+    if (chance(w, 50))
+        w->consolidate_ms = 1000 + mt_rng_below(&w->rng, 10000);
     if (seed % 3 == 0)
         spot_make(w, w->is_calm ? JOBS_MAX * GANG_MAX : 8);
     head_start(w);
@@ -591,7 +619,7 @@ static bool run(uint64_t seed, struct world *w)
 int main(int argc, char **argv)
 {
     static struct world w;
-    uint64_t            first = 1, last = 100, failed = 0, launches = 0, crashes = 0, drains = 0;
+    uint64_t            first = 1, last = 100, failed = 0, launches = 0, crashes = 0, drains = 0, spares = 0;
     bool                is_first = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc && sscanf(argv[i + 1], "%" SCNu64 "-%" SCNu64, &first, &last) == 2)
@@ -612,9 +640,10 @@ int main(int argc, char **argv)
         launches += w.launches;
         crashes += w.crashes - 1;
         drains += w.drains;
+        spares += w.spares;
     }
-    printf("%s: seeds %" PRIu64 "-%" PRIu64 ", %" PRIu64 " failed; %" PRIu64 " launches, %" PRIu64 " drains, %" PRIu64
-           " heads killed\n",
-           failed ? "FAILED" : "ok", first, last, failed, launches, drains, crashes);
+    printf("%s: seeds %" PRIu64 "-%" PRIu64 ", %" PRIu64 " failed; %" PRIu64 " launches, %" PRIu64 " drains (%" PRIu64
+           " in use), %" PRIu64 " heads killed\n",
+           failed ? "FAILED" : "ok", first, last, failed, launches, drains, spares, crashes);
     return failed ? 1 : 0;
 }

@@ -81,7 +81,9 @@ struct world {
     uint32_t            refuses, twice, loses, never, fails, dies, bad_lists, slow, kills; /* percent */
     uint32_t            crash_in;                                                          /* store writes; 0: not planned */
     bool                is_after, has_crashed;
-    uint64_t            boot_ms, launches, crashes, drains;
+    uint64_t            boot_ms, launches, crashes, drains, spares;
+    uint64_t            consolidate_ms, spared_ms; /* 0: never; when a node in use was given back last */
+    int64_t             spared, arrived;           /* CPUs that were in use there, and that have been asked for since */
     const char         *breach;
     char                text[200];
 };
@@ -102,6 +104,7 @@ void job_new(struct world *w);
 void wisher_new(struct world *w);
 void load_run(struct world *w); /* what waits is placed where there is room, and what has run for long enough ends */
 bool load_is_on(const struct world *w, uint32_t place);
+bool load_can_move(const struct world *w, uint32_t place);
 bool load_wishers_on(const struct world *w, uint32_t place);
 void load_wishers_lose(struct world *w, uint32_t place);
 void load_check(struct world *w); /* E9 */

@@ -107,7 +107,7 @@ static void node(uint32_t id, int64_t cpus, int64_t free_cpus, uint64_t instance
     struct policy_node n = place(cpus, 0, "");
     n.id = id;
     n.resources[0].free = free_cpus * 1000;
-    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, free_cpus < cpus, instance, "", NULL}});
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, free_cpus < cpus, true, instance, "", NULL}});
 }
 
 static void shapes_are_packed(void **state)
@@ -375,7 +375,7 @@ static void joins(uint64_t instance, uint32_t id, enum policy_state state)
     struct policy_node n = place(4, 0, "");
     n.id = id;
     n.state = state;
-    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, false, instance, "", "a notice"}});
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, false, false, instance, "", "a notice"}});
 }
 
 static void so_many_nodes_are_no_spot_nodes(void **state)
@@ -465,6 +465,161 @@ static void nodes_are_spread_over_zones(void **state)
     assert_told("type spot has its maximum of 10 nodes");
 }
 
+/* ---- consolidation ---- */
+
+static uint32_t drained(void)
+{
+    for (size_t i = 0; i < w.out.list.count; i++)
+        if (w.out.list.data[i].kind == SCL_ACT_DRAIN)
+            return w.out.list.data[i].instance.node;
+    return 0;
+}
+
+static void pass(uint64_t ms)
+{
+    w.now_ms += ms;
+    w.out.list.count = 0;
+    step((struct scl_event){.kind = SCL_EV_TICK});
+}
+
+/* Five nodes of 4 CPUs that have joined, and the last of which use `used` of them. */
+static void five_nodes(int64_t used)
+{
+    type("small", 4, 0, "", 10);
+    w.config.consolidate_ms = 600000;
+    demand(SCL_LEASES, 5, 4, 0, "");
+    decide();
+    for (uint32_t i = 1; i <= 5; i++)
+        node(i, 4, i < 5 ? 1 : 4 - used, i);
+    w.demand_count = 0;
+    decide();
+}
+
+static void a_node_that_is_little_used_goes(void **state)
+{
+    (void)state;
+    five_nodes(1);
+    pass(599000);
+    assert_int_equal(drained(), 0);
+    assert_told("node 5: kept: it is in use, but little, for 599 s of 600 s");
+    pass(1000);
+    assert_int_equal(drained(), 0); /* looked at again before it goes */
+    pass(MT_SCL_SPARE_MS);
+    assert_int_equal(drained(), 5);
+    assert_told("node 5: leaves: little used for 615 s, and its work fits on others");
+    pass(3600000);
+    assert_int_equal(drained(), 0);
+}
+
+/* Its work must fit twice; it must have been little used all the time; what waits comes first; and what can't move stays. */
+static void a_node_whose_work_has_no_room_stays(void **state)
+{
+    (void)state;
+    five_nodes(2);
+    pass(600000);
+    pass(MT_SCL_SPARE_MS);
+    assert_int_equal(drained(), 0);
+    node(5, 4, 0, 5);
+    node(5, 4, 3, 5);
+    pass(599000);
+    pass(MT_SCL_SPARE_MS - 1000);
+    assert_int_equal(drained(), 0);
+    demand(SCL_LEASES, 3, 1, 0, ""); /* leaves room for one */
+    decide();
+    pass(MT_SCL_SPARE_MS);
+    assert_int_equal(drained(), 0);
+}
+
+static void a_node_with_what_cannot_move_stays(void **state)
+{
+    (void)state;
+    five_nodes(1);
+    struct policy_node n = place(4, 0, "");
+    n.id = 5;
+    n.resources[0].free = 3000;
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, true, false, 5, "", NULL}});
+    pass(600000);
+    pass(MT_SCL_SPARE_MS);
+    assert_int_equal(drained(), 0);
+    assert_told("node 5: kept: it is in use\n");
+}
+
+/* ---- jobs with a deadline ---- */
+
+static struct scl_pace pace;
+
+static void paced(uint64_t left_s, uint64_t time_s, uint32_t on)
+{
+    pace = (struct scl_pace){.deadline_ms = w.now_ms + time_s * 1000, .left_ms = left_s * 1000, .change_ms = 60000, .node = on};
+    w.demand_count = 0;
+    demand(SCL_LEASES, 1, 4, 0, "")->pace = &pace;
+    decide();
+}
+
+static void spot_and_sure(void)
+{
+    struct scl_type *t = spot("", 10);
+    snprintf(t->place.labels, sizeof t->place.labels, "manta.spot=true");
+    type("sure", 4, 0, "", 10)->price = 1000;
+}
+
+static void a_job_with_time_waits_for_a_spot_node(void **state)
+{
+    (void)state;
+    spot_and_sure();
+    paced(3600, 36000, 0);
+    assert_int_equal(started("spot"), 1);
+    step((struct scl_event){.kind = SCL_EV_LAUNCHED, .answer = {1, SCL_REFUSED, "", "no capacity"}});
+    pass(500);
+    assert_int_equal(started("sure"), 0);
+    assert_told("type spot could not be started (no capacity)");
+    assert_told("and waits for a spot node");
+    pass(1000 * (36000 - 3600 - 2 * (60 + 60 + 30) - 5));
+    assert_int_equal(started("sure"), 0);
+    pass(5000); /* by a time that it has told */
+    assert_int_equal(started("sure"), 1);
+}
+
+static void a_job_without_time_has_a_sure_node(void **state)
+{
+    (void)state;
+    spot_and_sure();
+    paced(3600, 3700, 0);
+    assert_int_equal(started("spot"), 0);
+    assert_int_equal(started("sure"), 1);
+    struct policy_node n = place(4, 0, "");
+    n.id = 1;
+    n.resources[0].free = 0;
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, true, false, 1, "", NULL}});
+    paced(3600, 3700, 1);
+    assert_int_equal(w.out.list.count, 0);
+    assert_told("runs on node 1, and stays there");
+}
+
+static void a_job_with_time_goes_from_a_sure_node_to_a_spot_node(void **state)
+{
+    (void)state;
+    spot_and_sure();
+    paced(36000, 38000, 0); /* more than can be expected: whatever there is */
+    step((struct scl_event){.kind = SCL_EV_LAUNCHED, .answer = {1, SCL_REFUSED, "", "no capacity"}});
+    pass(500);
+    assert_int_equal(started("sure"), 1);
+    struct policy_node n = place(4, 0, "");
+    n.id = 2;
+    n.resources[0].free = 0;
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, true, false, 2, "", NULL}});
+    paced(36000, 38000, 2);
+    assert_int_equal(started("spot"), 1);
+    assert_int_equal(drained(), 0);
+    assert_told("runs on node 2, and goes to a spot node when one is there");
+    snprintf(n.labels, sizeof n.labels, "manta.spot=true");
+    n.id = 3;
+    n.resources[0].free = 4000;
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, false, false, 3, "", NULL}});
+    pass(1);
+    assert_int_equal(drained(), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -488,6 +643,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_zone_that_took_a_node_away_comes_last_for_a_while, begin, end),
         cmocka_unit_test_setup_teardown(a_zone_that_refuses_is_passed_over, begin, end),
         cmocka_unit_test_setup_teardown(nodes_are_spread_over_zones, begin, end),
+        cmocka_unit_test_setup_teardown(a_node_that_is_little_used_goes, begin, end),
+        cmocka_unit_test_setup_teardown(a_node_whose_work_has_no_room_stays, begin, end),
+        cmocka_unit_test_setup_teardown(a_node_with_what_cannot_move_stays, begin, end),
+        cmocka_unit_test_setup_teardown(a_job_with_time_waits_for_a_spot_node, begin, end),
+        cmocka_unit_test_setup_teardown(a_job_without_time_has_a_sure_node, begin, end),
+        cmocka_unit_test_setup_teardown(a_job_with_time_goes_from_a_sure_node_to_a_spot_node, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

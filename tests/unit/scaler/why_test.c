@@ -100,7 +100,7 @@ static void draw_demands(void)
 
 static void tell_node(uint32_t k)
 {
-    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&w.nodes[k], w.is_busy[k], 0, "", NULL}});
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&w.nodes[k], w.is_busy[k], false, 0, "", NULL}});
 }
 
 static void draw_nodes(void)
@@ -144,7 +144,7 @@ static void history(void)
                     n.state = POLICY_ALIVE;
                     bool is_busy = below(2);
                     n.resources[0].free = is_busy ? 0 : n.resources[0].total;
-                    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, is_busy, numbers[i], "", NULL}});
+                    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, is_busy, false, numbers[i], "", NULL}});
                 }
         }
     }

@@ -23,6 +23,7 @@ static void take_places(struct node *n, const Manta__V1__Report *report)
     n->places_reported = report->places;
     n->is_stuck = report->is_stuck;
     n->here = report->here;
+    n->tasks_here = report->tasks_here;
     if (n->place.state != POLICY_ALIVE || was_full == is_full)
         return;
     n->reason[0] = '\0';

@@ -76,6 +76,7 @@ struct node {
     uint32_t places_reported; /* processes that it may still start */
     bool     is_stuck;        /* none, and none comes back by itself */
     uint32_t here;            /* leases, actors, drivers ... that are on it, by its word */
+    uint32_t tasks_here;      /* leases of tasks among them */
     MT_VEC(struct want) wants;
     MT_VEC(struct node_wish) wishes;
     MT_VEC(uint64_t) voids; /* leases of strict actors there that were given up, in this epoch; oldest first */

@@ -31,6 +31,7 @@ static void tell_node(struct head *h, const struct node *n)
     } else {
         event.node.place = &n->place;
         event.node.is_busy = !n->has_reported || n->here > 0 || n->promises.count > 0 || n->wants.count > 0;
+        event.node.can_move = n->has_reported && n->tasks_here == n->here;
         event.node.instance = head_scale_instance_of(h, n->place.labels, handle);
         event.node.handle = handle;
         event.node.leaves = n->drain.is_on ? n->drain.reason : NULL;

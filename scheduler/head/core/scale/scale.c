@@ -107,7 +107,11 @@ static mt_status config_read(struct head *h, const Manta__V1__ScaleConfig *from,
 {
     uint64_t least = 0;
     bool     has_other = false;
-    *out = (struct scl_config){.types = types, .max = from->max, .on_demand_min = from->on_demand_min, .is_down = from->is_down};
+    *out = (struct scl_config){.types = types,
+                               .max = from->max,
+                               .on_demand_min = from->on_demand_min,
+                               .consolidate_ms = from->consolidate_ms,
+                               .is_down = from->is_down};
     if (!from->provider[0])
         return refuse(text, size, "", "provider: which one (local, command, ssh, slurm, or the path of a program)");
     if (from->n_types == 0 || from->n_types > MT_SCL_TYPES_MAX)
