@@ -438,7 +438,7 @@ void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
     }
 }
 
-void os_fetch_begin(struct os_transfer *transfer, struct os_fetch *fetch, const struct lane_ref *ref, void *data)
+static void fetch_begin(struct os_transfer *transfer, struct os_fetch *fetch, const struct lane_ref *ref, void *data)
 {
     os_pull_start(&fetch->pull, ref, data, (int64_t)io_now_ms());
     fetch->pull.chunk = os_transfer_chunk(transfer);
@@ -533,7 +533,7 @@ mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, c
     fetch->transfer = transfer;
     fetch->fd = (int)w->number;
     require_no_circle(s, transfer->loop, to_node, ref);
-    os_fetch_begin(transfer, fetch, ref, data);
+    fetch_begin(transfer, fetch, ref, data);
     s->counters.pull_resumed += fetch->have > 0;
     fetch->timer = (struct io_timer){.fire = fetch_tick};
     io_timer_start(transfer->loop, &fetch->timer, fetch->pull.patience_ms / 4);

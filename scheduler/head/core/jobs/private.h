@@ -54,8 +54,6 @@ struct head_reserve {
     const struct job         *waits_for;
     char                      for_whom[128];
 };
-/* An attempt of the job has ended after that, from its start on; POLICY_UNKNOWN_MS: it may run for ever. */
-uint64_t head_reserve_limit_ms(const struct job *job);
 /* Room is promised to the first job of the bucket, which found none, unless somebody was promised some before. */
 bool head_reserve_job(struct head *h, struct head_reserve *r, struct bucket *b);
 void head_reserve_group(struct head *h, struct head_reserve *r); /* to the first placement group that waits for room */

@@ -16,15 +16,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* An attempt that is over its time gets SIGTERM, and SIGKILL after that. */
-uint64_t head_reserve_limit_ms(const struct job *job)
+/* An attempt of the job has ended after that: at its time it gets SIGTERM, then SIGKILL. POLICY_UNKNOWN_MS: it may run for ever. */
+static uint64_t limit_of(const struct job *job)
 {
     return job->spec->time_ms ? job->spec->time_ms + MT_RLT_JOB_STOP_MS : POLICY_UNKNOWN_MS;
 }
 
 static uint64_t ends_ms(const struct head *h, const struct job *job)
 {
-    uint64_t limit = head_reserve_limit_ms(job), ran = h->wall_ms - job->started_ms;
+    uint64_t limit = limit_of(job), ran = h->wall_ms - job->started_ms;
     if (job->preempt_ms)
         return job->preempt_ms > h->now_ms ? job->preempt_ms : h->now_ms;
     if (limit == POLICY_UNKNOWN_MS)
@@ -138,7 +138,7 @@ void head_reserve_group(struct head *h, struct head_reserve *r)
 
 bool head_reserve_place(struct head *h, struct head_reserve *r, struct bucket *b, uint32_t *out_node)
 {
-    uint64_t limit = head_reserve_limit_ms(head_turns_first(&b->ready));
+    uint64_t limit = limit_of(head_turns_first(&b->ready));
     if (!r->is_on || MT_PLANT(MT_PLANT_BACKFILL_DELAYS) ||
         (limit != POLICY_UNKNOWN_MS && policy_ends_before(&r->at, h->now_ms + limit)))
         return policy_place(r->nodes, r->count, &b->request, 1, &h->rng, out_node) == 1;

@@ -6,7 +6,7 @@
  *
  * Owns: the children, and a folder that goes with them. Thread: the main one.
  */
-#include "tests/bench/cluster/queue.h"
+#include "tests/bench/cluster/jobs/queue.h"
 
 #include "tests/bench/cluster/rig.h"
 

@@ -4,7 +4,7 @@
  *
  * Owns: the children, and a folder that goes with them. Thread: the main one, and CLIENTS that only submit.
  */
-#include "tests/bench/cluster/jobs.h"
+#include "tests/bench/cluster/jobs/jobs.h"
 
 #include "tests/bench/cluster/rig.h"
 

@@ -2,8 +2,8 @@
  *
  * queue.h - jobs that queue: the rows queue_100k of manta-bench-cluster.
  */
-#ifndef BENCH_CLUSTER_QUEUE_H
-#define BENCH_CLUSTER_QUEUE_H
+#ifndef BENCH_CLUSTER_JOBS_QUEUE_H
+#define BENCH_CLUSTER_JOBS_QUEUE_H
 
 #include "tests/bench/bench.h"
 

@@ -2,8 +2,8 @@
  *
  * jobs.h - jobs, from submit to end: the rows `jobs` of manta-bench-cluster.
  */
-#ifndef BENCH_CLUSTER_JOBS_H
-#define BENCH_CLUSTER_JOBS_H
+#ifndef BENCH_CLUSTER_JOBS_JOBS_H
+#define BENCH_CLUSTER_JOBS_JOBS_H
 
 #include "tests/bench/bench.h"
 
