@@ -17,6 +17,20 @@ struct question {
     mt_rng                          *rng;
 };
 
+/* By halves: they stand in the order of their ids. NULL: it is not there any more. */
+static struct policy_node *shadow_of(const struct question *q, uint32_t id)
+{
+    uint32_t least = 0, most = q->node_count;
+    while (least < most) {
+        uint32_t half = least + (most - least) / 2;
+        if (q->shadow[half]->id < id)
+            least = half + 1;
+        else
+            most = half;
+    }
+    return least < q->node_count && q->shadow[least]->id == id ? q->shadow[least] : NULL;
+}
+
 /* Whether all have room when so many have ended; the shadow is what is left then. */
 static bool fits_after(const struct question *q, uint32_t ended)
 {
@@ -29,10 +43,11 @@ static bool fits_after(const struct question *q, uint32_t ended)
             if (q->shadow[n]->resources[i].free < 0)
                 q->shadow[n]->resources[i].free = 0;
     }
-    for (uint32_t i = 0; i < ended; i++)
-        for (uint32_t n = 0; n < q->node_count; n++)
-            if (q->shadow[n]->id == q->releases[i].node)
-                policy_give(q->shadow[n], q->releases[i].request);
+    for (uint32_t i = 0; i < ended; i++) {
+        struct policy_node *n = shadow_of(q, q->releases[i].node);
+        if (n)
+            policy_give(n, q->releases[i].request);
+    }
     return policy_place_group(q->shadow, q->node_count, q->strategy, bundles, q->bundle_count, q->rng);
 }
 

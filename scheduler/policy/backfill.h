@@ -22,8 +22,9 @@ struct policy_reservation {
 };
 
 /* When the bundles that stand nowhere can be had by what runs now, in the order of `releases` (those first that end first): all of
- * them, by `strategy`. `nodes` is what is free now, `shadow` room for as many: what will be free then, less the bundles. False: not
- * by what ends; then nothing is promised. At most MT_GROUP_BUNDLES_MAX bundles, of which nothing is changed. */
+ * them, by `strategy`. `nodes`, in the order of their ids, is what is free now, `shadow` room for as many: what will be free then,
+ * less the bundles. False: not by what ends; then nothing is promised. At most MT_GROUP_BUNDLES_MAX bundles, of which nothing is
+ * changed. */
 bool policy_reserve(const struct policy_node *const *nodes, struct policy_node *const *shadow, uint32_t node_count,
                     const struct policy_release *releases, uint32_t release_count, enum policy_strategy strategy,
                     const struct policy_bundle *bundles, uint32_t bundle_count, mt_rng *rng, struct policy_reservation *out);
