@@ -62,7 +62,7 @@ mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, c
 static void conn_unpin(struct os_transfer_conn *conn)
 {
     if (!mt_id_is_zero(conn->pinned.id) && !conn->part)
-        conn->transfer->unpin(conn->transfer, &conn->pin.held, conn->serve.hello.from_node);
+        conn->transfer->unpin(conn->transfer, &conn->pin, conn->serve.hello.from_node);
     conn->pinned = (struct lane_ref){0};
     conn->part = NULL;
 }

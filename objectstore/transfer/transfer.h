@@ -23,6 +23,7 @@ enum { OS_HOST_SIZE = 64 };
 struct os_pinned {
     struct lane_ref held; /* what stands for the value here: itself or a copy */
     const void     *data;
+    void           *by;        /* the caller's own: who has pinned it */
     uint32_t        elsewhere; /* with EAGAIN: the node to ask; 0: here again, soon */
 };
 
@@ -32,7 +33,7 @@ struct os_transfer {
     /* Set by the caller before open. pin: the value of an object here, for `node`, unchanging until as many unpins of
      * out->held. EAGAIN: the puller is to ask again soon, here or elsewhere. */
     mt_status (*pin)(struct os_transfer *transfer, const struct lane_ref *ref, uint32_t node, struct os_pinned *out);
-    void (*unpin)(struct os_transfer *transfer, const struct lane_ref *held, uint32_t node);
+    void (*unpin)(struct os_transfer *transfer, const struct os_pinned *pin, uint32_t node);
     const struct io_tls *tls;         /* borrowed until close; NULL: in clear, ... */
     bool                 is_insecure; /* ... and even then beyond loopback */
     struct io_bound     *bound;       /* borrowed until close: as io_listener's */

@@ -43,11 +43,12 @@ static mt_status pin_copy(struct sh *sh, struct os_local *local, const struct la
     return mt_ok();
 }
 
-static void unpin(struct os_transfer *transfer, const struct lane_ref *held, uint32_t node)
+/* By whom it was pinned: of a job that has come since this node has another reader. That one stays as long as the connection. */
+static void unpin(struct os_transfer *transfer, const struct os_pinned *pin, uint32_t node)
 {
     struct sh_serving *s = mt_container_of(transfer, struct sh_serving, transfer);
-    os_local_unpin(sh_store_local(s->sh, held->job), held); /* it is there as long as the connection */
-    os_trees_served(&s->trees, held->id, node);
+    os_local_unpin(pin->by, &pin->held);
+    os_trees_served(&s->trees, pin->held.id, node);
 }
 
 static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, uint32_t node, struct os_pinned *out)
@@ -57,6 +58,7 @@ static mt_status pin(struct os_transfer *transfer, const struct lane_ref *ref, u
     bool               is_own = ref->node == s->sh->node;
     if (!local)
         return mt_error(MT_ENOMEM, 0, "to serve a value");
+    out->by = local;
     mt_status st = is_own ? pin_own(s->sh, local, ref, out) : pin_copy(s->sh, local, ref, out);
     if (st.code == MT_ENOENT)
         return mt_error(MT_EOBJ_LOST, 0, "its segment is gone");

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CELL_SIZE = 640, COLUMNS_MAX = 16 };
+enum { CELL_SIZE = 640, COLUMNS_MAX = 24 };
 
 static const char *format_of(const struct cli_args *args)
 {

@@ -81,7 +81,7 @@ static uint64_t way(struct wire *w, int to)
 static void unpin(struct wire *w, struct io_loop *loop)
 {
     if (!mt_id_is_zero(w->pinned.id) && !w->part)
-        loop->transfer->unpin(loop->transfer, &w->pin.held, w->serve.hello.from_node);
+        loop->transfer->unpin(loop->transfer, &w->pin, w->serve.hello.from_node);
     w->pinned = (struct lane_ref){0};
     w->part = NULL;
 }

@@ -70,9 +70,9 @@ static mt_status node_pin(struct os_transfer *transfer, const struct lane_ref *r
     return mt_ok();
 }
 
-static void node_unpin(struct os_transfer *transfer, const struct lane_ref *ref, uint32_t node)
+static void node_unpin(struct os_transfer *transfer, const struct os_pinned *pin, uint32_t node)
 {
-    (void)ref;
+    (void)pin;
     (void)node;
     mt_container_of(transfer, struct node_end, transfer)->pins--;
 }
