@@ -27,7 +27,7 @@ FAMILIES = {
     "manta_task.h": "TASK",
     "manta.hpp": "HPP FUNCTION GENERATOR METHOD CLASS",
     "manta_error.h": "error perror status API FOREVER OK NOT DONE UNKNOWN E",
-    "manta_client.h": "client job log node nodes ticket tickets token tokens gang cluster look rows state scale CLIENT JOB NODE TOKEN",
+    "manta_client.h": "client job log node nodes ticket tickets token tokens gang cluster look rows state scale account CLIENT JOB NODE TOKEN",
     "manta_collective.h": "coll COLL COLLECTIVE",
     "manta_sgd.h": "sgd SGD",
     "manta_sweep.h": "sweep trial SWEEP TRIAL",
@@ -36,7 +36,7 @@ FAMILIES = {
 
 # Plain values: written by position, or held in great numbers. They never grow.
 FIXED = {"manta_bytes", "manta_arg", "manta_view", "manta_buffer", "manta_region", "manta_resource", "manta_method",
-         "manta_concurrency_group", "manta_coll_id", "manta_coll_tensor", "manta_scale_resource",
+         "manta_concurrency_group", "manta_coll_id", "manta_coll_address", "manta_coll_tensor", "manta_scale_resource",
          "manta_scale_setting", "manta_scale_row"}
 
 

@@ -170,6 +170,7 @@ struct sim {
     struct sim_counters counters;
     uint32_t            drivers_started, drivers_over, drivers_alive;
     uint32_t            drivers_late;  /* started when the cluster has had time to settle: they look whether it has */
+    uint64_t            left_at;       /* when a node that was to leave did so last */
     uint32_t            drivers_after; /* started after the last fault: they must find everything in order */
     uint64_t            strict_until, strict_owner, strict_node; /* until then this process and this node are spared */
     uint64_t            head_spared_until;                       /* the head is not to be stopped: something longer is under way */

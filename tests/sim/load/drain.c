@@ -286,6 +286,7 @@ void sim_drain_exits(struct sim *s, struct sim_node *n, const char *why)
         require_adopted(s, n, &st);
     s->counters.drain_left += st.is_leaving;
     sim_note(s, "leaves", (uint64_t)n->index, st.is_limit_over);
+    s->left_at = s->now;
     n->is_restarting = true;
     sim_after(s, between(s, 10, 1500) * SIM_MS, "back", back, 0)->arg = (uint64_t)n->index;
     sim_node_crash(s, n);
