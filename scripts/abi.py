@@ -27,7 +27,8 @@ FAMILIES = {
     "manta_task.h": "TASK",
     "manta.hpp": "HPP FUNCTION GENERATOR METHOD CLASS",
     "manta_error.h": "error perror status API FOREVER OK NOT DONE UNKNOWN E",
-    "manta_client.h": "client job log node nodes ticket tickets token tokens gang cluster look rows state scale account CLIENT JOB NODE TOKEN",
+    "manta_client.h": """client job log node nodes ticket tickets token tokens account user users gang cluster look rows state scale
+        CLIENT JOB NODE TOKEN""",
     "manta_collective.h": "coll COLL COLLECTIVE",
     "manta_sgd.h": "sgd SGD",
     "manta_sweep.h": "sweep trial SWEEP TRIAL",

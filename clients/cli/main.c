@@ -95,6 +95,11 @@ static const struct verb verbs[] = {
      PLACE | BIT(ENV) | BIT(TIME_S), COMMAND},
     {"account", "", "what users have spent: what their jobs had reserved, times how long", cli_account,
      PLACE | BIT(OUTPUT) | BIT(USER) | BIT(SINCE) | BIT(BY), PLAIN},
+    {"user set", "NAME KEY=VALUE...",
+     "a user's weight=N, and what it may have at a time: cpus, gpus, memory, running, waiting=N or none", cli_user_set, PLACE,
+     PLAIN},
+    {"user list", "", "users: how much their shares weigh, what they have and may have, what they have used", cli_user_list,
+     PLACE | BIT(OUTPUT), PLAIN},
     {"queue", "", "jobs that run or wait, in their turn, and why each of them waits", cli_queue, LOOK, PLAIN},
     {"job list", "", "all jobs, the newest first", cli_job_list, PLACE | BIT(OUTPUT), PLAIN},
     {"job status", "ID", "how a job stands, or an array: how many of its jobs are in which state", cli_job_status,
@@ -398,7 +403,8 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         return cli_usage(&args, "%s is missing", wants_command ? "the command" : verb->rest);
     if (wants_command)
         warn_of_options(verb, args.rest_count, args.rest);
-    if (verb->kind == PLAIN && args.rest_count > (verb->rest[0] == 0 ? 0 : wants_rest ? 1 : 2))
+    bool is_list = strstr(verb->rest, "...") != NULL;
+    if (verb->kind == PLAIN && !is_list && args.rest_count > (verb->rest[0] == 0 ? 0 : wants_rest ? 1 : 2))
         return cli_usage(&args, "unexpected word \"%s\"", args.rest[args.rest_count - 1]);
     return cli_output_check(&args) ? verb->run(&args) : CLI_USAGE;
 }

@@ -119,7 +119,8 @@ MANTA_API const char *manta_job_new_id(void);
 
 /* Uploads the files that the cluster does not have (by SHA-256), then submits. Returns once the cluster has stored the job.
  * Calling it again with the same job is safe. EINVAL, ENOENT (a file; the job's node), EAUTH, EEXIST (another job has the id),
- * EUNSCHEDULABLE (no node can hold the driver), EAGAIN, EDISK_FULL, ECONN (outcome MANTA_UNKNOWN: call it again). */
+ * EUNSCHEDULABLE (no node can hold the driver, or its user may not have so much), EAGAIN (also: too many of the user's wait),
+ * EDISK_FULL, ECONN (outcome MANTA_UNKNOWN: call it again). */
 MANTA_API manta_status manta_job_submit(manta_client *client, const manta_job *job, manta_error *e);
 
 /* Gives the job's log from its beginning, and what comes, until the job has ended; goes on by itself, exactly where it
@@ -473,6 +474,30 @@ typedef struct manta_account_opts {
  * reserved field), ECONN, EAUTH, ENOMEM. A user that has spent nothing has no row. */
 MANTA_API manta_status manta_account_list(manta_client *client, const manta_account_opts *opts, manta_account **out_rows,
                                           size_t *out_count, manta_error *e);
+
+/* ---- users: how much their shares weigh, and what they may have at a time ------------------------------------------ */
+
+typedef struct manta_user {
+    char     name[64];
+    double   weight; /* of its share: 1 by default; of two who always want more, one with 2 gets twice as much */
+    double   cpus_max, gpus_max, memory_max; /* at a time; below 0: no bound. No bound ends what runs: nothing more starts */
+    int64_t  running_max, waiting_max;       /* jobs; below 0: no bound */
+    double   cpus, gpus, memory;             /* what its jobs have now, with all that they do on the nodes; up to 10 s old */
+    int64_t  running, waiting;
+    double   usage; /* CPU-seconds of which others were kept, what was used 7 days ago counted half, and so on */
+    double   share; /* usage over weight, as a part of that of all users: who has less comes first among jobs of one priority */
+    uint64_t reserved[8];
+} manta_user;
+
+/* Sets one or more of a user's: "weight=2", "cpus=16", "gpus=0.5", "memory=64G" (K, M, G, T, or bytes), "running=10",
+ * "waiting=none"; all of them or none. `settings` ends with NULL; what is not named stays. The user need not have a token yet.
+ * *out_user, which may be NULL, is how it is then. Said again, it does nothing. Blocks for the client's timeout at most. EINVAL
+ * (which setting is wrong, and how), EAUTH (the token is not good for admin), EAGAIN (4096 users), EDISK_FULL, ECONN (call it
+ * again). */
+MANTA_API manta_status manta_user_set(manta_client *client, const char *name, const char *const *settings, manta_user *out_user,
+                                      manta_error *e);
+/* Those with jobs, usage, a bound or a weight. Give *out_users back by free(). EAUTH, ECONN, ENOMEM. */
+MANTA_API manta_status manta_users_list(manta_client *client, manta_user **out_users, size_t *out_count, manta_error *e);
 
 /* Ends the whole cluster: every raylet with its workers, then the head. State and logs stay on the head's disk. */
 MANTA_API manta_status manta_cluster_stop(manta_client *client, const char *reason, manta_error *e);

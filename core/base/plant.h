@@ -100,6 +100,7 @@ enum mt_plant_number {
     MT_PLANT_REVOKED_MISSED = 92,  /* a node that is brought up to date is not told whom to refuse */
     MT_PLANT_SPOT_FLOOR = 150,     /* spot nodes are started also where there are fewer others than there must be */
     MT_PLANT_SPOT_AGAIN = 151,     /* a type of which a node was taken away just now is chosen again */
+    MT_PLANT_QUOTA_DRIVERS = 131,  /* a user's bounds hold for what his drivers wish, whatever their tasks hold */
     MT_PLANT_ACCOUNT_TWICE = 130,  /* a head that is restarted counts again what a node has said before */
     MT_PLANT_SPARE_TIGHT = 152,    /* a node that is little used goes, also where its work has no room on others */
     MT_PLANT_SPARE_FIXED = 153,    /* ... also where something is on it that can't move */

@@ -8,6 +8,8 @@ int policy_turn_compare(const struct policy_turn *a, const struct policy_turn *b
 {
     if (a->priority != b->priority)
         return a->priority > b->priority ? -1 : 1;
+    if (a->share < b->share || a->share > b->share)
+        return a->share < b->share ? -1 : 1;
     return (a->order > b->order) - (a->order < b->order);
 }
 

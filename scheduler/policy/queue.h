@@ -10,6 +10,7 @@
 
 struct policy_turn {
     int32_t  priority; /* the higher, the sooner */
+    double   share;    /* of its user (share.h): the less, the sooner; the same for all jobs of a user */
     uint64_t order;    /* of submission: the lower, the sooner */
 };
 /* < 0: a is looked at before b. 0 for equal orders only. */

@@ -8,5 +8,7 @@
 #include "clients/cli/words/words.h"
 
 int cli_account(const struct cli_args *args);
+int cli_user_set(const struct cli_args *args);
+int cli_user_list(const struct cli_args *args);
 
 #endif

@@ -3,6 +3,7 @@
  * check.c - what must always hold in the head's tables, and a hash of them: for the simulation and tests.
  */
 #include "core/base/hash.h"
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/core.h"
 #include "scheduler/head/core/groups/groups.h"
@@ -163,6 +164,8 @@ static const char *check_jobs(const struct head *h)
         breach = "the counts of jobs are wrong";
     if (!breach)
         breach = head_turns_check(h);
+    if (!breach)
+        breach = head_users_check(h);
     if (!breach && (waits != h->wait_calls.count || waits != h->waits.nodes.count))
         breach = "the count of those who wait for jobs is wrong";
     return breach;

@@ -366,6 +366,52 @@ def queue(p):
     p.manta("stop")
 
 
+def users(p):
+    """Whose jobs come first by weight and by what was used; and what a user may have at a time."""
+    p.manta("start", "--head", "--num-cpus", "3")
+    of = {}
+    for name in ("ann", "bob"):
+        p.manta("token", "create", name, p.root / f"{name}.token", "--rights", "submit")
+        of[name] = {"MANTA_TOKEN_FILE": str(p.root / f"{name}.token")}
+    rows = lambda: {row["user"]: row for row in p.json("user", "list")}
+    state = lambda job: p.json("job", "status", job)["state"]
+    p.manta("user", "set", "ann", "weight=2", "cpus=2", "waiting=1")
+    p.manta("user", "set", "ann", "cpus=none", env=of["ann"], want=1)
+    has("this needs admin", p.errors)
+    for words, text in ((["gpus=many"], "gpus=N is wanted"), (["colour=red"], "weight=N")):
+        p.manta("user", "set", "ann", "weight=7", *words, want=1)
+        has(text, p.errors)
+    equal((rows()["ann"]["weight"], rows()["ann"]["cpus_max"], rows()["ann"]["gpus_max"]), (2, 2, None))
+    p.manta("user", "set", "ann", want=2)
+    p.manta("submit", "--num-cpus", 3, "--", "/bin/true", env=of["ann"], want=1)  # it could never run
+    has("ann may have 2 CPUs at a time, and this wants 3", p.errors)
+    p.manta("user", "set", "bob", "running=0")
+    p.manta("submit", "--", "/bin/true", env=of["bob"], want=1)
+    has("bob may have 0 running jobs at a time", p.errors)
+    p.manta("user", "set", "bob", "running=none")
+    first = p.manta("submit", "--num-cpus", 2, "--", "/bin/sleep", 600, env=of["ann"]).strip()
+    wait_until(lambda: state(first) == "RUNNING", "ann's first job runs")
+    second = p.manta("submit", "--num-cpus", 1, "--", "/bin/sleep", 600, env=of["ann"]).strip()  # there is room, but not for ann
+    wait_until(lambda: "waits since ann has 2 of the 2 CPUs" in p.manta("queue"), "the queue says why")
+    p.manta("submit", "--", "/bin/true", env=of["ann"], want=1)
+    has("ann has 1 jobs that wait, and may have 1", p.errors)
+    p.manta("job", "wait", p.manta("submit", "--num-cpus", 1, "--", "/bin/sleep", "0.1", env=of["bob"]).strip())  # nobody waits behind it
+    p.manta("user", "set", "ann", "cpus=none", "waiting=none")
+    wait_until(lambda: state(second) == "RUNNING", "the bound is gone")
+    wait_until(lambda: rows()["ann"]["usage"] > 2 * rows().get("bob", {"usage": 0})["usage"], "what ann has used is counted")
+    late = {name: p.manta("submit", "--num-cpus", 3, "--", "/bin/true", env=of[name]).strip() for name in ("ann", "bob")}
+    turns = lambda: [row["id"] for row in p.json("queue") if row["id"] in late.values()]
+    equal(turns(), [late["bob"], late["ann"]])  # though ann's was there before
+    p.manta("user", "set", "ann", "weight=1000000")
+    wait_until(lambda: turns() == [late["ann"], late["bob"]], "what counts is the usage for the weight")
+    for job in (first, second):
+        p.manta("job", "stop", job)
+    for job in late.values():
+        p.manta("job", "wait", job)
+    has("ann", p.manta("user", "list"))
+    p.manta("stop")
+
+
 def exec_on_a_node(p):
     """A command on the node that is named: its output, its end, signals to it; and nothing of it is left."""
     p.manta("start", "--head", "--num-cpus", "1", "--node-name", "first")

@@ -39,6 +39,14 @@ static uint64_t cost_micro(uint64_t price_milli, uint64_t node_us)
     return price_milli < UINT64_MAX / (node_us + 1) ? price_milli * node_us / (hour_ms) : node_us / hour_ms * price_milli;
 }
 
+/* What nobody else could have of the node meanwhile, in CPU-seconds: its largest part, of all its CPUs, or of one where it has
+ * none. */
+static double usage_of(struct head *h, const struct node *n, uint64_t node_us)
+{
+    int64_t cpus = policy_total(&n->place, head_resources_kind(h, "CPU"));
+    return (double)node_us / 1e6 * (cpus > 0 ? (double)cpus / MILLI : 1);
+}
+
 /* ---- who pays ---- */
 
 static void payer_is(const char *user, const char *job, struct payer *out)
@@ -89,9 +97,25 @@ static void acknowledge(struct head *h, struct stream *s, const struct meter *m)
     head_out_send(h, s, &message, true);
 }
 
-static void count_one(struct head *h, struct meter *m, uint64_t price, const Manta__V1__UsageOf *of)
+/* What was held by its last word is over (-1), or is what its new word says. */
+static void measure(struct head *h, const struct meter_rate *rate, bool is_over)
 {
-    struct spent      spent = {of->cpu_us, of->gpu_us, of->memory_mib_ms, cost_micro(price, of->node_us)};
+    struct account *a = head_account_of(h, rate->user);
+    const uint64_t  amounts[USER_RUNNING] = {rate->cpu_milli, rate->gpu_milli, rate->memory_mib << 20};
+    for (int i = 0; a && i < USER_RUNNING; i++)
+        a->measured[i] += is_over ? -amounts[i] : amounts[i];
+}
+
+static void forget_rates(struct head *h, struct meter *m)
+{
+    for (size_t i = 0; i < m->rates.count; i++)
+        measure(h, &m->rates.data[i], true);
+    m->rates.count = 0;
+}
+
+static void count_one(struct head *h, struct meter *m, const struct node *n, const Manta__V1__UsageOf *of)
+{
+    struct spent      spent = {of->cpu_us, of->gpu_us, of->memory_mib_ms, cost_micro(price_of(h, n), of->node_us)};
     struct meter_rate rate = {
         .cpu_milli = of->cpu_milli, .gpu_milli = of->gpu_milli, .memory_mib = of->memory_mib, .node_milli = of->node_milli};
     struct payer p;
@@ -100,8 +124,9 @@ static void count_one(struct head *h, struct meter *m, uint64_t price, const Man
         head_payer_know(h, of->job, p.user, p.job);
     memcpy(rate.user, p.user, sizeof rate.user);
     memcpy(rate.job, p.job, sizeof rate.job);
-    head_account_add(h, p.user, p.job, &spent);
+    head_account_add(h, p.user, p.job, &spent, usage_of(h, n, of->node_us));
     HEAD_TRY(h, mt_vec_push(&m->rates, rate));
+    measure(h, &rate, false);
 }
 
 /* Whether it is the next one that is to be counted. A raylet that has given up what it had not said begins at a later number. */
@@ -137,9 +162,9 @@ void head_account_usage(struct head *h, struct stream *s, struct node *n, const 
         m->boot = usage->boot;
         m->said = usage->number;
         m->counted_ms = h->now_ms;
-        m->rates.count = 0;
+        forget_rates(h, m);
         for (size_t i = 0; i < usage->n_of; i++)
-            count_one(h, m, price_of(h, n), usage->of[i]);
+            count_one(h, m, n, usage->of[i]);
         head_account_store(h);
         head_meter_store(h, m);
     }
@@ -157,8 +182,9 @@ void head_account_node_lost(struct head *h, const struct node *n)
         uint64_t                 ms = end - m->counted_ms;
         struct spent             spent = {rate->cpu_milli * ms, rate->gpu_milli * ms, rate->memory_mib * ms,
                                           cost_micro(price, rate->node_milli * ms)};
-        head_account_add(h, rate->user, rate->job, &spent);
+        head_account_add(h, rate->user, rate->job, &spent, usage_of(h, n, rate->node_milli * ms));
     }
+    forget_rates(h, m);
     head_account_store(h);
     head_meter_drop(h, m);
 }

@@ -39,7 +39,7 @@ static void list_account(struct head *h, const Manta__V1__AccountRequest *reques
         sum.memory_mib_ms += day->spent.memory_mib_ms;
         sum.cost_micro += day->spent.cost_micro;
     }
-    if (!request->by_day && (is_any || !request->since_ms))
+    if (!request->by_day && is_any)
         put(h, out, a, 0, request->since_ms ? &sum : &a->spent);
 }
 

@@ -9,11 +9,12 @@
 #include "scheduler/head/core/account/private.h"
 
 #include "core/base/plant.h"
+#include "scheduler/policy/share.h"
 
 #include <stdlib.h>
 
 /* Each with its letter before the key. */
-enum account_kind { KIND_USER = 'u', KIND_DAY = 'd', KIND_JOB = 'j', KIND_PAYER = 'n', KIND_METER = 'm' };
+enum account_kind { KIND_USER = 'u', KIND_DAY = 'd', KIND_JOB = 'j', KIND_PAYER = 'n', KIND_METER = 'm', KIND_SETTINGS = 's' };
 enum { KEY_SIZE = 1 + 8 + HEAD_JOB_ID_SIZE, DAY_MS = 24 * 3600 * 1000 };
 
 typedef Manta__Store__AccountRecord account_record;
@@ -87,23 +88,31 @@ static void add(struct spent *to, const struct spent *more)
 
 /* ---- users and their days ---- */
 
-static struct account *find(const struct head *h, const char *user)
+struct account *head_account_find(const struct head *h, const char *user)
 {
     struct head_index_node *at = head_index_find(&h->account.users, user);
     return at ? mt_container_of(at, struct account, at) : NULL;
 }
 
-/* Beyond the bound of users all that come are one: nobody. */
-static struct account *account_of(struct head *h, const char *user)
+static void account_init(struct account *a, const char *user)
 {
-    struct account *a = find(h, user);
+    snprintf(a->user, sizeof a->user, "%s", user);
+    a->weight_milli = 1000;
+    for (int i = 0; i < USER_BOUNDS; i++)
+        a->bounds[i] = USER_NO_BOUND;
+}
+
+/* Beyond the bound of users all that come are one: nobody. */
+struct account *head_account_of(struct head *h, const char *user)
+{
+    struct account *a = head_account_find(h, user);
     if (!a && user[0] && h->account.users.count >= MT_HEAD_ACCOUNTS_MAX)
-        return account_of(h, "");
+        return head_account_of(h, "");
     if (a)
         return a;
     a = calloc(1, sizeof *a);
     if (a)
-        snprintf(a->user, sizeof a->user, "%s", user);
+        account_init(a, user);
     if (!a || head_index_add(&h->account.users, &a->at, a->user).code) {
         free(a);
         head_broken(h, mt_error(MT_ENOMEM, 0, "open an account"));
@@ -146,6 +155,8 @@ void head_account_store(struct head *h)
         if (!a->is_changed)
             continue;
         a->is_changed = false;
+        r.usage = head_account_usage_now(h, a);
+        r.usage_ms = h->wall_ms;
         store(h, &r, &a->spent, false);
         for (size_t i = 0; i < a->days.count; i++) {
             if (!a->days.data[i].is_changed)
@@ -157,6 +168,13 @@ void head_account_store(struct head *h)
         }
         forget_old_days(h, a);
     }
+}
+
+void head_account_store_settings(struct head *h, const struct account *a, Manta__V1__User *settings)
+{
+    account_record r = record_of(KIND_SETTINGS, a->user, "");
+    r.settings = settings;
+    store(h, &r, NULL, false);
 }
 
 /* ---- jobs ---- */
@@ -208,15 +226,35 @@ void head_account_forget(struct head *h, const char *job)
     bill_drop(h, b);
 }
 
-void head_account_add(struct head *h, const char *user, const char *job, const struct spent *spent)
+/* ---- shares ---- */
+
+static double scale_at(const struct head *h, uint64_t wall_ms)
 {
-    struct account     *a = account_of(h, user);
+    return policy_share_scale((int64_t)(wall_ms - h->account.epoch_ms), MT_HEAD_HALF_LIFE_MS);
+}
+
+double head_account_usage_now(const struct head *h, const struct account *a)
+{
+    return a->usage / scale_at(h, h->wall_ms);
+}
+
+/* Of a user without an account: of one who has used nothing. */
+double head_account_share(const struct job *job)
+{
+    return job->account ? policy_share_of(job->account->usage, job->account->weight_milli) : 0;
+}
+
+void head_account_add(struct head *h, const char *user, const char *job, const struct spent *spent, double usage)
+{
+    struct account     *a = head_account_of(h, user);
     struct account_day *day = a ? day_of(h, a, (uint32_t)(h->wall_ms / DAY_MS)) : NULL;
     struct bill        *bill = job[0] && head_index_find(&h->jobs, job) ? bill_of(h, job) : NULL;
     if (!a || !day)
         return;
     add(&a->spent, spent);
     add(&day->spent, spent);
+    h->account.epoch_ms = h->account.epoch_ms ? h->account.epoch_ms : h->wall_ms;
+    a->usage += usage * scale_at(h, h->wall_ms);
     a->is_changed = day->is_changed = true;
     if (!bill)
         return; /* a program that was started by hand, or a job that is deleted */
@@ -324,6 +362,25 @@ void head_meter_drop(struct head *h, struct meter *m)
 
 /* ---- the start and the end ---- */
 
+static void user_load(struct head *h, struct account *a, const Manta__Store__AccountRecord *r)
+{
+    a->spent = read_spent(r->spent);
+    h->account.epoch_ms = h->account.epoch_ms ? h->account.epoch_ms : r->usage_ms;
+    a->usage = r->usage * scale_at(h, r->usage_ms);
+}
+
+static mt_status settings_load(struct head *h, const Manta__V1__User *from)
+{
+    const uint64_t  bounds[USER_BOUNDS] = {from->cpu_milli, from->gpu_milli, from->memory, from->running, from->waiting};
+    struct account *a = strlen(from->name) < HEAD_NAME_SIZE ? head_account_of(h, from->name) : NULL;
+    if (!a)
+        return h->broken.code ? h->broken : mt_error(MT_ECORRUPT, 0, "the store holds a user that can't be");
+    a->weight_milli = from->weight_milli;
+    for (int i = 0; i < USER_BOUNDS; i++)
+        a->bounds[i] = bounds[i] - 1; /* 0: no bound */
+    return mt_ok();
+}
+
 mt_status head_account_load(struct head *h, const Manta__Store__AccountRecord *r)
 {
     struct account     *a = NULL;
@@ -333,9 +390,11 @@ mt_status head_account_load(struct head *h, const Manta__Store__AccountRecord *r
     if (strlen(r->user) >= HEAD_NAME_SIZE || strlen(r->job) >= HEAD_JOB_ID_SIZE)
         return mt_error(MT_ECORRUPT, 0, "the store holds an account that can't be");
     if (r->kind == KIND_USER || r->kind == KIND_DAY)
-        a = account_of(h, r->user);
+        a = head_account_of(h, r->user);
     if (r->kind == KIND_USER && a)
-        a->spent = read_spent(r->spent);
+        user_load(h, a, r);
+    else if (r->kind == KIND_SETTINGS && r->settings)
+        return settings_load(h, r->settings);
     else if (r->kind == KIND_DAY && a && (day = day_of(h, a, r->day)))
         day->spent = read_spent(r->spent);
     else if (r->kind == KIND_JOB && (bill = bill_of(h, r->job)))

@@ -247,6 +247,8 @@ static const ProtobufCMessageDescriptor *request_type(enum head_method method)
     case HEAD_CREATE_TOKEN: return &manta__v1__create_token_request__descriptor;
     case HEAD_LIST_TOKENS: return &manta__v1__list_tokens_request__descriptor;
     case HEAD_REVOKE_TOKEN: return &manta__v1__revoke_token_request__descriptor;
+    case HEAD_SET_USER: return &manta__v1__set_user_request__descriptor;
+    case HEAD_LIST_USERS: return &manta__v1__list_users_request__descriptor;
     case HEAD_ACCOUNT: return &manta__v1__account_request__descriptor;
     case HEAD_NO_METHOD: break;
     }
@@ -285,6 +287,8 @@ static void dispatch(struct head *h, const struct head_event *event, const Proto
     case HEAD_LIST_TOKENS: head_tokens_list(h, call); break;
     case HEAD_REVOKE_TOKEN: head_tokens_revoke(h, call, (const Manta__V1__RevokeTokenRequest *)request); break;
     case HEAD_ACCOUNT: head_account_call(h, call, (const Manta__V1__AccountRequest *)request); break;
+    case HEAD_SET_USER: head_users_set(h, call, (const Manta__V1__SetUserRequest *)request); break;
+    case HEAD_LIST_USERS: head_users_list(h, call); break;
     case HEAD_REVOKE_NODE: break; /* attached/revoke.c */
     case HEAD_NO_METHOD: break;
     }

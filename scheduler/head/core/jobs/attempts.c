@@ -193,6 +193,8 @@ static bool try_start(struct head *h, struct head_reserve *r, struct bucket *b)
 {
     uint32_t number;
     b->promised = 0;
+    if (!head_turns_may_start(b)) /* one of the same user has been started just now */
+        return false;
     if (!b->is_full && head_reserve_place(h, r, b, &number)) {
         start_on(h, head_turns_first(&b->ready), number);
         return true;

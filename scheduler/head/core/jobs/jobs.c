@@ -10,6 +10,7 @@
  *      '-----failed, refused, or node lost: another attempt          |
  *                                               '--------------------'
  */
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
@@ -65,7 +66,9 @@ void head_jobs_set_state(struct head *h, struct job *job, enum job_state next)
         job->array->in[job->state]--;
         job->array->in[next]++;
     }
+    enum job_state was = job->state;
     job->state = next;
+    head_users_moved(job, was);
     job_check(job);
     if (head_jobs_has_ended(job))
         head_after_leave(h, job);
@@ -79,6 +82,7 @@ void head_jobs_free(struct head *h, struct job *job)
     head_after_leave(h, job);
     head_array_leave(h, job);
     head_turns_leave(h, job);
+    head_users_leave(job);
     head_index_remove(&h->jobs, &job->at);
     manta__v1__job_spec__free_unpacked(job->spec, NULL);
     free(job->reason);
@@ -183,6 +187,7 @@ mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *r)
     job->order = r->order;
     job->log_base = r->log_base;
     snprintf(job->user, sizeof job->user, "%s", r->user);
+    head_users_enter(h, job);
     job->is_held = r->is_held;
     job->after_met = r->after_met;
     if (head_jobs_has_ended(job))

@@ -6,6 +6,7 @@
  * Always:  what the end of a job means for those that wait for it is in the same batch as that end: so whoever is asked after a
  *          restart need not know how a job has ended that is forgotten by now. One that can't start any more ends in that step.
  */
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"

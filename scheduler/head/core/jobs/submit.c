@@ -3,6 +3,7 @@
  * submit.c - takes a job in, or says why not.
  */
 
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
@@ -27,13 +28,15 @@ static bool can_ever_start(struct head *h, const struct policy_request *request,
 }
 
 /* The reason for a refusal, and its code; 0: the job may come in. */
-static int32_t submit_check(struct head *h, const job_spec *spec, char *text, size_t text_size)
+static int32_t submit_check(struct head *h, const job_spec *spec, const char *user, uint32_t count, char *text, size_t text_size)
 {
     struct policy_request     request = {0};
     const Manta__V1__JobFile *missing;
     if (head_spec_check(spec, text, text_size).code != 0 || head_spec_request(h, spec, &request, text, text_size).code != 0)
         return MT_EINVAL;
     int32_t code = spec->node ? head_jobs_node_check(h, spec, text, text_size) : MT_OK;
+    if (code == MT_OK)
+        code = head_users_may_submit(h, user, spec, count, text, text_size);
     if (code != MT_OK)
         return code;
     if (!can_ever_start(h, &request, text, text_size))
@@ -76,6 +79,7 @@ static struct job *take(struct head *h, job_spec *take_spec, const char *user, u
         return NULL;
     }
     snprintf(job->user, sizeof job->user, "%s", user);
+    head_users_enter(h, job);
     job->is_held = job->spec->is_held;
     job->after_met = after_met;
     job->submitted_ms = h->wall_ms;
@@ -92,7 +96,7 @@ int32_t head_jobs_submit(struct head *h, const job_spec *spec, const char *user,
 {
     uint32_t count = spec->array_count ? spec->array_count : 1;
     uint64_t after_met = 0;
-    int32_t  code = submit_check(h, spec, text, text_size);
+    int32_t  code = submit_check(h, spec, user, count, text, text_size);
     if (code == MT_OK)
         code = check_many(h, spec, count, &after_met, text, text_size);
     if (code != MT_OK)

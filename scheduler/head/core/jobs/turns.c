@@ -10,6 +10,7 @@
  * Jobs of one bucket are equal but for their order: what is true of the first is true of all. So a round looks at buckets, however
  * many jobs wait, and nothing walks through all jobs.
  */
+#include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
@@ -153,13 +154,24 @@ struct job *head_turns_after(const mt_sorted *line, const struct job *job)
 
 static int compare(const struct job *a, const struct job *b)
 {
-    const struct policy_turn x = {a->spec->priority, a->order}, y = {b->spec->priority, b->order};
+    const struct policy_turn x = {a->spec->priority, head_account_share(a), a->order};
+    const struct policy_turn y = {b->spec->priority, head_account_share(b), b->order};
     return policy_turn_compare(&x, &y);
 }
 
 static int by_turn(const void *a, const void *b)
 {
     return compare(head_turns_first(&(*(struct bucket *const *)a)->ready), head_turns_first(&(*(struct bucket *const *)b)->ready));
+}
+
+bool head_turns_may_start(struct bucket *b)
+{
+    bool was_over = b->is_over;
+    b->is_over = !head_users_may_start(head_turns_first(&b->ready), b->why, sizeof b->why);
+    if (b->is_over)
+        b->promised = 0;
+    b->is_full &= !was_over; /* why it waits was written over */
+    return !b->is_over;
 }
 
 struct bucket **head_turns_open(struct head *h, size_t *out_count)
@@ -171,9 +183,10 @@ struct bucket **head_turns_open(struct head *h, size_t *out_count)
     for (struct head_index_node *at = h->buckets.first; at; at = at->next) {
         struct bucket *b = mt_container_of(at, struct bucket, at);
         b->is_full &= !h->is_capacity_changed || MT_PLANT(MT_PLANT_BUCKET_FULL);
-        is_any_untried |= b->ready.count && !b->is_full;
-        if (b->ready.count)
-            HEAD_TRY(h, mt_vec_push(&h->open, b));
+        if (!b->ready.count || !head_turns_may_start(b))
+            continue;
+        is_any_untried |= !b->is_full;
+        HEAD_TRY(h, mt_vec_push(&h->open, b));
     }
     if (!is_any_untried)
         h->open.count = 0;

@@ -20,12 +20,20 @@ struct account_day {
     struct spent spent;
     bool         is_changed;
 };
+enum user_bound { USER_CPU, USER_GPU, USER_MEMORY, USER_RUNNING, USER_WAITING, USER_BOUNDS };
+#define USER_NO_BOUND UINT64_MAX
+
 struct account { /* of a user */
     struct head_index_node at;
     char                   user[HEAD_NAME_SIZE]; /* "": nobody's */
-    struct spent           spent;                /* ever */
-    bool                   is_changed;           /* in this step */
-    MT_VEC(struct account_day) days;             /* in their order; the oldest go */
+    double                 usage;                /* by the scale of head_account.epoch_ms (scheduler/policy/share.h) */
+    uint64_t               weight_milli;
+    uint64_t               bounds[USER_BOUNDS];    /* of what he may have at a time */
+    uint64_t               wished[USER_BOUNDS];    /* by his jobs that were started; how many; and how many wait. Not stored */
+    uint64_t               measured[USER_RUNNING]; /* what all that is his holds, by the nodes' last word. Not stored */
+    struct spent           spent;                  /* ever */
+    bool                   is_changed;             /* in this step */
+    MT_VEC(struct account_day) days;               /* in their order; the oldest go */
 };
 
 struct bill { /* of a job that is in the table of jobs */
@@ -52,6 +60,7 @@ struct meter { /* of a node that is not dead */
 };
 
 struct head_account {
+    uint64_t          epoch_ms;   /* wall clock: what is used then counts once; 0: nothing was counted yet */
     struct head_index users;      /* struct account */
     struct head_index bills;      /* by job */
     mt_map            payers;     /* number -> struct payer */

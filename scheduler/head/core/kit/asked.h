@@ -32,7 +32,7 @@ enum { /* limits: core/base/limits/head.h */
     X(RevokeTicket, REVOKE_TICKET, MT_MAY_ADMIN) X(RevokeNode, REVOKE_NODE, MT_MAY_ADMIN)                              \
     X(CreateToken, CREATE_TOKEN, MT_MAY_ADMIN) X(ListTokens, LIST_TOKENS, MT_MAY_ADMIN)                                \
     X(RevokeToken, REVOKE_TOKEN, MT_MAY_ADMIN) X(SignalJob, SIGNAL_JOB, MT_MAY_SUBMIT)                    \
-    X(Account, ACCOUNT, MT_MAY_READ)
+    X(Account, ACCOUNT, MT_MAY_READ) X(SetUser, SET_USER, MT_MAY_ADMIN) X(ListUsers, LIST_USERS, MT_MAY_READ)
 /* clang-format on */
 enum head_method {
     HEAD_NO_METHOD,

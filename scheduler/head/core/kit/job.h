@@ -29,6 +29,8 @@ enum job_state {
         JOB_STATE_COUNT
 };
 
+struct account;
+
 /* Jobs that have not ended of one user and one priority, and that want the same: those of them that wait are judged once. */
 struct bucket {
     struct head_index_node at;
@@ -38,6 +40,7 @@ struct bucket {
     mt_sorted              ready, parked; /* those that wait, by order: for room alone, and for something else before */
     uint32_t               members;       /* all */
     bool                   is_full;       /* its first was tried, and found no room in what is free now */
+    bool                   is_over;       /* its user has what he may have, so it is not tried */
     uint64_t               promised;      /* order of its job for which room is reserved, + 1; 0: of none */
     char                   promise[HEAD_TEXT_SIZE];
     char                   why[HEAD_TEXT_SIZE]; /* why not; "": none was tried yet */
@@ -65,6 +68,7 @@ struct waiter { /* for spec->after[i] of the job */
 struct job {
     struct head_index_node at;
     job_spec              *spec;
+    struct account        *account;              /* the user's */
     char                   user[HEAD_NAME_SIZE]; /* whose token it was submitted with; "": a warden's */
     enum job_state         state;
     char                  *reason; /* of its last attempt, or its end; NULL: none. Of one that waits: head_turns_why */

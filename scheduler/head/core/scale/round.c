@@ -114,7 +114,8 @@ static void collect(struct head *h, struct telling *t)
     }
     for (struct head_index_node *at = h->buckets.first; at; at = at->next) {
         const struct bucket *b = mt_container_of(at, struct bucket, at);
-        tell_shape(h, t, &b->request, (uint32_t)b->ready.count);
+        if (!b->is_over) /* more nodes would not help */
+            tell_shape(h, t, &b->request, (uint32_t)b->ready.count);
     }
     for (size_t i = 0; i < h->open_groups.count; i++)
         tell_gang(h, t, h->open_groups.data[i]);
