@@ -138,10 +138,10 @@ static mt_status raylet_pin(struct os_transfer *transfer, const struct lane_ref 
     return os_local_pin(&mt_container_of(transfer, struct raylet, transfer)->local, ref, &out->data);
 }
 
-static void raylet_unpin(struct os_transfer *transfer, const struct lane_ref *ref, uint32_t node)
+static void raylet_unpin(struct os_transfer *transfer, const struct os_pinned *pin, uint32_t node)
 {
     (void)node;
-    os_local_unpin(&mt_container_of(transfer, struct raylet, transfer)->local, ref);
+    os_local_unpin(&mt_container_of(transfer, struct raylet, transfer)->local, &pin->held);
 }
 
 static void raylet_open(struct raylet *r, struct io_loop *loop, uint32_t number)
