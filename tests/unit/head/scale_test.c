@@ -191,6 +191,49 @@ static void what_waits_gets_a_node(void **state)
     rig_free(rig);
 }
 
+static void bound(struct rig *rig, char *setting)
+{
+    Manta__V1__SetUserRequest r = MANTA__V1__SET_USER_REQUEST__INIT;
+    r.name = "ann";
+    r.settings = &setting;
+    r.n_settings = 1;
+    rig->token = 0;
+    rig_call(rig, HEAD_SET_USER, &r.base);
+}
+
+/* More nodes would not help him. */
+static void who_has_his_bound_gets_no_node(void **state)
+{
+    Manta__V1__CreateTokenRequest token = MANTA__V1__CREATE_TOKEN_REQUEST__INIT;
+    uint8_t                       sum[HEAD_SHA_SIZE] = {1};
+    (void)state;
+    struct rig *rig = begin();
+    rig_pass(rig, 3000);
+    assert_int_equal(code_of(rig, scale(rig, HEAD_SCALE_UP, 2, false)), MT_OK);
+    token.name = "ann";
+    token.right = MT_MAY_SUBMIT;
+    token.sha256 = (ProtobufCBinaryData){sizeof sum, sum};
+    rig_call(rig, HEAD_CREATE_TOKEN, &token.base);
+    bound(rig, "running=1");
+    rig->token = head_token_number(sum);
+    submit(rig, "first");
+    pass(rig, 2000);
+    assert_int_equal(provider.started, 1);
+    struct rig_node node = {.boot = 7, .cpus = 2000, .labels = "manta.type=small,manta.instance=test-cluster-1,manta.handle=h"};
+    rig_register(rig, &node);
+    pass(rig, 200);
+    rig_job_state(rig, &node, "first", 1, "RUNNING", 0, "");
+    rig_report(rig, &node, 0, NULL, 0);
+    submit(rig, "second");
+    pass(rig, 2000);
+    assert_int_equal(provider.started, 1);
+    bound(rig, "running=none");
+    rig_report(rig, &node, 0, NULL, 0);
+    pass(rig, 2000);
+    assert_int_equal(provider.started, 2);
+    rig_free(rig);
+}
+
 /* The head is killed before and after each of its store writes. */
 static void a_killed_head_leaves_no_stranger(void **state)
 {
@@ -310,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_waits_gets_a_node),
+        cmocka_unit_test(who_has_his_bound_gets_no_node),
         cmocka_unit_test(a_killed_head_leaves_no_stranger),
         cmocka_unit_test(an_instance_joins_by_its_ticket),
         cmocka_unit_test(bad_input_is_refused),
