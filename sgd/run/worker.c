@@ -677,7 +677,8 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
 {
     struct worker          *w = t->w;
     struct sgd_group_config config = group_config(w, &t->order);
-    config.made = sgd_ahead_take(&w->ahead, t->generation);
+    struct sgd_group_made   made;
+    config.made = sgd_ahead_take(&w->ahead, t->generation, &made) ? &made : NULL;
     w->offered_step = UINT64_MAX; /* what was offered in another generation is of no use to the others of this one */
     sgd_trainer_does(&w->trainer, SGD_DOES_JOIN);
     MT_TRY(sgd_group_join(&t->group, &config));

@@ -109,19 +109,22 @@ static void settle(struct sgd_ahead *ahead, uint32_t wanted)
         pthread_cond_wait(&ahead->changed, &ahead->lock);
 }
 
-struct sgd_group_made *sgd_ahead_take(struct sgd_ahead *ahead, uint32_t generation)
+bool sgd_ahead_take(struct sgd_ahead *ahead, uint32_t generation, struct sgd_group_made *out)
 {
     pthread_mutex_lock(&ahead->lock);
     settle(ahead, generation);
     bool is_there = ahead->state == SGD_AHEAD_MADE && ahead->generation == generation;
+    if (is_there) {
+        *out = ahead->made;
+        ahead->made = (struct sgd_group_made){0};
+    }
     if (ahead->state == SGD_AHEAD_MADE) {
-        if (!is_there)
-            clear(ahead);
+        clear(ahead);
         ahead_set_state(ahead, SGD_AHEAD_NONE);
     }
     explicit_bzero(ahead->secret, sizeof ahead->secret);
     pthread_mutex_unlock(&ahead->lock);
-    return is_there ? &ahead->made : NULL;
+    return is_there;
 }
 
 void sgd_ahead_fini(struct sgd_ahead *ahead)

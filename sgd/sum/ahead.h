@@ -37,8 +37,8 @@ void      sgd_ahead_fini(struct sgd_ahead *ahead);
  * region is not joined, so another generation may compute in it. The door is used: nobody else joins meanwhile. `present`: the
  * generation that computes; its end, or a later one's, ends this. */
 MT_MUST_USE mt_status sgd_ahead_make(struct sgd_ahead *ahead, const struct sgd_group_config *config, uint32_t present);
-/* What was made for this generation, for sgd_group_join; NULL: nothing was. Anything else that was made, or is being made, is
- * dropped: this waits until nobody makes anything. */
-struct sgd_group_made *sgd_ahead_take(struct sgd_ahead *ahead, uint32_t generation);
+/* Moves out what was made for this generation, for sgd_group_join; false: nothing was. Anything else that was made, or is being
+ * made, is dropped: this waits until nobody makes anything. What comes after may be made at once. */
+bool sgd_ahead_take(struct sgd_ahead *ahead, uint32_t generation, struct sgd_group_made *out);
 
 #endif

@@ -428,6 +428,7 @@ struct beside {
     struct sgd_group_config config;
     struct sgd_group_net    net;
     struct coll_door        door;
+    struct sgd_group_made   taken;
     mt_status               made;
 };
 
@@ -470,7 +471,7 @@ static mt_status life_beside(struct world *w, struct sgd_group *group)
         while (atomic_load(&w->going) < w->members) /* until nobody looks at the first one any more */
             mt_sleep_ms(1);
         sgd_group_leave(group);
-        b->config.made = sgd_ahead_take(&b->ahead, 2);
+        b->config.made = sgd_ahead_take(&b->ahead, 2, &b->taken) ? &b->taken : NULL;
         bool was_connected = b->config.made && b->config.made->tcp.state == COLL_TCP_JOINED;
         st = sgd_group_join(group, &b->config);
         st = st.code ? st : life_sums(w, group);
