@@ -65,22 +65,35 @@ static void info_copy(const Manta__V1__JobInfo *from, manta_job_info *out)
     text_copy(out->actor_name, sizeof out->actor_name, from->actor_name);
 }
 
-/* One call that is answered by a JobReply. out_info may be NULL. */
-static manta_status job_call(struct ctl_client *c, const char *method, const ProtobufCMessage *request, uint32_t each_ms,
-                             manta_job_info *out_info, manta_error *e)
+/* One call that is answered by a JobReply without an error, which the caller frees (rpc_unpack_free). */
+static manta_status reply_get(struct ctl_client *c, const char *method, const ProtobufCMessage *request, uint32_t each_ms,
+                              Manta__V1__JobReply **out_reply, manta_error *e)
 {
     ProtobufCMessage *message;
     manta_status      st = ctl_call(c, method, request, &manta__v1__job_reply__descriptor, c->timeout_ms, each_ms, &message, e);
     if (st != MANTA_OK)
         return st;
-    const Manta__V1__JobReply *reply = (const Manta__V1__JobReply *)message;
-    if (reply->code != MT_OK)
-        st = ctl_fail(e, reply->code, MANTA_NOT_DONE, "%s", reply->text);
-    else if (!reply->job)
+    *out_reply = (Manta__V1__JobReply *)message;
+    if ((*out_reply)->code == MT_OK)
+        return MANTA_OK;
+    st = ctl_fail(e, (*out_reply)->code, MANTA_NOT_DONE, "%s", (*out_reply)->text);
+    rpc_unpack_free(message);
+    return st;
+}
+
+/* ... about a job. out_info may be NULL. */
+static manta_status job_call(struct ctl_client *c, const char *method, const ProtobufCMessage *request, uint32_t each_ms,
+                             manta_job_info *out_info, manta_error *e)
+{
+    Manta__V1__JobReply *reply;
+    manta_status         st = reply_get(c, method, request, each_ms, &reply, e);
+    if (st != MANTA_OK)
+        return st;
+    if (!reply->job)
         st = ctl_fail(e, MT_EPROTO, MANTA_UNKNOWN, "the answer of the head at %s has no job", c->place.address);
     else if (out_info)
         info_copy(reply->job, out_info);
-    rpc_unpack_free(message);
+    rpc_unpack_free(&reply->base);
     return st;
 }
 
@@ -325,6 +338,15 @@ static bool has_ended(const manta_job_info *info)
     return strcmp(info->state, "PENDING") != 0 && strcmp(info->state, "RUNNING") != 0;
 }
 
+/* What is left of the caller's time, and how long the head is asked to wait this time. */
+static uint64_t wait_left(uint64_t begin_ms, int64_t timeout_ms, Manta__V1__WaitJobRequest *request)
+{
+    uint64_t passed = ctl_now_ms() - begin_ms;
+    uint64_t left = timeout_ms < 0 ? MT_CTL_WAIT_MS : (uint64_t)timeout_ms > passed ? (uint64_t)timeout_ms - passed : 0;
+    request->wait_ms = left < MT_CTL_WAIT_MS ? (uint32_t)left : MT_CTL_WAIT_MS;
+    return left;
+}
+
 static manta_status job_wait(struct ctl_client *c, const char *id, int64_t timeout_ms, manta_job_info *out_info, manta_error *e)
 {
     Manta__V1__WaitJobRequest request = MANTA__V1__WAIT_JOB_REQUEST__INIT;
@@ -332,9 +354,7 @@ static manta_status job_wait(struct ctl_client *c, const char *id, int64_t timeo
     uint64_t                  begin = ctl_now_ms();
     request.id = (char *)id;
     for (;;) {
-        uint64_t passed = ctl_now_ms() - begin;
-        uint64_t left = timeout_ms < 0 ? MT_CTL_WAIT_MS : (uint64_t)timeout_ms > passed ? (uint64_t)timeout_ms - passed : 0;
-        request.wait_ms = left < MT_CTL_WAIT_MS ? (uint32_t)left : MT_CTL_WAIT_MS;
+        uint64_t     left = wait_left(begin, timeout_ms, &request);
         manta_status st = job_call(c, "/manta.v1.Head/WaitJob", &request.base, MT_CTL_WAIT_MS + MT_CALL_MS, &info, e);
         if (st == MANTA_ECONN && (timeout_ms < 0 || left > 0))
             continue; /* the caller's limit counts, not ours */
@@ -404,19 +424,16 @@ static void array_copy(const Manta__V1__ArrayInfo *from, manta_job_array_info *o
 static manta_status array_call(struct ctl_client *c, const char *method, const ProtobufCMessage *request, uint32_t each_ms,
                                manta_job_array_info *out_info, manta_error *e)
 {
-    ProtobufCMessage *message;
-    manta_status      st = ctl_call(c, method, request, &manta__v1__job_reply__descriptor, c->timeout_ms, each_ms, &message, e);
+    Manta__V1__JobReply *reply;
+    manta_status         st = reply_get(c, method, request, each_ms, &reply, e);
     if (st != MANTA_OK)
         return st;
-    const Manta__V1__JobReply *reply = (const Manta__V1__JobReply *)message;
-    if (reply->code != MT_OK)
-        st = ctl_fail(e, reply->code, MANTA_NOT_DONE, "%s", reply->text);
-    else if (!reply->array)
+    if (!reply->array)
         st = ctl_fail(e, MT_EUNSUPPORTED, MANTA_NOT_DONE, "the head at %s is of an older release, which can't sum up an array",
                       c->place.address);
     else
         array_copy(reply->array, out_info);
-    rpc_unpack_free(message);
+    rpc_unpack_free(&reply->base);
     return st;
 }
 
@@ -444,9 +461,7 @@ static manta_status array_wait(struct ctl_client *c, const char *id, int64_t tim
     request.id = (char *)(uintptr_t)id;
     request.is_array = true;
     for (;;) {
-        uint64_t passed = ctl_now_ms() - begin;
-        uint64_t left = timeout_ms < 0 ? MT_CTL_WAIT_MS : (uint64_t)timeout_ms > passed ? (uint64_t)timeout_ms - passed : 0;
-        request.wait_ms = left < MT_CTL_WAIT_MS ? (uint32_t)left : MT_CTL_WAIT_MS;
+        uint64_t     left = wait_left(begin, timeout_ms, &request);
         manta_status st = array_call(c, "/manta.v1.Head/WaitJob", &request.base, MT_CTL_WAIT_MS + MT_CALL_MS, &info, e);
         if (st == MANTA_ECONN && (timeout_ms < 0 || left > 0))
             continue; /* the caller's limit counts, not ours */
