@@ -195,16 +195,6 @@ static mt_status connect_anew(struct os_transfer *transfer, struct os_fetch *fet
     return mt_ok();
 }
 
-/* A pull as the fetch's caller wants it, from its first byte. */
-static void fetch_begin(struct os_transfer *transfer, struct os_fetch *fetch, const struct lane_ref *ref, void *data)
-{
-    os_pull_start(&fetch->pull, ref, data, (int64_t)io_now_ms());
-    fetch->pull.chunk = os_transfer_chunk(transfer);
-    os_pull_resume(&fetch->pull, fetch->have);
-    if (fetch->patience_ms)
-        fetch->pull.patience_ms = fetch->patience_ms;
-}
-
 /* Four looks within its patience. */
 static void tick_later(struct os_fetch *fetch)
 {
@@ -224,7 +214,7 @@ mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, c
     fetch->to_epoch = to_epoch;
     fetch->watch.ready = fetch_ready;
     fetch->faulted = fetch->have;
-    fetch_begin(transfer, fetch, ref, data);
+    os_fetch_begin(transfer, fetch, ref, data);
     fetch->is_reused = idle_take(transfer, fetch);
     if (!fetch->is_reused)
         MT_TRY(connect_anew(transfer, fetch));
@@ -277,7 +267,7 @@ static bool is_begun_anew(struct os_fetch *fetch, mt_status st)
     close(fetch->fd);
     fetch->tls = NULL;
     fetch->is_reused = false;
-    fetch_begin(fetch->transfer, fetch, &ref, pull->data);
+    os_fetch_begin(fetch->transfer, fetch, &ref, pull->data);
     if (connect_anew(fetch->transfer, fetch).code == MT_OK)
         return true;
     fetch->fd = -1; /* closed already */

@@ -165,14 +165,6 @@ static void stranger_over(struct io_stranger *stranger)
     conn_end(conn);
 }
 
-static struct os_part *part_of(const struct os_transfer *transfer, const struct lane_ref *ref)
-{
-    struct os_part *part = ref->node == transfer->node ? NULL : transfer->parts;
-    while (part && memcmp(&part->ref, ref, sizeof *ref) != 0)
-        part = part->next;
-    return part;
-}
-
 /* The value that is asked for; a conn that has one, pinned or a part, keeps it until another is asked for. */
 static mt_status conn_pin(struct os_transfer_conn *conn, const struct lane_ref *ref)
 {
@@ -181,7 +173,7 @@ static mt_status conn_pin(struct os_transfer_conn *conn, const struct lane_ref *
     conn->serve.elsewhere = 0;
     if (mt_id_is_zero(ref->id))
         return mt_error(MT_EOBJ_LOST, 0, "object socket: no id");
-    conn->part = part_of(transfer, ref);
+    conn->part = os_part_find(transfer, ref);
     if (!conn->part) {
         conn->pin = (struct os_pinned){0};
         mt_status st = transfer->pin(transfer, ref, conn->serve.hello.from_node, &conn->pin);

@@ -17,6 +17,8 @@
 #include "core/io/tls/tls.h"
 #include "objectstore/server/pull.h"
 
+#include <string.h>
+
 enum { OS_HOST_SIZE = 64 };
 
 /* What a node is sent. */
@@ -90,6 +92,14 @@ struct os_part {
     bool                is_summed;
     uint64_t            value_sum;
 };
+/* NULL: what is asked for is not on its way here. */
+static inline struct os_part *os_part_find(const struct os_transfer *transfer, const struct lane_ref *ref)
+{
+    struct os_part *part = ref->node == transfer->node ? NULL : transfer->parts;
+    while (part && memcmp(&part->ref, ref, sizeof *ref) != 0)
+        part = part->next;
+    return part;
+}
 void os_part_open(struct os_transfer *transfer, struct os_part *part, const struct lane_ref *ref, const void *data);
 /* More of it is there: whoever waits for that gets it. */
 void os_part_grow(struct os_part *part, const struct os_pull *pull);
@@ -121,6 +131,15 @@ struct os_fetch {
     uint32_t            out_size, out_sent;
     uint8_t             out[sizeof(struct os_wire_hello) + OS_PULL_AHEAD * sizeof(struct os_wire_request)];
 };
+/* Its pull as the caller wants it, from its first byte. */
+static inline void os_fetch_begin(struct os_transfer *transfer, struct os_fetch *fetch, const struct lane_ref *ref, void *data)
+{
+    os_pull_start(&fetch->pull, ref, data, (int64_t)io_now_ms());
+    fetch->pull.chunk = os_transfer_chunk(transfer);
+    os_pull_resume(&fetch->pull, fetch->have);
+    if (fetch->patience_ms)
+        fetch->pull.patience_ms = fetch->patience_ms;
+}
 /* Fetches `ref` from the raylet at host:port (a number, or "localhost"), which the head knows as to_node, to_epoch (0:
  * any), into `data` (ref->size bytes, valid until done). `done` says ECONN, EFENCED, EOBJ_LOST, ETIMEDOUT, EPROTO.
  * EAGAIN: MT_OS_FETCHES_MAX are under way. EINVAL: no address. ESYS. On failure `done` does not run. */

@@ -191,21 +191,13 @@ static void send_bytes(struct wire *w, int to, const uint8_t *bytes, size_t size
 
 static void source_sends(struct sim *s, struct sim_event *e);
 
-static struct os_part *part_of(const struct os_transfer *transfer, const struct lane_ref *ref)
-{
-    struct os_part *part = ref->node == transfer->node ? NULL : transfer->parts;
-    while (part && memcmp(&part->ref, ref, sizeof *ref) != 0)
-        part = part->next;
-    return part;
-}
-
 static mt_status source_pin(struct wire *w, struct os_transfer *transfer, const struct lane_ref *ref)
 {
     unpin(w, transfer->loop);
     w->serve.elsewhere = 0;
     if (mt_id_is_zero(ref->id))
         return mt_error(MT_EOBJ_LOST, 0, "object socket: no id");
-    w->part = part_of(transfer, ref);
+    w->part = os_part_find(transfer, ref);
     if (!w->part) {
         w->pin = (struct os_pinned){0};
         mt_status st = transfer->pin(transfer, ref, w->serve.hello.from_node, &w->pin);
@@ -438,15 +430,6 @@ void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job)
     }
 }
 
-static void fetch_begin(struct os_transfer *transfer, struct os_fetch *fetch, const struct lane_ref *ref, void *data)
-{
-    os_pull_start(&fetch->pull, ref, data, (int64_t)io_now_ms());
-    fetch->pull.chunk = os_transfer_chunk(transfer);
-    os_pull_resume(&fetch->pull, fetch->have);
-    if (fetch->patience_ms)
-        fetch->pull.patience_ms = fetch->patience_ms;
-}
-
 /* I20: whoever fetches a value does not, over whatever nodes, fetch it from itself. */
 static void require_no_circle(struct sim *s, const struct io_loop *loop, uint32_t from, const struct lane_ref *ref)
 {
@@ -533,7 +516,7 @@ mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, c
     fetch->transfer = transfer;
     fetch->fd = (int)w->number;
     require_no_circle(s, transfer->loop, to_node, ref);
-    fetch_begin(transfer, fetch, ref, data);
+    os_fetch_begin(transfer, fetch, ref, data);
     s->counters.pull_resumed += fetch->have > 0;
     fetch->timer = (struct io_timer){.fire = fetch_tick};
     io_timer_start(transfer->loop, &fetch->timer, fetch->pull.patience_ms / 4);
