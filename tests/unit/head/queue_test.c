@@ -538,20 +538,15 @@ static void senseless_jobs_are_refused(void **unused)
             fail_msg("\"%s\" lacks \"%s\"", text, cases[i].words);
     }
     assert_string_equal(rig_job(rig, "x", NULL), "");
-    Manta__V1__CreateTokenRequest r = MANTA__V1__CREATE_TOKEN_REQUEST__INIT;
-    uint8_t                       sum[HEAD_SHA_SIZE] = {9};
-    r.name = (char *)(uintptr_t) "ann";
-    r.right = MT_MAY_SUBMIT;
-    r.sha256 = (ProtobufCBinaryData){sizeof sum, sum};
-    (void)rig_call(rig, HEAD_CREATE_TOKEN, &r.base);
-    rig->token = head_token_number(sum);
+    uint64_t ann = rig_user(rig, "ann", 9);
+    rig->token = ann;
     assert_int_equal(SUBMIT(rig, .id = "y", .priority = 1), MT_EAUTH); /* not hers to give */
     assert_int_equal(SUBMIT(rig, .id = "y", .node = 1), MT_EAUTH);     /* nor where something runs */
     assert_int_equal(SUBMIT(rig, .id = "y", .priority = -1), MT_OK);
     assert_int_equal(queue_do(rig, HEAD_HOLD_JOB, "first"), MT_EAUTH);
     rig->token = 0;
     assert_int_equal(SUBMIT(rig, .id = "arr", .array = 2), MT_OK);
-    rig->token = head_token_number(sum);
+    rig->token = ann;
     assert_int_equal(queue_do(rig, HEAD_STOP_JOB, "arr"), MT_EAUTH);
     rig_free(rig);
 }

@@ -459,6 +459,18 @@ void rig_gone(struct rig *rig, const struct rig_node *node, uint64_t process)
     rig_say(rig, node->stream, &m);
 }
 
+uint64_t rig_user(struct rig *rig, const char *name, uint8_t fill)
+{
+    Manta__V1__CreateTokenRequest r = MANTA__V1__CREATE_TOKEN_REQUEST__INIT;
+    uint8_t                       sum[HEAD_SHA_SIZE];
+    memset(sum, fill, sizeof sum);
+    r.name = (char *)(uintptr_t)name;
+    r.right = MT_MAY_SUBMIT;
+    r.sha256 = (ProtobufCBinaryData){sizeof sum, sum};
+    (void)rig_call(rig, HEAD_CREATE_TOKEN, &r.base);
+    return head_token_number(sum);
+}
+
 uint64_t rig_submit(struct rig *rig, const char *id, uint32_t retries, int64_t cpu_milli)
 {
     Manta__V1__SubmitRequest r = MANTA__V1__SUBMIT_REQUEST__INIT;

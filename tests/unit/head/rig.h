@@ -140,9 +140,11 @@ void rig_job_state(struct rig *rig, const struct rig_node *node, const char *id,
 void rig_log_chunk(struct rig *rig, const struct rig_node *node, const char *id, uint32_t attempt, uint64_t offset,
                    const char *text);
 /* Returns the reply's code and gives actor and owner where asked for; -1: no reply. */
-int      rig_name(struct rig *rig, const struct rig_node *node, uint64_t id, uint32_t op, const char *name, uint64_t actor,
-                  uint64_t owner, uint32_t owner_node, uint64_t *out_actor);
-void     rig_gone(struct rig *rig, const struct rig_node *node, uint64_t process);
+int  rig_name(struct rig *rig, const struct rig_node *node, uint64_t id, uint32_t op, const char *name, uint64_t actor,
+              uint64_t owner, uint32_t owner_node, uint64_t *out_actor);
+void rig_gone(struct rig *rig, const struct rig_node *node, uint64_t process);
+/* A user who may submit: the number of the token, which is `fill` all over, for rig->token. */
+uint64_t rig_user(struct rig *rig, const char *name, uint8_t fill);
 uint64_t rig_submit(struct rig *rig, const char *id, uint32_t retries, int64_t cpu_milli);
 /* The state text of a job as GetJob gives it; "" where there is no such job. Valid until the next call. */
 const char *rig_job(struct rig *rig, const char *id, Manta__V1__JobReply **out_reply);

@@ -204,18 +204,13 @@ static void bound(struct rig *rig, char *setting)
 /* More nodes would not help him. */
 static void who_has_his_bound_gets_no_node(void **state)
 {
-    Manta__V1__CreateTokenRequest token = MANTA__V1__CREATE_TOKEN_REQUEST__INIT;
-    uint8_t                       sum[HEAD_SHA_SIZE] = {1};
     (void)state;
     struct rig *rig = begin();
     rig_pass(rig, 3000);
     assert_int_equal(code_of(rig, scale(rig, HEAD_SCALE_UP, 2, false)), MT_OK);
-    token.name = "ann";
-    token.right = MT_MAY_SUBMIT;
-    token.sha256 = (ProtobufCBinaryData){sizeof sum, sum};
-    rig_call(rig, HEAD_CREATE_TOKEN, &token.base);
+    uint64_t token = rig_user(rig, "ann", 1);
     bound(rig, "running=1");
-    rig->token = head_token_number(sum);
+    rig->token = token;
     submit(rig, "first");
     pass(rig, 2000);
     assert_int_equal(provider.started, 1);

@@ -18,18 +18,6 @@ int mt_plant;
 
 /* ---- what is asked ---- */
 
-static uint64_t create_token(struct rig *rig, const char *name, uint8_t fill)
-{
-    Manta__V1__CreateTokenRequest r = MANTA__V1__CREATE_TOKEN_REQUEST__INIT;
-    uint8_t                       sum[HEAD_SHA_SIZE];
-    memset(sum, fill, sizeof sum);
-    r.name = (char *)(uintptr_t)name;
-    r.right = MT_MAY_SUBMIT;
-    r.sha256 = (ProtobufCBinaryData){sizeof sum, sum};
-    rig_call(rig, HEAD_CREATE_TOKEN, &r.base);
-    return head_token_number(sum);
-}
-
 /* The code, with its text. */
 static int set_user(struct rig *rig, const char *name, const char *setting, char text[256])
 {
@@ -215,7 +203,7 @@ static struct world *world_new(const char *const weights[USERS], const uint64_t 
     rig_register(w->rig, &w->node);
     for (int k = 0; k < USERS; k++) {
         snprintf(w->names[k], sizeof w->names[k], "user%d", k);
-        w->tokens[k] = create_token(w->rig, w->names[k], (uint8_t)(k + 1));
+        w->tokens[k] = rig_user(w->rig, w->names[k], (uint8_t)(k + 1));
         w->length_ms[k] = length_ms[k];
         if (weights[k])
             set(w->rig, w->names[k], weights[k]);
@@ -299,7 +287,7 @@ static struct rig *rig_with(struct rig_node *node, uint64_t *ann)
     struct rig *rig = rig_new();
     *node = (struct rig_node){.boot = 11, .cpus = 8000};
     rig_register(rig, node);
-    *ann = create_token(rig, "ann", 1);
+    *ann = rig_user(rig, "ann", 1);
     rig_pass(rig, 4000);
     rig_report(rig, node, 8000, NULL, 0);
     return rig;
