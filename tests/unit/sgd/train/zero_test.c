@@ -144,8 +144,10 @@ static mt_status train_work(struct crew *crew, uint32_t rank, struct crew_order 
     mt_status st = crew_join(crew, &group, rank, order);
     if (st.code == MT_OK)
         st = state_get(&trainer, &group, board->folder);
-    if (st.code == MT_OK && rank == 0)
+    if (st.code == MT_OK && rank == 0) {
         board->began_at[order.generation & 7] = trainer.state->step;
+        atomic_store(&board->steps_done, trainer.state->step); /* the last one may have counted although the abort hid it */
+    }
     while (st.code == MT_OK && !sgd_trainer_is_done(&trainer) && (!board->stop_at || trainer.state->step < board->stop_at))
         st = step_make(&trainer, &group, board, order);
     if (st.code == MT_OK)
