@@ -256,7 +256,7 @@ class Machines:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def wait_until(condition, text, seconds=20 * SLOWER):
+def wait_until(condition, text, seconds=60 * SLOWER):
     """Until it holds; AssertionError if that does not happen."""
     end = time.monotonic() + seconds
     while not condition():

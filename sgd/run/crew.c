@@ -203,6 +203,14 @@ static manta_status hand_look(struct sgd_crew *crew, struct sgd_hand *hand, cons
     return ref == hand->next ? take_next(crew, hand, tell, e) : MANTA_OK;
 }
 
+/* Of one that is killed there is always a call by whose failure its death is heard: what it was asked before may have been
+ * answered just before it died. */
+static void death_listen(struct sgd_hand *hand)
+{
+    if (hand->state == SGD_HAND_KILLED && !hand->ready && !hand->train)
+        hand->ready = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS);
+}
+
 /* What news of a hand may come by; of the dead nothing. Orders that wait behind others can't be over before these. */
 static size_t refs_of(const struct sgd_crew *crew, struct sgd_hand *hand, manta_ref **refs, struct sgd_hand **whose)
 {
@@ -223,8 +231,10 @@ manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, sgd_crew_tell *te
     size_t           count = 0;
     manta_status     code = MANTA_OK;
 
-    for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++)
+    for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
+        death_listen(hand);
         count += refs_of(crew, hand, refs + count, whose + count);
+    }
     if (count == 0)
         return MANTA_OK;
     int n = manta_wait(refs, count, 1, wait_ms, is_there, e);
@@ -300,8 +310,6 @@ void sgd_crew_cpu_settle(struct sgd_crew *crew)
                  "its CPU gives other bits (%s) than the run's (%s); the run's OPENBLAS_CORETYPE may make them alike",
                  hand->info.cpu, crew->cpu);
         hand->is_unfit = true;
-        if (!hand->ready) /* by which its death is heard of */
-            hand->ready = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS);
         sgd_crew_kill(hand, why);
     }
 }
