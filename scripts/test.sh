@@ -67,5 +67,6 @@ for stage in $stages; do
         run_stage "$stage" "$sanitized"
     fi
 done
-python3 scripts/leftovers.py check "$run_dir/before" "$run_dir/run" "$run_dir/tmp" || results+=(--failed leftovers)
+left=$(python3 scripts/leftovers.py check "$run_dir/before" "$run_dir/run" "$run_dir/tmp") ||
+    { echo "$left"; results+=(--failed "leftovers"$'\n'"$(head -8 <<<"$left")"); }
 python3 scripts/test_summary.py "${results[@]}"

@@ -6,12 +6,14 @@
 # A skipped test must be named in tests/allowed_skips.txt, else it counts as failed; so does a test that could not
 # be started, and each NAME. A case that a unit test skips inside itself is named TEST:CASE and counts as a test skipped.
 # The last line is "N passed, N failed, N skipped", the one before says how many distinct tests that are, since some run in
-# several builds; exit status 1 where N failed > 0.
+# several builds; exit status 1 where N failed > 0. Skips come first, by their reasons, then the last lines of each failed test: who reads
+# the end of a long log finds the reason there.
 import pathlib
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
+LAST_LINES = 16
 ALLOWED_SKIPS = pathlib.Path(__file__).parent.parent / "tests" / "allowed_skips.txt"
 
 
@@ -36,13 +38,14 @@ def read_cases(stage, path):
         elif skipped is not None and skipped.get("message", "").startswith("SKIP_"):
             yield case.get("name"), "skipped", ""
         else:
-            yield case.get("name"), "failed", case.get("status")
+            words = [line for line in (case.findtext("system-out") or "").splitlines() if line.strip()]
+            yield case.get("name"), "failed", "\n    ".join([case.get("status") or "", *words[-LAST_LINES:]])
 
 
 def main(arguments):
     allowed = read_allowed_skips()
     counts = {"passed": 0, "failed": 0, "skipped": 0}
-    distinct = set()
+    distinct, failed, skipped = set(), [], {}
     arguments = iter(arguments)
     for argument in arguments:
         if argument == "--failed":
@@ -56,9 +59,13 @@ def main(arguments):
             counts[outcome] += 1
             distinct.add(name)
             if outcome == "failed":
-                print(f"FAILED  {stage}: {name} {detail}".rstrip())
+                failed.append(f"FAILED  {stage}: {name} {detail}".rstrip())
             elif outcome == "skipped":
-                print(f"skipped {stage}: {name} ({allowed[name]})")
+                skipped.setdefault((stage, allowed[name]), []).append(name)
+    for (stage, reason), names in skipped.items():
+        print(f"skipped {stage}: {', '.join(names)} ({reason})")
+    for text in failed:
+        print(text)
     print(f"{len(distinct)} distinct tests, in {sum(counts.values())} runs")
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
     return 1 if counts["failed"] or not counts["passed"] else 0

@@ -138,10 +138,8 @@ static void a_redis_that_was_emptied_is_filled_again(void **state)
     submit_at_last(w, "one");
     submit_at_last(w, "two");
     REDIS_DO(&w->redis, "FLUSHALL");
-    for (int i = 0; i < 200 && strcmp(said, ":1\r\n") != 0; i++) {
-        mt_sleep_ms(20);
+    for (int64_t end = mt_now_ms() + RIG_PATIENCE_MS; strcmp(said, ":1\r\n") != 0 && mt_now_ms() < end; mt_sleep_ms(20))
         REDIS_SAY(&w->redis, said, "EXISTS", "manta:{test}:records");
-    }
     assert_string_equal(said, ":1\r\n");
     assert_int_equal(daemon_end(&w->head, SIGKILL), SIGKILL);
     assert_true(log_says(w, "store_rewritten"));
@@ -160,8 +158,8 @@ static void a_head_that_was_followed_ends(void **state)
     daemon_init(&other);
     assert_false(daemon_start(&other, w->more, NULL)); /* not while the first one leads */
     assert_int_equal(kill(w->head.pid, SIGSTOP), 0);
-    mt_sleep_ms(2200);
-    assert_true(daemon_start(&other, w->more, NULL));
+    for (int64_t end = mt_now_ms() + RIG_PATIENCE_MS; !daemon_start(&other, w->more, NULL); mt_sleep_ms(100))
+        assert_true(mt_now_ms() < end); /* until the lock of the first one is over */
     assert_int_equal(kill(w->head.pid, SIGCONT), 0);
     int status = daemon_wait(&w->head);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
@@ -189,7 +187,7 @@ static void nothing_acknowledged_is_lost_in_kills(void **state)
             accepted[next] = manta_job_submit(c, &job, &e) == MANTA_OK;
             fresh += accepted[next];
             mt_sleep_ms(kills / 50); /* a head keeps 10,000 jobs, and they are to last for all kills */
-            if (!is_killed && mt_now_ms() >= until) {
+            if (!is_killed && mt_now_ms() >= until && (fresh > 0 || mt_now_ms() >= until + RIG_PATIENCE_MS)) {
                 is_killed = true;
                 if (i % 2)
                     redis_server_kill(&w->redis, SIGKILL);
