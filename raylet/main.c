@@ -37,45 +37,18 @@ static void cloexec(int fd)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* The path of a program of ours, which lies beside this one; as it is where that is not known. */
-static const char *beside(const char *program, char *path, size_t size)
-{
-    ssize_t n = readlink("/proc/self/exe", path, size - 1);
-    if (n <= 0)
-        return program;
-    path[n] = 0;
-    char  *slash = strrchr(path, '/');
-    size_t at = slash ? (size_t)(slash + 1 - path) : 0;
-    return (size_t)snprintf(path + at, size - at, "%s", program) < size - at ? path : program;
-}
-
-/* Who runs a job that is a shared object, or the gangs' own driver; NULL: argv[0] is a program as any other. */
-static const char *host_of(const char *program, char *path, size_t size)
-{
-    const char *dot = strrchr(program, '.');
-    if (dot && strcmp(dot, ".so") == 0)
-        return beside("manta-so", path, size);
-    return strcmp(program, "manta-run") == 0 ? beside(program, path, size) : NULL;
-}
-
-/* manta-raylet [--run-as UID GID SOCKET | --run] PARENT PROGRAM ARGUMENT...: how the raylet starts the driver of a submitted
- * job, which must die with it. Returns only when the program cannot be run. */
+/* manta-raylet --run-as UID GID SOCKET PARENT PROGRAM ARGUMENT...: with --job-users the raylet starts the driver of a submitted job
+ * like that, which must die with it, and be another user. Returns only when the program cannot be run. */
 static int run_program(char **argv)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != strtol(argv[0], NULL, 10))
+    int status = sh_users_enter(argv);
+    if (status)
+        return status;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* another user's process has lost what was set before */
+    if (getppid() != strtol(argv[3], NULL, 10))
         return 1; /* it had died before that */
-    char        path[4096];
-    const char *host = host_of(argv[1], path, sizeof path);
-    if (host) {
-        bool is_so = strcmp(argv[1], "manta-run") != 0; /* which gets the object as its first word */
-        argv[is_so ? 0 : 1] = (char *)(uintptr_t)host;
-        execv(host, is_so ? argv : argv + 1);
-        fprintf(stderr, "manta: cannot run %s: %s\n", host, strerrordesc_np(errno));
-        return 126;
-    }
-    execvp(argv[1], argv + 1);
-    fprintf(stderr, "manta: cannot run %s: %s\n", argv[1], strerrordesc_np(errno));
+    execvp(argv[4], argv + 4);
+    fprintf(stderr, "manta: cannot run %s: %s\n", argv[4], strerrordesc_np(errno));
     return errno == ENOENT ? 127 : 126;
 }
 
@@ -83,12 +56,8 @@ int main(int argc, char **argv)
 {
     struct rlt_options options = {0};
     uint32_t           fds_before, limit;
-    if (argc > 3 && strcmp(argv[1], "--run") == 0)
+    if (argc > 6 && strcmp(argv[1], "--run-as") == 0)
         return run_program(argv + 2);
-    if (argc > 6 && strcmp(argv[1], "--run-as") == 0) {
-        int status = sh_users_enter(argv + 2);
-        return status ? status : run_program(argv + 5);
-    }
     if (argc > 4 && strcmp(argv[1], "--as") == 0)
         return sh_users_run_zygote(argv + 2);
     mt_status st = io_fill_standard_fds();

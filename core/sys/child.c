@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
@@ -106,6 +107,52 @@ ON_ITS_STACK static bool session_set(enum mt_child_session session)
     return session == MT_CHILD_GROUP ? setpgid(0, 0) == 0 : session == MT_CHILD_SESSION ? setsid() > 0 : true;
 }
 
+/* The PATH that the program itself will have. */
+ON_ITS_STACK static const char *search_path(char *const *env)
+{
+    for (; *env; env++)
+        if (strncmp(*env, "PATH=", 5) == 0)
+            return *env + 5;
+    return "/bin:/usr/bin"; /* as execvp does */
+}
+
+/* "FOLDER/NAME", where an empty folder is the present one. False: it does not fit. */
+ON_ITS_STACK static bool path_join(char *out, size_t room, const char *folder, size_t size, const char *name)
+{
+    size_t length = strlen(name);
+    if (size + length + 3 > room)
+        return false;
+    memcpy(out, size ? folder : ".", size ? size : 1);
+    size = size ? size : 1;
+    out[size] = '/';
+    memcpy(out + size + 1, name, length + 1);
+    return true;
+}
+
+/* As execvpe, which looks in our PATH, does it. Returns, with errno, when nothing can be run. */
+ON_ITS_STACK static void run_found(const struct mt_child_opts *o)
+{
+    const char *name = o->argv[0], *at = search_path(o->env);
+    char        path[PATH_MAX];
+    int         failed = ENOENT;
+    bool        is_last = strchr(name, '/') || !name[0];
+    errno = ENOENT;
+    if (is_last && name[0])
+        execvpe(name, o->argv, o->env);
+    for (; !is_last; at += strcspn(at, ":") + 1) {
+        size_t size = strcspn(at, ":");
+        is_last = at[size] == '\0';
+        errno = ENOENT;
+        if (path_join(path, sizeof path, at, size, name))
+            execvpe(path, o->argv, o->env); /* it searches nothing where there is a slash, but runs a script without #! */
+        if (errno == EACCES)
+            failed = EACCES;
+        else if (errno != ENOENT && errno != ENOTDIR)
+            return;
+        errno = failed;
+    }
+}
+
 /* Runs in the child, on memory that the parent, which waits meanwhile, sees as well: system calls only. */
 ON_ITS_STACK static int child_run(void *user)
 {
@@ -119,7 +166,7 @@ ON_ITS_STACK static int child_run(void *user)
         if (o->program)
             execve(o->program, o->argv, o->env);
         else
-            execvpe(o->argv[0], o->argv, o->env);
+            run_found(o);
     }
     s->failed = errno;
     return 127; /* which ends the child without _exit: a sanitizer would take that for the parent's */

@@ -28,7 +28,7 @@ enum mt_child_session {
 };
 
 struct mt_child_opts {
-    const char  *program; /* NULL: argv[0], looked for in PATH as a shell does */
+    const char  *program; /* NULL: argv[0], looked for as a shell does, by the PATH of `env` */
     char *const *argv, *const *env;
     const char *dir; /* NULL: where we are */
     struct {

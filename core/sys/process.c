@@ -78,3 +78,14 @@ int mt_process_signal(pid_t pid, uint64_t start, int number)
     close(fd);
     return err;
 }
+
+const char *mt_process_beside(const char *name, char *out, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    if (n <= 0)
+        return snprintf(out, size, "%s", name) < (int)size ? out : name;
+    out[n] = '\0';
+    char  *slash = strrchr(out, '/');
+    size_t at = slash ? (size_t)(slash + 1 - out) : 0;
+    return (size_t)snprintf(out + at, size - at, "%s", name) < size - at ? out : name;
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * process.h - which process a number means. A number alone names none, since numbers come back: number and start together do.
+ * process.h - which process a number means, and where our programs lie. A number alone names none, since numbers come back: number
+ * and start together do.
  *
  * Thread: any.
  */
@@ -24,6 +25,10 @@ enum mt_process_is mt_process_is(pid_t pid, uint64_t start);
 
 /* Where it comes from: it, its process group, its parent, that one's group, up to the first process; 0 behind the last. */
 void mt_process_line(pid_t pid, pid_t *out, size_t count);
+
+/* The path of a program of ours, which lies beside this one; only `name` where that is not known. Returns `out`, or `name` where it
+ * does not fit. */
+const char *mt_process_beside(const char *name, char *out, size_t size);
 
 /* Sends a signal to that very process. 0 or an errno: ESRCH where it has ended. */
 int mt_process_signal(pid_t pid, uint64_t start, int number);

@@ -10,6 +10,7 @@
 #include "raylet/shell/jobs/jobs.h"
 
 #include "core/sys/child.h"
+#include "core/sys/process.h"
 #include "core/base/clock.h"
 #include "core/base/limits/raylet.h"
 #include "core/base/log.h"
@@ -103,15 +104,9 @@ mt_status sh_cgroup_start(struct sh *sh)
 
 static int reaper_spawn(struct sh_cgroup *g, int input)
 {
-    char    path[REAPER_PATH_SIZE], *no_environment[] = {NULL};
-    char   *argv[] = {"manta-reaper", g->mark, g->group.path, g->file, NULL};
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof "manta-reaper");
-    if (n <= 0)
-        return errno;
-    path[n] = '\0';
-    char *slash = strrchr(path, '/');
-    memcpy(slash ? slash + 1 : path, "manta-reaper", sizeof "manta-reaper");
-    struct mt_child_opts o = {.program = path,
+    char                 path[REAPER_PATH_SIZE], *no_environment[] = {NULL};
+    char                *argv[] = {"manta-reaper", g->mark, g->group.path, g->file, NULL};
+    struct mt_child_opts o = {.program = mt_process_beside("manta-reaper", path, sizeof path),
                               .argv = argv,
                               .env = no_environment,
                               .dir = "/",

@@ -16,6 +16,7 @@
 #include "raylet/files/tree.h"
 
 #include "core/sys/child.h"
+#include "core/sys/process.h"
 #include "core/base/log.h"
 #include "core/sha/sha256.h"
 #include "core/rpc/codec.h"
@@ -252,57 +253,89 @@ static char **environment_make(struct sh_job *job, char (*own)[512], char *warde
     return out;
 }
 
-/* manta-raylet --run PARENT argv...: sets PR_SET_PDEATHSIG and becomes the program; --run-as before
- * that another user. `argv` has room; texts live as long as it is used. Returns 0 or an errno. */
-static int command_make(struct sh_job *job, char **argv, char (*texts)[16], char *socket, size_t socket_size)
+/* Who runs a job that is a shared object, or the gangs' own driver; NULL: argv[0] is a program as any other. */
+static const char *host_of(const char *program, char *path, size_t size)
 {
-    size_t n = 0;
-    argv[n++] = (char *)(uintptr_t) "manta-raylet";
-    argv[n++] = (char *)(uintptr_t)(job->sh->options.users.count ? "--run-as" : "--run");
-    if (job->sh->options.users.count) {
-        if (!sh_user_new(job->sh, &job->user))
-            return EUSERS;
-        snprintf(texts[1], sizeof texts[1], "%u", job->user.uid);
-        snprintf(texts[2], sizeof texts[2], "%u", job->user.gid);
-        snprintf(socket, socket_size, "%s/raylet.sock", job->sh->options.dir);
-        argv[n++] = texts[1];
-        argv[n++] = texts[2];
-        argv[n++] = socket;
-        rlt_tree_give(job->folder, job->user.uid, job->user.gid);
-    }
-    snprintf(texts[0], sizeof texts[0], "%d", getpid());
-    argv[n++] = texts[0];
-    memcpy(argv + n, job->spec->argv, job->spec->n_argv * sizeof *argv);
+    const char *dot = strrchr(program, '.');
+    if (dot && strcmp(dot, ".so") == 0)
+        return mt_process_beside("manta-so", path, size);
+    return strcmp(program, "manta-run") == 0 ? mt_process_beside(program, path, size) : NULL;
+}
+
+struct command { /* and its texts */
+    char **argv;
+    char   uid[16], gid[16], parent[16], socket[JOB_PATH_SIZE], host[JOB_PATH_SIZE];
+};
+
+/* As another user: manta-raylet --run-as UID GID SOCKET PARENT, and then the program. 0 or an errno. */
+static int command_as(struct sh_job *job, struct command *c, size_t *n)
+{
+    if (!sh_user_new(job->sh, &job->user))
+        return EUSERS;
+    snprintf(c->uid, sizeof c->uid, "%u", job->user.uid);
+    snprintf(c->gid, sizeof c->gid, "%u", job->user.gid);
+    snprintf(c->parent, sizeof c->parent, "%d", getpid());
+    snprintf(c->socket, sizeof c->socket, "%s/raylet.sock", job->sh->options.dir);
+    char *const words[] = {"manta-raylet", "--run-as", c->uid, c->gid, c->socket, c->parent};
+    memcpy(c->argv, words, sizeof words);
+    *n = sizeof words / sizeof words[0];
+    rlt_tree_give(job->folder, job->user.uid, job->user.gid);
+    return 0;
+}
+
+static int command_make(struct sh_job *job, struct command *c)
+{
+    const char *host = host_of(job->spec->argv[0], c->host, sizeof c->host);
+    bool        is_run = host && strcmp(job->spec->argv[0], "manta-run") == 0; /* which gets no word of ours */
+    size_t      n = 0, first = is_run;
+    int         err = 0;
+    if (!(c->argv = calloc(job->spec->n_argv + 8, sizeof *c->argv)))
+        return ENOMEM;
+    if (job->sh->options.users.count && (err = command_as(job, c, &n)))
+        return err;
+    if (host)
+        c->argv[n++] = c->host;
+    memcpy(c->argv + n, job->spec->argv + first, (job->spec->n_argv - first) * sizeof *c->argv);
     return 0;
 }
 
 static int spawn_driver(struct sh_job *job)
 {
-    char      own[3][512], texts[3][16], socket[JOB_PATH_SIZE];
-    size_t    argc = job->spec->n_argv;
-    mt_buf    warden = {0};
-    mt_status st = warden_text(job, &warden);
-    char    **argv = calloc(argc + 7, sizeof *argv), **envp = environment_make(job, own, (char *)warden.data);
-    int       err = ENOMEM;
+    char           own[3][512];
+    struct command command = {.argv = NULL};
+    mt_buf         warden = {0};
+    mt_status      st = warden_text(job, &warden);
+    char         **envp = environment_make(job, own, (char *)warden.data);
+    int            err = envp && !st.code ? command_make(job, &command) : ENOMEM;
 
-    if (argv && envp && !st.code && !(err = command_make(job, argv, texts, socket, sizeof socket))) {
-        struct mt_child_opts o = {.program = "/proc/self/exe",
-                                  .argv = argv,
+    if (!err) {
+        struct mt_child_opts o = {.program = job->sh->options.users.count ? "/proc/self/exe" : NULL,
+                                  .argv = command.argv,
                                   .env = envp,
                                   .dir = job->folder,
                                   .fds = {{MT_CHILD_NULL, 0}, {job->out_write, 1}, {job->out_write, 2}},
                                   .fd_count = 3,
                                   .fds_max = job->sh->fds_before,
                                   .session = MT_CHILD_GROUP,
+                                  .dies_with_parent = true, /* with the loop's thread, which lives as long as the process */
                                   .resets_signals = true};
         job->part = sh_cgroup_enter(job->sh);
         err = mt_child_start(&o, &job->pid).sys;
         sh_cgroup_leave(job->sh, job->part, err ? 0 : job->pid);
     }
-    free(argv);
+    free(command.argv);
     free(envp);
     mt_buf_fini(&warden);
     return err;
+}
+
+/* Made with the first output: most that run for a moment only have none. */
+static bool log_open(struct sh_job *job)
+{
+    char path[JOB_PATH_SIZE];
+    snprintf(path, sizeof path, "%s.log", job->folder);
+    job->log_fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return job->log_fd >= 0;
 }
 
 static void log_append(struct sh_job *job, const char *text, size_t size)
@@ -315,7 +348,7 @@ static void log_append(struct sh_job *job, const char *text, size_t size)
         text = full;
         size = sizeof full - 1;
     }
-    ssize_t n = write(job->log_fd, text, size);
+    ssize_t n = job->log_fd >= 0 || log_open(job) ? write(job->log_fd, text, size) : -1;
     if (n < 0)
         job->is_log_full = true; /* the disk is; the driver must not wait for it */
     else
@@ -388,19 +421,29 @@ static void linger_over(struct io_timer *timer)
     job_ended(mt_container_of(timer, struct sh_job, timer));
 }
 
+/* In its log too, for those who follow it. */
+static void cannot_run(struct sh_job *job, int err)
+{
+    char text[CTL_TEXT_SIZE];
+    int  size = snprintf(text, sizeof text, "manta: cannot run %.100s: %s\n", job->spec->argv[0], strerrordesc_np(err));
+    job->pid = 0;
+    output_close(job);
+    log_append(job, text, (size_t)size);
+    log_grown(job);
+    snprintf(text, sizeof text, "%.100s: %s", job->spec->argv[0], strerrordesc_np(err));
+    job_failed(job, text);
+}
+
 static void run(struct sh_job *job)
 {
-    char             path[JOB_PATH_SIZE];
     int              pipe_fds[2], err;
     struct rlt_event e;
     if (job->is_killed || !job->spec->n_argv) {
         job_failed(job, job->is_killed ? "stopped" : "no command");
         return;
     }
-    snprintf(path, sizeof path, "%s.log", job->folder);
-    job->log_fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (job->log_fd < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0) {
-        job_failed(job, "its log cannot be made");
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        job_failed(job, "there can be no pipe for its output");
         return;
     }
     job->out_read = pipe_fds[0];
@@ -409,9 +452,7 @@ static void run(struct sh_job *job)
     fcntl(job->out_read, F_SETFL, O_NONBLOCK);
     err = spawn_driver(job);
     if (err) {
-        job->pid = 0;
-        output_close(job);
-        job_failed(job, strerrordesc_np(err));
+        cannot_run(job, err);
         return;
     }
     if (io_watch_start(job->sh->loop, &job->out_watch, job->out_read, IO_READABLE).code)
@@ -473,6 +514,15 @@ int sh_job_output(const struct sh *sh, pid_t driver)
     return -1;
 }
 
+/* Empty, and ours alone, whatever stood there. */
+static bool folder_make(const char *path)
+{
+    if (mkdir(path, 0700) == 0)
+        return true;
+    mt_tree_remove(path);
+    return mkdir(path, 0700) == 0;
+}
+
 /* A copy of the spec, since the message it came in is gone after this step. */
 static mt_status spec_copy(struct sh_job *job, const Manta__V1__JobSpec *spec)
 {
@@ -500,8 +550,7 @@ void sh_job_start(struct sh *sh, const struct rlt_a_job_start *a)
         return;
     }
     snprintf(job->folder, sizeof job->folder, "%s/%s.%u", sh->job_folder, job->id, job->attempt);
-    mt_tree_remove(job->folder);
-    if (mkdir(job->folder, 0700) < 0)
+    if (!folder_make(job->folder))
         job_failed(job, "the job's folder cannot be made");
     else
         fetch_next(job);
@@ -543,13 +592,13 @@ static void job_free(struct sh *sh, struct sh_job *job)
     fetch_end(job);
     io_timer_stop(&job->timer);
     output_close(job);
-    if (job->log_fd >= 0)
+    if (job->log_fd >= 0) {
         close(job->log_fd);
-    if (job->folder[0]) {
         snprintf(path, sizeof path, "%s.log", job->folder);
         unlink(path);
-        mt_tree_remove(job->folder);
     }
+    if (job->folder[0] && rmdir(job->folder) < 0) /* most are empty */
+        mt_tree_remove(job->folder);
     MT_MAP_EACH(&sh->jobs, entry)
         if (entry->value.ptr == job) {
             mt_map_remove(&sh->jobs, entry->key);

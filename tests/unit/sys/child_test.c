@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -128,12 +129,48 @@ static void says_why_it_cannot_be(void **state)
     assert_true(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD); /* nothing is left of them */
 }
 
+/* As a shell finds it: in the PATH that the child gets, whatever ours is. */
+static void is_found_by_its_own_path(void **state)
+{
+    char                  folder[] = "/tmp/child.XXXXXX", script[64], path[128], no_path[] = "HOME=/";
+    char                 *argv[] = {"ours", NULL}, *env[] = {path, NULL}, *bare[] = {no_path, NULL};
+    struct mt_child_opts  o = {.argv = argv, .env = env};
+    static const char     text[] = "exit 7\n"; /* no #!: the shell runs it */
+    static const uint32_t modes[] = {0600, 0700};
+    static const int      codes[] = {MT_ESYS, MT_OK};
+    int                   status = 0;
+    pid_t                 pid = -1;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(script, sizeof script, "%s/ours", folder);
+    snprintf(path, sizeof path, "PATH=/no/such:%s:/bin", folder);
+    int fd = open(script, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(write(fd, text, sizeof text - 1) == sizeof text - 1 && close(fd) == 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(chmod(script, modes[i]), 0);
+        mt_status st = mt_child_start(&o, &pid);
+        assert_true(st.code == codes[i] && (st.code == MT_OK || st.sys == EACCES));
+    }
+    assert_true(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 7);
+    o.dir = folder;
+    snprintf(path, sizeof path, "PATH=:/bin"); /* an empty folder is the present one */
+    assert_int_equal(mt_child_start(&o, &pid).code, MT_OK);
+    assert_true(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 7);
+    snprintf(path, sizeof path, "PATH=/bin:/usr/bin");
+    assert_int_equal(mt_child_start(&o, &pid).code, MT_ENOENT);
+    o.env = bare;
+    argv[0] = "true"; /* found without a PATH, too */
+    assert_int_equal(mt_child_start(&o, &pid).code, MT_OK);
+    assert_true(waitpid(pid, &status, 0) == pid && status == 0);
+    unlink(script), rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_only_what_it_was_given), cmocka_unit_test(gets_what_has_a_number_of_another),
         cmocka_unit_test(has_a_limit_of_its_own),     cmocka_unit_test(is_not_told_of_our_signals),
-        cmocka_unit_test(says_why_it_cannot_be),
+        cmocka_unit_test(says_why_it_cannot_be),      cmocka_unit_test(is_found_by_its_own_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
