@@ -59,6 +59,7 @@ static void info_copy(const Manta__V1__JobInfo *from, manta_job_info *out)
     out->started_ms = from->started_ms;
     out->ended_ms = from->ended_ms;
     out->log_size = from->log_size;
+    out->deadline_ms = from->deadline_ms;
     ctl_spent_copy(from->spent, &out->cpu_s, &out->gpu_s, &out->memory_gib_s, &out->cost);
     metadata_copy(from, out);
     text_copy(out->actor_space, sizeof out->actor_space, from->actor_space);
@@ -201,6 +202,9 @@ static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_f
     d->spec.is_held = job->hold;
     d->spec.node = job->node;
     d->spec.is_preemptible = job->preemptible;
+    d->spec.deadline_ms = job->deadline_ms;
+    d->spec.work_ms = (uint64_t)job->work_s * 1000;
+    d->spec.resume_ms = (uint64_t)job->resume_s * 1000;
     return draft_files(d, files) && draft_after(d, job->after);
 }
 
@@ -214,8 +218,9 @@ static manta_status check_job(const manta_job *job, manta_error *e)
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s has no argv: name the program to run", job->id);
     if (MT_RESERVED_IS_USED(job))
         return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, MT_RESERVED_TEXT, "manta_job_submit");
-    if (job->time_s < 0 || job->cpus < 0 || job->gpus < 0 || job->memory < 0)
-        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s: time, cpus, gpus and memory can't be negative", job->id);
+    if (job->time_s < 0 || job->work_s < 0 || job->resume_s < 0 || job->cpus < 0 || job->gpus < 0 || job->memory < 0)
+        return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s: time, work, resume, cpus, gpus and memory can't be negative",
+                        job->id);
     for (size_t i = 0; job->after && job->after[i]; i++)
         if (!after_kind(job->after[i]))
             return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE,

@@ -74,7 +74,12 @@ typedef struct manta_job {
                                     below 0 is always */
     uint8_t            reserved_hold[2];
     uint32_t           node; /* there or nowhere, for an admin's token only; 0: anywhere */
-    uint64_t           reserved[13];
+    /* A deadline says on which nodes the job may be where nodes are started by themselves (docs/design/scaler.md): on spot nodes
+     * while there is time to spare, then on one that nobody takes away. It ends no job. An array has none. */
+    uint64_t deadline_ms; /* since 1970: it is to have ended by then; 0: none */
+    int64_t  work_s;      /* so long it runs from its beginning to its end, by your estimate; 0: time_s */
+    int64_t  resume_s;    /* begun again elsewhere, it goes on where it was, after so long; 0: it starts over */
+    uint64_t reserved[10];
 } manta_job;
 
 enum { MANTA_JOB_METADATA = 1024 };
@@ -102,8 +107,9 @@ typedef struct manta_job_info {
     uint64_t place;                    /* in the order in which jobs were submitted */
     double cpu_s, gpu_s, memory_gib_s; /* what was reserved for it and for its tasks, actors and groups, times how long, by all its
                                           attempts: CPU-seconds, GPU-seconds, GiB-seconds. Of one that runs up to 10 s old */
-    double cost; /* in the unit of the node types' prices, which are those of an hour; 0 where they have none */
-    uint64_t reserved[41];
+    double cost;          /* in the unit of the node types' prices, which are those of an hour; 0 where they have none */
+    uint64_t deadline_ms; /* since 1970; 0: none */
+    uint64_t reserved[40];
 } manta_job_info;
 
 typedef struct manta_log { /* borrowed for the callback */

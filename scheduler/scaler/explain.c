@@ -46,7 +46,7 @@ void scl_status_each(const struct scl *s, scl_row_fn *fn, void *user)
 
 /* ---- demands ---- */
 
-static void explain_demand(const char *const *kinds, const struct held_demand *d, scl_row_fn *fn, void *user)
+static void explain_demand(const struct scl *s, const char *const *kinds, const struct held_demand *d, scl_row_fn *fn, void *user)
 {
     static const char *const words[] = {"waiting", "group", "request", "wish"};
     char                     what[MT_SCL_NAME_SIZE + 16], text[ROW_SIZE], shape[MT_SCL_NAME_SIZE * 2];
@@ -54,6 +54,10 @@ static void explain_demand(const char *const *kinds, const struct held_demand *d
     scl_shape_text(kinds, d->requests, shape, sizeof shape);
     snprintf(what, sizeof what, "%s%s%s", words[d->demand.kind], d->demand.name[0] ? " " : "", d->demand.name);
     used = (size_t)snprintf(text, sizeof text, "%u x %s: ", d->demand.count, shape);
+    if (d->demand.pace)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%" PRIu64 " s of work and %" PRIu64 " s until its deadline; ",
+                                 d->pace.left_ms / 1000,
+                                 d->pace.deadline_ms > s->now_ms ? (d->pace.deadline_ms - s->now_ms) / 1000 : 0);
     if (d->demand.kind == SCL_WISH && d->demand.worth >= STANDS_WITHOUT)
         used += (size_t)snprintf(text + used, sizeof text - used, "its work stands without; ");
     else if (d->demand.kind == SCL_WISH)
@@ -121,7 +125,7 @@ static void explain_node(const struct scl *s, const struct scl_known *n, scl_row
 void scl_explain_each(const struct scl *s, const char *const *kinds, scl_row_fn *fn, void *user)
 {
     for (size_t d = 0; d < s->demands.count; d++)
-        explain_demand(kinds, &s->demands.data[d], fn, user);
+        explain_demand(s, kinds, &s->demands.data[d], fn, user);
     MT_MAP_EACH(&s->nodes, entry)
         explain_node(s, entry->value.ptr, fn, user);
 }

@@ -283,7 +283,7 @@ static void pack_requests(struct scl *s, struct pack *p)
 static void place_paced(struct pack *p, struct held_demand *d)
 {
     struct policy_request request;
-    d->choice = scl_pace_choose(p->s, &d->pace);
+    d->choice = scl_pace_choose(p->s, &d->pace, d->requests, p->s->now_ms);
     if (d->choice.wants == SCL_WANTS_NOTHING)
         return;
     scl_pace_request(d->requests, d->choice.wants, &request);

@@ -71,7 +71,8 @@ void scl_pack_leases(struct pack *p);
 /* ---- pace.c ---- */
 
 void                   scl_pace_look(struct scl *s);
-struct scl_pace_choice scl_pace_choose(const struct scl *s, const struct scl_pace *pace);
+struct scl_pace_choice scl_pace_choose(const struct scl *s, const struct scl_pace *pace, const struct policy_request *r,
+                                       uint64_t now_ms);
 void                   scl_pace_request(const struct policy_request *r, enum scl_wants wants, struct policy_request *out);
 
 /* ---- spare.c ---- */

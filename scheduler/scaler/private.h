@@ -49,7 +49,7 @@ struct scl_known {             /* a node */
     char               handle[MT_SCL_NAME_SIZE];
 };
 
-enum scl_place { SCL_NOWHERE, SCL_ON_SPOT, SCL_ON_SURE };
+enum scl_place { SCL_NOWHERE, SCL_ON_SPOT, SCL_ON_SURE, SCL_ON_OWN };
 enum scl_wants { SCL_WANTS_ANY, SCL_WANTS_SPOT, SCL_WANTS_SURE, SCL_WANTS_NOTHING };
 struct scl_pace_choice {
     enum scl_place place; /* where it is */

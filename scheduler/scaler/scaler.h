@@ -76,10 +76,12 @@ enum scl_demand_kind {
     SCL_REQUEST, /* somebody wants room for so many in all, used or not */
     SCL_WISH,    /* somebody would use so many more, but goes on without them */
 };
-struct scl_pace {                  /* of one job that must end in time, and goes on where it was when it is started elsewhere */
+struct scl_pace {                  /* of one job that must end in time */
     uint64_t deadline_ms, left_ms; /* it must have ended by then; so long it still runs */
     uint64_t change_ms;            /* so long it takes on a node until it goes on */
-    uint32_t node;                 /* where it runs; 0: nowhere */
+    uint64_t risk_ms; /* so much would be lost where its node is taken away: it starts over; 0: it goes on where it was */
+    uint32_t node;    /* where it runs; 0: nowhere */
+    bool     stays;   /* it does not leave where it is for a cheaper node */
 };
 struct scl_demand {
     enum scl_demand_kind         kind;
@@ -189,7 +191,11 @@ void         scl_status_each(const struct scl *scl, scl_row_fn *fn, void *user);
 void scl_explain_each(const struct scl *scl, const char *const *kinds, scl_row_fn *fn, void *user); /* demands, then nodes */
 void scl_history_each(const struct scl *scl, scl_row_fn *fn, void *user); /* the last decisions, the newest first */
 /* Whether a node of some type could hold one of it, so that waiting for one makes sense. */
-bool   scl_could_hold(const struct scl *scl, const struct policy_request *request);
+bool scl_could_hold(const struct scl *scl, const struct policy_request *request);
+/* On which nodes a job with a deadline may begin at `now_ms`: `labels` of the request (room for MT_SCL_NAME_SIZE), "": on any; and
+ * why, one sentence for people. */
+void   scl_pace_ask(const struct scl *scl, const struct scl_pace *pace, const struct policy_request *request, uint64_t now_ms,
+                    char *out_labels, char *out_why, size_t why_size);
 size_t scl_instances_each(const struct scl *scl, void (*fn)(void *user, const struct scl_instance *instance), void *user);
 bool   scl_is_down(const struct scl *scl); /* `is_down`, and nothing is left */
 /* What must always hold; the text of the first breach, or NULL. */

@@ -57,6 +57,7 @@ static json_t *json_of(const manta_job_info *job)
     json_object_set_new(o, "priority", json_integer(job->priority));
     json_object_set_new(o, "array", job->array_id[0] ? json_string(job->array_id) : json_null());
     json_object_set_new(o, "held", json_boolean(job->is_held));
+    json_object_set_new(o, "deadline", cli_time_json(job->deadline_ms));
     json_object_set_new(o, "log_bytes", json_integer((json_int_t)job->log_size));
     json_object_set_new(o, "cpu_s", json_real(job->cpu_s));
     json_object_set_new(o, "gpu_s", json_real(job->gpu_s));
@@ -68,9 +69,17 @@ static json_t *json_of(const manta_job_info *job)
 }
 
 static const struct cli_column queue_columns[] = {
-    {"id", "ID", false},         {"name", "NAME", false},       {"user", "USER", false}, {"priority", "PRIORITY", false},
-    {"state", "STATE", false},   {"seconds", "SECONDS", false}, {"node", "NODE", false}, {"submitted", "SUBMITTED", true},
-    {"reason", "REASON", false}, {NULL, NULL, false},
+    {"id", "ID", false},
+    {"name", "NAME", false},
+    {"user", "USER", false},
+    {"priority", "PRIORITY", false},
+    {"state", "STATE", false},
+    {"seconds", "SECONDS", false},
+    {"node", "NODE", false},
+    {"submitted", "SUBMITTED", true},
+    {"deadline", "DEADLINE", true},
+    {"reason", "REASON", false},
+    {NULL, NULL, false},
 };
 
 static const struct cli_column columns[] = {
@@ -184,11 +193,15 @@ static int submit(const struct cli_args *args, manta_client *client)
     static struct after after;
     double              cpus = 0, gpus = 0, retries = 0, time_s = 0, array = 0;
     int32_t             priority;
+    int64_t             work_s = 0, resume_s = 0;
+    uint64_t            deadline_ms = 0;
     const char         *files[MT_CLI_LIST_MAX + 2];
     manta_error         e;
     if (!cli_number(args, CLI_OPT_NUM_CPUS, 0, &cpus) || !cli_number(args, CLI_OPT_NUM_GPUS, 0, &gpus) ||
         !cli_number(args, CLI_OPT_RETRIES, 0, &retries) || !cli_number(args, CLI_OPT_TIME_S, 0, &time_s) ||
-        !cli_number(args, CLI_OPT_ARRAY, 1, &array) || !priority_of(args, &priority) || !split_after(args, &after))
+        !cli_number(args, CLI_OPT_ARRAY, 1, &array) || !priority_of(args, &priority) || !split_after(args, &after) ||
+        !cli_time_until(args, CLI_OPT_JOB_DEADLINE, &deadline_ms) || !cli_duration(args, CLI_OPT_WORK, &work_s) ||
+        !cli_duration(args, CLI_OPT_RESUME, &resume_s))
         return CLI_USAGE;
     if (array > 0 && args->values[CLI_OPT_FOLLOW])
         return cli_usage(args, "an array has a log for each of its jobs: manta job logs --follow ID.INDEX");
@@ -208,7 +221,10 @@ static int submit(const struct cli_args *args, manta_client *client)
                      .array = array > UINT32_MAX ? UINT32_MAX : (uint32_t)array,
                      .after = after.list,
                      .hold = args->values[CLI_OPT_HOLD] != NULL,
-                     .preemptible = args->values[CLI_OPT_PREEMPTIBLE] != NULL};
+                     .preemptible = args->values[CLI_OPT_PREEMPTIBLE] != NULL,
+                     .deadline_ms = deadline_ms,
+                     .work_s = work_s,
+                     .resume_s = resume_s};
     if (manta_job_submit(client, &job, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     if (args->values[CLI_OPT_FOLLOW]) {

@@ -80,6 +80,13 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_DEPENDENCY] = {"dependency", 0, "KIND:ID[:ID...],...",
                             "start it when others have ended: afterok, afterany or afternotok; an ID may be an array's"},
     [CLI_OPT_PREEMPTIBLE] = {"preemptible", 0, NULL, "a job of higher priority may send it away while it runs; it begins again"},
+    [CLI_OPT_JOB_DEADLINE] =
+        {"deadline", 0, "WHEN",
+         "it is to have ended by then: \"2026-11-28 18:00\", or 2h30m from now; spot nodes while there is time"},
+    [CLI_OPT_WORK] = {"work", 0, "TIME", "with --deadline: so long it runs, by your estimate (90m); default: --time-s"},
+    [CLI_OPT_RESUME] =
+        {"resume", 0, "TIME",
+         "with --deadline: begun again elsewhere, it goes on where it was, after so long (30s); else it starts over"},
     [CLI_OPT_HOLD] = {"hold", 0, NULL, "do not start it before `manta job release`"},
     [CLI_OPT_RIGHTS] = {"rights", 0, "RIGHT", "what the token is good for: read, submit (jobs, its own), admin (everything)"},
     [CLI_OPT_USER] = {"user", 0, "NAME", "of that user alone"},

@@ -79,6 +79,9 @@ enum cli_option {
     CLI_OPT_DEPENDENCY,
     CLI_OPT_HOLD,
     CLI_OPT_PREEMPTIBLE,
+    CLI_OPT_JOB_DEADLINE,
+    CLI_OPT_WORK,
+    CLI_OPT_RESUME,
     CLI_OPT_USER,
     CLI_OPT_SINCE,
     CLI_OPT_BY,
@@ -110,6 +113,9 @@ int cli_usage(const struct cli_args *args, const char *format, ...) MT_PRINTF(2,
 int cli_fail(const char *format, ...) MT_PRINTF(1, 2);
 /* A number of at least `least`; false (and *out as it was) where the option was given and is none. */
 bool cli_number(const struct cli_args *args, enum cli_option option, double least, double *out);
+/* A duration ("2h30m"), and a time of the wall clock that is one from now or a date; false (and *out as it was) likewise. */
+bool cli_duration(const struct cli_args *args, enum cli_option option, int64_t *out_s);
+bool cli_time_until(const struct cli_args *args, enum cli_option option, uint64_t *out_ms);
 /* The client that the options name; NULL: the reason is printed. */
 manta_client *cli_connect(const struct cli_args *args);
 /* Runs a verb with such a client, and closes it. */

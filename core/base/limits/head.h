@@ -43,6 +43,9 @@ enum {
     MT_HEAD_JOB_AFTER_MAX = 64,      /* jobs and arrays that one waits for: bits of a word */
     MT_HEAD_JOB_PRIORITY_MAX = 1000, /* and the least is as far below 0 */
     MT_HEAD_JOB_FILES_MAX = 4096,
+    MT_HEAD_PACED_MAX = 1024,                      /* jobs with a deadline that have not ended */
+    MT_HEAD_PACE_S_MAX = 10 * 365 * 86400,         /* until a deadline */
+    MT_HEAD_PACE_MS = 30 * 1000,                   /* what is left of their work is told to the scaler again after that */
     MT_HEAD_JOB_RETRY_MS = 500,                    /* before a failed or refused driver is started again */
     MT_HEAD_JOB_LOG_BYTES_MAX = 256 * 1024 * 1024, /* what comes after is dropped, and the log says so */
     MT_HEAD_WAITS_MAX = 4096,                      /* parked WaitJob calls */

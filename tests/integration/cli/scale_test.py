@@ -399,7 +399,42 @@ def spot(p):
     for job in jobs:
         p.manta("job", "wait", job)
     wait_until(lambda: "1 nodes at least are no spot nodes" in p.manta("scale", "explain"), "the floor is told")
+    deadlines(p, hold)
     down(p)
+
+
+def deadlines(p, hold):
+    """With time to spare a job passes over a free node that nobody takes away, and waits for a spot node; without, it is the other way round."""
+    def kind(job):
+        node = p.json("job", "status", job)["node"]
+        return next(row["labels"].partition(",")[0] for row in p.json("list", "nodes") if row["node"] == node)
+
+    def runs(job):
+        return p.json("job", "status", job)["state"] == "RUNNING"
+
+    for words, said in ((["--deadline", "soon"], '"soon": a time such as'), (["--work", "5"], '"5": a time such as 90s'),
+                        (["--deadline", "1h", "--work", "1m1m"], '"1m1m": a time')):
+        p.manta("submit", *words, "--", "true", want=2)
+        has(said, p.errors)
+    for words, said in ((["--deadline", "2001-02-03 04:05", "--work", "1s"], "deadline: was "), (["--deadline", "1h"], "say how long"),
+                        (["--deadline", "1h", "--work", "2h"], "takes 7200 s"), (["--work", "2h"], "it has none"),
+                        (["--deadline", "1h", "--work", "1m", "--array", "2"], "an array has none")):
+        p.manta("submit", *words, "--", "true", want=1)
+        has(said, p.errors)
+    (p.root / "go").unlink()
+    for node in [row["node"] for row in p.json("list", "nodes") if row["state"] == "ALIVE" and "manta.spot" in row["labels"]]:
+        p.manta("drain", node, "--deadline", "0.2")
+    patient = p.manta(hold[0], "--deadline", "2d", "--work", "2m", "--resume", "1s", *hold[1:]).strip()
+    wait_until(lambda: runs(patient), "a spot node comes for it, though another is free")
+    equal(kind(patient), "manta.type=cheap")
+    has("s until its deadline; runs on node", p.manta("scale", "explain"))
+    has("of work left", p.json("queue")[0]["reason"])
+    hasty = p.manta(hold[0], "--deadline", "5m", "--work", "4m", *hold[1:]).strip()
+    wait_until(lambda: runs(hasty), "it has a node")
+    equal(kind(hasty), "manta.type=safe")
+    (p.root / "go").touch()
+    for job in (patient, hasty):
+        p.manta("job", "wait", job)
 
 
 def down_without_head(p):

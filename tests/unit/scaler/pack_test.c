@@ -548,12 +548,18 @@ static void a_node_with_what_cannot_move_stays(void **state)
 
 static struct scl_pace pace;
 
-static void paced(uint64_t left_s, uint64_t time_s, uint32_t on)
+static void paced_with(uint64_t left_s, uint64_t time_s, uint64_t risk_s, uint32_t on)
 {
     pace = (struct scl_pace){.deadline_ms = w.now_ms + time_s * 1000, .left_ms = left_s * 1000, .change_ms = 60000, .node = on};
+    pace.risk_ms = risk_s * 1000;
     w.demand_count = 0;
     demand(SCL_LEASES, 1, 4, 0, "")->pace = &pace;
     decide();
+}
+
+static void paced(uint64_t left_s, uint64_t time_s, uint32_t on)
+{
+    paced_with(left_s, time_s, 0, on);
 }
 
 static void spot_and_sure(void)
@@ -620,6 +626,51 @@ static void a_job_with_time_goes_from_a_sure_node_to_a_spot_node(void **state)
     assert_int_equal(drained(), 2);
 }
 
+/* All of it may be lost on a spot node: it begins there only where it could be done again on a sure one. */
+static void a_job_that_starts_over_needs_time_for_twice_its_work(void **state)
+{
+    (void)state;
+    spot_and_sure();
+    paced_with(3600, 2 * 3600, 3600, 0);
+    assert_int_equal(started("spot"), 0);
+    assert_int_equal(started("sure"), 1);
+}
+
+static void a_job_that_starts_over_may_be_on_a_spot_node_before(void **state)
+{
+    (void)state;
+    spot_and_sure();
+    paced_with(3600, 2 * 3600 + 400, 3600, 0);
+    assert_int_equal(started("spot"), 1);
+    assert_int_equal(started("sure"), 0);
+}
+
+static void without_spot_nodes_a_job_waits_for_nothing(void **state)
+{
+    char                        labels[MT_SCL_NAME_SIZE], why[MT_SCL_WHY_SIZE];
+    const struct policy_request r = {.amount_count = 1, .amounts = {{0, 4000}}};
+    (void)state;
+    type("sure", 4, 0, "", 10);
+    paced(3600, 36000, 0);
+    assert_int_equal(started("sure"), 1);
+    scl_pace_ask(w.scl, &pace, &r, w.now_ms, labels, why, sizeof why);
+    assert_string_equal(labels, "");
+}
+
+/* One that the scaler has not started costs nothing more. */
+static void a_job_stays_on_a_node_that_is_there_anyway(void **state)
+{
+    (void)state;
+    spot_and_sure();
+    struct policy_node n = place(4, 0, "");
+    n.id = 1;
+    n.resources[0].free = 0;
+    step((struct scl_event){.kind = SCL_EV_NODE, .node = {&n, true, false, 0, "", NULL}});
+    paced(3600, 36000, 1);
+    assert_int_equal(started("spot") + started("sure"), 0);
+    assert_told("3600 s of work and 36000 s until its deadline; runs on node 1, and stays there");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -649,6 +700,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_job_with_time_waits_for_a_spot_node, begin, end),
         cmocka_unit_test_setup_teardown(a_job_without_time_has_a_sure_node, begin, end),
         cmocka_unit_test_setup_teardown(a_job_with_time_goes_from_a_sure_node_to_a_spot_node, begin, end),
+        cmocka_unit_test_setup_teardown(a_job_that_starts_over_needs_time_for_twice_its_work, begin, end),
+        cmocka_unit_test_setup_teardown(a_job_that_starts_over_may_be_on_a_spot_node_before, begin, end),
+        cmocka_unit_test_setup_teardown(without_spot_nodes_a_job_waits_for_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(a_job_stays_on_a_node_that_is_there_anyway, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

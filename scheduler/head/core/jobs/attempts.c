@@ -11,12 +11,14 @@
  */
 
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/pace.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
 #include "core/base/limits/net.h"
 #include "core/base/plant.h"
+#include "core/text/labels.h"
 #include "scheduler/policy/preempt.h"
 
 /* ---- messages to the raylet ---- */
@@ -109,7 +111,8 @@ static bool cannot_start(struct head *h, struct bucket *b, struct policy_node **
         return true;
     }
     if (head_nodes_could_come(h, &b->request)) {
-        snprintf(b->why, sizeof b->why, "waits for a node that is to be started (manta scale explain)");
+        snprintf(b->why, sizeof b->why, "%s",
+                 b->paced_why[0] ? b->paced_why : "waits for a node that is to be started (manta scale explain)");
         return true;
     }
     policy_explain(nodes, count, &b->request, (const char *const *)h->kinds.data, text, sizeof text);
@@ -249,6 +252,7 @@ static void pause(struct head *h, struct job *job)
 
 static void back_to_pending(struct head *h, struct job *job)
 {
+    head_pace_keep(h, job);
     job->node = 0;
     job->pid = 0;
     job->preempt_ms = 0;
@@ -292,13 +296,15 @@ static void attempt_preempted(struct head *h, struct job *job, const char *why)
 
 void head_attempts_node_lost(struct head *h, uint32_t node, bool was_planned, const char *why)
 {
-    char text[256];
+    char               text[256];
+    const struct node *n = head_nodes_find(h, node);
+    bool               is_spot = n && mt_selector_match("manta.spot", n->place.labels);
     for (struct job *job = head_turns_first(&h->placed), *next; job; job = next) {
         next = head_turns_after(&h->placed, job);
         if (job->node != node)
             continue;
         snprintf(text, sizeof text, "node %u %s (%.160s)", node, was_planned ? "has left" : "was lost", why);
-        if (was_planned)
+        if (was_planned || (is_spot && job->spec->deadline_ms)) /* it was put there though that would come */
             attempt_preempted(h, job, text);
         else
             attempt_failed(h, job, 0, text);

@@ -7,6 +7,7 @@
 
 #include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/pace.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 #include "scheduler/head/core/jobs/blobs.h"
@@ -18,6 +19,7 @@ void head_jobs_end(struct head *h, struct job *job, enum job_state how, int32_t 
 {
     char text[HEAD_TEXT_SIZE]; /* `reason` may be the job's own */
     snprintf(text, sizeof text, "%s", job->spec->actor && job->stop_requested && job->reason ? job->reason : reason);
+    head_pace_late(h, job, text, sizeof text);
     if (job->spec->actor)
         head_names_drop_detached(h, job->spec->actor);
     head_jobs_say(h, job, "%s", text);

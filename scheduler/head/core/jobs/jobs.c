@@ -161,6 +161,7 @@ void head_jobs_store(struct head *h, const struct job *job)
     record.user = (char *)job->user;
     record.is_held = job->is_held;
     record.after_met = job->after_met;
+    record.worked_ms = job->worked_ms;
     head_record_change(h, HEAD_TABLE_JOBS, job->spec->id, strlen(job->spec->id), &record.base);
 }
 
@@ -190,6 +191,7 @@ mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *r)
     head_users_enter(h, job);
     job->is_held = r->is_held;
     job->after_met = r->after_met;
+    job->worked_ms = r->worked_ms;
     if (head_jobs_has_ended(job))
         h->jobs_ended++;
     else

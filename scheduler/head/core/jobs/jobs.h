@@ -2,7 +2,7 @@
  *
  * jobs.h - door: jobs, their attempts on nodes, their logs and files, and detached actors, each a job of its own.
  *
- * The files form a list: spec.c, array.c, after.c, turns.c (queue.h) < jobs.c < waits.c, blobs.c, log.c < end.c < queue.c
+ * The files form a list: spec.c, array.c, after.c, pace.c, turns.c (queue.h) < jobs.c < waits.c, blobs.c, log.c < end.c < queue.c
  * (queue.h) < submit.c < attempts.c < actors.c.
  */
 #ifndef HEAD_JOBS_H

@@ -25,6 +25,11 @@ int32_t head_queue_after(struct head *h, const job_spec *spec, uint64_t *out_met
 void head_queue_settle(struct head *h);
 void head_queue_hold(struct head *h, struct job *job, bool is_held);
 
+/* ---- pace.c -------------------------------------------------------------------------------------------------------- */
+
+/* What a job with a deadline, which has not ended, still has to do. */
+void head_pace_of(const struct head *h, const struct job *job, struct scl_pace *out);
+
 /* ---- array.c -------------------------------------------------------------------------------------------------------- */
 
 /* How many of its jobs have not ended. */

@@ -5,6 +5,7 @@
  */
 
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/pace.h"
 #include "scheduler/head/core/jobs/private.h"
 #include "scheduler/policy/queue.h"
 
@@ -112,7 +113,7 @@ mt_status head_spec_check(const job_spec *spec, char *text, size_t text_size)
         return wrong(text, text_size, "job", spec->id, rule);
     if ((rule = check_metadata(spec)))
         return wrong(text, text_size, "job", spec->id, rule);
-    if ((rule = check_turn(spec)))
+    if ((rule = check_turn(spec)) || (rule = head_pace_check(spec)))
         return wrong(text, text_size, "job", spec->id, rule);
     if (strlen(spec->name) >= MT_NAME_BYTES_MAX)
         return wrong(text, text_size, "job name", spec->name, "has less than 128 bytes");

@@ -5,6 +5,7 @@
 
 #include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/pace.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 #include "scheduler/head/core/jobs/blobs.h"
@@ -35,6 +36,8 @@ static int32_t submit_check(struct head *h, const job_spec *spec, const char *us
     if (head_spec_check(spec, text, text_size).code != 0 || head_spec_request(h, spec, &request, text, text_size).code != 0)
         return MT_EINVAL;
     int32_t code = spec->node ? head_jobs_node_check(h, spec, text, text_size) : MT_OK;
+    if (code == MT_OK)
+        code = head_pace_may(h, spec, text, text_size);
     if (code == MT_OK)
         code = head_users_may_submit(h, user, spec, count, text, text_size);
     if (code != MT_OK)

@@ -12,6 +12,7 @@
  */
 #include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/pace.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 
@@ -34,9 +35,11 @@ static void key_write(char *out, size_t size, const struct job *job, const struc
                                    job->spec->time_ms, job->spec->node);
     for (uint32_t i = 0; i < r->amount_count && used < size; i++)
         used += (size_t)snprintf(out + used, size - used, " %" PRIu32 "=%" PRId64, r->amounts[i].kind, r->amounts[i].amount);
+    if (job->spec->deadline_ms && used < size)
+        snprintf(out + used, size - used, " %s", job->spec->id);
 }
 
-static struct bucket *bucket_of(struct head *h, const struct job *job)
+static struct bucket *bucket_of(struct head *h, struct job *job)
 {
     char                    key[1024], text[HEAD_TEXT_SIZE];
     struct policy_request   request = {0};
@@ -56,6 +59,10 @@ static struct bucket *bucket_of(struct head *h, const struct job *job)
     }
     b->priority = spec->priority;
     b->request = request;
+    if (spec->deadline_ms) {
+        b->paced = job;
+        h->paced_count++;
+    }
     return b;
 }
 
@@ -65,6 +72,7 @@ static void bucket_leave(struct head *h, struct job *job)
     job->bucket = NULL;
     if (!b || --b->members)
         return;
+    h->paced_count -= b->paced != NULL;
     head_index_remove(&h->buckets, &b->at);
     free(b->key);
     free(b);
@@ -183,6 +191,8 @@ struct bucket **head_turns_open(struct head *h, size_t *out_count)
     for (struct head_index_node *at = h->buckets.first; at; at = at->next) {
         struct bucket *b = mt_container_of(at, struct bucket, at);
         b->is_full &= !h->is_capacity_changed || MT_PLANT(MT_PLANT_BUCKET_FULL);
+        if (b->paced)
+            head_pace_look(h, b);
         if (!b->ready.count || !head_turns_may_start(b))
             continue;
         is_any_untried |= !b->is_full;

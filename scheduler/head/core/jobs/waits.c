@@ -8,13 +8,16 @@
 
 #include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/jobs/jobs.h"
+#include "scheduler/head/core/jobs/pace.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
 
 void head_jobs_info(const struct head *h, const struct job *job, struct head_job_info *to)
 {
     job_info   *out = &to->info;
-    const char *why = head_turns_why(job, to->reason, sizeof to->reason);
+    const char *why = job->state == JOB_RUNNING && job->spec->deadline_ms && !job->reason
+                          ? head_pace_text(h, job, to->reason, sizeof to->reason)
+                          : head_turns_why(job, to->reason, sizeof to->reason);
     if (why != to->reason)
         snprintf(to->reason, sizeof to->reason, "%s", why);
     *out = (job_info)MANTA__V1__JOB_INFO__INIT;
@@ -38,6 +41,7 @@ void head_jobs_info(const struct head *h, const struct job *job, struct head_job
     out->ended_ms = job->ended_ms;
     out->log_size = job->log_size;
     out->pid = job->pid;
+    out->deadline_ms = job->spec->deadline_ms;
     out->n_argv = job->spec->n_argv;
     out->argv = job->spec->argv;
     out->n_metadata = job->spec->n_metadata;

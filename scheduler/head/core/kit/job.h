@@ -10,6 +10,7 @@
 #include "core/proto/manta.pb-c.h"
 #include "scheduler/head/core/kit/asked.h"
 #include "scheduler/head/core/kit/index.h"
+#include "core/base/limits/scaler.h"
 #include "scheduler/policy/policy.h"
 
 typedef Manta__V1__JobInfo  job_info;
@@ -41,7 +42,9 @@ struct bucket {
     uint32_t               members;       /* all */
     bool                   is_full;       /* its first was tried, and found no room in what is free now */
     bool                   is_over;       /* its user has what he may have, so it is not tried */
-    uint64_t               promised;      /* order of its job for which room is reserved, + 1; 0: of none */
+    struct job            *paced;         /* its only one, which has a deadline; NULL: they have none */
+    char                   paced_why[MT_SCL_WHY_SIZE]; /* why it may not begin on any node; "": it may */
+    uint64_t               promised;                   /* order of its job for which room is reserved, + 1; 0: of none */
     char                   promise[HEAD_TEXT_SIZE];
     char                   why[HEAD_TEXT_SIZE]; /* why not; "": none was tried yet */
 };
@@ -79,6 +82,7 @@ struct job {
     uint64_t               order;
     uint64_t               preempt_ms; /* monotonic: sent away by then; 0: it was not; not stored */
     uint64_t               retry_ms;   /* monotonic: not started before; not stored */
+    uint64_t               worked_ms;  /* what earlier attempts have done of its work, where it has a deadline */
     uint64_t               log_size;
     int64_t                log_base;
     bool                   log_is_full;

@@ -203,6 +203,7 @@ struct head {
 
     struct head_index jobs;
     uint32_t          jobs_active, jobs_ended;
+    uint32_t          paced_count; /* buckets of jobs with a deadline */
     struct head_index buckets, arrays, awaited;
     mt_sorted         placed, ended; /* jobs STARTING and RUNNING, and those that have ended and may be forgotten, by order */
     mt_sorted         kept;          /* ... those that have ended of arrays that have not */

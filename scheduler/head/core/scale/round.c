@@ -3,6 +3,7 @@
  * round.c - tells the scaler what has changed: nodes, and what waits for room. Both as they stand; it finds the differences.
  */
 #include "scheduler/head/core/scale/private.h"
+#include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/nodes/nodes.h"
 
 #include "core/base/hash.h"
@@ -12,6 +13,7 @@ struct told { /* a demand in the making */
     size_t            first; /* of its requests */
     size_t            held;
     uint64_t          key;
+    struct scl_pace   pace; /* of a job with a deadline */
 };
 struct telling {
     MT_VEC(struct told) demands;
@@ -102,6 +104,21 @@ static void tell_wish(struct head *h, struct telling *t, const struct node_wish 
     HEAD_TRY(h, mt_vec_push(&t->demands, fresh));
 }
 
+/* As long as it has not ended: where it runs may be left for another node. */
+static void tell_paced(struct head *h, struct telling *t, const struct bucket *b)
+{
+    const struct job *job = b->paced;
+    struct told       fresh = {.demand = {.kind = SCL_LEASES, .count = 1}, .first = t->requests.count};
+    if (job->state == JOB_PENDING && (!b->ready.count || b->is_over))
+        return; /* it may not start yet */
+    head_pace_of(h, job, &fresh.pace);
+    fresh.key = mt_hash_bytes(MT_HASH_START, job->spec->id, strlen(job->spec->id));
+    snprintf(fresh.demand.name, sizeof fresh.demand.name, "%s", job->spec->id);
+    HEAD_TRY(h, mt_vec_push(&t->requests, b->request));
+    t->requests.data[t->requests.count - 1].labels[0] = '\0'; /* which nodes is the scaler's choice */
+    HEAD_TRY(h, mt_vec_push(&t->demands, fresh));
+}
+
 static void collect(struct head *h, struct telling *t)
 {
     MT_MAP_EACH(&h->nodes, entry) {
@@ -114,7 +131,9 @@ static void collect(struct head *h, struct telling *t)
     }
     for (struct head_index_node *at = h->buckets.first; at; at = at->next) {
         const struct bucket *b = mt_container_of(at, struct bucket, at);
-        if (!b->is_over) /* more nodes would not help */
+        if (b->paced)
+            tell_paced(h, t, b);
+        else if (!b->is_over) /* more nodes would not help */
             tell_shape(h, t, &b->request, (uint32_t)b->ready.count);
     }
     for (size_t i = 0; i < h->open_groups.count; i++)
@@ -123,12 +142,20 @@ static void collect(struct head *h, struct telling *t)
         tell_want(h, t, h->scale.wants.data[i]);
 }
 
-static uint64_t hash_all(const struct telling *t)
+/* What is left of its work is told anew now and then, and where it is at once. */
+static uint64_t hash_paced(const struct head *h, uint64_t hash, const struct told *told)
+{
+    uint64_t words[4] = {told->key, told->pace.node, told->pace.stays, h->now_ms / MT_HEAD_PACE_MS};
+    return told->pace.deadline_ms ? mt_hash_bytes(hash, words, sizeof words) : hash;
+}
+
+static uint64_t hash_all(const struct head *h, const struct telling *t)
 {
     uint64_t hash = mt_hash_bytes(MT_HASH_START, t->held.data, t->held.count * sizeof *t->held.data);
     for (size_t i = 0; i < t->demands.count; i++) {
         uint32_t words[3] = {t->demands.data[i].demand.kind, t->demands.data[i].demand.count, t->demands.data[i].demand.worth};
         hash = mt_hash_bytes(hash, words, sizeof words);
+        hash = hash_paced(h, hash, &t->demands.data[i]);
     }
     for (size_t i = 0; i < t->requests.count; i++)
         hash = hash_request(hash, &t->requests.data[i]);
@@ -140,10 +167,11 @@ static void tell_demands(struct head *h)
     struct telling t = {0};
     MT_VEC(struct scl_demand) list = {0};
     collect(h, &t);
-    uint64_t hash = hash_all(&t);
+    uint64_t hash = hash_all(h, &t);
     for (size_t i = 0; i < t.demands.count && hash != h->scale.demands_hash; i++) {
         struct scl_demand d = t.demands.data[i].demand;
         d.requests = t.requests.data + t.demands.data[i].first;
+        d.pace = t.demands.data[i].pace.deadline_ms ? &t.demands.data[i].pace : NULL;
         d.held = t.held.data ? t.held.data + t.demands.data[i].held : NULL;
         HEAD_TRY(h, mt_vec_push(&list, d));
     }

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * when.c - times and durations as people write them.
+ */
+#include "clients/cli/words/words.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const int64_t DURATION_S_MAX = INT64_C(100) * 365 * 86400;
+
+static int64_t unit_s(char letter)
+{
+    switch (letter) {
+    case 's': return 1;
+    case 'm': return 60;
+    case 'h': return 3600;
+    case 'd': return 86400;
+    default: return 0;
+    }
+}
+
+/* "90s", "2h30m", "1d". False: it is none. */
+static bool duration_read(const char *text, int64_t *out_s)
+{
+    int64_t sum = 0, before = INT64_MAX;
+    if (!*text)
+        return false;
+    while (*text) {
+        char   *end;
+        int64_t n = isdigit((unsigned char)*text) ? strtoll(text, &end, 10) : -1;
+        int64_t unit = n >= 0 ? unit_s(*end) : 0;
+        if (unit == 0 || unit >= before || n > DURATION_S_MAX / unit)
+            return false;
+        sum += n * unit;
+        before = unit;
+        text = end + 1;
+    }
+    *out_s = sum;
+    return sum > 0 && sum <= DURATION_S_MAX;
+}
+
+/* "2026-11-28 18:00", with seconds or without, with a T for the space, with a Z for UTC; else this machine's time zone. */
+static bool time_read(const char *text, time_t *out)
+{
+    static const char *const forms[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M"};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        struct tm   tm = {.tm_isdst = -1};
+        const char *end = strptime(text, forms[i], &tm);
+        if (!end || (*end && strcmp(end, "Z") != 0))
+            continue;
+        *out = *end ? timegm(&tm) : mktime(&tm);
+        return *out > 0;
+    }
+    return false;
+}
+
+bool cli_duration(const struct cli_args *args, enum cli_option option, int64_t *out_s)
+{
+    const char *text = args->values[option];
+    if (!text || duration_read(text, out_s))
+        return true;
+    cli_usage(args, "--%s \"%s\": a time such as 90s, 2h30m or 1d is wanted", cli_options[option].name, text);
+    return false;
+}
+
+bool cli_time_until(const struct cli_args *args, enum cli_option option, uint64_t *out_ms)
+{
+    const char     *text = args->values[option];
+    struct timespec now;
+    int64_t         seconds;
+    time_t          at;
+    if (!text)
+        return true;
+    if (duration_read(text, &seconds)) {
+        clock_gettime(CLOCK_REALTIME, &now);
+        *out_ms = ((uint64_t)now.tv_sec + (uint64_t)seconds) * 1000 + (uint64_t)now.tv_nsec / 1000000;
+        return true;
+    }
+    if (time_read(text, &at)) {
+        *out_ms = (uint64_t)at * 1000;
+        return true;
+    }
+    cli_usage(args, "--%s \"%s\": a time such as \"2026-11-28 18:00\", or one from now such as 2h30m, is wanted",
+              cli_options[option].name, text);
+    return false;
+}
