@@ -170,11 +170,21 @@ enum { MANTA_SWEEP_MIN = 0, MANTA_SWEEP_MAX = 1 };
  * Nobody but its parent learns how a program has exited: where that is killed at this moment, the program runs again. One that
  * must not writes its last line of metrics (with its step) into the file MANTA_TRIAL_DONE, by one write or a rename: from then
  * on it is completed, whatever dies and however it exits. manta_report.h and manta_report.py do all this in a line. */
+typedef struct manta_sweep_gang {
+    int         ranks;           /* how many; 0: nodes times per_node */
+    int         nodes, per_node; /* on so many nodes, so many on each; 0: anywhere */
+    const char *as;              /* how a rank is told who it is, as `manta run --as` has it; NULL: "none" */
+    uint64_t    reserved[8];
+} manta_sweep_gang;
+
 typedef struct manta_sweep_command {
-    const char *const *argv;    /* ended by NULL; argv[0] is looked for in PATH */
-    const char *const *env;     /* "NAME=value" with the same replacements, ended by NULL; may be NULL */
-    const char        *metrics; /* a file that it writes such lines to, read when it has ended; NULL: standard output */
-    uint64_t           reserved[8];
+    const char *const      *argv;    /* ended by NULL; argv[0] is looked for in PATH */
+    const char *const      *env;     /* "NAME=value" with the same replacements, ended by NULL; may be NULL */
+    const char             *metrics; /* a file that it writes such lines to, read when it has ended; NULL: standard output */
+    const manta_sweep_gang *gang;    /* each trial is a gang (docs/gangs.md): all ranks of the command are started, or none, and
+                                      * ended together. The sweep's cpus and gpus are each rank's; memory and resources of one's
+                                      * own can't be had. Rank 0's standard output has the metrics. NULL: one process */
+    uint64_t                reserved[7];
 } manta_sweep_command;
 
 /* A trial that runs: for live tables. */

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-mt_status gng_output_open(struct gng_output *o, const char *dir, int count)
+mt_status gng_output_open(struct gng_output *o, const char *dir, int bare, int count)
 {
-    *o = (struct gng_output){.dir = dir, .count = count, .of = calloc((size_t)count, sizeof *o->of)};
+    *o = (struct gng_output){.dir = dir, .bare = bare, .count = count, .of = calloc((size_t)count, sizeof *o->of)};
     if (!o->of)
         return mt_error(MT_ENOMEM, 0, "keep what ranks print");
     if (dir && mkdir(dir, 0777) != 0 && errno != EEXIST)
@@ -62,13 +62,20 @@ static mt_status file_write(struct gng_output *o, int rank, int stream, mt_view 
 
 /* ---- lines ---- */
 
-static mt_status line_print(struct gng_printed *p, int rank, int stream, mt_view rest)
+static FILE *stream_of(const struct gng_output *o, int rank, int stream)
 {
-    FILE  *to = stream ? stderr : stdout;
-    mt_buf line = p->line[stream];
+    return stream || (o->bare >= 0 && rank != o->bare) ? stderr : stdout;
+}
+
+static mt_status line_print(struct gng_output *o, int rank, int stream, mt_view rest)
+{
+    struct gng_printed *p = &o->of[rank];
+    FILE               *to = stream_of(o, rank, stream);
+    mt_buf              line = p->line[stream];
     p->line[stream].size = 0;
-    bool ok = fprintf(to, "[%d] ", rank) > 0 && fwrite(line.data ? (const void *)line.data : "", 1, line.size, to) == line.size &&
-              fwrite(rest.size ? (const void *)rest.data : "", 1, rest.size, to) == rest.size && fputc('\n', to) != EOF;
+    bool ok = (o->bare >= 0 && to == stdout) || fprintf(to, "[%d] ", rank) > 0;
+    ok = ok && fwrite(line.data ? (const void *)line.data : "", 1, line.size, to) == line.size &&
+         fwrite(rest.size ? (const void *)rest.data : "", 1, rest.size, to) == rest.size && fputc('\n', to) != EOF;
     return written(ok);
 }
 
@@ -80,7 +87,7 @@ static mt_status lines_take(struct gng_output *o, int rank, int stream, mt_view 
         size_t         part = end ? (size_t)(end - bytes.data) : bytes.size;
         if (!end && p->line[stream].size + part < MT_GANG_PART_BYTES)
             return mt_buf_append(&p->line[stream], bytes.data, part);
-        MT_TRY(line_print(p, rank, stream, mt_view_of(bytes.data, part)));
+        MT_TRY(line_print(o, rank, stream, mt_view_of(bytes.data, part)));
         part += end != NULL;
         bytes = mt_view_of(bytes.data + part, bytes.size - part);
     }
@@ -95,7 +102,7 @@ mt_status gng_output_take(struct gng_output *o, int rank, int stream, mt_view by
     if (o->dir)
         return file_write(o, rank, stream, bytes);
     MT_TRY(lines_take(o, rank, stream, bytes));
-    return written(fflush(stream ? stderr : stdout) == 0);
+    return written(fflush(stream_of(o, rank, stream)) == 0);
 }
 
 mt_status gng_output_end(struct gng_output *o, int rank)
@@ -104,7 +111,7 @@ mt_status gng_output_end(struct gng_output *o, int rank)
         return mt_ok();
     for (int stream = 0; stream < 2; stream++)
         if (o->of[rank].line[stream].size)
-            MT_TRY(line_print(&o->of[rank], rank, stream, (mt_view){0}));
+            MT_TRY(line_print(o, rank, stream, (mt_view){0}));
     return written(fflush(stdout) == 0);
 }
 

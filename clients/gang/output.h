@@ -21,13 +21,14 @@ struct gng_printed { /* of one rank */
 };
 
 struct gng_output {
-    const char         *dir; /* NULL: none */
+    const char         *dir;  /* NULL: none */
+    int                 bare; /* the rank whose standard output is ours, as it is; -1: none */
     struct gng_printed *of;
     int                 count;
 };
 
 /* Room for so many ranks. ENOMEM; ESYS: the folder can't be made. */
-MT_MUST_USE mt_status gng_output_open(struct gng_output *o, const char *dir, int count);
+MT_MUST_USE mt_status gng_output_open(struct gng_output *o, const char *dir, int bare, int count);
 void                  gng_output_close(struct gng_output *o);
 /* `stream`: 0 is standard output, 1 standard error. ENOMEM; ESYS, EDISK_FULL: it can't be written. */
 MT_MUST_USE mt_status gng_output_take(struct gng_output *o, int rank, int stream, mt_view bytes);

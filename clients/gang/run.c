@@ -521,7 +521,7 @@ int gng_run(const struct gng_plan *plan, volatile sig_atomic_t *pending)
     run_id_make(&r);
     gng_init(&r.gang, plan->max_restarts, plan->term_ms * 1000000);
     r.gang.renews = plan->renews;
-    mt_status st = gng_output_open(&r.output, plan->output_dir, plan->ranks);
+    mt_status st = gng_output_open(&r.output, plan->output_dir, plan->bare, plan->ranks);
     if (st.code == 0 && !env_make(&r))
         r.is_done = true, r.status = 1;
     if (st.code == 0)

@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "sweep/trial/ends.h"
+#include "sweep/trial/gang.h"
 #include "sweep/trial/trial.h"
 
 #include <math.h>
@@ -18,11 +19,16 @@ mt_status swp_crew_init(struct swp_crew *crew, int count, int most, const char *
                         const char *folder)
 {
     size_t n = (size_t)most;
+    bool   is_gang = o->command && o->command->gang; /* which reserves for itself */
     *crew = (struct swp_crew){.count = count, .most = most, .trial = trial};
-    crew->opts = (manta_actor_opts){.num_cpus = o->cpus < 0   ? 0
-                                                : o->cpus > 0 ? o->cpus
-                                                              : 1,
-                                    .num_gpus = o->gpus,
+    crew->wish = (manta_wish){.num_cpus = swp_cpus(o),
+                              .num_gpus = o->gpus,
+                              .memory = o->memory,
+                              .resources = o->resources,
+                              .resource_count = o->resource_count};
+    crew->parts = swp_gang_parts(o);
+    crew->opts = (manta_actor_opts){.num_cpus = is_gang ? 0 : swp_cpus(o),
+                                    .num_gpus = is_gang ? 0 : o->gpus,
                                     .memory = o->memory,
                                     .resources = o->resources,
                                     .resource_count = o->resource_count};
@@ -34,7 +40,7 @@ mt_status swp_crew_init(struct swp_crew *crew, int count, int most, const char *
     crew->data = o->data ? manta_put(o->data, o->data_size) : manta_put("", 1);
     if (!crew->seats || !crew->refs || !crew->whose || !crew->is_there)
         return mt_error(MT_ENOMEM, 0, "make slots");
-    return swp_setup_put(&crew->setup, o->metric, folder, o->data != NULL, o->command);
+    return swp_setup_put(&crew->setup, o, folder);
 }
 
 static void bury(struct swp_seat *seat)
@@ -229,7 +235,7 @@ mt_status swp_crew_look(struct swp_crew *crew, int wait_ms, swp_crew_fn fn, void
 
 static double resource_of(const manta_sweep_opts *o, const manta_node_info *node)
 {
-    double cpus = o->cpus < 0 ? 0 : o->cpus > 0 ? o->cpus : 1, room = INFINITY;
+    double cpus = swp_cpus(o), room = INFINITY;
     if (cpus > 0)
         room = floor(node->cpus / cpus + 1e-9);
     if (o->gpus > 0)
@@ -252,6 +258,7 @@ static int room_of(const manta_sweep_opts *o, const manta_node_info *nodes, int 
     double room = 0;
     for (int i = 0; nodes && i < count; i++)
         room += nodes[i].alive ? resource_of(o, &nodes[i]) : 0;
+    room = floor(room / swp_gang_parts(o));
     return count < 0 ? count : room < 1 ? 1 : room > MT_SWEEP_SLOTS_MAX ? MT_SWEEP_SLOTS_MAX : (int)room;
 }
 
@@ -290,14 +297,10 @@ int swp_crew_nodes(const struct swp_crew *crew, const manta_sweep_opts *o, swp_c
 
 void swp_crew_wish(struct swp_crew *crew, const char *name, int count, int room)
 {
-    manta_wish wish = {.name = name,
-                       .num_cpus = crew->opts.num_cpus,
-                       .num_gpus = crew->opts.num_gpus,
-                       .memory = crew->opts.memory,
-                       .resources = crew->opts.resources,
-                       .resource_count = crew->opts.resource_count,
-                       .count = count < MT_SWEEP_SLOTS_MAX - room ? count : MT_SWEEP_SLOTS_MAX - room,
-                       .worth = 1.0 / room};
+    manta_wish wish = crew->wish;
+    wish.name = name;
+    wish.count = (count < MT_SWEEP_SLOTS_MAX - room ? count : MT_SWEEP_SLOTS_MAX - room) * crew->parts;
+    wish.worth = 1.0 / room / crew->parts;
     if (wish.count == crew->wished && room == crew->wished_room)
         return;
     if (manta_wish_tell(&wish, NULL) == MANTA_OK) { /* else again, with the next look */

@@ -32,7 +32,9 @@ struct swp_crew {
     char             ends[MT_PATH_BYTES_MAX + 64]; /* what names of files of ends begin with */
     manta_ref       *data;
     manta_actor_opts opts;
-    manta_ref      **refs; /* of swp_crew_look: as many as seats */
+    manta_wish       wish;  /* what a trial needs, or each rank of one that is a gang */
+    int              parts; /* so often */
+    manta_ref      **refs;  /* of swp_crew_look: as many as seats */
     int             *whose;
     unsigned char   *is_there;
     int              wished, wished_room;      /* what the cluster was told */

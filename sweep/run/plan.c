@@ -8,7 +8,9 @@
 
 #include "sweep/importance/importance.h"
 #include "sweep/run/replay.h"
+#include "sweep/trial/gang.h"
 
+#include "core/base/limits/gang.h"
 #include "core/base/reserved.h"
 
 #include <inttypes.h>
@@ -45,6 +47,30 @@ static manta_status numbers_check(const manta_sweep_opts *o, manta_error *e)
     enum swp_importance_kind ignored;
     if (o->importance && !swp_importance_parse(o->importance, &ignored))
         return swp_fail(e, MANTA_EINVAL, "importance: there is no \"%.60s\"; there are fanova, ped_anova", o->importance);
+    return MANTA_OK;
+}
+
+static manta_status gang_check(const manta_sweep_opts *o, manta_error *e)
+{
+    static const char *const words[] = {"torch", "tf", "pmi1", "none"}; /* of `manta run --as` */
+    const manta_sweep_gang  *g = o->command ? o->command->gang : NULL;
+    bool                     is_known = !g || !g->as;
+    if (!g)
+        return MANTA_OK;
+    if (MT_RESERVED_IS_USED(g))
+        return swp_fail(e, MANTA_EINVAL, MT_RESERVED_TEXT, "manta_sweep_run");
+    for (size_t i = 0; i < sizeof words / sizeof *words && !is_known; i++)
+        is_known = strcmp(words[i], g->as) == 0;
+    if (!is_known)
+        return swp_fail(e, MANTA_EINVAL, "gang: as is torch, tf, pmi1 or none, not \"%.60s\"", g->as);
+    int ranks = swp_gang_ranks(g);
+    if (g->ranks < 0 || g->nodes < 0 || g->per_node < 0 || ranks < 1 || ranks > MT_GANG_RANKS_MAX)
+        return swp_fail(e, MANTA_EINVAL, "gang: 1 to %d ranks are wanted: n, or nodes and per_node", MT_GANG_RANKS_MAX);
+    if ((g->per_node && !g->nodes) || (g->nodes && ranks != g->nodes * swp_gang_per_node(g)))
+        return swp_fail(e, MANTA_EINVAL, "gang: %d ranks are not %d node%s with %d on each", ranks, g->nodes,
+                        g->nodes == 1 ? "" : "s", g->per_node);
+    if (o->memory || o->resource_count)
+        return swp_fail(e, MANTA_EINVAL, "gang: memory and resources can't be reserved for ranks; only cpus and gpus, of each");
     return MANTA_OK;
 }
 
@@ -161,6 +187,8 @@ manta_status swp_plan_make(struct swp_plan *plan, const char *trial, const manta
     manta_status code = swp_folder_of(o->storage, o->name, plan->folder, e);
     if (code == MANTA_OK)
         code = numbers_check(o, e);
+    if (code == MANTA_OK)
+        code = gang_check(o, e);
     if (code != MANTA_OK)
         return code;
     if (!trial == !o->command || (o->command && (!o->command->argv || !o->command->argv[0])))

@@ -8,6 +8,7 @@
  */
 #include "core/sys/child.h"
 #include "core/base/clock.h"
+#include "sweep/trial/gang.h"
 #include "sweep/trial/metrics.h"
 #include "sweep/trial/trial.h"
 
@@ -137,8 +138,25 @@ static mt_status push_printed(struct command *c, bool is_env, const char *format
     return is_env ? mt_vec_push(&c->env, word) : mt_vec_push(&c->argv, word);
 }
 
+/* `manta run` comes first, which passes on to its ranks what this trial's program would find in its environment. */
+static mt_status gang_words_push(struct command *c)
+{
+    char program[MT_PATH_BYTES_MAX];
+    swp_gang_program(program, sizeof program);
+    MT_TRY(push_printed(c, false, "%s", program));
+    for (char **word = c->t->slot->setup.gang; *word; word++)
+        MT_TRY(push_printed(c, false, "%s", *word));
+    for (size_t i = c->env_ours; i + 1 < c->env.count; i++) {
+        MT_TRY(push_printed(c, false, "--env"));
+        MT_TRY(push_printed(c, false, "%s", c->env.data[i]));
+    }
+    return push_printed(c, false, "--");
+}
+
 static mt_status argv_make(struct command *c)
 {
+    if (c->t->slot->setup.gang)
+        MT_TRY(gang_words_push(c));
     for (char **arg = c->t->slot->setup.argv; *arg; arg++) {
         if (strcmp(*arg, "{args}") != 0) {
             MT_TRY(push_expanded(c, *arg, false));
@@ -422,15 +440,15 @@ manta_status swp_command_run(manta_trial *t)
         command_free(c);
         return MANTA_OK;
     }
-    mt_status st = argv_make(c);
+    mt_status st = env_make(c);
     if (st.code == 0)
-        st = env_make(c);
+        st = argv_make(c);
     if (st.code == 0)
         st = program_start(c);
     if (st.code == 0)
         code = ended(c, serve(c));
     else
-        swp_trial_fault(t, st.code == MT_ENOENT, "its command \"%.100s\" can't be started: %s", t->slot->setup.argv[0],
+        swp_trial_fault(t, st.code == MT_ENOENT, "its command \"%.100s\" can't be started: %s", c->argv.data[0],
                         st.sys ? strerror(st.sys) : mt_code_text(st.code));
     command_free(c);
     return code;

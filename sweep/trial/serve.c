@@ -4,6 +4,7 @@
  *
  * Owns: the slot. Thread: create and `run` on the actor's own; tell and poll on others, one each at a time.
  */
+#include "sweep/trial/gang.h"
 #include "sweep/trial/trial.h"
 
 #include "core/base/clock.h"
@@ -49,14 +50,31 @@ static mt_status text_put(mt_buf *out, const char *text)
     return mt_buf_append(out, text ? text : "", strlen(text ? text : "") + 1);
 }
 
-mt_status swp_setup_put(mt_buf *out, const char *metric, const char *folder, bool has_data, const manta_sweep_command *command)
+static mt_status gang_put(mt_buf *out, const manta_sweep_opts *o)
 {
-    MT_TRY(text_put(out, has_data ? "data" : ""));
-    MT_TRY(text_put(out, metric));
+    mt_buf    words = {0};
+    uint32_t  count;
+    mt_status st = swp_gang_words(o, &words, &count);
+    mt_writer w = mt_writer_to_buf(out, SIZE_MAX);
+    if (st.code == 0) {
+        mt_writer_u32(&w, count);
+        mt_writer_bytes(&w, words.data, words.size);
+        st = w.status;
+    }
+    mt_buf_fini(&words);
+    return st;
+}
+
+mt_status swp_setup_put(mt_buf *out, const manta_sweep_opts *o, const char *folder)
+{
+    const manta_sweep_command *command = o->command;
+    MT_TRY(text_put(out, o->data ? "data" : ""));
+    MT_TRY(text_put(out, o->metric));
     MT_TRY(text_put(out, folder));
     MT_TRY(text_put(out, command ? command->metrics : NULL));
     MT_TRY(list_put(out, command ? command->argv : NULL));
-    return list_put(out, command ? command->env : NULL);
+    MT_TRY(list_put(out, command ? command->env : NULL));
+    return gang_put(out, o);
 }
 
 static char *text_take(mt_reader *r)
@@ -93,6 +111,7 @@ static mt_status setup_take(struct swp_slot_side *slot, mt_view bytes)
     slot->setup.metrics_file = text_take(&r);
     slot->setup.argv = list_take(&r);
     slot->setup.env = list_take(&r);
+    slot->setup.gang = list_take(&r);
     return mt_reader_status(&r);
 }
 
@@ -104,6 +123,7 @@ static void slot_free(void *self)
     swp_ends_close(&slot->ends);
     free(slot->setup.argv);
     free(slot->setup.env);
+    free(slot->setup.gang);
     free(slot->setup_text);
     free(slot);
 }

@@ -26,10 +26,10 @@ struct swp_setup {
     const char *metric, *folder; /* folder: of the sweep, for manta_trial_dir */
     const char *metrics_file;    /* of a command; "": its standard output */
     char      **argv, **env;     /* of a command; argv NULL: a function */
+    char      **gang;            /* the words of `manta run` before it (gang.h); NULL: it is none */
     bool        has_data;
 };
-MT_MUST_USE mt_status swp_setup_put(mt_buf *out, const char *metric, const char *folder, bool has_data,
-                                    const manta_sweep_command *command);
+MT_MUST_USE mt_status swp_setup_put(mt_buf *out, const manta_sweep_opts *opts, const char *folder);
 
 struct swp_said {
     struct swp_wire head; /* its text and bytes are in `memory` */

@@ -51,6 +51,7 @@ static int usage(FILE *to, int status)
             "      --env NAME=VALUE    a variable for all ranks; may be given again\n"
             "      --files PATH        a file for the ranks' current folder, or the folder itself; may be given again\n"
             "      --output-dir DIR    rank-N.out and rank-N.err are written there, and nothing here\n"
+            "      --stdout-of R       standard output has that rank's lines alone, as they are; the others' go to standard error\n"
             "      --name NAME         for people, and as TORCHELASTIC_RUN_ID\n\n"
             "Lines of the ranks come with \"[RANK] \" in front. Ctrl-C and SIGTERM are passed on to all ranks.\n"
             "The exit status is that of the rank that failed first; 128 + N where signal N ended it.\n");
@@ -88,6 +89,7 @@ enum word {
     ENV,
     FILES,
     OUTPUT_DIR,
+    STDOUT_OF,
     NAME,
     DETACH
 };
@@ -107,6 +109,7 @@ static const struct option table[] = {{"ranks", 1, NULL, RANKS},
                                       {"env", 1, NULL, ENV},
                                       {"files", 1, NULL, FILES},
                                       {"output-dir", 1, NULL, OUTPUT_DIR},
+                                      {"stdout-of", 1, NULL, STDOUT_OF},
                                       {"name", 1, NULL, NAME},
                                       {"detach", 0, NULL, DETACH},
                                       {"help", 0, NULL, HELP},
@@ -187,6 +190,7 @@ static bool word_take(struct gng_plan *p, struct lists *l, int word, const char 
     case ENV: return strchr(text, '=') && text[0] != '=' && list_add(l->env, &l->env_count, text);
     case FILES: return list_add(l->files, &l->file_count, text);
     case OUTPUT_DIR: p->output_dir = text; return true;
+    case STDOUT_OF: return whole(text, 0, MT_GANG_RANKS_MAX - 1, &p->bare);
     case DETACH: return l->is_detached = true;
     default: p->name = text; return text[0] && strlen(text) < MT_GANG_NAME_BYTES_MAX;
     }
@@ -269,9 +273,14 @@ static int detach(const struct gng_plan *p, const struct lists *l, char **argv)
 int main(int argc, char **argv)
 {
     static struct lists lists;
-    struct gng_plan     plan = {
-            .cpus = 1, .term_ms = MT_GANG_TERM_MS, .wait_ms = -1, .env = lists.env, .files = lists.files, .as = GNG_AS_NONE};
-    manta_error e;
+    struct gng_plan     plan = {.cpus = 1,
+                                .term_ms = MT_GANG_TERM_MS,
+                                .wait_ms = -1,
+                                .bare = -1,
+                                .env = lists.env,
+                                .files = lists.files,
+                                .as = GNG_AS_NONE};
+    manta_error         e;
     if (argc > 0 && strcmp(argv[0], GNG_SHEPHERD_NAME) == 0)
         return gng_shepherd_main(argc, argv);
     int status = getenv("MANTA_ROLE") ? -1 : words_read(&plan, &lists, argc, argv);

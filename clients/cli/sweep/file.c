@@ -6,6 +6,7 @@
  */
 #include "clients/cli/sweep/file.h"
 
+#include "core/base/limits/gang.h"
 #include "core/base/status.h"
 
 #include <stdlib.h>
@@ -69,6 +70,10 @@ void sweep_keys_print(FILE *to)
         {"trial.command", "list", "program and arguments; {NAME} is a parameter, {args} all as --NAME=VALUE"},
         {"trial.env", "mapping", "NAME: VALUE, of the program"},
         {"trial.metrics", "text", "a file with a line for each report, in place of what the program prints"},
+        {"trial.gang.n", "whole number", "ranks of the program, started together or not at all; cpus and gpus are each rank's"},
+        {"trial.gang.nodes", "whole number", "on so many nodes"},
+        {"trial.gang.per_node", "whole number", "so many on each of them"},
+        {"trial.gang.as", "text", "how a rank is told who it is: torch, tf, pmi1, none; none"},
         {"trial.code", "text", "a shared object, in place of a program"},
         {"trial.function", "text", "the trial function in it"},
         {"resources.NAME", "number", "of a trial, of nodes' own resources"},
@@ -241,12 +246,41 @@ static bool env_pair(const struct settings_at *at, const settings_value *value, 
     return true;
 }
 
+static bool gang_key(const struct settings_at *at, const settings_value *value, void *user)
+{
+    manta_sweep_gang *g = user;
+    const char       *text;
+    int64_t           number;
+    int              *to = strcmp(at->name, "n") == 0          ? &g->ranks
+                           : strcmp(at->name, "nodes") == 0    ? &g->nodes
+                           : strcmp(at->name, "per_node") == 0 ? &g->per_node
+                                                               : NULL;
+    if (!scalar(at, value, &text))
+        return false;
+    if (strcmp(at->name, "as") == 0) {
+        g->as = text;
+        return true;
+    }
+    if (!to)
+        return settings_fail(at, "unknown key; a gang has n, nodes, per_node, as");
+    if (!settings_whole(at, text, &number))
+        return false;
+    if (number < 1 || number > MT_GANG_RANKS_MAX)
+        return settings_fail(at, "must be 1 to %d", MT_GANG_RANKS_MAX);
+    *to = (int)number;
+    return true;
+}
+
 static bool trial_key(const struct settings_at *at, const settings_value *value, void *user)
 {
     struct sweep_file *f = file_of(at);
     (void)user;
     if (strcmp(at->name, "command") == 0)
         return list(at, value, &f->command.argv);
+    if (strcmp(at->name, "gang") == 0) {
+        f->command.gang = &f->gang;
+        return settings_walk(at, value, "trial.gang", gang_key, &f->gang);
+    }
     if (strcmp(at->name, "metrics") == 0)
         return scalar(at, value, &f->command.metrics);
     if (strcmp(at->name, "code") == 0)
@@ -254,7 +288,7 @@ static bool trial_key(const struct settings_at *at, const settings_value *value,
     if (strcmp(at->name, "function") == 0)
         return scalar(at, value, &f->function);
     if (strcmp(at->name, "env") != 0)
-        return settings_fail(at, "unknown key; trial has command, env, metrics, or code, function");
+        return settings_fail(at, "unknown key; trial has command, env, metrics, gang, or code, function");
     const char **env = keep(at, (FILE_LIST_MAX + 1) * sizeof *env);
     f->command.env = env;
     return env && settings_walk(at, value, "trial.env", env_pair, env);
@@ -310,6 +344,8 @@ static bool document(const struct settings_at *at, const settings_value *root, v
         return false;
     if (!f->command.argv == !f->function)
         return settings_fail(&trial, "names either a command or a function (with code)");
+    if (f->function && f->command.gang)
+        return settings_fail(&trial, "gang is of a command, not of a function");
     f->opts.space = f->params;
     f->opts.command = f->command.argv ? &f->command : NULL;
     return true;

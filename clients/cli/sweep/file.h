@@ -5,6 +5,7 @@
  *   name: first                                         metric: loss        mode: min
  *   trials: 100     time_s: 3600     concurrency: 4     seed: 1             ordered: true
  *   trial: {command: [python3, train.py, "{args}"], env: {NAME: VALUE}, metrics: FILE}
+ *   trial: {command: [...], gang: {n: 2, as: torch}}    each trial is a gang; nodes, per_node
  *     or   {code: FILE.so, function: NAME}              a function of a shared object
  *   space:
  *     lr: {type: loguniform, low: 1e-5, high: 1e-1}     uniform, loguniform, normal, lognormal, int, logint; step: N
@@ -32,6 +33,7 @@ enum { FILE_STRINGS_MAX = 4096, FILE_PARAMS_MAX = 128, FILE_LIST_MAX = 256, FILE
 struct sweep_file {
     manta_sweep_opts    opts; /* what it points to is the file's */
     manta_sweep_command command;
+    manta_sweep_gang    gang; /* of the command */
     const char         *function, *code;
     manta_sweep_axis    params[FILE_PARAMS_MAX + 1];
     int                 count;

@@ -109,6 +109,12 @@ bool gng_plan_check(struct gng_plan *p, char *why, size_t size)
     }
     if (!roles_fit(p, why, size))
         return false;
+    if (p->bare >= p->ranks || (p->bare >= 0 && p->output_dir)) {
+        snprintf(why, size,
+                 p->output_dir ? "--stdout-of and --output-dir exclude each other" : "--stdout-of %d: there are ranks 0 to %d",
+                 p->bare, p->ranks - 1);
+        return false;
+    }
     if (p->as == GNG_AS_PMI1 && p->nodes_min != p->nodes_max) {
         snprintf(why, size, "programs of MPI have a fixed number of ranks: --nodes %d:%d is for another --as", p->nodes_min,
                  p->nodes_max);

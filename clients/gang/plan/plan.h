@@ -23,6 +23,7 @@ struct gng_plan {
     int64_t            term_ms, wait_ms, hang_ms;   /* see limits/gang.h; wait_ms -1: without limit; hang_ms 0: nobody looks */
     const char        *name;                        /* for people, and torch's run id; NULL: drawn */
     const char        *output_dir;                  /* NULL: to standard output and error, with the rank in front */
+    int                bare;                        /* standard output has this rank's alone, as it is; -1: all ranks' */
     const char *const *env;                         /* NAME=VALUE, ends with NULL; may be NULL */
     const char *const *files;                       /* likewise */
     char *const       *argv;                        /* ends with NULL */

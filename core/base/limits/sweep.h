@@ -41,6 +41,7 @@ enum {
     MT_SWEEP_TAIL_BYTES = 2048,                /* of what a failed command printed last */
     MT_SWEEP_LINE_BYTES = 4096,                /* a longer line of a command holds no metrics */
     MT_SWEEP_TERM_MS = 5000,                   /* from SIGTERM to SIGKILL of a command that is stopped */
+    MT_SWEEP_GANG_TERM_MS = 3000,              /* ... of the ranks of one that is a gang: less, so that the gang ends by itself */
     MT_SWEEP_NAME_BYTES_MAX = 64,              /* of a sweep; its end included */
     MT_SWEEP_ASK_MS = 60 * 1000,               /* for the answer of a sampler that is another program */
     MT_SWEEP_ASK_LEAVE_MS = 2000,              /* from the end of its input to SIGKILL */

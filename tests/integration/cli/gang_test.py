@@ -62,7 +62,9 @@ def gang_words(p):
                         (["-n", "3", "--nodes", "2", "--per-node", "2", "true"], "leave -n out"),
                         (["--restart-rank", "true"], "how often is missing"), (["--roles", "ps:1", "true"], "say --as tf"),
                         (["--as", "tf", "--roles", "ps", "true"], "--roles ps: chief:1, ps:N"),
-                        (["-n", "2", "--as", "tf", "--roles", "ps:2", "true"], "of 2 ranks --roles leave no worker")):
+                        (["-n", "2", "--as", "tf", "--roles", "ps:2", "true"], "of 2 ranks --roles leave no worker"),
+                        (["--stdout-of", "1", "true"], "there are ranks 0 to 0"),
+                        (["--stdout-of", "0", "--output-dir", "out", "true"], "exclude each other")):
         gang(p, *words, want=2)
         has(said, p.errors)
 
@@ -78,6 +80,8 @@ def gang_output(p):
     equal(sorted(out.splitlines()), sorted(f"[{r}] {text}" for r in range(3) for text in (f"{r} of 3", "brought", "alone", "leads",
                                                                                               "a b")))
     equal(sorted(p.errors.splitlines()), [f"[{r}] e{r}" for r in range(3)])
+    equal(gang(p, "-n", "2", "--cpus", "0", "--stdout-of", "1", "--", "sh", "-c", "echo $MANTA_GANG_RANK"), "1\n")
+    equal(p.errors, "[0] 0\n")
     many = gang(p, "-n", "2", "--cpus", "0", "--", "seq", "1", "100000").splitlines()  # more than fits into the supervisor
     for rank in range(2):
         equal([line for line in many if line.startswith(f"[{rank}]")], [f"[{rank}] {n}" for n in range(1, 100001)])

@@ -272,6 +272,70 @@ def two():
     assert first.returncode == 0 and "2 completed" in text, text
 
 
+GANG = """name: gang
+metric: loss
+trials: 4
+concurrency: 2
+retries: -1
+stop: "threshold,value=5,worse"
+trial: {command: [sh, TRIAL, "{x}"], gang: {n: 2, as: torch}}
+space:
+  x: {type: uniform, low: 1, high: 2}
+"""
+# Rank 0 alone tells the result. Of trial 2 rank 1 fails, trial 3 is stopped for its loss; both have a rank that would run on.
+GANG_TRIAL = """echo $$ >> BASE/pids-$MANTA_TRIAL
+while [ $(wc -l < BASE/pids-$MANTA_TRIAL) -lt 2 ]; do sleep 0.02; done
+case $MANTA_TRIAL-$RANK in
+2-1) echo oh dear; exit 3 ;;
+3-0) while :; do echo loss=9; sleep 0.05; done ;;
+2-0|3-1) exec sleep 600 ;;
+*) echo loss=$1$RANK ranks=$WORLD_SIZE ;;
+esac
+"""
+
+
+def gone(path, count):
+    """All processes that have written down their pids end."""
+    pids = [int(pid) for pid in path.read_text().split()]
+    assert len(pids) == count, pids
+    limit = time.monotonic() + CALL_S
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < limit, f"of {pids} some live on"
+        time.sleep(0.02)
+
+
+def gang():
+    """Trials of two ranks each: all together, stopped and killed together."""
+    path = write("gang.yaml", GANG.replace("TRIAL", str(write("gang.sh", GANG_TRIAL.replace("BASE", BASE)))))
+    text = manta(path, "--quiet")
+    assert "4 trials, 2 completed, 1 stopped early, 1 failed" in text, text
+    trials = [json.loads(line) for line in manta("export", "gang", "jsonl").splitlines()]
+    for t in trials[:2]:  # rank 0's number has a 0 behind it
+        assert t["value"] == t["params"]["x"] and len(t["reports"]) == 2, t
+    assert "rank 1 (pid" in trials[2]["why"] and "ended with status 3" in trials[2]["why"] and "oh dear" in trials[2]["why"], trials[2]
+    assert trials[3]["value"] == 9, trials[3]
+    for number in range(4):
+        gone(pathlib.Path(BASE, f"pids-{number}"), 2)
+    # The driver is killed, and with it all ranks; the trial runs again.
+    waits = write("wait.sh", f"echo $$ >> {BASE}/pids; [ -e {BASE}/go ] || exec sleep 600; echo loss=$1")
+    path = write("killed.yaml", GANG.replace("TRIAL", str(waits)).replace("name: gang", "name: killed").replace("trials: 4", "trials: 1"))
+    first = subprocess.Popen([BIN / "manta", "sweep", path, "--quiet"], env=ENV, cwd=BASE, stdout=subprocess.DEVNULL)
+    pids, limit = pathlib.Path(BASE, "pids"), time.monotonic() + CALL_S
+    while not pids.exists() or len(pids.read_text().split()) < 2:
+        assert first.poll() is None and time.monotonic() < limit
+        time.sleep(0.02)
+    first.kill()
+    first.wait()
+    gone(pids, 2)
+    pathlib.Path(BASE, "go").touch()
+    assert "1 completed" in manta("resume", "killed", "--quiet")
+    for words, said in (("n: 0", "must be 1 to 1024"), ("n: 2, as: mpi", 'as is torch, tf, pmi1 or none, not "mpi"'),
+                        ("ranks: 2", "a gang has n, nodes, per_node, as"), ("n: 3, nodes: 2", "3 ranks are not 2 nodes"),
+                        ("per_node: 2", "n, or nodes and per_node")):
+        wrong = write("wrong.yaml", GANG.replace("n: 2, as: torch", words).replace("name: gang", "name: wrong"))
+        assert said in manta(wrong, "--quiet", status=2 if "n: 0" in words or "ranks" in words else 1), words
+
+
 PAGE = """name: page
 metric: loss
 trials: 40
@@ -454,6 +518,6 @@ def bad_files():
 
 os.makedirs(BASE + "/run", mode=0o700)
 try:
-    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "files": files, "stopped": stopped, "interrupted": interrupted, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "importance": importance, "bad_files": bad_files}[CASE]()
+    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "gang": gang, "files": files, "stopped": stopped, "interrupted": interrupted, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "importance": importance, "bad_files": bad_files}[CASE]()
 finally:
     shutil.rmtree(BASE, ignore_errors=True)
