@@ -54,7 +54,7 @@ run_stage() {
     fi
     echo "== $preset: test"
     rm -f "build/$preset/junit.xml"
-    XDG_RUNTIME_DIR="$run_dir/run" TMPDIR="$run_dir/tmp" ctest --test-dir "build/$preset" -j 2 "${select[@]}" \
+    XDG_RUNTIME_DIR="$run_dir/run" TMPDIR="$run_dir/tmp" ctest --test-dir "build/$preset" -j $(($(nproc) + 1)) "${select[@]}" \
         -LE '^bench$' --output-on-failure --no-tests=error --test-output-size-passed 200000 --output-junit "$PWD/build/$preset/junit.xml" </dev/null
     results+=("$preset=build/$preset/junit.xml")
 }
