@@ -163,7 +163,8 @@ static void submitted_free(struct rlt *r, struct rlt_submitted *job)
 static void job_end(struct rlt *r, struct rlt_submitted *job, const char *word, int32_t code)
 {
     submitted_set_state(job, JOB_ENDED);
-    job->word = job->is_preempted && code                ? "PREEMPTED"
+    job->word = job->is_preempted && !code               ? "SUCCEEDED" /* it has used the time to come to its end */
+                : job->is_preempted                      ? "PREEMPTED"
                 : job->is_stopping && !job->is_timed_out ? "STOPPED"
                 : job->is_timed_out                      ? "FAILED"
                                                          : word;
@@ -255,8 +256,10 @@ static void job_stop_ordered(struct rlt *r, const Manta__V1__StopJobOrder *stop)
         job->is_preempted |= !job->is_stopping; /* who was told to stop before, stops */
         job_stop_in(r, job, stop->reason, stop->preempt_ms);
     } else if (job && job->attempt == stop->attempt) {
-        if (job->is_preempted && job->is_stopping && job->state != JOB_ENDED) /* no more waiting for it */
+        if (job->is_preempted && job->is_stopping && job->state != JOB_ENDED) { /* no more waiting for it */
+            job->is_preempted = false;
             rlt_timer_set(r, &job->timer, r->now + MT_RLT_JOB_STOP_MS * RLT_MS);
+        }
         job_stop(r, job, stop->reason[0] ? stop->reason : "stopped on request");
     } else {
         state_send(r, stop->id, stop->attempt, "STOPPED", 1, 0, "it does not run here");

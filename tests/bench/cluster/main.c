@@ -39,6 +39,8 @@
  *   jobs                from the submit of a job until its driver runs, the median.  .floor: the same program by hand.  .noop: jobs
  *                       that do nothing, 64 CPUs.  .array: the same on two CPUs.  .floor: xargs -P2.  .submit: durable submits of
  *                       64 clients.  .floor: fsync of one file
+ *   account             CPU-seconds that 48 jobs are charged for, against the times that they print themselves, in per cent.  .gpu:
+ *                       likewise.  .job: of the one of which it is most.  .told, .seen: CPU-seconds
  *   decide, pack        what a decision about new nodes costs, and how many it buys (scale.c)
  *
  * In join_N the head's core runs in this process on virtual time, with stand-ins for the nodes and a store that confirms at
@@ -53,6 +55,7 @@
 #include "tests/bench/cluster/gang.h"
 #include "tests/bench/cluster/grow.h"
 #include "tests/bench/cluster/heads.h"
+#include "tests/bench/cluster/jobs/account.h"
 #include "tests/bench/cluster/jobs/jobs.h"
 #include "tests/bench/cluster/jobs/queue.h"
 #include "tests/bench/cluster/real.h"
@@ -299,7 +302,8 @@ int main(int argc, char **argv)
                  {"gang_recover", bench_gang_recover},
                  {"gang_chaos", bench_gang_chaos},
                  {"queue_100k", bench_queue_100k},
-                 {"jobs", bench_jobs}};
+                 {"jobs", bench_jobs},
+                 {"account", bench_account}};
     const char *only = NULL;
     bool        ok = true, is_known = false;
     if (getenv("MANTA_ROLE")) /* the driver of ha_redis or scale_local: its raylet keeps a process of this program ready */

@@ -97,8 +97,14 @@ pid_t rig_raylet(const struct rig_folder *f, const struct rig_raylet *of, int re
     char        program[RIG_PATH + 32], dir[RIG_PATH], head[RIG_PATH], log[64], line[128];
     const char *cpus = of->cpus ? of->cpus : "1", *store = of->store ? of->store : "67108864",
                *labels = of->labels ? of->labels : "";
-    const char *argv[] = {program, "--dir",          dir,   "--ready-fd", "3",    "--head-file", head, "--num-cpus",
-                          cpus,    "--store-memory", store, "--labels",   labels, NULL};
+    const char *argv[] = {program,  "--dir",
+                          dir,      "--ready-fd",
+                          "3",      "--head-file",
+                          head,     "--num-cpus",
+                          cpus,     "--store-memory",
+                          store,    "--labels",
+                          labels,   of->gpus ? "--num-gpus" : NULL,
+                          of->gpus, NULL};
     snprintf(program, sizeof program, "%s/manta-raylet", f->bin);
     snprintf(dir, sizeof dir, "%s/%s", f->dir, of->name);
     snprintf(head, sizeof head, "%s/head.addr", f->dir);

@@ -30,6 +30,7 @@ struct rig_raylet {
     const char *cpus;   /* NULL: 1 */
     const char *labels; /* NULL: none */
     const char *store;  /* bytes of its store; NULL: 64 MiB */
+    const char *gpus;   /* NULL: those of the machine */
 };
 /* A raylet of that head. With `ready` >= 0 it says there that it has joined, and nobody waits for it. -1: as above. */
 pid_t rig_raylet(const struct rig_folder *f, const struct rig_raylet *of, int ready);

@@ -363,6 +363,12 @@ def queue(p):
     p.manta("job", "wait", urgent)
     wait_until(lambda: (p.root / "low").read_text() == "began\n" * 2, "it begins again, without a retry")
     p.manta("job", "stop", low)
+    saves = f"trap 'echo saved >> {p.root}/saves; exit 0' TERM; echo began >> {p.root}/saves; sleep 60 & wait"
+    low = p.manta("submit", *one, "--preemptible", "--", "/bin/sh", "-c", saves).strip()
+    wait_until(lambda: (p.root / "saves").exists(), "the one that saves runs")
+    p.manta("submit", *one, "--priority", 1, "--", "/bin/true")
+    p.manta("job", "wait", low)  # it ended with 0 when it was to leave: it has done what it was to do
+    equal((p.root / "saves").read_text(), "began\nsaved\n")
     p.manta("stop")
 
 
