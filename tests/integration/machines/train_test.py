@@ -28,7 +28,7 @@ import machines  # noqa: E402
 from machines import wait_until  # noqa: E402
 
 RECORDS = 4096
-TRAIN_S = 2 * machines.CALL_S  # a training of some seconds, beside others on two CPUs
+TRAIN_S = 4 * machines.CALL_S  # a training of some seconds, beside others on two CPUs
 RANK_0 = 32  # its row in a timeline
 KEPT = f"/tmp/manta-data-{os.getuid()}"
 
