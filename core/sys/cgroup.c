@@ -251,6 +251,8 @@ bool mt_cgroup_end(const char *group, const char *part, int limit_ms)
         return group[0] == '\0';
     if (snprintf(path, sizeof path, "%s%s%s", group, part ? "/" : "", part ? part : "") >= (int)sizeof path)
         return false;
+    if (rmdir(path) == 0) /* nobody is left in it */
+        return true;
     for (int pause = 1; !end_once(path, name, 0); pause = pause < 16 ? pause * 2 : 16) {
         if (mt_now_ms() >= end)
             return false;

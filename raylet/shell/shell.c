@@ -238,6 +238,7 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_LEAVE: sh_store_leave(sh); break;
     case RLT_A_MOVED: sh_store_moved(sh, &a->moved); break;
     case RLT_A_JOB_START: sh_job_start(sh, &a->job_start); break;
+    case RLT_A_JOB_GO: sh_job_go(sh, a->job_go.id); break;
     case RLT_A_JOB_KILL: sh_job_kill(sh, &a->job_kill); break;
     case RLT_A_JOB_LOG_READ: sh_job_log_read(sh, &a->job_log_read); break;
     case RLT_A_JOB_FORGET: sh_job_forget(sh, a->job_forget.id); break;

@@ -46,6 +46,9 @@ enum {
     MT_HEAD_PACED_MAX = 1024,                      /* jobs with a deadline that have not ended */
     MT_HEAD_PACE_S_MAX = 10 * 365 * 86400,         /* until a deadline */
     MT_HEAD_PACE_MS = 30 * 1000,                   /* what is left of their work is told to the scaler again after that */
+    MT_HEAD_AHEAD_MAX = 16,                        /* jobs that wait on one node for the end of others like them */
+    MT_HEAD_AHEAD_RUN_MS = 200,                    /* one that runs longer lets none be sent ahead */
+    MT_HEAD_AHEAD_WAIT_MS = 2000,                  /* who has waited there so long comes back */
     MT_HEAD_JOB_RETRY_MS = 500,                    /* before a failed or refused driver is started again */
     MT_HEAD_JOB_LOG_BYTES_MAX = 256 * 1024 * 1024, /* what comes after is dropped, and the log says so */
     MT_HEAD_WAITS_MAX = 4096,                      /* parked WaitJob calls */

@@ -6,8 +6,12 @@
  * Always: one attempt of a job at a time; a start order for an attempt that is known is answered with its state; an end
  * is said, after all of the log, again and again until the head acknowledges it.
  *
- *   STARTING --JOB_STARTED--> RUNNING --JOB_EXITED--> ENDED --acknowledged--> forgotten
- *      '------------------JOB_FAILED--------------------^
+ *   WAITING --room--> STARTING --JOB_STARTED--> RUNNING --JOB_EXITED--> ENDED --acknowledged--> forgotten
+ *      |   '------------------JOB_FAILED, also of one that waits----------^
+ *      '--time is up, or this node leaves--> PENDING is said, forgotten
+ *
+ * Who waits was sent ahead by the head, since jobs like it run here and end soon: the next begins in the step in which one ends,
+ * and no word of the head is waited for. It holds nothing before.
  */
 #include "raylet/core/head/head.h"
 #include "raylet/core/head/private.h"
@@ -23,11 +27,13 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-static const char *const submitted_names[] = {[JOB_STARTING] = "STARTING", [JOB_RUNNING] = "RUNNING", [JOB_ENDED] = "ENDED"};
-static const uint32_t    submitted_next[] = {
-       [JOB_STARTING] = MT_STATE(JOB_RUNNING) | MT_STATE(JOB_ENDED),
-       [JOB_RUNNING] = MT_STATE(JOB_ENDED),
-       [JOB_ENDED] = 0,
+static const char *const submitted_names[] = {
+    [JOB_WAITING] = "WAITING", [JOB_STARTING] = "STARTING", [JOB_RUNNING] = "RUNNING", [JOB_ENDED] = "ENDED"};
+static const uint32_t submitted_next[] = {
+    [JOB_WAITING] = MT_STATE(JOB_STARTING) | MT_STATE(JOB_ENDED),
+    [JOB_STARTING] = MT_STATE(JOB_RUNNING) | MT_STATE(JOB_ENDED),
+    [JOB_RUNNING] = MT_STATE(JOB_ENDED),
+    [JOB_ENDED] = 0,
 };
 static const struct mt_machine submitted_machine = MT_MACHINE("submitted job", submitted_names, submitted_next);
 
@@ -74,7 +80,7 @@ static void state_send(struct rlt *r, const char *id, uint32_t attempt, const ch
 
 static void job_pump(struct rlt *r, struct rlt_submitted *job)
 {
-    if (!r->head.is_registered || job->state == JOB_STARTING)
+    if (!r->head.is_registered || job->state == JOB_WAITING || job->state == JOB_STARTING)
         return;
     if (job->log_sent < job->log_size) {
         if (job->is_reading || job->log_sent - job->log_acked >= MT_RLT_LOG_WINDOW)
@@ -139,9 +145,13 @@ static void job_stop(struct rlt *r, struct rlt_submitted *job, const char *why)
     job_stop_in(r, job, why, MT_RLT_JOB_STOP_MS);
 }
 
+static void job_return(struct rlt *r, struct rlt_submitted *job);
+
 void rlt_submit_timer(struct rlt *r, struct rlt_submitted *job)
 {
-    if (job->state == JOB_ENDED) {
+    if (job->state == JOB_WAITING && !job->is_stopping) {
+        job_return(r, job);
+    } else if (job->state == JOB_ENDED) {
         job_pump(r, job);
     } else if (job->is_stopping) {
         job_kill(r, job, SIGKILL);
@@ -160,8 +170,68 @@ static void submitted_free(struct rlt *r, struct rlt_submitted *job)
     free(job);
 }
 
+static void job_forget(struct rlt *r, struct rlt_submitted *job)
+{
+    rlt_act(r->out, RLT_A_JOB_FORGET)->job_forget.id = rlt_keep(r->out, job->id, sizeof job->id);
+    submitted_free(r, job);
+}
+
+/* ---- those that wait here ---- */
+
+/* It may be started by this node or another. */
+static void job_return(struct rlt *r, struct rlt_submitted *job)
+{
+    state_send(r, job->id, job->attempt, "PENDING", 0, 0, "no room");
+    job_forget(r, job);
+}
+
+static struct rlt_submitted *next_waiting(const struct rlt *r)
+{
+    struct rlt_submitted *next = NULL;
+    MT_MAP_EACH(&r->submitted, entry) {
+        struct rlt_submitted *job = entry->value.ptr;
+        if (job->state == JOB_WAITING && !job->is_stopping && !job->is_preempted && (!next || job->turn < next->turn))
+            next = job;
+    }
+    return next;
+}
+
+/* It has what it needs. */
+static void job_holds(struct rlt *r, struct rlt_submitted *job)
+{
+    rlt_usage_known(r, rlt_usage_number(job->id), job->id);
+    rlt_usage_change(r, rlt_usage_number(job->id), &job->hold, RLT_USAGE_TAKES);
+    rlt_timer_clear(r, &job->timer);
+    if (job->time_ms)
+        rlt_timer_set(r, &job->timer, r->now + job->time_ms * RLT_MS);
+}
+
+static void waiting_go(struct rlt *r)
+{
+    for (struct rlt_submitted *job; (job = next_waiting(r));) {
+        if (r->is_stopping || r->drain.is_on) {
+            job_return(r, job);
+            continue;
+        }
+        if (!rlt_ledger_take(&r->ledger, job->request, job->request_count, &job->hold))
+            return;
+        submitted_set_state(job, JOB_STARTING);
+        job_holds(r, job);
+        rlt_act(r->out, RLT_A_JOB_GO)->job_go.id = rlt_keep(r->out, job->id, sizeof job->id);
+    }
+}
+
+static void job_gives(struct rlt *r, struct rlt_submitted *job)
+{
+    rlt_usage_change(r, rlt_usage_number(job->id), &job->hold, RLT_USAGE_GIVES);
+    rlt_usage_over(r, rlt_usage_number(job->id));
+    rlt_usage_timer(r); /* before the word of its end: then what it has cost is known with that */
+    rlt_ledger_give(&r->ledger, &job->hold);
+}
+
 static void job_end(struct rlt *r, struct rlt_submitted *job, const char *word, int32_t code)
 {
+    bool has_waited = job->state == JOB_WAITING;
     submitted_set_state(job, JOB_ENDED);
     job->word = job->is_preempted && !code               ? "SUCCEEDED" /* it has used the time to come to its end */
                 : job->is_preempted                      ? "PREEMPTED"
@@ -169,13 +239,12 @@ static void job_end(struct rlt *r, struct rlt_submitted *job, const char *word, 
                 : job->is_timed_out                      ? "FAILED"
                                                          : word;
     job->exit_code = code;
-    rlt_usage_change(r, rlt_usage_number(job->id), &job->hold, RLT_USAGE_GIVES);
-    rlt_usage_over(r, rlt_usage_number(job->id));
-    rlt_usage_timer(r); /* before the word of its end: then what it has cost is known with that */
-    rlt_ledger_give(&r->ledger, &job->hold);
+    if (!has_waited)
+        job_gives(r, job);
     r->is_dirty = true;
     rlt_timer_clear(r, &job->timer);
     job_pump(r, job);
+    waiting_go(r);
 }
 
 static uint32_t resources_of(const Manta__V1__JobSpec *spec, struct ctl_resource *out)
@@ -194,7 +263,7 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     const Manta__V1__JobSpec *spec = start->spec;
     struct rlt_submitted     *job = spec ? submitted_find(r, spec->id) : NULL;
     struct ctl_resource       request[CTL_RESOURCES];
-    struct rlt_hold           hold;
+    struct rlt_hold           hold = {.is_cpu_out = false};
     char                      text[CTL_TEXT_SIZE];
 
     if (!spec || !spec->id[0] || strlen(spec->id) >= sizeof job->id)
@@ -209,8 +278,11 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     if (job && job->state != JOB_ENDED)
         job_stop(r, job, "a later attempt was ordered");
     uint32_t count = resources_of(spec, request);
-    if (job || r->submitted.count >= MT_RLT_SUBMITTED_MAX || r->is_stopping || r->drain.is_on ||
-        rlt_request_check(request, count, text, sizeof text).code || !rlt_ledger_take(&r->ledger, request, count, &hold)) {
+    bool     may_start = !job && r->submitted.count < MT_RLT_SUBMITTED_MAX && !r->is_stopping && !r->drain.is_on &&
+                     !rlt_request_check(request, count, text, sizeof text).code;
+    bool is_in_turn = may_start && (!start->wait_ms || !next_waiting(r));
+    bool has_room = is_in_turn && rlt_ledger_take(&r->ledger, request, count, &hold);
+    if (!may_start || (!has_room && !start->wait_ms)) {
         state_send(r, spec->id, start->attempt, "PENDING", 0, 0, job ? "its former attempt is still ending" : "no room");
         if (job && job->state == JOB_ENDED)
             job_pump(r, job);
@@ -222,24 +294,23 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     job->time_ms = spec->time_ms;
     job->is_warden = spec->actor && spec->retries;
     job->hold = hold;
-    rlt_usage_known(r, rlt_usage_number(job->id), job->id);
-    rlt_usage_change(r, rlt_usage_number(job->id), &hold, RLT_USAGE_TAKES);
     job->word = "RUNNING";
     job->timer.kind = RLT_TIMER_SUBMITTED;
+    job->state = has_room ? JOB_STARTING : JOB_WAITING;
+    job->turn = r->next_turn++;
+    memcpy(job->request, request, sizeof request);
+    job->request_count = count;
     rlt_map_put(&r->submitted, id_key(job->id), job);
-    if (job->time_ms)
-        rlt_timer_set(r, &job->timer, r->now + job->time_ms * RLT_MS);
+    if (has_room)
+        job_holds(r, job);
+    else
+        rlt_timer_set(r, &job->timer, r->now + start->wait_ms * RLT_MS);
     struct rlt_a_job_start *a = &rlt_act(r->out, RLT_A_JOB_START)->job_start;
     a->id = rlt_keep(r->out, job->id, sizeof job->id);
     a->attempt = job->attempt;
     a->failures = start->failures;
+    a->waits = !has_room;
     a->spec = spec;
-}
-
-static void job_forget(struct rlt *r, struct rlt_submitted *job)
-{
-    rlt_act(r->out, RLT_A_JOB_FORGET)->job_forget.id = rlt_keep(r->out, job->id, sizeof job->id);
-    submitted_free(r, job);
 }
 
 static void job_acked(struct rlt *r, const Manta__V1__JobStateAck *ack)

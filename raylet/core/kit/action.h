@@ -67,7 +67,8 @@ enum rlt_action_kind {
     RLT_A_MOVED,       /* another node says a word of adoption */
 
     /* submitted jobs */
-    RLT_A_JOB_START,    /* fetch blobs, unpack, run */
+    RLT_A_JOB_START,    /* fetch blobs, unpack, run; where it waits, not before JOB_GO */
+    RLT_A_JOB_GO,       /* there is room for one that waits */
     RLT_A_JOB_KILL,     /* before it has started: JOB_FAILED follows */
     RLT_A_JOB_LOG_READ, /* answered by JOB_TEXT */
     RLT_A_JOB_FORGET,   /* after its end; its folder and log go */
@@ -170,7 +171,7 @@ struct rlt_action {
         struct rlt_a_job_log_read job_log_read;
         struct {
             const char *id;
-        } job_forget;
+        } job_go, job_forget;
         struct {
             enum mt_code code; /* MT_OK: in order */
             const char  *why;

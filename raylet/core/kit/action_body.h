@@ -149,6 +149,7 @@ struct rlt_a_job_start {
     const char               *id;
     uint32_t                  attempt;
     uint32_t                  failures; /* before it */
+    bool                      waits;
     const Manta__V1__JobSpec *spec;
 };
 struct rlt_a_job_kill {

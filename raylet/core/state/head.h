@@ -30,7 +30,7 @@ struct rlt_asked {
 };
 
 /* A submitted job whose driver runs here. */
-enum rlt_submitted_state { JOB_STARTING, JOB_RUNNING, JOB_ENDED };
+enum rlt_submitted_state { JOB_WAITING, JOB_STARTING, JOB_RUNNING, JOB_ENDED };
 struct rlt_submitted {
     char                     id[CTL_NAME_SIZE];
     uint32_t                 attempt;
@@ -46,7 +46,11 @@ struct rlt_submitted {
     uint64_t                 time_ms;
     uint64_t                 log_size, log_sent, log_acked;
     struct rlt_hold          hold;
-    struct rlt_timer         timer; /* time limit; then from SIGTERM to SIGKILL; ENDED: to the next time it is said */
+    struct ctl_resource      request[CTL_RESOURCES]; /* WAITING: what it will hold */
+    uint32_t                 request_count;
+    uint64_t                 turn; /* WAITING: the least is next */
+    struct rlt_timer
+        timer; /* WAITING: then it goes back; time limit; then from SIGTERM to SIGKILL; ENDED: to the next time it is said */
 };
 
 /* What this node and the head have said to each other. */

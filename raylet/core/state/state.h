@@ -126,6 +126,7 @@ struct rlt {
     mt_map              streams; /* number -> rlt_stream */
     uint64_t            next_stream;
     mt_map              submitted; /* hash of the id -> rlt_submitted */
+    uint64_t            next_turn; /* of a submitted job that waits */
     mt_map              nodes;     /* number -> rlt_node: the others, and this one once the head has said so */
     mt_map              forgotten; /* number -> nothing: was dead for so long that the head does not list it any more */
     struct rlt_stats    stats;     /* the counters */

@@ -58,6 +58,8 @@ struct sh_job {
     pid_t                     pid;   /* 0: not started, -1: reaped */
     uint64_t                  part;  /* of the node's group, that it was started in */
     int                       status;
+    bool                      waits;     /* for room */
+    bool                      is_here;   /* its files are */
     bool                      is_killed; /* before it started */
     bool                      is_ended;  /* told to the core */
     int                       log_fd;
@@ -181,10 +183,11 @@ static mt_status fetch_start(struct sh_job *job, const Manta__V1__JobFile *file)
 
 static void fetch_next(struct sh_job *job)
 {
-    if (job->next_file == job->spec->n_files) {
+    job->is_here = job->next_file == job->spec->n_files;
+    if (job->is_here && !job->waits)
         run(job);
+    if (job->is_here)
         return;
-    }
     const Manta__V1__JobFile *file = job->spec->files[job->next_file];
     if (mt_archive_path_wrong(file->path) || file->sha256.len != MT_SHA256_SIZE) {
         job_failed(job, "a path of the job's files is absolute, empty or leads out of its folder");
@@ -472,7 +475,6 @@ void sh_job_ends(struct sh *sh, pid_t pid)
         if (job->pid != pid)
             continue;
         kill(-pid, SIGKILL); /* what it started in its group goes with it */
-        sh_cgroup_over(sh, job->part);
     }
 }
 
@@ -484,6 +486,7 @@ void sh_job_reaped(struct sh *sh, pid_t pid, int status)
             continue;
         job->pid = -1;
         job->status = status;
+        sh_cgroup_over(sh, job->part); /* most are empty now, and just go */
         if (job->out_write >= 0)
             close(job->out_write);
         job->out_write = -1;
@@ -542,6 +545,7 @@ void sh_job_start(struct sh *sh, const struct rlt_a_job_start *a)
     job->sh = sh;
     job->attempt = a->attempt;
     job->failures = a->failures;
+    job->waits = a->waits;
     job->file_fd = job->log_fd = job->out_read = job->out_write = -1;
     job->timer.fire = linger_over;
     snprintf(job->id, sizeof job->id, "%s", a->id);
@@ -554,6 +558,16 @@ void sh_job_start(struct sh *sh, const struct rlt_a_job_start *a)
         job_failed(job, "the job's folder cannot be made");
     else
         fetch_next(job);
+}
+
+void sh_job_go(struct sh *sh, const char *id)
+{
+    struct sh_job *job = job_find(sh, id);
+    if (!job || !job->waits)
+        return;
+    job->waits = false;
+    if (job->is_here && !job->is_ended)
+        run(job);
 }
 
 void sh_job_kill(struct sh *sh, const struct rlt_a_job_kill *a)

@@ -17,6 +17,7 @@ struct sh_user {
 
 /* job.c */
 void sh_job_start(struct sh *sh, const struct rlt_a_job_start *a);
+void sh_job_go(struct sh *sh, const char *id); /* one that waited */
 void sh_job_kill(struct sh *sh, const struct rlt_a_job_kill *a);
 void sh_job_log_read(struct sh *sh, const struct rlt_a_job_log_read *a);
 void sh_job_forget(struct sh *sh, const char *id);

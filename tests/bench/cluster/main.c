@@ -37,8 +37,8 @@
  *                       .submit: of an array of 10,000.  .memory: of the head.  .page: 100 rows of the queue.  .cli: `manta queue`,
  *                       beside `manta version`
  *   jobs                from the submit of a job until its driver runs, the median.  .floor: the same program by hand.  .noop: jobs
- *                       that do nothing, 64 CPUs.  .array: the same on two CPUs.  .floor: xargs -P2.  .submit: durable submits of
- *                       64 clients.  .floor: fsync of one file
+ *                       that do nothing, 64 CPUs.  .floor: xargs -P64.  .array: the same on two CPUs.  .floor: xargs -P2.  .submit:
+ *                       durable submits of 64 clients.  .floor: fsync of one file
  *   account             CPU-seconds that 48 jobs are charged for, against the times that they print themselves, in per cent.  .gpu:
  *                       likewise.  .job: of the one of which it is most.  .told, .seen: CPU-seconds
  *   decide, pack        what a decision about new nodes costs, and how many it buys (scale.c)

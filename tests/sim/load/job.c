@@ -48,7 +48,7 @@ struct run {
     uint32_t    attempt;
     uint64_t    node; /* serial of the incarnation */
     int32_t     pid;
-    bool        is_started, is_over, ignores_term;
+    bool        has_gone, is_started, is_over, ignores_term;
     size_t      written, total; /* bytes of output */
     int32_t     status;
     uint64_t    ends_at;
@@ -321,6 +321,15 @@ static void run_begins(struct sim *s, struct sim_event *e)
     sim_after(s, sim_between(s, SIM_MS, 50 * SIM_MS), "job runs", run_goes_on, e->target);
 }
 
+static void act_go(struct sim *s, struct run *r)
+{
+    r->has_gone = true;
+    r->job->seen_attempts[r->attempt / 64] |= UINT64_C(1) << r->attempt % 64;
+    r->ends_at = s->now + sim_between(s, 5 * SIM_MS, 2 * SIM_S);
+    s->counters.job_attempt++;
+    sim_after(s, sim_between(s, SIM_MS, 80 * SIM_MS), "job begins", run_begins, r->serial);
+}
+
 static void act_start(struct sim *s, struct sim_node *n, const struct rlt_a_job_start *a)
 {
     struct job *j = job_of(s, a->id);
@@ -329,7 +338,6 @@ static void act_start(struct sim *s, struct sim_node *n, const struct rlt_a_job_
     SIM_REQUIRE(s, j && attempt < 1024, "I3: a job is started that nobody submitted");
     SIM_REQUIRE(s, !(j->seen_attempts[attempt / 64] >> attempt % 64 & 1), "I3: attempt %llu of %s is started twice",
                 (unsigned long long)attempt, j->id);
-    j->seen_attempts[attempt / 64] |= UINT64_C(1) << attempt % 64;
     r->serial = sim_serial(s);
     r->job = j;
     r->attempt = (uint32_t)attempt;
@@ -338,11 +346,10 @@ static void act_start(struct sim *s, struct sim_node *n, const struct rlt_a_job_
     r->ignores_term = sim_chance(s, 200000);
     r->total = sim_random(s, JOB_LOG_MAX);
     r->status = sim_chance(s, 300000) ? 1 << 8 : 0;
-    r->ends_at = s->now + sim_between(s, 5 * SIM_MS, 2 * SIM_S);
     if (mt_map_put_ptr(&s->jobs->runs, mt_map_key(r->serial), r).code)
         abort();
-    s->counters.job_attempt++;
-    sim_after(s, sim_between(s, SIM_MS, 80 * SIM_MS), "job begins", run_begins, r->serial);
+    if (!a->waits)
+        act_go(s, r);
 }
 
 static void killed(struct sim *s, struct sim_event *e)
@@ -391,7 +398,7 @@ static void act_log_read(struct sim *s, const struct run *r, const struct rlt_a_
 
 static void act_forget(struct sim *s, struct run *r)
 {
-    SIM_REQUIRE(s, r->is_over, "I6: a job is forgotten while it runs");
+    SIM_REQUIRE(s, r->is_over || !r->has_gone, "I6: a job is forgotten while it runs");
     mt_map_remove(&s->jobs->runs, mt_map_key(r->serial));
     free(r);
 }
@@ -408,6 +415,8 @@ void sim_job_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
     if (a->kind == RLT_A_JOB_START)
         act_start(s, n, &a->job_start);
+    else if (a->kind == RLT_A_JOB_GO)
+        act_go(s, run_named(s, n, a->job_go.id));
     else if (a->kind == RLT_A_JOB_KILL)
         act_kill(s, run_named(s, n, a->job_kill.id), a->job_kill.signal);
     else if (a->kind == RLT_A_JOB_LOG_READ)

@@ -421,6 +421,7 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_MOVED:
     case RLT_A_JOB_OVER: sim_store_told(n, a); break;
     case RLT_A_JOB_START:
+    case RLT_A_JOB_GO:
     case RLT_A_JOB_KILL:
     case RLT_A_JOB_LOG_READ:
     case RLT_A_JOB_FORGET: sim_job_act(s, n, a); break;

@@ -10,6 +10,7 @@
  * not know is answered by STOPPED; "PENDING" as a state means that it has no room for the driver now.
  */
 
+#include "scheduler/head/core/jobs/ahead.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/pace.h"
 #include "scheduler/head/core/jobs/queue.h"
@@ -32,6 +33,7 @@ static void send_start(struct head *h, const struct node *n, const struct job *j
     start.spec = &told.spec;
     start.attempt = job->attempt;
     start.failures = job->failures;
+    start.wait_ms = job->is_ahead ? MT_HEAD_AHEAD_WAIT_MS : 0;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_START_JOB;
     message.start_job = &start;
     head_out_send(h, head_nodes_stream(h, n), &message, true);
@@ -66,7 +68,8 @@ static void send_ack(struct head *h, struct stream *s, const Manta__V1__JobState
 
 /* ---- starting ---- */
 
-static void start_on(struct head *h, struct job *job, uint32_t number)
+/* `is_ahead`: it waits there until it has room. */
+static void start_on(struct head *h, struct job *job, uint32_t number, bool is_ahead)
 {
     struct node *n = head_nodes_find(h, number);
     job->attempt++;
@@ -74,11 +77,14 @@ static void start_on(struct head *h, struct job *job, uint32_t number)
     job->pid = 0;
     job->preempt_ms = 0;
     job->log_base = (int64_t)job->log_size;
-    head_jobs_say(h, job, "starting on node %u (%.100s)", number, n->name);
+    head_ahead_set(h, job, is_ahead);
+    head_jobs_say(h, job, is_ahead ? "waits on node %u (%.100s) for the end of another like it" : "starting on node %u (%.100s)",
+                  number, n->name);
     head_jobs_set_state(h, job, JOB_STARTING);
     mt_log(MT_LOG_INFO, "job_starting", "job=%s attempt=%u node=%u", job->spec->id, job->attempt, number);
     h->count.job_started++;
-    head_nodes_promise_job(h, n, &job->bucket->request, job->order);
+    if (!is_ahead)
+        head_nodes_promise_job(h, n, &job->bucket->request, job->order);
     head_jobs_store(h, job);
     send_start(h, n, job);
 }
@@ -125,7 +131,7 @@ static bool cannot_start(struct head *h, struct bucket *b, struct policy_node **
 static bool may_be_sent_away(const struct job *job, int32_t for_priority)
 {
     return job->spec->priority < for_priority && (job->spec->is_preemptible || job->spec->priority < 0) && !job->preempt_ms &&
-           !job->stop_requested && !job->spec->actor;
+           !job->stop_requested && !job->spec->actor && !job->is_ahead;
 }
 
 static void send_away(struct head *h, struct job *job, const struct job *for_whom)
@@ -199,7 +205,11 @@ static bool try_start(struct head *h, struct head_reserve *r, struct bucket *b)
     if (!head_turns_may_start(b)) /* one of the same user has been started just now */
         return false;
     if (!b->is_full && head_reserve_place(h, r, b, &number)) {
-        start_on(h, head_turns_first(&b->ready), number);
+        start_on(h, head_turns_first(&b->ready), number, false);
+        return true;
+    }
+    if (head_ahead_place(h, r, b, &number)) {
+        start_on(h, head_turns_first(&b->ready), number, true);
         return true;
     }
     if (!b->is_full && !head_reserve_keeps_back(r, b) && !cannot_start(h, b, r->nodes, r->count))
@@ -253,6 +263,7 @@ static void pause(struct head *h, struct job *job)
 static void back_to_pending(struct head *h, struct job *job)
 {
     head_pace_keep(h, job);
+    head_ahead_set(h, job, false);
     job->node = 0;
     job->pid = 0;
     job->preempt_ms = 0;
@@ -387,6 +398,7 @@ static bool says(const Manta__V1__JobState *state, const char *word)
 static void take_running(struct head *h, struct stream *s, struct job *job, const Manta__V1__JobState *state)
 {
     if (job->state == JOB_STARTING) {
+        head_ahead_began(h, job);
         head_jobs_set_state(h, job, JOB_RUNNING);
         job->pid = state->pid;
         job->started_ms = h->wall_ms;
@@ -401,8 +413,10 @@ static void take_running(struct head *h, struct stream *s, struct job *job, cons
 static void take_current(struct head *h, struct stream *s, struct job *job, const Manta__V1__JobState *state)
 {
     struct node *n = head_nodes_find(h, job->node);
-    if (n && !says(state, "RUNNING") && !says(state, "PENDING"))
+    if (n && !says(state, "RUNNING") && !says(state, "PENDING") && !job->is_ahead) {
         head_nodes_job_ended(h, n, &job->bucket->request, job->order);
+        head_ahead_ended(h, job);
+    }
     if (says(state, "RUNNING"))
         take_running(h, s, job, state);
     else if (says(state, "SUCCEEDED"))

@@ -6,6 +6,7 @@
  */
 
 #include "scheduler/head/core/account/account.h"
+#include "scheduler/head/core/jobs/ahead.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/pace.h"
 #include "scheduler/head/core/jobs/queue.h"
@@ -23,6 +24,7 @@ void head_jobs_end(struct head *h, struct job *job, enum job_state how, int32_t 
     if (job->spec->actor)
         head_names_drop_detached(h, job->spec->actor);
     head_jobs_say(h, job, "%s", text);
+    head_ahead_set(h, job, false);
     job->exit_code = exit_code;
     job->ended_ms = h->wall_ms;
     job->pid = 0;

@@ -78,7 +78,8 @@ static bool reserve(struct head *h, struct head_reserve *r, enum policy_strategy
         return false;
     }
     for (const struct job *job = head_turns_first(&h->placed); job; job = head_turns_after(&h->placed, job))
-        runs[found++] = (struct runs){{job->node, ends_ms(h, job), &job->bucket->request}, job};
+        if (!job->is_ahead) /* who holds nothing gives nothing back */
+            runs[found++] = (struct runs){{job->node, ends_ms(h, job), &job->bucket->request}, job};
     qsort(runs, found, sizeof *runs, by_end);
     for (size_t i = 0; i < found; i++)
         releases[i] = runs[i].release;

@@ -295,6 +295,8 @@ const char *head_turns_check(const struct head *h)
     for (struct head_index_node *at = h->jobs.first; at; at = at->next) {
         const struct job *job = mt_container_of(at, struct job, at);
         in[job->state]++;
+        if (job->is_ahead && job->state != JOB_STARTING)
+            return "a job that does not wait on a node is ahead";
         if (line_of((struct head *)(uintptr_t)h, job) != job->line && !mt_heap_holds(&job->retry))
             return "a job stands in a line that is not its own";
     }

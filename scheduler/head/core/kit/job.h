@@ -41,6 +41,7 @@ struct bucket {
     mt_sorted              ready, parked; /* those that wait, by order: for room alone, and for something else before */
     uint32_t               members;       /* all */
     bool                   is_full;       /* its first was tried, and found no room in what is free now */
+    bool                   is_short;      /* the last that has ended ran for a moment only */
     bool                   is_over;       /* its user has what he may have, so it is not tried */
     struct job            *paced;         /* its only one, which has a deadline; NULL: they have none */
     char                   paced_why[MT_SCL_WHY_SIZE]; /* why it may not begin on any node; "": it may */
@@ -78,6 +79,7 @@ struct job {
     int32_t                exit_code, pid;
     uint32_t               attempt, node, failures;
     bool                   stop_requested;
+    bool                   is_ahead; /* STARTING: it waits on its node for room, and holds nothing; not stored */
     uint64_t               submitted_ms, started_ms, ended_ms; /* wall clock */
     uint64_t               order;
     uint64_t               preempt_ms; /* monotonic: sent away by then; 0: it was not; not stored */

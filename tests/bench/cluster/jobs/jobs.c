@@ -118,24 +118,25 @@ static double array_s(struct jobs *j, uint32_t count)
     return -1;
 }
 
-static double xargs_s(const struct rig_folder *f)
+static double xargs_s(const struct rig_folder *f, int count, int at_a_time)
 {
     char        command[96];
     const char *argv[] = {"/bin/sh", "-c", command, NULL};
     double      from = rig_now_ms();
     int         status = -1;
-    snprintf(command, sizeof command, "seq %d | xargs -P2 -n1 /bin/true", TASKS);
+    snprintf(command, sizeof command, "seq %d | xargs -P%d -n1 /bin/true", count, at_a_time);
     waitpid(rig_spawn(f, "xargs.log", -1, (char *const *)(uintptr_t)argv), &status, 0);
     return status ? -1 : (rig_now_ms() - from) / 1e3;
 }
 
 static bool arrays(struct jobs *j)
 {
-    double many = raylet_of(j, "many", "64") ? array_s(j, NOOPS) : -1;
-    double two = many > 0 && raylet_of(j, "two", "2") ? array_s(j, TASKS) : -1, bare = xargs_s(&j->folder);
-    if (many <= 0 || two <= 0 || bare <= 0)
+    double many = raylet_of(j, "many", "64") ? array_s(j, NOOPS) : -1, bare_many = xargs_s(&j->folder, NOOPS, 64);
+    double two = many > 0 && raylet_of(j, "two", "2") ? array_s(j, TASKS) : -1, bare = xargs_s(&j->folder, TASKS, 2);
+    if (many <= 0 || bare_many <= 0 || two <= 0 || bare <= 0)
         return false;
     bench_print_value(j->b, "jobs.noop", "jobs/s", NOOPS / many, NOOPS);
+    bench_print_value(j->b, "jobs.noop.floor", "tasks/s", NOOPS / bare_many, NOOPS); /* xargs -P64 */
     bench_print_value(j->b, "jobs.array", "tasks/s", TASKS / two, TASKS);
     bench_print_value(j->b, "jobs.array.floor", "tasks/s", TASKS / bare, TASKS); /* xargs -P2 */
     bench_print_value(j->b, "jobs.array.ratio", "x", bare / two, TASKS);
