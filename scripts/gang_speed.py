@@ -4,7 +4,9 @@
 # gang_speed.py BUILD_FOLDER [--runs N] [--only ROW] - `manta run` beside torchrun, in turn, with a program of torch over gloo (gang_rank.py).
 #
 #   gang_start    from the command until the first collective is done in both ranks, less the time that they take to import torch
-#   gang_recover  a rank is killed until both have done the next step, less the time that the new ones take to import torch
+#   gang_recover  a rank is killed until both have done the next step, less the time that the new ones take to import torch. torchrun gives
+#                 its ranks the store of its own rendezvous, where a new attempt may read the last one's addresses: then it hangs or
+#                 ends with 1. So it is told to give them a new one each time. Where it fails even so it is run again, and that is said
 #   gang_elastic  --nodes 1:4 while nodes come, leave, are drained and are killed, under a program that saves after each step: samples that are
 #                 missing or counted twice in the end. Its sizes and restarts are said too
 #
@@ -27,7 +29,7 @@ TREE = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TREE / "tests" / "integration" / "torch"))
 import where  # noqa: E402
 
-LIMIT_S = 240
+LIMIT_S, RUN_S = 240, 90  # RUN_S: of one run of recover or start; torchrun has hung
 RANK = str(TREE / "scripts" / "gang_rank.py")
 
 
@@ -37,7 +39,8 @@ class Machine:
     def __init__(self, build, cpus):
         self.bin, self.base = pathlib.Path(build).resolve() / "bin", pathlib.Path(tempfile.mkdtemp(prefix="mgs."))
         self.head = self.base / "head"
-        self.env = {**os.environ, "MANTA_ADDRESS": str(self.head), "OMP_NUM_THREADS": "1"}
+        self.env = {**os.environ, "MANTA_ADDRESS": str(self.head), "OMP_NUM_THREADS": "1",
+                    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         self.nodes = []
         self.manta("start", "--head", "--dir", self.head, "--num-cpus", cpus)
 
@@ -70,10 +73,19 @@ def read(folder):
 
 
 def timed(machine, command, mode):
-    """Seconds of one run, less the import."""
+    """Seconds of one run, less the import. None: it hung, or did not end with 0."""
     with tempfile.TemporaryDirectory() as folder:
         begun = time.time()
-        subprocess.run([*map(str, command), RANK, folder, mode], env=machine.env, check=True, timeout=LIMIT_S, capture_output=True)
+        run = subprocess.Popen([*map(str, command), RANK, folder, mode], env=machine.env, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+        try:
+            words = run.communicate(timeout=RUN_S)[1]
+        except subprocess.TimeoutExpired:
+            run.terminate()
+            words = run.communicate(timeout=LIMIT_S)[1]
+        if run.returncode != 0:
+            print(f"gang_speed.py: {command[0]} ended with {run.returncode}: {words[-400:]}", file=sys.stderr)
+            return None
         said = read(folder)
     loads = re.findall(r"^[\d.]+ loaded ([\d.]+)", said, re.M)
     steps = {(int(rank), int(number)): float(at) for at, rank, number in re.findall(r"^([\d.]+) step (\d) (\d+)", said, re.M)}
@@ -86,10 +98,20 @@ def timed(machine, command, mode):
 def beside_torchrun(machine, python, runs, mode):
     ours = [machine.bin / "manta", "run", "-n", 2, "--cpus", 0, "--as", "torch", "--max-restarts", 1, "--", python]
     theirs = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2, "--max-restarts", 1]
-    took = [(timed(machine, ours, mode), timed(machine, theirs, mode)) for _ in range(runs)]
-    mine, floor = (statistics.median(side) for side in zip(*took))
-    row = {"median": round(mine, 3), "least": round(min(a for a, _ in took), 3), "floor": round(floor, 3), "ratio": round(mine / floor, 3)}
-    print(json.dumps({"id": f"gang_{mode}", "unit": "s", "n": runs, **row}), flush=True)
+    took, failed = {"ours": [], "theirs": []}, {"ours": 0, "theirs": 0}
+    while min(map(len, took.values())) < runs and max(failed.values()) <= runs:
+        for side, command in (("ours", ours), ("theirs", theirs)):  # in turn
+            seconds = timed(machine, command, mode) if len(took[side]) < runs else None
+            if seconds is not None:
+                took[side].append(seconds)
+            elif len(took[side]) < runs:
+                failed[side] += 1
+    if min(map(len, took.values())) < runs:
+        sys.exit(f"gang_{mode}: too many runs failed: {failed}")
+    mine, floor = (statistics.median(took[side]) for side in ("ours", "theirs"))
+    row = {"median": mine, "least": min(took["ours"]), "most": max(took["ours"]), "floor": floor, "ratio": mine / floor}
+    row = {name: round(value, 3) for name, value in row.items()}
+    print(json.dumps({"id": f"gang_{mode}", "unit": "s", "n": runs, **row, "failed": failed}), flush=True)
 
 
 def wait_for(folder, pattern, what):
