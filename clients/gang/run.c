@@ -5,6 +5,7 @@
 #include "clients/gang/run.h"
 
 #include "clients/gang/plan/gang.h"
+#include "clients/gang/plan/meet.h"
 #include "clients/gang/output.h"
 #include "clients/gang/room.h"
 #include "core/base/clock.h"
@@ -36,6 +37,7 @@ struct run {
     struct gng_layout      layout;
     struct gng_output      output;
     struct gng_nodes       nodes;
+    struct gng_meet        meet;   /* where ranks go on without a dead one */
     struct gng_place      *places; /* of members, before they have ranks */
     struct seen           *seen;
     manta_env             *env;
@@ -175,6 +177,63 @@ static mt_status fence_take(struct run *r, int member, mt_view puts)
     return fences_look(r);
 }
 
+/* ---- ranks that go on when one of them dies ---- */
+
+static bool meets(const struct run *r)
+{
+    return gng_plan_meets(r->plan);
+}
+
+static mt_status meet_begin(struct run *r)
+{
+    struct gng_met *of = calloc((size_t)r->layout.count, sizeof *of);
+    if (!of)
+        return mt_error(MT_ENOMEM, 0, "let ranks meet");
+    for (int i = 0; i < r->layout.count; i++) {
+        const struct gng_place *p = &r->layout.of[r->layout.member[i]];
+        of[i].local_rank = p->local_rank;
+        of[i].local_size = gng_layout_local(&r->layout, r->layout.member[i]);
+    }
+    gng_meet_fini(&r->meet);
+    gng_meet_init(&r->meet, of, r->layout.count, r->layout.nodes == 1);
+    return mt_ok();
+}
+
+static mt_status meet_tell(struct run *r, mt_status st)
+{
+    for (size_t i = 0; i < r->meet.lines.count && st.code == 0; i++) {
+        const struct gng_heard *h = &r->meet.lines.data[i];
+        st = gng_crew_write(&r->crew, r->layout.member[h->rank],
+                            &(struct gng_wire){.kind = GNG_WIRE_HEARS, .attempt = r->gang.attempt, .bytes = mt_buf_view(&h->line)});
+    }
+    gng_meet_sent(&r->meet);
+    return st;
+}
+
+static mt_status said_take(struct run *r, int member, mt_view line)
+{
+    uint8_t key[GNG_MEET_KEY / 2];
+    char    digits[GNG_MEET_KEY + 1];
+    MT_TRY(mt_random_bytes(key, sizeof key));
+    for (size_t i = 0; i < sizeof key; i++)
+        snprintf(digits + 2 * i, 3, "%02x", key[i]);
+    mt_status st = gng_meet_said(&r->meet, r->layout.of[member].rank, line, digits);
+    return st.code == MT_EPROTO ? fault_step(r, member, st.what, -1) : meet_tell(r, st);
+}
+
+/* Before the gang hears of it. Who is started again when others have finished would wait for ever: that is a failure of all. */
+static mt_status left_take(struct run *r, int member, bool is_failed)
+{
+    MT_TRY(meet_tell(r, gng_meet_ended(&r->meet, r->layout.of[member].rank, is_failed)));
+    int stuck = gng_meet_stuck(&r->meet);
+    if (stuck < 0 || r->gang.state != GNG_RUNNING)
+        return mt_ok();
+    r->gang.renews = false;
+    r->gang.max_restarts = r->gang.restarts;
+    tell("rank %d can't go on: others have finished, and nobody has its state any more", stuck);
+    return is_failed ? mt_ok() : fault_step(r, r->layout.member[stuck], "was started again when others had finished", -1);
+}
+
 /* ---- news ---- */
 
 static mt_status fault_step(struct run *r, int member, const char *text, int code)
@@ -209,6 +268,8 @@ static mt_status ended_take(struct run *r, int member, const struct gng_wire *wo
     MT_TRY(gng_output_end(&r->output, r->layout.of[member].rank));
     if (word->number == 0 && r->seen[member].fault[0])
         MT_TRY(fault_step(r, member, r->seen[member].fault, -1));
+    if (meets(r))
+        MT_TRY(left_take(r, member, word->number != 0));
     if (is_first) {
         r->status = how(word->number, text, words, sizeof words);
         if (word->number < 0)
@@ -228,6 +289,7 @@ static mt_status word_take(struct run *r, int member, const struct gng_wire *wor
     case GNG_WIRE_ERR: return gng_output_take(&r->output, r->layout.of[member].rank, word->kind == GNG_WIRE_ERR, word->bytes);
     case GNG_WIRE_STARTED: r->seen[member].pid = (int)word->number; return mt_ok();
     case GNG_WIRE_ENDED: return ended_take(r, member, word);
+    case GNG_WIRE_SAID: return meets(r) ? said_take(r, member, word->bytes) : mt_ok();
     case GNG_WIRE_FENCE: return fence_take(r, member, word->bytes);
     case GNG_WIRE_FAULT: return fault_take(r, word);
     default: return mt_ok();
@@ -288,7 +350,8 @@ static mt_status start_put(const struct run *r, int member, mt_view mapping, mt_
                                   .first = (uint32_t)first,
                                   .local = (uint32_t)gng_layout_local(l, member),
                                   .size = (uint32_t)l->count,
-                                  .hang_ms = (uint32_t)r->plan->hang_ms};
+                                  .hang_ms = (uint32_t)r->plan->hang_ms,
+                                  .meets = meets(r)};
     mt_status                st = gng_env_put(&texts, r->plan, l, member, r->run_id, r->gang.restarts);
     for (size_t i = 0; i < texts.size; i++)
         s.env_count += texts.data[i] == 0;
@@ -317,6 +380,7 @@ static mt_status start(struct run *r)
     gng_layout_fini(&r->layout);
     MT_TRY(gng_layout_make(&r->layout, r->places, r->crew.count));
     fences_forget(r);
+    MT_TRY(meet_begin(r));
     for (int i = 0; i < r->layout.count; i++)
         if (gng_role_serves(r->plan, r->layout.of[i].rank, r->layout.count))
             gng_serves(&r->gang, i);
@@ -536,6 +600,7 @@ int gng_run(const struct gng_plan *plan, volatile sig_atomic_t *pending)
     gng_crew_dismiss(&r.crew);
     gng_room_drop(&r.room);
     gng_layout_fini(&r.layout);
+    gng_meet_fini(&r.meet);
     gng_output_close(&r.output);
     gng_fini(&r.gang);
     manta_env_free(r.env);

@@ -110,6 +110,8 @@ enum mt_plant_number {
     MT_PLANT_GANG_UNCOUNTED = 122,       /* what begins again after a failure costs no restart */
     MT_PLANT_GANG_RENEWED_TWICE = 123,   /* a rank that is at fault is started again before it has ended */
     MT_PLANT_GANG_SERVES_ON = 124,       /* parameter servers go on when the others have ended */
+    MT_PLANT_MEET_PART = 125,            /* a generation of ranks is named while one of them is missing */
+    MT_PLANT_MEET_STALE = 126,           /* a group's memory that was made for an earlier generation is taken */
     MT_PLANT_BACKFILL_DELAYS = 140,      /* a job starts in room that is reserved for another */
     MT_PLANT_PREEMPT_COUNTED = 141,      /* who makes room for another pays a retry */
     MT_PLANT_AFTER_EARLY = 142,          /* a job starts before those that it waits for have ended */

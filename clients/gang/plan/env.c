@@ -213,6 +213,8 @@ mt_status gng_env_put(mt_buf *out, const struct gng_plan *plan, const struct gng
     case GNG_AS_PMI1: MT_TRY(pmi_put(out, layout, member)); break;
     case GNG_AS_NONE: break;
     }
+    if (gng_plan_meets(plan) && layout->nodes > 1)
+        MT_TRY(text_put(out, "MANTA_TORCH_PEERS=%s", address_of(layout, member)));
     for (const char *const *e = plan->env; e && *e; e++) /* the user's words are the last */
         MT_TRY(mt_buf_append(out, *e, strlen(*e) + 1));
     return mt_ok();

@@ -101,12 +101,12 @@ bool gng_plan_check(struct gng_plan *p, char *why, size_t size)
                  p->nodes_max ? p->nodes_max : p->ranks, p->nodes_max ? "nodes" : "ranks", MT_GANG_BUNDLES_MAX);
         return false;
     }
-    if (p->renews && (p->as == GNG_AS_PMI1 || !p->max_restarts)) {
-        snprintf(why, size,
-                 p->max_restarts ? "programs of MPI can't take a rank that is started again alone: leave --restart-rank out"
-                                 : "--restart-rank: how often is missing, --max-restarts");
+    if (p->renews && p->as == GNG_AS_PMI1) {
+        snprintf(why, size, "programs of MPI can't take a rank that is started again alone: leave --restart-rank out");
         return false;
     }
+    if (p->renews && !p->max_restarts)
+        p->max_restarts = MT_GANG_RESTARTS;
     if (!roles_fit(p, why, size))
         return false;
     if (p->bare >= p->ranks || (p->bare >= 0 && p->output_dir)) {

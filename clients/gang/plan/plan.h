@@ -45,6 +45,12 @@ static inline bool gng_plan_reserves(const struct gng_plan *plan)
     return plan->cpus > 0 || plan->gpus > 0;
 }
 
+/* Ranks that may go on when one of them dies, and meet by the driver (meet.h). */
+static inline bool gng_plan_meets(const struct gng_plan *plan)
+{
+    return plan->renews && (plan->as == GNG_AS_TORCH || plan->as == GNG_AS_NONE);
+}
+
 /* ---- who is where ---- */
 
 struct gng_place {

@@ -3,8 +3,9 @@
  * wire.h - what the driver of a gang and its supervisors say to each other: words one after the other in the bytes of actor calls.
  *
  *   ready(wants a port) -> struct gng_seat      where the supervisor is
- *   tell(words)         driver to supervisor:   START, SIGNAL, and of PMI: FENCED
- *   poll -> words       supervisor to driver:   OUT, ERR, STARTED, ENDED, and of PMI: FENCE, FAULT; waits until there is something
+ *   tell(words)         driver to supervisor:   START, SIGNAL, HEARS, and of PMI: FENCED
+ *   poll -> words       supervisor to driver:   OUT, ERR, STARTED, SAID, ENDED, FAULT, and of PMI: FENCE; waits until there is
+ *                                               something
  *
  * Both ends are of one program. Little-endian; a reader asks once, at the end.
  */
@@ -24,7 +25,9 @@ enum gng_wire_kind {
     GNG_WIRE_ERR,
     GNG_WIRE_FENCE,   /* of PMI, from the first rank of each node: what its ranks have put; all of them wait */
     GNG_WIRE_FENCED,  /* to it: what those of the other nodes have put */
-    GNG_WIRE_FAULT,   /* of PMI: gng_fault_number; bytes: what is wrong */
+    GNG_WIRE_FAULT,   /* gng_fault_number; bytes: what is wrong */
+    GNG_WIRE_SAID,    /* of ranks that go on without a dead one: a line (meet.h) */
+    GNG_WIRE_HEARS,   /* to it: bytes for its socket */
     GNG_WIRE_STARTED, /* number: pid */
     GNG_WIRE_ENDED,   /* number: as waitpid gives it, or -errno: it could not be started; bytes: what is to be said of it, or "" */
 };
@@ -50,6 +53,7 @@ struct gng_start {
     mt_view  pmi, mapping;             /* where PMI is served, and PMI_process_mapping; empty: no PMI */
     mt_view  space;                    /* likewise: what its key-value space is named after, the same for all ranks */
     uint32_t hang_ms;                  /* a rank that does nothing for so long is at fault; 0: nobody looks */
+    uint32_t meets;                    /* it has a socket for lines to and from the driver */
     uint32_t env_count, argc;
     mt_view  texts; /* the variables, then the words, each with its end */
 };
@@ -65,6 +69,7 @@ static inline mt_status gng_start_put(mt_buf *buf, const struct gng_start *s)
     mt_writer_blob(&w, s->mapping);
     mt_writer_blob(&w, s->space);
     mt_writer_u32(&w, s->hang_ms);
+    mt_writer_u32(&w, s->meets);
     mt_writer_u32(&w, s->env_count);
     mt_writer_u32(&w, s->argc);
     mt_writer_blob(&w, s->texts);
@@ -82,6 +87,7 @@ static inline mt_status gng_start_take(mt_view bytes, struct gng_start *out)
     out->mapping = mt_reader_blob(&r, UINT32_MAX);
     out->space = mt_reader_blob(&r, UINT32_MAX);
     out->hang_ms = mt_reader_u32(&r);
+    out->meets = mt_reader_u32(&r);
     out->env_count = mt_reader_u32(&r);
     out->argc = mt_reader_u32(&r);
     out->texts = mt_reader_blob(&r, UINT32_MAX);

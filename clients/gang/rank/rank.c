@@ -30,7 +30,8 @@ static void fd_close(int *fd)
 
 void gng_rank_init(struct gng_rank *r)
 {
-    *r = (struct gng_rank){.control = -1, .out = -1, .err = -1};
+    mt_buf_fini(&r->said);
+    *r = (struct gng_rank){.control = -1, .out = -1, .err = -1, .lines = -1};
 }
 
 bool gng_rank_runs(const struct gng_rank *r)
@@ -63,11 +64,12 @@ static mt_status env_set(struct words *w, char *variable)
 
 static mt_status words_make(struct words *w, const struct gng_start *start, bool has_pmi)
 {
-    static char name[] = GNG_SHEPHERD_NAME, pmi[] = GNG_SHEPHERD_PMI "=4";
+    static char name[] = GNG_SHEPHERD_NAME, pmi[] = GNG_SHEPHERD_PMI "=4", meets[] = GNG_SHEPHERD_MEETS "=4";
     mt_reader   r = mt_reader_of(start->texts);
     MT_TRY(mt_vec_push(&w->argv, name));
     for (char **e = environ; *e; e++)
-        if (strncmp(*e, "MANTA_ROLE", 10) != 0 && strncmp(*e, "MANTA_GANG", 10) != 0 && strncmp(*e, "PMI_", 4) != 0)
+        if (strncmp(*e, "MANTA_ROLE", 10) != 0 && strncmp(*e, "MANTA_GANG", 10) != 0 && strncmp(*e, "PMI_", 4) != 0 &&
+            strncmp(*e, "MANTA_TORCH_FD", 14) != 0 && strncmp(*e, "MANTA_TORCH_PEERS", 17) != 0)
             MT_TRY(mt_vec_push(&w->env, *e));
     for (uint32_t i = 0; i < start->env_count + start->argc; i++) {
         const uint8_t *end = r.left ? memchr(r.at, 0, r.left) : NULL;
@@ -78,11 +80,14 @@ static mt_status words_make(struct words *w, const struct gng_start *start, bool
     }
     if (has_pmi)
         MT_TRY(env_set(w, pmi));
+    if (start->meets)
+        MT_TRY(env_set(w, meets));
     MT_TRY(mt_vec_push(&w->argv, NULL));
     return mt_vec_push(&w->env, NULL);
 }
 
-static mt_status shepherd_start(struct gng_rank *r, const struct words *w, int pmi)
+/* `given`: the descriptor that is the rank's; -1: none. */
+static mt_status shepherd_start(struct gng_rank *r, const struct words *w, int given)
 {
     int out[2] = {-1, -1}, err[2] = {-1, -1}, control[2] = {-1, -1};
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0 ||
@@ -97,8 +102,8 @@ static mt_status shepherd_start(struct gng_rank *r, const struct words *w, int p
                               .session = MT_CHILD_GROUP,
                               .fds = {{MT_CHILD_NULL, 0}, {out[1], 1}, {err[1], 2}, {control[1], GNG_SHEPHERD_FD}},
                               .fd_count = 4};
-    if (pmi >= 0)
-        mt_child_give(&o, pmi, GNG_SHEPHERD_PMI_FD);
+    if (given >= 0)
+        mt_child_give(&o, given, GNG_SHEPHERD_RANK_FD);
     mt_status st = mt_child_start(&o, &r->shepherd);
     close(out[1]);
     close(err[1]);
@@ -116,7 +121,18 @@ static mt_status say(const struct gng_rank *r, mt_buf *news, enum gng_wire_kind 
     return gng_wire_put(news, &(struct gng_wire){.kind = kind, .attempt = r->attempt, .number = number, .bytes = bytes});
 }
 
-mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_start *start, int pmi, mt_buf *news)
+/* Its socket for lines, and the end that is the rank's. */
+static mt_status lines_make(struct gng_rank *r, int *out_given)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return mt_error(MT_ESYS, errno, "make a socket");
+    r->lines = ends[0];
+    *out_given = ends[1];
+    return mt_ok();
+}
+
+mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_start *start, int given, mt_buf *news)
 {
     struct words w = {0};
     gng_rank_init(r);
@@ -124,18 +140,25 @@ mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_
     r->number = start->rank;
     r->hang_ms = start->hang_ms;
     r->mark_ns = mt_now_ns();
-    mt_status st = words_make(&w, start, pmi >= 0);
+    mt_status st = words_make(&w, start, given >= 0);
+    if (st.code == 0 && start->meets)
+        st = lines_make(r, &given);
     if (st.code == 0)
-        st = shepherd_start(r, &w, pmi);
+        st = shepherd_start(r, &w, given);
     mt_vec_fini(&w.argv);
     mt_vec_fini(&w.env);
-    if (pmi >= 0)
-        close(pmi);
+    fd_close(&given);
     if (st.code == 0)
         return mt_ok();
     r->shepherd = 0;
-    fd_close(&r->out), fd_close(&r->err), fd_close(&r->control);
+    fd_close(&r->out), fd_close(&r->err), fd_close(&r->control), fd_close(&r->lines);
     return say(r, news, GNG_WIRE_ENDED, -(int64_t)(st.sys ? st.sys : ENOMEM), mt_view_text("its shepherd can't be started"));
+}
+
+void gng_rank_hears(const struct gng_rank *r, mt_view bytes)
+{
+    if (r->lines >= 0)
+        (void)!send(r->lines, bytes.data, bytes.size, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void gng_rank_signal(const struct gng_rank *r, int number)
@@ -173,7 +196,7 @@ static mt_status end_tell(struct gng_rank *r, int64_t number, const char *text, 
         (void)pipe_read(r, &r->out, true, news, &st);
     if (r->err >= 0 && st.code == 0)
         (void)pipe_read(r, &r->err, true, news, &st);
-    fd_close(&r->out), fd_close(&r->err), fd_close(&r->control);
+    fd_close(&r->out), fd_close(&r->err), fd_close(&r->control), fd_close(&r->lines);
     while (waitpid(r->shepherd, NULL, 0) < 0 && errno == EINTR)
         ;
     r->shepherd = 0;
@@ -211,6 +234,31 @@ static mt_status control_read(struct gng_rank *r, mt_buf *news)
     }
 }
 
+/* Whole lines become news. One without an end is a fault of the rank, and nothing more is read of it. */
+static mt_status lines_read(struct gng_rank *r, mt_buf *news)
+{
+    struct gng_fault f = {(int)r->number, -1, false};
+    char             bytes[MT_GANG_SAID_BYTES];
+    ssize_t          n = recv(r->lines, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return mt_ok();
+    if (n <= 0) {
+        fd_close(&r->lines);
+        return mt_ok();
+    }
+    MT_TRY(mt_buf_append(&r->said, bytes, (size_t)n));
+    for (const uint8_t *end; r->said.size && (end = memchr(r->said.data, '\n', r->said.size));) {
+        size_t size = (size_t)(end - r->said.data);
+        MT_TRY(say(r, news, GNG_WIRE_SAID, 0, mt_view_of(r->said.data, size)));
+        r->said.size -= size + 1;
+        memmove(r->said.data, end + 1, r->said.size);
+    }
+    if (r->said.size <= MT_GANG_SAID_BYTES)
+        return mt_ok();
+    fd_close(&r->lines);
+    return say(r, news, GNG_WIRE_FAULT, gng_fault_number(f), mt_view_text("has written a line without an end to MANTA_TORCH_FD"));
+}
+
 mt_status gng_rank_read(struct gng_rank *r, int fd, mt_buf *news)
 {
     mt_status st = mt_ok();
@@ -218,6 +266,8 @@ mt_status gng_rank_read(struct gng_rank *r, int fd, mt_buf *news)
         return st;
     if (fd == r->control)
         return control_read(r, news);
+    if (fd == r->lines)
+        return lines_read(r, news);
     if (fd == r->out)
         (void)pipe_read(r, &r->out, false, news, &st);
     else if (fd == r->err)

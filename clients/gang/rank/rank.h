@@ -16,16 +16,20 @@ struct gng_rank {
     uint32_t attempt;
     pid_t    shepherd; /* 0: none */
     int      control, out, err;
+    int      lines;           /* its socket for lines; -1: none */
+    mt_buf   said;            /* the line under way */
     uint32_t number;          /* its rank */
     uint32_t hang_ms;         /* 0: nobody looks */
     int64_t  mark_ns, cpu_ms; /* when it last did something, and the CPU time that it had taken then */
 };
 
 void gng_rank_init(struct gng_rank *r);
-/* `pmi`: its connection, given away; -1: none. What it says goes to `news`, also that it could not be started. ENOMEM. */
-MT_MUST_USE mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_start *start, int pmi, mt_buf *news);
-void                  gng_rank_signal(const struct gng_rank *r, int number);
-/* Reads what is there to be read of `fd`, one of its three, and puts it into `news`. */
+/* `given`: its connection of PMI, given away; -1: none. What it says goes to `news`, also that it could not be started. ENOMEM. */
+MT_MUST_USE mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_start *start, int given, mt_buf *news);
+/* What it is to hear, on its socket for lines. A rank that does not read any more hears nothing. */
+void gng_rank_hears(const struct gng_rank *r, mt_view bytes);
+void gng_rank_signal(const struct gng_rank *r, int number);
+/* Reads what is there to be read of `fd`, one of its four, and puts it into `news`. */
 MT_MUST_USE mt_status gng_rank_read(struct gng_rank *r, int fd, mt_buf *news);
 /* How long to wait for something to read before gng_rank_look, in ms; -1: without limit. */
 int gng_rank_wait_ms(const struct gng_rank *r);

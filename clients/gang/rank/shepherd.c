@@ -91,12 +91,17 @@ static void outputs_leave(void)
     close(null);
 }
 
+static bool has_rank_fd(void)
+{
+    return getenv(GNG_SHEPHERD_PMI) || getenv(GNG_SHEPHERD_MEETS);
+}
+
 static mt_status rank_start(char **argv, pid_t *out_pid)
 {
     struct mt_child_opts o = {
         .argv = argv, .env = environ, .session = MT_CHILD_SESSION, .dies_with_parent = true, .resets_signals = true};
-    if (getenv(GNG_SHEPHERD_PMI))
-        mt_child_give(&o, GNG_SHEPHERD_PMI_FD, GNG_SHEPHERD_PMI_FD);
+    if (has_rank_fd())
+        mt_child_give(&o, GNG_SHEPHERD_RANK_FD, GNG_SHEPHERD_RANK_FD);
     return mt_child_start(&o, out_pid);
 }
 
@@ -117,8 +122,8 @@ int gng_shepherd_main(int argc, char **argv)
     }
     mt_status st = rank_start(argv + 1, &rank);
     outputs_leave();
-    if (getenv(GNG_SHEPHERD_PMI))
-        close(GNG_SHEPHERD_PMI_FD);
+    if (has_rank_fd())
+        close(GNG_SHEPHERD_RANK_FD);
     if (st.code) {
         say(GNG_SHEPHERD_REFUSED, st.sys ? st.sys : ENOMEM);
         return 1;

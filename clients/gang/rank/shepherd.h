@@ -17,8 +17,9 @@
 
 #define GNG_SHEPHERD_NAME "manta-gang-rank" /* argv[0]; the program and its arguments follow */
 
-enum { GNG_SHEPHERD_FD = 3 /* its socket */, GNG_SHEPHERD_PMI_FD = 4 /* the rank's, where MANTA_GANG_PMI says so */ };
-#define GNG_SHEPHERD_PMI "PMI_FD" /* set in its environment: descriptor 4 is the rank's */
+enum { GNG_SHEPHERD_FD = 3 /* its socket */, GNG_SHEPHERD_RANK_FD = 4 /* the rank's, where one of these variables is set */ };
+#define GNG_SHEPHERD_PMI   "PMI_FD"         /* a connection to the server of PMI */
+#define GNG_SHEPHERD_MEETS "MANTA_TORCH_FD" /* a socket for lines (plan/meet.h) */
 
 enum gng_shepherd_kind {
     GNG_SHEPHERD_STARTED = 1 /* value: pid */,

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { OWN_FDS = 5 }; /* the thread's wake, and a rank's four */
+
 struct supervisor {
     pthread_t         thread;
     pthread_mutex_t   mutex;
@@ -33,7 +35,7 @@ struct supervisor {
     struct gng_port   port; /* of the last `ready` */
     struct gng_rank   rank; /* these are the thread's own */
     struct gng_server server;
-    struct pollfd     fds[MT_GANG_RANKS_MAX + 5];
+    struct pollfd     fds[MT_GANG_RANKS_MAX + OWN_FDS + 1];
 };
 
 static void wake(const struct supervisor *s)
@@ -65,6 +67,8 @@ static mt_status word_take(struct supervisor *s, const struct gng_wire *m, mt_bu
         return start_take(s, m, news);
     if (m->kind == GNG_WIRE_FENCED && m->attempt == s->server.attempt)
         return gng_server_fenced(&s->server, m->bytes, news);
+    if (m->kind == GNG_WIRE_HEARS && m->attempt == s->rank.attempt)
+        gng_rank_hears(&s->rank, m->bytes);
     if (m->kind == GNG_WIRE_SIGNAL && m->attempt == s->rank.attempt)
         gng_rank_signal(&s->rank, (int)m->number);
     return mt_ok();
@@ -108,16 +112,17 @@ static mt_status wait_and_read(struct supervisor *s, bool is_full, mt_buf *news)
     fds[1] = (struct pollfd){r->control, POLLIN, 0};
     fds[2] = (struct pollfd){r->out, POLLIN, 0};
     fds[3] = (struct pollfd){r->err, POLLIN, 0};
+    fds[4] = (struct pollfd){r->lines, POLLIN, 0};
     if (is_full) /* the rank waits until the driver has fetched what it printed */
-        fds[1].fd = fds[2].fd = fds[3].fd = -1;
-    int served = gng_server_fds(&s->server, fds + 4);
-    poll(fds, (nfds_t)served + 4, gng_rank_wait_ms(r));
+        fds[1].fd = fds[2].fd = fds[3].fd = fds[4].fd = -1;
+    int served = gng_server_fds(&s->server, fds + OWN_FDS);
+    poll(fds, (nfds_t)(served + OWN_FDS), gng_rank_wait_ms(r));
     if (fds[0].revents)
         (void)!read(s->wake, &count, sizeof count);
-    for (int i = 3; i > 0; i--) /* its end last */
+    for (int i = OWN_FDS - 1; i > 0; i--) /* its end last */
         if (fds[i].revents)
             MT_TRY(gng_rank_read(r, fds[i].fd, news));
-    MT_TRY(gng_server_serve(&s->server, fds + 4, served, news));
+    MT_TRY(gng_server_serve(&s->server, fds + OWN_FDS, served, news));
     return gng_rank_look(r, news);
 }
 

@@ -147,8 +147,13 @@ class ProcessGroupManta(dist.ProcessGroup):
         return not getattr(opts, "asyncOp", True)
 
     def regroup(self, enter):
-        """Goes on in a later generation of the same size, which enter() joins; nothing of the last one is under way."""
-        self._lane_.start(enter, [], is_awaited=True).wait()
+        """Goes on in a later generation of the same size, which enter() joins, as the member that it gives; nothing of the last one is
+        under way."""
+
+        def call():
+            self._member_ = enter()
+
+        self._lane_.start(call, [], is_awaited=True).wait()
         self.failure = None
 
     # ---- reductions ----

@@ -2,7 +2,7 @@
 #
 # survive.py - a training loop that goes on in the processes that live when a rank has died.
 #
-#   init()      joins the ranks of `python -m manta_torch` as torch's default group. In a spare it waits for a place.
+#   init()      joins the ranks of `manta run --restart-rank` or `python -m manta_torch` as torch's default group. In a spare it waits for a place.
 #   survive()   runs steps. After a death the survivors join the next generation with the replacement, agree which step is the last
 #               that anybody has completed, and all take its state from one survivor's memory.
 #
@@ -12,10 +12,7 @@
 # Thread: the program's main one.
 import datetime
 import io
-import json
 import os
-import socket
-import threading
 
 import torch
 import torch.distributed as dist
@@ -23,63 +20,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from . import coll
 from .backend import ProcessGroupManta
+from .ranks import ENDINGS, Ranks
 
 CALL_S = 1800
-ENDINGS = (coll.MemberDied, coll.Fenced, coll.TimedOut, coll.Aborted)  # of a generation; another one follows
 _ranks = None
-
-
-class Ranks:
-    """This process's line to its supervisor, and its end of the group."""
-
-    def __init__(self):
-        fd = os.environ.get("MANTA_TORCH_FD")
-        if fd is None:
-            raise coll.BadArgument("this process has no supervisor: start the script with `python -m manta_torch --nproc N SCRIPT`")
-        self.lines = socket.socket(fileno=int(fd)).makefile("rwb")
-        os.set_inheritable(int(fd), False)
-        self.generation, self.member, self.told, self.news = 0, None, None, threading.Condition()
-        address, host = None, os.environ.get("MANTA_TORCH_PEERS")
-        if host:
-            self.member, address = coll.Member.listen(host)
-        self.lines.write(json.dumps({"ready": os.getpid(), "address": address and address.hex()}).encode() + b"\n")
-        self.lines.flush()
-        threading.Thread(target=self._hear, args=(bool(host),), daemon=True).start()
-
-    def _hear(self, has_peers):
-        """A later generation ends this one also where its members wait for somebody who is not there to tell them."""
-        for line in self.lines:
-            told = json.loads(line)
-            if has_peers:
-                self.member.abort()  # first: who hears of the next one may be in it at once
-            with self.news:
-                self.told = told
-                self.news.notify_all()
-        with self.news:
-            self.told = None
-            self.lines.close()
-            self.news.notify_all()
-
-    def next(self):
-        """Waits until a generation is formed with a place for this process."""
-        with self.news:
-            self.news.wait_for(lambda: self.lines.closed or (self.told and self.told["generation"] > self.generation))
-            if self.lines.closed:
-                raise coll.MantaError("the supervisor has gone", 45, "ECONN")
-            self.generation = self.told["generation"]
-            return self.told
-
-    def enter(self, told):
-        """Joins that generation."""
-        rank = told["rank"]
-        if "peers" in told:
-            peers = [bytes.fromhex(peer) for peer in told["peers"]]
-            key = bytes.fromhex(told["key"])
-            self.member.meet(key, told["group"], told["generation"], rank, peers, "torch", told["timeout_ms"])
-        elif self.member:
-            self.member.regroup(bytes.fromhex(told["id"]), rank)
-        else:
-            self.member = coll.Member(bytes.fromhex(told["id"]), rank)
 
 
 def init():

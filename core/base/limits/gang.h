@@ -32,6 +32,9 @@ enum {
     MT_GANG_PMI_VALUE_BYTES = 1024,
     MT_GANG_PMI_NAME_BYTES = 256,
     MT_GANG_PMI_KEYS_MAX = 256 * 1024, /* of a gang */
+    MT_GANG_MEET_MS = 60 * 1000,       /* for ranks that go on without a dead one, in a call of their group */
+    MT_GANG_SAID_BYTES = 1024,         /* of a line that such a rank says */
+    MT_GANG_RESTARTS = 10,             /* with --restart-rank, if not said */
     MT_GANG_PORT_MIN = 10000,          /* from here to where the kernel's own choice begins */
     MT_GANG_PORT_TRIES = 4096,
     MT_GANG_NAME_BYTES_MAX = 64, /* its end included */

@@ -31,11 +31,12 @@ class Survive(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def start(self, folder, kills, *options, loaded=0):
+    def start(self, folder, kills, *options, loaded=0, words=None):
         folder = os.path.join(self.folder, folder)
         os.mkdir(folder)
-        command = [PYTHON, "-m", "manta_torch", "--nproc", str(RANKS), *options, SCRIPT, folder, kills, str(loaded)]
-        env = where.environment(BUILD)
+        command = words or [PYTHON, "-m", "manta_torch", "--nproc", str(RANKS)]
+        command = [*command, *options, *(["--", PYTHON] if words else []), SCRIPT, folder, kills, str(loaded)]
+        env = where.environment(BUILD) | {"XDG_RUNTIME_DIR": self.folder, "MANTA_ADDRESS": ""}
         run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(run.wait)
         self.addCleanup(run.terminate)
@@ -65,6 +66,27 @@ class Survive(unittest.TestCase):
         self.assertLess(events.index(f"loaded {spare} "), events.index("kill 1 3"), "it was there before")
         survivor = re.search(r"step 2 28 (\d+)", events)[1]  # killed at 11, never after: one process from there on
         self.assertEqual(len(re.findall(rf"step 2 \d+ {survivor}\n", events)), STEPS - 12, events)
+
+    def run_gang(self, folder, kills, *options):
+        words = [str(BUILD / "bin" / "manta"), "run", "-n", str(RANKS), "--cpus", "0", "--restart-rank"]
+        return self.start(folder, kills, *options, words=words)
+
+    def test_under_manta_run(self):
+        """The same in the ranks of a gang: replaced by `manta run` alone, the weights are those of the other supervisor's undisturbed run."""
+        calm, _ = self.run_whole("calm", "")
+        killed, run = self.run_gang("killed", "1@3,0@7,2@11,0@20,1@20")
+        said = run.communicate(timeout=LIMIT_S)[0]
+        self.assertEqual(run.returncode, 0, said)
+        self.assertEqual(said.count("it is started again, the others go on"), 5, said)
+        self.assert_same(calm, killed)
+        with open(os.path.join(killed, "events"), encoding="ascii") as file:
+            events = file.read()
+        self.assertEqual(events.count("loaded"), RANKS + 5, events)
+        survivor = re.search(r"step 2 28 (\d+)", events)[1]  # killed at 11, never after
+        self.assertEqual(len(re.findall(rf"step 2 \d+ {survivor}\n", events)), STEPS - 12, events)
+        _, run = self.run_gang("none", "1@3,0@7", "--max-restarts", "1")
+        said = run.communicate(timeout=LIMIT_S)[0]
+        self.assertEqual(run.returncode, 128 + 9, said)
 
     def test_no_replacement_is_left(self):
         _, run = self.start("none", "1@3", "--max-restarts", "0")
