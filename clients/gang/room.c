@@ -166,7 +166,7 @@ static int parts_wanted(const struct gng_room *room, const struct gng_nodes *nod
     int fit = gng_nodes_with_room(nodes, p, NULL);
     if (fit >= p->nodes_max)
         return p->nodes_max;
-    if (room->was_there && mt_now_ns() - room->began_ns < MT_GANG_SETTLE_MS * INT64_C(1000000))
+    if (mt_now_ns() - room->began_ns < MT_GANG_SETTLE_MS * INT64_C(1000000))
         return 0;
     return fit > p->nodes_min ? fit : p->nodes_min;
 }

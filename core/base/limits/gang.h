@@ -20,7 +20,7 @@ enum {
     MT_GANG_HIRES_MAX = 3,            /* so often in a row in vain */
     MT_GANG_WAIT_MS = 300 * 1000,     /* for nodes to come again, where too few are left */
     MT_GANG_FIT_MS = 2000,            /* for room that was seen free to be reserved */
-    MT_GANG_SETTLE_MS = 1000,         /* for nodes to tell what is free again, before it begins again with fewer */
+    MT_GANG_SETTLE_MS = 1000,         /* for nodes to tell what is free again, before it begins with fewer than it may have */
     MT_GANG_GROW_MS = 5000,           /* room for more ranks must have been there so long */
     MT_GANG_NODES_MAX = 1024,
     MT_GANG_TREE_MAX = 1024,   /* processes of a rank that are looked at */
