@@ -23,6 +23,7 @@ from .backend import ProcessGroupManta
 from .ranks import ENDINGS, Ranks
 
 CALL_S = 1800
+IDLE_S = 0.5  # who waits longer for a place is a spare, or others are still on their way
 _ranks = None
 
 
@@ -32,11 +33,33 @@ def init():
     if _ranks:
         raise coll.BadArgument("manta_torch.init was called before in this process")
     _ranks = Ranks()
-    _Given.told = told = _ranks.next()
+    told = _ranks.next(IDLE_S)
+    if told is None or told["generation"] == 1:
+        _rehearse()
+    _Given.told = told = told or _ranks.next()
     rank, size = told["rank"], told["size"]
     local = {"LOCAL_RANK": told.get("local_rank", rank), "LOCAL_WORLD_SIZE": told.get("local_size", size)}
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), **{name: str(value) for name, value in local.items()})
     dist.init_process_group("manta_survive", store=dist.HashStore(), rank=rank, world_size=size)
+
+
+def _rehearse():
+    """What is first used in a recovery is slow then: torch sets up much at the first use. So all of it is used once by those who wait, or
+    begin; not by a replacement, for whom the others wait."""
+    with torch.random.fork_rng(devices=[]):
+        dist.init_process_group("manta", store=dist.HashStore(), rank=0, world_size=1)
+        try:
+            model = torch.nn.Linear(1, 1)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            state = State(model, optimizer, {})
+            DistributedDataParallel(model)(torch.ones(1, 1)).sum().backward()
+            optimizer.step()
+            state.take(state.pack(), with_random=False)
+            dist.all_gather_into_tensor(torch.zeros(1), torch.zeros(1))
+            dist.broadcast(torch.zeros(1), 0)
+            dist.barrier()
+        finally:
+            dist.destroy_process_group()
 
 
 class _Given:
