@@ -65,7 +65,7 @@ ROOMS = {
         "lib", "lib/owner/state", "lib/owner/kit", "lib/owner/edge", "lib/owner/ref", "lib/owner/result", "lib/owner/task", "lib/owner/lane",
         "lib/owner/call", "lib/owner/actor", "lib/owner/lineage", "lib/owner/outcome", "lib/owner/talk", "lib/owner", "lib/worker",
         "lib/shell/abi", "lib/shell/socket", "lib/shell/state", "lib/shell/handles",
-        "lib/shell/names", "lib/shell/context", "lib/shell/output", "lib/shell/due", "lib/shell/segments", "lib/shell/lease",
+        "lib/shell/names", "lib/shell/context", "lib/shell/output", "lib/shell/due", "lib/shell/segments", "lib/shell/ahead", "lib/shell/lease",
         "lib/shell/inline", "lib/shell/link", "lib/shell/wait", "lib/shell/env", "lib/shell/values", "lib/shell/helper",
         "lib/shell/run", "lib/shell/here", "lib/shell/serve", "lib/shell/zygote", "lib/shell/program", "lib/api", "lib/start",
         "control", "gang/plan", "gang/pmi", "gang/rank", "gang", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/tokens", "cli/look", "cli/jobs", "cli/account", "cli/events",
@@ -98,6 +98,7 @@ ROOMS = {
 PUBLIC_HEADERS = {
     "manta_error.h": ["lib_core", "lib", "control", "gang", "cli", "sgd", "sweep", "examples"],
     "manta.h": ["lib_core", "lib", "control", "gang", "cli", "sgd", "sweep", "examples"],
+    "manta_many.h": ["lib_core", "lib"],
     "manta_task.h": ["lib_core", "lib"],
     "manta_client.h": ["control", "cli", "examples"],
     "manta_collective.h": ["sgd", "cli", "examples"],

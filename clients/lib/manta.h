@@ -310,11 +310,11 @@ MANTA_API bool manta_is_cancelled(const manta_ctx *c);
 
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
-/* Waits for the value, at most timeout_ms (ETIMEDOUT; 0 asks without waiting). The view is released with
- * manta_release; the ref stays the caller's. Blocks; inside a task the CPU is given back meanwhile.
- * The error of the task comes out here: ETASK, EWORKER_DIED, EACTOR_DIED, EOWNER_DIED, EOBJ_LOST, ESTORE_FULL (no room
- * for a copy of a value that is elsewhere), EUNSCHEDULABLE... A task's result that was lost with its node is made again while the
- * task has retries left, and the get takes as long; EOBJ_LOST says why one can't be. */
+/* Waits for the value, at most timeout_ms (ETIMEDOUT; 0 asks without waiting; many: manta_many.h). The view is released with
+ * manta_release; the ref stays the caller's. Blocks; inside a task the CPU is given back meanwhile. The error of the task comes out
+ * here: ETASK, EWORKER_DIED, EACTOR_DIED, EOWNER_DIED, EOBJ_LOST, ESTORE_FULL (no room for a copy of a value that is elsewhere),
+ * EUNSCHEDULABLE... A task's result that was lost with its node is made again while the task has retries left, and the get takes
+ * as long; EOBJ_LOST says why one can't be. */
 MANTA_API manta_status manta_get(manta_ref *ref, int64_t timeout_ms, manta_view *out, manta_error *e);
 MANTA_API manta_status manta_release(manta_view *view);
 /* The same for scalars; ETYPE where the value is of another type. */
@@ -328,9 +328,8 @@ MANTA_API manta_status manta_get_bool(manta_ref *ref, int64_t timeout_ms, bool *
 MANTA_API int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready,
                          manta_error *e);
 
-/* Copies a value into the object store. Never NULL; manta_get tells ENOMEM, ESTORE_FULL or EDISK_FULL. In a full store it
- * waits while values that nobody reads go to disk: 10 s at most without any getting free. What is larger than the store
- * fails at once. */
+/* Copies a value into the object store. Never NULL; manta_get tells ENOMEM, ESTORE_FULL or EDISK_FULL. In a full store it waits
+ * while values that nobody reads go to disk: 10 s at most without any getting free. What is larger than the store fails at once. */
 MANTA_API manta_ref *manta_put(const void *data, size_t size);
 /* The same, and how it is kept; opts may be NULL. */
 typedef struct manta_put_opts {
@@ -796,5 +795,6 @@ MANTA_API void         manta_region_close(manta_region *region);
 }
 #endif
 
+#include "manta_many.h"
 #include "manta_task.h"
 #endif

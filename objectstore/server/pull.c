@@ -214,11 +214,12 @@ void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
         serve->reply.flags = OS_WIRE_SUMMED;
         serve->reply.value_sum = serve->value_sum;
     }
+    if (!good && !serve->fenced)
+        serve->reply.flags = OS_WIRE_GOES_ON;
     if (code == MT_EAGAIN && serve->elsewhere) {
-        serve->reply.flags = OS_WIRE_ELSEWHERE;
+        serve->reply.flags |= OS_WIRE_ELSEWHERE;
         serve->reply.offset = serve->elsewhere;
     }
-    serve->refused = !good;
     serve->sent = 0;
     serve_set_state(serve, OS_SERVE_REPLY);
 }
@@ -246,8 +247,8 @@ int os_serve_out(const struct os_serve *serve, struct iovec out[2])
 bool os_serve_sent(struct os_serve *serve, size_t size)
 {
     serve->sent += size;
-    if (serve->sent < sizeof serve->reply + serve->reply.size)
+    if (os_serve_left(serve))
         return true;
     serve_set_state(serve, OS_SERVE_REQUEST);
-    return !serve->refused;
+    return !serve->fenced;
 }

@@ -2,8 +2,8 @@
  *
  * pull.h - how an object's bytes go from one node to another: the format, and both ends as state machines.
  *
- * One TCP connection per object at a time, in chunks, several asked for ahead; answers come in the order of the requests; then
- * the next object may be asked for:
+ * A large object has a connection for itself, in chunks, several asked for ahead; then the next object may be asked for. Small ones
+ * share one: each is one chunk, and many are asked for ahead. Answers come in the order of the requests:
  *
  *   puller                                      source
  *   hello {magic, version, who, to whom, token}
@@ -46,8 +46,8 @@ struct os_wire_request {
 struct os_wire_reply {
     uint32_t magic;
     uint32_t serial;
-    int32_t  code;         /* enum mt_code; not 0: no bytes follow, and nothing after it */
-    uint32_t flags;        /* OS_WIRE_SUMMED, OS_WIRE_ELSEWHERE */
+    int32_t  code;         /* enum mt_code; not 0: no bytes follow */
+    uint32_t flags;        /* OS_WIRE_ ... */
     uint64_t offset, size; /* as asked */
     uint64_t sum;          /* os_sum of the bytes that follow */
     uint64_t value_sum;    /* of the whole value, where its writer has made one */
@@ -56,6 +56,7 @@ enum {
     OS_WIRE_SUMMED = 1,
     OS_WIRE_ELSEWHERE =
         2, /* with EAGAIN: the node `offset` has the value, or is about to; ask there. An older puller asks again here */
+    OS_WIRE_GOES_ON = 4, /* with a code: what else was asked for is answered all the same. An older source closes the connection */
 };
 static_assert(sizeof(struct os_wire_hello) == 88 && sizeof(struct os_wire_request) == 80 && sizeof(struct os_wire_reply) == 48,
               "the wire format has no padding");
@@ -93,6 +94,11 @@ void os_pull_room(struct os_pull *pull, void **out_at, size_t *out_size);
  * EPROTO: the source broke the rules; or the code with which
  * it refused (EOBJ_LOST, EFENCED, ...). Then the pull has failed. */
 MT_MUST_USE mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms);
+/* The source has said, by its last reply, that the object is not to be had; and it goes on with what else was asked for. */
+static inline bool os_pull_is_refused_alone(const struct os_pull *pull)
+{
+    return pull->head_have == sizeof pull->head && pull->head.code != MT_OK && pull->head.flags & OS_WIRE_GOES_ON;
+}
 /* ETIMEDOUT: nothing has come for patience_ms, which is MT_OBJECT_FETCH_MS unless the caller sets it after start. */
 MT_MUST_USE mt_status os_pull_check(const struct os_pull *pull, int64_t now_ms);
 
@@ -104,8 +110,7 @@ struct os_serve {
     enum os_serve_state    state;
     uint32_t               have; /* bytes of hello or request that are there */
     uint32_t               serial;
-    bool                   fenced;  /* the puller means another raylet */
-    bool                   refused; /* the reply under way is the last */
+    bool                   fenced; /* the puller means another raylet */
     struct os_wire_hello   hello;
     struct os_wire_request request; /* valid in ASKED and REPLY */
     struct os_wire_reply   reply;
@@ -127,9 +132,14 @@ MT_MUST_USE mt_status os_serve_received(struct os_serve *serve, size_t size, con
 void os_serve_answer(struct os_serve *serve, int32_t code, const void *value);
 /* The same of a value whose first `have` bytes are there. False: what is asked for is not, and nothing is answered yet. */
 bool os_serve_answer_part(struct os_serve *serve, const void *value, uint64_t have);
+/* The bytes that are still to be sent of the reply. */
+static inline uint64_t os_serve_left(const struct os_serve *serve)
+{
+    return sizeof serve->reply + serve->reply.size - serve->sent;
+}
 /* What is to be sent now: one or two pieces. */
 int os_serve_out(const struct os_serve *serve, struct iovec out[2]);
-/* `size` bytes are sent. False: that was the end of a refusal, close the connection. */
+/* `size` bytes are sent. False: the puller means another raylet, and has been told so: close the connection. */
 bool os_serve_sent(struct os_serve *serve, size_t size);
 
 #endif

@@ -144,6 +144,7 @@ void os_fetches_drop_revoked(struct os_transfer *transfer)
     for (struct os_fetch *fetch = transfer->fetches; fetch; fetch = fetch->next)
         if (fetch->tls && io_tls_is_revoked(transfer->tls, fetch->tls))
             shutdown(fetch->fd, SHUT_RDWR); /* it ends as it would if the peer had gone */
+    os_lines_drop_revoked(transfer);
 }
 
 void os_transfer_idle_close(struct os_transfer *transfer)
@@ -179,14 +180,8 @@ static mt_status connect_anew(struct os_transfer *transfer, struct os_fetch *fet
         close(fetch->fd);
         return st;
     }
-    struct os_wire_hello hello = {.magic = OS_WIRE_MAGIC,
-                                  .version_max = mt_release.wire.max,
-                                  .version_min = mt_release.wire.min,
-                                  .from_node = transfer->node,
-                                  .from_epoch = transfer->epoch,
-                                  .to_node = fetch->to_node,
-                                  .to_epoch = fetch->to_epoch};
-    memcpy(hello.token, transfer->token.hex, sizeof hello.token);
+    struct os_wire_hello hello;
+    os_hello_fill(transfer, fetch->to_node, fetch->to_epoch, &hello);
     memcpy(fetch->out, &hello, sizeof hello);
     explicit_bzero(&hello, sizeof hello);
     fetch->out_size = sizeof hello;
@@ -204,7 +199,8 @@ static void tick_later(struct os_fetch *fetch)
 mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host, uint16_t port, uint32_t to_node,
                          uint32_t to_epoch, const struct lane_ref *ref, void *data)
 {
-    if (transfer->fetch_count == MT_OS_FETCHES_MAX)
+    bool is_small = os_fetch_is_small(transfer, ref->size) && !fetch->have;
+    if (!is_small && transfer->fetch_count == MT_OS_FETCHES_MAX)
         return mt_error(MT_EAGAIN, 0, "fetch: 256 objects are on their way already");
     if (strlen(host) >= sizeof fetch->host)
         return mt_error(MT_EINVAL, 0, "fetch: no such address");
@@ -212,6 +208,8 @@ mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, c
     fetch->port = port;
     fetch->to_node = to_node;
     fetch->to_epoch = to_epoch;
+    if (is_small)
+        return os_line_fetch(transfer, fetch, ref, data);
     fetch->watch.ready = fetch_ready;
     fetch->faulted = fetch->have;
     os_fetch_begin(transfer, fetch, ref, data);
@@ -251,7 +249,9 @@ static void fetch_leave(struct os_fetch *fetch, bool keep)
 
 void os_fetch_cancel(struct os_fetch *fetch)
 {
-    if (fetch->transfer)
+    if (fetch->line)
+        os_line_cancel(fetch);
+    else if (fetch->transfer)
         fetch_leave(fetch, false);
 }
 

@@ -5,7 +5,9 @@
  * Owns:    the listener and every incoming connection, with its pin.
  * Thread:  the loop's.
  * Always:  a connection has shown the token before it costs more than its own struct; it holds at most one
- * pin, of the object of its last request, or is at one part, whose memory stays until os_part_close.
+ * pin, of the object of its last request, or is at one part, whose memory stays until os_part_close. Small replies are copied
+ * (os_transfer.stage) and leave together; what the socket does not take is the connection's, and nothing is answered before it
+ * is sent.
  */
 #include "objectstore/transfer/transfer.h"
 
@@ -31,6 +33,10 @@ struct os_transfer_conn {
     int                      fd;
     struct tls_conn         *tls; /* NULL: in clear */
     struct io_stranger       stranger;
+    uint8_t                 *rest; /* of small replies, that the socket has not taken; NULL: none */
+    size_t                   rest_size, rest_sent;
+    uint32_t                 in_at, in_size; /* what was read and not looked at */
+    uint8_t                  in[OS_REQUESTS_READ * sizeof(struct os_wire_request)];
 };
 
 enum { TLS_BYTES = 6 }; /* a record's head, and the kind of its message */
@@ -75,6 +81,7 @@ static void conn_end(struct os_transfer_conn *conn)
     io_timer_stop(&conn->timer);
     tls_end(conn->tls);
     close(conn->fd);
+    free(conn->rest);
     io_stranger_leave(&conn->stranger);
     *(conn->previous ? &conn->previous->next : &transfer->conns) = conn->next;
     if (conn->next)
@@ -89,6 +96,9 @@ void os_transfer_close(struct os_transfer *transfer)
         conn_end(transfer->conns);
     io_strangers_stop(&transfer->strangers);
     os_transfer_idle_close(transfer);
+    os_lines_close(transfer);
+    free(transfer->stage);
+    transfer->stage = NULL;
     while (transfer->fetches) {
         struct os_fetch *fetch = transfer->fetches;
         os_fetch_cancel(fetch);
@@ -217,31 +227,36 @@ static void conn_answer(struct os_transfer_conn *conn)
         answer_whole(conn);
 }
 
-/* Reads what is there. False: the connection has ended. */
-static bool conn_read(struct os_transfer_conn *conn)
+/* Bytes of the next greeting or requests, in conn->in. False: the connection has ended. With none there is nothing now. */
+static bool conn_recv(struct os_transfer_conn *conn)
+{
+    size_t  room = conn->serve.state == OS_SERVE_HELLO ? sizeof conn->serve.hello - conn->serve.have : sizeof conn->in;
+    ssize_t got = conn->tls ? tls_recv(conn->tls, conn->in, room) : recv(conn->fd, conn->in, room, 0);
+    conn->in_at = 0;
+    conn->in_size = got > 0 ? (uint32_t)got : 0;
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+/* Of what was read, up to the end of one greeting or request. False: the connection has ended. */
+static bool conn_take(struct os_transfer_conn *conn)
 {
     struct os_transfer *transfer = conn->transfer;
-    for (;;) {
-        void  *at;
-        size_t room;
-        os_serve_room(&conn->serve, &at, &room);
-        if (room == 0)
-            return true;
-        ssize_t got = conn->tls ? tls_recv(conn->tls, at, room) : recv(conn->fd, at, room, 0);
-        if (got < 0 && (errno == EAGAIN || errno == EINTR))
-            return true;
-        if (got <= 0)
-            return false;
-        mt_status st = os_serve_received(&conn->serve, (size_t)got, &transfer->token, transfer->node, transfer->epoch);
-        if (st.code != MT_OK) {
-            *(st.code == MT_EAUTH ? &transfer->count.refused_auth : &transfer->count.dropped) += 1;
-            return false;
-        }
-        if (conn->serve.state != OS_SERVE_HELLO)
-            io_stranger_known(&conn->stranger);
-        if (conn->serve.state == OS_SERVE_ASKED)
-            conn_answer(conn);
+    void               *at;
+    size_t              room, left = conn->in_size - conn->in_at;
+    os_serve_room(&conn->serve, &at, &room);
+    room = room < left ? room : left;
+    memcpy(at, conn->in + conn->in_at, room);
+    conn->in_at += (uint32_t)room;
+    mt_status st = os_serve_received(&conn->serve, room, &transfer->token, transfer->node, transfer->epoch);
+    if (st.code != MT_OK) {
+        *(st.code == MT_EAUTH ? &transfer->count.refused_auth : &transfer->count.dropped) += 1;
+        return false;
     }
+    if (conn->serve.state != OS_SERVE_HELLO)
+        io_stranger_known(&conn->stranger);
+    if (conn->serve.state == OS_SERVE_ASKED)
+        conn_answer(conn);
+    return true;
 }
 
 static bool is_last(const struct os_wire_request *request)
@@ -265,6 +280,22 @@ static ssize_t send_tls(struct os_transfer_conn *conn)
     return tls_send(conn->tls, pieces[0].iov_base, pieces[0].iov_len);
 }
 
+static void conn_sent(struct os_transfer_conn *conn, size_t size)
+{
+    conn->transfer->count.bytes_sent += size;
+    io_timer_start(conn->transfer->loop, &conn->timer, MT_OBJECT_FETCH_MS);
+}
+
+/* So much of the reply is sent, or copied. False: that was the last one. */
+static bool reply_left(struct os_transfer_conn *conn, size_t size)
+{
+    if (!os_serve_sent(&conn->serve, size))
+        return false;
+    if (conn->serve.state == OS_SERVE_REQUEST && is_last(&conn->serve.request))
+        conn_unpin(conn); /* what comes next is another value, or nothing for a while */
+    return true;
+}
+
 /* Sends a reply, or a part; others get their turn after a chunk's worth. False: the connection has ended. */
 static bool conn_write(struct os_transfer_conn *conn)
 {
@@ -274,35 +305,138 @@ static bool conn_write(struct os_transfer_conn *conn)
         if (sent < 0)
             return errno == EAGAIN || errno == EINTR;
         turn += (uint64_t)sent;
-        conn->transfer->count.bytes_sent += (uint64_t)sent;
-        io_timer_start(conn->transfer->loop, &conn->timer, MT_OBJECT_FETCH_MS);
-        if (!os_serve_sent(&conn->serve, (size_t)sent))
+        conn_sent(conn, (size_t)sent);
+        if (!reply_left(conn, (size_t)sent))
             return false;
-        if (conn->serve.state == OS_SERVE_REQUEST && is_last(&conn->serve.request))
-            conn_unpin(conn); /* what comes next is another value, or nothing for a while */
         /* In clear, one call has sent what there was room for. */
     } while (conn->tls && conn->serve.state == OS_SERVE_REPLY && turn < MT_OBJECT_CHUNK_BYTES);
     return true;
 }
 
+/* ---- small replies, many at a time ---- */
+
+/* What the socket takes of these bytes; -1: the connection has ended. */
+static ssize_t send_bytes(struct os_transfer_conn *conn, const uint8_t *bytes, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t sent = conn->tls ? tls_send(conn->tls, bytes + done, size - done)
+                                 : send(conn->fd, bytes + done, size - done, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EAGAIN && errno != EINTR)
+            return -1;
+        if (sent < 0)
+            break;
+        done += (size_t)sent;
+    }
+    if (done)
+        conn_sent(conn, done);
+    return (ssize_t)done;
+}
+
+/* False: the connection has ended. */
+static bool rest_send(struct os_transfer_conn *conn)
+{
+    ssize_t sent = conn->rest ? send_bytes(conn, conn->rest + conn->rest_sent, conn->rest_size - conn->rest_sent) : 0;
+    if (sent < 0)
+        return false;
+    conn->rest_sent += (size_t)sent;
+    if (conn->rest && conn->rest_sent == conn->rest_size) {
+        free(conn->rest);
+        conn->rest = NULL;
+    }
+    return true;
+}
+
+/* False: the connection has ended. */
+static bool stage_send(struct os_transfer_conn *conn, size_t *staged)
+{
+    const uint8_t *stage = conn->transfer->stage;
+    size_t         size = *staged;
+    ssize_t        sent = size ? send_bytes(conn, stage, size) : 0;
+    *staged = 0;
+    if (sent < 0 || (size_t)sent == size)
+        return sent >= 0;
+    conn->rest_size = size - (size_t)sent;
+    conn->rest_sent = 0;
+    conn->rest = malloc(conn->rest_size);
+    if (conn->rest)
+        memcpy(conn->rest, stage + sent, conn->rest_size);
+    return conn->rest != NULL;
+}
+
+static bool stage_has_room(struct os_transfer *transfer, size_t staged, uint64_t size)
+{
+    if (!transfer->stage)
+        transfer->stage = malloc(OS_STAGE_BYTES);
+    return transfer->stage && size <= OS_STAGE_BYTES - staged;
+}
+
+/* The reply behind those that are staged. False: it was the last one. */
+static bool stage_add(struct os_transfer_conn *conn, size_t *staged)
+{
+    struct iovec pieces[2];
+    size_t       from = *staged;
+    int          count = os_serve_out(&conn->serve, pieces);
+    for (int i = 0; i < count; i++) {
+        memcpy(conn->transfer->stage + *staged, pieces[i].iov_base, pieces[i].iov_len);
+        *staged += pieces[i].iov_len;
+    }
+    return reply_left(conn, *staged - from);
+}
+
+/* The next reply: staged, or sent. False: the connection has ended. `out_is_over`: others get their turn. */
+static bool reply_go(struct os_transfer_conn *conn, size_t *staged, bool *out_is_over)
+{
+    bool is_small = os_serve_left(&conn->serve) <= sizeof conn->serve.reply + MT_OBJECT_SMALL_BYTES && !conn->serve.sent;
+    if (is_small && stage_has_room(conn->transfer, *staged, os_serve_left(&conn->serve))) {
+        bool goes_on = stage_add(conn, staged);
+        return goes_on || (stage_send(conn, staged) && false);
+    }
+    *out_is_over = true;
+    if (*staged)
+        return stage_send(conn, staged);
+    return conn_write(conn);
+}
+
+/* Reads requests and answers them, until there are none, one waits, or it is others' turn. False: the connection has ended. */
+static bool conn_serve(struct os_transfer_conn *conn)
+{
+    size_t staged = 0;
+    bool   is_over = false;
+    if (!rest_send(conn))
+        return false;
+    while (!conn->rest && !is_over && conn->serve.state != OS_SERVE_ASKED) {
+        if (conn->serve.state == OS_SERVE_REPLY) {
+            if (!reply_go(conn, &staged, &is_over))
+                return false;
+            continue;
+        }
+        if (conn->in_at == conn->in_size && !conn_recv(conn))
+            return stage_send(conn, &staged) && false;
+        if (conn->in_at == conn->in_size)
+            break;
+        if (!conn_take(conn))
+            return stage_send(conn, &staged) && false;
+    }
+    return stage_send(conn, &staged);
+}
+
 /* Nothing is read while a request waits for its answer. */
 static void conn_watch(struct os_transfer_conn *conn)
 {
-    unsigned wanted = conn->serve.state == OS_SERVE_REPLY   ? IO_WRITABLE
-                      : conn->serve.state == OS_SERVE_ASKED ? 0
-                      : conn->tls                           ? io_tls_wants(conn->tls) /* a handshake writes too */
-                                                            : IO_READABLE;
+    bool     has_more = conn->in_at < conn->in_size || (conn->tls && tls_is_up(conn->tls) && tls_has_more(conn->tls));
+    unsigned wanted = conn->rest || conn->serve.state == OS_SERVE_REPLY ? IO_WRITABLE
+                      : conn->serve.state == OS_SERVE_ASKED             ? 0
+                      : has_more                                        ? IO_WRITABLE             /* at once */
+                      : conn->tls                                       ? io_tls_wants(conn->tls) /* a handshake writes too */
+                                                                        : IO_READABLE;
     io_watch_set(&conn->watch, wanted | IO_HANGUP);
 }
 
 static void conn_ready(struct io_watch *watch, unsigned events)
 {
     struct os_transfer_conn *conn = mt_container_of(watch, struct os_transfer_conn, watch);
-    bool                     alive = true;
-    if (conn->serve.state == OS_SERVE_REPLY && (events & IO_WRITABLE))
-        alive = conn_write(conn);
-    if (alive && conn->serve.state != OS_SERVE_REPLY && (events & (IO_READABLE | IO_WRITABLE)))
-        alive = conn_read(conn);
+    bool                     alive = !(events & (IO_READABLE | IO_WRITABLE)) || conn_serve(conn);
     if (!alive || (events & IO_HANGUP)) {
         conn->transfer->count.refused_auth += conn->tls && !tls_is_up(conn->tls);
         conn_end(conn);

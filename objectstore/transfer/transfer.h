@@ -3,9 +3,10 @@
  * transfer.h - objects over TCP: the shell of server/pull.h on core/io. One per raylet.
  *
  * Sends what other raylets ask for, straight from the segments, and fetches objects straight into them. A connection
- * that has brought a value is kept for the next one from that node, for a while. Every connection shows the cluster's
- * token first; whoever sends anything else is dropped, and only that connection. With TLS, values are encrypted from the
- * segments and decrypted into them.
+ * that has brought a value is kept for the next one from that node, for a while. Small values of one node all come over one
+ * connection (line.c): what is asked for in one turn of the loop leaves together, and the answers come together. Every connection
+ * shows the cluster's token first; whoever sends anything else is dropped, and only that connection. With TLS, large values are
+ * encrypted from the segments and decrypted into them.
  * Thread: the loop's. Nothing blocks.
  */
 #ifndef OS_TRANSFER_H
@@ -19,7 +20,13 @@
 
 #include <string.h>
 
-enum { OS_HOST_SIZE = 64 };
+enum {
+    OS_HOST_SIZE = 64,
+    OS_LINE_MAX = 256,           /* small values that are on their way from one node at a time */
+    OS_STAGE_BYTES = 256 * 1024, /* of small replies that are sent together */
+    OS_TAKEN_BYTES = 64 * 1024,  /* of them, read together */
+    OS_REQUESTS_READ = 32,       /* read together */
+};
 
 /* What a node is sent. */
 struct os_pinned {
@@ -30,6 +37,7 @@ struct os_pinned {
 };
 
 struct os_part;
+struct os_line;
 
 struct os_transfer {
     /* Set by the caller before open. pin: the value of an object here, for `node`, unchanging until as many unpins of
@@ -58,6 +66,9 @@ struct os_transfer {
     struct os_part          *parts;
     struct os_fetch         *fetches;
     struct os_idle          *idle;      /* connections to other nodes that carry nothing now */
+    struct os_line          *lines;     /* connections that carry small values */
+    uint8_t                 *stage;     /* OS_STAGE_BYTES: small replies, on their way into a connection; NULL: none yet */
+    uint8_t                 *taken;     /* OS_TAKEN_BYTES, likewise out of one */
     struct io_strangers      strangers; /* connections that have sent a greeting and not shown the token */
     uint32_t                 idle_count;
     uint32_t                 fetch_count;
@@ -77,7 +88,20 @@ void os_transfer_idle_close(struct os_transfer *transfer);
 /* Ends the connections of those whose certificates are refused by now (io_tls_revoke); fetches from them are done with ECONN. */
 void os_transfer_drop_revoked(struct os_transfer *transfer);
 /* Between the files here: those that are to other nodes. */
-void os_fetches_drop_revoked(struct os_transfer *transfer);
+void               os_fetches_drop_revoked(struct os_transfer *transfer);
+void               os_lines_drop_revoked(struct os_transfer *transfer);
+void               os_lines_close(struct os_transfer *transfer);
+static inline void os_hello_fill(const struct os_transfer *transfer, uint32_t to_node, uint32_t to_epoch, struct os_wire_hello *out)
+{
+    *out = (struct os_wire_hello){.magic = OS_WIRE_MAGIC,
+                                  .version_max = mt_release.wire.max,
+                                  .version_min = mt_release.wire.min,
+                                  .from_node = transfer->node,
+                                  .from_epoch = transfer->epoch,
+                                  .to_node = to_node,
+                                  .to_epoch = to_epoch};
+    memcpy(out->token, transfer->token.hex, sizeof out->token);
+}
 /* Ends the connections that an object of this job is being sent on: its segments are about to be closed. */
 void os_transfer_job_gone(struct os_transfer *transfer, uint32_t job);
 
@@ -118,6 +142,8 @@ struct os_fetch {
     /* private */
     struct os_transfer *transfer;
     struct os_fetch    *next, *previous;
+    struct os_line     *line;   /* it is a small value, ... */
+    struct os_fetch    *behind; /* ... and the next one on that line */
     struct os_pull      pull;
     uint64_t            faulted; /* bytes of the data whose pages are there */
     struct io_watch     watch;
@@ -140,11 +166,20 @@ static inline void os_fetch_begin(struct os_transfer *transfer, struct os_fetch 
     if (fetch->patience_ms)
         fetch->pull.patience_ms = fetch->patience_ms;
 }
+/* Whether it comes over a connection that it shares: OS_LINE_MAX of them at a time from one node. */
+static inline bool os_fetch_is_small(const struct os_transfer *transfer, uint64_t size)
+{
+    return size <= MT_OBJECT_SMALL_BYTES && size <= os_transfer_chunk(transfer);
+}
 /* Fetches `ref` from the raylet at host:port (a number, or "localhost"), which the head knows as to_node, to_epoch (0:
  * any), into `data` (ref->size bytes, valid until done). `done` says ECONN, EFENCED, EOBJ_LOST, ETIMEDOUT, EPROTO.
- * EAGAIN: MT_OS_FETCHES_MAX are under way. EINVAL: no address. ESYS. On failure `done` does not run. */
+ * EAGAIN: MT_OS_FETCHES_MAX are under way, or OS_LINE_MAX small ones from that node. EINVAL: no address. ESYS. On failure `done`
+ * does not run. */
 MT_MUST_USE mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host, uint16_t port,
                                      uint32_t to_node, uint32_t to_epoch, const struct lane_ref *ref, void *data);
+/* The same of a small one: line.c. */
+MT_MUST_USE mt_status os_line_fetch(struct os_transfer *transfer, struct os_fetch *fetch, const struct lane_ref *ref, void *data);
+void                  os_line_cancel(struct os_fetch *fetch);
 /* Ends it without `done`. */
 void os_fetch_cancel(struct os_fetch *fetch);
 

@@ -7,7 +7,7 @@
  *
  *   CTL_PULL -> a copy is here: CTL_HERE
  *            -> else it queues at its source; then a place in a segment of the raylet's own, the bytes received straight
- *               into it, CTL_HERE to all who wait
+ *               into it, CTL_HERE to all who wait. Small values, which come together, do not queue behind large ones.
  *
  *   queued --its turn--> under way --whole--> a copy
  *      ^                     |
@@ -43,7 +43,7 @@
 #include <stdlib.h>
 
 enum {
-    PULLS_PER_SOURCE = 8,    /* under way at a time; the source answers few strangers at a time */
+    PULLS_PER_SOURCE = 8,    /* large ones under way at a time; the source answers few strangers at a time */
     PULLS_MAX = 4096,        /* queued ones included */
     PULL_WAITERS_MAX = 4096, /* of one object */
     PULL_RETRY_MS = 100,
@@ -58,11 +58,13 @@ struct waiter {
     sh_pull_done_fn done; /* conn 0 */
 };
 
+enum pull_kind { PULL_LARGE, PULL_SMALL, PULL_KINDS };
+
 struct source {
     struct sh_pulls *pulls;
     uint32_t         node;
-    uint32_t         active;
-    struct rlt_list  queue; /* pull.in_source */
+    uint32_t         active[PULL_KINDS];
+    struct rlt_list  queue[PULL_KINDS]; /* pull.in_source */
     struct rlt_list  under_way;
     struct io_timer  pause;      /* started: nothing is begun */
     bool             is_doubted; /* it could not be reached; the core is told when the pause is over */
@@ -70,7 +72,8 @@ struct source {
 
 struct pull {
     struct os_fetch  fetch;
-    struct os_part   part; /* open while there is a place */
+    enum pull_kind   kind; /* whether it shares its connection (os_fetch_is_small) */
+    struct os_part   part; /* open while there is a place for a large one */
     struct sh_pulls *pulls;
     struct source   *source; /* where it is fetched from, or waits for its turn: at home, which is ref.node, or at a relay */
     struct rlt_list  in_source;
@@ -102,15 +105,28 @@ static struct source *source_of(struct sh_pulls *p, uint32_t node)
 static void pull_leaves_way(struct pull *pull)
 {
     if (pull->is_under_way)
-        pull->source->active--;
+        pull->source->active[pull->kind]--;
     pull->is_under_way = false;
+}
+
+/* A small one is here as soon as its first byte is: nobody is sent what has come of it. */
+static void part_open(struct pull *pull)
+{
+    if (pull->kind == PULL_LARGE)
+        os_part_open(&pull->pulls->sh->serving->transfer, &pull->part, &pull->ref, pull->data);
+}
+
+static void part_close(struct pull *pull, bool is_whole)
+{
+    if (pull->kind == PULL_LARGE)
+        os_part_close(&pull->part, is_whole);
 }
 
 static void place_give_back(struct pull *pull)
 {
     if (!pull->data)
         return;
-    os_part_close(&pull->part, false);
+    part_close(pull, false);
     (void)os_client_free(&pull->local->client, pull->place.segment, pull->place.offset, pull->place.generation).code;
     pull->data = NULL;
 }
@@ -182,7 +198,7 @@ static void pull_move(struct pull *pull, uint32_t node)
         os_fetch_cancel(&pull->fetch);
     pull_leaves_way(pull);
     rlt_list_out(&pull->in_source);
-    rlt_list_append(&to->queue, &pull->in_source);
+    rlt_list_append(&to->queue[pull->kind], &pull->in_source);
     pull->source = to;
     pull->failing_since = 0;
     source_pump_later(to);
@@ -200,8 +216,9 @@ static void pull_loses_source(struct pull *pull, mt_status st)
 /* All that waits for this source, and `under_way` what comes from it: for a source that nothing comes from. */
 static void source_fail(struct source *s, bool under_way, mt_status st)
 {
-    RLT_LIST_EACH(&s->queue, link)
-        pull_loses_source(mt_container_of(link, struct pull, in_source), st);
+    for (int kind = 0; kind < PULL_KINDS; kind++)
+        RLT_LIST_EACH(&s->queue[kind], link)
+            pull_loses_source(mt_container_of(link, struct pull, in_source), st);
     if (!under_way)
         return;
     RLT_LIST_EACH(&s->under_way, at)
@@ -217,7 +234,7 @@ static mt_status place_find(struct pull *pull, char *text)
         return mt_error(MT_ENOMEM, 0, "a copy of a value of another node");
     st = sh_store_local_alloc(sh, pull->local, pull->ref.size, &pull->place, &pull->data, text);
     if (st.code == 0)
-        os_part_open(&sh->serving->transfer, &pull->part, &pull->ref, pull->data);
+        part_open(pull);
     return st.code == MT_EINVAL ? mt_error(MT_ESTORE_FULL, 0, "the value is larger than any segment") : st;
 }
 
@@ -241,7 +258,7 @@ static mt_status pull_start(struct pull *pull, char *text)
     pull->fetch.done = pull_done;
     pull->fetch.cold = pull->place.cold;
     pull->fetch.have = pull->part.have;
-    pull->fetch.grew = pull_grew;
+    pull->fetch.grew = pull->kind == PULL_LARGE ? pull_grew : NULL;
     pull->fetch.patience_ms = is_at_home(pull) ? MT_OBJECT_FETCH_MS : MT_OBJECT_RELAY_MS;
     return os_fetch_start(&p->sh->serving->transfer, &pull->fetch, host, (uint16_t)strtoul(port, NULL, 10), pull->source->node,
                           epoch, &pull->ref, pull->data);
@@ -282,7 +299,7 @@ static void pull_failed(struct pull *pull, mt_status st, const char *text)
     if (may_try_again(pull, st)) {
         s->is_doubted |= st.code == MT_ECONN;
         pull_leaves_way(pull);
-        rlt_list_prepend(&s->queue, &pull->in_source);
+        rlt_list_prepend(&s->queue[pull->kind], &pull->in_source);
         io_timer_start(pull->pulls->sh->loop, &s->pause, s->is_doubted && is_first ? PULL_DOUBT_MS : PULL_RETRY_MS);
         return;
     }
@@ -310,7 +327,7 @@ static mt_status pull_publish(struct pull *pull, struct lane_ref *here)
                       pull->ref.type, here);
     here->attempt = pull->ref.attempt;
     mt_status st = os_store_copy_add(sh_store_of(sh), here);
-    os_part_close(&pull->part, st.code == 0);
+    part_close(pull, st.code == 0);
     pull->data = NULL;
     if (st.code) {
         (void)os_store_dead(sh_store_of(sh), 0, here).code; /* else nobody would free it */
@@ -338,11 +355,12 @@ static void pull_done(struct os_fetch *fetch, mt_status st)
     source_pump(s);
 }
 
-/* Begins what may begin; frees a source that nobody waits for. */
-static void source_pump(struct source *s)
+/* Begins what may begin of one kind. */
+static void source_begin(struct source *s, enum pull_kind kind)
 {
-    while (s->active < PULLS_PER_SOURCE && !io_timer_is_started(&s->pause) && !rlt_list_is_empty(&s->queue)) {
-        struct pull *pull = rlt_list_first(&s->queue, struct pull, in_source);
+    const uint32_t most = kind == PULL_SMALL ? OS_LINE_MAX : PULLS_PER_SOURCE;
+    while (s->active[kind] < most && !io_timer_is_started(&s->pause) && !rlt_list_is_empty(&s->queue[kind])) {
+        struct pull *pull = rlt_list_first(&s->queue[kind], struct pull, in_source);
         char         text[OS_TEXT_SIZE] = "";
         mt_status    st = pull_start(pull, text);
         if (st.code) {
@@ -350,10 +368,17 @@ static void source_pump(struct source *s)
             continue;
         }
         pull->is_under_way = true;
-        s->active++;
+        s->active[kind]++;
         rlt_list_append(&s->under_way, &pull->in_source);
     }
-    if (rlt_list_is_empty(&s->queue) && rlt_list_is_empty(&s->under_way))
+}
+
+/* Begins what may begin; frees a source that nobody waits for. */
+static void source_pump(struct source *s)
+{
+    source_begin(s, PULL_SMALL);
+    source_begin(s, PULL_LARGE);
+    if (rlt_list_is_empty(&s->queue[PULL_SMALL]) && rlt_list_is_empty(&s->queue[PULL_LARGE]) && rlt_list_is_empty(&s->under_way))
         source_forget(s);
 }
 
@@ -388,7 +413,8 @@ static struct source *source_get(struct sh_pulls *p, uint32_t node)
     s->pulls = p;
     s->node = node;
     s->pause.fire = pause_over;
-    rlt_list_init(&s->queue);
+    rlt_list_init(&s->queue[PULL_SMALL]);
+    rlt_list_init(&s->queue[PULL_LARGE]);
     rlt_list_init(&s->under_way);
     return s;
 }
@@ -401,6 +427,11 @@ static mt_status waiter_add(struct pull *pull, const struct waiter *w)
     if (pull->waiters.count >= PULL_WAITERS_MAX)
         return mt_error(MT_EAGAIN, 0, "too many wait for one value");
     return mt_vec_push(&pull->waiters, *w);
+}
+
+static enum pull_kind kind_of(const struct sh_pulls *p, const struct lane_ref *ref)
+{
+    return os_fetch_is_small(&p->sh->serving->transfer, ref->size) ? PULL_SMALL : PULL_LARGE;
 }
 
 static mt_status pull_new(struct sh_pulls *p, const struct lane_ref *ref, const struct waiter *w)
@@ -422,8 +453,9 @@ static mt_status pull_new(struct sh_pulls *p, const struct lane_ref *ref, const 
     pull->pulls = p;
     pull->source = s;
     pull->ref = *ref;
+    pull->kind = kind_of(p, ref);
     rlt_list_init(&pull->in_source);
-    rlt_list_append(&s->queue, &pull->in_source);
+    rlt_list_append(&s->queue[pull->kind], &pull->in_source);
     source_pump(s); /* pull and s may be gone after */
     return mt_ok();
 }
@@ -441,10 +473,11 @@ static mt_status pull_redirect(struct pull *pull, const struct lane_ref *ref)
     pull_leaves_way(pull);
     rlt_list_out(&pull->in_source);
     pull->ref = *ref;
+    pull->kind = kind_of(pull->pulls, ref);
     pull->source = s;
     pull->failing_since = 0;
     pull->damaged = 0;
-    rlt_list_append(&s->queue, &pull->in_source);
+    rlt_list_append(&s->queue[pull->kind], &pull->in_source);
     if (before != s)
         source_pump(before);
     source_pump(s); /* pull and s may be gone after */
@@ -548,7 +581,7 @@ static void pull_again(struct pull *pull)
     place_give_back(pull);
     memset(&pull->part, 0, sizeof pull->part);
     pull_leaves_way(pull);
-    rlt_list_prepend(&pull->source->queue, &pull->in_source);
+    rlt_list_prepend(&pull->source->queue[pull->kind], &pull->in_source);
 }
 
 void sh_pulls_job_over(struct sh *sh, uint32_t job)

@@ -51,6 +51,7 @@ const struct bench_floor_text bench_floor_texts[FLOOR_COUNT] = {
     [FLOOR_POTRF] = {"openblas", "GFLOP/s"},
     [FLOOR_VIEWS] = {"views_once", "MB"},
     [FLOOR_TLS] = {"tls_stream", "GB/s"},
+    [FLOOR_TCP] = {"tcp_stream", "GB/s"},
     [FLOOR_REDIS] = {"redis_bench", "commits/s"},
     [FLOOR_GEMM] = {"gemm", "GFLOP/s"},
     [FLOOR_BARE] = {"bare_metg", "us"},
@@ -421,6 +422,7 @@ double bench_floor(struct bench *b, enum bench_floor which)
     case FLOOR_POTRF:
     case FLOOR_TLS:
     case FLOOR_VIEWS:
+    case FLOOR_TCP:
     case FLOOR_REDIS:
     case FLOOR_GEMM:
     case FLOOR_BARE:

@@ -16,6 +16,10 @@
 /* Calls a method that every actor has (shell/names/names.h). */
 manta_ref *lib_call_own(manta_actor *handle, const char *method, int32_t retries);
 
+/* ---- get.c ---- */
+/* Waits for the value. Fills *e with its failure. */
+manta_status lib_await(struct own_ref *ref, int64_t deadline_ns, int64_t timeout_ms, manta_error *e);
+
 /* ---- args.c ---- */
 /* Arguments as the owner half takes them: a few stand here, more in a block of their own. */
 enum { LIB_FEW_ARGS = 16 };

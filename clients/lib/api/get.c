@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * get.c - results: waited for, read, copied, freed.
+ * get.c - results: waited for, read, copied, freed; many at a time: many.c.
  *
  * Owns:   nothing. Thread: any; takes the owner lock.
  */
+#include "clients/lib/api/api.h"
 #include "clients/lib/shell/context/context.h"
 #include "clients/lib/shell/due/due.h"
 #include "clients/lib/shell/handles/handles.h"
@@ -65,8 +66,7 @@ static bool wait_for_ref(struct own_ref *ref, int64_t deadline_ns, manta_status 
     return own_ref_is_ready(ref) || wait.is_deadlocked;
 }
 
-/* Inside the lock: waits for the value. Fills *e with its failure. */
-static manta_status await(struct own_ref *ref, int64_t deadline_ns, int64_t timeout_ms, manta_error *e)
+manta_status lib_await(struct own_ref *ref, int64_t deadline_ns, int64_t timeout_ms, manta_error *e)
 {
     if (!own_ref_is_ready(ref)) {
         own_ref_ask(&lib.own, ref);
@@ -113,7 +113,7 @@ manta_status manta_get(manta_ref *handle, int64_t timeout_ms, manta_view *out, m
     if ((code = enter_with(handle, "manta_get", &ref, e)) != MANTA_OK)
         return code;
     ref->holds++; /* another thread may free the handle while we wait */
-    code = await(ref, deadline, timeout_ms, e);
+    code = lib_await(ref, deadline, timeout_ms, e);
     if (code == MANTA_OK)
         code = lib_view(ref, out, deadline, e);
     if (MT_UNLIKELY(--ref->holds == 0))
@@ -136,7 +136,7 @@ static manta_status get_scalar(manta_ref *handle, char type, size_t size, int64_
         return MANTA_OK;
     }
     ref->holds++; /* another thread may free the handle while we wait */
-    code = await(ref, lib_deadline(timeout_ms), timeout_ms, e);
+    code = lib_await(ref, lib_deadline(timeout_ms), timeout_ms, e);
     if (code == MANTA_OK) {
         if (ref->type == type && ref->state == OWN_REF_INLINE && ref->size == size)
             memcpy(out, own_ref_bytes(ref), size);
@@ -164,82 +164,6 @@ manta_status manta_get_f64(manta_ref *ref, int64_t timeout_ms, double *out, mant
 manta_status manta_get_bool(manta_ref *ref, int64_t timeout_ms, bool *out, manta_error *e)
 {
     return get_scalar(ref, 'b', sizeof *out, timeout_ms, out, e);
-}
-
-struct wait_many {
-    struct own_ref **refs; /* NULL: a handle that stands for an error, which is ready */
-    size_t           count, want, first_pending;
-};
-
-/* Slabs stay, so one that another thread has freed meanwhile may be read; who does that gets no promise. */
-static inline bool is_ready_or_error(const struct own_ref *ref)
-{
-    return !ref || own_ref_is_ready(ref);
-}
-
-static bool enough_ready(void *arg)
-{
-    struct wait_many *w = arg;
-    size_t            ready = w->first_pending;
-    for (size_t i = w->first_pending; i < w->count && ready < w->want; i++)
-        ready += is_ready_or_error(w->refs[i]);
-    while (w->first_pending < w->count && is_ready_or_error(w->refs[w->first_pending]))
-        w->first_pending++; /* a prefix that is ready stays ready: it is counted once */
-    return ready >= w->want || lib_run_is_over();
-}
-
-/* Under the lock: what the handles name. */
-static manta_status wait_for_these(manta_ref *const *handles, struct wait_many *w, manta_error *e)
-{
-    char call[48];
-    for (size_t i = 0; i < w->count; i++) {
-        struct own_ref *ref = w->refs[i] = lib_ref_in(&lib.own, handles[i]);
-        if (MT_UNLIKELY(!ref && !lib_handle_code(handles[i]))) {
-            snprintf(call, sizeof call, "manta_wait, reference %zu", i);
-            return lib_handle_wrong(handles[i], LIB_OF_REF, call, e);
-        }
-        if (MT_UNLIKELY(ref && ref->flags & OWN_REF_BORROWED))
-            own_ref_ask(&lib.own, ref);
-    }
-    return lib_check(e);
-}
-
-/* Under the lock. How many are ready, or -code. */
-static int wait_many(struct wait_many *w, int64_t timeout_ms, unsigned char *ready, manta_error *e)
-{
-    int n = 0;
-    lib_wait_here(enough_ready, w, lib_deadline_of_run(lib_deadline(timeout_ms)));
-    for (size_t i = 0; i < w->count; i++) {
-        bool is_ready = is_ready_or_error(w->refs[i]);
-        if (ready)
-            ready[i] = is_ready;
-        n += is_ready;
-    }
-    return lib.broken ? -lib_error_broken(e) : n;
-}
-
-int manta_wait(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, unsigned char *ready, manta_error *e)
-{
-    struct own_ref  *few[64];
-    struct wait_many w = {few, count, want, 0};
-    manta_status     code;
-    int              n;
-    if (count && !refs)
-        return -lib_error(e, MANTA_EINVAL, "manta_wait for %zu references at NULL", count);
-    if (want > count)
-        return -lib_error(e, MANTA_EINVAL, "manta_wait for %zu of %zu references", want, count);
-    if (count > sizeof few / sizeof few[0] && !(w.refs = count < SIZE_MAX / sizeof few[0] ? malloc(count * sizeof few[0]) : NULL))
-        return -lib_error(e, MANTA_ENOMEM, "no memory to wait for %zu references", count);
-    code = lib_enter(e);
-    n = -code;
-    if (code == MANTA_OK) {
-        code = wait_for_these(refs, &w, e);
-        n = code ? -code : wait_many(&w, timeout_ms, ready, e);
-        lib_unlock();
-    }
-    if (w.refs != few)
-        free(w.refs);
-    return n;
 }
 
 manta_ref *manta_dup(manta_ref *handle)

@@ -248,6 +248,7 @@ static void rest_end(struct own *own)
     mt_map_fini(&own->peers);
     mt_vec_fini(&own->out.unmap);
     mt_vec_fini(&own->out.deaths);
+    mt_vec_fini(&own->out.places);
     free(own->out.unheard);
     mt_buf_fini(&own->out.up);
     for (size_t i = 0; i < own->chunks.count; i++)

@@ -4,6 +4,7 @@
  *
  * Owns:   nothing. Thread: the program's main thread.
  */
+#include "clients/lib/shell/ahead/ahead.h"
 #include "clients/lib/shell/due/due.h"
 #include "clients/lib/shell/helper/helper.h"
 #include "clients/lib/shell/here/here.h"
@@ -27,6 +28,7 @@ void lib_session_end(const char *why)
     lib.unheard_more = 0;
     mt_vec_fini(&lib.news);
     mt_vec_fini(&lib.requests);
+    lib_ahead_end();
     lib_callbacks_end();
     os_client_fini(&lib.store);
     wrk_fini(&lib.wrk);

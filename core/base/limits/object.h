@@ -10,6 +10,7 @@ enum {
     MT_SEGMENT_WARM_BYTES_MAX = 16 * 1024 * 1024, /* free warm pages that a node keeps ... */
     MT_SEGMENT_WARM_MS = 10 * 1000,               /* ... beyond this long */
     MT_OBJECT_CHUNK_BYTES = 1024 * 1024,          /* an object travels in chunks of this size */
+    MT_OBJECT_SMALL_BYTES = 64 * 1024,            /* up to here many values share a connection */
     MT_OBJECT_CHUNK_BYTES_MAX = 64 * 1024 * 1024, /* a larger chunk from a peer is refused */
     MT_OBJECT_DAMAGED_MAX = 3,                    /* a value that comes damaged so often in a row is given up */
     MT_OBJECT_FETCH_MS = 10 * 1000,               /* without progress this long, another copy is tried */

@@ -6,6 +6,10 @@
  *
  *   join_1k, join_10k   so many nodes join, 100 each second, say each second that they live, and stay for 5 s: bytes that the head
  *                       sends to them.  .b: its CPU, percent of one, until the last has joined.  .c: the same while they stay.
+ *   head_10k            10,000 nodes join a real head at once, of which up to 1,000 (.real) are raylet cores: until all have
+ *                       joined.  .b: CPU of the head afterwards, percent of one.  .c: its memory; .empty: before.  .known: until
+ *                       each knows all.  .cpu, .bytes: of the head until then.  .again: streams that were broken off, and began
+ *                       again.  head_1k: the same of 1,000, 100 of them cores
  *   ha_redis            a leader is killed until a placement group stands by the head that stood by: the longest.  .b: the mean.
  *                       .lost: jobs that were acknowledged before, and are unknown after
  *   handover            the longest wait of a call under load while the lead is handed over.  .lost: as above
@@ -17,6 +21,9 @@
  *   drain               a node leaves under load: tasks that failed.  .again: runs again.  .b: time until it has gone, beyond
  *                       its longest task.  .c: bytes a second that others adopt, against a plain pull of the same values
  *   broadcast           256 MiB read on three nodes at a time, against one node.  .one: of that one
+ *   pull_tls            1 GiB of another node over TLS, as a part of what one TLS connection carries.  .b: in clear, of TCP.
+ *                       .c: 10,000 values of 8 KiB over TLS, by one manta_get_many.  .d: in clear.  .e, .f: one manta_get after
+ *                       the other, beside .ping: 8 KiB for a word over one such connection.  .fetch: likewise, after manta_fetch
  *   coll_tls            all-reduce of 64 MiB between two processes as between machines.  .b: of 64 bytes.  .both: see coll.c
  *   coll_many           sums of 4 MiB by 2, 3, 5, 8 and 64 members, each as a machine of its own: connections of the member that
  *                       has most.  .b: members whose bits are not the tree's.  .c: bytes sent over 2 (p - 1) / p of the vector, of
@@ -49,8 +56,9 @@
  *
  * Thread: the main one.
  */
-#include "tests/bench/cluster/broadcast.h"
+#include "tests/bench/cluster/values/broadcast.h"
 #include "tests/bench/cluster/coll.h"
+#include "tests/bench/cluster/crowd.h"
 #include "tests/bench/cluster/drain.h"
 #include "tests/bench/cluster/gang.h"
 #include "tests/bench/cluster/grow.h"
@@ -58,6 +66,7 @@
 #include "tests/bench/cluster/jobs/account.h"
 #include "tests/bench/cluster/jobs/jobs.h"
 #include "tests/bench/cluster/jobs/queue.h"
+#include "tests/bench/cluster/values/pull.h"
 #include "tests/bench/cluster/real.h"
 #include "tests/bench/cluster/scale.h"
 #include "tests/bench/cluster/tickets.h"
@@ -285,6 +294,8 @@ int main(int argc, char **argv)
         bool (*run)(struct bench *b);
     } cases[] = {{"join_1k", join_1k},
                  {"join_10k", join_10k},
+                 {"head_1k", bench_head_1k},
+                 {"head_10k", bench_head_10k},
                  {"coll_tls", bench_coll_tls},
                  {"coll_many", bench_coll_many},
                  {"decide", scale_decide},
@@ -296,6 +307,7 @@ int main(int argc, char **argv)
                  {"scale_local", bench_scale_local},
                  {"drain", bench_drain},
                  {"broadcast", bench_broadcast},
+                 {"pull_tls", bench_pull_tls},
                  {"real_500", bench_real_500},
                  {"gang_1000", bench_gang_1000},
                  {"gang_mpi", bench_gang_mpi},

@@ -86,25 +86,26 @@ pid_t rig_spawn_ready(const struct rig_folder *f, const char *log, char *const *
 
 pid_t rig_head(const struct rig_folder *f)
 {
-    char  program[RIG_PATH + 32], line[128];
-    char *argv[] = {program, "--dir", (char *)(uintptr_t)f->dir, "--ready-fd", "3", NULL};
+    char  program[RIG_PATH + 32], line[128], tls[RIG_PATH];
+    char *argv[] = {program, "--dir", (char *)(uintptr_t)f->dir, "--ready-fd", "3", f->is_tls ? "--tls-dir" : NULL, tls, NULL};
     snprintf(program, sizeof program, "%s/manta-head", f->bin);
+    snprintf(tls, sizeof tls, "%s/tls", f->dir);
     return rig_spawn_ready(f, "head.log", argv, line, sizeof line);
 }
 
 pid_t rig_raylet(const struct rig_folder *f, const struct rig_raylet *of, int ready)
 {
-    char        program[RIG_PATH + 32], dir[RIG_PATH], head[RIG_PATH], log[64], line[128];
+    char        program[RIG_PATH + 32], dir[RIG_PATH], head[RIG_PATH], pem[RIG_PATH], log[64], line[128];
     const char *cpus = of->cpus ? of->cpus : "1", *store = of->store ? of->store : "67108864",
                *labels = of->labels ? of->labels : "";
-    const char *argv[] = {program,  "--dir",
-                          dir,      "--ready-fd",
-                          "3",      "--head-file",
-                          head,     "--num-cpus",
-                          cpus,     "--store-memory",
-                          store,    "--labels",
-                          labels,   of->gpus ? "--num-gpus" : NULL,
-                          of->gpus, NULL};
+    const char *argv[20] = {program, "--dir", dir, "--ready-fd", "3", "--head-file", head, "--num-cpus", cpus,
+                            "--store-memory", store, "--labels", labels};
+    int         argc = 13;
+    if (of->gpus)
+        argv[argc++] = "--num-gpus", argv[argc++] = of->gpus;
+    if (f->is_tls)
+        argv[argc++] = "--tls-file", argv[argc++] = pem;
+    snprintf(pem, sizeof pem, "%s/tls/node.pem", f->dir);
     snprintf(program, sizeof program, "%s/manta-raylet", f->bin);
     snprintf(dir, sizeof dir, "%s/%s", f->dir, of->name);
     snprintf(head, sizeof head, "%s/head.addr", f->dir);

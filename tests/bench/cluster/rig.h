@@ -13,6 +13,7 @@ enum { RIG_PATH = 256, RIG_PATIENCE_MS = 20000 };
 
 struct rig_folder {
     char dir[64], bin[RIG_PATH]; /* made for this run; where this program and the daemons lie */
+    bool is_tls;                 /* set after it is made: head and raylets speak TLS */
 };
 
 double rig_now_ms(void);

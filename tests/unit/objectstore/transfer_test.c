@@ -5,6 +5,7 @@
 #include "core/base/limits/net.h"
 #include "core/base/rng.h"
 #include "objectstore/layout/layout.h"
+#include "objectstore/layout/sum.h"
 #include "objectstore/transfer/transfer.h"
 #include "tests/unit/io/certificates.h"
 
@@ -28,8 +29,9 @@ struct node_end {
     struct os_transfer transfer;
     uint8_t           *value; /* of every object here */
     int                pins;
-    int                stop_at; /* pins: the loop stops there */
-    int32_t            refuse;  /* code */
+    int                stop_at;        /* pins: the loop stops there */
+    int32_t            refuse;         /* code */
+    uint64_t           refuse_counter; /* not 0: of the object with this id alone */
     uint32_t           elsewhere;
     const uint8_t     *whole; /* what a pin finds instead of `value` */
 };
@@ -43,11 +45,12 @@ struct net {
 };
 
 struct test_fetch {
-    struct os_fetch fetch;
-    struct net     *net;
-    uint8_t        *data;
-    mt_status       st;
-    int             done;
+    struct os_fetch    fetch;
+    struct net        *net;
+    uint8_t           *data;
+    mt_status          st;
+    int                done;
+    struct test_fetch *cancels; /* when it is done */
 };
 
 static void expect_ok(mt_status st)
@@ -62,7 +65,7 @@ static mt_status node_pin(struct os_transfer *transfer, const struct lane_ref *r
     out->held = *ref;
     out->elsewhere = end->elsewhere;
     (void)node;
-    if (end->refuse)
+    if (end->refuse && (!end->refuse_counter || end->refuse_counter == ref->id.counter_index))
         return mt_error(end->refuse, 0, "test");
     if (++end->pins == end->stop_at)
         io_loop_stop(transfer->loop);
@@ -124,11 +127,19 @@ static void net_close(struct net *net)
     free(net->puller.value - OS_HEADER_SIZE);
 }
 
+static void cancel(struct test_fetch *t)
+{
+    os_fetch_cancel(&t->fetch);
+    t->net->left--;
+}
+
 static void fetched(struct os_fetch *fetch, mt_status st)
 {
     struct test_fetch *t = mt_container_of(fetch, struct test_fetch, fetch);
     t->st = st;
     t->done++;
+    if (t->cancels)
+        cancel(t->cancels);
     if (--t->net->left == 0)
         io_loop_stop(t->net->loop);
 }
@@ -476,7 +487,7 @@ static void connections_are_kept(void **state)
     struct net net;
     net_open(&net);
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(fetch_one(&net, net.source.transfer.port, SOURCE_EPOCH, i == 3 ? 0 : (uint64_t)(i * 300000)), MT_OK);
+        assert_int_equal(fetch_one(&net, net.source.transfer.port, SOURCE_EPOCH, (uint64_t)(i * 300000 + 100000)), MT_OK);
         assert_int_equal(net.source.pins, 0);
     }
     assert_int_equal(net.source.transfer.count.accepted, 1);
@@ -494,6 +505,183 @@ static void connections_are_kept(void **state)
     turn(&net);
     assert_int_equal(net.puller.transfer.idle_count, 0); /* a refusal ends its connection */
     net_close(&net);
+}
+
+/* ---- small ones, which share a connection ---- */
+
+enum { SMALLS = 200 };
+
+/* Of all sizes up to the largest that is small; each has an id of its own, so none is like another. */
+static void smalls_start(struct net *net, struct test_fetch *t, uint16_t port, int count)
+{
+    for (int i = 0; i < count; i++)
+        expect_ok(start(net, &t[i], port, SOURCE_EPOCH, i == 0 ? 0 : i == 1 ? MT_OBJECT_SMALL_BYTES : (uint64_t)i * 97));
+}
+
+/* Whether all but `without` (-1: none) have brought what they should. */
+static void smalls_end(const struct net *net, struct test_fetch *t, int count, int without)
+{
+    for (int i = 0; i < count; i++) {
+        if (i != without) {
+            expect_ok(t[i].st);
+            assert_int_equal(t[i].done, 1);
+            assert_memory_equal(t[i].data, net->source.value, t[i].fetch.pull.ref.size);
+        }
+        free(t[i].data);
+    }
+}
+
+static void small_ones_share(void **state)
+{
+    (void)state;
+    struct net               net;
+    static struct test_fetch t[SMALLS];
+    net_open(&net);
+    for (int round = 0; round < 3; round++) {
+        smalls_start(&net, t, net.source.transfer.port, SMALLS);
+        run(&net);
+        smalls_end(&net, t, SMALLS, -1);
+        assert_int_equal(net.source.pins, 0);
+        turn(&net);
+    }
+    assert_int_equal(net.source.transfer.count.accepted, 1);
+    assert_int_equal(net.puller.transfer.count.reused, 2);
+    for (int i = 0; i < OS_LINE_MAX; i++) {
+        static struct test_fetch more[OS_LINE_MAX];
+        expect_ok(start(&net, &more[i], net.source.transfer.port, SOURCE_EPOCH, 100));
+        if (i == OS_LINE_MAX - 1)
+            assert_int_equal(start(&net, &t[0], net.source.transfer.port, SOURCE_EPOCH, 100).code, MT_EAGAIN);
+        if (i == OS_LINE_MAX - 1) {
+            run(&net);
+            smalls_end(&net, more, OS_LINE_MAX, -1);
+            free(t[0].data);
+        }
+    }
+    net_close(&net);
+}
+
+/* One that the source has not, and one that nobody wants any more, before it was asked for or when it comes: the others come, over
+ * the same connection. */
+static void small_ones_refused_and_cancelled(void **state)
+{
+    (void)state;
+    struct net               net;
+    static struct test_fetch t[SMALLS];
+    net_open(&net);
+    net.source.refuse = MT_EOBJ_LOST;
+    net.source.refuse_counter = 70 * 97 + 1;
+    smalls_start(&net, t, net.source.transfer.port, SMALLS);
+    run(&net);
+    assert_int_equal(t[70].st.code, MT_EOBJ_LOST);
+    smalls_end(&net, t, SMALLS, 70);
+    net.source.refuse = 0;
+    for (int late = 0; late < 2; late++) {
+        smalls_start(&net, t, net.source.transfer.port, SMALLS);
+        if (late)
+            t[0].cancels = &t[1]; /* when the answers come */
+        else
+            cancel(&t[1]);
+        run(&net);
+        assert_int_equal(t[1].done, 0);
+        assert_int_equal(t[1].data[100], 0);
+        smalls_end(&net, t, SMALLS, 1);
+    }
+    assert_int_equal(net.source.transfer.count.accepted, 1);
+    net_close(&net);
+}
+
+/* The source has closed the connection that was kept: they begin anew over another one; if it is gone, all are told. */
+static void small_ones_begin_anew(void **state)
+{
+    (void)state;
+    struct net               net;
+    static struct test_fetch t[SMALLS];
+    net_open(&net);
+    uint16_t port = net.source.transfer.port;
+    smalls_start(&net, t, port, SMALLS);
+    run(&net);
+    smalls_end(&net, t, SMALLS, -1);
+    os_transfer_close(&net.source.transfer);
+    memset(&net.source.transfer.listener, 0, sizeof net.source.transfer.listener);
+    expect_ok(os_transfer_open(&net.source.transfer, net.loop, "127.0.0.1", port, &net.token));
+    smalls_start(&net, t, port, SMALLS);
+    run(&net);
+    smalls_end(&net, t, SMALLS, -1);
+    os_transfer_close(&net.source.transfer);
+    smalls_start(&net, t, port, SMALLS);
+    run(&net);
+    for (int i = 0; i < SMALLS; i++) {
+        assert_int_equal(t[i].st.code, MT_ECONN);
+        free(t[i].data);
+    }
+    net_close(&net);
+}
+
+/* Answers requests as the rules say, but the third: refuses it and closes, as earlier releases did, or damages it. */
+struct crooked {
+    int       listener;
+    bool      damages;
+    pthread_t thread;
+};
+
+static bool read_all(int fd, void *to, size_t size)
+{
+    return recv(fd, to, size, MSG_WAITALL) == (ssize_t)size;
+}
+
+static void *crooked_main(void *arg)
+{
+    struct crooked *c = arg;
+    static uint8_t  zeros[MT_OBJECT_SMALL_BYTES];
+    for (int i = 0; i < 2; i++) {
+        struct os_wire_hello   hello;
+        struct os_wire_request request;
+        int                    fd = accept(c->listener, NULL, NULL);
+        bool                   goes_on = read_all(fd, &hello, sizeof hello);
+        while (goes_on && read_all(fd, &request, sizeof request)) {
+            bool                 is_third = i == 0 && request.serial == 2;
+            struct os_wire_reply reply = {.magic = OS_WIRE_MAGIC, .serial = request.serial, .offset = request.offset};
+            reply.code = is_third && !c->damages ? MT_EOBJ_LOST : MT_OK;
+            reply.size = reply.code ? 0 : request.size;
+            reply.sum = os_sum(zeros, reply.size) + (is_third && c->damages);
+            goes_on = !reply.code && send(fd, &reply, sizeof reply, MSG_NOSIGNAL) > 0;
+            if (!goes_on)
+                (void)!send(fd, &reply, sizeof reply, MSG_NOSIGNAL);
+            (void)!send(fd, zeros, reply.size, MSG_NOSIGNAL);
+        }
+        shutdown(fd, SHUT_WR);
+        while (read_all(fd, &request, 1))
+            ;
+        close(fd);
+    }
+    return NULL;
+}
+
+/* What is said of one is said of that one: the others begin anew. */
+static void small_ones_of_a_crooked_source(void **state)
+{
+    (void)state;
+    for (int damages = 0; damages < 2; damages++) {
+        struct net               net;
+        static struct test_fetch t[SMALLS];
+        struct sockaddr_in       at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t                size = sizeof at;
+        struct crooked           c = {.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .damages = damages};
+        net_open(&net);
+        net.puller.transfer.tls = NULL;
+        memset(net.source.value, 0, MT_OBJECT_SMALL_BYTES);
+        assert_int_equal(bind(c.listener, (struct sockaddr *)&at, size), 0);
+        assert_int_equal(listen(c.listener, 2), 0);
+        assert_int_equal(getsockname(c.listener, (struct sockaddr *)&at, &size), 0);
+        assert_int_equal(pthread_create(&c.thread, NULL, crooked_main, &c), 0);
+        smalls_start(&net, t, ntohs(at.sin_port), SMALLS);
+        run(&net);
+        assert_int_equal(t[2].st.code, damages ? MT_ECORRUPT : MT_EOBJ_LOST);
+        smalls_end(&net, t, SMALLS, 2);
+        net_close(&net);
+        pthread_join(c.thread, NULL);
+        close(c.listener);
+    }
 }
 
 /* Passes on what two ends say, and what the source says only once it has been quiet for a moment. */
@@ -586,6 +774,10 @@ int main(void)
         cmocka_unit_test(strangers),
         cmocka_unit_test(too_many_strangers),
         cmocka_unit_test(connections_are_kept),
+        cmocka_unit_test(small_ones_share),
+        cmocka_unit_test(small_ones_refused_and_cancelled),
+        cmocka_unit_test(small_ones_begin_anew),
+        cmocka_unit_test(small_ones_of_a_crooked_source),
         cmocka_unit_test(gone_behind_the_last_byte),
         cmocka_unit_test(sent_on_while_it_comes),
         cmocka_unit_test(a_part_that_ends),

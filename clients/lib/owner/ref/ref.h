@@ -37,7 +37,7 @@ mt_status own_value_check(const struct lane_value *value, const uint8_t *bytes);
 void own_ref_set_inline(struct own *own, struct own_ref *ref, uint8_t type, const void *data, uint32_t size);
 void own_ref_set_place(struct own *own, struct own_ref *ref, const struct lane_ref *place);
 void own_ref_set_failed(struct own *own, struct own_ref *ref, const struct own_failure *failure);
-/* Takes `waiter` (another process, or a callback): answered at once if the value is there, else when it comes. */
+/* Takes `waiter` (another process, a callback; of a pending ref a fetch): answered at once if the value is there, else later. */
 void own_ref_add_waiter(struct own *own, struct own_ref *ref, struct own_waiter *waiter);
 /* A borrowed ref without value: ask its owner (once). */
 void own_ref_ask(struct own *own, struct own_ref *ref);

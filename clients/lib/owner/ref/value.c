@@ -121,6 +121,13 @@ static void argument_ready(struct own *own, struct own_task *task, const struct 
     own_task_post(own, task);
 }
 
+/* Without memory it is fetched when it is read. */
+static void want_here(struct own *own, const struct own_ref *ref)
+{
+    if (ref->state == OWN_REF_PLACE && ref->value.place.node != own->node)
+        (void)mt_vec_push(&own->out.places, ref->value.place).code;
+}
+
 static void wake(struct own *own, struct own_ref *ref)
 {
     struct own_waiter *waiter = ref->waiters;
@@ -133,6 +140,7 @@ static void wake(struct own *own, struct own_ref *ref)
         switch (waiter->kind) {
         case OWN_WAITS_CALLBACK: own_callback_due(own, waiter); break;
         case OWN_WAITS_TASK: argument_ready(own, waiter->of.task, ref); break;
+        case OWN_WAITS_FETCH: want_here(own, ref); break;
         case OWN_WAITS_PROCESS: answer_process(own, ref, waiter->of.asker.process, waiter->of.asker.node); break;
         }
         if (waiter->kind != OWN_WAITS_CALLBACK) /* the shell has that one */

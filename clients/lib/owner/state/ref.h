@@ -66,6 +66,7 @@ enum own_waits {
     OWN_WAITS_TASK = 1,     /* a task that has the ref as argument */
     OWN_WAITS_PROCESS = 2,  /* another process */
     OWN_WAITS_CALLBACK = 3, /* the user's function */
+    OWN_WAITS_FETCH = 4,    /* this process, which wants the value on its node */
 };
 /* Who wants to know when a ref is ready, or where an actor is. One of a task stands behind its arguments, others are malloc's. */
 struct own_waiter {

@@ -30,6 +30,7 @@ struct own_out {
     mt_buf            up; /* whole records, padded to 64, for the up ring */
     MT_VEC(void *) unmap; /* lanes that nobody uses any more */
     MT_VEC(struct own_death) deaths;
+    MT_VEC(struct lane_ref) places;                 /* of values on other nodes, which are wanted here (OWN_WAITS_FETCH) */
     struct own_waiter  *callbacks, *callbacks_last; /* that are due, oldest first; each is the caller's to free */
     struct own_unheard *unheard;                    /* OWN_UNHEARD_MAX of them, once there was one; NULL: none yet, or no memory */
     uint32_t            unheard_count;

@@ -4,6 +4,7 @@
  *
  * Owns:   nothing. Thread: any, under the owner lock.
  */
+#include "clients/lib/shell/ahead/ahead.h"
 #include "clients/lib/shell/due/due.h"
 #include "clients/lib/shell/inline/inline.h"
 #include "clients/lib/shell/lease/lease.h"
@@ -43,6 +44,8 @@ static void act(struct own_out *out)
 {
     if (MT_UNLIKELY(out->is_starved))
         lib_break(MT_ENOMEM, "there was no memory left for a message that others wait for: every later call fails");
+    if (MT_UNLIKELY(out->places.count))
+        lib_ahead_take_up(out);
     if (out->up.size)
         send_up(&out->up);
     for (uint32_t i = 0; i < out->wake_count; i++)
@@ -109,6 +112,8 @@ static void control(const struct lane_record *record, const uint8_t *payload, co
         request_answer(request, record, payload, fds, fd_count);
         return;
     }
+    if (lib_ahead_came(record, payload))
+        return;
     if ((record->kind == CTL_GRANT || record->kind == CTL_LANE) && fd_count == 2) {
         struct lib_mapping mapping;
         mapping.lane = lane = lib_map(fds[0], 0, LANE_BYTES, true);

@@ -4,6 +4,7 @@
  *
  * Owns:   what a function holds while it runs. Thread: the one that runs it; takes the owner lock where a line says so.
  */
+#include "clients/lib/shell/ahead/ahead.h"
 #include "clients/lib/shell/context/context.h"
 #include "clients/lib/shell/handles/handles.h"
 #include "clients/lib/shell/helper/helper.h"
@@ -238,12 +239,27 @@ static bool room_for(struct lib_arguments *a, uint32_t count)
     return true;
 }
 
-/* The next argument stands in the store: what follows it and is on other nodes is fetched meanwhile, all at a time. */
-static void pull_ahead(const struct wrk_run *run, size_t at, uint32_t left)
+/* One that went in short is asked for at its owner, and comes here once that has said where it is. */
+static struct own_ref *ask_ahead(const struct lane_value *value, const uint8_t *bytes)
+{
+    struct lane_ref wire;
+    struct own_ref *ref = wire_of(value, bytes, &wire) ? own_ref_borrow(&lib.own, &wire) : NULL;
+    if (ref) {
+        own_ref_ask(&lib.own, ref);
+        (void)lib_ahead_want(ref);
+    }
+    return ref;
+}
+
+/* The argument at `at` does not stand in the record: it, and all that follow and do not either, are brought here meanwhile, all at
+ * a time. Those that were asked for at their owners are in a->ahead. */
+static void take_ahead(struct lib_arguments *a, const struct wrk_run *run, size_t at, uint32_t left)
 {
     struct lane_value value;
     struct lane_ref   ref;
     lib_lock();
+    a->is_ahead = true;
+    a->ahead = calloc(left, sizeof(struct own_ref *)); /* without memory one is asked for after the other */
     for (; left && at + sizeof value <= run->size; left--) {
         memcpy(&value, run->payload + at, sizeof value);
         at += sizeof value;
@@ -251,7 +267,11 @@ static void pull_ahead(const struct wrk_run *run, size_t at, uint32_t left)
             break; /* it is told when its turn comes */
         if (value.flags & LANE_VALUE_SHARED && value.size == sizeof ref) {
             memcpy(&ref, run->payload + at, sizeof ref);
-            lib_store_pull_ahead(&ref);
+            lib_ahead_ask(&ref);
+        } else if (a->ahead && value.flags & LANE_VALUE_ASKED && value.type != 'r') {
+            struct own_ref *asked = ask_ahead(&value, run->payload + at);
+            if (asked)
+                a->ahead[a->ahead_count++] = asked;
         }
         at += ((size_t)value.size + 7) & ~(size_t)7;
         if (at > run->size)
@@ -260,11 +280,22 @@ static void pull_ahead(const struct wrk_run *run, size_t at, uint32_t left)
     lib_unlock();
 }
 
-bool lib_arguments_take(struct lib_arguments *a, const char *signature, const struct wrk_run *run, manta_error *e)
+static void ahead_over(struct lib_arguments *a)
+{
+    if (!a->ahead)
+        return;
+    lib_lock();
+    while (a->ahead_count)
+        own_ref_drop(&lib.own, a->ahead[--a->ahead_count]);
+    lib_unlock();
+    free(a->ahead);
+    a->ahead = NULL;
+}
+
+static bool take_all(struct lib_arguments *a, const char *signature, const struct wrk_run *run, manta_error *e)
 {
     uint32_t count = 0;
     size_t   at = 8;
-    bool     is_ahead = false;
     if (run->size >= 8)
         memcpy(&count, run->payload, sizeof count);
     if (count > MANTA_ARGS_MAX)
@@ -291,10 +322,8 @@ bool lib_arguments_take(struct lib_arguments *a, const char *signature, const st
         if (MT_UNLIKELY(value.flags & LANE_VALUE_EDGE) &&
             (value.size != sizeof(struct lane_edge) || !wrk_edge_value(run, bytes, &value, &bytes)))
             return lib_error(e, MANTA_EPROTO, "argument %d has not come", a->count + 1), false;
-        if (MT_UNLIKELY(value.flags & LANE_VALUE_SHARED && !is_ahead && a->count + 1 < (int)count)) {
-            pull_ahead(run, at + padded, count - (uint32_t)a->count - 1);
-            is_ahead = true;
-        }
+        if (MT_UNLIKELY(value.flags & (LANE_VALUE_SHARED | LANE_VALUE_ASKED) && !a->is_ahead && a->count + 1 < (int)count))
+            take_ahead(a, run, at - sizeof value, count - (uint32_t)a->count);
         if (!take_argument(a, wanted, &value, bytes, e))
             return false;
         at += padded;
@@ -305,6 +334,13 @@ bool lib_arguments_take(struct lib_arguments *a, const char *signature, const st
     if (*signature && !strchr(">@*", *signature))
         return lib_error(e, MANTA_ETYPE, "%u arguments are too few", count), false;
     return true;
+}
+
+bool lib_arguments_take(struct lib_arguments *a, const char *signature, const struct wrk_run *run, manta_error *e)
+{
+    bool ok = take_all(a, signature, run, e);
+    ahead_over(a);
+    return ok;
 }
 
 /* Returns the bytes written: the id of a reference that the function has kept. */

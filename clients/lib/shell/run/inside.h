@@ -37,14 +37,19 @@ struct lib_arguments {
     size_t           end;      /* of the arguments in the payload */
     uint32_t         kept_max; /* manta_ctx.kept_max */
     char             wanted;   /* manta_ctx.wanted */
+    bool             is_ahead; /* those that do not stand in the record were asked for, all of them */
+    uint32_t         ahead_count;
+    struct own_ref **ahead; /* of them those that their owners are asked for, held while arguments are taken; NULL: none */
     manta_arg        few[LIB_FEW_ARGUMENTS];
     struct lib_hold  few_holds[LIB_FEW_ARGUMENTS + 1];
 };
 static inline void lib_arguments_init(struct lib_arguments *a)
 {
     a->count = a->hold_count = 0;
-    a->kept_max = 0;
+    a->kept_max = a->ahead_count = 0;
+    a->is_ahead = false;
     a->block = NULL;
+    a->ahead = NULL;
 }
 bool lib_arguments_take(struct lib_arguments *a, const char *signature, const struct wrk_run *run, manta_error *e);
 /* A value in the store as an argument; `type`: what is wanted. */

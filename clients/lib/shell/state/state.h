@@ -88,6 +88,15 @@ struct lib_output { /* output.c: what workers print, on its way to standard erro
     } repeats[64];
 };
 
+enum { LIB_AHEAD_LISTS = 3 }; /* one of each state */
+struct lib_ahead {            /* ahead.c: values of other nodes that are on their way here before anybody reads them */
+    mt_map all;               /* value's id -> struct ahead */
+    struct lib_ahead_list {
+        struct ahead *first, **last; /* valid while there are some */
+        uint32_t      count;
+    } lists[LIB_AHEAD_LISTS];
+};
+
 enum { LIB_UNHEARD_MAX = 16 };
 struct lib_unheard { /* of one function */
     bool     is_used;
@@ -130,6 +139,7 @@ struct lib {
     uint32_t session;       /* jobs that this process has been in before */
     uint64_t trim_at_ns;    /* when free memory is looked at again */
     MT_VEC(struct lib_request *) requests;
+    struct lib_ahead ahead;
     MT_VEC(struct lib_watch) watches;
     uint64_t telling;                              /* the watch whose function runs just now; 0: none */
     MT_VEC(struct own_death) news;                 /* deaths whose callbacks are due */

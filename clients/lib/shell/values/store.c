@@ -4,6 +4,7 @@
  *
  * Owns:   nothing. Thread: any, under the owner lock, which is released while the raylet is asked.
  */
+#include "clients/lib/shell/ahead/ahead.h"
 #include "clients/lib/shell/context/context.h"
 #include "clients/lib/shell/link/link.h"
 #include "clients/lib/shell/segments/segments.h"
@@ -71,9 +72,31 @@ manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, m
 
 /* ---- pins ---- */
 
+static bool is_not_coming(void *id)
+{
+    return !lib_ahead_is_coming(*(mt_id *)id) || lib_run_is_over();
+}
+
+/* It was asked for before, perhaps. True: its copy here is in *ref. */
+static bool came_ahead(struct lane_ref *ref, int64_t deadline_ns)
+{
+    struct lane_ref here;
+    if (lib_ahead_is_coming(ref->id)) {
+        manta_ctx *running = lib_asks_begin(false);
+        (void)lib_wait(is_not_coming, &ref->id, lib_deadline_of_run(deadline_ns));
+        lib_asks_end(running);
+    }
+    if (!lib_ahead_take(ref, &here))
+        return false;
+    *ref = here;
+    return true;
+}
+
 /* A copy of a value on another node, made by our raylet. */
 static manta_status pull(struct lane_ref *ref, int64_t deadline_ns, manta_error *e)
 {
+    if (came_ahead(ref, deadline_ns))
+        return MANTA_OK;
     struct lib_request *request = malloc(sizeof *request);
     int64_t             left_ms = (deadline_ns - (int64_t)lib_now_ns()) / 1000000;
     manta_status        code;
@@ -88,12 +111,6 @@ static manta_status pull(struct lane_ref *ref, int64_t deadline_ns, manta_error 
         memcpy(ref, request->payload, sizeof *ref);
     free(request);
     return code;
-}
-
-void lib_store_pull_ahead(const struct lane_ref *ref)
-{
-    if (ref->node != lib.own.node && !lib.inlined)
-        own_send(&lib.own, CTL_PULL, own_id_next(&lib.own), ref, sizeof *ref); /* nobody waits for this answer */
 }
 
 /* It is pinned, so it stays while the lock is released: a GiB takes 0.1 s. */

@@ -15,8 +15,6 @@ manta_status lib_store_alloc(size_t size, struct os_place *place, void **data, m
 /* The value of a place, pinned; maps or pulls what is missing. *ref becomes the local copy's where it was on another node: that
  * is what is to be unpinned. */
 manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e);
-/* It will be pinned soon: where it is on another node its way here begins now. */
-void lib_store_pull_ahead(const struct lane_ref *ref);
 
 /* ---- views ---- */
 /* A ready value as the user sees it; the ref is held until manta_release. */

@@ -37,6 +37,25 @@ manta_status lib_call_await(struct lib_request *request, int64_t timeout_ms, man
     return lib_error(e, reply.code, "%.*s", CTL_TEXT_SIZE - 1, reply.text[0] ? reply.text : mt_code_text(reply.code));
 }
 
+/* An actor that waits for its raylet lends no CPUs: another actor that took them would hold them for its life, and both would
+ * run as soon as the answer is there. Room in the store may need others' work, so that is waited for as a value is. */
+manta_ctx *lib_asks_begin(bool is_for_room)
+{
+    manta_ctx *running = lib_running;
+    if (lib.is_actors_lease && !is_for_room)
+        lib_running = NULL;
+    if (lib_running)
+        lib_running->is_asking = true;
+    return running;
+}
+
+void lib_asks_end(manta_ctx *running)
+{
+    if (lib_running)
+        lib_running->is_asking = false;
+    lib_running = running;
+}
+
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size, int64_t timeout_ms,
                       manta_error *e)
 {
@@ -45,17 +64,9 @@ manta_status lib_call(struct lib_request *request, uint16_t kind, const void *pa
     manta_status code = lib_call_send(request, kind, payload, size, e);
     if (code)
         return code;
-    /* An actor that waits for its raylet lends no CPUs: another actor that took them would hold them for its life, and both would
-     * run as soon as the answer is there. Room in the store may need others' work, so that is waited for as a value is. */
-    manta_ctx *running = lib_running;
-    if (lib.is_actors_lease && kind != CTL_SEGMENT_WANT)
-        lib_running = NULL;
-    if (lib_running)
-        lib_running->is_asking = true;
+    manta_ctx *running = lib_asks_begin(kind == CTL_SEGMENT_WANT);
     code = lib_call_await(request, timeout_ms, e);
-    if (lib_running)
-        lib_running->is_asking = false;
-    lib_running = running;
+    lib_asks_end(running);
     return code;
 }
 

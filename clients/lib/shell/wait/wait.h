@@ -41,6 +41,9 @@ manta_status lib_call_begin(struct lib_request *request, manta_error *e);
 /* Sends a request and waits for its answer. EPROTO, ETIMEDOUT, or the code of a CTL_REPLY (text then in *e). */
 manta_status lib_call(struct lib_request *request, uint16_t kind, const void *payload, size_t size, int64_t timeout_ms,
                       manta_error *e);
+/* Around a wait for the raylet, as lib_call's: what of CPUs is lent meanwhile. Both under the lock, by the thread that waits. */
+manta_ctx *lib_asks_begin(bool is_for_room);
+void       lib_asks_end(manta_ctx *running);
 /* The same from a public call, without the lock, any thread. *out: the answer, the caller frees it; NULL: the code says why. */
 manta_status lib_ask(uint16_t kind, const void *payload, size_t size, struct lib_request **out, manta_error *e);
 /* The two halves of lib_call, for who does something else meanwhile; or the answer is wanted no more. Not inline. */

@@ -10,7 +10,7 @@
  *
  * Owns: the children, and a folder that goes with them. Thread: the main one.
  */
-#include "tests/bench/cluster/broadcast.h"
+#include "tests/bench/cluster/values/broadcast.h"
 
 #include "tests/bench/cluster/rig.h"
 

@@ -2,8 +2,8 @@
  *
  * broadcast.h - a large value that several nodes want: row broadcast.
  */
-#ifndef BENCH_CLUSTER_BROADCAST_H
-#define BENCH_CLUSTER_BROADCAST_H
+#ifndef BENCH_CLUSTER_VALUES_BROADCAST_H
+#define BENCH_CLUSTER_VALUES_BROADCAST_H
 
 #include "tests/bench/bench.h"
 

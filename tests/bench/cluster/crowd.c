@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * crowd.c - see crowd.h.
+ *
+ *   head <-- a gRPC stream for each node --> this process: stand-ins, and real raylet cores
+ *
+ * The head is the real daemon with its real store. All streams are opened at once; a node has joined when the head has registered
+ * it. A real core is raylet/core as the raylet drives it, each on a connection of its own; a stand-in registers, counts the nodes
+ * that it is told of, and says each second that it lives; STREAMS of them share a connection, for want of descriptors (two each in
+ * the head, one here). A real core keeps what it knows of each node, 1 KB, so there are as many as half of the free memory holds.
+ *
+ * All is over when each knows all. Then the head's CPU is taken for STAY_MS, and its memory.
+ *
+ * Owns: the head, a folder that goes with it, the nodes. Thread: the main one, which runs the loop; gRPC has its own.
+ */
+#include "tests/bench/cluster/crowd.h"
+
+#include "core/base/limits/raylet.h"
+#include "core/base/release.h"
+#include "core/io/io.h"
+#include "core/proto/manta.pb-c.h"
+#include "core/rpc/codec.h"
+#include "core/rpc/rpc.h"
+#include "raylet/core/core.h"
+#include "tests/bench/cluster/rig.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    STREAMS = 10,       /* stand-ins on one connection */
+    KNOWN_BYTES = 1200, /* that a real core keeps of a node, about */
+    TURN_MS = 10,       /* a hundredth of the beat: so often some of them speak */
+    LIMIT_MS = 240000,  /* until all know all */
+    STAY_MS = 10000,
+    READ = 16, /* messages that are kept read: most nodes are sent the same ones */
+};
+
+struct crowd_node {
+    struct rpc_stream_handler handler;
+    struct rpc_stream        *stream; /* NULL: it has ended, and begins again */
+    struct rpc_channel       *channel;
+    struct crowd             *crowd;
+    double                    closed_ms;
+    struct rlt               *core; /* NULL: a stand-in */
+    uint32_t                  known;
+    uint64_t                  report;
+    bool                      is_registered;
+};
+
+struct read_message {
+    mt_buf                 bytes;
+    Manta__V1__HeadToNode *message;
+};
+
+struct crowd {
+    struct rig_folder    folder;
+    pid_t                head;
+    struct io_token      token;
+    struct io_loop      *loop;
+    struct rpc          *rpc;
+    struct rpc_channel **channels;
+    struct crowd_node   *nodes;
+    uint32_t             count, real, channel_count;
+    uint32_t             registered, turn, again; /* again: streams that ended before all had joined */
+    struct read_message  read[READ];
+    uint32_t             read_next;
+    struct rlt_actions   actions;
+    struct io_timer      timer;
+    double               begun_ms, joined_ms, ends_ms; /* 0: not yet */
+    double               bytes;
+    bool                 is_broken;
+};
+
+/* ---- what a node says ---- */
+
+static void say(struct crowd_node *node, const Manta__V1__NodeToHead *m)
+{
+    mt_buf    bytes = {0};
+    mt_status st = node->stream ? rpc_pack(&m->base, &bytes) : mt_ok();
+    if (!st.code && node->stream)
+        st = rpc_stream_send(node->stream, mt_buf_view(&bytes));
+    node->crowd->is_broken |= st.code && st.code != MT_ECONN; /* of that `closed` tells */
+    mt_buf_fini(&bytes);
+}
+
+static void resources(Manta__V1__Resource items[2], Manta__V1__Resource *list[2])
+{
+    manta__v1__resource__init(&items[0]);
+    manta__v1__resource__init(&items[1]);
+    items[0].name = "CPU";
+    items[0].milli = 64000;
+    items[1].name = "memory";
+    items[1].milli = INT64_C(256) << 30;
+    list[0] = &items[0];
+    list[1] = &items[1];
+}
+
+static void stand_in_joins(struct crowd_node *node, uint32_t index)
+{
+    Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__Register   r = MANTA__V1__REGISTER__INIT;
+    Manta__V1__Resource   items[2], *list[2];
+    char                  name[32], address[32], data[32];
+    snprintf(name, sizeof name, "worker-%05u", index);
+    snprintf(address, sizeof address, "10.0.%u.%u:40001", index / 256, index % 256);
+    snprintf(data, sizeof data, "10.0.%u.%u:40002", index / 256, index % 256);
+    resources(items, list);
+    r.version_min = r.version_max = mt_release.wire.max;
+    r.boot = index + 1;
+    r.name = name;
+    r.address = address;
+    r.data_address = data;
+    r.total = list;
+    r.n_total = 2;
+    m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REGISTER;
+    m.register_ = &r;
+    say(node, &m);
+}
+
+static void stand_in_lives(struct crowd_node *node)
+{
+    Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
+    Manta__V1__Report     r = MANTA__V1__REPORT__INIT;
+    Manta__V1__Resource   items[2], *list[2];
+    resources(items, list);
+    r.version = ++node->report;
+    r.free = list;
+    r.n_free = 2;
+    m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REPORT;
+    m.report = &r;
+    say(node, &m);
+}
+
+static void core_step(struct crowd_node *node, struct rlt_event e)
+{
+    struct crowd *c = node->crowd;
+    e.now = bench_now_ns();
+    e.random = e.now;
+    rlt_actions_reset(&c->actions);
+    rlt_step(node->core, &e, &c->actions);
+    for (size_t i = 0; i < c->actions.count; i++)
+        if (c->actions.data[i].kind == RLT_A_HEAD_SEND) /* it has no processes and no lanes: nothing else concerns others */
+            say(node, c->actions.data[i].head_send.message);
+}
+
+static struct rlt *core_new(uint32_t index)
+{
+    struct rlt_config config = {.boot = index + 1, .has_head = true, .resource_count = 2};
+    snprintf(config.node_name, sizeof config.node_name, "worker-%05u", index);
+    snprintf(config.address, sizeof config.address, "10.0.%u.%u:40001", index / 256, index % 256);
+    snprintf(config.data_address, sizeof config.data_address, "10.0.%u.%u:40002", index / 256, index % 256);
+    snprintf(config.total[0].name, sizeof config.total[0].name, "CPU");
+    config.total[0].milli = 64000;
+    snprintf(config.total[1].name, sizeof config.total[1].name, "memory");
+    config.total[1].milli = INT64_C(256) << 30;
+    return rlt_new(&config);
+}
+
+/* ---- what it hears ---- */
+
+/* NULL: it can't be read. */
+static const Manta__V1__HeadToNode *read_once(struct crowd *c, mt_view bytes)
+{
+    ProtobufCMessage *m = NULL;
+    for (uint32_t i = 0; i < READ; i++)
+        if (c->read[i].message && c->read[i].bytes.size == bytes.size && memcmp(c->read[i].bytes.data, bytes.data, bytes.size) == 0)
+            return c->read[i].message;
+    struct read_message *to = &c->read[c->read_next++ % READ];
+    if (to->message)
+        rpc_unpack_free((ProtobufCMessage *)to->message);
+    mt_buf_fini(&to->bytes);
+    *to = (struct read_message){0};
+    if (rpc_unpack(&manta__v1__head_to_node__descriptor, bytes, MT_CONTROL_BYTES_MAX, &m).code ||
+        mt_buf_append(&to->bytes, bytes.data, bytes.size).code)
+        return NULL;
+    to->message = (Manta__V1__HeadToNode *)m;
+    return to->message;
+}
+
+static void node_hears(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view bytes)
+{
+    struct crowd_node           *node = mt_container_of(handler, struct crowd_node, handler);
+    struct crowd                *c = node->crowd;
+    const Manta__V1__HeadToNode *m = read_once(c, bytes);
+    (void)stream;
+    c->bytes += (double)bytes.size;
+    if (!m) {
+        c->is_broken = true;
+        return;
+    }
+    if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED && !node->is_registered) {
+        node->is_registered = m->registered->code == 0;
+        c->is_broken |= m->registered->code != 0;
+        c->registered += node->is_registered;
+        if (c->registered == c->count)
+            c->joined_ms = rig_now_ms() - c->begun_ms;
+    }
+    if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_VIEW)
+        node->known += (uint32_t)m->view->n_nodes;
+    if (node->core) {
+        struct rlt_event e = {.kind = RLT_EV_HEAD};
+        e.head.message = m;
+        core_step(node, e);
+    }
+}
+
+static void node_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
+{
+    struct crowd_node *node = mt_container_of(handler, struct crowd_node, handler);
+    struct crowd      *c = node->crowd;
+    if (c->joined_ms > 0 || c->again++ == 0)
+        fprintf(stderr, "a node's stream has ended: %s %s\n", mt_code_name(result->status.code), result->detail);
+    c->is_broken |= c->joined_ms > 0;
+    c->registered -= node->is_registered;
+    node->is_registered = false;
+    node->known = 0;
+    node->stream = NULL;
+    node->closed_ms = rig_now_ms();
+    rpc_stream_free(stream);
+    if (node->core)
+        core_step(node, (struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
+}
+
+static bool node_attach(struct crowd_node *node)
+{
+    struct rpc_stream_config config = {.method = "/manta.v1.Head/Attach", .flags = RPC_WAIT_READY};
+    if (rpc_stream_open(node->channel, &config, &node->handler, &node->stream).code)
+        return false;
+    if (node->core)
+        core_step(node, (struct rlt_event){.kind = RLT_EV_HEAD_UP});
+    else
+        stand_in_joins(node, (uint32_t)(node - node->crowd->nodes));
+    return true;
+}
+
+/* ---- time passes ---- */
+
+static bool all_know_all(const struct crowd *c)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        uint32_t known = c->nodes[i].known;
+        if (c->nodes[i].core)
+            (void)rlt_view_version(c->nodes[i].core, &known);
+        if (known < c->count)
+            return false;
+    }
+    return true;
+}
+
+static void turn(struct io_timer *timer)
+{
+    struct crowd *c = mt_container_of(timer, struct crowd, timer);
+    uint32_t      slices = MT_RLT_BEAT_MS / TURN_MS;
+    uint64_t      now = bench_now_ns();
+    io_timer_start(c->loop, timer, TURN_MS);
+    for (uint32_t i = c->turn++ % slices; i < c->count; i += slices)
+        if (!c->nodes[i].core && c->nodes[i].is_registered && c->nodes[i].stream)
+            stand_in_lives(&c->nodes[i]);
+    for (uint32_t i = 0; i < c->count; i++)
+        if (!c->nodes[i].stream && rig_now_ms() - c->nodes[i].closed_ms >= MT_RLT_HEAD_RETRY_MS && !node_attach(&c->nodes[i]))
+            c->is_broken = true;
+    for (uint32_t i = 0; i < c->real; i++)
+        if (c->nodes[i].stream && rlt_deadline(c->nodes[i].core) <= now)
+            core_step(&c->nodes[i], (struct rlt_event){.kind = RLT_EV_TICK});
+    bool is_over = c->ends_ms > 0 ? rig_now_ms() >= c->ends_ms : c->turn % slices == 0 && c->joined_ms > 0 && all_know_all(c);
+    if (is_over || c->is_broken || (c->ends_ms <= 0 && rig_now_ms() - c->begun_ms > LIMIT_MS))
+        io_loop_stop(c->loop);
+}
+
+/* ---- the head, from outside ---- */
+
+static double head_cpu_s(const struct crowd *c)
+{
+    char          path[64], text[1024];
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", c->head);
+    FILE  *f = fopen(path, "re");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        fclose(f);
+    text[n] = 0;
+    const char *end = strrchr(text, ')');
+    if (!end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+        return 0;
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static double head_rss_mb(const struct crowd *c)
+{
+    char          path[64];
+    unsigned long total, resident = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", c->head);
+    FILE *f = fopen(path, "re");
+    if (f && fscanf(f, "%lu %lu", &total, &resident) != 2)
+        resident = 0;
+    if (f)
+        fclose(f);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1e6;
+}
+
+/* ---- all of it ---- */
+
+static bool channel_open(struct crowd *c, const char *target, struct rpc_channel **out)
+{
+    struct rpc_channel_config config = {.target = target, .token = &c->token};
+    if (rpc_channel_open(c->rpc, &config, out).code)
+        return false;
+    c->channel_count++;
+    return true;
+}
+
+static bool node_begin(struct crowd *c, uint32_t index, const char *target)
+{
+    struct crowd_node *node = &c->nodes[index];
+    node->crowd = c;
+    node->handler.message = node_hears;
+    node->handler.closed = node_closed;
+    bool is_first = index < c->real || (index - c->real) % STREAMS == 0;
+    if (is_first && !channel_open(c, target, &c->channels[c->channel_count]))
+        return false;
+    node->channel = c->channels[c->channel_count - 1];
+    return (index >= c->real || (node->core = core_new(index))) && node_attach(node);
+}
+
+static bool crowd_start(struct crowd *c, char *target, size_t size)
+{
+    char path[RIG_PATH];
+    if (!rig_folder_make(&c->folder) || (c->head = rig_head(&c->folder)) <= 0)
+        return false;
+    snprintf(path, sizeof path, "%s/head.addr", c->folder.dir);
+    FILE *f = fopen(path, "re");
+    bool  ok = f && fgets(target, (int)size, f);
+    if (f)
+        fclose(f);
+    target[strcspn(target, "\n")] = 0;
+    snprintf(path, sizeof path, "%s/token", c->folder.dir);
+    return ok && io_token_read(path, &c->token).code == 0 && io_loop_new(&c->loop).code == 0 && rpc_new(c->loop, &c->rpc).code == 0;
+}
+
+static bool measure(struct bench *b, struct crowd *c, const char *id)
+{
+    char   text[64];
+    double before = head_cpu_s(c), empty_mb = head_rss_mb(c);
+    io_loop_run(c->loop);
+    double known_ms = rig_now_ms() - c->begun_ms, joined_s = head_cpu_s(c) - before;
+    if (c->is_broken || c->joined_ms <= 0 || !all_know_all(c)) {
+        fprintf(stderr, "%s: %u of %u nodes have joined, and not all know all: see %s\n", id, c->registered, c->count,
+                c->folder.dir);
+        return false;
+    }
+    c->ends_ms = rig_now_ms() + STAY_MS;
+    before = head_cpu_s(c);
+    io_loop_run(c->loop);
+    bench_print_value(b, id, "s", c->joined_ms / 1e3, c->count);
+    snprintf(text, sizeof text, "%s.known", id);
+    bench_print_value(b, text, "s", known_ms / 1e3, c->count);
+    snprintf(text, sizeof text, "%s.cpu", id);
+    bench_print_value(b, text, "s", joined_s, c->count);
+    snprintf(text, sizeof text, "%s.bytes", id);
+    bench_print_value(b, text, "MB", c->bytes / 1e6, c->count);
+    snprintf(text, sizeof text, "%s.b", id);
+    bench_print_value(b, text, "%", 100 * (head_cpu_s(c) - before) / (STAY_MS / 1e3), c->count);
+    snprintf(text, sizeof text, "%s.c", id);
+    bench_print_value(b, text, "MB", head_rss_mb(c), c->count);
+    snprintf(text, sizeof text, "%s.empty", id);
+    bench_print_value(b, text, "MB", empty_mb, 1);
+    snprintf(text, sizeof text, "%s.again", id);
+    bench_print_value(b, text, "", c->again, c->count);
+    snprintf(text, sizeof text, "%s.real", id);
+    bench_print_value(b, text, "", c->real, c->count);
+    return !c->is_broken;
+}
+
+static void crowd_stop(struct crowd *c, bool ok)
+{
+    c->is_broken = true; /* what ends now ends on purpose */
+    io_timer_stop(&c->timer);
+    for (uint32_t i = 0; i < c->count && c->nodes; i++) {
+        if (c->nodes[i].stream)
+            rpc_stream_free(c->nodes[i].stream);
+        if (c->nodes[i].core)
+            rlt_free(c->nodes[i].core);
+    }
+    for (uint32_t i = 0; i < c->channel_count; i++)
+        rpc_channel_close(c->channels[i]);
+    if (c->rpc)
+        rpc_free(c->rpc);
+    if (c->loop)
+        io_loop_free(c->loop);
+    for (uint32_t i = 0; i < READ; i++) {
+        if (c->read[i].message)
+            rpc_unpack_free((ProtobufCMessage *)c->read[i].message);
+        mt_buf_fini(&c->read[i].bytes);
+    }
+    rlt_actions_fini(&c->actions);
+    free(c->channels);
+    free(c->nodes);
+    rig_end(&c->head, SIGKILL);
+    if (ok)
+        rig_folder_remove(&c->folder);
+}
+
+static bool crowd(struct bench *b, const char *id, uint32_t count, uint32_t real)
+{
+    struct crowd c = {.count = count, .real = real};
+    char         target[128] = "";
+    uint64_t     room = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+    if (room / ((uint64_t)count * KNOWN_BYTES) < c.real)
+        c.real = (uint32_t)(room / ((uint64_t)count * KNOWN_BYTES));
+    c.nodes = calloc(count, sizeof *c.nodes);
+    c.channels = calloc(count, sizeof(struct rpc_channel *));
+    bool ok = c.nodes && c.channels && crowd_start(&c, target, sizeof target);
+    c.begun_ms = rig_now_ms();
+    for (uint32_t i = 0; i < count && ok; i++)
+        ok = node_begin(&c, i, target);
+    if (ok) {
+        c.timer.fire = turn;
+        io_timer_start(c.loop, &c.timer, TURN_MS);
+        ok = measure(b, &c, id);
+    }
+    crowd_stop(&c, ok);
+    return ok;
+}
+
+bool bench_head_1k(struct bench *b)
+{
+    return crowd(b, "head_1k", 1000, 100);
+}
+
+bool bench_head_10k(struct bench *b)
+{
+    return crowd(b, "head_10k", 10000, 1000);
+}
