@@ -98,8 +98,8 @@ pid_t rig_raylet(const struct rig_folder *f, const struct rig_raylet *of, int re
     char        program[RIG_PATH + 32], dir[RIG_PATH], head[RIG_PATH], pem[RIG_PATH], log[64], line[128];
     const char *cpus = of->cpus ? of->cpus : "1", *store = of->store ? of->store : "67108864",
                *labels = of->labels ? of->labels : "";
-    const char *argv[20] = {program, "--dir", dir, "--ready-fd", "3", "--head-file", head, "--num-cpus", cpus,
-                            "--store-memory", store, "--labels", labels};
+    const char *argv[20] = {program, "--dir",          dir,   "--ready-fd", "3",   "--head-file", head, "--num-cpus",
+                            cpus,    "--store-memory", store, "--labels",   labels};
     int         argc = 13;
     if (of->gpus)
         argv[argc++] = "--num-gpus", argv[argc++] = of->gpus;
