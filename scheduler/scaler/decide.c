@@ -6,6 +6,7 @@
  * after which an idle node is given back is at least twice as long as a node of its type takes to come.
  */
 #include "scheduler/scaler/private.h"
+#include "scheduler/scaler/why.h"
 
 #include "core/base/plant.h"
 
@@ -287,7 +288,7 @@ void scl_decide(struct scl *s)
     if (s->is_dirty && s->broken.code == 0) {
         struct plan plan = {0};
         scl_pack(s, &plan);
-        scl_say_why(s, &plan);
+        scl_note_left(s, &plan);
         start(s, &plan);
         shrink(s);
         drain_spare(s, plan.spare);

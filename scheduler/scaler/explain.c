@@ -3,6 +3,7 @@
  * explain.c - for people: what there is, why a demand is not met, why a node is kept, and what was decided.
  */
 #include "scheduler/scaler/private.h"
+#include "scheduler/scaler/why.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,9 +28,21 @@ static void status_type(const struct scl *s, uint32_t t, scl_row_fn *fn, void *u
     fn(user, st->text, text);
 }
 
+/* What ends is gone once a listing is without it: where those fail nobody knows. */
+static void status_provider(const struct scl *s, scl_row_fn *fn, void *user)
+{
+    char text[ROW_SIZE];
+    if (!s->list_why[0])
+        return;
+    snprintf(text, sizeof text, "can't list what runs there, for %" PRIu64 " s, so nothing is known to have ended: %s",
+             age_s(s, s->list_failed_ms), s->list_why);
+    fn(user, "provider", text);
+}
+
 void scl_status_each(const struct scl *s, scl_row_fn *fn, void *user)
 {
     char text[ROW_SIZE], name[32];
+    status_provider(s, fn, user);
     for (uint32_t t = 0; t < s->config.count; t++)
         status_type(s, t, fn, user);
     MT_MAP_EACH(&s->instances, entry) {
@@ -38,8 +51,9 @@ void scl_status_each(const struct scl *s, scl_row_fn *fn, void *user)
         if (i->node)
             snprintf(node, sizeof node, ", node %u", i->node);
         snprintf(name, sizeof name, "instance %" PRIu64, i->number);
-        snprintf(text, sizeof text, "%s%s%s %s%s, for %" PRIu64 " s%s%s", i->type, i->zone[0] ? " in zone " : "", i->zone,
-                 scl_state_text(i->state), node, age_s(s, i->since_ms), i->why[0] ? ": " : "", i->why);
+        snprintf(text, sizeof text, "%s%s%s %s%s%s%s, for %" PRIu64 " s%s%s", i->type, i->zone[0] ? " in zone " : "", i->zone,
+                 scl_state_text(i->state), node, i->handle[0] ? ", handle " : "", i->handle, age_s(s, i->since_ms),
+                 i->why[0] ? ": " : "", i->why);
         fn(user, name, text);
     }
 }
@@ -50,6 +64,7 @@ static void explain_demand(const struct scl *s, const char *const *kinds, const 
 {
     static const char *const words[] = {"waiting", "group", "request", "wish"};
     char                     what[MT_SCL_NAME_SIZE + 16], text[ROW_SIZE], shape[MT_SCL_NAME_SIZE * 2];
+    struct scl_reason        reason;
     size_t                   used;
     scl_shape_text(kinds, d->requests, shape, sizeof shape);
     snprintf(what, sizeof what, "%s%s%s", words[d->demand.kind], d->demand.name[0] ? " " : "", d->demand.name);
@@ -67,15 +82,34 @@ static void explain_demand(const struct scl *s, const char *const *kinds, const 
         snprintf(text + used, sizeof text - used, "runs on node %u, and stays there", d->pace.node);
     else if (d->demand.pace && d->choice.place == SCL_ON_SURE)
         snprintf(text + used, sizeof text - used, "runs on node %u, and goes to a spot node when one is there", d->pace.node);
-    else if (d->unmet)
-        snprintf(text + used, sizeof text - used, "%u unmet: %s", d->unmet, d->why);
-    else if (d->coming + d->started)
+    else if (d->unmet) {
+        scl_say_why(s, kinds, d, &reason);
+        snprintf(text + used, sizeof text - used, "%u unmet: %s", d->unmet, reason.text);
+    } else if (d->coming + d->started)
         snprintf(text + used, sizeof text - used, "%u wait for nodes that are being started", d->coming + d->started);
     else if (d->demand.kind == SCL_REQUEST)
         snprintf(text + used, sizeof text - used, "the nodes that there are have it");
     else
         snprintf(text + used, sizeof text - used, "fits on nodes that there are, and is being placed");
     fn(user, what, text);
+}
+
+void scl_wishes_each(const struct scl *s, const char *const *kinds, scl_wish_fn *fn, void *user)
+{
+    for (size_t i = 0; i < s->demands.count; i++) {
+        const struct held_demand *d = &s->demands.data[i];
+        struct scl_reason         reason = {.text = ""};
+        if (d->demand.kind != SCL_WISH)
+            continue;
+        if (d->unmet)
+            scl_say_why(s, kinds, d, &reason);
+        bool                comes = d->coming + d->started > 0 || reason.is_soon;
+        enum scl_wish_state state = reason.is_never ? SCL_WISH_NEVER
+                                    : comes         ? SCL_WISH_COMING
+                                    : d->unmet      ? SCL_WISH_WAITS
+                                                    : SCL_WISH_MET;
+        fn(user, d->demand.owner, d->demand.name, state, state >= SCL_WISH_WAITS ? reason.text : "");
+    }
 }
 
 /* ---- nodes ---- */

@@ -220,7 +220,7 @@ void scl_set_state(struct scl *s, struct scl_instance *i, enum scl_state to, con
     i->since_ms = s->now_ms;
     i->missing = 0;
     if (why != i->why)
-        snprintf(i->why, sizeof i->why, "%s", why);
+        scl_text(i->why, sizeof i->why, why);
     s->is_dirty = s->is_changed = true;
     scl_store(s, i);
     if (to != SCL_GONE)
@@ -235,9 +235,9 @@ struct scl_instance *scl_instance_new(struct scl *s, uint32_t type, const char *
     if (!i)
         return NULL;
     *i = (struct scl_instance){.number = s->next_number++, .state = SCL_WANTED, .type_index = type, .since_ms = s->now_ms};
-    snprintf(i->type, sizeof i->type, "%s", s->types[type].name);
-    snprintf(i->zone, sizeof i->zone, "%s", s->types[type].zone);
-    snprintf(i->why, sizeof i->why, "%s", why);
+    scl_text(i->type, sizeof i->type, s->types[type].name);
+    scl_text(i->zone, sizeof i->zone, s->types[type].zone);
+    scl_text(i->why, sizeof i->why, why);
     mt_status st = mt_map_put_ptr(&s->instances, mt_map_key(i->number), i);
     if (st.code) {
         free(i);

@@ -103,9 +103,19 @@ static void buy(struct pack *p, struct shape *lead)
     p->slots[SLOT_NEW].data[p->slots[SLOT_NEW].count - 1] = node;
 }
 
+static bool has_room(const struct pack *p)
+{
+    for (uint32_t t = 0; t < p->s->config.count; t++)
+        if (scl_room_of(p, t))
+            return true;
+    return false;
+}
+
 static bool choose_types(struct pack *p)
 {
     bool has = false;
+    if (!has_room(p)) /* no shape needs to ask */
+        return false;
     for (size_t i = 0; i < p->shapes.count; i++) {
         struct shape *shape = &p->shapes.data[i];
         uint32_t      left = shape->demand->unmet;

@@ -128,8 +128,12 @@ void scl_listed(struct scl *s, const struct scl_event *event)
         return; /* of an earlier one that was given up */
     s->is_listing = false;
     s->list_ms = s->now_ms + (event->listed.is_good ? MT_SCL_LIST_MS : MT_SCL_AGAIN_MS);
-    if (!event->listed.is_good)
+    if (!event->listed.is_good) {
+        s->list_failed_ms = s->list_why[0] ? s->list_failed_ms : s->now_ms;
+        snprintf(s->list_why, sizeof s->list_why, "%s", event->listed.text ? event->listed.text : "it does not say why");
         return;
+    }
+    s->list_why[0] = '\0';
     MT_MAP_EACH(&s->instances, entry)
         ((struct scl_instance *)entry->value.ptr)->is_listed = false;
     for (size_t k = 0; k < event->listed.count; k++)

@@ -162,6 +162,7 @@ void scl_plan_start(struct pack *p, uint32_t type, uint32_t count, const char *c
     p->plan->all += count;
     p->plan->on_demand += p->s->types[type].is_spot ? 0 : count;
     SCL_TRY(p->s, mt_vec_push(&p->slots[SLOT_NEW], slot));
+    p->is_most[SLOT_NEW] = false;
 }
 
 uint32_t scl_fill_new(struct pack *p, const struct policy_request *r, uint32_t wanted, uint32_t gang, const char *cause)

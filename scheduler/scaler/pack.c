@@ -85,6 +85,7 @@ static void save(struct pack *p, struct saved *out)
 static void put_back(struct pack *p, const struct saved *was)
 {
     *p->plan = was->plan;
+    memset(p->is_most, 0, sizeof p->is_most);
     for (int kind = 0; kind < SLOT_KINDS; kind++) {
         size_t count = p->slots[kind].count = was->count[kind];
         if (count) /* a vector never shrinks: there is room */
@@ -229,6 +230,7 @@ static void note_use(struct pack *p, bool is_requested)
 
 static void slots_clear(struct pack *p)
 {
+    memset(p->is_most, 0, sizeof p->is_most);
     for (int kind = 0; kind < SLOT_KINDS; kind++)
         p->slots[kind].count = 0;
 }
@@ -332,7 +334,6 @@ void scl_pack(struct scl *s, struct plan *out)
     for (size_t i = 0; i < s->demands.count; i++) {
         struct held_demand *d = &s->demands.data[i];
         d->here = d->coming = d->started = d->unmet = 0;
-        d->why[0] = '\0';
     }
     pack_minima(s, &p);
     pack_requests(s, &p);

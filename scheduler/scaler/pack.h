@@ -27,9 +27,12 @@ struct shape { /* leases of one demand that wait for new nodes */
     double              share[POLICY_RESOURCES_MAX]; /* of each of that node's resources that one takes */
 };
 
+enum { SLOT_HASHES = 32 };
 struct pack {
     struct scl *s;
     MT_VEC(struct slot) slots[SLOT_KINDS];
+    int64_t most[SLOT_KINDS][SLOT_HASHES]; /* no slot has more free of a resource, by its kind modulo that; ... */
+    bool    is_most[SLOT_KINDS];           /* ... where that is known */
     MT_VEC(struct shape) shapes;
     struct plan *plan;
 };

@@ -8,6 +8,8 @@
 #include "core/ds/map.h"
 #include "scheduler/scaler/scaler.h"
 
+#include <string.h>
+
 enum { SCL_NO_TYPE = MT_SCL_TYPES_MAX };
 
 struct type_state { /* beside its scl_type */
@@ -65,7 +67,6 @@ struct held_demand { /* a copy of a demand, and what the last packing said of it
     uint32_t              *held;
     uint32_t               here, coming, started; /* placed on nodes that are there, that come, that were just decided on */
     uint32_t               unmet;
-    char                   why[MT_SCL_WHY_SIZE]; /* of what is unmet */
 };
 
 struct stranger {
@@ -93,6 +94,8 @@ struct scl {
     MT_VEC(struct held_demand) demands;
     MT_VEC(struct stranger) strangers;
     uint64_t list_sequence, list_ms;                      /* the last LIST; when the next one is due */
+    char     list_why[MT_SCL_WHY_SIZE];                   /* why the last one failed; "": it was good */
+    uint64_t list_failed_ms;                              /* ... since when */
     bool     is_listing, is_dirty;                        /* LIST is out; something has changed since the last packing */
     bool     is_changed;                                  /* ... of instances, or of which nodes there are */
     uint64_t wish_ms;                                     /* since when some wish has had no place; 0: all have one */
@@ -104,6 +107,7 @@ struct scl {
     uint64_t due_ms;                                      /* a timer of an instance or a node */
     const char *const  *kinds;                            /* during a step */
     uint32_t            live, wanted;                     /* instances */
+    uint32_t            left[MT_SCL_TYPES_MAX], left_all; /* that might have been started beyond what the last packing started */
     uint32_t            live_spot;                        /* ... those of live that the provider may take away, */
     uint32_t            live_on_demand;                   /* ... and those that it may not */
     struct decision     history[MT_SCL_HISTORY];
@@ -111,6 +115,14 @@ struct scl {
     mt_status           broken;
     struct scl_actions *out;
 };
+
+/* As snprintf "%s", in a small part of its time. */
+static inline void scl_text(char *out, size_t size, const char *text)
+{
+    size_t length = strnlen(text, size - 1);
+    memcpy(out, text, length);
+    out[length] = '\0';
+}
 
 #define SCL_TRY(s, expr) \
     do { \
@@ -172,10 +184,6 @@ void scl_pack(struct scl *s, struct plan *out); /* notes in each bucket how many
 uint32_t scl_fit_new(const struct scl *s, uint32_t type, const struct policy_request *r, uint32_t most);
 void     scl_gang_sum(const struct held_demand *d, struct policy_request *out); /* all bundles that it lacks as one request */
 void     scl_shape_text(const char *const *kinds, const struct policy_request *r, char *out, size_t size);
-
-/* ---- why.c: each unmet demand gets the reason ---- */
-
-void scl_say_why(struct scl *s, const struct plan *plan);
 
 /* ---- decide.c, listing.c ---- */
 

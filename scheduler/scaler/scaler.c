@@ -247,8 +247,12 @@ static void labels_of(const struct scl_node *news, char *out, size_t size)
     for (const char *at = news->place->labels; *at;) {
         size_t length = strcspn(at, ",");
         bool   is_own = strncmp(at, "manta.instance=", 15) == 0 || strncmp(at, "manta.handle=", 13) == 0;
-        if (!is_own && used + length + 2 < size)
-            used += (size_t)snprintf(out + used, size - used, "%s%.*s", used ? "," : "", (int)length, at);
+        if (!is_own && used + length + 2 < size) {
+            if (used)
+                out[used++] = ',';
+            memcpy(out + used, at, length);
+            used += length;
+        }
         at += length + (at[length] == ',');
     }
     out[used] = '\0';
@@ -281,11 +285,11 @@ static void take_node(struct scl *s, const struct scl_node *news)
         s->is_changed = true;
     }
     n->place = *news->place;
-    snprintf(n->place.labels, sizeof n->place.labels, "%s", labels);
+    scl_text(n->place.labels, sizeof n->place.labels, labels);
     n->is_busy = news->is_busy;
     n->can_move = news->can_move;
     n->instance = news->instance;
-    snprintf(n->handle, sizeof n->handle, "%s", news->handle ? news->handle : "");
+    scl_text(n->handle, sizeof n->handle, news->handle ? news->handle : "");
     n->idle_ms = news->is_busy ? 0 : n->idle_ms ? n->idle_ms : s->now_ms;
     s->is_dirty = true;
     scl_node_sort(s, n);

@@ -92,6 +92,7 @@ struct scl_demand {
     uint32_t                     held_count;
     char                         name[MT_SCL_NAME_SIZE]; /* for people; "": none */
     const struct policy_request *requests;               /* one; of a gang `count` of them */
+    uint64_t                     owner;                  /* of a wish: given back by scl_wishes_each */
     const struct scl_pace       *pace;                   /* of LEASES of one job: told until it has ended. NULL: none */
 };
 
@@ -138,6 +139,7 @@ struct scl_event {
         struct {
             uint64_t                 sequence; /* of its LIST */
             bool                     is_good;
+            const char              *text; /* why it is not; NULL: not said */
             const struct scl_listed *items;
             size_t                   count;
         } listed;
@@ -194,10 +196,19 @@ void scl_history_each(const struct scl *scl, scl_row_fn *fn, void *user); /* the
 bool scl_could_hold(const struct scl *scl, const struct policy_request *request);
 /* On which nodes a job with a deadline may begin at `now_ms`: `labels` of the request (room for MT_SCL_NAME_SIZE), "": on any; and
  * why, one sentence for people. */
-void   scl_pace_ask(const struct scl *scl, const struct scl_pace *pace, const struct policy_request *request, uint64_t now_ms,
-                    char *out_labels, char *out_why, size_t why_size);
-size_t scl_instances_each(const struct scl *scl, void (*fn)(void *user, const struct scl_instance *instance), void *user);
-bool   scl_is_down(const struct scl *scl); /* `is_down`, and nothing is left */
+void scl_pace_ask(const struct scl *scl, const struct scl_pace *pace, const struct policy_request *request, uint64_t now_ms,
+                  char *out_labels, char *out_why, size_t why_size);
+enum scl_wish_state {
+    SCL_WISH_MET = 1, /* what is there has room for it */
+    SCL_WISH_COMING,  /* nodes are being started for it, or are about to be */
+    SCL_WISH_WAITS,   /* it can't be met now, and may be later */
+    SCL_WISH_NEVER,   /* no node that may be started could meet it */
+};
+/* How each stands: by its owner and name; `why`, one sentence, of the last two. */
+typedef void scl_wish_fn(void *user, uint64_t owner, const char *name, enum scl_wish_state state, const char *why);
+void         scl_wishes_each(const struct scl *scl, const char *const *kinds, scl_wish_fn *fn, void *user);
+size_t       scl_instances_each(const struct scl *scl, void (*fn)(void *user, const struct scl_instance *instance), void *user);
+bool         scl_is_down(const struct scl *scl); /* `is_down`, and nothing is left */
 /* What must always hold; the text of the first breach, or NULL. */
 const char *scl_check(const struct scl *scl);
 

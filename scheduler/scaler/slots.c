@@ -67,10 +67,35 @@ static uint32_t fill_apart(struct pack *p, enum slot_kind kind, size_t at, const
     return 1;
 }
 
+static void most_find(struct pack *p, enum slot_kind kind)
+{
+    memset(p->most[kind], 0, sizeof p->most[kind]);
+    for (size_t at = 0; at < p->slots[kind].count; at++) {
+        const struct slot *slot = &p->slots[kind].data[at];
+        for (uint32_t i = 0; i < slot->like->resource_count; i++) {
+            int64_t *most = &p->most[kind][slot->like->resources[i].kind % SLOT_HASHES];
+            *most = slot->free[i] > *most ? slot->free[i] : *most;
+        }
+    }
+    p->is_most[kind] = true;
+}
+
+/* Whether it fits nowhere, without a look at each slot. What is free only gets less, so what was found once stays a bound, until a
+ * slot is added or something is taken back. */
+static bool fits_none(const struct pack *p, enum slot_kind kind, const struct policy_request *r)
+{
+    for (uint32_t i = 0; i < r->amount_count && p->is_most[kind]; i++)
+        if (r->amounts[i].amount > p->most[kind][r->amounts[i].kind % SLOT_HASHES])
+            return true;
+    return p->slots[kind].count == 0;
+}
+
 /* Into all slots of one kind. `gang`: each on a node of its own. */
 uint32_t scl_fill_kind(struct pack *p, enum slot_kind kind, const struct policy_request *r, uint32_t wanted, uint32_t gang)
 {
     uint32_t placed = 0;
+    if (fits_none(p, kind, r))
+        return 0;
     for (size_t at = 0; at < p->slots[kind].count && placed < wanted; at++) {
         if (gang)
             placed += fill_apart(p, kind, at, r, gang);
@@ -78,6 +103,8 @@ uint32_t scl_fill_kind(struct pack *p, enum slot_kind kind, const struct policy_
             for (uint32_t n; placed < wanted && (n = fill(p, kind, at, r, wanted - placed)) > 0;)
                 placed += n;
     }
+    if (placed < wanted && !gang && (placed || !p->is_most[kind])) /* the next one may be spared the same */
+        most_find(p, kind);
     return placed;
 }
 

@@ -4,6 +4,7 @@
  *         fewest obstacles. Where all that is named is taken away, it is placed (tests/unit/scaler/why_test.c).
  */
 #include "scheduler/scaler/pack.h"
+#include "scheduler/scaler/why.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -44,7 +45,7 @@ bool scl_could_hold(const struct scl *s, const struct policy_request *request)
     return false;
 }
 
-static void say_never(const struct scl *s, const struct policy_request *r, struct reason *out)
+static void say_never(const struct scl *s, const char *const *kinds, const struct policy_request *r, struct reason *out)
 {
     const struct policy_node *places[MT_SCL_TYPES_MAX];
     char                      text[160];
@@ -54,7 +55,7 @@ static void say_never(const struct scl *s, const struct policy_request *r, struc
         say(out, "nothing can be started: the cluster has no node types");
         return;
     }
-    policy_explain(places, s->config.count, r, s->kinds, text, sizeof text);
+    policy_explain(places, s->config.count, r, kinds, text, sizeof text);
     say(out, "no node type can ever hold it: %s", text);
 }
 
@@ -65,21 +66,18 @@ static uint32_t left_of(uint32_t maximum, uint32_t has)
     return has < maximum ? maximum - has : 0;
 }
 
-static uint32_t type_left(const struct scl *s, const struct plan *plan, uint32_t t)
+void scl_note_left(struct scl *s, const struct plan *plan)
 {
-    return left_of(s->types[t].max, s->state[s->state[t].first].all + plan->zones[s->state[t].first]);
-}
-
-static uint32_t cluster_left(const struct scl *s, const struct plan *plan)
-{
-    return s->config.max ? left_of(s->config.max, s->live + plan->all) : UINT32_MAX;
+    for (uint32_t t = 0; t < s->config.count; t++)
+        s->left[t] = left_of(s->types[t].max, s->state[s->state[t].first].all + plan->zones[s->state[t].first]);
+    s->left_all = s->config.max ? left_of(s->config.max, s->live + plan->all) : UINT32_MAX;
 }
 
 /* Between a demand and `nodes` new ones of `type`. */
-static unsigned obstacles(const struct scl *s, const struct plan *plan, uint32_t type, uint32_t nodes)
+static unsigned obstacles(const struct scl *s, uint32_t type, uint32_t nodes)
 {
-    return (s->now_ms < s->state[type].back_ms ? TYPE_FAILED : 0) | (nodes > type_left(s, plan, type) ? TYPE_FULL : 0) |
-           (nodes > cluster_left(s, plan) ? CLUSTER_FULL : 0);
+    return (s->now_ms < s->state[type].back_ms ? TYPE_FAILED : 0) | (nodes > s->left[type] ? TYPE_FULL : 0) |
+           (nodes > s->left_all ? CLUSTER_FULL : 0);
 }
 
 /* So many new nodes of `type` hold `count` of it; 0: none can. */
@@ -89,13 +87,13 @@ static uint32_t nodes_for(const struct scl *s, uint32_t type, const struct polic
     return each ? (count + each - 1) / each : 0;
 }
 
-static uint32_t nearest(const struct scl *s, const struct plan *plan, const struct policy_request *r, uint32_t count)
+static uint32_t nearest(const struct scl *s, const struct policy_request *r, uint32_t count)
 {
     uint32_t best = SCL_NO_TYPE;
     int      least = 0;
     for (uint32_t t = 0; t < s->config.count; t++) {
         uint32_t nodes = nodes_for(s, t, r, count);
-        int      between = nodes ? __builtin_popcount(obstacles(s, plan, t, nodes)) : 0;
+        int      between = nodes ? __builtin_popcount(obstacles(s, t, nodes)) : 0;
         if (nodes && (best == SCL_NO_TYPE || between < least)) {
             best = t;
             least = between;
@@ -113,18 +111,18 @@ static void say_failed(const struct scl *s, uint32_t t, struct reason *out)
 }
 
 /* `nodes` more, in all of its zones together. */
-static void say_full(const struct scl *s, const struct plan *plan, uint32_t t, uint32_t nodes, struct reason *out)
+static void say_full(const struct scl *s, uint32_t t, uint32_t nodes, struct reason *out)
 {
-    uint32_t left = type_left(s, plan, t);
+    uint32_t left = s->left[t];
     if (nodes > left && left == 0)
         say(out, "type %.40s has its maximum of %u nodes", s->types[t].name, s->types[t].max);
     else if (nodes > left)
         say(out, "of type %.40s only %u more nodes may be had (its maximum is %u)", s->types[t].name, left, s->types[t].max);
 }
 
-static void say_cluster(const struct scl *s, const struct plan *plan, struct reason *out)
+static void say_cluster(const struct scl *s, struct reason *out)
 {
-    uint32_t left = cluster_left(s, plan);
+    uint32_t left = s->left_all;
     if (left == 0)
         say(out, "the cluster has its maximum of %u nodes", s->config.max);
     else
@@ -132,8 +130,8 @@ static void say_cluster(const struct scl *s, const struct plan *plan, struct rea
 }
 
 /* How many new nodes of each type it takes, each part of it on the nearest. NULL, or the part that no type can hold. */
-static const struct policy_request *lay_out(const struct scl *s, const struct held_demand *d, const struct plan *plan,
-                                            struct policy_request *sum, uint32_t *nodes)
+static const struct policy_request *lay_out(const struct scl *s, const struct held_demand *d, struct policy_request *sum,
+                                            uint32_t *nodes)
 {
     bool     is_gang = d->demand.kind == SCL_GANG, is_one = is_gang && d->demand.strategy == POLICY_GROUP_STRICT_PACK;
     uint32_t parts = is_gang && !is_one ? d->demand.count : 1, count = is_gang ? 1 : d->unmet;
@@ -143,7 +141,7 @@ static const struct policy_request *lay_out(const struct scl *s, const struct he
         scl_pace_request(d->requests, d->choice.wants, sum);
     for (uint32_t b = 0; b < parts; b++) {
         const struct policy_request *r = is_one || d->demand.pace ? sum : &d->requests[b];
-        uint32_t                     type = nearest(s, plan, r, count);
+        uint32_t                     type = nearest(s, r, count);
         if (type == SCL_NO_TYPE)
             return r;
         nodes[type] += nodes_for(s, type, r, count);
@@ -151,20 +149,21 @@ static const struct policy_request *lay_out(const struct scl *s, const struct he
     return NULL;
 }
 
-static void explain(struct scl *s, struct held_demand *d, const struct plan *plan)
+void scl_say_why(const struct scl *s, const char *const *kinds, const struct held_demand *d, struct scl_reason *reason)
 {
     struct policy_request        sum;
     uint32_t                     nodes[MT_SCL_TYPES_MAX] = {0}, zones[MT_SCL_TYPES_MAX] = {0}, all = 0;
-    struct reason                out = {.out = d->why, .size = sizeof d->why};
-    const struct policy_request *never = lay_out(s, d, plan, &sum, nodes);
+    struct reason                out = {.out = reason->text, .size = sizeof reason->text};
+    const struct policy_request *never = lay_out(s, d, &sum, nodes);
+    *reason = (struct scl_reason){.is_never = never || s->config.is_down};
     if (s->config.is_down)
         say(&out, "the cluster goes down");
     if (never) {
-        say_never(s, never, &out);
+        say_never(s, kinds, never, &out);
         return;
     }
     if (!s->config.is_down && d->demand.kind == SCL_GANG && d->demand.count > 1)
-        out.used = (size_t)snprintf(d->why, sizeof d->why, "all or none: ");
+        out.used = (size_t)snprintf(reason->text, sizeof reason->text, "all or none: ");
     for (uint32_t t = 0; t < s->config.count; t++) {
         all += nodes[t];
         zones[s->state[t].first] += nodes[t];
@@ -172,20 +171,14 @@ static void explain(struct scl *s, struct held_demand *d, const struct plan *pla
             say_failed(s, t, &out);
     }
     for (uint32_t t = 0; t < s->config.count; t++)
-        say_full(s, plan, t, zones[t], &out);
-    if (all > cluster_left(s, plan))
-        say_cluster(s, plan, &out);
+        say_full(s, t, zones[t], &out);
+    if (all > s->left_all)
+        say_cluster(s, &out);
     if (d->demand.pace && d->choice.wants == SCL_WANTS_SPOT)
         say(&out, "it has time until %" PRIu64 " s from now, and waits for a spot node", (d->choice.late_ms - s->now_ms) / 1000);
-    if (!out.has_any && d->demand.kind == SCL_WISH)
+    reason->is_soon = !out.has_any && d->demand.kind == SCL_WISH;
+    if (reason->is_soon)
         say(&out, "a node is started for it once it has stood for %d s", MT_SCL_WISH_MS / 1000);
     else if (!out.has_any)
         say(&out, "not all of its bundles can be had at once");
-}
-
-void scl_say_why(struct scl *s, const struct plan *plan)
-{
-    for (size_t i = 0; i < s->demands.count; i++)
-        if (s->demands.data[i].unmet)
-            explain(s, &s->demands.data[i], plan);
 }
