@@ -26,9 +26,9 @@ bool cli_daemon_start(char *const argv[], const char *log_file, const char *log_
 
 /* ---- drain.c ---- */
 
-/* All nodes that the cluster has started are to go; waits for it so long. False: it could not be asked, *e says why. *out_left: how
- * many are not gone. */
-bool cli_nodes_end(manta_client *client, uint64_t limit_ms, uint32_t *out_left, manta_error *e);
+/* All nodes that the cluster has started are to go; waits for it so long, and says on standard error what it waits for. False: it
+ * could not be asked, or (ETIMEDOUT) some may be left, which were named there. */
+bool cli_nodes_end(manta_client *client, uint64_t limit_ms, manta_error *e);
 
 /* ---- folder.c: the runtime folder ---- */
 

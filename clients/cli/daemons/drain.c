@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LOOK_MS = 100 };
+enum { LOOK_MS = 100, SAY_MS = 5000, SAID_SIZE = 4096 };
 
 uint32_t cli_node_of(manta_client *client, const char *word)
 {
@@ -65,16 +65,59 @@ int cli_drain(const struct cli_args *args)
     return cli_with_client(args, drain);
 }
 
-bool cli_nodes_end(manta_client *client, uint64_t limit_ms, uint32_t *out_left, manta_error *e)
+/* ---- all that were started by themselves ---- */
+
+/* What is not gone yet, and why nobody can know: "instance 3 (small STOPPING, handle 17, for 12 s: ...), ...; provider ...". */
+static void left_say(const manta_scale_row *rows, size_t count, char *out, size_t size)
 {
+    size_t      used = 0;
+    const char *provider = NULL;
+    out[0] = '\0';
+    for (size_t i = 0; i < count && used < size; i++) {
+        if (strcmp(rows[i].what, "provider") == 0)
+            provider = rows[i].text;
+        else if (strncmp(rows[i].what, "instance ", strlen("instance ")) == 0)
+            used += (size_t)snprintf(out + used, size - used, "%s%s (%s)", used ? ", " : "", rows[i].what, rows[i].text);
+    }
+    if (provider && used < size)
+        snprintf(out + used, size - used, "; the provider %s", provider);
+}
+
+/* How they stand. `text`: of those that are left. */
+static bool left_look(manta_client *client, uint32_t *out_left, char *text, size_t size, manta_error *e)
+{
+    manta_scale_row *rows = NULL;
+    size_t           count = 0;
+    if (manta_scale_look(client, "status", &rows, &count, out_left, e) != MANTA_OK)
+        return false;
+    left_say(rows, count, text, size);
+    free(rows);
+    return true;
+}
+
+bool cli_nodes_end(manta_client *client, uint64_t limit_ms, manta_error *e)
+{
+    static char     text[SAID_SIZE];
     struct timespec pause = {0, LOOK_MS * 1000000};
-    uint64_t        end = ctl_now_ms() + limit_ms;
-    *out_left = UINT32_MAX; /* nobody knows */
+    uint64_t        begun = ctl_now_ms(), said = begun, now;
+    uint32_t        left = 0;
     if (manta_scale_down(client, e) != MANTA_OK)
         return false;
-    while (manta_scale_look(client, "status", NULL, NULL, out_left, e) == MANTA_OK) {
-        if (*out_left == 0 || ctl_now_ms() >= end)
+    while (left_look(client, &left, text, sizeof text, e)) {
+        if (left == 0)
             return true;
+        now = ctl_now_ms();
+        if (now - begun >= limit_ms) {
+            e->code = MANTA_ETIMEDOUT;
+            snprintf(e->message, sizeof e->message, "%u of the nodes that the cluster has started may still be there after %d s",
+                     left, (int)((now - begun) / 1000));
+            fprintf(stderr, "manta: may be left at the provider: %s\n", text);
+            return false;
+        }
+        if (now - said >= SAY_MS) {
+            fprintf(stderr, "manta: waits for the end of %s\n", text);
+            said = now;
+        }
         nanosleep(&pause, NULL);
     }
     return false;

@@ -108,13 +108,8 @@ static void end_started_nodes(manta_client *client)
     printf("Ending the %u node%s that the cluster has started; what runs there has %d s.\n", left, left == 1 ? "" : "s",
            MT_SCL_DOWN_MS / 1000);
     fflush(stdout);
-    if (!cli_nodes_end(client, MT_CLI_NODES_MS, &left, &e))
-        fprintf(stderr, "manta: the nodes that the cluster has started could not be ended: %s\n", e.message);
-    else if (left)
-        fprintf(stderr,
-                "manta: %u node%s that the cluster has started may still run at the provider; `manta start --head` in the same "
-                "folder goes on to end them\n",
-                left, left == 1 ? "" : "s");
+    if (!cli_nodes_end(client, MT_CLI_NODES_MS, &e))
+        fprintf(stderr, "manta: %s; `manta start --head` in the same folder goes on to end them\n", e.message);
 }
 
 static bool ask_head(const struct cli_folder *f)

@@ -238,6 +238,22 @@ def tickets(p):
     p.manta("stop")
 
 
+def down_waits(p):
+    """`down` while the provider can't list what runs: it says so and what it waits for, and ends with the names of what may be left."""
+    up(p, machines_of(p, 600).replace("list: exec", f"list: '[ ! -e {p.root}/blind ] || {{ echo \"no route to the cloud\" >&2; exit 1; }}; exec")
+       .replace("nodes.py list", "nodes.py list'"))
+    p.manta("submit", "-f", "--num-cpus", "1", "--", "true")
+    machine = next((p.root / "mine").glob("*.pid")).read_text()
+    (p.root / "blind").touch()
+    p.manta("down", "--timeout-s", "8", want=1)
+    for words in ("waits for the end of instance 1 (any ", "may be left at the provider: instance 1 (any STOPPING", f"handle {machine}",
+                  "can't list what runs there", "no route to the cloud", "1 of the nodes that the cluster has started may still be there after"):
+        has(words, p.errors)
+    has("no route to the cloud", p.manta("scale", "status"))
+    (p.root / "blind").unlink()
+    down(p)
+
+
 def stop_ends_machines(p):
     """`manta stop` without `manta down`: no machine is left at the provider, where only the raylets would end."""
     up(p, machines_of(p, 600))

@@ -191,6 +191,7 @@ void head_scale_provided(struct head *h, const struct head_provided *a)
         event.kind = SCL_EV_LISTED;
         event.listed.sequence = a->number;
         event.listed.is_good = a->outcome == SCL_DONE;
+        event.listed.text = a->text && a->text[0] ? a->text : "it did not answer in time";
         event.listed.items = a->listed;
         event.listed.count = a->count;
         break;
