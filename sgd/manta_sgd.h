@@ -278,7 +278,9 @@ typedef struct manta_sgd_opts {
         int      nodes;       /* over which the workers are spread, the driver's first; 0: 1. Fewer will do, down to min_nodes.
                                A node that dies takes its workers along, and the run goes on with the others' */
         int64_t  min_nodes;   /* with workers on fewer nodes the run waits, as with fewer than min_workers; 0: 1 */
-        uint64_t reserved[7];
+        double   wait_s;      /* so long it waits for its fewest in all while nodes are started for it, or may be (manta up); 0:
+                               3600. Where none can ever come it fails at once; where nobody starts any, after 60 s */
+        uint64_t reserved[6];
     } scaling;
     struct {
         const char *name;      /* 1 to 127 of A-Z a-z 0-9 . _ -; NULL: "train" */

@@ -732,10 +732,13 @@ typedef struct manta_wish {
     int                   resource_count, count; /* count: so many of these; 0: none any more */
     uint64_t              reserved[8];
 } manta_wish;
-/* Tells the cluster, which may start nodes for it (manta up) once it has stood for a second and all that waits has its place.
- * manta_nodes shows what has come. It goes with this process, which has 16 at most. Blocks up to 5 s. EINVAL (name, count, worth,
- * labels, resources), and as manta_nodes. */
+/* Tells the cluster, which may start nodes for it (manta up) once it has stood for a second and all that waits has its place. A
+ * process has 16 at most. Blocks up to 5 s. EINVAL (name, count, worth, labels, resources), and as manta_nodes. */
 MANTA_API manta_status manta_wish_tell(const manta_wish *wish, manta_error *e);
+enum { MANTA_WISH_UNKNOWN, MANTA_WISH_MET, MANTA_WISH_COMING, MANTA_WISH_WAITS, MANTA_WISH_NEVER };
+/* How a wish of this process stands by the head's last word: one of these, or -code. UNKNOWN: none yet, or no nodes start here.
+ * `text`: why it WAITS, or can NEVER be met. Blocks up to 5 s. EINVAL (no name or text), and as manta_nodes. */
+MANTA_API int manta_wish_look(const char *name, char *text, size_t text_size, manta_error *e);
 /* Memory that all who know its number may write: for collectives. Freed when every member has dropped it or died. */
 typedef struct manta_region {
     void    *data;
@@ -753,10 +756,8 @@ MANTA_API void         manta_region_close(manta_region *region);
     { \
         __VA_ARGS__ \
     }
-#define MANTA_NO_ARGS 0, NULL
-
+#define MANTA_NO_ARGS                    0, NULL
 #define MANTA_REGISTER_BEFORE_MAIN(name) __attribute__((constructor)) static void manta_construct_##name(void)
-
 /* Raw form: MANTA_REGISTER(train, "lyr>y"); with manta_status train(manta_ctx *, int, const manta_arg *). */
 #define MANTA_REGISTER(fn, sig) \
     static manta_entry manta_entry_##fn = {#fn, sig, fn, __FILE__, __LINE__, {0}, {0}}; \
@@ -794,7 +795,6 @@ MANTA_API void         manta_region_close(manta_region *region);
 #ifdef __cplusplus
 }
 #endif
-
 #include "manta_many.h"
 #include "manta_task.h"
 #endif

@@ -81,6 +81,11 @@ static int target_of(const struct sgd_fit *fit, int room, double *out_worth)
     return 2 * fit->workers < fit->max ? 2 * fit->workers : fit->max;
 }
 
+static void name_of(const struct sgd_fit *fit, char *out, size_t size)
+{
+    snprintf(out, size, "training %.50s", fit->opts->run.name ? fit->opts->run.name : "train");
+}
+
 static void tell(struct sgd_fit *fit, int count, double worth)
 {
     char       name[64];
@@ -89,11 +94,32 @@ static void tell(struct sgd_fit *fit, int count, double worth)
     bool is_close = fabs(wish.worth - fit->elastic.worth) < 0.1 * fit->elastic.worth || !count;
     if (count == fit->elastic.told && is_close)
         return;
-    snprintf(name, sizeof name, "training %.50s", fit->opts->run.name ? fit->opts->run.name : "train");
+    name_of(fit, name, sizeof name);
     if (manta_wish_tell(&wish, NULL) != MANTA_OK)
         return; /* again, with the next look */
     fit->elastic.told = count;
     fit->elastic.worth = wish.worth;
+}
+
+/* While workers are missing: whether more may come. */
+static void look(struct sgd_fit *fit)
+{
+    struct sgd_elastic *x = &fit->elastic;
+    char                name[64];
+    int64_t             now = mt_now_ns();
+    int                 stands = MANTA_WISH_UNKNOWN;
+    if (sgd_generation_lives(fit) || now - x->looked_ns < MT_TRAIN_WISH_MS * 1000000ll)
+        return;
+    x->looked_ns = now;
+    x->why[0] = '\0';
+    name_of(fit, name, sizeof name);
+    if (x->told > 0)
+        stands = manta_wish_look(name, x->why, sizeof x->why, NULL);
+    stands = stands < 0 ? MANTA_WISH_UNKNOWN : stands;
+    if (stands == MANTA_WISH_COMING || stands == MANTA_WISH_WAITS)
+        x->may_come_ns = now;
+    x->has_news = x->has_news || stands != x->stands;
+    x->stands = stands;
 }
 
 void sgd_fit_wish(struct sgd_fit *fit, uint64_t step)
@@ -106,6 +132,7 @@ void sgd_fit_wish(struct sgd_fit *fit, uint64_t step)
     if (sgd_places_count(&fit->places) >= fit->places.max)
         target = room; /* on so many nodes */
     tell(fit, target > room ? target - room : 0, worth);
+    look(fit);
 }
 
 void sgd_fit_wish_end(struct sgd_fit *fit)

@@ -258,19 +258,48 @@ static bool is_gathered(const struct sgd_fit *fit, int64_t now)
     return ready >= fit->min && (fit->generation || now - fit->gather_ns > MT_TRAIN_GATHER_MS * 1000000ll);
 }
 
+/* What the cluster has said of those who are missing. */
+static const char *why_missing(const struct sgd_fit *fit, char *text, size_t size)
+{
+    const struct sgd_elastic *x = &fit->elastic;
+    snprintf(text, size, "%s%s",
+             x->stands == MANTA_WISH_COMING ? "; nodes are being started for them"
+             : x->why[0]                    ? "; "
+                                            : "",
+             x->why);
+    return text;
+}
+
 static manta_status gather_failed(struct sgd_fit *fit, manta_error *e)
 {
     uint64_t places;
+    char     why[300];
+    int      waited = (int)((mt_now_ns() - fit->gather_ns) / 1000000000);
     if (fit->failed_starts >= MT_TRAIN_STARTS_MAX)
         return give_up(fit, e);
+    why_missing(fit, why, sizeof why);
+    if (fit->elastic.stands == MANTA_WISH_NEVER && !fit->has_begun)
+        return sgd_fail(e, MANTA_EUNSCHEDULABLE, "the training can't have its fewest workers (%d, %g CPUs and %g GPUs each)%s",
+                        fit->min, fit->opts->scaling.cpus, fit->setup.gpus, why);
     int missing = sgd_nodes_missing(fit, SGD_HERE_READY, &places);
     if (missing > 0)
-        return sgd_fail(e, MANTA_ETIMEDOUT, "nodes on which a worker is ready: %d after %d s; scaling.min_nodes is %d",
-                        fit->min_nodes - missing, MT_TRAIN_START_MS / 1000, fit->min_nodes);
+        return sgd_fail(e, MANTA_ETIMEDOUT, "nodes on which a worker is ready: %d after %d s; scaling.min_nodes is %d%s",
+                        fit->min_nodes - missing, waited, fit->min_nodes, why);
     return sgd_fail(e, MANTA_ETIMEDOUT,
-                    "a worker has not started within %d s: has node %u%s %g free CPUs and %g GPUs for each of %d workers?",
-                    MT_TRAIN_START_MS / 1000, manta_node(), fit->places.max > 1 ? ", or another," : "", fit->opts->scaling.cpus,
-                    fit->setup.gpus, fit->min);
+                    "a worker has not started within %d s: has node %u%s %g free CPUs and %g GPUs for each of %d workers?%s",
+                    waited, manta_node(), fit->places.max > 1 ? ", or another," : "", fit->opts->scaling.cpus, fit->setup.gpus,
+                    fit->min, why);
+}
+
+/* Whether those who are missing are waited for no longer: they have had their time to start since more nodes could come, all the
+ * time is over that the user gives, or none can ever come. */
+static bool is_in_vain(const struct sgd_fit *fit, int64_t now)
+{
+    int64_t since = fit->elastic.may_come_ns > fit->gather_ns ? fit->elastic.may_come_ns : fit->gather_ns;
+    double  most_s = fit->opts->scaling.wait_s > 0 ? fit->opts->scaling.wait_s : MT_TRAIN_WAIT_S;
+    bool    is_never = fit->elastic.stands == MANTA_WISH_NEVER && !fit->has_begun;
+    return fit->failed_starts >= MT_TRAIN_STARTS_MAX || is_never || now - since > MT_TRAIN_START_MS * 1000000ll ||
+           (since != fit->gather_ns && (double)(now - fit->gather_ns) * 1e-9 > most_s);
 }
 
 /* Whether the user wants the run to pause; then the workers are told. */
@@ -287,7 +316,10 @@ static manta_status gather(struct sgd_fit *fit, manta_error *e)
 {
     manta_status code = MANTA_OK;
     bool         is_told = false;
+    char         why[300];
     fit->gather_ns = mt_now_ns();
+    fit->elastic.stands = MANTA_WISH_UNKNOWN;
+    fit->elastic.why[0] = '\0';
     for (int64_t now = fit->gather_ns; code == MANTA_OK; now = mt_now_ns()) {
         if (pause_look(fit))
             return sgd_fail(e, MANTA_ECANCELLED,
@@ -300,11 +332,13 @@ static manta_status gather(struct sgd_fit *fit, manta_error *e)
         code = strength_keep(fit, e);
         if (code != MANTA_OK || is_gathered(fit, now))
             break;
-        if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || now - fit->gather_ns > MT_TRAIN_START_MS * 1000000ll)
-            return gather_failed(fit, e);
         bool is_long = now - fit->gather_ns > MT_TRAIN_WAITING_MS * 1000000ll;
-        if (is_long && !is_told)
-            sgd_fit_tell_waiting(fit);
+        if (is_in_vain(fit, now))
+            return gather_failed(fit, e);
+        if (is_long && (!is_told || fit->elastic.has_news)) {
+            sgd_fit_tell_waiting(fit, why_missing(fit, why, sizeof why));
+            fit->elastic.has_news = false;
+        }
         is_told = is_long;
         sgd_crew_ping(&fit->crew);
         code = sgd_crew_look(&fit->crew, MT_TRAIN_LOOK_MS, on_news, e);

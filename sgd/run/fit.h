@@ -54,8 +54,12 @@ struct sgd_elastic {
     uint32_t generation;                     /* that the present window is of; it began then: */
     uint64_t from_step;
     int64_t  from_ns;
-    int      told;  /* so many more workers */
-    double   worth; /* each; as told */
+    int      told;                   /* so many more workers */
+    double   worth;                  /* each; as told */
+    int64_t  looked_ns, may_come_ns; /* how that stands was last asked then; more might come then by the answer */
+    int      stands;                 /* MANTA_WISH_..., as of then */
+    bool     has_news;               /* that has changed, and nobody was told */
+    char     why[256];
 };
 
 struct sgd_fit {
@@ -139,7 +143,7 @@ void sgd_fit_wish_end(struct sgd_fit *fit); /* it is over */
 
 /* fit_report.c: what the user is told. */
 void sgd_fit_tell_resized(struct sgd_fit *fit, bool was_ready); /* beside the generation before */
-void sgd_fit_tell_waiting(struct sgd_fit *fit);
+void sgd_fit_tell_waiting(struct sgd_fit *fit, const char *why);
 /* `why` begins with "hung". */
 void sgd_fit_tell_hung(struct sgd_fit *fit, const struct sgd_hand *hand, const char *why);
 void sgd_fit_tell_straggler(struct sgd_fit *fit, const struct sgd_hand *hand);

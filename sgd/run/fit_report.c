@@ -98,7 +98,7 @@ void sgd_fit_tell_lost(struct sgd_fit *fit, const struct sgd_hand *hand)
     emit(fit, &event, text);
 }
 
-void sgd_fit_tell_waiting(struct sgd_fit *fit)
+void sgd_fit_tell_waiting(struct sgd_fit *fit, const char *why)
 {
     char            text[SGD_TEXT_BYTES];
     int             ready, count = sgd_crew_count(&fit->crew, &ready);
@@ -107,8 +107,8 @@ void sgd_fit_tell_waiting(struct sgd_fit *fit)
     if (fit->min_nodes > 1)
         snprintf(nodes, sizeof nodes, ", on at least %d nodes", fit->min_nodes);
     snprintf(text, sizeof text,
-             "waits for workers%s: %d of at least %d are ready, %d start or have no room yet (%g CPUs, %g GPUs each)", nodes, ready,
-             fit->min, count - ready, fit->opts->scaling.cpus, fit->setup.gpus);
+             "waits for workers%s: %d of at least %d are ready, %d start or have no room yet (%g CPUs, %g GPUs each)%s", nodes,
+             ready, fit->min, count - ready, fit->opts->scaling.cpus, fit->setup.gpus, why);
     emit(fit, &event, text);
 }
 

@@ -42,6 +42,7 @@ static const struct field fields[] = {
     FIELD(scaling.gpus),
     FIELD(scaling.nodes),
     FIELD(scaling.min_nodes),
+    FIELD(scaling.wait_s),
     FIELD(run.epochs),
     FIELD(run.batch),
     FIELD(run.shards),

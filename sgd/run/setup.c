@@ -101,6 +101,7 @@ void sgd_opts_resolve(const manta_sgd_opts *opts, manta_sgd_opts *out)
     sgd_setup_workers(opts, &o->scaling.min_workers, &o->scaling.max_workers);
     o->scaling.nodes = sgd_setup_nodes(opts);
     o->scaling.min_nodes = sgd_setup_nodes_min(opts);
+    o->scaling.wait_s = real_or(o->scaling.wait_s, MT_TRAIN_WAIT_S);
     o->run.name = o->run.name ? o->run.name : "train";
     o->run.epochs = or_default(o->run.epochs, 1);
     o->run.batch = or_default(o->run.batch, BATCH_DEFAULT);
@@ -140,6 +141,9 @@ static manta_status scaling_check(const manta_sgd_opts *o, manta_error *e)
     if (o->scaling.min_nodes < 0 || o->scaling.min_nodes > most)
         return sgd_fail(e, MANTA_EINVAL, "scaling.min_nodes is %lld: 1 to scaling.nodes (%d), each with one of max_workers (%d)",
                         (long long)o->scaling.min_nodes, o->scaling.nodes, max);
+    if (!(o->scaling.wait_s >= 0))
+        return sgd_fail(e, MANTA_EINVAL, "scaling.wait_s is %g: seconds to wait for the fewest workers, 0: %d", o->scaling.wait_s,
+                        MT_TRAIN_WAIT_S);
     if (o->scaling.spares < 0 || o->scaling.spares > MT_TRAIN_SPARES_MAX)
         return sgd_fail(e, MANTA_EINVAL, "scaling.spares is %d: 0 to %d", o->scaling.spares, MT_TRAIN_SPARES_MAX);
     if (!(o->scaling.cpus >= 0 && o->scaling.cpus <= MT_CPUS_MAX))

@@ -37,6 +37,7 @@ static const struct key keys[] = {
     {"log", "csv", TEXT, offsetof(struct job, csv), 0, NULL, "a file with a line for each report"},
     {"log", "tensorboard", TEXT, offsetof(struct job, tensorboard), 0, NULL, "a folder for an event file"},
     KEY(scaling, min_workers, INT, 1, "with fewer the run waits; max_workers"),
+    KEY(scaling, wait_s, REAL, 0, "so long it waits for them while nodes may come; 3600"),
     KEY(scaling, max_workers, INT, 1, "1; at most run.shards"),
     KEY(scaling, spares, INT, 0, "loaded processes that wait to replace one that dies; 0"),
     KEY(scaling, cpus, REAL, 0, "that each worker reserves, and computes with; 0: none are reserved, those of the node are shared"),

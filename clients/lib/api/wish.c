@@ -55,3 +55,21 @@ manta_status manta_wish_tell(const manta_wish *wish, manta_error *e)
     free(request);
     return code;
 }
+
+int manta_wish_look(const char *name, char *text, size_t text_size, manta_error *e)
+{
+    struct wish_ask      ask = {.request = {.op = CTL_OP_WISH_LOOK}};
+    struct ctl_wish_news news = {0};
+    struct lib_request  *request = NULL;
+    if (!name || !name[0] || strlen(name) >= sizeof ask.wish.name || !text || !text_size)
+        return -lib_error(e, MANTA_EINVAL, "manta_wish_look: a wish has a name of 1 to %d letters, and why needs a place",
+                          (int)sizeof ask.wish.name - 1);
+    text[0] = '\0';
+    memcpy(ask.wish.name, name, strlen(name) + 1);
+    manta_status code = lib_ask(CTL_REQUEST, &ask, sizeof ask, &request, e);
+    if (code == MANTA_OK && request->size >= sizeof(struct ctl_reply) + sizeof news)
+        memcpy(&news, request->payload + sizeof(struct ctl_reply), sizeof news);
+    free(request);
+    snprintf(text, text_size, "%.*s", (int)sizeof news.text - 1, news.text);
+    return code == MANTA_OK ? (int)news.stands : -code;
+}

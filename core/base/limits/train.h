@@ -62,6 +62,8 @@ enum {
     MT_TRAIN_PING_MS = 200,          /* how often it asks its idle spares whether they live */
     MT_TRAIN_START_MS = 60 * 1000,   /* from asking for a worker until it has loaded model and data */
     MT_TRAIN_RETURN_MS = 10 * 1000,  /* from asking a spare for a sign of life until it is killed */
+    MT_TRAIN_WAIT_S = 3600,          /* for the fewest workers in all, while nodes are being started for them, or may be */
+    MT_TRAIN_WISH_MS = 1000,         /* how often the cluster is asked then */
     MT_TRAIN_WAITING_MS = 2000,      /* then who waits for workers is told how many are there */
     MT_TRAIN_GATHER_MS = 250,        /* at a run's start, for workers beyond the fewest that will do */
     MT_TRAIN_HUNG_MS = 10 * 1000,    /* a worker shows nothing for so long, and for 5 of the longest steps: it hangs */

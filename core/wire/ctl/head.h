@@ -12,11 +12,12 @@ enum ctl_op {
     CTL_OP_NAME_PUT = 1, /* ctl_name; EEXIST where another holds it */
     CTL_OP_NAME_GET = 2, /* ctl_name in and out; ENOENT */
     CTL_OP_NAME_DELETE = 3,
-    CTL_OP_NODES = 4,     /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
-    CTL_OP_ACTOR_NEW = 8, /* ctl_detached, then `size` bytes for its warden: a detached actor; EEXIST */
-    CTL_OP_ACTOR = 9,     /* ctl_actor, of a detached one; to WHERE the reply brings a ctl_name */
-    CTL_OP_GROUP = 10,    /* ctl_group, then its bundles (NEW); to FIND the reply brings the same */
-    CTL_OP_WISH = 11,     /* ctl_wish; the raylet answers, and tells the head with its next report */
+    CTL_OP_NODES = 4,      /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
+    CTL_OP_ACTOR_NEW = 8,  /* ctl_detached, then `size` bytes for its warden: a detached actor; EEXIST */
+    CTL_OP_ACTOR = 9,      /* ctl_actor, of a detached one; to WHERE the reply brings a ctl_name */
+    CTL_OP_GROUP = 10,     /* ctl_group, then its bundles (NEW); to FIND the reply brings the same */
+    CTL_OP_WISH = 11,      /* ctl_wish; the raylet answers, and tells the head with its next report */
+    CTL_OP_WISH_LOOK = 12, /* ctl_wish, its name; reply: a ctl_wish_news */
 };
 struct ctl_request {
     uint32_t op;    /* enum ctl_op */
@@ -30,6 +31,11 @@ struct ctl_wish { /* what a process would use beyond what it has. One of the sam
     uint32_t            reserved;
     struct ctl_resource resources[CTL_RESOURCES];
     char                labels[MT_LABELS_BYTES_MAX]; /* selector; "": any node */
+};
+struct ctl_wish_news { /* how one stands */
+    uint32_t stands;   /* enum scl_wish_state; 0: nothing was said */
+    uint32_t reserved;
+    char     text[CTL_TEXT_SIZE]; /* why */
 };
 struct ctl_reply {
     int32_t  code;

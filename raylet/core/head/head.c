@@ -154,6 +154,7 @@ void rlt_head_message(struct rlt *r, const Manta__V1__HeadToNode *m)
     case MANTA__V1__HEAD_TO_NODE__KIND_BUNDLE: rlt_bundle_order(r, m->bundle); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_DRAIN: rlt_drain_order(r, m->drain); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_USAGE: rlt_usage_acked(r, m->usage); break;
+    case MANTA__V1__HEAD_TO_NODE__KIND_WISH: rlt_wish_news(r, m->wish); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_NAME: rlt_name_answered(r, m->name); break;
     case MANTA__V1__HEAD_TO_NODE__KIND_START_JOB:
     case MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB:

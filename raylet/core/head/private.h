@@ -32,6 +32,8 @@ void rlt_group_answered(struct rlt *r, const Manta__V1__GroupReply *reply);
 /* ---- wish.c ---- */
 
 void rlt_wish(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_wish_look(struct rlt *r, const struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);
+void rlt_wish_news(struct rlt *r, const Manta__V1__WishNews *said);
 void rlt_wishes_report(struct rlt *r, Manta__V1__Report *report);
 
 /* ---- detach.c ---- */

@@ -19,6 +19,8 @@ void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *re
         rlt_detach(r, p, record, payload, -1);
     } else if (request.op == CTL_OP_WISH) {
         rlt_wish(r, p, record, payload);
+    } else if (request.op == CTL_OP_WISH_LOOK) {
+        rlt_wish_look(r, p, record, payload);
     } else if (request.op == CTL_OP_GROUP) {
         rlt_group_ask(r, p, record, payload);
     } else if (request.op < CTL_OP_NAME_PUT || request.op > CTL_OP_NAME_DELETE ||

@@ -21,6 +21,11 @@ enum rlt_proc_state {
     PROC_DYING, /* its end is known; its rings are being read, its status is awaited */
 };
 
+struct rlt_wish { /* what it would use beyond what it has, and what the head said of that last */
+    struct ctl_wish      asked;
+    struct ctl_wish_news news;
+};
+
 struct rlt_proc {
     uint64_t            conn;
     uint64_t            process; /* 0 before CTL_HELLO */
@@ -62,7 +67,7 @@ struct rlt_proc {
     bool              was_dirty; /* has served an actor or held a GPU: not given to others */
 
     rlt_program_files files; /* of a driver that has not greeted yet */
-    MT_VEC(struct ctl_wish) wishes;
+    MT_VEC(struct rlt_wish) wishes;
 };
 
 struct rlt_monitor {

@@ -212,6 +212,7 @@ static void tick(struct head *h)
         head_bundles_round(h);
         head_wants_round(h);
         head_scale_round(h);
+        head_wants_wishes_tell(h);
     }
     head_jobs_tick_waits(h);
     head_queries_tick(h);

@@ -11,7 +11,7 @@ import sys
 import textwrap
 
 from cli_test import BIN, SLOWER, check, equal, has, run_case, wait_until
-from scale_test import down, instances, raylets, shrinks, up
+from scale_test import down, instances, machines_of, raylets, shrinks, up
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 CLUSTER = """\
@@ -175,6 +175,30 @@ def training_grows(p):
     has(" 0 restarts", log)
     has(" 0 steps lost", log)
     equal(weights_of(log), weights_of(alone.communicate(timeout=60 * SLOWER)[0]))
+    shrinks(p)
+    down(p)
+
+
+def training_waits(p):
+    """Without its fewest workers: one that no node can ever hold fails at once, in the scaler's words. While nodes may come it waits, says why,
+    and begins when one is there; at the user's limit it ends."""
+    (p.root / "broken").touch()
+    text = machines_of(p, 0.5)
+    up(p, text)
+    pictures_write(p.root)
+    never = begin(p, "--", *train(p, "--set", "scaling.cpus=8"))
+    p.manta("job", "wait", never, want=1)
+    has("no node type can ever hold it", p.manta("job", "logs", never))
+    limited = begin(p, "--", *train(p, "--set", "scaling.wait_s=4"))
+    waits = begin(p, "--", *train(p, "--set", "run.name=other"))
+    for job in (limited, waits):
+        wait_until(lambda: "waits for workers" in p.manta("job", "logs", job) and "no quota is left" in p.manta("job", "logs", job),
+                   "it says why it waits")
+    p.manta("job", "wait", limited, want=1)
+    has("no quota is left", p.manta("job", "logs", limited).splitlines()[-1])
+    (p.root / "broken").unlink()
+    up(p, text)  # it is tried again at once
+    ends_well(p, waits)
     shrinks(p)
     down(p)
 

@@ -109,7 +109,7 @@ static manta_status answer_request(struct lib_request *r, const uint8_t *payload
         r->size += sizeof node;
         return MANTA_OK;
     }
-    if (ask.op == CTL_OP_WISH)
+    if (ask.op == CTL_OP_WISH || ask.op == CTL_OP_WISH_LOOK)
         return MANTA_OK;
     if (ask.op != CTL_OP_NAME_GET)
         return MANTA_EUNSUPPORTED;

@@ -28,6 +28,7 @@ struct node_wish { /* what a process there would use beyond what it has */
     uint64_t              owner;
     uint32_t              count, worth; /* worth: in thousandths of what it does */
     char                  name[MT_SCL_NAME_SIZE];
+    uint64_t              told; /* its raylet was told so of it; 0: nothing yet */
     struct policy_request request;
 };
 

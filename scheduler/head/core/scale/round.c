@@ -98,7 +98,8 @@ static void tell_want(struct head *h, struct telling *t, const Manta__V1__ScaleW
 
 static void tell_wish(struct head *h, struct telling *t, const struct node_wish *wish)
 {
-    struct told fresh = {.demand = {.kind = SCL_WISH, .count = wish->count, .worth = wish->worth}, .first = t->requests.count};
+    struct told fresh = {.demand = {.kind = SCL_WISH, .count = wish->count, .worth = wish->worth, .owner = wish->owner},
+                         .first = t->requests.count};
     snprintf(fresh.demand.name, sizeof fresh.demand.name, "%s", wish->name);
     HEAD_TRY(h, mt_vec_push(&t->requests, wish->request));
     HEAD_TRY(h, mt_vec_push(&t->demands, fresh));

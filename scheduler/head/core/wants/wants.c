@@ -18,6 +18,8 @@
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/nodes/view.h"
 
+#include "core/base/hash.h"
+
 static struct want *find(struct node *n, const Manta__V1__Want *w, size_t hint)
 {
     for (size_t i = 0; i < n->wants.count; i++) {
@@ -98,17 +100,65 @@ void head_wants_report(struct head *h, struct node *n, Manta__V1__Want *const *w
     memcpy(&n->wants, &next, sizeof next);
 }
 
+static struct node_wish *wish_find(struct node_wish *list, size_t count, uint64_t owner, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].owner == owner && strcmp(list[i].name, name) == 0)
+            return &list[i];
+    return NULL;
+}
+
 void head_wants_wishes(struct head *h, struct node *n, Manta__V1__Wish *const *wishes, size_t count)
 {
-    char text[HEAD_TEXT_SIZE];
-    n->wishes.count = 0;
+    char              text[HEAD_TEXT_SIZE];
+    struct node_wish *was = n->wishes.data, *old;
+    size_t            was_count = n->wishes.count;
+    memset(&n->wishes, 0, sizeof n->wishes);
     for (size_t i = 0; i < count && i < MT_HEAD_WANTS_MAX; i++) {
         struct node_wish w = {.owner = wishes[i]->owner, .count = wishes[i]->count, .worth = wishes[i]->worth_milli};
         snprintf(w.name, sizeof w.name, "%s", wishes[i]->name);
         snprintf(w.request.labels, sizeof w.request.labels, "%s", wishes[i]->labels);
+        if ((old = wish_find(was, was_count, w.owner, w.name)))
+            w.told = old->told;
         if (head_resources_to_request(h, wishes[i]->resources, wishes[i]->n_resources, &w.request, text, sizeof text).code == 0)
             HEAD_TRY(h, mt_vec_push(&n->wishes, w)); /* its raylet has refused what is none */
     }
+    free(was);
+}
+
+static void tell_wish(struct head *h, struct node *n, struct node_wish *w, enum scl_wish_state state, const char *why)
+{
+    Manta__V1__WishNews news = MANTA__V1__WISH_NEWS__INIT;
+    to_node             message = MANTA__V1__HEAD_TO_NODE__INIT;
+    uint32_t            words[3] = {state, w->count, w->worth};
+    uint64_t            told = mt_hash_bytes(mt_hash_bytes(MT_HASH_START, words, sizeof words), why, strlen(why));
+    if (w->told == told)
+        return;
+    w->told = told;
+    news.owner = w->owner;
+    news.name = w->name;
+    news.stands = state;
+    news.text = (char *)(uintptr_t)why;
+    message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_WISH;
+    message.wish = &news;
+    head_out_send(h, head_nodes_stream(h, n), &message, false);
+}
+
+static void wish_stands(void *user, uint64_t owner, const char *name, enum scl_wish_state state, const char *why)
+{
+    struct head *h = user;
+    MT_MAP_EACH(&h->nodes, entry) {
+        struct node      *n = entry->value.ptr;
+        struct node_wish *w = n->stream ? wish_find(n->wishes.data, n->wishes.count, owner, name) : NULL;
+        if (w)
+            tell_wish(h, n, w, state, why);
+    }
+}
+
+void head_wants_wishes_tell(struct head *h)
+{
+    if (h->scale.core)
+        scl_wishes_each(h->scale.core, (const char *const *)h->kinds.data, wish_stands, h);
 }
 
 static void send_place(struct head *h, struct node *n, const struct want *w, uint32_t *nodes, uint32_t count)

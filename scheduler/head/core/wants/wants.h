@@ -13,6 +13,8 @@ void head_wants_tell_again(struct node *n);
 void head_wants_report(struct head *h, struct node *n, Manta__V1__Want *const *wants, size_t count);
 /* ... and all that its processes would use beyond what they have. */
 void head_wants_wishes(struct head *h, struct node *n, Manta__V1__Wish *const *wishes, size_t count);
+/* What the scaler says of them now goes to the nodes, where it is not what it said before. */
+void head_wants_wishes_tell(struct head *h);
 /* Answers what can be answered now. */
 void head_wants_round(struct head *h);
 
