@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# elastic.py BIN LOAD [chaos|idle|sweep] [--seconds N] [--trials N] [--rounds N] [--seed S] [-o json] - a cluster that grows and shrinks by
+# elastic.py BIN LOAD [chaos|idle|sweep|merge] [--seconds N] [--trials N] [--rounds N] [--seed S] [-o json] - a cluster that grows and shrinks by
 # itself, with nodes of the provider "command": under sleeping tasks while a fifth of the launches fail, in rounds, or under a sweep.
 #
 #   chaos   a node is taken each 20 s (every second time with a notice of 2 s), the head is killed each 60 s (at least once). Judged by
@@ -9,6 +9,7 @@
 #           were there, from the start of each node's process to its end
 #   sweep   trials of a second each over 1, then up to 8, then 2 nodes with a CPU each: how often each has run to its end, and which part of
 #           the CPU seconds of the nodes no trial ran, as long as some had not begun
+#   merge   two nodes of which a quarter each is used by tasks become one, while these go on
 #   idle    in each round values are made on nodes that then go back because they are idle; then they are read
 #
 # Exit status 1 where something was lost, done twice, wrong, or is left over.
@@ -27,7 +28,7 @@ import time
 arguments = argparse.ArgumentParser()
 arguments.add_argument("bin")
 arguments.add_argument("load", type=pathlib.Path)
-arguments.add_argument("what", nargs="?", choices=["chaos", "idle", "sweep"], default="chaos")
+arguments.add_argument("what", nargs="?", choices=["chaos", "idle", "sweep", "merge"], default="chaos")
 arguments.add_argument("--seconds", type=int, default=60)
 arguments.add_argument("--rounds", type=int, default=100)
 arguments.add_argument("--trials", type=int, default=1000)
@@ -43,7 +44,7 @@ sys.argv[1:] = [ARGS.bin]
 import ledger  # noqa: E402
 from cli_test import BIN, check, run_case, wait_until  # noqa: E402
 
-CPUS, NODES = (1, 8) if ARGS.what == "sweep" else (2, 4)
+CPUS, NODES = {"sweep": (1, 8), "merge": (4, 2)}.get(ARGS.what, (2, 4))
 NAP_MS, FAIL_SHARE, NOTICE_S = 200, 0.2, 2
 
 # What the provider "command" calls: a process of its own for each machine, and the files of those that are there.
@@ -90,6 +91,7 @@ def cluster_file(p, nodes=NODES):
           launch: {words} launch
           terminate: {words} terminate
         head: {{cpus: 0}}
+        consolidate_s: {1 if ARGS.what == "merge" else 600}
         types:
           any: {{resources: {{CPU: {CPUS}}}, max: {nodes}, idle_s: 0.2, boot_s: 20}}
         """))
@@ -130,8 +132,8 @@ class Machines:
         return key
 
 
-def load_start(p, *words):
-    return subprocess.Popen([ARGS.load, p.folder, p.root / "ledger", *map(str, words)], env=p.env, stdin=subprocess.DEVNULL)
+def load_start(p, *words, book="ledger"):
+    return subprocess.Popen([ARGS.load, p.folder, p.root / book, *map(str, words)], env=p.env, stdin=subprocess.DEVNULL)
 
 
 def chaos(p):
@@ -196,6 +198,55 @@ def idle(p):
     told = [] if load.returncode == 0 else [f"the driver ended with {load.returncode}"]
     told += [] if len(gone) >= ARGS.rounds else [f"{len(gone)} nodes were given back in {ARGS.rounds} rounds"]
     finish(p, told, {"nodes given back": len(gone)}, 0)
+
+
+def merge(p):
+    """Two drivers use a quarter of a node each, on two nodes: the one is drained, its tasks end there, and the next ones run on the other."""
+    p.manta("up", cluster_file(p))
+    for attempt in range(10):  # a driver that was slow between two tasks has let its lease go, and both may be on one node
+        stay = merge_spread(p, attempt)
+        wait_until(lambda: any(words in p.manta("scale", "history") for words in ("its work fits on others", "idle for")), "one is given back")
+        if "idle for" not in p.manta("scale", "history"):
+            break
+        end(stay)
+        p.manta("down")
+        p.manta("up", cluster_file(p))
+    wait_until(lambda: len(free_cpus(p)) == 1, "all runs on the other")
+    for node in range(NODES):
+        (p.root / f"stay{attempt}.{node}.stop").touch()
+    told = [f"a driver ended with {load.wait(60)}" for load in stay if load.wait(60) != 0]
+    books = [ledger.calls_of(ledger.read(p.root / f"stay{attempt}.{node}")) for node in range(NODES)]
+    judges = [ledger.Judge(calls, [0], []) for calls in books]
+    p.manta("down")
+    p.manta("stop")
+    rows = [("calls", sum(map(len, books))), ("again", sum(c.outcome.attempt > 0 for calls in books for c in calls.values() if c.outcome))]
+    rows += [(bad, sum(len(getattr(judge, bad)) for judge in judges)) for bad in ("lost", "duplicated", "wrong")]
+    for name, value in rows:
+        say(f"merge.{name}", value)
+    told += [f"{value} {name}" for name, value in rows[1:] if value]
+    check(not told, "; ".join(told))
+
+
+def free_cpus(p):
+    return sorted(row["free"]["CPU"] for row in p.json("list", "nodes") if row["state"] == "ALIVE" and row["total"].get("CPU"))
+
+
+def end(loads):
+    for load in loads:
+        load.kill()
+        load.wait()
+
+
+def merge_spread(p, attempt):
+    """A driver on each of two nodes: others held all CPUs of these but one, until there was nowhere else to be."""
+    stay, fill = [], []
+    for node in range(NODES):
+        fill.append(load_start(p, "naps", 1, 3600000, 1, CPUS - 1, book=f"fill{attempt}.{node}"))
+        wait_until(lambda: len(free_cpus(p)) == node + 1 and sum(free_cpus(p)) == 1, "all CPUs of it but one are held")
+        stay.append(load_start(p, "naps", 3600, NAP_MS, 1, book=f"stay{attempt}.{node}"))
+        wait_until(lambda: sum(free_cpus(p)) == 0, "the node is full")
+    end(fill)
+    return stay
 
 
 def trials_write(p):
@@ -281,4 +332,4 @@ def finish(p, told, kills, seconds):
 
 
 if __name__ == "__main__":
-    sys.exit(0 if run_case(ARGS.what, {"chaos": chaos, "idle": idle, "sweep": sweep}) else 1)
+    sys.exit(0 if run_case(ARGS.what, {"chaos": chaos, "idle": idle, "sweep": sweep, "merge": merge}) else 1)

@@ -2,7 +2,8 @@
  *
  * elastic_load.c - the driver on a cluster that grows and shrinks: sleeping tasks, or rounds after each of which all nodes go back.
  *
- *   elastic_load ADDRESS LEDGER naps SECONDS MS WIDTH    so many tasks of so long are under way, each for a CPU
+ *   elastic_load ADDRESS LEDGER naps SECONDS MS WIDTH [CPUS]   so many tasks of so long are under way, each for a CPU (or so many);
+ *                                                              it ends sooner when there is a file LEDGER.stop
  *   elastic_load ADDRESS LEDGER idle ROUNDS MS WIDTH     in each round WIDTH values are made; when their nodes have gone,
  *                                                        or after MS, a task and the driver read each, and an actor is asked
  *
@@ -21,7 +22,7 @@ static const char *ledger;
 static int         failures;
 static uint64_t    next_key;
 
-static const manta_task_opts with_cpu = {.num_cpus = 1, .max_retries = RETRIES};
+static manta_task_opts with_cpu = {.num_cpus = 1, .max_retries = RETRIES};
 
 static uint64_t submitted(void)
 {
@@ -63,7 +64,9 @@ static void naps(uint64_t seconds, int64_t ms, size_t width)
     unsigned char ready[WIDTH_MAX];
     manta_error   e;
     size_t        count = 0;
-    while (chaos_now_ns() < end) {
+    char          stop[4096];
+    snprintf(stop, sizeof stop, "%s.stop", ledger);
+    while (chaos_now_ns() < end && access(stop, F_OK) != 0) {
         for (; count < width; count++) {
             keys[count] = submitted();
             refs[count] = manta_call("work", &with_cpu,
@@ -153,9 +156,11 @@ int main(int argc, char **argv)
     manta_init_opts opts = {.address = argc > 1 ? argv[1] : NULL, .job_name = "elastic"};
     if (manta_init(&argc, &argv, &opts, &e) != MANTA_OK)
         return manta_perror(&e), 2;
-    size_t width = argc == 7 ? (size_t)strtoull(argv[6], NULL, 10) : 0;
+    size_t width = argc == 7 || argc == 8 ? (size_t)strtoull(argv[6], NULL, 10) : 0;
+    if (argc == 8)
+        with_cpu.num_cpus = strtod(argv[7], NULL);
     if (width < 1 || width > WIDTH_MAX)
-        return fprintf(stderr, "usage: elastic_load ADDRESS LEDGER naps|idle SECONDS|ROUNDS MS WIDTH\n"), 2;
+        return fprintf(stderr, "usage: elastic_load ADDRESS LEDGER naps|idle SECONDS|ROUNDS MS WIDTH [CPUS]\n"), 2;
     ledger = argv[2];
     chaos_ledger_open(ledger);
     (strcmp(argv[3], "naps") == 0 ? naps : idle)(strtoull(argv[4], NULL, 10), strtoll(argv[5], NULL, 10), width);
