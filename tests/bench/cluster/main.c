@@ -32,6 +32,9 @@
  *                       spread over them.  .c: the same again.  .wrong: results
  *   scale_local         from the submit of a task until it has run on a node that is started for it: the median.  .b: from the
  *                       start of a raylet by hand until it is a node.  .c: the ratio
+ *   train_elastic       a training of 1 to 4 workers grows as nodes come, then all but one are drained: the longest time between
+ *                       two of its steps.  .mean: of as many as there were changes.  .other: bits that differ from a run with
+ *                       one worker.  .floor: the median time between two steps
  *   gang_1000           `manta run -n 4 --cpus 0 -- true`, one after another, a second.  .b: 64 at once.  .floor: a shell that
  *                       starts four `true` and waits
  *   gang_mpi            `manta run -n 4 --cpus 0 --as pmi1` of a program of MPICH that begins and ends.  .floor: mpiexec.hydra of
@@ -60,6 +63,7 @@
 #include "tests/bench/cluster/coll.h"
 #include "tests/bench/cluster/crowd.h"
 #include "tests/bench/cluster/drain.h"
+#include "tests/bench/cluster/elastic.h"
 #include "tests/bench/cluster/gang.h"
 #include "tests/bench/cluster/grow.h"
 #include "tests/bench/cluster/heads.h"
@@ -305,6 +309,7 @@ int main(int argc, char **argv)
                  {"blackout_head", bench_blackout},
                  {"tickets", bench_tickets},
                  {"scale_local", bench_scale_local},
+                 {"train_elastic", bench_train_elastic},
                  {"drain", bench_drain},
                  {"broadcast", bench_broadcast},
                  {"pull_tls", bench_pull_tls},

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * elastic.c - see elastic.h.
+ *
+ *   this driver, and a training of 1 to 4 workers --wish--> head --> provider "local" --> a raylet with a CPU --> one worker more
+ *   four work --> the maximum is 1 now, and three nodes are drained --> one works, to the end
+ *
+ * The pause of a change is the time between two steps of rank 0, by the run's timeline. Held against a run with one worker.
+ *
+ * Owns: the children, and a folder that goes with them. Thread: the main one.
+ */
+#include "tests/bench/cluster/elastic.h"
+
+#include "clients/control/manta_client.h"
+
+#include "tests/bench/cluster/rig.h"
+
+#include <manta_sgd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    MOST = 4,
+    RECORDS = 1600,
+    TESTS = 64,
+    SIDE = 28,
+    BATCH_SIZE = 64,
+    EPOCHS = 60,
+    STEPS_MAX = 65536,
+    CHANGES_MAX = 64,
+    RANK_0 = 32
+};
+
+struct elastic {
+    struct rig_folder folder;
+    char              node[RIG_PATH], timeline[RIG_PATH], data[RIG_PATH];
+    pid_t             head, home;
+    manta_client     *client;
+    bool              is_shrinking, has_failed;
+    int               workers, grew, shrank;
+    double            begin_ms[STEPS_MAX], end_ms[STEPS_MAX]; /* of each step, as it was made last */
+    int64_t           steps;
+};
+
+/* ---- data ---- */
+
+static bool idx_write(const char *folder, const char *name, uint32_t dims, uint32_t count)
+{
+    char          path[RIG_PATH + 64];
+    unsigned char head[16] = {0, 0, 8, (unsigned char)dims};
+    uint32_t      seed = 1, sizes[3] = {count, SIDE, SIDE};
+    size_t        bytes = (size_t)count * (dims == 3 ? SIDE * SIDE : 1), n = 4;
+    for (uint32_t d = 0; d < dims; d++)
+        for (int shift = 24; shift >= 0; shift -= 8)
+            head[n++] = (unsigned char)(sizes[d] >> shift);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wbe");
+    bool  ok = file && fwrite(head, n, 1, file) == 1;
+    for (size_t i = 0; i < bytes && ok; i++) {
+        seed = seed * 1103515245u + 12345;
+        ok = fputc((int)(seed >> 16 & 255) % (dims == 3 ? 256 : 10), file) != EOF;
+    }
+    return file && fclose(file) == 0 && ok;
+}
+
+static bool data_write(const char *folder)
+{
+    return mkdir(folder, 0700) == 0 && idx_write(folder, "train-images-idx3-ubyte.gz", 3, RECORDS) &&
+           idx_write(folder, "train-labels-idx1-ubyte.gz", 1, RECORDS) &&
+           idx_write(folder, "t10k-images-idx3-ubyte.gz", 3, TESTS) && idx_write(folder, "t10k-labels-idx1-ubyte.gz", 1, TESTS);
+}
+
+/* ---- the cluster ---- */
+
+static bool start(struct elastic *x)
+{
+    if (!rig_folder_make(&x->folder))
+        return false;
+    snprintf(x->node, sizeof x->node, "%s/home", x->folder.dir);
+    snprintf(x->timeline, sizeof x->timeline, "%s/timeline.json", x->folder.dir);
+    snprintf(x->data, sizeof x->data, "%s/data", x->folder.dir);
+    x->head = rig_head(&x->folder);
+    x->home = x->head > 0 ? rig_raylet(&x->folder, &(struct rig_raylet){.name = "home", .cpus = "0"}, -1) : -1;
+    return x->home > 0 && data_write(x->data);
+}
+
+static bool may_have(struct elastic *x, uint32_t most)
+{
+    static const manta_scale_resource resources[] = {{"CPU", 1}};
+    static const manta_scale_setting  settings[] = {{"store_memory", "134217728"}};
+    manta_scale_type          type = {.name = "small", .resources = resources, .resource_count = 1, .max = most, .idle_ms = 500};
+    const manta_scale_cluster cluster = {.provider = "local", .types = &type, .type_count = 1};
+    manta_client_opts         opts = {.address = x->folder.dir, .timeout_ms = RIG_PATIENCE_MS};
+    manta_error               e;
+    type.settings = settings;
+    type.setting_count = 1;
+    if (!x->client)
+        x->client = manta_client_open(&opts, &e);
+    return (x->client && manta_scale_up(x->client, &cluster, false, NULL, NULL, &e) == MANTA_OK) || bench_say(&e, "manta_scale_up");
+}
+
+/* All of its nodes but the first are told to go. */
+static bool shrink(struct elastic *x)
+{
+    manta_error         e;
+    manta_cluster_node *nodes;
+    size_t              count, kept = 0;
+    if (!may_have(x, 1) ||
+        (manta_nodes_list(x->client, &nodes, &count, NULL, &e) != MANTA_OK && !bench_say(&e, "manta_nodes_list")))
+        return false;
+    bool ok = true;
+    for (size_t i = 0; i < count && ok; i++)
+        if (nodes[i].state == MANTA_NODE_ALIVE && strstr(nodes[i].labels, "manta.instance=") && kept++ > 0)
+            ok = manta_node_drain(x->client, nodes[i].node, 60000, "the bench takes it", &e) == MANTA_OK || bench_say(&e, "drain");
+    free(nodes);
+    return ok;
+}
+
+static bool has_gone(struct elastic *x)
+{
+    manta_error e;
+    uint32_t    left = 1;
+    for (double end = rig_now_ms() + RIG_PATIENCE_MS; left > 0 && rig_now_ms() < end; bench_sleep_us(20000))
+        if (manta_scale_look(x->client, "status", NULL, NULL, &left, &e) != MANTA_OK)
+            return bench_say(&e, "manta_scale_look");
+    return left == 0 || (fprintf(stderr, "train_elastic: nodes are left\n"), false);
+}
+
+/* ---- the runs ---- */
+
+static int on_event(void *user, const manta_sgd_event *event)
+{
+    struct elastic *x = user;
+    if (event->kind == MANTA_SGD_LOST)
+        fprintf(stderr, "train_elastic: %s\n", event->text);
+    if (event->kind != MANTA_SGD_RESIZED)
+        return 0;
+    x->grew += event->workers > x->workers;
+    x->shrank += event->workers < x->workers;
+    x->workers = event->workers;
+    if (x->workers == MOST && !x->is_shrinking) {
+        x->is_shrinking = true;
+        x->has_failed = !shrink(x);
+    }
+    return x->has_failed;
+}
+
+static bool train(struct elastic *x, const char *name, int most, manta_sgd_result *r)
+{
+    char           data[RIG_PATH + 8];
+    const char    *config[] = {data, "hidden=1024", "classes=10", NULL};
+    manta_error    e;
+    manta_sgd_opts opts = {.scaling = {.min_workers = 1, .max_workers = most, .cpus = most > 1, .nodes = most},
+                           .run = {.name = name,
+                                   .epochs = EPOCHS,
+                                   .batch = BATCH_SIZE,
+                                   .shards = MOST,
+                                   .log_steps = 1000,
+                                   .validate_epochs = EPOCHS,
+                                   .timeline = most > 1 ? x->timeline : NULL},
+                           .failure = {.max_failures = 0},
+                           .config = config,
+                           .on_event = on_event,
+                           .user = x};
+    snprintf(data, sizeof data, "data=%s", x->data);
+    x->workers = 1;
+    return manta_sgd_fit("mlp", &opts, r, &e) == MANTA_OK || bench_say(&e, name);
+}
+
+/* ---- its timeline ---- */
+
+static double number_of(const char *line, const char *key)
+{
+    const char *at = strstr(line, key);
+    return at ? strtod(at + strlen(key), NULL) : -1;
+}
+
+static bool steps_read(struct elastic *x)
+{
+    static char line[4096];
+    FILE       *file = fopen(x->timeline, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        double step = number_of(line, "\"step\":"), begun = number_of(line, "\"ts\":"), took = number_of(line, "\"dur\":");
+        if (!strstr(line, "\"name\":\"step\"") || (int)number_of(line, "\"tid\":") != RANK_0 || step < 0 || step >= STEPS_MAX)
+            continue;
+        x->begin_ms[(int)step] = begun / 1e3;
+        x->end_ms[(int)step] = (begun + took) / 1e3;
+        x->steps = (int64_t)step + 1 > x->steps ? (int64_t)step + 1 : x->steps;
+    }
+    if (file)
+        fclose(file);
+    return x->steps > 0 || (fprintf(stderr, "train_elastic: %s has no step\n", x->timeline), false);
+}
+
+static int downwards(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void say(struct bench *b, const char *id, const char *unit, double value, uint64_t n)
+{
+    bench_print_value(b, id, unit, value, n);
+}
+
+static bool rows(struct bench *b, struct elastic *x, const manta_sgd_result *is, const manta_sgd_result *want)
+{
+    static double gaps[STEPS_MAX];
+    int           count = 0, changes = x->grew + x->shrank;
+    double        sum = 0;
+    for (int64_t step = 1; step < x->steps; step++)
+        if (x->end_ms[step - 1] > 0 && x->begin_ms[step] >= x->end_ms[step - 1])
+            gaps[count++] = x->begin_ms[step] - x->end_ms[step - 1];
+    qsort(gaps, (size_t)count, sizeof *gaps, downwards);
+    for (int i = 0; i < changes && i < count; i++)
+        sum += gaps[i];
+    if (x->grew < 1 || x->workers != 1 || count <= changes)
+        return fprintf(stderr, "train_elastic: grew %d times, shrank %d times, %d workers at the end\n", x->grew, x->shrank,
+                       x->workers),
+               false;
+    say(b, "train_elastic", "ms", gaps[0], (uint64_t)changes);
+    say(b, "train_elastic.mean", "ms", sum / changes, (uint64_t)changes);
+    say(b, "train_elastic.grew", "", x->grew, 1);
+    say(b, "train_elastic.shrank", "", x->shrank, 1);
+    say(b, "train_elastic.lost", "steps", (double)is->steps_lost, (uint64_t)is->steps);
+    say(b, "train_elastic.other", "bits", is->weights == want->weights && is->steps == want->steps ? 0 : 64, 1);
+    say(b, "train_elastic.floor", "ms", gaps[count / 2], (uint64_t)count);
+    return is->weights == want->weights && is->steps_lost == 0;
+}
+
+static bool measure(struct bench *b, struct elastic *x)
+{
+    manta_sgd_result is = {0}, want = {0};
+    return may_have(x, MOST) && train(x, "elastic", MOST, &is) && steps_read(x) && may_have(x, 1) && train(x, "alone", 1, &want) &&
+           rows(b, x, &is, &want);
+}
+
+bool bench_train_elastic(struct bench *b)
+{
+    static struct elastic x;
+    manta_error           e;
+    int                   argc = 1;
+    char                 *words[] = {"bench", NULL}, **argv = words;
+    bool                  ok = start(&x);
+    manta_init_opts       opts = {.address = x.node};
+    bool                  is_driver = ok && manta_init(&argc, &argv, &opts, &e) == MANTA_OK;
+    if (ok && !is_driver)
+        ok = bench_say(&e, "manta_init");
+    ok = ok && measure(b, &x);
+    if (is_driver)
+        (void)manta_shutdown();
+    if (x.client && manta_scale_down(x.client, &e) == MANTA_OK)
+        ok = has_gone(&x) && ok;
+    manta_client_close(x.client);
+    rig_end(&x.home, SIGKILL);
+    rig_end(&x.head, SIGTERM);
+    if (ok)
+        rig_folder_remove(&x.folder);
+    return ok;
+}
