@@ -3,12 +3,13 @@
  * main.c - sim_cluster: runs seeds, each a whole cluster with faults, and says which invariant a seed broke.
  *
  *   sim_cluster [--seeds A-B] [--seed N [--trace]] [--nodes N] [--no-head] [--seconds S] [--once] [--first] [--paths] [--hashes]
- *               [--plant N]
+ *               [--jobs] [--plant N]
  *
  * Each seed is run twice, and both traces must be the same (--once: one run). --first ends with the first seed that
  * fails. --paths asks that every counter reached SIM_PATH_LEAST in all seeds together, and every seed SIM_EVENTS_LEAST
  * events and SIM_FAULTS_LEAST faults. --hashes prints the hash of each trace, to hold two builds against
- * each other. Exit status 1: an invariant did not hold, or a path was not taken.
+ * each other. --jobs: short jobs come, more than there is room for, and some must wait on nodes. Exit status 1: an
+ * invariant did not hold, or a path was not taken.
  */
 #include "tests/sim/sim.h"
 
@@ -25,7 +26,7 @@ enum { SIM_PATH_LEAST = 10, SIM_EVENTS_LEAST = 10000, SIM_FAULTS_LEAST = 50, SIM
 struct options {
     uint64_t first, last;
     int      nodes, seconds;
-    bool     trace, once, has_head, stops_at_first, wants_paths, wants_hashes;
+    bool     trace, once, has_head, stops_at_first, wants_paths, wants_hashes, many_jobs;
     int      plant;
 };
 
@@ -49,6 +50,9 @@ static int parse(int argc, char **argv, struct options *o)
             continue;
         } else if (!strcmp(argv[i], "--paths")) {
             o->wants_paths = true;
+            continue;
+        } else if (!strcmp(argv[i], "--jobs")) {
+            o->many_jobs = true;
             continue;
         } else if (!strcmp(argv[i], "--hashes")) {
             o->wants_hashes = true;
@@ -80,7 +84,7 @@ static int parse(int argc, char **argv, struct options *o)
 
 struct total {
     struct sim_counters counters;
-    uint64_t            seeds, events, events_least, faults_least;
+    uint64_t            seeds, events, events_least, faults_least, jobs_waited;
 };
 
 static void total_add(struct total *t, const struct sim *s)
@@ -90,6 +94,7 @@ static void total_add(struct total *t, const struct sim *s)
     for (size_t i = 0; i < sizeof s->counters / sizeof *from; i++)
         to[i] += from[i];
     t->events += s->event_count;
+    t->jobs_waited += s->jobs_waited;
     if (!t->seeds || s->event_count < t->events_least)
         t->events_least = s->event_count;
     if (!t->seeds || s->counters.fault_total < t->faults_least)
@@ -134,6 +139,7 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
         struct sim_config config = {.seed = seed,
                                     .nodes = o->nodes,
                                     .has_head = o->has_head,
+                                    .many_jobs = o->many_jobs,
                                     .trace = o->trace,
                                     .faults_until = (uint64_t)o->seconds * SIM_S,
                                     .limit = (uint64_t)(o->seconds + 90) * SIM_S,
@@ -187,6 +193,10 @@ int main(int argc, char **argv)
     if (o.wants_paths && !failed && !paths_taken(&total)) {
         printf("not every path was taken\n");
         failed = 1;
+    }
+    if (o.many_jobs) {
+        printf("%llu jobs have waited on a node\n", (unsigned long long)total.jobs_waited);
+        failed += total.jobs_waited == 0;
     }
     return failed ? 1 : 0;
 }

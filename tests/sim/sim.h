@@ -132,6 +132,7 @@ struct sim_config {
     bool     is_short;   /* the stores are small: values go to disk */
     bool     fills_head; /* others fill the head's disk at times */
     bool     has_redis;  /* the head's store is on a server */
+    bool     many_jobs;  /* short ones, of a CPU each, more than there is room for */
 };
 
 struct sim {
@@ -144,9 +145,10 @@ struct sim {
     uint64_t          next_serial;
     int32_t           next_pid;
     int               next_fd;
-    mt_map            fds;   /* descriptors that are open in some raylet: number -> serial of its node */
-    mt_map            procs; /* serial -> sim_proc */
-    mt_map            parks; /* address of a park page -> sim_mem */
+    uint64_t          jobs_waited; /* on a node, for the end of others */
+    mt_map            fds;         /* descriptors that are open in some raylet: number -> serial of its node */
+    mt_map            procs;       /* serial -> sim_proc */
+    mt_map            parks;       /* address of a park page -> sim_mem */
     uint64_t          mem_count;
     struct io_loop   *acting;   /* whose store acts; NULL: none */
     mt_map            memories; /* descriptor of a segment -> sim_mem */

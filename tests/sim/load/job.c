@@ -18,6 +18,8 @@
 
 enum {
     JOB_EVERY_MS = 700,
+    SHORT_EVERY_MS = 60,
+    SHORT_RUN_MS = 120,
     JOB_ASK_AGAIN_MS = 1500, /* no answer for so long: the call is made again */
     JOB_POLL_MS = 400,
     JOB_LOG_MAX = 40000,
@@ -113,7 +115,7 @@ static void submit(struct sim *s, struct job *j)
     Manta__V1__Resource      cpu = MANTA__V1__RESOURCE__INIT, *resources[1] = {&cpu};
     char                    *argv[2] = {"driver", "--go"};
     cpu.name = "CPU";
-    cpu.milli = 100;
+    cpu.milli = s->config.many_jobs ? 1000 : 100;
     spec.id = j->id;
     spec.name = j->id;
     spec.argv = argv;
@@ -267,7 +269,7 @@ static void new_job(struct sim *s, struct sim_event *e)
         abort();
     client_again(s, j, 0);
     js->is_last_made = s->now >= s->config.faults_until; /* that one finds everything in order */
-    sim_after(s, sim_between(s, 1, 2 * JOB_EVERY_MS) * SIM_MS, "new job", new_job, 0);
+    sim_after(s, sim_between(s, 1, s->config.many_jobs ? SHORT_EVERY_MS : 2 * JOB_EVERY_MS) * SIM_MS, "new job", new_job, 0);
 }
 
 /* ---- the driver's process on a node -------------------------------------------------------------------------------------- */
@@ -325,7 +327,7 @@ static void act_go(struct sim *s, struct run *r)
 {
     r->has_gone = true;
     r->job->seen_attempts[r->attempt / 64] |= UINT64_C(1) << r->attempt % 64;
-    r->ends_at = s->now + sim_between(s, 5 * SIM_MS, 2 * SIM_S);
+    r->ends_at = s->now + sim_between(s, 5 * SIM_MS, s->config.many_jobs ? SHORT_RUN_MS * SIM_MS : 2 * SIM_S);
     s->counters.job_attempt++;
     sim_after(s, sim_between(s, SIM_MS, 80 * SIM_MS), "job begins", run_begins, r->serial);
 }
@@ -348,7 +350,9 @@ static void act_start(struct sim *s, struct sim_node *n, const struct rlt_a_job_
     r->status = sim_chance(s, 300000) ? 1 << 8 : 0;
     if (mt_map_put_ptr(&s->jobs->runs, mt_map_key(r->serial), r).code)
         abort();
-    if (!a->waits)
+    if (a->waits)
+        s->jobs_waited++;
+    else
         act_go(s, r);
 }
 
