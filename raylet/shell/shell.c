@@ -17,6 +17,7 @@
 
 #include "core/io/tls/tls.h"
 #include "core/sys/folder.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/rng.h"
 
@@ -421,6 +422,16 @@ static mt_status core_make(struct sh *sh, const char *address, const char *data_
     return sh->core ? mt_ok() : mt_error(MT_EINVAL, 0, "resources of this node");
 }
 
+/* A raylet that was killed while it started a program: until that is what it is to be, it has the socket too. */
+static mt_status listener_open(struct sh *sh, const char *path)
+{
+    int64_t   until = mt_now_ms() + MT_RLT_SOCKET_WAIT_MS;
+    mt_status st;
+    while ((st = io_listener_open_unix(sh->loop, &sh->listener, path, SH_CONNECTIONS_MAX)).code == MT_EEXIST && mt_now_ms() < until)
+        mt_sleep_ms(10);
+    return st;
+}
+
 static mt_status open_socket(struct pump *p)
 {
     struct sh *sh = &p->sh;
@@ -434,7 +445,7 @@ static mt_status open_socket(struct pump *p)
     if (snprintf(path, sizeof path, "%s/raylet.sock", sh->options.dir) >= (int)sizeof path)
         return mt_error(MT_EINVAL, 0, "the runtime folder's path is too long for a socket");
     sh->listener.accepted = sh_conn_accepted;
-    MT_TRY(io_listener_open_unix(sh->loop, &sh->listener, path, SH_CONNECTIONS_MAX));
+    MT_TRY(listener_open(sh, path));
     sh->has_listener = true;
     return mt_ok();
 }

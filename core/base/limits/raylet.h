@@ -79,6 +79,7 @@ enum {
     MT_RLT_HEAD_RETRY_MS = 250,      /* between two attempts to attach */
     MT_RLT_HEAD_FILE_POLL_MS = 5,    /* while waiting for the file with its address */
     MT_RLT_HEAD_FILE_MS = 60 * 1000, /* ... at most; then a private cluster goes on without, another raylet gives up */
+    MT_RLT_SOCKET_WAIT_MS = 5000,    /* for the last that a killed raylet has just started to let go of its socket */
     MT_RLT_JOB_LINGER_MS = 500,      /* after the driver's end: for output of processes that it left */
 
     MT_RLT_EVENTS = 32 * 1024, /* a worker's ring keeps so many, if MANTA_EVENTS does not say */

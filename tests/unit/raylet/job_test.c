@@ -17,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -256,6 +258,34 @@ static void the_head_may_die_and_come_back(void **state)
     assert_string_equal(text, "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\nline 9\nline 10\n");
 }
 
+/* As a process that a raylet was just starting when it was killed: it has the socket for a moment still. */
+static void a_socket_that_is_let_go_late_is_waited_for(void **state)
+{
+    struct fixture    *f = *state;
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int                holds[2];
+    char               byte = 0;
+    kill(f->raylet, SIGKILL);
+    waitpid(f->raylet, NULL, 0);
+    snprintf(at.sun_path, sizeof at.sun_path, "%s/raylet.sock", f->node_dir);
+    unlink(at.sun_path);
+    assert_int_equal(pipe2(holds, O_CLOEXEC), 0);
+    pid_t holder = fork();
+    if (holder == 0) {
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+        if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 8) < 0 || write(holds[1], &byte, 1) != 1)
+            _exit(1);
+        usleep(500 * 1000);
+        _exit(0);
+    }
+    assert_int_equal(read(holds[0], &byte, 1), 1);
+    close(holds[0]), close(holds[1]);
+    start_raylet(f);
+    submit(f, "after", "exit 0", 0, 0);
+    wait_for(f, "after", "SUCCEEDED", 0, NULL);
+    waitpid(holder, NULL, 0);
+}
+
 static void a_large_log_arrives_whole(void **state)
 {
     struct fixture *f = *state;
@@ -278,6 +308,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failure_tells_status_and_signal, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_is_stopped_and_times_out, setup, teardown),
         cmocka_unit_test_setup_teardown(the_head_may_die_and_come_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_socket_that_is_let_go_late_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_large_log_arrives_whole, setup, teardown),
     };
     signal(SIGPIPE, SIG_IGN);
