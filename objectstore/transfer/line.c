@@ -33,7 +33,7 @@ struct os_line {
     struct os_line     *next, **link; /* link: what points here; NULL: it ends */
     struct os_transfer *transfer;
     struct io_watch     watch;
-    struct io_timer     flush, look;
+    struct io_timer     look;
     struct tls_conn    *tls; /* NULL: in clear */
     int                 fd;
     char                host[OS_HOST_SIZE];
@@ -54,7 +54,6 @@ struct ghost {
 };
 
 static void line_ready(struct io_watch *watch, unsigned events);
-static void line_flush(struct io_timer *timer);
 static void line_look(struct io_timer *timer);
 
 /* ---- its list ---- */
@@ -126,7 +125,6 @@ static mt_status line_new(struct os_transfer *transfer, const struct os_fetch *t
     }
     line->transfer = transfer;
     line->watch.ready = line_ready;
-    line->flush.fire = line_flush;
     line->look.fire = line_look;
     line->last = &line->first;
     memcpy(line->host, to->host, sizeof line->host);
@@ -155,7 +153,6 @@ static mt_status line_new(struct os_transfer *transfer, const struct os_fetch *t
 static void line_close(struct os_line *line)
 {
     io_watch_stop(&line->watch);
-    io_timer_stop(&line->flush);
     io_timer_stop(&line->look);
     tls_end(line->tls);
     close(line->fd);
@@ -220,8 +217,7 @@ mt_status os_line_fetch(struct os_transfer *transfer, struct os_fetch *fetch, co
         transfer->count.reused += line->was_idle;
     }
     append(line, fetch);
-    if (!io_timer_is_started(&line->flush))
-        io_timer_start(transfer->loop, &line->flush, 0);
+    io_watch_set(&line->watch, IO_READABLE | IO_WRITABLE | IO_HANGUP); /* when this turn is over; a timer would be 2 ms late */
     return mt_ok();
 }
 
@@ -363,17 +359,6 @@ static void line_ready(struct io_watch *watch, unsigned events)
     } else {
         line_over(line, st);
     }
-}
-
-/* The turn in which something was asked for is over. */
-static void line_flush(struct io_timer *timer)
-{
-    struct os_line *line = mt_container_of(timer, struct os_line, flush);
-    mt_status       st = line_write(line);
-    if (st.code != MT_OK)
-        line_over(line, st);
-    else if (line->out_sent < line->out_size)
-        line_watch(line, false);
 }
 
 static void line_look(struct io_timer *timer)
