@@ -23,7 +23,7 @@ FAMILIES = {
     "manta.h": """register entry method concurrency function resource task call return fail attempt runtime cancel is get release
         wait put create seal drop buffer dup free progress next generator yield map view ready on event actor death node unwatch
         env group bundle pg region nodes wish init shutdown bytes arg i64 u64 f64 bool data str ref ctx
-        ACTOR TASK REGISTER PG ARGS NO WITHOUT RETURNS INLINE""",
+        ACTOR TASK REGISTER PG ARGS NO WITHOUT RETURNS INLINE WISH""",
     "manta_task.h": "TASK",
     "manta_many.h": "get wait fetch",
     "manta.hpp": "HPP FUNCTION GENERATOR METHOD CLASS",
