@@ -244,8 +244,10 @@ static bool has_changed(const struct elastic *x)
 {
     if (x->is_shrinking && x->workers == 1)
         return true;
-    fprintf(stderr, "train_elastic: it grew %d times and shrank %d times, to %d, before it ended: too busy a machine\n", x->grew,
-            x->shrank, x->workers);
+    fprintf(stderr,
+            "train_elastic: it grew %d times and shrank %d times, to %d, before its steps were done: one worker more brings "
+            "nothing here, or the machine is busy\n",
+            x->grew, x->shrank, x->workers);
     return false;
 }
 
