@@ -5,12 +5,14 @@
 #include "sweep/trial/gang.h"
 
 #include "core/base/limits/sweep.h"
-#include "core/sys/file.h"
+#include "core/sys/process.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+enum { ABOVE_MAX = 32 }; /* processes between a slot and its raylet are a few */
 
 static mt_status word_put(mt_buf *out, uint32_t *count, const char *format, ...) MT_PRINTF(3, 4);
 static mt_status word_put(mt_buf *out, uint32_t *count, const char *format, ...)
@@ -44,21 +46,6 @@ mt_status swp_gang_words(const manta_sweep_opts *o, mt_buf *out, uint32_t *out_c
     return word_put(out, out_count, "--stdout-of=0");
 }
 
-/* The process above, and its program. 0: it is not known. */
-static int parent_of(int pid, char *program, size_t size)
-{
-    char path[64], stat[512] = "";
-    int  parent = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    const char *behind = mt_file_read(path, stat, sizeof stat) > 0 ? strrchr(stat, ')') : NULL; /* a name may be anything */
-    if (!behind || sscanf(behind, ") %*c %d", &parent) != 1 || parent <= 1)
-        return 0;
-    snprintf(path, sizeof path, "/proc/%d/exe", parent);
-    ssize_t n = readlink(path, program, size - 1);
-    program[n < 0 ? 0 : n] = 0;
-    return parent;
-}
-
 static bool is_there(char *out, size_t size, const char *folder, int folder_size)
 {
     int n = snprintf(out, size, "%.*s/manta-run", folder_size, folder);
@@ -67,12 +54,18 @@ static bool is_there(char *out, size_t size, const char *folder, int folder_size
 
 void swp_gang_program(char *out, size_t size)
 {
-    char        program[4096];
+    char        path[64], program[4096];
+    pid_t       line[2 * ABOVE_MAX]; /* each process, and its group */
     const char *home = getenv("MANTA_HOME"), *slash;
-    for (int pid = getpid(); (pid = parent_of(pid, program, sizeof program)) != 0;)
+    mt_process_line(getpid(), line, 2 * ABOVE_MAX);
+    for (size_t i = 2; i < 2 * ABOVE_MAX && line[i]; i += 2) {
+        snprintf(path, sizeof path, "/proc/%d/exe", (int)line[i]);
+        ssize_t n = readlink(path, program, sizeof program - 1);
+        program[n < 0 ? 0 : n] = 0;
         if ((slash = strrchr(program, '/')) && strcmp(slash, "/manta-raylet") == 0 &&
             is_there(out, size, program, (int)(slash - program)))
             return;
+    }
     snprintf(program, sizeof program, "%.4000s/bin", home ? home : "");
     if (!home || !is_there(out, size, program, (int)strlen(program)))
         snprintf(out, size, "manta-run");

@@ -14,6 +14,7 @@
 #include "clients/control/manta_client.h"
 
 #include "tests/bench/cluster/rig.h"
+#include "tests/bench/train/images.h"
 
 #include <manta_sgd.h>
 #include <signal.h>
@@ -22,17 +23,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum {
-    MOST = 4,
-    RECORDS = 1600,
-    TESTS = 64,
-    SIDE = 28,
-    BATCH_SIZE = 64,
-    EPOCHS = 60,
-    STEPS_MAX = 65536,
-    CHANGES_MAX = 64,
-    RANK_0 = 32
-};
+enum { MOST = 4, RECORDS = 1600, TESTS = 64, BATCH_SIZE = 64, EPOCHS = 60, STEPS_MAX = 65536, CHANGES_MAX = 64, RANK_0 = 32 };
 
 struct elastic {
     struct rig_folder folder;
@@ -45,34 +36,6 @@ struct elastic {
     int64_t           steps;
 };
 
-/* ---- data ---- */
-
-static bool idx_write(const char *folder, const char *name, uint32_t dims, uint32_t count)
-{
-    char          path[RIG_PATH + 64];
-    unsigned char head[16] = {0, 0, 8, (unsigned char)dims};
-    uint32_t      seed = 1, sizes[3] = {count, SIDE, SIDE};
-    size_t        bytes = (size_t)count * (dims == 3 ? SIDE * SIDE : 1), n = 4;
-    for (uint32_t d = 0; d < dims; d++)
-        for (int shift = 24; shift >= 0; shift -= 8)
-            head[n++] = (unsigned char)(sizes[d] >> shift);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wbe");
-    bool  ok = file && fwrite(head, n, 1, file) == 1;
-    for (size_t i = 0; i < bytes && ok; i++) {
-        seed = seed * 1103515245u + 12345;
-        ok = fputc((int)(seed >> 16 & 255) % (dims == 3 ? 256 : 10), file) != EOF;
-    }
-    return file && fclose(file) == 0 && ok;
-}
-
-static bool data_write(const char *folder)
-{
-    return mkdir(folder, 0700) == 0 && idx_write(folder, "train-images-idx3-ubyte.gz", 3, RECORDS) &&
-           idx_write(folder, "train-labels-idx1-ubyte.gz", 1, RECORDS) &&
-           idx_write(folder, "t10k-images-idx3-ubyte.gz", 3, TESTS) && idx_write(folder, "t10k-labels-idx1-ubyte.gz", 1, TESTS);
-}
-
 /* ---- the cluster ---- */
 
 static bool start(struct elastic *x)
@@ -84,7 +47,7 @@ static bool start(struct elastic *x)
     snprintf(x->data, sizeof x->data, "%s/data", x->folder.dir);
     x->head = rig_head(&x->folder);
     x->home = x->head > 0 ? rig_raylet(&x->folder, &(struct rig_raylet){.name = "home", .cpus = "0"}, -1) : -1;
-    return x->home > 0 && data_write(x->data);
+    return x->home > 0 && bench_images_write(x->data, RECORDS, TESTS);
 }
 
 static bool may_have(struct elastic *x, uint32_t most)

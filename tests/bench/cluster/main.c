@@ -61,7 +61,8 @@
  */
 #include "tests/bench/cluster/values/broadcast.h"
 #include "tests/bench/cluster/coll.h"
-#include "tests/bench/cluster/crowd.h"
+#include "tests/bench/cluster/crowd/crowd.h"
+#include "tests/bench/cluster/crowd/stand_in.h"
 #include "tests/bench/cluster/drain.h"
 #include "tests/bench/cluster/elastic.h"
 #include "tests/bench/cluster/gang.h"
@@ -76,7 +77,6 @@
 #include "tests/bench/cluster/tickets.h"
 
 #include "core/base/limits/raylet.h"
-#include "core/base/release.h"
 #include "core/proto/manta.pb-c.h"
 #include "scheduler/head/core/core.h"
 
@@ -180,54 +180,20 @@ static void say(struct cluster *c, uint64_t stream, const Manta__V1__NodeToHead 
     step(c, (struct head_event){.kind = HEAD_EV_STREAM_MESSAGE, .message = {stream, bytes, size}});
 }
 
-static void resources(Manta__V1__Resource items[2], Manta__V1__Resource *list[2])
-{
-    manta__v1__resource__init(&items[0]);
-    manta__v1__resource__init(&items[1]);
-    items[0].name = "CPU";
-    items[0].milli = 64000;
-    items[1].name = "memory";
-    items[1].milli = INT64_C(256) << 30;
-    list[0] = &items[0];
-    list[1] = &items[1];
-}
-
 static void join(struct cluster *c)
 {
-    Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
-    Manta__V1__Register   r = MANTA__V1__REGISTER__INIT;
-    Manta__V1__Resource   items[2], *list[2];
-    uint64_t              stream = ++c->count;
-    char                  name[32], address[32], data[32];
-    snprintf(name, sizeof name, "worker-%05u", c->count);
-    snprintf(address, sizeof address, "10.0.%u.%u:40001", c->count / 256, c->count % 256);
-    snprintf(data, sizeof data, "10.0.%u.%u:40002", c->count / 256, c->count % 256);
-    resources(items, list);
-    r.version_min = r.version_max = mt_release.wire.max;
-    r.boot = stream;
-    r.name = name;
-    r.address = address;
-    r.data_address = data;
-    r.total = list;
-    r.n_total = 2;
-    m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REGISTER;
-    m.register_ = &r;
+    struct stand_in_says node;
+    uint64_t             stream = ++c->count;
+    stand_in_comes(&node, c->count, stream);
     step(c, (struct head_event){.kind = HEAD_EV_STREAM_OPENED, .stream = {stream}});
-    say(c, stream, &m);
+    say(c, stream, &node.message);
 }
 
 static void report(struct cluster *c, uint32_t index)
 {
-    Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
-    Manta__V1__Report     r = MANTA__V1__REPORT__INIT;
-    Manta__V1__Resource   items[2], *list[2];
-    resources(items, list);
-    r.version = ++c->nodes[index].report;
-    r.free = list;
-    r.n_free = 2;
-    m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REPORT;
-    m.report = &r;
-    say(c, index + 1, &m);
+    struct stand_in_says node;
+    stand_in_lives(&node, ++c->nodes[index].report);
+    say(c, index + 1, &node.message);
 }
 
 /* JOIN_MS of the cluster's time: each node reports when its turn comes within a beat. */

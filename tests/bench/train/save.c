@@ -11,6 +11,8 @@
  */
 #include "tests/bench/train/save.h"
 
+#include "tests/bench/train/images.h"
+
 #include <manta_sgd.h>
 
 #include <stdio.h>
@@ -18,7 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { SIDE = 28, WIDTH = 52400, BATCH_SIZE = 32, RECORDS = 8192, TESTS = 32, STEPS_MAX = 400, SAVES = 3, CALM_STEPS = 10 };
+enum { WIDTH = 52400, BATCH_SIZE = 32, RECORDS = 8192, TESTS = 32, STEPS_MAX = 400, SAVES = 3, CALM_STEPS = 10 };
 static const double STATE_BYTES = 3.0 * 4 * (785.0 * WIDTH + 10.0 * (WIDTH + 1));
 
 enum { CALM, STALLED, SAVING };
@@ -61,35 +63,6 @@ static int on_save_event(void *user, const manta_sgd_event *event)
         s->calm = 0;
     }
     return s->count == STEPS_MAX || (s->saved == SAVES && s->calm >= CALM_STEPS);
-}
-
-/* ---- data ---- */
-
-static bool idx_write(const char *folder, const char *name, int dims, int count)
-{
-    char          path[512];
-    unsigned char head[16] = {0, 0, 8, (unsigned char)dims};
-    unsigned int  seed = 1;
-    unsigned int  sizes[3] = {(unsigned int)count, SIDE, SIDE};
-    size_t        bytes = (size_t)count * (dims == 3 ? SIDE * SIDE : 1), n = 4;
-    for (int d = 0; d < dims; d++)
-        for (int shift = 24; shift >= 0; shift -= 8)
-            head[n++] = (unsigned char)(sizes[d] >> shift);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wbe");
-    bool  ok = file && fwrite(head, n, 1, file) == 1;
-    for (size_t i = 0; i < bytes && ok; i++) {
-        seed = seed * 1103515245u + 12345;
-        ok = fputc((int)(seed >> 16 & 255) % (dims == 3 ? 256 : 10), file) != EOF;
-    }
-    return file && fclose(file) == 0 && ok;
-}
-
-static bool data_write(const char *folder)
-{
-    return mkdir(folder, 0700) == 0 && idx_write(folder, "train-images-idx3-ubyte.gz", 3, RECORDS) &&
-           idx_write(folder, "train-labels-idx1-ubyte.gz", 1, RECORDS) &&
-           idx_write(folder, "t10k-images-idx3-ubyte.gz", 3, TESTS) && idx_write(folder, "t10k-labels-idx1-ubyte.gz", 1, TESTS);
 }
 
 /* ---- figures ---- */
@@ -175,7 +148,7 @@ int bench_checkpoints(struct bench *b, int workers, const char *storage)
     snprintf(folder, sizeof folder, "%s/data", storage);
     snprintf(data, sizeof data, "data=%s", folder);
     snprintf(width, sizeof width, "hidden=%d", WIDTH);
-    if (!data_write(folder))
+    if (!bench_images_write(folder, RECORDS, TESTS))
         return fprintf(stderr, "manta-bench-train: ckpt_stall: %s can't be written\n", folder), 1;
     s = (struct saves){.every = CALM_STEPS};
     manta_sgd_opts opts = {.scaling.max_workers = workers,

@@ -16,11 +16,17 @@
 enum { TOO_LONG_PART = 10, LEAST_MS = 1000 };
 static const uint64_t PACE_MS_MAX = UINT64_C(1000) * MT_HEAD_PACE_S_MAX;
 
+/* All of it, as the user says: with a time limit alone that is it. */
+static uint64_t work_of(const job_spec *spec)
+{
+    return spec->work_ms ? spec->work_ms : spec->time_ms;
+}
+
 /* ---- may it have one ---- */
 
 const char *head_pace_check(const job_spec *spec)
 {
-    uint64_t work = spec->work_ms ? spec->work_ms : spec->time_ms;
+    uint64_t work = work_of(spec);
     if (!spec->deadline_ms)
         return spec->work_ms || spec->resume_ms ? "work and resume: belong to a deadline, and it has none" : NULL;
     if (spec->array_count || spec->array_id[0])
@@ -38,7 +44,7 @@ const char *head_pace_check(const job_spec *spec)
 
 int32_t head_pace_may(const struct head *h, const job_spec *spec, char *text, size_t size)
 {
-    uint64_t work = spec->work_ms ? spec->work_ms : spec->time_ms;
+    uint64_t work = work_of(spec);
     if (!spec->deadline_ms)
         return MT_OK;
     if (spec->deadline_ms <= h->wall_ms) {
@@ -80,7 +86,7 @@ void head_pace_keep(const struct head *h, struct job *job)
 /* One that runs longer than was said has a tenth left, as far as anybody knows. */
 static uint64_t left_of(const struct head *h, const struct job *job)
 {
-    uint64_t work = job->spec->work_ms ? job->spec->work_ms : job->spec->time_ms;
+    uint64_t work = work_of(job->spec);
     uint64_t done = job->worked_ms + worked_now(h, job), least = work / TOO_LONG_PART + LEAST_MS;
     return done + least < work ? work - done : least < work ? least : work;
 }
@@ -93,7 +99,7 @@ static uint64_t time_of(const struct head *h, const struct job *job)
 void head_pace_of(const struct head *h, const struct job *job, struct scl_pace *out)
 {
     const struct node *n = head_nodes_find(h, job->node);
-    uint64_t           work = job->spec->work_ms ? job->spec->work_ms : job->spec->time_ms;
+    uint64_t           work = work_of(job->spec);
     *out = (struct scl_pace){.deadline_ms = h->now_ms + time_of(h, job),
                              .left_ms = left_of(h, job),
                              .change_ms = job->spec->resume_ms,

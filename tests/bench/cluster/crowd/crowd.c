@@ -13,15 +13,15 @@
  *
  * Owns: the head, a folder that goes with it, the nodes. Thread: the main one, which runs the loop; gRPC has its own.
  */
-#include "tests/bench/cluster/crowd.h"
+#include "tests/bench/cluster/crowd/crowd.h"
 
 #include "core/base/limits/raylet.h"
-#include "core/base/release.h"
 #include "core/io/io.h"
 #include "core/proto/manta.pb-c.h"
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
 #include "raylet/core/core.h"
+#include "tests/bench/cluster/crowd/stand_in.h"
 #include "tests/bench/cluster/rig.h"
 
 #include <signal.h>
@@ -87,52 +87,18 @@ static void say(struct crowd_node *node, const Manta__V1__NodeToHead *m)
     mt_buf_fini(&bytes);
 }
 
-static void resources(Manta__V1__Resource items[2], Manta__V1__Resource *list[2])
-{
-    manta__v1__resource__init(&items[0]);
-    manta__v1__resource__init(&items[1]);
-    items[0].name = "CPU";
-    items[0].milli = 64000;
-    items[1].name = "memory";
-    items[1].milli = INT64_C(256) << 30;
-    list[0] = &items[0];
-    list[1] = &items[1];
-}
-
 static void stand_in_joins(struct crowd_node *node, uint32_t index)
 {
-    Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
-    Manta__V1__Register   r = MANTA__V1__REGISTER__INIT;
-    Manta__V1__Resource   items[2], *list[2];
-    char                  name[32], address[32], data[32];
-    snprintf(name, sizeof name, "worker-%05u", index);
-    snprintf(address, sizeof address, "10.0.%u.%u:40001", index / 256, index % 256);
-    snprintf(data, sizeof data, "10.0.%u.%u:40002", index / 256, index % 256);
-    resources(items, list);
-    r.version_min = r.version_max = mt_release.wire.max;
-    r.boot = index + 1;
-    r.name = name;
-    r.address = address;
-    r.data_address = data;
-    r.total = list;
-    r.n_total = 2;
-    m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REGISTER;
-    m.register_ = &r;
-    say(node, &m);
+    struct stand_in_says s;
+    stand_in_comes(&s, index, index + 1);
+    say(node, &s.message);
 }
 
-static void stand_in_lives(struct crowd_node *node)
+static void stand_in_reports(struct crowd_node *node)
 {
-    Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
-    Manta__V1__Report     r = MANTA__V1__REPORT__INIT;
-    Manta__V1__Resource   items[2], *list[2];
-    resources(items, list);
-    r.version = ++node->report;
-    r.free = list;
-    r.n_free = 2;
-    m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_REPORT;
-    m.report = &r;
-    say(node, &m);
+    struct stand_in_says s;
+    stand_in_lives(&s, ++node->report);
+    say(node, &s.message);
 }
 
 static void core_step(struct crowd_node *node, struct rlt_event e)
@@ -259,7 +225,7 @@ static void turn(struct io_timer *timer)
     io_timer_start(c->loop, timer, TURN_MS);
     for (uint32_t i = c->turn++ % slices; i < c->count; i += slices)
         if (!c->nodes[i].core && c->nodes[i].is_registered && c->nodes[i].stream)
-            stand_in_lives(&c->nodes[i]);
+            stand_in_reports(&c->nodes[i]);
     for (uint32_t i = 0; i < c->count; i++)
         if (!c->nodes[i].stream && rig_now_ms() - c->nodes[i].closed_ms >= MT_RLT_HEAD_RETRY_MS && !node_attach(&c->nodes[i]))
             c->is_broken = true;
