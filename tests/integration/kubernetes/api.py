@@ -241,12 +241,13 @@ class Cluster:
             if kind == "pods" and len(self.objects[kind]) >= self.quota:
                 raise Refused(403, "Forbidden", f'pods "{name}" is forbidden: exceeded quota: small, requested: pods=1, used: pods={self.quota}')
             o["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": now(), "namespace": "team"}
-            self.objects[kind][name] = o
+            if kind == "pods":
+                o |= {"status": {"phase": "Pending"}, "_": Pod(self, o)}
+            else:
+                o["data"] = {key: base64.b64encode(value.encode()).decode() for key, value in o.pop("stringData", {}).items()}
+            self.objects[kind][name] = o  # whole: others look as soon as it is there
         if kind == "pods":
-            o |= {"status": {"phase": "Pending"}, "_": Pod(self, o)}
             o["_"].start()
-        else:
-            o["data"] = {key: base64.b64encode(value.encode()).decode() for key, value in o.pop("stringData", {}).items()}
         return o
 
     def delete(self, kind, name):
