@@ -57,6 +57,8 @@ enum mt_plant_number {
     MT_PLANT_CELL_UNWATCHED = 111, /* a worker sleeps, and its cell does not say so */
     MT_PLANT_CELL_UNCOUNTED = 112, /* an owner does not count a task that names a cell */
     MT_PLANT_CELL_KEPT = 113,      /* ... counts one for ever that has named it */
+    MT_PLANT_CELL_STALE = 115,     /* what stands in a cell of an earlier generation is taken for the value */
+    MT_PLANT_SWITCH_SILENT = 116,  /* a switch does not wake those who wait for a value of another worker of their owner */
     MT_PLANT_AHEAD_PASSES = 114,   /* a maker that comes back leaves those that wait for it where they are */
     MT_PLANT_WAIT_UNCOUNTED = 35,  /* who waited for a value on disk, and was refused, is still counted */
     MT_PLANT_OVER_CPUS = 40,       /* a lease is not asked back where more tasks run than there are CPUs */

@@ -13,6 +13,9 @@
  *
  * Exactly one fills a cell. A worker fills it behind its outcome (the record, then the claim's DONE) and before it publishes that.
  * So whoever reads an outcome with an EMPTY cell knows that its worker won't fill it any more: it has died, or knows no cell.
+ *
+ * The workers of another node have a board of that node, which its owner can't reach: nobody opens its cells. A cell whose word is
+ * of an earlier generation than the one that is named is EMPTY.
  */
 #ifndef LANE_EDGE_H
 #define LANE_EDGE_H
@@ -39,23 +42,36 @@ static_assert(sizeof(struct lane_cell) == LANE_CELL_BYTES, "two lines, which the
 /* Names a cell: as the bytes of an argument with LANE_VALUE_EDGE, and at the end of a record with LANE_TASK_FEEDS. */
 struct lane_edge {
     uint64_t generation;
-    uint32_t board; /* number of the memory (a region of the node); the owner's */
+    uint32_t board; /* number of the memory (a region of the owner's node), or of the owner's board on its workers' node */
     uint32_t cell;  /* in it */
 };
+#define LANE_BOARD_FAR UINT32_C(0x80000000) /* in `board`: of its workers' node. All who serve one owner there share one */
 static_assert(sizeof(struct lane_edge) == 16, "frozen");
 
 static inline uint64_t lane_cell_word(uint64_t generation, enum lane_cell_state state)
 {
     return generation << 8 | (uint64_t)state;
 }
+static inline uint64_t lane_cell_generation(uint64_t generation)
+{
+    return generation & UINT64_MAX >> 8;
+}
+/* Nobody has filled it: it says EMPTY or WATCHED, or nothing of this generation yet. */
+static inline bool lane_cell_is_empty(uint64_t word, uint64_t generation)
+{
+    if (word >> 8 != lane_cell_generation(generation))
+        return word >> 8 < lane_cell_generation(generation);
+    return (word & 7) == LANE_CELL_EMPTY || (word & 7) == LANE_CELL_WATCHED;
+}
 /* EMPTY: watched or not. FREE: not the cell that is meant (any more). */
 static inline enum lane_cell_state lane_cell_look(struct lane_cell *cell, uint64_t generation)
 {
-    uint64_t             word = shm_load64_acquire(&cell->word);
-    enum lane_cell_state state = (enum lane_cell_state)(word & 7);
-    if (word >> 8 != (generation & UINT64_MAX >> 8))
-        return LANE_CELL_FREE;
-    return state == LANE_CELL_WATCHED ? LANE_CELL_EMPTY : state;
+    uint64_t word = shm_load64_acquire(&cell->word);
+    if (MT_PLANT(MT_PLANT_CELL_STALE) && word)
+        generation = word >> 8;
+    if (lane_cell_is_empty(word, generation))
+        return LANE_CELL_EMPTY;
+    return word >> 8 == lane_cell_generation(generation) ? (enum lane_cell_state)(word & 7) : LANE_CELL_FREE;
 }
 /* Owner: nobody else knows this generation yet. */
 static inline void lane_cell_open(struct lane_cell *cell, uint64_t generation)
@@ -65,8 +81,9 @@ static inline void lane_cell_open(struct lane_cell *cell, uint64_t generation)
 /* Consumer's worker, before it sleeps: whoever fills the cell tells the owner at once. */
 static inline void lane_cell_watch(struct lane_cell *cell, uint64_t generation)
 {
-    if (!MT_PLANT(MT_PLANT_CELL_UNWATCHED))
-        shm_cas64(&cell->word, lane_cell_word(generation, LANE_CELL_EMPTY), lane_cell_word(generation, LANE_CELL_WATCHED));
+    uint64_t word = shm_load64(&cell->word);
+    if (lane_cell_is_empty(word, generation) && !MT_PLANT(MT_PLANT_CELL_UNWATCHED))
+        shm_cas64(&cell->word, word, lane_cell_word(generation, LANE_CELL_WATCHED)); /* else it is filled, or watched */
 }
 static inline bool lane_cell_fits(const void *payload, size_t size)
 {
@@ -81,9 +98,9 @@ static inline bool lane_cell_fits(const void *payload, size_t size)
  * True: somebody may sleep who waits for it. */
 static inline bool lane_cell_fill(struct lane_cell *cell, uint64_t generation, bool is_good, const void *payload, size_t size)
 {
-    uint64_t empty = lane_cell_word(generation, LANE_CELL_EMPTY), watched = lane_cell_word(generation, LANE_CELL_WATCHED);
+    uint64_t word = shm_load64_acquire(&cell->word), watched = lane_cell_word(generation, LANE_CELL_WATCHED);
     uint64_t filled = lane_cell_word(generation, LANE_CELL_NONE);
-    if (lane_cell_look(cell, generation) != LANE_CELL_EMPTY)
+    if (!lane_cell_is_empty(word, generation))
         return false;
     if (is_good && lane_cell_fits(payload, size)) {
         struct lane_value value;
@@ -93,7 +110,9 @@ static inline bool lane_cell_fill(struct lane_cell *cell, uint64_t generation, b
             shm_store64_release(&cell->word, filled);
         shm_write(cell->value, payload, sizeof value + value.size);
     }
-    return !shm_cas64(&cell->word, empty, filled) && shm_cas64(&cell->word, watched, filled) && !MT_PLANT(MT_PLANT_CELL_UNTOLD);
+    if (word != watched && shm_cas64(&cell->word, word, filled))
+        return false;
+    return shm_cas64(&cell->word, watched, filled) && !MT_PLANT(MT_PLANT_CELL_UNTOLD);
 }
 
 #endif

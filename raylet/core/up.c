@@ -59,13 +59,14 @@ static void up_monitor(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_re
 
 static void up_region(struct rlt *r, struct rlt_proc *p, const struct rlt_ev_record *e)
 {
-    struct ctl_segment region;
-    if (!payload_copy(r, p, e, &region, sizeof region))
+    struct ctl_region_want want = {0};
+    bool                   has_owner = e->record.length >= LANE_RECORD_SIZE + sizeof want;
+    if (!payload_copy(r, p, e, &want, has_owner ? sizeof want : sizeof want.segment))
         return;
     if (e->record.kind == CTL_REGION_WANT)
-        rlt_region_want(r, p, e->record.id, &region);
+        rlt_region_want(r, p, e->record.id, &want);
     else
-        rlt_region_drop(r, p, region.segment);
+        rlt_region_drop(r, p, want.segment.segment);
 }
 
 static bool has_size(const struct rlt_ev_record *e, size_t least)

@@ -37,6 +37,8 @@ struct sw_lane {
     size_t               backlog_done;
     uint64_t             taken; /* OWNER side: highest sequence of a task that came in */
     struct sw_held      *held;  /* what goes down to the process when the backlog is in the ring */
+    uint32_t             ahead; /* OWNER side: tasks of it that may wait for a cell, one bit of the next word each */
+    uint64_t             ahead_slots[LANE_SLOTS / 64];
     bool                 is_broken;
     bool                 is_over;    /* its worker is gone: nothing more is read from the owner */
     bool                 is_closing; /* LANE_CLOSED follows once nothing waits */
@@ -56,10 +58,11 @@ struct sw_node {
 };
 
 struct sw {
-    mt_map processes; /* conn -> sw_process */
-    mt_map lanes;     /* number -> sw_lane */
-    mt_map routes;    /* route -> sw_lane */
-    mt_map nodes;     /* number -> sw_node */
+    mt_map   processes; /* conn -> sw_process */
+    mt_map   lanes;     /* number -> sw_lane */
+    mt_map   routes;    /* route -> sw_lane */
+    mt_map   nodes;     /* number -> sw_node */
+    uint64_t ahead;     /* tasks of all lanes that may wait for a cell */
 };
 
 struct sw *sw_new(void)
@@ -78,6 +81,7 @@ static void lane_free(struct sw *sw, struct sw_lane *l)
 {
     mt_map_remove(&sw->lanes, mt_map_key(l->lane));
     mt_map_remove(&sw->routes, mt_map_key(l->route));
+    sw->ahead -= l->ahead;
     mt_buf_fini(&l->backlog);
     free(l->held);
     free(l);
@@ -283,6 +287,36 @@ static bool lane_out(struct sw *sw, const struct sw_lane *l, const struct lane_r
     return true;
 }
 
+/* Whether the task in that slot was sent ahead of its arguments. */
+static void ahead_set(struct sw *sw, struct sw_lane *l, uint32_t slot, bool is_ahead)
+{
+    uint64_t *word = &l->ahead_slots[slot / 64], bit = UINT64_C(1) << slot % 64;
+    if (MT_LIKELY(!(*word & bit) == !is_ahead))
+        return;
+    *word ^= bit;
+    l->ahead += is_ahead ? 1u : UINT32_MAX;
+    sw->ahead += is_ahead ? 1 : UINT64_MAX;
+}
+
+static void lane_wake(struct sw *sw, const struct sw_lane *l, struct sw_out *out)
+{
+    struct sw_process *p = mt_map_ptr(&sw->processes, mt_map_key(l->conn));
+    if (p)
+        wake(out, p->park);
+}
+
+/* An outcome of that lane has come: others may sleep who wait for its value. Their owner, who is elsewhere, can't wake them. */
+static void wake_ahead(struct sw *sw, const struct sw_lane *from, struct sw_out *out)
+{
+    if (MT_LIKELY(!sw->ahead) || from->side != RLT_SIDE_OWNER)
+        return;
+    MT_MAP_EACH(&sw->lanes, entry) {
+        const struct sw_lane *l = entry->value.ptr;
+        if (l->ahead && l != from && l->node == from->node && !MT_PLANT(MT_PLANT_SWITCH_SILENT))
+            lane_wake(sw, l, out);
+    }
+}
+
 static bool is_task(const struct lane_record *record)
 {
     return record->kind == LANE_TASK || record->kind == LANE_CREATE || record->kind == LANE_CALL;
@@ -304,8 +338,10 @@ static bool lane_take(struct sw *sw, struct sw_lane *l, const struct lane_record
         return (record->kind == LANE_REVOKE || record->kind == LANE_CANCEL || record->kind == LANE_ACK) &&
                lane_out(sw, l, record, NULL, out);
     }
-    if (is_outcome) /* we are the owner here: the slot is free for the next task that comes in */
+    if (is_outcome) { /* we are the owner here: the slot is free for the next task that comes in */
         lane_claim_clear(&l->claims[record->slot]);
+        ahead_set(sw, l, record->slot, false);
+    }
     return (is_outcome || is_part || is_news) && lane_out(sw, l, record, payload, out);
 }
 
@@ -326,17 +362,12 @@ static uint32_t lane_read(struct sw *sw, struct sw_lane *l, uint32_t most, struc
         count++;
     }
     lane_ring_release(&l->from);
+    if (count)
+        wake_ahead(sw, l, out);
     return count;
 }
 
 /* ---- lanes: in ------------------------------------------------------------------------------------------------- */
-
-static void lane_wake(struct sw *sw, const struct sw_lane *l, struct sw_out *out)
-{
-    struct sw_process *p = mt_map_ptr(&sw->processes, mt_map_key(l->conn));
-    if (p)
-        wake(out, p->park);
-}
 
 static void lane_push(struct sw_lane *l, const struct lane_record *record, const uint8_t *payload, struct sw_out *out)
 {
@@ -364,6 +395,7 @@ static void owner_says(struct sw *sw, struct sw_lane *l, const struct lane_recor
     if (r->kind == LANE_REVOKE || r->kind == LANE_CANCEL) {
         if (lane_claim_take(slot, r->sequence, r->attempt, LANE_REVOKED)) {
             lane_claim_clear(slot);
+            ahead_set(sw, l, r->slot, false);
             returned(sw, l, r, out);
         } else if (r->kind == LANE_CANCEL && shm_load64(slot) == lane_claim_word(r->sequence, r->attempt, LANE_RUNNING)) {
             lane_cancel_set(lane_header_of(l->memory), r->slot, true);
@@ -377,6 +409,7 @@ static void owner_says(struct sw *sw, struct sw_lane *l, const struct lane_recor
             lane_cancel_set(lane_header_of(l->memory), r->slot, false);
         lane_claim_set(slot, r->sequence, r->attempt);
         l->taken = r->sequence;
+        ahead_set(sw, l, r->slot, r->kind == LANE_TASK && r->flags & LANE_TASK_AHEAD);
         lane_push(l, r, payload, out);
     }
 }

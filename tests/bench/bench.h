@@ -172,8 +172,8 @@ struct bench_nodes {
     char  dirs[2][80]; /* runtime folders of the two raylets: addresses for manta_init */
     pid_t daemons[BENCH_DAEMONS];
 };
-/* False: said why on stderr, and left nothing. */
-bool bench_nodes_start(const struct bench *b, struct bench_nodes *n);
+/* `cpus`: of the second one; the first has one. False: said why on stderr, and left nothing. */
+bool bench_nodes_start(const struct bench *b, struct bench_nodes *n, int cpus);
 void bench_nodes_stop(struct bench_nodes *n);
 
 /* ---- child.c: this program again, as a driver with a cluster of its own that does one thing ---- */

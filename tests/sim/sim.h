@@ -65,7 +65,7 @@ struct sim_proc;
     X(actor_restarted) X(actor_killed) X(actor_borrowed) X(actor_saved) X(actor_saved_last) X(actor_loaded) \
     X(call_done) X(call_died) X(name_put) X(name_refused) \
     X(name_found) X(cancel_never) X(cancel_told) X(cancel_late) \
-    X(task_ahead) X(value_by_cell) X(cell_refused) \
+    X(task_ahead) X(value_by_cell) X(value_by_far_cell) X(cell_refused) \
     X(stream_made) X(stream_item) X(stream_blocked) X(stream_freed) X(stream_told_gone) \
     X(stream_again) X(strict_made) X(strict_frozen) X(strict_continued) X(strict_lost) \
     /* raylets */ \

@@ -2,7 +2,8 @@
  *
  * ahead.c - tasks whose arguments come from other workers, by cells of their owner (core/lane/edge.h).
  *
- * Owns:   nothing; a board is mapped by the shell, once for each lane. Thread: the one that runs tasks.
+ * Owns:   nothing; a board is mapped by the shell, once for each lane. Where the owner is on another node nobody but a worker fills
+ *         its cells: there no task begins that feeds one before the board is mapped. Thread: the one that runs tasks.
  * Always: a cell's value is read only after the task was claimed: until its outcome the owner keeps the cell for it.
  */
 #include "clients/lib/worker/wrk.h"
@@ -93,23 +94,38 @@ bool wrk_waits_ahead(struct wrk *wrk)
     return false;
 }
 
+/* The cell that takes the task's result; false: its record names none. */
+static bool fed_by(const struct lane_record *record, const uint8_t *payload, struct lane_edge *out)
+{
+    size_t size = record->length - LANE_RECORD_SIZE;
+    if (record->kind != LANE_TASK || !(record->flags & LANE_TASK_FEEDS) || size < sizeof *out)
+        return false;
+    shm_read(out, payload + size - sizeof *out, sizeof *out);
+    return true;
+}
+
+bool wrk_lacks_board(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record, const uint8_t *payload)
+{
+    struct lane_edge edge;
+    return !lane->board && fed_by(record, payload, &edge) && edge.board & LANE_BOARD_FAR && !cell_of(wrk, lane, &edge);
+}
+
 void wrk_feeds(struct wrk *wrk, struct wrk_run *run)
 {
     struct lane_edge edge;
-    if (run->size < sizeof edge)
+    if (!fed_by(&run->record, run->payload, &edge))
         return;
     run->size -= sizeof edge;
-    shm_read(&edge, run->payload + run->size, sizeof edge);
     run->cell = cell_of(wrk, run->lane, &edge);
     run->generation = edge.generation;
 }
 
-uint32_t wrk_board_asked(const struct wrk *wrk)
+const struct wrk_lane *wrk_board_asked(const struct wrk *wrk)
 {
     for (size_t i = 0; i < wrk->lanes.count && wrk->asks_board; i++)
         if (wrk->lanes.data[i]->board_asked)
-            return wrk->lanes.data[i]->board_asked;
-    return 0;
+            return wrk->lanes.data[i];
+    return NULL;
 }
 
 void wrk_boards_wanted(struct wrk *wrk)
@@ -119,22 +135,23 @@ void wrk_boards_wanted(struct wrk *wrk)
         wrk->asks_board |= wrk->lanes.data[i]->board_asked != 0;
 }
 
-void wrk_board_open(struct wrk *wrk, uint32_t board, void *memory, uint32_t count)
+void wrk_board_open(struct wrk *wrk, uint64_t lease, const struct wrk_board *board)
 {
     struct wrk_lane *lane = NULL;
     for (size_t i = 0; i < wrk->lanes.count && !lane; i++)
-        if (wrk->lanes.data[i]->board_asked == board)
+        if (wrk->lanes.data[i]->lease == lease && wrk->lanes.data[i]->board_asked)
             lane = wrk->lanes.data[i];
     if (!lane) { /* it has ended meanwhile */
-        if (memory)
-            (void)mt_vec_push(&wrk->boards_gone, (struct wrk_board){board, memory}).code;
+        if (board->memory)
+            (void)mt_vec_push(&wrk->boards_gone, *board).code;
         return;
     }
+    lane->board = lane->board_asked;
     lane->board_asked = 0;
     wrk_boards_wanted(wrk);
-    lane->board = board;
-    lane->cells = memory;
-    lane->cell_count = memory ? count : 0;
+    lane->region = board->region;
+    lane->cells = board->memory;
+    lane->cell_count = board->memory ? board->count : 0;
 }
 
 bool wrk_edge_value(const struct wrk_run *run, const uint8_t *edge, struct lane_value *out, const uint8_t **bytes)

@@ -14,6 +14,8 @@ enum lane_cell_state wrk_ahead_state(struct wrk *wrk, struct wrk_lane *lane, con
                                      const uint8_t *payload);
 /* Whether the next record of the lane is one that can't begin yet. */
 bool wrk_lane_waits_ahead(struct wrk *wrk, struct wrk_lane *lane);
+/* Whether the task of that record is to fill a cell of this node, and its board was not asked for yet, or has not come. */
+bool wrk_lacks_board(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record, const uint8_t *payload);
 /* Takes the cell of a record with LANE_TASK_FEEDS from the end of its payload. */
 void wrk_feeds(struct wrk *wrk, struct wrk_run *run);
 /* Sets wrk->asks_board anew: a lane has come to its board, or has gone. */

@@ -133,7 +133,7 @@ static void lane_forget(struct wrk *wrk, struct wrk_lane *lane)
         wrk->is_over = true;
     (void)mt_vec_push(&wrk->out.unmap, lane->memory).code;
     if (lane->cells) /* without memory for the note it stays mapped */
-        (void)mt_vec_push(&wrk->boards_gone, (struct wrk_board){lane->board, lane->cells}).code;
+        (void)mt_vec_push(&wrk->boards_gone, (struct wrk_board){lane->region, lane->cell_count, lane->cells}).code;
     free(lane);
     wrk_boards_wanted(wrk); /* not what only this one wanted */
 }
@@ -255,6 +255,8 @@ static bool lane_claim_next(struct wrk *wrk, struct wrk_lane *lane, struct wrk_r
         if (MT_UNLIKELY(run->record.kind == LANE_TASK && run->record.flags & LANE_TASK_AHEAD) &&
             (ahead = wrk_ahead_state(wrk, lane, &run->record, run->payload)) == LANE_CELL_EMPTY)
             return false;
+        if (MT_UNLIKELY(run->record.flags & LANE_TASK_FEEDS) && wrk_lacks_board(wrk, lane, &run->record, run->payload))
+            return false;
         if (MT_UNLIKELY(ahead != LANE_CELL_VALUE)) {
             if (!give_back(wrk, lane, &run->record))
                 return false;
@@ -262,7 +264,7 @@ static bool lane_claim_next(struct wrk *wrk, struct wrk_lane *lane, struct wrk_r
             run->lane = lane;
             run->size = run->record.length - LANE_RECORD_SIZE;
             run->cell = NULL;
-            if (MT_UNLIKELY(run->record.kind == LANE_TASK && run->record.flags & LANE_TASK_FEEDS))
+            if (MT_UNLIKELY(run->record.flags & LANE_TASK_FEEDS))
                 wrk_feeds(wrk, run);
             return true;
         }

@@ -33,6 +33,7 @@ struct wrk_lane {
     uint64_t             oldest_ns;   /* when the first unpublished outcome was written */
     uint32_t             board;       /* number of the memory where its owner's cells are; 0: none was named yet */
     uint32_t             board_asked; /* one that was named and is not mapped; 0: none */
+    uint32_t             region;      /* of this node, that the board is in */
     uint32_t             cell_count;
     struct lane_cell    *cells; /* NULL: it can't be mapped */
 };
@@ -46,8 +47,10 @@ struct wrk_run {
     struct lane_cell  *cell; /* that takes its result; NULL: none, or it is not mapped */
     uint64_t           generation;
 };
+/* The memory of cells, mapped. */
 struct wrk_board {
-    uint32_t board;
+    uint32_t region;
+    uint32_t count; /* of its cells */
     void    *memory;
 };
 
@@ -135,10 +138,10 @@ bool wrk_has_work(struct wrk *wrk);
 bool wrk_waits_ahead(struct wrk *wrk);
 /* The worker is about to sleep: it is woken when such a value comes. */
 void wrk_watch_ahead(struct wrk *wrk);
-/* The number of a board that some record named and that is to be mapped; 0: none. */
-uint32_t wrk_board_asked(const struct wrk *wrk);
-/* It is mapped for one lane that asked: `count` cells at `memory`; NULL: it can't be had. */
-void wrk_board_open(struct wrk *wrk, uint32_t board, void *memory, uint32_t count);
+/* A lane whose records have named a board (board_asked) that is to be mapped; NULL: none. */
+const struct wrk_lane *wrk_board_asked(const struct wrk *wrk);
+/* It is mapped for the lane of that lease. Memory NULL: it can't be had. */
+void wrk_board_open(struct wrk *wrk, uint64_t lease, const struct wrk_board *board);
 /* The value of an argument with LANE_VALUE_EDGE, whose bytes are `edge`, while the task runs. False: there is none. */
 bool wrk_edge_value(const struct wrk_run *run, const uint8_t *edge, struct lane_value *out, const uint8_t **bytes);
 

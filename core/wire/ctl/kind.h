@@ -70,8 +70,9 @@ enum ctl_kind {
     CTL_DEATH = 104,       /* ring    down  ctl_death; id of the monitor, which is spent */
     CTL_REQUEST = 105,     /* ring    up    ctl_request, then bytes: to the head */
     CTL_REPLY = 106,       /* ring    down  ctl_reply, then bytes: the answer to any request */
-    CTL_REGION_WANT = 107, /* ring   up    ctl_segment: shared memory that all who know its number may write
-                                           (segment 0: a new one of that size; else: map that one) */
+    CTL_REGION_WANT = 107, /* ring   up    ctl_region_want, or its ctl_segment alone: shared memory that all who know its number may
+                                           write (segment 0: a new one of that size; LANE_BOARD_FAR: the one that the job has here
+                                           for that owner, a new one where it has none; else: map that one) */
     CTL_REGION = 108,      /* socket  down  ctl_segment; fd: [0] read-write */
     CTL_REGION_DROP = 109, /* ring   up    ctl_segment: freed when every member has dropped it or is dead */
     CTL_SHUTDOWN = 110,    /* ring    both  ctl_reply with a reason: down, the raylet ends; up, the process leaves */

@@ -12,6 +12,11 @@ struct ctl_segment {
     uint32_t flags;
     uint64_t size;
 };
+/* Of CTL_REGION_WANT. */
+struct ctl_region_want {
+    struct ctl_segment segment;
+    uint64_t           owner; /* with LANE_BOARD_FAR in `segment`: the process whose cells it is to hold; else not looked at */
+};
 /* A value's place has changed: the node of the first one is to go, or is gone, the copy at the second one has become the value. */
 struct ctl_moved {
     struct lane_ref from, to; /* `from` as that node knows it: `attempt` (0) and `flags` are the owner's to say */

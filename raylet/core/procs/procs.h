@@ -42,7 +42,7 @@ void rlt_monitors_node_lost(struct rlt *r, uint32_t node, const char *why);
 
 /* ---- region.c ---- */
 
-void rlt_region_want(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_segment *want);
+void rlt_region_want(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_region_want *want);
 void rlt_region_drop(struct rlt *r, struct rlt_proc *p, uint32_t number);
 void rlt_regions_leave(struct rlt *r, struct rlt_proc *p);
 void rlt_region_failed(struct rlt *r, uint32_t number);

@@ -5,6 +5,7 @@
  * Owns: every struct rlt_region; the memory is the shell's. Thread: the logic loop only.
  * Always: a region has at least one member, each a living process of the job that made it.
  */
+#include "core/lane/edge.h"
 #include "raylet/core/procs/procs.h"
 
 #include <stdlib.h>
@@ -18,12 +19,14 @@ static void region_free(struct rlt *r, struct rlt_region *region, bool has_memor
     free(region);
 }
 
-static struct rlt_region *region_new(struct rlt *r, const struct rlt_proc *p, uint64_t size)
+static struct rlt_region *region_new(struct rlt *r, const struct rlt_proc *p, const struct ctl_region_want *want)
 {
     struct rlt_region *region = rlt_calloc(sizeof *region);
+    uint64_t           size = want->segment.size;
     region->number = r->next_region++;
     region->size = size;
     region->job = p->job->job;
+    region->owner = want->segment.segment ? want->owner : 0;
     rlt_map_put(&r->regions, mt_map_key(region->number), region);
     struct rlt_action *a = rlt_act(r->out, RLT_A_REGION_NEW);
     a->region_new.region = region->number;
@@ -41,23 +44,36 @@ static bool has_member(const struct rlt_region *region, uint64_t conn, size_t *o
     return false;
 }
 
-void rlt_region_want(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_segment *want)
+/* The one that is meant, of this job; NULL: there is none (yet). */
+static struct rlt_region *region_find(struct rlt *r, uint64_t job, const struct ctl_region_want *want)
 {
-    struct rlt_region *region;
-    size_t             index;
-    if (want->segment) {
-        region = mt_map_ptr(&r->regions, mt_map_key(want->segment));
-        if (!region || region->job != p->job->job) {
-            rlt_down_reply(r->out, p->conn, id, MT_ENOENT, "no such region on this node");
-            return;
-        }
-    } else {
-        if (want->size == 0 || want->size > RLT_REGION_BYTES_MAX || r->regions.count >= MT_RLT_REGIONS_MAX) {
-            rlt_down_reply(r->out, p->conn, id, want->size ? MT_ENOMEM : MT_EINVAL, "a region of this size, or one more");
-            return;
-        }
-        region = region_new(r, p, want->size);
+    struct rlt_region *numbered = mt_map_ptr(&r->regions, mt_map_key(want->segment.segment));
+    if (!(want->segment.segment & LANE_BOARD_FAR))
+        return numbered && numbered->job == job ? numbered : NULL;
+    MT_MAP_EACH(&r->regions, entry) {
+        struct rlt_region *region = entry->value.ptr;
+        if (want->owner && region->owner == want->owner && region->job == job)
+            return region;
     }
+    return NULL;
+}
+
+void rlt_region_want(struct rlt *r, struct rlt_proc *p, mt_id id, const struct ctl_region_want *want)
+{
+    struct rlt_region *region = region_find(r, p->job->job, want);
+    uint64_t           size = want->segment.size;
+    size_t             index;
+    bool               is_far = want->segment.segment & LANE_BOARD_FAR;
+    if (!region && want->segment.segment && (!is_far || !want->owner)) {
+        rlt_down_reply(r->out, p->conn, id, MT_ENOENT, "no such region on this node");
+        return;
+    }
+    if (!region && (size == 0 || size > RLT_REGION_BYTES_MAX || r->regions.count >= MT_RLT_REGIONS_MAX)) {
+        rlt_down_reply(r->out, p->conn, id, size ? MT_ENOMEM : MT_EINVAL, "a region of this size, or one more");
+        return;
+    }
+    if (!region)
+        region = region_new(r, p, want);
     if (!has_member(region, p->conn, &index) && mt_vec_push(&region->members, p->conn).code)
         rlt_out_of_memory();
     struct ctl_segment   answer = {.segment = region->number, .size = region->size};

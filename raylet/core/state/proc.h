@@ -85,6 +85,7 @@ struct rlt_region {
     uint32_t number;
     uint64_t size;
     uint64_t job;
+    uint64_t owner;           /* whose cells it holds, a process of another node; 0: it holds none */
     MT_VEC(uint64_t) members; /* conns */
 };
 

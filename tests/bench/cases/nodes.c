@@ -62,27 +62,28 @@ static pid_t daemon_start(const struct bench *b, char *const argv[])
     return ok ? child : 0;
 }
 
-static bool raylet_start(const struct bench *b, struct bench_nodes *n, int number)
+static bool raylet_start(const struct bench *b, struct bench_nodes *n, int number, int cpus)
 {
-    char dir[sizeof n->dirs[0]], head_file[128], token[128], name[16];
+    char dir[sizeof n->dirs[0]], head_file[128], token[128], name[16], count[16];
     snprintf(dir, sizeof dir, "%s/n%d", n->folder, number);
     memcpy(n->dirs[number], dir, sizeof dir);
     snprintf(head_file, sizeof head_file, "%s/head.addr", n->folder);
     snprintf(token, sizeof token, "%s/token", n->folder);
     snprintf(name, sizeof name, "n%d", number);
+    snprintf(count, sizeof count, "%d", cpus);
     char *argv[] = {"manta-raylet", "--dir", dir,          "--node-name", name,         "--head-file", head_file,
-                    "--token-file", token,   "--num-cpus", "1",           "--ready-fd", "3",           NULL};
+                    "--token-file", token,   "--num-cpus", count,         "--ready-fd", "3",           NULL};
     return mkdir(dir, 0700) == 0 && (n->daemons[1 + number] = daemon_start(b, argv)) > 0;
 }
 
-bool bench_nodes_start(const struct bench *b, struct bench_nodes *n)
+bool bench_nodes_start(const struct bench *b, struct bench_nodes *n, int cpus)
 {
     memset(n, 0, sizeof *n);
     snprintf(n->folder, sizeof n->folder, "/tmp/manta-bench-XXXXXX");
     if (!mkdtemp(n->folder))
         return perror("manta-bench: a folder in /tmp"), false;
     char *argv[] = {"manta-head", "--dir", n->folder, "--ready-fd", "3", NULL};
-    bool  ok = (n->daemons[0] = daemon_start(b, argv)) > 0 && raylet_start(b, n, 0) && raylet_start(b, n, 1);
+    bool  ok = (n->daemons[0] = daemon_start(b, argv)) > 0 && raylet_start(b, n, 0, 1) && raylet_start(b, n, 1, cpus);
     if (!ok)
         bench_nodes_stop(n);
     return ok;

@@ -230,7 +230,7 @@ static bool run_on_two(struct bench *b, struct bench_row *row, const char *what)
 {
     struct bench_nodes  nodes;
     struct bench_report report;
-    if (!bench_nodes_start(b, &nodes))
+    if (!bench_nodes_start(b, &nodes, 1))
         return false;
     bool ok = bench_child_run(b, what, nodes.dirs[0], &report) && report.row.n > 0;
     bench_nodes_stop(&nodes);

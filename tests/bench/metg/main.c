@@ -2,8 +2,9 @@
  *
  * main.c - manta-bench-metg: the smallest task that is still worth it, METG(50 %) of Task Bench (Slaughter et al., SC'20).
  *
- *   manta bench --metg [-p pattern] [-f tasks|actors|peers] [-w width] [-r rounds] [-n] [-k us] [-o table|json]
+ *   manta bench --metg [-p pattern] [-f tasks|actors|peers] [-w width] [-r rounds] [-n | -N] [-k us] [-o table|json]
  *                        -n: over two nodes, a head and two raylets of one CPU each on this machine
+ *                        -N: all places on a node that has all CPUs, the driver on another one
  *                        -k: tasks of this size alone, `rounds` graphs: the mean granularity. For profiles
  *
  * A row is the median of some rounds (sweep.h); 0: no size reaches one half. The driver has no core of its own. Every number that
@@ -31,8 +32,8 @@ enum { FORMS = sizeof forms / sizeof forms[0] };
 struct choice {
     const char *pattern, *form;
     int         width, rounds;
-    double      size_us; /* 0: the series that finds METG */
-    bool        two_nodes;
+    double      size_us;           /* 0: the series that finds METG */
+    bool        two_nodes, is_far; /* far: all on the second one */
 };
 
 static struct bench bench;
@@ -122,7 +123,8 @@ static double bare_nodes_metg(const struct metg_sweep *s, struct metg_bare m)
  * Else a ring's round trip. */
 static void row_floor(struct bench_row *row, const struct metg_sweep *s, const struct row *r, const struct choice *choice)
 {
-    struct metg_bare m = {.pattern = r->m.pattern, .width = r->m.width, .cores = s->cores, .two_nodes = choice->two_nodes};
+    bool             is_cut = choice->two_nodes && !choice->is_far; /* the places are on two nodes */
+    struct metg_bare m = {.pattern = r->m.pattern, .width = r->m.width, .cores = s->cores, .two_nodes = is_cut};
     bool             fits = m.two_nodes ? m.width == 2 : r->form == &metg_peers;
     row->floor = m.two_nodes ? FLOOR_BARE_TCP : FLOOR_BARE;
     if (choice->size_us > 0 || m.pattern == GRAPH_TRIVIAL || !fits)
@@ -140,8 +142,11 @@ static bool row_run(const struct choice *choice, const uint32_t nodes[2], enum g
     struct row        r = {{.b = &bench, .pattern = pattern, .width = width, .nodes = {nodes[0], nodes[1]}}, form};
     struct metg_sweep s = {.run = graph_once, .arg = &r, .width = width, .cores = cores, .rate = rates[cores]};
     struct bench_row  row = {.id = id, .unit = "us"};
-    snprintf(id, sizeof id, "%s.%s%s.%s.%d", choice->size_us > 0 ? "step" : "metg", choice->two_nodes ? "remote." : "", form->name,
-             graph_names[pattern], width);
+    snprintf(id, sizeof id, "%s.%s%s.%s.%d", choice->size_us > 0 ? "step" : "metg",
+             choice->is_far      ? "far."
+             : choice->two_nodes ? "remote."
+                                 : "",
+             form->name, graph_names[pattern], width);
     row_floor(&row, &s, &r, choice);
     row.value = !form->begin(&r.m)    ? -1
                 : choice->size_us > 0 ? size_alone(&s, choice, &row.sd)
@@ -169,13 +174,13 @@ static bool rows_run(const struct choice *choice, const uint32_t nodes[2], const
 }
 
 /* The numbers of both nodes, as soon as both are there. */
-static bool nodes_know(uint32_t nodes[2])
+static bool nodes_know(uint32_t nodes[2], bool is_far)
 {
     manta_node_info list[2];
     manta_error     e;
     for (int tries = 0; tries < 1000; tries++) {
         if (manta_nodes(list, 2, &e) == 2 && list[0].alive && list[1].alive) {
-            nodes[0] = list[0].node;
+            nodes[0] = list[is_far].node;
             nodes[1] = list[1].node;
             return true;
         }
@@ -186,12 +191,12 @@ static bool nodes_know(uint32_t nodes[2])
 }
 
 /* This program again, as a driver on the first of two nodes: workers begin as main does, so it may not start nodes itself. */
-static int on_two_nodes(int argc, char **argv)
+static int on_two_nodes(bool is_far, int argc, char **argv)
 {
     struct bench_nodes nodes;
     char              *words[32], address[] = "-a";
     int                status = 1;
-    if (argc > 28 || !bench_nodes_start(&bench, &nodes))
+    if (argc > 28 || !bench_nodes_start(&bench, &nodes, is_far ? (int)sysconf(_SC_NPROCESSORS_ONLN) : 1))
         return 1;
     memcpy(words, argv, (size_t)argc * sizeof *words);
     words[argc] = address, words[argc + 1] = nodes.dirs[0], words[argc + 2] = NULL;
@@ -206,7 +211,7 @@ static int on_two_nodes(int argc, char **argv)
 
 static bool options_read(struct choice *choice, int argc, char **argv)
 {
-    for (int o; (o = getopt(argc, argv, "p:f:w:r:k:na:o:")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "p:f:w:r:k:nNa:o:")) != -1;) {
         if (o == 'p')
             choice->pattern = optarg;
         else if (o == 'f')
@@ -217,8 +222,8 @@ static bool options_read(struct choice *choice, int argc, char **argv)
             choice->rounds = (int)strtol(optarg, NULL, 10);
         else if (o == 'k')
             choice->size_us = strtod(optarg, NULL);
-        else if (o == 'n')
-            choice->two_nodes = true;
+        else if (o == 'n' || o == 'N')
+            choice->two_nodes = true, choice->is_far = o == 'N';
         else if (o == 'a')
             bench.options.address = optarg;
         else if (o == 'o')
@@ -236,14 +241,14 @@ int main(int argc, char **argv)
     uint32_t      nodes[2] = {0, 0};
     manta_error   e;
     if (!options_read(&choice, argc, argv)) {
-        fprintf(stderr, "usage: manta bench --metg [-p pattern] [-f tasks|actors|peers] [-w 2|4|16] [-r rounds] [-n]\n"
+        fprintf(stderr, "usage: manta bench --metg [-p pattern] [-f tasks|actors|peers] [-w 2|4|16] [-r rounds] [-n | -N]\n"
                         "                          [-k us] [-o table|json]\n");
         return 2;
     }
     if (readlink("/proc/self/exe", bench.program, sizeof bench.program - 1) <= 0)
         return perror("manta-bench-metg: /proc/self/exe"), 1;
     if (choice.two_nodes && !bench.options.address)
-        return on_two_nodes(argc, argv);
+        return on_two_nodes(choice.is_far, argc, argv);
     if (manta_init(&argc, &argv, &(manta_init_opts){.address = bench.options.address}, &e))
         return manta_perror(&e);
     bench.cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -252,7 +257,7 @@ int main(int argc, char **argv)
         if (rates[cores] == 0)
             rates[cores] = cores_rate(cores);
     }
-    bool ok = (!choice.two_nodes || nodes_know(nodes)) && rows_run(&choice, nodes, rates);
+    bool ok = (!choice.two_nodes || nodes_know(nodes, choice.is_far)) && rows_run(&choice, nodes, rates);
     manta_shutdown();
     return ok ? 0 : 1;
 }

@@ -4,7 +4,7 @@
  *
  * Thread: the driver's main one.
  */
-#include "tests/integration/harness.h"
+#include "tests/integration/cluster/nodes.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -41,6 +41,19 @@ struct graph {
     int64_t    values[ROWS][WIDTH];
 };
 
+static bool is_far; /* all run on another node */
+
+/* These options, and where the tasks are to run. */
+static manta_task_opts placed(const manta_task_opts *opts)
+{
+    manta_task_opts out = opts ? *opts : (manta_task_opts){0};
+    if (is_far) {
+        out.resources = nodes_at(1);
+        out.resource_count = 1;
+    }
+    return out;
+}
+
 static int64_t plain(int row, int place)
 {
     return (int64_t)row * WIDTH + place;
@@ -48,7 +61,8 @@ static int64_t plain(int row, int place)
 
 static struct graph *submit(int64_t (*what)(int row, int place), const manta_task_opts *opts)
 {
-    struct graph *g = calloc(1, sizeof *g);
+    struct graph   *g = calloc(1, sizeof *g);
+    manta_task_opts here = placed(opts);
     CHECK(g != NULL);
     for (int row = 0; row < ROWS; row++) {
         for (int i = 0; i < WIDTH; i++) {
@@ -56,7 +70,7 @@ static struct graph *submit(int64_t (*what)(int row, int place), const manta_tas
             int64_t   at = what(row, i);
             manta_arg a = row ? manta_ref_arg(g->refs[row - 1][i]) : manta_i64(1);
             manta_arg b = row ? manta_ref_arg(g->refs[row - 1][left]) : manta_i64(2);
-            g->refs[row][i] = manta_call("cell", opts, MANTA_ARGS(manta_i64(at), a, b));
+            g->refs[row][i] = manta_call("cell", &here, MANTA_ARGS(manta_i64(at), a, b));
             g->values[row][i] = row ? mix(at, g->values[row - 1][i], g->values[row - 1][left]) : mix(at, 1, 2);
         }
     }
@@ -217,6 +231,38 @@ static void edges_circle(void)
     }
 }
 
+/* ---- on another node ---- */
+
+/* The same graphs where the driver's node runs none of their tasks: their values stay on the other one. */
+static void edges_far(void)
+{
+    struct nodes n = {0};
+    nodes_start(&n, 2, "2");
+    is_far = true;
+    edges_values();
+    edges_deaths();
+    edges_deaths_anywhere();
+    edges_death_without_retry();
+    edges_failure();
+    edges_cancel();
+    nodes_stop(&n);
+}
+
+/* Their node dies in the middle, and another one takes over. */
+static void edges_far_node_dies(void)
+{
+    struct nodes n = {0};
+    nodes_start(&n, 2, "2");
+    is_far = true;
+    check_all(submit(plain, NULL));
+    struct graph *g = submit(plain, &(manta_task_opts){.max_retries = MANTA_WITHOUT_LIMIT});
+    nodes_kill(&n.raylets[1]);
+    n.raylets[1] = nodes_add(&n, 1, "2", NULL);
+    CHECK(n.raylets[1] > 0);
+    check_all(g);
+    nodes_stop(&n);
+}
+
 static const struct test_case cases[] = {
     {"edges_values", edges_values, {.num_cpus = 2}, false, 0},
     {"edges_deaths", edges_deaths, {.num_cpus = 2}, false, 0},
@@ -225,6 +271,8 @@ static const struct test_case cases[] = {
     {"edges_failure", edges_failure, {.num_cpus = 2}, false, 0},
     {"edges_cancel", edges_cancel, {.num_cpus = 2}, false, 0},
     {"edges_circle", edges_circle, {.num_cpus = 2}, false, 0},
+    {"edges_far", edges_far, {0}, true, 0},
+    {"edges_far_node_dies", edges_far_node_dies, {0}, true, 0},
     {NULL, NULL, {0}, false, 0},
 };
 

@@ -37,6 +37,7 @@ static int take_arguments(struct sim_proc *p, const struct wrk_run *run, struct 
         if (value.flags & LANE_VALUE_EDGE) {
             SIM_REQUIRE(p->s, wrk_edge_value(run, bytes, &value, &bytes), "I5: a task begins, and its argument has not come");
             p->s->counters.value_by_cell++;
+            p->s->counters.value_by_far_cell += (run->lane->board & LANE_BOARD_FAR) != 0;
         }
         out[i] = (struct argument){(char)value.type, value.flags & LANE_VALUE_SHARED, bytes, value.size};
         SIM_REQUIRE(p->s, at <= run->size, "I5: arguments are cut short");

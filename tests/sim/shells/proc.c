@@ -125,7 +125,7 @@ static void proc_free(struct sim_proc *p)
     sim_mem_unref(s, p->switch_park);
     sim_mem_unref(s, p->board);
     for (size_t i = 0; i < p->boards.count; i++)
-        sim_mem_unref(s, p->boards.data[i]);
+        sim_mem_unref(s, p->boards.data[i].memory);
     mt_vec_fini(&p->boards);
     mt_vec_fini(&p->inbox);
     mt_vec_fini(&p->mappings);
@@ -567,26 +567,52 @@ void sim_proc_strict(struct sim *s, uint64_t serial, uint64_t until)
     }
 }
 
+/* The board of an owner on another node, as raylet/core/procs/region.c has it: one for all who serve him on this node. */
+static struct sim_mem *far_board(struct sim_proc *p, uint64_t owner)
+{
+    MT_MAP_EACH(&p->s->procs, entry) {
+        struct sim_proc *other = entry->value.ptr;
+        for (size_t i = 0; other->n == p->n && i < other->boards.count; i++)
+            if (other->boards.data[i].owner == owner)
+                return sim_mem_ref(other->boards.data[i].memory);
+    }
+    return sim_mem_new(p->s, SIM_CELLS * LANE_CELL_BYTES);
+}
+
+static void board_map(struct sim_proc *p, const struct wrk_lane *lane)
+{
+    struct sim            *s = p->s;
+    bool                   is_far = lane->board_asked & LANE_BOARD_FAR;
+    const struct sim_proc *owner = sim_proc_of(s, lane->board_asked);
+    struct sim_board       board = {.owner = is_far ? lane->owner : 0};
+    struct wrk_board       mapped = {.count = SIM_CELLS};
+    if (sim_chance(s, 50000))
+        s->counters.cell_refused++;
+    else if (is_far)
+        board.memory = far_board(p, lane->owner);
+    else if (owner && owner->board)
+        board.memory = sim_mem_ref(owner->board);
+    if (board.memory && mt_vec_push(&p->boards, board).code)
+        abort();
+    mapped.memory = board.memory ? board.memory->base : NULL;
+    wrk_board_open(&p->wrk, lane->lease, &mapped);
+}
+
 /* As shell/wait/board.c; some raylets have no memory for it. */
 static void board_turn(struct sim_proc *p)
 {
-    struct sim *s = p->s;
+    struct sim            *s = p->s;
+    const struct wrk_lane *lane;
     if (p->own.edges.is_wanted && !p->board) {
         p->board = sim_mem_new(s, SIM_CELLS * LANE_CELL_BYTES);
         SIM_REQUIRE(s, own_edges_open(&p->own, p->board->base, (uint32_t)p->serial, SIM_CELLS), "cells found no memory");
     }
-    for (uint32_t number; (number = wrk_board_asked(&p->wrk));) {
-        const struct sim_proc *owner = sim_proc_of(s, number);
-        struct sim_mem        *memory = owner && owner->board && !sim_chance(s, 50000) ? sim_mem_ref(owner->board) : NULL;
-        s->counters.cell_refused += memory == NULL;
-        if (memory && mt_vec_push(&p->boards, memory).code)
-            abort();
-        wrk_board_open(&p->wrk, number, memory ? memory->base : NULL, SIM_CELLS);
-    }
+    while ((lane = wrk_board_asked(&p->wrk)))
+        board_map(p, lane);
     for (size_t i = 0; i < p->wrk.boards_gone.count; i++)
         for (size_t k = 0; k < p->boards.count; k++)
-            if (p->boards.data[k]->base == p->wrk.boards_gone.data[i].memory) {
-                sim_mem_unref(s, p->boards.data[k]);
+            if (p->boards.data[k].memory->base == p->wrk.boards_gone.data[i].memory) {
+                sim_mem_unref(s, p->boards.data[k].memory);
                 mt_vec_remove_swap(&p->boards, k);
                 break;
             }

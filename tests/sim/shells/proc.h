@@ -17,6 +17,12 @@ enum {
     SIM_KEPT_MAX = 12, /* refs that a driver keeps for later arguments */
 };
 
+/* Cells of tasks of another process. */
+struct sim_board {
+    struct sim_mem *memory;
+    uint64_t        owner; /* on another node: the board is of this one; 0: on this node */
+};
+
 /* The functions that workers know; numbers stand for the hashes of their names. */
 enum sim_function {
     SIM_FN_LEAF = 1,   /* (l): f(x) */
@@ -164,7 +170,7 @@ struct sim_proc {
     struct sim_hold      hold;
     MT_VEC(struct sim_mapping) mappings;
     struct sim_mem *board;           /* of the cells of its own tasks; NULL: none yet */
-    MT_VEC(struct sim_mem *) boards; /* of others, mapped for a lane */
+    MT_VEC(struct sim_board) boards; /* of others, mapped for a lane */
     MT_VEC(struct sim_message) inbox;
     uint64_t            turn_at; /* of the turn that is due; 0: none */
     uint64_t            paused_until;

@@ -9,13 +9,14 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { PROCESS = 7, WORKER = 9, BOARD = 3, CELLS = 16, MS = 1000 * 1000, TOO_LARGE = 200 };
+enum { PROCESS = 7, WORKER = 9, HERE = 1, THERE = 2, ELSEWHERE = 3, BOARD = 3, CELLS = 16, MS = 1000 * 1000, TOO_LARGE = 200 };
 
 struct world {
     struct own        own;
     struct own_class *cls;
     struct wrk        workers[2];
-    void             *lanes[2], *board;
+    uint32_t          there[2];                     /* node of each worker */
+    void             *lanes[2], *board, *far_board; /* that workers of another node share */
     struct lane_park  parks[2], owners;
     struct wrk_run    runs[2];
     struct own_ref   *maker, *taker; /* on worker 0, ahead on worker 1 */
@@ -31,7 +32,11 @@ static struct own_ref *submit(struct world *w, struct own_ref *first, struct own
 
 static void granted(struct world *w, uint32_t which)
 {
-    struct ctl_grant   grant = {.lease = which + 1, .class_id = 1, .peer = WORKER + which, .peer_node = 1};
+    struct ctl_grant   grant = {.lease = which + 1,
+                                .class_id = 1,
+                                .flags = w->there[which] == HERE ? 0 : CTL_GRANT_REMOTE,
+                                .peer = WORKER + which,
+                                .peer_node = w->there[which]};
     struct lane_record record = {.length = LANE_RECORD_SIZE + sizeof grant, .kind = CTL_GRANT};
     w->lanes[which] = calloc(1, LANE_BYTES);
     assert_int_equal(own_control(&w->own, &record, (const uint8_t *)&grant, w->lanes[which], &w->parks[which]).code, MT_OK);
@@ -48,15 +53,18 @@ static void sound(struct world *w)
         fail_msg("%s", wrong);
 }
 
-/* Both workers are there, and one task makes what the other takes. */
-static struct world *begin(int32_t retries)
+/* Both workers are there, on these nodes, and one task makes what the other takes. */
+static struct world *begin_at(uint32_t first, uint32_t second, int32_t retries)
 {
     struct world         *w = calloc(1, sizeof *w);
     struct own_class_spec spec = {.name = "f", .resource_count = 1, .resources = {{"CPU", 1000}}};
-    own_init(&w->own, PROCESS, 1, 1, 1);
+    w->there[0] = first;
+    w->there[1] = second;
+    own_init(&w->own, PROCESS, HERE, 1, 1);
     w->own.now_ns = 1000ull * MS;
     w->cls = own_class_get(&w->own, &spec, (mt_id){0, 0});
     w->board = calloc(CELLS, LANE_CELL_BYTES);
+    w->far_board = calloc(CELLS, LANE_CELL_BYTES);
     assert_true(own_edges_open(&w->own, w->board, BOARD, CELLS));
     own_class_demand(&w->own, w->cls, 2);
     granted(w, 0);
@@ -66,11 +74,37 @@ static struct world *begin(int32_t retries)
     w->maker = submit(w, NULL, NULL, retries);
     w->taker = submit(w, w->maker, NULL, retries);
     own_flush(&w->own);
+    sound(w);
+    return w;
+}
+
+/* ... and that one was sent ahead. */
+static struct world *begin_both(uint32_t node, int32_t retries)
+{
+    struct world *w = begin_at(node, node, retries);
     assert_ptr_equal(w->maker->task->lane->memory, w->lanes[0]);
     assert_true(w->taker->task->is_ahead);
     assert_ptr_equal(w->taker->task->lane->memory, w->lanes[1]);
-    sound(w);
     return w;
+}
+
+static struct world *begin(int32_t retries)
+{
+    return begin_both(HERE, retries);
+}
+
+/* Some of its tasks may still be under way. */
+static void leave(struct world *w)
+{
+    sound(w);
+    own_fini(&w->own);
+    for (int i = 0; i < 2; i++) {
+        wrk_fini(&w->workers[i]);
+        free(w->lanes[i]);
+    }
+    free(w->board);
+    free(w->far_board);
+    free(w);
 }
 
 static void end(struct world *w)
@@ -80,22 +114,19 @@ static void end(struct world *w)
     own_ref_drop(&w->own, w->taker);
     for (uint32_t i = 0; i < w->own.edges.count; i++)
         assert_int_equal(w->own.edges.cells[i].users, 0);
-    own_fini(&w->own);
-    for (int i = 0; i < 2; i++) {
-        wrk_fini(&w->workers[i]);
-        free(w->lanes[i]);
-    }
-    free(w->board);
-    free(w);
+    leave(w);
 }
 
 /* The worker takes its next task; false: none can begin. It maps what it is asked to. */
 static bool takes(struct world *w, int which)
 {
-    struct wrk *wrk = &w->workers[which];
-    bool        any = wrk_next(wrk, &w->runs[which]);
-    if (wrk_board_asked(wrk)) {
-        wrk_board_open(wrk, BOARD, w->board, CELLS);
+    struct wrk            *wrk = &w->workers[which];
+    bool                   any = wrk_next(wrk, &w->runs[which]);
+    const struct wrk_lane *lane = wrk_board_asked(wrk);
+    if (lane) {
+        bool is_far = lane->board_asked & LANE_BOARD_FAR;
+        assert_int_equal(is_far, w->there[which] != HERE);
+        wrk_board_open(wrk, lane->lease, &(struct wrk_board){.memory = is_far ? w->far_board : w->board, .count = CELLS});
         any = any || wrk_next(wrk, &w->runs[which]);
     }
     return any;
@@ -433,7 +464,7 @@ static void a_worker_without_the_board_gives_back(void **state)
     struct world *w = begin(0);
     (void)state;
     assert_false(wrk_next(&w->workers[1], &w->runs[1]));
-    wrk_board_open(&w->workers[1], wrk_board_asked(&w->workers[1]), NULL, 0);
+    wrk_board_open(&w->workers[1], wrk_board_asked(&w->workers[1])->lease, &(struct wrk_board){0});
     assert_false(wrk_next(&w->workers[1], &w->runs[1]));
     polled(w);
     assert_int_equal(w->taker->task->state, OWN_WAITING);
@@ -458,14 +489,14 @@ static void a_board_that_no_lane_wants_is_no_work(void **state)
     ends_shown(w, 0, 0, 42, 8, false);
     for (int i = 0; i < 2; i++) {
         struct wrk *wrk = &w->workers[i];
-        assert_int_equal(wrk_board_asked(wrk), BOARD);
+        assert_int_equal(wrk_board_asked(wrk)->board_asked, BOARD);
         assert_true(wrk_has_work(wrk));
         shm_store32_release(&lane_header_of(w->lanes[i])->recall, 1);
         assert_false(wrk_next(wrk, &w->runs[i]));
         assert_int_equal(wrk->lanes.count, 0);
-        assert_int_equal(wrk_board_asked(wrk), 0);
+        assert_null(wrk_board_asked(wrk));
         assert_false(wrk_has_work(wrk));
-        wrk_board_open(wrk, BOARD, NULL, 0); /* the answer to a question asked before: for nobody */
+        wrk_board_open(wrk, (uint64_t)i + 1, &(struct wrk_board){0}); /* the answer to a question asked before: for nobody */
         assert_false(wrk_has_work(wrk));
     }
     polled(w);
@@ -528,6 +559,99 @@ static void lanes_that_wait_for_each_other_do_not_stand_still(void **state)
     end(w);
 }
 
+/* ---- workers of another node: what is read of its lanes, and done to their claims, is the switches' ---- */
+
+/* The switch on the owner's node has sent it on. */
+static void leaves(struct world *w, const struct own_ref *ref)
+{
+    struct own_lane *lane = ref->task->lane;
+    shm_u64         *slot = &lane->claims[ref->task->sequence & (LANE_SLOTS - 1)];
+    (void)w;
+    assert_true(lane_claim_take(slot, ref->task->sequence, ref->task->attempt, LANE_RUNNING));
+}
+/* ... and the one on the worker's node has set the claim: here both share one word. */
+static void arrives(struct world *w, const struct own_ref *ref)
+{
+    leaves(w, ref);
+    lane_claim_set(&ref->task->lane->claims[ref->task->sequence & (LANE_SLOTS - 1)], ref->task->sequence, ref->task->attempt);
+}
+
+static void far_a_value_goes_from_worker_to_worker(void **state)
+{
+    struct world *w = begin_both(THERE, 0);
+    (void)state;
+    assert_false(wrk_next(&w->workers[0], &w->runs[0])); /* nobody else would fill its cell: not before it is mapped */
+    assert_true(wrk_has_work(&w->workers[0]));
+    assert_false(takes(w, 1));
+    assert_false(wrk_has_work(&w->workers[1]));
+    assert_true(takes(w, 0));
+    ends_shown(w, 0, 0, 42, 8, false); /* the owner knows nothing yet */
+    assert_true(takes(w, 1));
+    assert_int_equal(argument(w, 1), 42);
+    ends(w, 1, 43);
+    wrk_flush(&w->workers[0]);
+    polled(w);
+    assert_int_equal(value_of(w->maker), 42);
+    assert_int_equal(value_of(w->taker), 43);
+    end(w);
+}
+
+/* Its outcome came, its cell is empty, and the owner can't fill it: what waits for it is asked back, and comes with its value. */
+static void far_a_maker_dies_before_handing_on(void **state)
+{
+    struct world *w = begin_both(THERE, 0);
+    (void)state;
+    assert_false(takes(w, 1));
+    assert_true(takes(w, 0));
+    w->workers[0].run.cell = NULL;
+    ends(w, 0, 42);
+    polled(w);
+    assert_false(takes(w, 1));
+    assert_false(w->taker->task->is_asked_back);
+    arrives(w, w->taker);
+    leaves(w, w->taker);
+    lease_ends(w, 0, MT_EWORKER_DIED);
+    assert_true(w->taker->task->is_asked_back);
+    leave(w);
+}
+
+/* What has been sent and does not name its cell fills none. */
+static void far_only_what_feeds_is_waited_for_there(void **state)
+{
+    struct world *w = begin_at(THERE, ELSEWHERE, 0);
+    (void)state;
+    assert_false(w->taker->task->is_ahead); /* no memory is of both nodes */
+    assert_false(w->maker->task->feeds);
+    lease_ends(w, 1, MT_OK);
+    struct own_ref *late = submit(w, w->maker, NULL, 0);
+    assert_false(late->task->is_ahead);
+    struct own_ref *second = submit(w, NULL, NULL, 0), *after = submit(w, second, NULL, 0);
+    assert_true(second->task->feeds);
+    assert_true(after->task->is_ahead);
+    sound(w);
+    leave(w);
+}
+
+/* What is ahead there does not go on to a worker here. */
+static void far_what_is_ahead_stays_on_its_node(void **state)
+{
+    struct world *w = begin_at(THERE, HERE, 0);
+    (void)state;
+    assert_false(w->taker->task->is_ahead);
+    lease_ends(w, 1, MT_OK);
+    struct own_ref *second = submit(w, NULL, NULL, 0), *after = submit(w, second, NULL, 0);
+    assert_true(after->task->is_ahead);
+    assert_int_equal(w->cls->ahead_node, THERE);
+    free(w->lanes[1]);
+    wrk_fini(&w->workers[1]);
+    granted(w, 1);
+    struct own_ref *third = submit(w, after, NULL, 0);
+    own_flush(&w->own);
+    assert_false(third->task->is_ahead);
+    sound(w);
+    leave(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -548,6 +672,10 @@ int main(void)
         cmocka_unit_test(a_board_that_no_lane_wants_is_no_work),
         cmocka_unit_test(a_lane_that_stands_still_is_emptied),
         cmocka_unit_test(lanes_that_wait_for_each_other_do_not_stand_still),
+        cmocka_unit_test(far_a_value_goes_from_worker_to_worker),
+        cmocka_unit_test(far_a_maker_dies_before_handing_on),
+        cmocka_unit_test(far_only_what_feeds_is_waited_for_there),
+        cmocka_unit_test(far_what_is_ahead_stays_on_its_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@ struct node {
     struct lane_consumer down, from;
     struct rlt_event     events[EVENTS]; /* without payloads */
     int                  count, wakes;
+    struct lane_park    *woken;                 /* last */
     uint8_t              last[LANE_RECORD_MAX]; /* payload of the last event */
     uint8_t             *run;                   /* records for the other node */
     size_t               run_size;
@@ -49,6 +50,7 @@ static void on_event(struct sw_out *out, const struct rlt_event *e)
 static void on_wake(struct sw_out *out, struct lane_park *park)
 {
     mt_container_of(out, struct node, out)->wakes++;
+    mt_container_of(out, struct node, out)->woken = park;
     lane_park_wake(park);
 }
 
@@ -308,6 +310,49 @@ static void a_task_goes_there_and_its_outcome_comes_back(void **state)
     node_end(&b);
 }
 
+/* Two workers of one owner elsewhere: the second one sleeps until the first one's outcome, which may have filled its cell. */
+static bool is_woken_by(bool is_ahead)
+{
+    enum { CONN_2 = 6, ROUTE_2 = 33 };
+    struct node        a, b;
+    struct lane_record r;
+    struct lane_park   park = {0};
+    void              *control = calloc(1, LANE_BYTES), *lane = calloc(1, LANE_BYTES);
+    lane_begin(&a, &b);
+    assert_int_equal(sw_process_add(b.sw, CONN_2, control, &park).code, MT_OK);
+    struct rlt_action open = {
+        .kind = RLT_A_SW_LANE_OPEN,
+        .sw_lane_open = {
+            .lane = LANE + 1, .conn = CONN_2, .node = NODE_A, .route = ROUTE_2, .peer_route = ROUTE_A, .side = RLT_SIDE_OWNER}};
+    sw_act(b.sw, &open, lane, &b.out);
+    send_task(&a, 1);
+    carry(&a, &b, NODE_A);
+    struct lane_record waiting = record(LANE_TASK, 0);
+    waiting.flags = is_ahead ? LANE_TASK_AHEAD : 0;
+    waiting.sequence = waiting.slot = 1;
+    waiting.route = ROUTE_2;
+    act(&b, (struct rlt_action){.kind = RLT_A_SW_FRAME,
+                                .sw_frame = {.node = NODE_A, .bytes = (const uint8_t *)&waiting, .size = sizeof waiting}});
+    lane_park_prepare(&park); /* it has seen the record, and its cell is empty */
+    assert_true(next(&b.from, &r));
+    finish(&b, &r);
+    b.woken = NULL;
+    sw_poll(b.sw, &b.out);
+    lane_park_cancel(&park);
+    node_end(&a);
+    node_end(&b);
+    free(control);
+    free(lane);
+    return b.woken == &park;
+}
+
+static void who_waits_for_a_cell_is_woken_by_outcomes(void **state)
+{
+    (void)state;
+    assert_true(is_woken_by(true));
+    assert_false(is_woken_by(false));
+}
+
 static void a_task_is_taken_back_before_it_leaves_and_after(void **state)
 {
     struct node        a, b;
@@ -465,6 +510,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_process_that_does_not_read_is_bounded),
         cmocka_unit_test(what_waits_is_not_passed),
         cmocka_unit_test(a_task_goes_there_and_its_outcome_comes_back),
+        cmocka_unit_test(who_waits_for_a_cell_is_woken_by_outcomes),
         cmocka_unit_test(a_task_is_taken_back_before_it_leaves_and_after),
         cmocka_unit_test(a_dead_worker_leaves_its_outcomes_and_what_it_never_began),
         cmocka_unit_test(the_end_waits_behind_what_the_owner_has_not_read),

@@ -64,11 +64,28 @@ void own_cell_drop(struct own *own, struct own_task *task)
     task->cell = 0;
 }
 
-void own_cell_outcome(struct own *own, const struct own_task *task, bool is_good, const void *payload, size_t size)
+/* Others wait for it on a node whose cells we can't fill, and its worker does not fill this one there: they come back. */
+static void settle_far(struct own *own, const struct own_task *task, const struct own_lane *lane)
+{
+    const struct own_class *cls = task->cls;
+    if (own->edges.cells[task->cell - 1].users < 2 || !cls || !cls->ahead_count || cls->ahead_node == own->node)
+        return;
+    if (!lane || !lane->is_remote || lane->node != cls->ahead_node || !task->feeds)
+        own_ahead_over(own);
+}
+
+void own_cell_sent(struct own *own, const struct own_task *task)
+{
+    settle_far(own, task, task->lane);
+}
+
+void own_cell_outcome(struct own *own, const struct own_task *task, const struct own_lane *lane, bool is_good, const void *payload,
+                      size_t size)
 {
     uint32_t cell = task->cell - 1;
     if (own->edges.cells[cell].users > 1 && !MT_PLANT(MT_PLANT_CELL_UNSETTLED))
         (void)lane_cell_fill(&own->edges.memory[cell], own->edges.cells[cell].generation, is_good, payload, size);
+    settle_far(own, task, lane);
 }
 
 bool own_cell_is_good(const struct own *own, const struct own_task *task)
@@ -78,16 +95,17 @@ bool own_cell_is_good(const struct own *own, const struct own_task *task)
     return state == LANE_CELL_EMPTY || state == LANE_CELL_VALUE;
 }
 
-struct lane_edge own_cell_name(const struct own *own, const struct own_task *task)
+struct lane_edge own_cell_name(const struct own *own, const struct own_task *task, bool is_far)
 {
     uint32_t cell = task->cell - 1;
-    return (struct lane_edge){.generation = own->edges.cells[cell].generation, .board = own->edges.board, .cell = cell};
+    return (struct lane_edge){
+        .generation = own->edges.cells[cell].generation, .board = own->edges.board | (is_far ? LANE_BOARD_FAR : 0), .cell = cell};
 }
 
 struct lane_edge own_edge_name(struct own *own, const struct own_task *maker)
 {
     own->edges.cells[maker->cell - 1].users += !MT_PLANT(MT_PLANT_CELL_UNCOUNTED);
-    return own_cell_name(own, maker);
+    return own_cell_name(own, maker, maker->cls->ahead_node != own->node);
 }
 
 bool own_edge_next(const struct own_task *consumer, size_t *at, struct lane_edge *out)

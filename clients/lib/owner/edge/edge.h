@@ -16,12 +16,16 @@ void own_edges_close(struct own *own);
 /* The task's result goes to a cell from now on, if one is free; or no more. */
 void own_cell_take(struct own *own, struct own_task *task);
 void own_cell_drop(struct own *own, struct own_task *task);
-/* What its worker says of it (payload of LANE_DONE): for those who wait, if the worker has not told them. */
-void own_cell_outcome(struct own *own, const struct own_task *task, bool is_good, const void *payload, size_t size);
+/* It stands in its lane. */
+void own_cell_sent(struct own *own, const struct own_task *task);
+/* What its worker says of it (payload of LANE_DONE): for those who wait, if the worker has not told them. `lane`: where it ran. */
+void own_cell_outcome(struct own *own, const struct own_task *task, const struct own_lane *lane, bool is_good, const void *payload,
+                      size_t size);
 /* Whether a value may still come by it. */
 bool own_cell_is_good(const struct own *own, const struct own_task *task);
 
-struct lane_edge own_cell_name(const struct own *own, const struct own_task *task);
+/* `is_far`: as those know it who run on another node. */
+struct lane_edge own_cell_name(const struct own *own, const struct own_task *task, bool is_far);
 /* The cell of a task, as an argument of another one, which uses it from now on: until own_edges_drop. */
 struct lane_edge own_edge_name(struct own *own, const struct own_task *maker);
 void             own_edges_drop(struct own *own, const struct own_task *consumer);

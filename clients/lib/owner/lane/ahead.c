@@ -6,15 +6,17 @@
  * Always: what a task that is ahead still waits for is made by a task of its class with a cell. That one stands before it: in the
  *         queue, or on a lane since earlier. So the oldest of all that are sent waits for nobody, and no circle of lanes stands
  *         still. As soon as that may be otherwise (a maker comes back or fails) own->edges.is_over is noted. Then everything
- *         ahead comes back that has not begun: its claim decides that.
+ *         ahead comes back that has not begun: its claim decides that, on another node the switch there.
+ *         The cells are in the memory of one node, on which all lanes of the class are. On another node than ours only a maker's
+ *         worker fills them. As soon as one may stay empty there, the same is noted.
  */
 #include "clients/lib/owner/lane/lane.h"
 
 static bool is_short(const struct own *own, const struct own_class *cls)
 {
-    for (uint32_t i = 0; i < cls->lane_count; i++)
-        if (cls->lanes[i]->is_remote)
-            return false; /* cells are of this node */
+    uint32_t node = own_class_node(own, cls);
+    if (!node || (cls->ahead_count && cls->ahead_node != node))
+        return false;
     return cls->task_ns < own->edges.short_ns && !cls->level_count && !(cls->wire.flags & CTL_CLASS_ACTOR);
 }
 
@@ -22,6 +24,8 @@ static bool is_short(const struct own *own, const struct own_class *cls)
 static bool has_cell(const struct own *own, const struct own_task *task, const struct own_ref *ref)
 {
     const struct own_task *maker = ref->task;
+    if (maker && maker->state == OWN_SENT && maker->lane->is_remote && !maker->feeds)
+        return false; /* we can't fill it */
     return ref->state == OWN_REF_PENDING && !(ref->flags & OWN_REF_BORROWED) && maker && maker->cell && maker->cls == task->cls &&
            (maker->state == OWN_QUEUED || maker->state == OWN_SENT) && !maker->cancel && own_cell_is_good(own, maker);
 }
@@ -61,6 +65,8 @@ bool own_ahead_go(struct own *own, struct own_task *task)
     if (!may_go(own, task))
         return false;
     task->is_ahead = true;
+    if (!task->cls->ahead_count)
+        task->cls->ahead_node = own_class_node(own, task->cls);
     if (own_task_encode(own, task, task->args, task->arg_count).code) {
         task->is_ahead = false;
         return false;
@@ -111,8 +117,13 @@ static void class_flush(struct own *own, struct own_class *cls)
         struct own_lane *lane = cls->lanes[i];
         for (uint32_t slot = 0; slot < LANE_SLOTS && cls->ahead_count; slot++) {
             struct own_task *task = lane->tasks[slot];
-            if (!task || !task->is_ahead || !lane_claim_take(&lane->claims[slot], task->sequence, task->attempt, LANE_REVOKED))
+            if (!task || !task->is_ahead)
                 continue;
+            if (!lane_claim_take(&lane->claims[slot], task->sequence, task->attempt, LANE_REVOKED)) {
+                if (lane->is_remote)
+                    own_lane_ask_back(own, lane, task);
+                continue;
+            }
             own_lane_clear(lane, task);
             own_lane_passed(own, lane);
             own_task_set_state(task, OWN_QUEUED);

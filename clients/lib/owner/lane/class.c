@@ -259,7 +259,7 @@ void own_class_pump(struct own *own, struct own_class *cls)
         if (!lane)
             break;
         task = own_class_pop(cls);
-        if (MT_UNLIKELY(task->is_ahead) && (lane->is_remote || cls->level_count)) {
+        if (MT_UNLIKELY(task->is_ahead) && (own_lane_node(own, lane) != cls->ahead_node || cls->level_count)) {
             own_task_unahead(own, task);
             own_ahead_over(own);
             continue;

@@ -61,7 +61,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
 {
     uint64_t sequence = sequence_next(lane);
     uint32_t slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
-    bool     feeds = MT_UNLIKELY(task->cell) && !lane->is_remote &&
+    bool     feeds = MT_UNLIKELY(task->cell) && (!lane->is_remote || own_class_node(own, lane->cls)) &&
                  task->blob_size <= LANE_RECORD_MAX - LANE_RECORD_SIZE - sizeof(struct lane_edge);
     uint32_t           length = LANE_RECORD_SIZE + task->blob_size + (feeds ? (uint32_t)sizeof(struct lane_edge) : 0);
     uint32_t           room = length;
@@ -89,7 +89,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     shm_write(at, &record, sizeof record);
     shm_write(at + LANE_RECORD_SIZE, task->blob, task->blob_size);
     if (MT_UNLIKELY(feeds)) {
-        struct lane_edge edge = own_cell_name(own, task);
+        struct lane_edge edge = own_cell_name(own, task, lane->is_remote);
         shm_write(at + LANE_RECORD_SIZE + task->blob_size, &edge, sizeof edge);
     }
     lane_claim_set(&lane->claims[slot], sequence, task->attempt);
@@ -103,6 +103,9 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     task->lane = lane;
     task->sequence = sequence;
     task->is_asked_back = false;
+    task->feeds = feeds;
+    if (MT_UNLIKELY(task->cell))
+        own_cell_sent(own, task);
     own_task_set_state(task, OWN_SENT);
     if (MT_UNLIKELY(task->results != NULL))
         own_stream_sent(own, lane, task);
@@ -116,7 +119,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
 
 /* ---- taking back ---- */
 
-static void revoke_remote(struct own *own, struct own_lane *lane, struct own_task *task)
+void own_lane_ask_back(struct own *own, struct own_lane *lane, struct own_task *task)
 {
     struct lane_record record = own_task_record(own, task, LANE_REVOKE);
     if (task->is_asked_back || !lane_ring_push(&lane->forward, &record, NULL))
@@ -142,7 +145,7 @@ uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep)
             own_task_back(own, task);
             taken++;
         } else if (lane->is_remote) {
-            revoke_remote(own, lane, task);
+            own_lane_ask_back(own, lane, task);
         } else {
             break; /* older ones have begun as well: the worker goes in order */
         }

@@ -15,6 +15,21 @@ mt_status own_lane_open(struct own *own, const struct ctl_grant *grant, void *me
 bool      own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task); /* false: full */
 /* Takes back what has not begun, but for `keep`, the newest first. Returns how many. */
 uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep);
+/* Of a lane to another node: that task comes back if it has not begun; the answer is LANE_RETURNED, or its outcome. */
+void                   own_lane_ask_back(struct own *own, struct own_lane *lane, struct own_task *task);
+static inline uint32_t own_lane_node(const struct own *own, const struct own_lane *lane)
+{
+    return lane->is_remote ? lane->node : own->node;
+}
+/* The node that all lanes of the class are on: ours where it has none; 0: they are on several. */
+static inline uint32_t own_class_node(const struct own *own, const struct own_class *cls)
+{
+    uint32_t node = cls->lane_count ? own_lane_node(own, cls->lanes[0]) : own->node;
+    for (uint32_t i = 1; i < cls->lane_count; i++)
+        if (own_lane_node(own, cls->lanes[i]) != node)
+            return 0;
+    return node;
+}
 /* The raylet is gone, and no answer comes any more. True: the task has not begun, and from now on it never will. False: it may
  * have run. */
 bool own_task_withdraw(const struct own_task *task);

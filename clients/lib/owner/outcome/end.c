@@ -120,6 +120,8 @@ void own_lane_ended(struct own *own, struct own_lane *lane, const struct ctl_end
         own_lineage_node_died(own, lane->node);
     own_lane_set_state(lane, OWN_LANE_ENDING);
     settle_all(own, lane, why);
+    if (lane->is_remote && cls && cls->ahead_count)
+        own_ahead_over(own); /* its worker may have left a cell empty that it should have filled, and taken its board away */
     MT_ASSERT(lane->inflight == 0);
     lane_unlink(own, lane);
     (void)mt_vec_push(&own->out.unmap, lane->memory).code; /* without memory for the note it stays mapped */

@@ -79,7 +79,7 @@ static mt_status task_outcome(struct own *own, struct own_lane *lane, struct own
     struct own_failure failure;
     bool               is_good = !(record->flags & LANE_DONE_ERROR);
     if (MT_UNLIKELY(task->cell)) /* before its ref is ready: who waits for both is woken once, then */
-        own_cell_outcome(own, task, is_good && !task->cancel, payload, size);
+        own_cell_outcome(own, task, lane, is_good && !task->cancel, payload, size);
     if (is_good)
         return done_with_value(own, lane, task, payload, size);
     failure_of_record(own, lane, task, record, payload, size, &failure);
@@ -117,7 +117,7 @@ mt_status own_lane_outcome(struct own *own, struct own_lane *lane, const struct 
         return mt_error(MT_EPROTO, 0, "unknown record from a worker"); /* the task stays on the lane, whose end settles it */
     own_lane_clear(lane, task);
     if (record->kind == LANE_RETURNED) {
-        if (task->is_ahead)
+        if (task->is_ahead && !task->is_asked_back)
             task->cls->edge_pause = OWN_EDGE_PAUSE_TICKS; /* what it waited for is of no use there */
         own_task_back(own, task);
         return mt_ok();

@@ -54,6 +54,7 @@ struct own_task {
     bool            is_asked_back : 1; /* LANE_REVOKE was sent for it */
     bool            is_limited : 1;    /* its blob ends with lane_limits; they stand in `small` until there is one */
     bool            is_ahead : 1; /* QUEUED, SENT: its blob names cells of arguments that may not have come; `waiting_for` says */
+    bool            feeds : 1;    /* SENT: its record names its cell */
     uint8_t         cancel;       /* 0, or OWN_CANCEL_ASKED with what was asked */
     uint8_t         group;        /* call: concurrency group */
     int8_t          priority;
@@ -156,6 +157,7 @@ struct own_class {
     uint32_t          edge_tasks;  /* the next so many tasks get a cell */
     uint32_t          edge_pause;  /* ticks until tasks are sent ahead again */
     uint32_t          ahead_count; /* tasks with is_ahead */
+    uint32_t          ahead_node;  /* whose memory their cells are in: that of all lanes when the first of them went ahead */
     uint32_t          turn;        /* lane that got a task with a cell last */
     bool              is_told;     /* CTL_CLASS was sent */
     bool              is_over;     /* its placement group was removed: it is freed when nothing of it is under way */
