@@ -5,7 +5,9 @@
  *   this driver, and a training of 1 to 4 workers --wish--> head --> provider "local" --> a raylet with a CPU --> one worker more
  *   four work --> the maximum is 1 now, and three nodes are drained --> one works, to the end
  *
- * The pause of a change is the time between two steps of rank 0, by the run's timeline. Held against a run with one worker.
+ * The pause of a change is the time between two steps of rank 0, by the run's timeline. Held against a run with one worker. Each
+ * share of a batch takes NAP_US, as on a device of its worker's: that a worker more makes the run quicker must not depend on how
+ * many cores this machine has, since a run that it makes no quicker asks for no more.
  *
  * Owns: the children, and a folder that goes with them. Thread: the main one.
  */
@@ -14,7 +16,6 @@
 #include "clients/control/manta_client.h"
 
 #include "tests/bench/cluster/rig.h"
-#include "tests/bench/train/images.h"
 
 #include <manta_sgd.h>
 #include <signal.h>
@@ -23,7 +24,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST = 4, RECORDS = 1600, TESTS = 64, BATCH_SIZE = 64, EPOCHS = 60, STEPS_MAX = 65536, CHANGES_MAX = 64, RANK_0 = 32 };
+enum { MOST = 4, RECORDS = 1600, BATCH_SIZE = 64, EPOCHS = 60, STEPS_MAX = 65536, RANK_0 = 32 };
+enum { INPUTS = 255, WEIGHTS = 262144, NAP_US = 4000 };
 
 struct elastic {
     struct rig_folder folder;
@@ -36,6 +38,58 @@ struct elastic {
     int64_t           steps;
 };
 
+/* ---- the model: all weights see the same few inputs ---- */
+
+struct model {
+    float  *w, *g;
+    int64_t nap_us;
+};
+
+static manta_status setup(manta_sgd *t, void **self)
+{
+    static const int64_t shape[] = {WEIGHTS};
+    struct model        *m = *self = manta_sgd_alloc(t, sizeof *m);
+    m->nap_us = manta_sgd_conf_i64(t, "nap_us", 0);
+    manta_sgd_param(t, "w", MANTA_SGD_F32, 1, shape, &m->w, &m->g);
+    return manta_sgd_data(t, manta_sgd_conf_str(t, "data", ""),
+                          &(manta_sgd_data_opts){.record = sizeof(float) * (INPUTS + 1), .shuffle = true});
+}
+
+static manta_status batch(manta_sgd *t, void *self, const manta_sgd_batch *b)
+{
+    struct model *m = self;
+    const float  *record = b->data;
+    double        loss = 0;
+    bench_sleep_us(m->nap_us);
+    for (int64_t r = 0; r < b->count; r++, record += INPUTS + 1) {
+        const float *w = m->w + r * INPUTS;
+        float       *g = m->g + r * INPUTS, error = -record[INPUTS];
+        for (int i = 0; i < INPUTS; i++)
+            error += w[i] * record[i];
+        for (int i = 0; i < INPUTS; i++)
+            g[i] += error * record[i] / (float)b->count;
+        loss += (double)(error * error);
+    }
+    return manta_sgd_metric(t, "loss", loss / (double)b->count);
+}
+MANTA_SGD_OPERATOR(bench_elastic, .setup = setup, .train_batch = batch);
+
+static bool records_write(const char *path)
+{
+    static float record[INPUTS + 1];
+    FILE        *file = fopen(path, "wbe");
+    uint32_t     state = 1;
+    bool         ok = file != NULL;
+    for (int r = 0; r < RECORDS && ok; r++) {
+        for (int i = 0; i <= INPUTS; i++) {
+            state = state * 1664525u + 1013904223u;
+            record[i] = (float)(state >> 16) / 65536 - 0.5f;
+        }
+        ok = fwrite(record, sizeof record, 1, file) == 1;
+    }
+    return (!file || fclose(file) == 0) && ok;
+}
+
 /* ---- the cluster ---- */
 
 static bool start(struct elastic *x)
@@ -47,7 +101,7 @@ static bool start(struct elastic *x)
     snprintf(x->data, sizeof x->data, "%s/data", x->folder.dir);
     x->head = rig_head(&x->folder);
     x->home = x->head > 0 ? rig_raylet(&x->folder, &(struct rig_raylet){.name = "home", .cpus = "0"}, -1) : -1;
-    return x->home > 0 && bench_images_write(x->data, RECORDS, TESTS);
+    return x->home > 0 && records_write(x->data);
 }
 
 static bool may_have(struct elastic *x, uint32_t most)
@@ -121,8 +175,8 @@ static int on_event(void *user, const manta_sgd_event *event)
 
 static bool train(struct elastic *x, const char *name, int most, manta_sgd_result *r)
 {
-    char           data[RIG_PATH + 8];
-    const char    *config[] = {data, "hidden=1024", "classes=10", NULL};
+    char           data[RIG_PATH + 8], nap[32];
+    const char    *config[] = {data, nap, NULL};
     manta_error    e;
     manta_sgd_opts opts = {.scaling = {.min_workers = 1, .max_workers = most, .cpus = most > 1, .nodes = most},
                            .run = {.name = name,
@@ -130,15 +184,15 @@ static bool train(struct elastic *x, const char *name, int most, manta_sgd_resul
                                    .batch = BATCH_SIZE,
                                    .shards = MOST,
                                    .log_steps = 1000,
-                                   .validate_epochs = EPOCHS,
                                    .timeline = most > 1 ? x->timeline : NULL},
                            .failure = {.max_failures = 0},
                            .config = config,
                            .on_event = on_event,
                            .user = x};
     snprintf(data, sizeof data, "data=%s", x->data);
+    snprintf(nap, sizeof nap, "nap_us=%d", most > 1 ? NAP_US : 0); /* the weights are the same */
     x->workers = 1;
-    return manta_sgd_fit("mlp", &opts, r, &e) == MANTA_OK || bench_say(&e, name);
+    return manta_sgd_fit("bench_elastic", &opts, r, &e) == MANTA_OK || bench_say(&e, name);
 }
 
 /* ---- its timeline ---- */
@@ -208,8 +262,8 @@ static bool has_changed(const struct elastic *x)
     if (x->is_shrinking && x->workers == 1)
         return true;
     fprintf(stderr,
-            "train_elastic: it grew %d times and shrank %d times, to %d, before its steps were done: one worker more brings "
-            "nothing here, or the machine is busy\n",
+            "train_elastic: it grew %d times and shrank %d times, to %d, before its steps were done: the machine is too "
+            "busy\n",
             x->grew, x->shrank, x->workers);
     return false;
 }
