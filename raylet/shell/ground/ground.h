@@ -32,6 +32,7 @@ struct sh_leave;       /* values of this one, on their way to others */
 struct sh_envs;        /* unpacked files of runtime environments */
 struct sh_certificate; /* ours, and the next one */
 struct sh_cgroup;      /* what holds all that jobs start here */
+struct sh_folders;     /* of jobs that have ended, for others */
 struct sh_head;        /* the way to the head */
 struct sh_looks;       /* questions that wait for processes */
 struct sh_output;      /* what a worker prints */
@@ -105,13 +106,14 @@ struct sh {
     struct sh_program_upload *uploads;     /* that are under way */
     struct sh_cache          *cache;       /* NULL until the first program */
 
-    struct sh_cgroup *group; /* jobs/ */
-    struct sh_envs   *envs;  /* NULL until the first */
-    mt_map            jobs;  /* number -> sh_job */
-    uint64_t          next_job;
-    char              job_folder[256]; /* "" until the first job */
-    mt_map            users;           /* job, as its driver drew it -> uid */
-    uint32_t          next_user;
+    struct sh_cgroup  *group;   /* jobs/ */
+    struct sh_folders *folders; /* of jobs; NULL until the first has ended */
+    struct sh_envs    *envs;    /* NULL until the first */
+    mt_map             jobs;    /* number -> sh_job */
+    uint64_t           next_job;
+    char               job_folder[256]; /* "" until the first job */
+    mt_map             users;           /* job, as its driver drew it -> uid */
+    uint32_t           next_user;
 
     struct sh_looks  *looks;  /* look/ */
     struct sh_stacks *stacks; /* NULL: none were taken yet */

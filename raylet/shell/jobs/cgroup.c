@@ -185,6 +185,13 @@ void sh_cgroup_over(struct sh *sh, uint64_t part)
     g->pipe = -1;
 }
 
+bool sh_cgroup_has_gone(const struct sh *sh, uint64_t part)
+{
+    char path[MT_GROUP_PATH_SIZE + MT_GROUP_NAME_SIZE];
+    snprintf(path, sizeof path, "%s/%llu", sh->group->group.path, (unsigned long long)part);
+    return part && sh->group->group.path[0] && access(path, F_OK) != 0 && errno == ENOENT;
+}
+
 void sh_cgroup_stop(struct sh *sh)
 {
     struct sh_cgroup *g = sh->group;

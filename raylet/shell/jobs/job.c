@@ -58,10 +58,11 @@ struct sh_job {
     pid_t                     pid;   /* 0: not started, -1: reaped */
     uint64_t                  part;  /* of the node's group, that it was started in */
     int                       status;
-    bool                      waits;     /* for room */
-    bool                      is_here;   /* its files are */
-    bool                      is_killed; /* before it started */
-    bool                      is_ended;  /* told to the core */
+    bool                      waits;       /* for room */
+    bool                      is_here;     /* its files are */
+    bool                      is_killed;   /* before it started */
+    bool                      is_ended;    /* told to the core */
+    bool                      has_workers; /* which began in its folder, too */
     int                       log_fd;
     uint64_t                  log_size;
     bool                      is_log_full;
@@ -507,23 +508,16 @@ bool sh_job_user(const struct sh *sh, pid_t driver, struct sh_user *out)
     return false;
 }
 
-int sh_job_output(const struct sh *sh, pid_t driver)
+int sh_job_workers_output(struct sh *sh, pid_t driver)
 {
     MT_MAP_EACH(&sh->jobs, entry) {
-        const struct sh_job *job = entry->value.ptr;
-        if (job->pid == driver && driver > 0)
-            return job->out_write;
+        struct sh_job *job = entry->value.ptr;
+        if (job->pid != driver || driver <= 0)
+            continue;
+        job->has_workers = true;
+        return job->out_write;
     }
     return -1;
-}
-
-/* Empty, and ours alone, whatever stood there. */
-static bool folder_make(const char *path)
-{
-    if (mkdir(path, 0700) == 0)
-        return true;
-    mt_tree_remove(path);
-    return mkdir(path, 0700) == 0;
 }
 
 /* A copy of the spec, since the message it came in is gone after this step. */
@@ -554,7 +548,7 @@ void sh_job_start(struct sh *sh, const struct rlt_a_job_start *a)
         return;
     }
     snprintf(job->folder, sizeof job->folder, "%s/%s.%u", sh->job_folder, job->id, job->attempt);
-    if (!folder_make(job->folder))
+    if (!sh_job_folder_make(sh, job->folder))
         job_failed(job, "the job's folder cannot be made");
     else
         fetch_next(job);
@@ -611,8 +605,8 @@ static void job_free(struct sh *sh, struct sh_job *job)
         snprintf(path, sizeof path, "%s.log", job->folder);
         unlink(path);
     }
-    if (job->folder[0] && rmdir(job->folder) < 0) /* most are empty */
-        mt_tree_remove(job->folder);
+    if (job->folder[0])
+        sh_job_folder_over(sh, job->folder, job->has_workers ? 0 : job->part);
     MT_MAP_EACH(&sh->jobs, entry)
         if (entry->value.ptr == job) {
             mt_map_remove(&sh->jobs, entry->key);
@@ -640,6 +634,5 @@ void sh_jobs_stop(struct sh *sh)
         job_free(sh, job);
     }
     mt_map_fini(&sh->jobs);
-    if (sh->job_folder[0])
-        rmdir(sh->job_folder);
+    sh_job_folders_stop(sh);
 }

@@ -23,10 +23,15 @@ void sh_job_log_read(struct sh *sh, const struct rlt_a_job_log_read *a);
 void sh_job_forget(struct sh *sh, const char *id);
 void sh_job_ends(struct sh *sh, pid_t pid); /* dead, but not reaped: its number is still its own */
 void sh_job_reaped(struct sh *sh, pid_t pid, int status);
-int  sh_job_output(const struct sh *sh, pid_t driver); /* where workers of that driver print; -1: where we do */
+int  sh_job_workers_output(struct sh *sh, pid_t driver); /* it is to have workers: where they print; -1: where we do */
 void sh_jobs_stop(struct sh *sh);
 /* Of the submitted job with that driver. False: none, or it has none of its own. */
 bool sh_job_user(const struct sh *sh, pid_t driver, struct sh_user *out);
+
+/* folder.c: private, empty. False: errno. `part`: where all lived who may know it; 0: others may, too. */
+MT_MUST_USE bool sh_job_folder_make(struct sh *sh, const char *path);
+void             sh_job_folder_over(struct sh *sh, const char *path, uint64_t part);
+void             sh_job_folders_stop(struct sh *sh);
 
 /* env.c */
 void sh_env_make(struct sh *sh, const struct rlt_a_env_make *a);
@@ -49,6 +54,7 @@ const char           *sh_cgroup_mark(const struct sh *sh); /* MANTA_MARK=..., of
 uint64_t              sh_cgroup_enter(struct sh *sh);
 void                  sh_cgroup_leave(struct sh *sh, uint64_t part, pid_t started);
 void                  sh_cgroup_over(struct sh *sh, uint64_t part); /* its program has ended: so does all that it started */
+bool                  sh_cgroup_has_gone(const struct sh *sh, uint64_t part); /* nobody of it lives; false: who knows */
 void                  sh_cgroup_stop(struct sh *sh);
 
 #endif

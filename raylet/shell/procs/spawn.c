@@ -178,7 +178,7 @@ static int spawn_program(struct sh *sh, const struct rlt_a_spawn_zygote *a, cons
     struct sh_user   user, own;
     char             texts[2][16], path[64];
     char           **argv;
-    int              output = sh_job_output(sh, a->driver_pid), err;
+    int              output = sh_job_workers_output(sh, a->driver_pid), err;
     /* A path through our own descriptor: the very file that the driver runs, even if its name means another now. */
     snprintf(path, sizeof path, "/proc/self/fd/%d", program);
     if (!sh->options.users.count)
@@ -206,7 +206,7 @@ static int spawn_as(struct sh *sh, const struct rlt_a_spawn_zygote *a, const str
 static int spawn_in_group(struct sh *sh, const struct rlt_a_spawn_zygote *a, const struct program *p, struct sh_conn *c, int child,
                           pid_t *out_pid)
 {
-    int output = sh_job_output(sh, a->driver_pid), end = -1, err;
+    int output = sh_job_workers_output(sh, a->driver_pid), end = -1, err;
     c->said = sh_said_new(sh, output >= 0 ? output : STDERR_FILENO, &end);
     c->part = sh_cgroup_enter(sh);
     err = spawn_as(sh, a, p, child, end, out_pid);

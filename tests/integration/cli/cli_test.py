@@ -357,6 +357,12 @@ def queue(p):
     p.manta("job", "wait", held)
     p.manta("job", "hold", held, want=1)
     has("only one that waits is held", p.errors)
+    # More than a node takes at a time: none is sent in vain. Each has a folder of its own, empty whatever others did in theirs.
+    leaves = ('test -z "$(ls -A)" && test "$(stat -c %a .)" = 700 && test "$MANTA_JOB_ATTEMPT" = 1 || exit 9; '
+              "case $((MANTA_ARRAY_INDEX % 4)) in 1) touch left;; 2) chmod 755 .;; "
+              "3) setsid sh -c 'for i in 1 2 3 4 5 6; do echo > late; sleep 0.02; done' >/dev/null 2>&1 & esac")
+    many = p.manta("submit", "--array", 150, "--", "/bin/sh", "-c", leaves).strip()
+    p.manta("job", "wait", many)
     low = p.manta("submit", *one, "--preemptible", "--", "/bin/sh", "-c", f"echo began >> {p.root}/low; sleep 60").strip()
     wait_until(lambda: (p.root / "low").exists(), "the preemptible job runs")
     urgent = p.manta("submit", *one, "--priority", 1, "--", "/bin/sh", "-c", f"test $(wc -l < {p.root}/low) = 1").strip()
