@@ -59,6 +59,7 @@ struct rlt *rlt_new(const struct rlt_config *config)
     rlt_list_init(&r->head.all_asked);
     r->head.report.kind = RLT_TIMER_REPORT;
     r->head.patience.kind = RLT_TIMER_PATIENCE;
+    r->head.words.kind = RLT_TIMER_WORDS;
     r->drain.timer.kind = RLT_TIMER_DRAIN;
     r->orphan.kind = RLT_TIMER_ORPHAN;
     r->usage.timer.kind = RLT_TIMER_USAGE;
@@ -141,6 +142,7 @@ static void fire(struct rlt *r, struct rlt_timer *t)
     case RLT_TIMER_ORPHAN: break; /* likewise rlt_orphan_round */
     case RLT_TIMER_ALONE: rlt_alone_timer(r); break;
     case RLT_TIMER_USAGE: rlt_usage_timer(r); break;
+    case RLT_TIMER_WORDS: rlt_submit_words(r); break;
     case RLT_TIMER_SUBMITTED: rlt_submit_timer(r, mt_container_of(t, struct rlt_submitted, timer)); break;
     }
 }

@@ -77,6 +77,8 @@ void policy_spare(const struct policy_node *const *nodes, const struct policy_no
 {
     for (uint32_t n = 0; n < node_count; n++) {
         *out[n] = *nodes[n];
+        if (shadow[n]->drivers < out[n]->drivers)
+            out[n]->drivers = shadow[n]->drivers;
         for (uint32_t i = 0; i < out[n]->resource_count; i++)
             if (shadow[n]->resources[i].free < out[n]->resources[i].free)
                 out[n]->resources[i].free = shadow[n]->resources[i].free;

@@ -173,6 +173,11 @@ void policy_lacks(const struct policy_node *const *nodes, uint32_t node_count, c
             amount_text(names[a->kind], a->amount, wants), where, amount_text(names[a->kind], most, has));
         return;
     }
+    for (uint32_t j = 0; j < node_count; j++)
+        if (request->is_driver && policy_may_come(nodes[j]->state) && nodes[j]->drivers <= 0) {
+            add(&t, "waits for the end of another job: on node %u run as many as may", nodes[j]->id);
+            return;
+        }
     add(&t, "waits for free resources: no single node has all of it free");
 }
 

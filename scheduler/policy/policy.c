@@ -54,6 +54,8 @@ bool policy_fits_total(const struct policy_node *node, const struct policy_reque
 
 bool policy_fits_free(const struct policy_node *node, const struct policy_request *request)
 {
+    if (request->is_driver && node->drivers <= 0)
+        return false;
     for (uint32_t i = 0; i < request->amount_count; i++) {
         const struct policy_resource *has = find(node, request->amounts[i].kind);
         if (request->amounts[i].amount > 0 && request->amounts[i].amount > (has ? has->free : 0))
@@ -64,6 +66,7 @@ bool policy_fits_free(const struct policy_node *node, const struct policy_reques
 
 static void change_free(struct policy_node *node, const struct policy_request *request, int64_t sign)
 {
+    node->drivers += request->is_driver ? sign : 0;
     for (uint32_t i = 0; i < request->amount_count; i++)
         for (uint32_t j = 0; j < node->resource_count; j++)
             if (node->resources[j].kind == request->amounts[i].kind)

@@ -40,6 +40,7 @@ struct policy_node {
     enum policy_state      state;
     bool                   counts_places; /* a lease takes one of its places for processes, too */
     int64_t                places;
+    int64_t                drivers; /* of submitted jobs: so many more may be there */
     uint32_t               resource_count;
     struct policy_resource resources[POLICY_RESOURCES_MAX];
     char                   labels[MT_LABELS_BYTES_MAX]; /* core/text/labels.h */
@@ -54,6 +55,7 @@ struct policy_amount {
 
 struct policy_request {
     enum policy_kind     policy;
+    bool                 is_driver;                 /* of a submitted job */
     uint32_t             node;                      /* of POLICY_NODE and POLICY_NODE_SOFT */
     uint32_t             prefer;                    /* first among equals: the node that asks; 0: none */
     uint32_t             avoid[MT_RLT_SHUNNED_MAX]; /* nodes that can't hold it whatever they have; 0: none */

@@ -44,6 +44,7 @@ void rlt_detach_uploaded(struct rlt *r, const struct rlt_ev_program_sent *e);
 /* ---- submit.c: drivers of submitted jobs ---- */
 
 void rlt_submit_event(struct rlt *r, const struct rlt_event *e); /* RLT_EV_JOB_ */
+void rlt_submit_words(struct rlt *r);                            /* RLT_TIMER_WORDS */
 void rlt_submit_timer(struct rlt *r, struct rlt_submitted *job);
 void rlt_submit_kill_all(struct rlt *r);
 void rlt_submit_fini(struct rlt *r);

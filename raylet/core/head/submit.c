@@ -82,6 +82,10 @@ static void job_pump(struct rlt *r, struct rlt_submitted *job)
 {
     if (!r->head.is_registered || job->state == JOB_WAITING || job->state == JOB_STARTING)
         return;
+    if (job->is_beginning) {
+        state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
+        job->is_beginning = false;
+    }
     if (job->log_sent < job->log_size) {
         if (job->is_reading || job->log_sent - job->log_acked >= MT_RLT_LOG_WINDOW)
             return;
@@ -118,6 +122,39 @@ static void text_send(struct rlt *r, struct rlt_submitted *job, const struct rlt
     m->log = chunk;
     rlt_head_send(r, m);
     job->log_sent += e->size;
+}
+
+/* ---- words on many jobs travel together --- */
+
+void rlt_submit_words(struct rlt *r)
+{
+    bool has_end = false;
+    rlt_timer_clear(r, &r->head.words);
+    MT_MAP_EACH(&r->submitted, entry) {
+        const struct rlt_submitted *job = entry->value.ptr;
+        has_end |= job->has_news && job->state == JOB_ENDED;
+    }
+    if (has_end)
+        rlt_usage_timer(r); /* before the words of ends: then what they have cost is known with those */
+    MT_MAP_EACH(&r->submitted, entry) {
+        struct rlt_submitted *job = entry->value.ptr;
+        if (job->has_news)
+            job_pump(r, job);
+        job->has_news = false;
+    }
+}
+
+/* Each message costs the head a step, and a commit. Where this node has enough to do without it, words wait for others. */
+static void job_news(struct rlt *r, struct rlt_submitted *job)
+{
+    uint32_t waiting = 0;
+    MT_MAP_EACH(&r->submitted, entry)
+        waiting += ((const struct rlt_submitted *)entry->value.ptr)->state == JOB_WAITING;
+    job->has_news = true;
+    if (waiting < MT_RLT_WORDS_LATE)
+        rlt_submit_words(r);
+    else if (!mt_heap_holds(&r->head.words.node))
+        rlt_timer_set(r, &r->head.words, r->now + MT_RLT_WORDS_MS * RLT_MS);
 }
 
 /* ---- start and end --------------------------------------------------------------------------------------------------- */
@@ -225,7 +262,6 @@ static void job_gives(struct rlt *r, struct rlt_submitted *job)
 {
     rlt_usage_change(r, rlt_usage_number(job->id), &job->hold, RLT_USAGE_GIVES);
     rlt_usage_over(r, rlt_usage_number(job->id));
-    rlt_usage_timer(r); /* before the word of its end: then what it has cost is known with that */
     rlt_ledger_give(&r->ledger, &job->hold);
 }
 
@@ -243,8 +279,8 @@ static void job_end(struct rlt *r, struct rlt_submitted *job, const char *word, 
         job_gives(r, job);
     r->is_dirty = true;
     rlt_timer_clear(r, &job->timer);
-    job_pump(r, job);
     waiting_go(r);
+    job_news(r, job);
 }
 
 static uint32_t resources_of(const Manta__V1__JobSpec *spec, struct ctl_resource *out)
@@ -256,6 +292,13 @@ static uint32_t resources_of(const Manta__V1__JobSpec *spec, struct ctl_resource
         out[n].milli = spec->resources[i]->milli;
     }
     return n;
+}
+
+/* As the head counts them. */
+static uint64_t drivers_max(const struct rlt *r)
+{
+    int cpu = rlt_ledger_find(&r->ledger, "CPU");
+    return MT_RLT_SUBMITTED_MAX + (cpu < 0 ? 0 : (uint64_t)r->ledger.total[cpu].milli / 1000);
 }
 
 static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
@@ -278,7 +321,7 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     if (job && job->state != JOB_ENDED)
         job_stop(r, job, "a later attempt was ordered");
     uint32_t count = resources_of(spec, request);
-    bool     may_start = !job && r->submitted.count < MT_RLT_SUBMITTED_MAX && !r->is_stopping && !r->drain.is_on &&
+    bool     may_start = !job && r->submitted.count < drivers_max(r) && !r->is_stopping && !r->drain.is_on &&
                      !rlt_request_check(request, count, text, sizeof text).code;
     bool is_in_turn = may_start && (!start->wait_ms || !next_waiting(r));
     bool has_room = is_in_turn && rlt_ledger_take(&r->ledger, request, count, &hold);
@@ -374,7 +417,8 @@ static void job_started(struct rlt *r, const char *id, int32_t pid)
         return;
     submitted_set_state(job, JOB_RUNNING);
     job->pid = pid;
-    state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
+    job->is_beginning = true;
+    job_news(r, job);
 }
 
 const char *rlt_submit_of(const struct rlt *r, int32_t pid)
@@ -447,8 +491,7 @@ void rlt_submit_registered(struct rlt *r)
     MT_MAP_EACH(&r->submitted, entry) {
         struct rlt_submitted *job = entry->value.ptr;
         job->log_sent = job->log_acked;
-        if (job->state == JOB_RUNNING)
-            state_send(r, job->id, job->attempt, "RUNNING", 0, job->pid, "");
+        job->is_beginning |= job->state == JOB_RUNNING;
         job_pump(r, job);
     }
 }

@@ -39,6 +39,8 @@ struct rlt_submitted {
     bool                     is_timed_out;
     bool                     is_preempted; /* ended since the node leaves, or for another job: it begins again */
     bool                     is_warden;    /* of a detached actor that may restart */
+    bool                     has_news;     /* of which the head is told with the next words: */
+    bool                     is_beginning; /* ... among them that it runs */
     bool                     is_reading;   /* a piece of the log is on its way from the shell */
     int32_t                  pid, exit_code;
     const char              *word; /* of JobState: RUNNING SUCCEEDED FAILED STOPPED PREEMPTED */
@@ -69,6 +71,7 @@ struct rlt_head {
     uint64_t         reported_hash;      /* of what the last report said: unchanged ones wait for the next sign of life */
     struct rlt_timer report;
     uint64_t         wish_changes;
+    struct rlt_timer words;    /* on jobs: they are said then */
     struct rlt_timer patience; /* the oldest request that is not answered */
     mt_map           asked;    /* id -> rlt_asked */
     struct rlt_list  all_asked;

@@ -28,7 +28,7 @@ uint64_t queue_ask(struct rig *rig, const struct asked *a)
     spec.argv = argv;
     spec.n_argv = 1;
     spec.resources = resources;
-    spec.n_resources = 1;
+    spec.n_resources = a->cpus >= 0;
     spec.after = list;
     spec.priority = a->priority;
     spec.array_count = a->array;

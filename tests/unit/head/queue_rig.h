@@ -12,7 +12,7 @@ struct asked { /* a submission; 0 and NULL: as of a plain job */
     int32_t     priority;
     uint32_t    array;
     bool        is_held, is_preemptible;
-    int64_t     cpus; /* thousandths; 0: 1000 */
+    int64_t     cpus; /* thousandths; 0: 1000; below: it wants none */
     uint64_t    time_ms;
     uint32_t    retries, node;
 };

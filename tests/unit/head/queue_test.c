@@ -146,6 +146,36 @@ static int64_t wait_ms_of(struct rig *rig, const struct rig_node *node, const ch
     return -1;
 }
 
+/* Who wants nothing finds room wherever there is a node, but a node takes only so many: 64 and one for each CPU. */
+static void a_node_is_not_sent_more_than_it_takes(void **unused)
+{
+    struct rig_node node, other = {.boot = 12, .cpus = 1000};
+    struct rig     *rig = queue_rig(&node, 4000);
+    (void)unused;
+    assert_int_equal(SUBMIT(rig, .id = "a", .array = 140, .cpus = -1), MT_OK);
+    assert_int_equal(rig_count(rig, node.stream, KIND(START_JOB)), 68);
+    queue_is(rig, "a.68", "PENDING", "reserved: starts when job a.");
+    queue_is(rig, "a.69", "PENDING", "waits for the end of another job: on node 1 run as many as may");
+    rig_forget(rig);
+    queue_end(rig, &node, "a.3", true);
+    assert_int_equal(rig_count(rig, node.stream, KIND(START_JOB)), 1);
+    rig_job_state(rig, &node, "a.4", 1, "PENDING", 0, "no room");
+    assert_true(queue_was_started(rig, &node, "a.69")); /* its place is free */
+    rig_register(rig, &other);
+    rig_report(rig, &other, 1000, NULL, 0);
+    assert_int_equal(rig_count(rig, other.stream, KIND(START_JOB)), 65);
+    rig_forget(rig);
+    rig_restart(rig); /* which counts anew */
+    rig_register(rig, &node);
+    rig_register(rig, &other);
+    queue_pass(rig, &node, 4000);
+    queue_pass(rig, &other, 1000);
+    queue_end(rig, &node, "a.5", true);
+    assert_true(queue_was_started(rig, &node, "a.4") || queue_was_started(rig, &node, "a.135"));
+    assert_false(queue_was_started(rig, &node, "a.137") || queue_was_started(rig, &other, "a.137"));
+    rig_free(rig);
+}
+
 static void short_jobs_wait_on_the_node_for_the_end_of_others(void **unused)
 {
     struct rig_node node, other = {.boot = 12, .cpus = 1000};
@@ -619,6 +649,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_array_is_summed_up_and_waited_for),
         cmocka_unit_test(an_array_comes_whole_or_not_at_all),
         cmocka_unit_test(one_that_names_its_node_runs_there_or_nowhere),
+        cmocka_unit_test(a_node_is_not_sent_more_than_it_takes),
         cmocka_unit_test(short_jobs_wait_on_the_node_for_the_end_of_others),
         cmocka_unit_test(the_queue_is_told_in_its_turn),
         cmocka_unit_test(thousands_start_in_order),

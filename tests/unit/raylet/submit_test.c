@@ -99,6 +99,36 @@ static void the_next_goes_in_the_step_in_which_one_ends(void **state)
     assert_false(action(RLT_A_JOB_START, 0)->job_start.waits);
 }
 
+/* Where many wait the node has enough to do, so words on jobs travel together: none is lost, and none comes before another on the
+ * same job. */
+static void many_words_travel_together(void **state)
+{
+    static const char *const ids[] = {"w0", "w1", "w2", "w3", "w4", "w5"};
+    (void)state;
+    two_run_and_two_wait();
+    for (int i = 0; i < 6; i++)
+        start(ids[i], 1, 2000);
+    step((struct rlt_event){.kind = RLT_EV_JOB_EXITED, .job_exited = {.id = "first"}});
+    assert_string_equal(gone(), "third"); /* for which nobody is waited */
+    assert_null(said("first"));
+    step((struct rlt_event){.kind = RLT_EV_JOB_STARTED, .job_started = {.id = "third", .pid = 103}});
+    step((struct rlt_event){.kind = RLT_EV_JOB_EXITED, .job_exited = {.id = "third"}});
+    assert_null(said("third"));
+    now += 3 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_string_equal(said("first"), "SUCCEEDED");
+    assert_string_equal(said("third"), "SUCCEEDED");
+    uint32_t running = 0;
+    for (int i = 0; action(RLT_A_HEAD_SEND, i); i++) {
+        const Manta__V1__NodeToHead *m = action(RLT_A_HEAD_SEND, i)->head_send.message;
+        running += m->kind_case == MANTA__V1__NODE_TO_HEAD__KIND_JOB && strcmp(m->job->state, "RUNNING") == 0;
+    }
+    assert_int_equal(running, 1); /* of the third, before its end */
+    ends("second");               /* fewer wait now */
+    assert_string_equal(gone(), "w0");
+    started("fourth", 104);
+}
+
 static void who_waits_too_long_goes_back(void **state)
 {
     (void)state;
@@ -156,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_next_goes_in_the_step_in_which_one_ends, end),
+        cmocka_unit_test_teardown(many_words_travel_together, end),
         cmocka_unit_test_teardown(who_waits_too_long_goes_back, end),
         cmocka_unit_test_teardown(who_waits_can_be_stopped, end),
         cmocka_unit_test_teardown(a_node_that_leaves_begins_none_of_them, end),

@@ -247,6 +247,8 @@ void head_attached_register(struct head *h, struct stream *s, const Manta__V1__R
     h->count.registered++;
     memcpy(n->place.resources, probe.place.resources, sizeof probe.place.resources);
     n->place.resource_count = probe.place.resource_count;
+    n->drivers_max = probe.drivers_max;
+    head_nodes_drivers(h, n, 0);
     node_attach(h, n, s, r, is_back);
     mt_log(MT_LOG_INFO, "node_registered", "node=%u epoch=%u name=%s address=%s version=%u", n->place.id, n->epoch, n->name,
            n->address, mt_versions_common(mt_release.wire, n->wire));

@@ -33,7 +33,7 @@ bool head_ahead_place(struct head *h, const struct head_reserve *r, const struct
         return false;
     for (const struct job *job = head_turns_first(&h->placed); job; job = head_turns_after(&h->placed, job)) {
         const struct node *n = job->bucket == b && !job->is_ahead && !job->preempt_ms ? head_nodes_find(h, job->node) : NULL;
-        if (!n || n->place.state != POLICY_ALIVE || n->ahead >= MT_HEAD_AHEAD_MAX)
+        if (!n || n->place.state != POLICY_ALIVE || n->ahead >= MT_HEAD_AHEAD_MAX || n->place.drivers <= 0)
             continue;
         *out_node = job->node;
         return true;

@@ -134,6 +134,7 @@ mt_status head_spec_check(const job_spec *spec, char *text, size_t text_size)
 mt_status head_spec_request(struct head *h, const job_spec *spec, struct policy_request *out, char *text, size_t text_size)
 {
     mt_status st = head_resources_to_request(h, spec->resources, spec->n_resources, out, text, text_size);
+    out->is_driver = true;
     if (st.code == 0 && spec->node) {
         out->policy = POLICY_NODE;
         out->node = spec->node;

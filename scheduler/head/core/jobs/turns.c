@@ -15,6 +15,7 @@
 #include "scheduler/head/core/jobs/pace.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/jobs/private.h"
+#include "scheduler/head/core/nodes/nodes.h"
 
 #include "core/base/plant.h"
 #include "scheduler/policy/queue.h"
@@ -101,6 +102,20 @@ static void leave(struct job *job)
     job->line = NULL;
 }
 
+/* Where it is placed it is one of the node's drivers. */
+static void count_driver(struct head *h, struct job *job)
+{
+    uint32_t     on = job->line == &h->placed ? job->node : 0;
+    struct node *before = head_nodes_find(h, job->counted_on), *now = head_nodes_find(h, on);
+    if (on == job->counted_on)
+        return;
+    if (before)
+        head_nodes_drivers(h, before, -1);
+    if (now)
+        head_nodes_drivers(h, now, 1);
+    job->counted_on = now ? on : 0;
+}
+
 void head_turns_move(struct head *h, struct job *job)
 {
     mt_sorted *line = line_of(h, job);
@@ -110,6 +125,7 @@ void head_turns_move(struct head *h, struct job *job)
         mt_sorted_add(line, &job->in_line, job->order);
         job->line = line;
     }
+    count_driver(h, job);
     if (job->retry.key != job->retry_ms || !is_again)
         mt_heap_remove(&h->retries, &job->retry);
     if (is_again && !mt_heap_holds(&job->retry))
@@ -137,6 +153,7 @@ void head_turns_enter(struct head *h, struct job *job)
 void head_turns_leave(struct head *h, struct job *job)
 {
     leave(job);
+    count_driver(h, job);
     mt_heap_remove(&h->retries, &job->retry);
     bucket_leave(h, job);
 }
@@ -295,6 +312,8 @@ const char *head_turns_check(const struct head *h)
     for (struct head_index_node *at = h->jobs.first; at; at = at->next) {
         const struct job *job = mt_container_of(at, struct job, at);
         in[job->state]++;
+        if (job->counted_on != (job->line == &h->placed && head_nodes_find((struct head *)(uintptr_t)h, job->node) ? job->node : 0))
+            return "a job is not counted among the drivers of its node, or of another";
         if (job->is_ahead && job->state != JOB_STARTING)
             return "a job that does not wait on a node is ahead";
         if (line_of((struct head *)(uintptr_t)h, job) != job->line && !mt_heap_holds(&job->retry))

@@ -78,6 +78,7 @@ struct job {
     char                  *reason; /* of its last attempt, or its end; NULL: none. Of one that waits: head_turns_why */
     int32_t                exit_code, pid;
     uint32_t               attempt, node, failures;
+    uint32_t               counted_on; /* the node among whose drivers it is; 0: none */
     bool                   stop_requested;
     bool                   is_ahead; /* STARTING: it waits on its node for room, and holds nothing; not stored */
     uint64_t               submitted_ms, started_ms, ended_ms; /* wall clock */

@@ -75,6 +75,7 @@ mt_status head_resources_to_node(struct head *h, resource *const *from, size_t c
         node->place.resources[i].kind = request.amounts[i].kind;
         node->place.resources[i].total = request.amounts[i].amount;
     }
+    node->drivers_max = MT_RLT_SUBMITTED_MAX + policy_total(&node->place, head_resources_kind(h, "CPU")) / 1000;
     return mt_ok();
 }
 

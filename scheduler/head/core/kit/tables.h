@@ -73,7 +73,9 @@ struct node {
     struct policy_node place; /* number, state, total, and free less what was promised */
     int64_t            reported[POLICY_RESOURCES_MAX];
     MT_VEC(struct promise) promises;
-    uint32_t ahead;           /* jobs that wait there (jobs/ahead.c) */
+    int64_t  drivers_max;     /* so many drivers of submitted jobs it takes */
+    uint32_t drivers;         /* that are placed there */
+    uint32_t ahead;           /* those of them that wait there (jobs/ahead.c) */
     uint32_t places_reported; /* processes that it may still start */
     bool     is_stuck;        /* none, and none comes back by itself */
     uint32_t here;            /* leases, actors, drivers ... that are on it, by its word */

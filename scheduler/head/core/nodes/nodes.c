@@ -286,6 +286,7 @@ mt_status head_nodes_load(struct head *h, const Manta__Store__NodeRecord *r)
     }
     for (size_t i = 0; i < r->n_void_leases; i++)
         MT_TRY(mt_vec_push(&n->voids, r->void_leases[i]));
+    head_nodes_drivers(h, n, 0);
     head_view_changed(h, n);
     if (r->node >= h->next_node)
         h->next_node = r->node + 1;
@@ -294,6 +295,13 @@ mt_status head_nodes_load(struct head *h, const Manta__Store__NodeRecord *r)
     else
         h->nodes_living++;
     return h->broken;
+}
+
+void head_nodes_drivers(struct head *h, struct node *n, int32_t change)
+{
+    h->is_capacity_changed |= change < 0 && n->place.drivers <= 0;
+    n->drivers += (uint32_t)change;
+    n->place.drivers = n->drivers_max - n->drivers;
 }
 
 bool head_nodes_could_come(const struct head *h, const struct policy_request *request)

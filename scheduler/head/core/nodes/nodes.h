@@ -46,6 +46,9 @@ void head_nodes_detach(struct head *h, struct node *n, const char *why);
 void                  head_nodes_store(struct head *h, const struct node *n);
 MT_MUST_USE mt_status head_nodes_load(struct head *h, const Manta__Store__NodeRecord *record);
 
+/* One more driver of a submitted job there, or one fewer. */
+void head_nodes_drivers(struct head *h, struct node *n, int32_t change);
+
 /* ---- promises.c: what is free -------------------------------------------------------------------------------------- */
 
 void head_nodes_refresh_free(struct node *n);

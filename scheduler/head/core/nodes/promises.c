@@ -19,6 +19,7 @@ void head_nodes_refresh_free(struct node *n)
     for (size_t i = 0; i < n->promises.count; i++)
         for (uint32_t k = 0; k < n->promises.data[i].count; k++)
             policy_take(&n->place, &n->promises.data[i].request);
+    n->place.drivers = n->drivers_max - n->drivers; /* of which this head is told by nobody else */
 }
 
 void head_nodes_expire_promises(struct head *h, struct node *n, uint64_t age_ms)
