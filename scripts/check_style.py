@@ -68,7 +68,7 @@ ROOMS = {
         "lib/shell/names", "lib/shell/context", "lib/shell/output", "lib/shell/due", "lib/shell/segments", "lib/shell/ahead", "lib/shell/lease",
         "lib/shell/inline", "lib/shell/link", "lib/shell/wait", "lib/shell/env", "lib/shell/values", "lib/shell/helper",
         "lib/shell/run", "lib/shell/here", "lib/shell/serve", "lib/shell/zygote", "lib/shell/program", "lib/api", "lib/start",
-        "control", "gang/plan", "gang/pmi", "gang/rank", "gang", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/tokens", "cli/look", "cli/jobs", "cli/account", "cli/events",
+        "control", "gang/plan", "gang/pmi", "gang/horovod", "gang/rank", "gang", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/tokens", "cli/look", "cli/jobs", "cli/account", "cli/events",
         "cli/settings", "cli/scale", "cli/train", "cli/sweep", "cli/run", "cli",
     ],
     "core": ["base", "sha", "ds", "text", "sys", "tls", "lane", "wire", "proto", "db", "redis", "io", "io/tls", "io/framed", "rpc"],

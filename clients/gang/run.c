@@ -63,7 +63,17 @@ static void tell(const char *format, ...)
 
 static bool wants_port(const struct gng_plan *plan)
 {
-    return plan->as == GNG_AS_TORCH || plan->as == GNG_AS_TF;
+    return plan->as == GNG_AS_TORCH || plan->as == GNG_AS_TF || plan->as == GNG_AS_HOROVOD;
+}
+
+/* So many random digits, at most 64, and an end. */
+static mt_status digits_draw(char *out, size_t count)
+{
+    uint8_t bytes[32];
+    MT_TRY(mt_random_bytes(bytes, count / 2));
+    for (size_t i = 0; i < count / 2; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    return mt_ok();
 }
 
 static mt_status step(struct run *r, struct gng_event ev)
@@ -212,11 +222,8 @@ static mt_status meet_tell(struct run *r, mt_status st)
 
 static mt_status said_take(struct run *r, int member, mt_view line)
 {
-    uint8_t key[GNG_MEET_KEY / 2];
-    char    digits[GNG_MEET_KEY + 1];
-    MT_TRY(mt_random_bytes(key, sizeof key));
-    for (size_t i = 0; i < sizeof key; i++)
-        snprintf(digits + 2 * i, 3, "%02x", key[i]);
+    char digits[GNG_MEET_KEY + 1];
+    MT_TRY(digits_draw(digits, GNG_MEET_KEY));
     mt_status st = gng_meet_said(&r->meet, r->layout.of[member].rank, line, digits);
     return st.code == MT_EPROTO ? fault_step(r, member, st.what, -1) : meet_tell(r, st);
 }
@@ -363,6 +370,10 @@ static mt_status start_put(const struct run *r, int member, mt_view mapping, mt_
         s.mapping = mapping;
         s.space = mt_view_text(l->of[l->member[0]].seat.pmi); /* drawn */
     }
+    if (r->plan->as == GNG_AS_HOROVOD)
+        s.horovod = (struct gng_horovod){mt_view_text(gng_layout_address(l, member)),
+                                         mt_view_text(gng_layout_address(l, l->member[0])), mt_view_text(l->secret),
+                                         (uint32_t)l->of[l->member[0]].seat.port};
     if (st.code == 0)
         st = gng_start_put(out, &s);
     mt_buf_fini(&texts);
@@ -379,6 +390,7 @@ static mt_status start(struct run *r)
     }
     gng_layout_fini(&r->layout);
     MT_TRY(gng_layout_make(&r->layout, r->places, r->crew.count));
+    MT_TRY(digits_draw(r->layout.secret, GNG_SECRET_DIGITS));
     fences_forget(r);
     MT_TRY(meet_begin(r));
     for (int i = 0; i < r->layout.count; i++)

@@ -52,7 +52,7 @@ static manta_status numbers_check(const manta_sweep_opts *o, manta_error *e)
 
 static manta_status gang_check(const manta_sweep_opts *o, manta_error *e)
 {
-    static const char *const words[] = {"torch", "tf", "pmi1", "none"}; /* of `manta run --as` */
+    static const char *const words[] = {"torch", "tf", "horovod", "pmi1", "none"}; /* of `manta run --as` */
     const manta_sweep_gang  *g = o->command ? o->command->gang : NULL;
     bool                     is_known = !g || !g->as;
     if (!g)
@@ -62,7 +62,7 @@ static manta_status gang_check(const manta_sweep_opts *o, manta_error *e)
     for (size_t i = 0; i < sizeof words / sizeof *words && !is_known; i++)
         is_known = strcmp(words[i], g->as) == 0;
     if (!is_known)
-        return swp_fail(e, MANTA_EINVAL, "gang: as is torch, tf, pmi1 or none, not \"%.60s\"", g->as);
+        return swp_fail(e, MANTA_EINVAL, "gang: as is torch, tf, horovod, pmi1 or none, not \"%.60s\"", g->as);
     int ranks = swp_gang_ranks(g);
     if (g->ranks < 0 || g->nodes < 0 || g->per_node < 0 || ranks < 1 || ranks > MT_GANG_RANKS_MAX)
         return swp_fail(e, MANTA_EINVAL, "gang: 1 to %d ranks are wanted: n, or nodes and per_node", MT_GANG_RANKS_MAX);

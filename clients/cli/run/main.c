@@ -41,7 +41,7 @@ static int usage(FILE *to, int status)
             "      --per-node N        ranks on each of them\n"
             "      --cpus C            CPUs that each rank has for itself (1); 0: nothing is reserved\n"
             "      --gpus G            likewise (0)\n"
-            "      --as WORD           which variables tell a rank who it is: torch, tf, pmi1 (MPICH) or none\n"
+            "      --as WORD           which variables tell a rank who it is: torch, tf, horovod, pmi1 (MPICH), none\n"
             "      --roles ROLE:N,...  of --as tf: chief:1, ps:N, evaluator:1; the other ranks are workers\n"
             "      --max-restarts R    all begin again so often when one fails (0); -1: without limit\n"
             "      --restart-rank      a rank that fails is started again alone, so often (10); for programs that can take that,\n"

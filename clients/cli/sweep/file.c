@@ -73,7 +73,7 @@ void sweep_keys_print(FILE *to)
         {"trial.gang.n", "whole number", "ranks of the program, started together or not at all; cpus and gpus are each rank's"},
         {"trial.gang.nodes", "whole number", "on so many nodes"},
         {"trial.gang.per_node", "whole number", "so many on each of them"},
-        {"trial.gang.as", "text", "how a rank is told who it is: torch, tf, pmi1, none; none"},
+        {"trial.gang.as", "text", "how a rank is told who it is: torch, tf, horovod, pmi1, none; none"},
         {"trial.code", "text", "a shared object, in place of a program"},
         {"trial.function", "text", "the trial function in it"},
         {"resources.NAME", "number", "of a trial, of nodes' own resources"},

@@ -69,13 +69,13 @@ static mt_status text_put(mt_buf *out, const char *format, ...)
     return n < 0 || (size_t)n >= sizeof text ? mt_error(MT_EINVAL, 0, "name a rank") : mt_buf_append(out, text, (size_t)n + 1);
 }
 
-static const char *address_of(const struct gng_layout *l, int member)
+const char *gng_layout_address(const struct gng_layout *l, int member)
 {
     const char *address = l->of[member].address;
     return l->nodes > 1 && address[0] ? address : "127.0.0.1";
 }
 
-/* A program of torch takes the device of its local rank: so each rank sees those of all ranks of its node, in their order. */
+/* A program of torch or Horovod takes the device of its local rank: so each sees those of all ranks of its node, in their order. */
 static mt_status devices_put(mt_buf *out, const struct gng_layout *l, int member)
 {
     bool is_first = true;
@@ -107,7 +107,7 @@ static mt_status torch_put(mt_buf *out, const struct gng_plan *plan, const struc
     MT_TRY(text_put(out, "ROLE_NAME=default"));
     MT_TRY(text_put(out, "ROLE_RANK=%d", p->rank));
     MT_TRY(text_put(out, "ROLE_WORLD_SIZE=%d", l->count));
-    MT_TRY(text_put(out, "MASTER_ADDR=%s", address_of(l, l->member[0])));
+    MT_TRY(text_put(out, "MASTER_ADDR=%s", gng_layout_address(l, l->member[0])));
     MT_TRY(text_put(out, "MASTER_PORT=%d", l->of[l->member[0]].seat.port));
     MT_TRY(text_put(out, "TORCHELASTIC_RESTART_COUNT=%d", restarts));
     MT_TRY(text_put(out, "TORCHELASTIC_MAX_RESTARTS=%d", plan->max_restarts));
@@ -151,7 +151,7 @@ static mt_status tf_put(mt_buf *out, const struct gng_plan *plan, const struct g
     bool      is_first = true;
     MT_TRY(mt_buf_printf(out, "TF_CONFIG={\"cluster\":{"));
     for (int rank = 0; rank < role_first(plan, EVALUATOR, l->count); rank++) {
-        const char *address = address_of(l, l->member[rank]);
+        const char *address = gng_layout_address(l, l->member[rank]);
         bool        is_v6 = strchr(address, ':') != NULL;
         enum role   of = role_of(plan, rank, l->count);
         if (rank == role_first(plan, of, l->count)) {
@@ -174,6 +174,35 @@ static mt_status pmi_put(mt_buf *out, const struct gng_layout *l, int member)
     MT_TRY(text_put(out, "PMI_SIZE=%d", l->count));
     MT_TRY(text_put(out, "MPI_LOCALRANKID=%d", l->of[member].local_rank));
     return text_put(out, "MPI_LOCALNRANKS=%d", gng_layout_local(l, member));
+}
+
+/* Ranks with that place on their node, on nodes before this one. */
+static int cross_rank(const struct gng_layout *l, int member, int nodes)
+{
+    int n = 0;
+    for (int i = 0; i < l->count; i++)
+        n += l->of[i].local_rank == l->of[member].local_rank && l->of[i].node_rank < nodes;
+    return n;
+}
+
+/* As horovodrun sets them (horovod/runner/gloo_run.py). Its client puts the address into a URL as it is, and so shows the secret;
+   HOROVOD_GLOO_IFACE is said by the rank's supervisor, who sees the node's interfaces. */
+static mt_status horovod_put(mt_buf *out, const struct gng_layout *l, int member)
+{
+    const struct gng_place *p = &l->of[member];
+    int                     port = l->of[l->member[0]].seat.port;
+    MT_TRY(text_put(out, "HOROVOD_HOSTNAME=node-%d", p->node_rank));
+    MT_TRY(text_put(out, "HOROVOD_RANK=%d", p->rank));
+    MT_TRY(text_put(out, "HOROVOD_SIZE=%d", l->count));
+    MT_TRY(text_put(out, "HOROVOD_LOCAL_RANK=%d", p->local_rank));
+    MT_TRY(text_put(out, "HOROVOD_LOCAL_SIZE=%d", gng_layout_local(l, member)));
+    MT_TRY(text_put(out, "HOROVOD_CROSS_RANK=%d", cross_rank(l, member, p->node_rank)));
+    MT_TRY(text_put(out, "HOROVOD_CROSS_SIZE=%d", cross_rank(l, member, l->nodes)));
+    MT_TRY(text_put(out, "HOROVOD_CONTROLLER=gloo"));
+    MT_TRY(text_put(out, "HOROVOD_CPU_OPERATIONS=gloo"));
+    MT_TRY(text_put(out, "HOROVOD_GLOO_RENDEZVOUS_ADDR=%s:%d/%s", gng_layout_address(l, l->member[0]), port, l->secret));
+    MT_TRY(text_put(out, "HOROVOD_GLOO_RENDEZVOUS_PORT=%d", port));
+    return p->seat.devices[0] ? devices_put(out, l, member) : mt_ok();
 }
 
 mt_status gng_mapping_put(mt_buf *out, const struct gng_layout *l)
@@ -211,10 +240,11 @@ mt_status gng_env_put(mt_buf *out, const struct gng_plan *plan, const struct gng
     case GNG_AS_TORCH: MT_TRY(torch_put(out, plan, layout, member, run_id, restarts)); break;
     case GNG_AS_TF: MT_TRY(tf_put(out, plan, layout, member)); break;
     case GNG_AS_PMI1: MT_TRY(pmi_put(out, layout, member)); break;
+    case GNG_AS_HOROVOD: MT_TRY(horovod_put(out, layout, member)); break;
     case GNG_AS_NONE: break;
     }
     if (gng_plan_meets(plan) && layout->nodes > 1)
-        MT_TRY(text_put(out, "MANTA_TORCH_PEERS=%s", address_of(layout, member)));
+        MT_TRY(text_put(out, "MANTA_TORCH_PEERS=%s", gng_layout_address(layout, member)));
     for (const char *const *e = plan->env; e && *e; e++) /* the user's words are the last */
         MT_TRY(mt_buf_append(out, *e, strlen(*e) + 1));
     return mt_ok();

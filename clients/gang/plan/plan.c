@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 static const char *const as_words[] = {
-    [GNG_AS_NONE] = "none", [GNG_AS_TORCH] = "torch", [GNG_AS_TF] = "tf", [GNG_AS_PMI1] = "pmi1"};
+    [GNG_AS_NONE] = "none", [GNG_AS_TORCH] = "torch", [GNG_AS_TF] = "tf", [GNG_AS_PMI1] = "pmi1", [GNG_AS_HOROVOD] = "horovod"};
 
 bool gng_as_of(const char *word, enum gng_as *out)
 {
@@ -22,7 +22,7 @@ bool gng_as_of(const char *word, enum gng_as *out)
 
 const char *gng_as_words(void)
 {
-    return "torch, tf, pmi1 or none is wanted";
+    return "torch, tf, horovod, pmi1 or none is wanted";
 }
 
 /* "1" behind "ps:"; *at moves behind it. */
@@ -101,8 +101,9 @@ bool gng_plan_check(struct gng_plan *p, char *why, size_t size)
                  p->nodes_max ? p->nodes_max : p->ranks, p->nodes_max ? "nodes" : "ranks", MT_GANG_BUNDLES_MAX);
         return false;
     }
-    if (p->renews && p->as == GNG_AS_PMI1) {
-        snprintf(why, size, "programs of MPI can't take a rank that is started again alone: leave --restart-rank out");
+    if (p->renews && (p->as == GNG_AS_PMI1 || p->as == GNG_AS_HOROVOD)) {
+        snprintf(why, size, "programs of %s can't take a rank that is started again alone: leave --restart-rank out",
+                 p->as == GNG_AS_PMI1 ? "MPI" : "Horovod");
         return false;
     }
     if (p->renews && !p->max_restarts)

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-enum gng_as { GNG_AS_NONE, GNG_AS_TORCH, GNG_AS_TF, GNG_AS_PMI1 };
+enum gng_as { GNG_AS_NONE, GNG_AS_TORCH, GNG_AS_TF, GNG_AS_PMI1, GNG_AS_HOROVOD };
 
 struct gng_plan {
     int                ranks;                /* at most; 0: by the nodes */
@@ -60,10 +60,13 @@ struct gng_place {
     char            name[64];    /* of its node */
 };
 
+enum { GNG_SECRET_DIGITS = 32 };
+
 struct gng_layout {
     struct gng_place *of;     /* by member */
     int              *member; /* by rank */
     int               count, nodes;
+    char              secret[GNG_SECRET_DIGITS + 1]; /* drawn for each attempt: what ranks of Horovod show at their rendezvous */
 };
 
 /* Gives out ranks, those of one node behind each other; rank 0 is member 0's. `of` has `count` seats; ENOMEM. */
@@ -71,6 +74,8 @@ MT_MUST_USE mt_status gng_layout_make(struct gng_layout *out, const struct gng_p
 void                  gng_layout_fini(struct gng_layout *layout);
 /* Ranks on the node of that member. */
 int gng_layout_local(const struct gng_layout *layout, int member);
+/* Where other ranks reach that member's node: by loopback, if all are on one. */
+const char *gng_layout_address(const struct gng_layout *layout, int member);
 
 /* PMI_process_mapping: which ranks share a node. */
 MT_MUST_USE mt_status gng_mapping_put(mt_buf *out, const struct gng_layout *layout);

@@ -47,15 +47,22 @@ struct gng_seat {
     char     pmi[48];      /* the name of the socket where it would serve PMI */
 };
 
+/* Of a START: where the rank's node is reached, where rank 0's, the port on that, and the secret; empty: no Horovod. */
+struct gng_horovod {
+    mt_view  own, host, secret;
+    uint32_t port;
+};
+
 /* What a START says. */
 struct gng_start {
-    uint32_t rank, first, local, size; /* the rank; its node has ranks first .. first + local - 1, of size */
-    mt_view  pmi, mapping;             /* where PMI is served, and PMI_process_mapping; empty: no PMI */
-    mt_view  space;                    /* likewise: what its key-value space is named after, the same for all ranks */
-    uint32_t hang_ms;                  /* a rank that does nothing for so long is at fault; 0: nobody looks */
-    uint32_t meets;                    /* it has a socket for lines to and from the driver */
-    uint32_t env_count, argc;
-    mt_view  texts; /* the variables, then the words, each with its end */
+    uint32_t           rank, first, local, size; /* the rank; its node has ranks first .. first + local - 1, of size */
+    mt_view            pmi, mapping;             /* where PMI is served, and PMI_process_mapping; empty: no PMI */
+    mt_view            space;                    /* likewise: what its key-value space is named after, the same for all ranks */
+    struct gng_horovod horovod;
+    uint32_t           hang_ms; /* a rank that does nothing for so long is at fault; 0: nobody looks */
+    uint32_t           meets;   /* it has a socket for lines to and from the driver */
+    uint32_t           env_count, argc;
+    mt_view            texts; /* the variables, then the words, each with its end */
 };
 
 static inline mt_status gng_start_put(mt_buf *buf, const struct gng_start *s)
@@ -68,6 +75,10 @@ static inline mt_status gng_start_put(mt_buf *buf, const struct gng_start *s)
     mt_writer_blob(&w, s->pmi);
     mt_writer_blob(&w, s->mapping);
     mt_writer_blob(&w, s->space);
+    mt_writer_blob(&w, s->horovod.own);
+    mt_writer_blob(&w, s->horovod.host);
+    mt_writer_blob(&w, s->horovod.secret);
+    mt_writer_u32(&w, s->horovod.port);
     mt_writer_u32(&w, s->hang_ms);
     mt_writer_u32(&w, s->meets);
     mt_writer_u32(&w, s->env_count);
@@ -86,6 +97,10 @@ static inline mt_status gng_start_take(mt_view bytes, struct gng_start *out)
     out->pmi = mt_reader_blob(&r, UINT32_MAX);
     out->mapping = mt_reader_blob(&r, UINT32_MAX);
     out->space = mt_reader_blob(&r, UINT32_MAX);
+    out->horovod.own = mt_reader_blob(&r, UINT32_MAX);
+    out->horovod.host = mt_reader_blob(&r, UINT32_MAX);
+    out->horovod.secret = mt_reader_blob(&r, UINT32_MAX);
+    out->horovod.port = mt_reader_u32(&r);
     out->hang_ms = mt_reader_u32(&r);
     out->meets = mt_reader_u32(&r);
     out->env_count = mt_reader_u32(&r);

@@ -62,7 +62,7 @@ static mt_status env_set(struct words *w, char *variable)
     return mt_vec_push(&w->env, variable);
 }
 
-static mt_status words_make(struct words *w, const struct gng_start *start, bool has_pmi)
+static mt_status words_make(struct words *w, const struct gng_start *start, bool has_pmi, char *variable)
 {
     static char name[] = GNG_SHEPHERD_NAME, pmi[] = GNG_SHEPHERD_PMI "=4", meets[] = GNG_SHEPHERD_MEETS "=4";
     mt_reader   r = mt_reader_of(start->texts);
@@ -71,6 +71,8 @@ static mt_status words_make(struct words *w, const struct gng_start *start, bool
         if (strncmp(*e, "MANTA_ROLE", 10) != 0 && strncmp(*e, "MANTA_GANG", 10) != 0 && strncmp(*e, "PMI_", 4) != 0 &&
             strncmp(*e, "MANTA_TORCH_FD", 14) != 0 && strncmp(*e, "MANTA_TORCH_PEERS", 17) != 0)
             MT_TRY(mt_vec_push(&w->env, *e));
+    if (variable[0])
+        MT_TRY(env_set(w, variable));
     for (uint32_t i = 0; i < start->env_count + start->argc; i++) {
         const uint8_t *end = r.left ? memchr(r.at, 0, r.left) : NULL;
         if (!end)
@@ -132,7 +134,8 @@ static mt_status lines_make(struct gng_rank *r, int *out_given)
     return mt_ok();
 }
 
-mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_start *start, int given, mt_buf *news)
+mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_start *start, int given, char *variable,
+                         mt_buf *news)
 {
     struct words w = {0};
     gng_rank_init(r);
@@ -140,7 +143,7 @@ mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_
     r->number = start->rank;
     r->hang_ms = start->hang_ms;
     r->mark_ns = mt_now_ns();
-    mt_status st = words_make(&w, start, given >= 0);
+    mt_status st = words_make(&w, start, given >= 0, variable);
     if (st.code == 0 && start->meets)
         st = lines_make(r, &given);
     if (st.code == 0)

@@ -24,8 +24,10 @@ struct gng_rank {
 };
 
 void gng_rank_init(struct gng_rank *r);
-/* `given`: its connection of PMI, given away; -1: none. What it says goes to `news`, also that it could not be started. ENOMEM. */
-MT_MUST_USE mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_start *start, int given, mt_buf *news);
+/* `given`: its connection of PMI, given away; -1: none. `variable`: "NAME=VALUE" where the START does not say it; "": none. What it
+   says goes to `news`, also that it could not be started. ENOMEM. */
+MT_MUST_USE mt_status gng_rank_start(struct gng_rank *r, uint32_t attempt, const struct gng_start *start, int given, char *variable,
+                                     mt_buf *news);
 /* What it is to hear, on its socket for lines. A rank that does not read any more hears nothing. */
 void gng_rank_hears(const struct gng_rank *r, mt_view bytes);
 void gng_rank_signal(const struct gng_rank *r, int number);

@@ -9,6 +9,7 @@
 
 #include "clients/gang/rank/port.h"
 #include "clients/gang/rank/rank.h"
+#include "clients/gang/horovod/listen.h"
 #include "clients/gang/pmi/server.h"
 
 #include <manta.h>
@@ -23,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OWN_FDS = 5 }; /* the thread's wake, and a rank's four */
+enum { OWN_FDS = 6 }; /* the thread's wake, a rank's four, and the rendezvous of Horovod */
 
 struct supervisor {
     pthread_t         thread;
@@ -35,6 +36,7 @@ struct supervisor {
     struct gng_port   port; /* of the last `ready` */
     struct gng_rank   rank; /* these are the thread's own */
     struct gng_server server;
+    struct gng_listen listen;
     struct pollfd     fds[MT_GANG_RANKS_MAX + OWN_FDS + 1];
 };
 
@@ -45,6 +47,27 @@ static void wake(const struct supervisor *s)
 }
 
 /* ---- the thread ---- */
+
+/* Rank 0's supervisor serves the rendezvous, those of the others wait for that. */
+static mt_status horovod_start(struct supervisor *s, const struct gng_wire *m, const struct gng_start *start, mt_buf *news)
+{
+    char      variable[64] = "HOROVOD_GLOO_IFACE=", text[160];
+    size_t    size = strlen(variable);
+    mt_status st = start->rank == 0 ? gng_listen_begin(&s->listen, &start->horovod, (int)start->size) : mt_ok();
+    if (st.code == MT_ESYS) {
+        snprintf(text, sizeof text, "its rendezvous can't listen at %.*s port %u: %s", (int)start->horovod.host.size,
+                 (const char *)start->horovod.host.data, (unsigned)start->horovod.port,
+                 st.sys == EAFNOSUPPORT ? "Horovod's client knows IPv4 only" : strerror(st.sys));
+        return gng_wire_put(
+            news, &(struct gng_wire){
+                      .kind = GNG_WIRE_ENDED, .attempt = m->attempt, .number = -(int64_t)st.sys, .bytes = mt_view_text(text)});
+    }
+    MT_TRY(st);
+    if (start->rank != 0)
+        gng_listen_wait(&start->horovod);
+    gng_interface_of(start->horovod.own, variable + size, sizeof variable - size);
+    return gng_rank_start(&s->rank, m->attempt, start, -1, variable[size] ? variable : "", news);
+}
 
 static mt_status start_take(struct supervisor *s, const struct gng_wire *m, mt_buf *news)
 {
@@ -58,7 +81,9 @@ static mt_status start_take(struct supervisor *s, const struct gng_wire *m, mt_b
                                                      .attempt = m->attempt,
                                                      .number = pmi,
                                                      .bytes = mt_view_text("nobody serves PMI on its node")});
-    return gng_rank_start(&s->rank, m->attempt, &start, pmi, news);
+    if (start.horovod.secret.size)
+        return horovod_start(s, m, &start, news);
+    return gng_rank_start(&s->rank, m->attempt, &start, pmi, "", news);
 }
 
 static mt_status word_take(struct supervisor *s, const struct gng_wire *m, mt_buf *news)
@@ -113,15 +138,18 @@ static mt_status wait_and_read(struct supervisor *s, bool is_full, mt_buf *news)
     fds[2] = (struct pollfd){r->out, POLLIN, 0};
     fds[3] = (struct pollfd){r->err, POLLIN, 0};
     fds[4] = (struct pollfd){r->lines, POLLIN, 0};
+    fds[5] = (struct pollfd){gng_listen_fd(&s->listen), POLLIN, 0};
     if (is_full) /* the rank waits until the driver has fetched what it printed */
         fds[1].fd = fds[2].fd = fds[3].fd = fds[4].fd = -1;
     int served = gng_server_fds(&s->server, fds + OWN_FDS);
     poll(fds, (nfds_t)(served + OWN_FDS), gng_rank_wait_ms(r));
     if (fds[0].revents)
         (void)!read(s->wake, &count, sizeof count);
-    for (int i = OWN_FDS - 1; i > 0; i--) /* its end last */
+    for (int i = 4; i > 0; i--) /* its end last */
         if (fds[i].revents)
             MT_TRY(gng_rank_read(r, fds[i].fd, news));
+    if (fds[5].revents)
+        MT_TRY(gng_listen_serve(&s->listen));
     MT_TRY(gng_server_serve(&s->server, fds + OWN_FDS, served, news));
     return gng_rank_look(r, news);
 }
@@ -159,6 +187,7 @@ static manta_status supervisor_new(manta_ctx *c, void **self, int argc, const ma
     pthread_condattr_destroy(&monotonic);
     s->port = (struct gng_port){0, -1};
     gng_rank_init(&s->rank);
+    gng_listen_init(&s->listen);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     mt_status st = gng_server_open(&s->server);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* what a killed shepherd leaves is ours to end */
@@ -184,6 +213,7 @@ static void supervisor_free(void *self)
     pthread_join(s->thread, NULL);
     gng_port_drop(&s->port);
     gng_server_close(&s->server);
+    gng_listen_end(&s->listen);
     mt_buf_fini(&s->told);
     mt_buf_fini(&s->news);
     close(s->wake);

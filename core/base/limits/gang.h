@@ -31,11 +31,17 @@ enum {
     MT_GANG_PMI_KEY_BYTES = 64,    /* its end included, as in MPICH */
     MT_GANG_PMI_VALUE_BYTES = 1024,
     MT_GANG_PMI_NAME_BYTES = 256,
-    MT_GANG_PMI_KEYS_MAX = 256 * 1024, /* of a gang */
-    MT_GANG_MEET_MS = 60 * 1000,       /* for ranks that go on without a dead one, in a call of their group */
-    MT_GANG_SAID_BYTES = 1024,         /* of a line that such a rank says */
-    MT_GANG_RESTARTS = 10,             /* with --restart-rank, if not said */
-    MT_GANG_PORT_MIN = 10000,          /* from here to where the kernel's own choice begins */
+    MT_GANG_PMI_KEYS_MAX = 256 * 1024,      /* of a gang */
+    MT_GANG_HTTP_HEAD_BYTES = 4096,         /* of a request to Horovod's rendezvous */
+    MT_GANG_HTTP_VALUE_BYTES = 1024 * 1024, /* a rank puts 136 bytes for each other one */
+    MT_GANG_HTTP_SPACE_BYTES = 384 * 1024 * 1024,
+    MT_GANG_HTTP_KEYS_MAX = 64 * 1024,
+    MT_GANG_HTTP_CONNS = MT_GANG_RANKS_MAX + 64, /* each rank has one at a time */
+    MT_GANG_HTTP_WAIT_MS = 5 * 1000,             /* for the server to be there, before a rank begins */
+    MT_GANG_MEET_MS = 60 * 1000,                 /* for ranks that go on without a dead one, in a call of their group */
+    MT_GANG_SAID_BYTES = 1024,                   /* of a line that such a rank says */
+    MT_GANG_RESTARTS = 10,                       /* with --restart-rank, if not said */
+    MT_GANG_PORT_MIN = 10000,                    /* from here to where the kernel's own choice begins */
     MT_GANG_PORT_TRIES = 4096,
     MT_GANG_NAME_BYTES_MAX = 64, /* its end included */
 };

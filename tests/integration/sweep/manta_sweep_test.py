@@ -329,7 +329,7 @@ def gang():
     gone(pids, 2)
     pathlib.Path(BASE, "go").touch()
     assert "1 completed" in manta("resume", "killed", "--quiet")
-    for words, said in (("n: 0", "must be 1 to 1024"), ("n: 2, as: mpi", 'as is torch, tf, pmi1 or none, not "mpi"'),
+    for words, said in (("n: 0", "must be 1 to 1024"), ("n: 2, as: mpi", 'as is torch, tf, horovod, pmi1 or none, not "mpi"'),
                         ("ranks: 2", "a gang has n, nodes, per_node, as"), ("n: 3, nodes: 2", "3 ranks are not 2 nodes"),
                         ("per_node: 2", "n, or nodes and per_node")):
         wrong = write("wrong.yaml", GANG.replace("n: 2, as: torch", words).replace("name: gang", "name: wrong"))

@@ -142,9 +142,41 @@ static void tf_roles(void **state)
     gng_layout_fini(&l);
 }
 
+/* With a third rank on the first node, whose place nobody has on the second. */
+static void horovod_words(void **state)
+{
+    (void)state;
+    struct gng_layout        l;
+    struct gng_plan          p = {.as = GNG_AS_HOROVOD, .cpus = 1};
+    struct gng_place         of[3] = {{.seat = {7, 11000, "0"}, .address = "10.0.0.7"},
+                                      {.seat = {7, 11002, "1"}, .address = "10.0.0.7"},
+                                      {.seat = {9, 11001, ""}, .address = "10.0.0.9"}};
+    static const char *const wanted[3][6] = {{"HOROVOD_RANK=0", "HOROVOD_LOCAL_RANK=0", "HOROVOD_LOCAL_SIZE=2",
+                                              "HOROVOD_CROSS_RANK=0", "HOROVOD_CROSS_SIZE=2", "HOROVOD_HOSTNAME=node-0"},
+                                             {"HOROVOD_RANK=1", "HOROVOD_LOCAL_RANK=1", "HOROVOD_LOCAL_SIZE=2",
+                                              "HOROVOD_CROSS_RANK=0", "HOROVOD_CROSS_SIZE=1", "CUDA_VISIBLE_DEVICES=0,1"},
+                                             {"HOROVOD_RANK=2", "HOROVOD_LOCAL_RANK=0", "HOROVOD_LOCAL_SIZE=1",
+                                              "HOROVOD_CROSS_RANK=1", "HOROVOD_CROSS_SIZE=2", "HOROVOD_HOSTNAME=node-1"}};
+    assert_int_equal(gng_layout_make(&l, of, 3).code, 0);
+    snprintf(l.secret, sizeof l.secret, "5ec7e7");
+    for (int i = 0; i < 3; i++) {
+        mt_buf env = {0};
+        assert_int_equal(gng_env_put(&env, &p, &l, i, "x", 0).code, 0);
+        for (int k = 0; k < 6; k++)
+            if (!says(&env, wanted[i][k]))
+                fail_msg("rank %d is not told %s", i, wanted[i][k]);
+        assert_true(says(&env, "HOROVOD_SIZE=3") && says(&env, "HOROVOD_CONTROLLER=gloo") &&
+                    says(&env, "HOROVOD_CPU_OPERATIONS=gloo"));
+        assert_true(says(&env, "HOROVOD_GLOO_RENDEZVOUS_ADDR=10.0.0.7:11000/5ec7e7") &&
+                    says(&env, "HOROVOD_GLOO_RENDEZVOUS_PORT=11000"));
+        mt_buf_fini(&env);
+    }
+    gng_layout_fini(&l);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes), cmocka_unit_test(ranks), cmocka_unit_test(torch_words),
-                                       cmocka_unit_test(tf_words), cmocka_unit_test(tf_roles)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes),    cmocka_unit_test(ranks),    cmocka_unit_test(torch_words),
+                                       cmocka_unit_test(tf_words), cmocka_unit_test(tf_roles), cmocka_unit_test(horovod_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
