@@ -111,15 +111,17 @@ def gang_torch(p):
 
 
 def gang_fails(p):
-    gang(p, "-n", "3", "--cpus", "0", "--", "sh", "-c", "[ $MANTA_GANG_RANK = 1 ] || exec sleep 1000; echo oh dear; exit 7", want=7)
+    p.manta("start", "--head", "--num-cpus", "2")
+    p.manta("run", "-n", "3", "--cpus", "0", "--", "sh", "-c", "[ $MANTA_GANG_RANK = 1 ] || exec sleep 1000; echo oh dear; exit 7", want=7)
     check(re.search(r"rank 1 \(pid \d+\) on node \S+ ended with status 7\nits last lines:\noh dear\n$", p.errors), p.errors)
-    gang(p, "-n", "2", "--cpus", "0", "--", "sh", "-c", "kill -SEGV $$", want=128 + signal.SIGSEGV)
+    p.manta("run", "-n", "2", "--cpus", "0", "--", "sh", "-c", "kill -SEGV $$", want=128 + signal.SIGSEGV)
     has("was killed by signal 11 (Segmentation fault)", p.errors)
-    gang(p, "-n", "2", "--cpus", "0", "--", "there-is-no-such-program", want=127)
+    p.manta("run", "-n", "2", "--cpus", "0", "--", "there-is-no-such-program", want=127)
     check(re.search(r"on node \S+ could not be started: No such file or directory: there-is-no-such-program", p.errors), p.errors)
     # One that ends early with 0 is no failure: the others go on.
-    out = gang(p, "-n", "2", "--cpus", "0", "--", "sh", "-c", "[ $MANTA_GANG_RANK = 1 ] || exit 0; sleep 0.2; echo late")
+    out = p.manta("run", "-n", "2", "--cpus", "0", "--", "sh", "-c", "[ $MANTA_GANG_RANK = 1 ] || exit 0; sleep 0.2; echo late")
     equal(out, "[1] late\n")
+    p.manta("stop")
 
 
 def gang_restarts(p):
@@ -390,70 +392,20 @@ def gang_pmi(p):
     p.manta("stop")
 
 
-# What Horovod's library does when it begins (http_store.cc and gloo's connectFullMesh): for each scope puts where it listens, waits for
-# the others' words and connects to them, waits for all, and takes its own words away. Its requests are byte by byte those of the library.
-HOROVOD = """
-import os, signal, socket, time
-E = os.environ
-def number(name):
-    return int(E["HOROVOD_" + name])
-def ask(method, key, body=b""):
-    url = f"{E['HOROVOD_GLOO_RENDEZVOUS_ADDR']}:{E['HOROVOD_GLOO_RENDEZVOUS_PORT']}/{key}"
-    domain, _, path = url.partition("/")
-    host, _, port = domain.partition(":")
-    with socket.create_connection((host, int(port))) as s:
-        s.sendall(f"{method} /{path} HTTP/1.1\\r\\nHost: {host}\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n".encode() + body)
-        answer = b"".join(iter(lambda: s.recv(4096), b""))
-    head, _, body = answer.partition(b"\\r\\n\\r\\n")
-    status = int(head.split()[1])
-    assert status in (200, 404), answer
-    return body if status == 200 else None
-def meet(scope, rank, size):
-    listener = socket.create_server(("127.0.0.1", 0))
-    ask("PUT", f"{scope}/rank_{rank}", socket.gethostname().encode())
-    for other in range(rank):
-        ask("GET", f"{scope}/rank_{other}")
-    ask("PUT", f"{scope}/{rank}", str(listener.getsockname()[1]).encode() + b" " * 200000) # as many bytes as of 1,500 ranks
-    peers = []
-    for other in range(size):
-        if other == rank:
-            continue
-        while ask("GET", f"{scope}/{other}") is None:
-            time.sleep(0.01)
-        if other < rank: # pairs of gloo connect once
-            peers.append(socket.create_connection(("127.0.0.1", int(ask("GET", f"{scope}/{other}")))))
-        else:
-            peers.append(listener.accept()[0])
-    for peer in peers:
-        peer.sendall(b"x")
-    for peer in peers:
-        assert peer.recv(1) == b"x"
-    ask("DELETE", f"{scope}/{rank}")
-for turn in range(2): # hvd.shutdown() and hvd.init()
-    meet("global", number("RANK"), number("SIZE"))
-    meet("local_" + E["HOROVOD_HOSTNAME"], number("LOCAL_RANK"), number("LOCAL_SIZE"))
-    meet("cross_" + E["HOROVOD_LOCAL_RANK"], number("CROSS_RANK"), number("CROSS_SIZE"))
-    if number("RANK") == 1 and E["MANTA_GANG_RESTARTS"] == "0" and E.get("DIES"):
-        os.kill(os.getpid(), signal.SIGKILL)
-meet("global_process_set_hash_1f", number("RANK"), number("SIZE"))
-assert E["HOROVOD_CONTROLLER"] == E["HOROVOD_CPU_OPERATIONS"] == "gloo" and E["HOROVOD_GLOO_IFACE"] == "lo", E
-print(*(number(name) for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")))
-"""
-
-
 def gang_horovod(p):
     """Ranks that meet as Horovod's do: on one node, after a restart, on two nodes."""
-    client = p.root / "horovod.py"
-    client.write_text(HOROVOD)
+    client = pathlib.Path(__file__).with_name("horovod_client.py")
     words = ["--as", "horovod", "--cpus", "0", "--kill-after", "0.2"]
     wanted = [f"[{rank}] {rank} 3 {rank} 3 0 1" for rank in range(3)]
-    equal(sorted(gang(p, "-n", "3", *words, "--", "python3", client).splitlines()), wanted)
-    equal(sorted(gang(p, "-n", "3", "--max-restarts", "1", "--env", "DIES=1", *words, "--", "python3", client).splitlines()), wanted)
-    has("was killed by signal 9", p.errors)
-    gang(p, "-n", "2", "--restart-rank", *words, "true", want=2)
-    has("programs of Horovod can't take a rank that is started again alone", p.errors)
-    equal(gang(p, *words, "--env", "HOROVOD_GLOO_IFACE=mine", "--", "sh", "-c", "echo $HOROVOD_GLOO_IFACE"), "[0] mine\n")
     p.manta("start", "--head", "--num-cpus", "1", "--node-name", "n1")
+    equal(sorted(p.manta("run", "-n", "3", *words, "--", "python3", client).splitlines()), wanted)
+    out = p.manta("run", "-n", "3", "--max-restarts", "1", "--env", "DIES=1", *words, "--", "python3", client)
+    equal(sorted(out.splitlines()), wanted)
+    has("was killed by signal 9", p.errors)
+    p.manta("run", "-n", "2", "--restart-rank", *words, "true", want=2)
+    has("programs of Horovod can't take a rank that is started again alone", p.errors)
+    out = p.manta("run", *words, "--env", "HOROVOD_GLOO_IFACE=mine", "--", "sh", "-c", "echo $HOROVOD_GLOO_IFACE")
+    equal(out, "[0] mine\n")
     p.manta("start", "--address", p.folder, "--dir", p.base / "n2", "--node-name", "n2", "--num-cpus", "1")
     out = p.manta("run", "--nodes", "2", "--per-node", "2", *words, "--", "python3", client)
     equal(sorted(out.splitlines()), [f"[{rank}] {rank} 4 {rank % 2} 2 {rank // 2} 2" for rank in range(4)])

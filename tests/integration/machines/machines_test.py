@@ -4,7 +4,7 @@
 
 apart      they share no file, no shared memory and no address; a dead one has no process left
 losses     a wire that is cut and mended, losses in one direction, a bound on the rate
-tasks      two machines join over TLS and run tasks on each other; one dies, joins anew, and does so again
+tasks      two machines join over TLS and run tasks on each other; one dies, joins anew, and does so again; ranks of Horovod meet on both
 collectives  a group over both machines: sums, a death, a shrink and a growth, over TLS with the group's secret
 """
 import pathlib
@@ -114,6 +114,9 @@ def tasks(net):
     b.manta("stop")  # what of its folder is left
     join(a, b)
     work(net)
+    client = pathlib.Path(__file__).resolve().parents[1] / "cli" / "horovod_client.py"
+    out = a.manta("run", "--nodes", 2, "--per-node", 2, "--as", "horovod", "--", sys.executable, client)
+    assert sorted(out.splitlines()) == [f"[{rank}] {rank} 4 {rank % 2} 2 {rank // 2} 2" for rank in range(4)], out
     for m in (b, a):
         m.manta("stop", "--purge")
     for m in net:
