@@ -36,6 +36,7 @@ run_dir=$(mktemp -d /tmp/manta-test.XXXXXX) || exit 1
 trap 'rm -rf "$run_dir"' EXIT
 mkdir -m 0700 "$run_dir/run" "$run_dir/tmp"
 export MANTA_TEST_RUN="$run_dir" # marks our processes: children inherit it
+unset PYTHONUNBUFFERED # programs of tests print as they do at any user's
 results=()
 
 # run_stage PRESET KINDS: builds what the kinds need and runs them; a build that fails counts as one failed test.

@@ -357,7 +357,7 @@ for other in range(size):
 has("rc=0", ask(f"cmd=put kvsname=manta key=late{rank} value={rank}"))
 barrier()
 has(f"value={size - 1}", ask(f"cmd=get kvsname=manta key=late{size - 1}"))
-print(ask("cmd=get_my_kvsname"))
+print(ask("cmd=get_my_kvsname"), flush=True)
 if sys.argv[1] == "again" and os.environ["MANTA_GANG_RESTARTS"] == "0":
     os.kill(os.getpid(), 9)
 print(ask("cmd=get kvsname=manta key=PMI_process_mapping").rpartition("value=")[2])

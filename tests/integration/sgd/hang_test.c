@@ -205,7 +205,10 @@ static void hang_none(void)
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         manta_error      e;
         manta_sgd_result r;
-        CHECK_CODE(run(runs[i].kind, runs[i].hang_after, 0, &r, &e), MANTA_OK, &e);
+        manta_status     code = run(runs[i].kind, runs[i].hang_after, 0, &r, &e);
+        if (code)
+            fprintf(stderr, "hang_none: the run of %s\n", runs[i].kind);
+        CHECK_CODE(code, MANTA_OK, &e);
         CHECK_EQ(hung, 0);
         CHECK_EQ(r.restarts, 0);
         CHECK(r.weights == wanted);
