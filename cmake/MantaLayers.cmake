@@ -22,7 +22,7 @@ set(MANTA_USES_proto     base)
 set(MANTA_USES_rpc       base sha sha_openssl text io proto)
 set(MANTA_USES_policy    base text)
 set(MANTA_USES_scaler    base ds text policy)
-set(MANTA_USES_provider  base text sys)
+set(MANTA_USES_provider  base ds text sys)
 set(MANTA_USES_os_client base lane)
 set(MANTA_USES_os_system base sys lane os_client)
 set(MANTA_USES_os_server base ds lane os_client io os_system) # the last two by their headers: tests/sim has twins of them

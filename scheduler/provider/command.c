@@ -84,4 +84,4 @@ static bool terminate(const struct cluster *cluster, const struct request *r, st
     return is_fine;
 }
 
-const struct provider provider_command = {list, launch, terminate};
+const struct provider provider_command = {.list = list, .launch = launch, .terminate = terminate};

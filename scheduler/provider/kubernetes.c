@@ -463,4 +463,4 @@ static bool launch(const struct cluster *cluster, const struct request *r, struc
     return false;
 }
 
-const struct provider provider_kubernetes = {list, launch, terminate};
+const struct provider provider_kubernetes = {.list = list, .launch = launch, .terminate = terminate};

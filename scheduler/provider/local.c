@@ -204,4 +204,4 @@ static bool terminate(const struct cluster *cluster, const struct request *r, st
     return true;
 }
 
-const struct provider provider_local = {list, launch, terminate};
+const struct provider provider_local = {.list = list, .launch = launch, .terminate = terminate};

@@ -8,7 +8,9 @@
  *   manta-provider slurm      batch jobs of Slurm
  *   manta-provider kubernetes  pods
  *
- * Owns: nothing that outlives main, but the nodes. Thread: main. A request is carried out when it comes, one after another.
+ * Owns: nothing that outlives main, but the nodes. Thread: main. A request is carried out when it comes, one after another;
+ * launches of which the head says that more follow are gathered where the provider starts several at once. Any other request ends
+ * that, so nothing waits for one that does not come; and where the head ends, what was gathered was never begun.
  */
 #include "scheduler/provider/provider.h"
 
@@ -79,6 +81,8 @@ static mt_status member(struct mt_json *json, mt_buf *scratch, const char *name,
         return mt_json_u64(json, &r->number);
     if (strcmp(name, "boot_s") == 0)
         return mt_json_u64(json, &r->boot_s);
+    if (strcmp(name, "more") == 0)
+        return mt_json_u64(json, &r->more);
     if (strcmp(name, "resources") == 0)
         return pairs(json, scratch, &r->resources);
     if (strcmp(name, "settings") == 0)
@@ -124,10 +128,58 @@ static void answer(const struct request *r, bool is_ok, const struct said *said)
     mt_buf_fini(&line);
 }
 
+/* ---- launches that are carried out at once: of one type ---- */
+
+static struct request gathered[TOGETHER_MAX];
+static size_t         gathered_count;
+
+static void launch_gathered(const struct provider *p)
+{
+    static struct said said[TOGETHER_MAX];
+    bool               ok[TOGETHER_MAX] = {false};
+    if (gathered_count == 0)
+        return;
+    memset(said, 0, sizeof said);
+    p->launch_all(&cluster, gathered, gathered_count, said, ok);
+    for (size_t i = 0; i < gathered_count; i++) {
+        answer(&gathered[i], ok[i], &said[i]);
+        explicit_bzero(gathered[i].join, sizeof gathered[i].join);
+    }
+    gathered_count = 0;
+}
+
+static void gather(const struct provider *p, const struct request *r)
+{
+    if (gathered_count > 0 && strcmp(gathered[0].type, r->type) != 0)
+        launch_gathered(p);
+    gathered[gathered_count++] = *r;
+    if (r->more == 0 || gathered_count >= p->together(&cluster, r) || gathered_count == TOGETHER_MAX)
+        launch_gathered(p);
+}
+
+/* ---- requests ---- */
+
+static void carry_out(const struct provider *p, const struct request *r)
+{
+    struct said said = {0};
+    bool        is_launch = strcmp(r->op, "launch") == 0;
+    if (is_launch && p->launch_all) {
+        gather(p, r);
+        return;
+    }
+    launch_gathered(p);
+    if (is_launch)
+        answer(r, p->launch(&cluster, r, &said), &said);
+    else if (strcmp(r->op, "terminate") == 0)
+        answer(r, p->terminate(&cluster, r, &said), &said);
+    else if (strcmp(r->op, "list") == 0)
+        answer(r, p->list(&cluster, &said), &said);
+    mt_buf_fini(&said.listed);
+}
+
 static void take(const struct provider *p, mt_view line)
 {
     static struct request r;
-    struct said           said = {0};
     mt_buf                scratch = {0};
     mt_status             st = request_read(line, &scratch, &r);
     if (scratch.size)
@@ -136,13 +188,8 @@ static void take(const struct provider *p, mt_view line)
     if (st.code)
         fprintf(stderr, "manta-provider: a line that can't be read: %s: %.*s\n", st.what, line.size < 200 ? (int)line.size : 200,
                 (const char *)line.data);
-    else if (strcmp(r.op, "launch") == 0)
-        answer(&r, p->launch(&cluster, &r, &said), &said);
-    else if (strcmp(r.op, "terminate") == 0)
-        answer(&r, p->terminate(&cluster, &r, &said), &said);
-    else if (strcmp(r.op, "list") == 0)
-        answer(&r, p->list(&cluster, &said), &said);
-    mt_buf_fini(&said.listed);
+    else
+        carry_out(p, &r);
     explicit_bzero(r.join, sizeof r.join);
 }
 

@@ -17,6 +17,7 @@ enum {
     TEXT_SIZE = 256,
     FILE_SIZE = 4096,
     JOIN_SIZE = 16384,
+    TOGETHER_MAX = 64,       /* launches that are carried out at once */
     LAUNCH_LIMIT_MS = 55000, /* the head waits 60 s for a launch, ... */
     OTHER_LIMIT_MS = 25000,  /* ... and 30 s for all else */
 };
@@ -39,6 +40,7 @@ struct request {
     char         op[32], id[TEXT_SIZE], type[TEXT_SIZE], labels[TEXT_SIZE * 2], handle[TEXT_SIZE];
     char         join[JOIN_SIZE];     /* a secret: what the instance joins with; "": the head's file is enough */
     uint64_t     number, boot_s;      /* boot_s: of the type; 0: not said */
+    uint64_t     more;                /* of a launch: so many of the same type come right behind it */
     struct pairs resources, settings; /* of the type */
 };
 struct said { /* the answer */
@@ -97,6 +99,10 @@ struct provider {
     bool (*list)(const struct cluster *cluster, struct said *said);
     bool (*launch)(const struct cluster *cluster, const struct request *r, struct said *said);
     bool (*terminate)(const struct cluster *cluster, const struct request *r, struct said *said);
+    /* Of a provider that can start several at once, instead of `launch`: so many of these (1 to TOGETHER_MAX), ... */
+    size_t (*together)(const struct cluster *cluster, const struct request *r);
+    /* ... and starts `count` of one type; what came of each is in ok[i] and said[i]. */
+    void (*launch_all)(const struct cluster *cluster, const struct request *requests, size_t count, struct said *said, bool *ok);
 };
 extern const struct provider provider_local, provider_command, provider_ssh, provider_slurm, provider_kubernetes;
 

@@ -334,4 +334,4 @@ static bool terminate(const struct cluster *cluster, const struct request *r, st
     return is_fine;
 }
 
-const struct provider provider_ssh = {list, launch, terminate};
+const struct provider provider_ssh = {.list = list, .launch = launch, .terminate = terminate};

@@ -7,6 +7,8 @@
  */
 #include "scheduler/scaler/private.h"
 
+#include "core/base/plant.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -348,6 +350,21 @@ static void take_launched(struct scl *s, const struct scl_event *event)
 
 /* ---- the machine ---- */
 
+/* A provider that starts several at once waits for them: so no more than do follow. */
+static void count_more(struct scl_actions *out)
+{
+    for (size_t i = 0; i < out->list.count; i++) {
+        struct scl_action *a = &out->list.data[i];
+        a->more = 0;
+        for (size_t k = i + 1; k < out->list.count && a->kind == SCL_ACT_LAUNCH; k++) {
+            const struct scl_action *b = &out->list.data[k];
+            a->more += b->kind == SCL_ACT_LAUNCH && strcmp(a->instance.type, b->instance.type) == 0 &&
+                       strcmp(a->instance.zone, b->instance.zone) == 0;
+        }
+        a->more += MT_PLANT(MT_PLANT_SCALE_MORE) && a->kind == SCL_ACT_LAUNCH;
+    }
+}
+
 mt_status scl_step(struct scl *s, const struct scl_event *event, struct scl_actions *out)
 {
     s->out = out;
@@ -368,6 +385,7 @@ mt_status scl_step(struct scl *s, const struct scl_event *event, struct scl_acti
         break;
     case SCL_EV_TERMINATED: scl_list_soon(s); break;
     }
+    count_more(out);
     out->next_ms = s->is_dirty ? s->now_ms : s->due_ms;
     if (!s->is_listing && s->config.count && s->list_ms < out->next_ms)
         out->next_ms = s->list_ms;

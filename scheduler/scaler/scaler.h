@@ -165,6 +165,7 @@ struct scl_action {
     enum scl_action_kind kind;
     struct scl_instance  instance; /* number, type, handle, why; for STORE all that is stored */
     uint64_t             limit_ms; /* DRAIN */
+    uint32_t             more;     /* LAUNCH: so many of the same type and zone follow in this step */
     uint64_t             sequence; /* LIST */
 };
 struct scl_actions {

@@ -3,14 +3,18 @@
 """slurm_test.py BIN CASE... - nodes that are batch jobs of Slurm: a real slurmctld and two slurmd, on a machine of tests/machines.py.
 
 grows     what waits gets jobs, each with a ticket of its own; a third waits in Slurm's queue, within the backlog; all goes again
+together  nodes_per_allocation: two nodes that are wanted at once are one job; one goes while the other works on; a job of which nobody
+          has begun shrinks, and goes with its last; the head killed meanwhile starts none twice
 allocation  deploy/slurm/manta.sbatch: a cluster in one job, a command on it, nothing left; it ends as the command does
 walltime  not in ctest, since Slurm's shortest limit is a minute: a node leaves before its job's end, and what ran there goes on elsewhere
 measure   not in ctest: what a node by Slurm takes, beside sbatch until its script runs
-refused   why nothing is started: Slurm would never run it, no time limit or one that is too short, the backlog, no controller
+refused   why nothing is started: Slurm would never run it, no time limit or one that is too short, a setting that is no number, the
+          backlog, no controller
 """
 import os
 import pathlib
 import shutil
+import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
@@ -81,24 +85,42 @@ class Slurm(machines.Machines):
         with open(self.m.path(f"/tmp/slurm/{name}.out.log"), "a", encoding="utf-8") as log:
             return self.m.start(tool(name), *words, env=self.env, stdout=log, stderr=log)
 
-    def up(self, provider="", kind="", start=True, boot_s=30):
+    def up(self, provider="", kind="", start=True, boot_s=30, most=3):
         self.m.path("/tmp/home/cluster.yaml").write_text(f"""\
 provider: {{kind: slurm, time_limit: "2"{provider}}}
 types:
-  job: {{resources: {{CPU: 2}}, max: 3, idle_s: 0.5, boot_s: {boot_s}, settings: {{store_memory: 67108864{kind}}}}}
+  job: {{resources: {{CPU: 2}}, max: {most}, idle_s: 0.5, boot_s: {boot_s}, settings: {{store_memory: 67108864{kind}}}}}
 """)
         if start:
             self.m.manta("start", "--head", "--num-cpus", 0, "--bind", self.m.address, env=self.env)
         self.m.manta("up", "/tmp/home/cluster.yaml")
 
-    def submit(self):
-        return self.m.manta("submit", "--num-cpus", 2, "--", "sh", "-c", "while [ ! -e /tmp/home/go ]; do sleep 0.05; done").strip()
+    def submit(self, sign="go"):
+        return self.m.manta("submit", "--num-cpus", 2, "--", "sh", "-c", f"while [ ! -e /tmp/home/{sign} ]; do sleep 0.05; done").strip()
 
-    def states(self):
-        return sorted(self.m.run("squeue", "-h", "-o", "%T", env=self.env).split())
+    def runs(self, *jobs):
+        return all(self.m.json("job", "status", job)["state"] == "RUNNING" for job in jobs)
+
+    def states(self, form="%T"):
+        return sorted(self.m.run("squeue", "-h", "-o", form, env=self.env).splitlines())
+
+    def place(self, job):
+        """Slurm's name of the node where it runs."""
+        node = self.m.json("job", "status", job)["node"]
+        label = next(row["labels"] for row in self.m.json("list", "nodes") if row["node"] == node)
+        tag = label.split("manta.instance=")[1].split(",")[0]
+        return next(line.split()[1] for line in self.m.run("squeue", "-h", "-s", "-o", "%j %N", env=self.env).splitlines() if line.startswith(tag))
+
+    def instances(self):
+        return [row["text"] for row in self.m.json("scale", "status") if row["what"].startswith("instance")]
 
     def explains(self, word):
         wait_until(lambda: word in self.m.manta("scale", "explain"), f"it is explained: {word}", 40)
+
+    def kill_head(self):
+        before = self.m.daemon("head")
+        os.kill(before, signal.SIGKILL)
+        wait_until(lambda: self.m.daemon("head") not in (0, before), "its keeper starts it again")
 
     def end(self):
         self.m.manta("down")
@@ -117,8 +139,33 @@ def grows(net):
     net.m.path("/tmp/home/go").touch()
     for job in jobs:
         net.m.manta("job", "wait", job)
-    wait_until(lambda: not [r for r in net.m.json("scale", "status") if r["what"].startswith("instance")], "all is given back")
+    wait_until(lambda: not net.instances(), "all is given back")
     wait_until(lambda: not list(net.m.path("/tmp").glob("manta-job-*")), "no key is left on a node")
+    net.end()
+
+
+def together(net):
+    net.up(provider=", nodes_per_allocation: 4", most=6)
+    room = ("scale", "request", "room", "--num-cpus", 2, "--count")
+    net.m.manta(*room, 2)
+    wait_until(lambda: net.states("%T %D") == ["RUNNING 2"], "one job has both nodes")
+    jobs = {net.submit(sign): sign for sign in ("a", "b")}
+    wait_until(lambda: net.runs(*jobs), "both work")
+    net.m.manta(*room, 4)
+    wait_until(lambda: net.states("%T %D") == ["PENDING 2", "RUNNING 2"], "two more wait as one job")
+    net.kill_head()
+    wait_until(lambda: len(net.instances()) == 4, "all are known again")
+    net.m.manta(*room, 0)
+    first, second = sorted(jobs, key=net.place)
+    net.m.path(f"/tmp/home/{jobs[second]}").touch()
+    net.m.manta("job", "wait", second)
+    wait_until(lambda: net.states("%T %D") == ["PENDING 2", "RUNNING 1"], "the node that is not needed goes back to Slurm")
+    assert net.runs(first), "the other one works on"
+    net.m.path(f"/tmp/home/{jobs[first]}").touch()
+    net.m.manta("job", "wait", first)
+    wait_until(lambda: not net.instances(), "those that waited come, and all is given back")
+    wait_until(lambda: not list(net.m.path("/tmp").glob("manta-job-*")), "no key is left on a node")
+    assert not list(net.m.path("/tmp/run/manta/nodes").glob("*.join"))
     net.end()
 
 
@@ -142,6 +189,8 @@ def refused(net):
     net.explains("no time_limit as sbatch takes it")
     net.up(start=False, boot_s=300)
     net.explains("its time_limit (2) is shorter than its boot_s (300)")
+    net.up(provider=", nodes_per_allocation: many", start=False)
+    net.explains("its nodes_per_allocation (many) is no number from 1 to 64")
     net.up(provider=", backlog: 0", start=False)
     net.explains("0 jobs wait in Slurm's queue already (backlog)")
     net.control.kill()

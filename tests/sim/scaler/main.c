@@ -20,6 +20,7 @@
  *   E11 a zone that has taken a node away just now is not chosen where another can be had
  *   E7  where nothing waits any more, no more than the minimum is left
  *   E8  what the provider says will never be a node is not waited for
+ *   E14 a provider that starts several at once waits for none that does not come
  *   E6  after `down` nothing runs, and no record is left; nothing that ran ended before its time but by a death
  */
 #include "core/base/plant.h"
@@ -93,20 +94,37 @@ static void answer_later(struct world *w, enum scl_event_kind kind, uint64_t num
     abort();
 }
 
-static struct thing *thing_start(struct world *w, uint64_t number, uint32_t type)
+/* Several that started at once wait in a queue, begin and end together; 0: no end. */
+struct together {
+    uint64_t starts_ms, dies_ms;
+};
+
+static struct together together_make(struct world *w)
+{
+    struct together all = {.starts_ms = w->now};
+    bool            is_bad = w->now < FAULTS_END_MS;
+    if (!w->together)
+        return all;
+    all.starts_ms += mt_rng_below(&w->rng, is_bad && chance(w, w->slow) ? 80000 : 2000);
+    if (is_bad && chance(w, w->dies))
+        all.dies_ms = all.starts_ms + mt_rng_below(&w->rng, 2 * w->boot_ms);
+    return all;
+}
+
+static struct thing *thing_start(struct world *w, uint64_t number, uint32_t type, const struct together *all)
 {
     if (w->thing_count == THINGS_MAX)
         abort();
     struct thing *t = &w->things[w->thing_count++];
-    *t = (struct thing){.number = number, .type = type, .runs = true};
+    *t = (struct thing){.number = number, .type = type, .runs = true, .starts_ms = all->starts_ms, .dies_ms = all->dies_ms};
     snprintf(t->handle, sizeof t->handle, "h%u", w->thing_count);
-    t->joins_ms = w->now + w->boot_ms / 2 + mt_rng_below(&w->rng, w->boot_ms);
+    t->joins_ms = t->starts_ms + w->boot_ms / 2 + mt_rng_below(&w->rng, w->boot_ms);
     if (w->now < FAULTS_END_MS && chance(w, w->never))
         t->joins_ms = 0;
     if (!t->joins_ms && chance(w, w->fails))
         t->has_failed = true; /* as a container whose image is not there */
     if (w->now < FAULTS_END_MS && chance(w, w->dies))
-        t->dies_ms = w->now + mt_rng_below(&w->rng, 2 * w->boot_ms);
+        t->dies_ms = t->starts_ms + mt_rng_below(&w->rng, 2 * w->boot_ms);
     t->cpus = w->types[type].place.resources[0].total;
     t->gpus = w->types[type].place.resources[1].total;
     return t;
@@ -121,34 +139,57 @@ static void check_zone(struct world *w, uint32_t type)
             breach(w, "E11: started where one was taken away just now", type, w->taken_ms[type]);
 }
 
-static void launch(struct world *w, const struct scl_instance *i)
+static struct thing *thing_of(struct world *w, uint64_t number)
 {
-    struct scl_instance *record = record_find(w, i->number);
-    uint32_t             type = type_of(w, i);
-    bool                 is_bad = w->now < FAULTS_END_MS, is_out = w->now < w->out_until[type];
-    uint64_t             after = STEP_MS + (is_bad && chance(w, w->slow) ? mt_rng_below(&w->rng, 20000) : 0);
-    struct thing        *t = NULL;
-    note(w, "launch", i->number, 0);
+    struct thing *t = NULL;
+    for (uint32_t k = 0; k < w->thing_count; k++)
+        if (w->things[k].runs && w->things[k].number == number)
+            t = &w->things[k];
+    return t;
+}
+
+/* Carries out what has been gathered; its faults are those of all. */
+static void launch_gathered(struct world *w)
+{
+    uint32_t        type = w->gathered_count ? type_of(w, &w->gathered[0]) : 0;
+    bool            is_bad = w->now < FAULTS_END_MS, is_out = w->now < w->out_until[type];
+    uint64_t        after = STEP_MS + (is_bad && chance(w, w->slow) ? mt_rng_below(&w->rng, 20000) : 0);
+    bool            is_refused = is_bad && (is_out || chance(w, w->refuses));
+    bool            is_twice = is_bad && chance(w, w->twice), is_lost = is_bad && chance(w, w->loses);
+    struct together all = together_make(w);
+    for (uint32_t k = 0; k < w->gathered_count; k++) {
+        uint64_t      number = w->gathered[k].number;
+        struct thing *t = thing_of(w, number);
+        if (!t && is_refused) {
+            answer_later(w, SCL_EV_LAUNCHED, number, 0, SCL_REFUSED, "", after);
+            continue;
+        }
+        if (!t) /* the same again: no second one */
+            t = thing_start(w, number, type, &all);
+        if (is_twice)
+            (void)thing_start(w, number, t->type, &all);
+        answer_later(w, SCL_EV_LAUNCHED, number, 0, is_lost ? SCL_UNKNOWN : SCL_DONE, is_lost ? "" : t->handle,
+                     is_lost ? 60000 : after);
+    }
+    w->gathered_count = 0;
+}
+
+static void launch(struct world *w, const struct scl_action *a)
+{
+    const struct scl_instance *i = &a->instance;
+    struct scl_instance       *record = record_find(w, i->number);
+    note(w, "launch", i->number, a->more);
     w->launches++;
     if (!record || record->state != SCL_LAUNCHING)
         breach(w, "E1: an instance is launched that has no record of it", i->number, 0);
-    for (uint32_t k = 0; k < w->thing_count; k++)
-        if (w->things[k].runs && w->things[k].number == i->number)
-            t = &w->things[k]; /* the same again: no second one */
-    check_zone(w, type);
+    check_zone(w, type_of(w, i));
     if (w->is_calm && w->spared_ms && w->now - w->spared_ms < 2 * w->consolidate_ms && w->arrived <= w->spared)
         breach(w, "E12: one was given back, and is started again", i->number, w->spared_ms);
-    if (!t && is_bad && (is_out || chance(w, w->refuses))) {
-        answer_later(w, SCL_EV_LAUNCHED, i->number, 0, SCL_REFUSED, "", after);
-        return;
-    }
-    if (!t)
-        t = thing_start(w, i->number, type);
-    if (is_bad && chance(w, w->twice))
-        (void)thing_start(w, i->number, t->type);
-    bool is_lost = is_bad && chance(w, w->loses);
-    answer_later(w, SCL_EV_LAUNCHED, i->number, 0, is_lost ? SCL_UNKNOWN : SCL_DONE, is_lost ? "" : t->handle,
-                 is_lost ? 60000 : after);
+    if (w->gathered_count && type_of(w, &w->gathered[0]) != type_of(w, i))
+        launch_gathered(w);
+    w->gathered[w->gathered_count++] = *i;
+    if (w->gathered_count >= w->together || a->more == 0)
+        launch_gathered(w);
 }
 
 static void thing_end(struct world *w, struct thing *t)
@@ -252,7 +293,7 @@ static void carry_out(struct world *w)
         const struct scl_action a = w->actions.list.data[k];
         switch (a.kind) {
         case SCL_ACT_STORE: w->has_crashed = !write_survives(w, &a.instance); break;
-        case SCL_ACT_LAUNCH: launch(w, &a.instance); break;
+        case SCL_ACT_LAUNCH: launch(w, &a); break;
         case SCL_ACT_TERMINATE: terminate(w, &a.instance); break;
         case SCL_ACT_DRAIN: drain(w, &a); break;
         case SCL_ACT_LIST:
@@ -262,6 +303,8 @@ static void carry_out(struct world *w)
         }
     }
     w->actions.list.count = 0;
+    if (w->gathered_count && !w->has_crashed)
+        breach(w, "E14: the provider waits for a launch that does not come", w->gathered[0].number, w->gathered_count);
     if (w->is_calm && !w->is_down)
         check_floor(w);
 }
@@ -304,6 +347,7 @@ static void head_start(struct world *w)
     for (uint32_t k = 0; k < w->thing_count; k++)
         w->things[k].shown_failed = 0;
     w->has_crashed = false;
+    w->gathered_count = 0; /* its provider ends with a head */
     w->wants_tell = true;
     w->crashes++;
     w->head_ms = w->now;
@@ -430,7 +474,7 @@ static void zones_run(struct world *w)
 static struct scl_listed show(struct world *w, struct thing *t, bool is_good)
 {
     const struct scl_instance *record = record_find(w, t->number);
-    struct scl_listed          item = {.instance = t->number};
+    struct scl_listed          item = {.instance = t->number, .is_waiting = w->now < t->starts_ms};
     snprintf(item.handle, sizeof item.handle, "%s", t->handle);
     if (t->has_failed)
         snprintf(item.failed, sizeof item.failed, "its image is not there");
@@ -567,6 +611,7 @@ static void world_make(struct world *w, uint64_t seed)
         w->slow = (uint32_t)mt_rng_below(&w->rng, 40);
         w->kills = chance(w, 70);
     }
+    w->together = seed % 5 < 2 ? 2 + (uint32_t)mt_rng_below(&w->rng, TOGETHER_MAX - 1) : 0;
     if (chance(w, 50))
         w->consolidate_ms = 1000 + mt_rng_below(&w->rng, 10000);
     if (seed % 3 == 0)

@@ -19,6 +19,7 @@ enum {
     GANG_MAX = 3,
     WISHERS_MAX = 4,
     UNITS_MAX = 6,
+    TOGETHER_MAX = 6,
     TYPES_MAX = 4,
     STEP_MS = 100,
     FAULTS_END_MS = 90 * 1000,
@@ -29,6 +30,7 @@ enum {
 
 struct thing {                          /* at the provider */
     uint64_t number, joins_ms, dies_ms; /* 0: never */
+    uint64_t starts_ms;                 /* it waits in a queue until then */
     char     handle[16];
     uint32_t type, node; /* node 0: has not joined */
     bool     runs, was_used, is_draining, was_drained, has_failed;
@@ -82,6 +84,9 @@ struct world {
     uint32_t            crash_in;                                                          /* store writes; 0: not planned */
     bool                is_after, has_crashed;
     uint64_t            boot_ms, launches, crashes, drains, spares;
+    uint32_t            together; /* so many launches that come at once start at once, and end so; 0: each by itself */
+    struct scl_instance gathered[TOGETHER_MAX];
+    uint32_t            gathered_count;
     uint64_t            consolidate_ms, spared_ms; /* 0: never; when a node in use was given back last */
     int64_t             spared, arrived;           /* CPUs that were in use there, and that have been asked for since */
     const char         *breach;

@@ -55,7 +55,7 @@ static const Manta__V1__ScaleType *type_of(const struct head *h, const char *nam
     return NULL;
 }
 
-static void launch(struct head *h, const struct scl_instance *i)
+static void launch(struct head *h, const struct scl_instance *i, uint32_t more)
 {
     const Manta__V1__ScaleType *type = type_of(h, i->type);
     mt_buf                      line = {0};
@@ -83,7 +83,7 @@ static void launch(struct head *h, const struct scl_instance *i)
                                       type->resources[r]->milli % 1000));
     }
     HEAD_TRY(h, mt_buf_printf(&line, "}"));
-    HEAD_TRY(h, mt_buf_printf(&line, ",\"boot_s\":%" PRIu64, type->boot_ms / 1000));
+    HEAD_TRY(h, mt_buf_printf(&line, ",\"boot_s\":%" PRIu64 ",\"more\":%u", type->boot_ms / 1000, more));
     put_settings(h, &line, type->settings, type->n_settings);
     HEAD_TRY(h, mt_buf_printf(&line, "}"));
     struct head_ticket ticket = head_tickets_of_instance(h, i->number);
@@ -163,7 +163,7 @@ static void carry_out(struct head *h, const struct scl_action *a)
 {
     switch (a->kind) {
     case SCL_ACT_STORE: store(h, &a->instance); break;
-    case SCL_ACT_LAUNCH: launch(h, &a->instance); break;
+    case SCL_ACT_LAUNCH: launch(h, &a->instance, a->more); break;
     case SCL_ACT_DRAIN: drain(h, a); break;
     case SCL_ACT_TERMINATE: terminate(h, &a->instance); break;
     case SCL_ACT_LIST: list(h, a->sequence); break;
