@@ -90,7 +90,7 @@ static const struct verb verbs[] = {
     {"submit", "[--] COMMAND [ARGUMENT...]", "run a command, or a .so, in the cluster as a job", cli_submit,
      PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(METADATA) | BIT(RETRIES) | BIT(TIME_S) | BIT(NUM_CPUS) | BIT(NUM_GPUS) |
          BIT(FOLLOW) | BIT(PRIORITY) | BIT(ARRAY) | BIT(DEPENDENCY) | BIT(HOLD) | BIT(PREEMPTIBLE) | BIT(JOB_DEADLINE) | BIT(WORK) |
-         BIT(RESUME),
+         BIT(SIGNAL) | BIT(RESUME),
      COMMAND},
     {"exec", "NODE [--] COMMAND [ARGUMENT...]", "run a command on a node, with its output and its end; signals go to it", cli_exec,
      PLACE | BIT(ENV) | BIT(TIME_S), COMMAND},

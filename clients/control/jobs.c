@@ -205,6 +205,8 @@ static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_f
     d->spec.deadline_ms = job->deadline_ms;
     d->spec.work_ms = (uint64_t)job->work_s * 1000;
     d->spec.resume_ms = (uint64_t)job->resume_s * 1000;
+    d->spec.signal = (uint32_t)job->signal;
+    d->spec.notice_ms = (uint64_t)job->notice_s * 1000;
     return draft_files(d, files) && draft_after(d, job->after);
 }
 

@@ -79,7 +79,10 @@ typedef struct manta_job {
     uint64_t deadline_ms; /* since 1970: it is to have ended by then; 0: none */
     int64_t  work_s;      /* so long it runs from its beginning to its end, by your estimate; 0: time_s */
     int64_t  resume_s;    /* begun again elsewhere, it goes on where it was, after so long; 0: it starts over */
-    uint64_t reserved[10];
+    int32_t  signal;   /* its notice, to its process group: notice_s before its time is up or the limit of its node's drain, and at
+                             once when it is to make room for another, which then waits so long; 0: none but SIGTERM */
+    uint32_t notice_s; /* 1 to 600, and less than time_s; with a signal */
+    uint64_t reserved[9];
 } manta_job;
 
 enum { MANTA_JOB_METADATA = 1024 };

@@ -84,7 +84,7 @@ static int parse(int argc, char **argv, struct options *o)
 
 struct total {
     struct sim_counters counters;
-    uint64_t            seeds, events, events_least, faults_least, jobs_waited;
+    uint64_t            seeds, events, events_least, faults_least, jobs_waited, notices;
 };
 
 static void total_add(struct total *t, const struct sim *s)
@@ -95,6 +95,7 @@ static void total_add(struct total *t, const struct sim *s)
         to[i] += from[i];
     t->events += s->event_count;
     t->jobs_waited += s->jobs_waited;
+    t->notices += s->notices;
     if (!t->seeds || s->event_count < t->events_least)
         t->events_least = s->event_count;
     if (!t->seeds || s->counters.fault_total < t->faults_least)
@@ -195,8 +196,9 @@ int main(int argc, char **argv)
         failed = 1;
     }
     if (o.many_jobs) {
-        printf("%llu jobs have waited on a node\n", (unsigned long long)total.jobs_waited);
-        failed += total.jobs_waited == 0;
+        printf("%llu jobs have waited on a node, %llu had a notice\n", (unsigned long long)total.jobs_waited,
+               (unsigned long long)total.notices);
+        failed += total.jobs_waited == 0 || total.notices == 0;
     }
     return failed ? 1 : 0;
 }

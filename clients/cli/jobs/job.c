@@ -10,10 +10,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { QUEUE_ROWS = 100 };
+enum { QUEUE_ROWS = 100, NOTICE_S = 60 /* as sbatch has it */ };
 
 /* ---- how a job looks ---- */
 
@@ -179,6 +180,28 @@ static bool split_after(const struct cli_args *args, struct after *out)
     return true;
 }
 
+/* "USR1@120", as users of Slurm write it; SIGUSR1 and 10 are the same. */
+static bool notice_of(const struct cli_args *args, int32_t *out_signal, uint32_t *out_s)
+{
+    const char *text = args->values[CLI_OPT_SIGNAL], *at = text ? strchr(text, '@') : NULL;
+    char        name[16] = "", *end;
+    *out_signal = 0;
+    *out_s = 0;
+    if (!text)
+        return true;
+    snprintf(name, sizeof name, "%.*s", at ? (int)(at - text) : (int)strlen(text), text);
+    const char   *bare = strncasecmp(name, "SIG", 3) == 0 ? name + 3 : name;
+    unsigned long number = strtoul(bare, &end, 10), seconds = at ? strtoul(at + 1, &end, 10) : NOTICE_S;
+    for (int i = 1; i < 32; i++)
+        if (number == (unsigned long)i || (sigabbrev_np(i) && strcasecmp(sigabbrev_np(i), bare) == 0))
+            *out_signal = i;
+    *out_s = seconds > UINT32_MAX ? UINT32_MAX : (uint32_t)seconds;
+    if (*out_signal && (!at || (at[1] >= '0' && at[1] <= '9' && !*end)))
+        return true;
+    cli_usage(args, "--signal \"%s\": a signal and how long before the end it comes is wanted, such as USR1@120", text);
+    return false;
+}
+
 /* May be below 0. */
 static bool priority_of(const struct cli_args *args, int32_t *out)
 {
@@ -194,6 +217,8 @@ static int submit(const struct cli_args *args, manta_client *client)
     double              cpus = 0, gpus = 0, retries = 0, time_s = 0, array = 0;
     int32_t             priority;
     int64_t             work_s = 0, resume_s = 0;
+    int32_t             signal;
+    uint32_t            notice_s;
     uint64_t            deadline_ms = 0;
     const char         *files[MT_CLI_LIST_MAX + 2];
     manta_error         e;
@@ -201,7 +226,7 @@ static int submit(const struct cli_args *args, manta_client *client)
         !cli_number(args, CLI_OPT_RETRIES, 0, &retries) || !cli_number(args, CLI_OPT_TIME_S, 0, &time_s) ||
         !cli_number(args, CLI_OPT_ARRAY, 1, &array) || !priority_of(args, &priority) || !split_after(args, &after) ||
         !cli_time_until(args, CLI_OPT_JOB_DEADLINE, &deadline_ms) || !cli_duration(args, CLI_OPT_WORK, &work_s) ||
-        !cli_duration(args, CLI_OPT_RESUME, &resume_s))
+        !cli_duration(args, CLI_OPT_RESUME, &resume_s) || !notice_of(args, &signal, &notice_s))
         return CLI_USAGE;
     if (array > 0 && args->values[CLI_OPT_FOLLOW])
         return cli_usage(args, "an array has a log for each of its jobs: manta job logs --follow ID.INDEX");
@@ -224,7 +249,9 @@ static int submit(const struct cli_args *args, manta_client *client)
                      .preemptible = args->values[CLI_OPT_PREEMPTIBLE] != NULL,
                      .deadline_ms = deadline_ms,
                      .work_s = work_s,
-                     .resume_s = resume_s};
+                     .resume_s = resume_s,
+                     .signal = signal,
+                     .notice_s = notice_s};
     if (manta_job_submit(client, &job, &e) != MANTA_OK)
         return cli_fail("%s", e.message);
     if (args->values[CLI_OPT_FOLLOW]) {

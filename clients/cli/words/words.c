@@ -87,6 +87,9 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_RESUME] =
         {"resume", 0, "TIME",
          "with --deadline: begun again elsewhere, it goes on where it was, after so long (30s); else it starts over"},
+    [CLI_OPT_SIGNAL] =
+        {"signal", 0, "NAME[@SECONDS]",
+         "its notice (USR1@120): so long before --time-s or a drain ends it, and before it makes room; default: 60 s"},
     [CLI_OPT_HOLD] = {"hold", 0, NULL, "do not start it before `manta job release`"},
     [CLI_OPT_RIGHTS] = {"rights", 0, "RIGHT", "what the token is good for: read, submit (jobs, its own), admin (everything)"},
     [CLI_OPT_USER] = {"user", 0, "NAME", "of that user alone"},

@@ -82,6 +82,7 @@ enum cli_option {
     CLI_OPT_JOB_DEADLINE,
     CLI_OPT_WORK,
     CLI_OPT_RESUME,
+    CLI_OPT_SIGNAL,
     CLI_OPT_USER,
     CLI_OPT_SINCE,
     CLI_OPT_BY,

@@ -143,6 +143,7 @@ static void begin(struct rlt *r, uint64_t limit_ms, const char *reason)
         l->is_preempted = true;
         rlt_lease_recall(r, l, 0);
     }
+    rlt_submit_leaving(r);
     r->is_dirty = true; /* who waits here is to be told of to the head */
 }
 
@@ -159,6 +160,7 @@ static void noticed(struct rlt *r, uint64_t limit_ms, const char *why)
         if (ends >= d->ends || MT_PLANT(MT_PLANT_NOTICE_UNHEARD))
             return;
         d->ends = ends;
+        rlt_submit_leaving(r);
         mt_log(MT_LOG_INFO, "node_drains", "node=%u limit_ms=%" PRIu64 " sooner=\"%s\"", r->node, limit_ms, why);
     }
     if (r->head.is_registered)

@@ -47,6 +47,9 @@ void rlt_submit_registered(struct rlt *r);
 /* The node leaves: what runs is ended, and begins again elsewhere. `wardens`: only those of detached actors. */
 void rlt_submit_preempt(struct rlt *r, bool wardens, const char *why);
 
+/* The node leaves, or does so sooner: who wants a notice of its own gets it in time. */
+void rlt_submit_leaving(struct rlt *r);
+
 /* ---- drain.c ---- */
 
 void rlt_drain_order(struct rlt *r, const Manta__V1__DrainOrder *order);

@@ -18,6 +18,7 @@
 #include "raylet/core/usage/usage.h"
 
 #include "core/base/machine.h"
+#include "core/base/plant.h"
 
 #include "core/base/hash.h"
 #include "core/base/limits/head.h"
@@ -166,14 +167,55 @@ static void job_kill(struct rlt *r, const struct rlt_submitted *job, int signal)
     a->signal = signal;
 }
 
-/* SIGTERM, and SIGKILL after `kill_ms`. */
+/* ---- its notice, its time ---- */
+
+/* So long before its time is up, or its node goes. UINT64_MAX: none is due. */
+static uint64_t notice_at(const struct rlt *r, const struct rlt_submitted *job)
+{
+    uint64_t end = job->limit_at ? job->limit_at : UINT64_MAX, before = job->notice_ms * RLT_MS;
+    if (r->drain.is_on && r->drain.ends < end)
+        end = r->drain.ends;
+    if (!job->signal || job->is_noticed || job->state != JOB_RUNNING || end == UINT64_MAX)
+        return UINT64_MAX;
+    return end > before ? end - before : 0;
+}
+
+/* Of one that runs, or is about to. */
+static void time_look(struct rlt *r, struct rlt_submitted *job)
+{
+    uint64_t at = notice_at(r, job);
+    if (r->now >= at) {
+        job->is_noticed = true;
+        job_kill(r, job, job->signal);
+        at = UINT64_MAX;
+    }
+    if (job->limit_at && job->limit_at < at)
+        at = job->limit_at;
+    rlt_timer_clear(r, &job->timer);
+    if (at != UINT64_MAX)
+        rlt_timer_set(r, &job->timer, at);
+}
+
+void rlt_submit_leaving(struct rlt *r)
+{
+    MT_MAP_EACH(&r->submitted, entry) {
+        struct rlt_submitted *job = entry->value.ptr;
+        if (job->state == JOB_RUNNING && !job->is_stopping)
+            time_look(r, job);
+    }
+}
+
+/* SIGTERM, or its own notice where it is to begin again; SIGKILL after `kill_ms`. */
 static void job_stop_in(struct rlt *r, struct rlt_submitted *job, const char *why, uint64_t kill_ms)
 {
     if (job->state == JOB_ENDED || job->is_stopping)
         return;
     job->is_stopping = true;
     snprintf(job->reason, sizeof job->reason, "%s", why);
-    job_kill(r, job, SIGTERM);
+    if (MT_PLANT(MT_PLANT_NOTICE_NONE) && job->is_preempted)
+        job_kill(r, job, SIGKILL);
+    bool is_own = job->is_preempted && job->signal && job->state == JOB_RUNNING;
+    job_kill(r, job, is_own ? job->signal : SIGTERM);
     rlt_timer_set(r, &job->timer, r->now + kill_ms * RLT_MS);
 }
 
@@ -192,6 +234,8 @@ void rlt_submit_timer(struct rlt *r, struct rlt_submitted *job)
         job_pump(r, job);
     } else if (job->is_stopping) {
         job_kill(r, job, SIGKILL);
+    } else if (!job->limit_at || r->now < job->limit_at) {
+        time_look(r, job);
     } else {
         char why[96];
         snprintf(why, sizeof why, "its time limit of %llu ms has passed", (unsigned long long)job->time_ms);
@@ -238,9 +282,8 @@ static void job_holds(struct rlt *r, struct rlt_submitted *job)
 {
     rlt_usage_known(r, rlt_usage_number(job->id), job->id);
     rlt_usage_change(r, rlt_usage_number(job->id), &job->hold, RLT_USAGE_TAKES);
-    rlt_timer_clear(r, &job->timer);
-    if (job->time_ms)
-        rlt_timer_set(r, &job->timer, r->now + job->time_ms * RLT_MS);
+    job->limit_at = job->time_ms ? r->now + job->time_ms * RLT_MS : 0;
+    time_look(r, job);
 }
 
 static void waiting_go(struct rlt *r)
@@ -335,6 +378,8 @@ static void job_start(struct rlt *r, const Manta__V1__StartJob *start)
     snprintf(job->id, sizeof job->id, "%s", spec->id);
     job->attempt = start->attempt;
     job->time_ms = spec->time_ms;
+    job->signal = spec->signal < 32 ? (int)spec->signal : 0;
+    job->notice_ms = spec->notice_ms;
     job->is_warden = spec->actor && spec->retries;
     job->hold = hold;
     job->word = "RUNNING";
@@ -417,6 +462,8 @@ static void job_started(struct rlt *r, const char *id, int32_t pid)
         return;
     submitted_set_state(job, JOB_RUNNING);
     job->pid = pid;
+    if (!job->is_stopping)
+        time_look(r, job);
     job->is_beginning = true;
     job_news(r, job);
 }

@@ -46,6 +46,10 @@ struct rlt_submitted {
     const char              *word; /* of JobState: RUNNING SUCCEEDED FAILED STOPPED PREEMPTED */
     char                     reason[CTL_TEXT_SIZE];
     uint64_t                 time_ms;
+    uint64_t                 limit_at;  /* its time is up then; 0: never, or it has not begun */
+    int                      signal;    /* its notice; 0: none of its own */
+    uint64_t                 notice_ms; /* it has so long from its notice to its end */
+    bool                     is_noticed;
     uint64_t                 log_size, log_sent, log_acked;
     struct rlt_hold          hold;
     struct ctl_resource      request[CTL_RESOURCES]; /* WAITING: what it will hold */

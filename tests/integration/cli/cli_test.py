@@ -375,6 +375,25 @@ def queue(p):
     p.manta("submit", *one, "--priority", 1, "--", "/bin/true")
     p.manta("job", "wait", low)  # it ended with 0 when it was to leave: it has done what it was to do
     equal((p.root / "saves").read_text(), "began\nsaved\n")
+    # A notice of its own, before its time is up and when it is to make room: it saves, and begins again where it was.
+    asks = ("n=0; trap 'echo notice >> saves; exit 1' USR1; trap 'exit 2' TERM; echo began $MANTA_JOB_ATTEMPT >> saves; "
+            "while :; do sleep 0.05; done").replace("saves", f"{p.root}/noticed")
+    low = p.manta("submit", *one, "--preemptible", "--signal", "USR1@120", "--", "/bin/sh", "-c", asks).strip()
+    wait_until(lambda: (p.root / "noticed").exists(), "the one that has a notice runs")
+    p.manta("job", "wait", p.manta("submit", *one, "--priority", 1, "--", "/bin/true").strip())
+    wait_until(lambda: (p.root / "noticed").read_text() == "began 1\nnotice\nbegan 2\n", "it had its notice, and began again")
+    p.manta("job", "stop", low)
+    p.manta("job", "wait", low, want=2)
+    equal((p.root / "noticed").read_text(), "began 1\nnotice\nbegan 2\n", "who stops it for good sends SIGTERM")
+    timed = p.manta("submit", "--time-s", 3, "--signal", "sigusr1@2", "--", "/bin/sh", "-c", asks).strip()
+    p.manta("job", "wait", timed, want=1)
+    has("exited with status 1", p.json("job", "status", timed)["reason"])  # and not 2, as of one whose time is up
+    for words, text in ((["--signal", "KILL@5"], "none that nobody can catch"), (["--signal", "USR1@601"], "1 to 600 s before the end"),
+                        (["--signal", "USR1@9", "--time-s", 9], "before the job begins")):
+        p.manta("submit", *words, "--", "/bin/true", want=1)
+        has(text, p.errors)
+    for word in ("USR1@", "@9", "USR9", "USR1@soon", "64"):
+        p.manta("submit", "--signal", word, "--", "/bin/true", want=2)
     p.manta("stop")
 
 

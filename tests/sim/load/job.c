@@ -10,6 +10,7 @@
 #include "tests/sim/load/job.h"
 
 #include "core/proto/manta.pb-c.h"
+#include "raylet/core/state/state.h"
 #include "scheduler/head/core/core.h"
 #include "tests/sim/twins/net.h"
 
@@ -23,12 +24,15 @@ enum {
     JOB_ASK_AGAIN_MS = 1500, /* no answer for so long: the call is made again */
     JOB_POLL_MS = 400,
     JOB_LOG_MAX = 40000,
+    NOTICE_SLACK_MS = 40, /* signals take a while */
 };
 
 /* A job as its client sees it. */
 struct job {
     char     id[HEAD_JOB_ID_SIZE];
     uint32_t number, retries;
+    int32_t  priority;
+    uint32_t notice_ms; /* 0: it wants none of its own */
     bool     is_accepted, is_ended, wants_stop, has_stopped, wants_delete, is_deleted;
     uint32_t delete_calls, unknown; /* how often it was asked to be deleted, and told to be unknown */
     char     state[16];
@@ -48,12 +52,14 @@ struct run {
     uint64_t    serial;
     struct job *job;
     uint32_t    attempt;
-    uint64_t    node; /* serial of the incarnation */
+    uint64_t    node;  /* serial of the incarnation */
+    uint32_t    epoch; /* of that node, at its start */
     int32_t     pid;
     bool        has_gone, is_started, is_over, ignores_term;
     size_t      written, total; /* bytes of output */
     int32_t     status;
     uint64_t    ends_at;
+    uint64_t    noticed_at; /* it had its notice; 0: not yet */
 };
 
 struct sim_jobs {
@@ -121,6 +127,9 @@ static void submit(struct sim *s, struct job *j)
     spec.argv = argv;
     spec.n_argv = 2;
     spec.retries = j->retries;
+    spec.priority = j->priority;
+    spec.signal = j->notice_ms ? SIGUSR1 : 0;
+    spec.notice_ms = j->notice_ms;
     spec.resources = resources;
     spec.n_resources = 1;
     request.spec = &spec;
@@ -264,6 +273,10 @@ static void new_job(struct sim *s, struct sim_event *e)
     j->retries = (uint32_t)sim_random(s, 4);
     j->wants_stop = sim_chance(s, 200000);
     j->wants_delete = sim_chance(s, 300000);
+    if (s->config.many_jobs) { /* who is below 0 makes room */
+        j->priority = -(int32_t)sim_random(s, 3);
+        j->notice_ms = sim_chance(s, 500000) ? 1000 : 0;
+    }
     snprintf(j->id, sizeof j->id, "job-%u", j->number);
     if (mt_vec_push(&js->jobs, j).code)
         abort();
@@ -344,6 +357,7 @@ static void act_start(struct sim *s, struct sim_node *n, const struct rlt_a_job_
     r->job = j;
     r->attempt = (uint32_t)attempt;
     r->node = n->serial;
+    r->epoch = n->core->epoch;
     r->pid = ++s->next_pid;
     r->ignores_term = sim_chance(s, 200000);
     r->total = sim_random(s, JOB_LOG_MAX);
@@ -356,12 +370,31 @@ static void act_start(struct sim *s, struct sim_node *n, const struct rlt_a_job_
         act_go(s, r);
 }
 
+/* Who wants a notice is not killed before its time, but by who asked for its end, or with its node. */
+static void check_notice(struct sim *s, const struct run *r, int signal)
+{
+    const struct sim_node *n = sim_node_of(s, r->node);
+    if (signal != SIGKILL || !r->is_started || !r->job->notice_ms || r->job->wants_stop || !n || n->core->drain.is_on ||
+        n->core->is_stopping || n->core->epoch != r->epoch)
+        return;
+    SIM_REQUIRE(s, r->noticed_at && s->now - r->noticed_at + NOTICE_SLACK_MS * SIM_MS >= r->job->notice_ms * SIM_MS,
+                "I15: %s was killed before its notice was over", r->job->id);
+}
+
 static void killed(struct sim *s, struct sim_event *e)
 {
     struct run *r = run_of(s, e->target);
     int         signal = (int)e->arg;
     if (!r || r->is_over || (signal == SIGTERM && r->ignores_term))
         return;
+    check_notice(s, r, signal);
+    if (signal == SIGUSR1) {
+        SIM_REQUIRE(s, r->is_started && r->job->notice_ms && !r->noticed_at, "I15: %s has a notice that it did not want, or twice",
+                    r->job->id);
+        r->noticed_at = s->now;
+        s->notices++;
+        return;
+    }
     if (r->is_started) {
         run_ends(s, r, signal);
         return;

@@ -36,6 +36,8 @@ uint64_t queue_ask(struct rig *rig, const struct asked *a)
     spec.is_preemptible = a->is_preemptible;
     spec.retries = a->retries;
     spec.node = a->node;
+    spec.signal = a->signal;
+    spec.notice_ms = a->notice_ms;
     spec.time_ms = a->time_ms;
     r.spec = &spec;
     return rig_call(rig, HEAD_SUBMIT, &r.base);

@@ -14,7 +14,8 @@ struct asked { /* a submission; 0 and NULL: as of a plain job */
     bool        is_held, is_preemptible;
     int64_t     cpus; /* thousandths; 0: 1000; below: it wants none */
     uint64_t    time_ms;
-    uint32_t    retries, node;
+    uint32_t    retries, node, signal;
+    uint64_t    notice_ms;
 };
 
 /* Returns the call's number. */

@@ -235,7 +235,7 @@ static void a_lower_one_makes_room_and_begins_again(void **unused)
     assert_int_equal(SUBMIT(rig, .id = "firm", .cpus = 1000), MT_OK);
     assert_int_equal(SUBMIT(rig, .id = "old", .cpus = 1000, .is_preemptible = true), MT_OK);
     assert_int_equal(SUBMIT(rig, .id = "low", .cpus = 1000, .priority = -1), MT_OK);
-    assert_int_equal(SUBMIT(rig, .id = "young", .cpus = 1000, .is_preemptible = true), MT_OK);
+    assert_int_equal(SUBMIT(rig, .id = "young", .cpus = 1000, .is_preemptible = true, .signal = 10, .notice_ms = 120000), MT_OK);
     queue_pass(rig, &node, 4000);
     for (const char *const *id = (const char *const[]){"firm", "old", "low", "young", NULL}; *id; id++) {
         rig_job_state(rig, &node, *id, 1, "RUNNING", 0, "");
@@ -250,10 +250,10 @@ static void a_lower_one_makes_room_and_begins_again(void **unused)
     rig_forget(rig);
     assert_int_equal(SUBMIT(rig, .id = "urgent", .cpus = 2000, .priority = 10), MT_OK);
     rig_report(rig, &node, 0, NULL, 0);
-    queue_is(rig, "young", "RUNNING", "is being preempted: it makes room for job urgent of priority 10");
+    queue_is(rig, "young", "RUNNING", "is being preempted: it makes room for job urgent of priority 10; it has 120 s for its end");
     queue_is(rig, "urgent", "PENDING", "reserved: starts when job ");
-    assert_int_equal(preempt_ms_of(rig, &node, "young"), 30000);
-    assert_int_equal(preempt_ms_of(rig, &node, "old"), 30000); /* one would not be enough */
+    assert_int_equal(preempt_ms_of(rig, &node, "young"), 120000); /* as it has asked for */
+    assert_int_equal(preempt_ms_of(rig, &node, "old"), 30000);    /* one would not be enough */
     assert_int_equal(preempt_ms_of(rig, &node, "firm") + preempt_ms_of(rig, &node, "equal"), 0);
     rig_job_state(rig, &node, "young", 1, "PREEMPTED", 143, "it makes room");
     rig_report(rig, &node, 1000, NULL, 0);

@@ -129,6 +129,88 @@ static void many_words_travel_together(void **state)
     started("fourth", 104);
 }
 
+/* The signal that goes to a job's driver now; 0: none. */
+static int signalled(void)
+{
+    return action(RLT_A_JOB_KILL, 0) ? action(RLT_A_JOB_KILL, 0)->job_kill.signal : 0;
+}
+
+static int signal_at(uint64_t ms)
+{
+    now += ms * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    return signalled();
+}
+
+static void with_notice(const char *id, uint64_t time_ms)
+{
+    Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
+    Manta__V1__StartJob   s = MANTA__V1__START_JOB__INIT;
+    Manta__V1__JobSpec    spec = MANTA__V1__JOB_SPEC__INIT;
+    spec.id = (char *)(uintptr_t)id;
+    spec.time_ms = time_ms;
+    spec.signal = SIGUSR1;
+    spec.notice_ms = 2000;
+    s.spec = &spec;
+    s.attempt = 1;
+    m.start_job = &s;
+    order(&m, MANTA__V1__HEAD_TO_NODE__KIND_START_JOB);
+}
+
+static void stop_it(const char *id, uint32_t preempt_ms)
+{
+    Manta__V1__HeadToNode   m = MANTA__V1__HEAD_TO_NODE__INIT;
+    Manta__V1__StopJobOrder stop = MANTA__V1__STOP_JOB_ORDER__INIT;
+    stop.id = (char *)(uintptr_t)id;
+    stop.attempt = 1;
+    stop.reason = "so it is";
+    stop.preempt_ms = preempt_ms;
+    m.stop_job = &stop;
+    order(&m, MANTA__V1__HEAD_TO_NODE__KIND_STOP_JOB);
+}
+
+/* Its own notice, once, in time: before its time is up, before its node goes, and when it is to make room. */
+static void a_notice_comes_before_the_end(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(7, 1);
+    with_notice("timed", 5000);
+    assert_int_equal(signal_at(100), 0);
+    started("timed", 101);
+    assert_int_equal(signal_at(2800), 0);
+    assert_int_equal(signal_at(150), SIGUSR1);
+    assert_int_equal(signal_at(1800), 0);
+    assert_int_equal(signal_at(200), SIGTERM);
+    assert_int_equal(signal_at(5000), SIGKILL);
+    step((struct rlt_event){.kind = RLT_EV_JOB_EXITED, .job_exited = {.id = "timed", .status = SIGKILL}});
+    assert_string_equal(said("timed"), "FAILED");
+
+    with_notice("sent", 0);
+    started("sent", 102);
+    stop_it("sent", 2000);
+    assert_int_equal(signalled(), SIGUSR1);
+    stop_it("sent", 2000); /* said again */
+    assert_int_equal(signalled(), 0);
+    assert_int_equal(signal_at(1900), 0);
+    assert_int_equal(signal_at(200), SIGKILL);
+    step((struct rlt_event){.kind = RLT_EV_JOB_EXITED, .job_exited = {.id = "sent", .status = SIGKILL}});
+    assert_string_equal(said("sent"), "PREEMPTED");
+
+    with_notice("stopped", 0);
+    started("stopped", 103);
+    stop_it("stopped", 0); /* for good, as any other */
+    assert_int_equal(signalled(), SIGTERM);
+    step((struct rlt_event){.kind = RLT_EV_JOB_EXITED, .job_exited = {.id = "stopped", .status = SIGTERM}});
+
+    with_notice("leaves", 0);
+    started("leaves", 104);
+    step((struct rlt_event){.kind = RLT_EV_NOTICE, .notice = {.limit_ms = 10000, .why = "the machine goes"}});
+    assert_int_equal(signal_at(7900), 0);
+    assert_int_equal(signal_at(200), SIGUSR1);
+    assert_int_equal(signal_at(1000), 0);
+}
+
 static void who_waits_too_long_goes_back(void **state)
 {
     (void)state;
@@ -187,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_next_goes_in_the_step_in_which_one_ends, end),
         cmocka_unit_test_teardown(many_words_travel_together, end),
+        cmocka_unit_test_teardown(a_notice_comes_before_the_end, end),
         cmocka_unit_test_teardown(who_waits_too_long_goes_back, end),
         cmocka_unit_test_teardown(who_waits_can_be_stopped, end),
         cmocka_unit_test_teardown(a_node_that_leaves_begins_none_of_them, end),

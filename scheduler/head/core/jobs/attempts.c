@@ -128,6 +128,12 @@ static bool cannot_start(struct head *h, struct bucket *b, struct policy_node **
 
 /* ---- making room ---- */
 
+/* So long it has from its notice on. */
+static uint32_t grace_ms(const struct job *job)
+{
+    return job->spec->signal ? (uint32_t)job->spec->notice_ms : MT_HEAD_PREEMPT_MS;
+}
+
 static bool may_be_sent_away(const struct job *job, int32_t for_priority)
 {
     return job->spec->priority < for_priority && (job->spec->is_preemptible || job->spec->priority < 0) && !job->preempt_ms &&
@@ -139,11 +145,11 @@ static void send_away(struct head *h, struct job *job, const struct job *for_who
     const struct node *n = head_nodes_find(h, job->node);
     char               why[HEAD_TEXT_SIZE];
     snprintf(why, sizeof why, "it makes room for job %.64s of priority %d", for_whom->spec->id, for_whom->spec->priority);
-    head_jobs_say(h, job, "is being preempted: %s", why);
-    job->preempt_ms = h->now_ms + MT_HEAD_PREEMPT_MS;
+    head_jobs_say(h, job, "is being preempted: %s; it has %u s for its end", why, grace_ms(job) / 1000);
+    job->preempt_ms = h->now_ms + grace_ms(job);
     mt_log(MT_LOG_INFO, "job_preempt", "job=%s attempt=%u for=%s", job->spec->id, job->attempt, for_whom->spec->id);
     if (n)
-        send_stop(h, head_nodes_stream(h, n), job->spec->id, job->attempt, why, MT_HEAD_PREEMPT_MS);
+        send_stop(h, head_nodes_stream(h, n), job->spec->id, job->attempt, why, grace_ms(job));
 }
 
 struct victims {
@@ -347,7 +353,7 @@ void head_attempts_node_registered(struct head *h, struct node *n)
         if (job->stop_requested)
             send_stop(h, s, job->spec->id, job->attempt, "stopped on request", 0);
         else if (job->preempt_ms)
-            send_stop(h, s, job->spec->id, job->attempt, "it makes room for another", MT_HEAD_PREEMPT_MS);
+            send_stop(h, s, job->spec->id, job->attempt, "it makes room for another", grace_ms(job));
         else if (job->state == JOB_STARTING)
             send_start(h, n, job);
         head_attempts_log_ack(h, job, job->log_size);

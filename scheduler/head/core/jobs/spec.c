@@ -9,6 +9,8 @@
 #include "scheduler/head/core/jobs/private.h"
 #include "scheduler/policy/queue.h"
 
+#include <signal.h>
+
 enum { TEXT_MAX = 128 * 1024 /* what Linux allows for one argument */, PATH_MAX_BYTES = 1024, MODES = 0777 };
 
 static const char *check_id(const char *id)
@@ -98,6 +100,18 @@ static const char *check_turn(const job_spec *spec)
     return NULL;
 }
 
+static const char *check_notice(const job_spec *spec)
+{
+    if (!spec->signal)
+        return spec->notice_ms ? "signal: it is to have time after a notice, and names none" : NULL;
+    if (spec->signal > 31 || spec->signal == SIGKILL || spec->signal == SIGSTOP)
+        return "signal: a notice is 1 to 31, and none that nobody can catch";
+    if (spec->notice_ms < 1000 || spec->notice_ms > MT_HEAD_NOTICE_MS_MAX)
+        return "signal: it comes 1 to 600 s before the end";
+    return spec->time_ms && spec->notice_ms >= spec->time_ms ? "signal: it would come before the job begins, by its time limit"
+                                                             : NULL;
+}
+
 static mt_status wrong(char *text, size_t text_size, const char *what, const char *which, const char *rule)
 {
     snprintf(text, text_size, "%s \"%.200s\": %s", what, which, rule);
@@ -113,7 +127,7 @@ mt_status head_spec_check(const job_spec *spec, char *text, size_t text_size)
         return wrong(text, text_size, "job", spec->id, rule);
     if ((rule = check_metadata(spec)))
         return wrong(text, text_size, "job", spec->id, rule);
-    if ((rule = check_turn(spec)) || (rule = head_pace_check(spec)))
+    if ((rule = check_turn(spec)) || (rule = check_notice(spec)) || (rule = head_pace_check(spec)))
         return wrong(text, text_size, "job", spec->id, rule);
     if (strlen(spec->name) >= MT_NAME_BYTES_MAX)
         return wrong(text, text_size, "job name", spec->name, "has less than 128 bytes");
