@@ -76,6 +76,10 @@ def lightning(p):
     learns_and_survives(p, "torch", "torch", "lightning", "lightning_fit.py")
 
 
+def horovod(p):
+    learns_and_survives(p, "horovod", "torch", "horovod", "horovod_fit.py")
+
+
 def deepspeed(p):
     learns_and_survives(p, "torch", "torch", "deepspeed", "zero.py")
 
