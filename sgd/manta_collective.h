@@ -119,7 +119,7 @@ typedef struct manta_coll manta_coll;
 
 /* Joins the generation of `id` as `rank`, and waits until all its members have. NULL: *e says why (EINVAL, ETIMEDOUT,
  * EWORKER_DIED, EFENCED: a later generation exists or the rank is taken, ENOMEM, ECONN. With MANTA_COLL_LOCAL: EAUTH, it is not
- * this user's; EFENCED, its creator has gone). */
+ * this user's; EFENCED, its creator has gone, or goes before all have joined). */
 MANTA_API manta_coll *manta_coll_join(const manta_coll_id *id, int rank, manta_error *e);
 /* Leaves the group. Does not wait for the others. A call of another member that needs this one waits until its limit: abort first,
  * if such a call may be under way. NULL is allowed. */

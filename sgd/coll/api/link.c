@@ -217,7 +217,8 @@ static manta_status shm_open_link(struct coll_link *link)
                                      .rank = link->rank,
                                      .members = id->members,
                                      .wait_limit_ms = id->wait_limit_ms,
-                                     .name = id->name};
+                                     .name = id->name,
+                                     .creator = id->is_local ? id->place.pid : 0};
     return took(link, coll_shm_join(&link->shm, &config), link->shm.text);
 }
 

@@ -118,6 +118,10 @@ bool                  coll_memory_read(const struct coll_shm *g, uint32_t rank, 
 MT_MUST_USE mt_status coll_peek(struct coll_shm *g, uint32_t rank, uint64_t address, void *to, size_t size);
 /* Looks at the members' pidfds and tells who is dead. */
 void coll_look_for_dead(struct coll_shm *g);
+/* Whose death, before all have joined, leaves nothing that the others could open. */
+void coll_creator_died(struct coll_shared *shared, uint32_t generation);
+/* Opens descriptors of those who have joined and have none; a process that is gone already is dead. */
+void coll_pidfds_open(struct coll_shm *g);
 /* A message from `from` is another than this member expects: ends the generation; everyone's text will say so. And in words, for
  * anybody. */
 void coll_abort_message(struct coll_shm *g, uint32_t from);

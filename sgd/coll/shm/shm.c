@@ -40,22 +40,6 @@ static uint64_t pid_space(void)
     return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-/* Opens descriptors of those that have none; a process that is gone already is dead. */
-static void pidfds_open(struct coll_shm *g)
-{
-    uint64_t space = atomic_load(&g->shared->entries[g->rank].pid_space);
-    for (uint32_t rank = 0; rank < g->members; rank++) {
-        struct coll_entry *entry = &g->shared->entries[rank];
-        uint64_t           joined = atomic_load(&entry->joined);
-        if (rank == g->rank || g->pidfds[rank] >= 0 || joined >> 32 != g->generation || space == 0 ||
-            atomic_load(&entry->pid_space) != space)
-            continue;
-        g->pidfds[rank] = (int)syscall(SYS_pidfd_open, (pid_t)(uint32_t)joined, 0);
-        if (g->pidfds[rank] < 0 && errno == ESRCH)
-            coll_shm_died(g->shared, g->generation, rank);
-    }
-}
-
 /* Whether this member can read all others': they have descriptors (so that their numbers mean the same here), and what stands
  * there is what they said. */
 static bool can_peek(const struct coll_shm *g)
@@ -133,7 +117,7 @@ mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uint32_t rank, 
     coll_shm_set_state(g, COLL_SHM_JOINING);
     MT_TRY(words_take(g));
     MT_TRY(coll_arrive(g, &call, NULL, 0));
-    pidfds_open(g);
+    coll_pidfds_open(g);
     g->peeks = can_peek(g);
     coll_shm_set_state(g, COLL_SHM_IN);
     return mt_ok();
@@ -151,10 +135,16 @@ mt_status coll_shm_join(struct coll_shm *g, const struct coll_shm_config *config
         g->pidfds[r] = -1;
     snprintf(g->name, sizeof g->name, "%s", config->name ? config->name : "");
     mt_status st = config_check(config);
+    g->creator = config->creator ? (int)syscall(SYS_pidfd_open, (pid_t)config->creator, 0) : -1;
+    if (st.code == MT_OK && config->creator && g->creator < 0 && errno == ESRCH)
+        coll_creator_died(g->shared, config->generation);
     if (st.code == MT_OK)
         st = coll_shm_move(g, config->generation, config->rank, config->members, NULL);
     else
         snprintf(g->text, sizeof g->text, "%s", st.what);
+    if (g->creator >= 0)
+        close(g->creator);
+    g->creator = -1;
     return st;
 }
 

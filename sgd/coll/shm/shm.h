@@ -23,7 +23,8 @@
  * costs its sleeper MT_GROUP_SLEEP_MS.
  *
  * Deaths: whoever learns of one calls coll_shm_died. Members themselves look at each other's pidfds where they have slept
- * for MT_GROUP_SLEEP_MS, so that a death that nobody tells is found as well.
+ * for MT_GROUP_SLEEP_MS, so that a death that nobody tells is found as well: while they join at those of who has come so far,
+ * and at the creator's.
  *
  * Errors of every call: the reason of the abort as soon as anybody has aborted the generation (EWORKER_DIED, EINVAL where
  * members disagree, ETIMEDOUT, ECANCELLED), EFENCED where a later generation exists. After any of them the generation is
@@ -52,6 +53,7 @@ struct coll_shm_config {
     uint32_t             wait_limit_ms; /* 0: MT_COLL_WAIT_MS */
     const char          *name;          /* for error texts; copied */
     bool                 is_crowded;    /* there may be fewer cores than members: waits yield from the first look on */
+    uint32_t             creator;       /* process whose death ends the joining: it made the region, or names who joins; 0: none */
 };
 
 enum { COLL_MAILS = 4 };
@@ -83,6 +85,7 @@ struct coll_shm {
     uint64_t                 mail_words[COLL_MAILS]; /* what this member wrote last into its own words: nobody else may have */
     uint32_t                 sent[MT_GROUP_MEMBERS_MAX], taken[MT_GROUP_MEMBERS_MAX]; /* chunks to and from each */
     int                      pidfds[MT_GROUP_MEMBERS_MAX];                            /* -1: not known */
+    int                      creator;                                                 /* likewise, JOINING by coll_shm_join */
     uint64_t                 heap_used;
     bool                     peeks; /* IN: the kernel lets this member read all others' memory */
     char                     name[COLL_NAME_BYTES];

@@ -16,10 +16,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
-/* In place of a mail's number: two members disagree on a message; nobody disagrees. */
-enum { OF_MESSAGE = 0xff, OF_NOBODY = 0xfe };
+/* In place of a mail's number: two members disagree on a message; nobody disagrees. In place of a rank: the creator. */
+enum { OF_MESSAGE = 0xff, OF_NOBODY = 0xfe, CREATOR = 0xfe };
 
 /* ---- waking, aborts, deaths ---- */
 
@@ -104,6 +106,10 @@ static mt_status aborted(struct coll_shm *g, uint64_t word)
     char     who[32] = "a member";
     if (a < MT_GROUP_MEMBERS_MAX)
         snprintf(who, sizeof who, "rank %u", a);
+    if (reason == MT_EFENCED && a == CREATOR) {
+        snprintf(g->text, sizeof g->text, "group \"%s\": its creator has gone before all had joined", g->name);
+        return mt_error(MT_EFENCED, 0, "the group's creator has gone");
+    }
     if (reason != MT_EINVAL || number == OF_NOBODY)
         return coll_over(g->text, g->name, (enum mt_code)reason, who);
     if (number == OF_MESSAGE && a < g->members && b < g->members)
@@ -129,13 +135,41 @@ mt_status coll_alive(struct coll_shm *g)
 
 /* ---- deaths seen by the members themselves ---- */
 
-void coll_look_for_dead(struct coll_shm *g)
+void coll_pidfds_open(struct coll_shm *g)
 {
+    uint64_t space = atomic_load(&g->shared->entries[g->rank].pid_space);
     for (uint32_t rank = 0; rank < g->members; rank++) {
-        struct pollfd p = {.fd = g->pidfds[rank], .events = POLLIN};
-        if (p.fd >= 0 && poll(&p, 1, 0) == 1 && p.revents & POLLIN)
+        struct coll_entry *entry = &g->shared->entries[rank];
+        uint64_t           joined = atomic_load(&entry->joined);
+        if (rank == g->rank || g->pidfds[rank] >= 0 || joined >> 32 != g->generation || space == 0 ||
+            atomic_load(&entry->pid_space) != space)
+            continue;
+        g->pidfds[rank] = (int)syscall(SYS_pidfd_open, (pid_t)(uint32_t)joined, 0);
+        if (g->pidfds[rank] < 0 && errno == ESRCH)
             coll_shm_died(g->shared, g->generation, rank);
     }
+}
+
+void coll_creator_died(struct coll_shared *shared, uint32_t generation)
+{
+    coll_shm_abort(shared, generation, MT_EFENCED, CREATOR);
+}
+
+static bool has_ended(int pidfd)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    return pidfd >= 0 && poll(&p, 1, 0) == 1 && p.revents & POLLIN;
+}
+
+void coll_look_for_dead(struct coll_shm *g)
+{
+    if (g->state == COLL_SHM_JOINING)
+        coll_pidfds_open(g);
+    for (uint32_t rank = 0; rank < g->members; rank++)
+        if (has_ended(g->pidfds[rank]))
+            coll_shm_died(g->shared, g->generation, rank);
+    if (g->state == COLL_SHM_JOINING && has_ended(g->creator)) /* who has not come yet finds no memory any more */
+        coll_creator_died(g->shared, g->generation);
 }
 
 mt_status coll_shm_look(struct coll_shm *g)

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
@@ -159,6 +160,19 @@ def act(id_text, rank, what):
         print(error, flush=True)
 
 
+def make(size):
+    """The memory of a group, for as long as standard input is there."""
+    group = coll.Group(int(size), timeout_ms=LIMIT_S * 1000)
+    print(group.id().hex(), flush=True)
+    sys.stdin.read()
+
+
+def waits_in_group(pid):
+    """It has a group's memory, and sleeps: in the joining, for those who have not come."""
+    maps, call = (pathlib.Path(f"/proc/{pid}/{name}").read_text() for name in ("maps", "syscall"))
+    return "/memfd:" in maps and call.startswith("202 ")  # futex
+
+
 def peer(host, what):
     """Each line of standard input is a generation: its number, rank, addresses and secret."""
     member, address = coll.Member.listen(host)
@@ -264,6 +278,21 @@ class Coll(unittest.TestCase):
         for rank, pid in ((-1, 5), (2, 5), (0, 0)):
             self.assertRaises(coll.BadArgument, group.died, rank, pid)
         group.free()
+
+    def test_who_joins_does_not_wait_for_the_dead(self):
+        """Who made the memory dies before all have joined, or one dies that has joined: the others hear of it at once."""
+        for dead, error in ((None, "EFENCED: group \"torch\": its creator has gone before all had joined"), (1, "EWORKER_DIED")):
+            maker = subprocess.Popen([sys.executable, __file__, str(BUILD), "make", str(SIZE)], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True)
+            self.children.append(maker)
+            group = bytes.fromhex(maker.stdout.readline())
+            waiting = [self.start(group, rank, "moves") for rank in range(SIZE - 1)]
+            until = time.monotonic() + LIMIT_S
+            while not all(waits_in_group(child.pid) for child in waiting) and time.monotonic() < until:
+                time.sleep(0.01)
+            (maker if dead is None else waiting[dead]).kill()
+            self.assertIn(error, waiting[0].communicate(timeout=LIMIT_S)[0])
+            maker.kill()
 
     # ---- members that meet by themselves ----
 
@@ -473,6 +502,8 @@ if __name__ == "__main__":
         act(*sys.argv[3:6])
     elif sys.argv[2:3] == ["peer"]:
         peer(*sys.argv[3:5])
+    elif sys.argv[2:3] == ["make"]:
+        make(sys.argv[3])
     elif sys.argv[2:3] == ["supervised"]:
         supervised(sys.argv[3])
     else:
