@@ -24,9 +24,10 @@ const int gng_signals[GNG_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}
 struct seen { /* of a member */
     int    pid;
     bool   has_ended;
-    char   fault[256]; /* its end is a fault of PMI, whatever its status */
-    bool   has_fence;  /* of the first rank of a node: all ranks there wait */
-    mt_buf fence;      /* ... what they have put */
+    char   fault[256];   /* its end is a fault of PMI, whatever its status */
+    char   failure[700]; /* for people, of its end: several may fail before one is started again */
+    bool   has_fence;    /* of the first rank of a node: all ranks there wait */
+    mt_buf fence;        /* ... what they have put */
 };
 
 struct run {
@@ -114,6 +115,7 @@ static void failure_note(struct run *r, int member, const char *text)
         snprintf(pid, sizeof pid, " (pid %d)", r->seen[member].pid);
     r->failed_rank = p->rank;
     snprintf(r->failure, sizeof r->failure, "rank %d%s on node %s %s", p->rank, pid, p->name, text);
+    snprintf(r->seen[member].failure, sizeof r->seen[member].failure, "%.*s", (int)sizeof r->seen[member].failure - 1, r->failure);
 }
 
 static void last_lines_tell(const struct run *r)
@@ -346,7 +348,7 @@ static mt_status hire(struct run *r)
 }
 
 /* What a START says. */
-static mt_status start_put(const struct run *r, int member, mt_view mapping, mt_buf *out)
+static mt_status start_put(const struct run *r, int member, int restarts, mt_view mapping, mt_buf *out)
 {
     const struct gng_layout *l = &r->layout;
     const struct gng_place  *p = &l->of[member];
@@ -359,7 +361,7 @@ static mt_status start_put(const struct run *r, int member, mt_view mapping, mt_
                                   .size = (uint32_t)l->count,
                                   .hang_ms = (uint32_t)r->plan->hang_ms,
                                   .meets = meets(r)};
-    mt_status                st = gng_env_put(&texts, r->plan, l, member, r->run_id, r->gang.restarts);
+    mt_status                st = gng_env_put(&texts, r->plan, l, member, r->run_id, restarts);
     for (size_t i = 0; i < texts.size; i++)
         s.env_count += texts.data[i] == 0;
     for (char *const *a = r->plan->argv; *a && st.code == 0; a++, s.argc++)
@@ -400,7 +402,7 @@ static mt_status start(struct run *r)
     mt_status st = gng_mapping_put(&mapping, &r->layout);
     for (int i = 0; i < r->crew.count && st.code == 0; i++) {
         bytes.size = 0;
-        st = start_put(r, i, mt_buf_view(&mapping), &bytes);
+        st = start_put(r, i, r->gang.restarts, mt_buf_view(&mapping), &bytes);
         if (st.code == 0)
             st = gng_crew_write(
                 &r->crew, i, &(struct gng_wire){.kind = GNG_WIRE_START, .attempt = r->gang.attempt, .bytes = mt_buf_view(&bytes)});
@@ -412,13 +414,13 @@ static mt_status start(struct run *r)
 }
 
 /* One rank alone: it hears what the others have heard, and a higher count of restarts. */
-static mt_status renew(struct run *r, int member)
+static mt_status renew(struct run *r, int member, int restarts)
 {
     mt_buf bytes = {0};
-    tell("%s; it is started again, the others go on (restart %d)", r->failure, r->gang.restarts);
+    tell("%s; it is started again, the others go on (restart %d)", r->seen[member].failure, restarts);
     mt_buf_fini(&r->seen[member].fence);
     r->seen[member] = (struct seen){0};
-    mt_status st = start_put(r, member, (mt_view){0}, &bytes);
+    mt_status st = start_put(r, member, restarts, (mt_view){0}, &bytes);
     if (st.code == 0)
         st = gng_crew_write(&r->crew, member,
                             &(struct gng_wire){.kind = GNG_WIRE_START, .attempt = r->gang.attempt, .bytes = mt_buf_view(&bytes)});
@@ -465,7 +467,7 @@ static mt_status action_do(struct run *r, const struct gng_action *a)
     case GNG_DO_SIGNAL:
         return gng_crew_write(&r->crew, a->member,
                               &(struct gng_wire){.kind = GNG_WIRE_SIGNAL, .attempt = r->gang.attempt, .number = a->number});
-    case GNG_DO_RENEW: return renew(r, a->member);
+    case GNG_DO_RENEW: return renew(r, a->member, a->number);
     case GNG_DO_DISMISS:
         fences_forget(r);
         gng_crew_dismiss(&r->crew);

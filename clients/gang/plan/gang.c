@@ -242,7 +242,7 @@ static mt_status renew(struct gng_gang *g, int member)
     g->restarts++;
     if (g->members[member].state == GNG_MEMBER_ENDED)
         member_set_state(&g->members[member], GNG_MEMBER_RUNNING);
-    return mt_vec_push(&g->actions, (struct gng_action){.kind = GNG_DO_RENEW, .member = member});
+    return mt_vec_push(&g->actions, (struct gng_action){.kind = GNG_DO_RENEW, .member = member, .number = g->restarts});
 }
 
 /* It is at fault, and may run on: its end follows, and is a failure. */

@@ -93,7 +93,7 @@ enum gng_action_kind {
 };
 struct gng_action {
     enum gng_action_kind kind;
-    int                  member, number; /* SIGNAL, RENEW: only the member */
+    int                  member, number; /* SIGNAL: which; RENEW: the count of restarts, this one included */
 };
 
 struct gng_gang {

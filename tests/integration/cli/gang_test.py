@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 from cli_test import BIN, CALL_S, WAIT_S, check, equal, has, kill, run_case, wait_until
 from gone import has_gone
@@ -143,6 +144,21 @@ def gang_restarts(p):
     flag.unlink()
     pathlib.Path(f"{flag}-0").unlink()
     equal(gang(p, *words, "1", "--", "sh", "-c", script, want=128 + signal.SIGKILL), "[0] begins\n")
+    pathlib.Path(f"{flag}-0").unlink()
+    # Ranks that die together, as the driver sees it, are each told of, with a count of their own.
+    run = begin(p, "-n", "3", "--cpus", "0", "--restart-rank", "--", "sh", "-c",
+                "echo up $MANTA_GANG_RESTARTS $$; [ $MANTA_GANG_RESTARTS != 0 ] || exec sleep 1000")
+    pids = [int(line_of(run, "up 0").split()[-1]) for _ in range(3)]
+    run.send_signal(signal.SIGSTOP)
+    for pid in pids:
+        kill(pid)
+    check(all(has_gone(pid, WAIT_S) for pid in pids), "killed ranks end")
+    time.sleep(0.3)  # until the driver has been told, or it is no test
+    run.send_signal(signal.SIGCONT)
+    out = end(run, 0)
+    told = re.findall(r"rank (.) .*; it is started again, the others go on \(restart (.)\)", out)
+    equal((sorted(rank for rank, _ in told), sorted(count for _, count in told)), (["0", "1", "2"], ["1", "2", "3"]), out)
+    equal(sorted(re.findall("up ([123])", out)), ["1", "2", "3"], out)
     # A supervisor that is killed takes its rank along, and the gang begins again.
     run = begin(p, "-n", "2", "--max-restarts", "1", "--", "sh", "-c",
                 "echo up $MANTA_GANG_RESTARTS $PPID $$; [ $MANTA_GANG_RESTARTS = 1 ] || { setsid sleep 1000 & sleep 1000; }")
