@@ -333,14 +333,14 @@ typedef struct manta_scale_setting { /* for the provider alone */
 
 typedef struct manta_scale_type { /* a kind of node that can be started */
     const char                 *name;
-    const manta_scale_resource *resources; /* what such a node has */
-    size_t                      resource_count;
-    const char                 *labels;   /* "key=value,..."; NULL: none. Each node has manta.type=NAME too */
-    uint32_t                    min, max; /* nodes of it: never fewer, never more */
-    int64_t                     idle_ms;  /* one that nobody uses is given back after that, and after twice the time that one takes
+    const manta_scale_resource *resources;      /* what such a node has */
+    size_t                      resource_count; /* 0: as the first one that joins tells; until then only one of it is started */
+    const char                 *labels;         /* "key=value,..."; NULL: none. Each node has manta.type=NAME too */
+    uint32_t                    min, max;       /* nodes of it: never fewer, never more */
+    int64_t                     idle_ms; /* one that nobody uses is given back after that, and after twice the time that one takes
                                              to come; 0: at once */
-    int64_t                     boot_ms;  /* one that has not joined by then is given up; 0: 300 s */
-    double                      price;    /* any unit, the same for all; 0: not said */
+    int64_t                     boot_ms; /* one that has not joined by then is given up; 0: 300 s */
+    double                      price;   /* any unit, the same for all; 0: not said */
     const manta_scale_setting  *settings;
     size_t                      setting_count;
     const char *const          *zones; /* it can be had in each of these; each node has zone=ZONE too */

@@ -107,6 +107,7 @@ enum mt_plant_number {
     MT_PLANT_SPARE_TIGHT = 152,    /* a node that is little used goes, also where its work has no room on others */
     MT_PLANT_SPARE_FIXED = 153,    /* ... also where something is on it that can't move */
     MT_PLANT_SCALE_MORE = 155,     /* of a launch it is said that more follow than do */
+    MT_PLANT_SCALE_UNKNOWN = 156,  /* of a type several are started before one has told what it has */
     MT_PLANT_PACE_CALM = 154,      /* a job with a deadline waits for a spot node for ever */
     MT_PLANT_GANG_PART = 120,      /* ranks of a gang are started before all have room */
     MT_PLANT_GANG_KILLED_IS_ENDED = 121, /* a rank that was sent SIGKILL counts as ended */

@@ -64,8 +64,8 @@ void options_of(const struct request *r, const char *handle, struct options *o)
     others(r, o->others, sizeof o->others);
     option_add(o, "--labels", o->labels);
     option_add(o, "--node-name", r->id);
-    option_add(o, "--num-cpus", cpus ? cpus : "0");
-    option_add(o, "--num-gpus", gpus ? gpus : "0");
+    option_add(o, "--num-cpus", cpus || r->learns ? cpus : "0");
+    option_add(o, "--num-gpus", gpus || r->learns ? gpus : "0");
     option_add(o, "--memory", pairs_find(&r->resources, "memory"));
     option_add(o, "--store-memory", pairs_find(&r->settings, "store_memory"));
     option_add(o, "--orphan-after", pairs_find(&r->settings, "orphan_after"));

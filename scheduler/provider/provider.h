@@ -40,6 +40,7 @@ struct request {
     char         op[32], id[TEXT_SIZE], type[TEXT_SIZE], labels[TEXT_SIZE * 2], handle[TEXT_SIZE];
     char         join[JOIN_SIZE];     /* a secret: what the instance joins with; "": the head's file is enough */
     uint64_t     number, boot_s;      /* boot_s: of the type; 0: not said */
+    bool         learns;              /* nobody knows what it has: its raylet finds out */
     uint64_t     more;                /* of a launch: so many of the same type come right behind it */
     struct pairs resources, settings; /* of the type */
 };

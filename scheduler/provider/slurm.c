@@ -264,7 +264,10 @@ static void describe(const struct cluster *cluster, const struct request *const 
     word_made(b, "--job-name=%s", name);
     word_made(b, "--output=%.900s/%s.log", folder, number_of(r));
     word_made(b, "--time=%s", setting_find(cluster, r, "time_limit"));
-    word_made(b, "--cpus-per-task=%.0f", cpus_of(r));
+    if (r->learns)
+        word(b, "--exclusive"); /* whole machines: what is learnt is theirs */
+    else
+        word_made(b, "--cpus-per-task=%.0f", cpus_of(r));
     if (memory)
         word_made(b, "--mem=%.0fM", ceil(strtod(memory, NULL) / (1 << 20)));
     if (gpus && strtod(gpus, NULL) > 0)
@@ -305,6 +308,7 @@ static void script_node(const struct cluster *cluster, const struct request *r, 
                     "\"$manta\" start --foreground --join - --dir \"$dir\" --lifetime \"$limit\"");
     options_of(r, "", &options);
     script_add_options(out, &options);
+    script_add(out, r->learns ? " --num-cpus \"$SLURM_CPUS_ON_NODE\"" : "");
     script_add(out, " <&3 3<&- &\n"
                     "raylet=$!\n"
                     "late=\n"
@@ -333,8 +337,9 @@ static void script_step(const struct cluster *cluster, const struct request *r, 
     script_add_word(out, ticket);
     script_add(out, " ]; then\n(srun --nodes=1 --ntasks=1 --nodelist=\"$1\" --job-name=");
     script_add_word(out, r->id);
-    if (mt_buf_printf(out, " --cpus-per-task=%.0f --chdir=/ --open-mode=append --output=", cpus_of(r)).code)
+    if (!r->learns && mt_buf_printf(out, " --cpus-per-task=%.0f", cpus_of(r)).code)
         exit(1);
+    script_add(out, " --chdir=/ --open-mode=append --output=");
     script_add_word(out, folder);
     if (mt_buf_printf(out, "/%s.log sh -c ", number_of(r)).code)
         exit(1);

@@ -15,13 +15,28 @@ static uint64_t age_s(const struct scl *s, uint64_t since_ms)
     return (s->now_ms - since_ms) / 1000;
 }
 
-static void status_type(const struct scl *s, uint32_t t, scl_row_fn *fn, void *user)
+static void say_has(const struct scl_type *type, const char *const *kinds, char *out, size_t size)
+{
+    struct policy_request has = {.amount_count = type->place.resource_count};
+    char                  shape[MT_SCL_NAME_SIZE * 3];
+    out[0] = '\0';
+    for (uint32_t i = 0; i < has.amount_count; i++)
+        has.amounts[i] = (struct policy_amount){type->place.resources[i].kind, type->place.resources[i].total};
+    scl_shape_text(kinds, &has, shape, sizeof shape);
+    if (type->is_unknown)
+        snprintf(out, size, "; what one has is not known until the first has joined");
+    else if (type->is_learnt)
+        snprintf(out, size, "; one has %s, as it has told", shape);
+}
+
+static void status_type(const struct scl *s, uint32_t t, const char *const *kinds, scl_row_fn *fn, void *user)
 {
     const struct type_state *st = &s->state[t];
     bool                     failed = st->back_ms > s->now_ms, is_avoided = st->avoid_ms > s->now_ms;
-    char                     text[ROW_SIZE];
-    int used = snprintf(text, sizeof text, "%u of %u..%u nodes%s%s%.150s", st->live, s->types[t].min, s->types[t].max,
-                        s->types[t].is_spot ? ", spot" : "", failed ? "; could not be started: " : "", failed ? st->why : "");
+    char                     text[ROW_SIZE], has[MT_SCL_NAME_SIZE * 4];
+    say_has(&s->types[t], kinds, has, sizeof has);
+    int used = snprintf(text, sizeof text, "%u of %u..%u nodes%s%s%s%.100s", st->live, s->types[t].min, s->types[t].max,
+                        s->types[t].is_spot ? ", spot" : "", has, failed ? "; could not be started: " : "", failed ? st->why : "");
     if (is_avoided)
         snprintf(text + used, sizeof text - (size_t)used, "; others come first for %" PRIu64 " s: %.150s",
                  (st->avoid_ms - s->now_ms + 999) / 1000, st->taken);
@@ -39,12 +54,12 @@ static void status_provider(const struct scl *s, scl_row_fn *fn, void *user)
     fn(user, "provider", text);
 }
 
-void scl_status_each(const struct scl *s, scl_row_fn *fn, void *user)
+void scl_status_each(const struct scl *s, const char *const *kinds, scl_row_fn *fn, void *user)
 {
     char text[ROW_SIZE], name[32];
     status_provider(s, fn, user);
     for (uint32_t t = 0; t < s->config.count; t++)
-        status_type(s, t, fn, user);
+        status_type(s, t, kinds, fn, user);
     MT_MAP_EACH(&s->instances, entry) {
         const struct scl_instance *i = entry->value.ptr;
         char                       node[32] = "";

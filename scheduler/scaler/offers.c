@@ -77,13 +77,21 @@ uint32_t scl_fit_new(const struct scl *s, uint32_t type, const struct policy_req
     return scl_slot_fits(&slot, r, most);
 }
 
+bool scl_labels_fit(const struct scl *s, uint32_t type, const struct policy_request *r)
+{
+    return !r->labels[0] || mt_selector_match(r->labels, s->types[type].place.labels);
+}
+
 uint32_t scl_room_of(const struct pack *p, uint32_t type)
 {
     const struct scl *s = p->s;
     uint32_t          first = s->state[type].first, has = s->state[first].all + p->plan->zones[first];
     uint32_t          all = s->live + p->plan->all;
-    uint32_t          room = has < s->types[type].max ? s->types[type].max - has : 0;
-    uint32_t          left = !s->config.max ? UINT32_MAX : all < s->config.max ? s->config.max - all : 0;
+    uint32_t          most = s->types[type].max;
+    if (s->types[type].is_unknown && most > 1 && !MT_PLANT(MT_PLANT_SCALE_UNKNOWN))
+        most = 1;
+    uint32_t room = has < most ? most - has : 0;
+    uint32_t left = !s->config.max ? UINT32_MAX : all < s->config.max ? s->config.max - all : 0;
     if (s->config.is_down || s->now_ms < s->state[type].back_ms)
         return 0;
     return room < left ? room : left;

@@ -323,6 +323,32 @@ static void pack_waiting(struct scl *s, struct pack *p)
     scl_spare(p);
 }
 
+/* One node of a type tells what such nodes have: it is started for what has no place on any known one, and might have one there. */
+static bool might_hold(const struct scl *s, uint32_t type, const struct held_demand *d)
+{
+    bool is_young = d->demand.kind == SCL_WISH && (!s->wish_ms || s->now_ms - s->wish_ms < MT_SCL_WISH_MS);
+    return d->unmet && !is_young && s->types[type].is_unknown && scl_labels_fit(s, type, d->requests);
+}
+
+static void pack_scouts(struct scl *s, struct pack *p)
+{
+    char cause[MT_SCL_WHY_SIZE], why[MT_SCL_WHY_SIZE + 64];
+    for (size_t i = 0; i < s->demands.count; i++)
+        for (uint32_t t = 0; t < s->config.count; t++) {
+            if (!might_hold(s, t, &s->demands.data[i]))
+                continue;
+            if (s->state[t].coming)
+                p->plan->coming_needed[t] = s->state[t].coming;
+            else if (p->plan->start[t] == 0 && scl_room_of(p, t) == 0)
+                continue; /* the next type may be had */
+            scl_say_cause(s, &s->demands.data[i], cause, sizeof cause);
+            snprintf(why, sizeof why, "%.180s, and to learn what it has", cause);
+            if (s->state[t].coming == 0 && p->plan->start[t] == 0)
+                scl_plan_start(p, t, 1, why);
+            break;
+        }
+}
+
 void scl_pack(struct scl *s, struct plan *out)
 {
     struct pack p = {.s = s, .plan = out};
@@ -338,6 +364,7 @@ void scl_pack(struct scl *s, struct plan *out)
     pack_minima(s, &p);
     pack_requests(s, &p);
     pack_waiting(s, &p);
+    pack_scouts(s, &p);
     for (int kind = 0; kind < SLOT_KINDS; kind++)
         mt_vec_fini(&p.slots[kind]);
     mt_vec_fini(&p.shapes);

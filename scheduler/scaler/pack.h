@@ -54,6 +54,8 @@ uint32_t scl_place_there(struct pack *p, struct held_demand *d, const struct pol
 
 struct slot scl_slot_of_type(const struct scl *s, uint32_t type, uint32_t count);
 /* Nodes of a type that may be started, in all zones together; nodes that are no spot nodes and have to come before such. */
+/* Whether the labels of such a node are those that it asks for. */
+bool     scl_labels_fit(const struct scl *s, uint32_t type, const struct policy_request *r);
 uint32_t scl_room_of(const struct pack *p, uint32_t type);
 uint32_t scl_floor_left(const struct pack *p);
 uint32_t scl_beside(const struct pack *p, uint32_t type); /* nodes of it in that zone, where it is spread */

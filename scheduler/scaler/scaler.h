@@ -57,7 +57,9 @@ struct scl_type { /* of nodes that can be launched; one that can be had in sever
     struct policy_node place;                                          /* total and free: what such a node has; labels */
     uint32_t           min, max;                                       /* of all of its zones together */
     bool               is_spot;                                        /* the provider may take it away again at any time */
-    bool               is_spread;        /* the next one goes to the zone with the fewest; else to the first that can be had */
+    bool               is_unknown; /* what one has is not known: at most one is started until that is told. `place` has nothing */
+    bool               is_learnt;  /* `place` is what one has told */
+    bool               is_spread;  /* the next one goes to the zone with the fewest; else to the first that can be had */
     uint64_t           idle_ms, boot_ms; /* given back after that; must have joined in that */
     int64_t            price;            /* any unit, the same for all; 0: not said */
 };
@@ -190,7 +192,8 @@ MT_MUST_USE mt_status scl_step(struct scl *scl, const struct scl_event *event, s
 
 /* One row for each: `fn` gets texts that it must copy. */
 typedef void scl_row_fn(void *user, const char *what, const char *text);
-void         scl_status_each(const struct scl *scl, scl_row_fn *fn, void *user);                    /* types, then instances */
+/* Types, then instances. */
+void scl_status_each(const struct scl *scl, const char *const *kinds, scl_row_fn *fn, void *user);
 void scl_explain_each(const struct scl *scl, const char *const *kinds, scl_row_fn *fn, void *user); /* demands, then nodes */
 void scl_history_each(const struct scl *scl, scl_row_fn *fn, void *user); /* the last decisions, the newest first */
 /* Whether a node of some type could hold one of it, so that waiting for one makes sense. */

@@ -40,7 +40,8 @@ static void say(struct reason *r, const char *format, ...)
 bool scl_could_hold(const struct scl *s, const struct policy_request *request)
 {
     for (uint32_t t = 0; t < s->config.count && !s->config.is_down; t++)
-        if (s->types[t].max > 0 && request->policy != POLICY_NODE && policy_fits_total(&s->types[t].place, request))
+        if (s->types[t].max > 0 && request->policy != POLICY_NODE &&
+            (policy_fits_total(&s->types[t].place, request) || (s->types[t].is_unknown && scl_labels_fit(s, t, request))))
             return true;
     return false;
 }
@@ -83,6 +84,8 @@ static unsigned obstacles(const struct scl *s, uint32_t type, uint32_t nodes)
 /* So many new nodes of `type` hold `count` of it; 0: none can. */
 static uint32_t nodes_for(const struct scl *s, uint32_t type, const struct policy_request *r, uint32_t count)
 {
+    if (s->types[type].is_unknown)
+        return scl_labels_fit(s, type, r);
     uint32_t each = policy_fits_total(&s->types[type].place, r) ? scl_fit_new(s, type, r, count) : 0;
     return each ? (count + each - 1) / each : 0;
 }
@@ -93,7 +96,7 @@ static uint32_t nearest(const struct scl *s, const struct policy_request *r, uin
     int      least = 0;
     for (uint32_t t = 0; t < s->config.count; t++) {
         uint32_t nodes = nodes_for(s, t, r, count);
-        int      between = nodes ? __builtin_popcount(obstacles(s, t, nodes)) : 0;
+        int      between = nodes ? __builtin_popcount(obstacles(s, t, nodes)) + s->types[t].is_unknown : 0;
         if (nodes && (best == SCL_NO_TYPE || between < least)) {
             best = t;
             least = between;
@@ -169,6 +172,8 @@ void scl_say_why(const struct scl *s, const char *const *kinds, const struct hel
         zones[s->state[t].first] += nodes[t];
         if (nodes[t])
             say_failed(s, t, &out);
+        if (nodes[t] && s->types[t].is_unknown)
+            say(&out, "what a node of type %.40s has is not known until the first has joined", s->types[t].name);
     }
     for (uint32_t t = 0; t < s->config.count; t++)
         say_full(s, t, zones[t], &out);

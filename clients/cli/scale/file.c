@@ -149,6 +149,8 @@ static bool type_key(const struct settings_at *at, const settings_value *value, 
     struct type_reading *r = user;
     char                 section[160];
     snprintf(section, sizeof section, "%.90s.%.60s", at->section, at->name);
+    if (strcmp(at->name, "resources") == 0 && settings_text(value) && strcmp(settings_text(value), "learn") == 0)
+        return r->text->learns = true;
     if (strcmp(at->name, "resources") == 0)
         return settings_walk(at, value, section, resource_read, &r->text->resources);
     if (strcmp(at->name, "settings") == 0)
@@ -197,8 +199,8 @@ static bool type_read(const struct settings_at *at, const settings_value *value,
         return settings_fail(at, "has no max: how many of it there may be");
     if (r.type->max < r.type->min)
         return settings_fail(at, "its max (%u) is less than its min (%u)", r.type->max, r.type->min);
-    if (r.text->resources.count == 0)
-        return settings_fail(at, "has no resources: what such a node has, as {CPU: 4}");
+    if (r.text->resources.count == 0 && !r.text->learns)
+        return settings_fail(at, "has no resources: what such a node has, as {CPU: 4}; or learn, as the first one tells");
     if (r.type->is_spread && r.type->zone_count == 0)
         return settings_fail(at, "is to be spread, and has no zones");
     f->cluster.type_count++;

@@ -20,6 +20,7 @@ struct scale_type {
     char               name[64], labels[256];
     struct scale_pairs resources, settings;
     double             idle_s, boot_s; /* < 0: not said */
+    bool               learns;         /* what one has is learnt from the first */
     char               zones[MT_SCL_ZONES_MAX][64];
     const char        *zone_list[MT_SCL_ZONES_MAX]; /* of zones[] */
 };

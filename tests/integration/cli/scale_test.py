@@ -189,6 +189,51 @@ def commands(p):
     down(p)
 
 
+def type_row(p, name):
+    return next(row["text"] for row in p.json("scale", "status") if row["what"] == name)
+
+
+def learns(p):
+    """What nodes of a type have is what the first one tells: for one that nobody has described, and for one that has less than was said.
+    The next head knows it, and so does the same file again."""
+    cpus = len(os.sched_getaffinity(0))
+    text = LOCAL[:LOCAL.index("      small:")] + "      mine: {resources: learn, labels: zone=a, min: 0, max: 3, settings: {store_memory: 67108864}}\n"
+    up(p, text, "--state", p.root / "state")
+    has("not known until the first has joined", type_row(p, "mine"))
+    room = ("scale", "request", "room", "--num-cpus", cpus, "--count")
+    p.manta(*room, "3")
+    wait_until(lambda: f"one has {{CPU: {cpus}" in type_row(p, "mine"), "the first has told what it has")
+    wait_until(lambda: sum("JOINED" in row["text"] for row in instances(p)) == 3, "the others follow")
+    history = [row["text"] for row in reversed(p.json("scale", "history")) if row["text"].startswith("start")]
+    equal([text.split(" of ")[0] for text in history], ["start 1", "start 2"])
+    has("and to learn what it has", history[0])
+    before = raylets(p)
+    kill_and_wait(p, "head")
+    wait_until(lambda: sum("JOINED" in row["text"] for row in instances(p)) == 3, "the next head knows them")
+    has(f"one has {{CPU: {cpus}", type_row(p, "mine"))
+    equal(up(p, text), "nothing has changed\n")
+    has(f"one has {{CPU: {cpus}", type_row(p, "mine"))
+    equal(raylets(p), before)
+    p.manta(*room, "0")
+    shrinks(p)
+    p.manta("submit", "--num-cpus", cpus + 1, "--", "true", want=1)
+    has(f"wants {cpus + 1} CPU", p.errors)
+    down(p)
+
+
+def less_than_said(p):
+    """A type whose nodes have less than the file says: one shows it, and no other is started for what none of them can hold."""
+    up(p, machines_of(p, 0.2).replace("CPU: 2", "CPU: 3"))
+    job = p.manta("submit", "--num-cpus", "3", "--", "true").strip()
+    p.manta("job", "wait", job, want=1)
+    has("wants 3 CPU, the largest node", p.json("job", "status", job)["reason"])
+    has("one has {CPU: 2}, as it has told", type_row(p, "any"))
+    p.manta("submit", "-f", "--num-cpus", "2", "--", "true")
+    shrinks(p)
+    check(sum(row["text"].startswith("start") for row in p.json("scale", "history")) <= 2, "more were started for what none can hold")
+    down(p)
+
+
 def tickets(p):
     """With TLS each instance joins by a ticket of its own. What it has then is refused from when it is given back, and nobody can use a
     ticket twice, another's, or one of an instance that is gone."""

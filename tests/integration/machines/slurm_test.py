@@ -9,7 +9,7 @@ allocation  deploy/slurm/manta.sbatch: a cluster in one job, a command on it, no
 walltime  not in ctest, since Slurm's shortest limit is a minute: a node leaves before its job's end, and what ran there goes on elsewhere
 measure   not in ctest: what a node by Slurm takes, beside sbatch until its script runs
 refused   why nothing is started: Slurm would never run it, no time limit or one that is too short, a setting that is no number, the
-          backlog, no controller
+          backlog, no controller; at last: a node that was not described tells what it has
 """
 import os
 import pathlib
@@ -85,11 +85,11 @@ class Slurm(machines.Machines):
         with open(self.m.path(f"/tmp/slurm/{name}.out.log"), "a", encoding="utf-8") as log:
             return self.m.start(tool(name), *words, env=self.env, stdout=log, stderr=log)
 
-    def up(self, provider="", kind="", start=True, boot_s=30, most=3):
+    def up(self, provider="", kind="", start=True, boot_s=30, most=3, has="{CPU: 2}"):
         self.m.path("/tmp/home/cluster.yaml").write_text(f"""\
 provider: {{kind: slurm, time_limit: "2"{provider}}}
 types:
-  job: {{resources: {{CPU: 2}}, max: {most}, idle_s: 0.5, boot_s: {boot_s}, settings: {{store_memory: 67108864{kind}}}}}
+  job: {{resources: {has}, max: {most}, idle_s: 0.5, boot_s: {boot_s}, settings: {{store_memory: 67108864{kind}}}}}
 """)
         if start:
             self.m.manta("start", "--head", "--num-cpus", 0, "--bind", self.m.address, env=self.env)
@@ -199,7 +199,9 @@ def refused(net):
     net.explains("Unable to contact slurm controller")
     net.daemon("slurmctld", "-D")
     wait_until(lambda: net.states() == [], "it is back")
-    net.up(start=False)
+    net.up(start=False, has="learn")
+    wait_until(lambda: net.runs(job), "a whole machine is asked for, and used")
+    assert "one has {CPU: 2" in net.m.manta("scale", "status"), net.m.manta("scale", "status")
     net.m.path("/tmp/home/go").touch()
     net.m.manta("job", "wait", job)
     net.end()

@@ -21,6 +21,7 @@
  *   E7  where nothing waits any more, no more than the minimum is left
  *   E8  what the provider says will never be a node is not waited for
  *   E14 a provider that starts several at once waits for none that does not come
+ *   E15 of a type of which nobody has told yet what one has, no more than one is started
  *   E6  after `down` nothing runs, and no record is left; nothing that ran ended before its time but by a death
  */
 #include "core/base/plant.h"
@@ -125,8 +126,8 @@ static struct thing *thing_start(struct world *w, uint64_t number, uint32_t type
         t->has_failed = true; /* as a container whose image is not there */
     if (w->now < FAULTS_END_MS && chance(w, w->dies))
         t->dies_ms = t->starts_ms + mt_rng_below(&w->rng, 2 * w->boot_ms);
-    t->cpus = w->types[type].place.resources[0].total;
-    t->gpus = w->types[type].place.resources[1].total;
+    t->cpus = w->is[type].resources[0].total;
+    t->gpus = w->is[type].resources[1].total;
     return t;
 }
 
@@ -174,6 +175,15 @@ static void launch_gathered(struct world *w)
     w->gathered_count = 0;
 }
 
+static void check_unknown(struct world *w, uint32_t type)
+{
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < w->record_count; i++)
+        live += strcmp(w->records[i].type, w->types[type].name) == 0 && w->records[i].state <= SCL_JOINED;
+    if (w->types[type].is_unknown && live > 1)
+        breach(w, "E15: several of what is not known are started", type, live);
+}
+
 static void launch(struct world *w, const struct scl_action *a)
 {
     const struct scl_instance *i = &a->instance;
@@ -183,6 +193,7 @@ static void launch(struct world *w, const struct scl_action *a)
     if (!record || record->state != SCL_LAUNCHING)
         breach(w, "E1: an instance is launched that has no record of it", i->number, 0);
     check_zone(w, type_of(w, i));
+    check_unknown(w, type_of(w, i));
     if (w->is_calm && w->spared_ms && w->now - w->spared_ms < 2 * w->consolidate_ms && w->arrived <= w->spared)
         breach(w, "E12: one was given back, and is started again", i->number, w->spared_ms);
     if (w->gathered_count && type_of(w, &w->gathered[0]) != type_of(w, i))
@@ -232,7 +243,7 @@ static void spared(struct world *w, uint32_t place)
     const struct thing *t = &w->things[place - 1];
     if (!load_can_move(w, place))
         breach(w, "E13: what can't move is on a node that is given back", t->number, t->node);
-    w->spared = w->types[t->type].place.resources[0].total - t->cpus;
+    w->spared = w->is[t->type].resources[0].total - t->cpus;
     w->spared_ms = w->now;
     w->arrived = 0;
     w->spares++;
@@ -358,9 +369,31 @@ static void head_start(struct world *w)
 
 /* ---- the cluster ---- */
 
+/* A node that is there tells what those of its type have: the head stores it, and may be killed there. */
+static void learn(struct world *w, uint32_t type)
+{
+    bool is_less = w->is[type].resources[0].total < w->types[type].place.resources[0].total, is_last;
+    if (!w->types[type].is_unknown && !is_less)
+        return;
+    note(w, "learns", type, w->is[type].resources[0].total);
+    is_last = w->crash_in && --w->crash_in == 0;
+    for (uint32_t z = 0; z < w->type_count && (!is_last || w->is_after); z++)
+        if (strcmp(w->types[z].name, w->types[type].name) == 0) {
+            w->types[z].place = w->is[z];
+            w->types[z].is_unknown = false;
+            w->types[z].is_learnt = true;
+        }
+    w->has_crashed = is_last;
+    if (!is_last)
+        configure(w);
+}
+
 static void tell_node(struct world *w, struct thing *t)
 {
-    struct policy_node node = w->types[t->type].place;
+    struct policy_node node = w->is[t->type];
+    learn(w, t->type);
+    if (w->has_crashed)
+        return;
     node.id = t->node;
     node.state = t->is_draining ? POLICY_DRAINING : POLICY_ALIVE;
     node.resources[0].free = t->cpus;
@@ -566,6 +599,21 @@ static void type_make(struct world *w, const char *name, int64_t cpus, int64_t g
     t->place.resource_count = 2;
     t->place.resources[0] = (struct policy_resource){0, cpus * 1000, cpus * 1000};
     t->place.resources[1] = (struct policy_resource){1, gpus * 1000, gpus * 1000};
+    w->is[w->type_count - 1] = t->place;
+}
+
+/* The head does not know what a node of it has, or believes that it has more. */
+static void type_hide(struct world *w, uint32_t type, bool is_wrong)
+{
+    struct scl_type *t = &w->types[type];
+    if (is_wrong) {
+        t->place.resources[0].total = t->place.resources[0].free = 2 * w->is[type].resources[0].total;
+        return;
+    }
+    t->is_unknown = true;
+    t->place.resource_count = 0;
+    t->place.resources[0].total = t->place.resources[1].total = 0;
+    t->min = t->min ? t->min : (uint32_t)mt_rng_below(&w->rng, 3);
 }
 
 /* Cheap, in two zones, and taken away again. */
@@ -616,6 +664,9 @@ static void world_make(struct world *w, uint64_t seed)
         w->consolidate_ms = 1000 + mt_rng_below(&w->rng, 10000);
     if (seed % 3 == 0)
         spot_make(w, w->is_calm ? JOBS_MAX * GANG_MAX : 8);
+    for (uint32_t t = 0; t < w->type_count && seed % 7 < 3; t++)
+        if (!w->types[t].is_spot && !(w->is_calm && w->floor)) /* the one that may be started is fewer than there must be */
+            type_hide(w, t, seed % 7 == 2 && !w->is_calm);
     head_start(w);
 }
 

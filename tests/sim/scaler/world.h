@@ -76,7 +76,8 @@ struct world {
     struct wisher       wishers[WISHERS_MAX];
     uint32_t            wisher_count;
     struct answer       answers[ANSWERS_MAX];
-    struct scl_type     types[TYPES_MAX];
+    struct scl_type     types[TYPES_MAX];                                   /* as the head knows them */
+    struct policy_node  is[TYPES_MAX];                                      /* what such a node has */
     uint64_t            out_until[TYPES_MAX], taken_ms[TYPES_MAX], head_ms; /* zones; when this head started */
     uint32_t            type_count, floor, outages;                         /* outages: thousandths of steps */
     bool                is_calm, is_down, wants_tell, has_outages_only;

@@ -100,6 +100,7 @@ static int32_t up(struct head *h, const Manta__V1__ScaleRequest *r, struct rows 
         snprintf(text, size, "provider: is %.60s, and nodes of it run: manta down first", was->provider);
         return MT_EINVAL;
     }
+    head_scale_keep_learnt(h, r->config);
     say_changes(h, r->config, rows);
     if (r->is_dry) { /* read as it would be, into nothing */
         struct head probe = {.kinds = h->kinds, .now_ms = h->now_ms};
@@ -168,7 +169,7 @@ static int32_t answer(struct head *h, const Manta__V1__ScaleRequest *r, struct r
     case HEAD_SCALE_WANT: return want(h, r->want, text, size);
     case HEAD_SCALE_STATUS:
         if (core)
-            scl_status_each(core, add, rows);
+            scl_status_each(core, (const char *const *)h->kinds.data, add, rows);
         return MT_OK;
     case HEAD_SCALE_EXPLAIN:
         if (core)

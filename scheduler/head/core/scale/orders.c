@@ -82,7 +82,7 @@ static void launch(struct head *h, const struct scl_instance *i, uint32_t more)
             HEAD_TRY(h, mt_buf_printf(&line, ":%" PRId64 ".%03" PRId64, type->resources[r]->milli / 1000,
                                       type->resources[r]->milli % 1000));
     }
-    HEAD_TRY(h, mt_buf_printf(&line, "}"));
+    HEAD_TRY(h, mt_buf_printf(&line, type->n_resources ? "}" : "},\"learn\":true"));
     HEAD_TRY(h, mt_buf_printf(&line, ",\"boot_s\":%" PRIu64 ",\"more\":%u", type->boot_ms / 1000, more));
     put_settings(h, &line, type->settings, type->n_settings);
     HEAD_TRY(h, mt_buf_printf(&line, "}"));

@@ -23,6 +23,18 @@ void head_scale_step(struct head *h, struct scl_event *event);
 void head_scale_shut_out(struct head *h);
 /* The provider is to be this one, with these settings. */
 void head_scale_open(struct head *h);
+/* The value of one label; false: there is none. */
+bool head_scale_label(const char *labels, const char *key, char *out, size_t size);
+
+/* ---- learn.c: what nodes of a type have, as they tell ---- */
+
+/* A node of ours that is there: the first of its type tells what those have where nobody has said it, and one that has less than
+ * was said tells that. Stored. */
+void head_scale_learn(struct head *h, const struct node *n);
+/* What was learnt before of the types of a new configuration, where these are the same machines; its own word of that does not
+ * count. */
+void head_scale_keep_learnt(struct head *h, Manta__V1__ScaleConfig *to);
+
 /* The instance that a node's labels name, and its handle (room for MT_SCL_NAME_SIZE); 0: none of this cluster. */
 uint64_t head_scale_instance_of(const struct head *h, const char *labels, char *out_handle);
 

@@ -31,6 +31,7 @@ static void tell_node(struct head *h, const struct node *n)
         event.kind = SCL_EV_NODE_GONE;
         event.gone.node = n->place.id;
     } else {
+        head_scale_learn(h, n);
         event.node.place = &n->place;
         event.node.is_busy = !n->has_reported || n->here > 0 || n->promises.count > 0 || n->wants.count > 0;
         event.node.can_move = n->has_reported && n->tasks_here == n->here;

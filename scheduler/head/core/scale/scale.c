@@ -61,8 +61,13 @@ static mt_status type_read(struct head *h, const Manta__V1__ScaleType *from, con
         return refuse(text, size, from->name, "a name is made of letters, digits, '.', '_' and '-', 62 at most");
     if (from->max < from->min)
         return refuse(text, size, from->name, "its maximum is less than its minimum");
-    if (head_resources_to_request(h, from->resources, from->n_resources, &has, why, sizeof why).code)
+    bool is_learnt = from->n_learnt > 0;
+    if (head_resources_to_request(h, is_learnt ? from->learnt : from->resources, is_learnt ? from->n_learnt : from->n_resources,
+                                  &has, why, sizeof why)
+            .code)
         return refuse(text, size, from->name, why);
+    out->is_learnt = is_learnt;
+    out->is_unknown = !is_learnt && from->n_resources == 0;
     snprintf(out->name, sizeof out->name, "%s", from->name);
     if (strlen(zone) >= sizeof out->zone - 1)
         return refuse(text, size, from->name, "the name of a zone has 62 letters at most");
@@ -263,7 +268,7 @@ void head_scale_fini(struct head *h)
 
 /* ---- tags ---- */
 
-static bool label_of(const char *labels, const char *key, char *out, size_t size)
+bool head_scale_label(const char *labels, const char *key, char *out, size_t size)
 {
     size_t length = strlen(key);
     for (const char *at = labels; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -279,8 +284,9 @@ uint64_t head_scale_instance_of(const struct head *h, const char *labels, char *
     char   tag[HEAD_CLUSTER_SIZE + 32];
     size_t length = strlen(h->config.cluster);
     out_handle[0] = '\0';
-    if (!label_of(labels, "manta.instance", tag, sizeof tag) || strncmp(tag, h->config.cluster, length) != 0 || tag[length] != '-')
+    if (!head_scale_label(labels, "manta.instance", tag, sizeof tag) || strncmp(tag, h->config.cluster, length) != 0 ||
+        tag[length] != '-')
         return 0;
-    (void)label_of(labels, "manta.handle", out_handle, MT_SCL_NAME_SIZE);
+    (void)head_scale_label(labels, "manta.handle", out_handle, MT_SCL_NAME_SIZE);
     return strtoull(tag + length + 1, NULL, 10);
 }
