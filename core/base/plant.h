@@ -117,6 +117,7 @@ enum mt_plant_number {
     MT_PLANT_MEET_PART = 125,            /* a generation of ranks is named while one of them is missing */
     MT_PLANT_MEET_STALE = 126,           /* a group's memory that was made for an earlier generation is taken */
     MT_PLANT_BACKFILL_DELAYS = 140,      /* a job starts in room that is reserved for another */
+    MT_PLANT_FORERUNNER_DEAF = 128,      /* a head takes no ends of jobs from who follows a raylet that was killed */
     MT_PLANT_NOTICE_NONE = 127,          /* who makes room for another is killed without a notice */
     MT_PLANT_PREEMPT_COUNTED = 141,      /* who makes room for another pays a retry */
     MT_PLANT_AFTER_EARLY = 142,          /* a job starts before those that it waits for have ended */

@@ -174,7 +174,9 @@ static void do_exit(struct sh *sh, enum mt_code code, const char *why)
 static void do_ready(struct sh *sh)
 {
     char line[512];
-    int  size = snprintf(line, sizeof line, "ready socket=%s\n", sh->has_listener ? sh->listener.path : "-");
+    if (sh->options.head || sh->options.head_file)
+        sh_ends_begin(sh);
+    int size = snprintf(line, sizeof line, "ready socket=%s\n", sh->has_listener ? sh->listener.path : "-");
     if (sh->options.ready_fd < 0)
         return;
     if (write(sh->options.ready_fd, line, (size_t)size) != size)
@@ -242,6 +244,7 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_JOB_GO: sh_job_go(sh, a->job_go.id); break;
     case RLT_A_JOB_KILL: sh_job_kill(sh, &a->job_kill); break;
     case RLT_A_JOB_LOG_READ: sh_job_log_read(sh, &a->job_log_read); break;
+    case RLT_A_JOB_KEEP: sh_job_keep(sh, &a->job_keep); break;
     case RLT_A_JOB_FORGET: sh_job_forget(sh, a->job_forget.id); break;
     case RLT_A_READY: do_ready(sh); break;
     case RLT_A_EXIT: do_exit(sh, a->exit.code, a->exit.why); break;
@@ -418,6 +421,8 @@ static mt_status core_make(struct sh *sh, const char *address, const char *data_
     config.workers_max = workers_max(sh);
     config.resource_count = sh->options.resource_count;
     memcpy(config.total, sh->options.resources, sizeof config.total);
+    config.before = sh_ends_read(sh);
+    sh->boot = config.boot;
     sh->core = rlt_new(&config);
     return sh->core ? mt_ok() : mt_error(MT_EINVAL, 0, "resources of this node");
 }
@@ -521,6 +526,7 @@ static void stop(struct pump *p)
     sh_switcher_stop(sh);
     sh->is_exiting = true;
     sh_jobs_stop(sh);
+    sh_ends_stop(sh);
     sh_uploads_stop(sh);
     ports_stop(sh);
     sh_cgroup_stop(sh);

@@ -84,7 +84,7 @@ static int parse(int argc, char **argv, struct options *o)
 
 struct total {
     struct sim_counters counters;
-    uint64_t            seeds, events, events_least, faults_least, jobs_waited, notices;
+    uint64_t            seeds, events, events_least, faults_least, jobs_waited, notices, ends_told;
 };
 
 static void total_add(struct total *t, const struct sim *s)
@@ -96,6 +96,7 @@ static void total_add(struct total *t, const struct sim *s)
     t->events += s->event_count;
     t->jobs_waited += s->jobs_waited;
     t->notices += s->notices;
+    t->ends_told += s->ends_told;
     if (!t->seeds || s->event_count < t->events_least)
         t->events_least = s->event_count;
     if (!t->seeds || s->counters.fault_total < t->faults_least)
@@ -196,9 +197,9 @@ int main(int argc, char **argv)
         failed = 1;
     }
     if (o.many_jobs) {
-        printf("%llu jobs have waited on a node, %llu had a notice\n", (unsigned long long)total.jobs_waited,
-               (unsigned long long)total.notices);
-        failed += total.jobs_waited == 0 || total.notices == 0;
+        printf("%llu jobs have waited on a node, %llu had a notice, %llu ends have outlived their raylet\n",
+               (unsigned long long)total.jobs_waited, (unsigned long long)total.notices, (unsigned long long)total.ends_told);
+        failed += total.jobs_waited == 0 || total.notices == 0 || total.ends_told == 0;
     }
     return failed ? 1 : 0;
 }

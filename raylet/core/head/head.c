@@ -19,6 +19,45 @@
 
 /* ---- registration ------------------------------------------------------------------------------------------------- */
 
+static Manta__V1__JobState *state_make(struct rlt *r, const struct rlt_before_end *end)
+{
+    static const Manta__V1__JobState empty = MANTA__V1__JOB_STATE__INIT;
+    Manta__V1__JobState             *s = rlt_keep(r->out, &empty, sizeof empty);
+    s->id = rlt_keep_text(r, end->id);
+    s->attempt = end->attempt;
+    s->state = rlt_keep_text(r, end->word);
+    s->exit_code = end->exit_code;
+    s->reason = rlt_keep_text(r, end->reason);
+    return s;
+}
+
+static Manta__V1__LogChunk *log_make(struct rlt *r, const struct rlt_before_end *end)
+{
+    static const Manta__V1__LogChunk empty = MANTA__V1__LOG_CHUNK__INIT;
+    Manta__V1__LogChunk             *c = rlt_keep(r->out, &empty, sizeof empty);
+    c->id = rlt_keep_text(r, end->id);
+    c->attempt = end->attempt;
+    c->offset = end->log_offset;
+    c->text.data = end->log; /* the shell's, until RLT_A_READY */
+    c->text.len = end->log_size;
+    return c;
+}
+
+static Manta__V1__Forerunner *forerunner_make(struct rlt *r, const struct rlt_before *before)
+{
+    static const Manta__V1__Forerunner empty = MANTA__V1__FORERUNNER__INIT;
+    Manta__V1__Forerunner             *f = rlt_keep(r->out, &empty, sizeof empty);
+    f->boot = before->boot;
+    f->ends = rlt_keep(r->out, NULL, before->count * sizeof(void *));
+    f->logs = rlt_keep(r->out, NULL, before->count * sizeof(void *));
+    for (uint32_t i = 0; i < before->count; i++) {
+        f->ends[f->n_ends++] = state_make(r, &before->ends[i]);
+        if (before->ends[i].log_size)
+            f->logs[f->n_logs++] = log_make(r, &before->ends[i]);
+    }
+    return f;
+}
+
 static void register_send(struct rlt *r)
 {
     static const Manta__V1__Register empty = MANTA__V1__REGISTER__INIT;
@@ -37,6 +76,8 @@ static void register_send(struct rlt *r)
     g->head_epoch = r->head.epoch;
     g->n_total = r->ledger.count;
     g->total = rlt_resources_make(r, r->ledger.total, r->ledger.count);
+    if (r->config.before && !r->head.is_ready)
+        g->before = forerunner_make(r, r->config.before);
     m->register_ = g;
     rlt_head_send(r, m);
 }
@@ -76,6 +117,7 @@ static void registered(struct rlt *r, const Manta__V1__Registered *g)
     r->head.reported_hash = 0;
     if (!r->head.is_ready) {
         r->head.is_ready = true;
+        r->config.before = NULL;
         rlt_act(r->out, RLT_A_READY);
     }
     for (struct rlt_list *link = r->head.all_asked.next; link != &r->head.all_asked; link = link->next) {

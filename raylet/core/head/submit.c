@@ -308,6 +308,17 @@ static void job_gives(struct rlt *r, struct rlt_submitted *job)
     rlt_ledger_give(&r->ledger, &job->hold);
 }
 
+/* Should this raylet be killed before the head has it, the next one says it. */
+static void end_keep(struct rlt *r, const struct rlt_submitted *job)
+{
+    struct rlt_a_job_keep *a = &rlt_act(r->out, RLT_A_JOB_KEEP)->job_keep;
+    a->id = rlt_keep(r->out, job->id, sizeof job->id);
+    a->word = job->word;
+    a->reason = rlt_keep_text(r, job->reason);
+    a->attempt = job->attempt;
+    a->exit_code = job->exit_code;
+}
+
 static void job_end(struct rlt *r, struct rlt_submitted *job, const char *word, int32_t code)
 {
     bool has_waited = job->state == JOB_WAITING;
@@ -318,8 +329,10 @@ static void job_end(struct rlt *r, struct rlt_submitted *job, const char *word, 
                 : job->is_timed_out                      ? "FAILED"
                                                          : word;
     job->exit_code = code;
-    if (!has_waited)
+    if (!has_waited) {
         job_gives(r, job);
+        end_keep(r, job);
+    }
     r->is_dirty = true;
     rlt_timer_clear(r, &job->timer);
     waiting_go(r);

@@ -71,7 +71,8 @@ enum rlt_action_kind {
     RLT_A_JOB_GO,       /* there is room for one that waits */
     RLT_A_JOB_KILL,     /* before it has started: JOB_FAILED follows */
     RLT_A_JOB_LOG_READ, /* answered by JOB_TEXT */
-    RLT_A_JOB_FORGET,   /* after its end; its folder and log go */
+    RLT_A_JOB_KEEP,     /* its end, where it outlives this raylet, before it is said */
+    RLT_A_JOB_FORGET,   /* after its end; its folder and log go, and its end */
 
     RLT_A_READY, /* once: this node has its number, processes are welcome */
     RLT_A_EXIT,  /* leave in order */
@@ -169,6 +170,7 @@ struct rlt_action {
         struct rlt_a_job_start    job_start;
         struct rlt_a_job_kill     job_kill;
         struct rlt_a_job_log_read job_log_read;
+        struct rlt_a_job_keep     job_keep;
         struct {
             const char *id;
         } job_go, job_forget;

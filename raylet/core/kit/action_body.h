@@ -156,6 +156,11 @@ struct rlt_a_job_kill {
     const char *id;
     int         signal;
 };
+struct rlt_a_job_keep {
+    const char *id, *word, *reason;
+    uint32_t    attempt;
+    int32_t     exit_code;
+};
 struct rlt_a_job_log_read {
     const char *id;
     uint64_t    offset;

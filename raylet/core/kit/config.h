@@ -16,24 +16,42 @@ enum {
     RLT_ADDRESS_SIZE = CTL_NAME_SIZE,
 };
 
+/* What a raylet that was killed in the same folder has left there: ends of jobs that no head may have heard of. */
+struct rlt_before_end {
+    char     id[CTL_NAME_SIZE];
+    uint32_t attempt;
+    int32_t  exit_code;
+    char     word[16]; /* of JobState */
+    char     reason[256];
+    uint64_t log_offset; /* of the last of its output */
+    uint8_t *log;        /* NULL: none */
+    size_t   log_size;
+};
+struct rlt_before {
+    uint64_t               boot;
+    uint32_t               count;
+    struct rlt_before_end *ends;
+};
+
 struct rlt_config {
-    char                node_name[CTL_NAME_SIZE];
-    char                address[RLT_ADDRESS_SIZE];      /* where Peer is served */
-    char                data_address[RLT_ADDRESS_SIZE]; /* of the data socket */
-    char                head_address[RLT_ADDRESS_SIZE]; /* for CTL_WELCOME */
-    char                labels[MT_LABELS_BYTES_MAX];
-    uint64_t            boot;        /* random; the driver of the state machine draws it */
-    uint32_t            node, epoch; /* of a private cluster: 1, 1 from the start; else 0 until the head has answered */
-    bool                has_head;    /* a head exists or will: wants, names and nodes go to it */
-    bool                is_private;  /* one driver owns this raylet: when its connection ends, so does the raylet */
-    bool                jobs_apart;  /* each job has a user of its own: what it makes at the head is its own */
-    uint32_t            resource_count;
-    struct ctl_resource total[MT_RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
-    struct rlt_pins     cpus;                        /* of the machine; none: nobody is bound to any */
-    uint64_t            orphan_ms;                   /* without a head and without work, it leaves after that; 0: never */
-    uint32_t            workers_max;                 /* processes forked on this node at a time; 0: the default */
-    uint32_t            blocked_max; /* workers that have lent their CPUs at a time; more run tasks of their own. 0: the default */
-    uint32_t            idle_workers_max; /* per job, kept warm; 0: CPUs + 2 */
+    char                     node_name[CTL_NAME_SIZE];
+    char                     address[RLT_ADDRESS_SIZE];      /* where Peer is served */
+    char                     data_address[RLT_ADDRESS_SIZE]; /* of the data socket */
+    char                     head_address[RLT_ADDRESS_SIZE]; /* for CTL_WELCOME */
+    char                     labels[MT_LABELS_BYTES_MAX];
+    const struct rlt_before *before;      /* the caller's, until RLT_A_READY; NULL: none was killed here */
+    uint64_t                 boot;        /* random; the driver of the state machine draws it */
+    uint32_t                 node, epoch; /* of a private cluster: 1, 1 from the start; else 0 until the head has answered */
+    bool                     has_head;    /* a head exists or will: wants, names and nodes go to it */
+    bool                     is_private;  /* one driver owns this raylet: when its connection ends, so does the raylet */
+    bool                     jobs_apart;  /* each job has a user of its own: what it makes at the head is its own */
+    uint32_t                 resource_count;
+    struct ctl_resource      total[MT_RLT_RESOURCES_MAX]; /* CPU, GPU (whole devices), memory, custom */
+    struct rlt_pins          cpus;                        /* of the machine; none: nobody is bound to any */
+    uint64_t                 orphan_ms;                   /* without a head and without work, it leaves after that; 0: never */
+    uint32_t                 workers_max;                 /* processes forked on this node at a time; 0: the default */
+    uint32_t blocked_max;      /* workers that have lent their CPUs at a time; more run tasks of their own. 0: the default */
+    uint32_t idle_workers_max; /* per job, kept warm; 0: CPUs + 2 */
 };
 
 struct rlt_stats {

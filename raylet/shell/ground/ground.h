@@ -33,6 +33,7 @@ struct sh_envs;        /* unpacked files of runtime environments */
 struct sh_certificate; /* ours, and the next one */
 struct sh_cgroup;      /* what holds all that jobs start here */
 struct sh_folders;     /* of jobs that have ended, for others */
+struct sh_ends;        /* of jobs, which outlive this raylet */
 struct sh_head;        /* the way to the head */
 struct sh_looks;       /* questions that wait for processes */
 struct sh_output;      /* what a worker prints */
@@ -110,6 +111,8 @@ struct sh {
     struct sh_folders *folders; /* of jobs; NULL until the first has ended */
     struct sh_envs    *envs;    /* NULL until the first */
     mt_map             jobs;    /* number -> sh_job */
+    struct sh_ends    *ends;
+    uint64_t           boot;
     uint64_t           next_job;
     char               job_folder[256]; /* "" until the first job */
     mt_map             users;           /* job, as its driver drew it -> uid */

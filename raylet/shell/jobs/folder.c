@@ -10,6 +10,7 @@
  * ext4 without a journal passes over each that was freed in the last minute. To give one another name costs a tenth of that.
  */
 #include "raylet/shell/jobs/jobs.h"
+#include "raylet/shell/jobs/private.h"
 
 #include "core/sys/file.h"
 

@@ -12,6 +12,7 @@
 #include "core/base/limits/net.h"
 #include "core/base/limits/raylet.h"
 #include "raylet/shell/jobs/jobs.h"
+#include "raylet/shell/jobs/private.h"
 #include "raylet/shell/links/links.h"
 #include "raylet/files/tree.h"
 
@@ -58,6 +59,7 @@ struct sh_job {
     pid_t                     pid;   /* 0: not started, -1: reaped */
     uint64_t                  part;  /* of the node's group, that it was started in */
     int                       status;
+    int                       kept;        /* its end's slot; -1: none */
     bool                      waits;       /* for room */
     bool                      is_here;     /* its files are */
     bool                      is_killed;   /* before it started */
@@ -93,7 +95,11 @@ static const char *kept_id(const struct sh_job *job)
 static mt_status base_folder(struct sh *sh)
 {
     bool is_open = sh->options.users.count != 0;
-    return sh->job_folder[0] ? mt_ok() : rlt_tree_base(sh->options.dir, "jobs", is_open, sh->job_folder, sizeof sh->job_folder);
+    if (sh->job_folder[0])
+        return mt_ok();
+    MT_TRY(rlt_tree_base(sh->options.dir, "jobs", is_open, sh->job_folder, sizeof sh->job_folder));
+    sh_ends_folder(sh);
+    return mt_ok();
 }
 
 static void fetch_next(struct sh_job *job);
@@ -540,7 +546,7 @@ void sh_job_start(struct sh *sh, const struct rlt_a_job_start *a)
     job->attempt = a->attempt;
     job->failures = a->failures;
     job->waits = a->waits;
-    job->file_fd = job->log_fd = job->out_read = job->out_write = -1;
+    job->kept = job->file_fd = job->log_fd = job->out_read = job->out_write = -1;
     job->timer.fire = linger_over;
     snprintf(job->id, sizeof job->id, "%s", a->id);
     if (!sh->options.dir || strchr(job->id, '/') || job->id[0] == '.' || base_folder(sh).code) {
@@ -617,11 +623,20 @@ static void job_free(struct sh *sh, struct sh_job *job)
     free(job);
 }
 
+void sh_job_keep(struct sh *sh, const struct rlt_a_job_keep *a)
+{
+    struct sh_job *job = job_find(sh, a->id);
+    if (job && job->kept < 0)
+        job->kept = sh_end_keep(sh, a);
+}
+
 void sh_job_forget(struct sh *sh, const char *id)
 {
     struct sh_job *job = job_find(sh, id);
-    if (job)
-        job_free(sh, job);
+    if (!job)
+        return;
+    sh_end_drop(sh, job->kept);
+    job_free(sh, job);
 }
 
 void sh_jobs_stop(struct sh *sh)

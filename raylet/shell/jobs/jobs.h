@@ -20,6 +20,7 @@ void sh_job_start(struct sh *sh, const struct rlt_a_job_start *a);
 void sh_job_go(struct sh *sh, const char *id); /* one that waited */
 void sh_job_kill(struct sh *sh, const struct rlt_a_job_kill *a);
 void sh_job_log_read(struct sh *sh, const struct rlt_a_job_log_read *a);
+void sh_job_keep(struct sh *sh, const struct rlt_a_job_keep *a);
 void sh_job_forget(struct sh *sh, const char *id);
 void sh_job_ends(struct sh *sh, pid_t pid); /* dead, but not reaped: its number is still its own */
 void sh_job_reaped(struct sh *sh, pid_t pid, int status);
@@ -28,10 +29,11 @@ void sh_jobs_stop(struct sh *sh);
 /* Of the submitted job with that driver. False: none, or it has none of its own. */
 bool sh_job_user(const struct sh *sh, pid_t driver, struct sh_user *out);
 
-/* folder.c: private, empty. False: errno. `part`: where all lived who may know it; 0: others may, too. */
-MT_MUST_USE bool sh_job_folder_make(struct sh *sh, const char *path);
-void             sh_job_folder_over(struct sh *sh, const char *path, uint64_t part);
-void             sh_job_folders_stop(struct sh *sh);
+/* ends.c: ends of jobs, in the runtime folder. What a raylet that was killed there has left is the room's until
+ * sh_ends_begin, when the head has it; NULL: nothing. */
+const struct rlt_before *sh_ends_read(struct sh *sh);
+void                     sh_ends_begin(struct sh *sh);
+void                     sh_ends_stop(struct sh *sh);
 
 /* env.c */
 void sh_env_make(struct sh *sh, const struct rlt_a_env_make *a);

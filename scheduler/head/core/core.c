@@ -13,6 +13,7 @@
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/groups/groups.h"
 #include "scheduler/head/core/jobs/blobs.h"
+#include "scheduler/head/core/jobs/attempts.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/names/names.h"

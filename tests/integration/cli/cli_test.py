@@ -826,6 +826,34 @@ def killed_raylet(p):
     equal(p.left(), [])
 
 
+def kept_ends(p):
+    """A job ends while no head is there, and its raylet is killed too: it has ended, and what ran on begins again at once."""
+    p.manta("start", "--head", "--num-cpus", "3", "--state", p.root / "state")
+    waits = f"echo $MANTA_JOB_ATTEMPT >> {p.root}/NAME; echo begun; while test ! -e {p.root}/go; do sleep 0.02; done; "
+    good, bad = (p.manta("submit", "--num-cpus", 1, "--retries", 3, "--", "/bin/sh", "-c", waits.replace("NAME", name) + then).strip()
+                 for name, then in (("good", "seq 3000; echo whole"), ("bad", f"test $MANTA_JOB_ATTEMPT = 2 || exit 7")))
+    goes_on = p.manta("submit", "--num-cpus", 1, "--retries", 1, "--", "/bin/sh", "-c",
+                      f"echo $MANTA_JOB_ATTEMPT >> {p.root}/on; test $MANTA_JOB_ATTEMPT = 2 || sleep 1000").strip()
+    for job in (good, bad, goes_on):
+        wait_until(lambda: p.json("job", "status", job)["state"] == "RUNNING", "the jobs run")
+    wait_until(lambda: all((p.root / name).exists() for name in ("good", "bad", "on")), "they have begun")
+    keeper, before = p.daemons(which="keeper")["head"], p.daemons()
+    os.kill(keeper, signal.SIGSTOP)  # so that it starts no head for a while
+    kill(before["head"])
+    (p.root / "go").touch()
+    wait_until(lambda: all(job.encode() in (p.folder / "ends").read_bytes() for job in (good, bad)), "their ends are kept")
+    os.kill(before["raylet"], signal.SIGKILL)  # its keeper starts another
+    os.kill(keeper, signal.SIGCONT)
+    for job in (good, bad, goes_on):
+        p.manta("job", "wait", job)
+    equal([(p.root / name).read_text().split() for name in ("good", "bad", "on")], [["1"], ["1", "2"], ["1", "2"]], "what has run")
+    equal(p.manta("job", "logs", good), "begun\n" + "".join(f"{i}\n" for i in range(1, 3001)) + "whole\n")
+    lost = [n for n in p.json("list", "nodes") if n["state"] == "DEAD"]
+    has("has begun again as another node", lost[0]["reason"])
+    p.manta("stop")
+    equal(p.left(), [])
+
+
 def killed_head(p):
     state = p.root / "state"
     p.manta("start", "--head", "--num-cpus", "1", "--state", state)

@@ -365,6 +365,34 @@ static void act_env_make(struct sim *s, struct sim_node *n, const struct rlt_a_e
 }
 
 /* No default: the compiler finds a kind that is missing. */
+/* ---- ends of jobs, which outlive the raylet ---- */
+
+static void end_drop(struct sim_node *n, const char *id)
+{
+    for (uint32_t i = 0; i < n->disk.count; i++)
+        if (strcmp(n->disk.ends[i].id, id) == 0)
+            n->disk.ends[i--] = n->disk.ends[--n->disk.count];
+}
+
+static void end_keep(struct sim_node *n, const struct rlt_a_job_keep *a)
+{
+    end_drop(n, a->id);
+    if (n->disk.count == SIM_DISK_ENDS || !n->s->config.many_jobs)
+        return;
+    struct rlt_before_end *end = &n->disk.ends[n->disk.count++];
+    *end = (struct rlt_before_end){.attempt = a->attempt, .exit_code = a->exit_code};
+    snprintf(end->id, sizeof end->id, "%s", a->id);
+    snprintf(end->word, sizeof end->word, "%s", a->word);
+}
+
+/* The head has what was found on the disk: it is this incarnation's now. */
+static void act_ready(struct sim *s, struct sim_node *n)
+{
+    n->is_ready = true;
+    s->ends_told += n->before.count;
+    n->disk = (struct sim_disk){.boot = n->boot};
+}
+
 void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
 {
     switch (a->kind) {
@@ -424,9 +452,13 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
     case RLT_A_JOB_GO:
     case RLT_A_JOB_KILL:
     case RLT_A_JOB_LOG_READ:
-    case RLT_A_JOB_FORGET: sim_job_act(s, n, a); break;
+    case RLT_A_JOB_FORGET:
+        end_drop(n, a->job_forget.id);
+        sim_job_act(s, n, a);
+        break;
+    case RLT_A_JOB_KEEP: end_keep(n, &a->job_keep); break;
     case RLT_A_REVOKED: break;
-    case RLT_A_READY: n->is_ready = true; break;
+    case RLT_A_READY: act_ready(s, n); break;
     case RLT_A_EXIT: sim_drain_exits(s, n, a->exit.why); break;
     }
 }

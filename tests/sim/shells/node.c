@@ -471,6 +471,10 @@ void sim_node_start(struct sim *s, struct sim_node *n)
     n->is_ready = false;
     n->starts++;
     config.boot = mt_rng_next(&s->rng) | 1;
+    n->boot = config.boot;
+    n->found = n->disk;
+    n->before = (struct rlt_before){n->found.boot, n->found.count, n->found.ends};
+    config.before = n->found.boot && s->config.many_jobs ? &n->before : NULL;
     config.total[0] = resource("CPU", 2000 + 1000 * (n->index % 3));
     config.total[1] = resource("memory", INT64_C(8) << 30);
     config.total[2] = resource("G", 1500); /* for placement groups: any one of them fits */

@@ -33,11 +33,23 @@ struct sim_pending { /* an event that waits for its step */
     size_t           packed;    /* a HEAD or PEER_FRAME is still packed: the bytes of copies[0] */
 };
 
+/* What a raylet has kept in its folder (raylet/shell/jobs/ends.c). */
+enum { SIM_DISK_ENDS = 80 };
+struct sim_disk {
+    uint64_t              boot; /* of who has written it; 0: nobody yet */
+    uint32_t              count;
+    struct rlt_before_end ends[SIM_DISK_ENDS];
+};
+
 struct sim_node {
     struct sim        *s;
     int                index;
     uint64_t           serial; /* of this incarnation; 0: down */
     uint32_t           starts;
+    uint64_t           boot;
+    struct sim_disk    disk;
+    struct rlt_before  before; /* what it has found there at its start */
+    struct sim_disk    found;
     uint64_t           spared_until; /* not to be killed: it is needed for something longer */
     bool               is_restarting;
     bool               is_ready; /* it has its number: drivers may come */

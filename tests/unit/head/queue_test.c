@@ -269,6 +269,57 @@ static void a_lower_one_makes_room_and_begins_again(void **unused)
     rig_free(rig);
 }
 
+/* ---- after a kill of the raylet ---- */
+
+static Manta__V1__JobState end_of(const char *id, uint32_t attempt, const char *word, int32_t code)
+{
+    Manta__V1__JobState s = MANTA__V1__JOB_STATE__INIT;
+    s.id = (char *)(uintptr_t)id;
+    s.attempt = attempt;
+    s.state = (char *)(uintptr_t)word;
+    s.exit_code = code;
+    s.reason = (char *)(uintptr_t) "so it was";
+    return s;
+}
+
+/* Who follows a raylet in its folder tells what had ended there. All else that ran there begins again, without a wait. */
+static void ends_outlive_a_raylet_that_is_killed(void **unused)
+{
+    Manta__V1__JobState good = end_of("good", 1, "SUCCEEDED", 0), fast = end_of("fast", 1, "SUCCEEDED", 0),
+                        bad = end_of("bad", 1, "FAILED", 3), stale = end_of("on", 9, "SUCCEEDED", 0),
+                        gone = end_of("gone", 1, "SUCCEEDED", 0), odd = end_of("on", 1, "RUNNING", 0);
+    Manta__V1__JobState  *ends[] = {&good, &fast, &bad, &stale, &gone, &odd};
+    Manta__V1__Forerunner told = MANTA__V1__FORERUNNER__INIT;
+    struct rig_node       node, other = {.boot = 12, .cpus = 8000, .before = &told}, stranger = {.boot = 13, .cpus = 1000};
+    struct rig           *rig = queue_rig(&node, 8000);
+    (void)unused;
+    for (const char *const *id = (const char *const[]){"good", "fast", "bad", "on", NULL}; *id; id++) {
+        assert_int_equal(SUBMIT(rig, .id = *id, .retries = 1), MT_OK);
+        if (strcmp(*id, "fast") != 0) /* of which its raylet has said nothing yet */
+            rig_job_state(rig, &node, *id, 1, "RUNNING", 0, "");
+    }
+    told.ends = ends;
+    told.n_ends = sizeof ends / sizeof *ends;
+    told.boot = 99; /* nobody's */
+    stranger.before = &told;
+    rig_register(rig, &stranger);
+    queue_is(rig, "good", "RUNNING", NULL);
+    rig_restart(rig); /* the head was killed too */
+    told.boot = 11;
+    rig_register(rig, &other);
+    queue_is(rig, "good", "SUCCEEDED", "so it was");
+    queue_is(rig, "fast", "SUCCEEDED", "so it was");
+    queue_is(rig, "bad", "PENDING", "so it was");
+    queue_is(rig, "on", "PENDING", "its raylet was killed, and has begun again as another node");
+    queue_pass(rig, &other, 8000);
+    queue_pass(rig, &other, 8000); /* past the grace */
+    assert_true(queue_was_started(rig, &other, "bad") && queue_was_started(rig, &other, "on"));
+    assert_false(queue_was_started(rig, &other, "good") || queue_was_started(rig, &other, "fast"));
+    rig_register(rig, &other); /* said again: its answer was lost */
+    queue_is(rig, "on", "PENDING", "starting on node");
+    rig_free(rig);
+}
+
 /* ---- after others ---- */
 
 static void each_kind_after_each_end(void **unused)
@@ -642,6 +693,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_large_one_is_not_delayed_by_small_ones),
         cmocka_unit_test(what_is_not_reserved_is_free),
         cmocka_unit_test(a_lower_one_makes_room_and_begins_again),
+        cmocka_unit_test(ends_outlive_a_raylet_that_is_killed),
         cmocka_unit_test(each_kind_after_each_end),
         cmocka_unit_test(one_that_is_stopped_has_not_succeeded),
         cmocka_unit_test(a_long_chain_ends_as_one),

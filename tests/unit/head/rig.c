@@ -335,6 +335,7 @@ void rig_register(struct rig *rig, struct rig_node *node)
     cpu.milli = node->cpus;
     r.version_min = r.version_max = mt_release.wire.max;
     r.boot = node->boot;
+    r.before = node->before;
     r.node = node->node;
     r.epoch = node->epoch;
     r.name = "host";

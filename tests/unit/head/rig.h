@@ -122,10 +122,11 @@ bool                   rig_was_closed(struct rig *rig, uint64_t stream);
 /* ---- what raylets and clients say ---- */
 
 struct rig_node {
-    uint64_t stream, boot, version;
-    uint32_t node, epoch;
-    int64_t  cpus;   /* thousandths, in all and free */
-    char    *labels; /* NULL: none */
+    uint64_t               stream, boot, version;
+    uint32_t               node, epoch;
+    int64_t                cpus;   /* thousandths, in all and free */
+    char                  *labels; /* NULL: none */
+    Manta__V1__Forerunner *before; /* a raylet that was killed there; NULL: none */
 };
 /* Opens a stream and registers; takes over number and epoch where the answer has come. */
 void rig_register(struct rig *rig, struct rig_node *node);

@@ -7,6 +7,7 @@
 #include "scheduler/head/core/attached/attached.h"
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/groups/groups.h"
+#include "scheduler/head/core/jobs/attempts.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/names/names.h"
 #include "scheduler/head/core/nodes/nodes.h"
@@ -82,7 +83,7 @@ static void take_message(struct head *h, struct stream *s, struct node *n, const
             head_groups_job_gone(h, m->gone->job);
         break;
     case MANTA__V1__NODE_TO_HEAD__KIND_JOB: head_attempts_state(h, s, m->job); break;
-    case MANTA__V1__NODE_TO_HEAD__KIND_LOG: head_jobs_log(h, s, m->log); break;
+    case MANTA__V1__NODE_TO_HEAD__KIND_LOG: head_jobs_log(h, s, s->node, m->log); break;
     case MANTA__V1__NODE_TO_HEAD__KIND_ACTOR: head_actors_request(h, s, m->actor); break;
     case MANTA__V1__NODE_TO_HEAD__KIND_GROUP: head_groups_request(h, s, m->group); break;
     case MANTA__V1__NODE_TO_HEAD__KIND_BUNDLE: head_bundles_answer(h, n, m->bundle); break;

@@ -9,6 +9,7 @@
 #include "scheduler/head/core/attached/attached.h"
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/groups/groups.h"
+#include "scheduler/head/core/jobs/attempts.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/trust/trust.h"
@@ -120,6 +121,25 @@ static struct node *register_find(struct head *h, const Manta__V1__Register *r)
             return n;
     }
     return NULL;
+}
+
+/* Another raylet was killed in the same folder: what it had heard of is told, and all else of it is over. */
+static void forerunner_take(struct head *h, struct stream *s, const Manta__V1__Register *r)
+{
+    const Manta__V1__Forerunner *told = r->before;
+    char                         why[128];
+    if (!told || !told->boot || told->boot == r->boot)
+        return;
+    MT_MAP_EACH(&h->nodes, entry) {
+        struct node *n = entry->value.ptr;
+        if (n->boot != told->boot || n->place.state == POLICY_DEAD ||
+            (n->member && (s->peer.kind != HEAD_PEER_NODE || n->member != s->peer.id)))
+            continue;
+        head_attempts_forerunner(h, s, n, told);
+        snprintf(why, sizeof why, "its raylet was killed, and has begun again as another node");
+        head_attached_die(h, n, why);
+        return;
+    }
 }
 
 /* A raylet that names a number which was never given keeps it: in a private cluster it is 1 before it knows the head. */
@@ -238,6 +258,7 @@ void head_attached_register(struct head *h, struct stream *s, const Manta__V1__R
         refuse(h, s, code, why);
         return;
     }
+    forerunner_take(h, s, r);
     struct node *n = register_find(h, r);
     bool         is_back = n && node_back(h, n, r);
     if (!n)

@@ -8,6 +8,7 @@
 #include "scheduler/head/core/account/account.h"
 #include "scheduler/head/core/calls/calls.h"
 #include "scheduler/head/core/jobs/blobs.h"
+#include "scheduler/head/core/jobs/attempts.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
 #include "scheduler/head/core/trust/trust.h"

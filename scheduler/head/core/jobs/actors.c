@@ -10,6 +10,7 @@
  * the actor, and counts together with those that a warden itself has made (job->failures).
  */
 
+#include "scheduler/head/core/jobs/attempts.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/private.h"
 #include "scheduler/head/core/names/names.h"

@@ -11,6 +11,7 @@
  */
 
 #include "scheduler/head/core/jobs/ahead.h"
+#include "scheduler/head/core/jobs/attempts.h"
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/pace.h"
 #include "scheduler/head/core/jobs/queue.h"
@@ -440,6 +441,29 @@ static void take_current(struct head *h, struct stream *s, struct job *job, cons
     else if (says(state, "PENDING") && job->state == JOB_STARTING) {
         head_jobs_say(h, job, "node %u had no room: %.300s", job->node, state->reason);
         back_to_pending(h, job);
+    }
+}
+
+static struct job *placed_there(const struct head *h, const struct node *n, const char *id, uint32_t attempt)
+{
+    struct job *job = head_jobs_find(h, id);
+    bool        is_placed = job && (job->state == JOB_STARTING || job->state == JOB_RUNNING);
+    return is_placed && job->attempt == attempt && job->node == n->place.id ? job : NULL;
+}
+
+void head_attempts_forerunner(struct head *h, struct stream *s, const struct node *was, const Manta__V1__Forerunner *told)
+{
+    struct job *job;
+    if (MT_PLANT(MT_PLANT_FORERUNNER_DEAF))
+        return;
+    for (size_t i = 0; i < told->n_logs; i++)
+        head_jobs_log(h, s, was->place.id, told->logs[i]);
+    for (size_t i = 0; i < told->n_ends; i++) {
+        const Manta__V1__JobState *state = told->ends[i];
+        if (!(job = placed_there(h, was, state->id, state->attempt)) || says(state, "RUNNING") || says(state, "PENDING"))
+            continue;
+        mt_log(MT_LOG_INFO, "job_end_kept", "job=%s attempt=%u state=%s", state->id, state->attempt, state->state);
+        take_current(h, s, job, state);
     }
 }
 

@@ -51,21 +51,10 @@ void head_jobs_prune(struct head *h);
 
 /* ---- log.c --------------------------------------------------------------------------------------------------------- */
 
-void head_jobs_log(struct head *h, struct stream *s, const Manta__V1__LogChunk *chunk);
+/* Of a job that runs on that node, by who may speak for it. */
+void head_jobs_log(struct head *h, struct stream *s, uint32_t node, const Manta__V1__LogChunk *chunk);
 void head_jobs_log_written(struct head *h, const char *id, uint64_t size);
 bool head_jobs_log_found(struct head *h, const char *id, uint64_t size); /* at the start; false: it is nobody's */
-
-/* ---- attempts.c: what runs where ----------------------------------------------------------------------------------- */
-
-void head_attempts_round(struct head *h);
-void head_attempts_state(struct head *h, struct stream *s, const Manta__V1__JobState *state);
-void head_attempts_node_registered(struct head *h, struct node *n);
-void head_attempts_loaded(struct head *h);
-/* `was_planned`: it was drained, which costs no retry. */
-void head_attempts_node_lost(struct head *h, uint32_t node, bool was_planned, const char *why);
-void head_attempts_stop(struct head *h, struct job *job, const char *why);
-/* Its processes get that signal, at most once. False: it does not run. */
-bool head_attempts_signal(struct head *h, const struct job *job, int32_t signal);
 
 /* ---- submit.c, actors.c -------------------------------------------------------------------------------------------- */
 

@@ -59,13 +59,8 @@ void head_attempts_log_ack(struct head *h, struct job *job, uint64_t written)
     head_out_send(h, head_nodes_stream(h, n), &message, true);
 }
 
-void head_jobs_log(struct head *h, struct stream *s, const Manta__V1__LogChunk *chunk)
+static void log_take(struct head *h, struct stream *s, struct job *job, const Manta__V1__LogChunk *chunk)
 {
-    struct job *job = head_jobs_find(h, chunk->id);
-    if (!job || job->attempt != chunk->attempt || job->node != s->node || head_jobs_has_ended(job)) {
-        h->count.job_fenced++;
-        return;
-    }
     uint64_t expected = log_expected(job), end = chunk->offset + chunk->text.len;
     if (end < chunk->offset || end > (uint64_t)INT64_MAX / 2) {
         head_nodes_drop_stream(h, s, "sent a piece of log at an offset that can't be");
@@ -86,6 +81,15 @@ void head_jobs_log(struct head *h, struct stream *s, const Manta__V1__LogChunk *
     size_t skip = chunk->offset < expected ? (size_t)(expected - chunk->offset) : 0;
     h->count.log_repeat += skip > 0;
     head_out_log_append(h, job, chunk->text.data + skip, chunk->text.len - skip);
+}
+
+void head_jobs_log(struct head *h, struct stream *s, uint32_t node, const Manta__V1__LogChunk *chunk)
+{
+    struct job *job = head_jobs_find(h, chunk->id);
+    if (job && job->attempt == chunk->attempt && job->node == node && !head_jobs_has_ended(job))
+        log_take(h, s, job, chunk);
+    else
+        h->count.job_fenced++;
 }
 
 void head_jobs_log_written(struct head *h, const char *id, uint64_t size)
