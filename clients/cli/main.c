@@ -227,31 +227,42 @@ static void suggest_option(const struct verb *verb, const char *given)
         fprintf(stderr, "manta %s: did you mean --%s?\n", verb->name, n.best);
 }
 
+static bool is_of(const struct verb *verb, const char *first)
+{
+    size_t size = strlen(first);
+    return strncmp(verb->name, first, size) == 0 && verb->name[size] == ' ';
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+/* The verbs behind the first word of several: "job". */
+static void print_verbs_of(FILE *to, const char *first)
+{
+    for (int i = 0; i < VERBS; i++)
+        if (is_of(&verbs[i], first))
+            fprintf(to, "  %-22s %s\n", verbs[i].name, verbs[i].help);
+}
+
 /* Who typed no verb: says which is nearest, or, behind the first word of several, which there are. */
 static int no_verb(int count, char *const *words, bool is_first_known)
 {
     struct near n = {.word = is_first_known && count > 1 ? words[1] : words[0]};
-    bool        is_list = is_first_known && count < 2;
-    fprintf(stderr,
-            is_first_known && count > 1 ? "manta: no such verb: \"%s %s\"\n"
-            : is_list                   ? "manta %s: say what:\n"
-                                        : "manta: no such verb: \"%s\"\n",
-            words[0], count > 1 ? words[1] : "");
-    for (int i = 0; i < VERBS; i++) {
-        const char *space = strchr(verbs[i].name, ' ');
-        bool        is_of_it = space && strlen(words[0]) == (size_t)(space - verbs[i].name) &&
-                        strncmp(words[0], verbs[i].name, strlen(words[0])) == 0;
-        if (is_first_known && !is_of_it)
-            continue;
-        if (is_list)
-            fprintf(stderr, "  %-22s %s\n", verbs[i].name, verbs[i].help);
-        else
-            near_look(&n, is_first_known ? space + 1 : verbs[i].name);
+    if (is_first_known && (count < 2 || is_help(words[1]))) {
+        fprintf(count < 2 ? stderr : stdout, count < 2 ? "manta %s: say what:\n" : "usage: manta %s VERB [OPTION...]\n", words[0]);
+        print_verbs_of(count < 2 ? stderr : stdout, words[0]);
+        return count < 2 ? CLI_USAGE : CLI_OK;
     }
-    if (n.best && !is_list)
+    fprintf(stderr, is_first_known ? "manta: no such verb: \"%s %s\"\n" : "manta: no such verb: \"%s\"\n", words[0],
+            count > 1 ? words[1] : "");
+    for (int i = 0; i < VERBS; i++)
+        if (!is_first_known || is_of(&verbs[i], words[0]))
+            near_look(&n, is_first_known ? strchr(verbs[i].name, ' ') + 1 : verbs[i].name);
+    if (n.best)
         fprintf(stderr, "Did you mean: manta %s%s%s?\n", is_first_known ? words[0] : "", is_first_known ? " " : "", n.best);
-    if (!is_list)
-        fprintf(stderr, "See: manta --help\n");
+    fprintf(stderr, "See: manta --help\n");
     return CLI_USAGE;
 }
 
@@ -264,10 +275,12 @@ static int show_version(const struct cli_args *args)
 
 static int show_help(const struct cli_args *args)
 {
-    int                used;
+    int                used = 0;
     const struct verb *verb = verb_find(args->rest_count, args->rest, &used);
     if (args->rest_count == 0)
         print_verbs(stdout);
+    else if (!verb && used == 2 && args->rest_count == 1)
+        return no_verb(2, (char *[]){args->rest[0], "--help"}, true);
     else if (!verb)
         return no_verb(args->rest_count, args->rest, used == 2);
     else if (verb->kind == PROGRAM) /* it knows its own options */

@@ -132,6 +132,9 @@ def words(p):
     p.manta("job", want=2)
     has("  job wait ", p.errors)
     check("  start " not in p.errors, p.errors)
+    for words in (["job", "--help"], ["help", "job"]):
+        has("  job wait ", p.manta(*words))
+        check("  start " not in p.manta(*words), "of job alone")
     p.manta("qqqq", want=2)
     check("Did you mean" not in p.errors, p.errors)
     p.manta("help", "strat", want=2)

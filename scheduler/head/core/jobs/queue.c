@@ -39,7 +39,7 @@ int32_t head_queue_after(struct head *h, const job_spec *spec, uint64_t *out_met
         struct tally      t = tally_of(h, id);
         if (t.count == 0) {
             snprintf(text, size,
-                     "it is to wait for %.64s, and there is no such job: it is submitted before, and an ended one is kept "
+                     "it is to wait for \"%.64s\", and there is no such job: it is submitted before, and an ended one is kept "
                      "for a while only",
                      id);
             return MT_ENOENT;
