@@ -421,7 +421,7 @@ static mt_status core_make(struct sh *sh, const char *address, const char *data_
     config.workers_max = workers_max(sh);
     config.resource_count = sh->options.resource_count;
     memcpy(config.total, sh->options.resources, sizeof config.total);
-    config.before = sh_ends_read(sh);
+    config.before = sh_ends_start(sh);
     sh->boot = config.boot;
     sh->core = rlt_new(&config);
     return sh->core ? mt_ok() : mt_error(MT_EINVAL, 0, "resources of this node");
@@ -512,6 +512,7 @@ static mt_status start(struct pump *p)
     MT_TRY(io_signal_start(sh->loop, &p->sigterm, SIGTERM));
     MT_TRY(io_signal_start(sh->loop, &p->sigint, SIGINT));
     MT_TRY(open_socket(p));
+    sh_ends_read(sh);
     MT_TRY(adopt_driver(sh));
     timer_fired(&p->timer);
     sh_certificate_start(sh);

@@ -39,7 +39,7 @@ struct rlt_config {
     char                     data_address[RLT_ADDRESS_SIZE]; /* of the data socket */
     char                     head_address[RLT_ADDRESS_SIZE]; /* for CTL_WELCOME */
     char                     labels[MT_LABELS_BYTES_MAX];
-    const struct rlt_before *before;      /* the caller's, until RLT_A_READY; NULL: none was killed here */
+    const struct rlt_before *before;      /* the caller's, until RLT_A_READY; NULL, or boot 0: none was killed here */
     uint64_t                 boot;        /* random; the driver of the state machine draws it */
     uint32_t                 node, epoch; /* of a private cluster: 1, 1 from the start; else 0 until the head has answered */
     bool                     has_head;    /* a head exists or will: wants, names and nodes go to it */

@@ -140,13 +140,18 @@ static void before_drop(struct sh_ends *e)
     e->before = (struct rlt_before){.boot = 0};
 }
 
-const struct rlt_before *sh_ends_read(struct sh *sh)
+const struct rlt_before *sh_ends_start(struct sh *sh)
 {
-    char            path[PATH_SIZE];
-    struct sh_ends *e = sh->ends = calloc(1, sizeof *e);
-    if (e && path_of(sh, "ends", path))
-        before_read(e, path);
-    return e && e->before.boot ? &e->before : NULL;
+    sh->ends = calloc(1, sizeof *sh->ends);
+    return sh->ends ? &sh->ends->before : NULL;
+}
+
+/* The folder's socket is ours: whoever was there before writes nothing any more. */
+void sh_ends_read(struct sh *sh)
+{
+    char path[PATH_SIZE];
+    if (sh->ends && path_of(sh, "ends", path))
+        before_read(sh->ends, path);
 }
 
 /* ---- our own ---- */

@@ -30,8 +30,9 @@ void sh_jobs_stop(struct sh *sh);
 bool sh_job_user(const struct sh *sh, pid_t driver, struct sh_user *out);
 
 /* ends.c: ends of jobs, in the runtime folder. What a raylet that was killed there has left is the room's until
- * sh_ends_begin, when the head has it; NULL: nothing. */
-const struct rlt_before *sh_ends_read(struct sh *sh);
+ * sh_ends_begin, when the head has it; it is read once the folder is ours alone. NULL: no memory. */
+const struct rlt_before *sh_ends_start(struct sh *sh);
+void                     sh_ends_read(struct sh *sh);
 void                     sh_ends_begin(struct sh *sh);
 void                     sh_ends_stop(struct sh *sh);
 
