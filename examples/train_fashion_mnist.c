@@ -3,6 +3,7 @@
  * train_fashion_mnist.c - trains a classifier on Fashion-MNIST with several worker processes, and survives their death.
  *
  *   train_fashion_mnist --workers 2 --epochs 5
+ *   train_fashion_mnist --nodes 1:4 --epochs 50    on a cluster that grows by itself: a worker on each of so many nodes
  *   train_fashion_mnist --workers 2 --storage /tmp/checkpoints --name mine     goes on where it was, when started again
  *
  * Kill a worker while it runs (kill -9, its pid stands in the output): the training goes on, and ends with the same
@@ -34,11 +35,20 @@ static void config_add(const char *name, const char *value)
 static int usage(const char *program)
 {
     fprintf(stderr,
-            "usage: %s [--workers N] [--min-workers N] [--spares N] [--epochs N]\n"
+            "usage: %s [--workers N] [--min-workers N] [--nodes MIN:MAX] [--spares N] [--epochs N]\n"
             "          [--hidden WIDTHS] [--batch N] [--lr RATE] [--seed N]\n"
             "          [--data FOLDER] [--storage FOLDER] [--name NAME] [--checkpoint-steps N] [--max-failures N]\n",
             program);
     return 2;
+}
+
+/* "MIN:MAX" nodes, with a worker on each, which holds a CPU there. */
+static void nodes_read(const char *text, char **end, manta_sgd_opts *o)
+{
+    o->scaling.min_workers = (int)strtol(text, end, 10);
+    if (**end == ':')
+        o->scaling.max_workers = o->scaling.nodes = o->run.shards = (int)strtol(*end + 1, end, 10);
+    o->scaling.cpus = 1;
 }
 
 /* Reads "--option value" pairs. */
@@ -53,6 +63,8 @@ static int options_read(int argc, char **argv, manta_sgd_opts *o)
             o->scaling.max_workers = (int)strtol(value, &end, 10);
         else if (!strcmp(name, "--min-workers"))
             o->scaling.min_workers = (int)strtol(value, &end, 10);
+        else if (!strcmp(name, "--nodes"))
+            nodes_read(value, &end, o);
         else if (!strcmp(name, "--spares"))
             o->scaling.spares = (int)strtol(value, &end, 10);
         else if (!strcmp(name, "--epochs"))

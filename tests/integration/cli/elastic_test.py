@@ -179,6 +179,28 @@ def training_grows(p):
     down(p)
 
 
+def client_goes(p):
+    """examples/submit_training.c: a training of one to two nodes on a cluster that has none. Its client is killed when it has grown, and another
+    one shows all of it, to the end. Then the nodes go back."""
+    pictures_write(p.root)
+    up(p, CLUSTER.replace("max: 4", "max: 2"))
+    words = [BIN / "submit_training", "--nodes", "1:2", "--epochs", "250", "--data", p.root]
+    with open(p.root / "out", "wb") as out, open(p.root / "said", "wb") as said:
+        client = subprocess.Popen(words, env=p.env, stdout=out, stderr=said)
+    wait_until(lambda: "workers=2" in (p.root / "out").read_text(), "it grows")
+    client.kill()
+    client.wait()
+    job = (p.root / "said").read_text().split()[1]
+    again = subprocess.run([BIN / "submit_training", "--again", job], env=p.env, capture_output=True, text=True, timeout=60 * SLOWER, check=False)
+    equal(again.returncode, 0, again.stderr)
+    equal(again.stdout, p.manta("job", "logs", job))
+    has("test accuracy=", again.stdout)
+    check(again.stdout.startswith((p.root / "out").read_text()), "what the first client has shown is another text")
+    equal(again.stderr.strip().startswith(f"{job}: SUCCEEDED"), True)
+    shrinks(p)
+    down(p)
+
+
 def training_waits(p):
     """Without its fewest workers: one that no node can ever hold fails at once, in the scaler's words. While nodes may come it waits, says why,
     and begins when one is there; at the user's limit it ends."""
