@@ -7,6 +7,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build/release}
 [ -x "$build/bin/manta-provider" ] || scripts/build.sh release manta manta-head manta-raylet manta-provider
-[ $# -gt 0 ] || set -- grows refused no_credentials
+[ $# -gt 0 ] || set -- grows spot refused no_credentials
 tests/integration/in_venv.sh build/venv-aws "awscli, moto.server, boto3" tests/integration/aws/requirements.txt -c '' || exit 77
 exec build/venv-aws/bin/python tests/integration/aws/aws_test.py "$build/bin" "$@"

@@ -3,6 +3,7 @@
 #
 # aws_test.py BIN CASE... - deploy/aws with the real AWS CLI against moto's EC2; instances are processes here (README.md).
 import base64
+import http.server
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cli"))
 import boto3  # noqa: E402
 from cli_test import BIN, check, equal, has, run_case, wait_until  # noqa: E402
+from scale_test import Metadata  # noqa: E402
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 SCRIPT = SOURCE / "deploy/aws/manta-aws"
@@ -31,7 +33,7 @@ class Ec2:
             port = s.getsockname()[1]
         p.env |= {"PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", "AWS_DEFAULT_REGION": "eu-central-1",
                   "AWS_SHARED_CREDENTIALS_FILE": str(p.root / "credentials"), "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_EC2_METADATA_DISABLED": "true"}
-        self.p, self.machines, self.ended = p, {}, threading.Event()
+        self.p, self.machines, self.ended, self.metadata = p, {}, threading.Event(), None
         log = open(p.root / "moto.log", "w")
         self.server = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], env=p.env, stdout=log,
                                        stderr=log)
@@ -77,6 +79,8 @@ class Ec2:
         script.write_bytes(base64.b64decode(data))
         env = {"PATH": f"{self.p.root}/machine:/usr/bin:/bin", "MANTA_NODE_DIR": str(self.p.folder / "nodes" / handle),
                "XDG_RUNTIME_DIR": self.p.env["XDG_RUNTIME_DIR"], "MACHINE": str(self.p.root / handle)}
+        if self.metadata:
+            env["MANTA_METADATA"] = f"http://127.0.0.1:{self.metadata.server_port}"
         log = open(self.p.root / f"{handle}.log", "w")
         return subprocess.Popen(["/bin/sh", script], env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
@@ -91,12 +95,12 @@ class Ec2:
         self.server.wait()
 
 
-def up(p, ec2, **settings):
+def up(p, ec2, is_spot=False, **settings):
     words = {word: f"exec {SCRIPT} {word}" for word in ("list", "launch", "terminate")}
     settings = {"instance_type": "m5.large", "image": ec2.image, "prefix": str(BIN.parent), "cpus": "2"} | settings
     file = p.root / "cluster.yaml"
     file.write_text(json.dumps({"provider": {"kind": "command", **words}, "types": {
-        "small": {"resources": {"CPU": 2}, "max": 2, "idle_s": 1, "boot_s": 120,
+        "small": {"resources": {"CPU": 2}, "max": 2, "spot": is_spot, "idle_s": 1, "boot_s": 120,
                   "settings": {name: value for name, value in settings.items() if value}}}}))
     p.manta("up", file)
 
@@ -140,6 +144,26 @@ def grows(p):
         for job in jobs:
             p.manta("job", "wait", job)
         wait_until(lambda: set(ec2.states()) == {"terminated"}, "all are given back", SLOW_S)
+    with_ec2(p, case)
+
+
+def spot(p):
+    """EC2 tells a spot instance that it takes it back: its node leaves, another instance comes, and the job has lost no retry."""
+    def case(ec2):
+        ec2.metadata = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+        threading.Thread(target=ec2.metadata.serve_forever, daemon=True).start()
+        up(p, ec2, is_spot=True)
+        job = p.manta("submit", "--num-cpus", "2", "--", "sh", "-c", f"while [ ! -e {p.root}/go ]; do sleep 0.05; done").strip()
+        wait_until(lambda: p.json("job", "status", job)["state"] == "RUNNING" and Metadata.tokens > 1, "it runs, and its machine watches", SLOW_S)
+        before = p.json("job", "status", job)["node"]
+        Metadata.action = json.dumps({"action": "terminate", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 5))})
+        wait_until(lambda: next(n for n in p.json("list", "nodes") if n["node"] == before)["state"] == "LEFT", "its node leaves", SLOW_S)
+        Metadata.action = None
+        wait_until(lambda: p.json("job", "status", job)["state"] == "RUNNING" and p.json("job", "status", job)["node"] != before, "it runs again", SLOW_S)
+        (p.root / "go").touch()
+        p.manta("job", "wait", job)
+        ec2.metadata.shutdown()
+        ec2.metadata.server_close()
     with_ec2(p, case)
 
 

@@ -3,13 +3,17 @@
 #
 # scale_test.py BIN CASE... - clusters that grow and shrink by themselves: `manta up`, `down` and `scale`, with real raylets.
 # Every case has a runtime folder of its own, and fails where it leaves a process or a file.
+import http.server
 import json
 import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import textwrap
+import threading
+import time
 
 from cli_test import BIN, check, equal, has, run_case, wait_until
 from keeper_test import kill_and_wait
@@ -462,6 +466,63 @@ def spot(p):
     wait_until(lambda: "1 nodes at least are no spot nodes" in p.manta("scale", "explain"), "the floor is told")
     deadlines(p, hold)
     down(p)
+
+
+class Metadata(http.server.BaseHTTPRequestHandler):
+    """A machine's, as EC2 has it: only with a session token, of which the first is soon over; nothing there until it is to be taken back."""
+    action, tokens, refused = None, 0, 0
+
+    def answer(self, code, text=""):
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def do_PUT(self):
+        is_fine = self.path == "/latest/api/token" and self.headers["X-aws-ec2-metadata-token-ttl-seconds"] == "21600"
+        Metadata.tokens += is_fine
+        self.answer(200 if is_fine else 400, f"token-{Metadata.tokens}")
+
+    def do_GET(self):
+        is_fine = self.headers["X-aws-ec2-metadata-token"] == f"token-{Metadata.tokens}" and Metadata.tokens > 1
+        Metadata.refused += not is_fine
+        if not is_fine:
+            self.answer(401)
+        else:
+            is_there = self.path == "/latest/meta-data/spot/instance-action" and Metadata.action
+            self.answer(200 if is_there else 404, Metadata.action or "")
+
+    def log_message(self, *_):
+        pass
+
+
+def spot_notice(p):
+    """deploy/aws/manta-spot-notice: what EC2 says makes the node leave, and what runs there goes on elsewhere at no cost."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    notice = p.root / "notice"
+    script = pathlib.Path(__file__).resolve().parents[3] / "deploy/aws/manta-spot-notice"
+    watcher = subprocess.Popen([script, notice], env=p.env | {"MANTA_METADATA": f"http://127.0.0.1:{server.server_port}"})
+    try:
+        p.manta("start", "--head", "--num-cpus", "0")
+        p.manta("start", "--address", p.folder, "--dir", p.base / "spot", "--num-cpus", "1", "--notice-file", notice)
+        job = p.manta("submit", "--num-cpus", "1", "--", "sh", "-c", f"while [ ! -e {p.root}/go ]; do sleep 0.05; done").strip()
+        wait_until(lambda: p.json("job", "status", job)["state"] == "RUNNING" and Metadata.tokens > 1, "it runs, and the watcher has a token")
+        check(not notice.exists(), "a notice that nobody gave")
+        before = p.json("job", "status", job)["node"]
+        Metadata.action = json.dumps({"action": "terminate", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 5))})
+        equal(watcher.wait(timeout=60), 0)
+        wait_until(lambda: next(n for n in p.json("list", "nodes") if n["node"] == before)["state"] == "LEFT", "the node leaves")
+        (p.root / "go").touch()
+        p.manta("start", "--address", p.folder, "--dir", p.base / "sure", "--num-cpus", "1")
+        p.manta("job", "wait", job)
+        check(p.json("job", "status", job)["node"] != before and Metadata.refused == 1, "it has run elsewhere, and a token was renewed")
+    finally:
+        watcher.kill()
+        server.shutdown()
+        server.server_close()
+    for folder in ("spot", "sure"):
+        p.manta("stop", "--dir", p.base / folder)
+    p.manta("stop")
 
 
 def deadlines(p, hold):
