@@ -64,10 +64,11 @@ static void why_tell(struct gng_room *room, const struct gng_nodes *nodes)
         n = snprintf(at, left, "%d node%s with room for %d rank%s", parts, parts == 1 ? "" : "s", per, per == 1 ? "" : "s");
     else
         n = snprintf(at, left, "room for %d rank%s", parts, parts == 1 ? "" : "s");
-    n += snprintf(at + n, left - (size_t)n, " of %g CPU%s", p->cpus, p->cpus == 1 ? "" : "s");
+    if (gng_plan_reserves(p))
+        n += snprintf(at + n, left - (size_t)n, " of %g CPU%s", p->cpus, p->cpus == 1 ? "" : "s");
     if (p->gpus > 0)
         n += snprintf(at + n, left - (size_t)n, " and %g GPU%s", p->gpus, p->gpus == 1 ? "" : "s");
-    n += snprintf(at + n, left - (size_t)n, " each; free now:");
+    n += snprintf(at + n, left - (size_t)n, gng_plan_reserves(p) ? " each; free now:" : "; free now:");
     for (int i = 0, shown = 0; i < nodes->count && shown < 6 && (size_t)n < left - 200; i++) {
         const manta_node_info *node = &nodes->of[i];
         if (!node->alive && !node->draining)
@@ -79,7 +80,9 @@ static void why_tell(struct gng_room *room, const struct gng_nodes *nodes)
         if (node->draining)
             n += snprintf(at + n, left - (size_t)n, " (it is being drained)");
     }
-    snprintf(at + n, left - (size_t)n, " (`manta scale explain` says whether nodes come)");
+    snprintf(at + n, left - (size_t)n,
+             gng_plan_reserves(p) ? " (`manta scale explain` says whether nodes come)"
+                                  : " (nothing is reserved, so nobody starts nodes for it)");
 }
 
 /* ---- the group ---- */
@@ -127,6 +130,24 @@ static enum gng_room_is never(struct gng_room *room, const char *text, const cha
 {
     snprintf(room->why, sizeof room->why, "%s%s", text, hint);
     return GNG_ROOM_NEVER;
+}
+
+/* `text`: the head's word. It speaks of bundles, and of strategies that people can't choose here. */
+static enum gng_room_is never_fits(struct gng_room *room, const struct gng_nodes *nodes, const char *text)
+{
+    const struct gng_plan *p = room->plan;
+    char                   own[160];
+    int                    alive = 0;
+    for (int i = 0; i < nodes->count; i++)
+        alive += nodes->of[i].alive && !nodes->of[i].draining;
+    if (p->nodes_max && alive < p->nodes_min) {
+        snprintf(own, sizeof own, "%d nodes are wanted, there %s %d, and nobody starts so many", p->nodes_min,
+                 alive == 1 ? "is" : "are", alive);
+        return never(room, own, "; fewer --nodes may fit");
+    }
+    if (p->gpus > 0)
+        return never(room, text, "; fewer ranks, or fewer --gpus or --cpus of each, may fit");
+    return never(room, text, "; fewer -n or --cpus may fit, and --cpus 0 reserves nothing");
 }
 
 static enum gng_room_is there(struct gng_room *room, const uint32_t *nodes, int parts)
@@ -193,8 +214,7 @@ static enum gng_room_is pg_look(struct gng_room *room, const struct gng_nodes *n
         mt_sleep_ms(MT_GANG_TICK_MS);
         return GNG_ROOM_WAITS;
     }
-    return never(room, e.message,
-                 code == MANTA_EUNSCHEDULABLE ? "; fewer -n or --cpus may fit, and --cpus 0 reserves nothing" : "");
+    return code == MANTA_EUNSCHEDULABLE ? never_fits(room, nodes, e.message) : never(room, e.message, "");
 }
 
 enum gng_room_is gng_room_look(struct gng_room *room, struct gng_nodes *nodes)

@@ -600,9 +600,13 @@ int gng_run(const struct gng_plan *plan, volatile sig_atomic_t *pending)
     gng_init(&r.gang, plan->max_restarts, plan->term_ms * 1000000);
     r.gang.renews = plan->renews;
     mt_status st = gng_output_open(&r.output, plan->output_dir, plan->bare, plan->ranks);
-    if (st.code == 0 && !env_make(&r))
+    if (st.code == MT_ESYS) {
+        tell("--output-dir %s can't be made: %s", plan->output_dir, strerror(st.sys));
+        st = mt_ok(), r.is_done = true, r.status = 1;
+    }
+    if (st.code == 0 && !r.is_done && !env_make(&r))
         r.is_done = true, r.status = 1;
-    if (st.code == 0)
+    if (st.code == 0 && !r.is_done)
         st = actions_do(&r);
     while (st.code == 0 && !r.is_done)
         st = round_do(&r, pending);

@@ -69,6 +69,8 @@ def gang_words(p):
                         (["--stdout-of", "0", "--output-dir", "out", "true"], "exclude each other")):
         gang(p, *words, want=2)
         has(said, p.errors)
+    gang(p, "--output-dir", "/dev/null/out", "true", want=1)
+    has("--output-dir /dev/null/out can't be made: Not a directory", p.errors)
 
 
 def gang_output(p):
@@ -211,6 +213,11 @@ def gang_room(p):
     gang(p, "-n", "64", "--", "true", want=1)
     check("there is no room for 64 ranks" in p.errors and "--cpus 0 reserves nothing" in p.errors, p.errors)
     p.manta("start", "--head", "--num-cpus", "2", "--node-name", "n1")
+    for words, said in ((["--nodes", "5:6"], "5 nodes are wanted, there is 1, and nobody starts so many; fewer --nodes may fit"),
+                        (["--gpus", "64"], "fewer --gpus or --cpus of each, may fit"),
+                        (["--nodes", "2", "--cpus", "0", "--wait", "0"], "2 nodes with room for 1 rank; free now: n1 2 of 2 CPUs (nothing is reserved, so")):
+        p.manta("run", *words, "true", want=1)
+        has(said, p.errors)
     here = {"MANTA_ADDRESS": str(p.folder)}
     first = begin(p, "-n", "2", "--", "sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.02; done", env=here)
     line_of(first, "up")
