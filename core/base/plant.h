@@ -116,6 +116,10 @@ enum mt_plant_number {
     MT_PLANT_GANG_SERVES_ON = 124,       /* parameter servers go on when the others have ended */
     MT_PLANT_MEET_PART = 125,            /* a generation of ranks is named while one of them is missing */
     MT_PLANT_MEET_STALE = 126,           /* a group's memory that was made for an earlier generation is taken */
+    MT_PLANT_BEAT_AGAIN = 132,           /* a head hears a node by a datagram that it has had before */
+    MT_PLANT_BEAT_LATE = 133,            /* ... by one that was made long ago, and held back */
+    MT_PLANT_BEAT_UNANSWERED = 134,      /* a node whose datagrams are not answered says nothing on its stream */
+    MT_PLANT_BEAT_ANY_ANSWER = 135,      /* a node takes an answer to an older datagram for one to the last */
     MT_PLANT_BACKFILL_DELAYS = 140,      /* a job starts in room that is reserved for another */
     MT_PLANT_FORERUNNER_DEAF = 128,      /* a head takes no ends of jobs from who follows a raylet that was killed */
     MT_PLANT_NOTICE_NONE = 127,          /* who makes room for another is killed without a notice */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * peer.h - who is at the other end of a server's calls and streams: by the certificates of their connections, and by their tokens.
+ * peer.h - who is at the other end of a server's calls and streams: by the certificates of their connections, and by their tokens;
+ * and where a client's server is.
  */
 #ifndef MT_RPC_PEER_H
 #define MT_RPC_PEER_H
@@ -27,5 +28,8 @@ struct rpc_token {
 MT_MUST_USE mt_status rpc_server_tokens(struct rpc_server *server, const struct rpc_token *list, size_t count);
 /* Of whoever made this call; 0: he has the cluster's own, or needed none. */
 uint64_t rpc_call_token(const struct rpc_call *call);
+
+/* Of a client's stream: the numeric address at which the server was reached. False: it was not yet, or it does not fit. */
+bool rpc_stream_host(const struct rpc_stream *stream, char *out, size_t size);
 
 #endif

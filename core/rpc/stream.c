@@ -13,8 +13,12 @@
  *   recv:  gRPC -> batch -> [unread] -> stream_deliver -> message   unread full -> no batch -> gRPC's window
  * closes over:  status known, nothing more to read, no send or end under way -> closed
  */
+#include "core/rpc/peer.h"
 #include "core/rpc/runtime.h"
 
+#include <grpc/support/alloc.h>
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -524,6 +528,26 @@ static bool stream_deliver_one_locked(struct rpc_stream *stream)
 grpc_call *rpc_stream_call(const struct rpc_stream *stream)
 {
     return stream->live.call;
+}
+
+/* gRPC says "ipv4:127.0.0.1:80", "ipv6:[::1]:80", or that with its brackets as %5B and %5D. */
+bool rpc_stream_host(const struct rpc_stream *stream, char *out, size_t size)
+{
+    char       *peer = grpc_call_get_peer(stream->live.call);
+    char       *colon = peer ? strrchr(peer, ':') : NULL;
+    const char *host = NULL;
+    if (colon && strncmp(peer, "ipv4:", 5) == 0) {
+        host = peer + 5;
+    } else if (colon && strncmp(peer, "ipv6:", 5) == 0) {
+        host = peer[5] == '[' ? peer + 6 : strncmp(peer + 5, "%5B", 3) == 0 ? peer + 8 : NULL;
+        if (colon - peer > 3 && strncmp(colon - 3, "%5D", 3) == 0)
+            colon -= 3;
+        else if (colon[-1] == ']')
+            colon--;
+    }
+    bool fits = host && host < colon && snprintf(out, size, "%.*s", (int)(colon - host), host) < (int)size;
+    gpr_free(peer);
+    return fits;
 }
 
 void rpc_stream_let_go(struct rpc_stream *stream)

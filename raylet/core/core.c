@@ -280,6 +280,7 @@ static void handle(struct rlt *r, const struct rlt_event *e)
     case RLT_EV_HEAD_UP: rlt_head_up(r); break;
     case RLT_EV_HEAD_DOWN: rlt_head_down(r); break;
     case RLT_EV_HEAD: head_said(r, e->head.message); break;
+    case RLT_EV_BEAT: rlt_beat_answered(r, e->beat.counter, e->beat.echo, e->beat.is_heard); break;
     case RLT_EV_PEER_OPEN: rlt_stream_opened(r, e->peer_open.stream); break;
     case RLT_EV_PEER_CLOSED: rlt_hear_closed(r, &e->peer_closed); break;
     case RLT_EV_PEER_FRAME: rlt_hear_frame(r, &e->peer_frame); break;

@@ -10,6 +10,7 @@
 
 #include "raylet/shell/cache/cache.h"
 #include "raylet/shell/jobs/jobs.h"
+#include "raylet/shell/links/beat.h"
 #include "raylet/shell/links/links.h"
 #include "raylet/shell/look/look.h"
 #include "raylet/shell/procs/procs.h"
@@ -221,6 +222,7 @@ static void carry_out(struct sh *sh, const struct rlt_action *a)
     case RLT_A_SW_FRAME:
     case RLT_A_SW_PAUSE: sh_switcher_act(sh, a, NULL); break;
     case RLT_A_HEAD_SEND: sh_head_send(sh, a->head_send.message); break;
+    case RLT_A_BEAT: sh_beat(sh, a->beat.counter, a->beat.echo, a->beat.report); break;
     case RLT_A_PEER_DIAL: sh_peer_dial(sh, &a->peer_dial); break;
     case RLT_A_PEER_SEND: sh_peer_send(sh, &a->peer_send); break;
     case RLT_A_PEER_CLOSE: sh_peer_close(sh, a->peer_close.stream); break;

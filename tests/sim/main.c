@@ -3,14 +3,16 @@
  * main.c - sim_cluster: runs seeds, each a whole cluster with faults, and says which invariant a seed broke.
  *
  *   sim_cluster [--seeds A-B] [--seed N [--trace]] [--nodes N] [--no-head] [--seconds S] [--once] [--first] [--paths] [--hashes]
- *               [--jobs] [--plant N]
+ *               [--jobs] [--beats] [--plant N]
  *
  * Each seed is run twice, and both traces must be the same (--once: one run). --first ends with the first seed that
  * fails. --paths asks that every counter reached SIM_PATH_LEAST in all seeds together, and every seed SIM_EVENTS_LEAST
  * events and SIM_FAULTS_LEAST faults. --hashes prints the hash of each trace, to hold two builds against
- * each other. --jobs: short jobs come, more than there is room for, and some must wait on nodes. Exit status 1: an
+ * each other. --jobs: short jobs come, more than there is room for, and some must wait on nodes. --beats: signs
+ * of life alone (beats/README.md). Exit status 1: an
  * invariant did not hold, or a path was not taken.
  */
+#include "tests/sim/beats/beats.h"
 #include "tests/sim/sim.h"
 
 #include <stdlib.h>
@@ -26,7 +28,7 @@ enum { SIM_PATH_LEAST = 10, SIM_EVENTS_LEAST = 10000, SIM_FAULTS_LEAST = 50, SIM
 struct options {
     uint64_t first, last;
     int      nodes, seconds;
-    bool     trace, once, has_head, stops_at_first, wants_paths, wants_hashes, many_jobs;
+    bool     trace, once, has_head, stops_at_first, wants_paths, wants_hashes, many_jobs, is_beats;
     int      plant;
 };
 
@@ -53,6 +55,9 @@ static int parse(int argc, char **argv, struct options *o)
             continue;
         } else if (!strcmp(argv[i], "--jobs")) {
             o->many_jobs = true;
+            continue;
+        } else if (!strcmp(argv[i], "--beats")) {
+            o->is_beats = true;
             continue;
         } else if (!strcmp(argv[i], "--hashes")) {
             o->wants_hashes = true;
@@ -174,6 +179,25 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
     return true;
 }
 
+/* Each thing that can happen has happened; or all failed, which is what a planted bug is for. */
+static int run_beats(const struct options *o)
+{
+    struct sim_beats_counters c = {0};
+    const uint64_t           *each = (const uint64_t *)(const void *)&c;
+    uint64_t                  failed = 0;
+    for (uint64_t seed = o->first; seed <= o->last && !(failed && o->stops_at_first); seed++)
+        failed += !sim_beats_run(seed, &c);
+    for (size_t i = 0; i < sizeof c / sizeof *each && !failed; i++)
+        if (each[i] < SIM_PATH_LEAST) {
+            printf("counter %zu is %llu\n", i, (unsigned long long)each[i]);
+            failed++;
+        }
+    printf("%llu datagrams heard, %llu lost, %llu doubled, %llu held back, %llu replayed, %llu refused; %llu reports\n",
+           (unsigned long long)c.heard, (unsigned long long)c.lost, (unsigned long long)c.doubled, (unsigned long long)c.held_back,
+           (unsigned long long)c.replayed, (unsigned long long)c.refused, (unsigned long long)c.reports);
+    return failed ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
     struct options  o = {.first = 1, .last = 20, .nodes = 3, .has_head = true, .seconds = 16};
@@ -185,6 +209,8 @@ int main(int argc, char **argv)
 #ifdef MANTA_PLANTS
     mt_plant = o.plant;
 #endif
+    if (o.is_beats)
+        return run_beats(&o);
     clock_gettime(CLOCK_MONOTONIC, &begin);
     for (uint64_t seed = o.first; seed <= o.last && !(failed && o.stops_at_first); seed++)
         failed += !run_seed(&o, seed, &total);

@@ -20,6 +20,8 @@ static_assert((int)MT_HEAD_LIST_BYTES_MAX < (int)MT_CONTROL_BYTES_MAX, "a list o
 static_assert(MT_HEAD_PAUSE_MS > 2 * MT_HEAD_TICK_MS, "ticks as planned are no pause");
 static_assert(MT_HEAD_PROMISE_MS_MAX > MT_HEAD_PROMISE_MS + MT_RLT_BEAT_MS, "a report comes before a promise ends");
 static_assert(MT_RLT_PEER_BEAT_MS * 3 < MT_NODE_SUSPECT_MS, "two lost beats make nobody suspect");
+static_assert(MT_RLT_BEAT_MS + MT_RLT_BEAT_TRIES * MT_RLT_BEAT_WAIT_MS < MT_NODE_SUSPECT_MS - 300,
+              "where no datagram is answered a report is there before the node is suspect");
 static_assert(MT_STRICT_LEASE_MS < MT_NODE_DEAD_MS && MT_STRICT_LEASE_MS >= 3 * MT_RLT_BEAT_MS,
               "strict: frozen before the node is dead, not by two lost beats");
 static_assert(MT_STRICT_WAIT_MS > MT_STRICT_LEASE_MS + MT_HEAD_VIEW_MS_MAX, "strict: the news are there, the lease is over");

@@ -46,6 +46,9 @@ enum {
     MT_RLT_REPORT_MS = 50,          /* between two reports of changes */
     MT_RLT_ORPHAN_MS = 3600 * 1000, /* a node that its cluster has started leaves when it is without head and work for so long */
     MT_RLT_BEAT_MS = 1000,          /* a report without a change, as a sign of life */
+    MT_RLT_BEAT_WAIT_MS = 200,      /* an unanswered datagram that says the same is sent again after so long, ... */
+    MT_RLT_BEAT_TRIES = 3,          /* ... and after so many times a report goes by the stream */
+    MT_RLT_BEATS_MAX = 8,           /* datagrams that say the same, with those that were only good for an answer */
     MT_RLT_USAGE_MS = 10 * 1000,    /* what jobs hold is told to the head each ... */
     MT_RLT_USAGE_SOON_MS = 50,      /* ... and so long after one has given up its last here */
     MT_RLT_USAGE_NEWS_MS = 500,     /* ... or since a driver came: whose it is */

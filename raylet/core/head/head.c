@@ -115,6 +115,7 @@ static void registered(struct rlt *r, const Manta__V1__Registered *g)
     r->head.is_registered = true;
     r->head.report_version = 0;
     r->head.reported_hash = 0;
+    rlt_beats_registered(r, g->beats != NULL);
     if (!r->head.is_ready) {
         r->head.is_ready = true;
         r->config.before = NULL;
@@ -219,6 +220,7 @@ void rlt_head_down(struct rlt *r)
 {
     r->head.is_up = r->head.is_registered = false;
     r->head.unanswered = 0;
+    rlt_beats_down(r);
     rlt_timer_clear(r, &r->alone); /* sooner than for one that is silent */
     r->is_dirty = true;
     rlt_timer_clear(r, &r->head.report);

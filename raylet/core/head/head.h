@@ -19,6 +19,10 @@ bool rlt_head_gave_up(const struct rlt *r, const Manta__V1__HeadToNode *m);
 
 void rlt_head_changed(struct rlt *r); /* a report may be due */
 
+/* ---- beat.c: signs of life that cost the head little ---- */
+
+void rlt_beat_answered(struct rlt *r, uint64_t counter, uint64_t echo, bool is_heard); /* RLT_EV_BEAT */
+
 /* ---- request.c ---- */
 
 void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *record, const uint8_t *payload);

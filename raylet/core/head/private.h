@@ -17,6 +17,16 @@ void              rlt_head_ask_failed(struct rlt *r, struct rlt_asked *asked, in
 void              rlt_asked_send(struct rlt *r, const struct rlt_asked *asked); /* nothing, while it is held */
 void              rlt_gone_send(struct rlt *r, uint64_t process, uint64_t job);
 
+/* ---- beat.c ---- */
+
+void rlt_beats_registered(struct rlt *r, bool is_taken); /* by that head: it takes datagrams, or not */
+void rlt_beats_down(struct rlt *r);
+/* A report leaves; where the head is not known to hear datagrams, one goes beside it. */
+void rlt_beat_beside(struct rlt *r);
+/* Of a node that has nothing new to say: sends the datagram that is due, and gives the time of the next look. A report is due where
+ * that is not later than now. */
+uint64_t rlt_beat_due(struct rlt *r);
+
 /* ---- names.c ---- */
 
 /* Where jobs are apart: the name space in which a name of p's job stands. EINVAL: no process may ask for that one. */

@@ -112,6 +112,13 @@ static uint64_t report_gap_ms(const struct rlt_head *h, uint64_t hash)
     return h->is_change_reported ? MT_HEAD_PROMISE_MS + MT_RLT_REPORT_MS : MT_RLT_BEAT_MS;
 }
 
+/* Nothing new was there for a while, and nobody counts on an answer to a report or on its being said again. */
+static bool may_beat(const struct rlt *r, uint64_t hash, uint32_t wants)
+{
+    return r->head.beats.state == BEATS_QUIET && r->head.report_version && hash == r->head.reported_hash &&
+           !r->head.is_change_reported && !wants && !r->strict_count && !r->bundle_count && !r->drain.is_on;
+}
+
 void rlt_head_changed(struct rlt *r)
 {
     struct rlt_head *h = &r->head;
@@ -119,13 +126,14 @@ void rlt_head_changed(struct rlt *r)
     if (!h->is_registered || r->is_stopping)
         return;
     uint64_t hash = report_hash(r, &wants);
-    uint64_t due = h->reported_at + report_gap_ms(h, hash) * RLT_MS;
+    uint64_t due = may_beat(r, hash, wants) ? rlt_beat_due(r) : h->reported_at + report_gap_ms(h, hash) * RLT_MS;
     if (h->report_version && due > r->now) {
         if (!mt_heap_holds(&h->report.node) || h->report.node.key != due)
             rlt_timer_set(r, &h->report, due);
         return;
     }
     report_send(r, wants);
+    rlt_beat_beside(r);
     h->is_change_reported = hash != h->reported_hash;
     h->reported_at = r->now;
     h->reported_hash = hash;

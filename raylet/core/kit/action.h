@@ -41,6 +41,7 @@ enum rlt_action_kind {
 
     /* the head and the peers */
     RLT_A_HEAD_SEND,
+    RLT_A_BEAT, /* a datagram to the head, by the terms of its last welcome */
     RLT_A_PEER_DIAL,
     RLT_A_PEER_SEND,
     RLT_A_PEER_CLOSE, /* no event follows */
@@ -131,6 +132,9 @@ struct rlt_action {
         struct {
             const Manta__V1__NodeToHead *message;
         } head_send;
+        struct {
+            uint64_t counter, echo, report; /* as in core/io/beat.h */
+        } beat;
         struct rlt_a_peer_dial peer_dial;
         struct rlt_a_peer_send peer_send;
         struct {

@@ -40,6 +40,7 @@ enum rlt_event_kind {
     RLT_EV_HEAD_UP,   /* the stream to the head is open: the core registers */
     RLT_EV_HEAD_DOWN, /* it closed or was refused */
     RLT_EV_HEAD,      /* one message */
+    RLT_EV_BEAT,      /* it has answered a datagram of this stream's, sealed as it must be */
 
     /* peers; a stream is a number drawn by the driver (accepted) or by the core (dialled, as with connections) */
     RLT_EV_PEER_OPEN,   /* a dial succeeded, or (below RLT_CONN_OURS) a stream was accepted */
@@ -216,6 +217,10 @@ struct rlt_event {
         struct {
             const Manta__V1__HeadToNode *message;
         } head;
+        struct {
+            uint64_t counter, echo;
+            bool     is_heard;
+        } beat; /* as in core/io/beat.h */
         struct {
             uint64_t stream;
         } peer_open;

@@ -59,6 +59,23 @@ struct rlt_submitted {
         timer; /* WAITING: then it goes back; time limit; then from SIGTERM to SIGKILL; ENDED: to the next time it is said */
 };
 
+/* Datagrams that say that this node lives, and that its last report stands. */
+enum rlt_beats_state {
+    BEATS_NONE,  /* the head takes none: what is unchanged is reported each second */
+    BEATS_LOUD,  /* it is not known to hear them: reported each second, and a datagram beside it */
+    BEATS_QUIET, /* it answers: no reports but of changes */
+};
+struct rlt_beats {
+    enum rlt_beats_state state;
+    bool                 is_waiting; /* QUIET: the head has not said yet that it has heard this second's */
+    uint64_t             counter;    /* of the last one that was sent */
+    uint64_t             first;      /* of this second's: an answer to an older one says nothing */
+    uint64_t             answered;   /* of the last one that was answered */
+    uint64_t             echo;       /* of that answer */
+    uint64_t             began_at;   /* this second's first one was sent then, ... */
+    uint64_t             at;         /* ... and the last one then */
+};
+
 /* What this node and the head have said to each other. */
 struct rlt_head {
     bool             is_up;         /* the stream is open */
@@ -74,6 +91,7 @@ struct rlt_head {
     bool             is_change_reported; /* the last report brought something new */
     uint64_t         reported_hash;      /* of what the last report said: unchanged ones wait for the next sign of life */
     struct rlt_timer report;
+    struct rlt_beats beats;
     uint64_t         wish_changes;
     struct rlt_timer words;    /* on jobs: they are said then */
     struct rlt_timer patience; /* the oldest request that is not answered */

@@ -30,6 +30,7 @@ struct sh_known;       /* copies that other nodes have of values of owners here 
 struct sh_takes;       /* values of nodes that leave, on their way to this one */
 struct sh_leave;       /* values of this one, on their way to others */
 struct sh_envs;        /* unpacked files of runtime environments */
+struct sh_beats;       /* datagrams to it */
 struct sh_certificate; /* ours, and the next one */
 struct sh_cgroup;      /* what holds all that jobs start here */
 struct sh_folders;     /* of jobs that have ended, for others */
@@ -102,6 +103,7 @@ struct sh {
     struct sh_leave   *leave; /* NULL until this node leaves */
 
     struct sh_head           *head;        /* links/; NULL: no head, no token */
+    struct sh_beats          *beats;       /* links/; NULL: none were begun */
     struct sh_certificate    *certificate; /* NULL: in clear */
     struct sh_peers          *peers;       /* NULL: this node is alone */
     struct sh_program_upload *uploads;     /* that are under way */

@@ -11,6 +11,7 @@
 #include "core/base/limits/head.h"
 #include "core/base/limits/net.h"
 #include "core/base/limits/raylet.h"
+#include "raylet/shell/links/beat.h"
 #include "raylet/shell/links/links.h"
 
 #include "core/base/log.h"
@@ -159,9 +160,10 @@ static void silence_due(struct io_timer *timer)
     if (mt_address_count(h->heads) < 2)
         return;
     io_timer_start(h->sh->loop, &h->silence, MT_RLT_HEAD_LEFT_MS / 4);
-    if (!h->stream || io_now_ms() - h->heard_ms < MT_RLT_HEAD_LEFT_MS)
+    uint64_t answered = sh_beats_heard_ms(h->sh), heard = answered > h->heard_ms ? answered : h->heard_ms;
+    if (!h->stream || io_now_ms() - heard < MT_RLT_HEAD_LEFT_MS)
         return;
-    mt_log(MT_LOG_WARN, "head_silent", "address=%s ms=%llu", h->address, (unsigned long long)(io_now_ms() - h->heard_ms));
+    mt_log(MT_LOG_WARN, "head_silent", "address=%s ms=%llu", h->address, (unsigned long long)(io_now_ms() - heard));
     rpc_stream_cancel(h->stream);
 }
 
@@ -202,6 +204,9 @@ static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream
         return;
     }
     heads_hear(h, (const Manta__V1__HeadToNode *)m);
+    const Manta__V1__HeadToNode *said = (const Manta__V1__HeadToNode *)m;
+    if (said->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED && said->registered->beats)
+        sh_beats_begin(h->sh, said->registered->beats, stream);
     sh_event(&e, RLT_EV_HEAD);
     e.head.message = (const Manta__V1__HeadToNode *)m;
     sh_keep_this(h->sh, m, message_free);
@@ -230,6 +235,7 @@ static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream 
         refused(h);
     h->stream = NULL;
     rpc_stream_free(stream);
+    sh_beats_end(h->sh);
     sh_event(&e, RLT_EV_HEAD_DOWN);
     sh_post(h->sh, &e);
     if (h->sh->is_exiting)
@@ -391,6 +397,7 @@ void sh_head_stop(struct sh *sh)
         return;
     io_timer_stop(&h->timer);
     io_timer_stop(&h->silence);
+    sh_beats_end(sh);
     if (h->stream)
         rpc_stream_free(h->stream);
     if (h->channel)

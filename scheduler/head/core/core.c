@@ -229,8 +229,9 @@ static void take_event(struct head *h, const struct head_event *event)
 {
     switch (event->kind) {
     case HEAD_EV_TICK: break;
-    case HEAD_EV_STREAM_OPENED: head_nodes_opened(h, event->stream.number, &event->stream.peer); break;
+    case HEAD_EV_STREAM_OPENED: head_nodes_opened(h, event->stream.number, &event->stream.peer, &event->stream.beats); break;
     case HEAD_EV_STREAM_MESSAGE: head_attached_message(h, event->message.stream, event->message.bytes, event->message.size); break;
+    case HEAD_EV_BEATS: head_attached_beats(h, event->beats.items, event->beats.count); break;
     case HEAD_EV_STREAM_CLOSED: head_nodes_closed(h, event->stream.number); break;
     case HEAD_EV_CALL:
         if (event->call.method == HEAD_SCALE)

@@ -28,14 +28,6 @@ struct call {
     bool             has_ticket; /* and no more */
 };
 
-struct attach {
-    struct rpc_stream_handler handler;
-    struct shell             *sh;
-    struct rpc_stream        *stream;
-    uint64_t                  number;
-    bool                      is_paused, is_forgotten; /* forgotten: the core has ended it */
-};
-
 struct sent_on { /* a stream that is for the leader */
     struct rpc_stream_handler handler;
     struct shell             *sh;
@@ -216,11 +208,14 @@ static struct rpc_stream_handler *take_attach(struct rpc_service *service, struc
         free(a);
         return NULL;
     }
-    *a = (struct attach){{attach_message, NULL, attach_ended, attach_closed}, sh, stream, number, false, false};
+    *a = (struct attach){
+        .handler = {attach_message, NULL, attach_ended, attach_closed}, .sh = sh, .stream = stream, .number = number};
     rpc_stream_set_queue(stream, 4 * MT_STREAM_QUEUE_BYTES); /* a large cluster's view is megabytes */
     struct io_tls_who who;
     struct head_event event = {.kind = HEAD_EV_STREAM_OPENED,
-                               .stream = {number, head_shell_peer(rpc_stream_peer(sh->server, stream, &who) ? &who : NULL)}};
+                               .stream = {number, head_shell_peer(rpc_stream_peer(sh->server, stream, &who) ? &who : NULL), {0}}};
+    head_shell_beats_terms(sh, &event.stream.beats);
+    memcpy(a->beat_key, event.stream.beats.key, sizeof a->beat_key);
     head_shell_step(sh, &event);
     return &a->handler;
 }

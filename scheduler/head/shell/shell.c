@@ -318,6 +318,8 @@ static mt_status make_server(struct shell *sh)
     bool is_v6 = strchr(sh->options.host, ':') != NULL;
     snprintf(sh->address, sizeof sh->address, "%s%s%s:%u", is_v6 ? "[" : "", sh->options.host, is_v6 ? "]" : "",
              rpc_server_port(sh->server));
+    if (!sh->is_private) /* one node, or few: what they say costs nothing */
+        head_shell_beats_open(sh);
     return st;
 }
 
@@ -431,6 +433,7 @@ static void stop(struct shell *sh)
     if (sh->claimed)
         sh->claimed->ops->close(sh->claimed);
     head_shell_standby_end(sh);
+    io_beats_close(&sh->beats);
     if (sh->server)
         rpc_server_close(sh->server);
     if (sh->files)

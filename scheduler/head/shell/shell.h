@@ -18,6 +18,7 @@
 #include "core/ds/map.h"
 #include "core/sha/sha256.h"
 #include "core/ds/vec.h"
+#include "core/io/beat.h"
 #include "core/io/io.h"
 #include "core/io/tls/issue.h"
 #include "core/io/tls/join.h"
@@ -78,9 +79,10 @@ struct shell {
     struct head_token *tokens;       /* that are let in beside the cluster's own */
     size_t             token_count;
 
-    mt_map   attached; /* stream number -> struct attach */
-    mt_map   calls;    /* call number -> struct call */
-    uint64_t next_number;
+    struct io_beats beats;    /* raylets say by datagrams that they live; closed: its port was not to be had */
+    mt_map          attached; /* stream number -> struct attach */
+    mt_map          calls;    /* call number -> struct call */
+    uint64_t        next_number;
 
     /* store.c: batches waiting, and those on the store's thread */
     struct head_store     *store;
@@ -106,6 +108,15 @@ struct shell {
     struct feed      *feeds; /* list of followers and downloads */
 };
 
+struct attach { /* rpc.c's: a raylet's stream */
+    struct rpc_stream_handler handler;
+    struct shell             *sh;
+    struct rpc_stream        *stream;
+    uint64_t                  number;
+    bool                      is_paused, is_forgotten; /* forgotten: the core has ended it */
+    uint8_t                   beat_key[HEAD_BEAT_KEY_SIZE];
+};
+
 /* ---- step.c ---- */
 
 /* Gives one event (times are filled in) to the core. What follows is carried out at the end of the loop's round. */
@@ -129,6 +140,12 @@ void head_shell_close(struct shell *sh, const struct head_action *action);
 void head_shell_reply(struct shell *sh, const struct head_action *action);
 /* Reads from raylets again that were held up by full disk queues. */
 void head_shell_resume_streams(struct shell *sh);
+
+/* ---- beats.c: datagrams of attached raylets ---- */
+
+/* At the server's address, by the same number where it is free. Where it can't be, raylets report by their streams as ever. */
+void head_shell_beats_open(struct shell *sh);
+void head_shell_beats_terms(const struct shell *sh, struct head_beat_terms *out);
 
 /* ---- store.c ---- */
 

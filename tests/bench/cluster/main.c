@@ -192,7 +192,7 @@ static void join(struct cluster *c)
 static void report(struct cluster *c, uint32_t index)
 {
     struct stand_in_says node;
-    stand_in_lives(&node, ++c->nodes[index].report);
+    stand_in_reports(&node, ++c->nodes[index].report);
     say(c, index + 1, &node.message);
 }
 
@@ -265,6 +265,7 @@ int main(int argc, char **argv)
     } cases[] = {{"join_1k", join_1k},
                  {"join_10k", join_10k},
                  {"head_1k", bench_head_1k},
+                 {"head_3k", bench_head_3k},
                  {"head_10k", bench_head_10k},
                  {"coll_tls", bench_coll_tls},
                  {"coll_many", bench_coll_many},

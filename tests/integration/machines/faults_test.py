@@ -3,9 +3,9 @@
 """faults_test.py BIN DRIVER [--long] CASE... - machines that fall silent and come back.
 
 blackout   5 s without any packet for the head's machine and for one that works (--long: for each alone, too): no node is declared
-           dead, no task and no call fails
+           dead, no task and no call fails. Before it some seconds without datagrams alone, one way and the other: nobody is suspect
 hung       all processes of a machine are stopped for 12 s (--long: 60 s), and go on: its task has begun elsewhere, and what wakes up
-           has no effect any more
+           has no effect any more. Meanwhile a stranger says with datagrams that it lives: those that were heard, and others
 """
 import contextlib
 import os
@@ -21,7 +21,7 @@ import machines  # noqa: E402
 from machines import wait_until  # noqa: E402
 
 IS_LONG = "--long" in sys.argv
-BLACKOUT_S, HUNG_S, AFTER_S = 5, 60 if IS_LONG else 12, 3
+BLACKOUT_S, DATAGRAMS_S, HUNG_S, AFTER_S = 5, 3, 60 if IS_LONG else 12, 3
 
 
 class Driver:
@@ -55,6 +55,65 @@ def join(net, number, cpus):
     wait_until(lambda: f"m{number}" in nodes(net), f"m{number} is there")
 
 
+def log_has(machine, daemon, word):
+    """How often that stands in the log of a daemon of its."""
+    return sum(path.read_text(errors="replace").count(word) for path in machine.path(machine.folder).rglob(f"*{daemon}*.log"))
+
+
+def without_datagrams(net):
+    """Those to the head are lost, then those from it: the node notices and reports by its stream, before anybody is suspect."""
+    wait_until(lambda: log_has(net[1], "raylet", "datagrams_heard"), "the head hears m1's datagrams")
+    suspects, heard = log_has(net[0], "head", "node_suspect"), log_has(net[1], "raylet", "datagrams_heard")
+    for number, (from_, to) in enumerate(((net[1], net[0]), (net[0], net[1]))):
+        net.ip(from_, "rule", "add", "pref", "1", "ipproto", "udp", "to", to.address, "blackhole")
+        wait_until(lambda: log_has(net[1], "raylet", "datagrams_unheard") > number, "m1 notices that its datagrams are not heard")
+        time.sleep(DATAGRAMS_S)
+        net.ip(from_, "rule", "del", "pref", "1")
+        wait_until(lambda: log_has(net[1], "raylet", "datagrams_heard") > heard + number, "they are heard again")
+    assert log_has(net[0], "head", "node_suspect") == suspects, "a node was suspect for want of datagrams"
+
+
+LISTENER = """
+import socket, sys
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
+found = 0
+while found < 3:
+    frame = wire.recv(2000)
+    ip = 14 + 4 * (frame[14] & 15)
+    if frame[23] == 17 and frame[26:30] == socket.inet_aton(sys.argv[1]) and frame[ip + 8:ip + 10] == b"MB":
+        print(int.from_bytes(frame[ip + 2:ip + 4], "big"), frame[ip + 8:].hex(), flush=True)
+        found += 1
+"""
+STRANGER = """
+import os, socket, sys, time
+line = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+known = [bytes.fromhex(word) for word in sys.argv[3:]]
+while True:
+    for datagram in known:
+        later = (int.from_bytes(datagram[16:24], "little") + 1000).to_bytes(8, "little")
+        for said in (datagram, datagram[:16] + later + datagram[24:], datagram[:40] + os.urandom(16), os.urandom(56)):
+            line.sendto(said, (sys.argv[1], int(sys.argv[2])))
+    time.sleep(0.05)
+"""
+
+
+def overhear(net):
+    """The port, and what m1 says to the head."""
+    lines = [line.split() for line in net[0].run("python3", "-c", LISTENER, net[1].address).splitlines()]
+    return lines[0][0], *(words[1] for words in lines)
+
+
+@contextlib.contextmanager
+def stranger(net, heard):
+    """Goes on saying it, as it was and altered."""
+    said = net[2].start("python3", "-c", STRANGER, net[0].address, *heard)
+    try:
+        yield
+    finally:
+        said.kill()
+        said.wait()
+
+
 def stop(net):
     for m in reversed(list(net)):
         m.manta("stop", "--purge")
@@ -65,6 +124,7 @@ def blackout(net):
     join(net, 1, 1)
     join(net, 2, 1)
     before = nodes(net)
+    without_datagrams(net)
     driver = Driver(net[1], "blackout", before["m2"])
     for silent in ((0,), (2,), (0, 2)) if IS_LONG else ((0, 2),):
         for number in silent:
@@ -89,12 +149,15 @@ def strike(machine, sent):
 def hung(net):
     start(net, 0)
     join(net, 1, 1)
+    heard = overhear(net)
     driver = Driver(net[0], "hung")
     wait_until(lambda: net[0].json("list", "tasks", "--filter", "state=RUNNING"), "the task runs")
     join(net, 2, 1)
-    strike(net[1], signal.SIGSTOP)
-    time.sleep(HUNG_S)
-    strike(net[1], signal.SIGCONT)
+    with stranger(net, heard):
+        strike(net[1], signal.SIGSTOP)
+        time.sleep(HUNG_S)
+        assert states(net)["m1"] == "DEAD", net[0].manta("list", "nodes")
+        strike(net[1], signal.SIGCONT)
     time.sleep(AFTER_S)
     told, err = driver.end()
     assert told.get("attempts") == 2 and told["late"] == 0, (told, err)

@@ -457,7 +457,8 @@ void sim_node_act(struct sim *s, struct sim_node *n, const struct rlt_action *a)
         sim_job_act(s, n, a);
         break;
     case RLT_A_JOB_KEEP: end_keep(n, &a->job_keep); break;
-    case RLT_A_REVOKED: break;
+    case RLT_A_REVOKED:
+    case RLT_A_BEAT: break; /* the head of this world offers none: beats/ */
     case RLT_A_READY: act_ready(s, n); break;
     case RLT_A_EXIT: sim_drain_exits(s, n, a->exit.why); break;
     }

@@ -125,6 +125,7 @@ static void keep(struct sim_pending *p)
     case RLT_EV_LANE_BROKEN:
     case RLT_EV_HEAD_UP:
     case RLT_EV_HEAD_DOWN:
+    case RLT_EV_BEAT:
     case RLT_EV_PEER_OPEN:
     case RLT_EV_PEER_CLOSED:
     case RLT_EV_MOVED:

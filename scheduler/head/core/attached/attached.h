@@ -9,6 +9,10 @@
 
 /* A message came on the stream; one that can't be read ends it. */
 void head_attached_message(struct head *h, uint64_t number, const uint8_t *bytes, size_t size);
+/* Datagrams came; those that are to be answered are marked. */
+void head_attached_beats(struct head *h, struct head_beat *items, size_t count);
+/* A node's last report still stands: what follows from its being said again. */
+void head_attached_stands(struct head *h, struct node *n);
 /* Time has passed: who is silent is suspect, then dead. */
 void head_attached_tick(struct head *h);
 
@@ -16,6 +20,8 @@ void head_attached_tick(struct head *h);
 void head_attached_heads(struct head *h, const char *const *addresses, uint32_t count);
 /* Where there are several, each node hears the leader each second, since one that is silent is left for another. */
 void head_attached_heads_tick(struct head *h);
+/* It speaks on its stream again and not by datagrams, whose answers would have told it that the leader is there. */
+void head_attached_heads_spoken(struct head *h, struct stream *s);
 
 /* All nodes that have shown the certificates of this number, which were just revoked, are told to end, and are dead. */
 void head_attached_shut_out(struct head *h, uint64_t member, const char *reason);

@@ -49,6 +49,12 @@ static void take_free(struct head *h, struct node *n, const Manta__V1__Report *r
     }
 }
 
+void head_attached_stands(struct head *h, struct node *n)
+{
+    head_nodes_expire_promises(h, n, MT_HEAD_PROMISE_MS);
+    h->is_capacity_changed = true;
+}
+
 static void take_report(struct head *h, struct stream *s, struct node *n, const Manta__V1__Report *report)
 {
     if (n->has_reported && report->version <= n->report_version)
@@ -58,9 +64,9 @@ static void take_report(struct head *h, struct stream *s, struct node *n, const 
     take_free(h, n, report);
     take_places(n, report);
     snprintf(n->drain.waits, sizeof n->drain.waits, "%s", report->waits);
-    head_nodes_expire_promises(h, n, MT_HEAD_PROMISE_MS);
+    head_attached_stands(h, n);
     head_nodes_refresh_free(n);
-    h->is_capacity_changed = true;
+    head_attached_heads_spoken(h, s);
     head_wants_report(h, n, report->wants, report->n_wants);
     head_wants_wishes(h, n, report->wishes, report->n_wishes);
     n->is_seen = true;

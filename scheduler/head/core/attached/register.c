@@ -37,6 +37,7 @@ static void refuse(struct head *h, struct stream *s, int32_t code, const char *t
 static void welcome(struct head *h, struct stream *s, const struct node *n)
 {
     Manta__V1__Registered answer = MANTA__V1__REGISTERED__INIT;
+    Manta__V1__BeatTerms  beats = MANTA__V1__BEAT_TERMS__INIT;
     to_node               message = MANTA__V1__HEAD_TO_NODE__INIT;
     answer.version = mt_versions_common(mt_release.wire, n->wire);
     answer.node = n->place.id;
@@ -45,6 +46,10 @@ static void welcome(struct head *h, struct stream *s, const struct node *n)
     answer.head_epoch = h->epoch;
     answer.heads = h->head_list;
     answer.n_heads = h->head_count;
+    beats.port = s->beats.port;
+    beats.session = s->number;
+    beats.key = (ProtobufCBinaryData){sizeof s->beats.key, s->beats.key};
+    answer.beats = s->beats.port ? &beats : NULL;
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED;
     message.registered = &answer;
     head_out_send(h, s, &message, true);

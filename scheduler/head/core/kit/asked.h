@@ -14,6 +14,7 @@
 
 enum { /* limits: core/base/limits/head.h */
        HEAD_SHA_SIZE = 32,
+       HEAD_BEAT_KEY_SIZE = 16,
        HEAD_JOB_ID_SIZE = 64, /* [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63 bytes: it is also a file name */
        HEAD_CLUSTER_SIZE = 40,
        HEAD_TEXT_SIZE = MT_ERROR_BYTES_MAX,

@@ -26,6 +26,7 @@ enum head_event_kind {                         /* what each brings with it: the 
                        HEAD_EV_STREAM_OPENED,  /* a raylet has attached */
                        HEAD_EV_STREAM_MESSAGE, /* it says something */
                        HEAD_EV_STREAM_CLOSED,
+                       HEAD_EV_BEATS,       /* raylets say by datagrams that they live */
                        HEAD_EV_CALL,        /* a client asks */
                        HEAD_EV_CALL_GONE,   /* it has left: no reply is wanted any more */
                        HEAD_EV_STORED,      /* the batch is durable, or the store has failed */
@@ -34,6 +35,19 @@ enum head_event_kind {                         /* what each brings with it: the 
                        HEAD_EV_BLOB_ADDED,  /* a verified blob is in its place */
                        HEAD_EV_HEADS,       /* which heads there are: told to raylets and clients */
                        HEAD_EV_PROVIDED,    /* the answer to HEAD_ACT_PROVIDE, or that none came in time */
+};
+
+/* How the raylet behind a stream may say by datagrams that it lives. */
+struct head_beat_terms {
+    uint16_t port;                    /* 0: it may not */
+    uint8_t  key[HEAD_BEAT_KEY_SIZE]; /* random, of this stream alone */
+};
+
+/* One such datagram, which was sealed with the key of that stream: the shell has looked. */
+struct head_beat {
+    uint64_t stream;
+    uint64_t counter, echo, report; /* as in core/io/beat.h */
+    bool     is_taken, is_heard;    /* out: it is to be answered, with now_ms as the echo; by it the node was heard */
 };
 
 struct head_provided { /* borrowed for the step */
@@ -63,9 +77,14 @@ struct head_event {
     uint64_t             wall_ms; /* for people, and for tickets and certificates: it decides when they end, and nothing else */
     union {                       /* by kind; what is pointed to is borrowed for the step */
         struct {
-            uint64_t         number; /* the shell's, never used twice */
-            struct head_peer peer;   /* OPENED */
-        } stream;                    /* STREAM_OPENED, STREAM_CLOSED */
+            uint64_t               number; /* the shell's, never used twice */
+            struct head_peer       peer;   /* OPENED, as the rest */
+            struct head_beat_terms beats;
+        } stream; /* STREAM_OPENED, STREAM_CLOSED */
+        struct {
+            struct head_beat *items; /* the core writes is_taken */
+            size_t            count;
+        } beats;
         struct {
             uint64_t       stream;
             const uint8_t *bytes; /* a packed NodeToHead */
@@ -239,6 +258,7 @@ struct head_config {
 /* What has happened so far, for metrics and for the simulation's proof that each path was taken. */
 /* clang-format off */
 #define HEAD_COUNTERS(X)                                                                                               \
+    X(beat) X(beat_stale) X(beat_late)                                                                                  \
     X(registered) X(reconnected) X(new_epoch) X(register_refused) X(suspect) X(dead) X(pause) X(drained) X(left)        \
     X(placed) X(replaced) X(pressed) X(unschedulable)                                                                             \
     X(name_put) X(name_exists) X(name_released) X(outcome_hit)                                                         \

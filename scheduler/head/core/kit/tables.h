@@ -45,6 +45,10 @@ struct stream {
     uint32_t         held;         /* sends that wait for the store: later ones wait behind them */
     uint64_t         view_version; /* it was told of all changes up to that; 0: of none */
     struct head_peer peer;
+
+    struct head_beat_terms beats;
+    uint64_t               beat_counter; /* of the last datagram that was taken */
+    uint64_t beat_ms; /* of the last one by which the node was heard, and that was answered; 0: it speaks here since */
 };
 
 struct view_change { /* of a node; none has that number: it was forgotten */

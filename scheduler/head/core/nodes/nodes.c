@@ -209,7 +209,7 @@ void head_nodes_paused(struct head *h, uint64_t gap_ms)
 
 /* ---- streams ---- */
 
-void head_nodes_opened(struct head *h, uint64_t number, const struct head_peer *peer)
+void head_nodes_opened(struct head *h, uint64_t number, const struct head_peer *peer, const struct head_beat_terms *beats)
 {
     struct stream *s = calloc(1, sizeof *s);
     if (!s || mt_map_put_ptr(&h->streams, mt_map_key(number), s).code != 0) {
@@ -219,6 +219,7 @@ void head_nodes_opened(struct head *h, uint64_t number, const struct head_peer *
     }
     s->number = number;
     s->peer = *peer;
+    s->beats = *beats;
 }
 
 static void stream_forget(struct head *h, struct stream *s)

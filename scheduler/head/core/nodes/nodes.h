@@ -36,7 +36,7 @@ void head_nodes_forget_dead(struct head *h, uint32_t number);
 /* The head itself stood still: nobody's silence. */
 void head_nodes_paused(struct head *h, uint64_t gap_ms);
 
-void head_nodes_opened(struct head *h, uint64_t number, const struct head_peer *peer);
+void head_nodes_opened(struct head *h, uint64_t number, const struct head_peer *peer, const struct head_beat_terms *beats);
 void head_nodes_closed(struct head *h, uint64_t number);
 /* Ends a stream that breaks the protocol or is replaced. */
 void head_nodes_drop_stream(struct head *h, struct stream *s, const char *why);

@@ -8,6 +8,7 @@
 #include "tests/bench/bench.h"
 
 bool bench_head_1k(struct bench *b);
+bool bench_head_3k(struct bench *b);
 bool bench_head_10k(struct bench *b);
 
 #endif

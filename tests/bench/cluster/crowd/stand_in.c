@@ -40,7 +40,7 @@ void stand_in_comes(struct stand_in_says *s, uint32_t number, uint64_t boot)
     s->message.register_ = r;
 }
 
-void stand_in_lives(struct stand_in_says *s, uint64_t version)
+void stand_in_reports(struct stand_in_says *s, uint64_t version)
 {
     Manta__V1__Report *r = &s->report;
     message_begin(s);

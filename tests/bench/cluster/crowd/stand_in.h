@@ -18,6 +18,6 @@ struct stand_in_says { /* a message, and what it points to: not to be moved */
 };
 
 void stand_in_comes(struct stand_in_says *s, uint32_t number, uint64_t boot);
-void stand_in_lives(struct stand_in_says *s, uint64_t version); /* version: of its report, each time a higher one */
+void stand_in_reports(struct stand_in_says *s, uint64_t version); /* version: of its report, each time a higher one */
 
 #endif
