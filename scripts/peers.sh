@@ -8,6 +8,7 @@
 #   --quick         shorter windows; prints, and writes only with --write. Under 6 minutes.
 #   --train [--quick]  all-reduce beside Open MPI and torch's gloo instead: see peers_train.sh
 #   --sweep [--quick]  trials and suggestions beside Optuna and Ray Tune instead: see peers_sweep.sh
+#   --scale         a node that is started for what wants it (scale_local) beside Ray's autoscaler instead: see peers_scale.py
 #   --metg          task graphs of fine grain (METG) beside Open MPI's point-to-point calls instead: see peers_metg.sh
 #   --filter TEXT   only Ray's cases whose name has TEXT in it; writes nothing
 #   --no-write      leaves docs/performance.md as it is
@@ -22,12 +23,12 @@ cd "$(dirname "$0")/.."
 
 venv=build/peers/venv
 python=$venv/bin/python
-scripts/build.sh release manta-head manta-raylet manta manta-bench manta-bench-grpc
+scripts/build.sh release manta-head manta-raylet manta manta-bench manta-bench-grpc manta-bench-cluster
 
-if ! "$python" -c 'import ray, numpy' 2>/dev/null; then
+if ! "$python" -c 'import ray, numpy, aiohttp' 2>/dev/null; then
     echo "peers.sh: installing Ray into $venv" >&2
     python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --no-input "ray${RAY_VERSION:+==$RAY_VERSION}" numpy
+    "$venv/bin/pip" install --quiet --no-input "ray[default]${RAY_VERSION:+==$RAY_VERSION}" numpy
 fi
 
 # Short: unix sockets lie in it.
@@ -57,5 +58,10 @@ stop_all() {
 trap 'stop_all; rm -rf "$run_dir"' EXIT
 trap 'exit 130' INT TERM
 
-"$python" scripts/peers.py "$@" &  # in the background, so that a signal is served at once
+script=(scripts/peers.py "$@")
+if [ "${1:-}" = --scale ]; then
+    build/release/bin/manta-bench-cluster -c scale_local -o json
+    script=(scripts/peers_scale.py "${@:2}")
+fi
+"$python" "${script[@]}" &  # in the background, so that a signal is served at once
 wait $!
