@@ -11,6 +11,7 @@ USERS = {
     "clang-format-14": (SCRIPTS, r"clang-format-14"),
     "abigail-tools": (SCRIPTS, r"\"abidw\""),
     "cmake": (SCRIPTS, r"cmake_minimum_required"),
+    "curl": (r"deploy/aws/manta-spot-notice", r"\bcurl --silent"),
     "dataset-fashion-mnist": (SOURCES, r"/usr/share/dataset/fashion-mnist|/usr/share/datasets?/fashion"),
     "g++": (SCRIPTS, r"c\+\+|g\+\+|CXX"),
     "gcc": (SCRIPTS, r"LANGUAGES C\b"),
