@@ -350,19 +350,25 @@ static void take_launched(struct scl *s, const struct scl_event *event)
 
 /* ---- the machine ---- */
 
-/* A provider that starts several at once waits for them: so no more than do follow. */
+static uint32_t launches_behind(const struct scl_actions *out, size_t i)
+{
+    const struct scl_instance *its = &out->list.data[i].instance;
+    for (size_t k = i + 1; k < out->list.count; k++) {
+        const struct scl_action *next = &out->list.data[k];
+        if (next->kind == SCL_ACT_LAUNCH && strcmp(its->type, next->instance.type) == 0 &&
+            strcmp(its->zone, next->instance.zone) == 0)
+            return next->more + 1;
+    }
+    return MT_PLANT(MT_PLANT_SCALE_MORE);
+}
+
+/* A provider that starts several at once waits for them: so no more than do follow. From the last one on: each looks no further
+ * than to the next of its like, which is near. */
 static void count_more(struct scl_actions *out)
 {
-    for (size_t i = 0; i < out->list.count; i++) {
-        struct scl_action *a = &out->list.data[i];
-        a->more = 0;
-        for (size_t k = i + 1; k < out->list.count && a->kind == SCL_ACT_LAUNCH; k++) {
-            const struct scl_action *b = &out->list.data[k];
-            a->more += b->kind == SCL_ACT_LAUNCH && strcmp(a->instance.type, b->instance.type) == 0 &&
-                       strcmp(a->instance.zone, b->instance.zone) == 0;
-        }
-        a->more += MT_PLANT(MT_PLANT_SCALE_MORE) && a->kind == SCL_ACT_LAUNCH;
-    }
+    for (size_t i = out->list.count; i-- > 0;)
+        if (out->list.data[i].kind == SCL_ACT_LAUNCH)
+            out->list.data[i].more = launches_behind(out, i);
 }
 
 mt_status scl_step(struct scl *s, const struct scl_event *event, struct scl_actions *out)
