@@ -9,6 +9,7 @@
 #include "core/io/beat.h"
 
 #include "core/base/log.h"
+#include "core/io/address.h"
 
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
@@ -112,22 +113,6 @@ bool io_beat_check(struct io_beats *beats, const struct io_beat_in *in, const ui
 }
 
 /* ---- the socket ---- */
-
-static bool address_read(const char *host, uint16_t port, struct sockaddr_in6 *out, socklen_t *out_size)
-{
-    struct sockaddr_in *in4 = (struct sockaddr_in *)(void *)out;
-    memset(out, 0, sizeof *out);
-    if (inet_pton(AF_INET, strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, &in4->sin_addr) == 1) {
-        in4->sin_family = AF_INET;
-        in4->sin_port = htons(port);
-        *out_size = sizeof *in4;
-        return true;
-    }
-    out->sin6_family = AF_INET6;
-    out->sin6_port = htons(port);
-    *out_size = sizeof *out;
-    return inet_pton(AF_INET6, host, &out->sin6_addr) == 1;
-}
 
 /* What came of one batch; -1: nothing more is there. */
 static int batch_read(struct io_beats_impl *impl, uint32_t *out_count)
@@ -237,7 +222,7 @@ static mt_status beats_open(struct io_loop *loop, struct io_beats *beats, const 
     struct sockaddr_in6 address;
     socklen_t           size;
     IO_ON_LOOP(loop);
-    if (!address_read(host, port, &address, &size))
+    if (!io_address_read(host, port, &address, &size))
         return mt_error(MT_EINVAL, 0, "it is not a numeric IPv4 or IPv6 address");
     struct io_beats_impl *impl = calloc(1, sizeof *impl);
     if (!impl)

@@ -11,6 +11,7 @@
 #include "core/io/listener.h"
 
 #include "core/base/log.h"
+#include "core/io/address.h"
 #include "core/io/private.h"
 
 #include <arpa/inet.h>
@@ -36,7 +37,6 @@ union address {
 static mt_status listener_start(struct io_loop *loop, struct io_listener *listener, int fd, uint32_t connections_max);
 static mt_status door_open(struct io_loop *loop, struct io_listener *listener, int fd);
 static void      door_close(struct io_listener *listener);
-static mt_status parse_address(const char *host, uint16_t port, union address *out, socklen_t *out_size);
 static bool      is_loopback(const union address *at);
 static mt_status bind_unix(int fd, const char *path);
 static bool      is_held_up(const struct io_listener *listener);
@@ -57,7 +57,8 @@ mt_status io_listener_open_tcp(struct io_loop *loop, struct io_listener *listene
 {
     union address at;
     socklen_t     size;
-    MT_TRY(parse_address(host, port, &at, &size));
+    if (!io_address_read(host, port, &at.in6, &size))
+        return mt_error(MT_EINVAL, 0, "the address to bind is not a numeric IPv4 or IPv6 address");
     if (!listener->may_leave_loopback && !is_loopback(&at))
         return mt_error(MT_EUNSUPPORTED, 0, "beyond loopback only TLS is spoken, or in clear where --insecure says so");
     int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
@@ -237,26 +238,6 @@ static mt_status listener_start(struct io_loop *loop, struct io_listener *listen
     return st;
 }
 
-static mt_status parse_address(const char *host, uint16_t port, union address *out, socklen_t *out_size)
-{
-    memset(out, 0, sizeof *out);
-    if (strcmp(host, "localhost") == 0)
-        host = "127.0.0.1";
-    if (inet_pton(AF_INET, host, &out->in4.sin_addr) == 1) {
-        out->in4.sin_family = AF_INET;
-        out->in4.sin_port = htons(port);
-        *out_size = sizeof out->in4;
-        return mt_ok();
-    }
-    if (inet_pton(AF_INET6, host, &out->in6.sin6_addr) == 1) {
-        out->in6.sin6_family = AF_INET6;
-        out->in6.sin6_port = htons(port);
-        *out_size = sizeof out->in6;
-        return mt_ok();
-    }
-    return mt_error(MT_EINVAL, 0, "the address to bind is not a numeric IPv4 or IPv6 address");
-}
-
 static bool is_loopback(const union address *at)
 {
     return at->any.sa_family == AF_INET ? ntohl(at->in4.sin_addr.s_addr) >> 24 == 127 : IN6_IS_ADDR_LOOPBACK(&at->in6.sin6_addr);
@@ -266,7 +247,7 @@ bool io_is_loopback(const char *host)
 {
     union address at;
     socklen_t     size;
-    return !parse_address(host, 0, &at, &size).code && is_loopback(&at);
+    return io_address_read(host, 0, &at.in6, &size) && is_loopback(&at);
 }
 
 /* A socket file outlives the process that made it. Whether somebody still listens is known by connecting; two
