@@ -40,7 +40,7 @@ enum {
 
 struct rpc;
 /* Starts gRPC, a completion queue and its thread. `loop` may be NULL: then only RPC_DIRECT and the blocking calls
- * work. No process that has called this may fork and go on using gRPC in the child. ENOMEM, ESYS. */
+ * work. No process that has called this may fork and go on using gRPC in the child. ENOMEM, ESYS; EAGAIN: too few descriptors. */
 MT_MUST_USE mt_status rpc_new(struct io_loop *loop, struct rpc **out_rpc);
 /* Cancels the client calls that are left, runs their callbacks, joins the thread. Servers and channels must be closed
  * before. Loop thread (any, without a loop). Blocks a few milliseconds. */

@@ -15,6 +15,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* ThreadSanitizer does not see what orders threads inside gRPC, which is not built with it: tell it. */
 #ifdef __SANITIZE_THREAD__
@@ -28,8 +30,23 @@ void __tsan_release(void *address);
 static void *rpc_main(void *arg);
 static void  log_from_grpc(gpr_log_func_args *args);
 
+/* gRPC ends the process where it lacks one as it begins. */
+static mt_status descriptors_look(void)
+{
+    enum { WANTED = 8 }; /* it takes 3 */
+    int fds[WANTED], count = 0, err = 0;
+    while (count < WANTED && (fds[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        count++;
+    if (count < WANTED)
+        err = errno;
+    while (count > 0)
+        close(fds[--count]);
+    return err ? mt_error(MT_EAGAIN, err, "descriptors for gRPC") : mt_ok();
+}
+
 mt_status rpc_new(struct io_loop *loop, struct rpc **out_rpc)
 {
+    MT_TRY(descriptors_look());
     struct rpc *rpc = calloc(1, sizeof *rpc);
     if (!rpc)
         return mt_error(MT_ENOMEM, 0, "rpc runtime");

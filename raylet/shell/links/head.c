@@ -342,6 +342,8 @@ static void timer_fired(struct io_timer *timer)
     }
     if (st.code)
         mt_log_status(MT_LOG_ERROR, "no_head", st);
+    if (st.code && st.code != MT_ETIMEDOUT && !h->channel) /* what it lacked may be there again */
+        io_timer_start(h->sh->loop, &h->timer, MT_RLT_HEAD_RETRY_MS);
 }
 
 /* ---- start and end -------------------------------------------------------------------------------------------------- */

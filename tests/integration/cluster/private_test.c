@@ -561,13 +561,17 @@ static void descriptors_of_actors(void)
 static void kill_without_descriptors(void)
 {
     struct rlimit before, none;
+    manta_error   e;
     manta_actor  *a = manta_actor_new("nobody", NULL, MANTA_NO_ARGS);
     int worker = (int)test_i64(manta_actor_call(a, "pid", MANTA_NO_ARGS), __FILE__, __LINE__), raylet = part("manta-raylet");
+    CHECK(!manta_actor_find("nobody", TEST_WAIT_MS, &e)); /* the head answers: gRPC, which ends a process that runs out of */
+    CHECK_EQ(e.code, MANTA_ENOENT);                       /* descriptors while it starts, has started */
     CHECK_EQ(prlimit(raylet, RLIMIT_NOFILE, NULL, &before), 0);
     none = (struct rlimit){0, before.rlim_max};
     CHECK_EQ(prlimit(raylet, RLIMIT_NOFILE, &none, NULL), 0);
     manta_actor_kill(a, false);
     test_sleep_ms(300);
+    CHECK_EQ(kill(raylet, 0), 0); /* its workers would go with it */
     CHECK_EQ(kill(worker, 0), 0);
     CHECK_EQ(prlimit(raylet, RLIMIT_NOFILE, &before, NULL), 0);
     CHECK(test_gone(worker));

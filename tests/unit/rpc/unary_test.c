@@ -4,6 +4,10 @@
  */
 #include "tests/unit/rpc/echo.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static struct echo_server echo;
 static struct echo_client client;
 
@@ -257,6 +261,36 @@ static void blocking_calls_need_no_loop(void **state)
     rpc_free(rpc);
 }
 
+/* A process that has so many descriptors left: 0: it starts gRPC; 1: it is told that it can't. */
+static int start_with(int left)
+{
+    int   last = -1, status, fd;
+    pid_t pid = fork(); /* gRPC has not begun here */
+    if (pid == 0) {
+        struct rlimit limit;
+        struct rpc   *rpc;
+        getrlimit(RLIMIT_NOFILE, &limit);
+        limit.rlim_cur = 256;
+        setrlimit(RLIMIT_NOFILE, &limit);
+        while ((fd = dup(0)) >= 0)
+            last = fd;
+        while (left-- > 0)
+            close(last--);
+        _exit(rpc_new(NULL, &rpc).code == MT_EAGAIN);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void too_few_descriptors_are_told(void **state)
+{
+    (void)state;
+    for (int left = 1; left < 8; left++)
+        assert_int_equal(start_with(left), 1);
+    assert_int_equal(start_with(8), 0);
+}
+
 static void a_server_that_cannot_open_says_why(void **state)
 {
     struct rpc_server *server;
@@ -273,6 +307,7 @@ static void a_server_that_cannot_open_says_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(too_few_descriptors_are_told), /* first: gRPC has not begun */
         cmocka_unit_test_setup_teardown(echoes_any_size_up_to_the_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(many_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_handler_may_answer_later, setup, teardown),
