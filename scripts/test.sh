@@ -3,8 +3,8 @@
 #
 # test.sh [--fast] [--no-sanitizers] [--long] - installs what is missing, builds, and runs the tests.
 #
-#   (no option)       release: all tests; then AddressSanitizer and ThreadSanitizer builds: unit and simulation tests, and the
-#                     integration tests that tests/integration/CMakeLists.txt names for it
+#   (no option)       release: all tests; then AddressSanitizer and ThreadSanitizer builds: unit and simulation tests, for the latter
+#                     those with threads, and the integration tests that tests/integration/CMakeLists.txt names for it
 #   --no-sanitizers   the release build only
 #   --long            the sanitizers' builds run all integration tests
 #   --fast            unit tests of the release build only

@@ -702,6 +702,7 @@ int main(int argc, char **argv)
 {
 #ifdef MANTA_PLANTS
     mt_plant = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0;
+    cmocka_set_test_filter(argc > 2 ? argv[2] : NULL); /* the one that is to catch it */
 #endif
     (void)argc, (void)argv;
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
