@@ -37,26 +37,28 @@ static void become_concurrent(manta_ctx *c)
         lib_pool_serve(c, limits, count);
 }
 
+static bool waits_ahead(void)
+{
+    return !wrk_has_work(&lib.wrk) && wrk_waits_ahead(&lib.wrk);
+}
+
 /* The next task waits for a value of another worker, which is about to come: a look at its cell costs less than telling the owner
- * that we wait. True: it has come, or something else has. */
+ * that we wait. True: it has come, or something else has; also where it came between the look of wrk_next and the first one here,
+ * as most do whose makers run beside us. */
 static bool comes_soon(uint64_t *now)
 {
     uint64_t since = *now = lib_now_ns();
-    if (wrk_waits_ahead(&lib.wrk))
+    if (waits_ahead())
         lib_note_cpu();
-    while (wrk_waits_ahead(&lib.wrk) && *now - since < (wrk_where_fed(&lib.wrk, lib.cpu) ? MT_LIB_EDGE_NS : MT_LIB_SPIN_NS)) {
+    while (waits_ahead() && *now - since < (wrk_where_fed(&lib.wrk, lib.cpu) ? MT_LIB_EDGE_NS : MT_LIB_SPIN_NS)) {
         if (*now - since < MT_LIB_EDGE_PAUSE_NS)
             for (int i = 0; i < 8; i++)
                 shm_pause();
         else
             sched_yield(); /* the one that makes it may stand on this very cpu */
-        if (wrk_has_work(&lib.wrk)) {
-            *now = lib_now_ns();
-            return true;
-        }
         *now = lib_now_ns();
     }
-    return false;
+    return !lib.wrk.asks_board && wrk_has_work(&lib.wrk);
 }
 
 static void worker_loop(void)
@@ -65,9 +67,11 @@ static void worker_loop(void)
     struct wrk_run   run;
     uint64_t         now = lib_now_ns();
     uint32_t         since_pump = 0;
+    bool             has_come = false; /* and wrk_next has not been asked since */
     lib_lock();
     for (;;) {
         if (wrk_next(&lib.wrk, &run)) {
+            has_come = false;
             if (lib.wrk.out.wake_count)
                 lib_act();
             lib_run(&c, &run, NULL, &now);
@@ -86,9 +90,11 @@ static void worker_loop(void)
         } else if (wrk_save_begin(&lib.wrk)) {
             lib_actor_save_leaving();
             continue;
-        } else if (comes_soon(&now)) {
+        } else if (!has_come && comes_soon(&now)) {
+            has_come = true; /* once: what wrk_next can't take needs the rest of this round */
             continue;
         }
+        has_come = false;
         since_pump = 0;
         wrk_flush(&lib.wrk); /* first: who waits for it need not wait for the rest as well */
         lib_pump();
