@@ -135,7 +135,7 @@ endfunction()
 # manta_test(NAME SOURCES file... MODULES module... [LINK library...] [LABELS label...] [TIMEOUT seconds] [THREADS])
 # A cmocka program registered with ctest under NAME (unit.base.id, sim.cluster, integration.tasks, ...).
 # ThreadSanitizer finds nothing where there is one thread: that build leaves out what has none of MANTA_THREADED, and no THREADS, which
-# says that the test starts some, or a daemon. unit.house.threads asks the programs of the plain build whether that is true.
+# says that the test starts some, or a daemon. unit.house.single asks the programs of the plain build whether that is true.
 function(manta_test name)
   cmake_parse_arguments(T "THREADS" "TIMEOUT" "SOURCES;MODULES;LINK;LABELS" ${ARGN})
   string(REPLACE "." "_" target ${name})
