@@ -88,6 +88,11 @@ static inline void lane_ring_publish(struct lane_producer *p)
         shm_store64_release(&p->words->head, p->head);
     }
 }
+/* Whether the consumer has released all that it was shown. */
+static inline bool lane_ring_is_taken(const struct lane_producer *p)
+{
+    return shm_load64(&p->words->tail) == p->published;
+}
 static inline bool lane_ring_has_unpublished(const struct lane_producer *p)
 {
     return p->published != p->head;

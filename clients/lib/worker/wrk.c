@@ -14,7 +14,7 @@
 enum {
     OUTCOMES_PER_PUBLISH = 16,
     OUTCOME_DELAY_NS = 20 * 1000, /* an outcome waits at most so long for company */
-    FEEDS_PER_PUBLISH = 64,       /* the same of outcomes that go to a cell as well: their consumers need not wait for the owner */
+    FEEDS_PER_WAKE = 64,          /* the same of outcomes that go to a cell as well: shown at once, but nobody waits for the owner */
     FEEDS_DELAY_NS = 200 * 1000,
     RECORDS_PER_RELEASE = 16,
 };
@@ -101,7 +101,7 @@ static mt_status lane_open(struct wrk *wrk, const struct ctl_grant *grant, void 
 
 static void lane_publish(struct wrk *wrk, struct wrk_lane *lane)
 {
-    lane->unpublished = 0;
+    lane->untold = 0;
     lane_ring_publish(&lane->back);
     if (lane_park_must_wake(lane->peer))
         out_wake(wrk, lane->peer);
@@ -149,7 +149,7 @@ static bool report(struct wrk *wrk, struct wrk_lane *lane, uint16_t kind, const 
     }
     if (!lane_ring_push(&lane->back, &record, NULL))
         return false;
-    lane->unpublished++;
+    lane->untold++;
     return true;
 }
 
@@ -279,7 +279,7 @@ static void publish_before(struct wrk *wrk, const struct wrk_run *next)
     if (MT_LIKELY(next->record.aux == wrk->quick))
         return;
     for (size_t i = 0; i < wrk->lanes.count; i++)
-        if (wrk->lanes.data[i]->unpublished)
+        if (wrk->lanes.data[i]->untold)
             lane_publish(wrk, wrk->lanes.data[i]);
 }
 
@@ -364,11 +364,15 @@ bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint
     bool feeds = MT_UNLIKELY(run->cell != NULL);
     if (feeds && lane_cell_fill(run->cell, run->generation, !(flags & LANE_DONE_ERROR) && !wrk_is_cancelled(run), payload, size))
         has_more = false; /* who waits for it sleeps: the owner wakes him */
-    if (lane->unpublished++ == 0)
+    if (feeds && lane_ring_is_taken(&lane->back))
+        lane->untold = 0; /* its owner was woken by another worker, and has looked here too */
+    if (lane->untold++ == 0)
         lane->oldest_ns = now_ns;
-    if (lane->unpublished >= (feeds ? FEEDS_PER_PUBLISH : OUTCOMES_PER_PUBLISH) ||
+    if (lane->untold >= (feeds ? FEEDS_PER_WAKE : OUTCOMES_PER_PUBLISH) ||
         now_ns - lane->oldest_ns >= (feeds ? FEEDS_DELAY_NS : OUTCOME_DELAY_NS) || !has_more)
         lane_publish(wrk, lane);
+    else if (feeds)
+        lane_ring_publish(&lane->back);
     return true;
 }
 
@@ -495,7 +499,7 @@ void wrk_flush(struct wrk *wrk)
 {
     for (size_t i = 0; i < wrk->lanes.count; i++) {
         struct wrk_lane *lane = wrk->lanes.data[i];
-        if (lane->unpublished)
+        if (lane->untold)
             lane_publish(wrk, lane);
         if (lane->unreleased)
             lane_release(lane);

@@ -28,9 +28,9 @@ struct wrk_lane {
     shm_u64             *claims;
     struct lane_consumer forward;
     struct lane_producer back;
-    uint32_t             unpublished, unreleased;
+    uint32_t             untold, unreleased;
     uint32_t             inflight;    /* calls of a concurrent actor that are queued or run */
-    uint64_t             oldest_ns;   /* when the first unpublished outcome was written */
+    uint64_t             oldest_ns;   /* when the first untold outcome was written */
     uint32_t             board;       /* number of the memory where its owner's cells are; 0: none was named yet */
     uint32_t             board_asked; /* one that was named and is not mapped; 0: none */
     uint32_t             region;      /* of this node, that the board is in */
