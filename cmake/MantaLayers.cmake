@@ -110,7 +110,7 @@ endforeach()
 
 # manta_add_test(NAME name TIMEOUT seconds LABELS label... COMMAND program... [CRASHES])
 # add_test, with the limit and the labels. Where a sanitizer is built in, what any process of the test has to report fails it
-# (tests/sanitized.py), and the limit, which is against hanging and no measurement, is longer. CRASHES: processes of the test
+# (tests/sanitized.py). The limit is against hanging and no measurement: at least 180 s, with a sanitizer longer. CRASHES: processes of the test
 # die of signals on purpose. What MANTA_SANITIZED names gets that label too.
 function(manta_add_test)
   cmake_parse_arguments(T "CRASHES" "NAME;TIMEOUT" "LABELS;COMMAND" ${ARGN})
@@ -124,6 +124,8 @@ function(manta_add_test)
     endif()
     list(PREPEND T_COMMAND ${CMAKE_SOURCE_DIR}/tests/sanitized.py $<$<BOOL:${T_CRASHES}>:--crashes> ${program})
     math(EXPR T_TIMEOUT "${T_TIMEOUT} * 5")
+  elseif(T_TIMEOUT LESS 180)
+    set(T_TIMEOUT 180)
   endif()
   add_test(NAME ${T_NAME} COMMAND ${T_COMMAND} COMMAND_EXPAND_LISTS)
   set_tests_properties(${T_NAME} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}")

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-START_S = 20 * int(os.environ.get("TEST_SLOWER", 1))
+START_S = 60 * int(os.environ.get("TEST_SLOWER", 1))
 
 
 def stat_of(pid):

@@ -26,9 +26,9 @@
 #endif
 
 enum {
-    TEST_WAIT_MS = 20 * 1000 * TEST_SLOWER, /* longest wait for anything that must happen */
-    TEST_CASE_MS = 90 * 1000 * TEST_SLOWER, /* longest life of a case's driver */
-    TEST_GONE_MS = 15 * 1000 * TEST_SLOWER, /* longest life of anything after it */
+    TEST_WAIT_MS = 60 * 1000 * TEST_SLOWER,  /* longest wait for anything that must happen */
+    TEST_CASE_MS = 150 * 1000 * TEST_SLOWER, /* longest life of a case's driver */
+    TEST_GONE_MS = 20 * 1000 * TEST_SLOWER,  /* longest life of anything after it */
     TEST_BOARD_WORDS = 64,
     TEST_SKIPPED = 77, /* exit status of a case that this machine has not what it needs for, once it has said so */
 };

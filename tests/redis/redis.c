@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ARGS = 48, PATIENCE_MS = 20000, PIECE = 1 << 20 };
+enum { ARGS = 48, PATIENCE_MS = 60000, PIECE = 1 << 20 };
 
 static void nap(int ms)
 {

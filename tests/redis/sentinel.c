@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 40000, STEP_MS = 20 };
+enum { PATIENCE_MS = 60000, STEP_MS = 20 };
 
 static void nap(int ms)
 {

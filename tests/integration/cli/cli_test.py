@@ -24,7 +24,7 @@ from gone import has_gone  # noqa: E402
 
 BIN = pathlib.Path(sys.argv[1]).resolve()
 SLOWER = int(os.environ.get("TEST_SLOWER", 1))  # tests/sanitized.py
-WAIT_S = 20 * SLOWER  # longest wait for anything that must happen
+WAIT_S = 60 * SLOWER  # longest wait for anything that must happen
 CALL_S = 60 * SLOWER  # longest life of one command
 
 

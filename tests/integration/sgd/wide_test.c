@@ -173,9 +173,17 @@ static manta_sgd_result alone(struct follow *f)
     return run(f, (manta_sgd_opts){.scaling.max_workers = 1}, 0);
 }
 
+MANTA_TASK(int64_t, wide_there, (int64_t, node))
+{
+    return node;
+}
+
+/* The program is on each node before a run begins: where a worker needs more than a second to start, another is hired elsewhere. */
 static void start(struct nodes *n, struct follow *f, int count)
 {
     nodes_start(n, count, "4");
+    for (int i = 1; i < count; i++)
+        CHECK_I64(wide_there_remote(&(manta_task_opts){AT(i)}, i), i);
     *f = (struct follow){.nodes = n};
     data_make(f);
 }
@@ -194,7 +202,7 @@ static void wide_same_bits(void)
     start(&n, &f, 2);
     uint64_t want = alone(&f).weights;
     for (int workers = 2; workers <= 5; workers++) {
-        manta_sgd_opts opts = {.scaling = {.min_workers = workers, .max_workers = workers, .cpus = 1, .nodes = 2}};
+        manta_sgd_opts opts = {.scaling = {.min_workers = workers, .max_workers = workers, .cpus = 1, .nodes = 2, .min_nodes = 2}};
         CHECK_EQ(run(&f, opts, 0).weights, want);
         CHECK(f.away > 0.2 && f.away < 0.8); /* they did share it */
     }
