@@ -235,8 +235,10 @@ manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, sgd_crew_tell *te
         death_listen(hand);
         count += refs_of(crew, hand, refs + count, whose + count);
     }
-    if (count == 0)
+    if (count == 0) { /* nobody is asked anything: who waits for more workers must not look all the time */
+        mt_sleep_ms(wait_ms);
         return MANTA_OK;
+    }
     int n = manta_wait(refs, count, 1, wait_ms, is_there, e);
     if (n < 0)
         return -n;

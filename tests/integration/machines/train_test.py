@@ -98,6 +98,12 @@ def calm(net, **more):
     return weights_of(net.train("calm", 1, **more))
 
 
+def cpu_s(pid):
+    """That the process has used, which is there."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def actors(net):
     """Workers that are there."""
     return [a for a in net[0].json("list", "actors") if a["type"] == "manta_sgd_worker" and a["state"] == "ALIVE"]
@@ -233,6 +239,7 @@ def least(net):
     wait_until(lambda: len(actors(net)) == 2 + 1, "the last worker of the one, and two of the other, are kept for machines to come")
     run.says("waits for workers, on at least 2 nodes: ")
     assert "loss" not in run.text(), run.text()
+    used, began = cpu_s(never.process.pid), time.monotonic()
     net.join(net[1])
     run.says("worker rank=1 ")
     net[0].manta("drain", "m1", "--deadline", 30)
@@ -242,6 +249,9 @@ def least(net):
     out = run.end()
     assert weights_of(out) == want and "0 restarts" in out and "0 steps lost" in out, out[-3000:]
     assert len(nodes_of(out)) == 3, out
+    used, waited = cpu_s(never.process.pid) - used, time.monotonic() - began
+    print(f"who waits for workers used {used:.2f} s of a CPU in {waited:.1f} s")
+    assert used < waited / 10, f"who waits for workers used {used} s of a CPU in {waited} s"
     assert "scaling.min_nodes is 3" in never.end(want=1), never.text()
     net.stop()
 
