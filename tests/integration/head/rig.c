@@ -117,15 +117,28 @@ void daemon_fini(struct daemon *d)
     remove_tree(d->folder);
 }
 
-bool rig_file_says(const char *path, const char *text)
+static const char *file_read(const char *path, size_t *size)
 {
     static char said[1 << 20];
     FILE       *file = fopen(path, "re");
     assert_non_null(file);
-    size_t size = fread(said, 1, sizeof said - 1, file);
+    *size = fread(said, 1, sizeof said - 1, file);
     fclose(file);
-    said[size] = '\0';
-    return strstr(said, text) != NULL;
+    said[*size] = '\0';
+    return said;
+}
+
+bool rig_file_says(const char *path, const char *text)
+{
+    size_t size;
+    return strstr(file_read(path, &size), text) != NULL;
+}
+
+const char *rig_file_end(const char *path)
+{
+    size_t      size;
+    const char *said = file_read(path, &size);
+    return said + (size > RIG_END ? size - RIG_END : 0);
 }
 
 /* ---- the raylet ---- */

@@ -18,7 +18,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-enum { RIG_ARGS = 24, RIG_MESSAGES = 256, RIG_PATIENCE_MS = 60000 };
+enum { RIG_ARGS = 24, RIG_MESSAGES = 256, RIG_PATIENCE_MS = 60000, RIG_END = 600 };
 
 struct daemon {
     char        folder[64]; /* of the test; the head's is <folder>/run */
@@ -42,6 +42,8 @@ void daemon_fini(struct daemon *d);
 
 /* Whether `text` stands in the file's first MiB. */
 bool rig_file_says(const char *path, const char *text);
+/* The last that stands in the file, for who reads why a test failed; until the next look at a file. */
+const char *rig_file_end(const char *path);
 
 struct fake_raylet {
     struct rpc_stream_handler handler;

@@ -40,7 +40,7 @@ static void start(struct world *w, int head, bool is_standby)
 {
     const char *more[8] = {"--store", w->redis.url, "--token-file", w->token_file, is_standby ? "--standby" : NULL, NULL};
     if (!daemon_start(&w->heads[head], more, NULL))
-        fail_msg("head %d does not start: see %s", head, w->logs[head]);
+        fail_msg("head %d does not start: %s", head, rig_file_end(w->logs[head]));
     snprintf(w->list, sizeof w->list, "%s,%s", w->heads[0].address, w->heads[1].address);
 }
 
@@ -314,7 +314,7 @@ static void nothing_acknowledged_is_lost_in_kills(void **state)
         int64_t       until = mt_now_ms() + 30 + i * 37 % 90, killed = 0;
         int           at = leader(w, NULL, NULL), since = 0; /* acknowledged after the kill */
         manta_client *c = open_client(w, NULL, 15000, &e);
-        while (c && next < JOBS_MAX && (!killed || mt_now_ms() < killed + 60)) {
+        while (c && next < JOBS_MAX && (!killed || mt_now_ms() < killed + (since ? 60 : RIG_PATIENCE_MS))) {
             snprintf(id, sizeof id, "job-%d", next);
             manta_job job = {.id = id, .argv = (const char *const[]){"x", NULL}};
             int64_t   begun = mt_now_ms();
