@@ -108,8 +108,21 @@ foreach(kind unit sim integration sanitized fuzz gpu bench)
   add_custom_target(tests_${kind})
 endforeach()
 
+# manta_plain_test(arguments of add_test)
+# A run has two places for each test that may go on at a time (scripts/test.sh); a test takes both, one that mostly waits
+# (MANTA_WAITS) takes one.
+function(manta_plain_test)
+  cmake_parse_arguments(PARSE_ARGV 0 T "" "NAME" "")
+  add_test(NAME ${T_NAME} ${T_UNPARSED_ARGUMENTS})
+  set(places 2)
+  if(T_NAME IN_LIST MANTA_WAITS)
+    set(places 1)
+  endif()
+  set_tests_properties(${T_NAME} PROPERTIES PROCESSORS ${places})
+endfunction()
+
 # manta_add_test(NAME name TIMEOUT seconds LABELS label... COMMAND program... [CRASHES])
-# add_test, with the limit and the labels. Where a sanitizer is built in, what any process of the test has to report fails it
+# manta_plain_test, with the limit and the labels. Where a sanitizer is built in, what any process of the test has to report fails it
 # (tests/sanitized.py). The limit is against hanging and no measurement: at least 180 s, with a sanitizer longer. CRASHES: processes of the test
 # die of signals on purpose. What MANTA_SANITIZED names gets that label too.
 function(manta_add_test)
@@ -127,7 +140,7 @@ function(manta_add_test)
   elseif(T_TIMEOUT LESS 180)
     set(T_TIMEOUT 180)
   endif()
-  add_test(NAME ${T_NAME} COMMAND ${T_COMMAND} COMMAND_EXPAND_LISTS)
+  manta_plain_test(NAME ${T_NAME} COMMAND ${T_COMMAND} COMMAND_EXPAND_LISTS)
   set_tests_properties(${T_NAME} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}")
   if(MANTA_SANITIZE) # also where what a test prints decides
     set_tests_properties(${T_NAME} PROPERTIES FAIL_REGULAR_EXPRESSION "---- sanitizer: ")
