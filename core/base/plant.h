@@ -122,6 +122,7 @@ enum mt_plant_number {
     MT_PLANT_BEAT_ANY_ANSWER = 135,      /* a node takes an answer to an older datagram for one to the last */
     MT_PLANT_BACKFILL_DELAYS = 140,      /* a job starts in room that is reserved for another */
     MT_PLANT_FORERUNNER_DEAF = 128,      /* a head takes no ends of jobs from who follows a raylet that was killed */
+    MT_PLANT_MORE_DEAF = 136,            /* of messages that travel together a head hears the first only */
     MT_PLANT_NOTICE_NONE = 127,          /* who makes room for another is killed without a notice */
     MT_PLANT_PREEMPT_COUNTED = 141,      /* who makes room for another pays a retry */
     MT_PLANT_AFTER_EARLY = 142,          /* a job starts before those that it waits for have ended */

@@ -63,8 +63,10 @@ mt_status db_open(struct db *db, const char *path, const struct db_options *opti
 
 void db_close(struct db *db)
 {
+    sqlite3_finalize(db->pages);
     sqlite3_close(db->handle);
     db->handle = NULL;
+    db->pages = NULL;
 }
 
 mt_status db_check(struct db *db)
@@ -94,21 +96,36 @@ mt_status db_restart_log(struct db *db)
     return db_run(db, "PRAGMA wal_checkpoint(RESTART)", "copy the log");
 }
 
+/* Once: it is asked after each commit. */
+static mt_status pages_prepare(struct db *db)
+{
+    struct db_query q = {0};
+    bool            has_row = false;
+    if (db->pages)
+        return mt_ok();
+    MT_TRY(db_prepare(db, &q, "PRAGMA page_size", "reserve"));
+    mt_status st = db_next(&q, &has_row);
+    db->page_bytes = has_row ? db_int(&q, 0) : 0;
+    db_finish(&q);
+    MT_TRY(st);
+    MT_TRY(db_prepare(db, &q, "PRAGMA page_count", "reserve"));
+    db->pages = q.stmt;
+    return mt_ok();
+}
+
 /* SQLite asks the file system for more than it needs where it grows in chunks, and cuts that off again after a checkpoint. */
 mt_status db_reserve(struct db *db, uint64_t bytes)
 {
     enum { CHUNK_BYTES = 64 * 1024 };
-    struct db_query q = {0};
-    bool            has_row = false;
-    int             chunk = CHUNK_BYTES;
-    sqlite3_int64   size = 0;
-    mt_status       st = db_prepare(db, &q, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", "reserve");
-    if (st.code == 0)
-        st = db_next(&q, &has_row);
+    bool          has_row = false;
+    int           chunk = CHUNK_BYTES;
+    sqlite3_int64 size = 0;
+    MT_TRY(pages_prepare(db));
+    struct db_query q = {.db = db, .stmt = db->pages, .step = "reserve"};
+    MT_TRY(db_next(&q, &has_row));
     if (has_row)
-        size = db_int(&q, 0) + (sqlite3_int64)bytes;
-    db_finish(&q);
-    MT_TRY(st);
+        size = db_int(&q, 0) * db->page_bytes + (sqlite3_int64)bytes;
+    db_rewind(&q);
     int rc = sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_CHUNK_SIZE, &chunk);
     if (rc == SQLITE_OK)
         rc = sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_SIZE_HINT, &size);

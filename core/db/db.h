@@ -32,8 +32,10 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 struct db {
-    struct sqlite3 *handle;
-    char            text[DB_TEXT_SIZE]; /* of the last failure */
+    struct sqlite3      *handle;
+    struct sqlite3_stmt *pages; /* asks how many it has; NULL: db_reserve was not called yet */
+    int64_t              page_bytes;
+    char                 text[DB_TEXT_SIZE]; /* of the last failure */
 };
 
 struct db_options {

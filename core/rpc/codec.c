@@ -32,3 +32,17 @@ void rpc_unpack_free(ProtobufCMessage *message)
     if (message)
         protobuf_c_message_free_unpacked(message, NULL);
 }
+
+mt_status rpc_bundle_add(mt_buf *bundle, mt_view message)
+{
+    enum { MORE = 15 << 3 | 2 }; /* the field's number, and that a length and so many bytes follow */
+    uint8_t before[1 + (sizeof(size_t) * 8 + 6) / 7] = {MORE};
+    size_t  n = bundle->size ? 1 : 0, left = message.size;
+    for (; n && left > 0x7f; left >>= 7)
+        before[n++] = (uint8_t)(left | 0x80);
+    if (n)
+        before[n++] = (uint8_t)left;
+    MT_TRY(mt_buf_reserve(bundle, n + message.size));
+    MT_TRY(mt_buf_append(bundle, before, n));
+    return mt_buf_append(bundle, message.data, message.size);
+}

@@ -17,4 +17,8 @@ MT_MUST_USE mt_status rpc_unpack(const ProtobufCMessageDescriptor *type, mt_view
                                  ProtobufCMessage **out_message);
 void                  rpc_unpack_free(ProtobufCMessage *message);
 
+/* Several messages as one: the first as it is, each other one behind it as an element of its field `repeated bytes more = 15`.
+ * Adds one to `bundle`, which is empty at first. ENOMEM leaves it as it was. */
+MT_MUST_USE mt_status rpc_bundle_add(mt_buf *bundle, mt_view message);
+
 #endif

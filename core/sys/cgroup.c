@@ -189,6 +189,13 @@ mt_status mt_cgroup_leave(const struct mt_cgroup *g, const char *part, pid_t sta
     return err ? mt_error(MT_ESYS, err, "leave the control group") : mt_ok();
 }
 
+bool mt_cgroup_is_empty(const struct mt_cgroup *g, const char *part)
+{
+    char path[MT_GROUP_PATH_SIZE], text[16];
+    return g->has_bound && snprintf(path, sizeof path, "%s/%s/pids.current", g->path, part) < (int)sizeof path &&
+           mt_file_read(path, text, sizeof text) > 0 && strcmp(text, "0\n") == 0;
+}
+
 /* ---- the end ---- */
 
 static int process_open(pid_t pid)

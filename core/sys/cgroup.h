@@ -39,6 +39,9 @@ MT_MUST_USE mt_status mt_cgroup_new(const char *place, uint64_t number, uint64_t
 MT_MUST_USE mt_status mt_cgroup_enter(const struct mt_cgroup *group, const char *part, uint64_t pids);
 MT_MUST_USE mt_status mt_cgroup_leave(const struct mt_cgroup *group, const char *part, pid_t started);
 
+/* Nobody lives in that part, so nobody can be born there. False: somebody does, or the kernel does not count them. */
+bool mt_cgroup_is_empty(const struct mt_cgroup *group, const char *part);
+
 /* Kills all processes of the group (part NULL: of all parts) and removes it. Tries so long. False: something is left. */
 bool mt_cgroup_end(const char *path, const char *part, int limit_ms);
 

@@ -351,6 +351,7 @@ static void drain(struct io_tick *tick)
     }
     pthread_mutex_lock(&p->sh.in_core);
     sh_peers_flush(&p->sh);
+    sh_head_flush(&p->sh);
     pthread_mutex_unlock(&p->sh.in_core);
     if (any && !p->sh.is_exiting)
         set_timer(p);

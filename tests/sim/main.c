@@ -89,7 +89,7 @@ static int parse(int argc, char **argv, struct options *o)
 
 struct total {
     struct sim_counters counters;
-    uint64_t            seeds, events, events_least, faults_least, jobs_waited, notices, ends_told;
+    uint64_t            seeds, events, events_least, faults_least, jobs_waited, notices, ends_told, joined;
 };
 
 static void total_add(struct total *t, const struct sim *s)
@@ -100,6 +100,7 @@ static void total_add(struct total *t, const struct sim *s)
         to[i] += from[i];
     t->events += s->event_count;
     t->jobs_waited += s->jobs_waited;
+    t->joined += s->joined;
     t->notices += s->notices;
     t->ends_told += s->ends_told;
     if (!t->seeds || s->event_count < t->events_least)
@@ -223,9 +224,12 @@ int main(int argc, char **argv)
         failed = 1;
     }
     if (o.many_jobs) {
-        printf("%llu jobs have waited on a node, %llu had a notice, %llu ends have outlived their raylet\n",
-               (unsigned long long)total.jobs_waited, (unsigned long long)total.notices, (unsigned long long)total.ends_told);
-        failed += total.jobs_waited == 0 || total.notices == 0 || total.ends_told == 0;
+        printf("%llu jobs have waited on a node, %llu had a notice, %llu ends have outlived their raylet, %llu messages travelled "
+               "with "
+               "others\n",
+               (unsigned long long)total.jobs_waited, (unsigned long long)total.notices, (unsigned long long)total.ends_told,
+               (unsigned long long)total.joined);
+        failed += total.jobs_waited == 0 || total.notices == 0 || total.ends_told == 0 || total.joined == 0;
     }
     return failed ? 1 : 0;
 }

@@ -146,6 +146,7 @@ struct sim {
     int32_t           next_pid;
     int               next_fd;
     uint64_t          jobs_waited; /* on a node, for the end of others */
+    uint64_t          joined;      /* messages that travelled with others before them */
     uint64_t          ends_told;   /* of jobs, by who follows a raylet that was killed */
     uint64_t          notices;     /* that jobs have had, of those that want one */
     mt_map            fds;         /* descriptors that are open in some raylet: number -> serial of its node */

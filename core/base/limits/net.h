@@ -82,6 +82,7 @@ enum {
     MT_STREAM_QUEUE_BYTES = 4 * 1024 * 1024, /* bound of a stream's send queue, unless set */
     MT_STREAM_AHEAD_BYTES = 1024 * 1024,     /* received on a stream and not delivered: then no more is read */
     MT_STREAM_AHEAD_MAX = 256,               /* the same in messages */
+    MT_BUNDLE_BYTES = 64 * 1024,             /* of messages between head and raylet that travel as one */
     MT_STREAM_BATCH_MAX = 256,               /* callbacks of one stream before others on the loop get their turn */
     MT_READER_AHEAD_MAX = 64,                /* messages kept for a caller that reads a stream without a loop */
     MT_SERVER_GRACE_MS = 200,                /* a closing server waits this long for replies to be sent */

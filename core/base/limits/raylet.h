@@ -55,7 +55,7 @@ enum {
     MT_RLT_USAGE_AGAIN_MS = 1000,   /* it is said again until the head acknowledges it */
     MT_RLT_USAGE_UNANSWERED = 4,    /* ... and no more is said while so many are not: it grows in the next */
     MT_RLT_SUBMITTED_MAX = 64,      /* drivers of submitted jobs on one node, beyond one for each of its CPUs */
-    MT_RLT_WORDS_MS = 2,            /* words on jobs wait at most so long for others to travel with, ... */
+    MT_RLT_WORDS_MS = 10,           /* words on jobs wait at most so long for others to travel with, ... */
     MT_RLT_WORDS_LATE = 6,          /* ... where so many jobs wait on the node: it has enough to do */
     MT_RLT_JOB_STOP_MS = 5000,      /* from SIGTERM to SIGKILL of a driver */
     MT_RLT_JOB_AGAIN_MS = 1000,     /* the end of a job is said again until the head acknowledges it */

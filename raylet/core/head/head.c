@@ -76,6 +76,7 @@ static void register_send(struct rlt *r)
     g->head_epoch = r->head.epoch;
     g->n_total = r->ledger.count;
     g->total = rlt_resources_make(r, r->ledger.total, r->ledger.count);
+    g->reads_more = true;
     if (r->config.before && r->config.before->boot && !r->head.is_ready)
         g->before = forerunner_make(r, r->config.before);
     m->register_ = g;

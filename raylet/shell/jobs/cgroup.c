@@ -5,7 +5,8 @@
  * Owns: the node's group (core/sys/cgroup.h), its record in the runtime folder, the reaper. Thread: the loop.
  *
  * Each program that is started (a zygote, the driver of a submitted job) has a part of the group. Parts and the group are ended
- * by the reaper, a process of its own: so they also are when this one is killed. It starts with the first program.
+ * by the reaper, a process of its own: so they also are when this one is killed. It starts with the first program. A part in which
+ * nobody lives when its program has ended is the next program's.
  */
 #include "raylet/shell/jobs/jobs.h"
 
@@ -23,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { REAPER_PATH_SIZE = 4096 };
+enum { REAPER_PATH_SIZE = 4096, SPARES = 64 };
 
 struct sh_cgroup {
     struct mt_cgroup group;
@@ -31,6 +32,8 @@ struct sh_cgroup {
     char             file[IO_UNIX_PATH_SIZE]; /* its record in the runtime folder; "": none */
     uint64_t         part_pids;
     uint64_t         next_part;
+    uint64_t         spares[SPARES]; /* parts that nobody lives in: to make one and to remove it costs more than a short job */
+    uint32_t         spare_count;
     pid_t            reaper; /* 0: none */
     int              pipe;   /* to it; -1: none */
     bool             has_warned;
@@ -152,11 +155,12 @@ uint64_t sh_cgroup_enter(struct sh *sh)
     char              part[MT_GROUP_NAME_SIZE];
     if (!g->is_made)
         (void)group_make(sh).code; /* where there can be none, the mark is all */
-    snprintf(part, sizeof part, "%llu", (unsigned long long)++g->next_part);
+    uint64_t number = g->spare_count ? g->spares[--g->spare_count] : ++g->next_part;
+    snprintf(part, sizeof part, "%llu", (unsigned long long)number);
     mt_status st = mt_cgroup_enter(&g->group, part, g->part_pids);
     if (st.code)
         warn(sh, "enter", st);
-    return g->next_part;
+    return number;
 }
 
 void sh_cgroup_leave(struct sh *sh, uint64_t number, pid_t started)
@@ -169,27 +173,33 @@ void sh_cgroup_leave(struct sh *sh, uint64_t number, pid_t started)
         warn(sh, "leave", st);
     reaper_start(sh); /* the program loads meanwhile */
     if (started <= 0)
-        sh_cgroup_over(sh, number);
+        (void)sh_cgroup_over(sh, number);
 }
 
-void sh_cgroup_over(struct sh *sh, uint64_t part)
+/* The reaper ends it. */
+static void part_end(struct sh_cgroup *g, uint64_t part)
 {
-    struct sh_cgroup *g = sh->group;
-    char              line[MT_GROUP_NAME_SIZE];
-    if (!part || !g->group.path[0] || g->pipe < 0)
-        return;
-    int size = snprintf(line, sizeof line, "%llu\n", (unsigned long long)part);
-    if (write(g->pipe, line, (size_t)size) == size || errno == EAGAIN) /* a full pipe: it ends with the node */
+    char line[MT_GROUP_NAME_SIZE];
+    int  size = snprintf(line, sizeof line, "%llu\n", (unsigned long long)part);
+    if (g->pipe < 0 || write(g->pipe, line, (size_t)size) == size || errno == EAGAIN) /* a full pipe: it ends with the node */
         return;
     close(g->pipe); /* it has died: the next program has one again */
     g->pipe = -1;
 }
 
-bool sh_cgroup_has_gone(const struct sh *sh, uint64_t part)
+bool sh_cgroup_over(struct sh *sh, uint64_t part)
 {
-    char path[MT_GROUP_PATH_SIZE + MT_GROUP_NAME_SIZE];
-    snprintf(path, sizeof path, "%s/%llu", sh->group->group.path, (unsigned long long)part);
-    return part && sh->group->group.path[0] && access(path, F_OK) != 0 && errno == ENOENT;
+    struct sh_cgroup *g = sh->group;
+    char              name[MT_GROUP_NAME_SIZE];
+    if (!part || !g->group.path[0])
+        return false;
+    snprintf(name, sizeof name, "%llu", (unsigned long long)part);
+    bool is_empty = mt_cgroup_is_empty(&g->group, name);
+    if (is_empty && g->spare_count < SPARES)
+        g->spares[g->spare_count++] = part;
+    else
+        part_end(g, part);
+    return is_empty;
 }
 
 void sh_cgroup_stop(struct sh *sh)

@@ -65,6 +65,7 @@ struct sh_job {
     bool                      is_killed;   /* before it started */
     bool                      is_ended;    /* told to the core */
     bool                      has_workers; /* which began in its folder, too */
+    bool                      is_alone;    /* when its driver had ended, nobody else whom that had started lived */
     int                       log_fd;
     uint64_t                  log_size;
     bool                      is_log_full;
@@ -493,7 +494,7 @@ void sh_job_reaped(struct sh *sh, pid_t pid, int status)
             continue;
         job->pid = -1;
         job->status = status;
-        sh_cgroup_over(sh, job->part); /* most are empty now, and just go */
+        job->is_alone = sh_cgroup_over(sh, job->part); /* as most are */
         if (job->out_write >= 0)
             close(job->out_write);
         job->out_write = -1;
@@ -612,7 +613,7 @@ static void job_free(struct sh *sh, struct sh_job *job)
         unlink(path);
     }
     if (job->folder[0])
-        sh_job_folder_over(sh, job->folder, job->has_workers ? 0 : job->part);
+        sh_job_folder_over(sh, job->folder, job->is_alone && !job->has_workers);
     MT_MAP_EACH(&sh->jobs, entry)
         if (entry->value.ptr == job) {
             mt_map_remove(&sh->jobs, entry->key);

@@ -56,8 +56,8 @@ MT_MUST_USE mt_status sh_cgroup_start(struct sh *sh);
 const char           *sh_cgroup_mark(const struct sh *sh); /* MANTA_MARK=..., of every process that a job starts */
 uint64_t              sh_cgroup_enter(struct sh *sh);
 void                  sh_cgroup_leave(struct sh *sh, uint64_t part, pid_t started);
-void                  sh_cgroup_over(struct sh *sh, uint64_t part); /* its program has ended: so does all that it started */
-bool                  sh_cgroup_has_gone(const struct sh *sh, uint64_t part); /* nobody of it lives; false: who knows */
-void                  sh_cgroup_stop(struct sh *sh);
+/* Its program has ended, and so does all that it started. True: there is nobody; false: soon, or who knows. */
+bool sh_cgroup_over(struct sh *sh, uint64_t part);
+void sh_cgroup_stop(struct sh *sh);
 
 #endif

@@ -11,8 +11,8 @@
 
 /* Private, empty. False: errno. */
 MT_MUST_USE bool sh_job_folder_make(struct sh *sh, const char *path);
-/* `part`: of the control group, where all lived who may know it; 0: others may, too. */
-void sh_job_folder_over(struct sh *sh, const char *path, uint64_t part);
+/* `is_left`: nobody lives any more to whom it was given. */
+void sh_job_folder_over(struct sh *sh, const char *path, bool is_left);
 void sh_job_folders_stop(struct sh *sh);
 
 /* ---- ends.c ---- */

@@ -49,6 +49,8 @@ struct sh_head {
     struct io_timer           silence; /* where there are several: the next look whether this one says anything */
     char                      tls_file[MT_PATH_BYTES_MAX];
     bool                      is_certified; /* since the channel was made: it still shows the certificate before */
+    bool                      reads_more;   /* it takes several messages as one */
+    mt_buf                    said;         /* in this round */
 };
 
 /* ---- the address and the token ------------------------------------------------------------------------------------ */
@@ -147,10 +149,12 @@ static void heads_hear(struct sh_head *h, const Manta__V1__HeadToNode *m)
 {
     h->heard_ms = io_now_ms();
     h->turned = 0;
-    if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED && m->registered->code == 0)
+    if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED && m->registered->code == 0) {
         heads_take(h, m->registered->heads, m->registered->n_heads);
-    else if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_HEADS)
+        h->reads_more = m->registered->reads_more;
+    } else if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_HEADS) {
         heads_take(h, m->heads->heads, m->heads->n_heads);
+    }
 }
 
 /* One that is stopped, or out of reach behind an open stream, may have been followed by another. */
@@ -192,25 +196,35 @@ static void message_free(void *message)
     rpc_unpack_free(message);
 }
 
-static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
+/* The message, which is kept until it was stepped; NULL: the stream ends. */
+static const Manta__V1__HeadToNode *message_take(struct sh_head *h, struct rpc_stream *stream, mt_view message)
 {
-    struct sh_head   *h = mt_container_of(handler, struct sh_head, handler);
     ProtobufCMessage *m = NULL;
     struct rlt_event  e;
     mt_status         st = rpc_unpack(&manta__v1__head_to_node__descriptor, message, MT_CONTROL_BYTES_MAX, &m);
     if (st.code) {
         mt_log_status(MT_LOG_WARN, "head_message", st);
         rpc_stream_cancel(stream);
-        return;
+        return NULL;
     }
-    heads_hear(h, (const Manta__V1__HeadToNode *)m);
     const Manta__V1__HeadToNode *said = (const Manta__V1__HeadToNode *)m;
+    heads_hear(h, said);
     if (said->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED && said->registered->beats)
         sh_beats_begin(h->sh, said->registered->beats, stream);
     sh_event(&e, RLT_EV_HEAD);
-    e.head.message = (const Manta__V1__HeadToNode *)m;
+    e.head.message = said;
     sh_keep_this(h->sh, m, message_free);
     sh_post(h->sh, &e);
+    return said;
+}
+
+static void stream_message(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view message)
+{
+    struct sh_head              *h = mt_container_of(handler, struct sh_head, handler);
+    const Manta__V1__HeadToNode *m = message_take(h, stream, message);
+    for (size_t i = 0; m && i < m->n_more; i++)
+        if (!message_take(h, stream, mt_view_of(m->more[i].data, m->more[i].len)))
+            return;
 }
 
 /* Without the right token there is nothing to wait for; a node that has been in the cluster goes on for those it serves. */
@@ -234,6 +248,7 @@ static void stream_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     if (result->status.code == MT_EAUTH)
         refused(h);
     h->stream = NULL;
+    h->said.size = 0;
     rpc_stream_free(stream);
     sh_beats_end(h->sh);
     sh_event(&e, RLT_EV_HEAD_DOWN);
@@ -252,6 +267,7 @@ static void attach(struct sh_head *h)
     h->handler.message = stream_message;
     h->handler.closed = stream_closed;
     h->heard_ms = io_now_ms();
+    h->reads_more = false;
     rpc_channel_kick(h->channel);
     if (rpc_stream_open(h->channel, &config, &h->handler, &h->stream).code) {
         h->stream = NULL;
@@ -262,23 +278,40 @@ static void attach(struct sh_head *h)
     sh_post(h->sh, &e);
 }
 
+static void sent(struct sh_head *h, mt_status st)
+{
+    if (!st.code || st.code == MT_ECONN)
+        return;
+    /* Too much for the stream's queue, which holds megabytes: this head does not read. A fresh start says all that still counts. */
+    mt_log_status(MT_LOG_WARN, "head_send", st);
+    rpc_stream_cancel(h->stream);
+}
+
+void sh_head_flush(struct sh *sh)
+{
+    struct sh_head *h = sh->head;
+    if (!h || !h->said.size)
+        return;
+    if (h->stream)
+        sent(h, rpc_stream_send(h->stream, mt_buf_view(&h->said)));
+    h->said.size = 0;
+}
+
+/* Each message costs both ends some wake-ups, which is more than most are worth: those of one round go as one. */
 void sh_head_send(struct sh *sh, const Manta__V1__NodeToHead *m)
 {
     struct sh_head *h = sh->head;
     mt_buf          bytes = {0};
-    mt_status       st;
     if (!h || !h->stream)
         return;
-    st = rpc_pack(&m->base, &bytes);
+    mt_status st = rpc_pack(&m->base, &bytes);
+    bool      may_wait = h->reads_more && bytes.size < MT_BUNDLE_BYTES;
+    if (!may_wait || h->said.size + bytes.size > MT_BUNDLE_BYTES)
+        sh_head_flush(sh);
     if (!st.code)
-        st = rpc_stream_send(h->stream, mt_buf_view(&bytes));
+        st = may_wait ? rpc_bundle_add(&h->said, mt_buf_view(&bytes)) : rpc_stream_send(h->stream, mt_buf_view(&bytes));
     mt_buf_fini(&bytes);
-    if (st.code && st.code != MT_ECONN) {
-        /* Too much for the stream's queue, which holds megabytes: this head does not read. A fresh start says all that
-         * still counts. */
-        mt_log_status(MT_LOG_WARN, "head_send", st);
-        rpc_stream_cancel(h->stream);
-    }
+    sent(h, st);
 }
 
 void sh_head_answer(struct sh *sh, uint64_t number, Manta__V1__QueryReply *reply)
@@ -408,6 +441,7 @@ void sh_head_stop(struct sh *sh)
         rpc_free(h->rpc);
     sh->token = NULL;
     io_token_wipe(&h->token);
+    mt_buf_fini(&h->said);
     free(h);
     sh->head = NULL;
 }

@@ -28,7 +28,7 @@ static void process_ends(struct sh *sh, pid_t pid)
         if (c->pid != pid || c->conn < RLT_CONN_OURS)
             continue;
         kill(-pid, SIGKILL);
-        sh_cgroup_over(sh, c->part);
+        (void)sh_cgroup_over(sh, c->part);
     }
 }
 

@@ -185,6 +185,16 @@ static void attach_ended(struct rpc_stream_handler *handler, struct rpc_stream *
     rpc_stream_finish(stream, mt_ok(), NULL);
 }
 
+static void said_drop(struct shell *sh, struct attach *a)
+{
+    struct attach **at = &sh->said;
+    while (*at && *at != a)
+        at = &(*at)->next_said;
+    if (*at)
+        *at = a->next_said;
+    mt_buf_fini(&a->said);
+}
+
 static void attach_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result)
 {
     struct attach *a = mt_container_of(handler, struct attach, handler);
@@ -194,6 +204,7 @@ static void attach_closed(struct rpc_stream_handler *handler, struct rpc_stream 
     rpc_stream_free(stream);
     struct head_event event = {.kind = HEAD_EV_STREAM_CLOSED, .stream = {.number = a->number}};
     bool              is_news = !a->is_forgotten;
+    said_drop(sh, a);
     free(a);
     if (is_news)
         head_shell_step(sh, &event);
@@ -221,15 +232,45 @@ static struct rpc_stream_handler *take_attach(struct rpc_service *service, struc
 }
 
 /* A raylet that does not read is cut off; it comes back and registers again. */
-void head_shell_send(struct shell *sh, const struct head_action *action)
+static void send_now(struct attach *a, mt_view bytes)
 {
-    struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->send.stream));
-    if (!a)
-        return;
-    mt_status st = rpc_stream_send(a->stream, (mt_view){action->send.bytes->data, action->send.bytes->size});
+    mt_status st = rpc_stream_send(a->stream, bytes);
     if (st.code != 0 && st.code != MT_ECONN) {
         mt_log_status(MT_LOG_WARN, "raylet_send", st);
         rpc_stream_cancel(a->stream);
+    }
+}
+
+static void send_said(struct shell *sh, struct attach *a)
+{
+    if (a->said.size)
+        send_now(a, mt_buf_view(&a->said));
+    said_drop(sh, a);
+}
+
+void head_shell_send_said(struct shell *sh)
+{
+    while (sh->said)
+        send_said(sh, sh->said);
+}
+
+/* Each message costs both ends some wake-ups, which is more than most are worth: what one round says to a raylet goes as one. */
+void head_shell_send(struct shell *sh, const struct head_action *action)
+{
+    struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->send.stream));
+    mt_view        bytes = {action->send.bytes->data, action->send.bytes->size};
+    if (!a)
+        return;
+    bool may_wait = action->send.reads_more && bytes.size < MT_BUNDLE_BYTES;
+    if (!may_wait || a->said.size + bytes.size > MT_BUNDLE_BYTES)
+        send_said(sh, a);
+    bool is_first = !a->said.size;
+    if (!may_wait || rpc_bundle_add(&a->said, bytes).code) {
+        send_said(sh, a);
+        send_now(a, bytes);
+    } else if (is_first) {
+        a->next_said = sh->said;
+        sh->said = a;
     }
 }
 
@@ -239,6 +280,7 @@ void head_shell_close(struct shell *sh, const struct head_action *action)
     if (!a)
         return;
     a->is_forgotten = true;
+    send_said(sh, a);
     rpc_stream_finish(a->stream, mt_error(MT_ECONN, 0, "the head has ended the stream"), "the head has ended the stream");
 }
 

@@ -89,6 +89,7 @@ static void carry_out(struct shell *sh)
         sh->actions.items[i] = action;
     }
     head_actions_clear(&sh->actions);
+    head_shell_send_said(sh);
     announce(sh); /* perhaps the ticket for the join file was among them */
     if (sh->is_ending)
         return;

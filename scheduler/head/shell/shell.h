@@ -81,6 +81,7 @@ struct shell {
 
     struct io_beats beats;    /* raylets say by datagrams that they live; closed: its port was not to be had */
     mt_map          attached; /* stream number -> struct attach */
+    struct attach  *said;     /* list of those to whom something was said in this round */
     mt_map          calls;    /* call number -> struct call */
     uint64_t        next_number;
 
@@ -114,6 +115,8 @@ struct attach { /* rpc.c's: a raylet's stream */
     struct rpc_stream        *stream;
     uint64_t                  number;
     bool                      is_paused, is_forgotten; /* forgotten: the core has ended it */
+    mt_buf                    said;                    /* in this round */
+    struct attach            *next_said;               /* of those to whom something was said; only while `said` holds any */
     uint8_t                   beat_key[HEAD_BEAT_KEY_SIZE];
 };
 
@@ -136,6 +139,8 @@ void head_shell_path(const struct shell *sh, const char *folder, const char *nam
 
 void head_shell_rpc_init(struct shell *sh);
 void head_shell_send(struct shell *sh, const struct head_action *action);
+/* At the end of a round: what was said in it goes out. */
+void head_shell_send_said(struct shell *sh);
 void head_shell_close(struct shell *sh, const struct head_action *action);
 void head_shell_reply(struct shell *sh, const struct head_action *action);
 /* Reads from raylets again that were held up by full disk queues. */

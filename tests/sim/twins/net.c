@@ -170,6 +170,18 @@ bool sim_net_reset_one(struct sim *s)
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
+/* Each message is a step of its own there. */
+static void head_says(struct sim *s, struct sim_node *n, const uint8_t *bytes, size_t size)
+{
+    Manta__V1__HeadToNode *m = manta__v1__head_to_node__unpack(NULL, size, bytes);
+    uint64_t               serial = n->serial;
+    SIM_REQUIRE(s, m, "a raylet can not read what the head has said");
+    sim_node_packed(s, n, &(struct rlt_event){.kind = RLT_EV_HEAD}, bytes, size);
+    for (size_t i = 0; i < m->n_more && n->serial == serial; i++)
+        sim_node_packed(s, n, &(struct rlt_event){.kind = RLT_EV_HEAD}, m->more[i].data, m->more[i].len);
+    manta__v1__head_to_node__free_unpacked(m, NULL);
+}
+
 static void message_arrives(struct sim *s, struct sim_event *e)
 {
     struct sim_stream *st = stream_of(s, e->target);
@@ -197,11 +209,36 @@ static void message_arrives(struct sim *s, struct sim_event *e)
     bool             to_head = st->ends[1].place == SIM_HEAD;
     if (end->place == SIM_HEAD)
         sim_head_message(s, end->number, e->bytes, e->size);
+    else if (n && to_head)
+        head_says(s, n, e->bytes, e->size);
     else if (n)
-        sim_node_packed(s, n,
-                        to_head ? &(struct rlt_event){.kind = RLT_EV_HEAD}
-                                : &(struct rlt_event){.kind = RLT_EV_PEER_FRAME, .peer_frame = {.stream = end->number}},
-                        e->bytes, e->size);
+        sim_node_packed(s, n, &(struct rlt_event){.kind = RLT_EV_PEER_FRAME, .peer_frame = {.stream = end->number}}, e->bytes,
+                        e->size);
+}
+
+/* What is said at one moment travels as one, as the shells of head and raylet do it: a length and so many bytes, as field 15. */
+static bool is_joined(struct sim *s, struct sim_stream *st, int from, uint8_t *take_bytes, size_t size)
+{
+    struct sim_end *to = &st->ends[!from];
+    if (!s->config.many_jobs || st->ends[1].place != SIM_HEAD || !to->last || to->last_sent != s->now)
+        return false;
+    struct sim_event *e = to->last;
+    uint8_t          *all = sim_alloc(e->size + size + 16);
+    memcpy(all, e->bytes, e->size);
+    size_t at = e->size;
+    all[at++] = 15 << 3 | 2;
+    for (size_t left = size;; left >>= 7) {
+        all[at++] = (uint8_t)(left & 0x7f) | (left > 0x7f ? 0x80 : 0);
+        if (left <= 0x7f)
+            break;
+    }
+    memcpy(all + at, take_bytes, size);
+    free(e->bytes);
+    free(take_bytes);
+    e->bytes = all;
+    e->size = at + size;
+    s->joined++;
+    return true;
 }
 
 static void send(struct sim *s, struct sim_stream *st, int from, uint8_t *take_bytes, size_t size)
@@ -209,6 +246,8 @@ static void send(struct sim *s, struct sim_stream *st, int from, uint8_t *take_b
     struct sim_end   *to = &st->ends[!from];
     uint64_t          at = s->now + delay_between(s, st->ends[from].place, to->place);
     struct sim_event *e;
+    if (is_joined(s, st, from, take_bytes, size))
+        return;
     if (at <= to->last_at)
         at = to->last_at + 1;
     to->last_at = at;
@@ -216,6 +255,8 @@ static void send(struct sim *s, struct sim_stream *st, int from, uint8_t *take_b
     e->arg = (uint64_t)!from;
     e->bytes = take_bytes;
     e->size = size;
+    to->last = e;
+    to->last_sent = s->now;
 }
 
 /* The stream that an end calls `number`. */

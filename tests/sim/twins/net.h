@@ -18,11 +18,13 @@ enum {
 };
 
 struct sim_end {
-    int      place;  /* index of the node, or SIM_HEAD */
-    uint64_t serial; /* of its incarnation */
-    uint64_t number; /* its name for the stream */
-    bool     is_open;
-    uint64_t last_at; /* arrival of the last message to this end */
+    int               place;  /* index of the node, or SIM_HEAD */
+    uint64_t          serial; /* of its incarnation */
+    uint64_t          number; /* its name for the stream */
+    bool              is_open;
+    uint64_t          last_at;   /* arrival of the last message to this end */
+    uint64_t          last_sent; /* when it was sent */
+    struct sim_event *last;      /* its arrival; only while it is now `last_sent` */
 };
 
 struct sim_stream {

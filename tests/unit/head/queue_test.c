@@ -176,6 +176,88 @@ static void a_node_is_not_sent_more_than_it_takes(void **unused)
     rig_free(rig);
 }
 
+static Manta__V1__NodeToHead state_of(Manta__V1__JobState *s, const char *id, const char *word)
+{
+    Manta__V1__NodeToHead m = MANTA__V1__NODE_TO_HEAD__INIT;
+    *s = (Manta__V1__JobState)MANTA__V1__JOB_STATE__INIT;
+    s->id = (char *)(uintptr_t)id;
+    s->attempt = 1;
+    s->state = (char *)(uintptr_t)word;
+    s->pid = 77;
+    m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_JOB;
+    m.job = s;
+    return m;
+}
+
+/* The ends of an array that come in one step: what they mean together does not depend on which is looked at first. */
+static void ends_of_an_array_in_one_step(void **unused)
+{
+    static const char *const said[][2] = {{"a.0", "SUCCEEDED"}, {"a.1", "FAILED"}, {"a.2", "SUCCEEDED"}};
+    struct rig_node          node;
+    (void)unused;
+    for (int first = 0; first < 3; first++) {
+        struct rig           *rig = queue_rig(&node, 3000);
+        Manta__V1__JobState   states[3];
+        Manta__V1__NodeToHead words[3];
+        ProtobufCBinaryData   more[2];
+        assert_int_equal(SUBMIT(rig, .id = "a", .array = 3), MT_OK);
+        assert_int_equal(SUBMIT(rig, .id = "ok", .after = {"1a"}), MT_OK);
+        assert_int_equal(SUBMIT(rig, .id = "not", .after = {"3a"}), MT_OK);
+        assert_int_equal(SUBMIT(rig, .id = "any", .after = {"2a"}), MT_OK);
+        for (int i = 0; i < 3; i++)
+            words[i] = state_of(&states[i], said[(first + i) % 3][0], said[(first + i) % 3][1]);
+        for (int i = 0; i < 2; i++) {
+            more[i].data = malloc(256);
+            more[i].len = protobuf_c_message_pack(&words[i + 1].base, more[i].data);
+        }
+        words[0].more = more;
+        words[0].n_more = 2;
+        rig_say(rig, node.stream, &words[0]);
+        queue_is(rig, "ok", "FAILED", "it was to start when a succeeds: job a.1 has not succeeded");
+        assert_true(queue_was_started(rig, &node, "not"));
+        assert_true(queue_was_started(rig, &node, "any"));
+        free(more[0].data);
+        free(more[1].data);
+        rig_free(rig);
+    }
+}
+
+/* Words of a node that come as one message are all heard, in their order, and what follows from them is one batch. */
+static void words_that_come_together_are_one_batch(void **unused)
+{
+    static const char *const said[][2] = {{"a.0", "RUNNING"}, {"a.1", "RUNNING"}, {"a.0", "SUCCEEDED"}, {"a.1", "FAILED"}};
+    struct rig_node          node;
+    struct rig              *rig = queue_rig(&node, 2000);
+    Manta__V1__JobState      states[4];
+    Manta__V1__NodeToHead    words[4];
+    ProtobufCBinaryData      more[4] = {{0, NULL}};
+    (void)unused;
+    assert_int_equal(SUBMIT(rig, .id = "a", .array = 4), MT_OK);
+    for (int i = 0; i < 4; i++) {
+        words[i] = state_of(&states[i], said[i][0], said[i][1]);
+        more[i].data = malloc(256);
+        more[i].len = protobuf_c_message_pack(&words[i].base, more[i].data);
+    }
+    more[3].data[more[3].len++] = 0; /* and one that nobody can read */
+    words[0].more = more + 1;
+    words[0].n_more = 2;
+    uint64_t before = rig->batches;
+    rig_forget(rig);
+    rig_say(rig, node.stream, &words[0]);
+    assert_int_equal(rig->batches, before + 1);
+    queue_is(rig, "a.0", "SUCCEEDED", "");
+    queue_is(rig, "a.1", "RUNNING", "");
+    assert_true(queue_was_started(rig, &node, "a.2"));
+    assert_int_equal(rig_count(rig, node.stream, KIND(JOB_ACK)), 3);
+    words[0].n_more = 3; /* said again, and with a new word behind that can't be read: what came before it counts */
+    rig_say(rig, node.stream, &words[0]);
+    queue_is(rig, "a.1", "RUNNING", "");
+    assert_true(rig_was_closed(rig, node.stream));
+    for (int i = 0; i < 4; i++)
+        free(more[i].data);
+    rig_free(rig);
+}
+
 static void short_jobs_wait_on_the_node_for_the_end_of_others(void **unused)
 {
     struct rig_node node, other = {.boot = 12, .cpus = 1000};
@@ -702,6 +784,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_array_comes_whole_or_not_at_all),
         cmocka_unit_test(one_that_names_its_node_runs_there_or_nowhere),
         cmocka_unit_test(a_node_is_not_sent_more_than_it_takes),
+        cmocka_unit_test(words_that_come_together_are_one_batch),
+        cmocka_unit_test(ends_of_an_array_in_one_step),
         cmocka_unit_test(short_jobs_wait_on_the_node_for_the_end_of_others),
         cmocka_unit_test(the_queue_is_told_in_its_turn),
         cmocka_unit_test(thousands_start_in_order),

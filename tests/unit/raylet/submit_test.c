@@ -114,7 +114,7 @@ static void many_words_travel_together(void **state)
     step((struct rlt_event){.kind = RLT_EV_JOB_STARTED, .job_started = {.id = "third", .pid = 103}});
     step((struct rlt_event){.kind = RLT_EV_JOB_EXITED, .job_exited = {.id = "third"}});
     assert_null(said("third"));
-    now += 3 * MS;
+    now += (MT_RLT_WORDS_MS + 1) * MS;
     step((struct rlt_event){.kind = RLT_EV_TICK});
     assert_string_equal(said("first"), "SUCCEEDED");
     assert_string_equal(said("third"), "SUCCEEDED");

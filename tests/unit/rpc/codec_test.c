@@ -51,6 +51,41 @@ static void empty_and_too_large(void **state)
     free(sample.name);
 }
 
+/* As one: the first is what it was, the others stand behind it as they are, in order, however long. */
+static void several_as_one(void **state)
+{
+    static const size_t sizes[] = {5, 0x7f, 0x80, 20000};
+    Test__Sample        sample = TEST__SAMPLE__INIT;
+    mt_buf              one, all = {0};
+    char               *name = calloc(1, 30000);
+    ProtobufCMessage   *back, *inner;
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        memset(name, 'x', sizes[i]);
+        sample.name = name;
+        sample.number = (uint32_t)i + 1;
+        assert_ok(rpc_pack(&sample.base, &one));
+        assert_ok(rpc_bundle_add(&all, mt_buf_view(&one)));
+        mt_buf_fini(&one);
+    }
+    assert_ok(rpc_unpack(&test__sample__descriptor, mt_buf_view(&all), MT_CONTROL_BYTES_MAX, &back));
+    const Test__Sample *first = (const Test__Sample *)back;
+    assert_int_equal(first->number, 1);
+    assert_int_equal(strlen(first->name), 5);
+    assert_int_equal(first->n_more, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_ok(rpc_unpack(&test__sample__descriptor, mt_view_of(first->more[i].data, first->more[i].len), MT_CONTROL_BYTES_MAX,
+                             &inner));
+        assert_int_equal(((Test__Sample *)inner)->number, i + 2);
+        assert_int_equal(strlen(((Test__Sample *)inner)->name), sizes[i + 1]);
+        assert_int_equal(((Test__Sample *)inner)->n_more, 0);
+        rpc_unpack_free(inner);
+    }
+    rpc_unpack_free(back);
+    mt_buf_fini(&all);
+    free(name);
+}
+
 static void garbage_is_refused_or_harmless(void **state)
 {
     mt_rng            rng = {99};
@@ -71,6 +106,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_and_unpacked),
         cmocka_unit_test(empty_and_too_large),
+        cmocka_unit_test(several_as_one),
         cmocka_unit_test(garbage_is_refused_or_harmless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,6 +132,12 @@ static void bound(void **state)
     assert_int_equal(count, 3);
 #endif
     assert_int_equal(err, EAGAIN);
+    assert_false(mt_cgroup_is_empty(&g, "1"));
+    assert_ok(mt_cgroup_enter(&g, "2", 4));
+    assert_false(mt_cgroup_is_empty(&g, "2")); /* we are in it */
+    assert_ok(mt_cgroup_leave(&g, "2", 0));
+    assert_true(mt_cgroup_is_empty(&g, "2"));
+    assert_false(mt_cgroup_is_empty(&g, "3")); /* there is none */
     assert_true(mt_cgroup_end(g.path, NULL, LIMIT_MS));
     for (int i = 0; i < count; i++)
         assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);

@@ -14,6 +14,8 @@
 #include "scheduler/head/core/nodes/view.h"
 #include "scheduler/head/core/wants/wants.h"
 
+#include "core/base/plant.h"
+
 #include <inttypes.h>
 
 /* How many processes it may still start; where none, people are told why nothing new is placed there. */
@@ -100,17 +102,18 @@ static void take_message(struct head *h, struct stream *s, struct node *n, const
     }
 }
 
-void head_attached_message(struct head *h, uint64_t number, const uint8_t *bytes, size_t size)
+/* The message, for the caller to free; NULL: it could not be read, or its stream has ended by now. */
+static to_head *take_one(struct head *h, uint64_t number, const uint8_t *bytes, size_t size)
 {
     struct stream *s = head_nodes_stream_find(h, number);
     if (!s)
-        return; /* ended by us a moment ago */
+        return NULL; /* ended by us a moment ago */
     to_head *m = manta__v1__node_to_head__unpack(NULL, size, bytes);
     if (!m) {
         h->count.malformed++;
         mt_log(MT_LOG_WARN, "malformed", "stream=%" PRIu64 " node=%u size=%zu", number, s->node, size);
         head_nodes_drop_stream(h, s, "sent a message that can't be read");
-        return;
+        return NULL;
     }
     struct node *n = s->node ? head_nodes_find(h, s->node) : NULL;
     if (m->kind_case == MANTA__V1__NODE_TO_HEAD__KIND_REGISTER) {
@@ -122,5 +125,14 @@ void head_attached_message(struct head *h, uint64_t number, const uint8_t *bytes
         head_nodes_heard(h, n);
         take_message(h, s, n, m);
     }
+    return m;
+}
+
+/* All that travelled together is one step, and what follows from it one batch. */
+void head_attached_message(struct head *h, uint64_t number, const uint8_t *bytes, size_t size)
+{
+    to_head *m = take_one(h, number, bytes, size);
+    for (size_t i = 0; m && i < m->n_more && !MT_PLANT(MT_PLANT_MORE_DEAF); i++)
+        manta__v1__node_to_head__free_unpacked(take_one(h, number, m->more[i].data, m->more[i].len), NULL);
     manta__v1__node_to_head__free_unpacked(m, NULL);
 }

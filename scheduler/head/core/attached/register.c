@@ -46,6 +46,7 @@ static void welcome(struct head *h, struct stream *s, const struct node *n)
     answer.head_epoch = h->epoch;
     answer.heads = h->head_list;
     answer.n_heads = h->head_count;
+    answer.reads_more = true;
     beats.port = s->beats.port;
     beats.session = s->number;
     beats.key = (ProtobufCBinaryData){sizeof s->beats.key, s->beats.key};
@@ -210,6 +211,7 @@ static void node_attach(struct head *h, struct node *n, struct stream *s, const 
     n->has_reported = false;
     head_wants_tell_again(n);
     s->node = n->place.id;
+    s->reads_more = r->reads_more;
     head_nodes_forget_dead(h, n->place.id);
     n->has_left = false;
     if (!is_back)

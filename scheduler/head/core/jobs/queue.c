@@ -78,16 +78,26 @@ static void tell_end(struct head *h, const struct job *ended, const char *id, en
     }
 }
 
-/* No recursion: who ends by it is one more in the list. */
+static void tell_all(struct head *h, const struct job *ended, const char *id)
+{
+    for (enum policy_after kind = POLICY_AFTER_OK; id[0] && kind <= POLICY_AFTER_NOT_OK; kind++)
+        tell_end(h, ended, id, kind);
+}
+
+/* No recursion: who ends by it is one more in the list. That one of an array has succeeded is told of the array after all that have
+ * not in this step: it may be the last one, and then says that none is among them. */
 void head_queue_settle(struct head *h)
 {
-    for (size_t at = 0; at < h->settles.count; at++) {
-        const struct job *ended = h->settles.data[at];
-        for (enum policy_after kind = POLICY_AFTER_OK; kind <= POLICY_AFTER_NOT_OK; kind++) {
-            tell_end(h, ended, ended->spec->id, kind);
-            if (ended->spec->array_id[0])
-                tell_end(h, ended, ended->spec->array_id, kind);
+    size_t at = 0;
+    for (size_t late = 0; late < h->settles.count; late++) {
+        for (; at < h->settles.count; at++) {
+            const struct job *ended = h->settles.data[at];
+            tell_all(h, ended, ended->spec->id);
+            if (ended->state != JOB_SUCCEEDED)
+                tell_all(h, ended, ended->spec->array_id);
         }
+        if (h->settles.data[late]->state == JOB_SUCCEEDED)
+            tell_all(h, h->settles.data[late], h->settles.data[late]->spec->array_id);
     }
     h->settles.count = 0;
 }

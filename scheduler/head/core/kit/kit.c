@@ -49,15 +49,35 @@ bool head_in_grace(const struct head *h)
 
 /* ---- records of the store ---- */
 
+/* What this step has said of that record before; NULL: nothing, or long ago. */
+static struct head_record *said_before(const struct head *h, enum head_table table, const void *key, size_t key_size)
+{
+    enum { LOOK_BACK = 32 };
+    for (size_t i = h->changes.count, last = i > LOOK_BACK ? i - LOOK_BACK : 0; i-- > last;) {
+        struct head_record *r = &h->changes.data[i];
+        if (r->table == table && r->key_size == key_size && memcmp(r->key, key, key_size) == 0)
+            return r;
+    }
+    return NULL;
+}
+
+/* All of a step is one batch: of several words on a record the last one counts. */
 void head_record_change(struct head *h, enum head_table table, const void *key, size_t key_size, const ProtobufCMessage *value)
 {
-    struct head_record record = {.table = table, .key_size = key_size, .key = malloc(key_size)};
+    struct head_record record = {.table = table, .key_size = key_size}, *before = said_before(h, table, key, key_size);
     if (value) {
         record.value_size = protobuf_c_message_get_packed_size(value);
         record.value = malloc(record.value_size + 1);
         if (record.value)
             protobuf_c_message_pack(value, record.value);
     }
+    if (before && (!value || record.value)) {
+        free(before->value);
+        before->value = record.value;
+        before->value_size = record.value_size;
+        return;
+    }
+    record.key = malloc(key_size);
     if (!record.key || (value && !record.value) || mt_vec_push(&h->changes, record).code != 0) {
         free(record.key);
         free(record.value);

@@ -221,7 +221,7 @@ void head_out_fini(struct head *h)
 
 static void send_bytes(struct head *h, struct stream *s, struct head_bytes *take_bytes, bool after_store)
 {
-    struct head_action action = {.kind = HEAD_ACT_SEND, .send = {s->number, take_bytes}};
+    struct head_action action = {.kind = HEAD_ACT_SEND, .send = {s->number, take_bytes, s->reads_more}};
     if (!take_bytes)
         head_broken(h, mt_error(MT_ENOMEM, 0, "pack a message"));
     else

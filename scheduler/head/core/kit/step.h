@@ -176,7 +176,8 @@ struct head_action {
     union { /* by kind; bytes and records are owned by the action */
         struct {
             uint64_t           stream;
-            struct head_bytes *bytes; /* a packed HeadToNode */
+            struct head_bytes *bytes;      /* a packed HeadToNode */
+            bool               reads_more; /* who gets it takes several as one */
         } send;
         struct {
             uint64_t stream;

@@ -43,6 +43,7 @@ struct stream {
     uint64_t         number;
     uint32_t         node;         /* 0: has not registered */
     uint32_t         held;         /* sends that wait for the store: later ones wait behind them */
+    bool             reads_more;   /* several messages as one */
     uint64_t         view_version; /* it was told of all changes up to that; 0: of none */
     struct head_peer peer;
 
