@@ -86,7 +86,7 @@ ROOMS = {
     ],
     "sgd": [
         ".", "ground", "tree", "coll/math", "coll", "coll/shm", "coll/tcp", "coll/gpu", "coll/api", "sum",
-        "data", "model", "save", "train", "watch", "operator", "run",
+        "data", "model", "save", "train", "watch", "operator", "apart", "run",
     ],
     "sweep": [
         ".", "math", "space", "sample", "sample/gp", "sample/tpe", "sample/choose", "importance", "decide", "trial",

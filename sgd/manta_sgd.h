@@ -340,7 +340,8 @@ typedef struct manta_sgd_opts {
         double   max_norm;     /* a longer gradient, before it is cut, ends the run; 0: one that is not finite does */
         int      zero;         /* 1: ZeRO's first stage: each of n workers keeps the optimizer's state for a n-th of the parameters,
                                 and updates these; the weights are the same to the bit. A worker that dies takes its shard along:
-                                the run goes back to the newest checkpoint. 0: each keeps all of it */
+                                the run goes back to the newest checkpoint. One whose node is drained hands it over. 0: each keeps
+                                all of it */
         bool     zero_backup;  /* with zero: each shard is kept by two workers, half of the group apart, so that nothing is lost as
                                 long as one of the two lives */
         uint64_t reserved[8];

@@ -173,6 +173,13 @@ static void place_leave(struct sgd_fit *fit, int index)
     }
 }
 
+/* Its machine has shards of checkpoints that stand nowhere else but once. Until those who are left have saved, its post keeps the
+ * node from being empty, so it does not leave before its limit. */
+static bool is_held(const struct sgd_fit *fit, const struct sgd_place *place)
+{
+    return fit->is_apart && place->generation && fit->saved_generation <= place->generation;
+}
+
 /* Of the other nodes: what their posts say; who was on a lost one is lost; a new one takes those who wait for CPUs. */
 static void places_keep(struct sgd_fit *fit)
 {
@@ -192,7 +199,8 @@ static void places_keep(struct sgd_fit *fit)
             place_leave(fit, i);
         if (place->state == SGD_PLACE_LEAVING)
             sgd_crew_leave(&fit->crew, i);
-        if ((place->state == SGD_PLACE_LOST || place->state == SGD_PLACE_LEAVING) && sgd_crew_count_at(&fit->crew, i) == 0)
+        bool is_over = place->state == SGD_PLACE_LOST || (place->state == SGD_PLACE_LEAVING && !is_held(fit, place));
+        if (is_over && sgd_crew_count_at(&fit->crew, i) == 0)
             sgd_place_close(place);
         if (place->state == SGD_PLACE_OPEN && sgd_crew_count_at(&fit->crew, i) == 0 && !is_complete)
             sgd_crew_unplaced_drop(&fit->crew, i);

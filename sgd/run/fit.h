@@ -103,6 +103,8 @@ struct sgd_fit {
     struct sgd_trace_cursor spans[SGD_HANDS_MAX]; /* how far the workers' rows on this node were read */
     bool                    has_begun;            /* result.first_step is set */
     uint64_t                furthest;             /* completed step, when a generation was last aborted */
+    bool                    is_apart;             /* shards of its state stand in several machines' folders, or have stood there */
+    uint32_t                saved_generation;     /* the last that has saved a checkpoint */
     manta_sgd_result        result;
 };
 

@@ -266,6 +266,7 @@ static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
         snprintf(text, sizeof text, "skipped checkpoint %s", note->skipped.which);
         break;
     case SGD_NOTE_SAVED:
+        fit->saved_generation = note->saved.generation > fit->saved_generation ? note->saved.generation : fit->saved_generation;
         event.kind = MANTA_SGD_SAVED;
         snprintf(text, sizeof text, "checkpoint saved at step=%llu", step);
         break;
@@ -281,6 +282,7 @@ static void note_tell(struct sgd_fit *fit, const struct sgd_note *note)
 /* A step was completed: this one tells it first, or another where that was overwritten. */
 static void note_going(struct sgd_fit *fit, const struct sgd_note *note)
 {
+    fit->is_apart = fit->is_apart || (note->kind == SGD_NOTE_GOING && note->going.is_apart);
     if (fit->next.state == SGD_NEXT_ORDERED && note->generation == fit->next.generation)
         fit->has_next_stepped = true; /* not everybody's word that the one before is over has come yet */
     if (note->generation != fit->generation || sgd_generation_has_stepped(fit))

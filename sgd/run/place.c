@@ -139,7 +139,7 @@ static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg
     if (word.kind == SGD_POST_ABORT && word.generation && word.reason)
         sgd_group_abort(group_of(region->data), word.generation, (enum mt_code)word.reason, word.rank);
     if (word.kind == SGD_POST_LEAVE)
-        sgd_board_leave(board, word.generation);
+        sgd_board_leave(board, word.generation, word.leavers);
     for (uint32_t i = 0; i < word.count && word.first + i < MT_GROUP_MEMBERS_MAX; i++)
         news.seen[i] = sgd_place_pulse(region->data, word.first + i, i);
     news.cursor = word.cursor;
@@ -507,8 +507,12 @@ void sgd_places_abort(struct sgd_places *places, uint32_t generation, enum mt_co
 
 void sgd_places_leave(struct sgd_places *places, uint32_t generation)
 {
-    sgd_board_leave(sgd_board_of(places->here->data), generation);
-    say_to_all(places, &(struct sgd_post_word){.kind = SGD_POST_LEAVE, .generation = generation});
+    uint64_t leavers = 0;
+    for (const struct sgd_place *place = places->of; place < places->of + SGD_PLACES_MAX; place++)
+        for (uint32_t r = 0; place->state == SGD_PLACE_LEAVING && r < place->count; r++)
+            leavers |= 1ull << (place->first + r);
+    sgd_board_leave(sgd_board_of(places->here->data), generation, leavers);
+    say_to_all(places, &(struct sgd_post_word){.kind = SGD_POST_LEAVE, .generation = generation, .leavers = leavers});
 }
 
 void sgd_place_last_words(const struct sgd_place *place, uint32_t index, char *out, size_t size)

@@ -41,7 +41,8 @@ struct sgd_post_word {
     uint32_t generation, reason, rank; /* ABORT, and the first LEAVE */
     uint32_t first, count;             /* LOOK: the ranks that are on this node */
     uint32_t reserved;
-    uint64_t cursor; /* LOOK: of the board */
+    uint64_t cursor;  /* LOOK: of the board */
+    uint64_t leavers; /* LEAVE: ranks that will be in no generation after it */
 };
 struct sgd_post_news {
     uint64_t              region, cursor;
@@ -74,6 +75,7 @@ struct sgd_place {
     bool                  is_away;      /* LOST: the link to it is silent; whoever is there may live, and can't be asked */
     int                   room, most;   /* workers for which it had CPUs and GPUs free when it was found, and has them at all */
     uint32_t              first, count; /* ranks of the present generation */
+    uint32_t              generation;   /* the last one of which it had ranks; 0: none yet */
     char                  why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
     uint64_t              cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];

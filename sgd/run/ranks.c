@@ -92,6 +92,7 @@ void sgd_ranks_place(struct sgd_fit *fit)
         struct sgd_place *place = &fit->places.of[sgd_crew_of_rank(&fit->crew, (int)rank)->place];
         place->first = rank;
         place->count++;
+        place->generation = fit->generation;
     }
 }
 

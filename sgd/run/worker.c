@@ -13,6 +13,7 @@
 #include "sgd/model/device.h"
 #include "sgd/operator/operator.h"
 #include "sgd/operator/files.h"
+#include "sgd/apart/apart.h"
 #include "sgd/run/run.h"
 #include "sgd/sum/ahead.h"
 #include "sgd/train/saver.h"
@@ -56,6 +57,7 @@ struct worker {
     uint64_t              reported_wait_ns;
     bool                  is_save_due;      /* one was, and the last still ran */
     bool                  is_keeper;        /* this worker saved in the last generation */
+    bool                  has_missed;       /* it could not begin to save when it was to */
     uint64_t              offered_step;     /* of a state in shards: whose part this worker writes, or wrote last */
     double                sums[SGD_VALUES]; /* of the metrics since the last line of progress */
     uint32_t              steps;
@@ -282,10 +284,14 @@ static void post_skipped(struct task *t, const struct sgd_checkpoint_report *rep
         struct sgd_note note = {.kind = SGD_NOTE_SKIPPED};
         const char     *tensor = report->skipped[i].tensor;
         char            why[SGD_TEXT_BYTES];
-        snprintf(note.skipped.which, sizeof note.skipped.which, "%s: %.70s%s%.60s", report->skipped[i].name,
+        snprintf(note.skipped.which, sizeof note.skipped.which, "%s: %.70s%s%.90s", report->skipped[i].name,
                  sgd_status_text(report->skipped[i].why, why), tensor[0] ? ", in " : "", tensor);
         post(t, &note);
     }
+    struct sgd_note silent = {.kind = SGD_NOTE_SKIPPED};
+    snprintf(silent.skipped.which, sizeof silent.skipped.which, "those of other machines: %s", report->silent);
+    if (report->silent[0])
+        post(t, &silent);
 }
 
 /* ---- the state ---- */
@@ -296,34 +302,29 @@ static mt_status all_damaged(struct task *t, const struct sgd_checkpoint_report 
     struct sgd_trainer *trainer = &t->w->trainer;
     char                why[SGD_TEXT_BYTES];
     snprintf(trainer->fault, sizeof trainer->fault,
-             "none of %u checkpoints is whole, the newest is %s: %.60s; "
-             "checkpoint.restart_damaged: true begins anew",
-             report->skipped_count, report->skipped[0].name, sgd_status_text(report->skipped[0].why, why));
+             "none of %u checkpoints is whole, the newest is %s: %.60s%s%.50s; checkpoint.restart_damaged: true begins anew",
+             report->skipped_count, report->skipped[0].name, sgd_status_text(report->skipped[0].why, why),
+             report->skipped[0].tensor[0] ? ", " : "", report->skipped[0].tensor);
     trainer->is_culprit = true;
     return mt_error(MT_ECORRUPT, 0, "no checkpoint is whole");
 }
 
-/* Who keeps checkpoints. Where the nodes do not see one folder, each has its own, and the first member of a second node saves as
- * rank 0 does: so either machine may be lost. Who comes to that anew saves at once. Of several that see one folder the lowest rank
- * loads. */
+/* Who keeps checkpoints. Who comes to that anew saves at once; so is a sharded state saved, wherever its machines have changed. */
 static mt_status keepers_choose(struct task *t)
 {
-    struct worker *w = t->w;
-    uint64_t       marks[MT_GROUP_MEMBERS_MAX], mine = 0;
-    uint32_t       buddy = 0;
-    t->loads = t->saves = t->rank == 0;
-    if (w->run.folder[0] && !w->run.zero && t->group.is_wide) {
-        if (t->group.is_leader && sgd_checkpoint_folder_mark(w->run.folder, &mine).code)
-            mine = 0; /* it can keep none */
-        MT_TRY(sgd_group_exchange(&t->group, mine, marks));
-        while (buddy < t->order.members && (!marks[buddy] || marks[buddy] == marks[0]))
-            buddy++;
-        t->loads = t->loads || mine != 0;
-        for (uint32_t r = 0; r < t->rank; r++)
-            t->loads = t->loads && marks[r] != mine;
-        t->saves = t->saves || t->rank == buddy;
-        w->is_save_due = w->is_save_due || (t->saves && !w->is_keeper && t->generation > 1);
-    }
+    struct worker              *w = t->w;
+    struct sgd_checkpoint_apart was = w->trainer.zero.apart;
+    struct sgd_keepers          keepers = {.loads = t->rank == 0, .saves = t->rank == 0};
+    if (w->run.folder[0] && t->group.is_wide)
+        MT_TRY(sgd_keepers_agree(&t->group, w->run.folder, w->run.zero, manta_node(), &keepers));
+    t->loads = keepers.loads;
+    t->saves = keepers.saves;
+    keepers.apart.bring = sgd_apart_bring;
+    keepers.apart.user = w->run.folder;
+    w->trainer.zero.apart = keepers.apart;
+    bool is_moved = sgd_checkpoint_is_apart(&was) || sgd_checkpoint_is_apart(&keepers.apart);
+    bool is_new = w->run.zero ? t->rank == 0 && is_moved : t->group.is_wide && t->saves && !w->is_keeper;
+    w->is_save_due = w->is_save_due || (is_new && t->generation > 1);
     w->is_keeper = t->saves;
     return mt_ok();
 }
@@ -349,7 +350,7 @@ static mt_status state_load(struct task *t, struct sgd_checkpoint_report *report
     if (!w->run.folder[0] || !t->loads)
         return mt_ok();
     sgd_trainer_does(&w->trainer, SGD_DOES_LOAD);
-    mt_status st = sgd_trainer_resume(&w->trainer, w->run.folder, report);
+    mt_status st = sgd_apart_resume(&w->trainer, w->run.folder, w->run.zero && w->run.is_wide, report);
     post_skipped(t, report);
     if (st.code == MT_OK)
         w->saved_step = w->trainer.state->step;
@@ -421,11 +422,11 @@ static void saved_note(struct task *t, uint64_t step, mt_status result)
     if (!t->saves)
         return;
     if (t->rank != 0)
-        snprintf(where, sizeof where, "on node %u, the second of two: ", manta_node());
+        snprintf(where, sizeof where, "on node %u: ", manta_node());
     if (result.code)
         snprintf(note.save_failed.why, sizeof note.save_failed.why, "%s%.160s", where, sgd_status_text(result, text));
     else
-        t->w->saved_step = step;
+        note.saved.generation = step == t->w->offered_step ? t->generation : 0, t->w->saved_step = step;
     if (result.code || t->rank == 0)
         post(t, &note);
 }
@@ -464,17 +465,22 @@ static bool saver_wait(struct task *t, mt_status *out_result)
 static void shard_save_maybe(struct task *t, bool best)
 {
     struct worker *w = t->w;
-    uint64_t       step = w->trainer.state->step;
+    uint64_t       step = w->trainer.state->step, saved;
     mt_status      result;
 
-    w->trainer.wants_save = t->rank == 0 && is_time_to_save(w);
+    if (sgd_saver_take(&w->saver, false, &saved, &result))
+        saved_note(t, saved, result);
+    w->trainer.wants_save = t->rank == 0 && (w->is_save_due || is_time_to_save(w));
     if (!best && !w->trainer.is_save_asked && !(w->run.every_steps && step % w->run.every_steps == 0))
         return;
-    w->trainer.is_save_asked = w->trainer.wants_save = false;
+    w->trainer.is_save_asked = w->trainer.wants_save = w->is_save_due = false;
     w->saved_ns = mt_now_ns();
+    if (w->offered_step != UINT64_MAX && !w->trainer.is_save_lacking)
+        w->trainer.zero.apart.settled = w->offered_step;
     (void)saver_wait(t, &result);
     if (sgd_saver_offer(&w->saver, save_generation(t)))
         w->offered_step = step;
+    w->has_missed = w->offered_step != step;
 }
 
 /* Offers the state to the saver where that is due. Waits for a save that runs where this very step was asked for: by its number,
@@ -570,7 +576,7 @@ static mt_status steps(struct task *t)
 {
     int64_t         mark = mt_now_ns();
     struct worker  *w = t->w;
-    struct sgd_note going = {.kind = SGD_NOTE_GOING, .going.synced_ns = mt_now_ns()};
+    struct sgd_note going = {.kind = SGD_NOTE_GOING, .going = {mt_now_ns(), sgd_checkpoint_is_apart(&w->trainer.zero.apart)}};
     bool            is_first = true;
 
     w->saved_ns = w->saved_ns ? w->saved_ns : mt_now_ns();
@@ -589,6 +595,7 @@ static mt_status steps(struct task *t)
         w->trainer.wants_stop = stop == SGD_BOARD_STOPS;
         w->trainer.wants_pause = stop == SGD_BOARD_PAUSES;
         w->trainer.wants_leave = t->rank == 0 && sgd_board_leaves(w->board) == t->generation;
+        w->trainer.lacks_save = t->saves && (w->has_missed || w->saved_step != w->offered_step);
         sgd_trace_open(w->trace, SGD_TRACK_MAIN, SGD_SPAN_STEP, w->trainer.state->step + 1);
         MT_TRY(sgd_train_step(&w->trainer, &t->group, &result));
         sgd_trace_close(w->trace, SGD_TRACK_MAIN);
@@ -679,6 +686,7 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
     struct sgd_group_config config = group_config(w, &t->order);
     struct sgd_group_made   made;
     config.made = sgd_ahead_take(&w->ahead, t->generation, &made) ? &made : NULL;
+    w->has_missed = false;
     w->offered_step = UINT64_MAX; /* what was offered in another generation is of no use to the others of this one */
     sgd_trainer_does(&w->trainer, SGD_DOES_JOIN);
     MT_TRY(sgd_group_join(&t->group, &config));
@@ -690,6 +698,8 @@ static mt_status generation_run(struct task *t, struct sgd_outcome *out)
     MT_TRY(steps(t));
     if (!is_leaving(w))
         return finish(t, out);
+    if (w->run.zero)
+        MT_TRY(sgd_zero_hand_over(&w->trainer, &t->group, sgd_board_leavers(w->board)));
     sgd_saver_give_up(&w->saver); /* of a state in shards: who has another part may be about to end */
     out->has_left = 1;
     return mt_ok();

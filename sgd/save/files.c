@@ -136,6 +136,24 @@ done:
     return st;
 }
 
+mt_status sgd_checkpoint_file_get(const struct sgd_checkpoint_source *from, const char *file_name, const char *manifest_name,
+                                  struct sgd_checkpoint *out, char *out_damaged)
+{
+    const struct sgd_elsewhere *e = from->elsewhere;
+    mt_status                   st = sgd_checkpoint_file_read(from->dir, file_name, manifest_name, out, out_damaged, from->life);
+    for (uint32_t i = 0; e && i < e->nodes_count && (st.code == MT_ENOENT || st.code == MT_ECORRUPT); i++) {
+        struct sgd_bring what = {.node = e->nodes[i], .names = {from->name}, .file = file_name, .dir = from->dir};
+        if (e->bring(e->user, &what).code != MT_OK)
+            continue;
+        what.file = manifest_name;
+        if (e->bring(e->user, &what).code != MT_OK)
+            continue;
+        out_damaged[0] = 0;
+        st = sgd_checkpoint_file_read(from->dir, file_name, manifest_name, out, out_damaged, from->life);
+    }
+    return st;
+}
+
 void sgd_checkpoint_fini(struct sgd_checkpoint *checkpoint)
 {
     free(checkpoint->tensors);

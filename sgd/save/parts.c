@@ -96,25 +96,66 @@ static bool is_there(int dir, uint32_t index, uint32_t parts, const char *end)
     return faccessat(dir, name, F_OK, 0) == 0;
 }
 
-mt_status sgd_checkpoint_parts_wait(int dir, const struct sgd_checkpoint_part *part)
+/* Whether somebody has said that a part will not come, or it is too late for it. */
+static mt_status wait_check(const struct sgd_checkpoint_part *part, int64_t limit)
 {
     const struct timespec pause = {0, LOOK_NS};
-    int64_t               limit = mt_now_ns() + MT_CHECKPOINT_PARTS_MS * 1000000ll;
-    for (uint32_t i = 0; i < part->parts;) {
-        if (is_there(dir, i, part->parts, "json")) {
-            i++;
-            continue;
-        }
+    if (part->given_up && atomic_load(part->given_up))
+        return mt_error(MT_ECANCELLED, 0, "save checkpoint: the group changed before all parts were written");
+    if (mt_now_ns() > limit)
+        return mt_error(MT_ETIMEDOUT, 0, "save checkpoint: a worker has not written its part in time");
+    nanosleep(&pause, NULL);
+    return mt_ok();
+}
+
+static mt_status part_wait(int dir, const struct sgd_checkpoint_part *part, uint32_t i, int64_t limit)
+{
+    while (!is_there(dir, i, part->parts, "json")) {
         if (is_there(dir, i, part->parts, "full"))
             return mt_error(MT_EDISK_FULL, ENOSPC, "save checkpoint: a worker could not write its part");
         if (is_there(dir, i, part->parts, "failed"))
             return mt_error(MT_ESYS, 0, "save checkpoint: a worker could not write its part");
-        if (part->given_up && atomic_load(part->given_up))
-            return mt_error(MT_ECANCELLED, 0, "save checkpoint: the group changed before all parts were written");
-        if (mt_now_ns() > limit)
-            return mt_error(MT_ETIMEDOUT, 0, "save checkpoint: a worker has not written its part in time");
-        nanosleep(&pause, NULL);
+        MT_TRY(wait_check(part, limit));
     }
+    return mt_ok();
+}
+
+/* From the folder before: from where it is being written, or has its name already. The manifest says that the part is whole. */
+static mt_status double_bring(int dir, const struct sgd_checkpoint_meta *meta, const struct sgd_checkpoint_part *part, uint32_t i,
+                              int64_t limit)
+{
+    char temp[SGD_TEMP_NAME_SIZE], name[SGD_CHECKPOINT_NAME_SIZE], file[SGD_PART_NAME_SIZE], full[SGD_PART_NAME_SIZE],
+        failed[SGD_PART_NAME_SIZE];
+    sgd_checkpoint_temp_name(meta->generation, part, temp);
+    sgd_checkpoint_name(meta->step, name);
+    part_name(i, part->parts, "json", file);
+    part_name(i, part->parts, "full", full);
+    part_name(i, part->parts, "failed", failed);
+    struct sgd_bring what = {.node = part->apart->doubles_node,
+                             .names = {temp, name},
+                             .file = file,
+                             .dir = dir,
+                             .refusals = {full, failed},
+                             .given_up = part->given_up};
+    mt_status        st;
+    while ((st = part->apart->bring(part->apart->user, &what)).code == MT_ENOENT)
+        MT_TRY(wait_check(part, limit));
+    MT_TRY(st);
+    part_name(i, part->parts, "safetensors", file);
+    return part->apart->bring(part->apart->user, &what);
+}
+
+mt_status sgd_checkpoint_parts_wait(int dir, const struct sgd_checkpoint_meta *meta, const struct sgd_checkpoint_part *part)
+{
+    int64_t limit = mt_now_ns() + MT_CHECKPOINT_PARTS_MS * 1000000ll;
+    if (part->apart && part->apart->lacks_node)
+        return mt_error(MT_ENOENT, 0, "save checkpoint: a machine of this run has no such folder, and none can be made there");
+    for (uint32_t i = 0; i < part->parts; i++)
+        if (!part->apart || part->apart->here >> i & 1)
+            MT_TRY(part_wait(dir, part, i, limit));
+    for (uint32_t i = 0; i < part->parts && part->apart; i++)
+        if (part->apart->doubles >> i & 1)
+            MT_TRY(double_bring(dir, meta, part, i, limit));
     return mt_ok();
 }
 
@@ -231,19 +272,28 @@ static mt_status parts_join(struct sgd_checkpoint *checkpoint, const struct sgd_
     return checkpoint->joined ? kinds_join(&j, parts, count, out_damaged) : mt_error(MT_ENOMEM, 0, "load checkpoint");
 }
 
-mt_status sgd_checkpoint_parts_read(int dir, struct sgd_checkpoint *checkpoint, char *out_damaged, const struct sgd_beat *life)
+static mt_status part_read(const struct sgd_checkpoint_source *from, const struct sgd_checkpoint_meta *meta, uint32_t p,
+                           struct sgd_checkpoint *out, char *out_damaged)
+{
+    char file[SGD_PART_NAME_SIZE], manifest[SGD_PART_NAME_SIZE];
+    part_name(p, (uint32_t)meta->parts, "safetensors", file);
+    part_name(p, (uint32_t)meta->parts, "json", manifest);
+    mt_status st = sgd_checkpoint_file_get(from, file, manifest, out, out_damaged);
+    if (st.code == MT_OK && out->meta.step != meta->step)
+        st = mt_error(MT_ENOENT, 0, "");
+    if ((st.code == MT_ENOENT || st.code == MT_ECORRUPT) && !out_damaged[0])
+        snprintf(out_damaged, MT_NAME_BYTES_MAX, "part %u of %u%s%s", p, (uint32_t)meta->parts,
+                 from->elsewhere && from->elsewhere->said[0] ? "; " : "", from->elsewhere ? from->elsewhere->said : "");
+    return st.code == MT_ENOENT ? mt_error(MT_ECORRUPT, 0, "checkpoint: a part of it is not there, or of another step") : st;
+}
+
+mt_status sgd_checkpoint_parts_read(const struct sgd_checkpoint_source *from, struct sgd_checkpoint *checkpoint, char *out_damaged)
 {
     size_t                 count = (size_t)checkpoint->meta.parts;
     struct sgd_checkpoint *parts = calloc(count, sizeof *parts);
     mt_status              st = parts ? mt_ok() : mt_error(MT_ENOMEM, 0, "load checkpoint");
-    for (size_t p = 0; p < count && st.code == MT_OK; p++) {
-        char file[SGD_PART_NAME_SIZE], manifest[SGD_PART_NAME_SIZE];
-        part_name((uint32_t)p, (uint32_t)count, "safetensors", file);
-        part_name((uint32_t)p, (uint32_t)count, "json", manifest);
-        st = sgd_checkpoint_file_read(dir, file, manifest, &parts[p], out_damaged, life);
-        if (st.code == MT_ENOENT || (st.code == MT_OK && parts[p].meta.step != checkpoint->meta.step))
-            st = mt_error(MT_ECORRUPT, 0, "checkpoint: a part of it is not there, or of another step");
-    }
+    for (size_t p = 0; p < count && st.code == MT_OK; p++)
+        st = part_read(from, &checkpoint->meta, (uint32_t)p, &parts[p], out_damaged);
     if (st.code == MT_OK)
         st = parts_join(checkpoint, parts, count, out_damaged);
     for (size_t p = 0; parts && p < count; p++)

@@ -36,12 +36,25 @@ MT_MUST_USE mt_status sgd_checkpoint_folder_open(const char *folder, int *out_di
 MT_MUST_USE mt_status sgd_checkpoint_file_read(int dir, const char *file_name, const char *manifest_name,
                                                struct sgd_checkpoint *out, char *out_damaged, const struct sgd_beat *life);
 
+/* Where a checkpoint's files are read. */
+struct sgd_checkpoint_source {
+    int                         dir;  /* of the checkpoint, here */
+    const char                 *name; /* the checkpoint's, elsewhere */
+    const struct sgd_elsewhere *elsewhere;
+    const struct sgd_beat      *life;
+};
+/* As sgd_checkpoint_file_read; what is missing or damaged here comes from elsewhere first. */
+MT_MUST_USE mt_status sgd_checkpoint_file_get(const struct sgd_checkpoint_source *from, const char *file_name,
+                                              const char *manifest_name, struct sgd_checkpoint *out, char *out_damaged);
+
 /* parts.c */
 void sgd_checkpoint_temp_name(uint64_t generation, const struct sgd_checkpoint_part *part, char out[SGD_TEMP_NAME_SIZE]);
-/* Returns when all parts are in the folder. */
-MT_MUST_USE mt_status sgd_checkpoint_parts_wait(int dir, const struct sgd_checkpoint_part *part);
+/* Returns when all parts that belong into the folder are there. */
+MT_MUST_USE mt_status sgd_checkpoint_parts_wait(int dir, const struct sgd_checkpoint_meta *meta,
+                                                const struct sgd_checkpoint_part *part);
+
 /* Reads the parts of a checkpoint whose model's file has been read, and adds what they are pieces of to its tensors. */
-MT_MUST_USE mt_status sgd_checkpoint_parts_read(int dir, struct sgd_checkpoint *checkpoint, char *out_damaged,
-                                                const struct sgd_beat *life);
+MT_MUST_USE mt_status sgd_checkpoint_parts_read(const struct sgd_checkpoint_source *from, struct sgd_checkpoint *checkpoint,
+                                                char *out_damaged);
 
 #endif

@@ -129,7 +129,7 @@ static void old_remove(int dir, uint64_t newest, uint64_t generation, const stru
     if (sgd_checkpoint_list(dir, &steps, &count).code != 0)
         return;
     for (size_t i = 0; i < count; i++) {
-        if (steps[i] > newest || kept++ < keep_newest)
+        if (steps[i] > newest || kept++ < keep_newest || (keep->hold_from && steps[i] >= keep->hold_from))
             continue;
         if (keep->best && score_place(dir, steps, count, steps[i], newest, keep->score_max) < keep->best)
             continue;
@@ -150,7 +150,7 @@ static mt_status temp_fill(int dir, const char *temp, const struct sgd_checkpoin
     MT_TRY(sgd_file_open_dir(dir, temp, &fd));
     MT_TRY_GOTO(st, sgd_checkpoint_file_write(fd, SGD_MODEL_FILE, tensors, count, &header_checksum), done);
     if (part)
-        MT_TRY_GOTO(st, sgd_checkpoint_parts_wait(fd, part), done);
+        MT_TRY_GOTO(st, sgd_checkpoint_parts_wait(fd, meta, part), done);
     MT_TRY_GOTO(st, sgd_checkpoint_manifest_write(fd, SGD_MANIFEST_FILE, meta, header_checksum, tensors, count), done);
     st = sgd_file_sync(fd);
 done:

@@ -196,6 +196,7 @@ static mt_status vrank_gradient(struct sgd_trainer *trainer, uint32_t device, ui
     metrics[trainer->metrics + SGD_FLAG_SAVE] = trainer->wants_save ? 1.0f : 0.0f;
     metrics[trainer->metrics + SGD_FLAG_PAUSE] = trainer->wants_pause ? 1.0f : 0.0f;
     metrics[trainer->metrics + SGD_FLAG_LEAVE] = trainer->wants_leave ? 1.0f : 0.0f;
+    metrics[trainer->metrics + SGD_FLAG_LACK] = trainer->lacks_save ? 1.0f : 0.0f;
     sgd_trainer_beat(trainer);
     return mt_ok();
 }

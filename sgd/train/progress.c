@@ -116,4 +116,5 @@ void sgd_step_count(struct sgd_trainer *trainer, const struct sgd_result *result
     trainer->is_save_asked = flags[SGD_FLAG_SAVE] > 0;
     trainer->is_pause_asked = flags[SGD_FLAG_PAUSE] > 0;
     trainer->is_leave_asked = flags[SGD_FLAG_LEAVE] > 0;
+    trainer->is_save_lacking = flags[SGD_FLAG_LACK] > 0;
 }

@@ -152,7 +152,7 @@ void sgd_saver_give_up(struct sgd_saver *saver)
     atomic_store(&saver->is_given_up, true);
 }
 
-/* A state in shards is copied at once: this member's shard, and in rank 0 the parameters, which it alone writes. */
+/* A state in shards is copied at once: this member's shard, and the parameters in those who write them. */
 static bool shard_copy(struct sgd_saver *saver)
 {
     const struct sgd_trainer *trainer = saver->trainer;
@@ -160,7 +160,8 @@ static bool shard_copy(struct sgd_saver *saver)
         return true;
     if (sgd_zero_copy(&saver->copy, trainer).code != MT_OK)
         return false;
-    if (trainer->zero.now.rank == 0)
+    saver->copy.zero.apart = trainer->zero.apart;
+    if (trainer->zero.now.rank == 0 || trainer->zero.apart.keeps)
         memcpy(saver->copy.state, trainer->state, trainer->state_size);
     return true;
 }

@@ -64,7 +64,7 @@ struct sgd_trainer_config {
     bool                      zero_backup; /* and of another's */
 };
 
-enum { SGD_FAULT_BYTES = 224, SGD_METRICS_ALL = 17, SGD_VALUES = SGD_METRICS_ALL - 1 };
+enum { SGD_FAULT_BYTES = 256, SGD_METRICS_ALL = 17, SGD_VALUES = SGD_METRICS_ALL - 1 };
 
 enum sgd_stop { SGD_GOES_ON, SGD_STOPPING /* after this step; not closed yet */, SGD_STOPPED };
 
@@ -118,13 +118,14 @@ struct sgd_trainer {
     float                    *cut;      /* a gradient that was shortened; NULL where none is */
     double                   *squares;  /* of its blocks; NULL where the state is sharded, or on a device */
     uint64_t                  steps_total, epoch_steps;
-    size_t                    metrics;                       /* of the model, all */
-    bool                      wants_stop;                    /* this worker asks all to stop after the next step */
-    bool                      wants_save;                    /* and this to save after it */
-    bool                      wants_pause;                   /* and to leave then, for another run of this to go on */
-    bool                      wants_leave;                   /* and to leave then, for the next generation */
+    size_t                    metrics;     /* of the model, all */
+    bool                      wants_stop;  /* this worker asks all to stop after the next step */
+    bool                      wants_save;  /* and this to save after it */
+    bool                      wants_pause; /* and to leave then, for another run of this to go on */
+    bool                      wants_leave; /* and to leave then, for the next generation */
+    bool                      lacks_save;  /* the last checkpoint that was asked for is not kept where it should be */
     bool                      is_save_asked, is_pause_asked; /* somebody did, in the last step */
-    bool                      is_leave_asked;
+    bool                      is_leave_asked, is_save_lacking;
     struct sgd_zero           zero;
     char                      fault[SGD_FAULT_BYTES]; /* of the last ETASK or EINVAL: what, in which step and virtual rank */
     bool                      is_culprit;             /* it came from this worker's own virtual ranks */
@@ -136,12 +137,13 @@ struct sgd_trainer {
     /* Called before parameters begin to end change, and what the moments have of them: whoever copies them does so now, and says up
      * to where. Any device's, each of its own whole blocks (SGD_SHARD_BLOCK). NULL: nobody copies. */
     size_t (*settle)(void *user, size_t begin, size_t end);
-    void                 *settle_user;
-    struct sgd_trace_row *trace; /* where it is noted what goes on; NULL: nowhere */
-    size_t                state_size;
-    struct sgd_device    *devices;                 /* config.devices of them */
-    struct sgd_team      *team;                    /* their threads */
-    uint32_t              share_first, share_last; /* virtual ranks of this worker */
+    void                       *settle_user;
+    struct sgd_trace_row       *trace;     /* where it is noted what goes on; NULL: nowhere */
+    const struct sgd_elsewhere *elsewhere; /* what checkpoints other machines have, for sgd_trainer_resume; NULL: none */
+    size_t                      state_size;
+    struct sgd_device          *devices;                 /* config.devices of them */
+    struct sgd_team            *team;                    /* their threads */
+    uint32_t                    share_first, share_last; /* virtual ranks of this worker */
 };
 
 /* What a step or an evaluation did, over all workers. */
@@ -155,8 +157,8 @@ struct sgd_result {
 MT_MUST_USE mt_status sgd_trainer_init(struct sgd_trainer *trainer, const struct sgd_trainer_config *config);
 void                  sgd_trainer_fini(struct sgd_trainer *trainer);
 
-/* Floats of a virtual rank's slot: gradient, metrics, whether to stop, to save, to pause, to leave. */
-enum { SGD_FLAG_STOP, SGD_FLAG_SAVE, SGD_FLAG_PAUSE, SGD_FLAG_LEAVE, SGD_FLAGS };
+/* Floats of a virtual rank's slot: gradient, metrics, whether to stop, to save, to pause, to leave; whether a save is lacking. */
+enum { SGD_FLAG_STOP, SGD_FLAG_SAVE, SGD_FLAG_PAUSE, SGD_FLAG_LEAVE, SGD_FLAG_LACK, SGD_FLAGS };
 static inline size_t sgd_trainer_slot(const struct sgd_model *model)
 {
     return model->params.floats + SGD_METRICS + model->extra_metrics + SGD_FLAGS;

@@ -76,22 +76,31 @@ static mt_status piece_of(const struct sgd_trainer *trainer, size_t i, struct sg
     return sgd_checkpoint_piece(whole.name, begin - item->offset, out_tensor->name);
 }
 
-/* A state in shards: this member's part; the first one also writes the rest, and waits for the others. */
+/* A state in shards: this member's part; the first one, of those who see one folder, also writes the rest, and waits for the
+ * others. */
 static mt_status shards_save(const struct sgd_trainer *trainer, const char *folder, const struct sgd_keep *keep,
                              const struct sgd_checkpoint_meta *meta, struct sgd_tensor *tensors)
 {
-    const struct sgd_shards   *shards = &trainer->zero.now;
-    struct sgd_checkpoint_part part = {
-        .index = shards->rank, .parts = shards->members, .mark = sgd_trainer_how_far(trainer), .given_up = trainer->zero.given_up};
-    size_t items = trainer->config.model->params.items_count, count = 0;
+    const struct sgd_shards           *shards = &trainer->zero.now;
+    const struct sgd_checkpoint_apart *apart = &trainer->zero.apart;
+    struct sgd_checkpoint_part         part = {.index = shards->rank,
+                                               .parts = shards->members,
+                                               .mark = sgd_trainer_how_far(trainer),
+                                               .given_up = trainer->zero.given_up,
+                                               .apart = sgd_checkpoint_is_apart(apart) ? apart : NULL};
+    struct sgd_keep                    kept = *keep;
+    bool                               keeps = part.apart ? apart->keeps : shards->rank == 0;
+    size_t                             items = trainer->config.model->params.items_count, count = 0;
     for (size_t i = items; i < tensors_count(trainer); i++) {
         MT_TRY(piece_of(trainer, i, &tensors[count]));
         count += tensors[count].ndim != 0;
     }
     MT_TRY(sgd_checkpoint_save_part(folder, meta, &part, tensors, count));
-    for (size_t i = 0; i < items && shards->rank == 0; i++)
+    if (part.apart)
+        kept.hold_from = apart->settled ? apart->settled : 1;
+    for (size_t i = 0; i < items && keeps; i++)
         MT_TRY(tensor_of(trainer, i, &tensors[i]));
-    return shards->rank == 0 ? sgd_checkpoint_save_with_parts(folder, keep, meta, &part, tensors, items) : mt_ok();
+    return keeps ? sgd_checkpoint_save_with_parts(folder, &kept, meta, &part, tensors, items) : mt_ok();
 }
 
 mt_status sgd_trainer_save(const struct sgd_trainer *trainer, const char *folder, const struct sgd_keep *keep, uint64_t generation)
@@ -212,7 +221,7 @@ mt_status sgd_trainer_resume(struct sgd_trainer *trainer, const char *folder, st
 
     trainer->fault[0] = 0;
     struct sgd_beat life = {sgd_pulse_beat, trainer->pulse};
-    MT_TRY(sgd_checkpoint_load_with(folder, &checkpoint, report, &life));
+    MT_TRY(sgd_checkpoint_load_with(folder, &checkpoint, report, &life, trainer->elsewhere));
     MT_TRY_GOTO(st, meta_check(trainer, &checkpoint), done);
     MT_TRY_GOTO(st, tensors_take(trainer, &checkpoint, false), done);
     sgd_trainer_settle(trainer);

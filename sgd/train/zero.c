@@ -211,6 +211,7 @@ struct head {
 struct layout {
     uint32_t generation, members;
     uint32_t holder[MT_GROUP_MEMBERS_MAX]; /* of each shard: a rank of this generation */
+    bool     has_params;                   /* everybody has all parameters */
 };
 
 /* Who is a step behind the furthest has the sum of that step before it still, and makes it now. Else its shards are stale. */
@@ -312,19 +313,20 @@ static bool is_settled(const struct sgd_group *group, const struct codes *codes,
 }
 
 /* Of what this member has, only the chosen cut counts from here on: it is `now`. */
-static void cut_choose(struct sgd_trainer *trainer, uint32_t generation)
+static void cut_choose(struct sgd_trainer *trainer, uint32_t generation, uint32_t members)
 {
     struct sgd_zero *zero = &trainer->zero;
-    if (zero->next.is_whole && zero->next.generation == generation) {
+    if (zero->next.is_whole && zero->next.generation == generation && zero->next.members == members) {
         shards_free(&zero->now);
         zero->now = zero->next;
         zero->next = (struct sgd_shards){.is_whole = false};
     }
     shards_free(&zero->next);
-    if (zero->now.is_whole && zero->now.generation != generation) {
+    if (zero->now.is_whole && (zero->now.generation != generation || zero->now.members != members)) {
         shards_free(&zero->now);
         trainer->has_state = false;
     }
+    moments_point(trainer);
 }
 
 /* 0 or 1: which of this member's shards it is; -1: none. */
@@ -348,7 +350,7 @@ static void part_keep(struct sgd_shards *to, uint32_t moment, struct sgd_range r
     }
 }
 
-/* One shard of the earlier cut, from its holder to all: parameters, then the vectors. */
+/* One shard of the earlier cut, from its holder to all: parameters, unless all have them, then the vectors. */
 static mt_status shard_pass(struct sgd_trainer *trainer, struct sgd_group *group, const struct layout *layout, uint32_t shard,
                             float *room)
 {
@@ -361,7 +363,8 @@ static mt_status shard_pass(struct sgd_trainer *trainer, struct sgd_group *group
 
     if (size == 0)
         return mt_ok();
-    MT_TRY(sgd_group_broadcast(group, root, is_root || !has_params ? trainer->params + range.begin : NULL, size));
+    if (!layout->has_params)
+        MT_TRY(sgd_group_broadcast(group, root, is_root || !has_params ? trainer->params + range.begin : NULL, size));
     for (uint32_t m = 0; m < moments_of(trainer); m++) {
         float *mine = which >= 0 ? now->moments[which][m] : room;
         MT_TRY(sgd_group_broadcast(group, root, is_root || which < 0 ? mine : NULL, size));
@@ -381,28 +384,61 @@ static size_t shard_largest(const struct sgd_trainer *trainer, uint32_t members)
     return largest;
 }
 
+/* All shards of a cut, one after the other, from their holders to whoever keeps something of them in `next`. */
+static mt_status shards_give(struct sgd_trainer *trainer, struct sgd_group *group, const struct layout *layout)
+{
+    float    *room = malloc(shard_largest(trainer, layout->members) * sizeof *room);
+    mt_status st = room ? mt_ok() : mt_error(MT_ENOMEM, 0, "optimizer: no memory for a shard that is passed on");
+    for (uint32_t s = 0; s < layout->members && st.code == MT_OK; s++)
+        st = shard_pass(trainer, group, layout, s, room);
+    free(room);
+    return st;
+}
+
 /* After it each member has its new shards, all parameters, and the furthest's progress. The old ones stay until all are through:
  * a generation that ends in between leaves everything somewhere. */
 static mt_status shards_pass(struct sgd_trainer *trainer, struct sgd_group *group, const struct layout *layout,
                              const struct head *head)
 {
     struct sgd_zero *zero = &trainer->zero;
-    float           *room = malloc(shard_largest(trainer, layout->members) * sizeof *room);
-    mt_status        st = room ? mt_ok() : mt_error(MT_ENOMEM, 0, "optimizer: no memory for a shard that is passed on");
-
-    if (st.code == MT_OK)
-        st = shards_make(trainer, group->generation, group->rank, group->members, &zero->next);
-    for (uint32_t s = 0; s < layout->members && st.code == MT_OK; s++)
-        st = shard_pass(trainer, group, layout, s, room);
-    free(room);
-    MT_TRY(st);
+    MT_TRY(shards_make(trainer, group->generation, group->rank, group->members, &zero->next));
+    MT_TRY(shards_give(trainer, group, layout));
     memcpy(trainer->state, &head->state, sizeof head->state);
     zero->next.is_whole = true;
     zero->is_partial = false;
     trainer->has_state = true;
     MT_TRY(sgd_group_barrier(group));
-    cut_choose(trainer, group->generation);
-    moments_point(trainer);
+    cut_choose(trainer, group->generation, group->members);
+    return mt_ok();
+}
+
+/* The ranks below `rank` of those who stay. */
+static uint32_t count_below(uint64_t stayers, uint32_t rank)
+{
+    return (uint32_t)__builtin_popcountll(stayers & ((1ull << rank) - 1));
+}
+
+mt_status sgd_zero_hand_over(struct sgd_trainer *trainer, struct sgd_group *group, uint64_t leavers)
+{
+    struct sgd_zero *zero = &trainer->zero;
+    uint64_t         told[MT_GROUP_MEMBERS_MAX];
+    struct layout    layout = {.generation = zero->now.generation, .members = group->members, .has_params = true};
+    MT_TRY(sgd_group_exchange(group, leavers, told));
+    uint64_t stayers = ~told[0] & (group->members < 64 ? (1ull << group->members) - 1 : UINT64_MAX);
+    uint32_t count = (uint32_t)__builtin_popcountll(stayers);
+    bool     stays = stayers >> group->rank & 1;
+    if (count == group->members || count == 0)
+        return mt_ok();
+    MT_ASSERT(zero->now.is_whole && zero->now.members == group->members && !zero->is_partial);
+    for (uint32_t s = 0; s < layout.members; s++)
+        layout.holder[s] = s;
+    if (stays)
+        MT_TRY(shards_make(trainer, group->generation, count_below(stayers, group->rank), count, &zero->next));
+    MT_TRY(shards_give(trainer, group, &layout));
+    zero->next.is_whole = stays;
+    MT_TRY(sgd_group_barrier(group));
+    if (stays)
+        cut_choose(trainer, group->generation, count);
     return mt_ok();
 }
 
@@ -429,6 +465,6 @@ mt_status sgd_zero_sync(struct sgd_trainer *trainer, struct sgd_group *group)
         trainer->has_state = false;
         return mt_error(MT_ENOENT, 0, "sync: a shard of the optimizer's state died with its only holder");
     }
-    cut_choose(trainer, layout.generation);
+    cut_choose(trainer, layout.generation, layout.members);
     return is_settled(group, &codes, &layout) ? mt_ok() : shards_pass(trainer, group, &layout, &head);
 }

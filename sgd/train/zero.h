@@ -17,6 +17,7 @@
 #define SGD_ZERO_H
 
 #include "sgd/model/optimizer.h"
+#include "sgd/save/checkpoint.h"
 #include "sgd/sum/shard.h"
 
 #include <stdatomic.h>
@@ -33,9 +34,10 @@ struct sgd_shards {
 };
 
 struct sgd_zero {
-    struct sgd_shards   now, next;  /* `next` while shards are passed on, until all have theirs */
-    bool                is_partial; /* parameters outside of `now` may be those of the step before */
-    const _Atomic bool *given_up;   /* of a copy that is being saved: nobody waits for it any more; NULL: somebody does */
+    struct sgd_shards           now, next;  /* `next` while shards are passed on, until all have theirs */
+    bool                        is_partial; /* parameters outside of `now` may be those of the step before */
+    const _Atomic bool         *given_up;   /* of a copy that is being saved: nobody waits for it; NULL: somebody does */
+    struct sgd_checkpoint_apart apart;      /* who keeps what where members see several folders */
 };
 
 /* The shards of one member that has everything, all 0. ENOMEM. */
@@ -47,6 +49,11 @@ MT_MUST_USE mt_status sgd_zero_apply(struct sgd_trainer *trainer, struct sgd_gro
 
 /* Collective: sgd_trainer_sync for shards. ENOENT also where a shard is nowhere any more. */
 MT_MUST_USE mt_status sgd_zero_sync(struct sgd_trainer *trainer, struct sgd_group *group);
+
+/* Collective, after a step. Those in `leavers` (bit r: rank r; rank 0's word counts) will be in no other generation: those who stay
+ * have all shards afterwards, cut anew among them. Nothing happens where nobody leaves, or all do. An error ends the generation;
+ * the shards are where they were then, or where they go to. */
+MT_MUST_USE mt_status sgd_zero_hand_over(struct sgd_trainer *trainer, struct sgd_group *group, uint64_t leavers);
 
 /* The own shard of `from` into a trainer that is to be saved. ENOMEM. */
 MT_MUST_USE mt_status sgd_zero_copy(struct sgd_trainer *to, const struct sgd_trainer *from);

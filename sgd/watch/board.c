@@ -16,6 +16,7 @@ enum { NOTES = 2048 };
 struct sgd_board {
     _Alignas(64) _Atomic uint64_t head; /* notes that were ever posted */
     _Atomic uint32_t stop, leave;
+    _Atomic uint64_t leavers;
     struct sgd_pulse pulses[MT_GROUP_MEMBERS_MAX];
     _Alignas(64) struct sgd_note notes[NOTES];
     struct mt_tail tails[SGD_HANDS_MAX];
@@ -46,14 +47,20 @@ enum sgd_board_stop sgd_board_stopped(const struct sgd_board *board)
     return stop <= SGD_BOARD_PAUSES ? (enum sgd_board_stop)stop : SGD_BOARD_PAUSES;
 }
 
-void sgd_board_leave(struct sgd_board *board, uint32_t generation)
+void sgd_board_leave(struct sgd_board *board, uint32_t generation, uint64_t leavers)
 {
-    atomic_store_explicit(&board->leave, generation, memory_order_relaxed);
+    atomic_store_explicit(&board->leavers, leavers, memory_order_relaxed);
+    atomic_store_explicit(&board->leave, generation, memory_order_release);
 }
 
 uint32_t sgd_board_leaves(const struct sgd_board *board)
 {
-    return atomic_load_explicit(&board->leave, memory_order_relaxed);
+    return atomic_load_explicit(&board->leave, memory_order_acquire);
+}
+
+uint64_t sgd_board_leavers(const struct sgd_board *board)
+{
+    return atomic_load_explicit(&board->leavers, memory_order_relaxed);
 }
 
 void sgd_board_post(struct sgd_board *board, struct sgd_note *note)

@@ -54,7 +54,8 @@ struct sgd_note {
             char which[SGD_NOTE_TEXT]; /* and why */
         } skipped;
         struct {
-            int64_t synced_ns; /* when everybody had the state */
+            int64_t  synced_ns; /* when everybody had the state */
+            uint32_t is_apart;  /* the shards of the state stand in several machines' folders */
         } going;
         struct {
             float data_wait; /* share of the time since the last report in which this worker waited for records */
@@ -63,6 +64,9 @@ struct sgd_note {
         struct {
             float values[SGD_NOTE_VALUES];
         } closed;
+        struct {
+            uint32_t generation; /* that made it; 0: one before this note's */
+        } saved;
         struct {
             char why[SGD_NOTE_TEXT];
         } save_failed;
@@ -93,9 +97,10 @@ enum sgd_board_stop { SGD_BOARD_GOES_ON, SGD_BOARD_STOPS, SGD_BOARD_PAUSES };
 void                sgd_board_stop(struct sgd_board *board, enum sgd_board_stop how);
 enum sgd_board_stop sgd_board_stopped(const struct sgd_board *board);
 /* The driver's: asks the members of a generation to come back after their present step, all after the same one, since another is to
- * take over. 0: of none. */
-void     sgd_board_leave(struct sgd_board *board, uint32_t generation);
+ * take over. 0: of none. `leavers`: the ranks (bit r) that will not be in that. */
+void     sgd_board_leave(struct sgd_board *board, uint32_t generation, uint64_t leavers);
 uint32_t sgd_board_leaves(const struct sgd_board *board);
+uint64_t sgd_board_leavers(const struct sgd_board *board);
 /* A worker's: waits until these ranks (from, to before) of generation `after` say on their pulses that they look at nothing of it
  * any more, and gives signs of life of its own. An error: the reason for which generation `mine` was ended meanwhile; ETIMEDOUT. */
 MT_MUST_USE mt_status sgd_board_out_await(struct sgd_board *board, uint32_t after, uint32_t first, uint32_t last, uint32_t mine,

@@ -37,6 +37,7 @@ enum {
     MT_CHECKPOINT_PIECE_BYTES = 4 * 1024 * 1024, /* of it that is read between two signs of life */
     MT_FILE_DIRECT_BYTES = 32 * 1024 * 1024,     /* a checkpoint from this size on goes past the page cache */
     MT_CHECKPOINT_PARTS_MS = 60 * 1000,          /* from a member's part of a checkpoint until all the others' are there */
+    MT_TRAIN_APART_MS = 20 * 1000,               /* for another machine's answer: which checkpoints it has, a piece of one */
     MT_CHECKPOINTS_KEPT = 2,                     /* unless set */
     MT_CHECKPOINTS_MAX = 4096,                   /* in one folder */
     MT_CHECKPOINTS_NAMED_MAX = 16,               /* passed over by a load and named in its report; more are counted */

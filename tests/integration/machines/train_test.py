@@ -10,6 +10,9 @@ drained    a machine is drained: its worker leaves after a step, no failure is c
 planned    machines come and are drained, 1 -> 3 -> 1: no failure, no step lost, the weights of a calm run; prints each change's pause
 doubled    no folder that several machines see: each checkpoint stands on two; the driver's machine, with all that it has, is lost, and
            the same command on a third goes on from the other's
+sharded    the optimizer's state in shards, and no folder that several machines see: each shard stands on two; a drained machine's
+           move before it leaves; a machine is lost, and the run goes on from what the others have; a driver that is new finds
+           them again, a damaged one too
 least      nodes 2:3: it does not begin on one machine, grows with the third, and waits when one of two leaves until another comes
 silent     the link to a machine is cut: the training goes on without it, no failure is counted
 killed     all processes of a machine are killed: the training goes on with the other, and ends with the weights of a calm run
@@ -288,6 +291,64 @@ def doubled(net):
     net.stop()
 
 
+STORED = "/tmp/storage/run"
+
+
+def parts(machine):
+    """What its newest checkpoint has: its step, of how many parts, which of these."""
+    folder = machine.path(STORED)
+    names = sorted(f.name for f in folder.glob("step-*")) if folder.exists() else []
+    found = [re.fullmatch(r"optimizer-(\d+)-of-(\d+).json", f.name) for f in (folder / names[-1]).iterdir()] if names else []
+    found = [(int(m[1]), int(m[2])) for m in found if m]
+    return (int(names[-1][5:]), found[0][1], {p for p, _ in found}) if found else (0, 0, set())
+
+
+def kept_by(net, *numbers):
+    """These machines have the same newest checkpoint, and each of its parts stands on two of them."""
+    have = [parts(net[n]) for n in numbers]
+    places = [p for _, _, some in have for p in some]
+    return len({(step, count) for step, count, _ in have}) == 1 and have[0][0] and sorted(places) == sorted(2 * list(range(have[0][1])))
+
+
+def sharded(net):
+    """Each machine has room for one worker. What is lost is neither the head's machine nor the driver's."""
+    net.start()
+    model = {"hidden": [64, 64], "epochs": 300, "validate": 150, "cpus": 2}
+    want = calm(net, **model, min=1, max=1)
+    more = model | {"run": ", name: run, storage: /tmp/storage", "min": 2, "max": 3}
+    extra = "checkpoint: {every_steps: 100}\noptimizer: {zero: 1}\nfailure: {max_failures: 1}"
+    run = Run(net, nodes="2:3", extra=extra, **more)
+    wait_until(lambda: kept_by(net, 0, 1, 2), "each shard stands on two of three machines")
+    net[0].manta("drain", "m2", "--deadline", 60)
+    wait_until(lambda: net.states().get("m2") != "DRAINING", "the drained node leaves")
+    left = [parts(net[n]) for n in range(3)]
+    assert net.states().get("m2") in ("LEFT", None) and all(p == set(range(count)) for _, count, p in left[:2]), left
+    assert min(left[0][0], left[1][0]) >= left[2][0], left
+    net.join(net[2])
+    wait_until(lambda: kept_by(net, 0, 1, 2), "and again")
+    assert run.process.poll() is None and "resumed" not in run.text() and "steps lost" not in run.text(), run.text()[-3000:]
+    net[1].die()
+    run.says("resumed from a checkpoint.* steps lost=[0-9]+")
+    out = run.end()
+    assert weights_of(out) == want and "1 restarts" in out, out[-3000:]
+    again_elsewhere(net, extra, more, want)
+    net.stop()
+
+
+def again_elsewhere(net, extra, more, want):
+    """A driver on another machine, where one part is missing and another is damaged."""
+    step, count, there = parts(net[2])
+    folder = net[2].path(STORED) / f"step-{step:020}"
+    assert there == set(range(count)) and (step, count, there) == parts(net[0]), (parts(net[0]), parts(net[2]))
+    for name in (f"optimizer-0-of-{count}.safetensors", f"optimizer-0-of-{count}.json"):
+        (folder / name).unlink()
+    damaged = folder / f"optimizer-1-of-{count}.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    net[0].copy("/tmp/data.csv", net[2], "/tmp/data.csv")
+    out = Run(net, name="again", on=2, nodes="2:2", extra=extra, **more | {"max": 2}).end()
+    assert f"resumed from a checkpoint at step={step}" in out and "skipped" not in out and weights_of(out) == want, out[-3000:]
+
+
 def npy(values, shape, kind):
     head = f"{{'descr': '<{kind}', 'fortran_order': False, 'shape': {shape}, }}"
     head += " " * (63 - (10 + len(head)) % 64) + "\n"
@@ -374,4 +435,4 @@ def fetched(net):
 
 if __name__ == "__main__":
     BIN = pathlib.Path(sys.argv[1]).resolve()
-    sys.exit(machines.main({name: globals()[name] for name in sys.argv[2:]}, lambda: Cluster(3 if {"planned", "least", "doubled"} & set(sys.argv) else 2)))
+    sys.exit(machines.main({name: globals()[name] for name in sys.argv[2:]}, lambda: Cluster(3 if {"planned", "least", "doubled", "sharded"} & set(sys.argv) else 2)))

@@ -32,7 +32,8 @@ struct board {
     float            params[CREW_MAX][FLOATS];
     char             folder[TEMP_PATH];
     uint32_t         save_every, stop_at;
-    float            poison; /* of rank 1's parameters, before its third step */
+    uint64_t         leavers; /* when it stops: of the ranks, those who will be in no other generation */
+    float            poison;  /* of rank 1's parameters, before its third step */
 };
 
 static uint8_t            data_records[RECORDS * RECORD], data_labels[RECORDS];
@@ -150,6 +151,8 @@ static mt_status train_work(struct crew *crew, uint32_t rank, struct crew_order 
     }
     while (st.code == MT_OK && !sgd_trainer_is_done(&trainer) && (!board->stop_at || trainer.state->step < board->stop_at))
         st = step_make(&trainer, &group, board, order);
+    if (st.code == MT_OK && board->leavers)
+        st = sgd_zero_hand_over(&trainer, &group, rank == 0 ? board->leavers : 0);
     if (st.code == MT_OK)
         memcpy(board->params[rank], trainer.params, sizeof board->params[rank]);
     board->bytes[rank] = sgd_zero_bytes(&trainer);
@@ -341,6 +344,66 @@ static void growing_at_any_instant_loses_no_step(void **state)
     }
 }
 
+/* ---- leaving ---- */
+
+/* Members that go on purpose give their shards to those who stay; then others come. */
+static void who_leaves_hands_its_shards_over(void **state)
+{
+    static const struct {
+        uint32_t members, stop_at;
+        uint64_t leavers;
+    } generations[] = {{4, 6, 0xc}, {2, 11, 0x2}, {1, 14, 0}, {3, 19, 0x4}, {2, 0, 0}};
+    (void)state;
+    for (int backup = 0; backup < 2; backup++) {
+        struct crew   crew;
+        struct board *board = board_make(&crew, true, backup);
+        uint64_t      began = 0;
+        hire(&crew, 0, 4);
+        for (uint32_t g = 0; g < sizeof generations / sizeof *generations; g++) {
+            board->stop_at = generations[g].stop_at;
+            board->leavers = generations[g].leavers;
+            crew_order_all(&crew, g + 1, generations[g].members);
+            reports_take(&crew, generations[g].members, UINT32_MAX, MT_OK);
+            assert_int_equal(board->began_at[g + 1], began);
+            began = generations[g].stop_at;
+        }
+        workers_end_with(&crew, 2);
+        dismiss(&crew, 4);
+        board_unmake(&crew);
+    }
+}
+
+/* One of them dies, or the generation ends, while they do: the weights are right, from wherever they go on. */
+static void handing_over_may_end_at_any_instant(void **state)
+{
+    mt_rng rng = {3};
+    (void)state;
+    for (int run = 0; run < 8; run++) {
+        struct crew   crew;
+        struct board *board = board_make(&crew, true, false);
+        hire(&crew, 0, 4);
+        board->stop_at = 5;
+        board->leavers = 0xc;
+        crew_order_all(&crew, 1, 4);
+        while (atomic_load(&board->steps_done) < 5)
+            usleep(20);
+        usleep((useconds_t)mt_rng_below(&rng, 300));
+        sgd_group_abort(crew.region, 1, MT_EAGAIN, 0);
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            int32_t code = crew_report(&crew, rank);
+            assert_true(code == MT_OK || code == MT_EAGAIN);
+        }
+        board->stop_at = 0;
+        board->leavers = 0;
+        crew_order_all(&crew, 2, 2);
+        reports_take(&crew, 2, UINT32_MAX, MT_OK);
+        assert_true(board->began_at[2] == 5 || board->began_at[2] == 0);
+        workers_end_with(&crew, 2);
+        dismiss(&crew, 4);
+        board_unmake(&crew);
+    }
+}
+
 /* ---- checkpoints ---- */
 
 static void run_from(struct crew *crew, const char *folder, bool zero, uint32_t members, uint32_t began_at)
@@ -480,6 +543,8 @@ int main(void)
         cmocka_unit_test(a_death_with_a_backup_loses_no_step),
         cmocka_unit_test_setup_teardown(a_death_without_a_backup_goes_back_to_the_checkpoint, temp_make, temp_remove),
         cmocka_unit_test(growing_at_any_instant_loses_no_step),
+        cmocka_unit_test(who_leaves_hands_its_shards_over),
+        cmocka_unit_test(handing_over_may_end_at_any_instant),
         cmocka_unit_test_setup_teardown(checkpoints_are_read_with_and_without_shards, temp_make, temp_remove),
         cmocka_unit_test_setup_teardown(a_damaged_part_is_passed_over, temp_make, temp_remove),
         cmocka_unit_test_setup_teardown(nothing_but_checkpoints_is_left, temp_make, temp_remove),
