@@ -264,10 +264,11 @@ static void look_done(struct io_job *job)
         look(b);
 }
 
+/* Not when it has the lead, from the end of this round on: the former leader's stream may end in the same round. */
 static void look(struct standby *b)
 {
     b->is_owed = b->is_busy;
-    if (b->is_busy)
+    if (b->is_busy || b->sh->claimed)
         return;
     snprintf(b->place, sizeof b->place, "%s", b->dialled);
     b->is_asked = b->asks_machine;

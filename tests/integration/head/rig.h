@@ -18,7 +18,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-enum { RIG_ARGS = 24, RIG_MESSAGES = 256, RIG_PATIENCE_MS = 60000, RIG_END = 600 };
+enum { RIG_ARGS = 24, RIG_MESSAGES = 256, RIG_PATIENCE_MS = 60000, RIG_END = 1500 };
 
 struct daemon {
     char        folder[64]; /* of the test; the head's is <folder>/run */

@@ -111,13 +111,21 @@ static int teardown(void **state)
     return 0;
 }
 
+/* What the heads did, for who reads why nobody answered. */
+static void tell_logs(const struct world *w)
+{
+    for (int i = 0; i < HEADS; i++)
+        print_message("-- head %d, %s: ...%s\n", i, w->heads[i].address, rig_file_end(w->logs[i]));
+}
+
 static void submit(const struct world *w, manta_client *c, const char *id)
 {
     manta_error e;
     manta_job   job = {.id = id, .argv = (const char *const[]){"x", NULL}};
-    (void)w;
-    if (manta_job_submit(c, &job, &e) != MANTA_OK)
+    if (manta_job_submit(c, &job, &e) != MANTA_OK) {
+        tell_logs(w);
         fail_msg("%s: %s", id, e.message);
+    }
 }
 
 static void check_job(const struct world *w, const char *id)
@@ -125,8 +133,10 @@ static void check_job(const struct world *w, const char *id)
     manta_error    e;
     manta_job_info info;
     manta_client  *c = open_client(w, NULL, 15000, &e);
-    if (!c || manta_job_get(c, id, &info, &e))
+    if (!c || manta_job_get(c, id, &info, &e)) {
+        tell_logs(w);
         fail_msg("%s was accepted: %s", id, e.message);
+    }
     manta_client_close(c);
 }
 
@@ -333,6 +343,8 @@ static void nothing_acknowledged_is_lost_in_kills(void **state)
             }
         }
         manta_client_close(c);
+        if (!since)
+            tell_logs(w);
         assert_true(since > 0);
         if (i % 3 != 2)
             start(w, at, true);
