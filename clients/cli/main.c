@@ -88,12 +88,12 @@ static const struct verb verbs[] = {
      PLACE | BIT(REASON), PLAIN},
     {"status", "", "nodes, resources and what waits for them", cli_status, PLACE | BIT(OUTPUT), PLAIN},
     {"submit", "[--] COMMAND [ARGUMENT...]", "run a command, or a .so, in the cluster as a job", cli_submit,
-     PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(METADATA) | BIT(RETRIES) | BIT(TIME_S) | BIT(NUM_CPUS) | BIT(NUM_GPUS) |
-         BIT(FOLLOW) | BIT(PRIORITY) | BIT(ARRAY) | BIT(DEPENDENCY) | BIT(HOLD) | BIT(PREEMPTIBLE) | BIT(JOB_DEADLINE) | BIT(WORK) |
-         BIT(SIGNAL) | BIT(RESUME),
+     PLACE | BIT(NAME) | BIT(FILE) | BIT(ENV) | BIT(METADATA) | BIT(RETRIES) | BIT(TIME_S) | BIT(TIME) | BIT(NUM_CPUS) |
+         BIT(NUM_GPUS) | BIT(FOLLOW) | BIT(PRIORITY) | BIT(ARRAY) | BIT(DEPENDENCY) | BIT(HOLD) | BIT(PREEMPTIBLE) |
+         BIT(JOB_DEADLINE) | BIT(WORK) | BIT(SIGNAL) | BIT(RESUME),
      COMMAND},
     {"exec", "NODE [--] COMMAND [ARGUMENT...]", "run a command on a node, with its output and its end; signals go to it", cli_exec,
-     PLACE | BIT(ENV) | BIT(TIME_S), COMMAND},
+     PLACE | BIT(ENV) | BIT(TIME_S) | BIT(TIME), COMMAND},
     {"account", "", "what users have spent: what their jobs had reserved, times how long", cli_account,
      PLACE | BIT(OUTPUT) | BIT(USER) | BIT(SINCE) | BIT(BY), PLAIN},
     {"user set", "NAME KEY=VALUE...",

@@ -3,6 +3,7 @@
  * jobs.c - submit, look, wait, stop, list. (follow.c: logs.)
  */
 #include "clients/control/control.h"
+#include "clients/control/indices.h"
 #include "clients/control/spent.h"
 #include "core/base/reserved.h"
 #include "core/base/rng.h"
@@ -114,6 +115,7 @@ struct draft { /* a request, and what it points to */
     Manta__V1__Resource      resources[RESOURCES], *resource_list[RESOURCES];
     Manta__V1__JobFile      *files, **file_list;
     Manta__V1__JobAfter     *after, **after_list;
+    struct ctl_indices       indices;
 };
 
 static void draft_resource(struct draft *d, const char *name, double amount, double unit)
@@ -180,6 +182,8 @@ static bool draft_after(struct draft *d, const char *const *after)
 static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_files *files)
 {
     memset(d, 0, sizeof *d);
+    if (job->array_indices && ctl_indices_read(job->array_indices, &d->indices))
+        return false; /* it was read before: there is no memory */
     d->request = (Manta__V1__SubmitRequest)MANTA__V1__SUBMIT_REQUEST__INIT;
     d->spec = (Manta__V1__JobSpec)MANTA__V1__JOB_SPEC__INIT;
     d->request.spec = &d->spec;
@@ -198,7 +202,10 @@ static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_f
     draft_resource(d, "GPU", job->gpus, 1000);
     draft_resource(d, "memory", (double)job->memory, 1);
     d->spec.priority = job->priority;
-    d->spec.array_count = job->array;
+    d->spec.array_count = job->array_indices ? d->indices.count : job->array;
+    d->spec.array_most = d->indices.most;
+    d->request.indices = d->indices.list;
+    d->request.n_indices = d->indices.size;
     d->spec.is_held = job->hold;
     d->spec.node = job->node;
     d->spec.is_preemptible = job->preemptible;
@@ -208,6 +215,19 @@ static bool draft_init(struct draft *d, const manta_job *job, const struct ctl_f
     d->spec.signal = (uint32_t)job->signal;
     d->spec.notice_ms = (uint64_t)job->notice_s * 1000;
     return draft_files(d, files) && draft_after(d, job->after);
+}
+
+static manta_status check_indices(const manta_job *job, manta_error *e)
+{
+    struct ctl_indices indices = {.size = 0};
+    const char        *wrong = NULL;
+    if (job->array_indices && job->array)
+        wrong = "it is an array by its number of jobs, or by their indices";
+    else if (job->array_indices)
+        wrong = ctl_indices_read(job->array_indices, &indices);
+    ctl_indices_fini(&indices);
+    return wrong ? ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE, "job %.64s: array \"%.80s\": %s", job->id, job->array_indices, wrong)
+                 : MANTA_OK;
 }
 
 static manta_status check_job(const manta_job *job, manta_error *e)
@@ -228,7 +248,7 @@ static manta_status check_job(const manta_job *job, manta_error *e)
             return ctl_fail(e, MT_EINVAL, MANTA_NOT_DONE,
                             "job %.64s waits for \"%.80s\": afterok:ID, afterany:ID or afternotok:ID is wanted", job->id,
                             job->after[i]);
-    return MANTA_OK;
+    return check_indices(job, e);
 }
 
 static manta_status job_submit(struct ctl_client *c, const manta_job *job, manta_error *e)
@@ -250,6 +270,7 @@ static manta_status job_submit(struct ctl_client *c, const manta_job *job, manta
     free(draft.file_list);
     free(draft.after);
     free(draft.after_list);
+    ctl_indices_fini(&draft.indices);
     ctl_files_fini(&files);
     return st;
 }

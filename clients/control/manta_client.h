@@ -82,7 +82,10 @@ typedef struct manta_job {
     int32_t  signal;   /* its notice, to its process group: notice_s before its time is up or the limit of its node's drain, and at
                              once when it is to make room for another, which then waits so long; 0: none but SIGTERM */
     uint32_t notice_s; /* 1 to 600, and less than time_s; with a signal */
-    uint64_t reserved[9];
+    /* Instead of `array`: which indices its jobs have, as sbatch writes it: "0-9", "1,3,7", "0-99:10"; "%2" behind them lets 2 run
+     * at a time. Each is 0 to 999999 and comes once; 10,000 at most. NULL: none. */
+    const char *array_indices;
+    uint64_t    reserved[8];
 } manta_job;
 
 enum { MANTA_JOB_METADATA = 1024 };

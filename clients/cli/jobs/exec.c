@@ -122,18 +122,18 @@ static int followed(struct exec *x, const char *node)
 static int run(const struct cli_args *args, manta_client *client)
 {
     struct exec x = {.client = client, .id = manta_job_new_id(), .main = pthread_self()};
-    double      time_s = 0;
+    int64_t     time_s = 0;
     char      **command = args->rest + 1;
     command += *command && strcmp(*command, "--") == 0;
     if (!*command)
         return cli_usage(args, "the command is missing");
-    if (!cli_number(args, CLI_OPT_TIME_S, 0, &time_s))
+    if (!cli_time_limit(args, &time_s))
         return CLI_USAGE;
     manta_job job = {.id = x.id,
                      .name = *command,
                      .argv = (const char *const *)command,
                      .env = args->env,
-                     .time_s = (int64_t)time_s,
+                     .time_s = time_s,
                      .node = cli_node_of(client, args->rest[0])};
     if (!job.node)
         return CLI_FAILED;

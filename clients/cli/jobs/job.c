@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { QUEUE_ROWS = 100, NOTICE_S = 60 /* as sbatch has it */ };
+enum { QUEUE_ROWS = 100, INDICES_SIZE = 64 * 1024, NOTICE_S = 60 /* as sbatch has it */ };
 
 /* ---- how a job looks ---- */
 
@@ -211,24 +211,48 @@ static bool priority_of(const struct cli_args *args, int32_t *out)
     return is_fine;
 }
 
+/* "10" are ten jobs, as "10%2" are, of which two run at a time; all else are indices, which the library reads. */
+static bool array_of(const struct cli_args *args, uint32_t *out_count, char out_indices[INDICES_SIZE])
+{
+    const char   *text = args->values[CLI_OPT_ARRAY];
+    char         *end;
+    unsigned long count = text && *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
+    int           size = 0;
+    *out_count = 0;
+    if (!text)
+        return true;
+    if (!count || (*end && *end != '%'))
+        size = snprintf(out_indices, INDICES_SIZE, "%s", text);
+    else if (*end)
+        size = snprintf(out_indices, INDICES_SIZE, "0-%lu%s", count - 1, end);
+    else
+        *out_count = count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
+    if (size < INDICES_SIZE && strcmp(text, "0") != 0)
+        return true;
+    return cli_usage(args, "--array \"%.40s\": a number of jobs, or their indices as 0-9, 1,3,7 or 0-99:10 are wanted", text),
+           false;
+}
+
 static int submit(const struct cli_args *args, manta_client *client)
 {
     static struct after after;
-    double              cpus = 0, gpus = 0, retries = 0, time_s = 0, array = 0;
+    static char         indices[INDICES_SIZE];
+    double              cpus = 0, gpus = 0, retries = 0;
     int32_t             priority;
-    int64_t             work_s = 0, resume_s = 0;
+    uint32_t            array;
+    int64_t             time_s = 0, work_s = 0, resume_s = 0;
     int32_t             signal;
     uint32_t            notice_s;
     uint64_t            deadline_ms = 0;
     const char         *files[MT_CLI_LIST_MAX + 2];
     manta_error         e;
     if (!cli_number(args, CLI_OPT_NUM_CPUS, 0, &cpus) || !cli_number(args, CLI_OPT_NUM_GPUS, 0, &gpus) ||
-        !cli_number(args, CLI_OPT_RETRIES, 0, &retries) || !cli_number(args, CLI_OPT_TIME_S, 0, &time_s) ||
-        !cli_number(args, CLI_OPT_ARRAY, 1, &array) || !priority_of(args, &priority) || !split_after(args, &after) ||
-        !cli_time_until(args, CLI_OPT_JOB_DEADLINE, &deadline_ms) || !cli_duration(args, CLI_OPT_WORK, &work_s) ||
-        !cli_duration(args, CLI_OPT_RESUME, &resume_s) || !notice_of(args, &signal, &notice_s))
+        !cli_number(args, CLI_OPT_RETRIES, 0, &retries) || !cli_time_limit(args, &time_s) || !array_of(args, &array, indices) ||
+        !priority_of(args, &priority) || !split_after(args, &after) || !cli_time_until(args, CLI_OPT_JOB_DEADLINE, &deadline_ms) ||
+        !cli_duration(args, CLI_OPT_WORK, &work_s) || !cli_duration(args, CLI_OPT_RESUME, &resume_s) ||
+        !notice_of(args, &signal, &notice_s))
         return CLI_USAGE;
-    if (array > 0 && args->values[CLI_OPT_FOLLOW])
+    if (args->values[CLI_OPT_ARRAY] && args->values[CLI_OPT_FOLLOW])
         return cli_usage(args, "an array has a log for each of its jobs: manta job logs --follow ID.INDEX");
     if (add_object(args, files) != CLI_OK)
         return CLI_FAILED;
@@ -238,12 +262,13 @@ static int submit(const struct cli_args *args, manta_client *client)
                      .files = files,
                      .env = args->env,
                      .metadata = args->metadata,
-                     .time_s = (int64_t)time_s,
+                     .time_s = time_s,
                      .retries = (uint32_t)retries,
                      .cpus = cpus,
                      .gpus = gpus,
                      .priority = priority,
-                     .array = array > UINT32_MAX ? UINT32_MAX : (uint32_t)array,
+                     .array = array,
+                     .array_indices = indices[0] ? indices : NULL,
                      .after = after.list,
                      .hold = args->values[CLI_OPT_HOLD] != NULL,
                      .preemptible = args->values[CLI_OPT_PREEMPTIBLE] != NULL,

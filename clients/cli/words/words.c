@@ -36,7 +36,9 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_ENV] = {"env", 0, "NAME=VALUE", "an environment variable; again for more"},
     [CLI_OPT_METADATA] = {"metadata", 0, "KEY=VALUE", "of the job, shown by `manta job list`; again for more"},
     [CLI_OPT_RETRIES] = {"retries", 0, "N", "start it again so often when it fails; default: 0"},
-    [CLI_OPT_TIME_S] = {"time-s", 0, "SECONDS", "end an attempt that runs longer"},
+    [CLI_OPT_TIME_S] = {"time-s", 0, "SECONDS", "as --time, in seconds"},
+    [CLI_OPT_TIME] = {"time", 0, "TIME",
+                      "end an attempt that runs longer: 90s, 2h30m, 10:00 (minutes), 0:10:00, 1-02:00:00 (days)"},
     [CLI_OPT_FOLLOW] = {"follow", 'f', NULL, "show its output until it ends"},
     [CLI_OPT_FILTER] = {"filter", 0, "KEY=VALUE", "only those; KEY!=VALUE: all but those; again for more"},
     [CLI_OPT_LIMIT] = {"limit", 0, "N", "at most so many; default: 100 (memory: 1000, timeline: 100000)"},
@@ -76,7 +78,10 @@ const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_USES] = {"uses", 0, "N", "so many machines may join with the ticket; default: 1"},
     [CLI_OPT_VALID_S] = {"valid-s", 0, "SECONDS", "how long it is good; default: a ticket 600, a token until it is revoked"},
     [CLI_OPT_PRIORITY] = {"priority", 0, "N", "-1000 to 1000, the higher, the sooner; default: 0, and above it for admin only"},
-    [CLI_OPT_ARRAY] = {"array", 0, "N", "N jobs ID.0, ID.1, ...: each finds its number in MANTA_ARRAY_INDEX"},
+    [CLI_OPT_ARRAY] =
+        {"array", 0, "N|INDICES",
+         "N jobs ID.0, ID.1, ..., or those of 0-9, 1,3,7 or 0-99:10; with %M behind it M run at a time. Each finds its number in "
+         "MANTA_ARRAY_INDEX"},
     [CLI_OPT_DEPENDENCY] = {"dependency", 0, "KIND:ID[:ID...],...",
                             "start it when others have ended: afterok, afterany or afternotok; an ID may be an array's"},
     [CLI_OPT_PREEMPTIBLE] = {"preemptible", 0, NULL, "a job of higher priority may send it away while it runs; it begins again"},

@@ -44,6 +44,7 @@ enum cli_option {
     CLI_OPT_METADATA,
     CLI_OPT_RETRIES,
     CLI_OPT_TIME_S,
+    CLI_OPT_TIME,
     CLI_OPT_FOLLOW,
     CLI_OPT_FILTER,
     CLI_OPT_LIMIT,
@@ -114,8 +115,11 @@ int cli_usage(const struct cli_args *args, const char *format, ...) MT_PRINTF(2,
 int cli_fail(const char *format, ...) MT_PRINTF(1, 2);
 /* A number of at least `least`; false (and *out as it was) where the option was given and is none. */
 bool cli_number(const struct cli_args *args, enum cli_option option, double least, double *out);
-/* A duration ("2h30m"), and a time of the wall clock that is one from now or a date; false (and *out as it was) likewise. */
+/* A duration ("2h30m", "1-02:00:00"), and a time of the wall clock that is one from now or a date; false (and *out as it was)
+ * likewise. */
 bool cli_duration(const struct cli_args *args, enum cli_option option, int64_t *out_s);
+/* Of an attempt: --time, or --time-s. */
+bool cli_time_limit(const struct cli_args *args, int64_t *out_s);
 bool cli_time_until(const struct cli_args *args, enum cli_option option, uint64_t *out_ms);
 /* The client that the options name; NULL: the reason is printed. */
 manta_client *cli_connect(const struct cli_args *args);

@@ -30,6 +30,7 @@ enum {
     MT_HEAD_GONE_MAX = 16384,           /* remembered processes that have ended */
     MT_HEAD_JOBS_ACTIVE_MAX = 200000,   /* that have not ended */
     MT_HEAD_ARRAY_MAX = 10000,          /* jobs of one array: they come in one batch */
+    MT_HEAD_ARRAY_INDEX_MAX = 999999,   /* six digits: the array's id has room for them */
     MT_HEAD_JOBS_ENDED_MAX = 2000,      /* that are still listed, with their logs; the oldest go first */
     MT_HEAD_RESERVE_TRIES = 4,          /* whose room is looked for in a round, of those that find none, to reserve it */
     MT_HEAD_PREEMPT_MS = 30 * 1000,     /* from SIGTERM to SIGKILL of one that makes room for another; its own notice wins */

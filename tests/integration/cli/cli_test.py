@@ -336,10 +336,12 @@ def queue(p):
     equal([r["id"] for r in p.json("queue", "--filter", f"array={array}", "--limit", 2)], [f"{array}.0", f"{array}.1"])
     for words, text in ((["--dependency", "afterok:nobody"], "there is no such job"), (["--array", 1000000], "at most 10000 jobs"),
                         (["--dependency", "later:x"], "afterok:ID, afterany:ID or afternotok:ID is wanted"),
-                        (["--priority", 1001], "-1000 to 1000")):
+                        (["--priority", 1001], "-1000 to 1000"), (["--array", "9-0"], "the first index of a range"),
+                        (["--array", "1,0-2"], "index 1 twice"), (["--array", "0-9%0"], "how many of them")):
         p.manta("submit", *words, "--", "/bin/true", want=1)
         has(text, p.errors)
-    for words in (["--dependency", "afterok"], ["--array", 0], ["--array", 2, "--follow"], ["--priority", "high"]):
+    for words in (["--dependency", "afterok"], ["--array", 0], ["--array", 2, "--follow"], ["--priority", "high"],
+                  ["--time", "1:00", "--time-s", 60]) + tuple(["--time", t] for t in ("10", "1:60", "1-24", "0:00", "1:2:3:4", "-1", "1m:0")):
         p.manta("submit", *words, "--", "/bin/true", want=2)
     (p.root / "go").touch()
     for job, want in ((after, 0), (cleanup, 0), (f"{array}.2", 2), (never, 1)):
@@ -388,11 +390,17 @@ def queue(p):
     p.manta("job", "stop", low)
     p.manta("job", "wait", low, want=2)
     equal((p.root / "noticed").read_text(), "began 1\nnotice\nbegan 2\n", "who stops it for good sends SIGTERM")
-    timed = p.manta("submit", "--time-s", 3, "--signal", "sigusr1@2", "--", "/bin/sh", "-c", asks).strip()
+    alone = f"mkdir {p.root}/alone && echo $MANTA_ARRAY_INDEX >> {p.root}/indices && sleep 0.1 && rmdir {p.root}/alone"
+    odd = p.manta("submit", "--array", "7,1-5:2%1", "--", "/bin/sh", "-c", alone).strip()
+    p.manta("job", "wait", odd)  # one after the other: else one of them finds the folder
+    equal((p.root / "indices").read_text().split(), ["1", "3", "5", "7"])
+    equal(p.json("job", "status", f"{odd}.5")["state"], "SUCCEEDED")
+    timed = p.manta("submit", "--time", "0:31", "--signal", "sigusr1@30", "--", "/bin/sh", "-c", asks).strip()
     p.manta("job", "wait", timed, want=1)
     has("exited with status 1", p.json("job", "status", timed)["reason"])  # and not 2, as of one whose time is up
     for words, text in ((["--signal", "KILL@5"], "none that nobody can catch"), (["--signal", "USR1@601"], "1 to 600 s before the end"),
-                        (["--signal", "USR1@9", "--time-s", 9], "before the job begins")):
+                        (["--signal", "USR1@9", "--time-s", 9], "before the job begins"),
+                        (["--signal", "USR1@600", "--time", "0:10:00"], "before the job begins")):
         p.manta("submit", *words, "--", "/bin/true", want=1)
         has(text, p.errors)
     for word in ("USR1@", "@9", "USR9", "USR1@soon", "64"):

@@ -4,6 +4,7 @@
  * a job brings and where they land.
  */
 #include "clients/control/control.h"
+#include "clients/control/indices.h"
 
 #include <stdarg.h>
 #include <setjmp.h>
@@ -236,6 +237,49 @@ static void wrong_jobs_do_not_reach_the_cluster(void **state)
     assert_non_null(strstr(e.message, "negative"));
 }
 
+static void indices_are_read_as_slurm_writes_them(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t      size;
+        uint32_t    count, most, last[3]; /* first, last and step of the last range */
+    } right[] = {
+        {"7", 1, 1, 0, {7, 7, 1}},
+        {"0-9", 1, 10, 0, {0, 9, 1}},
+        {"0-9:3%2", 1, 4, 2, {0, 9, 3}},
+        {"1,3,5-999999:7%1", 3, 142859, 1, {5, 999999, 7}},
+    };
+    static const char *const wrong[][2] = {
+        {"", "0 to 999999"},   {"-1", "0 to 999999"},         {"1,", "0 to 999999"},  {"1,,2", "0 to 999999"},
+        {"0-", "0 to 999999"}, {"1000000", "0 to 999999"},    {"9-0", "not above"},   {"0-9:0", "a step is"},
+        {"0-9:", "a step is"}, {"0-9%", "at a time"},         {"0-9%0", "at a time"}, {"0-9%2%3", "indices are as"},
+        {"a", "0 to 999999"},  {"0-9%2,3", "indices are as"}, {"1:2", "indices are"}, {" 1", "0 to 999999"},
+    };
+    manta_error e;
+    manta_job   job = {.id = "j", .argv = (const char *const[]){"x", NULL}};
+    (void)state;
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        struct ctl_indices indices;
+        assert_null(ctl_indices_read(right[i].text, &indices));
+        assert_int_equal(indices.size, right[i].size);
+        assert_int_equal(indices.count, right[i].count);
+        assert_int_equal(indices.most, right[i].most);
+        const Manta__V1__IndexRange *last = indices.list[indices.size - 1];
+        assert_true(last->first == right[i].last[0] && last->last == right[i].last[1] && last->step == right[i].last[2]);
+        ctl_indices_fini(&indices);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        job.array_indices = wrong[i][0];
+        assert_int_equal(manta_job_submit(NULL, &job, &e), MANTA_EINVAL);
+        if (!strstr(e.message, wrong[i][1]))
+            fail_msg("\"%s\": %s", wrong[i][0], e.message);
+    }
+    job.array_indices = "0-9";
+    job.array = 10;
+    assert_int_equal(manta_job_submit(NULL, &job, &e), MANTA_EINVAL);
+    assert_non_null(strstr(e.message, "or by their indices"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -248,6 +292,7 @@ int main(void)
         TEST(files_land_where_they_lie_or_under_their_last_name),
         TEST(files_that_cannot_be_brought_are_named),
         TEST(wrong_jobs_do_not_reach_the_cluster),
+        TEST(indices_are_read_as_slurm_writes_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@ uint64_t queue_ask(struct rig *rig, const struct asked *a)
     Manta__V1__JobSpec       spec = MANTA__V1__JOB_SPEC__INIT;
     Manta__V1__Resource      cpu = MANTA__V1__RESOURCE__INIT, *resources[] = {&cpu};
     Manta__V1__JobAfter      after[3], *list[3];
+    Manta__V1__IndexRange    ranges[2], *indices[2];
     char                    *argv[] = {"./x"};
     for (; spec.n_after < 3 && a->after[spec.n_after]; spec.n_after++) {
         const char *text = a->after[spec.n_after]; /* "1job": its kind, then the id */
@@ -32,6 +33,14 @@ uint64_t queue_ask(struct rig *rig, const struct asked *a)
     spec.after = list;
     spec.priority = a->priority;
     spec.array_count = a->array;
+    spec.array_most = a->most;
+    for (; r.n_indices < 2 && (a->ranges[r.n_indices][1] || a->ranges[r.n_indices][2]); r.n_indices++) {
+        const uint32_t *from = a->ranges[r.n_indices];
+        indices[r.n_indices] = &ranges[r.n_indices];
+        ranges[r.n_indices] = (Manta__V1__IndexRange){PROTOBUF_C_MESSAGE_INIT(&manta__v1__index_range__descriptor), from[0],
+                                                      from[1], from[2]};
+    }
+    r.indices = indices;
     spec.is_held = a->is_held;
     spec.is_preemptible = a->is_preemptible;
     spec.retries = a->retries;

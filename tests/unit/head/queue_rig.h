@@ -10,7 +10,8 @@
 struct asked { /* a submission; 0 and NULL: as of a plain job */
     const char *id, *after[3];
     int32_t     priority;
-    uint32_t    array;
+    uint32_t    array, most;
+    uint32_t    ranges[2][3]; /* of its indices: first, last, step; all 0: no such range */
     bool        is_held, is_preemptible;
     int64_t     cpus; /* thousandths; 0: 1000; below: it wants none */
     uint64_t    time_ms;

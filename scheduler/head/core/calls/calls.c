@@ -15,13 +15,15 @@
 
 #include "core/base/plant.h"
 
+#include <stdlib.h>
+
 /* ---- submit ---- */
 
-static void submit_new(struct head *h, uint64_t call, const struct head_who *who, const job_spec *spec)
+static void submit_new(struct head *h, uint64_t call, const struct head_who *who, const job_spec *spec, const uint32_t *indices)
 {
     char        text[HEAD_TEXT_SIZE] = "";
     struct job *job;
-    int32_t     code = head_jobs_submit(h, spec, who->name, &job, text, sizeof text);
+    int32_t     code = head_jobs_submit(h, spec, indices, who->name, &job, text, sizeof text);
     if (code == MT_OK)
         head_jobs_reply(h, call, HEAD_SUBMIT, job);
     else if (code == MT_EDISK_FULL || (code == MT_EAGAIN && h->room == HEAD_ROOM_AWAY))
@@ -30,13 +32,14 @@ static void submit_new(struct head *h, uint64_t call, const struct head_who *who
         head_jobs_reply_error(h, call, HEAD_SUBMIT, code, text);
 }
 
-/* Whether it is what was submitted before: of an array its first job is looked at. */
-static bool is_again(const struct job *job, const struct head_who *who, const job_spec *spec)
+/* Whether it is what was submitted before: of an array one of its jobs is looked at, and the indices of all. */
+static bool is_again(const struct job *job, const struct head_who *who, const job_spec *spec, const uint32_t *indices)
 {
     job_spec *first = NULL;
     bool      is_same = strcmp(job->user, who->name) == 0;
     if (is_same && spec->array_count)
-        is_same = !head_array_spec(spec, 0, &first).code && head_spec_equal(job->spec, first);
+        is_same = job->array && !head_array_spec(spec, job->spec->array_index, &first).code && head_spec_equal(job->spec, first) &&
+                  head_array_has(job->array, indices, spec->array_count);
     else if (is_same)
         is_same = head_spec_equal(job->spec, spec);
     if (first)
@@ -44,12 +47,12 @@ static bool is_again(const struct job *job, const struct head_who *who, const jo
     return is_same;
 }
 
+/* The job, or the first that is there of the array. */
 static struct job *find_submitted(struct head *h, const job_spec *spec)
 {
-    char        id[HEAD_JOB_ID_SIZE + 16];
-    struct job *job = head_jobs_find(h, spec->id);
-    snprintf(id, sizeof id, "%.64s.0", spec->id);
-    return job || !spec->array_count ? job : head_jobs_find(h, id);
+    struct job         *job = head_jobs_find(h, spec->id);
+    const struct array *a = job ? NULL : head_array_find(h, spec->id);
+    return a ? mt_container_of(mt_sorted_first(&a->jobs), struct job, in_array) : job;
 }
 
 /* Why a client may not submit such a job, whatever the cluster has; NULL: nothing is against it. */
@@ -65,15 +68,12 @@ static const char *client_refusal(const job_spec *spec)
 }
 
 /* The same id with the same content from the same user is the same job, however often it comes. */
-static void submit(struct head *h, uint64_t call, const struct head_who *who, const Manta__V1__SubmitRequest *request)
+static void submit_known(struct head *h, uint64_t call, const struct head_who *who, const Manta__V1__SubmitRequest *request,
+                         const uint32_t *indices)
 {
     const job_spec *spec = request->spec;
-    if (!spec) {
-        head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EINVAL, "the request has no job");
-        return;
-    }
-    struct job *job = find_submitted(h, spec);
-    const char *why = client_refusal(spec);
+    struct job     *job = find_submitted(h, spec);
+    const char     *why = client_refusal(spec);
     if (why) {
         head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EINVAL, why);
     } else if (!job && spec->priority > 0 && who->right < MT_MAY_ADMIN) {
@@ -82,13 +82,29 @@ static void submit(struct head *h, uint64_t call, const struct head_who *who, co
         head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EAUTH,
                               "a job with a node that it names (manta exec) needs a token that is good for admin");
     } else if (!job) {
-        submit_new(h, call, who, spec);
-    } else if (is_again(job, who, spec)) {
+        submit_new(h, call, who, spec, indices);
+    } else if (is_again(job, who, spec, indices)) {
         h->count.job_repeat++;
         head_jobs_reply(h, call, HEAD_SUBMIT, job);
     } else {
         head_jobs_reply_error(h, call, HEAD_SUBMIT, MT_EEXIST, "another job has this id: draw a new id for a new job");
     }
+}
+
+static void submit(struct head *h, uint64_t call, const struct head_who *who, const Manta__V1__SubmitRequest *request)
+{
+    char      text[HEAD_TEXT_SIZE];
+    uint32_t *indices = NULL;
+    int32_t   code = MT_EINVAL;
+    if (request->spec)
+        code = head_array_indices(h, request, &indices, text, sizeof text);
+    else
+        snprintf(text, sizeof text, "the request has no job");
+    if (code)
+        head_jobs_reply_error(h, call, HEAD_SUBMIT, code, text);
+    else
+        submit_known(h, call, who, request, indices);
+    free(indices);
 }
 
 /* ---- the rest ---- */

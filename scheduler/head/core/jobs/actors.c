@@ -78,7 +78,7 @@ static int32_t make(struct head *h, const Manta__V1__ActorRequest *r, char *text
         snprintf(text, text_size, "the cluster holds %d names already: delete some", MT_HEAD_NAMES_MAX);
     if (code != MT_OK)
         return code;
-    code = head_jobs_submit(h, r->spec, "", &job, text, text_size);
+    code = head_jobs_submit(h, r->spec, NULL, "", &job, text, text_size);
     if (code != MT_OK)
         head_names_drop_detached(h, actor);
     return code;

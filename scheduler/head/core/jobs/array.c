@@ -29,6 +29,7 @@ void head_array_enter(struct head *h, struct job *job)
             return;
         }
         snprintf(a->id, sizeof a->id, "%s", job->spec->array_id);
+        a->most = job->spec->array_most;
         HEAD_TRY(h, head_index_add(&h->arrays, &a->at, a->id));
     }
     job->array = a;
@@ -83,6 +84,71 @@ void head_array_env(struct head *h, const job_spec *spec, struct head_array_env 
     out->spec.env = out->env;
     out->spec.n_env = count + 3;
 }
+
+/* ---- which indices ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* NULL, or what is wrong with it. */
+static const char *ranges_check(const Manta__V1__SubmitRequest *r)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < r->n_indices; i++) {
+        const Manta__V1__IndexRange *range = r->indices[i];
+        if (range->step == 0 || range->first > range->last || range->last > MT_HEAD_ARRAY_INDEX_MAX)
+            return "an array's indices are ranges of 0 to 999999, with a step of 1 at least";
+        count += (range->last - range->first) / range->step + 1;
+        if (count > MT_HEAD_ARRAY_MAX)
+            return "an array has at most 10000 jobs";
+    }
+    return count == r->spec->array_count ? NULL : "an array has as many indices as jobs";
+}
+
+int32_t head_array_indices(struct head *h, const Manta__V1__SubmitRequest *r, uint32_t **out, char *text, size_t size)
+{
+    const char *wrong = r->n_indices ? ranges_check(r) : NULL;
+    size_t      count = 0;
+    *out = NULL;
+    if (wrong) {
+        snprintf(text, size, "job \"%.64s\": %s", r->spec->id, wrong);
+        return MT_EINVAL;
+    }
+    if (!r->n_indices)
+        return MT_OK;
+    uint32_t *indices = calloc(r->spec->array_count, sizeof *indices);
+    if (!indices) {
+        head_broken(h, mt_error(MT_ENOMEM, 0, "make an array"));
+        return MT_ENOMEM;
+    }
+    for (size_t i = 0; i < r->n_indices; i++)
+        for (uint32_t at = r->indices[i]->first; at <= r->indices[i]->last; at += r->indices[i]->step)
+            indices[count++] = at;
+    qsort(indices, count, sizeof *indices, by_number);
+    for (size_t i = 1; i < count; i++)
+        if (indices[i] == indices[i - 1]) {
+            snprintf(text, size, "job \"%.64s\": its array has index %u twice", r->spec->id, indices[i]);
+            free(indices);
+            return MT_EINVAL;
+        }
+    *out = indices;
+    return MT_OK;
+}
+
+bool head_array_has(const struct array *a, const uint32_t *indices, uint32_t count)
+{
+    for (mt_sorted_node *at = mt_sorted_first(&a->jobs); at; at = mt_sorted_after(&a->jobs, at->key)) {
+        uint32_t index = mt_container_of(at, struct job, in_array)->spec->array_index;
+        if (indices ? !bsearch(&index, indices, count, sizeof index, by_number) : index >= count)
+            return false;
+    }
+    return true;
+}
+
+/* ---- what each is ---- */
 
 /* Texts of protobuf-c that are empty are not the heap's. */
 static bool set_text(char **text, const char *with)

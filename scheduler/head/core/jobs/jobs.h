@@ -58,9 +58,10 @@ bool head_jobs_log_found(struct head *h, const char *id, uint64_t size); /* at t
 
 /* ---- submit.c, actors.c -------------------------------------------------------------------------------------------- */
 
-/* Takes a job in, or says why not. `user`: the name of the token that it came with; "": nobody's. */
-MT_MUST_USE int32_t head_jobs_submit(struct head *h, const job_spec *spec, const char *user, struct job **out_job, char *text,
-                                     size_t text_size);
+/* Takes a job in, or says why not. `indices`: of an array, sorted; NULL: 0 and so on. `user`: the name of the token that it came
+ * with; "": nobody's. */
+MT_MUST_USE int32_t head_jobs_submit(struct head *h, const job_spec *spec, const uint32_t *indices, const char *user,
+                                     struct job **out_job, char *text, size_t text_size);
 void                head_actors_request(struct head *h, struct stream *s, const Manta__V1__ActorRequest *request);
 /* A request about a name, which may be a detached actor's. */
 void head_actors_name(struct head *h, struct stream *s, const Manta__V1__NameRequest *request);

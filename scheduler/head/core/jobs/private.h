@@ -34,7 +34,7 @@ void head_turns_enter(struct head *h, struct job *job);
 void head_turns_move(struct head *h, struct job *job); /* what it stands by has changed */
 void head_turns_leave(struct head *h, struct job *job);
 void head_turns_array_ended(struct head *h, const struct array *array); /* its last job has */
-/* Whether its user may have one more of it now. False: why not is said. */
+/* Whether its user, and its array, may have one more of it now. False: why not is said. */
 bool head_turns_may_start(struct bucket *b);
 /* Buckets that have a job which may start, the next turn first, where one of them was not found full since the capacity has
  * changed. Valid until the next call; none of them goes before all its jobs have ended. */

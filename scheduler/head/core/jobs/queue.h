@@ -37,6 +37,15 @@ static inline uint32_t head_array_active(const struct array *a)
 {
     return a->in[JOB_PENDING] + a->in[JOB_STARTING] + a->in[JOB_RUNNING];
 }
+/* Those that run, or are on their way to a node. */
+static inline uint32_t head_array_placed(const struct array *a)
+{
+    return a->in[JOB_STARTING] + a->in[JOB_RUNNING];
+}
+/* The indices of the request's array, sorted, for the caller to free; NULL: 0 and so on. EINVAL: `text` says why. */
+int32_t head_array_indices(struct head *h, const Manta__V1__SubmitRequest *request, uint32_t **out, char *text, size_t size);
+/* Those of its jobs that are there have such indices. */
+bool                head_array_has(const struct array *a, const uint32_t *indices, uint32_t count);
 const struct array *head_array_find(const struct head *h, const char *id); /* NULL: none of its jobs is there */
 /* Each job of the array, those that are there: `fn` may end them. Returns how many. */
 size_t head_array_each(struct head *h, const char *id, void (*fn)(struct head *h, struct job *job, void *user), void *user);

@@ -97,6 +97,8 @@ static const char *check_turn(const job_spec *spec)
     }
     if (spec->array_count > MT_HEAD_ARRAY_MAX)
         return "an array has at most 10000 jobs";
+    if (spec->array_most && !spec->array_count)
+        return "only of an array so many run at a time";
     return NULL;
 }
 

@@ -73,6 +73,20 @@ static int32_t check_many(struct head *h, const job_spec *spec, uint32_t count, 
     return MT_OK;
 }
 
+/* That name may be another job's. */
+static int32_t check_names(struct head *h, const job_spec *spec, const uint32_t *indices, char *text, size_t text_size)
+{
+    char id[HEAD_JOB_ID_SIZE + 16];
+    for (uint32_t i = 0; i < spec->array_count; i++) {
+        snprintf(id, sizeof id, "%.64s.%u", spec->id, indices ? indices[i] : i);
+        if (!head_jobs_find(h, id))
+            continue;
+        snprintf(text, text_size, "another job has the id %.80s, as one of the array would: draw a new id for the array", id);
+        return MT_EEXIST;
+    }
+    return MT_OK;
+}
+
 static struct job *take(struct head *h, job_spec *take_spec, const char *user, uint64_t after_met)
 {
     struct job *job = NULL;
@@ -95,19 +109,22 @@ static struct job *take(struct head *h, job_spec *take_spec, const char *user, u
     return job;
 }
 
-int32_t head_jobs_submit(struct head *h, const job_spec *spec, const char *user, struct job **out_job, char *text, size_t text_size)
+int32_t head_jobs_submit(struct head *h, const job_spec *spec, const uint32_t *indices, const char *user, struct job **out_job,
+                         char *text, size_t text_size)
 {
     uint32_t count = spec->array_count ? spec->array_count : 1;
     uint64_t after_met = 0;
     int32_t  code = submit_check(h, spec, user, count, text, text_size);
     if (code == MT_OK)
         code = check_many(h, spec, count, &after_met, text, text_size);
+    if (code == MT_OK)
+        code = check_names(h, spec, indices, text, text_size);
     if (code != MT_OK)
         return code;
     *out_job = NULL;
     for (uint32_t i = 0; i < count; i++) { /* one batch: all of them, or none */
         job_spec   *copy = NULL;
-        mt_status   st = spec->array_count ? head_array_spec(spec, i, &copy) : head_spec_copy(spec, &copy);
+        mt_status   st = spec->array_count ? head_array_spec(spec, indices ? indices[i] : i, &copy) : head_spec_copy(spec, &copy);
         struct job *job = st.code ? NULL : take(h, copy, user, after_met);
         if (st.code)
             head_broken(h, st);

@@ -38,6 +38,8 @@ static void key_write(char *out, size_t size, const struct job *job, const struc
         used += (size_t)snprintf(out + used, size - used, " %" PRIu32 "=%" PRId64, r->amounts[i].kind, r->amounts[i].amount);
     if (job->spec->deadline_ms && used < size)
         snprintf(out + used, size - used, " %s", job->spec->id);
+    else if (job->array && job->array->most && used < size)
+        snprintf(out + used, size - used, " %s", job->array->id);
 }
 
 static struct bucket *bucket_of(struct head *h, struct job *job)
@@ -60,6 +62,7 @@ static struct bucket *bucket_of(struct head *h, struct job *job)
     }
     b->priority = spec->priority;
     b->request = request;
+    b->limited = job->array && job->array->most ? job->array : NULL;
     if (spec->deadline_ms) {
         b->paced = job;
         h->paced_count++;
@@ -189,10 +192,19 @@ static int by_turn(const void *a, const void *b)
     return compare(head_turns_first(&(*(struct bucket *const *)a)->ready), head_turns_first(&(*(struct bucket *const *)b)->ready));
 }
 
+/* What is on its way to a node counts as what runs. */
+static bool array_may_start(struct bucket *b)
+{
+    if (!b->limited || head_array_placed(b->limited) < b->limited->most)
+        return true;
+    snprintf(b->why, sizeof b->why, "waits for the end of another of its array, of which %u run at a time", b->limited->most);
+    return false;
+}
+
 bool head_turns_may_start(struct bucket *b)
 {
     bool was_over = b->is_over;
-    b->is_over = !head_users_may_start(head_turns_first(&b->ready), b->why, sizeof b->why);
+    b->is_over = !array_may_start(b) || !head_users_may_start(head_turns_first(&b->ready), b->why, sizeof b->why);
     if (b->is_over)
         b->promised = 0;
     b->is_full &= !was_over; /* why it waits was written over */

@@ -42,7 +42,8 @@ struct bucket {
     uint32_t               members;       /* all */
     bool                   is_full;       /* its first was tried, and found no room in what is free now */
     bool                   is_short;      /* the last that has ended ran for a moment only */
-    bool                   is_over;       /* its user has what he may have, so it is not tried */
+    bool                   is_over;       /* its user has what he may have, or its array: it is not tried */
+    const struct array    *limited;       /* of which all of its jobs are, and which lets so many run; NULL: nothing does */
     struct job            *paced;         /* its only one, which has a deadline; NULL: they have none */
     char                   paced_why[MT_SCL_WHY_SIZE]; /* why it may not begin on any node; "": it may */
     uint64_t               promised;                   /* order of its job for which room is reserved, + 1; 0: of none */
@@ -56,6 +57,7 @@ struct array {
     mt_sorted              jobs; /* that are there, by order, so by index */
     uint32_t               in[JOB_STATE_COUNT];
     uint32_t               waits; /* parked WaitJob calls */
+    uint32_t               most;  /* of them that run at a time; 0: all that find room */
 };
 
 struct awaited { /* what jobs wait for: an end of a job, or those of an array */

@@ -121,6 +121,13 @@ static void tell_paced(struct head *h, struct telling *t, const struct bucket *b
     HEAD_TRY(h, mt_vec_push(&t->demands, fresh));
 }
 
+/* How many of those that wait may start now, were there room. */
+static uint32_t may_start(const struct bucket *b)
+{
+    uint32_t left = b->limited ? b->limited->most - head_array_placed(b->limited) : UINT32_MAX; /* it is not over */
+    return b->ready.count < left ? (uint32_t)b->ready.count : left;
+}
+
 static void collect(struct head *h, struct telling *t)
 {
     MT_MAP_EACH(&h->nodes, entry) {
@@ -136,7 +143,7 @@ static void collect(struct head *h, struct telling *t)
         if (b->paced)
             tell_paced(h, t, b);
         else if (!b->is_over) /* more nodes would not help */
-            tell_shape(h, t, &b->request, (uint32_t)b->ready.count);
+            tell_shape(h, t, &b->request, may_start(b));
     }
     for (size_t i = 0; i < h->open_groups.count; i++)
         tell_gang(h, t, h->open_groups.data[i]);
