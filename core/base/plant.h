@@ -126,6 +126,9 @@ enum mt_plant_number {
     MT_PLANT_NOTICE_NONE = 127,          /* who makes room for another is killed without a notice */
     MT_PLANT_PREEMPT_COUNTED = 141,      /* who makes room for another pays a retry */
     MT_PLANT_AFTER_EARLY = 142,          /* a job starts before those that it waits for have ended */
+    MT_PLANT_ROOM_UNSEEN = 144,          /* a report with more room than before moves nobody who waits */
+    MT_PLANT_STATE_UNTOLD = 145,         /* that a node is suspect, or back, is told to nobody where many are so at once */
+    MT_PLANT_PLACE_UNTOLD = 146,         /* who is told to use a node that was suspect is not told that it is back */
     MT_PLANT_BUCKET_FULL = 143,          /* jobs that found no room are not tried again when there is some */
 };
 

@@ -114,6 +114,11 @@ static const char *check_view(const struct head *h)
         last = c->version;
         found += n && n->view_version == c->version;
     }
+    MT_MAP_EACH(&h->nodes, entry) {
+        const struct node *n = entry->value.ptr;
+        if (n->told != n->place.state && !n->is_late)
+            return "a node is told of in another state than its own, and nobody will hear of it";
+    }
     MT_MAP_EACH(&h->streams, entry)
         if (((const struct stream *)entry->value.ptr)->view_version > h->view.version)
             return "a stream was told of changes that are to come";

@@ -102,6 +102,7 @@ void head_free(struct head *h)
         head_nodes_free(entry->value.ptr);
     mt_map_fini(&h->nodes);
     mt_vec_fini(&h->dead);
+    mt_vec_fini(&h->wanting);
     head_view_fini(h);
     for (size_t i = 0; i < h->kinds.count; i++)
         free(h->kinds.data[i]);
@@ -201,12 +202,24 @@ static void stored(struct head *h, uint64_t token, mt_status st)
     head_out_exit(h, st, false);
 }
 
+/* Who found no room is tried again when there is more of it. What else it waits for changes in many ways (a reservation, a time, a
+ * bound of its user), and nobody has to tell of each. */
+static void look_at_all_that_waits(struct head *h)
+{
+    if (h->now_ms - h->looked_ms >= MT_HEAD_LOOK_MS) {
+        h->looked_ms = h->now_ms;
+        h->is_capacity_changed = true;
+    }
+    h->count.looked += h->is_capacity_changed;
+}
+
 static void tick(struct head *h)
 {
     head_queue_settle(h);
     h->is_walk_owed = h->now_ms < walk_due_ms(h);
     if (!h->is_walk_owed) {
         h->walked_ms = h->now_ms;
+        look_at_all_that_waits(h);
         head_attached_tick(h);
         head_attempts_round(h);
         head_queue_settle(h); /* what could never start has ended */

@@ -110,7 +110,7 @@ uint64_t head_view_each(const struct head *h, void (*fn)(void *user, const struc
 {
     MT_MAP_EACH(&h->nodes, entry) {
         const struct node    *n = entry->value.ptr;
-        struct head_node_view view = {n->place.id, n->epoch, n->place.state, n->name, n->address, n->data_address, n->place.labels};
+        struct head_node_view view = {n->place.id, n->epoch, n->told, n->name, n->address, n->data_address, n->place.labels};
         if (fn)
             fn(user, &view);
     }

@@ -425,6 +425,7 @@ void sim_head_start(struct sim *s)
     struct head_config config = {.seed = mt_rng_next(&s->rng), .now_ms = s->now / SIM_MS};
     if (h->serial || s->is_over)
         return;
+    config.states_each_round = s->config.seed % 3 == 0; /* as if there were thousands of nodes */
     snprintf(config.cluster, sizeof config.cluster, "0123456789abcdef0123456789abcdef");
     h->serial = sim_serial(s);
     h->starts++;

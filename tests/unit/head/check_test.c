@@ -156,6 +156,8 @@ static struct name *name_of(struct scene *s)
     X("the changes that nodes are told of are not in order", uint64_t, h->view.log.data[0].version, 0) \
     X("a stream was told of changes that are to come", uint64_t, stream_of(s)->view_version, h->view.version + 1) \
     X("a node's last change is not among those that the others are told of", uint64_t, node_of(s)->view_version, 0) \
+    X("a node is told of in another state than its own, and nobody will hear of it", enum policy_state, node_of(s)->told, \
+      POLICY_SUSPECT) \
     X("a job runs nowhere", uint32_t, runs(s)->attempt, 0) \
     X("a job runs on a dead node", uint32_t, runs(s)->node, s->dead.node) \
     X("a job was started again too often", uint32_t, runs(s)->failures, 1) \

@@ -78,10 +78,17 @@ static void node_tick(struct head *h, struct node *n)
     if (silent >= MT_NODE_SUSPECT_MS && n->stream != 0)
         head_nodes_suspect(h, n, "silent");
     head_nodes_expire_promises(h, n, MT_HEAD_PROMISE_MS_MAX);
+    head_nodes_look_at(h, n->heard_ms + (n->stream && n->place.state != POLICY_SUSPECT ? MT_NODE_SUSPECT_MS : MT_NODE_DEAD_MS));
+    if (n->promises.count)
+        head_nodes_look_at(h, n->promises.data[0].at_ms + MT_HEAD_PROMISE_MS_MAX);
 }
 
+/* All nodes are looked at when something may be due for the first of them: about once a second where each is heard that often. */
 void head_attached_tick(struct head *h)
 {
+    if (h->now_ms < h->nodes_due_ms)
+        return;
+    h->nodes_due_ms = UINT64_MAX;
     MT_MAP_EACH(&h->nodes, entry) {
         struct node *n = entry->value.ptr;
         if (n->place.state != POLICY_DEAD)

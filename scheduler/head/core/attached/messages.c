@@ -19,9 +19,11 @@
 #include <inttypes.h>
 
 /* How many processes it may still start; where none, people are told why nothing new is placed there. */
-static void take_places(struct node *n, const Manta__V1__Report *report)
+static void take_places(struct head *h, struct node *n, const Manta__V1__Report *report)
 {
     bool was_full = n->place.state == POLICY_ALIVE && n->reason[0], is_full = report->workers_max && report->places == 0;
+    h->is_capacity_changed |= report->places > n->places_reported || (n->place.counts_places && !report->workers_max) ||
+                              (n->is_stuck && !report->is_stuck);
     n->place.counts_places = report->workers_max > 0;
     n->places_reported = report->places;
     n->is_stuck = report->is_stuck;
@@ -35,7 +37,7 @@ static void take_places(struct node *n, const Manta__V1__Report *report)
                  report->workers_max);
 }
 
-/* What of it differs from the last report is told to the others. */
+/* What of it differs from the last report is told to the others; who waits is looked at where there is more than before. */
 static void take_free(struct head *h, struct node *n, const Manta__V1__Report *report)
 {
     for (size_t i = 0; i < report->n_free; i++) {
@@ -45,6 +47,7 @@ static void take_free(struct head *h, struct node *n, const Manta__V1__Report *r
             free = free < 0 ? 0 : free > total ? total : free;
             if (n->place.resources[j].kind != kind || n->reported[j] == free)
                 continue;
+            h->is_capacity_changed |= free > n->reported[j] && !MT_PLANT(MT_PLANT_ROOM_UNSEEN);
             n->reported[j] = free;
             head_view_free_changed(h, n);
         }
@@ -54,7 +57,6 @@ static void take_free(struct head *h, struct node *n, const Manta__V1__Report *r
 void head_attached_stands(struct head *h, struct node *n)
 {
     head_nodes_expire_promises(h, n, MT_HEAD_PROMISE_MS);
-    h->is_capacity_changed = true;
 }
 
 static void take_report(struct head *h, struct stream *s, struct node *n, const Manta__V1__Report *report)
@@ -64,7 +66,7 @@ static void take_report(struct head *h, struct stream *s, struct node *n, const 
     n->has_reported = true;
     n->report_version = report->version;
     take_free(h, n, report);
-    take_places(n, report);
+    take_places(h, n, report);
     snprintf(n->drain.waits, sizeof n->drain.waits, "%s", report->waits);
     head_attached_stands(h, n);
     head_nodes_refresh_free(n);

@@ -49,6 +49,7 @@ static void advance(struct head *h, struct group *g)
             b->free[k] = b->request.amounts[k].amount;
     }
     h->count.group_placed++;
+    h->is_capacity_changed = true; /* for those who want leases in it */
     head_groups_store(h, g);
     head_bundles_order_all(h, g, BUNDLE_COMMITTED, BUNDLE_COMMIT, NULL);
     head_groups_answer_waits(h, g, MT_OK, "");

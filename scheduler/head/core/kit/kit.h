@@ -66,7 +66,6 @@ void head_out_provide(struct head *h, enum head_provide_op op, uint64_t number, 
                       const struct head_ticket *ticket);
 
 struct head_bytes *head_bytes_pack(const ProtobufCMessage *message); /* NULL: no memory */
-void               head_bytes_unref(struct head_bytes *bytes);
 
 /* ---- resources.c: names of resources to small numbers -------------------------------------------------------------- */
 

@@ -21,7 +21,7 @@ struct head_bytes *head_bytes_pack(const ProtobufCMessage *message)
     struct head_bytes *bytes = malloc(sizeof *bytes + size);
     if (!bytes)
         return NULL;
-    bytes->refs = 1;
+    atomic_init(&bytes->refs, 1);
     bytes->size = protobuf_c_message_pack(message, bytes->data);
     return bytes;
 }
@@ -31,7 +31,7 @@ static struct head_bytes *bytes_copy(const void *data, size_t size)
     struct head_bytes *bytes = malloc(sizeof *bytes + size);
     if (!bytes)
         return NULL;
-    bytes->refs = 1;
+    atomic_init(&bytes->refs, 1);
     bytes->size = size;
     if (size > 0)
         memcpy(bytes->data, data, size);
@@ -40,7 +40,7 @@ static struct head_bytes *bytes_copy(const void *data, size_t size)
 
 void head_bytes_unref(struct head_bytes *bytes)
 {
-    if (bytes && --bytes->refs == 0)
+    if (bytes && atomic_fetch_sub(&bytes->refs, 1) == 1)
         free(bytes);
 }
 
@@ -236,7 +236,7 @@ void head_out_send(struct head *h, struct stream *s, const to_node *message, boo
 
 void head_out_send_bytes(struct head *h, struct stream *s, struct head_bytes *bytes)
 {
-    bytes->refs++;
+    atomic_fetch_add(&bytes->refs, 1);
     send_bytes(h, s, bytes, false);
 }
 

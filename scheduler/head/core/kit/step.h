@@ -8,6 +8,7 @@
 #include "core/base/status.h"
 #include "scheduler/head/core/kit/asked.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct head;
@@ -165,11 +166,13 @@ struct head_record { /* one change of a batch */
     size_t          value_size;
 };
 
-struct head_bytes { /* counted, so that one View is packed once for all nodes */
-    uint32_t refs;
-    size_t   size;
-    uint8_t  data[];
+struct head_bytes { /* counted, so that one View is packed once for all nodes, and in memory once until the last has it */
+    atomic_uint refs;
+    size_t      size;
+    uint8_t     data[];
 };
+/* Any thread. NULL is allowed. */
+void head_bytes_unref(struct head_bytes *bytes);
 
 struct head_action {
     enum head_action_kind kind;
@@ -247,11 +250,12 @@ struct head_config {
     char     cluster[HEAD_CLUSTER_SIZE]; /* for a new store; a stored cluster id wins */
     uint64_t seed;                       /* ties between equal nodes are broken by it */
     uint64_t now_ms;
-    uint64_t epoch_min;                 /* this start's epoch is at least that: the fence of its store; 0: one more than the last */
-    uint32_t first_node;                /* number of the first newcomer; 0: 1. Numbers below it are for raylets that ask for them */
-    uint64_t grace_ms;                  /* 0: MT_HEAD_GRACE_MS */
-    uint64_t blob_bytes_max;            /* 0: no bound */
-    uint32_t jobs_max;                  /* that have not ended; 0: MT_HEAD_JOBS_ACTIVE_MAX */
+    uint64_t epoch_min;         /* this start's epoch is at least that: the fence of its store; 0: one more than the last */
+    uint32_t first_node;        /* number of the first newcomer; 0: 1. Numbers below it are for raylets that ask for them */
+    uint64_t grace_ms;          /* 0: MT_HEAD_GRACE_MS */
+    uint64_t blob_bytes_max;    /* 0: no bound */
+    uint32_t jobs_max;          /* that have not ended; 0: MT_HEAD_JOBS_ACTIVE_MAX */
+    uint32_t states_each_round; /* nodes that turn suspect, or are back, of which all are told at a time; 0: by the limits */
     bool     runs_as_root, is_insecure; /* told to who asks */
     uint64_t own_member;                /* for whom the certificate beside the head was made: it can't be revoked */
 };
@@ -261,7 +265,7 @@ struct head_config {
 #define HEAD_COUNTERS(X)                                                                                               \
     X(beat) X(beat_stale) X(beat_late)                                                                                  \
     X(registered) X(reconnected) X(new_epoch) X(register_refused) X(suspect) X(dead) X(pause) X(drained) X(left)        \
-    X(placed) X(replaced) X(pressed) X(unschedulable)                                                                             \
+    X(looked) X(placed) X(replaced) X(pressed) X(unschedulable)                                                        \
     X(name_put) X(name_exists) X(name_released) X(outcome_hit)                                                         \
     X(job_submitted) X(job_repeat) X(job_started) X(job_resent) X(job_retried) X(job_ended) X(job_deleted)            \
     X(job_fenced) X(job_preempted)                                                                                     \

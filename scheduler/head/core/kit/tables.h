@@ -57,6 +57,11 @@ struct view_change { /* of a node; none has that number: it was forgotten */
     uint32_t node;
 };
 
+struct view_page { /* one message: what changed between two versions */
+    uint64_t           since, version;
+    struct head_bytes *bytes;
+};
+
 struct promise {
     uint64_t              at_ms;
     uint64_t              job; /* order of the one whose driver it is for, + 1; 0: of none */
@@ -86,6 +91,7 @@ struct node {
     uint32_t here;            /* leases, actors, drivers ... that are on it, by its word */
     uint32_t tasks_here;      /* leases of tasks among them */
     MT_VEC(struct want) wants;
+    bool is_wanting; /* it stands in h->wanting */
     MT_VEC(struct node_wish) wishes;
     MT_VEC(uint64_t) voids; /* leases of strict actors there that were given up, in this epoch; oldest first */
     struct {
@@ -95,12 +101,14 @@ struct node {
         char     reason[128]; /* stored */
         char     waits[160];  /* what it still waits for, by its raylet's word */
     } drain;
-    uint64_t view_version;   /* of its last change that others are told of */
-    bool     is_free_due;    /* it stands in view.free */
-    bool     has_left;       /* DEAD: it was drained and is gone, as was asked for; stored */
-    bool     is_seen;        /* by this head: it has said which of its processes have ended */
-    uint64_t member;         /* for whom its certificate was made; 0: it has none of its own; stored */
-    uint64_t certificate_ms; /* wall clock: when the last one ends; stored */
+    uint64_t          view_version;   /* of its last change that others are told of */
+    enum policy_state told;           /* its state as it is told of: another than its own while it stands in view.late */
+    bool              is_late;        /* it stands there */
+    bool              is_free_due;    /* it stands in view.free */
+    bool              has_left;       /* DEAD: it was drained and is gone, as was asked for; stored */
+    bool              is_seen;        /* by this head: it has said which of its processes have ended */
+    uint64_t          member;         /* for whom its certificate was made; 0: it has none of its own; stored */
+    uint64_t          certificate_ms; /* wall clock: when the last one ends; stored */
 };
 
 struct holder { /* of a name */
@@ -196,10 +204,19 @@ struct head {
         uint64_t floor;                 /* a node that was forgotten up to here is not in the log any more */
         MT_VEC(struct view_change) log; /* in order of versions; one that was overtaken is passed over */
         MT_VEC(uint32_t) free;          /* nodes of which that has changed since it was last told; the longest ago first */
+        MT_VEC(uint32_t) late;          /* nodes that are suspect, or alive again, and the others do not know it yet; in order */
+        uint32_t states_left;           /* so many of those are told before the next round */
         uint64_t told_ms, free_told_ms;
-        bool     is_due; /* something has changed since told_ms */
+        bool     is_due;                /* something has changed since told_ms, or since the round began */
+        bool     is_joined;             /* a node has joined since then */
+        uint64_t round;                 /* to that version all are told in this round, ... */
+        bool     is_behind;             /* ... which is not over */
+        MT_VEC(struct view_page) pages; /* packed, until it is */
     } view;
-    bool     is_capacity_changed; /* since the last round of placements */
+    bool     is_capacity_changed; /* there is more room, or another node, since the last round of placements */
+    uint64_t looked_ms;           /* it was last said so for want of a better reason (core.c) */
+    uint64_t nodes_due_ms;        /* nobody's silence and no promise is due before */
+    MT_VEC(uint32_t) wanting;     /* the nodes that want something, and some that did */
     uint64_t walked_ms;           /* what looks at all nodes was last done then */
     bool     is_walk_owed;        /* ... and not in the last step */
     uint32_t round;

@@ -19,6 +19,7 @@
 #include "scheduler/head/core/nodes/nodes.h"
 #include "scheduler/head/core/nodes/view.h"
 
+#include "core/base/limits/net.h"
 #include "core/base/machine.h"
 #include "core/base/plant.h"
 
@@ -130,7 +131,7 @@ static void unstore(struct head *h, uint32_t number)
 
 /* ---- states ---- */
 
-void head_nodes_set_state(struct head *h, struct node *n, enum policy_state state, const char *why)
+static void node_set_state(struct head *h, struct node *n, enum policy_state state, const char *why)
 {
     bool was_dead = n->place.state == POLICY_DEAD;
     MT_TRANSITION(&node_machine, n->place.state, state);
@@ -138,8 +139,13 @@ void head_nodes_set_state(struct head *h, struct node *n, enum policy_state stat
         h->nodes_living += was_dead ? 1 : (uint32_t)-1;
     n->place.state = state;
     snprintf(n->reason, sizeof n->reason, "%s", why);
-    head_view_changed(h, n);
     h->is_capacity_changed = true;
+}
+
+void head_nodes_set_state(struct head *h, struct node *n, enum policy_state state, const char *why)
+{
+    node_set_state(h, n, state, why);
+    head_view_changed(h, n);
 }
 
 void head_nodes_remember_dead(struct head *h, uint32_t number)
@@ -183,19 +189,34 @@ void head_nodes_suspect(struct head *h, struct node *n, const char *why)
         return;
     mt_log(MT_LOG_INFO, "node_suspect", "node=%u why=\"%s\"", n->place.id, why);
     h->count.suspect++;
-    head_nodes_set_state(h, n, POLICY_SUSPECT, why);
+    node_set_state(h, n, POLICY_SUSPECT, why);
+    head_view_state_changed(h, n);
+}
+
+void head_nodes_look_at(struct head *h, uint64_t due_ms)
+{
+    h->nodes_due_ms = due_ms < h->nodes_due_ms ? due_ms : h->nodes_due_ms;
+}
+
+static void set_there(struct head *h, struct node *n)
+{
+    head_nodes_look_at(h, h->now_ms + MT_NODE_SUSPECT_MS);
+    node_set_state(h, n, n->drain.is_on ? POLICY_DRAINING : POLICY_ALIVE, n->drain.is_on ? n->drain.reason : "");
 }
 
 void head_nodes_heard(struct head *h, struct node *n)
 {
     n->heard_ms = h->now_ms;
-    if (n->place.state == POLICY_SUSPECT && n->stream != 0)
-        head_nodes_set_there(h, n);
+    if (n->place.state != POLICY_SUSPECT || n->stream == 0)
+        return;
+    set_there(h, n);
+    head_view_state_changed(h, n);
 }
 
 void head_nodes_set_there(struct head *h, struct node *n)
 {
-    head_nodes_set_state(h, n, n->drain.is_on ? POLICY_DRAINING : POLICY_ALIVE, n->drain.is_on ? n->drain.reason : "");
+    set_there(h, n);
+    (n->drain.is_on ? head_view_changed : head_view_joined)(h, n);
 }
 
 /* The head itself stood still: nobody's silence. */

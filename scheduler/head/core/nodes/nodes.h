@@ -30,6 +30,8 @@ void head_nodes_set_state(struct head *h, struct node *n, enum policy_state stat
 void head_nodes_set_there(struct head *h, struct node *n);
 void head_nodes_suspect(struct head *h, struct node *n, const char *why);
 void head_nodes_heard(struct head *h, struct node *n);
+/* Something about a node is due then: its silence, or the end of a promise. */
+void head_nodes_look_at(struct head *h, uint64_t due_ms);
 /* The newest dead ones are kept, for people; the oldest goes. */
 void head_nodes_remember_dead(struct head *h, uint32_t number);
 void head_nodes_forget_dead(struct head *h, uint32_t number);

@@ -40,6 +40,7 @@ void head_nodes_promise(struct head *h, struct node *n, const struct policy_requ
 {
     struct promise promise = {.at_ms = h->now_ms, .count = count, .request = *request};
     HEAD_TRY(h, mt_vec_push(&n->promises, promise));
+    head_nodes_look_at(h, h->now_ms + MT_HEAD_PROMISE_MS_MAX);
     head_view_free_changed(h, n);
 }
 

@@ -84,6 +84,7 @@ static void add_node(struct head *h, struct page *page, const struct node *n)
     head_view_node(h, n, node);
     node->reason = NULL; /* for people, who ask the head */
     node->has_left = false;
+    node->state = n->told;
     if (is_all_free(node))
         node->n_free = 0;
     page->node_count++;
@@ -180,75 +181,81 @@ static struct head_bytes *pack(struct head *h, uint64_t since, uint64_t *out_ver
 
 /* ---- telling ---- */
 
-/* Messages of one step: most streams are at the same version. */
-struct packed {
-    uint64_t           since, version;
-    struct head_bytes *bytes;
-};
-struct packs {
-    MT_VEC(struct packed) list;
-};
-
-static const struct packed *pack_once(struct head *h, struct packs *packs, uint64_t since)
+/* Most streams are at the same version, and a page stays true: what changed after it comes behind it. */
+static const struct view_page *pack_once(struct head *h, uint64_t since)
 {
-    struct packed p = {.since = since};
-    for (size_t i = 0; i < packs->list.count; i++)
-        if (packs->list.data[i].since == since)
-            return &packs->list.data[i];
+    struct view_page p = {.since = since};
+    for (size_t i = 0; i < h->view.pages.count; i++)
+        if (h->view.pages.data[i].since == since)
+            return &h->view.pages.data[i];
     p.bytes = pack(h, since, &p.version);
     if (!p.bytes)
         return NULL;
-    mt_status st = mt_vec_push(&packs->list, p);
+    mt_status st = mt_vec_push(&h->view.pages, p);
     if (st.code) {
         head_bytes_unref(p.bytes);
         head_broken(h, st);
         return NULL;
     }
-    return &packs->list.data[packs->list.count - 1];
+    return &h->view.pages.data[h->view.pages.count - 1];
 }
 
-static void packs_fini(struct packs *packs)
+/* To that version or a later one. Returns the bytes that it was sent. */
+static size_t bring_up(struct head *h, struct stream *s, uint64_t version)
 {
-    for (size_t i = 0; i < packs->list.count; i++)
-        head_bytes_unref(packs->list.data[i].bytes);
-    mt_vec_fini(&packs->list);
-}
-
-static void bring_up(struct head *h, struct packs *packs, struct stream *s)
-{
+    size_t size = 0;
     if (s->view_version < h->view.floor)
         s->view_version = 0;
-    while (s->view_version < h->view.version) {
-        const struct packed *p = pack_once(h, packs, s->view_version);
+    while (s->view_version < version) {
+        const struct view_page *p = pack_once(h, s->view_version);
         if (!p)
-            return;
+            break;
         head_out_send_bytes(h, s, p->bytes);
         s->view_version = p->version;
+        size += p->bytes->size;
     }
+    return size;
 }
 
 void head_view_tell(struct head *h, struct stream *s, const uint32_t *nodes, uint32_t count)
 {
-    struct packs packs = {0};
     for (uint32_t i = 0; s && i < count; i++) {
-        const struct node *n = head_nodes_find(h, nodes[i]);
+        struct node *n = head_nodes_find(h, nodes[i]);
+        if (n && n->told != n->place.state && !MT_PLANT(MT_PLANT_PLACE_UNTOLD))
+            head_view_changed(h, n);
         if (n && n->view_version > s->view_version)
-            bring_up(h, &packs, s);
+            (void)bring_up(h, s, h->view.version);
     }
-    packs_fini(&packs);
+    if (!h->view.is_behind)
+        head_view_pages_drop(h);
 }
 
+static void round_begin(struct head *h)
+{
+    head_view_states_round(h);
+    h->view.is_due = h->view.is_joined = false;
+    h->view.round = h->view.version;
+}
+
+/* At most MT_HEAD_VIEW_BYTES in one step, and the rest soon after: when thousands join at once all are told of all, and the head
+ * goes on hearing them meanwhile. What changes before a round is over is told in the next one. */
 static void tell_all(struct head *h)
 {
-    struct packs packs = {0};
-    h->view.is_due = false;
+    size_t size = 0;
+    if (!h->view.is_behind)
+        round_begin(h);
+    h->view.is_behind = false;
     h->view.told_ms = h->now_ms;
     MT_MAP_EACH(&h->nodes, entry) {
         struct stream *s = head_nodes_stream(h, entry->value.ptr);
-        if (s)
-            bring_up(h, &packs, s);
+        if (!s || s->view_version >= h->view.round)
+            continue;
+        h->view.is_behind |= size >= MT_HEAD_VIEW_BYTES;
+        if (!h->view.is_behind)
+            size += bring_up(h, s, h->view.round);
     }
-    packs_fini(&packs);
+    if (!h->view.is_behind)
+        head_view_pages_drop(h);
 }
 
 /* ---- what is free ---- */
@@ -312,8 +319,11 @@ static uint64_t hundreds(const struct head *h)
 
 static uint64_t change_due_ms(const struct head *h)
 {
+    uint64_t most = h->view.is_due || h->view.late.count ? MT_HEAD_VIEW_MS_MAX : MT_HEAD_VIEW_JOIN_MS_MAX;
     uint64_t ms = MT_HEAD_VIEW_MS * hundreds(h);
-    return h->view.is_due ? h->view.told_ms + (ms < MT_HEAD_VIEW_MS_MAX ? ms : MT_HEAD_VIEW_MS_MAX) : UINT64_MAX;
+    if (h->view.is_behind)
+        return h->view.told_ms + MT_HEAD_VIEW_STEP_MS;
+    return h->view.is_due || h->view.late.count || h->view.is_joined ? h->view.told_ms + (ms < most ? ms : most) : UINT64_MAX;
 }
 
 static uint64_t free_due_ms(const struct head *h)

@@ -11,11 +11,19 @@
 
 /* Of its number, epoch, state, name, addresses, totals, labels. */
 void head_view_changed(struct head *h, struct node *n);
+/* It has registered: of that the others hear a little later in a large cluster, and at once when they are told to use it. */
+void head_view_joined(struct head *h, struct node *n);
+/* It is suspect, or is heard again. Where that happens to many at once it is told later, some in each round, and who is heard
+ * before his turn was never away: a hiccup of the network is not news for all about all. */
+void head_view_state_changed(struct head *h, struct node *n);
+/* A round of telling begins: some of those who had to wait are told of in it. */
+void head_view_states_round(struct head *h);
 /* That number is in the table no more. */
 void head_view_forgot(struct head *h, uint32_t number);
 /* Something else that all are told of: the version that it has. */
 uint64_t head_view_news(struct head *h);
 void     head_view_free_changed(struct head *h, struct node *n);
+void     head_view_pages_drop(struct head *h); /* what is packed is packed anew */
 void     head_view_fini(struct head *h);
 /* Whether nothing later is known of that node; NULL: it was forgotten. */
 bool head_changes_is_last(const struct head *h, const struct view_change *c, struct node **out_node);

@@ -98,6 +98,10 @@ void head_wants_report(struct head *h, struct node *n, Manta__V1__Want *const *w
     }
     mt_vec_fini(&n->wants);
     memcpy(&n->wants, &next, sizeof next);
+    if (next.count && !n->is_wanting) {
+        HEAD_TRY(h, mt_vec_push(&h->wanting, n->place.id));
+        n->is_wanting = true;
+    }
 }
 
 static struct node_wish *wish_find(struct node_wish *list, size_t count, uint64_t owner, const char *name)
@@ -312,14 +316,18 @@ static int in_need_first(const void *a, const void *b)
 void head_wants_round(struct head *h)
 {
     MT_VEC(struct turn) open = {0};
-    MT_MAP_EACH(&h->nodes, entry) {
-        struct node *n = entry->value.ptr;
-        for (size_t i = 0; n->stream != 0 && i < n->wants.count; i++) {
+    size_t kept = 0;
+    for (size_t at = 0; at < h->wanting.count; at++) {
+        struct node *n = head_nodes_find(h, h->wanting.data[at]);
+        if (n && (n->is_wanting = n->wants.count > 0))
+            h->wanting.data[kept++] = n->place.id;
+        for (size_t i = 0; n && n->stream != 0 && i < n->wants.count; i++) {
             struct want *w = &n->wants.data[i];
             if (w->placed < w->wanted || (w->placed > 0 && h->now_ms - w->placed_ms >= MT_HEAD_REPLACE_MS))
                 HEAD_TRY(h, mt_vec_push(&open, ((struct turn){n, w})));
         }
     }
+    h->wanting.count = kept;
     struct policy_node **living = NULL;
     uint32_t             count = 0;
     if (open.count > 0) {
