@@ -51,6 +51,14 @@ grpc_byte_buffer *rpc_bytes_copy(mt_view view)
     return bytes;
 }
 
+grpc_byte_buffer *rpc_bytes_borrow(mt_view view, void (*release)(void *owner), void *owner)
+{
+    grpc_slice        slice = grpc_slice_new_with_user_data((void *)(uintptr_t)view.data, view.size, release, owner);
+    grpc_byte_buffer *bytes = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    return bytes;
+}
+
 void rpc_message_open(struct rpc_message *message, grpc_byte_buffer *take_bytes)
 {
     memset(message, 0, sizeof *message);

@@ -134,6 +134,8 @@ static grpc_channel *channel_create(const char *target, const struct rpc_channel
         args[i].type = GRPC_ARG_INTEGER;
         args[i].key = (char *)settings[i].key;
         args[i].value.integer = settings[i].value;
+        if (config->silent_ms && strcmp(settings[i].key, GRPC_ARG_KEEPALIVE_TIME_MS) == 0)
+            args[i].value.integer = (int)config->silent_ms;
     }
     if (config->tls) { /* certificates name roles, not addresses */
         io_tls_peer_name(config->tls, config->peer, peer);

@@ -4,9 +4,10 @@
  * counted, and dropped when no call with the token comes. With TLS the gate (core/io/tls/gate.h) stands in
  * front: what gRPC gets, and what is watched here, is its plain end.
  *
- * gRPC owns the descriptor that it is given and says nothing about its end. So each connection keeps a
- * duplicate: its hang-up tells the end (gRPC shuts a connection down before it closes it), and shutting it
- * down ends the connection from our side.
+ * gRPC owns the descriptor that it is given and says nothing about its end. So a stranger's connection keeps a duplicate: its
+ * hang-up tells the end (gRPC shuts a connection down before it closes it), and shutting it down ends the connection from our
+ * side. One that has shown the token needs no more than to be counted: its duplicate goes, since descriptors are what a large
+ * cluster has least of, and now and then it is looked whether gRPC's descriptor is still that socket (SO_COOKIE).
  *
  * Owns:    every struct rpc_conn and its duplicate. Thread: the loop's; rpc_conns_trust runs on the rpc
  * thread. Always:  fresh holds at most unauthenticated_max connections; accept waits while it is full.
@@ -26,7 +27,8 @@ struct rpc_conn {
     struct rpc_conn     *next, **link; /* link: what points here */
     struct rpc_conns    *conns;
     struct io_watch      watch;
-    int                  twin_fd, grpc_fd;
+    int                  twin_fd, grpc_fd; /* twin_fd -1: let go */
+    uint64_t             cookie;           /* of the socket, then */
     uint64_t             since_ms;
     struct io_origin     from;
     struct io_gate_peer *peer;                /* NULL: in clear */
@@ -39,6 +41,7 @@ enum { PREFACE_BYTES = sizeof preface - 1, TLS_BYTES = 6 }; /* TLS_BYTES: a reco
 
 static void conns_accepted(struct io_listener *listener, int fd, const struct io_peer *peer);
 static void conns_sweep(struct io_timer *timer);
+static void conns_reap(struct io_timer *timer);
 static void conns_resume(struct io_msg *msg);
 static void conns_use_room(struct rpc_conns *conns);
 static void conn_hung_up(struct io_watch *watch, unsigned events);
@@ -59,6 +62,7 @@ mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *
     conns->listener.greeting_ms = conns->first_call_ms;
     conns->listener.greeting_short_ms = conns->held_up_ms;
     conns->sweep.fire = conns_sweep;
+    conns->reap.fire = conns_reap;
     conns->resume.run = conns_resume;
     if (config->tls)
         MT_TRY(io_gate_new(config->tls, &conns->gate));
@@ -77,6 +81,7 @@ void rpc_conns_stop(struct rpc_conns *conns)
 {
     io_listener_close(&conns->listener);
     io_timer_stop(&conns->sweep);
+    io_timer_stop(&conns->reap);
 }
 
 void rpc_conns_close(struct rpc_conns *conns)
@@ -140,6 +145,8 @@ static void conns_accepted(struct io_listener *listener, int fd, const struct io
         io_listener_pause(listener);
     if (!io_timer_is_started(&conns->sweep))
         io_timer_start(conns->rpc->loop, &conns->sweep, MT_CONN_SWEEP_MS);
+    if (listener->connections >= listener->connections_max) /* some of them may have ended */
+        io_timer_start(conns->rpc->loop, &conns->reap, MT_CONN_SWEEP_MS);
     grpc_server_add_channel_from_fd(conns->server, fd, conns->plain);
 }
 
@@ -233,6 +240,24 @@ bool rpc_conns_trust(struct rpc_conns *conns, grpc_call *call)
     return is_taken;
 }
 
+/* 0: it is no socket, or the kernel does not say. No two sockets ever have the same. */
+static uint64_t cookie_of(int fd)
+{
+    uint64_t  cookie = 0;
+    socklen_t size = sizeof cookie;
+    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 ? cookie : 0;
+}
+
+static void twin_let_go(struct rpc_conn *conn)
+{
+    conn->cookie = cookie_of(conn->twin_fd);
+    if (!conn->cookie)
+        return;
+    io_watch_stop(&conn->watch);
+    close(conn->twin_fd);
+    conn->twin_fd = -1;
+}
+
 static void conns_resume(struct io_msg *msg)
 {
     struct rpc_conns *conns = mt_container_of(msg, struct rpc_conns, resume);
@@ -241,9 +266,40 @@ static void conns_resume(struct io_msg *msg)
     for (struct rpc_conn *conn = conns->trusted; conn && !conn->is_told; conn = conn->next) {
         conn->is_told = true; /* the newest are in front */
         io_listener_know(&conns->listener, &conn->from);
+        twin_let_go(conn);
     }
     pthread_mutex_unlock(&conns->lock);
     conns_use_room(conns);
+    if (!io_timer_is_started(&conns->reap))
+        io_timer_start(conns->rpc->loop, &conns->reap, MT_CONN_REAP_MS);
+}
+
+void rpc_conns_reap(struct rpc_conns *conns)
+{
+    struct rpc_conn *ended = NULL, *next;
+    pthread_mutex_lock(&conns->lock);
+    for (struct rpc_conn *conn = conns->trusted; conn; conn = next) {
+        next = conn->next;
+        if (conn->twin_fd >= 0 || cookie_of(conn->grpc_fd) == conn->cookie)
+            continue;
+        conn_unlink(conn);
+        conn->next = ended;
+        ended = conn;
+    }
+    pthread_mutex_unlock(&conns->lock);
+    for (; ended; ended = next) {
+        next = ended->next;
+        conn_free(ended);
+    }
+}
+
+static void conns_reap(struct io_timer *timer)
+{
+    struct rpc_conns *conns = mt_container_of(timer, struct rpc_conns, reap);
+    rpc_conns_reap(conns);
+    bool is_full = conns->listener.connections >= conns->listener.connections_max;
+    if (atomic_load(&conns->trusted_count))
+        io_timer_start(conns->rpc->loop, timer, is_full ? MT_CONN_SWEEP_MS : MT_CONN_REAP_MS);
 }
 
 /* Lets accept go on when there is a place again. */
@@ -273,7 +329,8 @@ static void conn_free(struct rpc_conn *conn)
         conn_unlink(conn);
     pthread_mutex_unlock(&conns->lock);
     io_watch_stop(&conn->watch);
-    close(conn->twin_fd);
+    if (conn->twin_fd >= 0)
+        close(conn->twin_fd);
     io_gate_peer_free(conn->peer);
     free(conn);
     io_listener_release(&conns->listener);

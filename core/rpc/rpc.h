@@ -94,20 +94,6 @@ MT_MUST_USE mt_status rpc_server_open(struct rpc *rpc, struct rpc_service *servi
 void     rpc_server_close(struct rpc_server *server);
 uint16_t rpc_server_port(const struct rpc_server *server);
 
-struct rpc_server_stats {
-    uint32_t connections, unauthenticated; /* now */
-    uint64_t calls;                        /* that passed the check */
-    uint64_t refused_token, refused_unknown, refused_busy;
-    uint32_t silent;                  /* connections now that have sent nothing yet, and are not among the above */
-    uint64_t dropped_unauthenticated; /* connections */
-    uint64_t dropped_silent;          /* connections that sent nothing in their time, or made room for newer ones */
-    uint64_t refused_bound;           /* connections, of an address that had opened too many without the token */
-    uint64_t refused_fds;             /* connections, for want of descriptors */
-    uint64_t refused_tls;             /* connections whose peer did not show that it is a node of this cluster */
-};
-/* Loop thread. */
-void rpc_server_stats(struct rpc_server *server, struct rpc_server_stats *out);
-
 /* Each call is answered exactly once, by one of these; it is dead afterwards. Loop thread. */
 void rpc_call_reply(struct rpc_call *call, mt_view reply);
 void rpc_call_fail(struct rpc_call *call, mt_status status, const char *detail);
@@ -135,6 +121,7 @@ struct rpc_channel_config {
     const struct io_tls   *tls;         /* who we are; used during the call only; NULL: in clear, ... */
     enum io_tls_role       peer;        /* with tls: who must be there */
     bool                   is_insecure; /* ... and even then beyond loopback */
+    uint32_t               silent_ms;   /* a connection that is silent so long is asked; 0: MT_KEEPALIVE_MS */
 };
 /* A connection of its own, made at the first call and again after each loss. EINVAL, EUNSUPPORTED (in clear, and not a number of
  * loopback or "localhost"), ENOMEM. Any thread. */
@@ -182,6 +169,10 @@ MT_MUST_USE mt_status rpc_stream_open(struct rpc_channel *channel, const struct 
  * MT_CONTROL_BYTES_MAX), `drained` will tell. ECONN: the stream is over. EINVAL: too large, or after the end. Any thread
  * that knows that the stream is not freed. */
 MT_MUST_USE mt_status rpc_stream_send(struct rpc_stream *stream, mt_view message);
+/* The same without a copy: the bytes stay as they are until `release` is called with `owner`: once, on any thread, perhaps in this
+ * call, also where it fails. So what is sent to thousands is in memory once. */
+MT_MUST_USE mt_status rpc_stream_send_borrowed(struct rpc_stream *stream, mt_view message, void (*release)(void *owner),
+                                               void *owner);
 /* Client: nothing more to send. Server: the stream ends with this status. Both after what is queued. */
 void rpc_stream_end(struct rpc_stream *stream);
 void rpc_stream_finish(struct rpc_stream *stream, mt_status status, const char *detail);

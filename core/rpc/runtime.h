@@ -74,6 +74,8 @@ grpc_op rpc_send_headers(const struct rpc_channel *channel, unsigned flags, grpc
 /* ---- bytes.c: byte buffers and statuses ---- */
 
 grpc_byte_buffer *rpc_bytes_copy(mt_view view);
+/* Without a copy: `release` is called once, on any thread, when nobody needs the bytes any more. */
+grpc_byte_buffer *rpc_bytes_borrow(mt_view view, void (*release)(void *owner), void *owner);
 /* A received message as one piece. Takes `bytes` (may be NULL: an empty view). */
 struct rpc_message {
     mt_view           view;
@@ -118,6 +120,7 @@ struct rpc_conns {
     struct io_gate          *gate; /* NULL: in clear */
     struct io_listener       listener;
     struct io_timer          sweep;                          /* runs while `unauthenticated` > 0 */
+    struct io_timer          reap;                           /* runs while `trusted_count` > 0 */
     uint32_t unauthenticated_max, first_call_ms, held_up_ms; /* held_up_ms: the limit while others wait for a place */
     uint64_t dropped;
 
@@ -128,6 +131,8 @@ struct rpc_conns {
     struct io_msg    resume;
 };
 mt_status rpc_conns_open(struct rpc_conns *conns, struct rpc *rpc, grpc_server *server, const struct rpc_server_config *config);
+/* Forgets those that have ended, so that the counts are right. */
+void rpc_conns_reap(struct rpc_conns *conns);
 /* No new connections. */
 void rpc_conns_stop(struct rpc_conns *conns);
 /* After gRPC's server has ended. */

@@ -10,6 +10,7 @@
  * Owns:    every rpc_call until it is answered and gRPC has let go; streams are their handlers'.
  * Thread:  arrivals on the rpc thread; handlers on the loop (streams with RPC_DIRECT: on the rpc thread).
  */
+#include "core/rpc/stats.h"
 #include "core/rpc/tokens.h"
 
 #include <stdio.h>
@@ -206,6 +207,7 @@ uint16_t rpc_server_port(const struct rpc_server *server)
 void rpc_server_stats(struct rpc_server *server, struct rpc_server_stats *out)
 {
     IO_ON_LOOP(server->rpc->loop);
+    rpc_conns_reap(&server->conns);
     out->unauthenticated = atomic_load(&server->conns.unauthenticated);
     out->connections = out->unauthenticated + atomic_load(&server->conns.trusted_count);
     out->calls = atomic_load(&server->count_calls);
@@ -261,7 +263,7 @@ static grpc_server *server_create(void)
         {GRPC_ARG_MAX_METADATA_SIZE, MT_METADATA_BYTES_MAX},
         {GRPC_ARG_MAX_CONCURRENT_STREAMS, MT_CONN_STREAMS_MAX},
         {GRPC_ARG_MAX_CONNECTION_IDLE_MS, MT_CONN_IDLE_MS},
-        {GRPC_ARG_KEEPALIVE_TIME_MS, MT_KEEPALIVE_MS},
+        {GRPC_ARG_KEEPALIVE_TIME_MS, MT_KEEPALIVE_SERVER_MS},
         {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, MT_KEEPALIVE_ANSWER_MS},
         {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
         /* Our clients ask every MT_KEEPALIVE_MS; half of that is not rude. */

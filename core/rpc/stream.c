@@ -60,6 +60,7 @@ struct rpc_stream {
     char                       end_detail[MT_ERROR_BYTES_MAX], detail[MT_ERROR_BYTES_MAX];
 };
 
+static mt_status    stream_send(struct rpc_stream *stream, grpc_byte_buffer *take_bytes, size_t size);
 static void         stream_opened(struct rpc_op *op, bool ok);
 static void         stream_sent(struct rpc_op *op, bool ok);
 static void         stream_received(struct rpc_op *op, bool ok);
@@ -168,11 +169,27 @@ mt_status rpc_stream_send(struct rpc_stream *stream, mt_view message)
 {
     if (message.size > MT_CONTROL_BYTES_MAX)
         return mt_error(MT_EINVAL, 0, "message larger than MT_CONTROL_BYTES_MAX");
+    return stream_send(stream, rpc_bytes_copy(message), message.size);
+}
+
+mt_status rpc_stream_send_borrowed(struct rpc_stream *stream, mt_view message, void (*release)(void *owner), void *owner)
+{
+    if (message.size > MT_CONTROL_BYTES_MAX) {
+        release(owner);
+        return mt_error(MT_EINVAL, 0, "message larger than MT_CONTROL_BYTES_MAX");
+    }
+    return stream_send(stream, rpc_bytes_borrow(message, release, owner), message.size);
+}
+
+static mt_status stream_send(struct rpc_stream *stream, grpc_byte_buffer *take_bytes, size_t size)
+{
     struct node *node = malloc(sizeof *node);
-    if (!node)
+    if (!node) {
+        grpc_byte_buffer_destroy(take_bytes);
         return mt_error(MT_ENOMEM, 0, "send on a stream");
-    node->bytes = rpc_bytes_copy(message);
-    node->size = message.size;
+    }
+    node->bytes = take_bytes;
+    node->size = size;
 
     mt_status st = mt_ok();
     pthread_mutex_lock(&stream->lock);

@@ -62,7 +62,7 @@ enum {
     MT_LISTEN_CROWD_MAX = 256,  /* ... for so many at a time */
     MT_LISTEN_RETRY_MS = 50,    /* pause after an accept that failed for want of memory or descriptors */
     MT_LISTEN_TELL_MS = 10 * 1000,        /* between two lines of the log about refused connections */
-    MT_CONNS_MAX = 8192,                  /* of one listener */
+    MT_CONNS_MAX = 16384,                 /* of one listener: all nodes and their clients. Over TLS each has three descriptors */
     MT_SILENT_MAX = 128,                  /* connections of one listener that have not sent their greeting */
     MT_GREETING_BYTES_MAX = 128,          /* what has to be there of it before anybody is bothered */
     MT_BOUND_BURST = 64,                  /* connections without the token that an address may open at a time, ... */
@@ -72,11 +72,13 @@ enum {
 
     /* Calls and streams. */
     MT_CONN_STRANGER_MS_MIN = 100, /* what a stranger's connection has, even when others wait for its place */
-    MT_CONN_SWEEP_MS = 50,         /* how often strangers' time is looked at */
+    MT_CONN_SWEEP_MS = 50,         /* how often strangers' time is looked at, and who has ended while no more are taken */
+    MT_CONN_REAP_MS = 5 * 1000,    /* ... and otherwise */
     MT_REDIAL_MS_MIN = 100,        /* between attempts to connect (gRPC has no lower) */
     MT_REDIAL_MS_MAX = 1000,
     MT_KEEPALIVE_MS = 10 * 1000,             /* a silent connection with calls is asked, ... */
     MT_KEEPALIVE_ANSWER_MS = 5 * 1000,       /* ... and has this long to answer */
+    MT_KEEPALIVE_SERVER_MS = 60 * 1000,      /* by the server, and by a node whose signs of life go another way */
     MT_CALLS_OPEN_MAX = 16384,               /* calls and streams that one server has open */
     MT_RPC_BYTES_MAX = 512 * 1024 * 1024,    /* that gRPC may hold for the connections of one server */
     MT_STREAM_QUEUE_BYTES = 4 * 1024 * 1024, /* bound of a stream's send queue, unless set */

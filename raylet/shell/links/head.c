@@ -331,7 +331,8 @@ static mt_status connect_head(struct sh_head *h)
                                         .token = h->sh->token,
                                         .tls = h->sh->tls,
                                         .peer = IO_TLS_HEAD,
-                                        .is_insecure = h->sh->options.is_insecure};
+                                        .is_insecure = h->sh->options.is_insecure,
+                                        .silent_ms = MT_KEEPALIVE_SERVER_MS};
     if (!h->rpc)
         MT_TRY(rpc_new(h->sh->loop, &h->rpc));
     MT_TRY(rpc_channel_open(h->rpc, &config, &h->channel));

@@ -231,20 +231,35 @@ static struct rpc_stream_handler *take_attach(struct rpc_service *service, struc
     return &a->handler;
 }
 
-/* A raylet that does not read is cut off; it comes back and registers again. */
-static void send_now(struct attach *a, mt_view bytes)
+static void bytes_release(void *bytes)
 {
-    mt_status st = rpc_stream_send(a->stream, bytes);
+    head_bytes_unref(bytes);
+}
+
+/* A raylet that does not read is cut off; it comes back and registers again. */
+static void sent(struct attach *a, mt_status st)
+{
     if (st.code != 0 && st.code != MT_ECONN) {
         mt_log_status(MT_LOG_WARN, "raylet_send", st);
         rpc_stream_cancel(a->stream);
     }
 }
 
+static void bytes_release(void *bytes)
+{
+    head_bytes_unref(bytes);
+}
+
+static void send_alone(struct attach *a, struct head_bytes *bytes)
+{
+    atomic_fetch_add(&bytes->refs, 1);
+    sent(a, rpc_stream_send_borrowed(a->stream, (mt_view){bytes->data, bytes->size}, bytes_release, bytes));
+}
+
 static void send_said(struct shell *sh, struct attach *a)
 {
     if (a->said.size)
-        send_now(a, mt_buf_view(&a->said));
+        sent(a, rpc_stream_send(a->stream, mt_buf_view(&a->said)));
     said_drop(sh, a);
 }
 
@@ -254,20 +269,21 @@ void head_shell_send_said(struct shell *sh)
         send_said(sh, sh->said);
 }
 
-/* Each message costs both ends some wake-ups, which is more than most are worth: what one round says to a raylet goes as one. */
+/* Each message costs both ends some wake-ups, which is more than most are worth: what one round says to a raylet goes as one. But what
+ * is said to many is not copied for each. */
 void head_shell_send(struct shell *sh, const struct head_action *action)
 {
-    struct attach *a = mt_map_ptr(&sh->attached, mt_map_key(action->send.stream));
-    mt_view        bytes = {action->send.bytes->data, action->send.bytes->size};
+    struct attach     *a = mt_map_ptr(&sh->attached, mt_map_key(action->send.stream));
+    struct head_bytes *bytes = action->send.bytes;
     if (!a)
         return;
-    bool may_wait = action->send.reads_more && bytes.size < MT_BUNDLE_BYTES;
-    if (!may_wait || a->said.size + bytes.size > MT_BUNDLE_BYTES)
+    bool may_wait = action->send.reads_more && bytes->size < MT_BUNDLE_BYTES && atomic_load(&bytes->refs) == 1;
+    if (!may_wait || a->said.size + bytes->size > MT_BUNDLE_BYTES)
         send_said(sh, a);
     bool is_first = !a->said.size;
-    if (!may_wait || rpc_bundle_add(&a->said, bytes).code) {
+    if (!may_wait || rpc_bundle_add(&a->said, (mt_view){bytes->data, bytes->size}).code) {
         send_said(sh, a);
-        send_now(a, bytes);
+        send_alone(a, bytes);
     } else if (is_first) {
         a->next_said = sh->said;
         sh->said = a;

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "core/io/io.h"
-#include "core/rpc/rpc.h"
+#include "core/rpc/stats.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -13,14 +13,17 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-static struct echo_server echo;
-static struct echo_client client;
+enum { PLACES = 8 };
+static struct echo_server       echo;
+static struct rpc_server_config echo_config;
+static struct echo_client       client;
 
 static struct io_tls *tls_head, *tls_node; /* NULL: in clear */
 
 static int setup_with(uint32_t first_call_ms)
 {
     memset(&echo, 0, sizeof echo);
+    echo.config = echo_config;
     echo.config.first_call_ms = first_call_ms;
     echo.config.tls = tls_head;
     echo.client_tls = tls_node;
@@ -234,6 +237,55 @@ static void the_end_of_a_connection_is_noticed(void **state)
     assert_int_equal(echo.stats.connections, 0);
 }
 
+static int setup_small(void **state)
+{
+    (void)state;
+    echo_config = (struct rpc_server_config){.connections_max = PLACES};
+    int failed = setup_with(0);
+    echo_config = (struct rpc_server_config){0};
+    return failed;
+}
+
+static int count_fds(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void open_all(struct rpc_channel **channels, int from)
+{
+    struct test_call call;
+    for (int i = from; i < PLACES; i++) {
+        channels[i] = client_channel(&client, echo.port, &echo.token);
+        assert_int_equal(call_now(&call, &client, channels[i], "/test.Echo/Unary", mt_view_text("x"), 30000), MT_OK);
+        call_end(&call);
+    }
+}
+
+/* Of a node that has shown the token the server has one descriptor, with TLS three; and its place is another's when it has gone. */
+static void many_nodes_need_few_descriptors(void **state)
+{
+    struct rpc_channel *channels[PLACES], *others[PLACES];
+    struct test_call    call;
+    (void)state;
+    channels[0] = client_channel(&client, echo.port, &echo.token);
+    assert_int_equal(call_now(&call, &client, channels[0], "/test.Echo/Unary", mt_view_text("x"), 30000), MT_OK);
+    call_end(&call);
+    usleep(100000); /* what the first one is the first to need is there */
+    int before = count_fds(), each = tls_head ? 1 + 3 : 1 + 1;
+    open_all(channels, 1);
+    for (int i = 0; i < 30000 && count_fds() > before + (PLACES - 1) * each; i++)
+        usleep(1000);
+    assert_in_range(count_fds(), before, before + (PLACES - 1) * each);
+    for (int i = 0; i < PLACES; i++)
+        rpc_channel_close(channels[i]);
+    open_all(others, 0);
+    for (int i = 0; i < PLACES; i++)
+        rpc_channel_close(others[i]);
+}
+
 static void no_descriptor_left_does_not_make_it_deaf(void **state)
 {
     enum { MANY = 60 };
@@ -260,14 +312,6 @@ static void no_descriptor_left_does_not_make_it_deaf(void **state)
         assert_served(); /* still under the low limit */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
     assert_served();
-}
-
-static int count_fds(void)
-{
-    int count = 0;
-    for (int fd = 0; fd < 1024; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
 }
 
 static void no_descriptor_is_left_behind(void **state)
@@ -367,6 +411,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_address_opens_so_many, setup, teardown),
         cmocka_unit_test_setup_teardown(a_connection_without_the_token_has_its_time, setup_impatient, teardown),
         cmocka_unit_test_setup_teardown(the_end_of_a_connection_is_noticed, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_nodes_need_few_descriptors, setup_small, teardown),
         cmocka_unit_test_setup_teardown(no_descriptor_left_does_not_make_it_deaf, setup, teardown),
         cmocka_unit_test(no_descriptor_is_left_behind),
     };
