@@ -6,9 +6,9 @@
  *
  * The head is the real daemon with its real store. All streams are opened at once; a node has joined when the head has registered
  * it. A real core is raylet/core as the raylet drives it, each on a connection of its own; a stand-in registers, counts the nodes
- * that it is told of, and says each second that it lives, by a datagram while those are heard; STREAMS of them share a
- * connection, for want of descriptors (two each in the head, one here). A real core keeps what it knows of each node, 1 KB, so
- * there are as many as half of the free memory holds.
+ * that it is told of, and says each second that it lives, by a datagram while those are heard. Each has a connection of its own: a
+ * descriptor in the head, and one here. A real core keeps what it knows of each node, 1 KB, so there are as many as half of the
+ * free memory holds.
  *
  * All is over when each knows all. SETTLE_MS later the head's CPU is taken for STAY_MS, and its memory.
  *
@@ -24,6 +24,7 @@
 #include "core/rpc/codec.h"
 #include "core/rpc/rpc.h"
 #include "raylet/core/core.h"
+#include "tests/bench/cluster/crowd/floor.h"
 #include "tests/bench/cluster/crowd/stand_in.h"
 #include "tests/bench/cluster/rig.h"
 
@@ -34,13 +35,16 @@
 #include <unistd.h>
 
 enum {
-    STREAMS = 10,       /* stand-ins on one connection */
     KNOWN_BYTES = 1200, /* that a real core keeps of a node, about */
     TURN_MS = 10,       /* a hundredth of the beat: so often some of them speak */
     LIMIT_MS = 240000,  /* until all know all */
     SETTLE_MS = 5000,   /* until the last of them is heard by its datagrams */
     STAY_MS = 10000,
-    READ = 16, /* messages that are kept read: most nodes are sent the same ones */
+    SPARE_FDS = 64,
+    WINDOW = 24,     /* nodes that connect or register at a time: this process is slower than as many machines, and the head cuts
+                          strangers off who keep others waiting */
+    CORES_EACH = 64, /* real ones for each CPU of this machine: with more it is behind with what each of them is told */
+    READ = 64,       /* messages that are kept read: most nodes are sent the same ones */
 };
 
 struct crowd_node {
@@ -64,25 +68,25 @@ struct read_message {
 };
 
 struct crowd {
-    struct rig_folder    folder;
-    pid_t                head;
-    struct io_token      token;
-    struct io_loop      *loop;
-    struct rpc          *rpc;
-    struct rpc_channel **channels;
-    struct crowd_node   *nodes;
-    uint32_t             count, real, channel_count;
-    uint32_t             registered, turn, again; /* again: streams that ended before all had joined */
-    uint32_t             reports;                 /* of stand-ins whose datagrams were not heard, while all stay */
-    struct read_message  read[READ];
-    uint32_t             read_next;
-    struct rlt_actions   actions;
-    struct io_timer      timer;
-    struct io_beats      beats;                        /* of all nodes */
-    mt_map               sessions;                     /* of datagrams -> node */
-    double               begun_ms, joined_ms, ends_ms; /* 0: not yet */
-    double               bytes;
-    bool                 is_broken;
+    struct rig_folder   folder;
+    char                target[128];
+    pid_t               head;
+    struct io_token     token;
+    struct io_loop     *loop;
+    struct rpc         *rpc;
+    struct crowd_node  *nodes;
+    uint32_t            count, real;
+    uint32_t            begun, registered, turn, again; /* again: streams that ended before all had joined */
+    uint32_t            reports;                        /* of stand-ins whose datagrams were not heard, while all stay */
+    struct read_message read[READ];
+    uint32_t            read_next;
+    struct rlt_actions  actions;
+    struct io_timer     timer;
+    struct io_beats     beats;                        /* of all nodes */
+    mt_map              sessions;                     /* of datagrams -> node */
+    double              begun_ms, joined_ms, ends_ms; /* 0: not yet */
+    double              bytes;
+    bool                is_broken;
 };
 
 /* ---- what a node says ---- */
@@ -185,6 +189,41 @@ static struct rlt *core_new(uint32_t index)
 
 /* ---- what it hears ---- */
 
+static void node_hears(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view bytes);
+static void node_closed(struct rpc_stream_handler *handler, struct rpc_stream *stream, const struct rpc_result *result);
+
+/* ---- joining ---- */
+
+static bool node_attach(struct crowd_node *node)
+{
+    struct rpc_stream_config config = {.method = "/manta.v1.Head/Attach", .flags = RPC_WAIT_READY};
+    if (rpc_stream_open(node->channel, &config, &node->handler, &node->stream).code)
+        return false;
+    if (node->core)
+        core_step(node, (struct rlt_event){.kind = RLT_EV_HEAD_UP});
+    else
+        stand_in_joins(node, (uint32_t)(node - node->crowd->nodes));
+    return true;
+}
+
+static bool node_begin(struct crowd *c, uint32_t index)
+{
+    struct crowd_node *node = &c->nodes[index];
+    node->crowd = c;
+    node->handler.message = node_hears;
+    node->handler.closed = node_closed;
+    struct rpc_channel_config config = {.target = c->target, .token = &c->token, .silent_ms = MT_KEEPALIVE_SERVER_MS};
+    return rpc_channel_open(c->rpc, &config, &node->channel).code == 0 && (index >= c->real || (node->core = core_new(index))) &&
+           node_attach(node);
+}
+
+/* The next ones, while few are on their way. */
+static void more_begin(struct crowd *c)
+{
+    while (!c->is_broken && c->begun < c->count && c->begun < c->registered + WINDOW)
+        c->is_broken = !node_begin(c, c->begun++);
+}
+
 /* NULL: it can't be read. */
 static const Manta__V1__HeadToNode *read_once(struct crowd *c, mt_view bytes)
 {
@@ -256,6 +295,7 @@ static void node_hears(struct rpc_stream_handler *handler, struct rpc_stream *st
         beats_begin(node, m->registered->beats);
         if (c->registered == c->count)
             c->joined_ms = rig_now_ms() - c->begun_ms;
+        more_begin(c);
     }
     if (node->core) {
         struct rlt_event e = {.kind = RLT_EV_HEAD};
@@ -285,18 +325,6 @@ static void node_closed(struct rpc_stream_handler *handler, struct rpc_stream *s
         core_step(node, (struct rlt_event){.kind = RLT_EV_HEAD_DOWN});
 }
 
-static bool node_attach(struct crowd_node *node)
-{
-    struct rpc_stream_config config = {.method = "/manta.v1.Head/Attach", .flags = RPC_WAIT_READY};
-    if (rpc_stream_open(node->channel, &config, &node->handler, &node->stream).code)
-        return false;
-    if (node->core)
-        core_step(node, (struct rlt_event){.kind = RLT_EV_HEAD_UP});
-    else
-        stand_in_joins(node, (uint32_t)(node - node->crowd->nodes));
-    return true;
-}
-
 /* ---- time passes ---- */
 
 static bool all_know_all(const struct crowd *c)
@@ -322,10 +350,10 @@ static void turn(struct io_timer *timer)
         for (uint32_t i = c->turn % slices; i < c->count; i += slices)
             if (!c->nodes[i].core && c->nodes[i].is_registered && c->nodes[i].stream)
                 stand_in_lives(&c->nodes[i]);
-    for (uint32_t i = 0; i < c->count; i++)
+    for (uint32_t i = 0; i < c->begun; i++)
         if (!c->nodes[i].stream && rig_now_ms() - c->nodes[i].closed_ms >= MT_RLT_HEAD_RETRY_MS && !node_attach(&c->nodes[i]))
             c->is_broken = true;
-    for (uint32_t i = 0; i < c->real; i++)
+    for (uint32_t i = 0; i < c->real && i < c->begun; i++)
         if (c->nodes[i].stream && rlt_deadline(c->nodes[i].core) <= now)
             core_step(&c->nodes[i], (struct rlt_event){.kind = RLT_EV_TICK});
     if (c->beats.impl)
@@ -353,62 +381,48 @@ static double head_cpu_s(const struct crowd *c)
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-static double head_rss_mb(const struct crowd *c)
+/* "VmRSS:", or "VmHWM:", the most that it ever was. */
+static double head_mb(const struct crowd *c, const char *which)
 {
-    char          path[64];
-    unsigned long total, resident = 0;
-    snprintf(path, sizeof path, "/proc/%d/statm", c->head);
+    char   path[64], line[256];
+    double kb = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", c->head);
     FILE *f = fopen(path, "re");
-    if (f && fscanf(f, "%lu %lu", &total, &resident) != 2)
-        resident = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, which, strlen(which)) == 0)
+            kb = strtod(line + strlen(which), NULL);
     if (f)
         fclose(f);
-    return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1e6;
+    return kb * 1024 / 1e6;
 }
 
 /* ---- all of it ---- */
 
-static bool channel_open(struct crowd *c, const char *target, struct rpc_channel **out)
-{
-    struct rpc_channel_config config = {.target = target, .token = &c->token};
-    if (rpc_channel_open(c->rpc, &config, out).code)
-        return false;
-    c->channel_count++;
-    return true;
-}
-
-static bool node_begin(struct crowd *c, uint32_t index, const char *target)
-{
-    struct crowd_node *node = &c->nodes[index];
-    node->crowd = c;
-    node->handler.message = node_hears;
-    node->handler.closed = node_closed;
-    bool is_first = index < c->real || (index - c->real) % STREAMS == 0;
-    if (is_first && !channel_open(c, target, &c->channels[c->channel_count]))
-        return false;
-    node->channel = c->channels[c->channel_count - 1];
-    return (index >= c->real || (node->core = core_new(index))) && node_attach(node);
-}
-
-static bool crowd_start(struct crowd *c, char *target, size_t size)
+static bool crowd_start(struct crowd *c)
 {
     char path[RIG_PATH];
     if (!rig_folder_make(&c->folder) || (c->head = rig_head(&c->folder)) <= 0)
         return false;
     snprintf(path, sizeof path, "%s/head.addr", c->folder.dir);
     FILE *f = fopen(path, "re");
-    bool  ok = f && fgets(target, (int)size, f);
+    bool  ok = f && fgets(c->target, sizeof c->target, f);
     if (f)
         fclose(f);
-    target[strcspn(target, "\n")] = 0;
+    c->target[strcspn(c->target, "\n")] = 0;
     snprintf(path, sizeof path, "%s/token", c->folder.dir);
     return ok && io_token_read(path, &c->token).code == 0 && io_loop_new(&c->loop).code == 0 && rpc_new(c->loop, &c->rpc).code == 0;
 }
 
+static void say_row(struct bench *b, const struct crowd *c, const char *id, const char *what, const char *unit, double value)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s%s", id, what);
+    bench_print_value(b, text, unit, value, c->count);
+}
+
 static bool measure(struct bench *b, struct crowd *c, const char *id)
 {
-    char   text[64];
-    double before = head_cpu_s(c), empty_mb = head_rss_mb(c);
+    double before = head_cpu_s(c), empty_mb = head_mb(c, "VmRSS:");
     io_loop_run(c->loop);
     double known_ms = rig_now_ms() - c->begun_ms, joined_s = head_cpu_s(c) - before;
     if (c->is_broken || c->joined_ms <= 0 || !all_know_all(c)) {
@@ -422,25 +436,20 @@ static bool measure(struct bench *b, struct crowd *c, const char *id)
     c->reports = 0;
     before = head_cpu_s(c);
     io_loop_run(c->loop);
-    bench_print_value(b, id, "s", c->joined_ms / 1e3, c->count);
-    snprintf(text, sizeof text, "%s.known", id);
-    bench_print_value(b, text, "s", known_ms / 1e3, c->count);
-    snprintf(text, sizeof text, "%s.cpu", id);
-    bench_print_value(b, text, "s", joined_s, c->count);
-    snprintf(text, sizeof text, "%s.bytes", id);
-    bench_print_value(b, text, "MB", c->bytes / 1e6, c->count);
-    snprintf(text, sizeof text, "%s.b", id);
-    bench_print_value(b, text, "%", 100 * (head_cpu_s(c) - before) / (STAY_MS / 1e3), c->count);
-    snprintf(text, sizeof text, "%s.c", id);
-    bench_print_value(b, text, "MB", head_rss_mb(c), c->count);
-    snprintf(text, sizeof text, "%s.empty", id);
-    bench_print_value(b, text, "MB", empty_mb, 1);
-    snprintf(text, sizeof text, "%s.again", id);
-    bench_print_value(b, text, "", c->again, c->count);
-    snprintf(text, sizeof text, "%s.reports", id);
-    bench_print_value(b, text, "", c->reports, c->count);
-    snprintf(text, sizeof text, "%s.real", id);
-    bench_print_value(b, text, "", c->real, c->count);
+    say_row(b, c, id, "", "s", c->joined_ms / 1e3);
+    say_row(b, c, id, ".known", "s", known_ms / 1e3);
+    say_row(b, c, id, ".cpu", "s", joined_s);
+    say_row(b, c, id, ".bytes", "MB", c->bytes / 1e6);
+    say_row(b, c, id, ".b", "%", 100 * (head_cpu_s(c) - before) / (STAY_MS / 1e3));
+    say_row(b, c, id, ".c", "MB", head_mb(c, "VmRSS:"));
+    say_row(b, c, id, ".peak", "MB", head_mb(c, "VmHWM:"));
+    say_row(b, c, id, ".empty", "MB", empty_mb);
+    say_row(b, c, id, ".again", "", c->again);
+    say_row(b, c, id, ".reports", "", c->reports);
+    say_row(b, c, id, ".real", "", c->real);
+    double floor = crowd_floor(c->count);
+    if (floor >= 0)
+        say_row(b, c, id, ".floor", "%", floor);
     return !c->is_broken;
 }
 
@@ -456,8 +465,9 @@ static void crowd_stop(struct crowd *c, bool ok)
     }
     io_beats_close(&c->beats);
     mt_map_fini(&c->sessions);
-    for (uint32_t i = 0; i < c->channel_count; i++)
-        rpc_channel_close(c->channels[i]);
+    for (uint32_t i = 0; i < c->count && c->nodes; i++)
+        if (c->nodes[i].channel)
+            rpc_channel_close(c->nodes[i].channel);
     if (c->rpc)
         rpc_free(c->rpc);
     if (c->loop)
@@ -468,27 +478,35 @@ static void crowd_stop(struct crowd *c, bool ok)
         mt_buf_fini(&c->read[i].bytes);
     }
     rlt_actions_fini(&c->actions);
-    free(c->channels);
     free(c->nodes);
     rig_end(&c->head, SIGKILL);
     if (ok)
         rig_folder_remove(&c->folder);
 }
 
+static bool has_descriptors(uint32_t count)
+{
+    uint32_t  before, limit;
+    mt_status st = io_raise_fd_limit(&before, &limit);
+    if (st.code == 0 && io_fd_share() > count + SPARE_FDS)
+        return true;
+    fprintf(stderr, "%u nodes need as many descriptors, and a quarter more: ulimit -Hn\n", count);
+    return false;
+}
+
 static bool crowd(struct bench *b, const char *id, uint32_t count, uint32_t real)
 {
     struct crowd c = {.count = count, .real = real};
-    char         target[128] = "";
     uint64_t     room = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
     if (room / ((uint64_t)count * KNOWN_BYTES) < c.real)
         c.real = (uint32_t)(room / ((uint64_t)count * KNOWN_BYTES));
+    uint32_t cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) * CORES_EACH;
+    c.real = c.real < cores ? c.real : cores;
     c.nodes = calloc(count, sizeof *c.nodes);
-    c.channels = calloc(count, sizeof(struct rpc_channel *));
-    bool ok = c.nodes && c.channels && crowd_start(&c, target, sizeof target);
+    bool ok = c.nodes && has_descriptors(count) && crowd_start(&c);
     c.begun_ms = rig_now_ms();
-    for (uint32_t i = 0; i < count && ok; i++)
-        ok = node_begin(&c, i, target);
     if (ok) {
+        more_begin(&c);
         c.timer.fire = turn;
         io_timer_start(c.loop, &c.timer, TURN_MS);
         ok = measure(b, &c, id);
