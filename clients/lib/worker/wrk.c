@@ -14,7 +14,7 @@
 enum {
     OUTCOMES_PER_PUBLISH = 16,
     OUTCOME_DELAY_NS = 20 * 1000, /* an outcome waits at most so long for company */
-    FEEDS_PER_WAKE = 64,          /* the same of outcomes that go to a cell as well: shown at once, but nobody waits for the owner */
+    FEEDS_PER_WAKE = 64, /* the same of outcomes that go to a cell as well: shown at once, but nobody waits for the owner */
     FEEDS_DELAY_NS = 200 * 1000,
     RECORDS_PER_RELEASE = 16,
 };

@@ -101,6 +101,7 @@ static void senseless_arrays_are_refused(void **unused)
         {{.id = "x", .array = 3, .ranges = {{0, 3, 3}, {3, 3, 1}}}, "has index 3 twice"},
         {{.id = "x", .array = 4, .ranges = {{3, 0, 1}}}, "ranges of 0 to 999999"},
         {{.id = "x", .array = 4, .ranges = {{0, 3, 0}}}, "with a step of 1 at least"},
+        {{.id = "x", .array = 1, .ranges = {{5, 10, UINT32_MAX}}}, "with a step of 1 at least"}, /* 5 + it is 4 */
         {{.id = "x", .array = 1, .ranges = {{1000000, 1000000, 1}}}, "ranges of 0 to 999999"},
         {{.id = "x", .array = 10001, .ranges = {{0, 10000, 1}}}, "at most 10000 jobs"},
         {{.id = "x", .ranges = {{0, 3, 1}}}, "has as many indices as jobs"},

@@ -99,7 +99,8 @@ static const char *ranges_check(const Manta__V1__SubmitRequest *r)
     uint64_t count = 0;
     for (size_t i = 0; i < r->n_indices; i++) {
         const Manta__V1__IndexRange *range = r->indices[i];
-        if (range->step == 0 || range->first > range->last || range->last > MT_HEAD_ARRAY_INDEX_MAX)
+        if (range->step == 0 || range->step > MT_HEAD_ARRAY_INDEX_MAX || range->first > range->last ||
+            range->last > MT_HEAD_ARRAY_INDEX_MAX)
             return "an array's indices are ranges of 0 to 999999, with a step of 1 at least";
         count += (range->last - range->first) / range->step + 1;
         if (count > MT_HEAD_ARRAY_MAX)
