@@ -231,11 +231,6 @@ static struct rpc_stream_handler *take_attach(struct rpc_service *service, struc
     return &a->handler;
 }
 
-static void bytes_release(void *bytes)
-{
-    head_bytes_unref(bytes);
-}
-
 /* A raylet that does not read is cut off; it comes back and registers again. */
 static void sent(struct attach *a, mt_status st)
 {
