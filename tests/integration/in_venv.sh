@@ -9,7 +9,8 @@ mkdir -p "$(dirname "$venv")"
 exec 9>"$venv.lock"
 flock 9 # two builds of one tree may test at a time
 if ! "$venv/bin/python" -c "import $modules" 2>/dev/null; then
-    [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+    # One whose making was interrupted has no pip.
+    "$venv/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$venv"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
 fi
 exec 9>&-
