@@ -6,18 +6,20 @@
 #define MT_LIMITS_HEAD_H
 
 enum {
-    MT_HEAD_PAUSE_MS = 1000,              /* a longer gap between two steps is the head's own pause: not the nodes' silence */
-    MT_HEAD_TICK_MS = 250,                /* it is stepped at least so often */
-    MT_HEAD_VIEW_MS = 20,                 /* changes of nodes reach the others after at most so long, for each 100 nodes ... */
-    MT_HEAD_VIEW_MS_MAX = 400,            /* ... at most */
-    MT_HEAD_VIEW_JOIN_MS_MAX = 2000,      /* ... and where nothing is told but who has joined, at most that */
-    MT_HEAD_VIEW_NODES = 512,             /* in one message */
-    MT_HEAD_VIEW_STATES = 100 * 1000,     /* words of nodes that turn suspect, or are back, to all nodes in one round of these */
-    MT_HEAD_VIEW_STATES_MIN = 8,          /* ... each word to all of them: at least of so many nodes */
-    MT_HEAD_VIEW_BYTES = 8 * 1024 * 1024, /* of changes to all nodes together in one step, ... */
-    MT_HEAD_VIEW_STEP_MS = 10,            /* ... and the rest so much later */
-    MT_HEAD_VIEW_FREE_MS = 1000,          /* between two hints at what is free, for each 100 nodes */
-    MT_HEAD_FREE_HINTS = 64,              /* nodes in one of them */
+    MT_HEAD_PAUSE_MS = 1000,               /* a longer gap between two steps is the head's own pause: not the nodes' silence */
+    MT_HEAD_TICK_MS = 250,                 /* it is stepped at least so often */
+    MT_HEAD_VIEW_MS = 20,                  /* changes of nodes reach the others after at most so long, for each 100 nodes ... */
+    MT_HEAD_VIEW_MS_MAX = 400,             /* ... at most */
+    MT_HEAD_VIEW_JOIN_MS_MAX = 2000,       /* ... and where nothing is told but who has joined, at most that */
+    MT_HEAD_VIEW_NODES = 512,              /* in one message */
+    MT_HEAD_VIEW_STATES = 100 * 1000,      /* words of nodes that turn suspect, or are back, to all nodes in one round of these */
+    MT_HEAD_VIEW_STATES_MIN = 8,           /* ... each word to all of them: at least of so many nodes */
+    MT_HEAD_VIEW_BYTES = 8 * 1024 * 1024,  /* of changes to all nodes together in one step, ... */
+    MT_HEAD_VIEW_MESSAGE_BYTES = 8 * 1024, /* each message counts for so many more: a thousand small ones are a step */
+    MT_HEAD_HINTS_EACH_STEP = 1000,        /* nodes that are told of what is free in one step */
+    MT_HEAD_VIEW_STEP_MS = 10,             /* ... and the rest so much later */
+    MT_HEAD_VIEW_FREE_MS = 1000,           /* between two hints at what is free, for each 100 nodes */
+    MT_HEAD_FREE_HINTS = 64,               /* nodes in one of them */
     MT_HEAD_WALK_NODES = 100, /* a millisecond for each so many is between two rounds of placements, and of looking who is silent */
     MT_HEAD_LOOK_MS = 1000,   /* who waits and found no room is tried again after so long, where there is not more of it before */
     MT_HEAD_GRACE_MS = 2000,  /* after a start nothing is called unschedulable: nodes are still registering */

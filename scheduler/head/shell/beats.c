@@ -25,6 +25,7 @@ static void came(struct io_beats *beats, const struct io_beat_in *list, uint32_t
     struct shell            *sh = mt_container_of(beats, struct shell, beats);
     struct head_beat         items[IO_BEATS_BATCH];
     const struct io_beat_in *in[IO_BEATS_BATCH];
+    const uint8_t           *keys[IO_BEATS_BATCH]; /* streams go at the end of the loop's round, not in between */
     size_t                   known = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct io_beat *b = &list[i].beat;
@@ -32,6 +33,7 @@ static void came(struct io_beats *beats, const struct io_beat_in *list, uint32_t
         if (b->is_answer || !key || !io_beat_check(beats, &list[i], key))
             continue;
         in[known] = &list[i];
+        keys[known] = key;
         items[known++] = (struct head_beat){.stream = b->session, .counter = b->counter, .echo = b->echo, .report = b->report};
     }
     struct head_event event = {.kind = HEAD_EV_BEATS, .beats = {items, known}};
@@ -43,9 +45,8 @@ static void came(struct io_beats *beats, const struct io_beat_in *list, uint32_t
                                  .counter = items[i].counter,
                                  .echo = event.now_ms,
                                  .is_heard = items[i].is_heard};
-        const uint8_t *key = items[i].is_taken ? key_of(sh, items[i].stream) : NULL;
-        if (key)
-            io_beats_answer(beats, &answer, in[i], key);
+        if (items[i].is_taken)
+            io_beats_answer(beats, &answer, in[i], keys[i]);
     }
 }
 

@@ -205,12 +205,14 @@ struct head {
         MT_VEC(struct view_change) log; /* in order of versions; one that was overtaken is passed over */
         MT_VEC(uint32_t) free;          /* nodes of which that has changed since it was last told; the longest ago first */
         MT_VEC(uint32_t) late;          /* nodes that are suspect, or alive again, and the others do not know it yet; in order */
-        uint32_t states_left;           /* so many of those are told before the next round */
-        uint64_t told_ms, free_told_ms;
-        bool     is_due;                /* something has changed since told_ms, or since the round began */
-        bool     is_joined;             /* a node has joined since then */
-        uint64_t round;                 /* to that version all are told in this round, ... */
-        bool     is_behind;             /* ... which is not over */
+        uint32_t           states_left; /* so many of those are told before the next round */
+        uint64_t           told_ms, free_told_ms;
+        struct head_bytes *hints;       /* about what is free, on their way; NULL: none are */
+        uint32_t           hinted;      /* so many nodes have them */
+        bool               is_due;      /* something has changed since told_ms, or since the round began */
+        bool               is_joined;   /* a node has joined since then */
+        uint64_t           round;       /* to that version all are told in this round, ... */
+        bool               is_behind;   /* ... which is not over */
         MT_VEC(struct view_page) pages; /* packed, until it is */
     } view;
     bool     is_capacity_changed; /* there is more room, or another node, since the last round of placements */

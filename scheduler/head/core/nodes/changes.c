@@ -157,5 +157,6 @@ void head_view_fini(struct head *h)
     mt_vec_fini(&h->view.log);
     mt_vec_fini(&h->view.free);
     mt_vec_fini(&h->view.late);
+    head_bytes_unref(h->view.hints);
     head_view_pages_drop(h);
 }

@@ -200,7 +200,7 @@ static const struct view_page *pack_once(struct head *h, uint64_t since)
     return &h->view.pages.data[h->view.pages.count - 1];
 }
 
-/* To that version or a later one. Returns the bytes that it was sent. */
+/* To that version or a later one. Returns the bytes that it was sent, what a message costs by itself included. */
 static size_t bring_up(struct head *h, struct stream *s, uint64_t version)
 {
     size_t size = 0;
@@ -212,7 +212,7 @@ static size_t bring_up(struct head *h, struct stream *s, uint64_t version)
             break;
         head_out_send_bytes(h, s, p->bytes);
         s->view_version = p->version;
-        size += p->bytes->size;
+        size += p->bytes->size + MT_HEAD_VIEW_MESSAGE_BYTES;
     }
     return size;
 }
@@ -289,24 +289,39 @@ static struct head_bytes *pack_free(struct head *h, size_t count)
 }
 
 /* Also where there is nothing to tell: by that the nodes know that the head has heard them and has no news. */
-static void tell_free(struct head *h)
+static void hints_begin(struct head *h)
 {
-    size_t             count = h->view.free.count < MT_HEAD_FREE_HINTS ? h->view.free.count : MT_HEAD_FREE_HINTS;
-    struct head_bytes *bytes = pack_free(h, count);
-    if (!bytes) {
+    size_t count = h->view.free.count < MT_HEAD_FREE_HINTS ? h->view.free.count : MT_HEAD_FREE_HINTS;
+    h->view.hints = pack_free(h, count);
+    if (!h->view.hints) {
         head_broken(h, mt_error(MT_ENOMEM, 0, "pack what is free"));
         return;
     }
     h->view.free.count -= count;
     if (h->view.free.count)
         memmove(h->view.free.data, h->view.free.data + count, h->view.free.count * sizeof *h->view.free.data);
+    h->view.hinted = 0;
+}
+
+/* To so many nodes in a step, in the table's order; a node that goes meanwhile makes another miss this one, which is a hint. */
+static void tell_free(struct head *h)
+{
+    uint32_t at = 0, end;
+    if (!h->view.hints)
+        hints_begin(h);
     h->view.free_told_ms = h->now_ms;
+    end = h->view.hinted + MT_HEAD_HINTS_EACH_STEP;
     MT_MAP_EACH(&h->nodes, entry) {
-        struct stream *s = head_nodes_stream(h, entry->value.ptr);
-        if (s && s->view_version)
-            head_out_send_bytes(h, s, bytes);
+        struct stream *s = at >= h->view.hinted && at < end ? head_nodes_stream(h, entry->value.ptr) : NULL;
+        if (s && s->view_version && h->view.hints)
+            head_out_send_bytes(h, s, h->view.hints);
+        at++;
     }
-    head_bytes_unref(bytes);
+    h->view.hinted = end;
+    if (end < at)
+        return;
+    head_bytes_unref(h->view.hints);
+    h->view.hints = NULL;
 }
 
 /* ---- when ---- */
@@ -328,6 +343,8 @@ static uint64_t change_due_ms(const struct head *h)
 
 static uint64_t free_due_ms(const struct head *h)
 {
+    if (h->view.hints)
+        return h->view.free_told_ms + MT_HEAD_VIEW_STEP_MS;
     return h->nodes_living ? h->view.free_told_ms + MT_HEAD_VIEW_FREE_MS * hundreds(h) : UINT64_MAX;
 }
 
