@@ -30,7 +30,7 @@ double head_account_share(const struct job *job);
 /* ---- users.c: what a user may have at a time ----------------------------------------------------------------------- */
 
 /* A job is in the table, its user known; its state has changed; it goes. */
-void head_users_enter(struct head *h, struct job *job);
+void head_users_enter(struct head *h, struct job *job, const char *user);
 void head_users_moved(struct job *job, enum job_state from);
 void head_users_leave(struct job *job);
 /* False: `why` says what its user has already. */

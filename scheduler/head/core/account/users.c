@@ -58,9 +58,11 @@ static void count(struct job *job, enum job_state state, bool comes)
         a->wished[i] += one * wish_of(job->spec, (enum user_bound)i);
 }
 
-void head_users_enter(struct head *h, struct job *job)
+/* Where there are too many accounts, several users have one. */
+void head_users_enter(struct head *h, struct job *job, const char *user)
 {
-    job->account = head_account_of(h, job->user);
+    job->account = head_account_of(h, user);
+    job->user = job->account && strcmp(job->account->user, user) == 0 ? job->account->user : head_strdup(h, user);
     count(job, job->state, true);
 }
 
@@ -73,6 +75,9 @@ void head_users_moved(struct job *job, enum job_state from)
 void head_users_leave(struct job *job)
 {
     count(job, job->state, false);
+    if (!job->account || job->user != job->account->user)
+        free((char *)(uintptr_t)job->user);
+    job->user = NULL;
     job->account = NULL;
 }
 

@@ -4,7 +4,7 @@
  * nothing but their common name, and how many of them are in which state.
  *
  * Owns:    h->arrays.
- * Always:  an array is there as long as one of its jobs is.
+ * Always:  an array is there as long as one of its jobs is, and what in their specs is its id is its own text.
  */
 #include "scheduler/head/core/jobs/jobs.h"
 #include "scheduler/head/core/jobs/queue.h"
@@ -16,6 +16,22 @@ const struct array *head_array_find(const struct head *h, const char *id)
 {
     struct head_index_node *at = head_index_find(&h->arrays, id);
     return at ? mt_container_of(at, struct array, at) : NULL;
+}
+
+/* 10,000 of them need no text each. What is not empty is the heap's. */
+static void share(char **text, char *id)
+{
+    if (strcmp(*text, id) != 0)
+        return;
+    free(*text);
+    *text = id;
+}
+
+/* The spec goes next. */
+static void unshare(char **text, const char *id)
+{
+    if (*text == id)
+        *text = (char *)(uintptr_t)protobuf_c_empty_string;
 }
 
 void head_array_enter(struct head *h, struct job *job)
@@ -33,6 +49,8 @@ void head_array_enter(struct head *h, struct job *job)
         HEAD_TRY(h, head_index_add(&h->arrays, &a->at, a->id));
     }
     job->array = a;
+    share(&job->spec->array_id, a->id);
+    share(&job->spec->name, a->id); /* as it is called where its user gave it no name */
     a->in[job->state]++;
     mt_sorted_add(&a->jobs, &job->in_array, job->order);
 }
@@ -43,6 +61,8 @@ void head_array_leave(struct head *h, struct job *job)
     if (!a)
         return;
     job->array = NULL;
+    unshare(&job->spec->array_id, a->id);
+    unshare(&job->spec->name, a->id);
     a->in[job->state]--;
     mt_sorted_remove(&a->jobs, &job->in_array);
     if (a->jobs.count)

@@ -187,8 +187,7 @@ mt_status head_jobs_load(struct head *h, const Manta__Store__JobRecord *r)
     job->pid = r->pid;
     job->order = r->order;
     job->log_base = r->log_base;
-    snprintf(job->user, sizeof job->user, "%s", r->user);
-    head_users_enter(h, job);
+    head_users_enter(h, job, r->user);
     job->is_held = r->is_held;
     job->after_met = r->after_met;
     job->worked_ms = r->worked_ms;

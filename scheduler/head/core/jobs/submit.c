@@ -95,8 +95,7 @@ static struct job *take(struct head *h, job_spec *take_spec, const char *user, u
         head_broken(h, st);
         return NULL;
     }
-    snprintf(job->user, sizeof job->user, "%s", user);
-    head_users_enter(h, job);
+    head_users_enter(h, job, user);
     job->is_held = job->spec->is_held;
     job->after_met = after_met;
     job->submitted_ms = h->wall_ms;

@@ -74,15 +74,17 @@ struct waiter { /* for spec->after[i] of the job */
 struct job {
     struct head_index_node at;
     job_spec              *spec;
-    struct account        *account;              /* the user's */
-    char                   user[HEAD_NAME_SIZE]; /* whose token it was submitted with; "": a warden's */
+    struct account        *account; /* the user's */
+    const char            *user;    /* whose token it was submitted with; "": a warden's. The account's text, or its own copy */
     enum job_state         state;
+    bool                   stop_requested;
+    bool                   is_ahead; /* STARTING: it waits on its node for room, and holds nothing; not stored */
+    bool                   log_is_full;
+    bool                   is_held;
     char                  *reason; /* of its last attempt, or its end; NULL: none. Of one that waits: head_turns_why */
     int32_t                exit_code, pid;
     uint32_t               attempt, node, failures;
-    uint32_t               counted_on; /* the node among whose drivers it is; 0: none */
-    bool                   stop_requested;
-    bool                   is_ahead; /* STARTING: it waits on its node for room, and holds nothing; not stored */
+    uint32_t               counted_on;                         /* the node among whose drivers it is; 0: none */
     uint64_t               submitted_ms, started_ms, ended_ms; /* wall clock */
     uint64_t               order;
     uint64_t               preempt_ms; /* monotonic: sent away by then; 0: it was not; not stored */
@@ -90,8 +92,6 @@ struct job {
     uint64_t               worked_ms;  /* what earlier attempts have done of its work, where it has a deadline */
     uint64_t               log_size;
     int64_t                log_base;
-    bool                   log_is_full;
-    bool                   is_held;
     uint32_t               waits;     /* parked WaitJob calls */
     uint64_t               after_met; /* bit i: spec->after[i] holds */
     struct bucket         *bucket;    /* NULL: it has ended */

@@ -51,7 +51,7 @@ static uint64_t step(struct core *c, struct head_event event)
     uint64_t took = 0;
     for (bool again = true; again;) {
         uint64_t stored = 0, from = bench_now_ns();
-        event.now_ms = c->now_ms;
+        event.now_ms = event.wall_ms = c->now_ms;
         c->failures += head_step(c->head, &event, &c->actions).code != 0;
         took += bench_now_ns() - from;
         for (size_t i = 0; i < c->actions.count; i++) {
@@ -145,6 +145,7 @@ static double end_one(struct core *c)
         m.kind_case = MANTA__V1__NODE_TO_HEAD__KIND_JOB;
         m.job = &state;
         took = say(c, &m);
+        c->now_ms += MT_HEAD_AHEAD_RUN_MS; /* it was no short one: the next is not sent ahead */
     }
     c->now_ms += MT_HEAD_PROMISE_MS_MAX;
     (void)report(c, 0);
