@@ -72,6 +72,8 @@ enum mt_plant_number {
     MT_PLANT_SEEK_UNANSWERED = 53, /* an owner that asks for a copy is not told that there is none */
     MT_PLANT_TREE_CIRCLE = 54,     /* a node that wants a value is sent to one that gets it from that very node */
     MT_PLANT_PART_EARLY = 55,      /* a node sends on what it has not got yet */
+    MT_PLANT_SLOW_STAYS = 56,      /* who gets a value from a slow node stays with it */
+    MT_PLANT_SLOW_UPSTREAM = 57,   /* ... leaves it also where that node gets it no quicker */
     MT_PLANT_STORE_FORGETS = 60,   /* a leader takes no notice of it that its store has forgotten commits */
     MT_PLANT_STORE_TAKES_ALL = 61, /* a leader writes over whatever stands in its store */
     MT_PLANT_STORE_UNFENCED = 62,  /* the store takes commits of a leader that was followed by another */

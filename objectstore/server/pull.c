@@ -74,8 +74,35 @@ void os_pull_room(struct os_pull *pull, void **out_at, size_t *out_size)
     }
 }
 
+static uint64_t rate_of(uint64_t bytes, int64_t took_ms)
+{
+    return bytes * 1000 / (uint64_t)took_ms;
+}
+
+/* Whether the source should be left: see os_pull_received. Not for what is over within another look. */
+static bool is_slow(struct os_pull *pull, int64_t now_ms)
+{
+    const struct os_wire_reply *head = &pull->head;
+    struct os_pace              was = pull->pace;
+    uint64_t                    there = head->offset + head->size + (uint64_t)(head->flags >> OS_WIRE_AHEAD_SHIFT) * head->size;
+    there = there < pull->ref.size ? there : pull->ref.size;
+    int64_t took_ms = now_ms - was.since_ms;
+    if (was.since_ms && took_ms < (int64_t)pull->slow_ms)
+        return false;
+    pull->pace = (struct os_pace){.since_ms = now_ms ? now_ms : 1, .good = pull->good, .there = there, .best = was.best};
+    if (!was.since_ms)
+        return false;
+    uint64_t mine = rate_of(pull->good - was.good, took_ms), its = rate_of(there - was.there, took_ms);
+    pull->pace.best = its > was.best ? its : was.best;
+    pull->pace.best = mine > pull->pace.best ? mine : pull->pace.best;
+    bool is_behind = there - pull->good > OS_PULL_BEHIND * head->size;
+    bool is_over_soon = pull->ref.size - pull->good <= pull->good - was.good;
+    bool is_upstream = 2 * mine >= pull->pace.best && !MT_PLANT(MT_PLANT_SLOW_UPSTREAM);
+    return is_behind && !is_over_soon && !is_upstream && !MT_PLANT(MT_PLANT_SLOW_STAYS);
+}
+
 /* A reply's head is whole. */
-static mt_status pull_head(struct os_pull *pull)
+static mt_status pull_head(struct os_pull *pull, int64_t now_ms)
 {
     const struct os_wire_reply *head = &pull->head;
     uint64_t                    end = next_chunk(pull, pull->received);
@@ -88,6 +115,8 @@ static mt_status pull_head(struct os_pull *pull)
         return mt_error(head->code, 0, "pull: refused by the source");
     if (head->offset != pull->received || head->size != end - pull->received)
         return mt_error(MT_EPROTO, 0, "pull: another chunk than what was asked");
+    if (pull->slow_ms && is_slow(pull, now_ms))
+        return mt_error(MT_ETIMEDOUT, 0, "pull: the node that sends it on is slow");
     pull->chunk_end = end;
     pull->in_body = true;
     return mt_ok();
@@ -104,7 +133,7 @@ mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms)
         MT_ASSERT(pull->head_have <= sizeof pull->head);
         if (pull->head_have < sizeof pull->head)
             return mt_ok();
-        MT_TRY(pull_head(pull));
+        MT_TRY(pull_head(pull, now_ms));
     }
     if (pull->received == pull->chunk_end) {
         if (os_sum(pull->data + pull->head.offset, pull->head.size) != pull->head.sum)
@@ -198,6 +227,18 @@ mt_status os_serve_received(struct os_serve *serve, size_t size, const struct io
     return hello ? serve_hello(serve, token, node, epoch) : serve_request(serve);
 }
 
+/* How many more chunks like this one stand here. */
+static uint32_t ahead_of(const struct os_wire_request *request, uint64_t have)
+{
+    uint64_t end = request->offset + request->size, more = request->size && have > end ? (have - end) / request->size : 0;
+    return (uint32_t)(more < OS_WIRE_AHEAD_MAX ? more : OS_WIRE_AHEAD_MAX) << OS_WIRE_AHEAD_SHIFT;
+}
+
+static void ahead_say(struct os_serve *serve, uint64_t have)
+{
+    serve->reply.flags = (serve->reply.flags & ((1u << OS_WIRE_AHEAD_SHIFT) - 1)) | ahead_of(&serve->request, have);
+}
+
 void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
 {
     MT_ASSERT(serve->state == OS_SERVE_ASKED);
@@ -220,6 +261,8 @@ void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
         serve->reply.flags |= OS_WIRE_ELSEWHERE;
         serve->reply.offset = serve->elsewhere;
     }
+    if (good)
+        ahead_say(serve, request->ref.size);
     serve->sent = 0;
     serve_set_state(serve, OS_SERVE_REPLY);
 }
@@ -229,6 +272,7 @@ bool os_serve_answer_part(struct os_serve *serve, const void *value, uint64_t ha
     if (serve->request.offset + serve->request.size > have && !MT_PLANT(MT_PLANT_PART_EARLY))
         return false;
     os_serve_answer(serve, MT_OK, value);
+    ahead_say(serve, have);
     return true;
 }
 

@@ -27,6 +27,7 @@ enum {
     OS_WIRE_MAGIC = 0x6a626f6d, /* "mobj" */
     OS_WIRE_CODES = 128,        /* codes are below */
     OS_PULL_AHEAD = 4,          /* chunks asked for and not yet received */
+    OS_PULL_BEHIND = 8,         /* chunks that a slow source has and has not sent, at least */
 };
 
 struct os_wire_hello {
@@ -57,11 +58,22 @@ enum {
     OS_WIRE_ELSEWHERE =
         2, /* with EAGAIN: the node `offset` has the value, or is about to; ask there. An older puller asks again here */
     OS_WIRE_GOES_ON = 4, /* with a code: what else was asked for is answered all the same. An older source closes the connection */
+    OS_WIRE_AHEAD_SHIFT = 8, /* with bytes, from here up: how many more chunks of that size stand there already. An older source
+                                says 0, and is never slow */
+    OS_WIRE_AHEAD_MAX = (1 << 24) - 1,
 };
 static_assert(sizeof(struct os_wire_hello) == 88 && sizeof(struct os_wire_request) == 80 && sizeof(struct os_wire_reply) == 48,
               "the wire format has no padding");
 
 /* --- the puller ----------------------------------------------------------------------------------------------- */
+
+/* How a source that is sent the value itself keeps up, from one look to the next. */
+struct os_pace {
+    int64_t  since_ms; /* 0: not looked yet. Then: */
+    uint64_t good;     /* what this node had */
+    uint64_t there;    /* what the source had */
+    uint64_t best;     /* bytes a second: the most that the source got, or sent here, from one look to the next */
+};
 
 struct os_pull {
     struct lane_ref      ref;      /* of the object at its source */
@@ -73,6 +85,8 @@ struct os_pull {
     uint32_t             chunk; /* bytes asked for at a time */
     uint32_t             patience_ms;
     uint32_t             elsewhere; /* refused with EAGAIN: the node to ask; 0: none was named */
+    uint32_t             slow_ms;   /* from look to look; 0: nobody looks how quick the source is */
+    struct os_pace       pace;
     uint32_t             serial_first, serial_asked, serial_got;
     uint32_t             head_have; /* bytes of `head` that are there */
     bool                 in_body, done;
@@ -90,9 +104,10 @@ void os_pull_resume(struct os_pull *pull, uint64_t have);
 bool os_pull_request(struct os_pull *pull, struct os_wire_request *out);
 /* Where the next bytes of the connection go, and at most how many. Not after `done`. */
 void os_pull_room(struct os_pull *pull, void **out_at, size_t *out_size);
-/* `size` bytes are there. pull->done when the value is whole. ECORRUPT: a chunk is not what was sent.
- * EPROTO: the source broke the rules; or the code with which
- * it refused (EOBJ_LOST, EFENCED, ...). Then the pull has failed. */
+/* `size` bytes are there. pull->done when the value is whole. ECORRUPT: a chunk is not what was sent. ETIMEDOUT: from one look to
+ * the next, slow_ms, the source has sent less than half of what it got or sent in any such time, and more than OS_PULL_BEHIND
+ * chunks wait there: what it sends is slow, and not what it is sent. EPROTO: the source broke the rules; or the code with which it
+ * refused (EOBJ_LOST, EFENCED, ...). Then the pull has failed. */
 MT_MUST_USE mt_status os_pull_received(struct os_pull *pull, size_t size, int64_t now_ms);
 /* The source has said, by its last reply, that the object is not to be had; and it goes on with what else was asked for. */
 static inline bool os_pull_is_refused_alone(const struct os_pull *pull)

@@ -138,6 +138,7 @@ struct os_fetch {
     uint64_t have;                        /* bytes, whole chunks, that are there from a fetch before */
     void (*grew)(struct os_fetch *fetch); /* more is right (fetch->pull.good), and it goes on; NULL: nobody asks */
     uint32_t patience_ms;                 /* without a byte it ends after so long; 0: MT_OBJECT_FETCH_MS */
+    uint32_t slow_ms; /* ETIMEDOUT also where it is slow, looked at so often (os_pull_received); 0: nobody looks */
 
     /* private */
     struct os_transfer *transfer;
@@ -165,6 +166,7 @@ static inline void os_fetch_begin(struct os_transfer *transfer, struct os_fetch 
     os_pull_resume(&fetch->pull, fetch->have);
     if (fetch->patience_ms)
         fetch->pull.patience_ms = fetch->patience_ms;
+    fetch->pull.slow_ms = fetch->slow_ms;
 }
 /* Whether it comes over a connection that it shares: OS_LINE_MAX of them at a time from one node. */
 static inline bool os_fetch_is_small(const struct os_transfer *transfer, uint64_t size)

@@ -20,7 +20,7 @@
  * got it, breaks off or is silent. What has come is sent on meanwhile (os_part).
  *
  *   at home --EAGAIN, and a node--> at a relay --whole--> a copy
- *      ^--any other end, MT_OBJECT_RELAY_MS---'
+ *      ^--any other end, MT_OBJECT_RELAY_MS, or it is slow---'
  *
  * When a source is silent, dead or out of reach, all that waits for it fails: no queue outlives its limit. A copy goes
  * when the value's node says that the object is dead (it tells all nodes, once somebody has fetched it), when nobody has
@@ -47,8 +47,9 @@ enum {
     PULLS_MAX = 4096,        /* queued ones included */
     PULL_WAITERS_MAX = 4096, /* of one object */
     PULL_RETRY_MS = 100,
-    PULL_ROOM_MS = 300, /* a full store, where nothing goes to disk, has what the processes here give back by then */
-    PULL_DOUBT_MS = 2,  /* before the first retry of a source that can't be reached; with it the source's raylet is looked for */
+    PULL_RELAYS_MAX = 4, /* of one value that are left for being slow; the next one is kept, as long as something comes */
+    PULL_ROOM_MS = 300,  /* a full store, where nothing goes to disk, has what the processes here give back by then */
+    PULL_DOUBT_MS = 2,   /* before the first retry of a source that can't be reached; with it the source's raylet is looked for */
     PULL_UNKNOWN_MS = MT_NODE_SUSPECT_MS, /* a node of which the head, which said something since, has not told us yet */
 };
 
@@ -84,6 +85,7 @@ struct pull {
     uint64_t         failing_since; /* ms; 0: it is not */
     uint64_t         full_since;    /* ms: the store had no room for it; 0: it had */
     uint32_t         damaged;       /* how often it came so */
+    uint32_t         relays;        /* nodes that were to send it on */
     bool             is_under_way;
     MT_VEC(struct waiter) waiters;
 };
@@ -260,6 +262,7 @@ static mt_status pull_start(struct pull *pull, char *text)
     pull->fetch.have = pull->part.have;
     pull->fetch.grew = pull->kind == PULL_LARGE ? pull_grew : NULL;
     pull->fetch.patience_ms = is_at_home(pull) ? MT_OBJECT_FETCH_MS : MT_OBJECT_RELAY_MS;
+    pull->fetch.slow_ms = is_at_home(pull) || pull->relays > PULL_RELAYS_MAX ? 0 : MT_OBJECT_SLOW_MS;
     return os_fetch_start(&p->sh->serving->transfer, &pull->fetch, host, (uint16_t)strtoul(port, NULL, 10), pull->source->node,
                           epoch, &pull->ref, pull->data);
 }
@@ -293,6 +296,7 @@ static void pull_failed(struct pull *pull, mt_status st, const char *text)
     struct source *s = pull->source;
     bool           is_first = !pull->failing_since;
     if (!is_at_home(pull) && st.code != MT_ESTORE_FULL) {
+        mt_log_status(MT_LOG_INFO, "relay_left", st);
         pull_move(pull, pull->ref.node);
         return;
     }
@@ -345,6 +349,7 @@ static void pull_done(struct os_fetch *fetch, mt_status st)
     struct lane_ref here;
     uint32_t        elsewhere = st.code == MT_EAGAIN ? fetch->pull.elsewhere : 0;
     if (elsewhere && is_at_home(pull) && elsewhere != pull->pulls->sh->node) {
+        pull->relays++;
         pull_move(pull, elsewhere);
     } else if (st.code && !MT_PLANT(MT_PLANT_PULL_SHORT)) {
         pull_failed(pull, st, NULL);

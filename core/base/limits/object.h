@@ -14,6 +14,7 @@ enum {
     MT_OBJECT_CHUNK_BYTES_MAX = 64 * 1024 * 1024, /* a larger chunk from a peer is refused */
     MT_OBJECT_DAMAGED_MAX = 3,                    /* a value that comes damaged so often in a row is given up */
     MT_OBJECT_FETCH_MS = 10 * 1000,               /* without progress this long, another copy is tried */
+    MT_OBJECT_SLOW_MS = 1000,                     /* how often is looked whether such a node sends less than half of what it gets */
     MT_OBJECT_RELAY_MS = 3 * 1000,                /* ... from a node that is sent it itself: the one that has it is asked again */
 
     /* Object store. */
