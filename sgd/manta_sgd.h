@@ -285,7 +285,8 @@ typedef struct manta_sgd_opts {
     struct {
         const char *name;      /* 1 to 127 of A-Z a-z 0-9 . _ -; NULL: "train" */
         const char *storage;   /* folder for checkpoints, in storage/name; made if its parent is there. NULL: none. Where other
-                                  machines have workers and don't see it, one of them keeps a second copy in its own of this path */
+                                  machines have workers and don't see it, one keeps a second copy in its own of this path; of a
+                                  state in shards (optimizer.zero) each keeps some, so that each shard stands on two */
         int         epochs;    /* 0: 1 */
         int         batch;     /* samples of one step, a multiple of shards; 0: 64 */
         int         shards;    /* into which each step is cut, for whatever number of workers; 0: a power of two, 2 at least, that
