@@ -345,6 +345,7 @@ static void drain(struct io_tick *tick)
         pthread_mutex_lock(&p->sh.in_core);
         if (!is_elsewhere(&p->sh, &event)) {
             step(p, &event);
+            sh_head_flush(&p->sh); /* the next step may start a program, which takes its time */
             any = true;
         }
         pthread_mutex_unlock(&p->sh.in_core);

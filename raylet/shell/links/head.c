@@ -50,7 +50,7 @@ struct sh_head {
     char                      tls_file[MT_PATH_BYTES_MAX];
     bool                      is_certified; /* since the channel was made: it still shows the certificate before */
     bool                      reads_more;   /* it takes several messages as one */
-    mt_buf                    said;         /* in this round */
+    mt_buf                    said;         /* in this step, or beside one */
 };
 
 /* ---- the address and the token ------------------------------------------------------------------------------------ */
@@ -297,7 +297,7 @@ void sh_head_flush(struct sh *sh)
     h->said.size = 0;
 }
 
-/* Each message costs both ends some wake-ups, which is more than most are worth: those of one round go as one. */
+/* Each message costs both ends some wake-ups, which is more than most are worth: those of one step go as one. */
 void sh_head_send(struct sh *sh, const Manta__V1__NodeToHead *m)
 {
     struct sh_head *h = sh->head;

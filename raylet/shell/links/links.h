@@ -17,7 +17,7 @@ MT_MUST_USE mt_status sh_head_rpc_start(struct sh *sh); /* gRPC, before anything
 MT_MUST_USE mt_status sh_head_start(struct sh *sh);
 void                  sh_head_stop(struct sh *sh);
 void                  sh_head_send(struct sh *sh, const Manta__V1__NodeToHead *message);
-void                  sh_head_flush(struct sh *sh); /* at the end of a round: what was sent goes out */
+void                  sh_head_flush(struct sh *sh); /* at the end of a step: what was sent goes out */
 const char           *sh_head_address(const struct sh *sh);
 struct rpc_channel   *sh_head_channel(const struct sh *sh);
 const char           *sh_head_tls_file(const struct sh *sh); /* "": none */
