@@ -10,7 +10,7 @@ enum {
     MT_HEAD_TICK_MS = 250,                 /* it is stepped at least so often */
     MT_HEAD_VIEW_MS = 20,                  /* changes of nodes reach the others after at most so long, for each 100 nodes ... */
     MT_HEAD_VIEW_MS_MAX = 400,             /* ... at most */
-    MT_HEAD_VIEW_JOIN_MS_MAX = 2000,       /* ... and where nothing is told but who has joined, at most that */
+    MT_HEAD_VIEW_JOIN_MS_MAX = 1500,       /* ... and where nothing is told but who has joined, at most that */
     MT_HEAD_VIEW_NODES = 512,              /* in one message */
     MT_HEAD_VIEW_STATES = 100 * 1000,      /* words of nodes that turn suspect, or are back, to all nodes in one round of these */
     MT_HEAD_VIEW_STATES_MIN = 8,           /* ... each word to all of them: at least of so many nodes */

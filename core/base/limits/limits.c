@@ -24,6 +24,8 @@ static_assert(MT_RLT_BEAT_MS + MT_RLT_BEAT_TRIES * MT_RLT_BEAT_WAIT_MS < MT_NODE
               "where no datagram is answered a report is there before the node is suspect");
 static_assert(MT_STRICT_LEASE_MS < MT_NODE_DEAD_MS && MT_STRICT_LEASE_MS >= 3 * MT_RLT_BEAT_MS,
               "strict: frozen before the node is dead, not by two lost beats");
+static_assert((int)MT_HEAD_VIEW_JOIN_MS_MAX < (int)MT_NODE_SUSPECT_MS,
+              "who fetches from a node that has just joined waits so long for its news");
 static_assert(MT_STRICT_WAIT_MS > MT_STRICT_LEASE_MS + MT_HEAD_VIEW_MS_MAX, "strict: the news are there, the lease is over");
 static_assert(MT_RLT_SLICE_MS < MT_RLT_BEAT_MS, "a class is served in turns between two reports");
 static_assert(MT_CONN_STRANGER_MS_MIN >= 2 * MT_CONN_SWEEP_MS, "a stranger's time is measured, roughly");
