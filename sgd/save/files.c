@@ -109,8 +109,8 @@ static mt_status tensors_read(struct sgd_safetensors *file, const uint64_t *sums
     return mt_ok();
 }
 
-mt_status sgd_checkpoint_file_read(int dir, const char *file_name, const char *manifest_name, struct sgd_checkpoint *checkpoint,
-                                   char *out_damaged, const struct sgd_beat *life)
+static mt_status file_read(int dir, const char *file_name, const char *manifest_name, struct sgd_checkpoint *checkpoint,
+                           char *out_damaged, const struct sgd_beat *life)
 {
     struct sgd_safetensors file;
     unsigned char         *bytes = NULL;
@@ -140,7 +140,7 @@ mt_status sgd_checkpoint_file_get(const struct sgd_checkpoint_source *from, cons
                                   struct sgd_checkpoint *out, char *out_damaged)
 {
     const struct sgd_elsewhere *e = from->elsewhere;
-    mt_status                   st = sgd_checkpoint_file_read(from->dir, file_name, manifest_name, out, out_damaged, from->life);
+    mt_status                   st = file_read(from->dir, file_name, manifest_name, out, out_damaged, from->life);
     for (uint32_t i = 0; e && i < e->nodes_count && (st.code == MT_ENOENT || st.code == MT_ECORRUPT); i++) {
         struct sgd_bring what = {.node = e->nodes[i], .names = {from->name}, .file = file_name, .dir = from->dir};
         if (e->bring(e->user, &what).code != MT_OK)
@@ -149,7 +149,7 @@ mt_status sgd_checkpoint_file_get(const struct sgd_checkpoint_source *from, cons
         if (e->bring(e->user, &what).code != MT_OK)
             continue;
         out_damaged[0] = 0;
-        st = sgd_checkpoint_file_read(from->dir, file_name, manifest_name, out, out_damaged, from->life);
+        st = file_read(from->dir, file_name, manifest_name, out, out_damaged, from->life);
     }
     return st;
 }

@@ -32,18 +32,15 @@ MT_MUST_USE mt_status sgd_checkpoint_manifest_write(int dir, const char *name, c
 /* Opens the folder of checkpoints, and makes it where only its parent is there. */
 MT_MUST_USE mt_status sgd_checkpoint_folder_open(const char *folder, int *out_dir);
 
-/* files.c: tensors of a file, read and compared with its manifest. On an error nothing is held. */
-MT_MUST_USE mt_status sgd_checkpoint_file_read(int dir, const char *file_name, const char *manifest_name,
-                                               struct sgd_checkpoint *out, char *out_damaged, const struct sgd_beat *life);
-
-/* Where a checkpoint's files are read. */
+/* files.c: where a checkpoint's files are read. */
 struct sgd_checkpoint_source {
     int                         dir;  /* of the checkpoint, here */
     const char                 *name; /* the checkpoint's, elsewhere */
     const struct sgd_elsewhere *elsewhere;
     const struct sgd_beat      *life;
 };
-/* As sgd_checkpoint_file_read; what is missing or damaged here comes from elsewhere first. */
+/* Tensors of a file, read and compared with its manifest; what is missing or damaged here comes from elsewhere first. On an error
+ * nothing is held. */
 MT_MUST_USE mt_status sgd_checkpoint_file_get(const struct sgd_checkpoint_source *from, const char *file_name,
                                               const char *manifest_name, struct sgd_checkpoint *out, char *out_damaged);
 

@@ -264,8 +264,8 @@ void head_shell_send_said(struct shell *sh)
         send_said(sh, sh->said);
 }
 
-/* Each message costs both ends some wake-ups, which is more than most are worth: what one round says to a raylet goes as one. But what
- * is said to many is not copied for each. */
+/* Each message costs both ends some wake-ups, which is more than most are worth: what one round says to a raylet goes as one.
+ * But what is said to many is not copied for each. */
 void head_shell_send(struct shell *sh, const struct head_action *action)
 {
     struct attach     *a = mt_map_ptr(&sh->attached, mt_map_key(action->send.stream));

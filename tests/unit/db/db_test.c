@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * db_test.c - the SQLite door: values come back, a transaction is all or nothing, a query may be run again after it failed, and
- * what is wrong with a file is said by its code. (That commits survive SIGKILL: tests/unit/head/store_test.c.)
+ * what is wrong with a file is said by its code. (That commits survive SIGKILL: tests/unit/head/store/store_test.c.)
  */
 #include "core/db/db.h"
 
