@@ -275,19 +275,9 @@ static bool stand_in_counts(struct crowd_node *node, mt_view bytes)
     return true;
 }
 
-static void node_hears(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view bytes)
+static void node_takes(struct crowd_node *node, const Manta__V1__HeadToNode *m)
 {
-    struct crowd_node *node = mt_container_of(handler, struct crowd_node, handler);
-    struct crowd      *c = node->crowd;
-    (void)stream;
-    c->bytes += (double)bytes.size;
-    if (!node->core && stand_in_counts(node, bytes))
-        return;
-    const Manta__V1__HeadToNode *m = read_once(c, bytes);
-    if (!m) {
-        c->is_broken = true;
-        return;
-    }
+    struct crowd *c = node->crowd;
     if (m->kind_case == MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED && !node->is_registered) {
         node->is_registered = m->registered->code == 0;
         c->is_broken |= m->registered->code != 0;
@@ -301,6 +291,30 @@ static void node_hears(struct rpc_stream_handler *handler, struct rpc_stream *st
         struct rlt_event e = {.kind = RLT_EV_HEAD};
         e.head.message = m;
         core_step(node, e);
+    }
+}
+
+/* A real core says that it reads several messages as one; here each is a step of its own, as in the raylet's shell. */
+static void node_hears(struct rpc_stream_handler *handler, struct rpc_stream *stream, mt_view bytes)
+{
+    struct crowd_node *node = mt_container_of(handler, struct crowd_node, handler);
+    struct crowd      *c = node->crowd;
+    (void)stream;
+    c->bytes += (double)bytes.size;
+    if (!node->core && stand_in_counts(node, bytes))
+        return;
+    const Manta__V1__HeadToNode *m = read_once(c, bytes);
+    if (!m) {
+        c->is_broken = true;
+        return;
+    }
+    node_takes(node, m);
+    for (size_t i = 0; i < m->n_more; i++) {
+        Manta__V1__HeadToNode *more = manta__v1__head_to_node__unpack(NULL, m->more[i].len, m->more[i].data);
+        c->is_broken |= !more;
+        if (more)
+            node_takes(node, more);
+        manta__v1__head_to_node__free_unpacked(more, NULL);
     }
 }
 
