@@ -234,12 +234,8 @@ static uint32_t ahead_of(const struct os_wire_request *request, uint64_t have)
     return (uint32_t)(more < OS_WIRE_AHEAD_MAX ? more : OS_WIRE_AHEAD_MAX) << OS_WIRE_AHEAD_SHIFT;
 }
 
-static void ahead_say(struct os_serve *serve, uint64_t have)
-{
-    serve->reply.flags = (serve->reply.flags & ((1u << OS_WIRE_AHEAD_SHIFT) - 1)) | ahead_of(&serve->request, have);
-}
-
-void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
+/* `have`: bytes of the value that stand here. */
+static void answer(struct os_serve *serve, int32_t code, const void *value, uint64_t have)
 {
     MT_ASSERT(serve->state == OS_SERVE_ASKED);
     const struct os_wire_request *request = &serve->request;
@@ -262,17 +258,21 @@ void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
         serve->reply.offset = serve->elsewhere;
     }
     if (good)
-        ahead_say(serve, request->ref.size);
+        serve->reply.flags |= ahead_of(request, have);
     serve->sent = 0;
     serve_set_state(serve, OS_SERVE_REPLY);
+}
+
+void os_serve_answer(struct os_serve *serve, int32_t code, const void *value)
+{
+    answer(serve, code, value, serve->request.ref.size);
 }
 
 bool os_serve_answer_part(struct os_serve *serve, const void *value, uint64_t have)
 {
     if (serve->request.offset + serve->request.size > have && !MT_PLANT(MT_PLANT_PART_EARLY))
         return false;
-    os_serve_answer(serve, MT_OK, value);
-    ahead_say(serve, have);
+    answer(serve, MT_OK, value, have);
     return true;
 }
 
