@@ -123,16 +123,27 @@ static manta_ref *piece_ask(const char *folder, const struct sgd_bring *what, ui
                                  manta_str(full ? full : ""), manta_str(failed ? failed : ""), manta_u64(at)));
 }
 
-/* An answer, in pieces of time so that a save that is given up ends. */
-static mt_status answer_await(manta_ref *ref, const struct sgd_bring *what, manta_view *out)
+/* An answer, waited for in pieces of time: in between this worker says that it lives, and a save that is given up ends. */
+static manta_status answer_wait(manta_ref *ref, int64_t limit_ms, const struct sgd_beat *life, const _Atomic bool *given_up,
+                                manta_view *out)
 {
-    manta_error  e = {0};
-    manta_status code = MANTA_ETIMEDOUT;
-    for (int64_t limit = mt_now_ms() + MT_TRAIN_APART_MS; code == MANTA_ETIMEDOUT && mt_now_ms() < limit;) {
-        if (what->given_up && atomic_load(what->given_up))
-            return mt_error(MT_ECANCELLED, 0, "save checkpoint: the group changed before all parts were brought");
+    manta_error  e;
+    manta_status code;
+    do {
+        if (given_up && atomic_load(given_up))
+            return MANTA_ECANCELLED;
         code = manta_get(ref, LOOK_MS, out, &e);
-    }
+        if (code == MANTA_ETIMEDOUT && life && life->beat)
+            life->beat(life->user);
+    } while (code == MANTA_ETIMEDOUT && mt_now_ms() < limit_ms);
+    return code;
+}
+
+static mt_status piece_await(manta_ref *ref, const struct sgd_bring *what, manta_view *out)
+{
+    manta_status code = answer_wait(ref, mt_now_ms() + MT_TRAIN_APART_MS, NULL, what->given_up, out);
+    if (code == MANTA_ECANCELLED)
+        return mt_error(MT_ECANCELLED, 0, "save checkpoint: the group changed before all parts were brought");
     return code ? mt_error(code, 0, "bring a checkpoint's file from another machine") : mt_ok();
 }
 
@@ -160,7 +171,7 @@ static mt_status pieces_take(const char *folder, const struct sgd_bring *what, i
     mt_status  st = mt_ok();
     for (uint64_t at = 0; at < size && st.code == MT_OK; at += MT_TRAIN_PIECE_BYTES) {
         manta_view view = {0};
-        st = answer_await(now, what, &view);
+        st = piece_await(now, what, &view);
         if (st.code == MT_OK && view.size == sizeof(struct sgd_apart_piece) + MT_TRAIN_PIECE_BYTES)
             ahead = piece_ask(folder, what, at + MT_TRAIN_PIECE_BYTES); /* there may be none */
         if (st.code == MT_OK)
@@ -220,16 +231,6 @@ static void answer_add(struct found *out, uint32_t node, const manta_view *view)
     out->nodes[out->elsewhere.nodes_count++] = node;
 }
 
-static manta_status answer_wait(manta_ref *ref, int64_t limit_ms, const struct sgd_beat *life, manta_view *view)
-{
-    manta_error  e;
-    manta_status code;
-    while ((code = manta_get(ref, LOOK_MS, view, &e)) == MANTA_ETIMEDOUT && mt_now_ms() < limit_ms)
-        if (life->beat)
-            life->beat(life->user);
-    return code;
-}
-
 static void look(const char *folder, const struct sgd_beat *life, struct found *out)
 {
     manta_node_info *nodes = calloc(MT_TRAIN_NODES_MAX, sizeof *nodes);
@@ -249,7 +250,7 @@ static void look(const char *folder, const struct sgd_beat *life, struct found *
     }
     for (int i = 0; i < count; i++) {
         manta_view view = {0};
-        if (asked[i] && answer_wait(asked[i], limit_ms, life, &view) == MANTA_OK)
+        if (asked[i] && answer_wait(asked[i], limit_ms, life, NULL, &view) == MANTA_OK)
             answer_add(out, nodes[i].node, &view);
         else if (nodes[i].node != manta_node())
             said_add(out, nodes[i].node, nodes[i].alive);

@@ -423,10 +423,12 @@ static void saved_note(struct task *t, uint64_t step, mt_status result)
         return;
     if (t->rank != 0)
         snprintf(where, sizeof where, "on node %u: ", manta_node());
-    if (result.code)
+    if (result.code) {
         snprintf(note.save_failed.why, sizeof note.save_failed.why, "%s%.160s", where, sgd_status_text(result, text));
-    else
-        note.saved.generation = step == t->w->offered_step ? t->generation : 0, t->w->saved_step = step;
+    } else {
+        note.saved.generation = step == t->w->offered_step ? t->generation : 0;
+        t->w->saved_step = step;
+    }
     if (result.code || t->rank == 0)
         post(t, &note);
 }
