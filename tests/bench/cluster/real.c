@@ -85,7 +85,10 @@ static double spread(int *out_wrong)
     for (int64_t i = 0; i < TASKS; i++) {
         manta_error e;
         int64_t     value;
-        *out_wrong += manta_get_i64(refs[i], LIMIT_MS, &value, &e) != MANTA_OK || value != bench_mix(i);
+        bool        ok = manta_get_i64(refs[i], LIMIT_MS, &value, &e) == MANTA_OK;
+        if (!ok && (*out_wrong)++ == 0)
+            bench_say(&e, "real_500: the first task that failed");
+        *out_wrong += ok && value != bench_mix(i);
         manta_free(refs[i]);
     }
     return rig_now_ms() - begun;
