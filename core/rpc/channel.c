@@ -124,6 +124,8 @@ static grpc_channel *channel_create(const char *target, const struct rpc_channel
         {GRPC_ARG_KEEPALIVE_TIME_MS, MT_KEEPALIVE_MS},
         {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, MT_KEEPALIVE_ANSWER_MS},
         {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
+        {GRPC_ARG_HTTP2_BDP_PROBE, 0}, /* a ping with each message, and timers behind it: a third of what an idle node cost */
+        {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, MT_RPC_WINDOW_BYTES},
         {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, MT_CONTROL_BYTES_MAX},
         {GRPC_ARG_MAX_METADATA_SIZE, MT_METADATA_BYTES_MAX},
     };

@@ -7,6 +7,7 @@
  * In a container the path of /proc/self/cgroup may name a place outside our view: then the mount itself is
  * ours.
  */
+#include "core/sys/file.h"
 #include "objectstore/system/memory.h"
 
 #include <errno.h>
@@ -27,15 +28,12 @@ static const struct names names_v2 = {"memory.max", "memory.current", "inactive_
 /* The number in a file of one line; UINT64_MAX for "max". False where there is no such file. */
 static bool read_number(const char *folder, const char *name, uint64_t *out)
 {
-    char path[PATH_SIZE + 64], text[64] = "";
+    char path[PATH_SIZE + 64], text[64];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
-    if (!file)
+    if (mt_file_read(path, text, sizeof text) <= 0)
         return false;
-    bool read = fgets(text, sizeof text, file) != NULL;
-    fclose(file);
     *out = strncmp(text, "max", 3) == 0 ? UINT64_MAX : strtoull(text, NULL, 10);
-    return read;
+    return true;
 }
 
 /* One value of memory.stat; 0 where there is none. */
@@ -60,9 +58,9 @@ static uint64_t read_stat(const char *folder, const char *key)
 static void consider(const char *folder, const struct names *names, uint64_t *limit, uint64_t *usage)
 {
     uint64_t own_limit, own_usage;
-    if (!read_number(folder, names->limit, &own_limit) || !read_number(folder, names->usage, &own_usage))
+    if (!read_number(folder, names->limit, &own_limit) || own_limit >= UINT64_C(1) << 60)
         return;
-    if (own_limit >= UINT64_C(1) << 60)
+    if (!read_number(folder, names->usage, &own_usage))
         return;
     uint64_t cache = read_stat(folder, names->cache);
     own_usage -= cache < own_usage ? cache : own_usage;

@@ -19,7 +19,6 @@
 #include "core/base/limits/net.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 /* ---- the end of a link ---------------------------------------------------------------------------------------------- */
 
@@ -260,12 +259,12 @@ void rlt_hear_frame(struct rlt *r, const struct rlt_ev_peer_frame *e)
     bool is_first = !s->peer;
     s->peer = p;
     rlt_timer_clear(r, &s->timer);
-    enum link_verdict verdict = link_take(&p->link, e->frame, r->now, &is_reset);
+    enum link_verdict verdict = link_take(&p->link, e->frame, &is_reset);
     if (verdict == LINK_BROKEN) {
         stream_refused(r, s);
         return;
     }
-    if (is_first || !p->stream)
+    if (is_first || !p->stream || rlt_stream_answers(r, s))
         rlt_stream_offer(r, s);
     if (verdict == LINK_STALE) {
         rlt_frame_send(r, p, s->stream, NULL); /* it learns our number from that */
@@ -320,10 +319,6 @@ void rlt_hear_nothing(struct rlt *r, struct rlt_peer *p)
         rlt_peer_dial(r, p);
     else
         rlt_close_spares(r, p);
-    if (p->link.flight_bytes && r->now - p->link.progress_at >= MT_RLT_PEER_RESEND_MS * RLT_MS && p->stream) {
-        r->stats.replayed_frames += link_rewind(&p->link, r->now);
-        rlt_peer_pump(r, p);
-    }
     if (p->stream && (link_owes_ack(&p->link) || r->now - p->said_at >= MT_RLT_PEER_BEAT_MS * RLT_MS))
         rlt_frame_send(r, p, p->stream, NULL);
     rlt_timer_set(r, &p->timer, r->now + MT_RLT_PEER_TICK_MS * RLT_MS);

@@ -354,8 +354,10 @@ static void drain(struct io_tick *tick)
     sh_peers_flush(&p->sh);
     sh_head_flush(&p->sh);
     pthread_mutex_unlock(&p->sh.in_core);
-    if (any && !p->sh.is_exiting)
+    if (any && !p->sh.is_exiting) {
         set_timer(p);
+        sh_watch_busy(&p->sh);
+    }
 }
 
 /* ---- start and end -------------------------------------------------------------------------------------------------- */

@@ -80,6 +80,7 @@ enum {
     MT_KEEPALIVE_ANSWER_MS = 5 * 1000,       /* ... and has this long to answer */
     MT_KEEPALIVE_SERVER_MS = 60 * 1000,      /* by the server, and by a node whose signs of life go another way */
     MT_CALLS_OPEN_MAX = 16384,               /* calls and streams that one server has open */
+    MT_RPC_WINDOW_BYTES = 256 * 1024,        /* of a stream, sent before its reader has asked for more */
     MT_RPC_BYTES_MAX = 512 * 1024 * 1024,    /* that gRPC may hold for the connections of one server */
     MT_STREAM_QUEUE_BYTES = 4 * 1024 * 1024, /* bound of a stream's send queue, unless set */
     MT_STREAM_AHEAD_BYTES = 1024 * 1024,     /* received on a stream and not delivered: then no more is read */

@@ -26,7 +26,8 @@ enum {
     MT_OS_FETCHES_MAX = 256,               /* outgoing */
 
     /* Memory of a node. */
-    MT_MEMORY_LOOK_MS = 250,
+    MT_MEMORY_LOOK_MS = 250,        /* between two looks at it ... */
+    MT_MEMORY_IDLE_LOOK_MS = 1000,  /* ... and while there is no process */
     MT_MEMORY_SHORT_PERMILLE = 950, /* of the cgroup's limit, or of the machine's memory: from here on tasks are stopped */
     MT_MEMORY_PAUSE_MS = 1000,      /* no lease is granted for so long after the last time that it was short */
 

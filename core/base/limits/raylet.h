@@ -61,10 +61,9 @@ enum {
     MT_RLT_JOB_AGAIN_MS = 1000,     /* the end of a job is said again until the head acknowledges it */
     MT_RLT_LOG_WINDOW = 256 << 10,  /* bytes of a log sent to the head and not acknowledged */
     MT_RLT_LOG_CHUNK = 32 << 10,
-    MT_RLT_PEER_TICK_MS = 250,    /* a link is looked after this often */
-    MT_RLT_PEER_ACK_MS = 2,       /* an acknowledgement waits at most so long for a record to travel with */
-    MT_RLT_PEER_BEAT_MS = 500,    /* something is said this often; a suspect node is dialled anew this often */
-    MT_RLT_PEER_RESEND_MS = 1000, /* without an acknowledgement that moves */
+    MT_RLT_PEER_TICK_MS = 250, /* a link is looked after this often */
+    MT_RLT_PEER_ACK_MS = 2,    /* an acknowledgement waits at most so long for a record to travel with */
+    MT_RLT_PEER_BEAT_MS = 500, /* something is said this often; a suspect node is dialled anew this often */
     MT_RLT_STREAMS_MAX = 4096,
     MT_RLT_ASKED_MAX = 4096,         /* requests to the head that wait for its answer */
     MT_RLT_HEAD_SILENT_MS = 500,     /* a report with wants is not answered: the head counts as away until it says something; or */

@@ -95,21 +95,19 @@ void link_queue(struct rlt_link *l, const uint8_t *bytes, size_t size)
         frame_append(l, bytes + from, at - from);
 }
 
-const struct link_frame *link_next(struct rlt_link *l, uint64_t now)
+const struct link_frame *link_next(struct rlt_link *l)
 {
     struct link_frame *f = l->unsent;
     if (!f || (l->flight_bytes && l->flight_bytes + f->size > l->credit))
         return NULL;
     if (!f->sequence)
         f->sequence = ++l->sent;
-    if (!l->flight_bytes)
-        l->progress_at = now;
     l->flight_bytes += f->size;
     l->unsent = f->next;
     return f;
 }
 
-uint32_t link_rewind(struct rlt_link *l, uint64_t now)
+uint32_t link_rewind(struct rlt_link *l)
 {
     uint32_t count = 0;
     for (const struct link_frame *f = l->first; f && f->sequence; f = f->next)
@@ -117,7 +115,6 @@ uint32_t link_rewind(struct rlt_link *l, uint64_t now)
     if (!MT_PLANT(MT_PLANT_NO_REPLAY))
         l->unsent = l->first;
     l->flight_bytes = 0;
-    l->progress_at = now;
     return count;
 }
 
@@ -138,7 +135,7 @@ void link_fill(struct rlt_link *l, uint32_t own_node, uint32_t own_epoch, const 
     l->taken_bytes = 0;
 }
 
-static void acknowledged(struct rlt_link *l, uint64_t sequence, uint64_t now)
+static void acknowledged(struct rlt_link *l, uint64_t sequence)
 {
     while (l->first && l->first->sequence && l->first->sequence <= sequence) {
         struct link_frame *f = l->first;
@@ -152,7 +149,6 @@ static void acknowledged(struct rlt_link *l, uint64_t sequence, uint64_t now)
         if (!l->first)
             l->end = &l->first;
         free(f);
-        l->progress_at = now;
     }
 }
 
@@ -161,7 +157,7 @@ bool link_would_reset(const struct rlt_link *l, const Manta__V1__Frame *f)
     return f->link > l->number;
 }
 
-enum link_verdict link_take(struct rlt_link *l, const Manta__V1__Frame *f, uint64_t now, bool *is_reset)
+enum link_verdict link_take(struct rlt_link *l, const Manta__V1__Frame *f, bool *is_reset)
 {
     *is_reset = false;
     if (f->link < l->number)
@@ -187,7 +183,7 @@ enum link_verdict link_take(struct rlt_link *l, const Manta__V1__Frame *f, uint6
     }
     l->is_agreed = true;
     l->credit = f->credit;
-    acknowledged(l, f->acknowledged, now);
+    acknowledged(l, f->acknowledged);
     if (!f->records.len)
         return LINK_SEEN;
     if (f->sequence != l->taken + 1 && !(MT_PLANT(MT_PLANT_NO_DEDUP) && f->sequence <= l->taken)) {

@@ -3,8 +3,9 @@
  * link.h - records between two nodes: each once and in order, over streams that come and go. Private to raylet/.
  *
  * A link outlives the streams that carry it. Frames are numbered from 1 in each direction; the receiver acknowledges
- * cumulatively; what is not acknowledged is sent again when another stream carries on, or after RLT_LINK_RESEND_MS. A
- * frame that has been taken in before is dropped, one with a gap before it too (it will come again, in order).
+ * cumulatively; what is not acknowledged is sent again when another stream carries on. On the same one it is not: a stream
+ * loses nothing while it lives, and an end that is slow must not be sent the same twice. A frame that has been taken in before
+ * is dropped, one with a gap before it too (it will come again, in order).
  *
  * A link has a number. Both ends draw one when they begin; the higher wins, so they agree after one exchange. An end that
  * has given the other up begins again with a higher number: that tells the other that all that was bound to the former
@@ -49,7 +50,6 @@ struct rlt_link {
     uint64_t           queued_bytes;       /* not acknowledged, sent or not */
     uint64_t           flight_bytes;       /* sent, not acknowledged */
     uint64_t           credit;             /* of the other end */
-    uint64_t           progress_at;        /* ns: the last acknowledgement that moved, or the first send after idle */
 };
 
 void link_init(struct rlt_link *l, uint32_t node, uint32_t epoch, uint64_t number);
@@ -59,10 +59,9 @@ void link_fini(struct rlt_link *l);
 void link_queue(struct rlt_link *l, const uint8_t *bytes, size_t size);
 
 /* The next frame that may go out now, NULL where there is none (nothing queued, or no credit). Counts as sent. */
-const struct link_frame *link_next(struct rlt_link *l, uint64_t now);
-/* From here on another stream carries the link, or nothing has been acknowledged for too long: all that is not
- * acknowledged goes out again. Returns how many frames. */
-uint32_t link_rewind(struct rlt_link *l, uint64_t now);
+const struct link_frame *link_next(struct rlt_link *l);
+/* From here on another stream carries the link: all that is not acknowledged goes out again. Returns how many frames. */
+uint32_t link_rewind(struct rlt_link *l);
 
 /* The header of the next frame to be sent. */
 void link_fill(struct rlt_link *l, uint32_t own_node, uint32_t own_epoch, const struct link_frame *f, Manta__V1__Frame *out);
@@ -75,7 +74,7 @@ enum link_verdict {
 };
 /* Takes in what a frame says. *is_reset: it is of a higher number than ours, which has become ours; what was queued is
  * gone (call link_unsent_each before, if it matters), and if the former had been agreed on, the other end has forgotten it. */
-enum link_verdict link_take(struct rlt_link *l, const Manta__V1__Frame *f, uint64_t now, bool *is_reset);
+enum link_verdict link_take(struct rlt_link *l, const Manta__V1__Frame *f, bool *is_reset);
 /* Whether it would be a reset: to look at what is queued before link_take drops it. */
 bool link_would_reset(const struct rlt_link *l, const Manta__V1__Frame *f);
 

@@ -5,7 +5,8 @@
  * Owns: every struct rlt_peer and rlt_stream. Thread: the logic loop only.
  * Always: a link lives from the first word between two nodes until one gives the other up; streams come and go below it.
  *
- * A node without a stream, or silent for MT_NODE_SUSPECT_MS, is suspect: both ends dial every MT_RLT_PEER_BEAT_MS. It is
+ * A node without a stream, or silent for MT_NODE_SUSPECT_MS, is suspect: both ends dial every MT_RLT_PEER_BEAT_MS, and less
+ * often once such a stream is open and not answered: the node may only be slow. It is
  * dead when nobody listens at its address, when a later epoch of it is seen, when the head says so, or when it has been
  * silent for MT_NODE_DEAD_MS. One that was given up here, while the head counts it as alive, is dialled every
  * MT_NODE_SUSPECT_MS: it may only have been out of reach. Of two streams both ends use the one that the node with the
@@ -84,7 +85,7 @@ static void pause_set(struct rlt *r, struct rlt_peer *p, bool is_paused)
 void rlt_peer_pump(struct rlt *r, struct rlt_peer *p)
 {
     const struct link_frame *f;
-    while (p->stream && (f = link_next(&p->link, r->now)))
+    while (p->stream && (f = link_next(&p->link)))
         rlt_frame_send(r, p, p->stream, f);
     if (p->link.queued_bytes > LINK_QUEUE_BYTES)
         pause_set(r, p, true);
@@ -95,7 +96,8 @@ void rlt_peer_pump(struct rlt *r, struct rlt_peer *p)
 void rlt_peer_dial(struct rlt *r, struct rlt_peer *p)
 {
     const struct rlt_node *n = rlt_node_find(r, p->node);
-    if (p->dialing || !n || !n->address[0] || (p->dialed_at && r->now - p->dialed_at < MT_RLT_PEER_BEAT_MS * RLT_MS))
+    uint64_t pause = (p->has_spares ? MT_NODE_SUSPECT_MS : MT_RLT_PEER_BEAT_MS) * RLT_MS; /* one is open, and not answered yet */
+    if (p->dialing || !n || !n->address[0] || (p->dialed_at && r->now - p->dialed_at < pause))
         return;
     struct rlt_stream *s = rlt_calloc(sizeof *s);
     s->stream = r->next_stream++;
@@ -199,8 +201,9 @@ void rlt_stream_offer(struct rlt *r, struct rlt_stream *s)
         return;
     if (!p->stream && mt_heap_holds(&r->alone.node)) /* a class may have waited to ask this node */
         rlt_timer_set(r, &r->alone, r->now);
+    p->has_spares |= now != NULL;
     p->stream = s->stream;
-    r->stats.replayed_frames += link_rewind(&p->link, r->now);
+    r->stats.replayed_frames += link_rewind(&p->link);
     rlt_frame_send(r, p, p->stream, NULL); /* who this is, which link, how far */
     rlt_peer_pump(r, p);
 }
@@ -222,8 +225,20 @@ void rlt_stream_opened(struct rlt *r, uint64_t stream)
         return;
     }
     s->is_open = true;
+    s->opened_at = r->now;
     s->peer->dialing = 0;
-    rlt_stream_offer(r, s);
+    if (s->peer->stream) {
+        s->peer->has_spares = true;
+        rlt_frame_send(r, s->peer, s->stream, NULL);
+    } else {
+        rlt_stream_offer(r, s);
+    }
+}
+
+bool rlt_stream_answers(const struct rlt *r, const struct rlt_stream *s)
+{
+    const struct rlt_stream *carries = rlt_stream_find(r, s->peer->stream);
+    return s->is_ours && !s->heard_at && carries && carries != s && carries->heard_at < s->opened_at;
 }
 
 /* The stream that carried the link is gone: another one may be there, else the node is suspect and is dialled. */
@@ -258,7 +273,7 @@ void rlt_ack_later(struct rlt *r, struct rlt_peer *p)
  * link is kept as soon as something came by it; of the others each end closes those that it has dialled itself. */
 void rlt_close_spares(struct rlt *r, struct rlt_peer *p)
 {
-    const struct rlt_stream *carries = p->stream ? rlt_stream_find(r, p->stream) : NULL;
+    const struct rlt_stream *carries = p->stream && p->has_spares ? rlt_stream_find(r, p->stream) : NULL;
     if (!carries || !carries->heard_at || r->now - carries->heard_at > 2 * MT_RLT_PEER_BEAT_MS * RLT_MS)
         return;
     MT_MAP_EACH(&r->streams, entry) {
@@ -266,6 +281,7 @@ void rlt_close_spares(struct rlt *r, struct rlt_peer *p)
         if (s->peer == p && s->is_ours && s != carries)
             rlt_stream_drop(r, s);
     }
+    p->has_spares = false;
 }
 
 /* Its link is over, whatever carried it too. What was queued is the caller's to look through and to free (link_fini). */
@@ -277,6 +293,7 @@ struct rlt_link rlt_peer_unlink(struct rlt *r, struct rlt_peer *p)
     p->is_given_up = true;
     memset(&p->link, 0, sizeof p->link);
     p->stream = p->dialing = 0;
+    p->has_spares = false;
     rlt_timer_set(r, &p->timer, r->now + MT_NODE_SUSPECT_MS * RLT_MS);
     pause_set(r, p, false);
     MT_MAP_EACH(&r->streams, entry) {

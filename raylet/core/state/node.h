@@ -20,7 +20,8 @@ struct rlt_peer {
     uint64_t         stream;      /* carries the link; 0: none does */
     uint64_t         dialing;     /* 0: no dial is under way */
     uint64_t         dialed_at, heard_at, said_at;
-    bool             is_paused; /* its lanes are: too much waits for it */
+    bool             is_paused;  /* its lanes are: too much waits for it */
+    bool             has_spares; /* streams of ours may be open beside the one that carries the link */
     struct rlt_timer timer;
 };
 
@@ -29,8 +30,9 @@ struct rlt_stream {
     uint64_t         stream;
     struct rlt_peer *peer; /* NULL: accepted, and has not said who it is */
     bool             is_ours, is_open;
-    uint64_t         heard_at; /* when a frame last came by it */
-    struct rlt_timer timer;    /* accepted: until its first frame */
+    uint64_t         opened_at; /* ours: since when it is open */
+    uint64_t         heard_at;  /* when a frame last came by it */
+    struct rlt_timer timer;     /* accepted: until its first frame */
 };
 
 /* As the View counts them. */

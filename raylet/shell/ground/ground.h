@@ -123,8 +123,9 @@ struct sh {
     struct sh_looks  *looks;  /* look/ */
     struct sh_stacks *stacks; /* NULL: none were taken yet */
     struct io_timer   memory_timer;
-    struct io_timer   notice_timer; /* procs/notice.c */
-    uint64_t          notice_seen;  /* of the file, at the last look; 0: it was not there */
+    bool              is_memory_idle; /* there was no process at the last look */
+    struct io_timer   notice_timer;   /* procs/notice.c */
+    uint64_t          notice_seen;    /* of the file, at the last look; 0: it was not there */
     bool              is_noticed, is_lifetime_over;
     uint64_t          look_turn; /* of the workers whose turn it is to be looked at (procs/watch.c) */
 };

@@ -20,6 +20,7 @@ void sh_processes_end(struct sh *sh);
 
 /* watch.c */
 void sh_watch_start(struct sh *sh);
+void sh_watch_busy(struct sh *sh); /* a process may have come to a node without any */
 void sh_watch_stop(struct sh *sh);
 
 /* notice.c */

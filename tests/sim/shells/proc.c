@@ -703,8 +703,11 @@ void sim_driver_start(struct sim *s, struct sim_node *n, bool is_late)
     p->script.ops_left = s->config.ops;
     s->drivers_started++;
     s->drivers_alive++;
-    p->conn = sim_node_accept(s, n, p);
-    say_hello(p);
+    uint64_t serial = p->serial, conn = sim_node_accept(s, n, p);
+    if ((p = sim_proc_of(s, serial))) { /* the raylet may end in that very step */
+        p->conn = conn;
+        say_hello(p);
+    }
 }
 
 uint64_t sim_zygote_start(struct sim *s, struct sim_node *n, uint64_t conn, uint64_t job, uint64_t env, int32_t pid)

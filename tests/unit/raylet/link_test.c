@@ -78,7 +78,7 @@ static void every_record_arrives_once_and_in_order(void **state)
         mt_rng          rng = {seed};
         struct rlt_link ends[2];
         struct wire     wires[2] = {{.count = 0}, {.count = 0}};
-        uint64_t        queued[2] = {0}, next[2] = {1, 1}, now = 0;
+        uint64_t        queued[2] = {0}, next[2] = {1, 1};
         link_init(&ends[0], 2, 1, 10);
         link_init(&ends[1], 1, 1, 7); /* the higher number wins */
         for (int step = 0; step < 2000000 && (next[0] <= 500 || next[1] <= 500); step++) {
@@ -87,18 +87,17 @@ static void every_record_arrives_once_and_in_order(void **state)
             struct wire             *in = &wires[!side];
             const struct link_frame *f;
             bool                     is_reset;
-            now += 1000;
             if (queued[side] < 500 && mt_rng_below(&rng, 2))
                 queue_one(l, ++queued[side], (uint32_t)mt_rng_below(&rng, 5000));
             if (mt_rng_below(&rng, 50) == 0)
-                link_rewind(l, now);
-            if ((f = link_next(l, now)) || mt_rng_below(&rng, 4) == 0)
+                link_rewind(l);
+            if ((f = link_next(l)) || mt_rng_below(&rng, 4) == 0)
                 wire_put(&wires[side], l, (uint32_t)side + 1, f);
             if (!in->count)
                 continue;
             int      at = (int)mt_rng_below(&rng, (uint64_t)in->count); /* out of order */
             uint64_t luck = mt_rng_below(&rng, 10);
-            if (luck > 0 && link_take(l, &in->frames[at].frame, now, &is_reset) == LINK_NEW)
+            if (luck > 0 && link_take(l, &in->frames[at].frame, &is_reset) == LINK_NEW)
                 take_records(&in->frames[at].frame, &next[side]);
             if (luck < 8) /* else it comes again */
                 wire_drop(in, at);
@@ -117,7 +116,7 @@ static enum link_verdict give(struct rlt_link *to, struct rlt_link *from, uint32
 {
     Manta__V1__Frame out = MANTA__V1__FRAME__INIT;
     link_fill(from, node, 1, f, &out);
-    return link_take(to, &out, 1, is_reset);
+    return link_take(to, &out, is_reset);
 }
 
 static void a_new_link_tells_that_the_old_one_is_over(void **state)
@@ -128,16 +127,16 @@ static void a_new_link_tells_that_the_old_one_is_over(void **state)
     link_init(&a, 2, 1, 10);
     link_init(&b, 1, 1, 10);
     queue_one(&a, 1, 0);
-    assert_int_equal(give(&b, &a, 1, link_next(&a, 1), &is_reset), LINK_NEW);
+    assert_int_equal(give(&b, &a, 1, link_next(&a), &is_reset), LINK_NEW);
     queue_one(&b, 1, 0);
     link_fini(&a); /* A has given B up, and begins anew */
     link_init(&a, 2, 1, 11);
-    assert_int_equal(give(&a, &b, 2, link_next(&b, 1), &is_reset), LINK_STALE);
+    assert_int_equal(give(&a, &b, 2, link_next(&b), &is_reset), LINK_STALE);
     assert_int_equal(give(&b, &a, 1, NULL, &is_reset), LINK_SEEN);
     assert_true(is_reset);
     assert_int_equal(b.number, 11);
     assert_int_equal(b.queued_bytes, 0);
-    assert_null(link_next(&b, 1));
+    assert_null(link_next(&b));
     link_fini(&a);
     link_fini(&b);
 }
@@ -153,7 +152,7 @@ static void no_more_is_under_way_than_the_credit(void **state)
     link_init(&b, 1, 1, 10);
     for (uint64_t i = 0; i < 2000; i++)
         queue_one(&a, i, 8000);
-    while ((f = link_next(&a, 1))) {
+    while ((f = link_next(&a))) {
         sent += f->size;
         assert_int_not_equal(give(&b, &a, 1, f, &is_reset), LINK_BROKEN);
     }
@@ -161,7 +160,7 @@ static void no_more_is_under_way_than_the_credit(void **state)
     assert_int_equal(give(&a, &b, 2, NULL, &is_reset), LINK_SEEN); /* all acknowledged, and the real credit */
     assert_int_equal(a.flight_bytes, 0);
     sent = 0;
-    while ((f = link_next(&a, 1)))
+    while ((f = link_next(&a)))
         sent += f->size;
     assert_true(sent <= LINK_WINDOW_BYTES && sent > LINK_FIRST_BYTES);
     link_fini(&a);
@@ -179,7 +178,7 @@ static void nonsense_breaks_the_stream(void **state)
     link_init(&l, 2, 1, 10);
     f.link = 10;
     f.acknowledged = 5; /* nothing was sent */
-    assert_int_equal(link_take(&l, &f, 1, &is_reset), LINK_BROKEN);
+    assert_int_equal(link_take(&l, &f, &is_reset), LINK_BROKEN);
     f.acknowledged = 0;
     f.sequence = 1;
     f.records.data = (uint8_t *)bytes;
@@ -188,18 +187,18 @@ static void nonsense_breaks_the_stream(void **state)
         r.length = lengths[i];
         memcpy(bytes, &r, sizeof r);
         f.records.len = LANE_RECORD_SIZE; /* less than it says, or no multiple */
-        assert_int_equal(link_take(&l, &f, 1, &is_reset), LINK_BROKEN);
+        assert_int_equal(link_take(&l, &f, &is_reset), LINK_BROKEN);
     }
     r.length = LANE_RECORD_SIZE;
     memcpy(bytes, &r, sizeof r);
     r.kind = LANE_CTL;
     memcpy((uint8_t *)bytes + LANE_RECORD_SIZE, &r, sizeof r);
     f.records.len = 2 * LANE_RECORD_SIZE; /* of both kinds in one frame */
-    assert_int_equal(link_take(&l, &f, 1, &is_reset), LINK_BROKEN);
+    assert_int_equal(link_take(&l, &f, &is_reset), LINK_BROKEN);
     f.records.len = LANE_RECORD_SIZE - 1;
-    assert_int_equal(link_take(&l, &f, 1, &is_reset), LINK_BROKEN);
+    assert_int_equal(link_take(&l, &f, &is_reset), LINK_BROKEN);
     f.records.len = LANE_RECORD_SIZE;
-    assert_int_equal(link_take(&l, &f, 1, &is_reset), LINK_NEW);
+    assert_int_equal(link_take(&l, &f, &is_reset), LINK_NEW);
     link_fini(&l);
 }
 

@@ -4,6 +4,7 @@
  * to a node is over. (tests/sim drives it through faults.)
  */
 #include "core/base/limits/net.h"
+#include "core/base/limits/raylet.h"
 #include "tests/unit/raylet/core_rig.h"
 
 enum { IS_ALIVE = 1, IS_DEAD = 3 };
@@ -92,6 +93,49 @@ static void a_link_that_was_given_up_is_not_gone_on_with(void **state)
     assert_non_null(f);
     assert_true(f->link > link); /* a number that tells the other end, too, that the former link is over */
     assert_int_equal(f->sequence, 1);
+}
+
+static uint64_t dialled(void)
+{
+    const struct rlt_action *dial = action(RLT_A_PEER_DIAL, 0);
+    assert_non_null(dial);
+    uint64_t stream = dial->peer_dial.stream;
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = stream}});
+    return stream;
+}
+
+/* Five hundred nodes of one machine were sent all again each second, and by each new stream: they had no time to read it. */
+static void a_node_that_is_slow_is_not_sent_the_same_twice(void **state)
+{
+    (void)state;
+    begin(true);
+    registered(6, 1);
+    job_begins();
+    node_is_seen(3, 1, IS_ALIVE);
+    define(1, 3000, 0); /* more than this node has */
+    demand(1, 1);
+    is_placed_on(1, 3);
+    uint64_t stream = dialled();
+    assert_non_null(said_to_peer());
+    uint64_t link = said_to_peer()->link;
+    peer_says(stream, 1, link, 0); /* it lives, and has read nothing yet */
+    for (uint64_t until = now + MT_NODE_SUSPECT_MS * MS - MS; now < until; now += 100 * MS) {
+        step((struct rlt_event){.kind = RLT_EV_TICK});
+        assert_null(said_to_peer());
+    }
+    for (int i = 0; i < 100 && !action(RLT_A_PEER_DIAL, 0); i++, now += 100 * MS)
+        step((struct rlt_event){.kind = RLT_EV_TICK}); /* silent: suspect, and dialled */
+    uint64_t second = dialled();
+    assert_non_null(action(RLT_A_PEER_SEND, 0)); /* who we are, ... */
+    assert_null(said_to_peer());                 /* ... and no more */
+    now += MT_RLT_PEER_BEAT_MS * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_null(action(RLT_A_PEER_DIAL, 0)); /* one is open */
+    peer_says(second, 1, link, 0);
+    assert_non_null(said_to_peer()); /* the first one says nothing: this one carries on, with all of it */
+    assert_int_equal(said_to_peer()->sequence, 1);
+    peer_says(stream, 1, link, 0);
+    assert_null(said_to_peer());
 }
 
 /* A stream that the other end has dialled. */
@@ -307,6 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_link_that_was_given_up_is_not_gone_on_with, end),
+        cmocka_unit_test_teardown(a_node_that_is_slow_is_not_sent_the_same_twice, end),
         cmocka_unit_test_teardown(an_older_epoch_is_not_listened_to, end),
         cmocka_unit_test_teardown(a_later_epoch_ends_what_was_the_former_ones, end),
         cmocka_unit_test_teardown(a_head_is_heard_by_what_it_says, end),
