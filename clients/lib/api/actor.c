@@ -372,7 +372,7 @@ static const char *signature_of(const manta_actor *handle, const char *method)
     actor = lib_handle_of(handle, LIB_OF_ACTOR);
     type = actor ? lib_actor_type_of_hash(actor->type) : NULL;
     if (type && method)
-        m = lib_method_find(type, method);
+        m = lib_method_find(type, method, lib_hash(method));
     lib_unlock();
     return m ? m->signature : actor && !type ? any_signature : NULL;
 }
@@ -403,7 +403,8 @@ manta_ref *lib_call_method(manta_actor *handle, const char *method, int argc, co
     }
     call->actor = actor = lib_handle_of(handle, LIB_OF_ACTOR);
     type = actor ? lib_actor_type_of_hash(actor->type) : NULL;
-    m = type && method ? lib_method_find(type, method) : NULL;
+    call->function = method ? lib_hash(method) : 0;
+    m = type && method ? lib_method_find(type, method, call->function) : NULL;
     if (lib_check(&e)) {
         own_failure_set(&f, e.code, "%s", e.message);
     } else if (!actor) {
@@ -417,7 +418,6 @@ manta_ref *lib_call_method(manta_actor *handle, const char *method, int argc, co
     } else if ((m || (m = foreign_method(method, &f))) && may_call(actor, type, m, call, &f) &&
                lib_args(m->name, m->signature, argc, argv, &args, &f, type ? type->file : "?", type ? type->line : 0) &&
                lib_results_fit(m->name, m->signature, call, type ? type->file : "?", type ? type->line : 0, &f)) {
-        call->function = lib_hash(m->name);
         call->name = m->name;
         call->args = args.args;
         call->retries = lib_tries(call->retries, actor->call_retries);

@@ -76,12 +76,20 @@ static struct own_actor_wire *room_of(struct lib_args *out, int argc)
     return wires;
 }
 
+/* How many letters of a signature are of arguments. They are few: a call of strpbrk takes longer. */
+static int arguments_of(const char *signature)
+{
+    int count = 0;
+    while (signature[count] && signature[count] != '>' && signature[count] != '@')
+        count++;
+    return count;
+}
+
 bool lib_args(const char *name, const char *signature, int argc, const manta_arg *argv, struct lib_args *out, struct own_failure *f,
               const char *file, int line)
 {
     struct own_actor_wire *wires;
-    const char            *end = strpbrk(signature, ">@");
-    int                    fixed = (int)(end ? (size_t)(end - signature) : strlen(signature));
+    int                    fixed = arguments_of(signature);
     bool                   more = fixed && signature[fixed - 1] == '*';
 
     fixed -= more;

@@ -19,13 +19,14 @@ struct lib_quiet {
 
 uint64_t lib_hash(const char *name);
 /* Before anything is called: names that two registrations have, and signatures that can't be. EINVAL: *e has the place. */
-manta_status        lib_registry_check(manta_error *e);
-manta_entry        *lib_entry_find(const char *name);
-void                lib_entries_forget_classes(void); /* what calls without options need has changed */
-manta_entry        *lib_entry_of_hash(uint64_t hash);
-manta_actor_type   *lib_actor_type_find(const char *name);
-manta_actor_type   *lib_actor_type_of_hash(uint64_t hash);
-const manta_method *lib_method_find(const manta_actor_type *type, const char *name);
+manta_status      lib_registry_check(manta_error *e);
+manta_entry      *lib_entry_find(const char *name);
+void              lib_entries_forget_classes(void); /* what calls without options need has changed */
+manta_entry      *lib_entry_of_hash(uint64_t hash);
+manta_actor_type *lib_actor_type_find(const char *name);
+manta_actor_type *lib_actor_type_of_hash(uint64_t hash);
+/* By its name, whose hash that is; NULL: the type has none. */
+const manta_method *lib_method_find(const manta_actor_type *type, const char *name, uint64_t hash);
 const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t hash);
 /* ENOFUNC with the near names. */
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);

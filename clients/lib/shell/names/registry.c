@@ -17,6 +17,11 @@ enum { NEAR_MAX = 5, BUCKETS = 1024 };
 static manta_entry      *entries;
 static manta_actor_type *actor_types;
 static manta_entry      *by_hash[BUCKETS]; /* open addressing; what does not fit is found in the list */
+static struct known_method {
+    uint64_t                hash;
+    const manta_actor_type *type; /* NULL: free */
+    const manta_method     *method;
+} methods[BUCKETS]; /* likewise: each call looks for its method, at both ends */
 
 uint64_t lib_hash(const char *name)
 {
@@ -41,6 +46,18 @@ void manta_register(manta_entry *entry)
     }
 }
 
+static void method_add(const manta_actor_type *type, const manta_method *method)
+{
+    uint64_t hash = lib_hash(method->name);
+    size_t   at = hash % BUCKETS;
+    for (size_t i = 0; i < BUCKETS; i++, at = (at + 1) % BUCKETS) {
+        if (methods[at].type)
+            continue;
+        methods[at] = (struct known_method){hash, type, method};
+        return;
+    }
+}
+
 void manta_register_actor(manta_actor_type *type)
 {
     if (!type || !type->name)
@@ -48,6 +65,8 @@ void manta_register_actor(manta_actor_type *type)
     lib_of_type(type)->hash = lib_hash(type->name);
     lib_of_type(type)->next = actor_types;
     actor_types = type;
+    for (const manta_method *m = type->methods; m < type->methods + 24 && m->name; m++)
+        method_add(type, m);
 }
 
 /* ---- what is registered wrong: told by manta_init, since nobody listens before main ---- */
@@ -210,16 +229,18 @@ manta_actor_type *lib_actor_type_find(const char *name)
     return lib_actor_type_of_hash(lib_hash(name));
 }
 
-const manta_method *lib_method_find(const manta_actor_type *type, const char *name)
+const manta_method *lib_method_find(const manta_actor_type *type, const char *name, uint64_t hash)
 {
-    for (const manta_method *m = type->methods; m < type->methods + 24 && m->name; m++)
-        if (strcmp(m->name, name) == 0)
-            return m;
-    return NULL;
+    const manta_method *method = lib_method_of_hash(type, hash);
+    return method && strcmp(method->name, name) == 0 ? method : NULL;
 }
 
 const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t hash)
 {
+    size_t at = hash % BUCKETS;
+    for (size_t i = 0; i < BUCKETS && methods[at].type; i++, at = (at + 1) % BUCKETS)
+        if (methods[at].hash == hash && methods[at].type == type)
+            return methods[at].method;
     for (const manta_method *m = type->methods; m < type->methods + 24 && m->name; m++)
         if (lib_hash(m->name) == hash)
             return m;
