@@ -540,3 +540,17 @@ unsigned wrk_where_fed(const struct wrk *wrk, uint32_t cpu)
             where |= shm_load32(&wrk->lanes.data[i]->peer->cpu) == cpu ? OWN_HERE : OWN_ELSEWHERE;
     return where;
 }
+
+bool wrk_is_crowded(const struct wrk *wrk, uint32_t cpu, uint32_t cpus)
+{
+    uint32_t here = 1, elsewhere = 0;
+    for (size_t i = 0; i < wrk->lanes.count; i++) {
+        const struct wrk_lane *lane = wrk->lanes.data[i];
+        uint32_t               at = shm_load32(&lane->peer->cpu);
+        if (lane->is_creator || at == 0 || lane_park_is_asleep(shm_load32(&lane->peer->state)))
+            continue;
+        here += at == cpu;
+        elsewhere += at != cpu;
+    }
+    return cpus > 1 && here >= 2 + elsewhere / (cpus - 1);
+}

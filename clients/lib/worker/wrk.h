@@ -130,6 +130,9 @@ void wrk_flush(struct wrk *wrk);
 void wrk_retire(struct wrk *wrk);
 /* Where those owners of our lanes are who are awake, seen from this cpu (+ 1), as own_where_served says it; 0: there are none. */
 unsigned wrk_where_fed(const struct wrk *wrk, uint32_t cpu);
+/* Whether an actor on this cpu (+ 1) that has more to do than it can would be better off on another one of `cpus`: it, and those
+ * who call it and are awake, are two more here than elsewhere on average. Its creator does not count, who parts its own actors. */
+bool wrk_is_crowded(const struct wrk *wrk, uint32_t cpu, uint32_t cpus);
 /* Whether wrk_next or wrk_call_next has something to do: a record, or a lane that can end. */
 bool wrk_has_work(struct wrk *wrk);
 

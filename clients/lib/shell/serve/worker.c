@@ -86,7 +86,7 @@ static void worker_loop(void)
                 lib_act();
             if (++since_pump < 64)
                 continue;
-            lib_note_cpu();
+            lib_part(now);
         } else if (wrk_save_begin(&lib.wrk)) {
             lib_actor_save_leaving();
             continue;

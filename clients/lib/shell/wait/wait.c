@@ -9,11 +9,14 @@
 #include "clients/lib/shell/link/link.h"
 #include "clients/lib/shell/segments/segments.h"
 #include "clients/lib/shell/state/state.h"
+#include "clients/lib/shell/wait/spin.h"
 #include "clients/lib/shell/wait/wait.h"
 
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
+
+enum { YIELDS_A_ROUND = 8 };
 
 /* A raylet that died can't ring: its socket says so. And what stands in the socket is taken even if the count in the park page
  * does not tell of it: a peer that writes over that page can have put back the count that we saw last. */
@@ -118,14 +121,6 @@ static void lead_end(void)
         lib_wake_all(&lib.followers);
 }
 
-struct spin {
-    uint64_t began_ns;    /* the first look that found nothing */
-    uint64_t idle_since;  /* when a look first found nothing; 0: something has come since */
-    uint64_t looked_ns;   /* the last look */
-    uint64_t away_ns;     /* since idle_since, in yields that let others run */
-    bool     has_yielded; /* after it */
-};
-
 /* Moves this thread to another of the cpus that it may use, and leaves it the choice afterwards. */
 static void leave_cpu(uint32_t cpu)
 {
@@ -136,6 +131,17 @@ static void leave_cpu(uint32_t cpu)
     CPU_CLR(cpu - 1, &others);
     if (CPU_COUNT(&others) && sched_setaffinity(0, sizeof others, &others) == 0)
         sched_setaffinity(0, sizeof all, &all);
+}
+
+void lib_part(uint64_t now)
+{
+    static uint64_t parted_ns;
+    lib_note_cpu();
+    if (MT_LIKELY(!lib.is_actors_lease) || now - parted_ns < MT_LIB_TICK_NS || !wrk_is_crowded(&lib.wrk, lib.cpu, lib.own.cpus))
+        return;
+    parted_ns = now;
+    leave_cpu(lib.cpu);
+    lib_note_cpu();
 }
 
 void lib_note_cpu(void)
@@ -152,79 +158,104 @@ void lib_note_cpu(void)
         shm_store32(&lib.park->cpu, lib.cpu = cpu);
 }
 
-/* How to go on after a look that found nothing. Where those whom we wait for run on this very core, sched_yield lets them in
- * only after a time slice: sleep at once. The same where the last yield let others run for long: who yields on a crowded
- * core waits for their time slices, who sleeps is let in when he is woken. A task that sleeps must say BLOCKED first, which
- * costs its lanes their order of work: it always waits out the whole time. Where all of them run elsewhere there is nobody
- * to let in at first. The time in which yields let others run costs nobody anything: but for a task it does not count as waited. */
-enum spin_how { SPIN_PAUSE, SPIN_YIELD, SPIN_NOT };
-static enum spin_how spin_how(struct spin *spin, uint64_t now, bool is_task)
+static enum lib_waiter who_waits(void)
+{
+    return lib_running ? LIB_WAITS_TASK : lib.role == LIB_WORKER && lib.is_actors_lease ? LIB_WAITS_ACTOR : LIB_WAITS_OUTSIDE;
+}
+
+static enum lib_spin_how spin_how(const struct lib_spin *spin, enum lib_waiter who)
 {
     lib_note_cpu();
-    unsigned where = lib.role == LIB_WORKER && !lib_running ? wrk_where_fed(&lib.wrk, lib.cpu)
-                                                            : own_where_served(&lib.own, lib.cpu);
-    uint64_t took = now - spin->looked_ns, idle = now - spin->idle_since;
-    bool     is_useless = where & OWN_HERE && spin->has_yielded && took < MT_LIB_YIELDED_NS;
-    bool     is_crowded = where == OWN_HERE || took >= MT_LIB_CROWDED_NS || is_useless;
-    if (spin->has_yielded && took >= MT_LIB_YIELDED_NS && !is_task)
-        spin->away_ns += took;
-    if (lib.own.edges.ahead_count && !is_task)
-        return SPIN_NOT; /* workers need nothing of us for a while, and they need the CPUs */
-    if (idle - spin->away_ns >= MT_LIB_SPIN_NS || idle >= MT_LIB_AWAY_NS || (is_crowded && !is_task))
-        return SPIN_NOT;
-    return where & OWN_HERE || idle >= MT_LIB_PAUSE_NS ? SPIN_YIELD : SPIN_PAUSE;
+    if (lib.own.edges.ahead_count && who != LIB_WAITS_TASK)
+        return LIB_SPIN_NOT; /* workers need nothing of us for a while, and they need the CPUs */
+    unsigned where = lib.role == LIB_WORKER && who != LIB_WAITS_TASK ? wrk_where_fed(&lib.wrk, lib.cpu)
+                                                                     : own_where_served(&lib.own, lib.cpu);
+    return lib_spin_how(spin, where, who);
 }
 
 /* An answer of the raylet is there in microseconds, but for room in a full store, or a value from far away. Whoever lent its CPU
  * for that would find another task on it when it goes on. */
-static bool is_time_to_block(const struct spin *spin, uint64_t now)
+static bool is_time_to_block(const struct lib_spin *spin, uint64_t now)
 {
     return lib_running->is_asking ? now - spin->began_ns >= MT_LIB_ASKED_BLOCK_NS : now - spin->idle_since >= MT_LIB_BLOCK_NS;
 }
 
 /* When a sleeper has to look again: at its deadline, or to say that it waits. */
-static int64_t sleeps_until(const struct spin *spin, int64_t deadline_ns)
+static int64_t sleeps_until(const struct lib_spin *spin, int64_t deadline_ns)
 {
     int64_t says = (int64_t)spin->began_ns + MT_LIB_ASKED_BLOCK_NS;
     return lib_running && lib_running->is_asking && !lib_running->is_waiting && says < deadline_ns ? says : deadline_ns;
 }
 
-/* One round of a leader: look, or spin a little, or sleep. */
-static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct spin *spin)
+static void let_others(enum lib_spin_how how)
 {
-    uint64_t now;
-    if (lib_pump()) {
-        spin->idle_since = 0;
-        return;
-    }
-    now = lib_now_ns();
-    if (spin->idle_since == 0)
-        *spin = (struct spin){.began_ns = spin->began_ns ? spin->began_ns : now, .idle_since = now, .looked_ns = now};
-    lib_tick(now);
-    if (lib_running) {
-        if (is_time_to_block(spin, now))
-            task_waits();
-        wrk_flush(&lib.wrk);
-        lib_act();
-    }
-    enum spin_how how = spin_how(spin, now, lib_running != NULL);
-    if (how == SPIN_NOT) {
-        lib_park(ready, arg, sleeps_until(spin, deadline_ns), now);
-        return;
-    }
-    spin->looked_ns = now;
-    spin->has_yielded = how == SPIN_YIELD;
-    shm_store32(&lib.park->state, LANE_HUNGRY);
     lib_unlock();
-    if (how == SPIN_PAUSE)
+    if (how == LIB_SPIN_PAUSE)
         shm_pause();
     else
         sched_yield();
     lib_lock();
 }
 
+/* Whether lib_pump would find something. */
+static bool has_come(void)
+{
+    if (lane_ring_has_more(&lib.down) || shm_load32_acquire(&lib.park->socket_count) != lib.socket_seen)
+        return true;
+    for (size_t i = 0; i < lib.own.lanes.count; i++)
+        if (lib.own.lanes.data[i]->inflight && lane_ring_has_more(&lib.own.lanes.data[i]->back))
+            return true;
+    return false;
+}
+
+/* An actor among others on its core yields often until a call comes: meanwhile it looks whether something has come, and no more. */
+static void yield_on(lib_ready ready, void *arg, int64_t deadline_ns, struct lib_spin *spin)
+{
+    for (int i = 1; i < YIELDS_A_ROUND && !ready(arg) && !has_come(); i++) {
+        uint64_t now = lib_now_ns();
+        lib_spin_looked(spin, now, LIB_WAITS_ACTOR);
+        if (spin->is_crowded || lib_spin_is_over(spin) || lib_spin_in_vain(spin, LIB_WAITS_ACTOR) ||
+            now - lib.ticked_ns >= MT_LIB_TICK_NS || (int64_t)now >= deadline_ns) {
+            spin->has_yielded = false;
+            return;
+        }
+        let_others(LIB_SPIN_YIELD);
+    }
+}
+
+/* One round of a leader: look, or spin a little, or sleep. */
+static void lead_once(lib_ready ready, void *arg, int64_t deadline_ns, struct lib_spin *spin)
+{
+    enum lib_waiter   who = who_waits();
+    enum lib_spin_how how;
+    uint64_t          now;
+    if (lib_pump()) {
+        spin->idle_since = 0;
+        return;
+    }
+    now = lib_now_ns();
+    lib_spin_looked(spin, now, who);
+    lib_tick(now);
+    if (who == LIB_WAITS_TASK) {
+        if (is_time_to_block(spin, now))
+            task_waits();
+        wrk_flush(&lib.wrk);
+        lib_act();
+    }
+    how = spin_how(spin, who);
+    if (how == LIB_SPIN_NOT) {
+        lib_park(ready, arg, sleeps_until(spin, deadline_ns), now);
+        return;
+    }
+    spin->has_yielded = how == LIB_SPIN_YIELD;
+    shm_store32(&lib.park->state, LANE_HUNGRY);
+    let_others(how);
+    if (how == LIB_SPIN_YIELD && who == LIB_WAITS_ACTOR)
+        yield_on(ready, arg, deadline_ns, spin);
+}
+
 /* One round beside a leader, who looks for everybody: sleeps until that one says that something has come. */
-static void follow_once(int64_t deadline_ns, struct spin *spin)
+static void follow_once(int64_t deadline_ns, struct lib_spin *spin)
 {
     if (lib_running && lib_running->is_asking) {
         uint64_t now = lib_now_ns();
@@ -241,8 +272,8 @@ static void follow_once(int64_t deadline_ns, struct spin *spin)
 
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
 {
-    struct spin spin = {0};
-    bool        is_ready;
+    struct lib_spin spin = {0};
+    bool            is_ready;
     if (MT_UNLIKELY(lib.inlined != NULL))
         return ready(arg);
     lib_thread.is_waiting = true;

@@ -22,6 +22,9 @@ bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns);
 /* Those whom we wait for, and our owners, see on which cpu we are; a worker leaves it that was asked to. A store only where it has
  * changed: they read this cache line. */
 void lib_note_cpu(void);
+/* The same of a worker that has had no pause for a while. An actor whose callers crowd on its cpu leaves it, once a tick at most:
+ * the kernel does not part those who ran a moment ago. */
+void lib_part(uint64_t now_ns);
 /* The helper's two: a look at the clock, and a sleep in the park page. `ready` may be NULL. */
 void lib_tick(uint64_t now_ns);
 void lib_park(lib_ready ready, void *arg, int64_t deadline_ns, uint64_t now_ns);
