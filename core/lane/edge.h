@@ -46,6 +46,8 @@ struct lane_edge {
     uint32_t cell;  /* in it */
 };
 #define LANE_BOARD_FAR UINT32_C(0x80000000) /* in `board`: of its workers' node. All who serve one owner there share one */
+#define LANE_BOARD_SENT \
+    UINT32_C(0x40000000) /* is `board`: no cell. The owner sends the value behind the task (LANE_ARGUMENT `cell`) */
 static_assert(sizeof(struct lane_edge) == 16, "frozen");
 
 static inline uint64_t lane_cell_word(uint64_t generation, enum lane_cell_state state)

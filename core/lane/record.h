@@ -49,12 +49,14 @@ enum lane_kind {
     LANE_END = 8,      /* worker -> owner: the last record of the lease */
     LANE_REVOKE = 9,   /* owner -> switch: try to take this slot back (the claims are on another node) */
     LANE_CANCEL = 10,  /* owner -> switch: the same, and if it runs already, ask it to stop */
-    LANE_ITEM = 15,    /* worker -> owner: one item of the generator that runs; aux: its index, from 0 */
-    LANE_ACK = 16,     /* owner -> switch: so many of its items have been used (the credit words are on another node) */
-    LANE_REFS = 17,    /* worker -> owner: lane_refs that the value of the DONE to come declares; several add up */
-    LANE_EXIT = 20,    /* actor -> creator: it ends of its own will, so there is no restart */
-    LANE_SAVED = 21,   /* actor -> creator: a lane_value, the snapshot that its next incarnation begins with */
-    LANE_CTL = 64,     /* from here on: control records between a process and its raylet (ctl.h) */
+    LANE_ARGUMENT =
+        11, /* owner -> worker of another node: a lane_value, argument `aux` (from 0) of the task in that slot, which is ahead */
+    LANE_ITEM = 15,  /* worker -> owner: one item of the generator that runs; aux: its index, from 0 */
+    LANE_ACK = 16,   /* owner -> switch: so many of its items have been used (the credit words are on another node) */
+    LANE_REFS = 17,  /* worker -> owner: lane_refs that the value of the DONE to come declares; several add up */
+    LANE_EXIT = 20,  /* actor -> creator: it ends of its own will, so there is no restart */
+    LANE_SAVED = 21, /* actor -> creator: a lane_value, the snapshot that its next incarnation begins with */
+    LANE_CTL = 64,   /* from here on: control records between a process and its raylet (ctl.h) */
 };
 
 /* flags of LANE_CALL: the concurrency group stands in bits 11 to 14, 0 is the default one */
@@ -65,6 +67,7 @@ enum {
     LANE_TASK_ONCE = 0x4000,    /* its owner won't try it again should its worker die */
     LANE_TASK_FEEDS = 0x2000,   /* the payload's last 16 bytes are a lane_edge: the cell that takes the result (edge.h) */
     LANE_TASK_AHEAD = 0x1000,   /* some arguments are lane_edges: it begins when their cells are filled */
+    LANE_TASK_TOLD = 0x0800,    /* its owner waits for the outcome, to send it on: it is told at once */
 };
 struct lane_limits {
     uint32_t timeout_ms; /* from the start of the run; 0: none */

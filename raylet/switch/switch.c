@@ -335,8 +335,9 @@ static bool lane_take(struct sw *sw, struct sw_lane *l, const struct lane_record
         if (is_task(record)) /* we are the worker here: what the owner has taken back meanwhile does not leave */
             return !lane_claim_take(&l->claims[record->slot], record->sequence, record->attempt, LANE_RUNNING) ||
                    lane_out(sw, l, record, payload, out);
-        return (record->kind == LANE_REVOKE || record->kind == LANE_CANCEL || record->kind == LANE_ACK) &&
-               lane_out(sw, l, record, NULL, out);
+        return (record->kind == LANE_ARGUMENT || record->kind == LANE_REVOKE || record->kind == LANE_CANCEL ||
+                record->kind == LANE_ACK) &&
+               lane_out(sw, l, record, payload, out);
     }
     if (is_outcome) { /* we are the owner here: the slot is free for the next task that comes in */
         lane_claim_clear(&l->claims[record->slot]);
@@ -400,6 +401,9 @@ static void owner_says(struct sw *sw, struct sw_lane *l, const struct lane_recor
         } else if (r->kind == LANE_CANCEL && shm_load64(slot) == lane_claim_word(r->sequence, r->attempt, LANE_RUNNING)) {
             lane_cancel_set(lane_header_of(l->memory), r->slot, true);
         }
+    } else if (r->kind == LANE_ARGUMENT) {
+        if (shm_load64(slot) == lane_claim_word(r->sequence, r->attempt, LANE_PENDING) || MT_PLANT(MT_PLANT_ARGUMENT_LATE))
+            lane_push(l, r, payload, out); /* else nobody waits for it any more */
     } else if (r->kind == LANE_ACK) {
         lane_credit_set(l->memory, r->slot, r->sequence, r->aux & LANE_GONE);
     } else if (is_task(r) && (l->is_over || lane_claim_state_of(shm_load64(slot)) != LANE_FREE)) {

@@ -3,13 +3,13 @@
  * main.c - sim_cluster: runs seeds, each a whole cluster with faults, and says which invariant a seed broke.
  *
  *   sim_cluster [--seeds A-B] [--seed N [--trace]] [--nodes N] [--no-head] [--seconds S] [--once] [--first] [--paths] [--hashes]
- *               [--jobs] [--beats] [--plant N]
+ *               [--edges] [--jobs] [--beats] [--plant N]
  *
  * Each seed is run twice, and both traces must be the same (--once: one run). --first ends with the first seed that
  * fails. --paths asks that every counter reached SIM_PATH_LEAST in all seeds together, and every seed SIM_EVENTS_LEAST
  * events and SIM_FAULTS_LEAST faults. --hashes prints the hash of each trace, to hold two builds against
- * each other. --jobs: short jobs come, more than there is room for, and some must wait on nodes. --beats: signs
- * of life alone (beats/README.md). Exit status 1: an
+ * each other. --edges: of tasks that take each other's values some run on another node. --jobs: short jobs come, more than
+ * there is room for, and some must wait on nodes. --beats: signs of life alone (beats/README.md). Exit status 1: an
  * invariant did not hold, or a path was not taken.
  */
 #include "tests/sim/beats/beats.h"
@@ -28,7 +28,7 @@ enum { SIM_PATH_LEAST = 10, SIM_EVENTS_LEAST = 10000, SIM_FAULTS_LEAST = 50, SIM
 struct options {
     uint64_t first, last;
     int      nodes, seconds;
-    bool     trace, once, has_head, stops_at_first, wants_paths, wants_hashes, many_jobs, is_beats;
+    bool     trace, once, has_head, stops_at_first, wants_paths, wants_hashes, many_jobs, is_beats, is_crossed;
     int      plant;
 };
 
@@ -55,6 +55,9 @@ static int parse(int argc, char **argv, struct options *o)
             continue;
         } else if (!strcmp(argv[i], "--jobs")) {
             o->many_jobs = true;
+            continue;
+        } else if (!strcmp(argv[i], "--edges")) {
+            o->is_crossed = true;
             continue;
         } else if (!strcmp(argv[i], "--beats")) {
             o->is_beats = true;
@@ -89,7 +92,7 @@ static int parse(int argc, char **argv, struct options *o)
 
 struct total {
     struct sim_counters counters;
-    uint64_t            seeds, events, events_least, faults_least, jobs_waited, notices, ends_told, joined;
+    uint64_t            seeds, events, events_least, faults_least, jobs_waited, notices, ends_told, joined, values_sent;
 };
 
 static void total_add(struct total *t, const struct sim *s)
@@ -101,6 +104,7 @@ static void total_add(struct total *t, const struct sim *s)
     t->events += s->event_count;
     t->jobs_waited += s->jobs_waited;
     t->joined += s->joined;
+    t->values_sent += s->values_sent;
     t->notices += s->notices;
     t->ends_told += s->ends_told;
     if (!t->seeds || s->event_count < t->events_least)
@@ -148,6 +152,7 @@ static bool run_seed(const struct options *o, uint64_t seed, struct total *total
                                     .nodes = o->nodes,
                                     .has_head = o->has_head,
                                     .many_jobs = o->many_jobs,
+                                    .is_crossed = o->is_crossed,
                                     .trace = o->trace,
                                     .faults_until = (uint64_t)o->seconds * SIM_S,
                                     .limit = (uint64_t)(o->seconds + 90) * SIM_S,
@@ -230,6 +235,10 @@ int main(int argc, char **argv)
                (unsigned long long)total.jobs_waited, (unsigned long long)total.notices, (unsigned long long)total.ends_told,
                (unsigned long long)total.joined);
         failed += total.jobs_waited == 0 || total.notices == 0 || total.ends_told == 0 || total.joined == 0;
+    }
+    if (o.is_crossed) {
+        printf("%llu values were sent to another node, behind the tasks that take them\n", (unsigned long long)total.values_sent);
+        failed += total.values_sent == 0;
     }
     return failed ? 1 : 0;
 }

@@ -9,6 +9,8 @@
 #include "clients/lib/worker/wrk.h"
 #include "clients/lib/worker/private.h"
 
+#include <stdlib.h>
+
 static struct lane_cell *cell_of(struct wrk *wrk, struct wrk_lane *lane, const struct lane_edge *edge)
 {
     if (MT_UNLIKELY(edge->board != lane->board)) {
@@ -20,6 +22,92 @@ static struct lane_cell *cell_of(struct wrk *wrk, struct wrk_lane *lane, const s
     }
     return lane->cells && edge->cell < lane->cell_count ? &lane->cells[edge->cell] : NULL;
 }
+
+/* ---- arguments that their owner has sent behind the task (LANE_ARGUMENT) ---- */
+
+struct wrk_given {
+    struct wrk_given *next; /* of the same slot */
+    uint64_t          sequence;
+    uint64_t          argument;
+    struct lane_value value;
+    uint8_t           bytes[]; /* aligned to 8, as in a record */
+};
+static_assert(offsetof(struct wrk_given, bytes) % 8 == 0, "as in a record");
+
+static void slot_free(struct wrk_given **first)
+{
+    while (*first) {
+        struct wrk_given *given = *first;
+        *first = given->next;
+        free(given);
+    }
+}
+
+void wrk_given_free(struct wrk_lane *lane)
+{
+    for (uint32_t slot = 0; lane->given && slot < LANE_SLOTS; slot++)
+        slot_free(&lane->given[slot]);
+    free(lane->given);
+    lane->given = NULL;
+}
+
+static const struct wrk_given *given_find(const struct wrk_lane *lane, const struct lane_record *record, uint64_t argument)
+{
+    const struct wrk_given *given = lane->given && record->slot < LANE_SLOTS ? lane->given[record->slot] : NULL;
+    while (given && (given->sequence != record->sequence || given->argument != argument))
+        given = given->next;
+    return given;
+}
+
+/* A copy, in the place of what an earlier task of the slot got; the first one stands. Without memory for it its owner takes the
+ * task back in time, as from any lane that stands still. */
+static void keep(struct wrk_lane *lane, const struct lane_record *record, const uint8_t *payload)
+{
+    size_t            size = record->length - LANE_RECORD_SIZE;
+    struct lane_value value;
+    if (record->slot >= LANE_SLOTS || record->aux >= OWN_EDGE_ARGS || size < sizeof value || given_find(lane, record, record->aux))
+        return;
+    shm_read(&value, payload, sizeof value);
+    if (value.flags || value.ref_count || value.size > size - sizeof value)
+        return;
+    struct wrk_given **first = &lane->given[record->slot];
+    if (*first && (*first)->sequence != record->sequence)
+        slot_free(first);
+    struct wrk_given *given = malloc(sizeof *given + value.size);
+    if (!given)
+        return;
+    *given = (struct wrk_given){.next = *first, .sequence = record->sequence, .argument = record->aux, .value = value};
+    shm_read(given->bytes, payload + sizeof value, value.size);
+    *first = given;
+}
+
+/* They stand behind tasks that have not begun: each is looked at once. */
+static void scan(struct wrk_lane *lane)
+{
+    struct lane_record record;
+    const uint8_t     *payload;
+    bool               found;
+    if (!lane->given && !(lane->given = calloc(LANE_SLOTS, sizeof *lane->given)))
+        return;
+    if (lane->scan.tail < lane->forward.tail)
+        lane->scan = lane->forward;
+    while (lane_ring_has_more(&lane->scan)) {
+        if (lane_ring_peek(&lane->scan, &record, &payload, &found).code || !found)
+            return; /* whoever takes the record says so */
+        if (record.kind == LANE_ARGUMENT)
+            keep(lane, &record, payload);
+        lane_ring_consume(&lane->scan);
+    }
+}
+
+static enum lane_cell_state given_state(struct wrk_lane *lane, const struct lane_record *record, uint64_t argument)
+{
+    if (!given_find(lane, record, argument))
+        scan(lane);
+    return given_find(lane, record, argument) ? LANE_CELL_VALUE : LANE_CELL_EMPTY;
+}
+
+/* ---- cells ---- */
 
 static enum lane_cell_state look(struct wrk *wrk, struct wrk_lane *lane, const struct lane_record *record, const uint8_t *payload,
                                  bool watches)
@@ -38,14 +126,17 @@ static enum lane_cell_state look(struct wrk *wrk, struct wrk_lane *lane, const s
         at += sizeof value;
         if (value.flags & LANE_VALUE_EDGE && at + sizeof edge <= size) {
             shm_read(&edge, payload + at, sizeof edge);
-            struct lane_cell *cell = cell_of(wrk, lane, &edge);
-            if (!cell && lane->board_asked)
+            bool              is_sent = edge.board == LANE_BOARD_SENT;
+            struct lane_cell *cell = is_sent ? NULL : cell_of(wrk, lane, &edge);
+            if (!cell && !is_sent && lane->board_asked)
                 return LANE_CELL_EMPTY;
-            enum lane_cell_state one = cell ? lane_cell_look(cell, edge.generation) : LANE_CELL_NONE;
+            enum lane_cell_state one = is_sent ? given_state(lane, record, edge.cell)
+                                       : cell  ? lane_cell_look(cell, edge.generation)
+                                               : LANE_CELL_NONE;
             if (one == LANE_CELL_NONE || one == LANE_CELL_FREE)
                 return LANE_CELL_NONE;
             all = one == LANE_CELL_EMPTY ? one : all;
-            if (one == LANE_CELL_EMPTY && watches)
+            if (one == LANE_CELL_EMPTY && watches && cell)
                 lane_cell_watch(cell, edge.generation);
         }
         at += ((size_t)value.size + 7) & ~(size_t)7;
@@ -88,7 +179,7 @@ void wrk_watch_ahead(struct wrk *wrk)
 bool wrk_waits_ahead(struct wrk *wrk)
 {
     for (size_t i = 0; i < wrk->lanes.count; i++)
-        if (wrk->lanes.data[i]->cells && lane_ring_has_more(&wrk->lanes.data[i]->forward) &&
+        if ((wrk->lanes.data[i]->cells || wrk->lanes.data[i]->given) && lane_ring_has_more(&wrk->lanes.data[i]->forward) &&
             wrk_lane_waits_ahead(wrk, wrk->lanes.data[i]))
             return true;
     return false;
@@ -159,6 +250,14 @@ bool wrk_edge_value(const struct wrk_run *run, const uint8_t *edge, struct lane_
     struct lane_edge  e;
     struct lane_cell *cells = run->lane->cells;
     shm_read(&e, edge, sizeof e);
+    if (e.board == LANE_BOARD_SENT) {
+        const struct wrk_given *given = given_find(run->lane, &run->record, e.cell);
+        if (!given)
+            return false;
+        *out = given->value;
+        *bytes = given->bytes;
+        return true;
+    }
     if (!cells || e.board != run->lane->board || e.cell >= run->lane->cell_count ||
         lane_cell_look(&cells[e.cell], e.generation) != LANE_CELL_VALUE)
         return false;

@@ -20,6 +20,8 @@ bool wrk_lacks_board(struct wrk *wrk, struct wrk_lane *lane, const struct lane_r
 void wrk_feeds(struct wrk *wrk, struct wrk_run *run);
 /* Sets wrk->asks_board anew: a lane has come to its board, or has gone. */
 void wrk_boards_wanted(struct wrk *wrk);
+/* What was kept of arguments that came behind their tasks. */
+void wrk_given_free(struct wrk_lane *lane);
 
 /* ---- wrk.c ---- */
 

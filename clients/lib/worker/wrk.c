@@ -39,8 +39,10 @@ void wrk_fini(struct wrk *wrk)
     for (uint32_t i = 0; i < wrk->group_count; i++)
         calls_free(wrk->groups[i].first);
     calls_free(wrk->free_calls);
-    for (size_t i = 0; i < wrk->lanes.count; i++)
+    for (size_t i = 0; i < wrk->lanes.count; i++) {
+        wrk_given_free(wrk->lanes.data[i]);
         free(wrk->lanes.data[i]);
+    }
     free(wrk->spare);
     mt_vec_fini(&wrk->lanes);
     mt_vec_fini(&wrk->boards_gone);
@@ -95,6 +97,7 @@ static mt_status lane_open(struct wrk *wrk, const struct ctl_grant *grant, void 
     lane->peer = park;
     lane->claims = lane_claims_of(memory);
     lane_consumer_init(&lane->forward, &lane_header_of(memory)->forward, lane_forward_of(memory));
+    lane->scan = lane->forward;
     lane_producer_init(&lane->back, &lane_header_of(memory)->back, lane_back_of(memory));
     return mt_ok();
 }
@@ -134,6 +137,7 @@ static void lane_forget(struct wrk *wrk, struct wrk_lane *lane)
     (void)mt_vec_push(&wrk->out.unmap, lane->memory).code;
     if (lane->cells) /* without memory for the note it stays mapped */
         (void)mt_vec_push(&wrk->boards_gone, (struct wrk_board){lane->region, lane->cell_count, lane->cells}).code;
+    wrk_given_free(lane);
     free(lane);
     wrk_boards_wanted(wrk); /* not what only this one wanted */
 }
@@ -165,9 +169,9 @@ static bool return_pending(struct wrk *wrk, struct wrk_lane *lane)
     if (wrk->running == lane)
         lane_ring_consume(&ahead);
     while (lane_ring_peek(&ahead, &record, &payload, &found).code == 0 && found) {
-        if (record.kind != LANE_TASK)
+        if (record.kind != LANE_TASK && record.kind != LANE_ARGUMENT)
             break; /* calls of an actor wait in their lane until it can take them */
-        if (record.slot < LANE_SLOTS &&
+        if (record.kind == LANE_TASK && record.slot < LANE_SLOTS &&
             lane_claim_take(&lane->claims[record.slot], record.sequence, record.attempt, LANE_RETURNED_CLAIM) &&
             !report(wrk, lane, LANE_RETURNED, &record))
             return false; /* the claim says RETURNED: the owner finds it when the lease ends */
@@ -247,6 +251,10 @@ static bool lane_claim_next(struct wrk *wrk, struct wrk_lane *lane, struct wrk_r
         }
         if (!found)
             return false;
+        if (run->record.kind == LANE_ARGUMENT) { /* its task has gone before */
+            lane_ring_consume(&lane->forward);
+            continue;
+        }
         if (run->record.kind < LANE_TASK || run->record.kind > LANE_CALL || run->record.slot >= LANE_SLOTS) {
             lane_broken(wrk, lane);
             return false;
@@ -362,6 +370,8 @@ bool wrk_outcome(struct wrk *wrk, const struct wrk_run *run, bool has_more, uint
     }
     lane_claim_finish(&lane->claims[record.slot], record.sequence, record.attempt);
     bool feeds = MT_UNLIKELY(run->cell != NULL);
+    if (MT_UNLIKELY(run->record.kind == LANE_TASK && run->record.flags & LANE_TASK_TOLD))
+        has_more = false;
     if (feeds && lane_cell_fill(run->cell, run->generation, !(flags & LANE_DONE_ERROR) && !wrk_is_cancelled(run), payload, size))
         has_more = false; /* who waits for it sleeps: the owner wakes him */
     if (feeds && lane_ring_is_taken(&lane->back))

@@ -36,6 +36,8 @@ struct wrk_lane {
     uint32_t             region;      /* of this node, that the board is in */
     uint32_t             cell_count;
     struct lane_cell    *cells; /* NULL: it can't be mapped */
+    struct wrk_given   **given; /* by slot: arguments that came behind their task; NULL: none did */
+    struct lane_consumer scan;  /* how far the ring was looked through for them */
 };
 
 /* One claimed task. The payload lies in the ring and stays until wrk_done. */

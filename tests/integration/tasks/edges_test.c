@@ -41,14 +41,16 @@ struct graph {
     int64_t    values[ROWS][WIDTH];
 };
 
-static bool is_far; /* all run on another node */
+static int  graphs = GRAPHS;
+static bool is_far;    /* all run on another node */
+static bool is_across; /* half of them do, and each takes values of both halves */
 
 /* These options, and where the tasks are to run. */
-static manta_task_opts placed(const manta_task_opts *opts)
+static manta_task_opts placed(const manta_task_opts *opts, int place)
 {
     manta_task_opts out = opts ? *opts : (manta_task_opts){0};
-    if (is_far) {
-        out.resources = nodes_at(1);
+    if (is_far || is_across) {
+        out.resources = nodes_at(is_far ? 1 : place % 2);
         out.resource_count = 1;
     }
     return out;
@@ -62,7 +64,7 @@ static int64_t plain(int row, int place)
 static struct graph *submit(int64_t (*what)(int row, int place), const manta_task_opts *opts)
 {
     struct graph   *g = calloc(1, sizeof *g);
-    manta_task_opts here = placed(opts);
+    manta_task_opts sides[2] = {placed(opts, 0), placed(opts, 1)};
     CHECK(g != NULL);
     for (int row = 0; row < ROWS; row++) {
         for (int i = 0; i < WIDTH; i++) {
@@ -70,7 +72,7 @@ static struct graph *submit(int64_t (*what)(int row, int place), const manta_tas
             int64_t   at = what(row, i);
             manta_arg a = row ? manta_ref_arg(g->refs[row - 1][i]) : manta_i64(1);
             manta_arg b = row ? manta_ref_arg(g->refs[row - 1][left]) : manta_i64(2);
-            g->refs[row][i] = manta_call("cell", &here, MANTA_ARGS(manta_i64(at), a, b));
+            g->refs[row][i] = manta_call("cell", &sides[i % 2], MANTA_ARGS(manta_i64(at), a, b));
             g->values[row][i] = row ? mix(at, g->values[row - 1][i], g->values[row - 1][left]) : mix(at, 1, 2);
         }
     }
@@ -87,7 +89,7 @@ static void check_all(struct graph *g)
 
 static void edges_values(void)
 {
-    for (int i = 0; i < GRAPHS; i++)
+    for (int i = 0; i < graphs; i++)
         check_all(submit(plain, NULL));
 }
 
@@ -97,7 +99,7 @@ static int64_t some_die(int row, int place)
 }
 static void edges_deaths(void)
 {
-    for (int i = 0; i < GRAPHS; i++)
+    for (int i = 0; i < graphs; i++)
         check_all(submit(some_die, &(manta_task_opts){.max_retries = MANTA_WITHOUT_LIMIT}));
 }
 
@@ -107,7 +109,7 @@ static int64_t some_die_later(int row, int place)
 }
 static void edges_deaths_anywhere(void)
 {
-    for (int i = 0; i < GRAPHS; i++)
+    for (int i = 0; i < graphs; i++)
         check_all(submit(some_die_later, &(manta_task_opts){.max_retries = MANTA_WITHOUT_LIMIT}));
 }
 
@@ -115,7 +117,7 @@ static void edges_deaths_anywhere(void)
 static void edges_death_without_retry(void)
 {
     manta_task_opts once = {.max_retries = MANTA_NO_RETRY};
-    for (int k = 0; k < GRAPHS; k++) {
+    for (int k = 0; k < graphs; k++) {
         struct graph *g = submit(some_die, &once);
         bool          failed[WIDTH] = {false};
         for (int row = 0; row < ROWS; row++) {
@@ -143,7 +145,7 @@ static int64_t one_is_bad(int row, int place)
 }
 static void edges_failure(void)
 {
-    for (int k = 0; k < GRAPHS; k++) {
+    for (int k = 0; k < graphs; k++) {
         struct graph *g = submit(one_is_bad, NULL);
         bool          failed[WIDTH] = {false};
         for (int row = 0; row < ROWS; row++) {
@@ -167,7 +169,7 @@ static void edges_failure(void)
 /* One in the middle is cancelled while the graph runs: it and all that take it fail with that, or all of it was done before. */
 static void edges_cancel(void)
 {
-    for (int k = 0; k < GRAPHS; k++) {
+    for (int k = 0; k < graphs; k++) {
         struct graph *g = submit(plain, NULL);
         manta_error   e;
         bool          failed[WIDTH] = {false}, is_cancelled = manta_cancel(g->refs[ROWS / 2][k % WIDTH], NULL, &e) == MANTA_OK;
@@ -213,7 +215,7 @@ MANTA_REGISTER(opens, "u>l");
 /* A task waits for a slow one, which waits for one that was submitted later and stands behind it on its lane. */
 static void edges_circle(void)
 {
-    for (int k = 0; k < GRAPHS; k++) {
+    for (int k = 0; k < graphs; k++) {
         uint64_t           number;
         struct test_board *board = test_board_new(&number);
         struct graph      *g = submit(plain, NULL);
@@ -248,6 +250,22 @@ static void edges_far(void)
     nodes_stop(&n);
 }
 
+/* Each half on a node of its own: values go from one node to the other, both ways. */
+static void edges_across(void)
+{
+    struct nodes n = {0};
+    nodes_start(&n, 2, "1");
+    is_across = true;
+    graphs = 4; /* each value of every second task is a message between nodes */
+    edges_values();
+    edges_deaths();
+    edges_deaths_anywhere();
+    edges_death_without_retry();
+    edges_failure();
+    edges_cancel();
+    nodes_stop(&n);
+}
+
 /* Their node dies in the middle, and another one takes over. */
 static void edges_far_node_dies(void)
 {
@@ -272,6 +290,7 @@ static const struct test_case cases[] = {
     {"edges_cancel", edges_cancel, {.num_cpus = 2}, false, 0},
     {"edges_circle", edges_circle, {.num_cpus = 2}, false, 0},
     {"edges_far", edges_far, {0}, true, 0},
+    {"edges_across", edges_across, {0}, true, 0},
     {"edges_far_node_dies", edges_far_node_dies, {0}, true, 0},
     {NULL, NULL, {0}, false, 0},
 };

@@ -35,7 +35,10 @@ static int take_arguments(struct sim_proc *p, const struct wrk_run *run, struct 
         const uint8_t *bytes = run->payload + at;
         at += ((size_t)value.size + 7) & ~(size_t)7;
         if (value.flags & LANE_VALUE_EDGE) {
+            struct lane_edge edge;
+            memcpy(&edge, bytes, sizeof edge);
             SIM_REQUIRE(p->s, wrk_edge_value(run, bytes, &value, &bytes), "I5: a task begins, and its argument has not come");
+            p->s->values_sent += edge.board == LANE_BOARD_SENT;
             p->s->counters.value_by_cell++;
             p->s->counters.value_by_far_cell += (run->lane->board & LANE_BOARD_FAR) != 0;
         }

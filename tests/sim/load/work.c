@@ -46,6 +46,10 @@ static struct own_class *class_of(struct sim_proc *p, int fn, int64_t milli, uin
                                   .policy = is_spread ? CTL_SPREAD : CTL_HYBRID};
     snprintf(spec.resources[0].name, sizeof spec.resources[0].name, "CPU");
     spec.resources[0].milli = milli;
+    if (fn == SIM_FN_MIX && p->s->config.is_crossed && p->own.counter & 1) {
+        spec.policy = CTL_NODE_SOFT;
+        spec.node = p->own.node % (uint32_t)p->s->config.nodes + 1;
+    }
     spec.labels = fn == SIM_FN_ERROR ? "zone=z1;zone!=z0;" : NULL; /* the last one is anywhere: nodes come and go */
     return own_class_get(&p->own, &spec, (mt_id){0, 0});
 }
@@ -488,7 +492,8 @@ static void op_cancel(struct sim_proc *p)
 static void do_op(struct sim_proc *p)
 {
     struct sim *s = p->s;
-    switch (sim_random(s, 40)) {
+    uint64_t    draw = sim_random(s, 40);
+    switch (s->config.is_crossed && draw < 20 ? 39 : draw) {
     case 0:
     case 1:
     case 2:

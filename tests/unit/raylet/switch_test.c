@@ -353,6 +353,51 @@ static void who_waits_for_a_cell_is_woken_by_outcomes(void **state)
     assert_false(is_woken_by(false));
 }
 
+static void send_argument(struct node *a, uint64_t sequence, uint32_t attempt)
+{
+    struct lane_record r = record(LANE_ARGUMENT, 8);
+    r.sequence = sequence;
+    r.slot = (uint32_t)(sequence & (LANE_SLOTS - 1));
+    r.attempt = attempt;
+    assert_true(lane_ring_push(&a->to, &r, "a value"));
+    lane_ring_publish(&a->to);
+}
+
+/* Behind the task that waits for it, and to no other. */
+static void an_argument_goes_to_a_task_that_has_not_begun(void **state)
+{
+    struct node        a, b;
+    struct lane_record r;
+    const uint8_t     *payload;
+    bool               found;
+    (void)state;
+    lane_begin(&a, &b);
+    send_task(&a, 1);
+    send_task(&a, 2);
+    carry(&a, &b, NODE_A);
+    lane_park_prepare(b.park);
+    b.wakes = 0;
+    send_argument(&a, 1, 0);
+    carry(&a, &b, NODE_A);
+    assert_int_equal(b.wakes, 1);
+    assert_true(next(&b.from, &r) && next(&b.from, &r));
+    assert_int_equal(lane_ring_peek(&b.from, &r, &payload, &found).code, MT_OK);
+    assert_true(found);
+    assert_int_equal(r.kind, LANE_ARGUMENT);
+    assert_int_equal(r.sequence, 1);
+    assert_memory_equal(payload, "a value", 8);
+    lane_ring_consume(&b.from);
+    send_argument(&a, 1, 1);                                                      /* of another attempt */
+    assert_true(lane_claim_take(&lane_claims_of(b.lane)[2], 2, 0, LANE_RUNNING)); /* it has begun */
+    send_argument(&a, 2, 0);
+    send_argument(&a, 3, 0); /* there is none */
+    carry(&a, &b, NODE_A);
+    assert_false(next(&b.from, &r));
+    assert_int_equal(a.count + b.count, 0);
+    node_end(&a);
+    node_end(&b);
+}
+
 static void a_task_is_taken_back_before_it_leaves_and_after(void **state)
 {
     struct node        a, b;
@@ -511,6 +556,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_waits_is_not_passed),
         cmocka_unit_test(a_task_goes_there_and_its_outcome_comes_back),
         cmocka_unit_test(who_waits_for_a_cell_is_woken_by_outcomes),
+        cmocka_unit_test(an_argument_goes_to_a_task_that_has_not_begun),
         cmocka_unit_test(a_task_is_taken_back_before_it_leaves_and_after),
         cmocka_unit_test(a_dead_worker_leaves_its_outcomes_and_what_it_never_began),
         cmocka_unit_test(the_end_waits_behind_what_the_owner_has_not_read),

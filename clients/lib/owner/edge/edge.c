@@ -102,13 +102,18 @@ struct lane_edge own_cell_name(const struct own *own, const struct own_task *tas
         .generation = own->edges.cells[cell].generation, .board = own->edges.board | (is_far ? LANE_BOARD_FAR : 0), .cell = cell};
 }
 
-struct lane_edge own_edge_name(struct own *own, const struct own_task *maker)
+struct lane_edge own_edge_name(struct own *own, const struct own_task *consumer, uint32_t argument)
 {
+    const struct own_task *maker = consumer->args[argument].ref->task;
+    uint32_t               node = consumer->cls->ahead_node;
+    if (node != own->node && own_edge_crosses(own, maker, node))
+        return (struct lane_edge){.board = LANE_BOARD_SENT, .cell = argument};
     own->edges.cells[maker->cell - 1].users += !MT_PLANT(MT_PLANT_CELL_UNCOUNTED);
-    return own_cell_name(own, maker, maker->cls->ahead_node != own->node);
+    return own_cell_name(own, maker, node != own->node);
 }
 
-bool own_edge_next(const struct own_task *consumer, size_t *at, struct lane_edge *out)
+/* The next argument that does not stand in the payload: by a cell, or sent behind it. */
+static bool edge_next(const struct own_task *consumer, size_t *at, struct lane_edge *out)
 {
     *at = *at ? *at : sizeof(struct lane_call_head);
     while (*at + sizeof(struct lane_value) <= consumer->blob_size) {
@@ -122,6 +127,51 @@ bool own_edge_next(const struct own_task *consumer, size_t *at, struct lane_edge
         return true;
     }
     return false;
+}
+
+bool own_edge_next(const struct own_task *consumer, size_t *at, struct lane_edge *out)
+{
+    while (edge_next(consumer, at, out))
+        if (out->board != LANE_BOARD_SENT)
+            return true;
+    return false;
+}
+
+/* False: it can't be sent so. */
+static bool give(struct own *own, struct own_task *consumer, uint32_t argument)
+{
+    const struct own_ref *ref = consumer->args[argument].ref;
+    struct lane_record    record = own_task_record(own, consumer, LANE_ARGUMENT);
+    struct lane_value     value = {.type = ref->type, .size = ref->size};
+    if (ref->state != OWN_REF_INLINE)
+        return false;
+    record.aux = argument;
+    record.length += (uint32_t)sizeof value + ref->size;
+    uint8_t *at = lane_ring_reserve(&consumer->lane->forward, record.length);
+    if (!at)
+        return false;
+    shm_write(at, &record, sizeof record);
+    shm_write(at + sizeof record, &value, sizeof value);
+    if (ref->size)
+        shm_write(at + sizeof record + sizeof value, own_ref_bytes(ref), ref->size);
+    lane_ring_commit(&consumer->lane->forward, record.length);
+    own_lane_publish(own, consumer->lane);
+    return true;
+}
+
+void own_edges_give(struct own *own, struct own_task *consumer, const struct own_ref *of)
+{
+    struct lane_edge edge;
+    bool             ok = true;
+    for (size_t at = 0; ok && edge_next(consumer, &at, &edge);) {
+        const struct own_ref *ref = edge.board == LANE_BOARD_SENT ? consumer->args[edge.cell].ref : NULL;
+        if (ref && (!of || of == ref) && own_ref_is_ready(ref))
+            ok = give(own, consumer, edge.cell);
+    }
+    if (ok)
+        return;
+    consumer->cls->edge_pause = OWN_EDGE_PAUSE_TICKS;
+    own_ahead_over(own);
 }
 
 void own_edges_drop(struct own *own, const struct own_task *consumer)

@@ -26,10 +26,19 @@ bool own_cell_is_good(const struct own *own, const struct own_task *task);
 
 /* `is_far`: as those know it who run on another node. */
 struct lane_edge own_cell_name(const struct own *own, const struct own_task *task, bool is_far);
-/* The cell of a task, as an argument of another one, which uses it from now on: until own_edges_drop. */
-struct lane_edge own_edge_name(struct own *own, const struct own_task *maker);
+/* What stands for an argument of a task that goes ahead. A cell is used by it from now on: until own_edges_drop. */
+struct lane_edge own_edge_name(struct own *own, const struct own_task *consumer, uint32_t argument);
 void             own_edges_drop(struct own *own, const struct own_task *consumer);
-/* The next edge in a payload of arguments; *at: 0 at first. False: there are no more. */
+/* The next cell in a payload of arguments; *at: 0 at first. False: there are no more. */
 bool own_edge_next(const struct own_task *consumer, size_t *at, struct lane_edge *out);
+
+/* ---- from one node to another: no memory is of both, and we send what has come ---- */
+/* Whether the task runs on another node than that one: what it makes does not come there by a cell. */
+static inline bool own_edge_crosses(const struct own *own, const struct own_task *maker, uint32_t node)
+{
+    return maker->state == OWN_SENT && own_lane_node(own, maker->lane) != node;
+}
+/* Sends the value of that ref (NULL: of each that has come) to a task that is ahead. Where it can not, all ahead come back. */
+void own_edges_give(struct own *own, struct own_task *consumer, const struct own_ref *of);
 
 #endif

@@ -130,6 +130,10 @@ static inline void own_wake(struct own *own, struct lane_park *park)
 }
 
 /* ---- slots of lanes ---- */
+static inline uint32_t own_lane_node(const struct own *own, const struct own_lane *lane)
+{
+    return lane->is_remote ? lane->node : own->node;
+}
 static inline void own_lane_publish(struct own *own, struct own_lane *lane)
 {
     lane->unpublished = 0;

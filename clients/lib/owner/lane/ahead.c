@@ -3,8 +3,8 @@
  * ahead.c - tasks that are sent before their arguments have come: who, and back again.
  *
  * Owns:   nothing. Thread: the caller's, under the owner lock.
- * Always: what a task that is ahead still waits for is made by a task of its class with a cell. That one stands before it: in the
- *         queue, or on a lane since earlier. So the oldest of all that are sent waits for nobody, and no circle of lanes stands
+ * Always: what a task that is ahead still waits for is made by a task with a cell. That one stands before it: in the queue of their
+ *         class, or on a lane since earlier. So the oldest of all that are sent waits for nobody, and no circle of lanes stands
  *         still. As soon as that may be otherwise (a maker comes back or fails) own->edges.is_over is noted. Then everything
  *         ahead comes back that has not begun: its claim decides that, on another node the switch there.
  *         The cells are in the memory of one node, on which all lanes of the class are. On another node than ours only a maker's
@@ -20,14 +20,18 @@ static bool is_short(const struct own *own, const struct own_class *cls)
     return cls->task_ns < own->edges.short_ns && !cls->level_count && !(cls->wire.flags & CTL_CLASS_ACTOR);
 }
 
-/* Its value comes by a cell. */
-static bool has_cell(const struct own *own, const struct own_task *task, const struct own_ref *ref)
+/* Its value comes to the node of that class by a cell there (ours we fill, where its maker is elsewhere), or we send it. */
+static bool comes(const struct own *own, const struct own_class *cls, const struct own_ref *ref)
 {
     const struct own_task *maker = ref->task;
-    if (maker && maker->state == OWN_SENT && maker->lane->is_remote && !maker->feeds)
+    if (ref->state != OWN_REF_PENDING || ref->flags & OWN_REF_BORROWED || !maker || !maker->cell || maker->cancel)
+        return false;
+    if (own_edge_crosses(own, maker, own_class_node(own, cls)))
+        return maker->cls->task_ns < own->edges.short_ns && own_cell_is_good(own, maker);
+    if (maker->state == OWN_SENT && maker->lane->is_remote && !maker->feeds)
         return false; /* we can't fill it */
-    return ref->state == OWN_REF_PENDING && !(ref->flags & OWN_REF_BORROWED) && maker && maker->cell && maker->cls == task->cls &&
-           (maker->state == OWN_QUEUED || maker->state == OWN_SENT) && !maker->cancel && own_cell_is_good(own, maker);
+    return (maker->cls == cls || MT_PLANT(MT_PLANT_ARGUMENT_PASSES)) && (maker->state == OWN_QUEUED || maker->state == OWN_SENT) &&
+           own_cell_is_good(own, maker);
 }
 
 /* Whether the workers have enough that waits for nobody. Then each takes what comes, and nothing stands behind what is late:
@@ -54,7 +58,7 @@ static bool may_go(const struct own *own, const struct own_task *task)
         const struct own_ref *ref = task->args[i].ref;
         if (!ref || task->args[i].type == 'r')
             continue;
-        if (own_ref_is_there(ref) ? ref->state == OWN_REF_FAILED : !has_cell(own, task, ref))
+        if (own_ref_is_there(ref) ? ref->state == OWN_REF_FAILED : !comes(own, task->cls, ref))
             return false;
     }
     return true;
@@ -78,13 +82,28 @@ bool own_ahead_go(struct own *own, struct own_task *task)
     return true;
 }
 
+/* Tasks of the one class wait for tasks of the other one, which run on another node: those get cells, and are told of at once. */
+static bool crosses(const struct own *own, const struct own_class *cls, struct own_class *makers)
+{
+    uint32_t node = own_class_node(own, cls), there = own_class_node(own, makers);
+    if (!cls->lane_count || !makers->lane_count || !node || !there || node == there || makers->edge_pause)
+        return false;
+    makers->edge_tasks = makers->told_tasks = OWN_EDGE_TASKS;
+    return true;
+}
+
 bool own_ahead_submitted(struct own *own, struct own_task *task)
 {
     struct own_class *cls = task->cls;
     bool              is_ours = false;
-    for (uint32_t i = 0; i < task->arg_count && !is_ours; i++)
-        is_ours = task->args[i].ref && task->args[i].ref->task && task->args[i].ref->task->cls == cls;
-    if (!is_ours || !own_ahead_is_plain(task) || cls->edge_pause)
+    if (!own_ahead_is_plain(task) || cls->edge_pause)
+        return false;
+    for (uint32_t i = 0; i < task->arg_count; i++) {
+        const struct own_task *maker = task->args[i].ref ? task->args[i].ref->task : NULL;
+        if (maker && maker->kind == LANE_TASK)
+            is_ours |= maker->cls == cls || crosses(own, cls, maker->cls);
+    }
+    if (!is_ours)
         return false;
     cls->edge_tasks = OWN_EDGE_TASKS;
     own->edges.is_wanted = !own->edges.memory;

@@ -131,6 +131,7 @@ void own_class_push(struct own *own, struct own_class *cls, struct own_task *tas
     struct own_queue *q;
     if (MT_UNLIKELY(cls->edge_tasks)) {
         cls->edge_tasks--;
+        cls->told_tasks -= cls->told_tasks > 0;
         if (own->edges.memory && own_ahead_is_plain(task))
             own_cell_take(own, task);
     }
@@ -249,6 +250,18 @@ static void class_fail_all(struct own *own, struct own_class *cls, struct own_fa
     own_class_demand(own, cls, 0);
 }
 
+/* Tasks on another node may follow what was sent: those that wait for it are looked at again. */
+static void followers_post(struct own *own, const struct own_task *maker)
+{
+    for (const struct own_waiter *w = maker->cell ? maker->ref->waiters : NULL; w; w = w->next) {
+        struct own_task *task = w->kind == OWN_WAITS_TASK ? w->of.task : NULL;
+        if (!task || task->actor || task->state != OWN_WAITING || task->cls == maker->cls)
+            continue;
+        own_task_set_state(task, OWN_WOKEN);
+        own_task_post(own, task);
+    }
+}
+
 void own_class_pump(struct own *own, struct own_class *cls)
 {
     if (cls->wire.flags & CTL_CLASS_ACTOR)
@@ -270,6 +283,8 @@ void own_class_pump(struct own *own, struct own_class *cls)
         }
         if (MT_UNLIKELY(cls->level_count) && task->priority < cls->sent_low)
             cls->sent_low = task->priority;
+        if (MT_UNLIKELY(cls->told_tasks))
+            followers_post(own, task);
     }
     if (cls->outstanding) {
         cls->idle_since_ns = own->now_ns;

@@ -57,6 +57,12 @@ static uint64_t sequence_next(const struct own_lane *lane)
     return sequence;
 }
 
+/* What it makes is wanted on another node, and goes there by us. */
+static bool is_told(const struct own_task *task)
+{
+    return MT_UNLIKELY(task->cell) && task->cls->told_tasks;
+}
+
 bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task)
 {
     uint64_t sequence = sequence_next(lane);
@@ -71,7 +77,7 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
                                  .flags = (uint16_t)((task->is_limited ? LANE_TASK_LIMITED : 0) |
                                                      (task->kind == LANE_TASK && !task->retries_left ? LANE_TASK_ONCE : 0) |
                                                      (feeds ? LANE_TASK_FEEDS : 0) | (task->is_ahead ? LANE_TASK_AHEAD : 0) |
-                                                     task->group << LANE_CALL_GROUP_SHIFT),
+                                                     (is_told(task) ? LANE_TASK_TOLD : 0) | task->group << LANE_CALL_GROUP_SHIFT),
                                  .epoch = own->epoch,
                                  .sequence = sequence,
                                  .id = task->id,
@@ -109,6 +115,8 @@ bool own_lane_send(struct own *own, struct own_lane *lane, struct own_task *task
     own_task_set_state(task, OWN_SENT);
     if (MT_UNLIKELY(task->results != NULL))
         own_stream_sent(own, lane, task);
+    if (MT_UNLIKELY(task->is_ahead) && lane->is_remote)
+        own_edges_give(own, task, NULL);
     /* A hungry worker gets the first record at once and then small batches: one line of shared memory moves for each
      * publication. A busy one is not waiting; the next get, or the helper's tick, publishes the rest. */
     if (lane->unpublished >= PUBLISH_MAX ||

@@ -16,11 +16,7 @@ bool      own_lane_send(struct own *own, struct own_lane *lane, struct own_task 
 /* Takes back what has not begun, but for `keep`, the newest first. Returns how many. */
 uint32_t own_lane_revoke(struct own *own, struct own_lane *lane, uint32_t keep);
 /* Of a lane to another node: that task comes back if it has not begun; the answer is LANE_RETURNED, or its outcome. */
-void                   own_lane_ask_back(struct own *own, struct own_lane *lane, struct own_task *task);
-static inline uint32_t own_lane_node(const struct own *own, const struct own_lane *lane)
-{
-    return lane->is_remote ? lane->node : own->node;
-}
+void own_lane_ask_back(struct own *own, struct own_lane *lane, struct own_task *task);
 /* The node that all lanes of the class are on: ours where it has none; 0: they are on several. */
 static inline uint32_t own_class_node(const struct own *own, const struct own_class *cls)
 {

@@ -6,6 +6,7 @@
  * Always: the first outcome stands. Tasks and actors that waited are posted; own_settle moves them on.
  */
 #include "clients/lib/owner/ref/ref.h"
+#include "clients/lib/owner/edge/edge.h"
 #include "clients/lib/owner/ref/kept.h"
 
 #include <stdio.h>
@@ -94,11 +95,13 @@ static void answer_process(struct own *own, struct own_ref *ref, uint64_t proces
     own_send_message(own, process, node, OWN_MSG_VALUE, &answer, sizeof answer, bytes, answer.size);
 }
 
-/* Its worker takes the value from a cell, and may sleep. Where none came, the task comes back and fails. */
+/* Its worker takes the value from a cell, or as we send it, and may sleep. Where none came, the task comes back and fails. */
 static void ahead_ready(struct own *own, struct own_task *task, const struct own_ref *ref)
 {
     if (ref->state == OWN_REF_FAILED)
         own_ahead_over(own);
+    else if (task->state == OWN_SENT && task->lane->is_remote)
+        own_edges_give(own, task, ref);
     if (task->state == OWN_SENT && lane_park_must_wake(task->lane->peer))
         own_wake(own, task->lane->peer);
 }

@@ -155,6 +155,7 @@ struct own_class {
     uint64_t          idle_since_ns;
     uint64_t          surplus_since_ns;
     uint32_t          edge_tasks;  /* the next so many tasks get a cell */
+    uint32_t          told_tasks;  /* ... and of so many the outcome is told at once: tasks on another node wait for them */
     uint32_t          edge_pause;  /* ticks until tasks are sent ahead again */
     uint32_t          ahead_count; /* tasks with is_ahead */
     uint32_t          ahead_node;  /* whose memory their cells are in: that of all lanes when the first of them went ahead */

@@ -56,7 +56,7 @@ void own_blob_free(struct own *own, struct own_task *task)
 /* Whether references go in short, and the worker asks for their values: else the arguments would be larger than a record. */
 enum refs_as { REFS_WHOLE, REFS_ASKED };
 
-static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg, enum refs_as as)
+static void put_value(struct own *own, uint8_t **at, const struct own_task *task, const struct own_arg *arg, enum refs_as as)
 {
     struct lane_value value = {.type = (uint8_t)arg->type};
     struct lane_ref   wire;
@@ -72,7 +72,7 @@ static void put_value(struct own *own, uint8_t **at, const struct own_arg *arg, 
         value.size = sizeof asked;
         bytes = &asked;
     } else if (arg->type != 'r' && !own_ref_is_ready(arg->ref)) {
-        edge = own_edge_name(own, arg->ref->task);
+        edge = own_edge_name(own, task, (uint32_t)(arg - task->args));
         value.flags = LANE_VALUE_EDGE;
         value.size = sizeof edge;
         bytes = &edge;
@@ -133,7 +133,7 @@ mt_status own_task_encode(struct own *own, struct own_task *task, const struct o
     at = task->blob + sizeof head;
     memcpy(task->blob, &head, sizeof head);
     for (int i = 0; i < argc; i++)
-        put_value(own, &at, &args[i], as);
+        put_value(own, &at, task, &args[i], as);
     if (task->is_limited)
         memcpy(at, &limits, sizeof limits);
     own->queued_bytes += size - task->blob_size;
