@@ -2,6 +2,7 @@
  *
  * edge_test.c - a task that is sent before its argument has come: owner and two workers in one process, each event by hand.
  */
+#include "clients/lib/owner/outcome/outcome.h"
 #include "tests/unit/lib/edge_world.h"
 
 /* ---- the cases ---- */
@@ -388,6 +389,40 @@ static void far_a_value_goes_from_worker_to_worker(void **state)
 }
 
 /* Its outcome came, its cell is empty, and the owner can't fill it: what waits for it is asked back, and comes with its value. */
+static void free_place(struct own *own, const struct lane_ref *place, bool escaped)
+{
+    (void)own, (void)place, (void)escaped;
+}
+
+/* Its value is in the store of its node, so it is kept, to be made again; its maker's outcome comes later, by another lane. */
+static void far_one_that_is_kept_is_told_of_first(void **state)
+{
+    struct world *w = begin_both(THERE, 1);
+    struct {
+        struct lane_value head;
+        struct lane_ref   place;
+    } value = {.head = {.type = 'y', .flags = LANE_VALUE_SHARED, .size = sizeof value.place},
+               .place = {.node = THERE, .segment = 1, .offset = 64, .size = 1 << 20, .type = 'y'}};
+    (void)state;
+    w->own.free_place = free_place;
+    w->own.kept_max = 1 << 20;
+    assert_true(takes(w, 0));
+    ends_shown(w, 0, 0, 42, 8, false);
+    assert_true(takes(w, 1));
+    assert_true(wrk_done(&w->workers[1], 0, 0, 0, &value, sizeof value, w->own.now_ns, 1000));
+    wrk_flush(&w->workers[1]);
+    own_lane_poll(&w->own, w->taker->task->lane);
+    own_settle_posted(&w->own);
+    sound(w);
+    assert_int_equal(w->taker->state, OWN_REF_PLACE);
+    assert_int_equal(w->taker->task->state, OWN_KEPT);
+    assert_int_equal(w->maker->state, OWN_REF_PENDING);
+    wrk_flush(&w->workers[0]);
+    polled(w);
+    assert_int_equal(value_of(w->maker), 42);
+    end(w);
+}
+
 static void far_a_maker_dies_before_handing_on(void **state)
 {
     struct world *w = begin_both(THERE, 0);
@@ -464,6 +499,7 @@ int main(void)
         cmocka_unit_test(a_lane_that_stands_still_is_emptied),
         cmocka_unit_test(lanes_that_wait_for_each_other_do_not_stand_still),
         cmocka_unit_test(far_a_value_goes_from_worker_to_worker),
+        cmocka_unit_test(far_one_that_is_kept_is_told_of_first),
         cmocka_unit_test(far_a_maker_dies_before_handing_on),
         cmocka_unit_test(far_only_what_feeds_is_waited_for_there),
         cmocka_unit_test(far_what_is_ahead_stays_on_its_node),

@@ -110,6 +110,8 @@ bool own_lineage_keep(struct own *own, struct own_task *task)
         task->actor->kept_calls++;
     else
         task->cls->outstanding--;
+    if (task->waiting_for) /* it was ahead, and is told of before those that made what it took */
+        own_task_wait_no_more(task);
     if (task->args)
         own_task_unencode(own, task);
     own_cell_drop(own, task);

@@ -217,8 +217,7 @@ static void args_free(struct own *own, struct own_task *task)
     task->arg_count = 0;
 }
 
-/* A task that ends before its arguments came must not be found by them. */
-static void stop_waiting(struct own_task *task)
+void own_task_wait_no_more(struct own_task *task)
 {
     for (uint16_t i = 0; i < task->arg_count; i++) {
         struct own_waiter **link = task->args[i].ref ? &task->args[i].ref->waiters : NULL;
@@ -246,7 +245,7 @@ void own_task_free(struct own *own, struct own_task *task)
 void own_task_finish(struct own *own, struct own_task *task)
 {
     if (task->waiting_for)
-        stop_waiting(task);
+        own_task_wait_no_more(task);
     if (MT_UNLIKELY(task->is_ahead))
         ahead_end(own, task);
     if (MT_UNLIKELY(task->cell))

@@ -18,6 +18,8 @@ mt_status own_task_encode(struct own *own, struct own_task *task, const struct o
 void own_task_unencode(struct own *own, struct own_task *task);
 /* Notes the task with each argument whose value is still to come; it waits for none yet. */
 void own_task_wait(struct own *own, struct own_task *task);
+/* One that ends, or is kept, before its arguments came must not be found by them. */
+void own_task_wait_no_more(struct own_task *task);
 /* Its arguments are there: encodes them. False: one of them failed, and so did the task, which is gone. */
 bool               own_task_encode_ready(struct own *own, struct own_task *task);
 static inline bool own_task_ready(struct own *own, struct own_task *task)
