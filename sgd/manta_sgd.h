@@ -375,8 +375,9 @@ typedef struct manta_sgd_result {
     int64_t            optimizer_bytes; /* of the optimizer's state, in the worker that has most of it at the end */
     double             slowest_s;       /* the longest recovery */
     double             wall_s;
-    manta_sgd_recovery last; /* all 0 where nobody died */
-    uint64_t           reserved[16];
+    manta_sgd_recovery last;       /* all 0 where nobody died */
+    int64_t            node_looks; /* times that the cluster's nodes were asked for: at the beginning, and after news of them */
+    uint64_t           reserved[15];
 } manta_sgd_result;
 
 /* Whether such a run could begin, as far as this machine can tell without a cluster: options, operator, its configuration and its

@@ -13,12 +13,28 @@
 
 void gng_nodes_look(struct gng_nodes *nodes)
 {
-    manta_error e;
+    manta_error   e;
+    unsigned char is_ready;
+    if (nodes->news && manta_wait(&nodes->news, 1, 1, 0, &is_ready, &e) == 0)
+        return;
     if (!nodes->of)
         nodes->of = calloc(MT_GANG_NODES_MAX, sizeof *nodes->of);
-    int count = nodes->of ? manta_nodes(nodes->of, MT_GANG_NODES_MAX, &e) : 0;
-    if (count >= 0) /* else they are as they were */
+    manta_free(nodes->news);
+    nodes->news = manta_nodes_news(MANTA_NEWS_FREE, &e); /* first: what is not in the list yet is told */
+    int count = nodes->of ? manta_nodes(nodes->of, MT_GANG_NODES_MAX, &e) : -1;
+    if (count >= 0) {
         nodes->count = count < MT_GANG_NODES_MAX ? count : MT_GANG_NODES_MAX;
+        return;
+    }
+    manta_free(nodes->news); /* they are as they were until the next look */
+    nodes->news = NULL;
+}
+
+void gng_nodes_fini(struct gng_nodes *nodes)
+{
+    manta_free(nodes->news);
+    free(nodes->of);
+    *nodes = (struct gng_nodes){0};
 }
 
 const manta_node_info *gng_nodes_find(const struct gng_nodes *nodes, uint32_t node)

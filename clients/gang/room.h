@@ -5,7 +5,8 @@
  * Between MIN and MAX nodes it takes as many as have room. While fewer than MIN have, a group of MIN stands in the head's
  * queue, where the cluster's scaler sees it.
  *
- * Thread: the driver's. gng_room_look blocks for MT_GANG_TICK_MS, else nothing but manta_nodes does.
+ * Thread: the driver's. gng_room_look blocks for MT_GANG_TICK_MS, else nothing but manta_nodes does, which is called where there
+ * is news.
  */
 #ifndef GNG_ROOM_H
 #define GNG_ROOM_H
@@ -29,6 +30,7 @@ struct gng_room {
 struct gng_nodes {
     manta_node_info *of;
     int              count;
+    manta_ref       *news; /* ready: they are others now; NULL: they are to be asked for */
 };
 
 enum gng_room_is { GNG_ROOM_WAITS, GNG_ROOM_THERE, GNG_ROOM_NEVER };
@@ -39,7 +41,8 @@ enum gng_room_is gng_room_look(struct gng_room *room, struct gng_nodes *nodes);
 /* Gives it back. */
 void gng_room_drop(struct gng_room *room);
 
-void                   gng_nodes_look(struct gng_nodes *nodes);
+void                   gng_nodes_look(struct gng_nodes *nodes); /* asks for them where there is news */
+void                   gng_nodes_fini(struct gng_nodes *nodes);
 const manta_node_info *gng_nodes_find(const struct gng_nodes *nodes, uint32_t node);
 /* How many nodes beside those of `used` have room for as many ranks as one is to have. */
 int gng_nodes_with_room(const struct gng_nodes *nodes, const struct gng_plan *plan, const struct gng_layout *used);

@@ -622,7 +622,7 @@ int gng_run(const struct gng_plan *plan, volatile sig_atomic_t *pending)
     gng_output_close(&r.output);
     gng_fini(&r.gang);
     manta_env_free(r.env);
-    free(r.nodes.of);
+    gng_nodes_fini(&r.nodes);
     free(r.places);
     free(r.seen);
     return r.status;

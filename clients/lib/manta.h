@@ -717,7 +717,7 @@ typedef struct manta_node_info {
     char                             address[64]; /* of its machine, "10.0.0.1" or "fd00::1"; "": it is reached from nowhere else */
     uint64_t                         reserved[23];
 } manta_node_info;
-/* Fills up to `max` entries; returns how many nodes there are, or -code. Blocks up to 5 s. */
+/* Fills up to `max` entries; returns how many nodes there are, or -code. Blocks up to 5 s. (manta_nodes_news: when that changes) */
 MANTA_API int manta_nodes(manta_node_info *out, int max, manta_error *e);
 /* The node this process runs on. */
 MANTA_API uint32_t manta_node(void);

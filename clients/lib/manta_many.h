@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * manta_many.h - many values at a time: got together, brought to this node before they are read. Part of manta.h.
+ * manta_many.h - many values at a time: got together, brought to this node before they are read; and news of nodes, which are
+ * waited for among them. Part of manta.h.
  *
  * One manta_get after the other waits for a round trip each where the values are on other nodes. Those of these calls come
  * together: as many as there are in one message, and many messages on their way.
@@ -32,6 +33,18 @@ typedef struct manta_wait_opts {
 /* manta_wait with options; opts may be NULL. */
 MANTA_API int manta_wait_with(manta_ref *const *refs, size_t count, size_t want, int64_t timeout_ms, const manta_wait_opts *opts,
                               unsigned char *ready, manta_error *e);
+
+enum {
+    MANTA_NEWS_NODES = 0, /* who there is: a node comes, goes, is silent, is to leave, or has other resources or labels */
+    MANTA_NEWS_FREE = 1   /* that, or what is free on one of them */
+};
+/* A reference that is ready once manta_nodes, called after this, would answer otherwise; so there is nothing to poll for. Wait for
+ * it among others (manta_wait), then free it and begin again: this call first, then manta_nodes. Whatever changes is in that list,
+ * or makes the reference ready. It may be ready for what changed just before this call, too. Its value is empty; of a raylet of an
+ * older release it fails at once. MANTA_NEWS_FREE comes with each lease of this node: who acts on it bounds how often. The caller
+ * frees it; freed early, nothing is left over. Does not block; any thread. NULL: *e says why: EINVAL (what), ENOMEM, and as
+ * manta_nodes. With MANTA_INLINE=1 it is never ready. */
+MANTA_API manta_ref *manta_nodes_news(int what, manta_error *e);
 
 #ifdef __cplusplus
 }

@@ -323,6 +323,7 @@ void rlt_step(struct rlt *r, const struct rlt_event *e, struct rlt_actions *out)
     rlt_orphan_round(r);
     rlt_drain_round(r);
     rlt_pool_tell_crowd(r);
+    rlt_news_round(r);
     rlt_head_changed(r);
     r->out = NULL;
 }

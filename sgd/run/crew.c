@@ -223,11 +223,11 @@ static size_t refs_of(const struct sgd_crew *crew, struct sgd_hand *hand, manta_
     return count;
 }
 
-manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, sgd_crew_tell *tell, manta_error *e)
+manta_status sgd_crew_look(struct sgd_crew *crew, manta_ref *also, int wait_ms, sgd_crew_tell *tell, manta_error *e)
 {
-    manta_ref       *refs[SGD_HAND_REFS * SGD_HANDS_MAX];
+    manta_ref       *refs[SGD_HAND_REFS * SGD_HANDS_MAX + 1];
     struct sgd_hand *whose[SGD_HAND_REFS * SGD_HANDS_MAX];
-    unsigned char    is_there[SGD_HAND_REFS * SGD_HANDS_MAX] = {0};
+    unsigned char    is_there[SGD_HAND_REFS * SGD_HANDS_MAX + 1] = {0};
     size_t           count = 0;
     manta_status     code = MANTA_OK;
 
@@ -235,11 +235,13 @@ manta_status sgd_crew_look(struct sgd_crew *crew, int wait_ms, sgd_crew_tell *te
         death_listen(hand);
         count += refs_of(crew, hand, refs + count, whose + count);
     }
-    if (count == 0) { /* nobody is asked anything: who waits for more workers must not look all the time */
+    refs[count] = also;
+    size_t all = count + (also != NULL);
+    if (all == 0) { /* nobody is asked anything: who waits for more workers must not look all the time */
         mt_sleep_ms(wait_ms);
         return MANTA_OK;
     }
-    int n = manta_wait(refs, count, 1, wait_ms, is_there, e);
+    int n = manta_wait(refs, all, 1, wait_ms, is_there, e);
     if (n < 0)
         return -n;
     for (size_t i = 0; i < count && code == MANTA_OK; i++)

@@ -70,7 +70,7 @@ static void on_death(struct sgd_fit *fit, struct sgd_hand *hand)
         return;
     }
     if (hand->place != 0 && !hand->was_ready && hand->death.code == MANTA_EUNSCHEDULABLE) { /* its node leaves, or has left */
-        fit->places.looked_ns = 0;
+        sgd_places_doubt(&fit->places);
         return;
     }
     if (hand->rank != SGD_NO_RANK) {
@@ -226,8 +226,10 @@ static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
     for (struct sgd_hand *hand = fit->crew.hands; hand < fit->crew.hands + SGD_HANDS_MAX; hand++)
         if (hand->state == SGD_HAND_DEAD)
             sgd_crew_bury(hand);
-    if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures + fit->has_death))
-        return MANTA_OK; /* without them, or the run ends once all are back */
+    if (fit->failed_starts >= MT_TRAIN_STARTS_MAX || !may_go_on(fit, fit->failures + fit->has_death)) {
+        sgd_places_doubt(&fit->places); /* nobody waits for news of nodes now */
+        return MANTA_OK;                /* without them, or the run ends once all are back */
+    }
     places_keep(fit);
     sgd_crew_cpu_settle(&fit->crew);
     sgd_fit_wish(fit, steps_done(fit)); /* before somebody is hired on what has come */
@@ -349,7 +351,7 @@ static manta_status gather(struct sgd_fit *fit, manta_error *e)
         }
         is_told = is_long;
         sgd_crew_ping(&fit->crew);
-        code = sgd_crew_look(&fit->crew, MT_TRAIN_LOOK_MS, on_news, e);
+        code = sgd_crew_look(&fit->crew, fit->places.news, MT_TRAIN_LOOK_MS, on_news, e);
     }
     return code;
 }
@@ -527,7 +529,7 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
     bool         has_next = false;
     while (code == MANTA_OK && (is_anybody_out(fit) || has_next)) {
         (void)pause_look(fit);
-        code = sgd_crew_look(&fit->crew, MT_TRAIN_LOOK_MS, on_news, e);
+        code = sgd_crew_look(&fit->crew, fit->places.news, MT_TRAIN_LOOK_MS, on_news, e);
         sgd_fit_read_notes(fit);
         (void)sgd_fit_read_spans(fit, NULL);
         if (code == MANTA_OK)
@@ -666,6 +668,7 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
     sgd_fit_logs_end(fit, code, &error);
     sgd_fit_wish_end(fit);
     sgd_crew_dismiss(&fit->crew);
+    fit->result.node_looks = fit->places.looks;
     sgd_places_fini(&fit->places);
     manta_actor_free(fit->mapped);
     sgd_setup_fini(&fit->setup);

@@ -269,6 +269,11 @@ void sgd_place_close(struct sgd_place *place)
 
 void sgd_places_fini(struct sgd_places *places)
 {
+    manta_free(places->news);
+    free(places->nodes);
+    places->news = NULL;
+    places->nodes = NULL;
+    places->nodes_count = 0;
     for (int i = 0; i < SGD_PLACES_MAX; i++)
         if (places->of[i].state != SGD_PLACE_FREE)
             sgd_place_close(&places->of[i]);
@@ -368,13 +373,51 @@ void sgd_place_bar(struct sgd_places *places, struct sgd_place *place)
         sgd_place_set_state(place, SGD_PLACE_LEAVING);
 }
 
+/* They are others now, or what is free matters and did not before; and they were not asked for just now. */
+static bool are_nodes_due(struct sgd_places *places, int news_of)
+{
+    unsigned char is_ready = 0;
+    if (places->news && (manta_wait(&places->news, 1, 1, 0, &is_ready, NULL) != 0 || news_of > places->news_of)) {
+        manta_free(places->news);
+        places->news = NULL;
+    }
+    return !places->news && (!places->looked_ns || mt_now_ns() - places->looked_ns >= MT_TRAIN_NODES_MS * 1000000ll);
+}
+
+static void nodes_learn(struct sgd_places *places, int news_of)
+{
+    int count;
+    if (!are_nodes_due(places, news_of))
+        return;
+    places->news = manta_nodes_news(news_of, NULL); /* first: what is not in the list yet is told */
+    places->news_of = news_of;
+    places->looked_ns = mt_now_ns();
+    places->looks++;
+    manta_node_info *nodes = nodes_list(&count);
+    if (count > 0) {
+        free(places->nodes);
+        places->nodes = nodes;
+        places->nodes_count = count;
+        return;
+    }
+    free(nodes);
+    manta_free(places->news); /* again, in a moment */
+    places->news = NULL;
+}
+
+void sgd_places_doubt(struct sgd_places *places)
+{
+    manta_free(places->news);
+    places->news = NULL;
+    places->looked_ns = 0;
+}
+
 void sgd_places_look_for(struct sgd_places *places, bool wants_more, sgd_places_pass *pass, void *user)
 {
     char why[SGD_PLACE_WHY_BYTES];
-    int  all;
-    if (places->looked_ns && mt_now_ns() - places->looked_ns < MT_TRAIN_NODES_MS * 1000000ll)
-        return;
-    manta_node_info *nodes = nodes_list(&all);
+    nodes_learn(places, wants_more ? MANTA_NEWS_FREE : MANTA_NEWS_NODES);
+    const manta_node_info *nodes = places->nodes;
+    int                    all = places->nodes_count;
     for (int i = 0; i < all; i++)
         node_take(places, &nodes[i]);
     int count = wants_more ? sgd_places_count(places) : places->max;
@@ -391,8 +434,6 @@ void sgd_places_look_for(struct sgd_places *places, bool wants_more, sgd_places_
         if (is_among(nodes[i].node, places->told, places->told_count)) /* a bounded number of them */
             pass(user, nodes[i].node, text);
     }
-    free(nodes);
-    places->looked_ns = mt_now_ns();
 }
 
 /* The answer of a look, if it is there within wait_ms. False: the post will never answer again. */

@@ -63,6 +63,8 @@ void swp_crew_fini(struct swp_crew *crew)
     free(crew->refs);
     free(crew->whose);
     free(crew->is_there);
+    free(crew->nodes);
+    manta_free(crew->nodes_news);
     manta_free(crew->data);
     mt_buf_fini(&crew->setup);
 }
@@ -279,20 +281,40 @@ static bool is_leaving(const manta_node_info *nodes, int count, uint32_t node)
     return false;
 }
 
-int swp_crew_nodes(const struct swp_crew *crew, const manta_sweep_opts *o, swp_crew_fn fn, void *user, mt_status *out)
+/* Asks for the nodes where there is news of them; what comes while the list is made is news again. */
+static void nodes_learn(struct swp_crew *crew)
 {
-    int              count;
-    manta_error      e;
+    int           count;
+    manta_error   e;
+    unsigned char is_ready;
+    if (crew->nodes_news && manta_wait(&crew->nodes_news, 1, 1, 0, &is_ready, &e) == 0)
+        return;
+    manta_free(crew->nodes_news);
+    crew->nodes_news = manta_nodes_news(MANTA_NEWS_NODES, &e);
     manta_node_info *nodes = nodes_list(&count, &e);
-    int              room = room_of(o, nodes, count);
-    *out = mt_ok();
-    for (int i = 0; nodes && count > 0 && i < crew->count && out->code == 0; i++) {
-        struct swp_event ev = {.kind = SWP_EV_LEAVE, .slot = i, .trial = -1, .now_ns = mt_now_ns()};
-        if (crew->seats[i].is_up && is_leaving(nodes, count, crew->seats[i].node))
-            *out = fn(user, &ev, (mt_view){0});
+    if (nodes && count > 0) {
+        free(crew->nodes);
+        crew->nodes = nodes;
+        crew->nodes_count = count;
+        return;
     }
     free(nodes);
-    return room;
+    manta_free(crew->nodes_news); /* again with the next look */
+    crew->nodes_news = NULL;
+}
+
+int swp_crew_nodes(struct swp_crew *crew, const manta_sweep_opts *o, swp_crew_fn fn, void *user, mt_status *out)
+{
+    *out = mt_ok();
+    nodes_learn(crew);
+    if (!crew->nodes)
+        return -MANTA_ECONN;
+    for (int i = 0; i < crew->count && out->code == 0; i++) {
+        struct swp_event ev = {.kind = SWP_EV_LEAVE, .slot = i, .trial = -1, .now_ns = mt_now_ns()};
+        if (crew->seats[i].is_up && is_leaving(crew->nodes, crew->nodes_count, crew->seats[i].node))
+            *out = fn(user, &ev, (mt_view){0});
+    }
+    return room_of(o, crew->nodes, crew->nodes_count);
 }
 
 void swp_crew_wish(struct swp_crew *crew, const char *name, int count, int room)

@@ -37,6 +37,9 @@ struct swp_crew {
     manta_ref      **refs;  /* of swp_crew_look: as many as seats */
     int             *whose;
     unsigned char   *is_there;
+    manta_node_info *nodes; /* the cluster's; NULL: not asked for yet */
+    int              nodes_count;
+    manta_ref       *nodes_news;               /* ready: they are others now; NULL: they are to be asked for */
     int              wished, wished_room;      /* what the cluster was told */
     char             text[MT_ERROR_BYTES_MAX]; /* for people, why swp_crew_look failed; else "" */
 };
@@ -63,8 +66,8 @@ MT_MUST_USE mt_status swp_crew_look(struct swp_crew *crew, int wait_ms, swp_crew
 /* How many such trials the cluster has room for, at least 1; < 0 is -code, and *e is what libmanta says (this is a forked child,
  * manta_init was not called, ...). Blocks up to 5 s. */
 int swp_crew_room(const manta_sweep_opts *opts, manta_error *e);
-/* The same now; and each seat on a node that leaves is told to `fn` as SWP_EV_LEAVE. */
-int swp_crew_nodes(const struct swp_crew *crew, const manta_sweep_opts *opts, swp_crew_fn fn, void *user, mt_status *out);
+/* The same now, by the nodes as of the last news of them; and each seat on a node that leaves is told to `fn` as SWP_EV_LEAVE. */
+int swp_crew_nodes(struct swp_crew *crew, const manta_sweep_opts *opts, swp_crew_fn fn, void *user, mt_status *out);
 /* Tells the cluster that so many more trials could run, where that has changed; `room`: so many run now, at most. */
 void swp_crew_wish(struct swp_crew *crew, const char *name, int count, int room);
 

@@ -89,7 +89,7 @@ struct sim_proc;
     X(spilled) X(restored) \
     /* nodes that leave */ \
     X(drain_asked) X(drain_told) X(drain_refused) X(drain_left) X(drain_limit) X(drain_noticed) X(drain_sooner) \
-    X(value_adopted) X(copy_told) X(copy_checked) X(copy_asked) X(copy_sought) X(value_rescued) X(view_compared)
+    X(value_adopted) X(copy_told) X(copy_checked) X(copy_asked) X(copy_sought) X(value_rescued) X(view_compared) X(nodes_news)
 /* clang-format on */
 
 struct sim_counters {

@@ -270,6 +270,7 @@ void own_close(struct own *own, int32_t code, const char *text)
     own_failure_set(&f, MT_EACTOR_DIED, "the actor has ended with the job of its handle: %s", text);
     why = own_failure_new(own, &f);
     refs_settle(own, code, text);
+    unhold(own->news, CTL_NEWS);
     tasks_end(own);
     lanes_end(own);
     extras_end(own);

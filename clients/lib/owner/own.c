@@ -147,8 +147,10 @@ static struct own_lane *lane_of(struct own *own, uint64_t lease)
 static void replied(struct own *own, mt_id id, const struct ctl_reply *reply, const uint8_t *bytes, size_t size)
 {
     struct own_request *found = mt_map_ptr(&own->requests, id), request;
-    if (!found)
+    if (!found) {
+        own_news_came(own, id, reply);
         return;
+    }
     request = *found;
     mt_map_remove(&own->requests, id);
     free(found);

@@ -46,7 +46,7 @@ enum {
     MT_TRAIN_PIECE_BYTES = 4 * 1024 * 1024,      /* of such a file, that travel at a time */
     MT_TRAIN_DATA_MS = 10 * 60 * 1000,           /* for its sum, for a piece of it, for another process that fetches one */
     MT_TRAIN_LOOK_MS = 50,                       /* how often a driver looks at its workers' progress */
-    MT_TRAIN_NODES_MS = 250,                     /* how often a run on several nodes looks at the cluster's */
+    MT_TRAIN_NODES_MS = 250,                     /* from one look at the cluster's nodes to the next, where there is news of them */
     MT_TRAIN_UNPLACED_MS = 1000,                 /* one that has not started for so long is hired elsewhere, if there is room */
     MT_TRAIN_RATE_MS = 1000,                     /* over so long its speed is measured ... */
     MT_TRAIN_RATE_STEPS = 4,                     /* ... and so many steps */

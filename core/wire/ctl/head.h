@@ -12,16 +12,18 @@ enum ctl_op {
     CTL_OP_NAME_PUT = 1, /* ctl_name; EEXIST where another holds it */
     CTL_OP_NAME_GET = 2, /* ctl_name in and out; ENOENT */
     CTL_OP_NAME_DELETE = 3,
-    CTL_OP_NODES = 4,      /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
-    CTL_OP_ACTOR_NEW = 8,  /* ctl_detached, then `size` bytes for its warden: a detached actor; EEXIST */
-    CTL_OP_ACTOR = 9,      /* ctl_actor, of a detached one; to WHERE the reply brings a ctl_name */
-    CTL_OP_GROUP = 10,     /* ctl_group, then its bundles (NEW); to FIND the reply brings the same */
-    CTL_OP_WISH = 11,      /* ctl_wish; the raylet answers, and tells the head with its next report */
-    CTL_OP_WISH_LOOK = 12, /* ctl_wish, its name; reply: a ctl_wish_news */
+    CTL_OP_NODES = 4,       /* reply: an array of ctl_node, this node first, then by number; a full one may not be all */
+    CTL_OP_ACTOR_NEW = 8,   /* ctl_detached, then `size` bytes for its warden: a detached actor; EEXIST */
+    CTL_OP_ACTOR = 9,       /* ctl_actor, of a detached one; to WHERE the reply brings a ctl_name */
+    CTL_OP_GROUP = 10,      /* ctl_group, then its bundles (NEW); to FIND the reply brings the same */
+    CTL_OP_WISH = 11,       /* ctl_wish; the raylet answers, and tells the head with its next report */
+    CTL_OP_WISH_LOOK = 12,  /* ctl_wish, its name; reply: a ctl_wish_news */
+    CTL_OP_NODES_NEWS = 13, /* answered once CTL_OP_NODES would be answered otherwise; one for each enum ctl_news */
 };
+enum ctl_news { CTL_NEWS_NODES, CTL_NEWS_FREE, CTL_NEWS }; /* who there is, and how that one is; or also what is free there */
 struct ctl_request {
     uint32_t op;    /* enum ctl_op */
-    uint32_t after; /* CTL_OP_NODES: the last node of the answer before; 0: from the beginning */
+    uint32_t after; /* CTL_OP_NODES: the last node of the answer before; 0: from the beginning. _NODES_NEWS: enum ctl_news */
 };
 struct ctl_wish { /* what a process would use beyond what it has. One of the same name takes its place; count 0: it is taken back */
     char                name[CTL_NAME_SIZE];

@@ -132,6 +132,7 @@ static void say(struct rlt *r, bool is_gone)
 static void begin(struct rlt *r, uint64_t limit_ms, const char *reason)
 {
     r->drain.is_on = true;
+    rlt_news(r, CTL_NEWS_NODES);
     r->drain.ends = r->now + (limit_ms < MT_DRAIN_MS_MAX ? limit_ms : MT_DRAIN_MS_MAX) * RLT_MS;
     snprintf(r->drain.reason, sizeof r->drain.reason, "%s", reason);
     mt_log(MT_LOG_INFO, "node_drains", "node=%u limit_ms=%" PRIu64 " reason=\"%s\"", r->node, limit_ms, r->drain.reason);

@@ -15,6 +15,8 @@ void rlt_request(struct rlt *r, struct rlt_proc *p, const struct lane_record *re
     memcpy(&request, payload, sizeof request);
     if (request.op == CTL_OP_NODES) {
         rlt_nodes_reply(r, p, record->id, request.after);
+    } else if (request.op == CTL_OP_NODES_NEWS) {
+        rlt_news_ask(r, p, record->id, request.after);
     } else if (request.op == CTL_OP_ACTOR_NEW || request.op == CTL_OP_ACTOR) {
         rlt_detach(r, p, record, payload, -1);
     } else if (request.op == CTL_OP_WISH) {

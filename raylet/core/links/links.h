@@ -34,6 +34,12 @@ bool rlt_node_is_there(const struct rlt *r, const struct rlt_node *n);
 void rlt_nodes_reply(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t after);
 void rlt_nodes_fini(struct rlt *r);
 
+/* ---- news.c: that the list of nodes is another ---- */
+
+void rlt_news(struct rlt *r, enum ctl_news what); /* what rlt_nodes_reply would say, from now on */
+void rlt_news_ask(struct rlt *r, struct rlt_proc *p, mt_id id, uint32_t what);
+void rlt_news_round(struct rlt *r); /* at the end of a step: who asked before it is told */
+
 /* ---- message.c: library to library ---- */
 
 void rlt_message(struct rlt *r, struct rlt_proc *from, const struct lane_record *record, const uint8_t *payload);

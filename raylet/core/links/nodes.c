@@ -41,9 +41,31 @@ static void node_set_state(struct rlt_node *n, uint32_t said)
     n->is_drained = n->state == NODE_DRAINING || (n->state == NODE_DEAD && n->is_drained);
 }
 
+/* But for what is free. */
+static bool is_as_before(const struct rlt_node *n, const struct rlt_node *was)
+{
+    return n->epoch == was->epoch && (n->state == was->state || MT_PLANT(MT_PLANT_NEWS_UNTOLD)) &&
+           strcmp(n->name, was->name) == 0 && strcmp(n->address, was->address) == 0 && strcmp(n->labels, was->labels) == 0 &&
+           n->total_count == was->total_count && memcmp(n->total, was->total, n->total_count * sizeof n->total[0]) == 0;
+}
+
+static bool is_as_free(const struct rlt_node *n, const struct rlt_node *was)
+{
+    return n->free_count == was->free_count && memcmp(n->free, was->free, n->free_count * sizeof n->free[0]) == 0;
+}
+
+/* Of this node itself the list says what this node knows. */
+static void news_since(struct rlt *r, const struct rlt_node *n, const struct rlt_node *was)
+{
+    if (n->node != r->node && !is_as_before(n, was))
+        rlt_news(r, CTL_NEWS_NODES);
+    if (n->node != r->node && !is_as_free(n, was))
+        rlt_news(r, CTL_NEWS_FREE);
+}
+
 struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v)
 {
-    struct rlt_node *n = rlt_node_find(r, v->node);
+    struct rlt_node *n = rlt_node_find(r, v->node), was = {0};
     if (!v->node)
         return NULL;
     if (!n) {
@@ -52,6 +74,7 @@ struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v)
         rlt_map_put(&r->nodes, mt_map_key(v->node), n);
         mt_map_remove(&r->forgotten, mt_map_key(v->node));
     }
+    was = *n;
     n->is_told = true;
     n->epoch = v->epoch;
     node_set_state(n, v->state);
@@ -61,14 +84,18 @@ struct rlt_node *rlt_node_take(struct rlt *r, const Manta__V1__Node *v)
     snprintf(n->labels, sizeof n->labels, "%s", v->labels);
     n->total_count = take_resources(n->total, v->total, v->n_total);
     n->free_count = v->n_free ? take_resources(n->free, v->free, v->n_free) : take_resources(n->free, v->total, v->n_total);
+    news_since(r, n, &was);
     return n;
 }
 
 void rlt_node_hint(struct rlt *r, const Manta__V1__NodeFree *v)
 {
-    struct rlt_node *n = rlt_node_find(r, v->node);
-    if (n)
-        n->free_count = take_resources(n->free, v->free, v->n_free);
+    struct rlt_node *n = rlt_node_find(r, v->node), was;
+    if (!n)
+        return;
+    was = *n;
+    n->free_count = take_resources(n->free, v->free, v->n_free);
+    news_since(r, n, &was);
 }
 
 void rlt_node_forget(struct rlt *r, uint32_t node)
@@ -79,6 +106,7 @@ void rlt_node_forget(struct rlt *r, uint32_t node)
     rlt_map_put(&r->forgotten, mt_map_key(node), NULL);
     mt_map_remove(&r->nodes, mt_map_key(node));
     free(n);
+    rlt_news(r, CTL_NEWS_NODES);
 }
 
 static void describe_self(const struct rlt *r, struct ctl_node *out)

@@ -68,6 +68,7 @@ struct rlt_proc {
 
     rlt_program_files files; /* of a driver that has not greeted yet */
     MT_VEC(struct rlt_wish) wishes;
+    mt_id news[CTL_NEWS]; /* requests that are answered with the next news of nodes; zero: none */
 };
 
 struct rlt_monitor {

@@ -128,8 +128,12 @@ struct rlt {
     mt_map              submitted; /* hash of the id -> rlt_submitted */
     uint64_t            next_turn; /* of a submitted job that waits */
     mt_map              nodes;     /* number -> rlt_node: the others, and this one once the head has said so */
-    mt_map              forgotten; /* number -> nothing: was dead for so long that the head does not list it any more */
-    struct rlt_stats    stats;     /* the counters */
+    struct {
+        bool is_due, is_asked; /* there is some in this step; somebody waits for it */
+    } news[CTL_NEWS];
+    uint64_t         news_changes; /* the ledger's, as of the last step */
+    mt_map           forgotten;    /* number -> nothing: was dead for so long that the head does not list it any more */
+    struct rlt_stats stats;        /* the counters */
 };
 
 /* ---- memory and time: a raylet that is out of memory ends (rlt_out_of_memory) ---- */

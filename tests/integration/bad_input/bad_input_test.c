@@ -108,6 +108,7 @@ static void null_pointers(void)
     CHECK_FAILS(put, MANTA_EINVAL, &e);
     CHECK_EQ(manta_create(8, NULL, &e), MANTA_EINVAL);
     CHECK_EQ(manta_nodes(NULL, 3, &e), -MANTA_EINVAL);
+    CHECK(!manta_nodes_news(7, &e) && e.code == MANTA_EINVAL);
     CHECK_EQ(manta_actor_watch(NULL, NULL, NULL, NULL, &e), MANTA_EINVAL);
     manta_actor_kill(NULL, false);
     CHECK(!manta_actor_find(NULL, 0, &e));
@@ -187,6 +188,7 @@ static void before_init(void)
     CHECK_SAYS(e.message, "manta_init");
     CHECK_FAILS(manta_put("x", 1), MANTA_EINVAL, &e);
     CHECK(manta_nodes(&node, 1, &e) < 0);
+    CHECK(!manta_nodes_news(MANTA_NEWS_NODES, &e));
     CHECK(!manta_actor_find("x", 0, &e));
     CHECK_FAILS(manta_actor_call(manta_actor_new("x", NULL, MANTA_NO_ARGS), "x", MANTA_NO_ARGS), MANTA_EINVAL, &e);
     CHECK_EQ(manta_shutdown(), 0);

@@ -266,6 +266,8 @@ static void everything_fails(manta_status code, manta_ref *ref, manta_actor *a)
     CHECK_EQ(manta_create(100, &buffer, &e), code);
     CHECK_EQ(manta_region_open(100, 0, &region, &e), code);
     CHECK_EQ(manta_nodes(NULL, 0, &e), -code);
+    CHECK(!manta_nodes_news(MANTA_NEWS_FREE, &e));
+    CHECK_EQ(e.code, code);
     CHECK_EQ(manta_node_watch(1, (manta_death_fn)(void (*)(void))nothing, NULL, &watch, &e), code);
     CHECK_EQ(manta_actor_watch(a, (manta_death_fn)(void (*)(void))nothing, NULL, &watch, &e), code);
     CHECK(!manta_actor_find("x", 0, &e));

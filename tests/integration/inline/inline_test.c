@@ -92,6 +92,10 @@ static void no_process(void)
     if (f)
         fclose(f);
     CHECK_EQ(manta_nodes(NULL, 0, &e), 1);
+    unsigned char is_ready;
+    manta_ref    *news = manta_nodes_news(MANTA_NEWS_NODES, &e);
+    CHECK_EQ(manta_wait(&news, 1, 1, 0, &is_ready, &e), 0); /* nothing changes here */
+    manta_free(news);
 }
 
 static void several_actors(void)

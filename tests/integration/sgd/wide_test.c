@@ -83,9 +83,11 @@ struct follow {
     int           lost, resized;
     int64_t       last_step; /* of which the driver was told */
     char          lost_text[512];
+    int64_t       add_at;                 /* by this clock another node comes, while steps are made; 0: none does */
     int           epochs, many, bad_step; /* 0: as usual */
     int           gpus;                   /* that the operator wants for each worker */
     bool          is_bad_anywhere;        /* else that step goes wrong away from home */
+    bool          ends_away;              /* once a worker away from home has made a step */
 };
 
 static void data_make(struct follow *f)
@@ -132,8 +134,12 @@ static int on_event(void *user, const manta_sgd_event *event)
         f->gpu = event->values[3];
         if (f->kill_at && event->step >= f->kill_at)
             strike(f);
+        if (f->add_at && test_now_ms() >= f->add_at) {
+            f->nodes->raylets[f->nodes->count++] = nodes_add(f->nodes, 1, "4", NULL);
+            f->add_at = 0;
+        }
     }
-    return 0;
+    return f->ends_away && f->away > 0; /* that is all it was for */
 }
 
 static manta_status run_for(struct follow *f, manta_sgd_opts opts, int slow_us, manta_sgd_result *r, manta_error *e)
@@ -335,6 +341,26 @@ static void wide_gpus(void)
     stop(&n, &f);
 }
 
+/* A run that wants more than its node has grows as soon as another one joins. It is told of it: in the seconds before, it asks
+ * nobody. */
+static void wide_node_comes(void)
+{
+    enum { ALONE_MS = 3000, POLLED_MS = 250 };
+    struct nodes     n;
+    struct follow    f;
+    manta_error      e;
+    manta_sgd_result r;
+    nodes_start(&n, 1, "2");
+    f = (struct follow){.nodes = &n, .epochs = 1000 * 1000, .add_at = test_now_ms() + ALONE_MS, .ends_away = true};
+    data_make(&f);
+    manta_sgd_opts opts = {.scaling = {.min_workers = 1, .max_workers = 3, .cpus = 1, .nodes = 2}};
+    CHECK_CODE(run_for(&f, opts, 500, &r, &e), MANTA_OK, &e);
+    CHECK_EQ(r.stopped, 1);
+    CHECK(f.resized >= 1 && f.workers == 3 && f.lost == 0);
+    CHECK(r.node_looks >= 2 && r.node_looks < ALONE_MS / POLLED_MS);
+    stop(&n, &f);
+}
+
 /* Three workers on a node of one CPU and one of two, each where it has room, also after a death. */
 static double away_of_three(const char *here, const char *away)
 {
@@ -385,11 +411,17 @@ static void wide_bad(void)
 }
 
 static const struct test_case cases[] = {
-    {"wide_same_bits", wide_same_bits, {0}, true, 0},     {"wide_worker_killed", wide_worker_killed, {0}, true, 0},
-    {"wide_node_killed", wide_node_killed, {0}, true, 0}, {"wide_overlap", wide_overlap, {0}, true, 0},
-    {"wide_devices", wide_devices, {0}, true, 0},         {"wide_gpus", wide_gpus, {0}, true, 0},
-    {"wide_room_away", wide_room_away, {0}, true, 0},     {"wide_room_here", wide_room_here, {0}, true, 0},
-    {"wide_bad", wide_bad, {.num_cpus = 2}, false, 0},    {NULL, NULL, {0}, false, 0},
+    {"wide_same_bits", wide_same_bits, {0}, true, 0},
+    {"wide_worker_killed", wide_worker_killed, {0}, true, 0},
+    {"wide_node_killed", wide_node_killed, {0}, true, 0},
+    {"wide_overlap", wide_overlap, {0}, true, 0},
+    {"wide_devices", wide_devices, {0}, true, 0},
+    {"wide_gpus", wide_gpus, {0}, true, 0},
+    {"wide_room_away", wide_room_away, {0}, true, 0},
+    {"wide_room_here", wide_room_here, {0}, true, 0},
+    {"wide_node_comes", wide_node_comes, {0}, true, 0},
+    {"wide_bad", wide_bad, {.num_cpus = 2}, false, 0},
+    {NULL, NULL, {0}, false, 0},
 };
 
 int main(int argc, char **argv)

@@ -447,7 +447,7 @@ void sim_driver_replied(struct sim_proc *p, mt_id id, const struct ctl_reply *re
 {
     struct sim_script *c = &p->script;
     struct ctl_name    name = {.actor = {0, 0}};
-    if (sim_group_replied(p, id, reply))
+    if (sim_group_replied(p, id, reply) || sim_news_replied(p, id, bytes, size))
         return;
     if (mt_id_equal(id, c->nodes_id)) {
         look_at_nodes(p, bytes, size);
@@ -615,6 +615,7 @@ static void leave(struct sim_proc *p)
         c->is_leaving = true;
         c->next_at = p->s->now + sim_between(p->s, 0, SIM_LEAVE_MS) * SIM_MS;
     } else if (p->s->now >= c->next_at) {
+        sim_news_leave(p);
         sim_proc_exit(p);
     }
 }
@@ -626,6 +627,7 @@ void sim_driver_work(struct sim_proc *p)
     collect(p);
     sim_stream_work(p);
     sim_hold_work(p);
+    sim_news_work(p);
     if (c->ops_left && s->now >= c->next_at) {
         uint64_t shift = sim_random(s, 10);
         do_op(p);

@@ -121,6 +121,19 @@ struct sim_handle {
     bool              is_found; /* by name: somebody else made it */
 };
 
+enum { SIM_LISTED_MAX = 128 };
+struct sim_listed {
+    uint32_t node, epoch, state;
+};
+struct sim_listing {         /* what a driver knows of the nodes */
+    struct own_ref   *news;  /* ready: the list is another; NULL: it is to be asked for */
+    mt_id             asked; /* for the list; zero: it is here */
+    struct sim_listed of[SIM_LISTED_MAX];
+    uint32_t          count;
+    uint64_t          next_at, check_at; /* it is asked for, and looked at, no sooner */
+    uint64_t          stale_since;       /* 0: it is what its raylet knows */
+};
+
 struct sim_script { /* of a driver */
     uint32_t ops_left;
     uint64_t next_at;
@@ -140,6 +153,7 @@ struct sim_script { /* of a driver */
     int                 nodes_alive; /* on the pages of it that have come */
     bool                has_looked;  /* at that list */
     struct sim_grouping grouping;
+    struct sim_listing  listing;
     uint64_t            settled_at; /* late: nothing of its job is in any store then; 0: it has not let go yet */
 };
 
@@ -237,6 +251,12 @@ void sim_driver_replied(struct sim_proc *p, mt_id id, const struct ctl_reply *re
 /* When there is something to do without being woken; UINT64_MAX: never. */
 uint64_t sim_work_due(const struct sim_proc *p);
 int64_t  sim_f(int64_t x);
+
+/* ---- load/news.c ---- */
+void sim_news_work(struct sim_proc *p); /* a driver's */
+void sim_news_leave(struct sim_proc *p);
+/* An answer. False: it is another's. */
+bool sim_news_replied(struct sim_proc *p, mt_id id, const uint8_t *bytes, size_t size);
 
 /* ---- load/stream.c ---- */
 /* The running generator goes on. True: it has yielded all, or nobody wants more. */

@@ -137,15 +137,16 @@ struct own {
     struct own_out    out;
     struct own_wait  *wait; /* NULL: the tasks' thread does not wait, or may have others beside it */
     uint64_t          wait_count;
-    mt_map            refs;       /* id -> own_ref: those that other processes know, or borrowed */
-    mt_map            classes;    /* key -> own_class */
-    mt_map            actors;     /* id -> own_actor */
-    mt_map            borrows;    /* of (ref, process) -> own_borrow */
-    mt_map            monitors;   /* monitor id -> own_monitor */
-    mt_map            peers;      /* process -> monitor of an owner or borrower */
-    mt_map            requests;   /* id -> own_request */
-    mt_map            early_ends; /* lease -> ctl_ended that has overtaken its grant (rings and socket are not ordered) */
-    mt_map            unwanted;   /* lease -> 1: given up when it was granted; its end is expected */
+    mt_map            refs;           /* id -> own_ref: those that other processes know, or borrowed */
+    mt_map            classes;        /* key -> own_class */
+    mt_map            actors;         /* id -> own_actor */
+    mt_map            borrows;        /* of (ref, process) -> own_borrow */
+    mt_map            monitors;       /* monitor id -> own_monitor */
+    mt_map            peers;          /* process -> monitor of an owner or borrower */
+    mt_map            requests;       /* id -> own_request */
+    struct own_ref   *news[CTL_NEWS]; /* asked for, and not come; NULL: nobody asks */
+    mt_map            early_ends;     /* lease -> ctl_ended that has overtaken its grant (rings and socket are not ordered) */
+    mt_map            unwanted;       /* lease -> 1: given up when it was granted; its end is expected */
     MT_VEC(struct own_class *) class_list;
     uint32_t last_class; /* number of the newest; none is used again */
     MT_VEC(struct own_lane *) lanes;

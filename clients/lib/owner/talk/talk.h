@@ -14,6 +14,12 @@ void own_message(struct own *own, const struct ctl_message *from, const uint8_t 
 void own_bounced(struct own *own, const struct ctl_bounce *bounce);
 void own_died(struct own *own, mt_id monitor, const struct ctl_death *death);
 
+/* ---- the cluster: news.c ---- */
+/* Ready once CTL_OP_NODES, asked after this, would be answered otherwise; with a hold for the caller. Its value is empty. It may be
+ * one that somebody else waits for, and be ready for what changed just before. NULL without memory. */
+struct own_ref *own_news_of_nodes(struct own *own, enum ctl_news what);
+void            own_news_came(struct own *own, mt_id id, const struct ctl_reply *reply); /* of any other request: nothing */
+
 /* ---- looking in: look.c ---- */
 /* CTL_LOOK (payload: lane_look), answered by CTL_LOOKED. EPROTO: it is too short. */
 MT_MUST_USE mt_status own_looked_at(struct own *own, const struct lane_record *record, const uint8_t *payload);
