@@ -10,13 +10,8 @@
  *
  * Owns:    the lines, one to each node whose small values are wanted; struct os_fetch is the caller's.
  * Thread:  the loop's.
- * Always:  a fetch of a line stands in its list, in the order of the requests, until it is answered, and ends by `done` or
- * by os_line_cancel, once. What is answered after it was cancelled goes into memory of the line's own (a ghost).
- *
- *   a refusal --OS_WIRE_GOES_ON--> the others wait on
- *      '--from an older source, or a damaged value--> the line ends, and the others begin anew on another one
- *   the line ends while it was kept for the next value, before a byte of that one--> the same: the source had closed it meanwhile
- *   it ends otherwise, or nothing comes for MT_OBJECT_FETCH_MS--> all that wait on it fail
+ * Always:  a fetch of a line stands in its row (server/row.h, which says what becomes of it) until it is answered, and ends by
+ * `done` or by os_line_cancel, once. Where nothing comes for MT_OBJECT_FETCH_MS, all that wait on the line fail.
  */
 #include "objectstore/transfer/transfer.h"
 
@@ -39,57 +34,14 @@ struct os_line {
     char                host[OS_HOST_SIZE];
     uint16_t            port;
     uint32_t            to_node, to_epoch;
-    uint32_t            serial; /* of the next request */
-    struct os_fetch    *first, **last;
-    uint32_t            count;
-    bool                was_idle; /* since the last byte that has come: its end may be news */
+    struct os_row       row;
     int64_t             progress_ms;
     uint32_t            out_size, out_sent;
     uint8_t             out[sizeof(struct os_wire_hello) + OS_LINE_MAX * sizeof(struct os_wire_request)];
 };
 
-struct ghost {
-    struct os_fetch fetch;
-    uint8_t         data[]; /* the rest of a value that nobody waits for */
-};
-
 static void line_ready(struct io_watch *watch, unsigned events);
 static void line_look(struct io_timer *timer);
-
-/* ---- its list ---- */
-
-static void ghost_done(struct os_fetch *fetch, mt_status st)
-{
-    (void)st;
-    free(mt_container_of(fetch, struct ghost, fetch));
-}
-
-static bool is_ghost(const struct os_fetch *fetch)
-{
-    return fetch->done == ghost_done;
-}
-
-static void append(struct os_line *line, struct os_fetch *fetch)
-{
-    fetch->behind = NULL;
-    fetch->line = line;
-    fetch->transfer = line->transfer;
-    *line->last = fetch;
-    line->last = &fetch->behind;
-    line->count++;
-}
-
-static struct os_fetch *pop(struct os_line *line)
-{
-    struct os_fetch *fetch = line->first;
-    line->first = fetch->behind;
-    if (!line->first)
-        line->last = &line->first;
-    line->count--;
-    fetch->line = NULL;
-    fetch->transfer = NULL;
-    return fetch;
-}
 
 /* ---- a line's life ---- */
 
@@ -126,7 +78,7 @@ static mt_status line_new(struct os_transfer *transfer, const struct os_fetch *t
     line->transfer = transfer;
     line->watch.ready = line_ready;
     line->look.fire = line_look;
-    line->last = &line->first;
+    os_row_init(&line->row);
     memcpy(line->host, to->host, sizeof line->host);
     line->port = to->port;
     line->to_node = to->to_node;
@@ -163,18 +115,30 @@ static void line_close(struct os_line *line)
     line->link = NULL;
 }
 
+static struct os_fetch *fetch_of(struct os_row_item *item)
+{
+    struct os_fetch *fetch = item ? mt_container_of(item, struct os_fetch, item) : NULL;
+    if (fetch)
+        fetch->line = NULL, fetch->transfer = NULL;
+    return fetch;
+}
+
+static void fetch_done(struct os_row_item *item, mt_status st)
+{
+    struct os_fetch *fetch = fetch_of(item);
+    fetch->done(fetch, st);
+}
+
 /* Over. With `is_anew` what waits on it begins on another line, else it fails by `st`. */
 static void line_end(struct os_line *line, bool is_anew, mt_status st)
 {
+    struct os_transfer *transfer = line->transfer;
+    struct os_fetch    *fetch;
     line_close(line);
-    while (line->first) { /* a `done` may cancel others of them */
-        struct os_transfer *transfer = line->transfer;
-        struct os_fetch    *fetch = pop(line);
-        struct lane_ref     ref = fetch->pull.ref;
-        mt_status           why = st;
-        if (is_anew && !is_ghost(fetch))
-            why = os_line_fetch(transfer, fetch, &ref, fetch->pull.data);
-        if (why.code || is_ghost(fetch))
+    while ((fetch = fetch_of(os_row_pop(&line->row)))) { /* a `done` may cancel others of them */
+        struct lane_ref ref = fetch->pull.ref;
+        mt_status       why = is_anew ? os_line_fetch(transfer, fetch, &ref, fetch->pull.data) : st;
+        if (why.code)
             fetch->done(fetch, why);
     }
     free(line);
@@ -205,48 +169,29 @@ mt_status os_line_fetch(struct os_transfer *transfer, struct os_fetch *fetch, co
         MT_TRY(line_new(transfer, fetch, &line));
     if (line->out_sent == line->out_size)
         line->out_sent = line->out_size = 0;
-    if (line->count == OS_LINE_MAX || sizeof line->out - line->out_size < sizeof request)
+    if (line->row.count == OS_LINE_MAX || sizeof line->out - line->out_size < sizeof request)
         return mt_error(MT_EAGAIN, 0, "fetch: 256 small objects are on their way from that node already");
     os_fetch_begin(transfer, fetch, ref, data);
-    os_pull_go_on(&fetch->pull, line->serial++);
-    (void)os_pull_request(&fetch->pull, &request);
+    if (!line->row.count) {
+        line->progress_ms = (int64_t)io_now_ms();
+        transfer->count.reused += line->row.was_idle;
+    }
+    fetch->item = (struct os_row_item){.done = fetch_done, .pull = &fetch->pull};
+    os_row_add(&line->row, &fetch->item, &request);
+    fetch->line = line;
+    fetch->transfer = transfer;
     memcpy(line->out + line->out_size, &request, sizeof request);
     line->out_size += (uint32_t)sizeof request;
-    if (!line->count) {
-        line->progress_ms = (int64_t)io_now_ms();
-        transfer->count.reused += line->was_idle;
-    }
-    append(line, fetch);
     io_watch_set(&line->watch, IO_READABLE | IO_WRITABLE | IO_HANGUP); /* when this turn is over; a timer would be 2 ms late */
     return mt_ok();
 }
 
 void os_line_cancel(struct os_fetch *fetch)
 {
-    struct os_line   *line = fetch->line;
-    struct os_fetch **at = &line->first;
-    struct ghost     *ghost = line->link ? calloc(1, sizeof *ghost + fetch->pull.ref.size) : NULL;
-    while (*at != fetch)
-        at = &(*at)->behind;
+    const struct os_line *line = fetch->line;
     fetch->line = NULL;
     fetch->transfer = NULL;
-    if (ghost) {
-        ghost->fetch = *fetch;
-        ghost->fetch.done = ghost_done;
-        ghost->fetch.grew = NULL;
-        ghost->fetch.pull.data = ghost->data;
-        ghost->fetch.line = line;
-        ghost->fetch.transfer = line->transfer;
-        fetch = *at = &ghost->fetch;
-        if (!fetch->behind)
-            line->last = &fetch->behind;
-        return;
-    }
-    *at = fetch->behind;
-    if (!*at)
-        line->last = at;
-    line->count--;
-    if (line->link)
+    if (!os_row_cancel(&fetch->item) && line->link)
         shutdown(line->fd, SHUT_RDWR); /* no memory for what comes: all that is behind it begins again */
 }
 
@@ -274,38 +219,6 @@ static mt_status line_write(struct os_line *line)
     return mt_ok();
 }
 
-/* The first fetch of the list has its answer. False: the line can't go on. */
-static bool answered(struct os_line *line, mt_status st)
-{
-    struct os_fetch *fetch = pop(line);
-    bool             goes_on = st.code == MT_OK || os_pull_is_refused_alone(&fetch->pull);
-    goes_on |= is_ghost(fetch) && st.code == MT_ECORRUPT; /* its first bytes are elsewhere */
-    fetch->done(fetch, st);                               /* fetch may be gone after this line */
-    return goes_on;
-}
-
-/* What has come, to those whose it is. */
-static mt_status line_take(struct os_line *line, const uint8_t *bytes, size_t size)
-{
-    int64_t now = (int64_t)io_now_ms();
-    while (size) {
-        struct os_fetch *fetch = line->first;
-        void            *at;
-        size_t           room;
-        if (!fetch)
-            return mt_error(MT_EPROTO, 0, "fetch: more than was asked for");
-        os_pull_room(&fetch->pull, &at, &room);
-        room = room < size ? room : size;
-        memcpy(at, bytes, room);
-        bytes += room;
-        size -= room;
-        mt_status st = os_pull_received(&fetch->pull, room, now);
-        if ((st.code || fetch->pull.done) && !answered(line, st))
-            return st;
-    }
-    return mt_ok();
-}
-
 /* Receives until nothing is there, or enough has come and others get their turn; but what TLS has read already is taken, since no
  * event will tell of it. */
 static mt_status line_read(struct os_line *line)
@@ -321,20 +234,12 @@ static mt_status line_read(struct os_line *line)
             return line_failed(line, got < 0 ? errno : 0, "fetch: the source closed the connection");
         turn += (uint64_t)got;
         transfer->count.bytes_received += (uint64_t)got;
-        line->was_idle = false;
         line->progress_ms = (int64_t)io_now_ms();
-        MT_TRY(line_take(line, transfer->taken, (size_t)got));
+        MT_TRY(os_row_take(&line->row, transfer->taken, (size_t)got, line->progress_ms));
         if (!line->tls && got < OS_TAKEN_BYTES)
             return mt_ok(); /* that was all */
     }
     return mt_ok();
-}
-
-/* What an error of the line means for those who wait on it. */
-static void line_over(struct os_line *line, mt_status st)
-{
-    bool is_of_one = st.code != MT_ECONN && st.code != MT_EFENCED; /* which has heard of it; the line is not to be trusted */
-    line_end(line, is_of_one || line->was_idle, st);
 }
 
 static void line_watch(struct os_line *line, bool is_hung_up)
@@ -353,11 +258,10 @@ static void line_ready(struct io_watch *watch, unsigned events)
     if (st.code == MT_OK)
         st = line_write(line);
     if (st.code == MT_OK) {
-        if (!line->count)
-            line->was_idle = true;
+        os_row_rests(&line->row);
         line_watch(line, events & IO_HANGUP);
     } else {
-        line_over(line, st);
+        line_end(line, os_row_begins_anew(&line->row, st), st);
     }
 }
 
@@ -365,9 +269,9 @@ static void line_look(struct io_timer *timer)
 {
     struct os_line *line = mt_container_of(timer, struct os_line, look);
     int64_t         idle = (int64_t)io_now_ms() - line->progress_ms;
-    if (line->count && idle >= MT_OBJECT_FETCH_MS)
+    if (line->row.count && idle >= MT_OBJECT_FETCH_MS)
         line_end(line, false, mt_error(MT_ETIMEDOUT, 0, "fetch: nothing came from the source for too long"));
-    else if (!line->count && idle >= MT_OS_IDLE_MS)
+    else if (!line->row.count && idle >= MT_OS_IDLE_MS)
         line_end(line, false, mt_ok());
     else
         io_timer_start(line->transfer->loop, timer, MT_OBJECT_FETCH_MS / 4);

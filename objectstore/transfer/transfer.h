@@ -17,6 +17,7 @@
 #include "core/io/listen/stranger.h"
 #include "core/io/tls/tls.h"
 #include "objectstore/server/pull.h"
+#include "objectstore/server/row.h"
 
 #include <string.h>
 
@@ -143,8 +144,8 @@ struct os_fetch {
     /* private */
     struct os_transfer *transfer;
     struct os_fetch    *next, *previous;
-    struct os_line     *line;   /* it is a small value, ... */
-    struct os_fetch    *behind; /* ... and the next one on that line */
+    struct os_line     *line; /* it is a small value, ... */
+    struct os_row_item  item; /* ... one of that line's */
     struct os_pull      pull;
     uint64_t            faulted; /* bytes of the data whose pages are there */
     struct io_watch     watch;

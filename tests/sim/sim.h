@@ -86,6 +86,7 @@ struct sim_proc;
     X(value_argument) X(value_returned) X(value_lent) X(owner_died) X(pin_lost) X(space_back) X(segment_back) \
     X(room_refused) X(pull_begun) X(pull_served) X(pull_refused) X(pull_cut) X(pull_broken) X(pull_doubted) \
     X(pull_relayed) X(pull_part) X(pull_part_waits) X(pull_resumed) \
+    X(line_shared) X(line_reused) X(line_refused) X(line_broken) X(line_anew) X(line_ghost) \
     X(spilled) X(restored) \
     /* nodes that leave */ \
     X(drain_asked) X(drain_told) X(drain_refused) X(drain_left) X(drain_limit) X(drain_noticed) X(drain_sooner) \

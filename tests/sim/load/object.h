@@ -13,7 +13,8 @@
 #include "tests/sim/sim.h"
 
 enum {
-    SIM_VALUE_MIN = 4200, /* what is smaller travels inline */
+    SIM_VALUE_MIN = 4200,     /* what is smaller travels inline ... */
+    SIM_VALUE_SMALL_MIN = 40, /* ... but for some of one chunk, which are small ones here */
     SIM_WRITERS_MAX = 4,
 };
 
@@ -34,6 +35,7 @@ struct sim_value {
 void              sim_values_free(struct sim *s);
 struct sim_value *sim_value_of(struct sim *s, mt_id id); /* NULL: none was ever written */
 struct sim_value *sim_value_new(struct sim *s, mt_id id, int64_t value);
+bool              sim_value_is_small(const struct sim *s, int64_t value);
 void              sim_value_fill(const struct sim_value *v, uint8_t *data, uint64_t from, uint64_t to);
 void              sim_value_published(struct sim_value *v, uint32_t node, uint64_t raylet);
 

@@ -28,7 +28,14 @@ static uint64_t size_of(const struct sim *s, int64_t value)
     uint64_t x = (uint64_t)value * UINT64_C(0x9e3779b97f4a7c15) >> 20;
     if (x % (s->config.is_short ? 3 : 8) == 0) /* a run of chunks */
         return 22000 + x / 8 % 100000;
+    if (x % 8 >= 5) /* small ones, which share a connection */
+        return SIM_VALUE_SMALL_MIN + x / 8 % (SIM_CHUNK - SIM_VALUE_SMALL_MIN);
     return SIM_VALUE_MIN + x / 8 % 12000;
+}
+
+bool sim_value_is_small(const struct sim *s, int64_t value)
+{
+    return size_of(s, value) <= SIM_CHUNK;
 }
 
 struct sim_value *sim_value_of(struct sim *s, mt_id id)

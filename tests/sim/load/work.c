@@ -213,6 +213,24 @@ static void op_tasks(struct sim_proc *p, int fn, uint64_t count)
     }
 }
 
+/* Many small values that are made on other nodes too, and read together: what manta_get_many does, and manta_fetch. */
+static void op_many(struct sim_proc *p)
+{
+    uint64_t at = p->s->now + sim_between(p->s, 20, 400) * SIM_MS;
+    for (uint64_t count = sim_between(p->s, 8, 40); count--;) {
+        struct sim_task *task;
+        int64_t          x = random_x(p->s);
+        while (!sim_value_is_small(p->s, sim_f(x)))
+            x++;
+        struct own_arg  arg = {.type = 'l', .data = &x, .size = sizeof x};
+        struct own_ref *ref = sim_submit(p, SIM_FN_LARGE, &arg, 1, NULL, random_retries(p->s), &task);
+        task->has_expected = true;
+        task->expected = sim_f(x);
+        add_item(p, ref, task);
+        p->script.items.data[p->script.items.count - 1].read_at = at;
+    }
+}
+
 static void op_stream(struct sim_proc *p)
 {
     int64_t            x = random_x(p->s);
@@ -492,7 +510,7 @@ static void op_cancel(struct sim_proc *p)
 static void do_op(struct sim_proc *p)
 {
     struct sim *s = p->s;
-    uint64_t    draw = sim_random(s, 40);
+    uint64_t    draw = sim_random(s, 42);
     switch (s->config.is_crossed && draw < 20 ? 39 : draw) {
     case 0:
     case 1:
@@ -528,6 +546,8 @@ static void do_op(struct sim_proc *p)
     case 37:
     case 38:
     case 39: op_graph(p); break;
+    case 40:
+    case 41: op_many(p); break;
     case 25:
     case 26:
     case 27:

@@ -4,6 +4,8 @@
  *
  * A connection is two streams of bytes. What is sent arrives in pieces of any size, cut anywhere: in the middle of a greeting,
  * of a request, of a chunk. It may break off at any byte, stand still behind a cut path, or be left by an end that died.
+ * A large value has one for itself; small ones share one to each node, a line (server/row.h): what is asked for in one turn leaves
+ * together, and what comes is whoever's turn it is.
  *
  * Owns: every struct wire. Thread: one.
  * Always: a wire lives while one of its ends does; the source holds at most one pin, of the object of its last request.
@@ -29,7 +31,13 @@ struct wire {
     uint64_t         number;
     struct wire_end  ends[2];   /* 0 fetches, 1 serves */
     bool             is_broken; /* what is under way is lost */
-    struct os_fetch *fetch;
+    struct os_fetch *fetch;     /* NULL: it is a line */
+    struct os_row    row;       /* ... with those; is_over: it takes no more */
+    bool             is_line, is_over, is_dialed, is_asking;
+    mt_buf           out; /* requests that leave with the end of this turn */
+    uint32_t         to_node, to_epoch;
+    struct io_timer  look;
+    int64_t          progress_ms;
     struct os_serve  serve;
     struct io_timer  timer;
     struct lane_ref  pinned; /* of the source; zero id: nothing */
@@ -43,7 +51,10 @@ struct wire {
 static void wire_free(struct wire *w)
 {
     mt_map_remove(&w->s->wires, mt_map_key(w->number));
+    while (w->is_line && os_row_pop(&w->row)) {
+    }
     mt_buf_fini(&w->in);
+    mt_buf_fini(&w->out);
     free(w);
 }
 
@@ -94,8 +105,7 @@ static void end_close(struct wire *w, int which)
         return;
     if (which == 1 && loop)
         unpin(w, loop);
-    if (which == 1)
-        io_timer_stop(&w->timer);
+    io_timer_stop(which == 1 ? &w->timer : &w->look);
     w->ends[which].is_open = false;
     if (w->ends[!which].is_open)
         sim_after(w->s, way(w, !which), "data closed", closed_arrives, w->number)->arg = (uint64_t)!which;
@@ -107,6 +117,31 @@ static void fetch_end(struct os_fetch *fetch, mt_status st)
 {
     os_fetch_cancel(fetch);
     fetch->done(fetch, st); /* fetch may be gone after this line */
+}
+
+static mt_status line_fetch(struct os_transfer *transfer, struct os_fetch *fetch, int place, uint32_t to_node, uint32_t to_epoch,
+                            const struct lane_ref *ref, void *data);
+
+/* Those who wait begin anew on another line, or fail. */
+static void line_end(struct wire *w, mt_status st)
+{
+    struct os_transfer *transfer = loop_of(w, 0)->transfer;
+    struct os_row_item *item;
+    bool                is_anew = os_row_begins_anew(&w->row, st);
+    w->is_over = true;
+    w->s->counters.line_broken += w->row.count > 0;
+    while ((item = os_row_pop(&w->row))) {
+        struct os_fetch *fetch = mt_container_of(item, struct os_fetch, item);
+        struct lane_ref  ref = fetch->pull.ref;
+        mt_status        why = st;
+        fetch->transfer = NULL;
+        if (is_anew)
+            why = line_fetch(transfer, fetch, w->ends[1].place, w->to_node, w->to_epoch, &ref, fetch->pull.data);
+        w->s->counters.line_anew += is_anew;
+        if (why.code)
+            fetch->done(fetch, why);
+    }
+    end_close(w, 0);
 }
 
 static bool holds_back(struct wire *w, struct sim_event *e, int to, void (*fire)(struct sim *, struct sim_event *))
@@ -142,22 +177,31 @@ static void closed_arrives(struct sim *s, struct sim_event *e)
     }
     s->counters.pull_broken += which == 0;
     sim_enter(loop);
-    if (which == 0)
+    if (which == 0 && w->is_line)
+        line_end(w, mt_error(MT_ECONN, 0, "fetch: the source closed the connection"));
+    else if (which == 0)
         fetch_end(w->fetch, mt_error(MT_ECONN, 0, "fetch: the source closed the connection"));
     else
         end_close(w, 1);
     sim_leave(loop);
 }
 
+/* Somebody waits for what comes by it. */
+static bool is_used(const struct wire *w)
+{
+    return !w->is_broken && w->ends[0].is_open && (w->is_line ? w->row.count > 0 : w->fetch != NULL);
+}
+
 bool sim_wire_break_one(struct sim *s)
 {
-    uint64_t pick = s->wires.count ? sim_random(s, s->wires.count) : 0;
+    uint64_t used = 0;
+    MT_MAP_EACH(&s->wires, entry)
+        used += is_used(entry->value.ptr);
+    uint64_t pick = used ? sim_random(s, used) : 0;
     MT_MAP_EACH(&s->wires, entry) {
         struct wire *w = entry->value.ptr;
-        if (pick--)
+        if (!is_used(w) || pick--)
             continue;
-        if (w->is_broken)
-            return false;
         w->is_broken = true;
         for (int i = 0; i < 2; i++)
             if (w->ends[i].is_open)
@@ -327,6 +371,58 @@ static void fetch_bytes(struct wire *w, const uint8_t *bytes, size_t size)
         send_requests(w);
 }
 
+/* The requests of one turn. */
+static void line_asks(struct sim *s, struct sim_event *e)
+{
+    struct wire *w = wire_of(s, e->target);
+    if (!w || !loop_of(w, 0))
+        return;
+    w->is_asking = false;
+    send_bytes(w, 1, w->out.data, w->out.size);
+    w->out.size = 0;
+}
+
+static void line_asks_soon(struct wire *w)
+{
+    if (!w->is_dialed || w->is_asking)
+        return;
+    w->is_asking = true;
+    sim_after(w->s, sim_between(w->s, 0, 20 * SIM_US), "data asks", line_asks, w->number);
+}
+
+static void line_bytes(struct wire *w, const uint8_t *bytes, size_t size)
+{
+    w->progress_ms = (int64_t)io_now_ms();
+    mt_status st = os_row_take(&w->row, bytes, size, w->progress_ms);
+    if (st.code)
+        line_end(w, st);
+    else
+        os_row_rests(&w->row);
+}
+
+static void line_look(struct io_timer *timer)
+{
+    struct wire *w = mt_container_of(timer, struct wire, look);
+    int64_t      idle = (int64_t)io_now_ms() - w->progress_ms;
+    if (w->row.count && idle >= MT_OBJECT_FETCH_MS)
+        line_end(w, mt_error(MT_ETIMEDOUT, 0, "fetch: nothing came from the source for too long"));
+    else if (!w->row.count && idle >= MT_OS_IDLE_MS)
+        end_close(w, 0);
+    else
+        io_timer_start(loop_of(w, 0), timer, MT_OBJECT_FETCH_MS / 4);
+}
+
+static void line_answered(struct os_row_item *item, mt_status st)
+{
+    struct os_fetch *fetch = mt_container_of(item, struct os_fetch, item);
+    struct io_loop  *loop = fetch->transfer->loop;
+    fetch->transfer = NULL;
+    if (st.code == MT_OK)
+        sim_copy_made(loop->s, loop->n, &fetch->pull.ref);
+    loop->s->counters.line_refused += st.code != MT_OK;
+    fetch->done(fetch, st); /* fetch may be gone after this line */
+}
+
 static void fetch_tick(struct io_timer *timer)
 {
     struct os_fetch *fetch = mt_container_of(timer, struct os_fetch, timer);
@@ -345,7 +441,9 @@ static void bytes_arrive(struct sim *s, struct sim_event *e)
     if (!loop || holds_back(w, e, to, bytes_arrive))
         return;
     sim_enter(loop);
-    if (to == 0) {
+    if (to == 0 && w->is_line) {
+        line_bytes(w, e->bytes, e->size);
+    } else if (to == 0) {
         fetch_bytes(w, e->bytes, e->size);
     } else {
         if (mt_buf_append(&w->in, e->bytes, e->size).code)
@@ -367,7 +465,10 @@ static void dial_arrives(struct sim *s, struct sim_event *e)
         return;
     if (!to->serial || !to->loop->transfer) {
         sim_enter(loop);
-        fetch_end(w->fetch, mt_error(MT_ECONN, 0, "fetch: connect"));
+        if (w->is_line)
+            line_end(w, mt_error(MT_ECONN, 0, "fetch: connect"));
+        else
+            fetch_end(w->fetch, mt_error(MT_ECONN, 0, "fetch: connect"));
         sim_leave(loop);
         return;
     }
@@ -389,7 +490,11 @@ static void dial_arrives(struct sim *s, struct sim_event *e)
                                   .to_epoch = (uint32_t)e->size};
     memcpy(hello.token, loop->transfer->token.hex, sizeof hello.token);
     send_bytes(w, 1, (const uint8_t *)&hello, sizeof hello);
-    send_requests(w);
+    w->is_dialed = true;
+    if (w->is_line)
+        line_asks_soon(w);
+    else
+        send_requests(w);
 }
 
 mt_status os_transfer_open(struct os_transfer *transfer, struct io_loop *loop, const char *host, uint16_t port,
@@ -409,8 +514,11 @@ void os_transfer_close(struct os_transfer *transfer)
     struct io_loop *loop = transfer->loop;
     MT_MAP_EACH(&loop->s->wires, entry) {
         struct wire *w = entry->value.ptr;
+        bool         is_ours = w->is_line && w->ends[0].is_open && w->ends[0].serial == loop->serial;
         if (w->ends[1].serial == loop->serial)
             end_close(w, 1);
+        if (is_ours) /* with ghosts, at most: all pulls were given up */
+            end_close(w, 0);
     }
     loop->transfer = NULL;
 }
@@ -493,50 +601,111 @@ void os_part_close(struct os_part *part, bool is_whole)
         part->next->link = part->link;
 }
 
-mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host, uint16_t port, uint32_t to_node,
-                         uint32_t to_epoch, const struct lane_ref *ref, void *data)
+/* Dials; what is dialled for is the caller's. */
+static struct wire *wire_new(struct os_transfer *transfer, int place, uint32_t to_node, uint32_t to_epoch)
 {
     struct sim       *s = transfer->loop->s;
-    struct wire      *w;
+    struct wire      *w = sim_alloc(sizeof *w);
     struct sim_event *e;
-    int               place;
-    if (transfer->fetch_count == MT_OS_FETCHES_MAX)
-        return mt_error(MT_EAGAIN, 0, "fetch: 256 objects are on their way already");
-    if (sscanf(host, "10.0.0.%d", &place) != 1 || place >= s->config.nodes || port != PORT)
-        return mt_error(MT_EINVAL, 0, "fetch: no such address");
-    w = sim_alloc(sizeof *w);
     w->s = s;
     w->number = sim_serial(s);
-    w->fetch = fetch;
     w->pace = sim_chance(s, 300000) ? 8 * SIM_MS : 50 * SIM_US; /* on a slow one others come while it lasts */
+    w->to_node = to_node;
+    w->to_epoch = to_epoch;
     w->ends[0] = (struct wire_end){.place = transfer->loop->n->index, .serial = transfer->loop->serial, .is_open = true};
     w->ends[1] = (struct wire_end){.place = place};
     if (mt_map_put_ptr(&s->wires, mt_map_key(w->number), w).code)
         abort();
+    e = sim_after(s, way(w, 1), "data dial", dial_arrives, w->number);
+    e->arg = to_node;
+    e->size = to_epoch;
+    return w;
+}
+
+static struct wire *line_find(struct os_transfer *transfer, int place, uint32_t to_node, uint32_t to_epoch)
+{
+    MT_MAP_EACH(&transfer->loop->s->wires, entry) {
+        struct wire *w = entry->value.ptr;
+        if (w->is_line && !w->is_over && w->ends[0].is_open && w->ends[0].serial == transfer->loop->serial &&
+            w->ends[1].place == place && w->to_node == to_node && w->to_epoch == to_epoch)
+            return w;
+    }
+    return NULL;
+}
+
+static mt_status line_fetch(struct os_transfer *transfer, struct os_fetch *fetch, int place, uint32_t to_node, uint32_t to_epoch,
+                            const struct lane_ref *ref, void *data)
+{
+    struct sim            *s = transfer->loop->s;
+    struct wire           *w = line_find(transfer, place, to_node, to_epoch);
+    struct os_wire_request request;
+    if (!w) {
+        w = wire_new(transfer, place, to_node, to_epoch);
+        w->is_line = true;
+        os_row_init(&w->row);
+        w->look = (struct io_timer){.fire = line_look};
+        w->progress_ms = (int64_t)io_now_ms();
+        io_timer_start(transfer->loop, &w->look, MT_OBJECT_FETCH_MS / 4);
+    }
+    if (w->row.count == OS_LINE_MAX)
+        return mt_error(MT_EAGAIN, 0, "fetch: 256 small objects are on their way from that node already");
+    if (!w->row.count)
+        w->progress_ms = (int64_t)io_now_ms();
     fetch->transfer = transfer;
     fetch->fd = (int)w->number;
+    os_fetch_begin(transfer, fetch, ref, data);
+    fetch->item = (struct os_row_item){.done = line_answered, .pull = &fetch->pull};
+    os_row_add(&w->row, &fetch->item, &request);
+    if (mt_buf_append(&w->out, &request, sizeof request).code)
+        abort();
+    s->counters.line_shared += w->row.count > 1;
+    s->counters.line_reused += w->row.count == 1 && w->row.was_idle;
+    line_asks_soon(w);
+    return mt_ok();
+}
+
+mt_status os_fetch_start(struct os_transfer *transfer, struct os_fetch *fetch, const char *host, uint16_t port, uint32_t to_node,
+                         uint32_t to_epoch, const struct lane_ref *ref, void *data)
+{
+    struct sim  *s = transfer->loop->s;
+    struct wire *w;
+    int          place;
+    bool         is_small = os_fetch_is_small(transfer, ref->size) && !fetch->have;
+    if (!is_small && transfer->fetch_count == MT_OS_FETCHES_MAX)
+        return mt_error(MT_EAGAIN, 0, "fetch: 256 objects are on their way already");
+    if (sscanf(host, "10.0.0.%d", &place) != 1 || place >= s->config.nodes || port != PORT)
+        return mt_error(MT_EINVAL, 0, "fetch: no such address");
     require_no_circle(s, transfer->loop, to_node, ref);
+    s->counters.pull_begun++;
+    if (is_small)
+        return line_fetch(transfer, fetch, place, to_node, to_epoch, ref, data);
+    w = wire_new(transfer, place, to_node, to_epoch);
+    w->fetch = fetch;
+    fetch->transfer = transfer;
+    fetch->fd = (int)w->number;
     os_fetch_begin(transfer, fetch, ref, data);
     s->counters.pull_resumed += fetch->have > 0;
     fetch->timer = (struct io_timer){.fire = fetch_tick};
     io_timer_start(transfer->loop, &fetch->timer, fetch->pull.patience_ms / 4);
     transfer->fetch_count++;
-    s->counters.pull_begun++;
-    e = sim_after(s, way(w, 1), "data dial", dial_arrives, w->number);
-    e->arg = to_node;
-    e->size = to_epoch;
     return mt_ok();
 }
 
 void os_fetch_cancel(struct os_fetch *fetch)
 {
     struct os_transfer *transfer = fetch->transfer;
-    if (!transfer)
+    struct wire        *w = transfer ? wire_of(transfer->loop->s, (uint64_t)fetch->fd) : NULL;
+    fetch->transfer = NULL;
+    if (fetch->item.row) {
+        transfer->loop->s->counters.line_ghost++;
+        if (!os_row_cancel(&fetch->item))
+            abort();
         return;
-    struct wire *w = wire_of(transfer->loop->s, (uint64_t)fetch->fd);
+    }
+    if (!w || w->is_line)
+        return;
     io_timer_stop(&fetch->timer);
     transfer->fetch_count--;
-    fetch->transfer = NULL;
     w->fetch = NULL;
     end_close(w, 0);
 }
