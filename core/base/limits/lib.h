@@ -58,6 +58,7 @@ enum {
     MT_LIB_SPARE_BYTES = 32 * 1024,           /* the same of the messages to the raylet */
     MT_LIB_TOLD_NAP_NS = 50 * 1000,           /* between two looks whether a callback is back */
     MT_LIB_IDLE_NAP_NS = 50 * 1000 * 1000,    /* the helper of a worker that has nothing to do looks so often */
+    MT_LIB_LED_NAP_NS = 4 * 1000 * 1000,      /* the same where it waits for its next task or call, and looks itself */
     MT_LIB_CONCURRENCY_MAX = 1024,            /* calls at a time of one actor, or of one of its concurrency groups */
     MT_ACTOR_GROUPS_MAX = 8,                  /* named concurrency groups of an actor type */
     MT_LIB_GROUP_MAX = 4096,                  /* actors of an actor group */

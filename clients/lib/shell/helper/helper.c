@@ -42,6 +42,17 @@ static void serve(void)
     lib_run_callbacks();
 }
 
+/* How long the helper may be away while another thread leads. That one looks itself as long as it waits. But a worker may begin a
+ * method meanwhile, and what that sends without showing it is shown by us. */
+static int64_t nap_of_led(uint64_t now, uint64_t active_ns)
+{
+    if (lib.role != LIB_WORKER || lib.watches.count)
+        return MT_LIB_TICK_NS;
+    if (now - active_ns > MT_LIB_ACTIVE_NS)
+        return MT_LIB_IDLE_NAP_NS;
+    return lib.running || lib.callback_count ? MT_LIB_TICK_NS : MT_LIB_LED_NAP_NS;
+}
+
 static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
 {
     uint64_t now = lib_now_ns();
@@ -52,8 +63,7 @@ static void helper_round(uint64_t *calls_seen, uint64_t *active_ns)
     if (lib.output.is_wanted)
         lib_output_print(false);
     if (lib.is_led) {
-        lib_nap(lib.role == LIB_WORKER && !lib.watches.count && now - *active_ns > MT_LIB_ACTIVE_NS ? MT_LIB_IDLE_NAP_NS
-                                                                                                    : MT_LIB_TICK_NS);
+        lib_nap(nap_of_led(now, *active_ns));
         run_check(lib_now_ns());
         serve(); /* the leader hears of what comes, but its wait may be a long one */
         return;
