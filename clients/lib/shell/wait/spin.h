@@ -23,7 +23,8 @@ struct lib_spin {
     bool     is_crowded;  /* two looks were far apart: somebody needs the core for long */
 };
 
-/* What waits: the program outside of tasks, or a worker for its next task; a task; an actor for its next call. */
+/* What waits: the program outside of tasks, or a worker for its next task; a task; an actor, which others than its creator call,
+ * for its next call. */
 enum lib_waiter { LIB_WAITS_OUTSIDE, LIB_WAITS_TASK, LIB_WAITS_ACTOR };
 enum lib_spin_how { LIB_SPIN_PAUSE, LIB_SPIN_YIELD, LIB_SPIN_NOT };
 

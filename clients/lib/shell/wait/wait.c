@@ -158,9 +158,11 @@ void lib_note_cpu(void)
         shm_store32(&lib.park->cpu, lib.cpu = cpu);
 }
 
+/* An actor that only its creator calls waits as any worker does: that one runs on, and does not wait for it. */
 static enum lib_waiter who_waits(void)
 {
-    return lib_running ? LIB_WAITS_TASK : lib.role == LIB_WORKER && lib.is_actors_lease ? LIB_WAITS_ACTOR : LIB_WAITS_OUTSIDE;
+    bool is_peer = lib.role == LIB_WORKER && lib.is_actors_lease && lib.wrk.lanes.count > 1;
+    return lib_running ? LIB_WAITS_TASK : is_peer ? LIB_WAITS_ACTOR : LIB_WAITS_OUTSIDE;
 }
 
 static enum lib_spin_how spin_how(const struct lib_spin *spin, enum lib_waiter who)
