@@ -25,7 +25,7 @@ FAMILIES = {
         env group bundle pg region nodes wish init shutdown bytes arg i64 u64 f64 bool data str ref ctx
         ACTOR TASK REGISTER PG ARGS NO WITHOUT RETURNS INLINE WISH""",
     "manta_task.h": "TASK",
-    "manta_many.h": "get wait fetch",
+    "manta_many.h": "get wait fetch nodes NEWS",
     "manta.hpp": "HPP FUNCTION GENERATOR METHOD CLASS",
     "manta_error.h": "error perror status API FOREVER OK NOT DONE UNKNOWN E",
     "manta_client.h": """client job log node nodes ticket tickets token tokens account user users gang cluster look rows state scale
