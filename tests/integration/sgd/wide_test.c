@@ -210,7 +210,7 @@ static void wide_same_bits(void)
     for (int workers = 2; workers <= 5; workers++) {
         manta_sgd_opts opts = {.scaling = {.min_workers = workers, .max_workers = workers, .cpus = 1, .nodes = 2, .min_nodes = 2}};
         CHECK_EQ(run(&f, opts, 0).weights, want);
-        CHECK(f.away > 0.2 && f.away < 0.8); /* they did share it */
+        CHECK(f.away > 0.5 / workers && f.away < 1 - 0.5 / workers); /* they did share it: a worker at least on either node */
     }
     CHECK_EQ(f.lost, 0);
     stop(&n, &f);
