@@ -384,11 +384,12 @@ static bool are_nodes_due(struct sgd_places *places, int news_of)
     return !places->news && (!places->looked_ns || mt_now_ns() - places->looked_ns >= MT_TRAIN_NODES_MS * 1000000ll);
 }
 
-static void nodes_learn(struct sgd_places *places, int news_of)
+/* False: what is known of them is as before. */
+static bool nodes_learn(struct sgd_places *places, int news_of)
 {
     int count;
     if (!are_nodes_due(places, news_of))
-        return;
+        return false;
     places->news = manta_nodes_news(news_of, NULL); /* first: what is not in the list yet is told */
     places->news_of = news_of;
     places->looked_ns = mt_now_ns();
@@ -398,11 +399,12 @@ static void nodes_learn(struct sgd_places *places, int news_of)
         free(places->nodes);
         places->nodes = nodes;
         places->nodes_count = count;
-        return;
+        return true;
     }
     free(nodes);
     manta_free(places->news); /* again, in a moment */
     places->news = NULL;
+    return false;
 }
 
 void sgd_places_doubt(struct sgd_places *places)
@@ -415,7 +417,11 @@ void sgd_places_doubt(struct sgd_places *places)
 void sgd_places_look_for(struct sgd_places *places, bool wants_more, sgd_places_pass *pass, void *user)
 {
     char why[SGD_PLACE_WHY_BYTES];
-    nodes_learn(places, wants_more ? MANTA_NEWS_FREE : MANTA_NEWS_NODES);
+    /* Places may have become free, or be wanted, without news. But who calls this does so with each word of a worker. */
+    if (!nodes_learn(places, wants_more ? MANTA_NEWS_FREE : MANTA_NEWS_NODES) &&
+        mt_now_ns() - places->walked_ns < MT_TRAIN_NODES_MS * 1000000ll)
+        return;
+    places->walked_ns = mt_now_ns();
     const manta_node_info *nodes = places->nodes;
     int                    all = places->nodes_count;
     for (int i = 0; i < all; i++)

@@ -90,9 +90,9 @@ struct sgd_places {
     double           cpus, gpus; /* that a worker needs */
     manta_node_info *nodes;      /* the cluster's, as of looked_ns; NULL: they were not asked for yet */
     int              nodes_count;
-    manta_ref       *news;    /* ready: they are others now; NULL: they are to be asked for */
-    int              news_of; /* MANTA_NEWS_... */
-    int64_t          looked_ns;
+    manta_ref       *news;                                 /* ready: they are others now; NULL: they are to be asked for */
+    int              news_of;                              /* MANTA_NEWS_... */
+    int64_t          looked_ns, walked_ns;                 /* when they were last asked for, and gone through */
     int64_t          looks;                                /* so often they were asked for */
     uint32_t         barred[SGD_PLACES_MAX], barred_count; /* nodes where no worker of this run can be */
     uint32_t         told[SGD_PLACES_MAX], told_count;     /* nodes of which was said why they are passed over */

@@ -63,12 +63,18 @@ static const Manta__V1__Frame *said_to_peer(void)
     return last;
 }
 
-/* The other end took the former requests in, under its new epoch, and this one gave the link up when it heard
- * of the epoch: what is said under the same number now would count as heard already, and the leases would
- * never come. */
-static void a_link_that_was_given_up_is_not_gone_on_with(void **state)
+static uint64_t dialled(void)
 {
-    (void)state;
+    const struct rlt_action *dial = action(RLT_A_PEER_DIAL, 0);
+    assert_non_null(dial);
+    uint64_t stream = dial->peer_dial.stream;
+    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = stream}});
+    return stream;
+}
+
+/* A demand that goes to node 3, on a stream that this one has dialled. */
+static uint64_t asked_of_peer(uint64_t *out_link)
+{
     begin(true);
     registered(6, 1);
     job_begins();
@@ -76,11 +82,19 @@ static void a_link_that_was_given_up_is_not_gone_on_with(void **state)
     define(1, 3000, 0); /* more than this node has */
     demand(1, 1);
     is_placed_on(1, 3);
-    assert_non_null(action(RLT_A_PEER_DIAL, 0));
-    uint64_t stream = action(RLT_A_PEER_DIAL, 0)->peer_dial.stream;
-    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = stream}});
+    uint64_t stream = dialled();
     assert_non_null(said_to_peer());
-    uint64_t link = said_to_peer()->link;
+    *out_link = said_to_peer()->link;
+    return stream;
+}
+
+/* The other end took the former requests in, under its new epoch, and this one gave the link up when it heard
+ * of the epoch: what is said under the same number now would count as heard already, and the leases would
+ * never come. */
+static void a_link_that_was_given_up_is_not_gone_on_with(void **state)
+{
+    uint64_t link, stream = asked_of_peer(&link);
+    (void)state;
     peer_says(stream, 2, link, 1);
 
     step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = 1}}); /* the other end dials */
@@ -95,29 +109,11 @@ static void a_link_that_was_given_up_is_not_gone_on_with(void **state)
     assert_int_equal(f->sequence, 1);
 }
 
-static uint64_t dialled(void)
-{
-    const struct rlt_action *dial = action(RLT_A_PEER_DIAL, 0);
-    assert_non_null(dial);
-    uint64_t stream = dial->peer_dial.stream;
-    step((struct rlt_event){.kind = RLT_EV_PEER_OPEN, .peer_open = {.stream = stream}});
-    return stream;
-}
-
 /* Five hundred nodes of one machine were sent all again each second, and by each new stream: they had no time to read it. */
 static void a_node_that_is_slow_is_not_sent_the_same_twice(void **state)
 {
+    uint64_t link, stream = asked_of_peer(&link);
     (void)state;
-    begin(true);
-    registered(6, 1);
-    job_begins();
-    node_is_seen(3, 1, IS_ALIVE);
-    define(1, 3000, 0); /* more than this node has */
-    demand(1, 1);
-    is_placed_on(1, 3);
-    uint64_t stream = dialled();
-    assert_non_null(said_to_peer());
-    uint64_t link = said_to_peer()->link;
     peer_says(stream, 1, link, 0); /* it lives, and has read nothing yet */
     for (uint64_t until = now + MT_NODE_SUSPECT_MS * MS - MS; now < until; now += 100 * MS) {
         step((struct rlt_event){.kind = RLT_EV_TICK});
