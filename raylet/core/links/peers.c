@@ -6,11 +6,10 @@
  * Always: a link lives from the first word between two nodes until one gives the other up; streams come and go below it.
  *
  * A node without a stream, or silent for MT_NODE_SUSPECT_MS, is suspect: both ends dial every MT_RLT_PEER_BEAT_MS, and less
- * often once such a stream is open and not answered: the node may only be slow. It is
- * dead when nobody listens at its address, when a later epoch of it is seen, when the head says so, or when it has been
- * silent for MT_NODE_DEAD_MS. One that was given up here, while the head counts it as alive, is dialled every
- * MT_NODE_SUSPECT_MS: it may only have been out of reach. Of two streams both ends use the one that the node with the
- * lower number dialled.
+ * often once such a stream is open and not answered: the node may only be slow. It is dead when nobody listens at its
+ * address, when a later epoch of it is seen, when the head says so, or when it has been silent for MT_NODE_DEAD_MS. One that
+ * was given up here, while the head counts it as alive, is dialled every MT_NODE_SUSPECT_MS: it may only have been out of
+ * reach. Of two streams both ends use the one that the node with the lower number dialled.
  */
 #include "raylet/core/links/links.h"
 #include "raylet/core/links/streams.h"

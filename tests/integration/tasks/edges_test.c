@@ -235,12 +235,11 @@ static void edges_circle(void)
 
 /* ---- on another node ---- */
 
-/* The same graphs where the driver's node runs none of their tasks: their values stay on the other one. */
-static void edges_far(void)
+/* The same graphs, with so many CPUs a node. */
+static void on_two_nodes(const char *cpus)
 {
     struct nodes n = {0};
-    nodes_start(&n, 2, "2");
-    is_far = true;
+    nodes_start(&n, 2, cpus);
     edges_values();
     edges_deaths();
     edges_deaths_anywhere();
@@ -250,20 +249,19 @@ static void edges_far(void)
     nodes_stop(&n);
 }
 
+/* The driver's node runs none of their tasks: their values stay on the other one. */
+static void edges_far(void)
+{
+    is_far = true;
+    on_two_nodes("2");
+}
+
 /* Each half on a node of its own: values go from one node to the other, both ways. */
 static void edges_across(void)
 {
-    struct nodes n = {0};
-    nodes_start(&n, 2, "1");
     is_across = true;
     graphs = 4; /* each value of every second task is a message between nodes */
-    edges_values();
-    edges_deaths();
-    edges_deaths_anywhere();
-    edges_death_without_retry();
-    edges_failure();
-    edges_cancel();
-    nodes_stop(&n);
+    on_two_nodes("1");
 }
 
 /* Their node dies in the middle, and another one takes over. */

@@ -6,18 +6,8 @@
 
 static struct world *begin_apart(uint32_t first, uint32_t second)
 {
-    struct world         *w = calloc(1, sizeof *w);
-    struct own_class_spec spec = {.name = "f", .resource_count = 1, .resources = {{"CPU", 1000}}};
-    w->there[0] = first;
-    w->there[1] = second;
-    own_init(&w->own, PROCESS, HERE, 1, 1);
-    w->own.now_ns = 1000ull * MS;
-    w->board = calloc(CELLS, LANE_CELL_BYTES);
-    w->far_board = calloc(CELLS, LANE_CELL_BYTES);
-    assert_true(own_edges_open(&w->own, w->board, BOARD, CELLS));
-    w->cls = own_class_get(&w->own, &spec, (mt_id){0, 0});
-    spec.group = 1;
-    w->other = own_class_get(&w->own, &spec, (mt_id){0, 0});
+    struct world *w = world_new(first, second);
+    w->other = class_of(w, 1);
     own_class_demand(&w->own, w->cls, 1);
     own_class_demand(&w->own, w->other, 1);
     granted(w, 0);

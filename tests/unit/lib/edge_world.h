@@ -61,19 +61,32 @@ static inline void sound(struct world *w)
         fail_msg("%s", wrong);
 }
 
-/* Both workers are there, on these nodes, and one task makes what the other takes. */
-static inline struct world *begin_at(uint32_t first, uint32_t second, int32_t retries)
+/* Tasks of different groups are of different classes. */
+static inline struct own_class *class_of(struct world *w, uint64_t group)
 {
-    struct world         *w = calloc(1, sizeof *w);
-    struct own_class_spec spec = {.name = "f", .resource_count = 1, .resources = {{"CPU", 1000}}};
+    struct own_class_spec spec = {.name = "f", .group = group, .resource_count = 1, .resources = {{"CPU", 1000}}};
+    return own_class_get(&w->own, &spec, (mt_id){0, 0});
+}
+
+/* An owner with cells, and the nodes where its two workers are to be. */
+static inline struct world *world_new(uint32_t first, uint32_t second)
+{
+    struct world *w = calloc(1, sizeof *w);
     w->there[0] = first;
     w->there[1] = second;
     own_init(&w->own, PROCESS, HERE, 1, 1);
     w->own.now_ns = 1000ull * MS;
-    w->cls = own_class_get(&w->own, &spec, (mt_id){0, 0});
+    w->cls = class_of(w, 0);
     w->board = calloc(CELLS, LANE_CELL_BYTES);
     w->far_board = calloc(CELLS, LANE_CELL_BYTES);
     assert_true(own_edges_open(&w->own, w->board, BOARD, CELLS));
+    return w;
+}
+
+/* Both workers are there, on these nodes, and one task makes what the other takes. */
+static inline struct world *begin_at(uint32_t first, uint32_t second, int32_t retries)
+{
+    struct world *w = world_new(first, second);
     own_class_demand(&w->own, w->cls, 2);
     granted(w, 0);
     granted(w, 1);
