@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from gone import wait_gone  # noqa: E402
@@ -296,7 +297,8 @@ def run_case(name, case, net):
         print(f"ok   {name}")
         return 0
     except (AssertionError, subprocess.TimeoutExpired) as error:
-        print(f"FAIL {name}: {error}")
         for log in net.root.rglob("*.log"):
             print(f"-- {log}\n{log.read_text(errors='replace')[-3000:]}")
+        print(f"FAIL {name}: {error}")  # last, with where: a summary of many tests shows the last lines of each
+        traceback.print_tb(error.__traceback__, file=sys.stdout)
         return 1
