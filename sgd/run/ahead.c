@@ -62,7 +62,8 @@ void sgd_fit_next_begin(struct sgd_fit *fit)
 
 static struct sgd_next_seen seen_of(struct sgd_fit *fit)
 {
-    struct sgd_next_seen seen = {.lives = sgd_generation_lives(fit), .has_left = true};
+    struct sgd_next_seen seen = {.has_left = true};
+    uint32_t             ready = 0; /* of the next one's: who has died may be buried already */
     EACH_HAND(fit, hand)
     {
         if (hand->state == SGD_HAND_FREE)
@@ -72,10 +73,11 @@ static struct sgd_next_seen seen_of(struct sgd_fit *fit)
         seen.ordered += hand->next != NULL;
         seen.has_left = seen.has_left && (!hand->has_outcome || hand->rank == SGD_NO_RANK || hand->outcome.has_left);
         if (hand->next_rank != SGD_NO_RANK) {
-            seen.lives = seen.lives && hand->state == SGD_HAND_READY;
+            ready += hand->state == SGD_HAND_READY;
             seen.failed = seen.failed || hand->has_failed;
         }
     }
+    seen.lives = sgd_generation_lives(fit) && ready == fit->next_order.members;
     return seen;
 }
 
