@@ -39,10 +39,11 @@ set(MANTA_USES_raylet    base sha sha_openssl ds text sys lane wire io rpc proto
 set(MANTA_USES_lib_core  base ds lane wire os_client)
 set(MANTA_USES_lib       base sha sha_plain ds text sys lane wire os_client lib_core)
 set(MANTA_USES_control   base sha sha_openssl ds text sys io rpc proto)
-set(MANTA_USES_gang     base ds sys text)
+set(MANTA_USES_roster    base) # and libmanta, by its public headers, as those that use it
+set(MANTA_USES_gang      base ds sys text roster)
 set(MANTA_USES_cli       base text sys io rpc proto control gang)
-set(MANTA_USES_sgd       base sha sha_openssl ds text sys tls kernels)
-set(MANTA_USES_sweep     base sha sha_plain ds text sys db)
+set(MANTA_USES_sgd       base sha sha_openssl ds text sys tls kernels roster)
+set(MANTA_USES_sweep     base sha sha_plain ds text sys db roster)
 
 function(manta_module name)
   cmake_parse_arguments(M "" "" "SOURCES;USES;LINK" ${ARGN})

@@ -52,6 +52,7 @@ FOLDER_MODULES = {
     "kernels": ["kernels"],
     "clients/lib": ["lib_core", "lib"],
     "clients/control": ["control"],
+    "clients/roster": ["roster"],
     "clients/gang": ["gang"],
     "clients/cli": ["cli"],
     "sgd": ["sgd"],
@@ -68,7 +69,7 @@ ROOMS = {
         "lib/shell/names", "lib/shell/context", "lib/shell/output", "lib/shell/due", "lib/shell/segments", "lib/shell/ahead", "lib/shell/lease",
         "lib/shell/inline", "lib/shell/link", "lib/shell/wait", "lib/shell/env", "lib/shell/values", "lib/shell/helper",
         "lib/shell/run", "lib/shell/here", "lib/shell/serve", "lib/shell/zygote", "lib/shell/program", "lib/api", "lib/start",
-        "control", "gang/plan", "gang/pmi", "gang/horovod", "gang/rank", "gang", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/tokens", "cli/look", "cli/jobs", "cli/account", "cli/events",
+        "control", "roster", "gang/plan", "gang/pmi", "gang/horovod", "gang/rank", "gang", "cli/words", "cli/keeper", "cli/daemons", "cli/table", "cli/tokens", "cli/look", "cli/jobs", "cli/account", "cli/events",
         "cli/settings", "cli/scale", "cli/train", "cli/sweep", "cli/run", "cli",
     ],
     "core": ["base", "sha", "ds", "text", "sys", "tls", "lane", "wire", "proto", "db", "redis", "io", "io/tls", "io/framed", "rpc"],
@@ -97,7 +98,7 @@ ROOMS = {
 # Public header -> the modules besides its own, and the folders, that may include it.
 PUBLIC_HEADERS = {
     "manta_error.h": ["lib_core", "lib", "control", "gang", "cli", "sgd", "sweep", "examples"],
-    "manta.h": ["lib_core", "lib", "control", "gang", "cli", "sgd", "sweep", "examples"],
+    "manta.h": ["lib_core", "lib", "control", "roster", "gang", "cli", "sgd", "sweep", "examples"],
     "manta_many.h": ["lib_core", "lib"],
     "manta_task.h": ["lib_core", "lib"],
     "manta_client.h": ["control", "cli", "examples"],

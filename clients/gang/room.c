@@ -11,40 +11,6 @@
 
 /* ---- nodes ---- */
 
-void gng_nodes_look(struct gng_nodes *nodes)
-{
-    manta_error   e;
-    unsigned char is_ready;
-    if (nodes->news && manta_wait(&nodes->news, 1, 1, 0, &is_ready, &e) == 0)
-        return;
-    if (!nodes->of)
-        nodes->of = calloc(MT_GANG_NODES_MAX, sizeof *nodes->of);
-    manta_free(nodes->news);
-    nodes->news = manta_nodes_news(MANTA_NEWS_FREE, &e); /* first: what is not in the list yet is told */
-    int count = nodes->of ? manta_nodes(nodes->of, MT_GANG_NODES_MAX, &e) : -1;
-    if (count >= 0) {
-        nodes->count = count < MT_GANG_NODES_MAX ? count : MT_GANG_NODES_MAX;
-        return;
-    }
-    manta_free(nodes->news); /* they are as they were until the next look */
-    nodes->news = NULL;
-}
-
-void gng_nodes_fini(struct gng_nodes *nodes)
-{
-    manta_free(nodes->news);
-    free(nodes->of);
-    *nodes = (struct gng_nodes){0};
-}
-
-const manta_node_info *gng_nodes_find(const struct gng_nodes *nodes, uint32_t node)
-{
-    for (int i = 0; i < nodes->count; i++)
-        if (nodes->of[i].node == node)
-            return &nodes->of[i];
-    return NULL;
-}
-
 static bool is_used(const struct gng_layout *used, uint32_t node)
 {
     for (int i = 0; used && i < used->count; i++)
@@ -60,7 +26,7 @@ static bool has_room(const manta_node_info *node, const struct gng_plan *plan)
            node->gpus_free + 1e-6 >= plan->gpus * per_node;
 }
 
-int gng_nodes_with_room(const struct gng_nodes *nodes, const struct gng_plan *plan, const struct gng_layout *used)
+int gng_nodes_with_room(const struct roster *nodes, const struct gng_plan *plan, const struct gng_layout *used)
 {
     int n = 0;
     for (int i = 0; i < nodes->count; i++)
@@ -70,7 +36,7 @@ int gng_nodes_with_room(const struct gng_nodes *nodes, const struct gng_plan *pl
 
 /* ---- what it waits for ---- */
 
-static void why_tell(struct gng_room *room, const struct gng_nodes *nodes)
+static void why_tell(struct gng_room *room, const struct roster *nodes)
 {
     const struct gng_plan *p = room->plan;
     char                  *at = room->why;
@@ -149,7 +115,7 @@ static enum gng_room_is never(struct gng_room *room, const char *text, const cha
 }
 
 /* `text`: the head's word. It speaks of bundles, and of strategies that people can't choose here. */
-static enum gng_room_is never_fits(struct gng_room *room, const struct gng_nodes *nodes, const char *text)
+static enum gng_room_is never_fits(struct gng_room *room, const struct roster *nodes, const char *text)
 {
     const struct gng_plan *p = room->plan;
     char                   own[160];
@@ -181,21 +147,21 @@ static enum gng_room_is there(struct gng_room *room, const uint32_t *nodes, int 
 }
 
 /* Where nothing is reserved: nodes that are alive, whatever is free there. */
-static enum gng_room_is bare_look(struct gng_room *room, const struct gng_nodes *nodes)
+static enum gng_room_is bare_look(struct gng_room *room, const struct roster *nodes)
 {
     const struct gng_plan *p = room->plan;
     uint32_t               of[MT_GANG_NODES_MAX];
     int                    count = 0;
     if (!p->nodes_max)
         return there(room, NULL, p->ranks);
-    for (int i = 0; i < nodes->count && count < p->nodes_max; i++)
+    for (int i = 0; i < nodes->count && count < p->nodes_max && count < MT_GANG_NODES_MAX; i++)
         if (has_room(&nodes->of[i], p))
             of[count++] = nodes->of[i].node;
     return count >= p->nodes_min ? there(room, of, count) : GNG_ROOM_WAITS;
 }
 
 /* How many bundles to ask for now; 0: it waits a moment, since more may be free soon. */
-static int parts_wanted(const struct gng_room *room, const struct gng_nodes *nodes)
+static int parts_wanted(const struct gng_room *room, const struct roster *nodes)
 {
     const struct gng_plan *p = room->plan;
     if (!p->nodes_max)
@@ -208,7 +174,7 @@ static int parts_wanted(const struct gng_room *room, const struct gng_nodes *nod
     return fit > p->nodes_min ? fit : p->nodes_min;
 }
 
-static enum gng_room_is pg_look(struct gng_room *room, const struct gng_nodes *nodes)
+static enum gng_room_is pg_look(struct gng_room *room, const struct roster *nodes)
 {
     manta_error e;
     int         wanted = parts_wanted(room, nodes);
@@ -233,13 +199,13 @@ static enum gng_room_is pg_look(struct gng_room *room, const struct gng_nodes *n
     return code == MANTA_EUNSCHEDULABLE ? never_fits(room, nodes, e.message) : never(room, e.message, "");
 }
 
-enum gng_room_is gng_room_look(struct gng_room *room, struct gng_nodes *nodes)
+enum gng_room_is gng_room_look(struct gng_room *room, struct roster *nodes)
 {
     const struct gng_plan *p = room->plan;
     int64_t                waited_ms = (mt_now_ns() - room->began_ns) / 1000000, most_ms = p->wait_ms;
     bool                   wants_nodes = p->nodes_max || waited_ms > MT_GANG_WHY_MS;
     if (wants_nodes)
-        gng_nodes_look(nodes);
+        roster_look(nodes, MANTA_NEWS_FREE, 0);
     enum gng_room_is is = gng_plan_reserves(p) ? pg_look(room, nodes) : bare_look(room, nodes);
     if (is != GNG_ROOM_WAITS)
         return is;

@@ -13,6 +13,7 @@
 
 #include "clients/gang/crew.h"
 #include "clients/gang/plan/plan.h"
+#include "clients/roster/roster.h"
 
 struct gng_room {
     const struct gng_plan *plan;
@@ -26,25 +27,15 @@ struct gng_room {
     char                   why[1024]; /* for people: why it waits, or why it never can be */
 };
 
-/* What is known of the cluster now. */
-struct gng_nodes {
-    manta_node_info *of;
-    int              count;
-    manta_ref       *news; /* ready: they are others now; NULL: they are to be asked for */
-};
-
 enum gng_room_is { GNG_ROOM_WAITS, GNG_ROOM_THERE, GNG_ROOM_NEVER };
 
 void gng_room_begin(struct gng_room *room);
 /* `nodes`: the driver's list of them, looked at anew where it matters. */
-enum gng_room_is gng_room_look(struct gng_room *room, struct gng_nodes *nodes);
+enum gng_room_is gng_room_look(struct gng_room *room, struct roster *nodes);
 /* Gives it back. */
 void gng_room_drop(struct gng_room *room);
 
-void                   gng_nodes_look(struct gng_nodes *nodes); /* asks for them where there is news */
-void                   gng_nodes_fini(struct gng_nodes *nodes);
-const manta_node_info *gng_nodes_find(const struct gng_nodes *nodes, uint32_t node);
 /* How many nodes beside those of `used` have room for as many ranks as one is to have. */
-int gng_nodes_with_room(const struct gng_nodes *nodes, const struct gng_plan *plan, const struct gng_layout *used);
+int gng_nodes_with_room(const struct roster *nodes, const struct gng_plan *plan, const struct gng_layout *used);
 
 #endif

@@ -37,7 +37,7 @@ struct run {
     struct gng_crew        crew;
     struct gng_layout      layout;
     struct gng_output      output;
-    struct gng_nodes       nodes;
+    struct roster          nodes;
     struct gng_meet        meet;   /* where ranks go on without a dead one */
     struct gng_place      *places; /* of members, before they have ranks */
     struct seen           *seen;
@@ -384,9 +384,9 @@ static mt_status start_put(const struct run *r, int member, int restarts, mt_vie
 
 static mt_status start(struct run *r)
 {
-    gng_nodes_look(&r->nodes);
+    roster_look(&r->nodes, MANTA_NEWS_FREE, 0);
     for (int i = 0; i < r->crew.count; i++) {
-        const manta_node_info *node = gng_nodes_find(&r->nodes, r->places[i].seat.node);
+        const manta_node_info *node = roster_find(&r->nodes, r->places[i].seat.node);
         snprintf(r->places[i].address, sizeof r->places[i].address, "%s", node ? node->address : "");
         snprintf(r->places[i].name, sizeof r->places[i].name, "%s", node ? node->name : "?");
     }
@@ -511,9 +511,9 @@ static mt_status nodes_take(struct run *r)
     if (r->gang.state != GNG_RUNNING || now_ns - r->looked_ns < MT_GANG_LOOK_MS * INT64_C(1000000))
         return mt_ok();
     r->looked_ns = now_ns;
-    gng_nodes_look(&r->nodes);
+    roster_look(&r->nodes, MANTA_NEWS_FREE, 0);
     for (int i = 0; i < r->layout.count; i++) {
-        const manta_node_info *node = gng_nodes_find(&r->nodes, r->layout.of[i].seat.node);
+        const manta_node_info *node = roster_find(&r->nodes, r->layout.of[i].seat.node);
         if (node && node->draining)
             MT_TRY(step(r, (struct gng_event){.kind = GNG_EV_LEAVING, .member = i}));
     }
@@ -622,7 +622,7 @@ int gng_run(const struct gng_plan *plan, volatile sig_atomic_t *pending)
     gng_output_close(&r.output);
     gng_fini(&r.gang);
     manta_env_free(r.env);
-    gng_nodes_fini(&r.nodes);
+    roster_fini(&r.nodes);
     free(r.places);
     free(r.seen);
     return r.status;

@@ -6,6 +6,7 @@
  */
 #include "sgd/apart/apart.h"
 
+#include "clients/roster/roster.h"
 #include "core/base/clock.h"
 #include "sgd/ground/file.h"
 
@@ -224,7 +225,7 @@ static void answer_add(struct found *out, uint32_t node, const manta_view *view)
 {
     size_t count = view->size / sizeof(uint64_t), room = STEPS_MAX - out->elsewhere.steps_count;
     count = count < room ? count : room;
-    if (count == 0)
+    if (count == 0 || out->elsewhere.nodes_count == MT_TRAIN_NODES_MAX)
         return;
     memcpy(out->steps + out->elsewhere.steps_count, view->data, count * sizeof(uint64_t));
     out->elsewhere.steps_count += count;
@@ -233,22 +234,21 @@ static void answer_add(struct found *out, uint32_t node, const manta_view *view)
 
 static void look(const char *folder, const struct sgd_beat *life, struct found *out)
 {
-    manta_node_info *nodes = calloc(MT_TRAIN_NODES_MAX, sizeof *nodes);
-    manta_ref       *asked[MT_TRAIN_NODES_MAX] = {NULL};
     manta_error      e;
-    int              count = nodes ? manta_nodes(nodes, MT_TRAIN_NODES_MAX, &e) : 0;
+    int              count;
+    manta_node_info *nodes = roster_list(&count, &e);
+    manta_ref      **asked = nodes ? calloc((size_t)count, sizeof *asked) : NULL;
     int64_t          limit_ms = mt_now_ms() + MT_TRAIN_APART_MS;
     out->said[0] = 0;
     out->is_silent = false;
     out->elsewhere = (struct sgd_elsewhere){
         .steps = out->steps, .nodes = out->nodes, .said = out->said, .bring = sgd_apart_bring, .user = (void *)(uintptr_t)folder};
-    count = count < MT_TRAIN_NODES_MAX ? count : MT_TRAIN_NODES_MAX;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; asked && i < count; i++) {
         manta_task_opts opts = only_on(nodes[i].node);
         if (nodes[i].alive && nodes[i].node != manta_node())
             asked[i] = manta_call("manta_sgd_apart_steps", &opts, MANTA_ARGS(manta_str(folder)));
     }
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; asked && i < count; i++) {
         manta_view view = {0};
         if (asked[i] && answer_wait(asked[i], limit_ms, life, NULL, &view) == MANTA_OK)
             answer_add(out, nodes[i].node, &view);
@@ -257,6 +257,7 @@ static void look(const char *folder, const struct sgd_beat *life, struct found *
         manta_release(&view);
         manta_free(asked[i]);
     }
+    free(asked);
     free(nodes);
 }
 

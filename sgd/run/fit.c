@@ -351,7 +351,7 @@ static manta_status gather(struct sgd_fit *fit, manta_error *e)
         }
         is_told = is_long;
         sgd_crew_ping(&fit->crew);
-        code = sgd_crew_look(&fit->crew, fit->places.news, MT_TRAIN_LOOK_MS, on_news, e);
+        code = sgd_crew_look(&fit->crew, fit->places.nodes.news, MT_TRAIN_LOOK_MS, on_news, e);
     }
     return code;
 }
@@ -529,7 +529,7 @@ static manta_status generation_wait(struct sgd_fit *fit, manta_error *e)
     bool         has_next = false;
     while (code == MANTA_OK && (is_anybody_out(fit) || has_next)) {
         (void)pause_look(fit);
-        code = sgd_crew_look(&fit->crew, fit->places.news, MT_TRAIN_LOOK_MS, on_news, e);
+        code = sgd_crew_look(&fit->crew, fit->places.nodes.news, MT_TRAIN_LOOK_MS, on_news, e);
         sgd_fit_read_notes(fit);
         (void)sgd_fit_read_spans(fit, NULL);
         if (code == MANTA_OK)
@@ -668,7 +668,7 @@ manta_status sgd_fit_here(const char *name, const manta_sgd_opts *opts, manta_sg
     sgd_fit_logs_end(fit, code, &error);
     sgd_fit_wish_end(fit);
     sgd_crew_dismiss(&fit->crew);
-    fit->result.node_looks = fit->places.looks;
+    fit->result.node_looks = fit->places.nodes.asks;
     sgd_places_fini(&fit->places);
     manta_actor_free(fit->mapped);
     sgd_setup_fini(&fit->setup);

@@ -211,16 +211,6 @@ static void sgd_place_set_state(struct sgd_place *place, enum sgd_place_state ne
     place->state = next;
 }
 
-/* The nodes of the cluster, and how many; free() them. NULL: they are not known now. */
-static manta_node_info *nodes_list(int *out_count)
-{
-    manta_error      e;
-    manta_node_info *nodes = calloc(MT_TRAIN_NODES_MAX, sizeof *nodes);
-    int              all = nodes ? manta_nodes(nodes, MT_TRAIN_NODES_MAX, &e) : 0;
-    *out_count = all < MT_TRAIN_NODES_MAX ? all : MT_TRAIN_NODES_MAX;
-    return nodes;
-}
-
 /* How many workers these are enough for. */
 static int workers_of(const struct sgd_places *places, double cpus, double gpus)
 {
@@ -240,7 +230,8 @@ static void room_take(const struct sgd_places *places, const manta_node_info *no
 static void room_here(const struct sgd_places *places, struct sgd_place *place)
 {
     int              count;
-    manta_node_info *nodes = nodes_list(&count);
+    manta_error      e;
+    manta_node_info *nodes = roster_list(&count, &e);
     place->room = place->most = INT_MAX;
     for (int i = 0; i < count; i++)
         if (nodes[i].node == place->node)
@@ -269,11 +260,7 @@ void sgd_place_close(struct sgd_place *place)
 
 void sgd_places_fini(struct sgd_places *places)
 {
-    manta_free(places->news);
-    free(places->nodes);
-    places->news = NULL;
-    places->nodes = NULL;
-    places->nodes_count = 0;
+    roster_fini(&places->nodes);
     for (int i = 0; i < SGD_PLACES_MAX; i++)
         if (places->of[i].state != SGD_PLACE_FREE)
             sgd_place_close(&places->of[i]);
@@ -373,57 +360,21 @@ void sgd_place_bar(struct sgd_places *places, struct sgd_place *place)
         sgd_place_set_state(place, SGD_PLACE_LEAVING);
 }
 
-/* They are others now, or what is free matters and did not before; and they were not asked for just now. */
-static bool are_nodes_due(struct sgd_places *places, int news_of)
-{
-    unsigned char is_ready = 0;
-    if (places->news && (manta_wait(&places->news, 1, 1, 0, &is_ready, NULL) != 0 || news_of > places->news_of)) {
-        manta_free(places->news);
-        places->news = NULL;
-    }
-    return !places->news && (!places->looked_ns || mt_now_ns() - places->looked_ns >= MT_TRAIN_NODES_MS * 1000000ll);
-}
-
-/* False: what is known of them is as before. */
-static bool nodes_learn(struct sgd_places *places, int news_of)
-{
-    int count;
-    if (!are_nodes_due(places, news_of))
-        return false;
-    places->news = manta_nodes_news(news_of, NULL); /* first: what is not in the list yet is told */
-    places->news_of = news_of;
-    places->looked_ns = mt_now_ns();
-    places->looks++;
-    manta_node_info *nodes = nodes_list(&count);
-    if (count > 0) {
-        free(places->nodes);
-        places->nodes = nodes;
-        places->nodes_count = count;
-        return true;
-    }
-    free(nodes);
-    manta_free(places->news); /* again, in a moment */
-    places->news = NULL;
-    return false;
-}
-
 void sgd_places_doubt(struct sgd_places *places)
 {
-    manta_free(places->news);
-    places->news = NULL;
-    places->looked_ns = 0;
+    roster_doubt(&places->nodes);
 }
 
 void sgd_places_look_for(struct sgd_places *places, bool wants_more, sgd_places_pass *pass, void *user)
 {
     char why[SGD_PLACE_WHY_BYTES];
     /* Places may have become free, or be wanted, without news. But who calls this does so with each word of a worker. */
-    if (!nodes_learn(places, wants_more ? MANTA_NEWS_FREE : MANTA_NEWS_NODES) &&
+    if (!roster_look(&places->nodes, wants_more ? MANTA_NEWS_FREE : MANTA_NEWS_NODES, MT_TRAIN_NODES_MS) &&
         mt_now_ns() - places->walked_ns < MT_TRAIN_NODES_MS * 1000000ll)
         return;
     places->walked_ns = mt_now_ns();
-    const manta_node_info *nodes = places->nodes;
-    int                    all = places->nodes_count;
+    const manta_node_info *nodes = places->nodes.of;
+    int                    all = places->nodes.count;
     for (int i = 0; i < all; i++)
         node_take(places, &nodes[i]);
     int count = wants_more ? sgd_places_count(places) : places->max;

@@ -15,6 +15,7 @@
 #ifndef SGD_PLACE_H
 #define SGD_PLACE_H
 
+#include "clients/roster/roster.h"
 #include "sgd/watch/board.h"
 #include "sgd/ground/trace.h"
 #include "sgd/watch/watch.h"
@@ -86,14 +87,10 @@ struct sgd_place {
 struct sgd_places {
     int              max; /* nodes of the run */
     size_t           region_size;
-    manta_region    *here;       /* of place 0; the caller's */
-    double           cpus, gpus; /* that a worker needs */
-    manta_node_info *nodes;      /* the cluster's, as of looked_ns; NULL: they were not asked for yet */
-    int              nodes_count;
-    manta_ref       *news;                                 /* ready: they are others now; NULL: they are to be asked for */
-    int              news_of;                              /* MANTA_NEWS_... */
-    int64_t          looked_ns, walked_ns;                 /* when they were last asked for, and gone through */
-    int64_t          looks;                                /* so often they were asked for */
+    manta_region    *here;                                 /* of place 0; the caller's */
+    double           cpus, gpus;                           /* that a worker needs */
+    struct roster    nodes;                                /* of the cluster */
+    int64_t          walked_ns;                            /* when they were last gone through */
     uint32_t         barred[SGD_PLACES_MAX], barred_count; /* nodes where no worker of this run can be */
     uint32_t         told[SGD_PLACES_MAX], told_count;     /* nodes of which was said why they are passed over */
     struct sgd_place of[SGD_PLACES_MAX];
@@ -107,7 +104,7 @@ void sgd_places_fini(struct sgd_places *places);
 typedef void sgd_places_pass(void *user, uint32_t node, const char *why);
 /* Asks for the cluster's nodes where there is news of them (each MT_TRAIN_NODES_MS at most): places whose nodes are drained are
  * LEAVING from then on; while there are fewer than the run wants, and it `wants_more`, what has room is opened, and of the others
- * `pass` is told, once for each. Blocks as manta_nodes does. Who waits for something else meanwhile waits for places->news, too. */
+ * `pass` is told, once for each. Blocks as manta_nodes does. Who waits meanwhile waits for places->nodes.news, too. */
 void sgd_places_look_for(struct sgd_places *places, bool wants_more, sgd_places_pass *pass, void *user);
 /* What is known of the nodes does not hold any more: they are asked for with the next look, whether or not there is news. */
 void sgd_places_doubt(struct sgd_places *places);

@@ -63,8 +63,7 @@ void swp_crew_fini(struct swp_crew *crew)
     free(crew->refs);
     free(crew->whose);
     free(crew->is_there);
-    free(crew->nodes);
-    manta_free(crew->nodes_news);
+    roster_fini(&crew->nodes);
     manta_free(crew->data);
     mt_buf_fini(&crew->setup);
 }
@@ -245,16 +244,6 @@ static double resource_of(const manta_sweep_opts *o, const manta_node_info *node
     return isfinite(room) ? room : floor(node->cpus);
 }
 
-/* free() it. */
-static manta_node_info *nodes_list(int *out_count, manta_error *e)
-{
-    enum { NODES = 256 };
-    manta_node_info *nodes = calloc(NODES, sizeof *nodes);
-    *out_count = manta_nodes(nodes, nodes ? NODES : 0, e);
-    *out_count = *out_count < NODES ? *out_count : NODES;
-    return nodes;
-}
-
 static int room_of(const manta_sweep_opts *o, const manta_node_info *nodes, int count)
 {
     double room = 0;
@@ -267,54 +256,30 @@ static int room_of(const manta_sweep_opts *o, const manta_node_info *nodes, int 
 int swp_crew_room(const manta_sweep_opts *o, manta_error *e)
 {
     int              count;
-    manta_node_info *nodes = nodes_list(&count, e);
+    manta_node_info *nodes = roster_list(&count, e);
     int              room = room_of(o, nodes, count);
     free(nodes);
     return room;
 }
 
-static bool is_leaving(const manta_node_info *nodes, int count, uint32_t node)
+static bool is_leaving(const struct roster *nodes, uint32_t node)
 {
-    for (int i = 0; i < count; i++)
-        if (nodes[i].node == node)
-            return nodes[i].draining;
-    return false;
-}
-
-/* Asks for the nodes where there is news of them; what comes while the list is made is news again. */
-static void nodes_learn(struct swp_crew *crew)
-{
-    int           count;
-    manta_error   e;
-    unsigned char is_ready;
-    if (crew->nodes_news && manta_wait(&crew->nodes_news, 1, 1, 0, &is_ready, &e) == 0)
-        return;
-    manta_free(crew->nodes_news);
-    crew->nodes_news = manta_nodes_news(MANTA_NEWS_NODES, &e);
-    manta_node_info *nodes = nodes_list(&count, &e);
-    if (nodes && count > 0) {
-        free(crew->nodes);
-        crew->nodes = nodes;
-        crew->nodes_count = count;
-        return;
-    }
-    free(nodes);
-    manta_free(crew->nodes_news); /* again with the next look */
-    crew->nodes_news = NULL;
+    const manta_node_info *found = roster_find(nodes, node);
+    return found && found->draining;
 }
 
 int swp_crew_nodes(struct swp_crew *crew, const manta_sweep_opts *o, swp_crew_fn fn, void *user, mt_status *out)
 {
     *out = mt_ok();
-    nodes_learn(crew);
-    if (!crew->nodes)
+    roster_look(&crew->nodes, MANTA_NEWS_NODES, 0);
+    if (!crew->nodes.of)
         return -MANTA_ECONN;
     for (int i = 0; i < crew->count && out->code == 0; i++) {
         struct swp_event ev = {.kind = SWP_EV_LEAVE, .slot = i, .trial = -1, .now_ns = mt_now_ns()};
-        if (crew->seats[i].is_up && is_leaving(crew->nodes, crew->nodes_count, crew->seats[i].node))
+        if (crew->seats[i].is_up && is_leaving(&crew->nodes, crew->seats[i].node))
             *out = fn(user, &ev, (mt_view){0});
     }
-    return room_of(o, crew->nodes, crew->nodes_count);
+    return room_of(o, crew->nodes.of, crew->nodes.count);
 }
 
 void swp_crew_wish(struct swp_crew *crew, const char *name, int count, int room)

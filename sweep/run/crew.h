@@ -9,6 +9,7 @@
 #ifndef SWP_CREW_H
 #define SWP_CREW_H
 
+#include "clients/roster/roster.h"
 #include "sweep/run/driver.h"
 #include "sweep/manta_sweep.h"
 #include "sweep/trial/wire.h"
@@ -37,9 +38,7 @@ struct swp_crew {
     manta_ref      **refs;  /* of swp_crew_look: as many as seats */
     int             *whose;
     unsigned char   *is_there;
-    manta_node_info *nodes; /* the cluster's; NULL: not asked for yet */
-    int              nodes_count;
-    manta_ref       *nodes_news;               /* ready: they are others now; NULL: they are to be asked for */
+    struct roster    nodes;
     int              wished, wished_room;      /* what the cluster was told */
     char             text[MT_ERROR_BYTES_MAX]; /* for people, why swp_crew_look failed; else "" */
 };

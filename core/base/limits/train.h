@@ -50,7 +50,7 @@ enum {
     MT_TRAIN_UNPLACED_MS = 1000,                 /* one that has not started for so long is hired elsewhere, if there is room */
     MT_TRAIN_RATE_MS = 1000,                     /* over so long its speed is measured ... */
     MT_TRAIN_RATE_STEPS = 4,                     /* ... and so many steps */
-    MT_TRAIN_NODES_MAX = 256,                    /* nodes of a cluster that it looks at */
+    MT_TRAIN_NODES_MAX = 256,                    /* whose checkpoints a load of one in pieces knows */
     MT_TRAIN_TIMELINE_EVENTS = 1000 * 1000,      /* in the file of run.timeline; then only recoveries are added */
     MT_TRAIN_DEVICES_MAX = 256,                  /* CPUs of one worker that compute at the same time */
     MT_TRAIN_PART_FLOATS = 16 * 1024,            /* the least of a sum or an update that is worth handing to another thread */
