@@ -7,6 +7,7 @@
  * In a container the path of /proc/self/cgroup may name a place outside our view: then the mount itself is
  * ours.
  */
+#include "core/base/limits/object.h"
 #include "core/sys/file.h"
 #include "objectstore/system/memory.h"
 
@@ -118,6 +119,14 @@ mt_status os_cgroup_read(const char *mount, uint64_t *out_limit, uint64_t *out_u
         *slash = '\0'; /* the parent; after the last, the mount itself */
     }
     return mt_ok();
+}
+
+uint64_t os_memory_look_ms(uint64_t limit, uint64_t usage, uint64_t cpus)
+{
+    uint64_t bound = limit == UINT64_MAX ? limit : limit / 1000 * MT_MEMORY_SHORT_PERMILLE;
+    uint64_t left_mib = bound > usage ? (bound - usage) >> 20 : 0;
+    uint64_t ms = left_mib / (MT_MEMORY_MIB_EACH_MS * cpus);
+    return ms < MT_MEMORY_LOOK_MS_MIN ? MT_MEMORY_LOOK_MS_MIN : ms > MT_MEMORY_LOOK_MS_MAX ? MT_MEMORY_LOOK_MS_MAX : ms;
 }
 
 bool os_cgroup_look(struct os_cgroup_look *look, const char *mount, uint64_t now_ms)

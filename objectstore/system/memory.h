@@ -49,6 +49,10 @@ struct os_headroom {
  * of the kernel. ESYS only where /proc/self/cgroup cannot be read. */
 MT_MUST_USE mt_status os_cgroup_read(const char *mount, uint64_t *out_limit, uint64_t *out_usage);
 
+/* When to look next at memory of which `usage` of `limit` bytes are used: before what is left below MT_MEMORY_SHORT_PERMILLE can be
+ * gone, however fast `cpus` CPUs take it (MT_MEMORY_MIB_EACH_MS); from MT_MEMORY_LOOK_MS_MIN to _MAX. */
+uint64_t os_memory_look_ms(uint64_t limit, uint64_t usage, uint64_t cpus);
+
 /* The same for who asks often: the figures of a moment ago. Zeroed at first. */
 enum { OS_CGROUP_LOOK_MS = 10 };
 struct os_cgroup_look {

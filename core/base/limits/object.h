@@ -26,8 +26,9 @@ enum {
     MT_OS_FETCHES_MAX = 256,               /* outgoing */
 
     /* Memory of a node. */
-    MT_MEMORY_LOOK_MS = 250,        /* between two looks at it ... */
-    MT_MEMORY_IDLE_LOOK_MS = 1000,  /* ... and while there is no process */
+    MT_MEMORY_LOOK_MS_MIN = 100,    /* between two looks at it, where it is nearly used up, ... */
+    MT_MEMORY_LOOK_MS_MAX = 1000,   /* ... and where there is plenty, or no process */
+    MT_MEMORY_MIB_EACH_MS = 4,      /* no CPU takes it faster: so long lasts what is left, at least */
     MT_MEMORY_SHORT_PERMILLE = 950, /* of the cgroup's limit, or of the machine's memory: from here on tasks are stopped */
     MT_MEMORY_PAUSE_MS = 1000,      /* no lease is granted for so long after the last time that it was short */
 

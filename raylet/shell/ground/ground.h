@@ -127,7 +127,8 @@ struct sh {
     struct io_timer   notice_timer;   /* procs/notice.c */
     uint64_t          notice_seen;    /* of the file, at the last look; 0: it was not there */
     bool              is_noticed, is_lifetime_over;
-    uint64_t          look_turn; /* of the workers whose turn it is to be looked at (procs/watch.c) */
+    uint64_t          machine_cpus;
+    uint64_t          look_turn; /* up to which the workers have been looked at (procs/watch.c) */
 };
 
 /* An event of that kind, of which all else is zero. */

@@ -4,8 +4,8 @@
  * have ended of which nobody else says so: a child of theirs has their socket, and their zygote hangs. Kills again whom it could
  * not.
  *
- * Owns: its timer. Thread: the loop only; reads a few files of the kernel every MT_MEMORY_LOOK_MS, and where there is no process
- * less often: on a machine with hundreds of idle nodes these looks were most of what they cost.
+ * Owns: its timer. Thread: the loop only; reads a few files of the kernel, the oftener the less memory is left (os_memory_look_ms),
+ * and where there is no process once a second: on a machine with hundreds of nodes these looks were most of what idle ones cost.
  */
 #include "raylet/shell/procs/procs.h"
 
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The number behind a name of /proc/meminfo, in bytes; 0: it is not there. */
 static uint64_t number_of(const char *text, const char *name)
@@ -43,6 +44,12 @@ static bool is_short(uint64_t limit, uint64_t usage)
     return limit != UINT64_MAX && usage / 1000 >= limit / 1000000 * MT_MEMORY_SHORT_PERMILLE;
 }
 
+static uint64_t sooner(const struct sh *sh, uint64_t limit, uint64_t usage, uint64_t than_ms)
+{
+    uint64_t ms = os_memory_look_ms(limit, usage, sh->machine_cpus);
+    return ms < than_ms ? ms : than_ms;
+}
+
 /* Workers whose task would not be tried again. Without memory for the list, fewer of them. */
 typedef MT_VEC(uint64_t) conn_list;
 static void find_once(const struct sh *sh, conn_list *out)
@@ -54,35 +61,38 @@ static void find_once(const struct sh *sh, conn_list *out)
     }
 }
 
-/* A part of the workers: each once in MT_RLT_LOOK_ROUND_MS. */
+/* A part of the workers, those whose turns have come since the last look: each once in MT_RLT_LOOK_ROUND_MS. */
 static void find_ended(struct sh *sh)
 {
-    enum { TURNS = MT_RLT_LOOK_ROUND_MS / MT_MEMORY_LOOK_MS };
-    sh->look_turn = (sh->look_turn + 1) % TURNS;
+    enum { TURNS = MT_RLT_LOOK_ROUND_MS / MT_MEMORY_LOOK_MS_MIN };
+    uint64_t turn = io_now_ms() / MT_MEMORY_LOOK_MS_MIN, come = turn - sh->look_turn;
     MT_MAP_EACH(&sh->conns, entry) {
         struct sh_conn *c = entry->value.ptr;
         if (c->is_to_die)
             sh_conn_kill(c);
-        if (c->start && c->conn % TURNS == sh->look_turn)
+        if (c->start && (turn - c->conn % TURNS) % TURNS < come)
             sh_conn_look(c);
     }
+    sh->look_turn = turn;
 }
 
 static void look(struct io_timer *timer)
 {
     struct sh       *sh = mt_container_of(timer, struct sh, memory_timer);
-    uint64_t         limit = UINT64_MAX, usage = 0;
+    uint64_t         limit = UINT64_MAX, usage = 0, next_ms = MT_MEMORY_LOOK_MS_MAX;
     const char      *whose = "its cgroup";
     struct rlt_event e;
     conn_list        once = {0};
     char             text[160];
     bool             is = os_cgroup_read("/sys/fs/cgroup", &limit, &usage).code == 0 && is_short(limit, usage);
+    next_ms = sooner(sh, limit, usage, next_ms);
     if (!is) {
         whose = "the machine";
         is = read_machine(&limit, &usage) && is_short(limit, usage);
+        next_ms = sooner(sh, limit, usage, next_ms);
     }
     sh->is_memory_idle = !is && !sh->conns.count;
-    io_timer_start(sh->loop, timer, sh->is_memory_idle ? MT_MEMORY_IDLE_LOOK_MS : MT_MEMORY_LOOK_MS);
+    io_timer_start(sh->loop, timer, sh->is_memory_idle ? MT_MEMORY_LOOK_MS_MAX : next_ms);
     find_ended(sh);
     if (!is)
         return;
@@ -101,9 +111,12 @@ static void look(struct io_timer *timer)
 
 void sh_watch_start(struct sh *sh)
 {
+    long cpus = sh->machine_cpus ? 0 : sysconf(_SC_NPROCESSORS_ONLN); /* it reads a file */
+    if (!sh->machine_cpus)
+        sh->machine_cpus = cpus > 0 ? (uint64_t)cpus : 1;
     sh->is_memory_idle = false;
     sh->memory_timer.fire = look;
-    io_timer_start(sh->loop, &sh->memory_timer, MT_MEMORY_LOOK_MS);
+    io_timer_start(sh->loop, &sh->memory_timer, MT_MEMORY_LOOK_MS_MIN);
 }
 
 void sh_watch_busy(struct sh *sh)

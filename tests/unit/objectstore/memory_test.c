@@ -3,6 +3,7 @@
  * memory_test.c - what the kernel gives: seals, read-only descriptors, pages that come and go, cgroup files.
  */
 #include "objectstore/system/memory.h"
+#include "core/base/limits/object.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,6 +97,23 @@ static void cgroup_of_this_machine(void **state)
     expect_code(os_cgroup_read(path, &limit, &usage), MT_EINVAL);
 }
 
+/* 1 s where there is plenty, a part of it where there is less; never later than two CPUs can have used up what is left. */
+static void memory_is_looked_at_in_time(void **state)
+{
+    (void)state;
+    const uint64_t mib = UINT64_C(1) << 20, limit = 16000 * mib, bound = limit / 1000 * MT_MEMORY_SHORT_PERMILLE;
+    assert_int_equal(os_memory_look_ms(UINT64_MAX, 0, 2), MT_MEMORY_LOOK_MS_MAX);
+    assert_int_equal(os_memory_look_ms(limit, 0, 2), MT_MEMORY_LOOK_MS_MAX);
+    assert_int_equal(os_memory_look_ms(limit, bound - 4000 * mib, 2), 500);
+    assert_int_equal(os_memory_look_ms(limit, bound - 4000 * mib, 4), 250);
+    assert_int_equal(os_memory_look_ms(limit, bound, 2), MT_MEMORY_LOOK_MS_MIN);
+    assert_int_equal(os_memory_look_ms(limit, limit + mib, 2), MT_MEMORY_LOOK_MS_MIN);
+    for (uint64_t usage = 0; usage < bound; usage += 7 * mib) {
+        uint64_t ms = os_memory_look_ms(limit, usage, 2), left = bound - usage;
+        assert_true(ms == MT_MEMORY_LOOK_MS_MIN || left >= ms * 2 * MT_MEMORY_MIB_EACH_MS * mib);
+    }
+}
+
 static void number_write(const char *folder, const char *name, unsigned mib)
 {
     char  path[160];
@@ -148,9 +166,8 @@ static void cgroup_of_a_moment_ago(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sealed_and_read_only),
-        cmocka_unit_test(pages_come_and_go),
-        cmocka_unit_test(cgroup_of_this_machine),
+        cmocka_unit_test(sealed_and_read_only),        cmocka_unit_test(pages_come_and_go),
+        cmocka_unit_test(memory_is_looked_at_in_time), cmocka_unit_test(cgroup_of_this_machine),
         cmocka_unit_test(cgroup_of_a_moment_ago),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
