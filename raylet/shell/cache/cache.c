@@ -7,6 +7,7 @@
  */
 #include "raylet/shell/cache/cache.h"
 
+#include "raylet/shell/cache/own.h"
 #include "raylet/shell/cache/sums.h"
 #include "raylet/shell/ground/ground.h"
 #include "raylet/files/tree.h"
@@ -34,6 +35,7 @@ struct program {
     uint8_t                   key[MT_SHA256_SIZE]; /* the SHA-256 of its list */
     char                      folder[FOLDER_SIZE];
     struct peer_program_file *list;
+    bool                     *is_own; /* of each: a link to a file of this node's installation */
     uint32_t                  count;
     uint64_t                  bytes;
     uint32_t                  uses;
@@ -162,6 +164,13 @@ static bool is_known(const struct sh_cache *cache, const struct program *p)
     return mt_map_ptr(&cache->programs, program_key(p->key)) == p;
 }
 
+static void program_memory_free(struct program *p)
+{
+    free(p->list);
+    free(p->is_own);
+    free(p);
+}
+
 static void program_free(struct sh_cache *cache, struct program *p)
 {
     if (is_known(cache, p))
@@ -169,8 +178,7 @@ static void program_free(struct sh_cache *cache, struct program *p)
     cache->bytes -= p->bytes;
     if (p->folder[0])
         remove_later(cache, p->folder);
-    free(p->list);
-    free(p);
+    program_memory_free(p);
 }
 
 /* Nobody gets it any more; it goes when its last user has let it go. */
@@ -204,8 +212,12 @@ static bool room_make(struct sh_cache *cache, uint64_t bytes)
 static struct program *program_new(struct sh_cache *cache, const struct rlt_a_program_open *a, const uint8_t key[MT_SHA256_SIZE])
 {
     struct program *p = calloc(1, sizeof *p);
-    if (!p || !(p->list = malloc(a->count * sizeof *p->list))) {
-        free(p);
+    if (!p)
+        return NULL;
+    p->list = malloc(a->count * sizeof *p->list);
+    p->is_own = calloc(a->count, sizeof *p->is_own);
+    if (!p->list || !p->is_own) {
+        program_memory_free(p);
         return NULL;
     }
     memcpy(p->list, a->files, a->count * sizeof *p->list);
@@ -302,7 +314,7 @@ static int file_open(const struct program *p, uint32_t index)
 {
     char path[FOLDER_SIZE + CTL_PROGRAM_PATH_SIZE];
     snprintf(path, sizeof path, "%s/%s", p->folder, p->list[index].path);
-    return open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    return open(path, O_RDONLY | (p->is_own[index] ? 0 : O_NOFOLLOW) | O_CLOEXEC);
 }
 
 static void opened(struct sh *sh, uint64_t job, int fd, uint32_t missing, const char *why)
@@ -317,6 +329,14 @@ static void opened(struct sh *sh, uint64_t job, int fd, uint32_t missing, const 
     sh_post(sh, &e);
 }
 
+/* The next files, as long as they are libraries that this node has anyway. With users apart none: theirs may not come to them. */
+static void own_take(const struct sh_cache *cache, struct use *u)
+{
+    struct program *p = u->program;
+    for (; u->next && u->next < p->count && !cache->sh->options.users.count && sh_own_link(p->folder, &p->list[u->next]); u->next++)
+        p->is_own[u->next] = true;
+}
+
 void sh_program_open(struct sh *sh, const struct rlt_a_program_open *a)
 {
     struct sh_cache *cache = cache_get(sh);
@@ -325,6 +345,8 @@ void sh_program_open(struct sh *sh, const struct rlt_a_program_open *a)
     int              fd = -1;
     if (!why && !u)
         why = use_begin(cache, a, &u);
+    if (!why && !u->program->is_whole)
+        own_take(cache, u);
     if (!why && u->next < u->program->count && !u->program->is_whole) {
         opened(sh, a->job, -1, u->next, NULL);
         return;
@@ -465,6 +487,7 @@ int sh_cache_check(struct sh *sh, uint64_t job, int fd, struct sh_check *check)
     sums->user = check;
     for (uint32_t i = 0; i < sums->count; i++) {
         sums->files[i].expected = u->program->list[i];
+        sums->files[i].is_own = u->program->is_own[i];
         sums->files[i].fd = i ? file_open(u->program, i) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
     }
     if (io_worker_submit(sh->cache->worker, &sums->job_on_disk).code == 0)
@@ -524,15 +547,12 @@ void sh_cache_stop(struct sh *sh)
         if (u->fd >= 0)
             close(u->fd);
         if (!is_known(cache, u->program) && --u->program->uses == 0) {
-            free(u->program->list);
-            free(u->program);
+            program_memory_free(u->program);
         }
         free(u);
     }
     MT_MAP_EACH(&cache->programs, entry) {
-        struct program *p = entry->value.ptr;
-        free(p->list);
-        free(p);
+        program_memory_free(entry->value.ptr);
     }
     mt_map_fini(&cache->uses);
     mt_map_fini(&cache->programs);

@@ -29,27 +29,32 @@ static bool sum_up(int fd, uint64_t *out_size, uint8_t out_sum[MT_SHA256_SIZE])
     return n == 0;
 }
 
-/* A file of the cache is the raylet's own, and nobody may write it. */
-static bool is_ours(int fd)
+/* Nobody but the raylet's user, and of an installation root, can write it. */
+static bool is_safe(int fd, bool is_own)
 {
     struct stat st;
-    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 07777) == 0555;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return false;
+    return is_own ? (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & 022)
+                  : st.st_uid == geteuid() && (st.st_mode & 07777) == 0555;
 }
 
-static const char *file_wrong(int fd, struct peer_program_file *expected, bool is_new)
+const char *sh_sum_wrong(int fd, const struct peer_program_file *expected, bool is_own)
 {
     uint64_t size;
     uint8_t  sum[MT_SHA256_SIZE];
     if (fd < 0 || !sum_up(fd, &size, sum))
         return "can't be read";
-    if (is_new) {
-        expected->size = size;
-        memcpy(expected->sha256, sum, sizeof sum);
-        return size ? NULL : "is empty";
-    }
     if (size != expected->size || memcmp(sum, expected->sha256, sizeof sum) != 0)
         return "is not what it was";
-    return is_ours(fd) ? NULL : "may be written by others";
+    return is_safe(fd, is_own) ? NULL : "may be written by others";
+}
+
+static const char *new_wrong(int fd, struct peer_program_file *out)
+{
+    if (fd < 0 || !sum_up(fd, &out->size, out->sha256))
+        return "can't be read";
+    return out->size ? NULL : "is empty";
 }
 
 static void work(struct io_job *job)
@@ -57,7 +62,9 @@ static void work(struct io_job *job)
     struct sh_sums *sums = mt_container_of(job, struct sh_sums, job_on_disk);
     sums->is_right = true;
     for (uint32_t i = 0; i < sums->count && sums->is_right; i++) {
-        const char *why = file_wrong(sums->files[i].fd, &sums->files[i].expected, sums->files[i].is_new);
+        struct peer_program_file *file = &sums->files[i].expected;
+        int                       fd = sums->files[i].fd;
+        const char               *why = sums->files[i].is_new ? new_wrong(fd, file) : sh_sum_wrong(fd, file, sums->files[i].is_own);
         if (why)
             snprintf(sums->text, sizeof sums->text, "%s %s", sums->files[i].expected.path, why);
         sums->is_right = !why;

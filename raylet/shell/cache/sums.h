@@ -20,12 +20,17 @@ struct sh_sums {
     struct {
         struct peer_program_file expected; /* is_new: size and sum are filled in */
         bool                     is_new;
-        int                      fd; /* owned; -1: it could not be opened */
+        bool                     is_own; /* a file of this node's installation */
+        int                      fd;     /* owned; -1: it could not be opened */
     } files[];
 };
 
 /* NULL: no memory. The caller fills in the files and submits job_on_disk. */
 struct sh_sums *sh_sums_new(struct sh *sh, uint64_t job, uint32_t count, void (*done)(struct sh_sums *sums, bool is_right));
 void            sh_sums_free(struct sh_sums *sums);
+
+/* Why the file is not what it has to be, or may not stay that; NULL: it is right. Reads all of it. is_own: a file of this node's
+ * installation, which root may own, and its owner may write. */
+const char *sh_sum_wrong(int fd, const struct peer_program_file *expected, bool is_own);
 
 #endif

@@ -8,6 +8,7 @@ libraries along.
 
 program        a task, an actor and a detached actor on the other node, with the user's own library
 changed        a file of the second node's cache is changed: that is seen before it is run, and it is fetched again
+own            a library that the second node's installation has too is not sent, as long as it is the same
 broken         a library that is missing on the second node is named in the error, with the loader's line
 noexec         a second node whose folders are mounted noexec runs programs from memory, and says so
 bad_node       such a node among good ones: a sweep and a training run where they can, and say what is left out
@@ -18,6 +19,7 @@ sweep          `manta sweep` with a slot on each node
 """
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -94,7 +96,7 @@ def program(at):
     for way in ("task", "actor", "detached"):
         ask(at, path, way)
     for kept in (at.folder / "c/n1/programs").rglob("*"):
-        assert kept.stat().st_mode & 0o7777 == 0o555, kept
+        assert kept.is_symlink() or kept.stat().st_mode & 0o7777 == 0o555, kept
     assert len(list((at.folder / "c/n1/programs").iterdir())) == 1, "one program, kept once"
 
 
@@ -106,6 +108,24 @@ def changed(at):
         file.write(b"nothing")
     assert ask(at, path, "task") == library
     assert "program_changed" in at.logs() and library.read_bytes()[1:4] == b"ELF"
+
+
+def own(at):
+    """The driver has a copy of Manta's library, and the second node, which has the same one in its installation, uses that; when it
+    turns into another, the driver's is sent."""
+    path = at.build_program()
+    there, = at.prefix.rglob("libmanta.so.0")
+    sent = path.parent.parent / "lib" / there.name
+    shutil.copy(there, sent)
+    kept = ask(at, path, "task").parent / there.name
+    assert kept.is_symlink() and kept.resolve() == there.resolve(), kept
+    other = there.read_bytes().replace(b"GCC: (", b"GCC: [", 1)
+    replaced = there.resolve()
+    replaced.unlink()
+    replaced.write_bytes(other)
+    assert other != sent.read_bytes() and len(other) == sent.stat().st_size
+    kept = ask(at, path, "task").parent / there.name
+    assert "program_changed" in at.logs() and not kept.is_symlink() and kept.read_bytes() == sent.read_bytes(), kept
 
 
 def fails(at, path, way):
