@@ -27,7 +27,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { FOLDER_SIZE = 320 };
+enum {
+    FOLDER_SIZE = 320,
+    GATHER_BYTES = 4 * RLT_FILE_CHUNK, /* written at a time: whole pages, of which a part costs the kernel as much as all of it */
+};
+static_assert(GATHER_BYTES % 4096 == 0, "whole pages");
 
 static const char in_memory[] = "run from memory, without the libraries beside it: mounted noexec";
 
@@ -49,7 +53,9 @@ struct use {
     struct program *program;
     int             fd; /* of the file that is being received, or (in memory) was; -1: none */
     uint32_t        next;
-    uint64_t        have;
+    uint64_t        have;     /* bytes of it that have come */
+    uint8_t        *gathered; /* the last of them, which are not written yet; NULL: no file is being received */
+    size_t          gathered_size;
     mt_sha256       sha;
 };
 
@@ -266,6 +272,7 @@ static void use_end(struct sh_cache *cache, struct use *u)
     mt_map_remove(&cache->uses, mt_map_key(u->job));
     if (u->fd >= 0)
         close(u->fd);
+    free(u->gathered);
     free(u);
     p->used_at = ++cache->drops;
     if (--p->uses == 0 && !is_known(cache, p))
@@ -398,7 +405,9 @@ size_t sh_cache_libraries(const struct sh *sh, uint64_t job, char *out, size_t s
 static bool file_begin(const struct sh_cache *cache, struct use *u)
 {
     const struct program *p = u->program;
-    u->have = 0;
+    u->have = u->gathered_size = 0;
+    if (!u->gathered && !(u->gathered = malloc(GATHER_BYTES)))
+        return false;
     mt_sha256_init(&u->sha);
     u->fd = cache->is_in_memory ? memfd_create("manta-program", MFD_CLOEXEC)
                                 : rlt_tree_create(p->folder, p->list[u->next].path, 0700);
@@ -421,6 +430,28 @@ static bool file_end(const struct sh_cache *cache, struct use *u)
     return true;
 }
 
+static bool gathered_write(struct use *u)
+{
+    bool is_written = mt_write_all(u->fd, u->gathered, u->gathered_size) == 0;
+    mt_sha256_add(&u->sha, u->gathered, u->gathered_size);
+    u->gathered_size = 0;
+    return is_written;
+}
+
+static bool gather(struct use *u, const uint8_t *bytes, size_t size)
+{
+    for (size_t at = 0, part; at < size; at += part) {
+        size_t room = GATHER_BYTES - u->gathered_size;
+        part = size - at < room ? size - at : room;
+        memcpy(u->gathered + u->gathered_size, bytes + at, part);
+        u->gathered_size += part;
+        if (u->gathered_size == GATHER_BYTES && !gathered_write(u))
+            return false;
+    }
+    u->have += size;
+    return true;
+}
+
 static const char *write_wrong(const struct sh_cache *cache, struct use *u, const struct rlt_a_file_write *a)
 {
     uint8_t sum[MT_SHA256_SIZE];
@@ -428,12 +459,14 @@ static const char *write_wrong(const struct sh_cache *cache, struct use *u, cons
         return "a piece of it came out of turn";
     if (!a->offset && !file_begin(cache, u))
         return errno == EEXIST ? "two of its files stand at one place" : "a file of it can't be made on this node";
-    if (write(u->fd, a->bytes, a->size) != (ssize_t)a->size)
+    if (!gather(u, a->bytes, a->size))
         return "no room for it on this node";
-    mt_sha256_add(&u->sha, a->bytes, a->size);
-    u->have += a->size;
     if (u->have < a->total)
         return NULL;
+    if (!gathered_write(u))
+        return "no room for it on this node";
+    free(u->gathered);
+    u->gathered = NULL;
     mt_sha256_end(&u->sha, sum);
     if (memcmp(sum, a->sha256, sizeof sum) != 0)
         return "a file of it is not what its SHA-256 says";
@@ -546,6 +579,7 @@ void sh_cache_stop(struct sh *sh)
         struct use *u = entry->value.ptr;
         if (u->fd >= 0)
             close(u->fd);
+        free(u->gathered);
         if (!is_known(cache, u->program) && --u->program->uses == 0) {
             program_memory_free(u->program);
         }
