@@ -15,10 +15,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-enum { RECORDS = 128, RECORD = 16, BATCH = 16, EPOCHS = 5, SHARDS = 8, SLOW_MS = 20, DOOMED_MS = 100, PATH_SIZE = 400 };
-enum { FIRST = 2, DOOMED = 4, GATES = FIRST + DOOMED + 1 }; /* who may start at once, who dies then, and one that stays */
+enum { RECORDS = 128, RECORD = 16, BATCH = 16, EPOCHS = 8, SHARDS = 8, SLOW_MS = 20, DOOMED_MS = 100, PATH_SIZE = 400 };
+enum { FIRST = 2, DOOMED = 4 }; /* who may start at once, and who dies then; another one stays */
 
 /* ---- the operator ---- */
 
@@ -27,21 +29,33 @@ struct follower {
     bool   is_slow;
 };
 
-static void gate_path(char path[PATH_SIZE + 32], const char *data, int gate)
+/* A file beside the data. */
+struct gates {
+    int open, passed;
+};
+
+/* Goes through the next gate, or opens some more; which gate it is, -1: it is shut. */
+static int gate_do(const char *data, int open_more)
 {
-    snprintf(path, PATH_SIZE + 32, "%s.gate-%d", data, gate);
+    char         path[PATH_SIZE + 32];
+    struct gates gates = {0};
+    snprintf(path, sizeof path, "%s.gates", data);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0 && pread(fd, &gates, sizeof gates, 0) >= 0);
+    int gate = gates.passed < gates.open ? gates.passed : -1;
+    gates.open += open_more;
+    gates.passed += open_more == 0 && gate >= 0;
+    CHECK(pwrite(fd, &gates, sizeof gates, 0) == sizeof gates);
+    close(fd);
+    return gate;
 }
 
-/* Waits until a gate is open that nobody has gone through. Which one it is. */
 static int gate_pass(const char *data)
 {
-    char path[PATH_SIZE + 32];
-    for (int gate = 0;; gate = (gate + 1) % GATES) {
-        gate_path(path, data, gate);
-        if (unlink(path) == 0)
-            return gate;
+    int gate;
+    while ((gate = gate_do(data, 0)) < 0)
         test_sleep_ms(1);
-    }
+    return gate;
 }
 
 static void *end_soon(void *unused)
@@ -103,17 +117,6 @@ static void data_make(void)
     CHECK(file && fwrite(bytes, sizeof bytes, 1, file) == 1 && fclose(file) == 0);
 }
 
-static void gates_open(int first, int end)
-{
-    char path[PATH_SIZE + 32];
-    for (int gate = first; gate < end; gate++) {
-        gate_path(path, data_path, gate);
-        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-        CHECK(fd >= 0);
-        close(fd);
-    }
-}
-
 /* One of two is killed; of those that come for it some are doomed, the last is not. */
 static int on_event(void *user, const manta_sgd_event *event)
 {
@@ -126,7 +129,7 @@ static int on_event(void *user, const manta_sgd_event *event)
         CHECK_EQ(kill(seen.pid, SIGKILL), 0);
         seen.stage++;
     } else if (event->kind == MANTA_SGD_STEP && seen.stage == 1 && event->workers == 1) {
-        gates_open(FIRST, GATES);
+        (void)gate_do(data_path, DOOMED + 1);
         seen.stage++;
     }
     return 0;
@@ -154,12 +157,14 @@ static void next_ones_die(void)
 {
     data_make();
     uint64_t wanted = fit(1, false).weights;
-    gates_open(0, FIRST);
+    (void)gate_do(data_path, FIRST);
     manta_sgd_result r = fit(2, true);
     CHECK_EQ(seen.stage, 2);
     CHECK_EQ(seen.workers, 2);
     CHECK(r.restarts >= 1 && r.restarts <= 1 + DOOMED); /* one that is a member before it dies counts */
     CHECK(r.weights == wanted);
+    CHECK_EQ(unlink(data_path), 0);
+    strncat(data_config, ".gates", sizeof data_config - strlen(data_config) - 1);
     CHECK_EQ(unlink(data_path), 0);
 }
 
