@@ -22,6 +22,11 @@ def read_allowed_skips():
     return {words[0]: words[1].strip() for words in lines if len(words) == 2}
 
 
+def last_lines(case, status=""):
+    said = [line for line in (case.findtext("system-out") or "").splitlines() if line.strip()]
+    return "\n    ".join([status or "", *said[-LAST_LINES:]])
+
+
 def read_cases(stage, path):
     """Yields (name, outcome, detail); a report that is missing or broken is a failure of its stage."""
     try:
@@ -36,10 +41,9 @@ def read_cases(stage, path):
             for inside in sorted(set(re.findall(r"^\[  SKIPPED \] ([A-Za-z_]\w*)$", case.findtext("system-out") or "", re.M))):
                 yield f"{case.get('name')}:{inside}", "skipped", ""
         elif skipped is not None and skipped.get("message", "").startswith("SKIP_"):
-            yield case.get("name"), "skipped", ""
+            yield case.get("name"), "skipped", last_lines(case)
         else:
-            words = [line for line in (case.findtext("system-out") or "").splitlines() if line.strip()]
-            yield case.get("name"), "failed", "\n    ".join([case.get("status") or "", *words[-LAST_LINES:]])
+            yield case.get("name"), "failed", last_lines(case, case.get("status"))
 
 
 def main(arguments):
@@ -55,7 +59,7 @@ def main(arguments):
             cases = [(stage, *case) for case in read_cases(stage, path)]
         for stage, name, outcome, detail in cases:
             if outcome == "skipped" and name not in allowed:
-                outcome, detail = "failed", "skipped, and not named in tests/allowed_skips.txt"
+                outcome, detail = "failed", f"skipped, and not named in tests/allowed_skips.txt {detail}"
             counts[outcome] += 1
             distinct.add(name)
             if outcome == "failed":

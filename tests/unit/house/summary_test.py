@@ -35,8 +35,9 @@ class Summary(unittest.TestCase):
     def test_skips_need_leave(self):
         code, lines = summary([case("a"), case("gpu.models", "notrun", skipped=True)])
         self.assertEqual((code, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
-        code, lines = summary([case("a"), case("b", "notrun", skipped=True)])
+        code, lines = summary([case("a"), case("b", "notrun", "why not", skipped=True)])
         self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
+        self.assertIn("    why not", lines)
 
     def test_a_case_that_is_skipped_inside_is_no_pass(self):
         output = "[  SKIPPED ] version_2\n[  SKIPPED ] 1 test(s), listed below:\n[  SKIPPED ] version_2\n\n 1 SKIPPED TEST(S)\n"
