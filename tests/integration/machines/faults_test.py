@@ -65,7 +65,7 @@ def without_datagrams(net):
     wait_until(lambda: log_has(net[1], "raylet", "datagrams_heard"), "the head hears m1's datagrams")
     suspects, heard = log_has(net[0], "head", "node_suspect"), log_has(net[1], "raylet", "datagrams_heard")
     for number, (from_, to) in enumerate(((net[1], net[0]), (net[0], net[1]))):
-        net.ip(from_, "rule", "add", "pref", "1", "ipproto", "udp", "to", to.address, "blackhole")
+        net.ip(from_, "rule", "add", "pref", "1", "ipproto", "17", "to", to.address, "blackhole")  # UDP; names need netbase
         wait_until(lambda: log_has(net[1], "raylet", "datagrams_unheard") > number, "m1 notices that its datagrams are not heard")
         time.sleep(DATAGRAMS_S)
         net.ip(from_, "rule", "del", "pref", "1")
