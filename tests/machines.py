@@ -25,9 +25,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from failed import tell_failure  # noqa: E402
 from gone import wait_gone  # noqa: E402
 
 SLOWER = int(os.environ.get("TEST_SLOWER", 1))  # tests/sanitized.py
@@ -297,8 +297,5 @@ def run_case(name, case, net):
         print(f"ok   {name}")
         return 0
     except (AssertionError, subprocess.TimeoutExpired) as error:
-        for log in net.root.rglob("*.log"):
-            print(f"-- {log}\n{log.read_text(errors='replace')[-3000:]}")
-        print(f"FAIL {name}: {error}")  # last, with where: a summary of many tests shows the last lines of each
-        traceback.print_tb(error.__traceback__, file=sys.stdout)
+        tell_failure(name, error, net.root, 3000)
         return 1

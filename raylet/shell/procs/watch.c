@@ -109,11 +109,16 @@ static void look(struct io_timer *timer)
     sh_post(sh, &e);
 }
 
+static uint64_t count_cpus(void)
+{
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (uint64_t)count : 1;
+}
+
 void sh_watch_start(struct sh *sh)
 {
-    long cpus = sh->machine_cpus ? 0 : sysconf(_SC_NPROCESSORS_ONLN); /* it reads a file */
-    if (!sh->machine_cpus)
-        sh->machine_cpus = cpus > 0 ? (uint64_t)cpus : 1;
+    if (!sh->machine_cpus) /* once: it reads a file */
+        sh->machine_cpus = count_cpus();
     sh->is_memory_idle = false;
     sh->memory_timer.fire = look;
     io_timer_start(sh->loop, &sh->memory_timer, MT_MEMORY_LOOK_MS_MIN);

@@ -18,9 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
+from failed import tell_failure  # noqa: E402
 from gone import has_gone  # noqa: E402
 
 BIN = pathlib.Path(sys.argv[1]).resolve()
@@ -951,10 +951,7 @@ def run_case(name, cases):
         print(f"ok   {name} ({time.monotonic() - begun:.1f} s)")
         return True
     except (AssertionError, subprocess.TimeoutExpired) as error:
-        for log in place.base.rglob("*.log"):
-            print(f"-- {log}\n{log.read_text(errors='replace')[-2000:]}")
-        print(f"FAIL {name}: {error}")  # last, with where: a summary of many tests shows the last lines of each
-        traceback.print_tb(error.__traceback__, file=sys.stdout)
+        tell_failure(name, error, place.base, 2000)
         return False
     finally:
         place.close()

@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -34,12 +33,17 @@ struct gates {
     int open, passed;
 };
 
+static void gates_path(char path[PATH_SIZE + 32], const char *data)
+{
+    snprintf(path, PATH_SIZE + 32, "%s.gates", data);
+}
+
 /* Goes through the next gate, or opens some more; which gate it is, -1: it is shut. */
 static int gate_do(const char *data, int open_more)
 {
     char         path[PATH_SIZE + 32];
     struct gates gates = {0};
-    snprintf(path, sizeof path, "%s.gates", data);
+    gates_path(path, data);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0 && pread(fd, &gates, sizeof gates, 0) >= 0);
     int gate = gates.passed < gates.open ? gates.passed : -1;
@@ -155,6 +159,7 @@ static manta_sgd_result fit(int workers, bool has_gates)
 /* While the step takes longer that they wait for. */
 static void next_ones_die(void)
 {
+    char gates[PATH_SIZE + 32];
     data_make();
     uint64_t wanted = fit(1, false).weights;
     (void)gate_do(data_path, FIRST);
@@ -164,8 +169,8 @@ static void next_ones_die(void)
     CHECK(r.restarts >= 1 && r.restarts <= 1 + DOOMED); /* one that is a member before it dies counts */
     CHECK(r.weights == wanted);
     CHECK_EQ(unlink(data_path), 0);
-    strncat(data_config, ".gates", sizeof data_config - strlen(data_config) - 1);
-    CHECK_EQ(unlink(data_path), 0);
+    gates_path(gates, data_path);
+    CHECK_EQ(unlink(gates), 0);
 }
 
 static const struct test_case cases[] = {
