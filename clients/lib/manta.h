@@ -470,7 +470,7 @@ typedef struct manta_actor_type {
     const char *name;
     const char *signature; /* of create's arguments, without result: "l" */
     manta_status (*create)(manta_ctx *c, void **self, int argc, const manta_arg *argv);
-    void (*destroy)(void *self);         /* may be NULL */
+    void (*destroy)(void *self);         /* may be NULL; at the end of an actor that is not killed */
     manta_method            methods[24]; /* the first with name NULL ends the list */
     manta_concurrency_group groups[8];   /* likewise */
     /* Gives the state, by manta_return_bytes, for a restarted actor: its creator keeps the newest snapshot, up to 4 KiB in
@@ -563,7 +563,7 @@ MANTA_API void manta_actor_save(manta_ctx *c);
 /* SIGKILL. With `restart` the actor's restarts apply, else it stays dead. Does not wait. */
 MANTA_API manta_status manta_actor_kill(manta_actor *actor, bool restart);
 MANTA_API manta_actor *manta_actor_dup(manta_actor *actor);
-MANTA_API manta_status manta_actor_free(manta_actor *actor);
+MANTA_API manta_status manta_actor_free(manta_actor *actor); /* its creator's last handle: it ends likewise; killed after 30 s */
 
 /* Why and where something died. */
 typedef struct manta_death {

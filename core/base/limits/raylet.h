@@ -12,14 +12,14 @@ enum {
     MT_RLT_SLICE_MS = 100,       /* a lease whose class others wait for is recalled after this */
     MT_RLT_OVER_NS = 500 * 1000, /* a lease has so long to begin something before it is asked back since more tasks run than may */
     MT_RLT_PRESS_MS = 300,       /* room made by the head's word is kept so long for the one who waits elsewhere */
-    MT_RLT_ACTOR_GRACE_MS = 500, /* an actor whose level fell to 0: from RECALL to SIGKILL */
-    MT_RLT_ORPHAN_GRACE_MS = 2000, /* a worker whose owner died: from RECALL to SIGKILL */
-    MT_RLT_LEAVE_MS = 2000,        /* from CTL_SHUTDOWN to SIGKILL */
-    MT_RLT_IDLE_MS = 10000,        /* a warm worker beyond the bound goes after this */
-    MT_RLT_SPARE_MS = 50,          /* no warm worker for so long: fork one ahead of the next lease */
-    MT_RLT_WORKERS_MAX = 10240,    /* processes forked on this node, if it does not say; its descriptors may allow fewer */
-    MT_RLT_WISHES_MAX = 16,        /* of a process: what it would use beyond what it has */
-    MT_RLT_PLACES_SAID = 1024,     /* of those that may still be forked the head is told no more */
+    MT_RLT_ACTOR_END_MS = 30 * 1000, /* an actor whose level fell to 0: from RECALL to SIGKILL, its destroy function in between */
+    MT_RLT_ORPHAN_GRACE_MS = 2000,   /* a worker whose owner died: from RECALL to SIGKILL */
+    MT_RLT_LEAVE_MS = 2000,          /* from CTL_SHUTDOWN to SIGKILL */
+    MT_RLT_IDLE_MS = 10000,          /* a warm worker beyond the bound goes after this */
+    MT_RLT_SPARE_MS = 50,            /* no warm worker for so long: fork one ahead of the next lease */
+    MT_RLT_WORKERS_MAX = 10240,      /* processes forked on this node, if it does not say; its descriptors may allow fewer */
+    MT_RLT_WISHES_MAX = 16,          /* of a process: what it would use beyond what it has */
+    MT_RLT_PLACES_SAID = 1024,       /* of those that may still be forked the head is told no more */
     MT_RLT_TWO_WORKERS_FDS = 3, /* descriptors that a raylet keeps for two workers: their sockets, what one of 16 has for their park
                                       pages, what one that starts has for a moment */
     MT_RLT_OWN_FDS = 64,        /* ... and for itself */

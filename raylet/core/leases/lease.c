@@ -114,7 +114,7 @@ void rlt_lease_offer(struct rlt *r, struct rlt_proc *worker)
     if (job->is_ending) {
         rlt_act(r->out, RLT_A_KILL)->kill.conn = worker->conn;
     } else if (worker->was_dirty) {
-        rlt_proc_leave(r, worker, "its lease has ended");
+        rlt_proc_leave(r, worker, MT_RLT_LEAVE_MS, "its lease has ended");
     } else if (needy) {
         rlt_list_out(&needy->in_needy);
         job->needy_count--;
@@ -190,7 +190,7 @@ void rlt_lease_drained(struct rlt *r, struct rlt_proc *worker, uint64_t id)
         return;
     }
     rlt_lease_set_state(l, LEASE_DRAINED); /* what it holds is free when its process is gone, not before */
-    rlt_proc_leave(r, worker, "its lease has ended");
+    rlt_proc_leave(r, worker, l->kind == LEASE_ACTOR ? MT_RLT_ACTOR_END_MS : MT_RLT_LEAVE_MS, "its lease has ended");
 }
 
 void rlt_lease_kill(struct rlt *r, struct rlt_proc *owner, uint64_t id)

@@ -182,7 +182,7 @@ static void evict_one(struct rlt *r, const struct rlt_job *needy)
     }
     if (oldest) {
         rlt_pool_remove(oldest);
-        rlt_proc_leave(r, oldest, "its place is needed");
+        rlt_proc_leave(r, oldest, MT_RLT_LEAVE_MS, "its place is needed");
     }
 }
 
@@ -239,7 +239,7 @@ void rlt_pool_timer(struct rlt *r, struct rlt_job *job)
         if (r->now - p->idle_since < MT_RLT_IDLE_MS * RLT_MS)
             break;
         rlt_pool_remove(p);
-        rlt_proc_leave(r, p, "not needed any more");
+        rlt_proc_leave(r, p, MT_RLT_LEAVE_MS, "not needed any more");
     }
     if (job->idle_count)
         arm_timer(r, job);

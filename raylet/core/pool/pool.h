@@ -13,7 +13,8 @@
 struct rlt_proc *rlt_proc_new(struct rlt *r, uint64_t conn);
 void             rlt_proc_set_state(struct rlt_proc *p, enum rlt_proc_state next);
 bool             rlt_hello_strings_ok(const struct ctl_hello *h, const uint8_t *strings, size_t size);
-void             rlt_proc_leave(struct rlt *r, struct rlt_proc *p, const char *why); /* asks it to leave; SIGKILL if it does not */
+void             rlt_proc_leave(struct rlt *r, struct rlt_proc *p, uint64_t limit_ms,
+                                const char *why); /* asks it to leave; SIGKILL if it has not by then */
 void             rlt_proc_describe(const struct rlt *r, const struct rlt_proc *p, char *text, size_t size);
 bool             rlt_pool_has_zygote(const struct rlt_proc *worker); /* the one that forked it lives */
 

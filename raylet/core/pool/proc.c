@@ -56,7 +56,7 @@ bool rlt_hello_strings_ok(const struct ctl_hello *h, const uint8_t *strings, siz
     return size && strings[size - 1] == 0 && texts == (uint64_t)h->argc + h->envc + 1;
 }
 
-void rlt_proc_leave(struct rlt *r, struct rlt_proc *p, const char *why)
+void rlt_proc_leave(struct rlt *r, struct rlt_proc *p, uint64_t limit_ms, const char *why)
 {
     struct ctl_reply reply = {.code = MT_OK};
     if (p->is_leaving || p->state != PROC_ALIVE)
@@ -64,7 +64,7 @@ void rlt_proc_leave(struct rlt *r, struct rlt_proc *p, const char *why)
     p->is_leaving = true;
     snprintf(reply.text, sizeof reply.text, "%s", why);
     rlt_down(r->out, p->conn, CTL_SHUTDOWN, (mt_id){0, 0}, &reply, sizeof reply);
-    rlt_timer_set(r, &p->timer, r->now + MT_RLT_LEAVE_MS * RLT_MS);
+    rlt_timer_set(r, &p->timer, r->now + limit_ms * RLT_MS);
 }
 
 bool rlt_pool_has_zygote(const struct rlt_proc *worker)

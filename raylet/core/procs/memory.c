@@ -23,7 +23,7 @@ static bool stop_idle(struct rlt *r)
         RLT_LIST_EACH(&job->idle, link) {
             struct rlt_proc *p = mt_container_of(link, struct rlt_proc, in_idle);
             rlt_pool_remove(p);
-            rlt_proc_leave(r, p, "the node is short of memory");
+            rlt_proc_leave(r, p, MT_RLT_LEAVE_MS, "the node is short of memory");
             any = true;
         }
     }

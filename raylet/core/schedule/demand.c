@@ -17,7 +17,7 @@ static void class_shrink(struct rlt *r, struct rlt_class *c)
             struct rlt_lease *l = mt_container_of(link, struct rlt_lease, in_class);
             prev = link->prev;
             if ((int)l->state == pass)
-                rlt_lease_recall(r, l, l->kind == LEASE_ACTOR ? MT_RLT_ACTOR_GRACE_MS : 0);
+                rlt_lease_recall(r, l, l->kind == LEASE_ACTOR ? MT_RLT_ACTOR_END_MS : 0);
         }
 }
 

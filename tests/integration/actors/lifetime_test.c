@@ -123,6 +123,19 @@ MANTA_ACTOR(careful, "uly", account_new, account_free_slowly, {"linger", "l>l", 
             {"leave", ">l", account_leave_first});
 MANTA_ACTOR(plain, "uly", account_new, account_free, {"add", "l>l", account_add}, {"leave", ">l", account_leave});
 
+/* Writes out what it has, say, and that takes longer than a second or two. */
+static void account_free_at_leisure(void *self)
+{
+    test_sleep_ms(2500);
+    account_free(self);
+}
+static manta_status account_pid(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc, (void)argv;
+    return manta_return_i64(c, getpid());
+}
+MANTA_ACTOR(leisurely, "uly", account_new, account_free_at_leisure, {"pid", ">l", account_pid});
+
 static struct test_board *board;
 static uint64_t           board_number;
 
@@ -392,10 +405,25 @@ static void case_group(void)
     manta_group_free(NULL);
 }
 
+/* Its creator lets it go. It may be slow to hear of that, on a crowded machine, and its destroy function may take its time: that
+ * runs to its end all the same. */
+static void case_slow_end(void)
+{
+    manta_actor *a = make("leisurely", NULL, 0);
+    pid_t        pid = (pid_t)test_i64(manta_actor_call(a, "pid", MANTA_NO_ARGS), __FILE__, __LINE__);
+    CHECK(pid > 0);
+    CHECK_EQ(kill(pid, SIGSTOP), 0);
+    manta_actor_free(a);
+    test_sleep_ms(1000);
+    CHECK_EQ(kill(pid, SIGCONT), 0);
+    CHECK(test_board_wait(&board->words[8], 1));
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         {.name = "graceful_end", .run = case_end, .opts = {.num_cpus = 2}},
+        {.name = "slow_end", .run = case_slow_end, .opts = {.num_cpus = 2}},
         {.name = "exit_inside", .run = case_exit, .opts = {.num_cpus = 2}},
         {.name = "exit_once", .run = case_exit_once, .opts = {.num_cpus = 2}},
         {.name = "save_small", .run = case_save_small, .opts = {.num_cpus = 2}},
