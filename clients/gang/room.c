@@ -150,11 +150,11 @@ static enum gng_room_is there(struct gng_room *room, const uint32_t *nodes, int 
 static enum gng_room_is bare_look(struct gng_room *room, const struct roster *nodes)
 {
     const struct gng_plan *p = room->plan;
-    uint32_t               of[MT_GANG_NODES_MAX];
+    uint32_t               of[MT_GANG_RANKS_MAX];
     int                    count = 0;
     if (!p->nodes_max)
         return there(room, NULL, p->ranks);
-    for (int i = 0; i < nodes->count && count < p->nodes_max && count < MT_GANG_NODES_MAX; i++)
+    for (int i = 0; i < nodes->count && count < p->nodes_max && count < MT_GANG_RANKS_MAX; i++)
         if (has_room(&nodes->of[i], p))
             of[count++] = nodes->of[i].node;
     return count >= p->nodes_min ? there(room, of, count) : GNG_ROOM_WAITS;

@@ -97,7 +97,7 @@ static bool check_concurrency(const manta_actor_type *type, const manta_actor_op
                         type->groups[i].name, type->groups[i].limit, MT_LIB_CONCURRENCY_MAX);
         return false;
     }
-    for (const manta_method *m = type->methods; m < type->methods + 24 && m->name; m++) {
+    for (const manta_method *m = NULL; (m = lib_method_next(type, m));) {
         if (group_of(type, group_name(m)) >= 0)
             continue;
         own_failure_set(f, MT_EINVAL, "actor %s: method %s is in the concurrency group '%s', which the type has not", type->name,

@@ -22,10 +22,9 @@ enum {
     MT_GANG_FIT_MS = 2000,            /* for room that was seen free to be reserved */
     MT_GANG_SETTLE_MS = 1000,         /* for nodes to tell what is free again, before it begins with fewer than it may have */
     MT_GANG_GROW_MS = 5000,           /* room for more ranks must have been there so long */
-    MT_GANG_NODES_MAX = 1024,
-    MT_GANG_TREE_MAX = 1024,   /* processes of a rank that are looked at */
-    MT_GANG_IDLE_PERCENT = 1,  /* of a CPU: a rank that takes less, and prints nothing, does nothing */
-    MT_GANG_TAIL_BYTES = 2048, /* of what a rank that failed printed last */
+    MT_GANG_TREE_MAX = 1024,          /* processes of a rank that are looked at */
+    MT_GANG_IDLE_PERCENT = 1,         /* of a CPU: a rank that takes less, and prints nothing, does nothing */
+    MT_GANG_TAIL_BYTES = 2048,        /* of what a rank that failed printed last */
     MT_GANG_TAIL_LINES = 10,
     MT_GANG_PMI_LINE_BYTES = 4096, /* of PMI-1; its client has as much */
     MT_GANG_PMI_KEY_BYTES = 64,    /* its end included, as in MPICH */

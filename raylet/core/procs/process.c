@@ -24,7 +24,7 @@ void rlt_proc_accepted(struct rlt *r, uint64_t conn, int32_t pid, const int32_t 
         rlt_act(r->out, RLT_A_CLOSE)->close.conn = conn;
         return;
     }
-    struct rlt_proc *p = rlt_proc_new(r, conn);
+    struct rlt_proc *p = rlt_proc_new(r, conn, MT_RLT_HELLO_MS);
     p->pid = pid;
     for (int i = 0; i < RLT_LINE_MAX && line[i] && !p->leader; i++)
         p->leader = rlt_submit_of(r, line[i])[0] ? line[i] : 0;
@@ -101,6 +101,12 @@ static void proc_end(struct rlt *r, struct rlt_proc *p)
     r->is_dirty = true;
 }
 
+/* Whether its end has still to be told: of a zygote by the system, of a worker by its zygote. */
+static bool status_comes(const struct rlt_proc *p)
+{
+    return p->is_child && !p->has_status && (!p->forked_by || rlt_pool_has_zygote(p));
+}
+
 void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
 {
     bool was_alive = p->state == PROC_ALIVE;
@@ -114,7 +120,9 @@ void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
     rlt_pool_remove(p);
     if (p->is_child)
         rlt_act(r->out, RLT_A_KILL)->kill.conn = p->conn; /* it may live on without its socket: it must not */
-    rlt_timer_set(r, &p->timer, r->now + (p->is_child && !p->has_status ? MT_RLT_STATUS_MS * RLT_MS : 0));
+    if (p->job && p == p->job->zygote)
+        rlt_zygote_gone(r, p);
+    rlt_timer_set(r, &p->timer, r->now + (status_comes(p) ? MT_RLT_STATUS_MS * RLT_MS : 0));
     if (was_alive && p->role != CTL_ZYGOTE)
         rlt_act(r->out, RLT_A_SW_PROC_DRAIN)->sw_proc_drain.conn = p->conn;
     else
@@ -144,13 +152,24 @@ void rlt_proc_drained(struct rlt *r, struct rlt_proc *p, const char *crash)
         proc_end(r, p);
 }
 
+/* A further try would take as long. */
+static void start_took_too_long(struct rlt_proc *p)
+{
+    char why[80];
+    snprintf(why, sizeof why, "it has not called manta_init %d s after its start", MT_RLT_START_MS / 1000);
+    p->stopped = strdup(why);
+    p->job->start_failures = MT_RLT_START_FAILURES_MAX - 1;
+}
+
 void rlt_proc_timer(struct rlt *r, struct rlt_proc *p)
 {
     if (p->state == PROC_DYING) {
         p->is_child = false; /* its status is late: go on without */
         if (p->is_drained)
             proc_end(r, p);
-    } else {
-        rlt_proc_gone(r, p); /* has not greeted, or has not left when asked */
+        return;
     }
+    if (p->state == PROC_GREETING && p->job && p == p->job->zygote)
+        start_took_too_long(p);
+    rlt_proc_gone(r, p); /* has not greeted, or has not left when asked */
 }

@@ -54,6 +54,13 @@ static manta_status pid(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(pid, ">l");
 
+/* A program may take long until it calls manta_init: it loads many libraries, or reads a file. */
+__attribute__((constructor)) static void load_slowly(void)
+{
+    if (getenv("LOADS_MS"))
+        test_sleep_ms((int)strtol(getenv("LOADS_MS"), NULL, 10));
+}
+
 /* "inner outer of-inner": asks tasks of its own, without and with an environment. */
 static manta_status nest(manta_ctx *c, int argc, const manta_arg *argv)
 {
@@ -204,6 +211,13 @@ static void variables(void)
     manta_env_free(twice);
     manta_env_free(path);
     manta_env_free(NULL);
+}
+
+static void loads_long(void)
+{
+    manta_env *env = env_with("LOADS_MS=6000", "COLOUR=red");
+    CHECK_TEXT(ask(env, "variable", "COLOUR"), "red");
+    manta_env_free(env);
 }
 
 static void not_shared(void)
@@ -450,6 +464,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         {"variables", variables, {.num_cpus = 2}, false, 0},
+        {"loads_long", loads_long, {.num_cpus = 2}, false, 0},
         {"not_shared", not_shared, {.num_cpus = 4}, false, 0},
         {"same_shared", same_shared, {.num_cpus = 2}, false, 0},
         {"working_dir", working_dir, {.num_cpus = 2}, false, 0},

@@ -9,7 +9,7 @@
 #include "tests/sim/shells/node.h"
 #include "tests/sim/shells/proc.h"
 
-enum { SIM_TOLD_MS = 200 };
+enum { SIM_TOLD_MS = MT_RLT_STATUS_MS + 100 }; /* a zygote that stands still says nothing of how it ended */
 
 struct argument {
     char           type;

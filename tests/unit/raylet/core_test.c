@@ -96,6 +96,27 @@ static void a_zygote_that_dies_three_times_is_enough(void **state)
     assert_null(action(RLT_A_SPAWN_ZYGOTE, 0));
 }
 
+/* What a program does before manta_init may take its time; when it has taken a minute of it, who waits is told, and it is not tried again. */
+static void a_zygote_that_does_not_greet_is_told_of(void **state)
+{
+    (void)state;
+    begin(false);
+    driver_begins();
+    define(1, 1000, 0);
+    demand(1, 1);
+    now += 59000 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_null(action(RLT_A_KILL, 0));
+    now += 2000 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_int_equal(action(RLT_A_KILL, 0)->kill.conn, zygote);
+    step((struct rlt_event){.kind = RLT_EV_EXITED, .exited = {.conn = zygote, .has_status = true, .status = SIGKILL}});
+    const struct ctl_unschedulable *told = down(DRIVER, CTL_UNSCHEDULABLE);
+    assert_non_null(told);
+    assert_non_null(strstr(told->text, "has not called manta_init 60 s after its start"));
+    assert_null(action(RLT_A_SPAWN_ZYGOTE, 0));
+}
+
 /* One kill is one failure, however many workers had been asked of the zygote just then. */
 static void a_zygote_that_is_killed_while_it_forks_is_started_again(void **state)
 {
@@ -114,8 +135,7 @@ static void a_zygote_that_is_killed_while_it_forks_is_started_again(void **state
     for (int i = 0; i < 5; i++) /* it held their sockets */
         step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = forks[i]}});
     step((struct rlt_event){.kind = RLT_EV_EXITED, .exited = {.conn = zygote, .has_status = true, .status = 9}});
-    now += 5000 * MS;
-    step((struct rlt_event){.kind = RLT_EV_TICK}); /* no status of the five will come any more */
+    step((struct rlt_event){.kind = RLT_EV_TICK}); /* at once: no status of the five will come any more */
     assert_null(down(DRIVER, CTL_UNSCHEDULABLE));
     assert_non_null(action(RLT_A_SPAWN_ZYGOTE, 0));
     zygote = action(RLT_A_SPAWN_ZYGOTE, 0)->spawn_zygote.conn;
@@ -124,6 +144,22 @@ static void a_zygote_that_is_killed_while_it_forks_is_started_again(void **state
     greet(zygote, &g, -1);
     assert_non_null(action(RLT_A_FORK, 4)); /* as many as before, of the new one */
     assert_int_equal(action(RLT_A_FORK, 4)->fork.zygote, zygote);
+}
+
+/* Its socket is closed, and how it ended is not known yet. */
+static void a_zygote_that_has_gone_is_asked_for_no_fork(void **state)
+{
+    struct greeting g = greeting(CTL_ZYGOTE, 200);
+    (void)state;
+    begin(false);
+    driver_begins();
+    define(1, 400, 0);
+    greet(zygote, &g, -1);
+    step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = zygote}});
+    demand(1, 5);
+    assert_null(action(RLT_A_FORK, 0));
+    step((struct rlt_event){.kind = RLT_EV_EXITED, .exited = {.conn = zygote, .has_status = true, .status = 9}});
+    assert_non_null(action(RLT_A_SPAWN_ZYGOTE, 0));
 }
 
 /* ---- leases ---- */
@@ -621,6 +657,8 @@ int main(void)
         cmocka_unit_test_teardown(a_head_of_an_older_epoch_has_no_effect, end),
         cmocka_unit_test(a_private_raylet_ends_with_its_driver),
         cmocka_unit_test_teardown(a_zygote_that_dies_three_times_is_enough, end),
+        cmocka_unit_test_teardown(a_zygote_that_has_gone_is_asked_for_no_fork, end),
+        cmocka_unit_test_teardown(a_zygote_that_does_not_greet_is_told_of, end),
         cmocka_unit_test_teardown(a_zygote_that_is_killed_while_it_forks_is_started_again, end),
         cmocka_unit_test_teardown(the_newest_level_wins, end),
         cmocka_unit_test_teardown(what_began_in_a_waiting_tasks_place_is_asked_back_when_it_goes_on, end),

@@ -28,6 +28,8 @@ manta_actor_type *lib_actor_type_of_hash(uint64_t hash);
 /* By its name, whose hash that is; NULL: the type has none. */
 const manta_method *lib_method_find(const manta_actor_type *type, const char *name, uint64_t hash);
 const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t hash);
+/* The one behind `m` in the type's list, the first for NULL; NULL behind the last. */
+const manta_method *lib_method_next(const manta_actor_type *type, const manta_method *m);
 /* ENOFUNC with the near names. */
 void lib_unknown_function(struct own_failure *f, const char *kind, const char *name);
 void lib_unknown_method(struct own_failure *f, const char *actor, const manta_actor_type *type, const char *name);

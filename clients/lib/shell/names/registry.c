@@ -46,6 +46,13 @@ void manta_register(manta_entry *entry)
     }
 }
 
+const manta_method *lib_method_next(const manta_actor_type *type, const manta_method *m)
+{
+    const manta_method *end = type->methods + sizeof type->methods / sizeof type->methods[0];
+    m = m ? m + 1 : type->methods;
+    return m < end && m->name ? m : NULL;
+}
+
 static void method_add(const manta_actor_type *type, const manta_method *method)
 {
     uint64_t hash = lib_hash(method->name);
@@ -65,7 +72,7 @@ void manta_register_actor(manta_actor_type *type)
     lib_of_type(type)->hash = lib_hash(type->name);
     lib_of_type(type)->next = actor_types;
     actor_types = type;
-    for (const manta_method *m = type->methods; m < type->methods + 24 && m->name; m++)
+    for (const manta_method *m = NULL; (m = lib_method_next(type, m));)
         method_add(type, m);
 }
 
@@ -151,7 +158,7 @@ static manta_status check_entry(const manta_entry *entry, manta_error *e)
 static manta_status check_methods(const manta_actor_type *type, manta_error *e)
 {
     manta_status code = MANTA_OK;
-    for (const manta_method *m = type->methods; m < type->methods + 24 && m->name && code == MANTA_OK; m++) {
+    for (const manta_method *m = NULL; code == MANTA_OK && (m = lib_method_next(type, m));) {
         code = check_signature("method", m->name, m->signature, true, type->file, type->line, e);
         if (code == MANTA_OK && !m->run)
             code = lib_error(e, MANTA_EINVAL, "method %s of actor type %s, defined at %s:%d, has no function", m->name, type->name,
@@ -241,7 +248,7 @@ const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t ha
     for (size_t i = 0; i < BUCKETS && methods[at].type; i++, at = (at + 1) % BUCKETS)
         if (methods[at].hash == hash && methods[at].type == type)
             return methods[at].method;
-    for (const manta_method *m = type->methods; m < type->methods + 24 && m->name; m++)
+    for (const manta_method *m = NULL; (m = lib_method_next(type, m));)
         if (lib_hash(m->name) == hash)
             return m;
     return NULL;
@@ -292,7 +299,7 @@ void lib_unknown_method(struct own_failure *f, const char *actor, const manta_ac
 {
     const char *names[NEAR_MAX] = {NULL};
     size_t      far[NEAR_MAX] = {0};
-    for (const manta_method *m = type ? type->methods : NULL; m && m < type->methods + 24 && m->name; m++)
+    for (const manta_method *m = NULL; type && (m = lib_method_next(type, m));)
         add_near(names, far, name, m->name);
     own_failure_set(f, MT_ENOFUNC, "actor %.60s has no method '%.60s'; ", actor, name);
     say_near(f, names, name);
