@@ -18,6 +18,7 @@ enum {
     MT_PROGRAM_LIBRARIES_MAX = 128,      /* shared libraries that travel with a job's program */
     MT_PROGRAM_MIB_MAX = 4 * 1024,       /* a program and its libraries */
     MT_PROGRAM_CACHE_MIB_MAX = 8 * 1024, /* of other nodes' programs on one node; those that nobody runs go first */
+    MT_PROGRAM_REFUSED_MAX = 1024,       /* sums of files that a node's installation only seemed to have, which it keeps in mind */
     MT_PROGRAM_CHECKS_MAX = 4096,        /* checks of program files that wait for the thread of the disk */
     MT_ENV_TEXT_BYTES_MAX = 400,         /* of what went wrong; its end included */
 };

@@ -3,7 +3,8 @@
  * cache.c - see cache.h and README.md.
  *
  * Owns: struct sh_cache, its folder on the disk, and who uses what of it. Thread: the loop.
- * Always: a program is in `programs` only when it is whole; one that is being received is its job's alone.
+ * Always: a program is in `programs` only when it is whole; one that is being received, or stands in the installation, is its job's
+ * alone. Of an installation nothing is changed.
  */
 #include "raylet/shell/cache/cache.h"
 
@@ -39,7 +40,8 @@ struct program {
     uint8_t                   key[MT_SHA256_SIZE]; /* the SHA-256 of its list */
     char                      folder[FOLDER_SIZE];
     struct peer_program_file *list;
-    bool                     *is_own; /* of each: a link to a file of this node's installation */
+    bool                     *is_own;       /* of each: it is a file of this node's installation, or a link to one */
+    bool                      is_installed; /* all are: `folder` is that of the installation, which others own */
     uint32_t                  count;
     uint64_t                  bytes;
     uint32_t                  uses;
@@ -68,6 +70,7 @@ struct sh_cache {
     uint64_t          folders, drops;
     mt_map            programs; /* first bytes of the key -> program */
     mt_map            uses;     /* job -> use */
+    mt_map            refused;  /* sums of files that this installation only seemed to have: they are sent */
 };
 
 struct removal {
@@ -182,7 +185,7 @@ static void program_free(struct sh_cache *cache, struct program *p)
     if (is_known(cache, p))
         mt_map_remove(&cache->programs, program_key(p->key));
     cache->bytes -= p->bytes;
-    if (p->folder[0])
+    if (p->folder[0] && !p->is_installed)
         remove_later(cache, p->folder);
     program_memory_free(p);
 }
@@ -215,6 +218,20 @@ static bool room_make(struct sh_cache *cache, uint64_t bytes)
     return true;
 }
 
+/* With users apart none: theirs may not come to the installation's folder. */
+static bool may_be_own(const struct sh_cache *cache, const struct peer_program_file *file)
+{
+    return !cache->sh->options.users.count && !mt_map_find(&cache->refused, program_key(file->sha256));
+}
+
+static bool is_installed(const struct sh_cache *cache, struct program *p)
+{
+    for (uint32_t i = 0; i < p->count; i++)
+        if (!may_be_own(cache, &p->list[i]))
+            return false;
+    return sh_own_tree(p->list, p->count, p->folder, sizeof p->folder);
+}
+
 static struct program *program_new(struct sh_cache *cache, const struct rlt_a_program_open *a, const uint8_t key[MT_SHA256_SIZE])
 {
     struct program *p = calloc(1, sizeof *p);
@@ -228,7 +245,14 @@ static struct program *program_new(struct sh_cache *cache, const struct rlt_a_pr
     }
     memcpy(p->list, a->files, a->count * sizeof *p->list);
     memcpy(p->key, key, sizeof p->key);
-    p->count = cache->is_in_memory ? 1 : (uint32_t)a->count;
+    p->count = (uint32_t)a->count;
+    if ((p->is_installed = p->is_whole = is_installed(cache, p))) {
+        memset(p->is_own, true, p->count * sizeof *p->is_own);
+        return p;
+    }
+    p->folder[0] = 0;
+    if (cache->is_in_memory)
+        p->count = 1;
     for (uint32_t i = 0; i < p->count; i++)
         p->bytes += p->list[i].size;
     cache->bytes += p->bytes;
@@ -301,7 +325,7 @@ static const char *use_begin(struct sh_cache *cache, const struct rlt_a_program_
         goto err_memory;
     u->program->uses++;
     *out = u;
-    if (!is_new || cache->is_in_memory)
+    if (u->program->is_whole || cache->is_in_memory)
         return NULL;
     if (!room_make(cache, 0))
         return "the programs of other nodes that run here would take too much room";
@@ -326,21 +350,23 @@ static int file_open(const struct program *p, uint32_t index)
 
 static void opened(struct sh *sh, uint64_t job, int fd, uint32_t missing, const char *why)
 {
-    struct rlt_event e;
+    const struct use *u = use_of(sh, job);
+    struct rlt_event  e;
     sh_event(&e, RLT_EV_PROGRAM_OPENED);
     e.program_opened.job = job;
     e.program_opened.fd = fd;
     e.program_opened.missing = missing;
     e.program_opened.is_refused = why != NULL;
-    e.program_opened.remark = why ? why : sh->cache && sh->cache->is_in_memory ? in_memory : NULL;
+    e.program_opened.remark = why ? why : u && !u->program->folder[0] ? in_memory : NULL;
     sh_post(sh, &e);
 }
 
-/* The next files, as long as they are libraries that this node has anyway. With users apart none: theirs may not come to them. */
+/* The next files, as long as they are libraries that this node has anyway. */
 static void own_take(const struct sh_cache *cache, struct use *u)
 {
     struct program *p = u->program;
-    for (; u->next && u->next < p->count && !cache->sh->options.users.count && sh_own_link(p->folder, &p->list[u->next]); u->next++)
+    for (; u->next && u->next < p->count && may_be_own(cache, &p->list[u->next]) && sh_own_link(p->folder, &p->list[u->next]);
+         u->next++)
         p->is_own[u->next] = true;
 }
 
@@ -361,7 +387,7 @@ void sh_program_open(struct sh *sh, const struct rlt_a_program_open *a)
     if (!why && !u->program->is_whole)
         why = program_settle(cache, u);
     if (!why)
-        fd = cache->is_in_memory ? fcntl(u->fd, F_DUPFD_CLOEXEC, 0) : file_open(u->program, 0);
+        fd = u->program->folder[0] ? file_open(u->program, 0) : fcntl(u->fd, F_DUPFD_CLOEXEC, 0);
     if (!why && fd < 0)
         why = "its file on this node can't be opened";
     if (why && u)
@@ -492,6 +518,17 @@ void sh_cache_write(struct sh *sh, const struct rlt_a_file_write *a)
 
 /* ---- sums ---------------------------------------------------------------------------------------------------------- */
 
+/* Files of the installation that only looked like those of the program: from now on these are sent. */
+static void refuse_wrong(struct sh_cache *cache, const struct sh_sums *sums)
+{
+    if (cache->refused.count > MT_PROGRAM_REFUSED_MAX)
+        mt_map_fini(&cache->refused);
+    for (uint32_t i = 0; i < sums->count; i++)
+        if (sums->files[i].is_wrong && sums->files[i].is_own &&
+            mt_map_put_num(&cache->refused, program_key(sums->files[i].expected.sha256), 1).code)
+            return; /* no memory: at worst it is tried again */
+}
+
 static void check_done(struct sh_sums *sums, bool is_right)
 {
     struct sh       *sh = sums->sh;
@@ -499,6 +536,7 @@ static void check_done(struct sh_sums *sums, bool is_right)
     struct use      *u = use_of(sh, sums->job);
     if (!is_right && u && !sh->is_exiting) {
         mt_log(MT_LOG_WARN, "program_changed", "folder=%s why=\"%s\"", u->program->folder, sums->text);
+        refuse_wrong(sh->cache, sums);
         program_discard(sh->cache, u->program);
         use_end(sh->cache, u);
     }
@@ -590,6 +628,7 @@ void sh_cache_stop(struct sh *sh)
     }
     mt_map_fini(&cache->uses);
     mt_map_fini(&cache->programs);
+    mt_map_fini(&cache->refused);
     if (cache->base[0])
         folder_remove(cache->base);
     free(cache);

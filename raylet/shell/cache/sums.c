@@ -29,8 +29,7 @@ static bool sum_up(int fd, uint64_t *out_size, uint8_t out_sum[MT_SHA256_SIZE])
     return n == 0;
 }
 
-/* Nobody but the raylet's user, and of an installation root, can write it. */
-static bool is_safe(int fd, bool is_own)
+bool sh_sum_is_safe(int fd, bool is_own)
 {
     struct stat st;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
@@ -39,7 +38,8 @@ static bool is_safe(int fd, bool is_own)
                   : st.st_uid == geteuid() && (st.st_mode & 07777) == 0555;
 }
 
-const char *sh_sum_wrong(int fd, const struct peer_program_file *expected, bool is_own)
+/* Why the file is not what it has to be, or may not stay that; NULL: it is right. Reads all of it. */
+static const char *sum_wrong(int fd, const struct peer_program_file *expected, bool is_own)
 {
     uint64_t size;
     uint8_t  sum[MT_SHA256_SIZE];
@@ -47,7 +47,7 @@ const char *sh_sum_wrong(int fd, const struct peer_program_file *expected, bool 
         return "can't be read";
     if (size != expected->size || memcmp(sum, expected->sha256, sizeof sum) != 0)
         return "is not what it was";
-    return is_safe(fd, is_own) ? NULL : "may be written by others";
+    return sh_sum_is_safe(fd, is_own) ? NULL : "may be written by others";
 }
 
 static const char *new_wrong(int fd, struct peer_program_file *out)
@@ -61,13 +61,14 @@ static void work(struct io_job *job)
 {
     struct sh_sums *sums = mt_container_of(job, struct sh_sums, job_on_disk);
     sums->is_right = true;
-    for (uint32_t i = 0; i < sums->count && sums->is_right; i++) {
+    for (uint32_t i = 0; i < sums->count; i++) {
         struct peer_program_file *file = &sums->files[i].expected;
         int                       fd = sums->files[i].fd;
-        const char               *why = sums->files[i].is_new ? new_wrong(fd, file) : sh_sum_wrong(fd, file, sums->files[i].is_own);
-        if (why)
-            snprintf(sums->text, sizeof sums->text, "%s %s", sums->files[i].expected.path, why);
-        sums->is_right = !why;
+        const char               *why = sums->files[i].is_new ? new_wrong(fd, file) : sum_wrong(fd, file, sums->files[i].is_own);
+        sums->files[i].is_wrong = why != NULL;
+        if (why && sums->is_right)
+            snprintf(sums->text, sizeof sums->text, "%s %s", file->path, why);
+        sums->is_right = sums->is_right && !why;
     }
 }
 

@@ -21,7 +21,8 @@ struct sh_sums {
         struct peer_program_file expected; /* is_new: size and sum are filled in */
         bool                     is_new;
         bool                     is_own; /* a file of this node's installation */
-        int                      fd;     /* owned; -1: it could not be opened */
+        bool                     is_wrong;
+        int                      fd; /* owned; -1: it could not be opened */
     } files[];
 };
 
@@ -29,8 +30,7 @@ struct sh_sums {
 struct sh_sums *sh_sums_new(struct sh *sh, uint64_t job, uint32_t count, void (*done)(struct sh_sums *sums, bool is_right));
 void            sh_sums_free(struct sh_sums *sums);
 
-/* Why the file is not what it has to be, or may not stay that; NULL: it is right. Reads all of it. is_own: a file of this node's
- * installation, which root may own, and its owner may write. */
-const char *sh_sum_wrong(int fd, const struct peer_program_file *expected, bool is_own);
+/* Nobody but the raylet's user can write it, or, is_own, of this node's installation, root. */
+bool sh_sum_is_safe(int fd, bool is_own);
 
 #endif

@@ -9,6 +9,7 @@ libraries along.
 program        a task, an actor and a detached actor on the other node, with the user's own library
 changed        a file of the second node's cache is changed: that is seen before it is run, and it is fetched again
 own            a library that the second node's installation has too is not sent, as long as it is the same
+installed      a program that the second node's installation has, as it has all its libraries, is run from there, as long as it is the same
 broken         a library that is missing on the second node is named in the error, with the loader's line
 noexec         a second node whose folders are mounted noexec runs programs from memory, and says so
 bad_node       such a node among good ones: a sweep and a training run where they can, and say what is left out
@@ -76,6 +77,15 @@ class Installed:
                  f"-L{libdir}", "-lmanta", f"-L{user}/lib", "-lanswer", origin, "-o", user / "bin/two_nodes")
         return user / "bin/two_nodes"
 
+    def release(self):
+        """The same programs as another release's, which no node has: they are sent."""
+        other = self.folder / "other"
+        shutil.copytree(self.prefix, other, symlinks=True)
+        for name in ("manta-sweep", "manta-train"):
+            with open(other / "bin" / name, "ab") as file:
+                file.write(b"another release")
+        return other / "bin/manta"
+
     def stop(self):
         bad = self.nodes.stop()
         assert not bad, f"{bad}\n{self.logs()}"
@@ -128,6 +138,28 @@ def own(at):
     assert "program_changed" in at.logs() and not kept.is_symlink() and kept.read_bytes() == sent.read_bytes(), kept
 
 
+def installed(at):
+    """As `own`, and the program and its other library stand in the installation too; then another program stands there."""
+    path = at.build_program()
+    library, = at.prefix.rglob("libmanta.so.0")
+    shutil.copy(library, path.parent.parent / "lib" / library.name)
+    shutil.copy(path.parent.parent / "lib/libanswer.so", library.parent)
+    there = pathlib.Path(shutil.copy(path, at.prefix / "bin"))
+    for way in ("task", "actor", "detached"):
+        answer, ran, loaded = at.drive(path, way).split()
+        assert int(answer) == 42 and pathlib.Path(ran) == there, (way, ran)
+        assert pathlib.Path(loaded).resolve() == library.parent / "libanswer.so", (way, loaded)
+    assert not list((at.folder / "c/n1/programs").iterdir()), "nothing is kept twice"
+    other = there.read_bytes().replace(b"GCC: (", b"GCC: [", 1)
+    there.unlink()
+    there.write_bytes(other)
+    there.chmod(0o755)
+    assert other != path.read_bytes() and len(other) == path.stat().st_size
+    kept = ask(at, path, "task")
+    assert "program_changed" in at.logs() and at.folder / "c/n1/programs" in kept.parents, kept
+    assert there.read_bytes() == other, "what the installation has is left alone"
+
+
 def fails(at, path, way):
     done = subprocess.run([path, way], env=at.environment, cwd=at.folder, capture_output=True, text=True, timeout=CALL_S)
     assert done.returncode, done.stdout
@@ -150,10 +182,11 @@ def noexec(at):
 
 
 def bad_node(at):
-    said = at.drive(at.prefix / "bin/manta", "sweep", sweep_write(at), "--quiet")
+    manta = at.release()
+    said = at.drive(manta, "sweep", sweep_write(at), "--quiet")
     assert "6 completed" in said, said
     assert "node_shunned node=2" in at.logs() and "noexec" in at.logs(), at.logs()
-    said = at.drive(at.prefix / "bin/manta", "train", job(at, run="{epochs: 2, batch: 32}"))
+    said = at.drive(manta, "train", job(at, run="{epochs: 2, batch: 32}"))
     assert "node 2 has no workers of this run" in said and "error while loading shared libraries" in said, said
     assert "node=1" in said and "node=2" not in said, said
 
@@ -215,7 +248,7 @@ space:
 
 def sweep(at):
     seen = at.folder / "seen"
-    said = at.drive(at.prefix / "bin/manta", "sweep", sweep_write(at), "--quiet")
+    said = at.drive(at.release(), "sweep", sweep_write(at), "--quiet")
     assert "6 completed" in said, said
     assert len(set(seen.read_text().split())) == 2, seen.read_text()
 
