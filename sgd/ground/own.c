@@ -6,9 +6,12 @@
  */
 #include "sgd/ground/own.h"
 
+#include "sgd/ground/team.h"
+
 static void *own_main(void *user)
 {
     struct sgd_own *own = user;
+    (void)pthread_setname_np(pthread_self(), SGD_COMPUTES "calls");
     pthread_mutex_lock(&own->lock);
     while (!own->is_over) {
         if (!own->call) {

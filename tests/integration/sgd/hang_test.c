@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hang_test.c - the watchdog over real workers: who works, waits for the disk or only takes long is left alone; who is stopped or
- * asleep in a lock is replaced; and the error says where a worker hung.
+ * hang_test.c - the watchdog over real workers: who works, gets no CPU, waits for the disk or only takes long is left alone; who is
+ * stopped or asleep in a lock is replaced; and the error says where a worker hung.
  *
  * The operator's values follow its data. In the middle of one step (or of a validation) whoever takes the file of trouble away
  * does what that says, so it happens once. Thread: the driver's main one.
@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -60,6 +61,15 @@ static void spin(void)
         ;
 }
 
+/* The end of a child, at work: a child that gets no CPU takes its time. */
+static void await(pid_t child)
+{
+    pid_t ended;
+    while ((ended = waitpid(child, NULL, WNOHANG)) == 0)
+        ;
+    CHECK_EQ(ended, child);
+}
+
 static void *open_late(void *path)
 {
     test_sleep_ms(STALL_MS);
@@ -67,6 +77,29 @@ static void *open_late(void *path)
     CHECK(fd >= 0);
     close(fd);
     return NULL;
+}
+
+/* Its thread is ready to run, and others have the CPU: it has far less of it than a fifth, from which on it would be at work. */
+static void starve(void)
+{
+    enum { OTHERS = 40 };
+    pid_t       others[OTHERS];
+    cpu_set_t   before, one;
+    char *const argv[] = {"sh", "-c", "while :; do :; done", NULL};
+    CHECK_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &before))
+            CPU_SET(cpu, &one);
+    CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_EQ(posix_spawnp(&others[i], argv[0], NULL, NULL, argv, environ), 0);
+    spin();
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_EQ(kill(others[i], SIGKILL), 0);
+    for (int i = 0; i < OTHERS; i++)
+        await(others[i]);
+    CHECK_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 /* Who spawns waits in the kernel, in state D as for a disk, until the child has a program; which first opens a pipe that nobody
@@ -83,7 +116,8 @@ static void wait_as_for_a_disk(const char *files)
     posix_spawn_file_actions_addopen(&actions, 0, path, O_RDONLY, 0);
     CHECK_EQ(posix_spawnp(&child, "true", &actions, NULL, (char *[]){"true", NULL}, environ), 0);
     posix_spawn_file_actions_destroy(&actions);
-    CHECK(pthread_join(writer, NULL) == 0 && waitpid(child, NULL, 0) == child && unlink(path) == 0);
+    await(child);
+    CHECK(pthread_join(writer, NULL) == 0 && unlink(path) == 0);
 }
 
 static void sleep_in_a_lock(void)
@@ -95,8 +129,8 @@ static void sleep_in_a_lock(void)
 
 static void trouble(const struct follower *m, const char *where)
 {
-    static const char *const kinds[] = {"sleep", "spin", "disk", "lock", "stop"};
-    for (int i = 0; i < 5; i++) {
+    static const char *const kinds[] = {"sleep", "spin", "disk", "lock", "starve", "stop"};
+    for (int i = 0; i < 6; i++) {
         char path[PATH_SIZE + 32];
         snprintf(path, sizeof path, "%s.%s.%s", m->files, where, kinds[i]);
         if (unlink(path) != 0)
@@ -109,6 +143,8 @@ static void trouble(const struct follower *m, const char *where)
             wait_as_for_a_disk(m->files);
         else if (i == 3)
             sleep_in_a_lock();
+        else if (i == 4)
+            starve();
         else
             raise(SIGSTOP);
     }
@@ -193,13 +229,15 @@ static uint64_t calm(void)
 
 /* ---- cases ---- */
 
-/* Asleep for some seconds, once, as in a slow read over a network; at work, or waiting for the disk, for longer than the limit. */
+/* Asleep for some seconds, once, as in a slow read over a network; at work, without a CPU, or waiting for the disk, for longer than
+ * the limit. */
 static void hang_none(void)
 {
     static const struct {
         const char *kind;
         double      hang_after;
-    } runs[] = {{"train.sleep", 0}, {"validate.sleep", 0}, {"train.spin", 0.5}, {"train.disk", 0.5}, {"validate.spin", 0.5}};
+    } runs[] = {{"train.sleep", 0},  {"validate.sleep", 0},  {"train.spin", 0.5},
+                {"train.disk", 0.5}, {"validate.spin", 0.5}, {"train.starve", 0.5}};
     data_make();
     uint64_t wanted = calm();
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
