@@ -167,8 +167,13 @@ static int64_t excused_ns(struct sgd_watch *watch, uint32_t m, int64_t now_ns, c
 static bool is_silent(struct sgd_watch *watch, uint32_t m, int64_t now_ns, const struct sgd_pulse_seen *pulse)
 {
     watch->of[m].changed_ns += excused_ns(watch, m, now_ns, pulse);
+    if (pulse->is_stopped && !watch->of[m].seen.is_stopped)
+        watch->of[m].stopped_ns = now_ns;
     watch->of[m].seen = *pulse;
-    return now_ns - watch->of[m].changed_ns > sgd_watch_limit_ns(watch, pulse);
+    int64_t since_ns = watch->of[m].changed_ns;
+    if (pulse->is_stopped && !watch->hang_after_ns)
+        since_ns = larger(since_ns, watch->of[m].stopped_ns); /* the silence before had the longer limit */
+    return now_ns - since_ns > sgd_watch_limit_ns(watch, pulse);
 }
 
 static void showed(struct sgd_watch *watch, uint32_t m, int64_t now_ns)
@@ -188,6 +193,7 @@ static void hung_note(struct sgd_watch *watch, uint64_t hung, const struct sgd_p
     watch->has_hung = true;
 }
 
+/* Who waits for others is silent from the moment on in which the last of them has come: it may take a while to wake up. */
 uint64_t sgd_watch_look(struct sgd_watch *watch, int64_t now_ns, const struct sgd_pulse_seen *pulses, int *out_straggler)
 {
     uint64_t hung = 0, behind = furthest_behind(watch, pulses);
@@ -195,9 +201,9 @@ uint64_t sgd_watch_look(struct sgd_watch *watch, int64_t now_ns, const struct sg
     steps_note(watch, &pulses[0]);
     for (uint32_t m = 0; m < watch->members; m++) {
         const struct sgd_pulse_seen *seen = &watch->of[m].seen;
-        if (seen->arrived != pulses[m].arrived || seen->beats != pulses[m].beats)
+        if (seen->arrived != pulses[m].arrived || seen->beats != pulses[m].beats || pulses[m].arrived > behind)
             showed(watch, m, now_ns);
-        if (is_silent(watch, m, now_ns, &pulses[m]) && pulses[m].arrived == behind)
+        if (is_silent(watch, m, now_ns, &pulses[m]))
             hung |= UINT64_C(1) << m;
     }
     watch->looked_ns = now_ns;

@@ -6,7 +6,7 @@
  * that others have not, waits for them and is not to blame. Who is the furthest behind and shows nothing for longer than the
  * limit, hangs. The limit comes from the run's own steps: 5 times the longest known, MT_TRAIN_HUNG_MS at least and
  * MT_TRAIN_FIRST_MS before a generation's first step; twice as much for each time that the same step has hung before. One that is
- * stopped has MT_TRAIN_STOPPED_MS. Or it is what the user has set.
+ * stopped has MT_TRAIN_STOPPED_MS from then on. Or it is what the user has set.
  *
  * Not every silence counts. In a call of the user's each moment of CPU takes back SGD_WATCH_BACK moments of it, and so does a
  * moment in which it waits for the disk, wherever: who works for a fifth of the time may go on for ever. Outside of calls only
@@ -55,6 +55,7 @@ struct sgd_watch {
         struct sgd_pulse_seen seen;
         int64_t               changed_ns; /* when it last showed something, later by what does not count */
         int64_t               starved_ns; /* that was not counted since then */
+        int64_t               stopped_ns; /* when it was first seen stopped, the last time */
     } of[MT_GROUP_MEMBERS_MAX];
     uint32_t step_us[SGD_WATCH_STEPS]; /* a ring of the last steps' durations */
     uint32_t step_count;

@@ -59,6 +59,22 @@ static void a_member_that_stands_still_hangs(void **state)
     assert_int_equal(work(3, 2, 300, 50), 2);
 }
 
+/* When the last one comes, the others have been silent for as long as they have waited. They are not awake yet. */
+static void who_has_waited_for_others_has_time_to_wake_up(void **state)
+{
+    (void)state;
+    begin(3);
+    watch.hang_after_ns = LIMIT_MS * MS;
+    assert_int_equal(work(3, 0, 2000, 50), 0);
+    pulses[0].arrived++, pulses[2].arrived++; /* they wait for member 1, which works in a user's call */
+    pulses[1].in_call = 1, pulses[1].ready = 1;
+    assert_int_equal(work(3, 7, 60 * 1000, 50), 0);
+    pulses[1].arrived++, pulses[1].in_call = 0;
+    assert_int_equal(work(3, 7, LIMIT_MS - 100, 50), 0);
+    pulses[1].ready = 0;
+    assert_int_equal(work(3, 7, 300, 50), 5);
+}
+
 static void long_steps_are_given_time(void **state)
 {
     (void)state;
@@ -108,6 +124,21 @@ static void who_is_stopped_is_found_at_once(void **state)
     begin(2);
     pulses[1].is_stopped = 1; /* also before the first step */
     assert_int_equal(work(2, 3, MT_TRAIN_STOPPED_MS - 100, 50), 0);
+    assert_int_equal(work(2, 3, 300, 50), 2);
+}
+
+/* For a moment, as by a debugger that is attached, while it sleeps in a long call. */
+static void who_slept_before_it_was_stopped_is_not_found_sooner(void **state)
+{
+    (void)state;
+    begin(2);
+    pulses[0].arrived++;
+    for (int i = 0; i < 3; i++) {
+        pulses[1].is_stopped = 0;
+        assert_int_equal(work(2, 3, 2000, 50), 0);
+        pulses[1].is_stopped = 1;
+        assert_int_equal(work(2, 3, MT_TRAIN_STOPPED_MS - 100, 50), 0);
+    }
     assert_int_equal(work(2, 3, 300, 50), 2);
 }
 
@@ -312,10 +343,12 @@ int main(void)
         cmocka_unit_test(long_steps_are_given_time),
         cmocka_unit_test(all_that_stand_still_hang),
         cmocka_unit_test(before_the_first_step_there_is_more_time),
+        cmocka_unit_test(who_has_waited_for_others_has_time_to_wake_up),
         cmocka_unit_test(steps_before_the_first_look_count),
         cmocka_unit_test(going_back_is_no_step),
         cmocka_unit_test(the_users_limit_holds),
         cmocka_unit_test(who_is_stopped_is_found_at_once),
+        cmocka_unit_test(who_slept_before_it_was_stopped_is_not_found_sooner),
         cmocka_unit_test(a_step_that_hangs_again_gets_more_time),
         cmocka_unit_test(who_works_in_a_users_call_does_not_hang),
         cmocka_unit_test(our_own_pause_is_not_theirs),
