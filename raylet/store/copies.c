@@ -56,7 +56,7 @@ static void copies_drop(struct sh_copies *p, uint64_t unused_ms)
 static void look_at_copies(struct io_timer *timer)
 {
     struct sh_copies *p = mt_container_of(timer, struct sh_copies, timer);
-    copies_drop(p, MT_SEGMENT_WARM_MS);
+    copies_drop(p, MT_COPY_MS);
     if (p->all.count)
         io_timer_start(p->sh->loop, &p->timer, MT_SEGMENT_WARM_MS);
 }

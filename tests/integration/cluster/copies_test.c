@@ -8,6 +8,8 @@
  */
 #include "tests/integration/cluster/lost.h"
 
+#include <signal.h>
+
 enum { MANY = 40 };
 
 /* (seed, board) */
@@ -150,6 +152,21 @@ static void copies_twice(void)
     end(1);
 }
 
+/* It is silent, as after a power cut, and so is dead only after a while, in which nobody reads the copy. */
+static void copies_of_silent(void)
+{
+    begin();
+    manta_ref *ref = make(12, MANTA_NO_RETRY);
+    read_on(2, ref, 12);
+    test_sleep_ms(2000); /* its node was well for a while after that */
+    CHECK_EQ(kill(nodes.raylets[1], SIGSTOP), 0);
+    nodes_wait_alive(2);
+    lost_check_value(ref, 12);
+    nodes_kill(&nodes.raylets[1]);
+    manta_free(ref);
+    end(1);
+}
+
 /* The node with the copy goes first: with a task the value is made again, else it is lost. */
 static void copies_gone(void)
 {
@@ -175,6 +192,7 @@ int main(int argc, char **argv)
         {.name = "copies_of_driver", .run = copies_of_driver, .no_init = true},
         {.name = "copies_before_lineage", .run = copies_before_lineage, .no_init = true},
         {.name = "copies_twice", .run = copies_twice, .no_init = true},
+        {.name = "copies_of_silent", .run = copies_of_silent, .no_init = true},
         {.name = "copies_gone", .run = copies_gone, .no_init = true},
         {0},
     };
