@@ -131,6 +131,18 @@ static void kill_some(struct follow *f)
     f->is_recovering = true;
 }
 
+/* What the next blow needs is not there yet, and the run is not to end before it is. */
+static int slow_down(const struct follow *f)
+{
+    enum { NAP_MS = 50 };
+    if (!f->pids[0])
+        return 0;
+    signal_worker(f->pids[0], SIGSTOP);
+    test_sleep_ms(NAP_MS);
+    signal_worker(f->pids[0], SIGCONT);
+    return 0;
+}
+
 static void copy_text(char *to, const char *text)
 {
     snprintf(to, 256, "%s", text);
@@ -164,8 +176,8 @@ static int on_event(void *user, const manta_sgd_event *event)
         f->step = event->step;
     if (event->kind != MANTA_SGD_STEP || f->is_recovering)
         return 0;
-    if ((f->with_spare && !f->spare) || (f->when_saved && !f->saved))
-        return 0; /* until it is there (again) */
+    if (f->kills > 0 && ((f->with_spare && !f->spare) || (f->when_saved && !f->saved)))
+        return slow_down(f);
     if (f->kill_spare) {
         signal_worker(f->spare, SIGKILL);
         f->kill_spare = false;
