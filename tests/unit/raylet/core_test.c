@@ -96,7 +96,8 @@ static void a_zygote_that_dies_three_times_is_enough(void **state)
     assert_null(action(RLT_A_SPAWN_ZYGOTE, 0));
 }
 
-/* What a program does before manta_init may take its time; when it has taken a minute of it, who waits is told, and it is not tried again. */
+/* What a program does before manta_init may take its time. When it has taken a minute, who waits is told, and it is not tried
+ * again. */
 static void a_zygote_that_does_not_greet_is_told_of(void **state)
 {
     (void)state;
