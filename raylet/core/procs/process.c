@@ -107,6 +107,17 @@ static bool status_comes(const struct rlt_proc *p)
     return p->is_child && !p->has_status && (!p->forked_by || rlt_pool_has_zygote(p));
 }
 
+/* It forks nothing any more, however long its own status takes, and tells no more of how its workers ended. */
+static void zygote_gone(struct rlt *r, const struct rlt_proc *zygote)
+{
+    zygote->job->is_zygote_ready = false;
+    MT_MAP_EACH(&r->conns, entry) {
+        struct rlt_proc *p = entry->value.ptr;
+        if (p->forked_by == zygote->conn && p->state == PROC_DYING && p->is_child && !p->has_status)
+            rlt_timer_set(r, &p->timer, r->now);
+    }
+}
+
 void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
 {
     bool was_alive = p->state == PROC_ALIVE;
@@ -121,7 +132,7 @@ void rlt_proc_gone(struct rlt *r, struct rlt_proc *p)
     if (p->is_child)
         rlt_act(r->out, RLT_A_KILL)->kill.conn = p->conn; /* it may live on without its socket: it must not */
     if (p->job && p == p->job->zygote)
-        rlt_zygote_gone(r, p);
+        zygote_gone(r, p);
     rlt_timer_set(r, &p->timer, r->now + (status_comes(p) ? MT_RLT_STATUS_MS * RLT_MS : 0));
     if (was_alive && p->role != CTL_ZYGOTE)
         rlt_act(r->out, RLT_A_SW_PROC_DRAIN)->sw_proc_drain.conn = p->conn;

@@ -85,16 +85,6 @@ void rlt_zygote_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_
     }
 }
 
-void rlt_zygote_gone(struct rlt *r, const struct rlt_proc *zygote)
-{
-    zygote->job->is_zygote_ready = false; /* it forks nothing any more, however long its status takes */
-    MT_MAP_EACH(&r->conns, entry) {
-        struct rlt_proc *p = entry->value.ptr;
-        if (p->forked_by == zygote->conn && p->state == PROC_DYING && p->is_child && !p->has_status)
-            rlt_timer_set(r, &p->timer, r->now);
-    }
-}
-
 void rlt_zygote_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ctl_child_exit *exit)
 {
     MT_MAP_EACH(&r->conns, entry) {
