@@ -25,7 +25,7 @@ void rlt_proc_timer(struct rlt *r, struct rlt_proc *p);
 void rlt_zygote_spawned(struct rlt *r, struct rlt_proc *zygote, int32_t pid);
 void rlt_zygote_forked(struct rlt *r, struct rlt_proc *zygote, const struct rlt_ev_socket *e);
 void rlt_zygote_child_exit(struct rlt *r, struct rlt_proc *zygote, const struct ctl_child_exit *exit);
-void rlt_worker_ready(struct rlt *r, struct rlt_proc *worker);      /* greeting and pid come in either order */
+void rlt_worker_ready(struct rlt *r, struct rlt_proc *worker); /* greeting and pid come in either order */
 
 /* ---- memory.c ---- */
 

@@ -31,14 +31,14 @@ static bool is_like(const char *path, const struct peer_program_file *file)
     return is;
 }
 
-/* The folder from which the program's path ends beside this raylet. */
+/* The folder from which the program's path ends beside this raylet; not the root of all, which is no installation. */
 static bool root_of(const char *program, char *out, size_t size)
 {
     const char *slash = strrchr(program, '/');
     size_t      tail = slash ? (size_t)(slash - program) + 1 : 0; /* "bin/" */
     const char *beside = mt_process_beside("", out, size);
     size_t      length = strlen(beside);
-    if (beside != out || length <= tail || out[length - tail - 1] != '/' || memcmp(out + length - tail, program, tail) != 0)
+    if (beside != out || length < tail + 2 || out[length - tail - 1] != '/' || memcmp(out + length - tail, program, tail) != 0)
         return false;
     out[length - tail - 1] = 0; /* without the slash */
     return true;

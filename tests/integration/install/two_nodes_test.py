@@ -10,6 +10,7 @@ program        a task, an actor and a detached actor on the other node, with the
 changed        a file of the second node's cache is changed: that is seen before it is run, and it is fetched again
 own            a library that the second node's installation has too is not sent, as long as it is the same
 installed      a program that the second node's installation has, as it has all its libraries, is run from there, as long as it is the same
+apart          the same where the library stands elsewhere on the disk, so that both have only the root of all in common: it is sent
 broken         a library that is missing on the second node is named in the error, with the loader's line
 noexec         a second node whose folders are mounted noexec runs programs from memory, and says so
 bad_node       such a node among good ones: a sweep and a training run where they can, and say what is left out
@@ -158,6 +159,17 @@ def installed(at):
     kept = ask(at, path, "task")
     assert "program_changed" in at.logs() and at.folder / "c/n1/programs" in kept.parents, kept
     assert there.read_bytes() == other, "what the installation has is left alone"
+
+
+def apart(at):
+    path = at.build_program()
+    there = pathlib.Path(shutil.copy(path, at.prefix / "bin"))
+    library, = at.prefix.rglob("libmanta.so.0")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        shutil.copy(path.parent.parent / "lib/libanswer.so", elsewhere)
+        at.environment["LD_LIBRARY_PATH"] = f"{elsewhere}:{library.parent}"
+        answer, ran, loaded = at.drive(there, "task").split()
+    assert int(answer) == 42 and pathlib.Path(ran) != there, (ran, loaded)
 
 
 def fails(at, path, way):
