@@ -59,6 +59,8 @@ bool rlt_node_is_given_up(const struct rlt *r, uint32_t node);
  * alive, not leaving, within reach. 0: there is none. */
 uint32_t rlt_adopter_after(const struct rlt *r, uint32_t after);
 bool     rlt_may_adopt(const struct rlt *r, uint32_t node);
+/* Whether the head hears nothing of some node, which may be found dead. */
+bool rlt_some_node_is_suspect(const struct rlt *r);
 /* Where the data socket of another node is, as the head last said. ENOENT: no such node (yet). ENODE_DIED: by the head's
  * word, or it was given up here and is not heard by the head either. */
 MT_MUST_USE mt_status rlt_node_data_address(const struct rlt *r, uint32_t node, uint32_t *out_epoch, char out[RLT_ADDRESS_SIZE]);

@@ -216,6 +216,15 @@ bool rlt_may_adopt(const struct rlt *r, uint32_t node)
     return node != r->node && rlt_node_is_there(r, rlt_node_find(r, node));
 }
 
+bool rlt_some_node_is_suspect(const struct rlt *r)
+{
+    MT_MAP_EACH(&r->nodes, entry) {
+        if (((const struct rlt_node *)entry->value.ptr)->state == NODE_SUSPECT)
+            return true;
+    }
+    return false;
+}
+
 uint32_t rlt_adopter_after(const struct rlt *r, uint32_t after)
 {
     uint32_t next = 0, first = 0;

@@ -3,7 +3,8 @@
  * copies.c - copies here of values of other nodes: when each was last asked for, and which goes.
  *
  * Owns: struct sh_copies. Thread: the loop only.
- * Always: a copy goes when nobody has asked for it in a while, and when the store is full.
+ * Always: a copy goes when nobody has asked for it in a while, and when the store is full. None goes by age while some node is
+ * suspect: if it is dead, the copies of what it had are what is left.
  */
 #include "core/base/limits/object.h"
 #include "core/base/plant.h"
@@ -56,7 +57,8 @@ static void copies_drop(struct sh_copies *p, uint64_t unused_ms)
 static void look_at_copies(struct io_timer *timer)
 {
     struct sh_copies *p = mt_container_of(timer, struct sh_copies, timer);
-    copies_drop(p, MT_COPY_MS);
+    if (!rlt_some_node_is_suspect(p->sh->core))
+        copies_drop(p, MT_SEGMENT_WARM_MS);
     if (p->all.count)
         io_timer_start(p->sh->loop, &p->timer, MT_SEGMENT_WARM_MS);
 }

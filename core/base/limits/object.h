@@ -9,7 +9,6 @@ enum {
     /* Objects. */
     MT_SEGMENT_WARM_BYTES_MAX = 16 * 1024 * 1024, /* free warm pages that a node keeps ... */
     MT_SEGMENT_WARM_MS = 10 * 1000,               /* ... beyond this long */
-    MT_COPY_MS = 30 * 1000,                       /* a copy of another node's value stays so long after it was asked for last */
     MT_OBJECT_CHUNK_BYTES = 1024 * 1024,          /* an object travels in chunks of this size */
     MT_OBJECT_SMALL_BYTES = 64 * 1024,            /* up to here many values share a connection */
     MT_OBJECT_CHUNK_BYTES_MAX = 64 * 1024 * 1024, /* a larger chunk from a peer is refused */
