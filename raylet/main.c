@@ -28,7 +28,7 @@ static void harden(void)
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* what a dead zygote leaves is ours to reap */
     signal(SIGPIPE, SIG_IGN);
-    io_say_aborts();
+    io_say_crashes();
 }
 
 static void cloexec(int fd)

@@ -134,7 +134,8 @@ void io_close_inherited(const int *keep, size_t count);
 MT_MUST_USE mt_status io_raise_fd_limit(uint32_t *out_before, uint32_t *out_limit);
 /* Descriptors below this number may be used for others; the rest of the limit is for what must not fail. */
 uint32_t io_fd_share(void);
-/* A process that aborts says so on standard error: libraries do it without a word where they get no memory. */
-void io_say_aborts(void);
+/* A process that crashes says where on standard error, and one that aborts says so: libraries do it without a word where they get
+ * no memory. Call it on the main thread, which may then crash for want of stack, too. */
+void io_say_crashes(void);
 
 #endif

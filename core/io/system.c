@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -63,21 +61,4 @@ uint32_t io_fd_share(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > UINT32_MAX / 100)
         return UINT32_MAX / 100 * MT_FDS_SHARE_PERCENT;
     return (uint32_t)limit.rlim_cur * MT_FDS_SHARE_PERCENT / 100;
-}
-
-static void say(const char *text)
-{
-    (void)!write(STDERR_FILENO, text, strlen(text));
-}
-
-static void on_abort(int number)
-{
-    (void)number;
-    say(program_invocation_short_name);
-    say(": aborted: out of memory inside a library, or a check that failed (then the line above tells which)\n");
-}
-
-void io_say_aborts(void)
-{
-    signal(SIGABRT, on_abort); /* abort() goes on when it returns */
 }

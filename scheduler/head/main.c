@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     mt_log_set_level(options.watch_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
     umask(077);
     signal(SIGPIPE, SIG_IGN);
-    io_say_aborts();
+    io_say_crashes();
     signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write, not the head's death */
     st = io_raise_fd_limit(&fds_before, &fd_limit);
     if (st.code != 0) {
