@@ -7,6 +7,7 @@
  * of them are doomed: those die soon after they are ready. Thread: the driver's main one; in a doomed worker one more.
  */
 #include "tests/integration/harness.h"
+#include "tests/integration/sgd/gates.h"
 
 #include <manta_sgd.h>
 
@@ -15,7 +16,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 enum { RECORDS = 128, RECORD = 16, BATCH = 16, EPOCHS = 8, SHARDS = 8, SLOW_MS = 20, DOOMED_MS = 100, PATH_SIZE = 400 };
@@ -28,38 +28,11 @@ struct follower {
     bool   is_slow;
 };
 
-/* A file beside the data. */
-struct gates {
-    int open, passed;
-};
-
-static void gates_path(char path[PATH_SIZE + 32], const char *data)
+static const char *gates_of(const char *data)
 {
-    snprintf(path, PATH_SIZE + 32, "%s.gates", data);
-}
-
-/* Goes through the next gate, or opens some more; which gate it is, -1: it is shut. */
-static int gate_do(const char *data, int open_more)
-{
-    char         path[PATH_SIZE + 32];
-    struct gates gates = {0};
-    gates_path(path, data);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0 && pread(fd, &gates, sizeof gates, 0) >= 0);
-    int gate = gates.passed < gates.open ? gates.passed : -1;
-    gates.open += open_more;
-    gates.passed += open_more == 0 && gate >= 0;
-    CHECK(pwrite(fd, &gates, sizeof gates, 0) == sizeof gates);
-    close(fd);
-    return gate;
-}
-
-static int gate_pass(const char *data)
-{
-    int gate;
-    while ((gate = gate_do(data, 0)) < 0)
-        test_sleep_ms(1);
-    return gate;
+    static char path[PATH_SIZE + 32];
+    snprintf(path, sizeof path, "%s.gates", data);
+    return path;
 }
 
 static void *end_soon(void *unused)
@@ -78,7 +51,7 @@ static manta_status follower_setup(manta_sgd *t, void **self)
     m->is_slow = manta_sgd_conf_i64(t, "gates", 0);
     if (m->is_slow && !manta_sgd_is_driver(t)) {
         pthread_t thread;
-        int       gate = gate_pass(data);
+        int       gate = gates_pass(gates_of(data));
         if (gate >= FIRST && gate < FIRST + DOOMED)
             CHECK_EQ(pthread_create(&thread, NULL, end_soon, NULL) || pthread_detach(thread), 0);
     }
@@ -133,7 +106,7 @@ static int on_event(void *user, const manta_sgd_event *event)
         CHECK_EQ(kill(seen.pid, SIGKILL), 0);
         seen.stage++;
     } else if (event->kind == MANTA_SGD_STEP && seen.stage == 1 && event->workers == 1) {
-        (void)gate_do(data_path, DOOMED + 1);
+        gates_open(gates_of(data_path), DOOMED + 1);
         seen.stage++;
     }
     return 0;
@@ -159,18 +132,16 @@ static manta_sgd_result fit(int workers, bool has_gates)
 /* While the step takes longer that they wait for. */
 static void next_ones_die(void)
 {
-    char gates[PATH_SIZE + 32];
     data_make();
     uint64_t wanted = fit(1, false).weights;
-    (void)gate_do(data_path, FIRST);
+    gates_open(gates_of(data_path), FIRST);
     manta_sgd_result r = fit(2, true);
     CHECK_EQ(seen.stage, 2);
     CHECK_EQ(seen.workers, 2);
     CHECK(r.restarts >= 1 && r.restarts <= 1 + DOOMED); /* one that is a member before it dies counts */
     CHECK(r.weights == wanted);
     CHECK_EQ(unlink(data_path), 0);
-    gates_path(gates, data_path);
-    CHECK_EQ(unlink(gates), 0);
+    CHECK_EQ(unlink(gates_of(data_path)), 0);
 }
 
 static const struct test_case cases[] = {

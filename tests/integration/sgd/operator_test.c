@@ -8,6 +8,7 @@
  * Gates let a test say how many workers may start: setup waits until there is one for it. Thread: the driver's main one.
  */
 #include "tests/integration/harness.h"
+#include "tests/integration/sgd/gates.h"
 
 #include <manta_sgd.h>
 
@@ -22,8 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INPUTS = 15, RECORDS = 1000, CHECKS = 100, BATCH = 64, PATH_SIZE = 512, EPOCHS_MAX = 64, GATES_MAX = 16 };
-enum { LEDGER = EPOCHS_MAX * RECORDS + 1 };
+enum { INPUTS = 15, RECORDS = 1000, CHECKS = 100, BATCH = 64, PATH_SIZE = 512, EPOCHS_MAX = 64 };
+enum { LEDGER = EPOCHS_MAX * RECORDS + 1, ELASTIC_EPOCHS = 60, UNTIL_US = 20 * 1000 };
 
 struct line {
     float            *w, *g, *b, *gb; /* weights and offset, their gradients */
@@ -31,6 +32,7 @@ struct line {
     _Atomic uint32_t *ledger;  /* [epoch][record]: the sample, from 1; the last word counts contradictions */
     int64_t           poison;  /* the sample at which the gradient breaks; -1: none */
     int64_t           slow_us; /* a pause in each batch */
+    const char       *until;   /* a file: the second half of the run goes slowly until it is there; NULL: it does not */
 };
 
 /* ---- the operator ---- */
@@ -72,16 +74,13 @@ static _Atomic uint32_t *ledger_open(const char *path)
     return map == MAP_FAILED ? NULL : map;
 }
 
-/* Waits until a gate is open that nobody has gone through: files gate-0, gate-1, ..., each removed by who goes. */
-static void gate_pass(const char *gates)
+/* A run in which something is to happen does not end before it has, however long that takes. */
+static void pause_make(const struct line *m, const manta_sgd_batch *b)
 {
-    char path[PATH_SIZE + 32];
-    for (int i = 0;; i = (i + 1) % GATES_MAX) {
-        snprintf(path, sizeof path, "%s/gate-%d", gates, i);
-        if (unlink(path) == 0)
-            return;
-        usleep(500);
-    }
+    if (m->slow_us)
+        usleep((useconds_t)m->slow_us);
+    if (m->until && b->sample > (uint64_t)(ELASTIC_EPOCHS / 2 * RECORDS) && access(m->until, F_OK) != 0)
+        usleep(UNTIL_US);
 }
 
 static manta_status line_setup(manta_sgd *t, void **self)
@@ -92,9 +91,10 @@ static manta_status line_setup(manta_sgd *t, void **self)
     m->n = manta_sgd_conf_i64(t, "n", INPUTS), m->one = 1;
     m->poison = manta_sgd_conf_i64(t, "poison", -1);
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
+    m->until = manta_sgd_conf_str(t, "until", NULL);
     m->ledger = manta_sgd_conf_str(t, "ledger", NULL) ? ledger_open(manta_sgd_conf_str(t, "ledger", NULL)) : NULL;
     if (manta_sgd_conf_str(t, "gates", NULL) && !manta_sgd_is_driver(t))
-        gate_pass(manta_sgd_conf_str(t, "gates", NULL));
+        gates_pass(manta_sgd_conf_str(t, "gates", NULL));
     manta_sgd_param(t, "line/w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
     manta_sgd_param(t, manta_sgd_conf_str(t, "second", "line/b"), MANTA_SGD_F32, 1, &m->one, &m->b, &m->gb);
     manta_sgd_metric(t, "widest", 0);
@@ -118,8 +118,7 @@ static manta_status line_train(manta_sgd *t, void *self, const manta_sgd_batch *
     struct line *m = self;
     double       widest = 0, loss = forward_backward(m, b->data, b->count, true, &widest);
     ledger_note(m, b);
-    if (m->slow_us)
-        usleep((useconds_t)m->slow_us);
+    pause_make(m, b);
     if (manta_sgd_conf_str(t, "crash", NULL)) {
         fprintf(stderr, "the well is %s\n", manta_sgd_conf_str(t, "crash", NULL));
         raise(SIGKILL);
@@ -378,16 +377,7 @@ static void every_record_once(void)
     data_clear();
 }
 
-static void gates_open(int from, int count)
-{
-    char path[PATH_SIZE + 32];
-    for (int i = from; i < from + count; i++) {
-        snprintf(path, sizeof path, "%s/gate-%d", folder, i);
-        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-        CHECK(fd >= 0);
-        close(fd);
-    }
-}
+static char gates[PATH_SIZE + 16], until[PATH_SIZE + 16]; /* until: the end of the slow part of a run */
 
 /* 2 workers, then 1, 4, and 2 again: nobody is replaced until a gate opens. */
 static void elastic_event(struct follow *f, const manta_sgd_event *event)
@@ -397,9 +387,11 @@ static void elastic_event(struct follow *f, const manta_sgd_event *event)
     if (f->stage == 0 && event->workers == 2)
         CHECK_EQ(kill(f->pids[1], SIGKILL), 0);
     else if (f->stage == 1 && event->workers == 1)
-        gates_open(2, 3);
+        gates_open(gates, 3);
     else if (f->stage == 2 && event->workers == 4)
         CHECK_EQ(kill(f->pids[0], SIGKILL) | kill(f->pids[2], SIGKILL), 0);
+    else if (f->stage == 3 && event->workers == 2)
+        gates_open(until, 1);
     else
         return;
     f->stage++;
@@ -410,18 +402,21 @@ static void shrinks_and_grows(void)
 {
     char path[PATH_SIZE + 16];
     data_make();
-    manta_sgd_opts opts = options(1, 60);
+    manta_sgd_opts opts = options(1, ELASTIC_EPOCHS);
     uint64_t       wanted = fit(&opts).weights;
     ledger_make(path);
-    config_set(2, "gates", folder);
+    snprintf(gates, sizeof gates, "%s/gates", folder);
+    snprintf(until, sizeof until, "%s/until", folder);
+    config_set(2, "gates", gates);
     config_set(3, "slow_us", "300");
-    gates_open(0, 2);
-    opts = options(4, 60);
+    config_set(4, "until", until);
+    gates_open(gates, 2);
+    opts = options(4, ELASTIC_EPOCHS);
     opts.scaling.min_workers = 1;
     followed.is_elastic = true;
     followed.next_step = 20;
     manta_sgd_result r = fit(&opts);
-    CHECK_EQ(followed.stage, 3);
+    CHECK_EQ(followed.stage, 4);
     CHECK(strncmp(followed.sizes, " 1 ", 3) == 0); /* then perhaps by way of 2 and 3 */
     CHECK_SAYS(followed.sizes, " 4 ");
     CHECK_STR(followed.sizes + strlen(followed.sizes) - 2, " 2");

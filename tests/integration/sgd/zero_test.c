@@ -8,6 +8,7 @@
  * Thread: the driver's main one; on_event runs there.
  */
 #include "tests/integration/cluster/nodes.h"
+#include "tests/integration/sgd/gates.h"
 
 #include <manta_sgd.h>
 
@@ -19,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INPUTS = 64, PARAMS = 6500, MANY = 530000, RECORDS = 640, BATCH = 64, PATH_SIZE = 400, GATES_MAX = 16 };
+enum { INPUTS = 64, PARAMS = 6500, MANY = 530000, RECORDS = 640, BATCH = 64, PATH_SIZE = 400 };
 
 /* ---- the operator ---- */
 struct plane {
@@ -28,15 +29,11 @@ struct plane {
     char    go[PATH_SIZE + 32]; /* steps are slow until this file is there; "": they are not */
 };
 
-static void gate_pass(const char *gates)
+static const char *gates_of(const char *folder)
 {
-    char path[PATH_SIZE + 32];
-    for (int i = 0;; i = (i + 1) % GATES_MAX) {
-        snprintf(path, sizeof path, "%s/gate-%d", gates, i);
-        if (unlink(path) == 0)
-            return;
-        usleep(500);
-    }
+    static char path[PATH_SIZE + 32];
+    snprintf(path, sizeof path, "%s/gates", folder);
+    return path;
 }
 
 static manta_status plane_setup(manta_sgd *t, void **self)
@@ -49,7 +46,7 @@ static manta_status plane_setup(manta_sgd *t, void **self)
     if (manta_sgd_conf_i64(t, "waits", 0))
         snprintf(m->go, sizeof m->go, "%s/go", folder);
     if (manta_sgd_conf_i64(t, "gates", 0) && !manta_sgd_is_driver(t))
-        gate_pass(folder);
+        gates_pass(gates_of(folder));
     snprintf(path, sizeof path, "%s/plane.bin", folder);
     manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
     return manta_sgd_data(t, path, &(manta_sgd_data_opts){.record = INPUTS * sizeof(float), .shuffle = true});
@@ -83,25 +80,12 @@ struct follow {
     char    recovered[256];
 };
 
-static void gates_open(const struct follow *f, int from, int count)
-{
-    char path[PATH_SIZE + 32];
-    for (int i = from; i < from + count; i++) {
-        snprintf(path, sizeof path, "%s/gate-%d", f->folder, i);
-        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-        CHECK(fd >= 0);
-        close(fd);
-    }
-}
-
 /* No more blows will follow. */
 static void go(const struct follow *f)
 {
     char path[PATH_SIZE + 32];
     snprintf(path, sizeof path, "%s/go", f->folder);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    CHECK(fd >= 0);
-    close(fd);
+    gates_open(path, 1);
 }
 
 /* 2 workers, then 1, 4, and 2 again. Of four, 0 and 1 have each other's shards nowhere: 2 and 3 have them. */
@@ -112,7 +96,7 @@ static void elastic_event(struct follow *f, const manta_sgd_event *event)
     if (f->stage == 0 && event->workers == 2)
         CHECK_EQ(kill(f->pids[1], SIGKILL), 0);
     else if (f->stage == 1 && event->workers == 1)
-        gates_open(f, 2, 3);
+        gates_open(gates_of(f->folder), 3);
     else if (f->stage == 2 && event->workers == 4)
         CHECK_EQ(kill(f->pids[0], SIGKILL) | kill(f->pids[1], SIGKILL), 0);
     else
@@ -276,7 +260,7 @@ static void zero_elastic(void)
     uint64_t want = wanted(&f);
     f.has_gates = f.is_elastic = true;
     f.slow_us = 200, f.next_step = 10;
-    gates_open(&f, 0, 2);
+    gates_open(gates_of(f.folder), 2);
     manta_sgd_result r = run(
         &f, (manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 4}, .optimizer = {.zero = 1, .zero_backup = true}});
     CHECK_EQ(f.stage, 3);
