@@ -9,12 +9,15 @@
  */
 #include "clients/cli/events/events.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#define NAME_BEGIN "events.out.tfevents."
 
 enum { EVENT_MAX = 256, TAG_MAX = 128, PLUGIN_MAX = 16 * 1024 };
 
@@ -76,6 +79,21 @@ static double wall_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* The second that a new file's name tells. TensorBoard reads a folder's files in the order of their names, so it is past that of
+   each file which is there: of the same second, or written by a machine whose clock is ahead. */
+static long long name_second(const char *folder)
+{
+    long long      second = (long long)time(NULL), other;
+    DIR           *dir = opendir(folder);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (sscanf(entry->d_name, NAME_BEGIN "%10lld", &other) == 1 && other >= second)
+            second = other + 1;
+    if (dir)
+        closedir(dir);
+    return second;
+}
+
 FILE *train_events_open(const char *folder)
 {
     static const char version[] = "brain.Event:2";
@@ -83,8 +101,7 @@ FILE *train_events_open(const char *folder)
     unsigned char     data[EVENT_MAX];
     mkdir(folder, 0755); /* where it is there already, well */
     gethostname(host, sizeof host - 1);
-    snprintf(path, sizeof path, "%.3000s/events.out.tfevents.%010lld.%.200s.%d.0", folder, (long long)time(NULL), host,
-             (int)getpid());
+    snprintf(path, sizeof path, "%.3000s/" NAME_BEGIN "%010lld.%.200s.%d.0", folder, name_second(folder), host, (int)getpid());
     FILE *file = fopen(path, "wbe");
     if (!file)
         return NULL;

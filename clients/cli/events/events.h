@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* NULL: errno says why. */
+/* A new file in the folder, that readers read after those which are there. NULL: errno says why. */
 FILE *train_events_open(const char *folder);
 /* What any file of the folder says of this step and later ones counts no more. False: it could not be written. */
 bool train_events_from(FILE *file, int64_t step);

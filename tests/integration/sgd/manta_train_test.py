@@ -24,6 +24,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -760,6 +761,10 @@ def tensorboard(folder):
             seen = [(e.step, e.value) for e in read.Scalars(f"{what}/{metric}")]
             assert len(told) == len(seen) > 0, (what, metric, told, seen)
             assert all(t[0] == s[0] and abs(t[1] - s[1]) < 1e-6 * max(1, abs(t[1])) for t, s in zip(told, seen)), (told, seen)
+    # What comes later is read later, whatever the clock said before: readers go by the files' names.
+    (first,) = (folder / "board").iterdir()
+    head, second, rest = re.fullmatch(r"(events\.out\.tfevents\.)(\d+)(\..*)", first.name).groups()
+    first.rename(first.with_name(f"{head}{int(second) + 3600}{rest}"))
     interrupted_run(folder)
     read = EventAccumulator(str(folder / "board"), size_guidance={"scalars": 0})
     read.Reload()
