@@ -31,6 +31,17 @@ struct targets {
     size_t        count;
 };
 
+static bool is_keeper(const struct target *t)
+{
+    return t->what[0] != '\0';
+}
+
+static void tell(const struct target *t, int number)
+{
+    if (t->fd >= 0)
+        syscall(SYS_pidfd_send_signal, t->fd, number, NULL, 0);
+}
+
 /* True: it runs, and was not among them. */
 static bool add(struct targets *t, const char *name, const char *what, const struct cli_process *process)
 {
@@ -38,12 +49,16 @@ static bool add(struct targets *t, const char *name, const char *what, const str
         if (t->list[i].process.pid == process->pid && t->list[i].process.start == process->start)
             return false;
     int fd = t->count < PROCESSES_MAX ? cli_process_open(process) : -1;
-    if (fd >= 0)
-        t->list[t->count++] = (struct target){name, what, *process, fd};
-    return fd >= 0;
+    if (fd < 0)
+        return false;
+    struct target *added = &t->list[t->count++];
+    *added = (struct target){name, what, *process, fd};
+    if (is_keeper(added))
+        tell(added, CLI_KEEPER_LAST); /* what starts now would miss the head's word, and then be waited for */
+    return true;
 }
 
-/* Keepers first: one that is told to end starts nothing any more. */
+/* Keepers first: one that is told so starts nothing any more. */
 static size_t add_all(struct targets *t, const struct cli_folder *f)
 {
     size_t count = 0;
@@ -72,11 +87,18 @@ static size_t wait_gone(struct targets *t, int limit_ms)
     return left;
 }
 
-static void send_all(const struct targets *t, int number)
+/* Not the keepers: each would tell its daemon too, and a raylet that hears it twice leaves at once. */
+static void tell_daemons(const struct targets *t)
 {
     for (size_t i = 0; i < t->count; i++)
-        if (t->list[i].fd >= 0)
-            syscall(SYS_pidfd_send_signal, t->list[i].fd, number, NULL, 0);
+        if (!is_keeper(&t->list[i]))
+            tell(&t->list[i], SIGTERM);
+}
+
+static void tell_all(const struct targets *t, int number)
+{
+    for (size_t i = 0; i < t->count; i++)
+        tell(&t->list[i], number);
 }
 
 /* The cluster ends with its last head. Where others stand by, or lead, only what runs here ends, and one of them leads. */
@@ -129,20 +151,16 @@ static bool ask_head(const struct cli_folder *f)
 static void end_daemons(struct cli_folder *f, struct targets *t)
 {
     size_t count = add_all(t, f);
-    /* What starts now would miss the head's word, and then be waited for. */
-    for (size_t i = 0; i < t->count; i++)
-        if (t->list[i].what[0])
-            syscall(SYS_pidfd_send_signal, t->list[i].fd, CLI_KEEPER_LAST, NULL, 0);
-    bool is_asked = count && ask_head(f);
+    bool   is_asked = count && ask_head(f);
     if (is_asked && wait_gone(t, MT_CLI_STOP_MS) == 0)
         return;
     /* A keeper that was killed may just have started its daemon again: who that is stands in its record. */
     for (int round = 0; round < ROUNDS_MAX; round++) {
-        send_all(t, SIGTERM); /* a node of another machine's head; or a head that does not answer */
+        tell_daemons(t); /* a node of another machine's head; or a head that does not answer */
         if (wait_gone(t, MT_CLI_TERM_MS))
-            send_all(t, SIGTERM); /* a node that leaves politely has had its time: the second one ends it at once */
+            tell_all(t, SIGTERM); /* a node that leaves politely has had its time: the second one ends it at once */
         if (wait_gone(t, MT_CLI_TERM_MS)) {
-            send_all(t, SIGKILL);
+            tell_all(t, SIGKILL);
             (void)wait_gone(t, MT_CLI_KILL_MS);
         }
         cli_folder_refresh(f);

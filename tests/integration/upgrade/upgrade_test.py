@@ -139,6 +139,22 @@ def under_load(p):
     redis.end()
 
 
+def stopped(p):
+    """`manta stop` of a machine of a cluster that goes on: what runs there goes on elsewhere, with its state, and nothing fails."""
+    start(p, BIN, "m0", "--head", cpus=0)
+    for name in ("m1", "m2"):
+        start(p, BIN, name, "--address", folder(p, "m0"))
+    load = Load(p, folder(p, "m0"))
+    for name in ("m1", "m2", "m1"):  # one of them has the actor
+        manta(p, BIN, "stop", "--dir", folder(p, name))
+        start(p, BIN, name, "--address", folder(p, "m0"))
+        has('why="drained: terminated"', log(p, name, "raylet"))
+    told, errors = load.end()
+    equal(told["failures"], 0, errors)
+    for name in ("m1", "m2", "m0"):
+        manta(p, BIN, "stop", "--dir", folder(p, name))
+
+
 def raylet(p, release, name, at):
     """The daemon itself, which `manta start` would not have begun: it is refused, ends with 1, and says why."""
     folder(p, name).mkdir(mode=0o700)
