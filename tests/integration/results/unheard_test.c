@@ -37,6 +37,18 @@ static manta_status parent(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(parent, "l>l");
 
+static manta_status idle_new(manta_ctx *c, void **self, int argc, const manta_arg *argv)
+{
+    (void)c, (void)self, (void)argc, (void)argv;
+    return MANTA_OK;
+}
+static manta_status idle_no(manta_ctx *c, void *self, int argc, const manta_arg *argv)
+{
+    (void)self, (void)argc, (void)argv;
+    return manta_return_i64(c, 0);
+}
+MANTA_ACTOR_TYPE(idle, .signature = "", .create = idle_new, .methods = {{"no", ">l", idle_no}});
+
 /* ---- what was heard ---- */
 enum { HEARD_MAX = 128 };
 static struct {
@@ -129,6 +141,15 @@ static void heard_otherwise(void)
     r = slow_remote(NULL, 10000); /* cancelled */
     manta_cancel(r, &(manta_cancel_opts){.force = true}, &e);
     manta_free(r);
+    manta_actor_opts large = {.num_cpus = 2};
+    manta_actor     *first = manta_actor_new("idle", &large, MANTA_NO_ARGS), *second = manta_actor_new("idle", &large, MANTA_NO_ARGS);
+    CHECK_EQ(manta_get_i64(r = manta_actor_call(first, "no", MANTA_NO_ARGS), TEST_WAIT_MS, &x, &e), MANTA_OK);
+    manta_free(r);
+    manta_free(manta_actor_call(second, "no", MANTA_NO_ARGS)); /* killed before it has found room */
+    CHECK_EQ(manta_actor_kill(second, false), MANTA_OK);
+    CHECK_EQ(manta_actor_kill(first, false), MANTA_OK);
+    manta_actor_free(first);
+    manta_actor_free(second);
     manta_generator *g = manta_call_stream("fails", NULL, MANTA_ARGS(manta_i64(4))); /* its end */
     CHECK_CODE(manta_next(g, TEST_WAIT_MS, &view, &e), MANTA_ETASK, &e);
     manta_generator_free(g);

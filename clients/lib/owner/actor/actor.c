@@ -118,12 +118,18 @@ static void actor_die(struct own *own, struct own_actor *actor, const struct own
     }
 }
 
-void own_actor_die_of(struct own *own, struct own_actor *actor, int32_t code, const char *text)
+static void die_of(struct own *own, struct own_actor *actor, int32_t code, const char *text, bool is_wanted)
 {
     struct own_failure f;
     own_failure_set(&f, code, "actor %s: %s", actor->name, text);
     f.node = own->node; /* where it was decided; it may never have been anywhere else */
+    f.is_wanted = is_wanted;
     actor_die(own, actor, &f);
+}
+
+void own_actor_die_of(struct own *own, struct own_actor *actor, int32_t code, const char *text)
+{
+    die_of(own, actor, code, text, false);
 }
 
 /* ---- creating ---- */
@@ -424,7 +430,7 @@ void own_actor_kill(struct own *own, struct own_actor *actor, bool restart)
         lease.lease = actor->lane->lease;
         own_send(own, CTL_KILL, own_id_next(own), &lease, sizeof lease);
     } else if (!restart) {
-        own_actor_die_of(own, actor, MT_EACTOR_DIED, "it was killed before it had started");
+        die_of(own, actor, MT_EACTOR_DIED, "it was killed before it had started", true);
     }
 }
 
