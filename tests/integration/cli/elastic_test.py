@@ -89,9 +89,8 @@ def sweep_follows(p):
     (p.root / "hold").touch()
     job = begin(p, "--", BIN / "manta", "sweep", sweep_write(p, 24))
     wait_until(lambda: len(joined(p)) == 4 and len(lines(p, "begin")) >= 4, "four nodes come, and trials run on them")
-    text = p.manta("scale", "explain")
-    has("wish sweep elastic", text)
-    has("type small has its maximum of 4 nodes", text)
+    wait_until(lambda: all(said in p.manta("scale", "explain") for said in ("wish sweep elastic", "type small has its maximum of 4 nodes")),
+               "what it wishes, and why no more come, is told")
     (p.root / "hold").unlink()
     ends_well(p, job)
     all_once(p, 24)

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 
-from cli_test import check, equal, has, kill, run_case, wait_until
+from cli_test import check, equal, has, is_written, kill, run_case, wait_until
 
 LATER = "while [ ! -e {0}/go ]; do sleep 0.05; done; ./hello"
 
@@ -63,7 +63,7 @@ def raylet_killed(p):
             "--cgroup", "none")
     script = f"echo $MANTA_JOB_ATTEMPT >> {p.root}/attempts; env -i setsid sleep 1000 & echo $! >> {p.root}/sleepers; "
     job = running(p, "--retries", "1", "--file", "hello", "--", "sh", "-c", script + LATER.format(p.root))
-    wait_until((p.root / "sleepers").exists, "the job has begun")
+    wait_until(lambda: is_written(p.root / "sleepers"), "the job has begun")
     sleeper = int((p.root / "sleepers").read_text())
     raylet = kill_and_wait(p, "raylet")
     check(not os.path.exists(f"/proc/{sleeper}"), "what the dead raylet's job has started runs beside the next raylet")

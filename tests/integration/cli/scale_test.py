@@ -144,7 +144,8 @@ def machines_of(p, idle_s):
                       "--head-file", os.environ["MANTA_HEAD_FILE"], "--labels", os.environ["MANTA_LABELS"]]
             it = subprocess.Popen([sys.executable, "-c", machine, *raylet],
                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-            (at / f"{{os.environ['MANTA_ID']}}.pid").write_text(str(it.pid))
+            (at / "new").write_text(str(it.pid))
+            (at / "new").rename(at / f"{{os.environ['MANTA_ID']}}.pid")
             print(it.pid)
         for file in at.glob("*.pid"):
             pid = int(file.read_text())
@@ -169,6 +170,13 @@ def machines_of(p, idle_s):
         types:
           any: {{resources: {{CPU: 2}}, max: 2, idle_s: {idle_s}}}
         """
+
+
+def machine_of(p):
+    """The number of its only machine, once the head knows it: the node is often there before its launch has told."""
+    wait_until(lambda: "handle " in p.manta("scale", "status"), "the launch has told what it has started")
+    (file,) = (p.root / "mine").glob("*.pid")
+    return file.read_text()
 
 
 def cluster_gone(p):
@@ -292,7 +300,7 @@ def down_waits(p):
     up(p, machines_of(p, 600).replace("list: exec", f"list: '[ ! -e {p.root}/blind ] || {{ echo \"no route to the cloud\" >&2; exit 1; }}; exec")
        .replace("nodes.py list", "nodes.py list'"))
     p.manta("submit", "-f", "--num-cpus", "1", "--", "true")
-    machine = next((p.root / "mine").glob("*.pid")).read_text()
+    machine = machine_of(p)
     (p.root / "blind").touch()
     p.manta("down", "--timeout-s", "8", want=1)
     for words in ("waits for the end of instance 1 (any ", "may be left at the provider: instance 1 (any STOPPING", f"handle {machine}",
@@ -307,7 +315,7 @@ def stop_ends_machines(p):
     """`manta stop` without `manta down`: no machine is left at the provider, where only the raylets would end."""
     up(p, machines_of(p, 600))
     p.manta("submit", "-f", "--num-cpus", "1", "--", "true")
-    equal(len(list((p.root / "mine").glob("*.pid"))), 1)
+    machine_of(p)
     has("Ending the 1 node that the cluster has started", p.manta("stop"))
     equal(p.processes(), [])
 
