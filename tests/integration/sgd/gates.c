@@ -6,6 +6,7 @@
 #include "tests/integration/harness.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -38,4 +39,32 @@ int gates_pass(const char *path)
     while ((gate = gate_do(path, 0)) < 0)
         test_sleep_ms(1);
     return gate;
+}
+
+static int opened(const char *path)
+{
+    struct gates gates = {0};
+    int          fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd < 0 || pread(fd, &gates, sizeof gates, 0) >= 0);
+    if (fd >= 0)
+        close(fd);
+    return gates.open;
+}
+
+void gates_blows(char *out, size_t size, const char *path, int blows, int64_t steps)
+{
+    CHECK(snprintf(out, size, "blows=%d:%lld:%s", blows, (long long)steps, path) < (int)size);
+}
+
+void gates_hold(manta_sgd *t)
+{
+    const char *config = manta_sgd_conf_str(t, "blows", NULL);
+    long long   steps = 0;
+    int         blows = 0, used = 0;
+    if (!config)
+        return;
+    CHECK_EQ(sscanf(config, "%d:%lld:%n", &blows, &steps, &used), 2);
+    int64_t due = manta_sgd_step(t) * (blows + 1) / steps;
+    while (opened(config + used) < (due < blows ? due : blows))
+        test_sleep_ms(1);
 }

@@ -3,8 +3,9 @@
  * next_test.c - a generation that is made ready beside the one that computes, whose newcomers die while it waits: others come, and
  * the run ends with the weights of a calm one.
  *
- * The operator's values follow its data; each batch takes some time. Gates let the test say how many workers may start, and which
- * of them are doomed: those die soon after they are ready. Thread: the driver's main one; in a doomed worker one more.
+ * The operator's values follow its data; each batch takes some time, until all has happened. Gates let the test say how many
+ * workers may start, and which of them are doomed: those die soon after they are ready. Thread: the driver's main one; in a doomed
+ * worker one more.
  */
 #include "tests/integration/harness.h"
 #include "tests/integration/sgd/gates.h"
@@ -18,15 +19,23 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { RECORDS = 128, RECORD = 16, BATCH = 16, EPOCHS = 8, SHARDS = 8, SLOW_MS = 20, DOOMED_MS = 100, PATH_SIZE = 400 };
+enum { RECORDS = 128, RECORD = 16, BATCH = 16, EPOCHS = 40, SHARDS = 8, SLOW_MS = 20, DOOMED_MS = 100, PATH_SIZE = 400 };
 enum { FIRST = 2, DOOMED = 4 }; /* who may start at once, and who dies then; another one stays */
 
 /* ---- the operator ---- */
 
 struct follower {
     float *w, *g;
-    bool   is_slow;
+    bool   is_slow, is_last; /* is_last: the one that comes behind the doomed ones */
 };
+
+/* A file that is there when all has happened. */
+static const char *over_of(const char *data)
+{
+    static char path[PATH_SIZE + 32];
+    snprintf(path, sizeof path, "%s.over", data);
+    return path;
+}
 
 static const char *gates_of(const char *data)
 {
@@ -52,6 +61,7 @@ static manta_status follower_setup(manta_sgd *t, void **self)
     if (m->is_slow && !manta_sgd_is_driver(t)) {
         pthread_t thread;
         int       gate = gates_pass(gates_of(data));
+        m->is_last = gate == FIRST + DOOMED;
         if (gate >= FIRST && gate < FIRST + DOOMED)
             CHECK_EQ(pthread_create(&thread, NULL, end_soon, NULL) || pthread_detach(thread), 0);
     }
@@ -61,14 +71,19 @@ static manta_status follower_setup(manta_sgd *t, void **self)
 
 static manta_status follower_train(manta_sgd *t, void *self, const manta_sgd_batch *b)
 {
-    const struct follower *m = self;
-    double                 loss = 0;
+    struct follower *m = self;
+    const char      *over = over_of(manta_sgd_conf_str(t, "data", NULL));
+    double           loss = 0;
     for (int64_t r = 0; r < b->count; r++)
         for (int64_t i = 0; i < RECORD; i++) {
             float error = m->w[i] - (float)((const uint8_t *)b->data)[r * RECORD + i] / 256;
             m->g[i] += 2 * error / (float)b->count;
             loss += (double)(error * error) / (double)b->count;
         }
+    if (m->is_last)
+        gates_open(over, 1);
+    m->is_last = false;
+    m->is_slow = m->is_slow && access(over, F_OK) != 0;
     if (m->is_slow)
         test_sleep_ms(SLOW_MS);
     return manta_sgd_metric(t, "loss", loss);
@@ -141,7 +156,7 @@ static void next_ones_die(void)
     CHECK(r.restarts >= 1 && r.restarts <= 1 + DOOMED); /* one that is a member before it dies counts */
     CHECK(r.weights == wanted);
     CHECK_EQ(unlink(data_path), 0);
-    CHECK_EQ(unlink(gates_of(data_path)), 0);
+    CHECK_EQ(unlink(gates_of(data_path)) | unlink(over_of(data_path)), 0);
 }
 
 static const struct test_case cases[] = {

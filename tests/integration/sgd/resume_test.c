@@ -207,25 +207,26 @@ static void other_data(void)
 static void pauses(void)
 {
     folder_make();
-    manta_sgd_opts opts = options(1, 10);
+    enum { LONG_EPOCHS = 200 }; /* of which few are made before it pauses */
+    manta_sgd_opts opts = options(1, LONG_EPOCHS);
     uint64_t       want = fit(&opts).weights;
     folder_clear();
     for (int workers = 1; workers <= 2; workers++) {
         folder_make();
-        opts = options(workers, 10);
+        opts = options(workers, LONG_EPOCHS);
         opts.pause = &pause_flag;
         snprintf(slow_config, sizeof slow_config, "slow_us=3000");
         seen.pause_at = 21;
         manta_sgd_result r = fit(&opts);
         CHECK_EQ(r.stopped, MANTA_SGD_PAUSED);
-        CHECK(r.steps >= 21 && r.steps < 10 * EPOCH_STEPS);
+        CHECK(r.steps >= 21 && r.steps < LONG_EPOCHS * EPOCH_STEPS);
         CHECK(isfinite(r.loss) && r.loss > 0);
-        opts = options(3 - workers, 10);
+        opts = options(3 - workers, LONG_EPOCHS);
         opts.pause = &pause_flag;
         int64_t          done = r.steps;
         manta_sgd_result rest = fit(&opts);
         CHECK_EQ(rest.first_step, done);
-        CHECK(rest.weights == want && !rest.stopped && rest.steps == 10 * EPOCH_STEPS);
+        CHECK(rest.weights == want && !rest.stopped && rest.steps == LONG_EPOCHS * EPOCH_STEPS);
         folder_clear();
     }
 }

@@ -7,9 +7,11 @@
  * Thread: the driver's main one; on_event runs there.
  */
 #include "tests/integration/cluster/nodes.h"
+#include "tests/integration/sgd/gates.h"
 
 #include <manta_sgd.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -65,6 +67,7 @@ static manta_status plane_batch(manta_sgd *t, void *self, const manta_sgd_batch 
         fprintf(stderr, "far from home at step %lld\n", (long long)manta_sgd_step(t));
     if (m->slow_us)
         usleep((useconds_t)m->slow_us);
+    gates_hold(t);
     const char *devices = getenv("CUDA_VISIBLE_DEVICES");
     manta_sgd_metric(t, "loss", loss / (double)b->count);
     manta_sgd_metric(t, "gpu", devices && devices[0] ? (double)strtol(devices, NULL, 10) : -1);
@@ -75,7 +78,7 @@ MANTA_SGD_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
 /* ---- a run ---- */
 struct follow {
     struct nodes *nodes;
-    char          data[PATH_SIZE];
+    char          data[PATH_SIZE], blows[PATH_SIZE];
     int           workers, pids[8], begun;
     double        away, gpu; /* of the last report */
     int64_t       kill_at;   /* step; 0: never */
@@ -94,6 +97,7 @@ static void data_make(struct follow *f)
 {
     uint32_t state = 7;
     snprintf(f->data, sizeof f->data, "%s/plane.bin", getenv("XDG_RUNTIME_DIR"));
+    snprintf(f->blows, sizeof f->blows, "%s/blows", getenv("XDG_RUNTIME_DIR"));
     FILE *file = fopen(f->data, "wbe");
     CHECK(file);
     for (int i = 0; i < RECORDS * INPUTS; i++) {
@@ -113,6 +117,7 @@ static void strike(struct follow *f)
         CHECK(f->pids[f->workers - 1] > 1);
         CHECK_EQ(kill(f->pids[f->workers - 1], SIGKILL), 0);
     }
+    gates_open(f->blows, 1);
 }
 
 static int on_event(void *user, const manta_sgd_event *event)
@@ -144,8 +149,11 @@ static int on_event(void *user, const manta_sgd_event *event)
 
 static manta_status run_for(struct follow *f, manta_sgd_opts opts, int slow_us, manta_sgd_result *r, manta_error *e)
 {
-    char        home[32], slow[32], many[32], bad[32], gpus[32], data[PATH_SIZE + 8];
-    const char *config[] = {home, slow, many, bad, gpus, data, NULL};
+    char        home[32], slow[32], many[32], bad[32], gpus[32], data[PATH_SIZE + 8], blows[PATH_SIZE + 32];
+    int64_t     steps = EPOCH_STEPS * (f->epochs ? f->epochs : EPOCHS);
+    const char *config[] = {home, slow, many, bad, gpus, data, f->kill_at ? blows : NULL, NULL};
+    CHECK(unlink(f->blows) == 0 || errno == ENOENT);
+    gates_blows(blows, sizeof blows, f->blows, 1, steps);
     snprintf(gpus, sizeof gpus, "gpus=%d", f->gpus);
     snprintf(many, sizeof many, "n=%d", f->many ? f->many : INPUTS);
     snprintf(bad, sizeof bad, "bad_step=%d", f->bad_step ? f->bad_step : -1);
@@ -197,6 +205,7 @@ static void start(struct nodes *n, struct follow *f, int count)
 static void stop(struct nodes *n, struct follow *f)
 {
     CHECK_EQ(unlink(f->data), 0);
+    CHECK(unlink(f->blows) == 0 || errno == ENOENT);
     nodes_stop(n);
 }
 
