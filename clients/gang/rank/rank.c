@@ -10,6 +10,7 @@
 #include "core/sys/child.h"
 #include "core/sys/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -304,23 +305,54 @@ static int64_t tree_cpu_ms(pid_t root)
     return sum;
 }
 
+/* Is a thread of it ready to run, or does it wait for the disk? */
+static bool is_at_work(pid_t pid)
+{
+    char           path[300], text[512];
+    struct dirent *entry;
+    bool           is = false;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    while (tasks && !is && (entry = readdir(tasks))) {
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", (int)pid, entry->d_name);
+        ssize_t     size = entry->d_name[0] == '.' ? 0 : mt_file_read(path, text, sizeof text);
+        const char *behind = size > 0 ? strrchr(text, ')') : NULL; /* a name may be anything */
+        is = behind && (strncmp(behind, ") R", 3) == 0 || strncmp(behind, ") D", 3) == 0);
+    }
+    if (tasks)
+        closedir(tasks);
+    return is;
+}
+
+/* Has it work to do for which the machine has no time? */
+static bool tree_is_at_work(pid_t root)
+{
+    pid_t  tree[MT_GANG_TREE_MAX];
+    size_t count = mt_process_tree(root, tree, MT_GANG_TREE_MAX);
+    bool   is = false;
+    for (size_t i = 0; i < count && !is; i++)
+        is = is_at_work(tree[i]);
+    return is;
+}
+
 int gng_rank_wait_ms(const struct gng_rank *r)
 {
     int wait_ms = (int)(r->hang_ms / 4);
     return !r->shepherd || !r->hang_ms ? -1 : wait_ms < MT_GANG_TICK_MS ? MT_GANG_TICK_MS : wait_ms;
 }
 
-mt_status gng_rank_look(struct gng_rank *r, mt_buf *news)
+mt_status gng_rank_look(struct gng_rank *r, bool is_unread, mt_buf *news)
 {
     struct gng_fault f = {(int)r->number, -1, false};
     char             text[96];
     if (!r->shepherd || !r->hang_ms)
         return mt_ok();
     int64_t now_ns = mt_now_ns(), idle_ms = (now_ns - r->mark_ns) / 1000000, cpu_ms = tree_cpu_ms(r->shepherd);
-    if ((cpu_ms - r->cpu_ms) * 100 > idle_ms * MT_GANG_IDLE_PERCENT) {
+    bool    is_too_long = idle_ms > r->hang_ms;
+    if (is_unread || (cpu_ms - r->cpu_ms) * 100 > idle_ms * MT_GANG_IDLE_PERCENT || (is_too_long && tree_is_at_work(r->shepherd))) {
         r->mark_ns = now_ns;
         r->cpu_ms = cpu_ms;
-    } else if (idle_ms > r->hang_ms) {
+    } else if (is_too_long) {
         snprintf(text, sizeof text, "has neither printed nor computed anything for %g s", r->hang_ms / 1e3);
         r->hang_ms = 0;
         return say(r, news, GNG_WIRE_FAULT, gng_fault_number(f), mt_view_text(text));

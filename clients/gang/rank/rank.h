@@ -35,8 +35,8 @@ void gng_rank_signal(const struct gng_rank *r, int number);
 MT_MUST_USE mt_status gng_rank_read(struct gng_rank *r, int fd, mt_buf *news);
 /* How long to wait for something to read before gng_rank_look, in ms; -1: without limit. */
 int gng_rank_wait_ms(const struct gng_rank *r);
-/* Does it do nothing for too long? Then that is its fault, once, in `news`. */
-MT_MUST_USE mt_status gng_rank_look(struct gng_rank *r, mt_buf *news);
+/* Does it do nothing for too long? Then that is its fault, once, in `news`; not while nobody reads what it prints (is_unread). */
+MT_MUST_USE mt_status gng_rank_look(struct gng_rank *r, bool is_unread, mt_buf *news);
 bool                  gng_rank_runs(const struct gng_rank *r);
 
 #endif

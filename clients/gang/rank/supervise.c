@@ -151,7 +151,7 @@ static mt_status wait_and_read(struct supervisor *s, bool is_full, mt_buf *news)
     if (fds[5].revents)
         MT_TRY(gng_listen_serve(&s->listen));
     MT_TRY(gng_server_serve(&s->server, fds + OWN_FDS, served, news));
-    return gng_rank_look(r, news);
+    return gng_rank_look(r, is_full, news);
 }
 
 static void *serve(void *user)

@@ -351,6 +351,22 @@ def gang_hangs(p):
             time.sleep(0.1)
         os.system("sleep 1000")""", want=1)
     check(re.search(r"rank 2 \(pid \d+\) on node \S+ has neither printed nor computed anything for 0.6 s", p.errors), p.errors)
+    # Nor does one that can't print on, since nobody reads, ...
+    run = begin(p, "--cpus", "0", "--hang-after", "0.6", "--", "seq", "1", "2000000")
+    line_of(run, "[0] 1\n")
+    time.sleep(2)
+    equal(end(run, 0)[-12:], "[0] 2000000\n")
+    # ... or one that others leave no CPU: rank 1 has less than a hundredth of one for a while.
+    gang(p, "-n", "3", "--cpus", "0", "--hang-after", "0.6", "--", "python3", "-c", """if True:
+        import os, time
+        os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+        if os.environ["MANTA_GANG_RANK"] == "1":
+            os.nice(19)
+            if os.path.exists("/proc/self/autogroup"):  # who leads a session may be a group of its own
+                open("/proc/self/autogroup", "w").write("19")
+        end = time.monotonic() + 4
+        while time.monotonic() < end:
+            pass""")
 
 
 PMI = """
