@@ -184,7 +184,7 @@ static bool word_take(struct gng_plan *p, struct lists *l, int word, const char 
     case AS: return gng_as_of(text, &p->as);
     case ROLES: return gng_roles_of(text, p);
     case RESTART_RANK: return p->renews = true;
-    case RESTARTS: return whole(text, -1, 1000000, &p->max_restarts);
+    case RESTARTS: return p->says_restarts = whole(text, -1, 1000000, &p->max_restarts);
     case KILL_AFTER: return seconds(text, &p->term_ms);
     case HANG_AFTER: return seconds(text, &p->hang_ms) && p->hang_ms > 0 && p->hang_ms < INT32_MAX;
     case WAIT: return seconds(text, &p->wait_ms);

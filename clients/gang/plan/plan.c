@@ -106,7 +106,7 @@ bool gng_plan_check(struct gng_plan *p, char *why, size_t size)
                  p->as == GNG_AS_PMI1 ? "MPI" : "Horovod");
         return false;
     }
-    if (p->renews && !p->max_restarts)
+    if (p->renews && !p->says_restarts)
         p->max_restarts = MT_GANG_RESTARTS;
     if (!roles_fit(p, why, size))
         return false;

@@ -20,6 +20,7 @@ struct gng_plan {
     int                chiefs, servers, evaluators; /* of TF_CONFIG; the other ranks are workers */
     bool               renews;                      /* a rank that fails is started again alone */
     int                max_restarts;                /* -1: without limit */
+    bool               says_restarts;               /* ... was said; else there are some where a rank is started again alone */
     int64_t            term_ms, wait_ms, hang_ms;   /* see limits/gang.h; wait_ms -1: without limit; hang_ms 0: nobody looks */
     const char        *name;                        /* for people, and torch's run id; NULL: drawn */
     const char        *output_dir;                  /* NULL: to standard output and error, with the rank in front */

@@ -33,6 +33,10 @@ static void sizes(void **state)
     assert_int_equal(p.ranks, 6);
     p = good((struct gng_plan){.per_node = 2});
     assert_true(p.nodes_max == 1 && p.ranks == 2);
+    p = good((struct gng_plan){.renews = true});
+    assert_int_equal(p.max_restarts, MT_GANG_RESTARTS);
+    p = good((struct gng_plan){.renews = true, .says_restarts = true}); /* --max-restarts 0 */
+    assert_int_equal(p.max_restarts, 0);
 }
 
 /* Members 0 and 2 are on one node, 1 and 3 on another: ranks of a node stand behind each other. */
