@@ -230,17 +230,17 @@ static mt_status said_take(struct run *r, int member, mt_view line)
     return st.code == MT_EPROTO ? fault_step(r, member, st.what, -1) : meet_tell(r, st);
 }
 
-/* Before the gang hears of it. Who is started again when others have finished would wait for ever: that is a failure of all. */
+/* Before the gang hears of it. Who fails when others have finished can't join them any more: that is a failure of all. */
 static mt_status left_take(struct run *r, int member, bool is_failed)
 {
-    MT_TRY(meet_tell(r, gng_meet_ended(&r->meet, r->layout.of[member].rank, is_failed)));
-    int stuck = gng_meet_stuck(&r->meet);
-    if (stuck < 0 || r->gang.state != GNG_RUNNING)
+    int rank = r->layout.of[member].rank;
+    MT_TRY(meet_tell(r, gng_meet_ended(&r->meet, rank, is_failed)));
+    if (!is_failed || r->gang.state != GNG_RUNNING || !gng_meet_stuck(&r->meet, rank))
         return mt_ok();
     r->gang.renews = false;
     r->gang.max_restarts = r->gang.restarts;
-    tell("rank %d can't go on: others have finished, and nobody has its state any more", stuck);
-    return is_failed ? mt_ok() : fault_step(r, r->layout.member[stuck], "was started again when others had finished", -1);
+    tell("rank %d can't go on: others have finished, and nobody has its state any more", rank);
+    return mt_ok();
 }
 
 /* ---- news ---- */
@@ -487,6 +487,8 @@ static mt_status actions_do(struct run *r)
         st = action_do(r, &a);
     }
     r->gang.actions.count = 0;
+    if (st.code == 0 && meets(r) && r->gang.state == GNG_STOPPING) /* behind the signal: for those that do not end by it */
+        st = meet_tell(r, gng_meet_close(&r->meet));
     gng_crew_send(&r->crew);
     return st;
 }

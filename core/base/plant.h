@@ -118,6 +118,9 @@ enum mt_plant_number {
     MT_PLANT_GANG_SERVES_ON = 124,       /* parameter servers go on when the others have ended */
     MT_PLANT_MEET_PART = 125,            /* a generation of ranks is named while one of them is missing */
     MT_PLANT_MEET_STALE = 126,           /* a group's memory that was made for an earlier generation is taken */
+    MT_PLANT_MEET_ON = 174,              /* ranks gather for a generation that can't come: one has finished */
+    MT_PLANT_MEET_DEAF = 175,            /* who can join when one has finished is not told that it is in vain */
+    MT_PLANT_MEET_JOINING = 176,         /* who joins a generation goes on waiting for one that has finished without coming there */
     MT_PLANT_BEAT_AGAIN = 132,           /* a head hears a node by a datagram that it has had before */
     MT_PLANT_BEAT_LATE = 133,            /* ... by one that was made long ago, and held back */
     MT_PLANT_BEAT_UNANSWERED = 134,      /* a node whose datagrams are not answered says nothing on its stream */

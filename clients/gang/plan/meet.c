@@ -12,13 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const names[] = {
-    [GNG_MEET_GATHERING] = "GATHERING", [GNG_MEET_MAKING] = "MAKING", [GNG_MEET_TOGETHER] = "TOGETHER"};
+static const char *const names[] = {[GNG_MEET_GATHERING] = "GATHERING",
+                                    [GNG_MEET_MAKING] = "MAKING",
+                                    [GNG_MEET_TOGETHER] = "TOGETHER",
+                                    [GNG_MEET_CLOSED] = "CLOSED"};
 /* Drawn in meet.h. */
 static const uint32_t next[] = {
-    [GNG_MEET_GATHERING] = MT_STATE(GNG_MEET_MAKING) | MT_STATE(GNG_MEET_TOGETHER),
-    [GNG_MEET_MAKING] = MT_STATE(GNG_MEET_GATHERING) | MT_STATE(GNG_MEET_TOGETHER),
-    [GNG_MEET_TOGETHER] = MT_STATE(GNG_MEET_GATHERING),
+    [GNG_MEET_GATHERING] = MT_STATE(GNG_MEET_MAKING) | MT_STATE(GNG_MEET_TOGETHER) | MT_STATE(GNG_MEET_CLOSED),
+    [GNG_MEET_MAKING] = MT_STATE(GNG_MEET_GATHERING) | MT_STATE(GNG_MEET_TOGETHER) | MT_STATE(GNG_MEET_CLOSED),
+    [GNG_MEET_TOGETHER] = MT_STATE(GNG_MEET_GATHERING) | MT_STATE(GNG_MEET_CLOSED),
+    [GNG_MEET_CLOSED] = 0,
 };
 static const struct mt_machine meet_machine = MT_MACHINE("meet", names, next);
 
@@ -30,7 +33,7 @@ static void meet_set_state(struct gng_meet *m, enum gng_meet_state to)
 
 void gng_meet_init(struct gng_meet *m, struct gng_met *of, int count, bool is_one_node)
 {
-    *m = (struct gng_meet){.of = of, .count = count, .maker = -1, .is_one_node = is_one_node};
+    *m = (struct gng_meet){.of = of, .count = count, .maker = -1, .finished = -1, .is_one_node = is_one_node};
 }
 
 void gng_meet_sent(struct gng_meet *m)
@@ -48,15 +51,9 @@ void gng_meet_fini(struct gng_meet *m)
     *m = (struct gng_meet){0};
 }
 
-int gng_meet_stuck(const struct gng_meet *m)
+bool gng_meet_stuck(const struct gng_meet *m, int rank)
 {
-    bool is_over = false;
-    int  missing = -1;
-    for (int i = 0; i < m->count; i++) {
-        is_over = is_over || m->of[i].is_over;
-        missing = m->of[i].is_over || m->of[i].is_member ? missing : i;
-    }
-    return is_over ? missing : -1;
+    return m->state == GNG_MEET_CLOSED && m->of[rank].takes_part;
 }
 
 /* ---- what is told ---- */
@@ -97,9 +94,18 @@ static mt_status generation_tell(struct gng_meet *m, const char *id, const char 
             st = mt_buf_printf(&text, "}");
         MT_TRY(line_push(m, i, &text, st));
         r->is_member = true;
+        r->has_joined = false;
     }
     meet_set_state(m, GNG_MEET_TOGETHER);
     return mt_ok();
+}
+
+static mt_status closed_tell(struct gng_meet *m, int rank)
+{
+    mt_buf    text = {0};
+    mt_status st = m->finished < 0 ? mt_buf_printf(&text, "{\"closed\": null}")
+                                   : mt_buf_printf(&text, "{\"closed\": %d}", m->finished);
+    return line_push(m, rank, &text, st);
 }
 
 /* A survivor makes it, since it has its memory longest. */
@@ -130,7 +136,7 @@ static mt_status form(struct gng_meet *m, const char *key)
 /* ---- what is said ---- */
 
 struct said {
-    int64_t ready, made;
+    int64_t ready, made, joined;
     char    address[GNG_MEET_ADDRESS + 2], id[GNG_MEET_ID + 2]; /* one more: what is too long is seen */
 };
 
@@ -154,6 +160,8 @@ static mt_status member_read(struct mt_json *json, mt_buf *name, mt_buf *text, s
         out->ready = value.integer;
     else if (is_number && strcmp(is, "made") == 0)
         out->made = value.integer;
+    else if (is_number && strcmp(is, "joined") == 0)
+        out->joined = value.integer;
     return mt_ok();
 }
 
@@ -176,9 +184,11 @@ static mt_status ready_take(struct gng_meet *m, struct gng_met *r, const struct 
 {
     if (r->is_ready || (!m->is_one_node && !is_hex(s->address, GNG_MEET_ADDRESS)))
         return mt_error(MT_EPROTO, 0, "it says twice that it is ready, or not where it listens");
-    r->is_ready = true;
+    r->is_ready = r->takes_part = true;
     memcpy(r->address, s->address, sizeof r->address - 1);
     r->address[sizeof r->address - 1] = 0;
+    if (m->state == GNG_MEET_CLOSED && !MT_PLANT(MT_PLANT_MEET_DEAF))
+        return closed_tell(m, (int)(r - m->of));
     return m->state == GNG_MEET_GATHERING ? form(m, key) : mt_ok();
 }
 
@@ -188,10 +198,14 @@ mt_status gng_meet_said(struct gng_meet *m, int rank, mt_view line, const char *
     mt_status   st = said_read(line, &s);
     if (st.code == MT_ENOMEM)
         return st;
-    if (st.code || (!s.ready && !s.made))
+    if (st.code || (!s.ready && !s.made && !s.joined))
         return mt_error(MT_EPROTO, 0, "it says something else than manta_torch does");
     if (s.ready)
         return ready_take(m, &m->of[rank], &s, key);
+    if (s.joined) {
+        m->of[rank].has_joined = s.joined == m->generation;
+        return mt_ok();
+    }
     if (!is_hex(s.id, GNG_MEET_ID))
         return mt_error(MT_EPROTO, 0, "it names no group");
     if (m->state != GNG_MEET_MAKING || rank != m->maker || (s.made != m->generation && !MT_PLANT(MT_PLANT_MEET_STALE)))
@@ -212,17 +226,36 @@ static mt_status over_tell(struct gng_meet *m)
     return mt_ok();
 }
 
+/* Of those that take part, so that they need not wait for a generation. */
+static mt_status close_for(struct gng_meet *m, int finished)
+{
+    if (m->state == GNG_MEET_CLOSED)
+        return mt_ok();
+    m->finished = finished;
+    meet_set_state(m, GNG_MEET_CLOSED);
+    for (int i = 0; i < m->count; i++)
+        if (m->of[i].is_ready)
+            MT_TRY(closed_tell(m, i));
+    return mt_ok();
+}
+
+mt_status gng_meet_close(struct gng_meet *m)
+{
+    return close_for(m, -1);
+}
+
 mt_status gng_meet_ended(struct gng_meet *m, int rank, bool is_failed)
 {
     struct gng_met *r = &m->of[rank];
-    bool            was_ready = r->is_ready;
-    r->is_over = r->is_over || (r->is_member && !is_failed);
-    r->is_ready = r->is_member = false;
+    bool            was_ready = r->is_ready, was_in = r->has_joined || MT_PLANT(MT_PLANT_MEET_JOINING);
+    r->is_ready = r->is_member = r->has_joined = false;
     r->address[0] = 0;
-    if (!was_ready || m->state == GNG_MEET_GATHERING)
-        return mt_ok();
-    if (m->state == GNG_MEET_TOGETHER && is_failed)
+    if (m->state == GNG_MEET_TOGETHER && was_ready && (is_failed || !was_in))
         MT_TRY(over_tell(m));
+    if (!is_failed && !MT_PLANT(MT_PLANT_MEET_ON))
+        return close_for(m, rank); /* it is not started again, and each generation has all ranks */
+    if (!was_ready || m->state == GNG_MEET_GATHERING || m->state == GNG_MEET_CLOSED)
+        return mt_ok();
     meet_set_state(m, GNG_MEET_GATHERING);
     return mt_ok();
 }

@@ -6,9 +6,9 @@
 import importlib.util
 import sys
 
-from .coll import Aborted, BadArgument, Fenced, MantaError, MemberDied, Refused, TimedOut, Unsupported
+from .coll import Aborted, BadArgument, Fenced, MantaError, MemberDied, NoGeneration, Refused, TimedOut, Unsupported
 
-__all__ = ["Aborted", "BadArgument", "Fenced", "MantaError", "MemberDied", "Refused", "TimedOut", "Unsupported"]
+__all__ = ["Aborted", "BadArgument", "Fenced", "MantaError", "MemberDied", "NoGeneration", "Refused", "TimedOut", "Unsupported"]
 
 # `python -m manta_torch` supervises alone: it need not wait until torch is loaded.
 if importlib.util.find_spec("torch") and sys.argv[:1] != ["-m"]:

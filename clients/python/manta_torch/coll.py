@@ -66,6 +66,20 @@ class Refused(MantaError):
     code, name = 61, "EAUTH"
 
 
+class NoGeneration(MantaError):
+    """Of ranks that go on after a death: no further generation of their group comes. `rank` has finished; None: all are being ended."""
+
+    code, name = 11, "EEND"
+
+    def __init__(self, rank):
+        self.rank = rank
+        if rank is None:
+            super().__init__("the ranks are being ended, and no further generation of their group comes")
+        else:
+            super().__init__(f"rank {rank} has finished (exit status 0), and no generation of the group can be formed without it; who ends while "
+                             "others are in a call counts as dead to them: member.leave() or destroy_process_group() comes before the end")
+
+
 KINDS = {kind.code: kind for kind in (BadArgument, MemberDied, TimedOut, Aborted, Fenced, Unsupported, Refused)}
 
 

@@ -6,8 +6,8 @@
 #   host                                           supervisor of machine 0
 #      {"node": 1, "address": "10.0.0.2"}  -->
 #                                          <--     {"start": 7, "env": {...}}
-#      {"heard": 7, "line": {"ready"...}}  -->
-#                                          <--     {"tell": 7, "line": {generation, peers, rank, ...}}
+#      {"heard": 7, "line": {"ready"...}}  -->                                  each line of the child's
+#                                          <--     {"tell": 7, "line": {generation, peers, rank, ...}}, and the others (supervisor.py)
 #      {"ended": 7, "pid": 4711, "code": -9} -->
 #                                          <--     {"stop": 0}
 #
@@ -33,7 +33,7 @@ class Far:
 
     def __init__(self, node, number, link):
         self.node, self.number, self.link, self.pid = node, number, link, 0
-        self.is_ready, self.rank, self.address = False, None, None
+        self.is_ready, self.rank, self.address, self.joined = False, None, None, 0
 
     def tell(self, line):
         self.link.say(tell=self.number, line=line)
@@ -125,8 +125,7 @@ class Over(Supervisor):
         if child is None:
             return
         if "heard" in message:
-            child.is_ready, child.address, child.pid = True, message["line"]["address"], int(message["line"]["ready"])
-            self.form()
+            self.hears_line(child, message["line"])
         else:
             child.pid = int(message["pid"])
             self.children.remove(child)
@@ -202,17 +201,21 @@ class Host:
             self.selector.register(child.socket, selectors.EVENT_READ, (self.heard, child))
         elif message.get("tell") in self.children:
             line = message["line"]
-            key = secret.key(self.root, "ranks", line["group"], line["generation"])
-            self.children[message["tell"]].tell({**line, "key": key.hex()})
+            if "generation" in line:
+                line["key"] = secret.key(self.root, "ranks", line["group"], line["generation"]).hex()
+            self.children[message["tell"]].tell(line)
 
     def heard(self, child):
-        line = child.hear()
-        self.selector.unregister(child.socket)
-        if line:
+        lines = child.hear()
+        if lines is None:
+            self.selector.unregister(child.socket)
+        for line in lines or []:
             self.link.say(heard=child.number, line=line)
 
     def ended(self, child):
         code = child.process.wait()
+        if child.socket in self.selector.get_map():
+            self.heard(child)  # what it said before
         del self.children[child.number]
         for file in (child.pid_fd, child.socket):
             if file in self.selector.get_map():
@@ -228,7 +231,8 @@ class Host:
             while self.code is None:
                 for key, _ in self.selector.select(net.BEAT_S):
                     call, child = key.data
-                    call(child)
+                    if child is None or child.number in self.children:
+                        call(child)
                 self.link.beat()
         except net.Lost as why:
             print(f"manta_torch: the supervisor of machine 0 is lost: {why}", file=sys.stderr, flush=True)

@@ -29,6 +29,8 @@ class Ranks:
         self.lines = socket.socket(fileno=int(fd)).makefile("rwb")
         os.set_inheritable(int(fd), False)
         self.generation, self.over, self.entering, self.told, self.news = 0, 0, 0, None, threading.Condition()
+        self.none = None  # why no generation comes any more
+        self.saying = threading.Lock()
         self.member, self.group, self.failure, self.ends = None, None, None, threading.Lock()  # `ends`: over the member's and the group's
         address, host = None, os.environ.get("MANTA_TORCH_PEERS")
         if host:
@@ -37,8 +39,12 @@ class Ranks:
         threading.Thread(target=self._hear, args=(bool(host),), daemon=True).start()
 
     def _say(self, line):
-        self.lines.write(json.dumps(line).encode() + b"\n")
-        self.lines.flush()
+        try:
+            with self.saying:
+                self.lines.write(json.dumps(line).encode() + b"\n")
+                self.lines.flush()
+        except (OSError, ValueError):
+            pass  # the supervisor has gone: the present generation goes on, and `next` says so
 
     def _hear(self, has_peers):
         """A later generation ends this one also where its members wait for somebody who is not there to tell them."""
@@ -46,6 +52,11 @@ class Ranks:
             told = json.loads(line)
             if "make" in told:
                 self._make(told)
+                continue
+            if "closed" in told:  # the present generation may end well still
+                with self.news:
+                    self.none = self.none or coll.NoGeneration(told["closed"])
+                    self.news.notify_all()
                 continue
             if has_peers or "over" in told:
                 self._end(told.get("over", told.get("generation", 1) - 1))  # first: who hears of the next one may be in it at once
@@ -90,12 +101,13 @@ class Ranks:
         self._say({"made": told["make"], "id": group.id().hex()})
 
     def next(self, seconds=None):
-        """Waits until a generation is formed with a place for this process. None: it was not within so many seconds."""
+        """Waits until a generation is formed with a place for this process. None: it was not within so many seconds. NoGeneration: none comes
+        any more, since a rank has finished, or all are being ended."""
         with self.news:
-            if not self.news.wait_for(lambda: self.lines.closed or self.failure or self._is_new(), seconds):
+            if not self.news.wait_for(lambda: self.lines.closed or self.failure or self.none or self._is_new(), seconds):
                 return None
-            if self.failure:
-                raise self.failure
+            if self.failure or self.none:
+                raise self.failure or self.none
             if self.lines.closed:
                 raise coll.MantaError("the supervisor has gone", 45, "ECONN")
             self.generation = self.told["generation"]
@@ -107,11 +119,15 @@ class Ranks:
     def enter(self, told):
         """Joins that generation. Gives this process's member of it."""
         with self.news:
+            if self.none:  # all meet in the joining: who has finished won't come there
+                raise self.none
             if told["generation"] <= self.over:
                 raise coll.Aborted("a rank of this generation is gone already")
             self.entering = told["generation"]
         try:
-            return self._enter(told, told["rank"])
+            member = self._enter(told, told["rank"])
+            self._say({"joined": told["generation"]})
+            return member
         finally:
             with self.news:
                 self.entering = 0

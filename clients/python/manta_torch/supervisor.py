@@ -4,8 +4,11 @@
 #
 # It creates the group and names its generations. To each child it has a socket (MANTA_TORCH_FD in the child's environment)
 # with lines of JSON: the child says {"ready": pid} once it can join, then hears {"id", "rank", "size", "generation"}, one such line for each
-# generation. A spare says it too, and hears nothing until somebody has died. On several machines (nodes.py) the child says where it
-# listens as well, and hears {"peers", "key", ...} instead of the id.
+# generation, and says {"joined": generation}. A spare says that it is ready too, and hears nothing until somebody has died. On several
+# machines (nodes.py) the child says where it listens as well, and hears {"peers", "key", ...} instead of the id.
+#
+# {"closed": rank}: that one has finished, so no further generation comes; {"closed": null}: all are being ended. {"over": generation}: who
+# has finished won't come to that one.
 #
 #   STARTED --ready--> READY --a place is free--> MEMBER --exit 0--> gone, done
 #      '------------------'-------------------------'-----else-----> gone, replaced
@@ -39,12 +42,16 @@ class Child:
             self.process = subprocess.Popen(command, env=env, pass_fds=[theirs.fileno()])
         self.pid = self.process.pid
         self.pid_fd = os.pidfd_open(self.pid)
-        self.is_ready, self.rank, self.address = False, None, None
+        self.is_ready, self.rank, self.address, self.joined, self.said = False, None, None, 0, b""
 
     def hear(self):
-        """What it says first; None: it has closed its end, and its exit tells more."""
+        """The lines that have come. None: it has closed its end, and its exit tells more."""
         try:
-            return json.loads(self.socket.recv(4096) or "null")
+            more = self.socket.recv(4096)
+            *lines, self.said = (self.said + more).split(b"\n")
+            return [json.loads(line) for line in lines] if more else None
+        except BlockingIOError:
+            return []
         except (OSError, ValueError):
             return None
 
@@ -59,9 +66,15 @@ class Child:
         os.close(self.pid_fd)
 
 
+def status_of(code):
+    """The exit status that a shell would give, of a child's that is not 0 or that came too late."""
+    return code if code > 0 else 128 - code if code < 0 else 1
+
+
 def stop_all(children):
     for child in children:
         child.process.terminate()
+        child.tell({"closed": None})  # who does not end by that, and waits for a generation, need not wait
     until = time.monotonic() + END_S
     for child in children:
         try:
@@ -127,14 +140,23 @@ class Supervisor:
             self.group.free()
 
     def heard(self, child):
-        line = child.hear()
-        self.selector.unregister(child.socket)
-        if line:
-            child.is_ready, child.address = True, line.get("address")
+        lines = child.hear()
+        if lines is None:
+            self.selector.unregister(child.socket)
+        for line in lines or []:
+            self.hears_line(child, line)
+
+    def hears_line(self, child, line):
+        if "ready" in line:
+            child.is_ready, child.address, child.pid = True, line.get("address"), child.pid or int(line["ready"])
             self.form()
+        else:
+            child.joined = line.get("joined", 0)
 
     def ended(self, child):
         code = child.process.wait()
+        if child.socket in self.selector.get_map():
+            self.heard(child)  # what it said before
         self.children.remove(child)
         for file in (child.pid_fd, child.socket):
             if file in self.selector.get_map():
@@ -145,12 +167,26 @@ class Supervisor:
     def gone(self, child, code):
         if child.rank is not None and code == 0:
             self.done += 1
+            self.close(child)
             return
         if self.done:
-            self.code = code or 1
+            self.code = status_of(code)
             self.say(f"rank {child.rank} ended with {code} after others had finished")
             return
         self.replace(child, code)
+
+    def close(self, finished):
+        """No generation comes without that one, nor is the last one whole where it has not joined it."""
+        if self.is_broken:
+            self.code = 1
+            self.say(f"rank {finished.rank} has finished, and so another one, which has died, can't go on: nobody has its state any more")
+            return
+        if self.group and finished.joined < self.generation:
+            self.group.died(finished.rank, finished.pid)
+        for child in [child for child in self.children if child.rank is not None]:
+            if not self.group and finished.joined < self.generation:
+                self.tell(child, {"over": self.generation})
+            self.tell(child, {"closed": finished.rank})
 
     def replace(self, child, code):
         who = "a spare" if child.rank is None else f"rank {child.rank}"
@@ -159,7 +195,7 @@ class Supervisor:
             if self.group:
                 self.group.died(child.rank, child.pid)
         if self.restarts == 0:
-            self.code = code if code > 0 else 128 - code if code < 0 else 1
+            self.code = status_of(code)
             self.say(f"{who} ended with {code}, and no further replacement is allowed")
             return
         self.restarts -= 1

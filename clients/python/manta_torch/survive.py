@@ -210,3 +210,7 @@ def survive(step, model, optimizer, steps, others=None, wrap=DistributedDataPara
                 break
             except ENDINGS:  # another one died while they met
                 pass
+            except coll.NoGeneration:
+                if state.completed < steps or parallel is None:
+                    raise
+                return parallel  # who has finished was through the last barrier, so all have completed all steps

@@ -285,10 +285,12 @@ print("rank", told["rank"], "of", told["size"], "generation", told["generation"]
 """
 
 
+PYTHON = {"MANTA_HOME": str(BIN.parent), "PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[3] / "clients/python")}
+
+
 def survives(p, *words, local, restarts, env=None):
     """Ranks whose group goes on without a dead one: two die, one by one, and are started again alone."""
-    python = {"MANTA_HOME": str(BIN.parent), "PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[3] / "clients/python")}
-    out = p.manta("run", *words, "--restart-rank", "--", sys.executable, "-c", SURVIVES, env={"MANTA_ADDRESS": ""} | python | (env or {}))
+    out = p.manta("run", *words, "--restart-rank", "--", sys.executable, "-c", SURVIVES, env={"MANTA_ADDRESS": ""} | PYTHON | (env or {}))
     got = sorted(tuple(map(int, re.findall(r"\d+", line.split("] ", 1)[1]))) for line in out.splitlines())
     equal(got, [(rank, 3, 3, local, restarts[rank]) for rank in range(3)])
     equal(p.errors.count("it is started again, the others go on"), 2, p.errors)
@@ -308,11 +310,83 @@ else:
         time.sleep(0.01)
     os.kill(os.getpid(), 9)
 """
-    python = {"MANTA_HOME": str(BIN.parent), "PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[3] / "clients/python")}
-    run = begin(p, "-n", "2", "--cpus", "0", "--restart-rank", "--", sys.executable, "-c", late, env=python)
+    run = begin(p, "-n", "2", "--cpus", "0", "--restart-rank", "--", sys.executable, "-c", late, env=PYTHON)
     out, _ = run.communicate(timeout=CALL_S)
     has("rank 0 can't go on: others have finished", out)
     check(run.returncode in (1, 128 + signal.SIGKILL), f"{run.returncode}: {out}")  # it was started again before the other's end was heard
+
+
+GOES = """
+import os, signal, sys
+from manta_torch import coll, ranks
+how, rank = sys.argv[1], int(os.environ["MANTA_GANG_RANK"])
+if rank != 1:
+    signal.signal(signal.SIGTERM, lambda *_: print("told to end", flush=True)) # and goes on
+elif how == "early": # it takes no part
+    sys.exit(0)
+mine = ranks.Ranks()
+try:
+    told = mine.next()
+    if rank == 1 and how == "never": # the others wait for it in the joining
+        sys.exit(0)
+    try:
+        member = mine.enter(told)
+    except ranks.ENDINGS:
+        mine.next()
+    member.barrier()
+    if rank == 1:
+        if how == "dies":
+            os.kill(os.getpid(), 9)
+        if how == "stops":
+            signal.pause()
+        sys.exit(0) # without member.leave()
+    try:
+        print("up", flush=True)
+        while True:
+            member.barrier()
+    except ranks.ENDINGS:
+        mine.next()
+    print("another generation")
+except coll.NoGeneration as end:
+    print(f"no generation for rank {rank}: {end.rank}, {end}", flush=True)
+    if how == "fails":
+        raise
+"""
+
+
+def goes(p, how, *words, want, env=None):
+    """Rank 1 goes, in a way of its own, and what is said of it; all others wait for a generation that can't come."""
+    run = begin(p, *words, "--restart-rank", "--kill-after", "1000", "--", sys.executable, "-c", GOES, how, env=PYTHON | (env or {}))
+    if how == "stops":
+        line_of(run, "up")
+        run.send_signal(signal.SIGTERM)
+    out = end(run, want)
+    check("another generation" not in out, out)
+    return out
+
+
+def without(p, *words, others, env=None):
+    """One has gone, and no generation comes without it: who waits for one is told, and ends."""
+    for how in ("early", "never", "finishes"):
+        out = goes(p, how, *words, want=0, env=env)
+        for rank in others:
+            has(f"no generation for rank {rank}: 1, EEND: rank 1 has finished (exit status 0)", out)
+    out = goes(p, "fails", *words, want=1, env=env)
+    has("can't go on: others have finished", out)
+    check("is started again" not in out, out)
+    for how, want, more in (("dies", 137, ["--max-restarts", "0"]), ("stops", 143, [])): # nobody is started again
+        out = goes(p, how, *words, *more, want=want, env=env)
+        for rank in others:
+            has(f"no generation for rank {rank}: None, EEND: the ranks are being ended", out)
+
+
+def gang_finishes(p):
+    without(p, "-n", "3", "--cpus", "0", others=(0, 2))
+    p.manta("start", "--head", "--num-cpus", "1", "--node-name", "n1")
+    p.manta("start", "--address", p.folder, "--dir", p.base / "n2", "--node-name", "n2", "--num-cpus", "1")
+    without(p, "--nodes", "2", others=(0,), env={"MANTA_ADDRESS": str(p.folder)})
+    p.manta("stop", "--dir", p.base / "n2", "--purge")
+    p.manta("stop")
 
 
 def gang_detached(p):

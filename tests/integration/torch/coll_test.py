@@ -9,6 +9,7 @@ import array
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import struct
@@ -21,7 +22,7 @@ import unittest
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 os.environ["MANTA_HOME"] = str(BUILD)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "clients" / "python"))
-from manta_torch import coll, net  # noqa: E402
+from manta_torch import coll, net, ranks  # noqa: E402
 
 SIZE, LIMIT_S, NOBODY = 3, 60, 65534
 LARGE = 300_000  # elements: more than a mail
@@ -122,29 +123,45 @@ def go_on(member):
 
 def supervised(deaths):
     """A rank of `python -m manta_torch`, as manta_torch.survive is one: rank 1 dies in so many generations."""
-    lines = socket.socket(fileno=int(os.environ["MANTA_TORCH_FD"])).makefile("rwb")
-    member = address = None
-    if "MANTA_TORCH_PEERS" in os.environ:
-        member, address = coll.Member.listen(os.environ["MANTA_TORCH_PEERS"])
-    lines.write(json.dumps({"ready": os.getpid(), "address": address and address.hex()}).encode() + b"\n")
-    lines.flush()
+    mine = ranks.Ranks()
     while True:
-        told = json.loads(lines.readline())
+        told = mine.next()
         try:
-            if "peers" in told:
-                addresses = [bytes.fromhex(peer) for peer in told["peers"]]
-                member.meet(bytes.fromhex(told["key"]), told["group"], told["generation"], told["rank"], addresses)
-            elif member:
-                member.regroup(bytes.fromhex(told["id"]), told["rank"])
-            else:
-                member = coll.Member(bytes.fromhex(told["id"]), told["rank"])
+            member = mine.enter(told)
             if told["generation"] <= int(deaths):
                 die(member)
             (reductions if told["size"] == SIZE else moves)(member)
             print(f"ok {told['rank']} of generation {told['generation']}\n", end="", flush=True)
-            return member.barrier()
-        except coll.MemberDied as error:
+            member.barrier()
+            return member.leave()  # or the others may take its end for a death
+        except ranks.ENDINGS as error:
             print(f"{error}\n", end="", flush=True)
+
+
+def goes(how):
+    """A rank of such. Rank 1 ends without leaving, in a way of its own: no further generation can come for the others."""
+    signal.signal(signal.SIGTERM, lambda *_: None)  # they don't end by it
+    mine = ranks.Ranks()
+    try:
+        told = mine.next()
+        if told["rank"] == 1 and how == "never":
+            return None  # the others wait for it in the joining
+        member = mine.enter(told)
+        member.barrier()
+        if told["rank"] == 1:
+            return os.kill(os.getpid(), signal.SIGKILL) if how == "dies" else None
+        while True:
+            member.barrier()
+    except ranks.ENDINGS:
+        wait_in_vain(mine, told["rank"], how)
+
+
+def wait_in_vain(mine, rank, how):
+    try:
+        mine.next()
+    except coll.NoGeneration as end:
+        print(f"rank {rank}: {end}\n", end="", flush=True)
+        sys.exit(3 if how == "fails" else 0)
 
 
 def act(id_text, rank, what):
@@ -351,8 +368,8 @@ class Coll(unittest.TestCase):
 
     # ---- the supervisor, which needs no torch ----
 
-    def supervise(self, deaths, *options):
-        command = [sys.executable, "-m", "manta_torch", "--nproc", str(SIZE), *options, __file__, str(BUILD), "supervised", str(deaths)]
+    def supervise(self, how, *options, what="supervised"):
+        command = [sys.executable, "-m", "manta_torch", "--nproc", str(SIZE), *options, __file__, str(BUILD), what, str(how)]
         env = {**os.environ, "PYTHONPATH": str(pathlib.Path(coll.__file__).parents[1])}
         return subprocess.run(command, env=env, timeout=LIMIT_S, capture_output=True, text=True, check=False)
 
@@ -369,6 +386,16 @@ class Coll(unittest.TestCase):
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
         self.assertIn("no further replacement is allowed", done.stderr)
 
+    def test_who_waits_is_told_that_no_generation_comes(self):
+        """One has finished: who ends well then has too, and who does not is not replaced. Or one died, and nobody replaces it."""
+        for how, code, options in (("finishes", 0, []), ("never", 0, []), ("fails", 3, ["--spares", "1"]), ("dies", 137, ["--max-restarts", "0"])):
+            done = self.supervise(how, *options, what="goes")
+            self.assertEqual(done.returncode, code, done.stderr)
+            word = "EEND: the ranks are being ended" if how == "dies" else "EEND: rank 1 has finished (exit status 0)"
+            for rank in (0, 2):
+                self.assertIn(f"rank {rank}: {word}", done.stdout)
+            self.assertNotIn("started again", done.stderr)
+
     # ---- supervisors of two machines, here both on loopback ----
 
     def secret(self, text, mode=0o600):
@@ -377,14 +404,14 @@ class Coll(unittest.TestCase):
             file.write(text)
         return path
 
-    def on_two(self, deaths, secrets, *options):
-        """What `python -m manta_torch` says on each, and its exit code; rank 1 dies in so many generations."""
+    def on_two(self, how, secrets, *options, what="supervised"):
+        """`python -m manta_torch` on each; rank 1 dies in so many generations."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             place = f"127.0.0.1:{free.getsockname()[1]}"
         started = []
         for node, path in enumerate(secrets):
             command = [sys.executable, "-m", "manta_torch", "--nproc", "2", "--nnodes", "2", "--node-rank", str(node), "--rdzv", place,
-                       *options, __file__, str(BUILD), "supervised", str(deaths)]
+                       *options, __file__, str(BUILD), what, str(how)]
             env = {**os.environ, "PYTHONPATH": str(pathlib.Path(coll.__file__).parents[1]), "MANTA_TORCH_SECRET": path}
             child = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             self.children.append(child)
@@ -400,11 +427,21 @@ class Coll(unittest.TestCase):
         for rank, where in enumerate((said, said, other, other)):
             self.assertIn(f"ok {rank} of generation 3\n", where)
 
+    def test_who_waits_on_two_machines_is_told_that_no_generation_comes(self):
+        secret = self.secret("s" * 40)
+        for how, code, options in (("finishes", 0, []), ("never", 0, []), ("dies", 137, ["--max-restarts", "0"])):
+            first, second = self.on_two(how, [secret, secret], *options, what="goes")
+            said, other = first.communicate(timeout=LIMIT_S)[0], second.communicate(timeout=LIMIT_S)[0]
+            self.assertEqual((first.returncode, second.returncode), (code, code), said + other)
+            word = "EEND: the ranks are being ended" if how == "dies" else "EEND: rank 1 has finished (exit status 0)"
+            for rank, where in ((0, said), (2, other), (3, other)):
+                self.assertIn(f"rank {rank}: {word}", where)
+
     def test_a_machine_that_is_lost(self):
         """Its ranks begin again on the other one."""
         secret = self.secret("s" * 40)
         first, second = self.on_two(1, [secret, secret])
-        while "EWORKER_DIED" not in second.stdout.readline():  # all have met
+        while not re.search("EWORKER_DIED|ECANCELLED", second.stdout.readline()):  # all have met
             self.assertIsNone(second.poll())
         second.kill()
         said = first.communicate(timeout=LIMIT_S)[0]
@@ -506,5 +543,7 @@ if __name__ == "__main__":
         make(sys.argv[3])
     elif sys.argv[2:3] == ["supervised"]:
         supervised(sys.argv[3])
+    elif sys.argv[2:3] == ["goes"]:
+        goes(sys.argv[3])
     else:
         unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * meet_test.c - ranks that meet by the driver, in a world on virtual time where they die and come again at any moment, with lines
- * on their way: what must always hold, that planted bugs break it, and what no rank may say.
+ * meet_test.c - ranks that meet by the driver, in a world on virtual time where they die and come again, finish, or are all ended,
+ * at any moment, with lines on their way: what must always hold, that planted bugs break it, and what no rank may say.
  */
 #include "clients/gang/plan/meet.h"
 
@@ -29,8 +29,12 @@ struct due {
 
 struct process {
     uint32_t life;
-    bool     is_there, is_ready; /* is_ready: the driver has heard so */
-    uint32_t entered;            /* the generation that it is in; 0: none */
+    bool     is_there, is_ready, has_taken_part; /* is_ready: the driver has heard so; has_taken_part: of any of its lives */
+    bool     has_enough;                         /* it finishes instead of joining */
+    bool     is_late;                            /* it was ready when no generation came any more */
+    int      closed;                             /* so often it has heard that none comes */
+    uint32_t entered;                            /* the generation that it is in; 0: none */
+    uint32_t joined, over;       /* the last in which it has met all others, and of which it has heard that it is over */
     int64_t  last_to, last_from; /* lines stay in order */
 };
 
@@ -44,6 +48,10 @@ struct world {
     uint64_t        order;
     uint32_t        told; /* the largest generation that anybody was told */
     int             told_to;
+    bool            finishes;   /* ranks do; else they die and come again only */
+    bool            is_closed;  /* one has finished, or all are being ended */
+    bool            is_stopped; /* no more ends */
+    int             finished;   /* who; -1: nobody */
     char            broken[128];
 };
 
@@ -86,6 +94,8 @@ static void lines_post(struct world *w)
             w->told = generation;
             if (!w->of[h->rank].is_ready)
                 breaks(w, "a generation is named while a rank is missing");
+            if (w->is_closed)
+                breaks(w, "a generation is named when one has finished");
         }
         post(w, h->rank, true, line);
     }
@@ -95,7 +105,7 @@ static void lines_post(struct world *w)
 static void process_begin(struct world *w, int rank)
 {
     char line[200];
-    w->of[rank] = (struct process){.life = w->of[rank].life + 1, .is_there = true};
+    w->of[rank] = (struct process){.life = w->of[rank].life + 1, .is_there = true, .has_taken_part = w->of[rank].has_taken_part};
     snprintf(line, sizeof line, "{\"ready\": %u, \"address\": %s%064x%s}", w->of[rank].life,
              w->meet.is_one_node ? "null, \"x\": \"" : "\"", (unsigned)rank, "\"");
     w->of[rank].last_from = w->now + (int64_t)mt_rng_below(&w->rng, 100); /* loading its libraries */
@@ -103,33 +113,88 @@ static void process_begin(struct world *w, int rank)
 }
 
 /* Its supervisor says so behind all that it said. */
-static void process_end(struct world *w, int rank)
+static void process_end(struct world *w, int rank, bool is_failed)
 {
+    struct process *p = &w->of[rank];
+    if (!p->is_there)
+        return;
     for (int i = 0; i < w->due_count; i++)
-        if (w->due[i].rank == rank && !w->due[i].is_to_rank && w->due[i].at <= w->now)
+        if (w->due[i].rank == rank && !w->due[i].is_to_rank && (w->due[i].at <= w->now || (!is_failed && p->is_ready)))
             return; /* what it has said is on its way still: later */
-    w->of[rank].is_there = false;
+    p->is_there = false;
     for (int i = w->due_count - 1; i >= 0; i--)
         if (w->due[i].rank == rank)
             w->due[i] = w->due[--w->due_count];
-    assert_int_equal(gng_meet_ended(&w->meet, rank, true).code, 0);
+    w->finished = is_failed || w->is_closed ? w->finished : rank;
+    assert_int_equal(gng_meet_ended(&w->meet, rank, is_failed).code, 0);
+    for (size_t i = 0; i < w->meet.lines.count && !is_failed && p->joined == w->told; i++)
+        if (memcmp(w->meet.lines.data[i].line.data, "{\"over\"", 7) == 0)
+            breaks(w, "what the others are in is ended by one that has finished its part");
     lines_post(w);
-    process_begin(w, rank);
+    w->is_closed = w->is_closed || !is_failed;
+    if (!is_failed)
+        return;
+    if (gng_meet_stuck(&w->meet, rank) != (w->is_closed && p->has_taken_part))
+        breaks(w, "a rank is started again in vain, or is not started again");
+    w->is_stopped = w->is_stopped || gng_meet_stuck(&w->meet, rank); /* a failure of all */
+    if (!w->is_stopped)
+        process_begin(w, rank);
+}
+
+static void all_are_ended(struct world *w)
+{
+    assert_int_equal(gng_meet_close(&w->meet).code, 0);
+    lines_post(w);
+    w->is_closed = w->is_stopped = true;
+}
+
+static void something_ends(struct world *w)
+{
+    int rank = (int)mt_rng_below(&w->rng, (uint64_t)w->count);
+    if (w->is_stopped)
+        return;
+    if (w->finishes && chance(w, 1))
+        all_are_ended(w);
+    else
+        process_end(w, rank, !(w->finishes && chance(w, w->is_closed ? 50 : 5)));
+}
+
+/* The joining ends for all when the last of them comes. */
+static void join_look(struct world *w, uint32_t generation)
+{
+    char line[64];
+    for (int i = 0; i < w->count; i++)
+        if (!w->of[i].is_there || w->of[i].entered != generation || w->of[i].over >= generation)
+            return;
+    snprintf(line, sizeof line, "{\"joined\": %u}", generation);
+    for (int i = 0; i < w->count; i++) {
+        w->of[i].joined = generation;
+        post(w, i, false, line);
+    }
 }
 
 static void rank_hears(struct world *w, int rank, const char *line)
 {
     struct process *p = &w->of[rank];
     unsigned        number, made_for, maker, life;
+    int             who;
     char            reply[700];
     const char     *id = strstr(line, "\"afresh\": \"");
     if (sscanf(line, "{\"make\": %u", &number) == 1) {
         snprintf(reply, sizeof reply, "{\"made\": %u, \"id\": \"%08x%08x%08x%0488d\"}", number, number, (unsigned)rank, p->life, 0);
         post(w, rank, false, reply);
+    } else if (strncmp(line, "{\"closed\": ", 11) == 0) {
+        p->closed++;
+        if ((sscanf(line, "{\"closed\": %d", &who) == 1 ? who : -1) != w->finished)
+            breaks(w, "a rank is told of another one that it has finished");
+    } else if (sscanf(line, "{\"over\": %u", &number) == 1) {
+        p->over = number;
     } else if (sscanf(line, "{\"generation\": %u", &number) == 1) {
         if (number <= p->entered)
             breaks(w, "a rank is told an old generation");
-        p->entered = number;
+        p->has_enough = w->finishes && chance(w, 3);
+        p->entered = p->has_enough ? p->entered : number;
+        join_look(w, number);
         if (id && sscanf(id + 11, "%8x%8x%8x", &made_for, &maker, &life) == 3 && made_for != number)
             breaks(w, "its memory was made for another generation");
     }
@@ -147,7 +212,9 @@ static void due_take(struct world *w, int i)
         rank_hears(w, d.rank, d.line);
         return;
     }
-    w->of[d.rank].is_ready = true; /* which it says first */
+    struct process *p = &w->of[d.rank];
+    p->is_late = p->is_late || (!p->is_ready && w->is_closed);
+    p->is_ready = p->has_taken_part = true; /* which it says first */
     assert_int_equal(gng_meet_said(&w->meet, d.rank, mt_view_text(d.line), key).code, 0);
     lines_post(w);
 }
@@ -157,19 +224,36 @@ static bool is_earlier(const struct due *a, const struct due *b)
     return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
+/* When all lines have come. */
+static void end_look(struct world *w, const struct process *p)
+{
+    if (!w->is_closed && (p->entered != w->meet.generation || w->meet.state != GNG_MEET_TOGETHER))
+        breaks(w, "they do not all come together");
+    if (w->finished >= 0 && !w->is_stopped && p->is_there && !p->has_enough && p->entered != p->joined && p->entered != p->over)
+        breaks(w, "a rank joins others, and waits for one that has finished");
+    if (w->is_closed && p->is_there && p->is_ready && p->closed != 1)
+        breaks(w, p->is_late ? "who can join later is not told once that it is in vain"
+                             : "who waits is not told once that it is in vain");
+}
+
 static void world_run(struct world *w, uint64_t seed)
 {
     static struct world fresh;
     *w = fresh;
     w->rng = (mt_rng){seed};
     w->count = 1 + (int)mt_rng_below(&w->rng, RANKS_MAX);
+    w->finished = -1;
+    w->finishes = chance(w, 50);
     gng_meet_init(&w->meet, calloc((size_t)w->count, sizeof *w->meet.of), w->count, chance(w, 70));
     for (int i = 0; i < w->count; i++)
         process_begin(w, i);
     while (!w->broken[0] && w->now < LATE_MS) {
         int first = -1;
         if (w->now < CALM_MS && chance(w, 10))
-            process_end(w, (int)mt_rng_below(&w->rng, (uint64_t)w->count));
+            something_ends(w);
+        for (int i = 0; i < w->count; i++)
+            if (w->of[i].has_enough)
+                process_end(w, i, false);
         for (int i = 0; i < w->due_count; i++)
             if (first < 0 || is_earlier(&w->due[i], &w->due[first]))
                 first = i;
@@ -179,8 +263,7 @@ static void world_run(struct world *w, uint64_t seed)
             w->now += 10;
     }
     for (int i = 0; i < w->count; i++)
-        if (w->of[i].entered != w->meet.generation || w->meet.state != GNG_MEET_TOGETHER)
-            breaks(w, "they do not all come together");
+        end_look(w, &w->of[i]);
     gng_meet_fini(&w->meet);
 }
 
@@ -213,6 +296,9 @@ static void plants_are_caught(void **state)
     (void)state;
     caught(MT_PLANT_MEET_PART, "a generation is named while a rank is missing");
     caught(MT_PLANT_MEET_STALE, "its memory was made for another generation");
+    caught(MT_PLANT_MEET_ON, "who waits is not told once that it is in vain");
+    caught(MT_PLANT_MEET_JOINING, "a rank joins others, and waits for one that has finished");
+    caught(MT_PLANT_MEET_DEAF, "who can join later is not told once that it is in vain");
 }
 
 /* One rank dies: it and the others hear what, in this order. */
@@ -240,10 +326,57 @@ static void a_death(void **state)
     assert_int_equal(gng_meet_said(&m, 0, mt_view_text("{\"ready\": 9}"), "").code, 0);
     assert_int_equal(m.lines.data[0].rank, 1); /* a survivor makes the next one */
     gng_meet_sent(&m);
-    assert_int_equal(gng_meet_stuck(&m), -1);
-    assert_int_equal(gng_meet_ended(&m, 1, false).code, 0); /* it was in the last one, and has finished: who shall rank 0 join? */
-    assert_int_equal(gng_meet_stuck(&m), 0);
     gng_meet_fini(&m);
+}
+
+/* One finishes: the other hears so, may end well, and is not started again where it does not. */
+static void an_end(void **state)
+{
+    struct gng_meet m;
+    (void)state;
+    for (int early = 0; early < 2; early++) {
+        gng_meet_init(&m, calloc(2, sizeof *m.of), 2, true);
+        assert_int_equal(gng_meet_said(&m, 0, mt_view_text("{\"ready\": 8}"), "").code, 0);
+        if (!early)
+            assert_int_equal(gng_meet_said(&m, 1, mt_view_text("{\"ready\": 7}"), "").code, 0);
+        gng_meet_sent(&m);
+        assert_false(gng_meet_stuck(&m, 0));
+        assert_int_equal(gng_meet_ended(&m, 1, false).code, 0);
+        assert_int_equal(m.lines.count, 1);
+        assert_int_equal(m.lines.data[0].rank, 0);
+        assert_memory_equal(m.lines.data[0].line.data, "{\"closed\": 1}\n", 14);
+        gng_meet_sent(&m);
+        assert_int_equal(gng_meet_close(&m).code, 0);
+        assert_int_equal(m.lines.count, 0); /* it knows */
+        assert_int_equal(gng_meet_ended(&m, 0, true).code, 0);
+        assert_int_equal(m.lines.count, 0);
+        assert_true(gng_meet_stuck(&m, 0));
+        assert_int_equal(gng_meet_stuck(&m, 1), !early); /* it has never said that it would join: it would not wait */
+        gng_meet_fini(&m);
+    }
+}
+
+/* One finishes and has not come to the joining: the others need not wait for it. One that had joined ends nothing. */
+static void an_end_while_others_join(void **state)
+{
+    struct gng_meet m;
+    char            ready[120];
+    (void)state;
+    for (int joined = 0; joined < 2; joined++) {
+        gng_meet_init(&m, calloc(2, sizeof *m.of), 2, false);
+        snprintf(ready, sizeof ready, "{\"ready\": 8, \"address\": \"%064d\"}", 0);
+        assert_int_equal(gng_meet_said(&m, 0, mt_view_text(ready), "").code, 0);
+        assert_int_equal(gng_meet_said(&m, 1, mt_view_text(ready), "").code, 0);
+        if (joined)
+            assert_int_equal(gng_meet_said(&m, 1, mt_view_text("{\"joined\": 1}"), "").code, 0);
+        gng_meet_sent(&m);
+        assert_int_equal(gng_meet_ended(&m, 1, false).code, 0);
+        assert_int_equal(m.lines.count, joined ? 1 : 2);
+        if (!joined)
+            assert_memory_equal(m.lines.data[0].line.data, "{\"over\": 1}\n", 12);
+        assert_memory_equal(m.lines.data[m.lines.count - 1].line.data, "{\"closed\": 1}\n", 14);
+        gng_meet_fini(&m);
+    }
 }
 
 static void wrong_lines(void **state)
@@ -270,7 +403,8 @@ static void wrong_lines(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(holds), cmocka_unit_test(plants_are_caught), cmocka_unit_test(a_death),
-                                       cmocka_unit_test(wrong_lines)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holds),  cmocka_unit_test(plants_are_caught),        cmocka_unit_test(a_death),
+        cmocka_unit_test(an_end), cmocka_unit_test(an_end_while_others_join), cmocka_unit_test(wrong_lines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
