@@ -375,8 +375,29 @@ static void on_hold(struct swp_driver *d, bool begins)
     d->held_ns = d->now_ns;
 }
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A driver that stood still, without a CPU, has not read what trials have said meanwhile: they may have ended long ago. That
+ * time is not theirs. */
+static void stand_excuse(struct swp_driver *d)
+{
+    int64_t lost = d->ticked_ns ? d->now_ns - d->ticked_ns - MT_SWEEP_STILL_MS * 1000000ll : 0;
+    d->ticked_ns = d->now_ns;
+    for (int i = 0; i < d->config.slots && lost > 0 && !d->is_held; i++) {
+        struct swp_slot *slot = &d->slots[i];
+        if (slot->count == 0)
+            continue;
+        slot->began_ns = earlier(slot->began_ns + lost, d->now_ns);
+        slot->heard_ns = earlier(slot->heard_ns + lost, d->now_ns);
+    }
+}
+
 static mt_status on_tick(struct swp_driver *d)
 {
+    stand_excuse(d);
     if (d->is_held)
         return mt_ok();
     for (int i = 0; i < d->config.slots; i++) {

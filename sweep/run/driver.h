@@ -224,6 +224,7 @@ struct swp_driver {
     enum swp_driver_state state;
     bool                  is_paused, is_full, is_held, wants_over, is_over, is_time_up;
     int64_t               held_ns;      /* is_held: since when */
+    int64_t               ticked_ns;    /* the last tick; 0: there was none */
     double                asked_time_s; /* by this driver; 0: no limit */
     int                   room;         /* slots that may be live, beside those whose node leaves */
     int                   leaving;      /* so many are those */

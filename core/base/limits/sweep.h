@@ -31,6 +31,7 @@ enum {
     MT_SWEEP_POLL_MS = 1000,              /* a slot without news says so this often */
     MT_SWEEP_DISK_LOOK_MS = 1,            /* the driver looks so often whether records are durable, while it waits for that */
     MT_SWEEP_TICK_MS = 100,
+    MT_SWEEP_STILL_MS = 400,                   /* more between two ticks: the driver stood still */
     MT_SWEEP_NODES_MS = 100,                   /* between two looks at the nodes */
     MT_SWEEP_IDLE_MS = 1000,                   /* a slot that is not needed is let go after that */
     MT_SWEEP_SHOW_MS = 250,                    /* between two calls of progress */

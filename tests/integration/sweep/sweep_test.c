@@ -45,6 +45,23 @@ static manta_status steps(manta_trial *t)
 }
 MANTA_TRIAL(steps);
 
+/* Waits until the sweep's journal, as anybody sees it, has so many steps of this trial; and with them what it had saved before. */
+static void journal_await(manta_trial *t, int64_t step)
+{
+    int64_t     seen = -1;
+    manta_error e;
+    char        above[128], *end;
+    snprintf(above, sizeof above, "%s", manta_trial_dir(t));
+    CHECK((end = strstr(above, "/mine/trials/")));
+    *end = 0;
+    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; seen < step && test_now_ms() < limit; test_sleep_ms(2)) {
+        manta_sweep_view *view = manta_sweep_look(above, "mine", &e);
+        if (view && manta_trial_number(t) < view->count)
+            seen = view->trials[manta_trial_number(t)].step;
+        manta_sweep_view_free(view);
+    }
+}
+
 /* Dies in its first attempt of each third trial, behind step 3. */
 static manta_status dies(manta_trial *t)
 {
@@ -57,7 +74,7 @@ static manta_status dies(manta_trial *t)
         manta_trial_save(t, next, &next, sizeof next);
         manta_trial_report(t, i, "loss", bowl(t));
         if (manta_trial_attempt(t) == 0 && manta_trial_number(t) % 3 == 0 && i == 4) {
-            test_sleep_ms(150); /* until what it has saved is on the disk */
+            journal_await(t, 3);
             raise(SIGKILL);
         }
     }
@@ -206,9 +223,12 @@ static void stoppers(void)
     o.name = "time";
     o.stop = NULL;
     o.trials = 0;
-    o.time_s = 0.3;
-    CHECK_CODE(manta_sweep_run("waits", &o, &r, &e), MANTA_OK, &e);
-    CHECK(r.stopped >= 1 && r.completed == 0);
+    r.stopped = 0;
+    for (o.time_s = 0.3; r.stopped == 0; o.time_s *= 2) { /* over all its runs; in the first one perhaps none was begun */
+        CHECK(o.time_s < 60);
+        CHECK_CODE(manta_sweep_run("waits", &o, &r, &e), MANTA_OK, &e);
+        CHECK_EQ(r.completed, 0);
+    }
     storage_clear();
 }
 
@@ -227,7 +247,9 @@ static void dies_and_hangs(void)
     o.trial_timeout_s = 1;
     CHECK_CODE(manta_sweep_run("hangs", &o, &r, &e), MANTA_OK, &e);
     CHECK_EQ(r.completed, 4);
-    CHECK_EQ(r.retried, 1);
+    manta_sweep_view *view = manta_sweep_look(storage, "hangs", &e);
+    CHECK(view && view->trials[1].retries >= 1); /* others may be late too, on a machine that has no time for them */
+    manta_sweep_view_free(view);
     storage_clear();
 }
 

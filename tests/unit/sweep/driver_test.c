@@ -633,6 +633,19 @@ static void a_state_follows_only_what_its_table_says(void **state)
     world_fini(&w);
 }
 
+/* For how many ms of ticks nothing is heard of a slot before it is killed. */
+static int silence_until_killed(struct swp_driver *d, int slot, int64_t now)
+{
+    int ms = 0;
+    while (d->slots[slot].state == SWP_SLOT_UP && ms < 20 * 1000) {
+        ms += 100;
+        assert_int_equal(
+            swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = now + ms * 1000000ll, .trial = -1}).code, 0);
+    }
+    assert_int_equal(d->slots[slot].state, SWP_SLOT_DYING);
+    return ms;
+}
+
 /* Who could not report, since nothing was taken from him, is not silent: his time stands still. */
 static void a_held_trial_is_not_silent(void **state)
 {
@@ -658,9 +671,30 @@ static void a_held_trial_is_not_silent(void **state)
     assert_int_equal(d->slots[slot].heard_ns, heard + 60 * 1000000000ll);
     assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = now, .trial = -1}).code, 0);
     assert_int_equal(d->slots[slot].state, SWP_SLOT_UP);
+    assert_true(silence_until_killed(d, slot, now) >= 9900);
+    world_fini(&w);
+}
+
+/* Nor who said something that a driver without a CPU has not read yet. */
+static void a_driver_that_stood_still_kills_nobody(void **state)
+{
+    static struct world w;
+    (void)state;
+    w = (struct world){.sampler = "random", .scheduler = "fifo"};
+    world_begin(&w, 6);
+    while (w.driver.running == 0)
+        world_step(&w);
+    struct swp_driver *d = &w.driver;
+    int                slot = 0;
+    while (d->slots[slot].state != SWP_SLOT_UP || d->slots[slot].count == 0)
+        slot++;
+    d->config.trial_s = 10;
+    int64_t now = d->now_ns;
+    assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = now, .trial = -1}).code, 0);
     now += 60 * 1000000000ll;
     assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = now, .trial = -1}).code, 0);
-    assert_int_equal(d->slots[slot].state, SWP_SLOT_DYING); /* now he is */
+    assert_int_equal(d->slots[slot].state, SWP_SLOT_UP);
+    assert_in_range(silence_until_killed(d, slot, now), 9000, 10100);
     world_fini(&w);
 }
 
@@ -729,6 +763,7 @@ int main(void)
         cmocka_unit_test(one_at_a_time_sees_all),
         cmocka_unit_test(a_state_follows_only_what_its_table_says),
         cmocka_unit_test(a_held_trial_is_not_silent),
+        cmocka_unit_test(a_driver_that_stood_still_kills_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
