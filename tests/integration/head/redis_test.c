@@ -55,8 +55,11 @@ static bool log_says(const struct world *w, const char *text)
 
 static void start(struct world *w)
 {
-    if (!daemon_start(&w->head, w->more, NULL))
-        fail_msg("the head does not start: see %s", w->log);
+    char text[4096] = "";
+    if (daemon_start(&w->head, w->more, NULL))
+        return;
+    (void)!pread(w->head.out, text, sizeof text - 1, 0);
+    fail_msg("the head does not start: %s", text);
 }
 
 static manta_client *open_client(const struct world *w, int timeout_ms, manta_error *e)
