@@ -272,8 +272,16 @@ static void retry_on_error(void)
 }
 
 /* ---- deaths ---- */
-/* Dies in its first `deaths` attempts: of a signal, or by exit where how is 0. */
+/* Dies in its first `deaths` attempts: of a signal, by exit where how is 0, or by a call through NULL. */
+enum { CALLS_NULL = 1000 };
 static int *volatile nowhere = (int *)64; /* no page is there */
+static void (*volatile nobody)(void);
+__attribute__((noinline, visibility("default"))) void calls_nothing(void); /* a name that the trace can tell */
+void                                                  calls_nothing(void)
+{
+    nobody();
+    __asm__ volatile(""); /* no jump in place of the call */
+}
 __attribute__((noinline)) static void die_here(int how)
 {
     if (how == 0)
@@ -282,6 +290,8 @@ __attribute__((noinline)) static void die_here(int how)
         *nowhere = 1;
     if (how == SIGABRT)
         abort();
+    if (how == CALLS_NULL)
+        calls_nothing();
     kill(getpid(), how);
     pause();
 }
@@ -326,6 +336,11 @@ static void crash_report(void)
     CHECK(e.node[0] && e.task[0] && e.pid > 1);
     CHECK(e.backtrace[0]);
     CHECK_SAYS(e.backtrace, "integration_tasks"); /* frames of the program; static functions have no name there */
+#ifdef __x86_64__
+    CHECK_FAILS(fragile_call(&once, CALLS_NULL, 1), MANTA_EWORKER_DIED, &e);
+    CHECK_EQ(e.signal_number, SIGSEGV);
+    CHECK_SAYS(e.backtrace, "calls_nothing");
+#endif
     CHECK_FAILS(fragile_call(&once, SIGABRT, 1), MANTA_EWORKER_DIED, &e);
     CHECK_EQ(e.signal_number, SIGABRT);
     CHECK(e.backtrace[0]);

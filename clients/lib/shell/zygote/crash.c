@@ -8,6 +8,7 @@
  */
 #include "clients/lib/shell/state/state.h"
 #include "clients/lib/shell/zygote/zygote.h"
+#include "core/sys/crash.h"
 
 #include <errno.h>
 #include <execinfo.h>
@@ -27,16 +28,13 @@ static bool text_begin(void)
     return text_fd >= 0 && lib.park && ftruncate(text_fd, 0) == 0 && lseek(text_fd, 0, SEEK_SET) == 0;
 }
 
-static void crash(int number)
+static void crashed(int number, void *const *frames, int count)
 {
-    void *frames[64];
-    int   count = backtrace(frames, 64);
-    if (text_begin()) {
-        backtrace_symbols_fd(frames, count, text_fd);
-        (void)!pread(text_fd, lib.park->crash, LANE_CRASH_SIZE, 0); /* a page that is not there is an error, no second crash */
-    }
-    signal(number, SIG_DFL);
-    raise(number);
+    (void)number;
+    if (!text_begin())
+        return;
+    backtrace_symbols_fd(frames, count, text_fd);
+    (void)!pread(text_fd, lib.park->crash, LANE_CRASH_SIZE, 0); /* a page that is not there is an error, no second crash */
 }
 
 /* SIGURG, which is ignored unless somebody catches it: the raylet asks where we are. A line at a time, so that what does not
@@ -63,17 +61,8 @@ static void tell_stack(int number)
 
 void lib_crash_handlers(void)
 {
-    static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    static char      stack[64 * 1024];
-    stack_t          alternate = {.ss_sp = stack, .ss_size = sizeof stack};
-    struct sigaction action = {.sa_handler = crash, .sa_flags = SA_ONSTACK | SA_NODEFER}, old;
-    void            *warm[1];
-    backtrace(warm, 1); /* loads what it needs now: a crashing process can't */
-    sigaltstack(&alternate, NULL);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-            sigaction(numbers[i], &action, NULL);
-    action = (struct sigaction){.sa_handler = tell_stack, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = tell_stack, .sa_flags = SA_RESTART}, old;
+    mt_crash_handlers(crashed);
     if (sigaction(SIGURG, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
         sigaction(SIGURG, &action, NULL);
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * crash.h - the signals by which a process crashes. Who takes them says where it was: a daemon in its log, a worker in its park
+ * page. Then the process ends by that signal, as it would have.
+ */
+#ifndef MT_CRASH_H
+#define MT_CRASH_H
+
+/* Called in the signal handler. The frames are of the thread that crashed, the innermost first; none where its stack can't be
+ * read. */
+typedef void mt_crash_fn(int number, void *const *frames, int count);
+
+/* From now on `say` is called first. A signal that somebody else has taken (a sanitizer) is left to him. Called at the start, by
+ * the thread that may use up its stack: it gets another one for the handler. */
+void mt_crash_handlers(mt_crash_fn *say);
+
+#endif
