@@ -88,6 +88,21 @@ class Survive(unittest.TestCase):
         said = run.communicate(timeout=LIMIT_S)[0]
         self.assertEqual(run.returncode, 128 + 9, said)
 
+    def test_a_rank_that_finishes_without_a_farewell(self):
+        """Behind the last step the others are done too; before it they can't go on, and say why."""
+        calm, _ = self.run_whole("calm", "")
+        for start in (self.start, self.run_gang):
+            folder, run = start(f"last-{start.__name__}", f"exit@{STEPS - 1}")
+            said = run.communicate(timeout=LIMIT_S)[0]
+            self.assertEqual(run.returncode, 0, said)
+            for rank in (0, 2):
+                paths = [os.path.join(one, f"{rank}.pt") for one in (calm, folder)]
+                self.assertEqual(subprocess.run([PYTHON, "-c", SAME, *paths], check=False, timeout=LIMIT_S).returncode, 0, rank)
+            _, run = start(f"early-{start.__name__}", "exit@5")
+            said = run.communicate(timeout=LIMIT_S)[0]
+            self.assertEqual(run.returncode, 1, said)
+            self.assertIn("NoGeneration: EEND: rank 1 has finished (exit status 0)", said)
+
     def test_no_replacement_is_left(self):
         _, run = self.start("none", "1@3", "--max-restarts", "0")
         said = run.communicate(timeout=LIMIT_S)[0]

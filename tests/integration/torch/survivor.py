@@ -2,8 +2,8 @@
 #
 # survivor.py FOLDER KILLS [LOADED] - trains by manta_torch.survive, and writes the weights that it ends with into FOLDER/RANK.pt. KILLS is a list
 # as "1@4,0@7": in that step the rank kills itself, once: at its beginning, in the backward pass, or behind the optimizer, as the step's
-# remainder by 3 says. "hold@9": before that step all wait until FOLDER/go is there. "raise" instead: a step fails by itself. LOADED: no kill before so many
-# processes have loaded torch. FOLDER/events gets what happened when.
+# remainder by 3 says. "hold@9": before that step all wait until FOLDER/go is there. "raise" instead: a step fails by itself. "exit@9": rank 1
+# ends with 0 behind that step, when all have done it. LOADED: no kill before so many processes have loaded torch. FOLDER/events gets what happened when.
 import os
 import signal
 import sys
@@ -76,6 +76,10 @@ def main():
         optimizer.step()
         kill_if(rank, number, 2)
         note(f"step {rank} {number} {os.getpid()}")
+        if rank == 1 and sys.argv[2] == f"exit@{number}":
+            while sum(f" {number} " in line for line in open(f"{FOLDER}/events", encoding="ascii")) < torch.distributed.get_world_size():
+                time.sleep(0.01)
+            sys.exit(0)
 
     manta_torch.survive(step, model, optimizer, STEPS, {"sampler": sampler})
     torch.save(model.state_dict(), f"{FOLDER}/{rank}.pt")
