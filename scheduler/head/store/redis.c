@@ -156,15 +156,14 @@ static mt_status lead_refused(struct redis_store *s, const struct head_said *sai
     }
 }
 
-/* A server that reads its file, or is about to come, is waited for. */
+/* A server that reads its file, is about to come, or has no time to answer is waited for. */
 static mt_status ask_patiently(struct redis_store *s, const struct head_ask *ask, struct head_said *said)
 {
-    mt_status st;
-    for (int waited = 0;; waited += OPENING_STEP_MS) {
-        st = told(s, head_link_ask(&s->link, ask, said, NULL));
-        if (st.code != MT_EAGAIN || waited >= OPENING_MS)
+    int64_t end = mt_now_ms() + OPENING_MS;
+    for (;; usleep(OPENING_STEP_MS * 1000)) {
+        mt_status st = told(s, head_link_ask(&s->link, ask, said, NULL));
+        if ((st.code != MT_EAGAIN && st.code != MT_ETIMEDOUT) || mt_now_ms() >= end)
             return st;
-        usleep(OPENING_STEP_MS * 1000);
     }
 }
 

@@ -151,6 +151,24 @@ static void a_redis_that_was_emptied_is_filled_again(void **state)
     check_job(w, "two");
 }
 
+/* Redis has no time for a head that starts: that is no reason not to. */
+static void a_redis_that_stands_still_is_waited_for(void **state)
+{
+    enum { STILL_MS = 2500 }; /* longer than the head waits for one answer */
+    struct world *w = *state;
+    assert_int_equal(kill(w->redis.pid, SIGSTOP), 0);
+    pid_t waker = fork();
+    assert_true(waker >= 0);
+    if (waker == 0) {
+        mt_sleep_ms(STILL_MS);
+        kill(w->redis.pid, SIGCONT);
+        _exit(0);
+    }
+    start(w);
+    assert_int_equal(waitpid(waker, NULL, 0), waker);
+    submit_at_last(w, "one");
+}
+
 /* A head that stood still for longer than its lock, while another one took over: it ends, with the reason. */
 static void a_head_that_was_followed_ends(void **state)
 {
@@ -271,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(a_dead_redis_is_waited_for),
         WITH(a_redis_that_was_emptied_is_filled_again),
+        WITH(a_redis_that_stands_still_is_waited_for),
         WITH(a_head_that_was_followed_ends),
         WITH(nothing_acknowledged_is_lost_in_kills),
         WITH(a_password_stands_in_no_argument_and_no_log),
