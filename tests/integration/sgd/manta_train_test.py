@@ -18,6 +18,7 @@ emulated       a job that asks for a GPU, on the emulated one (tests/gpu/CMakeLi
 tensorboard    the event file, read back by the tensorboard package (run by tensorboard_test.sh, which has it)
 """
 
+import contextlib
 import csv
 import fcntl
 import json
@@ -172,6 +173,19 @@ def shared_memory_of(pid):
     return 1024 * int(status.split("RssShmem:")[1].split()[0])
 
 
+def largest_worker(folder, words):
+    """How much shared memory rank 0 has in the middle of a run; and the run's weights."""
+    size = None
+    while size is None:  # it may be through before we look
+        run = begin(folder, *words)
+        lines = read_until(run, "step=5 ")
+        with contextlib.suppress(FileNotFoundError, IndexError):
+            size = shared_memory_of(pid_of(lines, 0))
+        out, _ = run.communicate(timeout=CALL_S)
+        assert run.returncode == 0, out
+    return size, weights_of(out)
+
+
 def shards(folder):
     data_make(folder)
     (folder / "job.yaml").write_text(job_text(folder))
@@ -180,13 +194,9 @@ def shards(folder):
     gradient = 4 * (SIDE * SIDE * 1024 + 1024 + 1024 * 10 + 10)
     weights = set()
     for cpus, workers, most in ((1, 1, 7), (0, 2, 12), (0, 3, 17), (2, 1, 12), (0, 1, 12)):
-        run = begin(folder, "job.yaml", *common, "--set", f"scaling.cpus={cpus}", "--set", f"scaling.max_workers={workers}",
-                    "--set", f"scaling.min_workers={workers}")
-        lines = read_until(run, "step=5 ")
-        size = shared_memory_of(pid_of(lines, 0))
-        out, _ = run.communicate(timeout=CALL_S)
-        assert run.returncode == 0, out
-        weights.add(weights_of(out))
+        size, sums = largest_worker(folder, ["job.yaml", *common, "--set", f"scaling.cpus={cpus}", "--set", f"scaling.max_workers={workers}",
+                                             "--set", f"scaling.min_workers={workers}"])
+        weights.add(sums)
         # The sum, and what all workers have on their stacks, are read by this one.
         assert size < (most + 1) * gradient + (8 << 20), (workers, size, gradient)
     assert len(weights) == 1, weights
