@@ -142,7 +142,7 @@ static void heard_otherwise(void)
     manta_cancel(r, &(manta_cancel_opts){.force = true}, &e);
     manta_free(r);
     manta_actor_opts large = {.num_cpus = 2};
-    manta_actor     *first = manta_actor_new("idle", &large, MANTA_NO_ARGS), *second = manta_actor_new("idle", &large, MANTA_NO_ARGS);
+    manta_actor *first = manta_actor_new("idle", &large, MANTA_NO_ARGS), *second = manta_actor_new("idle", &large, MANTA_NO_ARGS);
     CHECK_EQ(manta_get_i64(r = manta_actor_call(first, "no", MANTA_NO_ARGS), TEST_WAIT_MS, &x, &e), MANTA_OK);
     manta_free(r);
     manta_free(manta_actor_call(second, "no", MANTA_NO_ARGS)); /* killed before it has found room */

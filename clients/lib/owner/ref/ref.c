@@ -171,7 +171,8 @@ static bool lineage_holds(struct own *own, struct own_ref *ref)
 static void tell_unheard(struct own *own, const struct own_ref *ref)
 {
     const struct own_failure *why = ref->value.failure;
-    if (!(ref->flags & (OWN_REF_BORROWED | OWN_REF_NAMED)) && why->code != MT_ECANCELLED && why->code != MT_ECONN && !why->is_wanted)
+    if (!(ref->flags & (OWN_REF_BORROWED | OWN_REF_NAMED)) && why->code != MT_ECANCELLED && why->code != MT_ECONN &&
+        !why->is_wanted)
         own_out_unheard(&own->out, ref->id, why);
 }
 

@@ -26,9 +26,9 @@ struct own_failure {
     char     message[512];
     char     backtrace[1536];
     /* Of this process alone. */
-    uint32_t                  holds; /* of one that own_failure_new gave */
+    uint32_t                  holds;     /* of one that own_failure_new gave */
     bool                      is_wanted; /* the program has asked for it, by manta_actor_kill: no news to it */
-    const struct own_failure *kept;  /* itself: own_failure_new gave it, and can share it; a copy of it differs */
+    const struct own_failure *kept;      /* itself: own_failure_new gave it, and can share it; a copy of it differs */
 };
 enum { OWN_FAILURE_WIRE = offsetof(struct own_failure, holds) }; /* what travels */
 
