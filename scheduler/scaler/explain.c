@@ -109,6 +109,15 @@ static void explain_demand(const struct scl *s, const char *const *kinds, const 
     fn(user, what, text);
 }
 
+/* Of a type that is started once more: what was wrong the last time. "": nothing was. */
+static void say_again(const struct scl *s, char *text, size_t size)
+{
+    text[0] = '\0';
+    for (uint32_t t = 0; t < s->config.count && !text[0]; t++)
+        if (s->state[t].launching && s->state[t].failures)
+            snprintf(text, size, "type %.80s could not be started before (%.120s)", s->state[t].text, s->state[t].why);
+}
+
 void scl_wishes_each(const struct scl *s, const char *const *kinds, scl_wish_fn *fn, void *user)
 {
     for (size_t i = 0; i < s->demands.count; i++) {
@@ -123,7 +132,9 @@ void scl_wishes_each(const struct scl *s, const char *const *kinds, scl_wish_fn 
                                     : comes         ? SCL_WISH_COMING
                                     : d->unmet      ? SCL_WISH_WAITS
                                                     : SCL_WISH_MET;
-        fn(user, d->demand.owner, d->demand.name, state, state >= SCL_WISH_WAITS ? reason.text : "");
+        if (state == SCL_WISH_COMING)
+            say_again(s, reason.text, sizeof reason.text);
+        fn(user, d->demand.owner, d->demand.name, state, state == SCL_WISH_MET ? "" : reason.text);
     }
 }
 

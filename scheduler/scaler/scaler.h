@@ -208,7 +208,7 @@ enum scl_wish_state {
     SCL_WISH_WAITS,   /* it can't be met now, and may be later */
     SCL_WISH_NEVER,   /* no node that may be started could meet it */
 };
-/* How each stands: by its owner and name; `why`, one sentence, of the last two. */
+/* How each stands: by its owner and name; `why`, one sentence, of the last two, and of nodes that are started once more. */
 typedef void scl_wish_fn(void *user, uint64_t owner, const char *name, enum scl_wish_state state, const char *why);
 void         scl_wishes_each(const struct scl *scl, const char *const *kinds, scl_wish_fn *fn, void *user);
 size_t       scl_instances_each(const struct scl *scl, void (*fn)(void *user, const struct scl_instance *instance), void *user);

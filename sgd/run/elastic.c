@@ -110,6 +110,8 @@ static void look(struct sgd_fit *fit)
     int                 stands = MANTA_WISH_UNKNOWN;
     if (sgd_generation_lives(fit) || now - x->looked_ns < MT_TRAIN_WISH_MS * 1000000ll)
         return;
+    char before[sizeof x->why];
+    memcpy(before, x->why, sizeof before);
     x->looked_ns = now;
     x->why[0] = '\0';
     name_of(fit, name, sizeof name);
@@ -118,7 +120,8 @@ static void look(struct sgd_fit *fit)
     stands = stands < 0 ? MANTA_WISH_UNKNOWN : stands;
     if (stands == MANTA_WISH_COMING || stands == MANTA_WISH_WAITS)
         x->may_come_ns = now;
-    x->has_news = x->has_news || stands != x->stands;
+    bool is_other = stands == MANTA_WISH_COMING && strcmp(x->why, before) != 0; /* others tell a time, which is other each time */
+    x->has_news = x->has_news || stands != x->stands || is_other;
     x->stands = stands;
 }
 

@@ -273,9 +273,9 @@ static const char *why_missing(const struct sgd_fit *fit, char *text, size_t siz
 {
     const struct sgd_elastic *x = &fit->elastic;
     snprintf(text, size, "%s%s",
-             x->stands == MANTA_WISH_COMING ? "; nodes are being started for them"
-             : x->why[0]                    ? "; "
-                                            : "",
+             x->stands != MANTA_WISH_COMING ? x->why[0] ? "; " : ""
+             : x->why[0]                    ? "; nodes are being started for them: "
+                                            : "; nodes are being started for them",
              x->why);
     return text;
 }
