@@ -16,7 +16,8 @@
 # these is let go again, whatever happens to this script short of SIGKILL, and only by who stopped it: one that a test has stopped
 # is left alone. A test that stops processes itself (grep SIGSTOP) may find them running too soon.
 #
-# Stops above 2 s make nodes suspect. The exit status is the command's.
+# Stops above 2 s make nodes suspect; of a worker of a training those above 0.9 s count as hung (MT_TRAIN_STOPPED_MS), and a crowded machine
+# prolongs each: 0.1:0.5 is enough there. The exit status is the command's.
 import argparse
 import heapq
 import os
