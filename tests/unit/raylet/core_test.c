@@ -35,7 +35,10 @@ static void a_greeting_that_is_wrong_is_refused(void **state)
         assert_null(action(RLT_A_SPAWN_ZYGOTE, 0));
     }
     step((struct rlt_event){.kind = RLT_EV_ACCEPTED, .accepted = {.conn = DRIVER, .pid = 9}});
-    now += 6000 * MS;
+    now += 30 * 1000 * MS;
+    step((struct rlt_event){.kind = RLT_EV_TICK});
+    assert_null(action(RLT_A_CLOSE, 0)); /* it, or we, had no CPU */
+    now += 31 * 1000 * MS;
     step((struct rlt_event){.kind = RLT_EV_TICK});
     assert_non_null(action(RLT_A_CLOSE, 0)); /* one that says nothing */
     driver_begins();
@@ -59,7 +62,7 @@ static void a_private_raylet_ends_with_its_driver(void **state)
         step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = 2}});
         assert_null(action(RLT_A_EXIT, 0));
         if (way == 0) {
-            now += 6000 * MS;
+            now += 61 * 1000 * MS;
             step((struct rlt_event){.kind = RLT_EV_TICK});
         } else {
             step(way == 1 ? (struct rlt_event){.kind = RLT_EV_UP_BROKEN, .up_broken = {.conn = DRIVER}}
