@@ -87,6 +87,7 @@ struct follow {
     int     together; /* workers to kill at a time */
     int64_t kill_at;  /* the step from which on */
     int     hung, resized, workers, first_pid;
+    int     wanted; /* workers that the run is not to end without */
     bool    with_spare, kill_spare, stop_other, stop_one, when_saved, counts_threads;
     bool    is_recovering;
 };
@@ -131,7 +132,7 @@ static void kill_some(struct follow *f)
     f->is_recovering = true;
 }
 
-/* What the next blow needs is not there yet, and the run is not to end before it is. */
+/* What the next blow needs, or what is to come of the last, is not there yet, and the run is not to end before it is. */
 static int slow_down(const struct follow *f)
 {
     enum { NAP_MS = 50 };
@@ -177,6 +178,8 @@ static int on_event(void *user, const manta_sgd_event *event)
     if (event->kind != MANTA_SGD_STEP || f->is_recovering)
         return 0;
     if (f->kills > 0 && ((f->with_spare && !f->spare) || (f->when_saved && !f->saved)))
+        return slow_down(f);
+    if (f->kills == 0 && f->workers < f->wanted)
         return slow_down(f);
     if (f->kill_spare) {
         signal_worker(f->spare, SIGKILL);
@@ -329,7 +332,7 @@ static void half_killed(void)
     uint64_t       wanted = calm(LONG_EPOCHS);
     manta_sgd_opts opts = options(8, LONG_EPOCHS);
     opts.scaling.min_workers = 4;
-    followed.kills = 1, followed.together = 4;
+    followed.kills = 1, followed.together = 4, followed.wanted = 8;
     manta_sgd_result r = fit(&opts);
     CHECK_EQ(followed.kills, 0);
     CHECK_EQ(r.restarts, 4);
