@@ -95,10 +95,12 @@ static double size_alone(struct metg_sweep *s, const struct choice *choice, doub
     return granularity[choice->rounds / 2];
 }
 
+typedef double (*metg_bare_form)(void *arg, int64_t iterations);
+
 /* METG of bare processes; 0: no size reaches one half. */
-static double bare_metg(const struct metg_sweep *s, struct metg_bare m)
+static double bare_metg(const struct metg_sweep *s, struct metg_bare m, metg_bare_form run)
 {
-    struct metg_sweep bare = {.run = metg_bare_run, .arg = &m, .width = s->width, .cores = s->cores, .rate = s->rate};
+    struct metg_sweep bare = {.run = run, .arg = &m, .width = s->width, .cores = s->cores, .rate = s->rate};
     double            sd;
     return metg_median(&bare, 1, &sd);
 }
@@ -112,11 +114,21 @@ static double bare_nodes_metg(const struct metg_sweep *s, struct metg_bare m)
     for (int sleeps = 0; !is_known && sleeps < 2; sleeps++) {
         struct bench_row row = {.id = ids[sleeps], .unit = "us", .n = 1};
         m.sleeps = sleeps;
-        row.value = bare_metg(s, m);
+        row.value = bare_metg(s, m, metg_bare_run);
         bench_print_row(&bench, &row);
         *best = row.value > 0 && (*best <= 0 || row.value < *best) ? row.value : *best;
     }
     return *best;
+}
+
+/* The same with a lane's record, claim and outcome for each number: a row of its own beside the actors'. */
+static void bare_lanes_metg(const struct metg_sweep *s, struct metg_bare m)
+{
+    char             id[64];
+    struct bench_row row = {.id = id, .unit = "us", .n = 1, .floor = FLOOR_NONE};
+    snprintf(id, sizeof id, "bare.lanes.%s.%d", graph_names[m.pattern], m.width);
+    row.value = bare_metg(s, m, metg_lanes_run);
+    bench_print_row(&bench, &row);
 }
 
 /* What the machine itself can do of this row: bare processes where each place has one of its own, or two nodes have two places.
@@ -131,7 +143,9 @@ static void row_floor(struct bench_row *row, const struct metg_sweep *s, const s
         row->floor = FLOOR_RING_RTT;
     row->floor_value = row->floor == FLOOR_RING_RTT ? bench_floor(&bench, FLOOR_RING_RTT)
                        : m.two_nodes                ? bare_nodes_metg(s, m)
-                                                    : bare_metg(s, m);
+                                                    : bare_metg(s, m, metg_bare_run);
+    if (row->floor == FLOOR_BARE)
+        bare_lanes_metg(s, m);
 }
 
 static bool row_run(const struct choice *choice, const uint32_t nodes[2], enum graph_pattern pattern, const struct metg_form *form,

@@ -37,6 +37,8 @@ struct metg_bare {
     bool               two_nodes, sleeps; /* two nodes: width 2, where each needs both */
 };
 double metg_bare_run(void *arg, int64_t iterations);
+/* lanes.c: the same, on one node, with a record, a claim and an outcome of a lane for each number. */
+double metg_lanes_run(void *arg, int64_t iterations);
 
 /* A graph's shape in one argument. */
 int64_t metg_shape(const struct metg *m);
