@@ -95,7 +95,7 @@ def gang_output(p):
 
 
 def gang_torch(p):
-    ranks = variables(gang(p, "-n", "2", "--as", "torch", "--max-restarts", "3", "--name", "mine", "--", "env"))
+    ranks = variables(gang(p, "-n", "2", "--cpus", "0.5", "--as", "torch", "--max-restarts", "3", "--name", "mine", "--", "env"))
     port = int(ranks[0]["MASTER_PORT"])
     low = int(open("/proc/sys/net/ipv4/ip_local_port_range").read().split()[0])
     check(10000 <= port < max(low, 10001), f"port {port}")
@@ -162,7 +162,7 @@ def gang_restarts(p):
     equal((sorted(rank for rank, _ in told), sorted(count for _, count in told)), (["0", "1", "2"], ["1", "2", "3"]), out)
     equal(sorted(re.findall("up ([123])", out)), ["1", "2", "3"], out)
     # A supervisor that is killed takes its rank along, and the gang begins again.
-    run = begin(p, "-n", "2", "--max-restarts", "1", "--", "sh", "-c",
+    run = begin(p, "-n", "2", "--cpus", "0.5", "--max-restarts", "1", "--", "sh", "-c",
                 "echo up $MANTA_GANG_RESTARTS $PPID $$; [ $MANTA_GANG_RESTARTS = 1 ] || { setsid sleep 1000 & sleep 1000; }")
     shepherd, rank = map(int, line_of(run, "up 0").split()[-2:])
     supervisor = int(open(f"/proc/{shepherd}/stat").read().rpartition(")")[2].split()[1])
