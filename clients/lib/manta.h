@@ -737,8 +737,7 @@ typedef struct manta_wish {
 MANTA_API manta_status manta_wish_tell(const manta_wish *wish, manta_error *e);
 enum { MANTA_WISH_UNKNOWN, MANTA_WISH_MET, MANTA_WISH_COMING, MANTA_WISH_WAITS, MANTA_WISH_NEVER };
 /* How a wish of this process stands by the head's last word: one of these, or -code. UNKNOWN: none yet, or no nodes start here.
- * `text`: why it WAITS, or can NEVER be met; why those that are COMING did not come before, if so. Blocks up to 5 s. EINVAL (no
- * name or text), and as manta_nodes. */
+ * `text`: why it WAITS, can NEVER be met, or what is COMING failed before. Blocks up to 5 s. EINVAL (no name), as manta_nodes. */
 MANTA_API int manta_wish_look(const char *name, char *text, size_t text_size, manta_error *e);
 /* Memory that all who know its number may write: for collectives. Freed when every member has dropped it or died. */
 typedef struct manta_region {
