@@ -316,7 +316,7 @@ static bool is_told(struct sh *sh, uint64_t conn)
 static bool is_elsewhere(struct sh *sh, const struct rlt_event *e)
 {
     switch (e->kind) {
-    case RLT_EV_UP: return sh_store_record(sh, &e->up) || sh_look_record(sh, &e->up);
+    case RLT_EV_UP: return sh_store_record(sh, &e->up) || sh_look_record(sh, &e->up) || sh_output_record(sh, &e->up);
     case RLT_EV_EXITED: return !e->exited.has_status && is_told(sh, e->exited.conn);
     case RLT_EV_HEAD:
         if (e->head.message->kind_case != MANTA__V1__HEAD_TO_NODE__KIND_QUERY)

@@ -55,11 +55,15 @@ static bool never(void *arg)
     return false;
 }
 
-/* What workers have just printed is on its way. */
-static void linger(void)
+/* What workers have printed comes first: that of this node before the raylet's answer, that of others most likely soon after it. */
+static void last_lines(void)
 {
-    if (lib.output.is_wanted && lib.has_helper && !lib.inlined)
+    struct lib_request *request = NULL;
+    if (lib.output.is_wanted && lib.has_helper && !lib.inlined && !lib.broken)
+        request = malloc(sizeof *request);
+    if (request && lib_call(request, CTL_PRINTED, NULL, 0, MT_LIB_SHUTDOWN_MS, NULL) == MANTA_EAGAIN)
         lib_wait(never, NULL, lib_deadline(MT_LIB_OUTPUT_LINGER_MS));
+    free(request);
 }
 
 /* Other threads that wait in a call hear that there is nothing to wait for, and leave; one that does not within the limit is in
@@ -93,7 +97,7 @@ int manta_shutdown(void)
         lib_unlock();
         return 0;
     }
-    linger();
+    last_lines();
     others_leave();
     lib_helper_stop();
     lib_unheard_tell(true);

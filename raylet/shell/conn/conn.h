@@ -114,6 +114,7 @@ void sh_ring_running(const struct sh_ring *ring, char out[LANE_EVENT_NAME_SIZE])
 /* output.c: what workers print, on its way to their drivers */
 int  sh_output_open(struct sh *sh, uint64_t conn); /* the end to print into, the caller's to close; -1: it is not wanted */
 void sh_outputs_stop(struct sh *sh);
+bool sh_output_record(struct sh *sh, const struct rlt_ev_record *event); /* false: it is not for us */
 
 /* switcher.c */
 MT_MUST_USE mt_status sh_switcher_start(struct sh *sh);

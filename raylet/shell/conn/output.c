@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum { TEXT_MAX = 8 * 1024 };
+enum { ANSWER_DUE = 1, READS_MAX = 16 }; /* of a worker that prints without end */
 
 struct sh_output {
     struct sh_output      *next;
@@ -159,25 +160,31 @@ static void output_free(struct sh_output *o)
     free(o);
 }
 
-static void output_ready(struct io_watch *watch, unsigned events)
+/* False: nothing is left to read now, or ever. */
+static bool output_read(struct sh_output *o)
 {
-    static char       bytes[MT_RLT_OUTPUT_READ]; /* one loop thread, one piece at a time */
-    struct sh_output *o = mt_container_of(watch, struct sh_output, watch);
-    ssize_t           n = read(o->fd, bytes, sizeof bytes);
-    (void)events;
+    static char bytes[MT_RLT_OUTPUT_READ]; /* one loop thread, one piece at a time */
+    ssize_t     n = read(o->fd, bytes, sizeof bytes);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+        return false;
     look_up(o);
     if (n > 0) {
         take_bytes(o, bytes, (size_t)n);
         send_text(o);
-        return;
+        return true;
     }
     if (o->held)
         take_line(o, o->line, o->held);
     say_dropped(o);
     send_text(o);
     output_free(o);
+    return false;
+}
+
+static void output_ready(struct io_watch *watch, unsigned events)
+{
+    (void)events;
+    output_read(mt_container_of(watch, struct sh_output, watch));
 }
 
 int sh_output_open(struct sh *sh, uint64_t conn)
@@ -204,6 +211,46 @@ int sh_output_open(struct sh *sh, uint64_t conn)
     close(ends[0]);
     close(ends[1]);
     return -1;
+}
+
+/* ---- a driver that leaves ---- */
+
+static void read_all(struct sh *sh, const struct sh_conn *driver)
+{
+    for (struct sh_output *o = sh->outputs, *next; o; o = next) {
+        next = o->next;
+        for (int i = 0; i < READS_MAX && o->to.driver == driver->process && o->to.node == sh->node && output_read(o); i++)
+            ;
+    }
+}
+
+static void answer(struct sh *sh, const struct rlt_ev_record *e)
+{
+    struct ctl_reply  reply = {.code = rlt_works_elsewhere(sh->core, e->conn) ? MT_EAGAIN : MT_OK};
+    struct rlt_action a = {.kind = RLT_A_SW_DOWN, .sw_down = {.conn = e->conn, .payload = (const uint8_t *)&reply}};
+    a.sw_down.record = (struct lane_record){.length = LANE_RECORD_SIZE + sizeof reply, .kind = CTL_REPLY, .id = e->record.id};
+    sh_switcher_act(sh, &a, NULL);
+}
+
+/* It comes here twice: what was read is posted, and so is the word that an answer is due, behind it. */
+bool sh_output_record(struct sh *sh, const struct rlt_ev_record *e)
+{
+    const struct sh_conn *driver = sh_conn_find(sh, e->conn);
+    struct rlt_event      due;
+    if (e->record.kind != CTL_PRINTED)
+        return false;
+    if (!driver)
+        return true;
+    if (e->record.aux == ANSWER_DUE) {
+        answer(sh, e);
+        return true;
+    }
+    read_all(sh, driver);
+    sh_event(&due, RLT_EV_UP);
+    due.up = (struct rlt_ev_record){.conn = e->conn, .record = e->record};
+    due.up.record.aux = ANSWER_DUE;
+    sh_post(sh, &due);
+    return true;
 }
 
 void sh_outputs_stop(struct sh *sh)

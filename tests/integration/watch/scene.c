@@ -23,6 +23,13 @@ MANTA_TASK(int64_t, wait_for_file, (const char *, path))
         usleep(10 * 1000);
     return 1;
 }
+MANTA_TASK(int64_t, say_when, (const char *, path), (const char *, line))
+{
+    while (access(path, F_OK))
+        usleep(10 * 1000);
+    printf("%s\n", line);
+    return 1;
+}
 MANTA_TASK(int64_t, die, (int64_t, x))
 {
     if (x)
@@ -201,6 +208,14 @@ static void print(char **words)
     stay();
 }
 
+/* A worker prints a line when that file is there, and this process leaves at once: scene last FILE LINE. */
+static void last(char **words)
+{
+    manta_ref *said = say_when_remote(NULL, words[0], words[1]);
+    stay();
+    value(said);
+}
+
 /* One group stands, one waits for room, one can never be. */
 static void groups(char **words)
 {
@@ -225,7 +240,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(char **words);
-    } scenes[] = {{"mixed", mixed}, {"nested", nested}, {"many", many}, {"print", print}, {"busy", busy}, {"groups", groups}};
+    } scenes[] = {{"mixed", mixed}, {"nested", nested}, {"many", many}, {"print", print},
+                  {"busy", busy},   {"groups", groups}, {"last", last}};
     manta_error e;
     must(manta_init(&argc, &argv, NULL, &e), &e);
     for (size_t i = 0; argc > 1 && i < sizeof scenes / sizeof scenes[0]; i++)

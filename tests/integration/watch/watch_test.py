@@ -4,11 +4,14 @@
 # watch_test.py BIN SCENE CASE... - seeing what a cluster does: list, get, summary, memory, timeline, as users type them.
 # SCENE is a driver that sets up what is to be seen (scene.c).
 import json
+import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "cli"))
 from cli_test import WAIT_S, check, equal, has, run_case, wait_until  # noqa: E402
@@ -195,6 +198,24 @@ def output(p):
     # a submitted job's log has it too
     log = p.manta("submit", "-f", "--", SCENE, "print", "from a job", 1, 1)
     check(re.search(r"\(say pid=\d+, node=1\) from a job", log), log)
+    p.manta("stop")
+
+
+def last_lines(p):
+    """A driver that leaves right behind its task, while its raylet gets no CPU, misses nothing."""
+    p.manta("start", "--head", "--num-cpus", "1")
+    for _ in range(3):
+        release = p.root / "release"
+        scene = Scene(p, "last", release, "that was all", env={"MANTA_LOG_TO_DRIVER": "1"})
+        wait_until(lambda: p.json("list", "tasks", "--filter", "state=RUNNING"), "the task runs")
+        raylet = p.daemons()["raylet"]
+        os.kill(raylet, signal.SIGSTOP)
+        wakes = threading.Timer(0.5, os.kill, (raylet, signal.SIGCONT))
+        wakes.start()
+        release.write_text("")
+        has("that was all", scene.end()[1])
+        wakes.join()
+        release.unlink()
     p.manta("stop")
 
 
