@@ -4,6 +4,7 @@
  * is the same to the bit.
  *
  *   custom_operator               makes its data and keeps its checkpoints in a new folder in /tmp
+ *   custom_operator FOLDER        the same in that one, where a run that was ended goes on
  *
  * The model is a linear regression: each record has 15 inputs and the value that belongs to them.
  */
@@ -70,13 +71,14 @@ static int data_write(const char *path)
 
 int main(int argc, char **argv)
 {
-    char             folder[] = "/tmp/custom_operator-XXXXXX", data[64];
+    char             made[] = "/tmp/custom_operator-XXXXXX", data[4096];
     manta_error      e;
     manta_sgd_result r;
     if (manta_init(&argc, &argv, NULL, &e))
         return manta_perror(&e);
-    if (!mkdtemp(folder) || snprintf(data, sizeof data, "data=%s/train.bin", folder) < 0 || data_write(data + strlen("data=")))
-        return perror(folder), 1;
+    const char *folder = argc > 1 ? argv[1] : mkdtemp(made);
+    if (!folder || snprintf(data, sizeof data, "data=%s/train.bin", folder) < 0 || data_write(data + strlen("data=")))
+        return perror(argc > 1 ? argv[1] : made), 1;
     if (manta_sgd_fit("mymodel",
                       &(manta_sgd_opts){.scaling = {.min_workers = 1, .max_workers = 4, .spares = 1},
                                         .run = {.name = "demo", .storage = folder, .epochs = 5, .batch = 256},

@@ -109,7 +109,7 @@ static manta_status teller_variable(manta_ctx *c, void *self, int argc, const ma
 MANTA_ACTOR(teller, "", teller_new, NULL, {"variable", "s>s", teller_variable});
 
 /* ---- helpers ---- */
-static char base[64];
+static char base[200];
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
@@ -137,11 +137,12 @@ static void file_write(const char *name, const char *text, mode_t mode)
     CHECK_EQ(write(fd, text, strlen(text)), strlen(text));
     close(fd);
 }
-/* wd: a.txt, sub/b.txt, sub/link -> ../a.txt, run (may be run), empty/ */
+/* wd: a.txt, sub/b.txt, sub/link -> ../a.txt, run (may be run), empty/. Once: workers may come here too, up to manta_init. */
 static void files_make(void)
 {
-    snprintf(base, sizeof base, "/tmp/mt-env.XXXXXX");
-    CHECK(mkdtemp(base));
+    CHECK(snprintf(base, sizeof base, "%s/files", getenv("XDG_RUNTIME_DIR")) < (int)sizeof base);
+    if (mkdir(base, 0700) && errno == EEXIST)
+        return;
     CHECK_EQ(mkdir(in_base("wd"), 0755), 0);
     CHECK_EQ(mkdir(in_base("wd/sub"), 0755), 0);
     CHECK_EQ(mkdir(in_base("wd/empty"), 0755), 0);
