@@ -46,6 +46,28 @@ enum mt_process_is mt_process_is(pid_t pid, uint64_t start)
     return now && now == start ? MT_PROCESS_LIVES : MT_PROCESS_ENDED;
 }
 
+bool mt_process_stat(pid_t pid, pid_t thread, struct mt_process_stat *out)
+{
+    char          path[64], text[1024];
+    unsigned long of[4] = {0}; /* ticks: user, system, and those of ended children */
+    long          ticks = sysconf(_SC_CLK_TCK);
+    if (thread)
+        snprintf(path, sizeof path, "/proc/%d/task/%d/stat", (int)pid, (int)thread);
+    else
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (pid <= 0 || mt_file_read(path, text, sizeof text) <= 0)
+        return false;
+    const char *name = strchr(text, '('), *end = strrchr(text, ')'); /* the name between them may hold anything */
+    if (!name || !end ||
+        sscanf(end, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu", &out->state, &of[0], &of[1], &of[2], &of[3]) !=
+            5)
+        return false;
+    snprintf(out->name, sizeof out->name, "%.*s", (int)(end - name - 1), name + 1);
+    out->cpu_ms = (int64_t)(of[0] + of[1]) * 1000 / ticks;
+    out->children_ms = (int64_t)(of[2] + of[3]) * 1000 / ticks;
+    return true;
+}
+
 void mt_process_line(pid_t pid, pid_t *out, size_t count)
 {
     memset(out, 0, count * sizeof *out);

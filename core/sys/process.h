@@ -8,6 +8,7 @@
 #ifndef MT_SYS_PROCESS_H
 #define MT_SYS_PROCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -22,6 +23,15 @@ enum mt_process_is {
 };
 /* Of the process with that number and start. */
 enum mt_process_is mt_process_is(pid_t pid, uint64_t start);
+
+/* What the kernel says of a process, or of one of its threads. */
+struct mt_process_stat {
+    char    name[16], state; /* R: runs, or is ready to; D: waits for a disk; T: was stopped; others: see proc(5) */
+    int64_t cpu_ms;          /* of a process: its threads that have ended counted */
+    int64_t children_ms;     /* the same of its children that have ended and were waited for */
+};
+/* thread 0: of the process. False: there is none, or /proc can't be read. */
+bool mt_process_stat(pid_t pid, pid_t thread, struct mt_process_stat *out);
 
 /* Where it comes from: it, its process group, its parent, that one's group, up to the first process; 0 behind the last. */
 void mt_process_line(pid_t pid, pid_t *out, size_t count);

@@ -90,7 +90,7 @@ static void owner_tell(struct sh *sh, const struct lane_ref *place)
     const struct sh_conn *owner = sh_store_conn_of(sh, place->id.process);
     struct ctl_moved      none = {.from = *place, .code = MT_ENOENT};
     if (owner && !MT_PLANT(MT_PLANT_SEEK_UNANSWERED))
-        sh_store_send_down(sh, owner->conn, CTL_SEEK, place->id, &none, sizeof none);
+        sh_send_down(sh, owner->conn, CTL_SEEK, place->id, &none, sizeof none);
 }
 
 /* No node is left. */

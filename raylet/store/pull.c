@@ -146,7 +146,7 @@ static void pull_end(struct pull *pull, const struct lane_ref *here, mt_status s
         else if (st.code)
             sh_store_refuse(sh, w->conn, w->request, st, text);
         else
-            sh_store_send_down(sh, w->conn, CTL_HERE, w->request, here, sizeof *here);
+            sh_send_down(sh, w->conn, CTL_HERE, w->request, here, sizeof *here);
     }
     place_give_back(pull);
     pull_leaves_way(pull);
@@ -539,7 +539,7 @@ void sh_pull_request(struct sh *sh, const struct sh_conn *c, mt_id request, cons
         st = mt_error(MT_ENODE_DIED, 0, "the value is on another node, and this one has no way to it");
     else if (has_copy(p, ref, &here)) {
         sh_copy_used(p->sh, ref->id);
-        sh_store_send_down(sh, c->conn, CTL_HERE, request, &here, sizeof here);
+        sh_send_down(sh, c->conn, CTL_HERE, request, &here, sizeof here);
     } else if ((pull = mt_map_ptr(&p->all, ref->id)))
         st = pull_join(pull, ref, &w);
     else

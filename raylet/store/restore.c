@@ -20,7 +20,7 @@
 static void answer(struct spilled *v, const struct lane_ref *here)
 {
     for (size_t i = 0; i < v->waiters.count; i++)
-        sh_store_send_down(v->spill->sh, v->waiters.data[i].conn, CTL_HERE, v->waiters.data[i].request, here, sizeof *here);
+        sh_send_down(v->spill->sh, v->waiters.data[i].conn, CTL_HERE, v->waiters.data[i].request, here, sizeof *here);
     v->waiters.count = 0;
 }
 
@@ -144,13 +144,13 @@ void sh_spill_get(struct sh *sh, const struct sh_conn *c, mt_id request, const s
     struct lane_ref     here;
     mt_status           st = mt_ok();
     if (!v && os_store_lives(sh_store_of(sh), ref)) {
-        sh_store_send_down(sh, c->conn, CTL_HERE, request, ref, sizeof *ref);
+        sh_send_down(sh, c->conn, CTL_HERE, request, ref, sizeof *ref);
         return;
     }
     if (!v || v->is_dead)
         st = mt_error(MT_EOBJ_LOST, 0, "the value is no longer there");
     else if (copy_of(v, &here)) {
-        sh_store_send_down(sh, c->conn, CTL_HERE, request, &here, sizeof here);
+        sh_send_down(sh, c->conn, CTL_HERE, request, &here, sizeof here);
         return;
     } else if (v->waiters.count >= MT_SPILL_WAITERS_MAX)
         st = mt_error(MT_EAGAIN, 0, "too many wait for one value");

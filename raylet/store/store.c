@@ -22,18 +22,11 @@ enum { STORE_IDLE_TICK_MS = 1000 }; /* while no dead object is pinned: warm segm
 
 /* ---- telling processes ---- */
 
-void sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size)
-{
-    struct rlt_action a = {.kind = RLT_A_SW_DOWN, .sw_down = {.conn = conn, .payload = payload}};
-    a.sw_down.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .id = id};
-    sh_switcher_act(sh, &a, NULL);
-}
-
 void sh_store_refuse(struct sh *sh, uint64_t conn, mt_id id, mt_status st, const char *text)
 {
     struct ctl_reply reply = {.code = st.code};
     snprintf(reply.text, sizeof reply.text, "%s", text && text[0] ? text : st.what ? st.what : mt_code_text(st.code));
-    sh_store_send_down(sh, conn, CTL_REPLY, id, &reply, sizeof reply);
+    sh_send_down(sh, conn, CTL_REPLY, id, &reply, sizeof reply);
 }
 
 void sh_store_give(struct sh *sh, uint64_t conn, mt_id id, const struct os_segment_view *view, bool is_writer)
@@ -102,14 +95,14 @@ void sh_store_carry_out(struct sh_store *s)
             struct sh_conn    *c = sh_store_conn_of(s->sh, a->process);
             struct ctl_segment segment = {.segment = a->segment};
             if (c)
-                sh_store_send_down(s->sh, c->conn, CTL_SEGMENT_ASK, (mt_id){0, 0}, &segment, sizeof segment);
+                sh_send_down(s->sh, c->conn, CTL_SEGMENT_ASK, (mt_id){0, 0}, &segment, sizeof segment);
             else
                 local_asked(s, a);
         } else if (a->kind == OS_SPACE_BACK) {
             struct sh_conn  *c = sh_store_conn_of(s->sh, a->process);
             struct ctl_space space = {.segment = a->segment, .generation = a->generation, .offset = a->offset};
             if (c)
-                sh_store_send_down(s->sh, c->conn, CTL_SPACE_BACK, (mt_id){0, 0}, &space, sizeof space);
+                sh_send_down(s->sh, c->conn, CTL_SPACE_BACK, (mt_id){0, 0}, &space, sizeof space);
             else
                 local_space_back(s, a);
         }

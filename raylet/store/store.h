@@ -11,7 +11,6 @@
 
 /* store.c */
 struct os_store *sh_store_of(const struct sh *sh);
-void             sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size);
 
 /* request.c */
 MT_MUST_USE mt_status sh_store_start(struct sh *sh);

@@ -272,10 +272,11 @@ static bool is_gathered(const struct sgd_fit *fit, int64_t now)
 static const char *why_missing(const struct sgd_fit *fit, char *text, size_t size)
 {
     const struct sgd_elastic *x = &fit->elastic;
-    snprintf(text, size, "%s%s",
-             x->stands != MANTA_WISH_COMING ? x->why[0] ? "; " : ""
-             : x->why[0]                    ? "; nodes are being started for them: "
-                                            : "; nodes are being started for them",
+    bool                      is_coming = x->stands == MANTA_WISH_COMING;
+    snprintf(text, size, "%s%s%s", is_coming ? "; nodes are being started for them" : "",
+             !x->why[0]  ? ""
+             : is_coming ? ": "
+                         : "; ",
              x->why);
     return text;
 }

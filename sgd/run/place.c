@@ -7,7 +7,7 @@
 #include "sgd/run/place.h"
 
 #include "core/base/machine.h"
-#include "core/sys/file.h"
+#include "core/sys/process.h"
 #include "sgd/sum/group.h"
 #include "sgd/ground/team.h"
 
@@ -25,53 +25,28 @@ static void *group_of(void *region)
     return (char *)region + SGD_BOARD_SIZE;
 }
 
-/* What the kernel says of a process, or of one of its threads. (Its run-queue time in schedstat would not do: that of the present
- * wait is added when the wait is over.) */
-struct proc_stat {
-    bool     computes; /* by its name */
-    char     letter;   /* of its state */
-    uint32_t cpu_ms;   /* of a process: its threads that have ended counted */
-};
-
-static bool stat_read(const char *path, struct proc_stat *out)
-{
-    char          text[512] = "";
-    unsigned long user = 0, system = 0; /* ticks */
-    ssize_t       size = mt_file_read(path, text, sizeof text);
-    const char   *name = strchr(text, '('), *state = strrchr(text, ')'); /* a name may be anything */
-    if (size <= 0 || !name || !state ||
-        sscanf(state, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &out->letter, &user, &system) != 3)
-        return false;
-    out->computes = strncmp(name + 1, SGD_COMPUTES, strlen(SGD_COMPUTES)) == 0;
-    out->cpu_ms = (uint32_t)((user + system) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
-    return true;
-}
-
 static void thread_add(int32_t pid, int32_t tid, struct sgd_pulse_seen *seen)
 {
-    char             path[64];
-    struct proc_stat stat;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
-    if (!stat_read(path, &stat))
+    struct mt_process_stat stat;
+    if (!mt_process_stat(pid, tid, &stat))
         return;
-    seen->on_disk |= stat.letter == 'D';
-    if (tid != pid && !stat.computes)
+    seen->on_disk |= stat.state == 'D';
+    if (tid != pid && strncmp(stat.name, SGD_COMPUTES, strlen(SGD_COMPUTES)) != 0)
         return;
-    if (stat.letter == 'R' && seen->ready < SGD_WATCH_THREADS)
+    if (stat.state == 'R' && seen->ready < SGD_WATCH_THREADS)
         seen->ready++;
-    seen->cpu_ms += stat.cpu_ms;
+    seen->cpu_ms += (uint32_t)stat.cpu_ms;
 }
 
-/* See struct sgd_pulse_seen. */
+/* See struct sgd_pulse_seen. (The run-queue time in schedstat would not do: that of the present wait is added when it is over.) */
 static void process_look(int32_t pid, struct sgd_pulse_seen *seen)
 {
-    char             path[64];
-    struct proc_stat stat;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    if (pid <= 0 || !stat_read(path, &stat))
+    char                   path[64];
+    struct mt_process_stat stat;
+    if (!mt_process_stat(pid, 0, &stat))
         return;
-    seen->is_stopped = stat.letter == 'T';
-    seen->process_ms = stat.cpu_ms;
+    seen->is_stopped = stat.state == 'T';
+    seen->process_ms = (uint32_t)stat.cpu_ms;
     snprintf(path, sizeof path, "/proc/%d/task", pid);
     DIR *dir = opendir(path);
     for (struct dirent *entry; dir && (entry = readdir(dir));)

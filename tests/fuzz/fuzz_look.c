@@ -65,13 +65,15 @@ struct sh_conn *sh_conn_find(const struct sh *sh, uint64_t conn)
     return conn == CONN ? &world->conn : NULL;
 }
 
-void sh_store_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size)
+void sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane)
 {
+    const struct lane_record *record = &a->sw_down.record;
     (void)sh;
-    (void)payload;
-    if (conn != CONN || kind != CTL_LOOK || size != sizeof(struct lane_look))
+    (void)lane;
+    if (a->kind != RLT_A_SW_DOWN || a->sw_down.conn != CONN || record->kind != CTL_LOOK ||
+        record->length != LANE_RECORD_SIZE + sizeof(struct lane_look))
         abort();
-    world->asked = id;
+    world->asked = record->id;
 }
 
 /* Each order is answered once, with rows that are whole. */

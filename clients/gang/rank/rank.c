@@ -8,7 +8,7 @@
 #include "core/base/clock.h"
 #include "core/ds/vec.h"
 #include "core/sys/child.h"
-#include "core/sys/file.h"
+#include "core/sys/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -281,44 +281,32 @@ mt_status gng_rank_read(struct gng_rank *r, int fd, mt_buf *news)
 
 /* ---- ranks that do nothing ---- */
 
-/* CPU time of a process and of its children that have ended. */
-static int64_t process_cpu_ms(pid_t pid)
-{
-    char          path[64], text[512] = "";
-    unsigned long of[4] = {0}; /* ticks: user, system, and those of ended children */
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    ssize_t     size = mt_file_read(path, text, sizeof text);
-    const char *behind = strrchr(text, ')'); /* a name may be anything */
-    if (size <= 0 || !behind ||
-        sscanf(behind, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu", &of[0], &of[1], &of[2], &of[3]) != 4)
-        return 0;
-    return (int64_t)((of[0] + of[1] + of[2] + of[3]) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
-}
-
+/* CPU time of processes, and of their children that have ended. */
 static int64_t tree_cpu_ms(pid_t root)
 {
     pid_t   tree[MT_GANG_TREE_MAX];
     size_t  count = mt_process_tree(root, tree, MT_GANG_TREE_MAX);
     int64_t sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += process_cpu_ms(tree[i]);
+    for (size_t i = 0; i < count; i++) {
+        struct mt_process_stat stat;
+        if (mt_process_stat(tree[i], 0, &stat))
+            sum += stat.cpu_ms + stat.children_ms;
+    }
     return sum;
 }
 
 /* Is a thread of it ready to run, or does it wait for the disk? */
 static bool is_at_work(pid_t pid)
 {
-    char           path[300], text[512];
-    struct dirent *entry;
-    bool           is = false;
+    char                   path[64];
+    struct dirent         *entry;
+    struct mt_process_stat stat;
+    bool                   is = false;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *tasks = opendir(path);
-    while (tasks && !is && (entry = readdir(tasks))) {
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", (int)pid, entry->d_name);
-        ssize_t     size = entry->d_name[0] == '.' ? 0 : mt_file_read(path, text, sizeof text);
-        const char *behind = size > 0 ? strrchr(text, ')') : NULL; /* a name may be anything */
-        is = behind && (strncmp(behind, ") R", 3) == 0 || strncmp(behind, ") D", 3) == 0);
-    }
+    while (tasks && !is && (entry = readdir(tasks)))
+        is = entry->d_name[0] != '.' && mt_process_stat(pid, (pid_t)strtol(entry->d_name, NULL, 10), &stat) &&
+             (stat.state == 'R' || stat.state == 'D');
     if (tasks)
         closedir(tasks);
     return is;

@@ -123,5 +123,12 @@ int                   sh_switcher_park_fd(const struct sh *sh);
 void                  sh_switcher_crowd(struct sh *sh, uint32_t crowd); /* enum lane_crowd */
 MT_MUST_USE mt_status sh_switcher_add(struct sh *sh, uint64_t conn, void *lane, struct lane_park *park);
 void                  sh_switcher_act(struct sh *sh, const struct rlt_action *a, void *lane);
+/* A record of ours to a process of this node, behind all that was sent to it before. */
+static inline void sh_send_down(struct sh *sh, uint64_t conn, uint16_t kind, mt_id id, const void *payload, size_t size)
+{
+    struct rlt_action a = {.kind = RLT_A_SW_DOWN, .sw_down = {.conn = conn, .payload = payload}};
+    a.sw_down.record = (struct lane_record){.length = (uint32_t)(LANE_RECORD_SIZE + size), .kind = kind, .id = id};
+    sh_switcher_act(sh, &a, NULL);
+}
 
 #endif

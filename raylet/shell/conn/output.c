@@ -226,10 +226,8 @@ static void read_all(struct sh *sh, const struct sh_conn *driver)
 
 static void answer(struct sh *sh, const struct rlt_ev_record *e)
 {
-    struct ctl_reply  reply = {.code = rlt_works_elsewhere(sh->core, e->conn) ? MT_EAGAIN : MT_OK};
-    struct rlt_action a = {.kind = RLT_A_SW_DOWN, .sw_down = {.conn = e->conn, .payload = (const uint8_t *)&reply}};
-    a.sw_down.record = (struct lane_record){.length = LANE_RECORD_SIZE + sizeof reply, .kind = CTL_REPLY, .id = e->record.id};
-    sh_switcher_act(sh, &a, NULL);
+    struct ctl_reply reply = {.code = rlt_works_elsewhere(sh->core, e->conn) ? MT_EAGAIN : MT_OK};
+    sh_send_down(sh, e->conn, CTL_REPLY, e->record.id, &reply, sizeof reply);
 }
 
 /* It comes here twice: what was read is posted, and so is the word that an answer is due, behind it. */

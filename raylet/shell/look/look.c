@@ -103,7 +103,7 @@ static bool ask(struct sh *sh, uint64_t number, const struct lane_look *look, co
         free(a);
         return false;
     }
-    sh_store_send_down(sh, owner->conn, CTL_LOOK, a->id, &a->look, sizeof a->look);
+    sh_send_down(sh, owner->conn, CTL_LOOK, a->id, &a->look, sizeof a->look);
     set_timer(looks);
     return true;
 }

@@ -162,8 +162,7 @@ def weights_of(log):
 
 def saw(p, job, words):
     """Whether the job says this before it is over."""
-    said = []
-    wait_until(lambda: said.append(is_over(p, job)) or words in p.manta("job", "logs", job) or said[-1], words)
+    wait_until(lambda: words in p.manta("job", "logs", job) or is_over(p, job), words)
     return words in p.manta("job", "logs", job)
 
 

@@ -633,6 +633,19 @@ static void a_state_follows_only_what_its_table_says(void **state)
     world_fini(&w);
 }
 
+/* A sweep of six trials, and a slot that runs one of them. */
+static int begin_and_find(struct world *w)
+{
+    int slot = 0;
+    *w = (struct world){.sampler = "random", .scheduler = "fifo"};
+    world_begin(w, 6);
+    while (w->driver.running == 0)
+        world_step(w);
+    while (w->driver.slots[slot].state != SWP_SLOT_UP || w->driver.slots[slot].count == 0)
+        slot++;
+    return slot;
+}
+
 /* For how many ms of ticks nothing is heard of a slot before it is killed. */
 static int silence_until_killed(struct swp_driver *d, int slot, int64_t now)
 {
@@ -651,15 +664,9 @@ static void a_held_trial_is_not_silent(void **state)
 {
     static struct world w;
     (void)state;
-    w = (struct world){.sampler = "random", .scheduler = "fifo"};
-    world_begin(&w, 6);
-    while (w.driver.running == 0)
-        world_step(&w);
+    int                slot = begin_and_find(&w);
     struct swp_driver *d = &w.driver;
     d->config.silent_s = 10;
-    int slot = 0;
-    while (d->slots[slot].state != SWP_SLOT_UP || d->slots[slot].count == 0)
-        slot++;
     int64_t now = d->now_ns, heard = d->slots[slot].heard_ns;
     assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_HOLD, .now_ns = now, .trial = -1, .hold = {true}}).code,
                      0);
@@ -680,14 +687,8 @@ static void a_driver_that_stood_still_kills_nobody(void **state)
 {
     static struct world w;
     (void)state;
-    w = (struct world){.sampler = "random", .scheduler = "fifo"};
-    world_begin(&w, 6);
-    while (w.driver.running == 0)
-        world_step(&w);
+    int                slot = begin_and_find(&w);
     struct swp_driver *d = &w.driver;
-    int                slot = 0;
-    while (d->slots[slot].state != SWP_SLOT_UP || d->slots[slot].count == 0)
-        slot++;
     d->config.trial_s = 10;
     int64_t now = d->now_ns;
     assert_int_equal(swp_driver_step(d, &(struct swp_event){.kind = SWP_EV_TICK, .now_ns = now, .trial = -1}).code, 0);

@@ -44,6 +44,23 @@ static void a_process_is_known_until_it_ends(void **state)
     assert_int_equal(mt_process_signal(pid, start, SIGKILL), ESRCH);
 }
 
+static void what_the_kernel_says_of_a_process_and_its_threads(void **state)
+{
+    struct mt_process_stat of_process, of_thread;
+    pid_t                  self = getpid(), child = fork();
+    (void)state;
+    if (child == 0)
+        _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_true(mt_process_stat(self, 0, &of_process) && mt_process_stat(self, self, &of_thread));
+    assert_true(of_process.state == 'R' && of_thread.state == 'R'); /* it asks */
+    assert_string_equal(of_process.name, "unit_sys_proces");        /* as much of it as the kernel keeps */
+    assert_true(of_process.cpu_ms >= 0 && of_process.children_ms >= 0);
+    assert_false(mt_process_stat(child, 0, &of_process));
+    assert_false(mt_process_stat(self, child, &of_thread));
+    assert_false(mt_process_stat(0, 0, &of_process));
+}
+
 static void a_signal_for_another_of_that_number_goes_nowhere(void **state)
 {
     (void)state;
@@ -88,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_is_known_until_it_ends),
+        cmocka_unit_test(what_the_kernel_says_of_a_process_and_its_threads),
         cmocka_unit_test(a_signal_for_another_of_that_number_goes_nowhere),
         cmocka_unit_test(without_a_descriptor_nothing_is_known),
         cmocka_unit_test(no_number_is_no_process),
