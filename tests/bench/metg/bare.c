@@ -12,22 +12,18 @@
  *
  * They all sleep while they wait, or all yield.
  *
- * Owns: its processes and their page, for one graph. Thread: the main one.
+ * Owns: their page, for one graph. Thread: the main one.
  */
 #include "tests/bench/metg/metg.h"
 
 #include "core/lane/park.h"
 
 #include <sched.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <signal.h>
 #include <unistd.h>
 
-enum { LIMIT_S = 60, RECORD_BYTES = 64, LOOKS = 64, ROLES = 3 };
+enum { RECORD_BYTES = 64, LOOKS = 64, ROLES = 3 };
 
 struct post { /* of one node: how many records are there to be sent, or have come */
     struct lane_park park;
@@ -35,10 +31,8 @@ struct post { /* of one node: how many records are there to be sent, or have com
 };
 
 struct bare {
-    shm_u32 ready, go;
     struct {
         _Alignas(64) shm_u32 rows; /* that it has done */
-        uint64_t ended_ns;
     } places[GRAPH_WIDTH_MAX];
     struct post out[2], in[2];
     int         sockets[2][2]; /* [from]: where that node writes, where the other one reads */
@@ -109,51 +103,33 @@ static bool node_run(const struct metg_bare *m, struct bare *b, int node, int ro
     return true;
 }
 
-static void child(const struct metg_bare *m, struct bare *b, int number, int64_t iterations)
+struct bare_graph {
+    const struct metg_bare *m;
+    struct bare            *b;
+    int64_t                 iterations;
+};
+
+static bool run_one(void *arg, int number)
 {
-    bool ok = true;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(LIMIT_S);
-    bench_core_choose(0, m->two_nodes ? number / ROLES == 1 : number >= m->width / 2);
-    shm_add32(&b->ready, 1);
-    while (!shm_load32_acquire(&b->go))
-        sched_yield();
-    if (m->two_nodes)
-        ok = node_run(m, b, number / ROLES, number % ROLES, iterations);
-    else
-        place_run(m, b, number, iterations);
-    b->places[number].ended_ns = bench_now_ns();
-    _exit(ok ? 0 : 1);
+    const struct bare_graph *g = arg;
+    if (g->m->two_nodes)
+        return node_run(g->m, g->b, number / ROLES, number % ROLES, g->iterations);
+    place_run(g->m, g->b, number, g->iterations);
+    return true;
 }
 
 double metg_bare_run(void *arg, int64_t iterations)
 {
     const struct metg_bare *m = arg;
     struct bare            *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    int                     count = m->two_nodes ? 2 * ROLES : m->width, status, running = 0;
     bool                    ok = b != MAP_FAILED;
-    uint64_t                start, end = 0;
     for (int i = 0; ok && m->two_nodes && i < 2; i++)
         ok = bench_tcp_pair(b->sockets[i]);
-    for (int i = 0; ok && i < count; i++) {
-        pid_t pid = fork();
-        if (pid == 0)
-            child(m, b, i, iterations);
-        ok = pid > 0;
-        running += ok;
-    }
-    while (ok && shm_load32_acquire(&b->ready) < (uint32_t)count)
-        sched_yield();
-    start = bench_now_ns();
-    if (b != MAP_FAILED)
-        shm_store32_release(&b->go, 1);
-    for (int i = 0; i < running; i++)
-        ok = wait(&status) > 0 && status == 0 && ok;
-    for (int i = 0; ok && i < count; i++)
-        end = b->places[i].ended_ns > end ? b->places[i].ended_ns : end;
+    struct metg_crew crew = {m->two_nodes ? 2 * ROLES : m->width, NULL, run_one, &(struct bare_graph){m, b, iterations}};
+    double           seconds = ok ? metg_together(&crew) : -1;
     for (int i = 0; b != MAP_FAILED && m->two_nodes && i < 4; i++)
         close(b->sockets[i / 2][i % 2]);
     if (b != MAP_FAILED)
         munmap(b, sizeof *b);
-    return ok ? (double)(end - start) * 1e-9 : -1;
+    return seconds;
 }

@@ -6,26 +6,17 @@
  * of a lane, is claimed, and is answered by an outcome: two lines of memory each way, a claim and four words of the rings. What
  * calls of actors need beyond this is the library's; what this needs beyond bare.c is the price of messages that survive a death.
  *
- * Owns: its processes and their lanes, for one graph. Thread: the main one.
+ * Owns: their lanes, for one graph. Thread: the main one.
  */
 #include "tests/bench/metg/metg.h"
 
 #include "core/lane/lane.h"
 
 #include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { LIMIT_S = 60, LOOKS = 64, CALL_BYTES = LANE_RECORD_SIZE + 40, DONE_BYTES = LANE_RECORD_SIZE + 8 };
-
-struct shared {
-    shm_u32  ready, go;
-    uint64_t ended_ns[GRAPH_WIDTH_MAX];
-};
+enum { LOOKS = 64, CALL_BYTES = LANE_RECORD_SIZE + 40, DONE_BYTES = LANE_RECORD_SIZE + 8 };
 
 struct lane_out {
     struct lane_producer forward;
@@ -47,6 +38,13 @@ struct place {
     uint8_t                 came[GRAPH_STEPS + 1];
     struct lane_out         out[GRAPH_WIDTH_MAX];
     struct lane_in          in[GRAPH_WIDTH_MAX];
+};
+
+struct lanes_graph {
+    const struct metg_bare *m;
+    uint8_t                *lanes;
+    int64_t                 iterations;
+    struct place            place;
 };
 
 static void give_up(void)
@@ -155,55 +153,31 @@ static void place_run(struct place *p)
     }
 }
 
-static void child(const struct metg_bare *m, struct shared *shared, uint8_t *lanes, int number, int64_t iterations)
+static void open_place(void *arg, int number)
 {
-    static struct place p; /* zeroed: the parent's is never used */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(LIMIT_S);
-    bench_core_choose(0, number >= m->width / 2);
-    p.m = m, p.number = number, p.iterations = iterations;
-    place_open(&p, lanes);
-    shm_add32(&shared->ready, 1);
-    while (!shm_load32_acquire(&shared->go))
-        sched_yield();
-    place_run(&p);
-    shared->ended_ns[number] = bench_now_ns();
-    _exit(0);
+    struct lanes_graph *g = arg;
+    g->place = (struct place){.m = g->m, .number = number, .iterations = g->iterations};
+    place_open(&g->place, g->lanes);
 }
 
-/* All places, each in a process of its own; seconds, < 0: failed. */
-static double places_run(const struct metg_bare *m, struct shared *shared, uint8_t *lanes, int64_t iterations)
+static bool run_place(void *arg, int number)
 {
-    int      status, running = 0;
-    bool     ok = true;
-    uint64_t start, end = 0;
-    for (; ok && running < m->width; running += ok) {
-        pid_t pid = fork();
-        if (pid == 0)
-            child(m, shared, lanes, running, iterations);
-        ok = pid > 0;
-    }
-    while (ok && shm_load32_acquire(&shared->ready) < (uint32_t)m->width)
-        sched_yield();
-    start = bench_now_ns();
-    shm_store32_release(&shared->go, 1);
-    for (int i = 0; i < running; i++)
-        ok = wait(&status) > 0 && status == 0 && ok;
-    for (int i = 0; i < running; i++)
-        end = shared->ended_ns[i] > end ? shared->ended_ns[i] : end;
-    return ok ? (double)(end - start) * 1e-9 : -1;
+    struct lanes_graph *g = arg;
+    (void)number;
+    place_run(&g->place);
+    return true;
 }
 
 double metg_lanes_run(void *arg, int64_t iterations)
 {
-    const struct metg_bare *m = arg;
-    size_t                  bytes = (size_t)m->width * (size_t)m->width * LANE_BYTES; /* only what is touched costs memory */
-    struct shared          *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    uint8_t                *lanes = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    double                  seconds = shared != MAP_FAILED && lanes != MAP_FAILED ? places_run(m, shared, lanes, iterations) : -1;
-    if (lanes != MAP_FAILED)
-        munmap(lanes, bytes);
-    if (shared != MAP_FAILED)
-        munmap(shared, sizeof *shared);
+    static struct lanes_graph g; /* each process has its own copy, and its own place */
+    const struct metg_bare   *m = arg;
+    size_t                    bytes = (size_t)m->width * (size_t)m->width * LANE_BYTES; /* only what is touched costs memory */
+    uint8_t                  *lanes = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (lanes == MAP_FAILED)
+        return -1;
+    g.m = m, g.lanes = lanes, g.iterations = iterations;
+    double seconds = metg_together(&(struct metg_crew){m->width, open_place, run_place, &g});
+    munmap(lanes, bytes);
     return seconds;
 }

@@ -40,6 +40,16 @@ double metg_bare_run(void *arg, int64_t iterations);
 /* lanes.c: the same, on one node, with a record, a claim and an outcome of a lane for each number. */
 double metg_lanes_run(void *arg, int64_t iterations);
 
+/* together.c: so many bare processes, at most GRAPH_WIDTH_MAX, the second half of them on another core. */
+struct metg_crew {
+    int count;
+    void (*open)(void *arg, int number); /* in each, before any of them begins; NULL: nothing */
+    bool (*run)(void *arg, int number);  /* in each; false: it failed */
+    void *arg;
+};
+/* The seconds from the begin of all to the end of the last; < 0: one has failed, or took a minute. */
+double metg_together(const struct metg_crew *crew);
+
 /* A graph's shape in one argument. */
 int64_t metg_shape(const struct metg *m);
 enum { METG_STEP_SHIFT = 16 }; /* (step, place) in one argument */
