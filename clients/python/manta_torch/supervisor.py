@@ -10,8 +10,15 @@
 # {"closed": rank}: that one has finished, so no further generation comes; {"closed": null}: all are being ended. {"over": generation}: who
 # has finished won't come to that one.
 #
-#   STARTED --ready--> READY --a place is free--> MEMBER --exit 0--> gone, done
-#      '------------------'-------------------------'-----else-----> gone, replaced
+#   STARTED --ready--> READY --a place is free--> MEMBER
+#      '------------------'--------------------------'----exit 0----> gone, finished
+#                                                    '-----else-----> gone, replaced; a failure of all where one has finished
+#
+# Who ends with 0 is not begun again. Where that one had no place, it has finished as the lowest rank that is free; but where there are enough
+# others for all places it was a spare, and nobody waits for it.
+#
+# Always: processes without a place, with those that are owed, are at least as many as the free places. Once one has finished they are just
+# as many, or no place is free.
 #
 # Thread: one.
 import json
@@ -67,8 +74,8 @@ class Child:
 
 
 def status_of(code):
-    """The exit status that a shell would give, of a child's that is not 0 or that came too late."""
-    return code if code > 0 else 128 - code if code < 0 else 1
+    """The exit status that a shell would give, of a child's that is not 0."""
+    return code if code > 0 else 128 - code
 
 
 def stop_all(children):
@@ -91,8 +98,9 @@ class Supervisor:
         self.command, self.size, self.spares, self.restarts, self.timeout_ms = command, size, spares, restarts, timeout_ms
         self.say = say or (lambda text: print(f"manta_torch: {text}", file=sys.stderr, flush=True))
         self.group = None
-        self.generation, self.is_broken, self.is_begun, self.done, self.code = 0, True, False, 0, 0
+        self.generation, self.is_broken, self.is_begun, self.code = 0, True, False, 0
         self.children, self.selector = [], selectors.DefaultSelector()
+        self.finished = []  # ranks, in the order of their ends
         self.owed = []  # when spares are to be started
 
     def sizes(self):
@@ -125,7 +133,7 @@ class Supervisor:
             signal.signal(number, lambda caught, _: sys.exit(128 + caught))
         try:
             self.begin()
-            while self.done < self.size and not self.code:
+            while len(self.finished) < self.size and not self.code:
                 self.look(max(0, self.owed[0] - time.monotonic()) if self.owed else None)
                 while self.owed and self.owed[0] <= time.monotonic():
                     self.owed.pop(0)
@@ -149,6 +157,8 @@ class Supervisor:
     def hears_line(self, child, line):
         if "ready" in line:
             child.is_ready, child.address, child.pid = True, line.get("address"), child.pid or int(line["ready"])
+            if self.finished:
+                self.tell_closed(child)
             self.form()
         else:
             child.joined = line.get("joined", 0)
@@ -165,31 +175,61 @@ class Supervisor:
         self.gone(child, code)
 
     def gone(self, child, code):
-        if child.rank is not None and code == 0:
-            self.done += 1
-            self.close(child)
-            return
-        if self.done:
+        if code == 0:
+            self.finish(child)
+        elif not self.finished:
+            self.replace(child, code)
+        elif child.rank is not None or (child.is_ready and self.free()):
             self.code = status_of(code)
-            self.say(f"rank {child.rank} ended with {code} after others had finished")
-            return
-        self.replace(child, code)
+            self.say(f"{self.name_of(child)} ended with {code} after others had finished")
+        elif self.free():  # it took no part yet, and may end well
+            self.replace(child, code)
 
-    def close(self, finished):
-        """No generation comes without that one, nor is the last one whole where it has not joined it."""
-        if self.is_broken:
-            self.code = 1
-            self.say(f"rank {finished.rank} has finished, and so another one, which has died, can't go on: nobody has its state any more")
+    def name_of(self, child):
+        return f"rank {child.rank}" if child.rank is not None else "a process without a rank" if self.free() else "a spare"
+
+    def free(self):
+        """The places that nobody has, or has had to the end."""
+        taken = {child.rank for child in self.children}.union(self.finished)
+        return [rank for rank in range(self.size) if rank not in taken]
+
+    def finish(self, child):
+        free = self.free()
+        if child.rank is not None:
+            free.remove(child.rank)
+            if free and not self.finished:
+                self.code = 1
+                self.say(f"rank {child.rank} has finished, and so another one, which has died, can't go on: nobody has its state any more")
+                return
+            self.leave_generation(child)
+        elif len(free) <= sum(other.rank is None for other in self.children) + len(self.owed):
+            self.say(f"a spare (process {child.pid}) has finished, and is not started again")
             return
-        if self.group and finished.joined < self.generation:
-            self.group.died(finished.rank, finished.pid)
-        for child in [child for child in self.children if child.rank is not None]:
-            if not self.group and finished.joined < self.generation:
-                self.tell(child, {"over": self.generation})
-            self.tell(child, {"closed": finished.rank})
+        else:
+            child.rank = free[0]
+        self.finished.append(child.rank)
+        if len(self.finished) == 1:
+            for other in self.children:
+                self.tell_closed(other)
+
+    def leave_generation(self, child):
+        """The last generation is not whole where who has finished had not joined it."""
+        if child.joined == self.generation:
+            return
+        if self.group:
+            self.group.died(child.rank, child.pid)
+            return
+        for other in self.children:
+            if other.rank is not None:
+                self.tell(other, {"over": self.generation})
+
+    def tell_closed(self, child):
+        """To who takes part: no generation comes any more. A spare is not told, since it waits for nobody."""
+        if child.is_ready and (child.rank is not None or self.free()):
+            self.tell(child, {"closed": self.finished[0]})
 
     def replace(self, child, code):
-        who = "a spare" if child.rank is None else f"rank {child.rank}"
+        who = self.name_of(child)
         if child.rank is not None:
             self.is_broken = True
             if self.group:
@@ -214,9 +254,8 @@ class Supervisor:
     def form(self):
         """The next generation, once there is somebody for each place."""
         members = {child.rank: child for child in self.children if child.rank is not None}
-        free = [rank for rank in range(self.size) if rank not in members]
-        waiting = self.waiting()
-        if not self.is_broken or len(waiting) < len(free):
+        free, waiting = self.free(), self.waiting()
+        if not self.is_broken or self.finished or len(waiting) < len(free):
             return
         for rank, child in zip(free, waiting):
             members[rank], child.rank = child, rank

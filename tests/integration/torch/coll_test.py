@@ -138,8 +138,31 @@ def supervised(deaths):
             print(f"{error}\n", end="", flush=True)
 
 
-def goes(how):
-    """A rank of such. Rank 1 ends without leaving, in a way of its own: no further generation can come for the others."""
+def comes(place):
+    """How many such processes have come before this one, each of which has left its number there."""
+    for number in range(100):
+        try:
+            os.symlink(str(os.getpid()), f"{place}.{number}")
+            return number
+        except FileExistsError:
+            pass
+    return sys.exit("far too many processes")
+
+
+def apart(place):
+    """A process that never says that it can join. The first one ends well, the next one fails when it knows that, all others end well."""
+    if comes(place) == 1:
+        while os.path.exists("/proc/" + os.readlink(f"{place}.0")):
+            time.sleep(0.01)
+        sys.exit(1)
+
+
+def goes(how, place=None):
+    """A rank of such. One ends without leaving, in a way of its own: no further generation can come for the others. That is rank 1; or the
+    first process of all, before it takes part, or the one that is started again."""
+    number = comes(place) if place else None
+    if number == (SIZE if how == "again" else 0):
+        return None
     signal.signal(signal.SIGTERM, lambda *_: None)  # they don't end by it
     mine = ranks.Ranks()
     try:
@@ -149,19 +172,25 @@ def goes(how):
         member = mine.enter(told)
         member.barrier()
         if told["rank"] == 1:
-            return os.kill(os.getpid(), signal.SIGKILL) if how == "dies" else None
+            return os.kill(os.getpid(), signal.SIGKILL) if how in ("dies", "again") else None
         while True:
             member.barrier()
     except ranks.ENDINGS:
         wait_in_vain(mine, told["rank"], how)
+    except coll.NoGeneration as end:
+        hears_end(end, None, how)
 
 
 def wait_in_vain(mine, rank, how):
     try:
         mine.next()
     except coll.NoGeneration as end:
-        print(f"rank {rank}: {end}\n", end="", flush=True)
-        sys.exit(3 if how == "fails" else 0)
+        hears_end(end, rank, how)
+
+
+def hears_end(end, rank, how):
+    print(f"rank {rank}: {end}\n", end="", flush=True)
+    sys.exit(3 if "fails" in how else 0)
 
 
 def act(id_text, rank, what):
@@ -368,8 +397,8 @@ class Coll(unittest.TestCase):
 
     # ---- the supervisor, which needs no torch ----
 
-    def supervise(self, how, *options, what="supervised"):
-        command = [sys.executable, "-m", "manta_torch", "--nproc", str(SIZE), *options, __file__, str(BUILD), what, str(how)]
+    def supervise(self, how, *options, what="supervised", more=()):
+        command = [sys.executable, "-m", "manta_torch", "--nproc", str(SIZE), *options, __file__, str(BUILD), what, str(how), *more]
         env = {**os.environ, "PYTHONPATH": str(pathlib.Path(coll.__file__).parents[1])}
         return subprocess.run(command, env=env, timeout=LIMIT_S, capture_output=True, text=True, check=False)
 
@@ -385,6 +414,22 @@ class Coll(unittest.TestCase):
         done = self.supervise(2, "--max-restarts", "1")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
         self.assertIn("no further replacement is allowed", done.stderr)
+
+    def test_who_has_finished_is_not_started_again(self):
+        """That is, who ends with 0; also before it has said that it can join, or without ever saying so."""
+        place = os.path.join(self.folder.name, "apart")
+        done = self.supervise(place, what="apart")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count(": started again"), 1, done.stderr)
+        self.assertEqual(len(os.listdir(self.folder.name)), SIZE + 1)
+        word = "EEND: rank {} has finished (exit status 0)"
+        for how, rank, code, times, options in (("early", 0, 0, 2, []), ("early fails", 0, 3, 1, []), ("again", 1, 0, 2, []),
+                                                ("spare", 1, 0, 2, ["--spares", "1"])):  # fmt: skip
+            done = self.supervise(how, *options, what="goes", more=[os.path.join(self.folder.name, how)])
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertGreaterEqual(done.stdout.count(word.format(rank)), times, done.stdout + done.stderr)
+            self.assertEqual(done.stderr.count(": started again"), int(how == "again"), done.stderr)
+            self.assertEqual(done.stderr.count("a spare (process"), int(how == "spare"), done.stderr)
 
     def test_who_waits_is_told_that_no_generation_comes(self):
         """One has finished: who ends well then has too, and who does not is not replaced. Or one died, and nobody replaces it."""
@@ -404,14 +449,14 @@ class Coll(unittest.TestCase):
             file.write(text)
         return path
 
-    def on_two(self, how, secrets, *options, what="supervised"):
+    def on_two(self, how, secrets, *options, what="supervised", more=()):
         """`python -m manta_torch` on each; rank 1 dies in so many generations."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             place = f"127.0.0.1:{free.getsockname()[1]}"
         started = []
         for node, path in enumerate(secrets):
             command = [sys.executable, "-m", "manta_torch", "--nproc", "2", "--nnodes", "2", "--node-rank", str(node), "--rdzv", place,
-                       *options, __file__, str(BUILD), what, str(how)]
+                       *options, __file__, str(BUILD), what, str(how), *more]
             env = {**os.environ, "PYTHONPATH": str(pathlib.Path(coll.__file__).parents[1]), "MANTA_TORCH_SECRET": path}
             child = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             self.children.append(child)
@@ -429,6 +474,11 @@ class Coll(unittest.TestCase):
 
     def test_who_waits_on_two_machines_is_told_that_no_generation_comes(self):
         secret = self.secret("s" * 40)
+        early = os.path.join(self.folder.name, "early")
+        first, second = self.on_two("early", [secret, secret], what="goes", more=[early])
+        said = "".join(one.communicate(timeout=LIMIT_S)[0] for one in (first, second))
+        self.assertEqual((first.returncode, second.returncode), (0, 0), said)
+        self.assertEqual(said.count("EEND: rank 0 has finished (exit status 0)"), 3, said)
         for how, code, options in (("finishes", 0, []), ("never", 0, []), ("dies", 137, ["--max-restarts", "0"])):
             first, second = self.on_two(how, [secret, secret], *options, what="goes")
             said, other = first.communicate(timeout=LIMIT_S)[0], second.communicate(timeout=LIMIT_S)[0]
@@ -544,6 +594,8 @@ if __name__ == "__main__":
     elif sys.argv[2:3] == ["supervised"]:
         supervised(sys.argv[3])
     elif sys.argv[2:3] == ["goes"]:
-        goes(sys.argv[3])
+        goes(*sys.argv[3:5])
+    elif sys.argv[2:3] == ["apart"]:
+        apart(sys.argv[3])
     else:
         unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
