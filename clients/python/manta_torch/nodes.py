@@ -22,7 +22,8 @@ import sys
 import time
 
 from . import coll, net, secret
-from .supervisor import Child, Supervisor, stop_all
+from .processes import Processes
+from .supervisor import Supervisor
 
 MEET_S = 300  # for all machines to come
 STRANGERS_MAX = 32  # that have not shown the secret
@@ -176,12 +177,12 @@ class Over(Supervisor):
         super().stop()
 
 
-class Host:
+class Host(Processes):
     """Of machine `node`, which is not 0."""
 
     def __init__(self, command, node, place):
-        self.command, self.root, self.code = command, secret.root(), None
-        self.children, self.selector, self.group = {}, selectors.DefaultSelector(), None
+        super().__init__(command)
+        self.root = secret.root()
         sock = net.dial(place, MEET_S)
         self.link = net.Link(sock, self.root, True, self.hears)
         self.link.say(node=node, address=sock.getsockname()[0])
@@ -194,49 +195,28 @@ class Host:
         if "stop" in message:
             self.code = int(message["stop"])
         elif "start" in message:
-            child = Child(self.command, message["env"])
-            child.number = int(message["start"])
-            self.children[child.number] = child
-            self.selector.register(child.pid_fd, selectors.EVENT_READ, (self.ended, child))
-            self.selector.register(child.socket, selectors.EVENT_READ, (self.heard, child))
-        elif message.get("tell") in self.children:
-            line = message["line"]
-            if "generation" in line:
-                line["key"] = secret.key(self.root, "ranks", line["group"], line["generation"]).hex()
-            self.children[message["tell"]].tell(line)
+            self.start_here(message["env"]).number = int(message["start"])
+        elif "tell" in message:
+            for child in [child for child in self.children if child.number == message["tell"]]:
+                self.tell(child, message["line"])
 
-    def heard(self, child):
-        lines = child.hear()
-        if lines is None:
-            self.selector.unregister(child.socket)
-        for line in lines or []:
-            self.link.say(heard=child.number, line=line)
+    def tell(self, child, line):
+        if "generation" in line:
+            line["key"] = secret.key(self.root, "ranks", line["group"], line["generation"]).hex()
+        child.tell(line)
 
-    def ended(self, child):
-        code = child.process.wait()
-        if child.socket in self.selector.get_map():
-            self.heard(child)  # what it said before
-        del self.children[child.number]
-        for file in (child.pid_fd, child.socket):
-            if file in self.selector.get_map():
-                self.selector.unregister(file)
-        child.close()
+    def hears_line(self, child, line):
+        self.link.say(heard=child.number, line=line)
+
+    def gone(self, child, code):
         self.link.say(ended=child.number, pid=child.pid, code=code)
 
-    def run(self):
-        """Until the supervisor says so. Gives the exit code."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda caught, _: sys.exit(128 + caught))
+    def work(self):
+        """Until the supervisor says so."""
         try:
             while self.code is None:
-                for key, _ in self.selector.select(net.BEAT_S):
-                    call, child = key.data
-                    if child is None or child.number in self.children:
-                        call(child)
+                self.look(net.BEAT_S)
                 self.link.beat()
         except net.Lost as why:
             print(f"manta_torch: the supervisor of machine 0 is lost: {why}", file=sys.stderr, flush=True)
             self.code = 1
-        finally:
-            stop_all(self.children.values())
-        return self.code

@@ -21,56 +21,13 @@
 # as many, or no place is free.
 #
 # Thread: one.
-import json
-import os
-import selectors
-import signal
-import socket
-import subprocess
 import sys
 import time
 
 from . import coll
+from .processes import Processes
 
-END_S = 10  # between SIGTERM and SIGKILL
 SPARE_S = 1  # from a death to the start of another spare: loading torch would take the CPUs that the others go on with
-
-
-class Child:
-    """A process of this machine."""
-
-    node = number = 0
-
-    def __init__(self, command, env):
-        self.socket, theirs = socket.socketpair()
-        self.socket.setblocking(False)
-        with theirs:
-            env = {**os.environ, **env, "MANTA_TORCH_FD": str(theirs.fileno())}
-            self.process = subprocess.Popen(command, env=env, pass_fds=[theirs.fileno()])
-        self.pid = self.process.pid
-        self.pid_fd = os.pidfd_open(self.pid)
-        self.is_ready, self.rank, self.address, self.joined, self.said = False, None, None, 0, b""
-
-    def hear(self):
-        """The lines that have come. None: it has closed its end, and its exit tells more."""
-        try:
-            more = self.socket.recv(4096)
-            *lines, self.said = (self.said + more).split(b"\n")
-            return [json.loads(line) for line in lines] if more else None
-        except BlockingIOError:
-            return []
-        except (OSError, ValueError):
-            return None
-
-    def tell(self, line):
-        try:
-            self.socket.sendall(json.dumps(line).encode() + b"\n")
-        except OSError:
-            pass  # it is dying: the selector says so next
-
-    def close(self):
-        self.socket.close()
-        os.close(self.pid_fd)
 
 
 def status_of(code):
@@ -78,28 +35,15 @@ def status_of(code):
     return code if code > 0 else 128 - code
 
 
-def stop_all(children):
-    for child in children:
-        child.process.terminate()
-        child.tell({"closed": None})  # who does not end by that, and waits for a generation, need not wait
-    until = time.monotonic() + END_S
-    for child in children:
-        try:
-            child.process.wait(max(0, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            child.process.kill()
-            child.process.wait()
-
-
-class Supervisor:
+class Supervisor(Processes):
     """`size` ranks that run `command`, `spares` more that wait, and at most `restarts` replacements."""
 
     def __init__(self, command, size, spares=0, restarts=10, timeout_ms=60_000, say=None):
-        self.command, self.size, self.spares, self.restarts, self.timeout_ms = command, size, spares, restarts, timeout_ms
+        super().__init__(command)
+        self.size, self.spares, self.restarts, self.timeout_ms = size, spares, restarts, timeout_ms
         self.say = say or (lambda text: print(f"manta_torch: {text}", file=sys.stderr, flush=True))
         self.group = None
         self.generation, self.is_broken, self.is_begun, self.code = 0, True, False, 0
-        self.children, self.selector = [], selectors.DefaultSelector()
         self.finished = []  # ranks, in the order of their ends
         self.owed = []  # when spares are to be started
 
@@ -110,49 +54,24 @@ class Supervisor:
         """Another process, on the machine where one has died."""
         self.start_here(self.sizes())
 
-    def start_here(self, env):
-        child = Child(self.command, env)
-        self.selector.register(child.pid_fd, selectors.EVENT_READ, (self.ended, child))
-        self.selector.register(child.socket, selectors.EVENT_READ, (self.heard, child))
-        self.children.append(child)
-
     def begin(self):
         self.is_begun = True
         for _ in range(self.size + self.spares):
             self.start()
 
-    def look(self, seconds):
-        for key, _ in self.selector.select(seconds):
-            call, child = key.data
-            if not isinstance(child, Child) or child in self.children:
-                call(child)
-
-    def run(self):
-        """Until all ranks have ended well, or one can't be replaced. Gives the exit code."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda caught, _: sys.exit(128 + caught))
-        try:
-            self.begin()
-            while len(self.finished) < self.size and not self.code:
-                self.look(max(0, self.owed[0] - time.monotonic()) if self.owed else None)
-                while self.owed and self.owed[0] <= time.monotonic():
-                    self.owed.pop(0)
-                    self.start()
-        finally:
-            self.stop()
-        return self.code
+    def work(self):
+        """Until all ranks have ended well, or one can't be replaced."""
+        self.begin()
+        while len(self.finished) < self.size and not self.code:
+            self.look(max(0, self.owed[0] - time.monotonic()) if self.owed else None)
+            while self.owed and self.owed[0] <= time.monotonic():
+                self.owed.pop(0)
+                self.start()
 
     def stop(self):
-        stop_all([child for child in self.children if isinstance(child, Child)])
+        super().stop()
         if self.group:
             self.group.free()
-
-    def heard(self, child):
-        lines = child.hear()
-        if lines is None:
-            self.selector.unregister(child.socket)
-        for line in lines or []:
-            self.hears_line(child, line)
 
     def hears_line(self, child, line):
         if "ready" in line:
@@ -162,17 +81,6 @@ class Supervisor:
             self.form()
         else:
             child.joined = line.get("joined", 0)
-
-    def ended(self, child):
-        code = child.process.wait()
-        if child.socket in self.selector.get_map():
-            self.heard(child)  # what it said before
-        self.children.remove(child)
-        for file in (child.pid_fd, child.socket):
-            if file in self.selector.get_map():
-                self.selector.unregister(file)
-        child.close()
-        self.gone(child, code)
 
     def gone(self, child, code):
         if code == 0:
