@@ -2,12 +2,13 @@
  *
  * damage.c - loaded into a raylet before libc: some of the large messages that it sends leave with one bit changed.
  *
- * DAMAGE_FILE holds how many still are to; it is counted down there. A file that is not there: none.
+ * DAMAGE_FILE holds how many still are to; it is counted down there, under its lock. A file that is not there: none.
  */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 
 enum { LARGE = 4096 };
@@ -16,8 +17,8 @@ static long left(const char *path, long take)
 {
     char  text[32] = "";
     FILE *file = path ? fopen(path, "r+e") : NULL;
-    if (!file)
-        return 0;
+    if (!file || flock(fileno(file), LOCK_EX) != 0)
+        return file ? fclose(file), 0 : 0;
     long count = fgets(text, sizeof text, file) ? strtol(text, NULL, 10) : 0;
     if (take && count > 0) {
         rewind(file);

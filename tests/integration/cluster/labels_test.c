@@ -13,10 +13,13 @@ static manta_status where(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(where, ">l");
 
+/* Says that it runs (word 1 counts), and ends when word 0 says so. */
 static manta_status held(manta_ctx *c, int argc, const manta_arg *argv)
 {
+    struct test_board *board = test_board_map(argv[0].u);
     (void)argc;
-    return manta_return_i64(c, test_board_wait(&test_board_map(argv[0].u)->words[0], 1) ? manta_node() : 0);
+    atomic_fetch_add(&board->words[1], 1);
+    return manta_return_i64(c, test_board_wait(&board->words[0], 1) ? manta_node() : 0);
 }
 MANTA_REGISTER(held, "u>l");
 
@@ -79,7 +82,7 @@ static void labels_alternatives(void)
     int64_t            seen[2];
     for (int i = 0; i < 2; i++)
         held_there[i] = manta_call("held", &opts, MANTA_ARGS(manta_u64(number)));
-    test_sleep_ms(1500);
+    CHECK(test_board_wait(&board->words[1], 2)); /* at a time: each node has one CPU */
     atomic_store(&board->words[0], 1);
     for (int i = 0; i < 2; i++) {
         CHECK_CODE(manta_get_i64(held_there[i], TEST_WAIT_MS, &seen[i], &e), MANTA_OK, &e);

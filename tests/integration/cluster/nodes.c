@@ -107,20 +107,27 @@ void nodes_wait_alive(int count)
     }
 }
 
-static void learn_ids(struct nodes *n)
+/* The youngest node of that name; 0: none is listed yet. */
+static uint32_t id_of(int number)
 {
     manta_node_info info[16];
     manta_error     e;
+    char            name[16];
+    uint32_t        found = 0;
     int             all = manta_nodes(info, 16, &e);
-    for (int i = 0; i < all; i++) {
-        for (int k = 0; k < n->count; k++) {
-            char name[16];
-            snprintf(name, sizeof name, "n%d", k);
-            if (strcmp(info[i].name, name) == 0)
-                n->ids[k] = info[i].node;
-        }
+    snprintf(name, sizeof name, "n%d", number);
+    for (int i = 0; i < all; i++)
+        found = strcmp(info[i].name, name) == 0 ? info[i].node : found;
+    return found;
+}
+
+void nodes_learn_id(struct nodes *n, int number)
+{
+    int64_t limit = test_now_ms() + TEST_WAIT_MS;
+    while (!(n->ids[number] = id_of(number))) {
+        CHECK(test_now_ms() < limit);
+        test_sleep_ms(5);
     }
-    CHECK_EQ(n->ids[0], manta_node());
 }
 
 void nodes_start_head(struct nodes *n, const char *listen)
@@ -157,7 +164,9 @@ void nodes_start_as(struct nodes *n, const struct nodes *how, const char *cpus, 
     }
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
     nodes_wait_alive(n->count);
-    learn_ids(n);
+    for (int i = 0; i < n->count; i++)
+        nodes_learn_id(n, i);
+    CHECK_EQ(n->ids[0], manta_node());
 }
 
 void nodes_start_store(struct nodes *n, int count, const char *cpus, int store_mib)
@@ -215,7 +224,8 @@ void nodes_stop(struct nodes *n)
         end(&n->raylets[i], SIGTERM);
     end(&n->head, SIGTERM);
     snprintf(command, sizeof command, "%s", n->folder);
-    char *argv[] = {"rm", "-r", command, NULL}; /* state, logs: a head that is to come back keeps them */
+    /* State, logs: a head that is to come back keeps them. -f: the reaper of a killed raylet removes its record meanwhile. */
+    char *argv[] = {"rm", "-rf", command, NULL};
     char  said[200];
     CHECK_EQ(test_program(argv, said, sizeof said), 0);
 }

@@ -47,6 +47,8 @@ void nodes_start_head(struct nodes *n, const char *listen);
 void nodes_kill(int *pid);
 /* One more raylet. Its pid; 0 where it was not ready (with another token_file, NULL is the right one: within a second). */
 int nodes_add(struct nodes *n, int number, const char *cpus, const char *token_file);
+/* ids[number], of one that was added; waits until it is listed, alive or not. */
+void nodes_learn_id(struct nodes *n, int number);
 /* Waits until so many nodes are alive. */
 void nodes_wait_alive(int count);
 /* A pattern that differs by seed and by page; whether it is there. */

@@ -5,8 +5,8 @@
  * Thread: the driver's main one; on_death runs on libmanta's helper.
  */
 #include "tests/integration/cluster/nodes.h"
+#include "tests/port.h"
 
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -544,15 +544,42 @@ static void head_silent(void)
     nodes_stop(&n);
 }
 
-/* Without the head: a class that has work without end does not keep the only CPU of another node from one that has none. */
-static void head_gone_turns(void)
+/* A class that has work without end does not keep the only CPU of another node from one that has none. */
+static void has_its_turn(const manta_task_opts *without_end, const manta_task_opts *other)
 {
     enum { UNDER_WAY = 4 };
+    manta_error   e;
+    manta_ref    *busy[UNDER_WAY] = {NULL};
+    unsigned char ready = 0;
+    for (int i = 0; i < UNDER_WAY; i++)
+        busy[i] = nap_remote(without_end, 5);
+    manta_ref *waits = add_remote(other, 1, 2);
+    int64_t    until = test_now_ms() + TEST_WAIT_MS;
+    for (int i = 0; !ready && test_now_ms() < until; i++) {
+        CHECK_I64(busy[i % UNDER_WAY], 5);
+        busy[i % UNDER_WAY] = nap_remote(without_end, 5);
+        manta_wait(&waits, 1, 1, 0, &ready, &e);
+    }
+    CHECK(ready);
+    CHECK_I64(waits, 3);
+    for (int i = 0; i < UNDER_WAY; i++)
+        CHECK_I64(busy[i], 5);
+}
+
+static void turns_there(void)
+{
+    struct nodes n;
+    nodes_start(&n, 2, "1");
+    CHECK_I64(nap_remote(THERE, 5), 5);
+    manta_task_opts other = {AT(1), .num_cpus = 0.5}; /* what one may do in place of another would stand in one line */
+    has_its_turn(THERE, &other);
+    nodes_stop(&n);
+}
+
+static void head_gone_turns(void)
+{
     struct nodes   n;
-    manta_error    e;
     manta_resource there[2];
-    manta_ref     *busy[UNDER_WAY] = {NULL}, *waits;
-    unsigned char  ready = 0;
     nodes_start(&n, 2, "1");
     for (int i = 0; i < 2; i++) { /* two classes, of one CPU each */
         there[i] = *nodes_at(1);
@@ -561,33 +588,8 @@ static void head_gone_turns(void)
     manta_task_opts opts[2] = {{.resources = &there[0], .resource_count = 1}, {.resources = &there[1], .resource_count = 1}};
     CHECK_I64(add_remote(&opts[0], 1, 1), 2);
     nodes_kill(&n.head);
-    for (int i = 0; i < UNDER_WAY; i++)
-        busy[i] = nap_remote(&opts[0], 5);
-    waits = add_remote(&opts[1], 1, 2);
-    int64_t until = test_now_ms() + TEST_WAIT_MS;
-    for (int i = 0; !ready && test_now_ms() < until; i++) {
-        CHECK_I64(busy[i % UNDER_WAY], 5);
-        busy[i % UNDER_WAY] = nap_remote(&opts[0], 5);
-        manta_wait(&waits, 1, 1, 0, &ready, &e);
-    }
-    CHECK(ready);
-    CHECK_I64(waits, 3);
-    for (int i = 0; i < UNDER_WAY; i++)
-        CHECK_I64(busy[i], 5);
+    has_its_turn(&opts[0], &opts[1]);
     nodes_stop(&n);
-}
-
-/* A port that nobody listens on just now. */
-static int free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t          size = sizeof at;
-    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0);
-    CHECK_EQ(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    CHECK_EQ(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    close(fd);
-    return ntohs(at.sin_port);
 }
 
 /* A head that comes back somewhere else is found by its file: the raylets register anew, and names work again. */
@@ -596,10 +598,12 @@ static void head_moves(void)
     struct nodes n;
     manta_error  e;
     char         listen[40];
+    int          port = port_hold();
     nodes_start(&n, 2, "2");
     nodes_kill(&n.head);
-    snprintf(listen, sizeof listen, "127.0.0.1:%d", free_port());
+    snprintf(listen, sizeof listen, "127.0.0.1:%d", port_of(port));
     nodes_start_head(&n, listen);
+    close(port);
     nodes_wait_alive(2);
     manta_actor *a = counter_start(1, 0, "found");
     CHECK_I64(count(a, 1), 1);
@@ -609,26 +613,6 @@ static void head_moves(void)
     CHECK_I64(add_remote(THERE, 1, 1), 2);
     manta_actor_free(found);
     manta_actor_free(a);
-    nodes_stop(&n);
-}
-
-/* The one CPU of the other node is taken by a class with work for seconds; a class that comes later has its turn soon. */
-static void turns_there(void)
-{
-    enum { COUNT = 200 };
-    struct nodes n;
-    manta_ref   *naps[COUNT];
-    nodes_start(&n, 2, "1");
-    for (int i = 0; i < COUNT; i++)
-        naps[i] = manta_call("nap", THERE, MANTA_ARGS(manta_i64(20)));
-    CHECK_I64(naps[0], 20);
-    manta_task_opts other = {AT(1), .num_cpus = 0.5}; /* what one may do in place of another would stand in one line */
-    CHECK_I64(add_remote(&other, 1, 1), 2);
-    unsigned char ready[COUNT];
-    int           done = manta_wait(naps + 1, COUNT - 1, COUNT - 1, 0, ready, NULL);
-    CHECK(done < COUNT / 2);
-    for (int i = 1; i < COUNT; i++)
-        CHECK_I64(naps[i], 20);
     nodes_stop(&n);
 }
 

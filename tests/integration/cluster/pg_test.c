@@ -88,6 +88,66 @@ static manta_status place_where(manta_ctx *c, void *self, int argc, const manta_
 }
 MANTA_ACTOR(place, "", place_new, NULL, {"where", ">l", place_where});
 
+static manta_status nap(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc;
+    test_sleep_ms((int)argv[0].l);
+    return manta_return_i64(c, argv[0].l);
+}
+MANTA_REGISTER(nap, "l>l");
+
+enum { NAPS = 8, NAP_MS = 50 };
+
+static manta_ref *nap_call(const manta_task_opts *opts)
+{
+    return manta_call("nap", opts, MANTA_ARGS(manta_i64(NAP_MS)));
+}
+
+/* Work that has begun. */
+static void naps_begin(manta_ref **naps, const manta_task_opts *opts)
+{
+    manta_error e;
+    for (int i = 0; i < NAPS; i++)
+        naps[i] = nap_call(opts);
+    CHECK(manta_wait(naps, NAPS, 1, TEST_WAIT_MS, NULL, &e) >= 1);
+}
+
+/* And goes on, until it is so. */
+static void naps_until(manta_ref **naps, const manta_task_opts *opts, bool (*is_so)(void *), void *arg)
+{
+    int64_t limit = test_now_ms() + TEST_WAIT_MS;
+    while (!is_so(arg)) {
+        manta_error   e;
+        unsigned char is_ready[NAPS] = {0};
+        CHECK(test_now_ms() < limit);
+        CHECK(manta_wait(naps, NAPS, 1, NAP_MS, is_ready, &e) >= 0);
+        for (int i = 0; i < NAPS; i++)
+            if (is_ready[i]) {
+                CHECK_I64(naps[i], NAP_MS);
+                naps[i] = nap_call(opts);
+            }
+    }
+}
+
+static void naps_end(manta_ref **naps)
+{
+    for (int i = 0; i < NAPS; i++)
+        CHECK_I64(naps[i], NAP_MS);
+}
+
+static bool is_placed(void *pg)
+{
+    manta_error e;
+    return manta_pg_wait(pg, 0, &e) == MANTA_OK;
+}
+
+static bool is_there(void *ref)
+{
+    manta_error e;
+    manta_ref  *one = ref;
+    return manta_wait(&one, 1, 1, 0, NULL, &e) == 1;
+}
+
 static manta_pg *pg_of(const manta_bundle *bundles, int count, int strategy)
 {
     manta_error e;
@@ -181,29 +241,16 @@ static void pg_waits_for_room(void)
     free_cpus(2);
 }
 
-/* Leases that others keep busy are asked back for a group, as for a class of tasks: it does not wait for all of their work. */
+/* Leases that others keep busy are asked back for a group, as for a class of tasks: it does not wait for the end of their work. */
 static void pg_presses(void)
 {
-    enum { NAPS = 60 };
-    manta_ref  *refs[NAPS];
-    manta_error e;
-    manta_pg   *pg;
-    for (int i = 0; i < NAPS; i++)
-        refs[i] = manta_call("nap", NULL, MANTA_ARGS(manta_i64(50)));
-    pg = pg_cpus(2, 1, MANTA_PG_PACK);
-    ready(pg);
-    CHECK(manta_wait(refs, NAPS, NAPS, 0, NULL, &e) < NAPS);
+    manta_ref *naps[NAPS];
+    naps_begin(naps, NULL);
+    manta_pg *pg = pg_cpus(2, 1, MANTA_PG_PACK);
+    naps_until(naps, NULL, is_placed, pg);
     over(pg);
-    for (int i = 0; i < NAPS; i++)
-        CHECK_I64(refs[i], 50);
+    naps_end(naps);
 }
-static manta_status nap(manta_ctx *c, int argc, const manta_arg *argv)
-{
-    (void)argc;
-    test_sleep_ms((int)argv[0].l);
-    return manta_return_i64(c, argv[0].l);
-}
-MANTA_REGISTER(nap, "l>l");
 
 /* The children have the group's one CPU, which each lends while it waits. */
 static void pg_captures(void)
@@ -220,20 +267,17 @@ static void pg_captures(void)
     free_cpus(2);
 }
 
-/* Two kinds of work share one bundle: the second does not wait for all of the first. */
+/* Two kinds of work share one bundle: the second does not wait for the end of the first. */
 static void pg_turns(void)
 {
-    enum { NAPS = 40 };
-    manta_ref      *refs[NAPS];
-    manta_error     e;
+    manta_ref      *naps[NAPS];
     manta_pg       *pg = pg_of(&(manta_bundle){.num_cpus = 1, .memory = 1 << 20}, 1, MANTA_PG_PACK);
     manta_task_opts first = {.pg = pg}, second = {.pg = pg, .memory = 1 << 20};
-    for (int i = 0; i < NAPS; i++)
-        refs[i] = manta_call("nap", &first, MANTA_ARGS(manta_i64(50)));
-    CHECK_I64(manta_call("where", &second, MANTA_NO_ARGS), manta_node());
-    CHECK(manta_wait(refs, NAPS, NAPS, 0, NULL, &e) < NAPS);
-    for (int i = 0; i < NAPS; i++)
-        CHECK_I64(refs[i], 50);
+    naps_begin(naps, &first);
+    manta_ref *other = manta_call("where", &second, MANTA_NO_ARGS);
+    naps_until(naps, &first, is_there, other);
+    CHECK_I64(other, manta_node());
+    naps_end(naps);
     over(pg);
 }
 

@@ -12,12 +12,14 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -348,18 +350,24 @@ static void pull_spilled(void)
     nodes_stop(&n);
 }
 
-/* Lines of `manta list objects` that say `kind`. */
-static int count_listed(const char *kind)
+static const char *listed(void)
 {
     static char said[64 * 1024];
-    char        path[5000], folder[300], word[40];
+    char        path[5000], folder[300];
     char       *argv[] = {path, "list", "objects", "--address", folder, "--output=json", NULL};
-    int         count = 0;
     snprintf(path, sizeof path, "%s/manta", test_bin());
     snprintf(folder, sizeof folder, "%s/manta/c", getenv("XDG_RUNTIME_DIR"));
     CHECK_EQ(test_program(argv, said, sizeof said), 0);
+    return said;
+}
+
+/* Lines of it that say `kind`. */
+static int count_in(const char *list, const char *kind)
+{
+    char word[40];
+    int  count = 0;
     snprintf(word, sizeof word, "\"%s\"", kind);
-    for (const char *at = said; (at = strstr(at, word)); at++)
+    for (const char *at = list; (at = strstr(at, word)); at++)
         count++;
     return count;
 }
@@ -373,13 +381,14 @@ static void pull_spilled_seen(void)
     nodes_start_spilling(&n, 1, "2", 48);
     for (int i = 0; i < COUNT; i++)
         puts[i] = put_filled(8 * MIB, i);
-    CHECK(count_listed("spilled") >= COUNT - IN_MEMORY_MAX);
-    CHECK_EQ(count_listed("spilled") + count_listed("value"), COUNT);
+    const char *list = listed();
+    CHECK(count_in(list, "spilled") >= COUNT - IN_MEMORY_MAX);
+    CHECK_EQ(count_in(list, "spilled") + count_in(list, "value"), COUNT);
     for (int i = 0; i < COUNT; i++) {
         check_filled(puts[i], 8 * MIB, i);
         manta_free(puts[i]);
     }
-    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; count_listed("spilled");)
+    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; count_in(listed(), "spilled");)
         CHECK(test_now_ms() < limit);
     nodes_stop(&n);
 }
@@ -606,7 +615,7 @@ static int dial(uint16_t port)
     return fd;
 }
 
-/* Sends, and reads until the other side ends it (or, after half a second, until we do). How much came; the first in *out. */
+/* Sends, says that it is all (with `out`: once an answer is there), and reads to the end. How much came; the first in *out. */
 static size_t say(uint16_t port, const void *bytes, size_t size, struct os_wire_reply *out)
 {
     char          buffer[4096];
@@ -617,13 +626,15 @@ static size_t say(uint16_t port, const void *bytes, size_t size, struct os_wire_
         (void)!send(fd, bytes, size, MSG_NOSIGNAL);
     if (!out)
         shutdown(fd, SHUT_WR); /* it need not wait for more */
-    while (poll(&p, 1, 500) == 1) {
+    while (poll(&p, 1, TEST_WAIT_MS) == 1) {
         ssize_t came = recv(fd, buffer, sizeof buffer, 0);
         if (came <= 0)
             break;
         if (out && got == 0 && (size_t)came >= sizeof *out)
             memcpy(out, buffer, sizeof *out);
         got += (size_t)came;
+        if (out && got >= sizeof *out)
+            shutdown(fd, SHUT_WR);
     }
     close(fd);
     return got;
@@ -709,12 +720,13 @@ static void pull_garbage(void)
 #define OWN_INIT {0}, true, 0
 /* ---- values that come damaged ---- */
 
+/* Raylets count it down meanwhile (damage.c). */
 static void damage(const char *path, int messages)
 {
-    FILE *f = fopen(path, "we");
-    CHECK(f);
-    fprintf(f, "%d\n", messages);
-    fclose(f);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0 && ftruncate(fd, 0) == 0);
+    CHECK(dprintf(fd, "%d\n", messages) > 0);
+    close(fd);
 }
 
 /* A chunk that is another when it comes is noticed, and the value fetched again; three times, then its reader is told. */

@@ -24,6 +24,13 @@ MANTA_TASK(int64_t, read_ref, (manta_ref *, ref))
     manta_error e;
     return manta_get_i64(ref, TEST_WAIT_MS, &x, &e) == MANTA_OK ? x : -e.code;
 }
+/* Says that it has begun, and stays. */
+MANTA_TASK(int64_t, stay, (uint64_t, board))
+{
+    atomic_fetch_add(&test_board_map(board)->words[0], 1);
+    test_sleep_ms(TEST_WAIT_MS);
+    return 0;
+}
 MANTA_TASK(int64_t, sleep_for, (int64_t, ms))
 {
     test_sleep_ms((int)ms);
@@ -80,14 +87,18 @@ struct held {
 
 static void hold(struct held *h)
 {
-    static char text[3000], large[100000];
-    manta_error e;
+    static char               text[3000], large[100000];
+    static struct test_board *board;
+    static uint64_t           number;
+    manta_error               e;
+    board = board ? board : test_board_new(&number);
+    int64_t begun = board->words[0];
     memset(text, 'x', sizeof text);
     h->small = add_remote(NULL, 40, 2);
     h->text = manta_put(text, sizeof text);
     h->failed = manta_call("fails", NULL, MANTA_NO_ARGS);
     h->large = manta_put(large, LARGE);
-    h->pending = sleep_for_remote(NULL, 60000);
+    h->pending = stay_remote(NULL, number);
     h->behind = manta_call("add", NULL, MANTA_ARGS(manta_ref_arg(h->pending), manta_ref_arg(h->small)));
     h->actor = manta_actor_new("counter", NULL, MANTA_NO_ARGS);
     CHECK_I64(manta_actor_call(h->actor, "add", MANTA_ARGS(manta_i64(3))), 3);
@@ -106,6 +117,7 @@ static void hold(struct held *h)
     unsigned char ready[2];
     manta_ref    *both[] = {h->small, h->failed};
     CHECK_EQ(manta_wait(both, 2, 2, TEST_WAIT_MS, ready, &e), 2);
+    CHECK(test_board_wait(&board->words[0], begun + 1)); /* so nobody knows what became of it */
 }
 
 /* Between the two jobs and in the second: what is left of them. */
