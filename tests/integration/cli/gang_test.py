@@ -130,8 +130,9 @@ def gang_fails(p):
 def gang_restarts(p):
     """All begin again, so often, with another count; the next attempt begins when nothing of the last is left."""
     mark = p.root / "mark"
-    script = (f"echo run $MANTA_GANG_RESTARTS; [ $MANTA_GANG_RANK = 0 ] || {{ mkdir {mark} || echo overlap; trap 'rmdir {mark}' EXIT;"
-              f" trap 'exit 1' TERM; sleep 1000 & wait; }}; sleep 0.3; [ $MANTA_GANG_RESTARTS = 2 ] && exit 5; kill -9 $$")
+    script = (f"echo run $MANTA_GANG_RESTARTS; [ $MANTA_GANG_RANK = 0 ] || {{ trap 'rmdir {mark}' EXIT; trap 'exit 1' TERM;"
+              f" mkdir {mark} || echo overlap; sleep 1000 & wait; }}; while [ ! -d {mark} ]; do sleep 0.02; done;"
+              f" [ $MANTA_GANG_RESTARTS = 2 ] && exit 5; kill -9 $$")
     out = gang(p, "-n", "2", "--cpus", "0", "--max-restarts", "2", "--", "sh", "-c", script, want=5)
     equal(sorted(out.splitlines()), sorted(f"[{rank}] run {n}" for rank in range(2) for n in range(3)))
     has("begins again (restart 2 of 2)", p.errors)
@@ -242,8 +243,9 @@ def gang_nodes(p):
     ranks = variables(p.manta("run", "--nodes", "3", "--as", "torch", "--", "env"))
     equal([(r["GROUP_RANK"], r["LOCAL_RANK"], r["GROUP_WORLD_SIZE"], r["WORLD_SIZE"]) for r in ranks],
           [(str(rank), "0", "3", "3") for rank in range(3)])
-    # Where the room of the last gang is not seen free yet, it begins with fewer ranks, and grows.
-    script = "echo up $MANTA_GANG_SIZE $MANTA_GANG_RESTARTS; [ $MANTA_GANG_SIZE$MANTA_GANG_RESTARTS = 11 ] || exec sleep 1000"
+    # Where the room of the last gang, or attempt, is not seen free yet, it begins with fewer ranks, and grows.
+    script = (f"echo up $MANTA_GANG_SIZE $MANTA_GANG_RESTARTS; [ $MANTA_GANG_SIZE$MANTA_GANG_RESTARTS = 11 ] && [ -e {p.root}/drains ] ||"
+              " exec sleep 1000")
     run = begin(p, "--nodes", "1:3", "--max-restarts", "1", "--", "sh", "-c", script, env=here)
     for _ in range(3):
         line_of(run, "up 3 0")
@@ -252,6 +254,7 @@ def gang_nodes(p):
     line_of(run, "begins again (restart 1 of 1)")
     for _ in range(2):
         line_of(run, "up 2 1")
+    (p.root / "drains").touch()
     p.manta("drain", "n2", "--deadline", "30")
     has("up 1 1", line_of(run, "up 1"))  # a drain costs no restart
     end(run, 0)

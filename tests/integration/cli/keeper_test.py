@@ -11,6 +11,7 @@ import socket
 import sys
 
 from cli_test import check, equal, has, is_written, kill, run_case, wait_until
+from gone import has_gone
 
 LATER = "while [ ! -e {0}/go ]; do sleep 0.05; done; ./hello"
 
@@ -21,11 +22,13 @@ def daemon(p, name):
 
 
 def kill_and_wait(p, name, folder=None):
-    """Kills the daemon, and waits until another stands in its place. Its pid."""
+    """Kills the daemon, and waits until another stands in its place and is ready. Its pid."""
     before = p.daemons(folder)[name]
     kill(before)
     wait_until(lambda: p.daemons(folder)[name] not in (0, before), f"the {name} is started again")
-    return p.daemons(folder)[name]
+    pid, log = p.daemons(folder)[name], (folder or p.folder) / f"{name}.log"
+    wait_until(lambda: f" daemon_again daemon=manta-{name} pid={pid} " in log.read_text(errors="replace"), f"the {name} is ready again")
+    return pid
 
 
 def running(p, *words):
@@ -66,7 +69,7 @@ def raylet_killed(p):
     wait_until(lambda: is_written(p.root / "sleepers"), "the job has begun")
     sleeper = int((p.root / "sleepers").read_text())
     raylet = kill_and_wait(p, "raylet")
-    check(not os.path.exists(f"/proc/{sleeper}"), "what the dead raylet's job has started runs beside the next raylet")
+    check(has_gone(sleeper), "what the dead raylet's job has started runs beside the next raylet")
     (p.root / "go").touch()
     p.manta("job", "wait", job)
     equal((p.root / "attempts").read_text().split(), ["1", "2"])
@@ -77,7 +80,7 @@ def raylet_killed(p):
     equal((told["pid"], told["restarts"]), (raylet, 1))
     p.manta("stop")
     for pid in (p.root / "sleepers").read_text().split():
-        check(not os.path.exists(f"/proc/{pid}"), "a job's process is left over")
+        check(has_gone(int(pid)), "a job's process is left over")
 
 
 def other_node_killed(p):
