@@ -14,6 +14,7 @@
 
 #include "core/base/clock.h"
 #include "core/sys/file.h"
+#include "core/sys/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -289,11 +290,10 @@ static bool has_mark(pid_t pid, const char *mark, char *text)
 /* Kills all that have it now; how many there were. */
 static size_t sweep_once(const char *mark, char *text)
 {
-    DIR   *dir = opendir("/proc");
+    DIR   *all = mt_process_all();
     size_t count = 0;
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        int   pidfd = pid > 1 && pid != getpid() ? process_open(pid) : -1;
+    for (pid_t pid; (pid = mt_process_next(all));) {
+        int pidfd = pid > 1 && pid != getpid() ? process_open(pid) : -1;
         if (pidfd < 0)
             continue;
         if (has_mark(pid, mark, text)) { /* looked at after opening: it is this very process */
@@ -303,8 +303,6 @@ static size_t sweep_once(const char *mark, char *text)
             close(pidfd);
         }
     }
-    if (dir)
-        closedir(dir);
     return count;
 }
 

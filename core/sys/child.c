@@ -5,8 +5,8 @@
 #include "core/sys/child.h"
 
 #include "core/sys/file.h"
+#include "core/sys/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -198,21 +198,17 @@ mt_status mt_child_start(const struct mt_child_opts *opts, pid_t *out_pid)
 /* Adds the children of all threads of a process. */
 static size_t children_add(pid_t pid, pid_t *tree, size_t count, size_t max)
 {
-    char           path[300];
-    struct dirent *entry;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *tasks = opendir(path);
-    while (tasks && (entry = readdir(tasks))) {
-        int child;
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, entry->d_name);
-        FILE *children = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
+    DIR *threads = mt_process_threads(pid);
+    for (pid_t thread; (thread = mt_process_next(threads));) {
+        char path[64];
+        int  child;
+        snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)thread);
+        FILE *children = fopen(path, "re");
         while (children && count < max && fscanf(children, "%d", &child) == 1)
             tree[count++] = child;
         if (children)
             fclose(children);
     }
-    if (tasks)
-        closedir(tasks);
     return count;
 }
 

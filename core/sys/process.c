@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -66,6 +67,30 @@ bool mt_process_stat(pid_t pid, pid_t thread, struct mt_process_stat *out)
     out->cpu_ms = (int64_t)(of[0] + of[1]) * 1000 / ticks;
     out->children_ms = (int64_t)(of[2] + of[3]) * 1000 / ticks;
     return true;
+}
+
+DIR *mt_process_all(void)
+{
+    return opendir("/proc");
+}
+
+DIR *mt_process_threads(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    return opendir(path);
+}
+
+pid_t mt_process_next(DIR *all)
+{
+    for (struct dirent *entry; all && (entry = readdir(all));) {
+        pid_t number = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (number > 0)
+            return number;
+    }
+    if (all)
+        closedir(all);
+    return 0;
 }
 
 void mt_process_line(pid_t pid, pid_t *out, size_t count)

@@ -8,6 +8,7 @@
 #ifndef MT_SYS_PROCESS_H
 #define MT_SYS_PROCESS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,14 @@ struct mt_process_stat {
 };
 /* thread 0: of the process. False: there is none, or /proc can't be read. */
 bool mt_process_stat(pid_t pid, pid_t thread, struct mt_process_stat *out);
+
+/* All processes of the machine, or the threads of one, one number after the other:
+ *   for (DIR *all = mt_process_threads(pid); (thread = mt_process_next(all));)
+ * NULL where /proc can't be read, and behind the last one 0: then `all` is closed, so nobody stops before. Those that begin or end
+ * meanwhile may be missed. */
+DIR  *mt_process_all(void);
+DIR  *mt_process_threads(pid_t pid);
+pid_t mt_process_next(DIR *all);
 
 /* Where it comes from: it, its process group, its parent, that one's group, up to the first process; 0 behind the last. */
 void mt_process_line(pid_t pid, pid_t *out, size_t count);

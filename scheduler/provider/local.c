@@ -9,8 +9,8 @@
 
 #include "core/sys/child.h"
 #include "core/sys/file.h"
+#include "core/sys/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -49,17 +49,13 @@ static bool is_ours(const struct cluster *cluster, pid_t pid, char *out_id, char
 
 static void each(const struct cluster *cluster, void (*fn)(void *user, pid_t pid, const char *id, const char *handle), void *user)
 {
-    DIR *proc = opendir("/proc");
+    DIR *all = mt_process_all();
     char id[TEXT_SIZE], handle[TEXT_SIZE];
     while (waitpid(-1, NULL, WNOHANG) > 0)
         ;
-    for (struct dirent *entry; proc && (entry = readdir(proc));) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: no process */
-        if (pid > 0 && is_ours(cluster, pid, id, handle))
+    for (pid_t pid; (pid = mt_process_next(all));)
+        if (is_ours(cluster, pid, id, handle))
             fn(user, pid, id, handle);
-    }
-    if (proc)
-        closedir(proc);
 }
 
 static void list_one(void *user, pid_t pid, const char *id, const char *handle)

@@ -11,7 +11,6 @@
 #include "sgd/sum/group.h"
 #include "sgd/ground/team.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
@@ -41,19 +40,14 @@ static void thread_add(int32_t pid, int32_t tid, struct sgd_pulse_seen *seen)
 /* See struct sgd_pulse_seen. (The run-queue time in schedstat would not do: that of the present wait is added when it is over.) */
 static void process_look(int32_t pid, struct sgd_pulse_seen *seen)
 {
-    char                   path[64];
     struct mt_process_stat stat;
     if (!mt_process_stat(pid, 0, &stat))
         return;
     seen->is_stopped = stat.state == 'T';
     seen->process_ms = (uint32_t)stat.cpu_ms;
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
-    DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (entry->d_name[0] != '.')
-            thread_add(pid, (int32_t)strtol(entry->d_name, NULL, 10), seen);
-    if (dir)
-        closedir(dir);
+    DIR *threads = mt_process_threads(pid);
+    for (pid_t thread; (thread = mt_process_next(threads));)
+        thread_add(pid, thread, seen);
 }
 
 struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local)

@@ -10,7 +10,6 @@
 #include "core/sys/child.h"
 #include "core/sys/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -298,17 +297,11 @@ static int64_t tree_cpu_ms(pid_t root)
 /* Is a thread of it ready to run, or does it wait for the disk? */
 static bool is_at_work(pid_t pid)
 {
-    char                   path[64];
-    struct dirent         *entry;
     struct mt_process_stat stat;
     bool                   is = false;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *tasks = opendir(path);
-    while (tasks && !is && (entry = readdir(tasks)))
-        is = entry->d_name[0] != '.' && mt_process_stat(pid, (pid_t)strtol(entry->d_name, NULL, 10), &stat) &&
-             (stat.state == 'R' || stat.state == 'D');
-    if (tasks)
-        closedir(tasks);
+    DIR                   *threads = mt_process_threads(pid);
+    for (pid_t thread; (thread = mt_process_next(threads));)
+        is |= mt_process_stat(pid, thread, &stat) && (stat.state == 'R' || stat.state == 'D');
     return is;
 }
 

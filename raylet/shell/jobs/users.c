@@ -11,7 +11,8 @@
  */
 #include "raylet/shell/jobs/jobs.h"
 
-#include <dirent.h>
+#include "core/sys/process.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -26,16 +27,14 @@
 
 static bool has_process(uint32_t uid)
 {
-    DIR           *proc = opendir("/proc");
-    struct dirent *entry;
-    bool           found = !proc;
-    while (proc && !found && (entry = readdir(proc))) {
+    DIR *all = mt_process_all();
+    bool found = !all; /* maybe */
+    for (pid_t pid; (pid = mt_process_next(all));) {
+        char        path[32];
         struct stat st;
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && fstatat(dirfd(proc), entry->d_name, &st, 0) == 0)
-            found = st.st_uid == uid;
+        snprintf(path, sizeof path, "/proc/%d", (int)pid);
+        found |= stat(path, &st) == 0 && st.st_uid == uid;
     }
-    if (proc)
-        closedir(proc);
     return found;
 }
 

@@ -61,6 +61,25 @@ static void what_the_kernel_says_of_a_process_and_its_threads(void **state)
     assert_false(mt_process_stat(0, 0, &of_process));
 }
 
+static void all_processes_and_all_threads(void **state)
+{
+    pid_t child = sleeper(), number;
+    int   seen = 0, threads = 0;
+    (void)state;
+    DIR *all = mt_process_all();
+    while ((number = mt_process_next(all)))
+        seen += number == getpid() || number == child;
+    assert_int_equal(seen, 2);
+    all = mt_process_threads(child);
+    for (; (number = mt_process_next(all)); threads++)
+        assert_int_equal(number, child);
+    assert_int_equal(threads, 1);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_null(mt_process_threads(child));
+    assert_int_equal(mt_process_next(NULL), 0);
+}
+
 static void a_signal_for_another_of_that_number_goes_nowhere(void **state)
 {
     (void)state;
@@ -106,6 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_is_known_until_it_ends),
         cmocka_unit_test(what_the_kernel_says_of_a_process_and_its_threads),
+        cmocka_unit_test(all_processes_and_all_threads),
         cmocka_unit_test(a_signal_for_another_of_that_number_goes_nowhere),
         cmocka_unit_test(without_a_descriptor_nothing_is_known),
         cmocka_unit_test(no_number_is_no_process),

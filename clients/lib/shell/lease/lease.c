@@ -7,8 +7,8 @@
 #include "clients/lib/shell/lease/lease.h"
 #include "clients/lib/shell/names/names.h"
 #include "clients/lib/shell/state/state.h"
+#include "core/sys/process.h"
 
-#include <dirent.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -38,14 +38,9 @@ static void show_devices(const struct ctl_grant *grant)
 /* All threads that there are; those to come take it from the one that makes them. */
 static void bind_threads(const cpu_set_t *set)
 {
-    DIR *folder = opendir("/proc/self/task");
-    for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (thread > 0)
-            (void)sched_setaffinity(thread, sizeof *set, set); /* CPUs that were taken from us meanwhile: it stays where it is */
-    }
-    if (folder)
-        closedir(folder);
+    DIR *threads = mt_process_threads(getpid());
+    for (pid_t thread; (thread = mt_process_next(threads));)
+        (void)sched_setaffinity(thread, sizeof *set, set); /* CPUs that were taken from us meanwhile: it stays where it is */
 }
 
 static void bind_to_cpus(const struct ctl_grant *grant)
