@@ -3,13 +3,13 @@
  * redis.c - see redis.h. The proxy has one thread, and serves one connection at a time, as a head has one.
  */
 #include "tests/redis/redis.h"
+#include "tests/port.h"
 
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,15 +43,11 @@ static int dial(const char *path)
 
 /* ---- the server ---- */
 
-int redis_free_port(void)
+int redis_port(void)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t          size = sizeof a;
-    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (const struct sockaddr *)(const void *)&a, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)(void *)&a, &size), 0);
-    close(fd);
-    return ntohs(a.sin_port);
+    int port = port_of(port_hold());
+    assert_true(port > 0);
+    return port;
 }
 
 static void child(const struct redis_server *r, const char *const *more)

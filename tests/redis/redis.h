@@ -25,8 +25,8 @@ struct redis_server {
 /* Makes the folder and starts it with `appendonly yes`, `appendfsync always`, and these further arguments ("--name",
  * "value", ..., NULL). */
 void redis_server_new(struct redis_server *r, const char *const *more);
-/* A port that nobody has now. Somebody may be quicker: then a server does not start, and the test says so. */
-int redis_free_port(void);
+/* A port that nobody else is given as long as this process lives: a server may listen there, and again. */
+int redis_port(void);
 /* Starts it again on what is there. */
 void redis_server_start(struct redis_server *r, const char *const *more);
 void redis_server_kill(struct redis_server *r, int signal);

@@ -90,12 +90,12 @@ void redis_sentinels_new(struct redis_sentinels *s)
     memset(s->each, 0, sizeof s->each);
     s->master = 0;
     for (int i = 0; i < 2; i++)
-        s->servers[i].port = redis_free_port();
+        s->servers[i].port = redis_port();
     redis_server_new(&s->servers[0], NULL);
     redis_sentinels_replica(s, 1);
     redis_sentinels_in_step(s);
     for (int i = 0; i < SENTINELS; i++) {
-        s->each[i].port = redis_free_port();
+        s->each[i].port = redis_port();
         sentinel_start(s, i);
         size += snprintf(s->url + size, sizeof s->url - (size_t)size, "%s127.0.0.1:%d", i ? "," : "", s->each[i].port);
     }

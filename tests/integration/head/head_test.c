@@ -9,6 +9,7 @@
 #include "core/sha/sha256.h"
 #include "tests/integration/head/rig.h"
 #include "tests/plug/plug.h"
+#include "tests/port.h"
 #include "tests/redis/redis.h"
 
 #include <dirent.h>
@@ -252,12 +253,14 @@ static void a_killed_head_comes_back_with_everything(void **state)
         assert_true(WIFSIGNALED(daemon_end(&d, SIGKILL)));
         char before[sizeof d.address], port[128];
         memcpy(before, d.address, sizeof before);
+        int held = port_hold_this((uint16_t)strtoul(strrchr(before, ':') + 1, NULL, 10)); /* -1: somebody was quick */
         snprintf(port, sizeof port, "%s/port", d.state);
         if (i % 2)
             unlink(port); /* another port: clients find it by the address file */
         assert_true(daemon_start(&d, more, NULL));
-        if (i % 2 == 0)
+        if (i % 2 == 0 && held >= 0)
             assert_string_equal(d.address, before);
+        close(held);
         raylet_again(&r, &d);
         assert_int_equal(r.epoch, 1);
         assert_int_equal(raylet_next(&r, KIND(LOG_ACK))->log_ack->offset, offset);

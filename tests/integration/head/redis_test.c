@@ -200,9 +200,11 @@ static void nothing_acknowledged_is_lost_in_kills(void **state)
     char          id[32];
     start(w);
     for (int i = 0; i < kills; i++) {
-        int64_t       until = mt_now_ms() + 30 + i * 37 % 90;
-        manta_client *c = open_client(w, 1000, &e);
-        int           fresh = 0;
+        manta_client *c = NULL;
+        for (int64_t end = mt_now_ms() + RIG_PATIENCE_MS; !c && mt_now_ms() < end;)
+            c = open_client(w, 1000, &e);
+        int64_t until = mt_now_ms() + 30 + i * 37 % 90;
+        int     fresh = 0;
         for (bool is_killed = false; c && next < JOBS_MAX && (!is_killed || mt_now_ms() < until + 60); next++) {
             snprintf(id, sizeof id, "job-%d", next);
             manta_job job = {.id = id, .argv = (const char *const[]){"x", NULL}};

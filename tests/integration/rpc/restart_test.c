@@ -13,6 +13,7 @@
 
 #include "core/io/io.h"
 #include "core/rpc/rpc.h"
+#include "tests/port.h"
 
 #include <signal.h>
 #include <spawn.h>
@@ -29,7 +30,7 @@ static struct io_loop     *loop;
 static struct rpc         *rpc;
 static struct rpc_channel *channel;
 static pid_t               server_pid;
-static int                 server_stdin = -1;
+static int                 server_stdin = -1, held = -1; /* `held`: the port, also while nobody listens there */
 static uint16_t            port;
 
 #define assert_ok(expr) \
@@ -65,7 +66,7 @@ static void server_start(void)
         if (sscanf(line, "port %hu", &port) == 1)
             break;
     fclose(lines);
-    assert_true(port > 0);
+    assert_int_equal(port, port_of(held));
 }
 
 static void server_kill(void)
@@ -85,6 +86,9 @@ static int setup(void **state)
     snprintf(dir, sizeof dir, "%s/rpc-XXXXXX", parent ? parent : "/tmp");
     assert_non_null(mkdtemp(dir));
     snprintf(token_file, sizeof token_file, "%s/token", dir);
+    held = port_hold();
+    port = port_of(held);
+    assert_true(port > 0);
     server_start();
     assert_ok(io_token_read(token_file, &token));
     assert_ok(io_loop_new(&loop));
@@ -104,7 +108,7 @@ static int teardown(void **state)
     if (server_pid)
         server_kill();
     unlink(token_file);
-    port = 0;
+    close(held);
     return rmdir(dir);
 }
 

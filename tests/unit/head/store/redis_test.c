@@ -258,7 +258,7 @@ static void a_name_that_stops_resolving_is_waited_for(void **state)
     struct finder      f = {.reader.record = find_record, .key = "-"};
     char               url[128];
     redis_server_kill(&w->server, SIGKILL);
-    w->server.port = redis_free_port();
+    w->server.port = redis_port();
     redis_server_start(&w->server, NULL);
     snprintf(url, sizeof url, "redis://store.test:%d/0?cluster=test", w->server.port);
     names = NAMES_HERE;
