@@ -78,9 +78,9 @@ MANTA_ACTOR(maker, "", maker_new, NULL, {"make", "lul>y", maker_make}, {"next", 
 
 /* ---- from the driver: calls ---- */
 
-static manta_actor *maker(const struct nodes *n, int restarts, int retries)
+static manta_actor *maker(int restarts, int retries)
 {
-    manta_actor_opts opts = {.labels = lost_victim(n), .max_restarts = restarts, .max_task_retries = retries};
+    manta_actor_opts opts = {.labels = lost_victim(), .max_restarts = restarts, .max_task_retries = retries};
     return manta_actor_new("maker", &opts, 0, NULL);
 }
 static manta_ref *make(manta_actor *actor, int64_t seed, int word)
@@ -98,9 +98,10 @@ static void lost_call(void)
 {
     struct nodes n;
     lost_begin(&n, 3);
-    manta_actor *actor = maker(&n, 1, 2);
+    manta_actor *actor = maker(1, 2);
     manta_ref   *first = make(actor, 1, 0), *second = make_next(actor, first, 1, 1);
     lost_wait_made(second);
+    lost_heir(&n);
     lost_kill(&n);
     lost_check_value(second, 2);
     lost_check_value(first, 1);
@@ -116,9 +117,10 @@ static void lost_call_order(void)
 {
     struct nodes n;
     lost_begin(&n, 3);
-    manta_actor *one = maker(&n, 1, 3), *two = maker(&n, 1, 3);
+    manta_actor *one = maker(1, 3), *two = maker(1, 3);
     manta_ref   *a = make(one, 1, 0), *b = make_next(two, a, 1, 1), *c = make_next(one, b, 2, 2);
     lost_wait_made(c);
+    lost_heir(&n);
     lost_kill(&n);
     manta_ref *looks[2];
     for (int i = 0; i < 2; i++)
@@ -138,9 +140,10 @@ static void lost_call_for_good(void)
 {
     struct nodes n;
     lost_begin(&n, 2);
-    manta_actor *dies = maker(&n, 0, 2), *once = maker(&n, 1, 0);
+    manta_actor *dies = maker(0, 2), *once = maker(1, 0);
     manta_ref   *of_dead = make(dies, 1, 0), *of_once = make(once, 2, 1);
     lost_wait_made(of_dead), lost_wait_made(of_once);
+    lost_heir(&n);
     lost_kill(&n);
     lost_check_gone(of_once, "max_task_retries");
     lost_check_gone(of_dead, "is dead");
@@ -155,9 +158,9 @@ static void lost_call_for_good(void)
 
 #define ITEM_ARGS(fewer, stop) MANTA_ARGS(manta_i64(20), manta_u64(lost_board_number), manta_i64(fewer), manta_i64(stop))
 
-static manta_generator *generate(const struct nodes *n, int retries, int fewer, int stop)
+static manta_generator *generate(int retries, int fewer, int stop)
 {
-    return manta_call_stream("items", &(manta_task_opts){.labels = lost_victim(n), .max_retries = retries}, ITEM_ARGS(fewer, stop));
+    return manta_call_stream("items", &(manta_task_opts){.labels = lost_victim(), .max_retries = retries}, ITEM_ARGS(fewer, stop));
 }
 /* Takes that item (a large one, then the small one behind it). */
 static manta_ref *take(manta_generator *g, int64_t i)
@@ -191,11 +194,12 @@ static void lost_items(void)
     struct nodes n;
     manta_ref   *refs[ITEMS];
     lost_begin(&n, 3);
-    manta_generator *g = generate(&n, 0, 0, -1);
+    manta_generator *g = generate(0, 0, -1);
     for (int i = 0; i < ITEMS; i++)
         refs[i] = take(g, i);
     check_end(g);
     manta_free(refs[0]);
+    lost_heir(&n);
     lost_kill(&n);
     check_items(refs, 1, ITEMS);
     CHECK_EQ(lost_board->words[0], 2);
@@ -210,9 +214,10 @@ static void lost_items_untaken(void)
     struct nodes n;
     manta_ref   *refs[ITEMS];
     lost_begin(&n, 3);
-    manta_generator *g = generate(&n, 0, 0, ITEMS);
+    manta_generator *g = generate(0, 0, ITEMS);
     for (int i = 0; i < HELD; i++)
         refs[i] = take(g, i);
+    lost_heir(&n);
     lost_kill(&n);
     lost_board->words[11] = 1;
     check_items(refs, 0, HELD);
@@ -230,9 +235,10 @@ static void lost_items_running(void)
     struct nodes n;
     manta_ref   *refs[ITEMS];
     lost_begin(&n, 3);
-    manta_generator *g = generate(&n, 1, 0, HELD);
+    manta_generator *g = generate(1, 0, HELD);
     for (int i = 0; i < HELD; i++)
         refs[i] = take(g, i);
+    lost_heir(&n);
     lost_kill(&n);
     lost_board->words[11] = 1;
     for (int i = HELD; i < ITEMS; i++)
@@ -249,12 +255,13 @@ static void lost_items_of_actor(void)
     struct nodes n;
     manta_ref   *refs[ITEMS];
     lost_begin(&n, 3);
-    manta_actor     *actor = maker(&n, 1, 1);
+    manta_actor     *actor = maker(1, 1);
     manta_generator *g = manta_actor_call_stream(actor, "items", 0, ITEM_ARGS(0, -1));
     for (int i = 0; i < ITEMS; i++)
         refs[i] = take(g, i);
     check_end(g);
     manta_generator_free(g);
+    lost_heir(&n);
     lost_kill(&n);
     check_items(refs, 0, ITEMS);
     CHECK_EQ(lost_board->words[0], 2);
@@ -267,15 +274,16 @@ static void lost_items_for_good(void)
     struct nodes n;
     manta_ref   *refs[ITEMS], *once;
     lost_begin(&n, 3);
-    manta_generator *g = generate(&n, 0, 1, -1);
+    manta_generator *g = generate(0, 1, -1);
     for (int i = 0; i < ITEMS; i++)
         refs[i] = take(g, i);
     check_end(g);
     manta_generator_free(g);
-    g = generate(&n, MANTA_NO_RETRY, ITEMS - 1, -1);
+    g = generate(MANTA_NO_RETRY, ITEMS - 1, -1);
     once = take(g, 0);
     check_end(g);
     manta_generator_free(g);
+    lost_heir(&n);
     lost_kill(&n);
     lost_check_gone(refs[ITEMS - 1], "ended without this item"), manta_free(refs[ITEMS - 1]);
     lost_check_gone(once, "MANTA_NO_RETRY"), manta_free(once);

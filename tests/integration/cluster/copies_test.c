@@ -61,7 +61,7 @@ static struct nodes nodes;
 
 static manta_ref *make(int64_t seed, int retries)
 {
-    return manta_call("made", &(manta_task_opts){.labels = lost_victim(&nodes), .max_retries = retries},
+    return manta_call("made", &(manta_task_opts){AT(1), .max_retries = retries},
                       MANTA_ARGS(manta_i64(seed), manta_u64(lost_board_number)));
 }
 
@@ -171,13 +171,14 @@ static void copies_of_silent(void)
 static void copies_gone(void)
 {
     begin();
-    const manta_task_opts opts = {.labels = "zone=z1;zone=z0", .max_retries = 3};
+    const manta_task_opts opts = {.labels = lost_victim(), .max_retries = 3};
     manta_ref            *ref = manta_call("made", &opts, MANTA_ARGS(manta_i64(13), manta_u64(lost_board_number))),
               *once = make(14, MANTA_NO_RETRY);
     read_on(2, ref, 13), read_on(2, once, 14);
+    lost_heir(&nodes);
     nodes_kill(&nodes.raylets[2]);
     nodes_kill(&nodes.raylets[1]);
-    nodes_wait_alive(1);
+    nodes_wait_alive(2);
     lost_check_value(ref, 13);
     lost_check_gone(once, "can't be made again");
     lost_check_gone(once, "can't be made again");

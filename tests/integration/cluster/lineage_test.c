@@ -3,7 +3,7 @@
  * lineage_test.c - results whose node dies, and the tasks that make them again.
  *
  * Each function counts its runs in a word of the test's board, so that a run too many shows. "victim" is node 1, which the
- * labels prefer; when it is dead the same call runs elsewhere. What calls of actors and generators made: again_test.c.
+ * labels prefer; when it is dead the same call runs on its heir. What calls of actors and generators made: again_test.c.
  *
  * Thread: the driver's main one.
  */
@@ -102,11 +102,12 @@ static void lost_get(void)
     manta_view   kept;
     manta_error  e;
     lost_begin(&n, 2);
-    manta_ref *ref = make(lost_victim(&n), 5, 0, 0);
+    manta_ref *ref = make(lost_victim(), 5, 0, 0);
     lost_check_value(ref, 5); /* a copy of it is here, for as long as somebody reads it */
     CHECK_CODE(manta_get(ref, TEST_WAIT_MS, &kept, &e), MANTA_OK, &e);
-    manta_ref *other = make(lost_victim(&n), 6, 1, 0);
+    manta_ref *other = make(lost_victim(), 6, 1, 0);
     lost_wait_made(other);
+    lost_heir(&n);
     lost_kill(&n);
     lost_check_value(other, 6);
     lost_check_value(other, 6);
@@ -146,9 +147,10 @@ static void lost_dependent(void)
     struct nodes n;
     lost_begin(&n, 3);
     CHECK_I64(manta_call("meet", &(manta_task_opts){AT(2)}, MANTA_ARGS(manta_i64(1))), 1);
-    manta_ref *ref = make(lost_victim(&n), 8, 0, 0);
+    manta_ref *ref = make(lost_victim(), 8, 0, 0);
     lost_wait_made(ref);
     manta_ref *borrower = lost_borrow(2, ref, 8, SIZE);
+    lost_heir(&n);
     lost_kill(&n);
     manta_ref *looks[3];
     for (int i = 0; i < 3; i++)
@@ -173,7 +175,8 @@ static void lost_argument(void)
     manta_ref   *refs[3];
     lost_begin(&n, 3);
     for (int i = 0; i < 3; i++)
-        lost_wait_made(refs[i] = make(lost_victim(&n), 50 + i, i, 0));
+        lost_wait_made(refs[i] = make(lost_victim(), 50 + i, i, 0));
+    lost_heir(&n);
     CHECK_EQ(kill(n.head, SIGSTOP), 0);
     if (getenv("TEST_AWAY_S")) /* the row lost_arg: the head has been away for so long */
         test_sleep_ms(1000 * (int)strtol(getenv("TEST_AWAY_S"), NULL, 10));
@@ -201,11 +204,12 @@ static void lost_chain(void)
     lost_begin(&n, 3);
     manta_ref *held[3], *let_go[3];
     for (int i = 0; i < 3; i++) {
-        held[i] = i ? make_next(lost_victim(&n), held[i - 1], 9 + i, i) : make(lost_victim(&n), 10, 0, 0);
-        let_go[i] = i ? make_next(lost_victim(&n), let_go[i - 1], 19 + i, 3 + i) : make(lost_victim(&n), 20, 3, 0);
+        held[i] = i ? make_next(lost_victim(), held[i - 1], 9 + i, i) : make(lost_victim(), 10, 0, 0);
+        let_go[i] = i ? make_next(lost_victim(), let_go[i - 1], 19 + i, 3 + i) : make(lost_victim(), 20, 3, 0);
     }
     lost_wait_made(held[2]), lost_wait_made(let_go[2]);
     manta_free(let_go[0]), manta_free(let_go[1]);
+    lost_heir(&n);
     lost_kill(&n);
     lost_check_value(held[2], 12);
     lost_check_value(let_go[2], 22);
@@ -224,9 +228,10 @@ static void lost_several(void)
     struct nodes n;
     manta_ref   *refs[2];
     lost_begin(&n, 3);
-    manta_task_opts opts = {.labels = lost_victim(&n)};
+    manta_task_opts opts = {.labels = lost_victim()};
     manta_call_n("pair", &opts, MANTA_ARGS(manta_u64(lost_board_number)), refs, 2);
     lost_wait_made(refs[1]);
+    lost_heir(&n);
     lost_kill(&n);
     lost_check_value(refs[1], 41), lost_check_value(refs[0], 40);
     CHECK_EQ(lost_board->words[0], 2);
@@ -244,8 +249,8 @@ static void lost_for_good(void)
     manta_actor_opts there = {AT(1)};
     manta_actor     *actor = manta_actor_new("maker", &there, 0, NULL);
     manta_ref       *called = manta_actor_call(actor, "make", MANTA_ARGS(manta_i64(1)));
-    manta_ref       *once = make(lost_victim(&n), 2, 0, MANTA_NO_RETRY), *twice = make("zone=z1", 3, 1, 1);
-    manta_ref       *freed = make(lost_victim(&n), 4, 2, 0);
+    manta_ref       *once = make(lost_victim(), 2, 0, MANTA_NO_RETRY), *twice = make("zone=z1", 3, 1, 1);
+    manta_ref       *freed = make(lost_victim(), 4, 2, 0);
     lost_wait_made(called), lost_wait_made(once), lost_wait_made(twice), lost_wait_made(freed);
     CHECK_CODE(manta_free_now(&freed, 1, &e), MANTA_OK, &e);
     lost_kill(&n);
@@ -274,9 +279,10 @@ static void lost_bound(void)
     setenv("MANTA_LINEAGE_BYTES", "4000", 1);
     lost_begin(&n, 2);
     for (int i = 0; i < COUNT; i++) {
-        refs[i] = make(lost_victim(&n), i, i, 0);
+        refs[i] = make(lost_victim(), i, i, 0);
         lost_wait_made(refs[i]);
     }
+    lost_heir(&n);
     lost_kill(&n);
     lost_check_gone(refs[0], "lineage_bytes (4000)");
     lost_check_value(refs[COUNT - 1], COUNT - 1);

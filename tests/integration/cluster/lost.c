@@ -6,8 +6,11 @@
  */
 #include "tests/integration/cluster/lost.h"
 
+#include <stdio.h>
+
 struct test_board *lost_board;
 uint64_t           lost_board_number;
+static char        victim[32];
 
 manta_status lost_give(manta_ctx *c, int64_t seed)
 {
@@ -42,6 +45,12 @@ static manta_status lost_borrowed(manta_ctx *c, int argc, const manta_arg *argv)
     return manta_return_i64(c, got);
 }
 MANTA_REGISTER(lost_borrowed, "rluu>l");
+static manta_status lost_here(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    (void)argc, (void)argv;
+    return manta_return_i64(c, manta_node());
+}
+MANTA_REGISTER(lost_here, ">l");
 
 manta_ref *lost_borrow(int i, manta_ref *ref, int64_t seed, uint64_t size)
 {
@@ -55,12 +64,22 @@ manta_ref *lost_borrow(int i, manta_ref *ref, int64_t seed, uint64_t size)
 void lost_begin(struct nodes *n, int count)
 {
     nodes_start(n, count, "8"); /* room for all on the node that they prefer */
+    snprintf(victim, sizeof victim, "zone=z1;zone=z%d", count);
     lost_board = test_board_new(&lost_board_number);
 }
 
-const char *lost_victim(const struct nodes *n)
+const char *lost_victim(void)
 {
-    return n->count == 2 ? "zone=z1;zone=z0" : "zone=z1;zone=z2";
+    return victim;
+}
+
+void lost_heir(struct nodes *n)
+{
+    int i = n->count++;
+    n->raylets[i] = nodes_add(n, i, "8", NULL);
+    CHECK(n->raylets[i]);
+    nodes_wait_alive(n->count);
+    CHECK(test_i64(manta_call("lost_here", &(manta_task_opts){AT(i)}, MANTA_NO_ARGS), __FILE__, __LINE__) > 0);
 }
 
 void lost_wait_made(manta_ref *ref)

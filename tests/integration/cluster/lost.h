@@ -21,8 +21,10 @@ extern uint64_t           lost_board_number;
 
 /* First thing in a case: so many nodes, each with room for everything, and the board. */
 void lost_begin(struct nodes *n, int count);
-/* Labels of node 1 as long as it lives, then of the last one. */
-const char *lost_victim(const struct nodes *n);
+/* Labels of node 1, and of the heir, which is not there yet: what has them runs on node 1, also where that is suspect meanwhile. */
+const char *lost_victim(void);
+/* The heir joins, and the driver's node knows it. */
+void lost_heir(struct nodes *n);
 /* Kills it; brings it back, as another incarnation. */
 void lost_kill(struct nodes *n);
 void lost_bring_back(struct nodes *n);

@@ -594,7 +594,7 @@ static void pg_detached_actor(void)
     over(pg);
     int64_t      limit = test_now_ms() + TEST_WAIT_MS;
     manta_actor *found;
-    while ((found = manta_actor_find("tenant", 1000, &e))) { /* its name goes with it */
+    while ((found = manta_actor_find("tenant", TEST_WAIT_MS, &e))) { /* its name goes with it */
         manta_actor_free(found);
         CHECK(test_now_ms() < limit);
         test_sleep_ms(20);
