@@ -67,8 +67,8 @@ static void sentinel_start(struct redis_sentinels *s, int which)
     snprintf(conf, sizeof conf, "%s/s%d.conf", dir, which);
     int size = snprintf(text, sizeof text,
                         "port %d\nbind 127.0.0.1\nunixsocket %s\ndir %s\nlogfile s%d.log\nsentinel monitor main 127.0.0.1 %d 2\n"
-                        "sentinel down-after-milliseconds main 300\nsentinel failover-timeout main 3000\n",
-                        one->port, one->socket, dir, which, s->servers[s->master].port);
+                        "sentinel down-after-milliseconds main %d\nsentinel failover-timeout main 3000\n",
+                        one->port, one->socket, dir, which, s->servers[s->master].port, s->down_ms);
     int fd = open(conf, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, text, (size_t)size), size);
     close(fd);
@@ -83,12 +83,13 @@ static void sentinel_start(struct redis_sentinels *s, int which)
         assert_true(waited < PATIENCE_MS);
 }
 
-void redis_sentinels_new(struct redis_sentinels *s)
+void redis_sentinels_new(struct redis_sentinels *s, int down_ms)
 {
     int size = snprintf(s->url, sizeof s->url, "redis+sentinel://");
     memset(s->servers, 0, sizeof s->servers);
     memset(s->each, 0, sizeof s->each);
     s->master = 0;
+    s->down_ms = down_ms;
     for (int i = 0; i < 2; i++)
         s->servers[i].port = redis_port();
     redis_server_new(&s->servers[0], NULL);
@@ -104,6 +105,11 @@ void redis_sentinels_new(struct redis_sentinels *s)
         AWAIT(&s->each[i], "OK 3 usable", "SENTINEL", "CKQUORUM", "main");
         AWAIT(&s->each[i], "master-link-status\r\n$2\r\nok", "SENTINEL", "REPLICAS", "main");
     }
+}
+
+void redis_sentinels_failover(struct redis_sentinels *s)
+{
+    AWAIT(&s->each[0], "+OK", "SENTINEL", "FAILOVER", "main"); /* as soon as it has seen the replica */
 }
 
 void redis_sentinels_switch(struct redis_sentinels *s)

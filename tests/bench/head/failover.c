@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "-o") == 0)
         bench.options.output = strcmp(argv[2], "json") == 0 ? BENCH_JSON : BENCH_TABLE;
     signal(SIGPIPE, SIG_IGN);
-    redis_sentinels_new(&redis);
+    redis_sentinels_new(&redis, 300);
     daemon_init(&head);
     head.out = open("/dev/null", O_WRONLY | O_CLOEXEC);
     bench_print_head(&bench);

@@ -26,7 +26,7 @@ struct world {
 static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
-    redis_sentinels_new(&w->redis);
+    redis_sentinels_new(&w->redis, SENTINEL_NEVER_DOWN);
     daemon_init(&w->head);
     w->more[0] = "--store";
     w->more[1] = w->redis.url;
@@ -120,6 +120,7 @@ static void a_dead_master_is_followed_by_its_replica(void **state)
     submit(w, BEFORE);
     redis_sentinels_in_step(&w->redis);
     redis_server_kill(&w->redis.servers[w->redis.master], SIGKILL);
+    redis_sentinels_failover(&w->redis);
     submit(w, 1);
     redis_sentinels_switch(&w->redis);
     submit(w, BEFORE);
@@ -132,7 +133,7 @@ static void a_master_that_is_none_any_more_is_left(void **state)
     struct world *w = *state;
     start(w);
     submit(w, BEFORE);
-    REDIS_DO(&w->redis.each[0], "SENTINEL", "FAILOVER", "main");
+    redis_sentinels_failover(&w->redis);
     redis_sentinels_switch(&w->redis);
     submit(w, BEFORE);
     REDIS_DO(&w->redis.each[1], "SENTINEL", "RESET", "main"); /* knows of no replica for a moment, and does not matter */
@@ -154,6 +155,7 @@ static void what_a_failover_forgets_is_written_again(void **state)
     redis_server_kill(replica, SIGKILL); /* ... and dies */
     redis_server_kill(master, SIGKILL);
     redis_sentinels_replica(&w->redis, 1);
+    redis_sentinels_failover(&w->redis);
     redis_sentinels_switch(&w->redis);
     REDIS_SAY(replica, before, "HLEN", "manta:{test}:records");
     submit(w, 1);
