@@ -136,8 +136,10 @@ def checkpoints(p):
         json.loads((disk.path / "timeline.json").read_text())
         equal(json.loads((disk.path / "track/one/status.json").read_text())["status"], "stopped")
         equal(sum(b"train/lr" in record for record in records(next((disk.path / "board").iterdir()))), last, "in TensorBoard's log")
-        for log in ("the CSV log", "TensorBoard's log"):
-            equal((run.count(f"{log}: the disk is full"), run.count(f"{log}: there is room again")), (1, 1), log)
+        for log in ("the CSV log", "TensorBoard's log"):  # more than once where a save that failed has given its room back
+            full = run.count(f"{log}: the disk is full")
+            check(full > 0, f"{log} was never full")
+            equal(run.count(f"{log}: there is room again"), full, log)
 
 
 def sweep_text(trials, command):

@@ -56,12 +56,12 @@ class Installed:
     def run(self, *words, **options):
         done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=CALL_S, check=False, **options)
-        assert done.returncode == 0, f"{' '.join(map(str, words))}: exit {done.returncode}\n{done.stdout}\n{self.logs()}"
+        assert done.returncode == 0, f"{' '.join(map(str, words))}: exit {done.returncode}\n{done.stdout}\n{self.logs()[-4000:]}"
         return done.stdout
 
     def logs(self):
         log = self.folder / "c/daemons.log"
-        return log.read_text(errors="replace")[-4000:] if log.exists() else ""
+        return log.read_text(errors="replace") if log.exists() else ""
 
     def drive(self, *words):
         return self.run(*words, env=self.environment, cwd=self.folder)
@@ -89,7 +89,7 @@ class Installed:
 
     def stop(self):
         bad = self.nodes.stop()
-        assert not bad, f"{bad}\n{self.logs()}"
+        assert not bad, f"{bad}\n{self.logs()[-4000:]}"
 
 
 def ask(at, path, way):
@@ -245,7 +245,7 @@ def train_detached(at):
     assert "loss" in said or "detached" in said, said
 
 
-def sweep_write(at):
+def sweep_write(at, then="sleep 0.5"):
     """Two trials at a time and one CPU on each node: each trial writes which program has started it."""
     path = at.folder / "both.yaml"
     seen = at.folder / "seen"
@@ -253,7 +253,7 @@ def sweep_write(at):
 metric: loss
 trials: 6
 concurrency: 2
-trial: {{command: [sh, -c, "readlink /proc/$PPID/exe >>{seen}; sleep 0.5; echo loss={{x}}"]}}
+trial: {{command: [sh, -c, "readlink /proc/$PPID/exe >>{seen}; {then}; echo loss={{x}}"]}}
 space:
   x: {{type: uniform, low: 0, high: 1}}
 """)
@@ -262,7 +262,8 @@ space:
 
 def sweep(at):
     seen = at.folder / "seen"
-    said = at.drive(at.release(), "sweep", sweep_write(at), "--quiet")
+    both = f"until [ $(sort -u {seen} | wc -l) = 2 ]; do sleep 0.05; done"  # the program takes its time to the second node
+    said = at.drive(at.release(), "sweep", sweep_write(at, both), "--quiet")
     assert "6 completed" in said, said
     assert len(set(seen.read_text().split())) == 2, seen.read_text()
 
