@@ -50,6 +50,7 @@ manta_status manta_cancel(manta_ref *handle, const manta_cancel_opts *opts, mant
     }
     if (code == MANTA_OK) {
         lib.calls++;
+        lib.own.now_ns = lib_now_ns(); /* the moment that a worker has before it is killed begins now */
         code = told(own_cancel(&lib.own, ref, flags), name, e);
         if (lib.own.out.up.size || lib.own.out.wake_count)
             lib_act();

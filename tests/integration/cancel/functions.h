@@ -12,6 +12,10 @@
 #define TEST_CANCEL_FUNCTIONS_H
 
 /* Words of the board. */
-enum { STARTED = 0, GATE = 1, RAN = 2, STOPPED = 3, CODE = 4, ORDER = 8 };
+enum { STARTED = 0, GATE = 1, RAN = 2, STOPPED = 3, CODE = 4, MAY_BEGIN = 5, HELD = 6, ORDER = 8 };
+
+/* A worker that is to be killed has so long for its task to end by itself (core/base/limits/lib.h). On a crowded machine it may
+ * get no CPU meanwhile: then it is killed, and a test tries again. */
+enum { MOMENT_MS = 100 };
 
 #endif

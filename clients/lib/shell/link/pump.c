@@ -145,6 +145,8 @@ static void control(const struct lane_record *record, const uint8_t *payload, co
     } else if (record->kind == CTL_LOOK) {
         st = own_looked_at(&lib.own, record, payload);
     }
+    if (record->kind == CTL_MESSAGE)
+        lib.own.now_ns = lib_now_ns(); /* as for a call of this process (api/cancel.c) */
     if (st.code == MT_OK && record->kind != CTL_LANE)
         st = own_control(&lib.own, record, payload, lane, park);
     if (st.code)
