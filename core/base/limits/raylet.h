@@ -99,7 +99,7 @@ enum {
     MT_RLT_OUTPUT_LINE = 4096,        /* a longer line is cut into such */
     MT_RLT_OUTPUT_READ = 64 * 1024,   /* taken at a time */
     MT_RLT_STACKS = 16,               /* processes whose stacks are taken at a time */
-    MT_RLT_STACK_MS = 300,            /* for all of them to write theirs */
+    MT_RLT_STACK_MS = 5000,           /* for all of them to write theirs: who is asked this most often waits on a crowded machine */
     MT_RLT_STACK_POLL_MS = 5,
     MT_RLT_LOOK_MS = 1000, /* for a process to tell of itself; then the answer says that it does not */
 

@@ -49,6 +49,7 @@ def tasks(p):
     p.manta("start", "--head", "--num-cpus", "2", "--num-gpus", "1", "--node-name", "here")
     release = p.root / "release"
     scene = Scene(p, "mixed", release)
+    wait_until(lambda: p.json("list", "tasks", "--filter", "state=RUNNING"), "the one that has the GPU runs")
     rows = p.json("list", "tasks")
     adds = [r for r in rows if r["name"] == "add" and r["state"] == "FINISHED"]
     equal(len(adds), 20)
@@ -162,6 +163,7 @@ def stacks(p):
     release = p.root / "release"
     scene = Scene(p, "busy", release)
     wait_until(lambda: len(p.json("list", "tasks", "--filter", "state=RUNNING")) == 2, "both tasks run")
+    wait_until(lambda: "spin_here" in one(p.json("stack"), running="spin")["stack"], "it spins")
     everyone = p.json("stack")
     has("spin_here", one(everyone, running="spin")["stack"])
     wait_until(lambda: one(p.json("stack"), running="wait_for_file")["waits_in"], "the other one is seen asleep")
@@ -170,6 +172,11 @@ def stacks(p):
     for _ in range(20):  # however often: nothing is disturbed
         has("spin_here", p.manta("stack", pid))
         equal(len(p.json("stack", pid)), 1)
+    os.kill(pid, signal.SIGSTOP)  # one that gets no CPU for a while tells later
+    wakes = threading.Timer(0.6, os.kill, (pid, signal.SIGCONT))
+    wakes.start()
+    has("spin_here", p.manta("stack", pid))
+    wakes.join()
     p.manta("stack", "1", want=1)
     has("no node has a process 1", p.errors)
     release.write_text("")
@@ -221,7 +228,8 @@ def last_lines(p):
 
 def flood(p):
     p.manta("start", "--head", "--num-cpus", "2")
-    scene = Scene(p, "print", "x" * 1000, 300, 1, env={"MANTA_LOG_TO_DRIVER": "1"})  # a little too much, and then nothing
+    # some seconds' worth, and then nothing: however slowly it is printed, a second has too much
+    scene = Scene(p, "print", "x" * 1000, 5000, 1, env={"MANTA_LOG_TO_DRIVER": "1"})
     check(any("lines are dropped" in line for line in scene.process.stderr), "it is said, at once")
     scene.end()
     scene = Scene(p, "print", "x" * 1000, 1000000, 1, env={"MANTA_LOG_TO_DRIVER": "1"})  # 1 GB
