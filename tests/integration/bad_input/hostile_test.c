@@ -300,13 +300,16 @@ MANTA_TASK(int64_t, write_into_lane, (int64_t, how), (int64_t, at), (int64_t, si
 }
 /* Only the letters that say what the arguments are of the tasks behind it. */
 static const int64_t MARK = 0x5a17ed0fca11ab1e;
-MANTA_TASK(int64_t, change_letters, (int64_t, to))
+MANTA_TASK(int64_t, change_letters, (int64_t, to), (uint64_t, number))
 {
-    uint8_t *from[64];
-    size_t   sizes[64];
-    int64_t  changed = 0, mark = MARK;
-    int      count = shared_mappings("manta-lane", from, sizes, 64);
-    test_sleep_ms(20);
+    struct test_board *board = test_board_map(number);
+    uint8_t           *from[64];
+    size_t             sizes[64];
+    int64_t            changed = 0, mark = MARK;
+    int                count = shared_mappings("manta-lane", from, sizes, 64);
+    atomic_store(&board->words[0], 1); /* it runs, so what is called now stands behind it at once */
+    if (!test_board_wait(&board->words[1], 1))
+        return -1;
     for (int i = 0; i < count; i++)
         for (size_t at = 8; at + 8 <= sizes[i]; at += 8)
             if (memcmp(from[i] + at, &mark, 8) == 0 && from[i][at - 8] == 'l') {
@@ -321,12 +324,17 @@ static void letters_changed(void)
     enum { BEHIND = 10 };
     static const char to[] = {'?', 0, 'd'};
     for (size_t i = 0; i < sizeof to; i++) {
-        manta_ref   *refs[BEHIND], *first = change_letters_remote(&once, to[i]);
-        int64_t      changed, failed = 0, x;
-        manta_error  e;
-        manta_status want = to[i] == 'd' ? MANTA_ETYPE : MANTA_EPROTO;
+        uint64_t           number;
+        struct test_board *board = test_board_new(&number);
+        manta_ref         *refs[BEHIND], *first = change_letters_remote(&once, to[i], number);
+        int64_t            changed, failed = 0, x;
+        manta_error        e;
+        manta_status       want = to[i] == 'd' ? MANTA_ETYPE : MANTA_EPROTO;
+        CHECK(test_board_wait(&board->words[0], 1));
         for (int k = 0; k < BEHIND; k++)
             refs[k] = add_remote(NULL, MARK, k);
+        manta_progress();
+        atomic_store(&board->words[1], 1);
         CHECK_EQ(manta_get_i64(first, TEST_WAIT_MS, &changed, &e), MANTA_OK);
         manta_free(first);
         for (int k = 0; k < BEHIND; k++) {

@@ -307,7 +307,8 @@ static void owner_dies(void)
     int64_t      x, pid = test_i64(manta_actor_call(owner, "lend", MANTA_ARGS(manta_actor_arg(borrower))), __FILE__, __LINE__);
     manta_status code = MANTA_OK;
     CHECK_EQ(kill((pid_t)pid, SIGKILL), 0);
-    for (int i = 0; i < 10000 && code == MANTA_OK; i++) { /* until the raylet has heard of the death as well */
+    for (int64_t limit = test_now_ms() + TEST_WAIT_MS; code == MANTA_OK && test_now_ms() < limit;) {
+        /* until the raylet has heard of the death as well */
         manta_ref *size = manta_actor_call(borrower, "size", MANTA_ARGS(manta_i64(1)));
         code = manta_get_i64(size, TEST_WAIT_MS, &x, &e);
         manta_free(size);

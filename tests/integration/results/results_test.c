@@ -586,7 +586,7 @@ int main(int argc, char **argv)
         {.name = "map", .run = map, .opts = {.num_cpus = 2}},
         {.name = "map_void", .run = map_void, .opts = {.num_cpus = 2}},
         {.name = "map_bytes", .run = map_bytes},
-        {.name = "map_no_memory", .run = map_no_memory},
+        {.name = "map_no_memory", .run = map_no_memory, .opts = {.num_cpus = 1}},
         {.name = "map_fails", .run = map_fails, .opts = {.num_cpus = 2}},
         {.name = "map_dies", .run = map_dies, .opts = {.num_cpus = 2}},
         {.name = "map_wrong", .run = map_wrong},

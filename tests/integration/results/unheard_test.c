@@ -227,8 +227,12 @@ static void logged(int log_to_driver)
     CHECK_CODE(manta_init(&test_argc, &test_argv, &opts, &e), MANTA_OK, &e);
     fflush(stderr);
     dup2(fd, STDERR_FILENO);
+    manta_ref *refs[50];
     for (int i = 0; i < 50; i++)
-        manta_free(manta_call("fails", NULL, MANTA_ARGS(manta_i64(42))));
+        refs[i] = manta_call("fails", NULL, MANTA_ARGS(manta_i64(42)));
+    CHECK_EQ(manta_wait(refs, 50, 50, TEST_WAIT_MS, NULL, &e), 50); /* what fails after the end is told nobody */
+    for (int i = 0; i < 50; i++)
+        manta_free(refs[i]);
     manta_ref *last = manta_call("parent", NULL, MANTA_ARGS(manta_i64(3)));
     int64_t    pid = test_i64(last, __FILE__, __LINE__);
     if (log_to_driver > 0)

@@ -65,11 +65,13 @@ static manta_status held(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(held, "u>l");
 
+/* What it waits for takes no CPU. */
 static manta_status waiter(manta_ctx *c, int argc, const manta_arg *argv)
 {
-    manta_ref  *r = manta_call("held", NULL, MANTA_ARGS(argv[0]));
-    int64_t     x = 0;
-    manta_error e;
+    manta_task_opts none = {.no_cpu = true};
+    manta_ref      *r = manta_call("held", &none, MANTA_ARGS(argv[0]));
+    int64_t         x = 0;
+    manta_error     e;
     (void)argc;
     atomic_fetch_add(&test_board_map(argv[0].u)->words[1], 1);
     manta_get_i64(r, FOR_EVER, &x, &e);
@@ -78,15 +80,6 @@ static manta_status waiter(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(waiter, "u>l");
 
-/* From here on one worker waits, which is all that may. */
-static manta_ref *crowd_begin(uint64_t number)
-{
-    struct test_board *board = test_board_map(number);
-    manta_ref         *r = manta_call("waiter", NULL, MANTA_ARGS(manta_u64(number)));
-    CHECK(test_board_wait(&board->words[1], 1));
-    test_sleep_ms(100);
-    return r;
-}
 static void crowd_end(uint64_t number, manta_ref *take_waiter)
 {
     atomic_store(&test_board_map(number)->words[0], 1);
@@ -99,6 +92,17 @@ static manta_status where(manta_ctx *c, int argc, const manta_arg *argv)
     return manta_return_i64(c, getpid());
 }
 MANTA_REGISTER(where, "l>l");
+
+/* From here on one worker waits, which is all that may: what takes all CPUs begins when the raylet has lent that one's. */
+static manta_ref *crowd_begin(uint64_t number)
+{
+    struct test_board *board = test_board_map(number);
+    manta_task_opts    all = {.num_cpus = 4};
+    manta_ref         *r = manta_call("waiter", NULL, MANTA_ARGS(manta_u64(number)));
+    CHECK(test_board_wait(&board->words[1], 1));
+    test_i64(manta_call("where", &all, MANTA_ARGS(manta_i64(0))), __FILE__, __LINE__);
+    return r;
+}
 
 static manta_status big(manta_ctx *c, int argc, const manta_arg *argv)
 {
