@@ -173,10 +173,7 @@ def left_over(cluster, before):
         time.sleep(0.2)
     left += [f"{more.total()} descriptors of {name}: {dict(more)}" for name, more in grown.items() if more.total() > LINKS_MAX]
     left += cluster.stop()
-    until = time.monotonic() + 5
-    while len(below := processes_of_ours()) and time.monotonic() < until:
-        time.sleep(0.05)
-    for pid in below:
+    for pid in processes_left():
         try:
             left.append(f"process {pid}: {pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().decode(errors='replace')}")
             os.kill(pid, signal.SIGKILL)
@@ -198,6 +195,14 @@ def processes_of_ours():
     except ChildProcessError:
         pass
     return [pid for pid, parent in processes().items() if parent == os.getpid()]
+
+
+def processes_left():
+    """Those of ours that do not end: what the daemons have started may go on for a moment after them."""
+    until = time.monotonic() + SETTLE_S
+    while (below := processes_of_ours()) and time.monotonic() < until:
+        time.sleep(0.05)
+    return below
 
 
 def goodput(calls):

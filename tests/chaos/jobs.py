@@ -30,7 +30,7 @@ import threading
 import time
 
 from cluster import Cluster
-from conduct import PR_SET_CHILD_SUBREAPER, processes_of_ours
+from conduct import PR_SET_CHILD_SUBREAPER, processes_left, processes_of_ours
 
 SLOWER = int(os.environ.get("TEST_SLOWER", 1))
 CALL_S, LEAVE_S, END_S = 60 * SLOWER, 60 * SLOWER, 120 * SLOWER
@@ -304,7 +304,7 @@ def main():
         plans = plans_make(run.rng, args.jobs)
         status = report(run, plans, run.go(plans)) != 0
         run.bad += run.cluster.stop()
-        run.bad += [f"process {pid}" for pid in processes_of_ours()]
+        run.bad += [f"process {pid}" for pid in processes_left()]
         for text in run.bad:
             print(f"left over: {text}", file=sys.stderr)
         status = int(status or bool(run.bad))

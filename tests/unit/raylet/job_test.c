@@ -114,6 +114,8 @@ static int teardown(void **state)
     rpc_free(f->rpc);
     int raylet = end(f->raylet), head = end(f->head);
     snprintf(jobs, sizeof jobs, "%s/jobs", f->node_dir);
+    for (int i = 0; i < 20000 && waitpid(-1, NULL, WNOHANG) >= 0; i++)
+        usleep(1000); /* what the raylet has started may go on for a moment after it */
     bool has_jobs = stat(jobs, &st) == 0, has_children = waitpid(-1, NULL, WNOHANG) >= 0;
     bool is_removed = folder_remove(f->dir);
     free(f);
