@@ -206,14 +206,24 @@ static void what_is_over_or_not_begun_is_refused(void **state)
 /* Its end comes while it is held: then nobody takes it any more. */
 static void it_ends_while_it_is_held(void **state)
 {
-    struct io_tls *tls;
+    struct io_tls *tls = NULL;
     struct pair    p;
     char           byte;
     mt_buf         text = {0};
+    bool           has_met = false;
     (void)state;
-    ask(IO_TLS_NODE, ID, -60, 2, &text);
-    assert_ok(io_tls_parse(mt_buf_view(&text), &tls));
-    assert_true(meet(&p, head, tls, IO_TLS_HEAD));
+    for (int64_t s = 2; !has_met; s *= 2) { /* on a crowded machine two seconds may be over before they have met */
+        int64_t ends_s = (int64_t)time(NULL) + s;
+        io_private_wipe(&text);
+        io_tls_free(tls);
+        tls = NULL;
+        ask(IO_TLS_NODE, ID, -60, s, &text);
+        bool is_held = io_tls_parse(mt_buf_view(&text), &tls).code == MT_OK;
+        has_met = is_held && meet(&p, head, tls, IO_TLS_HEAD);
+        if (is_held && !has_met)
+            part(&p);
+        assert_true(has_met || (int64_t)time(NULL) >= ends_s);
+    }
     while (is_taken(head, tls, IO_TLS_HEAD))
         usleep(50 * 1000);
     assert_int_equal(tls_send(p.b, "x", 1), 1); /* who is there goes on */

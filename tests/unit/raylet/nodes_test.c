@@ -125,7 +125,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
     client_close(&f->c);
     int first = end(f->raylet[0]), second = end(f->raylet[1]), head = end(f->head);
-    for (int i = 0; i < 3000 && waitpid(-1, NULL, WNOHANG) >= 0; i++)
+    for (int i = 0; i < WAIT_MS && waitpid(-1, NULL, WNOHANG) >= 0; i++)
         usleep(1000);
     bool has_children = waitpid(-1, NULL, WNOHANG) >= 0;
     bool is_removed = folder_remove(f->dir);
@@ -251,7 +251,7 @@ static void an_unstarted_task_is_taken_back_from_there(void **state)
     define_class(c, 1, "gold", 0);
     demand(c, 1, 1);
     struct client_lane *lane = grant(c, &g);
-    client_task(lane, 0, TASK_SLOW, 500);
+    client_task(lane, 0, TASK_SLOW, 3000);
     client_task(lane, 1, TASK_DOUBLE, 1);
     usleep(100000);
     client_revoke(lane, 1);
@@ -328,7 +328,10 @@ static void a_dead_node_ends_all_that_was_bound_to_it(void **state)
     mt_id               ids[2] = {client_up(c, CTL_MONITOR, &watch, sizeof watch), client_up(c, CTL_MONITOR, &node, sizeof node)};
     assert_int_equal(call(lane, TASK_DOUBLE, 3), 6);
     client_task(lane, 1, TASK_SLOW, 100000);
-    usleep(50000);
+    for (int i = 0; lane_claim_state_of(shm_load64(&lane_claims_of(lane->memory)[1])) != LANE_RUNNING; i++) {
+        assert_true(i < WAIT_MS);
+        usleep(1000);
+    }
     kill(f->raylet[1], SIGKILL);
     assert_int_equal(waitpid(f->raylet[1], &status, 0), f->raylet[1]);
     f->raylet[1] = 0;
