@@ -110,7 +110,7 @@ class Cluster:
             process = self.daemons[name]
             process.send_signal(signal.SIGTERM)
             try:
-                status = process.wait(15)
+                status = process.wait(START_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 status = process.wait()

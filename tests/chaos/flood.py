@@ -66,7 +66,11 @@ class Peer:
         words = struct.pack("<IHH4I", 0x6A626F6D, 2, 0, 0, 0, 0, 0) + token  # struct os_wire_hello, then os_wire_request
         self.words = words + struct.pack("<II56xQQ", 0x6A626F6D, 0, 0, 0)
         self.took_ms, self.failed, self.is_over = [], 0, False
-        self.port = next(port for port in ports if self.ask(port) is not None)
+        self.port, until = None, time.monotonic() + 60
+        while self.port is None and time.monotonic() < until:  # beside a flood on a crowded machine an answer may take a second and more
+            self.port = next((port for port in ports if self.ask(port) is not None), None)
+        if self.port is None:
+            raise SystemExit("flood: no data port answers")
         self.took_ms, self.failed = [], 0
         self.thread = threading.Thread(target=self.run)
 
