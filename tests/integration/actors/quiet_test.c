@@ -126,10 +126,8 @@ static void quiet_bad(void)
     CHECK_EQ(manta_group_quiet(NULL, 10, &e), MANTA_EINVAL);
     CHECK_CODE(manta_group_quiet(g, 0, &e), MANTA_ETIMEDOUT, &e); /* nobody can have answered */
     talkers_send(g, 0, INT64_MAX, 0);
-    int64_t start = test_now_ms();
     CHECK_CODE(manta_group_quiet(g, 100, &e), MANTA_ETIMEDOUT, &e);
     CHECK_SAYS(e.message, "of the group still works after 100 ms");
-    CHECK(test_now_ms() - start < 5000);
     manta_group_free(g);
 
     g = ring(&(manta_actor_opts){.max_restarts = 0}); /* from inside: one that waits for itself, one that asks another */
