@@ -201,12 +201,16 @@ static char *cli(const char *one, const char *two, const char *three)
     test_program(argv, said, sizeof said);
     return said;
 }
-/* Of the only actor there is. */
-static int warden_pid(void)
+static int warden_pid(const char *name)
 {
-    char *said = cli("job", "list", "--output=json"), *pid = strstr(said, "\"pid\": ");
-    CHECK_SAYS(said, "\"pid\": ");
-    return (int)strtol(pid + 7, NULL, 10);
+    char  label[100];
+    char *said = cli("job", "list", "--output=json");
+    snprintf(label, sizeof label, "\"default/%s\"", name);
+    const char *row = strstr(said, label), *pid = row ? strstr(row, "\"pid\": ") : NULL;
+    CHECK_SAYS(said, label); /* others may have ended, and are listed still */
+    long number = pid ? strtol(pid + 7, NULL, 10) : 0;
+    CHECK(number > 1);
+    return (int)number;
 }
 
 /* ---- other drivers ---- */
@@ -350,7 +354,7 @@ static void detached_made_of_much(void)
         manta_actor_kill(friend, false); /* then the keeper's warden is the only one */
         while (i == 1 && strstr(cli("list", "actors", NULL), "friend"))
             test_sleep_ms(5);
-        CHECK_EQ(kill(i ? warden_pid() : pid, SIGKILL), 0);
+        CHECK_EQ(kill(i ? warden_pid("keeper") : pid, SIGKILL), 0);
         CHECK(test_gone(pid));
         while (sum != 4 * 1000 * 1000 && test_now_ms() < limit) {
             manta_ref *ref = manta_actor_call(a, "sum", MANTA_NO_ARGS);
@@ -443,10 +447,10 @@ static void detached_restarts(void)
     CHECK_I64(add(a, 5), 19);
     manta_actor *other = find("safe");
     CHECK_I64(add(other, 1), 20);
-    int warden = warden_pid();
+    int warden = warden_pid("safe");
     CHECK_EQ(kill(warden, SIGKILL), 0);
     wait_fresh(a, 14);
-    CHECK(warden_pid() != warden);
+    CHECK(warden_pid("safe") != warden);
     CHECK_I64(add(other, 1), 15);
     manta_actor_kill(other, true); /* the last restart */
     wait_fresh(a, 14);
