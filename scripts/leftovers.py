@@ -7,8 +7,8 @@
 #   leftovers.py check FILE FOLDER...     names what has come since and is ours; exit status 1 where there is any
 #
 # Ours is: a process that carries this run's MANTA_TEST_RUN, or that runs a program of this tree's build folder; a file
-# in /dev/shm with "manta" in its name; anything in the FOLDERs, which the run had for itself. Processes are given a
-# few seconds to end.
+# in /dev/shm with "manta" in its name, but where a process of others works (a server of another run beside this one);
+# anything in the FOLDERs, which the run had for itself. Processes are given some time to end.
 import json
 import os
 import pathlib
@@ -17,7 +17,7 @@ import time
 
 BUILD = str(pathlib.Path(__file__).resolve().parent.parent / "build") + "/"
 SHM = pathlib.Path("/dev/shm")
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 
 
 def start_time(pid):
@@ -47,8 +47,21 @@ def our_processes():
     return found
 
 
+def folders_of_others(ours):
+    """Where processes work that are not this run's."""
+    found, pids = set(), {key.split(":")[0] for key in ours}
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and entry.name not in pids:
+                found.add(os.readlink(entry / "cwd"))
+        except OSError:
+            continue
+    return found
+
+
 def our_shared_memory():
-    return {f"{path}": f"shared memory {path}" for path in SHM.glob("*manta*")} if SHM.is_dir() else {}
+    others = folders_of_others(our_processes())
+    return {f"{path}": f"shared memory {path}" for path in SHM.glob("*manta*") if str(path) not in others}
 
 
 def paths_below(folder):
