@@ -332,6 +332,16 @@ static void full_nodes_get_nothing_and_stuck_ones_are_told_of(void **unused)
     rig_report_full(rig, &b, 4, true, NULL, 0);
     rig_report_full(rig, &a, 4, true, wants, 1);
     assert_int_equal(rig_last(rig, a.stream, KIND(UNSCHEDULABLE))->unschedulable->code, MT_EAGAIN);
+    rig_forget(rig);
+    w.version = 3; /* asked again at once: an actor may have been killed, of which no report has told yet */
+    rig_report_full(rig, &a, 4, true, wants, 1);
+    assert_int_equal(rig_count(rig, a.stream, KIND(UNSCHEDULABLE)), 0);
+    for (int i = 0; i < 11; i++) {
+        rig_pass(rig, 1000);
+        rig_report_full(rig, &b, 4, true, NULL, 0);
+        rig_report_full(rig, &a, 4, true, wants, 1);
+    }
+    assert_int_equal(rig_count(rig, a.stream, KIND(UNSCHEDULABLE)), 1);
     rig_free(rig);
 }
 

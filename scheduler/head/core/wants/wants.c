@@ -58,8 +58,9 @@ static struct want read_want(struct head *h, struct node *n, const Manta__V1__Wa
     char        text[HEAD_TEXT_SIZE];
     w.wanted = from->wanted;
     w.held = from->held;
-    bool had_some = old && old->held > 0 && w.held == 0; /* until now: its wait begins */
-    w.since_ms = old && !had_some ? old->since_ms : h->now_ms;
+    bool had_some = old && old->held > 0 && w.held == 0;                      /* until now: its wait begins */
+    bool asks_anew = old && old->is_refused && old->version != from->version; /* after the answer: and so does this one's */
+    w.since_ms = old && !had_some && !asks_anew ? old->since_ms : h->now_ms;
     w.pressed_ms = old ? old->pressed_ms : 0;
     w.request.policy = from->policy <= POLICY_NODE_SOFT ? (enum policy_kind)from->policy : POLICY_HYBRID;
     w.request.node = from->node;
