@@ -4,7 +4,7 @@
  *
  * Owns:    the batches from the core's action until the store has them.
  * Thread:  the loop's; commit_work on the store's.
- * Always:  at most one commit is under way; batches are confirmed in order.
+ * Always:  at most one commit and one look are under way; batches are confirmed in order.
  *
  * A commit that finds the disk full, or a store that is not there, is tried again until it succeeds; what comes meanwhile
  * waits behind it, and the core is told.
@@ -105,18 +105,21 @@ static void look_done(struct io_job *job)
     room_later(sh);
 }
 
+/* A look that is due while another one is under way is left out: the end of that one says when the next is. */
 static void look(struct shell *sh)
 {
+    if (sh->is_looking)
+        return;
     sh->look_ms = io_now_ms();
     sh->look = (struct io_job){.work = look_work, .done = look_done};
-    sh->is_looking = !sh->is_looking && io_worker_submit(sh->store_worker, &sh->look).code == 0;
+    sh->is_looking = io_worker_submit(sh->store_worker, &sh->look).code == 0;
     if (!sh->is_looking)
         room_later(sh);
 }
 
 void head_shell_store_ask(struct shell *sh)
 {
-    if (!sh->is_looking && !sh->commit)
+    if (!sh->commit)
         look(sh);
 }
 
