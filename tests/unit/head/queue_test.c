@@ -133,18 +133,7 @@ static void what_is_not_reserved_is_free(void **unused)
     rig_free(rig);
 }
 
-/* ---- sent ahead ---- */
-
-/* How long it may wait on the node; -1: it was not sent there since the last rig_forget. */
-static int64_t wait_ms_of(struct rig *rig, const struct rig_node *node, const char *id)
-{
-    for (size_t i = rig->sent_count; i-- > 0;) {
-        const Manta__V1__HeadToNode *m = rig->sent[i].message;
-        if (rig->sent[i].stream == node->stream && m->kind_case == KIND(START_JOB) && strcmp(m->start_job->spec->id, id) == 0)
-            return m->start_job->wait_ms;
-    }
-    return -1;
-}
+/* ---- how many at a time, words that come together ---- */
 
 /* Who wants nothing finds room wherever there is a node, but a node takes only so many: 64 and one for each CPU. */
 static void a_node_is_not_sent_more_than_it_takes(void **unused)
@@ -255,45 +244,6 @@ static void words_that_come_together_are_one_batch(void **unused)
     assert_true(rig_was_closed(rig, node.stream));
     for (int i = 0; i < 4; i++)
         free(more[i].data);
-    rig_free(rig);
-}
-
-static void short_jobs_wait_on_the_node_for_the_end_of_others(void **unused)
-{
-    struct rig_node node, other = {.boot = 12, .cpus = 1000};
-    struct rig     *rig = queue_rig(&node, 1000);
-    (void)unused;
-    assert_int_equal(SUBMIT(rig, .id = "a", .array = 40, .retries = 3), MT_OK);
-    assert_int_equal(wait_ms_of(rig, &node, "a.0"), 0);
-    assert_int_equal(wait_ms_of(rig, &node, "a.1"), -1); /* nobody knows that they are short */
-    queue_end(rig, &node, "a.0", true);
-    assert_int_equal(wait_ms_of(rig, &node, "a.1"), 0);
-    assert_true(wait_ms_of(rig, &node, "a.2") > 0);
-    assert_true(wait_ms_of(rig, &node, "a.17") > 0);
-    assert_int_equal(wait_ms_of(rig, &node, "a.18"), -1); /* they are enough */
-    queue_is(rig, "a.2", "PENDING", "waits on node 1");
-
-    rig_forget(rig);
-    queue_end(rig, &node, "a.1", true); /* its room is a.2's: nobody else is promised it */
-    assert_int_equal(wait_ms_of(rig, &node, "a.2"), -1);
-    assert_true(wait_ms_of(rig, &node, "a.18") > 0);
-    assert_int_equal(rig_count(rig, node.stream, KIND(START_JOB)), 1);
-    rig_register(rig, &other);
-    rig_report(rig, &other, 1000, NULL, 0);
-    assert_int_equal(wait_ms_of(rig, &other, "a.19"), 0); /* where there is room nobody waits */
-
-    rig_forget(rig);
-    rig_job_state(rig, &node, "a.3", 1, "PENDING", 0, "no room"); /* it has waited too long there */
-    rig_pass(rig, 600);
-    queue_end(rig, &other, "a.19", true);
-    /* It was before the others, but for those that wait there; where it waits now is chosen anew. */
-    assert_true(wait_ms_of(rig, &node, "a.3") > 0 || wait_ms_of(rig, &other, "a.3") > 0);
-
-    rig_forget(rig);
-    rig_job_state(rig, &node, "a.2", 1, "RUNNING", 0, "");
-    rig_pass(rig, 300);
-    rig_job_state(rig, &node, "a.2", 1, "SUCCEEDED", 0, ""); /* that one was not short */
-    assert_int_equal(rig_count(rig, node.stream, KIND(START_JOB)), 0);
     rig_free(rig);
 }
 
@@ -787,7 +737,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_node_is_not_sent_more_than_it_takes),
         cmocka_unit_test(words_that_come_together_are_one_batch),
         cmocka_unit_test(ends_of_an_array_in_one_step),
-        cmocka_unit_test(short_jobs_wait_on_the_node_for_the_end_of_others),
         cmocka_unit_test(the_queue_is_told_in_its_turn),
         cmocka_unit_test(thousands_start_in_order),
         cmocka_unit_test(senseless_jobs_are_refused),

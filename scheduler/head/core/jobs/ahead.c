@@ -29,7 +29,7 @@ void head_ahead_set(struct head *h, struct job *job, bool is_ahead)
 bool head_ahead_place(struct head *h, const struct head_reserve *r, const struct bucket *b, uint32_t *out_node)
 {
     const struct job *first = head_turns_first(&b->ready);
-    if (!b->is_short || r->is_on || b->paced || first->spec->actor || head_in_grace(h))
+    if (!b->is_short || r->is_on || b->paced || first->spec->actor)
         return false;
     for (const struct job *job = head_turns_first(&h->placed); job; job = head_turns_after(&h->placed, job)) {
         const struct node *n = job->bucket == b && !job->is_ahead && !job->preempt_ms ? head_nodes_find(h, job->node) : NULL;

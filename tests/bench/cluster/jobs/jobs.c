@@ -129,7 +129,7 @@ static double xargs_s(const struct rig_folder *f, int count, int at_a_time)
     return status ? -1 : (rig_now_ms() - from) / 1e3;
 }
 
-/* On two CPUs the first array of a node that has just come is told apart: it pays for the node's start. */
+/* On two CPUs the first array of a node that has just come is told apart. */
 static bool arrays(struct jobs *j)
 {
     double many = raylet_of(j, "many", "64") ? array_s(j, NOOPS) : -1, bare_many = xargs_s(&j->folder, NOOPS, 64);
