@@ -92,8 +92,8 @@ struct rlt_output_view {
 };
 /* Of the worker behind `conn`, which may not have greeted yet. False: there is none. */
 bool rlt_output_of(const struct rlt *r, uint64_t conn, struct rlt_output_view *out);
-/* Whether other nodes have had workers of the driver behind `conn`. */
-bool rlt_works_elsewhere(const struct rlt *r, uint64_t conn);
+/* Other nodes that have had workers of the driver behind `conn`: how many, and *out, until the next event. */
+size_t rlt_works_elsewhere(const struct rlt *r, uint64_t conn, const uint32_t **out);
 
 /* Every class of this node's owners that wants more leases than it holds. */
 void rlt_each_waiting(const struct rlt *r, void (*fn)(void *user, const struct rlt_class_view *view), void *user);

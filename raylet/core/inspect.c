@@ -145,10 +145,11 @@ bool rlt_output_of(const struct rlt *r, uint64_t conn, struct rlt_output_view *o
     return true;
 }
 
-bool rlt_works_elsewhere(const struct rlt *r, uint64_t conn)
+size_t rlt_works_elsewhere(const struct rlt *r, uint64_t conn, const uint32_t **out)
 {
     const struct rlt_proc *p = rlt_proc_of_conn(r, conn);
-    return p && p->job && p->job->served.count > 0;
+    *out = p && p->job ? p->job->served.data : NULL;
+    return p && p->job ? p->job->served.count : 0;
 }
 
 /* Whether the end of a lease is among what the other node has not acknowledged. */

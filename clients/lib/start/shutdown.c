@@ -49,21 +49,41 @@ void lib_session_end(const char *why)
     lib.code[0] = 0;
 }
 
-static bool never(void *arg)
+static int64_t left_ms(int64_t deadline_ns)
 {
-    (void)arg;
-    return false;
+    int64_t left = (deadline_ns - (int64_t)lib_now_ns()) / 1000000;
+    return left > 0 ? left : 0;
 }
 
-/* What workers have printed comes first: that of this node before the raylet's answer, that of others most likely soon after it. */
+/* A message to nobody comes back from each of these nodes, behind all that its raylet has sent before. */
+static void there_and_back(const uint32_t *nodes, size_t count, int64_t deadline_ns)
+{
+    struct lib_request *requests = calloc(count, sizeof *requests);
+    for (size_t i = 0; requests && i < count; i++) {
+        struct ctl_message nobody = {.node = nodes[i]};
+        if (lib_call_send(&requests[i], CTL_MESSAGE, &nobody, sizeof nobody, NULL))
+            count = i;
+    }
+    for (size_t i = 0; requests && i < count; i++)
+        (void)lib_call_await(&requests[i], left_ms(deadline_ns), NULL);
+    free(requests);
+}
+
+/* What workers have printed comes first. That of this node comes before the raylet's answer. Another node's raylet may see the
+ * message before the pipe of a worker that has printed before; when the next one comes its loop has been round, and has read it. */
 static void last_lines(void)
 {
-    struct lib_request *request = NULL;
+    struct lib_request *printed = NULL;
     if (lib.output.is_wanted && lib.has_helper && !lib.inlined && !lib.broken)
-        request = malloc(sizeof *request);
-    if (request && lib_call(request, CTL_PRINTED, NULL, 0, MT_LIB_SHUTDOWN_MS, NULL) == MANTA_EAGAIN)
-        lib_wait(never, NULL, lib_deadline(MT_LIB_OUTPUT_LINGER_MS));
-    free(request);
+        printed = malloc(sizeof *printed);
+    if (printed && lib_call(printed, CTL_PRINTED, NULL, 0, MT_LIB_SHUTDOWN_MS, NULL) == MANTA_OK) {
+        const uint8_t *nodes = printed->payload + sizeof(struct ctl_reply);
+        size_t         count = (printed->size - sizeof(struct ctl_reply)) / sizeof(uint32_t);
+        int64_t        deadline_ns = lib_deadline(MT_LIB_OUTPUT_LINGER_MS);
+        for (int round = 0; count && round < 2; round++)
+            there_and_back((const uint32_t *)(const void *)nodes, count, deadline_ns);
+    }
+    free(printed);
 }
 
 /* Other threads that wait in a call hear that there is nothing to wait for, and leave; one that does not within the limit is in

@@ -49,7 +49,7 @@ enum {
     MT_LIB_LINEAGE_BYTES = 1 << 30,           /* what is kept to run finished tasks again, unless set; beyond it the oldest goes */
     MT_LIB_OUTPUT_BYTES_MAX = 1 << 20,        /* of workers' output that waits to be printed; more is dropped, and counted */
     MT_LIB_OUTPUT_REPEAT_NS = 5 * 1000 * 1000 * 1000LL, /* a line that other workers print too is counted for so long */
-    MT_LIB_OUTPUT_LINGER_MS = 50,                       /* at the end: for what workers of other nodes have just printed */
+    MT_LIB_OUTPUT_LINGER_MS = 2000,                     /* at the end: for what workers of other nodes have just printed, at most */
     MT_LIB_UNHEARD_NS = 10 * 1000 * 1000 * 1000LL,      /* further failures of a function that nobody asked for: told so often */
     MT_LIB_NAMED_NS = 10 * 1000 * 1000,                 /* a worker that runs another function is called so after so long */
     MT_LIB_WATCHES_MAX = 4096,

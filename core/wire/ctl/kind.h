@@ -16,6 +16,7 @@ enum {
     CTL_RESOURCES = 8,
     CTL_MESSAGE_MAX = LANE_RECORD_MAX - LANE_RECORD_SIZE - 64,
     CTL_FDS_MAX = 5,
+    CTL_PRINTED_NODES_MAX = 1024,
 };
 
 enum ctl_role { CTL_DRIVER = 1, CTL_ZYGOTE = 2, CTL_WORKER = 3 };
@@ -80,7 +81,7 @@ enum ctl_kind {
     CTL_LOOK = 126,         /* ring    down  lane_look (look.h): tell of your tasks or actors */
     CTL_LOOKED = 127,       /* ring    up    lane_looked, then rows; id of the question */
     CTL_PRINTED = 128,      /* ring    up    no payload, from a driver: what its workers on this node have printed is to come first;
-                                            answered by CTL_REPLY: OK, or EAGAIN: it has had workers on other nodes too */
+                                            answered by CTL_REPLY, then the other nodes that have had workers of it (uint32_t) */
     CTL_ENV = 133,          /* socket  up    ctl_env, then strings; fd: archive of its files, if it has any: defines a
                                            runtime environment of the job; answered by CTL_REPLY in the ring */
     CTL_DETACH = 180,       /* socket  up    ctl_request (CTL_OP_ACTOR_NEW), ctl_detached, its bytes; fd: values that are too large

@@ -226,8 +226,18 @@ static void read_all(struct sh *sh, const struct sh_conn *driver)
 
 static void answer(struct sh *sh, const struct rlt_ev_record *e)
 {
-    struct ctl_reply reply = {.code = rlt_works_elsewhere(sh->core, e->conn) ? MT_EAGAIN : MT_OK};
-    sh_send_down(sh, e->conn, CTL_REPLY, e->record.id, &reply, sizeof reply);
+    struct {
+        struct ctl_reply reply;
+        uint32_t         nodes[CTL_PRINTED_NODES_MAX];
+    } m = {.reply.code = MT_OK};
+    const uint32_t *nodes;
+    size_t          count = rlt_works_elsewhere(sh->core, e->conn, &nodes);
+    if (count > CTL_PRINTED_NODES_MAX)
+        count = CTL_PRINTED_NODES_MAX;
+    if (count)
+        memcpy(m.nodes, nodes, count * sizeof *nodes);
+    m.reply.size = (uint32_t)(count * sizeof *nodes);
+    sh_send_down(sh, e->conn, CTL_REPLY, e->record.id, &m, sizeof m.reply + m.reply.size);
 }
 
 /* It comes here twice: what was read is posted, and so is the word that an answer is due, behind it. */

@@ -3,6 +3,7 @@
 #
 # watch_test.py BIN SCENE CASE... - seeing what a cluster does: list, get, summary, memory, timeline, as users type them.
 # SCENE is a driver that sets up what is to be seen (scene.c).
+import ctypes
 import json
 import os
 import pathlib
@@ -12,11 +13,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "cli"))
 from cli_test import WAIT_S, check, equal, has, run_case, wait_until  # noqa: E402
 
 SCENE = pathlib.Path(sys.argv[2]).resolve()
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+LIBC.ptrace.restype = ctypes.c_long
 
 
 class Scene:
@@ -32,6 +37,11 @@ class Scene:
                 return
             self.before.append(line)
         raise AssertionError(f"the scene ended: {self.process.stderr.read()}")
+
+    def leave(self):
+        """It may end."""
+        self.process.stdin.close()
+        self.process.stdin = None
 
     def end(self):
         out, err = self.process.communicate(timeout=WAIT_S)
@@ -223,6 +233,46 @@ def last_lines(p):
         has("that was all", scene.end()[1])
         wakes.join()
         release.unlink()
+    p.manta("stop")
+
+
+class Frozen:
+    """A thread of another process that stands still, while the others of that process go on."""
+
+    SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
+
+    def __init__(self, thread):
+        self.thread = thread
+
+    def ask(self, request):
+        if LIBC.ptrace(request, self.thread, None, None):
+            raise OSError(ctypes.get_errno(), "ptrace")
+
+    def __enter__(self):
+        self.ask(self.SEIZE)
+        self.ask(self.INTERRUPT)
+        os.waitpid(self.thread, self.WALL)
+
+    def __exit__(self, *_):
+        self.ask(self.DETACH)
+
+
+def last_lines_elsewhere(p):
+    """The same of a worker on another node, while the thread of its raylet that reads what it prints gets no CPU."""
+    second = p.base / "n2"
+    p.manta("start", "--head", "--num-cpus", "0", "--node-name", "n1")
+    p.manta("start", "--address", p.folder, "--dir", second, "--node-name", "n2", "--num-cpus", "1")
+    for _ in range(3):
+        release = p.root / "release"
+        scene = Scene(p, "last", release, "that was all", env={"MANTA_LOG_TO_DRIVER": "1"})
+        wait_until(lambda: p.json("list", "tasks", "--filter", "state=RUNNING"), "the task runs")
+        with Frozen(p.daemons(second)["raylet"]):
+            release.write_text("")
+            scene.leave()
+            time.sleep(0.3)
+        has("that was all", scene.end()[1])
+        release.unlink()
+    p.manta("stop", "--dir", second)
     p.manta("stop")
 
 
