@@ -42,7 +42,18 @@ static manta_status short_one(manta_trial *t)
 }
 MANTA_TRIAL(short_one);
 
+/* As short, but the second half, which takes long until the test has seen the sweep rest: it is to be paused before its end. */
+static manta_status short_half(manta_trial *t)
+{
+    bool waits = manta_trial_number(t) >= 100 && access(manta_trial_str(t, "rested"), F_OK) != 0;
+    test_sleep_ms(waits ? 200 : 5);
+    manta_trial_report(t, 1, "loss", bowl(t));
+    return MANTA_OK;
+}
+MANTA_TRIAL(short_half);
+
 struct teller {
+    char    rested[96]; /* the file that says so */
     int     stage;
     int64_t seen; /* ended, when nothing ran any more */
     int     looks;
@@ -66,6 +77,8 @@ static int pause_and_go(void *user, const manta_sweep_progress *p)
         t->looks = p->completed == t->seen ? t->looks : 0; /* before it rests nothing may run while the disk takes its time */
         t->seen = p->completed;
         if (++t->looks == 3) {
+            FILE *f = fopen(t->rested, "we");
+            CHECK(f && fclose(f) == 0);
             tell(MANTA_SWEEP_TRIALS, 220);
             tell(MANTA_SWEEP_GO, 0);
             t->stage = 2;
@@ -78,12 +91,14 @@ static void pause_and_more(void)
 {
     manta_error        e;
     manta_sweep_result r;
-    struct teller      t = {0};
+    struct teller      t = {.stage = 0};
     storage_make();
+    snprintf(t.rested, sizeof t.rested, "%s/rested", storage);
     manta_sweep_opts o = options(200);
+    o.space = MANTA_SWEEP_SPACE(MANTA_SWEEP_UNIFORM("x", 0, 1), MANTA_SWEEP_CONST("rested", t.rested));
     o.progress = pause_and_go;
     o.user = &t;
-    CHECK_CODE(manta_sweep_run("short_one", &o, &r, &e), MANTA_OK, &e);
+    CHECK_CODE(manta_sweep_run("short_half", &o, &r, &e), MANTA_OK, &e);
     CHECK_EQ(t.stage, 2);
     CHECK_EQ(r.completed, 220);
     storage_clear();
