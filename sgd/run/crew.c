@@ -401,13 +401,28 @@ void sgd_crew_bury(struct sgd_hand *hand)
     *hand = (struct sgd_hand){0};
 }
 
+static bool is_at_work(const struct sgd_hand *hand)
+{
+    return hand->state == SGD_HAND_KILLED || hand->state == SGD_HAND_STARTING ||
+           (hand->state == SGD_HAND_READY && (hand->train || hand->connect || hand->next));
+}
+
 void sgd_crew_dismiss(struct sgd_crew *crew)
 {
+    manta_ref    *deaths[SGD_HANDS_MAX];
+    unsigned char is_there[SGD_HANDS_MAX] = {0};
+    size_t        count = 0;
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
-        if (hand->state == SGD_HAND_FREE)
+        if (!is_at_work(hand))
             continue;
-        if (hand->train || hand->connect || hand->next || hand->state == SGD_HAND_STARTING)
-            manta_actor_kill(hand->actor, false);
-        sgd_crew_bury(hand);
+        manta_actor_kill(hand->actor, false);
+        deaths[count++] = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS); /* fails when its process has ended */
     }
+    if (count)
+        (void)manta_wait(deaths, count, count, MT_TRAIN_DISMISS_MS, is_there, NULL);
+    for (size_t i = 0; i < count; i++)
+        manta_free(deaths[i]);
+    for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++)
+        if (hand->state != SGD_HAND_FREE)
+            sgd_crew_bury(hand);
 }

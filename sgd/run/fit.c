@@ -326,7 +326,7 @@ static bool pause_look(struct sgd_fit *fit)
 static manta_status gather(struct sgd_fit *fit, manta_error *e)
 {
     manta_status code = MANTA_OK;
-    bool         is_told = false;
+    int          told = -1, ready; /* how many were ready when it was told last */
     char         why[300];
     fit->gather_ns = mt_now_ns();
     fit->elastic.stands = MANTA_WISH_UNKNOWN;
@@ -346,11 +346,12 @@ static manta_status gather(struct sgd_fit *fit, manta_error *e)
         bool is_long = now - fit->gather_ns > MT_TRAIN_WAITING_MS * 1000000ll;
         if (is_in_vain(fit, now))
             return gather_failed(fit, e);
-        if (is_long && (!is_told || fit->elastic.has_news)) {
+        (void)sgd_crew_count(&fit->crew, &ready);
+        if (is_long && (ready != told || fit->elastic.has_news)) {
             sgd_fit_tell_waiting(fit, why_missing(fit, why, sizeof why));
             fit->elastic.has_news = false;
+            told = ready;
         }
-        is_told = is_long;
         sgd_crew_ping(&fit->crew);
         code = sgd_crew_look(&fit->crew, fit->places.nodes.news, MT_TRAIN_LOOK_MS, on_news, e);
     }

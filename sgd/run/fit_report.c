@@ -337,8 +337,9 @@ static void far_spans_take(void *user, const struct sgd_post_spans *spans, int64
 
 void sgd_fit_logs_end(struct sgd_fit *fit, manta_status code, const manta_error *error)
 {
+    int64_t until = mt_now_ns() + MT_TRAIN_RETURN_MS * 1000000ll;
     for (int i = 1; fit->timeline.fd >= 0 && i < 2 * SGD_PLACES_MAX; i++) /* the rest: an answer, and one more */
-        sgd_place_spans(&fit->places.of[i % SGD_PLACES_MAX], fit->setup.run.trace, MT_TRAIN_WORDS_MS, far_spans_take, fit);
+        sgd_place_spans(&fit->places.of[i % SGD_PLACES_MAX], fit->setup.run.trace, sgd_left_ms(until), far_spans_take, fit);
     sgd_timeline_close(&fit->timeline);
     (void)sgd_track_end(&fit->files, code, fit->result.stopped, error);
     (void)sgd_track_end(&fit->hook, code, fit->result.stopped, error);

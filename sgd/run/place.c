@@ -444,16 +444,23 @@ uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, str
     return lost;
 }
 
+int sgd_left_ms(int64_t until_ns)
+{
+    int64_t left = (until_ns - mt_now_ns()) / 1000000;
+    return left > 0 ? (int)left : 0;
+}
+
 void sgd_places_drain(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user)
 {
+    int64_t until = mt_now_ns() + MT_TRAIN_RETURN_MS * 1000000ll;
     for (int i = 1; i < SGD_PLACES_MAX; i++) {
         struct sgd_place *place = &places->of[i];
         if (!answers(place))
             continue;
-        bool is_alive = !place->asked || place_read(places, place, MT_TRAIN_WORDS_MS, tell, user);
+        bool is_alive = !place->asked || place_read(places, place, sgd_left_ms(until), tell, user);
         if (is_alive && !place->asked) { /* that one may have been asked before the last note was there */
             ask(places, place);
-            (void)place_read(places, place, MT_TRAIN_WORDS_MS, tell, user);
+            (void)place_read(places, place, sgd_left_ms(until), tell, user);
         }
     }
 }

@@ -115,7 +115,11 @@ void sgd_place_bar(struct sgd_places *places, struct sgd_place *place);
 /* Takes the posts' answers, calls `tell` for each note, and asks again. A bit for each place that was lost just now. */
 uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user);
 
-/* The notes that are left when nobody computes any more. Blocks up to MT_TRAIN_WORDS_MS for each place that does not answer. */
+/* How long it is until then; 0: that is over. */
+int sgd_left_ms(int64_t until_ns);
+
+/* The notes that are left when nobody computes any more: a node that has no time for its post is waited for, or the last of them
+ * would be lost. Blocks up to MT_TRAIN_RETURN_MS in all. */
 void sgd_places_drain(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user);
 
 /* Ends a generation everywhere. Does not wait. */

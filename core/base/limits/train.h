@@ -59,7 +59,8 @@ enum {
     MT_TRAIN_LEAVE_MS = 2 * 1000,                /* a generation that changes has so long to end its step; then the step is left */
     MT_TRAIN_CONNECT_MS = 2 * 1000,  /* the next one's members have so long to connect beside it; then they do so after it */
     MT_TRAIN_AWAY_MS = 3 * 1000,     /* a suspect node's post does not answer for so long: the run goes on without it */
-    MT_TRAIN_WORDS_MS = 200,         /* another node may take to say what a dead worker printed last */
+    MT_TRAIN_WORDS_MS = 1000,        /* another node may take to say what a dead worker printed last */
+    MT_TRAIN_DISMISS_MS = 1000,      /* for the end of workers that are killed when their run is over */
     MT_TRAIN_PING_MS = 200,          /* how often it asks its idle spares whether they live */
     MT_TRAIN_START_MS = 60 * 1000,   /* from asking for a worker until it has loaded model and data */
     MT_TRAIN_RETURN_MS = 10 * 1000,  /* from asking a spare for a sign of life until it is killed */

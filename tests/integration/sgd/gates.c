@@ -60,15 +60,28 @@ void gates_blows(char *out, size_t size, const char *path, int blows, int64_t st
     CHECK(snprintf(out, size, "blows=%d:%lld:%s", blows, (long long)steps, path) < (int)size);
 }
 
-void gates_hold(manta_sgd *t)
+/* Whether fewer blows have fallen than should have by this step. */
+static bool is_early(manta_sgd *t)
 {
     const char *config = manta_sgd_conf_str(t, "blows", NULL);
     long long   steps = 0;
     int         blows = 0, used = 0;
     if (!config)
-        return;
+        return false;
     CHECK_EQ(sscanf(config, "%d:%lld:%n", &blows, &steps, &used), 2);
     int64_t due = manta_sgd_step(t) * (blows + 1) / steps;
-    while (opened(config + used) < (due < blows ? due : blows))
+    return opened(config + used) < (due < blows ? due : blows);
+}
+
+void gates_hold(manta_sgd *t)
+{
+    while (is_early(t))
         test_sleep_ms(1);
+}
+
+void gates_linger(manta_sgd *t)
+{
+    enum { LINGER_MS = 100 };
+    if (is_early(t))
+        test_sleep_ms(LINGER_MS);
 }

@@ -22,5 +22,7 @@ void gates_blows(char *out, size_t size, const char *path, int blows, int64_t st
 /* For each batch: waits until as many blows have fallen as there should have by this step, the last one before the run's last part.
  * Nothing where the config has none. */
 void gates_hold(manta_sgd *t);
+/* The same where a blow waits for workers that join between two steps: no step stands still, each takes long. */
+void gates_linger(manta_sgd *t);
 
 #endif

@@ -28,6 +28,7 @@ enum { MANY = 530000, PART = 140000 };
 struct plane {
     float  *w, *g;
     int64_t n, home, slow_us, bad_step;
+    bool    lingers;
 };
 
 static manta_status plane_setup(manta_sgd *t, void **self)
@@ -37,6 +38,7 @@ static manta_status plane_setup(manta_sgd *t, void **self)
     m->bad_step = manta_sgd_conf_i64(t, "bad_step", -1);
     m->home = manta_sgd_conf_i64(t, "home", 0);
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
+    m->lingers = manta_sgd_conf_i64(t, "lingers", 0);
     manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
     manta_sgd_metric(t, "away", 0);
     manta_sgd_metric(t, "gpu", 0);
@@ -67,7 +69,10 @@ static manta_status plane_batch(manta_sgd *t, void *self, const manta_sgd_batch 
         fprintf(stderr, "far from home at step %lld\n", (long long)manta_sgd_step(t));
     if (m->slow_us)
         usleep((useconds_t)m->slow_us);
-    gates_hold(t);
+    if (m->lingers)
+        gates_linger(t);
+    else
+        gates_hold(t);
     const char *devices = getenv("CUDA_VISIBLE_DEVICES");
     manta_sgd_metric(t, "loss", loss / (double)b->count);
     manta_sgd_metric(t, "gpu", devices && devices[0] ? (double)strtol(devices, NULL, 10) : -1);
@@ -83,6 +88,7 @@ struct follow {
     double        away, gpu; /* of the last report */
     int64_t       kill_at;   /* step; 0: never */
     bool          kill_node; /* else the worker of the last rank */
+    int           all;       /* workers without whom no blow falls, though the run begins with fewer */
     int           lost, resized;
     int64_t       last_step; /* of which the driver was told */
     char          lost_text[512];
@@ -137,7 +143,7 @@ static int on_event(void *user, const manta_sgd_event *event)
     if (event->kind == MANTA_SGD_STEP) {
         f->away = event->values[2];
         f->gpu = event->values[3];
-        if (f->kill_at && event->step >= f->kill_at)
+        if (f->kill_at && event->step >= f->kill_at && f->workers >= f->all)
             strike(f);
         if (f->add_at && test_now_ms() >= f->add_at) {
             f->nodes->raylets[f->nodes->count++] = nodes_add(f->nodes, 1, "4", NULL);
@@ -151,7 +157,7 @@ static manta_status run_for(struct follow *f, manta_sgd_opts opts, int slow_us, 
 {
     char        home[32], slow[32], many[32], bad[32], gpus[32], data[PATH_SIZE + 8], blows[PATH_SIZE + 32];
     int64_t     steps = EPOCH_STEPS * (f->epochs ? f->epochs : EPOCHS);
-    const char *config[] = {home, slow, many, bad, gpus, data, f->kill_at ? blows : NULL, NULL};
+    const char *config[] = {home, slow, many, bad, gpus, data, f->all ? "lingers=1" : "lingers=0", f->kill_at ? blows : NULL, NULL};
     CHECK(unlink(f->blows) == 0 || errno == ENOENT);
     gates_blows(blows, sizeof blows, f->blows, 1, steps);
     snprintf(gpus, sizeof gpus, "gpus=%d", f->gpus);
@@ -250,6 +256,7 @@ static void wide_node_killed(void)
     uint64_t want = alone(&f).weights;
     f.kill_at = 60;
     f.kill_node = true;
+    f.all = 4;
     manta_sgd_opts opts = {.scaling = {.min_workers = 1, .max_workers = 4, .cpus = 1, .nodes = 2}, .failure.max_failures = -1};
     CHECK_EQ(run(&f, opts, 1000).weights, want);
     CHECK(f.lost >= 2);

@@ -4,7 +4,7 @@
  * and two, through deaths, and through checkpoints in both directions.
  *
  * The operator fits a plane. Gates let a test say how many workers may start: setup waits until there is one for it. Where a test
- * has blows to deal, steps are slow until it has dealt the last one, so that a driver without a CPU is not too late for it.
+ * has blows to deal, the run waits for each (gates.h), so that a driver without a CPU is not too late for it.
  * Thread: the driver's main one; on_event runs there.
  */
 #include "tests/integration/cluster/nodes.h"
@@ -26,13 +26,20 @@ enum { INPUTS = 64, PARAMS = 6500, MANY = 530000, RECORDS = 640, BATCH = 64, PAT
 struct plane {
     float  *w, *g;
     int64_t n, slow_us;
-    char    go[PATH_SIZE + 32]; /* steps are slow until this file is there; "": they are not */
+    bool    lingers;
 };
 
 static const char *gates_of(const char *folder)
 {
     static char path[PATH_SIZE + 32];
     snprintf(path, sizeof path, "%s/gates", folder);
+    return path;
+}
+
+static const char *blows_of(const char *folder)
+{
+    static char path[PATH_SIZE + 32];
+    snprintf(path, sizeof path, "%s/blows", folder);
     return path;
 }
 
@@ -43,8 +50,7 @@ static manta_status plane_setup(manta_sgd *t, void **self)
     const char   *folder = manta_sgd_conf_str(t, "folder", ".");
     m->n = manta_sgd_conf_i64(t, "n", PARAMS);
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
-    if (manta_sgd_conf_i64(t, "waits", 0))
-        snprintf(m->go, sizeof m->go, "%s/go", folder);
+    m->lingers = manta_sgd_conf_i64(t, "lingers", 0);
     if (manta_sgd_conf_i64(t, "gates", 0) && !manta_sgd_is_driver(t))
         gates_pass(gates_of(folder));
     snprintf(path, sizeof path, "%s/plane.bin", folder);
@@ -65,8 +71,10 @@ static manta_status plane_batch(manta_sgd *t, void *self, const manta_sgd_batch 
         }
     if (m->slow_us)
         usleep((useconds_t)m->slow_us);
-    if (m->go[0] && access(m->go, F_OK) != 0)
-        usleep(10000);
+    if (m->lingers)
+        gates_linger(t);
+    else
+        gates_hold(t);
     return manta_sgd_metric(t, "loss", loss / (double)b->count);
 }
 MANTA_SGD_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
@@ -74,19 +82,11 @@ MANTA_SGD_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
 /* ---- a run ---- */
 struct follow {
     char    folder[PATH_SIZE], storage[PATH_SIZE + 16];
-    int     n, epochs, slow_us, pids[8], workers, begun, lost, stage, kills;
+    int     n, epochs, slow_us, pids[8], workers, begun, lost, stage, kills, stops;
     int64_t kill_at, stop_at, next_step, steps_lost;
     bool    has_gates, is_elastic, is_kept; /* is_kept: what was trained goes to `storage` */
     char    recovered[256];
 };
-
-/* No more blows will follow. */
-static void go(const struct follow *f)
-{
-    char path[PATH_SIZE + 32];
-    snprintf(path, sizeof path, "%s/go", f->folder);
-    gates_open(path, 1);
-}
 
 /* 2 workers, then 1, 4, and 2 again. Of four, 0 and 1 have each other's shards nowhere: 2 and 3 have them. */
 static void elastic_event(struct follow *f, const manta_sgd_event *event)
@@ -101,8 +101,8 @@ static void elastic_event(struct follow *f, const manta_sgd_event *event)
         CHECK_EQ(kill(f->pids[0], SIGKILL) | kill(f->pids[1], SIGKILL), 0);
     else
         return;
-    if (++f->stage == 3)
-        go(f);
+    gates_open(blows_of(f->folder), 1);
+    f->stage++;
     f->next_step = event->step + 20;
 }
 
@@ -126,10 +126,13 @@ static int on_event(void *user, const manta_sgd_event *event)
     if (event->kind == MANTA_SGD_STEP && f->kill_at && event->step >= f->kill_at && f->workers > 1) {
         f->kill_at = 0; /* reports of steps before the death may follow */
         CHECK_EQ(kill(f->pids[f->workers - 1], SIGKILL), 0);
-        if (--f->kills == 0)
-            go(f);
+        f->kills--;
+        gates_open(blows_of(f->folder), 1);
     }
-    return event->kind == MANTA_SGD_STEP && f->stop_at && event->step >= f->stop_at;
+    bool stops = event->kind == MANTA_SGD_STEP && f->stop_at && event->step >= f->stop_at;
+    if (stops && f->stops++ > 0) /* it knows of it: who waits in the middle, since we came late, may go on */
+        gates_open(blows_of(f->folder), 1);
+    return stops;
 }
 
 static void begin(struct follow *f)
@@ -159,9 +162,11 @@ static void end(struct follow *f)
 
 static manta_sgd_result run(struct follow *f, manta_sgd_opts opts)
 {
-    char             folder[PATH_SIZE + 8], n[32], slow[32], go[PATH_SIZE + 32];
-    bool             has_blows = f->kills || f->is_elastic;
-    const char      *config[] = {folder, n, slow, f->has_gates ? "gates=1" : "gates=0", has_blows ? "waits=1" : NULL, NULL};
+    char        folder[PATH_SIZE + 8], n[32], slow[32], blows[2 * PATH_SIZE];
+    int         count = f->is_elastic ? 3 : f->stop_at ? 1 : f->kill_at ? f->kills : 0;
+    const char *config[] = {
+        folder, n, slow, f->has_gates ? "gates=1" : "gates=0", f->is_elastic ? "lingers=1" : "lingers=0", count ? blows : NULL,
+        NULL};
     manta_sgd_result r;
     manta_error      e;
     snprintf(folder, sizeof folder, "folder=%s", f->folder);
@@ -179,9 +184,9 @@ static manta_sgd_result run(struct follow *f, manta_sgd_opts opts)
     opts.config = config;
     opts.on_event = on_event;
     opts.user = f;
-    snprintf(go, sizeof go, "%s/go", f->folder);
-    CHECK(unlink(go) == 0 || errno == ENOENT);
-    f->begun = f->lost = 0;
+    gates_blows(blows, sizeof blows, blows_of(f->folder), count, (int64_t)f->epochs * RECORDS / BATCH);
+    CHECK(unlink(blows_of(f->folder)) == 0 || errno == ENOENT);
+    f->begun = f->lost = f->stops = 0;
     f->steps_lost = 0;
     CHECK_CODE(manta_sgd_fit("plane", &opts, &r, &e), MANTA_OK, &e);
     return r;
