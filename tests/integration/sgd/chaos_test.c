@@ -173,6 +173,8 @@ static void clear(const char *path)
 static int on_event(void *user, const manta_sgd_event *event)
 {
     (void)user;
+    if (getenv("TEST_EVENTS"))
+        fprintf(stderr, "%lld %s\n", (long long)test_now_ms(), event->text);
     CHECK(event->kind != MANTA_SGD_LOG_FAILED);
     for (int i = 0; event->kind == MANTA_SGD_LOST && i < PIDS; i++) {
         int pid = event->pid;
