@@ -267,10 +267,21 @@ static mt_status pull_start(struct pull *pull, char *text)
                           epoch, &pull->ref, pull->data);
 }
 
-/* Values are on their way to disk, or processes may be giving back what is empty of their segments (room.c asks them). */
+/* What it brings can go to disk, and if it brings nothing its place is free again. */
+static bool is_another_coming(const struct pull *pull)
+{
+    MT_MAP_EACH(&pull->pulls->all, entry) {
+        const struct pull *other = entry->value.ptr;
+        if (other != pull && other->data)
+            return true;
+    }
+    return false;
+}
+
+/* Other values are coming, or on their way to disk, or processes may be giving back what is empty of their segments (room.c asks them). */
 static bool may_get_room(struct pull *pull, uint64_t now)
 {
-    if (!pull->full_since)
+    if (!pull->full_since || is_another_coming(pull))
         pull->full_since = now;
     return sh_spill_is_making_room(pull->pulls->sh, pull->ref.size) || now - pull->full_since < PULL_ROOM_MS;
 }

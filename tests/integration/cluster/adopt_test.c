@@ -10,6 +10,7 @@
 #include "tests/integration/cluster/leaving.h"
 #include "tests/integration/cluster/lost.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 enum { MANY = 200, MANY_BYTES = 8 * 1024, LARGE_BYTES = 20 << 20 };
@@ -59,12 +60,17 @@ MANTA_ACTOR(maker, "", maker_new, NULL, {"make", "luu>y", maker_make});
 static struct nodes nodes;
 
 /* Asks it to leave, and waits until it has, by itself. */
-static void leave(int i, int64_t limit_ms)
+static void ask_to_leave(int i, int64_t limit_ms)
 {
     manta_error   e;
     manta_client *c = leaving_client(&nodes);
     CHECK_CODE(manta_node_drain(c, nodes.ids[i], limit_ms, "a test", &e), MANTA_OK, &e);
     manta_client_close(c);
+}
+
+static void leave(int i, int64_t limit_ms)
+{
+    ask_to_leave(i, limit_ms);
     leaving_wait(&nodes, i);
 }
 
@@ -126,6 +132,34 @@ static void adopt_spilled(void)
         lost_wait_made(refs[i]);
     }
     leave(1, 60000);
+    for (int i = 0; i < VALUES; i++) {
+        check_value(refs[i], i, BYTES);
+        manta_free(refs[i]);
+    }
+    CHECK_EQ(lost_board->words[0], VALUES);
+    nodes_stop(&nodes);
+}
+
+/* The node that leaves stands still again and again, while what it has sent fills the other one's memory: that one waits until a value is
+ * whole, which can go to disk then. */
+static void adopt_slowly(void)
+{
+    enum { VALUES = 10, BYTES = 8 << 20, STOPS = 8, STOP_MS = 700, GO_MS = 10 };
+    manta_ref *refs[VALUES];
+    nodes_start_spilling(&nodes, 2, "8", 24);
+    lost_board = test_board_new(&lost_board_number);
+    for (int i = 0; i < VALUES; i++) {
+        refs[i] = make(1, i, BYTES);
+        lost_wait_made(refs[i]);
+    }
+    ask_to_leave(1, 120000);
+    for (int i = 0; i < STOPS; i++) {
+        test_sleep_ms(GO_MS);
+        CHECK_EQ(kill(nodes.raylets[1], SIGSTOP), 0);
+        test_sleep_ms(STOP_MS);
+        CHECK_EQ(kill(nodes.raylets[1], SIGCONT), 0);
+    }
+    leaving_wait(&nodes, 1);
     for (int i = 0; i < VALUES; i++) {
         check_value(refs[i], i, BYTES);
         manta_free(refs[i]);
@@ -205,6 +239,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         {.name = "adopt_results", .run = adopt_results, .no_init = true},
         {.name = "adopt_spilled", .run = adopt_spilled, .no_init = true},
+        {.name = "adopt_slowly", .run = adopt_slowly, .no_init = true},
         {.name = "adopt_no_room", .run = adopt_no_room, .no_init = true},
         {.name = "adopt_twice", .run = adopt_twice, .no_init = true},
         {.name = "adopt_not_owners", .run = adopt_not_owners, .no_init = true},

@@ -287,9 +287,8 @@ static void naps(int32_t retries, int64_t (*leave)(manta_ref **refs, const struc
     uint64_t           number;
     struct test_board *board = test_board_new(&number);
     manta_ref         *refs[NAPS];
-    manta_task_opts    opts = {.num_cpus = 1, .max_retries = retries}, there = soft(1);
-    CHECK_I64(manta_call("where", &there, MANTA_NO_ARGS),
-              nodes.ids[1]); /* a worker is there: it takes its share from the beginning */
+    manta_task_opts    opts = {.num_cpus = 1, .max_retries = retries}, there = {AT(1)};
+    CHECK_I64(manta_call("where", &there, MANTA_NO_ARGS), nodes.ids[1]); /* a worker there: it takes its share from the beginning */
     for (int i = 0; i < NAPS; i++)
         refs[i] = manta_call("nap", &opts, MANTA_ARGS(manta_u64(number), manta_i64(NAP_MS_MAX - i * 37 % 80)));
     CHECK(test_board_wait(&board->words[2], NAPS / 5) && test_board_wait(&board->words[NAPS_AT + nodes.ids[1] % 8], 4));
