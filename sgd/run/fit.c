@@ -376,7 +376,7 @@ static void pulses_read(struct sgd_fit *fit, struct sgd_pulse_seen *seen)
         bool                    is_back = !hand || !hand->train;
         seen[r] = (struct sgd_pulse_seen){.arrived = UINT64_MAX};
         if (place && hand->place == 0)
-            seen[r] = sgd_place_pulse(fit->setup.region.data, r, r - place->first);
+            seen[r] = sgd_place_pulse(fit->setup.region.data, r, r - place->first, hand->info.pid);
         else if (place && r >= place->first && r < place->first + place->count)
             seen[r] = place->seen[r - place->first];
         if (is_back)

@@ -50,7 +50,7 @@ static void process_look(int32_t pid, struct sgd_pulse_seen *seen)
         thread_add(pid, thread, seen);
 }
 
-struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local)
+struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local, int32_t pid)
 {
     const struct sgd_pulse *pulse = sgd_board_pulse(sgd_board_of(region), rank);
     uint64_t                step_us = atomic_load(&pulse->step_ns) / 1000;
@@ -61,7 +61,7 @@ struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t loca
                                     .step_us = step_us < UINT32_MAX ? (uint32_t)step_us : UINT32_MAX,
                                     .doing = atomic_load(&pulse->doing) & SGD_WATCH_DOING,
                                     .in_call = atomic_load(&pulse->calls) > 0};
-    process_look(atomic_load(&pulse->pid), &seen);
+    process_look(pid ? pid : atomic_load(&pulse->pid), &seen);
     return seen;
 }
 
@@ -110,7 +110,7 @@ static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg
     if (word.kind == SGD_POST_LEAVE)
         sgd_board_leave(board, word.generation, word.leavers);
     for (uint32_t i = 0; i < word.count && word.first + i < MT_GROUP_MEMBERS_MAX; i++)
-        news.seen[i] = sgd_place_pulse(region->data, word.first + i, i);
+        news.seen[i] = sgd_place_pulse(region->data, word.first + i, i, 0);
     news.cursor = word.cursor;
     while (news.notes_count < SGD_POST_NOTES && sgd_board_next(board, &news.cursor, &news.notes[news.notes_count]))
         news.notes_count++;

@@ -140,7 +140,8 @@ void sgd_place_last_words(const struct sgd_place *place, uint32_t index, char *o
 void sgd_place_spans(struct sgd_place *place, struct sgd_trace_plan plan, int wait_ms,
                      void (*take)(void *user, const struct sgd_post_spans *spans, int64_t shift_ns), void *user);
 
-/* What a board and a group's region show of one rank, which is the local-th on this node. */
-struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local);
+/* What a board and a group's region show of one rank, which is the local-th on this node. `pid`: whose it is; 0: as the
+ * board says, which one that is stopped before it takes its rank has not told. */
+struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local, int32_t pid);
 
 #endif

@@ -87,7 +87,8 @@ struct follow {
     int     together; /* workers to kill at a time */
     int64_t kill_at;  /* the step from which on */
     int     hung;
-    bool    with_spare, kill_spare, stop_other, stop_one, when_saved, counts_threads;
+    char    hung_text[256];
+    bool    stop_spare, with_spare, kill_spare, stop_other, stop_one, when_saved, counts_threads;
     bool    is_recovering;
 };
 
@@ -123,6 +124,8 @@ static void kill_some(struct follow *f)
         f->is_recovering = true;
         return;
     }
+    if (f->stop_spare)
+        signal_worker(f->spare, SIGSTOP);
     if (f->stop_other)
         signal_worker(f->pids[1 - first], SIGSTOP);
     for (int i = 0; i < f->together; i++)
@@ -167,7 +170,8 @@ static int on_event(void *user, const manta_sgd_event *event)
         f->save_failed++, copy_text(f->failed_text, event->text);
     f->saved += event->kind == MANTA_SGD_SAVED;
     f->lost += event->kind == MANTA_SGD_LOST;
-    f->hung += event->kind == MANTA_SGD_HUNG;
+    if (event->kind == MANTA_SGD_HUNG)
+        f->hung++, copy_text(f->hung_text, event->text);
     if (event->kind == MANTA_SGD_RECOVERED)
         f->recovered++, f->is_recovering = false;
     if (event->kind == MANTA_SGD_STEP)
@@ -287,6 +291,24 @@ static void a_spare_takes_over(void)
     CHECK_EQ(r.restarts, 2);
     CHECK_EQ(followed.lost, 3);
     CHECK(r.last.start_s == 0 && r.last.load_s == 0); /* it was there already */
+    CHECK(r.weights == wanted);
+    data_clear();
+}
+
+/* One that stands still before it has its rank is found as soon as any that is stopped. */
+static void a_stopped_spare(void)
+{
+    data_make();
+    uint64_t       wanted = calm(LONG_EPOCHS);
+    manta_sgd_opts opts = options(2, LONG_EPOCHS);
+    opts.scaling.spares = 1;
+    followed.kills = 1;
+    followed.with_spare = followed.stop_spare = true;
+    manta_sgd_result r = fit(&opts);
+    CHECK_EQ(followed.kills, 0);
+    CHECK_EQ(followed.hung, 1);
+    CHECK_SAYS(followed.hung_text, "stopped by a signal");
+    CHECK_EQ(r.restarts, 2);
     CHECK(r.weights == wanted);
     data_clear();
 }
@@ -630,6 +652,7 @@ static const struct test_case cases[] = {
     {"any_number_of_workers", any_number_of_workers, TWO_CPUS},
     {"a_worker_killed", a_worker_killed, TWO_CPUS},
     {"a_spare_takes_over", a_spare_takes_over, TWO_CPUS},
+    {"a_stopped_spare", a_stopped_spare, TWO_CPUS},
     {"a_stuck_worker", a_stuck_worker, TWO_CPUS},
     {"a_worker_hangs", a_worker_hangs, TWO_CPUS},
     {"all_killed", all_killed, TWO_CPUS},
