@@ -77,15 +77,19 @@ ON_ITS_STACK static bool descriptors_set(const struct mt_child_opts *o)
 }
 
 /* All are blocked until here: a handler of ours would run in the child, on our memory. */
-ON_ITS_STACK static void signals_set(bool resets)
+ON_ITS_STACK static void signals_set(const struct mt_child_opts *o)
 {
     sigset_t none;
     for (int number = 1; number < NSIG; number++) {
         struct sigaction action;
-        if (sigaction(number, NULL, &action) != 0 || (action.sa_handler == SIG_IGN && !resets && number != SIGPIPE))
+        if (sigaction(number, NULL, &action) != 0 || (action.sa_handler == SIG_IGN && !o->resets_signals && number != SIGPIPE))
             continue;
         if (action.sa_handler != SIG_DFL)
             signal(number, SIG_DFL);
+    }
+    if (o->session == MT_CHILD_GROUP) {
+        signal(SIGTTIN, SIG_IGN);
+        signal(SIGTTOU, SIG_IGN);
     }
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -162,7 +166,7 @@ ON_ITS_STACK static int child_run(void *user)
     bool ok = !o->dies_with_parent || (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == s->parent);
     ok = ok && session_set(o->session) && descriptors_set(o) && limit_set(o->fds_max) && (!o->dir || chdir(o->dir) == 0);
     if (ok) {
-        signals_set(o->resets_signals);
+        signals_set(o);
         if (o->program)
             execve(o->program, o->argv, o->env);
         else

@@ -23,7 +23,7 @@ enum { MT_CHILD_FDS_MAX = 6, MT_CHILD_NULL = -1 /* in the place of a descriptor:
 
 enum mt_child_session {
     MT_CHILD_JOINS,   /* our process group: what a terminal sends to us it gets too */
-    MT_CHILD_GROUP,   /* a process group of its own */
+    MT_CHILD_GROUP,   /* a process group of its own: a terminal sends it no signal, nor stops it (what it reads there is EIO) */
     MT_CHILD_SESSION, /* a session of its own */
 };
 

@@ -104,8 +104,8 @@ static mt_status spawn(const char *name, char *const argv[], int fd_from, int fd
                               .env = environ,
                               .fds = {{fd_from, fd_to}},
                               .fd_count = 1,
-                              .session = MT_CHILD_SESSION,
-                              .resets_signals = true}; /* what the driver ignores is its own affair */
+                              .session = MT_CHILD_GROUP, /* in our session: autogroup would part us (docs/design/edges.md) */
+                              .resets_signals = true};   /* what the driver ignores is its own affair */
     mt_status            st = mt_child_start(&o, out_pid);
     return st.code ? mt_error(st.code, st.sys, "start a daemon of the private cluster") : st;
 }

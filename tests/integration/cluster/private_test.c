@@ -7,6 +7,7 @@
 #include "tests/integration/harness.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -16,6 +17,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -72,6 +74,19 @@ static manta_status nobody_leaves(manta_ctx *c, void *self, int argc, const mant
 }
 MANTA_ACTOR(nobody, "", nobody_new, NULL, {"pid", ">l", nobody_pid}, {"begun", "ul>l", nobody_begun},
             {"leaves", ">l", nobody_leaves});
+
+/* Asks at the terminal, as a program that wants a password does; what the answer failed with, 0: it came. */
+static manta_status ask(manta_ctx *c, int argc, const manta_arg *argv)
+{
+    char answer;
+    int  terminal = open("/dev/tty", O_RDWR | O_CLOEXEC);
+    (void)argc, (void)argv;
+    CHECK(terminal >= 0 && write(terminal, "password: ", 10) == 10);
+    int64_t failed = read(terminal, &answer, 1) < 0 ? errno : 0;
+    close(terminal);
+    return manta_return_i64(c, failed);
+}
+MANTA_REGISTER(ask, ">l");
 
 /* Tasks that run and wait, actors, objects: a bit of everything is under way. */
 static void be_busy(void)
@@ -260,7 +275,7 @@ static void zygote_killed(void)
 /* ---- the terminal ---- */
 
 /* This process leads a session of its own, on a terminal of its own; the other end of it. Workers come this
- * way too, before manta_init, and have a session already. */
+ * way too, before manta_init, and lead a group already, which gets no session. */
 static int own_terminal(void)
 {
     if (setsid() < 0)
@@ -334,6 +349,25 @@ static void ctrl_c_handled(void)
     CHECK(found != NULL);
     CHECK_I64(manta_actor_call(found, "pid", MANTA_NO_ARGS), pid);
     manta_actor_free(found), manta_actor_free(named);
+    CHECK_EQ(manta_shutdown(), 0);
+}
+
+/* The terminal is the driver's: a task that asks there is refused, and not stopped for ever, and what it writes comes through, where
+ * the terminal stops others that write (stty tostop) too. */
+static void terminal_is_the_drivers(void)
+{
+    manta_error    e;
+    struct termios line;
+    char           shown[64];
+    int            terminal = own_terminal();
+    if (terminal >= 0) {
+        CHECK(tcgetattr(terminal, &line) == 0);
+        line.c_lflag |= TOSTOP;
+        CHECK(tcsetattr(terminal, TCSANOW, &line) == 0);
+    }
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 2}, &e), MANTA_OK, &e);
+    CHECK_I64(manta_call("ask", NULL, MANTA_NO_ARGS), EIO);
+    CHECK(read(terminal, shown, sizeof shown) == 10 && memcmp(shown, "password: ", 10) == 0);
     CHECK_EQ(manta_shutdown(), 0);
 }
 
@@ -634,6 +668,7 @@ static const struct test_case cases[] = {
     {"ctrl_backslash", ctrl_backslash, {0}, true, SIGQUIT},
     {"terminal_closed", terminal_closed, {0}, true, SIGHUP},
     {"ctrl_c_handled", ctrl_c_handled, {0}, true, 0},
+    {"terminal_is_the_drivers", terminal_is_the_drivers, {0}, true, 0},
     {"raylet_and_driver_killed", raylet_and_driver_killed, {.num_cpus = 3}, false, SIGKILL},
     {"head_and_driver_killed", head_and_driver_killed, {.num_cpus = 3}, false, SIGKILL},
     {"dead_ones_are_swept", dead_ones_are_swept, {0}, true, 0},

@@ -105,6 +105,8 @@ static void is_not_told_of_our_signals(void **state)
                         "/proc\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
     o = (struct mt_child_opts){.dir = NULL};
     assert_string_equal(said(&o, "exec grep SigIgn /proc/self/status"), "SigIgn:\t0000000000000001\n"); /* as nohup wants it */
+    o = (struct mt_child_opts){.session = MT_CHILD_GROUP, .resets_signals = true};
+    assert_string_equal(said(&o, "exec grep SigIgn /proc/self/status"), "SigIgn:\t0000000000300000\n"); /* SIGTTIN, SIGTTOU */
     sigprocmask(SIG_SETMASK, NULL, &now);
     assert_true(sigismember(&now, SIGUSR1) == 1 && sigismember(&now, SIGUSR2) == 0);
     signal(SIGPIPE, SIG_DFL);
