@@ -278,7 +278,7 @@ static bool is_another_coming(const struct pull *pull)
     return false;
 }
 
-/* Other values are coming, or on their way to disk, or processes may be giving back what is empty of their segments (room.c asks them). */
+/* Values are coming, or on their way to disk, or processes may give back what is empty of their segments (room.c asks them). */
 static bool may_get_room(struct pull *pull, uint64_t now)
 {
     if (!pull->full_since || is_another_coming(pull))

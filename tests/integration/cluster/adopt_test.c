@@ -140,8 +140,8 @@ static void adopt_spilled(void)
     nodes_stop(&nodes);
 }
 
-/* The node that leaves stands still again and again, while what it has sent fills the other one's memory: that one waits until a value is
- * whole, which can go to disk then. */
+/* The node that leaves stands still again and again, while what it has sent fills the other one's memory: that one waits until a
+ * value is whole, which can go to disk then. */
 static void adopt_slowly(void)
 {
     enum { VALUES = 10, BYTES = 8 << 20, STOPS = 8, STOP_MS = 700, GO_MS = 10 };

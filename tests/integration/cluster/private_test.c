@@ -352,8 +352,8 @@ static void ctrl_c_handled(void)
     CHECK_EQ(manta_shutdown(), 0);
 }
 
-/* The terminal is the driver's: a task that asks there is refused, and not stopped for ever, and what it writes comes through, where
- * the terminal stops others that write (stty tostop) too. */
+/* The terminal is the driver's: a task that asks there is refused, and not stopped for ever, and what it writes comes through, also
+ * where the terminal stops others that write (stty tostop). */
 static void terminal_is_the_drivers(void)
 {
     manta_error    e;
