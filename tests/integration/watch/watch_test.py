@@ -249,7 +249,11 @@ class Frozen:
             raise OSError(ctypes.get_errno(), "ptrace")
 
     def __enter__(self):
-        self.ask(self.SEIZE)
+        try:
+            self.ask(self.SEIZE)
+        except PermissionError:
+            print("no other process may be traced here (not root)")
+            sys.exit(77)
         self.ask(self.INTERRUPT)
         os.waitpid(self.thread, self.WALL)
 
