@@ -61,7 +61,7 @@ struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t loca
                                     .step_us = step_us < UINT32_MAX ? (uint32_t)step_us : UINT32_MAX,
                                     .doing = atomic_load(&pulse->doing) & SGD_WATCH_DOING,
                                     .in_call = atomic_load(&pulse->calls) > 0};
-    process_look(pid ? pid : atomic_load(&pulse->pid), &seen);
+    process_look(pid, &seen);
     return seen;
 }
 
@@ -110,7 +110,7 @@ static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg
     if (word.kind == SGD_POST_LEAVE)
         sgd_board_leave(board, word.generation, word.leavers);
     for (uint32_t i = 0; i < word.count && word.first + i < MT_GROUP_MEMBERS_MAX; i++)
-        news.seen[i] = sgd_place_pulse(region->data, word.first + i, i, 0);
+        news.seen[i] = sgd_place_pulse(region->data, word.first + i, i, word.pids[i]);
     news.cursor = word.cursor;
     while (news.notes_count < SGD_POST_NOTES && sgd_board_next(board, &news.cursor, &news.notes[news.notes_count]))
         news.notes_count++;
@@ -247,6 +247,7 @@ static void ask(struct sgd_places *places, struct sgd_place *place)
                                  .count = place->count,
                                  .cursor = place->cursor,
                                  .stop = sgd_board_stopped(sgd_board_of(places->here->data))};
+    memcpy(word.pids, place->pids, sizeof word.pids);
     place->asked = say(place, &word);
     place->asked_ns = mt_now_ns();
 }

@@ -42,8 +42,9 @@ struct sgd_post_word {
     uint32_t generation, reason, rank; /* ABORT, and the first LEAVE */
     uint32_t first, count;             /* LOOK: the ranks that are on this node */
     uint32_t reserved;
-    uint64_t cursor;  /* LOOK: of the board */
-    uint64_t leavers; /* LEAVE: ranks that will be in no generation after it */
+    uint64_t cursor;                     /* LOOK: of the board */
+    uint64_t leavers;                    /* LEAVE: ranks that will be in no generation after it */
+    int32_t  pids[MT_GROUP_MEMBERS_MAX]; /* LOOK: whose ranks first, first + 1, ... are */
 };
 struct sgd_post_news {
     uint64_t              region, cursor;
@@ -76,8 +77,9 @@ struct sgd_place {
     bool                  is_away;      /* LOST: the link to it is silent; whoever is there may live, and can't be asked */
     int                   room, most;   /* workers for which it had CPUs and GPUs free when it was found, and has them at all */
     uint32_t              first, count; /* ranks of the present generation */
-    uint32_t              generation;   /* the last one of which it had ranks; 0: none yet */
-    char                  why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
+    int32_t               pids[MT_GROUP_MEMBERS_MAX]; /* whose they are, though it may not have taken its rank yet */
+    uint32_t              generation;                 /* the last one of which it had ranks; 0: none yet */
+    char                  why[SGD_PLACE_WHY_BYTES];   /* LOST: why it never opened; "": it did, or did not answer */
     uint64_t              cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
     manta_ref            *spans_asked; /* for the timeline, where there is one */
@@ -140,8 +142,7 @@ void sgd_place_last_words(const struct sgd_place *place, uint32_t index, char *o
 void sgd_place_spans(struct sgd_place *place, struct sgd_trace_plan plan, int wait_ms,
                      void (*take)(void *user, const struct sgd_post_spans *spans, int64_t shift_ns), void *user);
 
-/* What a board and a group's region show of one rank, which is the local-th on this node. `pid`: whose it is; 0: as the
- * board says, which one that is stopped before it takes its rank has not told. */
+/* What a board and a group's region show of one rank, which is the local-th on this node. `pid`: whose it is. */
 struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t local, int32_t pid);
 
 #endif

@@ -94,6 +94,11 @@ void sgd_ranks_place(struct sgd_fit *fit)
         place->count++;
         place->generation = fit->generation;
     }
+    for (int rank = 0; rank < fit->workers; rank++) {
+        const struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, rank);
+        struct sgd_place      *place = &fit->places.of[hand->place];
+        place->pids[(uint32_t)rank - place->first] = hand->info.pid;
+    }
 }
 
 manta_status sgd_order_make(struct sgd_fit *fit, uint32_t generation, struct sgd_hand *const *by_rank, int members,

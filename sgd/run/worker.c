@@ -720,7 +720,6 @@ static mt_status rank_take(struct task *t)
     w->trainer.is_pause_asked = w->trainer.is_leave_asked = false;
     MT_TRY(sgd_board_out_await(w->board, t->order.after, t->order.after_first, t->order.after_last, t->generation, t->pulse));
     atomic_store(&t->pulse->calls, 0); /* what the last one of this rank left */
-    atomic_store(&t->pulse->pid, getpid());
     sgd_trace_rank(w->trace, t->rank);
     return mt_ok();
 }

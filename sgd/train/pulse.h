@@ -14,7 +14,6 @@ struct sgd_pulse {
     _Atomic uint64_t steps, step_ns, work_ns;
     _Atomic uint32_t doing; /* enum sgd_doing */
     _Atomic uint32_t calls; /* of the user's functions, that its threads are in */
-    _Atomic int32_t  pid;   /* of who has this rank, or had it last; 0: nobody yet */
     _Atomic uint32_t out;   /* the last generation that a member of this rank has left after a step, and looks at no more */
 };
 

@@ -23,6 +23,7 @@
 enum { INPUTS = 700, RECORDS = 640, BATCH = 64, EPOCHS = 30, PATH_SIZE = 400, EPOCH_STEPS = RECORDS / BATCH };
 /* Parameters of a model that is summed in buckets while its gradient is computed, in parts. */
 enum { MANY = 530000, PART = 140000 };
+enum { SPARES = 4 }; /* with four workers all CPUs of two nodes */
 
 /* ---- the operator ---- */
 struct plane {
@@ -85,13 +86,15 @@ struct follow {
     struct nodes *nodes;
     char          data[PATH_SIZE], blows[PATH_SIZE];
     int           workers, pids[8], begun;
-    double        away, gpu; /* of the last report */
-    int64_t       kill_at;   /* step; 0: never */
-    bool          kill_node; /* else the worker of the last rank */
-    int           all;       /* workers without whom no blow falls, though the run begins with fewer */
-    int           lost, resized;
+    double        away, gpu;   /* of the last report */
+    int64_t       kill_at;     /* step; 0: never */
+    bool          kill_node;   /* else the worker of the last rank */
+    bool          stop_spares; /* first, those of the other node: one of them takes the dead one's rank */
+    int           all;         /* workers without whom no blow falls, though the run begins with fewer */
+    int           lost, resized, hung;
     int64_t       last_step; /* of which the driver was told */
-    char          lost_text[512];
+    int           spares[SPARES], spare_count;
+    char          lost_text[512], hung_text[512];
     int64_t       add_at;                 /* by this clock another node comes, while steps are made; 0: none does */
     int           epochs, many, bad_step; /* 0: as usual */
     int           gpus;                   /* that the operator wants for each worker */
@@ -114,9 +117,21 @@ static void data_make(struct follow *f)
     CHECK_EQ(fclose(file), 0);
 }
 
+/* The spares of the second node stand still from now on; how many. */
+static int spares_stop(const struct follow *f)
+{
+    int pids[64], stopped = 0, count = test_find(f->nodes->raylets[1], NULL, pids, 64);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < SPARES; k++)
+            stopped += pids[i] == f->spares[k] && kill(pids[i], SIGSTOP) == 0;
+    return stopped;
+}
+
 static void strike(struct follow *f)
 {
     f->kill_at = 0;
+    if (f->stop_spares)
+        CHECK(spares_stop(f) > 0);
     if (f->kill_node) {
         nodes_kill(&f->nodes->raylets[1]);
     } else {
@@ -133,6 +148,10 @@ static int on_event(void *user, const manta_sgd_event *event)
         fprintf(stderr, "%s\n", event->text);
     if (event->kind == MANTA_SGD_WORKER && event->rank < 8)
         f->pids[event->rank] = event->pid;
+    if (event->kind == MANTA_SGD_SPARE && f->spare_count < SPARES)
+        f->spares[f->spare_count++] = event->pid;
+    if (event->kind == MANTA_SGD_HUNG)
+        f->hung++, snprintf(f->hung_text, sizeof f->hung_text, "%s", event->text);
     f->lost += event->kind == MANTA_SGD_LOST;
     if (event->kind == MANTA_SGD_LOST)
         snprintf(f->lost_text, sizeof f->lost_text, "%s", event->text);
@@ -143,7 +162,7 @@ static int on_event(void *user, const manta_sgd_event *event)
     if (event->kind == MANTA_SGD_STEP) {
         f->away = event->values[2];
         f->gpu = event->values[3];
-        if (f->kill_at && event->step >= f->kill_at && f->workers >= f->all)
+        if (f->kill_at && event->step >= f->kill_at && f->workers >= f->all && (!f->stop_spares || f->spare_count == SPARES))
             strike(f);
         if (f->add_at && test_now_ms() >= f->add_at) {
             f->nodes->raylets[f->nodes->count++] = nodes_add(f->nodes, 1, "4", NULL);
@@ -245,6 +264,23 @@ static void wide_worker_killed(void)
     CHECK_SAYS(f.lost_text, "; it printed last:"); /* on another node than the driver's */
     CHECK_SAYS(f.lost_text, "far from home at step");
     CHECK(f.away > 0.2 && f.away < 0.8);
+    stop(&n, &f);
+}
+
+/* One that stands still before it has its rank, on another node than the driver's, is found as soon as any that is stopped. */
+static void wide_stopped_spare(void)
+{
+    struct nodes  n;
+    struct follow f;
+    start(&n, &f, 2);
+    uint64_t want = alone(&f).weights;
+    f.kill_at = 60;
+    f.stop_spares = true;
+    manta_sgd_opts opts = {.scaling = {.min_workers = 4, .max_workers = 4, .cpus = 1, .nodes = 2, .min_nodes = 2, .spares = SPARES},
+                           .failure.max_failures = -1};
+    CHECK_EQ(run(&f, opts, 500).weights, want);
+    CHECK(f.hung > 0);
+    CHECK_SAYS(f.hung_text, "stopped by a signal");
     stop(&n, &f);
 }
 
@@ -429,6 +465,7 @@ static void wide_bad(void)
 static const struct test_case cases[] = {
     {"wide_same_bits", wide_same_bits, {0}, true, 0},
     {"wide_worker_killed", wide_worker_killed, {0}, true, 0},
+    {"wide_stopped_spare", wide_stopped_spare, {0}, true, 0},
     {"wide_node_killed", wide_node_killed, {0}, true, 0},
     {"wide_overlap", wide_overlap, {0}, true, 0},
     {"wide_devices", wide_devices, {0}, true, 0},
