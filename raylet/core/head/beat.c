@@ -86,6 +86,14 @@ void rlt_beat_answered(struct rlt *r, uint64_t counter, uint64_t echo, bool is_h
     }
 }
 
+/* How much is here has changed since the last report, and nothing else has: a job is here until the head's store has its end, a
+ * driver until it goes. It is looked at once a second only. */
+static bool is_here_another(const struct rlt *r)
+{
+    uint32_t tasks;
+    return rlt_drain_here(r, &tasks) != r->head.reported_here;
+}
+
 uint64_t rlt_beat_due(struct rlt *r)
 {
     struct rlt_beats *b = &r->head.beats;
@@ -93,6 +101,8 @@ uint64_t rlt_beat_due(struct rlt *r)
     if (!b->is_waiting && r->now < said_at + MT_RLT_BEAT_MS * RLT_MS)
         return said_at + MT_RLT_BEAT_MS * RLT_MS;
     if (!b->is_waiting) {
+        if (is_here_another(r))
+            return r->now;
         b->is_waiting = true;
         begin(r);
     }

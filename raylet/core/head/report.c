@@ -89,7 +89,7 @@ static void report_send(struct rlt *r, uint32_t want_count)
     report->workers_max = r->config.workers_max;
     report->places = places_left(r);
     report->is_stuck = rlt_is_stuck(r);
-    report->here = rlt_drain_here(r, &report->tasks_here);
+    report->here = r->head.reported_here = rlt_drain_here(r, &report->tasks_here);
     if (r->drain.is_on) {
         char text[CTL_TEXT_SIZE];
         rlt_drain_waits(r, text, sizeof text);

@@ -90,6 +90,7 @@ struct rlt_head {
     uint64_t         reported_at;
     bool             is_change_reported; /* the last report brought something new */
     uint64_t         reported_hash;      /* of what the last report said: unchanged ones wait for the next sign of life */
+    uint32_t         reported_here;      /* how much was here then, which is in no hash */
     struct rlt_timer report;
     struct rlt_beats beats;
     uint64_t         wish_changes;

@@ -207,7 +207,8 @@ static inline void head_says(Manta__V1__HeadToNode *m)
     step((struct rlt_event){.kind = RLT_EV_HEAD, .head = {.message = m}});
 }
 
-static inline void registered_by(uint64_t head_epoch, uint32_t node, uint32_t epoch)
+/* `beats` NULL: by a head that takes no datagrams. */
+static inline void registered_as(uint64_t head_epoch, uint32_t node, uint32_t epoch, Manta__V1__BeatTerms *beats)
 {
     Manta__V1__Registered g = MANTA__V1__REGISTERED__INIT;
     Manta__V1__HeadToNode m = MANTA__V1__HEAD_TO_NODE__INIT;
@@ -216,10 +217,16 @@ static inline void registered_by(uint64_t head_epoch, uint32_t node, uint32_t ep
     g.head_epoch = head_epoch;
     g.node = node;
     g.epoch = epoch;
+    g.beats = beats;
     g.cluster = "c";
     m.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_REGISTERED;
     m.registered = &g;
     head_says(&m);
+}
+
+static inline void registered_by(uint64_t head_epoch, uint32_t node, uint32_t epoch)
+{
+    registered_as(head_epoch, node, epoch, NULL);
 }
 
 static inline void registered(uint32_t node, uint32_t epoch)

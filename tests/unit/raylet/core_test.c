@@ -475,6 +475,34 @@ static void a_change_is_told_once_more_before_long(void **state)
     assert_null(report()); /* once: from here on it is a sign of life */
 }
 
+/* A node whose datagrams are heard reports what has changed only. A driver that goes gives nothing back, and yet it is here no
+ * more: a node that nobody uses would never be given back. */
+static void what_is_here_no_more_is_told_by_the_next_sign_of_life(void **state)
+{
+    Manta__V1__BeatTerms terms = MANTA__V1__BEAT_TERMS__INIT;
+    uint32_t             here[2] = {9, 9}, last[2] = {0}; /* and when that was told */
+    (void)state;
+    begin(true);
+    registered_as(0, 7, 3, &terms);
+    driver_begins();
+    for (int gone = 0; gone < 2; gone++) {
+        if (gone)
+            step((struct rlt_event){.kind = RLT_EV_CLOSED, .closed = {.conn = DRIVER}});
+        for (uint32_t i = 0; i < 80; i++) {
+            now += 50 * MS;
+            step((struct rlt_event){.kind = RLT_EV_TICK});
+            if (report())
+                here[gone] = report()->here, last[gone] = i;
+            const struct rlt_action *beat = action(RLT_A_BEAT, 0);
+            if (beat)
+                step((struct rlt_event){.kind = RLT_EV_BEAT, .beat = {.counter = beat->beat.counter, .echo = 1, .is_heard = true}});
+        }
+        assert_true(last[gone] < 50); /* from then on datagrams are enough */
+    }
+    assert_int_equal(here[0], 1);
+    assert_int_equal(here[1], 0);
+}
+
 static void a_node_that_was_given_up_ends_its_work_and_joins_anew(void **state)
 {
     (void)state;
@@ -676,6 +704,7 @@ int main(void)
         cmocka_unit_test_teardown(a_node_joins_before_anybody_is_welcome, end),
         cmocka_unit_test_teardown(what_waits_is_reported_and_only_the_right_answer_counts, end),
         cmocka_unit_test_teardown(a_change_is_told_once_more_before_long, end),
+        cmocka_unit_test_teardown(what_is_here_no_more_is_told_by_the_next_sign_of_life, end),
         cmocka_unit_test_teardown(a_node_that_was_given_up_ends_its_work_and_joins_anew, end),
         cmocka_unit_test_teardown(a_node_without_head_and_work_leaves, end),
         cmocka_unit_test_teardown(a_node_whose_head_comes_back_stays, end),
