@@ -120,38 +120,34 @@ static void adopt_results(void)
     nodes_stop(&nodes);
 }
 
-/* What stands on disk there moves as well. */
-static void adopt_spilled(void)
+/* More values than either node has memory for are made on the one that leaves; all of them are there afterwards. */
+static void spilled(int count, uint64_t bytes, void (*leaves)(void))
 {
-    enum { VALUES = 12, BYTES = 4 << 20 };
-    manta_ref *refs[VALUES];
+    enum { VALUES_MAX = 12 };
+    manta_ref *refs[VALUES_MAX];
     nodes_start_spilling(&nodes, 2, "8", 24);
     lost_board = test_board_new(&lost_board_number);
-    for (int i = 0; i < VALUES; i++) {
-        refs[i] = make(1, i, BYTES);
+    for (int i = 0; i < count; i++) {
+        refs[i] = make(1, i, bytes);
         lost_wait_made(refs[i]);
     }
-    leave(1, 60000);
-    for (int i = 0; i < VALUES; i++) {
-        check_value(refs[i], i, BYTES);
+    leaves();
+    for (int i = 0; i < count; i++) {
+        check_value(refs[i], i, bytes);
         manta_free(refs[i]);
     }
-    CHECK_EQ(lost_board->words[0], VALUES);
+    CHECK_EQ(lost_board->words[0], count);
     nodes_stop(&nodes);
 }
 
-/* The node that leaves stands still again and again, while what it has sent fills the other one's memory: that one waits until a
- * value is whole, which can go to disk then. */
-static void adopt_slowly(void)
+static void leaves_at_once(void)
 {
-    enum { VALUES = 10, BYTES = 8 << 20, STOPS = 8, STOP_MS = 700, GO_MS = 10 };
-    manta_ref *refs[VALUES];
-    nodes_start_spilling(&nodes, 2, "8", 24);
-    lost_board = test_board_new(&lost_board_number);
-    for (int i = 0; i < VALUES; i++) {
-        refs[i] = make(1, i, BYTES);
-        lost_wait_made(refs[i]);
-    }
+    leave(1, 60000);
+}
+
+static void leaves_standing_still(void)
+{
+    enum { STOPS = 8, STOP_MS = 700, GO_MS = 10 };
     ask_to_leave(1, 120000);
     for (int i = 0; i < STOPS; i++) {
         test_sleep_ms(GO_MS);
@@ -160,12 +156,19 @@ static void adopt_slowly(void)
         CHECK_EQ(kill(nodes.raylets[1], SIGCONT), 0);
     }
     leaving_wait(&nodes, 1);
-    for (int i = 0; i < VALUES; i++) {
-        check_value(refs[i], i, BYTES);
-        manta_free(refs[i]);
-    }
-    CHECK_EQ(lost_board->words[0], VALUES);
-    nodes_stop(&nodes);
+}
+
+/* What stands on disk there moves as well. */
+static void adopt_spilled(void)
+{
+    spilled(12, 4 << 20, leaves_at_once);
+}
+
+/* The node that leaves stands still again and again, while what it has sent fills the other one's memory: that one waits until a
+ * value is whole, which can go to disk then. */
+static void adopt_slowly(void)
+{
+    spilled(10, 8 << 20, leaves_standing_still);
 }
 
 /* No other node has room, so it is not waited for: the node leaves, and the value is lost with it. */
