@@ -169,9 +169,8 @@ manta_status manta_group_gather(manta_group *handle, const char *method, int arg
     memset(out, 0, (size_t)group->count * sizeof *out);
     manta_group_call(handle, method, argc, argv, refs);
     for (int i = 0; i < group->count; i++) {
-        int64_t left = deadline == INT64_MAX ? MANTA_FOREVER : (deadline - (int64_t)lib_now_ns()) / 1000000;
         if (code == MANTA_OK) {
-            code = manta_get(refs[i], left < 0 && deadline != INT64_MAX ? 0 : left, &out[i], e);
+            code = manta_get(refs[i], lib_left_ms(deadline), &out[i], e);
             if (code && out_failed)
                 *out_failed = i;
         }
@@ -232,9 +231,8 @@ manta_status manta_group_end(manta_group *handle, int64_t timeout_ms, manta_erro
     for (int i = 0; i < group->count; i++)
         refs[i] = manta_actor_end(group->actors[i]);
     for (int i = 0; i < group->count; i++) {
-        int64_t      left = deadline == INT64_MAX ? MANTA_FOREVER : (deadline - (int64_t)lib_now_ns()) / 1000000;
         manta_view   nothing;
-        manta_status one = manta_get(refs[i], left < 0 && deadline != INT64_MAX ? 0 : left, &nothing, e);
+        manta_status one = manta_get(refs[i], lib_left_ms(deadline), &nothing, e);
         if (one == MANTA_OK)
             manta_release(&nothing);
         else if (one != MANTA_EACTOR_DIED)
@@ -261,10 +259,9 @@ static manta_status ask_all(const struct manta_group *group, int64_t deadline, m
     for (int i = 0; i < group->count; i++)
         refs[i] = lib_call_own(group->actors[i], LIB_QUIET, MANTA_WITHOUT_LIMIT);
     for (int i = 0; i < group->count; i++) {
-        int64_t    left = deadline == INT64_MAX ? MANTA_FOREVER : (deadline - (int64_t)lib_now_ns()) / 1000000;
         manta_view view = {.hold = NULL};
         if (code == MANTA_OK) {
-            code = manta_get(refs[i], left < 0 && deadline != INT64_MAX ? 0 : left, &view, e);
+            code = manta_get(refs[i], lib_left_ms(deadline), &view, e);
             if (code == MANTA_OK && view.size != sizeof *out)
                 code = lib_error(e, MANTA_EPROTO, "member %d gave %zu bytes as its counters", i, view.size);
             if (code == MANTA_OK)

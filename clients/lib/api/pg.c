@@ -403,12 +403,6 @@ int manta_pg_nodes(const manta_pg *handle, uint32_t *out, int max, manta_error *
 
 /* ---- waiting, removing ---- */
 
-static int64_t left_ms(int64_t deadline_ns)
-{
-    int64_t left = deadline_ns - (int64_t)lib_now_ns();
-    return deadline_ns == INT64_MAX ? INT64_MAX : left > 0 ? (left + 999999) / 1000000 : 0;
-}
-
 /* Not 0: the running task is asked to stop. A head that has too many who wait is left alone for a while. */
 static manta_status again(manta_status code, manta_error *e)
 {
@@ -454,18 +448,18 @@ manta_status manta_pg_wait(manta_pg *handle, int64_t timeout_ms, manta_error *e)
         return MANTA_EHANDLE;
     if (pg->is_removed)
         return removed(e);
-    if (pg->early && timeout_ms && take_early(pg, left_ms(deadline), e) == MANTA_OK)
+    if (pg->early && timeout_ms && take_early(pg, lib_left_ms(deadline), e) == MANTA_OK)
         return MANTA_OK; /* anything else may be an old story */
     if (!(a = asking_new(CTL_GROUP_WAIT, pg->id, e)))
         return MANTA_ENOMEM;
     for (;;) {
-        int64_t left = left_ms(deadline), part = left < MT_LIB_GROUP_ASK_MS ? left : MT_LIB_GROUP_ASK_MS;
+        int64_t left = lib_left_ms(deadline), part = left < MT_LIB_GROUP_ASK_MS ? left : MT_LIB_GROUP_ASK_MS;
         a->ask.group.wait_ms = (uint32_t)part;
         code = ask(a, part + SLACK_MS, e);
         if (code != MANTA_ETIMEDOUT && code != MANTA_EAGAIN)
             break;
         manta_status over = again(code, e);
-        if (over != MANTA_OK || left_ms(deadline) == 0) {
+        if (over != MANTA_OK || lib_left_ms(deadline) == 0) {
             code = over ? over : MANTA_ETIMEDOUT;
             is_late = over == MANTA_OK;
             break;

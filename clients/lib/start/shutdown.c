@@ -49,12 +49,6 @@ void lib_session_end(const char *why)
     lib.code[0] = 0;
 }
 
-static int64_t left_ms(int64_t deadline_ns)
-{
-    int64_t left = (deadline_ns - (int64_t)lib_now_ns()) / 1000000;
-    return left > 0 ? left : 0;
-}
-
 /* A message to nobody comes back from each of these nodes, behind all that its raylet has sent before. */
 static void there_and_back(const uint32_t *nodes, size_t count, int64_t deadline_ns)
 {
@@ -65,7 +59,7 @@ static void there_and_back(const uint32_t *nodes, size_t count, int64_t deadline
             count = i;
     }
     for (size_t i = 0; requests && i < count; i++)
-        (void)lib_call_await(&requests[i], left_ms(deadline_ns), NULL);
+        (void)lib_call_await(&requests[i], lib_left_ms(deadline_ns), NULL);
     free(requests);
 }
 

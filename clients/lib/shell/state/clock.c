@@ -29,3 +29,9 @@ int64_t lib_deadline(int64_t timeout_ms)
         return INT64_MAX;
     return (int64_t)lib_now_ns() + timeout_ms * 1000000;
 }
+
+int64_t lib_left_ms(int64_t deadline_ns)
+{
+    int64_t left = deadline_ns - (int64_t)lib_now_ns();
+    return deadline_ns == INT64_MAX ? INT64_MAX : left > 0 ? (left + 999999) / 1000000 : 0;
+}

@@ -95,6 +95,8 @@ void lib_wake_all(struct lib_sleepers *sleepers);
 uint64_t lib_now_ns(void);
 uint64_t lib_wall_ns(void); /* what makes wall clock of lib_now_ns */
 int64_t  lib_deadline(int64_t timeout_ms);
+/* The timeout_ms of a call that is to end by then; 0: that is over. */
+int64_t lib_left_ms(int64_t deadline_ns);
 /* Under the lock, which is released meanwhile. */
 void lib_nap(int64_t ns);
 

@@ -98,13 +98,10 @@ static manta_status pull(struct lane_ref *ref, int64_t deadline_ns, manta_error 
     if (came_ahead(ref, deadline_ns))
         return MANTA_OK;
     struct lib_request *request = malloc(sizeof *request);
-    int64_t             left_ms = (deadline_ns - (int64_t)lib_now_ns()) / 1000000;
     manta_status        code;
     if (!request)
         return lib_error(e, MANTA_ENOMEM, "no memory for a request");
-    if (deadline_ns == INT64_MAX)
-        left_ms = MANTA_FOREVER;
-    code = lib_call(request, CTL_PULL, ref, sizeof *ref, left_ms, e);
+    code = lib_call(request, CTL_PULL, ref, sizeof *ref, lib_left_ms(deadline_ns), e);
     if (code == MANTA_OK && (request->kind != CTL_HERE || request->size < sizeof *ref))
         code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no copy");
     if (code == MANTA_OK)
