@@ -409,9 +409,8 @@ static bool is_at_work(const struct sgd_hand *hand)
 
 void sgd_crew_dismiss(struct sgd_crew *crew)
 {
-    manta_ref    *deaths[SGD_HANDS_MAX];
-    unsigned char is_there[SGD_HANDS_MAX] = {0};
-    size_t        count = 0;
+    manta_ref *deaths[SGD_HANDS_MAX];
+    size_t     count = 0;
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
         if (!is_at_work(hand))
             continue;
@@ -419,7 +418,7 @@ void sgd_crew_dismiss(struct sgd_crew *crew)
         deaths[count++] = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS); /* fails when its process has ended */
     }
     if (count)
-        (void)manta_wait(deaths, count, count, MT_TRAIN_DISMISS_MS, is_there, NULL);
+        (void)manta_wait(deaths, count, count, MT_TRAIN_DISMISS_MS, NULL, NULL);
     for (size_t i = 0; i < count; i++)
         manta_free(deaths[i]);
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++)

@@ -110,7 +110,7 @@ static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg
     if (word.kind == SGD_POST_LEAVE)
         sgd_board_leave(board, word.generation, word.leavers);
     for (uint32_t i = 0; i < word.count && word.first + i < MT_GROUP_MEMBERS_MAX; i++)
-        news.seen[i] = sgd_place_pulse(region->data, word.first + i, i, word.pids[i]);
+        news.seen[i] = sgd_place_pulse(region->data, word.first + i, i, word.pids[word.first + i]);
     news.cursor = word.cursor;
     while (news.notes_count < SGD_POST_NOTES && sgd_board_next(board, &news.cursor, &news.notes[news.notes_count]))
         news.notes_count++;
@@ -247,7 +247,7 @@ static void ask(struct sgd_places *places, struct sgd_place *place)
                                  .count = place->count,
                                  .cursor = place->cursor,
                                  .stop = sgd_board_stopped(sgd_board_of(places->here->data))};
-    memcpy(word.pids, place->pids, sizeof word.pids);
+    memcpy(word.pids, places->pids, sizeof word.pids);
     place->asked = say(place, &word);
     place->asked_ns = mt_now_ns();
 }

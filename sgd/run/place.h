@@ -44,7 +44,7 @@ struct sgd_post_word {
     uint32_t reserved;
     uint64_t cursor;                     /* LOOK: of the board */
     uint64_t leavers;                    /* LEAVE: ranks that will be in no generation after it */
-    int32_t  pids[MT_GROUP_MEMBERS_MAX]; /* LOOK: whose ranks first, first + 1, ... are */
+    int32_t  pids[MT_GROUP_MEMBERS_MAX]; /* LOOK: of each rank */
 };
 struct sgd_post_news {
     uint64_t              region, cursor;
@@ -77,9 +77,8 @@ struct sgd_place {
     bool                  is_away;      /* LOST: the link to it is silent; whoever is there may live, and can't be asked */
     int                   room, most;   /* workers for which it had CPUs and GPUs free when it was found, and has them at all */
     uint32_t              first, count; /* ranks of the present generation */
-    int32_t               pids[MT_GROUP_MEMBERS_MAX]; /* whose they are, though it may not have taken its rank yet */
-    uint32_t              generation;                 /* the last one of which it had ranks; 0: none yet */
-    char                  why[SGD_PLACE_WHY_BYTES];   /* LOST: why it never opened; "": it did, or did not answer */
+    uint32_t              generation;   /* the last one of which it had ranks; 0: none yet */
+    char                  why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
     uint64_t              cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
     manta_ref            *spans_asked; /* for the timeline, where there is one */
@@ -95,6 +94,7 @@ struct sgd_places {
     int64_t          walked_ns;                            /* when they were last gone through */
     uint32_t         barred[SGD_PLACES_MAX], barred_count; /* nodes where no worker of this run can be */
     uint32_t         told[SGD_PLACES_MAX], told_count;     /* nodes of which was said why they are passed over */
+    int32_t          pids[MT_GROUP_MEMBERS_MAX]; /* of each rank of the present generation, who may not have taken it yet */
     struct sgd_place of[SGD_PLACES_MAX];
 };
 

@@ -89,15 +89,12 @@ void sgd_ranks_place(struct sgd_fit *fit)
     for (int i = 0; i < SGD_PLACES_MAX; i++)
         fit->places.of[i].count = 0;
     for (uint32_t rank = (uint32_t)fit->workers; rank-- > 0;) {
-        struct sgd_place *place = &fit->places.of[sgd_crew_of_rank(&fit->crew, (int)rank)->place];
+        const struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, (int)rank);
+        struct sgd_place      *place = &fit->places.of[hand->place];
         place->first = rank;
         place->count++;
         place->generation = fit->generation;
-    }
-    for (int rank = 0; rank < fit->workers; rank++) {
-        const struct sgd_hand *hand = sgd_crew_of_rank(&fit->crew, rank);
-        struct sgd_place      *place = &fit->places.of[hand->place];
-        place->pids[(uint32_t)rank - place->first] = hand->info.pid;
+        fit->places.pids[rank] = hand->info.pid;
     }
 }
 

@@ -75,13 +75,12 @@ static bool is_early(manta_sgd *t)
 
 void gates_hold(manta_sgd *t)
 {
+    enum { LINGER_MS = 100 };
+    if (manta_sgd_conf_i64(t, "lingers", 0)) {
+        if (is_early(t))
+            test_sleep_ms(LINGER_MS);
+        return;
+    }
     while (is_early(t))
         test_sleep_ms(1);
-}
-
-void gates_linger(manta_sgd *t)
-{
-    enum { LINGER_MS = 100 };
-    if (is_early(t))
-        test_sleep_ms(LINGER_MS);
 }

@@ -20,9 +20,8 @@ int gates_pass(const char *path);
 /* One of an operator's config: so many blows in so many steps; the driver opens a gate for each. */
 void gates_blows(char *out, size_t size, const char *path, int blows, int64_t steps);
 /* For each batch: waits until as many blows have fallen as there should have by this step, the last one before the run's last part.
- * Nothing where the config has none. */
+ * Nothing where the config has none. With "lingers=1", for a blow that waits for workers who join between two steps, no step stands
+ * still, and each takes long. */
 void gates_hold(manta_sgd *t);
-/* The same where a blow waits for workers that join between two steps: no step stands still, each takes long. */
-void gates_linger(manta_sgd *t);
 
 #endif

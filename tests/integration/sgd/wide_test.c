@@ -29,7 +29,6 @@ enum { SPARES = 4 }; /* with four workers all CPUs of two nodes */
 struct plane {
     float  *w, *g;
     int64_t n, home, slow_us, bad_step;
-    bool    lingers;
 };
 
 static manta_status plane_setup(manta_sgd *t, void **self)
@@ -39,7 +38,6 @@ static manta_status plane_setup(manta_sgd *t, void **self)
     m->bad_step = manta_sgd_conf_i64(t, "bad_step", -1);
     m->home = manta_sgd_conf_i64(t, "home", 0);
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
-    m->lingers = manta_sgd_conf_i64(t, "lingers", 0);
     manta_sgd_param(t, "w", MANTA_SGD_F32, 1, &m->n, &m->w, &m->g);
     manta_sgd_metric(t, "away", 0);
     manta_sgd_metric(t, "gpu", 0);
@@ -70,10 +68,7 @@ static manta_status plane_batch(manta_sgd *t, void *self, const manta_sgd_batch 
         fprintf(stderr, "far from home at step %lld\n", (long long)manta_sgd_step(t));
     if (m->slow_us)
         usleep((useconds_t)m->slow_us);
-    if (m->lingers)
-        gates_linger(t);
-    else
-        gates_hold(t);
+    gates_hold(t);
     const char *devices = getenv("CUDA_VISIBLE_DEVICES");
     manta_sgd_metric(t, "loss", loss / (double)b->count);
     manta_sgd_metric(t, "gpu", devices && devices[0] ? (double)strtol(devices, NULL, 10) : -1);

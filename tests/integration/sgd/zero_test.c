@@ -26,7 +26,6 @@ enum { INPUTS = 64, PARAMS = 6500, MANY = 530000, RECORDS = 640, BATCH = 64, PAT
 struct plane {
     float  *w, *g;
     int64_t n, slow_us;
-    bool    lingers;
 };
 
 static const char *gates_of(const char *folder)
@@ -50,7 +49,6 @@ static manta_status plane_setup(manta_sgd *t, void **self)
     const char   *folder = manta_sgd_conf_str(t, "folder", ".");
     m->n = manta_sgd_conf_i64(t, "n", PARAMS);
     m->slow_us = manta_sgd_conf_i64(t, "slow_us", 0);
-    m->lingers = manta_sgd_conf_i64(t, "lingers", 0);
     if (manta_sgd_conf_i64(t, "gates", 0) && !manta_sgd_is_driver(t))
         gates_pass(gates_of(folder));
     snprintf(path, sizeof path, "%s/plane.bin", folder);
@@ -71,10 +69,7 @@ static manta_status plane_batch(manta_sgd *t, void *self, const manta_sgd_batch 
         }
     if (m->slow_us)
         usleep((useconds_t)m->slow_us);
-    if (m->lingers)
-        gates_linger(t);
-    else
-        gates_hold(t);
+    gates_hold(t);
     return manta_sgd_metric(t, "loss", loss / (double)b->count);
 }
 MANTA_SGD_OPERATOR(plane, .setup = plane_setup, .train_batch = plane_batch);
