@@ -324,7 +324,7 @@ import os, signal, sys
 from manta_torch import coll, ranks
 how, rank = sys.argv[1], int(os.environ["MANTA_GANG_RANK"])
 if rank != 1:
-    signal.signal(signal.SIGTERM, lambda *_: print("told to end", flush=True)) # and goes on
+    signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"told to end\\n")) # and goes on
 elif how == "early": # it takes no part
     sys.exit(0)
 mine = ranks.Ranks()
