@@ -123,14 +123,6 @@ uint64_t mt_reader_u64(mt_reader *reader)
     return reader_field(reader, 8);
 }
 
-mt_id mt_reader_id(mt_reader *reader)
-{
-    mt_id id;
-    id.process = mt_reader_u64(reader);
-    id.counter_index = mt_reader_u64(reader);
-    return reader->failed ? (mt_id){0, 0} : id;
-}
-
 mt_view mt_reader_blob(mt_reader *reader, size_t size_max)
 {
     size_t size = mt_reader_u32(reader);
@@ -156,21 +148,15 @@ mt_writer mt_writer_to_buf(mt_buf *buf, size_t size_max)
     return writer;
 }
 
-mt_writer mt_writer_to_memory(void *memory, size_t size)
-{
-    mt_writer writer = {.fixed = {.data = memory, .capacity = size}, .size_max = size};
-    return writer;
-}
-
 /* NULL: it has failed, or there is no room; writer->status says why. */
 static uint8_t *writer_room(mt_writer *writer, size_t size)
 {
-    mt_buf *buf = writer->buf ? writer->buf : &writer->fixed;
+    mt_buf *buf = writer->buf;
     if (writer->status.code != 0)
         return NULL;
     if (buf->size > writer->size_max || size > writer->size_max - buf->size)
         writer->status = mt_error(MT_EINVAL, 0, "write field: past the limit");
-    else if (writer->buf)
+    else
         writer->status = mt_buf_reserve(buf, size);
     if (writer->status.code != 0)
         return NULL;
@@ -200,11 +186,6 @@ void mt_writer_u8(mt_writer *writer, uint8_t value)
     writer_field(writer, value, 1);
 }
 
-void mt_writer_u16(mt_writer *writer, uint16_t value)
-{
-    writer_field(writer, value, 2);
-}
-
 void mt_writer_u32(mt_writer *writer, uint32_t value)
 {
     writer_field(writer, value, 4);
@@ -213,12 +194,6 @@ void mt_writer_u32(mt_writer *writer, uint32_t value)
 void mt_writer_u64(mt_writer *writer, uint64_t value)
 {
     writer_field(writer, value, 8);
-}
-
-void mt_writer_id(mt_writer *writer, mt_id id)
-{
-    writer_field(writer, id.process, 8);
-    writer_field(writer, id.counter_index, 8);
 }
 
 void mt_writer_blob(mt_writer *writer, mt_view view)

@@ -79,7 +79,6 @@ uint8_t  mt_reader_u8(mt_reader *reader);
 uint16_t mt_reader_u16(mt_reader *reader);
 uint32_t mt_reader_u32(mt_reader *reader);
 uint64_t mt_reader_u64(mt_reader *reader);
-mt_id    mt_reader_id(mt_reader *reader);
 /* A u32 length and so many bytes, in place. A length over size_max is a failure. */
 mt_view mt_reader_blob(mt_reader *reader, size_t size_max);
 /* EPROTO after a failure, else success. */
@@ -90,28 +89,23 @@ MT_MUST_USE mt_status mt_reader_end(const mt_reader *reader);
 /* --- writing ---------------------------------------------------------------------------------------------- */
 
 typedef struct mt_writer {
-    mt_buf   *buf;   /* grows; NULL: writes into `fixed` */
-    mt_buf    fixed; /* borrowed memory that does not grow */
+    mt_buf   *buf;
     size_t    size_max;
     mt_status status; /* the first failure: ENOMEM, or EINVAL past size_max; nothing is written after it */
 } mt_writer;
 
 /* Appends to `buf`, which must outlive the writer, up to size_max bytes in all. */
 mt_writer mt_writer_to_buf(mt_buf *buf, size_t size_max);
-/* Writes into `size` bytes of the caller's memory. */
-mt_writer mt_writer_to_memory(void *memory, size_t size);
 void      mt_writer_bytes(mt_writer *writer, const void *data, size_t size);
 void      mt_writer_u8(mt_writer *writer, uint8_t value);
-void      mt_writer_u16(mt_writer *writer, uint16_t value);
 void      mt_writer_u32(mt_writer *writer, uint32_t value);
 void      mt_writer_u64(mt_writer *writer, uint64_t value);
-void      mt_writer_id(mt_writer *writer, mt_id id);
 /* A u32 length and the bytes: what mt_reader_blob reads. */
 void mt_writer_blob(mt_writer *writer, mt_view view);
 /* Bytes written so far, those that stood in the buffer before included. */
 static inline size_t mt_writer_size(const mt_writer *writer)
 {
-    return writer->buf ? writer->buf->size : writer->fixed.size;
+    return writer->buf->size;
 }
 
 #endif

@@ -34,16 +34,6 @@ void mt_log_set_level(enum mt_log_level level)
     atomic_store(&log_level, (int)level);
 }
 
-mt_status mt_log_level_parse(const char *text, enum mt_log_level *out_level)
-{
-    for (size_t i = 0; i < sizeof level_text / sizeof *level_text; i++)
-        if (strcmp(text, level_text[i]) == 0) {
-            *out_level = (enum mt_log_level)i;
-            return mt_ok();
-        }
-    return mt_error(MT_EINVAL, 0, "parse log level: want error, warn, info or debug");
-}
-
 bool mt_log_wants(enum mt_log_level level)
 {
     return (int)level <= atomic_load_explicit(&log_level, memory_order_relaxed) &&

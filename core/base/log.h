@@ -37,8 +37,6 @@ typedef void (*mt_log_sink)(enum mt_log_level level, const char *line, size_t si
 void mt_log_set_sink(mt_log_sink sink);
 /* Lines above `level` are dropped. INFO until set; may change at any time. */
 void mt_log_set_level(enum mt_log_level level);
-/* "warn" to MT_LOG_WARN; EINVAL for any other text. */
-MT_MUST_USE mt_status mt_log_level_parse(const char *text, enum mt_log_level *out_level);
 /* Whether a line of this level would be written: for arguments that cost something to make. */
 bool mt_log_wants(enum mt_log_level level);
 

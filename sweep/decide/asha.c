@@ -202,14 +202,14 @@ static struct swp_action promote_next(const struct swp_scheduler *s, bool has_pl
         size_t             best = (size_t)((double)rung->entries.count / s->opts.eta + 1e-9);
         for (size_t i = 0; i < best; i++) {
             const struct swp_member *m = &s->members.data[rung->entries.data[i].member];
-            if (m->state == SWP_MEMBER_PAUSED && !m->by_user && m->rung == k + 1)
+            if (m->state == SWP_MEMBER_PAUSED && m->rung == k + 1)
                 return swp_action_of(SWP_RESUME, m->trial);
         }
     }
     if (s->has_supply || s->running || !has_place)
         return swp_start_or_wait(s, has_place);
     for (size_t i = 0; i < s->members.count; i++)
-        if (s->members.data[i].state == SWP_MEMBER_PAUSED && !s->members.data[i].by_user)
+        if (s->members.data[i].state == SWP_MEMBER_PAUSED)
             return swp_action_of(SWP_DROP, s->members.data[i].trial);
     return swp_action_of(SWP_WAIT, 0);
 }

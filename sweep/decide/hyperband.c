@@ -197,7 +197,7 @@ static const struct swp_member *find_resumable(const struct swp_scheduler *s)
             continue;
         for (size_t k = 0; k < b->live.count; k++) {
             const struct swp_member *m = &s->members.data[b->live.data[k]];
-            if (m->state != SWP_MEMBER_PAUSED || m->by_user || m->waits)
+            if (m->state != SWP_MEMBER_PAUSED || m->waits)
                 continue;
             found = m;
             band = b->band;

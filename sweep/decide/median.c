@@ -153,7 +153,7 @@ static struct swp_action median_next(const struct swp_scheduler *s, bool has_pla
     const struct swp_member *yielded = NULL, *bad = NULL;
     for (size_t i = 0; i < s->members.count; i++) {
         const struct swp_member *m = &s->members.data[i];
-        if (m->state != SWP_MEMBER_PAUSED || m->by_user)
+        if (m->state != SWP_MEMBER_PAUSED)
             continue;
         if (m->waits)
             bad = bad ? bad : m;

@@ -40,6 +40,6 @@ bool swp_scheduler_has_waiting(const struct swp_scheduler *s)
 {
     bool waiting = s->has_supply;
     for (size_t i = 0; i < s->members.count && !waiting; i++)
-        waiting = s->members.data[i].state == SWP_MEMBER_PAUSED && !s->members.data[i].by_user;
+        waiting = s->members.data[i].state == SWP_MEMBER_PAUSED;
     return waiting;
 }

@@ -237,7 +237,7 @@ static struct swp_action pbt_next(const struct swp_scheduler *s, bool has_place)
     for (uint32_t i = 0; i < s->members.count; i++) {
         const struct swp_member *m = &s->members.data[i];
         const struct person     *p = m->more;
-        if (m->state != SWP_MEMBER_PAUSED || m->by_user)
+        if (m->state != SWP_MEMBER_PAUSED)
             continue;
         if (p->is_due) {
             struct swp_action action = {.kind = SWP_CLONE, .trial = m->trial, .from = s->members.data[p->from].trial};

@@ -15,7 +15,6 @@ enum swp_member_state { SWP_MEMBER_RUNNING, SWP_MEMBER_PAUSED, SWP_MEMBER_ENDED 
 struct swp_member {
     uint64_t              trial;
     enum swp_member_state state;
-    bool                  by_user;  /* paused, and next may not name it */
     double                t;        /* of its last report; -1: none yet */
     double                value;    /* of its last report; the smaller the better, +INFINITY for NaN */
     uint32_t              bracket;  /* ASHA, HYPERBAND */

@@ -49,7 +49,7 @@ static struct swp_action replay_next(const struct swp_scheduler *s, bool has_pla
 {
     for (size_t i = 0; i < s->members.count; i++) {
         const struct swp_member *m = &s->members.data[i];
-        if (m->state != SWP_MEMBER_PAUSED || m->by_user)
+        if (m->state != SWP_MEMBER_PAUSED)
             continue;
         if (m->t >= replay_next_t(s, m))
             return (struct swp_action){

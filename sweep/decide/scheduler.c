@@ -214,7 +214,6 @@ mt_status swp_scheduler_resume(struct swp_scheduler *s, uint64_t trial)
     if (!m || m->state != SWP_MEMBER_PAUSED)
         return no_trial("sweep: no such trial is paused");
     swp_member_set_state(s, m, SWP_MEMBER_RUNNING);
-    m->by_user = false;
     if (s->policy->resumed)
         s->policy->resumed(s, m);
     return mt_ok();
@@ -225,16 +224,6 @@ mt_status swp_scheduler_cloned(struct swp_scheduler *s, uint64_t trial, bool don
     struct swp_member *m = swp_scheduler_member(s, trial);
     bool               was_due = m && s->policy->cloned && s->policy->cloned(s, m, done);
     return was_due ? mt_ok() : no_trial("sweep: no clone of this trial was due");
-}
-
-mt_status swp_scheduler_pause(struct swp_scheduler *s, uint64_t trial)
-{
-    struct swp_member *m = swp_scheduler_member(s, trial);
-    if (!m || m->state != SWP_MEMBER_RUNNING)
-        return no_trial("sweep: no such trial is running");
-    swp_member_set_state(s, m, SWP_MEMBER_PAUSED);
-    m->by_user = true;
-    return mt_ok();
 }
 
 mt_status swp_scheduler_end(struct swp_scheduler *s, uint64_t trial, bool failed)

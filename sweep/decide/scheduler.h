@@ -139,9 +139,6 @@ struct swp_action swp_scheduler_next(const struct swp_scheduler *scheduler, bool
 MT_MUST_USE mt_status swp_scheduler_resume(struct swp_scheduler *scheduler, uint64_t trial);
 /* A CLONE was done, or (`done` false: that checkpoint is lost) the trial keeps its own and its point. ENOENT: none was due. */
 MT_MUST_USE mt_status swp_scheduler_cloned(struct swp_scheduler *scheduler, uint64_t trial, bool done);
-/* The user pauses a trial: as if a report had said so; next() never names it, it goes on by resume only. ENOENT: no such
- * trial is running. */
-MT_MUST_USE mt_status swp_scheduler_pause(struct swp_scheduler *scheduler, uint64_t trial);
 /* ENOENT: no such trial is running or paused. */
 MT_MUST_USE mt_status swp_scheduler_end(struct swp_scheduler *scheduler, uint64_t trial, bool failed);
 /* No change where it is what was said last. */

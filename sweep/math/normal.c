@@ -8,7 +8,6 @@
 
 #define SQRT_HALF    0.70710678118654752440
 #define LOG_SQRT_2PI 0.91893853320467274178
-enum { FAR_LEFT = -20 }; /* below, erfc loses digits to the smallest numbers long before the series does */
 
 double swp_normal_log_density(double x)
 {
@@ -23,32 +22,6 @@ double swp_normal_density(double x)
 double swp_normal_below(double x)
 {
     return 0.5 * erfc(-x * SQRT_HALF);
-}
-
-double swp_normal_log_below(double x)
-{
-    if (x > 0)
-        return log1p(-0.5 * erfc(x * SQRT_HALF));
-    if (x > FAR_LEFT)
-        return log(0.5 * erfc(-x * SQRT_HALF));
-    double r = 1 / (x * x); /* the asymptotic series 1 - r + 3 r^2 - 15 r^3 + ... */
-    double series = 1 - r * (1 - r * (3 - r * (15 - r * (105 - r * 945))));
-    return swp_normal_log_density(x) - log(-x) + log(series);
-}
-
-double swp_normal_log_mass(double a, double b)
-{
-    if (!(a < b))
-        return -INFINITY;
-    if (a > 0) { /* the mirror image lies in the tail that is exact */
-        double c = a;
-        a = -b;
-        b = -c;
-    }
-    if (b > 0)
-        return log1p(-swp_normal_below(a) - swp_normal_below(-b));
-    double top = swp_normal_log_below(b);
-    return top + log1p(-exp(swp_normal_log_below(a) - top));
 }
 
 /* a[0] + a[1] x + ... over 1 + b[0] x + ... */

@@ -8,11 +8,8 @@
 /* Density, and its logarithm. */
 double swp_normal_density(double x);
 double swp_normal_log_density(double x);
-/* Probability of less than x, and its logarithm (exact in the far left tail too). */
+/* Probability of less than x. */
 double swp_normal_below(double x);
-double swp_normal_log_below(double x);
-/* log(P(a < X < b)), exact in both tails; -infinity where a >= b. */
-double swp_normal_log_mass(double a, double b);
 /* The x below which lies probability p; infinities at 0 and 1 (Wichura 1988, AS 241: about 1e-16). */
 double swp_normal_quantile(double p);
 /* The same for a normal distribution cut to [a, b]: exact in the tails. */

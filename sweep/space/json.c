@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * json.c - a space as canonical JSON and back, its fingerprint, and how two spaces differ.
+ * json.c - a space as canonical JSON and back, and how two spaces differ.
  *
  *   {"params":[{"name":"lr","kind":"loguniform","low":1e-05,"high":0.1}, ...],
  *    "constraints":[{"terms":[["a",1.0],["b",2.0]],"bound":3.0}, ...]}
@@ -8,7 +8,6 @@
  * Members come in this order; those that are at their default are left out, so equal spaces have equal bytes.
  * Owns: nothing. Thread: any.
  */
-#include "core/sha/sha256.h"
 #include "core/text/json.h"
 #include "sweep/space/layout.h"
 
@@ -86,22 +85,6 @@ mt_status swp_space_to_json(const struct swp_space *space, mt_buf *out)
         MT_TRY(put_constraint(out, &space->constraints[i]));
     }
     return mt_buf_printf(out, "]}");
-}
-
-mt_status swp_space_fingerprint(const struct swp_space *space, uint64_t *out)
-{
-    mt_buf    json = {0};
-    mt_sha256 sha;
-    uint8_t   sum[MT_SHA256_SIZE];
-    mt_status st = swp_space_to_json(space, &json);
-    if (st.code == 0) {
-        mt_sha256_init(&sha);
-        mt_sha256_add(&sha, json.data, json.size);
-        mt_sha256_end(&sha, sum);
-        memcpy(out, sum, sizeof *out);
-    }
-    mt_buf_fini(&json);
-    return st;
 }
 
 /* ---- reading ---- */

@@ -99,7 +99,7 @@ struct swp_space_def {
     uint32_t                     param_count;
     const struct swp_constraint *constraints;
     uint32_t                     constraint_count;
-    /* NULL: none. Must be pure: a resumed sweep asks it again. Not part of JSON, fingerprint and difference. */
+    /* NULL: none. Must be pure: a resumed sweep asks it again. Not part of JSON and difference. */
     bool (*allows)(void *user, const struct swp_space *space, const struct swp_point *point);
     void *user; /* must outlive the space */
 };
@@ -133,10 +133,8 @@ uint64_t swp_space_grid_size(const struct swp_space *space);
 MT_MUST_USE mt_status swp_space_to_json(const struct swp_space *space, mt_buf *out);
 /* Makes a space of what swp_space_to_json wrote. ECORRUPT or EINVAL with *out_problem, ENOMEM. */
 MT_MUST_USE mt_status swp_space_from_json(mt_view json, struct swp_space **out_space, struct swp_problem *out_problem);
-/* Of the canonical JSON: equal for equal spaces. ENOMEM. */
-MT_MUST_USE mt_status swp_space_fingerprint(const struct swp_space *space, uint64_t *out);
 /* Appends one line for people for each parameter or constraint that was added, removed or changed; nothing where the
- * fingerprints are equal. ENOMEM. */
+ * spaces are equal. ENOMEM. */
 MT_MUST_USE mt_status swp_space_diff(const struct swp_space *before, const struct swp_space *now, mt_buf *out);
 
 /* ---- points ---- */

@@ -50,10 +50,8 @@ static void formatted_text_is_appended(void **state)
 static void write_all_kinds(mt_writer *writer)
 {
     mt_writer_u8(writer, 0x11);
-    mt_writer_u16(writer, 0x2233);
     mt_writer_u32(writer, 0x44556677);
     mt_writer_u64(writer, 0x8899aabbccddeeffu);
-    mt_writer_id(writer, mt_id_make(1, 2, 3));
     mt_writer_blob(writer, mt_view_text("hello"));
 }
 
@@ -61,10 +59,8 @@ static void read_all_kinds(mt_view view)
 {
     mt_reader reader = mt_reader_of(view);
     assert_int_equal(mt_reader_u8(&reader), 0x11);
-    assert_int_equal(mt_reader_u16(&reader), 0x2233);
     assert_int_equal(mt_reader_u32(&reader), 0x44556677);
     assert_true(mt_reader_u64(&reader) == 0x8899aabbccddeeffu);
-    assert_true(mt_id_equal(mt_reader_id(&reader), mt_id_make(1, 2, 3)));
     assert_true(mt_view_equal(mt_reader_blob(&reader, 16), mt_view_text("hello")));
     assert_ok(mt_reader_end(&reader));
 }
@@ -76,32 +72,27 @@ static void fields_survive_the_round_trip(void **state)
     mt_writer writer = mt_writer_to_buf(&buf, 1000);
     write_all_kinds(&writer);
     assert_ok(writer.status);
-    assert_int_equal(mt_writer_size(&writer), 1 + 2 + 4 + 8 + 16 + 4 + 5);
-    assert_memory_equal(buf.data, "\x11\x33\x22\x77\x66\x55\x44", 7);
+    assert_int_equal(mt_writer_size(&writer), 1 + 4 + 8 + 4 + 5);
+    assert_memory_equal(buf.data, "\x11\x77\x66\x55\x44", 5);
     read_all_kinds(mt_buf_view(&buf));
     mt_buf_fini(&buf);
-
-    uint8_t memory[40];
-    writer = mt_writer_to_memory(memory, sizeof memory);
-    write_all_kinds(&writer);
-    assert_ok(writer.status);
-    read_all_kinds(mt_view_of(memory, mt_writer_size(&writer)));
 }
 
 static void every_truncation_is_noticed(void **state)
 {
     (void)state;
-    uint8_t   memory[40];
-    mt_writer writer = mt_writer_to_memory(memory, sizeof memory);
+    mt_buf    buf = {0};
+    mt_writer writer = mt_writer_to_buf(&buf, 1000);
     write_all_kinds(&writer);
-    for (size_t size = 0; size < sizeof memory; size++) {
-        mt_reader reader = mt_reader_of(mt_view_of(memory, size));
-        mt_reader_bytes(&reader, 15);
-        mt_reader_id(&reader);
+    for (size_t size = 0; size < buf.size; size++) {
+        mt_reader reader = mt_reader_of(mt_view_of(buf.data, size));
+        mt_reader_bytes(&reader, 5);
+        mt_reader_u64(&reader);
         mt_reader_blob(&reader, 16);
         assert_code(mt_reader_status(&reader), MT_EPROTO);
         assert_int_equal(mt_reader_u64(&reader), 0);
     }
+    mt_buf_fini(&buf);
 }
 
 static void a_reader_refuses_long_blobs_and_left_overs(void **state)
@@ -125,16 +116,16 @@ static void a_reader_refuses_long_blobs_and_left_overs(void **state)
 static void a_writer_stops_at_its_limit(void **state)
 {
     (void)state;
-    uint8_t   memory[8] = {0};
-    mt_writer writer = mt_writer_to_memory(memory, 6);
+    mt_buf    buf = {0};
+    mt_writer writer = mt_writer_to_buf(&buf, 6);
     mt_writer_u32(&writer, 1);
     mt_writer_u32(&writer, 2);
     assert_code(writer.status, MT_EINVAL);
     mt_writer_u8(&writer, 3);
     assert_int_equal(mt_writer_size(&writer), 4);
-    assert_memory_equal(memory, "\1\0\0\0\0\0\0\0", 8);
+    assert_memory_equal(buf.data, "\1\0\0\0", 4);
 
-    mt_buf buf = {0};
+    buf.size = 0;
     assert_ok(mt_buf_append(&buf, "abc", 3));
     writer = mt_writer_to_buf(&buf, 4);
     mt_writer_u8(&writer, 1);

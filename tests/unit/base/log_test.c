@@ -89,15 +89,6 @@ static void a_long_line_is_cut(void **state)
     assert_int_equal(strlen(last_line), MT_LOG_LINE_BYTES - 1);
 }
 
-static void level_names_are_read(void **state)
-{
-    (void)state;
-    enum mt_log_level level;
-    assert_ok(mt_log_level_parse("debug", &level));
-    assert_int_equal(level, MT_LOG_DEBUG);
-    assert_code(mt_log_level_parse("loud", &level), MT_EINVAL);
-}
-
 static void the_stderr_sink_writes_one_stamped_line(void **state)
 {
     (void)state;
@@ -121,7 +112,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_a_sink_nothing_is_wanted, log_start, log_stop),
         cmocka_unit_test_setup_teardown(a_hostile_text_stays_in_its_line, log_start, log_stop),
         cmocka_unit_test_setup_teardown(a_long_line_is_cut, log_start, log_stop),
-        cmocka_unit_test(level_names_are_read),
         cmocka_unit_test(the_stderr_sink_writes_one_stamped_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,12 +81,6 @@ static void bad_calls_are_refused(void **state)
         assert_code(swp_scheduler_report(s, 1, -1, 1, &verdict), MT_EINVAL);
         assert_int_equal(report(s, 1, 0, NAN), SWP_CONTINUE);
         assert_int_equal(report(s, 1, 0, INFINITY), SWP_CONTINUE); /* the same step again, after a retry */
-        assert_ok(swp_scheduler_pause(s, 1));
-        assert_code(swp_scheduler_pause(s, 1), MT_ENOENT);
-        assert_code(swp_scheduler_report(s, 1, 1, 1, &verdict), MT_ENOENT);
-        swp_scheduler_supply(s, false);
-        assert_next(s, true, SWP_WAIT, 0); /* the user's pause is the user's */
-        assert_ok(swp_scheduler_resume(s, 1));
         assert_ok(swp_scheduler_end(s, 1, true));
         assert_code(swp_scheduler_end(s, 1, true), MT_ENOENT);
         swp_scheduler_free(s);

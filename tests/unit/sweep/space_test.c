@@ -61,12 +61,6 @@ static void the_normal_distribution_is_exact(void **state)
     assert_true(fabs(swp_normal_quantile(0.975) - 1.959963984540054) < 1e-14);
     assert_true(fabs(swp_normal_quantile(1e-20) + 9.262340089798408) < 1e-13);
     assert_true(swp_normal_quantile(0.5) == 0 && isinf(swp_normal_quantile(0)));
-    assert_true(fabs(swp_normal_log_below(-10) + 53.23128515051247) < 1e-12);
-    assert_true(fabs(swp_normal_log_below(-40) + 804.6084420137538) < 1e-9);
-    assert_true(fabs(swp_normal_log_below(3) + 0.0013508099647481923) < 1e-16);
-    assert_true(fabs(swp_normal_log_mass(-1, 1) + 0.3817151081456) < 1e-6);
-    assert_true(fabs(swp_normal_log_mass(10, 11) - swp_normal_log_mass(-11, -10)) < 1e-12);
-    assert_true(isinf(swp_normal_log_mass(1, 1)));
     for (double u = 0.01; u < 1; u += 0.07) {
         double x = swp_normal_cut_quantile(u, 0.5, 2);
         assert_true(x >= 0.5 && x <= 2);
@@ -305,15 +299,11 @@ static void a_space_comes_back_from_its_text(void **state)
     struct swp_space    *space, *again;
     struct swp_problem   problem;
     mt_buf               text = {0}, second = {0}, diff = {0};
-    uint64_t             a, b;
     assert_ok(swp_space_new(&def, &space, &problem));
     assert_ok(swp_space_to_json(space, &text));
     assert_ok(swp_space_from_json(mt_buf_view(&text), &again, &problem));
     assert_ok(swp_space_to_json(again, &second));
     assert_true(mt_view_equal(mt_buf_view(&text), mt_buf_view(&second)));
-    assert_ok(swp_space_fingerprint(space, &a));
-    assert_ok(swp_space_fingerprint(again, &b));
-    assert_true(a == b);
     assert_ok(swp_space_diff(space, again, &diff));
     assert_int_equal(diff.size, 0);
     swp_space_free(again);
@@ -335,10 +325,6 @@ static void a_changed_space_says_what_changed(void **state)
     struct swp_space *turned = SPACE_OF({.name = "width", .kind = SWP_INT, .low = 1, .high = 8},
                                         {.name = "lr", .kind = SWP_LOG_UNIFORM, .low = 1e-5, .high = 0.1}, );
     mt_buf            diff = {0};
-    uint64_t          a, b;
-    assert_ok(swp_space_fingerprint(before, &a));
-    assert_ok(swp_space_fingerprint(now, &b));
-    assert_true(a != b);
     assert_ok(swp_space_diff(before, now, &diff));
     assert_ok(mt_buf_terminate(&diff));
     assert_string_equal(
