@@ -416,6 +416,14 @@ def gang_detached(p):
     p.manta("stop")
 
 
+def gang_client(p):
+    """The same calls from a program of C."""
+    p.manta("start", "--head", "--num-cpus", "2")
+    run = subprocess.run([BIN.parent / "tests/integration/cli/gang_client"], env=p.env, capture_output=True, text=True, timeout=CALL_S, check=False)
+    equal((run.returncode, run.stdout, run.stderr), (0, "", ""), "gang_client")
+    p.manta("stop")
+
+
 def gang_hangs(p):
     """One stands still, also what it has started; one that computes, or prints, does not count as hung."""
     gang(p, "-n", "3", "--cpus", "0", "--hang-after", "0.6", "--kill-after", "0.1", "--", "python3", "-c", """if True:
