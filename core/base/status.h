@@ -75,7 +75,6 @@ typedef struct mt_status {
 static_assert(sizeof(mt_status) == 16, "returned in two registers");
 
 #define MT_MUST_USE          __attribute__((warn_unused_result))
-#define MT_UNUSED            __attribute__((unused))
 #define MT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define MT_NORETURN          __attribute__((noreturn))
 #define MT_LIKELY(x)         __builtin_expect(!!(x), 1)

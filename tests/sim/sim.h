@@ -40,7 +40,6 @@
 
 enum {
     SIM_NODES_MAX = 8,
-    SIM_FDS = 4,
     SIM_TEXT = 512,
 };
 

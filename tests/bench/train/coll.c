@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGE = 1 << 20, HEAP_CALLS = 20, SMALL_CALLS = 20000, MIDDLE_CALLS = 5000, LARGE_CALLS = 20, WARM_CALLS = 10 };
+enum { LARGE = 1 << 20, SMALL_CALLS = 20000, MIDDLE_CALLS = 5000, LARGE_CALLS = 20, WARM_CALLS = 10 };
 
 /* Where the buffers lie. */
 enum place { OWN, HEAP, REGISTERED };
