@@ -3,7 +3,10 @@
 # processes.py - processes of this machine that are ranks, or are to be: their start, their lines, their ends. What these mean is said by who
 # inherits: supervisor.py, and on other machines than its own nodes.py, which passes it on. Needs no torch.
 #
-# Thread: one.
+# Always: a process of these dies with this one, however that ends; what it has started is its own.
+#
+# Thread: one, with which they die.
+import ctypes
 import json
 import os
 import selectors
@@ -14,6 +17,14 @@ import sys
 import time
 
 END_S = 10  # between SIGTERM and SIGKILL
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with(parent):
+    """Run in the child, before its program: SIGKILL when its parent dies, which may have died meanwhile."""
+    if _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0 or os.getppid() != parent:
+        os._exit(127)
 
 
 class Child:
@@ -24,9 +35,10 @@ class Child:
     def __init__(self, command, env):
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
+        parent = os.getpid()
         with theirs:
             env = {**os.environ, **env, "MANTA_TORCH_FD": str(theirs.fileno())}
-            self.process = subprocess.Popen(command, env=env, pass_fds=[theirs.fileno()])
+            self.process = subprocess.Popen(command, env=env, pass_fds=[theirs.fileno()], preexec_fn=lambda: _die_with(parent))
         self.pid = self.process.pid
         self.pid_fd = os.pidfd_open(self.pid)
         self.is_ready, self.rank, self.address, self.joined, self.said = False, None, None, 0, b""

@@ -26,10 +26,10 @@ class Ranks:
         if fd is None:
             raise coll.BadArgument("this process has no supervisor: start the script with `manta run -n N --restart-rank -- python SCRIPT`, "
                                    "or with `python -m manta_torch --nproc N SCRIPT`")
-        self.lines = socket.socket(fileno=int(fd)).makefile("rwb")
+        self.socket = socket.socket(fileno=int(fd))
         os.set_inheritable(int(fd), False)
         self.generation, self.over, self.entering, self.told, self.news = 0, 0, 0, None, threading.Condition()
-        self.none = None  # why no generation comes any more
+        self.none, self.is_alone = None, False  # why no generation comes any more; no supervisor is left to say so
         self.saying = threading.Lock()
         self.member, self.group, self.failure, self.ends = None, None, None, threading.Lock()  # `ends`: over the member's and the group's
         address, host = None, os.environ.get("MANTA_TORCH_PEERS")
@@ -41,33 +41,38 @@ class Ranks:
     def _say(self, line):
         try:
             with self.saying:
-                self.lines.write(json.dumps(line).encode() + b"\n")
-                self.lines.flush()
-        except (OSError, ValueError):
-            pass  # the supervisor has gone: the present generation goes on, and `next` says so
+                self.socket.sendall(json.dumps(line).encode() + b"\n")
+        except OSError:
+            pass  # the supervisor has gone: who hears its lines finds that out
 
     def _hear(self, has_peers):
+        """The supervisor may die in the middle of a line, and with words of ours unread, which is an error here: `next` waits for it no more."""
+        try:
+            for line in self.socket.makefile("rb"):
+                self._hears(json.loads(line), has_peers)
+        except (OSError, ValueError):
+            pass
+        finally:
+            with self.news:
+                self.is_alone = True
+                self.news.notify_all()
+
+    def _hears(self, told, has_peers):
         """A later generation ends this one also where its members wait for somebody who is not there to tell them."""
-        for line in self.lines:
-            told = json.loads(line)
-            if "make" in told:
-                self._make(told)
-                continue
-            if "closed" in told:  # the present generation may end well still
-                with self.news:
-                    self.none = self.none or coll.NoGeneration(told["closed"])
-                    self.news.notify_all()
-                continue
-            if has_peers or "over" in told:
-                self._end(told.get("over", told.get("generation", 1) - 1))  # first: who hears of the next one may be in it at once
-            if "over" not in told:
-                with self.news:
-                    self.told = told
-                    self.news.notify_all()
-        with self.news:
-            self.told = None
-            self.lines.close()
-            self.news.notify_all()
+        if "make" in told:
+            self._make(told)
+            return
+        if "closed" in told:  # the present generation may end well still
+            with self.news:
+                self.none = self.none or coll.NoGeneration(told["closed"])
+                self.news.notify_all()
+            return
+        if has_peers or "over" in told:
+            self._end(told.get("over", told.get("generation", 1) - 1))  # first: who hears of the next one may be in it at once
+        if "over" not in told:
+            with self.news:
+                self.told = told
+                self.news.notify_all()
 
     def _end(self, generation):
         """Ends that generation and those before. An abort has no effect on who is just about to meet the others: so again, until it has."""
@@ -104,11 +109,11 @@ class Ranks:
         """Waits until a generation is formed with a place for this process. None: it was not within so many seconds. NoGeneration: none comes
         any more, since a rank has finished, or all are being ended."""
         with self.news:
-            if not self.news.wait_for(lambda: self.lines.closed or self.failure or self.none or self._is_new(), seconds):
+            if not self.news.wait_for(lambda: self.is_alone or self.failure or self.none or self._is_new(), seconds):
                 return None
             if self.failure or self.none:
                 raise self.failure or self.none
-            if self.lines.closed:
+            if self.is_alone:
                 raise coll.MantaError("the supervisor has gone", 45, "ECONN")
             self.generation = self.told["generation"]
             return self.told

@@ -22,7 +22,9 @@ import unittest
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 os.environ["MANTA_HOME"] = str(BUILD)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "clients" / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from manta_torch import coll, net, ranks  # noqa: E402
+from gone import wait_gone  # noqa: E402
 
 SIZE, LIMIT_S, NOBODY = 3, 60, 65534
 LARGE = 300_000  # elements: more than a mail
@@ -147,6 +149,13 @@ def comes(place):
         except FileExistsError:
             pass
     return sys.exit("far too many processes")
+
+
+def idles(place):
+    """A process that loads for ever."""
+    comes(place)
+    while True:
+        signal.pause()
 
 
 def apart(place):
@@ -504,6 +513,39 @@ class Coll(unittest.TestCase):
         self.assertIn("machine 1 is lost", said)
         self.assertTrue(all(f"ok {rank} of generation" in said for rank in range(2)), said)
 
+    def test_ranks_end_with_their_supervisor(self):
+        """However it ends, and whatever they do: these will never look for it."""
+        place, secret = os.path.join(self.folder.name, "idles"), self.secret("s" * 40)
+        supervisors, numbers = self.on_two(place, [secret, secret], what="idles"), range(4)
+        self.until(lambda: all(os.path.islink(f"{place}.{number}") for number in numbers))
+        for supervisor in supervisors:
+            supervisor.kill()
+        left = wait_gone([int(os.readlink(f"{place}.{number}")) for number in numbers], LIMIT_S)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(left, [])
+
+    def until(self, condition):
+        end = time.monotonic() + LIMIT_S
+        while not condition():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+
+    def test_a_rank_hears_that_its_supervisor_has_gone(self):
+        """Wherever that died: before it had read a rank's words, or in the middle of a line."""
+        for case in ("unread", "half a line"):
+            with self.subTest(case):
+                theirs, ours = socket.socketpair()
+                os.environ["MANTA_TORCH_FD"] = str(ours.detach())
+                mine = ranks.Ranks()
+                if case == "half a line":
+                    theirs.recv(4096)
+                    theirs.sendall(b'{"gene')
+                theirs.close()
+                with self.assertRaises(coll.MantaError) as caught:
+                    self.assertIsNotNone(mine.next(LIMIT_S), "it would wait for ever")
+                self.assertEqual(caught.exception.name, "ECONN")
+
     def test_another_secret_or_none(self):
         first, second = self.on_two(0, [self.secret("s" * 40), self.secret("t" * 40)])
         said = second.communicate(timeout=LIMIT_S)[0]
@@ -600,6 +642,8 @@ if __name__ == "__main__":
         supervised(sys.argv[3])
     elif sys.argv[2:3] == ["goes"]:
         goes(*sys.argv[3:5])
+    elif sys.argv[2:3] == ["idles"]:
+        idles(sys.argv[3])
     elif sys.argv[2:3] == ["apart"]:
         apart(sys.argv[3])
     else:
