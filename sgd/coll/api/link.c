@@ -250,7 +250,7 @@ manta_status coll_link_open(struct coll_link *link, const struct coll_id *id, ui
 
 void coll_link_close(struct coll_link *link)
 {
-    coll_shm_fini(&link->shm);
+    coll_shm_leave(&link->shm);
     if (!link->id.is_local)
         manta_region_close(&link->region);
     coll_local_close(&link->local);

@@ -62,7 +62,7 @@ mt_status coll_shm_decide(struct coll_shm *g, uint64_t flags, struct coll_decisi
     g->round++;
     atomic_store(&entry->flags, flags);
     MT_TRY(coll_publish(g, &entry->voted, &last, g->round));
-    coll_look_for_dead(g);
+    coll_look_for_dead(g, next);
     while (!(is_complete = collect(g, &next, &seen)) && !is_decided(g))
         MT_TRY(coll_idle(g, &idle, next, true));
     coll_idle_end(g, &idle);

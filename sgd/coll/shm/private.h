@@ -36,6 +36,7 @@ struct coll_entry {
     _Alignas(64) coll_word voted; /* generation << 32 | round */
     _Atomic uint64_t flags, outcome_alive, outcome_flags;
     _Atomic uint64_t dead; /* in which generation */
+    _Atomic uint64_t left; /* likewise, of its own accord: dead, once its process is, to those alone who wait for it */
 };
 
 struct coll_shared {
@@ -116,8 +117,8 @@ mt_status coll_fenced(struct coll_shm *g);
 /* Reads another member's memory. False: it can't be read. In the second form an error ends the generation. */
 bool                  coll_memory_read(const struct coll_shm *g, uint32_t rank, uint64_t address, void *to, size_t size);
 MT_MUST_USE mt_status coll_peek(struct coll_shm *g, uint32_t rank, uint64_t address, void *to, size_t size);
-/* Looks at the members' pidfds and tells who is dead. */
-void coll_look_for_dead(struct coll_shm *g);
+/* Looks at the members' pidfds and tells who is dead; `wanted` also where it has left before. */
+void coll_look_for_dead(struct coll_shm *g, uint32_t wanted);
 /* Whose death, before all have joined, leaves nothing that the others could open. */
 void coll_creator_died(struct coll_shared *shared, uint32_t generation);
 /* Opens descriptors of those who have joined and have none; a process that is gone already is dead. */

@@ -162,6 +162,13 @@ void coll_shm_fini(struct coll_shm *g)
     coll_shm_set_state(g, COLL_SHM_OUT);
 }
 
+void coll_shm_leave(struct coll_shm *g)
+{
+    if (g->state == COLL_SHM_IN)
+        atomic_store(&g->shared->entries[g->rank].left, g->generation);
+    coll_shm_fini(g);
+}
+
 uint32_t coll_shm_generation(const void *region, uint32_t *out_members)
 {
     uint64_t formed = atomic_load(&((struct coll_shared *)(uintptr_t)region)->formed);

@@ -24,7 +24,7 @@
  *
  * Deaths: whoever learns of one calls coll_shm_died. Members themselves look at each other's pidfds where they have slept
  * for MT_GROUP_SLEEP_MS, so that a death that nobody tells is found as well: while they join at those of who has come so far,
- * and at the creator's.
+ * and at the creator's. Who has left is dead to those alone who wait for it.
  *
  * Errors of every call: the reason of the abort as soon as anybody has aborted the generation (EWORKER_DIED, EINVAL where
  * members disagree, ETIMEDOUT, ECANCELLED), EFENCED where a later generation exists. After any of them the generation is
@@ -101,6 +101,8 @@ MT_MUST_USE mt_status coll_shm_size(const struct coll_shm_plan *plan, size_t *ou
 MT_MUST_USE mt_status coll_shm_join(struct coll_shm *g, const struct coll_shm_config *config);
 /* Zeroed, or given back already: nothing. */
 void coll_shm_fini(struct coll_shm *g);
+/* The same, and whoever does not wait for this member goes on without it, also when its process has ended. */
+void coll_shm_leave(struct coll_shm *g);
 /* The next generation of a member that was in one: its rank and their number there. `from[r]` is the present rank of new
  * rank r, -1 for one that is new; NULL: nobody keeps a place that is known. */
 MT_MUST_USE mt_status coll_shm_move(struct coll_shm *g, uint32_t generation, uint32_t rank, uint32_t members, const int8_t *from);

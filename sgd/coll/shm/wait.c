@@ -135,6 +135,11 @@ mt_status coll_alive(struct coll_shm *g)
 
 /* ---- deaths seen by the members themselves ---- */
 
+static bool has_left(const struct coll_shm *g, uint32_t rank)
+{
+    return atomic_load(&g->shared->entries[rank].left) == g->generation;
+}
+
 void coll_pidfds_open(struct coll_shm *g)
 {
     uint64_t space = atomic_load(&g->shared->entries[g->rank].pid_space);
@@ -145,7 +150,7 @@ void coll_pidfds_open(struct coll_shm *g)
             atomic_load(&entry->pid_space) != space)
             continue;
         g->pidfds[rank] = (int)syscall(SYS_pidfd_open, (pid_t)(uint32_t)joined, 0);
-        if (g->pidfds[rank] < 0 && errno == ESRCH)
+        if (g->pidfds[rank] < 0 && errno == ESRCH && !has_left(g, rank))
             coll_shm_died(g->shared, g->generation, rank);
     }
 }
@@ -161,12 +166,12 @@ static bool has_ended(int pidfd)
     return pidfd >= 0 && poll(&p, 1, 0) == 1 && p.revents & POLLIN;
 }
 
-void coll_look_for_dead(struct coll_shm *g)
+void coll_look_for_dead(struct coll_shm *g, uint32_t wanted)
 {
     if (g->state == COLL_SHM_JOINING)
         coll_pidfds_open(g);
     for (uint32_t rank = 0; rank < g->members; rank++)
-        if (has_ended(g->pidfds[rank]))
+        if (has_ended(g->pidfds[rank]) && (rank == wanted || !has_left(g, rank)))
             coll_shm_died(g->shared, g->generation, rank);
     if (g->state == COLL_SHM_JOINING && has_ended(g->creator)) /* who has not come yet finds no memory any more */
         coll_creator_died(g->shared, g->generation);
@@ -174,7 +179,7 @@ void coll_look_for_dead(struct coll_shm *g)
 
 mt_status coll_shm_look(struct coll_shm *g)
 {
-    coll_look_for_dead(g);
+    coll_look_for_dead(g, MT_GROUP_MEMBERS_MAX);
     return coll_alive(g);
 }
 
@@ -193,7 +198,8 @@ mt_status coll_peek(struct coll_shm *g, uint32_t rank, uint64_t address, void *t
         return mt_ok();
     int why = errno;
     for (int64_t until = mt_now_ms() + MT_COLL_PEEK_MS; mt_now_ms() < until;) { /* it may be dead */
-        MT_TRY(coll_shm_look(g));
+        coll_look_for_dead(g, rank);
+        MT_TRY(coll_alive(g));
         mt_sleep_ms(1);
     }
     coll_shm_abort(g->shared, g->generation, MT_ESYS, rank);
@@ -250,7 +256,7 @@ static void idle_sleep(struct coll_shm *g, struct coll_idle *idle, uint32_t rank
     idle->has_slept = true;
     sgd_futex_wait(&entry->park, idle->parked, MT_GROUP_SLEEP_MS);
     if (atomic_load(&entry->park) == idle->parked)
-        coll_look_for_dead(g);
+        coll_look_for_dead(g, rank);
     idle->is_announced = false;
 }
 

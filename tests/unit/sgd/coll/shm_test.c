@@ -542,6 +542,54 @@ static void survivors_go_on(void **state)
     munmap(how, sizeof *how);
 }
 
+/* ---- who leaves ---- */
+enum { HAS_LEFT = 100 };
+
+static struct coll_message message(uint32_t peer, char *data)
+{
+    return (struct coll_message){.peer = peer, .type = COLL_U8, .count = 1, .data = data};
+}
+
+/* Rank 1 leaves, when all are there, and ends; rank 2 waits for rank 0 meanwhile. */
+static int life_leave(struct coll_crew *crew, uint32_t rank, void *arg)
+{
+    struct coll_shm           g;
+    char                      byte = 0;
+    const struct coll_message none = message(MT_GROUP_MEMBERS_MAX, NULL), to = message(2, &byte), from = message(0, &byte),
+                              gone = message(1, &byte);
+    (void)arg;
+    if (coll_crew_join(crew, &g, 1, rank, crew->members).code)
+        return 1;
+    for (++*joined; *joined < (rank == 0 ? HAS_LEFT : crew->members);)
+        pause_us(200);
+    if (rank == 1)
+        coll_shm_leave(&g);
+    if (rank == 2)
+        return coll_shm_exchange(&g, &none, &from).code ? 2 : 0;
+    if (rank == 1)
+        return 0;
+    return coll_shm_exchange(&g, &to, &none).code ? 3 : coll_shm_exchange(&g, &none, &gone).code == MT_EWORKER_DIED ? 0 : 4;
+}
+
+static void who_has_left_is_dead_to_who_needs_it(void **state)
+{
+    (void)state;
+    struct coll_crew crew;
+    joined = mmap(NULL, sizeof *joined, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(joined != MAP_FAILED);
+    coll_crew_init(&crew, 3, 0);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        coll_crew_hire(&crew, rank, life_leave, NULL);
+    assert_int_equal(coll_crew_end(&crew, 1), 0);
+    pause_us(3000 * MT_GROUP_SLEEP_MS); /* rank 2 has looked */
+    *joined = HAS_LEFT;
+    assert_int_equal(coll_crew_end(&crew, 2), 0);
+    assert_int_equal(coll_crew_end(&crew, 0), 0);
+    coll_crew_fini(&crew);
+    munmap(joined, sizeof *joined);
+    joined = NULL;
+}
+
 /* ---- arguments ---- */
 static void bad_arguments(void **state)
 {
@@ -584,6 +632,7 @@ int main(void)
         cmocka_unit_test(bad_arguments),
         cmocka_unit_test(messages),
         cmocka_unit_test(survivors_go_on),
+        cmocka_unit_test(who_has_left_is_dead_to_who_needs_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
