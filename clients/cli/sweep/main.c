@@ -2,14 +2,15 @@
  *
  * main.c - manta-sweep, which `manta sweep` executes: runs what a file describes (file.h), and shows and steers sweeps.
  *
- * It is a driver like any other program's: it uses the cluster that MANTA_ADDRESS names, else brings its own. The file is kept
- * beside the journal, so that `resume NAME` needs nothing else. Exit status: 0 done, 1 failed, 2 wrong words or a wrong file,
+ * It is a driver like any other program's: it uses the cluster that MANTA_ADDRESS names, else brings its own. What
+ * `resume NAME` needs is kept beside the journal (kept.h). Exit status: 0 done, 1 failed, 2 wrong words or a wrong file,
  * 130 or 143 where SIGINT or SIGTERM ended it before all trials were begun.
  *
  * Thread: the main one.
  */
 #include "clients/cli/sweep/board.h"
 #include "clients/cli/sweep/file.h"
+#include "clients/cli/sweep/kept.h"
 #include "clients/cli/sweep/screen.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4096, BEST_SHOWN = 10, PAIRS_SHOWN = 10, WEIGHTS_MAX = FILE_PARAMS_MAX * (FILE_PARAMS_MAX + 1) / 2 };
+enum { BEST_SHOWN = 10, PAIRS_SHOWN = 10, WEIGHTS_MAX = FILE_PARAMS_MAX * (FILE_PARAMS_MAX + 1) / 2 };
 
 static volatile sig_atomic_t interrupted_by; /* a signal's number; 0: none came */
 
@@ -84,34 +85,7 @@ static void on_signal(int number)
     interrupted_by = number;
 }
 
-static void folder_of(const struct words *w, const char *storage, const char *name, char out[PATH_SIZE])
-{
-    const char *home = getenv("HOME"), *sweeps = getenv("MANTA_SWEEPS");
-    storage = storage ? storage : w->storage ? w->storage : sweeps && sweeps[0] ? sweeps : NULL;
-    if (storage)
-        snprintf(out, PATH_SIZE, "%s/%s", storage, name);
-    else
-        snprintf(out, PATH_SIZE, "%s/.manta/sweeps/%s", home ? home : ".", name);
-}
-
-/* Keeps the file beside the journal. */
-static void file_keep(const struct words *w, const struct sweep_file *f)
-{
-    char   folder[PATH_SIZE], path[PATH_SIZE + 32], bytes[4096];
-    size_t n;
-    folder_of(w, f->opts.storage, f->opts.name ? f->opts.name : "sweep", folder);
-    snprintf(path, sizeof path, "%s/sweep.yaml", folder);
-    FILE *from = fopen(f->settings.file, "re"), *to = from ? fopen(path, "wxe") : NULL;
-    while (to && (n = fread(bytes, 1, sizeof bytes, from)) > 0)
-        fwrite(bytes, 1, n, to);
-    if (to)
-        fclose(to);
-    if (from)
-        fclose(from);
-}
-
 struct keeping {
-    const struct words      *words;
     const struct sweep_file *file;
     struct screen           *screen;
     bool                     is_kept;
@@ -121,7 +95,7 @@ static int on_first_progress(void *user, const manta_sweep_progress *p)
 {
     struct keeping *k = user;
     if (!k->is_kept)
-        file_keep(k->words, k->file);
+        kept_write(k->file->opts.storage, k->file->opts.name ? k->file->opts.name : "sweep", k->file->settings.file);
     k->is_kept = true;
     screen_show(k->screen, p);
     return interrupted_by != 0;
@@ -141,7 +115,7 @@ static const char *real_text(double value, char out[32])
 static int run(const struct words *w, struct sweep_file *f)
 {
     struct screen      screen;
-    struct keeping     keeping = {w, f, &screen, false};
+    struct keeping     keeping = {f, &screen, false};
     manta_sweep_result r;
     manta_error        e;
     char               value[32];
@@ -350,7 +324,7 @@ static bool is_one_of(const char *word, const char *words)
 /* -1: there is a file to be run, in f. Else the exit status. */
 static int prepare(struct words *w, struct sweep_file *f, int argc, char **argv)
 {
-    static char path[PATH_SIZE + 32];
+    static char path[KEPT_PATH_SIZE], storage[KEPT_PATH_SIZE], error[KEPT_ERROR_SIZE];
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return usage(stdout, 0);
     if (argc == 2 && strcmp(argv[1], "--keys") == 0) {
@@ -369,12 +343,15 @@ static int prepare(struct words *w, struct sweep_file *f, int argc, char **argv)
     if (strcmp(file, "resume") == 0) {
         if (w->count < 2)
             return usage(stderr, 2);
-        folder_of(w, NULL, w->rest[1], path);
-        snprintf(path + strlen(path), sizeof path - strlen(path), "/sweep.yaml");
+        if (!kept_enter(w->storage, w->rest[1], path, storage, error))
+            return failed(error);
         file = path;
     }
-    if (sweep_file_read(f, file))
+    if (sweep_file_read(f, file)) {
+        if (file == path)
+            f->opts.storage = storage; /* where it was found, whatever the file says */
         return -1;
+    }
     fprintf(stderr, "manta sweep: %s\n", f->settings.error);
     return 2;
 }

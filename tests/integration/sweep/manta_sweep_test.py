@@ -192,6 +192,31 @@ def interrupted():
     ends_in_the_middle(lambda first: first.send_signal(signal.SIGINT), 130)
 
 
+def elsewhere():
+    """`resume` goes on in the folder that the sweep was begun in, wherever it is typed, and by the file that it was run by last."""
+    home, other = pathlib.Path(BASE, "with a space, ü"), pathlib.Path(BASE, "other")
+    home.mkdir()
+    other.mkdir()
+    (home / "trial.sh").write_text("echo loss=$1\n")
+    text = SMALL.replace('[echo, "loss={x} acc=1"]', '[sh, trial.sh, "{x}"]') + "storage: kept\nretries: -1\n"
+    write("with a space, ü/small.yaml", text.replace("trials: 6", "trials: 2"))
+    assert "2 completed" in manta("small.yaml", "--quiet", folder=home)
+    write("with a space, ü/small.yaml", text.replace("trials: 6", "trials: 4"))
+    assert "4 completed" in manta("small.yaml", "--quiet", folder=home)
+    manta("trials", "small", 6, "--storage", home / "kept")
+    for folder, storage in ((other, "../with a space, ü/kept"), (home, "kept")):
+        text = manta("resume", "small", "--quiet", "--storage", storage, folder=folder)
+        assert "6 trials, 6 completed, 0 stopped early, 0 failed" in text, text
+    assert not list(other.iterdir()), list(other.iterdir())
+    assert "there is no sweep \"small\"" in manta("resume", "small", status=1, folder=other)
+    home.rename(BASE + "/moved")  # it is gone on with there by the file that was kept
+    assert "can't be entered" in manta("resume", "small", "--storage", "moved/kept", status=1)
+    assert "6 completed" in manta("kept/small/sweep.yaml", "--quiet", folder=f"{BASE}/moved")
+    assert "6 completed" in manta("resume", "small", "--quiet", "--storage", "moved/kept")
+    (home.parent / "moved/kept/small/sweep.yaml").unlink()
+    assert "keeps no file" in manta("resume", "small", "--storage", "moved/kept", status=1)
+
+
 REPORT = """import manta_report, os, sys
 p = manta_report.params()
 assert p["kind"] in ("a", "b") and p["fixed"] == 3 and os.path.isdir(manta_report.folder())
@@ -520,6 +545,6 @@ def bad_files():
 
 os.makedirs(BASE + "/run", mode=0o700)
 try:
-    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "gang": gang, "files": files, "stopped": stopped, "interrupted": interrupted, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "importance": importance, "bad_files": bad_files}[CASE]()
+    {"demo": demo, "pbt": pbt, "fashion": fashion, "command": command, "gang": gang, "files": files, "stopped": stopped, "interrupted": interrupted, "elsewhere": elsewhere, "ask": ask, "report": report, "two": two, "train": train, "page": page, "tensorboard": tensorboard, "importance": importance, "bad_files": bad_files}[CASE]()
 finally:
     shutil.rmtree(BASE, ignore_errors=True)
