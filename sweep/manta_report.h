@@ -13,8 +13,10 @@
 #ifndef MANTA_REPORT_H
 #define MANTA_REPORT_H
 
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,13 +30,28 @@ static inline const char *manta_report_text(const char *name)
     return getenv(variable);
 }
 
+/* A number has a point in what a sweep writes and reads, whatever locale this program has set. For the functions below: `text` into
+ * `out`, with `to` where `from` stands first. */
+static inline void manta_report_put(char *out, size_t size, const char *text, const char *from, const char *to)
+{
+    const char *at = strstr(text, from);
+    if (at)
+        snprintf(out, size, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    else
+        snprintf(out, size, "%s", text);
+}
+
 /* The same as a number; `otherwise` where this trial does not have it, or it is none. */
 static inline double manta_report_param(const char *name, double otherwise)
 {
     const char *text = manta_report_text(name);
-    char       *end;
-    double      value = text ? strtod(text, &end) : otherwise;
-    return text && (end == text || *end) ? otherwise : value;
+    char        local[128], *end;
+    double      value;
+    if (!text)
+        return otherwise;
+    manta_report_put(local, sizeof local, text, ".", localeconv()->decimal_point);
+    value = strtod(local, &end);
+    return end == local || *end ? otherwise : value;
 }
 
 /* A folder for files of this trial, which those find who go on with it; NULL: there is no sweep. */
@@ -43,10 +60,18 @@ static inline const char *manta_report_dir(void)
     return getenv("MANTA_TRIAL_DIR");
 }
 
+static inline int manta_report_line(FILE *to, long long step, const char *metric, double value)
+{
+    char local[64], plain[64];
+    snprintf(local, sizeof local, "%.17g", value);
+    manta_report_put(plain, sizeof plain, local, localeconv()->decimal_point, ".");
+    return fprintf(to, "step=%lld %s=%s\n", step, metric, plain);
+}
+
 /* Tells a metric at a step: a line of standard output, so nothing else may stand in that line. */
 static inline void manta_report(long long step, const char *metric, double value)
 {
-    printf("step=%lld %s=%.17g\n", step, metric, value);
+    manta_report_line(stdout, step, metric, value);
     fflush(stdout);
 }
 
@@ -65,7 +90,7 @@ static inline int manta_report_done(long long step, const char *metric, double v
     f = fopen(aside, "w");
     if (!f)
         return -1;
-    is_written = fprintf(f, "step=%lld %s=%.17g\n", step, metric, value) > 0;
+    is_written = manta_report_line(f, step, metric, value) > 0;
     return fclose(f) == 0 && is_written && rename(aside, path) == 0 ? 0 : -1;
 }
 

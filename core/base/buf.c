@@ -7,6 +7,8 @@
  */
 #include "core/base/buf.h"
 
+#include "core/base/real.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,19 +60,22 @@ mt_status mt_buf_append(mt_buf *buf, const void *data, size_t size)
 
 mt_status mt_buf_printf(mt_buf *buf, const char *format, ...)
 {
-    va_list args;
+    va_list   args;
+    locale_t  users = mt_real_enter();
+    mt_status st;
     va_start(args, format);
     int size = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (size < 0)
-        return mt_error(MT_EINVAL, 0, "format text");
     /* One byte more: vsnprintf writes the end mark, which is not counted. */
-    MT_TRY(mt_buf_reserve(buf, (size_t)size + 1));
-    va_start(args, format);
-    vsnprintf((char *)buf->data + buf->size, (size_t)size + 1, format, args);
-    va_end(args);
-    buf->size += (size_t)size;
-    return mt_ok();
+    st = size < 0 ? mt_error(MT_EINVAL, 0, "format text") : mt_buf_reserve(buf, (size_t)size + 1);
+    if (st.code == 0) {
+        va_start(args, format);
+        vsnprintf((char *)buf->data + buf->size, (size_t)size + 1, format, args);
+        va_end(args);
+        buf->size += (size_t)size;
+    }
+    mt_real_leave(users);
+    return st;
 }
 
 mt_status mt_buf_terminate(mt_buf *buf)

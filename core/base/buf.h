@@ -54,7 +54,7 @@ mt_buf mt_buf_move(mt_buf *buf);
 MT_MUST_USE mt_status mt_buf_reserve(mt_buf *buf, size_t extra);
 /* Appends a copy of the bytes; they may not lie in `buf` itself. ENOMEM leaves `buf` as it was. */
 MT_MUST_USE mt_status mt_buf_append(mt_buf *buf, const void *data, size_t size);
-/* Appends formatted text, without an end mark. ENOMEM leaves `buf` as it was. */
+/* Appends formatted text, without an end mark; real numbers with a point (real.h). ENOMEM leaves `buf` as it was. */
 MT_MUST_USE mt_status mt_buf_printf(mt_buf *buf, const char *format, ...) MT_PRINTF(2, 3);
 /* Writes a NUL behind the last byte, not counted in size, so that data is a C string. */
 MT_MUST_USE mt_status mt_buf_terminate(mt_buf *buf);

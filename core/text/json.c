@@ -4,8 +4,9 @@
  */
 #include "core/text/json.h"
 
+#include "core/base/real.h"
+
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,12 +185,6 @@ mt_status mt_json_name(struct mt_json *json, mt_buf *out)
 
 /* ---- numbers and words ---- */
 
-/* The C locale, whatever the program has set. glibc hands out its own object for "C": nothing to free. */
-static double parse_real(const char *text, char **end)
-{
-    return strtod_l(text, end, newlocale(LC_ALL_MASK, "C", (locale_t)0));
-}
-
 /* Copies the word that is next, with an end mark; its length, 0 where there is none or where it is too long. */
 static size_t peek_word(struct mt_json *json, char out[NUMBER_BYTES_MAX])
 {
@@ -235,7 +230,7 @@ static bool parse_word(const char *word, struct mt_literal *out)
     bool              is_integer;
     struct mt_literal literal = {.kind = MT_LITERAL_REAL};
     if (is_number(word, &is_integer)) {
-        literal.real = parse_real(word, NULL);
+        literal.real = mt_real_read(word, NULL);
         errno = 0;
         literal.integer = is_integer ? strtoll(word, NULL, 10) : 0;
         literal.kind = is_integer && errno == 0 ? MT_LITERAL_INT : MT_LITERAL_REAL;
@@ -296,7 +291,7 @@ mt_status mt_json_real(struct mt_json *json, double *out)
     if (size == 0 || !parse_word(word, &literal) || literal.kind == MT_LITERAL_BOOL || literal.kind == MT_LITERAL_NULL)
         return corrupt("JSON: a number was expected");
     json->next += size;
-    *out = literal.kind == MT_LITERAL_INT ? parse_real(word, NULL) : literal.real;
+    *out = literal.kind == MT_LITERAL_INT ? mt_real_read(word, NULL) : literal.real;
     return mt_ok();
 }
 
@@ -385,13 +380,13 @@ mt_status mt_json_put_real(mt_buf *out, double value)
     char text[NUMBER_BYTES_MAX];
     if (!isfinite(value))
         return mt_buf_printf(out, isnan(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity");
-    locale_t users = uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
+    locale_t users = mt_real_enter();
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;
     }
-    uselocale(users);
+    mt_real_leave(users);
     MT_TRY(mt_buf_append(out, text, strlen(text)));
     return strpbrk(text, ".e") ? mt_ok() : mt_buf_append(out, ".0", 2);
 }

@@ -9,6 +9,7 @@
 
 #include "sgd/ground/text.h"
 
+#include "core/base/real.h"
 #include "core/base/reserved.h"
 
 #include <errno.h>
@@ -125,7 +126,7 @@ double manta_sgd_conf_f64(manta_sgd *t, const char *name, double otherwise)
     char       *end;
     if (!text)
         return otherwise;
-    double value = strtod(text, &end);
+    double value = mt_real_read(text, &end);
     if (end == text || *end || !isfinite(value))
         manta_sgd_fail(t, MANTA_EINVAL, "config %.60s is \"%.60s\": not a number", name, text);
     return value;

@@ -12,6 +12,8 @@
 
 #include "sgd/run/setup.h"
 
+#include "core/base/real.h"
+
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,11 +194,13 @@ const char *sgd_opts_differ(const char *a, size_t a_size, const char *b, size_t 
 /* As short as it can be read back from. */
 static void real_print(double value, char *out, size_t size)
 {
+    locale_t users = mt_real_enter();
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(out, size, "%.*g", digits, value);
         if (strtod(out, NULL) == value)
-            return;
+            break;
     }
+    mt_real_leave(users);
 }
 
 static void value_print(const struct field *field, const void *at, char *out, size_t size)

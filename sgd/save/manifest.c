@@ -7,6 +7,7 @@
 #include "sgd/save/manifest.h"
 
 #include "sgd/ground/checksum.h"
+#include "core/base/real.h"
 #include "core/text/json.h"
 
 #include <stdio.h>
@@ -106,7 +107,7 @@ static mt_status score_take(struct mt_json *json, struct sgd_checkpoint_meta *me
     MT_TRY(key_take(json, "score"));
     MT_TRY(mt_json_string(json, text, sizeof text));
     meta->has_score = text[0] != 0;
-    meta->score = strtod(text, &end);
+    meta->score = mt_real_read(text, &end);
     return *end ? mt_error(MT_ECORRUPT, 0, "manifest: bad score") : mt_ok();
 }
 

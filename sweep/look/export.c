@@ -7,6 +7,7 @@
 #include "sweep/look/look.h"
 #include "sweep/look/export.h"
 
+#include "core/base/real.h"
 #include "core/text/json.h"
 #include "sweep/look/page/page.h"
 #include "sweep/journal/folder.h"
@@ -194,24 +195,25 @@ static mt_status policy_write(const manta_sweep_view *view, FILE *to)
 
 manta_status manta_sweep_export(const manta_sweep_view *view, const char *format, FILE *to, manta_error *e)
 {
-    mt_status   st;
+    static const struct {
+        const char *name;
+        mt_status (*write)(const manta_sweep_view *view, FILE *to);
+    } formats[] = {{"csv", csv_write}, {"jsonl", jsonl_write}, {"policy", policy_write}, {"html", swp_page_write}};
+    enum { FORMATS = sizeof formats / sizeof *formats };
+    int         i = 0;
     manta_error unread;
     e = e ? e : &unread;
     if (!view || !format || !to)
         return swp_fail(e, MANTA_EINVAL, "manta_sweep_export: %s is NULL", !view ? "view" : !format ? "format" : "to");
     if (swp_view_check(view, "manta_sweep_export", e) != MANTA_OK)
         return e->code;
-    if (strcmp(format, "csv") == 0) {
-        st = csv_write(view, to);
-    } else if (strcmp(format, "jsonl") == 0) {
-        st = jsonl_write(view, to);
-    } else if (strcmp(format, "policy") == 0) {
-        st = policy_write(view, to);
-    } else if (strcmp(format, "html") == 0) {
-        st = swp_page_write(view, to);
-    } else {
+    while (i < FORMATS && strcmp(format, formats[i].name) != 0)
+        i++;
+    if (i == FORMATS)
         return swp_fail(e, MANTA_EINVAL, "format: there is no \"%.40s\"; there are csv, jsonl, policy, html", format);
-    }
+    locale_t  users = mt_real_enter();
+    mt_status st = formats[i].write(view, to);
+    mt_real_leave(users);
     if (st.code == 0 && (fflush(to) != 0 || ferror(to)))
         st = mt_error(MT_EDISK_FULL, 0, "write the results");
     if (st.code == 0)

@@ -6,6 +6,7 @@
  */
 #include "sweep/run/plan.h"
 
+#include "core/base/real.h"
 #include "core/base/reserved.h"
 
 #include <ctype.h>
@@ -46,7 +47,7 @@ static struct mt_literal literal_of(const char *text)
         return (struct mt_literal){.kind = MT_LITERAL_BOOL, .integer = text[0] == 't'};
     if (strcmp(text, "null") == 0)
         return (struct mt_literal){.kind = MT_LITERAL_NULL};
-    double real = strtod(text, &end);
+    double real = mt_real_read(text, &end);
     bool   looks_so = isdigit((unsigned char)text[0]) || text[0] == '-' || text[0] == '.' || text[0] == '+';
     if (end != text && *end == 0 && looks_so && isfinite(real))
         return (struct mt_literal){.kind = MT_LITERAL_REAL, .real = real};
@@ -139,7 +140,7 @@ static bool number_take(const char **at, double *out)
     *at += strspn(*at, " ");
     if (!isdigit((unsigned char)**at) && **at != '.')
         return false;
-    *out = strtod(*at, &end);
+    *out = mt_real_read(*at, &end);
     *at = end + strspn(end, " ");
     return true;
 }

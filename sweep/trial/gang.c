@@ -5,6 +5,7 @@
 #include "sweep/trial/gang.h"
 
 #include "core/base/limits/sweep.h"
+#include "core/base/real.h"
 #include "core/sys/process.h"
 
 #include <stdarg.h>
@@ -17,11 +18,13 @@ enum { ABOVE_MAX = 32 }; /* processes between a slot and its raylet are a few */
 static mt_status word_put(mt_buf *out, uint32_t *count, const char *format, ...) MT_PRINTF(3, 4);
 static mt_status word_put(mt_buf *out, uint32_t *count, const char *format, ...)
 {
-    char    word[128];
-    va_list args;
+    char     word[128];
+    va_list  args;
+    locale_t users = mt_real_enter();
     va_start(args, format);
     int n = vsnprintf(word, sizeof word, format, args);
     va_end(args);
+    mt_real_leave(users);
     ++*count;
     return n < 0 || (size_t)n >= sizeof word ? mt_error(MT_EINVAL, 0, "make the words of a gang")
                                              : mt_buf_append(out, word, (size_t)n + 1);

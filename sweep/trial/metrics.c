@@ -4,6 +4,7 @@
  */
 #include "sweep/trial/metrics.h"
 
+#include "core/base/real.h"
 #include "core/text/json.h"
 
 #include <math.h>
@@ -77,7 +78,7 @@ static bool pairs_read(char *line, struct swp_metrics *out)
         size_t size = strspn(at, NAME_BYTES);
         if (at[size] != '=')
             return false;
-        double value = strtod(at + size + 1, &end);
+        double value = mt_real_read(at + size + 1, &end);
         if (end == at + size + 1 || (*end && !strchr(" \t,;", *end)) || !add(out, at, size, value))
             return false;
         at = end;

@@ -6,6 +6,7 @@
  */
 #include "sweep/trial/trial.h"
 
+#include "core/base/real.h"
 #include "core/ds/living.h"
 
 #include <errno.h>
@@ -91,7 +92,7 @@ static bool number_of(const struct swp_value *v, double *out)
     case MT_LITERAL_INT:
     case MT_LITERAL_BOOL: *out = (double)v->literal.integer; return true;
     case MT_LITERAL_REAL: *out = v->literal.real; return true;
-    case MT_LITERAL_TEXT: *out = strtod(v->text, &end); return end != v->text && *end == 0;
+    case MT_LITERAL_TEXT: *out = mt_real_read(v->text, &end); return end != v->text && *end == 0;
     case MT_LITERAL_NULL: break;
     }
     return false;

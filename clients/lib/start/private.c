@@ -15,6 +15,7 @@
 #include "core/sys/child.h"
 #include "core/sys/folder.h"
 #include "core/base/limits/net.h"
+#include "core/base/real.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -133,8 +134,10 @@ static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts
     mt_status st;
 
     snprintf(file, sizeof file, "%s/head.addr", p->folder);
+    locale_t users = mt_real_enter();
     snprintf(cpus, sizeof cpus, "%g", opts->num_cpus);
     snprintf(gpus, sizeof gpus, "%g", opts->num_gpus);
+    mt_real_leave(users);
     snprintf(memory, sizeof memory, "%lld", (long long)opts->store_memory);
     if (opts->num_cpus > 0)
         argv[n++] = "--num-cpus", argv[n++] = cpus;
