@@ -14,6 +14,7 @@
 #include "core/text/near.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -212,6 +213,17 @@ static void near_look(struct near *n, const char *candidate)
     n->best = candidate;
 }
 
+/* The first verb of two words whose second one it is: "logs", "nodes". NULL: there is none. */
+static const char *verb_with(const char *second)
+{
+    for (int i = 0; i < VERBS; i++) {
+        const char *space = strchr(verbs[i].name, ' ');
+        if (space && strcmp(space + 1, second) == 0)
+            return verbs[i].name;
+    }
+    return NULL;
+}
+
 /* The option that is nearest to one that the verb does not have: "--nmae", "--nmae=x". */
 static void suggest_option(const struct verb *verb, const char *given)
 {
@@ -257,6 +269,7 @@ static int no_verb(int count, char *const *words, bool is_first_known)
     }
     fprintf(stderr, is_first_known ? "manta: no such verb: \"%s %s\"\n" : "manta: no such verb: \"%s\"\n", words[0],
             count > 1 ? words[1] : "");
+    n.best = is_first_known ? NULL : verb_with(words[0]); /* at 0 letters: nothing is nearer */
     for (int i = 0; i < VERBS; i++)
         if (!is_first_known || is_of(&verbs[i], words[0]))
             near_look(&n, is_first_known ? strchr(verbs[i].name, ' ') + 1 : verbs[i].name);
@@ -423,17 +436,12 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
     return cli_output_check(&args) ? verb->run(&args) : CLI_USAGE;
 }
 
-int main(int argc, char **argv)
+static int run_words(int argc, char **argv)
 {
-    int used = 0;
-    signal(SIGPIPE, SIG_DFL); /* `manta job logs | head` ends quietly */
+    int                used = 0;
     const struct verb *verb = verb_find(argc - 1, argv + 1, &used);
-    if (verb) {
-        int status = run_verb(verb, argc - used, argv + used);
-        if (fflush(stdout) != 0 && status == CLI_OK)
-            status = cli_fail("standard output: %s", strerror(errno));
-        return status;
-    }
+    if (verb)
+        return run_verb(verb, argc - used, argv + used);
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         print_verbs(stdout);
         return CLI_OK;
@@ -444,4 +452,23 @@ int main(int argc, char **argv)
         return no_verb(argc - 1, argv + 1, used == 2);
     print_verbs(stderr);
     return CLI_USAGE;
+}
+
+/* A closed standard descriptor gets one that can't be used for its purpose: else the next file or socket would have its number, and
+ * what is printed would go there. */
+static void hold_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+            _exit(CLI_FAILED);
+}
+
+int main(int argc, char **argv)
+{
+    hold_standard();
+    signal(SIGPIPE, SIG_DFL); /* `manta job logs | head` ends quietly */
+    int status = run_words(argc, argv);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK)
+        status = cli_fail("standard output: %s", strerror(errno));
+    return status;
 }

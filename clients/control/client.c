@@ -11,6 +11,7 @@
 #include "core/ds/handles.h"
 #include "core/text/address.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,19 +152,25 @@ static manta_status hello(struct ctl_client *c, manta_error *e)
     return st;
 }
 
+/* The system's word where it has one, but for EPERM: that is our own refusal of a file that others may read. */
+static const char *file_fault(mt_status st)
+{
+    return st.sys && st.sys != EPERM ? strerror(st.sys) : st.what;
+}
+
 static manta_status read_token(struct ctl_client *c, manta_error *e)
 {
     mt_status st = io_token_read(c->place.token_file, &c->token);
     if (st.code == 0)
         return MANTA_OK;
     return ctl_fail(e, st.code, MANTA_NOT_DONE, "token file %.300s: %s; it must be yours, mode 0600, and hold the head's token",
-                    c->place.token_file, st.what);
+                    c->place.token_file, file_fault(st));
 }
 
 static manta_status read_certificate(struct ctl_client *c, manta_error *e)
 {
     mt_status st = c->place.tls_file[0] ? io_tls_load(c->place.tls_file, &c->tls) : mt_ok();
-    return st.code == 0 ? MANTA_OK : ctl_fail(e, st.code, MANTA_NOT_DONE, "TLS file %.300s: %s", c->place.tls_file, st.what);
+    return st.code == 0 ? MANTA_OK : ctl_fail(e, st.code, MANTA_NOT_DONE, "TLS file %.300s: %s", c->place.tls_file, file_fault(st));
 }
 
 static manta_status open_client(struct ctl_client *c, const manta_client_opts *opts, manta_error *e)

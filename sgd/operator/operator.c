@@ -50,6 +50,15 @@ static const manta_sgd_operator *find(const char *name)
     return NULL;
 }
 
+/* "mlp, gpt2, cnn", as far as it fits. */
+static void names_list(char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (const manta_sgd_operator *op = registered; op && at < size; op = noted_of(op)->next)
+        at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", op->name);
+}
+
 /* ---- errors ---- */
 
 /* What a function of the user's came to: its code, or that of the error which it did not pass on. */
@@ -400,8 +409,12 @@ mt_status sgd_operator_open(const struct sgd_operator_opts *opts, char text[SGD_
         return mt_error(MT_EINVAL, 0, "open operator");
     }
     if (!op || !op->setup || !op->train_batch) {
-        snprintf(text, SGD_OPERATOR_TEXT, "no operator \"%.100s\"%s", opts->name,
-                 op ? " with setup and train_batch" : " in this program: is its MANTA_SGD_OPERATOR linked?");
+        char known[SGD_OPERATOR_TEXT / 2];
+        names_list(known, sizeof known);
+        snprintf(text, SGD_OPERATOR_TEXT,
+                 op ? "no operator \"%.100s\" with setup and train_batch"
+                    : "no operator \"%.100s\": this program has %s. One of its own needs its MANTA_SGD_OPERATOR linked",
+                 opts->name, known);
         return mt_error(MT_EINVAL, 0, "open operator");
     }
     manta_sgd *t = sgd_operator_new();

@@ -85,18 +85,26 @@ static void say_if_full(const char *log_file)
         cli_fail("the disk of %s is full: make room there", log_file);
 }
 
-static void print_tail(const char *log_file)
+static off_t size_of(const char *file)
 {
-    char        text[TAIL_SIZE + 1];
     struct stat st;
-    int         fd = open(log_file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    return stat(file, &st) == 0 ? st.st_size : 0;
+}
+
+/* Whole lines of what was written since the log had `from` bytes: what earlier daemons have said there misleads. */
+static void print_tail(const char *log_file, off_t from)
+{
+    char    text[TAIL_SIZE + 1];
+    off_t   at = size_of(log_file) - TAIL_SIZE;
+    int     fd = open(log_file, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? pread(fd, text, TAIL_SIZE, at > from ? at : from) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
         return;
-    off_t   at = fstat(fd, &st) == 0 && st.st_size > TAIL_SIZE ? st.st_size - TAIL_SIZE : 0;
-    ssize_t n = pread(fd, text, TAIL_SIZE, at);
-    close(fd);
-    if (n > 0)
-        fprintf(stderr, "The end of %s:\n%.*s", log_file, (int)n, text);
+    text[n] = '\0';
+    const char *line = at > from ? strchr(text, '\n') : NULL;
+    fprintf(stderr, "The end of %s:\n%s", log_file, line ? line + 1 : text);
 }
 
 /* What was written before the daemon said that it is ready; 0: it ended; -1: it took too long. */
@@ -151,6 +159,7 @@ bool cli_daemon_start(char *const argv[], const char *log_file, const char *log_
     all[n] = (char[]){"3"};
     if (pipe2(ends, O_CLOEXEC) != 0)
         return cli_fail("pipe: %s", strerror(errno)), false;
+    off_t before = size_of(log_file);
     pid_t pid = spawn(all, log_file, ends[1]);
     close(ends[1]);
     if (pid > 0)
@@ -164,7 +173,7 @@ bool cli_daemon_start(char *const argv[], const char *log_file, const char *log_
                  : size < 0 ? "%s was not ready within %d s"
                             : "%s has ended at once",
                  argv[0], MT_CLI_START_MS / 1000);
-        print_tail(log_file);
+        print_tail(log_file, before);
         say_if_full(log_file);
     }
     return false;

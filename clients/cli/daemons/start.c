@@ -65,12 +65,16 @@ static bool check(const struct cli_args *args)
         return cli_usage(args, "--store goes with --head; --store-auth and --store-may-lose go with --store"), false;
     if (args->values[CLI_OPT_LABELS] && mt_labels_check(args->values[CLI_OPT_LABELS], text, sizeof text).code)
         return cli_usage(args, "%s", text), false;
+    if (!cli_number(args, CLI_OPT_PORT, 0, &number))
+        return false;
+    if (number != (uint16_t)number)
+        return cli_usage(args, "--port \"%s\": a port from 0 to 65535 is wanted", args->values[CLI_OPT_PORT]), false;
     return cli_number(args, CLI_OPT_NUM_CPUS, 0, &number) && cli_number(args, CLI_OPT_NUM_GPUS, 0, &number) &&
-           cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_PORT, 0, &number) &&
-           cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number) && cli_number(args, CLI_OPT_MAX_WORKERS, 1, &number) &&
-           cli_number(args, CLI_OPT_LIFETIME, 1, &number) && cli_number(args, CLI_OPT_DRAIN_LIMIT, 0, &number) &&
-           cli_number(args, CLI_OPT_JOB_PIDS, MT_RLT_JOB_PIDS_MIN, &number) && cli_number(args, CLI_OPT_MEMORY, 1, &number) &&
-           cli_number(args, CLI_OPT_ORPHAN_AFTER, 0, &number) && cli_number(args, CLI_OPT_LOG_MAX, MT_CLI_LOG_BYTES_MIN, &number);
+           cli_number(args, CLI_OPT_STORE_MEMORY, 1 << 20, &number) && cli_number(args, CLI_OPT_MAX_BLOCKED, 1, &number) &&
+           cli_number(args, CLI_OPT_MAX_WORKERS, 1, &number) && cli_number(args, CLI_OPT_LIFETIME, 1, &number) &&
+           cli_number(args, CLI_OPT_DRAIN_LIMIT, 0, &number) && cli_number(args, CLI_OPT_JOB_PIDS, MT_RLT_JOB_PIDS_MIN, &number) &&
+           cli_number(args, CLI_OPT_MEMORY, 1, &number) && cli_number(args, CLI_OPT_ORPHAN_AFTER, 0, &number) &&
+           cli_number(args, CLI_OPT_LOG_MAX, MT_CLI_LOG_BYTES_MIN, &number);
 }
 
 /* One `manta start` at a time; the lock goes with the process. */
@@ -89,9 +93,11 @@ static bool refuse_second(const struct cli_args *args, const struct cli_folder *
         if (is_needed && !cli_daemon_is_there(&f->daemons[i]))
             return false;
     }
+    char word[CLI_WORD_SIZE];
+    cli_shell_word(f->path, word);
     cli_fail("a %s runs in %s already (raylet: pid %d): end it by `manta stop%s%s`, or name another folder by --dir",
              args->values[CLI_OPT_HEAD] ? "cluster" : "node", f->path, f->daemons[CLI_DAEMON_RAYLET].daemon.pid,
-             f->is_default ? "" : " --dir ", f->is_default ? "" : f->path);
+             f->is_default ? "" : " --dir ", f->is_default ? "" : word);
     return true;
 }
 
@@ -257,6 +263,33 @@ static bool start_all(const struct cli_args *args, struct cli_folder *f, const c
     return start_raylet(args, f, host);
 }
 
+/* One option with a path, as it is to be typed. */
+static void print_path_option(const char *name, const char *path)
+{
+    char whole[CLI_PATH_SIZE], word[CLI_WORD_SIZE];
+    cli_shell_word(absolute(path, whole), word);
+    printf(" %s %s", name, word);
+}
+
+/* How a node is used, and looked at: a folder of a node that was told its head by --address knows of no head. */
+static void print_usage(const struct cli_args *args, const struct cli_folder *f)
+{
+    const char *place = args->values[CLI_OPT_ADDRESS], *token = args->values[CLI_OPT_TOKEN_FILE],
+               *tls = args->values[CLI_OPT_TLS_FILE];
+    char word[CLI_WORD_SIZE];
+    cli_shell_word(f->path, word);
+    printf("Programs connect to it with\n  export MANTA_ADDRESS=%s\nLook at it: manta status", word);
+    if (place && strchr(place, '/'))
+        print_path_option("--address", place);
+    else if (place)
+        printf(" --address %s", place);
+    if (place && token)
+        print_path_option("--token-file", token);
+    if (place && tls)
+        print_path_option("--tls-file", tls);
+    printf(". End it: manta stop%s%s\n", f->is_default ? "" : " --dir ", f->is_default ? "" : word);
+}
+
 /* `host`: of this machine, for others; "": loopback. */
 static void print_started(const struct cli_args *args, const struct cli_folder *f, const char *host)
 {
@@ -272,15 +305,15 @@ static void print_started(const struct cli_args *args, const struct cli_folder *
                                          : "This machine has joined the cluster.\n");
     if (address[0])
         printf("  head     %s (pid %d)\n", address, f->daemons[CLI_DAEMON_HEAD].daemon.pid);
-    printf("  raylet   pid %d\n  folder   %s (logs: head.log, raylet.log)\n", f->daemons[CLI_DAEMON_RAYLET].daemon.pid, f->path);
+    printf("  raylet   pid %d\n  folder   %s (logs: %sraylet.log)\n", f->daemons[CLI_DAEMON_RAYLET].daemon.pid, f->path,
+           args->values[CLI_OPT_HEAD] ? "head.log, " : "");
     cli_folder_file(f, "join", path);
     if (args->values[CLI_OPT_HEAD] && !args->values[CLI_OPT_STANDBY] && access(path, F_OK) == 0)
         printf("  TLS      other machines join by `manta start --join FILE` with a copy of\n           %s (keep it secret)\n",
                path);
     if (args->values[CLI_OPT_INSECURE] && host[0] && !io_is_loopback(host))
         printf("WARNING: --insecure: the token and all data travel over the network in clear.\n");
-    printf("Programs connect to it with\n  export MANTA_ADDRESS=%s\nLook at it: manta status. End it: manta stop%s%s\n", f->path,
-           f->is_default ? "" : " --dir ", f->is_default ? "" : f->path);
+    print_usage(args, f);
 }
 
 /* What --join has written goes where nothing has started with it. */

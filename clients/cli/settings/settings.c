@@ -48,7 +48,12 @@ bool settings_fail(const struct settings_at *at, const char *format, ...)
 static bool document_read(struct settings *settings, yaml_parser_t *parser, const char *name, settings_fn *fn, void *user)
 {
     yaml_document_t document;
+    errno = 0;
     if (!yaml_parser_load(parser, &document)) {
+        if (parser->error == YAML_READER_ERROR && errno) { /* of read(2): a folder, a broken disk */
+            snprintf(settings->error, sizeof settings->error, "%.300s: %s", settings->file, strerror(errno));
+            return false;
+        }
         snprintf(settings->error, sizeof settings->error, "%.300s:%d: %s", settings->file, (int)parser->problem_mark.line + 1,
                  parser->problem ? parser->problem : "can't be read");
         return false;

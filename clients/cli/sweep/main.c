@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -56,8 +57,24 @@ struct words {
     bool        is_quiet, has_pairs;
 };
 
-static bool words_read(struct words *w, int argc, char **argv)
+static int wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static int wrong(const char *format, ...)
 {
+    va_list args;
+    fprintf(stderr, "manta sweep: ");
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\nSee: manta sweep --help\n");
+    return 2;
+}
+
+/* 0, or the exit status. */
+static int words_read(struct words *w, int argc, char **argv)
+{
+    if (argc < 2)
+        return usage(stderr, 2);
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--quiet") == 0)
             w->is_quiet = true;
@@ -65,11 +82,15 @@ static bool words_read(struct words *w, int argc, char **argv)
             w->has_pairs = true;
         else if (strcmp(argv[i], "--storage") == 0 && i + 1 < argc)
             w->storage = argv[++i];
-        else if ((argv[i][0] == '-' && argv[i][1]) || w->count == 4)
-            return false;
+        else if (strcmp(argv[i], "--storage") == 0)
+            return wrong("--storage lacks its value: a folder");
+        else if (argv[i][0] == '-' && argv[i][1])
+            return wrong("not understood: %s", argv[i]);
+        else if (w->count == 4)
+            return wrong("unexpected word \"%s\"", argv[i]);
         else
             w->rest[w->count++] = argv[i];
-    return w->count > 0;
+    return w->count ? 0 : wrong("FILE is missing");
 }
 
 static int failed(const char *text)
@@ -276,7 +297,7 @@ static int look(const struct words *w)
     manta_sweep_view *v = w->count > 1 ? manta_sweep_look(w->storage, w->rest[1], &e) : NULL;
     int               status;
     if (w->count < 2)
-        return usage(stderr, 2);
+        return wrong("%s: NAME is missing (manta sweep list)", verb);
     if (!v)
         return failed(e.message);
     if (strcmp(verb, "show") == 0)
@@ -288,7 +309,7 @@ static int look(const struct words *w)
     else
         status = w->count == 4 && strcmp(w->rest[2], "tensorboard") == 0 ? tensorboard(v, w->rest[3])
                  : w->count > 2                                          ? export(v, w->rest[2], w->rest[3])
-                                                                         : usage(stderr, 2);
+                                : wrong("export: what as is missing: csv, jsonl, policy, html or tensorboard");
     manta_sweep_view_free(v);
     return status;
 }
@@ -305,8 +326,12 @@ static int tell(const struct words *w)
                        : text                        ? MANTA_SWEEP_STOP_TRIAL
                                                      : MANTA_SWEEP_STOP;
     manta_error e;
-    if (w->count < 2 || (text && (end == text || *end)) || ((what == MANTA_SWEEP_TRIALS || what == MANTA_SWEEP_TIME) && !text))
-        return usage(stderr, 2);
+    if (w->count < 2)
+        return wrong("%s: NAME is missing (manta sweep list)", verb);
+    if (text && (end == text || *end))
+        return wrong("%s %s: \"%s\" is not a whole number", verb, w->rest[1], text);
+    if ((what == MANTA_SWEEP_TRIALS || what == MANTA_SWEEP_TIME) && !text)
+        return wrong("%s %s: a number is missing", verb, w->rest[1]);
     return manta_sweep_tell(w->storage, w->rest[1], what, value, &e) == MANTA_OK ? 0 : failed(e.message);
 }
 
@@ -331,8 +356,9 @@ static int prepare(struct words *w, struct sweep_file *f, int argc, char **argv)
         sweep_keys_print(stdout);
         return 0;
     }
-    if (!words_read(w, argc, argv))
-        return usage(stderr, 2);
+    int status = words_read(w, argc, argv);
+    if (status)
+        return status;
     if (strcmp(w->rest[0], "list") == 0)
         return list(w);
     if (is_one_of(w->rest[0], "show best importance export"))
@@ -340,9 +366,13 @@ static int prepare(struct words *w, struct sweep_file *f, int argc, char **argv)
     if (is_one_of(w->rest[0], "stop pause go trials time"))
         return tell(w);
     const char *file = w->rest[0];
+    if (strcmp(file, "resume") != 0 && w->count > 1 && access(file, F_OK) == 0)
+        return wrong("unexpected word \"%s\"", w->rest[1]);
+    if (strcmp(file, "resume") != 0 && (w->count > 1 || (!strpbrk(file, "./-") && access(file, F_OK) != 0)))
+        return wrong("\"%s\" is neither a file nor one of the words that there are", file);
     if (strcmp(file, "resume") == 0) {
         if (w->count < 2)
-            return usage(stderr, 2);
+            return wrong("resume: NAME is missing (manta sweep list)");
         if (!kept_enter(w->storage, w->rest[1], path, storage, error))
             return failed(error);
         file = path;
@@ -356,19 +386,28 @@ static int prepare(struct words *w, struct sweep_file *f, int argc, char **argv)
     return 2;
 }
 
+/* The exit status: what was not printed was not told. */
+static int told(int status)
+{
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || status != 0)
+        return status;
+    fprintf(stderr, "manta sweep: standard output: %s\n", strerror(errno));
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     static struct sweep_file f;
     struct words             words = {0};
     manta_error              e;
-    int                      status = getenv("MANTA_ROLE") ? -1 : prepare(&words, &f, argc, argv);
+    int                      status = getenv("MANTA_ROLE") ? -1 : told(prepare(&words, &f, argc, argv));
 
     if (status < 0) {
         manta_runtime_env env = {.code = f.code};
         manta_init_opts   opts = {.runtime_env = f.code ? &env : NULL};
         if (manta_init(&argc, &argv, &opts, &e))
             return manta_perror(&e), 1;
-        status = run(&words, &f);
+        status = told(run(&words, &f));
         manta_shutdown();
     }
     sweep_file_fini(&f);

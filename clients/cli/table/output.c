@@ -86,10 +86,19 @@ static const char *colour_of(const char *text)
     return NULL;
 }
 
+/* Letters, as a terminal shows them: a name may be in UTF-8, whose further bytes take no room. (Wide ones count as one.) */
+static size_t width_of(const char *text)
+{
+    size_t width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
 static void print_cell(const char *text, size_t width, bool is_last)
 {
     const char *colour = colour_of(text);
-    int         fill = is_last ? 0 : (int)(width - strlen(text)) + 2;
+    int         fill = is_last ? 0 : (int)(width - width_of(text)) + 2;
     printf("%s%s%s%*s", colour ? colour : "", text, colour ? "\033[0m" : "", fill, "");
     if (is_last)
         putchar('\n');
@@ -147,7 +156,7 @@ int cli_print_rows(const struct cli_args *args, const struct cli_column *columns
         json_array_foreach(take_rows, i, row)
         {
             cell_text(json_object_get(row, shown[k]->key), text);
-            widths[k] = strlen(text) > widths[k] ? strlen(text) : widths[k];
+            widths[k] = width_of(text) > widths[k] ? width_of(text) : widths[k];
         }
     }
     for (size_t k = 0; k < count; k++)

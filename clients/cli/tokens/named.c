@@ -24,7 +24,10 @@ static int write_out(char *text, const char *file)
     explicit_bzero(text, strlen(text));
     free(text);
     if (st.code)
-        return cli_fail("%s: %s", file, st.code == MT_EEXIST ? "there is such a file already: name another one" : st.what);
+        return cli_fail("%s: %s", file,
+                        st.code == MT_EEXIST ? "there is such a file already: name another one"
+                        : st.sys             ? strerror(st.sys)
+                                             : st.what);
     return is_written ? CLI_OK : cli_fail("the token can't be written");
 }
 

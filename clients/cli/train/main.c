@@ -16,6 +16,7 @@
 #include "clients/cli/train/job.h"
 #include "clients/cli/train/log.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,26 +64,41 @@ struct words {
     bool        is_quiet, is_check;
 };
 
-static bool words_read(struct job *job, int argc, char **argv, struct words *words)
+static int wrong(const char *what, const char *word)
 {
-    for (int i = 1; i < argc; i++)
-        if (argv[i][0] != '-' || strcmp(argv[i], "-") == 0)
-            words->file = words->file ? words->file : argv[i];
-        else if (strcmp(argv[i], "--set") == 0)
-            i++;
-    if (!words->file || !job_read(job, words->file))
-        return false;
+    fprintf(stderr, "manta train: %s%s\nSee: manta train --help\n", what, word);
+    return 2;
+}
+
+/* What stands behind `manta train`, but for the values of --set: 0, or the exit status. */
+static int words_sort(int argc, char **argv, struct words *words)
+{
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--quiet") == 0)
+        if (strcmp(argv[i], "--set") == 0) {
+            if (++i == argc)
+                return wrong("--set lacks its value: SECTION.KEY=VALUE", "");
+        } else if (strcmp(argv[i], "--quiet") == 0) {
             words->is_quiet = true;
-        else if (strcmp(argv[i], "--check") == 0)
+        } else if (strcmp(argv[i], "--check") == 0) {
             words->is_check = true;
-        else if (strcmp(argv[i], "--set") == 0 && i + 1 < argc && job_set(job, argv[i + 1]))
-            i++;
-        else if (argv[i] != words->file)
-            return false;
+        } else if (argv[i][0] == '-' && argv[i][1]) {
+            return wrong("not understood: ", argv[i]);
+        } else if (words->file) {
+            return wrong("one FILE is trained, so this one is too much: ", argv[i]);
+        } else {
+            words->file = argv[i];
+        }
     }
-    return true;
+    return words->file ? 0 : argc > 1 ? wrong("FILE is missing", "") : usage(stderr, 2);
+}
+
+static bool job_make(struct job *job, int argc, char **argv, const struct words *words)
+{
+    bool is_made = job_read(job, words->file);
+    for (int i = 1; is_made && i + 1 < argc; i++)
+        if (strcmp(argv[i], "--set") == 0)
+            is_made = job_set(job, argv[++i]);
+    return is_made;
 }
 
 static volatile int wants_pause;
@@ -149,21 +165,31 @@ static int check(struct job *job)
     return 1;
 }
 
+/* The exit status: what was not printed was not told. */
+static int told(int status)
+{
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || status != 0)
+        return status;
+    fprintf(stderr, "manta train: standard output: %s\n", strerror(errno));
+    return 1;
+}
+
 /* 0: go on; else the exit status. Wrong words need no cluster; a process for workers gets none. */
 static int prepare(struct job *job, int argc, char **argv, struct words *words)
 {
     if (getenv("MANTA_ROLE"))
         return 0;
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        exit(usage(stdout, 0));
+        exit(told(usage(stdout, 0)));
     if (argc == 2 && strcmp(argv[1], "--keys") == 0) {
         job_keys_print(stdout);
-        exit(0);
+        exit(told(0));
     }
-    if (words_read(job, argc, argv, words))
+    int status = words_sort(argc, argv, words);
+    if (status)
+        return status;
+    if (job_make(job, argc, argv, words))
         return 0;
-    if (!job->settings.error[0])
-        return usage(stderr, 2);
     fprintf(stderr, "manta train: %s\n", job->settings.error);
     return 2;
 }
@@ -180,7 +206,7 @@ int main(int argc, char **argv)
     } else if (status == 0) {
         if (manta_init(&argc, &argv, NULL, &e))
             return manta_perror(&e), 1;
-        status = train(&job, &words);
+        status = told(train(&job, &words));
         manta_shutdown();
     }
     job_fini(&job);

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const struct cli_option_row cli_options[CLI_OPTIONS] = {
     [CLI_OPT_HEAD] = {"head", 0, NULL, "start the head too, not only a raylet"},
@@ -126,6 +127,25 @@ int cli_fail(const char *format, ...)
     va_end(list);
     fprintf(stderr, "\n");
     return CLI_FAILED;
+}
+
+void cli_shell_word(const char *text, char out[CLI_WORD_SIZE])
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+    static const char quote[] = "'\\''"; /* ends the quotes, and begins them anew */
+    size_t            at = 0;
+    if (text[0] && !text[strspn(text, plain)]) {
+        snprintf(out, CLI_WORD_SIZE, "%s", text);
+        return;
+    }
+    out[at++] = '\'';
+    for (; *text && at < CLI_WORD_SIZE - sizeof quote - 1; text++) {
+        size_t size = *text == '\'' ? sizeof quote - 1 : 1;
+        memcpy(out + at, size == 1 ? text : quote, size);
+        at += size;
+    }
+    out[at++] = '\'';
+    out[at] = '\0';
 }
 
 /* ---- what the verbs need of the options ---- */

@@ -15,6 +15,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 }; /* exit statuses, but for th
 
 enum {
     CLI_PATH_SIZE = 4096,
+    CLI_WORD_SIZE = 4 * CLI_PATH_SIZE + 3, /* a path as a shell reads it */
 };
 
 enum cli_option {
@@ -113,6 +114,8 @@ extern const struct cli_option_row cli_options[CLI_OPTIONS];
 int cli_usage(const struct cli_args *args, const char *format, ...) MT_PRINTF(2, 3);
 /* Prints "manta: ..." to standard error. Returns CLI_FAILED. */
 int cli_fail(const char *format, ...) MT_PRINTF(1, 2);
+/* The text as one word of a shell's line, for lines that people copy: in quotes where it needs some. */
+void cli_shell_word(const char *text, char out[CLI_WORD_SIZE]);
 /* A number of at least `least`; false (and *out as it was) where the option was given and is none. */
 bool cli_number(const struct cli_args *args, enum cli_option option, double least, double *out);
 /* A duration ("2h30m", "1-02:00:00"), and a time of the wall clock that is one from now or a date; false (and *out as it was)

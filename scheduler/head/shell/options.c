@@ -166,9 +166,7 @@ mt_status head_options_read(int argc, char **argv, struct head_options *out)
             return mt_error(MT_ENOENT, 0, "help");
         }
         if (option == '?' || !take(out, option, optarg)) {
-            if (option != '?')
-                fprintf(stderr, "manta-head: \"%s\" is no value for %s\n", optarg, argv[optind - 1]);
-            fputs(usage, stderr);
+            fprintf(stderr, "manta-head: bad option or value: %s (see: manta-head --help)\n", argv[optind - 1]);
             return mt_error(MT_EINVAL, 0, "options");
         }
     }

@@ -144,6 +144,9 @@ def words(p):
         check("  start " not in p.manta(*words), "of job alone")
     p.manta("qqqq", want=2)
     check("Did you mean" not in p.errors, p.errors)
+    for word, verb in (("logs", "job logs"), ("nodes", "list nodes"), ("wait", "job wait")):
+        p.manta(word, "x", want=2)
+        has(f"Did you mean: manta {verb}?", p.errors)
     p.manta("help", "strat", want=2)
     has("Did you mean: manta start?", p.errors)
     has("usage: manta sweep FILE", p.manta("help", "sweep"))
@@ -156,6 +159,9 @@ def words(p):
     p.manta("start", "--head", "--num-cpus", "many", want=2)
     p.manta("start", "--head", "--store-memory", "64MB", want=2)
     has("--store-memory \"64MB\": a number of at least 1048576 is wanted", p.errors)
+    for port in ("65536", "-1", "1.5", "http"):
+        p.manta("start", "--head", f"--port={port}", want=2)
+        has(f"--port \"{port}\": ", p.errors)
     p.manta("start", "--head", "--labels", "zone", want=2)
     has("labels \"zone\": can't be read", p.errors)
     p.manta("start", "--head", "--max-blocked-workers", "0", want=2)
@@ -168,6 +174,44 @@ def words(p):
     p.manta("healthcheck", want=1)
     p.manta("healthcheck", "--address", "127.0.0.1:1", want=1)
     has("token", p.errors)
+    p.manta("healthcheck", "--address", "127.0.0.1:1", "--token-file", "/nowhere/token", want=1)
+    has("/nowhere/token: No such file", p.errors)
+
+
+def not_printed(p):
+    """What could not be printed is an error, and goes to no file or socket that has got the number of a closed descriptor."""
+    p.manta("start", "--head")
+    for words in ("status", "list nodes", "--help", "--version", "help submit", "train --keys", "train --help", "sweep --keys", "sweep list"):
+        for to, why in (("/dev/full", "No space left"), ("&-", "Bad file descriptor")):
+            done = subprocess.run(["sh", "-c", f'exec "$0" {words} >{to}', BIN / "manta"], env=p.env, timeout=CALL_S, stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True)
+            equal(done.returncode, 1, f"manta {words} >{to}: {done.stderr}")
+            has(f"standard output: {why}", done.stderr)
+    p.manta("stop")
+
+
+def lines_to_copy(p):
+    """What `manta start` says to type is what one may type; and of a start that fails it shows that one's words alone."""
+    home = p.root / "it's a folder, ü"
+    p.manta("start", "--head", "--dir", home, "--node-name", "zwölf")
+    head = (home / "head.addr").read_text().splitlines()[0]
+    lines = p.manta("start", "--address", home, "--dir", p.root / "a b", "--node-name", "long name")
+    env = p.env | {"PATH": f"{BIN}:{os.environ['PATH']}"}
+    export = next(line for line in lines.splitlines() if "export" in line)
+    look, stop = re.search("Look at it: manta status(.*)[.] End it: (.*)", lines).groups()
+    done = subprocess.run(["sh", "-c", f"{export} && manta list nodes {look} && exec manta run -n 1 echo it runs"], env=env, timeout=CALL_S,
+                          capture_output=True, text=True)
+    has("it runs", done.stdout + done.stderr)
+    rows = done.stdout.splitlines()[:3]
+    equal(len({re.search("ALIVE|STATE", row).start() for row in rows}), 1, f"columns of {done.stdout}{done.stderr}")
+    done = subprocess.run(["sh", "-c", stop], env=env, timeout=CALL_S, capture_output=True, text=True)
+    equal(done.returncode, 0, done.stderr)
+    two = p.root / "two"
+    for name, words in (("first", ["--bind", "192.0.2.1"]), ("second", ["--port", head.rpartition(":")[2]])):
+        p.manta("start", "--head", "--dir", two, *words, want=1)
+        equal(name == "first", "192.0.2.1" in p.errors, p.errors)
+    has("Address already in use", p.errors)
+    p.manta("stop", "--dir", home)
 
 
 def nothing_to_stop(p):

@@ -540,6 +540,13 @@ def bad_files():
     assert "another search space" in text and "x" in text, text
     manta("nowhere.yaml", status=2)
     manta(status=2)
+    for words, word in ((("small.yaml", "--quite"), "not understood: --quite"), (("status", "small"), "\"status\" is neither a file nor"),
+                        (("lits",), "\"lits\" is neither a file nor"), (("small.yaml", "other.yaml"), "unexpected word \"other.yaml\""),
+                        (("show",), "show: NAME is missing"), (("resume",), "resume: NAME is missing"), (("trials", "small", "many"), "\"many\" is not a whole"),
+                        (("time", "small"), "a number is missing"), (("export", "small"), "csv, jsonl"), (("list", "--storage"), "--storage lacks"),
+                        ((BASE,), "Is a directory")):
+        text = manta(*words, status=2)
+        assert word in text and text.count("\n") <= 2, f"{words}: {text}"
     manta("show", "nobody", status=1)
 
 
