@@ -77,37 +77,40 @@ static bool is_not_coming(void *id)
     return !lib_ahead_is_coming(*(mt_id *)id) || lib_run_is_over();
 }
 
-/* It was asked for before, perhaps. True: its copy here is in *ref. */
-static bool came_ahead(struct lane_ref *ref, int64_t deadline_ns)
+static manta_status pull_wait(struct lane_ref *ref, int64_t deadline_ns, manta_error *e)
 {
-    struct lane_ref here;
-    if (lib_ahead_is_coming(ref->id)) {
-        manta_ctx *running = lib_asks_begin(false);
-        (void)lib_wait(is_not_coming, &ref->id, lib_deadline_of_run(deadline_ns));
-        lib_asks_end(running);
-    }
-    if (!lib_ahead_take(ref, &here))
-        return false;
-    *ref = here;
-    return true;
+    manta_ctx *running = lib_asks_begin(false);
+    (void)lib_wait(is_not_coming, &ref->id, deadline_ns);
+    lib_asks_end(running);
+    if (!lib_ahead_is_coming(ref->id))
+        return MANTA_OK;
+    if (lib.broken)
+        return lib_error_broken(e);
+    if (lib_run_is_over())
+        return lib_error_run_over(e);
+    return lib_error(e, MANTA_ETIMEDOUT, "the value has not come to this node in time");
 }
 
-/* A copy of a value on another node, made by our raylet. */
+/* A copy of a value on another node, or on disk, made by our raylet. */
 static manta_status pull(struct lane_ref *ref, int64_t deadline_ns, manta_error *e)
 {
-    if (came_ahead(ref, deadline_ns))
-        return MANTA_OK;
-    struct lib_request *request = malloc(sizeof *request);
-    manta_status        code;
-    if (!request)
-        return lib_error(e, MANTA_ENOMEM, "no memory for a request");
-    code = lib_call(request, CTL_PULL, ref, sizeof *ref, lib_left_ms(deadline_ns), e);
-    if (code == MANTA_OK && (request->kind != CTL_HERE || request->size < sizeof *ref))
-        code = lib_error(e, MANTA_EPROTO, "the raylet's answer brings no copy");
-    if (code == MANTA_OK)
-        memcpy(ref, request->payload, sizeof *ref);
-    free(request);
-    return code;
+    struct ctl_reply why;
+    struct lane_ref  here;
+    if (lib.inlined)
+        return lib_error(e, MANTA_EUNSUPPORTED, "MANTA_INLINE=1: there is no raylet to bring a value");
+    while (!lib_ahead_take(ref, &here, &why)) {
+        if (lib_thread.in_callback)
+            return lib_error(e, MANTA_EDEADLK, "this call waits for the raylet, which a callback may not do");
+        if (!lib_ahead_read(ref))
+            return lib_error(e, MANTA_ENOMEM, "no memory to ask for a value");
+        manta_status code = pull_wait(ref, deadline_ns, e);
+        if (code)
+            return code;
+    }
+    if (why.code)
+        return lib_error(e, why.code, "%.*s", CTL_TEXT_SIZE - 1, why.text[0] ? why.text : mt_code_text(why.code));
+    *ref = here;
+    return MANTA_OK;
 }
 
 /* It is pinned, so it stays while the lock is released: a GiB takes 0.1 s. */
@@ -168,7 +171,7 @@ static manta_status ask_again(struct own_ref *mine, struct lane_ref *at, manta_s
     struct own_doubt doubt;
     own_doubt_begin(&lib.own, &doubt, mine, at, code, e->message);
     lib_act();
-    lib_wait(is_doubt_over, &doubt, lib_deadline_of_run(deadline_ns));
+    lib_wait(is_doubt_over, &doubt, deadline_ns);
     own_doubt_end(&lib.own, &doubt);
     if (lib.broken)
         return lib_check(e);
@@ -190,6 +193,7 @@ static bool is_known_lost(const struct own_ref *mine)
 manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const void **data, int64_t deadline_ns, manta_error *e)
 {
     struct lane_ref asked = *ref;
+    const int64_t   until_ns = lib_deadline_of_run(deadline_ns);
     manta_error     why; /* of one try: *e is the caller's, and stays as it is where the value is found in the end */
     manta_status    code;
     if (!mine && asked.id.process == lib.own.process)
@@ -200,10 +204,10 @@ manta_status lib_store_pin(struct own_ref *mine, struct lane_ref *ref, const voi
         own_ref_hold(mine); /* the lock is released while we wait */
     do {
         *ref = asked;
-        code = is_known_lost(mine) ? lib_error(&why, MANTA_EOBJ_LOST, "it was lost before") : pin(ref, data, deadline_ns, &why);
-        if (code == MANTA_OK || !is_loss(code, deadline_ns) || !lib_may_wait() || lib.inlined)
+        code = is_known_lost(mine) ? lib_error(&why, MANTA_EOBJ_LOST, "it was lost before") : pin(ref, data, until_ns, &why);
+        if (code == MANTA_OK || !is_loss(code, until_ns) || !lib_may_wait() || lib.inlined || lib_run_is_over())
             break;
-        code = ask_again(mine, &asked, code, deadline_ns, &why);
+        code = ask_again(mine, &asked, code, until_ns, &why);
     } while (code == MANTA_OK);
     if (mine)
         own_ref_drop(&lib.own, mine);

@@ -272,19 +272,32 @@ static void follow_once(int64_t deadline_ns, struct lib_spin *spin)
     follow(sleeps_until(spin, deadline_ns));
 }
 
+/* Who only polls takes in what has come: perhaps nobody else does. */
+static void look_once(uint64_t now)
+{
+    if (lib.is_led && !leads())
+        return; /* the leader looks */
+    (void)lib_pump();
+    lib_tick(now);
+}
+
 bool lib_wait(lib_ready ready, void *arg, int64_t deadline_ns)
 {
     struct lib_spin spin = {0};
-    bool            is_ready;
+    bool            is_ready, is_over = false;
     if (MT_UNLIKELY(lib.inlined != NULL))
         return ready(arg);
     lib_thread.is_waiting = true;
     lib.calls++;
     own_flush(&lib.own);
     lib_act();
-    while (!(is_ready = ready(arg)) && !lib.broken && !lib_thread.in_callback) {
-        if (deadline_ns != INT64_MAX && (int64_t)lib_now_ns() >= deadline_ns)
-            break;
+    while (!(is_ready = ready(arg)) && !lib.broken && !lib_thread.in_callback && !is_over) {
+        uint64_t now = deadline_ns == INT64_MAX ? 0 : lib_now_ns();
+        is_over = deadline_ns != INT64_MAX && (int64_t)now >= deadline_ns;
+        if (is_over) {
+            look_once(now);
+            continue;
+        }
         if (lib.is_led && !leads()) {
             follow_once(deadline_ns, &spin);
             continue;
