@@ -67,7 +67,8 @@ static manta_status call_failed(const struct ctl_client *c, mt_status st, const 
                         c->place.address, c->place.tls_file);
     if (st.code == MT_ENOTLEADER)
         return ctl_fail(e, st.code, MANTA_NOT_DONE,
-                        "the head at %s stands by, and knows of none that leads: wait, or look at its log", c->place.address);
+                        "the head at %s stands by, and knows of none that leads, or not this token: wait, or look at its log",
+                        c->place.address);
     if (ctl_may_retry(st))
         return ctl_fail(e, st.code == MT_EAGAIN ? MT_EAGAIN : MT_ECONN, MANTA_UNKNOWN,
                         "the head at %s does not answer (%s): is it running? Calling again with the same ids is safe",

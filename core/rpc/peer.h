@@ -24,8 +24,9 @@ struct rpc_token {
     char          name[64];
     uint8_t       sha256[MT_SHA256_SIZE];
 };
-/* These are let in from now on, and no others: calls and streams of others are cut off. Copied. ENOMEM. Any thread. */
-MT_MUST_USE mt_status rpc_server_tokens(struct rpc_server *server, const struct rpc_token *list, size_t count);
+/* These are let in from now on, and no others: calls and streams of others are cut off. Where they are not all that there may be,
+ * another server knows, and who shows an unknown one is sent on (ENOTLEADER). Copied. ENOMEM. Any thread. */
+MT_MUST_USE mt_status rpc_server_tokens(struct rpc_server *server, const struct rpc_token *list, size_t count, bool are_all);
 /* Of whoever made this call; 0: he has the cluster's own, or needed none. */
 uint64_t rpc_call_token(const struct rpc_call *call);
 

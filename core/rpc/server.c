@@ -232,9 +232,9 @@ bool rpc_stream_peer(struct rpc_server *server, const struct rpc_stream *stream,
     return rpc_conns_peer(&server->conns, rpc_stream_call(stream), out);
 }
 
-mt_status rpc_server_tokens(struct rpc_server *server, const struct rpc_token *list, size_t count)
+mt_status rpc_server_tokens(struct rpc_server *server, const struct rpc_token *list, size_t count, bool are_all)
 {
-    MT_TRY(rpc_tokens_set(&server->tokens, list, count));
+    MT_TRY(rpc_tokens_set(&server->tokens, list, count, are_all));
     rpc_tokens_cut(&server->tokens, &server->scope);
     return mt_ok();
 }
@@ -433,7 +433,7 @@ static int32_t arrival_check(struct rpc_server *server, const struct rpc_method 
 }
 
 /* Exactly one authorization header, with the cluster's token, or a named one (*out: NOTHING where it is refused). EAUTH; ENOTLEADER
- * where nobody knows yet. */
+ * where another head may know it. */
 static int32_t who_asks(struct rpc_server *server, const grpc_metadata_array *headers, struct rpc_token *out)
 {
     static const char scheme[] = "Bearer ";

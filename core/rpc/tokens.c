@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-void rpc_tokens_init(struct rpc_tokens *tokens, bool is_known)
+void rpc_tokens_init(struct rpc_tokens *tokens, bool are_all)
 {
-    *tokens = (struct rpc_tokens){.is_known = is_known};
+    *tokens = (struct rpc_tokens){.are_all = are_all};
     pthread_mutex_init(&tokens->lock, NULL);
 }
 
@@ -43,7 +43,7 @@ int32_t rpc_tokens_find(struct rpc_tokens *tokens, const char *text, size_t size
     mt_sha256_add(&sha, text, size);
     mt_sha256_end(&sha, sum);
     pthread_mutex_lock(&tokens->lock);
-    int32_t code = tokens->is_known ? MT_EAUTH : MT_ENOTLEADER;
+    int32_t code = tokens->are_all ? MT_EAUTH : MT_ENOTLEADER;
     for (size_t i = 0; i < tokens->count; i++) /* all of them: the time does not say which it was */
         if (is_same(tokens->list[i].sha256, sum)) {
             *out = tokens->list[i];
@@ -80,7 +80,7 @@ void rpc_tokens_cut(struct rpc_tokens *tokens, struct rpc_scope *scope)
     pthread_mutex_unlock(&scope->lock);
 }
 
-mt_status rpc_tokens_set(struct rpc_tokens *tokens, const struct rpc_token *list, size_t count)
+mt_status rpc_tokens_set(struct rpc_tokens *tokens, const struct rpc_token *list, size_t count, bool are_all)
 {
     struct rpc_token *copy = calloc(count + 1, sizeof *copy);
     if (!copy)
@@ -91,7 +91,7 @@ mt_status rpc_tokens_set(struct rpc_tokens *tokens, const struct rpc_token *list
     free(tokens->list);
     tokens->list = copy;
     tokens->count = count;
-    tokens->is_known = true;
+    tokens->are_all = are_all;
     tokens->version++;
     pthread_mutex_unlock(&tokens->lock);
     return mt_ok();

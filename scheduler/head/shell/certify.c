@@ -158,7 +158,7 @@ mt_status head_shell_certify(struct shell *sh, const struct head_action *action,
 
 /* ---- named tokens ---- */
 
-void head_shell_let_in(struct shell *sh, const struct head_token *items, size_t count)
+void head_shell_let_in(struct shell *sh, const struct head_token *items, size_t count, bool are_all)
 {
     struct rpc_token  *list = calloc(count + 1, sizeof *list);
     struct head_token *copy = calloc(count + 1, sizeof *copy);
@@ -168,7 +168,8 @@ void head_shell_let_in(struct shell *sh, const struct head_token *items, size_t 
         memcpy(list[i].name, items[i].name, sizeof list[i].name);
         memcpy(list[i].sha256, items[i].sha256, sizeof list[i].sha256);
     }
-    mt_status st = list && copy ? rpc_server_tokens(sh->server, list, count) : mt_error(MT_ENOMEM, 0, "let named tokens in");
+    mt_status st = list && copy ? rpc_server_tokens(sh->server, list, count, are_all)
+                                : mt_error(MT_ENOMEM, 0, "let named tokens in");
     free(list);
     if (st.code) { /* one that is revoked must not stay in */
         free(copy);

@@ -40,7 +40,8 @@ MT_MUST_USE mt_status head_shell_certify(struct shell *sh, const struct head_act
 /* Whoever shows a certificate of that number is refused from now on. */
 void head_shell_revoked(struct shell *sh, uint64_t id, uint64_t until_ms);
 
-/* These named tokens are let in at the door, and no others; a copy is kept for heads that come to stand by. */
-void head_shell_let_in(struct shell *sh, const struct head_token *items, size_t count);
+/* These named tokens are let in at the door, and no others; a copy is kept for heads that come to stand by. are_all: none but these
+ * is one, else the leader may know it. */
+void head_shell_let_in(struct shell *sh, const struct head_token *items, size_t count, bool are_all);
 
 #endif

@@ -71,7 +71,7 @@ static void send_news(const struct stander *s, bool is_shutdown, bool has_tokens
 
 void head_shell_tokens(struct shell *sh, const struct head_token *items, size_t count)
 {
-    head_shell_let_in(sh, items, count);
+    head_shell_let_in(sh, items, count, true);
     for (const struct stander *s = sh->standers; s; s = s->next)
         send_news(s, false, true);
 }

@@ -68,7 +68,7 @@ static struct head_store_redis store_options(const struct shell *sh)
 
 /* ---- the stream to the leader ---- */
 
-/* The leader lets them in; here they are told who leads. */
+/* The leader lets them in; here they are told who leads. Any other may have been made a moment ago: the leader knows. */
 static void hear_tokens(struct shell *sh, const Manta__V1__TokenList *list)
 {
     struct head_token *items = list ? calloc(list->n_tokens + 1, sizeof *items) : NULL;
@@ -84,7 +84,7 @@ static void hear_tokens(struct shell *sh, const Manta__V1__TokenList *list)
         snprintf(to->name, sizeof to->name, "%s", t->name);
         memcpy(to->sha256, t->sha256.data, HEAD_SHA_SIZE);
     }
-    head_shell_let_in(sh, items, count);
+    head_shell_let_in(sh, items, count, false);
     free(items);
 }
 

@@ -314,6 +314,38 @@ static void they_hold_through_a_restart(void **state)
     manta_client_close(ann);
 }
 
+static void is_unknown(const struct world *w, const char *address, int code)
+{
+    manta_error       e;
+    char              path[PATH];
+    manta_client_opts opts = {.address = address, .token_file = file_of(w, "unknown", path), .timeout_ms = 500};
+    manta_client     *c = manta_client_open(&opts, &e);
+    if (c)
+        fail_msg("an unknown token is let in at %s", address);
+    assert_int_equal(e.code, code);
+}
+
+/* One that stands by may not have heard yet of what the leader has made: it refuses nobody of itself. */
+static void what_is_unknown_the_leader_refuses(void **state)
+{
+    struct world *w = *state;
+    manta_error   e;
+    char          path[PATH];
+    start(w, 0, true, false);
+    start(w, 1, true, true);
+    make(w, "ann", MANTA_TOKEN_SUBMIT, 0);
+    manta_client *ann = open_as(w, "ann", w->heads[1].address, &e); /* it has heard of this one */
+    if (!ann)
+        fail_msg("%s", e.message);
+    manta_client_close(ann);
+    int fd = open(file_of(w, "unknown", path), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(dprintf(fd, "%064d", 7), 64);
+    close(fd);
+    is_unknown(w, w->heads[1].address, MANTA_ENOTLEADER);
+    is_unknown(w, w->heads[0].address, MANTA_EAUTH);
+    is_unknown(w, w->list, MANTA_EAUTH);
+}
+
 static void a_head_that_takes_over_knows_them(void **state)
 {
     struct world *w = *state;
@@ -353,6 +385,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_right_against_each_call, setup, teardown),
         cmocka_unit_test_setup_teardown(who_is_revoked_hears_nothing_more, setup, teardown),
         cmocka_unit_test_setup_teardown(they_hold_through_a_restart, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_unknown_the_leader_refuses, setup, teardown),
         cmocka_unit_test_setup_teardown(a_head_that_takes_over_knows_them, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
