@@ -27,6 +27,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define RECORD "group" /* alone: one that an earlier release has written */
+#define MARK   "MANTA_MARK="
+
 enum { LINE_SIZE = 4096, LIST_SIZE = 1 << 16, ENVIRON_SIZE = 1 << 18, DEPTH_MAX = 8 };
 
 /* ---- files of the kernel ---- */
@@ -273,7 +276,7 @@ bool mt_cgroup_end(const char *group, const char *part, int limit_ms)
 
 void mt_cgroup_mark(uint64_t number, char out[MT_GROUP_MARK_SIZE])
 {
-    snprintf(out, MT_GROUP_MARK_SIZE, "MANTA_MARK=%016llx", (unsigned long long)number);
+    snprintf(out, MT_GROUP_MARK_SIZE, MARK "%016llx", (unsigned long long)number);
 }
 
 static bool has_mark(pid_t pid, const char *mark, char *text)
@@ -322,6 +325,11 @@ size_t mt_cgroup_sweep(const char *mark, int limit_ms)
 
 /* ---- the record ---- */
 
+bool mt_cgroup_record(const char *folder, const char *mark, char *out, size_t size)
+{
+    return (size_t)snprintf(out, size, "%s/" RECORD ".%s", folder, mark + strlen(MARK)) < size;
+}
+
 mt_status mt_cgroup_save(const char *file, const char *path, const char *mark)
 {
     char text[MT_GROUP_PATH_SIZE + MT_GROUP_MARK_SIZE + 2];
@@ -334,7 +342,7 @@ mt_status mt_cgroup_save(const char *file, const char *path, const char *mark)
     return st;
 }
 
-size_t mt_cgroup_end_saved(const char *file, int limit_ms)
+static size_t end_saved(const char *file, int limit_ms)
 {
     char        text[MT_GROUP_PATH_SIZE + MT_GROUP_MARK_SIZE + 2];
     struct stat st;
@@ -345,8 +353,23 @@ size_t mt_cgroup_end_saved(const char *file, int limit_ms)
         *path++ = '\0';
     path[strcspn(path, "\n")] = '\0';
     bool   is_ended = mt_cgroup_end(path, NULL, limit_ms);
-    size_t left = strncmp(text, "MANTA_MARK=", 11) == 0 ? mt_cgroup_sweep(text, limit_ms) : 0;
+    size_t left = strncmp(text, MARK, strlen(MARK)) == 0 ? mt_cgroup_sweep(text, limit_ms) : 0;
     if (is_ended && !left)
         unlink(file);
     return left ? left : !is_ended;
+}
+
+size_t mt_cgroup_end_saved(const char *folder, int limit_ms)
+{
+    char           file[MT_GROUP_PATH_SIZE];
+    size_t         left = 0;
+    DIR           *all = opendir(folder);
+    struct dirent *one;
+    while (all && (one = readdir(all)))
+        if ((strcmp(one->d_name, RECORD) == 0 || strncmp(one->d_name, RECORD ".", strlen(RECORD ".")) == 0) &&
+            path_join(file, folder, one->d_name))
+            left += end_saved(file, limit_ms);
+    if (all)
+        closedir(all);
+    return left;
 }

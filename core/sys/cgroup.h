@@ -51,9 +51,13 @@ void mt_cgroup_mark(uint64_t number, char out[MT_GROUP_MARK_SIZE]);
  * that they start meanwhile. Tries so long; how many are left. */
 size_t mt_cgroup_sweep(const char *mark, int limit_ms);
 
-/* The record of a group in a file, for who finds it after its maker's death. "": no path. ESYS. */
+/* The record of a group in a folder, for who finds it after its maker's death. Each mark has a file of its own, so that who is done
+ * with one group removes no other's record. Its name; false: it is too long. */
+bool mt_cgroup_record(const char *folder, const char *mark, char *out, size_t size);
+/* Writes that file. `path` "": there is no control group. ESYS. */
 MT_MUST_USE mt_status mt_cgroup_save(const char *file, const char *path, const char *mark);
-/* Ends what the file says, by both ways, and removes it. How many processes are left; no such file: 0. */
-size_t mt_cgroup_end_saved(const char *file, int limit_ms);
+/* Ends what the records in a folder say, by both ways, and removes those that it could end. How many processes are left (a group
+ * that could not be removed counts as one); no record: 0. */
+size_t mt_cgroup_end_saved(const char *folder, int limit_ms);
 
 #endif

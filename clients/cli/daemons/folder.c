@@ -21,7 +21,7 @@ const char *const cli_daemon_names[CLI_DAEMONS] = {[CLI_DAEMON_HEAD] = "head", [
 /* All that Manta makes in a runtime folder. (Folders of private clusters may lie beside: they end with their drivers.) */
 static const char *const our_files[] = {"head.addr",  "head.addr.new", "token",      "raylet.sock",  "head.log",
                                         "head.log.1", "head.log.new",  "raylet.log", "raylet.log.1", "raylet.log.new",
-                                        "group",      "join",          "tls.pem",    "ends",         "ends.new"};
+                                        "join",       "tls.pem",       "ends",       "ends.new"};
 static const char *const our_folders[] = {"daemons", "state", "jobs", "env", "programs", "tls", "nodes"};
 
 void cli_folder_file(const struct cli_folder *folder, const char *name, char out[CLI_PATH_SIZE])

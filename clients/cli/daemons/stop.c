@@ -198,7 +198,7 @@ static size_t report(const struct targets *t)
 int cli_stop(const struct cli_args *args)
 {
     static struct targets daemons;
-    char                  group[CLI_PATH_SIZE], logs[CLI_PATH_SIZE];
+    char                  logs[CLI_PATH_SIZE];
     struct cli_folder     folder;
     if (!cli_folder_open(args, false, &folder))
         return CLI_FAILED;
@@ -211,11 +211,10 @@ int cli_stop(const struct cli_args *args)
     }
     end_daemons(&folder, &daemons);
     size_t count = daemons_of(&daemons);
-    cli_folder_file(&folder, "group", group);
-    size_t of_jobs = mt_cgroup_end_saved(group, MT_CLI_KILL_MS); /* which the raylet and its reaper could not end */
+    size_t of_jobs = mt_cgroup_end_saved(folder.path, MT_CLI_KILL_MS); /* which the raylet and its reaper could not end */
     size_t processes = report(&daemons) + of_jobs;
     if (of_jobs)
-        fprintf(stderr, "manta: left over: %zu processes of jobs (%s says of which group)\n", of_jobs, group);
+        fprintf(stderr, "manta: left over: %zu processes of jobs (%s/group.* says of which group)\n", of_jobs, folder.path);
     bool has_logs = !processes && !args->values[CLI_OPT_PURGE] && cli_logs_keep(&folder, logs);
     int  files = processes ? 0 : cli_folder_clean(&folder); /* while something runs there, its files say how it is found */
     if (processes || files)

@@ -29,7 +29,7 @@ enum { REAPER_PATH_SIZE = 4096, SPARES = 64 };
 struct sh_cgroup {
     struct mt_cgroup group;
     char             mark[MT_GROUP_MARK_SIZE];
-    char             file[IO_UNIX_PATH_SIZE]; /* its record in the runtime folder; "": none */
+    char             file[MT_GROUP_PATH_SIZE]; /* its record in the runtime folder, which is no other raylet's; "": none */
     uint64_t         part_pids;
     uint64_t         next_part;
     uint64_t         spares[SPARES]; /* parts that nobody lives in: to make one and to remove it costs more than a short job */
@@ -90,10 +90,10 @@ mt_status sh_cgroup_start(struct sh *sh)
     g->is_made = place && !place[0]; /* none is wanted */
     MT_TRY(mt_random_bytes(&number, sizeof number));
     mt_cgroup_mark(number, g->mark);
-    if (sh->options.dir && snprintf(g->file, sizeof g->file, "%s/group", sh->options.dir) >= (int)sizeof g->file)
+    if (sh->options.dir && !mt_cgroup_record(sh->options.dir, g->mark, g->file, sizeof g->file))
         g->file[0] = '\0';
-    if (g->file[0] && mt_cgroup_end_saved(g->file, MT_RLT_GROUP_END_MS)) /* of one that was killed here, with its reaper */
-        mt_log(MT_LOG_WARN, "group_left", "file=%s", g->file);
+    if (sh->options.dir && mt_cgroup_end_saved(sh->options.dir, MT_RLT_GROUP_END_MS)) /* of those killed here, with their reapers */
+        mt_log(MT_LOG_WARN, "group_left", "dir=%s", sh->options.dir);
     mt_status st = place && place[0] ? group_make(sh) : mt_ok(); /* who names a place hears at once whether it will do */
     if (st.code)
         fprintf(stderr, "manta-raylet: --cgroup %s: %s%s%s\n", place, st.what, st.sys ? ": " : "",

@@ -330,6 +330,33 @@ static void next_raylet_mark(void)
     next_raylet(no_group);
 }
 
+/* The reaper of the first raylet is late: it ends its work when the second has started programs of its own. Then that one and its
+ * reaper are killed, too, and the third still finds what they have left. */
+static void late_reaper(void)
+{
+    struct started s;
+    struct left    first, second;
+    begin(&s, grouped, &first);
+    kill_keeper(s.raylet);
+    int reaper = only_one(s.raylet, "manta-reaper");
+    CHECK_EQ(kill(reaper, SIGSTOP), 0);
+    CHECK_EQ(kill(s.raylet, SIGKILL), 0);
+    CHECK(test_gone(s.raylet));
+    CHECK_EQ(manta_shutdown(), 0);
+    start(&s, grouped);
+    check_none(&first);
+    drive(&s);
+    make_left(&second);
+    CHECK_EQ(kill(reaper, SIGCONT), 0);
+    CHECK(test_gone(reaper));
+    kill_keeper(s.raylet);
+    kill_both(&s);
+    start(&s, grouped);
+    check_none(&second);
+    CHECK_EQ(manta_shutdown(), 0);
+    run("stop", purge, s.folder, s.text, sizeof s.text);
+}
+
 static void stop_after_kill(void)
 {
     struct started s;
@@ -366,6 +393,7 @@ int main(int argc, char **argv)
         {"killed_without_group", killed_without_group, {0}, true, 0},
         {"next_raylet_group", next_raylet_group, {0}, true, 0},
         {"next_raylet_mark", next_raylet_mark, {0}, true, 0},
+        {"late_reaper", late_reaper, {0}, true, 0},
         {"stop_after_kill", stop_after_kill, {0}, true, 0},
         {"group_options", bad_options, {0}, true, 0},
         {"second_job", second_job, {0}, true, 0},

@@ -165,18 +165,24 @@ static void mark(void **state)
 /* A record that somebody has written names no group of this project: nothing happens to it. */
 static void others(void **state)
 {
-    char folder[] = "/tmp/mt.XXXXXX", inside[64], file[64];
+    char folder[] = "/tmp/mt.XXXXXX", inside[64], file[64], none[64];
     (void)state;
     assert_non_null(mkdtemp(folder));
     snprintf(inside, sizeof inside, "%s/empty", folder);
-    snprintf(file, sizeof file, "%s/group", folder);
+    snprintf(file, sizeof file, "%s/group", folder); /* as an earlier release called it */
+    assert_true(mt_cgroup_record(folder, "MANTA_MARK=0", none, sizeof none));
+    assert_false(mt_cgroup_record(folder, "MANTA_MARK=0", none, strlen(none)));
+    assert_true(mt_cgroup_record(folder, "MANTA_MARK=0", none, sizeof none));
     assert_int_equal(mkdir(inside, 0700), 0);
-    assert_int_equal(mt_cgroup_end_saved(file, LIMIT_MS), 0); /* there is none */
+    assert_int_equal(mt_cgroup_end_saved(folder, LIMIT_MS), 0); /* there is none */
     assert_ok(mt_cgroup_save(file, inside, "HOME=/root"));
-    assert_int_equal(mt_cgroup_end_saved(file, LIMIT_MS), 1);
+    assert_ok(mt_cgroup_save(none, "", "MANTA_MARK=0"));
+    assert_int_equal(mt_cgroup_end_saved(folder, LIMIT_MS), 1);
     assert_int_equal(access(inside, F_OK), 0);
+    assert_int_equal(access(file, F_OK), 0);  /* to be tried again, ... */
+    assert_int_equal(access(none, F_OK), -1); /* ... and this one is done */
     assert_ok(mt_cgroup_save(file, "", "MANTA_MARK=0"));
-    assert_int_equal(mt_cgroup_end_saved(file, LIMIT_MS), 0);
+    assert_int_equal(mt_cgroup_end_saved(folder, LIMIT_MS), 0);
     assert_int_equal(access(file, F_OK), -1);
     rmdir(inside);
     assert_int_equal(rmdir(folder), 0);
