@@ -121,6 +121,8 @@ enum mt_plant_number {
     MT_PLANT_MEET_ON = 174,              /* ranks gather for a generation that can't come: one has finished */
     MT_PLANT_MEET_DEAF = 175,            /* who can join when one has finished is not told that it is in vain */
     MT_PLANT_MEET_JOINING = 176,         /* who joins a generation goes on waiting for one that has finished without coming there */
+    MT_PLANT_MEET_GIVEN_UP = 177,        /* a generation that all have given up is followed by none */
+    MT_PLANT_MEET_HASTY = 178,           /* a generation that one has given up is followed by another while the rest are in it */
     MT_PLANT_BEAT_AGAIN = 132,           /* a head hears a node by a datagram that it has had before */
     MT_PLANT_BEAT_LATE = 133,            /* ... by one that was made long ago, and held back */
     MT_PLANT_BEAT_UNANSWERED = 134,      /* a node whose datagrams are not answered says nothing on its stream */

@@ -94,7 +94,7 @@ static mt_status generation_tell(struct gng_meet *m, const char *id, const char 
             st = mt_buf_printf(&text, "}");
         MT_TRY(line_push(m, i, &text, st));
         r->is_member = true;
-        r->has_joined = false;
+        r->has_joined = r->is_over = false;
     }
     meet_set_state(m, GNG_MEET_TOGETHER);
     return mt_ok();
@@ -136,7 +136,7 @@ static mt_status form(struct gng_meet *m, const char *key)
 /* ---- what is said ---- */
 
 struct said {
-    int64_t ready, made, joined;
+    int64_t ready, made, joined, over;
     char    address[GNG_MEET_ADDRESS + 2], id[GNG_MEET_ID + 2]; /* one more: what is too long is seen */
 };
 
@@ -162,6 +162,8 @@ static mt_status member_read(struct mt_json *json, mt_buf *name, mt_buf *text, s
         out->made = value.integer;
     else if (is_number && strcmp(is, "joined") == 0)
         out->joined = value.integer;
+    else if (is_number && strcmp(is, "over") == 0)
+        out->over = value.integer;
     return mt_ok();
 }
 
@@ -192,13 +194,28 @@ static mt_status ready_take(struct gng_meet *m, struct gng_met *r, const struct 
     return m->state == GNG_MEET_GATHERING ? form(m, key) : mt_ok();
 }
 
+/* Where all say so they meet again as they are. */
+static mt_status over_take(struct gng_meet *m, struct gng_met *r, int64_t generation, const char *key)
+{
+    if (m->state != GNG_MEET_TOGETHER || generation != m->generation || MT_PLANT(MT_PLANT_MEET_GIVEN_UP))
+        return mt_ok();
+    r->is_over = true;
+    for (int i = 0; i < m->count && !MT_PLANT(MT_PLANT_MEET_HASTY); i++)
+        if (!m->of[i].is_over)
+            return mt_ok();
+    if (++m->given_up > MT_GANG_GIVEN_UP_MAX)
+        return mt_error(MT_EPROTO, 0, "as all others, it gives up generation after generation, and nobody has died");
+    meet_set_state(m, GNG_MEET_GATHERING);
+    return form(m, key);
+}
+
 mt_status gng_meet_said(struct gng_meet *m, int rank, mt_view line, const char *key)
 {
     struct said s = {0};
     mt_status   st = said_read(line, &s);
     if (st.code == MT_ENOMEM)
         return st;
-    if (st.code || (!s.ready && !s.made && !s.joined))
+    if (st.code || (!s.ready && !s.made && !s.joined && !s.over))
         return mt_error(MT_EPROTO, 0, "it says something else than manta_torch does");
     if (s.ready)
         return ready_take(m, &m->of[rank], &s, key);
@@ -206,6 +223,8 @@ mt_status gng_meet_said(struct gng_meet *m, int rank, mt_view line, const char *
         m->of[rank].has_joined = s.joined == m->generation;
         return mt_ok();
     }
+    if (s.over)
+        return over_take(m, &m->of[rank], s.over, key);
     if (!is_hex(s.id, GNG_MEET_ID))
         return mt_error(MT_EPROTO, 0, "it names no group");
     if (m->state != GNG_MEET_MAKING || rank != m->maker || (s.made != m->generation && !MT_PLANT(MT_PLANT_MEET_STALE)))

@@ -6,7 +6,7 @@
  *   GATHERING --all are there--> MAKING --the group is made--> TOGETHER     on one node a rank makes the group's memory
  *       ^  |                       |                              |
  *       |  '--all are there, on several nodes: they meet by themselves--> TOGETHER
- *       '--------- one is gone ----'------------------------------'
+ *       '--------- one is gone ----'------------------------------'-- or all have given it up, and none has died
  *
  *   any --one has finished, or all are being ended--> CLOSED
  *
@@ -17,13 +17,15 @@
  *   {"made": 3, "id": hex}
  *       {"generation": 3, "rank": 1, ...}    to each: join it. With several nodes it has everybody's address, and a key
  *   {"joined": 3}                            it has met the others there
+ *   {"over": 3}                              its calls have ended there, and it waits for the next one
  *       {"over": 3}                          to each that was in it: one has died, or finished without coming there
  *       {"closed": 1}                        no generation comes any more: rank 1 has ended with 0; null: all are being ended
  *
  * Always: a generation is told to all ranks, or to none; its number is larger than any before; its memory was made for it, by a
- * rank that is there. A rank that is started again is in no generation that was told before. Once it is CLOSED no generation is
- * told, and whoever takes part hears so, also one that says later that it can join. The last generation goes on where who has
- * finished had joined it: it was in all its calls.
+ * rank that is there. It is told when one of the last is gone, or that one is over for all of them: a call's time was over, a
+ * connection broke, and nobody died of it. A rank that is started again is in no generation that was told before. Once it is
+ * CLOSED no generation is told, and whoever takes part hears so, also one that says later that it can join. The last
+ * generation goes on where who has finished had joined it: it was in all its calls.
  */
 #ifndef GNG_MEET_H
 #define GNG_MEET_H
@@ -41,7 +43,7 @@ enum { GNG_MEET_ADDRESS = 64, GNG_MEET_ID = 512, GNG_MEET_KEY = 64 }; /* digits 
 struct gng_met {              /* a rank */
     bool is_ready, is_member; /* is_member: of the last generation */
     bool takes_part;          /* it has said once that it can join, in this life or an earlier one */
-    bool has_joined;          /* the last generation */
+    bool has_joined, is_over; /* the last generation; for it */
     int  local_rank, local_size;
     char address[GNG_MEET_ADDRESS + 1];
 };
@@ -58,6 +60,7 @@ struct gng_meet {
     int                 finished; /* CLOSED: who; -1: all are being ended */
     bool                is_one_node;
     uint32_t            generation; /* the last that was named; 0: none */
+    int                 given_up;   /* so many were, and nobody had died */
     MT_VEC(struct gng_heard) lines; /* the caller sends and frees them: gng_meet_sent */
 };
 
@@ -67,7 +70,7 @@ void gng_meet_fini(struct gng_meet *m);
 void gng_meet_sent(struct gng_meet *m);
 
 /* A rank has said a line (without its end). `key`: GNG_MEET_KEY digits, drawn for what may come of it. EPROTO: it is none of
- * the above. ENOMEM. */
+ * the above, or too many generations were given up. ENOMEM. */
 MT_MUST_USE mt_status gng_meet_said(struct gng_meet *m, int rank, mt_view line, const char *key);
 /* A rank's process has ended; one that has not failed has finished. ENOMEM. */
 MT_MUST_USE mt_status gng_meet_ended(struct gng_meet *m, int rank, bool is_failed);

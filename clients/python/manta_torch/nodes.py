@@ -34,7 +34,7 @@ class Far:
 
     def __init__(self, node, number, link):
         self.node, self.number, self.link, self.pid = node, number, link, 0
-        self.is_ready, self.rank, self.address, self.joined = False, None, None, 0
+        self.is_ready, self.rank, self.address, self.joined, self.over = False, None, None, 0, 0
 
     def tell(self, line):
         self.link.say(tell=self.number, line=line)

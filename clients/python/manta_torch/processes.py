@@ -41,7 +41,7 @@ class Child:
             self.process = subprocess.Popen(command, env=env, pass_fds=[theirs.fileno()], preexec_fn=lambda: _die_with(parent))
         self.pid = self.process.pid
         self.pid_fd = os.pidfd_open(self.pid)
-        self.is_ready, self.rank, self.address, self.joined, self.said = False, None, None, 0, b""
+        self.is_ready, self.rank, self.address, self.joined, self.over, self.said = False, None, None, 0, 0, b""
 
     def hear(self):
         """The lines that have come. None: it has closed its end, and its exit tells more."""

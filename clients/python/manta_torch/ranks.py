@@ -29,6 +29,7 @@ class Ranks:
         self.socket = socket.socket(fileno=int(fd))
         os.set_inheritable(int(fd), False)
         self.generation, self.over, self.entering, self.told, self.news = 0, 0, 0, None, threading.Condition()
+        self.given_up = 0  # the last generation of which was said that it is over here
         self.none, self.is_alone = None, False  # why no generation comes any more; no supervisor is left to say so
         self.saying = threading.Lock()
         self.member, self.group, self.failure, self.ends = None, None, None, threading.Lock()  # `ends`: over the member's and the group's
@@ -107,7 +108,10 @@ class Ranks:
 
     def next(self, seconds=None):
         """Waits until a generation is formed with a place for this process. None: it was not within so many seconds. NoGeneration: none comes
-        any more, since a rank has finished, or all are being ended."""
+        any more, since a rank has finished, or all are being ended. Who asks has given up the present one."""
+        if self.given_up < self.generation:
+            self.given_up = self.generation
+            self._say({"over": self.generation})
         with self.news:
             if not self.news.wait_for(lambda: self.is_alone or self.failure or self.none or self._is_new(), seconds):
                 return None

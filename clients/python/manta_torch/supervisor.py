@@ -4,8 +4,9 @@
 #
 # It creates the group and names its generations. To each child it has a socket (MANTA_TORCH_FD in the child's environment)
 # with lines of JSON: the child says {"ready": pid} once it can join, then hears {"id", "rank", "size", "generation"}, one such line for each
-# generation, and says {"joined": generation}. A spare says that it is ready too, and hears nothing until somebody has died. On several
-# machines (nodes.py) the child says where it listens as well, and hears {"peers", "key", ...} instead of the id.
+# generation, and says {"joined": generation}, and {"over": generation} when its calls have ended there. A spare says that it is ready
+# too, and hears nothing until somebody has died. On several machines (nodes.py) the child says where it listens as well, and hears
+# {"peers", "key", ...} instead of the id.
 #
 # {"closed": rank}: that one has finished, so no further generation comes; {"closed": null}: all are being ended. {"over": generation}: who
 # has finished won't come to that one.
@@ -16,6 +17,9 @@
 #
 # Who ends with 0 is not begun again. Where that one had no place, it has finished as the lowest rank that is free; but where there are enough
 # others for all places it was a spare, and nobody waits for it.
+#
+# A generation that has ended for all of its members, and none of them has died (a call's time was over, a connection broke), is followed by
+# another one of the same processes, which counts as a replacement.
 #
 # Always: processes without a place, with those that are owed, are at least as many as the free places. Once one has finished they are just
 # as many, or no place is free.
@@ -79,8 +83,24 @@ class Supervisor(Processes):
             if self.finished:
                 self.tell_closed(child)
             self.form()
+        elif "over" in line:
+            self.gives_up(child, line["over"])
         else:
             child.joined = line.get("joined", 0)
+
+    def gives_up(self, child, generation):
+        child.over = generation
+        members = [other for other in self.children if other.rank is not None]
+        if self.is_broken or self.finished or len(members) < self.size or any(other.over < self.generation for other in members):
+            return
+        if self.restarts == 0:
+            self.code = 1
+            self.say(f"generation {self.generation} has ended for all ranks, and no further one is allowed")
+            return
+        self.restarts -= 1
+        self.say(f"generation {self.generation} has ended for all ranks, and none of them has died: they meet again")
+        self.is_broken = True
+        self.form()
 
     def gone(self, child, code):
         if code == 0:

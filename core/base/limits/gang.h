@@ -38,6 +38,7 @@ enum {
     MT_GANG_HTTP_CONNS = MT_GANG_RANKS_MAX + 64, /* each rank has one at a time */
     MT_GANG_HTTP_WAIT_MS = 5 * 1000,             /* for the server to be there, before a rank begins */
     MT_GANG_MEET_MS = 60 * 1000,                 /* for ranks that go on without a dead one, in a call of their group */
+    MT_GANG_GIVEN_UP_MAX = 10,                   /* generations of their group, of which nobody has died */
     MT_GANG_SAID_BYTES = 1024,                   /* of a line that such a rank says */
     MT_GANG_RESTARTS = 10,                       /* with --restart-rank, if not said */
     MT_GANG_PORT_MIN = 10000,                    /* from here to where the kernel's own choice begins */

@@ -151,6 +151,24 @@ def comes(place):
     return sys.exit("far too many processes")
 
 
+def late(place):
+    """A rank of such. Nobody dies, but rank 1 comes to the first call when all others have given it up."""
+    mine = ranks.Ranks()
+    while True:
+        told = mine.next()
+        rank, size = told["rank"], told["size"]
+        try:
+            member = mine.enter(told)
+            while told["generation"] == 1 and rank == 1 and not all(os.path.exists(f"{place}.{other}") for other in range(size) if other != 1):
+                time.sleep(0.01)
+            member.barrier()  # by TCP rank 1 finds there what the others had said before they gave up
+            member.barrier()
+            print(f"ok {rank}\n", end="", flush=True)
+            return member.leave()
+        except ranks.ENDINGS:
+            pathlib.Path(f"{place}.{rank}").touch()
+
+
 def idles(place):
     """A process that loads for ever."""
     comes(place)
@@ -419,6 +437,19 @@ class Coll(unittest.TestCase):
                 self.assertIn(f"ok {rank} of generation 3\n", done.stdout)
             self.assertEqual(done.stderr.count("rank 1 (process"), 2, done.stderr)
 
+    def test_a_generation_ends_and_nobody_has_died(self):
+        """All meet again, which counts as a replacement."""
+        place, again = os.path.join(self.folder.name, "late"), "none of them has died: they meet again"
+        done = self.supervise(f"{place}-one", "--timeout", "1", what="late")
+        self.assertEqual((done.returncode, done.stdout.count("ok ")), (0, SIZE), done.stdout + done.stderr)
+        self.assertIn(again, done.stderr)
+        secret = self.secret("s" * 40)
+        said = [one.communicate(timeout=LIMIT_S)[0] for one in self.on_two(f"{place}-two", [secret, secret], "--timeout", "1", what="late")]
+        self.assertTrue(again in said[0] and all(text.count("ok ") == 2 for text in said), said)
+        done = self.supervise(f"{place}-none", "--timeout", "1", "--max-restarts", "0", what="late")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("no further one is allowed", done.stderr)
+
     def test_supervisor_has_no_replacement_left(self):
         done = self.supervise(2, "--max-restarts", "1")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
@@ -642,6 +673,8 @@ if __name__ == "__main__":
         supervised(sys.argv[3])
     elif sys.argv[2:3] == ["goes"]:
         goes(*sys.argv[3:5])
+    elif sys.argv[2:3] == ["late"]:
+        late(sys.argv[3])
     elif sys.argv[2:3] == ["idles"]:
         idles(sys.argv[3])
     elif sys.argv[2:3] == ["apart"]:

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * meet_test.c - ranks that meet by the driver, in a world on virtual time where they die and come again, finish, or are all ended,
- * at any moment, with lines on their way: what must always hold, that planted bugs break it, and what no rank may say.
+ * meet_test.c - ranks that meet by the driver, in a world on virtual time where they die and come again, finish, give up what they
+ * are in, or are all ended, at any moment, with lines on their way: what must always hold, that planted bugs break it, and what no
+ * rank may say.
  */
 #include "clients/gang/plan/meet.h"
 
+#include "core/base/limits/gang.h"
 #include "core/base/plant.h"
 #include "core/base/rng.h"
 
@@ -35,6 +37,7 @@ struct process {
     int      closed;                             /* so often it has heard that none comes */
     uint32_t entered;                            /* the generation that it is in; 0: none */
     uint32_t joined, over;       /* the last in which it has met all others, and of which it has heard that it is over */
+    uint32_t given_up;           /* the last of which it has said that it is over */
     int64_t  last_to, last_from; /* lines stay in order */
 };
 
@@ -48,6 +51,9 @@ struct world {
     uint64_t        order;
     uint32_t        told; /* the largest generation that anybody was told */
     int             told_to;
+    uint32_t        given_up;   /* in this one and those before no call ends well any more */
+    int             often;      /* that was so without an end */
+    bool            has_end;    /* of a process, since the last generation */
     bool            finishes;   /* ranks do; else they die and come again only */
     bool            is_closed;  /* one has finished, or all are being ended */
     bool            is_stopped; /* no more ends */
@@ -77,6 +83,15 @@ static void post(struct world *w, int rank, bool is_to_rank, const char *line)
     snprintf(d->line, sizeof d->line, "%s", line);
 }
 
+/* A generation follows where somebody has ended, or all have given up the last one. */
+static void follows(struct world *w)
+{
+    for (int i = 0; i < w->count && w->told && !w->has_end; i++)
+        if (w->of[i].given_up < w->told)
+            breaks(w, "a generation is named beside one that is at work");
+    w->has_end = false;
+}
+
 /* What the driver tells goes out; each generation to all, or to none. */
 static void lines_post(struct world *w)
 {
@@ -90,6 +105,8 @@ static void lines_post(struct world *w)
                 breaks(w, "a generation was told to some");
             if (generation < w->told)
                 breaks(w, "a generation is older than the last");
+            if (generation > w->told)
+                follows(w);
             w->told_to = generation == w->told ? w->told_to + 1 : 1;
             w->told = generation;
             if (!w->of[h->rank].is_ready)
@@ -122,6 +139,7 @@ static void process_end(struct world *w, int rank, bool is_failed)
         if (w->due[i].rank == rank && !w->due[i].is_to_rank && (w->due[i].at <= w->now || (!is_failed && p->is_ready)))
             return; /* what it has said is on its way still: later */
     p->is_there = false;
+    w->has_end = true;
     for (int i = w->due_count - 1; i >= 0; i--)
         if (w->due[i].rank == rank)
             w->due[i] = w->due[--w->due_count];
@@ -141,6 +159,28 @@ static void process_end(struct world *w, int rank, bool is_failed)
         process_begin(w, rank);
 }
 
+/* Its call has ended, and it waits for the next generation. */
+static void rank_gives_up(struct world *w, int rank)
+{
+    struct process *p = &w->of[rank];
+    char            line[64];
+    snprintf(line, sizeof line, "{\"over\": %u}", p->entered);
+    p->given_up = p->entered;
+    post(w, rank, false, line);
+}
+
+/* A call takes too long, or a connection breaks: the calls of all who are in it, or come to it, end with an error. */
+static void generation_breaks(struct world *w)
+{
+    if (w->often == MT_GANG_GIVEN_UP_MAX || w->told_to < w->count || w->given_up == w->told)
+        return;
+    w->often++;
+    w->given_up = w->told;
+    for (int i = 0; i < w->count; i++)
+        if (w->of[i].is_there && w->of[i].entered == w->told)
+            rank_gives_up(w, i);
+}
+
 static void all_are_ended(struct world *w)
 {
     assert_int_equal(gng_meet_close(&w->meet).code, 0);
@@ -155,6 +195,8 @@ static void something_ends(struct world *w)
         return;
     if (w->finishes && chance(w, 1))
         all_are_ended(w);
+    else if (chance(w, 10))
+        generation_breaks(w);
     else
         process_end(w, rank, !(w->finishes && chance(w, w->is_closed ? 50 : 5)));
 }
@@ -164,7 +206,7 @@ static void join_look(struct world *w, uint32_t generation)
 {
     char line[64];
     for (int i = 0; i < w->count; i++)
-        if (!w->of[i].is_there || w->of[i].entered != generation || w->of[i].over >= generation)
+        if (generation <= w->given_up || !w->of[i].is_there || w->of[i].entered != generation || w->of[i].over >= generation)
             return;
     snprintf(line, sizeof line, "{\"joined\": %u}", generation);
     for (int i = 0; i < w->count; i++) {
@@ -194,6 +236,8 @@ static void rank_hears(struct world *w, int rank, const char *line)
             breaks(w, "a rank is told an old generation");
         p->has_enough = w->finishes && chance(w, 3);
         p->entered = p->has_enough ? p->entered : number;
+        if (p->entered == number && number <= w->given_up)
+            rank_gives_up(w, rank);
         join_look(w, number);
         if (id && sscanf(id + 11, "%8x%8x%8x", &made_for, &maker, &life) == 3 && made_for != number)
             breaks(w, "its memory was made for another generation");
@@ -229,6 +273,8 @@ static void end_look(struct world *w, const struct process *p)
 {
     if (!w->is_closed && (p->entered != w->meet.generation || w->meet.state != GNG_MEET_TOGETHER))
         breaks(w, "they do not all come together");
+    if (!w->is_closed && p->entered <= w->given_up && w->given_up)
+        breaks(w, "what all have given up is followed by nothing");
     if (w->finished >= 0 && !w->is_stopped && p->is_there && !p->has_enough && p->entered != p->joined && p->entered != p->over)
         breaks(w, "a rank joins others, and waits for one that has finished");
     if (w->is_closed && p->is_there && p->is_ready && p->closed != 1)
@@ -299,6 +345,8 @@ static void plants_are_caught(void **state)
     caught(MT_PLANT_MEET_ON, "who waits is not told once that it is in vain");
     caught(MT_PLANT_MEET_JOINING, "a rank joins others, and waits for one that has finished");
     caught(MT_PLANT_MEET_DEAF, "who can join later is not told once that it is in vain");
+    caught(MT_PLANT_MEET_GIVEN_UP, "what all have given up is followed by nothing");
+    caught(MT_PLANT_MEET_HASTY, "a generation is named beside one that is at work");
 }
 
 /* One rank dies: it and the others hear what, in this order. */
@@ -326,6 +374,24 @@ static void a_death(void **state)
     assert_int_equal(gng_meet_said(&m, 0, mt_view_text("{\"ready\": 9}"), "").code, 0);
     assert_int_equal(m.lines.data[0].rank, 1); /* a survivor makes the next one */
     gng_meet_sent(&m);
+    gng_meet_fini(&m);
+}
+
+/* All give up one generation after another, and nobody dies: not for ever. */
+static void given_up_too_often(void **state)
+{
+    struct gng_meet m;
+    char            line[120];
+    (void)state;
+    gng_meet_init(&m, calloc(1, sizeof *m.of), 1, false);
+    snprintf(line, sizeof line, "{\"ready\": 8, \"address\": \"%064d\"}", 0);
+    assert_int_equal(gng_meet_said(&m, 0, mt_view_text(line), "").code, 0);
+    for (int i = 1; i <= MT_GANG_GIVEN_UP_MAX + 1; i++) {
+        gng_meet_sent(&m);
+        snprintf(line, sizeof line, "{\"over\": %d}", i);
+        assert_int_equal(gng_meet_said(&m, 0, mt_view_text(line), "").code, i > MT_GANG_GIVEN_UP_MAX ? MT_EPROTO : MT_OK);
+        assert_int_equal(m.lines.count, i <= MT_GANG_GIVEN_UP_MAX);
+    }
     gng_meet_fini(&m);
 }
 
@@ -403,8 +469,12 @@ static void wrong_lines(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds),  cmocka_unit_test(plants_are_caught),        cmocka_unit_test(a_death),
-        cmocka_unit_test(an_end), cmocka_unit_test(an_end_while_others_join), cmocka_unit_test(wrong_lines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(holds),
+                                       cmocka_unit_test(plants_are_caught),
+                                       cmocka_unit_test(a_death),
+                                       cmocka_unit_test(an_end),
+                                       cmocka_unit_test(an_end_while_others_join),
+                                       cmocka_unit_test(wrong_lines),
+                                       cmocka_unit_test(given_up_too_often)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
