@@ -12,7 +12,8 @@ enum {
     MT_RLT_STATUS_MS = 500,      /* from the end of a socket to the wait status of its process */
     MT_RLT_SLICE_MS = 100,       /* a lease whose class others wait for is recalled after this */
     MT_RLT_OVER_NS = 500 * 1000, /* a lease has so long to begin something before it is asked back since more tasks run than may */
-    MT_RLT_PRESS_MS = 300,       /* room made by the head's word is kept so long for the one who waits elsewhere */
+    MT_RLT_PRESS_MS = 300,       /* room made by the head's word is kept so long for the one who waits elsewhere, ... */
+    MT_RLT_PRESS_MAX_MS = 10000, /* ... twice as long after each time that it was gone when the head came for it, up to this */
     MT_RLT_ACTOR_END_MS = 30 * 1000, /* an actor whose level fell to 0: from RECALL to SIGKILL, its destroy function in between */
     MT_RLT_ORPHAN_GRACE_MS = 2000,   /* a worker whose owner died: from RECALL to SIGKILL */
     MT_RLT_LEAVE_MS = 2000,          /* from CTL_SHUTDOWN to SIGKILL */

@@ -175,7 +175,7 @@ static void pressed(struct rlt *r, const Manta__V1__Press *press)
         snprintf(def.resources[i].name, sizeof def.resources[i].name, "%s", press->resources[i]->name);
         def.resources[def.resource_count++].milli = press->resources[i]->milli;
     }
-    rlt_guest_comes(r, &def, 0);
+    rlt_guest_comes(r, &def, 0, press->keep_ms ? press->keep_ms : MT_RLT_PRESS_MS);
 }
 
 void rlt_head_message(struct rlt *r, const Manta__V1__HeadToNode *m)

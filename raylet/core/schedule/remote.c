@@ -217,7 +217,7 @@ static void lease_req(struct rlt *r, struct rlt_peer *p, struct peer_lease_req *
         refuse(r, p->node, req->lease, job->failure_code, job->failure);
     else if (!lease_grant(r, p, req, job)) {
         if (req->presses)
-            rlt_guest_comes(r, &req->def, req->presses);
+            rlt_guest_comes(r, &req->def, req->presses, MT_RLT_PRESS_MS);
         refuse(r, p->node, req->lease, MT_EAGAIN, "no room");
     }
 }

@@ -255,7 +255,7 @@ static bool has_guest(const struct rlt *r)
     return mt_heap_holds(&r->guest_over.node);
 }
 
-void rlt_guest_comes(struct rlt *r, const struct ctl_class *def, uint32_t presses)
+void rlt_guest_comes(struct rlt *r, const struct ctl_class *def, uint32_t presses, uint32_t keep_ms)
 {
     if (!rlt_ledger_could_ever(&r->ledger, def->resources, def->resource_count, NULL) ||
         (has_guest(r) && presses && presses < r->guest_presses))
@@ -263,7 +263,7 @@ void rlt_guest_comes(struct rlt *r, const struct ctl_class *def, uint32_t presse
     r->guest.def = *def;
     r->guest_presses = presses;
     r->is_dirty = true;
-    rlt_timer_set(r, &r->guest_over, r->now + MT_RLT_PRESS_MS * RLT_MS);
+    rlt_timer_set(r, &r->guest_over, r->now + (keep_ms < MT_RLT_PRESS_MAX_MS ? keep_ms : MT_RLT_PRESS_MAX_MS) * (uint64_t)RLT_MS);
 }
 
 /* Whether a lease of such a class leaves the guest the room that it can count on. */

@@ -96,7 +96,7 @@ static manta_status nap(manta_ctx *c, int argc, const manta_arg *argv)
 }
 MANTA_REGISTER(nap, "l>l");
 
-enum { NAPS = 8, NAP_MS = 50 };
+enum { NAPS = 32, NAP_MS = 50 };
 
 static manta_ref *nap_call(const manta_task_opts *opts)
 {
@@ -251,6 +251,27 @@ static void pg_presses(void)
     over(pg);
     naps_end(naps);
 }
+
+#ifdef SLOW_DISK_SO
+/* So also where the head takes longer for its next word than a node first keeps room for it. */
+static void pg_slow_head(void)
+{
+    manta_ref   *naps[NAPS];
+    struct nodes n;
+    if (!getenv("MANTA_ROLE")) {
+        setenv("LD_PRELOAD", SLOW_DISK_SO, 1);
+        setenv("SLOW_SYNC_MS", "400", 1);
+    }
+    nodes_start(&n, 1, "2");
+    unsetenv("LD_PRELOAD");
+    naps_begin(naps, NULL);
+    manta_pg *pg = pg_cpus(2, 1, MANTA_PG_PACK);
+    naps_until(naps, NULL, is_placed, pg);
+    over(pg);
+    naps_end(naps);
+    nodes_stop(&n);
+}
+#endif
 
 /* The children have the group's one CPU, which each lends while it waits. */
 static void pg_captures(void)
@@ -679,6 +700,9 @@ static const struct test_case cases[] = {
     {"pg_from_task", pg_from_task, OWN_INIT},
     {"pg_detached_actor", pg_detached_actor, OWN_INIT},
     {"pg_jobs", pg_jobs, OWN_INIT},
+#ifdef SLOW_DISK_SO
+    {"pg_slow_head", pg_slow_head, OWN_INIT},
+#endif
     {NULL, NULL, {0}, false, 0},
     {"leaves_groups", leaves_groups, OWN_INIT}, /* started by jobs only */
 };

@@ -184,6 +184,46 @@ static void one_refusal_returns_the_rest(void **unused)
     rig_free(rig);
 }
 
+/* How long a node whose CPUs others have is to keep room. */
+static uint32_t kept_ms(struct rig *rig, struct rig_node *node)
+{
+    size_t before = rig_count(rig, node->stream, KIND(PRESS));
+    rig_report(rig, node, 0, NULL, 0);
+    for (int i = 0; i < 100 && rig_count(rig, node->stream, KIND(PRESS)) == before; i++)
+        rig_pass(rig, 50);
+    return rig_last(rig, node->stream, KIND(PRESS))->press->keep_ms;
+}
+
+/* The node has made room, and was asked for it; by then it is there, or gone. */
+static void comes_for_it(struct rig *rig, struct rig_node *node, int32_t code)
+{
+    rig_report(rig, node, 2000, NULL, 0);
+    for (int i = 0; i < 100 && verb_of(rig, node) != PREPARE; i++)
+        rig_pass(rig, 50);
+    assert_int_equal(verb_of(rig, node), PREPARE);
+    answer(rig, node, code);
+}
+
+static void who_is_refused_has_room_kept_longer(void **unused)
+{
+    struct rig     *rig = rig_new();
+    struct rig_node a = {.boot = 11, .cpus = 2000};
+    (void)unused;
+    rig_register(rig, &a);
+    rig_report(rig, &a, 0, NULL, 0);
+    assert_int_equal(asked(rig, &a, 1, (struct wish){.verb = NEW, .bundles = 1, .cpus = 2000}), MT_OK);
+    for (uint32_t ms = MT_RLT_PRESS_MS; ms < MT_RLT_PRESS_MAX_MS; ms *= 2) {
+        assert_int_equal(kept_ms(rig, &a), ms);
+        comes_for_it(rig, &a, MT_EAGAIN);
+    }
+    assert_int_equal(kept_ms(rig, &a), MT_RLT_PRESS_MAX_MS);
+    comes_for_it(rig, &a, MT_EAGAIN);
+    assert_int_equal(kept_ms(rig, &a), MT_RLT_PRESS_MAX_MS);
+    comes_for_it(rig, &a, MT_OK);
+    assert_int_equal(verb_of(rig, &a), COMMIT);
+    rig_free(rig);
+}
+
 static void a_lost_node_is_replaced(void **unused)
 {
     struct rig     *rig = rig_new();
@@ -399,6 +439,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_say_yes_then_it_stands),
         cmocka_unit_test(one_refusal_returns_the_rest),
+        cmocka_unit_test(who_is_refused_has_room_kept_longer),
         cmocka_unit_test(a_lost_node_is_replaced),
         cmocka_unit_test(a_restarted_head_goes_on),
         cmocka_unit_test(groups_of_users_are_apart),

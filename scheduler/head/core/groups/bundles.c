@@ -49,6 +49,7 @@ static void advance(struct head *h, struct group *g)
             b->free[k] = b->request.amounts[k].amount;
     }
     h->count.group_placed++;
+    g->refusals = 0;
     h->is_capacity_changed = true; /* for those who want leases in it */
     head_groups_store(h, g);
     head_bundles_order_all(h, g, BUNDLE_COMMITTED, BUNDLE_COMMIT, NULL);
@@ -121,6 +122,7 @@ void head_bundles_answer(struct head *h, struct node *n, const Manta__V1__Bundle
     }
     if (is_refused) {
         h->count.group_refused++;
+        g->refusals++;
         abandon(h, g);
     } else {
         advance(h, g);

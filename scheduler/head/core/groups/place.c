@@ -76,7 +76,7 @@ static void press(struct head *h, struct group *g, struct policy_node **living, 
         g->pressed_ms = h->now_ms;
         g->presses += i + 1;
         h->count.group_pressed++;
-        head_nodes_press(h, head_nodes_find(h, p->id), request);
+        head_nodes_press(h, head_nodes_find(h, p->id), request, g->refusals);
         return;
     }
 }

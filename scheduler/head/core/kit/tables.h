@@ -160,9 +160,9 @@ struct group {
     uint64_t               since_ms, pressed_ms; /* it has waited for room; a node was last asked to make some */
     uint64_t               again_ms;             /* found no room: not tried before, unless something has changed */
     uint64_t               back_ms;              /* was refused: not tried before */
-    uint32_t               presses;
-    char                   why[HEAD_TEXT_SIZE]; /* no way at all with the nodes that there are; "": there may be one */
-    bool                   is_open;             /* in h->open_groups: something about it is not finished */
+    uint32_t               presses, refusals;    /* since it was last placed: of nodes whose room was gone when they were asked */
+    char                   why[HEAD_TEXT_SIZE];  /* no way at all with the nodes that there are; "": there may be one */
+    bool                   is_open;              /* in h->open_groups: something about it is not finished */
     uint32_t               bundle_count;
     struct bundle         *bundles;
     MT_VEC(struct group_wait) waits;

@@ -62,6 +62,6 @@ void head_nodes_job_ended(struct head *h, struct node *n, const struct policy_re
 /* The node has said that it took what was promised: its next report contains it, and the promise is over. */
 void head_nodes_taken(struct head *h, struct node *n, const struct policy_request *request);
 /* The node is to make room for that. */
-void head_nodes_press(struct head *h, struct node *n, const struct policy_request *request);
+void head_nodes_press(struct head *h, struct node *n, const struct policy_request *request, uint32_t refusals);
 
 #endif

@@ -91,7 +91,16 @@ void head_nodes_taken(struct head *h, struct node *n, const struct policy_reques
 
 /* ---- room for others ---- */
 
-void head_nodes_press(struct head *h, struct node *n, const struct policy_request *request)
+/* From the node's word that there is room to ours time passes (a slow disk, load): we learn how much by being late. */
+static uint32_t keep_ms(uint32_t refusals)
+{
+    uint32_t ms = MT_RLT_PRESS_MS;
+    while (refusals-- && ms < MT_RLT_PRESS_MAX_MS)
+        ms *= 2;
+    return ms < MT_RLT_PRESS_MAX_MS ? ms : MT_RLT_PRESS_MAX_MS;
+}
+
+void head_nodes_press(struct head *h, struct node *n, const struct policy_request *request, uint32_t refusals)
 {
     Manta__V1__Press    press = MANTA__V1__PRESS__INIT;
     Manta__V1__Resource amounts[POLICY_RESOURCES_MAX], *pointers[POLICY_RESOURCES_MAX];
@@ -104,6 +113,7 @@ void head_nodes_press(struct head *h, struct node *n, const struct policy_reques
     }
     press.n_resources = request->amount_count;
     press.resources = pointers;
+    press.keep_ms = keep_ms(refusals);
     message.kind_case = MANTA__V1__HEAD_TO_NODE__KIND_PRESS;
     message.press = &press;
     head_out_send(h, head_nodes_stream(h, n), &message, false);

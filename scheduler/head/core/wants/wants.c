@@ -216,7 +216,7 @@ static void press(struct head *h, struct want *w, struct policy_node **living, u
         if (may_hold(p, &w->request)) {
             w->pressed_ms = h->now_ms;
             h->count.pressed++;
-            head_nodes_press(h, head_nodes_find(h, p->id), &w->request);
+            head_nodes_press(h, head_nodes_find(h, p->id), &w->request, 0);
             return;
         }
     }
