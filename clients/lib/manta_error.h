@@ -121,9 +121,11 @@ typedef void (*manta_error_fn)(void *user, const manta_error *first, uint64_t co
 static inline int manta_perror(const manta_error *e)
 {
     fprintf(stderr, "manta: %s (%d): %s\n", manta_status_name(e->code), e->code, e->message);
-    if (e->function[0] || e->node[0])
+    if (e->pid)
         fprintf(stderr, "manta:   in %s, node %s, pid %d, attempt %d, task %s\n", e->function, e->node, e->pid, e->attempt,
                 e->task);
+    else if (e->function[0]) /* it has run nowhere, or nobody knows where */
+        fprintf(stderr, "manta:   in %s%s%s, task %s\n", e->function, e->node[0] ? ", node " : "", e->node, e->task);
     if (e->backtrace[0])
         fprintf(stderr, "%s", e->backtrace);
     return e->code;

@@ -109,8 +109,8 @@ static mt_status connect_to(const char *address, int *out_fd, char text[256])
         return mt_error(MT_EINVAL, 0, "the address is too long");
     st = lib_socket_open(path, out_fd);
     if (st.code)
-        snprintf(text, 256, "no raylet answers at %.150s (%s): start one with `manta start --head`", path,
-                 st.sys ? strerror(st.sys) : st.what);
+        snprintf(text, 256, "no raylet answers at %.150s (%s)%s", path, st.sys ? strerror(st.sys) : st.what,
+                 st.sys == EACCES || st.sys == EPERM ? ": it is another user's" : ": start one with `manta start --head`");
     return st;
 }
 

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -172,12 +173,25 @@ static mt_status start_raylet(struct lib_private *p, const manta_init_opts *opts
     return st;
 }
 
-static mt_status folder_new(struct lib_private *p)
+/* The raylet's socket has to fit into it: said here, where it is known which path it is. */
+static mt_status folder_make_in(const char *base, struct lib_private *p)
 {
-    char base[200];
-    MT_TRY(lib_runtime_folder(base, sizeof base));
+    if (strlen(base) + strlen("/dXXXXXXXX/raylet.sock") >= sizeof(((struct sockaddr_un *)0)->sun_path))
+        return mt_error(MT_EINVAL, 0, "the path is too long for a socket");
     mt_folder_sweep(base);
     return mt_folder_new(base, p->folder, sizeof p->folder, &lib.hold_fd);
+}
+
+static mt_status folder_new(struct lib_private *p, char text[256])
+{
+    char      base[200] = "";
+    mt_status st = lib_runtime_folder(base, sizeof base);
+    if (st.code == 0)
+        st = folder_make_in(base, p);
+    if (st.code && base[0])
+        snprintf(text, 256, "no private cluster can be in %.150s (by XDG_RUNTIME_DIR or HOME): %s", base,
+                 st.sys ? strerror(st.sys) : st.what);
+    return st;
 }
 
 /* The daemons inherit our hard limit of descriptors, and end with too few of them: then nobody would say why. */
@@ -200,14 +214,16 @@ mt_status lib_private_start(const manta_init_opts *opts, int *out_fd, char text[
         return mt_error(MT_ENOMEM, 0, "private cluster");
     lib.watch_fd = lib.hold_fd = -1;
     lib.private_cluster = p;
-    st = folder_new(p);
+    text[0] = '\0';
+    st = folder_new(p, text);
     if (st.code == 0)
         st = start_raylet(p, opts, out_fd);
     if (st.code == 0)
         st = start_head(p);
     if (st.code) {
-        snprintf(text, 256, "a private cluster could not be started: %s%s%s", st.what, st.sys ? ": " : "",
-                 st.sys ? strerror(st.sys) : "");
+        if (!text[0])
+            snprintf(text, 256, "a private cluster could not be started: %s%s%s", st.what, st.sys ? ": " : "",
+                     st.sys ? strerror(st.sys) : "");
         lib_private_stop();
     }
     return st;

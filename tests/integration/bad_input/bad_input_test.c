@@ -36,6 +36,23 @@ static manta_ref *with(const manta_task_opts *opts)
 }
 
 /* ---- names and arguments ---- */
+
+/* What manta_perror prints of it, into `out`. */
+static void printed(const manta_error *e, char *out, size_t size)
+{
+    FILE *file = tmpfile();
+    int   usual = dup(STDERR_FILENO);
+    fflush(stderr);
+    CHECK(file && usual >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+    manta_perror(e);
+    fflush(stderr);
+    dup2(usual, STDERR_FILENO);
+    close(usual);
+    rewind(file);
+    out[fread(out, 1, size - 1, file)] = 0;
+    fclose(file);
+}
+
 static void unknown_function(void)
 {
     manta_error e;
@@ -43,6 +60,10 @@ static void unknown_function(void)
     CHECK_SAYS(e.message, "adz");
     CHECK_SAYS(e.message, " add");
     CHECK_EQ(e.outcome, MANTA_NOT_DONE);
+    char text[2048];
+    printed(&e, text, sizeof text);
+    CHECK_SAYS(text, "in adz, task ");
+    CHECK(!strstr(text, "node") && !strstr(text, "pid") && !strstr(text, "manta.")); /* it ran nowhere; ours is called by nobody */
     CHECK_FAILS(manta_call("", NULL, MANTA_NO_ARGS), MANTA_ENOFUNC, &e);
     manta_ref *none = manta_call(NULL, NULL, MANTA_NO_ARGS);
     manta_view view;

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -525,6 +526,33 @@ static void few_descriptors(void)
     CHECK_SAYS(e.message, "64");
 }
 
+/* A folder that can't be: the error names it. The program may try again. */
+static void bad_folders(void)
+{
+    char        usual[256], folder[512];
+    manta_error e;
+    snprintf(usual, sizeof usual, "%s", getenv("XDG_RUNTIME_DIR"));
+    setenv("HOME", "/proc", 1); /* for who is not root */
+    setenv("XDG_RUNTIME_DIR", "/proc", 1);
+    CHECK_EQ(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 2}, &e), MANTA_ESYS);
+    CHECK_SAYS(e.message, "/proc/");
+    CHECK_SAYS(e.message, "No such file");
+    snprintf(folder, sizeof folder, "%s/%0*d", usual, 100, 0);
+    CHECK_EQ(mkdir(folder, 0700), 0);
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    CHECK_EQ(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 2}, &e), MANTA_EINVAL);
+    CHECK_SAYS(e.message, "00000000/manta");
+    CHECK_SAYS(e.message, "too long for a socket");
+    setenv("XDG_RUNTIME_DIR", usual, 1);
+    snprintf(folder + strlen(folder), sizeof folder - strlen(folder), "/manta");
+    CHECK_EQ(rmdir(folder), 0); /* and there is nothing in it */
+    *strrchr(folder, '/') = 0;
+    CHECK_EQ(rmdir(folder), 0);
+    CHECK_CODE(manta_init(&test_argc, &test_argv, &(manta_init_opts){.num_cpus = 2}, &e), MANTA_OK, &e);
+    CHECK_I64(add_remote(NULL, 1, 2), 3);
+    CHECK_EQ(manta_shutdown(), MANTA_OK);
+}
+
 /* Enough for the daemons and not for all that is asked of them: who gets nothing is told, and the rest goes on. */
 static void scarce_descriptors(void)
 {
@@ -659,6 +687,7 @@ static const struct test_case cases[] = {
     {"closed_streams", closed_streams, {0}, true, 0},
     {"own_descriptors", own_descriptors, {0}, true, 0},
     {"few_descriptors", few_descriptors, {0}, true, 0},
+    {"bad_folders", bad_folders, {0}, true, 0},
     {"scarce_descriptors", scarce_descriptors, {0}, true, 0},
     {"no_descriptors", no_descriptors, {0}, true, 0},
     {"descriptors_of_actors", descriptors_of_actors, TWO_CPUS, 0},

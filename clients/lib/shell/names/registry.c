@@ -256,9 +256,17 @@ const manta_method *lib_method_of_hash(const manta_actor_type *type, uint64_t ha
 
 /* ---- near names ---- */
 
+/* The library's own, which nobody calls by name. */
+static bool is_ours(const char *name)
+{
+    return strncmp(name, "manta.", strlen("manta.")) == 0;
+}
+
 static void add_near(const char *names[NEAR_MAX], size_t far[NEAR_MAX], const char *wanted, const char *name)
 {
     size_t d = mt_letters_apart(wanted, name);
+    if (is_ours(name))
+        return;
     for (int i = 0; i < NEAR_MAX; i++) {
         if (names[i] && far[i] <= d)
             continue;
