@@ -103,7 +103,7 @@ static const struct verb verbs[] = {
     {"user list", "", "users: how much their shares weigh, what they have and may have, what they have used", cli_user_list,
      PLACE | BIT(OUTPUT), PLAIN},
     {"queue", "", "jobs that run or wait, in their turn, and why each of them waits", cli_queue, LOOK, PLAIN},
-    {"job list", "", "all jobs, the newest first", cli_job_list, PLACE | BIT(OUTPUT), PLAIN},
+    {"job list", "", "all jobs, the newest first", cli_job_list, LOOK, PLAIN},
     {"job status", "ID", "how a job stands, or an array: how many of its jobs are in which state", cli_job_status,
      PLACE | BIT(OUTPUT), PLAIN},
     {"job logs", "ID", "what a job has printed", cli_job_logs, PLACE | BIT(FOLLOW), PLAIN},

@@ -41,6 +41,10 @@ static const char *const texts[SWP_STOP_COUNT] = {
 #undef X
 };
 
+#define X(name, text) " " text
+static const char kind_list[] = SWP_STOPS(X);
+#undef X
+
 static bool parse_kind(const char *text, enum swp_stop_kind *out_kind)
 {
     for (int i = 0; i < SWP_STOP_COUNT; i++)
@@ -61,7 +65,7 @@ mt_status swp_stop_opts_parse(const char *text, struct swp_stop *out_rule, struc
     char name[MT_NAME_BYTES_MAX];
     MT_TRY(swp_options_parse(text, options, name, out_problem));
     if (!parse_kind(name, &r.kind))
-        return swp_refuse(out_problem, name, "there is no stopper '%s'", name);
+        return swp_refuse(out_problem, name, "there is no stopper '%s': it is one of%s", name, kind_list);
     r.has_value = !isnan(r.value);
     *out_rule = r;
     return mt_ok();

@@ -21,8 +21,14 @@ int cli_process_open(const struct cli_process *process);
 bool cli_program_find(const char *name, char out[CLI_PATH_SIZE]);
 /* Starts a daemon and its keeper, each in a session of its own, their output in `log_file`, and waits for the line that the
  * daemon writes to --ready-fd (which is added to argv). `log_max`: bytes; NULL: as many as usual. `record`: the file that then says
- * who they are. False: the daemon did not become ready; both have ended, and the reason is printed. */
+ * who they are. False: the daemon did not become ready, or a held interrupt came; both have ended, and the reason is printed (but
+ * for an interrupt). */
 bool cli_daemon_start(char *const argv[], const char *log_file, const char *log_max, const char *record, struct cli_record *out);
+/* From hold to release the signals by which people end a command wait, so that what it has half done can be undone first. */
+void cli_interrupts_hold(void);
+bool cli_interrupts_came(void);
+/* One that has come ends this process here, unless it is handled or ignored. */
+void cli_interrupts_release(void);
 
 /* ---- drain.c ---- */
 

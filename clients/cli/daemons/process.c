@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -23,6 +24,7 @@
 
 extern char **environ;
 
+static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 enum { READY_FD = 3, TAIL_SIZE = 2000, ARGUMENTS_MAX = 69 };
 
 bool cli_process_is_alive(const struct cli_process *process)
@@ -107,17 +109,50 @@ static void print_tail(const char *log_file, off_t from)
     fprintf(stderr, "The end of %s:\n%s", log_file, line ? line + 1 : text);
 }
 
-/* What was written before the daemon said that it is ready; 0: it ended; -1: it took too long. */
+/* ---- interrupts ---- */
+
+static int      interrupt_fd = -1; /* readable when one has come; -1: none is held */
+static sigset_t usual_mask;
+
+void cli_interrupts_hold(void)
+{
+    sigset_t held;
+    sigemptyset(&held);
+    for (size_t i = 0; i < sizeof interrupts / sizeof *interrupts; i++)
+        sigaddset(&held, interrupts[i]);
+    sigprocmask(SIG_BLOCK, &held, &usual_mask);
+    interrupt_fd = signalfd(-1, &held, SFD_CLOEXEC);
+}
+
+bool cli_interrupts_came(void)
+{
+    struct pollfd p = {interrupt_fd, POLLIN, 0};
+    return poll(&p, 1, 0) > 0;
+}
+
+void cli_interrupts_release(void)
+{
+    if (interrupt_fd >= 0)
+        close(interrupt_fd);
+    interrupt_fd = -1;
+    sigprocmask(SIG_SETMASK, &usual_mask, NULL);
+}
+
+/* ---- the start of a daemon ---- */
+
+enum { READY_ENDED = 0, READY_LATE = -1, READY_INTERRUPTED = -2 };
+
+/* How much was written before the daemon said that it is ready, or one of these. */
 static ssize_t wait_ready(int fd, char *line, size_t size)
 {
     uint64_t end = ctl_now_ms() + MT_CLI_START_MS;
     for (;;) {
-        struct pollfd p = {fd, POLLIN, 0};
+        struct pollfd p[2] = {{fd, POLLIN, 0}, {interrupt_fd, POLLIN, 0}};
         uint64_t      now = ctl_now_ms();
         if (now >= end)
-            return -1;
-        if (poll(&p, 1, (int)(end - now)) > 0)
-            return read(fd, line, size);
+            return READY_LATE;
+        if (poll(p, 2, (int)(end - now)) > 0)
+            return p[1].revents ? READY_INTERRUPTED : read(fd, line, size);
     }
 }
 
@@ -167,11 +202,12 @@ bool cli_daemon_start(char *const argv[], const char *log_file, const char *log_
     close(ends[0]);
     if (size > 0 && cli_record_read(record, out))
         return true;
-    if (pid > 0) {
+    if (pid > 0)
         give_up(pid, record);
-        cli_fail(size > 0   ? "%s: its record can't be read"
-                 : size < 0 ? "%s was not ready within %d s"
-                            : "%s has ended at once",
+    if (pid > 0 && size != READY_INTERRUPTED) {
+        cli_fail(size > 0             ? "%s: its record can't be read"
+                 : size == READY_LATE ? "%s was not ready within %d s"
+                                      : "%s has ended at once",
                  argv[0], MT_CLI_START_MS / 1000);
         print_tail(log_file, before);
         say_if_full(log_file);

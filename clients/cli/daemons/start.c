@@ -161,6 +161,7 @@ static bool become(char **argv)
     if (!cli_program_find(argv[0], program))
         return cli_fail("the program %s is not beside this one", argv[0]), false;
     fflush(NULL);
+    cli_interrupts_release();
     execv(program, argv);
     return cli_fail("%s: %s", program, strerror(errno)), false;
 }
@@ -254,13 +255,13 @@ static bool make_records(const struct cli_folder *f)
 static bool start_all(const struct cli_args *args, struct cli_folder *f, const char *host)
 {
     bool needs_head = args->values[CLI_OPT_HEAD] && !cli_daemon_is_there(&f->daemons[CLI_DAEMON_HEAD]);
-    if (!make_records(f) || (needs_head && !start_head(args, f)))
+    if (!make_records(f) || (needs_head && !start_head(args, f)) || cli_interrupts_came())
         return false;
     if (cli_daemon_is_there(&f->daemons[CLI_DAEMON_RAYLET])) {
         printf("The raylet (pid %d) has gone on without its head, and stays as it is.\n", f->daemons[CLI_DAEMON_RAYLET].daemon.pid);
         return true;
     }
-    return start_raylet(args, f, host);
+    return start_raylet(args, f, host) && !cli_interrupts_came();
 }
 
 /* One option with a path, as it is to be typed. */
@@ -334,22 +335,34 @@ static int join(const struct cli_args *args, struct cli_folder *f)
     return CLI_FAILED;
 }
 
+/* A folder of ours, locked. Who is interrupted leaves nothing that runs. */
+static int start(const struct cli_args *args, struct cli_folder *f, const char *host)
+{
+    struct cli_folder before = *f;
+    if (args->values[CLI_OPT_JOIN])
+        return join(args, f);
+    if (start_all(args, f, host)) {
+        print_started(args, f, host);
+        return CLI_OK;
+    }
+    undo(f, &before);
+    return CLI_FAILED;
+}
+
 int cli_start(const struct cli_args *args)
 {
-    struct cli_folder folder, before;
+    struct cli_folder folder;
     char              host[CTL_ADDRESS_SIZE];
     if (!check(args))
         return CLI_USAGE;
     if (!can_join(args, host) || !cli_folder_open(args, true, &folder) || !lock(&folder) || refuse_second(args, &folder))
         return CLI_FAILED;
     mt_folder_sweep(folder.path); /* private clusters of dead drivers may lie beside this one */
-    if (args->values[CLI_OPT_JOIN])
-        return join(args, &folder);
-    before = folder;
-    if (!start_all(args, &folder, host)) {
-        undo(&folder, &before);
-        return CLI_FAILED;
-    }
-    print_started(args, &folder, host);
-    return CLI_OK;
+    cli_interrupts_hold();
+    int status = start(args, &folder, host);
+    if (status != CLI_OK && cli_interrupts_came())
+        cli_fail("interrupted: what was started is ended again");
+    fflush(NULL);
+    cli_interrupts_release(); /* one that has come ends this process here, as it would have before */
+    return status;
 }

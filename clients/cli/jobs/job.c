@@ -127,11 +127,22 @@ static int follow(manta_client *client, const char *id)
     manta_job_info job;
     if (manta_job_follow(client, id, print_piece, NULL, &e) != MANTA_OK ||
         manta_job_wait(client, id, MANTA_FOREVER, &job, &e) != MANTA_OK)
-        return cli_fail("%s (the job goes on; follow it again: manta job logs --follow %s)", e.message, id);
+        return e.code == MANTA_ENOENT
+                   ? cli_fail("%s", e.message)
+                   : cli_fail("%s (the job goes on; follow it again: manta job logs --follow %s)", e.message, id);
     return ended(&job);
 }
 
 /* ---- verbs ---- */
+
+/* A newcomer's program stands here, and the job's folder is another: said now, not by the job's end. */
+static void warn_of_program(const struct cli_args *args)
+{
+    const char *program = args->rest[0];
+    const char *slash = strchr(program, '/');
+    if (slash && slash != program && args->file_count == 0 && access(program, F_OK) == 0)
+        fprintf(stderr, "manta: %s is looked for in the job's own folder: --file %s brings it there\n", program, program);
+}
 
 /* A job that is a shared object travels with its files, without being asked for. */
 static int add_object(const struct cli_args *args, const char **files)
@@ -145,6 +156,8 @@ static int add_object(const struct cli_args *args, const char **files)
     }
     if (!is_named && count == MT_CLI_LIST_MAX)
         return cli_fail("at most %d files", MT_CLI_LIST_MAX);
+    if (is_named)
+        warn_of_program(args);
     files[count] = is_named ? NULL : program;
     files[count + !is_named] = NULL;
     if (!is_named && (program[0] == '/' || strncmp(program, "../", 3) == 0))

@@ -78,7 +78,7 @@ void sweep_keys_print(FILE *to)
         {"trial.function", "text", "the trial function in it"},
         {"resources.NAME", "number", "of a trial, of nodes' own resources"},
         {"space.NAME", "mapping",
-         "type and: low, high, step, or mean, deviation, or values; when: \"OTHER == VALUE\". A list is a "
+         "type and: low, high, step, or mean, sd, or values; when: \"OTHER == VALUE\". A list is a "
          "choice, a plain value a constant"},
     };
     for (int k = 0; k < KEYS; k++)
@@ -170,10 +170,21 @@ static bool key_set(const struct settings_at *at, const struct key *key, const s
 
 /* ---- mappings ---- */
 
+static bool is_param_key(const char *name)
+{
+    static const char *const known[] = {"type", "low", "high", "mean", "sd", "step", "values", "when"};
+    size_t                   i = 0, count = sizeof known / sizeof *known;
+    while (i < count && strcmp(name, known[i]) != 0)
+        i++;
+    return i < count;
+}
+
 static bool param_key(const struct settings_at *at, const settings_value *value, void *user)
 {
     manta_sweep_axis *p = user;
     const char       *text;
+    if (!is_param_key(at->name)) /* whatever its value is */
+        return settings_fail(at, "unknown key; a parameter has type, low, high, mean, sd, step, values, when");
     if (strcmp(at->name, "values") == 0)
         return list(at, value, &p->values);
     if (!scalar(at, value, &text))
@@ -188,8 +199,6 @@ static bool param_key(const struct settings_at *at, const settings_value *value,
         return settings_number(at, text, &p->high);
     if (strcmp(at->name, "step") == 0)
         return settings_number(at, text, &p->step);
-    if (strcmp(at->name, "type") != 0)
-        return settings_fail(at, "unknown key; a parameter has type, low, high, mean, sd, step, values, when");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].name, text) == 0)
             p->kind = kinds[i].kind;

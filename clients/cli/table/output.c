@@ -21,6 +21,9 @@ static const char *format_of(const struct cli_args *args)
 bool cli_output_check(const struct cli_args *args)
 {
     const char *format = format_of(args);
+    double      limit;
+    if (!cli_number(args, CLI_OPT_LIMIT, 1, &limit))
+        return false;
     if (strcmp(format, "table") == 0 || strcmp(format, "wide") == 0 || strcmp(format, "json") == 0)
         return true;
     cli_usage(args, "-o \"%s\": table, wide or json is wanted", format);

@@ -16,7 +16,7 @@ struct cli_column {
     const char *title;   /* NULL ends the list */
     bool        is_wide; /* with -o wide only */
 };
-/* False: -o names no format, and that is printed. */
+/* False: -o names no format, or --limit is no number, and that is printed. */
 bool cli_output_check(const struct cli_args *args);
 bool cli_output_is_json(const struct cli_args *args);
 /* Prints `rows`, an array of objects, and drops the reference. Returns CLI_OK. */

@@ -57,7 +57,8 @@ mt_status swp_sampler_opts_parse(const char *text, struct swp_sampler_opts *out_
     char name[MT_NAME_BYTES_MAX];
     MT_TRY(swp_options_parse(text, options, name, out_problem));
     if (!parse_kind(name, &o.kind))
-        return swp_refuse(out_problem, name, "there is no sampler '%s': it is one of%s", name, kind_list);
+        return swp_refuse(out_problem, name, "there is no sampler '%s': it is one of%s, or exec:PROGRAM ARGUMENTS", name,
+                          kind_list);
     *out_opts = o;
     return mt_ok();
 }

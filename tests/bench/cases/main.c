@@ -29,9 +29,10 @@ static void help(FILE *to)
                 "  --address DIR      runtime folder of a running cluster, instead of a private one\n"
                 "  -o table|wide|json wide adds the ratio to the floor, and the cores that were busy\n"
                 "  --list             the cases and their units\n"
-                "  --train|--models|--sweep|--store|--grpc|--metg|--cpus|--cluster [options of its own]\n"
-                "                     only as the first word: training; models; sweeps; the object store alone; gRPC alone;\n"
-                "                     task graphs of fine grain; a node's CPUs, busy and no more than that; many nodes\n"
+                "  --train|--models|--sweep|--asha|--store|--grpc|--metg|--cpus|--cluster [options of its own]\n"
+                "                     only as the first word: training; models; sweeps; ASHA and random search;\n"
+                "                     the object store alone; gRPC alone; task graphs of fine grain; a node's CPUs, busy and\n"
+                "                     no more than that; many nodes\n"
                 "Exit status: 0, or 1 where a case failed, or 2 for bad options.\n");
 }
 

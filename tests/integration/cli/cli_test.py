@@ -178,6 +178,39 @@ def words(p):
     has("/nowhere/token: No such file", p.errors)
 
 
+def interrupted_start(p):
+    """Ctrl-C: a cluster is there as a whole or not at all, whenever it comes."""
+    for number, come in enumerate(("", "daemons", "head.log", "daemons/head", "head.addr", "raylet.log", "daemons/raylet", "raylet.sock")):
+        folder = p.base / f"run{number}"
+        start = subprocess.Popen([BIN / "manta", "start", "--head", "--dir", folder], env=p.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: (folder / come).exists() or start.poll() is not None, f"{come} is there")
+        start.send_signal(signal.SIGINT)
+        out, err = start.communicate(timeout=CALL_S)
+        if start.returncode == 0:  # it was done before
+            equal(sorted(p.daemons(folder)), ["head", "raylet"])
+            p.manta("stop", "--dir", folder)
+            continue
+        equal((start.returncode, out), (-signal.SIGINT, ""), err)
+        wait_until(lambda: not p.processes(), f"nothing is left of a start that was interrupted when {come} was there")
+        equal(p.daemons(folder) if (folder / "daemons").exists() else {}, {})
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def program_here(p):
+    """A program beside the user is not in the job's folder: that is said as it is submitted, and what is said helps."""
+    p.manta("start", "--head")
+    (p.root / "prog").write_text("#!/bin/sh\necho it runs\n")
+    (p.root / "prog").chmod(0o755)
+    p.manta("submit", "--follow", "--", "./prog", cwd=p.root, want=127)
+    has("manta: ./prog is looked for in the job's own folder: --file ./prog brings it there\n", p.errors)
+    equal(p.manta("submit", "--follow", "--file", "./prog", "--", "./prog", cwd=p.root), "it runs\n")
+    check("looked for" not in p.errors, p.errors)
+    equal(p.manta("submit", "--follow", "--", p.root / "prog", cwd=p.root), "it runs\n")
+    check("looked for" not in p.errors, p.errors)
+    p.manta("stop")
+
+
 def not_printed(p):
     """What could not be printed is an error, and goes to no file or socket that has got the number of a closed descriptor."""
     p.manta("start", "--head")
@@ -802,6 +835,13 @@ def bad_jobs(p):
     for verb in ("status", "logs", "wait", "stop"):
         p.manta("job", verb, "job-unknown", want=1)
         has("job-unknown", p.errors)
+    p.manta("job", "logs", "--follow", "job-unknown", want=1)
+    check("goes on" not in p.errors, p.errors)
+    rows = p.json("job", "list", "--limit", "1", "--filter", "state=FAILED")
+    equal([row["state"] for row in rows], ["FAILED"])
+    for words in ("job list", "list tasks", "list nodes", "memory", "queue"):
+        p.manta(*words.split(), "--limit", "x", want=2)
+        equal(p.errors.count("a number of at least 1 is wanted"), 1)
     token = p.root / "token"
     token.write_text("0" * 64 + "\n")
     token.chmod(0o600)

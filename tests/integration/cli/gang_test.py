@@ -409,6 +409,14 @@ def gang_detached(p):
     p.manta("gang", "stop", "mine")
     out = p.manta("gang", "follow", "mine", want=143)
     equal((out.count("brought"), out.count("told")), (2, 2), out)
+    folder = p.root / "a project"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "inner/file").write_text("of the folder\n")
+    for more in ([], ["--detach", "--name", "brings"]):  # a relative one, and what stands in a folder, too
+        said = p.manta("run", "-n", "1", *more, "--files", "a project", "--files", "./a project/../word", "--files", folder / "inner/file", "--", "sh",
+                       "-c", "cat inner/file word file", cwd=p.root)
+        said = p.manta("gang", "follow", "brings") if more else said
+        equal([line.split("] ")[1] for line in said.splitlines() if "] " in line], ["of the folder", "brought", "of the folder"], said)
     p.manta("gang", "stop", "nobody", want=1)
     p.manta("gang", "submit", "--name", "a b", "--", "true", want=1)
     has("the name of a gang", p.errors)

@@ -79,6 +79,9 @@ def keys():
     known = manta(wrong, status=2).split("has", 1)[1]
     assert {"sampler", "space", "trial", "resources", "concurrency"} <= told, told
     assert all(key in known.split() or key in known for key in told), (told, known)
+    told = re.search(r"space.NAME .*type and: (.*?), or values; when:", manta("--keys"))[1].replace(" or ", " ").split(", ")
+    known = manta(write("wrong.yaml", SMALL.replace("high: 1", "hihg: 1")), status=2).split("has", 1)[1]
+    assert told and all(f" {key}," in known for key in told), (told, known)
 
 
 def files():
@@ -518,12 +521,14 @@ def bad_files():
                          (("trials: 6", "trials: six"), "small.yaml:3: trials: \"six\" is not a whole number"),
                          (("type: uniform", "type: uniforn"), "small.yaml:7: space.x.type: there is no type"),
                          (("high: 1", "hihg: 1"), "small.yaml:7: space.x.hihg: unknown key"),
+                         (("type: uniform", "uniform: [0, 1]"), "small.yaml:7: space.x.uniform: unknown key"),
                          (("metric: loss", "metric: loss\nmetric: acc"), "small.yaml:3: metric: stands there twice"),
                          (("trial: {", "trials: {"), "stands there twice"), (("name: small", "name: [1"), "small.yaml:")):
         text = manta(write("small.yaml", SMALL.replace(*change)), status=2)
         assert word in text, f"{change}: {text}"
     for change, word in ((("low: 0", "low: 2"), "high"), (("kind: [a, b]", "kind: {type: int, low: 1, high: 2, when: \"size == 1\"}"), "size"),
-                         (("trials: 6", "trials: 6\ngpus: 3"), "GPU"),
+                         (("trials: 6", "trials: 6\ngpus: 3"), "GPU"), (("trials: 6", "trials: 6\nsampler: tpee"), "cmaes gp, or exec:PROGRAM"),
+                         (("trials: 6", "trials: 6\nstop: \"step,limit=3\""), "trial_plateau"),
                          (("trials: 6", "trials: 6\nresources: {laser: 1}"), "laser"),
                          (("loss={x} acc=1", "los={x}"), "never reported \"loss\", but \"los\""),
                          (("loss={x} acc=1", "nothing"), "without reporting \"loss\""), (("loss={x} acc=1", "loss=nan"), "its metric became nan"),
