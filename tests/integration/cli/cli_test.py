@@ -298,7 +298,7 @@ def kept_logs(p):
     p.manta("stop")
     large = (logs / "raylet.1.log").read_bytes()
     check(len(large) <= 1 << 20, f"{len(large)} bytes of log are kept")
-    check(large.endswith(b"the end\n"), "not its end was kept")
+    check(b"xthe end\n" in large, "not its end was kept")  # the raylet may have logged behind it
     has("name=run5", (logs / "head.2.log").read_text())
     p.manta("stop", "--purge")
     equal(list(p.base.rglob("*")), [])
