@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# survivor.py FOLDER KILLS [LOADED] - trains by manta_torch.survive, and writes the weights that it ends with into FOLDER/RANK.pt. KILLS is a list
-# as "1@4,0@7": in that step the rank kills itself, once: at its beginning, in the backward pass, or behind the optimizer, as the step's
+# survivor.py FOLDER KILLS [LOADED] - trains by manta_torch.survive, and writes a digest of each weight that it ends with into
+# FOLDER/RANK.weights (running means are a rank's own, of its own records, and are left out). KILLS is a list as "1@4,0@7": in that step the rank kills itself, once: at its beginning, in the backward pass, or behind the optimizer, as the step's
 # remainder by 3 says. "hold@9": before that step all wait until FOLDER/go is there. "raise" instead: a step fails by itself. "exit@9": rank 1
 # ends with 0 behind that step, when all have done it. LOADED: no kill before so many processes have loaded torch. FOLDER/events gets what happened when.
+import hashlib
 import os
 import signal
 import sys
@@ -82,7 +83,9 @@ def main():
             sys.exit(0)
 
     manta_torch.survive(step, model, optimizer, STEPS, {"sampler": sampler})
-    torch.save(model.state_dict(), f"{FOLDER}/{rank}.pt")
+    weights = ((name, hashlib.sha256(data.numpy().tobytes()).hexdigest()) for name, data in model.state_dict().items() if "running" not in name)
+    with open(f"{FOLDER}/{rank}.weights", "w", encoding="ascii") as file:
+        file.writelines(f"{name} {digest}\n" for name, digest in weights)
 
 
 main()
