@@ -3,9 +3,7 @@
 #
 # coll_test.py BUILD_FOLDER - the collectives from Python, without torch and without a cluster: processes that share nothing but a user.
 #
-# Members are this file again: coll_test.py BUILD_FOLDER member ID RANK WHAT. Each prints "ok", or the error that it got. One that meets the
-# others by itself is coll_test.py BUILD_FOLDER peer HOST WHAT: it prints where it listens, and is told the rest by standard input.
-import array
+# Members are coll_member.py.
 import json
 import os
 import pathlib
@@ -26,243 +24,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from manta_torch import coll, net, ranks  # noqa: E402
 from gone import wait_gone  # noqa: E402
 
-SIZE, LIMIT_S, NOBODY = 3, 60, 65534
-LARGE = 300_000  # elements: more than a mail
-
-
-def at(data):
-    return coll.address(data)
-
-
-# ---- what members do ----
-
-
-def reductions(member):
-    rank = member.rank()
-    for letter, kind in (("f", coll.F32), ("d", coll.F64), ("i", coll.I32), ("q", coll.I64), ("B", coll.U8)):
-        for count in (1, 1000, LARGE):
-            for op, want in ((coll.SUM, 1 + 2 + 3), (coll.MEAN, 2), (coll.MAX, 3), (coll.MIN, 1)):
-                data, out = array.array(letter, [rank + 1]) * count, array.array(letter, [0]) * count
-                member.all_reduce(at(data), at(data), count, kind, op)
-                assert data == array.array(letter, [want]) * count, ("all_reduce", letter, count, op)
-                data = array.array(letter, [rank + 1]) * count
-                member.reduce(at(data), at(out) if rank == 1 else None, count, kind, op, 1)
-                assert out == array.array(letter, [want if rank == 1 else 0]) * count, ("reduce", letter, count, op)
-        parts, mine = array.array(letter, [rank] * 5 + [rank + 1] * 5 + [rank + 2] * 5), array.array(letter, [0] * 5)
-        member.reduce_scatter(at(parts), at(mine), 5, kind, coll.SUM)
-        assert mine == array.array(letter, [3 + 3 * rank] * 5), ("reduce_scatter", letter)
-
-
-def moves(member):
-    rank, size = member.rank(), member.size()
-    for count in (1, 4096, LARGE):
-        mine, everyone = array.array("i", [rank]) * count, array.array("i", [9]) * (count * size)
-        member.all_gather(at(mine), at(everyone), count, coll.I32)
-        assert everyone == sum((array.array("i", [r]) * count for r in range(size)), array.array("i")), "all_gather"
-        for root in range(size):
-            data = array.array("i", [rank * 10]) * count
-            member.broadcast(at(data), count, coll.I32, root)
-            assert data == array.array("i", [root * 10]) * count, "broadcast"
-        there = sum((array.array("i", [rank * 10 + r]) * count for r in range(size)), array.array("i"))
-        here = array.array("i", [9]) * (count * size)
-        member.all_to_all(at(there), at(here), count, coll.I32)
-        assert here == sum((array.array("i", [r * 10 + rank]) * count for r in range(size)), array.array("i")), "all_to_all"
-        member.barrier()
-
-
-def messages(member):
-    rank, size = member.rank(), member.size()
-    for count in (1, LARGE):
-        data = array.array("d", [rank]) * count
-        if rank == 0:
-            member.send(at(data), count, coll.F64, 1)
-            member.receive(at(data), count, coll.F64, size - 1)
-        else:
-            member.receive(at(data), count, coll.F64, rank - 1)
-            member.send(at(data), count, coll.F64, (rank + 1) % size)
-        assert data == array.array("d", [0]) * count, "a ring of messages"
-
-
-def disagree(member):
-    data = array.array("f", [0]) * 8
-    member.all_reduce(at(data), at(data), 7 if member.rank() == 1 else 8, coll.F32, coll.SUM)
-
-
-def bad_calls(member):
-    data = array.array("f", [0]) * 8
-    for call in (
-        lambda: member.all_reduce(at(data), at(data), 8, 77, coll.SUM),
-        lambda: member.all_reduce(None, at(data), 8, coll.F32, coll.SUM),
-        lambda: member.broadcast(at(data), 8, coll.F32, 3),
-        lambda: member.send(at(data), 8, coll.F32, member.rank()),
-    ):
-        try:
-            call()
-            raise AssertionError("was taken")
-        except coll.BadArgument:
-            pass
-    member.barrier()  # nobody else was told of any of that
-
-
-def die(member):
-    member.barrier()
-    if member.rank() == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    data = array.array("f", [0]) * LARGE
-    while True:
-        member.all_reduce(at(data), at(data), LARGE, coll.F32, coll.SUM)
-
-
-def go_on(member):
-    """After a death in the first generation, in the next one: its id comes by standard input."""
-    try:
-        die(member)
-    except coll.MemberDied:
-        print("died", flush=True)
-    member.regroup(bytes.fromhex(sys.stdin.readline()), member.rank())
-    reductions(member)
-
-
-def supervised(deaths):
-    """A rank of `python -m manta_torch`, as manta_torch.survive is one: rank 1 dies in so many generations."""
-    mine = ranks.Ranks()
-    while True:
-        told = mine.next()
-        try:
-            member = mine.enter(told)
-            if told["generation"] <= int(deaths):
-                die(member)
-            (reductions if told["size"] == SIZE else moves)(member)
-            print(f"ok {told['rank']} of generation {told['generation']}\n", end="", flush=True)
-            member.barrier()
-            return member.leave()  # or the others may take its end for a death
-        except ranks.ENDINGS as error:
-            print(f"{error}\n", end="", flush=True)
-
-
-def comes(place):
-    """How many such processes have come before this one, each of which has left its number there."""
-    for number in range(100):
-        try:
-            os.symlink(str(os.getpid()), f"{place}.{number}")
-            return number
-        except FileExistsError:
-            pass
-    return sys.exit("far too many processes")
-
-
-def late(place):
-    """A rank of such. Nobody dies, but rank 1 comes to the first call when all others have given it up."""
-    mine = ranks.Ranks()
-    while True:
-        told = mine.next()
-        rank, size = told["rank"], told["size"]
-        try:
-            member = mine.enter(told)
-            while told["generation"] == 1 and rank == 1 and not all(os.path.exists(f"{place}.{other}") for other in range(size) if other != 1):
-                time.sleep(0.01)
-            member.barrier()  # by TCP rank 1 finds there what the others had said before they gave up
-            member.barrier()
-            print(f"ok {rank}\n", end="", flush=True)
-            return member.leave()
-        except ranks.ENDINGS:
-            pathlib.Path(f"{place}.{rank}").touch()
-
-
-def idles(place):
-    """A process that loads for ever."""
-    comes(place)
-    while True:
-        signal.pause()
-
-
-def apart(place):
-    """A process that never says that it can join. The first one ends well, the next one fails when it knows that, all others end well."""
-    if comes(place) == 1:
-        while os.path.exists("/proc/" + os.readlink(f"{place}.0")):
-            time.sleep(0.01)
-        sys.exit(1)
-
-
-def goes(how, place=None):
-    """A rank of such. One ends without leaving, in a way of its own: no further generation can come for the others. That is rank 1; or the
-    first process of all, before it takes part, or the one that is started again."""
-    number = comes(place) if place else None
-    if number == (SIZE if how == "again" else 0):
-        return None
-    signal.signal(signal.SIGTERM, lambda *_: None)  # they don't end by it
-    mine = ranks.Ranks()
-    try:
-        told = mine.next()
-        if told["rank"] == 1 and how == "never":
-            return None  # the others wait for it in the joining
-        member = mine.enter(told)
-        member.barrier()
-        if told["rank"] == 1:
-            return os.kill(os.getpid(), signal.SIGKILL) if how in ("dies", "again") else None
-        while True:
-            member.barrier()
-    except ranks.ENDINGS:
-        wait_in_vain(mine, told["rank"], how)
-    except coll.NoGeneration as end:
-        hears_end(end, None, how)
-
-
-def wait_in_vain(mine, rank, how):
-    try:
-        mine.next()
-    except coll.NoGeneration as end:
-        hears_end(end, rank, how)
-
-
-def hears_end(end, rank, how):
-    print(f"rank {rank}: {end}\n", end="", flush=True)
-    sys.exit(3 if "fails" in how else 0)
-
-
-def act(id_text, rank, what):
-    if what == "as_nobody":
-        coll.library()
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-    try:
-        member = coll.Member(bytes.fromhex(id_text), int(rank))
-        globals()[what](member)
-        print("ok", flush=True)
-        member.leave()
-    except coll.MantaError as error:
-        print(error, flush=True)
-
-
-def make(size):
-    """The memory of a group, for as long as standard input is there."""
-    group = coll.Group(int(size), timeout_ms=LIMIT_S * 1000)
-    print(group.id().hex(), flush=True)
-    sys.stdin.read()
+SIZE, LIMIT_S, MEMBER = 3, 60, str(pathlib.Path(__file__).resolve().with_name("coll_member.py"))
 
 
 def waits_in_group(pid):
     """It has a group's memory, and sleeps: in the joining, for those who have not come."""
     maps, call = (pathlib.Path(f"/proc/{pid}/{name}").read_text() for name in ("maps", "syscall"))
     return "/memfd:" in maps and call.startswith("202 ")  # futex
-
-
-def peer(host, what):
-    """Each line of standard input is a generation: its number, rank, addresses and secret."""
-    member, address = coll.Member.listen(host)
-    print(address.hex(), flush=True)
-    for line in sys.stdin:
-        told = json.loads(line)
-        try:
-            addresses = [bytes.fromhex(one) for one in told["addresses"]]
-            member.meet(bytes.fromhex(told["secret"]), 7, told["generation"], told["rank"], addresses, "peers", told["limit_ms"])
-            globals()[what if told["generation"] == 1 else "moves"](member)
-            print("ok", flush=True)
-        except coll.MantaError as error:
-            print(error, flush=True)
-    member.leave()
-
-
-# ---- the tests ----
 
 
 class Plain:
@@ -291,7 +59,7 @@ class Coll(unittest.TestCase):
             child.stdout.close()
 
     def start(self, id_bytes, rank, what, **options):
-        command = [sys.executable, __file__, str(BUILD), "member", id_bytes.hex(), str(rank), what]
+        command = [sys.executable, MEMBER, str(BUILD), "member", id_bytes.hex(), str(rank), what]
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
         self.children.append(child)
         return child
@@ -303,20 +71,13 @@ class Coll(unittest.TestCase):
         group.free()
         return said
 
-    def test_reductions(self):
-        self.assertEqual(self.run_all("reductions"), ["ok\n"] * SIZE)
-
-    def test_moves_and_messages(self):
-        self.assertEqual(self.run_all("moves"), ["ok\n"] * SIZE)
-        self.assertEqual(self.run_all("messages"), ["ok\n"] * SIZE)
+    def test_calls(self):
+        self.assertEqual(self.run_all("reductions+moves+bad_calls+messages"), ["ok\n"] * SIZE)
 
     def test_members_disagree(self):
         for said in self.run_all("disagree"):
             self.assertIn("EINVAL", said)
             self.assertIn("rank 1 called all_reduce(7 float32, sum)", said)
-
-    def test_bad_calls(self):
-        self.assertEqual(self.run_all("bad_calls"), ["ok\n"] * SIZE)
 
     def test_a_death_ends_the_others_calls(self):
         said = self.run_all("die")
@@ -355,7 +116,7 @@ class Coll(unittest.TestCase):
     def test_who_joins_does_not_wait_for_the_dead(self):
         """Who made the memory dies before all have joined, or one dies that has joined: the others hear of it at once."""
         for dead, error in ((None, "EFENCED: group \"torch\": its creator has gone before all had joined"), (1, "EWORKER_DIED")):
-            maker = subprocess.Popen([sys.executable, __file__, str(BUILD), "make", str(SIZE)], stdin=subprocess.PIPE,
+            maker = subprocess.Popen([sys.executable, MEMBER, str(BUILD), "make", str(SIZE)], stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE, text=True)
             self.children.append(maker)
             group = bytes.fromhex(maker.stdout.readline())
@@ -370,7 +131,7 @@ class Coll(unittest.TestCase):
     # ---- members that meet by themselves ----
 
     def peers(self, what, size=SIZE, host="127.0.0.1"):
-        command = [sys.executable, __file__, str(BUILD), "peer", host, what]
+        command = [sys.executable, MEMBER, str(BUILD), "peer", host, what]
         made = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(size)]
         self.children += made
         return [(child, child.stdout.readline().strip()) for child in made]
@@ -386,8 +147,7 @@ class Coll(unittest.TestCase):
         return [child.stdout.readline() for child, _ in peers]
 
     def test_peers_meet_by_themselves(self):
-        for what in ("reductions", "moves", "messages"):
-            self.assertEqual(self.meet(self.peers(what)), ["ok\n"] * SIZE, what)
+        self.assertEqual(self.meet(self.peers("reductions+moves+messages")), ["ok\n"] * SIZE)
         self.assertEqual(self.meet(self.peers("moves", 10)), ["ok\n"] * 10)  # not each connected with each
 
     def test_a_peer_dies_and_is_replaced(self):
@@ -425,7 +185,7 @@ class Coll(unittest.TestCase):
     # ---- the supervisor, which needs no torch ----
 
     def supervise(self, how, *options, what="supervised", more=()):
-        command = [sys.executable, "-m", "manta_torch", "--nproc", str(SIZE), *options, __file__, str(BUILD), what, str(how), *more]
+        command = [sys.executable, "-m", "manta_torch", "--nproc", str(SIZE), *options, MEMBER, str(BUILD), what, str(how), *more]
         env = {**os.environ, "PYTHONPATH": str(pathlib.Path(coll.__file__).parents[1])}
         return subprocess.run(command, env=env, timeout=LIMIT_S, capture_output=True, text=True, check=False)
 
@@ -439,14 +199,14 @@ class Coll(unittest.TestCase):
 
     def test_a_generation_ends_and_nobody_has_died(self):
         """All meet again, which counts as a replacement."""
-        place, again = os.path.join(self.folder.name, "late"), "none of them has died: they meet again"
-        done = self.supervise(f"{place}-one", "--timeout", "1", what="late")
+        again, place = "none of them has died: they meet again", os.path.join(self.folder.name, "late")
+        done = self.supervise("late", "--timeout", "1", what="gives_up", more=[place])
         self.assertEqual((done.returncode, done.stdout.count("ok ")), (0, SIZE), done.stdout + done.stderr)
         self.assertIn(again, done.stderr)
         secret = self.secret("s" * 40)
-        said = [one.communicate(timeout=LIMIT_S)[0] for one in self.on_two(f"{place}-two", [secret, secret], "--timeout", "1", what="late")]
+        said = [one.communicate(timeout=LIMIT_S)[0] for one in self.on_two("aborts", [secret, secret], what="gives_up")]
         self.assertTrue(again in said[0] and all(text.count("ok ") == 2 for text in said), said)
-        done = self.supervise(f"{place}-none", "--timeout", "1", "--max-restarts", "0", what="late")
+        done = self.supervise("aborts", "--max-restarts", "0", what="gives_up")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("no further one is allowed", done.stderr)
 
@@ -501,7 +261,7 @@ class Coll(unittest.TestCase):
         started = []
         for node, path in enumerate(secrets):
             command = [sys.executable, "-m", "manta_torch", "--nproc", "2", "--nnodes", "2", "--node-rank", str(node), "--rdzv", place,
-                       *options, __file__, str(BUILD), what, str(how), *more]
+                       *options, MEMBER, str(BUILD), what, str(how), *more]
             env = {**os.environ, "PYTHONPATH": str(pathlib.Path(coll.__file__).parents[1]), "MANTA_TORCH_SECRET": path}
             child = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             self.children.append(child)
@@ -663,21 +423,4 @@ class Coll(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if sys.argv[2:3] == ["member"]:
-        act(*sys.argv[3:6])
-    elif sys.argv[2:3] == ["peer"]:
-        peer(*sys.argv[3:5])
-    elif sys.argv[2:3] == ["make"]:
-        make(sys.argv[3])
-    elif sys.argv[2:3] == ["supervised"]:
-        supervised(sys.argv[3])
-    elif sys.argv[2:3] == ["goes"]:
-        goes(*sys.argv[3:5])
-    elif sys.argv[2:3] == ["late"]:
-        late(sys.argv[3])
-    elif sys.argv[2:3] == ["idles"]:
-        idles(sys.argv[3])
-    elif sys.argv[2:3] == ["apart"]:
-        apart(sys.argv[3])
-    else:
-        unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)

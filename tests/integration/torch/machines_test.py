@@ -27,7 +27,7 @@ RUN_S = machines.CALL_S * 3  # of a run: each of its processes loads torch, whic
 
 def peers(net, what):
     """One on each machine, and where it listens."""
-    made = [m.start(sys.executable, HERE / "coll_test.py", BUILD, "peer", m.address, what, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    made = [m.start(sys.executable, HERE / "coll_member.py", BUILD, "peer", m.address, what, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             for m in net]
     return [(child, child.stdout.readline().strip()) for child in made]
 
@@ -42,9 +42,8 @@ def meet(found, generation, other=None, limit_ms=60_000):
 
 
 def coll(net):
-    for what in ("moves", "messages"):
-        found = peers(net, what)
-        assert meet(found, 1) == ["ok\n"] * len(found), what
+    found = peers(net, "moves+messages")
+    assert meet(found, 1) == ["ok\n"] * len(found)
     said = meet(found, 2, other=1, limit_ms=2000)
     assert "EAUTH" in said[1] and "another secret" in said[1] and "ETIMEDOUT" in said[0], said
     assert meet(found, 3) == ["ok\n"] * len(found), "with one secret again"
