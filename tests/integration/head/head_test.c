@@ -313,8 +313,8 @@ static void wrong_starts_are_refused_with_a_reason(void **unused)
     expect_refusal(&d, (const char *const[]){"--listen", "0.0.0.0:0", NULL}, "the one address");
     expect_refusal(&d, (const char *const[]){"--tls-dir", "/nowhere/tls", NULL}, "certificates in /nowhere/tls");
     expect_refusal(&d, (const char *const[]){"--tls-dir", "/nowhere/tls", "--insecure", NULL}, "opposite");
-    expect_refusal(&d, (const char *const[]){"--listen", "nonsense", NULL}, "no value for");
-    expect_refusal(&d, (const char *const[]){"--bogus", NULL}, "usage");
+    expect_refusal(&d, (const char *const[]){"--listen", "nonsense", NULL}, "bad option or value: nonsense");
+    expect_refusal(&d, (const char *const[]){"--bogus", NULL}, "bad option or value: --bogus");
     assert_true(daemon_start(&d, (const char *const[]){"--cluster", "ours", NULL}, NULL));
     expect_refusal(&d, NULL, "another head uses this state folder");
     assert_int_equal(daemon_end(&d, SIGTERM), 0);
