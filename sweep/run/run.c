@@ -485,5 +485,7 @@ manta_status manta_sweep_tell(const char *storage, const char *name, int what, i
     if (what < MANTA_SWEEP_STOP || what > MANTA_SWEEP_TIME)
         return swp_fail(e, MANTA_EINVAL, "there is no word %d for a sweep", what);
     mt_status st = swp_journal_tell(folder, what, value, text);
+    if (st.code == MT_ENOENT)
+        return swp_fail(e, MANTA_ENOENT, "there is no sweep \"%.80s\" (%.300s)", name ? name : "sweep", folder);
     return st.code ? swp_fail(e, st.code, "%s", text) : MANTA_OK;
 }

@@ -104,7 +104,9 @@ def files():
     manta("trials", "small", 9)
     text = manta("resume", "small", "--quiet")
     assert "9 trials" in text, text
-    manta("stop", "nobody", status=1)
+    for words in (("stop",), ("pause",), ("go",), ("trials", 9), ("time", 9), ("show",), ("best",), ("importance",), ("export", "csv"), ("resume",)):
+        text = manta(words[0], "nobody", *words[1:], status=1)
+        assert text.startswith("manta sweep: there is no sweep \"nobody\" ("), (words, text)
 
 
 PRODUCT = """name: product
