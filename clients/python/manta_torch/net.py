@@ -48,6 +48,8 @@ class Link:
         return hmac.new(self.key, f"{side} {number} {text}".encode(), hashlib.sha256).hexdigest()
 
     def say(self, **message):
+        if self.broken:
+            return
         if self.key is None:
             self.waiting.append(message)
             return

@@ -155,8 +155,9 @@ class Over(Supervisor):
             return
         del self.links[link.node]
         self.say(f"machine {link.node} is lost: {why}")
-        for child in [c for c in self.children if c.node == link.node]:
-            self.children.remove(child)
+        lost = [child for child in self.children if child.node == link.node]
+        self.children = [child for child in self.children if child not in lost]  # all: none of them is in the next generation
+        for child in lost:
             self.gone(child, -int(signal.SIGKILL))
 
     def begin(self):

@@ -110,6 +110,9 @@ class Processes:
             signal.signal(number, lambda caught, _: sys.exit(128 + caught))
         try:
             self.work()
+        except BaseException:
+            self.code = self.code or 1  # other machines hear it
+            raise
         finally:
             self.stop()
         return self.code

@@ -316,6 +316,14 @@ class Coll(unittest.TestCase):
             os.kill(pid, signal.SIGKILL)
         self.assertEqual(left, [])
 
+    def test_a_supervisor_that_is_ended_ends_the_others_with_an_error(self):
+        place, secret = os.path.join(self.folder.name, "idles"), self.secret("s" * 40)
+        first, second = self.on_two(place, [secret, secret], what="idles")
+        self.until(lambda: os.path.islink(f"{place}.3"))
+        first.terminate()
+        said = [one.communicate(timeout=LIMIT_S)[0] for one in (first, second)]
+        self.assertEqual((first.returncode, second.returncode), (128 + signal.SIGTERM, 1), said)
+
     def until(self, condition):
         end = time.monotonic() + LIMIT_S
         while not condition():
