@@ -95,6 +95,8 @@ class Link:
             return
         try:
             came = self.socket.recv(1 << 16)
+        except ConnectionError:  # it went with words of ours unread
+            came = b""
         except OSError as error:
             raise Lost(str(error)) from None
         if not came:
