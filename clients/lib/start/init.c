@@ -128,12 +128,8 @@ static mt_status be_driver(const manta_init_opts *o, int argc, char **argv, char
     int         fd = -1;
 
     MT_TRY(mt_random_bytes(ids, sizeof ids));
-    if (address && address[0]) {
-        MT_TRY(connect_to(address, &fd, text));
-        MT_TRY(lib_program_tell(fd));
-    } else {
-        MT_TRY(lib_private_start(o, &fd, text)); /* one node: nothing of the program travels */
-    }
+    MT_TRY(address && address[0] ? connect_to(address, &fd, text) : lib_private_start(o, &fd, text));
+    MT_TRY(lib_program_tell(fd)); /* also on one node: the warden of a detached actor runs from a folder of its own */
     MT_TRY(lib_hello(fd, CTL_DRIVER, ids[0], ids[1], argc, argv, o->job_name ? o->job_name : name_of_program(argv)));
     MT_TRY(lib_welcome(fd, ids[0], timeout_ms, text));
     lib_private_up();

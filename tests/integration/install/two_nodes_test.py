@@ -17,6 +17,7 @@ bad_node       such a node among good ones: a sweep and a training run where the
 users          the same program where jobs have users of their own, who may read and not write
 train          `manta train` with scaling.nodes: 2
 train_detached `manta train` whose driver is detached (run.detached)
+private_detached the same on a private cluster
 sweep          `manta sweep` with a slot on each node
 """
 import os
@@ -243,6 +244,14 @@ def train_detached(at):
     name = "{epochs: 2, batch: 32, detached: true, name: far}"
     said = at.drive(at.prefix / "bin/manta", "train", job(at, run=name))
     assert "loss" in said or "detached" in said, said
+
+
+def private_detached(at):
+    (at.folder / "p").mkdir(mode=0o700)
+    environment = at.environment | {"MANTA_ADDRESS": "", "XDG_RUNTIME_DIR": str(at.folder / "p")}
+    path = job(at, run="{epochs: 2, batch: 32, detached: true, name: near}")
+    said = at.run(at.prefix / "bin/manta", "train", path, env=environment, cwd=at.folder)
+    assert "loss=" in said and not list((at.folder / "p/manta").iterdir()), said
 
 
 def sweep_write(at, then="sleep 0.5"):
