@@ -617,8 +617,8 @@ static void descriptors_of_actors(void)
         manta_actor_kill(actors[i], false);
         manta_actor_free(actors[i]);
     }
-    /* What they shared goes with the last, warm processes beyond the bound after MT_RLT_IDLE_MS. The raylet may have opened some of its own
-     * meanwhile, to its head. */
+    /* What they shared goes with the last, warm processes beyond the bound after MT_RLT_IDLE_MS. The raylet may have opened some
+     * of its own meanwhile, to its head. */
     for (int64_t limit = test_now_ms() + TEST_WAIT_MS; fds_of(raylet) > before + theirs / 4; test_sleep_ms(10))
         CHECK(test_now_ms() < limit);
 }
