@@ -11,6 +11,7 @@
 #include "clients/cli/scale/scale.h"
 #include "clients/cli/table/table.h"
 #include "clients/cli/tokens/tokens.h"
+#include "clients/cli/words/printed.h"
 #include "core/text/near.h"
 
 #include <errno.h>
@@ -467,8 +468,5 @@ int main(int argc, char **argv)
 {
     hold_standard();
     signal(SIGPIPE, SIG_DFL); /* `manta job logs | head` ends quietly */
-    int status = run_words(argc, argv);
-    if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK)
-        status = cli_fail("standard output: %s", strerror(errno));
-    return status;
+    return cli_printed("manta", run_words(argc, argv));
 }

@@ -6,6 +6,7 @@
  */
 #include "core/base/real.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static locale_t plain(void)
@@ -16,6 +17,17 @@ static locale_t plain(void)
 double mt_real_read(const char *text, char **end)
 {
     return strtod_l(text, end, plain());
+}
+
+void mt_real_print(double value, char *out, size_t size)
+{
+    locale_t users = mt_real_enter();
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(out, size, "%.*g", digits, value);
+        if (strtod(out, NULL) == value)
+            break;
+    }
+    mt_real_leave(users);
 }
 
 locale_t mt_real_enter(void)

@@ -9,9 +9,12 @@
 #define MT_BASE_REAL_H
 
 #include <locale.h>
+#include <stddef.h>
 
 /* As strtod. */
 double mt_real_read(const char *text, char **end);
+/* As short as it can be read back from, with 15 digits or up to 17. Cut to `size`; NaN and infinities as printf says them. */
+void mt_real_print(double value, char *out, size_t size);
 
 /* From here to mt_real_leave what this thread prints, and reads, has a point. Gives what mt_real_leave wants. */
 locale_t mt_real_enter(void);

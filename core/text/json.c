@@ -380,13 +380,7 @@ mt_status mt_json_put_real(mt_buf *out, double value)
     char text[NUMBER_BYTES_MAX];
     if (!isfinite(value))
         return mt_buf_printf(out, isnan(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity");
-    locale_t users = mt_real_enter();
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    mt_real_leave(users);
+    mt_real_print(value, text, sizeof text);
     MT_TRY(mt_buf_append(out, text, strlen(text)));
     return strpbrk(text, ".e") ? mt_ok() : mt_buf_append(out, ".0", 2);
 }

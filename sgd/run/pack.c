@@ -191,18 +191,6 @@ const char *sgd_opts_differ(const char *a, size_t a_size, const char *b, size_t 
     return a_end - a != b_end - b || memcmp(a, b, (size_t)(a_end - a)) != 0 ? "config" : NULL;
 }
 
-/* As short as it can be read back from. */
-static void real_print(double value, char *out, size_t size)
-{
-    locale_t users = mt_real_enter();
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(out, size, "%.*g", digits, value);
-        if (strtod(out, NULL) == value)
-            break;
-    }
-    mt_real_leave(users);
-}
-
 static void value_print(const struct field *field, const void *at, char *out, size_t size)
 {
     static const char *const kinds[] = {[MANTA_SGD_MOMENTUM] = "momentum", [MANTA_SGD_ADAMW] = "adamw"};
@@ -215,7 +203,7 @@ static void value_print(const struct field *field, const void *at, char *out, si
     else if (field->type == 'i')
         snprintf(out, size, "%d", *(const int *)at);
     else if (field->type == 'd')
-        real_print(*(const double *)at, out, size);
+        mt_real_print(*(const double *)at, out, size);
     else if (field->type == 'b')
         snprintf(out, size, "%s", *(const bool *)at ? "true" : "false");
     else if (field->type == 'l')

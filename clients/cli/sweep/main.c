@@ -12,6 +12,7 @@
 #include "clients/cli/sweep/file.h"
 #include "clients/cli/sweep/kept.h"
 #include "clients/cli/sweep/screen.h"
+#include "clients/cli/words/printed.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -386,28 +387,19 @@ static int prepare(struct words *w, struct sweep_file *f, int argc, char **argv)
     return 2;
 }
 
-/* The exit status: what was not printed was not told. */
-static int told(int status)
-{
-    if ((fflush(stdout) == 0 && !ferror(stdout)) || status != 0)
-        return status;
-    fprintf(stderr, "manta sweep: standard output: %s\n", strerror(errno));
-    return 1;
-}
-
 int main(int argc, char **argv)
 {
     static struct sweep_file f;
     struct words             words = {0};
     manta_error              e;
-    int                      status = getenv("MANTA_ROLE") ? -1 : told(prepare(&words, &f, argc, argv));
+    int                      status = getenv("MANTA_ROLE") ? -1 : cli_printed("manta sweep", prepare(&words, &f, argc, argv));
 
     if (status < 0) {
         manta_runtime_env env = {.code = f.code};
         manta_init_opts   opts = {.runtime_env = f.code ? &env : NULL};
         if (manta_init(&argc, &argv, &opts, &e))
             return manta_perror(&e), 1;
-        status = told(run(&words, &f));
+        status = cli_printed("manta sweep", run(&words, &f));
         manta_shutdown();
     }
     sweep_file_fini(&f);

@@ -15,8 +15,8 @@
  */
 #include "clients/cli/train/job.h"
 #include "clients/cli/train/log.h"
+#include "clients/cli/words/printed.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,25 +165,16 @@ static int check(struct job *job)
     return 1;
 }
 
-/* The exit status: what was not printed was not told. */
-static int told(int status)
-{
-    if ((fflush(stdout) == 0 && !ferror(stdout)) || status != 0)
-        return status;
-    fprintf(stderr, "manta train: standard output: %s\n", strerror(errno));
-    return 1;
-}
-
 /* 0: go on; else the exit status. Wrong words need no cluster; a process for workers gets none. */
 static int prepare(struct job *job, int argc, char **argv, struct words *words)
 {
     if (getenv("MANTA_ROLE"))
         return 0;
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        exit(told(usage(stdout, 0)));
+        exit(cli_printed("manta train", usage(stdout, 0)));
     if (argc == 2 && strcmp(argv[1], "--keys") == 0) {
         job_keys_print(stdout);
-        exit(told(0));
+        exit(cli_printed("manta train", 0));
     }
     int status = words_sort(argc, argv, words);
     if (status)
@@ -206,7 +197,7 @@ int main(int argc, char **argv)
     } else if (status == 0) {
         if (manta_init(&argc, &argv, NULL, &e))
             return manta_perror(&e), 1;
-        status = told(train(&job, &words));
+        status = cli_printed("manta train", train(&job, &words));
         manta_shutdown();
     }
     job_fini(&job);
