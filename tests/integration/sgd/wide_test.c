@@ -269,11 +269,14 @@ static void wide_stopped_spare(void)
     struct follow f;
     start(&n, &f, 2);
     uint64_t want = alone(&f).weights;
-    f.kill_at = 60;
     f.stop_spares = true;
     manta_sgd_opts opts = {.scaling = {.min_workers = 4, .max_workers = 4, .cpus = 1, .nodes = 2, .min_nodes = 2, .spares = SPARES},
                            .failure.max_failures = -1};
-    CHECK_EQ(run(&f, opts, 500).weights, want);
+    for (int runs = 0; !f.hung && runs < 10; runs++) { /* one at home may take the dead one's rank */
+        f.kill_at = 60;
+        f.spare_count = 0;
+        CHECK_EQ(run(&f, opts, 500).weights, want);
+    }
     CHECK(f.hung > 0);
     CHECK_SAYS(f.hung_text, "stopped by a signal");
     stop(&n, &f);
