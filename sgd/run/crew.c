@@ -401,10 +401,11 @@ void sgd_crew_bury(struct sgd_hand *hand)
     *hand = (struct sgd_hand){0};
 }
 
-static bool is_at_work(const struct sgd_hand *hand)
+/* Let go with a call open, it would end after that call: never, if it stands still, and keep its CPUs. */
+static bool owes_answer(const struct sgd_hand *hand)
 {
     return hand->state == SGD_HAND_KILLED || hand->state == SGD_HAND_STARTING ||
-           (hand->state == SGD_HAND_READY && (hand->train || hand->connect || hand->next));
+           (hand->state == SGD_HAND_READY && (hand->ready || hand->train || hand->connect || hand->next));
 }
 
 void sgd_crew_dismiss(struct sgd_crew *crew)
@@ -412,7 +413,7 @@ void sgd_crew_dismiss(struct sgd_crew *crew)
     manta_ref *deaths[SGD_HANDS_MAX];
     size_t     count = 0;
     for (struct sgd_hand *hand = crew->hands; hand < crew->hands + SGD_HANDS_MAX; hand++) {
-        if (!is_at_work(hand))
+        if (!owes_answer(hand))
             continue;
         manta_actor_kill(hand->actor, false);
         deaths[count++] = manta_actor_call(hand->actor, "ready", MANTA_NO_ARGS); /* fails when its process has ended */

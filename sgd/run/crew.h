@@ -107,8 +107,8 @@ void sgd_crew_leave(struct sgd_crew *crew, int place);
 
 /* Frees the place of a dead hand. */
 void sgd_crew_bury(struct sgd_hand *hand);
-/* Ends every process; one that starts or is in a call is killed, and has ended when this returns, unless it takes longer than
- * MT_TRAIN_DISMISS_MS: a user may clear away what it would still write to. */
+/* Ends every process; one that starts, is in a call or owes a sign of life is killed, and has ended when this returns, unless it
+ * takes longer than MT_TRAIN_DISMISS_MS: a user may clear away what it would still write to. */
 void sgd_crew_dismiss(struct sgd_crew *crew);
 
 #endif

@@ -84,7 +84,8 @@ struct follow {
     double        away, gpu;   /* of the last report */
     int64_t       kill_at;     /* step; 0: never */
     bool          kill_node;   /* else the worker of the last rank */
-    bool          stop_spares; /* first, those of the other node: one of them takes the dead one's rank */
+    bool          stop_spares; /* first, those of the other node */
+    bool          spares_only; /* and nobody is killed */
     int           all;         /* workers without whom no blow falls, though the run begins with fewer */
     int           lost, resized, hung;
     int64_t       last_step; /* of which the driver was told */
@@ -129,7 +130,7 @@ static void strike(struct follow *f)
         CHECK(spares_stop(f) > 0);
     if (f->kill_node) {
         nodes_kill(&f->nodes->raylets[1]);
-    } else {
+    } else if (!f->spares_only) {
         CHECK(f->pids[f->workers - 1] > 1);
         CHECK_EQ(kill(f->pids[f->workers - 1], SIGKILL), 0);
     }
@@ -222,6 +223,17 @@ static void start(struct nodes *n, struct follow *f, int count)
     data_make(f);
 }
 
+/* Two nodes with so many CPUs each, the second joins later. */
+static void start_two(struct nodes *n, struct follow *f, const char *here, const char *away)
+{
+    nodes_start(n, 1, here);
+    *f = (struct follow){.nodes = n};
+    data_make(f);
+    n->raylets[n->count++] = nodes_add(n, 1, away, NULL);
+    nodes_wait_alive(2);
+    CHECK_I64(wide_there_remote(&(manta_task_opts){AT(1)}, 1), 1);
+}
+
 static void stop(struct nodes *n, struct follow *f)
 {
     CHECK_EQ(unlink(f->data), 0);
@@ -262,23 +274,41 @@ static void wide_worker_killed(void)
     stop(&n, &f);
 }
 
-/* One that stands still before it has its rank, on another node than the driver's, is found as soon as any that is stopped. */
+/* One that stands still before it has its rank, on another node than the driver's, is found as soon as any that is stopped. There
+ * alone is room for spares. */
 static void wide_stopped_spare(void)
 {
     struct nodes  n;
     struct follow f;
-    start(&n, &f, 2);
+    start_two(&n, &f, "2", "6");
     uint64_t want = alone(&f).weights;
+    f.kill_at = 60;
     f.stop_spares = true;
     manta_sgd_opts opts = {.scaling = {.min_workers = 4, .max_workers = 4, .cpus = 1, .nodes = 2, .min_nodes = 2, .spares = SPARES},
                            .failure.max_failures = -1};
-    for (int runs = 0; !f.hung && runs < 10; runs++) { /* one at home may take the dead one's rank */
-        f.kill_at = 60;
-        f.spare_count = 0;
-        CHECK_EQ(run(&f, opts, 500).weights, want);
-    }
+    CHECK_EQ(run(&f, opts, 500).weights, want);
     CHECK(f.hung > 0);
     CHECK_SAYS(f.hung_text, "stopped by a signal");
+    stop(&n, &f);
+}
+
+/* Spares that have given no sign of life when their run ends keep no room from the next one. */
+static void wide_stopped_stay(void)
+{
+    struct nodes  n;
+    struct follow f;
+    start_two(&n, &f, "2", "6");
+    uint64_t want = alone(&f).weights;
+    f.kill_at = 60;
+    f.stop_spares = f.spares_only = true;
+    manta_sgd_opts opts = {
+        .scaling = {.min_workers = 4, .max_workers = 4, .cpus = 1, .nodes = 2, .min_nodes = 2, .spares = SPARES}};
+    CHECK_EQ(run(&f, opts, 3000).weights, want);
+    CHECK_EQ(f.kill_at, 0);
+    f.stop_spares = false;
+    opts = (manta_sgd_opts){.scaling = {.min_workers = 8, .max_workers = 8, .cpus = 1, .nodes = 2}};
+    CHECK_EQ(run(&f, opts, 0).weights, want);
+    CHECK_EQ(f.lost, 0);
     stop(&n, &f);
 }
 
@@ -416,11 +446,7 @@ static double away_of_three(const char *here, const char *away)
 {
     struct nodes  n;
     struct follow f;
-    nodes_start(&n, 1, here);
-    f = (struct follow){.nodes = &n};
-    data_make(&f);
-    n.raylets[n.count++] = nodes_add(&n, 1, away, NULL);
-    nodes_wait_alive(2);
+    start_two(&n, &f, here, away);
     uint64_t       want = alone(&f).weights;
     manta_sgd_opts opts = {.scaling = {.min_workers = 3, .max_workers = 3, .cpus = 1, .nodes = 2}, .failure.max_failures = 3};
     f.kill_at = 60;
@@ -464,6 +490,7 @@ static const struct test_case cases[] = {
     {"wide_same_bits", wide_same_bits, {0}, true, 0},
     {"wide_worker_killed", wide_worker_killed, {0}, true, 0},
     {"wide_stopped_spare", wide_stopped_spare, {0}, true, 0},
+    {"wide_stopped_stay", wide_stopped_stay, {0}, true, 0},
     {"wide_node_killed", wide_node_killed, {0}, true, 0},
     {"wide_overlap", wide_overlap, {0}, true, 0},
     {"wide_devices", wide_devices, {0}, true, 0},
