@@ -34,7 +34,8 @@ struct sgd_hand {
     int                place;      /* of the run's nodes */
     struct sgd_ready   info;       /* once READY */
     int64_t            hired_ns, pinged_ns;
-    struct sgd_outcome outcome; /* of its last `train` */
+    int64_t            stopped_ns; /* STARTING: since when it is seen stopped by a signal; 0: it is not */
+    struct sgd_outcome outcome;    /* of its last `train` */
     bool               has_outcome;
     bool               was_ready;
     bool               is_unfit;           /* DEAD: it could not be made where it was to be */

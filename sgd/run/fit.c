@@ -217,6 +217,26 @@ static bool may_hire(const struct sgd_fit *fit, int place, int count, int wanted
     return missing > 0 && places >> place & 1 ? fit->max - count > missing : count < wanted || missing > 0;
 }
 
+/* One that is stopped while it starts would be waited for until the run gives up. */
+static void starts_look(struct sgd_fit *fit)
+{
+    int64_t now = mt_now_ns(), limit = sgd_watch_limit_ns(&fit->watch, &(struct sgd_pulse_seen){.is_stopped = 1});
+    for (int i = 0; i < SGD_PLACES_MAX; i++)
+        fit->places.of[i].starting = (struct sgd_hand_set){0};
+    for (uint32_t i = 0; i < SGD_HANDS_MAX; i++) {
+        struct sgd_hand *hand = &fit->crew.hands[i];
+        if (hand->state != SGD_HAND_STARTING)
+            continue;
+        sgd_hand_set_add(&fit->places.of[hand->place].starting, i);
+        if (!sgd_place_is_stopped(&fit->places, hand->place, i))
+            hand->stopped_ns = 0;
+        else if (!hand->stopped_ns)
+            hand->stopped_ns = now;
+        else if (now - hand->stopped_ns > limit)
+            sgd_crew_kill(hand, "killed since it was stopped by a signal while it started");
+    }
+}
+
 /* Buries the dead and hires, until there are as many as there should be; spares when there is time for them. Workers that
  * can't be placed wait for their turn. */
 static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
@@ -231,6 +251,7 @@ static manta_status strength_keep(struct sgd_fit *fit, manta_error *e)
         return MANTA_OK;                /* without them, or the run ends once all are back */
     }
     places_keep(fit);
+    starts_look(fit);
     sgd_crew_cpu_settle(&fit->crew);
     sgd_fit_wish(fit, steps_done(fit)); /* before somebody is hired on what has come */
     for (int count = sgd_crew_count(&fit->crew, &ready), index;; count++) {

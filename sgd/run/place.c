@@ -65,6 +65,13 @@ struct sgd_pulse_seen sgd_place_pulse(void *region, uint32_t rank, uint32_t loca
     return seen;
 }
 
+static bool is_stopped_here(void *region, uint32_t hand)
+{
+    struct mt_process_stat stat;
+    int32_t                pid = sgd_board_started(sgd_board_of(region), hand);
+    return pid > 0 && mt_process_stat(pid, 0, &stat) && stat.state == 'T';
+}
+
 /* ---- the post ---- */
 
 struct post {
@@ -111,6 +118,9 @@ static manta_status post_say(manta_ctx *c, void *self, int argc, const manta_arg
         sgd_board_leave(board, word.generation, word.leavers);
     for (uint32_t i = 0; i < word.count && word.first + i < MT_GROUP_MEMBERS_MAX; i++)
         news.seen[i] = sgd_place_pulse(region->data, word.first + i, i, word.pids[word.first + i]);
+    for (uint32_t i = 0; i < SGD_HANDS_MAX; i++)
+        if (sgd_hand_set_has(&word.starting, i) && is_stopped_here(region->data, i))
+            sgd_hand_set_add(&news.stopped, i);
     news.cursor = word.cursor;
     while (news.notes_count < SGD_POST_NOTES && sgd_board_next(board, &news.cursor, &news.notes[news.notes_count]))
         news.notes_count++;
@@ -246,6 +256,7 @@ static void ask(struct sgd_places *places, struct sgd_place *place)
                                  .first = place->first,
                                  .count = place->count,
                                  .cursor = place->cursor,
+                                 .starting = place->starting,
                                  .stop = sgd_board_stopped(sgd_board_of(places->here->data))};
     memcpy(word.pids, places->pids, sizeof word.pids);
     place->asked = say(place, &word);
@@ -388,6 +399,7 @@ static bool answer_take(struct sgd_place *place, int wait_ms, void (*tell)(void 
     }
     place->region = news.region;
     place->cursor = news.cursor;
+    place->stopped = news.stopped;
     memcpy(place->seen, news.seen, sizeof place->seen);
     for (uint32_t i = 0; i < news.notes_count && i < SGD_POST_NOTES; i++) {
         struct sgd_note *note = &news.notes[i];
@@ -443,6 +455,11 @@ uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, str
         }
     }
     return lost;
+}
+
+bool sgd_place_is_stopped(const struct sgd_places *places, int place, uint32_t hand)
+{
+    return place == 0 ? is_stopped_here(places->here->data, hand) : sgd_hand_set_has(&places->of[place].stopped, hand);
 }
 
 int sgd_left_ms(int64_t until_ns)

@@ -38,18 +38,20 @@ enum sgd_place_state {
 /* What the post is told, and what it answers. Both travel as bytes between processes of one executable. */
 enum sgd_post_kind { SGD_POST_LOOK, SGD_POST_ABORT, SGD_POST_LEAVE };
 struct sgd_post_word {
-    uint32_t kind, stop;               /* enum sgd_board_stop */
-    uint32_t generation, reason, rank; /* ABORT, and the first LEAVE */
-    uint32_t first, count;             /* LOOK: the ranks that are on this node */
-    uint32_t reserved;
-    uint64_t cursor;                     /* LOOK: of the board */
-    uint64_t leavers;                    /* LEAVE: ranks that will be in no generation after it */
-    int32_t  pids[MT_GROUP_MEMBERS_MAX]; /* LOOK: of each rank */
+    uint32_t            kind, stop;               /* enum sgd_board_stop */
+    uint32_t            generation, reason, rank; /* ABORT, and the first LEAVE */
+    uint32_t            first, count;             /* LOOK: the ranks that are on this node */
+    uint32_t            reserved;
+    uint64_t            cursor;                     /* LOOK: of the board */
+    struct sgd_hand_set starting;                   /* LOOK: hands that are asked about */
+    uint64_t            leavers;                    /* LEAVE: ranks that will be in no generation after it */
+    int32_t             pids[MT_GROUP_MEMBERS_MAX]; /* LOOK: of each rank */
 };
 struct sgd_post_news {
     uint64_t              region, cursor;
     uint32_t              notes_count, reserved;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX]; /* of ranks first, first + 1, ... */
+    struct sgd_hand_set   stopped;                    /* of those that start */
     struct sgd_note       notes[SGD_POST_NOTES];
 };
 static_assert(sizeof(struct sgd_post_news) <= MANTA_INLINE_MAX, "travels inline");
@@ -81,7 +83,8 @@ struct sgd_place {
     char                  why[SGD_PLACE_WHY_BYTES]; /* LOST: why it never opened; "": it did, or did not answer */
     uint64_t              cursor;
     struct sgd_pulse_seen seen[MT_GROUP_MEMBERS_MAX];
-    manta_ref            *spans_asked; /* for the timeline, where there is one */
+    struct sgd_hand_set   starting, stopped; /* hands that load there; of these, as its last answer said */
+    manta_ref            *spans_asked;       /* for the timeline, where there is one */
     int64_t               spans_asked_ns, clock_took_ns, clock_shift_ns;
 };
 
@@ -116,6 +119,9 @@ void sgd_place_bar(struct sgd_places *places, struct sgd_place *place);
 
 /* Takes the posts' answers, calls `tell` for each note, and asks again. A bit for each place that was lost just now. */
 uint64_t sgd_places_look(struct sgd_places *places, void (*tell)(void *user, struct sgd_note *note), void *user);
+
+/* Whether a hand that starts there is stopped by a signal while it loads. False for one that has not come that far. */
+bool sgd_place_is_stopped(const struct sgd_places *places, int place, uint32_t hand);
 
 /* How long it is until then; 0: that is over. */
 int sgd_left_ms(int64_t until_ns);

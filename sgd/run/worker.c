@@ -194,8 +194,10 @@ static mt_status load(struct worker *w, const manta_arg *argv, manta_error *e)
     if (manta_region_open(0, argv[4].u, &w->region, e) != MANTA_OK)
         return mt_error(e->code, 0, e->message);
     w->board = sgd_board_of(w->region.data);
-    if (argv[5].u < SGD_HANDS_MAX)
+    if (argv[5].u < SGD_HANDS_MAX) {
+        sgd_board_start(w->board, (uint32_t)argv[5].u, (int32_t)getpid());
         mt_tail_attach(sgd_board_tail(w->board, (uint32_t)argv[5].u));
+    }
     w->trace = sgd_trace_row_of(w->region.data, w->region.size, w->run.trace, (uint32_t)argv[5].u);
     sgd_trace_attach(w->trace, w->run.trace.tracks, (int32_t)getpid());
     return operator_load(w, argv[1].y.data);

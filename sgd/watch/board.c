@@ -19,7 +19,8 @@ struct sgd_board {
     _Atomic uint64_t leavers;
     struct sgd_pulse pulses[MT_GROUP_MEMBERS_MAX];
     _Alignas(64) struct sgd_note notes[NOTES];
-    struct mt_tail tails[SGD_HANDS_MAX];
+    struct mt_tail  tails[SGD_HANDS_MAX];
+    _Atomic int32_t pids[SGD_HANDS_MAX];
 };
 static_assert(sizeof(struct sgd_board) <= SGD_BOARD_SIZE, "the board lies before the group");
 
@@ -33,6 +34,18 @@ struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place)
 {
     MT_ASSERT(place < SGD_HANDS_MAX);
     return &board->tails[place];
+}
+
+void sgd_board_start(struct sgd_board *board, uint32_t place, int32_t pid)
+{
+    MT_ASSERT(place < SGD_HANDS_MAX);
+    atomic_store(&board->pids[place], pid);
+}
+
+int32_t sgd_board_started(const struct sgd_board *board, uint32_t place)
+{
+    MT_ASSERT(place < SGD_HANDS_MAX);
+    return atomic_load(&board->pids[place]);
 }
 
 void sgd_board_stop(struct sgd_board *board, enum sgd_board_stop how)

@@ -28,7 +28,21 @@ enum {
     SGD_NOTE_TEXT = 224,
     SGD_NOTE_VALUES = 16,
     SGD_HANDS_MAX = MT_GROUP_MEMBERS_MAX + MT_TRAIN_SPARES_MAX,
+    SGD_HAND_WORDS = (SGD_HANDS_MAX + 63) / 64,
 };
+
+/* Some of the driver's hands: a bit for each. */
+struct sgd_hand_set {
+    uint64_t words[SGD_HAND_WORDS];
+};
+static inline void sgd_hand_set_add(struct sgd_hand_set *set, uint32_t hand)
+{
+    set->words[hand / 64] |= 1ull << hand % 64;
+}
+static inline bool sgd_hand_set_has(const struct sgd_hand_set *set, uint32_t hand)
+{
+    return set->words[hand / 64] >> hand % 64 & 1;
+}
 
 /* What each brings with it: the member of that name in struct sgd_note. */
 enum sgd_note_kind {
@@ -91,6 +105,10 @@ struct sgd_pulse *sgd_board_pulse(struct sgd_board *board, uint32_t rank);
 
 /* Where the worker of a place (SGD_HANDS_MAX of them) leaves what it printed last. */
 struct mt_tail *sgd_board_tail(struct sgd_board *board, uint32_t place);
+
+/* The worker of a place notes its process as soon as it has the board; whose process was noted last, 0: nobody's. */
+void    sgd_board_start(struct sgd_board *board, uint32_t place, int32_t pid);
+int32_t sgd_board_started(const struct sgd_board *board, uint32_t place);
 
 /* The driver's: asks the workers to stop after the present step, as the run's end or for now; the latter counts where both do. */
 enum sgd_board_stop { SGD_BOARD_GOES_ON, SGD_BOARD_STOPS, SGD_BOARD_PAUSES };

@@ -79,7 +79,8 @@ class Slurm(machines.Machines):
         self.control = self.daemon("slurmctld", "-D")
         for n in range(NODES):
             self.daemon("slurmd", "-D", "-N", f"n{n + 1}")
-        wait_until(lambda: self.m.run("sinfo", "-h", "-o", "%T %D", env=self.env).strip() == f"idle {NODES}", "Slurm's nodes are idle")
+        states = ("sh", "-c", "sinfo -h -o '%T %D' || true")  # which fails as long as slurmctld does not listen
+        wait_until(lambda: self.m.run(*states, env=self.env).strip() == f"idle {NODES}", "Slurm's nodes are idle")
 
     def daemon(self, name, *words):
         with open(self.m.path(f"/tmp/slurm/{name}.out.log"), "a", encoding="utf-8") as log:

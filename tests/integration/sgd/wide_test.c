@@ -31,9 +31,21 @@ struct plane {
     int64_t n, home, slow_us, bad_step;
 };
 
+/* The first worker that loads on that node stands still. */
+static void stand_still(manta_sgd *t)
+{
+    int64_t node = manta_sgd_conf_i64(t, "stops_on", 0);
+    if (manta_sgd_is_driver(t) || node != manta_node())
+        return;
+    int fd = open(manta_sgd_conf_str(t, "mark", ""), O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        CHECK_EQ(raise(SIGSTOP), 0);
+}
+
 static manta_status plane_setup(manta_sgd *t, void **self)
 {
     struct plane *m = *self = manta_sgd_alloc(t, sizeof *m);
+    stand_still(t);
     m->n = manta_sgd_conf_i64(t, "n", INPUTS);
     m->bad_step = manta_sgd_conf_i64(t, "bad_step", -1);
     m->home = manta_sgd_conf_i64(t, "home", 0);
@@ -86,6 +98,7 @@ struct follow {
     bool          kill_node;   /* else the worker of the last rank */
     bool          stop_spares; /* first, those of the other node */
     bool          spares_only; /* and nobody is killed */
+    uint32_t      stops_on;    /* node whose first worker stands still as it loads; 0: none */
     int           all;         /* workers without whom no blow falls, though the run begins with fewer */
     int           lost, resized, hung;
     int64_t       last_step; /* of which the driver was told */
@@ -170,11 +183,15 @@ static int on_event(void *user, const manta_sgd_event *event)
 
 static manta_status run_for(struct follow *f, manta_sgd_opts opts, int slow_us, manta_sgd_result *r, manta_error *e)
 {
-    char        home[32], slow[32], many[32], bad[32], gpus[32], data[PATH_SIZE + 8], blows[PATH_SIZE + 32];
+    char home[32], slow[32], many[32], bad[32], gpus[32], data[PATH_SIZE + 8], blows[PATH_SIZE + 32], stops_on[32],
+        mark[PATH_SIZE + 8];
     int64_t     steps = EPOCH_STEPS * (f->epochs ? f->epochs : EPOCHS);
-    const char *config[] = {home, slow, many, bad, gpus, data, f->all ? "lingers=1" : "lingers=0", f->kill_at ? blows : NULL, NULL};
+    const char *config[] = {
+        home, slow, many, bad, gpus, data, stops_on, mark, f->all ? "lingers=1" : "lingers=0", f->kill_at ? blows : NULL, NULL};
     CHECK(unlink(f->blows) == 0 || errno == ENOENT);
     gates_blows(blows, sizeof blows, f->blows, 1, steps);
+    snprintf(stops_on, sizeof stops_on, "stops_on=%u", f->stops_on);
+    snprintf(mark, sizeof mark, "mark=%s", f->blows);
     snprintf(gpus, sizeof gpus, "gpus=%d", f->gpus);
     snprintf(many, sizeof many, "n=%d", f->many ? f->many : INPUTS);
     snprintf(bad, sizeof bad, "bad_step=%d", f->bad_step ? f->bad_step : -1);
@@ -309,6 +326,23 @@ static void wide_stopped_stay(void)
     opts = (manta_sgd_opts){.scaling = {.min_workers = 8, .max_workers = 8, .cpus = 1, .nodes = 2}};
     CHECK_EQ(run(&f, opts, 0).weights, want);
     CHECK_EQ(f.lost, 0);
+    stop(&n, &f);
+}
+
+/* Wherever one is stopped before it is ready, another takes its place. */
+static void wide_stopped_start(void)
+{
+    struct nodes  n;
+    struct follow f;
+    start(&n, &f, 2);
+    uint64_t want = alone(&f).weights;
+    for (int i = 0; i < 2; i++) {
+        manta_sgd_opts opts = {.scaling = {.min_workers = 4, .max_workers = 4, .cpus = 1, .nodes = 2, .min_nodes = 2}};
+        f.stops_on = n.ids[i];
+        CHECK_EQ(run(&f, opts, 0).weights, want);
+        CHECK_EQ(f.lost, i + 1);
+        CHECK_SAYS(f.lost_text, "stopped by a signal while it started");
+    }
     stop(&n, &f);
 }
 
@@ -491,6 +525,7 @@ static const struct test_case cases[] = {
     {"wide_worker_killed", wide_worker_killed, {0}, true, 0},
     {"wide_stopped_spare", wide_stopped_spare, {0}, true, 0},
     {"wide_stopped_stay", wide_stopped_stay, {0}, true, 0},
+    {"wide_stopped_start", wide_stopped_start, {0}, true, 0},
     {"wide_node_killed", wide_node_killed, {0}, true, 0},
     {"wide_overlap", wide_overlap, {0}, true, 0},
     {"wide_devices", wide_devices, {0}, true, 0},
