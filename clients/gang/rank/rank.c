@@ -167,8 +167,10 @@ void gng_rank_hears(const struct gng_rank *r, mt_view bytes)
 void gng_rank_signal(const struct gng_rank *r, int number)
 {
     int32_t word = number;
-    if (r->shepherd)
-        (void)!send(r->control, &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!r->shepherd)
+        return;
+    (void)!send(r->control, &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT);
+    kill(r->shepherd, SIGCONT); /* one that was stopped hears of it; not reaped yet, so the number is its own */
 }
 
 /* ---- what comes of it ---- */

@@ -112,6 +112,7 @@ int gng_shepherd_main(int argc, char **argv)
     int      status = 0;
     if (argc < 2)
         return 2;
+    prctl(PR_SET_PDEATHSIG, SIGCONT); /* one that was stopped sees the supervisor's end */
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, NULL);

@@ -6,7 +6,8 @@
  *
  * It is the subreaper of all that the rank starts, so also of what has left the rank's process group or session. When the rank
  * has ended, what it left is killed; then its end is told. When the supervisor is gone (the end of the socket), all is killed.
- * Should the shepherd itself be killed, the rank dies with it, and the rest is the supervisor's, a subreaper too.
+ * Should the shepherd itself be killed, the rank dies with it, and the rest is the supervisor's, a subreaper too. One that stands
+ * still (SIGSTOP) goes on with the next signal for its rank, and when the supervisor is gone.
  *
  * It is this very program once more, under another name: what runs on a node has no other file there.
  */

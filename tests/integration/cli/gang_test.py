@@ -176,6 +176,27 @@ def gang_restarts(p):
     has("the process that held it was killed", end(run, 128 + signal.SIGKILL))
 
 
+def gang_stopped(p):
+    """Who stands still as its gang is ended: its rank does not run on beside the next attempt."""
+    for which in (["shepherd"], ["supervisor"], ["supervisor", "shepherd"]):
+        flag = p.root / "-".join(which)
+        run = begin(p, "-n", "2", "--cpus", "0", "--kill-after", "0.2", "--max-restarts", "1", "--", "sh", "-c",
+                    f"echo up $MANTA_GANG_RESTARTS $MANTA_GANG_RANK $PPID $$; [ $MANTA_GANG_RESTARTS = 1 ] && exec sleep 1000;"
+                    f" [ $MANTA_GANG_RANK = 1 ] && {{ setsid sleep 1000 & sleep 1000; }};"
+                    f" while [ ! -e {flag} ]; do sleep 0.02; done; exit 3")
+        ranks = {int(words[-3]): words for words in (line_of(run, "up 0").split() for _ in range(2))}
+        shepherd, rank = map(int, ranks[1][-2:])
+        pids = {"shepherd": shepherd, "supervisor": int(open(f"/proc/{shepherd}/stat").read().rpartition(")")[2].split()[1])}
+        for name in which:
+            os.kill(pids[name], signal.SIGSTOP)
+        flag.touch()
+        line_of(run, "up 1")
+        for pid in (rank, shepherd):
+            check(has_gone(pid, WAIT_S), f"of the first attempt, with a {' and a '.join(which)} that stood still, process {pid} is left")
+        run.send_signal(signal.SIGINT)
+        end(run, 128 + signal.SIGINT)
+
+
 def gang_ends(p):
     # Children that it leaves, also in a session of their own, end with the rank.
     gang(p, "-n", "2", "--cpus", "0", "--", "sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 0")
