@@ -70,6 +70,8 @@ int main(int argc, char **argv)
     harden();
     mt_log_set_sink(mt_log_to_stderr);
     mt_log_set_level(options.driver_fd >= 0 ? MT_LOG_WARN : MT_LOG_INFO); /* a private one is seen by a user */
+    if (options.driver_fd >= 0)
+        prctl(PR_SET_PDEATHSIG, SIGCONT); /* should it stand still as its driver ends, it goes on, and ends too */
     cloexec(options.driver_fd);
     cloexec(options.ready_fd);
     st = io_raise_fd_limit(&fds_before, &limit);

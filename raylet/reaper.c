@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static bool is_number(const char *text)
@@ -28,6 +29,7 @@ int main(int argc, char **argv)
         return 2;
     signal(SIGTERM, SIG_IGN); /* that of a whole service goes to the raylet too, and its end is ours */
     signal(SIGINT, SIG_IGN);
+    prctl(PR_SET_PDEATHSIG, SIGCONT); /* should it stand still: the raylet's end is what it is there for */
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';
         if (argv[2][0] && is_number(line))

@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -211,6 +212,8 @@ void sh_cgroup_stop(struct sh *sh)
     if (g->pipe >= 0)
         close(g->pipe);
     g->pipe = -1;
+    if (g->reaper > 0 && waitpid(g->reaper, NULL, WNOHANG) == 0)
+        kill(g->reaper, SIGCONT); /* one that stands still does its work; not reaped yet, so the number is its own */
     while (g->reaper > 0 && waitpid(g->reaper, NULL, WNOHANG) == 0 && mt_now_ms() < end)
         mt_sleep_ms(1);
     if (!mt_cgroup_end(g->group.path, NULL, MT_RLT_GROUP_END_MS)) /* for nothing, but where there was no reaper */

@@ -390,6 +390,44 @@ static void head_and_driver_killed(void)
     CHECK(test_gone(head));
     kill(getpid(), SIGKILL);
 }
+
+/* ---- parts stand still as the driver goes ---- */
+
+/* Stops what runs below us: all of it, or all but head and raylet. */
+static void parts_stop(bool all)
+{
+    int pids[64], count = test_find(getpid(), NULL, pids, 64), head = part("manta-head"), raylet = part("manta-raylet");
+    CHECK(count > 4); /* a reaper, a zygote and workers too */
+    for (int i = 0; i < count; i++)
+        if (all || (pids[i] != head && pids[i] != raylet))
+            CHECK_EQ(kill(pids[i], SIGSTOP), 0);
+}
+
+static void shutdown_workers_stopped(void)
+{
+    be_busy();
+    parts_stop(false);
+}
+static void shutdown_all_stopped(void)
+{
+    nodes();
+    be_busy();
+    parts_stop(true);
+}
+static void killed_workers_stopped(void)
+{
+    be_busy();
+    parts_stop(false);
+    kill(getpid(), SIGKILL);
+}
+static void killed_all_stopped(void)
+{
+    nodes();
+    be_busy();
+    parts_stop(true);
+    kill(getpid(), SIGKILL);
+}
+
 static void all_killed(void)
 {
     nodes();
@@ -702,6 +740,10 @@ static const struct test_case cases[] = {
     {"terminal_is_the_drivers", terminal_is_the_drivers, {0}, true, 0},
     {"raylet_and_driver_killed", raylet_and_driver_killed, {.num_cpus = 3}, false, SIGKILL},
     {"head_and_driver_killed", head_and_driver_killed, {.num_cpus = 3}, false, SIGKILL},
+    {"shutdown_workers_stopped", shutdown_workers_stopped, {.num_cpus = 3}, false, 0},
+    {"shutdown_all_stopped", shutdown_all_stopped, {.num_cpus = 3}, false, 0},
+    {"killed_workers_stopped", killed_workers_stopped, {.num_cpus = 3}, false, SIGKILL},
+    {"killed_all_stopped", killed_all_stopped, {.num_cpus = 3}, false, SIGKILL},
     {"dead_ones_are_swept", dead_ones_are_swept, {0}, true, 0},
     {"all_killed", all_killed, {.num_cpus = 3}, false, SIGKILL}, /* only of the one above: it leaves its folder */
     {NULL, NULL, {0}, false, 0},
